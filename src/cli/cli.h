@@ -13,10 +13,13 @@ enum { EXIT_BRIG = 125 }; /* brig itself failed, before the command ran */
 
 struct subcommand {
 	const char *name, *usage, *help;
-	const char *about;   /* more lines for its own --help; may be NULL */
-	const char *exits;   /* its exit status; NULL: that of the command it runs */
+	const char *about;      /* more lines for its own --help; may be NULL */
+	void (*more)(bool all); /* prints what its own tables say below that; may be NULL */
+	const char *exits;      /* its exit status; NULL: that of the command it runs */
 	const char *letters; /* short options of its own, which no setting has here; may be NULL */
 	unsigned fields;     /* CMD_* whose settings it takes; 0: none */
+	bool verbs;          /* its first word is a command of its own; settings are for some */
+	bool minor;          /* in the list of commands its name alone is said */
 	bool permute;        /* options may follow the positional argument */
 	enum code_kind code; /* what its positional argument is; CODE_NONE: a command */
 	/* Words it takes besides, for completion: one after another, NULL when there is none. */
@@ -57,7 +60,10 @@ int cli_load_reader(struct spec *s, struct err *project, struct err *e);
 const char *cli_home(void); /* $HOME where it is a path; else NULL */
 int cli_here(char cwd[PATH_MAX], struct err *e);
 
-void help_print(void);
+void help_print(bool all); /* the commands; all: a line for each */
+/* "usage: ..."; above: the command that this one belongs to, or NULL. */
+void help_usage(const char *above, const struct subcommand *c);
+void help_entry(const char *head, const char *text); /* in two columns */
 void help_command(const struct subcommand *c);
 void help_all(const struct subcommand *c); /* with every setting, by section */
 

@@ -486,25 +486,22 @@ const struct subcommand cmd_agent = {
 	.name = "agent",
 	.usage = "ROLE [-p PROMPT] [--resume[=ID]] [OPTION...]",
 	.help = "let a role's model work, with the role's tools in sandboxes",
-	.about = "ROLE is an InitRunner role: spec.model names the model, spec.tools what it may "
-		 "call, "
-		 "spec.guardrails\nits bounds. The API key goes to the door's worker and into "
-		 "requests "
-		 "to that server alone. Without -p\nprompts are read line by line from a terminal, "
-		 "or all of standard input is one.\n\n"
-		 "  -p, --prompt TEXT    what to do; - reads standard input\n"
-		 "  --resume[=ID]        go on with a conversation: the last of this role and "
-		 "folder, "
-		 "or that one\n"
-		 "  --model NAME         another model than the role's\n"
-		 "  --base-url URL       another OpenAI-compatible endpoint\n"
-		 "  --max-turns N        requests to the model for one prompt\n"
-		 "  --max-tokens N       tokens of one prompt, both ways\n"
-		 "  --max-cost USD       needs --price\n"
-		 "  --price IN:OUT       USD for a million tokens of requests and of answers\n"
-		 "  --yes                agree to every command where the role wants somebody "
-		 "asked\n",
-	.exits = "0; 1 a bound was reached, the model's server failed, or there is no sandbox;\n"
+	.about =
+		"ROLE is an InitRunner role: spec.model names the model, spec.tools what it may\n"
+		"call, spec.guardrails its bounds. The API key goes to that server alone, through\n"
+		"the door. Without -p, prompts are lines of a terminal, or all of the input.\n"
+		"\n"
+		"  -p, --prompt TEXT    what to do; - reads standard input\n"
+		"  --resume[=ID]        go on with a conversation: the last one here, or that one\n"
+		"  --model NAME         another model than the role's\n"
+		"  --base-url URL       another OpenAI-compatible endpoint\n"
+		"  --max-turns N        requests to the model for one prompt\n"
+		"  --max-tokens N       tokens of one prompt, both ways\n"
+		"  --max-cost USD       needs --price\n"
+		"  --price IN:OUT       USD for a million tokens of requests and of answers\n"
+		"  --yes                agree to all commands where the role wants somebody "
+		"asked\n",
+	.exits = "0; 1 a bound was reached, the server failed, or no sandbox works;\n"
 		 "125 brig refused before anything was asked; 130 interrupted",
 	.letters = "p",
 	.fields = CMD_RUN,

@@ -212,10 +212,10 @@ static int allow(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_allow = {
 	.name = "allow",
 	.usage = "[--revoke] [FILE]",
-	.help = "trust a project's .brig.yaml as it is now, so that it may loosen settings",
-	.about = "  --revoke          trust it no longer\n\n"
-		 "Without FILE: the .brig.yaml that a run from here would read. Prints its digest "
-		 "and\n"
-		 "every setting that it loosens.\n",
+	.help = "trust a project's .brig.yaml as it is now: it may loosen settings",
+	.about = "  --revoke          trust it no longer\n"
+		 "\n"
+		 "Without FILE: the .brig.yaml that a run from here would read. Prints its digest\n"
+		 "and every setting that it loosens.\n",
 	.run = allow,
 };

@@ -18,7 +18,7 @@ static void print_option(const struct audit_option *o)
 
 	(void)snprintf(head, sizeof(head), "%s%s%s%s%s", o->name, o->alias ? ", " : "",
 		       o->alias ? o->alias : "", o->arg ? " " : "", o->arg ? o->arg : "");
-	(void)printf("  %-32s%s\n", head, o->help);
+	help_entry(head, o->help);
 }
 
 static void print_command(enum audit_command id)
@@ -34,15 +34,14 @@ static void print_command(enum audit_command id)
 			print_option(&audit_options[i]);
 }
 
-static void print_all(const struct subcommand *c)
+static void more(bool all)
 {
-	help_command(c);
+	(void)all;
 	(void)printf("\ncommands:\n");
 	for (int i = 0; i < AUDIT_COMMANDS; i++)
 		(void)printf("  %-18s%s\n", audit_commands[i].name, audit_commands[i].help);
-	(void)printf(
-		"\nAlone it does what `brig audit list` does; `brig audit COMMAND --help` lists "
-		"the options.\n");
+	(void)printf("\nAlone it does what `brig audit list` does. Options: brig audit COMMAND "
+		     "--help\n");
 }
 
 static int help(const struct subcommand *c, const char *word)
@@ -53,7 +52,7 @@ static int help(const struct subcommand *c, const char *word)
 			print_command((enum audit_command)i);
 			return 0;
 		}
-	print_all(c);
+	help_command(c);
 	return 0;
 }
 
@@ -86,8 +85,8 @@ static const char *word(size_t i)
 const struct subcommand cmd_audit = {
 	.name = "audit",
 	.usage = "[COMMAND [OPTION...]]",
-	.help = "show what ran, who asked and what was denied; verify that nobody changed the "
-		"record",
+	.help = "show what ran, who asked, what was denied; verify the record",
+	.more = more,
 	.word = word,
 	.run = audit,
 };

@@ -314,13 +314,14 @@ static const char *word(size_t i)
 
 const struct subcommand cmd_cache = {
 	.name = "cache",
+	.minor = true,
 	.usage = "[list | clear [PROJECT | --all]] [--json]",
 	.help = "show or clear the HOMEs kept for projects by --home keep",
-	.about = "  clear PROJECT     remove those of that folder (or one, by its id); without it, "
-		 "of\n"
-		 "                    the current folder; refused while a run uses it\n"
-		 "  clear --all       remove all of them\n"
-		 "  --json            as JSON\n",
+	.about =
+		"  clear PROJECT     remove those of that folder (or one, by its id); without it,\n"
+		"                    of the current folder; refused while a run uses it\n"
+		"  clear --all       remove all of them\n"
+		"  --json            as JSON\n",
 	.word = word,
 	.run = cache,
 };

@@ -12,13 +12,61 @@ static void words(const char *const *w)
 		(void)printf("%s%s", *w, w[1] ? " " : "");
 }
 
-/* The words of a command that has a table of its own. */
-static void own_words(const struct subcommand *c, const char *before)
+/* Everything a command takes besides settings: its own words, and what its texts name as an option.
+ * */
+struct own {
+	const char *v[96];
+	size_t n;
+	char room[1024];
+	size_t used;
+};
+
+static void own_add(struct own *o, const char *word, size_t n)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (strlen(o->v[i]) == n && strncmp(o->v[i], word, n) == 0)
+			return;
+	if (o->n == ARRAY_LEN(o->v) || o->used + n + 1 > sizeof(o->room))
+		return;
+	o->v[o->n++] = o->room + o->used;
+	(void)memcpy(o->room + o->used, word, n);
+	o->room[o->used + n] = 0;
+	o->used += n + 1;
+}
+
+/* Options that a text names; those of others ("brig run --help") are not its own. */
+static void own_from(struct own *o, const char *text)
+{
+	for (; text && *text; text++) {
+		size_t n = strspn(text, "-abcdefghijklmnopqrstuvwxyz");
+
+		if (str_starts(text, "brig ")) {
+			text += strcspn(text, ";,.\n") - 1;
+			continue;
+		}
+		if (n > 2 && str_starts(text, "--") && text[2] != '-')
+			own_add(o, text, n);
+		if (n > 1)
+			text += n - 1;
+	}
+}
+
+static void own_words(const struct subcommand *c, struct own *o)
 {
 	const char *w;
 
-	for (size_t i = 0; (w = c->word(i)); i++)
-		(void)printf("%s%s", before, w);
+	*o = (struct own){ 0 };
+	for (size_t i = 0; c->word && (w = c->word(i)); i++)
+		own_add(o, w, strlen(w));
+	own_from(o, c->usage);
+	own_from(o, c->about);
+	own_add(o, "--help", strlen("--help"));
+}
+
+static void own_print(const struct own *o, const char *before)
+{
+	for (size_t i = 0; i < o->n; i++)
+		(void)printf("%s%s", before, o->v[i]);
 }
 
 static bool is_path(const struct field *f)
@@ -27,32 +75,31 @@ static bool is_path(const struct field *f)
 	       f == &fields[FIELD_CONFIG];
 }
 
+static bool takes(const struct subcommand *c, const struct field *f)
+{
+	return f->flag && f->honoured && f->commands & c->fields;
+}
+
 /* Options where one begins; else its own words, or any command. */
 static void bash_command(const struct subcommand *c)
 {
-	if (c->word && !c->fields) {
-		(void)printf("\t%s) COMPREPLY=($(compgen -W '--help", c->name);
-		own_words(c, " ");
-		(void)printf("' -- \"$cur\")) ;;\n");
-	}
-	if (!c->fields)
-		return;
-	(void)printf("\t%s) [[ $cur == -* ]] && COMPREPLY=($(compgen -W '--help --set", c->name);
-	if (c->word)
-		own_words(c, " ");
+	struct own o;
+
+	own_words(c, &o);
+	(void)printf("\t%s) words='", c->name);
+	own_print(&o, " ");
 	for (int i = 0; i < FIELD_COUNT; i++)
-		if (fields[i].flag && fields[i].commands & c->fields)
+		if (takes(c, &fields[i]))
 			(void)printf(" --%s", fields[i].flag);
-	(void)printf("' -- \"$cur\")) || COMPREPLY=($(compgen %s", c->word ? "-W '" : "-c -f");
-	if (c->word)
-		own_words(c, " ");
-	(void)printf("%s -- \"$cur\")) ;;\n", c->word ? "'" : "");
+	if (c->fields)
+		(void)printf(" --set");
+	(void)printf("'%s ;;\n", c->fields && !c->word ? "; any=1" : "");
 }
 
 static void bash(void)
 {
 	(void)printf("_brig() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} "
-		     "prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+		     "prev=${COMP_WORDS[COMP_CWORD-1]} words= any=\n"
 		     "\tCOMPREPLY=()\n\tif [ \"$COMP_CWORD\" -eq 1 ]; "
 		     "then\n\t\tCOMPREPLY=($(compgen -W '");
 	for (const struct subcommand *const *c = commands; *c; c++)
@@ -76,7 +123,11 @@ static void bash(void)
 	(void)printf("\tesac\n\tcase ${COMP_WORDS[1]} in\n");
 	for (const struct subcommand *const *c = commands; *c; c++)
 		bash_command(*c);
-	(void)printf("\tesac\n}\ncomplete -o default -F _brig brig\n");
+	(void)printf(
+		"\tesac\n"
+		"\tif [[ $any && $cur != -* ]]; then COMPREPLY=($(compgen -c -f -- \"$cur\"))\n"
+		"\telse COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n\tfi\n"
+		"}\ncomplete -o default -F _brig brig\n");
 }
 
 /* Quotes and brackets mean something to both shells; the help texts are kept free of them, except
@@ -91,6 +142,42 @@ static void quoted(const char *s)
 	}
 }
 
+static void zsh_option(const struct field *f)
+{
+	(void)printf(" \\\n\t\t'%s--%s%s[", field_repeats(f) ? "*" : "", f->flag,
+		     f->alone ? "=-"
+		     : f->arg ? "="
+			      : "");
+	quoted(f->help);
+	(void)printf("]%s", f->alone ? ":" : "");
+	if (f->words) {
+		(void)printf(":%s:(", f->flag);
+		words(f->words);
+		(void)printf(")");
+	} else if (f->arg) {
+		(void)printf(":%s:%s", f->flag, is_path(f) ? "_files" : "");
+	}
+	(void)printf("'");
+}
+
+static void zsh_command(const struct subcommand *c)
+{
+	struct own o;
+
+	own_words(c, &o);
+	(void)printf("\t%s) compadd --", c->name);
+	own_print(&o, " ");
+	if (!c->fields) {
+		(void)printf("; _files ;;\n");
+		return;
+	}
+	(void)printf("; _arguments '*--set=:setting:'");
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (takes(c, &fields[i]))
+			zsh_option(&fields[i]);
+	(void)printf(" '*::command:_normal' ;;\n");
+}
+
 static void zsh(void)
 {
 	(void)printf(
@@ -101,44 +188,25 @@ static void zsh(void)
 		(void)printf("'\n");
 	}
 	(void)printf("\t\t)\n\t\t_describe command names\n\t\treturn\n\tfi\n\tcase $words[2] in\n");
-	for (const struct subcommand *const *c = commands; *c; c++) {
-		if ((*c)->word && !(*c)->fields) {
-			(void)printf("\t%s) compadd -- --help", (*c)->name);
-			own_words(*c, " ");
-			(void)printf(" || _files ;;\n");
-		}
-		if (!(*c)->fields)
-			continue;
-		(void)printf("\t%s) ", (*c)->name);
-		if ((*c)->word) {
-			(void)printf("compadd --");
-			own_words(*c, " ");
-			(void)printf("; ");
-		}
-		(void)printf("_arguments '--help' '*--set=:setting:'");
-		for (int i = 0; i < FIELD_COUNT; i++) {
-			const struct field *f = &fields[i];
-
-			if (!f->flag || !(f->commands & (*c)->fields))
-				continue;
-			(void)printf(" \\\n\t\t'%s--%s%s[", field_repeats(f) ? "*" : "", f->flag,
-				     f->alone ? "=-"
-				     : f->arg ? "="
-					      : "");
-			quoted(f->help);
-			(void)printf("]%s", f->alone ? ":" : "");
-			if (f->words) {
-				(void)printf(":%s:(", f->flag);
-				words(f->words);
-				(void)printf(")");
-			} else if (f->arg) {
-				(void)printf(":%s:%s", f->flag, is_path(f) ? "_files" : "");
-			}
-			(void)printf("'");
-		}
-		(void)printf(" '*::command:_normal' ;;\n");
-	}
+	for (const struct subcommand *const *c = commands; *c; c++)
+		zsh_command(*c);
 	(void)printf("\tesac\n}\n_brig \"$@\"\n");
+}
+
+static void fish_option(const struct subcommand *c, const struct field *f)
+{
+	(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s' -l %s%s", c->name,
+		     f->flag, f->arg && !f->alone ? " -r" : "");
+	if (f->letter && !(c->letters && strchr(c->letters, f->letter)))
+		(void)printf(" -s %c", f->letter);
+	if (f->words) {
+		(void)printf(" -a '");
+		words(f->words);
+		(void)printf("'");
+	}
+	(void)printf("%s -d '", is_path(f) ? " -F" : "");
+	quoted(f->help);
+	(void)printf("'\n");
 }
 
 static void fish(void)
@@ -150,29 +218,16 @@ static void fish(void)
 		(void)printf("'\n");
 	}
 	for (const struct subcommand *const *c = commands; *c; c++) {
-		if ((*c)->word) {
-			(void)printf(
-				"complete -c brig -n '__fish_seen_subcommand_from %s' -a '--help",
-				(*c)->name);
-			own_words(*c, " ");
-			(void)printf("'\n");
-		}
-		for (int i = 0; i < FIELD_COUNT && (*c)->fields; i++) {
-			const struct field *f = &fields[i];
+		struct own o;
 
-			if (!f->flag || !(f->commands & (*c)->fields))
-				continue;
-			(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s' -l %s%s",
-				     (*c)->name, f->flag, f->arg && !f->alone ? " -r" : "");
-			if (f->words) {
-				(void)printf(" -a '");
-				words(f->words);
-				(void)printf("'");
-			}
-			(void)printf("%s -d '", is_path(f) ? " -F" : "");
-			quoted(f->help);
-			(void)printf("'\n");
-		}
+		own_words(*c, &o);
+		(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s' -a '",
+			     (*c)->name);
+		own_print(&o, " ");
+		(void)printf("%s'\n", (*c)->fields ? " --set" : "");
+		for (int i = 0; i < FIELD_COUNT; i++)
+			if (takes(*c, &fields[i]))
+				fish_option(*c, &fields[i]);
 	}
 }
 
@@ -197,9 +252,18 @@ static int completion(const struct subcommand *c, int argc, char **argv)
 	return EXIT_BRIG;
 }
 
+static const char *word(size_t i)
+{
+	static const char *const list[] = { "bash", "zsh", "fish" };
+
+	return i < ARRAY_LEN(list) ? list[i] : NULL;
+}
+
 const struct subcommand cmd_completion = {
 	.name = "completion",
+	.minor = true,
 	.usage = "bash|zsh|fish",
 	.help = "print a completion script for a shell",
+	.word = word,
 	.run = completion,
 };

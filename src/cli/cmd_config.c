@@ -269,21 +269,28 @@ static int config(const struct subcommand *c, int argc, char **argv)
 	return EXIT_BRIG;
 }
 
+static const char *word(size_t i)
+{
+	static const char *const list[] = { "check", "show", "migrate" };
+
+	return i < ARRAY_LEN(list) ? list[i] : NULL;
+}
+
 const struct subcommand cmd_config = {
 	.name = "config",
 	.usage = "check FILE | show [--config FILE] [--origin] [--json] | migrate FILE",
-	.help = "validate a file, show each setting and where it comes from, convert other formats",
-	.about =
-		"  check FILE        is the file right, and would its backend take it\n"
-		"  show              every setting as it holds here, from all layers\n"
-		"  migrate FILE      print an old form in the new one\n\n"
-		"  --config FILE     with show: the file that run would be given\n"
-		"  --dialect NAME    format of the file: brig, initrunner, rlm, agents\n"
-		"                    or ironclaw; recognised by its content if not given\n"
-		"  --origin          with show: who wrote each setting, and where\n"
-		"  --json            with show: one object; sizes in bytes, times in milliseconds\n"
-		"\nexit status: 0 right; 1 check found something wrong; 2 it is right, and no "
-		"engine is\n"
-		"here that would run it; 125 anything else failed\n",
+	.help = "validate a file, show settings and their origin, convert formats",
+	.about = "  check FILE        is the file right, and would its backend take it\n"
+		 "  show              every setting as it holds here, from all layers\n"
+		 "  migrate FILE      print an old form in the new one\n"
+		 "\n"
+		 "  --config FILE     with show: the file that run would be given\n"
+		 "  --dialect NAME    format of the file: brig, initrunner, rlm, agents\n"
+		 "                    or ironclaw; recognised by its content if not given\n"
+		 "  --origin          with show: who wrote each setting, and where\n"
+		 "  --json            with show: one object; sizes in bytes, times in ms\n",
+	.exits = "0 right; 1 check found a fault; 2 it is right, and no engine\n"
+		 "here would run it; 125 anything else failed",
+	.word = word,
 	.run = config,
 };

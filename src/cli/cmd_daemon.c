@@ -273,20 +273,19 @@ const struct subcommand cmd_daemon = {
 	.usage = "[--listen ADDR:PORT --token-file FILE [--tls-cert FILE --tls-key FILE] "
 		 "[--ceiling FILE]] | status | stop [--all] | "
 		 "token add NAME",
-	.help = "serve long-lived sandboxes over HTTP; brig sandbox starts it by itself",
+	.help = "serve long-lived sandboxes over HTTP; brig sandbox starts it",
 	.about =
-		"  --listen ADDR:PORT   also over TCP, for callers with a token; on loopback, or "
-		"with TLS\n"
+		"  --listen ADDR:PORT   also over TCP, for callers with a token: on loopback, or\n"
+		"                       anywhere with TLS\n"
 		"  --tls-cert FILE      its certificate and the chain, PEM\n"
 		"  --tls-key FILE       its private key, in brig's state folder, closed to others\n"
 		"  --token-file FILE    a line a token: NAME SCOPES SHA256\n"
-		"  --ceiling FILE       a brig.yaml: what callers with a token may ask for; "
-		"without it\n"
+		"  --ceiling FILE       a brig.yaml: what callers with a token may ask for; else\n"
 		"                       daemon.ceiling of your settings, else brig's defaults\n"
 		"  status [--json]      the running one\n"
 		"  stop [--all]         end it; its sandboxes go on, with --all they stop first\n"
-		"  token add NAME [--scope read|run|admin] [--token-file FILE]\n"
-		"                       make a token, print it once, add its line to the file\n",
+		"  token add NAME       make a token, print it once, add its line to the file:\n"
+		"                       [--scope read|run|admin] [--token-file FILE]\n",
 	.word = words,
 	.run = daemon_command,
 };

@@ -85,17 +85,17 @@ static int parse(int argc, char **argv, struct doctor_asked *a, struct err *e)
 	return 0;
 }
 
-static int help(const struct subcommand *c)
+static void more(bool all)
 {
 	const struct check *checks;
 	size_t n;
 
-	help_command(c);
+	if (!all)
+		return;
 	(void)printf("\nwhat each check protects:\n");
 	checks = doctor_checks(NULL, &n);
 	for (size_t i = 0; i < n; i++)
 		(void)printf("  %-20s%s\n", checks[i].name, checks[i].protects);
-	return 0;
 }
 
 static void on_pull(void *arg, const char *text)
@@ -200,8 +200,10 @@ static int doctor(const struct subcommand *c, int argc, char **argv)
 		error_print(&e);
 		return EXIT_BRIG;
 	}
-	if (a.help)
-		return help(c);
+	if (a.help) {
+		help_command(c);
+		return 0;
+	}
 	s = spec_new(&e);
 	if (!s || load(&a, s, &e) < 0) {
 		if (a.attack)
@@ -216,7 +218,7 @@ const struct subcommand cmd_doctor = {
 	.name = "doctor",
 	.usage = "[--role FILE | --config FILE] [--backend NAME] [--set KEY=VALUE] [--attack] "
 		 "[--json] [--fix]",
-	.help = "check whether sandboxes work here, layer by layer, and how to fix what does not",
+	.help = "check whether sandboxes work here, and how to fix what does not",
 	.about = "  --role FILE       what this role needs, in the words of its dialect\n"
 		 "  --config FILE     the same for any configuration file\n"
 		 "  --dialect NAME    what the file is written in, if its content does not say\n"
@@ -228,6 +230,8 @@ const struct subcommand cmd_doctor = {
 		 "  --fix             install what can be installed: as root, an AppArmor profile\n"
 		 "                    that lets brig alone make user namespaces; under backend\n"
 		 "                    docker, the image if it is missing or over 90 days old\n"
-		 "\nexit status: 0 ready; 1 something that is needed is missing\n",
+		 "  --help=all        also what each check protects\n",
+	.exits = "0 ready; 1 something that is needed is missing",
+	.more = more,
 	.run = doctor,
 };

@@ -80,6 +80,7 @@ static int run(const struct subcommand *c, int argc, char **argv)
 
 const struct subcommand cmd_image = {
 	.name = "image",
+	.minor = true,
 	.usage = "pull REF [--backend docker]",
 	.help = "fetch a container image ahead of the first run",
 	.word = verb,

@@ -343,30 +343,22 @@ static const char *words(size_t i)
 const struct subcommand cmd_mcp = {
 	.name = "mcp",
 	.usage = "[--http [ADDR:PORT] [--token-file FILE] | --daemon] [OPTION...] | install HOST "
-		 "[--dry-run] [-- OPTION...] | uninstall HOST "
-		 "[--dry-run]",
-	.help = "serve tools to a model over MCP, on standard input and output or over HTTP",
-	.about = "The options, and brig's configuration, are what the model's commands may do; "
-		 "nothing that the\nmodel says changes them.\n\n"
-		 "  --http [ADDR:PORT]   over HTTP, on loopback (" HTTP_ADDRESS
-		 "), path /mcp, in sandboxes of the daemon's.\n"
-		 "                       Each call shows a token: one that is printed once at the "
-		 "start, or\n"
-		 "  --token-file FILE    one of these, as brig daemon token add NAME --token-file "
-		 "FILE "
-		 "makes them;\n"
-		 "                       each name has sandboxes of its own\n"
-		 "  --daemon             on standard input and output, in sandboxes of the "
-		 "daemon's, "
-		 "which stay\n"
-		 "  install HOST [--dry-run] [-- OPTION...]\n"
-		 "                       put an entry for brig into the settings of claude-code, "
-		 "claude-desktop,\n"
-		 "                       codex, cursor, gemini, opencode, vscode or windsurf; a "
-		 "copy of the file is\n"
-		 "                       kept. Options behind -- are those of the server\n"
-		 "  uninstall HOST [--dry-run]\n"
-		 "                       take it out again\n",
+		 "[-- OPTION...] | uninstall HOST",
+	.help = "serve tools to a model over MCP, on standard input or over HTTP",
+	.about =
+		"The options, and brig's configuration, are what the model's commands may do;\n"
+		"nothing that the model says changes them.\n"
+		"\n"
+		"  --http [ADDR:PORT]   over HTTP (" HTTP_ADDRESS "/mcp), in sandboxes of the\n"
+		"                       daemon's; a call shows the token printed at the start\n"
+		"  --token-file FILE    instead one of brig daemon token add NAME --token-file\n"
+		"                       FILE; each name has sandboxes of its own\n"
+		"  --daemon             on standard input, in sandboxes of the daemon's that stay\n"
+		"  --dry-run            with install and uninstall: say what would be changed\n"
+		"  install HOST         put an entry for brig into the settings of claude-code,\n"
+		"                       claude-desktop, codex, cursor, gemini, opencode, vscode\n"
+		"                       or windsurf; a copy is kept. Server options: behind --\n"
+		"  uninstall HOST       take it out again\n",
 	.exits = "0 when the host has ended; 125 brig failed or refused",
 	.fields = CMD_RUN,
 	.word = words,

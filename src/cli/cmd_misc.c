@@ -61,18 +61,26 @@ static int help(const struct subcommand *c, int argc, char **argv)
 	if (about)
 		(argc > 2 && str_eq(argv[2], "all") ? help_all : help_command)(about);
 	else
-		help_print();
+		help_print(str_eq(argv[0], "--help=all") || (argc > 1 && str_eq(argv[1], "--all")));
 	return 0;
 }
 
+static const char *word(size_t i)
+{
+	return commands[i] ? commands[i]->name : NULL;
+}
+
 const struct subcommand cmd_version = {
-	.name = "version", .usage = "", .help = "print the version", .run = version
+	.name = "version", .usage = "", .help = "print the version", .minor = true, .run = version
 };
 const struct subcommand cmd_schema = { .name = "schema",
+				       .minor = true,
 				       .usage = "",
 				       .help = "print the JSON Schema of all settings",
 				       .run = schema };
 const struct subcommand cmd_help = { .name = "help",
-				     .usage = "[COMMAND [all]]",
+				     .minor = true,
+				     .usage = "[COMMAND [all] | --all]",
 				     .help = "print this, or more about one command",
+				     .word = word,
 				     .run = help };

@@ -98,11 +98,13 @@ static int run(const struct subcommand *c, int argc, char **argv)
 
 const struct subcommand cmd_proxy = {
 	.name = "proxy",
+	.minor = true,
 	.usage = "[OPTION...] [FILE]",
 	.help = "run the filtering proxy alone, on loopback",
-	.about = "Prints its address, writes the certificate that clients must trust to FILE (or "
-		 "prints it), and\nserves HTTP CONNECT, plain HTTP and SOCKS5 until it is "
-		 "interrupted. Only what uses the proxy is held.\n",
+	.about = "Prints its address, writes the certificate that clients must trust to FILE (or\n"
+		 "prints it), and serves HTTP CONNECT, plain HTTP and SOCKS5 until interrupted.\n"
+		 "Only what uses the proxy is held.\n",
+	.exits = "0 interrupted; 125 brig failed or refused",
 	.fields = CMD_PROXY,
 	.run = run,
 };

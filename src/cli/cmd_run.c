@@ -519,7 +519,7 @@ static int run(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_run = {
 	.name = "run",
 	.usage = "[OPTION...] [--] COMMAND [ARG...]",
-	.help = "run one command in a fresh sandbox; stdin, stdout and stderr pass through",
+	.help = "run one command in a fresh sandbox; its streams pass through",
 	.fields = CMD_RUN,
 	.run = run,
 };
@@ -534,18 +534,18 @@ const struct subcommand cmd_shell = {
 
 const struct subcommand cmd_sh = {
 	.name = "sh",
+	.minor = true,
 	.usage = "[-c LINE | FILE] [ARG...]",
-	.help = "be a shell whose commands run in fresh sandboxes: for $SHELL, as brig-sh",
-	.about =
-		"All words are those of bash (or /bin/sh, where there is none). Settings come from "
-		"files and\nBRIG_* variables alone.\n",
+	.help = "be a shell whose commands run in fresh sandboxes, for $SHELL",
+	.about = "For $SHELL, as brig-sh or brig-bash. All words are those of bash (of sh, where\n"
+		 "there is none). Settings come from files and BRIG_* variables alone.\n",
 	.run = run,
 };
 
 const struct subcommand cmd_exec = {
 	.name = "exec",
 	.usage = "[OPTION...] \"COMMAND LINE\"",
-	.help = "run a command line with sh -c; options may come before or after it",
+	.help = "run a command line with sh -c; options may stand on either side",
 	.fields = CMD_EXEC,
 	.permute = true,
 	.run = run,
@@ -554,7 +554,7 @@ const struct subcommand cmd_exec = {
 const struct subcommand cmd_python = {
 	.name = "python",
 	.usage = "[OPTION...] (FILE | - | -c CODE) [ARG...]",
-	.help = "run Python code as a read-only file inside; options may come before or after it",
+	.help = "run Python code, shown inside as a read-only file",
 	.fields = CMD_PYTHON,
 	.permute = true,
 	.code = CODE_PYTHON,
@@ -563,8 +563,8 @@ const struct subcommand cmd_python = {
 
 const struct subcommand cmd_script = {
 	.name = "script",
-	.usage = "[OPTION...] [--interpreter PATH] [--param NAME=VALUE]... (FILE | -)",
-	.help = "feed a script to an interpreter; its parameters become upper-case variables",
+	.usage = "[OPTION...] [--param NAME=VALUE]... (FILE | -)",
+	.help = "feed a script to an interpreter; parameters become variables",
 	.fields = CMD_SCRIPT,
 	.permute = true,
 	.code = CODE_SCRIPT,
@@ -573,6 +573,7 @@ const struct subcommand cmd_script = {
 
 const struct subcommand cmd_plan = {
 	.name = "plan",
+	.minor = true,
 	.usage = "[OPTION...] [--] COMMAND [ARG...]",
 	.help = "print what run would do, as JSON, and run nothing",
 	.fields = CMD_PLAN,

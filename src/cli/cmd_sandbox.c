@@ -29,7 +29,7 @@ enum {
 };
 
 struct sandbox_verb_row {
-	const char *name, *usage;
+	const char *name, *usage, *help;
 	unsigned options;
 	int min, max; /* words behind it; max -1: any number */
 	verb_fn *run; /* NULL: exec, which has a status of its own */
@@ -41,76 +41,89 @@ static const struct sandbox_verb_row verbs[] = {
 	{ "create",
 	  "[OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME] "
 	  "[--restart no|on-failure] [--no-wait]",
-	  OPT_NAME | OPT_LABEL | OPT_TIMES | OPT_WAIT, 0, -1, verb_create },
-	{ "list", "[--label K=V]... [--state STATE]", OPT_LABEL | OPT_STATE, 0, 0, verb_list },
-	{ "get", "ID", 0, 1, 1, verb_get },
+	  "make one, print its id when it is ready", OPT_NAME | OPT_LABEL | OPT_TIMES | OPT_WAIT, 0,
+	  -1, verb_create },
+	{ "list", "[--label K=V]... [--state STATE]", "those there are", OPT_LABEL | OPT_STATE, 0,
+	  0, verb_list },
+	{ "get", "ID", "one of them: state, settings, commands", 0, 1, 1, verb_get },
 	{ "exec", "ID [-t] [-e K[=V]] [--cwd DIR] [--timeout TIME] [-d] -- COMMAND [ARG...]",
-	  OPT_EXEC, 2, -1, NULL },
-	{ "logs", "ID [EXEC] [--follow]", OPT_FOLLOW, 1, 2, verb_logs },
-	{ "events", "[ID] [--follow] [--since SEQ]", OPT_FOLLOW, 0, 1, verb_events },
-	{ "pause", "ID...", 0, 1, -1, verb_pause },
-	{ "resume", "ID...", 0, 1, -1, verb_resume },
-	{ "stop", "ID... [--grace TIME]", OPT_GRACE, 1, -1, verb_stop },
-	{ "delete", "ID... | --label K=V", OPT_LABEL, 0, -1, verb_delete },
+	  "run a command in it, as brig run does", OPT_EXEC, 2, -1, NULL },
+	{ "logs", "ID [EXEC] [--follow]", "what its commands wrote", OPT_FOLLOW, 1, 2, verb_logs },
+	{ "events", "[ID] [--follow] [--since SEQ]", "what happened, one JSON object a line",
+	  OPT_FOLLOW, 0, 1, verb_events },
+	{ "pause", "ID...", "let its processes stand still", 0, 1, -1, verb_pause },
+	{ "resume", "ID...", "continue it, or start it again", 0, 1, -1, verb_resume },
+	{ "stop", "ID... [--grace TIME]", "end its processes; HOME and /tmp stay", OPT_GRACE, 1, -1,
+	  verb_stop },
+	{ "delete", "ID... | --label K=V", "remove it", OPT_LABEL, 0, -1, verb_delete },
 	{ "update", "ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]",
-	  OPT_NAME | OPT_LABEL | OPT_TIMES, 1, 1, verb_update },
-	{ "cp", "[--limit SIZE] SRC DST      (one of them ID:PATH; - is a tar)", OPT_LIMIT, 2, 2,
-	  verb_cp },
+	  "change its name, labels or times", OPT_NAME | OPT_LABEL | OPT_TIMES, 1, 1, verb_update },
+	{ "cp", "[--limit SIZE] SRC DST      (one of them ID:PATH; - is a tar)",
+	  "copy files and folders in or out", OPT_LIMIT, 2, 2, verb_cp },
 	{ "files", "list|stat|mkdir|remove|watch ID:PATH [-r] | move ID:PATH TO [--force]",
-	  OPT_FILES, 2, 3, verb_files },
-	{ "prune", "[--dry-run]", OPT_DRY | OPT_LABEL, 0, 0, verb_prune },
+	  "list, stat, mkdir, remove, watch or move", OPT_FILES, 2, 3, verb_files },
+	{ "prune", "[--dry-run]", "delete those that stopped or failed", OPT_DRY | OPT_LABEL, 0, 0,
+	  verb_prune },
 };
 
 /* ---- options ---- */
 
+/* A row without a text is another form of the one before it. */
 static const struct {
-	const char *option;
+	const char *option, *arg, *help;
 	unsigned needs;
 	size_t text;        /* where its value goes; 0: it has none */
 	size_t list, count; /* where values are collected */
 	size_t flag;
 } options[] = {
-#define TEXT(o, n, m)                                                                              \
+#define AT(m) offsetof(struct sandbox_asked, m)
+#define TEXT(o, n, m, a, h)                                                                        \
 	{                                                                                          \
-		o, n, offsetof(struct sandbox_asked, m) + 1, 0, 0, 0                               \
+		o, a, h, n, AT(m) + 1, 0, 0, 0                                                     \
 	}
-#define LIST(o, n, m, c)                                                                           \
+#define LIST(o, n, m, c, a, h)                                                                     \
 	{                                                                                          \
-		o, n, 0, offsetof(struct sandbox_asked, m) + 1, offsetof(struct sandbox_asked, c), \
-			0                                                                          \
+		o, a, h, n, 0, AT(m) + 1, AT(c), 0                                                 \
 	}
-#define FLAG(o, n, m)                                                                              \
+#define FLAG(o, n, m, h)                                                                           \
 	{                                                                                          \
-		o, n, 0, 0, 0, offsetof(struct sandbox_asked, m) + 1                               \
+		o, NULL, h, n, 0, 0, 0, AT(m) + 1                                                  \
 	}
-	TEXT("--name", OPT_NAME, name),
-	TEXT("--ttl", OPT_TIMES, ttl),
-	TEXT("--idle-ttl", OPT_TIMES, idle_ttl),
-	TEXT("--restart", OPT_WAIT, restart),
-	TEXT("--grace", OPT_GRACE, grace),
-	TEXT("--timeout", OPT_EXEC, timeout),
-	TEXT("--cwd", OPT_EXEC, cwd),
-	TEXT("--since", OPT_FOLLOW, since),
-	TEXT("--state", OPT_STATE, state),
-	TEXT("--limit", OPT_LIMIT, limit),
-	LIST("--label", OPT_LABEL, labels, label_count),
-	LIST("--env", OPT_EXEC, env, env_count),
-	LIST("-e", OPT_EXEC, env, env_count),
-	FLAG("--no-wait", OPT_WAIT, no_wait),
-	FLAG("--tty", OPT_EXEC, tty),
-	FLAG("-t", OPT_EXEC, tty),
-	FLAG("--detach", OPT_EXEC, detach),
-	FLAG("-d", OPT_EXEC, detach),
-	FLAG("--follow", OPT_FOLLOW, follow),
-	FLAG("-f", OPT_FOLLOW, follow),
-	FLAG("--dry-run", OPT_DRY, dry_run),
-	FLAG("--recursive", OPT_FILES, recursive),
-	FLAG("-r", OPT_FILES, recursive),
-	FLAG("--force", OPT_FILES, force),
-	FLAG("--json", 0, json),
-	FLAG("--quiet", 0, quiet),
-	FLAG("--help", 0, help),
-	FLAG("-h", 0, help),
+	TEXT("--name", OPT_NAME, name, "NAME", "works wherever an id does"),
+	LIST("--label", OPT_LABEL, labels, label_count, "K=V",
+	     "marks a sandbox, or selects those marked"),
+	TEXT("--ttl", OPT_TIMES, ttl, "TIME", "deleted this long after it was made"),
+	TEXT("--idle-ttl", OPT_TIMES, idle_ttl, "TIME",
+	     "stopped when nothing ran for so long (10m; 0: never)"),
+	TEXT("--restart", OPT_WAIT, restart, "NAME",
+	     "no or on-failure: begin it again when it ends by itself"),
+	FLAG("--no-wait", OPT_WAIT, no_wait, "print the id at once"),
+	TEXT("--grace", OPT_GRACE, grace, "TIME",
+	     "what its processes have from SIGTERM to SIGKILL (5s)"),
+	FLAG("--tty", OPT_EXEC, tty, "a terminal of its own"),
+	FLAG("-t", OPT_EXEC, tty, NULL),
+	LIST("--env", OPT_EXEC, env, env_count, "K[=V]",
+	     "a variable of this command; a name alone takes yours"),
+	LIST("-e", OPT_EXEC, env, env_count, "K[=V]", NULL),
+	TEXT("--cwd", OPT_EXEC, cwd, "DIR", "its folder inside (the workspace)"),
+	TEXT("--timeout", OPT_EXEC, timeout, "TIME", "end the command after this long"),
+	FLAG("--detach", OPT_EXEC, detach, "print the command's id and do not wait"),
+	FLAG("-d", OPT_EXEC, detach, NULL),
+	FLAG("--follow", OPT_FOLLOW, follow, "go on as more comes"),
+	FLAG("-f", OPT_FOLLOW, follow, NULL),
+	TEXT("--since", OPT_FOLLOW, since, "SEQ", "events after this number"),
+	TEXT("--state", OPT_STATE, state, "STATE",
+	     "those in this state: ready, paused, stopped, failed..."),
+	TEXT("--limit", OPT_LIMIT, limit, "SIZE", "most that comes out of the sandbox (16g)"),
+	FLAG("--dry-run", OPT_DRY, dry_run, "say which, delete nothing"),
+	FLAG("--recursive", OPT_FILES, recursive, "make folders above, remove all below"),
+	FLAG("-r", OPT_FILES, recursive, NULL),
+	FLAG("--force", OPT_FILES, force, "replace what is there"),
+	FLAG("--json", 0, json, "answer in JSON"),
+	FLAG("--quiet", 0, quiet, "no notes on stderr"),
+	FLAG("--help", 0, help, "print this"),
+	FLAG("-h", 0, help, NULL),
+#undef AT
 #undef TEXT
 #undef LIST
 #undef FLAG
@@ -237,6 +250,41 @@ static const struct sandbox_verb_row *verb_by_name(const char *name, struct err 
 	return NULL;
 }
 
+/* ---- help ---- */
+
+static void help_verb(const struct subcommand *c, const struct sandbox_verb_row *v)
+{
+	const struct subcommand one = { .name = v->name, .usage = v->usage, .help = v->help };
+	char head[64];
+
+	help_usage(c->name, &one);
+	(void)printf("\n%s\n\noptions:\n", v->help);
+	for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+		const char *letter = i + 1 < ARRAY_LEN(options) && !options[i + 1].help
+					     ? options[i + 1].option
+					     : NULL;
+
+		if (!options[i].help || (options[i].needs && !(options[i].needs & v->options)))
+			continue;
+		(void)snprintf(head, sizeof(head), "%s%s%s%s%s", letter ? letter : "",
+			       letter ? ", " : "", options[i].option, options[i].arg ? " " : "",
+			       options[i].arg ? options[i].arg : "");
+		(void)printf("  %-22s%s\n", head, options[i].help);
+	}
+	if (str_eq(v->name, "create"))
+		(void)printf("\nIt takes the options of run, too: brig run --help\n");
+}
+
+static void more(bool all)
+{
+	(void)all;
+	(void)printf("\n");
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		(void)printf("  %-10s%s\n", verbs[i].name, verbs[i].help);
+	(void)printf(
+		"\nOptions: brig sandbox COMMAND --help; man brig-sandbox. Each takes --json.\n");
+}
+
 static int sandbox(const struct subcommand *c, int argc, char **argv)
 {
 	CLEANUP(daemon_client) struct daemon_client *d = NULL;
@@ -256,8 +304,7 @@ static int sandbox(const struct subcommand *c, int argc, char **argv)
 	}
 	r = parse(v, argc, argv, &a, &e);
 	if (r == 0 && a.help) {
-		(void)printf("usage: brig sandbox %s %s\n\nbrig sandbox --help explains it\n",
-			     v->name, v->usage);
+		help_verb(c, v);
 		return 0;
 	}
 	if (r == 0)
@@ -277,35 +324,19 @@ static int sandbox(const struct subcommand *c, int argc, char **argv)
 
 static const char *word(size_t i)
 {
-	return i < ARRAY_LEN(verbs) ? verbs[i].name : NULL;
+	if (i < ARRAY_LEN(verbs))
+		return verbs[i].name;
+	i -= ARRAY_LEN(verbs);
+	return i < ARRAY_LEN(options) ? options[i].option : NULL;
 }
 
 const struct subcommand cmd_sandbox = {
 	.name = "sandbox",
-	.usage = "create | list | get | exec | logs | events | pause | resume | stop | delete | "
-		 "update | cp | files | prune",
+	.usage = "COMMAND [OPTION...] [ID]",
 	.help = "long-lived sandboxes: create one, run many commands in it",
-	.about = "  create [OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME]\n"
-		 "         [--idle-ttl TIME] [--restart no|on-failure]\n"
-		 "         [--no-wait]                        make one, print its id when it is "
-		 "ready\n"
-		 "  exec ID [-t] [-e K[=V]] [--cwd DIR] [--timeout TIME] [-d] -- COMMAND [ARG...]\n"
-		 "                                            as brig run, its exit status too\n"
-		 "  list [--label K=V]... [--state STATE]     get ID\n"
-		 "  logs ID [EXEC] [-f]                       what its commands wrote\n"
-		 "  events [ID] [-f] [--since SEQ]            what happened, one JSON a line\n"
-		 "  pause ID...    resume ID...    stop ID... [--grace TIME]\n"
-		 "                                            stop ends its processes; HOME and "
-		 "/tmp "
-		 "are kept for a resume\n"
-		 "  delete ID... | --label K=V                prune [--dry-run]\n"
-		 "  update ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]\n"
-		 "  cp [--limit SIZE] SRC DST                 one of them ID:PATH; - is a tar\n"
-		 "  files list|stat|mkdir|remove|watch ID:PATH [-r]\n"
-		 "  files move ID:PATH TO [--force]\n"
-		 "  --json                                    as JSON; a name works wherever an id "
-		 "does\n",
 	.fields = CMD_RUN,
+	.more = more,
+	.verbs = true,
 	.word = word,
 	.run = sandbox,
 };

@@ -250,10 +250,10 @@ const struct subcommand cmd_wrap = {
 	.about = "  --branch NAME     in a git work tree of its own, REPOSITORY.worktrees/NAME\n"
 		 "  --dry-run         print the line of brig run that it stands for\n"
 		 "  --list [--json]   say what each agent gets, and why\n"
-		 "\nAll options come before the agent's name; what follows it is the agent's own.\n"
-		 "An agent has no time limit, a HOME that is kept for the project, and the hosts "
-		 "of its "
-		 "vendor.\n",
+		 "\n"
+		 "All options come before the agent's name; what follows it is the agent's own.\n"
+		 "An agent has no time limit, a HOME kept for the project, and its vendor's "
+		 "hosts.\n",
 	.fields = CMD_RUN,
 	.word = word,
 	.run = wrap,

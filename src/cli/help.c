@@ -7,14 +7,34 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
-#define COLUMN 34
+enum { COLUMN = 34, WIDTH = 80, SCREEN = 23 }; /* and a line for the next prompt */
 
-static const enum field_id first[] = {
-	FIELD_WORKDIR,      FIELD_READ,    FIELD_WRITE,       FIELD_MOUNT,  FIELD_NETWORK,
-	FIELD_EGRESS_ALLOW, FIELD_PORTS,   FIELD_CREDENTIAL,  FIELD_ENV,    FIELD_ENV_PASS,
-	FIELD_POLICY,       FIELD_TIMEOUT, FIELD_MEMORY,      FIELD_PIDS,   FIELD_BACKEND,
-	FIELD_IMAGE,        FIELD_TTY,     FIELD_JSON,        FIELD_CONFIG, FIELD_CODE,
-	FIELD_INTERPRETER,  FIELD_PARAM,   FIELD_EGRESS_PORT,
+/* What comes first, in few words; as many as a screen has room for. */
+static const struct {
+	enum field_id id;
+	const char *brief;
+} first[] = {
+	{ FIELD_CODE, "the code itself, instead of a file" },
+	{ FIELD_INTERPRETER, "what runs it; python3, or /bin/sh for scripts" },
+	{ FIELD_PARAM, "becomes a variable in upper case" },
+	{ FIELD_EGRESS_PORT, "port to listen on; 0 chooses one" },
+	{ FIELD_WORKDIR, "folder that it may change (the current one)" },
+	{ FIELD_READ, "show something at its own path, read-only" },
+	{ FIELD_WRITE, "the same, writable" },
+	{ FIELD_MOUNT, "show it at another place, read-only or :rw" },
+	{ FIELD_EGRESS_ALLOW, "let this host through; @npm, @pypi: groups" },
+	{ FIELD_CREDENTIAL, "a key that the door inserts: a placeholder" },
+	{ FIELD_ENV, "set a variable, or pass yours on" },
+	{ FIELD_POLICY, "readonly, workspace_write or full_access" },
+	{ FIELD_TIMEOUT, "end it after 30s, 1h30m, none (10m)" },
+	{ FIELD_MEMORY, "of all processes together (2g)" },
+	{ FIELD_BACKEND, "auto, native, bwrap, docker, ssh or none" },
+	{ FIELD_JSON, "print the result as one JSON object" },
+	{ FIELD_CONFIG, "settings from a file, of five dialects" },
+	{ FIELD_PORTS, "show its port on the host's loopback" },
+	{ FIELD_TTY, "a terminal of its own" },
+	{ FIELD_NETWORK, "none, proxy, bridge or host" },
+	{ FIELD_IMAGE, "container image (backend docker)" },
 };
 
 /* By the beginning of a setting's name; what none of them takes comes first. */
@@ -41,9 +61,38 @@ static size_t section_of(const struct field *f)
 	return 0;
 }
 
-static void line(const struct subcommand *c, const struct field *f)
+/* Words from column `at` on; further lines begin at `indent`. */
+static void flow(const char *text, size_t at, size_t indent)
 {
-	char head[80], letter[8] = "";
+	while (*text) {
+		size_t n = strcspn(text, " ");
+
+		if (at > indent && at + 1 + n > WIDTH) {
+			(void)printf("\n%*s", (int)indent, "");
+			at = indent;
+		} else if (at > indent) {
+			(void)putchar(' ');
+			at++;
+		}
+		(void)printf("%.*s", (int)n, text);
+		at += n;
+		text += n + strspn(text + n, " ");
+	}
+	(void)putchar('\n');
+}
+
+void help_entry(const char *head, const char *text)
+{
+	(void)printf("  %-*s", COLUMN - 2, head);
+	if (strlen(head) > COLUMN - 3)
+		(void)printf("\n%*s", COLUMN, "");
+	flow(text, COLUMN, COLUMN);
+}
+
+/* NULL for `brief`: all there is to say about it. */
+static void line(const struct subcommand *c, const struct field *f, const char *brief)
+{
+	char head[80], text[640], letter[8] = "";
 
 	if (f->letter && !(c->letters && strchr(c->letters, f->letter)))
 		(void)snprintf(letter, sizeof(letter), "-%c, ", f->letter);
@@ -57,15 +106,12 @@ static void line(const struct subcommand *c, const struct field *f)
 		(void)snprintf(head, sizeof(head), "--set %s=%s", f->key, f->arg ? f->arg : "BOOL");
 	else
 		(void)snprintf(head, sizeof(head), "%s: in a file", f->key);
-	(void)printf("  %-*s%s%s", COLUMN - 2, head, strlen(head) > COLUMN - 3 ? " " : "", f->help);
-	if (f->fallback && (f->type != FIELD_T_BOOL || !f->flag))
-		(void)printf(" (%s)", f->fallback);
-	(void)printf("%s\n", field_repeats(f) ? "; repeatable" : "");
-}
-
-static void set_line(const char *text)
-{
-	(void)printf("  %-*s%s\n", COLUMN - 2, "--set KEY=VALUE", text);
+	(void)snprintf(text, sizeof(text), "%s", brief ? brief : f->help);
+	if (!brief && f->fallback && (f->type != FIELD_T_BOOL || !f->flag))
+		(void)snprintf(text, sizeof(text), "%s (%s)", f->help, f->fallback);
+	if (!brief && field_repeats(f))
+		(void)strncat(text, "; repeatable", sizeof(text) - strlen(text) - 1);
+	help_entry(head, text);
 }
 
 static bool listed(const struct subcommand *c, const struct field *f)
@@ -84,41 +130,84 @@ static void all_options(const struct subcommand *c)
 			if (!begun)
 				(void)printf("\n%s:\n", at ? sections[at - 1].title : "sandbox");
 			begun = true;
-			line(c, &fields[i]);
+			line(c, &fields[i], NULL);
 		}
 		if (at == 0)
-			set_line("any setting by its name in configuration; repeatable");
+			help_entry("--set KEY=VALUE",
+				   "any setting by its name in configuration; repeatable");
 	}
 }
 
-static void first_options(const struct subcommand *c)
+/* Lines that a text takes. */
+static size_t lines_of(const char *text)
 {
-	(void)printf("\noptions:\n");
-	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++)
-		if (fields[first[i]].flag && listed(c, &fields[first[i]]))
-			line(c, &fields[first[i]]);
-	set_line("any other setting; repeatable");
-	(void)printf("\nbrig %s --help=all lists every option and setting\n", c->name);
+	size_t n = 0;
+
+	for (; text && *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+/* One that says much about itself leaves those of run to their own page. */
+static void first_options(const struct subcommand *c, size_t room)
+{
+	size_t shown = 0;
+
+	if (c->about && c->fields & CMD_RUN) {
+		(void)printf("\nIt takes the options of run, too: brig run --help\n");
+		return;
+	}
+	(void)printf("\n");
+	for (size_t i = 0; i < ARRAY_LEN(first) && shown < room; i++)
+		if (fields[first[i].id].flag && listed(c, &fields[first[i].id])) {
+			line(c, &fields[first[i].id], first[i].brief);
+			shown++;
+		}
+}
+
+static void exit_status(const struct subcommand *c, bool all)
+{
+	(void)printf("exit status: %s\n",
+		     c->exits ? c->exits
+		     : all    ? "the command's own; 124 time limit; 125 brig failed or refused;\n"
+				"126 not executable; 127 not found; 128+N ended by signal N (137 "
+				"also for memory)"
+			      : "its own; 124 time; 125 brig; 126, 127 not started; 128+N "
+				"signal");
+}
+
+void help_usage(const char *above, const struct subcommand *c)
+{
+	int n = printf("usage: brig %s%s%s", above ? above : "", above ? " " : "", c->name);
+
+	flow(c->usage, n > 0 ? (size_t)n : 0, strlen("usage: brig "));
 }
 
 static void print_help(const struct subcommand *c, bool all)
 {
-	(void)printf("usage: brig %s%s%s\n\n%s\n", c->name, c->usage[0] ? " " : "", c->usage,
-		     c->help);
+	const size_t used = 7 + lines_of(c->about) + lines_of(c->exits);
+
+	help_usage(NULL, c);
+	(void)printf("\n%s\n", c->help);
 	if (c->about)
 		(void)printf("\n%s", c->about);
-	if (!c->fields)
+	if (c->more)
+		c->more(all);
+	if (!c->fields || (c->verbs && !all)) {
+		if (c->exits)
+			(void)printf("\nexit status: %s\n", c->exits);
 		return;
+	}
 	if (all)
 		all_options(c);
 	else
-		first_options(c);
-	(void)printf("\nexit status: %s\n",
-		     c->exits ? c->exits
-			      : "the command's own; 124 time limit; 125 brig failed before the "
-				"command ran;\n"
-				"126 not executable; 127 not found; 128+N ended by signal N (137 "
-				"also for memory)");
+		first_options(c, used < SCREEN ? SCREEN - used : 0);
+	if (!c->about || all)
+		(void)printf("\n");
+	if (!all)
+		(void)printf("All, by section: brig %s --help=all; man brig-%s\n", c->name,
+			     c->name);
+	exit_status(c, all);
 }
 
 void help_command(const struct subcommand *c)
@@ -131,11 +220,18 @@ void help_all(const struct subcommand *c)
 	print_help(c, true);
 }
 
-void help_print(void)
+void help_print(bool all)
 {
 	(void)printf("usage: brig COMMAND [OPTION...]\n\n"
 		     "Runs an agent's commands where they can do their work and no harm.\n\n");
 	for (const struct subcommand *const *c = commands; *c; c++)
-		(void)printf("  brig %-11s %s\n", (*c)->name, (*c)->help);
-	(void)printf("\n`brig COMMAND --help` says more.\n");
+		if (all || !(*c)->minor)
+			(void)printf("  %-11s %s\n", (*c)->name, (*c)->help);
+	if (all)
+		return;
+	(void)printf("  and        ");
+	for (const struct subcommand *const *c = commands; *c; c++)
+		if ((*c)->minor)
+			(void)printf(" %s", (*c)->name);
+	(void)printf("\n\nbrig COMMAND --help says more, brig --help=all names every command.\n");
 }

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	if (c)
 		return printed(c->run(c, argc, argv));
 	if (argc < 2) {
-		help_print();
+		help_print(false);
 		return EXIT_BRIG;
 	}
 	c = str_eq(argv[1], cmd_hold.name)     ? &cmd_hold
@@ -123,7 +123,11 @@ int main(int argc, char **argv)
 					       : command_by_name(argv[1]);
 	if (str_eq(argv[1], "--version"))
 		c = &cmd_version;
-	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))
+	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h") || str_eq(argv[1], "--help=all"))
 		c = &cmd_help;
+	if (c && argc == 3 && str_eq(argv[2], "--help=all") && c != &cmd_sh) {
+		help_all(c);
+		return printed(0);
+	}
 	return c ? printed(c->run(c, argc - 1, argv + 1)) : command_unknown(argv[1]);
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/str.h"
 #include "model/companions.h"
 #include "model/credentials.h"
@@ -178,8 +179,32 @@ static void element(const struct field *f, struct json *j)
 	json_object_end(j);
 }
 
+/* Where the setting holds; nothing for one that does not depend on it. bwrap is as native. */
+static void where(const struct field *f, struct json *j)
+{
+	static const struct {
+		unsigned bit;
+		const char *name;
+	} all[] = {
+		{ ON_NATIVE, "native" }, { ON_NATIVE | ON_BWRAP, "bwrap" },
+		{ ON_DOCKER, "docker" }, { ON_DOCKER, "podman" },
+		{ ON_SSH, "ssh" },       { ON_NONE, "none" },
+	};
+
+	if (f->honoured == ~0U)
+		return;
+	json_key(j, "x-backends");
+	json_array(j);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (f->honoured & all[i].bit)
+			json_str(j, all[i].name);
+	json_array_end(j);
+}
+
 static void property(const struct field *f, const char *name, struct json *j)
 {
+	uint64_t count;
+
 	json_key(j, name);
 	json_object(j);
 	json_kstr(j, "type", shapes[f->type].type);
@@ -200,7 +225,10 @@ static void property(const struct field *f, const char *name, struct json *j)
 		json_kbool(j, "default", str_eq(f->fallback, "true"));
 	} else if (f->fallback && f->type != FIELD_T_COUNT) {
 		json_kstr(j, "default", f->fallback);
+	} else if (f->fallback && num_count(f->fallback, &count) == 0) {
+		json_ku64(j, "default", count);
 	}
+	where(f, j);
 	json_object_end(j);
 }
 

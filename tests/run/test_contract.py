@@ -713,16 +713,6 @@ def version_is_one_line():
         assert done.status == 0 and done.text.startswith("brig ") and done.text.count("\n") == 1
 
 
-@test(as_user="user")
-def help_names_every_command_and_option():
-    top = brig("--help")
-    assert top.status == 0 and all(w in top.text for w in ("run", "exec", "plan", "doctor", "completion", "version"))
-    help_of_agent = brig("agent", "--help").text  # whose -p is its own
-    assert help_of_agent.count("  -p, ") == 1 and "--publish" in help_of_agent and "exit status: 0; 1 " in help_of_agent
-    text = brig("run", "--help").text
-    assert all(f"--{w}" in text for w in ("policy", "memory", "timeout", "mount", "env-pass", "json", "tty"))
-
-
 @test
 def plan_prints_json_and_runs_nothing():
     done = brig("plan", "--memory", "64m", "--", "touch", "started")
@@ -744,26 +734,6 @@ def schema_is_a_json_schema():
     assert "policy" in json.dumps(schema) and "workspace_write" in json.dumps(schema)
     one = schema["properties"]["credentials"]["additionalProperties"]
     assert one["required"] == ["host"] and one["properties"]["from"]["properties"]["env"] == {"type": "string"}, one
-
-
-@test(as_user="user")
-def completion_scripts_parse():
-    for shell in ("bash", "zsh", "fish"):
-        done = brig("completion", shell)
-        assert done.status == 0 and "workspace_write" in done.text, shell
-    script = brig("completion", "bash").stdout
-    assert subprocess.run(["bash", "-n"], input=script, check=False).returncode == 0
-    assert brig("completion", "tcsh").status == 125
-
-
-@test(as_user="user")
-def the_bash_completion_completes():
-    (scratch() / "brig.bash").write_bytes(brig("completion", "bash").stdout)
-    ask = f"""source {scratch()}/brig.bash
-        COMP_WORDS=(brig run --pol); COMP_CWORD=2; COMP_LINE='brig run --pol'; COMP_POINT=14
-        $(complete -p brig | sed 's/.*-F \\([^ ]*\\).*/\\1/') brig --pol run; echo "${{COMPREPLY[@]}}" """
-    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, env={"PATH": f"{brig_path().parent}:/usr/bin:/bin"}, check=False)
-    assert "--policy" in done.stdout, done.stderr
 
 
 @test

@@ -212,7 +212,7 @@ def unknown_words_are_refused():
 
 @test
 def help_names_every_check():
-    done = brig("doctor", "--help")
+    done = brig("doctor", "--help=all")
     assert done.status == 0 and all(f"  {n} " in done.text for n in NAMES)
 
 

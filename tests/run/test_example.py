@@ -131,7 +131,7 @@ def an_installed_tree_works_wherever_it_is_moved():
     if option("b_sanitize") != "none":
         return  # brig would have to write them
     for name in ("share/bash-completion/completions/brig", "share/zsh/site-functions/_brig", "share/fish/vendor_completions.d/brig.fish",
-                 "share/man/man1/brig.1"):
+                 "share/man/man1/brig-run.1"):
         assert "--workdir" in (moved / name).read_text().replace("\\-", "-") or name.endswith("fish"), name
 
 

@@ -381,7 +381,7 @@ def tty_and_json_are_refused_together():
 
 @test
 def there_is_no_default_time_limit_with_tty_and_a_written_one_holds():
-    help_text = " ".join(brig("run", "--help").text.split())
+    help_text = " ".join(brig("run", "--help=all").text.split())
     assert "with --tty at a terminal there is no limit unless given" in help_text
     assert brig("run", "--tty", "--timeout", "300ms", "--", "sleep", "60").status == 124
 

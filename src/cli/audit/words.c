@@ -4,8 +4,8 @@
 /* clang-format off */
 const struct audit_word audit_commands[AUDIT_COMMANDS] = {
 	[AUDIT_LIST] = { "list", NULL, "[OPTION...]", "records, the newest 50" },
-	[AUDIT_SHOW] = { "show", NULL, "RUN|last [OPTION...]", "one run as a story: what was asked, contained, denied, how it ended" },
-	[AUDIT_SECURITY] = { "security-events", NULL, "[OPTION...]", "records of runs, refusals, limits and leaks, the newest 50" },
+	[AUDIT_SHOW] = { "show", NULL, "RUN|last [OPTION...]", "one run as a story: asked, contained, denied, ended" },
+	[AUDIT_SECURITY] = { "security-events", NULL, "[OPTION...]", "runs, refusals, limits and leaks, the newest 50" },
 	[AUDIT_EXPORT] = { "export", NULL, "[OPTION...]", "all records, for other programs" },
 	[AUDIT_TAIL] = { "tail", NULL, "[OPTION...]", "the newest 10 records, then each new one" },
 	[AUDIT_VERIFY] = { "verify", "verify-chain", "[OPTION...]", "has anybody touched the record? exit status 1 if so" },
@@ -16,20 +16,20 @@ const struct audit_word audit_commands[AUDIT_COMMANDS] = {
 #define FILTERED (IN(LIST) | IN(SECURITY) | IN(EXPORT) | IN(TAIL))
 
 const struct audit_option audit_options[AUDIT_OPTIONS] = {
-	[OPTION_TYPE] = { "--type", "--event-type", "TYPE", "only this type, or all that begin so: 'egress.*'; repeatable", FILTERED },
-	[OPTION_RUN] = { "--run", "--run-id", "ID", "only this run, by its id or the first digits of it", FILTERED },
-	[OPTION_SINCE] = { "--since", NULL, "WHEN", "from then on: 2h, 7d (ago), 2026-01-31, 2026-01-31T12:00:00Z", FILTERED },
+	[OPTION_TYPE] = { "--type", "--event-type", "TYPE", "only this type, or 'egress.*'; repeatable", FILTERED },
+	[OPTION_RUN] = { "--run", "--run-id", "ID", "only this run, by its id's first digits", FILTERED },
+	[OPTION_SINCE] = { "--since", NULL, "WHEN", "from then on: 2h, 7d (ago), 2026-01-31", FILTERED },
 	[OPTION_UNTIL] = { "--until", NULL, "WHEN", "up to then", FILTERED & ~IN(TAIL) },
-	[OPTION_OUTCOME] = { "--outcome", NULL, "OUTCOME", "only runs that ended so: exited, timeout, oom, refused...", FILTERED },
-	[OPTION_HOST] = { "--host", NULL, "HOST", "only about this host, or '*.example.org' for all below it", FILTERED },
+	[OPTION_OUTCOME] = { "--outcome", NULL, "OUTCOME", "runs that ended so: exited, timeout, oom...", FILTERED },
+	[OPTION_HOST] = { "--host", NULL, "HOST", "only about this host, or '*.example.org'", FILTERED },
 	[OPTION_PRINCIPAL] = { "--principal", NULL, "WHO", "only what this one asked for: uid:1000", FILTERED },
 	[OPTION_AGENT] = { "--agent", NULL, "NAME", "only what this agent did", FILTERED },
 	[OPTION_LIMIT] = { "--limit", "-n", "N", "the newest N; 0 for all", FILTERED },
-	[OPTION_FORMAT] = { "--format", "-f", "FORMAT", "json, jsonl, csv, ocsf, ocsf-jsonl, raw (the lines themselves) or text", IN(EXPORT) },
+	[OPTION_FORMAT] = { "--format", "-f", "FORMAT", "json, jsonl, csv, ocsf, ocsf-jsonl, raw or text", IN(EXPORT) },
 	[OPTION_JSON] = { "--json", NULL, NULL, "one array of objects (tail: an object a line)", FILTERED | IN(SHOW) | IN(VERIFY) | IN(PRUNE) },
 	[OPTION_JSONL] = { "--jsonl", NULL, NULL, "an object a line", FILTERED | IN(SHOW) },
 	[OPTION_CSV] = { "--csv", NULL, NULL, "comma-separated values with a head line", FILTERED & ~IN(TAIL) },
-	[OPTION_OUTPUT] = { "--output", "-o", "FILE", "write there instead of to the terminal; made for you alone", IN(EXPORT) },
+	[OPTION_OUTPUT] = { "--output", "-o", "FILE", "write there; made for you alone", IN(EXPORT) },
 	[OPTION_MAX_AGE] = { "--max-age", NULL, "DURATION", "remove what is older (audit.max_age, 90d); 0 for any age", IN(PRUNE) },
 	[OPTION_MAX_RECORDS] = { "--max-records", NULL, "N", "keep the newest N (audit.max_records); 0 for all", IN(PRUNE) },
 	[OPTION_DRY_RUN] = { "--dry-run", NULL, NULL, "say what would be removed", IN(PRUNE) },

@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the program says about itself: --help on one screen, manual pages, completion in real shells. All three are compared with the tables."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from harness import TOP, brig, brig_path, main, scratch, skip, test  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
+PAGES = BUILD / "docs"
+LINES, COLUMNS = 24, 80
+
+
+def commands():
+    return re.findall(r"^  (\S+) ", brig("--help=all").text, re.M)
+
+
+def verbs(name):
+    """Commands of a command, as its own help lists them."""
+    return re.findall(r"^  ([a-z-]+)  ", brig(name, "--help").text, re.M) if name in ("audit", "sandbox") else []
+
+
+def joined(text):
+    """The rows of a help, each in one line."""
+    return re.sub(r"\n {30,}(?=\S)", " ", text)
+
+
+def flags(text):
+    """Options at the beginning of a row."""
+    return {w for head in re.findall(r"^  ((?:-\w, )?--[a-z][\w-]*(?:, --?[a-z][\w-]*)*)", joined(text), re.M) for w in re.findall(r"--[a-z][\w-]*", head)}
+
+
+@test(as_user="user")
+def each_help_fits_a_screen():
+    shown = [(), *((c,) for c in commands() if c not in ("sh", "help")), *((c, v) for c in commands() for v in verbs(c))]
+    assert len(shown) > 40, shown
+    for words in shown:
+        done = brig(*words, "--help")
+        lines = done.text.splitlines()
+        assert done.status == 0 and not done.errors, done
+        assert len(lines) < LINES, f"brig {' '.join(words)} --help has {len(lines)} lines"
+        assert all(len(line) <= COLUMNS for line in lines), f"brig {' '.join(words)} --help: {max(lines, key=len)}"
+    for line in brig("run", "--help=all").text.splitlines():
+        assert len(line) <= COLUMNS or line.lstrip().startswith("--set"), line
+
+
+@test(as_user="user")
+def help_names_every_command_and_option():
+    top = brig("--help").text
+    for c in commands():
+        assert re.search(rf"^  {c} |^  and .* {c}\b", top, re.M), c
+        assert brig("help", c).text == brig(c, "--help").text or c in ("sh", "help"), c
+    text = brig("run", "--help").text
+    assert all(f"--{w}" in text for w in ("workdir", "allow", "policy", "memory", "timeout", "mount", "env", "json", "tty", "publish")), text
+    agent = brig("agent", "--help=all").text  # whose -p is its own
+    assert agent.count("  -p, ") == 1 and "  --publish" in agent and "exit status: 0; 1 " in agent
+    assert {"--policy", "--env-pass", "--report-fd"} <= flags(brig("run", "--help=all").text)
+
+
+@test(as_user="user")
+def every_command_and_option_is_in_a_manual_page_and_nothing_else():
+    if not PAGES.is_dir():
+        return  # a build with sanitizers, or for another machine, writes none
+    page = {p.name.removesuffix(".scd"): p.read_text().replace("\\", "") for p in PAGES.glob("*.scd")}
+    everything = "\n".join(page.values())
+    known = set()
+    for c in commands():
+        assert f"*brig {c}*" in page["brig.1"], c
+        mine = page.get(f"brig-{c}.1") or page.get(f"brig-{c}.8") or (page["brig-run.1"] if c in ("exec", "plan", "python", "script", "sh", "shell") else page["brig.1"])
+        assert f"*brig {c}*" in mine, c
+        for help_text in [brig(c, "--help=all").text if c != "sh" else "", *(brig(c, v, "--help").text for v in verbs(c))]:
+            options = flags(help_text)
+            known |= options | set(re.findall(r"--[a-z][\w-]*", help_text))
+            run = flags(brig("run", "--help=all").text)
+            for option in options - (run if c not in ("run", "proxy") else set()):
+                assert re.search(rf"\*{option}\*|\*{option}\b", mine), f"{option} of brig {c}"
+    said = set(re.findall(r"^(?:\*-\w\*, )?\*(--[a-z][\w-]*)\*", everything, re.M))
+    assert said <= known, f"pages name options that there are not: {said - known}"
+    schema = json.loads(brig("schema").stdout)
+
+    def keys(part, above=""):
+        for name, value in part["properties"].items():
+            yield from keys(value, f"{above}{name}.") if "properties" in value else [above + name]
+
+    settings = set(keys(schema))
+    listed = set(re.findall(r"^\*([a-z][a-z_.]*)\*$", page["brig.yaml.5"], re.M))
+    assert listed == settings, listed ^ settings
+
+
+@test(as_user="user")
+def the_manual_pages_are_clean():
+    if not PAGES.is_dir():
+        return
+    pages = sorted(p for p in PAGES.iterdir() if re.search(r"\.\d$", p.name))
+    assert len(pages) >= 15, pages
+    for p in pages:
+        done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", p], capture_output=True, text=True, env=os.environ | {"LC_ALL": "C.UTF-8", "MANWIDTH": "80"}, check=False)
+        assert done.returncode == 0 and not done.stderr, (p, done.stderr)
+        said = {w for w in re.findall(r"\b(?:brig|libbrig)[\w.-]*\(\d\)", done.stdout)}
+        assert all((PAGES / w.replace("(", ".").rstrip(")")).exists() for w in said), (p, said)
+
+
+# ---- completion ----
+
+
+def script(shell):
+    path = scratch() / f"brig.{shell}"
+    path.write_bytes(brig("completion", shell).stdout)
+    return path
+
+
+@test(as_user="user")
+def completion_scripts_parse():
+    for shell in ("bash", "zsh", "fish"):
+        if not shutil.which(shell):
+            skip(f"no {shell}")
+        done = subprocess.run([shell, "-n", script(shell)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and not done.stderr, (shell, done.stderr)
+    assert brig("completion", "tcsh").status == 125
+
+
+def completed_by_bash(lines):
+    """{line: words} for many lines at once."""
+    asked = "".join(f"COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _brig; echo \"${{COMPREPLY[@]}}\"\n" for line in lines)
+    done = subprocess.run(["bash", "-c", f"source {script('bash')}\n{asked}"], capture_output=True, text=True, env={"PATH": f"{brig_path().parent}:/usr/bin:/bin"}, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return dict(zip(lines, map(str.split, done.stdout.splitlines())))
+
+
+@test(as_user="user")
+def bash_completes_every_command_and_option():
+    names = commands()
+    lines = ["brig ''", *(f"brig {c} --" for c in names), "brig run --policy w", "brig sandbox e", "brig config c", "brig help sand"]
+    got = completed_by_bash(lines)
+    assert set(names) <= set(got["brig ''"])
+    for c in names:
+        wanted = flags(brig(c, "--help=all").text) if c not in ("sh", "help") else {"--help"}
+        assert wanted - {"--help"} <= set(got[f"brig {c} --"]), (c, wanted - set(got[f"brig {c} --"]))
+    assert got["brig run --policy w"] == ["workspace_write"] and got["brig config c"] == ["check"]
+    assert set(got["brig sandbox e"]) == {"exec", "events"} and got["brig help sand"] == ["sandbox"]
+
+
+@test(as_user="user")
+def fish_completes_every_command_and_option():
+    if not shutil.which("fish"):
+        skip("no fish")
+    names = [c for c in commands() if c != "sh"]
+    asked = "".join(f"complete -C 'brig {c} --' | string split -f 1 \\t; echo '#'\n" for c in names)
+    home = scratch() / "home"
+    home.mkdir(exist_ok=True)
+    done = subprocess.run(["fish", "--no-config", "-c", f"source {script('fish')}\ncomplete -C 'brig ' | string split -f 1 \\t; echo '#'\n{asked}"], capture_output=True, text=True,
+                          env={"PATH": f"{brig_path().parent}:/usr/bin:/bin", "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_DATA_HOME": str(home), "XDG_CACHE_HOME": str(home), "TERM": "dumb"}, check=False)
+    first, *rest = [set(part.split()) for part in done.stdout.split("#")]
+    assert set(names) <= first, (first, done.stderr)
+    for c, got in zip(names, rest):
+        wanted = flags(brig(c, "--help=all").text) if c != "help" else set()
+        assert wanted - {"--help"} <= got, (c, wanted - got)
+
+
+@test(as_user="user")
+def zsh_has_every_command_and_option():
+    """zsh completes only with a terminal and a line editor; its functions are loaded, and what they hand over is looked at."""
+    if not shutil.which("zsh"):
+        skip("no zsh")
+    ask = f"""
+        _describe() {{ print -l -- ${{names%%:*}} }}
+        compadd() {{ print -l -- "$@" }}
+        _arguments() {{ for a in "$@"; do a=${{a#\\*}}; print -r -- ${{${{a%%\\[*}}%%=*}}; done }}
+        _files() {{ : }}
+        CURRENT=2 words=(brig ''); source {script('zsh')}; print -- '#'
+        for c in {' '.join(commands())}; do CURRENT=3 words=(brig $c --); _brig; print -- '#'; done"""
+    done = subprocess.run(["zsh", "-f", "-c", ask], capture_output=True, text=True, check=False)
+    assert not done.stderr, done.stderr
+    first, *rest = [set(part.split()) for part in done.stdout.split("#")]
+    assert set(commands()) <= first, (commands(), first)
+    for c, got in zip(commands(), rest):
+        wanted = flags(brig(c, "--help=all").text) if c not in ("sh", "help") else {"--help"}
+        assert wanted <= got | {"--help"}, (c, wanted - got)
+
+
+if __name__ == "__main__":
+    main()

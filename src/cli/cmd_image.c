@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clean.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "sandbox/manager.h"
 
 static const char *const verbs[] = { "pull" };
@@ -16,18 +16,17 @@ static const char *verb(size_t i)
 	return i < sizeof(verbs) / sizeof(*verbs) ? verbs[i] : NULL;
 }
 
-/* On a terminal the last line is written over; elsewhere each stands. */
+/* On a terminal the last line is written over. A pipe gets the first, so that a log says what is
+ * waited for. */
 static void on_progress(void *arg, const char *text)
 {
-	CLEANUP(buf) struct buf line = BUF_INIT(4096);
+	bool *told = arg;
 
-	(void)arg;
-	if (!isatty(2)) {
+	if (isatty(STDERR_FILENO))
+		progress_line(text);
+	else if (!*told || !str_starts(text, "pulling "))
 		message_print("brig: note", text);
-		return;
-	}
-	clean_put(&line, text, strlen(text)); /* a registry's words */
-	(void)fprintf(stderr, "\r\033[K%s", buf_str(&line));
+	*told = true;
 }
 
 static int usage(const struct subcommand *c)
@@ -43,10 +42,10 @@ static int usage(const struct subcommand *c)
 static int pull(const char *backend, const char *ref)
 {
 	struct err e = { 0 };
-	int r = sandbox_pull(backend, ref, on_progress, NULL, &e);
+	bool told = false;
+	int r = sandbox_pull(backend, ref, on_progress, &told, &e);
 
-	if (isatty(2))
-		(void)fprintf(stderr, "\r\033[K");
+	progress_clear();
 	if (r < 0) {
 		error_print(&e);
 		return EXIT_BRIG;

@@ -92,6 +92,7 @@ void help_entry(const char *head, const char *text)
 /* NULL for `brief`: all there is to say about it. */
 static void line(const struct subcommand *c, const struct field *f, const char *brief)
 {
+	const bool told = f->fallback && (f->type != FIELD_T_BOOL || !f->flag);
 	char head[80], text[640], letter[8] = "";
 
 	if (f->letter && !(c->letters && strchr(c->letters, f->letter)))
@@ -106,11 +107,12 @@ static void line(const struct subcommand *c, const struct field *f, const char *
 		(void)snprintf(head, sizeof(head), "--set %s=%s", f->key, f->arg ? f->arg : "BOOL");
 	else
 		(void)snprintf(head, sizeof(head), "%s: in a file", f->key);
-	(void)snprintf(text, sizeof(text), "%s", brief ? brief : f->help);
-	if (!brief && f->fallback && (f->type != FIELD_T_BOOL || !f->flag))
-		(void)snprintf(text, sizeof(text), "%s (%s)", f->help, f->fallback);
-	if (!brief && field_repeats(f))
-		(void)strncat(text, "; repeatable", sizeof(text) - strlen(text) - 1);
+	if (brief)
+		(void)snprintf(text, sizeof(text), "%s", brief);
+	else
+		(void)snprintf(text, sizeof(text), "%s%s%s%s%s", f->help, told ? " (" : "",
+			       told ? f->fallback : "", told ? ")" : "",
+			       field_repeats(f) ? "; repeatable" : "");
 	help_entry(head, text);
 }
 

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "base/tar.h"
 #include "cli/box_path.h"
+#include "cli/progress.h"
 #include "cli/unpack_child.h"
 
 #define LIMIT_BYTES ((uint64_t)16 << 30)
@@ -154,7 +155,13 @@ static int settle_inside(struct daemon_client *d, struct box_path *to, const cha
 	return full->failed ? err_set(e, ERR_USAGE, ENAMETOOLONG, "the path is too long") : 0;
 }
 
-static int copy_in(struct daemon_client *d, const char *from, struct box_path *to, struct err *e)
+static void on_passed(void *arg, uint64_t bytes)
+{
+	progress_add(arg, bytes);
+}
+
+static int copy_in(struct daemon_client *d, const char *from, struct box_path *to,
+		   struct progress *p, struct err *e)
 {
 	CLEANUP(buf) struct buf full = BUF_INIT((size_t)8192);
 	CLEANUP(fd) int fd = -1;
@@ -170,6 +177,8 @@ static int copy_in(struct daemon_client *d, const char *from, struct box_path *t
 			       from);
 	if (settle_inside(d, to, from, &full, e) < 0)
 		return -e->code;
+	if (S_ISREG(st.st_mode))
+		p->all = (uint64_t)st.st_size;
 	return S_ISDIR(st.st_mode) ? put_folder(d, fd, from, to, e) : put_file(d, fd, &st, to, e);
 }
 
@@ -291,6 +300,8 @@ int verb_cp(struct daemon_client *d, const struct sandbox_asked *a, struct err *
 	struct box_path at_from, at_to;
 	bool out = box_path_parse(from, &at_from), in = box_path_parse(to, &at_to);
 	uint64_t most = LIMIT_BYTES;
+	struct progress p;
+	int r;
 
 	if (a->limit && num_size(a->limit, &most) < 0)
 		return err_set(e, ERR_USAGE, EINVAL, "--limit needs a size such as 20g");
@@ -300,5 +311,10 @@ int verb_cp(struct daemon_client *d, const struct sandbox_asked *a, struct err *
 				  in ? "both places are in a sandbox"
 				     : "neither place is in a sandbox");
 	(void)sigaction(SIGPIPE, &ignore, NULL);
-	return in ? copy_in(d, from, &at_to, e) : copy_out(d, &at_from, to, most, e);
+	progress_begin(&p, "copying", 0, a->quiet);
+	daemon_client_on_passed(d, on_passed, &p);
+	r = in ? copy_in(d, from, &at_to, &p, e) : copy_out(d, &at_from, to, most, e);
+	daemon_client_on_passed(d, NULL, NULL);
+	progress_end(&p);
+	return r;
 }

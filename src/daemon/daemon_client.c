@@ -40,7 +40,21 @@ struct daemon_client {
 	char fields[512];
 	char piece[16384]; /* of a stream */
 	size_t from, to;
+	daemon_client_passed_fn *on_passed; /* NULL: nobody listens */
+	void *passed_arg;
 };
+
+static void passed(const struct daemon_client *c, uint64_t bytes)
+{
+	if (c->on_passed)
+		c->on_passed(c->passed_arg, bytes);
+}
+
+void daemon_client_on_passed(struct daemon_client *c, daemon_client_passed_fn *fn, void *arg)
+{
+	c->on_passed = fn;
+	c->passed_arg = arg;
+}
 
 /* ---- descriptors that go along ---- */
 
@@ -405,6 +419,7 @@ int daemon_client_write(struct daemon_client *c, const void *p, size_t n, struct
 	}
 	if (r == 0)
 		r = client_write(c->http, p, n, 0, e);
+	passed(c, n);
 	return r == 0 && c->chunked ? client_write(c->http, "\r\n", 2, 0, e) : r;
 }
 
@@ -426,6 +441,7 @@ int daemon_client_write_file(struct daemon_client *c, int fd, uint64_t n, struct
 		if (w < 0 && errno != EAGAIN && errno != EINTR)
 			return err_sys(e, "cannot send the file");
 		n -= w > 0 ? (uint64_t)w : 0;
+		passed(c, w > 0 ? (uint64_t)w : 0);
 	}
 	return 0;
 }
@@ -493,6 +509,7 @@ static int save_pieces(struct daemon_client *c, int fd, uint64_t most, struct er
 			return err_refuse(e, ERR_USAGE, EFBIG, "--limit SIZE raises it",
 					  "what comes out is larger than the limit");
 		most -= (uint64_t)n;
+		passed(c, (uint64_t)n);
 		if (write_out(fd, c->piece, (size_t)n, e) < 0)
 			return -e->code;
 	}
@@ -500,7 +517,8 @@ static int save_pieces(struct daemon_client *c, int fd, uint64_t most, struct er
 }
 
 /* From the socket through a pipe into the file, without coming here. */
-static int save_by_kernel(int sock, int fd, uint64_t left, struct err *e)
+static int save_by_kernel(const struct daemon_client *c, int sock, int fd, uint64_t left,
+			  struct err *e)
 {
 	CLEANUP(fd) int out = -1, in = -1;
 	int ends[2];
@@ -522,6 +540,7 @@ static int save_by_kernel(int sock, int fd, uint64_t left, struct err *e)
 			return err_set(e, ERR_UNAVAILABLE, ECONNRESET,
 				       "what came out of the sandbox ends in the middle");
 		left -= (uint64_t)n;
+		passed(c, (uint64_t)n);
 		for (; n > 0; n -= w) {
 			w = splice(out, NULL, fd, NULL, (size_t)n, SPLICE_F_MOVE);
 			if (w <= 0)
@@ -547,7 +566,7 @@ int daemon_client_save(struct daemon_client *c, int fd, uint64_t most, struct er
 		already.len = (size_t)c->length;
 	r = write_out(fd, buf_str(&already), already.len, e);
 	if (r == 0)
-		r = save_by_kernel(t.fd, fd, (uint64_t)c->length - already.len, e);
+		r = save_by_kernel(c, t.fd, fd, (uint64_t)c->length - already.len, e);
 	t.close(t.arg);
 	return r;
 }

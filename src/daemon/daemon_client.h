@@ -57,6 +57,10 @@ int daemon_client_stream(struct daemon_client *c, const struct daemon_question *
  * deadline (clock_us; 0: none). */
 int daemon_client_event(struct daemon_client *c, struct sse *s, uint64_t deadline, struct err *e);
 
+/* Told how many bytes more have passed, by what writes and saves below; fn may be NULL. */
+typedef void daemon_client_passed_fn(void *arg, uint64_t bytes);
+void daemon_client_on_passed(struct daemon_client *c, daemon_client_passed_fn *fn, void *arg);
+
 /* A body that is not held. The question's own is not looked at. length -1: not known. */
 int daemon_client_begin(struct daemon_client *c, const struct daemon_question *q, const char *type,
 			int64_t length, struct err *e);

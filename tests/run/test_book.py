@@ -343,4 +343,4 @@ def the_reasons_are_used_and_the_contents_complete():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -186,4 +186,4 @@ def zsh_has_every_command_and_option():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

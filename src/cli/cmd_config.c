@@ -154,6 +154,36 @@ static int try_backend(const struct spec *s, char *text, size_t n, struct err *e
 	return why == FAULT_MACHINE ? EXIT_NOT_HERE : 0;
 }
 
+/* The answer of check as one object; `backend` is NULL for a file that is wrong. */
+static int check_json(const struct config_asked *a, const struct spec *s, enum dialect was,
+		      const char *backend, int status, const struct err *e)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
+	struct json j;
+
+	json_init(&j, &out, true);
+	json_object(&j);
+	json_kstr(&j, "file", a->file);
+	json_kbool(&j, "ok", backend != NULL);
+	if (backend) {
+		json_kstr(&j, "dialect", dialect_name(was));
+		json_ku64(&j, "settings", settings(s));
+		json_key(&j, "notes");
+		json_array(&j);
+		for (size_t i = 0; i < s->notes.n; i++)
+			json_str(&j, s->notes.v[i]);
+		json_array_end(&j);
+		json_kbool(&j, "here", status == 0);
+		json_kstr(&j, "backend", backend);
+	} else {
+		json_kstr(&j, "error", e->what);
+		json_kstr(&j, "hint", e->hint);
+	}
+	json_object_end(&j);
+	(void)printf("%s\n", buf_str(&out));
+	return status;
+}
+
 static int check(const struct config_asked *a, struct err *e)
 {
 	char text[128], backend[sizeof(e->what) + sizeof(e->hint) + 64];
@@ -165,9 +195,13 @@ static int check(const struct config_asked *a, struct err *e)
 		return -e->code;
 	if (check_file(s, a, &was, e) < 0 ||
 	    (status = try_backend(s, backend, sizeof(backend), e)) < 0) {
+		if (a->json)
+			return check_json(a, s, was, NULL, 1, e);
 		error_print(e);
 		return 1;
 	}
+	if (a->json)
+		return check_json(a, s, was, backend, status, e);
 	(void)snprintf(text, sizeof(text), "ok (%s, %zu setting%s)", dialect_name(was), settings(s),
 		       settings(s) == 1 ? "" : "s");
 	message_answer(a->file, text);
@@ -278,7 +312,7 @@ static const char *word(size_t i)
 
 const struct subcommand cmd_config = {
 	.name = "config",
-	.usage = "check FILE | show [--config FILE] [--origin] [--json] | migrate FILE",
+	.usage = "check FILE [--json] | show [--config FILE] [--origin] [--json] | migrate FILE",
 	.help = "validate a file, show settings and their origin, convert formats",
 	.about = "  check FILE        is the file right, and would its backend take it\n"
 		 "  show              every setting as it holds here, from all layers\n"
@@ -288,7 +322,7 @@ const struct subcommand cmd_config = {
 		 "  --dialect NAME    format of the file: brig, initrunner, rlm, agents\n"
 		 "                    or ironclaw; recognised by its content if not given\n"
 		 "  --origin          with show: who wrote each setting, and where\n"
-		 "  --json            with show: one object; sizes in bytes, times in ms\n",
+		 "  --json            check and show: one object; sizes in bytes, times in ms\n",
 	.exits = "0 right; 1 check found a fault; 2 it is right, and no engine\n"
 		 "here would run it; 125 anything else failed",
 	.word = word,

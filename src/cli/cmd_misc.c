@@ -28,11 +28,15 @@ static int asked_help(const struct subcommand *c, int argc, char **argv)
 
 static int version(const struct subcommand *c, int argc, char **argv)
 {
-	int r = asked_help(c, argc, argv);
+	const bool as_json = argc == 2 && str_eq(argv[1], "--json");
+	int r = as_json ? -1 : asked_help(c, argc, argv);
 
 	if (r >= 0)
 		return r;
-	(void)printf("brig %s\n", brig_version());
+	if (as_json)
+		(void)printf("{\"version\":\"%s\"}\n", brig_version());
+	else
+		(void)printf("brig %s\n", brig_version());
 	return 0;
 }
 
@@ -70,9 +74,11 @@ static const char *word(size_t i)
 	return commands[i] ? commands[i]->name : NULL;
 }
 
-const struct subcommand cmd_version = {
-	.name = "version", .usage = "", .help = "print the version", .minor = true, .run = version
-};
+const struct subcommand cmd_version = { .name = "version",
+					.usage = "[--json]",
+					.help = "print the version",
+					.minor = true,
+					.run = version };
 const struct subcommand cmd_schema = { .name = "schema",
 				       .minor = true,
 				       .usage = "",

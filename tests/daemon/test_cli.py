@@ -3,14 +3,17 @@
 """brig daemon and brig sandbox, as people type them."""
 
 import contextlib
+import io
 import json
 import os
 import pathlib
 import pty
+import select
 import signal
 import socket
 import subprocess
 import sys
+import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
@@ -60,6 +63,47 @@ def a_sandbox_is_made_used_and_deleted():
         assert sandbox("list").text == ""
         gone = sandbox("get", "two")
         assert gone.status == 125 and "two" in gone.errors, gone.errors
+
+
+
+def copied_slowly(d, box, watch, pieces):
+    """Copies an archive piece by piece until `watch` sees something, at most so many; what was on stderr, and how many pieces it took."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        entry = tarfile.TarInfo("zeros")
+        entry.size = 4 << 20
+        tar.addfile(entry, io.BytesIO(bytes(entry.size)))
+    left = archive.getvalue()
+    reads, writes = pty.openpty() if watch else os.pipe()
+    p = start_brig("sandbox", "cp", "-", f"{box}:/tmp", env={"BRIG_HOST": f"unix://{d.path}"}, stdin=subprocess.PIPE, stderr=writes)
+    os.close(writes)
+    os.set_blocking(reads, False)
+    said, took = b"", 0
+    while took < pieces and b"copying" not in said:
+        p.stdin.write(left[:4096])
+        p.stdin.flush()
+        left, took = left[4096:], took + 1
+        select.select([reads], [], [], 0.05)
+        with contextlib.suppress(BlockingIOError):
+            said += os.read(reads, 4096)
+    p.stdin.write(left)
+    p.stdin.close()
+    os.set_blocking(reads, True)
+    with contextlib.suppress(OSError):
+        while piece := os.read(reads, 4096):
+            said += piece
+    os.close(reads)
+    assert p.wait() == 0, said
+    return said, took
+
+
+@test
+def a_long_copy_says_how_far_it_is_on_a_terminal_and_nowhere_else():
+    with client() as (d, sandbox):
+        box = sandbox("create").text.strip()
+        said, took = copied_slowly(d, box, True, 1000)
+        assert b"\r\x1b[Kcopying: 0." in said and said.endswith(b"\r\x1b[K"), said
+        assert copied_slowly(d, box, False, took + 2) == (b"", took + 2)
 
 
 @test

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the program says about itself: --help on one screen, manual pages, completion in real shells. All three are compared with the tables."""
 
+import contextlib
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import TOP, brig, brig_path, main, scratch, skip, test  # noqa: E402
+from harness import TOP, brig, brig_path, main, scratch, skip, start_brig, test  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
 PAGES = BUILD / "docs"
@@ -105,6 +107,36 @@ def the_manual_pages_are_clean():
         assert done.returncode == 0 and not done.stderr, (p, done.stderr)
         said = {w for w in re.findall(r"\b(?:brig|libbrig)[\w.-]*\(\d\)", done.stdout)}
         assert all((PAGES / w.replace("(", ".").rstrip(")")).exists() for w in said), (p, said)
+
+
+@test(as_user="user")
+def answers_come_as_json_too():
+    assert json.loads(brig("version", "--json").text) == {"version": brig("version").text.split()[1]}
+    (scratch() / "good.yaml").write_text("brig: 1\nlimits: {memory: 1g}\n")
+    (scratch() / "bad.yaml").write_text("brig: 1\nlimts: {memory: 1g}\n")
+    good, bad = (brig("config", "check", "--json", scratch() / name) for name in ("good.yaml", "bad.yaml"))
+    said = json.loads(good.text)
+    assert (good.status, said["ok"], said["here"], said["dialect"], said["settings"]) == (0, True, True, "brig", 1), said
+    said = json.loads(bad.text)
+    assert (bad.status, said["ok"], bad.errors) == (1, False, "") and "limts" in said["error"] and "limits" in said["hint"], said
+
+
+@test(as_user="user")
+def no_colours_are_written():
+    """Neither on a pipe nor, with NO_COLOR or without, on a terminal: brig's own words are plain."""
+    for env in ({}, {"NO_COLOR": "1"}):
+        for words in (("doctor",), ("config", "show", "--origin"), ("audit", "list"), ("--help",), ("run", "--memroy", "1")):
+            master, slave = pty.openpty()
+            p = start_brig(*words, env={"TERM": "xterm-256color", **env}, stdout=slave, stderr=slave)
+            os.close(slave)
+            said = b""
+            with contextlib.suppress(OSError):
+                while piece := os.read(master, 65536):
+                    said += piece
+            os.close(master)
+            p.wait()
+            assert said and b"\x1b" not in said, (words, said)
+    assert brig("run", "--", "sh", "-c", "echo $NO_COLOR", env={"NO_COLOR": "yes"}).text == "yes\n"
 
 
 # ---- completion ----

@@ -2,9 +2,7 @@
 /* cli/cmd_image.c - "image": fetches an image ahead of the first run that needs it. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/clean.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "sandbox/manager.h"
@@ -14,20 +12,6 @@ static const char *const verbs[] = { "pull" };
 static const char *verb(size_t i)
 {
 	return i < sizeof(verbs) / sizeof(*verbs) ? verbs[i] : NULL;
-}
-
-/* On a terminal the last line is written over; elsewhere each stands. */
-static void on_progress(void *arg, const char *text)
-{
-	CLEANUP(buf) struct buf line = BUF_INIT(4096);
-
-	(void)arg;
-	if (!isatty(2)) {
-		message_print("brig: note", text);
-		return;
-	}
-	clean_put(&line, text, strlen(text)); /* a registry's words */
-	(void)fprintf(stderr, "\r\033[K%s", buf_str(&line));
 }
 
 static int usage(const struct subcommand *c)
@@ -43,10 +27,9 @@ static int usage(const struct subcommand *c)
 static int pull(const char *backend, const char *ref)
 {
 	struct err e = { 0 };
-	int r = sandbox_pull(backend, ref, on_progress, NULL, &e);
+	int r = sandbox_pull(backend, ref, message_progress, NULL, &e);
 
-	if (isatty(2))
-		(void)fprintf(stderr, "\r\033[K");
+	message_progress_end();
 	if (r < 0) {
 		error_print(&e);
 		return EXIT_BRIG;

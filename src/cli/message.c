@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clean.h"
 #include "base/str.h"
 #include "cli/cli.h"
+
+#define PROGRESS_COLUMNS 78 /* one line, or it could not be written over */
 
 static bool to_journal(void)
 {
@@ -61,6 +64,25 @@ void message_print(const char *head, const char *text)
 		if (str_eq(head, levels[i].head))
 			level = levels[i].level;
 	message_log(level, head, text);
+}
+
+void message_progress(void *arg, const char *text)
+{
+	CLEANUP(buf) struct buf line = BUF_INIT(4096);
+
+	(void)arg;
+	if (!isatty(STDERR_FILENO)) {
+		message_print("brig: note", text);
+		return;
+	}
+	clean_put(&line, text, strlen(text)); /* a registry's words, or a build's */
+	(void)fprintf(stderr, "\r\033[K%.*s", PROGRESS_COLUMNS, buf_str(&line));
+}
+
+void message_progress_end(void)
+{
+	if (isatty(STDERR_FILENO))
+		(void)fprintf(stderr, "\r\033[K");
 }
 
 /* For what the machine refused, wherever that was. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clean.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -63,17 +64,18 @@ static int show(const struct example *x, const char *name, struct err *e)
 
 static int copy(const struct example *x, const char *folder, struct err *e)
 {
-	CLEANUP(buf) struct buf word = BUF_INIT((size_t)16 << 10);
+	CLEANUP(buf)
+	struct buf line = BUF_INIT((size_t)16 << 10),
+		   shown = BUF_INIT((size_t)32 << 10);
 
 	if (example_copy(x, folder, e) < 0)
 		return -e->code;
-	buf_put_word(&word, folder);
+	buf_put_word(&line, folder);
+	clean_put(&shown, buf_str(&line), line.len);
 	message_answer("copied", x->name);
 	for (size_t i = 0; i < x->count; i++)
 		(void)printf("  %s\n", x->files[i].name);
-	(void)printf("next:\n");
-	message_answer("  cd", buf_str(&word));
-	(void)printf("  read README.md\n");
+	(void)printf("next:\n  cd %s\n  cat README.md\n", buf_str(&shown));
 	return 0;
 }
 

@@ -109,6 +109,7 @@ static int parse(struct initiation *x, int argc, char **argv, struct err *e)
 		x->asked.folder = argv[i];
 	}
 	x->asked.image |= x->asked.image_ref != NULL;
+	x->asked.yes &= !x->asked.dry;
 	if (x->asked.base && (x->asked.image_ref || !x->asked.image))
 		return err_refuse(e, ERR_USAGE, EINVAL, "brig init --image --base REF",
 				  "--base belongs to an image that is built");
@@ -222,6 +223,10 @@ static int enter(struct initiation *x, int *folder, struct err *e)
 				  "~/.config/brig/config.yaml",
 				  "'%.200s' is or holds your home folder, which is no project",
 				  cwd);
+	if (str_has_control(cwd))
+		return err_refuse(
+			e, ERR_CONFIG, EINVAL, "rename it without line breaks and the like",
+			"the path of this folder has a control character: no run takes it");
 	*folder = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (*folder < 0)
 		return err_sys(e, "cannot open this folder");

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 
-#define REASON_COLUMN 34
+#define REASON_COLUMN 36
 
 bool setup_loosens(const struct setup_answers *a)
 {

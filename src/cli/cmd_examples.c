@@ -65,8 +65,7 @@ static int show(const struct example *x, const char *name, struct err *e)
 static int copy(const struct example *x, const char *folder, struct err *e)
 {
 	CLEANUP(buf)
-	struct buf line = BUF_INIT((size_t)16 << 10),
-		   shown = BUF_INIT((size_t)32 << 10);
+	struct buf line = BUF_INIT((size_t)16 << 10), shown = BUF_INIT((size_t)32 << 10);
 
 	if (example_copy(x, folder, e) < 0)
 		return -e->code;

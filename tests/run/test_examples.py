@@ -125,7 +125,7 @@ def the_examples_of_the_daemon_do_what_their_readmes_say():
 @test(as_user="user")
 def the_files_of_the_examples_are_right():
     for name, files in (("npm-proxy", ".brig.yaml"), ("review", ".brig.yaml"), ("credential", "api.yaml"), ("ssh-backend", "ssh.yaml"), ("docker-backend", ".brig.yaml"),
-                        ("docker-sandbox", "docker-sandbox.yaml"), ("rlm-config", "rlm.yaml"), ("ironclaw-policy", "ironclaw.env")):
+                        ("docker-sandbox", "docker-sandbox.yaml"), ("rlm-config", "rlm.yaml")):
         done = brig("config", "check", files, cwd=projects.copied(name))
         assert done.status in (0, 2) and f"{files}: ok" in done.text, (name, done.errors, done.text)  # 2: no engine, or no such host
     json.loads((FOLDER / "mcp-server/mcp.json").read_text())

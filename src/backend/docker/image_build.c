@@ -9,17 +9,20 @@
 #include "backend/backend.h"
 #include "backend/docker/docker.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "base/tar.h"
 #include "model/image_name.h"
 
 #define ARCHIVE_MAX ((size_t)256 << 10)
+#define TOLD_MAX 160
 #define QUERY_MAX ((size_t)4 << 10)
 
 struct building {
 	void (*note)(void *arg, const char *text);
 	void *arg;
-	char failed[256];
-	char last[256]; /* line that a step wrote: a step that fails says why there */
+	char failed[512];
+	char step[128]; /* what it is about */
+	char last[128]; /* line that a command of it wrote: one that fails says why there */
 };
 
 static int put(void *arg, const void *p, size_t n)
@@ -49,17 +52,33 @@ static int archive(const char *text, struct buf *out, struct err *e)
 	return 0;
 }
 
-/* One line of what a step wrote, without what a terminal would obey. */
+/* One line of what was said, without what a terminal would obey: the engine colours errors. */
 static void keep_line(char *to, size_t n, const char *text)
 {
-	size_t len = strcspn(text, "\r\n");
+	size_t at = 0;
 
-	if (!len)
-		return;
-	(void)snprintf(to, n, "%.*s", (int)len, text);
-	for (char *c = to; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = ' ';
+	for (; *text && !strchr("\r\n", *text) && at + 1 < n; text++) {
+		if (text[0] == '\033' && text[1] == '[')
+			text += strcspn(text, "m\n");
+		else
+			to[at++] =
+				(char)((unsigned char)*text < 0x20 || *text == 0x7f ? ' ' : *text);
+		if (!*text)
+			break;
+	}
+	to[utf8_cut(to, at)] = '\0';
+}
+
+/* The engine's own words on how it goes, in contrast to those of a command. */
+static bool is_progress(const char *text)
+{
+	static const char *const heads[] = { "Step ",     "STEP ",        " --->", "--> ",
+					     "Removing ", "Successfully", "COMMIT" };
+
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+		if (str_starts(text, heads[i]))
+			return true;
+	return false;
 }
 
 static void build_line(void *arg, const char *line, size_t n)
@@ -78,6 +97,12 @@ static void build_line(void *arg, const char *line, size_t n)
 		text = jread_str(v, "status");
 	if (!text || !text[strspn(text, " \r\n")])
 		return;
+	if (is_progress(text)) {
+		keep_line(b->step, sizeof(b->step), text);
+		if (b->note && str_starts_nocase(text, "step "))
+			b->note(b->arg, b->step);
+		return;
+	}
 	keep_line(b->last, sizeof(b->last), text);
 	if (b->note)
 		b->note(b->arg, b->last);
@@ -109,9 +134,13 @@ static void build_path(const struct image_recipe *r, struct buf *out)
 static int build_failed(const struct image_recipe *r, const char *text, const char *last,
 			struct err *e)
 {
-	(void)err_set(e, ERR_UNAVAILABLE, EIO, "image '%.80s' was not built: %.180s", r->ref, text);
-	return err_hint(e, "it said last: %.150s; --base REF builds on an image that you have",
-			last[0] ? last : "nothing");
+	size_t n = strlen(text);
+
+	/* It quotes the whole command first, and says at the end what became of it. */
+	(void)err_set(e, ERR_UNAVAILABLE, EIO, "image '%.80s' was not built: %s%s", r->ref,
+		      n > TOLD_MAX ? "..." : "", n > TOLD_MAX ? text + n - TOLD_MAX : text);
+	return err_hint(e, "%s%s%s--base REF builds on an image that you have",
+			last[0] ? "the last that was said: " : "", last, last[0] ? "; " : "");
 }
 
 static int refused(struct client *c, const struct image_recipe *r, struct err *e)

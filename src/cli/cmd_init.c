@@ -423,7 +423,7 @@ static int init(const struct subcommand *c, int argc, char **argv)
 
 static const char *word(size_t i)
 {
-	return own[i];
+	return i + 2 < ARRAY_LEN(own) ? own[i] : NULL; /* --help is everybody's */
 }
 
 const struct subcommand cmd_init = {

@@ -58,7 +58,7 @@ def the_examples_in_python_images_do_what_their_readmes_say():
     follow("rlm-config")
 
 
-@test(limit=120)
+@test(as_user="user", limit=120)
 def a_worker_image_is_built_and_the_examples_run_in_it():
     with files_as_root():
         ground = base(common.shared, f"brig-ground:{identity()}")

@@ -118,4 +118,4 @@ def the_example_with_a_database_does_what_its_readme_says():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

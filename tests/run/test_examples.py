@@ -132,4 +132,4 @@ def the_files_of_the_examples_are_right():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -352,4 +352,4 @@ def a_kill_in_the_middle_leaves_no_half_of_it():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

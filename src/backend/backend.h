@@ -115,6 +115,13 @@ enum backend_can {
 	BACKEND_FILES = 1 << 8,      /* exec takes operations on files */
 };
 
+/* What an image is built from: a Dockerfile alone, no other file. */
+struct image_recipe {
+	const char *ref;  /* its name, once it is built */
+	const char *text; /* of the Dockerfile */
+	const char *base; /* the value of its argument BASE; NULL: its own */
+};
+
 struct backend {
 	const char *name;
 	enum backend_kind kind;
@@ -148,6 +155,10 @@ struct backend {
 	/* Fetches an image; note reports progress. NULL: it has no images. */
 	int (*pull)(const char *ref, void (*note)(void *arg, const char *text), void *arg,
 		    struct err *e);
+
+	/* Builds one, likewise. */
+	int (*build)(const struct image_recipe *r, void (*note)(void *arg, const char *text),
+		     void *arg, struct err *e);
 
 	/* Computes, reads the file system, changes nothing. *notes is what the user should know
 	 * before the start: NULL-terminated, borrowed from the plan. A caller that asks for them is

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define TRIES 8
@@ -33,18 +34,41 @@ int draft_open(int folder, struct draft *ret)
 	return -EEXIST;
 }
 
-int draft_keep(struct draft *d, const char *name, mode_t mode)
+static int close_draft(struct draft *d, int r)
 {
-	int r = 0;
-
-	if (fchmod(d->fd, mode & 0777) < 0 || renameat(d->folder, d->name, d->folder, name) < 0)
-		r = -errno;
 	if (r < 0)
 		(void)unlinkat(d->folder, d->name, 0);
 	if (close(d->fd) < 0 && r == 0)
 		r = -errno;
 	*d = (struct draft){ .folder = -1, .fd = -1 };
 	return r;
+}
+
+int draft_keep(struct draft *d, const char *name, mode_t mode)
+{
+	int r = 0;
+
+	if (fchmod(d->fd, mode & 0777) < 0 || renameat(d->folder, d->name, d->folder, name) < 0)
+		r = -errno;
+	return close_draft(d, r);
+}
+
+/* A file system that cannot rename like this can still refuse a second name. */
+static int rename_new(const struct draft *d, const char *name)
+{
+	if (syscall(SYS_renameat2, d->folder, d->name, d->folder, name, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != ENOSYS && errno != EINVAL)
+		return -errno;
+	if (linkat(d->folder, d->name, d->folder, name, 0) < 0)
+		return -errno;
+	(void)unlinkat(d->folder, d->name, 0);
+	return 0;
+}
+
+int draft_keep_new(struct draft *d, const char *name, mode_t mode)
+{
+	return close_draft(d, fchmod(d->fd, mode & 0777) < 0 ? -errno : rename_new(d, name));
 }
 
 void draft_drop(struct draft *d)

@@ -31,8 +31,8 @@ struct subcommand {
 extern const struct subcommand *const commands[]; /* NULL-terminated */
 extern const struct subcommand cmd_run, cmd_shell, cmd_sh, cmd_exec, cmd_python, cmd_script,
 	cmd_plan, cmd_wrap, cmd_agent, cmd_sandbox, cmd_daemon, cmd_doctor, cmd_config, cmd_allow,
-	cmd_cache, cmd_audit, cmd_image, cmd_mcp, cmd_proxy, cmd_schema, cmd_completion,
-	cmd_version, cmd_help;
+	cmd_init, cmd_examples, cmd_cache, cmd_audit, cmd_image, cmd_mcp, cmd_proxy, cmd_schema,
+	cmd_completion, cmd_version, cmd_help;
 extern const struct subcommand cmd_hold, cmd_attach; /* not in the table: no words for people */
 
 const struct subcommand *command_by_name(const char *name);
@@ -77,3 +77,6 @@ void message_print(const char *head, const char *text);
 /* The same for an answer, on stdout. */
 void message_answer(const char *head, const char *text);
 void error_print(const struct err *e);
+
+/* Trusts exactly these bytes of the project's file at path; on the record before it counts. */
+int allow_bytes(const struct spec *s, const char *path, const char *data, size_t n, struct err *e);

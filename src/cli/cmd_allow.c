@@ -138,18 +138,27 @@ static int show(const struct spec *before, const char *path, const struct buf *d
 	return 0;
 }
 
-static void digest_of(const struct buf *data, char hex[SHA256_HEX])
+static void digest_of(const char *data, size_t n, char hex[SHA256_HEX])
 {
 	unsigned char sum[SHA256_SIZE];
 	struct sha256 h;
 
 	sha256_init(&h);
-	sha256_add(&h, buf_str(data), data->len);
+	sha256_add(&h, data, n);
 	sha256_end(&h, sum);
 	sha256_hex(sum, hex);
 }
 
-/* On the record before it counts. */
+int allow_bytes(const struct spec *s, const char *path, const char *data, size_t n, struct err *e)
+{
+	char hex[SHA256_HEX];
+
+	digest_of(data, n, hex);
+	if (recorder_policy(s, "allow", path, hex, e) < 0)
+		return -e->code;
+	return trust_add(path, data, n, e);
+}
+
 static int trust(const struct spec *s, const char *path, struct err *e)
 {
 	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
@@ -157,10 +166,10 @@ static int trust(const struct spec *s, const char *path, struct err *e)
 
 	if (read_once(path, &data, e) < 0)
 		return -e->code;
-	digest_of(&data, hex);
-	if (show(s, path, &data, hex, e) < 0 || recorder_policy(s, "allow", path, hex, e) < 0)
+	digest_of(buf_str(&data), data.len, hex);
+	if (show(s, path, &data, hex, e) < 0)
 		return -e->code;
-	return trust_add(path, buf_str(&data), data.len, e);
+	return allow_bytes(s, path, buf_str(&data), data.len, e);
 }
 
 static int change(const struct allow_asked *a, struct err *e)

@@ -2,7 +2,6 @@
 /* cli/cmd_image.c - "image": fetches an image ahead of the first run that needs it. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/str.h"
 #include "cli/cli.h"
@@ -14,19 +13,6 @@ static const char *const verbs[] = { "pull" };
 static const char *verb(size_t i)
 {
 	return i < sizeof(verbs) / sizeof(*verbs) ? verbs[i] : NULL;
-}
-
-/* On a terminal the last line is written over. A pipe gets the first, so that a log says what is
- * waited for. */
-static void on_progress(void *arg, const char *text)
-{
-	bool *told = arg;
-
-	if (isatty(STDERR_FILENO))
-		progress_line(text);
-	else if (!*told || !str_starts(text, "pulling "))
-		message_print("brig: note", text);
-	*told = true;
 }
 
 static int usage(const struct subcommand *c)
@@ -43,7 +29,7 @@ static int pull(const char *backend, const char *ref)
 {
 	struct err e = { 0 };
 	bool told = false;
-	int r = sandbox_pull(backend, ref, on_progress, &told, &e);
+	int r = sandbox_pull(backend, ref, progress_note, &told, &e);
 
 	progress_clear();
 	if (r < 0) {

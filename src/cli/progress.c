@@ -8,9 +8,12 @@
 #include "base/buf.h"
 #include "base/clean.h"
 #include "base/clock.h"
+#include "base/str.h"
+#include "cli/cli.h"
 
 #define LATER_US 500000
 #define EVERY_US 100000
+#define COLUMNS 79 /* of the narrowest terminal, but one */
 
 /* Megabytes with one digit behind the point: enough to see it move. */
 static void megabytes(uint64_t bytes, char out[32])
@@ -26,7 +29,18 @@ void progress_line(const char *text)
 	if (!isatty(STDERR_FILENO))
 		return;
 	clean_put(&line, text, strlen(text));
-	(void)fprintf(stderr, "\r\033[K%s", buf_str(&line));
+	(void)fprintf(stderr, "\r\033[K%.*s", COLUMNS, buf_str(&line));
+}
+
+void progress_note(void *told, const char *text)
+{
+	bool *before = told;
+
+	if (isatty(STDERR_FILENO))
+		progress_line(text);
+	else if (!*before || !str_starts(text, "pulling "))
+		message_print("brig: note", text);
+	*before = true;
 }
 
 void progress_clear(void)

@@ -22,4 +22,7 @@ void progress_end(struct progress *p);
 
 /* A line of somebody else's words in its place, such as an engine's; cleaned. */
 void progress_line(const char *text);
+/* The same as a brig_note_fn of pulls and builds. A pipe gets the first of such lines, so that a
+ * log says what is waited for; `told` is a bool that is false at first. */
+void progress_note(void *told, const char *text);
 void progress_clear(void);

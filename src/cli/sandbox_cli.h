@@ -30,11 +30,17 @@ static inline void cleanup_sandbox_secrets(struct sandbox_secrets *s)
 	sandbox_secrets_done(s);
 }
 
+/* What settings say besides the spec, for the daemon's other words. */
+struct sandbox_besides {
+	bool agents;       /* they come from an agents-sandbox file */
+	char idle_ttl[32]; /* "": nobody wrote it */
+};
+
 /* The settings that hold here, as the daemon's client sends them: over its own socket all of them,
- * resolved; to another one the options alone. Takes what it knows out of argv. *agents: they come
- * from an agents-sandbox file. */
+ * resolved; to another one the options alone. Takes what it knows out of argv. */
 int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
-		 struct sandbox_secrets *secrets, int *rest, bool *agents, struct err *e);
+		 struct sandbox_secrets *secrets, int *rest, struct sandbox_besides *besides,
+		 struct err *e);
 
 /* Of a spec that was loaded: whatever depends on where this process stands is settled, and *out is
  * what the daemon reads to have the same. */

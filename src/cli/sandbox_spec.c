@@ -5,6 +5,7 @@
  * process stands is settled here: files, the project's own, variables, paths. */
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -118,8 +119,19 @@ int sandbox_resolve(struct spec *s, struct buf *out, struct sandbox_secrets *sec
 	return out->failed ? err_set(e, ERR_CONFIG, E2BIG, "the settings are too large") : 0;
 }
 
+/* How long a sandbox may idle is the daemon's business: no backend honours it. */
+static void take_idle_ttl(struct spec *s, struct sandbox_besides *to)
+{
+	if (!spec_wrote(s, FIELD_IDLE_TTL))
+		return;
+	(void)snprintf(to->idle_ttl, sizeof(to->idle_ttl), "%llums",
+		       (unsigned long long)s->idle_ttl);
+	s->origin[FIELD_IDLE_TTL] = ORIGIN_DEFAULT;
+}
+
 int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
-		 struct sandbox_secrets *secrets, int *rest, bool *agents, struct err *e)
+		 struct sandbox_secrets *secrets, int *rest, struct sandbox_besides *besides,
+		 struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	struct json j;
@@ -130,11 +142,14 @@ int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, 
 	r = options_parse(c, s, argc, argv, rest, e);
 	if (r)
 		return r;
-	if (local && (cli_load(s, e) < 0 || sandbox_resolve(s, out, secrets, e) < 0))
+	if (local && cli_load(s, e) < 0)
+		return -e->code;
+	take_idle_ttl(s, besides);
+	if (local && sandbox_resolve(s, out, secrets, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->notes.n; i++)
 		message_print("brig: note", s->notes.v[i]);
-	*agents = s->dialect_used == DIALECT_AGENTS;
+	besides->agents = s->dialect_used == DIALECT_AGENTS;
 	if (local)
 		return 0;
 	json_init(&j, out, false);

@@ -134,11 +134,13 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	struct daemon_question q = { .method = "POST" };
 	struct json j;
 	const char *restart = a->restart;
-	bool local = daemon_client_local(d), agents = false;
+	struct sandbox_besides besides = { .agents = false };
+	struct sandbox_asked said = *a;
+	bool local = daemon_client_local(d);
 	int rest = 0;
 
 	if (sandbox_spec(&cmd_sandbox, a->rest_count + 1, a->rest - 1, local, &spec, &secrets,
-			 &rest, &agents, e) < 0)
+			 &rest, &besides, e) < 0)
 		return -e->code;
 	if (a->rest[rest - 1])
 		return err_refuse(e, ERR_USAGE, EINVAL,
@@ -146,9 +148,11 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 				  "create takes no command");
 	json_init(&j, &body, false);
 	json_object(&j);
-	if (put_common(&j, a, e) < 0)
+	if (!said.idle_ttl && besides.idle_ttl[0])
+		said.idle_ttl = besides.idle_ttl;
+	if (put_common(&j, &said, e) < 0)
 		return -e->code;
-	if (!restart && agents && local)
+	if (!restart && besides.agents && local)
 		restart = "on-failure"; /* as that system does */
 	if (restart)
 		json_kstr(&j, "restart", restart);

@@ -652,6 +652,16 @@ int sandbox_pull(const char *backend, const char *ref, brig_note_fn *note, void 
 	return b->pull(ref, note, arg, e);
 }
 
+int sandbox_build(const char *ref, const char *text, const char *base, brig_note_fn *note,
+		  void *arg, struct err *e)
+{
+	const struct backend *b = backend_with(BACKEND_ENGINE);
+	const struct image_recipe r = { .ref = ref, .text = text, .base = base };
+
+	return b && b->build ? b->build(&r, note, arg, e)
+			     : err_set(e, ERR_UNAVAILABLE, ENOSYS, "no backend builds images");
+}
+
 const struct outcome *result_outcome(const brig_result *r)
 {
 	return r->o;

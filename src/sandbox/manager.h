@@ -69,6 +69,9 @@ int companion_backend(const struct spec *s, const char **name, struct err *e);
 /* Fetches an image for a backend; NULL: for the one that has images. */
 int sandbox_pull(const char *backend, const char *ref, brig_note_fn *note, void *arg,
 		 struct err *e);
+/* Builds one from the text of a Dockerfile alone, whose argument BASE gets `base` unless NULL. */
+int sandbox_build(const char *ref, const char *text, const char *base, brig_note_fn *note,
+		  void *arg, struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
 brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes back */
 /* What its sandbox was denied since the mark (outcome_mark). */

@@ -31,6 +31,16 @@ def client(*args, **more):
 
 
 @test
+def how_long_it_may_idle_is_taken_from_a_file_and_an_option_wins():
+    with client() as (d, sandbox):
+        (scratch() / "own.yaml").write_text("brig: 1\nidle_ttl: 2h\n")
+        for name, words, ms in (("file", (), 7200000), ("option", ("--idle-ttl", "3h"), 10800000)):
+            made = sandbox("create", "--name", name, "--config", scratch() / "own.yaml", *words)
+            assert made.status == 0, made.errors
+            assert d.call("GET", f"/v1/sandboxes/{made.text.strip()}").json["idle_ttl_ms"] == ms
+
+
+@test
 def a_sandbox_is_made_used_and_deleted():
     with client() as (d, sandbox):
         (workspace() / "file").write_text("seen\n")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / d) for d in ("lib", "egress")]
+import projects  # noqa: E402
 from door import Handler, Web, root  # noqa: E402
 from harness import PATIENCE, TOP, brig_argv, brig_environment, brig_path, main, scratch, test, tree, workspace  # noqa: E402
 
@@ -94,6 +95,15 @@ def the_example_with_python_and_a_script_runs():
     assert done.stdout == ("--- step\nSTDOUT:\nabc123 /code/_run.py\n\n"
                            "--- code\nExit code: 3\nSTDOUT:\nan argument input\n\n"
                            "--- script\nSTDOUT:\nhello world\n\nSTDERR:\nwarning\n\n"), done.stdout
+
+
+@test(as_user="user")
+def the_example_project_is_built_and_run_as_its_readme_says():
+    prefix = install()
+    library = next(prefix.rglob("libbrig.so")).parent
+    folder = projects.copied("c-embedding")
+    (folder / "Makefile").write_text((folder / "Makefile").read_text().replace("$$(pkg-config", f"-Wl,-rpath,{library} $$(pkg-config --define-variable=prefix={prefix}"))
+    projects.follow("c-embedding", folder=folder, env={"CC": " ".join(compiler()), "PKG_CONFIG_PATH": str(next(prefix.rglob("brig.pc")).parent)})
 
 
 @test

@@ -103,6 +103,8 @@ int docker_plan_extra(struct backend_plan *p, struct err *e);
 int docker_health(unsigned ms, char *detail, size_t n);
 int docker_pull(const char *ref, void (*note)(void *arg, const char *text), void *arg,
 		struct err *e);
+int docker_build(const struct image_recipe *r, void (*note)(void *arg, const char *text), void *arg,
+		 struct err *e); /* image_build.c */
 
 /* What is known only when a run starts. */
 struct body_run {

@@ -667,6 +667,7 @@ const struct backend backend_docker = {
 	.tidy = docker_sweep,
 	.health = docker_health,
 	.pull = docker_pull,
+	.build = docker_build,
 	.plan = docker_plan,
 	.plan_json = docker_plan_json,
 	.plan_free = docker_plan_free,

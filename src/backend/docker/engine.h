@@ -22,7 +22,8 @@ enum {
 	ENGINE_ADDRESSES_MAX = 12,
 	ENGINE_QUICK_MS = 2500, /* for a word of life */
 	ENGINE_CALL_MS = 30000,
-	ENGINE_SLOW_MS = 120000, /* creating and starting, on a machine that has other work */
+	ENGINE_SLOW_MS = 120000,  /* creating and starting, on a machine that has other work */
+	ENGINE_QUIET_MS = 300000, /* without a word, while an image is fetched or built */
 };
 
 struct engine {
@@ -92,6 +93,17 @@ static inline void cleanup_engine_answer(struct engine_answer *a)
 /* Sends on a connection of its own and leaves the rest to the caller. */
 int engine_send(const struct engine *g, struct client *c, const struct engine_call *q,
 		const char *upgrade, uint64_t deadline, struct err *e);
+
+/* What listens to an answer of many lines, as a pull and a build have it. */
+struct engine_lines {
+	void (*line)(void *arg, const char *line, size_t n); /* each, JSON most likely */
+	bool (*tick)(void *arg); /* every quarter of a second or oftener; true: give it up */
+	void *arg;
+};
+
+/* Reads it to its end, for as long as it takes. 0; -ETIMEDOUT: nothing came for ENGINE_QUIET_MS;
+ * -ECANCELED: it was given up. Only other errors are told in *e. */
+int engine_follow(struct client *c, const struct engine_lines *l, struct err *e);
 
 /* The error's own text out of a body {"message": ...}; controls become blanks. */
 void engine_message(const struct jread *json, char *out, size_t n);

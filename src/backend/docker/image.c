@@ -14,11 +14,8 @@
 
 #define FIELD_MAX ((size_t)7 << 10)
 #define IMAGE_MAX ((size_t)1 << 20)
-#define LINE_MAX_BYTES ((size_t)1 << 20)
 #define LAYERS_MAX 128
-#define PULL_QUIET_MS 300000 /* without a word from the registry */
 #define PROGRESS_US 1000000
-#define LOOK_MS 250 /* how soon a cancel is seen */
 
 /* A name in a path: everything but what its own grammar knows is escaped. */
 static void put_ref(struct buf *b, const char *ref)
@@ -281,39 +278,27 @@ static void on_line(struct pull *p, const char *line, size_t n)
 			    (uint64_t)jread_int(progress, "total", 0));
 }
 
-/* The answer is a line of JSON for every step, for as long as it takes. */
+static void pull_line(void *arg, const char *line, size_t n)
+{
+	on_line(arg, line, n);
+}
+
+static bool pull_tick(void *arg)
+{
+	return tell(arg);
+}
+
 static int follow(struct pull *p, struct client *c, struct err *e)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT(LINE_MAX_BYTES);
-	uint64_t heard = clock_us();
-	char piece[8192];
+	const struct engine_lines l = { .line = pull_line, .tick = pull_tick, .arg = p };
+	int r = engine_follow(c, &l, e);
 
-	for (;;) {
-		ssize_t n = client_read(c, piece, sizeof(piece), clock_us() + LOOK_MS * 1000, e);
-
-		if (n == 0)
-			return 0;
-		if (n < 0 && n != -EAGAIN)
-			return (int)n;
-		if (n < 0 && clock_us() - heard > (uint64_t)PULL_QUIET_MS * 1000) {
-			(void)err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
-				      "image '%s': the registry has gone silent", p->ref);
-			return err_hint(e, "try again, or by hand: docker pull %.100s", p->ref);
-		}
-		for (ssize_t i = 0; i < n; i++) {
-			if (piece[i] != '\n') {
-				buf_putc(&b, piece[i]);
-				continue;
-			}
-			on_line(p, buf_str(&b), b.len);
-			b.len = 0;
-			b.failed = false;
-		}
-		if (n > 0)
-			heard = clock_us();
-		if (tell(p))
-			return err_set(e, ERR_INTERNAL, ECANCELED, "the pull was given up");
+	if (r == -ETIMEDOUT) {
+		(void)err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
+			      "image '%s': the registry has gone silent", p->ref);
+		return err_hint(e, "try again, or by hand: docker pull %.100s", p->ref);
 	}
+	return r == -ECANCELED ? err_set(e, ERR_INTERNAL, ECANCELED, "the pull was given up") : r;
 }
 
 static int refused(struct client *c, const struct pull *p, struct err *e)
@@ -359,7 +344,7 @@ int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *ar
 	CLEANUP(buf) struct buf path = BUF_INIT(2048), header = BUF_INIT(FIELD_MAX);
 	struct pull p = { .ref = ref, .on_progress = on_progress, .arg = arg };
 	struct engine_call q = { .method = "POST" };
-	uint64_t deadline = clock_us() + (uint64_t)PULL_QUIET_MS * 1000;
+	uint64_t deadline = clock_us() + (uint64_t)ENGINE_QUIET_MS * 1000;
 	const struct http1_answer *a;
 	int r;
 

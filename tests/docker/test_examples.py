@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Examples that need a container engine, as their READMEs say, and `brig init --image` on docker and podman."""
+
+import io
+import os
+import pathlib
+import sys
+import tarfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import common  # noqa: E402
+import projects  # noqa: E402
+from common import engine, podmans, shared_engine, shared_podmans  # noqa: E402
+from harness import around, brig, files_as_root, identity, main, test, uid, workspace  # noqa: E402
+
+around(shared_engine)
+around(shared_podmans)
+
+WORKER = "brig-worker:latest"
+# What a worker's base has already is not installed: these tests have no network.
+TOOLS = tuple((f"bin/{name}", b"#!/bin/sh\n") for name in ("cc", "make", "git", "curl", "python3"))
+
+
+def base(where, name):
+    where.import_image(common.image(*TOOLS), name)
+    return name
+
+
+def given_to_inside(folder):
+    """Root's command is user 1000 in a container, as everybody's is under IronClaw."""
+    with files_as_root():
+        for at, _, files in os.walk(folder):
+            for name in (at, *(os.path.join(at, f) for f in files)):
+                os.chown(name, 1000, 1000)
+    return folder
+
+
+def follow(name):
+    folder = projects.copied(name)
+    if identity() == "root" or name == "ironclaw-policy":
+        given_to_inside(folder)
+    projects.follow(name, folder=folder, env={"DOCKER_HOST": common.shared.host})
+
+
+def called(image, name):
+    """One more name for an image of the engine's."""
+    repo, _, tag = name.rpartition(":")
+    status, text = common.shared.ask("POST", f"/images/{image}/tag?repo={repo}&tag={tag}")
+    assert status == 201, text
+
+
+@test(as_user="user", limit=120)
+def the_examples_in_python_images_do_what_their_readmes_say():
+    called(engine.PYTHON_IMAGE, "python:3.12-slim")
+    called(engine.PYTHON_IMAGE, "python:3.11-slim")
+    follow("docker-sandbox")
+    follow("rlm-config")
+
+
+@test(as_user="user", limit=120)
+def a_worker_image_is_built_and_the_examples_run_in_it():
+    with files_as_root():
+        ground = base(common.shared, f"brig-ground:{identity()}")
+    env = {"DOCKER_HOST": common.shared.host}
+    common.settle()
+    done = brig("init", "--yes", "--image", "--base", ground, env=env, timeout=120)
+    assert f"built image {WORKER}" in done.text and "; trusted" in done.text, (done.text, done.errors)
+    assert "backend: docker\nimage: \"brig-worker:latest\"\n" in (workspace() / ".brig.yaml").read_text()
+    inside = brig("run", "--", "sh", "-c", "id -u; grep -c '^worker:x:1000:' /etc/passwd || true", env=env)
+    assert inside.status == 0 and inside.text.splitlines()[0] == str(1000 if identity() == "root" else uid()), (inside.text, inside.errors)
+    status, image = common.shared.ask("GET", f"/images/{WORKER}/json")
+    assert status == 200 and (image["Config"]["User"], image["Config"]["WorkingDir"]) == ("1000:1000", "/workspace"), image["Config"]
+    called(WORKER, "ironclaw-worker:latest")
+    follow("docker-backend")
+    follow("ironclaw-policy")
+
+
+@test(as_user="user", limit=120)
+def podman_builds_it_as_well():
+    where = podmans[identity()]
+    with files_as_root():
+        ground = base(where, f"localhost/brig-ground:{identity()}")
+    env = {"DOCKER_HOST": where.host}
+    done = brig("init", "--yes", "--image", "--base", ground, env=env, timeout=120)
+    assert f"built image {WORKER}" in done.text and "; trusted" in done.text, (done.text, done.errors)
+    assert brig("run", "--", "true", env=env).status == 0
+
+
+@test(as_user="user", limit=120)
+def a_build_that_fails_writes_nothing_and_says_why():
+    env = {"DOCKER_HOST": common.shared.host}
+    done = brig("init", "--yes", "--image", "--base", engine.IMAGE, env=env, timeout=120)  # it lacks a compiler, and has no apt-get
+    assert done.status == 125 and f"image '{WORKER}' was not built" in done.errors and "apt-get" in done.errors and "--base" in done.errors, done.errors
+    done = brig("init", "--yes", "--image", "--base", "no such", env=env)
+    assert done.status == 125 and "not the name of an image" in done.errors, done.errors
+    done = brig("init", "--yes", "--image", env={"DOCKER_HOST": "unix:///no/such"})
+    assert done.status == 125 and "hint: " in done.errors, done.errors
+    assert not (workspace() / ".brig.yaml").exists()
+
+
+@test(as_user="user", limit=180)
+def the_example_with_a_database_does_what_its_readme_says():
+    with files_as_root():
+        called(engine.SERVICES_IMAGE, "coding-runtime:latest")
+        start = ("test -e /tmp/pg/PG_VERSION || initdb --no-sync --locale=C --auth=trust --username=postgres --pgdata=/tmp/pg >&2; "
+                 "echo 'host all all all trust' >> /tmp/pg/pg_hba.conf; exec postgres -D /tmp/pg -c listen_addresses='*' -c unix_socket_directories=/tmp -c fsync=off")
+        recipe = io.BytesIO()
+        with tarfile.open(fileobj=recipe, mode="w") as tar:
+            text = f'FROM {engine.SERVICES_IMAGE}\nCMD ["sh", "-c", "{start}"]\n'.encode()
+            info = tarfile.TarInfo("Dockerfile")
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+        status, said = common.shared.ask("POST", "/build?t=postgres:16-alpine", recipe.getvalue(), "application/x-tar")
+        assert status == 200 and "errorDetail" not in str(said), said
+    with projects.daemon_ends():
+        follow("agents-postgres")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

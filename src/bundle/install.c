@@ -136,17 +136,19 @@ static int place(struct installing *x, struct err *e)
 {
 	struct bundle_record *b = &x->ret->record;
 	CLEANUP(mem) char *real = realpath(x->path, NULL);
-	char to[2 * BUNDLE_RECORD_WORD + 2];
+	CLEANUP(fd) int above = -1;
 
 	if (!real || snprintf(b->folder, sizeof(b->folder), "%s/%s/%s", real, b->name,
 			      b->version) >= (int)sizeof(b->folder))
 		return err_set(e, ERR_INTERNAL, ENAMETOOLONG, "the path of the bundle is too long");
 	if (mkdirat(x->top, b->name, 0755) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make the folder of bundle '%s'", b->name);
-	(void)snprintf(to, sizeof(to), "%s/%s", b->name, b->version);
+	above = openat(x->top, b->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (above < 0)
+		return err_sys(e, "cannot open the folder of bundle '%s'", b->name);
 	if (bundle_record_save(b, e) < 0)
 		return -e->code;
-	if (renameat2(x->top, x->fresh, x->top, to, RENAME_NOREPLACE) == 0) {
+	if (renameat2(x->top, x->fresh, above, b->version, RENAME_NOREPLACE) == 0) {
 		x->fresh[0] = '\0';
 		return 0;
 	}

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,8 +22,14 @@ static int run_keygen(const char *const *argv, const char *const *env, int in, c
 		      size_t n, struct err *e)
 {
 	int status = 0;
-	pid_t pid = fork();
+	pid_t pid;
 
+	if (!getpwuid(geteuid()))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+				  "a line in /etc/passwd for it will do",
+				  "ssh-keygen works for no user without a name, and uid %u has none",
+				  (unsigned)geteuid());
+	pid = fork();
 	if (pid < 0)
 		return err_sys(e, "cannot start ssh-keygen");
 	if (pid == 0) {

@@ -360,6 +360,27 @@ static int do_inspect(const struct asked *a, struct err *e)
 
 /* ---- install ---- */
 
+/* A probe may start brig itself, which lies beside this program, or in the bin folder of the same
+ * prefix, and need not be on PATH. */
+static void extend_path(void)
+{
+	const char *path = getenv("PATH");
+	char self[PATH_MAX], more[3 * PATH_MAX + 32];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (n <= 0)
+		return;
+	self[n] = '\0';
+	slash = strrchr(self, '/');
+	if (!slash)
+		return;
+	*slash = '\0';
+	if (snprintf(more, sizeof(more), "%s%s%s:%s/../../bin", path ? path : "", path ? ":" : "",
+		     self, self) < (int)sizeof(more))
+		(void)setenv("PATH", more, 1);
+}
+
 static bool is_ready(const struct backend *b, char *why, size_t n)
 {
 	char detail[256] = "";
@@ -393,13 +414,12 @@ static bool any_ready(const struct bundle_manifest *m, char *why, size_t n)
 	return !m->backend_count;
 }
 
-static bool warn_of_backends(const struct asked *a, const struct bundle_manifest *m)
+static bool warn_of_backends(const struct bundle_manifest *m)
 {
 	char why[400] = "", text[512];
-	bool ready = any_ready(m, why, sizeof(why));
 
-	(void)a;
-	if (ready)
+	extend_path();
+	if (any_ready(m, why, sizeof(why)))
 		return true;
 	(void)snprintf(text, sizeof(text), "no backend that the bundle supports is ready here (%s)",
 		       why);
@@ -462,7 +482,7 @@ static int do_install(const struct asked *a, struct err *e)
 		return err_nomem(e);
 	if (open_cargo(a, a->rest[0], &c, e) < 0 || bundle_install(&w, i, e) < 0)
 		return -e->code;
-	tell_installed(a, i, &c, warn_of_backends(a, &i->manifest));
+	tell_installed(a, i, &c, warn_of_backends(&i->manifest));
 	installed_done(i);
 	return 0;
 }

@@ -101,6 +101,9 @@ static int connect_to(struct registry *r, const struct url *u, struct client **r
 	if (!u->tls && !ref_is_loopback(u->authority))
 		return err_refuse(e, ERR_POLICY, EPERM, "use a registry that speaks TLS",
 				  "plain HTTP is not spoken with '%.200s'", u->host);
+	/* Also from plain HTTP a redirect may lead to TLS. */
+	if (u->tls && !r->tls && tls_client_new(&r->tls, e) < 0)
+		return -e->code;
 	if (tcp_resolve(u->host, u->port, &addresses, e) < 0)
 		return -e->code;
 	fd = tcp_connect(addresses, r->want.deadline, e);
@@ -519,8 +522,8 @@ int registry_open(const struct registry_want *w, struct registry **ret, struct e
 	r->want = *w;
 	(void)snprintf(r->base, sizeof(r->base), "%s://%s", w->plain ? "http" : "https",
 		       w->ref->host);
-	/* Also from plain HTTP a redirect may lead to TLS. */
-	if (tls_client_new(&r->tls, e) < 0)
+	/* Before anything is confined; reading all roots takes its time. */
+	if (!w->plain && tls_client_new(&r->tls, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(r);
 	return 0;

@@ -21,7 +21,7 @@
 #include "base/str.h"
 #include "bundle/archive.h"
 #include "bundle/confine_net.h"
-#include "bundle/sign.h"
+#include "bundle/ssh_sign.h"
 #include "image/registry.h"
 
 #define STEP_US 100000
@@ -123,10 +123,11 @@ static _Noreturn void registry_main(struct errand *x)
 					    .progress = w->progress ? show : NULL,
 					    .arg = x };
 	CLEANUP(registry) struct registry *r = NULL;
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	struct err e = { 0 };
 
 	(void)prctl(PR_SET_NAME, "brig-registry");
-	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
 	/* A little later than the deadline, which says more. */
 	end_after(w->timeout_ms + 1000);
 	if (fd_close_except(3, keep, ARRAY_LEN(keep)) < 0)

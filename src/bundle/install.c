@@ -21,7 +21,7 @@
 #include "base/str.h"
 #include "base/tree.h"
 #include "bundle/archive.h"
-#include "bundle/sign.h"
+#include "bundle/ssh_sign.h"
 #include "model/trust.h"
 
 struct installing {

@@ -8,7 +8,7 @@
 
 #include "base/program.h"
 #include "base/str.h"
-#include "cli/bundle/words.h"
+#include "cli/bundle/bundle_words.h"
 #include "cli/cli.h"
 
 static void print_command(enum bundle_command id)

@@ -53,7 +53,7 @@ static int not_a_ref(const char *text, const char *why, struct err *e)
 {
 	return err_refuse(e, ERR_USAGE, EINVAL,
 			  "HOST[:PORT]/REPOSITORY[:TAG][@sha256:...], such as "
-			  "registry.example.org/team/role:1.0",
+			  "host.example.org/team/role:1.0",
 			  "'%.150s' is no reference to a registry: %s", text, why);
 }
 

@@ -155,7 +155,7 @@ bool bundle_has(const char *real)
 
 /* ---- by name ---- */
 
-struct wanted {
+struct bundle_sought {
 	char name[BUNDLE_RECORD_WORD], version[BUNDLE_RECORD_WORD]; /* "": any */
 	char *path;
 	unsigned found;
@@ -163,7 +163,7 @@ struct wanted {
 
 static int match(void *arg, const struct bundle_record *b)
 {
-	struct wanted *w = arg;
+	struct bundle_sought *w = arg;
 
 	if (!str_eq(b->name, w->name) || (w->version[0] && !str_eq(b->version, w->version)))
 		return 0;
@@ -178,7 +178,7 @@ int bundle_role(const char *word, char path[PATH_MAX], struct err *e)
 {
 	const char *at = strchr(word, '@');
 	size_t n = at ? (size_t)(at - word) : strlen(word);
-	struct wanted w = { .path = path };
+	struct bundle_sought w = { .path = path };
 
 	if (strchr(word, '/') || !n || n >= sizeof(w.name) ||
 	    (at && !take(w.version, sizeof(w.version), at + 1)))

@@ -35,17 +35,17 @@ static const unsigned files[] = {
 	SYS_renameat2, SYS_fchmod,  SYS_getrandom, SYS_newfstatat, SYS_fstat,
 };
 
-struct program {
+struct files_filter {
 	struct sock_filter code[64];
 	unsigned short n;
 };
 
-static void put(struct program *p, struct sock_filter f)
+static void put(struct files_filter *p, struct sock_filter f)
 {
 	p->code[p->n++] = f;
 }
 
-static void allow(struct program *p, const unsigned *calls, size_t n)
+static void allow(struct files_filter *p, const unsigned *calls, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1));
@@ -55,7 +55,7 @@ static void allow(struct program *p, const unsigned *calls, size_t n)
 
 static int filter(bool makes, bool allocates)
 {
-	struct program p = { .n = 0 };
+	struct files_filter p = { .n = 0 };
 	struct sock_fprog prog;
 
 	put(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,

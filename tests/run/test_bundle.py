@@ -365,4 +365,4 @@ def words_that_mean_nothing_are_told_with_a_next_step():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

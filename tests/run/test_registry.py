@@ -283,4 +283,4 @@ def an_upload_stays_with_its_registry():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

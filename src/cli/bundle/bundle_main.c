@@ -15,9 +15,9 @@
 #include "bundle/archive.h"
 #include "bundle/fetch.h"
 #include "bundle/pack.h"
-#include "bundle/sign.h"
+#include "bundle/ssh_sign.h"
 #include "cli/bundle/bundle_show.h"
-#include "cli/bundle/words.h"
+#include "cli/bundle/bundle_words.h"
 #include "cli/cli.h"
 #include "model/trust.h"
 #include "sandbox/health.h"
@@ -25,7 +25,7 @@
 #define TIMEOUT_MS (10 * 60 * 1000)
 #define JSON_MAX ((size_t)8 << 20)
 
-struct asked {
+struct bundle_asked {
 	enum bundle_command command;
 	const char *rest[2];
 	int rest_count;
@@ -55,7 +55,7 @@ static int find_command(const char *word, enum bundle_command *ret, struct err *
 		    : err_hint(e, "brig bundle --help lists what it knows");
 }
 
-static int usage(const struct asked *a, struct err *e)
+static int usage(const struct bundle_asked *a, struct err *e)
 {
 	const struct bundle_word *w = &bundle_commands[a->command];
 
@@ -64,7 +64,7 @@ static int usage(const struct asked *a, struct err *e)
 	return err_hint(e, "usage: brig bundle %s %s", w->name, w->usage);
 }
 
-static int take_option(struct asked *a, int argc, char **argv, int *at, struct err *e)
+static int take_option(struct bundle_asked *a, int argc, char **argv, int *at, struct err *e)
 {
 	const char *word = argv[*at];
 
@@ -89,7 +89,7 @@ static int take_option(struct asked *a, int argc, char **argv, int *at, struct e
 			bundle_commands[a->command].name);
 }
 
-static int parse(struct asked *a, int argc, char **argv, struct err *e)
+static int parse(struct bundle_asked *a, int argc, char **argv, struct err *e)
 {
 	const char *digest;
 	bool plain = false;
@@ -154,7 +154,8 @@ static int read_file(const char *file, struct cargo *c, struct err *e)
 								     : read_signature(file, c, e);
 }
 
-static int fetch_of(const struct asked *a, const char *word, struct fetch_want *w, struct err *e)
+static int fetch_of(const struct bundle_asked *a, const char *word, struct fetch_want *w,
+		    struct err *e)
 {
 	*w = (struct fetch_want){ .plain = a->option[BUNDLE_OPTION_PLAIN] != NULL,
 				  .progress = isatty(STDERR_FILENO) && !a->json,
@@ -163,7 +164,8 @@ static int fetch_of(const struct asked *a, const char *word, struct fetch_want *
 }
 
 /* A file that is there is a file, whatever it is called. */
-static int open_cargo(const struct asked *a, const char *word, struct cargo *c, struct err *e)
+static int open_cargo(const struct bundle_asked *a, const char *word, struct cargo *c,
+		      struct err *e)
 {
 	struct fetch_want w;
 
@@ -173,8 +175,8 @@ static int open_cargo(const struct asked *a, const char *word, struct cargo *c, 
 }
 
 /* What was asked of an archive besides being one. */
-static int check_cargo(const struct asked *a, const struct cargo *c, char digest[REF_DIGEST_MAX],
-		       char *signer, size_t n, struct err *e)
+static int check_cargo(const struct bundle_asked *a, const struct cargo *c,
+		       char digest[REF_DIGEST_MAX], char *signer, size_t n, struct err *e)
 {
 	const char *want = a->option[BUNDLE_OPTION_DIGEST],
 		   *key = a->option[BUNDLE_OPTION_VERIFY_KEY];
@@ -265,7 +267,7 @@ static int inspect_cargo(const struct cargo *c, struct bundle_manifest *m, struc
 	return bundle_manifest_read(buf_str(&text), text.len, m, e);
 }
 
-static int tell_archive(const struct asked *a, const char *file, const struct cargo *c,
+static int tell_archive(const struct bundle_asked *a, const char *file, const struct cargo *c,
 			struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(JSON_MAX);
@@ -301,7 +303,7 @@ static int tell_archive(const struct asked *a, const char *file, const struct ca
 	return 0;
 }
 
-static int do_pack(const struct asked *a, struct err *e)
+static int do_pack(const struct bundle_asked *a, struct err *e)
 {
 	const char *file = a->option[BUNDLE_OPTION_OUTPUT], *key = a->option[BUNDLE_OPTION_SIGN];
 	const struct pack_want w = { .path = a->rest[0],
@@ -326,7 +328,7 @@ static int do_pack(const struct asked *a, struct err *e)
 
 /* ---- inspect ---- */
 
-static int do_inspect(const struct asked *a, struct err *e)
+static int do_inspect(const struct bundle_asked *a, struct err *e)
 {
 	CLEANUP(cargo) struct cargo c = CARGO_NONE;
 	CLEANUP(buf) struct buf out = BUF_INIT(JSON_MAX);
@@ -439,8 +441,8 @@ static bool is_trusted(const struct bundle_record *b)
 	return n >= 0 && trust_has(role, text, (size_t)n);
 }
 
-static void tell_installed(const struct asked *a, const struct installed *i, const struct cargo *c,
-			   bool ready)
+static void tell_installed(const struct bundle_asked *a, const struct installed *i,
+			   const struct cargo *c, bool ready)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(JSON_MAX);
 	const struct bundle_record *b = &i->record;
@@ -469,7 +471,7 @@ static void tell_installed(const struct asked *a, const struct installed *i, con
 			     b->folder, b->name, b->version, b->name, b->version);
 }
 
-static int do_install(const struct asked *a, struct err *e)
+static int do_install(const struct bundle_asked *a, struct err *e)
 {
 	CLEANUP(cargo) struct cargo c = CARGO_NONE;
 	const struct install_want w = { .cargo = &c,
@@ -489,7 +491,7 @@ static int do_install(const struct asked *a, struct err *e)
 
 /* ---- registries ---- */
 
-static int do_push(const struct asked *a, struct err *e)
+static int do_push(const struct bundle_asked *a, struct err *e)
 {
 	CLEANUP(cargo) struct cargo c = CARGO_NONE;
 	struct bundle_manifest m = { 0 };
@@ -507,7 +509,7 @@ static int do_push(const struct asked *a, struct err *e)
 	return fetch_push(&w, &c, e) < 0 ? -e->code : tell_archive(a, a->rest[0], &c, e);
 }
 
-static int do_pull(const struct asked *a, struct err *e)
+static int do_pull(const struct bundle_asked *a, struct err *e)
 {
 	const char *file = a->option[BUNDLE_OPTION_OUTPUT];
 	CLEANUP(cargo) struct cargo c = CARGO_NONE;
@@ -534,7 +536,7 @@ static int do_pull(const struct asked *a, struct err *e)
 
 /* ---- what is installed ---- */
 
-struct listing {
+struct bundle_listing {
 	struct json j;
 	bool json;
 	bool any;
@@ -542,7 +544,7 @@ struct listing {
 
 static int list_one(void *arg, const struct bundle_record *b)
 {
-	struct listing *l = arg;
+	struct bundle_listing *l = arg;
 
 	if (!b->folder[0])
 		return 0;
@@ -559,10 +561,10 @@ static int list_one(void *arg, const struct bundle_record *b)
 	return 0;
 }
 
-static int do_list(const struct asked *a, struct err *e)
+static int do_list(const struct bundle_asked *a, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(JSON_MAX);
-	struct listing l = { .json = a->json };
+	struct bundle_listing l = { .json = a->json };
 
 	json_init(&l.j, &out, true);
 	json_array(&l.j);
@@ -576,7 +578,7 @@ static int do_list(const struct asked *a, struct err *e)
 	return 0;
 }
 
-static int do_remove(const struct asked *a, struct err *e)
+static int do_remove(const struct bundle_asked *a, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(JSON_MAX);
 	const char *at = strchr(a->rest[0], '@');
@@ -603,7 +605,7 @@ static int do_remove(const struct asked *a, struct err *e)
 	return 0;
 }
 
-static int do_schema(const struct asked *a, struct err *e)
+static int do_schema(const struct bundle_asked *a, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT((size_t)64 << 10);
 
@@ -614,16 +616,18 @@ static int do_schema(const struct asked *a, struct err *e)
 
 int main(int argc, char **argv)
 {
-	static int (*const commands_of[BUNDLE_COMMANDS])(const struct asked *, struct err *) = {
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	static int (*const commands_of[BUNDLE_COMMANDS])(const struct bundle_asked *,
+							 struct err *) = {
 		[BUNDLE_PACK] = do_pack,       [BUNDLE_INSPECT] = do_inspect,
 		[BUNDLE_INSTALL] = do_install, [BUNDLE_PUSH] = do_push,
 		[BUNDLE_PULL] = do_pull,       [BUNDLE_LIST] = do_list,
 		[BUNDLE_REMOVE] = do_remove,   [BUNDLE_SCHEMA] = do_schema,
 	};
-	struct asked a = { 0 };
+	struct bundle_asked a = { 0 };
 	struct err e = { 0 };
 
-	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
 	if (parse(&a, argc, argv, &e) == 0 && commands_of[a.command](&a, &e) == 0 &&

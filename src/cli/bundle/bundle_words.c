@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/bundle/words.h"
+#include "cli/bundle/bundle_words.h"
 
 /* clang-format off */
 const struct bundle_word bundle_commands[BUNDLE_COMMANDS] = {

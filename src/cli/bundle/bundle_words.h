@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/bundle/words.h - what `brig bundle` takes: one table for the parser, the help and the
+/* cli/bundle/bundle_words.h - what `brig bundle` takes: one table for the parser, the help and the
  * completion.
  *
  * brig itself knows only these words; the work is done by the program brig-bundle. */

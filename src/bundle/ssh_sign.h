@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bundle/sign.h - SSH signatures of archives, made and verified by ssh-keygen. */
+/* bundle/ssh_sign.h - SSH signatures of archives, made and verified by ssh-keygen. */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bundle/sign.h"
+#include "bundle/ssh_sign.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -25,10 +25,10 @@ static int run_keygen(const char *const *argv, const char *const *env, int in, c
 	pid_t pid;
 
 	if (!getpwuid(geteuid()))
-		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
-				  "a line in /etc/passwd for it will do",
-				  "ssh-keygen works for no user without a name, and uid %u has none",
-				  (unsigned)geteuid());
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOENT, "a line in /etc/passwd for it will do",
+			"ssh-keygen works for no user without a name, and uid %u has none",
+			(unsigned)geteuid());
 	pid = fork();
 	if (pid < 0)
 		return err_sys(e, "cannot start ssh-keygen");

@@ -105,7 +105,7 @@ static int push(struct errand *x, struct registry *r, struct err *e)
 
 	if (registry_put_blob(r, &x->oci->config, x->manifest, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < x->oci->n; i++)
+	for (size_t i = 0; i < x->oci->n && i < ARRAY_LEN(from); i++)
 		if (registry_put_blob(r, &x->oci->layers[i], from[i], e) < 0)
 			return -e->code;
 	oci_write(x->oci, &text);
@@ -184,7 +184,7 @@ static int do_errand(struct errand *x, struct err *e)
 	if (pid == 0)
 		registry_main(x);
 	explicit_bzero(&x->login, sizeof(x->login));
-	tells = fd_close(tells);
+	(void)fd_close(TAKE_FD(tells));
 	r = hear(hears, &said);
 	if (x->want->progress)
 		(void)fd_write_all(2, "\r\033[K", 4);

@@ -146,7 +146,7 @@ int archive_unpack(int fd, int folder, struct buf *manifest, struct err *e)
 		return err_sys(e, "cannot start a process");
 	if (pid == 0)
 		child(fd, folder, tells);
-	tells = fd_close(tells);
+	(void)fd_close(TAKE_FD(tells));
 	silent = hear(hears, &said, manifest);
 	if (silent)
 		(void)kill(pid, SIGKILL);

@@ -13,6 +13,7 @@
 
 #define IN_HOME "/.local/state/brig"
 #define CACHE_IN_HOME "/.cache/brig"
+#define DATA_IN_HOME "/.local/share/brig"
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 static int make_parents(const char *path)
@@ -226,4 +227,26 @@ int cache_open(const char *sub, char *path, size_t n, struct err *e)
 int cache_find(const char *sub, char *path, size_t n)
 {
 	return try_cache(sub, false, path, n);
+}
+
+int data_open(const char *sub, char *path, size_t n, struct err *e)
+{
+	const char *xdg = getenv("XDG_DATA_HOME");
+	int fd;
+
+	path[0] = '\0';
+	errno = ENOENT;
+	if (xdg && xdg[0] == '/')
+		fd = below(xdg, "/brig", path, n) < 0 ? -1 : try_base(sub, true, path, n);
+	else
+		fd = below(getenv("HOME"), DATA_IN_HOME, path, n) < 0
+			     ? -1
+			     : try_base(sub, true, path, n);
+	if (fd >= 0)
+		return fd;
+	return err_refuse(
+		e, ERR_UNAVAILABLE, errno,
+		"set XDG_DATA_HOME to a folder of your own that nobody else can write to; "
+		"'brig' in it must be no link, and nobody else's",
+		"brig's data folder '%.200s' is not available", path);
 }

@@ -7,7 +7,8 @@
  * told (state_displaced). Else there is none. Mode 0700, owner checked.
  *
  * What can be had again, such as kept HOMEs, is in the cache folder: $XDG_CACHE_HOME/brig, else
- * /var/cache/brig for root and ~/.cache/brig for others. There is no second place for it. */
+ * /var/cache/brig for root and ~/.cache/brig for others. There is no second place for it. What a
+ * sandbox may be shown, such as files of installed bundles, is in the data folder. */
 #pragma once
 
 #include <stdbool.h>
@@ -38,3 +39,7 @@ bool state_displaced(char *path, size_t n);
 int cache_open(const char *sub, char *path, size_t n, struct err *e);
 /* Opens it where it was made; a descriptor, or -1 and errno. */
 int cache_find(const char *sub, char *path, size_t n);
+
+/* Opens (and makes) the folder `sub` of what this user has installed: $XDG_DATA_HOME/brig, else
+ * ~/.local/share/brig; a descriptor or -errno. `path` receives where that is. */
+int data_open(const char *sub, char *path, size_t n, struct err *e);

@@ -31,8 +31,8 @@ struct subcommand {
 extern const struct subcommand *const commands[]; /* NULL-terminated */
 extern const struct subcommand cmd_run, cmd_shell, cmd_sh, cmd_exec, cmd_python, cmd_script,
 	cmd_plan, cmd_wrap, cmd_agent, cmd_sandbox, cmd_daemon, cmd_doctor, cmd_config, cmd_allow,
-	cmd_init, cmd_examples, cmd_cache, cmd_audit, cmd_image, cmd_mcp, cmd_proxy, cmd_schema,
-	cmd_completion, cmd_version, cmd_help;
+	cmd_init, cmd_examples, cmd_bundle, cmd_cache, cmd_audit, cmd_image, cmd_mcp, cmd_proxy,
+	cmd_schema, cmd_completion, cmd_version, cmd_help;
 extern const struct subcommand cmd_hold, cmd_attach; /* not in the table: no words for people */
 
 const struct subcommand *command_by_name(const char *name);
@@ -54,6 +54,9 @@ int options_set(struct spec *s, const char *text, struct err *e);
 
 /* All layers of settings below the flags, from where this process stands (load.c). */
 int cli_load(struct spec *s, struct err *e);
+/* The file of a role: one that is there, or that of an installed bundle (NAME, NAME@VERSION). It
+ * becomes the spec's --config. */
+int cli_role(struct spec *s, const char *word, struct err *e);
 /* The same for a reader of the record: a project's file that is refused is left out, and *project
  * says why. Else whoever may write there could keep others from reading what it did. */
 int cli_load_reader(struct spec *s, struct err *project, struct err *e);

@@ -159,9 +159,8 @@ static int prepare(struct agent *a, const struct subcommand *c, int argc, char *
 				  "brig agent ROLE -p 'What to do'; another conversation than "
 				  "the last is --resume=ID",
 				  "agent takes one file of a role");
-	s->cli.config = arena_strdup(s->arena, argv[rest]);
-	if (!s->cli.config)
-		return err_nomem(e);
+	if (cli_role(s, argv[rest], e) < 0)
+		return -e->code;
 	if (cli_load(s, e) < 0)
 		return -e->code;
 	if (s->dialect_used != DIALECT_INITRUNNER)
@@ -487,9 +486,10 @@ const struct subcommand cmd_agent = {
 	.usage = "ROLE [-p PROMPT] [--resume[=ID]] [OPTION...]",
 	.help = "let a role's model work, with the role's tools in sandboxes",
 	.about =
-		"ROLE is an InitRunner role: spec.model names the model, spec.tools what it may\n"
-		"call, spec.guardrails its bounds. The API key goes to that server alone, through\n"
-		"the door. Without -p, prompts are lines of a terminal, or all of the input.\n"
+		"ROLE is an InitRunner role, or the name of an installed bundle: spec.model names\n"
+		"the model, spec.tools what it may call, spec.guardrails its bounds. The API key\n"
+		"goes to that server alone, through the door. Without -p, prompts are lines of a "
+		"terminal, or all of the input.\n"
 		"\n"
 		"  -p, --prompt TEXT    what to do; - reads standard input\n"
 		"  --resume[=ID]        go on with a conversation: the last one here, or that one\n"

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/fd.h"
 #include "base/sha256.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "model/bundles.h"
 #include "model/config.h"
 #include "model/paths.h"
 #include "model/show.h"
@@ -54,6 +56,15 @@ static struct spec *without_project(const struct config_place *at, struct err *e
 static int find(struct spec *s, const struct allow_asked *a, const struct config_place *at,
 		const char **ret, struct err *e)
 {
+	char role[PATH_MAX];
+	int r = a->file && access(a->file, F_OK) < 0 ? bundle_role(a->file, role, e) : 1;
+
+	if (r < 0)
+		return r;
+	if (r == 0) {
+		*ret = arena_strdup(s->arena, role);
+		return *ret ? 0 : err_nomem(e);
+	}
 	if (a->file)
 		return path_resolve(s->arena, &(struct place){ .cwd = at->cwd, .home = at->home },
 				    a->file, ret, e);
@@ -90,6 +101,17 @@ static int read_once(const char *path, struct buf *data, struct err *e)
 	return config_slurp_fd(fd, path, data, &st, e);
 }
 
+/* A stranger's words. */
+static void tell_text(const char *what, const char *text)
+{
+	CLEANUP(buf) struct buf line = BUF_INIT(4096);
+
+	if (!text)
+		return;
+	clean_put(&line, text, strlen(text));
+	(void)printf("  %s: %s\n", what, buf_str(&line));
+}
+
 struct telling {
 	const struct spec *spec;
 	bool any;
@@ -112,6 +134,21 @@ static int tell(void *arg, enum field_id id, const struct envvar *entry)
 	return 0;
 }
 
+/* What a role has besides settings: who is asked, with whose key, and what may be called. */
+static void show_role(const struct spec *s)
+{
+	const struct chat_spec *c = &s->chat;
+
+	(void)printf("it is a role:\n");
+	tell_text("model", c->name);
+	tell_text("server", c->base_url ? c->base_url : c->provider);
+	tell_text("key from the variable", c->key ? c->key : "(the provider's own)");
+	tell_text("tool", c->shell ? "shell" : NULL);
+	tell_text("tool", c->python ? "python" : NULL);
+	for (size_t i = 0; i < s->command.code.script_count; i++)
+		tell_text("script", s->command.code.scripts[i].name);
+}
+
 /* What does not parse is not trusted: whoever mends it later would change it anyway. */
 static int show(const struct spec *before, const char *path, const struct buf *data,
 		const char *digest, struct err *e)
@@ -129,10 +166,13 @@ static int show(const struct spec *before, const char *path, const struct buf *d
 	src.folder = arena_strndup(after->arena, path, slash > path ? (size_t)(slash - path) : 1);
 	if (!src.folder)
 		return err_nomem(e);
-	if (config_read_text(after, buf_str(data), data->len, DIALECT_BRIG, &src, &was, e) < 0)
+	if (config_read_text(after, buf_str(data), data->len,
+			     bundle_has(path) ? DIALECT_COUNT : DIALECT_BRIG, &src, &was, e) < 0)
 		return -e->code;
 	(void)printf("sha256 %s, %zu bytes\n", digest, data->len);
 	(void)tighten_each(before, after, ORIGIN_PROJECT, tell, &t);
+	if (was == DIALECT_INITRUNNER)
+		return show_role(after), 0;
 	if (!t.any)
 		(void)printf("it loosens nothing: a run takes it as it is, trusted or not\n");
 	return 0;
@@ -220,11 +260,12 @@ static int allow(const struct subcommand *c, int argc, char **argv)
 
 const struct subcommand cmd_allow = {
 	.name = "allow",
-	.usage = "[--revoke] [FILE]",
-	.help = "trust a project's .brig.yaml as it is now: it may loosen settings",
+	.usage = "[--revoke] [FILE | BUNDLE]",
+	.help = "trust a project's .brig.yaml, or an installed bundle's role, as it is now",
 	.about = "  --revoke          trust it no longer\n"
 		 "\n"
 		 "Without FILE: the .brig.yaml that a run from here would read. Prints its digest\n"
-		 "and every setting that it loosens.\n",
+		 "and every setting that it loosens. BUNDLE is the NAME[@VERSION] of an installed\n"
+		 "bundle: its role runs once it was allowed.\n",
 	.run = allow,
 };

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "model/bundles.h"
 #include "model/config.h"
 
 const char *cli_home(void)
@@ -20,6 +21,17 @@ int cli_here(char cwd[PATH_MAX], struct err *e)
 		return err_hint(e, "change to one that exists: cd \"$HOME\"");
 	}
 	return 0;
+}
+
+int cli_role(struct spec *s, const char *word, struct err *e)
+{
+	char path[PATH_MAX];
+	int r = access(word, F_OK) == 0 ? 1 : bundle_role(word, path, e);
+
+	if (r < 0)
+		return r;
+	s->cli.config = arena_strdup(s->arena, r == 0 ? path : word);
+	return s->cli.config ? 0 : err_nomem(e);
 }
 
 int cli_load_reader(struct spec *s, struct err *project, struct err *e)

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/str.h"
+#include "model/bundles.h"
 #include "model/paths.h"
 #include "model/trust.h"
 
@@ -91,6 +92,18 @@ static int load_user(struct spec *s, const struct config_place *at, struct err *
 	return path ? load_own(s, at, path, ORIGIN_USER, e) : err_nomem(e);
 }
 
+/* A bundle's files are a stranger's until their exact content was allowed. */
+static int check_bundle(const char *path, const struct buf *data, struct err *e)
+{
+	CLEANUP(mem) char *real = realpath(path, NULL);
+
+	if (!real || !bundle_has(real) || trust_has(real, buf_str(data), data->len))
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' is of a bundle, and nobody has allowed it",
+		      real);
+	return err_hint(e, "read it, then: brig allow %.200s", real);
+}
+
 /* --config. The path is opened as it was written; "~" is for shells that did not expand it. */
 static int load_file(struct spec *s, const struct config_place *at, enum dialect named,
 		     struct err *e)
@@ -101,8 +114,10 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 			      .cwd = at->cwd,
 			      .origin = ORIGIN_FILE,
 			      .trusted = true };
+	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
 	const char *full, *path = at->file;
 	enum dialect was;
+	struct stat st;
 
 	if (path_resolve(s->arena, &here, at->file, &full, e) < 0)
 		return err_wrap(e, "--config");
@@ -112,7 +127,8 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 		path = path[0] == '~' ? full : arena_printf(s->arena, "%s/%s", at->cwd, path);
 	if (!path)
 		return err_nomem(e);
-	if (config_read_file(s, path, named, &src, &was, e) < 0)
+	if (config_slurp(path, &data, &st, e) < 0 || check_bundle(path, &data, e) < 0 ||
+	    config_read_text(s, buf_str(&data), data.len, named, &src, &was, e) < 0)
 		return -e->code;
 	s->dialect_used = (int)was;
 	s->config_file = full;

@@ -352,9 +352,10 @@ ssize_t client_read(struct client *c, void *p, size_t n, uint64_t deadline, stru
 int client_read_all(struct client *c, struct buf *b, uint64_t deadline, struct err *e)
 {
 	char piece[4096];
-	ssize_t n;
+	ssize_t n = 0;
 
-	while ((n = client_read(c, piece, sizeof(piece), deadline, e)) > 0)
+	/* A peer may never end. */
+	while (!b->failed && (n = client_read(c, piece, sizeof(piece), deadline, e)) > 0)
 		buf_add(b, piece, (size_t)n);
 	if (n < 0)
 		return (int)n;

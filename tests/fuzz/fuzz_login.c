@@ -3,7 +3,7 @@
  * is taken from it is text of a known length, and the name of a program is only a name. */
 #include "fuzz.h"
 
-#include "backend/docker/login.h"
+#include "image/login.h"
 #include "base/base64.h"
 
 static void check(const struct login *l)

@@ -7,7 +7,7 @@
 
 #include "backend/docker/docker.h"
 #include "backend/docker/gate.h"
-#include "backend/docker/login.h"
+#include "image/login.h"
 #include "backend/docker/seccomp_json.h"
 #include "backend/kit/process/seccomp_table.h"
 #include "base/str.h"

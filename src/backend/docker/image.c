@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
-#include "backend/docker/login.h"
+#include "image/login.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/image_name.h"

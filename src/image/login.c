@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/docker/login.h"
+#include "image/login.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -297,22 +297,32 @@ static void put(const struct login *l, const char *registry, struct buf *out)
 		explicit_bzero(text.data, text.len);
 }
 
-int login_field(const char *ref, bool podman, struct buf *out, struct err *e)
+int login_find(const char *registry, bool podman, struct login *ret, struct err *e)
 {
 	CLEANUP(mem) char *text = malloc(FILE_MAX);
-	struct login l = { 0 };
-	char registry[256];
 	int r;
 
 	if (!text)
 		return err_nomem(e);
+	r = find(registry, podman, text, ret, e);
+	if (r == 0 && ret->helper[0])
+		r = ask_helper(registry, ret, e);
+	if (r == 0)
+		ret->helper[0] = '\0';
+	explicit_bzero(text, FILE_MAX);
+	return r;
+}
+
+int login_field(const char *ref, bool podman, struct buf *out, struct err *e)
+{
+	struct login l = { 0 };
+	char registry[256];
+	int r;
+
 	(void)login_registry(ref, registry, sizeof(registry));
-	r = find(registry, podman, text, &l, e);
-	if (r == 0 && l.helper[0])
-		r = ask_helper(registry, &l, e);
+	r = login_find(registry, podman, &l, e);
 	if (r == 0)
 		put(&l, registry, out);
-	explicit_bzero(text, FILE_MAX);
 	explicit_bzero(&l, sizeof(l));
 	return r > 0 ? 0 : r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/login.h - what `docker login` and `podman login` have left for a registry.
+/* image/login.h - what `docker login` and `podman login` have left for a registry.
  *
  * An engine's own command sends credentials along with every pull; the engine itself keeps none. So
  * does brig: it reads the same files and asks the same helper programs, for the one registry it is
@@ -29,6 +29,11 @@ int login_read(const char *text, size_t n, const char *registry, struct login *r
 
 /* A helper's answer. Pure. */
 int login_answer(const char *text, size_t n, struct login *ret, struct err *e);
+
+/* The credentials that were left for a registry, from the first file that knows it; podman: its own
+ * files, too. 0, 1 when there are none, or an error. Runs a helper where one is named: `helper` is
+ * "" afterwards. */
+int login_find(const char *registry, bool podman, struct login *ret, struct err *e);
 
 /* Appends the field for a pull, or nothing when nobody has logged in. On an error, which is a
  * reason to tell and not to stop, nothing either. Runs a helper where one is named. */

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bundle/ssh_sign.h - SSH signatures of archives, made and verified by ssh-keygen. */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define SIGN_NAMESPACE "brig-bundle"
+#define SIGN_MAX ((size_t)64 << 10) /* of a signature */
+
+/* Writes FILE.sig beside the file, in place of one that is there. ssh-keygen may ask for the key's
+ * words on the terminal, or the user's agent. */
+int sign_make(const char *file, const char *key, struct err *e);
+
+/* Is the signature in `signature` one of the archive's by the only public key in that file? Both
+ * are memory files. `signer` receives the key's fingerprint. */
+int sign_verify(int archive, int signature, const char *key_file, char *signer, size_t n,
+		struct err *e);

@@ -280,4 +280,4 @@ def a_terminal_sees_how_far_it_is():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,283 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""brig batch: lines, what they may not say, retries, and that a crash loses and doubles nothing."""
+
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import record  # noqa: E402
+from harness import PATIENCE, brig, brig_argv, brig_environment, descendants, files_as_root, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
+
+
+def lines(*all, name="lines.jsonl"):
+    path = scratch() / name
+    path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in all))
+    return path
+
+
+def results(folder):
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+def ledger(folder):
+    return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+
+
+def by_line(folder):
+    all = results(folder)
+    assert len({r["line"] for r in all}) == len(all), "a line has two results"
+    return {r["line"]: r for r in all}
+
+
+@test
+def each_line_is_a_run_of_its_own():
+    out = scratch() / "out"
+    path = lines({"shell": "echo $X; cat", "stdin": "in\n", "env": {"X": "y"}, "meta": {"a": [1]}, "id": "first"},
+                 "", {"python": "import sys; print(sys.argv[1:])", "args": ["q"]}, {"script": "echo $NAME", "params": {"name": "n"}},
+                 {"argv": ["sleep", "60"], "timeout": "300ms"}, {"argv": ["sh", "-c", "exit 3"]}, {"argv": ["/no/such"]},
+                 {"argv": ["sh", "-c", "kill -9 $$"]})
+    done = brig("batch", path, "--out", out, "--jobs", "3", "--json")
+    assert done.status == 1 and "7 of 7 lines done, 4 failed" in done.errors, done.errors
+    assert done.json["end"] == "ended" and done.json["classes"] == {"ok": 3, "exit": 1, "signal": 1, "timeout": 1, "refused": 1}, done.json
+    said = by_line(out)
+    assert sorted(said) == [1, 3, 4, 5, 6, 7, 8], said
+    assert said[1]["result"]["stdout"] == "y\nin\n" and said[1]["meta"] == {"a": [1]} and said[1]["id"] == "first"
+    assert said[3]["result"]["stdout"] == "['q']\n" and said[4]["result"]["stdout"] == "n\n"
+    assert [said[i]["class"] for i in (5, 6, 7, 8)] == ["timeout", "exit", "refused", "signal"], said
+    assert said[6]["result"]["exit_code"] == 3 and said[5]["attempt"] == 1
+    # Results alone, for a pipe; and the lines from one.
+    done = brig("batch", "-", "--quiet", input=b'{"argv": ["echo", "hi"]}\n')
+    assert done.status == 0 and done.json["result"]["stdout"] == "hi\n" and done.errors == "", done
+
+
+@test
+def a_line_may_only_tighten():
+    outside = scratch() / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("CANARY")
+    more = [{"network": "host"}, {"read": [str(outside)]}, {"mounts": [{"source": str(outside), "target": "/mnt"}]}, {"write": [str(outside)]},
+            {"limits": {"memory": "900m"}}, {"limits": {"timeout": "2h"}}, {"backend": "none"}, {"workspace": {"path": str(outside)}},
+            {"egress": {"allow": ["example.org"]}}, {"credentials": {"K": {"host": "example.org", "from": {"file": "/etc/shadow"}}}},
+            {"env": {"pass": ["SECRET"]}}, {"policy": "full_access"}, {"profile": "debug"}, {"ports": ["8080"]}, {"home": "keep"}, {"audit": {"enabled": False}}]
+    out = scratch() / "out"
+    command = ["sh", "-c", f"touch ran-$0; cat {outside}/secret; echo $SECRET"]
+    path = lines(*({"argv": [*command, str(i)], "settings": s} for i, s in enumerate(more)), {"argv": ["true"], "timeout": "3h"},
+                 {"argv": ["sh", "-c", "ulimit -v >/dev/null; echo tight; cat /sys/fs/cgroup/memory.max 2>&-; true"], "settings": {"limits": {"memory": "64m"}, "network": "none", "policy": "readonly"}})
+    flags = ["--memory", "256m", "--timeout", "1m", "--max-failures", "100"]
+    done = brig("batch", path, "--out", out, *flags, env={"SECRET": "CANARY"})
+    said = by_line(out)
+    for i in range(len(more) + 1):
+        r = said[i + 1]
+        assert r["class"] == "refused" and "CANARY" not in json.dumps(r) and r["result"]["error"]["hint"], r
+        assert not (workspace() / f"ran-{i}").exists()
+    assert "may only tighten" in said[1]["result"]["error"]["what"], said[1]
+    last = said[len(more) + 2]
+    assert last["class"] == "ok" and last["result"]["stdout"].startswith("tight\n"), last
+    assert done.status == 1
+    # The control: what the user says holds for every line.
+    done = brig("batch", lines({"argv": [*command, "control"]}), "--read", outside, "--quiet")
+    assert done.status == 0 and done.json["result"]["stdout"] == "CANARY\n" and (workspace() / "ran-control").exists(), done
+    # What was refused is on the record as well.
+    refused = [r for r in record.records(record.folder(state())) if r.get("event") == "refused" or "may only tighten" in json.dumps(r)]
+    assert len(refused) >= len(more), len(refused)
+
+
+@test
+def nothing_runs_where_a_line_is_none():
+    good = {"argv": ["touch", "ran"]}
+    for bad, word in (("{", "line 2"), ('["argv"]', "not a JSON object"), ('{"argv": []}', "argv is empty"), ('{"argv": ["a"], "argv": ["b"]}', "line 2"),
+                      ('{"argv": ["a", 1]}', "not a string"), ('{"argv": "ls"}', "wrong type"), ('{"shel": "ls"}', "'shell'"), ("{}", "exactly one"),
+                      ('{"shell": "a", "python": "b"}', "exactly one"), ('{"shell": "a", "args": []}', "args go with python"), ('{"id": "x"}', "exactly one"),
+                      ('{"script": "a", "stdin": "b"}', "no stdin"), (json.dumps({"shell": "a", "id": "x" * 129}), "128"), ('{"shell": "a\\u0000b"}', "line 2"),
+                      ('{"shell": "x", "meta": ' + "[" * 3000 + "]" * 3000 + "}", "line 2")):
+        done = brig("batch", lines(good, bad, good), "--out", scratch() / "out")
+        assert done.status == 125 and word in done.errors and "hint: " in done.errors, (bad[:60], done.errors)
+        assert not (workspace() / "ran").exists() and not (scratch() / "out").exists(), bad[:60]
+    for args, word in ((["--out"], "needs a value"), ([lines(good), "--jobs", "0"], "from 1 to 256"), ([lines(good), "--retry-on", "ok"], "no class"), ([], "one file"),
+                       ([lines(good), lines(good)], "one file"), ([lines(good), "--resume"], "--out"), ([lines(good), "--tty"], "no use"), ([scratch() / "none"], "cannot open"),
+                       ([lines(name="empty")], "no lines"), ([lines(good), "--backend", "ssh"], "ssh.host")):
+        done = brig("batch", *args)
+        assert done.status == 125 and word in done.errors, (args, done.errors)
+    assert not (workspace() / "ran").exists()
+    # The control.
+    assert brig("batch", lines(good), "--quiet").status == 0 and (workspace() / "ran").exists()
+
+
+def many(n, pause=0.05):
+    """Each writes down that it ran, where only it does."""
+    return [{"shell": f"echo x >> ran-{i}; sleep {pause}; echo {i}"} for i in range(1, n + 1)]
+
+
+@test
+def a_killed_batch_goes_on_and_each_line_has_one_result():
+    out, n = scratch() / "out", 24
+    path = lines(*many(n))
+    p = start_brig("batch", path, "--out", out, "--jobs", "4")
+    wait_until(lambda: (out / "ledger.jsonl").exists() and sum("end" in e for e in whole(out / "ledger.jsonl")) >= 5, 20)
+    p.send_signal(signal.SIGKILL)
+    p.communicate(timeout=20 * PATIENCE)
+    wait_until(lambda: not [x for x in descendants().values() if x == "brig-batch"], 20)
+    ended = {e["end"] for e in whole(out / "ledger.jsonl") if "end" in e}
+    assert 5 <= len(ended) < n, ended
+    before = {i: (workspace() / f"ran-{i}").read_text() for i in ended}
+    # A crash may have left more of both files than is whole.
+    with files_as_root():
+        with (out / "results.jsonl").open("a") as f:
+            f.write('{"line":99,"class":"ok"}\n{"li')
+        with (out / "ledger.jsonl").open("a") as f:
+            f.write('{"end":2')
+    done = brig("batch", path, "--out", out)
+    assert done.status == 125 and "holds a batch already" in done.errors and "--resume" in done.errors, done.errors
+    done = brig("batch", path, "--out", out, "--jobs", "4", "--resume", "--json")
+    assert done.status == 0 and done.json["resumed"] == len(ended) and done.json["done"] == n, (done.json, done.errors)
+    said = by_line(out)
+    assert sorted(said) == list(range(1, n + 1)) and all(said[i]["result"]["stdout"] == f"{i}\n" for i in said), said
+    for i in ended:  # nothing that had ended ran again
+        assert (workspace() / f"ran-{i}").read_text() == before[i], i
+    assert collections.Counter(e["end"] for e in ledger(out) if "end" in e) == dict.fromkeys(range(1, n + 1), 1)
+    # Once more there is nothing to do.
+    done = brig("batch", path, "--out", out, "--resume", "--json")
+    assert done.status == 0 and done.json["resumed"] == n and len(results(out)) == n, done
+
+
+def whole(path):
+    text = path.read_text()
+    return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+
+def results_so_far(out):
+    return whole(out / "results.jsonl")
+
+
+@test
+def a_ledger_that_is_not_ours_is_not_believed():
+    out, path = scratch() / "out", lines(*many(3, 0))
+    assert brig("batch", path, "--out", out).status == 0
+    text = (out / "ledger.jsonl").read_text()
+    head, *rest = text.splitlines()
+    with files_as_root():
+        for changed, word in (('{"x":1}\n', "not what brig writes"), (head + '\n{"end":9,"attempt":1,"outcome":"exited","failed":false,"results":1}\n', "line 2"),
+                              (head + "\n" + rest[-1] + "\n" + rest[-1] + "\n", "line 3"), (head + '\n{"start":1,"end":1,"attempt":1}\n', "line 2"),
+                              (head + '\n{"start":0,"attempt":1}\n', "line 2"), (head + '\n{"end":1,"attempt":1,"outcome":"exited","failed":0,"results":1}\n', "line 2"),
+                              (head + '\n{"end":1,"attempt":1,"outcome":"exited","failed":false,"results":999999}\n', "shorter than"), ("\n", "line 1"), ("{", "line 1"),
+                              (head + "\n" + "x" * 600 + "\n", "line 2")):
+            (out / "ledger.jsonl").write_text(changed)
+            done = brig("batch", path, "--out", out, "--resume")
+            assert done.status == 125 and word in done.errors and "hint: " in done.errors, (changed, done.errors)
+        (out / "ledger.jsonl").write_text(text)
+    done = brig("batch", lines({"argv": ["true"]}, name="other"), "--out", out, "--resume")
+    assert done.status == 125 and "another file" in done.errors, done.errors
+    # A link and a pipe in place of a file; the control is the untouched folder.
+    assert brig("batch", path, "--out", out, "--resume").status == 0
+    for make in (lambda at: at.symlink_to("/etc/passwd"), os.mkfifo):
+        folder = scratch() / "odd"
+        folder.mkdir(exist_ok=True)
+        make(folder / "results.jsonl")
+        with files_as_root():
+            os.chown(folder, os.stat(scratch()).st_uid, -1)
+        done = brig("batch", path, "--out", folder)
+        assert done.status == 125, done
+        with files_as_root():
+            for left in folder.iterdir():
+                left.unlink()
+
+
+@test
+def its_files_are_not_where_runs_can_write():
+    path = lines({"shell": "echo forged > out/results.jsonl; true"})
+    inside = workspace() / "out"
+    (scratch() / "w").mkdir()
+    (scratch() / "link").symlink_to(workspace())
+    for out, args in ((inside, []), (scratch() / "link/out", []), (scratch() / "w/deep", ["--write", scratch() / "w"]), (workspace(), []),
+                      (scratch() / "w", ["--mount", f"{scratch() / 'w'}:/mnt:rw"])):
+        done = brig("batch", path, "--out", out, *args)
+        assert done.status == 125 and "where the runs can write" in done.errors, (out, done.errors)
+        assert not (out / "ledger.jsonl").exists()
+    # Read-only it is nobody's, and elsewhere anyway.
+    assert brig("batch", path, "--out", inside, "--policy", "readonly", "--quiet").status == 0
+    assert "forged" not in (inside / "results.jsonl").read_text().replace(json.dumps("forged")[1:-1] + " >", "")
+    assert brig("batch", path, "--out", scratch() / "good", "--quiet").status in (0, 1)
+
+
+@test
+def two_batches_do_not_share_a_folder():
+    out, path = scratch() / "out", lines({"argv": ["sleep", "60"]})
+    p = start_brig("batch", path, "--out", out)
+    try:
+        wait_until(lambda: "brig-batch" in descendants(p.pid).values(), 20)
+        done = brig("batch", path, "--out", out, "--resume")
+        assert done.status == 125 and "another brig batch" in done.errors, done.errors
+    finally:
+        p.send_signal(signal.SIGINT)
+        said = p.communicate(timeout=20 * PATIENCE)
+    assert p.returncode == 130 and b"0 of 1 lines done" in said[1] and b"--resume" in said[1], said
+    assert results(out) == [] and not [x for x in descendants().values() if x == "brig-batch"]
+
+
+@test
+def failures_are_tried_again_by_their_class():
+    out = scratch() / "out"
+    once = "test -e been-$0 || { touch been-$0; exit 7; }"
+    path = lines({"argv": ["sh", "-c", once, "a"]}, {"argv": ["sh", "-c", "exit 9"]})
+    done = brig("batch", path, "--out", out, "--retry-on", "exit", "--retries", "1", "--json")
+    said = by_line(out)
+    assert said[1]["class"] == "ok" and said[1]["attempt"] == 2 and said[2]["class"] == "exit" and said[2]["attempt"] == 2, said
+    assert done.json["retries"] == 2 and [e["attempt"] for e in ledger(out) if e.get("start") == 1] == [1, 2], ledger(out)
+    # Not by default.
+    done = brig("batch", lines({"argv": ["sh", "-c", once, "b"]}), "--json", "--out", scratch() / "other")
+    assert done.status == 1 and done.json["retries"] == 0 and by_line(scratch() / "other")[1]["attempt"] == 1
+
+
+@test
+def a_worker_that_dies_loses_one_run_and_not_the_batch():
+    out = scratch() / "out"
+    path = lines({"shell": "test -e again && exit 0; touch again; sleep 60"}, *many(6, 0))
+    p = start_brig("batch", path, "--out", out, "--jobs", "2", "--json")
+    wait_until(lambda: (workspace() / "again").exists(), 20)
+    # The one that sleeps is the one with something below it, once the others have ended.
+    wait_until(lambda: len(results_so_far(out)) == 6, 20)
+    busy = [pid for pid, name in descendants(p.pid).items() if name == "brig-batch" and descendants(pid)]
+    assert len(busy) == 1, descendants(p.pid)
+    with files_as_root():
+        os.kill(busy[0], signal.SIGKILL)
+    said, errors = p.communicate(timeout=30 * PATIENCE)
+    assert p.returncode == 0, (said, errors)
+    assert by_line(out)[1]["attempt"] == 2 and json.loads(said)["classes"] == {"ok": 7}, said
+
+
+@test
+def it_stops_where_going_on_is_no_use():
+    done = brig("batch", lines(*[{"argv": ["false"]}] * 40), "--out", scratch() / "a", "--max-failures", "3", "--jobs", "1", "--json")
+    assert done.status == 1 and done.json["end"] == "stopped" and done.json["failed"] == 3 and "--max-failures" in done.errors, done
+    done = brig("batch", lines(*[{"argv": ["/no/such"]}] * 40), "--out", scratch() / "b", "--jobs", "1", "--json")
+    assert done.json["end"] == "stopped" and done.json["done"] == 16 and "none of the first lines" in done.errors, done
+    # One that ran is reason enough to go on.
+    done = brig("batch", lines({"argv": ["true"]}, *[{"argv": ["/no/such"]}] * 20), "--out", scratch() / "c", "--jobs", "1", "--json")
+    assert done.json["end"] == "ended" and done.json["done"] == 21, done
+
+
+@test
+def a_terminal_sees_how_far_it_is():
+    master, slave = pty.openpty()
+    p = subprocess.Popen(brig_argv("batch", lines(*many(8, 0.2)), "--out", scratch() / "out", "--jobs", "2"), stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
+                         env=brig_environment(), cwd=workspace())
+    os.close(slave)
+    seen = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(master, 4096):
+            seen += part
+    os.close(master)
+    assert p.wait(30 * PATIENCE) == 0
+    assert b"of 8 done, 0 failed, 2 running" in seen and b"left" in seen and b"8 of 8 lines done" in seen, seen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

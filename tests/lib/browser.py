@@ -6,6 +6,7 @@ It is an ordinary user's whoever starts brig: the uid of the suite, a profile of
 
 import base64
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -101,6 +102,18 @@ class Browser:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
 
+    def window(self, handle=None):
+        """The one that is asked from now on; without a handle, the present one."""
+        if handle:
+            self._ask("POST", "/window", {"handle": handle})
+        return handle or self._ask("GET", "/window")
+
+    def new_window(self):
+        return self._ask("POST", "/window/new", {"type": "tab"})["handle"]
+
+    def close_window(self):
+        self._ask("DELETE", "/window")
+
     def close(self):
         if self.id:
             self._ask("DELETE", "")
@@ -141,10 +154,40 @@ def driver():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _start(port):
+    """A window, tried again: on a machine with much else to do a browser may take longer than its driver waits."""
+    for left in (2, 1, 0):
+        try:
+            return Browser(port)
+        except RuntimeError:
+            if not left:
+                raise
+    return None
+
+
 @contextlib.contextmanager
-def browser(port, dark=False):
-    b = Browser(port, dark)
-    try:
-        yield b
-    finally:
-        b.close()
+def shared(folder):
+    """One browser for the tests of a file, which take turns: see `borrowed`. A dashboard's host is its daemon's own, and so are its cookies."""
+    folder.mkdir()
+    with driver() as port:
+        b = _start(port)
+        b.lock = folder / "lock"
+        try:
+            yield b
+        finally:
+            b.close()
+
+
+@contextlib.contextmanager
+def borrowed(b):
+    """A new window of it; whoever else wants one waits."""
+    with open(b.lock, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        first = b.window()
+        b.window(b.new_window())
+        b.log()
+        try:
+            yield b
+        finally:
+            b.close_window()
+            b.window(first)

@@ -539,12 +539,12 @@ function diffText(text) {
 async function askAllow(rule) {
   const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
   const body = h("div", {}, h("p", { class: "soft" }, "…"));
-  dialog.replaceChildren(h("h1", { id: "allow-title" }, `Allow ${shown(rule)}?`), body, h("div", { class: "end" }, close));
+  dialog.replaceChildren(h("h2", { id: "allow-title", class: "title" }, `Allow ${shown(rule)}?`), body, h("div", { class: "end" }, close));
   dialog.showModal();
   try {
     const d = await call(`/v1/policy/allow?${query({ rule })}`);
-    dialog.replaceChildren(h("h1", { id: "allow-title" }, `Allow ${shown(rule)}?`), h("p", {}, "The name comes from inside of a sandbox. Look at it twice."), h("h2", {}, "For one run"), copyLine(d.run_option),
-      h("h2", {}, "For every sandbox that is made from now on"), copyLine(d.command), d.diff ? diffText(d.diff) : h("p", { class: "note good" }, "Your file has this rule already."), ...applyForm(rule, d, close));
+    dialog.replaceChildren(h("h2", { id: "allow-title", class: "title" }, `Allow ${shown(rule)}?`), h("p", {}, "The name comes from inside of a sandbox. Look at it twice."), h("h3", {}, "For one run"), copyLine(d.run_option),
+      h("h3", {}, "For every sandbox that is made from now on"), copyLine(d.command), d.diff ? diffText(d.diff) : h("p", { class: "note good" }, "Your file has this rule already."), ...applyForm(rule, d, close));
   } catch (e) { body.replaceChildren(failure(e)); }
 }
 

@@ -18,8 +18,7 @@ from daemon import daemon  # noqa: E402
 from harness import PATIENCE, TOP, around, files_as_root, home, identity, main, test, wait_until, workspace  # noqa: E402
 
 WAIT = 10 * PATIENCE
-SOAK = os.environ.get("SOAK") == "1"
-BOXES, EVENTS = (1000, 100_000) if SOAK else (100, 10_000)
+BOXES, EVENTS = (int(os.environ.get(name, most)) for name, most in (("BRIG_BOXES", 100), ("BRIG_EVENTS", 10_000)))
 PICTURES = TOP / "build" / "tests" / "dashboard"
 window = None
 
@@ -149,7 +148,7 @@ def events(d, ids, count):
         reader.join()
 
 
-@test(as_user="user", limit=900 if SOAK else 240)
+@test(as_user="user", limit=240 + BOXES)
 def many_sandboxes_and_events_leave_a_page_that_answers():
     with browser.borrowed(window) as b, daemon() as d:
         ids = [d.call("POST", "/v1/sandboxes", {"name": f"box-{i}", "spec": {}}).json["id"] for i in range(BOXES)]

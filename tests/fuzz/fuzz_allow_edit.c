@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *text = (const char *)data;
 	struct allow_edit x;
 	struct err e = { 0 };
-	size_t more;
+	size_t same = 0;
 
 	if (allow_edit("f", text, size, RULE, &out, &x, &e) < 0) {
 		require(e.code > 0);
@@ -37,12 +37,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(out.len == size && !diff.len);
 		return 0;
 	}
-	more = out.len - size;
-	require(x.lines >= 1 && x.lines <= 3 && more < 64 && diff.len);
-	for (size_t i = 0; i < size && out.data[i] == text[i]; i++)
-		if (i + 1 == size)
-			more = 0; /* all of it stands in front */
-	require(!more || memcmp(out.data + out.len - 1, text + size - 1, 1) == 0);
+	require(x.lines >= 1 && x.lines <= 3 && diff.len && out.len > size);
+	while (same < size && out.data[same] == text[same])
+		same++;
+	require(memcmp(out.data + out.len - (size - same), text + same, size - same) == 0);
 	require_again(&out);
 	return 0;
 }

@@ -26,8 +26,8 @@ struct config_asked {
 
 static int unknown(const char *word, struct err *e)
 {
-	static const char *const options[] = { "--config", "--dialect", "--origin",
-					       "--json",   "--dry-run", "--help", NULL };
+	static const char *const options[] = { "--config",  "--dialect", "--origin", "--json",
+					       "--dry-run", "--help",    NULL };
 	const char *near = word[0] == '-' ? str_nearest(word, options) : NULL;
 
 	(void)err_set(
@@ -228,10 +228,9 @@ static int allow(const struct config_asked *a, struct err *e)
 	if (!a->file)
 		return err_refuse(e, ERR_USAGE, EINVAL, "such as api.example.org",
 				  "config allow: which host?");
-	return config_allow(&(struct config_allow){ .rule = a->file,
-						    .dry_run = a->dry_run,
-						    .json = a->json },
-			    e);
+	return config_allow(
+		&(struct config_allow){ .rule = a->file, .dry_run = a->dry_run, .json = a->json },
+		e);
 }
 
 /* --- migrate --- */
@@ -293,22 +292,24 @@ static int config(const struct subcommand *c, int argc, char **argv)
 
 const struct subcommand cmd_config = {
 	.name = "config",
-	.usage = "check FILE | show [--config FILE] [--origin] [--json] | migrate FILE | allow HOST",
+	.usage =
+		"check FILE | show [--config FILE] [--origin] [--json] | migrate FILE | allow HOST",
 	.help = "validate a file, show each setting and its origin, convert a format, allow a host",
-	.about =
-		"  check FILE        is the file right, and would its backend take it\n"
-		"  show              every setting as it holds here, from all layers\n"
-		"  migrate FILE      print an old form in the new one\n"
-		"  allow HOST        add HOST or HOST:PORT to egress.allow of your own file, and show\n"
-		"                    the difference; comments and all else stay as they are\n\n"
-		"  --config FILE     with show: the file that run would be given\n"
-		"  --dialect NAME    format of the file: brig, initrunner, rlm, agents\n"
-		"                    or ironclaw; recognised by its content if not given\n"
-		"  --origin          with show: who wrote each setting, and where\n"
-		"  --dry-run         with allow: show the difference, change nothing\n"
-		"  --json            with show and allow: one object; sizes in bytes, times in milliseconds\n"
-		"\nexit status: 0 right; 1 check found something wrong; 2 it is right, and no "
-		"engine is\n"
-		"here that would run it; 125 anything else failed\n",
+	.about = "  check FILE        is the file right, and would its backend take it\n"
+		 "  show              every setting as it holds here, from all layers\n"
+		 "  migrate FILE      print an old form in the new one\n"
+		 "  allow HOST        add HOST or HOST:PORT to egress.allow of your own file, and "
+		 "show\n"
+		 "                    the difference; comments and all else stay as they are\n\n"
+		 "  --config FILE     with show: the file that run would be given\n"
+		 "  --dialect NAME    format of the file: brig, initrunner, rlm, agents\n"
+		 "                    or ironclaw; recognised by its content if not given\n"
+		 "  --origin          with show: who wrote each setting, and where\n"
+		 "  --dry-run         with allow: show the difference, change nothing\n"
+		 "  --json            with show and allow: one object; sizes in bytes, times in "
+		 "milliseconds\n"
+		 "\nexit status: 0 right; 1 check found something wrong; 2 it is right, and no "
+		 "engine is\n"
+		 "here that would run it; 125 anything else failed\n",
 	.run = config,
 };

@@ -192,7 +192,8 @@ const struct subcommand cmd_dashboard = {
 		 "  --admin           a session that may also add a host to your own settings; it\n"
 		 "                    ends after 15 minutes, others after 8 hours\n"
 		 "  --json            one object with the address\n"
-		 "\nThe address has a code in it that is good once, within a minute. Starts a daemon\n"
+		 "\nThe address has a code in it that is good once, within a minute. Starts a "
+		 "daemon\n"
 		 "if there is none.\n",
 	.word = word,
 	.run = dashboard,

@@ -75,8 +75,7 @@ static int keep_systems(const struct own_file *f, const struct config_place *at,
 	(void)config_load(s, &system, &unread);
 	if (f->edit.listed || !s->egress.allow.n)
 		return 0;
-	return err_refuse(e, ERR_CONFIG, EEXIST,
-			  "copy the system's rules into your own file first",
+	return err_refuse(e, ERR_CONFIG, EEXIST, "copy the system's rules into your own file first",
 			  "a list in '%.200s' would stand in place of the system's", f->path);
 }
 
@@ -190,7 +189,7 @@ static int say(const struct own_file *f, const struct config_allow *a, bool chan
 		(void)printf("%s", buf_str(&diff));
 		(void)printf("%s: %s\n", f->path,
 			     f->edit.there ? "it has this rule already"
-			     : changed	   ? "changed"
+			     : changed     ? "changed"
 					   : "not changed");
 		return 0;
 	}

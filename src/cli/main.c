@@ -17,10 +17,11 @@
 #define HEAP_ROOM (256 * 1024)
 
 const struct subcommand *const commands[] = {
-	&cmd_run,    &cmd_shell,  &cmd_sh,         &cmd_exec,    &cmd_python, &cmd_script,
-	&cmd_plan,   &cmd_wrap,   &cmd_agent,      &cmd_sandbox, &cmd_daemon, &cmd_dashboard, &cmd_doctor,
-	&cmd_config, &cmd_allow,  &cmd_cache,      &cmd_audit,   &cmd_image,  &cmd_mcp,
-	&cmd_proxy,  &cmd_schema, &cmd_completion, &cmd_version, &cmd_help,   NULL
+	&cmd_run,    &cmd_shell,      &cmd_sh,      &cmd_exec,   &cmd_python,
+	&cmd_script, &cmd_plan,       &cmd_wrap,    &cmd_agent,  &cmd_sandbox,
+	&cmd_daemon, &cmd_dashboard,  &cmd_doctor,  &cmd_config, &cmd_allow,
+	&cmd_cache,  &cmd_audit,      &cmd_image,   &cmd_mcp,    &cmd_proxy,
+	&cmd_schema, &cmd_completion, &cmd_version, &cmd_help,   NULL
 };
 
 const struct subcommand *command_by_name(const char *name)

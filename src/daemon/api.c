@@ -121,7 +121,8 @@ static bool page_ok(struct http_call *c)
 	(void)snprintf(own, sizeof(own), "http://%s", authority);
 	if ((!reads_only(c) || http1_count(c->head->fields, c->head->n_fields, "Origin")) &&
 	    !http1_text_is(http_field(c, "Origin"), own))
-		return refuse(c, PROBLEM_FORBIDDEN, NULL, "another page may not call the dashboard");
+		return refuse(c, PROBLEM_FORBIDDEN, NULL,
+			      "another page may not call the dashboard");
 	return true;
 }
 
@@ -149,7 +150,7 @@ static struct http1_text cookie_of(const struct http_call *c)
 }
 
 /* One that a token stood for ends with it. */
-static bool session_holds(struct api *a, const struct session *s)
+static bool session_holds(struct api *a, const struct page_session *s)
 {
 	return s && (!s->who.by_token || (a->tokens && tokens_holds(a->tokens, s->who.digest,
 								    s->who.tenant, SCOPE_READ)));
@@ -159,7 +160,7 @@ static bool by_session(struct api *a, struct http_call *c)
 {
 	struct http_caller *by = c->caller;
 	struct http1_text t = cookie_of(c);
-	const struct session *s;
+	const struct page_session *s;
 
 	by->known = by->session = false;
 	by->token = NULL;
@@ -188,7 +189,8 @@ static bool page_may(struct http_call *c)
 		return true;
 	if (http1_count(c->head->fields, c->head->n_fields, "Sec-Fetch-Site") &&
 	    !http1_text_is(site, "same-origin") && !http1_text_is(site, "none"))
-		return refuse(c, PROBLEM_FORBIDDEN, NULL, "another page may not call the dashboard");
+		return refuse(c, PROBLEM_FORBIDDEN, NULL,
+			      "another page may not call the dashboard");
 	if (!r->scope)
 		return true;
 	if (!c->caller->session)

@@ -44,13 +44,13 @@ struct api {
 	struct events *events;
 	struct event_fan fan;
 	struct once *once;
-	struct tokens *tokens;   /* NULL: nobody but the owner */
-	struct ceiling *ceiling; /* of those who come with a token */
-	struct sessions *sessions;   /* of the dashboard; NULL: nobody has asked for it yet */
-	char dashboard[96];          /* NAME:PORT; "": nothing listens yet */
-	struct errand *errands;      /* that are under way */
-	struct loop_timer lapse;     /* looks for sessions that are over */
-	uint64_t began;          /* microseconds */
+	struct tokens *tokens;     /* NULL: nobody but the owner */
+	struct ceiling *ceiling;   /* of those who come with a token */
+	struct sessions *sessions; /* of the dashboard; NULL: nobody has asked for it yet */
+	char dashboard[96];        /* NAME:PORT; "": nothing listens yet */
+	struct errand *errands;    /* that are under way */
+	struct loop_timer lapse;   /* looks for sessions that are over */
+	uint64_t began;            /* microseconds */
 	bool ready;
 	void (*stop)(void *arg); /* `brig daemon stop` */
 	void *stop_arg;

@@ -150,7 +150,7 @@ enum { HTTP_HANDED = 16 };
  * on; how many. Those that nobody takes are closed with the call. */
 size_t http_handed(struct http_call *c, int fds[HTTP_HANDED]);
 
-bool http_from_page(const struct http_call *c); /* it came over http_listen_pages */
+bool http_from_page(const struct http_call *c);        /* it came over http_listen_pages */
 const char *http_authority(const struct http_call *c); /* of the listener; "": local; NULL: any */
 /* The only field of that name; p is NULL when there is none or several. */
 struct http1_text http_field(const struct http_call *c, const char *name);

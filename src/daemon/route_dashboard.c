@@ -138,12 +138,12 @@ void serve_enter(struct api *a, struct http_call *c, const struct jread *body)
 	CLEANUP(buf) struct buf b = BUF_INIT(4096);
 	const char *code = jread_str(body, "code");
 	char cookie[SESSION_SECRET], field[256];
-	const struct session *s;
+	const struct page_session *s;
 	uint64_t seconds = 0;
 	struct err e = { 0 };
 
-	if (!code || sessions_enter(a->sessions, code, strlen(code), clock_us(), cookie, &seconds,
-				    &e) < 0) {
+	if (!code ||
+	    sessions_enter(a->sessions, code, strlen(code), clock_us(), cookie, &seconds, &e) < 0) {
 		http_refuse(c, 401, NULL, PROBLEM_UNAUTHENTICATED, &e);
 		return;
 	}
@@ -160,7 +160,7 @@ void serve_enter(struct api *a, struct http_call *c, const struct jread *body)
 void serve_session(struct api *a, struct http_call *c, const struct jread *body)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(4096);
-	const struct session *s = sessions_holds(a->sessions, c->caller->digest, clock_us());
+	const struct page_session *s = sessions_holds(a->sessions, c->caller->digest, clock_us());
 
 	(void)body;
 	if (s)

@@ -19,14 +19,15 @@
 #define DOCTOR_SECONDS 90
 
 /* Words of a program, each with its text here. */
-struct words {
+struct errand_words {
 	const char *v[ERRAND_WORDS + 1];
 	size_t n, used;
 	char text[TEXTS];
 	bool full;
 };
 
-__attribute__((format(printf, 2, 3))) static void word(struct words *w, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void word(struct errand_words *w, const char *format,
+						       ...)
 {
 	size_t left = sizeof(w->text) - w->used;
 	va_list ap;
@@ -62,7 +63,7 @@ static bool owners(struct http_call *c)
 
 /* ---- the record ---- */
 
-static enum problem put_option(const struct http_call *c, const char *name, struct words *w,
+static enum problem put_option(const struct http_call *c, const char *name, struct errand_words *w,
 			       struct err *e)
 {
 	char value[VALUE_MAX];
@@ -79,7 +80,7 @@ static enum problem put_option(const struct http_call *c, const char *name, stru
 	return problem_say(PROBLEM_INVALID, e, "'%s' is there too often", name);
 }
 
-static enum problem put_limit(const struct http_call *c, struct words *w, struct err *e)
+static enum problem put_limit(const struct http_call *c, struct errand_words *w, struct err *e)
 {
 	char value[VALUE_MAX];
 	uint64_t n = RECORDS;
@@ -93,7 +94,7 @@ static enum problem put_limit(const struct http_call *c, struct words *w, struct
 }
 
 /* Whose records: the owner's are all; a tenant's are those of one of its sandboxes. */
-static enum problem put_sandbox(struct api *a, const struct http_call *c, struct words *w,
+static enum problem put_sandbox(struct api *a, const struct http_call *c, struct errand_words *w,
 				struct err *e)
 {
 	char value[VALUE_MAX], run[RUN_ID_SIZE] = "";
@@ -122,7 +123,7 @@ static const char *const list_options[] = { "type",      "host",  "outcome", "ag
 
 static void ask_record(struct api *a, struct http_call *c, bool follow)
 {
-	struct words w = { .n = 0 };
+	struct errand_words w = { .n = 0 };
 	const char *const *options = follow ? follow_options : list_options;
 	struct err e = { 0 };
 	enum problem p;
@@ -178,7 +179,7 @@ void serve_doctor(struct api *a, struct http_call *c, const struct jread *body)
 
 void serve_use(struct api *a, struct http_call *c, const struct jread *body)
 {
-	struct words w = { .n = 0 };
+	struct errand_words w = { .n = 0 };
 	char value[VALUE_MAX], run[RUN_ID_SIZE];
 	struct err e = { 0 };
 	pid_t monitor;
@@ -205,8 +206,14 @@ void serve_use(struct api *a, struct http_call *c, const struct jread *body)
 
 static void policy(struct api *a, struct http_call *c, const char *rule, bool apply)
 {
-	const char *argv[] = { "brig", "config", "allow", "--json", apply ? "--" : "--dry-run",
-			       apply ? rule : "--", apply ? NULL : rule, NULL };
+	const char *argv[] = { "brig",
+			       "config",
+			       "allow",
+			       "--json",
+			       apply ? "--" : "--dry-run",
+			       apply ? rule : "--",
+			       apply ? NULL : rule,
+			       NULL };
 
 	errand_run(a, c, &(struct errand_asked){ .argv = argv, .seconds = SECONDS });
 }

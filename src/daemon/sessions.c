@@ -21,10 +21,10 @@ static void sum_of(const char *text, size_t n, unsigned char sum[32])
 }
 
 /* All of them are looked at, whatever is found: the time says nothing. */
-static struct session *find(const struct session *all, size_t n, const unsigned char sum[32],
-			    uint64_t now)
+static struct page_session *find(const struct page_session *all, size_t n,
+				 const unsigned char sum[32], uint64_t now)
 {
-	const struct session *found = NULL;
+	const struct page_session *found = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		unsigned differs = 0;
@@ -34,13 +34,13 @@ static struct session *find(const struct session *all, size_t n, const unsigned 
 		if (!differs && all[i].used && now < all[i].until)
 			found = &all[i];
 	}
-	return (struct session *)(uintptr_t)found;
+	return (struct page_session *)(uintptr_t)found;
 }
 
 /* A free place, or that of the oldest. */
-static struct session *place(struct session *all, size_t n, uint64_t now)
+static struct page_session *place(struct page_session *all, size_t n, uint64_t now)
 {
-	struct session *oldest = &all[0];
+	struct page_session *oldest = &all[0];
 
 	for (size_t i = 0; i < n; i++) {
 		if (!all[i].used || now >= all[i].until)
@@ -51,12 +51,12 @@ static struct session *place(struct session *all, size_t n, uint64_t now)
 	return oldest;
 }
 
-static int make(struct session *to, const struct session_for *who, uint64_t now, uint64_t life,
+static int make(struct page_session *to, const struct session_for *who, uint64_t now, uint64_t life,
 		char secret[SESSION_SECRET], struct err *e)
 {
 	if (random_hex(secret, SESSION_SECRET, e) < 0)
 		return -e->code;
-	*to = (struct session){ .used = true, .until = now + life, .made = now, .who = *who };
+	*to = (struct page_session){ .used = true, .until = now + life, .made = now, .who = *who };
 	sum_of(secret, SESSION_SECRET - 1, to->sum);
 	return 0;
 }
@@ -71,7 +71,7 @@ int sessions_enter(struct sessions *s, const char *code, size_t n, uint64_t now,
 		   char cookie[SESSION_SECRET], uint64_t *seconds, struct err *e)
 {
 	unsigned char sum[32];
-	struct session *c;
+	struct page_session *c;
 	struct session_for who;
 	uint64_t life;
 
@@ -93,8 +93,8 @@ int sessions_enter(struct sessions *s, const char *code, size_t n, uint64_t now,
 	return make(place(s->open, SESSIONS_MAX, now), &who, now, life, cookie, e);
 }
 
-const struct session *sessions_find(const struct sessions *s, const char *cookie, size_t n,
-				    uint64_t now)
+const struct page_session *sessions_find(const struct sessions *s, const char *cookie, size_t n,
+					 uint64_t now)
 {
 	unsigned char sum[32];
 
@@ -102,15 +102,15 @@ const struct session *sessions_find(const struct sessions *s, const char *cookie
 	return n == SESSION_SECRET - 1 ? find(s->open, SESSIONS_MAX, sum, now) : NULL;
 }
 
-const struct session *sessions_holds(const struct sessions *s, const unsigned char sum[32],
-				     uint64_t now)
+const struct page_session *sessions_holds(const struct sessions *s, const unsigned char sum[32],
+					  uint64_t now)
 {
 	return find(s->open, SESSIONS_MAX, sum, now);
 }
 
 void sessions_leave(struct sessions *s, const unsigned char sum[32])
 {
-	struct session *o = find(s->open, SESSIONS_MAX, sum, 0);
+	struct page_session *o = find(s->open, SESSIONS_MAX, sum, 0);
 
 	if (o)
 		memset(o, 0, sizeof(*o));

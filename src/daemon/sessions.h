@@ -31,7 +31,7 @@ struct session_for {
 	unsigned char digest[32]; /* of the token */
 };
 
-struct session {
+struct page_session {
 	bool used;
 	unsigned char sum[32];
 	uint64_t until; /* microseconds of the monotonic clock */
@@ -40,7 +40,7 @@ struct session {
 };
 
 struct sessions {
-	struct session codes[SESSION_CODES], open[SESSIONS_MAX];
+	struct page_session codes[SESSION_CODES], open[SESSIONS_MAX];
 	unsigned guesses;
 };
 
@@ -50,9 +50,9 @@ int sessions_code(struct sessions *s, const struct session_for *who, uint64_t no
 int sessions_enter(struct sessions *s, const char *code, size_t n, uint64_t now,
 		   char cookie[SESSION_SECRET], uint64_t *seconds, struct err *e);
 /* NULL: there is none. Borrowed until the next call. */
-const struct session *sessions_find(const struct sessions *s, const char *cookie, size_t n,
-				    uint64_t now);
+const struct page_session *sessions_find(const struct sessions *s, const char *cookie, size_t n,
+					 uint64_t now);
 /* By its sum, for a call that goes on. */
-const struct session *sessions_holds(const struct sessions *s, const unsigned char sum[32],
-				     uint64_t now);
+const struct page_session *sessions_holds(const struct sessions *s, const unsigned char sum[32],
+					  uint64_t now);
 void sessions_leave(struct sessions *s, const unsigned char sum[32]);

@@ -57,9 +57,8 @@ static bool add(struct processes *all, const struct process *p)
 {
 	if (all->n == all->room) {
 		size_t room = all->room ? all->room * 2 : 1024;
-		struct process *v = room <= PROCESSES_MAX
-					    ? reallocarray(all->v, room, sizeof(*v))
-					    : NULL;
+		struct process *v =
+			room <= PROCESSES_MAX ? reallocarray(all->v, room, sizeof(*v)) : NULL;
 
 		if (!v)
 			return false;
@@ -103,9 +102,8 @@ static bool below(const struct processes *all, const struct process *p, pid_t to
 
 		if (p->parent == top)
 			return true;
-		p = p->parent > 1 && all->n
-			    ? bsearch(&key, all->v, all->n, sizeof(*all->v), by_pid)
-			    : NULL;
+		p = p->parent > 1 && all->n ? bsearch(&key, all->v, all->n, sizeof(*all->v), by_pid)
+					    : NULL;
 	}
 	return false;
 }

@@ -145,7 +145,8 @@ static struct node *member(struct node *map, const char *key)
 /* The new tree without its last rule is the old one. */
 static bool only_added(struct node *before, struct node *after, const char *rule)
 {
-	struct node *egress = member(after, "egress"), *allow = egress ? member(egress, "allow") : NULL;
+	struct node *egress = member(after, "egress"),
+		    *allow = egress ? member(egress, "allow") : NULL;
 	struct node *last = allow && allow->kind == NODE_LIST ? allow->first : NULL;
 
 	while (last && last->next)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz/fuzz_allow_edit.c - any text is edited by whole lines, or refused.
  *
- * Without the lines that came the new text is the old one (but for a line end at its end), it reads,
- * and a second edit finds the rule there. */
+ * Without the lines that came the new text is the old one (but for a line end at its end), it
+ * reads, and a second edit finds the rule there. */
 #include "fuzz.h"
 
 #include "model/allow_edit.h"

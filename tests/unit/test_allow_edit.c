@@ -63,8 +63,17 @@ static void what_is_written_otherwise_is_left_to_people(void **state)
 
 static void what_is_no_rule_is_refused(void **state)
 {
-	static const char *const bad[] = { "", "*", "*.co.uk", "localhost", "a b c", "a\"b", "a\nb",
-					   "\xe2\x80\xae" "a.org", "npm", NULL };
+	static const char *const bad[] = { "",
+					   "*",
+					   "*.co.uk",
+					   "localhost",
+					   "a b c",
+					   "a\"b",
+					   "a\nb",
+					   "\xe2\x80\xae"
+					   "a.org",
+					   "npm",
+					   NULL };
 
 	(void)state;
 	for (size_t i = 0; bad[i]; i++)
@@ -73,14 +82,15 @@ static void what_is_no_rule_is_refused(void **state)
 
 static void the_difference_is_as_diff_has_it(void **state)
 {
-	static const char before[] = "a: 1\nb: 2\nc: 3\negress:\n  allow:\n    - b.example.org\nd: 4\n";
+	static const char before[] =
+		"a: 1\nb: 2\nc: 3\negress:\n  allow:\n    - b.example.org\nd: 4\n";
 	CLEANUP(buf) struct buf out = BUF_INIT(1 << 16), diff = BUF_INIT(1 << 16);
 	struct allow_edit x;
 	struct err e = { 0 };
 
 	(void)state;
-	assert_int_equal(
-		allow_edit("f", before, sizeof(before) - 1, "a.example.org", &out, &x, &e), 0);
+	assert_int_equal(allow_edit("f", before, sizeof(before) - 1, "a.example.org", &out, &x, &e),
+			 0);
 	allow_edit_diff("f", out.data, out.len, &x, &diff);
 	assert_string_equal(buf_str(&diff),
 			    "--- f\n+++ f\n@@ -4,4 +4,5 @@\n egress:\n   allow:\n"

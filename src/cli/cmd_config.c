@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/config_allow.h"
 #include "model/config.h"
 #include "model/dialect/migrate.h"
 #include "model/paths.h"
@@ -20,13 +21,13 @@
 
 struct config_asked {
 	const char *file, *dialect;
-	bool origin, json, help;
+	bool origin, json, help, dry_run, rest; /* rest: behind "--" */
 };
 
 static int unknown(const char *word, struct err *e)
 {
-	static const char *const options[] = { "--config", "--dialect", "--origin",
-					       "--json",   "--help",    NULL };
+	static const char *const options[] = { "--config",  "--dialect", "--origin", "--json",
+					       "--dry-run", "--help",    NULL };
 	const char *near = word[0] == '-' ? str_nearest(word, options) : NULL;
 
 	(void)err_set(
@@ -56,15 +57,23 @@ static int take(int argc, char **argv, int *i, const char *name, const char **re
 static int parse(int argc, char **argv, struct config_asked *a, struct err *e)
 {
 	for (int i = 2; i < argc; i++) {
-		int r = take(argc, argv, &i, "--config", &a->file, e);
+		int r = a->rest ? 0 : take(argc, argv, &i, "--config", &a->file, e);
 
-		if (r == 0)
+		if (r == 0 && !a->rest)
 			r = take(argc, argv, &i, "--dialect", &a->dialect, e);
 		if (r < 0)
 			return r;
 		if (r > 0)
 			continue;
-		if (str_eq(argv[i], "--origin"))
+		if (a->rest && a->file)
+			return unknown(argv[i], e);
+		if (a->rest)
+			a->file = argv[i];
+		else if (str_eq(argv[i], "--"))
+			a->rest = true;
+		else if (str_eq(argv[i], "--dry-run"))
+			a->dry_run = true;
+		else if (str_eq(argv[i], "--origin"))
 			a->origin = true;
 		else if (str_eq(argv[i], "--json"))
 			a->json = true;
@@ -246,6 +255,18 @@ static int show(const struct config_asked *a, struct err *e)
 	return fputs(buf_str(&out), stdout) == EOF || fflush(stdout) == EOF ? EXIT_BRIG : 0;
 }
 
+/* --- allow --- */
+
+static int allow(const struct config_asked *a, struct err *e)
+{
+	if (!a->file)
+		return err_refuse(e, ERR_USAGE, EINVAL, "such as api.example.org",
+				  "config allow: which host?");
+	return config_allow(
+		&(struct config_allow){ .rule = a->file, .dry_run = a->dry_run, .json = a->json },
+		e);
+}
+
 /* --- migrate --- */
 
 static int migrate(const struct config_asked *a, struct err *e)
@@ -266,16 +287,16 @@ static const struct {
 	const char *name;
 	int (*run)(const struct config_asked *a,
 		   struct err *e); /* exit status, or negative and *e */
-} verbs[] = { { "check", check }, { "show", show }, { "migrate", migrate } };
+} verbs[] = { { "check", check }, { "show", show }, { "migrate", migrate }, { "allow", allow } };
 
 static int unknown_verb(const char *word, struct err *e)
 {
-	static const char *const names[] = { "check", "show", "migrate", NULL };
+	static const char *const names[] = { "check", "show", "migrate", "allow", NULL };
 	const char *near = word ? str_nearest(word, names) : NULL;
 
 	(void)err_set(e, ERR_USAGE, EINVAL,
 		      word ? "config: unknown command '%.60s'"
-			   : "config: check, show or migrate?%.0s",
+			   : "config: check, show, migrate or allow?%.0s",
 		      word ? word : "");
 	return near ? err_hint(e, "did you mean 'brig config %s'?", near)
 		    : err_hint(e, "brig config --help says more");
@@ -305,24 +326,28 @@ static int config(const struct subcommand *c, int argc, char **argv)
 
 static const char *word(size_t i)
 {
-	static const char *const list[] = { "check", "show", "migrate" };
+	static const char *const list[] = { "check", "show", "migrate", "allow" };
 
 	return i < ARRAY_LEN(list) ? list[i] : NULL;
 }
 
 const struct subcommand cmd_config = {
 	.name = "config",
-	.usage = "check FILE [--json] | show [--config FILE] [--origin] [--json] | migrate FILE",
-	.help = "validate a file, show settings and their origin, convert formats",
+	.usage = "check FILE [--json] | show [--config FILE] [--origin] [--json] | migrate FILE | "
+		 "allow HOST [--dry-run] [--json]",
+	.help = "validate a file, show settings and their origin, convert formats, allow a host",
 	.about = "  check FILE        is the file right, and would its backend take it\n"
 		 "  show              every setting as it holds here, from all layers\n"
 		 "  migrate FILE      print an old form in the new one\n"
+		 "  allow HOST        add HOST[:PORT] to egress.allow of your own file; show the\n"
+		 "                    difference; comments and all else stay as they are\n"
 		 "\n"
 		 "  --config FILE     with show: the file that run would be given\n"
 		 "  --dialect NAME    format of the file: brig, initrunner, rlm, agents\n"
 		 "                    or ironclaw; recognised by its content if not given\n"
 		 "  --origin          with show: who wrote each setting, and where\n"
-		 "  --json            check and show: one object; sizes in bytes, times in ms\n",
+		 "  --dry-run         with allow: show the difference, change nothing\n"
+		 "  --json            all but migrate: one object; sizes in bytes, times in ms\n",
 	.exits = "0 right; 1 check found a fault; 2 it is right, and no engine\n"
 		 "here would run it; 125 anything else failed",
 	.word = word,

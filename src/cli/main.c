@@ -10,17 +10,18 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "daemon/monitor_protocol.h"
+#include "daemon/use.h"
 #include "doctor/attack.h"
 #include "sandbox/manager.h"
 
 #define HEAP_ROOM (256 * 1024)
 
 const struct subcommand *const commands[] = {
-	&cmd_run,        &cmd_shell,    &cmd_sh,     &cmd_exec,   &cmd_python,  &cmd_script,
-	&cmd_plan,       &cmd_batch,    &cmd_wrap,   &cmd_agent,  &cmd_sandbox, &cmd_daemon,
-	&cmd_init,       &cmd_examples, &cmd_doctor, &cmd_config, &cmd_allow,   &cmd_bundle,
-	&cmd_cache,      &cmd_audit,    &cmd_image,  &cmd_mcp,    &cmd_proxy,   &cmd_schema,
-	&cmd_completion, &cmd_version,  &cmd_help,   NULL
+	&cmd_run,       &cmd_shell,      &cmd_sh,       &cmd_exec,   &cmd_python,  &cmd_script,
+	&cmd_plan,      &cmd_batch,      &cmd_wrap,     &cmd_agent,  &cmd_sandbox, &cmd_daemon,
+	&cmd_dashboard, &cmd_init,       &cmd_examples, &cmd_doctor, &cmd_config,  &cmd_allow,
+	&cmd_bundle,    &cmd_cache,      &cmd_audit,    &cmd_image,  &cmd_mcp,     &cmd_proxy,
+	&cmd_schema,    &cmd_completion, &cmd_version,  &cmd_help,   NULL
 };
 
 const struct subcommand *command_by_name(const char *name)
@@ -102,6 +103,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && str_eq(argv[0], MONITOR_NAME))
 		return monitor_main(argc, argv);
+	if (argc > 0 && str_eq(argv[0], USE_NAME))
+		return use_main(argc, argv);
 	if (argc > 2 && str_eq(argv[1], "_attack"))
 		return attack_inside(argc - 2, argv + 2);
 	if (fd_ensure_stdio() < 0)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "proc/files.h"
@@ -100,8 +101,111 @@ static bool act_for(struct http_call *c)
 	return true;
 }
 
+/* ---- a browser ----
+ *
+ * Its session is a cookie, which it sends along whoever made it call: so the page must be ours. */
+
+static bool reads_only(const struct http_call *c)
+{
+	return http1_text_is(c->head->method, "GET") || http1_text_is(c->head->method, "HEAD");
+}
+
+static bool page_ok(struct http_call *c)
+{
+	const char *authority = http_authority(c);
+	char own[128];
+
+	if (!http1_text_is(c->head->host, authority))
+		return refuse(c, PROBLEM_FORBIDDEN, "brig dashboard prints the address",
+			      "the Host field names another server");
+	(void)snprintf(own, sizeof(own), "http://%s", authority);
+	if ((!reads_only(c) || http1_count(c->head->fields, c->head->n_fields, "Origin")) &&
+	    !http1_text_is(http_field(c, "Origin"), own))
+		return refuse(c, PROBLEM_FORBIDDEN, NULL,
+			      "another page may not call the dashboard");
+	return true;
+}
+
+/* The only cookie of that name; two of them are none. */
+static struct http1_text cookie_of(const struct http_call *c)
+{
+	struct http1_text all = http_field(c, "Cookie"), found = { NULL, 0 };
+	const char *at = all.p, *end = all.p ? all.p + all.n : NULL;
+	size_t name = strlen(SESSION_COOKIE);
+
+	while (at && at < end) {
+		const char *semicolon = memchr(at, ';', (size_t)(end - at));
+		size_t n = (size_t)((semicolon ? semicolon : end) - at);
+
+		if (n > name && memcmp(at, SESSION_COOKIE, name) == 0) {
+			if (found.p)
+				return (struct http1_text){ NULL, 0 };
+			found = (struct http1_text){ at + name, n - name };
+		}
+		at += n + 1;
+		while (at < end && *at == ' ')
+			at++;
+	}
+	return found;
+}
+
+/* One that a token stood for ends with it. */
+static bool session_holds(struct api *a, const struct page_session *s)
+{
+	return s && (!s->who.by_token || (a->tokens && tokens_holds(a->tokens, s->who.digest,
+								    s->who.tenant, SCOPE_READ)));
+}
+
+static bool by_session(struct api *a, struct http_call *c)
+{
+	struct http_caller *by = c->caller;
+	struct http1_text t = cookie_of(c);
+	const struct page_session *s;
+
+	by->known = by->session = false;
+	by->token = NULL;
+	by->scopes = 0;
+	by->tenant[0] = '\0';
+	if (!page_ok(c))
+		return false;
+	s = t.p && a->sessions ? sessions_find(a->sessions, t.p, t.n, clock_us()) : NULL;
+	if (!session_holds(a, s))
+		return true; /* a session is asked for by the route */
+	memcpy(by->tenant, s->who.tenant, sizeof(by->tenant));
+	memcpy(by->digest, s->sum, sizeof(by->digest));
+	by->scopes = s->who.scopes;
+	by->known = by->session = true;
+	return http_count(c, by->tenant) ||
+	       refuse(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
+}
+
+/* The pages themselves are for everybody who knows their name. */
+static bool page_may(struct http_call *c)
+{
+	const struct api_route *r = c->route;
+	struct http1_text site = http_field(c, "Sec-Fetch-Site");
+
+	if (!r->scope && reads_only(c))
+		return true;
+	if (http1_count(c->head->fields, c->head->n_fields, "Sec-Fetch-Site") &&
+	    !http1_text_is(site, "same-origin") && !http1_text_is(site, "none"))
+		return refuse(c, PROBLEM_FORBIDDEN, NULL,
+			      "another page may not call the dashboard");
+	if (!r->scope)
+		return true;
+	if (!c->caller->session)
+		return refuse(c, PROBLEM_UNAUTHENTICATED, "brig dashboard opens one",
+			      "there is no session, or it is over");
+	return (r->page && (c->caller->scopes & r->page) == r->page) ||
+	       refuse(c, PROBLEM_FORBIDDEN,
+		      r->page & SCOPE_ADMIN ? "brig dashboard --admin opens one that may" : NULL,
+		      "this session may not");
+}
+
 static bool who(struct api *a, struct http_call *c)
 {
+	if (http_from_page(c))
+		return by_session(a, c);
 	if (c->caller->local && !c->peer->ours)
 		return refuse(c, PROBLEM_FOREIGN_PEER,
 			      "call from outside of the sandbox, as the daemon's user",
@@ -213,6 +317,11 @@ static bool in_scope(struct http_call *c)
 {
 	const struct api_route *r = c->route;
 
+	if (http_from_page(c))
+		return page_may(c);
+	if (r->browser)
+		return refuse(c, PROBLEM_NOT_FOUND, "brig dashboard prints the address",
+			      "there is no such route here");
 	return (c->caller->scopes & r->scope) == r->scope ||
 	       refuse(c, PROBLEM_FORBIDDEN, NULL, "the token's scopes do not include this");
 }
@@ -355,7 +464,8 @@ static void serve(void *arg, struct http_call *c)
 	enum problem p;
 
 	/* The token may have been taken back while the body came, and its line read anew. */
-	if (!c->caller->local && !(by_token(a, c) && in_scope(c)))
+	if (!c->caller->local &&
+	    !((http_from_page(c) ? by_session(a, c) : by_token(a, c)) && in_scope(c)))
 		return;
 	p = read_body(c, &body, &e);
 	if (p != PROBLEM_NONE)
@@ -369,6 +479,8 @@ static bool still_may(void *arg, const struct http_call *c)
 	const struct api_route *r = c->route;
 	struct api *a = arg;
 
+	if (c->caller->session)
+		return session_holds(a, sessions_holds(a->sessions, c->caller->digest, clock_us()));
 	return !r->scope || (a->tokens && tokens_holds(a->tokens, c->caller->digest,
 						       c->caller->tenant, r->scope));
 }

@@ -15,6 +15,7 @@
 #include "daemon/http.h"
 #include "daemon/once.h"
 #include "daemon/sandboxes.h"
+#include "daemon/sessions.h"
 #include "daemon/tokens.h"
 
 enum { API_TENANT_SANDBOXES = 256, API_TENANT_EXECS = 1024, API_PAGE = 100, API_PAGE_MAX = 500 };
@@ -34,6 +35,8 @@ struct event_fan {
 	bool one;
 };
 
+struct errand;
+
 struct api {
 	struct loop *loop;
 	struct http_server *http;
@@ -41,9 +44,13 @@ struct api {
 	struct events *events;
 	struct event_fan fan;
 	struct once *once;
-	struct tokens *tokens;   /* NULL: nobody but the owner */
-	struct ceiling *ceiling; /* of those who come with a token */
-	uint64_t began;          /* microseconds */
+	struct tokens *tokens;     /* NULL: nobody but the owner */
+	struct ceiling *ceiling;   /* of those who come with a token */
+	struct sessions *sessions; /* of the dashboard; NULL: nobody has asked for it yet */
+	char dashboard[96];        /* NAME:PORT; "": nothing listens yet */
+	struct errand *errands;    /* that are under way */
+	struct loop_timer lapse;   /* looks for sessions that are over */
+	uint64_t began;            /* microseconds */
 	bool ready;
 	void (*stop)(void *arg); /* `brig daemon stop` */
 	void *stop_arg;
@@ -95,7 +102,9 @@ struct api_route {
 	const char *answers; /* a schema; NULL: nothing, or not JSON */
 	const char *type;    /* of the answer; NULL: application/json */
 	bool stream;         /* also, or only, as text/event-stream */
+	unsigned page;       /* scope of a session that may ask for it; 0: none may */
 	bool own_keys;       /* it sees to idempotency itself */
+	bool browser;        /* there for browsers alone, over their own listener */
 };
 
 extern const struct api_route api_routes[];   /* ends with a row without a method */
@@ -112,6 +121,12 @@ void api_openapi(struct json *j);
 static inline bool api_redacted(const struct http_call *c)
 {
 	return !(c->caller->scopes & SCOPE_RUN);
+}
+
+/* Does the caller see all sandboxes, as the owner does? */
+static inline bool api_is_owner(const struct http_call *c)
+{
+	return (c->caller->local || c->caller->session) && !c->caller->tenant[0];
 }
 
 /* A time or size of the body in milliseconds or bytes; `otherwise` when it is not there. */
@@ -134,6 +149,9 @@ api_serve_fn serve_exec, serve_execs, serve_exec_show, serve_exec_stream, serve_
 api_serve_fn serve_file_read, serve_file_write, serve_file_remove, serve_file_stat, serve_file_list,
 	serve_file_mkdir, serve_file_move, serve_file_watch, serve_pack, serve_unpack;
 api_serve_fn serve_events;
+api_serve_fn serve_dashboard, serve_enter, serve_session, serve_leave, serve_asset;
+api_serve_fn serve_audit, serve_audit_follow, serve_doctor, serve_use, serve_policy,
+	serve_policy_apply;
 api_serve_fn serve_run;
 
 /* route_sandboxes.c, route_execs.c: for serve_run. The sandbox that the body asks for; its command,

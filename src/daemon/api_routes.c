@@ -40,6 +40,7 @@ static const struct api_member sandbox_members[] = {
 	{ "backend", API_STRING, NULL, "what contains it", false },
 	{ "spec", API_OBJECT, "Spec", "as it was resolved", false },
 	{ "isolation", API_OBJECT, NULL, "what is enforced, and by whom", false },
+	{ "run", API_STRING, NULL, "the run that it is on the record; null: not yet open", false },
 	{ "workspace_target", API_STRING, NULL, "where the workspace is inside; null: not yet known", false },
 	{ "labels", API_TEXTS, NULL, "as given", true },
 	{ "ports", API_LIST, NULL, "published ones", false },
@@ -175,6 +176,57 @@ static const struct api_member info_members[] = {
 	END
 };
 
+static const struct api_member dashboard_members[] = {
+	{ "port", API_INT, NULL, "of the listener (any); over the daemon's socket alone", false },
+	{ "admin", API_BOOL, NULL, "a session that may also apply a change, for 15 minutes; the owner alone", false },
+	END
+};
+
+static const struct api_member dashboard_object[] = {
+	{ "url", API_STRING, NULL, "with a code in its fragment, which is good once", true },
+	{ "expires_s", API_INT, NULL, "for so many seconds", true },
+	END
+};
+
+static const struct api_member code_members[] = {
+	{ "code", API_STRING, NULL, "of the address", true },
+	END
+};
+
+static const struct api_member session_members[] = {
+	{ "tenant", API_STRING, NULL, "whose sandboxes it sees; null: all, as the owner does", false },
+	{ "admin", API_BOOL, NULL, "may it apply a change?", true },
+	{ "expires_s", API_INT, NULL, "seconds that are left", true },
+	{ "version", API_STRING, NULL, "of brig", true },
+	END
+};
+
+static const struct api_member records_members[] = {
+	{ "records", API_LIST, NULL, "as of brig audit list --json, the oldest first", true },
+	END
+};
+
+static const struct api_member used_members[] = {
+	{ "sandboxes", API_OBJECT, NULL, "by id: processes, threads, memory in bytes, cpu_ms; null where nothing can be seen", true },
+	END
+};
+
+static const struct api_member policy_members[] = {
+	{ "rule", API_STRING, NULL, "what would be allowed", true },
+	{ "file", API_STRING, NULL, "the user's own", true },
+	{ "diff", API_STRING, NULL, "what changes there; empty: it is there already", true },
+	{ "command", API_STRING, NULL, "the line that does the same", true },
+	{ "run_option", API_STRING, NULL, "what allows it for one run", true },
+	{ "changed", API_BOOL, NULL, "was it done?", true },
+	END
+};
+
+static const struct api_member apply_members[] = {
+	{ "rule", API_STRING, NULL, "HOST or HOST:PORT", true },
+	{ "typed", API_STRING, NULL, "the same once more, as a person typed it", true },
+	END
+};
+
 static const struct api_member problem_members[] = {
 	{ "type", API_STRING, NULL, "about:blank", true },
 	{ "title", API_STRING, NULL, "what sort of problem this is", true },
@@ -197,6 +249,9 @@ const struct api_schema api_schemas[] = {
 	{ "Result", any_members }, { "Spec", any_members }, { "Signal", signal_members },
 	{ "Size", size_members }, { "File", file_members }, { "FileList", files_members },
 	{ "Mkdir", mkdir_members }, { "Move", move_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
+	{ "DashboardOpen", dashboard_members }, { "Dashboard", dashboard_object }, { "Code", code_members },
+	{ "Session", session_members }, { "Records", records_members }, { "Use", used_members },
+	{ "PolicyDiff", policy_members }, { "PolicyApply", apply_members }, { "Doctor", any_members },
 	{ "Info", info_members }, { "Problem", problem_members }, { NULL, NULL },
 };
 
@@ -232,6 +287,28 @@ static const struct api_member events_query[] = {
 	{ "follow", API_BOOL, NULL, "false: end when there are no more", false }, END
 };
 
+#define AUDIT_ROWS \
+	{ "sandbox", API_STRING, NULL, "of this one alone, by id or name, since it was last started; a tenant must say which", false }, \
+	{ "type", API_STRING, NULL, "such as limit.hit, or egress.* for all that begin so; repeatable", false }, \
+	{ "host", API_STRING, NULL, "about this host, or *.NAME for all below it", false }, \
+	{ "limit", API_INT, NULL, "the newest so many (100; at most 500)", false }
+static const struct api_member audit_query[] = {
+	AUDIT_ROWS,
+	{ "run", API_STRING, NULL, "of this run, by its id or the first digits of it", false },
+	{ "outcome", API_STRING, NULL, "of commands that ended so", false },
+	{ "agent", API_STRING, NULL, "of this agent", false },
+	{ "principal", API_STRING, NULL, "of this one, such as uid:1000", false },
+	{ "since", API_STRING, NULL, "from then on: 2h, 7d (ago), or RFC 3339", false },
+	{ "until", API_STRING, NULL, "up to then", false }, END
+};
+static const struct api_member follow_query[] = { AUDIT_ROWS, END };
+static const struct api_member use_query[] = {
+	{ "sandbox", API_STRING, NULL, "by id or name; repeatable, at most 100", true }, END
+};
+static const struct api_member rule_query[] = {
+	{ "rule", API_STRING, NULL, "HOST or HOST:PORT", true }, END
+};
+
 #define BOX "/v1/sandboxes/{id}"
 #define EXEC BOX "/execs/{exec}"
 
@@ -239,9 +316,9 @@ const struct api_route api_routes[] = {
 	{ "GET", "/healthz", 0, serve_health, "health", "is the daemon alive?", .status = 200, .type = "text/plain" },
 	{ "GET", "/readyz", 0, serve_ready, "ready", "does it take requests?", .status = 200, .type = "text/plain" },
 	{ "GET", "/metrics", SCOPE_READ, serve_metrics, "metrics", "counts, in the text format of Prometheus",
-		.status = 200, .type = "text/plain; version=0.0.4" },
+		.status = 200, .type = "text/plain; version=0.0.4", .page = SCOPE_READ },
 	{ "GET", "/openapi.json", SCOPE_READ, serve_openapi, "openapi", "this document", .status = 200 },
-	{ "GET", "/v1/info", SCOPE_READ, serve_info, "info", "the daemon itself", .status = 200, .answers = "Info" },
+	{ "GET", "/v1/info", SCOPE_READ, serve_info, "info", "the daemon itself", .status = 200, .answers = "Info", .page = SCOPE_READ },
 	{ "POST", "/v1/stop", SCOPE_ADMIN, serve_stop, "stopDaemon", "end the daemon; over its socket only",
 		.asks = "DaemonStop", .status = 202 },
 	{ "POST", "/v1/run", SCOPE_RUN, serve_run, "run", "one command in a sandbox of its own; the object of --json, or events",
@@ -249,10 +326,10 @@ const struct api_route api_routes[] = {
 	{ "POST", "/v1/sandboxes", SCOPE_RUN, serve_create, "createSandbox", "make a sandbox",
 		.query = wait_query, .asks = "Create", .status = 202, .answers = "Sandbox" },
 	{ "GET", "/v1/sandboxes", SCOPE_READ, serve_list, "listSandboxes", "the sandboxes of the caller",
-		.query = list_query, .status = 200, .answers = "SandboxList" },
+		.query = list_query, .status = 200, .answers = "SandboxList", .page = SCOPE_READ },
 	{ "DELETE", "/v1/sandboxes", SCOPE_RUN, serve_delete_many, "deleteSandboxes", "delete those with these labels",
 		.query = label_query, .status = 202, .answers = "SandboxIds" },
-	{ "GET", BOX, SCOPE_READ, serve_show, "getSandbox", "one sandbox, by id or name", .status = 200, .answers = "Sandbox" },
+	{ "GET", BOX, SCOPE_READ, serve_show, "getSandbox", "one sandbox, by id or name", .status = 200, .answers = "Sandbox", .page = SCOPE_READ },
 	{ "PATCH", BOX, SCOPE_RUN, serve_update, "updateSandbox", "change its name, labels or times, or narrow its hosts",
 		.asks = "Change", .status = 200, .answers = "Sandbox" },
 	{ "DELETE", BOX, SCOPE_RUN, serve_delete, "deleteSandbox", "end and remove it", .status = 204 },
@@ -262,13 +339,13 @@ const struct api_route api_routes[] = {
 		.status = 200, .answers = "Sandbox" },
 	{ "POST", BOX "/stop", SCOPE_RUN, serve_halt, "stopSandbox", "end its processes, keep its files",
 		.asks = "Stop", .status = 200, .answers = "Sandbox" },
-	{ "GET", BOX "/logs", SCOPE_RUN, serve_logs, "logs", "notes about it, and why it failed", .status = 200, .type = "text/plain" },
+	{ "GET", BOX "/logs", SCOPE_RUN, serve_logs, "logs", "notes about it, and why it failed", .status = 200, .type = "text/plain", .page = SCOPE_READ },
 	{ "POST", BOX "/exec", SCOPE_RUN, serve_exec, "exec", "run a command in it; the object of --json, or events",
 		.asks = "ExecStart", .status = 200, .answers = "Result", .stream = true, .own_keys = true },
-	{ "GET", BOX "/execs", SCOPE_RUN, serve_execs, "listExecs", "its commands", .status = 200, .answers = "ExecList" },
-	{ "GET", EXEC, SCOPE_RUN, serve_exec_show, "getExec", "one command", .status = 200, .answers = "Exec" },
+	{ "GET", BOX "/execs", SCOPE_RUN, serve_execs, "listExecs", "its commands", .status = 200, .answers = "ExecList", .page = SCOPE_READ },
+	{ "GET", EXEC, SCOPE_RUN, serve_exec_show, "getExec", "one command", .status = 200, .answers = "Exec", .page = SCOPE_READ },
 	{ "GET", EXEC "/stream", SCOPE_RUN, serve_exec_stream, "streamExec", "what it has written and writes, as events",
-		.query = from_query, .status = 200, .type = "text/event-stream" },
+		.query = from_query, .status = 200, .type = "text/event-stream", .page = SCOPE_READ },
 	{ "POST", EXEC "/signal", SCOPE_RUN, serve_exec_signal, "signalExec", "send it a signal", .asks = "Signal", .status = 204 },
 	{ "POST", EXEC "/cancel", SCOPE_RUN, serve_exec_cancel, "cancelExec", "end it with every descendant", .status = 204 },
 	{ "POST", EXEC "/stdin", SCOPE_RUN, serve_exec_stdin, "writeExec", "bytes for its input",
@@ -293,7 +370,30 @@ const struct api_route api_routes[] = {
 	{ "PUT", BOX "/archive", SCOPE_RUN, serve_unpack, "unpackFiles", "a tar into a folder that is there",
 		.query = path_query, .takes = "application/x-tar", .status = 204 },
 	{ "GET", "/v1/events", SCOPE_READ, serve_events, "events", "what happens to the caller's sandboxes, as it happens",
-		.query = events_query, .status = 200, .type = "text/event-stream" },
+		.query = events_query, .status = 200, .type = "text/event-stream", .page = SCOPE_READ },
+	{ "POST", "/v1/dashboard", SCOPE_READ, serve_dashboard, "openDashboard", "an address for a browser, with a code that is good once",
+		.asks = "DashboardOpen", .status = 200, .answers = "Dashboard" },
+	{ "POST", "/v1/dashboard/session", 0, serve_enter, "enter", "a code for a session, which is a cookie; for browsers",
+		.asks = "Code", .status = 200, .answers = "Session", .browser = true },
+	{ "GET", "/v1/dashboard/session", SCOPE_READ, serve_session, "getSession", "the session itself; for browsers",
+		.status = 200, .answers = "Session", .browser = true, .page = SCOPE_READ },
+	{ "DELETE", "/v1/dashboard/session", SCOPE_READ, serve_leave, "leave", "end the session; for browsers",
+		.status = 204, .browser = true, .page = SCOPE_READ },
+	{ "GET", "/", 0, serve_asset, "page", "the dashboard; for browsers", .status = 200, .type = "text/html; charset=utf-8", .browser = true },
+	{ "GET", "/dashboard.css", 0, serve_asset, "style", "its style", .status = 200, .type = "text/css; charset=utf-8", .browser = true },
+	{ "GET", "/dashboard.js", 0, serve_asset, "script", "its script", .status = 200, .type = "text/javascript; charset=utf-8", .browser = true },
+	{ "GET", "/v1/audit", SCOPE_READ, serve_audit, "audit", "records; of a tenant those of one of its own sandboxes",
+		.query = audit_query, .status = 200, .answers = "Records", .page = SCOPE_READ },
+	{ "GET", "/v1/audit/follow", SCOPE_READ, serve_audit_follow, "followAudit", "the newest records, then each new one, as events",
+		.query = follow_query, .status = 200, .type = "text/event-stream", .page = SCOPE_READ },
+	{ "GET", "/v1/doctor", SCOPE_READ, serve_doctor, "doctor", "is this machine ready? the owner alone may ask",
+		.status = 200, .answers = "Doctor", .page = SCOPE_READ },
+	{ "GET", "/v1/use", SCOPE_READ, serve_use, "use", "what sandboxes use now", .query = use_query, .status = 200,
+		.answers = "Use", .page = SCOPE_READ },
+	{ "GET", "/v1/policy/allow", SCOPE_READ, serve_policy, "showAllow", "what it would change in the user's own file to allow a host",
+		.query = rule_query, .status = 200, .answers = "PolicyDiff", .page = SCOPE_READ },
+	{ "POST", "/v1/policy/allow", SCOPE_ADMIN, serve_policy_apply, "allow", "change it; the owner alone may",
+		.asks = "PolicyApply", .status = 200, .answers = "PolicyDiff", .page = SCOPE_ADMIN },
 	{ .method = NULL },
 };
 /* clang-format on */

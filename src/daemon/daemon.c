@@ -22,6 +22,7 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "daemon/api.h"
+#include "daemon/errand.h"
 #include "daemon/service.h"
 #include "daemon/tcp_listen.h"
 #include "daemon/tls_front.h"
@@ -340,6 +341,7 @@ static void close_all(struct brigd *d)
 
 	if (d->socket[0])
 		(void)unlink(d->socket);
+	errands_end(a);
 	(void)http_free(a->http);
 	(void)fd_close(tls_take(d));
 	tls_front_end(&d->tls);
@@ -348,6 +350,7 @@ static void close_all(struct brigd *d)
 	(void)events_free(a->events);
 	(void)ceiling_free(a->ceiling);
 	(void)tokens_free(a->tokens);
+	free(a->sessions);
 	(void)loop_free(a->loop);
 	(void)fd_close(d->tls_fd);
 	(void)fd_close(d->signal_fd);

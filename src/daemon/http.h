@@ -31,9 +31,10 @@ enum {
 struct http_caller {
 	bool local;                    /* over the Unix socket */
 	bool known;                    /* who it is was found out */
+	bool session;                  /* by a session of the dashboard; `digest` is its sum */
 	char tenant[HTTP_TENANT_SIZE]; /* "": the owner */
 	unsigned scopes;               /* of tokens.h */
-	unsigned char digest[32];      /* of the token */
+	unsigned char digest[32];      /* of the token, or of the session's cookie */
 	const void *token;             /* the line of the token file; NULL: none. While the call is
 					* admitted or begins to be served, and no longer. */
 	struct http_tenant *counted;   /* in the server's own list */
@@ -82,6 +83,8 @@ DEFINE_CLEANUP(http, struct http_server *, http_free)
 /* Takes a listening socket, non-blocking. `authority`: the Host that its callers name ("" for a
  * local one, which is asked for by path). */
 int http_listen(struct http_server *s, int fd, bool local, const char *authority, struct err *e);
+/* The same for a browser: every answer says what its page may do, and may not (dashboard.md). */
+int http_listen_pages(struct http_server *s, int fd, const char *authority, struct err *e);
 /* Takes a socket that connections come out of, one a message, as tls_front.h has it; `lost` is
  * called at its end. A second call replaces the one that was lost. No Host is asked of its callers.
  */
@@ -147,6 +150,7 @@ enum { HTTP_HANDED = 16 };
  * on; how many. Those that nobody takes are closed with the call. */
 size_t http_handed(struct http_call *c, int fds[HTTP_HANDED]);
 
+bool http_from_page(const struct http_call *c);        /* it came over http_listen_pages */
 const char *http_authority(const struct http_call *c); /* of the listener; "": local; NULL: any */
 /* The only field of that name; p is NULL when there is none or several. */
 struct http1_text http_field(const struct http_call *c, const char *name);

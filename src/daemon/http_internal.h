@@ -21,10 +21,10 @@ struct http_listener {
 	struct http_listener *next;
 	struct http_server *server;
 	int fd; /* -1: closed, or lost */
-	bool local, passed;
+	bool local, passed, pages;
 	void (*lost)(void *arg); /* passed */
 	void *lost_arg;
-	char authority[80];
+	char authority[96];
 };
 
 enum http_pump_way { PUMP_NONE, PUMP_IN, PUMP_OUT };

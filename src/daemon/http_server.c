@@ -210,6 +210,15 @@ int http_listen(struct http_server *s, int fd, bool local, const char *authority
 	return listen_on(d, fd, knock, e);
 }
 
+int http_listen_pages(struct http_server *s, int fd, const char *authority, struct err *e)
+{
+	int r = http_listen(s, fd, false, authority, e);
+
+	if (r == 0)
+		s->listeners->pages = true; /* the newest is first */
+	return r;
+}
+
 int http_listen_passed(struct http_server *s, int fd, void (*lost)(void *arg), void *arg,
 		       struct err *e)
 {
@@ -266,6 +275,11 @@ void http_revoke(struct http_server *s, bool (*keep)(void *arg, const struct htt
 		if ((c->state == HTTP_SERVE || c->state == HTTP_TAKE) && !c->ended &&
 		    !c->from->local && !keep(arg, &c->call))
 			conn_cut(c);
+}
+
+bool http_from_page(const struct http_call *c)
+{
+	return c->conn->from->pages;
 }
 
 const char *http_authority(const struct http_call *c)

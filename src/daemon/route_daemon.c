@@ -30,7 +30,7 @@ void serve_ready(struct api *a, struct http_call *c, const struct jread *body)
 
 static const char *counted(const struct http_call *c)
 {
-	return c->caller->local ? NULL : c->caller->tenant;
+	return c->caller->local || api_is_owner(c) ? NULL : c->caller->tenant;
 }
 
 static void gauge(struct buf *b, const char *name, const char *label, size_t v)

@@ -354,6 +354,14 @@ static struct jread *read_json(int folder, const char *name)
 	return n > 0 && jread_parse(text, (size_t)n, &v, &e) == 0 ? v : NULL;
 }
 
+void entry_run(const struct sandbox_entry *b, char run[RUN_ID_SIZE])
+{
+	CLEANUP(fd) int folder = entry_folder(b);
+	CLEANUP(jread) struct jread *facts = read_json(folder, MONITOR_FACTS);
+
+	take_text(run, RUN_ID_SIZE, facts, "id");
+}
+
 /* Variables of companions are shown to nobody. */
 static void hide(const struct jread *spec)
 {
@@ -406,6 +414,7 @@ void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j)
 	json_kstr(j, "backend", jread_str(facts, "backend"));
 	put_part(j, "spec", spec);
 	put_part(j, "isolation", jread_get(facts, "isolation"));
+	json_kstr(j, "run", jread_str(facts, "id"));
 	put_part(j, "workspace_target", jread_get(facts, "workspace_target"));
 	put_labels(b->labels, j);
 	put_part(j, "ports", jread_get(facts, "ports"));

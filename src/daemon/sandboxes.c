@@ -561,6 +561,33 @@ static void read_text(int folder, const char *name, struct buf *out)
 		buf_add(out, text, (size_t)n);
 }
 
+/* By its pidfd: the kernel names it, or says -1 when it is gone. */
+static pid_t pid_of(int pidfd)
+{
+	char path[64], text[512];
+	const char *at;
+	int64_t pid = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	if (pidfd < 0 || fd_read_file(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return 0;
+	at = strstr(text, "\nPid:");
+	pid = at ? strtol(at + 5, NULL, 10) : 0;
+	return pid > 0 ? (pid_t)pid : 0;
+}
+
+enum problem sandboxes_known_as(struct sandboxes *s, const char *tenant, const char *ref,
+				char run[RUN_ID_SIZE], pid_t *monitor, struct err *e)
+{
+	const struct sandbox_entry *b = entry_find(s, tenant, ref);
+
+	if (!b)
+		return entry_missing(ref, e);
+	entry_run(b, run);
+	*monitor = b->link.fd >= 0 ? pid_of(b->proc.fd) : 0;
+	return PROBLEM_NONE;
+}
+
 enum problem sandboxes_log(struct sandboxes *s, const char *tenant, const char *ref,
 			   struct buf *out, struct err *e)
 {

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -70,6 +71,12 @@ enum problem sandboxes_narrow(struct sandboxes *s, const char *tenant, const cha
 
 /* Why it is not ready, if it is not. */
 enum problem sandboxes_failure(struct sandboxes *s, const char *ref, struct err *e);
+
+/* What it is called elsewhere: the run of the record, which has RUN_ID_SIZE, "" while it was never
+ * open; and the process that owns it, 0 while there is none. */
+enum { RUN_ID_SIZE = 33 };
+enum problem sandboxes_known_as(struct sandboxes *s, const char *tenant, const char *ref,
+				char run[RUN_ID_SIZE], pid_t *monitor, struct err *e);
 
 /* Notes that brig has made about it, and why it failed. */
 enum problem sandboxes_log(struct sandboxes *s, const char *tenant, const char *ref,

@@ -112,6 +112,8 @@ int entry_load(struct sandbox_entry *b, int folder); /* 0, or -EBADMSG: it was n
 int entry_lock(const struct sandbox_entry *b, int *ret);
 int labels_copy(const struct label *from, size_t n, char ***ret);
 void labels_free(char **labels);
+/* The run that it is on the record, "": none yet. */
+void entry_run(const struct sandbox_entry *b, char run[RUN_ID_SIZE]);
 void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j);
 
 /* sandboxes.c */

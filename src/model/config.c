@@ -79,17 +79,24 @@ static int load_own(struct spec *s, const struct config_place *at, const char *p
 	return config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e);
 }
 
+const char *config_user_file(struct spec *s, const struct config_place *at)
+{
+	const char *base = variable(at, "XDG_CONFIG_HOME");
+
+	if (at->user_file)
+		return at->user_file;
+	if (base && base[0] == '/')
+		return arena_printf(s->arena, "%s/brig/config.yaml", base);
+	return at->home ? arena_printf(s->arena, "%s/.config/brig/config.yaml", at->home) : NULL;
+}
+
 static int load_user(struct spec *s, const struct config_place *at, struct err *e)
 {
-	const char *base = variable(at, "XDG_CONFIG_HOME"), *path = at->user_file;
+	const char *path = config_user_file(s, at), *base = variable(at, "XDG_CONFIG_HOME");
 
-	if (!path && base && base[0] == '/')
-		path = arena_printf(s->arena, "%s/brig/config.yaml", base);
-	else if (!path && at->home)
-		path = arena_printf(s->arena, "%s/.config/brig/config.yaml", at->home);
-	else if (!path)
-		return 0;
-	return path ? load_own(s, at, path, ORIGIN_USER, e) : err_nomem(e);
+	if (path)
+		return load_own(s, at, path, ORIGIN_USER, e);
+	return at->home || (base && base[0] == '/') ? err_nomem(e) : 0;
 }
 
 /* A bundle's files are a stranger's until their exact content was allowed. */

@@ -33,6 +33,9 @@ struct config_place {
 /* Fills what flags have not. `s` holds the flags already (they win by their origin). */
 int config_load(struct spec *s, const struct config_place *at, struct err *e);
 
+/* Where the user's own file is, or would be; NULL: nowhere. In the spec's arena. */
+const char *config_user_file(struct spec *s, const struct config_place *at);
+
 /* What the system's and the user's file say of the daemon's tenants, into at->ceiling. */
 int config_load_ceiling(const struct config_place *at, struct err *e);
 

@@ -655,8 +655,8 @@ int recorder_refused(const struct spec *s, const char *command, const struct err
 	return put_one(r, &x, e);
 }
 
-int recorder_policy(const struct spec *s, const char *action, const char *file, const char *digest,
-		    struct err *e)
+int recorder_rule(const struct spec *s, const char *action, const char *rule, const char *file,
+		  const char *digest, struct err *e)
 {
 	CLEANUP(recorder) struct recorder *r = NULL;
 	struct record x;
@@ -666,10 +666,17 @@ int recorder_policy(const struct spec *s, const char *action, const char *file, 
 	if (!r)
 		return 0;
 	fill_common(r, &x, EVENT_POLICY_CHANGE);
+	x.rule = rule;
 	record_text(&x, "action", action);
 	record_text(&x, "file", file);
 	record_text(&x, "digest", digest);
 	return put_one(r, &x, e);
+}
+
+int recorder_policy(const struct spec *s, const char *action, const char *file, const char *digest,
+		    struct err *e)
+{
+	return recorder_rule(s, action, NULL, file, digest, e);
 }
 
 int recorder_tool(const struct spec *s, const char *session, const char *tool, const char *run,

@@ -45,6 +45,10 @@ int recorder_refused(const struct spec *s, const char *command, const struct err
 int recorder_policy(const struct spec *s, const char *action, const char *file, const char *digest,
 		    struct err *e);
 
+/* The user's own file is about to get this rule; digest is that of its text then. */
+int recorder_rule(const struct spec *s, const char *action, const char *rule, const char *file,
+		  const char *digest, struct err *e);
+
 /* A model has called a tool: `run` is what it came to on the record, or NULL; `outcome` a word. */
 int recorder_tool(const struct spec *s, const char *session, const char *tool, const char *run,
 		  const char *outcome, struct err *e);

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_dashboard.c - "dashboard": asks the daemon for an address, and opens a browser there.
+ *
+ * The words of a process are everybody's to read, and the code in the address is good for whoever
+ * comes first: the browser is given the path of a page of the user's own that leads there. */
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/draft.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/num.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "daemon/daemon_client.h"
+
+#define PAGE "dashboard.html"
+#define OPENER "xdg-open"
+
+struct dashboard_asked {
+	uint64_t port;
+	bool no_open, admin, json, help;
+};
+
+static int bad_port(const char *text, struct err *e)
+{
+	return err_refuse(e, ERR_USAGE, EINVAL, "such as --port 8701", "'%.40s' is not a port",
+			  text);
+}
+
+static int parse(int argc, char **argv, struct dashboard_asked *a, struct err *e)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *port = NULL;
+
+		if (str_starts(argv[i], "--port="))
+			port = argv[i] + strlen("--port=");
+		else if (str_eq(argv[i], "--port") && i + 1 < argc)
+			port = argv[++i];
+		if (port && (num_count(port, &a->port) < 0 || !a->port || a->port > UINT16_MAX))
+			return bad_port(port, e);
+		if (port)
+			continue;
+		if (str_eq(argv[i], "--no-open"))
+			a->no_open = true;
+		else if (str_eq(argv[i], "--admin"))
+			a->admin = true;
+		else if (str_eq(argv[i], "--json"))
+			a->json = true;
+		else if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
+			a->help = true;
+		else
+			return err_refuse(e, ERR_USAGE, EINVAL,
+					  "brig dashboard --help says what it takes",
+					  "dashboard does not accept '%.100s'", argv[i]);
+	}
+	return 0;
+}
+
+static int ask(const struct dashboard_asked *a, struct jread **ret, struct err *e)
+{
+	CLEANUP(daemon_client) struct daemon_client *d = NULL;
+	CLEANUP(buf) struct buf b = BUF_INIT(256);
+	struct daemon_question q = { .method = "POST", .target = "/v1/dashboard" };
+	struct json j;
+
+	if (daemon_client_open(true, &d, e) < 0)
+		return -e->code;
+	json_init(&j, &b, false);
+	json_object(&j);
+	if (a->port)
+		json_ku64(&j, "port", a->port);
+	if (a->admin)
+		json_kbool(&j, "admin", true);
+	json_object_end(&j);
+	q.body = buf_str(&b);
+	q.body_len = b.len;
+	return daemon_client_ask(d, &q, ret, NULL, e);
+}
+
+/* One line of HTML: the address has no character that means something there. */
+static int write_page(const char *url, char path[PATH_MAX], struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+	CLEANUP(fd) int folder = state_open("daemon", path, PATH_MAX, e);
+	struct draft d;
+	int r;
+
+	if (folder < 0)
+		return folder;
+	if (strlen(path) + sizeof(PAGE) + 1 > PATH_MAX || strpbrk(url, "\"<>&'"))
+		return err_set(e, ERR_INTERNAL, EINVAL, "the address cannot be written down");
+	(void)snprintf(path + strlen(path), PATH_MAX - strlen(path), "/" PAGE);
+	buf_printf(&b,
+		   "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" "
+		   "content=\"0;url=%s\"><title>brig</title>\n",
+		   url);
+	r = draft_open(folder, &d);
+	if (r == 0) {
+		r = fd_write_all(d.fd, buf_str(&b), b.len);
+		if (r == 0)
+			r = draft_keep(&d, PAGE, 0600);
+		else
+			draft_drop(&d);
+	}
+	return r < 0 ? err_errno(e, r, "cannot write '%.200s'", path) : 0;
+}
+
+/* Along the user's own PATH, as a shell would; nobody waits for it. */
+static int open_page(char *path, struct err *e)
+{
+	char *argv[] = { (char[]){ OPENER }, path, NULL };
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t how;
+	pid_t pid;
+	int r;
+
+	(void)posix_spawn_file_actions_init(&files);
+	(void)posix_spawnattr_init(&how);
+	(void)posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID);
+	for (int fd = 0; fd < 3; fd++)
+		(void)posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+	(void)posix_spawn_file_actions_addclosefrom_np(&files, 3);
+	r = posix_spawnp(&pid, OPENER, &files, &how, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&files);
+	(void)posix_spawnattr_destroy(&how);
+	return r ? err_errno(e, r, "cannot start " OPENER) : 0;
+}
+
+/* Without a screen there is nothing to open it on: the address is printed in any case. */
+static void show(const char *url)
+{
+	char path[PATH_MAX];
+	struct err e = { 0 };
+
+	if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY"))
+		return;
+	if (write_page(url, path, &e) < 0 || open_page(path, &e) < 0) {
+		(void)err_hint(&e, "open the address above");
+		error_print(&e);
+	}
+}
+
+static int dashboard(const struct subcommand *c, int argc, char **argv)
+{
+	CLEANUP(jread) struct jread *answer = NULL;
+	struct dashboard_asked a = { 0 };
+	struct err e = { 0 };
+	const char *url;
+
+	if (parse(argc, argv, &a, &e) == 0) {
+		if (a.help) {
+			help_command(c);
+			return 0;
+		}
+		if (ask(&a, &answer, &e) == 0) {
+			url = jread_str(answer, "url");
+			(void)printf(a.json ? "{\"url\":\"%s\",\"expires_s\":60}\n" : "%s\n",
+				     url ? url : "");
+			if (!a.json)
+				message_log(PRIORITY_NOTICE, "brig: note",
+					    "the address is good once, within a minute");
+			if (!a.no_open && url)
+				show(url);
+			return url ? 0 : EXIT_BRIG;
+		}
+	}
+	error_print(&e);
+	return EXIT_BRIG;
+}
+
+/* Its options, for completion. */
+static const char *word(size_t i)
+{
+	static const char *const words[] = { "--admin", "--json", "--no-open", "--port" };
+
+	return i < ARRAY_LEN(words) ? words[i] : NULL;
+}
+
+const struct subcommand cmd_dashboard = {
+	.name = "dashboard",
+	.usage = "[--port N] [--no-open] [--admin] [--json]",
+	.help = "open the daemon's pages in a browser: sandboxes, network, record, doctor",
+	.about = "  --port N          listen there on loopback; any free port if not given\n"
+		 "  --no-open         only print the address\n"
+		 "  --admin           a session that may also add a host to your own settings; it\n"
+		 "                    ends after 15 minutes, others after 8 hours\n"
+		 "  --json            one object with the address\n"
+		 "\nThe address has a code in it that is good once, within a minute. Starts a "
+		 "daemon\n"
+		 "if there is none.\n",
+	.word = word,
+	.run = dashboard,
+};

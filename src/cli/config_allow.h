@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/config_allow.h - "config allow": one more host in the user's own file. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+struct config_allow {
+	const char *rule;
+	bool dry_run, json;
+};
+
+/* The exit status, or negative and *e. */
+int config_allow(const struct config_allow *a, struct err *e);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/use.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+
+#define OUT_MAX ((size_t)1 << 20)
+#define PROCESSES_MAX ((size_t)1 << 18)
+
+struct process {
+	pid_t pid, parent;
+	uint64_t ticks;
+};
+
+struct processes {
+	struct process *v; /* by pid */
+	size_t n, room;
+};
+
+struct used {
+	uint64_t processes, threads, memory, ticks;
+};
+
+/* "PID (NAME) STATE PPID ...": the name may have anything in it, so its last bracket counts. Fields
+ * are numbered as proc(5) does. */
+static bool read_stat(int proc, const char *pid, struct process *p)
+{
+	enum { PARENT = 4, USER = 14, SYSTEM = 15 };
+	char path[64], text[1024];
+	uint64_t v[SYSTEM + 1] = { 0 };
+	char *at;
+
+	(void)snprintf(path, sizeof(path), "%.20s/stat", pid);
+	if (fd_read_file(proc, path, text, sizeof(text)) < 0)
+		return false;
+	at = strrchr(text, ')');
+	if (!at || strlen(at) < 4)
+		return false;
+	at += 3; /* over the bracket, a blank and the state */
+	for (int i = PARENT; i <= SYSTEM; i++)
+		v[i] = strtoull(at, &at, 10);
+	*p = (struct process){ .pid = (pid_t)strtol(pid, NULL, 10),
+			       .parent = (pid_t)v[PARENT],
+			       .ticks = v[USER] + v[SYSTEM] };
+	return true;
+}
+
+static bool add(struct processes *all, const struct process *p)
+{
+	if (all->n == all->room) {
+		size_t room = all->room ? all->room * 2 : 1024;
+		struct process *v =
+			room <= PROCESSES_MAX ? reallocarray(all->v, room, sizeof(*v)) : NULL;
+
+		if (!v)
+			return false;
+		all->v = v;
+		all->room = room;
+	}
+	all->v[all->n++] = *p;
+	return true;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct process *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static void look(int proc, struct processes *all)
+{
+	DIR *d = fdopendir(dup(proc));
+	struct dirent *x;
+
+	while (d && (x = readdir(d))) {
+		struct process p;
+
+		if (isdigit((unsigned char)x->d_name[0]) && read_stat(proc, x->d_name, &p) &&
+		    !add(all, &p))
+			break;
+	}
+	if (d)
+		(void)closedir(d);
+	if (all->n)
+		qsort(all->v, all->n, sizeof(*all->v), by_pid);
+}
+
+/* Is it below that one? A chain of parents is as long as there are processes, at most. */
+static bool below(const struct processes *all, const struct process *p, pid_t top)
+{
+	for (size_t steps = 0; p && steps < 64; steps++) {
+		const struct process key = { .pid = p->parent };
+
+		if (p->parent == top)
+			return true;
+		p = p->parent > 1 && all->n ? bsearch(&key, all->v, all->n, sizeof(*all->v), by_pid)
+					    : NULL;
+	}
+	return false;
+}
+
+static uint64_t number_at(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+/* Of a process with a number in a pid namespace of its own; brig's own beside it have none. */
+static void count(int proc, const struct process *p, struct used *u)
+{
+	char path[64], text[8192];
+	const char *at;
+	size_t numbers = 0;
+
+	(void)snprintf(path, sizeof(path), "%d/status", (int)p->pid);
+	if (fd_read_file(proc, path, text, sizeof(text)) < 0)
+		return;
+	at = strstr(text, "\nNSpid:");
+	for (at = at ? at + 7 : ""; *at && *at != '\n'; at++)
+		numbers += *at == '\t';
+	if (numbers < 2)
+		return;
+	u->processes++;
+	u->threads += number_at(text, "\nThreads:");
+	u->memory += (number_at(text, "\nRssAnon:") + number_at(text, "\nRssShmem:")) * 1024;
+	u->ticks += p->ticks;
+}
+
+static void put(struct json *j, int proc, const struct processes *all, const char *name, pid_t top)
+{
+	struct used u = { 0 };
+	uint64_t second = (uint64_t)sysconf(_SC_CLK_TCK);
+
+	for (size_t i = 0; top > 1 && i < all->n; i++)
+		if (below(all, &all->v[i], top))
+			count(proc, &all->v[i], &u);
+	json_key(j, name);
+	if (!u.processes) {
+		json_null(j);
+		return;
+	}
+	json_object(j);
+	json_ku64(j, "processes", u.processes);
+	json_ku64(j, "threads", u.threads);
+	json_ku64(j, "memory", u.memory);
+	json_ku64(j, "cpu_ms", u.ticks * 1000 / (second ? second : 100));
+	json_object_end(j);
+}
+
+int use_main(int argc, char **argv)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(OUT_MAX);
+	CLEANUP(fd) int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct processes all = { 0 };
+	struct json j;
+
+	if (proc < 0)
+		return 1;
+	look(proc, &all);
+	json_init(&j, &out, false);
+	json_object(&j);
+	json_key(&j, "sandboxes");
+	json_object(&j);
+	for (int i = 1; i < argc; i++) {
+		char *equals = strrchr(argv[i], '=');
+
+		if (!equals)
+			continue;
+		*equals = '\0';
+		put(&j, proc, &all, argv[i], (pid_t)strtol(equals + 1, NULL, 10));
+	}
+	json_object_end(&j);
+	json_object_end(&j);
+	free(all.v);
+	return out.failed || fd_write_all(STDOUT_FILENO, out.data, out.len) < 0;
+}

@@ -1,0 +1,287 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard in a real browser: every page, many sandboxes and events behind it, and strings that attack it."""
+
+import contextlib
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import socket
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import browser  # noqa: E402
+from daemon import daemon  # noqa: E402
+from harness import PATIENCE, TOP, around, files_as_root, home, identity, main, test, wait_until, workspace  # noqa: E402
+
+WAIT = 10 * PATIENCE
+BOXES, EVENTS = (int(os.environ.get(name, most)) for name, most in (("BRIG_BOXES", 100), ("BRIG_EVENTS", 10_000)))
+PICTURES = TOP / "build" / "tests" / "dashboard"
+window = None
+
+# What a page would obey, hide or reorder if it were more than text. `owned` is set by whoever runs it.
+ATTACK = "<img src=x onerror=\"window.owned=1\"><script>window.owned=1</script>\u202egnp.exe\u200b\x1b[31m"
+SEEN = "<img src=x onerror=\"window.owned=1\"><script>window.owned=1</script>\\u{202e}gnp.exe\\u{200b}\\u{1b}[31m"
+
+
+@around
+@contextlib.contextmanager
+def a_browser(folder):
+    global window
+    with browser.shared(folder) as window:
+        yield
+
+
+def address(d, **asked):
+    return d.call("POST", "/v1/dashboard", asked).json["url"]
+
+
+def picture(b, name):
+    """For people to look at; one of the two identities is enough."""
+    if identity() == "user":
+        with files_as_root():
+            b.picture(PICTURES / f"{name}.png")
+
+
+def page(b, name):
+    b.script("location.hash = arguments[0]", f"#/{name}")
+
+
+def complaints(b):
+    """What the browser refused, or failed to run."""
+    return [line["message"] for line in b.log() if line["level"] == "SEVERE" and "401" not in line["message"]]
+
+
+@test(limit=240)
+def every_page_shows_what_there_is():
+    with browser.borrowed(window) as b, daemon() as d:
+        d.create(name="quiet", spec={"workspace": {"path": str(workspace())}})
+        web = d.create(name="web", spec={"workspace": {"path": str(workspace())}, "network": "proxy", "egress": {"allow": ["good.example.org"]}, "limits": {"memory": "256m", "pids": "64"}})
+        d.exec("web", "sh", "-c", "echo to-be-seen; echo to-be-red >&2; exit 3")
+        b.go(address(d, admin=True))
+        b.sees("web")
+        assert "#code" not in b.url() and b.cookies()[0]["httpOnly"] and b.cookies()[0]["sameSite"] == "Strict", b.cookies()
+        assert b.script("return document.cookie") == ""
+        # Live: a sandbox that is made, used and stopped while the page is open.
+        b.until("/of 256 MiB/.test(document.querySelector('main').innerText)")
+        d.create(name="later", spec={"workspace": {"path": str(workspace())}})
+        b.sees("later")
+        d.call("POST", "/v1/sandboxes/later/stop", {})
+        b.until("[...document.querySelectorAll('.view .cols')].some(r => r.innerText.includes('later') && r.innerText.includes('stopped'))")
+        picture(b, "sandboxes")
+        # By the keyboard: along the rows, into one of them.
+        b.script("document.querySelector('.view a').focus()")
+        b.key("End")
+        b.until("document.activeElement.textContent === 'quiet'")
+        b.key("Up")
+        b.until("document.activeElement.textContent === 'web'")
+        b.key("Enter")
+        b.sees("What contains it")
+        b.until("document.activeElement.tagName === 'H1' && document.title.startsWith('web')")
+        b.sees("exec.finished")
+        b.click("details summary")
+        b.until("/to-be-seen/.test(document.querySelector('pre').innerText) && document.querySelector('pre .err').innerText.includes('to-be-red')")
+        b.sees("exit 3")
+        # Decisions as they happen, with the reason, on its own page and on that of all.
+        page(b, "network")
+        b.sees("Nothing has asked for the network yet")
+        d.exec("web", "sh", "-c", "curl -sS -m 10 https://new.example.net/ || true")
+        b.sees("new.example.net:443")
+        b.sees("Host not in allowlist")
+        b.until("[...document.querySelectorAll('.view a')].some(a => a.textContent === 'web')")
+        picture(b, "network")
+        # "Allow this": the difference; nothing changes before the host is typed.
+        b.click(".view button")
+        b.sees('+    - "new.example.net"', "#allow")
+        picture(b, "allow")
+        b.type("#allow input", "new.example.ne")
+        assert b.script("return document.querySelector('#allow button.main').disabled")
+        b.type("#allow input", "t")
+        b.click("#allow button.main")
+        b.sees("Changed:", "#allow")
+        b.click("#allow .end button")
+        # The record has it; a search, and one record in full.
+        page(b, "record?type=policy.change")
+        b.sees("new.example.net")
+        b.click("details summary")
+        b.sees("egress.allow")
+        page(b, "record")
+        b.type("input[name=type]", "egress.deny")
+        b.click("form button")
+        b.until("/egress.deny/.test(document.querySelector('.records').innerText) && !/sandbox.create/.test(document.querySelector('.records').innerText)")
+        picture(b, "record")
+        page(b, "doctor")
+        b.until("document.querySelectorAll('.checks li').length > 5")
+        picture(b, "doctor")
+        page(b, f"sandbox/{web['id']}")
+        b.sees("new.example.net:443")
+        picture(b, "sandbox")
+        # Landmarks, names for what can be used, one heading.
+        assert b.script("""return [...document.querySelectorAll('button, a, input')].filter(e => !e.hidden && !(e.innerText || e.getAttribute('aria-label') || e.labels?.length)).length""") == 0
+        assert b.count("main") == b.count("header") == b.count("nav[aria-label]") == b.count("h1") == 1 and b.script("return document.documentElement.lang") == "en"
+        assert complaints(b) == []
+        b.click("#leave")
+        b.sees("You have signed out")
+        forget_settings()
+
+
+def settings():
+    return home() / ".config" / "brig" / "config.yaml"
+
+
+def forget_settings():
+    shutil.rmtree(home() / ".config")
+
+
+def events(d, ids, count):
+    """So many events, as fast as the daemon takes the calls that make them."""
+    with d.dial() as s:
+        reader = threading.Thread(target=lambda: [None for _ in iter(lambda: s.recv(1 << 20), b"")])
+        reader.start()
+        for at in range(0, count, 500):
+            s.sendall(b"".join(b"PATCH /v1/sandboxes/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (ids[i % len(ids)].encode(), len(body), body)
+                               for i in range(at, min(at + 500, count)) for body in [json.dumps({"labels": {"n": str(i)}}).encode()]))
+        s.shutdown(socket.SHUT_WR)
+        reader.join()
+
+
+@test(as_user="user", limit=240 + BOXES)
+def many_sandboxes_and_events_leave_a_page_that_answers():
+    with browser.borrowed(window) as b, daemon() as d:
+        ids = [d.call("POST", "/v1/sandboxes", {"name": f"box-{i}", "spec": {}}).json["id"] for i in range(BOXES)]
+        assert wait_until(lambda: d.call("GET", "/metrics").body.count(b'state="ready"} %d' % BOXES) == 1, 6 * WAIT)
+        b.go(address(d))
+        b.until("document.querySelector('.list').getAttribute('aria-rowcount') === arguments[0]", str(BOXES + 1))
+        flood = threading.Thread(target=events, args=(d, ids, EVENTS))
+        flood.start()
+        # While they come: elements for what is in sight alone, and keys and searches do what they should.
+        b.script("document.querySelector('.view a').focus()")
+        b.key("End")
+        b.until("document.activeElement.textContent === 'box-0'")
+        b.key("Home")
+        b.until("document.activeElement.textContent === arguments[0]", f"box-{BOXES - 1}")
+        b.type("input[type=search]", f"box-{BOXES // 2}")
+        b.until("document.querySelector('.list').getAttribute('aria-rowcount') === '2'")
+        assert b.count(".view > .cols") <= 60
+        b.script("const f = document.querySelector('input[type=search]'); f.value = ''; f.dispatchEvent(new Event('input'))")
+        b.until("document.querySelector('.list').getAttribute('aria-rowcount') === arguments[0]", str(BOXES + 1))
+        flood.join()
+        # Afterwards it has what is true now, and the story of one has its newest events, not all.
+        last = max(i for i in range(EVENTS) if i % BOXES == 0)
+        page(b, f"sandbox/{ids[0]}")
+        b.sees("sandbox.updated")
+        assert d.call("GET", f"/v1/sandboxes/{ids[0]}").json["labels"] == {"n": str(last)}
+        b.until("document.querySelectorAll('[aria-label=Events] li').length > 1 && document.querySelectorAll('[aria-label=Events] li').length <= 500")
+        page(b, "")
+        b.sees("box-")
+        picture(b, "many")
+        assert complaints(b) == []
+
+
+class Enemy(http.server.BaseHTTPRequestHandler):
+    """Another page on this machine, such as a port that a sandbox has published."""
+
+    target, asked = None, []
+
+    def do_GET(self):  # noqa: N802
+        Enemy.asked.append((self.path, self.headers.get("Cookie")))
+        body = b"<!doctype html><title>enemy</title><body>enemy</body>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@contextlib.contextmanager
+def enemy():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Enemy)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    Enemy.asked = []
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+CALLS = """
+const [origin, done] = arguments;
+const one = (path, options) => fetch(origin + path, {credentials: 'include', ...options}).then(async r => `${r.type} ${r.status} ${(await r.text()).length}`, e => 'refused');
+const frame = () => new Promise(r => { const f = document.createElement('iframe'); f.onload = () => { try { r(f.contentDocument ? 'same ' + f.contentDocument.title : 'other'); } catch (e) { r('other'); } }; f.src = origin + '/'; document.body.append(f); });
+const form = () => { const f = document.createElement('form'); f.method = 'POST'; f.enctype = 'text/plain'; f.action = origin + '/v1/policy/allow'; f.target = 'nowhere'; const i = document.createElement('input');
+  i.name = '{"rule":"evil.example.org","typed":"evil.example.org","x":"'; i.value = '"}'; f.append(i); document.body.append(f); f.submit(); };
+(async () => {
+  const said = [await one('/v1/sandboxes'), await one('/v1/sandboxes', {mode: 'no-cors'}), await one('/v1/policy/allow', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{"rule":"evil.example.org","typed":"evil.example.org"}'}),
+    await one('/v1/policy/allow', {method: 'POST', mode: 'no-cors', body: '{"rule":"evil.example.org","typed":"evil.example.org"}'}), await one('/v1/dashboard/session', {method: 'DELETE'})];
+  form();
+  done(said);
+})();
+"""
+
+
+@test(limit=240)
+def strings_from_inside_and_other_pages_do_nothing():
+    with browser.borrowed(window) as b, daemon() as d, enemy() as port:
+        program = workspace() / ATTACK.replace("/", "|")
+        program.write_text("#!/bin/sh\nprintf '%s' \"$1\"\nprintf '%s' \"$1\" >&2\n")
+        program.chmod(0o755)
+        d.create(name="guest", labels={"l": ATTACK}, spec={"workspace": {"path": str(workspace())}, "network": "proxy"})
+        box = d.create(labels={"l": ATTACK}, spec={"workspace": {"path": str(workspace())}})
+        d.exec("guest", f"./{program.name}", ATTACK)
+        d.exec("guest", "sh", "-c", "curl -sS -m 10 http://%3Cimg%20src=x%20onerror=window.owned=1%3E.example.net/ 'http://a.example.net/<script>window.owned=1</script>' || true")
+        # The control: as HTML on a page without our rules the same string runs.
+        b.go(f"http://127.0.0.1:{port}/")
+        b.script("document.body.innerHTML = arguments[0]", ATTACK)
+        b.until("window.owned === 1")
+        # Here it is text, escapes and all, wherever it is shown.
+        b.go(address(d, admin=True))
+        b.sees("l=" + SEEN)
+        page(b, "sandbox/guest")
+        b.sees(SEEN.replace("/", "|"))
+        b.script("for (const s of document.querySelectorAll('details summary')) s.click()")
+        b.until("[...document.querySelectorAll('pre')].some(p => p.innerText.includes(arguments[0]) && p.querySelector('.err')?.innerText.includes(arguments[0]))", SEEN)
+        page(b, "record?type=sandbox.exec")
+        b.sees("onerror=")
+        page(b, "network")
+        b.sees("example.net")
+        assert b.script("return document.documentElement.outerHTML.includes('\\u202e')") is False
+        assert b.count("main img, main script") == 0 and b.script("return window.owned") is None
+        # Whoever tried to make HTML of it would be refused by the browser.
+        assert b.script("try { document.body.innerHTML = arguments[0]; return 'made' } catch (e) { return e.name }", ATTACK) == "TypeError"
+        assert b.script("try { const s = document.createElement('script'); s.text = 'window.owned = 1'; document.body.append(s); } catch (e) { } return window.owned") is None
+        assert b.script("return window.owned") is None
+        # Another page of this machine: it gets no answer, no cookie and no frame. The control is our own page.
+        own = b.script("return location.origin")
+        ours = b.script_later(CALLS.replace("form();", ""), own)
+        assert ours[0].startswith("basic 200") and ours[2].startswith("basic 200"), ours
+        b.go(address(d, admin=True))
+        b.sees("guest")
+        assert "evil.example.org" in settings().read_text()
+        settings().unlink()
+        b.go(f"http://127.0.0.1:{port}/enemy")
+        assert b.script_later(CALLS, own) == ["refused"] * 5
+        b.script("const f = document.createElement('iframe'); f.src = arguments[0] + '/'; f.id = 'theirs'; document.body.append(f); const g = document.createElement('iframe'); g.src = '/frame'; g.id = 'mine'; document.body.append(g)", own)
+        assert wait_until(lambda: any(path == "/frame" for path, _ in Enemy.asked), WAIT)
+        b.until("document.getElementById('mine').contentDocument?.title === 'enemy'")
+        assert wait_until(lambda: any("frame-ancestors" in line["message"] for line in b.log()), WAIT)
+        assert all(cookie is None for _, cookie in Enemy.asked), Enemy.asked
+        assert not settings().exists()
+        # The session was not harmed, and the guest's sandbox is as it was.
+        b.go(f"{own}/")
+        b.sees("guest")
+        assert d.call("GET", f"/v1/sandboxes/{box['id']}").json["state"] == "ready"
+        forget_settings()
+        program.unlink()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -122,6 +122,19 @@ def answers_come_as_json_too():
 
 
 @test(as_user="user")
+def mistakes_are_answered_with_a_hint():
+    """What a slip of the finger gets, of every command."""
+    wrong = [(c, "--no-such-option") for c in commands() if c not in ("sh", "help", "completion", "version", "schema")]
+    wrong += [("agent", "--model"), ("sandbox",), ("sandbox", "get"), ("sandbox", "update"), ("sandbox", "exec", "x", "--env"), ("daemon", "--listen"), ("daemon", "token", "add"),
+              ("daemon", "--listen", "0.0.0.0:1"), ("mcp", "install"), ("mcp", "--token-file"), ("config",), ("config", "check"), ("config", "check", "none.yaml"), ("audit", "bogus"), ("audit", "show", "nosuch"),
+              ("audit", "list", "--since", "xx"), ("image", "pull"), ("schema", "x"), ("help", "nosuch"), ("completion",), ("wrap",), ("wrap", "nosuch"), ("proxy", "a", "b"), ("run",), ("run", "--memory"),
+              ("run", "--set", "x=y", "--", "true"), ("run", "--mount", "x", "--", "true"), ("python", "none.py"), ("script", "none.sh"), ("doctor", "--role", "none.yaml"), ("allow", "none.yaml"), ("cache", "bogus")]
+    for words in wrong:
+        done = brig(*words)
+        assert done.status != 0 and "hint: " in done.errors + done.text, done
+
+
+@test(as_user="user")
 def no_colours_are_written():
     """Neither on a pipe nor, with NO_COLOR or without, on a terminal: brig's own words are plain."""
     for env in ({}, {"NO_COLOR": "1"}):

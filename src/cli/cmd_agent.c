@@ -73,7 +73,8 @@ static int own_option(struct agent *a, int argc, char **argv, int *at, struct er
 		if (!alone && !(str_starts(word, own_names[i]) && word[n] == '='))
 			continue;
 		if (alone && *at + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", word);
+			return err_refuse(e, ERR_USAGE, EINVAL, "brig agent --help says which",
+					  "option '%s' needs a value", word);
 		a->own[i] = alone ? argv[++*at] : word + n + 1;
 		return 1;
 	}

@@ -61,8 +61,8 @@ static int valued(struct daemon_asked *a, int argc, char **argv, int *at, struct
 		if (argv[*at][n])
 			continue;
 		if (*at + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value",
-				       with_value[i].option);
+			return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon --help says which",
+					  "option \'%s\' needs a value", with_value[i].option);
 		*slot = argv[++*at];
 		return 1;
 	}

@@ -65,7 +65,10 @@ static int way_option(struct mcp_way *w, const char *word, const char *next, str
 	if (!str_eq(word, "--token-file"))
 		return 0;
 	w->token_file = next;
-	return next ? 2 : err_set(e, ERR_USAGE, EINVAL, "option '--token-file' needs a value");
+	return next ? 2
+		    : err_refuse(e, ERR_USAGE, EINVAL,
+				 "brig daemon token add NAME --token-file FILE makes one",
+				 "option '--token-file' needs a value");
 }
 
 /* Takes them out of argv; how many words are left. */

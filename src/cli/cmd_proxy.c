@@ -71,8 +71,8 @@ static int prepare(const struct subcommand *c, struct spec *s, int argc, char **
 	if (r < 0 || cli_load(s, e) < 0 || cli_here(cwd, e) < 0)
 		return -e->code;
 	if (argc - rest > 1)
-		return err_set(e, ERR_USAGE, EINVAL, "proxy takes one file, not %d words",
-			       argc - rest);
+		return err_refuse(e, ERR_USAGE, EINVAL, "usage: brig proxy [OPTION...] [FILE]",
+				  "proxy takes one file, not %d words", argc - rest);
 	a->file = rest < argc ? argv[rest] : NULL;
 	a->quiet = s->cli.quiet;
 	if (spec_set_argv(s, 1, self, e) < 0)

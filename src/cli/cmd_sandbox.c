@@ -160,8 +160,9 @@ static int own_option(const struct sandbox_verb_row *v, struct sandbox_asked *a,
 			return 1;
 		}
 		if (!value && *at + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value",
-				       options[i].option);
+			return err_refuse(e, ERR_USAGE, EINVAL,
+					  "brig sandbox COMMAND --help says which",
+					  "option '%s' needs a value", options[i].option);
 		return set_value(a, i, value ? value : argv[++*at], e);
 	}
 	return 0;
@@ -190,7 +191,7 @@ static int parse(const struct sandbox_verb_row *v, int argc, char **argv, struct
 			continue;
 		if (option && !last && !own && !str_eq(argv[at], "-i"))
 			return err_refuse(e, ERR_USAGE, EINVAL,
-					  "brig sandbox --help says what it takes",
+					  "brig sandbox COMMAND --help lists its options",
 					  "sandbox %s does not accept '%.60s'", v->name, argv[at]);
 		if (option && !last && !own)
 			continue;
@@ -203,8 +204,9 @@ static int parse(const struct sandbox_verb_row *v, int argc, char **argv, struct
 	a->rest = argv + 2;
 	a->rest_count = kept - 2;
 	if (!a->help && (a->rest_count < v->min || (v->max >= 0 && a->rest_count > v->max)))
-		return err_set(e, ERR_USAGE, EINVAL, "usage: brig sandbox %s %s", v->name,
-			       v->usage);
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "brig sandbox COMMAND --help lists its options",
+				  "usage: brig sandbox %s %s", v->name, v->usage);
 	return 0;
 }
 

@@ -7,7 +7,12 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
-enum { COLUMN = 34, WIDTH = 80, SCREEN = 23 }; /* and a line for the next prompt */
+enum {
+	COLUMN = 34,
+	WIDTH = 80,
+	SCREEN = 23,       /* and a line for the next prompt */
+	ROWS = SCREEN - 8, /* of commands with a text; the rest are named in two lines */
+};
 
 /* What comes first, in few words; as many as a screen has room for. */
 static const struct {
@@ -224,16 +229,23 @@ void help_all(const struct subcommand *c)
 
 void help_print(bool all)
 {
+	char rest[512] = "";
+	size_t shown = 0, used = 0;
+
 	(void)printf("usage: brig COMMAND [OPTION...]\n\n"
 		     "Runs an agent's commands where they can do their work and no harm.\n\n");
 	for (const struct subcommand *const *c = commands; *c; c++)
-		if (all || !(*c)->minor)
+		if (all || (!(*c)->minor && shown < ROWS)) {
 			(void)printf("  %-11s %s\n", (*c)->name, (*c)->help);
+			shown++;
+		} else if (used < sizeof(rest)) {
+			int n = snprintf(rest + used, sizeof(rest) - used, "%s ", (*c)->name);
+
+			used += n > 0 ? (size_t)n : 0;
+		}
 	if (all)
 		return;
-	(void)printf("  and        ");
-	for (const struct subcommand *const *c = commands; *c; c++)
-		if ((*c)->minor)
-			(void)printf(" %s", (*c)->name);
-	(void)printf("\n\nbrig COMMAND --help says more, brig --help=all names every command.\n");
+	(void)printf("  %-12s", "and");
+	flow(rest, 14, 14);
+	(void)printf("\nbrig COMMAND --help says more, brig --help=all names every command.\n");
 }

@@ -9,6 +9,7 @@ parser alone. Lines of other programs are run only if they are listed. A line th
 with the reason; a row there that matches nothing is an error.
 """
 
+import collections
 import pathlib
 import re
 import subprocess
@@ -16,7 +17,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon  # noqa: E402
-from harness import TOP, brig, brig_environment, brig_path, main, scratch, test, workspace  # noqa: E402
+from harness import FACTOR, TOP, brig, brig_environment, brig_path, main, scratch, test, workspace  # noqa: E402
 from sdk import as_identity, finish  # noqa: E402
 
 DOCUMENTS = sorted([TOP / "README.md", TOP / "SECURITY.md", TOP / "CONTRIBUTING.md", *(TOP / "docs").glob("*.md"), *(TOP / "docs/recipes").glob("*.md"), *(TOP / "docs/dialects").glob("*.md")])  # pages of design have diagrams, no command lines
@@ -200,7 +201,7 @@ class Book:
         script = "".join(f"{text}\n__status=$?; [ $__status = 0 ] || echo \"@@ {at} $__status\" >&2\n" for at, text, _ in kept)
         try:
             p = as_identity("sh", "-c", script, env=self.env, stdin=subprocess.DEVNULL)
-            errors = p.communicate(timeout=60)[1].decode(errors="replace")
+            errors = p.communicate(timeout=60 * FACTOR)[1].decode(errors="replace")
         except subprocess.TimeoutExpired:
             p.kill()
             p.communicate()
@@ -236,14 +237,17 @@ def plain(text):
 
 
 def through(paths, minimum):
+    if FACTOR > 1:
+        return  # an emulated machine, with another kernel: the documents are the same
     project()
     brig("run", "--", "true")  # so that there is a record
     with daemon() as d:
         book = Book(str(d.path))
         seen = read(book, paths)
-    how = book.log.read_text().split("\n")
+    calls = [line.split()[0] for line in book.log.read_text().splitlines()]
     assert not book.faults, f"{len(book.faults)} faults:\n" + "\n".join(book.faults)
-    assert seen >= minimum, f"{seen} lines and blocks were found, {len(how)} calls of brig"
+    assert seen >= minimum, f"{seen} lines and blocks were found"
+    assert calls.count("run") * 3 >= len(calls), f"too few lines are really run: {collections.Counter(calls)}"
 
 
 def read(book, paths):

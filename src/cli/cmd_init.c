@@ -310,18 +310,13 @@ static void examine(struct initiation *x)
 	doctor_examine(checks, n, s, &x->diagnosis);
 }
 
-static int mend_apparmor(struct initiation *x, struct err *e)
+static int mend_apparmor(const struct initiation *x, struct err *e)
 {
 	char done[768] = "";
-	int r = 0;
+	int r;
 
-	if (!x->asked.apparmor && x->restricted && x->asks && geteuid() == 0) {
-		r = init_confirm("install an AppArmor profile that lets brig make user namespaces?",
-				 true, e);
-		x->asked.apparmor = r > 0;
-	}
-	if (r < 0 || !x->asked.apparmor)
-		return r < 0 ? r : 0;
+	if (!x->asked.apparmor)
+		return 0;
 	r = doctor_fix(done, sizeof(done), e);
 	if (r == 0 && done[0])
 		message_log(PRIORITY_NOTICE, "brig: note", done);

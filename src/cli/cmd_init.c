@@ -236,6 +236,25 @@ static int enter(struct initiation *x, int *folder, struct err *e)
 	return 0;
 }
 
+/* A file of a folder above, which holds here until this one is written. */
+static void tell_above(const struct initiation *x)
+{
+	CLEANUP(spec) struct spec *s = NULL;
+	CLEANUP(buf) struct buf text = BUF_INIT(3 * PATH_MAX);
+	char cwd[PATH_MAX];
+	const struct config_place at = { .cwd = cwd, .home = cli_home(), .environ = environ };
+	const char *above = NULL;
+	struct err e = { 0 };
+
+	s = spec_new(&e);
+	if (!s || cli_here(cwd, &e) < 0 || config_find_project(s, &at, &above, &e) < 0 || !above ||
+	    str_eq(above, x->path))
+		return;
+	buf_printf(&text, "until now '%s' holds here; the new file takes its place in this folder",
+		   above);
+	message_print("brig: note", buf_str(&text));
+}
+
 /* ---- doing ---- */
 
 /* Never leaves a file that a run would refuse. */
@@ -359,6 +378,7 @@ static int go(struct initiation *x, struct err *e)
 		return -e->code;
 	x->asks = !x->asked.yes && !x->asked.dry && !x->asked.json && isatty(0) && isatty(1);
 	look(x, folder);
+	tell_above(x);
 	if (decide(x, e) < 0)
 		return -e->code;
 	if (!x->asked.json)

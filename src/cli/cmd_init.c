@@ -281,6 +281,10 @@ static int get_image(struct initiation *x, struct err *e)
 
 	if (!x->asked.image)
 		return 0;
+	if (x->asked.image_ref && doctor_has_image(x->asked.image_ref)) {
+		x->image_done = "there is";
+		return 0;
+	}
 	if (x->asked.image_ref)
 		r = sandbox_pull(NULL, x->answers.image, message_progress, NULL, e);
 	else
@@ -422,6 +426,7 @@ static int init(const struct subcommand *c, int argc, char **argv)
 	}
 	if (r == 0)
 		r = go(&x, &e);
+	(void)fflush(stdout);
 	if (r < 0)
 		error_print(&e);
 	else if (x.asked.json)

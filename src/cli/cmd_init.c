@@ -237,6 +237,25 @@ static int enter(struct initiation *x, int *folder, struct err *e)
 	return 0;
 }
 
+/* A file of a folder above, which holds here until this one is written. */
+static void tell_above(const struct initiation *x)
+{
+	CLEANUP(spec) struct spec *s = NULL;
+	CLEANUP(buf) struct buf text = BUF_INIT(3 * PATH_MAX);
+	char cwd[PATH_MAX];
+	const struct config_place at = { .cwd = cwd, .home = cli_home(), .environ = environ };
+	const char *above = NULL;
+	struct err e = { 0 };
+
+	s = spec_new(&e);
+	if (!s || cli_here(cwd, &e) < 0 || config_find_project(s, &at, &above, &e) < 0 || !above ||
+	    str_eq(above, x->path))
+		return;
+	buf_printf(&text, "until now '%s' holds here; the new file takes its place in this folder",
+		   above);
+	message_print("brig: note", buf_str(&text));
+}
+
 /* ---- doing ---- */
 
 /* Never leaves a file that a run would refuse. */
@@ -264,6 +283,10 @@ static int get_image(struct initiation *x, struct err *e)
 
 	if (!x->asked.image)
 		return 0;
+	if (x->asked.image_ref && doctor_has_image(x->asked.image_ref)) {
+		x->image_done = "there is";
+		return 0;
+	}
 	if (x->asked.image_ref)
 		r = sandbox_pull(NULL, x->answers.image, progress_note, &told, e);
 	else
@@ -312,18 +335,13 @@ static void examine(struct initiation *x)
 	doctor_examine(checks, n, s, &x->diagnosis);
 }
 
-static int mend_apparmor(struct initiation *x, struct err *e)
+static int mend_apparmor(const struct initiation *x, struct err *e)
 {
 	char done[768] = "";
-	int r = 0;
+	int r;
 
-	if (!x->asked.apparmor && x->restricted && x->asks && geteuid() == 0) {
-		r = init_confirm("install an AppArmor profile that lets brig make user namespaces?",
-				 true, e);
-		x->asked.apparmor = r > 0;
-	}
-	if (r < 0 || !x->asked.apparmor)
-		return r < 0 ? r : 0;
+	if (!x->asked.apparmor)
+		return 0;
 	r = doctor_fix(done, sizeof(done), e);
 	if (r == 0 && done[0])
 		message_log(PRIORITY_NOTICE, "brig: note", done);
@@ -366,6 +384,7 @@ static int go(struct initiation *x, struct err *e)
 		return -e->code;
 	x->asks = !x->asked.yes && !x->asked.dry && !x->asked.json && isatty(0) && isatty(1);
 	look(x, folder);
+	tell_above(x);
 	if (decide(x, e) < 0)
 		return -e->code;
 	if (!x->asked.json)
@@ -409,6 +428,7 @@ static int init(const struct subcommand *c, int argc, char **argv)
 	}
 	if (r == 0)
 		r = go(&x, &e);
+	(void)fflush(stdout);
 	if (r < 0)
 		error_print(&e);
 	else if (x.asked.json)

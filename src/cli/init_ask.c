@@ -147,16 +147,6 @@ static int take_image(struct initiation *x, const char *word, struct err *e)
 	return 0;
 }
 
-int init_ask(struct initiation *x, struct err *e)
-{
-	if (ask_network(x, e) < 0 || ask_backend(x, e) < 0)
-		return -e->code;
-	if (x->asked.image || !chose_images(x))
-		return 0;
-	return ask(x, "Which image? build (Debian with compilers, git, Python), or a name to pull",
-		   "build", take_image, e);
-}
-
 int init_confirm(const char *question, bool by_default, struct err *e)
 {
 	char answer[ANSWER_MAX];
@@ -176,4 +166,27 @@ int init_confirm(const char *question, bool by_default, struct err *e)
 		(void)printf("yes or no, please\n");
 	}
 	return 0;
+}
+
+/* Nobody but root could do it. */
+static int ask_apparmor(struct initiation *x, struct err *e)
+{
+	int r;
+
+	if (x->asked.apparmor || !x->restricted || geteuid() != 0)
+		return 0;
+	r = init_confirm("Install an AppArmor profile that lets brig make user namespaces?", true,
+			 e);
+	x->asked.apparmor = r > 0;
+	return r < 0 ? r : 0;
+}
+
+int init_ask(struct initiation *x, struct err *e)
+{
+	if (ask_network(x, e) < 0 || ask_backend(x, e) < 0 || ask_apparmor(x, e) < 0)
+		return -e->code;
+	if (x->asked.image || !chose_images(x))
+		return 0;
+	return ask(x, "Which image? build (Debian with compilers, git, Python), or a name to pull",
+		   "build", take_image, e);
 }

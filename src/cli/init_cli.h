@@ -30,7 +30,7 @@ struct initiation {
 	struct buf text; /* of the file */
 	bool asks;       /* somebody answers */
 	bool wrote, allowed, restricted /* by AppArmor */;
-	const char *image_done; /* "built", "pulled", "there"; NULL: no image was wanted */
+	const char *image_done; /* "built", "pulled", "there is"; NULL: no image was wanted */
 	struct diagnosis diagnosis;
 	bool examined;
 };

@@ -40,6 +40,7 @@ void init_tell_found(const struct initiation *x)
 		(void)fprintf(to, "AppArmor   keeps brig from making user namespaces; to let it:\n"
 				  "             sudo brig doctor --fix\n");
 	(void)fprintf(to, "\n");
+	(void)fflush(to);
 }
 
 void init_tell_text(const struct initiation *x)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "backend/engine_health.h"
 #include "sandbox/health.h"
 
 size_t doctor_usable(struct usable ret[USABLE_MAX])
@@ -15,4 +16,12 @@ size_t doctor_usable(struct usable ret[USABLE_MAX])
 					      sizeof(ret[n].detail)) == 0;
 	}
 	return n;
+}
+
+bool doctor_has_image(const char *ref)
+{
+	struct engine_health h = { 0 };
+
+	engine_health(HEALTH_MS, &h);
+	return h.state == ENGINE_READY && engine_has_image(&h, ref, HEALTH_MS, NULL) == 1;
 }

@@ -16,3 +16,6 @@ struct usable {
 /* In the order in which a run tries them; how many. Each is tried as a run would use it, for
  * HEALTH_MS at most. */
 size_t doctor_usable(struct usable ret[USABLE_MAX]);
+
+/* Has the engine that a run would use this image? false also where there is no engine. */
+bool doctor_has_image(const char *ref);

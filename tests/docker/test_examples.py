@@ -96,7 +96,11 @@ def a_build_that_fails_writes_nothing_and_says_why():
     assert done.status == 125 and "not the name of an image" in done.errors, done.errors
     done = brig("init", "--yes", "--image", env={"DOCKER_HOST": "unix:///no/such"})
     assert done.status == 125 and "hint: " in done.errors, done.errors
+    done = brig("init", "--yes", "--image=127.0.0.1:9/no/such:1", env=env, timeout=120)
+    assert done.status == 125 and "cannot be reached" in done.errors, done.errors
     assert not (workspace() / ".brig.yaml").exists()
+    done = brig("init", "--yes", f"--image={engine.IMAGE}", env=env)  # is there: no registry is asked
+    assert f"there is image {engine.IMAGE}" in done.text and f'image: "{engine.IMAGE}"' in (workspace() / ".brig.yaml").read_text(), (done.text, done.errors)
 
 
 @test(as_user="user", limit=180)

@@ -70,6 +70,9 @@ def image_pull_fetches_ahead_of_the_first_run():
     assert done.status == 0 and done.text.strip() == name, done.errors
     assert box("--auto-pull", "no", "--", "true", image=name).status == 0
     forget(name)
+    done = brig("init", "--yes", f"--image={name}", env=environment())
+    assert f"pulled image {name}" in done.text and brig("run", "--auto-pull", "no", "--", "true", env=environment()).status == 0, (done.text, done.errors)
+    forget(name)
     assert brig("image", "pull", "--backend", "native", name, env=environment()).status == 125
     assert brig("image", "pull", env=environment()).status == 125
 

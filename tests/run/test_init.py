@@ -199,6 +199,19 @@ def what_is_there_is_left_alone():
 
 
 @test
+def a_file_of_the_repository_above_is_told_of():
+    (workspace() / ".git").mkdir()
+    (workspace() / "part").mkdir()
+    file().write_text("policy: readonly\n")
+    done = brig("init", "--yes", cwd=workspace() / "part")
+    assert done.status == 0 and f"until now '{file()}' holds here" in done.errors, done.errors
+    assert file().read_text() == "policy: readonly\n" and (workspace() / "part" / FILE).exists()
+    (workspace() / "part" / FILE).unlink()
+    file().unlink()
+    assert "until now" not in brig("init", "--yes", cwd=workspace() / "part").errors
+
+
+@test
 def a_home_folder_is_no_project():
     for folder in (home(), home().parent, "/"):
         refused(brig("init", "--yes", cwd=folder), "your home folder, which is no project", "cd to a project")
@@ -334,8 +347,8 @@ def what_is_trusted_is_what_was_written_not_what_is_there():
     refused(brig("run", "--", "true"), "brig allow")
     file().write_text(good)
     assert brig("run", "--", "true").status == 0
-    shown = brig("audit", "list", "--json", "--event-type", "policy.allow")
-    assert FILE in (shown.text or brig("audit", "list", "--json").text)
+    recorded = brig("audit", "export", "-f", "jsonl").text.splitlines()
+    assert [line for line in recorded if "allow" in line and FILE in line], recorded
 
 
 @test

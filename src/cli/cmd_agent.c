@@ -485,7 +485,8 @@ const struct subcommand cmd_agent = {
 	.name = "agent",
 	.usage = "ROLE [-p PROMPT] [--resume[=ID]] [OPTION...]",
 	.help = "let a role's model work, with the role's tools in sandboxes",
-	.about = "ROLE is an InitRunner role, or the NAME of an installed bundle: spec.model names the model, spec.tools what it may "
+	.about = "ROLE is an InitRunner role, or the NAME of an installed bundle: spec.model names "
+		 "the model, spec.tools what it may "
 		 "call, "
 		 "spec.guardrails\nits bounds. The API key goes to the door's worker and into "
 		 "requests "

@@ -29,7 +29,9 @@
  */
 static const unsigned common[] = { SYS_read,       SYS_write, SYS_close,
 				   SYS_exit_group, SYS_fcntl, SYS_rt_sigreturn };
-static const unsigned memory[] = { SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_madvise };
+static const unsigned memory[] = { SYS_brk,         SYS_mmap,     SYS_munmap, SYS_mremap,
+				   SYS_madvise,     SYS_mprotect, SYS_futex,  SYS_sigaltstack,
+				   SYS_sched_yield, SYS_getpid,   SYS_gettid };
 static const unsigned files[] = {
 	SYS_openat,    SYS_openat2, SYS_mkdirat,   SYS_unlinkat,   SYS_renameat,
 	SYS_renameat2, SYS_fchmod,  SYS_getrandom, SYS_newfstatat, SYS_fstat,

@@ -569,6 +569,19 @@ def an_engine_that_makes_something_else_is_found_out_before_the_command():
         (workspace() / "ran").unlink()
 
 
+@test(as_user="root", limit=120)
+def folders_of_control_groups_that_root_inside_can_write_are_made_for_it():
+    """The first version's lie in a tmpfs, which runc leaves writable since 1.2: never the host's, nor one that holds something else."""
+    control = box("--set", "docker.user=0:0", "--", "sh", "-c", "ls /sys/fs/cgroup; touch ran", settled=False)
+    assert control.status == 0 and control.text.strip() and (workspace() / "ran").exists(), control.errors
+    (workspace() / "ran").unlink()
+    first = not os.path.exists("/sys/fs/cgroup/cgroup.controllers")  # the host's are in a tmpfs
+    for way in ("cgempty", "cgfile", *(["cghost"] if first else [])):
+        r = box("--json", "--set", "docker.user=0:0", "--runtime", f"crooked-{way}", "--", "touch", "ran", "/sys/fs/cgroup/ran", settled=False).json
+        assert r["outcome"] == "refused" and "something was mounted at '/sys/fs/cgroup'" in r["error"]["what"], (way, r["outcome"], r["error"])
+        assert not os.listdir(workspace()) and not os.path.exists("/sys/fs/cgroup/ran"), way
+
+
 @test(limit=120)
 def groups_and_variables_of_the_image_give_nothing():
     me = 1000 if identity() == "root" else uid()

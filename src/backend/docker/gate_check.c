@@ -132,22 +132,37 @@ static bool may(int fd, int mode)
 }
 
 /* Nothing but folders, links and devices, made there or bound? Of what is closed nobody inside sees
- * anything. */
-static bool has_no_files(int fd)
+ * anything. The folders where something else is mounted are counted. */
+static bool has_no_files(int fd, dev_t own, unsigned *mounted)
 {
 	DIR *d = list(fd);
 	const struct dirent *f;
 	struct stat st;
 	bool r = true;
 
+	*mounted = 0;
+
 	if (!d)
 		return errno == EACCES;
-	while (r && (f = readdir(d)))
-		r = fstatat(dirfd(d), f->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
-		    S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode) || S_ISCHR(st.st_mode) ||
+	while (r && (f = readdir(d))) {
+		if (fstatat(dirfd(d), f->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+			continue;
+		r = S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode) || S_ISCHR(st.st_mode) ||
 		    S_ISBLK(st.st_mode);
+		*mounted += S_ISDIR(st.st_mode) && st.st_dev != own && f->d_name[0] != '.';
+	}
 	(void)closedir(d);
 	return r;
+}
+
+/* With control groups of the first version the folders of each are in a tmpfs. runc leaves it
+ * writable for a root inside since 1.2: then it must be one that was made for them, not the host's. */
+static bool holds_groups(const struct gate_want *w, int fd, dev_t own)
+{
+	unsigned mounted;
+
+	return has_no_files(fd, own, &mounted) &&
+	       (!may(fd, W_OK) || (mounted > 0 && w->same_kernel && own != w->groups));
 }
 
 /* A tmpfs that was made for this container: there is nothing in it yet, and where none is to be
@@ -156,6 +171,7 @@ static bool is_fresh(const struct gate_want *w, const struct gate_entry *m)
 {
 	CLEANUP(fd) int fd = open(m->point, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
+	unsigned ignored;
 
 	if (!m->whole)
 		return false;
@@ -168,11 +184,10 @@ static bool is_fresh(const struct gate_want *w, const struct gate_entry *m)
 	if (strcmp(m->point, "/dev/shm") == 0)
 		return is_empty(fd);
 	if (strcmp(m->point, "/dev") == 0)
-		return has_no_files(fd);
-	if (may(fd, W_OK))
-		return false;
-	/* With control groups of the first version the folders of each are in one. */
-	return strcmp(m->point, "/sys/fs/cgroup") == 0 ? has_no_files(fd) : is_empty(fd);
+		return has_no_files(fd, st.st_dev, &ignored);
+	if (strcmp(m->point, "/sys/fs/cgroup") == 0)
+		return holds_groups(w, fd, st.st_dev);
+	return !may(fd, W_OK) && is_empty(fd);
 }
 
 static bool is_hosts(const struct gate_want *w, const struct gate_entry *m)

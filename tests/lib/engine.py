@@ -43,7 +43,8 @@ WAIT = 240 * float(os.environ.get("TIME_FACTOR", "1"))
 
 
 CROOKED_WAYS = ("caps", "bound", "seccomp", "privs", "user", "groups", "root", "stray", "writable", "elsewhere", "missing", "shm", "device",
-                "masked", "used", "written", "hostshm", "hostpts", "ptsextra", "runpart", "carried", "closed", "cgempty", "cgfile", "cghost", "plain")
+                "masked", "used", "written", "hostshm", "hostpts", "ptsextra", "runpart", "carried", "closed", "cgempty", "cgfile", "cghost",
+                "hidden", "hiddenfile", "hiddenrw", "hiddendev", "plain")
 CROOKED = """#!/usr/bin/python3
 import json, os, sys
 way = sys.argv[0].rsplit("-", 1)[1]
@@ -110,6 +111,14 @@ if "create" in sys.argv:
         if way == "carried":
             source = next(e.path for e in os.scandir(source) if e.is_dir() and e.stat().st_mode & 1)
         mounts.append({"destination": "/sys/kernel/debug", "type": "bind", "source": source, "options": ["bind", "ro"]})
+    elif way.startswith("hidden"):  # as crun hides a folder
+        source, target = mounted() + "/.empty-directory", "/dev/extra" if way == "hiddendev" else "/sys/firmware"
+        os.makedirs(source, exist_ok=True)
+        os.chmod(source, 0o777)
+        if way == "hiddenfile":
+            open(source + "/theirs", "w").close()
+        c["linux"]["maskedPaths"] = [p for p in c["linux"]["maskedPaths"] if p != target]
+        mounts.append({"destination": target, "type": "bind", "source": source, "options": ["bind", "rw" if way == "hiddenrw" else "ro"]})
     elif way in ("cgempty", "cgfile", "cghost"):  # somebody else's, where the folders of control groups should be
         source = "/sys/fs/cgroup" if way == "cghost" else mounted()
         os.chmod(source, 0o755)
@@ -357,7 +366,7 @@ class RootlessDockerd(Engine):
                "TMPDIR": str(self.folder / "tmp")}
         # Its network needs the device that distributions let everybody open.
         tun = 'mknod -m 666 "$0/tun" c 10 200; mount --bind "$0/tun" /dev/net/tun; '
-        self.launch([*_private(tun + _named(self.folder, self.uid, home)), str(self.folder), *_as(self.uid), self.SCRIPT, "-H", self.host,
+        self.launch([*_private(tun + _named(self.folder, self.uid, home)), str(self.folder), *_as(self.uid), program("dockerd-rootless.sh") or self.SCRIPT, "-H", self.host,
                      "--data-root", str(home / "data"), "--exec-root", str(run / "x"), "-p", str(run / "pid"),
                      "--config-file", str(self.folder / "daemon.json"), "--bridge=none", "--iptables=false", "-l", "error"], env=env, cwd="/")
         self.wait_ready()
@@ -422,6 +431,8 @@ class Podman(Engine):
             + (f'helper_binaries_dir = ["{OTHERS}"]\nconmon_path = ["{OTHERS}/conmon"]\n' if OTHERS else "")
             + f'[engine.runtimes]\n{RUNTIME} = ["{program(RUNTIME)}"]\n')
         script = _named(self.folder, self.uid, home)
+        if RUNTIME == "crun":  # has given up control groups of both versions at a time
+            script = f"umount /sys/fs/cgroup/unified 2>/dev/null; {script}"
         os.chown(self.folder, self.uid, self.uid)
         env = {"PATH": _path(), "HOME": str(home), "XDG_RUNTIME_DIR": str(self.folder / "run"),
                "CONTAINERS_CONF": str(self.folder / "containers.conf"), "TMPDIR": str(self.folder / "tmp"),

@@ -198,6 +198,24 @@ static bool is_hosts(const struct gate_want *w, const struct gate_entry *m)
 	return false;
 }
 
+/* Where runc puts a new tmpfs over what is hidden, crun shows an empty folder of its own, a part of the
+ * host's /run: nobody inside can put anything there. */
+static bool is_nothing(const struct gate_want *w, const struct gate_entry *m)
+{
+	CLEANUP(fd) int fd = -1;
+	struct stat st;
+
+	if (!m->nothing || m->whole || !m->read_only || !w->same_kernel)
+		return false;
+	fd = open(m->point, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == EACCES || errno == ENOENT;
+	if (fstat(fd, &st) < 0)
+		return false;
+	return st.st_dev != m->dev || /* another one lies over it */
+	       (S_ISDIR(st.st_mode) && !may(fd, W_OK) && is_empty(fd));
+}
+
 /* What engines mount in the folders of the kernel, or one of the devices that a rootless engine
  * binds because it may not make them. */
 static bool is_kernels(const struct gate_want *w, const struct gate_entry *m)
@@ -215,6 +233,8 @@ static bool is_kernels(const struct gate_want *w, const struct gate_entry *m)
 	if (!dev && !under(m->point, "/proc") && !under(m->point, "/sys"))
 		return false;
 	if (is_there(w, m, &st) && S_ISCHR(st.st_mode))
+		return true;
+	if (!dev && is_nothing(w, m))
 		return true;
 	if (is_hosts(w, m))
 		return false;

@@ -10,7 +10,8 @@ Each has its own socket, data and run folders below `folder`, which must be shor
 and reachable for everybody. Images are made here, from busybox and the machine's own Python.
 
 BRIG_TEST_ENGINES names a folder of other versions of the engines' programs (`tests/docker/engines` makes
-one), BRIG_TEST_RUNTIME the runtime that Podman uses in place of runc.
+one), BRIG_TEST_RUNTIME the runtime that Podman uses in place of runc, BRIG_TEST_DOCKERD more settings of
+dockerd, as JSON.
 """
 
 import contextlib
@@ -162,6 +163,7 @@ class Engine:
         self.folder.mkdir(mode=0o755, exist_ok=True)
         self.socket = self.folder / "s"
         self.process = None
+        self.version = "1.41"
 
     @property
     def host(self):
@@ -170,11 +172,14 @@ class Engine:
     def ask(self, method, path, body=None, content="application/json", headers=None):
         """(status, parsed answer or text) of one request."""
         c = _UnixConnection(str(self.socket))
+        prefix = "" if path == "/_ping" else f"/v{self.version}"
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        c.request(method, f"/v1.41{path}", data, {**(headers or {}), **({"Content-Type": content} if data is not None else {})})
+        c.request(method, f"{prefix}{path}", data, {**(headers or {}), **({"Content-Type": content} if data is not None else {})})
         r = c.getresponse()
         text = r.read()
         c.close()
+        if path == "/_ping":  # what Docker 29 still takes
+            self.version = min(r.getheader("Api-Version", "1.41"), "1.44")
         try:
             return r.status, json.loads(text)
         except ValueError:
@@ -247,30 +252,43 @@ def _private(script):
 class Dockerd(Engine):
     """Its own pid namespace goes with it: nothing survives, whatever the test did to it."""
 
-    def __init__(self, folder, networks=False, registries=()):
+    def __init__(self, folder, networks=False, registries=(), remapped=False):
         super().__init__(folder)
         self.parent = f"engine-of-brig-{os.getpid()}-{self.folder.parent.name}"
         self.networks_on = networks
         self.registries = registries
+        self.remapped = remapped  # users inside have other ids
         self.daemon = None  # pid of dockerd itself
 
-    def start(self):
+    def start(self, tries=4):
         config = {
             "runtimes": {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--network=none"]}, **self._crooked()},
             "insecure-registries": list(self.registries),
+            **({"userns-remap": "tester"} if self.remapped else {}),
+            **json.loads(os.environ.get("BRIG_TEST_DOCKERD", "{}")),
         }
         (self.folder / "daemon.json").write_text(json.dumps(config))
         (self.folder / "tmp").mkdir(exist_ok=True)
         flags = ["--bridge=none", "--ip-masq=false"] if not self.networks_on else ["--bridge=none"]
         # A /run of its own keeps it away from the host's containerd.
-        script = 'mount -t tmpfs tmpfs /run && echo $$ > "$0" && exec dockerd "$@"'
+        script = 'mount -t tmpfs tmpfs /run && echo $$ > "$0/sh" && exec dockerd "$@"'
+        if self.remapped:
+            script = _named(self.folder, ORDINARY + 1, "/").replace('exec "$@"', script)
         self.launch([
-            "unshare", "--fork", "--kill-child", "--mount", "--propagation", "slave", "sh", "-c", script, str(self.folder / "sh"),
+            "unshare", "--fork", "--kill-child", "--mount", "--propagation", "slave", "sh", "-c", script, str(self.folder),
             "-H", self.host, "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/x",
             "-p", f"{self.folder}/pid", "-G", str(ORDINARY), f"--cgroup-parent=/{self.parent}",
             "--config-file", f"{self.folder}/daemon.json", "--iptables=false", "--ip-forward=false", "-l", "error", *flags],
             env={**os.environ, "PATH": _path(), "TMPDIR": str(self.folder / "tmp")})  # where containerd, told to end, may say where it stood
-        self.wait_ready()
+        try:
+            self.wait_ready()
+        except RuntimeError as e:  # dockerd's patience with containerd is its own; what has been read once comes faster
+            if not tries or "timeout waiting for containerd" not in str(e):
+                raise
+            self.stop_daemon(signal.SIGTERM)
+            (self.folder / "log").unlink()
+            self.start(tries - 1)
+            return
         self.daemon = int((self.folder / "pid").read_text())
 
     def _crooked(self):

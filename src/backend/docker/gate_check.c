@@ -87,6 +87,23 @@ static int check_privileges(const struct gate_want *w, struct err *e)
 	return 0;
 }
 
+/* An engine that gives its containers other ids (userns-remap) leaves the files of the workspace to
+ * nobody; a rootless one is asked for the right ones. */
+static int check_ids(const struct gate_want *w, struct err *e)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (w->rootless || !w->users || stat("/proc/self/ns/user", &st) < 0 ||
+	    st.st_ino == w->users || statfs(".", &fs) < 0 || (fs.f_flags & ST_RDONLY) ||
+	    access(".", W_OK) == 0)
+		return 0;
+	(void)err_set(e, ERR_PERMISSION, EACCES,
+		      "the engine maps user ids, and the user inside cannot write to the workspace");
+	return err_hint(e, "use --policy readonly, --backend native, or an engine without "
+			   "userns-remap");
+}
+
 /* ---- the table of mounts ---- */
 
 static bool under(const char *path, const char *dir)
@@ -452,5 +469,7 @@ int gate_check(const struct gate_want *w, const struct gate_mount *mounts, const
 	for (uint32_t i = 0; i < w->mounts; i++)
 		if (check_mount(w, &mounts[i], table, e) < 0)
 			return -e->code;
+	if (check_ids(w, e) < 0)
+		return -e->code;
 	return check_strays(w, mounts, own, table, e);
 }

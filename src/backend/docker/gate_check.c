@@ -98,8 +98,9 @@ static int check_ids(const struct gate_want *w, struct err *e)
 	    st.st_ino == w->users || statfs(".", &fs) < 0 || (fs.f_flags & ST_RDONLY) ||
 	    access(".", W_OK) == 0)
 		return 0;
-	(void)err_set(e, ERR_PERMISSION, EACCES,
-		      "the engine maps user ids, and the user inside cannot write to the workspace");
+	(void)err_set(
+		e, ERR_PERMISSION, EACCES,
+		"the engine maps user ids, and the user inside cannot write to the workspace");
 	return err_hint(e, "use --policy readonly, --backend native, or an engine without "
 			   "userns-remap");
 }
@@ -173,7 +174,8 @@ static bool has_no_files(int fd, dev_t own, unsigned *mounted)
 }
 
 /* With control groups of the first version the folders of each are in a tmpfs. runc leaves it
- * writable for a root inside since 1.2: then it must be one that was made for them, not the host's. */
+ * writable for a root inside since 1.2: then it must be one that was made for them, not the host's.
+ */
 static bool holds_groups(const struct gate_want *w, int fd, dev_t own)
 {
 	unsigned mounted;
@@ -215,8 +217,8 @@ static bool is_hosts(const struct gate_want *w, const struct gate_entry *m)
 	return false;
 }
 
-/* Where runc puts a new tmpfs over what is hidden, crun shows an empty folder of its own, a part of the
- * host's /run: nobody inside can put anything there. */
+/* Where runc puts a new tmpfs over what is hidden, crun shows an empty folder of its own, a part of
+ * the host's /run: nobody inside can put anything there. */
 static bool is_nothing(const struct gate_want *w, const struct gate_entry *m)
 {
 	CLEANUP(fd) int fd = -1;

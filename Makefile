@@ -10,6 +10,7 @@
 #   make install    PREFIX=/usr/local, DESTDIR=                     what make test leaves to it (docs/design/tests.md)
 #   make uninstall  what make install put there
 #   make deb        Debian packages in build-deb     make test-deb  they pass lintian, and live and die in a clean root
+#   make test-engines  as root: the docker suite on the engines of Debian sid
 #   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU; ARCH=amd64 or arm64: the other one's
 
 BUILD ?= build
@@ -27,7 +28,7 @@ MESON = meson setup -Dwerror=$(WERROR)
 C_FILES = $(shell find include src tests tools bench -name '*.[ch]')
 
 .NOTPARALLEL:
-.PHONY: build build-asan build-fuzz deps run test test-asan test-kernels deb test-deb bench fuzz soak lint format install uninstall clean
+.PHONY: build build-asan build-fuzz deps run test test-asan test-engines test-kernels deb test-deb bench fuzz soak lint format install uninstall clean
 
 build:
 	@tools/deps --check build
@@ -59,6 +60,9 @@ test: deps-test deps-npm build build-asan
 
 test-asan: build-asan
 	@tests/run-suite --whole asan
+
+test-engines: deps-test build
+	@BUILD=$(abspath $(BUILD)) tests/docker/engines
 
 test-kernels: deps-kernels build
 	@tests/kernels/run $(if $(ARCH),,$(BUILD))

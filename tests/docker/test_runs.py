@@ -425,5 +425,16 @@ def what_a_refused_start_denied_is_kept():
     assert [r["target"] for r in record.verified(record.folder(state())) if r["type"] == "access.deny"] == [".bashrc"]
 
 
+@test(as_user="root", limit=120)
+def an_engine_with_ids_of_its_own_is_refused_where_the_workspace_would_be_nobodys():
+    with common.engine.Dockerd(scratch() / "d", remapped=True) as e:
+        e.import_image(common.engine.busybox_tar())
+        r = box("--json", "--", "touch", "ran", host=e.host).json
+        assert r["outcome"] == "refused" and "maps user ids" in r["error"]["what"] and "readonly" in r["error"]["hint"], r["error"]
+        assert not os.listdir(workspace())
+        r = box("--json", "--policy", "readonly", "--", "cat", "/proc/self/uid_map", host=e.host).json
+        assert r["outcome"] == "exited" and r["stdout"].split() == ["0", "200000", "65536"], r
+
+
 if __name__ == "__main__":
     sys.exit(main())

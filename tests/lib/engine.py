@@ -8,6 +8,10 @@
 
 Each has its own socket, data and run folders below `folder`, which must be short (socket paths are)
 and reachable for everybody. Images are made here, from busybox and the machine's own Python.
+
+BRIG_TEST_ENGINES names a folder of other versions of the engines' programs (`tests/docker/engines` makes
+one), BRIG_TEST_RUNTIME the runtime that Podman uses in place of runc, BRIG_TEST_DOCKERD more settings of
+dockerd, as JSON.
 """
 
 import contextlib
@@ -34,11 +38,15 @@ FRAME_IMAGE = "brig-test:frame"
 SERVICES_IMAGE = "brig-test:services"  # PostgreSQL and Redis
 CACHE_IMAGE = "brig-test:cache"  # the same, which runs Redis by itself
 ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}[os.uname().machine]
+OTHERS = os.environ.get("BRIG_TEST_ENGINES")
+RUNTIME = os.environ.get("BRIG_TEST_RUNTIME", "runc")
+SLOW = float(os.environ.get("TIME_FACTOR", "1")) > 1  # an emulated machine
 WAIT = 240 * float(os.environ.get("TIME_FACTOR", "1"))
 
 
 CROOKED_WAYS = ("caps", "bound", "seccomp", "privs", "user", "groups", "root", "stray", "writable", "elsewhere", "missing", "shm", "device",
-                "masked", "used", "written", "hostshm", "hostpts", "ptsextra", "runpart", "carried", "closed", "plain")
+                "masked", "used", "written", "hostshm", "hostpts", "ptsextra", "runpart", "carried", "closed", "cgempty", "cgfile", "cghost",
+                "hidden", "hiddenfile", "hiddenrw", "hiddendev", "plain")
 CROOKED = """#!/usr/bin/python3
 import json, os, sys
 way = sys.argv[0].rsplit("-", 1)[1]
@@ -105,9 +113,36 @@ if "create" in sys.argv:
         if way == "carried":
             source = next(e.path for e in os.scandir(source) if e.is_dir() and e.stat().st_mode & 1)
         mounts.append({"destination": "/sys/kernel/debug", "type": "bind", "source": source, "options": ["bind", "ro"]})
+    elif way.startswith("hidden"):  # as crun hides a folder
+        source, target = mounted() + "/.empty-directory", "/dev/extra" if way == "hiddendev" else "/sys/firmware"
+        os.makedirs(source, exist_ok=True)
+        os.chmod(source, 0o777)
+        if way == "hiddenfile":
+            open(source + "/theirs", "w").close()
+        c["linux"]["maskedPaths"] = [p for p in c["linux"]["maskedPaths"] if p != target]
+        mounts.append({"destination": target, "type": "bind", "source": source, "options": ["bind", "rw" if way == "hiddenrw" else "ro"]})
+    elif way in ("cgempty", "cgfile", "cghost"):  # somebody else's, where the folders of control groups should be
+        source = "/sys/fs/cgroup" if way == "cghost" else mounted()
+        os.chmod(source, 0o755)
+        if way == "cgfile":
+            os.makedirs(source + "/memory", exist_ok=True)
+            if not os.path.ismount(source + "/memory"):
+                os.system(f"mount -t tmpfs tmpfs {source}/memory")
+            open(source + "/theirs", "w").close()
+        mounts[:] = [m for m in mounts if m["destination"] != "/sys/fs/cgroup"]
+        mounts.append({"destination": "/sys/fs/cgroup", "type": "bind", "source": source, "options": ["rbind" if way == "cgfile" else "bind", "rw"]})
     json.dump(c, open(path, "w"))
-os.execv("/usr/sbin/runc", ["runc", *sys.argv[1:]])
+os.execv("RUNC", ["runc", *sys.argv[1:]])
 """
+
+
+def program(name):
+    """The path of an engine's program, of this machine or of the versions that were asked for."""
+    return shutil.which(name, path=_path())
+
+
+def _path():
+    return ":".join(filter(None, (OTHERS, os.environ["PATH"], "/usr/sbin:/sbin")))
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -129,6 +164,7 @@ class Engine:
         self.folder.mkdir(mode=0o755, exist_ok=True)
         self.socket = self.folder / "s"
         self.process = None
+        self.version = "1.41"
 
     @property
     def host(self):
@@ -137,11 +173,14 @@ class Engine:
     def ask(self, method, path, body=None, content="application/json", headers=None):
         """(status, parsed answer or text) of one request."""
         c = _UnixConnection(str(self.socket))
+        prefix = "" if path == "/_ping" else f"/v{self.version}"
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        c.request(method, f"/v1.41{path}", data, {**(headers or {}), **({"Content-Type": content} if data is not None else {})})
+        c.request(method, f"{prefix}{path}", data, {**(headers or {}), **({"Content-Type": content} if data is not None else {})})
         r = c.getresponse()
         text = r.read()
         c.close()
+        if path == "/_ping":  # what Docker 29 still takes
+            self.version = min(r.getheader("Api-Version", "1.41"), "1.44")
         try:
             return r.status, json.loads(text)
         except ValueError:
@@ -214,37 +253,46 @@ def _private(script):
 class Dockerd(Engine):
     """Its own pid namespace goes with it: nothing survives, whatever the test did to it."""
 
-    def __init__(self, folder, networks=False, registries=()):
+    def __init__(self, folder, networks=False, registries=(), remapped=False):
         super().__init__(folder)
         self.parent = f"engine-of-brig-{os.getpid()}-{self.folder.parent.name}"
         self.networks_on = networks
         self.registries = registries
+        self.remapped = remapped  # users inside have other ids
         self.daemon = None  # pid of dockerd itself
 
     def start(self):
         config = {
             "runtimes": {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--network=none"]}, **self._crooked()},
             "insecure-registries": list(self.registries),
+            **({"userns-remap": "tester"} if self.remapped else {}),
+            **json.loads(os.environ.get("BRIG_TEST_DOCKERD", "{}")),
         }
         (self.folder / "daemon.json").write_text(json.dumps(config))
         (self.folder / "tmp").mkdir(exist_ok=True)
         flags = ["--bridge=none", "--ip-masq=false"] if not self.networks_on else ["--bridge=none"]
         # A /run of its own keeps it away from the host's containerd.
-        script = 'mount -t tmpfs tmpfs /run && echo $$ > "$0" && exec dockerd "$@"'
+        script = 'mount -t tmpfs tmpfs /run && echo $$ > "$0/sh" && exec dockerd "$@"'
+        if SLOW:  # dockerd waits 15 s for the containerd that it starts, and no longer
+            flags.append(f"--containerd={self.folder}/x/c")
+            script = script.replace("exec", 'mkdir -p "$0/x" && { containerd --root "$0/c" --state "$0/x/cd" --address "$0/x/c" & } && '
+                                    'until [ -S "$0/x/c" ]; do sleep 1; done && exec')
+        if self.remapped:
+            script = _named(self.folder, ORDINARY + 1, "/").replace('exec "$@"', script)
         self.launch([
-            "unshare", "--fork", "--kill-child", "--mount", "--propagation", "slave", "sh", "-c", script, str(self.folder / "sh"),
+            "unshare", "--fork", "--kill-child", "--mount", "--propagation", "slave", "sh", "-c", script, str(self.folder),
             "-H", self.host, "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/x",
             "-p", f"{self.folder}/pid", "-G", str(ORDINARY), f"--cgroup-parent=/{self.parent}",
             "--config-file", f"{self.folder}/daemon.json", "--iptables=false", "--ip-forward=false", "-l", "error", *flags],
-            env={**os.environ, "TMPDIR": str(self.folder / "tmp")})  # where containerd, told to end, may say where it stood
+            env={**os.environ, "PATH": _path(), "TMPDIR": str(self.folder / "tmp")})  # where containerd, told to end, may say where it stood
         self.wait_ready()
         self.daemon = int((self.folder / "pid").read_text())
 
     def _crooked(self):
         """Runtimes that make another container than the one that was asked for, each in one way: "crooked-NAME"."""
-        program = self.folder / "crooked"
-        program.write_text(CROOKED)
-        program.chmod(0o755)
+        wrapper = self.folder / "crooked"
+        wrapper.write_text(CROOKED.replace("RUNC", program("runc")))
+        wrapper.chmod(0o755)
         (self.folder / "elsewhere").mkdir(exist_ok=True)
         for name in CROOKED_WAYS:
             with contextlib.suppress(FileExistsError):
@@ -329,11 +377,11 @@ class RootlessDockerd(Engine):
         (self.folder / "log").touch()
         (self.folder / "daemon.json").write_text("{}")
         os.chown(self.folder, self.uid, self.uid)
-        env = {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", "HOME": str(home), "XDG_RUNTIME_DIR": str(run),
+        env = {"PATH": _path(), "HOME": str(home), "XDG_RUNTIME_DIR": str(run),
                "TMPDIR": str(self.folder / "tmp")}
         # Its network needs the device that distributions let everybody open.
         tun = 'mknod -m 666 "$0/tun" c 10 200; mount --bind "$0/tun" /dev/net/tun; '
-        self.launch([*_private(tun + _named(self.folder, self.uid, home)), str(self.folder), *_as(self.uid), self.SCRIPT, "-H", self.host,
+        self.launch([*_private(tun + _named(self.folder, self.uid, home)), str(self.folder), *_as(self.uid), program("dockerd-rootless.sh") or self.SCRIPT, "-H", self.host,
                      "--data-root", str(home / "data"), "--exec-root", str(run / "x"), "-p", str(run / "pid"),
                      "--config-file", str(self.folder / "daemon.json"), "--bridge=none", "--iptables=false", "-l", "error"], env=env, cwd="/")
         self.wait_ready()
@@ -394,15 +442,19 @@ class Podman(Engine):
         # As root's capabilities allow here: see the class of machine in the design notes.
         (self.folder / "containers.conf").write_text(
             '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
-            '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "runc"\n')
+            f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "{RUNTIME}"\n'
+            + (f'helper_binaries_dir = ["{OTHERS}"]\nconmon_path = ["{OTHERS}/conmon"]\n' if OTHERS else "")
+            + f'[engine.runtimes]\n{RUNTIME} = ["{program(RUNTIME)}"]\n')
         script = _named(self.folder, self.uid, home)
+        if RUNTIME == "crun":  # has given up control groups of both versions at a time
+            script = f"umount /sys/fs/cgroup/unified 2>/dev/null; {script}"
         os.chown(self.folder, self.uid, self.uid)
-        env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_RUNTIME_DIR": str(self.folder / "run"),
+        env = {"PATH": _path(), "HOME": str(home), "XDG_RUNTIME_DIR": str(self.folder / "run"),
                "CONTAINERS_CONF": str(self.folder / "containers.conf"), "TMPDIR": str(self.folder / "tmp"),
                "ftp_proxy": "http://someone:open-sesame@proxy.test:1"}  # of the service alone
         # Flags, not files, for the folders: the process that tidies up after a container is told of them by flags.
         self.launch([*_private(script), str(self.folder), *_as(self.uid), "podman", "--root", str(home / "storage"), "--runroot",
-                     str(self.folder / "run"), "--tmpdir", str(self.folder / "tmp"), "--storage-driver=vfs", "--runtime=runc",
+                     str(self.folder / "run"), "--tmpdir", str(self.folder / "tmp"), "--storage-driver=vfs", f"--runtime={program(RUNTIME)}",
                      "--cgroup-manager=cgroupfs", "--events-backend=file", "system", "service", "--time=0", self.host],
                     env=env, cwd="/")
         self.wait_ready()

@@ -288,6 +288,8 @@ static void name_hosts(struct gate_want *w)
 
 	for (size_t i = 0; i < GATE_HOSTS; i++)
 		w->hosts[i] = stat(paths[i], &st) == 0 ? st.st_dev : 0;
+	w->groups = stat("/sys/fs/cgroup", &st) == 0 ? st.st_dev : 0;
+	w->users = stat("/proc/self/ns/user", &st) == 0 ? st.st_ino : 0;
 }
 
 static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uint32_t mounts)

@@ -52,6 +52,8 @@ struct gate_want {
 	uint8_t line;               /* there is one: also without commands, for ASK_SOCKETS */
 	uint8_t agent;              /* an agent's socket goes out over it, first */
 	uint64_t hosts[GATE_HOSTS]; /* file systems of the host's that nobody may be shown, or 0 */
+	uint64_t groups;            /* the one at /sys/fs/cgroup, where nobody may write, or 0 */
+	uint64_t users;             /* the guard's user namespace, or 0 */
 	char secret[GATE_SECRET];   /* says that the command could not be executed */
 };
 

@@ -87,6 +87,24 @@ static int check_privileges(const struct gate_want *w, struct err *e)
 	return 0;
 }
 
+/* An engine that gives its containers other ids (userns-remap) leaves the files of the workspace to
+ * nobody; a rootless one is asked for the right ones. */
+static int check_ids(const struct gate_want *w, struct err *e)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (w->rootless || !w->users || stat("/proc/self/ns/user", &st) < 0 ||
+	    st.st_ino == w->users || statfs(".", &fs) < 0 || (fs.f_flags & ST_RDONLY) ||
+	    access(".", W_OK) == 0)
+		return 0;
+	(void)err_set(
+		e, ERR_PERMISSION, EACCES,
+		"the engine maps user ids, and the user inside cannot write to the workspace");
+	return err_hint(e, "use --policy readonly, --backend native, or an engine without "
+			   "userns-remap");
+}
+
 /* ---- the table of mounts ---- */
 
 static bool under(const char *path, const char *dir)
@@ -132,22 +150,38 @@ static bool may(int fd, int mode)
 }
 
 /* Nothing but folders, links and devices, made there or bound? Of what is closed nobody inside sees
- * anything. */
-static bool has_no_files(int fd)
+ * anything. The folders where something else is mounted are counted. */
+static bool has_no_files(int fd, dev_t own, unsigned *mounted)
 {
 	DIR *d = list(fd);
 	const struct dirent *f;
 	struct stat st;
 	bool r = true;
 
+	*mounted = 0;
+
 	if (!d)
 		return errno == EACCES;
-	while (r && (f = readdir(d)))
-		r = fstatat(dirfd(d), f->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
-		    S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode) || S_ISCHR(st.st_mode) ||
+	while (r && (f = readdir(d))) {
+		if (fstatat(dirfd(d), f->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+			continue;
+		r = S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode) || S_ISCHR(st.st_mode) ||
 		    S_ISBLK(st.st_mode);
+		*mounted += S_ISDIR(st.st_mode) && st.st_dev != own && f->d_name[0] != '.';
+	}
 	(void)closedir(d);
 	return r;
+}
+
+/* With control groups of the first version the folders of each are in a tmpfs. runc leaves it
+ * writable for a root inside since 1.2: then it must be one that was made for them, not the host's.
+ */
+static bool holds_groups(const struct gate_want *w, int fd, dev_t own)
+{
+	unsigned mounted;
+
+	return has_no_files(fd, own, &mounted) &&
+	       (!may(fd, W_OK) || (mounted > 0 && w->same_kernel && own != w->groups));
 }
 
 /* A tmpfs that was made for this container: there is nothing in it yet, and where none is to be
@@ -156,6 +190,7 @@ static bool is_fresh(const struct gate_want *w, const struct gate_entry *m)
 {
 	CLEANUP(fd) int fd = open(m->point, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
+	unsigned ignored;
 
 	if (!m->whole)
 		return false;
@@ -168,11 +203,10 @@ static bool is_fresh(const struct gate_want *w, const struct gate_entry *m)
 	if (strcmp(m->point, "/dev/shm") == 0)
 		return is_empty(fd);
 	if (strcmp(m->point, "/dev") == 0)
-		return has_no_files(fd);
-	if (may(fd, W_OK))
-		return false;
-	/* With control groups of the first version the folders of each are in one. */
-	return strcmp(m->point, "/sys/fs/cgroup") == 0 ? has_no_files(fd) : is_empty(fd);
+		return has_no_files(fd, st.st_dev, &ignored);
+	if (strcmp(m->point, "/sys/fs/cgroup") == 0)
+		return holds_groups(w, fd, st.st_dev);
+	return !may(fd, W_OK) && is_empty(fd);
 }
 
 static bool is_hosts(const struct gate_want *w, const struct gate_entry *m)
@@ -181,6 +215,24 @@ static bool is_hosts(const struct gate_want *w, const struct gate_entry *m)
 		if (w->hosts[i] && w->hosts[i] == m->dev)
 			return true;
 	return false;
+}
+
+/* Where runc puts a new tmpfs over what is hidden, crun shows an empty folder of its own, a part of
+ * the host's /run: nobody inside can put anything there. */
+static bool is_nothing(const struct gate_want *w, const struct gate_entry *m)
+{
+	CLEANUP(fd) int fd = -1;
+	struct stat st;
+
+	if (!m->nothing || m->whole || !m->read_only || !w->same_kernel)
+		return false;
+	fd = open(m->point, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == EACCES || errno == ENOENT;
+	if (fstat(fd, &st) < 0)
+		return false;
+	return st.st_dev != m->dev || /* another one lies over it */
+	       (S_ISDIR(st.st_mode) && !may(fd, W_OK) && is_empty(fd));
 }
 
 /* What engines mount in the folders of the kernel, or one of the devices that a rootless engine
@@ -200,6 +252,8 @@ static bool is_kernels(const struct gate_want *w, const struct gate_entry *m)
 	if (!dev && !under(m->point, "/proc") && !under(m->point, "/sys"))
 		return false;
 	if (is_there(w, m, &st) && S_ISCHR(st.st_mode))
+		return true;
+	if (!dev && is_nothing(w, m))
 		return true;
 	if (is_hosts(w, m))
 		return false;
@@ -417,5 +471,7 @@ int gate_check(const struct gate_want *w, const struct gate_mount *mounts, const
 	for (uint32_t i = 0; i < w->mounts; i++)
 		if (check_mount(w, &mounts[i], table, e) < 0)
 			return -e->code;
+	if (check_ids(w, e) < 0)
+		return -e->code;
 	return check_strays(w, mounts, own, table, e);
 }

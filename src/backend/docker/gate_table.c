@@ -44,7 +44,10 @@ static const char *number(const char *p, char mark, unsigned *ret)
 /* "8:1 /root /point ...", from the third field on. */
 static bool read_device(const char *p, struct gate_entry *ret)
 {
+	static const char nothing[] = "/.empty-directory";
+	const size_t n = sizeof(nothing) - 1;
 	unsigned high, low;
+	size_t have;
 
 	p = number(p, ':', &high);
 	p = p ? number(p, ' ', &low) : NULL;
@@ -52,6 +55,8 @@ static bool read_device(const char *p, struct gate_entry *ret)
 		return false;
 	ret->dev = makedev(high, low);
 	ret->whole = p[0] == '/' && p[1] == ' ';
+	have = strcspn(p, " \n");
+	ret->nothing = have >= n && memcmp(p + have - n, nothing, n) == 0;
 	return true;
 }
 

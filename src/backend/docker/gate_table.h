@@ -12,6 +12,7 @@ struct gate_entry {
 	char type[32];
 	uint64_t dev; /* of the file system, as stat has it */
 	bool whole;   /* the file system itself, not a part of it */
+	bool nothing; /* the folder that crun shows wherever it hides one */
 	bool read_only;
 };
 

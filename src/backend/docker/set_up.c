@@ -466,7 +466,8 @@ static int start_failed(const struct guard *g, const char *text, struct err *e)
 	const char *hidden = g->plan->runtime ? first_hidden(g->plan->box) : NULL;
 
 	(void)err_refuse(e, ERR_UNAVAILABLE, EIO,
-			 "the engine's log says more: journalctl -u docker",
+			 g->engine.podman ? "the engine's log says more: journalctl -u podman"
+					  : "the engine's log says more: journalctl -u docker",
 			 "the engine cannot start the container: %s", text);
 	return hidden ? err_hint(e, "if '%s' cannot cover sockets and pipes: move '%.80s' away",
 				 g->plan->runtime, hidden)

@@ -24,7 +24,7 @@
 
 struct builder {
 	const struct box_plan *plan;
-	const int *prepared;
+	int prepared[PREPARED_MAX];
 	int root;     /* the new root, O_PATH; also the current folder while it is built */
 	bool classic; /* the kernel, or a filter around us, has no mount_setattr */
 
@@ -365,7 +365,7 @@ static int do_bind(struct builder *b, const struct op *o, struct err *e)
 
 static int do_bind_prepared(struct builder *b, const struct op *o, struct err *e)
 {
-	int tree = b->prepared[o->fd_slot];
+	CLEANUP(fd) int tree = TAKE_FD(b->prepared[o->fd_slot]);
 
 	if (set_attrs(tree, bind_attrs(o), e) < 0)
 		return -e->code;
@@ -711,7 +711,9 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
 
-		if ((i == c->looked_from || i == c->held_from) && box_held(c, e) < 0)
+		if ((i == c->looked_from && box_held(c, e) < 0) ||
+		    (i == c->trees_from && box_trees(c, b->prepared, e) < 0) ||
+		    (i == c->held_from && box_held(c, e) < 0))
 			return -e->code;
 		if (box_waits_for_text(c, i) ? do_told_file(b, c, o, &texts, e) < 0
 					     : !o->skip && do_op(b, o, e) < 0)
@@ -744,16 +746,13 @@ bool mount_can_wait(void)
 int mount_plan(const struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = c->plan;
-	struct builder b = { .plan = p,
-			     .prepared = c->prepared,
-			     .root = -1,
-			     .parent = -1,
-			     .null = -1,
-			     .empty = -1,
-			     .layer = -1 };
+	struct builder b = {
+		.plan = p, .root = -1, .parent = -1, .null = -1, .empty = -1, .layer = -1
+	};
 	mode_t mask = umask(0);
 	int r;
 
+	memcpy(b.prepared, c->prepared, sizeof(b.prepared));
 	b.classic = lacks_new_calls();
 	if (make_root(&b, e) < 0)
 		return -e->code;
@@ -763,6 +762,8 @@ int mount_plan(const struct box_start *c, struct err *e)
 	if (r == 0 && (enter_root(e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
 		       do_added(&b, c, e) < 0 || seal_root(&b, e) < 0))
 		r = -e->code;
+	for (size_t i = 0; i < PREPARED_MAX; i++)
+		(void)fd_close(b.prepared[i]);
 	(void)fd_close(b.parent);
 	(void)fd_close(b.null);
 	(void)fd_close(b.empty);

@@ -106,19 +106,28 @@ int box_become(const struct box_start *c, struct err *e)
 	return 0;
 }
 
-/* The way into the leaves that were made meanwhile comes along. */
-static int join_late(const struct box_start *c, struct err *e)
+/* The word to go on, with up to *n descriptors. */
+static int wait_with(const struct box_start *c, int *fds, size_t *n, struct err *e)
 {
 	struct pollfd p = { .fd = c->inside.control, .events = POLLIN };
-	int fds[CGROUP_ENTRIES_MAX];
-	size_t n = ARRAY_LEN(fds);
 	struct supervisor_request go;
-	bool joined = true;
 
 	while (poll(&p, 1, -1) < 0 && errno == EINTR)
 		;
-	if (fd_recv(c->inside.control, &go, sizeof(go), fds, &n) != (ssize_t)sizeof(go))
+	if (fd_recv(c->inside.control, &go, sizeof(go), fds, n) != (ssize_t)sizeof(go))
 		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	return 0;
+}
+
+/* The way into the leaves that were made meanwhile comes along. */
+static int join_late(const struct box_start *c, struct err *e)
+{
+	int fds[CGROUP_ENTRIES_MAX];
+	size_t n = ARRAY_LEN(fds);
+	bool joined = true;
+
+	if (wait_with(c, fds, &n, e) < 0)
+		return -e->code;
 	for (size_t i = 0; i < n; i++) {
 		joined &= write(fds[i], "0", 1) == 1;
 		(void)fd_close(fds[i]);
@@ -148,6 +157,19 @@ int box_held(const struct box_start *c, struct err *e)
 	for (size_t i = 0; i < count; i++)
 		c->plan->ops[i].skip = c->skips[i];
 	return 0;
+}
+
+int box_trees(const struct box_start *c, int *trees, struct err *e)
+{
+	size_t n = PREPARED_MAX;
+
+	if (!c->late)
+		return 0;
+	if (wait_with(c, trees, &n, e) < 0)
+		return -e->code;
+	return n == c->plan->prepared_count
+		       ? 0
+		       : err_set(e, ERR_INTERNAL, EPROTO, "not all trees came from the monitor");
 }
 
 bool box_waits_for_text(const struct box_start *c, size_t op)

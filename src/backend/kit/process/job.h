@@ -23,16 +23,18 @@
 struct box_start {
 	const struct box_plan *plan;
 	struct inside inside;
-	const struct cgroup *cgroup; /* to be joined; NULL: none */
-	bool wait_go;                /* the parent maps ids, or attaches the cgroup, first */
-	bool attach;                 /* clone could not place the child in the v2 leaf */
-	bool join_late;              /* the v1 leaves come with the word to go on */
-	int prepared[PREPARED_MAX];
+	const struct cgroup *cgroup;   /* to be joined; NULL: none */
+	bool wait_go;                  /* the parent maps ids, or attaches the cgroup, first */
+	bool attach;                   /* clone could not place the child in the v2 leaf */
+	bool join_late;                /* the v1 leaves come with the word to go on */
+	int prepared[PREPARED_MAX];    /* idmapped trees; -1: they come while it is at work */
+	bool late;                     /* what the child does not need at first is done meanwhile */
 	unsigned char *skips;          /* room for what box_held waits for; NULL: nothing */
 	size_t op_count;               /* of the plan, as the new process knows it */
 	unsigned char *known;          /* kind and writability of each, as it knows them */
 	cpu_set_t cpus;                /* those of the caller; empty: it was not moved */
 	size_t looked_from, held_from; /* the operations before which box_held is called */
+	size_t trees_from;             /* ... and box_trees, between the two */
 	void *own;                     /* the backend's */
 };
 
@@ -130,6 +132,9 @@ int box_wait(const struct box_start *c, struct err *e);
 /* ... and, before the operations `looked_from` and `held_from`, if there are such: which ones
  * turned out needless. From the second on the names are held. */
 int box_held(const struct box_start *c, struct err *e);
+
+/* ... and, before `trees_from`, if there is such: the idmapped trees, each in its slot. */
+int box_trees(const struct box_start *c, int *trees, struct err *e);
 
 /* ... and of a file that was to be looked at: its text, which stays until the next. */
 struct told_texts {

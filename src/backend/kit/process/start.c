@@ -25,17 +25,19 @@
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
 
-/* Root only: the range of ids and the trees shown through it. */
-static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e)
+/* Root only: the range of ids ... */
+static int take_ids(struct backend_job *j, struct err *e)
 {
-	struct box_plan *p = j->plan;
+	return j->plan->needs_range ? ids_take(&j->ids, e) : 0;
+}
 
-	uint32_t uid, gid;
+/* ... and the trees shown through it. */
+static int map_trees(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = j->plan;
+	uint32_t uid = p->needs_range ? ids_base(j->ids) + p->uid : p->uids[0].outside;
+	uint32_t gid = p->needs_range ? ids_base(j->ids) + p->gid : p->gids[0].outside;
 
-	if (p->needs_range && ids_take(&j->ids, e) < 0)
-		return -e->code;
-	uid = p->needs_range ? ids_base(j->ids) + p->uid : p->uids[0].outside;
-	gid = p->needs_range ? ids_base(j->ids) + p->gid : p->gids[0].outside;
 	for (size_t i = 0; i < p->prepared_count; i++) {
 		c->prepared[i] = ids_map_tree(&p->prepared[i], uid, gid, j->ids, e);
 		if (c->prepared[i] < 0)
@@ -395,7 +397,9 @@ static int trust_authority(struct backend_job *j, const struct job_want *w, stru
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct ends *pipes, struct err *e)
 {
-	if (enforce_cgroup(j, c, w, e) < 0 || prepare_ids(j, c, e) < 0 ||
+	c->late = j->kind->waits && j->kind->waits();
+	if (enforce_cgroup(j, c, w, e) < 0 ||
+	    (!c->late && (take_ids(j, e) < 0 || map_trees(j, c, e) < 0)) ||
 	    ends_open(pipes, w, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
@@ -413,13 +417,13 @@ static unsigned char op_print(const struct op *o)
 }
 
 /* What is known only while the new process is at work. A folder of the system's has to wait until
- * it was looked through; what covers a name, or may turn out to be needless, until names are held.
- */
+ * it was looked through; an idmapped tree until it is mapped; what covers a name, or may turn out
+ * to be needless, until names are held. The words come in this order. */
 static int leave_for_later(const struct backend_job *j, struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = j->plan;
 
-	c->op_count = c->looked_from = c->held_from = p->op_count;
+	c->op_count = c->looked_from = c->trees_from = c->held_from = p->op_count;
 	c->skips = arena_alloc(p->arena, c->op_count);
 	c->known = arena_alloc(p->arena, c->op_count);
 	if (!c->skips || !c->known)
@@ -429,12 +433,18 @@ static int leave_for_later(const struct backend_job *j, struct box_start *c, str
 	for (size_t i = p->op_count; i-- > 0;) {
 		if (p->ops[i].look != LOOK_NOT && !p->looked)
 			c->looked_from = i;
+		if (p->ops[i].kind == OP_BIND_FD)
+			c->trees_from = i;
 		if (p->ops[i].kind == OP_COVER || p->ops[i].kind == OP_CODE)
 			c->held_from = i;
 	}
 	for (size_t i = 0; i < p->protected_count; i++)
 		if (p->protected[i].covered && p->protected[i].op < c->held_from)
 			c->held_from = p->protected[i].op;
+	if (c->trees_from < c->op_count && c->trees_from > c->held_from)
+		c->trees_from = c->held_from;
+	if (c->looked_from < c->op_count && c->looked_from > c->trees_from)
+		c->looked_from = c->trees_from;
 	return 0;
 }
 
@@ -468,10 +478,8 @@ static int complete_now(struct backend_job *j, const struct job_want *w, struct 
 static int settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		  struct err *e)
 {
-	bool late = j->kind->waits && j->kind->waits();
-
 	if (enforce_limits(j, c, e) < 0 ||
-	    (late ? leave_for_later(j, c, e) : complete_now(j, w, e)) < 0 ||
+	    (c->late ? leave_for_later(j, c, e) : complete_now(j, w, e)) < 0 ||
 	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
 		return -e->code;
 	fill_inside(j, &c->inside, w);
@@ -479,13 +487,19 @@ static int settle(struct backend_job *j, struct box_start *c, const struct job_w
 }
 
 /* A child that has failed meanwhile says why itself. */
-static int say(const struct backend_job *j, const void *what, size_t n, struct err *e)
+static int say_with(const struct backend_job *j, const void *what, size_t n, const int *fds,
+		    size_t fd_count, struct err *e)
 {
-	int r = fd_send(j->control, what, n, NULL, 0);
+	int r = fd_send(j->control, what, n, fds, fd_count);
 
 	return r < 0 && r != -EPIPE && r != -ECONNRESET
 		       ? err_errno(e, r, "cannot tell the sandbox what to show")
 		       : 0;
+}
+
+static int say(const struct backend_job *j, const void *what, size_t n, struct err *e)
+{
+	return say_with(j, what, n, NULL, 0, e);
 }
 
 static int say_skips(const struct backend_job *j, const struct box_start *c, struct err *e)
@@ -517,6 +531,17 @@ static int say_looked(const struct backend_job *j, const struct box_start *c, st
 		n += more;
 	}
 	return n ? say(j, room, n, e) : 0;
+}
+
+static int say_trees(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	struct supervisor_request go = { .asks = ASK_GO };
+
+	if (c->trees_from == c->op_count)
+		return 0;
+	return map_trees(j, c, e) < 0
+		       ? -e->code
+		       : say_with(j, &go, sizeof(go), c->prepared, j->plan->prepared_count, e);
 }
 
 static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
@@ -567,7 +592,7 @@ static void move_back(pid_t child, const cpu_set_t *all)
 }
 
 /* What was left for later, in the order in which the child can use it. */
-static int complete_late(struct backend_job *j, const struct box_start *c, const struct job_want *w,
+static int complete_late(struct backend_job *j, struct box_start *c, const struct job_want *w,
 			 struct err *e)
 {
 	const struct op end = { .kind = OP_KINDS, .dst = "" };
@@ -578,9 +603,10 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 	box_plan_look(j->plan);
 	if (c->looked_from < c->op_count && say_looked(j, c, e) < 0)
 		return -e->code;
-	if (hold_names(j, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0) ||
-	    say_added(j, &next, e) < 0 || box_plan_search(j->plan, e) < 0 ||
-	    say_added(j, &next, e) < 0 || check_known(j->plan, c, e) < 0)
+	if (say_trees(j, c, e) < 0 || hold_names(j, e) < 0 ||
+	    (c->held_from < c->op_count && say_skips(j, c, e) < 0) || say_added(j, &next, e) < 0 ||
+	    box_plan_search(j->plan, e) < 0 || say_added(j, &next, e) < 0 ||
+	    check_known(j->plan, c, e) < 0)
 		return -e->code;
 	tell_notes(j, w, told);
 	/* The command may begin with the last word: what is there before it has to be known. */
@@ -594,8 +620,10 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	if (j->kind->spawn(j, c, e) < 0)
 		return -e->code;
-	if (c->skips)
+	if (c->late)
 		move_over(j->pid, &c->cpus);
+	if (c->late && take_ids(j, e) < 0)
+		return -e->code;
 	/* A child that is gone already has left its reason. */
 	return box_complete_child(j, c, e) < 0 && e->code != EPIPE ? -e->code : 0;
 }
@@ -669,8 +697,12 @@ static int follow(struct backend_job *j, struct box_start *c, const struct job_w
 	if (give_permit(j, w, e) < 0)
 		return -e->code;
 	ids_settle(j->ids);
-	/* There is time for it before the child has something to say. */
-	return listen_events(j, e) < 0 ? -e->code : started(j, c, w, e);
+	/* There is time for these before the child has something to say. */
+	if (listen_events(j, e) < 0)
+		return -e->code;
+	j->cgroup_lock = fd_close(j->cgroup_lock);
+	enforce_sweep(j);
+	return started(j, c, w, e);
 }
 
 static int run_child(struct backend_job *j, struct box_start *c, struct ends *pipes,
@@ -687,10 +719,6 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	r = follow(j, c, w, e);
 	if (r < 0 && j->kind->tell)
 		let_end(j, c);
-	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
-	j->cgroup_lock = fd_close(j->cgroup_lock);
-	if (r == 0)
-		enforce_sweep(j);
 	return r;
 }
 

@@ -17,8 +17,9 @@ struct subcommand {
 	const char *exits;   /* its exit status; NULL: that of the command it runs */
 	const char *letters; /* short options of its own, which no setting has here; may be NULL */
 	unsigned fields;     /* CMD_* whose settings it takes; 0: none */
-	bool permute;        /* options may follow the positional argument */
-	enum code_kind code; /* what its positional argument is; CODE_NONE: a command */
+	const char *const *useless; /* ... but for these flags; NULL-terminated, may be NULL */
+	bool permute;               /* options may follow the positional argument */
+	enum code_kind code;        /* what its positional argument is; CODE_NONE: a command */
 	/* Words it takes besides, for completion: one after another, NULL when there is none. */
 	const char *(*word)(size_t i);
 	/* argv[0] is the command's name. Returns the exit status. */
@@ -32,6 +33,7 @@ extern const struct subcommand cmd_run, cmd_shell, cmd_sh, cmd_exec, cmd_python,
 	cmd_version, cmd_help;
 extern const struct subcommand cmd_hold, cmd_attach; /* not in the table: no words for people */
 
+bool subcommand_takes(const struct subcommand *c, const struct field *f); /* for who lists them */
 const struct subcommand *command_by_name(const char *name);
 int command_unknown(const char *name); /* says so, with the nearest one; the exit status */
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/fd.h"
 #include "base/sha256.h"
 #include "base/str.h"
@@ -112,6 +113,22 @@ static int tell(void *arg, enum field_id id, const struct envvar *entry)
 	return 0;
 }
 
+/* Of a role one thing counts: which variable goes where (agent-loop.md). The server is said as the
+ * role has it. */
+static void tell_role(const struct spec *s)
+{
+	const struct chat_spec *c = &s->chat;
+	const char *url = c->base_url ? c->base_url : c->provider ? c->provider : "its provider";
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+
+	if (!c->key) {
+		(void)printf("it is a role, and names no variable as its model's key\n");
+		return;
+	}
+	clean_put(&b, url, strlen(url));
+	(void)printf("it is a role, and has %s sent to %s by brig agent\n", c->key, buf_str(&b));
+}
+
 /* What does not parse is not trusted: whoever mends it later would change it anyway. */
 static int show(const struct spec *before, const char *path, const struct buf *data,
 		const char *digest, struct err *e)
@@ -129,9 +146,16 @@ static int show(const struct spec *before, const char *path, const struct buf *d
 	src.folder = arena_strndup(after->arena, path, slash > path ? (size_t)(slash - path) : 1);
 	if (!src.folder)
 		return err_nomem(e);
-	if (config_read_text(after, buf_str(data), data->len, DIALECT_BRIG, &src, &was, e) < 0)
+	/* That of a project is brig's own; another may be a role. */
+	if (config_read_text(after, buf_str(data), data->len,
+			     str_ends_nocase(path, "/.brig.yaml") ? DIALECT_BRIG : DIALECT_COUNT,
+			     &src, &was, e) < 0)
 		return -e->code;
 	(void)printf("sha256 %s, %zu bytes\n", digest, data->len);
+	if (was == DIALECT_INITRUNNER) {
+		tell_role(after);
+		return 0;
+	}
 	(void)tighten_each(before, after, ORIGIN_PROJECT, tell, &t);
 	if (!t.any)
 		(void)printf("it loosens nothing: a run takes it as it is, trusted or not\n");
@@ -212,10 +236,13 @@ static int allow(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_allow = {
 	.name = "allow",
 	.usage = "[--revoke] [FILE]",
-	.help = "trust a project's .brig.yaml as it is now, so that it may loosen settings",
+	.help = "trust a project's .brig.yaml as it is now, so that it may loosen settings; or a "
+		"role",
 	.about = "  --revoke          trust it no longer\n\n"
 		 "Without FILE: the .brig.yaml that a run from here would read. Prints its digest "
 		 "and\n"
-		 "every setting that it loosens.\n",
+		 "every setting that it loosens. A role may then have the variable that it names "
+		 "sent to\n"
+		 "the server that it names (brig agent).\n",
 	.run = allow,
 };

@@ -41,7 +41,7 @@ static void bash_command(const struct subcommand *c)
 	if (c->word)
 		own_words(c, " ");
 	for (int i = 0; i < FIELD_COUNT; i++)
-		if (fields[i].flag && fields[i].commands & c->fields)
+		if (fields[i].flag && subcommand_takes(c, &fields[i]))
 			(void)printf(" --%s", fields[i].flag);
 	(void)printf("' -- \"$cur\")) || COMPREPLY=($(compgen %s", c->word ? "-W '" : "-c -f");
 	if (c->word)
@@ -119,7 +119,7 @@ static void zsh(void)
 		for (int i = 0; i < FIELD_COUNT; i++) {
 			const struct field *f = &fields[i];
 
-			if (!f->flag || !(f->commands & (*c)->fields))
+			if (!f->flag || !subcommand_takes(*c, f))
 				continue;
 			(void)printf(" \\\n\t\t'%s--%s%s[", field_repeats(f) ? "*" : "", f->flag,
 				     f->alone ? "=-"
@@ -160,7 +160,7 @@ static void fish(void)
 		for (int i = 0; i < FIELD_COUNT && (*c)->fields; i++) {
 			const struct field *f = &fields[i];
 
-			if (!f->flag || !(f->commands & (*c)->fields))
+			if (!f->flag || !subcommand_takes(*c, f))
 				continue;
 			(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s' -l %s%s",
 				     (*c)->name, f->flag, f->arg && !f->alone ? " -r" : "");

@@ -68,9 +68,17 @@ static void set_line(const char *text)
 	(void)printf("  %-*s%s\n", COLUMN - 2, "--set KEY=VALUE", text);
 }
 
+bool subcommand_takes(const struct subcommand *c, const struct field *f)
+{
+	for (const char *const *w = c->useless; w && *w; w++)
+		if (f->flag && str_eq(f->flag, *w))
+			return false;
+	return f->commands & c->fields;
+}
+
 static bool listed(const struct subcommand *c, const struct field *f)
 {
-	return f->commands & c->fields && f->honoured;
+	return subcommand_takes(c, f) && f->honoured;
 }
 
 static void all_options(const struct subcommand *c)

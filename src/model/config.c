@@ -91,6 +91,18 @@ static int load_user(struct spec *s, const struct config_place *at, struct err *
 	return path ? load_own(s, at, path, ORIGIN_USER, e) : err_nomem(e);
 }
 
+/* A role names a server and the variable that is its key: did the user agree to that? By its name,
+ * or the one behind links, as `brig allow` wants it. */
+static bool is_trusted(const struct spec *s, const char *path, const struct buf *data)
+{
+	char real[PATH_MAX];
+
+	if (!s->chat.base_url && !s->chat.key)
+		return false;
+	return trust_has(path, buf_str(data), data->len) ||
+	       (realpath(path, real) && trust_has(real, buf_str(data), data->len));
+}
+
 /* --config. The path is opened as it was written; "~" is for shells that did not expand it. */
 static int load_file(struct spec *s, const struct config_place *at, enum dialect named,
 		     struct err *e)
@@ -101,8 +113,10 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 			      .cwd = at->cwd,
 			      .origin = ORIGIN_FILE,
 			      .trusted = true };
+	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
 	const char *full, *path = at->file;
 	enum dialect was;
+	struct stat st;
 
 	if (path_resolve(s->arena, &here, at->file, &full, e) < 0)
 		return err_wrap(e, "--config");
@@ -112,10 +126,12 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 		path = path[0] == '~' ? full : arena_printf(s->arena, "%s/%s", at->cwd, path);
 	if (!path)
 		return err_nomem(e);
-	if (config_read_file(s, path, named, &src, &was, e) < 0)
+	if (config_slurp(path, &data, &st, e) < 0 ||
+	    config_read_text(s, buf_str(&data), data.len, named, &src, &was, e) < 0)
 		return -e->code;
 	s->dialect_used = (int)was;
 	s->config_file = full;
+	s->config_trusted = is_trusted(s, full, &data);
 	return 0;
 }
 

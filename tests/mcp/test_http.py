@@ -415,7 +415,7 @@ def there_are_no_more_sandboxes_than_may_be():
 @test
 def what_cannot_be_served_is_said_at_the_start():
     with daemon() as d:
-        for options, hint in ((("--http", "0.0.0.0:0"), "not loopback"), (("--http", "127.0.0.1:0", "--token-file", "/no/such"), "cannot open"),
+        for options, hint in ((("--http", "0.0.0.0:0"), "from elsewhere by ssh -L"), (("--http", "127.0.0.1:0", "--token-file", "/no/such"), "cannot open"),
                               (("--http", "127.0.0.1:0", "--policy", "full_access"), "full_access"), (("--token-file", "x"), "--token-file is for --http")):
             done = brig("mcp", *options, env=d.environment)
             assert done.status == 125 and hint in done.errors, (options, done)

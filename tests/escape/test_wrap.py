@@ -251,7 +251,11 @@ def tastes_of_the_users_enter_and_nothing_that_names_a_program():
     before = tree(user)
     show = "cd; find . -type f -printf '%P %m\\n' | sort; cat $(find . -type f | sort)"
     claude = wrap("claude", "sh", show, env=env).text
-    assert claude == ('.claude.json 600\n.claude/settings.json 600\n{"hasCompletedOnboarding":true}\n{"model":"opus","theme":"dark"}\n'), claude
+    key = wrap("claude", "sh", "printf %s \"$ANTHROPIC_API_KEY\"", env=env).text
+    assert key.startswith("brig-"), key
+    # One word more, of brig's own: the tail of the placeholder, which Claude Code need not ask about.
+    agreed = json.dumps({"hasCompletedOnboarding": True, "customApiKeyResponses": {"approved": [key[-20:]], "rejected": []}}, separators=(",", ":"))
+    assert claude == f'.claude.json 600\n.claude/settings.json 600\n{agreed}\n{{"model":"opus","theme":"dark"}}\n', claude
     codex = wrap("codex", "sh", show, env=env)
     # Its arguments stand between the program and the caller's.
     assert codex.status == 0 and json.loads(codex.text)["argv"][-2:] == ["sh", show], codex.text

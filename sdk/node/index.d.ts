@@ -137,7 +137,7 @@ export interface Event {
 export interface File {
   name: string;
   nameBytes: Buffer;
-  type: "file" | "folder" | "link" | "other";
+  type: "file" | "folder" | "link" | "protected" | "other";
   size: number;
   mode: number;
   modified: string;

@@ -5,10 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/credentials.h"
 
 #define REQUEST "/chat/completions"
+#define KNOWN_MAX ((size_t)64 << 10)
 
 /* With an endpoint that speaks as OpenAI's does. */
 static const struct provider {
@@ -111,6 +114,27 @@ int chat_endpoint(const struct chat_spec *c, struct chat_endpoint *ret, struct e
 				  "a key is not sent over plain HTTP");
 	*ret = to;
 	return 0;
+}
+
+bool chat_endpoint_known(const struct chat_endpoint *to)
+{
+	CLEANUP(arena) struct arena *a = arena_new(KNOWN_MAX);
+	struct credential_spec c;
+	struct err e;
+	struct url u;
+
+	if (!to->key || !to->tls || to->port != 443 || !a)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(providers); i++)
+		if (providers[i].key && str_eq(providers[i].key, to->key) &&
+		    url_parse(providers[i].url, &u, &e) == 0 && str_eq(u.host, to->host))
+			return true;
+	if (!credential_known(a, to->key, &c))
+		return false;
+	for (size_t i = 0; i < c.hosts.n; i++)
+		if (str_eq(c.hosts.v[i], to->host))
+			return true;
+	return false;
 }
 
 bool chat_reasons(const struct chat_spec *c)

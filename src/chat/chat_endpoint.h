@@ -25,5 +25,8 @@ struct chat_endpoint {
 
 /* The provider's own address unless the role names one; OpenAI-compatible ones alone are known. */
 int chat_endpoint(const struct chat_spec *c, struct chat_endpoint *ret, struct err *e);
+/* Is the key one that its server has given out? By the tables alone: what a role says counts for
+ * nothing. */
+bool chat_endpoint_known(const struct chat_endpoint *to);
 /* Does the model refuse what others take (temperature, max_tokens)? */
 bool chat_reasons(const struct chat_spec *c);

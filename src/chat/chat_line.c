@@ -83,6 +83,19 @@ static int allow(struct spec *d, const struct chat_endpoint *to, struct err *e)
 	return to->tls ? 0 : set(d, "egress.https_only", "false", e);
 }
 
+/* A role can name any variable, and any server: together they are the user's to agree to. */
+static int check_key(const struct spec *s, const struct chat_endpoint *to, struct err *e)
+{
+	if (s->chat.url_given || s->config_trusted || chat_endpoint_known(to))
+		return 0;
+	(void)err_set(e, ERR_CONFIG, EPERM, "the role would have %.60s sent to %.200s", to->key,
+		      to->host);
+	return err_hint(e,
+			"brig allow FILE, if you know whose role it is; or --base-url URL; or "
+			"declare the credential %.60s for that host (brig config --help)",
+			to->key);
+}
+
 static int grant(struct chat_line *l, const struct spec *s, struct err *e)
 {
 	const char *name = l->to.key;
@@ -91,6 +104,8 @@ static int grant(struct chat_line *l, const struct spec *s, struct err *e)
 
 	if (!name)
 		return 0;
+	if (!c && check_key(s, &l->to, e) < 0)
+		return -e->code;
 	(void)snprintf(host, sizeof(host), "%s:%u", l->to.host, l->to.port);
 	if (c) {
 		l->spec->credentials.v =

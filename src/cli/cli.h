@@ -18,6 +18,7 @@ struct subcommand {
 	const char *exits;      /* its exit status; NULL: that of the command it runs */
 	const char *letters; /* short options of its own, which no setting has here; may be NULL */
 	unsigned fields;     /* CMD_* whose settings it takes; 0: none */
+	const char *const *useless; /* ... but for these flags; NULL-terminated, may be NULL */
 	bool verbs;          /* its first word is a command of its own; settings are for some */
 	bool minor;          /* in the list of commands its name alone is said */
 	bool permute;        /* options may follow the positional argument */
@@ -35,6 +36,7 @@ extern const struct subcommand cmd_run, cmd_shell, cmd_sh, cmd_exec, cmd_python,
 	cmd_image, cmd_mcp, cmd_proxy, cmd_schema, cmd_completion, cmd_version, cmd_help;
 extern const struct subcommand cmd_hold, cmd_attach; /* not in the table: no words for people */
 
+bool subcommand_takes(const struct subcommand *c, const struct field *f); /* for who lists them */
 const struct subcommand *command_by_name(const char *name);
 int command_unknown(const char *name); /* says so, with the nearest one; the exit status */
 

@@ -132,11 +132,23 @@ static int override(struct agent *a, struct err *e)
 		c->name = a->own[OWN_MODEL];
 	if (a->own[OWN_URL])
 		c->base_url = a->own[OWN_URL];
+	c->url_given = a->own[OWN_URL] != NULL;
 	if (number(a->own[OWN_TURNS], "--max-turns", false, &c->requests, e) < 0 ||
 	    number(a->own[OWN_TOKENS], "--max-tokens", false, &c->tokens, e) < 0 ||
 	    number(a->own[OWN_COST], "--max-cost", true, &c->cost, e) < 0)
 		return -e->code;
 	return read_price(a, e);
+}
+
+/* They are for the way to the model, too, which is there where the sandboxes have no network. */
+static void keep_way(struct spec *s)
+{
+	static const enum field_id ids[] = { FIELD_EGRESS_RESOLVE, FIELD_EGRESS_ROOTS,
+					     FIELD_EGRESS_UPSTREAM_PROXY };
+
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+		if (s->origin[ids[i]] == ORIGIN_FLAG)
+			s->origin[ids[i]] = ORIGIN_USER;
 }
 
 /* 1: help was printed. */
@@ -171,6 +183,7 @@ static int prepare(struct agent *a, const struct subcommand *c, int argc, char *
 	if (s->command.tty)
 		return err_refuse(e, ERR_USAGE, EINVAL, "leave it out",
 				  "agent has no use for --tty");
+	keep_way(s);
 	return override(a, e);
 }
 
@@ -216,13 +229,13 @@ static void keep_key_away(struct spec *s, const char *key)
 	s->use_credentials.n = granted;
 }
 
-/* A role can name any variable, and any server: whose role it is, is the user's to know. */
+/* What was agreed to, by trusting the role. */
 static void say_key(const struct agent *a, const char *key)
 {
 	const struct spec *s = a->spec;
 	char text[512];
 
-	if (!key || !s->chat.base_url || a->own[OWN_URL] || a->show.quiet ||
+	if (!key || !s->chat.base_url || a->own[OWN_URL] || a->show.quiet || !s->config_trusted ||
 	    credential_find(&s->credentials, key))
 		return;
 	(void)snprintf(text, sizeof(text), "the role has %.60s sent to %.300s", key,

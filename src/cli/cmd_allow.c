@@ -149,6 +149,22 @@ static void show_role(const struct spec *s)
 		tell_text("script", s->command.code.scripts[i].name);
 }
 
+/* Of a role one thing counts: which variable goes where (agent-loop.md). The server is said as the
+ * role has it. */
+static void tell_role(const struct spec *s)
+{
+	const struct chat_spec *c = &s->chat;
+	const char *url = c->base_url ? c->base_url : c->provider ? c->provider : "its provider";
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+
+	if (!c->key) {
+		(void)printf("it is a role, and names no variable as its model's key\n");
+		return;
+	}
+	clean_put(&b, url, strlen(url));
+	(void)printf("it is a role, and has %s sent to %s by brig agent\n", c->key, buf_str(&b));
+}
+
 /* What does not parse is not trusted: whoever mends it later would change it anyway. */
 static int show(const struct spec *before, const char *path, const struct buf *data,
 		const char *digest, struct err *e)
@@ -166,10 +182,18 @@ static int show(const struct spec *before, const char *path, const struct buf *d
 	src.folder = arena_strndup(after->arena, path, slash > path ? (size_t)(slash - path) : 1);
 	if (!src.folder)
 		return err_nomem(e);
+	/* That of a project is brig's own; another may be a role. */
 	if (config_read_text(after, buf_str(data), data->len,
-			     bundle_has(path) ? DIALECT_COUNT : DIALECT_BRIG, &src, &was, e) < 0)
+			     str_ends_nocase(path, "/.brig.yaml") && !bundle_has(path)
+				     ? DIALECT_BRIG
+				     : DIALECT_COUNT,
+			     &src, &was, e) < 0)
 		return -e->code;
 	(void)printf("sha256 %s, %zu bytes\n", digest, data->len);
+	if (was == DIALECT_INITRUNNER && !bundle_has(path)) {
+		tell_role(after);
+		return 0;
+	}
 	(void)tighten_each(before, after, ORIGIN_PROJECT, tell, &t);
 	if (was == DIALECT_INITRUNNER)
 		return show_role(after), 0;
@@ -261,11 +285,13 @@ static int allow(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_allow = {
 	.name = "allow",
 	.usage = "[--revoke] [FILE | BUNDLE]",
-	.help = "trust a project's .brig.yaml, or an installed bundle's role, as it is now",
-	.about = "  --revoke          trust it no longer\n"
-		 "\n"
-		 "Without FILE: the .brig.yaml that a run from here would read. Prints its digest\n"
-		 "and every setting that it loosens. BUNDLE is the NAME[@VERSION] of an installed\n"
-		 "bundle: its role runs once it was allowed.\n",
+	.help = "trust a project's .brig.yaml, a role or a bundle as it is now",
+	.about =
+		"  --revoke          trust it no longer\n"
+		"\n"
+		"Without FILE: the .brig.yaml that a run from here would read. Prints its digest\n"
+		"and every setting that it loosens. A role may then have the variable that it\n"
+		"names sent to the server that it names (brig agent). BUNDLE is NAME[@VERSION] of\n"
+		"an installed bundle: its role runs once it was allowed.\n",
 	.run = allow,
 };

@@ -77,7 +77,7 @@ static bool is_path(const struct field *f)
 
 static bool takes(const struct subcommand *c, const struct field *f)
 {
-	return f->flag && f->honoured && f->commands & c->fields;
+	return f->flag && f->honoured && subcommand_takes(c, f);
 }
 
 /* Options where one begins; else its own words, or any command. */

@@ -343,6 +343,8 @@ static const char *words(size_t i)
 	return i < ARRAY_LEN(list) ? list[i] : NULL;
 }
 
+static const char *const useless[] = { "tty", "json", NULL };
+
 const struct subcommand cmd_mcp = {
 	.name = "mcp",
 	.usage = "[--http [ADDR:PORT] [--token-file FILE] | --daemon] [OPTION...] | install HOST "
@@ -364,6 +366,7 @@ const struct subcommand cmd_mcp = {
 		"  uninstall HOST       take it out again\n",
 	.exits = "0 when the host has ended; 125 brig failed or refused",
 	.fields = CMD_RUN,
+	.useless = useless,
 	.word = words,
 	.run = run,
 };

@@ -121,9 +121,17 @@ static void line(const struct subcommand *c, const struct field *f, const char *
 	help_entry(head, text);
 }
 
+bool subcommand_takes(const struct subcommand *c, const struct field *f)
+{
+	for (const char *const *w = c->useless; w && *w; w++)
+		if (f->flag && str_eq(f->flag, *w))
+			return false;
+	return f->commands & c->fields;
+}
+
 static bool listed(const struct subcommand *c, const struct field *f)
 {
-	return f->commands & c->fields && f->honoured;
+	return subcommand_takes(c, f) && f->honoured;
 }
 
 static void all_options(const struct subcommand *c)

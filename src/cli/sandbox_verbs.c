@@ -125,6 +125,22 @@ static int say_failed(const struct jread *v, struct err *e)
 	return -e->code;
 }
 
+/* The name of one that has failed is in the error: what is printed can be used. */
+static int say_created(const struct jread *v, const struct sandbox_asked *a, struct err *e)
+{
+	const char *id = jread_str(v, "id"), *state = jread_str(v, "state");
+	bool failed = !a->no_wait && !str_eq(state ? state : "", "ready");
+
+	if (a->json)
+		print_json(v);
+	else if (!failed)
+		(void)printf("%s\n", id ? id : "");
+	if (!failed)
+		return 0;
+	(void)say_failed(v, e);
+	return err_wrap(e, "sandbox '%.40s'", id ? id : "");
+}
+
 int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
 {
 	CLEANUP(buf) struct buf spec = BUF_INIT(BODY_MAX);
@@ -169,13 +185,7 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	q.fd_count = secrets.n;
 	if (daemon_client_ask(d, &q, &v, NULL, e) < 0)
 		return -e->code;
-	if (a->json)
-		print_json(v);
-	else
-		(void)printf("%s\n", jread_str(v, "id") ? jread_str(v, "id") : "");
-	if (!a->no_wait && !str_eq(jread_str(v, "state"), "ready"))
-		return say_failed(v, e);
-	return 0;
+	return say_created(v, a, e);
 }
 
 /* ---- looking ---- */
@@ -290,6 +300,8 @@ int verb_list(struct daemon_client *d, const struct sandbox_asked *a, struct err
 
 	if (done == 0 && a->json)
 		(void)printf("{\"sandboxes\":[%s]}\n", buf_str(&r.json));
+	else if (done == 0 && !r.any && isatty(STDOUT_FILENO))
+		message_print("brig: note", "there are none; brig sandbox create makes one");
 	buf_done(&r.json);
 	return done;
 }

@@ -261,7 +261,11 @@ static int listen_tcp(struct brigd *d, const char *text, struct err *e)
 	CLEANUP(fd) int fd = -1;
 	char authority[TCP_AUTHORITY], where[96];
 
-	fd = tcp_listen(text, !d->tls.key, authority, e);
+	fd = tcp_listen(text,
+			d->tls.key ? NULL
+				   : "--tls-cert FILE --tls-key FILE; or listen on 127.0.0.1 and "
+				     "use ssh -L",
+			authority, e);
 	if (fd < 0)
 		return fd;
 	(void)snprintf(where, sizeof(where), "%s://%s", d->tls.key ? "https" : "http", authority);

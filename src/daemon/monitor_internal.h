@@ -38,6 +38,7 @@ struct monitor_task {
 	int read_end;     /* of its input; -1: none */
 	int input;        /* the end to write to; -1: none, or closed */
 	bool lost;        /* something could not be kept */
+	bool last;        /* the sandbox ends with it */
 	uint64_t *denied; /* of its sandbox, as it began: outcome_mark */
 	size_t denied_count;
 	char outcome[MONITOR_REASON];
@@ -85,7 +86,8 @@ struct monitor {
 	enum monitor_stage stage;
 	uint64_t idle_ms, life_ms;
 	char reason[MONITOR_REASON];
-	bool over;
+	bool over;   /* the sandbox is closed */
+	bool closed; /* ... and everybody has been told */
 };
 
 /* monitor_clients.c */
@@ -147,6 +149,9 @@ void monitor_answer(struct monitor *m, struct monitor_client *c, const struct mo
 void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms);
 /* From opening to open: everybody is told. */
 void monitor_opened(struct monitor *m);
+/* Closes the sandbox, companions and all; NULL: it was. To be followed by monitor_close. */
+brig_result *monitor_end(struct monitor *m, const char *reason);
+void monitor_close(struct monitor *m); /* ... if it is not yet; says so to everybody. Once */
 /* It will not be: ends all there is, and tells; `s` is the last word. */
 void monitor_give_up(struct monitor *m, const struct monitor_say *s);
 void monitor_note(const struct monitor *m, const char *text); /* on the log */

@@ -123,37 +123,51 @@ static void set_times(struct monitor *m, const struct monitor_ask *q)
 
 /* ---- ending ---- */
 
-static void end_all(struct monitor *m)
+static void end_all(struct monitor *m, brig_result **ret)
 {
 	struct brig_error unused;
 
 	m->over = true;
 	m->stage = MONITOR_IS_STOPPING;
 	(void)loop_want(m->loop, &m->turns, 0);
-	(void)brig_sandbox_close(m->sandbox, NULL, &unused);
+	(void)brig_sandbox_close(m->sandbox, ret, &unused);
 	m->sandbox = NULL;
 	tools_return(m);
 	companions_close(m);
+}
+
+brig_result *monitor_end(struct monitor *m, const char *reason)
+{
+	brig_result *r = NULL;
+
+	if (m->over)
+		return NULL;
+	if (m->stage != MONITOR_IS_STOPPING)
+		(void)snprintf(m->reason, sizeof(m->reason), "%s", reason);
+	end_all(m, &r);
+	return r;
 }
 
 void monitor_give_up(struct monitor *m, const struct monitor_say *s)
 {
 	if (m->over)
 		return;
-	end_all(m);
+	end_all(m, NULL);
 	monitor_note(m, s->err.what);
 	(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
 	clients_say(m, s);
 	loop_stop(m->loop);
 }
 
-static void close_sandbox(struct monitor *m)
+void monitor_close(struct monitor *m)
 {
 	struct monitor_say gone = { .says = MONITOR_CLOSED };
 
-	if (m->over)
+	if (m->closed)
 		return;
-	end_all(m);
+	m->closed = true;
+	if (!m->over)
+		end_all(m, NULL);
 	for (struct monitor_task *t = m->tasks; t; t = t->next)
 		if (t->run)
 			task_finish(t);
@@ -168,7 +182,7 @@ static void close_sandbox(struct monitor *m)
 static void on_grace(struct loop_timer *t, uint64_t now)
 {
 	(void)now;
-	close_sandbox(of_timer(t, offsetof(struct monitor, grace)));
+	monitor_close(of_timer(t, offsetof(struct monitor, grace)));
 }
 
 void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
@@ -212,7 +226,7 @@ static void on_sandbox(struct loop_watch *w, uint32_t events)
 	if (m->stage != MONITOR_IS_STOPPING)
 		(void)snprintf(m->reason, sizeof(m->reason), "%s",
 			       outcome_name(sandbox_facts(m->sandbox)->kind));
-	close_sandbox(m);
+	monitor_close(m);
 }
 
 /* ---- requests ---- */
@@ -521,7 +535,7 @@ static void after_turn(void *arg)
 
 	if (m->stage == MONITOR_IS_STOPPING && !m->over && !sandbox_living(m->sandbox) &&
 	    !companions_living(m))
-		close_sandbox(m);
+		monitor_close(m);
 	clients_settle(m);
 }
 
@@ -545,7 +559,7 @@ static void serve(struct monitor *m)
 		companions_check_all(m);
 	if (m->turns.fd < 0 || loop_want(m->loop, &m->turns, EPOLLIN) < 0) {
 		monitor_stop(m, "failed", 0);
-		close_sandbox(m);
+		monitor_close(m);
 		return;
 	}
 	make_durable(m);

@@ -34,7 +34,8 @@ enum monitor_asks {
 	MONITOR_BEGIN,  /* the first, and once: idle, life; secrets come along: sealed files, each
 			 * with NAME=VALUE, a variable for credentials that come from one */
 	MONITOR_EXEC,   /* an order (proc/order.h) comes along, and, if it has input, both ends of
-			 * a pipe, the one to read from first */
+			 * a pipe, the one to read from first. value 1: the sandbox ends with it,
+			 * before its own end is said */
 	MONITOR_SIGNAL, /* value: its number */
 	MONITOR_CANCEL,
 	MONITOR_INPUT,     /* is answered by MONITOR_GIVES */

@@ -165,6 +165,21 @@ static void let_go(struct monitor_task *t)
 	kept_close(&t->kept);
 }
 
+/* The door and the names are the sandbox's: what it was denied meanwhile was this one's, or that of
+ * another command that ran beside it. What stands under a protected name is found at its end. */
+static void tell_denied(struct monitor_task *t, brig_result *r)
+{
+	brig_result *box = NULL;
+
+	if (t->last)
+		box = monitor_end(t->m, "stopped");
+	if (r && box)
+		result_ends_with(r, box, t->denied, t->denied_count);
+	else if (r && t->m->sandbox)
+		result_deny_since(r, sandbox_facts(t->m->sandbox), t->denied, t->denied_count);
+	brig_result_free(box);
+}
+
 void task_finish(struct monitor_task *t)
 {
 	brig_result *r = NULL;
@@ -177,13 +192,13 @@ void task_finish(struct monitor_task *t)
 	t->m->running--;
 	if (r && t->lost)
 		result_cut(r);
-	/* The door and the names are the sandbox's: what it was denied meanwhile was this one's, or
-	 * that of another command that ran beside it. */
-	if (r && t->m->sandbox)
-		result_deny_since(r, sandbox_facts(t->m->sandbox), t->denied, t->denied_count);
+	tell_denied(t, r);
 	keep_end(t, r);
 	let_go(t);
-	monitor_rest(t->m);
+	if (t->last)
+		monitor_close(t->m);
+	else
+		monitor_rest(t->m);
 }
 
 void tasks_forget(struct monitor *m)
@@ -372,6 +387,7 @@ void task_exec(struct monitor *m, const struct monitor_ask *q, const int *fds, s
 	t->m = m;
 	t->read_end = t->input = t->kept.fd = -1;
 	memcpy(t->id, q->exec, sizeof(t->id));
+	t->last = q->value;
 	t->next = m->tasks;
 	m->tasks = t;
 	carry_out(t, q, fds, n);

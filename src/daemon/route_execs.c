@@ -389,7 +389,7 @@ static enum problem within_ceiling(struct api *a, const struct http_call *c,
 	return ceiling_apply(top, buf_str(&asked), asked.len, &all, e);
 }
 
-static enum problem start(struct api *a, struct http_call *c, const struct jread *body,
+static enum problem start(struct api *a, struct http_call *c, const struct jread *body, bool last,
 			  struct exec_words *w, char id[EXEC_ID_SIZE], struct err *e)
 {
 	const char *text = jread_str(body, "stdin");
@@ -397,6 +397,7 @@ static enum problem start(struct api *a, struct http_call *c, const struct jread
 				.env = w->env,
 				.cwd = jread_str(body, "cwd"),
 				.tty = jread_bool(body, "tty"),
+				.last = last,
 				.stdin_open = text || jread_bool(body, "stdin_open") };
 	enum problem p = within_quota(a, c, e);
 	struct exec_input *f;
@@ -428,14 +429,14 @@ static enum problem start(struct api *a, struct http_call *c, const struct jread
 }
 
 static enum problem start_words(struct api *a, struct http_call *c, const struct jread *body,
-				char id[EXEC_ID_SIZE], struct err *e)
+				bool last, char id[EXEC_ID_SIZE], struct err *e)
 {
 	struct exec_words *w = calloc(1, sizeof(*w));
 	enum problem p = PROBLEM_INTERNAL;
 
 	(void)err_nomem(e);
 	if (w && (w->arena = arena_new((size_t)4 << 20)))
-		p = start(a, c, body, w, id, e);
+		p = start(a, c, body, last, w, id, e);
 	if (w)
 		(void)arena_free(w->arena);
 	free(w);
@@ -465,7 +466,7 @@ void serve_exec(struct api *a, struct http_call *c, const struct jread *body)
 	if (found == ONCE_DONE)
 		(void)snprintf(id, sizeof(id), "%s", buf_str(&before));
 	else
-		p = start_words(a, c, body, id, &e);
+		p = start_words(a, c, body, false, id, &e);
 	if (keyed && found == ONCE_NEW && p == PROBLEM_NONE)
 		once_keep(a->once, key, 200, id, strlen(id));
 	else if (keyed && found == ONCE_NEW)
@@ -481,7 +482,7 @@ void serve_exec(struct api *a, struct http_call *c, const struct jread *body)
 enum problem exec_begin(struct api *a, struct http_call *c, const struct jread *body,
 			char id[EXEC_ID_SIZE], struct err *e)
 {
-	return start_words(a, c, body, id, e);
+	return start_words(a, c, body, true, id, e);
 }
 
 void exec_attach(struct api *a, struct http_call *c, const char *exec, uint64_t from,

@@ -149,8 +149,11 @@ void serve_file_move(struct api *a, struct http_call *c, const struct jread *bod
 
 /* ---- one ---- */
 
+/* The node of a socket of mode 0 is brig's own: it holds a name that nobody may make. */
 static const char *type_of(uint32_t mode)
 {
+	if (S_ISSOCK(mode) && !(mode & 07777))
+		return "protected";
 	return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "folder" : S_ISLNK(mode) ? "link" : "other";
 }
 

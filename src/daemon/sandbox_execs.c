@@ -460,6 +460,7 @@ static enum problem send(struct sandbox_entry *b, const struct exec_start *x,
 				 .path = "",
 				 .cwd = x->cwd ? x->cwd : "" };
 	struct monitor_ask q = { .asks = MONITOR_EXEC,
+				 .value = x->last,
 				 .tty = x->tty,
 				 .rows = x->rows,
 				 .cols = x->cols,

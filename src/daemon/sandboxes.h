@@ -120,6 +120,7 @@ struct exec_start {
 	const char *const *env;  /* NAME=VALUE; NULL: none */
 	const char *cwd;         /* inside; NULL: the workspace */
 	bool tty, stdin_open;    /* stdin_open: exec_write will bring it; else end of file */
+	bool last;               /* the sandbox ends with it, before its end is told */
 	unsigned short rows, cols;
 	uint64_t timeout, output; /* milliseconds, bytes; 0: the sandbox's own */
 };

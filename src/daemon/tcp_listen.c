@@ -87,17 +87,15 @@ static int open_tcp(const struct tcp_address *a, const char *text, struct err *e
 	return TAKE_FD(fd);
 }
 
-int tcp_listen(const char *text, bool near, char authority[TCP_AUTHORITY], struct err *e)
+int tcp_listen(const char *text, const char *far, char authority[TCP_AUTHORITY], struct err *e)
 {
 	struct tcp_address a;
 	int fd;
 
 	if (read_address(text, &a, e) < 0)
 		return -e->code;
-	if (near && !is_loopback(&a))
-		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "--tls-cert FILE --tls-key FILE of brig daemon; or listen on "
-				  "127.0.0.1 and use ssh -L",
+	if (far && !is_loopback(&a))
+		return err_refuse(e, ERR_USAGE, EINVAL, far,
 				  "'%.100s' is not loopback: tokens would travel in clear", text);
 	fd = open_tcp(&a, text, e);
 	if (fd >= 0)

@@ -10,4 +10,4 @@ enum { TCP_AUTHORITY = 80 };
 
 /* The socket, non-blocking, or -errno. `near`: loopback alone, because what is said there is in
  * clear. `authority`: what its callers name as Host, with the port that was found for port 0. */
-int tcp_listen(const char *text, bool near, char authority[TCP_AUTHORITY], struct err *e);
+int tcp_listen(const char *text, const char *far, char authority[TCP_AUTHORITY], struct err *e);

@@ -100,6 +100,12 @@ uint64_t unresolved_questions(const struct unresolved *a)
 	return a && a->page ? __atomic_load_n(&a->page->questions, __ATOMIC_ACQUIRE) : 0;
 }
 
+bool unresolved_since(const struct unresolved *a, size_t n, uint64_t questions)
+{
+	return a && a->page && n < UNRESOLVED_NAMES &&
+	       __atomic_load_n(&a->page->last[n], __ATOMIC_ACQUIRE) > questions;
+}
+
 bool unresolved_nth(const struct unresolved *a, size_t n, struct host *ret)
 {
 	struct host said;

@@ -22,6 +22,7 @@ struct unresolved_page {
 	uint64_t questions; /* for names of hosts */
 	uint32_t names;     /* different ones, of those that are kept */
 	struct host name[UNRESOLVED_NAMES];
+	uint64_t last[UNRESOLVED_NAMES]; /* which question it was asked for with last, from 1 */
 };
 
 struct unresolved;
@@ -40,6 +41,8 @@ bool unresolved_turn(struct unresolved *a);
 uint64_t unresolved_questions(const struct unresolved *a);
 bool unresolved_nth(const struct unresolved *a, size_t n,
 		    struct host *ret); /* false: there are no more */
+/* Was it asked for again after so many questions? */
+bool unresolved_since(const struct unresolved *a, size_t n, uint64_t questions);
 
 /* worker/refuse.c: what brig-egress does when it is started with this word. The socket is 3, what
  * wakes the monitor 4, the page 5. */

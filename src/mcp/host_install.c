@@ -177,8 +177,21 @@ static int read_file_text(const struct host_change *c, struct host_file *f, stru
 	return f->text.failed ? err_set(e, ERR_CONFIG, EFBIG, "'%s' is too large", c->path) : 0;
 }
 
+/* Is it the file that was read, as it was? Its program may have written it meanwhile. */
+static bool as_read(const struct host_file *f, bool there)
+{
+	struct stamp was = stamp_of(&f->st), is;
+	struct stat now;
+
+	if (fstatat(f->folder, f->name, &now, AT_SYMLINK_NOFOLLOW) < 0)
+		return !there && errno == ENOENT;
+	is = stamp_of(&now);
+	return there && stamp_same(&was, &is);
+}
+
+/* `there`: NULL for a name that may be replaced whatever stands there. */
 static int put_file(const struct host_file *f, const char *name, const struct buf *text,
-		    struct err *e)
+		    const bool *there, struct err *e)
 {
 	struct draft d;
 	int r = draft_open(f->folder, &d);
@@ -187,11 +200,16 @@ static int put_file(const struct host_file *f, const char *name, const struct bu
 		r = fd_write_all(d.fd, buf_str(text), text->len);
 		if (r == 0 && fsync(d.fd) < 0)
 			r = -errno;
+		if (r == 0 && there && !as_read(f, *there))
+			r = -EAGAIN;
 		if (r < 0)
 			draft_drop(&d);
 		else
 			r = draft_keep(&d, name, f->st.st_mode & 07777);
 	}
+	if (r == -EAGAIN)
+		return err_refuse(e, ERR_UNAVAILABLE, EAGAIN, "say it again; it is as it was",
+				  "'%s' was changed by somebody else meanwhile", name);
 	return r < 0 ? err_errno(e, r, "cannot write '%s'", name) : 0;
 }
 
@@ -238,9 +256,9 @@ static int change(const struct mcp_host *h, const char *program, char *const *ar
 	if (strlen(f->name) + 16 > sizeof(backup))
 		return err_set(e, ERR_CONFIG, ENAMETOOLONG, "the name of the file is too long");
 	(void)snprintf(backup, sizeof(backup), "%.*s.brig-backup", NAME_MAX - 16, f->name);
-	if (c->there && put_file(f, backup, &f->text, e) < 0)
+	if (c->there && put_file(f, backup, &f->text, NULL, e) < 0)
 		return -e->code;
-	return put_file(f, f->name, &out, e);
+	return put_file(f, f->name, &out, &c->there, e);
 }
 
 int host_install(const struct mcp_host *h, const char *home, const char *config,

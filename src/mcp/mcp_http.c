@@ -306,7 +306,10 @@ static int begin(struct mcp_http *h, const struct mcp_http_options *o, struct er
 	if (loop_new(&h->loop, e) < 0 || http_new(h->loop, &by, &h->http, e) < 0 ||
 	    (!o->token_file && !tenant_of(h, LONE, e)))
 		return -e->code;
-	fd = tcp_listen(o->listen, true, authority, e);
+	fd = tcp_listen(o->listen,
+			"listen on 127.0.0.1; from elsewhere by ssh -L, or behind something that "
+			"speaks TLS",
+			authority, e);
 	if (fd < 0 || http_listen(h->http, TAKE_FD(fd), false, authority, e) < 0)
 		return -e->code;
 	h->signals = (struct loop_watch){ .fd = o->signals, .ready = on_signal };

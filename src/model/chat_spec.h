@@ -12,6 +12,7 @@ struct chat_spec {
 	const char *provider, *name; /* NULL: the role says nothing of a model */
 	const char *base_url;        /* NULL: the provider's own */
 	const char *key;             /* the variable with the key; NULL: the provider's */
+	bool url_given;              /* base_url is the caller's own, and not the role's */
 	const char *prompt;          /* the role's own words to the model; NULL: none */
 	uint64_t temperature;        /* thousandths */
 	uint64_t answer_tokens;      /* of one answer */

@@ -111,6 +111,18 @@ static int check_bundle(const char *path, const struct buf *data, struct err *e)
 	return err_hint(e, "read it, then: brig allow %.200s", real);
 }
 
+/* A role names a server and the variable that is its key: did the user agree to that? By its name,
+ * or the one behind links, as `brig allow` wants it. */
+static bool is_trusted(const struct spec *s, const char *path, const struct buf *data)
+{
+	char real[PATH_MAX];
+
+	if (!s->chat.base_url && !s->chat.key)
+		return false;
+	return trust_has(path, buf_str(data), data->len) ||
+	       (realpath(path, real) && trust_has(real, buf_str(data), data->len));
+}
+
 /* --config. The path is opened as it was written; "~" is for shells that did not expand it. */
 static int load_file(struct spec *s, const struct config_place *at, enum dialect named,
 		     struct err *e)
@@ -139,6 +151,7 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 		return -e->code;
 	s->dialect_used = (int)was;
 	s->config_file = full;
+	s->config_trusted = is_trusted(s, full, &data);
 	return 0;
 }
 

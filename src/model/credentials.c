@@ -24,6 +24,13 @@ static const struct login_file claude_login = {
 		 "that lasts",
 };
 
+/* After `codex login --with-api-key`. A login by ChatGPT leaves it empty: its tokens are for
+ * another host, which wants more than a token, and codex alone renews them. */
+static const struct login_file codex_login = {
+	.file = ".codex/auth.json",
+	.token = "OPENAI_API_KEY",
+};
+
 static const struct {
 	const char *name, *host, *header, *prefix;
 	const struct login_file *login; /* NULL: its variable alone */
@@ -32,7 +39,7 @@ static const struct {
 	{ "GH_TOKEN", "api.github.com", "Authorization", "Bearer " },
 	{ "GITLAB_TOKEN", "gitlab.com", "PRIVATE-TOKEN", "" },
 	{ "OPENAI_API_KEY", "api.openai.com", "Authorization", "Bearer " },
-	{ "CODEX_API_KEY", "api.openai.com", "Authorization", "Bearer " },
+	{ "CODEX_API_KEY", "api.openai.com", "Authorization", "Bearer ", &codex_login },
 	{ "ANTHROPIC_API_KEY", "api.anthropic.com", "x-api-key", "" },
 	{ "CLAUDE_CODE_OAUTH_TOKEN", "api.anthropic.com", "Authorization", "Bearer ",
 	  &claude_login },

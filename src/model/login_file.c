@@ -77,5 +77,5 @@ int login_file_read(const struct login_file *l, const char *home, char *out, siz
 	explicit_bzero(text, FILE_MAX);
 	if (r < 0)
 		return err_set(e, ERR_CONFIG, EINVAL, "'~/%s' cannot be read", l->file);
-	return take(l, jread_get(v, l->object), out, max, len, e);
+	return take(l, l->object ? jread_get(v, l->object) : v, out, max, len, e);
 }

@@ -10,7 +10,7 @@
 
 struct login_file {
 	const char *file;    /* below HOME; JSON */
-	const char *object;  /* the member that has all of it */
+	const char *object;  /* the member that has all of it; NULL: it is no member of another */
 	const char *token;   /* of that: the token */
 	const char *expires; /* of that: milliseconds since 1970; NULL: it says nothing */
 	const char *renew;   /* what to do when that is over */

@@ -193,6 +193,17 @@ void outcome_deny_since(struct outcome *o, const struct outcome *from, const uin
 	}
 }
 
+void outcome_ends_with(struct outcome *o, const struct outcome *box, const uint64_t *mark, size_t n)
+{
+	outcome_deny_since(o, box, mark, n);
+	for (int c = 0; c < DENIAL_CLASSES; c++)
+		o->denials_dropped[c] += box->denials_dropped[c];
+	for (size_t i = 0; i < box->trust_count; i++)
+		outcome_trust(o, box->trust[i].path, box->trust[i].reason);
+	o->trust_more += box->trust_more;
+	o->unseen_folders += box->unseen_folders;
+}
+
 uint64_t outcome_denied(const struct outcome *o)
 {
 	uint64_t n = 0;

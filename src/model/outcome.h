@@ -133,6 +133,9 @@ void outcome_deny_as(struct outcome *o, enum denial_class class, const char *kin
 size_t outcome_mark(const struct outcome *o, uint64_t **ret);
 void outcome_deny_since(struct outcome *o, const struct outcome *from, const uint64_t *mark,
 			size_t n);
+/* Its sandbox has ended with it: what was found then belongs to it as well. */
+void outcome_ends_with(struct outcome *o, const struct outcome *box, const uint64_t *mark,
+		       size_t n);
 void outcome_drop(struct outcome *o, const char *kind, uint64_t n); /* another brig's count */
 uint64_t outcome_denied(const struct outcome *o);                   /* how often, listed or not */
 /* At most 100 are kept, the rest is counted. */

@@ -267,9 +267,10 @@ struct spec {
 
 	int dialect_used; /* enum dialect of the --config file or the environment; 0: brig's */
 	const char *config_file; /* that of --config, absolute; NULL: none was read */
-	bool untrusted;          /* a project's file was read that nobody has trusted */
-	bool private_workspace;  /* set by spec_check: an empty workspace instead of the current
-				    folder */
+	bool config_trusted;    /* ... and `brig allow` was said of it as it is; for a role alone */
+	bool untrusted;         /* a project's file was read that nobody has trusted */
+	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
+				   folder */
 	/* Set by the conductor under HOME_KEEP: the folder that is shown as HOME, and what its
 	 * placeholders are made from. NULL: there is none (yet). */
 	const char *home_folder;

@@ -44,13 +44,14 @@ static const char *const of_aider[] = {
 
 const struct tool_settings tool_settings[] = {
 	{ "claude",
-	  { { ".claude/settings.json", SETTINGS_JSON, of_claude },
-	    { ".claude.json", SETTINGS_JSON, of_claude_state } } },
-	{ "codex", { { ".codex/config.toml", SETTINGS_TOML, of_codex } } },
-	{ "gemini", { { ".gemini/settings.json", SETTINGS_JSON, of_gemini } } },
-	{ "opencode", { { ".config/opencode/opencode.json", SETTINGS_JSON, of_opencode } } },
-	{ "aider", { { ".aider.conf.yml", SETTINGS_YAML, of_aider } } },
-	{ NULL, { { NULL, SETTINGS_JSON, NULL } } },
+	  { { ".claude/settings.json", SETTINGS_JSON, of_claude, NULL, 0 },
+	    { ".claude.json", SETTINGS_JSON, of_claude_state, "ANTHROPIC_API_KEY", 20 } } },
+	{ "codex", { { ".codex/config.toml", SETTINGS_TOML, of_codex, NULL, 0 } } },
+	{ "gemini", { { ".gemini/settings.json", SETTINGS_JSON, of_gemini, NULL, 0 } } },
+	{ "opencode",
+	  { { ".config/opencode/opencode.json", SETTINGS_JSON, of_opencode, NULL, 0 } } },
+	{ "aider", { { ".aider.conf.yml", SETTINGS_YAML, of_aider, NULL, 0 } } },
+	{ NULL, { { NULL, SETTINGS_JSON, NULL, NULL, 0 } } },
 };
 
 const struct tool_settings *tool_settings_find(const char *name)
@@ -59,6 +60,15 @@ const struct tool_settings *tool_settings_find(const char *name)
 		if (str_eq(t->name, name))
 			return t;
 	return NULL;
+}
+
+bool tool_settings_in(const char *program, const char *folder)
+{
+	const struct tool_settings *t = tool_settings_find(program);
+	size_t n = strlen(folder);
+
+	return t && t->files[0].path && strncmp(t->files[0].path, folder, n) == 0 &&
+	       t->files[0].path[n] == '/';
 }
 
 int tool_settings_get(const char *name, const struct tool_settings **ret, struct err *e)
@@ -134,7 +144,25 @@ static int put_group(struct json *j, const struct jread *top, const char *const 
 	return begun;
 }
 
-static int take_json(const struct settings_file *f, const char *text, size_t n, struct buf *out)
+/* As Claude Code writes it down. */
+static void put_agreed(struct json *j, const struct settings_file *f, const char *placeholder)
+{
+	size_t n = strlen(placeholder);
+
+	json_key(j, "customApiKeyResponses");
+	json_object(j);
+	json_key(j, "approved");
+	json_array(j);
+	json_str(j, placeholder + (n > f->key_end ? n - f->key_end : 0));
+	json_array_end(j);
+	json_key(j, "rejected");
+	json_array(j);
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static int take_json(const struct settings_file *f, const char *text, size_t n,
+		     const char *placeholder, struct buf *out)
 {
 	CLEANUP(jread) struct jread *v = NULL;
 	struct err e;
@@ -154,11 +182,13 @@ static int take_json(const struct settings_file *f, const char *text, size_t n, 
 		r = put_group(&j, v, f->names, f->names[i]);
 		any |= r > 0;
 	}
+	if (placeholder)
+		put_agreed(&j, f, placeholder);
 	json_object_end(&j);
 	buf_putc(out, '\n');
 	if (r < 0 || out->failed)
 		return -ENOMEM;
-	if (!any)
+	if (!any && !placeholder)
 		buf_done(out);
 	return 0;
 }
@@ -226,5 +256,17 @@ static int take_lines(const struct settings_file *f, const char *text, size_t n,
 
 int tool_settings_take(const struct settings_file *f, const char *text, size_t n, struct buf *out)
 {
-	return f->form == SETTINGS_JSON ? take_json(f, text, n, out) : take_lines(f, text, n, out);
+	return f->form == SETTINGS_JSON ? take_json(f, text, n, NULL, out)
+					: take_lines(f, text, n, out);
+}
+
+int tool_settings_agree(const struct settings_file *f, const char *text, size_t n,
+			const char *placeholder, struct buf *out)
+{
+	int r = take_json(f, text, n, placeholder, out);
+
+	if (r != -EBADMSG)
+		return r;
+	buf_done(out); /* what is no such file gives nothing, and keeps nobody from agreeing */
+	return take_json(f, "{}", 2, placeholder, out);
 }

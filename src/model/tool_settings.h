@@ -7,6 +7,7 @@
  * plugins, status lines, helpers, permissions) or another server. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
@@ -20,6 +21,8 @@ struct settings_file {
 	const char *path; /* below HOME, there as here */
 	enum settings_form form;
 	const char *const *names; /* "theme", or "ui.theme" in JSON; NULL-terminated */
+	const char *key;          /* a variable with a key, about which it asks; NULL: none */
+	size_t key_end;           /* ... unless these last bytes of it are in the file */
 };
 
 struct tool_settings {
@@ -30,8 +33,15 @@ struct tool_settings {
 extern const struct tool_settings tool_settings[]; /* ended by one without a name */
 
 const struct tool_settings *tool_settings_find(const char *name); /* NULL: there is no such */
+/* Does the program keep settings in a folder of this name, at home and in projects? */
+bool tool_settings_in(const char *program, const char *folder);
 int tool_settings_get(const char *name, const struct tool_settings **ret, struct err *e);
 
 /* What of a file's text enters, as the text of a file of that form; nothing is written where none
  * of its names is there. 0, -ENOMEM, or -EBADMSG: it is no such file. */
 int tool_settings_take(const struct settings_file *f, const char *text, size_t n, struct buf *out);
+
+/* The same, and that its user agrees to the key that f->key will be: they have, to a placeholder.
+ */
+int tool_settings_agree(const struct settings_file *f, const char *text, size_t n,
+			const char *placeholder, struct buf *out);

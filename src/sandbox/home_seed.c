@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "egress/credential/cred.h"
 #include "model/tool_settings.h"
 
 /* The caller's own file, by whatever links it is reached: what is taken of it are words. */
@@ -57,12 +58,24 @@ static int open_new(int home, const char *below, struct err *e)
 	return fd < 0 ? err_sys(e, "cannot begin a kept HOME") : fd;
 }
 
-static int put_file(int home, const struct settings_file *f, char *text, struct err *e)
+static int take(const struct settings_file *f, char *text, const unsigned char *secret,
+		struct buf *out)
+{
+	char placeholder[CRED_PLACEHOLDER_LEN + 1];
+	ssize_t n = read_own(f->path, text);
+
+	if (!secret || !f->key)
+		return n <= 0 ? -EBADMSG : tool_settings_take(f, text, (size_t)n, out);
+	cred_placeholder_kept(secret, f->key, placeholder);
+	return tool_settings_agree(f, text, n > 0 ? (size_t)n : 0, placeholder, out);
+}
+
+static int put_file(int home, const struct settings_file *f, char *text,
+		    const unsigned char *secret, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(TOOL_SETTINGS_MAX);
 	CLEANUP(fd) int fd = -1;
-	ssize_t n = read_own(f->path, text);
-	int r = n <= 0 ? -EBADMSG : tool_settings_take(f, text, (size_t)n, &out);
+	int r = take(f, text, secret, &out);
 
 	if (r == -ENOMEM)
 		return err_nomem(e);
@@ -75,7 +88,8 @@ static int put_file(int home, const struct settings_file *f, char *text, struct 
 	return r < 0 ? err_errno(e, r, "cannot begin a kept HOME") : 0;
 }
 
-int home_seed_put(int home, const struct strlist *programs, struct err *e)
+int home_seed_put(int home, const struct strlist *programs, const unsigned char *secret,
+		  struct err *e)
 {
 	CLEANUP(mem) char *text = malloc(TOOL_SETTINGS_MAX);
 
@@ -87,7 +101,7 @@ int home_seed_put(int home, const struct strlist *programs, struct err *e)
 		if (tool_settings_get(programs->v[i], &t, e) < 0)
 			return -e->code;
 		for (size_t k = 0; k < 2 && t->files[k].path; k++)
-			if (put_file(home, &t->files[k], text, e) < 0)
+			if (put_file(home, &t->files[k], text, secret, e) < 0)
 				return -e->code;
 	}
 	explicit_bzero(text, TOOL_SETTINGS_MAX); /* there may be keys in it */

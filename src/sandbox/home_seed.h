@@ -7,5 +7,6 @@
 
 /* Writes what model/tool_settings.h lets out of the caller's own files of these programs into a new
  * and empty folder, which nobody else has seen yet. A file that is not there, or is none of its
- * kind, gives nothing. */
-int home_seed_put(int home, const struct strlist *programs, struct err *e);
+ * kind, gives nothing. `secret`: what placeholders are made from; NULL: there will be none. */
+int home_seed_put(int home, const struct strlist *programs, const unsigned char *secret,
+		  struct err *e);

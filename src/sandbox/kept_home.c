@@ -175,7 +175,7 @@ static int open_home(int folder, const char *id, struct err *e)
 
 /* Whole under another name first: no command is ever in a HOME that is being begun. Another run may
  * have been faster. */
-static int begin_home(int folder, const struct spec *s, struct err *e)
+static int begin_home(int folder, const struct spec *s, const unsigned char *secret, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
 	char name[33];
@@ -186,7 +186,8 @@ static int begin_home(int folder, const struct spec *s, struct err *e)
 	if (mkdirat(folder, name, 0700) < 0)
 		return err_sys(e, "cannot make a HOME to be kept");
 	fd = openat(folder, name, FOLDER);
-	r = fd < 0 ? err_sys(e, "cannot open a new HOME") : home_seed_put(fd, &s->home_seed, e);
+	r = fd < 0 ? err_sys(e, "cannot open a new HOME")
+		   : home_seed_put(fd, &s->home_seed, secret, e);
 	if (r == 0 && renameat2(folder, name, folder, HOME, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (r == 0 && errno == EINVAL && renameat(folder, name, folder, HOME) == 0)
@@ -197,12 +198,13 @@ static int begin_home(int folder, const struct spec *s, struct err *e)
 	return r;
 }
 
-static int make_home(int folder, const char *id, const struct spec *s, struct err *e)
+static int make_home(int folder, const char *id, const struct spec *s, const unsigned char *secret,
+		     struct err *e)
 {
 	struct stat st;
 
 	if (s->home_seed.n && fstatat(folder, HOME, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    begin_home(folder, s, e) < 0)
+	    begin_home(folder, s, secret, e) < 0)
 		return -e->code;
 	if (mkdirat(folder, HOME, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make a HOME to be kept");
@@ -409,12 +411,12 @@ int kept_home_open(const struct spec *s, const char *backend, struct kept_home *
 	homes = cache_open(HOMES, path, sizeof(path), e);
 	if (homes < 0)
 		return err_wrap(e, "home keep");
+	if (s->network == NETWORK_PROXY && make_secret(id, &k, e) < 0)
+		return -e->code;
 	lock = lock_folder(homes, id, e);
-	home = lock < 0 ? -1 : make_home(lock, id, s, e);
+	home = lock < 0 ? -1 : make_home(lock, id, s, k.has_secret ? k.secret : NULL, e);
 	if (home < 0 || note_use(lock, s, backend, e) < 0 || check_size(s, home, e) < 0 ||
 	    real_place(home, k.folder, e) < 0)
-		return -e->code;
-	if (s->network == NETWORK_PROXY && make_secret(id, &k, e) < 0)
 		return -e->code;
 	k.lock = TAKE_FD(lock);
 	*ret = k;

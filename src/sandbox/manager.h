@@ -76,6 +76,8 @@ const struct outcome *result_outcome(const brig_result *r);
 brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes back */
 /* What its sandbox was denied since the mark (outcome_mark). */
 void result_deny_since(brig_result *r, const struct outcome *box, const uint64_t *mark, size_t n);
+/* ... and what was found when that ended. */
+void result_ends_with(brig_result *r, const brig_result *box, const uint64_t *mark, size_t n);
 void result_cut(brig_result *r); /* some of its output was lost on the way */
 const struct spec *manager_spec(const brig_manager *m);
 

@@ -115,6 +115,7 @@ struct run {
 	struct egress *door; /* network proxy; NULL: none */
 	struct err door_lost;
 	struct unresolved *unresolved; /* network none; NULL: nobody listens */
+	uint64_t questions;            /* of a command: asked in its sandbox before it */
 	struct resolving resolving;    /* network bridge */
 	struct publish *ports;         /* NULL: none are published */
 	struct signing *signing;       /* with ssh_agent; NULL: none is lent */
@@ -466,6 +467,22 @@ static void count_names(struct run *r)
 	r->unresolved = unresolved_free(r->unresolved);
 }
 
+/* The socket is the sandbox's: what was asked for meanwhile was asked by this command, or by one
+ * that ran beside it. */
+static void count_own_names(struct run *r)
+{
+	const struct unresolved *a = r->of ? r->of->unresolved : NULL;
+	uint64_t all = unresolved_questions(a);
+	struct host name;
+
+	if (all <= r->questions)
+		return;
+	r->o->questions = all - r->questions;
+	for (size_t i = 0; unresolved_nth(a, i, &name); i++)
+		if (unresolved_since(a, i, r->questions))
+			outcome_asked(r->o, name.name);
+}
+
 /* ---- the user's ssh-agent ---- */
 
 /* On the record before it is given; told once for each purpose. */
@@ -624,6 +641,7 @@ static void lose_commands(struct run *sandbox)
 		struct run *r = sandbox->commands;
 		const struct outcome *why = sandbox->o;
 
+		count_own_names(r);
 		forget(r);
 		if (r->ended)
 			continue;
@@ -1167,6 +1185,7 @@ static void conduct_command(struct run *r)
 		refuse(r->o, &e);
 		return;
 	}
+	r->questions = unresolved_questions(r->of->unresolved);
 	start(r, from, &e);
 	if (r->over)
 		return;
@@ -1388,6 +1407,8 @@ void run_end(struct run *r)
 		carry(r->of, r);
 	while (!r->over)
 		run_turn(r, -1);
+	if (r->joins)
+		count_own_names(r);
 	forget(r);
 	if (r->started) {
 		pump_close(&r->out);
@@ -1398,7 +1419,8 @@ void run_end(struct run *r)
 		r->o->error = r->unrecorded;
 		r->o->unrecorded = true;
 	}
-	count_names(r);
+	if (!r->joins)
+		count_names(r);
 	if (r->o->started) {
 		report_own_limits(r->spec, &r->io, r->o);
 		explain(r->spec, r->said.text, r->said.n, r->o);

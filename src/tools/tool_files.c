@@ -300,8 +300,11 @@ int edit_file(struct tool_call *c, const struct jread *args, struct err *e)
 
 /* ---- list_files ---- */
 
+/* The node of a socket of mode 0 is brig's own: it holds a name that nobody may make. */
 static const char *kind_of(uint32_t mode)
 {
+	if (S_ISSOCK(mode) && !(mode & 07777))
+		return "protected";
 	return S_ISDIR(mode) ? "folder" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : "other";
 }
 

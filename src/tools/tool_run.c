@@ -318,10 +318,28 @@ static int check_offline(const struct tool_call *c, struct err *e)
 		return 0;
 	if (is_far(c))
 		return err_refuse(e, ERR_POLICY, EPERM,
-				  "the user starts brig mcp without a network, or on stdio",
-				  "network_disabled: the daemon's sandboxes have a network here");
+				  "the user starts brig mcp without --allow, or on stdio without "
+				  "--daemon; or writes network_disabled: false in the role",
+				  "network_disabled: the role's Python code gets no network, and "
+				  "the "
+				  "sandboxes of this server have one");
 	return err_refuse(e, ERR_POLICY, EPERM, "leave 'sandbox' out",
 			  "network_disabled: Python code runs in a sandbox of its own alone");
+}
+
+/* What the user has said of the network is for the tools that have one: to this call of its own it
+ * is no mistake that it says nothing. */
+static void pass_over_network(struct tool_call *c)
+{
+	struct spec *s = is_apart(c) ? NULL : request_spec(c->request);
+
+	if (!s || !s->command.code.tool[CODE_PYTHON].offline)
+		return;
+	for (int id = FIELD_EGRESS_ALLOW; id <= FIELD_CREDENTIAL; id++)
+		if (s->origin[id] == ORIGIN_FLAG)
+			s->origin[id] = ORIGIN_USER;
+	if (s->origin[FIELD_NETWORK] == ORIGIN_FLAG)
+		s->origin[FIELD_NETWORK] = ORIGIN_USER;
 }
 
 static int put_words(struct tool_call *c, const struct jread *args, const char **argv, size_t *n,
@@ -358,6 +376,7 @@ int run_python(struct tool_call *c, const struct jread *args, struct err *e)
 	    call_request(c, args, CODE_PYTHON, e) < 0 || check_offline(c, e) < 0 ||
 	    put_words(c, args, argv, &n, e) < 0)
 		return -e->code;
+	pass_over_network(c);
 	if (is_apart(c)) {
 		r = call_argv(c, argv, e);
 		if (r == 0)

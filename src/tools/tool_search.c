@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tools/tool_search.c - search_files: grep inside, its lines taken apart. */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clean.h"
 #include "base/json.h"
@@ -9,6 +10,7 @@
 #include "sandbox/manager.h"
 #include "tools/tools_internal.h"
 
+#define GREP "/bin/grep"
 #define PATTERN_MAX 4096
 #define FOUND_MAX 500
 #define LINE_SHOWN 400
@@ -75,11 +77,18 @@ static void search_ended(struct tool_call *c, const struct outcome *o)
 	call_end(c);
 }
 
+/* By its place: PATH may have folders that what ran before has written to. What a program prints is
+ * text to us whichever it is. */
+static const char *program(const struct spec *s)
+{
+	return spec_other_programs(s) || access(GREP, X_OK) == 0 ? GREP : "grep";
+}
+
 int search_files(struct tool_call *c, const struct jread *args, struct err *e)
 {
 	const char *pattern = NULL, *path = NULL, *name = NULL;
 	const char *argv[] = {
-		"grep", "-rnIZ", "-Dskip", "-F", "-e", NULL, "--", NULL, NULL, NULL
+		program(c->of->spec), "-rnIZ", "-Dskip", "-F", "-e", NULL, "--", NULL, NULL, NULL
 	};
 	CLEANUP(buf) struct buf include = BUF_INIT(PATTERN_MAX + 32);
 	bool regex = false;

@@ -30,7 +30,9 @@ struct wrap_agent {
 	const char *const *elsewhere;
 	const char
 		*login; /* how else the key comes about, behind "export NAME"; NULL: it does not */
-	const char *remark; /* for --list; NULL: none */
+	const char *logged_in; /* a file below HOME with a login that is of no use here, unless one
+				* of the credentials is in it; NULL: it has none */
+	const char *remark;    /* for --list; NULL: none */
 };
 
 extern const struct wrap_agent wrap_agents[]; /* ended by one without a name */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrap/wrap_line.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -73,6 +76,17 @@ static int put_credential(struct run_words *l, const struct spec *s, const char 
 	return put_pair(l, "--credential", name, e);
 }
 
+/* A login that its program alone can use and renew. */
+static bool has_other_login(const struct wrap_agent *a)
+{
+	const char *home = getenv("HOME");
+	char path[PATH_MAX];
+
+	return a->logged_in && home && home[0] == '/' &&
+	       snprintf(path, sizeof(path), "%s/%s", home, a->logged_in) < (int)sizeof(path) &&
+	       access(path, F_OK) == 0;
+}
+
 static int no_key(const struct wrap_agent *a, struct err *e)
 {
 	CLEANUP(buf) struct buf names = BUF_INIT(512);
@@ -83,8 +97,14 @@ static int no_key(const struct wrap_agent *a, struct err *e)
 			   : a->credentials[i + 1] ? ", "
 						   : " or ",
 			   a->credentials[i]);
-	(void)err_set(e, ERR_CONFIG, ENOENT, "%s has no key%s", a->title,
-		      a->login ? ", and nobody has logged in" : "");
+	if (has_other_login(a))
+		(void)err_set(e, ERR_CONFIG, ENOENT,
+			      "%s has no key: the login in '~/%s' is one that %s alone can renew, "
+			      "and does not come along",
+			      a->title, a->logged_in, a->name);
+	else
+		(void)err_set(e, ERR_CONFIG, ENOENT, "%s has no key%s", a->title,
+			      a->login ? ", and nobody has logged in" : "");
 	return err_hint(e, "export %s%s; no agent sees it", buf_str(&names),
 			a->login ? a->login : "");
 }

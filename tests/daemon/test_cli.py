@@ -128,6 +128,18 @@ def a_command_is_told_what_its_door_denied():
 
 
 @test
+def what_failed_prints_no_name_and_an_empty_list_says_so():
+    with client() as (d, sandbox):
+        failed = sandbox("create", "--backend", "docker", "--image", "no/such:image", "--set", "docker.host=unix:///no/such/socket")
+        assert failed.status == 125 and failed.text == "" and failed.errors.startswith("brig: "), (failed.text, failed.errors)
+        shown = sandbox("list", "--json").json["sandboxes"]
+        assert all(s["id"] in failed.errors for s in shown), (shown, failed.errors)
+        for s in shown:
+            assert sandbox("delete", s["id"]).status == 0
+        assert sandbox("list").text == "" and b"there are none" in on_a_terminal(d, "list")
+
+
+@test
 def words_that_make_no_sense_are_refused_with_a_next_step():
     with client() as (d, sandbox):
         for words, said in ((("creat",), "create"), (("show", "x"), "brig sandbox get"), (("rm", "x"), "brig sandbox delete"), ((), "brig sandbox --help"), (("get",), "usage: "), (("get", "a/b"), "neither an id nor a name"),

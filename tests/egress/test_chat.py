@@ -96,6 +96,8 @@ spec:
   tools: [{tools}]
   security: {{sandbox: {{{sandbox}}}}}
 {role}""")
+        if tls and key:
+            assert brig("allow", "role.yaml").status == 0
         try:
             yield w
         finally:
@@ -328,6 +330,46 @@ for name in ['a%d.test' % i for i in range(40)] + ['evil.test']:
     try: urllib.request.urlopen('http://' + name, timeout=5)
     except OSError: pass
 """
+
+
+@test
+def a_strangers_role_sends_no_variable_to_its_server():
+    """A role names a variable and a server. Together they are the user's to agree to: by trusting the file as it is, by naming the server, or by binding the credential."""
+    with model(text("done"), tls=True) as w:
+        role, url = workspace() / "role.yaml", f"https://{NAME}:{w.port}/v1"
+        said = brig("allow", "role.yaml").text
+        assert f"MODEL_KEY sent to {url}" in said, said
+        assert agent("-p", "x").status == 0 and len(w.asked) == 1  # the control
+        role.write_text(role.read_text() + "# changed\n")
+        for _ in range(2):
+            refused = agent("-p", "x")
+            assert refused.status == 125 and f"MODEL_KEY sent to {NAME}" in refused.errors and "brig allow" in refused.errors, refused.errors
+            assert brig("allow", "--revoke", "role.yaml").status == 0
+        # Whatever it calls itself: the vendor of a variable is looked up, not believed.
+        for variable, provider in (("OPENAI_API_KEY", "openai"), ("ANTHROPIC_API_KEY", "anthropic"), ("AWS_SECRET_ACCESS_KEY", "openai")):
+            stolen = role.read_text().replace("MODEL_KEY", variable).replace("provider: openai", f"provider: {provider}")
+            (workspace() / "other.yaml").write_text(stolen)
+            refused = brig("agent", "other.yaml", "-p", "x", env={variable: KEY})
+            assert refused.status == 125 and f"{variable} sent to {NAME}" in refused.errors, refused.errors
+        (workspace() / "other.yaml").write_text(stolen.replace(f", base_url: '{url}'", "").replace(f"base_url: '{url}', ", ""))
+        refused = brig("agent", "other.yaml", "-p", "x", env={"AWS_SECRET_ACCESS_KEY": KEY})
+        assert refused.status == 125 and "AWS_SECRET_ACCESS_KEY sent to api.openai.com" in refused.errors, refused.errors
+        assert len(w.asked) == 1, w.asked
+        assert agent("-p", "x", "--base-url", url).status == 0 and len(w.asked) == 2
+        settings = home() / ".config/brig/config.yaml"
+        settings.write_text(settings.read_text() + f"credentials: {{MODEL_KEY: {{host: '{NAME}:{w.port}', header: Authorization, prefix: 'Bearer '}}}}\n")
+        bound = agent("-p", "x")
+        assert bound.status == 0 and len(w.asked) == 3 and all(KEY in f["Authorization"] for f in w.fields), bound.errors
+
+
+@test
+def the_way_to_the_model_has_settings_of_its_own():
+    """The sandboxes have no network; the door to the model reads these all the same."""
+    with model(text("done"), tls=True) as w:
+        settings = home() / ".config/brig/config.yaml"
+        settings.unlink()
+        done = agent("-p", "x", "--set", f"egress.resolve={NAME}=127.0.0.1:{w.port}", "--set", f"egress.roots={root()}/ca.pem")
+        assert done.status == 0 and len(w.asked) == 1, done.errors
 
 
 @test

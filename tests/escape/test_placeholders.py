@@ -353,6 +353,77 @@ def where_there_are_no_such_nodes_an_empty_folder_holds_the_name():
     assert set(tree(workspace())) == {"ready", "go"} and quarantined() == []
 
 
+SEEDED = ("--home", "keep", "--home-seed", "claude")
+# Whatever could fill a folder, or bring another one to its name.
+FILL = r"""
+import ctypes, os, sys
+libc, done = ctypes.CDLL(None), []
+fd = os.open(".claude", os.O_RDONLY | os.O_DIRECTORY)
+os.mkdir("other"); open("other/settings.json", "w").close()
+for name, use in {
+    "create": lambda: open(".claude/settings.json", "w"), "create by descriptor": lambda: os.open("settings.json", os.O_CREAT | os.O_WRONLY, dir_fd=fd),
+    "mkdir": lambda: os.mkdir(".claude/commands"), "symlink": lambda: os.symlink("/etc/passwd", ".claude/settings.json"), "move in": lambda: os.rename("other/settings.json", ".claude/settings.json"),
+    "replace": lambda: os.rename("other", ".claude"), "move away": lambda: os.rename(".claude", "gone"), "remove": lambda: os.rmdir(".claude"), "chmod": lambda: os.chmod(".claude", 0o777),
+    "chmod by descriptor": lambda: os.fchmod(fd, 0o777), "times": lambda: os.utime(".claude"), "unmount": lambda: libc.umount2(b".claude", 2) == 0 or 1 / 0,
+    "mount": lambda: libc.mount(b"other", b".claude", None, 4096, None) == 0 or 1 / 0}.items():
+    try: use(); done.append(name)
+    except (OSError, ZeroDivisionError): pass
+print(os.listdir(".claude"), done)
+"""
+
+
+def agent(*words, at, command="true"):
+    """A run with a HOME of an agent's own, as `brig wrap` has it, that waits for `go`."""
+    cache = scratch().parent / "agents"
+    cache.mkdir(exist_ok=True)
+    if IS_ROOT:
+        os.chown(cache, *(2 * [uid()]))
+    line = f"touch ready; while [ ! -e go ]; do sleep 0.01; done; {command}"
+    return held("run", *SEEDED, "--workdir", at, *words, "--", "sh", "-c", line, "x", FILL, folder=at, env={"XDG_CACHE_HOME": str(cache)})
+
+
+@test
+def an_agent_finds_its_folder_empty_and_cannot_fill_it():
+    with agent(at=workspace(), command='python3 -c "$1"') as h:
+        kinds = {n: "folder" if (workspace() / n).is_dir() else "socket" if (workspace() / n).is_socket() else None for n in NAMES}
+        assert kinds == {n: "folder" if n == ".claude" else "socket" for n in NAMES}, kinds
+        # Others hold the name as well, and do not take it away.
+        assert brig("run", "--", "sh", "-c", "! echo evil > .claude/x; ! rmdir .claude").status == 0 and (workspace() / ".claude").is_dir()
+    assert h.process.result.status == 0 and h.process.result.stdout == b"[] []\n", (h.process.result.stdout, h.process.result.stderr)
+    assert set(tree(workspace())) == {"other", "other/settings.json"} and quarantined() == []
+
+
+@test
+def what_a_neighbour_puts_into_an_agents_folder_is_taken_away():
+    """A run in a folder above may write there, as it may write anywhere below; what it leaves goes to quarantine, and what it keeps open leads nowhere."""
+    above, below = folder("p"), folder("p/sub")
+    with agent("--json", at=below) as h:
+        assert brig("run", "--workdir", above, "--", "sh", "-c", "echo evil > sub/.claude/settings.json").status == 0
+        assert (below / ".claude/settings.json").exists(), "nothing was put there: the test is void"
+    denied = json.loads(h.process.result.stdout)["denials"]
+    assert [d["target"] for d in denied] == [".claude"] and not (below / ".claude").exists() and len(quarantined()) == 1, denied
+    with agent(at=below) as h:
+        first = start_brig("run", "--workdir", above, "--", "python3", "-c", KEEP, "sub", ".claude")
+        assert wait_until(lambda: (above / "kept").exists() or first.poll() is not None, 15)
+        h.release()
+        h.process.wait(20 * PATIENCE)
+        (above / "use").touch()
+        out, err = first.communicate(timeout=20 * PATIENCE)
+        assert first.returncode == 0 and out.endswith(b"wrote 0\n") and int(out.split()[0]) >= 2, (out, err)
+    assert set(tree(scratch())) - {"go", "ready"} == {"p", "p/sub", "p/kept", "p/use"} and quarantined() == [], tree(scratch())
+
+
+@test
+def a_killed_agent_leaves_no_folder():
+    with agent(at=workspace()) as h:
+        assert (workspace() / ".claude").is_dir()
+        h.process.kill()
+        h.process.wait()
+        assert brig("run", "--", "true").status == 0 or wait_until(lambda: brig("run", "--", "true").status == 0)
+        assert wait_until(lambda: not (workspace() / ".claude").exists())
+    assert quarantined() == []
+
+
 @test
 def git_inside_and_outside_adds_and_commits_beside_them():
     who = "-c user.name=a -c user.email=a@b"

@@ -202,6 +202,33 @@ def a_login_is_used_and_stays_outside():
         assert said(*door, "claude", "search", KEY.encode().hex(), env=env) == [str(workspace() / "found")]
 
 
+@test
+def a_login_that_is_of_no_use_is_told_and_a_key_in_it_is_used():
+    """Of codex's file a key is sealed as a variable is; tokens that a program renews itself stay outside, and the error says so."""
+    env = install()
+    home = pathlib.Path(env["HOME"])
+    for other in ("gemini", "opencode"):
+        put(home / ".local/bin" / other, AGENT, 0o755)
+    tokens = {"OPENAI_API_KEY": None, "tokens": {"access_token": KEY, "refresh_token": f"R{KEY}", "account_id": "a"}}
+    for name, file, said_too in (("codex", ".codex/auth.json", "codex login --with-api-key"), ("gemini", ".gemini/oauth_creds.json", "GEMINI_API_KEY"),
+                                 ("opencode", ".local/share/opencode/auth.json", "OPENROUTER_API_KEY"), ("aider", ".aider/oauth-keys.env", "OPENAI_API_KEY")):
+        for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"):
+            env[variable] = ""
+        refused(wrap(name, env=env), "has no key", said_too)
+        assert file not in wrap(name, env=env).errors
+        put(home / file, json.dumps(tokens))
+        refused(wrap(name, env=env), f"~/{file}", f"{name} alone can renew", said_too)
+    put(home / ".codex/auth.json", json.dumps({"OPENAI_API_KEY": KEY, "auth_mode": "apikey"}))
+    with Web("api.openai.com", handler=Handler) as web:
+        door = ("--set", f"egress.resolve=api.openai.com=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem")
+        line = wrap("--dry-run", "codex", env=env).text
+        assert "--credential CODEX_API_KEY" in line and 'env_key="CODEX_API_KEY"' in line and KEY not in line, line
+        call = 'curl -sS -d {} -H "Authorization: Bearer $CODEX_API_KEY" https://api.openai.com/; env; cat ~/.codex/auth.json'
+        done = brig("run", *door, "--network", "proxy", "--credential", "CODEX_API_KEY", "--allow", "api.openai.com", "--", "sh", "-c", call, env=env)
+        assert "CODEX_API_KEY=brig-" in done.text and KEY not in done.text, (done.text, done.errors)
+        assert [dict(fields)["Authorization"] for _, fields, _ in web.seen] == [f"Bearer {KEY}"]
+
+
 def own_settings(env):
     """A user with everything that an agent can be made to run, and a login."""
     evil = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": EVIL}]}]}, "mcpServers": {"x": {"command": EVIL}}, "apiKeyHelper": EVIL,
@@ -224,7 +251,11 @@ def tastes_of_the_users_enter_and_nothing_that_names_a_program():
     before = tree(user)
     show = "cd; find . -type f -printf '%P %m\\n' | sort; cat $(find . -type f | sort)"
     claude = wrap("claude", "sh", show, env=env).text
-    assert claude == ('.claude.json 600\n.claude/settings.json 600\n{"hasCompletedOnboarding":true}\n{"model":"opus","theme":"dark"}\n'), claude
+    key = wrap("claude", "sh", "printf %s \"$ANTHROPIC_API_KEY\"", env=env).text
+    assert key.startswith("brig-"), key
+    # One word more, of brig's own: the tail of the placeholder, which Claude Code need not ask about.
+    agreed = json.dumps({"hasCompletedOnboarding": True, "customApiKeyResponses": {"approved": [key[-20:]], "rejected": []}}, separators=(",", ":"))
+    assert claude == f'.claude.json 600\n.claude/settings.json 600\n{agreed}\n{{"model":"opus","theme":"dark"}}\n', claude
     codex = wrap("codex", "sh", show, env=env)
     # Its arguments stand between the program and the caller's.
     assert codex.status == 0 and json.loads(codex.text)["argv"][-2:] == ["sh", show], codex.text

@@ -211,6 +211,19 @@ def a_tool_that_reaches_out_says_so():
 
 
 @test
+def a_search_runs_nothing_that_was_left_in_path():
+    (workspace() / "bin").mkdir()
+    (workspace() / "text").write_text("needle\n")
+    with Client("--env", f"PATH={workspace()}/bin:/usr/bin:/bin") as c:
+        c.done("write_file", path="bin/grep", text="#!/bin/sh\ntouch planted\n")
+        c.done("run_command", argv=["chmod", "+x", "bin/grep"])
+        assert [m["path"] for m in c.done("search_files", pattern="needle")["matches"]] == ["./text"]
+        assert not (workspace() / "planted").exists()
+        c.done("run_command", argv=["grep", "needle", "text"])
+        assert (workspace() / "planted").exists()  # the control
+
+
+@test
 def denials_say_what_and_who_could_allow_it():
     with Client() as c:
         r = c.call("run_command", shell="getent hosts tracker.example.org || exit 2")

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import resource
 import signal
 import socket
@@ -76,6 +77,28 @@ def every_tool_works_in_sandboxes_of_the_daemon():
         s.done("delete_sandbox", sandbox=box)
         assert s.done("list_sandboxes")["sandboxes"] == []
         assert wait_until(lambda: not s.daemon.call("GET", "/v1/sandboxes").json["sandboxes"], 20)  # those of calls, too
+
+
+@test
+def denials_are_those_of_a_server_on_stdio():
+    """Names that nothing answers, names that are quarantined, files to look at: whoever runs the sandbox, a call says the same."""
+    line = "getent hosts tracker.example.org; echo x > .envrc; echo {} > package.json; exit 2"
+    with Client() as c:
+        near = c.call("run_command", shell=line)
+    assert not (workspace() / ".envrc").exists()
+    with served() as s:
+        far = s.call("run_command", shell=line)
+        assert not (workspace() / ".envrc").exists()
+        denied = [(d["kind"], d["target"], d.get("setting")) for d in far["structuredContent"]["denials"]]
+        assert ("network", "tracker.example.org", "egress.allow") in denied and ("protected-path", ".envrc", None) in denied, far
+        texts = [re.sub("[0-9a-f]{32}", "RUN", r["content"][0]["text"]) for r in (near, far)]
+        assert texts[0] == texts[1] and "package.json" in texts[0] and "RUN" in texts[0], texts
+        # In one that stays, a name is told to each command that asks for it, and to no other.
+        box = s.done("create_sandbox")["sandbox"]
+        for asked in ("tracker.example.org", "other.example.org", "tracker.example.org", None):
+            r = s.call("run_command", shell=f"getent hosts {asked}; true" if asked else "true", sandbox=box)
+            assert [d["target"] for d in r["structuredContent"]["denials"]] == ([asked] if asked else []), (asked, r)
+            assert ("Only the user can grant this" in r["content"][0]["text"]) == bool(asked), r
 
 
 @test
@@ -392,7 +415,7 @@ def there_are_no_more_sandboxes_than_may_be():
 @test
 def what_cannot_be_served_is_said_at_the_start():
     with daemon() as d:
-        for options, hint in ((("--http", "0.0.0.0:0"), "not loopback"), (("--http", "127.0.0.1:0", "--token-file", "/no/such"), "cannot open"),
+        for options, hint in ((("--http", "0.0.0.0:0"), "from elsewhere by ssh -L"), (("--http", "127.0.0.1:0", "--token-file", "/no/such"), "cannot open"),
                               (("--http", "127.0.0.1:0", "--policy", "full_access"), "full_access"), (("--token-file", "x"), "--token-file is for --http")):
             done = brig("mcp", *options, env=d.environment)
             assert done.status == 125 and hint in done.errors, (options, done)

@@ -4,11 +4,13 @@
 import json
 import os
 import pathlib
+import signal
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
-from harness import brig, brig_path, main, scratch, test
+from harness import PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, test, wait_until
 from mcp import Client
 
 # Name, file below HOME, section; how the entry's command is found in it.
@@ -104,6 +106,39 @@ def codex_keeps_what_is_between_tables_and_refuses_other_forms():
         file.write_text(text)
         done = mcp("install", "codex")
         assert done.status == 125 and "[mcp_servers.brig]: command = " in done.errors and file.read_text() == text, (text, done)
+
+
+@test
+def what_its_program_writes_meanwhile_stays():
+    """Stopped before the new file is put in place: the old one is compared with what was read."""
+    file = place(".cursor/mcp.json")
+    for name, before, meanwhile in (("changed", "{}\n", '{"a": 1}\n'), ("replaced", "{}\n", None), ("made", None, '{"b": 2}\n')):
+        for old in file.parent.iterdir():
+            old.unlink()
+        if before:
+            file.write_text(before)
+        argv = brig_argv("mcp", "install", "cursor")
+        at = next(i for i, a in enumerate(argv) if a.endswith("/brig"))
+        argv[at:at] = ["strace", "-o", "/dev/null", "-e", f"inject=fsync:signal=SIGSTOP:when={2 if before else 1}"]
+        p = subprocess.Popen(argv, env=brig_environment({"HOME": str(home())}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        stopped = []
+
+        def stands():
+            stopped[:] = [q for q in descendants(p.pid) if pathlib.Path(f"/proc/{q}/stat").read_text().rpartition(")")[2].split()[0] in "Tt" and (not before or (file.parent / "mcp.json.brig-backup").exists())]
+            return stopped or p.poll() is not None
+        assert wait_until(stands) and stopped, (name, p.poll(), p.stderr.read())
+        if meanwhile:
+            file.write_text(meanwhile)
+        else:
+            (file.parent / "new").write_text(before)
+            (file.parent / "new").rename(file)
+        expected = (file.read_text(), file.stat().st_ino)
+        for q in stopped:
+            os.kill(q, signal.SIGCONT)
+        out, err = p.communicate(timeout=30 * PATIENCE)
+        assert p.returncode == 125 and "meanwhile" in err, (name, p.returncode, out, err)
+        assert (file.read_text(), file.stat().st_ino) == expected and {f.name for f in file.parent.iterdir()} <= {"mcp.json", "mcp.json.brig-backup"}, name
+    assert mcp("install", "cursor").status == 0 and set(json.loads(file.read_text())) == {"b", "mcpServers"}
 
 
 @test

@@ -133,6 +133,8 @@ def files_are_read_written_edited_listed_and_searched():
         assert file.read_text() == "zEro\nonE\n2\nthrEE\n"
         entries = {e["name"]: e["kind"] for e in c.done("list_files", path="a")["entries"]}
         assert entries == {"b": "folder"}
+        entries = {e["name"]: e["kind"] for e in c.done("list_files", path=".")["entries"]}
+        assert entries["a"] == "folder" and entries[".vscode"] == "protected", entries
         (workspace() / "a" / "x.c").write_text("int one;\n")
         found = c.done("search_files", pattern="on", path="a")["matches"]
         assert sorted((m["path"], m["line"], m["text"]) for m in found) == [("a/b/c.txt", 2, "onE"), ("a/x.c", 1, "int one;")], found
@@ -263,6 +265,13 @@ def a_policy_that_cannot_be_had_stops_the_server():
 
 
 @test
+def the_help_lists_what_it_takes():
+    text = " ".join(line.split(" ", 3)[2] for line in (brig("mcp", "--help").text + brig("mcp", "--help=all").text).splitlines() if line.startswith("  -"))
+    assert "--memory" in text and "--tty" not in text and "--json" not in text and "--tty" in brig("run", "--help").text
+    assert "mcp has no use for --json" in brig("mcp", "--json").errors
+
+
+@test
 def a_role_says_how_its_tools_run():
     (workspace() / "role.yaml").write_text("""apiVersion: initrunner/v1
 kind: Agent
@@ -294,6 +303,7 @@ spec:
     role = workspace() / "role.yaml"
     role.write_text(role.read_text().replace(", network: host", ""))
     with Client("--config", "role.yaml", "--allow", "example.org") as c:
+        assert c.done("run_python", code=devices)["stdout"] == "1\n"
         box = c.done("create_sandbox")["sandbox"]
         r = c.call("run_python", code=devices, sandbox=box)
         assert r["isError"] and "leave 'sandbox' out" in r["content"][0]["text"], r

@@ -147,9 +147,43 @@ static void where_a_model_is(void **state)
 	}
 }
 
+static void a_vendor_is_known_by_its_host_and_its_variable(void **state UNUSED)
+{
+	static const struct {
+		const char *key, *url;
+		bool known;
+	} rows[] = {
+		{ "OPENAI_API_KEY", "https://api.openai.com/v1", true },
+		{ "OPENAI_API_KEY", "https://api.openai.com/v9/other", true },
+		{ "OPENAI_API_KEY", "https://API.openai.com/v1", false },
+		{ "GEMINI_API_KEY", "https://generativelanguage.googleapis.com/v1", true },
+		{ "GROQ_API_KEY", "https://api.groq.com/openai/v1", true },
+		{ "OPENAI_API_KEY", "https://api.openai.com:8443/v1", false },
+		{ "OPENAI_API_KEY", "https://api.openai.com.example.org/v1", false },
+		{ "OPENAI_API_KEY", "https://api.groq.com/v1", false },
+		{ "GROQ_API_KEY", "https://api.openai.com/v1", false },
+		{ "HOME", "https://api.openai.com/v1", false },
+		{ "GITHUB_TOKEN", "https://api.openai.com/v1", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct chat_spec c = { .provider = "openai",
+					     .name = "m",
+					     .base_url = rows[i].url,
+					     .key = rows[i].key };
+		struct chat_endpoint to;
+		struct err e = { 0 };
+
+		assert_int_equal(chat_endpoint(&c, &to, &e), 0);
+		if (chat_endpoint_known(&to) != rows[i].known)
+			fail_msg("%s at %s", rows[i].key, rows[i].url);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_vendor_is_known_by_its_host_and_its_variable),
 		cmocka_unit_test(pieces_of_calls_come_together),
 		cmocka_unit_test(what_breaks_a_bound_is_refused),
 		cmocka_unit_test(where_a_model_is),

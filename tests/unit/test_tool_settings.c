@@ -40,6 +40,44 @@ static void of_json_only_listed_names_with_plain_values(void **state UNUSED)
 	assert_null(taken("claude", 0, "[]", &b));
 }
 
+#define AGREED "\"customApiKeyResponses\":{\"approved\":[\"0123456789abcdefghij\"],\"rejected\":[]}"
+
+static void a_key_that_is_a_placeholder_is_agreed_to(void **state UNUSED)
+{
+	static const char placeholder[] = "brig-000000000000"
+					  "0123456789abcdefghij";
+	const struct settings_file *f = &tool_settings_find("claude")->files[1];
+	static const struct {
+		const char *text, *out;
+	} rows[] = {
+		{ "{\"theme\":\"dark\",\"customApiKeyResponses\":{\"approved\":[\"secret\"]}}",
+		  "{\"theme\":\"dark\"," AGREED "}\n" },
+		{ "{}", "{" AGREED "}\n" },
+		{ "", "{" AGREED "}\n" },
+		{ "{\"theme\":", "{" AGREED "}\n" },
+	};
+
+	assert_string_equal(f->key, "ANTHROPIC_API_KEY");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(buf) struct buf b = BUF_INIT(4096);
+
+		assert_int_equal(
+			tool_settings_agree(f, rows[i].text, strlen(rows[i].text), placeholder, &b),
+			0);
+		assert_string_equal(buf_str(&b), rows[i].out);
+	}
+}
+
+static void its_folder_is_known_by_its_whole_name(void **state UNUSED)
+{
+	assert_true(tool_settings_in("claude", ".claude") && tool_settings_in("codex", ".codex"));
+	assert_true(tool_settings_in("gemini", ".gemini"));
+	assert_false(tool_settings_in("claude", ".codex") || tool_settings_in("claude", ".cla"));
+	assert_false(tool_settings_in("claude", ".mcp.json") ||
+		     tool_settings_in("aider", ".aider"));
+	assert_false(tool_settings_in("nobody", ".claude"));
+}
+
 static void a_long_text_is_no_taste(void **state UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(4096);
@@ -109,6 +147,8 @@ static void an_unknown_program_is_refused_by_name(void **state UNUSED)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(of_json_only_listed_names_with_plain_values),
+	cmocka_unit_test(a_key_that_is_a_placeholder_is_agreed_to),
+	cmocka_unit_test(its_folder_is_known_by_its_whole_name),
 	cmocka_unit_test(a_long_text_is_no_taste),
 	cmocka_unit_test(of_toml_only_lines_before_the_tables),
 	cmocka_unit_test(of_yaml_only_lines_that_begin_with_the_name),

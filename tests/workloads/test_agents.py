@@ -4,18 +4,27 @@
 
 Each completes a task with tools of its own, and has a placeholder for a key. package.json pins them."""
 
+import contextlib
+import fcntl
 import json
+import os
 import pathlib
+import pty
+import re
+import select
 import shutil
+import struct
 import subprocess
 import sys
+import termios
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "escape"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "egress"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from attack import as_identity  # noqa: E402
 from door import Web, root  # noqa: E402
-from harness import brig, brig_environment, files_as_root, main, scratch, test, workspace  # noqa: E402
+from harness import PATIENCE, brig, brig_environment, files_as_root, main, scratch, start_brig, test, workspace  # noqa: E402
 from models import DONE, Model  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
@@ -85,6 +94,68 @@ def claude_completes_a_task_and_has_no_key():
     work("api.anthropic.com", "x-api-key", env, "claude", "-p", "--dangerously-skip-permissions", "make it")
     assert (top / "made").read_text() == "made\n" and git("log", "--format=%s") == "made\nbegin\n"
     the_key_is_nowhere(top, "ANTHROPIC_API_KEY")
+
+
+class Plain(Model):
+    command_line = "echo made > made"
+
+
+class Keyboard:
+    """A terminal with brig in its foreground."""
+
+    def __init__(self, *words, **how):
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.seen = ""
+        self.process = start_brig(*words, stdin=self.slave, stdout=self.slave, stderr=self.slave, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), **how)
+
+    def until(self, *words):
+        """Read on until one of these, without blanks and escapes, is on the screen; which."""
+        end = time.monotonic() + 30 * PATIENCE
+        while not (found := [w for w in words if w in self.seen]):
+            assert time.monotonic() < end and self.process.poll() is None, f"none of {words} in {self.seen}"
+            if select.select([self.master], [], [], 0.1)[0]:
+                with contextlib.suppress(OSError):
+                    self.seen += re.sub(r"\x1b\[[0-9;?<>=]*[a-zA-Z]|\s", "", os.read(self.master, 65536).decode(errors="replace"))
+        return found[0]
+
+    def type(self, text):
+        """What was seen before is forgotten."""
+        self.seen = ""
+        os.write(self.master, text)
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@test(as_user="user", limit=120)
+def claude_at_a_terminal_asks_nothing_that_brig_can_answer():
+    """No .claude in the project, a key that it has never seen: neither makes it ask. Whether the folder is trusted, and each command, stay questions."""
+    env, top, host = {**install("@anthropic-ai"), "ANTHROPIC_API_KEY": KEY, "TERM": "xterm-256color", "HOME": str(scratch() / "own")}, repository(), "api.anthropic.com"
+    (scratch() / "own").mkdir()
+    (scratch() / "own/.claude.json").write_text(json.dumps({"hasCompletedOnboarding": True, "theme": "dark"}))
+    with Web(host, handler=Plain) as web:
+        web.asked = []
+        k = Keyboard("wrap", "--set", f"egress.resolve={host}=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem", "claude", env=env, cwd=top)
+        try:
+            assert k.until("SettingsError", "APIkey", "trustthisfolder") == "trustthisfolder", k.seen
+            assert (top / ".claude").is_dir() and not any((top / ".claude").iterdir())
+            k.type(b"\r")
+            assert k.until("SettingsError", "APIkey", "shortcuts") == "shortcuts", k.seen
+            k.type(b"make it")
+            k.until("makeit")
+            k.type(b"\r")
+            k.until("proceed?")
+            k.type(b"\r")
+            k.until("workisdone")
+        finally:
+            k.end()
+        calls = [c for c in web.asked if c[2].get("model")]
+        assert len(calls) >= 2 and all(fields.get("x-api-key") == KEY for _, fields, _ in calls), [(p, f) for p, f, _ in calls]
+    assert (top / "made").read_text() == "made\n" and not (top / ".claude").exists()
 
 
 @test(as_user="user", limit=120)

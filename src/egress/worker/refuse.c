@@ -62,14 +62,19 @@ static void note(struct refused *r, const struct dns_question *q)
 	struct unresolved_page *p = r->page;
 	uint64_t *asked, most;
 	struct host h;
+	uint32_t at;
 
 	if (q->class != DNS_IN || (q->type != DNS_A && q->type != DNS_AAAA) ||
 	    host_parse(egress_text(q->name, q->name_len), &h) != HOST_OK || host_is_local(&h))
 		return;
-	asked = r->asked[keep(p, &h)];
+	at = keep(p, &h);
+	asked = r->asked[at];
 	most = asked[0] > asked[1] ? asked[0] : asked[1];
-	if (++asked[q->type == DNS_AAAA] > most)
-		__atomic_store_n(&p->questions, p->questions + 1, __ATOMIC_RELEASE);
+	if (++asked[q->type == DNS_AAAA] <= most)
+		return;
+	if (at < UNRESOLVED_NAMES)
+		__atomic_store_n(&p->last[at], p->questions + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&p->questions, p->questions + 1, __ATOMIC_RELEASE);
 }
 
 /* The answer's length; 0: none is given. */

@@ -23,6 +23,11 @@ int sockmem_open(void); /* for the caller's namespace: a descriptor or -errno */
  * helper enters both, opens the socket and is gone when this returns. A descriptor or -errno. */
 int sockmem_open_in(int net);
 
+/* What all sockets of the namespace together could hold at most, for less than a step takes: their
+ * number, from the procfs of a process in it, times the most that one gets. UINT64_MAX: nobody
+ * knows. */
+uint64_t sockmem_most(int procfd);
+
 /* One step; allocates nothing, never waits. Returns the bytes of the last round, or of this one if
  * it has come to more. What the kernel cannot tell counts as nothing. */
 uint64_t sockmem_step(struct sockmem *m, int fd);

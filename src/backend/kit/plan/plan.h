@@ -93,6 +93,7 @@ struct protected_name {
 	bool existed;       /* before the run */
 	bool covered;       /* by a mount; a link cannot be */
 	bool file;          /* a place for a mounted file: never held by a folder */
+	bool folder;        /* held by a folder while it is missing */
 	size_t op;          /* index of the cover; meaningless unless covered */
 	bool link;          /* to a place in the tree, which is protected too */
 	struct stamp was;   /* of what was there */

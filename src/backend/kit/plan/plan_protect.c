@@ -16,6 +16,7 @@
 #include "backend/kit/protect/protected_names.h"
 #include "base/str.h"
 #include "model/paths.h"
+#include "model/tool_settings.h"
 
 #define LOOKS_MAX 100
 #define LINKS_MAX 40 /* as many as the kernel follows */
@@ -367,6 +368,27 @@ static int protect_pointer(struct box_plan *p, const struct guarded_tree *t, con
 	return plan_protect_name(p, t, name, false, e);
 }
 
+/* A program that finds something else than its folder of settings says that they are broken, and
+ * waits for an answer. */
+static bool is_settings(const struct spec *s, const char *name)
+{
+	for (size_t i = 0; i < s->home_seed.n; i++)
+		if (tool_settings_in(s->home_seed.v[i], name))
+			return true;
+	return false;
+}
+
+static int protect_held(struct box_plan *p, const struct guarded_tree *t, const char *name,
+			struct err *e)
+{
+	size_t at = p->protected_count;
+	int r = plan_protect_name(p, t, name, true, e);
+
+	if (r >= 0 && p->protected_count > at && str_eq(p->protected[at].path, name))
+		p->protected[at].folder = is_settings(p->spec, name);
+	return r;
+}
+
 static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
 	for (size_t i = 0; i < guarded_name_count; i++) {
@@ -375,8 +397,10 @@ static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, s
 
 		if (n->class == NAME_POINTER)
 			r = protect_pointer(p, t, n->name, e);
+		else if (n->class == NAME_HELD)
+			r = protect_held(p, t, n->name, e);
 		else if (n->class < NAME_REPORTED)
-			r = plan_protect_name(p, t, n->name, n->class == NAME_HELD, e);
+			r = plan_protect_name(p, t, n->name, false, e);
 		if (r < 0)
 			return r;
 	}

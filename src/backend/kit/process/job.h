@@ -85,8 +85,10 @@ struct backend_job {
 	unsigned tick; /* of the timer */
 	struct memfds memfds;
 	struct sockmem sockmem;
-	bool diag_tried;   /* to open from outside what init could not */
-	uint64_t buffers;  /* bytes in sockets */
+	bool diag_tried;  /* to open from outside what init could not */
+	uint64_t buffers; /* bytes in sockets */
+	uint64_t used;    /* bytes, at the last look; of these in sockets */
+	uint64_t counted;
 	uint64_t unmapped; /* bytes of memfds, mapped or not */
 	uint64_t system_v; /* bytes, as init told last */
 	bool watch_memory, watch_pids, watch_disk;

@@ -81,13 +81,15 @@ static bool needless(int r)
 }
 
 /* The first is a node; the others are names of it where the file system can. */
-static int put(const struct protect *t, int dir, const char *name, bool file, int *node)
+static int put(const struct protect *t, int dir, const char *name, const struct protected_name *n,
+	       int *node)
 {
-	int r = placeholder_link(*node, dir, name);
+	int r = n->folder ? placeholder_put(dir, name, false, false)
+			  : placeholder_link(*node, dir, name);
 
-	if (r == 0 || r == -EEXIST)
+	if (r == 0 || r == -EEXIST || n->folder)
 		return r;
-	r = placeholder_put(dir, name, !t->plan->no_nodes, file);
+	r = placeholder_put(dir, name, !t->plan->no_nodes, n->file);
 	if (r == 0 && *node < 0 && !t->plan->no_nodes)
 		*node = placeholder_node(dir, name);
 	return r;
@@ -104,7 +106,7 @@ static int hold(struct protect *t, struct journal *j, size_t i, int *node, struc
 	if (tree < 0)
 		return -e->code;
 	dir = protect_parent(tree, n->path, &name, &opened);
-	r = dir < 0 ? dir : put(t, dir, name, n->file, node);
+	r = dir < 0 ? dir : put(t, dir, name, n, node);
 	if (r == 0 || r == -EEXIST) {
 		t->placeholder[i] =
 			r == 0 || (journal_named(j, n->tree, n->path) && placeholder_is(dir, name));

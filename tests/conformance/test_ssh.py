@@ -264,6 +264,7 @@ def a_remote_brig_has_its_own_say():
         assert "not a sandbox" not in done.errors
         done = brig("run", *remote, "--read", "/no/such", "--", "true")
         assert done.status == 125 and done.errors.startswith("brig: on 'box': read: '/no/such' does not exist\nhint: "), done.errors
+        refused(brig("run", *remote, "--workdir", str(workspace()), "--", "true"), "is a folder of this host", "ssh.remote_cwd")
         broken = scratch() / "bin"
         broken.mkdir()
         (broken / "brig").write_text("#!/bin/sh\necho brig 0.0.9\n")

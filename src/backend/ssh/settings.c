@@ -138,6 +138,10 @@ int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, s
 	const char *const file[] = { "--interpreter", code ? s->command.argv[0] : NULL, "--",
 				     "/dev/fd/7", NULL };
 
+	if (s->origin[FIELD_WORKDIR] == ORIGIN_FLAG)
+		return err_refuse(e, ERR_USAGE, ENOTSUP,
+				  "--set ssh.remote_cwd=FOLDER: a folder of the other host",
+				  "'%s' is a folder of this host", fields[FIELD_WORKDIR].key);
 	if (words(p, n, head, e) < 0)
 		return -e->code;
 	for (int id = 0; id < FIELD_COUNT; id++)

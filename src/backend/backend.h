@@ -195,6 +195,9 @@ struct backend {
 	 * live on, until the sandbox ends. */
 	bool (*ended)(struct backend_job *j, uint32_t command, struct outcome *o);
 
+	/* Has it been executed, as far as `event` has heard? NULL: nobody is told of that. */
+	bool (*began)(const struct backend_job *j, uint32_t command);
+
 	/* A new size for the terminal of a command in an open sandbox. NULL: whoever has its master
 	 * sets that. */
 	void (*resize)(struct backend_job *j, uint32_t command, unsigned short rows,

@@ -15,8 +15,10 @@
 #include "base/str.h"
 #include "cli/sandbox_cli.h"
 #include "model/config.h"
+#include "model/credentials.h"
 #include "model/dialect/dialect.h"
 #include "model/envrules.h"
+#include "wrap/wrap_tools.h"
 
 static bool passes(const struct spec *s, const char *name)
 {
@@ -79,11 +81,11 @@ static int add_secret(struct sandbox_secrets *to, const char *name, const char *
 	return 0;
 }
 
-static bool comes_earlier(const struct spec *s, size_t at)
+static bool comes_earlier(const struct credentiallist *l, size_t at)
 {
 	for (size_t i = 0; i < at; i++)
-		if (s->credentials.v[i].from == FROM_ENVIRONMENT &&
-		    str_eq(s->credentials.v[i].source.v[0], s->credentials.v[at].source.v[0]))
+		if (l->v[i].from == FROM_ENVIRONMENT &&
+		    str_eq(l->v[i].source.v[0], l->v[at].source.v[0]))
 			return true;
 	return false;
 }
@@ -92,11 +94,15 @@ static bool comes_earlier(const struct spec *s, size_t at)
  * it writes down: they go along beside it, and no resume has them. */
 static int collect_secrets(const struct spec *s, struct sandbox_secrets *to, struct err *e)
 {
-	for (size_t i = 0; s->network == NETWORK_PROXY && i < s->credentials.n; i++) {
-		const struct credential_spec *c = &s->credentials.v[i];
+	struct credentiallist granted = { 0 };
+
+	if (s->network == NETWORK_PROXY && credentials_granted(s->arena, s, &granted, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < granted.n; i++) {
+		const struct credential_spec *c = &granted.v[i];
 		const char *value;
 
-		if (c->from != FROM_ENVIRONMENT || comes_earlier(s, i))
+		if (c->from != FROM_ENVIRONMENT || comes_earlier(&granted, i))
 			continue;
 		value = getenv(c->source.v[0]);
 		if (value && add_secret(to, c->source.v[0], value, e) < 0)
@@ -111,7 +117,7 @@ int sandbox_resolve(struct spec *s, struct buf *out, struct sandbox_secrets *sec
 	struct place at = { .cwd = cwd, .home = cli_home() };
 	struct json j;
 
-	if (cli_here(cwd, e) < 0 || resolve_variables(s, e) < 0 ||
+	if (cli_here(cwd, e) < 0 || wrap_tools_stand_in(s, e) < 0 || resolve_variables(s, e) < 0 ||
 	    collect_secrets(s, secrets, e) < 0 || spec_check(s, &at, e) < 0)
 		return -e->code;
 	json_init(&j, out, false);

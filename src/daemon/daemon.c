@@ -29,6 +29,7 @@
 
 #define BACKLOG 512
 #define PRUNE_US ((uint64_t)3600 * 1000000)
+#define TENANT_LIFE_S ((uint64_t)30 * 24 * 3600)
 #define REVOKE_US ((uint64_t)1000 * 1000)
 #define TLS_AGAIN_US ((uint64_t)1000 * 1000)
 
@@ -54,11 +55,26 @@ static void on_signal(struct loop_watch *w, uint32_t events)
 	stop((struct brigd *)w);
 }
 
+/* Whoever has a sandbox is there. A name with '@' is of the owner's making and has no token, and
+ * where there is no file of tokens nobody knows which are left: those go by their age alone. */
+static bool is_gone(void *arg, const char *tenant, uint64_t idle_s)
+{
+	const struct api *a = arg;
+	struct sandbox_count n;
+
+	sandboxes_count(a->boxes, tenant, &n);
+	if (n.pending + n.ready + n.failed + n.paused + n.stopped)
+		return false;
+	return idle_s > TENANT_LIFE_S ||
+	       (tenant[0] != '@' && a->tokens && tokens_lacks(a->tokens, tenant));
+}
+
 static void on_prune(struct loop_timer *t, uint64_t now)
 {
 	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, prune));
 
 	once_prune(d->api.once);
+	events_forget(d->api.events, is_gone, &d->api);
 	loop_at(d->api.loop, t, now + PRUNE_US);
 }
 
@@ -333,6 +349,7 @@ static void say_ready(struct brigd *d, const struct daemon_options *o)
 	if (o->ready_fd >= 0)
 		(void)fd_write_all(o->ready_fd, "1", 1);
 	d->prune.due = on_prune;
+	events_forget(d->api.events, is_gone, &d->api);
 	loop_at(d->api.loop, &d->prune, clock_us() + PRUNE_US);
 	d->revoke.due = on_revoke;
 	if (d->api.tokens)

@@ -26,6 +26,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "base/tree.h"
 
 #define SEGMENT_MAX ((off_t)1 << 20)
 #define SEGMENTS 64
@@ -194,8 +195,7 @@ static struct events *find_log(const struct events *ev, const char *tenant)
 	return l;
 }
 
-/* There is a tenant for each project that brig mcp serves, and none is ever forgotten: only those
- * used last are open. */
+/* There is a tenant for each project that brig mcp serves: only the logs used last are open. */
 static void make_room(struct events *ev)
 {
 	struct events *idlest = NULL;
@@ -306,6 +306,50 @@ int events_open(int state_dir, struct events **ret, struct err *e)
 	return 0;
 }
 
+static void free_log(struct events *l)
+{
+	(void)fd_close(l->fd);
+	(void)fd_close(l->dir);
+	buf_done(&l->line);
+	free(l);
+}
+
+/* Seconds since the last event; 0: it is not known. */
+static uint64_t idle_of(int folder, const struct events *l)
+{
+	char path[TENANT_NAME + 40], name[32];
+	time_t now = time(NULL);
+	struct stat st;
+
+	if (!l->n)
+		return UINT64_MAX;
+	segment_name(l->segments[l->n - 1].first, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", l->tenant, name);
+	if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_mtime > now)
+		return 0;
+	return (uint64_t)(now - st.st_mtime);
+}
+
+void events_forget(struct events *ev, tenant_gone_fn *gone, void *arg)
+{
+	struct err e;
+	CLEANUP(fd) int folder = open_folder(ev->dir, TENANTS, &e);
+	struct events **at = &ev->tenants;
+
+	while (folder >= 0 && *at) {
+		struct events *l = *at;
+
+		/* What cannot be removed is known further on, and tried again. */
+		if (!gone(arg, l->tenant, idle_of(folder, l)) ||
+		    tree_remove(folder, l->tenant) < 0) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		free_log(l);
+	}
+}
+
 struct events *events_free(struct events *ev)
 {
 	if (!ev)
@@ -314,10 +358,7 @@ struct events *events_free(struct events *ev)
 		struct events *l = ev->tenants;
 
 		ev->tenants = l->next;
-		(void)fd_close(l->fd);
-		(void)fd_close(l->dir);
-		buf_done(&l->line);
-		free(l);
+		free_log(l);
 	}
 	(void)fd_close(ev->fd);
 	(void)fd_close(ev->dir);

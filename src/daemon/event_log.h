@@ -7,6 +7,7 @@
  * for a tenant has a place of its own, so that no other tenant can push it out. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -31,6 +32,11 @@ uint64_t events_add(struct events *ev, const struct event_note *n);
 int events_open(int state_dir, struct events **ret, struct err *e);
 struct events *events_free(struct events *ev);
 DEFINE_CLEANUP(events, struct events *, events_free)
+
+/* Removes the logs of tenants that are gone, as the caller says; idle_s: since the last event. The
+ * log of all keeps what it has. A tenant of that name that comes later begins with nothing. */
+typedef bool tenant_gone_fn(void *arg, const char *tenant, uint64_t idle_s);
+void events_forget(struct events *ev, tenant_gone_fn *gone, void *arg);
 
 uint64_t events_last(const struct events *ev); /* 0: there was none yet */
 /* From which on nothing is missing for this tenant; "": of all events. */

@@ -128,9 +128,9 @@ int tools_make(struct monitor *m, const struct strlist *l, const char *inside, s
 
 		if (!t && strstr(l->v[i], ":placeholder"))
 			return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-					  "leave it out, and give the door the credential "
-					  "(credentials:)",
-					  "builtin_tools '%.60s' is not in this version of brig",
+					  "brig sandbox create puts it in; by the API: "
+					  "use_credentials and egress.allow",
+					  "builtin_tools '%.60s' is settled by brig's own client",
 					  l->v[i]);
 		if (!t)
 			return err_refuse(e, ERR_CONFIG, EINVAL,

@@ -48,7 +48,7 @@ static int listen_here(struct api *a, uint64_t port, struct err *e)
 	if (random_hex(digits, sizeof(digits), e) < 0)
 		return -e->code;
 	(void)snprintf(where, sizeof(where), "127.0.0.1:%u", (unsigned)port);
-	fd = tcp_listen(where, true, authority, e);
+	fd = tcp_listen(where, "use ssh -L", authority, e);
 	if (fd < 0)
 		return fd;
 	(void)snprintf(name, sizeof(name), "brig-%s.localhost%s", digits, strrchr(authority, ':'));

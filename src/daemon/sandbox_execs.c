@@ -24,6 +24,10 @@
 #define RESULT_LOST                                                                                \
 	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
 	"\"what\":\"the sandbox was lost while the command ran\",\"hint\":null}}"
+#define RESULT_UNHEARD                                                                             \
+	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
+	"\"what\":\"the way to the sandbox was lost before anything was heard of the command\","   \
+	"\"hint\":\"run it again\"}}"
 
 struct exec_watch {
 	struct loop_timer soon; /* first */
@@ -188,7 +192,9 @@ static void serve(struct exec_watch *w)
 		r = w->fd < 0 ? 0 : kept_look(w->fd, &w->at, &f); /* no file yet: nothing in it */
 		if (r == 0 && is_running(w))
 			return;
-		if (r <= 0)
+		if (r <= 0 && w->fd < 0)
+			say_end(w, RESULT_UNHEARD, strlen(RESULT_UNHEARD));
+		else if (r <= 0)
 			say_end(w, RESULT_LOST, strlen(RESULT_LOST));
 		else if (f.kind == KEPT_END)
 			give_end(w, &f);
@@ -310,11 +316,19 @@ static void open_watches(struct sandbox_entry *b, const char *id)
 			(void)open_kept(b, id, &w->fd);
 }
 
+/* It ended between the greeting of the monitor and our look at what is kept. */
+static bool was_told(const struct sandbox_entry *b, const char *id)
+{
+	CLEANUP(fd) int fd = -1;
+
+	return open_kept(b, id, &fd) == 0 && kept_told(fd);
+}
+
 void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 {
 	struct exec_entry *x = id_is(EXEC_ID, m->exec) ? find(b, m->exec) : NULL;
 
-	if (!x && m->says == MONITOR_RUNS && id_is(EXEC_ID, m->exec))
+	if (!x && m->says == MONITOR_RUNS && id_is(EXEC_ID, m->exec) && !was_told(b, m->exec))
 		x = add(b, m->exec); /* an earlier daemon's */
 	if (!x)
 		return;
@@ -345,12 +359,26 @@ void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 
 /* ---- what happened while nobody listened ---- */
 
+/* Nothing more comes of it. */
+static void over(struct sandbox_entry *b, const char *id, const char *outcome, int status)
+{
+	struct exec_entry *x = find(b, id);
+
+	if (x && x->ours && !x->runs && !str_eq(outcome, "lost"))
+		tell(b, id, "exec.started", NULL, NULL);
+	tell_end(b, id, outcome, status);
+	open_watches(b, id);
+	if (x)
+		forget(b, x);
+}
+
 static void recover_one(struct sandbox_entry *b, int execs, const char *id)
 {
 	CLEANUP(fd) int fd = -1;
 	CLEANUP(mem) char *text = NULL;
 	CLEANUP(jread) struct jread *v = NULL;
 	const char *outcome = "lost";
+	struct exec_entry *x;
 	int status = 125;
 	struct err e;
 	size_t n;
@@ -359,7 +387,10 @@ static void recover_one(struct sandbox_entry *b, int execs, const char *id)
 		return;
 	text = kept_text(fd, KEPT_END, &n);
 	if (!text && b->link.fd >= 0) {
-		if (!find(b, id))
+		x = find(b, id);
+		if (x)
+			x->doubt = false;
+		else
 			(void)add(b, id);
 		return;
 	}
@@ -367,7 +398,7 @@ static void recover_one(struct sandbox_entry *b, int execs, const char *id)
 		outcome = jread_str(v, "outcome");
 		status = (int)jread_int(v, "exit_code", status);
 	}
-	tell_end(b, id, outcome, status);
+	over(b, id, outcome, status);
 }
 
 void execs_recover(struct sandbox_entry *b)
@@ -376,13 +407,27 @@ void execs_recover(struct sandbox_entry *b)
 	struct folder f;
 	const struct fd_entry *d;
 
-	if (execs < 0)
-		return;
-	folder_begin(&f, execs);
-	while ((d = folder_next(&f)))
-		if (id_is(EXEC_ID, d->name))
-			recover_one(b, execs, d->name);
+	if (execs >= 0) {
+		folder_begin(&f, execs);
+		while ((d = folder_next(&f)))
+			if (id_is(EXEC_ID, d->name))
+				recover_one(b, execs, d->name);
+	}
+	for (struct exec_entry *x = b->execs, *next; x; x = next) {
+		next = x->next;
+		if (x->doubt)
+			over(b, x->id, "lost", 125);
+	}
 	news(b, NULL);
+	hold(b);
+}
+
+void execs_doubt(struct sandbox_entry *b)
+{
+	for (struct exec_entry *x = b->execs; x; x = x->next) {
+		x->doubt = true;
+		x->asked &= x->input >= 0;
+	}
 }
 
 /* A monitor says the end of each command before its own, unless it is killed. */

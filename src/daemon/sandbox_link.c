@@ -3,7 +3,10 @@
  *
  * A monitor that says its last word (REFUSED, CLOSED) has nothing left inside; one whose socket
  * closes without it was killed, and the sandbox died with it. Either way the process itself is
- * waited for before anything else happens to the sandbox: its lock is free then. */
+ * waited for before anything else happens to the sandbox: its lock is free then.
+ *
+ * A monitor drops a daemon that takes nothing for a while (one that was stopped). Such a daemon
+ * connects to it anew, as the next daemon would, and says again what may not have been heard. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,6 +24,9 @@
 #include "daemon/sandboxes_internal.h"
 
 #define AT_ONCE 256 /* words of one monitor at a turn */
+#define REACH_FIRST_US ((uint64_t)10 * 1000)
+#define REACH_LAST_US ((uint64_t)5 * 1000 * 1000)
+#define AWAY_US ((uint64_t)1000 * 1000) /* a monitor that cannot be reached for longer is ended */
 
 static void reap(int pidfd)
 {
@@ -40,6 +46,13 @@ void link_close(struct sandbox_entry *b)
 		(void)loop_want(b->s->loop, &b->proc, 0);
 		b->proc.fd = fd_close(b->proc.fd);
 	}
+	loop_at(b->s->loop, &b->reach, 0);
+	b->reach_wait = 0;
+}
+
+bool link_is_away(const struct sandbox_entry *b)
+{
+	return b->unsure && b->proc.fd >= 0 && b->reach_wait < AWAY_US;
 }
 
 void link_kill(struct sandbox_entry *b)
@@ -109,10 +122,35 @@ static void on_continued(struct sandbox_entry *b, const struct monitor_say *m)
 	entry_done(b, SANDBOX_RESUME, PROBLEM_NONE, NULL);
 }
 
+static bool is_awaited(const struct sandbox_entry *b, enum sandbox_verb verb)
+{
+	const struct verb_waiter *w = b->waiters;
+
+	while (w && w->verb != verb)
+		w = w->next;
+	return w != NULL;
+}
+
+/* What it may not have heard. */
+static void ask_again(struct sandbox_entry *b, uint64_t stage)
+{
+	struct monitor_ask q = { .asks = MONITOR_STOP, .value = b->grace_ms };
+
+	if (b->stopping && stage != MONITOR_IS_STOPPING)
+		(void)link_ask(b, &q, NULL, 0);
+	q = (struct monitor_ask){ .asks = MONITOR_PAUSE };
+	if (stage == MONITOR_IS_OPEN && is_awaited(b, SANDBOX_PAUSE))
+		(void)link_ask(b, &q, NULL, 0);
+	q.asks = MONITOR_CONTINUE;
+	if (stage == MONITOR_IS_PAUSED && is_awaited(b, SANDBOX_RESUME))
+		(void)link_ask(b, &q, NULL, 0);
+}
+
 static void on_hello(struct sandbox_entry *b, const struct monitor_say *m)
 {
 	b->strange = m->version != MONITOR_VERSION;
 	b->unsure = false;
+	b->reach_wait = 0;
 	if (!b->found || b->strange)
 		return;
 	execs_recover(b);
@@ -129,6 +167,7 @@ static void on_hello(struct sandbox_entry *b, const struct monitor_say *m)
 	} else if (m->value == MONITOR_IS_OPENING) {
 		b->opening = true;
 	}
+	ask_again(b, m->value);
 }
 
 static void on_refused(struct sandbox_entry *b, const struct monitor_say *m)
@@ -344,8 +383,8 @@ void link_lost(struct sandbox_entry *b)
 	entry_done(b, SANDBOX_RESUME, PROBLEM_SANDBOX_NOT_READY, &gone);
 }
 
-/* One word. false: there is none now, or there will be none. */
-static bool hear(struct sandbox_entry *b)
+/* One word: 1; 0: there is none now; -1: there will be none. */
+static int hear(struct sandbox_entry *b)
 {
 	struct monitor_say m;
 	size_t n = 1;
@@ -353,18 +392,15 @@ static bool hear(struct sandbox_entry *b)
 	ssize_t r = b->link.fd < 0 ? -ENOTCONN : fd_recv(b->link.fd, &m, sizeof(m), &fd, &n);
 
 	if (r == -EAGAIN)
-		return false;
-	if (r < (ssize_t)offsetof(struct monitor_say, exec)) {
-		/* Its end is seen by the pidfd. */
-		(void)loop_want(b->s->loop, &b->link, 0);
-		return false;
-	}
+		return 0;
+	if (r < (ssize_t)offsetof(struct monitor_say, exec))
+		return -1;
 	memset((char *)&m + r, 0, sizeof(m) - (size_t)r);
 	m.exec[sizeof(m.exec) - 1] = m.reason[sizeof(m.reason) - 1] = '\0';
 	m.companion[sizeof(m.companion) - 1] = '\0';
 	take_word(b, &m, &fd);
 	(void)fd_close(fd);
-	return true;
+	return 1;
 }
 
 static struct sandbox_entry *of_proc(struct loop_watch *w)
@@ -378,18 +414,71 @@ static void on_exit_of(struct loop_watch *w, uint32_t events)
 
 	(void)events;
 	reap(w->fd);
-	while (hear(b)) /* what it said last is still in the socket */
+	while (hear(b) > 0) /* what it said last is still in the socket */
 		;
 	link_lost(b);
+}
+
+/* ---- one that has let go of us ---- */
+
+static void on_words(struct loop_watch *w, uint32_t events);
+
+static int reconnect(struct sandbox_entry *b)
+{
+	CLEANUP(fd) int folder = entry_folder(b);
+	CLEANUP(fd) int sock = -1, pidfd = -1;
+	int r = folder < 0 ? -errno : monitor_connect(folder, &sock, &pidfd);
+
+	if (r < 0)
+		return r;
+	(void)fd_close(b->link.fd);
+	b->link = (struct loop_watch){ .fd = TAKE_FD(sock), .ready = on_words };
+	b->found = true;
+	b->held = 0;
+	return loop_want(b->s->loop, &b->link, EPOLLIN);
+}
+
+static void reach(struct sandbox_entry *b)
+{
+	uint64_t next = b->reach_wait ? b->reach_wait * 2 : REACH_FIRST_US;
+
+	b->reach_wait = next < REACH_LAST_US ? next : REACH_LAST_US;
+	if (reconnect(b) < 0)
+		loop_at(b->s->loop, &b->reach, clock_us() + b->reach_wait);
+}
+
+static void on_reach(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	reach((struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, reach)));
+}
+
+/* Its process is there: if that ends, the pidfd says so, and it is lost. The socket is kept until
+ * there is another, because who has none has no monitor. */
+static void was_dropped(struct sandbox_entry *b)
+{
+	(void)loop_want(b->s->loop, &b->link, 0);
+	if (b->closed)
+		return;
+	b->unsure = true;
+	execs_doubt(b);
+	b->reach.due = on_reach;
+	if (!b->reach_wait)
+		reach(b);
+	else
+		loop_at(b->s->loop, &b->reach, clock_us() + b->reach_wait);
 }
 
 static void on_words(struct loop_watch *w, uint32_t events)
 {
 	struct sandbox_entry *b = (struct sandbox_entry *)w;
+	int r = 1;
 
 	(void)events;
-	for (int i = 0; i < AT_ONCE && hear(b); i++)
-		;
+	for (int i = 0; i < AT_ONCE && r > 0; i++)
+		r = hear(b);
+	if (r < 0)
+		was_dropped(b);
 }
 
 static int follow(struct sandbox_entry *b, int sock, int pidfd)

@@ -347,7 +347,8 @@ static enum problem stop(struct sandbox_entry *b, uint64_t grace_ms, struct err 
 		link_kill(b);
 		return PROBLEM_NONE;
 	}
-	if (link_ask(b, &q, NULL, 0) < 0)
+	b->grace_ms = grace_ms;
+	if (link_ask(b, &q, NULL, 0) < 0 && !link_is_away(b)) /* else it is told when it is back */
 		link_kill(b);
 	if (!b->stopping && b->state != STATE_DELETING)
 		entry_tell(b, "sandbox.stopping", NULL, NULL);

@@ -42,6 +42,7 @@ struct exec_entry {
 	bool runs;  /* this was told */
 	bool takes; /* it has input */
 	bool asked; /* for the end to write it to, after a restart */
+	bool doubt; /* the monitor let go of us: has it heard of this one? */
 	int input;  /* that end; -1 */
 };
 
@@ -50,6 +51,9 @@ struct sandbox_entry {
 	struct loop_watch proc;  /* its pidfd */
 	struct loop_timer due;   /* to delete it, or to look for its monitor again */
 	struct loop_timer again; /* it ended by itself, and is begun again then */
+	struct loop_timer reach; /* its monitor has let go of us, and is connected to again then */
+	uint64_t reach_wait;     /* microseconds until the try after that; 0: it was heard */
+	uint64_t grace_ms;       /* of the stop that it was told of */
 	struct sandboxes *s;
 	char id[SANDBOX_ID_SIZE], name[NAME_SIZE], tenant[TENANT_SIZE];
 	char **labels; /* key, value, key... NULL */
@@ -62,7 +66,7 @@ struct sandbox_entry {
 	bool opening;                        /* its monitor has not said that it is open */
 	bool strange;                        /* its monitor is of another version */
 	bool found;                          /* its monitor was there before this daemon */
-	bool unsure;                         /* ... and has not said hello yet */
+	bool unsure;                         /* ... or let go of us; no hello yet */
 	bool stopping;                       /* it was told to */
 	bool closed;                         /* the monitor has said its last word */
 	struct restart restart;
@@ -146,10 +150,11 @@ int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n
 int link_find(struct sandbox_entry *b, int folder); /* one that is there; 0 or -errno */
 int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fds, size_t n);
 void link_times(struct sandbox_entry *b);
-void link_kill(struct sandbox_entry *b);  /* for one that does not listen */
-void link_close(struct sandbox_entry *b); /* leaves it alone */
-void link_tidy(struct sandboxes *s);      /* after one that was killed */
-void link_tidied(struct sandboxes *s);    /* leaves that to itself */
+void link_kill(struct sandbox_entry *b);          /* for one that does not listen */
+bool link_is_away(const struct sandbox_entry *b); /* it lives, and will be asked again */
+void link_close(struct sandbox_entry *b);         /* leaves it alone */
+void link_tidy(struct sandboxes *s);              /* after one that was killed */
+void link_tidied(struct sandboxes *s);            /* leaves that to itself */
 /* What became of a sandbox whose monitor is gone. */
 void link_lost(struct sandbox_entry *b);
 
@@ -159,5 +164,6 @@ void files_forget(struct sandbox_entry *b); /* it is about to be gone */
 /* sandbox_execs.c */
 void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd);
 void execs_recover(struct sandbox_entry *b); /* what ended, or was lost, while nobody listened */
+void execs_doubt(struct sandbox_entry *b);   /* what was asked for last may not have been heard */
 void execs_free(struct sandbox_entry *b);
 void execs_lost(struct sandbox_entry *b); /* its monitor is gone */

@@ -267,6 +267,11 @@ const struct token *tokens_of(struct tokens *t, const char *tenant)
 	return NULL;
 }
 
+bool tokens_lacks(struct tokens *t, const char *tenant)
+{
+	return is_fresh(t) && !tokens_of(t, tenant);
+}
+
 const struct token *tokens_find(struct tokens *t, const char *token, size_t n)
 {
 	const struct token *found = NULL;

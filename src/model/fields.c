@@ -320,7 +320,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_BUILTIN_TOOLS] = { .key = "builtin_tools",
 		.type = FIELD_T_STRINGS, .offset = AT(builtin_tools),
-		.arg = "NAME", .help = "tools of the host whose files enter: claude, codex, git, uv, npm, apt, opencode",
+		.arg = "NAME[:placeholder]", .help = "tools of the host whose logins enter: claude, codex, git, uv, npm, apt, opencode; NAME:placeholder: the door has it alone",
 		.honoured = 0, .commands = ALL_CMDS },
 	[FIELD_LABELS] = { .key = "labels",
 		.type = FIELD_T_LABELS, .offset = AT(labels),

@@ -228,6 +228,21 @@ void commands_signal(struct commands *t, const struct command_terms *c, uint32_t
 		p->waiting |= (uint64_t)1 << (sig - 1);
 }
 
+void commands_continue(const struct commands *t)
+{
+	for (size_t i = 0; i < t->top; i++) {
+		const struct command_place *p = &t->places[i];
+
+		if (!p->reaper)
+			continue;
+		(void)kill(p->reaper, SIGCONT);
+		/* A command that is not executed yet has no number, is not to be seen, and its
+		 * reaper waits for it. What somebody has stopped meanwhile goes on as well. */
+		if (state_of(p) == PLACE_STARTING)
+			(void)kill(-1, SIGCONT);
+	}
+}
+
 /* Kills every child that is no reaper. Returns whether there was one. */
 static bool kill_orphans(struct commands *t)
 {

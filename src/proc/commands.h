@@ -83,6 +83,9 @@ void commands_exec(struct commands *t, const struct command_terms *c,
  * inside, unless it is SIGKILL. */
 void commands_signal(struct commands *t, const struct command_terms *c, uint32_t number, int sig);
 
+/* Lets the reapers go on, which a SIGSTOP for every process has stopped. */
+void commands_continue(const struct commands *t);
+
 /* Reaps, ends what is nobody's, tells what there is to tell. Returns how long to wait before the
  * next turn, in milliseconds; -1: until something happens; -ETIME: something does not die, and all
  * there is must end. */

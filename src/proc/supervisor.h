@@ -86,7 +86,8 @@ enum supervisor_asks {
 		   * terminal, which is made inside, the order alone */
 	ASK_SOCKETS, /* lend.h */
 	ASK_PAUSE,   /* of a container: all of it stands still (signal is 1), or goes on (0) */
-	ASK_PROCESS, /* SIGCONT for one process inside, whose number is `command` */
+	ASK_PROCESS, /* SIGCONT for one process inside, whose number is `command`; 0: for every
+		      * reaper, which an ordinary user's monitor does not see */
 };
 
 struct supervisor_request {

@@ -541,6 +541,11 @@ void run_handle_drop(brig_run *x)
 		run_drop_output(x->run);
 }
 
+bool run_handle_began(const brig_run *x)
+{
+	return x->run && run_began(x->run);
+}
+
 uint32_t run_handle_number(const brig_run *x)
 {
 	return x->run ? run_number(x->run) : 0;

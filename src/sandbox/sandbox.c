@@ -1364,6 +1364,11 @@ size_t run_living(const struct run *r)
 	return n;
 }
 
+bool run_began(const struct run *r)
+{
+	return !r->backend->began || r->backend->began(r->job, r->number);
+}
+
 uint32_t run_number(const struct run *r)
 {
 	return r->number;

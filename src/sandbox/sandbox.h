@@ -65,6 +65,8 @@ int run_files(struct run *r, const char *const *words, const int *ends, uint32_t
 	      struct err *e);
 /* Its commands that run, or have left something running. */
 size_t run_living(const struct run *r);
+/* A further command: is it executed? */
+bool run_began(const struct run *r);
 /* A command's number in its sandbox, where no other gets it; and the end of all that this one has
  * started and left, which may be nothing. */
 uint32_t run_number(const struct run *r);

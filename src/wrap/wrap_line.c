@@ -87,7 +87,7 @@ static bool has_other_login(const struct wrap_agent *a)
 	       access(path, F_OK) == 0;
 }
 
-static int no_key(const struct wrap_agent *a, struct err *e)
+int wrap_no_key(const struct wrap_agent *a, struct err *e)
 {
 	CLEANUP(buf) struct buf names = BUF_INIT(512);
 
@@ -147,7 +147,7 @@ static int put_credentials(struct run_words *l, const struct wrap_asked *w, stru
 		if (!a->each)
 			break;
 	}
-	return any ? put_those_of_files(l, w->spec, e) : no_key(a, e);
+	return any ? put_those_of_files(l, w->spec, e) : wrap_no_key(a, e);
 }
 
 static bool sets(const struct spec *s, const char *name)
@@ -159,15 +159,15 @@ static bool sets(const struct spec *s, const char *name)
 }
 
 /* The key of another server is not the vendor's to see. */
-static int check_elsewhere(const struct wrap_asked *w, struct err *e)
+int wrap_check_elsewhere(const struct wrap_agent *a, const struct spec *s, struct err *e)
 {
-	for (const char *const *name = w->agent->elsewhere; *name; name++) {
+	for (const char *const *name = a->elsewhere; *name; name++) {
 		const char *value = getenv(*name);
 
-		if (!value || !*value || sets(w->spec, *name))
+		if (!value || !*value || sets(s, *name))
 			continue;
 		(void)err_set(e, ERR_CONFIG, EINVAL,
-			      "%s is set, and brig wrap knows the vendor's host alone", *name);
+			      "%s is set, and brig knows the vendor's host alone", *name);
 		return err_hint(
 			e,
 			"unset it; or -e %s, --allow HOST, and a credential that is declared "
@@ -181,7 +181,7 @@ static int put_agent(struct run_words *l, const struct wrap_asked *w, struct err
 {
 	const struct wrap_agent *a = w->agent;
 
-	if (check_elsewhere(w, e) < 0 || put_pair(l, "--network", "proxy", e) < 0 ||
+	if (wrap_check_elsewhere(a, w->spec, e) < 0 || put_pair(l, "--network", "proxy", e) < 0 ||
 	    put_credentials(l, w, e) < 0 || put_pair(l, "--home-seed", a->seed, e) < 0)
 		return -e->code;
 	for (size_t i = 0; a->hosts && a->hosts[i]; i++)

@@ -28,6 +28,10 @@ struct wrap_asked {
  * logged in. */
 bool wrap_has_credential(const struct spec *s, const char *name);
 
+/* Refuses: the agent has none of its keys, or a variable would lead it to another server. */
+int wrap_no_key(const struct wrap_agent *a, struct err *e);
+int wrap_check_elsewhere(const struct wrap_agent *a, const struct spec *s, struct err *e);
+
 /* Words of `brig run`, without the first. Refused where the agent would have no key, or send it to
  * somebody that brig does not know. */
 int wrap_line_make(struct arena *a, const struct wrap_asked *w, struct strlist *ret, struct err *e);

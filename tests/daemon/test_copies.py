@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "egress"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import files_as_root, home, main, scratch, state, test  # noqa: E402
+from door import Handler, Web, root  # noqa: E402
+from harness import brig, files_as_root, home, main, scratch, state, test  # noqa: E402
 
 
 def source():
@@ -322,6 +324,69 @@ def a_tools_file_that_is_a_link_or_a_stand_in_is_refused_by_name():
         for tools, word in ((["codex"], str(real)), (["git:placeholder"], "placeholder"), (["vim"], "vim")):
             a = d.call("POST", "/v1/sandboxes?wait=true", {"spec": {"backend": "native", "builtin_tools": tools}}).json
             assert a["state"] == "failed" and word in a["error"]["what"] + a["error"]["hint"], a
+    shutil.rmtree(home())
+    home().mkdir(mode=0o700)
+
+
+KEY = "sk-ant-api03-zq8Gk2vTn41Lw0bYd7Rm"
+CALL = 'curl -sS -o /dev/null -w %{http_code} -d {} -H "x-api-key: $ANTHROPIC_API_KEY" https://api.anthropic.com/'
+LOOK = "cat ~/.claude/* ~/.claude/.[a-z]* /proc/*/environ /proc/*/cmdline 2>/dev/null; env; grep -rsl 'zq8Gk2vTn41''Lw0bYd7Rm' ~ /tmp /etc /run /var/tmp; echo"
+
+
+def settings(name, text):
+    file = scratch() / f"{name}.yaml"
+    file.write_text("brig: 1\nbackend: native\n" + text)
+    return file
+
+
+@test
+def a_placeholder_of_a_tool_is_used_at_the_door_and_the_login_stays_outside():
+    plant()
+    (home() / ".claude/.credentials.json").write_text(json.dumps({"claudeAiOauth": {"accessToken": KEY, "refreshToken": f"R{KEY}"}}))
+    with Web("api.anthropic.com", handler=Handler) as web, daemon() as d:
+        door = f"network: proxy\negress: {{resolve: {{api.anthropic.com: '127.0.0.1:{web.port}'}}, roots: [{root()}/ca.pem]}}\n"
+        file = settings("stands-in", door + "builtin_tools: ['claude:placeholder']\n")
+        env = {**d.environment, "ANTHROPIC_API_KEY": KEY}
+        made = brig("sandbox", "create", "--config", file, "--name", "it", env=env)
+        assert made.status == 0 and "placeholder of ANTHROPIC_API_KEY" in made.errors, made.errors
+        assert d.exec("it", "sh", "-c", CALL)["stdout"] == "200"
+        (_, fields, _), = web.seen
+        assert {k.lower(): v for k, v in fields}["x-api-key"] == KEY, fields  # the control: it was used
+        seen = d.exec("it", "sh", "-c", LOOK)["output"]
+        assert KEY[13:] not in seen and "ANTHROPIC_API_KEY=brig-" in seen and "IS_SANDBOX=1" in seen and ".json" not in seen, seen
+        assert KEY not in json.dumps(d.call("GET", "/v1/sandboxes/it").json)
+        with files_as_root():
+            kept = [p for p in (state() / "brig/daemon").rglob("*") if p.is_file()]
+            assert kept and not any(KEY[13:].encode() in p.read_bytes() for p in kept), kept
+        # Without the variable it is the token of the login, which the tool would have read.
+        made = brig("sandbox", "create", "--config", file, "--name", "two", env=d.environment)
+        assert made.status == 0 and "placeholder of CLAUDE_CODE_OAUTH_TOKEN" in made.errors, made.errors
+        bearer = CALL.replace("x-api-key: $ANTHROPIC_API_KEY", "Authorization: Bearer $CLAUDE_CODE_OAUTH_TOKEN")
+        assert d.exec("two", "sh", "-c", bearer)["stdout"] == "200"
+        assert dict(web.seen[-1][1])["Authorization"] == f"Bearer {KEY}", web.seen
+        assert KEY[13:] not in d.exec("two", "sh", "-c", LOOK)["output"]
+        # What it would have looked like: the listed tool itself means its real login.
+        real = settings("real", door + "builtin_tools: [claude]\n")
+        assert brig("sandbox", "create", "--config", real, "--name", "three", env=d.environment).status == 0
+        assert KEY[13:] in d.exec("three", "sh", "-c", LOOK)["output"]
+    shutil.rmtree(home())
+    home().mkdir(mode=0o700)
+
+
+@test(as_user="user")
+def a_placeholder_that_nothing_can_be_put_in_for_is_refused_by_name():
+    plant()
+    with daemon() as d:
+        for text, *words in (("network: bridge\nbuiltin_tools: ['claude:placeholder']\n", "needs network proxy", "network: proxy"),
+                             ("network: none\nbuiltin_tools: ['claude:placeholder']\n", "needs network proxy"),
+                             ("network: proxy\nbuiltin_tools: ['npm:placeholder']\n", "no key of 'npm'", "credentials:"),
+                             ("network: proxy\nbuiltin_tools: ['codex:placeholder']\n", "Codex has no key", "CODEX_API_KEY or OPENAI_API_KEY")):
+            done = brig("sandbox", "create", "--config", settings("refused", text), env=d.environment)
+            assert done.status != 0 and all(w in done.errors for w in words), (words, done.errors)
+        led = {**d.environment, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "https://other.example"}
+        done = brig("sandbox", "create", "--config", settings("refused", "network: proxy\nbuiltin_tools: ['claude:placeholder']\n"), env=led)
+        assert done.status != 0 and "ANTHROPIC_BASE_URL" in done.errors, done.errors
+        assert d.call("GET", "/v1/sandboxes").json["sandboxes"] == []
     shutil.rmtree(home())
     home().mkdir(mode=0o700)
 

@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import descendants, main, state, test, wait_until  # noqa: E402
+from harness import descendants, files_as_root, main, state, test, wait_until  # noqa: E402
 
 
 def types(events):
@@ -51,6 +51,27 @@ def numbers_go_on_after_a_restart_and_half_a_line_is_forgotten():
         d.call("DELETE", "/v1/sandboxes/a")
         numbers = [data["seq"] for _, data, _ in past(d)]
         assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) > len(before), numbers
+
+
+@test
+def a_tenant_without_a_token_or_a_sandbox_leaves_no_events():
+    """The next of that name is somebody else, and reads nothing of what the first one did."""
+    logs = state() / "brig/daemon/events/tenants"
+    with daemon_with_tokens(a="run", b="run", c="run") as d:
+        boxes = {name: d.create(token=d.tokens[name])["id"] for name in "abc"}
+        for name in "ac":
+            d.call("DELETE", f"/v1/sandboxes/{boxes[name]}", token=d.tokens[name])
+        assert wait_until(lambda: len(d.call("GET", "/v1/sandboxes").json["sandboxes"]) == 1)
+        assert past(d, token=d.tokens["a"])
+        kept = d.token_file.read_text()
+        d.stop()
+        d.token_file.write_text("".join(line for line in kept.splitlines(True) if line.startswith("c ")))
+        d.start()
+        with files_as_root():
+            assert wait_until(lambda: sorted(p.name for p in logs.iterdir()) == ["b", "c"]), "b has a sandbox, c a token"
+        d.token_file.write_text(kept)
+        assert past(d, token=d.tokens["a"]) == [] and past(d, token=d.tokens["c"])
+        assert any(data["sandbox"] == boxes["a"] for _, data, _ in past(d)), "the owner keeps the log of all"
 
 
 @test

@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import signal
+import struct
 import sys
 import time
 
@@ -125,6 +126,70 @@ def what_ended_without_a_daemon_is_told_by_the_next():
         (workspace() / "go").unlink()
 
 
+PAUSE, CONTINUE = 10, 11  # enum monitor_asks
+
+
+def sockets_of(pid):
+    found = set()
+    with files_as_root():
+        for one in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(one))
+    return {name for name in found if name.startswith("socket:")}
+
+
+@contextlib.contextmanager
+def standing_still(d):
+    d.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        d.process.send_signal(signal.SIGCONT)
+
+
+def ask_for_words(d, box):
+    """A monitor that has a word for a daemon that takes none drops it at once; with news of commands alone it waits
+    for half a minute. Whoever is the owner may ask for a word."""
+    with d.dial(path=folder(box) / "socket") as s:
+        def told(asks):
+            s.send(struct.pack("=IIQ", 1, asks, 0))
+            while struct.unpack("=II", s.recv(4096)[:8])[1] not in (7, 8):  # paused, continued
+                pass
+        told(PAUSE)
+        told(CONTINUE)
+
+
+@test
+def a_daemon_that_stood_still_reaches_its_sandboxes_again():
+    with daemon() as d:
+        box, other = d.create(spec=here())["id"], d.create()["id"]
+        flood = start(d, box, "until [ -e go ]; do echo noise; sleep 0.001; done; echo over")
+        quick = start(d, box, "until [ -e went ]; do sleep 0.02; done; exit 7")
+        fed = start(d, box, "read x; echo got $x", stdin_open=True)
+        assert wait_until(lambda: has_written(box, flood, b"noise"))
+        pid = monitor(box)
+        with standing_still(d):
+            (workspace() / "went").touch()
+            assert wait_until(lambda: has_written(box, quick, b"exit_code"))
+            had = sockets_of(pid)
+            assert wait_until(lambda: ask_for_words(d, box) or had - sockets_of(pid), WAIT), "the daemon was not dropped"
+        becomes(d, box, "ready")  # what it heard last was of a pause
+        assert d.exec(box, "echo", "again")["stdout"] == "again\n"
+        assert shown(d, box)["state"] == "ready" and monitor(box) == pid
+        assert heard(d, box, quick)[1]["exit_code"] == 7
+        assert d.call("POST", f"/v1/sandboxes/{box}/execs/{fed}/stdin", b"word\n", {"Content-Type": "application/octet-stream"}).status == 204
+        assert heard(d, box, fed)[0] == "got word\n"
+        (workspace() / "go").touch()
+        assert heard(d, box, flood)[0].endswith("noise\nover\n")
+        ends = [e["exec"] for e in events(d, box) if e["type"] == "exec.finished"]
+        assert ends.count(quick) == 1 and ends.count(flood) == 1, ends
+        assert d.exec(other, "echo", "too")["stdout"] == "too\n"
+        d.call("POST", f"/v1/sandboxes/{box}/stop", {})
+        assert becomes(d, box, "stopped")["reason"] == "stopped"
+        for name in ("go", "went"):
+            (workspace() / name).unlink()
+
+
 @test
 def a_killed_monitor_loses_its_sandbox_and_no_other():
     with daemon() as d:
@@ -142,6 +207,7 @@ def a_killed_monitor_loses_its_sandbox_and_no_other():
         assert d.exec(other, "true")["exit_code"] == 0
         d.call("POST", f"/v1/sandboxes/{box}/resume")
         becomes(d, box, "ready")
+        becomes(d, box, "ready")  # what it heard last was of a pause
         assert d.exec(box, "echo", "again")["stdout"] == "again\n"
 
 
@@ -270,6 +336,19 @@ def what_stood_still_before_a_pause_does_so_after_it():
             assert states()[b"602"] == "T" and states()[b"601"] in (held, "D"), states()
             d.call("POST", f"/v1/sandboxes/{box}/resume")
             assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
+
+
+@test
+def pauses_in_quick_succession_leave_nothing_standing():
+    with daemon() as d:
+        box = d.create(spec=here())["id"]
+        run = start(d, box, "until [ -e go ]; do :; done; echo through")
+        for _ in range(8):
+            assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
+            assert d.call("POST", f"/v1/sandboxes/{box}/resume").status == 200
+        (workspace() / "go").touch()
+        assert heard(d, box, run)[0] == "through\n"
+        (workspace() / "go").unlink()
 
 
 RECORDED = {"ready": "ready", "resumed": "ready", "failed": "failed", "paused": "paused", "stopped": "stopped", "deleted": "deleted"}

@@ -20,12 +20,16 @@ from harness import PATIENCE, brig_argv, brig_environment, files_as_root, runtim
 WAIT = 10 * PATIENCE
 
 OPENER = """
-import socket, sys
+import os, socket
 here = socket.socket(fileno=0)
-while (word := here.recv(4096)):
-    s = socket.socket(socket.AF_UNIX)
+while (word := here.recv(4096).decode()):
+    packets, _, path = word.rpartition(":")
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET if packets else socket.SOCK_STREAM)
     try:
-        s.connect(word.decode())
+        folder, _, name = path.rpartition("/")
+        at = os.open(folder, os.O_PATH)  # a path may be longer than an address
+        s.connect(f"/proc/self/fd/{at}/{name}")
+        os.close(at)
     except OSError as e:
         here.send(str(e).encode())
         continue
@@ -118,9 +122,9 @@ class Daemon:
         there.close()
         self.to_opener = here
 
-    def dial(self, timeout=WAIT):
-        """A connected socket, by this test's identity."""
-        self.to_opener.send(str(self.path).encode())
+    def dial(self, timeout=WAIT, path=None):
+        """A connected socket, by this test's identity; to a monitor's, which takes packets, if there is a path."""
+        self.to_opener.send(f"packets:{path}".encode() if path else str(self.path).encode())
         word, fds, _, _ = socket.recv_fds(self.to_opener, 4096, 1)
         assert word == b"ok", word
         s = socket.socket(fileno=fds[0])

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/tree.h"
 #include "daemon/event_log.h"
 
@@ -198,6 +199,51 @@ static void any_number_of_tenants_takes_few_descriptors(void **state)
 
 static int heard;
 
+static bool is_gone(void *arg, const char *tenant, uint64_t idle_s)
+{
+	assert_true(idle_s < 60 || str_eq(tenant, "old"));
+	return str_eq(tenant, arg) || idle_s > 1000;
+}
+
+static int has_log(int fd, const char *tenant)
+{
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "events/tenants/%s", tenant);
+	return faccessat(fd, path, F_OK, 0) == 0;
+}
+
+static void the_log_of_a_tenant_that_is_gone_goes(void **state)
+{
+	const struct timespec long_ago[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
+	char path[64], name[] = "gone";
+	int fd = fresh_folder(path);
+	struct events *ev = opened(fd);
+	struct events_cursor at = { 0 };
+	struct event_text t;
+
+	(void)state;
+	assert_int_equal(add(ev, name, "one", NULL), 1);
+	assert_int_equal(add(ev, "stays", "two", NULL), 2);
+	assert_int_equal(add(ev, "old", "three", NULL), 3);
+	must(utimensat(fd, "events/tenants/old/00000000000000000003.log", long_ago, 0) == 0);
+	events_forget(ev, is_gone, name);
+	assert_true(!has_log(fd, name) && !has_log(fd, "old") && has_log(fd, "stays"));
+	assert_int_equal(events_next(ev, &at, name, NULL, &t), 0);
+	assert_int_equal(events_next(ev, &at, "stays", NULL, &t), 1);
+	assert_int_equal(t.seq, 2);
+	/* The next of that name has what happens from now on. */
+	assert_int_equal(add(ev, name, "four", NULL), 4);
+	at = (struct events_cursor){ 0 };
+	assert_int_equal(events_next(ev, &at, name, NULL, &t), 1);
+	assert_int_equal(t.seq, 4);
+	at = (struct events_cursor){ 0 };
+	assert_int_equal(events_next(ev, &at, "", NULL, &t), 1);
+	assert_int_equal(t.seq, 1); /* the owner's log keeps it */
+	events_free(ev);
+	remove_folder(path, fd);
+}
+
 static void news(struct events_listener *l)
 {
 	heard++;
@@ -227,6 +273,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_oldest_go_and_a_reader_is_told),
 	cmocka_unit_test(one_tenant_cannot_push_out_what_another_has_not_read),
 	cmocka_unit_test(any_number_of_tenants_takes_few_descriptors),
+	cmocka_unit_test(the_log_of_a_tenant_that_is_gone_goes),
 	cmocka_unit_test(a_listener_is_woken_until_it_leaves),
 };
 

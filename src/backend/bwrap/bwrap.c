@@ -123,6 +123,7 @@ const struct backend backend_bwrap = {
 	.finish = box_finish,
 	.exec = box_exec,
 	.ended = box_ended,
+	.began = box_began,
 	.lend = box_lend,
 	.pause = box_pause,
 	.living = box_living,

@@ -576,6 +576,11 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 	return command_start(&host, w, io, ret, e);
 }
 
+static bool docker_began(const struct backend_job *j, uint32_t command)
+{
+	return command_began(j->commands, command);
+}
+
 static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
 	struct command_end x;
@@ -677,6 +682,7 @@ const struct backend backend_docker = {
 	.finish = docker_finish,
 	.exec = docker_exec,
 	.ended = docker_ended,
+	.began = docker_began,
 	.lend = docker_lend,
 	.pause = docker_pause,
 };

@@ -103,6 +103,7 @@ const struct backend backend_native = {
 	.finish = box_finish,
 	.exec = box_exec,
 	.ended = box_ended,
+	.began = box_began,
 	.lend = box_lend,
 	.pause = box_pause,
 	.living = box_living,

@@ -68,6 +68,11 @@ static void judge(struct backend_job *j, int status, struct outcome *o)
 	}
 }
 
+bool box_began(const struct backend_job *j, uint32_t command)
+{
+	return command_began(j->commands, command);
+}
+
 bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
 	struct command_end x;

@@ -132,6 +132,14 @@ static void say_why(const struct job_command *k, struct err *e)
 		(void)err_nomem(e);
 }
 
+bool command_began(const struct command_table *t, uint32_t number)
+{
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		if (t->all[i].number == number)
+			return t->all[i].started != 0;
+	return false;
+}
+
 bool command_ended(struct command_table *t, uint32_t number, struct command_end *ret)
 {
 	struct job_command *k = find(t, number);

@@ -44,6 +44,7 @@ struct command_end {
 
 /* true once: it has ended, or could not begin. */
 bool command_ended(struct command_table *t, uint32_t number, struct command_end *ret);
+bool command_began(const struct command_table *t, uint32_t number);
 void command_refused(const struct command_end *x, struct outcome *o); /* into the outcome */
 
 size_t commands_there(const struct command_table *t); /* for the supervisor; 0 for NULL */

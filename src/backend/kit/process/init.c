@@ -240,6 +240,8 @@ static void answer(const struct command_terms *c, struct commands *t, int io)
 		commands_signal(t, c, r.command, r.signal);
 	} else if (r.asks == ASK_SOCKETS) {
 		lend_sockets(c->control);
+	} else if (r.asks == ASK_PROCESS && r.command == 0) {
+		commands_continue(t);
 	} else if (r.asks == ASK_PROCESS && r.command > 1 && r.signal == SIGCONT) {
 		(void)kill((pid_t)r.command, SIGCONT);
 	} else if (r.asks == ASK_USAGE) {

@@ -176,6 +176,7 @@ void box_finish(struct backend_job *j, struct outcome *o);
 int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
 	     struct err *e);
 bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o);
+bool box_began(const struct backend_job *j, uint32_t command);
 int box_lend(struct backend_job *j, struct lent *ret);
 
 /* pause.c: two more. */

@@ -101,6 +101,14 @@ static bool note_stopped(struct backend_job *j, uint64_t pid, const char *name)
 	return true;
 }
 
+static bool was_stopped(const struct backend_job *j, uint64_t pid)
+{
+	for (size_t i = 0; i < j->stopped_count; i++)
+		if (j->stopped[i] == pid)
+			return true;
+	return false;
+}
+
 static bool go_on(struct backend_job *j, uint64_t pid, const char *name)
 {
 	const struct supervisor_request r = { .asks = ASK_PROCESS,
@@ -108,10 +116,29 @@ static bool go_on(struct backend_job *j, uint64_t pid, const char *name)
 					      .signal = SIGCONT };
 
 	(void)name;
-	for (size_t i = 0; i < j->stopped_count; i++)
-		if (j->stopped[i] == pid)
-			return true;
-	return fd_send(j->control, &r, sizeof(r), NULL, 0) == 0;
+	return was_stopped(j, pid) || fd_send(j->control, &r, sizeof(r), NULL, 0) == 0;
+}
+
+static bool goes_on(struct backend_job *j, uint64_t pid, const char *name)
+{
+	bool stopped;
+
+	return was_stopped(j, pid) || !all_threads_stand(j->given[INIT_FD_PROC], name, &stopped) ||
+	       !stopped;
+}
+
+/* Init does it, a moment later: the next pause would take what still stands for something that
+ * somebody inside has stopped. Who stops itself all the time is not waited for. */
+static bool continue_all(struct backend_job *j)
+{
+	const struct supervisor_request reapers = { .asks = ASK_PROCESS, .signal = SIGCONT };
+	const struct timespec moment = { .tv_nsec = BETWEEN_NS };
+	bool asked =
+		fd_send(j->control, &reapers, sizeof(reapers), NULL, 0) == 0 && visit_all(j, go_on);
+
+	for (int i = 0; i < ROUNDS && asked && !visit_all(j, goes_on); i++)
+		(void)nanosleep(&moment, NULL);
+	return asked;
 }
 
 static int stop_all(struct backend_job *j, struct err *e)
@@ -128,7 +155,7 @@ static int stop_all(struct backend_job *j, struct err *e)
 	}
 	if (quiet == QUIET_LOOKS)
 		return 0;
-	(void)visit_all(j, go_on);
+	(void)continue_all(j);
 	return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "try again, or stop the sandbox",
 			  "processes inside keep one another from being paused");
 }
@@ -150,7 +177,7 @@ int box_pause(struct backend_job *j, bool on, struct err *e)
 		return freeze(j, on, e);
 	if (on)
 		return stop_all(j, e);
-	if (!visit_all(j, go_on))
+	if (!continue_all(j))
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
 	return 0;
 }

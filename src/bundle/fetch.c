@@ -26,7 +26,7 @@
 
 #define STEP_US 100000
 
-struct errand {
+struct fetch_errand {
 	const struct fetch_want *want;
 	struct login login;
 	bool logged_in;
@@ -41,7 +41,7 @@ struct errand {
 /* Numbers alone: no word of the registry's gets on the terminal. */
 static void show(void *arg, uint64_t done, uint64_t of)
 {
-	struct errand *x = arg;
+	struct fetch_errand *x = arg;
 	uint64_t now = clock_us();
 	char line[96];
 	int n;
@@ -74,7 +74,7 @@ static int bounded(const struct oci_blob *b, uint64_t most, struct err *e)
 					 (unsigned long long)most);
 }
 
-static int pull(struct errand *x, struct registry *r, struct err *e)
+static int pull(struct fetch_errand *x, struct registry *r, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX);
 	CLEANUP(mem) struct oci_manifest *m = malloc(sizeof(*m));
@@ -98,7 +98,7 @@ static int pull(struct errand *x, struct registry *r, struct err *e)
 	return bounded(b, SIGN_MAX, e) < 0 ? -e->code : registry_blob(r, b, x->signature, e);
 }
 
-static int push(struct errand *x, struct registry *r, struct err *e)
+static int push(struct fetch_errand *x, struct registry *r, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX);
 	const int from[] = { x->archive, x->signature };
@@ -112,7 +112,7 @@ static int push(struct errand *x, struct registry *r, struct err *e)
 	return registry_put_manifest(r, buf_str(&text), text.len, e);
 }
 
-static _Noreturn void registry_main(struct errand *x)
+static _Noreturn void registry_main(struct fetch_errand *x)
 {
 	const struct fetch_want *w = x->want;
 	const int keep[] = { x->manifest, x->archive, x->signature, x->tells };
@@ -163,7 +163,7 @@ static int slow(const struct fetch_want *w, struct err *e)
 			  "registry '%.150s' took too long", w->ref.host);
 }
 
-static int do_errand(struct errand *x, struct err *e)
+static int fetch_do(struct fetch_errand *x, struct err *e)
 {
 	CLEANUP(fd) int hears = -1, tells = -1;
 	struct err said = { 0 };
@@ -224,7 +224,7 @@ static int compare(int fd, const struct oci_blob *b, struct err *e)
 				 "the registry sends other bytes than its manifest says");
 }
 
-static int check_manifest(const struct errand *x, struct oci_manifest *m, struct cargo *c,
+static int check_manifest(const struct fetch_errand *x, struct oci_manifest *m, struct cargo *c,
 			  struct err *e)
 {
 	const struct ref *ref = &x->want->ref;
@@ -246,7 +246,7 @@ static int check_manifest(const struct errand *x, struct oci_manifest *m, struct
 	return oci_read(text, (size_t)n, m, e);
 }
 
-static int check_all(struct errand *x, struct cargo *c, struct err *e)
+static int check_all(struct fetch_errand *x, struct cargo *c, struct err *e)
 {
 	CLEANUP(mem) struct oci_manifest *m = malloc(sizeof(*m));
 	const struct oci_blob *archive, *signature;
@@ -268,7 +268,7 @@ static int check_all(struct errand *x, struct cargo *c, struct err *e)
 	return 0;
 }
 
-static void errand_done(struct errand *x)
+static void fetch_done(struct fetch_errand *x)
 {
 	(void)fd_close(x->manifest);
 	(void)fd_close(x->archive);
@@ -277,14 +277,16 @@ static void errand_done(struct errand *x)
 
 int fetch_pull(const struct fetch_want *w, struct cargo *ret, struct err *e)
 {
-	struct errand x = { .want = w, .manifest = memory(e), .archive = -1, .signature = -1 };
+	struct fetch_errand x = {
+		.want = w, .manifest = memory(e), .archive = -1, .signature = -1
+	};
 	int r = x.manifest < 0 || (x.archive = memory(e)) < 0 || (x.signature = memory(e)) < 0
 			? -e->code
-			: do_errand(&x, e);
+			: fetch_do(&x, e);
 
 	if (r == 0)
 		r = check_all(&x, ret, e);
-	errand_done(&x);
+	fetch_done(&x);
 	return r;
 }
 
@@ -299,11 +301,11 @@ int fetch_push(const struct fetch_want *w, struct cargo *c, struct err *e)
 	CLEANUP(mem) struct oci_manifest *m = calloc(1, sizeof(*m));
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX);
 	CLEANUP(fd) int empty = memory(e);
-	struct errand x = { .want = w,
-			    .oci = m,
-			    .manifest = empty,
-			    .archive = c->archive,
-			    .signature = c->signature };
+	struct fetch_errand x = { .want = w,
+				  .oci = m,
+				  .manifest = empty,
+				  .archive = c->archive,
+				  .signature = c->signature };
 	unsigned char sum[SHA256_SIZE];
 	char hex[SHA256_HEX];
 	struct sha256 h;
@@ -315,7 +317,7 @@ int fetch_push(const struct fetch_want *w, struct cargo *c, struct err *e)
 	    describe(c->archive, BUNDLE_LAYER, &m->layers[m->n++], e) < 0 ||
 	    (c->signature >= 0 &&
 	     describe(c->signature, BUNDLE_SIGNATURE, &m->layers[m->n++], e) < 0) ||
-	    do_errand(&x, e) < 0)
+	    fetch_do(&x, e) < 0)
 		return -e->code;
 	oci_write(m, &text);
 	sha256_init(&h);

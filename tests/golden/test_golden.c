@@ -287,7 +287,8 @@ static void make_spec(const struct scene *s, const char *top, struct spec **ret)
 	/* Relative sources are meant from the scratch folder, the workspace is ws in it. */
 	(void)snprintf(cwd, sizeof(cwd), "%s%s", top, s->home ? "/ws" : "");
 	if (!s->home)
-		must(spec_set_key(spec, "workspace.path", "ws", ORIGIN_FLAG, &e) == 0);
+		must(spec_set_key(spec, "workspace.path", "ws", s->ssh ? ORIGIN_API : ORIGIN_FLAG,
+				  &e) == 0);
 	if (spec_check(spec, &at, &e) < 0)
 		(void)fprintf(stderr, "%s\n", e.what);
 	must(e.code == 0);

@@ -354,7 +354,7 @@ static const char *word(size_t i)
 const struct subcommand cmd_batch = {
 	.name = "batch",
 	.usage = "[OPTION...] [--out DIR] [--jobs N] (FILE | -)",
-	.help = "run every line of a file of JSON lines, some at a time, with retries and resume",
+	.help = "run every line of a file of JSON lines, with retries and resume",
 	.about =
 		"A line has argv, shell, python (with args) or script (with interpreter, params);\n"
 		"stdin, env, timeout; id and meta, which come back; settings, which may tighten:\n"
@@ -368,7 +368,7 @@ const struct subcommand cmd_batch = {
 		"  --retry-on CLASS    exit, signal, timeout, oom, limit, unavailable, lost, with\n"
 		"                      commas (unavailable,lost)\n"
 		"  --max-failures N    stop after so many lines have failed\n",
-	.exits = "0; 1 some lines failed; 125 the batch could not be run; 130 interrupted",
+	.exits = "0; 1 some lines failed; 125 it could not be run; 130 interrupted",
 	.letters = "j",
 	.fields = CMD_RUN,
 	.permute = true,

@@ -451,7 +451,7 @@ static const char *word(size_t i)
 const struct subcommand cmd_init = {
 	.name = "init",
 	.usage = "[OPTION...] [FOLDER]",
-	.help = "write a .brig.yaml that fits this project, and see whether it works here",
+	.help = "write a .brig.yaml that fits this project and this machine",
 	.about = "  -y, --yes         ask nothing; take the defaults and these options\n"
 		 "  --dry-run         print what would be written, and write nothing\n"
 		 "  --force           replace a .brig.yaml that is there\n"

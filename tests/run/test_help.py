@@ -26,7 +26,7 @@ def commands():
 
 def verbs(name):
     """Commands of a command, as its own help lists them."""
-    return re.findall(r"^  ([a-z-]+)  ", brig(name, "--help").text, re.M) if name in ("audit", "sandbox") else []
+    return re.findall(r"^  ([a-z-]+)  ", brig(name, "--help").text, re.M) if name in ("audit", "bundle", "sandbox") else []
 
 
 def joined(text):

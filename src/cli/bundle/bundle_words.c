@@ -3,9 +3,9 @@
 
 /* clang-format off */
 const struct bundle_word bundle_commands[BUNDLE_COMMANDS] = {
-	[BUNDLE_PACK] = { "pack", "DIR|ROLE -o FILE [OPTION...]", "a role and its files, or a folder with role.yaml in it, as one archive", 1 },
+	[BUNDLE_PACK] = { "pack", "DIR|ROLE -o FILE [OPTION...]", "a role and its files, or a folder with role.yaml, as one archive", 1 },
 	[BUNDLE_INSPECT] = { "inspect", "FILE|REF [OPTION...]", "read all of it, and say what it is", 1 },
-	[BUNDLE_INSTALL] = { "install", "FILE|REF[@sha256:...] [OPTION...]", "verify and unpack it; its role runs once `brig allow NAME` was told to", 1 },
+	[BUNDLE_INSTALL] = { "install", "FILE|REF[@sha256:...] [OPTION...]", "verify and unpack it; its role runs after `brig allow NAME`", 1 },
 	[BUNDLE_PUSH] = { "push", "FILE REF [OPTION...]", "to a registry, with FILE.sig if there is one", 2 },
 	[BUNDLE_PULL] = { "pull", "REF -o FILE [OPTION...]", "from a registry into a file, and its signature into FILE.sig", 1 },
 	[BUNDLE_LIST] = { "list", "[OPTION...]", "what is installed, and where", 0 },

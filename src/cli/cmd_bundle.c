@@ -27,7 +27,7 @@ static void print_command(enum bundle_command id)
 		(void)snprintf(head, sizeof(head), "%s%s%s%s%s", o->alias ? o->alias : "",
 			       o->alias ? ", " : "", o->name, o->arg ? " " : "",
 			       o->arg ? o->arg : "");
-		(void)printf("  %-28s%s\n", head, o->help);
+		(void)printf("  %-22s%s\n", head, o->help);
 	}
 }
 

@@ -10,7 +10,7 @@ import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from daemon import Answer, Events, daemon, daemon_with_tokens  # noqa: E402
+from daemon import Answer, Events, daemon, daemon_with_tokens, token  # noqa: E402
 from harness import PATIENCE, home, main, start_brig, test, wait_until, workspace  # noqa: E402
 
 WAIT = 10 * PATIENCE
@@ -233,6 +233,61 @@ def a_tenant_sees_its_own_alone():
         # With its token the session ends.
         d.token_file.write_text("".join(line for line in d.token_file.read_text().splitlines(True) if not line.startswith("a ")))
         assert wait_until(lambda: p.call("GET", "/v1/sandboxes").status == 401, WAIT)
+
+
+@test
+def a_tenant_neither_shares_the_owners_name_nor_takes_its_place():
+    with daemon_with_tokens(a="read", b="read") as d:
+        owner = page(d).enter()
+        a, b = (page(d, token=d.tokens[n]) for n in "ab")
+        # A cookie goes to every port of its host, also to one that a tenant has published: so each has a host of its own.
+        assert len({owner.host, a.host, b.host}) == 3 and page(d, token=d.tokens["a"]).host == a.host and page(d).host == owner.host
+        a.enter()
+        assert a.call("GET", "/v1/info").status == 200
+        for page_of, other in ((owner, a), (a, owner)):
+            assert page_of.call("GET", "/v1/info", headers={"Host": other.host}).status == 401
+        assert a.call("POST", "/v1/dashboard/session", {"code": b.code}).status == 401 and b.enter().call("GET", "/v1/info").status == 200
+        # Guesses, many codes and many sessions of a tenant cost nobody but itself.
+        waiting = page(d)
+        for i in range(64):
+            assert a.call("POST", "/v1/dashboard/session", {"code": f"{i:064x}"}).status == 401
+        mine = [page(d, token=d.tokens["a"]).enter() for _ in range(40)]
+        for _ in range(20):
+            page(d, token=d.tokens["a"])
+        assert waiting.enter().call("GET", "/v1/info").status == 200
+        for p in (owner, b, mine[-1]):
+            assert p.call("GET", "/v1/info").status == 200, p.host
+        assert mine[0].call("GET", "/v1/info").status == 401
+        # Nor can it use up the owner's keys: whoever enters has none.
+        keyed = lambda i: a.call("POST", "/v1/dashboard/session", {"code": "0" * 64}, headers={"Idempotency-Key": str(i)})  # noqa: E731
+        assert keyed(1).status == 401 and "Idempotent-Replayed" not in keyed(1).headers
+
+
+@test
+def a_session_sees_no_more_than_its_token():
+    with daemon_with_tokens(a="run") as d:
+        box = d.create(token=d.tokens["a"])
+        done = f"/v1/sandboxes/{box['id']}/execs"
+        d.exec(box["id"], "echo", "said inside", token=d.tokens["a"])
+        runs, reads = (page(d, token=t).enter() for t in (d.tokens["a"], token("a", "read", d.token_file)))
+        one = runs.call("GET", done).json["execs"][0]["id"]
+        assert runs.call("GET", f"{done}/{one}/stream").status == 200 and runs.call("GET", f"/v1/sandboxes/{box['id']}/logs").status == 200
+        for path in (done, f"{done}/{one}", f"{done}/{one}/stream", f"/v1/sandboxes/{box['id']}/logs"):
+            assert reads.call("GET", path).code == "forbidden", path
+        assert reads.call("GET", f"/v1/sandboxes/{box['id']}").status == 200
+        # With the scope goes what is under way.
+        d.call("POST", f"/v1/sandboxes/{box['id']}/exec", {"command": "sleep 100", "detach": True}, token=d.tokens["a"])
+        last = runs.call("GET", done).json["execs"][-1]["id"]
+        stream = runs.stream(f"{done}/{last}/stream")
+        assert stream.status == 200
+        d.token_file.write_text(d.token_file.read_text().replace("a run ", "a read "))
+        try:
+            while stream.answer.read1(65536):
+                pass
+            raise AssertionError("the stream came to an end of its own")
+        except http.client.IncompleteRead:
+            pass  # cut off
+        assert runs.call("GET", done).code == "forbidden"
 
 
 @test

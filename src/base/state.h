@@ -43,3 +43,5 @@ int cache_find(const char *sub, char *path, size_t n);
 /* Opens (and makes) the folder `sub` of what this user has installed: $XDG_DATA_HOME/brig, else
  * ~/.local/share/brig; a descriptor or -errno. `path` receives where that is. */
 int data_open(const char *sub, char *path, size_t n, struct err *e);
+/* Where that is, or would be; 0 or -ENOENT. */
+int data_place(const char *sub, char *path, size_t n);

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -175,6 +176,9 @@ static int install(struct installing *x, struct err *e)
 	x->top = data_open("bundles", x->path, sizeof(x->path), e);
 	if (x->top < 0 || unpack(x, e) < 0)
 		return -e->code;
+	/* One at a time: a second one of the same name would take the first one's record away. */
+	if (flock(x->top, LOCK_EX) < 0)
+		return err_sys(e, "cannot lock '%.200s'", x->path);
 	r = check_record(x, e);
 	if (r > 0) {
 		x->ret->record = x->before;

@@ -2,16 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard's routes: who gets a session, what it may ask for, and from where. Browsers are in test_dashboard_browser.py."""
 
+import contextlib
+import fcntl
 import http.client
+import http.server
 import json
+import os
 import pathlib
 import re
 import shutil
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import Answer, Events, daemon, daemon_with_tokens, token  # noqa: E402
-from harness import PATIENCE, home, main, start_brig, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, files_as_root, home, main, start_brig, test, wait_until, workspace  # noqa: E402
 
 WAIT = 10 * PATIENCE
 
@@ -55,6 +60,31 @@ def page(d, token=None, headers=None, **asked):
     a = d.call("POST", "/v1/dashboard", asked, token=token, headers=headers)
     assert a.status == 200, a
     return Page(a.json["url"])
+
+
+@contextlib.contextmanager
+def answering(value):
+    """A server on loopback that says the same to everybody."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.dumps(value).encode()
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def config():
@@ -207,6 +237,28 @@ def a_host_is_allowed_by_one_line_more():
 
 
 @test
+def two_rules_at_once_are_both_there():
+    config().parent.mkdir(parents=True, exist_ok=True)
+    config().write_text("egress:\n  allow:\n    - a.example.org\n")
+    with files_as_root():
+        held = os.open(config().parent, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        running = [start_brig("config", "allow", host) for host in ("b.example.org", "c.example.org")]
+    node = f":{os.fstat(held).st_ino} "
+    waiting = lambda: sum("-> FLOCK" in line and node in line for line in pathlib.Path("/proc/locks").read_text().splitlines())  # noqa: E731
+    try:
+        # Both have seen the file as it is.
+        assert wait_until(lambda: waiting() == 2, WAIT), [p.poll() for p in running]
+    finally:
+        os.close(held)
+    said = [(p.communicate(), p.returncode) for p in running]
+    assert all(status == 0 for _, status in said), said
+    rules = config().read_text()
+    assert sorted(re.findall(r"\b[abc]\.example\.org", rules)) == ["a.example.org", "b.example.org", "c.example.org"], rules
+    forget_config()
+
+
+@test
 def a_tenant_sees_its_own_alone():
     with daemon_with_tokens(a="run", b="run") as d:
         mine, other = (d.create(token=d.tokens[n]) for n in "ab")
@@ -314,6 +366,21 @@ def what_takes_long_keeps_nobody_waiting():
 
 
 @test
+def tenants_leave_the_owner_room():
+    names = "abcdef"
+    with daemon_with_tokens(**dict.fromkeys(names, "read")) as d:
+        boxes = {n: d.call("POST", "/v1/sandboxes?wait=true", {}, headers={"Brig-Tenant": f"@{n}"}).json for n in names}
+        pages = {n: page(d, headers={"Brig-Tenant": f"@{n}"}).enter() for n in names}
+        streams = [pages[n].stream(f"/v1/audit/follow?sandbox={boxes[n]['id']}") for n in names]
+        assert [s.status for s in streams] == [200, 200, 429, 429, 429, 429], [s.status for s in streams]
+        owner = page(d).enter()
+        more = [owner.stream("/v1/audit/follow") for _ in range(2)]
+        assert [s.status for s in more] == [200, 200] and owner.call("GET", "/v1/audit").status == 200
+        for s in streams + more:
+            s.close()
+
+
+@test
 def the_command_prints_the_address():
     with daemon() as d:
         done = start_brig("dashboard", "--no-open", env=d.environment)
@@ -325,6 +392,12 @@ def the_command_prints_the_address():
             assert Page(json.loads(done.communicate()[0])["url"]).host == p.host
         done = start_brig("dashboard", "--no-open", "--port", "1", env=d.environment)
         assert b"another port" in done.communicate()[1] and done.returncode == 125
+        # A daemon elsewhere that answers with what no page is: nothing of it is printed or opened.
+        for url in ("javascript:alert(1)", "http://brig-a.localhost:1/\x1b[2J", "http://evil.example/", "http://brig-a.evil.example:1/", None):
+            with answering({"url": url, "expires_s": 60}) as port:
+                done = start_brig("dashboard", "--no-open", env={"BRIG_HOST": f"http://127.0.0.1:{port}", "BRIG_TOKEN": "brig_" + "a" * 43})
+                out, err = done.communicate()
+                assert done.returncode == 125 and not out and b"another address" in err and b"\x1b" not in err, (url, out, err)
         done = start_brig("dashboard", "--port", "70000", env=d.environment)
         assert b"not a port" in done.communicate()[1]
 

@@ -129,6 +129,28 @@ def an_installed_role_runs_nothing_until_it_was_allowed():
 
 
 @test
+def a_role_is_shown_its_own_files():
+    top, file, env = role_folder(), scratch() / "a.bundle", {"XDG_DATA_HOME": str(scratch() / "data")}
+    text = (top / "role.yaml").read_text()
+    (top / "role.yaml").write_text(text + "      bind_mounts:\n        - {source: ./knowledge, target: /known, read_only: true}\n        - {source: ./run.sh, target: /run.sh, read_only: true}\n")
+    (scratch() / "data").mkdir()
+    (scratch() / "data").chmod(0o755)
+    mask = os.umask(0o077)  # whoever installs it closes all else
+    try:
+        assert bundle("pack", top, "-o", file).status == 0 and bundle("install", file).status == 0
+    finally:
+        os.umask(mask)
+    assert brig("allow", "helper", env=env).status == 0
+    for backend in ("native", "bwrap"):
+        done = brig("run", "--config", scratch() / INSTALLED / "helper/1.2.0/role.yaml", "--backend", backend, "--", "cat", "/known/a.md", "/run.sh", env=env)
+        assert done.text == "known\n#!/bin/sh\n", (backend, done.errors)
+        done = brig("run", "--config", scratch() / INSTALLED / "helper/1.2.0/role.yaml", "--backend", backend, "--", "sh", "-c", "echo x > /known/a.md", env=env)
+        assert done.status != 0, (backend, done.text)
+    assert (scratch() / INSTALLED / "helper/1.2.0/knowledge/a.md").read_text() == "known\n"
+    forget()
+
+
+@test
 def what_takes_the_place_of_a_bundles_files_is_not_believed_either():
     file = scratch() / "a.bundle"
     assert bundle("pack", role_folder(), "-o", file).status == 0 and bundle("install", file).status == 0

@@ -129,6 +129,35 @@ def an_installed_role_runs_nothing_until_it_was_allowed():
 
 
 @test
+def a_file_here_is_not_taken_for_a_bundle_or_a_reference():
+    file, env, here = scratch() / "a.bundle", {"XDG_DATA_HOME": str(scratch() / "data")}, workspace()
+    assert bundle("pack", role_folder(), "-o", file).status == 0 and bundle("install", file).status == 0
+    assert brig("allow", "helper", env=env).status == 0
+    # What lies in a stranger's project has the name of a bundle that was allowed.
+    (here / "helper").write_text((scratch() / "role/role.yaml").read_text())
+    for words in (("agent", "helper", "-p", "hello"), ("allow", "helper")):
+        done = brig(*words, env=env)
+        assert done.status == 125 and "is a file here, and an installed bundle" in done.errors and "./helper" in done.errors, done.errors
+    done = brig("agent", "./helper", "-p", "hello", env=env)
+    assert "OPENAI_API_KEY" in done.errors, done.errors  # the file, which got as far as the key
+    (here / "helper").unlink()
+    assert "OPENAI_API_KEY" in brig("agent", "helper", "-p", "hello", env=env).errors
+    shutil.rmtree(state() / "brig/run")
+    forget()
+    # Or that of a reference, its digest and all. Nothing listens on port 1.
+    for name in ("localhost:1/team/role:1.0", f"localhost:1/team/role@sha256:{'0' * 64}"):
+        for place in (here / name, here / "oci:" / name):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place)
+        refused(name, "is a file here", "oci://")
+        refused(f"oci://{name}", "localhost:1", args=("--plain-http",))
+        done = bundle("inspect", f"./{name}", "--json")
+        assert done.status == 0 and done.json["manifest"]["name"] == "helper", done.errors
+    for left in ("localhost:1", "oci:"):
+        shutil.rmtree(here / left)
+
+
+@test
 def a_role_is_shown_its_own_files():
     top, file, env = role_folder(), scratch() / "a.bundle", {"XDG_DATA_HOME": str(scratch() / "data")}
     text = (top / "role.yaml").read_text()

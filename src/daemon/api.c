@@ -184,7 +184,7 @@ static bool by_session(struct api *a, struct http_call *c)
 	if (!page_ok(a, c, tenant))
 		return false;
 	s = t.p ? sessions_find(a->sessions, t.p, t.n, clock_us()) : NULL;
-	if (!session_holds(a, s, SCOPE_READ) || !str_eq(s->who.tenant, tenant))
+	if (!s || !session_holds(a, s, SCOPE_READ) || !str_eq(s->who.tenant, tenant))
 		return true; /* a session is asked for by the route */
 	memcpy(by->tenant, s->who.tenant, sizeof(by->tenant));
 	memcpy(by->digest, s->sum, sizeof(by->digest));

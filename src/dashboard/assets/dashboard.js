@@ -493,9 +493,10 @@ const target = (r) => (r.host ? `${r.host}${r.port ? `:${r.port}` : ""}` : r.tar
 const decisionChip = (r) => chip(r.type.replace("egress.", "").replace("allow", "allowed").replace("deny", "denied"), r.type === "egress.allow" ? "good" : "bad");
 const ruleOf = (r) => (r.port && r.port !== 443 ? `${r.host}:${r.port}` : r.host);
 
-// Only where the list is the reason: other refusals do not go away by it.
+// Only where the list does not have the host: other refusals do not go away by it, and of a host that is there
+// for some requests alone the button would allow all of them.
 function allowButton(r) {
-  if (r.type !== "egress.deny" || !r.host || !String(r.reason).startsWith("Host not in allowlist") || session?.tenant) return null;
+  if (r.type !== "egress.deny" || !r.host || !String(r.reason).startsWith("Host not in allowlist: ") || session?.tenant) return null;
   return h("button", { type: "button", class: "row", "aria-label": `Allow ${shown(ruleOf(r))}…`, on: { click: () => askAllow(ruleOf(r)) } }, "Allow…");
 }
 

@@ -157,6 +157,8 @@ static int place(struct installing *x, struct err *e)
 		return 0;
 	}
 	(void)err_sys(e, "cannot give bundle '%s' its place '%.200s'", b->name, b->folder);
+	if (e->code == EEXIST)
+		(void)err_hint(e, "nothing is recorded of what is there: move it away");
 	if (x->known) {
 		struct err unused = { 0 };
 

@@ -213,6 +213,9 @@ def what_takes_the_place_of_a_bundles_files_is_not_believed_either():
     record.write_text("{")
     (place / "role.yaml").write_text((other / "role.yaml").read_text() + "# changed\n")
     assert not believed(place / "role.yaml")
+    assert bundle("remove", "--forget", "helper@1.2.0").status == 0 and not record.exists()
+    assert not believed(place / "role.yaml")
+    refused(file, "File exists", "move it away")
     record.write_bytes(kept)
     forget()
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "daemon/api.h"
@@ -13,6 +14,7 @@
 
 #define LAPSE_US ((uint64_t)1000000)
 #define CODE_SECONDS 60
+#define PORTS_TRIED 64
 
 static void refuse(struct http_call *c, enum problem p, const char *what, const char *hint)
 {
@@ -34,10 +36,30 @@ static void on_lapse(struct loop_timer *t, uint64_t now)
 	loop_at(a->loop, t, now + LAPSE_US);
 }
 
+/* A browser tries [::1] first, where anybody of this machine could listen with the same port, be
+ * taken for us and be given the code: that one is ours as well. -1 in six: there is no IPv6. */
+static int open_both(unsigned port, int *four, int *six, char authority[TCP_AUTHORITY],
+		     struct err *e)
+{
+	char where[32], other[TCP_AUTHORITY];
+	CLEANUP(fd) int fd = -1;
+
+	(void)snprintf(where, sizeof(where), "127.0.0.1:%u", port);
+	fd = tcp_listen(where, "use ssh -L", authority, e);
+	if (fd < 0)
+		return fd;
+	(void)snprintf(where, sizeof(where), "[::1]%.8s", strrchr(authority, ':'));
+	*six = tcp_listen(where, "use ssh -L", other, e);
+	if (*six < 0 && e->code != EADDRNOTAVAIL && e->code != EAFNOSUPPORT)
+		return -e->code;
+	*four = TAKE_FD(fd);
+	return 0;
+}
+
 static int listen_here(struct api *a, uint64_t port, struct err *e)
 {
-	char where[32], authority[TCP_AUTHORITY];
-	int fd;
+	char authority[TCP_AUTHORITY];
+	int four = -1, six = -1, r = -EADDRINUSE;
 
 	if (!a->sessions)
 		a->sessions = calloc(1, sizeof(*a->sessions));
@@ -45,11 +67,15 @@ static int listen_here(struct api *a, uint64_t port, struct err *e)
 		return err_nomem(e);
 	if (random_hex(a->sessions->key, sizeof(a->sessions->key), e) < 0)
 		return -e->code;
-	(void)snprintf(where, sizeof(where), "127.0.0.1:%u", (unsigned)port);
-	fd = tcp_listen(where, "use ssh -L", authority, e);
-	if (fd < 0)
-		return fd;
-	if (http_listen_pages(a->http, fd, authority, e) < 0)
+	for (int i = 0; i < (port ? 1 : PORTS_TRIED) && r == -EADDRINUSE; i++)
+		r = open_both((unsigned)port, &four, &six, authority, e);
+	if (r < 0)
+		return r;
+	if (six >= 0 && http_listen_pages(a->http, six, authority, e) < 0) {
+		(void)fd_close(four);
+		return -e->code;
+	}
+	if (http_listen_pages(a->http, four, authority, e) < 0)
 		return -e->code;
 	a->page_port = (uint16_t)strtoul(strrchr(authority, ':') + 1, NULL, 10);
 	a->lapse.due = on_lapse;

@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import sys
 import threading
 
@@ -85,6 +86,12 @@ def answering(value):
     finally:
         server.shutdown()
         server.server_close()
+
+
+def has_six():
+    with socket.socket(socket.AF_INET6) as s, contextlib.suppress(OSError):
+        s.bind(("::1", 0))
+        return True
 
 
 def config():
@@ -175,6 +182,35 @@ def a_session_counts_from_its_own_page_alone():
             assert "default-src 'none'" in csp and "frame-ancestors 'none'" in csp and "require-trusted-types-for 'script'" in csp and "unsafe" not in csp
             assert a.headers["Referrer-Policy"] == "no-referrer"
         forget_config()
+
+
+@test
+def nobody_else_has_the_port_that_a_browser_tries_first():
+    with daemon() as d:
+        p = page(d)
+        if not has_six():
+            p.enter()
+            return
+        # Browsers ask [::1] before 127.0.0.1: whoever listens there would be the page, and read the code.
+        for kind, address in ((socket.AF_INET6, "::1"), (socket.AF_INET6, "::"), (socket.AF_INET, "127.0.0.1")):
+            with socket.socket(kind) as s, contextlib.suppress(OSError):
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if kind == socket.AF_INET6:
+                    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                s.bind((address, p.port))
+                s.listen()
+                raise AssertionError(f"{address} is there for everybody")
+        with socket.create_connection(("::1", p.port), WAIT) as s:
+            s.sendall(f"GET / HTTP/1.1\r\nHost: {p.host}\r\nConnection: close\r\n\r\n".encode())
+            assert s.recv(65536).startswith(b"HTTP/1.1 200 ")
+        p.enter()
+    # One that is taken is not used, be it half.
+    with socket.socket(socket.AF_INET6) as s, daemon() as d:
+        s.bind(("::1", 0))
+        s.listen()
+        taken = d.call("POST", "/v1/dashboard", {"port": s.getsockname()[1]})
+        assert taken.status >= 400 and "[::1]" in taken.json["detail"], taken
+        page(d).enter()
 
 
 @test

@@ -196,7 +196,18 @@ static int read_end(int fd, char *out, size_t room, size_t *len)
 	return -E2BIG;
 }
 
-/* The registry goes in as a line, the answer comes out as JSON. */
+/* The words of all such programs for a registry that nobody has logged in to; images for everybody
+ * are fetched without. */
+static bool says_none(const char *out, size_t n)
+{
+	static const char words[] = "credentials not found in native keychain";
+
+	while (n && (out[n - 1] == '\n' || out[n - 1] == '\r' || out[n - 1] == ' '))
+		n--;
+	return n == sizeof(words) - 1 && memcmp(out, words, n) == 0;
+}
+
+/* The registry goes in as a line, the answer comes out as JSON. 1: there is none. */
 static int talk(const char *name, const char *registry, char *out, size_t *len, struct err *e)
 {
 	const char *key = str_eq(registry, HUB) ? HUB_KEY : registry;
@@ -220,9 +231,11 @@ static int talk(const char *name, const char *registry, char *out, size_t *len, 
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 	}
-	return r < 0    ? err_errno(e, r, "cannot be asked")
-	       : status ? err_set(e, ERR_CONFIG, EACCES, "it has none")
-			: 0;
+	if (r < 0)
+		return err_errno(e, r, "cannot be asked");
+	if (status && says_none(out, *len))
+		return 1;
+	return status ? err_set(e, ERR_CONFIG, EACCES, "it has none") : 0;
 }
 
 static int ask_helper(const char *registry, struct login *l, struct err *e)
@@ -239,6 +252,8 @@ static int ask_helper(const char *registry, struct login *l, struct err *e)
 	if (r == 0)
 		r = login_answer(answer, n, l, e);
 	explicit_bzero(answer, ANSWER_MAX);
+	if (r > 0)
+		return 1;
 	return r < 0 ? err_wrap(e, "credentials for '%.100s' from '%s'", registry, name) : 0;
 }
 

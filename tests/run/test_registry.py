@@ -132,6 +132,13 @@ def a_helper_program_that_was_named_is_asked():
         assert done.status == 0, done.errors
         done = bundle("push", file, f"{r.host}/team/role:1", PLAIN, env={"DOCKER_CONFIG": str(folder)})
         assert done.status == 125 and "docker-credential-test" in done.errors, done.errors
+    # One that keeps the logins of all registries, and none for this, which is open to everybody.
+    with files_as_root(), Registry(scratch() / "open") as r:
+        (folder / "config.json").write_text(json.dumps({"credsStore": "test"}))
+        for words, status in (("credentials not found in native keychain", 0), ("the keychain is locked", 125)):
+            helper.write_text(f"#!/bin/sh\nread -r name\necho '{words}'\nexit 1\n")
+            done = bundle("push", file, f"{r.host}/team/role:1", PLAIN, env=env)
+            assert done.status == status, (words, done.errors)
 
 
 def token_play(tokens):

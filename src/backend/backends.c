@@ -78,13 +78,13 @@ static bool warned(const struct spec *s, const struct backend *b, enum field_id 
 /* Whose wishes count: all of them, or those that may decide where a command runs. */
 enum wishes { ALL_WISHES, DECIDING_WISHES };
 
-/* Did nobody but a project's file that nobody has trusted write this? */
+/* Did nobody but a project's file, or a batch's line, that nobody has trusted write this? */
 static bool only_untrusted(const struct spec *s, enum field_id id)
 {
-	if (!s->untrusted || s->origin[id] != ORIGIN_PROJECT)
+	if (!spec_strangers(s, s->origin[id]))
 		return false;
 	for (size_t i = 0; id == FIELD_LABELS && i < s->labels.n; i++)
-		if (s->labels.v[i].by != ORIGIN_PROJECT)
+		if (!spec_strangers(s, s->labels.v[i].by))
 			return false;
 	return true;
 }
@@ -116,6 +116,9 @@ int backend_cannot(const struct spec *s, const char *backend, enum field_id id, 
 		return err_hint(e, "no backend in this version of brig can");
 	if (s->backend != BACKEND_AUTO || !only_untrusted(s, id))
 		return err_hint(e, "backend '%s' can", able);
+	if (s->by_line)
+		return err_hint(e, "a line of a batch does not choose the backend: --backend %s",
+				able);
 	return err_hint(e,
 			"an untrusted project file does not choose the backend: "
 			"'brig allow' trusts it, --backend %s chooses",

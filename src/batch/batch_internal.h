@@ -36,6 +36,7 @@ int batch_line_request(const struct jread *line, const struct spec *holds, brig_
 struct batch_ledger {
 	int ledger, results;            /* ledger -1: there is none */
 	uint64_t size;                  /* of the results */
+	bool broken;                    /* they could not be written: nothing is, any more */
 	struct buf ends, starts, lines; /* not yet written */
 };
 

@@ -18,6 +18,7 @@
 #include "base/sha256.h"
 #include "base/str.h"
 #include "batch/batch_internal.h"
+#include "sandbox/manager.h"
 
 #define LEDGER "ledger.jsonl"
 #define RESULTS "results.jsonl"
@@ -127,13 +128,33 @@ static int is_within(int folder, const char *path, bool *ret, struct err *e)
 	return err_sys(e, "cannot look at the folders above --out");
 }
 
+/* What holds, with its paths as a run has them: "~" may still be in what was given. */
+static struct spec *checked(const struct spec *holds, struct err *e)
+{
+	const char *const argv[] = { "true", NULL };
+	brig_request *q = request_from(holds);
+	struct brig_error be;
+	struct spec *s = NULL;
+
+	if (!q)
+		(void)err_nomem(e);
+	else if (brig_request_argv(q, argv, &be) < 0)
+		error_import(&be, e);
+	else
+		s = request_checked(q, e);
+	brig_request_free(q);
+	return s;
+}
+
 static int check_place(const struct batch_options *o, int folder, struct err *e)
 {
-	const struct spec *s = o->spec;
+	CLEANUP(spec) struct spec *s = checked(o->spec, e);
 	bool bad = false;
 
-	if (s->policy != POLICY_READONLY &&
-	    is_within(folder, s->workdir ? s->workdir : ".", &bad, e) < 0)
+	if (!s)
+		return -e->code;
+	if (s->policy != POLICY_READONLY && s->workdir && !s->private_workspace &&
+	    is_within(folder, s->workdir, &bad, e) < 0)
 		return -e->code;
 	for (size_t i = 0; !bad && i < s->write.n; i++)
 		if (is_within(folder, s->write.v[i], &bad, e) < 0)
@@ -187,8 +208,7 @@ static int begin(struct batch_ledger *l, const char *digest, size_t lines, struc
 		return -e->code;
 	buf_printf(&l->starts, "{\"batch\":\"%s\",\"version\":%d,\"input\":\"%s\",\"lines\":%zu}\n",
 		   id, LEDGER_VERSION, digest, lines);
-	return ftruncate(l->results, 0) < 0 ? err_sys(e, "cannot empty " RESULTS)
-					    : batch_ledger_commit(l, e);
+	return batch_ledger_commit(l, e);
 }
 
 static int go_on(struct batch_ledger *l, size_t size, const char *digest, size_t lines,
@@ -232,7 +252,7 @@ int batch_ledger_open(const struct batch_options *o, size_t lines, struct batch_
 		      struct batch_ledger *ret, struct err *e)
 {
 	char digest[SHA256_HEX];
-	struct stat st = { 0 };
+	struct stat st = { 0 }, had = { 0 };
 
 	*ret = (struct batch_ledger){ .ledger = -1,
 				      .results = -1,
@@ -243,11 +263,15 @@ int batch_ledger_open(const struct batch_options *o, size_t lines, struct batch_
 		ret->results = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 		return ret->results < 0 ? err_sys(e, "cannot write to standard output") : 0;
 	}
-	if (open_all(o, ret, e) < 0 || fstat(ret->ledger, &st) < 0)
+	if (open_all(o, ret, e) < 0 || fstat(ret->ledger, &st) < 0 || fstat(ret->results, &had) < 0)
 		return e->code ? -e->code : err_sys(e, "cannot look at " LEDGER);
 	digest_of(o->text, o->size, digest);
-	if (st.st_size == 0)
+	if (st.st_size == 0 && had.st_size == 0)
 		return begin(ret, digest, lines, e);
+	if (st.st_size == 0)
+		return err_refuse(e, ERR_USAGE, EEXIST, "move it away, or name another folder",
+				  RESULTS " in '%.100s' is of no batch that is known there",
+				  o->out);
 	if (!o->resume)
 		return err_refuse(e, ERR_USAGE, EEXIST,
 				  "--resume goes on with it; else name another folder",
@@ -287,7 +311,7 @@ static int put(int fd, struct buf *b, bool sync, struct err *e)
 	return r < 0 ? err_errno(e, r, "cannot write what the runs gave") : 0;
 }
 
-int batch_ledger_commit(struct batch_ledger *l, struct err *e)
+static int put_all(struct batch_ledger *l, struct err *e)
 {
 	size_t n = l->lines.len;
 
@@ -299,6 +323,16 @@ int batch_ledger_commit(struct batch_ledger *l, struct err *e)
 	buf_add(&l->ends, l->starts.data, l->starts.len);
 	l->starts.len = 0;
 	return put(l->ledger, &l->ends, true, e);
+}
+
+/* Behind what was written in part nothing may follow: it would be the end of a result that is not
+ * there. */
+int batch_ledger_commit(struct batch_ledger *l, struct err *e)
+{
+	if (l->broken)
+		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot write what the runs gave");
+	l->broken = put_all(l, e) < 0;
+	return l->broken ? -e->code : 0;
 }
 
 void batch_ledger_done(struct batch_ledger *l)

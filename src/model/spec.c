@@ -71,6 +71,11 @@ bool spec_other_programs(const struct spec *s)
 	return s->image || s->docker.image || s->backend == BACKEND_DOCKER || spec_remote(s);
 }
 
+bool spec_strangers(const struct spec *s, enum origin by)
+{
+	return (s->untrusted && by == ORIGIN_PROJECT) || (s->by_line && by == ORIGIN_API);
+}
+
 bool spec_wrote(const struct spec *s, enum field_id id)
 {
 	return s->origin[id] > ORIGIN_DIALECT;
@@ -452,6 +457,7 @@ static const struct {
 	LIST(egress.groups),
 	LIST(mount_roots),
 	LIST(builtin_tools),
+	LIST(home_seed),
 	LIST(main_command),
 	LIST(copies),
 	LIST(companions),

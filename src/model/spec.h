@@ -267,8 +267,10 @@ struct spec {
 
 	int dialect_used; /* enum dialect of the --config file or the environment; 0: brig's */
 	const char *config_file; /* that of --config, absolute; NULL: none was read */
-	bool config_trusted;    /* ... and `brig allow` was said of it as it is; for a role alone */
-	bool untrusted;         /* a project's file was read that nobody has trusted */
+	bool config_trusted; /* ... and `brig allow` was said of it as it is; for a role alone */
+	bool untrusted;      /* a project's file was read that nobody has trusted */
+	bool by_line; /* what has come by the API is a line's of a batch, which nobody trusts either
+		       */
 	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
 				   folder */
 	/* Set by the conductor under HOME_KEEP: the folder that is shown as HOME, and what its
@@ -320,6 +322,8 @@ int spec_check(struct spec *s, const struct place *at, struct err *e);
 int spec_set_where(struct spec *s, enum field_id id, const char *where, struct err *e);
 
 const char *origin_name(enum origin o);
+/* Is what this origin has written a stranger's, that may only tighten? */
+bool spec_strangers(const struct spec *s, enum origin by);
 
 /* Of a checked spec: does WORKSPACE_PLACE lead to the workspace, which is elsewhere? */
 bool spec_links_workspace(const struct spec *s);

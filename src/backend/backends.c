@@ -116,7 +116,7 @@ int backend_cannot(const struct spec *s, const char *backend, enum field_id id, 
 		return err_hint(e, "no backend in this version of brig can");
 	if (s->backend != BACKEND_AUTO || !only_untrusted(s, id))
 		return err_hint(e, "backend '%s' can", able);
-	if (s->by_line)
+	if (s->origin[id] == ORIGIN_LINE)
 		return err_hint(e, "a line of a batch does not choose the backend: --backend %s",
 				able);
 	return err_hint(e,

@@ -132,7 +132,7 @@ static int check_home(const struct spec *holds, const struct spec *s, struct err
 static int add_settings(struct spec *s, const struct jread *v, struct err *e)
 {
 	static const struct source src = {
-		.name = "settings", .folder = "/", .cwd = "/", .origin = ORIGIN_API
+		.name = "settings", .folder = "/", .cwd = "/", .origin = ORIGIN_LINE
 	};
 	CLEANUP(mem) char *text = v ? jread_dump(v) : NULL;
 	enum dialect was;
@@ -141,6 +141,24 @@ static int add_settings(struct spec *s, const struct jread *v, struct err *e)
 		return 0;
 	return text ? config_read_text(s, text, strlen(text), DIALECT_BRIG, &src, &was, e)
 		    : err_nomem(e);
+}
+
+/* Only what is of one line has this origin, so that it is measured and nothing else is. */
+static int add_variables(struct spec *s, const struct jread *v, struct err *e)
+{
+	for (void *it = jread_first(v); it; it = jread_next(v, it)) {
+		const char *name = jread_key(it);
+		CLEANUP(buf) struct buf pair = BUF_INIT(BATCH_LINE_MAX);
+
+		if (error_name("variable", name, e) < 0)
+			return -e->code;
+		buf_printf(&pair, "%s=%s", name, jread_text(jread_value(it)));
+		if (pair.failed)
+			return err_nomem(e);
+		if (spec_set(s, FIELD_ENV, buf_str(&pair), ORIGIN_LINE, e) < 0)
+			return -e->code;
+	}
+	return 0;
 }
 
 static int add_map(brig_request *q, const struct jread *v,
@@ -197,16 +215,14 @@ int batch_line_request(const struct jread *v, const struct spec *holds, brig_req
 	*ret = NULL;
 	if (!q)
 		return err_nomem(e);
-	request_spec(q)->by_line = true;
 	r = add_settings(request_spec(q), jread_get(v, "settings"), e);
-	if (r == 0 && ((timeout && brig_request_set(q, "limits.timeout", timeout, &be) < 0) ||
-		       add_map(q, jread_get(v, "env"), brig_request_env, &be) < 0)) {
-		error_import(&be, e);
-		r = -e->code;
-	}
+	if (r == 0 && timeout)
+		r = spec_set(request_spec(q), FIELD_TIMEOUT, timeout, ORIGIN_LINE, e);
+	if (r == 0)
+		r = add_variables(request_spec(q), jread_get(v, "env"), e);
 	/* Before its command, whose own variables brig sets. */
 	if (r == 0)
-		r = tighten_each(holds, request_spec(q), ORIGIN_API, loosened, e);
+		r = tighten_each(holds, request_spec(q), ORIGIN_LINE, loosened, e);
 	if (r == 0)
 		r = check_home(holds, request_spec(q), e);
 	if (r == 0 && add_command(q, v, &be) < 0) {

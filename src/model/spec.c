@@ -73,7 +73,7 @@ bool spec_other_programs(const struct spec *s)
 
 bool spec_strangers(const struct spec *s, enum origin by)
 {
-	return (s->untrusted && by == ORIGIN_PROJECT) || (s->by_line && by == ORIGIN_API);
+	return by == ORIGIN_LINE || (s->untrusted && by == ORIGIN_PROJECT);
 }
 
 bool spec_wrote(const struct spec *s, enum field_id id)
@@ -93,6 +93,7 @@ const char *origin_name(enum origin o)
 		[ORIGIN_ENVIRONMENT] = "environment",
 		[ORIGIN_API] = "api",
 		[ORIGIN_FLAG] = "flag",
+		[ORIGIN_LINE] = "line",
 	};
 
 	return names[o];

@@ -267,10 +267,8 @@ struct spec {
 
 	int dialect_used; /* enum dialect of the --config file or the environment; 0: brig's */
 	const char *config_file; /* that of --config, absolute; NULL: none was read */
-	bool config_trusted; /* ... and `brig allow` was said of it as it is; for a role alone */
-	bool untrusted;      /* a project's file was read that nobody has trusted */
-	bool by_line; /* what has come by the API is a line's of a batch, which nobody trusts either
-		       */
+	bool config_trusted;    /* ... and `brig allow` was said of it as it is; for a role alone */
+	bool untrusted;         /* a project's file was read that nobody has trusted */
 	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
 				   folder */
 	/* Set by the conductor under HOME_KEEP: the folder that is shown as HOME, and what its

@@ -359,8 +359,8 @@ static int check_untrusted_env(const struct spec *s, const struct envvar *v, str
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM,
 		      "'%.100s' is set by %s, for a command that is not contained", v->name,
-		      s->by_line ? "a line of a batch" : "an untrusted project file");
-	if (s->by_line)
+		      v->by == ORIGIN_LINE ? "a line of a batch" : "an untrusted project file");
+	if (v->by == ORIGIN_LINE)
 		return err_hint(e, "set it for all lines, on the command line of brig batch");
 	(void)blame(s, FIELD_ENV, "env.set", e);
 	return err_hint(e, "read the file, then trust it as it is now: brig allow");
@@ -485,9 +485,12 @@ static void imply_door(struct spec *s)
 }
 
 /* Without a door these say nothing. On the command line, or beside the network in one file, that is
- * somebody's mistake; elsewhere they are standing rules for the runs that have one. */
+ * somebody's mistake; elsewhere, or where a line of a batch has closed its own, they are standing
+ * rules for the runs that have one. */
 static bool in_vain(const struct spec *s, enum field_id id)
 {
+	if (s->origin[FIELD_NETWORK] == ORIGIN_LINE)
+		return false;
 	if (s->origin[id] == ORIGIN_FLAG)
 		return true;
 	return s->origin[id] == ORIGIN_FILE && s->origin[FIELD_NETWORK] == ORIGIN_FILE;

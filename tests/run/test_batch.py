@@ -117,6 +117,26 @@ def a_tighter_word_opens_nothing_else():
 
 
 @test
+def what_a_flag_says_is_still_a_flags_word():
+    """A flag that cannot be honoured is refused as with brig run; a role's tool is weaker than it."""
+    role = scratch() / "role.yaml"
+    role.write_text("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: x}\nspec:\n  role: x\n  model: {provider: openai, name: m}\n"
+                    "  tools: [{type: python, timeout_seconds: 60}]\n  security: {sandbox: {backend: ssh, ssh: {host: nowhere.invalid}}}\n")
+    for command in (["run", "--config", role, "--memory", "100m", "--", "true"], ["batch", lines({"argv": ["true"]}), "--config", role, "--memory", "100m"]):
+        done = brig(*command)
+        assert done.status == 125 and "cannot honour --memory" in done.errors, (command, done.errors)
+    role.write_text(role.read_text().replace("backend: ssh, ssh: {host: nowhere.invalid}", "backend: auto"))
+    slow = lines({"python": "import time; time.sleep(30)"})
+    done = brig("batch", slow, "--config", role, "--set", "backend=native", "--timeout", "300ms", "--quiet")
+    assert done.status == 1 and done.json["class"] == "timeout", done.json
+    # A line closes its network; that the others have one is no mistake.
+    done = brig("batch", lines({"shell": "echo proxy=$HTTPS_PROXY", "settings": {"network": "none"}}), "--allow", "a.example", "--quiet")
+    assert done.status == 0 and done.json["result"]["stdout"] == "proxy=\n", done
+    done = brig("batch", lines({"shell": "echo proxy=$HTTPS_PROXY"}), "--allow", "a.example", "--quiet")
+    assert done.status == 0 and "http" in done.json["result"]["stdout"], done
+
+
+@test
 def on_the_host_a_line_sets_no_variable():
     flags = ["--backend", "none", "--i-know-this-is-not-a-sandbox", "--quiet"]
     for name in ("CI", "LD_PRELOAD"):  # the first anybody may set elsewhere

@@ -26,7 +26,7 @@ int cli_here(char cwd[PATH_MAX], struct err *e)
 int cli_role(struct spec *s, const char *word, struct err *e)
 {
 	char path[PATH_MAX];
-	int r = access(word, F_OK) == 0 ? 1 : bundle_role(word, path, e);
+	int r = bundle_role(word, path, e);
 
 	if (r < 0)
 		return r;

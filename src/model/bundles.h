@@ -37,6 +37,6 @@ int bundle_records(bundle_record_fn *fn, void *arg);
 /* Is the file, by its real path, one of an installed bundle's? */
 bool bundle_has(const char *real);
 
-/* The role of "NAME" or "NAME@VERSION"; without a version there must be one alone. 0, 1 when there
- * is no such bundle, or an error. */
+/* The role of "NAME" or "NAME@VERSION"; without a version there must be one alone, and no
+ * file here has that name. 0, 1 when there is no such bundle, or an error. */
 int bundle_role(const char *word, char path[PATH_MAX], struct err *e);

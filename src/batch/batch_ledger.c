@@ -102,7 +102,8 @@ int batch_ledger_read(const char *text, size_t size, const char *digest, size_t 
 static int refuse_place(const char *out, struct err *e)
 {
 	return err_refuse(e, ERR_POLICY, EPERM, "name a folder outside of it: --out ~/batches/1",
-			  "--out '%.100s' is where the runs can write", out);
+			  "%s '%.100s' is where the runs can write", out ? "--out" : "the file of",
+			  out ? out : "standard output");
 }
 
 /* Is it that folder, or below it? By identity, upwards. */
@@ -164,6 +165,22 @@ static int check_place(const struct batch_options *o, int folder, struct err *e)
 		    is_within(folder, s->mounts.v[i].source, &bad, e) < 0)
 			return -e->code;
 	return bad ? refuse_place(o->out, e) : 0;
+}
+
+/* A shell's "> results.jsonl", most likely in the workspace. */
+static int check_output(const struct batch_options *o, struct err *e)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/fd/1", path, sizeof(path) - 1);
+	CLEANUP(fd) int folder = -1;
+	struct stat st;
+
+	if (fstat(STDOUT_FILENO, &st) < 0 || !S_ISREG(st.st_mode) || n <= 0 || path[0] != '/')
+		return 0;
+	path[n] = '\0';
+	strrchr(path, '/')[1] = '\0';
+	folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return folder < 0 ? 0 : check_place(o, folder, e);
 }
 
 /* ---- opening ---- */
@@ -260,6 +277,8 @@ int batch_ledger_open(const struct batch_options *o, size_t lines, struct batch_
 				      .starts = BUF_INIT(BATCH_RESULT_MAX),
 				      .lines = BUF_INIT(BATCH_RESULT_MAX) };
 	if (!o->out) {
+		if (check_output(o, e) < 0)
+			return -e->code;
 		ret->results = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 		return ret->results < 0 ? err_sys(e, "cannot write to standard output") : 0;
 	}

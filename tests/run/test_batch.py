@@ -265,6 +265,14 @@ def its_files_are_not_where_runs_can_write():
     for args in (["--write=~/w"], ["--mount=~/w:/mnt:rw"], ["--workdir=~/w"]):
         done = brig("batch", path, "--out", scratch() / "w/deep", *args, env={"HOME": str(scratch())})
         assert done.status == 125 and "where the runs can write" in done.errors and not (scratch() / "w/deep/ledger.jsonl").exists(), (args, done.errors)
+    # Nor a shell's file; a pipe, or one elsewhere, is the control.
+    for place, status in ((workspace() / "r.jsonl", 125), (scratch() / "r.jsonl", 1)):
+        with place.open("w") as to:
+            p = start_brig("batch", lines({"shell": "echo forged > r.jsonl; exit 3"}, name="shell"), stdout=to)
+            said = p.communicate(timeout=20 * PATIENCE)[1]
+        assert p.returncode == status and (status == 1 or b"'standard output' is where the runs can write" in said), said
+        assert place.read_text() == "" if status == 125 else json.loads(place.read_text())["class"] == "exit", place.read_text()
+    (workspace() / "r.jsonl").unlink()
     # Somebody's results without a ledger are not brig's to empty.
     (scratch() / "theirs").mkdir()
     (scratch() / "theirs/results.jsonl").write_text("precious\n")

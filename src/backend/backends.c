@@ -157,6 +157,26 @@ static int check_network(const struct spec *s, const struct backend *b, struct e
 	return 0;
 }
 
+/* What only the backend itself knows. Where wishes decide, those of strangers are nobody's. */
+static int check_itself(const struct spec *s, const struct backend *b, enum wishes which,
+			struct err *e)
+{
+	CLEANUP(spec) struct spec *deciding = NULL;
+	bool any = false;
+
+	for (int i = 0; b->check && which == DECIDING_WISHES && i < FIELD_COUNT; i++)
+		any |= spec_wrote(s, (enum field_id)i) && only_untrusted(s, (enum field_id)i);
+	if (!b->check || !any)
+		return b->check ? b->check(s, e) : 0;
+	deciding = spec_clone(s, e);
+	if (!deciding)
+		return -e->code;
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (only_untrusted(s, (enum field_id)i))
+			deciding->origin[i] = ORIGIN_DEFAULT;
+	return b->check(deciding, e);
+}
+
 static int check_honoured(const struct spec *s, const struct backend *b, enum wishes which,
 			  struct err *e)
 {
@@ -174,7 +194,7 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 		return backend_cannot(s, b->name, FIELD_HOME, "keep", e);
 	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)
 		return -e->code;
-	return b->check ? b->check(s, e) : 0;
+	return check_itself(s, b, which, e);
 }
 
 static int check_later(const struct spec *s, struct err *e)

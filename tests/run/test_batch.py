@@ -104,6 +104,16 @@ def a_tighter_word_opens_nothing_else():
     done = brig("batch", lines({"argv": ["sh", "-c", look, "labels"], "settings": {"labels": {"a": "b"}}}), "--quiet", "--retries", "0", env=env)
     assert done.status == 1 and "cannot honour labels" in done.json["result"]["error"]["what"], done
     assert "does not choose the backend" in done.json["result"]["error"]["hint"], done
+    # Read-only within the workspace is the user's word, too.
+    (workspace() / "golden").mkdir()
+    (workspace() / "golden/f").write_text("as it was")
+    for settings in ({"read": []}, {"mounts": []}):
+        done = brig("batch", lines({"shell": "echo forged > golden/f; true", "settings": settings}), "--read", workspace() / "golden",
+                    "--mount", f"{config}:/mnt", "--quiet", env=env)
+        assert done.status == 1 and "may only tighten" in done.json["result"]["error"]["what"], done
+    done = brig("batch", lines({"shell": "echo forged > golden/f; true"}), "--read", workspace() / "golden", "--quiet", env=env)
+    assert done.status == 0 and "Read-only" in done.json["result"]["stderr"], done
+    assert (workspace() / "golden/f").read_text() == "as it was"
     for settings, word in (({"home_seed": []}, "home_seed"), ({"policy": "readonly"}, "policy")):
         done = brig("batch", lines({"argv": ["sh", "-c", look, "home"], "settings": settings}), "--home", "keep", "--home-seed", "claude", "--quiet", env=env)
         assert done.status == 1 and done.json["class"] == "refused" and word in done.json["result"]["error"]["what"], done

@@ -218,6 +218,31 @@ static void an_empty_list_of_hosts_opens_no_door(void **state UNUSED)
 	assert_int_equal(s->network, NETWORK_PROXY);
 }
 
+/* What the user shows may lie within something else: read-only in a workspace that is writable, an
+ * empty file over secrets. To show nothing would then show more. */
+static void a_project_does_not_take_away_what_narrows(void **state UNUSED)
+{
+	static const char *const rows[][2] = {
+		{ "read: [/srv/golden]\n", "read: []\n" },
+		{ "mounts: ['/dev/null:/srv/.env']\n", "mounts: []\n" },
+		{ "credentials: {K: {host: a.example, from: {env: K}, paths: [/v1]}}\n",
+		  "credentials: {}\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		put("user.yaml", rows[i][0]);
+		put("home/proj/.brig.yaml", rows[i][1]);
+		refuses("home/proj", "may only tighten");
+		/* The control: where there is nothing, nothing is said by it. */
+		put("user.yaml", "");
+		loads("home/proj");
+	}
+	put("user.yaml", "write: [/srv/x]\negress: {groups: [pypi]}\n");
+	put("home/proj/.brig.yaml", "write: []\negress: {groups: []}\n");
+	loads("home/proj");
+	assert_int_equal(s->write.n + s->egress.groups.n, 0);
+}
+
 static void a_project_may_not_loosen_until_it_is_trusted(void **state UNUSED)
 {
 	static const char *const lines[] = {
@@ -738,6 +763,7 @@ int main(void)
 		TEST(a_broken_layer_is_an_error_with_its_place),
 		TEST(a_project_may_tighten),
 		TEST(an_empty_list_of_hosts_opens_no_door),
+		TEST(a_project_does_not_take_away_what_narrows),
 		TEST(a_project_may_not_loosen_until_it_is_trusted),
 		TEST(what_tightens_is_measured_against_the_layers_below),
 		TEST(entries_of_a_map_are_compared_one_by_one),

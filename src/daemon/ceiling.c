@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "model/config.h"
+#include "model/paths.h"
 #include "model/trust.h"
 
 struct ceiling {
@@ -84,6 +85,26 @@ static bool part_of(const struct strlist *was, const struct strlist *is)
 	return true;
 }
 
+/* Is what is left out of the ceiling's own list read-only within something that is writable? */
+static bool drops_cover(const struct spec *was, const struct spec *is)
+{
+	for (size_t i = 0; i < was->read.n; i++) {
+		const char *path = was->read.v[i];
+
+		if (has(&is->read, path))
+			continue;
+		if (is->workdir && path_under(path, is->workdir))
+			return true;
+		for (size_t k = 0; k < is->write.n; k++)
+			if (path_under(path, is->write.v[k]))
+				return true;
+		for (size_t k = 0; k < is->mounts.n; k++)
+			if (path_under(path, is->mounts.v[k].target))
+				return true;
+	}
+	return false;
+}
+
 static bool names_credentials(const struct spec *before, const struct spec *after)
 {
 	for (size_t i = 0; i < after->use_credentials.n; i++) {
@@ -119,7 +140,7 @@ static bool harmless(const struct narrowing *n, enum field_id id)
 	case FIELD_EGRESS_GROUPS:
 		return part_of(&was->egress.groups, &is->egress.groups);
 	case FIELD_READ:
-		return part_of(&was->read, &is->read);
+		return part_of(&was->read, &is->read) && !drops_cover(was, is);
 	case FIELD_CREDENTIAL:
 		return names_credentials(was, is);
 	default:

@@ -159,6 +159,15 @@ static int loosened(void *arg, enum field_id id, const struct envvar *entry)
 	return err_hint(n->e, "leave it out, or have the daemon's ceiling raised");
 }
 
+/* One backend alone has labels: under auto they would choose it, which a tenant may not. */
+static int check_labels(struct narrowing *n)
+{
+	if (!n->after->labels.n || n->before->labels.n || n->after->backend != BACKEND_AUTO ||
+	    spec_other_programs(n->before))
+		return 0;
+	return loosened(n, FIELD_LABELS, &n->after->labels.v[0]);
+}
+
 enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, struct buf *out,
 			   struct err *e)
 {
@@ -180,7 +189,7 @@ enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, 
 		return PROBLEM_INTERNAL;
 	check.before = before;
 	check.after = s;
-	if (tighten_each(before, s, ORIGIN_API, loosened, &check) < 0)
+	if (tighten_each(before, s, ORIGIN_API, loosened, &check) < 0 || check_labels(&check) < 0)
 		return PROBLEM_POLICY_CEILING;
 	json_init(&j, out, false);
 	config_write_json(s, &j);

@@ -248,7 +248,7 @@ def a_tenant_may_only_narrow_what_the_ceiling_allows():
                            ({"workspace": {"path": "/"}}, "workspace.path"), ({"limits": {"memory": "64g"}}, "limits.memory"),
                            ({"policy": "full_access"}, "policy"), ({"egress": {"allow": ["example.org"]}}, "egress.allow"),
                            ({"builtin_tools": ["git"]}, "builtin_tools"), ({"user": "1234"}, "user"), ({"profile": "debug"}, "profile"),
-                           ({"allow_full_access": True}, "allow_full_access"), ({"audit": {"enabled": False}}, "audit.enabled"),
+                           ({"labels": {"a": "b"}}, "labels"), ({"allow_full_access": True}, "allow_full_access"), ({"audit": {"enabled": False}}, "audit.enabled"),
                            ({"credentials": {"X": {"host": "example.org", "from": {"file": "/etc/shadow"}}}}, "credentials")):
             a = d.call("POST", "/v1/sandboxes", {"spec": spec}, token=key)
             assert a.status == 403 and a.code == "policy-ceiling" and word in a.json["detail"], (spec, a)

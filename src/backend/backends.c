@@ -78,13 +78,13 @@ static bool warned(const struct spec *s, const struct backend *b, enum field_id 
 /* Whose wishes count: all of them, or those that may decide where a command runs. */
 enum wishes { ALL_WISHES, DECIDING_WISHES };
 
-/* Did nobody but a project's file that nobody has trusted write this? */
+/* Did nobody but a project's file, or a batch's line, that nobody has trusted write this? */
 static bool only_untrusted(const struct spec *s, enum field_id id)
 {
-	if (!s->untrusted || s->origin[id] != ORIGIN_PROJECT)
+	if (!spec_strangers(s, s->origin[id]))
 		return false;
 	for (size_t i = 0; id == FIELD_LABELS && i < s->labels.n; i++)
-		if (s->labels.v[i].by != ORIGIN_PROJECT)
+		if (!spec_strangers(s, s->labels.v[i].by))
 			return false;
 	return true;
 }
@@ -116,6 +116,9 @@ int backend_cannot(const struct spec *s, const char *backend, enum field_id id, 
 		return err_hint(e, "no backend in this version of brig can");
 	if (s->backend != BACKEND_AUTO || !only_untrusted(s, id))
 		return err_hint(e, "backend '%s' can", able);
+	if (s->origin[id] == ORIGIN_LINE)
+		return err_hint(e, "a line of a batch does not choose the backend: --backend %s",
+				able);
 	return err_hint(e,
 			"an untrusted project file does not choose the backend: "
 			"'brig allow' trusts it, --backend %s chooses",
@@ -154,6 +157,26 @@ static int check_network(const struct spec *s, const struct backend *b, struct e
 	return 0;
 }
 
+/* What only the backend itself knows. Where wishes decide, those of strangers are nobody's. */
+static int check_itself(const struct spec *s, const struct backend *b, enum wishes which,
+			struct err *e)
+{
+	CLEANUP(spec) struct spec *deciding = NULL;
+	bool any = false;
+
+	for (int i = 0; b->check && which == DECIDING_WISHES && i < FIELD_COUNT; i++)
+		any |= spec_wrote(s, (enum field_id)i) && only_untrusted(s, (enum field_id)i);
+	if (!b->check || !any)
+		return b->check ? b->check(s, e) : 0;
+	deciding = spec_clone(s, e);
+	if (!deciding)
+		return -e->code;
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (only_untrusted(s, (enum field_id)i))
+			deciding->origin[i] = ORIGIN_DEFAULT;
+	return b->check(deciding, e);
+}
+
 static int check_honoured(const struct spec *s, const struct backend *b, enum wishes which,
 			  struct err *e)
 {
@@ -171,7 +194,7 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 		return backend_cannot(s, b->name, FIELD_HOME, "keep", e);
 	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)
 		return -e->code;
-	return b->check ? b->check(s, e) : 0;
+	return check_itself(s, b, which, e);
 }
 
 static int check_later(const struct spec *s, struct err *e)

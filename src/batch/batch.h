@@ -38,7 +38,7 @@ struct batch_count {
 };
 
 struct batch_options {
-	const struct spec *spec; /* what holds for every line; its origins are all below a line's */
+	const struct spec *spec; /* what holds for every line */
 	const char *text;        /* the lines; borrowed */
 	size_t size;
 	const char *out;       /* folder of ledger and results; NULL: results go to stdout */

@@ -28,7 +28,7 @@ void batch_lines_done(struct batch_lines *l);
 /* One line as a tree, of which nothing is yet believed but its form. */
 int batch_line_read(const char *p, size_t n, struct jread **ret, struct err *e);
 /* The run that it asks for; refused where it would loosen what holds. */
-int batch_line_request(const struct jread *line, const struct spec *holds, brig_request **ret,
+int batch_line_request(const struct jread *v, const struct spec *holds, brig_request **ret,
 		       struct err *e);
 
 /* ---- ledger and results ---- */
@@ -36,6 +36,7 @@ int batch_line_request(const struct jread *line, const struct spec *holds, brig_
 struct batch_ledger {
 	int ledger, results;            /* ledger -1: there is none */
 	uint64_t size;                  /* of the results */
+	bool broken;                    /* they could not be written: nothing is, any more */
 	struct buf ends, starts, lines; /* not yet written */
 };
 

@@ -18,6 +18,7 @@
 #include "base/sha256.h"
 #include "base/str.h"
 #include "batch/batch_internal.h"
+#include "sandbox/manager.h"
 
 #define LEDGER "ledger.jsonl"
 #define RESULTS "results.jsonl"
@@ -101,7 +102,8 @@ int batch_ledger_read(const char *text, size_t size, const char *digest, size_t 
 static int refuse_place(const char *out, struct err *e)
 {
 	return err_refuse(e, ERR_POLICY, EPERM, "name a folder outside of it: --out ~/batches/1",
-			  "--out '%.100s' is where the runs can write", out);
+			  "%s '%.100s' is where the runs can write", out ? "--out" : "the file of",
+			  out ? out : "standard output");
 }
 
 /* Is it that folder, or below it? By identity, upwards. */
@@ -127,13 +129,33 @@ static int is_within(int folder, const char *path, bool *ret, struct err *e)
 	return err_sys(e, "cannot look at the folders above --out");
 }
 
+/* What holds, with its paths as a run has them: "~" may still be in what was given. */
+static struct spec *checked(const struct spec *holds, struct err *e)
+{
+	const char *const argv[] = { "true", NULL };
+	brig_request *q = request_from(holds);
+	struct brig_error be;
+	struct spec *s = NULL;
+
+	if (!q)
+		(void)err_nomem(e);
+	else if (brig_request_argv(q, argv, &be) < 0)
+		error_import(&be, e);
+	else
+		s = request_checked(q, e);
+	brig_request_free(q);
+	return s;
+}
+
 static int check_place(const struct batch_options *o, int folder, struct err *e)
 {
-	const struct spec *s = o->spec;
+	CLEANUP(spec) struct spec *s = checked(o->spec, e);
 	bool bad = false;
 
-	if (s->policy != POLICY_READONLY &&
-	    is_within(folder, s->workdir ? s->workdir : ".", &bad, e) < 0)
+	if (!s)
+		return -e->code;
+	if (s->policy != POLICY_READONLY && s->workdir && !s->private_workspace &&
+	    is_within(folder, s->workdir, &bad, e) < 0)
 		return -e->code;
 	for (size_t i = 0; !bad && i < s->write.n; i++)
 		if (is_within(folder, s->write.v[i], &bad, e) < 0)
@@ -143,6 +165,22 @@ static int check_place(const struct batch_options *o, int folder, struct err *e)
 		    is_within(folder, s->mounts.v[i].source, &bad, e) < 0)
 			return -e->code;
 	return bad ? refuse_place(o->out, e) : 0;
+}
+
+/* A shell's "> results.jsonl", most likely in the workspace. */
+static int check_output(const struct batch_options *o, struct err *e)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/fd/1", path, sizeof(path) - 1);
+	CLEANUP(fd) int folder = -1;
+	struct stat st;
+
+	if (fstat(STDOUT_FILENO, &st) < 0 || !S_ISREG(st.st_mode) || n <= 0 || path[0] != '/')
+		return 0;
+	path[n] = '\0';
+	strrchr(path, '/')[1] = '\0';
+	folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return folder < 0 ? 0 : check_place(o, folder, e);
 }
 
 /* ---- opening ---- */
@@ -187,8 +225,7 @@ static int begin(struct batch_ledger *l, const char *digest, size_t lines, struc
 		return -e->code;
 	buf_printf(&l->starts, "{\"batch\":\"%s\",\"version\":%d,\"input\":\"%s\",\"lines\":%zu}\n",
 		   id, LEDGER_VERSION, digest, lines);
-	return ftruncate(l->results, 0) < 0 ? err_sys(e, "cannot empty " RESULTS)
-					    : batch_ledger_commit(l, e);
+	return batch_ledger_commit(l, e);
 }
 
 static int go_on(struct batch_ledger *l, size_t size, const char *digest, size_t lines,
@@ -232,7 +269,7 @@ int batch_ledger_open(const struct batch_options *o, size_t lines, struct batch_
 		      struct batch_ledger *ret, struct err *e)
 {
 	char digest[SHA256_HEX];
-	struct stat st = { 0 };
+	struct stat st = { 0 }, had = { 0 };
 
 	*ret = (struct batch_ledger){ .ledger = -1,
 				      .results = -1,
@@ -240,14 +277,20 @@ int batch_ledger_open(const struct batch_options *o, size_t lines, struct batch_
 				      .starts = BUF_INIT(BATCH_RESULT_MAX),
 				      .lines = BUF_INIT(BATCH_RESULT_MAX) };
 	if (!o->out) {
+		if (check_output(o, e) < 0)
+			return -e->code;
 		ret->results = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 		return ret->results < 0 ? err_sys(e, "cannot write to standard output") : 0;
 	}
-	if (open_all(o, ret, e) < 0 || fstat(ret->ledger, &st) < 0)
+	if (open_all(o, ret, e) < 0 || fstat(ret->ledger, &st) < 0 || fstat(ret->results, &had) < 0)
 		return e->code ? -e->code : err_sys(e, "cannot look at " LEDGER);
 	digest_of(o->text, o->size, digest);
-	if (st.st_size == 0)
+	if (st.st_size == 0 && had.st_size == 0)
 		return begin(ret, digest, lines, e);
+	if (st.st_size == 0)
+		return err_refuse(e, ERR_USAGE, EEXIST, "move it away, or name another folder",
+				  RESULTS " in '%.100s' is of no batch that is known there",
+				  o->out);
 	if (!o->resume)
 		return err_refuse(e, ERR_USAGE, EEXIST,
 				  "--resume goes on with it; else name another folder",
@@ -274,7 +317,7 @@ void batch_ledger_end(struct batch_ledger *l, uint64_t index, unsigned attempt, 
 			   "{\"end\":%llu,\"attempt\":%u,\"outcome\":\"%s\",\"failed\":%s,"
 			   "\"results\":%llu}\n",
 			   (unsigned long long)index + 1, attempt, outcome,
-			   failed ? "true" : "false", (unsigned long long)(l->size + l->lines.len));
+			   failed ? "true" : "false", (unsigned long long)l->size + l->lines.len);
 }
 
 static int put(int fd, struct buf *b, bool sync, struct err *e)
@@ -287,7 +330,7 @@ static int put(int fd, struct buf *b, bool sync, struct err *e)
 	return r < 0 ? err_errno(e, r, "cannot write what the runs gave") : 0;
 }
 
-int batch_ledger_commit(struct batch_ledger *l, struct err *e)
+static int put_all(struct batch_ledger *l, struct err *e)
 {
 	size_t n = l->lines.len;
 
@@ -299,6 +342,16 @@ int batch_ledger_commit(struct batch_ledger *l, struct err *e)
 	buf_add(&l->ends, l->starts.data, l->starts.len);
 	l->starts.len = 0;
 	return put(l->ledger, &l->ends, true, e);
+}
+
+/* Behind what was written in part nothing may follow: it would be the end of a result that is not
+ * there. */
+int batch_ledger_commit(struct batch_ledger *l, struct err *e)
+{
+	if (l->broken)
+		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot write what the runs gave");
+	l->broken = put_all(l, e) < 0;
+	return l->broken ? -e->code : 0;
 }
 
 void batch_ledger_done(struct batch_ledger *l)

@@ -105,27 +105,34 @@ int batch_line_read(const char *p, size_t n, struct jread **ret, struct err *e)
 
 /* ---- the run that it asks for ---- */
 
-struct loosening {
-	const struct spec *spec;
-	struct err *e;
-};
-
 static int loosened(void *arg, enum field_id id, const struct envvar *entry)
 {
-	const struct loosening *l = arg;
+	struct err *e = arg;
 
-	/* Seen by its own command alone, unless that runs on somebody's host. */
-	if (id == FIELD_ENV && !spec_on_host(l->spec) && !spec_remote(l->spec))
+	/* Seen by its own command alone; on somebody's host the check refuses every one. */
+	if (id == FIELD_ENV)
 		return 0;
-	(void)err_set(l->e, ERR_POLICY, EPERM, "'%s%s%.60s': a line of a batch may only tighten",
+	(void)err_set(e, ERR_POLICY, EPERM, "'%s%s%.60s': a line of a batch may only tighten",
 		      fields[id].key, entry ? "." : "", entry ? entry->name : "");
-	return err_hint(l->e, "set it for all lines, on the command line of brig batch");
+	return err_hint(e, "set it for all lines, on the command line of brig batch");
+}
+
+/* Other runs' HOMEs are kept by policy and seed: a tighter word must not lead into one of them. */
+static int check_home(const struct spec *holds, const struct spec *s, struct err *e)
+{
+	if (s->home != HOME_KEEP ||
+	    (s->policy == holds->policy && s->home_seed.n == holds->home_seed.n))
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM,
+			  "\"home\": \"private\" in its settings gives it none",
+			  "'%s': a line of a batch may not choose another kept HOME",
+			  fields[s->policy == holds->policy ? FIELD_HOME_SEED : FIELD_POLICY].key);
 }
 
 static int add_settings(struct spec *s, const struct jread *v, struct err *e)
 {
 	static const struct source src = {
-		.name = "settings", .folder = "/", .cwd = "/", .origin = ORIGIN_API
+		.name = "settings", .folder = "/", .cwd = "/", .origin = ORIGIN_LINE
 	};
 	CLEANUP(mem) char *text = v ? jread_dump(v) : NULL;
 	enum dialect was;
@@ -134,6 +141,24 @@ static int add_settings(struct spec *s, const struct jread *v, struct err *e)
 		return 0;
 	return text ? config_read_text(s, text, strlen(text), DIALECT_BRIG, &src, &was, e)
 		    : err_nomem(e);
+}
+
+/* Only what is of one line has this origin, so that it is measured and nothing else is. */
+static int add_variables(struct spec *s, const struct jread *v, struct err *e)
+{
+	for (void *it = jread_first(v); it; it = jread_next(v, it)) {
+		const char *name = jread_key(it);
+		CLEANUP(buf) struct buf pair = BUF_INIT(BATCH_LINE_MAX);
+
+		if (error_name("variable", name, e) < 0)
+			return -e->code;
+		buf_printf(&pair, "%s=%s", name, jread_text(jread_value(it)));
+		if (pair.failed)
+			return err_nomem(e);
+		if (spec_set(s, FIELD_ENV, buf_str(&pair), ORIGIN_LINE, e) < 0)
+			return -e->code;
+	}
+	return 0;
 }
 
 static int add_map(brig_request *q, const struct jread *v,
@@ -183,7 +208,6 @@ int batch_line_request(const struct jread *v, const struct spec *holds, brig_req
 		       struct err *e)
 {
 	brig_request *q = request_from(holds);
-	struct loosening check = { .spec = holds, .e = e };
 	const char *timeout = jread_str(v, "timeout");
 	struct brig_error be = { 0 };
 	int r;
@@ -192,14 +216,15 @@ int batch_line_request(const struct jread *v, const struct spec *holds, brig_req
 	if (!q)
 		return err_nomem(e);
 	r = add_settings(request_spec(q), jread_get(v, "settings"), e);
-	if (r == 0 && ((timeout && brig_request_set(q, "limits.timeout", timeout, &be) < 0) ||
-		       add_map(q, jread_get(v, "env"), brig_request_env, &be) < 0)) {
-		error_import(&be, e);
-		r = -e->code;
-	}
+	if (r == 0 && timeout)
+		r = spec_set(request_spec(q), FIELD_TIMEOUT, timeout, ORIGIN_LINE, e);
+	if (r == 0)
+		r = add_variables(request_spec(q), jread_get(v, "env"), e);
 	/* Before its command, whose own variables brig sets. */
 	if (r == 0)
-		r = tighten_each(holds, request_spec(q), ORIGIN_API, loosened, &check);
+		r = tighten_each(holds, request_spec(q), ORIGIN_LINE, loosened, e);
+	if (r == 0)
+		r = check_home(holds, request_spec(q), e);
 	if (r == 0 && add_command(q, v, &be) < 0) {
 		error_import(&be, e);
 		r = -e->code;

@@ -124,14 +124,6 @@ static int take_options(struct batch_cli *b, struct err *e)
 
 /* ---- what it runs ---- */
 
-/* A line of a batch may tighten what a flag says, too. */
-static void settle_origins(struct spec *s)
-{
-	for (int id = 0; id < FIELD_COUNT; id++)
-		if (s->origin[id] > ORIGIN_FILE)
-			s->origin[id] = ORIGIN_FILE;
-}
-
 static int read_all(const char *path, struct buf *text, struct err *e)
 {
 	CLEANUP(fd)
@@ -195,7 +187,6 @@ static int prepare(struct batch_cli *b, const struct subcommand *c, int argc, ch
 				  "batch has no use for --tty");
 	if (cli_load(s, e) < 0)
 		return -e->code;
-	settle_origins(s);
 	if (try_plan(s, e) < 0 || read_all(argv[rest], &b->text, e) < 0)
 		return -e->code;
 	b->o.spec = s;

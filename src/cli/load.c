@@ -23,23 +23,10 @@ int cli_here(char cwd[PATH_MAX], struct err *e)
 	return 0;
 }
 
-/* A file of a bundle's name may be anybody's, who wrote what is in this folder: neither is taken
- * for the other. */
-int cli_bundle(const char *word, char path[PATH_MAX], struct err *e)
-{
-	int r = bundle_role(word, path, e);
-
-	if (r > 0 || access(word, F_OK) < 0)
-		return r;
-	(void)err_set(e, ERR_USAGE, EEXIST, "'%.100s' is a file here, and an installed bundle",
-		      word);
-	return err_hint(e, "./%.100s is the file; the bundle is found from another folder", word);
-}
-
 int cli_role(struct spec *s, const char *word, struct err *e)
 {
 	char path[PATH_MAX];
-	int r = cli_bundle(word, path, e);
+	int r = bundle_role(word, path, e);
 
 	if (r < 0)
 		return r;

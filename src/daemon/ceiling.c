@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "model/config.h"
+#include "model/paths.h"
 #include "model/trust.h"
 
 struct ceiling {
@@ -84,6 +85,26 @@ static bool part_of(const struct strlist *was, const struct strlist *is)
 	return true;
 }
 
+/* Is what is left out of the ceiling's own list read-only within something that is writable? */
+static bool drops_cover(const struct spec *was, const struct spec *is)
+{
+	for (size_t i = 0; i < was->read.n; i++) {
+		const char *path = was->read.v[i];
+
+		if (has(&is->read, path))
+			continue;
+		if (is->workdir && path_under(path, is->workdir))
+			return true;
+		for (size_t k = 0; k < is->write.n; k++)
+			if (path_under(path, is->write.v[k]))
+				return true;
+		for (size_t k = 0; k < is->mounts.n; k++)
+			if (path_under(path, is->mounts.v[k].target))
+				return true;
+	}
+	return false;
+}
+
 static bool names_credentials(const struct spec *before, const struct spec *after)
 {
 	for (size_t i = 0; i < after->use_credentials.n; i++) {
@@ -119,7 +140,7 @@ static bool harmless(const struct narrowing *n, enum field_id id)
 	case FIELD_EGRESS_GROUPS:
 		return part_of(&was->egress.groups, &is->egress.groups);
 	case FIELD_READ:
-		return part_of(&was->read, &is->read);
+		return part_of(&was->read, &is->read) && !drops_cover(was, is);
 	case FIELD_CREDENTIAL:
 		return names_credentials(was, is);
 	default:
@@ -136,6 +157,15 @@ static int loosened(void *arg, enum field_id id, const struct envvar *entry)
 	(void)err_set(n->e, ERR_POLICY, EPERM, "'%s%s%.60s' asks for more than the daemon allows",
 		      fields[id].key, entry ? "." : "", entry ? entry->name : "");
 	return err_hint(n->e, "leave it out, or have the daemon's ceiling raised");
+}
+
+/* One backend alone has labels: under auto they would choose it, which a tenant may not. */
+static int check_labels(struct narrowing *n)
+{
+	if (!n->after->labels.n || n->before->labels.n || n->after->backend != BACKEND_AUTO ||
+	    spec_other_programs(n->before))
+		return 0;
+	return loosened(n, FIELD_LABELS, &n->after->labels.v[0]);
 }
 
 enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, struct buf *out,
@@ -159,7 +189,7 @@ enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, 
 		return PROBLEM_INTERNAL;
 	check.before = before;
 	check.after = s;
-	if (tighten_each(before, s, ORIGIN_API, loosened, &check) < 0)
+	if (tighten_each(before, s, ORIGIN_API, loosened, &check) < 0 || check_labels(&check) < 0)
 		return PROBLEM_POLICY_CEILING;
 	json_init(&j, out, false);
 	config_write_json(s, &j);

@@ -198,6 +198,13 @@ int bundle_role(const char *word, char path[PATH_MAX], struct err *e)
 	memcpy(w.name, word, n);
 	if (bundle_records(match, &w) < 0)
 		return err_nomem(e);
+	/* A file of a stranger's project must not be taken for it, nor it for the file. */
+	if (w.found && faccessat(AT_FDCWD, word, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return err_refuse(e, ERR_USAGE, EEXIST,
+				  "./NAME names the file; for the bundle, start it in another "
+				  "folder",
+				  "'%.100s' is an installed bundle, and a file in this folder",
+				  word);
 	if (w.found > 1)
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "name one: NAME@VERSION; brig bundle list shows them",

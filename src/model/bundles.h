@@ -38,6 +38,6 @@ int bundle_records(bundle_record_fn *fn, void *arg);
  * which may have become a link, and by its real one. */
 bool bundle_has(const char *path);
 
-/* The role of "NAME" or "NAME@VERSION"; without a version there must be one alone. 0, 1 when there
- * is no such bundle, or an error. */
+/* The role of "NAME" or "NAME@VERSION"; without a version there must be one alone, and no
+ * file here has that name. 0, 1 when there is no such bundle, or an error. */
 int bundle_role(const char *word, char path[PATH_MAX], struct err *e);

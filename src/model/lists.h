@@ -15,6 +15,7 @@ enum origin {
 	ORIGIN_ENVIRONMENT,
 	ORIGIN_API,
 	ORIGIN_FLAG,
+	ORIGIN_LINE, /* of a batch: may only tighten what all of the others say */
 	ORIGIN_COUNT
 };
 

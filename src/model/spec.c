@@ -71,6 +71,11 @@ bool spec_other_programs(const struct spec *s)
 	return s->image || s->docker.image || s->backend == BACKEND_DOCKER || spec_remote(s);
 }
 
+bool spec_strangers(const struct spec *s, enum origin by)
+{
+	return by == ORIGIN_LINE || (s->untrusted && by == ORIGIN_PROJECT);
+}
+
 bool spec_wrote(const struct spec *s, enum field_id id)
 {
 	return s->origin[id] > ORIGIN_DIALECT;
@@ -88,6 +93,7 @@ const char *origin_name(enum origin o)
 		[ORIGIN_ENVIRONMENT] = "environment",
 		[ORIGIN_API] = "api",
 		[ORIGIN_FLAG] = "flag",
+		[ORIGIN_LINE] = "line",
 	};
 
 	return names[o];
@@ -452,6 +458,7 @@ static const struct {
 	LIST(egress.groups),
 	LIST(mount_roots),
 	LIST(builtin_tools),
+	LIST(home_seed),
 	LIST(main_command),
 	LIST(copies),
 	LIST(companions),

@@ -320,6 +320,8 @@ int spec_check(struct spec *s, const struct place *at, struct err *e);
 int spec_set_where(struct spec *s, enum field_id id, const char *where, struct err *e);
 
 const char *origin_name(enum origin o);
+/* Is what this origin has written a stranger's, that may only tighten? */
+bool spec_strangers(const struct spec *s, enum origin by);
 
 /* Of a checked spec: does WORKSPACE_PLACE lead to the workspace, which is elsewhere? */
 bool spec_links_workspace(const struct spec *s);

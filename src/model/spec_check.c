@@ -355,12 +355,13 @@ static int check_untrusted_env(const struct spec *s, const struct envvar *v, str
 {
 	bool host_run = spec_on_host(s) || spec_remote(s);
 
-	if (!host_run || !s->untrusted || v->by != ORIGIN_PROJECT)
+	if (!host_run || !spec_strangers(s, v->by))
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM,
-		      "'%.100s' is set by an untrusted project file, for a command "
-		      "that is not contained",
-		      v->name);
+		      "'%.100s' is set by %s, for a command that is not contained", v->name,
+		      v->by == ORIGIN_LINE ? "a line of a batch" : "an untrusted project file");
+	if (v->by == ORIGIN_LINE)
+		return err_hint(e, "set it for all lines, on the command line of brig batch");
 	(void)blame(s, FIELD_ENV, "env.set", e);
 	return err_hint(e, "read the file, then trust it as it is now: brig allow");
 }
@@ -474,18 +475,22 @@ static void drop_door(struct spec *s)
 		s->network = NETWORK_HOST;
 }
 
-/* Whoever names a host wants to reach it: a list without a word on the network means the door. */
+/* Whoever names a host wants to reach it: a list without a word on the network means the door. An
+ * empty one names none, and is what an untrusted file may write. */
 static void imply_door(struct spec *s)
 {
-	if (spec_wrote(s, FIELD_EGRESS_ALLOW) && !spec_wrote(s, FIELD_NETWORK) &&
+	if (spec_asks(s, FIELD_EGRESS_ALLOW) && !spec_wrote(s, FIELD_NETWORK) &&
 	    s->network == NETWORK_NONE)
 		s->network = NETWORK_PROXY;
 }
 
 /* Without a door these say nothing. On the command line, or beside the network in one file, that is
- * somebody's mistake; elsewhere they are standing rules for the runs that have one. */
+ * somebody's mistake; elsewhere, or where a line of a batch has closed its own, they are standing
+ * rules for the runs that have one. */
 static bool in_vain(const struct spec *s, enum field_id id)
 {
+	if (s->origin[FIELD_NETWORK] == ORIGIN_LINE)
+		return false;
 	if (s->origin[id] == ORIGIN_FLAG)
 		return true;
 	return s->origin[id] == ORIGIN_FILE && s->origin[FIELD_NETWORK] == ORIGIN_FILE;

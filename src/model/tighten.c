@@ -14,9 +14,11 @@ enum direction {
 	ONLY_NONE, /* the first word of its list */
 	ONLY_TRUE,
 	ONLY_FALSE,
-	ONLY_EMPTY, /* a list that permits: nothing but emptying it */
-	BY_NAME,    /* variables that lead no program anywhere */
-	FREE,       /* says nothing to anybody, or can only add a refusal */
+	ONLY_EMPTY,  /* a list that permits: nothing but emptying it */
+	STAYS_EMPTY, /* one that may narrow as well: read-only within what is writable, over what
+			is not to be seen, for some paths of a host alone */
+	BY_NAME,     /* variables that lead no program anywhere */
+	FREE,        /* says nothing to anybody, or can only add a refusal */
 };
 
 static const enum direction directions[FIELD_COUNT] = {
@@ -53,14 +55,14 @@ static const enum direction directions[FIELD_COUNT] = {
 	[FIELD_TMP_EXEC] = ONLY_FALSE,
 	[FIELD_AUTO_PULL] = ONLY_FALSE,
 	[FIELD_FULL_ACCESS_OK] = ONLY_FALSE,
-	[FIELD_MOUNT] = ONLY_EMPTY,
-	[FIELD_READ] = ONLY_EMPTY,
+	[FIELD_MOUNT] = STAYS_EMPTY,
+	[FIELD_READ] = STAYS_EMPTY,
 	[FIELD_WRITE] = ONLY_EMPTY,
 	[FIELD_ENV_PASS] = ONLY_EMPTY,
 	[FIELD_EGRESS_ALLOW] = ONLY_EMPTY,
 	[FIELD_EGRESS_GROUPS] = ONLY_EMPTY,
 	[FIELD_EGRESS_PASSTHROUGH] = ONLY_EMPTY,
-	[FIELD_CREDENTIALS] = ONLY_EMPTY,
+	[FIELD_CREDENTIALS] = STAYS_EMPTY,
 	[FIELD_COPIES] = ONLY_EMPTY,
 	[FIELD_COMPANIONS] = ONLY_EMPTY,
 	[FIELD_BUILTIN_TOOLS] = ONLY_EMPTY,
@@ -110,6 +112,9 @@ static bool permitted(const struct spec *before, const struct spec *after, enum 
 		return !*(const bool *)is;
 	case ONLY_EMPTY:
 		return ((const struct strlist *)is)->n == 0;
+	case STAYS_EMPTY:
+		return ((const struct strlist *)is)->n == 0 &&
+		       ((const struct strlist *)was)->n == 0;
 	case FREE:
 		return true;
 	case BY_NAME: /* of maps, which are compared entry by entry */

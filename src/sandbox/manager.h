@@ -13,6 +13,8 @@ _Noreturn void sandbox_inside(int letter);
 struct spec *request_spec(brig_request *q);
 brig_request *request_from(
 	const struct spec *s); /* with a copy of these settings; NULL: no memory */
+/* A copy of what was asked for, checked against where this process stands. */
+struct spec *request_checked(const brig_request *q, struct err *e);
 void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run_io */
 
 /* Output is told (brig_request_on_output) and not kept: nothing of it is in the result. The sandbox

@@ -33,9 +33,6 @@ struct brig_run {
 
 int error_give(const struct err *from, struct brig_error *to); /* -errno */
 
-/* A copy of what was asked for, checked against where this process stands. */
-struct spec *request_checked(const brig_request *q, struct err *e);
-
 /* One that has settings of its own instead of a manager's. Takes the spec over; NULL: no memory. */
 brig_request *request_with(struct spec *s);
 

@@ -248,7 +248,7 @@ def a_tenant_may_only_narrow_what_the_ceiling_allows():
                            ({"workspace": {"path": "/"}}, "workspace.path"), ({"limits": {"memory": "64g"}}, "limits.memory"),
                            ({"policy": "full_access"}, "policy"), ({"egress": {"allow": ["example.org"]}}, "egress.allow"),
                            ({"builtin_tools": ["git"]}, "builtin_tools"), ({"user": "1234"}, "user"), ({"profile": "debug"}, "profile"),
-                           ({"allow_full_access": True}, "allow_full_access"), ({"audit": {"enabled": False}}, "audit.enabled"),
+                           ({"labels": {"a": "b"}}, "labels"), ({"allow_full_access": True}, "allow_full_access"), ({"audit": {"enabled": False}}, "audit.enabled"),
                            ({"credentials": {"X": {"host": "example.org", "from": {"file": "/etc/shadow"}}}}, "credentials")):
             a = d.call("POST", "/v1/sandboxes", {"spec": spec}, token=key)
             assert a.status == 403 and a.code == "policy-ceiling" and word in a.json["detail"], (spec, a)
@@ -292,6 +292,17 @@ def the_ceiling_is_a_block_of_the_owners_own_settings():
         d.token_file.write_text("".join(f"{line} ceiling={lower}\n" if line.startswith("b ") else f"{line}\n" for line in text))
         assert asked(d, {"limits": {"memory": "75m"}}, "b").code == "policy-ceiling"
         assert asked(d, {"limits": {"memory": "75m"}}).status == 202
+    # What is read-only within something writable is not a tenant's to leave out; what stands alone is.
+    for one in ("data/golden", "alone"):
+        (scratch() / one).mkdir(parents=True)
+    named.write_text(f"brig: 1\nwrite: [{scratch()}/data]\nread: [{scratch()}/data/golden, {scratch()}/alone]\n")
+    with daemon_with_tokens("--ceiling", named, a="run") as d:
+        refused(d, {"read": []}, "'read'")
+        refused(d, {"read": [f"{scratch()}/alone"]}, "'read'")
+        box = d.create(token=d.tokens["a"], spec={"read": [f"{scratch()}/data/golden"]})
+        said = d.exec(box["id"], "sh", "-c", f"touch {scratch()}/data/x {scratch()}/data/golden/x; ls {scratch()}", token=d.tokens["a"])
+        assert said["stdout"] == "data\n" and "Read-only" in said["stderr"], said
+        assert [p.name for p in (scratch() / "data").iterdir() if p.is_file()] == ["x"] and not list((scratch() / "data/golden").iterdir())
     # A project has no say, trusted or not; nor has a ceiling in a ceiling.
     project = workspace() / ".brig.yaml"
     project.write_text("brig: 1\ndaemon: {ceiling: {network: host}}\n")

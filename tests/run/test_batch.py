@@ -91,6 +91,76 @@ def a_line_may_only_tighten():
 
 
 @test
+def a_tighter_word_opens_nothing_else():
+    """What a line may write must not be a way to something that it may not: a door, another backend, somebody's HOME."""
+    config = scratch() / "config/brig"
+    config.mkdir(parents=True)
+    (config / "config.yaml").write_text("egress: {groups: [pypi]}\n")
+    env = {"XDG_CONFIG_HOME": str(config.parent), "XDG_CACHE_HOME": str(scratch() / "cache")}
+    look = "echo proxy=$HTTPS_PROXY; touch ran-$0"
+    path = lines({"argv": ["sh", "-c", look, "allow"], "settings": {"egress": {"allow": []}}})
+    done = brig("batch", path, "--quiet", env=env)
+    assert done.status == 0 and done.json["result"]["stdout"] == "proxy=\n" and done.json["result"]["isolation"]["network"] == "none", done
+    done = brig("batch", lines({"argv": ["sh", "-c", look, "labels"], "settings": {"labels": {"a": "b"}}}), "--quiet", "--retries", "0", env=env)
+    assert done.status == 1 and "cannot honour labels" in done.json["result"]["error"]["what"], done
+    assert "does not choose the backend" in done.json["result"]["error"]["hint"], done
+    # Read-only within the workspace is the user's word, too.
+    (workspace() / "golden").mkdir()
+    (workspace() / "golden/f").write_text("as it was")
+    for settings in ({"read": []}, {"mounts": []}):
+        done = brig("batch", lines({"shell": "echo forged > golden/f; true", "settings": settings}), "--read", workspace() / "golden",
+                    "--mount", f"{config}:/mnt", "--quiet", env=env)
+        assert done.status == 1 and "may only tighten" in done.json["result"]["error"]["what"], done
+    done = brig("batch", lines({"shell": "echo forged > golden/f; true"}), "--read", workspace() / "golden", "--quiet", env=env)
+    assert done.status == 0 and "Read-only" in done.json["result"]["stderr"], done
+    assert (workspace() / "golden/f").read_text() == "as it was"
+    for settings, word in (({"home_seed": []}, "home_seed"), ({"policy": "readonly"}, "policy")):
+        done = brig("batch", lines({"argv": ["sh", "-c", look, "home"], "settings": settings}), "--home", "keep", "--home-seed", "claude", "--quiet", env=env)
+        assert done.status == 1 and done.json["class"] == "refused" and word in done.json["result"]["error"]["what"], done
+        assert "another kept HOME" in done.json["result"]["error"]["what"] and done.json["result"]["error"]["hint"], done
+    assert not (workspace() / "ran-labels").exists() and not (workspace() / "ran-home").exists()
+    # The controls: without the word, and with a HOME of its own.
+    for settings in ({}, {"home": "private", "home_seed": []}):
+        done = brig("batch", lines({"argv": ["sh", "-c", look, "control"], "settings": settings}), "--home", "keep", "--home-seed", "claude", "--quiet", env=env)
+        assert done.status == 0, done
+    assert (workspace() / "ran-control").exists()
+
+
+@test
+def what_a_flag_says_is_still_a_flags_word():
+    """A flag that cannot be honoured is refused as with brig run; a role's tool is weaker than it."""
+    role = scratch() / "role.yaml"
+    role.write_text("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: x}\nspec:\n  role: x\n  model: {provider: openai, name: m}\n"
+                    "  tools: [{type: python, timeout_seconds: 60}]\n  security: {sandbox: {backend: ssh, ssh: {host: nowhere.invalid}}}\n")
+    for command in (["run", "--config", role, "--memory", "100m", "--", "true"], ["batch", lines({"argv": ["true"]}), "--config", role, "--memory", "100m"]):
+        done = brig(*command)
+        assert done.status == 125 and "cannot honour --memory" in done.errors, (command, done.errors)
+    role.write_text(role.read_text().replace("backend: ssh, ssh: {host: nowhere.invalid}", "backend: auto"))
+    slow = lines({"python": "import time; time.sleep(30)"})
+    done = brig("batch", slow, "--config", role, "--set", "backend=native", "--timeout", "300ms", "--quiet")
+    assert done.status == 1 and done.json["class"] == "timeout", done.json
+    # A line closes its network; that the others have one is no mistake.
+    done = brig("batch", lines({"shell": "echo proxy=$HTTPS_PROXY", "settings": {"network": "none"}}), "--allow", "a.example", "--quiet")
+    assert done.status == 0 and done.json["result"]["stdout"] == "proxy=\n", done
+    done = brig("batch", lines({"shell": "echo proxy=$HTTPS_PROXY"}), "--allow", "a.example", "--quiet")
+    assert done.status == 0 and "http" in done.json["result"]["stdout"], done
+
+
+@test
+def on_the_host_a_line_sets_no_variable():
+    flags = ["--backend", "none", "--i-know-this-is-not-a-sandbox", "--quiet"]
+    for name in ("CI", "LD_PRELOAD"):  # the first anybody may set elsewhere
+        done = brig("batch", lines({"argv": ["touch", "ran"], "env": {name: "1"}}), *flags)
+        assert done.status == 1 and done.json["class"] == "refused" and name in done.json["result"]["error"]["what"], done
+        assert done.json["result"]["error"]["hint"] and not (workspace() / "ran").exists(), done
+    # The controls: the user may, and in a sandbox the line may.
+    done = brig("batch", lines({"shell": "echo $CI"}), *flags, "--env", "CI=2")
+    assert done.status == 0 and done.json["result"]["stdout"] == "2\n", done
+    done = brig("batch", lines({"shell": "echo $CI", "env": {"CI": "1"}}), "--quiet")
+    assert done.status == 0 and done.json["result"]["stdout"] == "1\n", done
+
+
+@test
 def nothing_runs_where_a_line_is_none():
     good = {"argv": ["touch", "ran"]}
     for bad, word in (("{", "line 2"), ('["argv"]', "not a JSON object"), ('{"argv": []}', "argv is empty"), ('{"argv": ["a"], "argv": ["b"]}', "line 2"),
@@ -201,6 +271,27 @@ def its_files_are_not_where_runs_can_write():
         done = brig("batch", path, "--out", out, *args)
         assert done.status == 125 and "where the runs can write" in done.errors, (out, done.errors)
         assert not (out / "ledger.jsonl").exists()
+    # As shells leave it: they expand no "~" behind "=".
+    for args in (["--write=~/w"], ["--mount=~/w:/mnt:rw"], ["--workdir=~/w"]):
+        done = brig("batch", path, "--out", scratch() / "w/deep", *args, env={"HOME": str(scratch())})
+        assert done.status == 125 and "where the runs can write" in done.errors and not (scratch() / "w/deep/ledger.jsonl").exists(), (args, done.errors)
+    # Nor a shell's file; a pipe, or one elsewhere, is the control.
+    for place, status in ((workspace() / "r.jsonl", 125), (scratch() / "r.jsonl", 1)):
+        with place.open("w") as to:
+            p = start_brig("batch", lines({"shell": "echo forged > r.jsonl; exit 3"}, name="shell"), stdout=to)
+            said = p.communicate(timeout=20 * PATIENCE)[1]
+        assert p.returncode == status and (status == 1 or b"'standard output' is where the runs can write" in said), said
+        assert place.read_text() == "" if status == 125 else json.loads(place.read_text())["class"] == "exit", place.read_text()
+    (workspace() / "r.jsonl").unlink()
+    # Somebody's results without a ledger are not brig's to empty.
+    (scratch() / "theirs").mkdir()
+    (scratch() / "theirs/results.jsonl").write_text("precious\n")
+    with files_as_root():
+        for one in (scratch() / "theirs", scratch() / "theirs/results.jsonl"):
+            os.chown(one, os.stat(scratch()).st_uid, -1)
+    done = brig("batch", path, "--out", scratch() / "theirs")
+    assert done.status == 125 and "no batch that is known" in done.errors and "hint: " in done.errors, done.errors
+    assert (scratch() / "theirs/results.jsonl").read_text() == "precious\n"
     # Read-only it is nobody's, and elsewhere anyway.
     assert brig("batch", path, "--out", inside, "--policy", "readonly", "--quiet").status == 0
     assert "forged" not in (inside / "results.jsonl").read_text().replace(json.dumps("forged")[1:-1] + " >", "")

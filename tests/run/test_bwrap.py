@@ -295,6 +295,13 @@ def auto_takes_bwrap_where_native_cannot_and_says_why():
     done = behind([deny], "doctor")
     assert done.returncode == 0 and "auto passed over native" in done.stdout
     assert brig("run", "--json", "--", "true").json["passed_over"] == []
+    # A project's file that nobody has trusted does not lead past bwrap, to docker; the caller does.
+    (workspace() / ".brig.yaml").write_text("limits: {tmp_exec: false}\n")
+    done = behind([deny], "run", "--", "true")
+    assert done.returncode == 125 and "brig: backend 'bwrap' cannot honour" in done.stderr, done.stderr
+    (workspace() / ".brig.yaml").unlink()
+    done = behind([deny], "run", "--set", "limits.tmp_exec=false", "--", "true")
+    assert not done.stderr.startswith("brig: backend 'bwrap' cannot honour"), done.stderr  # docker, or that there is none
 
 
 if __name__ == "__main__":

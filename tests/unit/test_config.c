@@ -189,6 +189,60 @@ static void a_project_may_tighten(void **state UNUSED)
 	assert_int_equal(s->env.n, 1);
 }
 
+/* A list of hosts means the door; an empty one, which anybody may write, must not: behind it are
+ * the groups that the user has for other runs. */
+static void an_empty_list_of_hosts_opens_no_door(void **state UNUSED)
+{
+	const struct place at = { .cwd = at_top("home/proj"), .home = at_top("home") };
+	char word[] = "true", *argv[] = { word };
+
+	put("user.yaml", "egress: {groups: [pypi]}\n");
+	for (int trusted = 0; trusted < 2; trusted++) {
+		put("home/proj/.brig.yaml", "egress: {allow: []}\n");
+		loads("home/proj");
+		assert_int_equal(spec_set_argv(s, 1, argv, &e), 0);
+		assert_int_equal(spec_check(s, &at, &e), 0);
+		assert_int_equal(s->network, NETWORK_NONE);
+		assert_int_equal(trust_add(at_top("home/proj/.brig.yaml"), "egress: {allow: []}\n",
+					   strlen("egress: {allow: []}\n"), &e),
+				 0);
+	}
+	/* The control: one that names a host does, where it is trusted. */
+	put("home/proj/.brig.yaml", "egress: {allow: [a.example]}\n");
+	assert_int_equal(trust_add(at_top("home/proj/.brig.yaml"), "egress: {allow: [a.example]}\n",
+				   strlen("egress: {allow: [a.example]}\n"), &e),
+			 0);
+	loads("home/proj");
+	assert_int_equal(spec_set_argv(s, 1, argv, &e), 0);
+	assert_int_equal(spec_check(s, &at, &e), 0);
+	assert_int_equal(s->network, NETWORK_PROXY);
+}
+
+/* What the user shows may lie within something else: read-only in a workspace that is writable, an
+ * empty file over secrets. To show nothing would then show more. */
+static void a_project_does_not_take_away_what_narrows(void **state UNUSED)
+{
+	static const char *const rows[][2] = {
+		{ "read: [/srv/golden]\n", "read: []\n" },
+		{ "mounts: ['/dev/null:/srv/.env']\n", "mounts: []\n" },
+		{ "credentials: {K: {host: a.example, from: {env: K}, paths: [/v1]}}\n",
+		  "credentials: {}\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		put("user.yaml", rows[i][0]);
+		put("home/proj/.brig.yaml", rows[i][1]);
+		refuses("home/proj", "may only tighten");
+		/* The control: where there is nothing, nothing is said by it. */
+		put("user.yaml", "");
+		loads("home/proj");
+	}
+	put("user.yaml", "write: [/srv/x]\negress: {groups: [pypi]}\n");
+	put("home/proj/.brig.yaml", "write: []\negress: {groups: []}\n");
+	loads("home/proj");
+	assert_int_equal(s->write.n + s->egress.groups.n, 0);
+}
+
 static void a_project_may_not_loosen_until_it_is_trusted(void **state UNUSED)
 {
 	static const char *const lines[] = {
@@ -708,6 +762,8 @@ int main(void)
 		TEST(files_that_others_can_write_are_refused),
 		TEST(a_broken_layer_is_an_error_with_its_place),
 		TEST(a_project_may_tighten),
+		TEST(an_empty_list_of_hosts_opens_no_door),
+		TEST(a_project_does_not_take_away_what_narrows),
 		TEST(a_project_may_not_loosen_until_it_is_trusted),
 		TEST(what_tightens_is_measured_against_the_layers_below),
 		TEST(entries_of_a_map_are_compared_one_by_one),

@@ -395,6 +395,34 @@ static void a_clone_is_equal_and_independent(void **state UNUSED)
 	assert_string_equal(copy->read.v[0], "/r");
 }
 
+/* Every list that a file or a flag fills: two copies that both grow do not share the new place. */
+static void lists_of_clones_grow_apart(void **state UNUSED)
+{
+	static const char *const keys[] = {
+		"read",    "write",           "egress.groups", "home_seed",         "builtin_tools",
+		"command", "use_credentials", "audit.anchor",  "egress.passthrough"
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		CLEANUP(spec) struct spec *s = fresh(), *one = NULL, *two = NULL;
+		const struct strlist *l;
+		enum field_id id;
+		struct err e;
+
+		assert_true(field_by_key(keys[i], &id));
+		set(s, keys[i], "/a");
+		one = spec_clone(s, &e);
+		two = spec_clone(s, &e);
+		assert_true(one && two);
+		set(one, keys[i], "/one");
+		set(two, keys[i], "/two");
+		l = (const void *)((const char *)one + fields[id].offset);
+		assert_int_equal(l->n, 2);
+		if (strcmp(l->v[1], "/one") != 0)
+			fail_msg("%s is shared", keys[i]);
+	}
+}
+
 /* A check of a spec with the given "key", "value" pairs. */
 static int check(struct spec *s, const struct place *at, struct err *e, const char *const *pairs)
 {
@@ -622,6 +650,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_command_line_is_copied),
 	cmocka_unit_test(a_spec_can_be_filled_to_its_end_without_harm),
 	cmocka_unit_test(a_clone_is_equal_and_independent),
+	cmocka_unit_test(lists_of_clones_grow_apart),
 	cmocka_unit_test(a_check_makes_every_path_absolute),
 	cmocka_unit_test(a_check_refuses_what_no_backend_could_take),
 	cmocka_unit_test(a_terminal_has_no_time_limit_unless_one_is_given),

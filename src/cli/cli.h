@@ -38,6 +38,8 @@ extern const struct subcommand cmd_hold, cmd_attach; /* not in the table: no wor
 
 bool subcommand_takes(const struct subcommand *c, const struct field *f); /* for who lists them */
 const struct subcommand *command_by_name(const char *name);
+/* A word that the command has no use for: refused, with the nearest of its own. */
+int command_refuses(const struct subcommand *c, const char *word, struct err *e);
 int command_unknown(const char *name); /* says so, with the nearest one; the exit status */
 
 /* Fills the spec from the options in argv; *rest is the first word that is not one. With permute,

@@ -41,8 +41,7 @@ static const struct {
 
 static int refuse(const char *word, struct err *e)
 {
-	return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon --help says what it takes",
-			  "daemon does not accept '%.100s'", word);
+	return command_refuses(&cmd_daemon, word, e);
 }
 
 /* 1: it was an option with a value. */

@@ -106,8 +106,7 @@ static int prepare(const struct subcommand *c, struct spec *s, int argc, char **
 	if (r < 0 || cli_load(s, e) < 0)
 		return -e->code;
 	if (rest < argc)
-		return err_refuse(e, ERR_USAGE, EINVAL, "brig mcp --help says what it takes",
-				  "mcp does not accept '%.100s'", argv[rest]);
+		return command_refuses(c, argv[rest], e);
 	if (s->command.tty || s->cli.json)
 		return err_refuse(e, ERR_USAGE, EINVAL, "leave it out", "mcp has no use for --%s",
 				  s->command.tty ? "tty" : "json");

@@ -124,7 +124,18 @@ def a_command_is_told_what_its_door_denied():
         for _ in range(2):  # the second time it is no news to the sandbox
             denied = sandbox("exec", "one", "--json", *ask).json["denials"]
             assert [d["target"] for d in denied] == ["other.example:443"] and "--allow" in denied[0]["reason"], denied
-        assert sandbox("exec", "one", "--json", "--", "true").json["denials"] == []
+        done = sandbox("exec", "one", "--json", "--", "true")
+        assert done.json["denials"] == [] and not done.errors, done.errors
+        # People see it, too, as brig run says it.
+        said = sandbox("exec", "one", *ask).errors
+        assert "brig: network 'other.example:443': not-allowed" in said and "--allow other.example" in said, said
+        assert sandbox("exec", "one", "--quiet", *ask).errors == ""
+        assert sandbox("create", "--name", "none").status == 0
+        said = sandbox("exec", "none", *ask).errors
+        assert "it has no network, and asked for 'other.example'" in said and "--allow HOST" in said, said
+        assert sandbox("stop", "none").status == 0
+        said = sandbox("exec", "none", "--", "true").errors
+        assert "is stopped" in said and "hint: brig sandbox resume" in said, said
 
 
 @test

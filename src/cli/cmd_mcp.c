@@ -285,6 +285,10 @@ static void say_change(const struct mcp_asked *a, const struct host_change *h)
 			     a->dry ? "before, a copy of the file would be kept in"
 				    : "the file as it was is in",
 			     h->backup);
+	if (!a->out && !a->dry)
+		(void)printf("next: start %s anew, in a project; brig audit show last says what it "
+			     "ran\n",
+			     a->host);
 }
 
 static int install(const struct subcommand *c, int argc, char **argv, struct err *e)

@@ -77,8 +77,10 @@ static void tell_command(struct story *s, const struct entry *en)
 	buf_printf(s->out, LABEL, "command");
 	if (get(en, "argv", &p))
 		export_value(s->out, &p);
-	else if (!put(s->out, "", en, "argv0", ""))
-		buf_puts(s->out, "not on the record");
+	else
+		buf_puts(s->out, put(s->out, "", en, "argv0", "")
+					 ? "; its arguments are recorded where audit.argv is true"
+					 : "not on the record");
 	buf_putc(s->out, '\n');
 }
 

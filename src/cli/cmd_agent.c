@@ -502,7 +502,7 @@ const struct subcommand cmd_agent = {
 	.about =
 		"ROLE is an InitRunner role, or the name of an installed bundle: spec.model names\n"
 		"the model, spec.tools what it may call, spec.guardrails its bounds. The API key\n"
-		"goes to that server alone, through the door. Without -p, prompts are lines of a "
+		"goes to that server alone, through the door. Without -p, prompts are lines of a\n"
 		"terminal, or all of the input.\n"
 		"\n"
 		"  -p, --prompt TEXT    what to do; - reads standard input\n"

@@ -19,7 +19,7 @@
 
 struct allow_asked {
 	const char *file;
-	bool revoke, help;
+	bool revoke, json, help;
 };
 
 static int parse(int argc, char **argv, struct allow_asked *a, struct err *e)
@@ -27,6 +27,8 @@ static int parse(int argc, char **argv, struct allow_asked *a, struct err *e)
 	for (int i = 1; i < argc; i++) {
 		if (str_eq(argv[i], "--revoke"))
 			a->revoke = true;
+		else if (str_eq(argv[i], "--json"))
+			a->json = true;
 		else if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
 			a->help = true;
 		else if (argv[i][0] != '-' && !a->file)
@@ -101,25 +103,29 @@ static int read_once(const char *path, struct buf *data, struct err *e)
 	return config_slurp_fd(fd, path, data, &st, e);
 }
 
+/* What is said of a file, as lines or as members of an object. */
+struct telling {
+	const struct spec *spec;
+	struct json *json; /* NULL: lines */
+	bool any;
+};
+
 /* A stranger's words. */
-static void tell_text(const char *what, const char *text)
+static void tell_text(const struct telling *t, const char *key, const char *what, const char *text)
 {
 	CLEANUP(buf) struct buf line = BUF_INIT(4096);
 
-	if (!text)
+	if (t->json)
+		json_kstr(t->json, key, text);
+	if (!text || t->json)
 		return;
 	clean_put(&line, text, strlen(text));
 	(void)printf("  %s: %s\n", what, buf_str(&line));
 }
 
-struct telling {
-	const struct spec *spec;
-	bool any;
-};
-
 static int tell(void *arg, enum field_id id, const struct envvar *entry)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT((size_t)4 << 20);
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)4 << 20), name = BUF_INIT(4096);
 	struct telling *t = arg;
 	struct json j;
 
@@ -128,76 +134,90 @@ static int tell(void *arg, enum field_id id, const struct envvar *entry)
 		json_str(&j, entry->value);
 	else
 		show_value(&j, t->spec, id, true);
-	(void)printf("%s  %s%s%s: %s\n", t->any ? "" : "it loosens:\n", fields[id].key,
-		     entry ? "." : "", entry ? entry->name : "", buf_str(&b));
+	buf_printf(&name, "%s%s%s", fields[id].key, entry ? "." : "", entry ? entry->name : "");
+	if (t->json) {
+		json_key(t->json, buf_str(&name));
+		json_raw(t->json, b.data, b.len);
+	} else {
+		(void)printf("%s  %s: %s\n", t->any ? "" : "it loosens:\n", buf_str(&name),
+			     buf_str(&b));
+	}
 	t->any = true;
 	return 0;
 }
 
 /* What a role has besides settings: who is asked, with whose key, and what may be called. */
-static void show_role(const struct spec *s)
+static void tell_role(const struct telling *t)
 {
-	const struct chat_spec *c = &s->chat;
+	const struct chat_spec *c = &t->spec->chat;
+	const struct code_spec *code = &t->spec->command.code;
 
-	(void)printf("it is a role:\n");
-	tell_text("model", c->name);
-	tell_text("server", c->base_url ? c->base_url : c->provider);
-	tell_text("key from the variable", c->key ? c->key : "(the provider's own)");
-	tell_text("tool", c->shell ? "shell" : NULL);
-	tell_text("tool", c->python ? "python" : NULL);
-	for (size_t i = 0; i < s->command.code.script_count; i++)
-		tell_text("script", s->command.code.scripts[i].name);
-}
-
-/* Of a role one thing counts: which variable goes where (agent-loop.md). The server is said as the
- * role has it. */
-static void tell_role(const struct spec *s)
-{
-	const struct chat_spec *c = &s->chat;
-	const char *url = c->base_url ? c->base_url : c->provider ? c->provider : "its provider";
-	CLEANUP(buf) struct buf b = BUF_INIT(4096);
-
-	if (!c->key) {
-		(void)printf("it is a role, and names no variable as its model's key\n");
+	if (t->json) {
+		json_key(t->json, "role");
+		json_object(t->json);
+	} else {
+		(void)printf("it is a role, and brig agent sends its key to its server:\n");
+	}
+	tell_text(t, "model", "model", c->name);
+	tell_text(t, "server", "server", c->base_url ? c->base_url : c->provider);
+	tell_text(t, "key", "key from the variable",
+		  c->key || t->json ? c->key : "(the provider's own)");
+	if (t->json) {
+		json_kbool(t->json, "shell", c->shell);
+		json_kbool(t->json, "python", c->python);
+		json_key(t->json, "scripts");
+		json_array(t->json);
+		for (size_t i = 0; i < code->script_count; i++)
+			json_str(t->json, code->scripts[i].name);
+		json_array_end(t->json);
+		json_object_end(t->json);
 		return;
 	}
-	clean_put(&b, url, strlen(url));
-	(void)printf("it is a role, and has %s sent to %s by brig agent\n", c->key, buf_str(&b));
+	tell_text(t, NULL, "tool", c->shell ? "shell" : NULL);
+	tell_text(t, NULL, "tool", c->python ? "python" : NULL);
+	for (size_t i = 0; i < code->script_count; i++)
+		tell_text(t, NULL, "script", code->scripts[i].name);
 }
 
-/* What does not parse is not trusted: whoever mends it later would change it anyway. */
-static int show(const struct spec *before, const char *path, const struct buf *data,
-		const char *digest, struct err *e)
+/* What does not parse is not trusted: whoever mends it later would change it anyway. That of a
+ * project is brig's own; another may be a role. */
+static int read_settings(struct spec *s, const char *path, const struct buf *data,
+			 enum dialect *was, struct err *e)
 {
-	CLEANUP(spec) struct spec *after = spec_clone(before, e);
-	struct telling t = { .spec = after };
 	const char *slash = strrchr(path, '/');
+	bool own = str_ends_nocase(path, "/.brig.yaml") && !bundle_has(path);
 	struct source src = {
 		.name = path, .home = cli_home(), .origin = ORIGIN_PROJECT, .trusted = true
 	};
-	enum dialect was;
 
-	if (!after)
-		return -e->code;
-	src.folder = arena_strndup(after->arena, path, slash > path ? (size_t)(slash - path) : 1);
+	src.folder = arena_strndup(s->arena, path, slash > path ? (size_t)(slash - path) : 1);
 	if (!src.folder)
 		return err_nomem(e);
-	/* That of a project is brig's own; another may be a role. */
-	if (config_read_text(after, buf_str(data), data->len,
-			     str_ends_nocase(path, "/.brig.yaml") && !bundle_has(path)
-				     ? DIALECT_BRIG
-				     : DIALECT_COUNT,
-			     &src, &was, e) < 0)
+	return config_read_text(s, buf_str(data), data->len, own ? DIALECT_BRIG : DIALECT_COUNT,
+				&src, was, e);
+}
+
+/* The settings of a role that somebody names are taken as they are, trusted or not. */
+static int show(const struct spec *before, const char *path, const struct buf *data,
+		struct json *json, struct err *e)
+{
+	CLEANUP(spec) struct spec *after = spec_clone(before, e);
+	struct telling t = { .spec = after, .json = json };
+	enum dialect was;
+
+	if (!after || read_settings(after, path, data, &was, e) < 0)
 		return -e->code;
-	(void)printf("sha256 %s, %zu bytes\n", digest, data->len);
-	if (was == DIALECT_INITRUNNER && !bundle_has(path)) {
-		tell_role(after);
-		return 0;
+	if (json) {
+		json_key(json, "loosens");
+		json_object(json);
 	}
-	(void)tighten_each(before, after, ORIGIN_PROJECT, tell, &t);
+	if (was != DIALECT_INITRUNNER || bundle_has(path))
+		(void)tighten_each(before, after, ORIGIN_PROJECT, tell, &t);
+	if (json)
+		json_object_end(json);
 	if (was == DIALECT_INITRUNNER)
-		return show_role(after), 0;
-	if (!t.any)
+		tell_role(&t);
+	else if (!t.any && !json)
 		(void)printf("it loosens nothing: a run takes it as it is, trusted or not\n");
 	return 0;
 }
@@ -223,7 +243,7 @@ int allow_bytes(const struct spec *s, const char *path, const char *data, size_t
 	return trust_add(path, data, n, e);
 }
 
-static int trust(const struct spec *s, const char *path, struct err *e)
+static int trust(const struct spec *s, const char *path, struct json *json, struct err *e)
 {
 	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
 	char hex[SHA256_HEX];
@@ -231,12 +251,36 @@ static int trust(const struct spec *s, const char *path, struct err *e)
 	if (read_once(path, &data, e) < 0)
 		return -e->code;
 	digest_of(buf_str(&data), data.len, hex);
-	if (show(s, path, &data, hex, e) < 0)
+	if (json) {
+		json_kstr(json, "sha256", hex);
+		json_ku64(json, "bytes", data.len);
+	} else {
+		(void)printf("sha256 %s, %zu bytes\n", hex, data.len);
+	}
+	if (show(s, path, &data, json, e) < 0 ||
+	    allow_bytes(s, path, buf_str(&data), data.len, e) < 0)
 		return -e->code;
-	return allow_bytes(s, path, buf_str(&data), data.len, e);
+	if (!json)
+		(void)printf("%s: trusted as it is now; any change ends that\n", path);
+	return 0;
 }
 
-static int change(const struct allow_asked *a, struct err *e)
+static int untrust(const struct spec *s, const char *path, struct json *json, struct err *e)
+{
+	int r = recorder_policy(s, "revoke", path, NULL, e);
+
+	if (r == 0)
+		r = trust_remove(path, e);
+	if (r < 0)
+		return r;
+	if (json)
+		json_kbool(json, "was_trusted", r);
+	else
+		(void)printf("%s: %s\n", path, r ? "no longer trusted" : "was not trusted");
+	return 0;
+}
+
+static int change(const struct allow_asked *a, struct json *json, struct err *e)
 {
 	char cwd[PATH_MAX];
 	const struct config_place at = {
@@ -244,50 +288,53 @@ static int change(const struct allow_asked *a, struct err *e)
 	};
 	CLEANUP(spec) struct spec *s = NULL;
 	const char *path = NULL;
-	int r;
 
 	if (cli_here(cwd, e) < 0)
 		return -e->code;
 	s = without_project(&at, e);
 	if (!s || find(s, a, &at, &path, e) < 0 || !path)
 		return -e->code;
-	if (!a->revoke) {
-		if (trust(s, path, e) < 0)
-			return -e->code;
-		(void)printf("%s: trusted as it is now; any change ends that\n", path);
-		return 0;
-	}
-	r = recorder_policy(s, "revoke", path, NULL, e);
-	if (r == 0)
-		r = trust_remove(path, e);
-	if (r >= 0)
-		(void)printf("%s: %s\n", path, r ? "no longer trusted" : "was not trusted");
-	return r < 0 ? r : 0;
+	if (json)
+		json_kstr(json, "file", path);
+	if (json)
+		json_kbool(json, "trusted", !a->revoke);
+	return (a->revoke ? untrust : trust)(s, path, json, e);
 }
 
 static int allow(const struct subcommand *c, int argc, char **argv)
 {
+	CLEANUP(buf) struct buf text = BUF_INIT((size_t)16 << 20);
 	struct allow_asked a = { 0 };
 	struct err e = { 0 };
+	struct json j;
 
-	if (parse(argc, argv, &a, &e) == 0) {
-		if (a.help) {
-			help_command(c);
-			return 0;
-		}
-		if (change(&a, &e) == 0)
-			return 0;
+	json_init(&j, &text, true);
+	json_object(&j);
+	if (parse(argc, argv, &a, &e) < 0) {
+		error_print(&e);
+		return EXIT_BRIG;
 	}
-	error_print(&e);
-	return EXIT_BRIG;
+	if (a.help) {
+		help_command(c);
+		return 0;
+	}
+	if (change(&a, a.json ? &j : NULL, &e) < 0) {
+		error_print(&e);
+		return EXIT_BRIG;
+	}
+	json_object_end(&j);
+	if (a.json)
+		(void)printf("%s\n", buf_str(&text));
+	return 0;
 }
 
 const struct subcommand cmd_allow = {
 	.name = "allow",
-	.usage = "[--revoke] [FILE | BUNDLE]",
+	.usage = "[--revoke] [--json] [FILE | BUNDLE]",
 	.help = "trust a project's .brig.yaml, a role or a bundle as it is now",
 	.about =
 		"  --revoke          trust it no longer\n"
+		"  --json            one object: file, digest, what it loosens, the role\n"
 		"\n"
 		"Without FILE: the .brig.yaml that a run from here would read. Prints its digest\n"
 		"and every setting that it loosens. A role may then have the variable that it\n"

@@ -360,21 +360,20 @@ static const char *word(size_t i)
 const struct subcommand cmd_batch = {
 	.name = "batch",
 	.usage = "[OPTION...] [--out DIR] [--jobs N] (FILE | -)",
-	.help = "run every line of a file of JSON lines, some at a time, with retries and resume",
+	.help = "run every line of a file of JSON lines, with retries and resume",
 	.about =
 		"A line has argv, shell, python (with args) or script (with interpreter, params);\n"
 		"stdin, env, timeout; id and meta, which come back; settings, which may tighten:\n"
 		"  {\"argv\": [\"make\", \"test\"], \"timeout\": \"2m\", \"id\": \"a\"}\n"
 		"\n"
-		"  --out DIR           results.jsonl and a ledger go there; else results to "
-		"stdout\n"
+		"  --out DIR           results and a ledger go there; else results to stdout\n"
 		"  --resume            go on with the batch in DIR after a crash or Ctrl-C\n"
 		"  -j, --jobs N        at a time; by default as many as there are CPUs\n"
 		"  --retries N         more attempts of a line (2)\n"
 		"  --retry-on CLASS    exit, signal, timeout, oom, limit, unavailable, lost, with\n"
 		"                      commas (unavailable,lost)\n"
 		"  --max-failures N    stop after so many lines have failed\n",
-	.exits = "0; 1 some lines failed; 125 the batch could not be run; 130 interrupted",
+	.exits = "0; 1 some lines failed; 125 it could not be run; 130 interrupted",
 	.letters = "j",
 	.fields = CMD_RUN,
 	.permute = true,

@@ -27,8 +27,18 @@ static void print_command(enum bundle_command id)
 		(void)snprintf(head, sizeof(head), "%s%s%s%s%s", o->alias ? o->alias : "",
 			       o->alias ? ", " : "", o->name, o->arg ? " " : "",
 			       o->arg ? o->arg : "");
-		(void)printf("  %-28s%s\n", head, o->help);
+		(void)printf("  %-22s%s\n", head, o->help);
 	}
+}
+
+static void more(bool all)
+{
+	(void)all;
+	(void)printf("\ncommands:\n");
+	for (int i = 0; i < BUNDLE_COMMANDS; i++)
+		(void)printf("  %-12s%s\n", bundle_commands[i].name, bundle_commands[i].help);
+	(void)printf(
+		"\nREF is HOST[:PORT]/REPOSITORY[:TAG]. Options: brig bundle COMMAND --help\n");
 }
 
 static int help(const struct subcommand *c, const char *word)
@@ -39,12 +49,6 @@ static int help(const struct subcommand *c, const char *word)
 			return 0;
 		}
 	help_command(c);
-	(void)printf("\ncommands:\n");
-	for (int i = 0; i < BUNDLE_COMMANDS; i++)
-		(void)printf("  %-12s%s\n", bundle_commands[i].name, bundle_commands[i].help);
-	(void)printf(
-		"\nREF is HOST[:PORT]/REPOSITORY[:TAG]; `brig bundle COMMAND --help` lists the "
-		"options.\n");
 	return 0;
 }
 
@@ -79,8 +83,8 @@ static const char *word(size_t i)
 const struct subcommand cmd_bundle = {
 	.name = "bundle",
 	.usage = "COMMAND [OPTION...]",
-	.help = "pack a role with its files; install those of others; push to and pull from "
-		"registries",
+	.help = "pack, install, push and pull roles with their files",
+	.more = more,
 	.word = word,
 	.exits = "0; 125 it was refused, or could not be done",
 	.run = bundle,

@@ -335,7 +335,7 @@ const struct subcommand cmd_config = {
 	.name = "config",
 	.usage = "check FILE [--json] | show [--config FILE] [--origin] [--json] | migrate FILE | "
 		 "allow HOST [--dry-run] [--json]",
-	.help = "validate a file, show settings and their origin, convert formats, allow a host",
+	.help = "validate a file, show settings, convert formats, allow a host",
 	.about = "  check FILE        is the file right, and would its backend take it\n"
 		 "  show              every setting as it holds here, from all layers\n"
 		 "  migrate FILE      print an old form in the new one\n"

@@ -184,7 +184,7 @@ static const char *word(size_t i)
 const struct subcommand cmd_dashboard = {
 	.name = "dashboard",
 	.usage = "[--port N] [--no-open] [--admin] [--json]",
-	.help = "open the daemon's pages in a browser: sandboxes, network, record, doctor",
+	.help = "watch sandboxes, the network and the record in a browser",
 	.about = "  --port N          listen there on loopback; any free port if not given\n"
 		 "  --no-open         only print the address\n"
 		 "  --admin           a session that may also add a host to your own settings; it\n"

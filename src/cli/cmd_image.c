@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -25,8 +26,9 @@ static int usage(const struct subcommand *c)
 	return EXIT_BRIG;
 }
 
-static int pull(const char *backend, const char *ref)
+static int pull(const char *backend, const char *ref, bool as_json)
 {
+	CLEANUP(buf) struct buf text = BUF_INIT(4096);
 	struct err e = { 0 };
 	bool told = false;
 	int r = sandbox_pull(backend, ref, progress_note, &told, &e);
@@ -36,13 +38,16 @@ static int pull(const char *backend, const char *ref)
 		error_print(&e);
 		return EXIT_BRIG;
 	}
-	(void)printf("%s\n", ref);
+	if (as_json)
+		json_quote(&text, ref, strlen(ref));
+	(void)printf(as_json ? "{\"image\": %s}\n" : "%s\n", as_json ? buf_str(&text) : ref);
 	return 0;
 }
 
 static int run(const struct subcommand *c, int argc, char **argv)
 {
 	const char *ref = NULL, *backend = NULL;
+	bool as_json = false;
 
 	if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
 		help_command(c);
@@ -55,18 +60,20 @@ static int run(const struct subcommand *c, int argc, char **argv)
 			backend = argv[++i];
 		else if (str_starts(argv[i], "--backend="))
 			backend = argv[i] + strlen("--backend=");
+		else if (str_eq(argv[i], "--json"))
+			as_json = true;
 		else if (str_starts(argv[i], "-") || ref)
 			return usage(c);
 		else
 			ref = argv[i];
 	}
-	return ref ? pull(backend, ref) : usage(c);
+	return ref ? pull(backend, ref, as_json) : usage(c);
 }
 
 const struct subcommand cmd_image = {
 	.name = "image",
 	.minor = true,
-	.usage = "pull REF [--backend docker]",
+	.usage = "pull REF [--backend docker] [--json]",
 	.help = "fetch a container image ahead of the first run",
 	.word = verb,
 	.run = run,

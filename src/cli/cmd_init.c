@@ -451,24 +451,22 @@ static const char *word(size_t i)
 const struct subcommand cmd_init = {
 	.name = "init",
 	.usage = "[OPTION...] [FOLDER]",
-	.help = "write a .brig.yaml that fits this project, and see whether it works here",
+	.help = "write a .brig.yaml that fits this project and this machine",
 	.about = "  -y, --yes         ask nothing; take the defaults and these options\n"
 		 "  --dry-run         print what would be written, and write nothing\n"
 		 "  --force           replace a .brig.yaml that is there\n"
-		 "  --network WORD    none; packages: the registries of what is found, to read; "
-		 "proxy\n"
+		 "  --network WORD    none; packages: registries of what is found, to read; proxy\n"
 		 "  --allow HOST      open this host or @GROUP besides; repeatable\n"
 		 "  --backend NAME    auto, native, bwrap or docker\n"
 		 "  --agent NAME      claude, codex, gemini, opencode, aider or none\n"
-		 "  --image[=REF]     run in a container: of REF, which is pulled, or of an image "
-		 "that\n"
+		 "  --image[=REF]     run in a container: of REF, which is pulled, or of one that\n"
 		 "                    is built with compilers, git and Python, as user 1000\n"
 		 "  --base REF        build that image on this one (debian:12-slim)\n"
 		 "  --apparmor        as root: install the profile that lets brig make namespaces\n"
 		 "  --no-allow        do not trust the file; brig allow does so later\n"
 		 "  --json            one object; without --yes nothing is written\n"
 		 "\nAt a terminal it asks. Elsewhere it needs --yes, or prints what it would do.\n"
-		 "\nexit status: 0; 1 nothing was written, or the doctor found something; 125 an "
+		 "\nexit status: 0; 1 nothing was written, or the doctor found a fault; 125 an "
 		 "error\n",
 	.word = word,
 	.run = init,

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/sandbox_cli.h"
@@ -187,7 +188,7 @@ static int serve(const struct subcommand *c, int argc, char **argv, struct err *
 struct mcp_asked {
 	const char *host;
 	char **rest; /* what brig mcp is to be started with */
-	bool dry, quiet, out;
+	bool dry, quiet, json, out;
 };
 
 static int unknown_host(const char *name, struct err *e)
@@ -211,6 +212,8 @@ static int read_words(int argc, char **argv, struct mcp_asked *a, struct err *e)
 			a->dry = true;
 		else if (str_eq(argv[i], "--quiet"))
 			a->quiet = true;
+		else if (str_eq(argv[i], "--json"))
+			a->json = true;
 		else if (argv[i][0] != '-' && !a->host)
 			a->host = argv[i];
 		else
@@ -264,11 +267,29 @@ static void print_entry(const char *p)
 	}
 }
 
+static void print_change(const struct mcp_asked *a, const struct host_change *h)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT((size_t)1 << 20);
+	struct json j;
+
+	json_init(&j, &text, true);
+	json_object(&j);
+	json_kstr(&j, "file", h->path);
+	json_kbool(&j, "changes", h->changes);
+	json_kbool(&j, "written", h->changes && !a->dry);
+	json_kstr(&j, "entry", a->out ? NULL : buf_str(&h->entry));
+	json_kstr(&j, "backup", h->changes && h->there ? h->backup : NULL);
+	json_object_end(&j);
+	(void)printf("%s\n", buf_str(&text));
+}
+
 static void say_change(const struct mcp_asked *a, const struct host_change *h)
 {
 	const char *what = a->out ? "entry 'brig' of" : "entry 'brig' in";
 
-	if (a->quiet)
+	if (a->json)
+		print_change(a, h);
+	if (a->quiet || a->json)
 		return;
 	if (!h->changes) {
 		(void)printf("%s %s: nothing to do\n", what, h->path);
@@ -362,7 +383,7 @@ const struct subcommand cmd_mcp = {
 		"  --token-file FILE    instead one of brig daemon token add NAME --token-file\n"
 		"                       FILE; each name has sandboxes of its own\n"
 		"  --daemon             on standard input, in sandboxes of the daemon's that stay\n"
-		"  --dry-run            with install and uninstall: say what would be changed\n"
+		"  --dry-run, --json    with (un)install: say what would change; as object\n"
 		"  install HOST         put an entry for brig into the settings of claude-code,\n"
 		"                       claude-desktop, codex, cursor, gemini, opencode, vscode\n"
 		"                       or windsurf; a copy is kept. Server options: behind --\n"

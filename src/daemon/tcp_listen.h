@@ -8,6 +8,7 @@
 
 enum { TCP_AUTHORITY = 80 };
 
-/* The socket, non-blocking, or -errno. `far`: what to do instead where that is not loopback, because
- * what is said there is in clear; NULL: it may be anywhere. `authority`: what its callers name as Host, with the port that was found for port 0. */
+/* The socket, non-blocking, or -errno. `far`: what to do instead where that is not loopback,
+ * because what is said there is in clear; NULL: it may be anywhere. `authority`: what its callers
+ * name as Host, with the port that was found for port 0. */
 int tcp_listen(const char *text, const char *far, char authority[TCP_AUTHORITY], struct err *e);

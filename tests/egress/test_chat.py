@@ -338,7 +338,7 @@ def a_strangers_role_sends_no_variable_to_its_server():
     with model(text("done"), tls=True) as w:
         role, url = workspace() / "role.yaml", f"https://{NAME}:{w.port}/v1"
         said = brig("allow", "role.yaml").text
-        assert f"MODEL_KEY sent to {url}" in said, said
+        assert f"server: {url}\n" in said and "key from the variable: MODEL_KEY\n" in said, said
         assert agent("-p", "x").status == 0 and len(w.asked) == 1  # the control
         role.write_text(role.read_text() + "# changed\n")
         for _ in range(2):

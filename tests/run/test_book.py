@@ -52,6 +52,12 @@ if word == "proxy" and not args[-1].startswith("-"):
     args = args[:-1]
 if word in ("proxy", "agent") or (word == "daemon" and not {"status", "token"} & set(args)) or (word == "mcp" and "install" not in args and "uninstall" not in args):
     how, args = "parsed", with_help()
+elif word == "init" and "--dry-run" not in args:
+    how, args = "dry", args + ["--dry-run"]
+elif word == "bundle" and (not {"pack", "inspect", "list"} & set(args) or "--sign" in args):
+    how, args = "parsed", ["bundle", args[1], "--help"]
+elif word == "dashboard" or (word == "allow" and args[-1] == "tester"):
+    how, args = "parsed", [word, "--help"]
 elif word == "mcp" and "--dry-run" not in args:
     how, args = "dry", args[:2] + ["--dry-run"] + args[2:]
 elif word == "doctor" and ({"--attack", "--fix"} & set(args) or elsewhere):
@@ -150,6 +156,9 @@ def project():
         (w / p.name).write_bytes(p.read_bytes())
     (w / "role.yaml").write_text("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: tester}\nspec:\n  role: x\n  model: {provider: openai, name: m}\n  tools: [{type: shell}, {type: python}]\n"
                                  "  security: {sandbox: {backend: auto}}\n")
+    (w / "tester").mkdir()
+    (w / "tester/role.yaml").write_bytes((w / "role.yaml").read_bytes())
+    (w / "tests.jsonl").write_text('{"argv": ["true"]}\n' * 3)
     (w / "old.yaml").write_text("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: a}\nspec:\n  role: x\n  security:\n    docker:\n      enabled: true\n")
     (w / "rlm.yaml").write_text('sandbox:\n  runtime: docker\n  docker: {image: "python:3.11-slim"}\n')
     (w / "agbox.yaml").write_text("image: coding-runtime:latest\n")

@@ -44,10 +44,10 @@ def every_example_is_in_the_program_and_in_a_test():
 
 @test
 def an_example_is_shown_and_copied_byte_for_byte():
-    done = brig("examples", "show", "batch", "jobs/fails.sh")
-    assert done.stdout == (FOLDER / "batch/jobs/fails.sh").read_bytes()
+    done = brig("examples", "show", "batch", "jobs/all.jsonl")
+    assert done.stdout == (FOLDER / "batch/jobs/all.jsonl").read_bytes()
     everything = brig("examples", "show", "batch").text
-    assert everything.startswith("# batch: ") and "==> run-all.sh <==" in everything and "exit 3" in everything
+    assert everything.startswith("# batch: ") and "==> run-all.sh <==" in everything and "sys.exit(3)" in everything
     done = brig("examples", "copy", "batch")
     assert done.status == 0 and "cd batch" in done.text, done.text
     for f in (FOLDER / "batch").rglob("*"):

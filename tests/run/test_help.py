@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import FACTOR, TOP, brig, brig_path, main, scratch, skip, start_brig, test  # noqa: E402
+from harness import FACTOR, TOP, brig, brig_path, home, main, scratch, skip, start_brig, test, workspace  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
 PAGES = BUILD / "docs"
@@ -26,7 +26,7 @@ def commands():
 
 def verbs(name):
     """Commands of a command, as its own help lists them."""
-    return re.findall(r"^  ([a-z-]+)  ", brig(name, "--help").text, re.M) if name in ("audit", "sandbox") else []
+    return re.findall(r"^  ([a-z-]+)  ", brig(name, "--help").text, re.M) if name in ("audit", "bundle", "sandbox") else []
 
 
 def joined(text):
@@ -130,6 +130,25 @@ def answers_come_as_json_too():
     assert (good.status, said["ok"], said["here"], said["dialect"], said["settings"]) == (0, True, True, "brig", 1), said
     said = json.loads(bad.text)
     assert (bad.status, said["ok"], bad.errors) == (1, False, "") and "limts" in said["error"] and "limits" in said["hint"], said
+
+
+@test(as_user="user")
+def what_changes_something_answers_as_json_too():
+    (workspace() / ".brig.yaml").write_text("network: proxy\negress: {allow: [example.org]}\n")
+    said = json.loads(brig("allow", "--json").text)
+    assert said["trusted"] and said["file"].endswith("/.brig.yaml") and len(said["sha256"]) == 64, said
+    assert said["loosens"]["network"] == "proxy" and said["loosens"]["egress.allow"] == ["example.org"] and "role" not in said, said
+    said = json.loads(brig("allow", "--json", "--revoke").text)
+    assert said["was_trusted"] and not said["trusted"], said
+    (workspace() / "role.yaml").write_text("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: a}\nspec:\n  role: x\n"
+                                           "  model: {provider: openai, name: m, base_url: 'https://h.example', api_key_env: K}\n  tools: [{type: shell}]\n")
+    role = json.loads(brig("allow", "--json", "role.yaml").text)["role"]
+    assert role == {"model": "m", "server": "https://h.example", "key": "K", "shell": True, "python": False, "scripts": []}, role
+    for dry in (("--dry-run",), ()):
+        said = json.loads(brig("mcp", "install", "claude-code", "--json", *dry).text)
+        assert said["changes"] and said["written"] == (not dry) and "brig" in said["entry"] and said["backup"] is None, said
+    assert json.loads(brig("mcp", "install", "claude-code", "--json").text)["changes"] is False
+    (home() / ".claude.json").unlink()
 
 
 @test(as_user="user")

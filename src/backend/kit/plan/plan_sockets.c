@@ -19,6 +19,7 @@
 
 #define RECENT 32
 #define LOOKS_MAX 16384
+#define HELD_MAX 128 /* folders */
 
 /* Folders seen last: servers come in swarms. */
 struct recent {
@@ -27,11 +28,22 @@ struct recent {
 	bool found;
 };
 
+/* A folder that a process is in. */
+struct standing {
+	const char *prefix; /* of a name in it */
+	int fd; /* so that it can be asked for when the process is gone; -1: it cannot */
+	dev_t dev;
+	ino_t ino;
+};
+
 struct socket_search {
 	struct hiding h;
 	struct recent recent[RECENT];
 	size_t next;
 	size_t looks; /* left at processes: anybody may bind names that need one */
+	struct standing *standings;
+	size_t standing_count;
+	bool stood; /* they were looked for */
 
 	const struct bound_socket *now;  /* the socket that is looked at */
 	bool sought;                     /* is its file looked for? */
@@ -139,28 +151,93 @@ static int hide_absolute(struct socket_search *s, const char *path, struct err *
 	return hide_in(&s->h, &r->at, slash + 1, e);
 }
 
-/* A name that means something to its server alone: what it is for every process that we may look
- * at, until the file is met. `from` is what it begins at, below the folder of a process in /proc.
- */
-static int hide_for_processes(struct socket_search *s, const char *from, const char *name,
-			      struct err *e)
+typedef int process_fn(struct socket_search *s, const char *pid, void *arg, struct err *e);
+
+/* Calls fn for every process that we may look at, while there are looks left. */
+static int each_process(struct socket_search *s, process_fn *fn, void *arg, struct err *e)
 {
-	bool asked = s->sought;
 	DIR *d = opendir("/proc");
 	int r = 0;
 
-	s->sought = s->now->known;
 	for (struct dirent *en; d && r == 0 && s->looks && !s->met && (en = readdir(d));) {
-		const char *path;
-
 		if (en->d_name[0] < '0' || en->d_name[0] > '9')
 			continue;
 		s->looks--;
-		path = arena_printf(s->h.plan->arena, "/proc/%s/%s%s", en->d_name, from, name);
-		r = path ? hide_absolute(s, path, e) : err_nomem(e);
+		r = fn(s, en->d_name, arg, e);
 	}
 	if (d)
 		(void)closedir(d);
+	return r;
+}
+
+static int note_standing(struct socket_search *s, const char *pid, void *arg, struct err *e)
+{
+	struct arena *a = s->h.plan->arena;
+	CLEANUP(fd) int fd = -1;
+	struct standing *one;
+	char path[64];
+	struct stat st;
+
+	(void)arg;
+	(void)snprintf(path, sizeof(path), "/proc/%.20s/cwd", pid);
+	if (stat(path, &st) < 0)
+		return 0;
+	for (size_t i = 0; i < s->standing_count; i++)
+		if (s->standings[i].dev == st.st_dev && s->standings[i].ino == st.st_ino)
+			return 0;
+	if (s->standing_count < HELD_MAX)
+		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	one = ARENA_PUSH(a, s->standings, s->standing_count);
+	if (!one)
+		return err_nomem(e);
+	*one = (struct standing){ .dev = st.st_dev, .ino = st.st_ino, .fd = TAKE_FD(fd) };
+	one->prefix = one->fd < 0 ? arena_printf(a, "%s/", path)
+				  : arena_printf(a, "/proc/self/fd/%d/", one->fd);
+	return one->prefix ? 0 : err_nomem(e);
+}
+
+static int hide_below(struct socket_search *s, const char *prefix, const char *name, struct err *e)
+{
+	const char *path = arena_printf(s->h.plan->arena, "%s%s", prefix, name);
+
+	return path ? hide_absolute(s, path, e) : err_nomem(e);
+}
+
+static int hide_for_process(struct socket_search *s, const char *pid, void *name, struct err *e)
+{
+	char prefix[64];
+
+	(void)snprintf(prefix, sizeof(prefix), "/proc/%.20s/", pid);
+	return hide_below(s, prefix, name, e);
+}
+
+/* A name that means something to its server alone: what it is for every process that we may look
+ * at, until the file is met. */
+static int hide_for_processes(struct socket_search *s, const char *rest, struct err *e)
+{
+	bool asked = s->sought;
+	int r;
+
+	s->sought = s->now->known;
+	r = each_process(s, hide_for_process, (void *)(uintptr_t)rest, e);
+	s->sought = asked;
+	return r;
+}
+
+/* Processes are many, and the folders that they are in are few: each is asked for once. */
+static int hide_for_folders(struct socket_search *s, const char *name, struct err *e)
+{
+	bool asked = s->sought;
+	int r = 0;
+
+	if (s->met)
+		return 0;
+	if (!s->stood && each_process(s, note_standing, NULL, e) < 0)
+		return -e->code;
+	s->stood = true;
+	s->sought = s->now->known;
+	for (size_t i = 0; r == 0 && i < s->standing_count && s->looks && !s->met; i++, s->looks--)
+		r = hide_below(s, s->standings[i].prefix, name, e);
 	s->sought = asked;
 	return r;
 }
@@ -183,7 +260,7 @@ static int hide_in_shown(struct socket_search *s, const char *name, struct err *
 
 static int hide_relative(struct socket_search *s, const char *name, struct err *e)
 {
-	return hide_in_shown(s, name, e) < 0 ? -e->code : hide_for_processes(s, "cwd/", name, e);
+	return hide_in_shown(s, name, e) < 0 ? -e->code : hide_for_folders(s, name, e);
 }
 
 /* By way of /proc or of a descriptor: what is behind it is known for processes alone. */
@@ -192,7 +269,7 @@ static int hide_by_process(struct socket_search *s, const char *line, const char
 {
 	if (hide_in_shown(s, strrchr(line, '/') + 1, e) < 0)
 		return -e->code;
-	return hide_for_processes(s, "", rest, e);
+	return hide_for_processes(s, rest, e);
 }
 
 static int by_name(struct socket_search *s, const char *name, struct err *e)
@@ -254,9 +331,12 @@ int plan_sockets(struct box_plan *p, struct err *e)
 	struct socket_search s = { .h = { .plan = p, .sight = p->sight, .first = p->op_count },
 				   .looks = LOOKS_MAX };
 	bool known;
+	int r = sockets_list(one_socket, &s, &known, e);
 
-	if (sockets_list(one_socket, &s, &known, e) < 0)
-		return -e->code;
+	for (size_t i = 0; i < s.standing_count; i++)
+		(void)fd_close(s.standings[i].fd);
+	if (r < 0)
+		return r;
 	if (!known)
 		plan_note(p, "the kernel does not tell which files sockets are (unix_diag): "
 			     "renamed ones are not looked for");

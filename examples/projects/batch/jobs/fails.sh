@@ -1,3 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-echo "something is wrong" >&2
-exit 3

@@ -22,6 +22,7 @@
 
 /* Old records are looked for once in so many. */
 #define PRUNE_EVERY 1000
+#define NAMES_RECORDED 4
 /* What the end of a run may need; less is no room. */
 #define ROOM_BYTES ((uint64_t)64 << 10)
 
@@ -305,8 +306,16 @@ static const char *layers(const struct isolation *i, struct buf *b)
 	return b->len ? buf_str(b) : NULL;
 }
 
+/* The first names that it asked for and had no network. */
+static const char *asked_names(const struct outcome *o, struct buf *b)
+{
+	for (size_t i = 0; i < o->asked_count && i < NAMES_RECORDED; i++)
+		buf_printf(b, "%s%.255s", i ? " " : "", o->asked[i]);
+	return b->len ? buf_str(b) : NULL;
+}
+
 static void fill_exec(const struct recorder *r, const struct outcome *o, struct buf *text,
-		      struct record *x)
+		      struct buf *names, struct record *x)
 {
 	fill_common(r, x, EVENT_SANDBOX_EXEC);
 	fill_command(r, x);
@@ -321,6 +330,10 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 		record_text(x, "layers", o->isolation ? layers(o->isolation, text) : NULL);
 		record_number(x, "stdout_bytes", (int64_t)o->out.bytes);
 		record_number(x, "stderr_bytes", (int64_t)o->err.bytes);
+	}
+	if (o->questions) {
+		record_number(x, "questions", (int64_t)o->questions);
+		record_text(x, "names", asked_names(o, names));
 	}
 	if (spec_remote(r->spec))
 		record_text(x, "host", r->spec->ssh.host);
@@ -564,7 +577,7 @@ static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 {
 	size_t more = denial_room(o), room = more + (size_t)__builtin_popcount(o->limits_hit) + 1;
 	CLEANUP(mem) struct record *list = room > 1 ? calloc(room, sizeof(*list)) : NULL;
-	CLEANUP(buf) struct buf text = BUF_INIT(1024);
+	CLEANUP(buf) struct buf text = BUF_INIT(1024), names = BUF_INIT(2048);
 	/* cppcheck-suppress uninitvar ; it is taken when there is one to write, by fill_exec */
 	struct record one, *x = list ? list : &one;
 	size_t n = 0;
@@ -574,7 +587,7 @@ static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 	if (more)
 		n = fill_denials(r, o, x);
 	n += fill_limits(r, o, x + n);
-	fill_exec(r, o, &text, &x[n++]);
+	fill_exec(r, o, &text, &names, &x[n++]);
 	return log_append(r->log, x, n, e);
 }
 

@@ -305,6 +305,9 @@ static void tell_end(struct story *s, const struct entry *en)
 	(void)put(&s->end, ": ", en, "reason", "");
 	if (put(&s->end, "\noutput      ", en, "stdout_bytes", " bytes, errors "))
 		(void)put(&s->end, "", en, "stderr_bytes", " bytes");
+	if (put(&s->end, "\nno network  questions for names that were refused: ", en, "questions",
+		""))
+		(void)put(&s->end, " (", en, "names", ")");
 	buf_putc(&s->end, '\n');
 }
 

@@ -36,6 +36,7 @@ struct recorder {
 	struct tally *egress; /* of the door's decisions; NULL before the first */
 	uint64_t first;       /* record of this run; 0: it never began */
 	char policy[SPEC_DIGEST_SIZE], principal[64], agent[RUNNING_AGENT_MAX + 1];
+	char within[40]; /* of a command: the run of its sandbox, which has what its door decided */
 };
 
 /* Who asks. Root by sudo says who it was before; otherwise the login does, where the kernel keeps
@@ -135,13 +136,23 @@ static bool can_share(const struct recorder *of)
 	       fstatat(log_dirfd(of->log), "head", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+static void name_sandbox(struct recorder *r, const struct recorder *of)
+{
+	if (r && of && of->id)
+		(void)snprintf(r->within, sizeof(r->within), "%s", of->id);
+}
+
 int recorder_join(const struct spec *s, const struct recorder *of, struct recorder **ret,
 		  struct err *e)
 {
 	struct recorder *r;
 
-	if (!can_share(of) || !s->audit.enabled || s->audit.off)
-		return recorder_new(s, ret, e);
+	if (!can_share(of) || !s->audit.enabled || s->audit.off) {
+		if (recorder_new(s, ret, e) < 0)
+			return -e->code;
+		name_sandbox(*ret, of);
+		return 0;
+	}
 	*ret = r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_nomem(e);
@@ -150,6 +161,7 @@ int recorder_join(const struct spec *s, const struct recorder *of, struct record
 	r->log = log_share(of->log);
 	memcpy(r->principal, of->principal, sizeof(r->principal));
 	memcpy(r->agent, of->agent, sizeof(r->agent));
+	name_sandbox(r, of);
 	return 0;
 }
 
@@ -200,6 +212,7 @@ static void fill_create(const struct recorder *r, struct record *x)
 		record_number(x, "timeout_ms", (int64_t)s->command.timeout);
 	record_number(x, "pid", getpid());
 	record_text(x, "version", BRIG_VERSION);
+	record_text(x, "within", r->within[0] ? r->within : NULL);
 }
 
 static int begin_locked(struct recorder *r, struct err *e)

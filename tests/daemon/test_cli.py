@@ -131,6 +131,13 @@ def a_command_is_told_what_its_door_denied():
         said = sandbox("exec", "one", *ask).errors
         assert "brig: network 'other.example:443': not-allowed" in said and "--allow other.example" in said, said
         assert sandbox("exec", "one", "--quiet", *ask).errors == ""
+        # The door is the sandbox's, and so is the record of what it decided: the command's leads there.
+        ran = sandbox("exec", "one", "--json", *ask).json["id"]
+        of = sandbox("get", "one", "--json").json["run"]
+        told = brig("audit", "show", ran).text
+        assert f"sandbox     {of}, where" in told and "denials     0, besides those of its sandbox\n" in told, told
+        told = brig("audit", "show", of).text
+        assert "DENIED" in told and "other.example:443" in told and "besides" not in told, told
         assert sandbox("create", "--name", "none").status == 0
         said = sandbox("exec", "none", *ask).errors
         assert "it has no network, and asked for 'other.example'" in said and "--allow HOST" in said, said

@@ -108,6 +108,8 @@ static void tell_head(struct story *s, const struct entry *en)
 	buf_putc(s->out, '\n');
 	if (put(s->out, "workspace   ", en, "workspace", ""))
 		buf_putc(s->out, '\n');
+	if (put(s->out, "sandbox     ", en, "within", ", where its network's decisions are told\n"))
+		s->within = true;
 }
 
 static void tell_layers(struct story *s, const struct entry *en)
@@ -345,7 +347,8 @@ void story_end(struct story *s)
 			   LABEL "not on the record: it is still running, or brig was killed and "
 				 "the next run says so\n",
 			   "outcome");
-	buf_printf(s->out, LABEL "%llu\n", "denials", (unsigned long long)s->denials);
+	buf_printf(s->out, LABEL "%llu%s\n", "denials", (unsigned long long)s->denials,
+		   s->within ? ", besides those of its sandbox" : "");
 	buf_printf(s->out,
 		   LABEL "%llu, numbers %llu to %llu; brig audit verify says whether they were "
 			 "touched\n",

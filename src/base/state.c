@@ -229,19 +229,46 @@ int cache_find(const char *sub, char *path, size_t n)
 	return try_cache(sub, false, path, n);
 }
 
-int data_open(const char *sub, char *path, size_t n, struct err *e)
+static int data_base(char *path, size_t n)
 {
 	const char *xdg = getenv("XDG_DATA_HOME");
-	int fd;
 
 	path[0] = '\0';
-	errno = ENOENT;
 	if (xdg && xdg[0] == '/')
-		fd = below(xdg, "/brig", path, n) < 0 ? -1 : try_base(sub, true, path, n);
-	else
-		fd = below(getenv("HOME"), DATA_IN_HOME, path, n) < 0
-			     ? -1
-			     : try_base(sub, true, path, n);
+		return below(xdg, "/brig", path, n);
+	return geteuid() == 0 ? below("/var/lib", "/brig-data", path, n)
+			      : below(getenv("HOME"), DATA_IN_HOME, path, n);
+}
+
+/* Whoever is inside of root's sandboxes is another user, who has to pass through. */
+static void open_to_others(const char *path)
+{
+	if (geteuid() == 0 && mkdir(path, 0755) == 0)
+		(void)chmod(path, 0755);
+}
+
+int data_place(const char *sub, char *path, size_t n)
+{
+	size_t len;
+
+	if (data_base(path, n) < 0)
+		return -ENOENT;
+	len = strlen(path);
+	return snprintf(path + len, n - len, "/%s", sub) < (int)(n - len) ? 0 : -ENOENT;
+}
+
+int data_open(const char *sub, char *path, size_t n, struct err *e)
+{
+	int fd = -1;
+
+	char below_it[PATH_MAX];
+
+	errno = ENOENT;
+	if (data_base(path, n) == 0 && data_place(sub, below_it, sizeof(below_it)) == 0) {
+		open_to_others(path);
+		open_to_others(below_it);
+		fd = try_base(sub, true, path, n);
+	}
 	if (fd >= 0)
 		return fd;
 	return err_refuse(

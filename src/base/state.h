@@ -41,5 +41,8 @@ int cache_open(const char *sub, char *path, size_t n, struct err *e);
 int cache_find(const char *sub, char *path, size_t n);
 
 /* Opens (and makes) the folder `sub` of what this user has installed: $XDG_DATA_HOME/brig, else
- * ~/.local/share/brig; a descriptor or -errno. `path` receives where that is. */
+ * /var/lib/brig-data for root and ~/.local/share/brig for others; a descriptor or -errno. `path`
+ * receives where that is. Root's can be entered by others, because root's sandboxes run as such. */
 int data_open(const char *sub, char *path, size_t n, struct err *e);
+/* Where that is, or would be; 0 or -ENOENT. */
+int data_place(const char *sub, char *path, size_t n);

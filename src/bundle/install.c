@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -104,7 +105,10 @@ static int unpack(struct installing *x, struct err *e)
 		return -e->code;
 	(void)snprintf(b->name, sizeof(b->name), "%s", x->ret->manifest.name);
 	(void)snprintf(b->version, sizeof(b->version), "%s", x->ret->manifest.version);
-	return keep_manifest(x, folder, e);
+	if (keep_manifest(x, folder, e) < 0)
+		return -e->code;
+	/* Its files may be shown to a sandbox, which is another user's if root starts it. */
+	return fchmod(folder, 0755) < 0 ? err_sys(e, "cannot open up the new folder") : 0;
 }
 
 /* ---- its name ---- */
@@ -143,8 +147,8 @@ static int place(struct installing *x, struct err *e)
 		return err_set(e, ERR_INTERNAL, ENAMETOOLONG, "the path of the bundle is too long");
 	if (mkdirat(x->top, b->name, 0755) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make the folder of bundle '%s'", b->name);
-	above = openat(x->top, b->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (above < 0)
+	above = openat(x->top, b->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (above < 0 || fchmod(above, 0755) < 0)
 		return err_sys(e, "cannot open the folder of bundle '%s'", b->name);
 	if (bundle_record_save(b, e) < 0)
 		return -e->code;
@@ -153,6 +157,8 @@ static int place(struct installing *x, struct err *e)
 		return 0;
 	}
 	(void)err_sys(e, "cannot give bundle '%s' its place '%.200s'", b->name, b->folder);
+	if (e->code == EEXIST)
+		(void)err_hint(e, "nothing is recorded of what is there: move it away");
 	if (x->known) {
 		struct err unused = { 0 };
 
@@ -175,6 +181,9 @@ static int install(struct installing *x, struct err *e)
 	x->top = data_open("bundles", x->path, sizeof(x->path), e);
 	if (x->top < 0 || unpack(x, e) < 0)
 		return -e->code;
+	/* One at a time: a second one of the same name would take the first one's record away. */
+	if (flock(x->top, LOCK_EX) < 0)
+		return err_sys(e, "cannot lock '%.200s'", x->path);
 	r = check_record(x, e);
 	if (r > 0) {
 		x->ret->record = x->before;

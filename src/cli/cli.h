@@ -58,8 +58,8 @@ int options_set(struct spec *s, const char *text, struct err *e);
 
 /* All layers of settings below the flags, from where this process stands (load.c). */
 int cli_load(struct spec *s, struct err *e);
-/* The role of an installed bundle (NAME, NAME@VERSION), unless a file of that name is there. 0, 1
- * if the word is a path, or an error. */
+/* The role of an installed bundle: 0; 1: the word is a file or a path. One that is both is refused,
+ * and so is a name that is neither. */
 int cli_bundle(const char *word, char path[PATH_MAX], struct err *e);
 /* The file of a role: one that is there, or that of an installed bundle (NAME, NAME@VERSION). It
  * becomes the spec's --config. */

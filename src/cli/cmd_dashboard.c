@@ -82,6 +82,17 @@ static int ask(const struct dashboard_asked *a, struct jread **ret, struct err *
 	return daemon_client_ask(d, &q, ret, NULL, e);
 }
 
+/* What a daemon elsewhere answers is nobody's to print and open unless it is such an address: plain
+ * words, of a page on this machine. */
+static bool is_page(const char *url)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.:/#=";
+
+	return url && str_starts(url, "http://brig-") && strspn(url, plain) == strlen(url) &&
+	       strstr(url, ".localhost:");
+}
+
 /* One line of HTML: the address has no character that means something there. */
 static int write_page(const char *url, char path[PATH_MAX], struct err *e)
 {
@@ -92,7 +103,7 @@ static int write_page(const char *url, char path[PATH_MAX], struct err *e)
 
 	if (folder < 0)
 		return folder;
-	if (strlen(path) + sizeof(PAGE) + 1 > PATH_MAX || strpbrk(url, "\"<>&'"))
+	if (strlen(path) + sizeof(PAGE) + 1 > PATH_MAX)
 		return err_set(e, ERR_INTERNAL, EINVAL, "the address cannot be written down");
 	(void)snprintf(path + strlen(path), PATH_MAX - strlen(path), "/" PAGE);
 	buf_printf(&b,
@@ -159,14 +170,20 @@ static int dashboard(const struct subcommand *c, int argc, char **argv)
 		}
 		if (ask(&a, &answer, &e) == 0) {
 			url = jread_str(answer, "url");
-			(void)printf(a.json ? "{\"url\":\"%s\",\"expires_s\":60}\n" : "%s\n",
-				     url ? url : "");
+			if (!is_page(url)) {
+				(void)err_set(&e, ERR_UNAVAILABLE, EBADMSG,
+					      "the daemon answered with another address than one "
+					      "of its pages");
+				error_print(&e);
+				return EXIT_BRIG;
+			}
+			(void)printf(a.json ? "{\"url\":\"%s\",\"expires_s\":60}\n" : "%s\n", url);
 			if (!a.json)
 				message_log(PRIORITY_NOTICE, "brig: note",
 					    "the address is good once, within a minute");
-			if (!a.no_open && url)
+			if (!a.no_open)
 				show(url);
-			return url ? 0 : EXIT_BRIG;
+			return 0;
 		}
 	}
 	error_print(&e);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/clean.h"
@@ -127,6 +128,20 @@ static int make_folder(struct own_file *f, struct err *e)
 	return f->folder < 0 ? err_sys(e, "cannot open '%.200s'", path) : 0;
 }
 
+/* One change at a time: two would leave the later one alone. What was looked at before may have
+ * changed since. */
+static int look_locked(struct own_file *f, const struct config_place *at, const char *rule,
+		       struct err *e)
+{
+	if (make_folder(f, e) < 0)
+		return -e->code;
+	if (flock(f->folder, LOCK_EX) < 0)
+		return err_sys(e, "cannot lock the folder of '%.200s'", f->path);
+	f->before.len = f->after.len = 0;
+	f->there = false;
+	return look(f, at, rule, e);
+}
+
 static int replace(const struct own_file *f, struct err *e)
 {
 	struct draft d;
@@ -153,7 +168,7 @@ static int change(struct own_file *f, const struct config_place *at, const char 
 	char hex[SHA256_HEX];
 	struct sha256 h;
 
-	if (!s || config_load(s, at, e) < 0 || make_folder(f, e) < 0)
+	if (!s || config_load(s, at, e) < 0)
 		return -e->code;
 	sha256_init(&h);
 	sha256_add(&h, buf_str(&f->after), f->after.len);
@@ -227,6 +242,10 @@ int config_allow(const struct config_allow *a, struct err *e)
 				  "there is no home folder for your settings");
 	r = look(&f, &at, a->rule, e);
 	changes = !a->dry_run && !f.edit.there;
+	if (r == 0 && changes) {
+		r = look_locked(&f, &at, a->rule, e);
+		changes = !f.edit.there;
+	}
 	if (r == 0 && changes)
 		r = change(&f, &at, a->rule, e);
 	if (r == 0)

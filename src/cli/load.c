@@ -26,13 +26,21 @@ int cli_here(char cwd[PATH_MAX], struct err *e)
 	return 0;
 }
 
-/* A folder beside us may have the name of the bundle that was packed from it. */
+/* A file of a bundle's name may be anybody's, who wrote what is in this folder: neither is taken
+ * for the other. A folder is no role: it may be the one that the bundle was packed from. */
 int cli_bundle(const char *word, char path[PATH_MAX], struct err *e)
 {
 	struct stat st;
-	int r = stat(word, &st) == 0 && !S_ISDIR(st.st_mode) ? 1 : bundle_role(word, path, e);
+	bool there = stat(word, &st) == 0;
+	int r = bundle_role(word, path, e);
 
-	if (r <= 0 || strchr(word, '/') || access(word, F_OK) == 0)
+	if (r == 0 && there && !S_ISDIR(st.st_mode)) {
+		(void)err_set(e, ERR_USAGE, EEXIST,
+			      "'%.100s' is a file here, and an installed bundle", word);
+		return err_hint(e, "./%.100s is the file; the bundle is found from another folder",
+				word);
+	}
+	if (r <= 0 || strchr(word, '/') || there)
 		return r;
 	return err_refuse(e, ERR_USAGE, ENOENT,
 			  "name a file that is there, or a bundle that brig bundle list shows",

@@ -110,15 +110,29 @@ static bool reads_only(const struct http_call *c)
 	return http1_text_is(c->head->method, "GET") || http1_text_is(c->head->method, "HEAD");
 }
 
-static bool page_ok(struct http_call *c)
+bool api_page_of(const struct api *a, const struct http_call *c, char tenant[TENANT_SIZE])
 {
-	const char *authority = http_authority(c);
+	const struct http1_text *host = &c->head->host;
+	size_t before = strcspn(PAGE_HOST, "%");
+	char name[SESSION_NAME], whole[128];
+
+	if (!a->sessions || !host->p || host->n < before + sizeof(name) - 1)
+		return false;
+	memcpy(name, host->p + before, sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	(void)snprintf(whole, sizeof(whole), PAGE_HOST, name, a->page_port);
+	return http1_text_is(*host, whole) && sessions_named(a->sessions, name, clock_us(), tenant);
+}
+
+static bool page_ok(const struct api *a, struct http_call *c, char tenant[TENANT_SIZE])
+{
+	const struct http1_text *host = &c->head->host;
 	char own[128];
 
-	if (!http1_text_is(c->head->host, authority))
+	if (!api_page_of(a, c, tenant))
 		return refuse(c, PROBLEM_FORBIDDEN, "brig dashboard prints the address",
 			      "the Host field names another server");
-	(void)snprintf(own, sizeof(own), "http://%s", authority);
+	(void)snprintf(own, sizeof(own), "http://%.*s", (int)host->n, host->p);
 	if ((!reads_only(c) || http1_count(c->head->fields, c->head->n_fields, "Origin")) &&
 	    !http1_text_is(http_field(c, "Origin"), own))
 		return refuse(c, PROBLEM_FORBIDDEN, NULL,
@@ -149,11 +163,11 @@ static struct http1_text cookie_of(const struct http_call *c)
 	return found;
 }
 
-/* One that a token stood for ends with it. */
-static bool session_holds(struct api *a, const struct page_session *s)
+/* One that a token stood for ends with it, and has no more than its scopes. */
+static bool session_holds(struct api *a, const struct page_session *s, unsigned scopes)
 {
-	return s && (!s->who.by_token || (a->tokens && tokens_holds(a->tokens, s->who.digest,
-								    s->who.tenant, SCOPE_READ)));
+	return s && (!s->who.by_token ||
+		     (a->tokens && tokens_holds(a->tokens, s->who.digest, s->who.tenant, scopes)));
 }
 
 static bool by_session(struct api *a, struct http_call *c)
@@ -161,15 +175,16 @@ static bool by_session(struct api *a, struct http_call *c)
 	struct http_caller *by = c->caller;
 	struct http1_text t = cookie_of(c);
 	const struct page_session *s;
+	char tenant[TENANT_SIZE];
 
 	by->known = by->session = false;
 	by->token = NULL;
 	by->scopes = 0;
 	by->tenant[0] = '\0';
-	if (!page_ok(c))
+	if (!page_ok(a, c, tenant))
 		return false;
-	s = t.p && a->sessions ? sessions_find(a->sessions, t.p, t.n, clock_us()) : NULL;
-	if (!session_holds(a, s))
+	s = t.p ? sessions_find(a->sessions, t.p, t.n, clock_us()) : NULL;
+	if (!s || !session_holds(a, s, SCOPE_READ) || !str_eq(s->who.tenant, tenant))
 		return true; /* a session is asked for by the route */
 	memcpy(by->tenant, s->who.tenant, sizeof(by->tenant));
 	memcpy(by->digest, s->sum, sizeof(by->digest));
@@ -179,8 +194,20 @@ static bool by_session(struct api *a, struct http_call *c)
 	       refuse(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
 }
 
+static bool still_may(void *arg, const struct http_call *c)
+{
+	const struct api_route *r = c->route;
+	struct api *a = arg;
+
+	if (c->caller->session)
+		return session_holds(a, sessions_holds(a->sessions, c->caller->digest, clock_us()),
+				     r->scope);
+	return !r->scope || (a->tokens && tokens_holds(a->tokens, c->caller->digest,
+						       c->caller->tenant, r->scope));
+}
+
 /* The pages themselves are for everybody who knows their name. */
-static bool page_may(struct http_call *c)
+static bool page_may(struct api *a, struct http_call *c)
 {
 	const struct api_route *r = c->route;
 	struct http1_text site = http_field(c, "Sec-Fetch-Site");
@@ -196,7 +223,7 @@ static bool page_may(struct http_call *c)
 	if (!c->caller->session)
 		return refuse(c, PROBLEM_UNAUTHENTICATED, "brig dashboard opens one",
 			      "there is no session, or it is over");
-	return (r->page && (c->caller->scopes & r->page) == r->page) ||
+	return (r->page && (c->caller->scopes & r->page) == r->page && still_may(a, c)) ||
 	       refuse(c, PROBLEM_FORBIDDEN,
 		      r->page & SCOPE_ADMIN ? "brig dashboard --admin opens one that may" : NULL,
 		      "this session may not");
@@ -313,12 +340,12 @@ static bool type_ok(const struct http_call *c, const struct api_route *r)
 	return http1_text_is((struct http1_text){ t.p, n }, want);
 }
 
-static bool in_scope(struct http_call *c)
+static bool in_scope(struct api *a, struct http_call *c)
 {
 	const struct api_route *r = c->route;
 
 	if (http_from_page(c))
-		return page_may(c);
+		return page_may(a, c);
 	if (r->browser)
 		return refuse(c, PROBLEM_NOT_FOUND, "brig dashboard prints the address",
 			      "there is no such route here");
@@ -331,7 +358,7 @@ static bool admit(void *arg, struct http_call *c)
 	const struct api_route *r;
 	struct err e;
 
-	if (!who(arg, c) || !find_route(c) || !in_scope(c))
+	if (!who(arg, c) || !find_route(c) || !in_scope(arg, c))
 		return false;
 	r = c->route;
 	if (!r->asks && !r->raw)
@@ -423,7 +450,7 @@ static bool first_time(struct api *a, struct http_call *c)
 	struct keyed *k;
 
 	if (!http1_count(c->head->fields, c->head->n_fields, "Idempotency-Key") ||
-	    !str_eq(r->method, "POST"))
+	    !str_eq(r->method, "POST") || http_from_page(c))
 		return true;
 	if (!t.p || !t.n || t.n > KEY_MAX)
 		return refuse(c, PROBLEM_INVALID, NULL, "the Idempotency-Key is malformed");
@@ -465,24 +492,13 @@ static void serve(void *arg, struct http_call *c)
 
 	/* The token may have been taken back while the body came, and its line read anew. */
 	if (!c->caller->local &&
-	    !((http_from_page(c) ? by_session(a, c) : by_token(a, c)) && in_scope(c)))
+	    !((http_from_page(c) ? by_session(a, c) : by_token(a, c)) && in_scope(a, c)))
 		return;
 	p = read_body(c, &body, &e);
 	if (p != PROBLEM_NONE)
 		http_problem(c, p, &e);
 	else if (first_time(a, c))
 		r->serve(a, c, body);
-}
-
-static bool still_may(void *arg, const struct http_call *c)
-{
-	const struct api_route *r = c->route;
-	struct api *a = arg;
-
-	if (c->caller->session)
-		return session_holds(a, sessions_holds(a->sessions, c->caller->digest, clock_us()));
-	return !r->scope || (a->tokens && tokens_holds(a->tokens, c->caller->digest,
-						       c->caller->tenant, r->scope));
 }
 
 void api_revoke(struct api *a)

@@ -35,6 +35,8 @@ struct event_fan {
 	bool one;
 };
 
+#define PAGE_HOST "brig-%s.localhost:%u" /* with a name of sessions_name */
+
 struct errand;
 
 struct api {
@@ -47,7 +49,7 @@ struct api {
 	struct tokens *tokens;     /* NULL: nobody but the owner */
 	struct ceiling *ceiling;   /* of those who come with a token */
 	struct sessions *sessions; /* of the dashboard; NULL: nobody has asked for it yet */
-	char dashboard[96];        /* NAME:PORT; "": nothing listens yet */
+	uint16_t page_port;        /* of the dashboard; 0: nothing listens yet */
 	struct errand *errands;    /* that are under way */
 	struct loop_timer lapse;   /* looks for sessions that are over */
 	uint64_t began;            /* microseconds */
@@ -122,6 +124,9 @@ static inline bool api_redacted(const struct http_call *c)
 {
 	return !(c->caller->scopes & SCOPE_RUN);
 }
+
+/* Whose page is asked for, by its Host? false: nobody's. */
+bool api_page_of(const struct api *a, const struct http_call *c, char tenant[TENANT_SIZE]);
 
 /* Does the caller see all sandboxes, as the owner does? */
 static inline bool api_is_owner(const struct http_call *c)

@@ -69,13 +69,22 @@ static bool is_gone(void *arg, const char *tenant, uint64_t idle_s)
 	       (tenant[0] != '@' && a->tokens && tokens_lacks(a->tokens, tenant));
 }
 
+/* Soon again while somebody writes to the file of tokens. */
+static void forget_tenants(struct brigd *d, uint64_t now)
+{
+	struct api *a = &d->api;
+
+	events_forget(a->events, is_gone, a);
+	loop_at(a->loop, &d->prune,
+		now + (a->tokens && !tokens_settled(a->tokens) ? REVOKE_US : PRUNE_US));
+}
+
 static void on_prune(struct loop_timer *t, uint64_t now)
 {
 	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, prune));
 
 	once_prune(d->api.once);
-	events_forget(d->api.events, is_gone, &d->api);
-	loop_at(d->api.loop, t, now + PRUNE_US);
+	forget_tenants(d, now);
 }
 
 static void on_revoke(struct loop_timer *t, uint64_t now)
@@ -349,8 +358,7 @@ static void say_ready(struct brigd *d, const struct daemon_options *o)
 	if (o->ready_fd >= 0)
 		(void)fd_write_all(o->ready_fd, "1", 1);
 	d->prune.due = on_prune;
-	events_forget(d->api.events, is_gone, &d->api);
-	loop_at(d->api.loop, &d->prune, clock_us() + PRUNE_US);
+	forget_tenants(d, clock_us());
 	d->revoke.due = on_revoke;
 	if (d->api.tokens)
 		loop_at(d->api.loop, &d->revoke, clock_us() + REVOKE_US);

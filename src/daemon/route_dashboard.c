@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "daemon/api.h"
@@ -13,7 +14,7 @@
 
 #define LAPSE_US ((uint64_t)1000000)
 #define CODE_SECONDS 60
-#define NAME_DIGITS 33 /* with the NUL */
+#define PORTS_TRIED 64
 
 static void refuse(struct http_call *c, enum problem p, const char *what, const char *hint)
 {
@@ -35,26 +36,48 @@ static void on_lapse(struct loop_timer *t, uint64_t now)
 	loop_at(a->loop, t, now + LAPSE_US);
 }
 
-/* A name that nobody else has: a cookie is sent to every port of its host. */
+/* A browser tries [::1] first, where anybody of this machine could listen with the same port, be
+ * taken for us and be given the code: that one is ours as well. -1 in six: there is no IPv6. */
+static int open_both(unsigned port, int *four, int *six, char authority[TCP_AUTHORITY],
+		     struct err *e)
+{
+	char where[32], other[TCP_AUTHORITY];
+	CLEANUP(fd) int fd = -1;
+
+	(void)snprintf(where, sizeof(where), "127.0.0.1:%u", port);
+	fd = tcp_listen(where, "use ssh -L", authority, e);
+	if (fd < 0)
+		return fd;
+	(void)snprintf(where, sizeof(where), "[::1]%.8s", strrchr(authority, ':'));
+	*six = tcp_listen(where, "use ssh -L", other, e);
+	if (*six < 0 && e->code != EADDRNOTAVAIL && e->code != EAFNOSUPPORT)
+		return -e->code;
+	*four = TAKE_FD(fd);
+	return 0;
+}
+
 static int listen_here(struct api *a, uint64_t port, struct err *e)
 {
-	char where[32], authority[TCP_AUTHORITY], digits[NAME_DIGITS], name[96];
-	int fd;
+	char authority[TCP_AUTHORITY];
+	int four = -1, six = -1, r = -EADDRINUSE;
 
 	if (!a->sessions)
 		a->sessions = calloc(1, sizeof(*a->sessions));
 	if (!a->sessions)
 		return err_nomem(e);
-	if (random_hex(digits, sizeof(digits), e) < 0)
+	if (random_hex(a->sessions->key, sizeof(a->sessions->key), e) < 0)
 		return -e->code;
-	(void)snprintf(where, sizeof(where), "127.0.0.1:%u", (unsigned)port);
-	fd = tcp_listen(where, "use ssh -L", authority, e);
-	if (fd < 0)
-		return fd;
-	(void)snprintf(name, sizeof(name), "brig-%s.localhost%s", digits, strrchr(authority, ':'));
-	if (http_listen_pages(a->http, fd, name, e) < 0)
+	for (int i = 0; i < (port ? 1 : PORTS_TRIED) && r == -EADDRINUSE; i++)
+		r = open_both((unsigned)port, &four, &six, authority, e);
+	if (r < 0)
+		return r;
+	if (six >= 0 && http_listen_pages(a->http, six, authority, e) < 0) {
+		(void)fd_close(four);
 		return -e->code;
-	memcpy(a->dashboard, name, sizeof(name));
+	}
+	if (http_listen_pages(a->http, four, authority, e) < 0)
+		return -e->code;
+	a->page_port = (uint16_t)strtoul(strrchr(authority, ':') + 1, NULL, 10);
 	a->lapse.due = on_lapse;
 	loop_at(a->loop, &a->lapse, clock_us() + LAPSE_US);
 	return 0;
@@ -63,7 +86,6 @@ static int listen_here(struct api *a, uint64_t port, struct err *e)
 /* false: it was answered. */
 static bool listens(struct api *a, struct http_call *c, const struct jread *body)
 {
-	const char *colon = strrchr(a->dashboard, ':');
 	int64_t port = jread_int(body, "port", 0);
 	struct err e = { 0 };
 
@@ -71,12 +93,12 @@ static bool listens(struct api *a, struct http_call *c, const struct jread *body
 		refuse(c, PROBLEM_INVALID, "'port' is no port, or not yours to choose", NULL);
 		return false;
 	}
-	if (colon && port && strtol(colon + 1, NULL, 10) != port) {
+	if (a->page_port && port && a->page_port != port) {
 		refuse(c, PROBLEM_CONFLICT, "the dashboard listens on another port already",
 		       "brig dashboard without --port; or restart the daemon");
 		return false;
 	}
-	if (!colon && listen_here(a, (uint64_t)port, &e) < 0) {
+	if (!a->page_port && listen_here(a, (uint64_t)port, &e) < 0) {
 		http_problem(c, problem_of(&e), &e);
 		return false;
 	}
@@ -89,7 +111,7 @@ void serve_dashboard(struct api *a, struct http_call *c, const struct jread *bod
 	CLEANUP(buf) struct buf b = BUF_INIT(4096);
 	struct session_for who = { .scopes = SCOPE_READ, .by_token = !c->caller->local };
 	bool admin = jread_bool(body, "admin");
-	char code[SESSION_SECRET], url[256];
+	char code[SESSION_SECRET], name[SESSION_NAME], url[256];
 	struct err e = { 0 };
 	struct json j;
 
@@ -105,10 +127,11 @@ void serve_dashboard(struct api *a, struct http_call *c, const struct jread *bod
 	if (!listens(a, c, body))
 		return;
 	if (sessions_code(a->sessions, &who, clock_us(), code, &e) < 0) {
-		http_problem(c, PROBLEM_INTERNAL, &e);
+		http_problem(c, e.code == EBUSY ? PROBLEM_QUOTA : PROBLEM_INTERNAL, &e);
 		return;
 	}
-	(void)snprintf(url, sizeof(url), "http://%s/#code=%s", a->dashboard, code);
+	sessions_name(a->sessions, who.tenant, name);
+	(void)snprintf(url, sizeof(url), "http://" PAGE_HOST "/#code=%s", name, a->page_port, code);
 	json_init(&j, &b, false);
 	json_object(&j);
 	json_kstr(&j, "url", url);
@@ -137,13 +160,13 @@ void serve_enter(struct api *a, struct http_call *c, const struct jread *body)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(4096);
 	const char *code = jread_str(body, "code");
-	char cookie[SESSION_SECRET], field[256];
+	char tenant[TENANT_SIZE], cookie[SESSION_SECRET], field[256];
 	const struct page_session *s;
 	uint64_t seconds = 0;
 	struct err e = { 0 };
 
-	if (!code ||
-	    sessions_enter(a->sessions, code, strlen(code), clock_us(), cookie, &seconds, &e) < 0) {
+	if (!code || !api_page_of(a, c, tenant) ||
+	    sessions_enter(a->sessions, tenant, code, clock_us(), cookie, &seconds, &e) < 0) {
 		http_refuse(c, 401, NULL, PROBLEM_UNAUTHENTICATED, &e);
 		return;
 	}

@@ -3,8 +3,12 @@
  *
  *     code, 60 s  ->  session, 8 h (15 minutes with `admin`)  ->  gone
  *
- * Of both the SHA-256 alone is kept, in memory alone. A list is full: its oldest entry goes. Wrong
- * codes are counted, and many of them void all that wait: nobody has the time to guess. */
+ * Of both the SHA-256 alone is kept, in memory alone. A list is full: its oldest entry goes, never
+ * the owner's for a tenant. Wrong codes are counted, and many of them void all of that tenant's
+ * that wait: nobody has the time to guess.
+ *
+ * The owner and each tenant have a host name of their own: a cookie is sent to every port of its
+ * host, and who knows the name can have one. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,6 +25,7 @@ enum {
 	SESSION_CODES = 16,
 	SESSIONS_MAX = 32,
 	SESSION_GUESSES = 64,
+	SESSION_NAME = 33, /* 32 hexadecimal digits, NUL */
 };
 
 /* For whom: the owner, or the tenant of a token. */
@@ -42,12 +47,22 @@ struct page_session {
 struct sessions {
 	struct page_session codes[SESSION_CODES], open[SESSIONS_MAX];
 	unsigned guesses;
+	char key[SESSION_SECRET]; /* of the names */
 };
 
+/* What makes a tenant's name one that nobody else can tell. */
+void sessions_name(const struct sessions *s, const char *tenant, char name[SESSION_NAME]);
+/* Whose name that is: the owner's, or that of a tenant with a code or a session. false: nobody's.
+ */
+bool sessions_named(const struct sessions *s, const char *name, uint64_t now,
+		    char tenant[TENANT_SIZE]);
+
+/* -EBUSY: all places are the owner's. */
 int sessions_code(struct sessions *s, const struct session_for *who, uint64_t now,
 		  char code[SESSION_SECRET], struct err *e);
-/* The code is void afterwards. -EACCES: it is not known, or was used, or is too old. */
-int sessions_enter(struct sessions *s, const char *code, size_t n, uint64_t now,
+/* With a code for that tenant, which is void afterwards. -EACCES: it is not known, or was used, or
+ * is too old. */
+int sessions_enter(struct sessions *s, const char *tenant, const char *code, uint64_t now,
 		   char cookie[SESSION_SECRET], uint64_t *seconds, struct err *e);
 /* NULL: there is none. Borrowed until the next call. */
 const struct page_session *sessions_find(const struct sessions *s, const char *cookie, size_t n,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/base64.h"
 #include "base/buf.h"
@@ -15,6 +16,7 @@
 #include "base/sha256.h"
 #include "base/str.h"
 
+#define SETTLED_S 1
 #define FILE_MAX ((size_t)1 << 20)
 #define TOKENS_MAX 4096
 #define TOKEN_HEAD "brig_"
@@ -267,9 +269,27 @@ const struct token *tokens_of(struct tokens *t, const char *tenant)
 	return NULL;
 }
 
+bool tokens_settled(struct tokens *t)
+{
+	struct timespec now, before;
+	struct stat st;
+
+	if (!t->path)
+		return true;
+	if (stat(t->path, &st) < 0 || clock_gettime(CLOCK_REALTIME, &now) < 0)
+		return false;
+	before = (struct timespec){ now.tv_sec - SETTLED_S, now.tv_nsec };
+	return time_before(&st.st_mtim, &before) || time_before(&now, &st.st_mtim);
+}
+
 bool tokens_lacks(struct tokens *t, const char *tenant)
 {
-	return is_fresh(t) && !tokens_of(t, tenant);
+	if (!tokens_settled(t) || !is_fresh(t))
+		return false;
+	for (size_t i = 0; i < t->n; i++)
+		if (str_eq(tenant, t->v[i].tenant))
+			return false;
+	return true;
 }
 
 const struct token *tokens_find(struct tokens *t, const char *token, size_t n)

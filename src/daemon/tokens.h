@@ -42,7 +42,9 @@ bool tokens_holds(struct tokens *t, const unsigned char digest[32], const char *
 /* The first of this tenant's; NULL: it has none. Borrowed until the next call. */
 const struct token *tokens_of(struct tokens *t, const char *tenant);
 
-/* The file can be read, and has none of this tenant's. */
+/* Nobody writes to the file now: who does so in place leaves it empty for a moment. */
+bool tokens_settled(struct tokens *t);
+/* The file can be read, is settled, and has none of this tenant's. */
 bool tokens_lacks(struct tokens *t, const char *tenant);
 
 /* The lines of one text, for tokens_open and its fuzzer. *ret is malloc's. */

@@ -135,22 +135,34 @@ int bundle_records(bundle_record_fn *fn, void *arg)
 
 /* ---- whose file is it? ---- */
 
-static int is_below(void *arg, const struct bundle_record *b)
+static bool is_under(const char *path, const char *folder)
 {
-	const char *real = arg;
-	size_t n = strlen(b->folder);
+	size_t n = strlen(folder);
 
-	return n && str_starts(real, b->folder) && real[n] == '/';
+	return n && str_starts(path, folder) && path[n] == '/';
 }
 
-/* What cannot be looked up is taken for a bundle's. */
-bool bundle_has(const char *real)
+/* The folder may have been moved behind a link since. */
+static bool is_in(const char *path, const char *folder)
 {
-	char *path = strdup(real);
-	bool has = !path || bundle_records(is_below, path) != 0;
+	CLEANUP(mem) char *real = *folder ? realpath(folder, NULL) : NULL;
 
-	free(path);
-	return has;
+	return is_under(path, folder) || (real && is_under(path, real));
+}
+
+static int is_below(void *arg, const struct bundle_record *b)
+{
+	return is_in(arg, b->folder);
+}
+
+/* What cannot be looked up is taken for a bundle's; so is what lies among them without a record. */
+bool bundle_has(const char *path)
+{
+	CLEANUP(mem) char *copy = strdup(path);
+	char all[PATH_MAX];
+
+	return !copy || (data_place(FOLDER, all, sizeof(all)) == 0 && is_in(path, all)) ||
+	       bundle_records(is_below, copy) != 0;
 }
 
 /* ---- by name ---- */

@@ -34,8 +34,9 @@ int bundle_record_drop(const char *name, const char *version, struct err *e);
 typedef int bundle_record_fn(void *arg, const struct bundle_record *b);
 int bundle_records(bundle_record_fn *fn, void *arg);
 
-/* Is the file, by its real path, one of an installed bundle's? */
-bool bundle_has(const char *real);
+/* Is it a path of an installed bundle's? A file is asked for twice: by the path that was named,
+ * which may have become a link, and by its real one. */
+bool bundle_has(const char *path);
 
 /* The role of "NAME" or "NAME@VERSION"; without a version there must be one alone. 0, 1 when there
  * is no such bundle, or an error. */

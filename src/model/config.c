@@ -99,16 +99,19 @@ static int load_user(struct spec *s, const struct config_place *at, struct err *
 	return at->home || (base && base[0] == '/') ? err_nomem(e) : 0;
 }
 
-/* A bundle's files are a stranger's until their exact content was allowed. */
-static int check_bundle(const char *path, const struct buf *data, struct err *e)
+/* A bundle's files are a stranger's until their exact content was allowed, whatever stands in their
+ * place by now. */
+static int check_bundle(const char *path, const char *full, const struct buf *data, struct err *e)
 {
-	CLEANUP(mem) char *real = realpath(path, NULL);
+	CLEANUP(mem) char *real = realpath(path, NULL); /* NULL: of a pipe */
 
-	if (!real || !bundle_has(real) || trust_has(real, buf_str(data), data->len))
+	if (!bundle_has(full) && !(real && bundle_has(real)))
+		return 0;
+	if (real && trust_has(real, buf_str(data), data->len))
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' is of a bundle, and nobody has allowed it",
-		      real);
-	return err_hint(e, "read it, then: brig allow %.200s", real);
+		      full);
+	return err_hint(e, "read it, then: brig allow %.200s", real ? real : full);
 }
 
 /* A role names a server and the variable that is its key: did the user agree to that? By its name,
@@ -146,7 +149,7 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 		path = path[0] == '~' ? full : arena_printf(s->arena, "%s/%s", at->cwd, path);
 	if (!path)
 		return err_nomem(e);
-	if (config_slurp(path, &data, &st, e) < 0 || check_bundle(path, &data, e) < 0 ||
+	if (config_slurp(path, &data, &st, e) < 0 || check_bundle(path, full, &data, e) < 0 ||
 	    config_read_text(s, buf_str(&data), data.len, named, &src, &was, e) < 0)
 		return -e->code;
 	s->dialect_used = (int)was;

@@ -361,7 +361,8 @@ void feed_open(struct feed *f, int from, int to, int peer, bool tty)
 		f->peer = fd_close(f->peer);
 	if (to >= 0)
 		(void)fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);
-	f->keyboard = tty && from >= 0 && isatty(from);
+	/* One that has hung up already is one, too: that is then seen. */
+	f->keyboard = tty && from >= 0 && (isatty(from) || errno == EIO);
 	f->typed = (struct buf)BUF_INIT(TYPED_MAX);
 	if (from < 0)
 		f->to = fd_close(f->to);
@@ -455,7 +456,8 @@ static void move_typed(struct feed *f)
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			return;
 		if (n <= 0) {
-			f->hung = (there.revents & POLLHUP) != 0; /* else its end was typed */
+			/* Asked for now: it may have hung up since. Else its end was typed. */
+			f->hung = poll(&there, 1, 0) > 0 && there.revents & POLLHUP;
 			end_feed(f);
 			return;
 		}

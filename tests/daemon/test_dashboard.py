@@ -2,16 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard's routes: who gets a session, what it may ask for, and from where. Browsers are in test_dashboard_browser.py."""
 
+import contextlib
+import fcntl
 import http.client
+import http.server
 import json
+import os
 import pathlib
 import re
 import shutil
+import socket
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from daemon import Answer, Events, daemon, daemon_with_tokens  # noqa: E402
-from harness import PATIENCE, home, main, start_brig, test, wait_until, workspace  # noqa: E402
+from daemon import Answer, Events, daemon, daemon_with_tokens, token  # noqa: E402
+from harness import PATIENCE, files_as_root, home, main, start_brig, test, wait_until, workspace  # noqa: E402
 
 WAIT = 10 * PATIENCE
 
@@ -55,6 +61,37 @@ def page(d, token=None, headers=None, **asked):
     a = d.call("POST", "/v1/dashboard", asked, token=token, headers=headers)
     assert a.status == 200, a
     return Page(a.json["url"])
+
+
+@contextlib.contextmanager
+def answering(value):
+    """A server on loopback that says the same to everybody."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.dumps(value).encode()
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def has_six():
+    with socket.socket(socket.AF_INET6) as s, contextlib.suppress(OSError):
+        s.bind(("::1", 0))
+        return True
 
 
 def config():
@@ -148,6 +185,35 @@ def a_session_counts_from_its_own_page_alone():
 
 
 @test
+def nobody_else_has_the_port_that_a_browser_tries_first():
+    with daemon() as d:
+        p = page(d)
+        if not has_six():
+            p.enter()
+            return
+        # Browsers ask [::1] before 127.0.0.1: whoever listens there would be the page, and read the code.
+        for kind, address in ((socket.AF_INET6, "::1"), (socket.AF_INET6, "::"), (socket.AF_INET, "127.0.0.1")):
+            with socket.socket(kind) as s, contextlib.suppress(OSError):
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if kind == socket.AF_INET6:
+                    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                s.bind((address, p.port))
+                s.listen()
+                raise AssertionError(f"{address} is there for everybody")
+        with socket.create_connection(("::1", p.port), WAIT) as s:
+            s.sendall(f"GET / HTTP/1.1\r\nHost: {p.host}\r\nConnection: close\r\n\r\n".encode())
+            assert s.recv(65536).startswith(b"HTTP/1.1 200 ")
+        p.enter()
+    # One that is taken is not used, be it half.
+    with socket.socket(socket.AF_INET6) as s, daemon() as d:
+        s.bind(("::1", 0))
+        s.listen()
+        taken = d.call("POST", "/v1/dashboard", {"port": s.getsockname()[1]})
+        assert taken.status >= 400 and "[::1]" in taken.json["detail"], taken
+        page(d).enter()
+
+
+@test
 def a_session_that_reads_changes_nothing():
     with daemon() as d:
         p = page(d).enter()
@@ -207,6 +273,28 @@ def a_host_is_allowed_by_one_line_more():
 
 
 @test
+def two_rules_at_once_are_both_there():
+    config().parent.mkdir(parents=True, exist_ok=True)
+    config().write_text("egress:\n  allow:\n    - a.example.org\n")
+    with files_as_root():
+        held = os.open(config().parent, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        running = [start_brig("config", "allow", host) for host in ("b.example.org", "c.example.org")]
+    node = f":{os.fstat(held).st_ino} "
+    waiting = lambda: sum("-> FLOCK" in line and node in line for line in pathlib.Path("/proc/locks").read_text().splitlines())  # noqa: E731
+    try:
+        # Both have seen the file as it is.
+        assert wait_until(lambda: waiting() == 2, WAIT), [p.poll() for p in running]
+    finally:
+        os.close(held)
+    said = [(p.communicate(), p.returncode) for p in running]
+    assert all(status == 0 for _, status in said), said
+    rules = config().read_text()
+    assert sorted(re.findall(r"\b[abc]\.example\.org", rules)) == ["a.example.org", "b.example.org", "c.example.org"], rules
+    forget_config()
+
+
+@test
 def a_tenant_sees_its_own_alone():
     with daemon_with_tokens(a="run", b="run") as d:
         mine, other = (d.create(token=d.tokens[n]) for n in "ab")
@@ -236,6 +324,61 @@ def a_tenant_sees_its_own_alone():
 
 
 @test
+def a_tenant_neither_shares_the_owners_name_nor_takes_its_place():
+    with daemon_with_tokens(a="read", b="read") as d:
+        owner = page(d).enter()
+        a, b = (page(d, token=d.tokens[n]) for n in "ab")
+        # A cookie goes to every port of its host, also to one that a tenant has published: so each has a host of its own.
+        assert len({owner.host, a.host, b.host}) == 3 and page(d, token=d.tokens["a"]).host == a.host and page(d).host == owner.host
+        a.enter()
+        assert a.call("GET", "/v1/info").status == 200
+        for page_of, other in ((owner, a), (a, owner)):
+            assert page_of.call("GET", "/v1/info", headers={"Host": other.host}).status == 401
+        assert a.call("POST", "/v1/dashboard/session", {"code": b.code}).status == 401 and b.enter().call("GET", "/v1/info").status == 200
+        # Guesses, many codes and many sessions of a tenant cost nobody but itself.
+        waiting = page(d)
+        for i in range(64):
+            assert a.call("POST", "/v1/dashboard/session", {"code": f"{i:064x}"}).status == 401
+        mine = [page(d, token=d.tokens["a"]).enter() for _ in range(40)]
+        for _ in range(20):
+            page(d, token=d.tokens["a"])
+        assert waiting.enter().call("GET", "/v1/info").status == 200
+        for p in (owner, b, mine[-1]):
+            assert p.call("GET", "/v1/info").status == 200, p.host
+        assert mine[0].call("GET", "/v1/info").status == 401
+        # Nor can it use up the owner's keys: whoever enters has none.
+        keyed = lambda i: a.call("POST", "/v1/dashboard/session", {"code": "0" * 64}, headers={"Idempotency-Key": str(i)})  # noqa: E731
+        assert keyed(1).status == 401 and "Idempotent-Replayed" not in keyed(1).headers
+
+
+@test
+def a_session_sees_no_more_than_its_token():
+    with daemon_with_tokens(a="run") as d:
+        box = d.create(token=d.tokens["a"])
+        done = f"/v1/sandboxes/{box['id']}/execs"
+        d.exec(box["id"], "echo", "said inside", token=d.tokens["a"])
+        runs, reads = (page(d, token=t).enter() for t in (d.tokens["a"], token("a", "read", d.token_file)))
+        one = runs.call("GET", done).json["execs"][0]["id"]
+        assert runs.call("GET", f"{done}/{one}/stream").status == 200 and runs.call("GET", f"/v1/sandboxes/{box['id']}/logs").status == 200
+        for path in (done, f"{done}/{one}", f"{done}/{one}/stream", f"/v1/sandboxes/{box['id']}/logs"):
+            assert reads.call("GET", path).code == "forbidden", path
+        assert reads.call("GET", f"/v1/sandboxes/{box['id']}").status == 200
+        # With the scope goes what is under way.
+        d.call("POST", f"/v1/sandboxes/{box['id']}/exec", {"command": "sleep 100", "detach": True}, token=d.tokens["a"])
+        last = runs.call("GET", done).json["execs"][-1]["id"]
+        stream = runs.stream(f"{done}/{last}/stream")
+        assert stream.status == 200
+        d.token_file.write_text(d.token_file.read_text().replace("a run ", "a read "))
+        try:
+            while stream.answer.read1(65536):
+                pass
+            raise AssertionError("the stream came to an end of its own")
+        except http.client.IncompleteRead:
+            pass  # cut off
+        assert runs.call("GET", done).code == "forbidden"
+
+
+@test
 def what_takes_long_keeps_nobody_waiting():
     with daemon() as d:
         p = page(d).enter()
@@ -243,7 +386,8 @@ def what_takes_long_keeps_nobody_waiting():
         d.call("POST", f"/v1/sandboxes/{box['id']}/exec", {"command": "head -c 40000000 /dev/zero | tail -c 40000000 | (sleep 100; cat)", "detach": True})
         used = lambda: p.call("GET", f"/v1/use?sandbox={box['id']}").json["sandboxes"][box["id"]]  # noqa: E731
         assert wait_until(lambda: used()["memory"] > 35 << 20, WAIT), used()
-        assert used()["processes"] >= 4 and used()["processes"] <= used()["threads"]
+        now = used()  # at one time: head ends while it is looked at
+        assert 4 <= now["processes"] <= now["threads"], now
         # Followers have a bound, and leave with their callers; what is asked meanwhile is answered.
         streams = [p.stream("/v1/audit/follow") for _ in range(4)]
         assert all(s.status == 200 for s in streams) and p.call("GET", "/v1/audit/follow").code == "quota"
@@ -259,6 +403,21 @@ def what_takes_long_keeps_nobody_waiting():
 
 
 @test
+def tenants_leave_the_owner_room():
+    names = "abcdef"
+    with daemon_with_tokens(**dict.fromkeys(names, "read")) as d:
+        boxes = {n: d.call("POST", "/v1/sandboxes?wait=true", {}, headers={"Brig-Tenant": f"@{n}"}).json for n in names}
+        pages = {n: page(d, headers={"Brig-Tenant": f"@{n}"}).enter() for n in names}
+        streams = [pages[n].stream(f"/v1/audit/follow?sandbox={boxes[n]['id']}") for n in names]
+        assert [s.status for s in streams] == [200, 200, 429, 429, 429, 429], [s.status for s in streams]
+        owner = page(d).enter()
+        more = [owner.stream("/v1/audit/follow") for _ in range(2)]
+        assert [s.status for s in more] == [200, 200] and owner.call("GET", "/v1/audit").status == 200
+        for s in streams + more:
+            s.close()
+
+
+@test
 def the_command_prints_the_address():
     with daemon() as d:
         done = start_brig("dashboard", "--no-open", env=d.environment)
@@ -270,6 +429,12 @@ def the_command_prints_the_address():
             assert Page(json.loads(done.communicate()[0])["url"]).host == p.host
         done = start_brig("dashboard", "--no-open", "--port", "1", env=d.environment)
         assert b"another port" in done.communicate()[1] and done.returncode == 125
+        # A daemon elsewhere that answers with what no page is: nothing of it is printed or opened.
+        for url in ("javascript:alert(1)", "http://brig-a.localhost:1/\x1b[2J", "http://evil.example/", "http://brig-a.evil.example:1/", None):
+            with answering({"url": url, "expires_s": 60}) as port:
+                done = start_brig("dashboard", "--no-open", env={"BRIG_HOST": f"http://127.0.0.1:{port}", "BRIG_TOKEN": "brig_" + "a" * 43})
+                out, err = done.communicate()
+                assert done.returncode == 125 and not out and b"another address" in err and b"\x1b" not in err, (url, out, err)
         done = start_brig("dashboard", "--port", "70000", env=d.environment)
         assert b"not a port" in done.communicate()[1]
 

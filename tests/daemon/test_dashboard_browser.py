@@ -72,6 +72,9 @@ def every_page_shows_what_there_is():
         d.call("POST", "/v1/sandboxes/later/stop", {})
         b.until("[...document.querySelectorAll('.view .cols')].some(r => r.innerText.includes('later') && r.innerText.includes('stopped'))")
         picture(b, "sandboxes")
+        # A host that is there for some requests alone is not offered for all of them.
+        offers = "return arguments[0].map(reason => allowButton({ type: 'egress.deny', host: 'a.example.org', reason }) !== null)"
+        assert b.script(offers, ["Host not in allowlist: a.example.org", "Host not in allowlist for this request: POST a.example.org/", "plain HTTP to a.example.org is refused"]) == [True, False, False]
         # By the keyboard: along the rows, into one of them.
         b.script("document.querySelector('.view a').focus()")
         b.key("End")

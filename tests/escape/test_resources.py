@@ -298,7 +298,9 @@ def inotify_watches_run_out_for_the_sandbox_only():
                   INSIDE, "watches", "/workspace", "0", way) as h:
             done = on_host(*watch, user=attackers_uid())
             assert done.returncode == 0, (way, done.stderr)
-        assert 0 < int(h.process.result.facts["watches"]) <= most // 4, (way, h.process.result.facts)
+        # Of those that go by themselves the kernel gives some back while the rest are made.
+        room = 256 if way == "once" else 0
+        assert 0 < int(h.process.result.facts["watches"]) <= most // 4 + room, (way, h.process.result.facts)
 
 
 @test

@@ -3,6 +3,7 @@
 """brig bundle: roles packed, inspected, installed; archives that strangers made; what is believed, and of whom."""
 
 import contextlib
+import fcntl
 import gzip
 import hashlib
 import json
@@ -15,7 +16,7 @@ import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from bundles import archive, bundle, entry, files, good, manifest, role_folder, write  # noqa: E402
-from harness import brig, files_as_root, main, scratch, state, test, tree, uid, workspace  # noqa: E402
+from harness import brig, files_as_root, main, scratch, start_brig, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
 INSTALLED = "data/brig/bundles"
 
@@ -125,6 +126,122 @@ def an_installed_role_runs_nothing_until_it_was_allowed():
     assert done.status == 125 and "nobody has allowed it" in done.errors, done.errors
     forget()
     assert role.parent.name not in (state() / "brig/trusted").read_text()
+
+
+@test
+def a_file_here_is_not_taken_for_a_bundle_or_a_reference():
+    file, env, here = scratch() / "a.bundle", {"XDG_DATA_HOME": str(scratch() / "data")}, workspace()
+    assert bundle("pack", role_folder(), "-o", file).status == 0 and bundle("install", file).status == 0
+    assert brig("allow", "helper", env=env).status == 0
+    # What lies in a stranger's project has the name of a bundle that was allowed.
+    (here / "helper").write_text((scratch() / "role/role.yaml").read_text())
+    for words in (("agent", "helper", "-p", "hello"), ("allow", "helper")):
+        done = brig(*words, env=env)
+        assert done.status == 125 and "is a file here, and an installed bundle" in done.errors and "./helper" in done.errors, done.errors
+    done = brig("agent", "./helper", "-p", "hello", env=env)
+    assert "OPENAI_API_KEY" in done.errors, done.errors  # the file, which got as far as the key
+    (here / "helper").unlink()
+    assert "OPENAI_API_KEY" in brig("agent", "helper", "-p", "hello", env=env).errors
+    shutil.rmtree(state() / "brig/run")
+    forget()
+    # Or that of a reference, its digest and all. Nothing listens on port 1.
+    for name in ("localhost:1/team/role:1.0", f"localhost:1/team/role@sha256:{'0' * 64}"):
+        for place in (here / name, here / "oci:" / name):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place)
+        refused(name, "is a file here", "oci://")
+        refused(f"oci://{name}", "localhost:1", args=("--plain-http",))
+        done = bundle("inspect", f"./{name}", "--json")
+        assert done.status == 0 and done.json["manifest"]["name"] == "helper", done.errors
+    for left in ("localhost:1", "oci:"):
+        shutil.rmtree(here / left)
+
+
+@test
+def a_role_is_shown_its_own_files():
+    top, file, env = role_folder(), scratch() / "a.bundle", {"XDG_DATA_HOME": str(scratch() / "data")}
+    text = (top / "role.yaml").read_text()
+    (top / "role.yaml").write_text(text + "      bind_mounts:\n        - {source: ./knowledge, target: /known, read_only: true}\n        - {source: ./run.sh, target: /run.sh, read_only: true}\n")
+    (scratch() / "data").mkdir()
+    (scratch() / "data").chmod(0o755)
+    mask = os.umask(0o077)  # whoever installs it closes all else
+    try:
+        assert bundle("pack", top, "-o", file).status == 0 and bundle("install", file).status == 0
+    finally:
+        os.umask(mask)
+    assert brig("allow", "helper", env=env).status == 0
+    for backend in ("native", "bwrap"):
+        done = brig("run", "--config", scratch() / INSTALLED / "helper/1.2.0/role.yaml", "--backend", backend, "--", "cat", "/known/a.md", "/run.sh", env=env)
+        assert done.text == "known\n#!/bin/sh\n", (backend, done.errors)
+        done = brig("run", "--config", scratch() / INSTALLED / "helper/1.2.0/role.yaml", "--backend", backend, "--", "sh", "-c", "echo x > /known/a.md", env=env)
+        assert done.status != 0, (backend, done.text)
+    assert (scratch() / INSTALLED / "helper/1.2.0/knowledge/a.md").read_text() == "known\n"
+    forget()
+
+
+@test
+def what_takes_the_place_of_a_bundles_files_is_not_believed_either():
+    file = scratch() / "a.bundle"
+    assert bundle("pack", role_folder(), "-o", file).status == 0 and bundle("install", file).status == 0
+    place, env = scratch() / INSTALLED / "helper/1.2.0", {"XDG_DATA_HOME": str(scratch() / "data")}
+    other = role_folder("other")
+
+    def believed(path, env=env):
+        done = brig("run", "--config", path, "--backend", "native", "--", "echo", "ran", env=env)
+        assert done.text == "ran\n" or (done.status == 125 and "nobody has allowed it" in done.errors), done.errors
+        return done.status == 0
+
+    assert brig("allow", "helper", env=env).status == 0 and believed(place / "role.yaml") and believed(other / "role.yaml")
+    # A link where the role was, where its folder was, and where the folder of all bundles was.
+    (place / "role.yaml").rename(place / "kept")
+    (place / "role.yaml").symlink_to(other / "role.yaml")
+    assert not believed(place / "role.yaml")
+    (place / "role.yaml").unlink()
+    (place / "kept").rename(place / "role.yaml")
+    for folder in (place, scratch() / INSTALLED):
+        away = folder.rename(scratch() / "away")
+        folder.symlink_to(other if folder == place else away)
+        assert not believed(place / "role.yaml"), folder
+        # Without the data folder's name the record alone tells whose it is.
+        assert not believed(place / "role.yaml", {"XDG_DATA_HOME": str(scratch() / "none")}), folder
+        folder.unlink()
+        away.rename(folder)
+    assert believed(place / "role.yaml")
+    # The record is gone, or says nothing.
+    record = state() / "brig/bundles/helper@1.2.0.json"
+    kept = record.read_bytes()
+    record.write_text("{")
+    (place / "role.yaml").write_text((other / "role.yaml").read_text() + "# changed\n")
+    assert not believed(place / "role.yaml")
+    assert bundle("remove", "--forget", "helper@1.2.0").status == 0 and not record.exists()
+    assert not believed(place / "role.yaml")
+    refused(file, "File exists", "move it away")
+    record.write_bytes(kept)
+    forget()
+
+
+@test
+def two_at_once_install_one_and_keep_its_record():
+    file, env, top = scratch() / "a.bundle", {"XDG_DATA_HOME": str(scratch() / "data")}, scratch() / INSTALLED
+    assert bundle("pack", role_folder(), "-o", file).status == 0 and bundle("install", file).status == 0
+    forget()
+    with files_as_root():
+        held = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        running = [start_brig("bundle", "install", "--json", file, env=env) for _ in range(2)]
+    node = f":{os.fstat(held).st_ino} "
+    waiting = lambda: sum("-> FLOCK" in line and node in line for line in pathlib.Path("/proc/locks").read_text().splitlines())  # noqa: E731
+    try:
+        # Both have unpacked it, and neither has looked yet whether it is there.
+        assert wait_until(lambda: waiting() == 2), [p.poll() for p in running]
+        assert not (top / "helper").exists()
+    finally:
+        os.close(held)
+    said = [(p.communicate(), p.returncode) for p in running]
+    assert all(status == 0 for _, status in said), said
+    assert sorted(json.loads(out)["already"] for (out, _), _ in said) == [False, True], said
+    assert [b["name"] for b in bundle("list", "--json").json] == ["helper"]
+    forget()
 
 
 @test

@@ -99,7 +99,7 @@ def a_file_with_a_login_is_not_there():
               "npmrc": (f"//npm.example/:_authToken={SECRET}\n", f"//npm.example/:_auth={SECRET}\n", f"_Password={SECRET}\n",
                         f'key="-----BEGIN PRIVATE KEY-----\\n{SECRET}"\n', f"x-api-key={SECRET}\n"),
               "profile.d/corp.sh": (f"export HTTPS_PROXY=http://svc:{SECRET}@proxy.example\n", f"export TOKEN={SECRET}\n"),
-              "gradle/init.gradle": (f"passphrase = '{SECRET}'\n", f"headers: Authorization {SECRET}\n")}
+              "gradle/init.gradle": (f"passphrase = '{SECRET}'\n", f"headers: Authorization {SECRET}\n", f"author_key = {SECRET}\n", f"Authority: {SECRET}\n")}
     with etc():
         for name, texts in logins.items():
             for text in texts:
@@ -107,8 +107,8 @@ def a_file_with_a_login_is_not_there():
                 assert inside(f"cat /etc/{name} 2>/dev/null; true") == "", text
             put(name, "x" * 20000 + SECRET)  # too long to be read to its end
             assert inside(f"cat /etc/{name} 2>/dev/null; true") == ""
-            put(name, "harmless: https://pip.example/a@b\n")
-            assert inside(f"cat /etc/{name}") == "harmless: https://pip.example/a@b\n"
+            put(name, "# Author(s): me\n# authors\nharmless: https://pip.example/a@b\n")
+            assert inside(f"cat /etc/{name}").endswith("\nharmless: https://pip.example/a@b\n")
         put("maven/m2.conf", "main\n")
         (ETC / "maven").chmod(0o700)  # who may not pass it may not read what is in it
         assert inside("cat /etc/maven/m2.conf 2>/dev/null; true") == ""

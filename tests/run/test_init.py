@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import select
+import shutil
 import signal
 import sys
 import termios
@@ -243,6 +244,7 @@ def folders_of_all_kinds():
     assert "\x1b" not in done.text + done.errors and not list(controls.iterdir())
     odd = workspace() / "a b'\"#: - {é}"
     odd.mkdir()
+    shutil.chown(odd, workspace().stat().st_uid, workspace().stat().st_gid)
     done = brig("init", "--yes", cwd=odd)
     assert done.status == 0 and "\x1b" not in done.text and (odd / FILE).exists(), done.text
     assert brig("run", "--", "true", cwd=odd).status == 0

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ static int enter(struct sessions *s, const char *code, uint64_t now, char cookie
 	struct err e = { 0 };
 	uint64_t seconds;
 
-	return sessions_enter(s, code, strlen(code), now, cookie, &seconds, &e);
+	return sessions_enter(s, "", code, now, cookie, &seconds, &e);
 }
 
 static void a_code_is_good_once_for_a_minute(void **state)
@@ -95,11 +96,48 @@ static void the_oldest_makes_room(void **state)
 	assert_true(is_open(&s, cookie, 2 * SECOND));
 }
 
+static const struct session_for tenant = { .tenant = "a", .scopes = SCOPE_READ, .by_token = true };
+
+static void a_tenant_takes_nothing_of_the_owners(void **state)
+{
+	struct sessions s = { .key = "a key" };
+	char code[SESSION_SECRET], cookie[SESSION_SECRET], mine[SESSION_SECRET];
+	char name[SESSION_NAME], other[SESSION_NAME], whose[TENANT_SIZE];
+	struct err e = { 0 };
+	uint64_t seconds;
+
+	(void)state;
+	sessions_name(&s, "", name);
+	sessions_name(&s, "a", other);
+	assert_string_not_equal(name, other);
+	assert_true(sessions_named(&s, name, SECOND, whose));
+	assert_string_equal(whose, "");
+	assert_false(sessions_named(&s, other, SECOND, whose)); /* it has nothing here */
+	for (uint64_t i = 0; i < SESSION_CODES; i++)
+		assert_int_equal(sessions_code(&s, &owner, SECOND + i, mine, &e), 0);
+	assert_int_equal(sessions_code(&s, &tenant, 2 * SECOND, code, &e), -EBUSY);
+	assert_int_equal(enter(&s, mine, 2 * SECOND, cookie), 0);
+	for (uint64_t i = 0; i < SESSION_CODES; i++)
+		assert_int_equal(sessions_code(&s, &tenant, 2 * SECOND + i, code, &e), 0);
+	assert_true(sessions_named(&s, other, 2 * SECOND, whose));
+	assert_string_equal(whose, "a");
+	/* A code is for its own name; the owner's place is taken by the owner alone. */
+	assert_int_not_equal(enter(&s, code, 2 * SECOND, mine), 0);
+	assert_int_equal(sessions_enter(&s, "a", code, 2 * SECOND, mine, &seconds, &e), 0);
+	assert_int_equal(sessions_code(&s, &owner, 3 * SECOND, code, &e), 0);
+	for (int i = 0; i < SESSION_GUESSES; i++)
+		assert_int_not_equal(
+			sessions_enter(&s, "a", "guess", 3 * SECOND, mine, &seconds, &e), 0);
+	assert_int_equal(enter(&s, code, 3 * SECOND, mine), 0);
+	assert_true(is_open(&s, cookie, 3 * SECOND));
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_code_is_good_once_for_a_minute),
 	cmocka_unit_test(a_session_ends_at_its_time_and_by_leaving),
 	cmocka_unit_test(many_wrong_codes_void_those_that_wait),
 	cmocka_unit_test(the_oldest_makes_room),
+	cmocka_unit_test(a_tenant_takes_nothing_of_the_owners),
 };
 
 int main(void)

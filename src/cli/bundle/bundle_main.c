@@ -163,14 +163,21 @@ static int fetch_of(const struct bundle_asked *a, const char *word, struct fetch
 	return ref_parse(word, &w->ref, e);
 }
 
-/* A file that is there is a file, whatever it is called. */
+/* Whoever wrote what is in this folder may have put a file there that is called like a reference:
+ * it would be installed in place of the registry's, and no digest in the reference would say so. */
 static int open_cargo(const struct bundle_asked *a, const char *word, struct cargo *c,
 		      struct err *e)
 {
 	struct fetch_want w;
 
-	if (access(word, F_OK) == 0 || !ref_looks_like(word))
+	if (!ref_looks_like(word))
 		return read_file(word, c, e);
+	if (!str_starts(word, "oci://") && access(word, F_OK) == 0) {
+		(void)err_set(e, ERR_USAGE, EEXIST,
+			      "'%.150s' is a file here, and the form of a registry's reference",
+			      word);
+		return err_hint(e, "./FILE is a file, oci://REFERENCE a reference");
+	}
 	return fetch_of(a, word, &w, e) < 0 ? -e->code : fetch_pull(&w, c, e);
 }
 

@@ -419,7 +419,8 @@ async function sandboxPage(signal, id) {
   const top = h("section", { class: "panel", "aria-label": "Facts" }), shell = h("section", { class: "panel", "aria-labelledby": "layers" });
   const commands = h("div", {}), events = h("ul", { class: "plain scroll", tabindex: "0", "aria-label": "Events" }), network = h("div", {}), notes = h("pre", {});
   const seen = new Set();
-  let b = await call(`/v1/sandboxes/${id}`), use = null, history = [];
+  let b = await call(`/v1/sandboxes/${id}`), use = null, history = [], hidden = "";
+  const unseen = (e) => { if (e.status !== 403) throw e; hidden = "The token of this session does not see it."; return { execs: [] }; };
   show(b.name || b.id, title(b.name || b.id, b.name ? h("span", { class: "soft mono" }, b.id) : null, h("span", { class: "grow" }), h("a", { href: "#/" }, "All sandboxes")), top, h("div", { class: "split" },
     h("div", {}, h("section", { class: "panel", "aria-labelledby": "cmds" }, h("h2", { id: "cmds" }, "Commands"), commands), h("section", { class: "panel", "aria-labelledby": "net" }, h("h2", { id: "net" }, "Network decisions"), network)),
     h("div", {}, shell, h("section", { class: "panel", "aria-labelledby": "evs" }, h("h2", { id: "evs" }, "What happened"), events), h("section", { class: "panel", "aria-labelledby": "notes" }, h("h2", { id: "notes" }, "Notes"), notes))));
@@ -431,7 +432,7 @@ async function sandboxPage(signal, id) {
   const reload = paced(async () => {
     try {
       b = await call(`/v1/sandboxes/${id}`);
-      const all = (await call(`/v1/sandboxes/${id}/execs`)).execs.slice(-100).reverse();
+      const all = (await call(`/v1/sandboxes/${id}/execs`).catch(unseen)).execs.slice(-100).reverse();
       for (const x of all.reverse()) {
         const key = `${x.id} ${x.state}`;
         if (seen.has(key)) continue;
@@ -441,12 +442,12 @@ async function sandboxPage(signal, id) {
         const old = document.getElementById(x.id);
         if (old) { item.open = old.open; old.replaceWith(item); } else commands.prepend(item);
       }
-      if (!commands.firstChild) commands.append(h("p", { class: "soft" }, "No command has run yet."));
+      if (!commands.firstChild) commands.append(h("p", { class: "soft" }, hidden || "No command has run yet."));
       else commands.querySelector(":scope > p")?.remove();
       while (commands.childNodes.length > 100) commands.lastChild.remove();
       draw();
       await showNetwork(network, id);
-      notes.textContent = shown(await (await fetch(`/v1/sandboxes/${id}/logs`, { signal })).text(), true) || "None.";
+      notes.textContent = hidden || shown(await (await fetch(`/v1/sandboxes/${id}/logs`, { signal })).text(), true) || "None.";
     } catch (e) { if (!signal.aborted) top.replaceChildren(failure(e)); }
   }, RELOAD_MS);
   draw();
@@ -492,9 +493,10 @@ const target = (r) => (r.host ? `${r.host}${r.port ? `:${r.port}` : ""}` : r.tar
 const decisionChip = (r) => chip(r.type.replace("egress.", "").replace("allow", "allowed").replace("deny", "denied"), r.type === "egress.allow" ? "good" : "bad");
 const ruleOf = (r) => (r.port && r.port !== 443 ? `${r.host}:${r.port}` : r.host);
 
-// Only where the list is the reason: other refusals do not go away by it.
+// Only where the list does not have the host: other refusals do not go away by it, and of a host that is there
+// for some requests alone the button would allow all of them.
 function allowButton(r) {
-  if (r.type !== "egress.deny" || !r.host || !String(r.reason).startsWith("Host not in allowlist") || session?.tenant) return null;
+  if (r.type !== "egress.deny" || !r.host || !String(r.reason).startsWith("Host not in allowlist: ") || session?.tenant) return null;
   return h("button", { type: "button", class: "row", "aria-label": `Allow ${shown(ruleOf(r))}…`, on: { click: () => askAllow(ruleOf(r)) } }, "Allow…");
 }
 

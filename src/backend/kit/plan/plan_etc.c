@@ -56,12 +56,26 @@ static bool for_everybody(const struct stat *st)
 	return st->st_uid == 0 && (st->st_mode & need) == need && !(st->st_mode & S_IWOTH);
 }
 
+/* Whoever wrote a script says so in its head: "Author(s): ..." is no login. */
+static bool has_auth(const char *lower)
+{
+	while ((lower = strstr(lower, "auth"))) {
+		lower += 4;
+		if (lower[0] != 'o' || lower[1] != 'r')
+			return true;
+		lower += lower[2] == 's' ? 3 : 2;
+		if ((*lower >= 'a' && *lower <= 'z') || *lower == '_' || *lower == '-')
+			return true;
+	}
+	return false;
+}
+
 /* In lower case: a search that looks at both takes ten times as long. */
 static bool has_word(const char *text)
 {
-	static const char *const words[] = { "auth",   "passw",      "passphrase", "token",
-					     "secret", "credential", "api_key",    "api-key",
-					     "apikey", "bearer",     "private key" };
+	static const char *const words[] = { "passw",      "passphrase", "token",   "secret",
+					     "credential", "api_key",    "api-key", "apikey",
+					     "bearer",     "private key" };
 	char lower[LOOKED_TEXT_MAX];
 	size_t n = 0;
 
@@ -73,7 +87,7 @@ static bool has_word(const char *text)
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (strstr(lower, words[i]))
 			return true;
-	return false;
+	return has_auth(lower);
 }
 
 bool etc_has_login(const char *text)

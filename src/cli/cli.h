@@ -38,6 +38,8 @@ extern const struct subcommand cmd_hold, cmd_attach; /* not in the table: no wor
 
 bool subcommand_takes(const struct subcommand *c, const struct field *f); /* for who lists them */
 const struct subcommand *command_by_name(const char *name);
+/* A word that the command has no use for: refused, with the nearest of its own. */
+int command_refuses(const struct subcommand *c, const char *word, struct err *e);
 int command_unknown(const char *name); /* says so, with the nearest one; the exit status */
 
 /* Fills the spec from the options in argv; *rest is the first word that is not one. With permute,
@@ -56,6 +58,9 @@ int options_set(struct spec *s, const char *text, struct err *e);
 
 /* All layers of settings below the flags, from where this process stands (load.c). */
 int cli_load(struct spec *s, struct err *e);
+/* The role of an installed bundle: 0; 1: the word is a file or a path. One that is both is refused,
+ * and so is a name that is neither. */
+int cli_bundle(const char *word, char path[PATH_MAX], struct err *e);
 /* The file of a role: one that is there, or that of an installed bundle (NAME, NAME@VERSION). It
  * becomes the spec's --config. */
 int cli_role(struct spec *s, const char *word, struct err *e);

@@ -59,7 +59,7 @@ static int find(struct spec *s, const struct allow_asked *a, const struct config
 		const char **ret, struct err *e)
 {
 	char role[PATH_MAX];
-	int r = a->file ? bundle_role(a->file, role, e) : 1;
+	int r = a->file ? cli_bundle(a->file, role, e) : 1;
 
 	if (r < 0)
 		return r;

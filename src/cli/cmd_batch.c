@@ -255,14 +255,20 @@ static void print_json(const struct batch_count *c, enum batch_end how)
 static void say_end(const struct batch_cli *b, const struct batch_count *c, enum batch_end how)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(1024);
+	uint64_t now = 0;
 
 	buf_printf(&text, "%llu of %llu lines done, %llu failed", (unsigned long long)c->done,
 		   (unsigned long long)c->lines, (unsigned long long)c->failed);
 	for (int i = BATCH_EXIT, n = 0; i < BATCH_CLASSES; i++)
-		if (c->by[i])
+		if (c->by[i]) {
 			buf_printf(&text, "%s%s %llu", n++ ? ", " : ": ",
 				   batch_class_name((enum batch_class)i),
 				   (unsigned long long)c->by[i]);
+			now += c->by[i];
+		}
+	if (c->failed > now)
+		buf_printf(&text, "%s%llu before the resume", now ? ", " : ": ",
+			   (unsigned long long)(c->failed - now));
 	message_log(c->failed ? PRIORITY_WARNING : PRIORITY_INFO, "brig", buf_str(&text));
 	if (how == BATCH_STOPPED && c->done < c->lines)
 		message_print("hint", b->o.max_failures

@@ -39,9 +39,7 @@ static int parse(int argc, char **argv, struct cache_asked *a, struct err *e)
 		else if (a->clear && argv[i][0] != '-' && !a->project)
 			a->project = argv[i];
 		else
-			return err_refuse(e, ERR_USAGE, EINVAL,
-					  "brig cache --help says what it takes",
-					  "cache does not accept '%.100s'", argv[i]);
+			return command_refuses(&cmd_cache, argv[i], e);
 	}
 	if (a->all && a->project)
 		return err_refuse(e, ERR_USAGE, EINVAL, "--all, or one project",

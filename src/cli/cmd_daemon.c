@@ -41,8 +41,7 @@ static const struct {
 
 static int refuse(const char *word, struct err *e)
 {
-	return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon --help says what it takes",
-			  "daemon does not accept '%.100s'", word);
+	return command_refuses(&cmd_daemon, word, e);
 }
 
 /* 1: it was an option with a value. */
@@ -165,6 +164,7 @@ static int status(const struct daemon_asked *a, struct err *e)
 	CLEANUP(daemon_client) struct daemon_client *c = NULL;
 	CLEANUP(jread) struct jread *v = NULL;
 	const struct daemon_question q = { .method = "GET", .target = "/v1/info" };
+	long long sandboxes, running;
 	char up[32];
 
 	if (daemon_client_open(false, &c, e) < 0 || daemon_client_ask(c, &q, &v, NULL, e) < 0)
@@ -173,11 +173,12 @@ static int status(const struct daemon_asked *a, struct err *e)
 		print_value(v);
 		return 0;
 	}
+	sandboxes = (long long)jread_int(v, "sandboxes", 0);
+	running = (long long)jread_int(v, "execs_running", 0);
 	num_duration_text((uint64_t)jread_int(v, "uptime_ms", 0) / 1000 * 1000, up, sizeof(up));
-	(void)printf("brigd %s, pid %lld, up %s: %lld sandboxes, %lld commands running\n",
-		     jread_str(v, "version"), (long long)jread_int(v, "pid", 0), up,
-		     (long long)jread_int(v, "sandboxes", 0),
-		     (long long)jread_int(v, "execs_running", 0));
+	(void)printf("brigd %s, pid %lld, up %s: %lld sandbox%s, %lld command%s running\n",
+		     jread_str(v, "version"), (long long)jread_int(v, "pid", 0), up, sandboxes,
+		     sandboxes == 1 ? "" : "es", running, running == 1 ? "" : "s");
 	return 0;
 }
 

@@ -56,9 +56,7 @@ static int parse(int argc, char **argv, struct dashboard_asked *a, struct err *e
 		else if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
 			a->help = true;
 		else
-			return err_refuse(e, ERR_USAGE, EINVAL,
-					  "brig dashboard --help says what it takes",
-					  "dashboard does not accept '%.100s'", argv[i]);
+			return command_refuses(&cmd_dashboard, argv[i], e);
 	}
 	return 0;
 }

@@ -107,8 +107,7 @@ static int prepare(const struct subcommand *c, struct spec *s, int argc, char **
 	if (r < 0 || cli_load(s, e) < 0)
 		return -e->code;
 	if (rest < argc)
-		return err_refuse(e, ERR_USAGE, EINVAL, "brig mcp --help says what it takes",
-				  "mcp does not accept '%.100s'", argv[rest]);
+		return command_refuses(c, argv[rest], e);
 	if (s->command.tty || s->cli.json)
 		return err_refuse(e, ERR_USAGE, EINVAL, "leave it out", "mcp has no use for --%s",
 				  s->command.tty ? "tty" : "json");
@@ -307,6 +306,10 @@ static void say_change(const struct mcp_asked *a, const struct host_change *h)
 			     a->dry ? "before, a copy of the file would be kept in"
 				    : "the file as it was is in",
 			     h->backup);
+	if (!a->out && !a->dry)
+		(void)printf("next: start %s anew, in a project; brig audit show last says what it "
+			     "ran\n",
+			     a->host);
 }
 
 static int install(const struct subcommand *c, int argc, char **argv, struct err *e)

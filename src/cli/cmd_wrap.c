@@ -42,6 +42,26 @@ static bool own_option(struct wrapping *w, int argc, char **argv, int *at)
 	return true;
 }
 
+/* Nobody else's words are taken; but whoever puts brig's own behind the name should hear of it. */
+static void note_late_options(const struct wrapping *w)
+{
+	static const char *const ours[] = { "--allow", "--branch", "--credential", "--dry-run" };
+	char text[256];
+
+	for (char *const *word = w->asked.words; *word && !str_eq(*word, "--"); word++)
+		for (size_t i = 0; i < ARRAY_LEN(ours); i++) {
+			if (!str_eq(*word, ours[i]))
+				continue;
+			(void)snprintf(
+				text, sizeof(text),
+				"'%s' goes to %s: options of brig stand before the name, as in "
+				"brig wrap %s%s %s",
+				ours[i], w->asked.agent->title, ours[i],
+				i < ARRAY_LEN(ours) - 1 ? " ..." : "", w->asked.agent->name);
+			message_print("brig: note", text);
+		}
+}
+
 /* Options, then whom. What follows is for the agent, whatever it looks like. */
 static int parse(const struct subcommand *c, struct wrapping *w, int argc, char **argv,
 		 struct err *e)
@@ -78,8 +98,10 @@ static int parse(const struct subcommand *c, struct wrapping *w, int argc, char 
 	if (str_eq(argv[at], "--"))
 		return 0;
 	w->asked.agent = wrap_agent_find(argv[at]);
-	if (w->asked.agent)
+	if (w->asked.agent) {
+		note_late_options(w);
 		return 0;
+	}
 	(void)err_set(e, ERR_USAGE, EINVAL, "'%.60s' is no agent that brig knows", argv[at]);
 	return err_hint(e,
 			"claude, codex, gemini, opencode or aider; anything else: brig wrap "

@@ -70,14 +70,14 @@ static void tell_doctor(const struct initiation *x)
 /* Lines that can be copied. */
 static size_t next_steps(const struct initiation *x, const char *steps[4], char wrap[64])
 {
-	const char *first = project_first(&x->found);
+	const char *first = project_first(&x->found, x->answers.network != SETUP_NETWORK_NONE);
 	size_t n = 0;
 
 	if (x->wrote && setup_loosens(&x->answers) && !x->allowed)
 		steps[n++] = "brig allow";
 	if (x->examined && doctor_failed(&x->diagnosis))
 		steps[n++] = "brig doctor";
-	steps[n++] = first ? first : "make test";
+	steps[n++] = first ? first : "brig shell"; /* works everywhere */
 	if (x->answers.agent) {
 		(void)snprintf(wrap, 64, "brig wrap %s", x->answers.agent);
 		steps[n++] = wrap;

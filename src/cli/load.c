@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/load.c - the settings that hold where this process stands. */
 #include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
@@ -23,10 +26,22 @@ int cli_here(char cwd[PATH_MAX], struct err *e)
 	return 0;
 }
 
+int cli_bundle(const char *word, char path[PATH_MAX], struct err *e)
+{
+	int r = bundle_role(word, path, e);
+
+	if (r <= 0 || strchr(word, '/') || access(word, F_OK) == 0)
+		return r;
+	return err_refuse(e, ERR_USAGE, ENOENT,
+			  "name a file that is there, or a bundle that brig bundle list shows",
+			  "there is no file '%.200s', and no bundle of that name is installed",
+			  word);
+}
+
 int cli_role(struct spec *s, const char *word, struct err *e)
 {
 	char path[PATH_MAX];
-	int r = bundle_role(word, path, e);
+	int r = cli_bundle(word, path, e);
 
 	if (r < 0)
 		return r;

@@ -40,15 +40,35 @@ static const char *meant(const char *typed)
 	return NULL;
 }
 
+enum { OWN_WORDS_MAX = 64 };
+
+int command_refuses(const struct subcommand *c, const char *word, struct err *e)
+{
+	const char *own[OWN_WORDS_MAX + 1];
+	const char *near;
+	size_t n = 0;
+
+	for (const char *w = c->word ? c->word(0) : NULL; w && n < OWN_WORDS_MAX; w = c->word(n))
+		own[n++] = w;
+	own[n] = NULL;
+	near = str_nearest(word, own);
+	(void)err_set(e, ERR_USAGE, EINVAL, "%s does not accept '%.100s'", c->name, word);
+	return near ? err_hint(e, "did you mean 'brig %s %s'?", c->name, near)
+		    : err_hint(e, "brig %s --help says what it takes", c->name);
+}
+
 static int unknown(const struct subcommand *c, const char *name, struct err *e)
 {
-	const char *flags[FIELD_COUNT + 3];
-	const char *near;
+	const char *flags[FIELD_COUNT + OWN_WORDS_MAX + 3];
+	const char *near, *own = c->word ? c->word(0) : NULL;
 	size_t n = 0;
 
 	for (int i = 0; i < FIELD_COUNT; i++)
 		if (fields[i].flag && fields[i].commands & c->fields)
 			flags[n++] = fields[i].flag;
+	for (size_t i = 0; own && i < OWN_WORDS_MAX; own = c->word(++i))
+		if (str_starts(own, "--"))
+			flags[n++] = own + 2;
 	flags[n++] = "set";
 	flags[n++] = "help";
 	flags[n] = NULL;

@@ -25,6 +25,8 @@
 
 #define EVENT_MAX ((size_t)256 << 20)
 #define INPUT_MAX 65536
+#define DENIALS_SAID 64 /* on stderr; the result has all */
+#define NAMES_SAID 4
 
 struct session_exec {
 	struct daemon_client *out, *in; /* in: made when there is something to say */
@@ -142,6 +144,48 @@ static void say_error(const struct jread *result)
 		message_print("hint", hint);
 }
 
+/* As brig run says it; the result and the record have more. */
+static void say_denials(const struct jread *list)
+{
+	size_t n = jread_count(list);
+
+	for (size_t i = 0; i < n && i < DENIALS_SAID; i++) {
+		const struct jread *d = jread_at(list, i);
+		const char *kind = jread_str(d, "kind"), *target = jread_str(d, "target"),
+			   *reason = jread_str(d, "reason");
+		CLEANUP(buf) struct buf b = BUF_INIT(4096);
+
+		buf_printf(&b, "%.60s '%.400s': %.500s", kind ? kind : "denied",
+			   target ? target : "", reason ? reason : "");
+		message_log(PRIORITY_WARNING, "brig", buf_str(&b));
+	}
+	if (n > DENIALS_SAID) {
+		CLEANUP(buf) struct buf b = BUF_INIT(128);
+
+		buf_printf(&b, "%zu more denials; brig audit security-events", n - DENIALS_SAID);
+		message_log(PRIORITY_WARNING, "brig", buf_str(&b));
+	}
+}
+
+static void say_asked(const struct jread *unresolved)
+{
+	const struct jread *names = jread_get(unresolved, "names");
+	size_t n = jread_count(names);
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+
+	if (!n)
+		return;
+	buf_puts(&b, "it has no network, and asked for ");
+	for (size_t i = 0; i < n && i < NAMES_SAID; i++) {
+		const char *name = jread_text(jread_at(names, i));
+
+		buf_printf(&b, "%s'%.255s'", i ? ", " : "", name ? name : "");
+	}
+	buf_puts(&b, n > NAMES_SAID ? ", ..." : "");
+	message_log(PRIORITY_NOTICE, "brig", buf_str(&b));
+	message_print("hint", "brig sandbox create --allow HOST makes one that reaches a host");
+}
+
 static void finish(struct session_exec *x, const struct jread *result)
 {
 	const char *outcome = jread_str(result, "outcome");
@@ -157,6 +201,10 @@ static void finish(struct session_exec *x, const struct jread *result)
 	if (outcome && str_eq(outcome, "timeout"))
 		message_log(PRIORITY_WARNING, "brig", "Command timed out");
 	say_error(result);
+	if (!x->asked->quiet) {
+		say_denials(jread_get(result, "denials"));
+		say_asked(jread_get(result, "unresolved"));
+	}
 }
 
 static int on_event(struct session_exec *x, struct err *e)

@@ -395,6 +395,9 @@ static int open_sandbox(struct monitor *m, struct err *e)
 		r = companions_place(request_spec(q), e);
 	if (r == 0)
 		r = monitor_marks(m, request_spec(q), e);
+	/* Inherited by what runs inside, whose files the host's programs read: as in a container.
+	 * Ours have a mode of their own each. */
+	(void)umask(022);
 	if (r == 0)
 		r = companions_open(m, request_spec(q), e);
 	if (r == 0)
@@ -413,6 +416,7 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	}
 	if (companions_opened(m, r == 0 ? e : &other) < 0 && r == 0)
 		r = -e->code;
+	(void)umask(077);
 	if (r == 0)
 		r = copies_make(m, &in, e);
 	brig_request_free(q);

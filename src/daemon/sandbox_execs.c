@@ -461,12 +461,18 @@ void execs_free(struct sandbox_entry *b)
 
 static enum problem may_exec(const struct sandbox_entry *b, struct err *e)
 {
-	if (b->state == STATE_PAUSED)
-		return problem_say(PROBLEM_SANDBOX_PAUSED, e, "sandbox '%s' is paused: resume it",
-				   b->id);
-	if (b->state == STATE_STOPPED && !b->stopping && !b->opening)
-		return problem_say(PROBLEM_SANDBOX_NOT_READY, e,
-				   "sandbox '%s' is stopped: resume it", b->id);
+	if (b->state == STATE_PAUSED) {
+		(void)problem_say(PROBLEM_SANDBOX_PAUSED, e, "sandbox '%s' is paused: resume it",
+				  b->id);
+		(void)err_hint(e, "brig sandbox resume %s", b->id);
+		return PROBLEM_SANDBOX_PAUSED;
+	}
+	if (b->state == STATE_STOPPED && !b->stopping && !b->opening) {
+		(void)problem_say(PROBLEM_SANDBOX_NOT_READY, e,
+				  "sandbox '%s' is stopped: resume it", b->id);
+		(void)err_hint(e, "brig sandbox resume %s", b->id);
+		return PROBLEM_SANDBOX_NOT_READY;
+	}
 	if (b->state == STATE_FAILED) {
 		(void)problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' has failed", b->id);
 		(void)err_hint(e, "brig sandbox get %s says why", b->id);

@@ -92,6 +92,14 @@ int registry_follow(const char *from, const char *location, size_t n, char *ret,
 
 /* ---- one request ---- */
 
+static int no_tls(const struct url *u, struct err *e)
+{
+	(void)err_wrap(e, "'%.200s'", u->authority);
+	return ref_is_loopback(u->authority) && !e->hint[0]
+		       ? err_hint(e, "a registry on this machine may go without TLS: --plain-http")
+		       : -e->code;
+}
+
 static int connect_to(struct registry *r, const struct url *u, struct client **ret, struct err *e)
 {
 	struct addrinfo *addresses = NULL;
@@ -113,7 +121,7 @@ static int connect_to(struct registry *r, const struct url *u, struct client **r
 	if (!u->tls)
 		t = transport_fd(fd);
 	else if (transport_tls(r->tls, fd, u->host, r->want.deadline, &t, e) < 0)
-		return err_wrap(e, "'%.200s'", u->authority);
+		return no_tls(u, e);
 	*ret = client_new(t, u->authority, e);
 	return *ret ? 0 : -e->code;
 }

@@ -191,6 +191,7 @@ int bundle_role(const char *word, char path[PATH_MAX], struct err *e)
 	const char *at = strchr(word, '@');
 	size_t n = at ? (size_t)(at - word) : strlen(word);
 	struct bundle_sought w = { .path = path };
+	struct stat st;
 
 	if (strchr(word, '/') || !n || n >= sizeof(w.name) ||
 	    (at && !take(w.version, sizeof(w.version), at + 1)))
@@ -198,8 +199,9 @@ int bundle_role(const char *word, char path[PATH_MAX], struct err *e)
 	memcpy(w.name, word, n);
 	if (bundle_records(match, &w) < 0)
 		return err_nomem(e);
-	/* A file of a stranger's project must not be taken for it, nor it for the file. */
-	if (w.found && faccessat(AT_FDCWD, word, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	/* A file of a stranger's project must not be taken for it, nor it for the file. A folder is
+	 * no role: it may be the one that the bundle was packed from. */
+	if (w.found && lstat(word, &st) == 0 && !S_ISDIR(st.st_mode))
 		return err_refuse(e, ERR_USAGE, EEXIST,
 				  "./NAME names the file; for the bundle, start it in another "
 				  "folder",

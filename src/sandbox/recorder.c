@@ -22,6 +22,7 @@
 
 /* Old records are looked for once in so many. */
 #define PRUNE_EVERY 1000
+#define NAMES_RECORDED 4
 /* What the end of a run may need; less is no room. */
 #define ROOM_BYTES ((uint64_t)64 << 10)
 
@@ -35,6 +36,7 @@ struct recorder {
 	struct tally *egress; /* of the door's decisions; NULL before the first */
 	uint64_t first;       /* record of this run; 0: it never began */
 	char policy[SPEC_DIGEST_SIZE], principal[64], agent[RUNNING_AGENT_MAX + 1];
+	char within[40]; /* of a command: the run of its sandbox, which has what its door decided */
 };
 
 /* Who asks. Root by sudo says who it was before; otherwise the login does, where the kernel keeps
@@ -134,13 +136,23 @@ static bool can_share(const struct recorder *of)
 	       fstatat(log_dirfd(of->log), "head", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+static void name_sandbox(struct recorder *r, const struct recorder *of)
+{
+	if (r && of && of->id)
+		(void)snprintf(r->within, sizeof(r->within), "%s", of->id);
+}
+
 int recorder_join(const struct spec *s, const struct recorder *of, struct recorder **ret,
 		  struct err *e)
 {
 	struct recorder *r;
 
-	if (!can_share(of) || !s->audit.enabled || s->audit.off)
-		return recorder_new(s, ret, e);
+	if (!can_share(of) || !s->audit.enabled || s->audit.off) {
+		if (recorder_new(s, ret, e) < 0)
+			return -e->code;
+		name_sandbox(*ret, of);
+		return 0;
+	}
 	*ret = r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_nomem(e);
@@ -149,6 +161,7 @@ int recorder_join(const struct spec *s, const struct recorder *of, struct record
 	r->log = log_share(of->log);
 	memcpy(r->principal, of->principal, sizeof(r->principal));
 	memcpy(r->agent, of->agent, sizeof(r->agent));
+	name_sandbox(r, of);
 	return 0;
 }
 
@@ -199,6 +212,7 @@ static void fill_create(const struct recorder *r, struct record *x)
 		record_number(x, "timeout_ms", (int64_t)s->command.timeout);
 	record_number(x, "pid", getpid());
 	record_text(x, "version", BRIG_VERSION);
+	record_text(x, "within", r->within[0] ? r->within : NULL);
 }
 
 static int begin_locked(struct recorder *r, struct err *e)
@@ -305,8 +319,16 @@ static const char *layers(const struct isolation *i, struct buf *b)
 	return b->len ? buf_str(b) : NULL;
 }
 
+/* The first names that it asked for and had no network. */
+static const char *asked_names(const struct outcome *o, struct buf *b)
+{
+	for (size_t i = 0; i < o->asked_count && i < NAMES_RECORDED; i++)
+		buf_printf(b, "%s%.255s", i ? " " : "", o->asked[i]);
+	return b->len ? buf_str(b) : NULL;
+}
+
 static void fill_exec(const struct recorder *r, const struct outcome *o, struct buf *text,
-		      struct record *x)
+		      struct buf *names, struct record *x)
 {
 	fill_common(r, x, EVENT_SANDBOX_EXEC);
 	fill_command(r, x);
@@ -321,6 +343,10 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 		record_text(x, "layers", o->isolation ? layers(o->isolation, text) : NULL);
 		record_number(x, "stdout_bytes", (int64_t)o->out.bytes);
 		record_number(x, "stderr_bytes", (int64_t)o->err.bytes);
+	}
+	if (o->questions) {
+		record_number(x, "questions", (int64_t)o->questions);
+		record_text(x, "names", asked_names(o, names));
 	}
 	if (spec_remote(r->spec))
 		record_text(x, "host", r->spec->ssh.host);
@@ -564,7 +590,7 @@ static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 {
 	size_t more = denial_room(o), room = more + (size_t)__builtin_popcount(o->limits_hit) + 1;
 	CLEANUP(mem) struct record *list = room > 1 ? calloc(room, sizeof(*list)) : NULL;
-	CLEANUP(buf) struct buf text = BUF_INIT(1024);
+	CLEANUP(buf) struct buf text = BUF_INIT(1024), names = BUF_INIT(2048);
 	/* cppcheck-suppress uninitvar ; it is taken when there is one to write, by fill_exec */
 	struct record one, *x = list ? list : &one;
 	size_t n = 0;
@@ -574,7 +600,7 @@ static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 	if (more)
 		n = fill_denials(r, o, x);
 	n += fill_limits(r, o, x + n);
-	fill_exec(r, o, &text, &x[n++]);
+	fill_exec(r, o, &text, &names, &x[n++]);
 	return log_append(r->log, x, n, e);
 }
 

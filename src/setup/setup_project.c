@@ -9,6 +9,10 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
+/* Debian's pip installs nothing outside of a virtual environment, and what is installed into HOME
+ * is gone after the run. */
+#define VENV(then) "sh -c 'python3 -m venv .venv && " then "'"
+
 /* A lock file says more about what is run first than the file beside it, and stands in front. */
 static const struct marker table[] = {
 	{ "pnpm-lock.yaml", "Node", "npm", "pnpm install --frozen-lockfile" },
@@ -16,10 +20,10 @@ static const struct marker table[] = {
 	{ "package-lock.json", "Node", "npm", "npm ci" },
 	{ "package.json", "Node", "npm", "npm install" },
 	{ "uv.lock", "Python", "pypi", "uv sync" },
-	{ "requirements.txt", "Python", "pypi", "python3 -m pip install -r requirements.txt" },
-	{ "pyproject.toml", "Python", "pypi", "python3 -m pip install ." },
-	{ "setup.py", "Python", "pypi", "python3 -m pip install ." },
-	{ "Pipfile", "Python", "pypi", "pipenv install" },
+	{ "requirements.txt", "Python", "pypi", VENV(".venv/bin/pip install -r requirements.txt") },
+	{ "pyproject.toml", "Python", "pypi", VENV(".venv/bin/pip install .") },
+	{ "setup.py", "Python", "pypi", VENV(".venv/bin/pip install .") },
+	{ "Pipfile", "Python", "pypi", "env PIPENV_VENV_IN_PROJECT=1 pipenv install" },
 	{ "Cargo.toml", "Rust", "crates", "cargo build" },
 	{ "go.mod", "Go", "go", "go build ./..." },
 	{ "pom.xml", "Java", NULL, "mvn -o test" },
@@ -94,10 +98,10 @@ const char *project_agent(const struct project_found *f)
 	return NULL;
 }
 
-const char *project_first(const struct project_found *f)
+const char *project_first(const struct project_found *f, bool reaches)
 {
 	for (size_t i = 0; i < f->n; i++)
-		if (f->markers[i]->first)
+		if (f->markers[i]->first && (reaches || !f->markers[i]->group))
 			return f->markers[i]->first;
 	return NULL;
 }

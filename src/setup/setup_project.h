@@ -5,6 +5,7 @@
  * the folder may be somebody else's, and hostile. All texts are the table's own. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "model/groups.h"
@@ -30,4 +31,5 @@ void project_look(int folder, struct project_found *ret);
 /* The groups of what was found, each once; how many. */
 size_t project_groups(const struct project_found *f, const struct group *ret[GROUP_COUNT]);
 const char *project_agent(const struct project_found *f); /* the first; NULL: none */
-const char *project_first(const struct project_found *f); /* likewise */
+/* Likewise. Unless the project `reaches` packages, what would install some is passed over. */
+const char *project_first(const struct project_found *f, bool reaches);

@@ -11,14 +11,15 @@ import pty
 import select
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, main, runtime, scratch, start_brig, test, wait_until,  # noqa: E402
-                     workspace)
+from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, runtime, scratch, start_brig, state, test,  # noqa: E402
+                     wait_until, workspace)
 
 
 @contextlib.contextmanager
@@ -124,7 +125,42 @@ def a_command_is_told_what_its_door_denied():
         for _ in range(2):  # the second time it is no news to the sandbox
             denied = sandbox("exec", "one", "--json", *ask).json["denials"]
             assert [d["target"] for d in denied] == ["other.example:443"] and "--allow" in denied[0]["reason"], denied
-        assert sandbox("exec", "one", "--json", "--", "true").json["denials"] == []
+        done = sandbox("exec", "one", "--json", "--", "true")
+        assert done.json["denials"] == [] and not done.errors, done.errors
+        # People see it, too, as brig run says it.
+        said = sandbox("exec", "one", *ask).errors
+        assert "brig: network 'other.example:443': not-allowed" in said and "--allow other.example" in said, said
+        assert sandbox("exec", "one", "--quiet", *ask).errors == ""
+        # The door is the sandbox's, and so is the record of what it decided: the command's leads there.
+        ran = sandbox("exec", "one", "--json", *ask).json["id"]
+        of = sandbox("get", "one", "--json").json["run"]
+        told = brig("audit", "show", ran).text
+        assert f"sandbox     {of}, where" in told and "denials     0, besides those of its sandbox\n" in told, told
+        told = brig("audit", "show", of).text
+        assert "DENIED" in told and "other.example:443" in told and "besides" not in told, told
+        assert sandbox("create", "--name", "none").status == 0
+        said = sandbox("exec", "none", *ask).errors
+        assert "it has no network, and asked for 'other.example'" in said and "--allow HOST" in said, said
+        assert sandbox("stop", "none").status == 0
+        said = sandbox("exec", "none", "--", "true").errors
+        assert "is stopped" in said and "hint: brig sandbox resume" in said, said
+
+
+@test
+def files_that_commands_make_can_be_read_as_those_of_a_run():
+    """The daemon keeps its own files to itself (umask 077); what is made in the workspace is the user's."""
+    with client() as (d, sandbox):
+        for backend in ("native", "bwrap"):
+            assert sandbox("create", "--name", backend, "--backend", backend).status == 0
+            done = sandbox("exec", backend, "--", "sh", "-c", f"umask; touch {backend}; mkdir {backend}.d")
+            assert done.text == "0022\n", (backend, done)
+            modes = [stat.S_IMODE((workspace() / name).stat().st_mode) for name in (backend, f"{backend}.d")]
+            assert modes == [0o644, 0o755], (backend, [oct(m) for m in modes])
+            assert sandbox("stop", backend).status == 0 and sandbox("resume", backend).status == 0
+            assert sandbox("exec", backend, "--", "sh", "-c", "umask").text == "0022\n", backend
+        with files_as_root():
+            ours = {p: p.lstat().st_mode & 0o077 for p in (state() / "brig/daemon").rglob("*") if "store" not in p.relative_to(state()).parts}
+        assert len(ours) > 4 and not any(ours.values()), ours
 
 
 @test
@@ -202,6 +238,7 @@ def a_command_cannot_steer_the_terminal_of_who_looks_at_it():
 
 LISTEN = """
 import socket
+import stat
 s = socket.socket(socket.AF_UNIX)
 s.bind("brig.sock")
 s.listen()

@@ -85,6 +85,7 @@ def every_page_shows_what_there_is():
         b.sees("What contains it")
         b.until("document.activeElement.tagName === 'H1' && document.title.startsWith('web')")
         b.sees("exec.finished")
+        b.until("/limit 256m by .*CPUs.all/s.test(document.querySelector('dl').innerText)")
         b.click("details summary")
         b.until("/to-be-seen/.test(document.querySelector('pre').innerText) && document.querySelector('pre .err').innerText.includes('to-be-red')")
         b.sees("exit 3")

@@ -103,6 +103,10 @@ def it_stands_for_a_line_of_run():
     env = install()
     one = said("--env", "MINE=1", "claude", "--flag", "a b", env=env)
     line = wrap("--dry-run", "--env", "MINE=1", "claude", "--flag", "a b", env=env).text
+    # What stands behind the name is the agent's, also where it was probably meant for brig.
+    done = wrap("--dry-run", "claude", "--allow", "@npm", "--", "--branch", env=env)
+    assert done.text.rstrip().endswith("--allow @npm -- --branch"), done.text
+    assert "note: '--allow' goes to Claude Code" in done.errors and "brig wrap --allow ... claude" in done.errors and "--branch" not in done.errors, done.errors
     assert line.startswith("brig run ") and KEY not in line and "--home-seed claude" in line, line
     start = brig_argv()
     again = subprocess.run([*start, *shlex.split(line)[1:]], env=brig_environment(env), cwd=workspace(), capture_output=True, check=False)

@@ -53,6 +53,8 @@ def each_line_is_a_run_of_its_own():
     assert said[3]["result"]["stdout"] == "['q']\n" and said[4]["result"]["stdout"] == "n\n"
     assert [said[i]["class"] for i in (5, 6, 7, 8)] == ["timeout", "exit", "refused", "signal"], said
     assert said[6]["result"]["exit_code"] == 3 and said[5]["attempt"] == 1
+    done = brig("batch", path, "--out", out, "--resume")
+    assert done.status == 1 and "7 of 7 lines done, 4 failed: 4 before the resume\n" in done.errors, done.errors
     # Results alone, for a pipe; and the lines from one.
     done = brig("batch", "-", "--quiet", input=b'{"argv": ["echo", "hi"]}\n')
     assert done.status == 0 and done.json["result"]["stdout"] == "hi\n" and done.errors == "", done

@@ -391,6 +391,31 @@ def named_user():
             subprocess.run(["umount", "/etc/passwd"], check=True)
 
 
+@test
+def a_folder_of_the_same_name_is_not_in_the_way():
+    # As whoever follows the recipe has it: the folder that was packed is still there.
+    env = {"XDG_DATA_HOME": str(scratch() / "data")}
+    (workspace() / "helper").mkdir()
+    file = write("one", archive(good()))
+    assert bundle("install", file).status == 0
+    done = brig("agent", "helper", "-p", "hi", env=env)
+    assert done.status == 125 and "nobody has allowed it" in done.errors, done.errors
+    done = brig("allow", "helper", env=env)
+    assert done.status == 0 and "trusted as it is now" in done.text, done.errors
+    for program in (("agent", "helpr", "-p", "hi"), ("allow", "helpr")):
+        done = brig(*program, env=env)
+        assert done.status == 125 and "no file 'helpr', and no bundle" in done.errors and "brig bundle list" in done.errors, done.errors
+    forget()
+
+
+@test
+def what_could_not_be_signed_is_not_left_unsigned():
+    file = scratch() / "a.bundle"
+    assert bundle("pack", role_folder(), "-o", file).status == 0 and file.exists()
+    done = bundle("pack", role_folder(), "-o", file, "--sign", scratch() / "no-such-key")
+    assert done.status == 125 and not file.exists() and not (scratch() / "a.bundle.sig").exists(), done.errors
+
+
 @test(as_user="user")
 def a_user_without_a_name_is_told_why_nothing_is_verified():
     file = write("one", archive(good()))

@@ -154,6 +154,33 @@ def a_file_that_sets_the_network_is_held_to_its_rules_and_standing_rules_are_not
 
 
 @test
+def a_host_on_the_command_line_opens_the_door_that_a_standing_file_leaves_shut():
+    def network(*words, env=None):
+        done = brig("plan", *words, "--", "true", env=env or {})
+        assert done.status == 0, done.errors
+        return done.json["network"]
+
+    user = scratch() / "xdg/brig/config.yaml"
+    user.parent.mkdir(parents=True)
+    user.write_text("network: none\n")
+    project = workspace() / ".brig.yaml"
+    project.write_text("brig: 1\nnetwork: none\n")  # as init leaves it in an empty folder
+    env = {"XDG_CONFIG_HOME": str(scratch() / "xdg")}
+    for more in ({}, env):
+        assert network(env=more) == "none" and network("--allow", "a.example", env=more) == "proxy"
+        refused = brig("plan", "--network", "none", "--allow", "a.example", "--", "true", env=more)
+        assert refused.status == 125 and "--allow says nothing under network 'none'" in refused.errors, refused
+    # What was said for this run alone is not overruled.
+    refused = brig("plan", "--allow", "a.example", "--", "true", env={"BRIG_NETWORK": "none"})
+    assert refused.status == 125 and "--allow says nothing" in refused.errors, refused
+    refused = brig("plan", "--config", project, "--allow", "a.example", "--", "true")
+    assert refused.status == 125 and "--allow says nothing" in refused.errors, refused
+    # Hosts of a file are standing rules, and open nothing.
+    user.write_text("egress: {allow: [a.example]}\n")
+    assert network(env=env) == "none"
+
+
+@test
 def hosts_that_cannot_be_meant_are_refused_with_the_right_word():
     for word, what, hint in (
             ("localhost", "'localhost' is the sandbox itself", "egress.host_service=8080; inside it is http://host.brig.internal:8080"),

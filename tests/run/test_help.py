@@ -40,6 +40,17 @@ def flags(text):
 
 
 @test(as_user="user")
+def a_word_that_is_nearly_right_is_told_the_right_one():
+    for words, meant in ((("batch", "x", "--job", "1"), "'--jobs'"), (("agent", "--prmpt", "x"), "'--prompt'"), (("wrap", "--lst"), "'--list'"), (("run", "--netwrok", "none"), "'--network'"),
+                         (("dashboard", "--noopen"), "'brig dashboard --no-open'"), (("mcp", "instal", "codex"), "'brig mcp install'"), (("cache", "claer"), "'brig cache clear'"),
+                         (("daemon", "stauts"), "'brig daemon status'"), (("rnu",), "'brig run'")):
+        done = brig(*words)
+        assert done.status == 125 and f"did you mean {meant}?" in done.errors, (words, done.errors)
+    done = brig("cache", "quite-another")
+    assert done.status == 125 and "did you mean" not in done.errors and "brig cache --help" in done.errors, done.errors
+
+
+@test(as_user="user")
 def each_help_fits_a_screen():
     shown = [(), *((c,) for c in commands() if c not in ("sh", "help")), *((c, v) for c in commands() for v in verbs(c))]
     assert len(shown) > 40, shown

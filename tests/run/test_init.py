@@ -127,6 +127,22 @@ def options_choose_and_what_was_not_asked_is_not_trusted():
 
 
 @test
+def the_next_step_is_one_that_works_there():
+    def steps(*words):
+        done = brig("init", "--yes", "--force", *words)
+        assert done.status == 0, done.errors
+        return [line.strip() for line in done.text.split("next:\n")[1].splitlines()]
+
+    assert steps() == ["brig shell", "brig examples list"], "nothing is known about an empty folder"
+    touch("requirements.txt")
+    # Debian's pip refuses to install outside of a virtual environment.
+    assert steps()[0] == "brig run -- sh -c 'python3 -m venv .venv && .venv/bin/pip install -r requirements.txt'"
+    assert steps("--network", "none")[0] == "brig shell", "nothing can be installed without a network"
+    touch("Makefile")
+    assert steps("--network", "none")[0] == "brig run -- make"
+
+
+@test
 def every_marker_gives_a_file_that_is_right():
     names = ("Cargo.toml", "go.mod", "Gemfile", "composer.json", "CMakeLists.txt", "Makefile", "build.gradle", "requirements.txt", "opencode.json", "AGENTS.md",
              ".aider.conf.yml", "mix.exs", "yarn.lock", "uv.lock")

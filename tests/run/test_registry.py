@@ -77,6 +77,8 @@ def a_bundle_goes_to_a_registry_and_comes_back():
         assert done.status == 0 and done.json["digest"] == pushed["digest"] and done.json["source"].startswith(ref), done.errors
         refused(r.host, "the manifest is not in", ref=f"team/role:1.2.0@sha256:{'0' * 64}")
         refused(r.host, "the manifest is not in", ref="team/role:9")
+        done = bundle("pull", ref, "-o", scratch() / "c.bundle")
+        assert done.status == 125 and "TLS failed" in done.errors and "--plain-http" in done.errors, done.errors
         # The tag is moved to another bundle: the name is kept, and the change is told.
         other = write("other", archive(good(files(**{"data/new": b"new"}))))
         assert bundle("push", other, ref, PLAIN).status == 0

@@ -60,7 +60,7 @@ static void a_marker_is_what_its_name_says_and_nothing_else(void **state)
 	project_look(f->fd, &found);
 	assert_int_equal(found.n, 0);
 	assert_null(project_agent(&found));
-	assert_null(project_first(&found));
+	assert_null(project_first(&found, true));
 	put(f->fd, "package.json");
 	assert_int_equal(mkdirat(f->fd, "go.mod", 0755), 0);
 	assert_int_equal(mkfifoat(f->fd, ".claude", 0644), 0);
@@ -71,7 +71,8 @@ static void a_marker_is_what_its_name_says_and_nothing_else(void **state)
 	assert_string_equal(groups_found[0]->name, "npm");
 	assert_string_equal(groups_found[1]->name, "crates");
 	assert_null(project_agent(&found));
-	assert_string_equal(project_first(&found), "npm install");
+	assert_string_equal(project_first(&found, true), "npm install");
+	assert_null(project_first(&found, false));
 }
 
 /* Whatever is answered and found: the reader of settings takes the text. */

@@ -77,8 +77,10 @@ static void tell_command(struct story *s, const struct entry *en)
 	buf_printf(s->out, LABEL, "command");
 	if (get(en, "argv", &p))
 		export_value(s->out, &p);
-	else if (!put(s->out, "", en, "argv0", ""))
-		buf_puts(s->out, "not on the record");
+	else
+		buf_puts(s->out, put(s->out, "", en, "argv0", "")
+					 ? "; its arguments are recorded where audit.argv is true"
+					 : "not on the record");
 	buf_putc(s->out, '\n');
 }
 
@@ -106,6 +108,8 @@ static void tell_head(struct story *s, const struct entry *en)
 	buf_putc(s->out, '\n');
 	if (put(s->out, "workspace   ", en, "workspace", ""))
 		buf_putc(s->out, '\n');
+	if (put(s->out, "sandbox     ", en, "within", ", where its network's decisions are told\n"))
+		s->within = true;
 }
 
 static void tell_layers(struct story *s, const struct entry *en)
@@ -303,6 +307,9 @@ static void tell_end(struct story *s, const struct entry *en)
 	(void)put(&s->end, ": ", en, "reason", "");
 	if (put(&s->end, "\noutput      ", en, "stdout_bytes", " bytes, errors "))
 		(void)put(&s->end, "", en, "stderr_bytes", " bytes");
+	if (put(&s->end, "\nno network  questions for names that were refused: ", en, "questions",
+		""))
+		(void)put(&s->end, " (", en, "names", ")");
 	buf_putc(&s->end, '\n');
 }
 
@@ -340,7 +347,8 @@ void story_end(struct story *s)
 			   LABEL "not on the record: it is still running, or brig was killed and "
 				 "the next run says so\n",
 			   "outcome");
-	buf_printf(s->out, LABEL "%llu\n", "denials", (unsigned long long)s->denials);
+	buf_printf(s->out, LABEL "%llu%s\n", "denials", (unsigned long long)s->denials,
+		   s->within ? ", besides those of its sandbox" : "");
 	buf_printf(s->out,
 		   LABEL "%llu, numbers %llu to %llu; brig audit verify says whether they were "
 			 "touched\n",

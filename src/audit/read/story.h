@@ -10,7 +10,7 @@ struct story {
 	struct buf *out;
 	int64_t began; /* time of the first record */
 	uint64_t records, denials, first, last;
-	bool told_head, told_layers;
+	bool told_head, told_layers, within;
 	/* Told last, whenever it is learned. */
 	struct buf events, end;
 };

@@ -252,15 +252,17 @@ static void tell_packed(const struct packed *p)
 	char text[160];
 
 	if (p->left_out) {
-		(void)snprintf(text, sizeof(text),
-			       "%llu names were left out: links, hidden ones, devices",
-			       (unsigned long long)p->left_out);
+		(void)snprintf(
+			text, sizeof(text), "%llu name%s left out: links, hidden ones, devices",
+			(unsigned long long)p->left_out, p->left_out == 1 ? " was" : "s were");
 		message_print("brig: note", text);
 	}
 	if (p->elsewhere) {
-		(void)snprintf(text, sizeof(text),
-			       "%llu absolute paths of the role stay what they are on each host",
-			       (unsigned long long)p->elsewhere);
+		(void)snprintf(
+			text, sizeof(text),
+			"%llu absolute path%s of the role's own stay%s as written, on every host",
+			(unsigned long long)p->elsewhere, p->elsewhere == 1 ? "" : "s",
+			p->elsewhere == 1 ? "s" : "");
 		message_print("brig: note", text);
 	}
 }
@@ -328,8 +330,10 @@ static int do_pack(const struct bundle_asked *a, struct err *e)
 	if (bundle_pack(&w, c.archive, &p, e) < 0 || write_to(file, c.archive, e) < 0)
 		return -e->code;
 	tell_packed(&p);
-	if (key && (sign_make(file, key, e) < 0 || read_signature(file, &c, e) < 0))
+	if (key && (sign_make(file, key, e) < 0 || read_signature(file, &c, e) < 0)) {
+		(void)unlink(file); /* who wanted it signed shall not send it as it is */
 		return -e->code;
+	}
 	return tell_archive(a, file, &c, e);
 }
 

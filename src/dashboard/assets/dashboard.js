@@ -340,11 +340,11 @@ const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value 
 
 function facts(b, use) {
   const l = b.spec?.limits || {}, by = b.isolation?.limits || {};
-  const limit = (k, text) => (text ? `${text} (${by[k] || "?"})` : by[k] && by[k] !== "none" ? `default (${by[k]})` : "none");
+  const limit = (k, text) => (text ? `${text} by ${by[k] || "?"}` : by[k] && by[k] !== "none" ? `default by ${by[k]}` : "none");
   return h("dl", { class: "grid" }, fact("State", stateChip(b)), fact("Created", clock(b.created, true)), fact("Backend", b.backend), fact("Network", b.isolation?.network || b.spec?.network || "none"),
     fact("Workspace", h("span", { class: "mono" }, b.spec?.workspace?.path || "private")), fact("Memory", use ? `${size(use.memory)}, limit ${limit("memory", l.memory)}` : limit("memory", l.memory)),
-    fact("Processes", use ? `${use.processes}, limit ${limit("pids", l.pids)}` : limit("pids", l.pids)), fact("CPUs", limit("cpus", l.cpus)),
-    fact("Ends when idle", b.idle_ttl_ms ? span(b.idle_ttl_ms) : "never"), fact("Expires", b.expires ? clock(b.expires, true) : "never"));
+    fact("Processes", use ? `${use.processes}, limit ${limit("pids", l.pids)}` : limit("pids", l.pids)), fact("CPUs", l.cpus ? limit("cpus", l.cpus) : "all"),
+    fact("Stops when idle for", b.idle_ttl_ms ? span(b.idle_ttl_ms) : "never"), fact("Expires", b.expires ? clock(b.expires, true) : "never"));
 }
 
 function layers(b) {
@@ -421,7 +421,7 @@ async function sandboxPage(signal, id) {
   const seen = new Set();
   let b = await call(`/v1/sandboxes/${id}`), use = null, history = [], hidden = "";
   const unseen = (e) => { if (e.status !== 403) throw e; hidden = "The token of this session does not see it."; return { execs: [] }; };
-  show(b.name || b.id, title(b.name || b.id, h("span", { class: "soft mono" }, b.id), h("span", { class: "grow" }), h("a", { href: "#/" }, "All sandboxes")), top, h("div", { class: "split" },
+  show(b.name || b.id, title(b.name || b.id, b.name ? h("span", { class: "soft mono" }, b.id) : null, h("span", { class: "grow" }), h("a", { href: "#/" }, "All sandboxes")), top, h("div", { class: "split" },
     h("div", {}, h("section", { class: "panel", "aria-labelledby": "cmds" }, h("h2", { id: "cmds" }, "Commands"), commands), h("section", { class: "panel", "aria-labelledby": "net" }, h("h2", { id: "net" }, "Network decisions"), network)),
     h("div", {}, shell, h("section", { class: "panel", "aria-labelledby": "evs" }, h("h2", { id: "evs" }, "What happened"), events), h("section", { class: "panel", "aria-labelledby": "notes" }, h("h2", { id: "notes" }, "Notes"), notes))));
   const draw = paced(() => {

@@ -509,16 +509,15 @@ static int say_skips(const struct backend_job *j, const struct box_start *c, str
 	return say(j, c->skips, c->op_count, e);
 }
 
-/* What was looked at, and is to be shown: box_text waits for the files' texts, as many at once as
- * it has room for. */
-static int say_looked(const struct backend_job *j, const struct box_start *c, struct err *e)
+/* The texts of files that were looked at: box_text waits for them, as many at once as it has room
+ * for, and none beyond the next word of another kind. */
+static int say_texts(const struct backend_job *j, const struct box_start *c, size_t from, size_t to,
+		     struct err *e)
 {
 	char room[sizeof(((struct told_texts *)0)->room)];
 	size_t n = 0;
 
-	if (say_skips(j, c, e) < 0)
-		return -e->code;
-	for (size_t i = c->looked_from; i < c->op_count; i++) {
+	for (size_t i = from; i < to; i++) {
 		size_t more = box_waits_for_text(c, i) ? strlen(j->plan->ops[i].data) + 1 : 0;
 
 		if (n + more > sizeof(room)) {
@@ -542,6 +541,20 @@ static int say_trees(struct backend_job *j, struct box_start *c, struct err *e)
 	return map_trees(j, c, e) < 0
 		       ? -e->code
 		       : say_with(j, &go, sizeof(go), c->prepared, j->plan->prepared_count, e);
+}
+
+/* Skips, trees and skips again, each where the child comes to it, and texts in between: a writable
+ * layer is a tree in front of all files. */
+static int say_found(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	size_t trees = c->trees_from < c->held_from ? c->trees_from : c->held_from;
+
+	if ((c->looked_from < c->op_count && say_skips(j, c, e) < 0) ||
+	    say_texts(j, c, c->looked_from, trees, e) < 0 || say_trees(j, c, e) < 0 ||
+	    say_texts(j, c, trees, c->held_from, e) < 0 || hold_names(j, e) < 0 ||
+	    (c->held_from < c->op_count && say_skips(j, c, e) < 0))
+		return -e->code;
+	return say_texts(j, c, c->held_from, c->op_count, e);
 }
 
 static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
@@ -601,10 +614,7 @@ static int complete_late(struct backend_job *j, struct box_start *c, const struc
 	if (!c->skips)
 		return 0;
 	box_plan_look(j->plan);
-	if (c->looked_from < c->op_count && say_looked(j, c, e) < 0)
-		return -e->code;
-	if (say_trees(j, c, e) < 0 || hold_names(j, e) < 0 ||
-	    (c->held_from < c->op_count && say_skips(j, c, e) < 0) || say_added(j, &next, e) < 0 ||
+	if (say_found(j, c, e) < 0 || say_added(j, &next, e) < 0 ||
 	    box_plan_search(j->plan, e) < 0 || say_added(j, &next, e) < 0 ||
 	    check_known(j->plan, c, e) < 0)
 		return -e->code;

@@ -376,6 +376,7 @@ def a_placeholder_of_a_tool_is_used_at_the_door_and_the_login_stays_outside():
 @test(as_user="user")
 def a_placeholder_that_nothing_can_be_put_in_for_is_refused_by_name():
     plant()
+    (home() / ".codex/auth.json").write_text('{"tokens": {"access_token": "a login of its own"}}')
     with daemon() as d:
         for text, *words in (("network: bridge\nbuiltin_tools: ['claude:placeholder']\n", "needs network proxy", "network: proxy"),
                              ("network: none\nbuiltin_tools: ['claude:placeholder']\n", "needs network proxy"),

@@ -439,26 +439,28 @@ struct cg_map *cgroup_places(struct cgroup *c)
 	return c ? TAKE_PTR(c->map) : NULL;
 }
 
-static int sweep(const struct cg_map *places, const char *own)
+static int sweep(const struct cg_map *places, const char *own, bool *busy)
 {
 	struct cg_place unified = places->place[CG_UNIFIED];
 	int removed = 0;
 
 	for (int k = 0; k < CG_UNIFIED; k++)
 		if (places->place[k].dir[0])
-			removed += cg_leaf_sweep(places->place[k].dir, own);
+			removed += cg_leaf_sweep(places->place[k].dir, own, busy);
 	if (unified.dir[0])
 		do
-			removed += cg_leaf_sweep(unified.dir, own);
+			removed += cg_leaf_sweep(unified.dir, own, busy);
 		while (cg_place_up(&unified));
 	return removed;
 }
 
-int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, const char *own)
+int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, const char *own,
+		 bool *busy)
 {
 	struct cg_map map;
 
+	*busy = false;
 	if (places)
-		return sweep(places, own);
-	return cg_map_read(host, &map) < 0 ? 0 : sweep(&map, own);
+		return sweep(places, own, busy);
+	return cg_map_read(host, &map) < 0 ? 0 : sweep(&map, own, busy);
 }

@@ -114,6 +114,8 @@ struct cg_map *cgroup_places(struct cgroup *c);
 
 /* Removes empty leaves of dead monitors from the places where ours would be made; cheap when there
  * are none, or only the leaf of the run `own` (NULL: of none). Places that are not known (NULL) are
- * looked for, which costs more than the sweep.
+ * looked for, which costs more than the sweep. *busy: of one that is dead something is still
+ * ending, and its leaf is there.
  * Returns how many, counting each hierarchy. */
-int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, const char *own);
+int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, const char *own,
+		 bool *busy);

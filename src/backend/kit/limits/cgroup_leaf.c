@@ -173,7 +173,7 @@ bool cg_leaf_remove(struct cg_leaf *leaf)
 
 /* Free lock: its monitor is dead (or has not locked it yet, and will make it again). Processes in
  * it: the kernel refuses, and the next sweep tries again. */
-static int sweep_one(int parent, const char *name)
+static int sweep_one(int parent, const char *name, bool *busy)
 {
 	CLEANUP(fd) int dir = openat(parent, name, DIR_FLAGS);
 
@@ -181,6 +181,7 @@ static int sweep_one(int parent, const char *name)
 		return 0;
 	if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
 		return 1;
+	*busy |= errno == EBUSY;
 	/* Whoever was paused when its monitor died: it ends once it may go on. */
 	(void)fd_write_file(dir, "cgroup.freeze", "0");
 	(void)fd_write_file(dir, "freezer.state", "THAWED");
@@ -207,7 +208,7 @@ static bool no_other_child(const char *path, const char *own)
 	return lstat(leaf, &st) == 0;
 }
 
-int cg_leaf_sweep(const char *path, const char *own)
+int cg_leaf_sweep(const char *path, const char *own, bool *busy)
 {
 	CLEANUP(fd) int dir = -1;
 	_Alignas(8) char data[8192];
@@ -224,7 +225,7 @@ int cg_leaf_sweep(const char *path, const char *own)
 			const struct fd_entry *d = (const void *)(data + at);
 
 			if (is_ours(d->name))
-				removed += sweep_one(dir, d->name);
+				removed += sweep_one(dir, d->name, busy);
 			at += d->reclen;
 		}
 	return removed;

@@ -243,9 +243,13 @@ int enforce_room(struct backend_job *j, size_t commands, struct err *e)
 
 void enforce_sweep(struct backend_job *j)
 {
-	CLEANUP(mem) struct cg_map *places = cgroup_places(j->cgroup);
+	CLEANUP(mem)
+	struct cg_map *places = j->unswept ? TAKE_PTR(j->unswept) : cgroup_places(j->cgroup);
 	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
+	bool busy = false;
 
 	if (lock >= 0)
-		(void)cgroup_sweep(NULL, places, j->id);
+		(void)cgroup_sweep(NULL, places, j->id, &busy);
+	if (busy)
+		j->unswept = TAKE_PTR(places);
 }

@@ -71,7 +71,8 @@ struct backend_job {
 	int timer;  /* ticks of the watch */
 	int given[INIT_FD_COUNT];
 	struct cgroup *cgroup;
-	int cgroup_lock; /* held until the child is in its leaf */
+	int cgroup_lock;        /* held until the child is in its leaf */
+	struct cg_map *unswept; /* a dead run was still ending there when leaves were swept */
 	struct ids *ids;
 	struct protect *protect;
 	int hold; /* what our child holds of them, to be let go for it; -1: nothing */

@@ -829,6 +829,9 @@ struct backend_job *job_free(struct backend_job *j)
 	disk_done(&j->disk);
 	(void)fd_close(j->cgroup_lock);
 	reap(j);
+	if (j->unswept)
+		enforce_sweep(j);
+	free(j->unswept);
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
 	(void)command_table_free(j->commands);

@@ -269,13 +269,18 @@ static void on_newcomer(struct loop_watch *w, uint32_t events)
 		(void)close(fd);
 }
 
+void clients_hide(const struct monitor *m)
+{
+	(void)unlinkat(MONITOR_FD_SOCKETS, m->id, 0);
+}
+
 int clients_listen(struct monitor *m, struct err *e)
 {
 	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un at;
 
-	socket_address(m->folder, MONITOR_SOCKET, &at);
-	(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
+	socket_address(MONITOR_FD_SOCKETS, m->id, &at);
+	clients_hide(m);
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    listen(fd, BACKLOG) < 0)
 		return err_sys(e, "cannot listen for the daemon");

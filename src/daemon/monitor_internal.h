@@ -9,7 +9,7 @@
 #include "model/spec.h"
 
 /* Descriptors that a monitor begins with. */
-enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_END };
+enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_SOCKETS, MONITOR_FD_END };
 
 #define MONITOR_TIDIES "tidy" /* in place of an id */
 
@@ -68,6 +68,7 @@ struct spec;
 
 struct monitor {
 	int folder, execs, listener;
+	const char *id;
 	struct loop *loop;
 	struct loop_watch accepts, turns, ends;     /* of listener, sandbox, signals */
 	struct loop_timer idle, life, grace, looks; /* looks: at the store */
@@ -97,6 +98,7 @@ void client_say(struct monitor_client *c, const struct monitor_say *s, int fd); 
  */
 bool client_offer(struct monitor_client *c, const struct monitor_say *s);
 int clients_listen(struct monitor *m, struct err *e);
+void clients_hide(const struct monitor *m);  /* nobody finds it any more */
 int clients_take(struct monitor *m, int fd); /* over; 0 or -errno */
 /* After each turn: tells what is to be told of commands, as far as it is taken. */
 void clients_settle(struct monitor *m);

@@ -154,7 +154,7 @@ void monitor_give_up(struct monitor *m, const struct monitor_say *s)
 		return;
 	end_all(m, NULL);
 	monitor_note(m, s->err.what);
-	(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
+	clients_hide(m);
 	clients_say(m, s);
 	loop_stop(m->loop);
 }
@@ -172,7 +172,7 @@ void monitor_close(struct monitor *m)
 		if (t->run)
 			task_finish(t);
 	(void)monitor_write(m, MONITOR_ENDED, m->reason, strlen(m->reason));
-	(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
+	clients_hide(m);
 	clients_flush(m);
 	memcpy(gone.reason, m->reason, sizeof(gone.reason));
 	clients_say(m, &gone);
@@ -460,7 +460,7 @@ static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
 	return 0;
 }
 
-static int settle(struct monitor *m)
+static int settle(struct monitor *m, const char *id)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	struct rlimit files;
@@ -477,6 +477,7 @@ static int settle(struct monitor *m)
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			return -errno;
 	m->folder = MONITOR_FD_FOLDER;
+	m->id = id;
 	m->idle.due = on_idle;
 	m->life.due = on_life;
 	m->grace.due = on_grace;
@@ -595,14 +596,14 @@ int monitor_main(int argc, char **argv)
 		remove_aside(MONITOR_FD_FOLDER);
 		return 0;
 	}
-	if (!m || settle(m) < 0)
+	if (!m || argc != 2 || settle(m, argv[1]) < 0)
 		return 1;
 	if (prepare(m, &refused.err) < 0) {
 		brig_sandbox_close(m->sandbox, NULL, &(struct brig_error){ 0 });
 		companions_close(m);
 		monitor_note(m, refused.err.what);
 		memcpy(refused.reason, m->reason, sizeof(refused.reason));
-		(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
+		clients_hide(m);
 		/* To the daemon that asked, and to one that came meanwhile. */
 		(void)fd_send(MONITOR_FD_CLIENT, &refused, sizeof(refused), NULL, 0);
 		return 1;

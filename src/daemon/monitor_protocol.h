@@ -2,9 +2,10 @@
 /* daemon/monitor_protocol.h - how a daemon and the monitors of its sandboxes speak.
  *
  * SEQPACKET, fixed structs, descriptors beside them where a word says so. The daemon that starts a
- * monitor has a socket pair with it; a later one connects to MONITOR_SOCKET in the sandbox's
- * folder. A monitor says MONITOR_HELLO first, and where the sandbox stands with it. Of another
- * version only that word and MONITOR_STOP are understood: their fields stay where they are. */
+ * monitor has a socket pair with it; a later one connects to the socket with the sandbox's id in
+ * the folder of all sockets. A monitor says MONITOR_HELLO first, and where the sandbox stands with
+ * it. Of another version only that word and MONITOR_STOP are understood: their fields stay where
+ * they are. */
 #pragma once
 
 #include <stdint.h>
@@ -16,7 +17,6 @@ enum { MONITOR_VERSION = 1, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 
 /* In the folder of a sandbox, which is its owner's alone. The folder itself is locked as long as
  * there is a monitor, from before it is started. */
-#define MONITOR_SOCKET "socket"
 #define MONITOR_SPEC "spec" /* a brig.yaml as JSON */
 /* Of a tenant's: what it asked for, and how it has narrowed that since. The daemon's alone. */
 #define MONITOR_ASKED "asked"
@@ -99,10 +99,10 @@ struct monitor_say {
 /* The daemon's side: starts one for the sandbox in `folder`, which is the descriptor that holds its
  * lock. *ret is a socket to it, *pidfd the process, a child of ours. Returns when it is executed.
  */
-int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *e);
+int monitor_start(int folder, int sockets, const char *id, int *ret, int *pidfd, struct err *e);
 
 /* Connects to one that is there. -errno */
-int monitor_connect(int folder, int *ret, int *pidfd);
+int monitor_connect(int sockets, const char *id, int *ret, int *pidfd);
 
 /* A process that removes what sandboxes have left whose monitor was killed, and what was put aside
  * in the folder of all sandboxes under a name that begins so, and ends. */

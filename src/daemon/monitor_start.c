@@ -68,7 +68,7 @@ static int start(const int *fds, size_t n, char *const *argv, int *pidfd, struct
 	return failed ? err_errno(e, failed, "cannot start a monitor") : 0;
 }
 
-int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *e)
+int monitor_start(int folder, int sockets, const char *id, int *ret, int *pidfd, struct err *e)
 {
 	CLEANUP(fd) int here = -1, there = -1;
 	char name[] = MONITOR_NAME, text[SANDBOX_ID_SIZE];
@@ -80,7 +80,7 @@ int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *
 		return err_sys(e, "cannot make a socket pair");
 	here = pair[0];
 	there = pair[1];
-	if (start((const int[]){ folder, there }, 2, argv, pidfd, e) < 0)
+	if (start((const int[]){ folder, there, sockets }, 3, argv, pidfd, e) < 0)
 		return -e->code;
 	*ret = TAKE_FD(here);
 	return 0;
@@ -95,7 +95,7 @@ int monitor_start_tidy(int folder, int *pidfd, struct err *e)
 }
 
 /* Who listens there is who called listen. */
-int monitor_connect(int folder, int *ret, int *pidfd)
+int monitor_connect(int sockets, const char *id, int *ret, int *pidfd)
 {
 	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un at;
@@ -103,7 +103,7 @@ int monitor_connect(int folder, int *ret, int *pidfd)
 	socklen_t n = sizeof(peer);
 	int pid;
 
-	socket_address(folder, MONITOR_SOCKET, &at);
+	socket_address(sockets, id, &at);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
 		return -errno;

@@ -275,8 +275,7 @@ static void find_reason(struct sandbox_entry *b, int folder)
 /* A creation that failed keeps what it said, and nothing else. */
 static void clear_failed(const struct sandbox_entry *b, int folder)
 {
-	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS,
-					     MONITOR_ASKED };
+	static const char *const names[] = { MONITOR_SPEC, MONITOR_FACTS, MONITOR_ASKED };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)unlinkat(folder, names[i], 0);
@@ -425,9 +424,8 @@ static void on_words(struct loop_watch *w, uint32_t events);
 
 static int reconnect(struct sandbox_entry *b)
 {
-	CLEANUP(fd) int folder = entry_folder(b);
 	CLEANUP(fd) int sock = -1, pidfd = -1;
-	int r = folder < 0 ? -errno : monitor_connect(folder, &sock, &pidfd);
+	int r = monitor_connect(b->s->sockets, b->id, &sock, &pidfd);
 
 	if (r < 0)
 		return r;
@@ -501,7 +499,7 @@ int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n
 	int sock = -1, pidfd = -1, r;
 
 	(void)unlinkat(folder, MONITOR_ENDED, 0);
-	if (monitor_start(folder, b->id, &sock, &pidfd, e) < 0)
+	if (monitor_start(folder, b->s->sockets, b->id, &sock, &pidfd, e) < 0)
 		return -e->code;
 	b->found = false;
 	b->opening = true;
@@ -515,10 +513,10 @@ int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n
 	return 0;
 }
 
-int link_find(struct sandbox_entry *b, int folder)
+int link_find(struct sandbox_entry *b)
 {
 	int sock = -1, pidfd = -1;
-	int r = monitor_connect(folder, &sock, &pidfd);
+	int r = monitor_connect(b->s->sockets, b->id, &sock, &pidfd);
 
 	if (r < 0)
 		return r;

@@ -20,6 +20,7 @@
 #include "daemon/sandboxes_internal.h"
 
 #define FOLDER "sandboxes"
+#define SOCKETS "sockets"
 #define LOOK_AGAIN_US ((uint64_t)50 * 1000)
 #define SPEC_MAX ((size_t)1 << 20)
 
@@ -187,12 +188,18 @@ void entry_put_aside(const struct sandbox_entry *b)
 		link_tidy(b->s);
 }
 
+static void remove_files(const struct sandboxes *s, const char *id)
+{
+	(void)unlinkat(s->sockets, id, 0);
+	(void)tree_remove(s->folder, id);
+}
+
 void entry_remove(struct sandbox_entry *b)
 {
 	struct sandboxes *s = b->s;
 
 	entry_put_aside(b);
-	(void)tree_remove(s->folder, b->id);
+	remove_files(s, b->id);
 	entry_tell(b, "sandbox.deleted", NULL, NULL);
 	(void)snprintf(s->gone[s->gone_at], sizeof(s->gone[0]), "%s", b->id);
 	(void)snprintf(s->gone_tenant[s->gone_at], sizeof(s->gone_tenant[0]), "%s", b->tenant);
@@ -303,7 +310,7 @@ static enum problem create(struct sandboxes *s, const struct sandbox_create *c,
 	b->cleanup_ttl = c->cleanup_ttl;
 	b->restart.on = c->restart;
 	if (make_folder(b, c, &folder, e) < 0 || entries_add(s, b) < 0) {
-		(void)tree_remove(s->folder, b->id);
+		remove_files(s, b->id);
 		return problem_of(e);
 	}
 	entry_tell(b, "sandbox.accepted", NULL, NULL);
@@ -738,13 +745,12 @@ static void on_look(struct loop_timer *t, uint64_t now)
 /* The lock says whether there is one. It may have been started a moment ago, and not listen yet. */
 static void look_for_monitor(struct sandbox_entry *b)
 {
-	CLEANUP(fd) int folder = entry_folder(b);
 	CLEANUP(fd) int lock = -1;
 	struct err e;
 
 	b->unsure = true;
 	if (entry_lock(b, &lock) == -EWOULDBLOCK) {
-		if (folder < 0 || link_find(b, folder) < 0) {
+		if (link_find(b) < 0) {
 			b->due.due = on_look;
 			loop_at(b->s->loop, &b->due, clock_us() + LOOK_AGAIN_US);
 			return;
@@ -780,7 +786,7 @@ static int find_one(struct sandboxes *s, const char *id)
 	(void)entry_free(b);
 	if (r != -EBADMSG)
 		return r;
-	(void)tree_remove(s->folder, id); /* nobody was told of it */
+	remove_files(s, id); /* nobody was told of it */
 	return 0;
 }
 
@@ -811,6 +817,14 @@ static int find_all(struct sandboxes *s, struct err *e)
 	return 0;
 }
 
+static int open_folder(int state_dir, const char *name, int *ret, struct err *e)
+{
+	if (mkdirat(state_dir, name, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make the folder '%s' of the daemon", name);
+	*ret = openat(state_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return *ret < 0 ? err_sys(e, "cannot open the folder '%s' of the daemon", name) : 0;
+}
+
 int sandboxes_new(int state_dir, struct loop *l, struct events *ev, struct sandboxes **ret,
 		  struct err *e)
 {
@@ -820,12 +834,10 @@ int sandboxes_new(int state_dir, struct loop *l, struct events *ev, struct sandb
 		return err_nomem(e);
 	s->loop = l;
 	s->events = ev;
-	s->folder = s->tidier.fd = -1;
-	if (mkdirat(state_dir, FOLDER, 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "cannot make a folder for sandboxes");
-	s->folder = openat(state_dir, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (s->folder < 0)
-		return err_sys(e, "cannot open the folder of sandboxes");
+	s->folder = s->sockets = s->tidier.fd = -1;
+	if (open_folder(state_dir, FOLDER, &s->folder, e) < 0 ||
+	    open_folder(state_dir, SOCKETS, &s->sockets, e) < 0)
+		return -e->code;
 	if (find_all(s, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(s);
@@ -840,6 +852,7 @@ struct sandboxes *sandboxes_free(struct sandboxes *s)
 		(void)entry_free(s->all[i]);
 	link_tidied(s);
 	(void)fd_close(s->folder);
+	(void)fd_close(s->sockets);
 	free(s->all);
 	free(s);
 	return NULL;

@@ -80,7 +80,9 @@ struct sandbox_entry {
 };
 
 struct sandboxes {
-	int folder; /* "sandboxes" below the state */
+	int folder;  /* "sandboxes" below the state */
+	int sockets; /* "sockets" beside it: of the monitors, by id. In one folder: every start of a
+		      * run looks at each folder that has a socket */
 	struct loop *loop;
 	struct events *events;
 	struct sandbox_entry **all; /* by id, which is by age */
@@ -147,7 +149,7 @@ void entry_rest(struct sandbox_entry *b); /* somebody decides about it: no more 
 /* sandbox_link.c: its monitor */
 /* folder: the descriptor that holds its lock */
 int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n, struct err *e);
-int link_find(struct sandbox_entry *b, int folder); /* one that is there; 0 or -errno */
+int link_find(struct sandbox_entry *b); /* one that is there; 0 or -errno */
 int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fds, size_t n);
 void link_times(struct sandbox_entry *b);
 void link_kill(struct sandbox_entry *b);          /* for one that does not listen */

@@ -23,7 +23,7 @@ os.chdir(sys.argv[1])
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.settimeout(10)
 try:
-    s.connect("socket")
+    s.connect(sys.argv[2])
     print("heard" if s.recv(4096) else "refused")
 except OSError as e:
     print("refused", e)
@@ -36,6 +36,10 @@ def here():
 
 def folder(box):
     return state() / "brig/daemon/sandboxes" / box
+
+
+def sockets():
+    return state() / "brig/daemon/sockets"
 
 
 def kept(box):
@@ -179,7 +183,7 @@ def a_guest_finds_neither_the_monitor_nor_its_folder():
         box = d.create(spec=here())["id"]
         (workspace() / "knock.py").write_text(KNOCK)
         place = str(folder(box))
-        got = d.exec(box, "python3", "knock.py", place)
+        got = d.exec(box, "python3", "knock.py", str(sockets()), box)
         assert got["exit_code"] != 0 and "heard" not in got["stdout"], got
         got = d.exec(box, "sh", "-c", f"ls -a {place} {place}/.. /proc/1/fd /proc/1/root 2> /dev/null; cat /proc/net/unix | grep -c sb_")
         assert got["stdout"].strip() == "0", got
@@ -194,7 +198,7 @@ def a_monitor_hears_none_of_another_namespace():
         box = d.create()["id"]
         with files_as_root():
             argv = [w for w in brig_argv() if not w.endswith("/brig")]
-            knock = ["/usr/bin/python3", "-c", KNOCK, str(folder(box))]
+            knock = ["/usr/bin/python3", "-c", KNOCK, str(sockets()), box]
 
             def tried(*prefix):
                 done = subprocess.run([*argv, *prefix, *knock], capture_output=True, env=brig_environment(), timeout=30)
@@ -203,6 +207,20 @@ def a_monitor_hears_none_of_another_namespace():
             assert tried()[:1] == ["heard"], tried()
             assert tried("/usr/bin/unshare", "-Ur")[:1] == ["refused"]
         assert d.exec(box, "true")["exit_code"] == 0
+
+
+@test
+def many_sandboxes_have_their_sockets_in_one_folder():
+    """A start of a run looks at every folder that has a socket: a thousand sandboxes are one more to it."""
+    with daemon() as d:
+        boxes = [d.create()["id"] for _ in range(3)]
+        names = [line.split()[-1] for line in pathlib.Path("/proc/net/unix").read_text().splitlines()]
+        bound = [pathlib.Path(n) for n in names if pathlib.Path(n).name in boxes]
+        assert len(bound) >= len(boxes) and {p.parent.name for p in bound} == {"sockets"}, bound
+        for box in boxes:
+            assert d.call("DELETE", f"/v1/sandboxes/{box}").status < 300
+        with files_as_root():
+            assert wait_until(lambda: not os.listdir(sockets()), WAIT), os.listdir(sockets())
 
 
 @test

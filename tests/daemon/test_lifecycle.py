@@ -150,7 +150,7 @@ def standing_still(d):
 def ask_for_words(d, box):
     """A monitor that has a word for a daemon that takes none drops it at once; with news of commands alone it waits
     for half a minute. Whoever is the owner may ask for a word."""
-    with d.dial(path=folder(box) / "socket") as s:
+    with d.dial(path=state() / "brig/daemon/sockets" / box) as s:
         def told(asks):
             s.send(struct.pack("=IIQ", 1, asks, 0))
             while struct.unpack("=II", s.recv(4096)[:8])[1] not in (7, 8):  # paused, continued

@@ -302,6 +302,7 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .any_user = p->user != DOCKER_USER_IDS,
 			       .rootless = g->engine.rootless,
 			       .same_kernel = same_kernel(h),
+			       .profile = (uint8_t)p->box->profile,
 			       .read_only_root = p->tune.read_only,
 			       .more_mounts = p->tune.gpus,
 			       .no_input = g->s->in < 0,

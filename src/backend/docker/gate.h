@@ -45,6 +45,7 @@ struct gate_want {
 	uint8_t any_user;    /* the image says who: these ids do not count */
 	uint8_t rootless;    /* the caller's own groups may have come along */
 	uint8_t same_kernel; /* devices and inodes mean the same on both sides */
+	uint8_t profile;     /* enum seccomp_profile: the filter it loads, where that is so */
 	uint8_t read_only_root;
 	uint8_t more_mounts; /* the engine adds what nobody can list: graphics cards */
 	uint8_t no_input;

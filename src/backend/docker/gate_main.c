@@ -3,11 +3,13 @@
  *
  *     hello ─▶ hear what was asked for ─▶ compare ─▶ answer ─▶ wait for the word ─▶ the command
  *
- * Runs as the command would: no capability, brig's filter, the user inside. Nothing of the image is
- * executed before it, and it needs nothing of the image: it is linked statically and mounted under
- * a name that nobody could foresee. Afterwards it passes signals on, collects orphans, and ends as
- * the command did, a signal's death as 128 and its number. In a sandbox that stays open it starts
- * the commands that it is told of (gate_line.c), and ends with the guard. */
+ * Runs as the command would: no capability, the user inside, and from its answer on under the
+ * filter that the command has: the exact one, which it loads itself (seccomp_json.h says why).
+ * Nothing of the image is executed before it, and it needs nothing of the image: it is linked
+ * statically and mounted under a name that nobody could foresee. Afterwards it passes signals on,
+ * collects orphans, and ends as the command did, a signal's death as 128 and its number. In a
+ * sandbox that stays open it starts the commands that it is told of (gate_line.c), and ends with
+ * the guard. */
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -20,6 +22,7 @@
 #include <termios.h>
 
 #include "backend/docker/gate.h"
+#include "backend/kit/process/seccomp.h"
 #include "base/fd.h"
 #include "proc/exec.h"
 
@@ -86,6 +89,18 @@ static bool hear_mounts(struct gate *g)
 	return true;
 }
 
+/* Who starts a command here starts it under this: there is no way around it. */
+static int take_filter(const struct gate_want *w, struct err *e)
+{
+	int r = w->same_kernel ? seccomp_install((enum seccomp_profile)w->profile, false) : 0;
+
+	if (r == 0)
+		return 0;
+	(void)err_errno(e, r, "cannot load brig's system-call filter inside");
+	return err_hint(e, "nothing was run; see whether the engine's own rules forbid seccomp, "
+			   "or use --backend native");
+}
+
 static bool pass(struct gate *g, const char *own)
 {
 	struct gate_answer a = { .magic = GATE_MAGIC };
@@ -96,7 +111,8 @@ static bool pass(struct gate *g, const char *own)
 	    g->want.mounts > GATE_MOUNTS_MAX || !hear_mounts(g))
 		return false;
 	fine = gate_check(&g->want, g->mounts, own, &a.err) == 0 &&
-	       (!g->want.line || gate_reach(&g->want, own, &g->line, &a.err) == 0);
+	       (!g->want.line || gate_reach(&g->want, own, &g->line, &a.err) == 0) &&
+	       take_filter(&g->want, &a.err) == 0;
 	return fd_write_all(STDOUT_FILENO, &a, sizeof(a)) == 0 && fine && read_all(&word, 1) &&
 	       word == GATE_GO;
 }

@@ -296,8 +296,10 @@ static void profile_json(enum seccomp_profile profile, bool door, struct json *j
 			continue;
 		if (v < ARG_SOCKET)
 			rule(&w, w.rule);
-		else
+		else if (door)
 			walk_on(&w);
+		else
+			rule(&w, V_ALLOW);
 	}
 	if (door)
 		allow_namespace(j);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/program.h"
-#include "cli/start.h"
+#include "cli/cli_start.h"
 
 #define MORE "brig-more"
 

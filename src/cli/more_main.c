@@ -3,7 +3,7 @@
  * by brig with its own words. It knows brig's commands too: help and completion speak of all of
  * them. */
 #include "base/str.h"
-#include "cli/start.h"
+#include "cli/cli_start.h"
 #include "daemon/monitor_protocol.h"
 #include "daemon/use.h"
 

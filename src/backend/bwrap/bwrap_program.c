@@ -15,7 +15,7 @@
 #define FOLDERS_USUAL "/usr/bin:/usr/local/bin:/bin"
 #define PROGRAM_MAX ((off_t)64 << 20)
 
-/* Defined by the command line's inside.c alone: is this process brig, or brig-more without a
+/* Defined by the command line's is_brig.c alone: is this process brig, or brig-more without a
  * library? */
 extern const char brig_is_this_program[] __attribute__((weak));
 

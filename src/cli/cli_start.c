@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/start.c - what both programs with a command table begin with: brig, and brig-more. */
-#include "cli/start.h"
+/* cli/cli_start.c - what both programs with a command table begin with: brig, and brig-more. */
+#include "cli/cli_start.h"
 
 #include <malloc.h>
 #include <signal.h>

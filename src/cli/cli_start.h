@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/start.h - from main to a command, in a program that has a table of them. */
+/* cli/cli_start.h - from main to a command, in a program that has a table of them. */
 #pragma once
 
 #include "cli/cli.h"

@@ -47,19 +47,20 @@ enum value_kind {
 	VALUE_LIST, /* of texts */
 };
 
+/* Texts stand in the rows: addresses would have to be made anew at every start of brig. */
 struct event_field {
-	const char *name; /* NULL ends the list */
+	char name[16]; /* an empty one ends the list */
 	enum value_kind kind;
 };
 
 enum { EVENT_FIELDS_MAX = 18 };
 
 struct event_type {
-	const char *name;
+	char name[24];
 	enum severity severity;
 	bool security; /* somebody was refused, limited or caught: `security-events` lists it */
 	unsigned ocsf_class, ocsf_activity;
-	const char *help;
+	char help[120];
 	struct event_field fields[EVENT_FIELDS_MAX + 1];
 };
 

@@ -27,9 +27,9 @@ static struct record_value *slot(struct record *r, const char *field, enum value
 	const struct event_field *f = event_types[r->type].fields;
 	size_t i = 0;
 
-	while (f[i].name && !str_eq(f[i].name, field))
+	while (f[i].name[0] && !str_eq(f[i].name, field))
 		i++;
-	assert(f[i].name && f[i].kind == kind);
+	assert(f[i].name[0] && f[i].kind == kind);
 	r->values[i].given = true;
 	return &r->values[i];
 }
@@ -159,7 +159,7 @@ void record_body(const struct record *r, const struct audit_key *k, struct buf *
 	put_common(out, "rule", r->rule, k);
 	put_common(out, "principal", r->principal, k);
 	put_common(out, "agent", r->agent, k);
-	for (size_t i = 0; t->fields[i].name; i++) {
+	for (size_t i = 0; t->fields[i].name[0]; i++) {
 		if (!r->values[i].given)
 			continue;
 		put_key(out, t->fields[i].name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/cmd_mcp.c - "mcp": tools for a model over the Model Context Protocol, on standard input and
  * output or over HTTP; and the entry for it in other programs' settings. */
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/program.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/sandbox_cli.h"
@@ -312,12 +314,22 @@ static void say_change(const struct mcp_asked *a, const struct host_change *h)
 			     a->host);
 }
 
+/* What another program is to start: brig, in whichever of its programs this is. NULL: none is
+ * found, or memory is short. */
+static char *brig_path(void)
+{
+	struct err lost = { 0 };
+	char path[PATH_MAX];
+
+	return program_find("brig", path, sizeof(path), &lost) < 0 ? NULL : realpath(path, NULL);
+}
+
 static int install(const struct subcommand *c, int argc, char **argv, struct err *e)
 {
 	struct mcp_asked a = { 0 };
 	struct host_change done = { 0 };
 	const char *config = getenv("XDG_CONFIG_HOME");
-	CLEANUP(mem) char *self = realpath("/proc/self/exe", NULL);
+	CLEANUP(mem) char *self = brig_path();
 	const struct mcp_host *h;
 	int r;
 

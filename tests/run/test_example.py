@@ -130,7 +130,7 @@ def the_example_with_several_commands_runs():
 @test
 def an_installed_tree_works_wherever_it_is_moved():
     prefix = install()
-    for name in ("brig-egress", "brig-door", "brig-gate", "brig-send", "brig-audit", "brig-tls", "brig-bundle"):
+    for name in ("brig", "brig-more", "brig-egress", "brig-door", "brig-gate", "brig-send", "brig-audit", "brig-tls", "brig-bundle"):
         assert (prefix / "libexec/brig" / name).exists(), name
     moved = scratch() / "moved"
     prefix.rename(moved)
@@ -138,6 +138,9 @@ def an_installed_tree_works_wherever_it_is_moved():
     assert (done.returncode, done.stderr) == (0, ""), done
     done = started(moved / "bin/brig", "audit", "list")
     assert done.returncode == 0 and "sandbox.exec" in done.stdout, done
+    done = started(moved / "bin/brig", "version")
+    assert done.returncode == 0 and done.stdout.startswith("brig "), done
+    assert (moved / "libexec/brig/brig").resolve() == (moved / "bin/brig").resolve()
     if option("b_sanitize") != "none":
         return  # brig would have to write them
     for name in ("share/bash-completion/completions/brig", "share/zsh/site-functions/_brig", "share/fish/vendor_completions.d/brig.fish",

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import FACTOR, TOP, brig, brig_path, home, main, scratch, skip, start_brig, test, workspace  # noqa: E402
+from harness import FACTOR, TOP, brig, brig_argv, brig_environment, brig_path, home, installed_hidden, main, scratch, skip, start_brig, test, workspace  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
 PAGES = BUILD / "docs"
@@ -48,6 +48,27 @@ def a_word_that_is_nearly_right_is_told_the_right_one():
         assert done.status == 125 and f"did you mean {meant}?" in done.errors, (words, done.errors)
     done = brig("cache", "quite-another")
     assert done.status == 125 and "did you mean" not in done.errors and "brig cache --help" in done.errors, done.errors
+
+
+@test(as_user="user")
+def without_brig_more_a_run_works_and_the_rest_says_what_is_missing():
+    alone = scratch() / "alone"
+    alone.mkdir(mode=0o755)
+    shutil.copy(brig_path(), alone / "brig")
+    (alone / "brig").chmod(0o755)
+    (alone / "brigd").symlink_to("brig")
+    (workspace() / "brig-more").write_text("#!/bin/sh\necho fooled\n")  # neither the folder nor PATH is asked
+    (workspace() / "brig-more").chmod(0o755)
+
+    def said(name, *words):
+        argv = [*brig_argv()[:-1], str(alone / name), *words]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=workspace(), env={**brig_environment(), "PATH": f"{workspace()}:/usr/bin:/bin"})
+
+    with installed_hidden():
+        assert said("brig", "run", "--", "echo", "it runs").stdout == "it runs\n"
+        for name, *words in (["brig"], ["brig", "help"], ["brig", "daemon"], ["brigd"], ["brig", "rnu"]):
+            done = said(name, *words)
+            assert done.returncode == 125 and "brig-more is not installed" in done.stderr and "hint: make install" in done.stderr and "fooled" not in done.stdout, (name, words, done)
 
 
 @test(as_user="user")

@@ -130,7 +130,7 @@ static void every_type_has_a_shape_in_ocsf(void **state UNUSED)
 
 		(void)snprintf(
 			line, sizeof(line),
-			"{\"seq\":9,\"time\":\"2026-01-02T03:04:05.678901Z\",\"type\":\"%s\","
+			"{\"seq\":9,\"time\":\"2026-01-02T03:04:05.678901Z\",\"type\":\"%.23s\","
 			"\"principal\":\"uid:7\",\"host\":\"h\",\"extra\":[1],\"mac\":\"aa\"}",
 			event_types[i].name);
 		entry_of(line, &en);

@@ -10,11 +10,13 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/program.h"
 
 #define FOLDERS_USUAL "/usr/bin:/usr/local/bin:/bin"
 #define PROGRAM_MAX ((off_t)64 << 20)
 
-/* Defined by the command line's main.c alone: is this process brig? */
+/* Defined by the command line's is_brig.c alone: is this process brig, or brig-more without a
+ * library? */
 extern const char brig_is_this_program[] __attribute__((weak));
 
 /* The first executable file of that name; a relative folder is nobody's to trust. */
@@ -116,12 +118,13 @@ int bwrap_find(struct arena *a, struct bwrap_program *ret, struct err *e)
 
 int brig_program(struct err *e)
 {
+	struct err not_ours = { 0 };
 	char full[PATH_MAX];
 	int fd;
 
 	if (brig_is_this_program)
 		(void)snprintf(full, sizeof(full), "/proc/self/exe");
-	else if (!find("brig", full))
+	else if (program_find("brig", full, sizeof(full), &not_ours) < 0 && !find("brig", full))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
 				  "put brig on PATH, or use --backend native",
 				  "the program brig, which backend 'bwrap' starts inside, is not "

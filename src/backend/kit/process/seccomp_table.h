@@ -292,8 +292,9 @@ static const struct clause arg_rules[VERDICTS][8] = {
 
 #define NONE (-1) /* the architecture has no such call */
 
+/* The name stands in the row: an address would have to be made anew at every start of brig. */
 struct syscall_rule {
-	const char *name;
+	char name[28];
 	int16_t nr[FILTER_ARCHES];
 	uint8_t verdict[SECCOMP_PROFILES];
 };

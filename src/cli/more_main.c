@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/more_main.c - brig-more: every command, for all of brig that need not start at once. Started
+ * by brig with its own words. It knows brig's commands too: help and completion speak of all of
+ * them. */
+#include "base/str.h"
+#include "cli/cli_start.h"
+#include "daemon/monitor_protocol.h"
+#include "daemon/use.h"
+
+const struct subcommand *const commands[] = {
+	&cmd_run,       &cmd_shell,      &cmd_sh,       &cmd_exec,   &cmd_python,  &cmd_script,
+	&cmd_plan,      &cmd_batch,      &cmd_wrap,     &cmd_agent,  &cmd_sandbox, &cmd_daemon,
+	&cmd_dashboard, &cmd_init,       &cmd_examples, &cmd_doctor, &cmd_config,  &cmd_allow,
+	&cmd_bundle,    &cmd_cache,      &cmd_audit,    &cmd_image,  &cmd_mcp,     &cmd_proxy,
+	&cmd_schema,    &cmd_completion, &cmd_version,  &cmd_help,   NULL
+};
+
+int command_unknown(const char *name)
+{
+	const char *names[40];
+	const char *near;
+	struct err e = { 0 };
+	size_t n = 0;
+
+	for (const struct subcommand *const *c = commands; *c && n < ARRAY_LEN(names) - 1; c++)
+		names[n++] = (*c)->name;
+	names[n] = NULL;
+	near = str_nearest(name, names);
+	(void)err_set(&e, ERR_USAGE, EINVAL, "unknown command '%.100s'", name);
+	/* A slip of the finger spares the first letter: `brig make` does not mean image. */
+	if (near && near[0] == name[0])
+		(void)err_hint(&e, "did you mean 'brig %s'?", near);
+	else
+		(void)err_hint(
+			&e, "brig run -- %.60s ... runs it in a sandbox; brig help lists commands",
+			name);
+	error_print(&e);
+	return EXIT_BRIG;
+}
+
+/* Words that are options, and commands without words for people. */
+static const struct subcommand *unlisted(const char *name)
+{
+	if (str_eq(name, "--version"))
+		return &cmd_version;
+	if (str_eq(name, "--help") || str_eq(name, "-h") || str_eq(name, "--help=all"))
+		return &cmd_help;
+	if (str_eq(name, cmd_hold.name))
+		return &cmd_hold;
+	return str_eq(name, cmd_attach.name) ? &cmd_attach : NULL;
+}
+
+int command_elsewhere(int argc, char **argv)
+{
+	const struct subcommand *c;
+
+	if (argc < 2) {
+		help_print(false);
+		return EXIT_BRIG;
+	}
+	c = unlisted(argv[1]);
+	return c ? c->run(c, argc - 1, argv + 1) : command_unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && str_eq(argv[0], MONITOR_NAME))
+		return monitor_main(argc, argv);
+	if (argc > 0 && str_eq(argv[0], USE_NAME))
+		return use_main(argc, argv);
+	return cli_start(argc, argv);
+}

@@ -23,18 +23,21 @@
 #define AHEAD 4       /* places; their rows are fetched meanwhile */
 #define PAD (STRIDE_MAX * (AHEAD + 1) + GRAM)
 #define BITS_MIN 10
-#define FEW 5 /* entries of a row; more are rare */
+#define FEW 4 /* entries of a row; more are rare */
+#define BEHIND_BITS 5
 #define CASE 0x2020202020202020ULL
 #define PIECE 16384
-#define REACH_USUAL 4096
 
 static_assert(SECRET_MIN > GRAM, "every form has as many bytes");
+static_assert(STRIDE_MAX <= 1 << BEHIND_BITS, "what is behind a group has room");
+static_assert((uint64_t)SECRET_MAX * SECRET_GROWS < 1U << (32 - BEHIND_BITS), "and so has a form");
 
-/* Without case: what differs in bit 5 alone is compared later. */
+/* Without case: what differs in bit 5 alone is compared later. Eight bytes, so that a row is half a
+ * line of the cache; one look in a thousand million has another sum's and is compared in vain. */
 struct seek_entry {
-	uint64_t sum;
-	uint32_t n;      /* bytes of the form */
-	uint32_t behind; /* of them, behind the group */
+	uint32_t sum;
+	uint32_t size; /* bytes of the form, then BEHIND_BITS: how many of them are behind the group
+			*/
 };
 
 struct seek {
@@ -43,10 +46,10 @@ struct seek {
 	size_t most; /* entries of a row */
 	unsigned shift;
 	struct seek_entry *rows;
-	uint64_t key[256]; /* of a byte; the same with and without bit 5 */
+	uint32_t key[256]; /* of a byte; the same with and without bit 5 */
 	size_t reach;      /* so far back a form may begin, as far as anybody is to know */
 	char *text;        /* what is looked at, in one piece */
-	uint64_t *sums;    /* sums[i]: of the first i bytes of it */
+	uint32_t *sums;    /* sums[i]: of the first i bytes of it */
 	uint64_t work;
 };
 
@@ -58,9 +61,19 @@ static inline uint64_t load(const char *p)
 	return v | CASE;
 }
 
-static inline uint64_t turn(uint64_t v, unsigned n)
+static inline uint32_t turn(uint32_t v, unsigned n)
 {
-	return v << (n & 63) | v >> (-n & 63);
+	return v << (n & 31) | v >> (-n & 31);
+}
+
+static inline struct seek_entry entry(uint32_t sum, size_t n, size_t behind)
+{
+	return (struct seek_entry){ sum, (uint32_t)(n << BEHIND_BITS | behind) };
+}
+
+static inline ptrdiff_t behind(const struct seek_entry *x)
+{
+	return x->size & ((1U << BEHIND_BITS) - 1);
 }
 
 static inline size_t row_of(const struct seek *s, const char *p)
@@ -96,9 +109,9 @@ static int make_key(struct seek *s, struct err *e)
 	return 0;
 }
 
-static uint64_t sum_of(const struct seek *s, const char *p, size_t n)
+static uint32_t sum_of(const struct seek *s, const char *p, size_t n)
 {
-	uint64_t h = 0;
+	uint32_t h = 0;
 
 	for (size_t i = 0; i < n; i++)
 		h = turn(h, 1) ^ s->key[(unsigned char)p[i]];
@@ -113,8 +126,8 @@ static size_t count_rows(struct seek *s, uint32_t *counts)
 	for (size_t i = 0; i < s->needles->n; i++) {
 		const struct variant *v = &s->needles->v[i].v;
 
-		for (size_t behind = 0; behind < s->stride; behind++) {
-			uint32_t *c = &counts[row_of(s, v->p + v->n - GRAM - behind)];
+		for (size_t back = 0; back < s->stride; back++) {
+			uint32_t *c = &counts[row_of(s, v->p + v->n - GRAM - back)];
 
 			if (++*c > most)
 				most = *c;
@@ -125,32 +138,30 @@ static size_t count_rows(struct seek *s, uint32_t *counts)
 
 static void enter(struct seek *s, const struct variant *v, uint32_t *counts)
 {
-	uint64_t sum = sum_of(s, v->p, v->n);
+	uint32_t sum = sum_of(s, v->p, v->n);
 
-	for (size_t behind = 0; behind < s->stride; behind++) {
-		size_t row = row_of(s, v->p + v->n - GRAM - behind);
+	for (size_t back = 0; back < s->stride; back++) {
+		size_t row = row_of(s, v->p + v->n - GRAM - back);
 
-		s->rows[row * s->most + --counts[row]] =
-			(struct seek_entry){ sum, (uint32_t)v->n, (uint32_t)behind };
+		s->rows[row * s->most + --counts[row]] = entry(sum, v->n, back);
 	}
 }
 
 /* What equals nothing, and reads where one of the forms would. */
 static void fill_up(struct seek *s, size_t n_rows)
 {
-	uint64_t x = s->key[0] | 1;
+	uint64_t x = (uint64_t)s->key[0] << 32 | s->key[1] | 1;
 
 	for (size_t i = 0; i < n_rows * s->most; i++) {
 		const struct needles *n = s->needles;
 
-		if (s->rows[i].n)
+		if (s->rows[i].size)
 			continue;
 		x ^= x << 13;
 		x ^= x >> 7;
 		x ^= x << 17;
-		s->rows[i] = (struct seek_entry){ x * 0x9e3779b97f4a7c15ULL,
-						  (uint32_t)n->v[x % n->n].v.n,
-						  (uint32_t)((x >> 32) % s->stride) };
+		s->rows[i] = entry((uint32_t)(x * 0x9e3779b97f4a7c15ULL >> 32), n->v[x % n->n].v.n,
+				   (size_t)(x >> 32) % s->stride);
 	}
 }
 
@@ -160,7 +171,7 @@ static int make_rows(struct arena *a, struct seek *s, struct err *e)
 	CLEANUP(mem) uint32_t *counts = NULL;
 
 	s->shift = 64 - BITS_MIN;
-	for (; n_rows < 2 * entries; s->shift--)
+	for (; n_rows < 4 * entries; s->shift--)
 		n_rows *= 2;
 	counts = calloc(n_rows, sizeof(*counts));
 	if (!counts)
@@ -175,6 +186,12 @@ static int make_rows(struct arena *a, struct seek *s, struct err *e)
 	return 0;
 }
 
+/* One of three, so that it says next to nothing of how long a form is. */
+static size_t reach_of(size_t longest)
+{
+	return longest <= 1024 ? 1024 : longest <= 4096 ? 4096 : (size_t)SECRET_MAX * SECRET_GROWS;
+}
+
 int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct err *e)
 {
 	struct seek *s = arena_alloc(a, sizeof(*s));
@@ -183,7 +200,7 @@ int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct
 		return err_nomem(e);
 	s->needles = n;
 	s->stride = shortest(n) - GRAM + 1;
-	s->reach = n->longest <= REACH_USUAL ? REACH_USUAL : (size_t)SECRET_MAX * SECRET_GROWS;
+	s->reach = reach_of(n->longest);
 	*ret = s;
 	if (!n->n)
 		return 0;
@@ -219,11 +236,11 @@ struct seek_look {
 static void add_up(struct seek *s, size_t n)
 {
 	const unsigned char *p = (const unsigned char *)s->text;
-	uint64_t *to = s->sums, h = 0;
+	uint32_t *to = s->sums, h = 0;
 
 	*to = 0;
 	for (; n >= 4; n -= 4, p += 4, to += 4) {
-		uint64_t a = s->key[p[0]], b = turn(a, 1) ^ s->key[p[1]],
+		uint32_t a = s->key[p[0]], b = turn(a, 1) ^ s->key[p[1]],
 			 c = turn(b, 1) ^ s->key[p[2]], d = turn(c, 1) ^ s->key[p[3]];
 
 		to[1] = turn(h, 1) ^ a;
@@ -255,11 +272,12 @@ static void lay_out(struct seek *s, struct seek_look *l)
 /* `end`: of the group, in the text. */
 static inline bool is_whole(const struct seek *s, const struct seek_entry *x, ptrdiff_t end)
 {
-	ptrdiff_t to = end + (ptrdiff_t)x->behind, from = to - (ptrdiff_t)x->n;
+	uint32_t n = x->size >> BEHIND_BITS;
+	ptrdiff_t to = end + behind(x), from = to - (ptrdiff_t)n;
 	bool fits = from >= 0;
 
 	from = fits ? from : 0;
-	return ((s->sums[to] ^ turn(s->sums[from], x->n)) == x->sum) & fits;
+	return ((s->sums[to] ^ turn(s->sums[from], n)) == x->sum) & fits;
 }
 
 static inline bool probe(const struct seek *s, ptrdiff_t end, size_t most)
@@ -294,12 +312,12 @@ static bool follow(struct seek *s, const struct seek_look *l, ptrdiff_t end)
 	uint64_t seen = 0;
 
 	for (size_t i = 0; i < s->most; i++) {
-		ptrdiff_t to = end + (ptrdiff_t)row[i].behind;
+		ptrdiff_t back = behind(&row[i]), to = end + back;
 
 		if (!is_whole(s, &row[i], end) || to <= l->have || to > l->have + l->n ||
-		    (seen >> row[i].behind & 1))
+		    (seen >> back & 1))
 			continue;
-		seen |= (uint64_t)1 << row[i].behind;
+		seen |= (uint64_t)1 << back;
 		if (!name_at(s, l, to))
 			return false;
 	}

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/base64.h"
 #include "base/clean.h"
@@ -17,6 +18,7 @@
 
 #define BODY_MAX ((size_t)4 << 20)
 #define EVENT_MAX ((size_t)16 << 20)
+#define NOTES_MAX 16384
 #define QUIET_US                                                                                   \
 	150000 /* a running command that says nothing for so long has said what there is           \
 		*/
@@ -126,7 +128,30 @@ static int say_failed(const struct jread *v, struct err *e)
 }
 
 /* The name of one that has failed is in the error: what is printed can be used. */
-static int say_created(const struct jread *v, const struct sandbox_asked *a, struct err *e)
+/* What the user should know of it, as brig run would have said it. It stays on the log as well. */
+static void tell_notes(struct daemon_client *d, const char *id)
+{
+	CLEANUP(fd) int fd = memfd_create("brig-notes", MFD_CLOEXEC);
+	struct daemon_question q = { .method = "GET" };
+	char target[256], text[NOTES_MAX + 1], *rest = text, *line;
+	struct err unused;
+	int64_t length;
+	ssize_t n;
+
+	q.target = target;
+	if (fd < 0 || target_of(target, id, "/logs", &unused) < 0 ||
+	    daemon_client_get(d, &q, &length, &unused) < 0 ||
+	    daemon_client_save(d, fd, NOTES_MAX, &unused) < 0)
+		return;
+	n = pread(fd, text, NOTES_MAX, 0);
+	text[n > 0 ? n : 0] = '\0';
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			message_print("brig: note", line);
+}
+
+static int say_created(struct daemon_client *d, const struct jread *v,
+		       const struct sandbox_asked *a, struct err *e)
 {
 	const char *id = jread_str(v, "id"), *state = jread_str(v, "state");
 	bool failed = !a->no_wait && !str_eq(state ? state : "", "ready");
@@ -135,6 +160,8 @@ static int say_created(const struct jread *v, const struct sandbox_asked *a, str
 		print_json(v);
 	else if (!failed)
 		(void)printf("%s\n", id ? id : "");
+	if (!failed && !a->json && !a->quiet && !a->no_wait && id)
+		tell_notes(d, id);
 	if (!failed)
 		return 0;
 	(void)say_failed(v, e);
@@ -185,7 +212,7 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	q.fd_count = secrets.n;
 	if (daemon_client_ask(d, &q, &v, NULL, e) < 0)
 		return -e->code;
-	return say_created(v, a, e);
+	return say_created(d, v, a, e);
 }
 
 /* ---- looking ---- */
@@ -328,7 +355,10 @@ static void tell_stopped(const struct jread *v)
 							 [STORE_WORKSPACE] = "the workspace",
 							 [STORE_LAYER] = "the writable layer" };
 	const struct jread *keeps = jread_get(jread_get(v, "isolation"), "keeps");
-	CLEANUP(buf) struct buf text = BUF_INIT(256);
+	const struct jread *root = jread_get(jread_get(v, "spec"), "read_only_root");
+	bool layer = jread_kind(root) == JREAD_BOOL &&
+		     !jread_bool(jread_get(v, "spec"), "read_only_root");
+	CLEANUP(buf) struct buf text = BUF_INIT(512);
 
 	if (!str_eq(jread_str(v, "state") ? jread_str(v, "state") : "", "stopped"))
 		return;
@@ -336,11 +366,16 @@ static void tell_stopped(const struct jread *v)
 		const char *name = jread_text(jread_at(keeps, i));
 
 		for (int k = 0; name && k < STORE_PLACES; k++)
-			if (str_eq(name, store_folders[k].name))
+			if (str_eq(name, store_folders[k].name)) {
 				buf_printf(&text, "%s%s", text.len ? ", " : "", words[k]);
+				layer &= k != STORE_LAYER;
+			}
 	}
 	if (text.len)
 		buf_puts(&text, " are kept for a resume; processes and the rest are gone");
+	if (text.len && layer)
+		buf_puts(&text, ", what was written to the container's root among it: that is the "
+				"image's again");
 	message_print("brig: note", text.len ? buf_str(&text)
 					     : "processes are gone, and so is what was in memory: "
 					       "HOME and /tmp");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/errand.c - see errand.h.
  *
- *     started -> writes -> both pipes at their end -> waited for -> answered
- *                  \-> the caller left, its time is over, too much: killed, waited for
- */
+ *     started -> writes -> both pipes at their end -> it has ended -> answered
+ *                  \-> the caller left, its time is over, too much: killed, then as above
+ *
+ * The daemon never waits for one: that it has ended is heard by its pidfd. */
 #include "daemon/errand.h"
 
 #include <fcntl.h>
@@ -31,6 +32,7 @@ enum { TENANT_MAX = 2, TENANT_FOLLOW = 1, OWNERS = 2 /* places that no tenant ge
 
 struct errand {
 	struct loop_watch out, words; /* out must stay first */
+	struct loop_watch ends;       /* the process */
 	struct loop_timer late;
 	struct errand *next, **link;
 	struct api *api;
@@ -93,7 +95,10 @@ static int start(struct errand *r, const struct errand_asked *q, struct err *e)
 	    fcntl(r->words.fd, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "cannot read without waiting");
 	r->pid = spawn(path, q->argv, out, err);
-	return r->pid < 0 ? err_sys(e, "cannot start a process") : 0;
+	if (r->pid < 0)
+		return err_sys(e, "cannot start a process");
+	r->ends.fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
+	return r->ends.fd < 0 ? err_sys(e, "cannot watch a process") : 0;
 }
 
 /* ---- its end ---- */
@@ -106,29 +111,16 @@ static void close_watch(struct errand *r, struct loop_watch *w)
 	w->fd = fd_close(w->fd);
 }
 
-/* It is waited for: both of its streams are at their end, or it was killed. Our programs close them
- * by ending. */
-static int end(struct errand *r)
+static void leave(struct errand *r)
 {
-	int status = -1;
-
-	close_watch(r, &r->out);
-	close_watch(r, &r->words);
-	loop_at(r->api->loop, &r->late, 0);
-	if (r->pid > 0 && waitpid(r->pid, &status, 0) < 0)
-		status = -1;
 	if (r->link)
 		*r->link = r->next;
 	if (r->next)
 		r->next->link = r->link;
-	return status;
-}
-
-static void discard(struct errand *r)
-{
-	if (r->pid > 0)
-		(void)kill(r->pid, SIGKILL);
-	(void)end(r);
+	loop_at(r->api->loop, &r->late, 0);
+	close_watch(r, &r->out);
+	close_watch(r, &r->words);
+	close_watch(r, &r->ends);
 	buf_done(&r->text);
 	buf_done(&r->said);
 	free(r);
@@ -166,19 +158,49 @@ static void answer(struct errand *r, int status)
 	}
 }
 
-static void finish(struct errand *r)
+/* It has ended, with that status; -1: nobody knows. */
+static void settle(struct errand *r, int status)
 {
 	struct http_call *c = r->call;
-	int status = end(r);
 
-	c->room = c->gone = NULL;
-	if (r->follow)
+	if (c)
+		c->room = c->gone = NULL;
+	if (c && r->follow)
 		http_stream_end(c);
-	else
+	else if (c)
 		answer(r, status);
-	buf_done(&r->text);
-	buf_done(&r->said);
-	free(r);
+	leave(r);
+}
+
+/* Both of its streams are at their end, or it was killed. Our programs close them by ending: one
+ * that was stopped meanwhile, or that the kernel still has something to do for, may take longer. */
+static void finish(struct errand *r)
+{
+	int status = -1;
+	pid_t got = r->pid > 0 ? waitpid(r->pid, &status, WNOHANG) : -1;
+
+	close_watch(r, &r->out);
+	close_watch(r, &r->words);
+	if (got == 0 && loop_want(r->api->loop, &r->ends, EPOLLIN) == 0)
+		return;
+	if (got == 0)
+		(void)kill(r->pid, SIGKILL); /* never reaped: there is no memory to hear of it */
+	settle(r, got > 0 ? status : -1);
+}
+
+static void on_ended(struct loop_watch *w, uint32_t events)
+{
+	(void)events;
+	finish((struct errand *)((char *)w - offsetof(struct errand, ends)));
+}
+
+/* Nobody waits for its answer. */
+static void discard(struct errand *r)
+{
+	r->call = NULL;
+	if (r->pid > 0)
+		(void)kill(r->pid, SIGKILL);
+	finish(r);
 }
 
 static void gone(void *arg)
@@ -320,6 +342,7 @@ void errand_run(struct api *a, struct http_call *c, const struct errand_asked *q
 			      .call = c,
 			      .out = { .fd = -1, .ready = on_out },
 			      .words = { .fd = -1, .ready = on_words },
+			      .ends = { .fd = -1, .ready = on_ended },
 			      .late = { .due = on_late },
 			      .follow = q->follow,
 			      .most = q->most,
@@ -343,6 +366,9 @@ void errand_run(struct api *a, struct http_call *c, const struct errand_asked *q
 
 void errands_end(struct api *a)
 {
-	while (a->errands)
-		discard(a->errands);
+	while (a->errands) {
+		if (a->errands->pid > 0)
+			(void)kill(a->errands->pid, SIGKILL);
+		leave(a->errands);
+	}
 }

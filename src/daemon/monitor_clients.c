@@ -111,11 +111,25 @@ static bool tell_one(struct monitor_client *c, struct monitor_task *t, enum task
 	return put(c, &s, -1);
 }
 
-static void tell(struct monitor_client *c)
+/* Most commands have more to say soon: each word by itself would wake the daemon up. */
+static bool is_hushed(const struct monitor_task *t, uint64_t now)
+{
+	struct loop_timer *speaks = &t->m->speaks;
+
+	if (now >= t->hush)
+		return false;
+	if (!speaks->at || speaks->at > t->hush)
+		loop_at(t->m->loop, speaks, t->hush);
+	return true;
+}
+
+static void tell(struct monitor_client *c, uint64_t now)
 {
 	size_t me = number_of(c);
 
 	for (struct monitor_task *t = c->m->tasks; t && c->w.fd >= 0; t = t->next) {
+		if (t->news[me] == NEWS_RUNS && is_hushed(t, now))
+			continue;
 		/* Its end says that it grew. */
 		if (t->news[me] & NEWS_DONE)
 			t->news[me] &= (unsigned char)~NEWS_GREW;
@@ -140,7 +154,7 @@ void clients_settle(struct monitor *m)
 
 		if (c->w.fd < 0)
 			continue;
-		tell(c);
+		tell(c, now);
 		companions_tell(m, i);
 		if (c->w.fd >= 0 && c->blocked_since && now > c->blocked_since + PATIENCE_US)
 			drop(c);
@@ -168,7 +182,7 @@ void clients_flush(struct monitor *m)
 			struct pollfd p = { .fd = c->w.fd, .events = POLLOUT };
 
 			(void)poll(&p, 1, 50);
-			tell(c);
+			tell(c, UINT64_MAX);
 		}
 	}
 }
@@ -186,20 +200,23 @@ uint64_t clients_hold(const struct monitor *m)
 
 static void hear(struct monitor_client *c)
 {
-	struct monitor_ask q;
+	const size_t fixed = sizeof(struct monitor_ask);
+	struct monitor_packet p;
 	int fds[FDS];
 	size_t n = FDS;
 	ssize_t r = 0;
 
 	for (int i = 0; i < AT_ONCE && c->w.fd >= 0; i++, n = FDS) {
-		r = fd_recv(c->w.fd, &q, sizeof(q), fds, &n);
+		r = fd_recv(c->w.fd, &p, sizeof(p), fds, &n);
 		if (r == -EAGAIN)
 			return;
 		/* A request of another version begins as ours do. */
 		if (r >= (ssize_t)offsetof(struct monitor_ask, exec)) {
-			memset((char *)&q + r, 0, sizeof(q) - (size_t)r);
-			q.exec[sizeof(q.exec) - 1] = '\0';
-			monitor_answer(c->m, c, &q, fds, n);
+			if ((size_t)r < fixed)
+				memset((char *)&p + r, 0, fixed - (size_t)r);
+			p.ask.exec[sizeof(p.ask.exec) - 1] = '\0';
+			monitor_answer(c->m, c, &p, (size_t)r > fixed ? (size_t)r - fixed : 0, fds,
+				       n);
 		}
 		for (size_t k = 0; k < n; k++)
 			(void)fd_close(fds[k]);

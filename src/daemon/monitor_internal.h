@@ -43,6 +43,7 @@ struct monitor_task {
 	size_t denied_count;
 	char outcome[MONITOR_REASON];
 	int status;
+	uint64_t hush; /* until then, in microseconds, that it runs is no news by itself */
 	unsigned char news[MONITOR_CLIENTS];
 };
 
@@ -72,6 +73,7 @@ struct monitor {
 	struct loop *loop;
 	struct loop_watch accepts, turns, ends;     /* of listener, sandbox, signals */
 	struct loop_timer idle, life, grace, looks; /* looks: at the store */
+	struct loop_timer speaks;                   /* when a hush is over */
 	struct monitor_client clients[MONITOR_CLIENTS];
 	struct monitor_task *tasks;
 	size_t running;
@@ -106,7 +108,9 @@ void clients_flush(struct monitor *m); /* at the end: waits for them, not for ev
 uint64_t clients_hold(const struct monitor *m);
 
 /* monitor_tasks.c */
-void task_exec(struct monitor *m, const struct monitor_ask *q, const int *fds, size_t n);
+/* Without bytes of an order, the first descriptor is one. */
+void task_exec(struct monitor *m, const struct monitor_ask *q, const char *order, size_t size,
+	       const int *fds, size_t n);
 struct monitor_task *task_find(struct monitor *m, const char *id);
 void task_news(struct monitor_task *t, enum task_news what);
 void task_finish(struct monitor_task *t);              /* its run is over: keeps how it ended */
@@ -146,8 +150,8 @@ void files_end(struct monitor *m, const struct monitor_client *c, uint64_t id);
 int monitor_marks(const struct monitor *m, struct spec *s, struct err *e);
 
 /* monitor_main.c */
-void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_ask *q,
-		    const int *fds, size_t n);
+void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_packet *p,
+		    size_t order, const int *fds, size_t n);
 void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms);
 /* From opening to open: everybody is told. */
 void monitor_opened(struct monitor *m);

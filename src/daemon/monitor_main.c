@@ -292,9 +292,11 @@ static void answer_task(struct monitor *m, const struct monitor_ask *q)
 	}
 }
 
-void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_ask *q,
-		    const int *fds, size_t n)
+void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_packet *p,
+		    size_t order, const int *fds, size_t n)
 {
+	const struct monitor_ask *q = &p->ask;
+
 	if (q->asks == MONITOR_STOP) {
 		monitor_stop(m, "stopped", q->value);
 		return;
@@ -303,7 +305,7 @@ void monitor_answer(struct monitor *m, struct monitor_client *c, const struct mo
 		return;
 	switch ((enum monitor_asks)q->asks) {
 	case MONITOR_EXEC:
-		task_exec(m, q, fds, n);
+		task_exec(m, q, p->order, order, fds, n);
 		break;
 	case MONITOR_INPUT:
 		give_input(m, c, q);
@@ -460,6 +462,13 @@ static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
 	return 0;
 }
 
+/* After every turn what is to be said is said: there need only be one. */
+static void on_speak(struct loop_timer *t, uint64_t now)
+{
+	(void)t;
+	(void)now;
+}
+
 static int settle(struct monitor *m, const char *id)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -481,6 +490,7 @@ static int settle(struct monitor *m, const char *id)
 	m->idle.due = on_idle;
 	m->life.due = on_life;
 	m->grace.due = on_grace;
+	m->speaks.due = on_speak;
 	for (size_t i = 0; i < MONITOR_CLIENTS; i++)
 		m->clients[i].w.fd = -1;
 	return 0;

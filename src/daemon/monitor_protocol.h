@@ -8,12 +8,14 @@
  * they are. */
 #pragma once
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "daemon/sandboxes.h"
 
-enum { MONITOR_VERSION = 1, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_REASON = 24 };
+enum { MONITOR_VERSION = 2, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_REASON = 24 };
 
 /* In the folder of a sandbox, which is its owner's alone. The folder itself is locked as long as
  * there is a monitor, from before it is started. */
@@ -30,12 +32,13 @@ enum { MONITOR_VERSION = 1, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 #define MONITOR_STORE "store" /* a folder: what the sandbox itself keeps (model/store.h) */
 
 enum monitor_asks {
-	MONITOR_STOP,   /* value: milliseconds from SIGTERM to SIGKILL */
-	MONITOR_BEGIN,  /* the first, and once: idle, life; secrets come along: sealed files, each
-			 * with NAME=VALUE, a variable for credentials that come from one */
-	MONITOR_EXEC,   /* an order (proc/order.h) comes along, and, if it has input, both ends of
-			 * a pipe, the one to read from first. value 1: the sandbox ends with it,
-			 * before its own end is said */
+	MONITOR_STOP,  /* value: milliseconds from SIGTERM to SIGKILL */
+	MONITOR_BEGIN, /* the first, and once: idle, life; secrets come along: sealed files, each
+			* with NAME=VALUE, a variable for credentials that come from one */
+	MONITOR_EXEC,  /* an order (proc/order.h) comes along, behind the request or, if that is too
+			* little room, as the first descriptor; and, if it has input, both ends of
+			* a pipe, the one to read from first. value 1: the sandbox ends with it,
+			* before its own end is said */
 	MONITOR_SIGNAL, /* value: its number */
 	MONITOR_CANCEL,
 	MONITOR_INPUT,     /* is answered by MONITOR_GIVES */
@@ -61,16 +64,27 @@ struct monitor_ask {
 	uint64_t idle, life;      /* milliseconds; 0: for ever */
 };
 
+enum { MONITOR_ORDER = 4096 };
+
+/* As much of the order as there is. */
+struct monitor_packet {
+	struct monitor_ask ask;
+	char order[MONITOR_ORDER];
+};
+
+static_assert(offsetof(struct monitor_packet, order) == sizeof(struct monitor_ask), "no gap");
+
 enum monitor_says {
 	MONITOR_HELLO,   /* value: enum monitor_stage */
 	MONITOR_OPENED,  /* MONITOR_FACTS is there */
 	MONITOR_REFUSED, /* the sandbox could not be opened: err says why, and reason in one word,
 			  * if there is one. The last word */
-	MONITOR_RUNS,    /* the command is executed; or one was, and this is said to a newcomer */
-	MONITOR_GREW,    /* something was kept of the command */
-	MONITOR_DONE,    /* ... its end was; reason: the outcome, value: the exit status */
-	MONITOR_GIVES,   /* comes with the end to write a command's input to, or without */
-	MONITOR_PAUSED,  /* err: why not */
+	MONITOR_RUNS, /* the command is executed; or one was, and this is said to a newcomer. Within
+		       * milliseconds, or with what comes sooner */
+	MONITOR_GREW, /* something was kept of the command */
+	MONITOR_DONE, /* ... its end was; reason: the outcome, value: the exit status */
+	MONITOR_GIVES,  /* comes with the end to write a command's input to, or without */
+	MONITOR_PAUSED, /* err: why not */
 	MONITOR_CONTINUED,
 	MONITOR_CLOSED,    /* the sandbox is gone; reason: why. The last word */
 	MONITOR_COMPANION, /* value: enum companion_state, reason; MONITOR_COMPANIONS has it */

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "audit/record.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/folder.h"
 #include "base/json.h"
@@ -25,6 +26,7 @@
 
 #define KEPT_BYTES_MAX ((uint64_t)64 << 20)
 #define BEGIN_JSON_MAX ((size_t)256 << 10)
+#define HUSH_US 2000
 
 struct monitor_task *task_find(struct monitor *m, const char *id)
 {
@@ -85,10 +87,11 @@ static void keep(struct monitor_task *t, enum kept_kind kind, const void *p, siz
 	uint64_t before = t->kept.size;
 
 	/* How it ended is always kept. */
-	if ((kind == KEPT_END || has_room(t->m, n)) && kept_add(&t->kept, kind, p, n) == 0)
-		task_news(t, NEWS_GREW);
-	else
+	if ((kind != KEPT_END && !has_room(t->m, n)) || kept_add(&t->kept, kind, p, n) < 0)
 		t->lost = true;
+	else if (kind == KEPT_OUTPUT ||
+		 kind == KEPT_ERRORS) /* the others have words of their own */
+		task_news(t, NEWS_GREW);
 	t->m->kept_bytes += t->kept.size - before;
 }
 
@@ -327,32 +330,27 @@ static int begin(struct monitor_task *t, const struct order *o, const struct mon
 }
 
 /* Its texts are in *data. */
-static int read_order(const int *fds, size_t n, struct order *o, const char **data, size_t *size,
-		      const char ***words)
+static int read_order(const char *data, size_t size, struct order *o, const char ***words)
 {
-	size_t count;
+	size_t count = size ? order_words(data, size) : 0;
 
-	if (!n || !order_map(fds[0], data, size))
-		return -EBADMSG;
-	count = order_words(*data, *size);
 	*words = count ? calloc(count, sizeof(**words)) : NULL;
-	return *words && order_read(*data, *size, *words, o) ? 0 : -EBADMSG;
+	return *words && order_read(data, size, *words, o) ? 0 : -EBADMSG;
 }
 
-static void carry_out(struct monitor_task *t, const struct monitor_ask *q, const int *fds, size_t n)
+static void carry_out(struct monitor_task *t, const struct monitor_ask *q, const char *data,
+		      size_t size, const int *fds, size_t n)
 {
 	struct brig_error e = { .errnum = EPROTO,
 				.code = "usage",
 				.what = "the command could not be read" };
 	const char **words = NULL;
-	const char *data = NULL;
 	struct order o = { 0 };
-	size_t size = 0;
-	int r = read_order(fds, n, &o, &data, &size, &words);
+	int r = read_order(data, size, &o, &words);
 
-	if (n > 2) {
-		t->read_end = fcntl(fds[1], F_DUPFD_CLOEXEC, 3);
-		t->input = fcntl(fds[2], F_DUPFD_CLOEXEC, 3);
+	if (n > 1) {
+		t->read_end = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
+		t->input = fcntl(fds[1], F_DUPFD_CLOEXEC, 3);
 	}
 	if (r == 0 && t->m->stage == MONITOR_IS_OPEN)
 		t->denied_count = outcome_mark(sandbox_facts(t->m->sandbox), &t->denied);
@@ -369,18 +367,19 @@ static void carry_out(struct monitor_task *t, const struct monitor_ask *q, const
 		keep_end(t, refused(&e));
 		let_go(t);
 	} else {
+		t->hush = clock_us() + HUSH_US;
 		task_news(t, NEWS_RUNS);
 	}
 	if (r > 0)
 		task_finish(t);
 	free(words);
-	if (data)
-		(void)munmap((void *)(uintptr_t)data, size);
 }
 
-void task_exec(struct monitor *m, const struct monitor_ask *q, const int *fds, size_t n)
+void task_exec(struct monitor *m, const struct monitor_ask *q, const char *order, size_t size,
+	       const int *fds, size_t n)
 {
 	struct monitor_task *t = id_is(EXEC_ID, q->exec) ? calloc(1, sizeof(*t)) : NULL;
+	const char *map = NULL;
 
 	if (!t)
 		return;
@@ -390,6 +389,11 @@ void task_exec(struct monitor *m, const struct monitor_ask *q, const int *fds, s
 	t->last = q->value;
 	t->next = m->tasks;
 	m->tasks = t;
-	carry_out(t, q, fds, n);
+	if (!size && n && order_map(fds[0], &map, &size)) {
+		carry_out(t, q, map, size, fds + 1, n - 1);
+		(void)munmap((void *)(uintptr_t)map, size);
+	} else {
+		carry_out(t, q, order, size, fds, n);
+	}
 	monitor_rest(m);
 }

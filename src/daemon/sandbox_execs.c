@@ -502,6 +502,33 @@ static enum problem check_start(const struct exec_start *x, struct err *e)
 	return PROBLEM_NONE;
 }
 
+/* Behind the request if there is room for it, else in a file of its own. */
+static int pack(const struct order *o, struct monitor_packet *p, size_t *n, int *file,
+		struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(MONITOR_ORDER);
+	struct err unused;
+
+	*n = 0;
+	if (order_write(o, &b, &unused) < 0)
+		return order_make(o, file, e);
+	memcpy(p->order, b.data, b.len);
+	*n = b.len;
+	return 0;
+}
+
+static enum problem say(struct sandbox_entry *b, struct monitor_packet *p, size_t order,
+			const int *fds, size_t n, struct err *e)
+{
+	int r = link_ask_long(b, p, order, fds, n);
+
+	if (r == -EAGAIN)
+		return problem_say(PROBLEM_QUOTA, e, "sandbox '%s' has too much to do", b->id);
+	return r < 0 ? problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' does not answer",
+				   b->id)
+		     : PROBLEM_NONE;
+}
+
 static enum problem send(struct sandbox_entry *b, const struct exec_start *x,
 			 struct exec_entry *entry, struct err *e)
 {
@@ -510,17 +537,19 @@ static enum problem send(struct sandbox_entry *b, const struct exec_start *x,
 				 .envp = x->env ? x->env : none,
 				 .path = "",
 				 .cwd = x->cwd ? x->cwd : "" };
-	struct monitor_ask q = { .asks = MONITOR_EXEC,
-				 .value = x->last,
-				 .tty = x->tty,
-				 .rows = x->rows,
-				 .cols = x->cols,
-				 .timeout = x->timeout,
-				 .output = x->output };
+	struct monitor_packet q = { .ask = { .asks = MONITOR_EXEC,
+					     .value = x->last,
+					     .tty = x->tty,
+					     .rows = x->rows,
+					     .cols = x->cols,
+					     .timeout = x->timeout,
+					     .output = x->output } };
 	CLEANUP(fd) int order = -1, reads = -1;
-	int ends[2], r;
+	int ends[2], fds[3];
+	size_t size, n = 0;
+	enum problem p;
 
-	if (order_make(&o, &order, e) < 0)
+	if (pack(&o, &q, &size, &order, e) < 0)
 		return problem_of(e);
 	if (x->stdin_open) {
 		if (pipe2(ends, O_CLOEXEC) < 0)
@@ -529,16 +558,17 @@ static enum problem send(struct sandbox_entry *b, const struct exec_start *x,
 		entry->input = ends[1];
 		entry->takes = true;
 	}
-	(void)snprintf(q.exec, sizeof(q.exec), "%s", entry->id);
-	r = link_ask(b, &q, (const int[]){ order, reads, entry->input }, x->stdin_open ? 3 : 1);
-	if (r == -EAGAIN)
-		return problem_say(PROBLEM_QUOTA, e, "sandbox '%s' has too much to do", b->id);
-	if (r < 0)
-		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' does not answer",
-				   b->id);
-	if (entry->input >= 0)
+	(void)snprintf(q.ask.exec, sizeof(q.ask.exec), "%s", entry->id);
+	if (order >= 0)
+		fds[n++] = order;
+	if (x->stdin_open) {
+		fds[n++] = reads;
+		fds[n++] = entry->input;
+	}
+	p = say(b, &q, size, fds, n, e);
+	if (p == PROBLEM_NONE && entry->input >= 0)
 		(void)fcntl(entry->input, F_SETFL, O_WRONLY | O_NONBLOCK);
-	return PROBLEM_NONE;
+	return p;
 }
 
 enum problem sandboxes_exec(struct sandboxes *s, const char *tenant, const char *ref,

@@ -61,6 +61,13 @@ void link_kill(struct sandbox_entry *b)
 		(void)syscall(SYS_pidfd_send_signal, b->proc.fd, SIGKILL, NULL, 0);
 }
 
+int link_ask_long(struct sandbox_entry *b, struct monitor_packet *p, size_t order, const int *fds,
+		  size_t n)
+{
+	p->ask.version = MONITOR_VERSION;
+	return b->link.fd < 0 ? -ENOTCONN : fd_send(b->link.fd, p, sizeof(p->ask) + order, fds, n);
+}
+
 int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fds, size_t n)
 {
 	struct monitor_ask full = *q;

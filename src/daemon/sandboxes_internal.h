@@ -151,6 +151,9 @@ void entry_rest(struct sandbox_entry *b); /* somebody decides about it: no more 
 int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n, struct err *e);
 int link_find(struct sandbox_entry *b); /* one that is there; 0 or -errno */
 int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fds, size_t n);
+/* The same with so many bytes of an order behind it. */
+int link_ask_long(struct sandbox_entry *b, struct monitor_packet *p, size_t order, const int *fds,
+		  size_t n);
 void link_times(struct sandbox_entry *b);
 void link_kill(struct sandbox_entry *b);          /* for one that does not listen */
 bool link_is_away(const struct sandbox_entry *b); /* it lives, and will be asked again */

@@ -24,6 +24,7 @@
 struct egress {
 	pid_t pid;
 	int pidfd, control, authority;
+	int turn; /* one byte to read: who has it decides whether the worker serves */
 	bool gone;
 	char pem[AUTHORITY_MAX];
 	struct egress_plan *plan;
@@ -36,18 +37,21 @@ struct egress {
 
 static int start_process(struct egress *g, struct err *e)
 {
-	int pair[2] = { -1, -1 }, pipe_ends[2] = { -1, -1 }, r;
+	int pair[2] = { -1, -1 }, pipe_ends[2] = { -1, -1 }, turn[2] = { -1, -1 }, r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
-	    pipe2(pipe_ends, O_CLOEXEC) < 0)
+	    pipe2(pipe_ends, O_CLOEXEC) < 0 || pipe2(turn, O_CLOEXEC | O_NONBLOCK) < 0 ||
+	    write(turn[1], "", 1) != 1)
 		r = err_sys(e, "cannot make the door's sockets");
 	else
-		r = worker_start(NULL, (const int[]){ pair[1], pipe_ends[1] }, 2, &g->pid,
+		r = worker_start(NULL, (const int[]){ pair[1], pipe_ends[1], turn[0] }, 3, &g->pid,
 				 &g->pidfd, e);
 	g->control = pair[0];
 	g->authority = pipe_ends[0];
+	g->turn = turn[0];
 	(void)fd_close(pair[1]);
 	(void)fd_close(pipe_ends[1]);
+	(void)fd_close(turn[1]);
 	return r == -ENOENT ? err_wrap(e, "network proxy") : r;
 }
 
@@ -111,7 +115,7 @@ int egress_start(const struct spec *s, char *const *envp, struct egress **ret, s
 
 	if (!g)
 		return err_nomem(e);
-	g->pid = g->pidfd = g->control = g->authority = -1;
+	g->pid = g->pidfd = g->control = g->authority = g->turn = -1;
 	/* The program needs longest: it starts while the rules are being made. */
 	if (start_process(g, e) < 0 || egress_plan_new(s, envp, &g->plan, e) < 0 ||
 	    send_plan(g, e) < 0 || make_variables(g, e) < 0)
@@ -128,6 +132,7 @@ struct egress *egress_free(struct egress *g)
 	worker_stop(g->pid, g->pidfd);
 	(void)fd_close(g->control);
 	(void)fd_close(g->authority);
+	(void)fd_close(g->turn);
 	(void)egress_plan_free(g->plan);
 	free(g);
 	return NULL;
@@ -180,6 +185,11 @@ int egress_attach(struct egress *g, const struct door_socket *what, const int *f
 
 void egress_end(struct egress *g)
 {
+	char turn;
+
+	/* One that has not begun has nothing to tell, and will not begin any more. */
+	if (g->turn >= 0 && read(g->turn, &turn, 1) == 1)
+		g->gone = true;
 	(void)shutdown(g->control, SHUT_WR);
 }
 

@@ -46,7 +46,8 @@ struct outcome;
 void egress_count(const struct egress_event *ev, struct outcome *o);
 void egress_denial(const struct egress_event *ev, struct outcome *o);
 
-/* No more is wanted: the worker tells what is still open and ends. To be heard until it is gone. */
+/* No more is wanted: the worker tells what is still open and ends. To be heard until it is gone;
+ * one that does not serve yet is gone at once. */
 void egress_end(struct egress *g);
 
 enum { EGRESS_REASON_SIZE = 640 };

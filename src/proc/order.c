@@ -30,19 +30,27 @@ static size_t length(const char *const *v)
 	return n;
 }
 
+int order_write(const struct order *o, struct buf *b, struct err *e)
+{
+	struct parcel p = parcel_to(b, MARK);
+	uint64_t words = length(o->argv) + length(o->envp) + 2;
+	struct order copy = *o;
+
+	parcel_number(&p, &words);
+	fields_of(&p, &copy);
+	return b->failed
+		       ? err_set(e, ERR_USAGE, E2BIG, "the command and its variables are too long")
+		       : 0;
+}
+
 int order_make(const struct order *o, int *ret, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(ORDER_MAX);
 	CLEANUP(fd) int fd = -1;
-	struct parcel p = parcel_to(&b, MARK);
-	uint64_t words = length(o->argv) + length(o->envp) + 2;
-	struct order copy = *o;
 	int r;
 
-	parcel_number(&p, &words);
-	fields_of(&p, &copy);
-	if (b.failed)
-		return err_set(e, ERR_USAGE, E2BIG, "the command and its variables are too long");
+	if (order_write(o, &b, e) < 0)
+		return -e->code;
 	fd = memfd_create("brig-order", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	r = fd < 0 ? -errno : fd_write_all(fd, b.data, b.len);
 	if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS) < 0)

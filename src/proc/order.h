@@ -12,6 +12,8 @@
 
 enum { ORDER_MAX = 8 << 20 }; /* bytes: more than the kernel takes for a command */
 
+struct buf;
+
 struct order {
 	const char *const *argv, *const *envp;
 	const char *path; /* where the command is looked for */
@@ -20,6 +22,9 @@ struct order {
 
 /* The order in a sealed file, which the caller owns. */
 int order_make(const struct order *o, int *ret, struct err *e);
+
+/* The order as it is in that file. E2BIG: it is longer than the buffer may be. */
+int order_write(const struct order *o, struct buf *b, struct err *e);
 
 /* How many pointers order_read needs room for; 0: this is not an order. */
 size_t order_words(const char *data, size_t n);

@@ -25,11 +25,17 @@
 enum { OUTPUT = 1, ERRORS, INPUT }; /* behind the order */
 enum { WITH_TERMINAL = 2 };         /* descriptors, if that is all there is */
 #define BLOCK 512                   /* what the kernel counts written blocks in */
+#define ANNOUNCE_NS (2 * 1000 * 1000)
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+static void set_state(struct command_place *p, enum place_state state)
+{
+	__atomic_store_n(&p->state, state, __ATOMIC_RELEASE);
+}
 
 static void tell(struct command_place *p, enum place_state state)
 {
-	__atomic_store_n(&p->state, state, __ATOMIC_RELEASE);
+	set_state(p, state);
 	(void)kill(getppid(), SIGCHLD);
 }
 
@@ -148,6 +154,23 @@ static pid_t start(const struct order *o, const struct command_terms *c, const i
 	_exit(127);
 }
 
+/* That it runs is in the table at once, and said when it has not ended soon: for most commands this
+ * word and that of their end are one. */
+static void announce(struct command_place *p, pid_t command)
+{
+	const struct timespec soon = { .tv_nsec = ANNOUNCE_NS };
+	siginfo_t end = { 0 };
+	sigset_t ends;
+
+	set_state(p, PLACE_RUNS);
+	(void)sigemptyset(&ends);
+	(void)sigaddset(&ends, SIGCHLD);
+	/* The signal alone says nothing: anybody inside may send one. */
+	if (sigtimedwait(&ends, NULL, &soon) < 0 ||
+	    waitid(P_PID, (id_t)command, &end, WEXITED | WNOHANG | WNOWAIT) < 0 || !end.si_pid)
+		tell(p, PLACE_RUNS);
+}
+
 /* A guest's child that was not waited for is counted by the kernel when it is reaped here. */
 static void collect(struct command_place *p, pid_t command)
 {
@@ -204,7 +227,7 @@ _Noreturn void reaper_main(struct command_place *p, const struct command_terms *
 		fail(p, &e);
 	(void)fd_close_range(3, INT32_MAX);
 	p->command = command;
-	tell(p, PLACE_RUNS);
+	announce(p, command);
 	collect(p, command);
 	_exit(0);
 }

@@ -77,6 +77,17 @@ def a_sandbox_is_made_used_and_deleted():
 
 
 
+@test
+def what_a_stop_drops_is_said_when_the_sandbox_is_made():
+    with client() as (_d, sandbox):
+        made = sandbox("create", "--name", "n", "--set", "limits.tmp=64m")
+        assert made.status == 0 and made.text.startswith("sb_") and "brig: note: limits.tmp is set: HOME and /tmp are in memory" in made.errors, made
+        assert "so is what was in memory: HOME and /tmp" in sandbox("stop", "n").errors
+        for word in ("--quiet", "--json"):
+            made = sandbox("create", word, "--set", "limits.tmp=64m")
+            assert made.status == 0 and not made.errors, made.errors
+
+
 def copied_slowly(d, box, watch, pieces):
     """Copies an archive piece by piece until `watch` sees something, at most so many; what was on stderr, and how many pieces it took."""
     archive = io.BytesIO()

@@ -152,7 +152,7 @@ def ask_for_words(d, box):
     for half a minute. Whoever is the owner may ask for a word."""
     with d.dial(path=state() / "brig/daemon/sockets" / box) as s:
         def told(asks):
-            s.send(struct.pack("=IIQ", 1, asks, 0))
+            s.send(struct.pack("=IIQ", 2, asks, 0))
             while struct.unpack("=II", s.recv(4096)[:8])[1] not in (7, 8):  # paused, continued
                 pass
         told(PAUSE)

@@ -12,7 +12,7 @@ from common import engine, settle, shared_engine, token  # noqa: E402
 from daemon import daemon  # noqa: E402
 from daemon_commands import has_terminals, pauses, works  # noqa: E402
 from daemon_store import again, grows, keeps, mounts_into, sh  # noqa: E402
-from harness import around, main, test, workspace  # noqa: E402
+from harness import around, brig, main, test, workspace  # noqa: E402
 
 around(shared_engine)
 
@@ -85,6 +85,8 @@ def what_is_copied_into_what_is_kept_is_copied_once():
         copies = [{"source": str(workspace() / "note"), "target": t} for t in ("/tmp/note", "/srv/note")]
         box = d.create(spec={"backend": "docker", "image": engine.PYTHON_IMAGE, "copies": copies, "read_only_root": False})["id"]
         assert sh(d, box, "cat /tmp/note /srv/note; echo other > /tmp/note; rm /srv/note") == ["a", "notea", "note"]
+        stopped = brig("sandbox", "stop", box, env={"BRIG_HOST": f"unix://{d.path}"})
+        assert "are kept for a resume" in stopped.errors and "written to the container's root among it" in stopped.errors, stopped
         again(d, box)
         # The root is the image's again, and what was copied there is copied again.
         assert sh(d, box, "cat /tmp/note /srv/note") == ["other", "a", "note"]

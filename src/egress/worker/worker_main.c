@@ -2,8 +2,11 @@
 /* egress/worker/worker_main.c - brig-egress: the process that reads what the sandbox sends, and
  * beside it the one that keeps its certificate authority.
  *
- * Started by a monitor with two descriptors: 3, a SEQPACKET socket (the configuration comes first,
- * then the door's sockets; decisions go back), and 4, a pipe for the authority's certificate.
+ * Started by a monitor with three descriptors: 3, a SEQPACKET socket (the configuration comes
+ * first, then the door's sockets; decisions go back), 4, a pipe for the authority's certificate,
+ * and 5, a pipe with one byte in it: the worker takes it before it reads anything of a guest's. The
+ * monitor takes it instead when the run has ended before that, and then need not wait to be told
+ * that nothing happened.
  *
  *     start -> fork the keeper -> take configuration and sockets -> read files, compile -> lock
  * down
@@ -42,6 +45,7 @@
 #define TICK_US 250000
 #define CONTROL 3
 #define AUTHORITY 4
+#define TURN 5
 #define PLAN_MAX ((size_t)16 << 20)
 #define ACCEPT_AT_ONCE 64
 #ifdef __SANITIZE_ADDRESS__
@@ -68,6 +72,7 @@ static int start_keeper(int *sock, struct err *e)
 		(void)prctl(PR_SET_NAME, "brig-keeper", 0, 0, 0);
 		(void)close(pair[0]);
 		(void)close(CONTROL);
+		(void)close(TURN);
 		if (lockdown_early(e) < 0)
 			_exit(1);
 		_exit(keeper_main(pair[1], AUTHORITY));
@@ -382,6 +387,7 @@ static int prepare(struct worker *k, int keeper, struct err *e)
 static int serve(struct worker *k, struct err *e)
 {
 	struct rlimit files;
+	char turn;
 
 	k->monitor = (struct loop_watch){ .fd = CONTROL, .ready = on_monitor };
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
@@ -394,6 +400,9 @@ static int serve(struct worker *k, struct err *e)
 		return -e->code;
 	if (loop_want(k->loop, &k->monitor, EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to the monitor");
+	if (read(TURN, &turn, 1) != 1) /* the run is over */
+		return 0;
+	(void)close(TURN);
 	report_state(CONTROL, EGRESS_EVENT_READY, NULL);
 	k->tick.due = on_tick;
 	loop_run(k->loop, on_settle, k);

@@ -27,7 +27,7 @@ static const char *const build[] = { "dl.google.com", "download.qt.io", NULL };
 /* What `npm install` asks about known faults goes there by POST. Nothing is published there, and
  * nobody but the registry sees it, which sees the path of every GET, too. */
 static const char *const npm_reading[] = { "GET,HEAD *.npmjs.org",
-					   "POST registry.npmjs.org/-/npm/v1/security/", NULL };
+					   "POST *.npmjs.org/-/npm/v1/security/", NULL };
 /* The proxy fetches a module from the server that its path names: a GET of
  * /attacker.example/WHATEVER/@v/list is a message to that server. So only paths of servers whose
  * visitors are not shown to whoever has a name there. */

@@ -89,7 +89,7 @@ def a_file_fits_what_is_found_and_a_run_uses_it():
     done = brig("init", "--yes")
     assert done.status == 0, done.errors
     assert "brig wrap claude" in done.text and "brig run -- npm install" in done.text and "trusted as it is now" in done.text, done.text
-    assert settings() == ["brig: 1", "policy: workspace_write", "network: proxy", "egress:", "  allow:", "    - GET,HEAD *.npmjs.org", "    - POST registry.npmjs.org/-/npm/v1/security/", "    - GET,HEAD pypi.org",
+    assert settings() == ["brig: 1", "policy: workspace_write", "network: proxy", "egress:", "  allow:", "    - GET,HEAD *.npmjs.org", "    - POST *.npmjs.org/-/npm/v1/security/", "    - GET,HEAD pypi.org",
                           "    - GET,HEAD *.pythonhosted.org"], settings()
     assert "# Found here: package.json (Node), pyproject.toml (Python), pom.xml (Java), CLAUDE.md (Claude Code).\n" in file().read_text()
     assert brig("config", "check", FILE).text.startswith(".brig.yaml: ok"), "config check"

@@ -25,6 +25,8 @@ struct subcommand {
 	enum code_kind code; /* what its positional argument is; CODE_NONE: a command */
 	/* Words it takes besides, for completion: one after another, NULL when there is none. */
 	const char *(*word)(size_t i);
+	/* What may come behind one of them, in the same way; may be NULL. */
+	const char *(*word_behind)(const char *word, size_t i);
 	/* argv[0] is the command's name. Returns the exit status. */
 	int (*run)(const struct subcommand *c, int argc, char **argv);
 };

@@ -229,13 +229,15 @@ static void keep_key_away(struct spec *s, const char *key)
 	s->use_credentials.n = granted;
 }
 
-/* What was agreed to, by trusting the role. */
+/* What was agreed to: by trusting the role; or by --base-url, to whose server a stranger's role
+ * says which variable is sent. */
 static void say_key(const struct agent *a, const char *key)
 {
 	const struct spec *s = a->spec;
+	bool agreed = a->own[OWN_URL] ? s->chat.key && !s->config_trusted : s->config_trusted;
 	char text[512];
 
-	if (!key || !s->chat.base_url || a->own[OWN_URL] || a->show.quiet || !s->config_trusted ||
+	if (!key || !s->chat.base_url || a->show.quiet || !agreed ||
 	    credential_find(&s->credentials, key))
 		return;
 	(void)snprintf(text, sizeof(text), "the role has %.60s sent to %.300s", key,

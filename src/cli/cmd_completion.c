@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "model/groups.h"
 
 static void words(const char *const *w)
 {
@@ -69,6 +70,32 @@ static void own_print(const struct own *o, const char *before)
 		(void)printf("%s%s", before, o->v[i]);
 }
 
+/* What may come behind a word. */
+static void behind_print(const struct subcommand *c, const char *word, const char *before)
+{
+	const char *w;
+
+	for (size_t i = 0; (w = c->word_behind(word, i)); i++)
+		(void)printf("%s%s", i ? " " : before, w);
+}
+
+static bool has_behind(const struct subcommand *c, const char *word)
+{
+	return c->word_behind && c->word_behind(word, 0);
+}
+
+/* Values that stand for others: nothing else is known of what --allow takes. */
+static bool takes_groups(const struct field *f)
+{
+	return f == &fields[FIELD_EGRESS_ALLOW];
+}
+
+static void group_words(void)
+{
+	for (size_t i = 0; i < GROUP_COUNT; i++)
+		(void)printf("%s@%s", i ? " " : "", groups[i].name);
+}
+
 static bool is_path(const struct field *f)
 {
 	return f->type == FIELD_T_PATH || f->type == FIELD_T_PATHS || f->type == FIELD_T_MOUNTS ||
@@ -93,33 +120,60 @@ static void bash_command(const struct subcommand *c)
 			(void)printf(" --%s", fields[i].flag);
 	if (c->fields)
 		(void)printf(" --set");
-	(void)printf("'%s ;;\n", c->fields && !c->word ? "; any=1" : "");
+	(void)printf("'%s", c->fields && !c->word ? "; any=1" : "");
+	for (size_t i = 0; i < o.n; i++) {
+		if (!has_behind(c, o.v[i]))
+			continue;
+		(void)printf("; [[ $prev != %s ]] || words='", o.v[i]);
+		behind_print(c, o.v[i], "");
+		(void)printf("'");
+	}
+	(void)printf(" ;;\n");
+}
+
+/* "@" ends a word for bash, and what follows it is then all that is completed. */
+static void bash_groups(const struct field *f)
+{
+	(void)printf("\t--%s) COMPREPLY=($(compgen -W '", f->flag);
+	group_words();
+	(void)printf("' -- \"${at:+@}$cur\")); [[ ! $at ]] || COMPREPLY=(\"${COMPREPLY[@]#@}\"); "
+		     "return ;;\n");
+}
+
+static void bash_values(const struct field *f)
+{
+	if (!f->flag || f->alone)
+		return;
+	if (takes_groups(f)) {
+		bash_groups(f);
+		return;
+	}
+	if (!f->words && !is_path(f))
+		return;
+	(void)printf("\t--%s) COMPREPLY=($(compgen ", f->flag);
+	if (f->words) {
+		(void)printf("-W '");
+		words(f->words);
+		(void)printf("'");
+	} else {
+		(void)printf("-f");
+	}
+	(void)printf(" -- \"$cur\")); return ;;\n");
 }
 
 static void bash(void)
 {
 	(void)printf("_brig() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} "
-		     "prev=${COMP_WORDS[COMP_CWORD-1]} words= any=\n"
+		     "prev=${COMP_WORDS[COMP_CWORD-1]} words= any= at=\n"
+		     "\tif [[ $cur == @ && $COMP_WORDBREAKS == *@* ]]; then cur= at=1\n"
+		     "\telif [[ $prev == @ ]]; then prev=${COMP_WORDS[COMP_CWORD-2]} at=1\n\tfi\n"
 		     "\tCOMPREPLY=()\n\tif [ \"$COMP_CWORD\" -eq 1 ]; "
 		     "then\n\t\tCOMPREPLY=($(compgen -W '");
 	for (const struct subcommand *const *c = commands; *c; c++)
 		(void)printf("%s ", (*c)->name);
 	(void)printf("' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $prev in\n");
-	for (int i = 0; i < FIELD_COUNT; i++) {
-		const struct field *f = &fields[i];
-
-		if (!f->flag || f->alone || (!f->words && !is_path(f)))
-			continue;
-		(void)printf("\t--%s) COMPREPLY=($(compgen ", f->flag);
-		if (f->words) {
-			(void)printf("-W '");
-			words(f->words);
-			(void)printf("'");
-		} else {
-			(void)printf("-f");
-		}
-		(void)printf(" -- \"$cur\")); return ;;\n");
-	}
+	for (int i = 0; i < FIELD_COUNT; i++)
+		bash_values(&fields[i]);
 	(void)printf("\tesac\n\tcase ${COMP_WORDS[1]} in\n");
 	for (const struct subcommand *const *c = commands; *c; c++)
 		bash_command(*c);
@@ -154,6 +208,10 @@ static void zsh_option(const struct field *f)
 		(void)printf(":%s:(", f->flag);
 		words(f->words);
 		(void)printf(")");
+	} else if (takes_groups(f)) {
+		(void)printf(":%s:(", f->flag);
+		group_words();
+		(void)printf(")");
 	} else if (f->arg) {
 		(void)printf(":%s:%s", f->flag, is_path(f) ? "_files" : "");
 	}
@@ -165,7 +223,14 @@ static void zsh_command(const struct subcommand *c)
 	struct own o;
 
 	own_words(c, &o);
-	(void)printf("\t%s) compadd --", c->name);
+	(void)printf("\t%s) ", c->name);
+	for (size_t i = 0; i < o.n; i++)
+		if (has_behind(c, o.v[i])) {
+			(void)printf("[[ $words[CURRENT-1] != %s ]] || { compadd --", o.v[i]);
+			behind_print(c, o.v[i], " ");
+			(void)printf("; return }; ");
+		}
+	(void)printf("compadd --");
 	own_print(&o, " ");
 	if (!c->fields) {
 		(void)printf("; _files ;;\n");
@@ -203,6 +268,10 @@ static void fish_option(const struct subcommand *c, const struct field *f)
 		(void)printf(" -a '");
 		words(f->words);
 		(void)printf("'");
+	} else if (takes_groups(f)) {
+		(void)printf(" -a '");
+		group_words();
+		(void)printf("'");
 	}
 	(void)printf("%s -d '", is_path(f) ? " -F" : "");
 	quoted(f->help);
@@ -225,6 +294,14 @@ static void fish(void)
 			     (*c)->name);
 		own_print(&o, " ");
 		(void)printf("%s'\n", (*c)->fields ? " --set" : "");
+		for (size_t i = 0; i < o.n; i++)
+			if (has_behind(*c, o.v[i])) {
+				(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s; "
+					     "and __fish_seen_subcommand_from %s' -a '",
+					     (*c)->name, o.v[i]);
+				behind_print(*c, o.v[i], "");
+				(void)printf("'\n");
+			}
 		for (int i = 0; i < FIELD_COUNT; i++)
 			if (takes(*c, &fields[i]))
 				fish_option(*c, &fields[i]);

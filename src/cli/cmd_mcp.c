@@ -379,6 +379,11 @@ static const char *words(size_t i)
 	return i < ARRAY_LEN(list) ? list[i] : NULL;
 }
 
+static const char *words_behind(const char *word, size_t i)
+{
+	return str_eq(word, "install") || str_eq(word, "uninstall") ? host_name(i) : NULL;
+}
+
 static const char *const useless[] = { "tty", "json", NULL };
 
 const struct subcommand cmd_mcp = {
@@ -404,5 +409,6 @@ const struct subcommand cmd_mcp = {
 	.fields = CMD_RUN,
 	.useless = useless,
 	.word = words,
+	.word_behind = words_behind,
 	.run = run,
 };

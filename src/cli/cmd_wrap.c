@@ -2,7 +2,9 @@
 /* cli/cmd_wrap.c - "wrap": a coding agent in a sandbox. It makes a line of `brig run`, and runs
  * that. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -10,6 +12,8 @@
 #include "cli/cli.h"
 #include "cli/terminal.h"
 #include "cli/wrap_list.h"
+#include "model/credentials.h"
+#include "model/login_file.h"
 #include "model/paths.h"
 #include "model/spec_lists.h"
 #include "wrap/wrap_branch.h"
@@ -202,6 +206,44 @@ static void say_branch(const struct wrapping *w, const struct wrap_branch *b)
 	message_print("brig: note", buf_str(&text));
 }
 
+/* A login that the agent would have renewed ends with its token. */
+static void say_end(const struct wrapping *w)
+{
+	const struct wrap_agent *a = w->asked.agent;
+	const char *key = a ? wrap_first_key(a, w->spec) : NULL, *value = key ? getenv(key) : NULL;
+	struct credential_spec known;
+	char text[256], at[64];
+	struct tm tm;
+	time_t end;
+
+	if (!key || (value && *value) || w->spec->cli.quiet ||
+	    w->spec->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG ||
+	    credential_find(&w->spec->credentials, key) ||
+	    !credential_known(w->spec->arena, key, &known) || !known.login)
+		return;
+	end = (time_t)login_file_end(known.login, getenv("HOME"));
+	if (!end || !localtime_r(&end, &tm) || !strftime(at, sizeof(at), "%F %H:%M", &tm))
+		return;
+	(void)snprintf(text, sizeof(text),
+		       "the login of '~/%s' ends at %s: a run does not renew it, and %s then says "
+		       "that it has to log in",
+		       known.login->file, at, a->title);
+	message_print("brig: note", text);
+}
+
+/* The line names what is missing. */
+static void say_keyless(const struct wrapping *w)
+{
+	const struct wrap_agent *a = w->asked.agent;
+	struct err e = { 0 };
+
+	if (!a || w->spec->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG || wrap_first_key(a, w->spec))
+		return;
+	(void)wrap_no_key(a, &e);
+	message_print("brig: note", e.what);
+	message_print("hint", e.hint);
+}
+
 static int go(struct wrapping *w, struct err *e)
 {
 	struct wrap_program program;
@@ -210,6 +252,7 @@ static int go(struct wrapping *w, struct err *e)
 	int status;
 
 	w->asked.spec = w->spec;
+	w->asked.dry = w->dry;
 	w->asked.terminal = !spec_wrote(w->spec, FIELD_TTY) && !w->spec->cli.json &&
 			    !spec_remote(w->spec) && terminal_is_ours();
 	/* Whether it can run at all is asked before anything is made. */
@@ -220,8 +263,10 @@ static int go(struct wrapping *w, struct err *e)
 		return -e->code;
 	if (w->dry) {
 		print_line(&words);
+		say_keyless(w);
 		return 0;
 	}
+	say_end(w);
 	status = run_line(w->spec->arena, &words, e);
 	say_branch(w, &branch);
 	return status;

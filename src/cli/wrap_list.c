@@ -46,10 +46,11 @@ static void put_keys(struct buf *b, struct arena *arena, const struct spec *s,
 		if (!c && credential_known(arena, a->credentials[i], &known))
 			c = &known;
 		put_head(b, i ? "" : "key");
-		buf_printf(b, "%s%s%s, for %s alone\n", i && !a->each ? "else " : "",
+		buf_printf(b, "%s%s%s, for %s%s alone\n", i && !a->each ? "else " : "",
 			   a->credentials[i],
 			   wrap_has_credential(s, a->credentials[i]) ? "" : " (not set)",
-			   c && c->hosts.n ? c->hosts.v[0] : "?");
+			   c && c->hosts.n ? c->hosts.v[0] : "?",
+			   c && c->paths.n ? c->paths.v[0] : "");
 	}
 }
 
@@ -59,9 +60,12 @@ static void put_words(struct buf *b, const char *what, const struct wrap_word *w
 		const char *why = w->why;
 
 		put_head(b, head);
-		for (const char *gap = ""; w->text && str_eq(w->why, why); w++, gap = " ")
+		const char *with = w->with;
+
+		for (const char *gap = ""; w->text && str_eq(w->why, why) && w->with == with;
+		     w++, gap = " ")
 			buf_printf(b, "%s%s", gap, w->text);
-		buf_printf(b, ": %s\n", why);
+		buf_printf(b, "%s%s: %s\n", with ? " with " : "", with ? with : "", why);
 	}
 }
 
@@ -108,6 +112,10 @@ static void json_words(struct json *j, const char *key, const struct wrap_word *
 		json_object(j);
 		json_kstr(j, "text", w->text);
 		json_kstr(j, "why", w->why);
+		if (w->with)
+			json_kstr(j, "with", w->with);
+		if (w->without)
+			json_kstr(j, "without", w->without);
 		json_object_end(j);
 	}
 	json_array_end(j);

@@ -112,7 +112,10 @@ static int connect_to(struct registry *r, const struct url *u, struct client **r
 	/* Also from plain HTTP a redirect may lead to TLS. */
 	if (u->tls && !r->tls && tls_client_new(&r->tls, e) < 0)
 		return -e->code;
-	if (tcp_resolve(u->host, u->port, &addresses, e) < 0)
+	/* Without TLS the address is all that says whom it is: [::1] may be somebody else's who
+	 * listens at the same port, and is meant by whoever writes it. */
+	if (tcp_resolve(!u->tls && str_eq(u->host, "localhost") ? "127.0.0.1" : u->host, u->port,
+			&addresses, e) < 0)
 		return -e->code;
 	fd = tcp_connect(addresses, r->want.deadline, e);
 	freeaddrinfo(addresses);

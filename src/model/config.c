@@ -109,8 +109,9 @@ static int check_bundle(const char *path, const char *full, const struct buf *da
 		return 0;
 	if (real && trust_has(real, buf_str(data), data->len))
 		return 0;
-	(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' is of a bundle, and nobody has allowed it",
-		      full);
+	(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' is of a bundle, and %s", full,
+		      real && trust_had(real) ? "has changed since it was allowed"
+					      : "nobody has allowed it");
 	return err_hint(e, "read it, then: brig allow %.200s", real ? real : full);
 }
 

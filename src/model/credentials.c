@@ -24,16 +24,39 @@ static const struct login_file claude_login = {
 		 "that lasts",
 };
 
-/* After `codex login --with-api-key`. A login by ChatGPT leaves it empty: its tokens are for
- * another host, which wants more than a token, and codex alone renews them. */
+/* After `codex login --with-api-key`; a login by ChatGPT leaves it empty. */
 static const struct login_file codex_login = {
 	.file = ".codex/auth.json",
 	.token = "OPENAI_API_KEY",
 };
 
+/* After `codex login`. Its token lasts for days, and its host wants the account beside it. */
+static const struct login_file chatgpt_login = {
+	.file = ".codex/auth.json",
+	.object = "tokens",
+	.token = "access_token",
+	.jwt = true,
+	.renew = "start codex outside of brig once, which renews it",
+};
+static const struct login_file chatgpt_account = {
+	.file = ".codex/auth.json",
+	.object = "tokens",
+	.token = "account_id",
+};
+
+/* After "Login with Google". It lasts for an hour. */
+static const struct login_file google_login = {
+	.file = ".gemini/oauth_creds.json",
+	.token = "access_token",
+	.expires = "expiry_date",
+	.renew = "start gemini outside of brig once, which renews it for an hour; GEMINI_API_KEY "
+		 "lasts",
+};
+
 static const struct {
 	const char *name, *host, *header, *prefix;
 	const struct login_file *login; /* NULL: its variable alone */
+	const char *path;               /* what it is for, of a host with more; NULL: all */
 } known[] = {
 	{ "GITHUB_TOKEN", "api.github.com", "Authorization", "Bearer " },
 	{ "GH_TOKEN", "api.github.com", "Authorization", "Bearer " },
@@ -49,6 +72,14 @@ static const struct {
 	{ "MISTRAL_API_KEY", "api.mistral.ai", "Authorization", "Bearer " },
 	{ "GEMINI_API_KEY", "generativelanguage.googleapis.com", "x-goog-api-key", "" },
 	{ "HF_TOKEN", "huggingface.co", "Authorization", "Bearer " },
+	/* The rest of that host is all that ChatGPT knows of its user. */
+	{ "CODEX_CHATGPT_TOKEN", "chatgpt.com", "Authorization", "Bearer ", &chatgpt_login,
+	  "/backend-api/codex/" },
+	{ "CODEX_CHATGPT_ACCOUNT", "chatgpt.com", "ChatGPT-Account-ID", "", &chatgpt_account,
+	  "/backend-api/codex/" },
+	/* The name is Gemini CLI's; the token is good for much more than this host. */
+	{ "GOOGLE_CLOUD_ACCESS_TOKEN", "cloudcode-pa.googleapis.com", "Authorization", "Bearer ",
+	  &google_login },
 };
 
 static bool fill_known(struct arena *a, size_t i, struct credential_spec *ret)
@@ -62,7 +93,8 @@ static bool fill_known(struct arena *a, size_t i, struct credential_spec *ret)
 	struct err e;
 
 	if (list_add_string(a, &c.hosts, known[i].host, &e) < 0 ||
-	    list_add_string(a, &c.source, known[i].name, &e) < 0)
+	    list_add_string(a, &c.source, known[i].name, &e) < 0 ||
+	    (known[i].path && list_add_string(a, &c.paths, known[i].path, &e) < 0))
 		return false;
 	*ret = c;
 	return true;

@@ -24,11 +24,31 @@ static const char *const git[] = { "github.com", "raw.githubusercontent.com", "g
 				   "api.github.com", NULL };
 static const char *const build[] = { "dl.google.com", "download.qt.io", NULL };
 
+/* What `npm install` asks about known faults goes there by POST. Nothing is published there, and
+ * nobody but the registry sees it, which sees the path of every GET, too. */
+static const char *const npm_reading[] = { "GET,HEAD *.npmjs.org",
+					   "POST *.npmjs.org/-/npm/v1/security/", NULL };
+/* The proxy fetches a module from the server that its path names: a GET of
+ * /attacker.example/WHATEVER/@v/list is a message to that server. So only paths of servers whose
+ * visitors are not shown to whoever has a name there. */
+static const char *const go_reading[] = {
+	"GET,HEAD proxy.golang.org/github.com/", "GET,HEAD proxy.golang.org/gitlab.com/",
+	"GET,HEAD proxy.golang.org/golang.org/", "GET,HEAD proxy.golang.org/google.golang.org/",
+	"GET,HEAD proxy.golang.org/gopkg.in/",   "GET,HEAD proxy.golang.org/go.uber.org/",
+	"GET,HEAD proxy.golang.org/k8s.io/",     NULL
+};
+#define GO_REMARK                                                                                  \
+	"the Go proxy asks the server that a module's path names, which may be anybody's: one "    \
+	"line for each that is open"
+
 const struct group groups[] = {
-	{ "pypi", "Python packages", pypi },   { "npm", "Node packages", npm },
-	{ "crates", "Rust packages", crates }, { "go", "Go modules", go },
-	{ "docs", "documentation", docs },     { "git", "version control", git },
-	{ "build", "build tools", build },
+	{ "pypi", "Python packages", pypi, NULL, NULL },
+	{ "npm", "Node packages", npm, npm_reading, NULL },
+	{ "crates", "Rust packages", crates, NULL, NULL },
+	{ "go", "Go modules", go, go_reading, GO_REMARK },
+	{ "docs", "documentation", docs, NULL, NULL },
+	{ "git", "version control", git, NULL, NULL },
+	{ "build", "build tools", build, NULL, NULL },
 };
 static_assert(sizeof(groups) / sizeof(*groups) == GROUP_COUNT, "a row for every group");
 

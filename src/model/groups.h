@@ -14,6 +14,9 @@
 struct group {
 	const char *name, *help;
 	const char *const *hosts; /* NULL-terminated */
+	/* Rules that let packages be read there and nothing be brought out, and what has to be said
+	 * about them. NULL: GET and HEAD of each host, which needs no word. */
+	const char *const *reading, *remark;
 };
 
 #define GROUP_COUNT 7

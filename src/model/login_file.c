@@ -11,12 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/jread.h"
 #include "base/str.h"
 
 #define FILE_MAX ((size_t)64 << 10)
+#define CLAIMS_MAX 8192
+#define LOGIN_TOKEN_MAX 8192
 
 static ssize_t read_file(const char *home, const char *file, char *text, struct err *e)
 {
@@ -37,20 +40,57 @@ static ssize_t read_file(const char *home, const char *file, char *text, struct 
 	return pread(fd, text, FILE_MAX - 1, 0);
 }
 
+/* The middle part of a token in the ordinary alphabet, padded; its length, 0 if there is none. */
+static size_t claims_text(const char *token, char *out)
+{
+	const char *first = strchr(token, '.'), *second = first ? strchr(first + 1, '.') : NULL;
+	size_t n = second ? (size_t)(second - first - 1) : 0;
+
+	if (n > CLAIMS_MAX - 4)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		out[i] = first[1 + i] == '-' ? '+' : first[1 + i] == '_' ? '/' : first[1 + i];
+	while (n % 4)
+		out[n++] = '=';
+	return n;
+}
+
+int64_t login_jwt_end(const char *token)
+{
+	char text[CLAIMS_MAX], claims[CLAIMS_MAX];
+	CLEANUP(jread) struct jread *v = NULL;
+	size_t n = claims_text(token, text);
+	ssize_t len = n ? base64_read(text, n, claims, sizeof(claims)) : -1;
+	struct err e;
+	int64_t end;
+
+	if (len <= 0 || jread_parse(claims, (size_t)len, &v, &e) < 0)
+		return 0;
+	end = jread_int(v, "exp", 0);
+	return end > 0 ? end : 0;
+}
+
+static int64_t end_of(const struct login_file *l, const struct jread *v, const char *token)
+{
+	int64_t ms = l->expires ? jread_int(v, l->expires, 0) : 0;
+
+	return l->jwt ? login_jwt_end(token) : ms > 0 ? ms / 1000 : 0;
+}
+
 /* The tree has a copy of the token; it is gone before the tree is. */
 static int take(const struct login_file *l, const struct jread *v, char *out, size_t max,
-		size_t *len, struct err *e)
+		size_t *len, int64_t *until, struct err *e)
 {
 	const char *token = jread_str(v, l->token);
-	int64_t until = l->expires ? jread_int(v, l->expires, 0) : 0;
 	size_t n = token ? strlen(token) : 0;
 	int r = 0;
 
 	if (!n)
 		return err_set(e, ERR_CONFIG, ENOENT, "'~/%s' has no login", l->file);
+	*until = end_of(l, v, token);
 	if (n >= max || str_has_control(token))
 		r = err_set(e, ERR_CONFIG, EINVAL, "'~/%s' has a token that is none", l->file);
-	else if (until && until / 1000 <= (int64_t)time(NULL))
+	else if (*until && *until <= (int64_t)time(NULL))
 		r = err_refuse(e, ERR_CONFIG, ETIMEDOUT, l->renew,
 			       "the login of '~/%s' has expired", l->file);
 	else
@@ -60,8 +100,8 @@ static int take(const struct login_file *l, const struct jread *v, char *out, si
 	return r;
 }
 
-int login_file_read(const struct login_file *l, const char *home, char *out, size_t max,
-		    size_t *len, struct err *e)
+static int read_login(const struct login_file *l, const char *home, char *out, size_t max,
+		      size_t *len, int64_t *until, struct err *e)
 {
 	CLEANUP(mem) char *text = calloc(1, FILE_MAX);
 	CLEANUP(jread) struct jread *v = NULL;
@@ -77,5 +117,25 @@ int login_file_read(const struct login_file *l, const char *home, char *out, siz
 	explicit_bzero(text, FILE_MAX);
 	if (r < 0)
 		return err_set(e, ERR_CONFIG, EINVAL, "'~/%s' cannot be read", l->file);
-	return take(l, l->object ? jread_get(v, l->object) : v, out, max, len, e);
+	return take(l, l->object ? jread_get(v, l->object) : v, out, max, len, until, e);
+}
+
+int login_file_read(const struct login_file *l, const char *home, char *out, size_t max,
+		    size_t *len, struct err *e)
+{
+	int64_t until;
+
+	return read_login(l, home, out, max, len, &until, e);
+}
+
+int64_t login_file_end(const struct login_file *l, const char *home)
+{
+	char token[LOGIN_TOKEN_MAX];
+	int64_t until = 0;
+	struct err e = { 0 };
+	size_t len = 0;
+	int r = read_login(l, home, token, sizeof(token), &len, &until, &e);
+
+	explicit_bzero(token, sizeof(token));
+	return r == 0 ? until : 0;
 }

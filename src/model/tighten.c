@@ -70,7 +70,6 @@ static const enum direction directions[FIELD_COUNT] = {
 	[FIELD_AUDIT_ENABLED] = ONLY_TRUE,
 	[FIELD_AUDIT_SYNC] = UP,
 	[FIELD_AUDIT_ON_ERROR] = UP,
-	[FIELD_AUDIT_ARGV] = ONLY_FALSE,
 	[FIELD_ENV] = BY_NAME,
 	[FIELD_LABELS] = FREE,
 	[FIELD_EGRESS_DENY] = FREE,
@@ -177,6 +176,7 @@ int tighten_each(const struct spec *before, const struct spec *after, enum origi
 struct refusal {
 	const struct spec *after;
 	const char *path;
+	bool changed; /* since it was trusted */
 	struct err *e;
 };
 
@@ -185,18 +185,19 @@ static int refuse(void *arg, enum field_id id, const struct envvar *entry)
 	const struct refusal *r = arg;
 	const char *where = r->after->origin[id] == ORIGIN_PROJECT ? r->after->where[id] : NULL;
 
-	(void)err_set(r->e, ERR_POLICY, EPERM,
-		      "%.160s: %s%s%.60s: an untrusted project file may only tighten",
+	(void)err_set(r->e, ERR_POLICY, EPERM, "%.160s: %s%s%.60s: %s may only tighten",
 		      where ? where : r->path, fields[id].key, entry ? "." : "",
-		      entry ? entry->name : "");
-	return err_hint(r->e, "read the file, then trust it as it is now: brig allow %.150s",
-			r->path);
+		      entry ? entry->name : "",
+		      r->changed ? "the file has changed since it was trusted, and an untrusted one"
+				 : "an untrusted project file");
+	return err_hint(r->e, "read %s, then trust it as it is now: brig allow %.150s",
+			r->changed ? "what has changed" : "the file", r->path);
 }
 
 int tighten_check(const struct spec *before, const struct spec *after, const char *path,
 		  struct err *e)
 {
-	struct refusal r = { .after = after, .path = path, .e = e };
+	struct refusal r = { .after = after, .path = path, .changed = trust_had(path), .e = e };
 
 	return tighten_each(before, after, ORIGIN_PROJECT, refuse, &r);
 }

@@ -55,23 +55,36 @@ static const char *next_line(char **p)
 									    : NULL;
 }
 
-bool trust_has(const char *path, const char *data, size_t n)
+/* Is it on the list, with this digest or (NULL) with any? */
+static bool listed(const char *path, const char *digest)
 {
 	CLEANUP(buf) struct buf list = BUF_INIT(LIST_MAX);
 	CLEANUP(fd) int dir = -1;
-	char digest[SHA256_HEX];
 
 	dir = state_find(".", NULL, 0);
 	if (dir < 0 || load(dir, &list) < 0 || !list.len)
 		return false;
-	digest_of(data, n, digest);
 	for (char *p = list.data; *p;) {
 		const char *line = p, *at = next_line(&p);
 
-		if (at && str_eq(at, path) && strncmp(line, digest, SHA256_HEX - 1) == 0)
+		if (at && str_eq(at, path) &&
+		    (!digest || strncmp(line, digest, SHA256_HEX - 1) == 0))
 			return true;
 	}
 	return false;
+}
+
+bool trust_has(const char *path, const char *data, size_t n)
+{
+	char digest[SHA256_HEX];
+
+	digest_of(data, n, digest);
+	return listed(path, digest);
+}
+
+bool trust_had(const char *path)
+{
+	return listed(path, NULL);
 }
 
 /* Written beside and moved over: a reader sees the old list or the new one. */

@@ -23,11 +23,23 @@ static void put_found(const struct project_found *f, struct buf *out)
 	buf_puts(out, ".\n");
 }
 
+/* A rule, and in its column the reason. */
+static void put_rule(const char *methods, const char *rule, const struct group *g, struct buf *out)
+{
+	int used = (int)(strlen("    - ") + strlen(methods) + strlen(rule));
+
+	buf_printf(out, "    - %s%s%*s# @%s: %s\n", methods, rule,
+		   used < REASON_COLUMN - 1 ? REASON_COLUMN - used : 2, "", g->name, g->help);
+}
+
 static void put_group(const struct group *g, struct buf *out)
 {
-	for (const char *const *h = g->hosts; *h; h++)
-		buf_printf(out, "    - GET,HEAD %-*s# @%s: %s\n",
-			   (int)(REASON_COLUMN - strlen("    - GET,HEAD ")), *h, g->name, g->help);
+	if (g->remark)
+		buf_printf(out, "    # %s\n", g->remark);
+	for (const char *const *r = g->reading; r && *r; r++)
+		put_rule("", *r, g, out);
+	for (const char *const *h = g->reading ? NULL : g->hosts; h && *h; h++)
+		put_rule("GET,HEAD ", *h, g, out);
 }
 
 /* YAML reads a text of JSON as JSON does. */
@@ -45,9 +57,9 @@ static void put_hosts(const struct setup_answers *a, const struct project_found 
 		 "\n# No network but these hosts. A closed one answers 403, and brig says which "
 		 "line would open it.\n");
 	if (n) {
-		buf_puts(out, "# Packages can be read there and not be published. For every method "
-			      "(npm audit asks with POST)\n"
-			      "# write the group in place of its lines:");
+		buf_puts(out,
+			 "# Packages can be read there and not be published. For every path and "
+			 "method write the group in place of its lines:");
 		for (size_t i = 0; i < n; i++)
 			buf_printf(out, " - \"@%s\"", found[i]->name);
 		buf_putc(out, '\n');

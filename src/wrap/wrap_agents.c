@@ -20,16 +20,24 @@ static const struct wrap_word claude_variables[] = {
 	{ NULL, NULL },
 };
 
-static const char *const codex_keys[] = { "CODEX_API_KEY", "OPENAI_API_KEY", NULL };
+#define CODEX_LOGIN "CODEX_CHATGPT_TOKEN"
+static const char *const codex_keys[] = { "CODEX_API_KEY", "OPENAI_API_KEY", CODEX_LOGIN, NULL };
+static const char *const codex_beside[] = { CODEX_LOGIN, "CODEX_CHATGPT_ACCOUNT", NULL };
 /* Its own settings for the vendor want a login at a terminal, and try a WebSocket first. */
 #define CODEX_KEY "it takes the key from the variable at a terminal, too, and tries no WebSocket"
+#define CODEX_CHATGPT "the login by ChatGPT is for this address, and is named by variables as well"
+#define CODEX_PROVIDER(url, more)                                                                  \
+	"model_providers.vendor={name=\"OpenAI\", base_url=\"" url "\", env_key=\"" WRAP_KEY       \
+	"\", " more "wire_api=\"responses\", supports_websockets=false}"
 static const struct wrap_word codex_arguments[] = {
 	{ "-c", CODEX_KEY },
 	{ "model_provider=\"vendor\"", CODEX_KEY },
-	{ "-c", CODEX_KEY },
-	{ "model_providers.vendor={name=\"OpenAI\", base_url=\"https://api.openai.com/v1\", "
-	  "env_key=\"" WRAP_KEY "\", wire_api=\"responses\", supports_websockets=false}",
-	  CODEX_KEY },
+	{ "-c", CODEX_KEY, .without = CODEX_LOGIN },
+	{ CODEX_PROVIDER("https://api.openai.com/v1", ""), CODEX_KEY, .without = CODEX_LOGIN },
+	{ "-c", CODEX_CHATGPT, .with = CODEX_LOGIN },
+	{ CODEX_PROVIDER("https://chatgpt.com/backend-api/codex",
+			 "env_http_headers={\"ChatGPT-Account-ID\"=\"CODEX_CHATGPT_ACCOUNT\"}, "),
+	  CODEX_CHATGPT, .with = CODEX_LOGIN },
 	{ "-c", ITS_SANDBOX },
 	{ "sandbox_mode=\"danger-full-access\"", ITS_SANDBOX },
 	{ "-c", NO_UPDATES },
@@ -39,13 +47,17 @@ static const struct wrap_word codex_arguments[] = {
 	{ NULL, NULL },
 };
 
-static const char *const gemini_keys[] = { "GEMINI_API_KEY", NULL };
+#define GEMINI_LOGIN "GOOGLE_CLOUD_ACCESS_TOKEN"
+static const char *const gemini_keys[] = { "GEMINI_API_KEY", GEMINI_LOGIN, NULL };
+#define GEMINI_GOOGLE "the login with Google is in a variable as well"
 static const struct wrap_word gemini_variables[] = {
 	{ "SANDBOX=brig", ITS_SANDBOX },
 	{ "GEMINI_CLI_TRUST_WORKSPACE=true",
 	  "what the settings of the project start is in the sandbox, too" },
-	{ "GEMINI_DEFAULT_AUTH_TYPE=gemini-api-key",
-	  "it has a key, and need not ask how to log in" },
+	{ "GEMINI_DEFAULT_AUTH_TYPE=gemini-api-key", "it has a key, and need not ask how to log in",
+	  .without = GEMINI_LOGIN },
+	{ "GEMINI_DEFAULT_AUTH_TYPE=oauth-personal", GEMINI_GOOGLE, .with = GEMINI_LOGIN },
+	{ "GOOGLE_GENAI_USE_GCA=true", GEMINI_GOOGLE, .with = GEMINI_LOGIN },
 	{ NULL, NULL },
 };
 
@@ -72,7 +84,8 @@ static const struct wrap_word aider_variables[] = {
 
 static const char *const claude_elsewhere[] = { "ANTHROPIC_BASE_URL", NULL };
 static const char *const codex_elsewhere[] = { "OPENAI_BASE_URL", NULL };
-static const char *const gemini_elsewhere[] = { "GOOGLE_GEMINI_BASE_URL", NULL };
+static const char *const gemini_elsewhere[] = { "GOOGLE_GEMINI_BASE_URL", "CODE_ASSIST_ENDPOINT",
+						NULL };
 static const char *const any_elsewhere[] = { "ANTHROPIC_BASE_URL",
 					     "ANTHROPIC_API_BASE",
 					     "OPENAI_BASE_URL",
@@ -99,11 +112,12 @@ const struct wrap_agent wrap_agents[] = {
 	  .title = "Codex",
 	  .install = "npm install -g @openai/codex",
 	  .credentials = codex_keys,
+	  .beside = codex_beside,
 	  .seed = "codex",
 	  .arguments = codex_arguments,
 	  .variables = nothing,
 	  .elsewhere = codex_elsewhere,
-	  .login = ", or outside of brig: codex login --with-api-key",
+	  .login = ", or log in: codex login, outside of brig",
 	  .logged_in = ".codex/auth.json" },
 	{ .name = "gemini",
 	  .title = "Gemini CLI",
@@ -113,6 +127,7 @@ const struct wrap_agent wrap_agents[] = {
 	  .arguments = nothing,
 	  .variables = gemini_variables,
 	  .elsewhere = gemini_elsewhere,
+	  .login = ", or log in: start gemini outside of brig once",
 	  .logged_in = ".gemini/oauth_creds.json",
 	  .remark = "asks before each command, as ever: --yolo" },
 	{ .name = "opencode",
@@ -137,6 +152,28 @@ const struct wrap_agent wrap_agents[] = {
 	  .logged_in = ".aider/oauth-keys.env" },
 	{ .name = NULL },
 };
+
+bool wrap_word_fits(const struct wrap_word *w, const char *key)
+{
+	return (!w->with || (key && str_eq(w->with, key))) &&
+	       (!w->without || !key || !str_eq(w->without, key));
+}
+
+bool wrap_is_special(const struct wrap_agent *a, const char *name, bool arguments)
+{
+	for (const struct wrap_word *v = arguments ? a->arguments : a->variables; v->text; v++)
+		if (v->with && str_eq(v->with, name))
+			return true;
+	return false;
+}
+
+const char *wrap_beside(const struct wrap_agent *a, const char *key)
+{
+	for (size_t i = 0; a->beside && a->beside[i]; i += 2)
+		if (str_eq(a->beside[i], key))
+			return a->beside[i + 1];
+	return NULL;
+}
 
 const struct wrap_agent *wrap_agent_find(const char *name)
 {

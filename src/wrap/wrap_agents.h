@@ -12,6 +12,8 @@
 /* Something that is said to an agent, and the reason. */
 struct wrap_word {
 	const char *text, *why;
+	const char *with, *without; /* only where its first credential is this one, or is not; NULL:
+				     * in any case */
 };
 
 struct wrap_agent {
@@ -22,8 +24,10 @@ struct wrap_agent {
 	 * are bound to are opened. */
 	const char *const *credentials;
 	bool each;
-	const char *const *hosts; /* what it needs besides; may be NULL */
-	const char *seed;         /* of --home-seed */
+	const char *const *beside; /* pairs: a credential, and a second that it needs; may be NULL
+				    */
+	const char *const *hosts;  /* what it needs besides; may be NULL */
+	const char *seed;          /* of --home-seed */
 	/* Arguments in front of the caller's own; variables. */
 	const struct wrap_word *arguments, *variables;
 	/* Variables that lead it to another server: brig would send the key to the vendor's. */
@@ -37,4 +41,8 @@ struct wrap_agent {
 
 extern const struct wrap_agent wrap_agents[]; /* ended by one without a name */
 
-const struct wrap_agent *wrap_agent_find(const char *name); /* NULL: there is no such */
+bool wrap_word_fits(const struct wrap_word *w, const char *key); /* key: the first credential */
+/* Is there an argument (or a variable) for this credential alone? */
+bool wrap_is_special(const struct wrap_agent *a, const char *name, bool arguments);
+const char *wrap_beside(const struct wrap_agent *a, const char *key); /* NULL: it needs no second */
+const struct wrap_agent *wrap_agent_find(const char *name);           /* NULL: there is no such */

@@ -59,19 +59,52 @@ bool wrap_has_credential(const struct spec *s, const char *name)
 	return r == 0 || r == -ETIMEDOUT;
 }
 
+const char *wrap_first_key(const struct wrap_agent *a, const struct spec *s)
+{
+	for (size_t i = 0; a->credentials[i]; i++) {
+		const char *second = wrap_beside(a, a->credentials[i]);
+
+		if (wrap_has_credential(s, a->credentials[i]) &&
+		    (!second || wrap_has_credential(s, second)))
+			return a->credentials[i];
+	}
+	return NULL;
+}
+
+int wrap_credential_rules(struct arena *a, const struct credential_spec *c, struct strlist *ret,
+			  struct err *e)
+{
+	for (size_t i = 0; i < c->hosts.n; i++) {
+		const char *host = c->hosts.v[i];
+
+		if (!c->paths.n && list_add_string(a, ret, host, e) < 0)
+			return -e->code;
+		for (size_t k = 0; k < c->paths.n; k++) {
+			const char *rule = arena_printf(a, "%s%s", host, c->paths.v[k]);
+
+			if (!rule || list_add_string(a, ret, rule, e) < 0)
+				return err_nomem(e);
+		}
+	}
+	return 0;
+}
+
 /* Its host is opened and its placeholder put where the agent looks for the key. */
 static int put_credential(struct run_words *l, const struct spec *s, const char *name,
 			  struct strlist *hosts, struct err *e)
 {
 	const struct credential_spec *c = credential_find(&s->credentials, name);
 	struct credential_spec known;
+	struct strlist rules = { 0 };
 
 	if (!c && credential_known(l->arena, name, &known))
 		c = &known;
-	for (size_t i = 0; c && i < c->hosts.n; i++)
-		if (!has(hosts, c->hosts.v[i]) &&
-		    (list_add_string(l->arena, hosts, c->hosts.v[i], e) < 0 ||
-		     put_pair(l, "--allow", c->hosts.v[i], e) < 0))
+	if (c && wrap_credential_rules(l->arena, c, &rules, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < rules.n; i++)
+		if (!has(hosts, rules.v[i]) &&
+		    (list_add_string(l->arena, hosts, rules.v[i], e) < 0 ||
+		     put_pair(l, "--allow", rules.v[i], e) < 0))
 			return -e->code;
 	return put_pair(l, "--credential", name, e);
 }
@@ -90,13 +123,14 @@ static bool has_other_login(const struct wrap_agent *a)
 int wrap_no_key(const struct wrap_agent *a, struct err *e)
 {
 	CLEANUP(buf) struct buf names = BUF_INIT(512);
+	size_t n = 0;
 
-	for (size_t i = 0; a->credentials[i]; i++)
-		buf_printf(&names, "%s%s",
-			   !i                      ? ""
-			   : a->credentials[i + 1] ? ", "
-						   : " or ",
-			   a->credentials[i]);
+	/* Those of a login, which nobody exports, come last. */
+	while (a->credentials[n] && !wrap_is_special(a, a->credentials[n], true) &&
+	       !wrap_is_special(a, a->credentials[n], false))
+		n++;
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&names, "%s%s", !i ? "" : i + 1 < n ? ", " : " or ", a->credentials[i]);
 	if (has_other_login(a))
 		(void)err_set(e, ERR_CONFIG, ENOENT,
 			      "%s has no key: the login in '~/%s' is one that %s alone can renew, "
@@ -130,24 +164,35 @@ static int put_those_of_files(struct run_words *l, const struct spec *s, struct 
 	return 0;
 }
 
+static int put_one(struct run_words *l, const struct wrap_asked *w, const char *name,
+		   struct strlist *hosts, struct err *e)
+{
+	const char *second = wrap_beside(w->agent, name);
+
+	if (!l->key)
+		l->key = name;
+	return put_credential(l, w->spec, name, hosts, e) < 0 ||
+			       (second && put_credential(l, w->spec, second, hosts, e) < 0)
+		       ? -e->code
+		       : 0;
+}
+
 static int put_credentials(struct run_words *l, const struct wrap_asked *w, struct err *e)
 {
 	const struct wrap_agent *a = w->agent;
-	bool chosen = w->spec->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG, any = chosen;
+	bool chosen = w->spec->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG;
+	const char *first = wrap_first_key(a, w->spec);
 	struct strlist hosts = { 0 };
 
-	for (size_t i = 0; a->credentials[i] && !chosen; i++) {
-		if (!wrap_has_credential(w->spec, a->credentials[i]))
-			continue;
-		if (put_credential(l, w->spec, a->credentials[i], &hosts, e) < 0)
+	if (!first && !chosen && !w->dry)
+		return wrap_no_key(a, e);
+	first = first ? first : a->credentials[0];
+	for (size_t i = 0; a->credentials[i] && !chosen; i++)
+		if ((str_eq(a->credentials[i], first) ||
+		     (a->each && wrap_has_credential(w->spec, a->credentials[i]))) &&
+		    put_one(l, w, a->credentials[i], &hosts, e) < 0)
 			return -e->code;
-		any = true;
-		if (!l->key)
-			l->key = a->credentials[i];
-		if (!a->each)
-			break;
-	}
-	return any ? put_those_of_files(l, w->spec, e) : wrap_no_key(a, e);
+	return put_those_of_files(l, w->spec, e);
 }
 
 static bool sets(const struct spec *s, const char *name)
@@ -188,7 +233,7 @@ static int put_agent(struct run_words *l, const struct wrap_asked *w, struct err
 		if (put_pair(l, "--allow", a->hosts[i], e) < 0)
 			return -e->code;
 	for (const struct wrap_word *v = a->variables; v->text; v++)
-		if (put_pair(l, "--env", v->text, e) < 0)
+		if (wrap_word_fits(v, l->key) && put_pair(l, "--env", v->text, e) < 0)
 			return -e->code;
 	if (w->program && w->program->show[0] && put_pair(l, "--read", w->program->show, e) < 0)
 		return -e->code;
@@ -218,7 +263,7 @@ static int put_command(struct run_words *l, const struct wrap_asked *w, struct e
 	if (a && put(l, w->program ? w->program->path : a->name, e) < 0)
 		return -e->code;
 	for (const struct wrap_word *v = a ? a->arguments : NULL; v && v->text; v++)
-		if (put_argument(l, a, v->text, e) < 0)
+		if (wrap_word_fits(v, l->key) && put_argument(l, a, v->text, e) < 0)
 			return -e->code;
 	for (char *const *word = w->words; *word; word++)
 		if (put(l, *word, e) < 0)

@@ -18,6 +18,7 @@ struct wrap_asked {
 	struct strlist options;         /* of run, as they were typed */
 	const char *workdir;            /* NULL: where the caller stands */
 	bool terminal;                  /* there is one */
+	bool dry;                       /* it is looked at only: a missing key is no hindrance */
 	/* Borrowed: the same settings, read with all layers below them; and where the agent's
 	 * program is, NULL if another machine or image has it. */
 	const struct spec *spec;
@@ -27,6 +28,13 @@ struct wrap_asked {
 /* Is there a value for it? The caller's files declare it, its variable is set, or the caller has
  * logged in. */
 bool wrap_has_credential(const struct spec *s, const char *name);
+
+/* The first of its keys that there is a value for; NULL: none. */
+const char *wrap_first_key(const struct wrap_agent *a, const struct spec *s);
+
+/* Rules that open no more than it is bound to: HOST, or HOST/PATH. */
+int wrap_credential_rules(struct arena *a, const struct credential_spec *c, struct strlist *ret,
+			  struct err *e);
 
 /* Refuses: the agent has none of its keys, or a variable would lead it to another server. */
 int wrap_no_key(const struct wrap_agent *a, struct err *e);

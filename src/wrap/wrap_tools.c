@@ -32,6 +32,7 @@ static int grant(struct spec *s, const char *tool, const char *name, struct err 
 {
 	const struct credential_spec *c = credential_find(&s->credentials, name);
 	struct credential_spec known;
+	struct strlist rules = { 0 };
 	const char *note = arena_printf(s->arena,
 					"builtin_tools: %s has a placeholder of %s; the door puts "
 					"the value into requests",
@@ -39,8 +40,10 @@ static int grant(struct spec *s, const char *tool, const char *name, struct err 
 
 	if (!c && credential_known(s->arena, name, &known))
 		c = &known;
-	for (size_t i = 0; c && i < c->hosts.n; i++)
-		if (add_once(s, &s->egress.allow, c->hosts.v[i], e) < 0)
+	if (c && wrap_credential_rules(s->arena, c, &rules, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < rules.n; i++)
+		if (add_once(s, &s->egress.allow, rules.v[i], e) < 0)
 			return -e->code;
 	if (!note)
 		return err_nomem(e);
@@ -50,18 +53,20 @@ static int grant(struct spec *s, const char *tool, const char *name, struct err 
 		       : 0;
 }
 
-static int grant_keys(struct spec *s, const struct wrap_agent *a, struct err *e)
+static int grant_keys(struct spec *s, const struct wrap_agent *a, const char **first, struct err *e)
 {
-	bool any = false;
-
-	for (size_t i = 0; a->credentials[i] && (a->each || !any); i++) {
-		if (!wrap_has_credential(s, a->credentials[i]))
+	*first = NULL;
+	for (size_t i = 0; a->credentials[i] && (a->each || !*first); i++) {
+		/* One that is of no use without arguments, which nobody gives the tool here. */
+		if (wrap_is_special(a, a->credentials[i], true) ||
+		    !wrap_has_credential(s, a->credentials[i]))
 			continue;
 		if (grant(s, a->name, a->credentials[i], e) < 0)
 			return -e->code;
-		any = true;
+		if (!*first)
+			*first = a->credentials[i];
 	}
-	return any ? 0 : wrap_no_key(a, e);
+	return *first ? 0 : wrap_no_key(a, e);
 }
 
 static bool sets(const struct spec *s, const char *text)
@@ -77,6 +82,7 @@ static bool sets(const struct spec *s, const char *text)
 static int stand_in(struct spec *s, const char *tool, struct err *e)
 {
 	const struct wrap_agent *a = wrap_agent_find(tool);
+	const char *key;
 
 	if (s->network != NETWORK_PROXY)
 		return err_refuse(e, ERR_CONFIG, EINVAL,
@@ -90,13 +96,14 @@ static int stand_in(struct spec *s, const char *tool, struct err *e)
 			"builtin_tools: brig knows no key of '%s' that a placeholder could "
 			"stand for",
 			tool);
-	if (wrap_check_elsewhere(a, s, e) < 0 || grant_keys(s, a, e) < 0)
+	if (wrap_check_elsewhere(a, s, e) < 0 || grant_keys(s, a, &key, e) < 0)
 		return err_wrap(e, "builtin_tools '%s" STANDS_IN "'", tool);
 	for (size_t i = 0; a->hosts && a->hosts[i]; i++)
 		if (add_once(s, &s->egress.allow, a->hosts[i], e) < 0)
 			return -e->code;
 	for (const struct wrap_word *v = a->variables; v->text; v++)
-		if (!sets(s, v->text) && spec_set(s, FIELD_ENV, v->text, ORIGIN_FLAG, e) < 0)
+		if (wrap_word_fits(v, key) && !sets(s, v->text) &&
+		    spec_set(s, FIELD_ENV, v->text, ORIGIN_FLAG, e) < 0)
 			return -e->code;
 	return 0;
 }

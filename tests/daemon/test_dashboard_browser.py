@@ -11,6 +11,7 @@ import shutil
 import socket
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import browser  # noqa: E402
@@ -154,35 +155,47 @@ def events(d, ids, count):
 
 @test(as_user="user", limit=240 + BOXES)
 def many_sandboxes_and_events_leave_a_page_that_answers():
+    took = {}
+
+    def until(name, *what):
+        began = time.monotonic()
+        b.until(*what)
+        took[name] = round((time.monotonic() - began) * 1000)
+
     with browser.borrowed(window) as b, daemon() as d:
         ids = [d.call("POST", "/v1/sandboxes", {"name": f"box-{i}", "spec": {}}).json["id"] for i in range(BOXES)]
         assert wait_until(lambda: d.call("GET", "/metrics").body.count(b'state="ready"} %d' % BOXES) == 1, 6 * WAIT)
         b.go(address(d))
-        b.until("document.querySelector('.list').getAttribute('aria-rowcount') === arguments[0]", str(BOXES + 1))
+        until("list", "document.querySelector('.list').getAttribute('aria-rowcount') === arguments[0]", str(BOXES + 1))
+        began = time.monotonic()
         flood = threading.Thread(target=events, args=(d, ids, EVENTS))
         flood.start()
         # While they come: elements for what is in sight alone, and keys and searches do what they should.
         b.script("document.querySelector('.view a').focus()")
         b.key("End")
-        b.until("document.activeElement.textContent === 'box-0'")
+        until("End", "document.activeElement.textContent === 'box-0'")
         b.key("Home")
-        b.until("document.activeElement.textContent === arguments[0]", f"box-{BOXES - 1}")
+        until("Home", "document.activeElement.textContent === arguments[0]", f"box-{BOXES - 1}")
         b.type("input[type=search]", f"box-{BOXES // 2}")
-        b.until("document.querySelector('.list').getAttribute('aria-rowcount') === '2'")
+        until("search", "document.querySelector('.list').getAttribute('aria-rowcount') === '2'")
         assert b.count(".view > .cols") <= 60
         b.script("const f = document.querySelector('input[type=search]'); f.value = ''; f.dispatchEvent(new Event('input'))")
         b.until("document.querySelector('.list').getAttribute('aria-rowcount') === arguments[0]", str(BOXES + 1))
+        during = flood.is_alive()
         flood.join()
+        took["events"] = round((time.monotonic() - began) * 1000)
         # Afterwards it has what is true now, and the story of one has its newest events, not all.
         last = max(i for i in range(EVENTS) if i % BOXES == 0)
         page(b, f"sandbox/{ids[0]}")
         b.sees("sandbox.updated")
         assert d.call("GET", f"/v1/sandboxes/{ids[0]}").json["labels"] == {"n": str(last)}
-        b.until("document.querySelectorAll('[aria-label=Events] li').length > 1 && document.querySelectorAll('[aria-label=Events] li').length <= 500")
+        until("story", "document.querySelectorAll('[aria-label=Events] li').length > 1 && document.querySelectorAll('[aria-label=Events] li').length <= 500")
         page(b, "")
         b.sees("box-")
         picture(b, "many")
         assert complaints(b) == []
+    if figures := os.environ.get("BRIG_FIGURES"):
+        pathlib.Path(figures).write_text(json.dumps({"sandboxes": BOXES, "events": EVENTS, "keys while they came": during, "ms": took}) + "\n")
 
 
 class Enemy(http.server.BaseHTTPRequestHandler):

@@ -355,7 +355,8 @@ def a_strangers_role_sends_no_variable_to_its_server():
         refused = brig("agent", "other.yaml", "-p", "x", env={"AWS_SECRET_ACCESS_KEY": KEY})
         assert refused.status == 125 and "AWS_SECRET_ACCESS_KEY sent to api.openai.com" in refused.errors, refused.errors
         assert len(w.asked) == 1, w.asked
-        assert agent("-p", "x", "--base-url", url).status == 0 and len(w.asked) == 2
+        named = agent("-p", "x", "--base-url", url)
+        assert named.status == 0 and len(w.asked) == 2 and f"the role has MODEL_KEY sent to {url}" in named.errors, named.errors
         settings = home() / ".config/brig/config.yaml"
         settings.write_text(settings.read_text() + f"credentials: {{MODEL_KEY: {{host: '{NAME}:{w.port}', header: Authorization, prefix: 'Bearer '}}}}\n")
         bound = agent("-p", "x")

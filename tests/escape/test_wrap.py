@@ -5,6 +5,7 @@ repository that leads its next work tree elsewhere.
 
 The agents here are stand-ins, installed as npm and pipx do it; tests/workloads/test_agents.py has the real ones."""
 
+import base64
 import json
 import os
 import pathlib
@@ -208,13 +209,13 @@ def a_login_is_used_and_stays_outside():
 
 @test
 def a_login_that_is_of_no_use_is_told_and_a_key_in_it_is_used():
-    """Of codex's file a key is sealed as a variable is; tokens that a program renews itself stay outside, and the error says so."""
+    """Of codex's file a key is sealed as a variable is; tokens that nobody but their program knows stay outside, and the error says so."""
     env = install()
     home = pathlib.Path(env["HOME"])
     for other in ("gemini", "opencode"):
         put(home / ".local/bin" / other, AGENT, 0o755)
-    tokens = {"OPENAI_API_KEY": None, "tokens": {"access_token": KEY, "refresh_token": f"R{KEY}", "account_id": "a"}}
-    for name, file, said_too in (("codex", ".codex/auth.json", "codex login --with-api-key"), ("gemini", ".gemini/oauth_creds.json", "GEMINI_API_KEY"),
+    tokens = {"OPENAI_API_KEY": None, "tokens": {"refresh_token": f"R{KEY}", "account_id": "a"}}
+    for name, file, said_too in (("codex", ".codex/auth.json", "codex login"), ("gemini", ".gemini/oauth_creds.json", "GEMINI_API_KEY"),
                                  ("opencode", ".local/share/opencode/auth.json", "OPENROUTER_API_KEY"), ("aider", ".aider/oauth-keys.env", "OPENAI_API_KEY")):
         for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"):
             env[variable] = ""
@@ -231,6 +232,57 @@ def a_login_that_is_of_no_use_is_told_and_a_key_in_it_is_used():
         done = brig("run", *door, "--network", "proxy", "--credential", "CODEX_API_KEY", "--allow", "api.openai.com", "--", "sh", "-c", call, env=env)
         assert "CODEX_API_KEY=brig-" in done.text and KEY not in done.text, (done.text, done.errors)
         assert [dict(fields)["Authorization"] for _, fields, _ in web.seen] == [f"Bearer {KEY}"]
+
+
+def jwt(until):
+    return ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in ({"alg": "none"}, {"exp": until}, KEY))
+
+
+@test
+def a_login_of_a_vendor_is_for_the_part_of_its_host_that_it_needs():
+    """Tokens of codex and Gemini CLI: at the door alone, to that host and path alone, and not when they have expired."""
+    env = {**install(), "ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
+    home, account, soon = pathlib.Path(env["HOME"]), "0c7c93a6-1b1e-4ea0-9c1b-5d2d1be0a3c4", int(time.time()) + 3600
+    put(home / ".local/bin/gemini", AGENT, 0o755)
+
+    def codex(until):
+        put(home / ".codex/auth.json", json.dumps({"OPENAI_API_KEY": None, "tokens": {"access_token": jwt(until), "refresh_token": f"R{KEY}", "account_id": account}}), 0o600)
+
+    def gemini(until):
+        put(home / ".gemini/oauth_creds.json", json.dumps({"access_token": KEY, "refresh_token": f"R{KEY}", "expiry_date": until * 1000}), 0o600)
+
+    codex(1)
+    gemini(1)
+    refused(wrap("codex", env=env), "has expired", "start codex outside")
+    refused(wrap("gemini", env=env), "has expired", "start gemini outside")
+    codex(soon)
+    gemini(soon)
+    line = wrap("--dry-run", "codex", env=env).text
+    assert "--allow chatgpt.com/backend-api/codex/" in line and "api.openai.com" not in line and account not in line and KEY not in line, line
+    with Web("chatgpt.com", "cloudcode-pa.googleapis.com", handler=Handler) as web:
+        door = [w for h in ("chatgpt.com", "cloudcode-pa.googleapis.com") for w in ("--set", f"egress.resolve={h}=127.0.0.1:{web.port}")] + ["--set", f"egress.roots={root()}/ca.pem"]
+        ask = 'for p in backend-api/codex/responses backend-api/conversations backend-api/codex/../me; do curl -sS --path-as-is -o /dev/null -w "%{http_code} " -d {} ' \
+              '-H "Authorization: Bearer $CODEX_CHATGPT_TOKEN" -H "ChatGPT-Account-ID: $CODEX_CHATGPT_ACCOUNT" https://chatgpt.com/$p; done'
+        # Not by wrap, which puts arguments of its own in front; and with all of the host open, so that it is the credential that is narrow.
+        done = brig("run", *door, "--network", "proxy", "--credential", "CODEX_CHATGPT_TOKEN", "--credential", "CODEX_CHATGPT_ACCOUNT", "--allow", "chatgpt.com", "--", "sh", "-c", ask, env=env)
+        assert done.text.split() == ["200", "403", "403"], (done.text, done.errors)
+        (target, fields, _), = web.seen
+        fields = {k.lower(): v for k, v in fields}
+        assert fields["authorization"] == f"Bearer {jwt(soon)}" and fields["chatgpt-account-id"] == account, fields
+        done = wrap(*door, "gemini", "sh", 'curl -sS -d {} -H "Authorization: Bearer $GOOGLE_CLOUD_ACCESS_TOKEN" https://cloudcode-pa.googleapis.com/v1internal:x; env', env=env)
+        assert "GOOGLE_GENAI_USE_GCA=true" in done.text and "GOOGLE_CLOUD_ACCESS_TOKEN=brig-" in done.text and KEY not in done.text and "a run does not renew it" in done.errors, done.text
+        assert dict(web.seen[-1][1])["Authorization"] == f"Bearer {KEY}"
+        assert said(*door, "gemini", "search", KEY.encode().hex(), env=env) == []
+        put(workspace() / "found", f"R{KEY}")
+        assert said(*door, "gemini", "search", KEY.encode().hex(), env=env) == [str(workspace() / "found")]
+
+
+@test(as_user="user")
+def the_line_can_be_looked_at_without_a_key():
+    env = {**install(), "ANTHROPIC_API_KEY": ""}
+    done = wrap("--dry-run", "claude", env=env)
+    assert done.status == 0 and "--credential ANTHROPIC_API_KEY" in done.text and "has no key" in done.errors and "hint: export" in done.errors, done
+    refused(wrap("claude", env=env), "has no key")
 
 
 def own_settings(env):

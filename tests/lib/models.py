@@ -40,10 +40,12 @@ class Model(http.server.BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if path.endswith("/v1/messages"):
             self.anthropic(body)
-        elif path.endswith("/v1/responses"):
+        elif path.endswith("/responses"):
             self.openai(body)
         elif path.endswith("Content"):
             self.google(body)
+        elif path.endswith(":loadCodeAssist"):
+            self.answer({"currentTier": {"id": "free-tier"}, "cloudaicompanionProject": "some-project"})
         else:
             self.answer({"input_tokens": 1, "totalTokens": 1})
 
@@ -105,11 +107,14 @@ class Model(http.server.BaseHTTPRequestHandler):
                      {"type": "response.completed", "response": response}])
 
     def google(self, body):
+        wrapped = "request" in body  # of a login with Google: the same in an envelope
+        body = body.get("request", body)
         parts = [p for c in body.get("contents", []) for p in c.get("parts", [])]
         call = "run_shell_command" in _tool_names(body) and not any("functionResponse" in p for p in parts)
         part = {"functionCall": {"name": "run_shell_command", "args": {"command": self.command_line, "description": "do it"}}} if call else {"text": DONE}
         answer = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
                   "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}}
+        answer = {"response": answer} if wrapped else answer
         if "stream" in self.path:
             self.events([answer], named=False)
         else:

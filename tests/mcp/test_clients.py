@@ -126,6 +126,8 @@ def the_inspectors_load_over_http():
                     "--load-requests", str(calls), limit=50 + calls)
     shutil.rmtree(home() / ".mcp-inspector", ignore_errors=True)
     said = json.loads(done.stdout)["result"]
+    if figures := os.environ.get("BRIG_FIGURES"):
+        pathlib.Path(figures).write_text(json.dumps(said) + "\n")
     assert (said["ok"], said["errors"], said["toolErrors"]) == (calls, 0, 0), said
 
 
@@ -144,6 +146,8 @@ def the_inspectors_load():
     done = inspect("modern", "--method", "tools/call", "--tool-name", "run_command", "--tool-arg", 'argv=["true"]', "--load", "--load-concurrency", "20",
                    "--load-requests", str(calls))
     said = json.loads(done.stdout)["result"]
+    if figures := os.environ.get("BRIG_FIGURES"):
+        pathlib.Path(figures).write_text(json.dumps(said) + "\n")
     assert (said["ok"], said["errors"], said["toolErrors"]) == (calls, 0, 0), said
 
 

@@ -80,6 +80,11 @@ def the_same_files_make_the_same_bundle_and_a_role_alone_takes_what_it_names():
     text = (top / "role.yaml").read_text()
     (top / "small.yaml").write_text(text.replace("  role: You", "  skills: [x]\n  ingest: {sources: ['**/*.md']}\n  role: You"))
     assert bundle("pack", top / "small.yaml", "-o", one).status == 0
+    # Without a name of its own it has the bundle's, and then it replaces nothing.
+    done = bundle("pack", top / "small.yaml", "--name", "usual", "--version", "2.0", cwd=workspace())
+    assert done.status == 0 and (workspace() / "usual-2.0.bundle").stat().st_size, done.errors
+    refused = bundle("pack", top / "small.yaml", "--name", "usual", "--version", "2.0", cwd=workspace())
+    assert refused.status == 125 and "'usual-2.0.bundle' already" in refused.errors and "-o FILE" in refused.errors, refused.errors
     with tarfile.open(one) as tar:
         assert tar.getnames() == ["manifest.json", "data/knowledge/a.md", "role.yaml", "skills/x/SKILL.md"]
     (top / "small.yaml").write_text(text.replace("  role: You", "  ingest: {sources: [gone.md]}\n  role: You"))
@@ -501,7 +506,7 @@ def bundles_of_initrunner_install_here():
 
 @test
 def words_that_mean_nothing_are_told_with_a_next_step():
-    for args, why, hint in ((("pakc", "x"), "knows no 'pakc'", "did you mean 'brig bundle pack'"), (("pack", "x"), "missing something", "usage: brig bundle pack"),
+    for args, why, hint in ((("pakc", "x"), "knows no 'pakc'", "did you mean 'brig bundle pack'"), (("pack",), "missing something", "usage: brig bundle pack"),
                             (("install",), "missing something", "usage:"), (("install", "gone"), "cannot open 'gone'", "REPOSITORY"),
                             (("install", "x", "--frobnicate"), "does not accept", "--help"), (("remove", "helper"), "missing something", "NAME@VERSION"),
                             (("remove", "helper@1"), "is not installed", "list"), (("push", "x", "nowhere"), "no reference", "HOST"),

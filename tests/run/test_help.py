@@ -233,13 +233,16 @@ def completed_by_bash(lines):
 @test(as_user="user")
 def bash_completes_every_command_and_option():
     names = commands()
-    lines = ["brig ''", *(f"brig {c} --" for c in names), "brig run --policy w", "brig sandbox e", "brig config c", "brig help sand"]
+    lines = ["brig ''", *(f"brig {c} --" for c in names), "brig run --policy w", "brig sandbox e", "brig config c", "brig help sand", "brig mcp install c", "brig mcp i", "brig run --allow @n", "brig run --allow @ n", "brig run --allow @", "brig run --allow ''"]
     got = completed_by_bash(lines)
     assert set(names) <= set(got["brig ''"])
     for c in names:
         wanted = flags(brig(c, "--help=all").text) if c not in ("sh", "help") else {"--help"}
         assert wanted - {"--help"} <= set(got[f"brig {c} --"]), (c, wanted - set(got[f"brig {c} --"]))
     assert got["brig run --policy w"] == ["workspace_write"] and got["brig config c"] == ["check"]
+    assert got["brig mcp install c"] == ["claude-code", "claude-desktop", "codex", "cursor"] and got["brig mcp i"] == ["install"]
+    # Bash ends a word at "@", and completes what follows; unless it was told not to.
+    assert got["brig run --allow @n"] == ["@npm"] and got["brig run --allow @ n"] == ["npm"] and {"npm", "pypi"} < set(got["brig run --allow @"]) and "@npm" in got["brig run --allow ''"]
     assert set(got["brig sandbox e"]) == {"exec", "events"} and got["brig help sand"] == ["sandbox"]
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import time
@@ -55,6 +56,22 @@ def make_pair(folder):
                     "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-noenc"], check=True, capture_output=True)
     cert.chmod(0o644)
     return cert, key
+
+
+@test(as_user="user")
+def localhost_without_tls_is_one_address():
+    """Another user may listen at the same port of [::1], and would be sent the login."""
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
+        port = other.getsockname()[1]
+        other.settimeout(0.2)
+        refused(f"localhost:{port}", f"localhost:{port}")
+        try:
+            other.accept()[0].close()
+            raise AssertionError("it was asked")
+        except TimeoutError:
+            pass
+        refused(f"[::1]:{port}", "took too long", args=("--timeout", "1s"))  # the control: it can be reached
+        other.accept()[0].close()
 
 
 @test

@@ -42,6 +42,8 @@ def a_sandbox_lives_and_its_commands_are_heard():
             import brig
             c = brig.Client()
             box = c.create(name="one", labels={"a": "b"}, workspace=".", idle_ttl=600.5)
+            held = {f.name: f.type for f in box.files.list()}
+            assert held[".vscode"] == "protected" and box.files.stat(".vscode").type == "protected", held
             assert box.info.state == "ready" and box.info.labels == {"a": "b"}, box.info
             heard = []
             r = c.run("echo a; echo b >&2", on_output=heard.append)

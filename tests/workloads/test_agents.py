@@ -4,6 +4,7 @@
 
 Each completes a task with tools of its own, and has a placeholder for a key. package.json pins them."""
 
+import base64
 import contextlib
 import fcntl
 import json
@@ -167,6 +168,37 @@ def codex_completes_a_task_on_a_branch_and_has_no_key():
     assert git("log", "--format=%s", "its-own") == "made\nbegin\n" and git("log", "--format=%s") == "begin\n"
     assert "sandbox: danger-full-access" in done.errors and "Reconnecting" not in done.errors, done.errors
     the_key_is_nowhere(own, "OPENAI_API_KEY")
+
+
+def token(seconds):
+    """As an identity provider makes them; `exp` is all that brig reads of it."""
+    parts = ({"alg": "RS256"}, {"exp": int(time.time()) + seconds, "pad": "\u00ff?>"}, "signature-" + KEY)
+    return ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in parts)
+
+
+@test(as_user="user", limit=120)
+def codex_completes_a_task_with_a_login_that_stays_outside():
+    account, access, top = "0c7c93a6-1b1e-4ea0-9c1b-5d2d1be0a3c4", token(3600), repository()
+    env = {**install("@openai"), "HOME": str(scratch() / "own"), "OPENAI_API_KEY": ""}
+    (scratch() / "own/.codex").mkdir(parents=True)
+    file = scratch() / "own/.codex/auth.json"
+    file.write_text(json.dumps({"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "last_refresh": "2026-01-01T00:00:00Z",
+                                "tokens": {"id_token": access, "access_token": access, "refresh_token": f"rt_{KEY}", "account_id": account}}))
+    file.chmod(0o600)
+    with Web("chatgpt.com", handler=Scripted) as web:
+        web.asked = []
+        done = brig("wrap", "--set", f"egress.resolve=chatgpt.com=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem", "codex", "exec", "-m", "some-model", "make it",
+                    env=env, cwd=top, timeout=120)
+        assert done.status == 0 and DONE in done.text and "a run does not renew it" in done.errors, (done.status, done.text, done.errors)
+        calls = [(path, fields) for path, fields, body in web.asked if body.get("model")]
+        assert len(calls) >= 2 and {p for p, _ in calls} == {"/backend-api/codex/responses"}, calls
+        assert all(f["authorization"] == f"Bearer {access}" and f["chatgpt-account-id"] == account for _, f in calls), calls
+    assert (top / "made").read_text() == "made\n"
+    seen = (top / "env").read_text()
+    assert "CODEX_CHATGPT_TOKEN=brig-" in seen and "CODEX_CHATGPT_ACCOUNT=brig-" in seen
+    with files_as_root():
+        places = [p for t in (top, scratch() / "cache") for p in t.rglob("*") if p.is_file() and not p.is_symlink()]
+        assert len(places) > 4 and [p for p in places if any(x.encode() in p.read_bytes() for x in (access, account, KEY))] == []
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ class Event:
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A file, folder or link inside. `type` is file, folder, link or other."""
+    """A file, folder or link inside. `type` is file, folder, link, protected (brig holds the name, so that nobody inside can make it) or other."""
 
     name: str
     type: str

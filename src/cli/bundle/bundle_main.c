@@ -206,8 +206,9 @@ static void begin_object(struct json *j, struct buf *b)
 
 /* ---- pack ---- */
 
-/* Whole or not at all: the file has its name when all is in it. */
-static int write_to(const char *path, int from, struct err *e)
+/* Whole or not at all: the file has its name when all is in it. What has a name that nobody wrote
+ * is not replaced. */
+static int write_to(const char *path, bool written, int from, struct err *e)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	char above[PATH_MAX] = ".", piece[65536];
@@ -231,9 +232,12 @@ static int write_to(const char *path, int from, struct err *e)
 		at += n;
 	}
 	if (r == 0 && n == 0)
-		r = draft_keep(&d, name, 0666 & ~mask);
+		r = (written ? draft_keep : draft_keep_new)(&d, name, 0666 & ~mask);
 	else
 		draft_drop(&d);
+	if (r == -EEXIST)
+		return err_refuse(e, ERR_USAGE, EEXIST, "-o FILE replaces it, or is another name",
+				  "there is a '%.200s' already", path);
 	return r < 0 || n < 0 ? err_errno(e, r < 0 ? r : -EIO, "cannot write '%.200s'", path) : 0;
 }
 
@@ -312,6 +316,18 @@ static int tell_archive(const struct bundle_asked *a, const char *file, const st
 	return 0;
 }
 
+/* NAME-VERSION.bundle: letters, digits and a few signs, with no dot in front. */
+static int usual_name(const struct cargo *c, char *out, size_t n, struct err *e)
+{
+	struct bundle_manifest m = { 0 };
+	int r = inspect_cargo(c, &m, e);
+
+	if (r == 0)
+		(void)snprintf(out, n, "%s-%s.bundle", m.name, m.version);
+	bundle_manifest_done(&m);
+	return r;
+}
+
 static int do_pack(const struct bundle_asked *a, struct err *e)
 {
 	const char *file = a->option[BUNDLE_OPTION_OUTPUT], *key = a->option[BUNDLE_OPTION_SIGN];
@@ -320,15 +336,19 @@ static int do_pack(const struct bundle_asked *a, struct err *e)
 				     .version = a->option[BUNDLE_OPTION_VERSION],
 				     .created = now_or_epoch() };
 	CLEANUP(cargo) struct cargo c = CARGO_NONE;
+	char usual[2 * BUNDLE_WORD_MAX + sizeof("-.bundle")];
 	struct packed p;
 
-	if (!file || !*file)
+	if (file && !*file)
 		return usage(a, e);
 	c.archive = memfd_create("brig-bundle", MFD_CLOEXEC);
 	if (c.archive < 0)
 		return err_sys(e, "no memory file");
-	if (bundle_pack(&w, c.archive, &p, e) < 0 || write_to(file, c.archive, e) < 0)
+	if (bundle_pack(&w, c.archive, &p, e) < 0 ||
+	    (!file && usual_name(&c, usual, sizeof(usual), e) < 0) ||
+	    write_to(file ? file : usual, file != NULL, c.archive, e) < 0)
 		return -e->code;
+	file = file ? file : usual;
 	tell_packed(&p);
 	if (key && (sign_make(file, key, e) < 0 || read_signature(file, &c, e) < 0)) {
 		(void)unlink(file); /* who wanted it signed shall not send it as it is */
@@ -535,12 +555,12 @@ static int do_pull(const struct bundle_asked *a, struct err *e)
 	    inspect_cargo(&c, &m, e) < 0)
 		return -e->code;
 	bundle_manifest_done(&m);
-	if (write_to(file, c.archive, e) < 0)
+	if (write_to(file, true, c.archive, e) < 0)
 		return -e->code;
 	/* An older one would be another bundle's. */
 	if (c.signature < 0 && unlink(sig) < 0 && errno != ENOENT)
 		return err_sys(e, "cannot remove '%.200s'", sig);
-	if (c.signature >= 0 && write_to(sig, c.signature, e) < 0)
+	if (c.signature >= 0 && write_to(sig, true, c.signature, e) < 0)
 		return -e->code;
 	return tell_archive(a, file, &c, e);
 }

@@ -3,7 +3,7 @@
 
 /* clang-format off */
 const struct bundle_word bundle_commands[BUNDLE_COMMANDS] = {
-	[BUNDLE_PACK] = { "pack", "DIR|ROLE -o FILE [OPTION...]", "a role and its files, or a folder with role.yaml, as one archive", 1 },
+	[BUNDLE_PACK] = { "pack", "DIR|ROLE [-o FILE] [OPTION...]", "a role and its files, or a folder with role.yaml, as one archive", 1 },
 	[BUNDLE_INSPECT] = { "inspect", "FILE|REF [OPTION...]", "read all of it, and say what it is", 1 },
 	[BUNDLE_INSTALL] = { "install", "FILE|REF[@sha256:...] [OPTION...]", "verify and unpack it; its role runs after `brig allow NAME`", 1 },
 	[BUNDLE_PUSH] = { "push", "FILE REF [OPTION...]", "to a registry, with FILE.sig if there is one", 2 },
@@ -17,7 +17,7 @@ const struct bundle_word bundle_commands[BUNDLE_COMMANDS] = {
 #define REMOTE (IN(INSPECT) | IN(INSTALL) | IN(PUSH) | IN(PULL))
 
 const struct bundle_option bundle_options[BUNDLE_OPTIONS] = {
-	[BUNDLE_OPTION_OUTPUT] = { "--output", "-o", "FILE", "write the archive there", IN(PACK) | IN(PULL) },
+	[BUNDLE_OPTION_OUTPUT] = { "--output", "-o", "FILE", "write the archive there (pack: NAME-VERSION.bundle)", IN(PACK) | IN(PULL) },
 	[BUNDLE_OPTION_NAME] = { "--name", NULL, "NAME", "instead of the role's metadata.name", IN(PACK) },
 	[BUNDLE_OPTION_VERSION] = { "--version", NULL, "VERSION", "instead of the role's metadata.version (0.0.0)", IN(PACK) },
 	[BUNDLE_OPTION_SIGN] = { "--sign", NULL, "KEY", "sign it with this SSH key, into FILE.sig", IN(PACK) },

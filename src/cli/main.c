@@ -124,6 +124,7 @@ int main(int argc, char **argv)
 	}
 	c = str_eq(argv[1], cmd_hold.name)     ? &cmd_hold
 	    : str_eq(argv[1], cmd_attach.name) ? &cmd_attach
+	    : str_eq(argv[1], cmd_node.name)   ? &cmd_node
 					       : command_by_name(argv[1]);
 	if (str_eq(argv[1], "--version"))
 		c = &cmd_version;

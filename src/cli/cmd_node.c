@@ -2,8 +2,6 @@
 /* cli/cmd_node.c - "_node": what Slurm starts on a node for a brig elsewhere
  * (docs/design/slurm.md). Not for people: no help, no options. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/str.h"
 #include "cli/cli.h"
@@ -11,15 +9,11 @@
 
 static int run(const struct subcommand *c, int argc, char **argv)
 {
-	const char *task = getenv("SLURM_ARRAY_TASK_ID");
-
 	(void)c;
 	if (argc == 1)
-		return node_serve(NULL, NULL);
+		return node_serve();
 	if (argc == 2 && str_eq(argv[1], "probe"))
 		return node_probe();
-	if (argc == 3 && str_eq(argv[1], "spool") && task && !task[strspn(task, "0123456789")])
-		return node_serve(argv[2], task);
 	message_print("brig", "'_node' is for another brig to start");
 	return EXIT_BRIG;
 }

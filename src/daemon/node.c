@@ -28,10 +28,10 @@
 #include "proc/node_frame.h"
 #include "sandbox/manager.h"
 
+#define ALIVE_US ((uint64_t)5 * 1000 * 1000)
 #define SILENCE_US ((uint64_t)120 * 1000 * 1000)
 #define UNSENT_MAX ((size_t)48 << 20)
 #define UNSENT_FULL ((size_t)256 << 10)
-#define INPUT_MAX ((size_t)16 << 20)
 
 struct node_session;
 
@@ -48,12 +48,12 @@ struct node_session {
 	struct node_stream in, out, err; /* our ends of the command's streams */
 	int theirs[3];
 	struct loop_watch turns, signals;
-	struct loop_timer silence;
+	struct loop_timer silence, alive;
 	struct node_reader reader;
 	struct node_ask ask;
 	brig_request *request;
 	brig_run *run;
-	bool spool, input_ended, over, deaf;
+	bool input_ended, over, deaf;
 };
 
 static struct node_session *node_of(struct loop_watch *w)
@@ -135,13 +135,6 @@ static void on_output(struct loop_watch *w, uint32_t events)
 
 /* ---- the end ---- */
 
-static void put_kept(struct node_session *n, enum node_word kind, const struct stream *s)
-{
-	for (size_t at = 0; at < s->data.len; at += NODE_PART)
-		node_put(&n->to.unsent, kind, s->data.data + at,
-			 s->data.len - at < NODE_PART ? s->data.len - at : NODE_PART);
-}
-
 static void report(struct node_session *n, const struct outcome *o)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(node_max(NODE_REPORT));
@@ -187,11 +180,6 @@ static void finish(struct node_session *n)
 	drain(&n->out, n->theirs[1]);
 	drain(&n->err, n->theirs[2]);
 	n->theirs[1] = n->theirs[2] = -1;
-	if (r && n->ask.kept) {
-		put_kept(n, NODE_OUT, &result_outcome(r)->out);
-		put_kept(n, NODE_ERR, &result_outcome(r)->err);
-		result_drop_output(r);
-	}
 	if (r)
 		report(n, result_outcome(r));
 	brig_result_free(r);
@@ -226,6 +214,16 @@ static void on_silence(struct loop_timer *t, uint64_t now)
 	leave((struct node_session *)((char *)t - offsetof(struct node_session, silence)));
 }
 
+static void on_alive(struct loop_timer *t, uint64_t now)
+{
+	struct node_session *n =
+		(struct node_session *)((char *)t - offsetof(struct node_session, alive));
+
+	if (!n->to.unsent.len)
+		node_put(&n->to.unsent, NODE_ALIVE, NULL, 0);
+	loop_at(n->loop, t, now + ALIVE_US);
+}
+
 static void on_signal(struct loop_watch *w, uint32_t events)
 {
 	struct node_session *n =
@@ -248,8 +246,6 @@ static int open_pipes(struct node_session *n, struct err *e)
 	int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 };
 	struct node_stream *all[] = { &n->in, &n->out, &n->err };
 
-	if (n->ask.kept)
-		return 0;
 	if ((n->ask.input && pipe2(in, O_CLOEXEC) < 0) || pipe2(out, O_CLOEXEC) < 0 ||
 	    (!n->ask.tty && pipe2(err, O_CLOEXEC) < 0))
 		return err_sys(e, "cannot make a pipe");
@@ -284,8 +280,7 @@ static void go(struct node_session *n)
 		refuse(n, &e);
 		return;
 	}
-	if (!n->ask.kept)
-		brig_request_stdio(n->request, n->theirs[0], n->theirs[1], n->theirs[2]);
+	brig_request_stdio(n->request, n->theirs[0], n->theirs[1], n->theirs[2]);
 	brig_request_on_note(n->request, on_note, n);
 	if (brig_start(n->request, &n->run, &be) < 0) {
 		error_import(&be, &e);
@@ -304,15 +299,11 @@ static void go(struct node_session *n)
 	}
 }
 
-/* Before the run has begun it is kept: a spool has all of it there. */
 static void take_input(struct node_session *n, const struct node_frame *f)
 {
-	if (!n->run)
-		buf_add(&n->ask.given, f->data, f->size);
-	else if (n->in.w.fd >= 0)
+	if (n->in.w.fd >= 0)
 		buf_add(&n->in.unsent, f->data, f->size);
-	if (n->run)
-		give_input(n);
+	give_input(n);
 }
 
 static void take(struct node_session *n, const struct node_frame *f)
@@ -361,19 +352,15 @@ static void on_frames(struct loop_watch *w, uint32_t events)
 	(void)events;
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
-	if (got <= 0 && n->spool && n->run) {
-		end_stream(&n->from); /* a file: all was read */
-		return;
-	}
 	if (got <= 0) {
 		leave(n);
 		return;
 	}
-	loop_at(n->loop, &n->silence, n->spool ? 0 : clock_us() + SILENCE_US);
+	loop_at(n->loop, &n->silence, clock_us() + SILENCE_US);
 	node_reader_add(&n->reader, part, (size_t)got);
 	while (!n->over && (r = node_reader_next(&n->reader, &f)) == 1)
 		take(n, &f);
-	if (r < 0 || n->in.unsent.failed || n->ask.given.failed)
+	if (r < 0 || n->in.unsent.failed)
 		leave(n);
 }
 
@@ -448,6 +435,7 @@ static void prepare(struct node_session *n, int from, int to)
 	n->turns.fd = n->theirs[0] = n->theirs[1] = n->theirs[2] = -1;
 	n->signals = (struct loop_watch){ .fd = open_signals(), .ready = on_signal };
 	n->silence.due = on_silence;
+	n->alive.due = on_alive;
 	node_reader_init(&n->reader, NODE_FROM_HERE);
 	node_ask_init(&n->ask);
 }
@@ -468,9 +456,9 @@ static void done(struct node_session *n)
 	(void)loop_free(n->loop);
 }
 
-static int serve(int from, int to, bool spool)
+static int serve(int from, int to)
 {
-	struct node_session n = { .spool = spool };
+	struct node_session n = { 0 };
 	struct err e = { 0 };
 
 	(void)prctl(PR_SET_NAME, "brig-node", 0, 0, 0);
@@ -478,8 +466,8 @@ static int serve(int from, int to, bool spool)
 		return 1;
 	prepare(&n, from, to);
 	say_ready(&n);
-	if (!spool)
-		loop_at(n.loop, &n.silence, clock_us() + SILENCE_US);
+	loop_at(n.loop, &n.silence, clock_us() + SILENCE_US);
+	loop_at(n.loop, &n.alive, clock_us() + ALIVE_US);
 	if (loop_want(n.loop, &n.signals, EPOLLIN) == 0 &&
 	    loop_want(n.loop, &n.from.w, EPOLLIN) == 0) {
 		settle(&n);
@@ -489,31 +477,9 @@ static int serve(int from, int to, bool spool)
 	return n.deaf ? 1 : 0;
 }
 
-int node_serve(const char *spool, const char *name)
+int node_serve(void)
 {
-	CLEANUP(fd) int folder = -1, from = -1, to = -1;
-	char in[64], part[64], out[64];
-	int r;
-
-	if (!spool)
-		return serve(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3), false);
-	(void)snprintf(in, sizeof(in), "%.40s.in", name);
-	(void)snprintf(part, sizeof(part), "%.40s.part", name);
-	(void)snprintf(out, sizeof(out), "%.40s.out", name);
-	folder = open(spool, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	from = folder < 0 ? -1 : openat(folder, in, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	to = from < 0 ? -1
-		      : openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-			       0600);
-	if (to < 0) {
-		(void)fprintf(stderr, "brig: spool '%s' of task %s: %s\n", spool, name,
-			      strerror(errno));
-		return 1;
-	}
-	r = serve(fcntl(from, F_DUPFD_CLOEXEC, 3), fcntl(to, F_DUPFD_CLOEXEC, 3), true);
-	if (r != 0 || fsync(to) < 0 || renameat(folder, part, folder, out) < 0)
-		return 1;
-	return 0;
+	return serve(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3));
 }
 
 int node_probe(void)

@@ -6,11 +6,7 @@
  * asked is believed as far as the user is, whose process both are: the settings are that user's. */
 #pragma once
 
-#include "base/err.h"
-
-/* Serves on standard input and output. With a spool, frames come from the file NAME.in there and go
- * to NAME.out, which is there once it is whole; a NAME that somebody else has begun is left alone.
- * Returns the exit status. */
-int node_serve(const char *spool, const char *name);
+/* Serves on standard input and output. Returns the exit status. */
+int node_serve(void);
 /* One line: does a native sandbox work here? */
 int node_probe(void);

@@ -14,7 +14,6 @@
 #include "proc/node_place.h"
 #include "sandbox/manager.h"
 
-#define INPUT_MAX ((size_t)16 << 20)
 #define WORDS_MAX 65536
 #define MIB ((uint64_t)1 << 20)
 #define MARGIN_MIB 64 /* as slurm_plan.c adds them */
@@ -24,8 +23,7 @@ void node_ask_init(struct node_ask *a)
 	*a = (struct node_ask){ .settings = BUF_INIT(node_max(NODE_SETTINGS) + 1),
 				.words = BUF_INIT(node_max(NODE_WORDS) + 1),
 				.variables = BUF_INIT(node_max(NODE_VARIABLES) + 1),
-				.code = BUF_INIT(node_max(NODE_CODE) + 1),
-				.given = BUF_INIT(INPUT_MAX) };
+				.code = BUF_INIT(node_max(NODE_CODE) + 1) };
 }
 
 void node_ask_done(struct node_ask *a)
@@ -34,7 +32,6 @@ void node_ask_done(struct node_ask *a)
 	buf_done(&a->words);
 	buf_done(&a->variables);
 	buf_done(&a->code);
-	buf_done(&a->given);
 }
 
 void node_ask_take(struct node_ask *a, const struct node_frame *f)
@@ -211,7 +208,6 @@ static int add_code(const struct node_ask *a, brig_request *q, const char *const
 
 static int add_command(const struct node_ask *a, brig_request *q, struct err *e)
 {
-	struct brig_error be;
 	size_t n = 0;
 	const char **v = list(&a->words, &n);
 	int r = v && n ? 0 : err_set(e, ERR_INTERNAL, EPROTO, "no command was sent");
@@ -220,11 +216,6 @@ static int add_command(const struct node_ask *a, brig_request *q, struct err *e)
 		r = add_code(a, q, v, n, e);
 	else if (r == 0)
 		r = spec_set_argv(request_spec(q), (int)n, (char *const *)(uintptr_t)v, e);
-	if (r == 0 && a->kept && a->input &&
-	    brig_request_input(q, a->given.data, a->given.len, &be) < 0) {
-		error_import(&be, e);
-		r = -e->code;
-	}
 	free(v);
 	return r;
 }
@@ -235,11 +226,6 @@ static void add_rest(struct node_ask *a, const struct jread *v, brig_request *q)
 
 	a->tty = jread_bool(v, "tty");
 	a->input = jread_bool(v, "input");
-	a->kept = jread_bool(v, "kept");
-	if (a->kept) {
-		s->command.output = (uint64_t)jread_int(v, "output", 0);
-		s->origin[FIELD_OUTPUT] = ORIGIN_API;
-	}
 	if (!a->tty)
 		return;
 	s->command.tty = true;

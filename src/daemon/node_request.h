@@ -10,9 +10,9 @@
 #include "proc/node_frame.h"
 
 struct node_ask {
-	struct buf settings, words, variables, code, given; /* given: its input */
+	struct buf settings, words, variables, code;
 	bool has_code;
-	bool tty, input, kept; /* of the settings, once there is a request */
+	bool tty, input; /* of the settings, once there is a request */
 };
 
 void node_ask_init(struct node_ask *a);

@@ -28,6 +28,7 @@ static const struct {
 	[NODE_OUT] = { NODE_FROM_NODE, NODE_PART },
 	[NODE_ERR] = { NODE_FROM_NODE, NODE_PART },
 	[NODE_TAKEN] = { NODE_FROM_NODE, 4 },
+	[NODE_ALIVE] = { NODE_FROM_NODE, 0 },
 	[NODE_NOTE] = { NODE_FROM_NODE, 4096 },
 	[NODE_REPORT] = { NODE_FROM_NODE, (size_t)32 << 20 },
 };

@@ -36,6 +36,7 @@ enum node_word {
 	NODE_OUT,
 	NODE_ERR,
 	NODE_TAKEN,  /* four bytes: so much input was taken */
+	NODE_ALIVE,  /* the run goes on, and so does its node */
 	NODE_NOTE,   /* a line for the user */
 	NODE_REPORT, /* the object of --json, without the streams; the last one */
 	NODE_KINDS

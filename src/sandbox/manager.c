@@ -682,11 +682,6 @@ void result_ends_with(brig_result *r, const brig_result *box, const uint64_t *ma
 	outcome_ends_with(r->o, box->o, mark, n);
 }
 
-void result_drop_output(brig_result *r)
-{
-	r->o->out.data.len = r->o->err.data.len = r->o->both.data.len = 0;
-}
-
 void result_cut(brig_result *r)
 {
 	r->o->out.truncated = r->o->err.truncated = true;

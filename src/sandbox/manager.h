@@ -81,7 +81,6 @@ brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes b
 void result_deny_since(brig_result *r, const struct outcome *box, const uint64_t *mark, size_t n);
 /* ... and what was found when that ended. */
 void result_ends_with(brig_result *r, const brig_result *box, const uint64_t *mark, size_t n);
-void result_drop_output(brig_result *r); /* what was kept of it */
 void result_cut(brig_result *r); /* some of its output was lost on the way */
 const struct spec *manager_spec(const brig_manager *m);
 

@@ -9,6 +9,7 @@ it is left but a folder, which goes with it. The address is on a loopback of its
 of a cluster share a file system. By hand: python3 tests/cluster/slurm.py COMMAND..."""
 
 import contextlib
+import ctypes
 import os
 import pathlib
 import shutil
@@ -61,6 +62,16 @@ PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP DefMemPerCP
 PartitionName=first Nodes=n1 MaxTime=INFINITE State=UP DefMemPerCPU=256
 PartitionName=second Nodes=n2 MaxTime=INFINITE State=UP DefMemPerCPU=256
 """
+
+
+def name_user(folder, uid):
+    """In a mount namespace of one's own: Slurm runs nothing for a user without a name."""
+    lines = pathlib.Path("/etc/passwd").read_text()
+    if f":{uid}:" not in lines:
+        changed = pathlib.Path(folder, "passwd")
+        changed.write_text(f"{lines}someone:x:{uid}:{uid}::/nonexistent:/bin/sh\n")
+        changed.chmod(0o644)
+        subprocess.run(["mount", "--bind", changed, "/etc/passwd"], check=True)
 
 
 def available():
@@ -176,6 +187,35 @@ class Slurm:
             self.keeper.stdout.close()
             self.keeper = None
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- for tests, which are processes of their own ----
+
+    def join(self):
+        """This process, and all it starts from now on, is where Slurm listens. Its user has a name there."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        for path in (f"/proc/{self.init}/ns/net",):
+            fd = os.open(path, os.O_RDONLY)
+            if libc.setns(fd, 0) != 0:
+                raise OSError(ctypes.get_errno(), path)
+            os.close(fd)
+
+    def steps(self):
+        """Processes of Slurm that have a run's streams, as this namespace sees them."""
+        return [pid for pid, name in self.inside() if name.startswith("slurmstepd")]
+
+    def inside(self):
+        own = os.readlink(f"/proc/{self.init}/ns/pid")
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/ns/pid") == own:
+                    found.append((int(pid), pathlib.Path(f"/proc/{pid}/comm").read_text().strip()))
+        return found
+
+    def kill_steps(self):
+        for pid in self.steps():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def __enter__(self):
         try:

@@ -2,9 +2,8 @@
 /* backend/slurm/slurm.h - the parts of the slurm backend; nobody else includes this.
  *
  * Slurm says where a run takes place and for how long; the brig of that node makes a native sandbox
- * there, from the same settings. For one run srun connects both brigs, which speak in frames
- * (proc/node_frame.h). For many, sbatch starts the tasks of an array, and each finds its frames in
- * a file of a folder that the nodes share, and leaves its own in another: docs/design/slurm.md. */
+ * there, from the same settings. srun connects both brigs, which speak in frames
+ * (proc/node_frame.h): docs/design/slurm.md. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,10 +27,10 @@ struct slurm_path {
 struct backend_plan {
 	struct arena *arena; /* keeps the texts of the spec as well */
 	struct slurm_spec slurm;
-	const char *srun, *sbatch; /* the programs */
-	const char **options;      /* what both take, from the spec */
-	const char **envp;         /* of Slurm's programs */
-	struct buf settings;       /* JSON for the node, but for what only a start knows */
+	const char *srun;
+	const char **options; /* of srun, from the spec */
+	const char **envp;    /* of Slurm's programs */
+	struct buf settings;  /* JSON for the node, but for what only a start knows */
 	const char *const *words;
 	const char **variables;
 	const char *code;
@@ -58,7 +57,6 @@ const char **slurm_srun(const struct backend_plan *p, const char *id, const char
 struct slurm_ask {
 	const char *id;
 	bool tty, input;
-	bool kept; /* nobody listens: output is written when the run is over */
 	unsigned short rows, cols;
 };
 int slurm_frames(const struct backend_plan *p, const struct slurm_ask *a, struct buf *b,
@@ -103,7 +101,8 @@ struct backend_job {
 	int client_pid, log;
 	char job_id[32], node[128];
 	uint64_t sent, taken; /* of the input */
-	bool no_input, in_ended, began, reported, gone, killing, struck, left, bad, abandoned;
+	uint64_t heard;       /* when the node last said something */
+	bool no_input, in_ended, began, reported, gone, killing, struck, left, bad;
 	struct buf report;
 	struct isolation *isolation;
 	struct outcome *outcome;

@@ -142,8 +142,7 @@ int slurm_ask(const struct backend_plan *p, const char *const *argv, const char 
 	      unsigned seconds, struct buf *out, struct err *e)
 {
 	CLEANUP(fd)
-	int input = in ? as_input(in) : -1,
-	    log = memfd_create("brig-slurm-log", MFD_CLOEXEC);
+	int input = in ? as_input(in) : -1, log = memfd_create("brig-slurm-log", MFD_CLOEXEC);
 	CLEANUP(fd) int from = -1;
 	const char *name = strrchr(argv[0], '/');
 	int ends[2], pidfd = -1, late, status;

@@ -26,9 +26,12 @@
 #include "proc/spawn.h"
 
 #define PING_US ((uint64_t)10 * 1000 * 1000)
+#define SILENCE_US ((uint64_t)30 * 1000 * 1000)  /* of a node that says every 5 s that it is there \
+						  */
 #define PATIENCE_US ((uint64_t)10 * 1000 * 1000) /* for the end of what was killed */
 #define UNSENT_MAX ((size_t)1 << 20)
 #define LOG_ROOM 2048
+#define ASK_S 5
 
 static struct backend_job *job_of(struct loop_watch *w)
 {
@@ -171,6 +174,7 @@ static void take(struct backend_job *j, const struct node_frame *f)
 		j->taken += node_number(f);
 		j->bad |= j->taken > j->sent;
 		break;
+	case NODE_ALIVE:
 	case NODE_NOTE:
 		break;
 	case NODE_REPORT:
@@ -212,6 +216,7 @@ static void on_frames(struct loop_watch *w, uint32_t events)
 		end_stream(&j->from);
 	else if (!j->reported)
 		node_reader_add(&j->reader, part, (size_t)n);
+	j->heard = clock_us();
 }
 
 /* ---- its processes ---- */
@@ -226,6 +231,31 @@ static void on_gone(struct loop_watch *w, uint32_t events)
 	j->gone = true;
 }
 
+/* A job that Slurm has suspended says nothing, and is well. */
+static bool is_suspended(const struct backend_job *j)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(4096);
+	const char *argv[] = { NULL, "-h", "-o", "%T", "-j", j->job_id, NULL };
+	struct err unused = { 0 };
+
+	return slurm_program(j->plan->arena, "squeue", &argv[0], &unused) == 0 &&
+	       slurm_ask(j->plan, argv, NULL, ASK_S, &out, &unused) == 0 &&
+	       strstr(buf_str(&out), "SUSPEND");
+}
+
+/* srun would wait for ever for a node whose part of Slurm has died. */
+static void look_for_life(struct backend_job *j, uint64_t now)
+{
+	if (!j->began || j->reported || j->bad || output_waits(j) || now - j->heard < SILENCE_US)
+		return;
+	j->heard = now;
+	if (is_suspended(j))
+		return;
+	end_stream(&j->from);
+	if (!j->patience.at)
+		loop_at(j->loop, &j->patience, now);
+}
+
 static void on_ping(struct loop_timer *t, uint64_t now)
 {
 	struct backend_job *j =
@@ -234,6 +264,7 @@ static void on_ping(struct loop_timer *t, uint64_t now)
 	if (!j->to.unsent.len)
 		node_put(&j->to.unsent, NODE_PING, NULL, 0);
 	flush(&j->to);
+	look_for_life(j, now);
 	loop_at(j->loop, t, now + PING_US);
 }
 

@@ -262,9 +262,8 @@ int slurm_nodes_look(const struct backend_plan *p, bool anew, struct slurm_nodes
 		     struct err *e)
 {
 	CLEANUP(buf)
-	struct buf all = BUF_INIT(SLURM_TEXT_MAX),
-		   free = BUF_INIT(SLURM_TEXT_MAX), out = BUF_INIT(SLURM_TEXT_MAX),
-		   answered = BUF_INIT(SLURM_TEXT_MAX);
+	struct buf all = BUF_INIT(SLURM_TEXT_MAX), free = BUF_INIT(SLURM_TEXT_MAX),
+		   out = BUF_INIT(SLURM_TEXT_MAX), answered = BUF_INIT(SLURM_TEXT_MAX);
 	char name[SHA256_HEX];
 	struct err why = { 0 };
 

@@ -338,8 +338,7 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 	p->envp = p->arena ? slurm_environment(p->arena) : NULL;
 	if (!p->envp)
 		return err_nomem(e);
-	if (slurm_program(p->arena, "srun", &p->srun, e) < 0 ||
-	    slurm_program(p->arena, "sbatch", &p->sbatch, e) < 0 || options(p, s, e) < 0 ||
+	if (slurm_program(p->arena, "srun", &p->srun, e) < 0 || options(p, s, e) < 0 ||
 	    variables(p, s, e) < 0 || paths(p, s, e) < 0 || settings(p, s, e) < 0 ||
 	    command(p, s, e) < 0)
 		return -e->code;

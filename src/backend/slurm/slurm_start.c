@@ -73,10 +73,8 @@ int slurm_frames(const struct backend_plan *p, const struct slurm_ask *a, struct
 	json_kstr(&j, "state", getenv("XDG_STATE_HOME"));
 	json_kbool(&j, "tty", a->tty);
 	json_kbool(&j, "input", a->input);
-	json_kbool(&j, "kept", a->kept);
 	json_ku64(&j, "rows", a->rows);
 	json_ku64(&j, "cols", a->cols);
-	json_ku64(&j, "output", p->output);
 	if (put_paths(p, &j, e) < 0)
 		return -e->code;
 	json_key(&j, "settings");
@@ -132,9 +130,8 @@ static bool asked_to_stop(const struct job_want *w)
 	       w->host.asked_to_stop(w->host.arg);
 }
 
-static int give_up(struct backend_job *j, bool late, struct err *e)
+static int give_up(bool late, struct err *e)
 {
-	j->abandoned = true;
 	return late ? err_refuse(e, ERR_UNAVAILABLE, ETIMEDOUT,
 				 "raise slurm.wait, or see what is free: sinfo, squeue",
 				 "Slurm gave no node within slurm.wait")
@@ -161,9 +158,9 @@ static int await(struct backend_job *j, const struct job_want *w, struct err *e)
 		if (j->gone || j->bad)
 			return slurm_job_explain(j, e);
 		if (asked_to_stop(w))
-			return give_up(j, false, e);
+			return give_up(false, e);
 		if (wait && !j->job_id[0] && clock_us() - from > wait)
-			return give_up(j, true, e);
+			return give_up(true, e);
 		if (!told && !j->job_id[0] && clock_us() - from > QUEUE_NOTE_US && w->host.note) {
 			w->host.note(w->host.arg,
 				     "Slurm has no node yet: the run waits in its queue");

@@ -64,14 +64,37 @@ PartitionName=second Nodes=n2 MaxTime=INFINITE State=UP DefMemPerCPU=256
 """
 
 
-def name_user(folder, uid):
+@contextlib.contextmanager
+def named_user(folder, uid):
     """In a mount namespace of one's own: Slurm runs nothing for a user without a name."""
     lines = pathlib.Path("/etc/passwd").read_text()
-    if f":{uid}:" not in lines:
-        changed = pathlib.Path(folder, "passwd")
-        changed.write_text(f"{lines}someone:x:{uid}:{uid}::/nonexistent:/bin/sh\n")
-        changed.chmod(0o644)
-        subprocess.run(["mount", "--bind", changed, "/etc/passwd"], check=True)
+    if f":{uid}:" in lines:
+        yield
+        return
+    changed = pathlib.Path(folder, "passwd")
+    changed.write_text(f"{lines}someone:x:{uid}:{uid}::/nonexistent:/bin/sh\n")
+    changed.chmod(0o644)
+    subprocess.run(["mount", "--bind", changed, "/etc/passwd"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", "/etc/passwd"], check=True)
+
+
+@contextlib.contextmanager
+def for_test(folder, uid, as_root, **more):
+    """For one test: Slurm is there, this process is where it listens, and it knows the user. as_root: a context that files are made in."""
+    with contextlib.ExitStack() as stack:
+        with as_root():
+            stack.enter_context(named_user(folder, uid))
+            s = Slurm(**more).start()
+        try:
+            s.join()
+            yield s
+        finally:
+            with as_root():
+                s.stop()
+                stack.close()
 
 
 def available():

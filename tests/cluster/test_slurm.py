@@ -19,16 +19,8 @@ from harness import brig, brig_path, files_as_root, main, scratch, skip, start_b
 def cluster(**more):
     if not slurm.available():
         skip("no Slurm: tools/deps cluster")
-    with files_as_root():
-        s = slurm.Slurm(**more)
-        slurm.name_user(scratch(), uid())
-        s.start()
-        s.join()
-    try:
+    with slurm.for_test(scratch(), uid(), files_as_root, **more) as s:
         yield s
-    finally:
-        with files_as_root():
-            s.stop()
 
 
 def options(*more, program=None):
@@ -57,9 +49,10 @@ def a_run_is_placed_limited_and_recorded():
         said = run(s, "--set", "slurm.partition=second", argv=("sh", "-c", "echo $SLURM_JOB_ID; exit 3"))
         assert (said["outcome"], said["exit_code"], said["node"]) == ("exited", 3, "n2"), said
         assert said["stdout"] == "\n"  # Slurm's own variables are not the command's
-        # The stricter of both: Slurm gives 256 MiB for a CPU, of which brig has its part.
-        said = run(s, argv=("python3", "-c", "b = bytearray(400 << 20)"))
+        said = run(s, "--memory", "128m", argv=("python3", "-c", "b = bytearray(400 << 20)"))
         assert said["outcome"] == "oom", said
+        said = run(s, "--cpus", "2", argv=("nproc",))
+        assert said["isolation"]["limits"]["cpus"] != "none", said
         said = run(s, "--set", "slurm.time=2s", "--timeout", "60s", argv=("sleep", "60"))
         assert said["outcome"] == "timeout", said
         said = run(s, "--set", "slurm.nodelist=n[2]", argv=("true",))
@@ -97,7 +90,7 @@ def _read(path):
 @test(limit=300)
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as s:
-        for more, word in ((("--publish", "8080"), "ports"), (("--home", "keep"), "home"), (("--ssh-agent", "git"), "ssh-agent"),
+        for more, word in ((("--publish", "8080"), "--publish"), (("--home", "keep"), "home"), (("--ssh-agent", "git"), "ssh-agent"),
                            (("--set", "slurm.partition=-x"), "slurm.partition"), (("--image", "x/y:1"), "image")):
             said = run(s, *more)
             assert said["outcome"] == "refused" and word in said["error"]["what"], (more, said["error"])

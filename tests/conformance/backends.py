@@ -124,18 +124,8 @@ BACKENDS = [
 CLUSTER = bool(os.environ.get("BRIG_CLUSTER"))  # make test-cluster
 
 
-@contextlib.contextmanager
 def a_cluster():
-    with files_as_root():
-        s = slurm.Slurm()
-        slurm.name_user(scratch(), uid())
-        s.start()
-        s.join()
-    try:
-        yield s
-    finally:
-        with files_as_root():
-            s.stop()
+    return slurm.for_test(scratch(), uid(), files_as_root)
 
 
 if CLUSTER:

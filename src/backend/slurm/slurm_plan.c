@@ -136,7 +136,8 @@ static uint64_t stricter(uint64_t a, uint64_t b)
 	return !a ? b : !b ? a : a < b ? a : b;
 }
 
-/* Only what somebody wrote is asked of Slurm: the node takes what it was given for the rest. */
+/* What the sandbox may use is what Slurm is asked for; the node takes the stricter of what it was
+ * given. One CPU, where nobody wrote how many. */
 static int limits(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
 {
 	uint64_t cpus =
@@ -144,7 +145,7 @@ static int limits(struct backend_plan *p, const struct spec *s, size_t *n, struc
 
 	if (number(p, n, "cpus-per-task", cpus, "", e) < 0)
 		return -e->code;
-	if (spec_wrote(s, FIELD_MEMORY) && s->limits.memory &&
+	if (s->limits.memory &&
 	    number(p, n, "mem", (s->limits.memory + MIB - 1) / MIB + MARGIN_MIB, "M", e) < 0)
 		return -e->code;
 	if (!p->timeout)

@@ -58,7 +58,7 @@ def a_run_is_placed_limited_and_recorded():
         said = run(s, "--set", "slurm.nodelist=n[2]", argv=("true",))
         assert said["node"] == "n2", said
         assert brig("audit", "verify", env=s.env).status == 0
-        shown = brig("audit", "search", "--json", env=s.env)
+        shown = brig("audit", "show", said["id"], "--json", env=s.env)
         assert b'"n2"' in shown.stdout, shown
         assert wait_until(lambda: not s.queue(), 30)
 
@@ -90,7 +90,7 @@ def _read(path):
 @test(limit=300)
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as s:
-        for more, word in ((("--publish", "8080"), "--publish"), (("--home", "keep"), "home"), (("--ssh-agent", "git"), "ssh-agent"),
+        for more, word in ((("--publish", "8080"), "--publish"), (("--home", "keep"), "home"), (("--ssh-agent=git",), "ssh-agent"),
                            (("--set", "slurm.partition=-x"), "slurm.partition"), (("--image", "x/y:1"), "image")):
             said = run(s, *more)
             assert said["outcome"] == "refused" and word in said["error"]["what"], (more, said["error"])

@@ -26,7 +26,8 @@
 #include "proc/spawn.h"
 
 #define PING_US ((uint64_t)10 * 1000 * 1000)
-#define SILENCE_US ((uint64_t)30 * 1000 * 1000)  /* of a node that says every 5 s that it is there \
+#define SILENCE_US                                                                                 \
+	((uint64_t)30 * 1000 * 1000)             /* of a node that says every 5 s that it is there \
 						  */
 #define PATIENCE_US ((uint64_t)10 * 1000 * 1000) /* for the end of what was killed */
 #define UNSENT_MAX ((size_t)1 << 20)

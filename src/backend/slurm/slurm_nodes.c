@@ -227,7 +227,7 @@ static void judge_silent(const struct backend_plan *p, const struct buf *free,
 				   strstr(why->what, "in time"));
 	const char *at = buf_str(free);
 
-	for (size_t k; why->code && !nobody && *at; at += k + (at[k] == ',')) {
+	for (size_t k; !nobody && *at; at += k + (at[k] == ',')) {
 		k = strcspn(at, ",");
 		if (listed(answered, at, k))
 			continue;

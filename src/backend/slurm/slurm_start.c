@@ -222,8 +222,9 @@ int slurm_start(struct backend_plan *p, const struct job_want *w, struct job_io 
 	j->no_input = w->no_input;
 	j->isolation = w->isolation;
 	if (begin(j, w, io, e) < 0) {
+		/* A node that went without a report may have begun it. */
 		if (w->outcome)
-			w->outcome->started = j->began;
+			w->outcome->started = j->began || (j->job_id[0] && !j->reported);
 		close_ends(io);
 		return -e->code;
 	}

@@ -7,13 +7,22 @@
 #include "cli/cli.h"
 #include "daemon/node.h"
 
+static int probe(void)
+{
+	char line[512];
+
+	node_probe(line, sizeof(line));
+	(void)printf("%s\n", line);
+	return 0;
+}
+
 static int run(const struct subcommand *c, int argc, char **argv)
 {
 	(void)c;
 	if (argc == 1)
 		return node_serve();
 	if (argc == 2 && str_eq(argv[1], "probe"))
-		return node_probe();
+		return probe();
 	message_print("brig", "'_node' is for another brig to start");
 	return EXIT_BRIG;
 }

@@ -482,21 +482,17 @@ int node_serve(void)
 	return serve(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3));
 }
 
-int node_probe(void)
+void node_probe(char *out, size_t room)
 {
 	brig_manager *m = brig_manager_new();
-	struct brig_error e = { 0 };
+	struct brig_error e = { .what = "out of memory" };
 	char host[128];
-	int r;
+	int r = m ? brig_manager_set(m, "backend", "native", &e) : -ENOMEM;
 
-	if (!m)
-		return 1;
 	node_name(host, sizeof(host));
-	r = brig_manager_set(m, "backend", "native", &e);
 	if (r == 0)
 		r = brig_manager_ready(m, &e);
-	(void)printf("brig-node %s %s %s%s%.300s\n", BRIG_VERSION, host, r == 0 ? "ok" : "no",
-		     r == 0 ? "" : " ", r == 0 ? "" : e.what);
+	(void)snprintf(out, room, "brig-node %s %s %s%s%.300s", BRIG_VERSION, host,
+		       r == 0 ? "ok" : "no", r == 0 ? "" : " ", r == 0 ? "" : e.what);
 	brig_manager_free(m);
-	return 0;
 }

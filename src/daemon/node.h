@@ -6,7 +6,9 @@
  * asked is believed as far as the user is, whose process both are: the settings are that user's. */
 #pragma once
 
+#include <stddef.h>
+
 /* Serves on standard input and output. Returns the exit status. */
 int node_serve(void);
 /* One line: does a native sandbox work here? */
-int node_probe(void);
+void node_probe(char *out, size_t room);

@@ -12,6 +12,7 @@
 
 #include "backend/slurm/slurm.h"
 #include "base/fd.h"
+#include "base/num.h"
 #include "base/sha256.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -81,7 +82,8 @@ static bool recall(const char *name, struct slurm_nodes *n)
 	CLEANUP(fd)
 	int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	CLEANUP(mem) char *text = malloc(CACHE_MAX);
-	unsigned long long fit, count;
+	uint64_t fit, count;
+	char *second;
 	struct stat st;
 	ssize_t got;
 	char *line;
@@ -91,7 +93,12 @@ static bool recall(const char *name, struct slurm_nodes *n)
 		return false;
 	got = read(fd, text, CACHE_MAX - 1);
 	text[got > 0 ? got : 0] = '\0';
-	if (sscanf(text, "%llu %llu\n", &fit, &count) != 2 || !(line = strchr(text, '\n')))
+	line = strchr(text, '\n');
+	second = strchr(text, ' ');
+	if (!line || !second || second > line)
+		return false;
+	*line = *second = '\0';
+	if (num_count(text, &fit) < 0 || num_count(second + 1, &count) < 0)
 		return false;
 	n->fit = (size_t)fit;
 	n->count = (size_t)count;
@@ -157,30 +164,48 @@ static int list_nodes(const struct backend_plan *p, const char *nodes, struct bu
 	return 0;
 }
 
+/* The next word of a line, and what follows it. */
+static const char *next_word(const char *at, char *out, size_t room)
+{
+	size_t n = strcspn(at, " \n");
+
+	(void)snprintf(out, room, "%.*s", (int)n, at);
+	return at[n] == ' ' ? at + n + 1 : at + n;
+}
+
 /* Each answers "brig-node VERSION NODE ok" or "... no WHY". */
+static void read_answer(const char *line, struct buf *answered, struct slurm_nodes *n)
+{
+	char mark[16], version[32], node[NAME_ROOM], word[8];
+	const char *rest = next_word(line, mark, sizeof(mark));
+
+	rest = next_word(rest, version, sizeof(version));
+	rest = next_word(rest, node, sizeof(node));
+	rest = next_word(rest, word, sizeof(word));
+	if (!str_eq(mark, "brig-node") || !*node || !*word)
+		return;
+	add_name(answered, node, strlen(node));
+	if (str_eq(version, BRIG_VERSION) && str_eq(word, "ok")) {
+		n->fit++;
+		return;
+	}
+	add_name(&n->unfit, node, strlen(node));
+	if (n->why.len)
+		return;
+	if (!str_eq(version, BRIG_VERSION))
+		buf_printf(&n->why, "node '%s' has brig %s, this is %s", node, version,
+			   BRIG_VERSION);
+	else
+		buf_printf(&n->why, "node '%s': %.*s", node, (int)strcspn(rest, "\n"), rest);
+}
+
 static void read_answers(const char *text, struct buf *answered, struct slurm_nodes *n)
 {
-	for (const char *at = text; *at;
-	     at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n')) {
-		char version[32], node[NAME_ROOM], word[8];
-		int end = 0;
+	for (const char *at = text; *at;) {
+		size_t k = strcspn(at, "\n");
 
-		if (sscanf(at, "brig-node %31s %127s %7s%n", version, node, word, &end) != 3)
-			continue;
-		add_name(answered, node, strlen(node));
-		if (str_eq(version, BRIG_VERSION) && str_eq(word, "ok")) {
-			n->fit++;
-			continue;
-		}
-		add_name(&n->unfit, node, strlen(node));
-		if (n->why.len)
-			continue;
-		if (!str_eq(version, BRIG_VERSION))
-			buf_printf(&n->why, "node '%s' has brig %s, this is %s", node, version,
-				   BRIG_VERSION);
-		else
-			buf_printf(&n->why, "node '%s':%.*s", node, (int)strcspn(at + end, "\n"),
-				   at + end);
+		read_answer(at, answered, n);
+		at += k + (at[k] == '\n');
 	}
 }
 
@@ -300,7 +325,10 @@ void slurm_nodes_done(struct slurm_nodes *n)
 
 int slurm_nodes_fit(const struct backend_plan *p, struct slurm_nodes *ret, struct err *e)
 {
-	if (slurm_nodes_look(p, false, ret, e) < 0)
+	const char *unused;
+
+	if (slurm_program(p->arena, "srun", &unused, e) < 0 ||
+	    slurm_nodes_look(p, false, ret, e) < 0)
 		return -e->code;
 	if (ret->fit || !ret->why.len)
 		return 0; /* who is busy is asked by the run itself */

@@ -329,6 +329,7 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 	       struct err *e)
 {
 	CLEANUP(slurm_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+	struct err missing = { 0 };
 
 	if (!p)
 		return err_nomem(e);
@@ -339,9 +340,11 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 	p->envp = p->arena ? slurm_environment(p->arena) : NULL;
 	if (!p->envp)
 		return err_nomem(e);
-	if (slurm_program(p->arena, "srun", &p->srun, e) < 0 || options(p, s, e) < 0 ||
-	    variables(p, s, e) < 0 || paths(p, s, e) < 0 || settings(p, s, e) < 0 ||
-	    command(p, s, e) < 0)
+	/* A plan can be made anywhere; a start needs the program. */
+	if (slurm_program(p->arena, "srun", &p->srun, &missing) < 0)
+		p->srun = "srun";
+	if (options(p, s, e) < 0 || variables(p, s, e) < 0 || paths(p, s, e) < 0 ||
+	    settings(p, s, e) < 0 || command(p, s, e) < 0)
 		return -e->code;
 	if (notes)
 		*notes = p->notes;

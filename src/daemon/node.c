@@ -33,6 +33,8 @@
 #define UNSENT_MAX ((size_t)48 << 20)
 #define UNSENT_FULL ((size_t)256 << 10)
 
+enum { OWN_STREAMS = 3, STREAMS = 5 };
+
 struct node_session;
 
 struct node_stream {
@@ -244,7 +246,7 @@ static void on_signal(struct loop_watch *w, uint32_t events)
 static int open_pipes(struct node_session *n, struct err *e)
 {
 	int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 };
-	struct node_stream *all[] = { &n->in, &n->out, &n->err };
+	struct node_stream *all[OWN_STREAMS] = { &n->in, &n->out, &n->err };
 
 	if ((n->ask.input && pipe2(in, O_CLOEXEC) < 0) || pipe2(out, O_CLOEXEC) < 0 ||
 	    (!n->ask.tty && pipe2(err, O_CLOEXEC) < 0))
@@ -255,7 +257,7 @@ static int open_pipes(struct node_session *n, struct err *e)
 	n->in.w = (struct loop_watch){ .fd = in[1], .ready = on_input_room };
 	n->out.w = (struct loop_watch){ .fd = out[0], .ready = on_output };
 	n->err.w = (struct loop_watch){ .fd = err[0], .ready = on_output };
-	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+	for (size_t i = 0; i < OWN_STREAMS; i++)
 		if (all[i]->w.fd >= 0)
 			(void)fcntl(all[i]->w.fd, F_SETFL,
 				    fcntl(all[i]->w.fd, F_GETFL) | O_NONBLOCK);
@@ -418,9 +420,9 @@ static int open_signals(void)
 
 static void prepare(struct node_session *n, int from, int to)
 {
-	struct node_stream *all[] = { &n->from, &n->to, &n->in, &n->out, &n->err };
+	struct node_stream *all[STREAMS] = { &n->from, &n->to, &n->in, &n->out, &n->err };
 
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+	for (size_t i = 0; i < STREAMS; i++) {
 		all[i]->n = n;
 		all[i]->w.fd = -1;
 		all[i]->unsent = (struct buf)BUF_INIT(UNSENT_MAX);
@@ -442,10 +444,10 @@ static void prepare(struct node_session *n, int from, int to)
 
 static void done(struct node_session *n)
 {
-	struct node_stream *all[] = { &n->from, &n->to, &n->in, &n->out, &n->err };
+	struct node_stream *all[STREAMS] = { &n->from, &n->to, &n->in, &n->out, &n->err };
 
 	brig_request_free(n->request);
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+	for (size_t i = 0; i < STREAMS; i++) {
 		end_stream(all[i]);
 		buf_done(&all[i]->unsent);
 	}

@@ -32,6 +32,7 @@
 #define PATIENCE_US ((uint64_t)10 * 1000 * 1000) /* for the end of what was killed */
 #define UNSENT_MAX ((size_t)1 << 20)
 #define LOG_ROOM 2048
+#define STREAMS 5
 #define ASK_S 5
 
 static struct backend_job *job_of(struct loop_watch *w)
@@ -444,7 +445,7 @@ int slurm_job_explain(struct backend_job *j, struct err *e)
 
 struct backend_job *slurm_job_free(struct backend_job *j)
 {
-	struct slurm_stream *all[5];
+	struct slurm_stream *all[STREAMS];
 
 	if (!j)
 		return NULL;
@@ -464,7 +465,7 @@ struct backend_job *slurm_job_free(struct backend_job *j)
 		}
 		(void)proc_wait(j->client_pid);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+	for (size_t i = 0; i < STREAMS; i++) {
 		all[i]->j = j;
 		end_stream(all[i]);
 		buf_done(&all[i]->unsent);

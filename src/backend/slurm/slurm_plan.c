@@ -363,10 +363,14 @@ static void put_limits(const struct backend_plan *p, struct json *j)
 
 void slurm_plan_json(const struct backend_plan *p, struct json *j)
 {
+	const char **argv = slurm_srun(p, "ID", NULL);
+
+	if (argv)
+		argv[0] = "srun"; /* wherever it is */
 	json_object(j);
 	json_ku64(j, "schema", 1);
 	json_kstr(j, "backend", "slurm");
-	json_kstrs(j, "client", (const char *const *)slurm_srun(p, "ID", NULL));
+	json_kstrs(j, "client", (const char *const *)argv);
 	json_kstrs(j, "argv", p->words);
 	json_kstrs(j, "env", (const char *const *)p->variables);
 	if (p->code)

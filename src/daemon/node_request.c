@@ -183,7 +183,7 @@ static int add_variables(const struct node_ask *a, struct spec *s, struct err *e
 	const char **v = list(&a->variables, &n);
 	int r = v ? 0 : err_set(e, ERR_INTERNAL, EPROTO, "the variables cannot be read");
 
-	for (size_t i = 0; r == 0 && i < n; i++)
+	for (size_t i = 0; v && r == 0 && i < n; i++)
 		r = spec_set(s, FIELD_ENV, v[i], ORIGIN_FLAG, e);
 	free(v);
 	return r;

@@ -11,6 +11,7 @@
 #   make uninstall  what make install put there
 #   make deb        Debian packages in build-deb     make test-deb  they pass lintian, and live and die in a clean root
 #   make test-engines  as root: the docker suite on the engines of Debian sid
+#   make test-cluster  as root: a real Slurm of two nodes, started and stopped here (tests/cluster)
 #   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU; ARCH=amd64 or arm64: the other one's
 
 BUILD ?= build
@@ -28,7 +29,7 @@ MESON = meson setup -Dwerror=$(WERROR)
 C_FILES = $(shell find include src tests tools bench -name '*.[ch]')
 
 .NOTPARALLEL:
-.PHONY: build build-asan build-fuzz deps run test test-asan test-engines test-kernels deb test-deb bench fuzz soak lint format install uninstall clean
+.PHONY: build build-asan build-fuzz deps run test test-asan test-engines test-kernels test-cluster deb test-deb bench fuzz soak lint format install uninstall clean
 
 build:
 	@tools/deps --check build
@@ -66,6 +67,9 @@ test-engines: deps-test build
 
 test-kernels: deps-kernels build
 	@tests/kernels/run $(if $(ARCH),,$(BUILD))
+
+test-cluster: deps-cluster build
+	@tests/cluster/run $(BUILD)
 
 deb: deps-deb
 	@tools/build-deb build-deb

@@ -44,7 +44,7 @@ const struct event_type event_types[EVENT_COUNT] = {
 		"a command ended, or was never begun",
 		{ TEXT("backend"), TEXT("argv0"), LIST("argv"), NUMBER("rc"), MILLI("duration_ms"), TEXT("outcome"),
 		  NUMBER("signal"), BOOLEAN("started"), MILLI("setup_ms"), TEXT("layers"), NUMBER("stdout_bytes"),
-		  NUMBER("stderr_bytes"), NUMBER("questions"), TEXT("names"), TEXT("host"), TEXT("error"),
+		  NUMBER("stderr_bytes"), NUMBER("questions"), TEXT("names"), TEXT("host"), TEXT("job"), TEXT("node"), TEXT("error"),
 		  TEXT("reason") } },
 	[EVENT_SANDBOX_STOP] = { "sandbox.stop", SEVERITY_INFO, false, LIFECYCLE, 4,
 		"a long-lived sandbox was stopped",

@@ -113,6 +113,7 @@ enum backend_can {
 	BACKEND_ENGINE = 1 << 7,     /* somebody on this machine must answer: a probe is worth it;
 				      * inside is an image, with programs of its own */
 	BACKEND_FILES = 1 << 8,      /* exec takes operations on files */
+	BACKEND_DELEGATES = 1 << 9,  /* another brig makes all of it, the door included */
 };
 
 /* What an image is built from: a Dockerfile alone, no other file. */
@@ -216,7 +217,7 @@ struct backend {
 };
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,
-	backend_none;
+	backend_none, backend_slurm;
 
 /* brig, executed inside by a backend's program: process 1 of the sandbox that the letter in this
  * descriptor is about. */

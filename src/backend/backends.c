@@ -10,7 +10,8 @@
 #include "model/dialect/dialect.h"
 
 const struct backend *const backends_all[] = {
-	&backend_native, &backend_bwrap, &backend_docker, &backend_ssh, &backend_none, NULL,
+	&backend_native, &backend_bwrap, &backend_docker, &backend_ssh, &backend_none,
+	&backend_slurm,  NULL,
 };
 
 /* Each of them is a sandbox: none is weaker than what was asked for. */
@@ -60,10 +61,11 @@ _Noreturn void backend_inside(int letter)
 	bwrap_inside(letter);
 }
 
-/* A brig on the other side of ssh can do what native can. */
+/* A brig on the other side can do what native can. */
 static unsigned bits(const struct spec *s, const struct backend *b)
 {
-	bool brig = b->can & BACKEND_REMOTE && s->ssh.remote == SSH_REMOTE_BRIG;
+	bool brig = b->can & BACKEND_DELEGATES ||
+		    (b->can & BACKEND_REMOTE && s->ssh.remote == SSH_REMOTE_BRIG);
 
 	return brig ? b->bit | ON_NATIVE : b->bit;
 }
@@ -190,7 +192,8 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 		    (which == ALL_WISHES || !only_untrusted(s, id)))
 			return backend_cannot(s, b->name, id, NULL, e);
 	}
-	if (s->home == HOME_KEEP && b->can & BACKEND_REMOTE) /* nor a brig on the other side */
+	if (s->home == HOME_KEEP &&
+	    b->can & (BACKEND_REMOTE | BACKEND_DELEGATES)) /* nor a brig on the other side */
 		return backend_cannot(s, b->name, FIELD_HOME, "keep", e);
 	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)
 		return -e->code;

@@ -33,7 +33,7 @@ static const struct {
 	{ FIELD_POLICY, "readonly, workspace_write or full_access" },
 	{ FIELD_TIMEOUT, "end it after 30s, 1h30m, none (10m)" },
 	{ FIELD_MEMORY, "of all processes together (2g)" },
-	{ FIELD_BACKEND, "auto, native, bwrap, docker, ssh or none" },
+	{ FIELD_BACKEND, "auto, native, bwrap, docker, ssh, slurm, none" },
 	{ FIELD_JSON, "print the result as one JSON object" },
 	{ FIELD_CONFIG, "settings from a file, of five dialects" },
 	{ FIELD_PORTS, "show its port on the host's loopback" },
@@ -51,7 +51,7 @@ static const struct {
 	{ "network",
 	  { "network", "egress.", "leaks.", "credentials", "use_credentials", "ports", NULL } },
 	{ "containers", { "docker.", "image", "runtime", "gpus", "labels", NULL } },
-	{ "another host", { "ssh.", NULL } },
+	{ "another host", { "ssh.", "slurm.", NULL } },
 	{ "record", { "audit.", "metrics.", "no-audit", NULL } },
 };
 

@@ -47,6 +47,8 @@ static const struct subcommand *unlisted(const char *name)
 		return &cmd_help;
 	if (str_eq(name, cmd_hold.name))
 		return &cmd_hold;
+	if (str_eq(name, cmd_node.name))
+		return &cmd_node;
 	return str_eq(name, cmd_attach.name) ? &cmd_attach : NULL;
 }
 

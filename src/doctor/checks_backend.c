@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor/checks_backend.c - the backends besides native: bubblewrap, container engines, ssh.
+/* doctor/checks_backend.c - the backends besides native: bubblewrap, container engines, ssh, Slurm.
  *
  * What nobody asked for does not fail; it is told, so that one knows what there would be. */
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include "doctor/machine.h"
 
 #define SCRATCH_MAX ((size_t)64 << 10)
+#define SLURM_MS 30000 /* a queue may be busy */
 
 /* Fails where the configuration needs it. */
 static enum check_status missing(struct machine *m, const struct backend *b)
@@ -176,5 +177,23 @@ void check_ssh(struct machine *m, struct finding *f)
 		finding_say(f, machine_needs(m, b) ? CHECK_FAIL : CHECK_WARN, "'%s': %s", host,
 			    detail);
 		finding_hint(f, "try: ssh -o BatchMode=yes %s true", host);
+	}
+}
+
+/* Controller, partition, nodes, and a brig there that can make a sandbox. */
+void check_slurm(struct machine *m, struct finding *f)
+{
+	const struct backend *b = backend_with(BACKEND_DELEGATES);
+	char detail[512];
+
+	if (!machine_needs(m, b)) {
+		finding_say(f, CHECK_SKIP, "no cluster is asked for");
+	} else if (backend_health(b, m->spec, SLURM_MS, detail, sizeof(detail)) == 0) {
+		finding_say(f, CHECK_PASS,
+			    "the controller answers, and a free node has a brig that fits");
+	} else {
+		finding_say(f, CHECK_FAIL, "%s", detail);
+		finding_hint(f,
+			     "sinfo shows partitions and nodes; slurm.brig is brig's path there");
 	}
 }

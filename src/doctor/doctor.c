@@ -87,6 +87,7 @@ static const struct check machine_checks[] = {
 	{ "docker_image", "runs in an image, from waiting for it", check_docker_image },
 	{ "runtimes", "a kernel of its own for a container", check_runtimes },
 	{ "ssh", "runs on another host", check_ssh },
+	{ "slurm", "runs on a cluster", check_slurm },
 	{ "tun", "the internet alone, under network bridge", check_tun },
 	{ "egress_worker", "what may leave, under network proxy", check_egress_worker },
 };

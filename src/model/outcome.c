@@ -516,6 +516,10 @@ void outcome_json(const struct outcome *o, struct json *j)
 	json_kstr(j, "backend", o->backend);
 	if (o->workspace_target)
 		json_kstr(j, "workspace_target", o->workspace_target);
+	if (o->job)
+		json_kstr(j, "job", o->job);
+	if (o->node)
+		json_kstr(j, "node", o->node);
 	if (o->repository)
 		json_kstr(j, "repository", o->repository);
 	if (o->image)

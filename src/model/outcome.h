@@ -93,7 +93,9 @@ struct outcome {
 	const char *backend;
 	const char *workspace_target; /* where the workspace was inside; NULL: no inside */
 	const char *repository; /* host folder around the workspace that was shown; NULL: none */
-	const char *image;      /* what the image's name meant, by digest; NULL: no image */
+	const char *job,
+		*node;     /* of a cluster: its own name of the run, and where it was; or NULL */
+	const char *image; /* what the image's name meant, by digest; NULL: no image */
 	struct isolation *isolation; /* of the sandbox that it ran in; NULL: it ran in none */
 	enum enforcer timeout_by, output_by; /* of the limits that are a command's own */
 	unsigned limits_hit;                 /* bits 1 << enum limit */

@@ -35,6 +35,7 @@ enum backend_kind {
 	BACKEND_SSH,
 	BACKEND_KUBERNETES,
 	BACKEND_NONE,
+	BACKEND_SLURM,
 };
 enum network { NETWORK_NONE, NETWORK_PROXY, NETWORK_BRIDGE, NETWORK_HOST };
 enum profile { PROFILE_STRICT, PROFILE_DEFAULT, PROFILE_DEBUG };
@@ -143,6 +144,12 @@ struct ssh_spec {
 	enum ssh_remote remote;
 };
 
+struct slurm_spec {
+	const char *partition, *account, *qos, *nodelist, *constraint; /* NULL: Slurm's own */
+	const char *brig;                                              /* on the nodes */
+	uint64_t time, wait; /* milliseconds; 0: no limit */
+};
+
 /* What one run may ask of the network; 0: no limit. */
 struct rate_spec {
 	bool spare_domain, spare_total; /* nobody wrote these: not for the shipped groups */
@@ -249,6 +256,7 @@ struct spec {
 	const char *image, *runtime, *gpus;
 	struct docker_spec docker;
 	struct ssh_spec ssh;
+	struct slurm_spec slurm;
 	struct egress_spec egress;
 	struct leak_spec leaks;
 	struct credentiallist credentials;

@@ -350,6 +350,8 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 	}
 	if (spec_remote(r->spec))
 		record_text(x, "host", r->spec->ssh.host);
+	record_text(x, "job", o->job);
+	record_text(x, "node", o->node);
 	if (o->error.code) {
 		record_text(x, "error", err_kind_name(o->error.kind));
 		record_text(x, "reason", o->error.what);

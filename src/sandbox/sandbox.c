@@ -1152,7 +1152,7 @@ static void conduct(struct run *r)
 	backends_tidy();
 	/* The door's processes start while the plan is made. */
 	if (keep_home(r, &e) < 0 ||
-	    (r->spec->network == NETWORK_PROXY &&
+	    (r->spec->network == NETWORK_PROXY && !(r->backend->can & BACKEND_DELEGATES) &&
 	     egress_start(r->spec, environ, &r->door, &e) < 0) ||
 	    r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
 		refuse(r->o, &e);

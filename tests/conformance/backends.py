@@ -4,13 +4,15 @@
 import contextlib
 import dataclasses
 import os
+import pathlib
 import shutil
 import signal
+import sys
 import typing
 
 import engine
 import sshd
-from harness import brig, descendants, files_as_root, identity, wait_until, workspace
+from harness import brig, brig_path, descendants, files_as_root, identity, scratch, uid, wait_until, workspace
 
 
 @dataclasses.dataclass
@@ -119,6 +121,18 @@ BACKENDS = [
     Backend("ssh", lambda host, _: host.options(*cwd()), lambda: sshd.Sshd(), host_paths=True, stop=kill_sshd),
     Backend("ssh-brig", lambda host, _: host.options(*cwd(), "--set", "ssh.remote=brig"), lambda: sshd.Sshd(), stop=kill_sshd),
 ]
+CLUSTER = bool(os.environ.get("BRIG_CLUSTER"))  # make test-cluster
+
+
+def a_cluster():
+    return slurm.for_test(scratch(), uid(), files_as_root)
+
+
+if CLUSTER:
+    sys.path.append(str(pathlib.Path(__file__).parents[1] / "cluster"))
+    import slurm
+    BACKENDS += [Backend("slurm", lambda *_: ["--backend", "slurm", "--set", f"slurm.brig={brig_path()}"], a_cluster, env=lambda s: s.env,
+                         stop=lambda s: s.kill_steps(), again=lambda s: None)]
 ENGINES = os.geteuid() == 0
 if ENGINES:
     BACKENDS += [

@@ -147,7 +147,7 @@ TABLE = [
             exits(1, stdout="1\n", stderr=lambda text: text.endswith("ValueError: x\n")), verb="python"),
     Request("python, audit hook", ["-c", "import os, sys\ntry: os.system('true')\nexcept RuntimeError as e: print(sys.argv[1:], e)", "a b"],
             ok("['a b'] [os.system] starting a program blocked\n"),
-            verb="python", setup=hooked_role, options=lambda: ["--config", f"{scratch()}/role.yaml"], refused=("ssh", "ssh-brig")),
+            verb="python", setup=hooked_role, options=lambda: ["--config", f"{scratch()}/role.yaml"], refused=("ssh", "ssh-brig", "slurm")),
     Request("python, read-only", ["-c", "open(__file__, 'w')"], exits(1), verb="python"),
     Request("python, long", ["program.py"], ok("1048576\n"), verb="python",
             setup=lambda: (workspace() / "program.py").write_text(f"s = '{'x' * MIB}'\nprint(len(s))\n")),

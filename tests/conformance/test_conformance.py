@@ -10,7 +10,7 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
-from backends import BACKENDS, ENGINES
+from backends import BACKENDS, CLUSTER, ENGINES
 from harness import PATIENCE, brig, identity, main, start_brig, test, wait_until, workspace
 from table import TABLE
 
@@ -165,6 +165,13 @@ def the_backends_of_this_host_answer_as_native_does():
 @test(limit=300)
 def ssh_answers_as_native_does():
     compare("ssh", "ssh-brig")
+
+
+if CLUSTER:
+
+    @test(limit=300)
+    def slurm_answers_as_native_does():
+        compare("slurm")
 
 
 if ENGINES:  # started by root, whoever uses them

@@ -30,6 +30,7 @@ struct scene {
 	const char *home;                   /* below it; NULL: none */
 	const char *code;                   /* of Python, instead of the command; NULL: none */
 	bool ssh;                           /* the plan of the ssh backend */
+	bool slurm;                         /* of the slurm backend */
 	const struct bwrap_features *bwrap; /* bubblewrap's arguments instead of the plan */
 	bool docker;                        /* the docker backend's plan */
 };
@@ -147,6 +148,17 @@ static const struct scene scenes[] = {
 	  .prepare = make_project,
 	  .code = "print(1)\n",
 	  .ssh = true },
+	{ .name = "slurm",
+	  .settings = { "slurm.partition", "main", "slurm.nodelist", "n7", "slurm.time", "90s",
+			"limits.memory", "64m", "limits.cpus", "1.5", "env.set",
+			"TOKEN=never in an argument", NULL },
+	  .prepare = make_project,
+	  .slurm = true },
+	{ .name = "slurm_python",
+	  .settings = { "slurm.brig", "/opt/brig", NULL },
+	  .prepare = make_project,
+	  .code = "print(1)\n",
+	  .slurm = true },
 	{ .name = "bwrap_0_8", .prepare = make_repository, .bwrap = &upstream_0_8 },
 	{ .name = "bwrap_0_10", .prepare = make_repository, .bwrap = &since_0_10 },
 	{ .name = "bwrap_mounts",
@@ -308,18 +320,18 @@ static void docker_text(const struct spec *spec, struct json *j)
 	(void)backend_docker.plan_free(p);
 }
 
-static void ssh_text(const struct spec *spec, struct json *j)
+static void far_text(const struct backend *b, const struct spec *spec, struct json *j)
 {
 	struct backend_plan *p = NULL;
 	struct err e = { 0 };
 
 	must(setenv("XDG_RUNTIME_DIR", "/dev/null", 1) == 0);
 	must(setenv("XDG_STATE_HOME", "/dev/null", 1) == 0);
-	if (backend_ssh.plan(spec, &p, NULL, &e) < 0)
+	if (b->plan(spec, &p, NULL, &e) < 0)
 		(void)fprintf(stderr, "%s\n", e.what);
 	must(e.code == 0);
-	backend_ssh.plan_json(p, j);
-	(void)backend_ssh.plan_free(p);
+	b->plan_json(p, j);
+	(void)b->plan_free(p);
 }
 
 static void box_text(const struct spec *spec, const struct bwrap_features *bwrap, const char *top,
@@ -355,8 +367,8 @@ static void write_plan(const struct scene *s, const char *top, int out)
 	json_init(&j, &raw, true);
 	if (s->docker)
 		docker_text(spec, &j);
-	else if (s->ssh)
-		ssh_text(spec, &j);
+	else if (s->ssh || s->slurm)
+		far_text(s->ssh ? &backend_ssh : &backend_slurm, spec, &j);
 	else
 		box_text(spec, s->bwrap, top, &j);
 	buf_putc(&raw, '\n');

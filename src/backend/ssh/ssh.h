@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "backend/backend.h"
+#include "backend/kit/process/remote_report.h"
 #include "base/arena.h"
 #include "base/buf.h"
 
@@ -140,8 +141,3 @@ void relay_done(struct relay *r);
 /* Reads what there is. SAID_LINE: a line of the wrapper's is in `line`; call again. */
 enum said relay_move(struct relay *r);
 bool relay_flushed(const struct relay *r); /* nothing waits for `to` */
-
-/* report.c: another brig's account of its run */
-int report_read(const char *text, size_t n, struct outcome *o, struct isolation *i, struct err *e);
-/* ... of a sandbox that it has opened: what contains it. Its texts are in the outcome's memory. */
-int report_facts(const char *text, size_t n, struct outcome *o, struct isolation *i, struct err *e);

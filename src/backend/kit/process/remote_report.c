@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/ssh_report.c - what another brig says of its run, taken into an outcome of this one.
+/* backend/kit/process/remote_report.c - what another brig says of its run, taken into an outcome of
+ * this one.
  *
  * The report comes from the remote host: it is believed as far as that host is, read strictly, and
  * everything in it is bounded. The conductor's own judgement (a time limit, a cancel) stands. */
+#include "backend/kit/process/remote_report.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "backend/ssh/ssh.h"
 #include "base/jread.h"
 #include "base/str.h"
 

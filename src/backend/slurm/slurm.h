@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/slurm/slurm.h - the parts of the slurm backend; nobody else includes this.
+ *
+ * Slurm says where a run takes place and for how long; the brig of that node makes a native sandbox
+ * there, from the same settings. srun connects both brigs, which speak in frames
+ * (proc/node_frame.h): docs/design/slurm.md. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "backend/kit/process/remote_report.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/loop.h"
+#include "proc/node_frame.h"
+
+#define SLURM_ENTRY "_node"   /* brig's own word for what runs on a node */
+#define SLURM_COMMENT "brig:" /* and the run's id: whose job it is */
+#define SLURM_TEXT_MAX ((size_t)1 << 20)
+
+struct slurm_path {
+	const char *path, *what; /* what: the setting that names it */
+};
+
+struct backend_plan {
+	struct arena *arena; /* keeps the texts of the spec as well */
+	struct slurm_spec slurm;
+	const char *srun;
+	const char **options; /* of srun, from the spec */
+	const char **envp;    /* of Slurm's programs */
+	struct buf settings;  /* JSON for the node, but for what only a start knows */
+	const char *const *words;
+	const char **variables;
+	const char *code;
+	size_t code_size;
+	struct slurm_path *paths;
+	size_t path_count;
+	uint64_t timeout, output; /* milliseconds; bytes kept of each stream */
+	const char *notes[8];
+	size_t note_count;
+};
+
+/* slurm_plan.c */
+int slurm_check(const struct spec *s, struct err *e);
+int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+	       struct err *e);
+void slurm_plan_json(const struct backend_plan *p, struct json *j);
+struct backend_plan *slurm_plan_free(struct backend_plan *p);
+DEFINE_CLEANUP(slurm_plan, struct backend_plan *, slurm_plan_free)
+/* Arguments of srun for a run of this id, without `unfit` nodes (NULL: none); in the plan's arena.
+ */
+const char **slurm_srun(const struct backend_plan *p, const char *id, const char *unfit);
+
+/* slurm_start.c: the frames that ask a node for the run. */
+struct slurm_ask {
+	const char *id;
+	bool tty, input;
+	unsigned short rows, cols;
+};
+int slurm_frames(const struct backend_plan *p, const struct slurm_ask *a, struct buf *b,
+		 struct err *e);
+int slurm_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		struct backend_job **ret, struct err *e);
+
+/* slurm_ask.c: one of Slurm's programs, asked something: its output, in at most so many seconds.
+ * `in` is its input, or NULL. The error has its last words. */
+int slurm_ask(const struct backend_plan *p, const char *const *argv, const char *in,
+	      unsigned seconds, struct buf *out, struct err *e);
+/* A program of Slurm's along PATH. */
+int slurm_program(struct arena *a, const char *name, const char **ret, struct err *e);
+const char **slurm_environment(struct arena *a);
+
+/* slurm_nodes.c: which nodes have a brig that fits. Remembered for some minutes. */
+struct slurm_nodes {
+	struct buf unfit; /* names, with commas */
+	struct buf why;   /* of the first of them */
+	size_t fit, asked, count;
+};
+int slurm_nodes_look(const struct backend_plan *p, bool anew, struct slurm_nodes *ret,
+		     struct err *e);
+void slurm_nodes_done(struct slurm_nodes *n);
+/* Refuses where none is fit. */
+int slurm_nodes_fit(const struct backend_plan *p, struct slurm_nodes *ret, struct err *e);
+
+/* slurm_job.c */
+struct slurm_stream {
+	struct loop_watch w; /* first */
+	struct backend_job *j;
+	struct buf unsent;
+};
+
+struct backend_job {
+	struct backend_plan *plan;
+	struct loop *loop;
+	struct loop_timer ping, patience;
+	struct loop_watch client;                   /* srun's process */
+	struct slurm_stream to, from, in, out, err; /* srun's input and output; the conductor's */
+	struct node_reader reader;
+	int client_pid, log;
+	char job_id[32], node[128];
+	uint64_t sent, taken; /* of the input */
+	uint64_t heard;       /* when the node last said something */
+	bool no_input, in_ended, began, reported, gone, killing, struck, left, bad;
+	struct buf report;
+	struct isolation *isolation;
+	struct outcome *outcome;
+};
+
+struct backend_job *slurm_job_new(struct backend_plan *p);
+struct backend_job *slurm_job_free(struct backend_job *j);
+DEFINE_CLEANUP(slurm_job, struct backend_job *, slurm_job_free)
+/* Starts srun with these arguments. */
+int slurm_job_client(struct backend_job *j, const char *const *argv, struct err *e);
+void slurm_job_turn(struct backend_job *j);
+enum job_event slurm_job_event(struct backend_job *j);
+void slurm_job_signal(struct backend_job *j, int sig);
+void slurm_job_resize(struct backend_job *j, unsigned short rows, unsigned short cols);
+void slurm_job_finish(struct backend_job *j, struct outcome *o);
+/* Why srun ended without a report. */
+int slurm_job_explain(struct backend_job *j, struct err *e);
+void slurm_watch(struct backend_job *j, struct slurm_stream *s, int fd, watch_fn *ready);

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/slurm/slurm_nodes.c - which nodes have a brig that fits: of this version, and able to
+ * make a native sandbox there.
+ *
+ * Every node that is free is asked at once, by one job that runs brig's own word for it; who is
+ * busy is asked when it is its turn, by the run itself. What was found is remembered for some
+ * minutes. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/slurm/slurm.h"
+#include "base/fd.h"
+#include "base/num.h"
+#include "base/sha256.h"
+#include "base/state.h"
+#include "base/str.h"
+
+#define FOLDER "slurm"
+#define FRESH_S 300
+#define ASK_S 15
+#define PROBE_S 30
+#define ASKED_MAX 64
+#define NAME_ROOM 128
+#define CACHE_MAX ((size_t)256 << 10)
+
+/* ---- names ---- */
+
+static bool listed(const struct buf *b, const char *name, size_t n)
+{
+	const char *at = buf_str(b);
+
+	for (size_t k; *at; at += k + (at[k] == ',')) {
+		k = strcspn(at, ",");
+		if (k == n && memcmp(at, name, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void add_name(struct buf *b, const char *name, size_t n)
+{
+	if (!n || n >= NAME_ROOM || listed(b, name, n))
+		return;
+	if (b->len)
+		buf_putc(b, ',');
+	buf_add(b, name, n);
+}
+
+static size_t count_names(const struct buf *b)
+{
+	size_t n = b->len > 0;
+
+	for (size_t i = 0; i < b->len; i++)
+		n += b->data[i] == ',';
+	return n;
+}
+
+/* ---- what is remembered ---- */
+
+static void cache_name(const struct backend_plan *p, char out[SHA256_HEX])
+{
+	const char *conf = getenv("SLURM_CONF");
+	const char *parts[] = { BRIG_VERSION,        conf,
+				p->slurm.partition,  p->slurm.nodelist,
+				p->slurm.constraint, p->slurm.brig };
+	unsigned char digest[SHA256_SIZE];
+	struct sha256 h;
+
+	sha256_init(&h);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		sha256_add(&h, parts[i] ? parts[i] : "", (parts[i] ? strlen(parts[i]) : 0) + 1);
+	sha256_end(&h, digest);
+	sha256_hex(digest, out);
+}
+
+/* FIT COUNT, the unfit with commas, why: three lines. */
+static bool recall(const char *name, struct slurm_nodes *n)
+{
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	CLEANUP(fd)
+	int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(mem) char *text = malloc(CACHE_MAX);
+	uint64_t fit, count;
+	char *second;
+	struct stat st;
+	ssize_t got;
+	char *line;
+
+	if (fd < 0 || !text || fstat(fd, &st) < 0 || st.st_mtime > time(NULL) ||
+	    time(NULL) - st.st_mtime > FRESH_S)
+		return false;
+	got = read(fd, text, CACHE_MAX - 1);
+	text[got > 0 ? got : 0] = '\0';
+	line = strchr(text, '\n');
+	second = strchr(text, ' ');
+	if (!line || !second || second > line)
+		return false;
+	*line = *second = '\0';
+	if (num_count(text, &fit) < 0 || num_count(second + 1, &count) < 0)
+		return false;
+	n->fit = (size_t)fit;
+	n->count = (size_t)count;
+	buf_add(&n->unfit, line + 1, strcspn(line + 1, "\n"));
+	line = strchr(line + 1, '\n');
+	if (line)
+		buf_add(&n->why, line + 1, strcspn(line + 1, "\n"));
+	return true;
+}
+
+static void remember(const char *name, const struct slurm_nodes *n)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(CACHE_MAX);
+	char draft[SHA256_HEX + 16];
+	struct err unused;
+	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, &unused);
+	CLEANUP(fd) int fd = -1;
+
+	buf_printf(&text, "%zu %zu\n%s\n%s\n", n->fit, n->count, buf_str(&n->unfit),
+		   buf_str(&n->why));
+	(void)snprintf(draft, sizeof(draft), "%s.%d", name, getpid());
+	if (folder < 0 || text.failed)
+		return;
+	fd = openat(folder, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || fd_write_all(fd, text.data, text.len) < 0 ||
+	    renameat(folder, draft, folder, name) < 0)
+		(void)unlinkat(folder, draft, 0);
+}
+
+/* ---- asking ---- */
+
+/* Names of nodes, one a line, with their state; `free` gets those that can be asked now. */
+static int list_nodes(const struct backend_plan *p, const char *nodes, struct buf *all,
+		      struct buf *free, struct err *e)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
+	const char *argv[12] = { NULL, "-h", "-N", "-o", "%N %t" };
+	size_t n = 5;
+
+	if (slurm_program(p->arena, "sinfo", &argv[0], e) < 0)
+		return -e->code;
+	if (p->slurm.partition) {
+		argv[n++] = "-p";
+		argv[n++] = p->slurm.partition;
+	}
+	if (nodes) {
+		argv[n++] = "-n";
+		argv[n++] = nodes;
+	}
+	if (slurm_ask(p, argv, NULL, ASK_S, &out, e) < 0)
+		return -e->code;
+	for (const char *at = buf_str(&out); *at; at += strcspn(at, "\n") + 1) {
+		size_t k = strcspn(at, " \n");
+		const char *state = at + k + (at[k] == ' ');
+
+		add_name(all, at, k);
+		if (free && (str_starts(state, "idle") || str_starts(state, "mix")) &&
+		    state[strcspn(state, "*\n")] != '*' && count_names(free) < ASKED_MAX)
+			add_name(free, at, k);
+		if (!at[strcspn(at, "\n")])
+			break;
+	}
+	return 0;
+}
+
+/* The next word of a line, and what follows it. */
+static const char *next_word(const char *at, char *out, size_t room)
+{
+	size_t n = strcspn(at, " \n");
+
+	(void)snprintf(out, room, "%.*s", (int)n, at);
+	return at[n] == ' ' ? at + n + 1 : at + n;
+}
+
+/* Each answers "brig-node VERSION NODE ok" or "... no WHY". */
+static void read_answer(const char *line, struct buf *answered, struct slurm_nodes *n)
+{
+	char mark[16], version[32], node[NAME_ROOM], word[8];
+	const char *rest = next_word(line, mark, sizeof(mark));
+
+	rest = next_word(rest, version, sizeof(version));
+	rest = next_word(rest, node, sizeof(node));
+	rest = next_word(rest, word, sizeof(word));
+	if (!str_eq(mark, "brig-node") || !*node || !*word)
+		return;
+	add_name(answered, node, strlen(node));
+	if (str_eq(version, BRIG_VERSION) && str_eq(word, "ok")) {
+		n->fit++;
+		return;
+	}
+	add_name(&n->unfit, node, strlen(node));
+	if (n->why.len)
+		return;
+	if (!str_eq(version, BRIG_VERSION))
+		buf_printf(&n->why, "node '%s' has brig %s, this is %s", node, version,
+			   BRIG_VERSION);
+	else
+		buf_printf(&n->why, "node '%s': %.*s", node, (int)strcspn(rest, "\n"), rest);
+}
+
+static void read_answers(const char *text, struct buf *answered, struct slurm_nodes *n)
+{
+	for (const char *at = text; *at;) {
+		size_t k = strcspn(at, "\n");
+
+		read_answer(at, answered, n);
+		at += k + (at[k] == '\n');
+	}
+}
+
+static int probe(const struct backend_plan *p, const struct buf *free, struct buf *out,
+		 struct err *e)
+{
+	unsigned count = (unsigned)count_names(free);
+	const char *argv[24] = { p->srun,
+				 "--export=NONE",
+				 "--mpi=none",
+				 "--chdir=/",
+				 "--propagate=NONE",
+				 "--job-name=brig-probe",
+				 "--immediate=10",
+				 "--ntasks-per-node=1",
+				 "--time=1",
+				 "--mem=64M",
+				 "--quiet" };
+	size_t n = 11;
+
+	argv[n++] = arena_printf(p->arena, "--nodes=%u", count);
+	argv[n++] = arena_printf(p->arena, "--nodelist=%s", buf_str(free));
+	if (p->slurm.partition)
+		argv[n++] = arena_printf(p->arena, "--partition=%s", p->slurm.partition);
+	if (p->slurm.account)
+		argv[n++] = arena_printf(p->arena, "--account=%s", p->slurm.account);
+	if (p->slurm.qos)
+		argv[n++] = arena_printf(p->arena, "--qos=%s", p->slurm.qos);
+	argv[n++] = p->slurm.brig;
+	argv[n++] = SLURM_ENTRY;
+	argv[n++] = "probe";
+	for (size_t i = 0; i < n; i++)
+		if (!argv[i])
+			return err_nomem(e);
+	return slurm_ask(p, argv, NULL, PROBE_S, out, e);
+}
+
+/* Who was asked and is silent has no brig, unless nobody could be asked at all. */
+static void judge_silent(const struct backend_plan *p, const struct buf *free,
+			 const struct buf *answered, const struct err *why, struct slurm_nodes *n)
+{
+	bool nobody =
+		!answered->len && (strstr(why->what, "mmediate") || strstr(why->what, "llocate") ||
+				   strstr(why->what, "in time"));
+	const char *at = buf_str(free);
+
+	for (size_t k; !nobody && *at; at += k + (at[k] == ',')) {
+		k = strcspn(at, ",");
+		if (listed(answered, at, k))
+			continue;
+		add_name(&n->unfit, at, k);
+		if (!n->why.len)
+			buf_printf(&n->why, "node '%.*s' has no brig at '%s'", (int)k, at,
+				   p->slurm.brig);
+	}
+}
+
+/* Whom slurm.nodelist does not name. */
+static int leave_out(const struct backend_plan *p, const struct buf *allowed, struct slurm_nodes *n,
+		     struct err *e)
+{
+	CLEANUP(buf) struct buf all = BUF_INIT(SLURM_TEXT_MAX);
+	const char *at;
+
+	if (!p->slurm.nodelist)
+		return 0;
+	if (list_nodes(p, NULL, &all, NULL, e) < 0)
+		return -e->code;
+	at = buf_str(&all);
+	for (size_t k; *at; at += k + (at[k] == ',')) {
+		k = strcspn(at, ",");
+		if (!listed(allowed, at, k))
+			add_name(&n->unfit, at, k);
+	}
+	return 0;
+}
+
+int slurm_nodes_look(const struct backend_plan *p, bool anew, struct slurm_nodes *ret,
+		     struct err *e)
+{
+	CLEANUP(buf)
+	struct buf all = BUF_INIT(SLURM_TEXT_MAX), free = BUF_INIT(SLURM_TEXT_MAX),
+		   out = BUF_INIT(SLURM_TEXT_MAX), answered = BUF_INIT(SLURM_TEXT_MAX);
+	char name[SHA256_HEX];
+	struct err why = { 0 };
+
+	cache_name(p, name);
+	if (!anew && recall(name, ret))
+		return 0;
+	if (list_nodes(p, p->slurm.nodelist, &all, &free, e) < 0)
+		return -e->code;
+	ret->count = count_names(&all);
+	if (!all.len)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+				  "sinfo lists partitions and nodes; look at slurm.partition and "
+				  "slurm.nodelist",
+				  "Slurm has no such node");
+	if (free.len && probe(p, &free, &out, &why) < 0 && why.kind == ERR_INTERNAL) {
+		*e = why;
+		return -e->code;
+	}
+	read_answers(buf_str(&out), &answered, ret);
+	judge_silent(p, &free, &answered, &why, ret);
+	ret->asked = count_names(&free);
+	if (leave_out(p, &all, ret, e) < 0)
+		return -e->code;
+	if (ret->fit)
+		remember(name, ret);
+	return 0;
+}
+
+void slurm_nodes_done(struct slurm_nodes *n)
+{
+	buf_done(&n->unfit);
+	buf_done(&n->why);
+}
+
+int slurm_nodes_fit(const struct backend_plan *p, struct slurm_nodes *ret, struct err *e)
+{
+	const char *unused;
+
+	if (slurm_program(p->arena, "srun", &unused, e) < 0 ||
+	    slurm_nodes_look(p, false, ret, e) < 0)
+		return -e->code;
+	if (ret->fit || !ret->why.len)
+		return 0; /* who is busy is asked by the run itself */
+	(void)err_set(e, ERR_UNAVAILABLE, ENOENT, "no node has a brig that fits: %.250s",
+		      buf_str(&ret->why));
+	return err_hint(e, "install brig %s on the nodes, or name it: --set slurm.brig=PATH",
+			BRIG_VERSION);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/slurm/slurm_plan.c - where a run takes place, as Slurm's options, and what the node is
+ * told of it.
+ *
+ * Nothing of the command is in an argument: command, variables and settings go as frames. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/slurm/slurm.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "model/code.h"
+#include "model/config.h"
+#include "model/credentials.h"
+#include "model/envrules.h"
+#include "proc/node_place.h"
+
+#define PLAN_MAX ((size_t)64 << 20)
+#define LIST_ROOM 64
+#define SETTINGS_MAX ((size_t)4 << 20)
+#define MIB ((uint64_t)1 << 20)
+#define MARGIN_MIB 64 /* that brig itself needs beside the run: the node takes them off again */
+#define MARGIN_S 60   /* between the end of a run's time and Slurm's own */
+
+/* Of this side alone, or sent in another way. */
+static const enum field_id local[] = { FIELD_BACKEND,
+				       FIELD_ENV,
+				       FIELD_ENV_PASS,
+				       FIELD_OUTPUT,
+				       FIELD_FULL_ACCESS_OK,
+				       FIELD_AUDIT_DIR,
+				       FIELD_AUDIT_ANCHOR,
+				       FIELD_CODE,
+				       FIELD_CODE_PATH,
+				       FIELD_INTERPRETER,
+				       FIELD_PARAM,
+				       FIELD_REPORT_FD,
+				       FIELD_TTY,
+				       FIELD_METRICS_TEXTFILE };
+
+/* ---- what cannot be honoured ---- */
+
+static bool is_word(const char *text)
+{
+	return !text ||
+	       (*text && text[0] != '-' && !strpbrk(text, " \t") && !str_has_control(text));
+}
+
+static int check_words(const struct slurm_spec *s, struct err *e)
+{
+	const struct {
+		enum field_id id;
+		const char *text;
+	} all[] = { { FIELD_SLURM_PARTITION, s->partition },
+		    { FIELD_SLURM_ACCOUNT, s->account },
+		    { FIELD_SLURM_QOS, s->qos },
+		    { FIELD_SLURM_NODELIST, s->nodelist },
+		    { FIELD_SLURM_CONSTRAINT, s->constraint },
+		    { FIELD_SLURM_BRIG, s->brig } };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (!is_word(all[i].text))
+			return err_refuse(e, ERR_CONFIG, EINVAL, "one word, as Slurm has it",
+					  "%s '%.60s' is not a name", fields[all[i].id].key,
+					  all[i].text);
+	if (!s->brig || s->brig[0] != '/')
+		return err_refuse(e, ERR_CONFIG, EINVAL, "such as /usr/bin/brig",
+				  "slurm.brig '%.100s' is not a path from the root on",
+				  s->brig ? s->brig : "");
+	return 0;
+}
+
+/* A value of this process's environment is not sent: it would lie in a file, or in a job. */
+static int check_credentials(const struct spec *s, struct err *e)
+{
+	struct credentiallist granted = { 0 };
+
+	if (s->network != NETWORK_PROXY)
+		return 0;
+	if (credentials_granted(s->arena, s, &granted, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < granted.n; i++)
+		if (granted.v[i].from == FROM_ENVIRONMENT)
+			return err_refuse(
+				e, ERR_UNAVAILABLE, ENOTSUP,
+				"take it from a file or a command of the nodes: from: {file: "
+				"PATH}",
+				"backend 'slurm' cannot honour credential '%.60s': its value "
+				"is a variable of this machine",
+				granted.v[i].name);
+	return 0;
+}
+
+int slurm_check(const struct spec *s, struct err *e)
+{
+	static const enum field_id never[] = { FIELD_SSH_AGENT, FIELD_COMPANIONS, FIELD_COPIES,
+					       FIELD_BUILTIN_TOOLS, FIELD_GPUS };
+
+	for (size_t i = 0; i < ARRAY_LEN(never); i++)
+		if (spec_asks(s, never[i]))
+			return backend_cannot(s, "slurm", never[i], NULL, e);
+	if (s->command.code.hooks.where && s->command.code.kind == CODE_PYTHON)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "choose another backend, or audit_hooks_enabled: false",
+				  "%.160s: backend 'slurm' cannot honour audit_hooks_enabled",
+				  s->command.code.hooks.where);
+	return check_words(&s->slurm, e) < 0 ? -e->code : check_credentials(s, e);
+}
+
+/* ---- options ---- */
+
+static int option(struct backend_plan *p, size_t *n, const char *text, struct err *e)
+{
+	if (!text || *n + 2 > LIST_ROOM)
+		return err_nomem(e);
+	p->options[(*n)++] = text;
+	return 0;
+}
+
+static int word(struct backend_plan *p, size_t *n, const char *name, const char *value,
+		struct err *e)
+{
+	return value ? option(p, n, arena_printf(p->arena, "--%s=%s", name, value), e) : 0;
+}
+
+static int number(struct backend_plan *p, size_t *n, const char *name, uint64_t value,
+		  const char *unit, struct err *e)
+{
+	return option(p, n,
+		      arena_printf(p->arena, "--%s=%llu%s", name, (unsigned long long)value, unit),
+		      e);
+}
+
+static uint64_t stricter(uint64_t a, uint64_t b)
+{
+	return !a ? b : !b ? a : a < b ? a : b;
+}
+
+/* What the sandbox may use is what Slurm is asked for; the node takes the stricter of what it was
+ * given. One CPU, where nobody wrote how many. */
+static int limits(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
+{
+	uint64_t cpus =
+		spec_wrote(s, FIELD_CPUS) && s->limits.cpus ? (s->limits.cpus + 999) / 1000 : 1;
+
+	if (number(p, n, "cpus-per-task", cpus, "", e) < 0)
+		return -e->code;
+	if (s->limits.memory &&
+	    number(p, n, "mem", (s->limits.memory + MIB - 1) / MIB + MARGIN_MIB, "M", e) < 0)
+		return -e->code;
+	if (!p->timeout)
+		return 0;
+	return number(p, n, "time", ((p->timeout + 999) / 1000 + MARGIN_S + 59) / 60, "", e);
+}
+
+static int options(struct backend_plan *p, const struct spec *s, struct err *e)
+{
+	static const char *const fixed[] = { "--export=NONE",   "--propagate=NONE", "--chdir=/",
+					     "--job-name=brig", "--nodes=1",        "--ntasks=1" };
+	size_t n = 0;
+
+	p->options = arena_alloc(p->arena, LIST_ROOM * sizeof(*p->options));
+	if (!p->options)
+		return err_nomem(e);
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+		if (option(p, &n, fixed[i], e) < 0)
+			return -e->code;
+	if (word(p, &n, "partition", s->slurm.partition, e) < 0 ||
+	    word(p, &n, "account", s->slurm.account, e) < 0 ||
+	    word(p, &n, "qos", s->slurm.qos, e) < 0 ||
+	    word(p, &n, "constraint", s->slurm.constraint, e) < 0)
+		return -e->code;
+	return limits(p, s, &n, e);
+}
+
+const char **slurm_srun(const struct backend_plan *p, const char *id, const char *unfit)
+{
+	const char **v = arena_alloc(p->arena, (LIST_ROOM + 16) * sizeof(*v));
+	size_t n = 0;
+
+	if (!v)
+		return NULL;
+	v[n++] = p->srun;
+	for (size_t i = 0; p->options[i]; i++)
+		v[n++] = p->options[i];
+	v[n++] = "--mpi=none";
+	v[n++] = "--quit-on-interrupt";
+	v[n++] = arena_printf(p->arena, "--comment=" SLURM_COMMENT "%s", id);
+	/* Of several, Slurm would give all: the others are excluded instead. */
+	if (p->slurm.nodelist && !strpbrk(p->slurm.nodelist, ",["))
+		v[n++] = arena_printf(p->arena, "--nodelist=%s", p->slurm.nodelist);
+	if (unfit && *unfit)
+		v[n++] = arena_printf(p->arena, "--exclude=%s", unfit);
+	v[n++] = p->slurm.brig;
+	v[n++] = SLURM_ENTRY;
+	for (size_t i = 0; i < n; i++)
+		if (!v[i])
+			return NULL;
+	return v;
+}
+
+/* ---- what the node is told ---- */
+
+static bool names(const struct spec *s, const char *name)
+{
+	for (size_t i = 0; i < s->env_pass.n; i++)
+		if (str_eq(s->env_pass.v[i], name))
+			return true;
+	return false;
+}
+
+static bool is_set(const struct spec *s, const char *name, size_t n)
+{
+	for (size_t i = 0; i < s->env.n; i++)
+		if (strlen(s->env.v[i].name) == n && memcmp(s->env.v[i].name, name, n) == 0)
+			return true;
+	return false;
+}
+
+/* What would pass here: by its name, or because somebody named it. */
+static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
+{
+	size_t n = 0, count = s->env.n + 1;
+
+	for (char **v = environ; *v; v++)
+		count++;
+	p->variables = arena_alloc(p->arena, count * sizeof(*p->variables));
+	if (!p->variables)
+		return err_nomem(e);
+	for (char **v = environ; *v; v++) {
+		size_t len = strcspn(*v, "=");
+		const char *name = arena_strndup(p->arena, *v, len);
+
+		if (!name)
+			return err_nomem(e);
+		if ((*v)[len] && !is_set(s, name, len) &&
+		    (env_passes_by_default(name) || names(s, name)) &&
+		    !(p->variables[n++] = arena_strdup(p->arena, *v)))
+			return err_nomem(e);
+	}
+	for (size_t i = 0; i < s->env.n; i++)
+		if (!(p->variables[n++] =
+			      arena_printf(p->arena, "%s=%s", s->env.v[i].name, s->env.v[i].value)))
+			return err_nomem(e);
+	return 0;
+}
+
+static int path(struct backend_plan *p, const char *text, const char *what, struct err *e)
+{
+	struct slurm_path *x = ARENA_PUSH(p->arena, p->paths, p->path_count);
+
+	if (!x)
+		return err_nomem(e);
+	*x = (struct slurm_path){ .path = text, .what = what };
+	return 0;
+}
+
+/* Whatever of this machine is to be seen inside must be the same on the node. */
+static int paths(struct backend_plan *p, const struct spec *s, struct err *e)
+{
+	if (!s->private_workspace && !s->no_workspace && s->workdir &&
+	    path(p, s->workdir, "the workspace", e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (path(p, s->mounts.v[i].source, "a mount", e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->read.n; i++)
+		if (path(p, s->read.v[i], "read", e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->write.n; i++)
+		if (path(p, s->write.v[i], "write", e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static bool stays_here(enum field_id id)
+{
+	const char *key = fields[id].key;
+
+	for (size_t i = 0; i < ARRAY_LEN(local); i++)
+		if (local[i] == id)
+			return true;
+	return key && (str_starts(key, "slurm.") || str_starts(key, "ssh.") ||
+		       str_starts(key, "docker.") || str_starts(key, "agent"));
+}
+
+static int settings(struct backend_plan *p, const struct spec *s, struct err *e)
+{
+	CLEANUP(spec) struct spec *x = spec_clone(s, e);
+	struct json j;
+
+	if (!x)
+		return -e->code;
+	for (int id = 0; id < FIELD_COUNT; id++)
+		if (stays_here((enum field_id)id))
+			x->origin[id] = ORIGIN_DEFAULT;
+	x->command.timeout = p->timeout;
+	x->origin[FIELD_TIMEOUT] = ORIGIN_FLAG;
+	p->settings = (struct buf)BUF_INIT(SETTINGS_MAX);
+	json_init(&j, &p->settings, false);
+	config_write_json(x, &j);
+	return p->settings.failed ? err_set(e, ERR_CONFIG, E2BIG, "the settings are too large") : 0;
+}
+
+static int command(struct backend_plan *p, const struct spec *s, struct err *e)
+{
+	const struct code_spec *c = &s->command.code;
+	const char **v;
+
+	if (!code_is_file(s)) {
+		p->words = s->command.argv;
+		return 0;
+	}
+	/* Its interpreter, its path, then its own words. */
+	v = arena_alloc(p->arena, (c->args.n + 3) * sizeof(*v));
+	if (!v)
+		return err_nomem(e);
+	v[0] = s->command.argv[0];
+	v[1] = c->path;
+	for (size_t i = 0; i < c->args.n; i++)
+		v[i + 2] = c->args.v[i];
+	p->words = v;
+	p->code = c->text;
+	p->code_size = c->size;
+	return 0;
+}
+
+int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+	       struct err *e)
+{
+	CLEANUP(slurm_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+	struct err missing = { 0 };
+
+	if (!p)
+		return err_nomem(e);
+	p->slurm = s->slurm;
+	p->timeout = stricter(s->command.timeout, s->slurm.time);
+	p->output = s->command.output;
+	p->arena = arena_new_on(s->arena, PLAN_MAX);
+	p->envp = p->arena ? slurm_environment(p->arena) : NULL;
+	if (!p->envp)
+		return err_nomem(e);
+	/* A plan can be made anywhere; a start needs the program. */
+	if (slurm_program(p->arena, "srun", &p->srun, &missing) < 0)
+		p->srun = "srun";
+	if (options(p, s, e) < 0 || variables(p, s, e) < 0 || paths(p, s, e) < 0 ||
+	    settings(p, s, e) < 0 || command(p, s, e) < 0)
+		return -e->code;
+	if (notes)
+		*notes = p->notes;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+static void put_limits(const struct backend_plan *p, struct json *j)
+{
+	json_key(j, "limits");
+	json_object(j);
+	json_ku64(j, "output", p->output);
+	json_ku64(j, "timeout_ms", p->timeout);
+	json_object_end(j);
+}
+
+void slurm_plan_json(const struct backend_plan *p, struct json *j)
+{
+	const char **argv = slurm_srun(p, "ID", NULL);
+
+	if (argv)
+		argv[0] = "srun"; /* wherever it is */
+	json_object(j);
+	json_ku64(j, "schema", 1);
+	json_kstr(j, "backend", "slurm");
+	json_kstrs(j, "client", (const char *const *)argv);
+	json_kstrs(j, "argv", p->words);
+	json_kstrs(j, "env", (const char *const *)p->variables);
+	if (p->code)
+		json_ku64(j, "code_bytes", p->code_size);
+	json_key(j, "shared");
+	json_array(j);
+	for (size_t i = 0; i < p->path_count; i++)
+		json_str(j, p->paths[i].path);
+	json_array_end(j);
+	put_limits(p, j);
+	json_key(j, "settings");
+	json_raw(j, p->settings.data, p->settings.len);
+	json_object_end(j);
+}
+
+struct backend_plan *slurm_plan_free(struct backend_plan *p)
+{
+	if (!p)
+		return NULL;
+	buf_done(&p->settings);
+	(void)arena_free(p->arena);
+	free(p);
+	return NULL;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_node.c - "_node": what Slurm starts on a node for a brig elsewhere
+ * (docs/design/slurm.md). Not for people: no help, no options. */
+#include <stdio.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+#include "daemon/node.h"
+
+static int probe(void)
+{
+	char line[512];
+
+	node_probe(line, sizeof(line));
+	(void)printf("%s\n", line);
+	return 0;
+}
+
+static int run(const struct subcommand *c, int argc, char **argv)
+{
+	(void)c;
+	if (argc == 1)
+		return node_serve();
+	if (argc == 2 && str_eq(argv[1], "probe"))
+		return probe();
+	message_print("brig", "'_node' is for another brig to start");
+	return EXIT_BRIG;
+}
+
+const struct subcommand cmd_node = { .name = "_node", .usage = "", .run = run };

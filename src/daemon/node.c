@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/node.c - brig-node: reads what is to be run, runs it, carries its streams, reports.
+ *
+ *   asked -> running -> over
+ *
+ * Its input is its leash: when that ends, or nothing has come for two minutes, nobody is left who
+ * wants the run. A signal of Slurm's (scancel, the end of its time) cancels it. Input that the
+ * command has not taken waits here, bounded by the window, so that a signal is read at once. */
+#include "daemon/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/loop.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "daemon/node_request.h"
+#include "proc/node_frame.h"
+#include "sandbox/manager.h"
+
+#define ALIVE_US ((uint64_t)5 * 1000 * 1000)
+#define SILENCE_US ((uint64_t)120 * 1000 * 1000)
+#define UNSENT_MAX ((size_t)48 << 20)
+#define UNSENT_FULL ((size_t)256 << 10)
+
+enum { OWN_STREAMS = 3, STREAMS = 5 };
+
+struct node_session;
+
+struct node_stream {
+	struct loop_watch w; /* first */
+	struct node_session *n;
+	enum node_word kind;
+	struct buf unsent; /* of what is written to */
+};
+
+struct node_session {
+	struct loop *loop;
+	struct node_stream from, to;     /* who asks */
+	struct node_stream in, out, err; /* our ends of the command's streams */
+	int theirs[3];
+	struct loop_watch turns, signals;
+	struct loop_timer silence, alive;
+	struct node_reader reader;
+	struct node_ask ask;
+	brig_request *request;
+	brig_run *run;
+	bool input_ended, over, deaf;
+};
+
+static struct node_session *node_of(struct loop_watch *w)
+{
+	return ((struct node_stream *)w)->n;
+}
+
+/* ---- streams ---- */
+
+static void end_stream(struct node_stream *s)
+{
+	if (s->w.fd >= 0)
+		(void)loop_want(s->n->loop, &s->w, 0);
+	s->w.fd = fd_close(s->w.fd);
+}
+
+/* How much was written; a reader that is gone takes everything. */
+static size_t flush(struct node_stream *s)
+{
+	size_t done = 0;
+
+	while (s->w.fd >= 0 && done < s->unsent.len) {
+		ssize_t n = write(s->w.fd, s->unsent.data + done, s->unsent.len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0)
+			end_stream(s);
+		else
+			done += (size_t)n;
+	}
+	if (s->w.fd < 0)
+		done = s->unsent.len;
+	if (done) {
+		memmove(s->unsent.data, s->unsent.data + done, s->unsent.len - done);
+		s->unsent.len -= done;
+	}
+	return done;
+}
+
+static void give_input(struct node_session *n)
+{
+	size_t done = flush(&n->in);
+
+	if (done && n->to.w.fd >= 0)
+		node_put_number(&n->to.unsent, NODE_TAKEN, (uint32_t)done, 4);
+	if (n->input_ended && !n->in.unsent.len)
+		end_stream(&n->in);
+}
+
+static void on_room(struct loop_watch *w, uint32_t events)
+{
+	(void)events;
+	(void)flush((struct node_stream *)w);
+}
+
+static void on_input_room(struct loop_watch *w, uint32_t events)
+{
+	(void)events;
+	give_input(node_of(w));
+}
+
+static void on_output(struct loop_watch *w, uint32_t events)
+{
+	struct node_stream *s = (struct node_stream *)w;
+	char part[NODE_PART];
+	ssize_t n = read(w->fd, part, sizeof(part));
+
+	(void)events;
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n > 0)
+		node_put(&s->n->to.unsent, s->kind, part, (size_t)n);
+	else
+		end_stream(s);
+}
+
+/* ---- the end ---- */
+
+static void report(struct node_session *n, const struct outcome *o)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(node_max(NODE_REPORT));
+	struct json j;
+
+	json_init(&j, &b, false);
+	outcome_json(o, &j);
+	if (!b.failed)
+		node_put(&n->to.unsent, NODE_REPORT, b.data, b.len);
+}
+
+static void refuse(struct node_session *n, const struct err *e)
+{
+	struct outcome *o = outcome_new();
+
+	if (o) {
+		o->kind = OUTCOME_REFUSED;
+		o->error = *e;
+		report(n, o);
+	}
+	(void)outcome_free(o);
+	n->over = true;
+}
+
+/* What is still in the pipes comes before the report. */
+static void drain(struct node_stream *s, int theirs)
+{
+	(void)fd_close(theirs);
+	while (s->w.fd >= 0)
+		on_output(&s->w, 0);
+}
+
+static void finish(struct node_session *n)
+{
+	brig_result *r = NULL;
+	struct brig_error unused;
+
+	if (n->turns.fd >= 0)
+		(void)loop_want(n->loop, &n->turns, 0);
+	n->turns.fd = -1;
+	(void)brig_run_finish(n->run, &r, &unused);
+	n->run = NULL;
+	drain(&n->out, n->theirs[1]);
+	drain(&n->err, n->theirs[2]);
+	n->theirs[1] = n->theirs[2] = -1;
+	if (r)
+		report(n, result_outcome(r));
+	brig_result_free(r);
+	n->over = true;
+}
+
+static void on_turn(struct loop_watch *w, uint32_t events)
+{
+	struct node_session *n =
+		(struct node_session *)((char *)w - offsetof(struct node_session, turns));
+
+	(void)events;
+	if (!brig_run_dispatch(n->run))
+		finish(n);
+}
+
+static void leave(struct node_session *n)
+{
+	n->deaf = true;
+	end_stream(&n->from);
+	if (!n->run) {
+		n->over = true;
+		return;
+	}
+	brig_request_cancel(n->request);
+	run_handle_signal(n->run, SIGKILL);
+}
+
+static void on_silence(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	leave((struct node_session *)((char *)t - offsetof(struct node_session, silence)));
+}
+
+static void on_alive(struct loop_timer *t, uint64_t now)
+{
+	struct node_session *n =
+		(struct node_session *)((char *)t - offsetof(struct node_session, alive));
+
+	if (!n->to.unsent.len)
+		node_put(&n->to.unsent, NODE_ALIVE, NULL, 0);
+	loop_at(n->loop, t, now + ALIVE_US);
+}
+
+static void on_signal(struct loop_watch *w, uint32_t events)
+{
+	struct node_session *n =
+		(struct node_session *)((char *)w - offsetof(struct node_session, signals));
+	struct signalfd_siginfo s;
+
+	(void)events;
+	if (read(w->fd, &s, sizeof(s)) != (ssize_t)sizeof(s))
+		return;
+	if (n->run)
+		brig_request_cancel(n->request);
+	else
+		n->over = true;
+}
+
+/* ---- the beginning ---- */
+
+static int open_pipes(struct node_session *n, struct err *e)
+{
+	int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 };
+	struct node_stream *all[OWN_STREAMS] = { &n->in, &n->out, &n->err };
+
+	if ((n->ask.input && pipe2(in, O_CLOEXEC) < 0) || pipe2(out, O_CLOEXEC) < 0 ||
+	    (!n->ask.tty && pipe2(err, O_CLOEXEC) < 0))
+		return err_sys(e, "cannot make a pipe");
+	n->theirs[0] = in[0];
+	n->theirs[1] = out[1];
+	n->theirs[2] = err[1];
+	n->in.w = (struct loop_watch){ .fd = in[1], .ready = on_input_room };
+	n->out.w = (struct loop_watch){ .fd = out[0], .ready = on_output };
+	n->err.w = (struct loop_watch){ .fd = err[0], .ready = on_output };
+	for (size_t i = 0; i < OWN_STREAMS; i++)
+		if (all[i]->w.fd >= 0)
+			(void)fcntl(all[i]->w.fd, F_SETFL,
+				    fcntl(all[i]->w.fd, F_GETFL) | O_NONBLOCK);
+	return 0;
+}
+
+static void on_note(void *arg, const char *text)
+{
+	struct node_session *n = arg;
+	size_t size = strlen(text);
+
+	node_put(&n->to.unsent, NODE_NOTE, text,
+		 size < node_max(NODE_NOTE) ? size : node_max(NODE_NOTE));
+}
+
+static void go(struct node_session *n)
+{
+	struct brig_error be;
+	struct err e = { 0 };
+
+	if (node_request(&n->ask, &n->request, &e) < 0 || open_pipes(n, &e) < 0) {
+		refuse(n, &e);
+		return;
+	}
+	brig_request_stdio(n->request, n->theirs[0], n->theirs[1], n->theirs[2]);
+	brig_request_on_note(n->request, on_note, n);
+	if (brig_start(n->request, &n->run, &be) < 0) {
+		error_import(&be, &e);
+		refuse(n, &e);
+		return;
+	}
+	n->turns = (struct loop_watch){ .fd = brig_run_fd(n->run), .ready = on_turn };
+	if (!brig_run_dispatch(n->run)) {
+		finish(n);
+		return;
+	}
+	node_put(&n->to.unsent, NODE_BEGAN, NULL, 0);
+	if (n->turns.fd < 0 || loop_want(n->loop, &n->turns, EPOLLIN) < 0) {
+		run_handle_signal(n->run, SIGKILL);
+		finish(n);
+	}
+}
+
+static void take_input(struct node_session *n, const struct node_frame *f)
+{
+	if (n->in.w.fd >= 0)
+		buf_add(&n->in.unsent, f->data, f->size);
+	give_input(n);
+}
+
+static void take(struct node_session *n, const struct node_frame *f)
+{
+	switch (f->kind) {
+	case NODE_SETTINGS:
+	case NODE_WORDS:
+	case NODE_VARIABLES:
+	case NODE_CODE:
+		if (!n->request)
+			node_ask_take(&n->ask, f);
+		break;
+	case NODE_GO:
+		if (!n->request)
+			go(n);
+		break;
+	case NODE_INPUT:
+		take_input(n, f);
+		break;
+	case NODE_INPUT_END:
+		n->input_ended = true;
+		give_input(n);
+		break;
+	case NODE_SIGNAL:
+		if (n->run && node_number(f) > 0 && node_number(f) <= (uint32_t)SIGRTMAX)
+			run_handle_signal(n->run, (int)node_number(f));
+		break;
+	case NODE_SIZE:
+		if (n->run)
+			run_handle_resize(n->run, (unsigned short)(node_number(f) >> 16),
+					  (unsigned short)node_number(f));
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_frames(struct loop_watch *w, uint32_t events)
+{
+	struct node_session *n = node_of(w);
+	struct node_frame f;
+	char part[65536];
+	ssize_t got = read(w->fd, part, sizeof(part));
+	int r = 0;
+
+	(void)events;
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (got <= 0) {
+		leave(n);
+		return;
+	}
+	loop_at(n->loop, &n->silence, clock_us() + SILENCE_US);
+	node_reader_add(&n->reader, part, (size_t)got);
+	while (!n->over && (r = node_reader_next(&n->reader, &f)) == 1)
+		take(n, &f);
+	if (r < 0 || n->in.unsent.failed)
+		leave(n);
+}
+
+static void settle(void *arg)
+{
+	struct node_session *n = arg;
+	bool full;
+
+	(void)flush(&n->to);
+	full = n->to.unsent.len > UNSENT_FULL;
+	if (n->over && (!n->to.unsent.len || n->to.w.fd < 0)) {
+		loop_stop(n->loop);
+		return;
+	}
+	if (n->to.w.fd >= 0)
+		(void)loop_want(n->loop, &n->to.w, n->to.unsent.len ? EPOLLOUT : 0);
+	if (n->out.w.fd >= 0)
+		(void)loop_want(n->loop, &n->out.w, full ? 0 : EPOLLIN);
+	if (n->err.w.fd >= 0)
+		(void)loop_want(n->loop, &n->err.w, full ? 0 : EPOLLIN);
+	if (n->in.w.fd >= 0)
+		(void)loop_want(n->loop, &n->in.w, n->in.unsent.len ? EPOLLOUT : 0);
+}
+
+static void say_ready(struct node_session *n)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(node_max(NODE_READY));
+	const char *job = getenv("SLURM_JOB_ID");
+	char host[128];
+	struct json j;
+
+	node_name(host, sizeof(host));
+	json_init(&j, &b, false);
+	json_object(&j);
+	json_kstr(&j, "version", BRIG_VERSION);
+	json_kstr(&j, "host", host);
+	json_kstr(&j, "job", job ? job : "");
+	json_object_end(&j);
+	node_put(&n->to.unsent, NODE_READY, b.data, b.len);
+}
+
+static int open_signals(void)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void prepare(struct node_session *n, int from, int to)
+{
+	struct node_stream *all[STREAMS] = { &n->from, &n->to, &n->in, &n->out, &n->err };
+
+	for (size_t i = 0; i < STREAMS; i++) {
+		all[i]->n = n;
+		all[i]->w.fd = -1;
+		all[i]->unsent = (struct buf)BUF_INIT(UNSENT_MAX);
+	}
+	n->in.unsent.max = (size_t)NODE_WINDOW * 2;
+	n->out.kind = NODE_OUT;
+	n->err.kind = NODE_ERR;
+	n->from.w = (struct loop_watch){ .fd = from, .ready = on_frames };
+	n->to.w = (struct loop_watch){ .fd = to, .ready = on_room };
+	(void)fcntl(from, F_SETFL, fcntl(from, F_GETFL) | O_NONBLOCK);
+	(void)fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);
+	n->turns.fd = n->theirs[0] = n->theirs[1] = n->theirs[2] = -1;
+	n->signals = (struct loop_watch){ .fd = open_signals(), .ready = on_signal };
+	n->silence.due = on_silence;
+	n->alive.due = on_alive;
+	node_reader_init(&n->reader, NODE_FROM_HERE);
+	node_ask_init(&n->ask);
+}
+
+static void done(struct node_session *n)
+{
+	struct node_stream *all[STREAMS] = { &n->from, &n->to, &n->in, &n->out, &n->err };
+
+	brig_request_free(n->request);
+	for (size_t i = 0; i < STREAMS; i++) {
+		end_stream(all[i]);
+		buf_done(&all[i]->unsent);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(n->theirs); i++)
+		(void)fd_close(n->theirs[i]);
+	node_reader_done(&n->reader);
+	node_ask_done(&n->ask);
+	(void)loop_free(n->loop);
+}
+
+static int serve(int from, int to)
+{
+	struct node_session n = { 0 };
+	struct err e = { 0 };
+
+	(void)prctl(PR_SET_NAME, "brig-node", 0, 0, 0);
+	if (loop_new(&n.loop, &e) < 0)
+		return 1;
+	prepare(&n, from, to);
+	say_ready(&n);
+	loop_at(n.loop, &n.silence, clock_us() + SILENCE_US);
+	loop_at(n.loop, &n.alive, clock_us() + ALIVE_US);
+	if (loop_want(n.loop, &n.signals, EPOLLIN) == 0 &&
+	    loop_want(n.loop, &n.from.w, EPOLLIN) == 0) {
+		settle(&n);
+		loop_run(n.loop, settle, &n);
+	}
+	done(&n);
+	return n.deaf ? 1 : 0;
+}
+
+int node_serve(void)
+{
+	return serve(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3));
+}
+
+void node_probe(char *out, size_t room)
+{
+	brig_manager *m = brig_manager_new();
+	struct brig_error e = { .what = "out of memory" };
+	char host[128];
+	int r = m ? brig_manager_set(m, "backend", "native", &e) : -ENOMEM;
+
+	node_name(host, sizeof(host));
+	if (r == 0)
+		r = brig_manager_ready(m, &e);
+	(void)snprintf(out, room, "brig-node %s %s %s%s%.300s", BRIG_VERSION, host,
+		       r == 0 ? "ok" : "no", r == 0 ? "" : " ", r == 0 ? "" : e.what);
+	brig_manager_free(m);
+}

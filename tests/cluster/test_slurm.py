@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs on a real Slurm: where they are, what they may take, who ends them, what is refused and what comes home."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
+
+import slurm
+from harness import brig, brig_path, files_as_root, main, scratch, skip, start_brig, test, uid, wait_until, workspace
+
+
+@contextlib.contextmanager
+def cluster(**more):
+    if not slurm.available():
+        skip("no Slurm: tools/deps cluster")
+    with slurm.for_test(scratch(), uid(), files_as_root, **more) as s:
+        yield s
+
+
+def options(*more, program=None):
+    return ["--backend", "slurm", "--set", f"slurm.brig={program or brig_path()}", *more]
+
+
+def run(s, *more, verb="run", argv=("true",), **rest):
+    return brig(verb, *options(*more), "--json", "--", *argv, env=s.env, **rest).json
+
+
+def running(s, *more, argv):
+    (workspace() / "started").unlink(missing_ok=True)
+    p = start_brig("run", *options(*more), "--json", "--", "sh", "-c", f"touch started; {argv}", env=s.env)
+    assert wait_until((workspace() / "started").exists, 30), p.stderr.read1()
+    return p
+
+
+def ended(p):
+    out, err = p.communicate(timeout=120)
+    return json.loads(out) if out else err.decode()
+
+
+@test(limit=300)
+def a_run_is_placed_limited_and_recorded():
+    with cluster() as s:
+        said = run(s, "--set", "slurm.partition=second", argv=("sh", "-c", "echo $SLURM_JOB_ID; exit 3"))
+        assert (said["outcome"], said["exit_code"], said["node"]) == ("exited", 3, "n2"), said
+        assert said["stdout"] == "\n"  # Slurm's own variables are not the command's
+        said = run(s, "--memory", "128m", argv=("python3", "-c", "b = bytearray(400 << 20)"))
+        assert said["outcome"] == "oom", said
+        said = run(s, "--cpus", "2", argv=("nproc",))
+        assert said["isolation"]["limits"]["cpus"] != "none", said
+        said = run(s, "--set", "slurm.time=2s", "--timeout", "60s", argv=("sleep", "60"))
+        assert said["outcome"] == "timeout", said
+        said = run(s, "--set", "slurm.nodelist=n[2]", argv=("true",))
+        assert said["node"] == "n2", said
+        assert brig("audit", "verify", env=s.env).status == 0
+        shown = brig("audit", "show", said["id"], "--json", env=s.env)
+        assert b'"n2"' in shown.stdout, shown
+        assert wait_until(lambda: not s.queue(), 30)
+
+
+@test(limit=300)
+def nothing_of_a_command_is_an_argument_a_variable_or_a_comment():
+    secret = f"s3cret{os.getpid()}"
+    with cluster() as s:
+        p = running(s, "--env", f"TOLD={secret}", argv=f": {secret}; sleep 60")
+        with files_as_root():
+            found = [pid for pid in filter(str.isdigit, os.listdir("/proc"))
+                     for name in ("cmdline", "environ")
+                     if secret in _read(f"/proc/{pid}/{name}") and _read(f"/proc/{pid}/comm").strip() not in ("sh", "brig", "sleep", "setpriv")]
+            jobs = s.run("scontrol", "show", "job").stdout.decode()
+            env = [e for pid, comm in s.inside() if comm == "brig-node" for e in [_read(f"/proc/{pid}/environ")]]
+        assert not found, [_read(f"/proc/{pid}/comm") for pid in found]
+        assert secret not in jobs and "Comment=brig:" in jobs, jobs
+        assert env and all(secret not in e for e in env)
+        p.send_signal(signal.SIGTERM)
+        assert ended(p)["outcome"] == "cancelled"
+
+
+def _read(path):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(path).read_bytes().decode(errors="replace")
+    return ""
+
+
+@test(limit=300)
+def what_a_cluster_cannot_honour_is_refused_by_name():
+    with cluster() as s:
+        for more, word in ((("--publish", "8080"), "--publish"), (("--home", "keep"), "home"), (("--ssh-agent=git",), "ssh-agent"),
+                           (("--set", "slurm.partition=-x"), "slurm.partition"), (("--image", "x/y:1"), "image")):
+            said = run(s, *more)
+            assert said["outcome"] == "refused" and word in said["error"]["what"], (more, said["error"])
+        said = run(s, "--set", "slurm.partition=nosuch")
+        assert said["outcome"] == "refused" and said["error"]["code"] == "unavailable", said
+        said = brig("run", *options(program="/nonexistent/brig"), "--json", "--", "true", env=s.env).json
+        assert said["outcome"] == "refused" and "no brig at" in said["error"]["what"], said
+        assert not s.queue()
+        # /tmp of a test is its own: Slurm, which was started here, has it; a file system that came later it has not.
+        with files_as_root():
+            (scratch() / "here").mkdir()
+            assert os.system(f"mount -t tmpfs none {scratch()}/here") == 0
+            os.chmod(scratch() / "here", 0o755)
+        said = run(s, "--read", str(scratch() / "here"))
+        assert said["outcome"] == "refused" and "not on a file system that this node shares" in said["error"]["what"], said
+        with files_as_root():
+            assert os.system(f"umount {scratch()}/here") == 0
+        # A project's file does not say where its commands run.
+        (workspace() / ".brig.yaml").write_text("brig: 1\nslurm: {partition: second}\n")
+        said = run(s)
+        assert said["outcome"] == "refused" and "slurm" in said["error"]["what"], said
+
+
+@test(limit=300)
+def a_node_without_a_fitting_brig_is_left_out():
+    with cluster(bind={"n1": [(None, str(brig_path()))]}) as s:
+        for _ in range(3):
+            assert run(s)["node"] == "n2"
+        said = run(s, "--set", "slurm.partition=first")
+        assert said["outcome"] == "refused" and "no node has a brig that fits" in said["error"]["what"], said
+
+
+@test(limit=300)
+def whoever_dies_the_run_ends_and_says_so():
+    with cluster() as s:
+        p = running(s, argv="sleep 600 & setsid sleep 601 & wait")
+        p.kill()
+        p.wait()
+        assert wait_until(lambda: not s.queue(), 60)
+        assert wait_until(lambda: not any(name == "sleep" and "60" in _read(f"/proc/{pid}/cmdline") for pid, name in s.inside() if "infinity" not in _read(f"/proc/{pid}/cmdline")), 30)
+        p = running(s, argv="sleep 600")
+        s.run("scancel", "--name=brig")
+        assert ended(p)["outcome"] == "cancelled"
+        p = running(s, argv="sleep 600")
+        for pid, name in s.inside():
+            if name == "brig-node":
+                os.kill(pid, signal.SIGKILL)
+        said = ended(p)
+        assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
+        # The controller is not needed while a command runs, only to end its job.
+        p = running(s, argv="sleep 3; echo done")
+        s.kill("ctld")
+        time.sleep(1)
+        s.start_controller()
+        said = ended(p)
+        assert (said["outcome"], said["stdout"]) == ("exited", "done\n"), said
+        p = running(s, argv="sleep 3; echo done")
+        for name in slurm.NODES:
+            s.kill(name)
+        said = ended(p)
+        assert (said["outcome"], said["stdout"]) == ("exited", "done\n"), said
+        for name in slurm.NODES:
+            s.start_node(name)
+        assert wait_until(s.idle, 60)
+        assert run(s)["outcome"] == "exited"
+
+
+@test(limit=300)
+def a_batch_runs_its_lines_there():
+    with cluster() as s:
+        (scratch() / "lines").write_text("".join(json.dumps({"argv": ["sh", "-c", f"echo {i}; exit {i % 3 == 2:d}"], "id": str(i)}) + "\n" for i in range(12)))
+        done = brig("batch", *options("--out", str(scratch() / "out"), "--jobs", "4"), str(scratch() / "lines"), env=s.env, timeout=60)
+        assert done.status == 1, done
+        lines = [json.loads(line) for line in (scratch() / "out/results.jsonl").read_text().splitlines()]
+        assert sorted(int(line["result"]["stdout"]) for line in lines) == list(range(12))
+        assert sum(line["class"] == "exit" for line in lines) == 4
+        assert wait_until(lambda: not s.queue(), 30)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

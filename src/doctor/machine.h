@@ -59,8 +59,8 @@ check_fn check_sandbox, check_user_namespaces, check_procfs, check_seccomp, chec
 check_fn check_identity, check_idmap, check_state, check_installation,
 	check_tun; /* checks_host.c */
 check_fn check_bwrap, check_docker_cli, check_docker_daemon, check_docker_image, check_runtimes,
-	check_ssh, check_slurm;            /* checks_backend.c, checks_image.c */
-check_fn check_egress_worker; /* checks_egress.c */
+	check_ssh, check_slurm; /* checks_backend.c, checks_image.c */
+check_fn check_egress_worker;   /* checks_egress.c */
 check_fn check_configured, check_env_allowlist, check_network_policy, check_extra_args,
 	check_mount_policy, check_temp; /* checks_config.c */
 check_fn role_docker, role_sandbox, ironclaw_docker, ironclaw_image,

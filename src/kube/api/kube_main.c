@@ -24,7 +24,7 @@
 #define ARENA_MAX ((size_t)64 << 20)
 #define SECRET_MAX ((size_t)4 << 20)
 
-struct running {
+struct kube_running {
 	pid_t pid;
 	int line; /* to the speaker, who asks for credentials; -1: no such one */
 };
@@ -35,7 +35,7 @@ struct kube_main {
 	struct kube_begin begin; /* in text */
 	struct kube_config config;
 	struct kube_keeper *keeper;
-	struct running v[KUBE_JOBS_MAX];
+	struct kube_running v[KUBE_JOBS_MAX];
 };
 
 /* ---- the beginning ---- */
@@ -78,7 +78,7 @@ static int begin(struct kube_main *m)
 
 /* ---- speakers ---- */
 
-static struct running *free_place(struct kube_main *m)
+static struct kube_running *free_place(struct kube_main *m)
 {
 	for (size_t i = 0; i < KUBE_JOBS_MAX; i++)
 		if (m->v[i].line < 0)
@@ -112,7 +112,7 @@ static _Noreturn void become_speaker(const struct kube_job *j, const int *fds, i
 
 static void start_speaker(struct kube_main *m, const struct kube_job *j, const int *fds)
 {
-	struct running *r = free_place(m);
+	struct kube_running *r = free_place(m);
 	struct kube_packet full = { 0 };
 	int pair[2];
 
@@ -172,7 +172,7 @@ static void give_secret(struct kube_main *m, int line, const struct kube_packet 
 	(void)kube_packet_send(line, &p, NULL);
 }
 
-static void hear(struct kube_main *m, struct running *r)
+static void hear(struct kube_main *m, struct kube_running *r)
 {
 	struct kube_packet asked;
 

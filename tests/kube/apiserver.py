@@ -49,10 +49,13 @@ def openssl(*args):
 
 
 class Certificates:
-    """An authority, the server's certificate (127.0.0.1, localhost, kube.test) and a client's (CN brig-test)."""
+    """An authority, the server's certificate (127.0.0.1, localhost, kube.test) and a client's (CN brig-test). Kept in `folder`."""
 
     def __init__(self, folder):
         self.folder = folder
+        if (folder / "client.pem").exists():
+            self.ca, self.server, self.client = ((folder / f"{name}.pem", folder / f"{name}.key") for name in ("ca", "server", "client"))
+            return
         self.ca = self.authority("ca")
         self.server = self.signed("server", "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost,DNS:kube.test\n")
         self.client = self.signed("client", "extendedKeyUsage=clientAuth\n", subject="/O=system:masters/CN=brig-test")
@@ -352,7 +355,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        generation = self.api.cut
+        generation, told = self.api.cut, seen
         while time.monotonic() < end:
             with store.news:
                 if not any(v > seen for v, *_ in store.changes) and seen >= store.forgotten:
@@ -364,9 +367,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             for version, kind, where, thing in new:
                 seen = version
                 if where.rsplit("/", 1)[0] == path and matches(thing, self.query):
+                    told = seen
                     self.event(kind, thing)
-            if self.api.bookmark and seen < store.version:
-                seen = store.version
+            if self.api.bookmark and told < seen:
+                told = seen
                 self.event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(seen)}})
             if self.api.cut != generation:
                 self.connection.shutdown(socket.SHUT_RDWR)
@@ -445,9 +449,9 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 class ApiServer:
     """What a test may change: tokens, protocols, prefix, page, bookmark, watch_seconds, program, may, on_stream, script()."""
 
-    def __init__(self, folder, uid=None, port=0):
+    def __init__(self, folder, uid=None, port=0, certificates=None):
         self.folder, self.uid = pathlib.Path(folder), uid
-        self.certificates = Certificates(self.folder)
+        self.certificates = certificates or Certificates(self.folder)
         self.store, self.requests, self.steps = Store(), [], []
         self.tokens, self.prefix, self.page = {"a-token"}, "", 500
         self.protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"]

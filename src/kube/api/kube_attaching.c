@@ -135,10 +135,10 @@ static bool take_words(struct attaching *a)
 
 /* ---- to brig ---- */
 
-/* Once: what came of it, or nothing, if it was never said. */
+/* The object is whole. One that is too long is none, as one that never came. */
 static void tell_status(struct attaching *a)
 {
-	if (!a->told && a->status.len && !a->status.failed)
+	if (!a->told && !a->status.failed)
 		(void)!send(a->speaker->channel, a->status.data, a->status.len, MSG_NOSIGNAL);
 	a->told = true;
 }
@@ -320,7 +320,6 @@ static void pump(struct attaching *a)
 	understand(a);
 	while (!a->over)
 		turn(a);
-	tell_status(a);
 	buf_done(&a->to);
 	buf_done(&a->status);
 	a->t.close(a->t.arg);

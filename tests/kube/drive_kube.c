@@ -47,7 +47,6 @@ static void take_label(struct drive *d, const char *text)
 static bool take_option(struct drive *d, const char *arg)
 {
 	const char *value = strchr(arg, '=');
-	unsigned rows, cols;
 
 	if (!value++)
 		return false;
@@ -69,9 +68,9 @@ static bool take_option(struct drive *d, const char *arg)
 		d->pause_ms = (int)strtol(value, NULL, 10);
 	else if (str_starts(arg, "again="))
 		d->request.again = true;
-	else if (str_starts(arg, "size=") && sscanf(value, "%ux%u", &rows, &cols) == 2) {
-		d->rows = (unsigned short)rows;
-		d->cols = (unsigned short)cols;
+	else if (str_starts(arg, "size=") && strchr(value, 'x')) {
+		d->rows = (unsigned short)strtoul(value, NULL, 10);
+		d->cols = (unsigned short)strtoul(strchr(value, 'x') + 1, NULL, 10);
 	} else
 		return false;
 	return true;

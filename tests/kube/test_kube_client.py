@@ -621,6 +621,8 @@ SUCCESS = json.dumps({"metadata": {}, "status": "Success"}).encode()
 
 @test
 def pieces_pings_and_closed_channels_are_understood():
+    heard = []
+
     def play(ws):
         ws.send(BINARY, b"\x01he", final=False)
         ws.send(PING, b"are you there")
@@ -628,6 +630,11 @@ def pieces_pings_and_closed_channels_are_understood():
         ws.send(0, b"lo", final=True)
         while ws.read() != (PONG, b"are you there"):
             pass
+        ws.connection.settimeout(0.3)  # and no second one, whatever else goes on
+        ws.channel(1, b"")
+        with contextlib.suppress(TimeoutError):
+            heard.append(ws.read())
+        ws.connection.settimeout(None)
         ws.channel(2, b"err")
         ws.channel(255, b"\x02")
         ws.channel(9, b"of a later protocol")
@@ -638,8 +645,10 @@ def pieces_pings_and_closed_channels_are_understood():
     with server() as api:
         config = pod(api)
         api.on_stream = scripted(play)
-        done = drive("attach", command("x"), config=config)
+        p = start("attach", command("x"), config=config, stdin=subprocess.PIPE)
+        done = Done(p, *p.communicate(None, 20 * PATIENCE))
         assert (done.status, done.out, done.err) == (0, "hello", "errv5 known 0 \n"), (done.status, done.out, done.err)
+        assert not [f for f in heard if f[0] == PONG], heard
 
 
 @test

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "nomem.h"
 #include "unit.h"
 
 #include <sys/socket.h>
@@ -208,6 +209,34 @@ static void without_a_kubeconfig_the_pods_own_account_counts(void **state UNUSED
 	assert_non_null(c.token_file);
 	b.service_host = "evil/x";
 	assert_true(kubeconfig_load(a, &b, &c, &e) < 0);
+}
+
+static void a_kubeconfig_survives_any_allocation_that_fails(void **state UNUSED)
+{
+	static const char text[] = HEAD CLUSTER EXEC "      command: ./x\n      args: [a]\n"
+						     "      env: [{name: X, value: '1'}]\n"
+						     "    client-key-data: aGVsbG8=\n"
+						     "    client-certificate: c\n";
+
+	for (long n = 0; n < 100000; n++) {
+		struct arena *a;
+		struct kube_config c;
+		struct err e;
+		int r;
+
+		left = n;
+		struck = false;
+		a = arena_new(1 << 20);
+		r = a ? parse(a, text, &nothing, &c, &e) : -ENOMEM;
+		left = -1;
+		(void)arena_free(a);
+		if (!struck) {
+			assert_int_equal(r, 0);
+			assert_true(n > 3);
+			return;
+		}
+		assert_int_equal(r, -ENOMEM);
+	}
 }
 
 /* ---- plugins ---- */
@@ -445,6 +474,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_plugin_is_taken_with_its_arguments_and_variables),
 	cmocka_unit_test(of_two_files_the_first_entry_counts_in_full),
 	cmocka_unit_test(without_a_kubeconfig_the_pods_own_account_counts),
+	cmocka_unit_test(a_kubeconfig_survives_any_allocation_that_fails),
 	cmocka_unit_test(a_plugin_gives_a_token_or_a_pair),
 	cmocka_unit_test(messages_come_in_pieces_with_control_frames_between),
 	cmocka_unit_test(frames_that_no_server_sends_are_refused),

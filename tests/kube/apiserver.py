@@ -260,6 +260,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if url.path == "/version":
             self.reply(200, {"major": "1", "minor": "30", "gitVersion": "v1.30.0-scripted"})
             return
+        if url.path.removeprefix(api.prefix) in api.groups:
+            self.reply(200, {"kind": "APIResourceList"})
+            return
         found = PATH.match(url.path.removeprefix(api.prefix))
         if not found or not url.path.startswith(api.prefix):
             self.fail(404, "NotFound", "the server could not find the requested resource")
@@ -309,9 +312,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if f"{path}/{meta['name']}" in self.api.store.objects:
             self.fail(409, "AlreadyExists", f'{m["kind"]} "{meta["name"]}" already exists')
             return
+        if kind == "Pod" and self.api.refusal:
+            self.fail(403, "Forbidden", self.api.refusal)
+            return
         meta.setdefault("uid", secrets.token_hex(8))
         meta.setdefault("namespace", m["ns"])
         meta.setdefault("creationTimestamp", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        if "dryRun" in self.query:
+            self.reply(201, thing)
+            return
         self.api.create(f"{path}/{meta['name']}", thing, kind)
         self.reply(201, self.api.store.objects[f"{path}/{meta['name']}"])
 
@@ -447,7 +456,8 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 
 class ApiServer:
-    """What a test may change: tokens, protocols, prefix, page, bookmark, watch_seconds, program, may, on_stream, script()."""
+    """What a test may change: tokens, protocols, prefix, page, bookmark, watch_seconds, program, denied (rights), groups, refusal
+    (of pods), on_stream, script()."""
 
     def __init__(self, folder, uid=None, port=0, certificates=None):
         self.folder, self.uid = pathlib.Path(folder), uid
@@ -457,7 +467,7 @@ class ApiServer:
         self.protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
         self.bookmark, self.watch_seconds, self.expire_by_status, self.cut = False, 3600, True, 0
         self.program, self.attached, self.sizes, self.gone, self.on_stream = ["cat"], {}, [], [], None
-        self.denied = set()
+        self.denied, self.groups, self.refusal = set(), {"/apis/networking.k8s.io/v1"}, None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.certificates.server)
         context.load_verify_locations(self.certificates.ca[0])
@@ -521,7 +531,7 @@ class ApiServer:
     # -- objects --
 
     def may(self, attributes):
-        return (attributes.get("verb"), attributes.get("resource")) not in self.denied
+        return (attributes.get("verb"), "/".join(filter(None, (attributes.get("resource"), attributes.get("subresource"))))) not in self.denied
 
     def create(self, path, thing, kind):
         thing.setdefault("kind", kind)

@@ -692,5 +692,42 @@ def an_attached_program_is_the_pods_own():
         assert drive("ask", "GET", f"{PODS}/p", config=config).answers[0][0] == 404
 
 
+# ---- the doctor's rows ----
+
+
+def health(api, *options):
+    done = drive(*options, "health", config=api.kubeconfig())
+    assert done.status == 0, done.err
+    return {line.split(" ", 1)[1].split(":", 1)[0]: (line.split(" ", 1)[0], line.split(": ", 1)[1]) for line in done.out.splitlines()}
+
+
+@test
+def a_cluster_is_examined_row_by_row():
+    with server() as api:
+        api.groups.add("/apis/agents.x-k8s.io")
+        api.store.put("/apis/node.k8s.io/v1/runtimeclasses/gvisor", {"metadata": {"name": "gvisor"}}, "ADDED")
+        rows = health(api, "runtime=gvisor")
+        assert len(rows) == 7 and {state for state, _ in rows.values()} == {"pass"}, rows
+        assert "v1.30.0-scripted" in rows["kubernetes"][1] and "gvisor" in rows["kubernetes_runtime"][1]
+        assert not [p for p in api.store.objects if "/pods/" in p]  # nothing was made
+        api.denied = {("create", "pods"), ("get", "pods/attach"), ("create", "secrets")}
+        api.refusal = 'pods "x" is forbidden: violates PodSecurity "restricted:latest": \x1b[31mNET_ADMIN'
+        api.groups.clear()
+        rows = health(api, "runtime=kata")
+        assert rows["kubernetes_rights"][0] == "fail" and "create pods, get pods/attach" in rows["kubernetes_rights"][1], rows
+        assert "deploy/kubernetes" in rows["kubernetes_rights"][1]
+        assert rows["kubernetes_admission"][0] == "fail" and "?[31mNET_ADMIN" in rows["kubernetes_admission"][1], rows
+        assert "pod-security.kubernetes.io/enforce=privileged" in rows["kubernetes_admission"][1]
+        assert rows["kubernetes_runtime"][0] == "fail" and "kata" in rows["kubernetes_runtime"][1]
+        assert rows["kubernetes_policies"][0] == "warn" and rows["kubernetes_sandboxes"][0] == "skip" and rows["kubernetes_clock"][0] == "skip"
+        api.denied, api.refusal = {("create", "secrets")}, None
+        api.script("POST", PODS, status=201, body={"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}})
+        rows = health(api)
+        assert rows["kubernetes_rights"][0] == "warn" and rows["kubernetes_clock"][0] == "warn" and "timedatectl" in rows["kubernetes_clock"][1], rows
+        api.tokens = set()
+        rows = health(api)
+        assert rows.pop("kubernetes")[0] == "fail" and {state for state, _ in rows.values()} == {"skip"}, rows
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -51,8 +51,9 @@ static bool take_option(struct drive *d, const char *arg)
 {
 	const char *value = strchr(arg, '=');
 
-	if (!value++)
+	if (!value)
 		return false;
+	value++;
 	if (str_starts(arg, "kubeconfig="))
 		d->want.kubeconfig = value;
 	else if (str_starts(arg, "context="))

@@ -232,7 +232,7 @@ static void a_kubeconfig_survives_any_allocation_that_fails(void **state UNUSED)
 		(void)arena_free(a);
 		if (!struck) {
 			assert_int_equal(r, 0);
-			assert_true(n > 3);
+			assert_true(n > 0);
 			return;
 		}
 		assert_int_equal(r, -ENOMEM);

@@ -360,21 +360,18 @@ static int check_answer(const struct http1_answer *h, const char *key, int *vers
 	return 0;
 }
 
-static int refused(struct speaker *s, const struct http1_answer *h, uint64_t deadline,
-		   struct err *e)
+/* The head goes with the connection. */
+static int refused(struct speaker *s, int status, uint64_t deadline, struct err *e)
 {
-	struct kube_answer a = { .status = h->status, .body = BUF_INIT(KUBE_STATUS_MAX) };
+	struct kube_answer a = { .status = status, .body = BUF_INIT(KUBE_STATUS_MAX) };
+	int code = status == 404 ? ENOENT : status == 401 || status == 403 ? EACCES : EREMOTEIO;
 	char text[256];
 
 	(void)client_read_all(s->client, &a.body, deadline, e);
 	kube_answer_text(&a, text, sizeof(text));
 	kube_answer_done(&a);
 	speaker_hang_up(s);
-	return err_set(e, ERR_UNAVAILABLE,
-		       h->status == 404                       ? ENOENT
-		       : h->status == 401 || h->status == 403 ? EACCES
-							      : EREMOTEIO,
-		       "%s", text);
+	return err_set(e, ERR_UNAVAILABLE, code, "%s", text);
 }
 
 /* 1: try again, after the pause that *r asks for. */
@@ -405,7 +402,7 @@ static int open_once(struct attaching *a, const struct kube_letter *l, uint64_t 
 			       : -e->code;
 	*r = (struct speaker_result){ h->status, speaker_retry_after(h) };
 	if (h->framing != HTTP1_UPGRADED) {
-		(void)refused(s, h, deadline, e);
+		(void)refused(s, r->status, deadline, e);
 		return r->status == 429 ? 1 : -e->code;
 	}
 	if (check_answer(h, key, &a->version, e) < 0)

@@ -693,7 +693,7 @@ def _prepare(base):
         sys.exit(f"harness: no '{_brig_given()}'; make build makes it, BRIG names another")
     shutil.copy(_brig_given(), base / "bin/brig")
     (base / "bin/brig").chmod(0o755)
-    for name in ("brig-more", "brig-send", "brig-audit", "brig-egress", "brig-door", "brig-gate", "brig-tls", "brig-bundle"):  # brig looks for them beside itself
+    for name in ("brig-more", "brig-send", "brig-audit", "brig-egress", "brig-door", "brig-gate", "brig-tls", "brig-bundle", "brig-kube"):  # brig looks for them beside itself
         helper = _brig_given().with_name(name)
         if helper.exists():
             shutil.copy(helper, base / "bin" / name)

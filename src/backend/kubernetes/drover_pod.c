@@ -275,7 +275,7 @@ bool drover_remove(struct drover *d)
 	(void)snprintf(rest, sizeof(rest), "/%s", d->name);
 	pods_path(d, rest, path, sizeof(path));
 	q.path = path;
-	if (d->seen.uid[0]) {
+	if (d->seen.uid[0] && kube_is_name(d->seen.uid, sizeof(d->seen.uid))) {
 		(void)snprintf(body, sizeof(body), "{\"preconditions\":{\"uid\":\"%.60s\"}}",
 			       d->seen.uid);
 		q.body = body;

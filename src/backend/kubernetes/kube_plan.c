@@ -188,12 +188,6 @@ static int variables(struct backend_plan *p, const struct spec *s, struct err *e
 
 /* ---- the plan ---- */
 
-static void note(struct backend_plan *p, const char *text)
-{
-	if (text && p->note_count + 1 < ARRAY_LEN(p->notes))
-		p->notes[p->note_count++] = text;
-}
-
 static int arguments(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	size_t n = 0;
@@ -248,9 +242,6 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 		return err_nomem(e);
 	if (arguments(p, s, e) < 0 || variables(p, s, e) < 0)
 		return -e->code;
-	if (!p->kube.runtime_class)
-		note(p, "the pod shares its node's kernel: kubernetes.runtime_class names a "
-			"stronger runtime, if the cluster has one");
 	if (notes)
 		*notes = p->notes;
 	*ret = TAKE_PTR(p);

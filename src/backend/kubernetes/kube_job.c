@@ -27,7 +27,6 @@ struct backend_job {
 	bool over;      /* ... has ended, with all it started */
 	bool ended;     /* the pod */
 	bool told, oom;
-	char text[sizeof(((struct supervisor_msg *)0)->text)]; /* of STARTED: lines */
 	struct supervisor_msg started, end;
 };
 
@@ -318,6 +317,21 @@ static int kube_exec(struct backend_job *j, const struct job_want *w, struct job
 	return command_start(&h, w, io, ret, e);
 }
 
+/* The lines of the drover's first word. */
+static void say_where(const struct backend_job *j, struct outcome *o)
+{
+	const char **const parts[] = { &o->image,   &o->pod.cluster, &o->pod.name_space,
+				       &o->pod.pod, &o->pod.uid,     &o->pod.node };
+	const char *at = j->started.text;
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		size_t n = strcspn(at, "\n");
+
+		*parts[i] = n ? arena_strndup(o->arena, at, n) : NULL;
+		at += n + (at[n] == '\n');
+	}
+}
+
 static void judge_status(const struct backend_job *j, const struct command_end *x,
 			 struct outcome *o)
 {
@@ -339,6 +353,7 @@ static bool kube_ended(struct backend_job *j, uint32_t command, struct outcome *
 	if (!command_ended(j->commands, command, &x))
 		return false;
 	judge_status(j, &x, o);
+	say_where(j, o);
 	return true;
 }
 
@@ -399,19 +414,11 @@ static void judge(struct backend_job *j, struct outcome *o)
 	}
 }
 
-static void take_image(const struct backend_job *j, struct outcome *o)
-{
-	size_t n = strcspn(j->started.text, "\n");
-
-	if (n)
-		o->image = arena_strndup(o->arena, j->started.text, n);
-}
-
 static void kube_finish(struct backend_job *j, struct outcome *o)
 {
 	job_leave(j);
 	judge(j, o);
-	take_image(j, o);
+	say_where(j, o);
 	(void)job_free(j);
 }
 
@@ -423,6 +430,7 @@ static int kube_probe(const struct spec *s, struct isolation *ret, struct err *e
 	struct kube_want w = { 0 };
 
 	if (s) {
+		w.kubeconfig = s->kube.config;
 		w.context = s->kube.context;
 		w.namespace = s->kube.name_space;
 	}

@@ -30,6 +30,7 @@ def cluster(*words):
         with ApiServer(folder, uid()) as api:
             api.program = ["unshare", "--pid", "--fork", "--kill-child", "--net", "--mount", "--ipc", "--uts", sys.executable, str(HERE / "podlike.py"),
                            str(brig_path().parent / "brig-pod"), str(workspace()), *words]
+            api.kubeconfig()
             yield api
 
 

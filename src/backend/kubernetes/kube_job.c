@@ -437,7 +437,7 @@ static void job_leave(struct backend_job *j)
 	if (!j->ended)
 		ask(j, COMMAND_FIRST, SIGKILL);
 	(void)shutdown(j->control, SHUT_WR);
-	while (!j->told && poll(&p, 1, LEAVE_MS) > 0 && hear(j, &m) >= 0)
+	while (poll(&p, 1, j->told ? GONE_MS : LEAVE_MS) > 0 && hear(j, &m) >= 0)
 		;
 	if (!j->told)
 		kube_tidy();

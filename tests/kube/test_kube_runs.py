@@ -219,7 +219,7 @@ def _state_of(process):
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as api:
         for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy"), b"proxy"),
-                            (("--mount", "/etc:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--pids", "9"), b"--pids"), (("--policy", "readonly"), b"readonly"),
+                            (("--mount", f"{scratch()}:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--pids", "9"), b"--pids"), (("--policy", "readonly"), b"readonly"),
                             (("--ssh-agent",), b"--ssh-agent"), (("--publish", "8000"), b"--publish"), (("--user", "0:0"), b"root"),
                             (("--set", "kubernetes.namespace=../x"), b"kubernetes.namespace"), (("--set", "kubernetes.claim=x"), b"kubernetes.claim")):
             done = brig("run", *SETTINGS, *flags, "--", "true", env=environment(api))

@@ -18,7 +18,8 @@
 #include "proc/spawn.h"
 
 #define COPY_MAX ((uint64_t)4 << 30) /* bytes of a workspace, where no limit says less */
-#define LEAVE_MS 40000               /* for a drover that removes its pod */
+#define LEAVE_MS 40000               /* for a drover that was told to end it all */
+#define GONE_MS 5000                 /* ... and to have the pod removed, once that has ended */
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -25,6 +26,8 @@ struct backend_job {
 	struct backend_plan *plan; /* borrowed */
 	char id[33];
 	int control, events;
+	int wake; /* an eventfd among the events: the end was heard while something else was waited
+		     for */
 	struct command_table *commands;
 	uint32_t first; /* the command of a run; 0: it stays open */
 	bool over;      /* ... has ended, with all it started */
@@ -76,6 +79,15 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 	return 1;
 }
 
+/* Whoever polls for the end has not seen the word that was taken here. */
+static void wake(const struct backend_job *j)
+{
+	const uint64_t one = 1;
+
+	if (j->over || j->ended)
+		(void)!write(j->wake, &one, sizeof(one));
+}
+
 static bool hear_all(void *job)
 {
 	struct backend_job *j = job;
@@ -84,6 +96,7 @@ static bool hear_all(void *job)
 
 	while ((r = hear(j, &m)) > 0)
 		;
+	wake(j);
 	return r == 0 && !j->ended;
 }
 
@@ -153,7 +166,7 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 	if (!j)
 		return NULL;
 	j->plan = p;
-	j->control = j->events = -1;
+	j->control = j->events = j->wake = -1;
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
 	j->commands = command_table_new();
 	return j->commands ? j : job_free(j);
@@ -174,7 +187,10 @@ static int begin(struct backend_job *j, const struct job_want *w, struct err *e)
 	if (r < 0 || until_started(j, w, e) < 0)
 		return -e->code;
 	j->events = epoll_create1(EPOLL_CLOEXEC);
-	if (j->events < 0 || epoll_ctl(j->events, EPOLL_CTL_ADD, j->control, &ev) < 0)
+	j->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (j->events < 0 || j->wake < 0 ||
+	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->control, &ev) < 0 ||
+	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->wake, &ev) < 0)
 		return err_sys(e, "cannot watch the pod");
 	return 0;
 }
@@ -452,6 +468,7 @@ static struct backend_job *job_free(struct backend_job *j)
 	job_leave(j);
 	(void)fd_close(j->control);
 	(void)fd_close(j->events);
+	(void)fd_close(j->wake);
 	(void)command_table_free(j->commands);
 	free(j);
 	return NULL;

@@ -147,7 +147,7 @@ static_assert(ARRAY_LEN(machine_checks) <= DOCTOR_CHECKS_MAX, "a diagnosis holds
 
 const struct check *doctor_checks(const struct spec *s, size_t *n)
 {
-	if (s && s->backend == BACKEND_KUBERNETES) {
+	if (s && spec_in_cluster(s)) {
 		*n = ARRAY_LEN(kube_checks);
 		return kube_checks;
 	}

@@ -53,7 +53,7 @@ struct event_field {
 	enum value_kind kind;
 };
 
-enum { EVENT_FIELDS_MAX = 20 };
+enum { EVENT_FIELDS_MAX = 24 };
 
 struct event_type {
 	char name[24];

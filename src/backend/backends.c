@@ -10,8 +10,8 @@
 #include "model/dialect/dialect.h"
 
 const struct backend *const backends_all[] = {
-	&backend_native, &backend_bwrap, &backend_docker, &backend_ssh, &backend_none,
-	&backend_slurm,  NULL,
+	&backend_native,     &backend_bwrap, &backend_docker, &backend_ssh,
+	&backend_kubernetes, &backend_none,  &backend_slurm,  NULL,
 };
 
 /* Each of them is a sandbox: none is weaker than what was asked for. */

@@ -51,7 +51,8 @@ static const struct {
 	{ "network",
 	  { "network", "egress.", "leaks.", "credentials", "use_credentials", "ports", NULL } },
 	{ "containers", { "docker.", "image", "runtime", "gpus", "labels", NULL } },
-	{ "another host", { "ssh.", "slurm.", NULL } },
+	{ "another host", { "ssh.", NULL } },
+	{ "a cluster", { "slurm.", "kubernetes.", NULL } },
 	{ "record", { "audit.", "metrics.", "no-audit", NULL } },
 };
 

@@ -130,10 +130,28 @@ static const struct check ironclaw_checks[] = {
 	{ "mount_policy", "folders nobody meant to show", check_mount_policy },
 };
 
+/* Of a configuration that names a cluster: nothing of this machine counts but what reaches it. */
+static const struct check kube_checks[] = {
+	{ "kubernetes", "runs in a pod", check_kube_server },
+	{ "kubernetes_rights", "runs in a pod, each step of one", check_kube_rights },
+	{ "kubernetes_admission", "the network, from the command: NET_ADMIN closes it",
+	  check_kube_admission },
+	{ "kubernetes_policies", "the network, a second time", check_kube_policies },
+	{ "kubernetes_runtime", "a kernel of its own for a pod", check_kube_runtime },
+	{ "kubernetes_sandboxes", "nothing yet: brig makes pods", check_kube_sandboxes },
+	{ "kubernetes_clock", "certificates and deadlines", check_kube_clock },
+	{ "mount_policy", "folders nobody meant to show", check_mount_policy },
+	{ "state", "what must survive a run", check_state },
+};
+
 static_assert(ARRAY_LEN(machine_checks) <= DOCTOR_CHECKS_MAX, "a diagnosis holds them all");
 
 const struct check *doctor_checks(const struct spec *s, size_t *n)
 {
+	if (s && spec_in_cluster(s)) {
+		*n = ARRAY_LEN(kube_checks);
+		return kube_checks;
+	}
 	switch (s ? s->dialect_used : DIALECT_BRIG) {
 	case DIALECT_RLM:
 		*n = ARRAY_LEN(rlm_checks);

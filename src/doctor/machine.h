@@ -5,6 +5,7 @@
 #include "backend/engine_health.h"
 #include "backend/kit/process/job.h"
 #include "doctor/doctor.h"
+#include "kube/kube_health.h"
 #include "sandbox/health.h"
 
 /* Each part is found out once, when first asked for. */
@@ -24,6 +25,8 @@ struct machine {
 	bool image_asked;
 	int image_there; /* 1, 0 or -errno */
 	int64_t image_age;
+	bool kube_asked;
+	struct kube_row kube[KUBE_ROWS];
 };
 
 /* The backend a run would take; NULL: a run would be refused, `refusal` says why. */
@@ -61,6 +64,8 @@ check_fn check_identity, check_idmap, check_state, check_installation,
 check_fn check_bwrap, check_docker_cli, check_docker_daemon, check_docker_image, check_runtimes,
 	check_ssh, check_slurm; /* checks_backend.c, checks_image.c */
 check_fn check_egress_worker;   /* checks_egress.c */
+check_fn check_kube_server, check_kube_rights, check_kube_admission, check_kube_policies,
+	check_kube_runtime, check_kube_sandboxes, check_kube_clock; /* checks_kube.c */
 check_fn check_configured, check_env_allowlist, check_network_policy, check_extra_args,
 	check_mount_policy, check_temp; /* checks_config.c */
 check_fn role_docker, role_sandbox, ironclaw_docker, ironclaw_image,

@@ -189,6 +189,7 @@ static void where(const struct field *f, struct json *j)
 		{ ON_NATIVE, "native" }, { ON_NATIVE | ON_BWRAP, "bwrap" },
 		{ ON_DOCKER, "docker" }, { ON_DOCKER, "podman" },
 		{ ON_SSH, "ssh" },       { ON_NATIVE | ON_SLURM, "slurm" },
+		{ ON_SSH, "ssh" },       { ON_KUBERNETES, "kubernetes" },
 		{ ON_NONE, "none" },
 	};
 

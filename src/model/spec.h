@@ -150,6 +150,20 @@ struct slurm_spec {
 	uint64_t time, wait; /* milliseconds; 0: no limit */
 };
 
+enum kube_workspace { KUBE_COPY, KUBE_EMPTY, KUBE_CLAIM };
+enum kube_node { KUBE_NODE_REFUSE, KUBE_NODE_ACCEPT };
+
+/* Where pods are made and what they are like; NULL: the cluster's own. */
+struct kube_spec {
+	const char *config; /* absolute once spec_check has seen it */
+	const char *context, *name_space, *service_account, *runtime_class;
+	const char *helper_image, *claim;
+	struct envlist node_selector;
+	struct strlist tolerations, pull_secrets;
+	enum kube_workspace workspace;
+	enum kube_node node; /* may it be reached from the pod? */
+};
+
 /* What one run may ask of the network; 0: no limit. */
 struct rate_spec {
 	bool spare_domain, spare_total; /* nobody wrote these: not for the shipped groups */
@@ -257,6 +271,7 @@ struct spec {
 	struct docker_spec docker;
 	struct ssh_spec ssh;
 	struct slurm_spec slurm;
+	struct kube_spec kube;
 	struct egress_spec egress;
 	struct leak_spec leaks;
 	struct credentiallist credentials;
@@ -343,6 +358,7 @@ bool spec_moved_workspace(const struct spec *s);
  * programs inside others than this host's? */
 bool spec_on_host(const struct spec *s);
 bool spec_remote(const struct spec *s);
+bool spec_in_cluster(const struct spec *s); /* in a pod */
 bool spec_in_namespaces(const struct spec *s);
 bool spec_other_programs(const struct spec *s);
 /* Does what a command in a container makes belong to the caller, or, if that is root, to somebody

@@ -1,0 +1,508 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A real Kubernetes cluster for tests: etcd, API server, controllers, scheduler, and nodes with kubelet and a private dockerd.
+
+    with Cluster(folder, nodes=2) as c:
+        c.kubectl("get", "nodes")     # KUBECONFIG is c.kubeconfig
+        c.load(tar, "name:tag")       # an image, on every node
+        c.kill("node1", "kubelet"); c.launch("node1", "kubelet")
+
+    tests/cluster/kube_cluster.py [--nodes N] FOLDER     # runs one until SIGTERM or the end of stdin; prints how to use it
+
+Each machine of the cluster (the control plane, each node) is a set of namespaces of its own: network, mounts, processes, host
+name. All of it goes with its first process, whatever a test has done inside. What the host sees is a listener on loopback,
+which passes connections on to the API server, and control groups below one name, which are removed at the end.
+
+    control plane  10.77.0.1, and 10.96.0.1 (the service "kubernetes"); registry 10.77.0.1:5000; "outside" is 203.0.113.1
+    node N         10.77.0.1N, pods 10.77.N0.0/24 behind a bridge; no way to anywhere else
+
+There is no kube-proxy, no DNS and nobody who enforces a NetworkPolicy.
+"""
+
+import argparse
+import base64
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "lib"))
+import engine  # noqa: E402
+
+CONTROL = "10.77.0.1"
+SERVICE = "10.96.0.1"
+OUTSIDE = "203.0.113.1"
+PAUSE_IMAGE = "brig-test:pause"
+WAIT = 120 * float(os.environ.get("TIME_FACTOR", "1"))
+CAP_SYS_RESOURCE = 1 << 24
+
+# What kubelet would otherwise set for the whole machine; it finds the values that it wants, and leaves them.
+SYSCTLS = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "kernel/panic_on_oops": 1,
+           "kernel/keys/root_maxkeys": 1000000, "kernel/keys/root_maxbytes": 25000000}
+
+# A root without CAP_SYS_RESOURCE cannot make containers that are spared when memory ends, which kubelet asks for.
+SPARING = """#!/bin/sh
+case " $* " in *" create "*)
+	sed -i 's/"oomScoreAdj":-[0-9]*/"oomScoreAdj":0/' config.json ;;
+esac
+exec RUNC "$@"
+"""
+
+
+def programs():
+    """The folder with the programs, built at the first call on a machine."""
+    return pathlib.Path(subprocess.run([HERE / "kube-programs"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+
+
+class Machine:
+    """Namespaces of its own, and programs in them."""
+
+    def __init__(self, name, folder, pause):
+        self.name, self.folder = name, folder
+        self.folder.mkdir(mode=0o755, exist_ok=True)
+        self.running = {}
+        self.argv = {}
+        setup = ('mount --make-rshared / && mkdir -p "$1/lib" "$1/log" "$1/tmp" && mount --bind "$1/lib" /var/lib && mount --bind "$1/log" /var/log'
+                 ' && mount -t tmpfs tmpfs /run && ip link set lo up && hostname "$2" && touch "$1/up" && exec "$0"')
+        # --mount-proc is not wanted: the sysctls of the old one stay visible. A fresh /proc over the old one is.
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child", "--pid", "--mount-proc", "--mount", "--net", "--uts", "--ipc",
+             "--propagation", "slave", "sh", "-ec", setup, str(pause), str(folder), name],
+            stdin=subprocess.DEVNULL, stdout=self._log("machine"), stderr=subprocess.STDOUT, start_new_session=True)
+        _until(lambda: (folder / "up").exists() or self.process.poll() is not None, 30, f"{name}: no namespaces")
+        assert self.process.poll() is None, (folder / "machine.log").read_text()
+        self.pid = _children(self.process.pid)[0]
+
+    def _log(self, name):
+        return open(self.folder / f"{name}.log", "ab")
+
+    def inside(self, *argv):
+        return ["nsenter", "-t", str(self.pid), "-m", "-n", "-p", "-u", "-i", "--", *map(str, argv)]
+
+    def run(self, *argv, **more):
+        return subprocess.run(self.inside(*argv), check=True, text=True, capture_output=True, **more)
+
+    def start(self, name, *argv, env=None):
+        """One of its programs, which can be killed and launched again by its name."""
+        self.argv[name] = (argv, env)
+        self.running[name] = subprocess.Popen(self.inside(*argv), stdin=subprocess.DEVNULL, stdout=self._log(name), stderr=subprocess.STDOUT,
+                                              start_new_session=True, env={**os.environ, **(env or {})})
+
+    def pid_of(self, name):
+        """nsenter's child is the program itself."""
+        found = _until(lambda: _children(self.running[name].pid), 10, f"{self.name}: {name} has no process")
+        return found[0]
+
+    def kill(self, name, how=signal.SIGKILL):
+        process = self.running.pop(name)
+        with contextlib.suppress(OSError, TimeoutError):
+            os.kill(self.pid_of_process(process), how)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    @staticmethod
+    def pid_of_process(process):
+        return _until(lambda: _children(process.pid) or ([0] if process.poll() is not None else None), 10, "no process")[0] or process.pid
+
+    def relaunch(self, name):
+        argv, env = self.argv[name]
+        self.start(name, *argv, env=env)
+
+    def alive(self, name):
+        return name in self.running and self.running[name].poll() is None
+
+    def tail(self, name, count=2000):
+        return (self.folder / f"{name}.log").read_text(errors="replace")[-count:]
+
+    def stop(self):
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)  # the first process of its namespace: the kernel ends all others
+        for process in [self.process, *self.running.values()]:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            process.kill()
+            process.wait()
+        self.running = {}
+
+
+class Node(Machine, engine.Engine):
+    """One that runs pods. It is also an engine of the docker suite, for its images and to look behind the API server's back."""
+
+    def __init__(self, number, folder, pause, parent):
+        Machine.__init__(self, f"node{number}", folder, pause)
+        self.number, self.parent = number, parent
+        self.address = f"{CONTROL[:-1]}1{number}"
+        self.socket, self.version = folder / "s", "1.41"
+
+    def answers(self):
+        with contextlib.suppress(OSError):
+            return self.ask("GET", "/_ping")[0] == 200
+        return False
+
+    def connect(self, control):
+        """A cable to the control plane's bridge."""
+        net = ["nsenter", "-t", str(control.pid), "-n", "ip"]
+        port = f"port{self.number}"
+        _ip(net, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
+        _ip(net, "link", "set", port, "master", "nodes", "up")
+        _ip(net, "route", "add", self.pods, "via", self.address)
+        mine = ["nsenter", "-t", str(self.pid), "-n", "ip"]
+        _ip(mine, "addr", "add", f"{self.address}/24", "dev", "eth0")
+        _ip(mine, "link", "set", "eth0", "up")
+        _ip(mine, "route", "add", "default", "via", CONTROL)
+        self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+
+    @property
+    def pods(self):
+        return f"10.77.{self.number}0.0/24"
+
+    def settle(self, bin_folder):
+        """Files that its programs read, and a view of the sysctls that they would change."""
+        for name, value in SYSCTLS.items():
+            path = self.folder / "sysctls" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{value}\n")
+            self.run("mount", "--bind", path, f"/proc/sys/{name}")
+        (self.folder / "resolv.conf").write_text(f"nameserver {OUTSIDE}\n")
+        (self.folder / "cni").mkdir(exist_ok=True)
+        (self.folder / "cni/pods.conf").write_text(json.dumps({
+            "cniVersion": "0.3.1", "name": "pods", "type": "bridge", "bridge": "pods", "isGateway": True, "ipMasq": False, "hairpinMode": True,
+            "ipam": {"type": "host-local", "dataDir": "/run/cni", "ranges": [[{"subnet": self.pods}]], "routes": [{"dst": "0.0.0.0/0"}]}}))
+        runtime = self.folder / "sparing"
+        runtime.write_text(SPARING.replace("RUNC", engine.program("runc")))
+        runtime.chmod(0o755)
+        # The runtimes of other suites, for a RuntimeClass: gVisor.
+        (self.folder / "daemon.json").write_text(json.dumps({
+            "runtimes": {"sparing": {"path": str(runtime)}, "runsc": {"path": "/usr/bin/runsc"}}, "insecure-registries": [f"{CONTROL}:5000"],
+            "default-runtime": "runc" if _has(CAP_SYS_RESOURCE) else "sparing"}))
+
+    def start_engine(self):
+        self.start("dockerd", engine.program("dockerd"), "-H", self.host, "--config-file", self.folder / "daemon.json", "--iptables=false", "--bridge=none",
+                   "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs", f"--cgroup-parent=/{self.parent}", "-G", str(engine.ORDINARY), "-l", "error",
+                   env={"TMPDIR": str(self.folder / "tmp")})
+
+    def start_kubelet(self, cluster):
+        config = self.folder / "kubelet.json"
+        config.write_text(json.dumps({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False}, "x509": {"clientCAFile": str(cluster.pki / "ca.crt")}},
+            "authorization": {"mode": "AlwaysAllow"}, "tlsCertFile": str(cluster.pki / f"{self.name}.crt"),
+            "tlsPrivateKeyFile": str(cluster.pki / f"{self.name}.key"), "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{self.parent}",
+            "enforceNodeAllocatable": [], "failSwapOn": False, "oomScoreAdj": 0, "makeIPTablesUtilChains": False, "readOnlyPort": 0,
+            "resolvConf": str(self.folder / "resolv.conf"), "clusterDomain": "cluster.local", "podPidsLimit": 4096, "serializeImagePulls": False,
+            "imageGCHighThresholdPercent": 100, "evictionHard": {"memory.available": "1Mi"}, "kubeAPIQPS": 200, "kubeAPIBurst": 400,
+            "registryPullQPS": 0, "eventRecordQPS": 0, "nodeStatusUpdateFrequency": "2s", "maxPods": 200}))
+        self.start("kubelet", cluster.bin / "kubelet", f"--config={config}", f"--kubeconfig={cluster.pki}/{self.name}.conf", f"--hostname-override={self.name}",
+                   f"--node-ip={self.address}", "--container-runtime=docker", f"--docker-endpoint={self.host}", "--network-plugin=cni",
+                   f"--cni-conf-dir={self.folder}/cni", f"--cni-bin-dir={cluster.bin}/cni", f"--pod-infra-container-image={PAUSE_IMAGE}")
+
+
+class Cluster:
+    """The whole. Its folder must be short (socket paths are) and reachable for everybody; it is made and removed."""
+
+    def __init__(self, folder, nodes=1):
+        self.folder = pathlib.Path(folder)
+        self.count = nodes
+        self.pki = self.folder / "pki"
+        self.parent = f"brig-kube-{os.getpid()}-{self.folder.name}"
+        self.bin = self.control = self.relay = None
+        self.nodes = []
+
+    # ---- start ----
+
+    def start(self):
+        self.bin = programs()
+        self.folder.mkdir(mode=0o755, parents=True)
+        self.pki.mkdir()
+        pause = self.folder / "kube_pause"
+        subprocess.run(["gcc", "-static", "-O2", "-s", "-o", pause, HERE / "kube_pause.c"], check=True)
+        self.control = Machine("control", self.folder / "control", pause)
+        self._network()
+        for number in range(1, self.count + 1):
+            self.nodes.append(Node(number, self.folder / f"node{number}", pause, f"{self.parent}/node{number}"))
+        self._certificates()
+        self.relay = Relay(self.control.pid, (CONTROL, 443))
+        self._configurations()
+        self._start_control()
+        for node in self.nodes:
+            node.connect(self.control)
+            node.settle(self.bin)
+            self._groups(node.parent)
+            node.start_engine()
+        for node in self.nodes:
+            _until(node.answers, WAIT, lambda n=node: f"{n.name}: dockerd does not start: {n.tail('dockerd')}")
+            node.import_image(_pause_tar(pause), PAUSE_IMAGE, changes=('ENTRYPOINT ["/pause"]',))
+            node.start_kubelet(self)
+        _until(self.ready, WAIT, lambda: f"not ready: {self._why()}")
+
+    def _network(self):
+        net = ["nsenter", "-t", str(self.control.pid), "-n", "ip"]
+        _ip(net, "link", "add", "nodes", "type", "bridge")
+        _ip(net, "addr", "add", f"{CONTROL}/24", "dev", "nodes")
+        _ip(net, "link", "set", "nodes", "up")
+        for address in (SERVICE, OUTSIDE):
+            _ip(net, "addr", "add", f"{address}/32", "dev", "lo")
+        self.control.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+
+    def _openssl(self, *argv):
+        subprocess.run(["openssl", *map(str, argv)], check=True, capture_output=True, cwd=self.pki)
+
+    def _certificates(self):
+        self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "7", "-subj", "/CN=brig-test-ca",
+                      "-keyout", "ca.key", "-out", "ca.crt")
+        self._openssl("genrsa", "-out", "sa.key", "2048")
+        self._openssl("rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
+        names = "DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:localhost"
+        self._certificate("apiserver", "/CN=kube-apiserver", f"{names},IP:127.0.0.1,IP:{CONTROL},IP:{SERVICE}")
+        for name in ("admin", "apiserver-kubelet"):
+            self._certificate(name, f"/O=system:masters/CN={name}")
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            self._certificate(name, f"/CN=system:{name}")
+        for node in self.nodes:
+            self._certificate(node.name, f"/O=system:nodes/CN=system:node:{node.name}", f"DNS:{node.name},IP:{node.address}")
+
+    def _certificate(self, name, subject, names="DNS:none.invalid"):
+        self._openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", subject, "-keyout", f"{name}.key",
+                      "-out", f"{name}.csr")
+        (self.pki / f"{name}.ext").write_text(f"subjectAltName={names}\nextendedKeyUsage=serverAuth,clientAuth\nkeyUsage=digitalSignature\n")
+        self._openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-set_serial", str(int.from_bytes(os.urandom(8), "big")),
+                      "-days", "7", "-extfile", f"{name}.ext", "-out", f"{name}.crt")
+
+    def user(self, name, user, server=None, namespace="default"):
+        """A kubeconfig of its own for these credentials; the path. `user` is the "user" of the format."""
+        path = self.pki / f"{name}.conf"
+        data = base64.b64encode((self.pki / "ca.crt").read_bytes()).decode()
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": server or f"https://{CONTROL}", "certificate-authority-data": data}}],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": name, "namespace": namespace}}]}, indent=1))
+        path.chmod(0o600)
+        return path
+
+    def _key(self, name):
+        return {f"client-{field}-data": base64.b64encode((self.pki / f"{name}.{ending}").read_bytes()).decode()
+                for field, ending in (("certificate", "crt"), ("key", "key"))}
+
+    def _configurations(self):
+        for name in ("kube-controller-manager", "kube-scheduler", *(n.name for n in self.nodes)):
+            self.user(name, self._key(name))
+        self.inner = self.user("inner", self._key("admin"))
+        self.kubeconfig = self.user("admin", self._key("admin"), self.server)
+
+    @property
+    def server(self):
+        """As seen from the host."""
+        return f"https://127.0.0.1:{self.relay.port}"
+
+    def _start_control(self):
+        c, pki = self.control, self.pki
+        c.run("mkdir", "-p", "/run/etcd")
+        c.start("etcd", self.bin / "etcd", "--data-dir=/run/etcd", "--log-level=error", env={"ETCD_UNSUPPORTED_ARCH": engine.ARCHITECTURE})
+        c.start("kube-apiserver", self.bin / "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", "--secure-port=443", f"--advertise-address={CONTROL}",
+                f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key", f"--client-ca-file={pki}/ca.crt",
+                f"--kubelet-client-certificate={pki}/apiserver-kubelet.crt", f"--kubelet-client-key={pki}/apiserver-kubelet.key",
+                f"--kubelet-certificate-authority={pki}/ca.crt", "--kubelet-preferred-address-types=InternalIP",
+                "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={pki}/sa.pub",
+                f"--service-account-signing-key-file={pki}/sa.key", "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC",
+                "--enable-admission-plugins=NodeRestriction", "--default-not-ready-toleration-seconds=15", "--default-unreachable-toleration-seconds=15",
+                f"--audit-policy-file={self._audit()}", f"--audit-log-path={c.folder}/audit.jsonl", "--max-requests-inflight=800")
+        common = ("--leader-elect=false", "--bind-address=127.0.0.1", "--kube-api-qps=200", "--kube-api-burst=400")
+        c.start("kube-controller-manager", self.bin / "kube-controller-manager", f"--kubeconfig={pki}/kube-controller-manager.conf", *common,
+                f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt", "--use-service-account-credentials",
+                "--node-monitor-period=1s", "--node-monitor-grace-period=10s")
+        c.start("kube-scheduler", self.bin / "kube-scheduler", f"--kubeconfig={pki}/kube-scheduler.conf", *common)
+        (c.folder / "registry.yml").write_text("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: /var/lib/registry}, "
+                                               f"delete: {{enabled: true}}}}\nhttp: {{addr: '{CONTROL}:5000'}}\n")
+        c.start("registry", "docker-registry", "serve", c.folder / "registry.yml")
+
+    def _audit(self):
+        """Who asked for what: the requests of people alone."""
+        path = self.control.folder / "audit.json"
+        path.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"], "rules": [
+            {"level": "None", "userGroups": ["system:nodes"]}, {"level": "None", "users": ["system:apiserver", "system:kube-scheduler", "system:kube-controller-manager"]},
+            {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]}, {"level": "Metadata"}]}))
+        return path
+
+    def _groups(self, name):
+        for top in pathlib.Path("/sys/fs/cgroup").iterdir():
+            if (top / "cgroup.procs").exists() and top.name not in ("unified", "systemd"):
+                (top / name).mkdir(parents=True, exist_ok=True)
+                if top.name == "cpuset":  # version 1 hands nothing down
+                    for path in (top / self.parent, top / name):
+                        for field in ("cpuset.cpus", "cpuset.mems"):
+                            (path / field).write_text((top / field).read_text())
+
+    def ready(self):
+        for machine in (self.control, *self.nodes):
+            for name, process in machine.running.items():
+                if process.poll() is not None:
+                    raise RuntimeError(f"{machine.name}: {name} ended: {machine.tail(name)}")
+        done = self.kubectl("get", "nodes,serviceaccounts", "-o", "json", check=False)
+        if done.returncode:
+            return False
+        items = json.loads(done.stdout)["items"]
+        up = [i for i in items if i["kind"] == "Node" and {"type": "Ready", "status": "True"}.items() <=
+              {k: v for c in i["status"].get("conditions", []) if c["type"] == "Ready" for k, v in c.items()}.items()]
+        return len(up) == self.count and any(i["kind"] == "ServiceAccount" for i in items)
+
+    def _why(self):
+        return "\n".join(f"--- {m.name} {name}\n{m.tail(name, 800)}" for m in (self.control, *self.nodes) for name in m.running)
+
+    # ---- use ----
+
+    def kubectl(self, *argv, check=True, **more):
+        return subprocess.run([self.bin / "kubectl", f"--kubeconfig={self.kubeconfig}", *argv], text=True, capture_output=True, check=check,
+                              env={**os.environ, "HOME": str(self.folder)}, **more)
+
+    def apply(self, *objects):
+        return self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    def load(self, tar, name, changes=()):
+        for node in self.nodes:
+            node.import_image(tar, name, changes)
+
+    def machine(self, name):
+        return next(m for m in (self.control, *self.nodes) if m.name == name)
+
+    def kill(self, machine, name, how=signal.SIGKILL):
+        self.machine(machine).kill(name, how)
+
+    def launch(self, machine, name):
+        self.machine(machine).relaunch(name)
+
+    # ---- end ----
+
+    def stop(self):
+        if self.relay:
+            self.relay.stop()
+        for machine in (*self.nodes, self.control):
+            if machine:
+                machine.stop()
+        engine._kill_cgroups(self.parent)
+        engine._unmount(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Relay:
+    """A listener on the host's loopback whose other side is in another network namespace."""
+
+    def __init__(self, pid, target):
+        listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.port = listener.getsockname()[1]
+        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "nsenter", "-t", str(pid), "-n", "--", sys.executable, __file__, "--relay",
+                                         str(listener.fileno()), *map(str, target)], pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL,
+                                        start_new_session=True)
+        listener.close()
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def _relay(number, host, port):
+    import asyncio
+
+    async def pour(reader, writer):
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 18):
+                writer.write(data)
+                await writer.drain()
+            writer.write_eof()
+
+    async def serve(reader, writer):
+        with contextlib.suppress(OSError):
+            there = await asyncio.open_connection(host, int(port))
+            await asyncio.gather(pour(reader, there[1]), pour(there[0], writer))
+            there[1].close()
+        writer.close()
+
+    async def run():
+        server = await asyncio.start_server(serve, sock=socket.socket(fileno=int(number)))
+        await server.serve_forever()
+
+    asyncio.run(run())
+
+
+# ---- small things ----
+
+
+def _until(question, seconds, why):
+    end = time.monotonic() + seconds
+    while not (answer := question()):
+        if time.monotonic() > end:
+            raise TimeoutError(why() if callable(why) else why)
+        time.sleep(0.1)
+    return answer
+
+
+def _children(pid):
+    with contextlib.suppress(OSError):
+        return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _ip(prefix, *argv):
+    subprocess.run([*prefix, *argv], check=True, capture_output=True)
+
+
+def _has(capability):
+    line = next(l for l in pathlib.Path("/proc/self/status").read_text().splitlines() if l.startswith("CapEff"))
+    return int(line.split()[1], 16) & capability
+
+
+def _pause_tar(program):
+    import io
+    import tarfile
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        tar.add(program, "pause")
+    return out.getvalue()
+
+
+def main():
+    if sys.argv[1:2] == ["--relay"]:
+        return _relay(*sys.argv[2:])
+    parser = argparse.ArgumentParser(description="run a cluster until SIGTERM")
+    parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("folder")
+    args = parser.parse_args()
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    started = time.monotonic()
+    with Cluster(args.folder, args.nodes) as c:
+        c.load(engine.busybox_tar(), engine.IMAGE)
+        c.load(engine.python_tar(), engine.PYTHON_IMAGE)
+        print(f"ready after {time.monotonic() - started:.1f} s\nexport KUBECONFIG={c.kubeconfig}\nexport PATH={c.bin}:$PATH", flush=True)
+        print(f"inside: nsenter -t {c.control.pid} -m -n --; there KUBECONFIG={c.inner}", flush=True)
+        for node in c.nodes:
+            print(f"{node.name}: DOCKER_HOST={node.host}", flush=True)
+        ended.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,7 +5,9 @@
     with Cluster(folder, nodes=2) as c:
         c.kubectl("get", "nodes")     # KUBECONFIG is c.kubeconfig
         c.load(tar, "name:tag")       # an image, on every node
-        c.kill("node1", "kubelet"); c.launch("node1", "kubelet")
+        c.kill("node1", "kubelet")    # comes back by itself, as under a service manager
+        with c.without("node1"): ...  # a node that has lost its power
+        with c.without("control", "kube-apiserver"): ...
 
     tests/cluster/kube_cluster.py [--nodes N] FOLDER     # runs one until SIGTERM or the end of stdin; prints how to use it
 
@@ -25,6 +27,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -66,20 +69,31 @@ class Machine:
     """Namespaces of its own, and programs in them."""
 
     def __init__(self, name, folder, pause):
-        self.name, self.folder = name, folder
+        self.name, self.folder, self.pause = name, folder, pause
         self.folder.mkdir(mode=0o755, exist_ok=True)
         self.running = {}
         self.argv = {}
+        self.boot()
+
+    def boot(self):
+        """Its namespaces and their first process."""
+        folder, name = self.folder, self.name
+        (folder / "up").unlink(missing_ok=True)
         setup = ('mount --make-rshared / && mkdir -p "$1/lib" "$1/log" "$1/tmp" && mount --bind "$1/lib" /var/lib && mount --bind "$1/log" /var/log'
                  ' && mount -t tmpfs tmpfs /run && ip link set lo up && hostname "$2" && touch "$1/up" && exec "$0"')
-        # --mount-proc is not wanted: the sysctls of the old one stay visible. A fresh /proc over the old one is.
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child", "--pid", "--mount-proc", "--mount", "--net", "--uts", "--ipc",
-             "--propagation", "slave", "sh", "-ec", setup, str(pause), str(folder), name],
+             "--propagation", "slave", "sh", "-ec", setup, str(self.pause), str(folder), name],
             stdin=subprocess.DEVNULL, stdout=self._log("machine"), stderr=subprocess.STDOUT, start_new_session=True)
         _until(lambda: (folder / "up").exists() or self.process.poll() is not None, 30, f"{name}: no namespaces")
         assert self.process.poll() is None, (folder / "machine.log").read_text()
         self.pid = _children(self.process.pid)[0]
+        self._note("machine", self.pid)
+
+    def _note(self, name, pid):
+        """For tests, which are processes of their own."""
+        (self.folder / f"{name}.new").write_text(str(pid))
+        (self.folder / f"{name}.new").rename(self.folder / f"{name}.pid")
 
     def _log(self, name):
         return open(self.folder / f"{name}.log", "ab")
@@ -96,34 +110,36 @@ class Machine:
         self.running[name] = subprocess.Popen(self.inside(*argv), stdin=subprocess.DEVNULL, stdout=self._log(name), stderr=subprocess.STDOUT,
                                               start_new_session=True, env={**os.environ, **(env or {})})
 
+        self._note(name, self.running[name].pid)
+
     def pid_of(self, name):
-        """nsenter's child is the program itself."""
-        found = _until(lambda: _children(self.running[name].pid), 10, f"{self.name}: {name} has no process")
-        return found[0]
+        """Of the program itself, which is nsenter's child; 0 if there is none."""
+        with contextlib.suppress(OSError, ValueError):
+            pid = int((self.folder / f"{name}.pid").read_text())
+            return pid if name == "machine" else (_children(pid) or [0])[0]
+        return 0
 
     def kill(self, name, how=signal.SIGKILL):
-        process = self.running.pop(name)
-        with contextlib.suppress(OSError, TimeoutError):
-            os.kill(self.pid_of_process(process), how)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        pid = _until(lambda: self.pid_of(name), WAIT, f"{self.name}: {name} does not run")
+        os.kill(pid, how)
+        return pid
 
-    @staticmethod
-    def pid_of_process(process):
-        return _until(lambda: _children(process.pid) or ([0] if process.poll() is not None else None), 10, "no process")[0] or process.pid
+    def held(self, name):
+        """A test wants it to stay away for a while."""
+        return (self.folder / f"{name}.hold").exists()
 
-    def relaunch(self, name):
-        argv, env = self.argv[name]
-        self.start(name, *argv, env=env)
-
-    def alive(self, name):
-        return name in self.running and self.running[name].poll() is None
+    def keep(self):
+        """Start again what has ended."""
+        for name, process in list(self.running.items()):
+            if process.poll() is not None and not self.held(name):
+                argv, env = self.argv[name]
+                self.start(name, *argv, env=env)
 
     def tail(self, name, count=2000):
-        return (self.folder / f"{name}.log").read_text(errors="replace")[-count:]
+        """The end of its log; of a program of Kubernetes that gave up, why, which is above the stacks of its threads."""
+        text = (self.folder / f"{name}.log").read_text(errors="replace")
+        fatal = [line for line in text.splitlines() if re.match(r"F\d{4} ", line)]
+        return "\n".join(fatal) or text[-count:]
 
     def stop(self):
         with contextlib.suppress(OSError):
@@ -154,9 +170,10 @@ class Node(Machine, engine.Engine):
         """A cable to the control plane's bridge."""
         net = ["nsenter", "-t", str(control.pid), "-n", "ip"]
         port = f"port{self.number}"
+        subprocess.run([*net, "link", "del", port], check=False, capture_output=True)  # of its life before
         _ip(net, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
         _ip(net, "link", "set", port, "master", "nodes", "up")
-        _ip(net, "route", "add", self.pods, "via", self.address)
+        _ip(net, "route", "replace", self.pods, "via", self.address)
         mine = ["nsenter", "-t", str(self.pid), "-n", "ip"]
         _ip(mine, "addr", "add", f"{self.address}/24", "dev", "eth0")
         _ip(mine, "link", "set", "eth0", "up")
@@ -188,6 +205,7 @@ class Node(Machine, engine.Engine):
             "default-runtime": "runc" if _has(CAP_SYS_RESOURCE) else "sparing"}))
 
     def start_engine(self):
+        (self.socket).unlink(missing_ok=True)
         self.start("dockerd", engine.program("dockerd"), "-H", self.host, "--config-file", self.folder / "daemon.json", "--iptables=false", "--bridge=none",
                    "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs", f"--cgroup-parent=/{self.parent}", "-G", str(engine.ORDINARY), "-l", "error",
                    env={"TMPDIR": str(self.folder / "tmp")})
@@ -218,6 +236,8 @@ class Cluster:
         self.parent = f"brig-kube-{os.getpid()}-{self.folder.name}"
         self.bin = self.control = self.relay = None
         self.nodes = []
+        self.ending = threading.Event()
+        self.keeper = threading.Thread(target=self._keep, daemon=True)
 
     # ---- start ----
 
@@ -236,15 +256,39 @@ class Cluster:
         self._configurations()
         self._start_control()
         for node in self.nodes:
-            node.connect(self.control)
-            node.settle(self.bin)
-            self._groups(node.parent)
-            node.start_engine()
+            self._wire(node)
         for node in self.nodes:
             _until(node.answers, WAIT, lambda n=node: f"{n.name}: dockerd does not start: {n.tail('dockerd')}")
             node.import_image(_pause_tar(pause), PAUSE_IMAGE, changes=('ENTRYPOINT ["/pause"]',))
             node.start_kubelet(self)
         _until(self.ready, WAIT, lambda: f"not ready: {self._why()}")
+        self.keeper.start()
+
+    def _wire(self, node):
+        node.connect(self.control)
+        node.settle(self.bin)
+        self._groups(node.parent)
+        node.start_engine()
+
+    def _keep(self):
+        while not self.ending.wait(0.2):
+            self.control.keep()
+            for node in self.nodes:
+                if node.process.poll() is None:
+                    node.keep()
+                elif not node.held("machine"):
+                    self._revive(node)
+
+    def _revive(self, node):
+        """As after a cut of its power: what was on its disk is there, what ran is not."""
+        for process in node.running.values():
+            process.wait()
+        node.running = {}
+        engine._kill_cgroups(node.parent)
+        node.boot()
+        self._wire(node)
+        _until(node.answers, WAIT, lambda: f"{node.name}: dockerd does not start: {node.tail('dockerd')}")
+        node.start_kubelet(self)
 
     def _network(self):
         net = ["nsenter", "-t", str(self.control.pid), "-n", "ip"]
@@ -337,7 +381,7 @@ class Cluster:
 
     def _groups(self, name):
         for top in pathlib.Path("/sys/fs/cgroup").iterdir():
-            if (top / "cgroup.procs").exists() and top.name not in ("unified", "systemd"):
+            if (top / "cgroup.procs").exists() and top.name != "unified":
                 (top / name).mkdir(parents=True, exist_ok=True)
                 if top.name == "cpuset":  # version 1 hands nothing down
                     for path in (top / self.parent, top / name):
@@ -376,15 +420,28 @@ class Cluster:
     def machine(self, name):
         return next(m for m in (self.control, *self.nodes) if m.name == name)
 
-    def kill(self, machine, name, how=signal.SIGKILL):
-        self.machine(machine).kill(name, how)
+    def kill(self, machine, name="machine", how=signal.SIGKILL):
+        """It comes back. `machine` alone is all of it at once."""
+        return self.machine(machine).kill(name, how)
 
-    def launch(self, machine, name):
-        self.machine(machine).relaunch(name)
+    @contextlib.contextmanager
+    def without(self, machine, name="machine", how=signal.SIGKILL):
+        """Dead meanwhile. Afterwards it is started again, which takes its time."""
+        hold = self.machine(machine).folder / f"{name}.hold"
+        hold.touch()
+        try:
+            pid = self.kill(machine, name, how)
+            _until(lambda: not _alive(pid), WAIT, f"{machine}: {name} does not die")
+            yield
+        finally:
+            hold.unlink()
 
     # ---- end ----
 
     def stop(self):
+        self.ending.set()
+        if self.keeper.is_alive():
+            self.keeper.join()
         if self.relay:
             self.relay.stop()
         for machine in (*self.nodes, self.control):
@@ -462,6 +519,13 @@ def _children(pid):
     with contextlib.suppress(OSError):
         return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
+
+
+def _alive(pid):
+    """A zombie is not."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def _ip(prefix, *argv):

@@ -36,6 +36,7 @@ import sys
 import threading
 import time
 
+TOP = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 import engine  # noqa: E402
@@ -68,8 +69,8 @@ def programs():
 class Machine:
     """Namespaces of its own, and programs in them."""
 
-    def __init__(self, name, folder, pause):
-        self.name, self.folder, self.pause = name, folder, pause
+    def __init__(self, name, folder, pause, parent=None):
+        self.name, self.folder, self.pause, self.parent = name, folder, pause, parent
         self.folder.mkdir(mode=0o755, exist_ok=True)
         self.running = {}
         self.argv = {}
@@ -79,16 +80,28 @@ class Machine:
         """Its namespaces and their first process."""
         folder, name = self.folder, self.name
         (folder / "up").unlink(missing_ok=True)
-        setup = ('mount --make-rshared / && mkdir -p "$1/lib" "$1/log" "$1/tmp" && mount --bind "$1/lib" /var/lib && mount --bind "$1/log" /var/log'
-                 ' && mount -t tmpfs tmpfs /run && ip link set lo up && hostname "$2" && touch "$1/up" && exec "$0"')
+        setup = ['mount --make-rshared /', 'mkdir -p "$1/lib" "$1/log" "$1/tmp"', 'mount --bind "$1/lib" /var/lib', 'mount --bind "$1/log" /var/log',
+                 "mount -t tmpfs tmpfs /run", "ip link set lo up", 'hostname "$2"', *(_group_mounts() if self.parent else ()), 'touch "$1/up"', 'exec "$0"']
+        if self.parent:
+            self._make_groups()
+        enter = "".join(f"echo $$ > {top}/{self.parent}/cgroup.procs; " for top, _ in _hierarchies()) if self.parent else ""
         self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child", "--pid", "--mount-proc", "--mount", "--net", "--uts", "--ipc",
-             "--propagation", "slave", "sh", "-ec", setup, str(self.pause), str(folder), name],
-            stdin=subprocess.DEVNULL, stdout=self._log("machine"), stderr=subprocess.STDOUT, start_new_session=True)
+            ["setpriv", "--pdeathsig", "KILL", "sh", "-ec", f'{enter}exec "$@"', "sh", "unshare", "--fork", "--kill-child", "--pid", "--mount-proc", "--mount",
+             "--net", "--uts", "--ipc", *(["--cgroup"] if self.parent else []), "--propagation", "slave", "sh", "-ec", "\n".join(setup), str(self.pause),
+             str(folder), name], stdin=subprocess.DEVNULL, stdout=self._log("machine"), stderr=subprocess.STDOUT, start_new_session=True)
         _until(lambda: (folder / "up").exists() or self.process.poll() is not None, 30, f"{name}: no namespaces")
         assert self.process.poll() is None, (folder / "machine.log").read_text()
         self.pid = _children(self.process.pid)[0]
         self._note("machine", self.pid)
+
+    def _make_groups(self):
+        for top, kinds in _hierarchies():
+            path = top
+            for part in self.parent.split("/"):
+                path = path / part
+                path.mkdir(exist_ok=True)
+                for field in ("cpuset.cpus", "cpuset.mems") if "cpuset" in kinds else ():  # version 1 hands nothing down
+                    (path / field).write_text((top / field).read_text())
 
     def _note(self, name, pid):
         """For tests, which are processes of their own."""
@@ -99,7 +112,9 @@ class Machine:
         return open(self.folder / f"{name}.log", "ab")
 
     def inside(self, *argv):
-        return ["nsenter", "-t", str(self.pid), "-m", "-n", "-p", "-u", "-i", "--", *map(str, argv)]
+        if self.parent:
+            argv = ("sh", "-c", 'for f in /sys/fs/cgroup/*/cgroup.procs; do echo $$ > $f; done; exec "$0" "$@"', *argv)
+        return ["nsenter", "-t", str(self.pid), "-m", "-n", "-p", "-u", "-i", "-C", "--", *map(str, argv)]
 
     def run(self, *argv, **more):
         return subprocess.run(self.inside(*argv), check=True, text=True, capture_output=True, **more)
@@ -142,13 +157,12 @@ class Machine:
         return "\n".join(fatal) or text[-count:]
 
     def stop(self):
-        with contextlib.suppress(OSError):
+        if self.process.poll() is None:
             os.kill(self.pid, signal.SIGKILL)  # the first process of its namespace: the kernel ends all others
-        for process in [self.process, *self.running.values()]:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(30)
+        for process in self.running.values():  # nsenter; one whose program was stopped is stopped as well
             process.kill()
             process.wait()
+        self.process.wait()
         self.running = {}
 
 
@@ -156,8 +170,8 @@ class Node(Machine, engine.Engine):
     """One that runs pods. It is also an engine of the docker suite, for its images and to look behind the API server's back."""
 
     def __init__(self, number, folder, pause, parent):
-        Machine.__init__(self, f"node{number}", folder, pause)
-        self.number, self.parent = number, parent
+        Machine.__init__(self, f"node{number}", folder, pause, parent)
+        self.number = number
         self.address = f"{CONTROL[:-1]}1{number}"
         self.socket, self.version = folder / "s", "1.41"
 
@@ -192,6 +206,7 @@ class Node(Machine, engine.Engine):
             path.write_text(f"{value}\n")
             self.run("mount", "--bind", path, f"/proc/sys/{name}")
         (self.folder / "resolv.conf").write_text(f"nameserver {OUTSIDE}\n")
+        self.run("ln", "-sfn", self.socket, "/run/docker.sock")  # where a part of kubelet looks, and waits
         (self.folder / "cni").mkdir(exist_ok=True)
         (self.folder / "cni/pods.conf").write_text(json.dumps({
             "cniVersion": "0.3.1", "name": "pods", "type": "bridge", "bridge": "pods", "isGateway": True, "ipMasq": False, "hairpinMode": True,
@@ -207,7 +222,7 @@ class Node(Machine, engine.Engine):
     def start_engine(self):
         (self.socket).unlink(missing_ok=True)
         self.start("dockerd", engine.program("dockerd"), "-H", self.host, "--config-file", self.folder / "daemon.json", "--iptables=false", "--bridge=none",
-                   "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs", f"--cgroup-parent=/{self.parent}", "-G", str(engine.ORDINARY), "-l", "error",
+                   "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs", "-G", str(engine.ORDINARY), "-l", "error",
                    env={"TMPDIR": str(self.folder / "tmp")})
 
     def start_kubelet(self, cluster):
@@ -216,14 +231,15 @@ class Node(Machine, engine.Engine):
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False}, "x509": {"clientCAFile": str(cluster.pki / "ca.crt")}},
             "authorization": {"mode": "AlwaysAllow"}, "tlsCertFile": str(cluster.pki / f"{self.name}.crt"),
-            "tlsPrivateKeyFile": str(cluster.pki / f"{self.name}.key"), "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{self.parent}",
+            "tlsPrivateKeyFile": str(cluster.pki / f"{self.name}.key"), "cgroupDriver": "cgroupfs",
             "enforceNodeAllocatable": [], "failSwapOn": False, "oomScoreAdj": 0, "makeIPTablesUtilChains": False, "readOnlyPort": 0,
             "resolvConf": str(self.folder / "resolv.conf"), "clusterDomain": "cluster.local", "podPidsLimit": 4096, "serializeImagePulls": False,
             "imageGCHighThresholdPercent": 100, "evictionHard": {"memory.available": "1Mi"}, "kubeAPIQPS": 200, "kubeAPIBurst": 400,
             "registryPullQPS": 0, "eventRecordQPS": 0, "nodeStatusUpdateFrequency": "2s", "maxPods": 200}))
         self.start("kubelet", cluster.bin / "kubelet", f"--config={config}", f"--kubeconfig={cluster.pki}/{self.name}.conf", f"--hostname-override={self.name}",
                    f"--node-ip={self.address}", "--container-runtime=docker", f"--docker-endpoint={self.host}", "--network-plugin=cni",
-                   f"--cni-conf-dir={self.folder}/cni", f"--cni-bin-dir={cluster.bin}/cni", f"--pod-infra-container-image={PAUSE_IMAGE}")
+                   f"--cni-conf-dir={self.folder}/cni", f"--cni-bin-dir={cluster.bin}/cni", f"--pod-infra-container-image={PAUSE_IMAGE}",
+                   env={"AWS_EC2_METADATA_DISABLED": "true"})  # it would look for a cloud, and wait
 
 
 class Cluster:
@@ -242,6 +258,8 @@ class Cluster:
     # ---- start ----
 
     def start(self):
+        if not any("memory" in kinds for _, kinds in _hierarchies()):
+            raise RuntimeError("the test cluster needs control groups of version 1: kubelet 1.20 was not tried with version 2 alone")
         self.bin = programs()
         self.folder.mkdir(mode=0o755, parents=True)
         self.pki.mkdir()
@@ -267,7 +285,6 @@ class Cluster:
     def _wire(self, node):
         node.connect(self.control)
         node.settle(self.bin)
-        self._groups(node.parent)
         node.start_engine()
 
     def _keep(self):
@@ -281,9 +298,7 @@ class Cluster:
 
     def _revive(self, node):
         """As after a cut of its power: what was on its disk is there, what ran is not."""
-        for process in node.running.values():
-            process.wait()
-        node.running = {}
+        node.stop()
         engine._kill_cgroups(node.parent)
         node.boot()
         self._wire(node)
@@ -379,15 +394,6 @@ class Cluster:
             {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]}, {"level": "Metadata"}]}))
         return path
 
-    def _groups(self, name):
-        for top in pathlib.Path("/sys/fs/cgroup").iterdir():
-            if (top / "cgroup.procs").exists() and top.name != "unified":
-                (top / name).mkdir(parents=True, exist_ok=True)
-                if top.name == "cpuset":  # version 1 hands nothing down
-                    for path in (top / self.parent, top / name):
-                        for field in ("cpuset.cpus", "cpuset.mems"):
-                            (path / field).write_text((top / field).read_text())
-
     def ready(self):
         for machine in (self.control, *self.nodes):
             for name, process in machine.running.items():
@@ -409,6 +415,20 @@ class Cluster:
     def kubectl(self, *argv, check=True, **more):
         return subprocess.run([self.bin / "kubectl", f"--kubeconfig={self.kubeconfig}", *argv], text=True, capture_output=True, check=check,
                               env={**os.environ, "HOME": str(self.folder)}, **more)
+
+    def account(self, name, namespace):
+        """A kubeconfig with a service account's token; the path."""
+        def token():
+            found = json.loads(self.kubectl("get", "secrets", "-n", namespace, "-o", "json").stdout)["items"]
+            mine = [s for s in found if s["metadata"].get("annotations", {}).get("kubernetes.io/service-account.name") == name]
+            return mine and base64.b64decode(mine[0]["data"]["token"]).decode()
+        return self.user(f"{namespace}-{name}", {"token": _until(token, WAIT, f"no token of {name}")}, self.server, namespace)
+
+    def deploy(self):
+        """Our manifests and agent-sandbox's kinds; the kubeconfig of the account that has our Role."""
+        self.kubectl("apply", "-f", TOP / "deploy/kubernetes", "-f", HERE / "kube-crds.yaml")
+        _until(lambda: self.kubectl("apply", "-f", TOP / "deploy/kubernetes/agent-sandbox", check=False).returncode == 0, WAIT, "kinds are not known")
+        return self.account("brig", "brig")
 
     def apply(self, *objects):
         return self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
@@ -521,6 +541,26 @@ def _children(pid):
     return []
 
 
+def _hierarchies():
+    """(where it is mounted, what it controls) of control groups of version 1, which kubelet 1.20 with Docker needs."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        words = line.split()
+        if words[words.index("-") + 1] == "cgroup":
+            kinds = [w for w in words[-1].split(",") if w not in ("rw", "ro", "xattr") and not w.startswith(("release_agent", "clone_children"))]
+            yield pathlib.Path(words[4]), kinds
+
+
+def _group_mounts():
+    """A node sees its own part of the control groups alone: kubelet watches all that it sees."""
+    found = list(_hierarchies())
+    yield "mount -t tmpfs tmpfs /sys/fs/cgroup"
+    for top, kinds in found:
+        named = any(k.startswith("name=") for k in kinds)
+        yield f"mkdir {top} && mount -t cgroup -o {','.join(['none'] * named + kinds)} cgroup {top}"
+        for kind in kinds if not named and len(kinds) > 1 else ():
+            yield f"ln -s {top.name} {top.parent}/{kind}"
+
+
 def _alive(pid):
     """A zombie is not."""
     with contextlib.suppress(OSError):
@@ -560,7 +600,9 @@ def main():
     with Cluster(args.folder, args.nodes) as c:
         c.load(engine.busybox_tar(), engine.IMAGE)
         c.load(engine.python_tar(), engine.PYTHON_IMAGE)
+        account = c.deploy()
         print(f"ready after {time.monotonic() - started:.1f} s\nexport KUBECONFIG={c.kubeconfig}\nexport PATH={c.bin}:$PATH", flush=True)
+        print(f"with brig's own Role alone: KUBECONFIG={account}")
         print(f"inside: nsenter -t {c.control.pid} -m -n --; there KUBECONFIG={c.inner}", flush=True)
         for node in c.nodes:
             print(f"{node.name}: DOCKER_HOST={node.host}", flush=True)

@@ -216,7 +216,7 @@ struct backend {
 };
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,
-	backend_none;
+	backend_kubernetes, backend_none;
 
 /* brig, executed inside by a backend's program: process 1 of the sandbox that the letter in this
  * descriptor is about. */

@@ -10,7 +10,8 @@
 #include "model/dialect/dialect.h"
 
 const struct backend *const backends_all[] = {
-	&backend_native, &backend_bwrap, &backend_docker, &backend_ssh, &backend_none, NULL,
+	&backend_native, &backend_bwrap, &backend_docker, &backend_ssh, &backend_kubernetes,
+	&backend_none, NULL,
 };
 
 /* Each of them is a sandbox: none is weaker than what was asked for. */

@@ -20,9 +20,9 @@
 #include "base/sha256.h"
 #include "base/str.h"
 #include "bundle/archive.h"
-#include "bundle/confine_net.h"
 #include "bundle/ssh_sign.h"
 #include "image/registry.h"
+#include "wire/confine_net.h"
 
 #define STEP_US 100000
 
@@ -132,7 +132,8 @@ static _Noreturn void registry_main(struct fetch_errand *x)
 	end_after(w->timeout_ms + 1000);
 	if (fd_close_except(3, keep, ARRAY_LEN(keep)) < 0)
 		(void)err_set(&e, ERR_INTERNAL, EIO, "cannot close descriptors");
-	else if (registry_open(&want, &r, &e) == 0 && confine_net(ARCHIVE_MAX, &e) == 0)
+	else if (registry_open(&want, &r, &e) == 0 &&
+		 confine_net("brig-registry", ARCHIVE_MAX, &e) == 0)
 		(void)(x->oci ? push : pull)(x, r, &e);
 	(void)fd_write_all(x->tells, &e, sizeof(e));
 	_exit(0);

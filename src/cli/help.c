@@ -52,6 +52,7 @@ static const struct {
 	  { "network", "egress.", "leaks.", "credentials", "use_credentials", "ports", NULL } },
 	{ "containers", { "docker.", "image", "runtime", "gpus", "labels", NULL } },
 	{ "another host", { "ssh.", NULL } },
+	{ "a cluster", { "kubernetes.", NULL } },
 	{ "record", { "audit.", "metrics.", "no-audit", NULL } },
 };
 

@@ -188,7 +188,8 @@ static void where(const struct field *f, struct json *j)
 	} all[] = {
 		{ ON_NATIVE, "native" }, { ON_NATIVE | ON_BWRAP, "bwrap" },
 		{ ON_DOCKER, "docker" }, { ON_DOCKER, "podman" },
-		{ ON_SSH, "ssh" },       { ON_NONE, "none" },
+		{ ON_SSH, "ssh" },       { ON_KUBERNETES, "kubernetes" },
+		{ ON_NONE, "none" },
 	};
 
 	if (f->honoured == ~0U)

@@ -68,7 +68,8 @@ bool spec_keeps_owner(const struct spec *s, uid_t caller)
 
 bool spec_other_programs(const struct spec *s)
 {
-	return s->image || s->docker.image || s->backend == BACKEND_DOCKER || spec_remote(s);
+	return s->image || s->docker.image || s->backend == BACKEND_DOCKER ||
+	       s->backend == BACKEND_KUBERNETES || spec_remote(s);
 }
 
 bool spec_strangers(const struct spec *s, enum origin by)

@@ -143,6 +143,19 @@ struct ssh_spec {
 	enum ssh_remote remote;
 };
 
+enum kube_workspace { KUBE_COPY, KUBE_EMPTY, KUBE_CLAIM };
+enum kube_node { KUBE_NODE_REFUSE, KUBE_NODE_ACCEPT };
+
+/* Where pods are made and what they are like; NULL: the cluster's own. */
+struct kube_spec {
+	const char *context, *name_space, *service_account, *runtime_class;
+	const char *helper_image, *claim;
+	struct envlist node_selector;
+	struct strlist tolerations, pull_secrets;
+	enum kube_workspace workspace;
+	enum kube_node node; /* may it be reached from the pod? */
+};
+
 /* What one run may ask of the network; 0: no limit. */
 struct rate_spec {
 	bool spare_domain, spare_total; /* nobody wrote these: not for the shipped groups */
@@ -249,6 +262,7 @@ struct spec {
 	const char *image, *runtime, *gpus;
 	struct docker_spec docker;
 	struct ssh_spec ssh;
+	struct kube_spec kube;
 	struct egress_spec egress;
 	struct leak_spec leaks;
 	struct credentiallist credentials;

@@ -58,6 +58,14 @@ static struct command_place *find_reaper(struct commands *t, pid_t pid)
 
 /* ---- telling ---- */
 
+static int send_word(const struct command_terms *c, const struct supervisor_msg *m, int fd)
+{
+	if (!c->tell)
+		return fd_send(c->control, m, sizeof(*m), &fd, fd >= 0 ? 1 : 0);
+	c->tell(c->teller, m, fd);
+	return 0;
+}
+
 /* A monitor that is gone is seen where it is listened to. */
 static void say(const struct command_terms *c, enum supervisor_said said, uint32_t number,
 		int status, const struct err *e)
@@ -68,7 +76,7 @@ static void say(const struct command_terms *c, enum supervisor_said said, uint32
 
 	if (e)
 		m.err = *e;
-	(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
+	(void)send_word(c, &m, -1);
 }
 
 /* What it was sent before it ran. */
@@ -179,7 +187,7 @@ static void spawn_on_terminal(struct commands *t, const struct command_terms *c,
 
 	if (make_terminal(r, &master, &slave, e) < 0)
 		return;
-	if (fd_send(c->control, &m, sizeof(m), &master, 1) < 0)
+	if (send_word(c, &m, master) < 0)
 		(void)err_sys(e, "cannot hand the terminal over");
 	else
 		(void)spawn(t, c, r, (const int[]){ order, slave }, 2, e);

@@ -27,6 +27,10 @@
 /* What a supervisor's commands have in common. */
 struct command_terms {
 	int control;    /* the supervisor's end */
+	/* In place of it: a word, with a descriptor that stays the caller's, or -1. NULL: over
+	 * `control`. */
+	void (*tell)(void *teller, const struct supervisor_msg *m, int fd);
+	void *teller;
 	bool inside;    /* of a sandbox, which the words of an error say; else they die with it */
 	uint64_t nproc; /* its own RLIMIT_NPROC, with room for COMMANDS_MAX reapers; 0: none */
 	/* In the command, before it is executed: its limit of open files. 0 or -errno. NULL: it is

@@ -21,7 +21,8 @@
 #include "base/wait.h"
 
 #define IN_MAX ((size_t)HTTP1_HEAD_MAX + 16384)
-#define HEAD_OUT_MAX 8192
+#define HEAD_OUT_MAX 65536 /* tokens are long, and so is a command in a query */
+#define TOGETHER_MAX 8192
 
 enum client_state { CLIENT_IDLE, CLIENT_SENT, CLIENT_BODY, CLIENT_BROKEN };
 
@@ -218,7 +219,7 @@ int client_send(struct client *c, const struct client_request *q, uint64_t deadl
 	if (b.failed)
 		return err_set(e, ERR_INTERNAL, EMSGSIZE, "the request's head is too long");
 	/* What is small goes along: whoever reads is woken once. */
-	together = q->type && !q->apart && q->body_len <= HEAD_OUT_MAX - b.len;
+	together = q->type && !q->apart && b.len + q->body_len <= TOGETHER_MAX;
 	if (together)
 		buf_add(&b, q->body, q->body_len);
 	r = write_all(c, b.data, b.len, deadline, e);

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
@@ -26,7 +27,78 @@ static int tls_error(struct err *e, const char *what)
 	return err_set(e, ERR_UNAVAILABLE, EPROTO, "%s: %s", what, text);
 }
 
-int tls_client_new(struct tls_client **ret, struct err *e)
+/* ---- trust and what we show ---- */
+
+static BIO *text_bio(const char *text)
+{
+	return BIO_new_mem_buf(text, -1);
+}
+
+/* The end of a PEM text is an error of its own, which is none of ours. */
+static bool at_end(void)
+{
+	unsigned long code = ERR_peek_last_error();
+	bool over = ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
+
+	if (over)
+		ERR_clear_error();
+	return over;
+}
+
+static int trust(SSL_CTX *ctx, const char *roots, struct err *e)
+{
+	BIO *b = text_bio(roots);
+	X509 *one;
+	size_t n = 0;
+	bool good = b;
+
+	while (good && (one = PEM_read_bio_X509(b, NULL, NULL, NULL))) {
+		good = X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), one) == 1;
+		X509_free(one);
+		n++;
+	}
+	good = good && n && at_end();
+	BIO_free(b);
+	return good ? 0 : tls_error(e, "the trusted certificates are not readable");
+}
+
+static int no_password(char *out, int n, int writing, void *arg)
+{
+	(void)out;
+	(void)n;
+	(void)writing;
+	(void)arg;
+	return -1;
+}
+
+static bool show_certificates(SSL_CTX *ctx, BIO *b)
+{
+	X509 *one = PEM_read_bio_X509(b, NULL, no_password, NULL);
+	bool good = one && SSL_CTX_use_certificate(ctx, one) == 1;
+
+	X509_free(one);
+	while (good && (one = PEM_read_bio_X509(b, NULL, no_password, NULL)))
+		if (SSL_CTX_add0_chain_cert(ctx, one) != 1) {
+			X509_free(one);
+			good = false;
+		}
+	return good && at_end();
+}
+
+static int show(SSL_CTX *ctx, const char *cert, const char *key, struct err *e)
+{
+	BIO *certs = text_bio(cert), *keys = text_bio(key);
+	EVP_PKEY *k = keys ? PEM_read_bio_PrivateKey(keys, NULL, no_password, NULL) : NULL;
+	bool good = k && certs && show_certificates(ctx, certs) &&
+		    SSL_CTX_use_PrivateKey(ctx, k) == 1 && SSL_CTX_check_private_key(ctx) == 1;
+
+	EVP_PKEY_free(k);
+	BIO_free(certs);
+	BIO_free(keys);
+	return good ? 0 : tls_error(e, "the client certificate or its key cannot be used");
+}
+
+int tls_client_new_with(const struct tls_material *m, struct tls_client **ret, struct err *e)
 {
 	CLEANUP(tls_client) struct tls_client *c = calloc(1, sizeof(*c));
 
@@ -35,10 +107,19 @@ int tls_client_new(struct tls_client **ret, struct err *e)
 	c->ctx = tls_context(false);
 	if (!c->ctx)
 		return tls_error(e, "cannot set up TLS");
-	if (!SSL_CTX_set_default_verify_paths(c->ctx))
+	if (m->roots && trust(c->ctx, m->roots, e) < 0)
+		return -e->code;
+	if (!m->roots && !SSL_CTX_set_default_verify_paths(c->ctx))
 		return tls_error(e, "cannot read the trusted certificates");
+	if (m->cert && m->key && show(c->ctx, m->cert, m->key, e) < 0)
+		return -e->code;
 	*ret = TAKE_PTR(c);
 	return 0;
+}
+
+int tls_client_new(struct tls_client **ret, struct err *e)
+{
+	return tls_client_new_with(&(struct tls_material){ 0 }, ret, e);
 }
 
 struct tls_client *tls_client_free(struct tls_client *c)

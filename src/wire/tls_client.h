@@ -11,6 +11,16 @@ struct tls_client; /* trusted roots and settings; shared by connections */
 
 /* Reads the trusted roots now; those of a hashed folder are read when they are needed. */
 int tls_client_new(struct tls_client **ret, struct err *e);
+
+/* PEM texts; NULL: none. */
+struct tls_material {
+	const char *roots;      /* trusted, and no others; NULL: the system's */
+	const char *cert, *key; /* shown to a server that asks; the first of `cert` is ours, what
+				 * follows its chain */
+};
+
+/* A key that wants a password is refused: nobody is asked. */
+int tls_client_new_with(const struct tls_material *m, struct tls_client **ret, struct err *e);
 struct tls_client *tls_client_free(struct tls_client *c);
 DEFINE_CLEANUP(tls_client, struct tls_client *, tls_client_free)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bundle/confine_net.h - a process that speaks with a stranger over the network.
+/* wire/confine_net.h - a process that speaks with a stranger over the network.
  *
  * Afterwards: it is nobody, if it was root; it can start no program, have no privilege, not be
  * traced; by Landlock, where the kernel has it, it reads what a resolver and TLS need and writes no
@@ -10,4 +10,5 @@
 
 #include "base/err.h"
 
-int confine_net(uint64_t most, struct err *e);
+/* `who` is the process, for the error. */
+int confine_net(const char *who, uint64_t most, struct err *e);

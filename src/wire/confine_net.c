@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bundle/confine_net.h"
+#include "wire/confine_net.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -37,7 +37,7 @@ static void allow_reading(int ruleset, const char *path)
 		(void)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &a, 0);
 }
 
-static int landlock(struct err *e)
+static int landlock(const char *who, struct err *e)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	uint64_t want = FS_ABI_1;
@@ -49,13 +49,12 @@ static int landlock(struct err *e)
 	want |= abi >= 3 ? FS_TRUNCATE : 0;
 	fd = (int)syscall(SYS_landlock_create_ruleset, &want, sizeof(want), 0);
 	if (fd < 0)
-		return err_sys(e, "cannot confine brig-registry");
+		return err_sys(e, "cannot confine %s", who);
 	for (size_t i = 0; i < ARRAY_LEN(readable); i++)
 		allow_reading(fd, readable[i]);
 	allow_reading(fd, getenv("SSL_CERT_DIR"));
-	return syscall(SYS_landlock_restrict_self, fd, 0) < 0
-		       ? err_sys(e, "cannot confine brig-registry")
-		       : 0;
+	return syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? err_sys(e, "cannot confine %s", who)
+							      : 0;
 }
 
 static int limit(int what, rlim_t most)
@@ -65,16 +64,16 @@ static int limit(int what, rlim_t most)
 	return setrlimit((__rlimit_resource_t)what, &l);
 }
 
-int confine_net(uint64_t most, struct err *e)
+int confine_net(const char *who, uint64_t most, struct err *e)
 {
 	if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
 			       setresuid(NOBODY, NOBODY, NOBODY) < 0))
-		return err_sys(e, "brig-registry cannot become nobody");
+		return err_sys(e, "%s cannot become nobody", who);
 	/* Changing ids cleared the first two. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    limit(RLIMIT_CORE, 0) < 0 || limit(RLIMIT_NPROC, 0) < 0 ||
 	    limit(RLIMIT_NOFILE, 64) < 0 || limit(RLIMIT_FSIZE, (rlim_t)most) < 0)
-		return err_sys(e, "cannot confine brig-registry");
-	return landlock(e);
+		return err_sys(e, "cannot confine %s", who);
+	return landlock(who, e);
 }

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/drover.c - brig-drover: a fork of brig that belongs to nobody.
+ *
+ *   making the pod -> first words -> serving -> removing it -> gone
+ *
+ * Whatever happens to brig, it sees its end of the socket close, removes the pod and leaves. If it
+ * is killed itself, its connection ends, brig-pod's input with it, and so the pod; the object that
+ * is left is the next brig's to remove (kube_note.c). */
+#include "backend/kubernetes/drover.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/fd.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "proc/spawn.h"
+
+void drover_say(const struct drover *d, const struct supervisor_msg *m, int fd)
+{
+	(void)fd_send(d->s->control, m, sizeof(*m), &fd, fd >= 0 ? 1 : 0);
+}
+
+void drover_clean(char *text)
+{
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = ' ';
+}
+
+bool drover_given_up(struct drover *d)
+{
+	struct supervisor_request r;
+	size_t none = 0;
+	ssize_t n = fd_recv(d->s->control, &r, sizeof(r), NULL, &none);
+
+	return n != -EAGAIN &&
+	       (n != (ssize_t)sizeof(r) || (r.asks == ASK_SIGNAL && r.signal == SIGKILL));
+}
+
+bool drover_note(struct drover *d, const char *text)
+{
+	struct supervisor_msg m = { .said = SUPERVISOR_NOTE };
+
+	(void)snprintf(m.text, sizeof(m.text), "%s", text);
+	drover_say(d, &m, -1);
+	return false;
+}
+
+static void settle(const struct drover_start *s)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+	(void)prctl(PR_SET_NAME, "brig-drover", 0, 0, 0);
+	proc_default_signals();
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)setsid();
+	(void)proc_leave_streams();
+	(void)fd_close_except(3, &s->control, 1);
+}
+
+static int make_names(struct drover *d, struct err *e)
+{
+	char hex[33];
+
+	if (random_hex(hex, sizeof(hex), e) < 0 || kube_instance(d->instance, e) < 0)
+		return -e->code;
+	(void)snprintf(d->inside, sizeof(d->inside), "/.brig-%s", hex);
+	(void)snprintf(d->name, sizeof(d->name), "brig-%.32s", d->s->id);
+	return 0;
+}
+
+/* Lines: what the image was, and where this is. */
+static void tell_started(const struct drover *d)
+{
+	const struct kube_place *at = kube_place(d->kube);
+	struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
+				    .container = { .user_ns = d->answer.user_ns } };
+
+	(void)snprintf(m.text, sizeof(m.text), "%.200s\n%.80s\n%.63s\n%.60s\n%.60s\n%.40s",
+		       d->seen.digest, at->cluster, d->space, d->name, d->seen.uid, d->seen.node);
+	drover_say(d, &m, -1);
+}
+
+static void leave(struct drover *d)
+{
+	d->carry = carry_free(d->carry);
+	kube_streams_done(&d->streams);
+	d->watch = fd_close(d->watch);
+}
+
+_Noreturn void drover_main(const struct drover_start *s)
+{
+	static struct drover d; /* large, and this process has no other use for its memory */
+	struct err e = { 0 };
+
+	d.s = s;
+	d.plan = s->plan;
+	d.note = d.watch = -1;
+	d.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
+	d.end.said = SUPERVISOR_ENDED;
+	settle(s);
+	if (make_names(&d, &e) < 0 || drover_make(&d, &e) < 0 || drover_attach(&d, &e) < 0) {
+		d.end.said = SUPERVISOR_FAILED;
+		d.end.err = e;
+	} else {
+		tell_started(&d);
+		drover_serve(&d);
+	}
+	/* Its line closed, brig-pod leaves and everything with it: whoever waits is told, and the
+	 * cluster's record of it goes while they read on. What never ran is removed first. */
+	leave(&d);
+	if (d.end.said == SUPERVISOR_ENDED)
+		drover_say(&d, &d.end, -1);
+	kube_note_done(&d, drover_remove(&d));
+	if (d.end.said == SUPERVISOR_FAILED)
+		drover_say(&d, &d.end, -1);
+	(void)kube_free(d.kube);
+	_exit(0);
+}

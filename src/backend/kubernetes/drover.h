@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/drover.h - the process between brig and a pod. */
+#pragma once
+
+#include "backend/kubernetes/kubernetes.h"
+#include "backend/kubernetes/pod_talk.h"
+#include "base/buf.h"
+#include "base/jread.h"
+#include "kube/kube.h"
+#include "proc/carry.h"
+#include "proc/supervisor.h"
+
+enum {
+	DROVER_ADDRESS = 64,
+	DROVER_REASON = 256,
+	DROVER_START_MS = 600000, /* for a pod to run: a node may have to be made for it */
+	DROVER_TALK_MS = 60000,
+	DROVER_REMOVE_MS = 30000,
+};
+
+struct drover_start {
+	struct backend_plan *plan;
+	const char *id; /* of the run */
+	int control;
+	bool open; /* it stays until it is told to end */
+};
+
+/* What the cluster says of the pod. */
+struct pod_seen {
+	char uid[KUBE_NAME_MAX], node[256], address[DROVER_ADDRESS]; /* the node's */
+	char digest[256];                                            /* of the image */
+	bool running, gone;
+	bool over; /* the container, or the pod, has ended */
+	bool oom;
+	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
+	char waits[DROVER_REASON];  /* what it waits for */
+};
+
+struct drover {
+	const struct drover_start *s;
+	struct backend_plan *plan;
+	char instance[33], inside[KUBE_NAME_MAX], name[KUBE_NAME_MAX];
+	struct kube *kube;
+	const char *space; /* namespace */
+	bool made;         /* a pod may be there */
+	int note;          /* of the run, locked; -1 */
+	int watch;
+	struct buf line; /* of the watch */
+	struct pod_seen seen;
+	struct kube_streams streams;
+	struct carry *carry;
+	bool answered;
+	struct pod_answer answer;
+	char last[DROVER_REASON]; /* words of brig-pod's own */
+	struct supervisor_msg end;
+	struct { /* words of the pod's that wait until what came before is written */
+		uint32_t number;
+		bool exited, ended, oom;
+		int status;
+	} held[COMMANDS_MAX];
+	struct { /* terminals, whose size is looked at */
+		uint32_t number;
+		int slave;
+		unsigned short rows, cols;
+	} terminals[COMMANDS_MAX];
+};
+
+_Noreturn void drover_main(const struct drover_start *s);
+
+/* Tells brig something; true: brig is gone, or has said to end it all. */
+bool drover_note(struct drover *d, const char *text);
+bool drover_given_up(struct drover *d);
+void drover_say(const struct drover *d, const struct supervisor_msg *m, int fd);
+void drover_clean(char *text); /* from elsewhere: fit to be shown */
+
+/* drover_pod.c: to the pod whose container runs and is what was asked for. */
+int drover_make(struct drover *d, struct err *e);
+int drover_hear_watch(struct drover *d); /* what the cluster says now; -errno: nothing more will */
+bool drover_remove(struct drover *d);    /* true: nothing is left */
+
+/* pod_seen.c: pure. */
+void pod_look(const struct jread *pod, struct pod_seen *ret);
+/* What of a pod is otherwise than the plan says; NULL: nothing. */
+const char *pod_differs(const struct backend_plan *p, const struct jread *pod);
+
+/* drover_talk.c: the first words with brig-pod. */
+int drover_attach(struct drover *d, struct err *e);
+/* drover_serve.c: to the end. */
+void drover_serve(struct drover *d);
+int drover_frame(void *arg, const struct carry_head *h, const void *payload);
+
+/* kube_note.c: a run that has something in a cluster. */
+int kube_note_write(struct drover *d, struct err *e);
+void kube_note_done(struct drover *d, bool clean);
+void kube_tidy(void); /* what runs have left whose drover is gone */
+int kube_instance(char instance[33], struct err *e);

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/drover_serve.c - commands of a pod, carried between brig and brig-pod.
+ *
+ * brig asks as it asks any supervisor, with an order and pipes; the order goes over as it is, and
+ * of each pipe what it is for: the kernel says which end of it this is. What the pod says is
+ * checked and its texts are cleaned. A word about a command's end is held back until what the
+ * command wrote before it is where brig reads it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+
+#include "backend/kubernetes/drover.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "proc/order.h"
+
+#define SIZE_MS 200 /* between looks at the size of terminals */
+#define WHY_MS 8000 /* for the cluster to say why the pod ended */
+
+/* ---- the pod's words ---- */
+
+static size_t held_at(const struct drover *d, uint32_t number)
+{
+	size_t i = 0;
+
+	while (i < COMMANDS_MAX && d->held[i].number != number)
+		i++;
+	return i;
+}
+
+static void pass_on(const struct drover *d, uint32_t number, const struct carry_said *s)
+{
+	struct supervisor_msg m = { .said = (enum supervisor_said)s->said,
+				    .command = number,
+				    .status = s->status,
+				    .at = clock_us() };
+
+	m.err.code = s->code;
+	m.err.kind = (unsigned)s->kind < ERR_KINDS ? (enum err_kind)s->kind : ERR_INTERNAL;
+	(void)snprintf(m.err.what, sizeof(m.err.what), "%.*s", (int)sizeof(s->what) - 1, s->what);
+	(void)snprintf(m.err.hint, sizeof(m.err.hint), "%.*s", (int)sizeof(s->hint) - 1, s->hint);
+	drover_clean(m.err.what);
+	drover_clean(m.err.hint);
+	drover_say(d, &m, -1);
+}
+
+static int on_said(struct drover *d, const struct carry_head *h, const void *payload)
+{
+	size_t at = h->command ? held_at(d, h->command) : COMMANDS_MAX;
+	struct carry_said s;
+
+	if (h->size != sizeof(s) || at == COMMANDS_MAX)
+		return -EPROTO;
+	memcpy(&s, payload, sizeof(s));
+	if (s.said == SUPERVISOR_EXITED) {
+		d->held[at].exited = true;
+		d->held[at].status = s.status;
+		d->held[at].oom = s.oom;
+	} else if (s.said == SUPERVISOR_ENDED) {
+		d->held[at].ended = true;
+	} else if (s.said == SUPERVISOR_STARTED || s.said == SUPERVISOR_FAILED) {
+		pass_on(d, h->command, &s);
+	} else {
+		return -EPROTO;
+	}
+	return 0;
+}
+
+int drover_frame(void *arg, const struct carry_head *h, const void *payload)
+{
+	struct drover *d = arg;
+
+	if (h->kind == CARRY_ANSWER && !d->answered && h->size >= sizeof(struct pod_mark)) {
+		memcpy(&d->answer, payload,
+		       h->size < sizeof(d->answer) ? h->size : sizeof(d->answer));
+		d->answered = true;
+		return 0;
+	}
+	return h->kind == CARRY_SAID && d->answered ? on_said(d, h, payload) : -EPROTO;
+}
+
+static void forget_terminal(struct drover *d, uint32_t number)
+{
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		if (d->terminals[i].number == number) {
+			(void)fd_close(d->terminals[i].slave);
+			d->terminals[i].number = 0;
+		}
+}
+
+static void let_go(struct drover *d)
+{
+	for (size_t i = 0; i < COMMANDS_MAX; i++) {
+		uint32_t number = d->held[i].number;
+		struct carry_command *k = carry_find(d->carry, number);
+		struct supervisor_msg m = { .said = SUPERVISOR_EXITED,
+					    .command = number,
+					    .status = d->held[i].status,
+					    .at = clock_us() };
+
+		if (!number || (k && !carry_flushed(k)))
+			continue;
+		if (d->held[i].exited) {
+			m.container.oom = d->held[i].oom;
+			drover_say(d, &m, -1);
+			d->held[i].exited = false;
+		}
+		if (!d->held[i].ended)
+			continue;
+		if (k)
+			carry_end(k);
+		forget_terminal(d, number);
+		m = (struct supervisor_msg){ .said = SUPERVISOR_ENDED, .command = number };
+		drover_say(d, &m, -1);
+		memset(&d->held[i], 0, sizeof(d->held[i]));
+	}
+}
+
+/* ---- brig's requests ---- */
+
+static int send_order(struct drover *d, uint32_t number, int order)
+{
+	char piece[CARRY_PIECE];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(order, piece, sizeof(piece), at)) > 0) {
+		int r = at + n > ORDER_MAX
+				? -E2BIG
+				: carry_say(d->carry, CARRY_ORDER, number, piece, (size_t)n);
+
+		if (r < 0)
+			return r;
+		at += n;
+	}
+	return n < 0 ? -errno : 0;
+}
+
+/* Our end of a terminal of its own, which changes nothing; brig gets the other. */
+static int make_terminal(struct drover *d, struct carry_command *k,
+			 const struct supervisor_request *r)
+{
+	const struct supervisor_msg m = { .said = SUPERVISOR_TERMINAL, .command = r->command };
+	const struct winsize size = { .ws_row = r->rows, .ws_col = r->cols };
+	CLEANUP(fd) int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), slave = -1;
+	struct termios t;
+	int off = 0, out, in;
+	size_t i = 0;
+
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &off) < 0 ||
+	    ioctl(master, TIOCSWINSZ, &size) < 0)
+		return -errno;
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0 || tcgetattr(slave, &t) < 0)
+		return -errno;
+	cfmakeraw(&t);
+	out = fcntl(slave, F_DUPFD_CLOEXEC, 3);
+	in = fcntl(slave, F_DUPFD_CLOEXEC, 3);
+	if (tcsetattr(slave, TCSANOW, &t) < 0 || out < 0 || in < 0 ||
+	    carry_open(k, 0, out, false) < 0 || carry_open(k, 2, in, true) < 0)
+		return -EIO;
+	while (i < COMMANDS_MAX && d->terminals[i].number)
+		i++;
+	if (i == COMMANDS_MAX)
+		return -EAGAIN;
+	d->terminals[i].number = r->command;
+	d->terminals[i].slave = TAKE_FD(slave);
+	d->terminals[i].rows = r->rows;
+	d->terminals[i].cols = r->cols;
+	drover_say(d, &m, master);
+	return 0;
+}
+
+/* What the command reads is what can be read here. */
+static int open_pipes(struct carry_command *k, int *fds, size_t n, struct carry_exec *x)
+{
+	for (size_t i = 0; i < n; i++) {
+		int mode = fcntl(fds[i], F_GETFL) & O_ACCMODE;
+		int r;
+
+		if (mode == O_RDONLY)
+			x->inwards |= (uint8_t)(1U << i);
+		r = carry_open(k, i, TAKE_FD(fds[i]), mode == O_RDONLY);
+		if (r < 0)
+			return r;
+	}
+	x->channels = (uint8_t)n;
+	return 0;
+}
+
+static int begin(struct drover *d, const struct supervisor_request *r, int *fds, size_t n)
+{
+	struct carry_exec x = { .tty = r->tty,
+				.files = r->files,
+				.alone = !d->s->open,
+				.rows = r->rows,
+				.cols = r->cols };
+	struct carry_command *k = carry_begin(d->carry, r->command);
+	size_t at = held_at(d, 0);
+	int e;
+
+	if (!k || at == COMMANDS_MAX || n < 1 || n > 1 + CARRY_CHANNELS)
+		return -EAGAIN;
+	d->held[at].number = r->command;
+	e = r->tty ? make_terminal(d, k, r) : open_pipes(k, fds + 1, n - 1, &x);
+	if (e == 0)
+		e = send_order(d, r->command, fds[0]);
+	return e == 0 ? carry_say(d->carry, CARRY_EXEC, r->command, &x, sizeof(x)) : e;
+}
+
+static void on_exec(struct drover *d, const struct supervisor_request *r, int *fds, size_t n)
+{
+	struct supervisor_msg m = { .said = SUPERVISOR_FAILED, .command = r->command };
+	int code = begin(d, r, fds, n);
+	struct carry_command *k;
+	size_t at;
+
+	if (code == 0)
+		return;
+	(void)err_errno(&m.err, code, "cannot bring the command to the pod");
+	drover_say(d, &m, -1);
+	m.said = SUPERVISOR_ENDED;
+	drover_say(d, &m, -1);
+	k = carry_find(d->carry, r->command);
+	if (k)
+		carry_end(k);
+	at = held_at(d, r->command);
+	if (at < COMMANDS_MAX)
+		memset(&d->held[at], 0, sizeof(d->held[at]));
+}
+
+/* false: it is to end. */
+static bool on_request(struct drover *d, const struct supervisor_request *r, int *fds, size_t n)
+{
+	uint32_t sig = (uint32_t)r->signal;
+
+	if (r->asks == ASK_EXEC)
+		on_exec(d, r, fds, n);
+	if (r->asks == ASK_SIGNAL && r->command == COMMAND_FIRST && r->signal == SIGKILL)
+		return false;
+	if (r->asks == ASK_SIGNAL)
+		return carry_say(d->carry, CARRY_SIGNAL, r->command, &sig, sizeof(sig)) == 0;
+	return true;
+}
+
+static bool hear_brig(struct drover *d)
+{
+	for (;;) {
+		int fds[1 + CARRY_CHANNELS];
+		struct supervisor_request r;
+		size_t n = ARRAY_LEN(fds);
+		ssize_t got = fd_recv(d->s->control, &r, sizeof(r), fds, &n);
+		bool goes_on;
+
+		if (got == -EAGAIN)
+			return true;
+		goes_on = got == (ssize_t)sizeof(r) && on_request(d, &r, fds, n);
+		for (size_t i = 0; i < n; i++)
+			(void)fd_close(fds[i]);
+		if (!goes_on)
+			return false;
+	}
+}
+
+static bool look_at_sizes(struct drover *d)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < COMMANDS_MAX; i++) {
+		struct winsize size;
+		uint16_t both[2];
+
+		if (!d->terminals[i].number)
+			continue;
+		any = true;
+		if (ioctl(d->terminals[i].slave, TIOCGWINSZ, &size) < 0 ||
+		    (size.ws_row == d->terminals[i].rows && size.ws_col == d->terminals[i].cols))
+			continue;
+		d->terminals[i].rows = both[0] = size.ws_row;
+		d->terminals[i].cols = both[1] = size.ws_col;
+		(void)carry_say(d->carry, CARRY_RESIZE, d->terminals[i].number, both, sizeof(both));
+	}
+	return any;
+}
+
+/* ---- the end ---- */
+
+/* The line is gone; the cluster may know why, a moment later. */
+static void find_out(struct drover *d)
+{
+	uint64_t until = clock_us() + (uint64_t)WHY_MS * 1000;
+
+	while (!d->seen.over && clock_us() < until) {
+		struct pollfd p[] = { { .fd = d->watch, .events = POLLIN },
+				      { .fd = d->s->control, .events = POLLIN } };
+
+		(void)poll(p, ARRAY_LEN(p), (int)((until - clock_us()) / 1000) + 1);
+		if (drover_hear_watch(d) < 0 || drover_given_up(d))
+			break;
+	}
+	d->end.container.oom = d->seen.oom;
+	if (d->seen.gone)
+		(void)err_set(&d->end.err, ERR_UNAVAILABLE, ECANCELED,
+			      "the pod was removed by somebody else while it ran");
+	else if (d->seen.over && d->seen.reason[0])
+		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EIO, "the pod ended: %s",
+			      d->seen.reason);
+	else
+		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EPIPE,
+			      "the connection to the pod was lost");
+}
+
+void drover_serve(struct drover *d)
+{
+	static struct pollfd p[CARRY_POLLS + 3]; /* large, and there is one */
+
+	for (;;) {
+		bool sizes = look_at_sizes(d);
+		size_t n;
+
+		let_go(d);
+		n = carry_polls(d->carry, p);
+		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
+		p[n + 1] = (struct pollfd){ .fd = d->watch, .events = POLLIN };
+		p[n + 2] = (struct pollfd){ .fd = d->streams.err, .events = POLLIN };
+		if (poll(p, n + 3, sizes ? SIZE_MS : -1) < 0 && errno != EINTR)
+			return;
+		if (p[n + 2].revents) { /* what brig-pod says there is for the node's log */
+			char unread[512];
+
+			if (read(d->streams.err, unread, sizeof(unread)) <= 0)
+				d->streams.err = fd_close(d->streams.err);
+		}
+		if (p[n + 1].revents && drover_hear_watch(d) < 0)
+			d->watch = fd_close(d->watch);
+		if (!hear_brig(d))
+			return;
+		if (carry_turn(d->carry, p, n) < 0) {
+			let_go(d);
+			find_out(d);
+			return;
+		}
+	}
+}

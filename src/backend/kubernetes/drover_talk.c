@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/drover_talk.c - the line to brig-pod, and its first words: what was asked for,
+ * what must not be reached, what is there. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kubernetes/drover.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#define LOOK_MS 250
+#define KUBELET 10250
+
+static void add_target(struct pod_want *w, const char *address, uint16_t port, bool node)
+{
+	struct pod_target t = { .family = strchr(address, ':') ? AF_INET6 : AF_INET,
+				.port = port,
+				.node = node };
+
+	if (w->targets < POD_TARGETS_MAX && inet_pton(t.family, address, t.address) == 1)
+		w->target[w->targets++] = t;
+}
+
+/* What a cluster, a cloud and the world have for whoever gets out. brig-pod adds what it was told
+ * of the API server itself. */
+static void add_targets(const struct drover *d, struct pod_want *w)
+{
+	static const struct {
+		const char *address;
+		uint16_t port;
+	} fixed[] = { { "169.254.169.254", 80 },
+		      { "fd00:ec2::254", 80 },
+		      { "1.1.1.1", 443 },
+		      { "2606:4700:4700::1111", 443 },
+		      { "10.96.0.10", 53 } };
+	static const uint16_t of_nodes[] = { KUBELET, 22, 80 };
+
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+		add_target(w, fixed[i].address, fixed[i].port, false);
+	for (size_t i = 0; i < ARRAY_LEN(of_nodes); i++)
+		add_target(w, d->seen.address, of_nodes[i], true);
+}
+
+static void fill_want(const struct drover *d, struct pod_want *w)
+{
+	const struct backend_plan *p = d->plan;
+
+	*w = (struct pod_want){
+		.mark = { .magic = POD_MAGIC, .version = POD_VERSION, .size = sizeof(*w) },
+		.uid = p->uid,
+		.gid = p->gid,
+		.files = (uint32_t)p->limits.files,
+		.profile = (uint8_t)p->profile,
+		.closed = p->network == NETWORK_NONE,
+		.no_links = p->network == NETWORK_NONE,
+		.read_only_root = p->read_only_root
+	};
+	if (w->closed)
+		add_targets(d, w);
+}
+
+static int another_version(const struct pod_answer *a, struct err *e)
+{
+	char version[sizeof(a->mark.version) + 1] = "";
+
+	memcpy(version, a->mark.version, sizeof(a->mark.version));
+	drover_clean(version);
+	return err_refuse(e, ERR_UNAVAILABLE, EPROTO,
+			  "build images/kubernetes of this version, push it, and name it in "
+			  "kubernetes.helper_image",
+			  "kubernetes.helper_image has brig-pod %s, this is brig %s", version,
+			  POD_VERSION);
+}
+
+static int judge(const struct drover *d, struct err *e)
+{
+	const struct pod_answer *a = &d->answer;
+
+	if (memcmp(a->mark.magic, POD_MAGIC, sizeof(POD_MAGIC)) != 0)
+		return err_set(e, ERR_UNAVAILABLE, EPROTO,
+			       "the pod's first process is not brig-pod");
+	if (strncmp(a->mark.version, POD_VERSION, sizeof(a->mark.version)) != 0 ||
+	    a->mark.size != sizeof(*a))
+		return another_version(a, e);
+	if (a->err.code) {
+		*e = a->err;
+		e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
+		e->kind = (unsigned)e->kind < ERR_KINDS ? e->kind : ERR_INTERNAL;
+		drover_clean(e->what);
+		drover_clean(e->hint);
+		return e->code > 0 ? -e->code : -EIO;
+	}
+	if (!a->seccomp)
+		return err_set(e, ERR_UNAVAILABLE, EPERM,
+			       "the pod has no system-call filter of its runtime");
+	if (a->node && d->plan->kube.node != KUBE_NODE_ACCEPT)
+		return err_refuse(e, ERR_POLICY, EPERM, "--set kubernetes.node_reachable=accept",
+				  "the pod's network is not closed: its own node answers");
+	return 0;
+}
+
+static int lost(struct drover *d, struct err *e)
+{
+	(void)drover_hear_watch(d);
+	return err_set(e, ERR_UNAVAILABLE, EPIPE, "the pod ended at once: %s",
+		       d->last[0]          ? d->last
+		       : d->seen.reason[0] ? d->seen.reason
+					   : "nobody says why");
+}
+
+/* What brig-pod itself has to say where it cannot speak otherwise. */
+static void hear_errors(struct drover *d)
+{
+	char text[DROVER_REASON];
+	ssize_t n = d->streams.err < 0 ? -1 : read(d->streams.err, text, sizeof(text) - 1);
+
+	if (n > 0) {
+		text[n] = '\0';
+		(void)snprintf(d->last, sizeof(d->last), "%s", text);
+		drover_clean(d->last);
+	}
+	if (n == 0)
+		d->streams.err = fd_close(d->streams.err);
+}
+
+static int talk(struct drover *d, struct err *e)
+{
+	static struct pollfd p[CARRY_POLLS + 2]; /* large, and there is one */
+	uint64_t until = clock_us() + (uint64_t)DROVER_TALK_MS * 1000;
+
+	while (!d->answered) {
+		size_t n = carry_polls(d->carry, p);
+
+		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
+		p[n + 1] = (struct pollfd){ .fd = d->streams.err, .events = POLLIN };
+		(void)poll(p, n + 2, LOOK_MS);
+		hear_errors(d);
+		if (carry_turn(d->carry, p, n) < 0 && !d->answered)
+			return lost(d, e);
+		if (drover_given_up(d))
+			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+		if (clock_us() > until)
+			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
+				       "the pod's first process does not answer");
+	}
+	return judge(d, e);
+}
+
+int drover_attach(struct drover *d, struct err *e)
+{
+	struct pod_want w;
+	char path[256];
+
+	(void)snprintf(path, sizeof(path),
+		       "/api/v1/namespaces/%s/pods/%s/attach?container=" KUBE_CONTAINER
+		       "&stdin=1&stdout=1&stderr=1",
+		       d->space, d->name);
+	if (kube_attach(d->kube, path, DROVER_TALK_MS, &d->streams, e) < 0)
+		return err_wrap(e, "cannot attach to the pod");
+	if (fcntl(d->streams.in, F_SETFL, O_NONBLOCK) < 0 ||
+	    fcntl(d->streams.out, F_SETFL, O_NONBLOCK) < 0 ||
+	    fcntl(d->streams.err, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "cannot use the streams of the pod");
+	d->carry = carry_new(d->streams.out, d->streams.in, drover_frame, d);
+	if (!d->carry)
+		return err_nomem(e);
+	fill_want(d, &w);
+	if (carry_say(d->carry, CARRY_WANT, 0, &w, sizeof(w)) < 0)
+		return err_nomem(e);
+	return talk(d, e);
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/kube_job.c - the kubernetes backend seen from brig: starts the drover, judges
+ * the end. A run is a sandbox with one command, which brig-pod ends with all it started. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "backend/kit/process/command_table.h"
+#include "backend/kubernetes/drover.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "proc/spawn.h"
+
+#define LEAVE_MS 40000 /* for a drover that removes its pod */
+
+struct backend_job {
+	struct backend_plan *plan; /* borrowed */
+	char id[33];
+	int control, events;
+	struct command_table *commands;
+	uint32_t first; /* the command of a run; 0: it stays open */
+	bool over;      /* ... has ended, with all it started */
+	bool ended;     /* the pod */
+	bool told, oom;
+	char text[sizeof(((struct supervisor_msg *)0)->text)]; /* of STARTED: lines */
+	struct supervisor_msg started, end;
+};
+
+static struct backend_job *job_free(struct backend_job *j);
+DEFINE_CLEANUP(job, struct backend_job *, job_free)
+
+static void ask(const struct backend_job *j, uint32_t command, int sig)
+{
+	const struct supervisor_request r = { .asks = ASK_SIGNAL,
+					      .command = command,
+					      .signal = sig };
+
+	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
+}
+
+/* One word of the drover's; 1, 0 when there is none now, or an error when it is gone. */
+static int hear(struct backend_job *j, struct supervisor_msg *m)
+{
+	CLEANUP(fd) int fd = -1;
+	size_t one = 1;
+	ssize_t n = fd_recv(j->control, m, sizeof(*m), &fd, &one);
+
+	if (n != (ssize_t)sizeof(*m))
+		return n == -EAGAIN ? 0 : -ECHILD;
+	if (m->said == SUPERVISOR_TERMINAL && one == 1) {
+		command_terminal(j->commands, m->command, TAKE_FD(fd));
+		return 1;
+	}
+	if (m->command != COMMAND_FIRST) {
+		j->oom |= m->container.oom;
+		j->over |= m->command == j->first &&
+			   (m->said == SUPERVISOR_EXITED || m->said == SUPERVISOR_FAILED);
+		command_said(j->commands, m);
+		return 1;
+	}
+	j->told |= m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_FAILED;
+	if (m->said == SUPERVISOR_ENDED) {
+		j->end = *m;
+		j->ended = true;
+	}
+	return 1;
+}
+
+static bool hear_all(void *job)
+{
+	struct backend_job *j = job;
+	struct supervisor_msg m;
+	int r;
+
+	while ((r = hear(j, &m)) > 0)
+		;
+	return r == 0 && !j->ended;
+}
+
+static int gone(struct err *e)
+{
+	return err_refuse(e, ERR_INTERNAL, ECHILD, "the next run of brig removes what it left",
+			  "the pod's drover was ended from outside");
+}
+
+/* Waits for a word, or for whoever wants it to stop. */
+static int wait_for_word(const struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
+			      { .fd = w->wake[0], .events = POLLIN },
+			      { .fd = w->wake[1], .events = POLLIN } };
+
+	if (poll(p, w->host.asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
+		return err_sys(e, "cannot wait for the pod");
+	if (!w->host.asked_to_stop || (!p[1].revents && !p[2].revents) ||
+	    !w->host.asked_to_stop(w->host.arg))
+		return 0;
+	ask(j, COMMAND_FIRST, SIGKILL);
+	return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+}
+
+static int until_started(struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	for (;;) {
+		struct supervisor_msg m;
+		int r;
+
+		if (wait_for_word(j, w, e) < 0)
+			return -e->code;
+		r = hear(j, &m);
+		if (r < 0)
+			return gone(e);
+		if (r == 0)
+			continue;
+		if (m.said == SUPERVISOR_NOTE && w->host.note)
+			w->host.note(w->host.arg, m.text);
+		if (m.said == SUPERVISOR_FAILED) {
+			*e = m.err;
+			return -e->code;
+		}
+		if (m.said == SUPERVISOR_STARTED) {
+			j->started = m;
+			return 0;
+		}
+	}
+}
+
+/* ---- starting ---- */
+
+static int spawn(const struct drover_start *s, struct err *e)
+{
+	int r = proc_fork_away(true);
+
+	if (r == 0)
+		drover_main(s);
+	return r < 0 ? err_sys(e, "cannot start a process") : 0;
+}
+
+static struct backend_job *job_new(struct backend_plan *p, const char *id)
+{
+	struct backend_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->plan = p;
+	j->control = j->events = -1;
+	(void)snprintf(j->id, sizeof(j->id), "%s", id);
+	j->commands = command_table_new();
+	return j->commands ? j : job_free(j);
+}
+
+static int begin(struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	struct drover_start s = { .plan = j->plan, .id = j->id, .open = !w->command };
+	struct epoll_event ev = { .events = EPOLLIN };
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return err_sys(e, "cannot make a socket");
+	j->control = pair[0];
+	s.control = pair[1];
+	r = spawn(&s, e);
+	(void)fd_close(pair[1]);
+	if (r < 0 || until_started(j, w, e) < 0)
+		return -e->code;
+	j->events = epoll_create1(EPOLL_CLOEXEC);
+	if (j->events < 0 || epoll_ctl(j->events, EPOLL_CTL_ADD, j->control, &ev) < 0)
+		return err_sys(e, "cannot watch the pod");
+	return 0;
+}
+
+static int add_variables(struct backend_plan *p, const char *const *more, struct err *e)
+{
+	const char **all;
+	size_t n = 0, m = 0;
+
+	while (p->envp[n])
+		n++;
+	while (more && more[m])
+		m++;
+	all = arena_alloc(p->arena, (n + m + 1) * sizeof(*all));
+	if (!all)
+		return err_nomem(e);
+	memcpy(all, p->envp, n * sizeof(*all));
+	if (m)
+		memcpy(all + n, more, m * sizeof(*all));
+	p->envp = all;
+	return 0;
+}
+
+static void describe(const struct backend_job *j, struct isolation *i)
+{
+	const struct backend_plan *p = j->plan;
+
+	*i = (struct isolation){
+		.user_ns = j->started.container.user_ns,
+		.pid_ns = true,
+		.mount_ns = true,
+		.net_ns = true,
+		.ipc_ns = true,
+		.uts_ns = true,
+		.cgroup_ns = true,
+		.no_new_privs = true,
+		.capabilities_dropped = true,
+		.read_only_root = p->read_only_root,
+		.seccomp = fields[FIELD_PROFILE].words[p->profile],
+		.cgroup = "none",
+		.network = fields[FIELD_NETWORK].words[p->network],
+		.runtime = p->kube.runtime_class,
+		.uid_inside = p->uid,
+		.gid_inside = p->gid,
+		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
+			    [LIMIT_CPUS] = p->limits.cpus ? ENFORCER_CGROUP : ENFORCER_NONE,
+			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_FILES] = ENFORCER_RLIMIT },
+	};
+}
+
+static struct command_host host_of(struct backend_job *j)
+{
+	const struct backend_plan *p = j->plan;
+
+	return (struct command_host){ .table = j->commands,
+				      .control = j->control,
+				      .pidfd = -1,
+				      .envp = (const char *const *)p->envp,
+				      .path = p->path ? p->path : "",
+				      .cwd = p->cwd,
+				      .hear = hear_all,
+				      .terminals = true,
+				      .job = j };
+}
+
+/* The command of a run. Whether it could be executed is known when this returns. */
+static int start_command(struct backend_job *j, const struct job_want *w, struct job_io *io,
+			 struct err *e)
+{
+	const struct command_host h = host_of(j);
+	struct command_end x;
+
+	if (command_start(&h, w, io, &j->first, e) < 0)
+		return -e->code;
+	io->events = j->events;
+	while (!command_began(j->commands, j->first) && !j->over) {
+		if (wait_for_word(j, w, e) < 0)
+			return -e->code;
+		if (!hear_all(j) && !j->over) {
+			*e = j->end.err;
+			return j->end.err.code ? -e->code : gone(e);
+		}
+	}
+	if (command_began(j->commands, j->first))
+		return 0;
+	if (!command_ended(j->commands, j->first, &x) || !x.refused)
+		return gone(e);
+	*e = x.why;
+	return -e->code;
+}
+
+static void close_io(struct job_io *io)
+{
+	io->in = fd_close(io->in);
+	io->out = fd_close(io->out);
+	io->err = fd_close(io->err);
+	io->in_peer = fd_close(io->in_peer);
+}
+
+static int kube_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		      struct backend_job **ret, struct err *e)
+{
+	CLEANUP(job) struct backend_job *j = job_new(p, w->id);
+	struct job_io mine = {
+		.in = -1, .out = -1, .err = -1, .in_peer = -1, .alarm = -1, .names = -1, .agent = -1
+	};
+
+	if (!j)
+		return err_nomem(e);
+	if (add_variables(p, w->variables, e) < 0 || begin(j, w, e) < 0)
+		return -e->code;
+	mine.events = j->events;
+	if (w->isolation)
+		describe(j, w->isolation);
+	if (w->command && start_command(j, w, &mine, e) < 0) {
+		close_io(&mine);
+		return -e->code;
+	}
+	*io = mine;
+	*ret = TAKE_PTR(j);
+	return 0;
+}
+
+/* ---- running ---- */
+
+static enum job_event kube_event(struct backend_job *j, bool alarm, struct outcome *o)
+{
+	(void)alarm;
+	(void)o;
+	return !hear_all(j) || (j->first && j->over) ? JOB_ENDED : JOB_NOTHING;
+}
+
+static void kube_signal(struct backend_job *j, uint32_t command, int sig)
+{
+	bool all = command == COMMAND_FIRST && sig == SIGKILL;
+
+	ask(j, all || command != COMMAND_FIRST ? command : j->first, sig);
+}
+
+static int kube_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
+		     uint32_t *ret, struct err *e)
+{
+	const struct command_host h = host_of(j);
+
+	return command_start(&h, w, io, ret, e);
+}
+
+static void judge_status(const struct backend_job *j, const struct command_end *x,
+			 struct outcome *o)
+{
+	if (x->refused)
+		command_refused(x, o);
+	else if (o->kind == OUTCOME_FAILED && j->oom && WIFSIGNALED(x->status) &&
+		 WTERMSIG(x->status) == SIGKILL)
+		o->kind = OUTCOME_OOM;
+	else if (o->kind == OUTCOME_FAILED)
+		outcome_ended(o, x->status);
+	if (j->oom)
+		outcome_hit(o, LIMIT_MEMORY);
+}
+
+static bool kube_ended(struct backend_job *j, uint32_t command, struct outcome *o)
+{
+	struct command_end x;
+
+	if (!command_ended(j->commands, command, &x))
+		return false;
+	judge_status(j, &x, o);
+	return true;
+}
+
+static bool kube_began(const struct backend_job *j, uint32_t command)
+{
+	return command_began(j->commands, command);
+}
+
+/* ---- the end ---- */
+
+/* The drover leaves last, when the pod is removed. */
+static void job_leave(struct backend_job *j)
+{
+	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct supervisor_msg m;
+
+	if (j->control < 0)
+		return;
+	if (!j->ended)
+		ask(j, COMMAND_FIRST, SIGKILL);
+	(void)shutdown(j->control, SHUT_WR);
+	while (!j->told && poll(&p, 1, LEAVE_MS) > 0 && hear(j, &m) >= 0)
+		;
+	if (!j->told)
+		kube_tidy();
+	j->told = true;
+}
+
+static struct backend_job *job_free(struct backend_job *j)
+{
+	if (!j)
+		return NULL;
+	job_leave(j);
+	(void)fd_close(j->control);
+	(void)fd_close(j->events);
+	(void)command_table_free(j->commands);
+	free(j);
+	return NULL;
+}
+
+static void judge(struct backend_job *j, struct outcome *o)
+{
+	struct command_end x;
+
+	if (j->first && command_ended(j->commands, j->first, &x)) {
+		judge_status(j, &x, o);
+		return;
+	}
+	if (o->kind != OUTCOME_FAILED)
+		return;
+	if (j->end.container.oom) {
+		o->kind = OUTCOME_OOM;
+		outcome_hit(o, LIMIT_MEMORY);
+	} else if (j->end.err.code) {
+		o->error = j->end.err;
+	} else if (j->first || !j->ended) {
+		(void)gone(&o->error);
+	}
+}
+
+static void take_image(const struct backend_job *j, struct outcome *o)
+{
+	size_t n = strcspn(j->started.text, "\n");
+
+	if (n)
+		o->image = arena_strndup(o->arena, j->started.text, n);
+}
+
+static void kube_finish(struct backend_job *j, struct outcome *o)
+{
+	job_leave(j);
+	judge(j, o);
+	take_image(j, o);
+	(void)job_free(j);
+}
+
+static int kube_probe(const struct spec *s, struct isolation *ret, struct err *e)
+{
+	const struct kube_request q = { .method = "GET", .path = "/version" };
+	CLEANUP(kube) struct kube *k = NULL;
+	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	struct kube_want w = { 0 };
+
+	if (s) {
+		w.context = s->kube.context;
+		w.namespace = s->kube.name_space;
+	}
+	*ret = (struct isolation){ .cgroup = "none", .network = "none" };
+	if (kube_open(&w, &k, e) < 0 || kube_ask(k, &q, &a, e) < 0)
+		return -e->code;
+	return a.status == 200
+		       ? 0
+		       : err_set(e, ERR_UNAVAILABLE, EIO, "the API server answers %d", a.status);
+}
+
+const struct backend backend_kubernetes = {
+	.name = "kubernetes",
+	.kind = BACKEND_KUBERNETES,
+	.bit = ON_KUBERNETES,
+	.can = BACKEND_FILES,
+	.probe = kube_probe,
+	.tidy = kube_tidy,
+	.plan = kube_plan,
+	.plan_json = kube_plan_json,
+	.plan_free = kube_plan_free,
+	.start = kube_start,
+	.event = kube_event,
+	.signal = kube_signal,
+	.finish = kube_finish,
+	.exec = kube_exec,
+	.ended = kube_ended,
+	.began = kube_began,
+};

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/kube_note.c - which runs have something in a cluster, so that nothing stays.
+ *
+ * One file a run in brig's state folder, locked by its drover for as long as that lives. One whose
+ * lock is free belongs to a drover that was killed, or whose cluster had gone away: the next brig
+ * asks the cluster to remove that pod, if it carries this state folder's label. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "backend/kubernetes/drover.h"
+#include "base/fd.h"
+#include "base/random.h"
+#include "base/state.h"
+#include "base/str.h"
+
+#define FOLDER "kubernetes"
+#define INSTANCE "instance"
+#define ENTRY_MAX 1024
+#define HEX 32
+#define SWEEP_MAX 16
+#define ASK_MS 5000
+#define KEPT_SECONDS (30 * 24 * 3600) /* a cluster that long away is not waited for */
+
+/* ---- whose ---- */
+
+/* Made once; of two that come first the kernel takes one. */
+static int make_instance(int folder, struct err *e)
+{
+	char text[HEX + 1], draft[64];
+	CLEANUP(fd) int fd = -1;
+	int r;
+
+	if (random_hex(text, sizeof(text), e) < 0)
+		return -e->code;
+	(void)snprintf(draft, sizeof(draft), INSTANCE ".%d", getpid());
+	fd = openat(folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, text, HEX);
+	if (r == 0 && linkat(folder, draft, folder, INSTANCE, 0) < 0 && errno != EEXIST)
+		r = -errno;
+	(void)unlinkat(folder, draft, 0);
+	return r < 0 ? err_errno(e, r, "cannot name this state folder") : 0;
+}
+
+int kube_instance(char instance[HEX + 1], struct err *e)
+{
+	CLEANUP(fd) int folder = state_open(".", NULL, 0, e);
+	char text[HEX + 2] = "";
+
+	if (folder < 0)
+		return -e->code;
+	if (fd_read_file(folder, INSTANCE, text, sizeof(text)) != HEX &&
+	    (make_instance(folder, e) < 0 ||
+	     fd_read_file(folder, INSTANCE, text, sizeof(text)) != HEX))
+		return e->code ? -e->code
+			       : err_set(e, ERR_INTERNAL, EIO,
+					 "cannot read this state folder's name");
+	memcpy(instance, text, HEX);
+	instance[HEX] = '\0';
+	return 0;
+}
+
+/* ---- the note ---- */
+
+/* Locked before it has a name: nobody can take it for a dead run's. */
+int kube_note_write(struct drover *d, struct err *e)
+{
+	char path[PATH_MAX], link[64], text[ENTRY_MAX];
+	CLEANUP(fd) int folder = state_open(FOLDER, path, sizeof(path), e);
+	const char *context = d->plan->kube.context;
+	int n, r;
+
+	if (folder < 0)
+		return -e->code;
+	n = snprintf(text, sizeof(text), "%s\n%s\n%s\n", context ? context : "", d->space, d->name);
+	d->note = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (d->note < 0)
+		return err_sys(e, "cannot note the run in '%s'", path);
+	(void)flock(d->note, LOCK_EX | LOCK_NB);
+	r = n < (int)sizeof(text) ? fd_write_all(d->note, text, (size_t)n) : -ENAMETOOLONG;
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", d->note);
+	if (r == 0 && linkat(AT_FDCWD, link, folder, d->s->id, AT_SYMLINK_FOLLOW) < 0)
+		r = -errno;
+	return r < 0 ? err_errno(e, r, "cannot note the run in '%s'", path) : 0;
+}
+
+void kube_note_done(struct drover *d, bool clean)
+{
+	CLEANUP(fd) int folder = clean ? state_find(FOLDER, NULL, 0) : -1;
+
+	if (folder >= 0 && d->note >= 0)
+		(void)unlinkat(folder, d->s->id, 0);
+	d->note = fd_close(d->note);
+}
+
+/* ---- the sweep ---- */
+
+/* Three lines; false: no such note. */
+static bool read_note(int fd, char text[ENTRY_MAX], const char *part[3])
+{
+	ssize_t n = pread(fd, text, ENTRY_MAX - 1, 0);
+	char *at = text;
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	for (int i = 0; i < 3; i++) {
+		char *end = strchr(at, '\n');
+
+		if (!end)
+			return false;
+		*end = '\0';
+		part[i] = at;
+		at = end + 1;
+	}
+	return kube_is_name(part[1], 63) && kube_is_name(part[2], 63);
+}
+
+/* true: there is no such pod of ours any more. */
+static bool remove_pod(const char *const part[3], const char *instance)
+{
+	const struct kube_want w = { .context = part[0][0] ? part[0] : NULL, .namespace = part[1] };
+	CLEANUP(kube) struct kube *k = NULL;
+	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	struct kube_request q = { .method = "DELETE", .ms = ASK_MS };
+	char path[256];
+	struct err e;
+
+	/* The names are this state folder's alone: a selector keeps off what is not. */
+	(void)snprintf(path, sizeof(path),
+		       "/api/v1/namespaces/%s/pods?labelSelector=" KUBE_LABEL_INSTANCE
+		       "%%3D%s&fieldSelector=metadata.name%%3D%s",
+		       part[1], instance, part[2]);
+	q.path = path;
+	return kube_open(&w, &k, &e) == 0 && kube_ask(k, &q, &a, &e) == 0 &&
+	       (a.status < 300 || a.status == 404);
+}
+
+static void sweep_one(int folder, const char *name, const char *instance)
+{
+	CLEANUP(fd) int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const char *part[3];
+	char text[ENTRY_MAX];
+	struct stat st;
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0 || !st.st_nlink)
+		return;
+	if (!read_note(fd, text, part) || remove_pod(part, instance) ||
+	    time(NULL) - st.st_mtime > KEPT_SECONDS)
+		(void)unlinkat(folder, name, 0);
+}
+
+void kube_tidy(void)
+{
+	int folder = state_find(FOLDER, NULL, 0);
+	DIR *all = folder < 0 ? NULL : fdopendir(folder);
+	char instance[HEX + 1];
+	const struct dirent *x;
+	struct err e;
+	int left = SWEEP_MAX;
+
+	if (!all) {
+		(void)fd_close(folder);
+		return;
+	}
+	while ((x = readdir(all)) && left)
+		if (x->d_name[0] != '.' && kube_instance(instance, &e) == 0) {
+			sweep_one(dirfd(all), x->d_name, instance);
+			left--;
+		}
+	(void)closedir(all);
+}

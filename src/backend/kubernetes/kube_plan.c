@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/kube_plan.c - what would run in which pod, and the refusal of what a cluster
+ * cannot honour. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kubernetes/kubernetes.h"
+#include "base/str.h"
+#include "model/code.h"
+#include "model/envrules.h"
+
+#define PLAN_MAX ((size_t)64 << 20)
+#define IMAGE_MAX 1024
+#define ROOTS_CHOICE 1000 /* the id inside when root asks */
+
+bool kube_is_name(const char *text, size_t max)
+{
+	size_t n = strlen(text);
+
+	return n && n <= max && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == n &&
+	       !strchr("-.", text[0]) && !strchr("-.", text[n - 1]);
+}
+
+/* ---- refusals ---- */
+
+static int not_a_name(const struct spec *s, enum field_id id, const char *value, struct err *e)
+{
+	(void)err_set(e, ERR_CONFIG, EINVAL, "%s '%.80s' is not the name of such an object",
+		      fields[id].key, value);
+	if (s->where[id])
+		(void)err_wrap(e, "%.160s", s->where[id]);
+	return err_hint(e, "lower-case letters, digits, '-' and '.'");
+}
+
+static int check_names(const struct spec *s, struct err *e)
+{
+	const struct kube_spec *k = &s->kube;
+	const struct {
+		enum field_id id;
+		const char *value;
+		size_t max;
+	} all[] = { { FIELD_KUBE_NAMESPACE, k->name_space, 63 },
+		    { FIELD_KUBE_SERVICE_ACCOUNT, k->service_account, 253 },
+		    { FIELD_KUBE_RUNTIME_CLASS, k->runtime_class, 253 },
+		    { FIELD_KUBE_CLAIM, k->claim, 253 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i].value && !kube_is_name(all[i].value, all[i].max))
+			return not_a_name(s, all[i].id, all[i].value, e);
+	for (size_t i = 0; i < k->pull_secrets.n; i++)
+		if (!kube_is_name(k->pull_secrets.v[i], 253))
+			return not_a_name(s, FIELD_KUBE_PULL_SECRETS, k->pull_secrets.v[i], e);
+	for (size_t i = 0; i < s->labels.n; i++)
+		if (!s->labels.v[i].name[0] || !kube_is_label(s->labels.v[i].name) ||
+		    strlen(s->labels.v[i].name) > KUBE_NAME_MAX - sizeof("brig.user."))
+			return err_refuse(e, ERR_CONFIG, EINVAL,
+					  "letters, digits, '-', '_' and '.', at most 50 of them",
+					  "label '%.80s' cannot be one of a pod",
+					  s->labels.v[i].name);
+	return 0;
+}
+
+static int check_image(const char *image, const char *what, const char *hint, struct err *e)
+{
+	if (!image || !*image)
+		return err_refuse(e, ERR_CONFIG, EINVAL, hint, "backend kubernetes needs %s", what);
+	if (strlen(image) > IMAGE_MAX || strchr(image, ' ') || str_has_control(image) ||
+	    image[0] == '-')
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:...",
+				  "'%.80s' is not the name of an image", image);
+	return 0;
+}
+
+static int check_workspace(const struct spec *s, struct err *e)
+{
+	const struct kube_spec *k = &s->kube;
+
+	if (k->workspace == KUBE_CLAIM && !k->claim)
+		return err_refuse(e, ERR_CONFIG, EINVAL, "--set kubernetes.claim=NAME",
+				  "kubernetes.workspace pvc needs the name of a claim");
+	if (k->workspace != KUBE_CLAIM && k->claim)
+		return err_refuse(e, ERR_CONFIG, EINVAL, "--set kubernetes.workspace=pvc",
+				  "kubernetes.claim is given, and the workspace is not that claim");
+	return 0;
+}
+
+/* What a pod's fields cannot say. */
+static int check_rest(const struct spec *s, struct err *e)
+{
+	if (s->policy == POLICY_READONLY)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "leave the policy out: with kubernetes.workspace empty nothing "
+				  "comes back",
+				  "backend 'kubernetes' cannot honour policy readonly");
+	if (s->network == NETWORK_HOST)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "--network none",
+				  "backend 'kubernetes' has no network 'host': it would be the "
+				  "node's");
+	if (s->user.given && (s->user.uid == 0 || s->user.gid == 0))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "--user 1000:1000",
+				  "backend 'kubernetes' runs nothing as root");
+	return 0;
+}
+
+static int kube_check_spec(const struct spec *s, struct err *e)
+{
+	if (check_rest(s, e) < 0 || check_names(s, e) < 0 || check_workspace(s, e) < 0 ||
+	    check_image(s->image, "an image", "--image REF", e) < 0)
+		return -e->code;
+	return check_image(s->kube.helper_image, "the image with brig's own first process",
+			   "build images/kubernetes, push it, and --set "
+			   "kubernetes.helper_image=REF",
+			   e);
+}
+
+/* ---- variables ---- */
+
+static int put(struct backend_plan *p, size_t *n, const char *name, const char *value,
+	       struct err *e)
+{
+	const char *text = arena_printf(p->arena, "%s=%s", name, value);
+	size_t len = strlen(name), at = 0;
+
+	if (!text)
+		return err_nomem(e);
+	while (at < *n && (strncmp(p->envp[at], name, len) != 0 || p->envp[at][len] != '='))
+		at++;
+	p->envp[at] = text;
+	*n += at == *n;
+	return 0;
+}
+
+static int fixed_variables(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
+{
+	const char *const all[][2] = {
+		{ "HOME", p->home },         { "USER", s->user_name },
+		{ "LOGNAME", s->user_name }, { "BRIG_SANDBOX", "kubernetes" },
+		{ "PIP_RETRIES", "0" },      { "npm_config_fetch_retries", "0" },
+		{ "CARGO_NET_RETRY", "0" },  { "YARN_HTTP_RETRY", "0" },
+		{ "UV_HTTP_RETRIES", "0" },  { "BUNDLE_RETRY", "0" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (put(p, n, all[i][0], all[i][1], e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int callers_variables(struct backend_plan *p, size_t *n, struct err *e)
+{
+	for (char **v = environ; v && *v; v++) {
+		const char *equals = strchr(*v, '=');
+		const char *name =
+			equals ? arena_strndup(p->arena, *v, (size_t)(equals - *v)) : NULL;
+
+		if (name && env_passes_by_default(name) && put(p, n, name, equals + 1, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
+{
+	size_t n = 0, room = 32 + s->env.n + s->env_pass.n;
+
+	for (char **v = environ; v && *v; v++)
+		room++;
+	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
+	if (!p->envp)
+		return err_nomem(e);
+	if (fixed_variables(p, s, &n, e) < 0 || callers_variables(p, &n, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < s->env_pass.n; i++) {
+		const char *value = getenv(s->env_pass.v[i]);
+
+		if (value && put(p, &n, s->env_pass.v[i], value, e) < 0)
+			return -e->code;
+	}
+	for (size_t i = 0; i < s->env.n; i++) {
+		if (put(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
+			return -e->code;
+		if (str_eq(s->env.v[i].name, "PATH") && code_obeys_path(s, &s->env.v[i]))
+			p->path = s->env.v[i].value;
+	}
+	return 0;
+}
+
+/* ---- the plan ---- */
+
+static int arguments(struct backend_plan *p, const struct spec *s, struct err *e)
+{
+	size_t n = 0;
+
+	if (!s->command.argv || !s->command.argv[0])
+		return 0;
+	while (s->command.argv[n])
+		n++;
+	p->argv = arena_alloc(p->arena, (n + 1) * sizeof(*p->argv));
+	if (!p->argv)
+		return err_nomem(e);
+	for (size_t i = 0; i < n; i++)
+		p->argv[i] = s->command.argv[i];
+	return 0;
+}
+
+static void settle(struct backend_plan *p, const struct spec *s)
+{
+	uid_t caller = geteuid();
+
+	p->kube = s->kube;
+	p->image = s->image;
+	p->labels = s->labels;
+	p->limits = s->limits;
+	p->network = s->network;
+	p->profile = s->profile;
+	p->read_only_root = s->read_only_root;
+	p->timeout = s->command.argv && s->command.argv[0] ? s->command.timeout : 0;
+	p->output = s->command.output;
+	p->uid = s->user.given ? s->user.uid : caller ? caller : ROOTS_CHOICE;
+	p->gid = s->user.given ? s->user.gid : caller ? getegid() : ROOTS_CHOICE;
+	p->cwd = s->inside;
+	if (s->kube.workspace == KUBE_COPY && !s->private_workspace && !s->no_workspace)
+		p->workdir = s->workdir;
+}
+
+int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+	      struct err *e)
+{
+	CLEANUP(kube_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return err_nomem(e);
+	p->arena = arena_new_on(s->arena, PLAN_MAX);
+	if (!p->arena)
+		return err_nomem(e);
+	if (kube_check_spec(s, e) < 0)
+		return -e->code;
+	settle(p, s);
+	p->home = arena_printf(p->arena, "/home/%s", s->user_name);
+	if (!p->home)
+		return err_nomem(e);
+	if (arguments(p, s, e) < 0 || variables(p, s, e) < 0)
+		return -e->code;
+	if (notes)
+		*notes = p->notes;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+static void limits_json(const struct backend_plan *p, struct json *j)
+{
+	json_key(j, "limits");
+	json_object(j);
+	json_ku64(j, "memory", p->limits.memory);
+	json_key(j, "cpus");
+	json_milli(j, p->limits.cpus);
+	json_ku64(j, "disk", p->limits.disk);
+	json_ku64(j, "tmp", p->limits.tmp);
+	json_ku64(j, "files", p->limits.files);
+	json_ku64(j, "output", p->output);
+	json_ku64(j, "timeout_ms", p->timeout);
+	json_object_end(j);
+}
+
+void kube_plan_json(const struct backend_plan *p, struct json *j)
+{
+	const struct pod_run r = { .id = "ID", .instance = "INSTANCE", .inside = "/.brig-NONCE" };
+
+	json_object(j);
+	json_ku64(j, "schema", 1);
+	json_kstr(j, "backend", "kubernetes");
+	json_kstr(j, "context", p->kube.context);
+	json_kstr(j, "namespace", p->kube.name_space);
+	json_kstr(j, "network", fields[FIELD_NETWORK].words[p->network]);
+	json_kstr(j, "profile", fields[FIELD_PROFILE].words[p->profile]);
+	json_kstrs(j, "argv", (const char *const *)p->argv);
+	json_kstr(j, "cwd", p->cwd);
+	json_kstr(j, "workspace", fields[FIELD_KUBE_WORKSPACE].words[p->kube.workspace]);
+	json_kstr(j, "copied", p->workdir);
+	limits_json(p, j);
+	json_kstrs(j, "env", (const char *const *)p->envp);
+	json_key(j, "pod");
+	pod_body(p, &r, j);
+	if (p->network == NETWORK_NONE) {
+		json_key(j, "network_policy");
+		pod_closed_body(p, &r, "UID", j);
+	}
+	json_object_end(j);
+}
+
+struct backend_plan *kube_plan_free(struct backend_plan *p)
+{
+	if (p)
+		(void)arena_free(p->arena);
+	free(p);
+	return NULL;
+}

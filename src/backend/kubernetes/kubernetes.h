@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/kubernetes.h - the parts of the kubernetes backend; nobody else includes this.
+ *
+ *     brig ── brig-drover ── brig-kube ── API server ── node ── brig-pod ── commands
+ *
+ * brig-drover is a fork of brig that belongs to nobody: it makes the pod, carries everything
+ * between brig and the pod's first process, and removes the pod, whatever happens to brig. Nothing
+ * but brig-kube speaks TLS. brig-pod is the first process of the pod's only container; it is
+ * reached by the pod's attach, whose ends no other process inside holds. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "base/arena.h"
+
+#define KUBE_POD_PROGRAM "/brig-pod" /* in the helper's image */
+#define KUBE_CONTAINER "main"
+#define KUBE_LABEL "brig.sandbox"
+#define KUBE_LABEL_INSTANCE "brig.instance"
+
+enum {
+	KUBE_NAME_MAX = 64,
+	KUBE_SET_UP_S = 900,     /* of the pod's deadline: to be placed, to fetch images */
+	KUBE_LONGEST_S = 604800, /* of a pod without a time limit of its own */
+};
+
+struct backend_plan {
+	struct arena *arena; /* keeps the texts of the spec as well */
+	struct kube_spec kube;
+	const char *image;
+	const char **argv;   /* NULL: a sandbox that stays open */
+	const char **envp;   /* over those of the image */
+	const char *path;    /* where commands are looked for; NULL: where the image says */
+	const char *cwd;     /* inside: the workspace */
+	const char *home;    /* inside */
+	const char *workdir; /* host folder that is copied; NULL: none */
+	uint32_t uid, gid;
+	struct limits limits;
+	bool tmp_given; /* somebody wrote limits.tmp */
+	uint64_t timeout, output;
+	enum network network;
+	enum profile profile;
+	bool read_only_root;
+	struct envlist labels;
+	const char *notes[8];
+	size_t note_count;
+};
+
+/* What a run adds to its plan. */
+struct pod_run {
+	const char *id, *instance;
+	const char *inside; /* the folder that holds brig-pod */
+	bool user_ns;       /* the cluster has them for pods */
+};
+
+int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+	      struct err *e);
+void kube_plan_json(const struct backend_plan *p, struct json *j);
+struct backend_plan *kube_plan_free(struct backend_plan *p);
+DEFINE_CLEANUP(kube_plan, struct backend_plan *, kube_plan_free)
+
+/* pod.c: the objects, as the API takes them. */
+void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json *j);
+/* Nothing in, nothing out, for this pod alone; it goes with the pod, whose uid it names (NULL: not
+ * made yet). */
+void pod_closed_body(const struct backend_plan *p, const struct pod_run *r, const char *uid,
+		     struct json *j);
+bool kube_is_name(const char *text, size_t max); /* of an object: [a-z0-9.-] */
+bool kube_is_label(const char *text);            /* as the value of one */

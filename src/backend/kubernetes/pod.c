@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/pod.c - a plan as a Pod.
+ *
+ *     init: put    copies brig-pod into a folder of the pod's own
+ *     init: close  takes the pod's network away, with NET_ADMIN alone    (network none)
+ *     main         the user's image, with brig-pod as its first process
+ *
+ * All that a cluster would otherwise choose is written down; what its admission has changed is
+ * found by comparing (compare.c). */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kubernetes/kubernetes.h"
+#include "base/str.h"
+
+#define HELPER_MEMORY "32Mi"
+#define HELPER_FOLDER "/brig"
+#define ROOM "16Mi" /* of the folder for brig-pod */
+#define USER_LABEL "brig.user."
+
+static void text_u64(struct json *j, const char *key, uint64_t v, const char *unit)
+{
+	char text[40];
+
+	(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)v, unit);
+	json_kstr(j, key, text);
+}
+
+/* ---- who may do what ---- */
+
+static void capabilities(struct json *j, const char *add)
+{
+	static const char *const all[] = { "ALL", NULL };
+	const char *const more[] = { add, NULL };
+
+	json_key(j, "capabilities");
+	json_object(j);
+	json_kstrs(j, "drop", all);
+	if (add)
+		json_kstrs(j, "add", more);
+	json_object_end(j);
+}
+
+static void container_rights(struct json *j, bool read_only_root, const char *add)
+{
+	json_key(j, "securityContext");
+	json_object(j);
+	json_kbool(j, "privileged", false);
+	json_kbool(j, "allowPrivilegeEscalation", false);
+	json_kbool(j, "readOnlyRootFilesystem", read_only_root);
+	json_kbool(j, "runAsNonRoot", !add);
+	if (add) { /* a capability that was added is root's alone */
+		json_ku64(j, "runAsUser", 0);
+		json_ku64(j, "runAsGroup", 0);
+	}
+	capabilities(j, add);
+	json_object_end(j);
+}
+
+static void pod_rights(const struct backend_plan *p, struct json *j)
+{
+	json_key(j, "securityContext");
+	json_object(j);
+	json_kbool(j, "runAsNonRoot", true);
+	json_ku64(j, "runAsUser", p->uid);
+	json_ku64(j, "runAsGroup", p->gid);
+	if (p->kube.workspace == KUBE_CLAIM) {
+		json_ku64(j, "fsGroup", p->gid);
+		json_kstr(j, "fsGroupChangePolicy", "OnRootMismatch");
+	}
+	json_key(j, "seccompProfile");
+	json_object(j);
+	json_kstr(j, "type", "RuntimeDefault");
+	json_object_end(j);
+	json_object_end(j);
+}
+
+/* ---- what there is ---- */
+
+static void amounts(const struct backend_plan *p, const char *key, struct json *j)
+{
+	json_key(j, key);
+	json_object(j);
+	text_u64(j, "memory", p->limits.memory, "");
+	if (p->limits.cpus)
+		text_u64(j, "cpu", p->limits.cpus, "m");
+	if (p->limits.disk)
+		text_u64(j, "ephemeral-storage", p->limits.disk, "");
+	json_object_end(j);
+}
+
+static void resources(const struct backend_plan *p, struct json *j)
+{
+	json_key(j, "resources");
+	json_object(j);
+	amounts(p, "limits", j);
+	amounts(p, "requests", j);
+	json_object_end(j);
+}
+
+static void helper_resources(struct json *j)
+{
+	static const char *const kinds[] = { "limits", "requests" };
+
+	json_key(j, "resources");
+	json_object(j);
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		json_key(j, kinds[i]);
+		json_object(j);
+		json_kstr(j, "memory", HELPER_MEMORY);
+		json_kstr(j, "cpu", "100m");
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
+static void volume(struct json *j, const char *name, const char *medium, uint64_t size,
+		   const char *text)
+{
+	json_object(j);
+	json_kstr(j, "name", name);
+	json_key(j, "emptyDir");
+	json_object(j);
+	if (medium)
+		json_kstr(j, "medium", medium);
+	if (text)
+		json_kstr(j, "sizeLimit", text);
+	else if (size)
+		text_u64(j, "sizeLimit", size, "");
+	json_object_end(j);
+	json_object_end(j);
+}
+
+static void volumes(const struct backend_plan *p, struct json *j)
+{
+	json_key(j, "volumes");
+	json_array(j);
+	volume(j, "brig", "Memory", 0, ROOM);
+	volume(j, "tmp", "Memory", p->limits.tmp, NULL);
+	volume(j, "home", "Memory", p->limits.tmp, NULL);
+	if (p->kube.workspace == KUBE_CLAIM) {
+		json_object(j);
+		json_kstr(j, "name", "workspace");
+		json_key(j, "persistentVolumeClaim");
+		json_object(j);
+		json_kstr(j, "claimName", p->kube.claim);
+		json_object_end(j);
+		json_object_end(j);
+	} else {
+		volume(j, "workspace", NULL, p->limits.disk, NULL);
+	}
+	json_array_end(j);
+}
+
+static void mount(struct json *j, const char *name, const char *path, bool read_only)
+{
+	json_object(j);
+	json_kstr(j, "name", name);
+	json_kstr(j, "mountPath", path);
+	if (read_only)
+		json_kbool(j, "readOnly", true);
+	json_object_end(j);
+}
+
+/* ---- containers ---- */
+
+static void helper(const struct backend_plan *p, const char *name, const char *const *command,
+		   bool folder, const char *capability, struct json *j)
+{
+	json_object(j);
+	json_kstr(j, "name", name);
+	json_kstr(j, "image", p->kube.helper_image);
+	json_kstrs(j, "command", command);
+	container_rights(j, true, capability);
+	helper_resources(j);
+	if (folder) {
+		json_key(j, "volumeMounts");
+		json_array(j);
+		mount(j, "brig", HELPER_FOLDER, false);
+		json_array_end(j);
+	}
+	json_object_end(j);
+}
+
+static void helpers(const struct backend_plan *p, struct json *j)
+{
+	static const char *const put[] = { KUBE_POD_PROGRAM, "put", HELPER_FOLDER KUBE_POD_PROGRAM,
+					   NULL };
+	static const char *const close_net[] = { KUBE_POD_PROGRAM, "close", NULL };
+
+	json_key(j, "initContainers");
+	json_array(j);
+	helper(p, "put", put, true, NULL, j);
+	if (p->network == NETWORK_NONE)
+		helper(p, "close", close_net, false, "NET_ADMIN", j);
+	json_array_end(j);
+}
+
+/* Its streams are the line to brig-pod. They end with brig's connection, and the pod with them. */
+static void main_container(const struct backend_plan *p, const struct pod_run *r, struct json *j)
+{
+	char program[KUBE_NAME_MAX + sizeof(KUBE_POD_PROGRAM)];
+	const char *const command[] = { program, "serve", NULL };
+
+	(void)snprintf(program, sizeof(program), "%s" KUBE_POD_PROGRAM, r->inside);
+	json_object(j);
+	json_kstr(j, "name", KUBE_CONTAINER);
+	json_kstr(j, "image", p->image);
+	json_kstrs(j, "command", command);
+	json_kstr(j, "workingDir", "/");
+	json_kbool(j, "stdin", true);
+	json_kbool(j, "stdinOnce", true);
+	json_kbool(j, "tty", false);
+	container_rights(j, p->read_only_root, NULL);
+	resources(p, j);
+	json_key(j, "volumeMounts");
+	json_array(j);
+	mount(j, "brig", r->inside, true);
+	mount(j, "tmp", "/tmp", false);
+	mount(j, "home", p->home, false);
+	mount(j, "workspace", p->cwd, false);
+	json_array_end(j);
+	json_object_end(j);
+}
+
+/* ---- where it goes ---- */
+
+/* KEY[=VALUE][:EFFECT] */
+static void toleration(const char *text, struct json *j)
+{
+	size_t key = strcspn(text, "=:");
+	const char *rest = text + key;
+
+	json_object(j);
+	json_key(j, "key");
+	json_strn(j, text, key);
+	json_kstr(j, "operator", *rest == '=' ? "Equal" : "Exists");
+	if (*rest == '=') {
+		size_t n = strcspn(++rest, ":");
+
+		json_key(j, "value");
+		json_strn(j, rest, n);
+		rest += n;
+	}
+	if (*rest == ':')
+		json_kstr(j, "effect", rest + 1);
+	json_object_end(j);
+}
+
+static void place(const struct backend_plan *p, struct json *j)
+{
+	const struct kube_spec *k = &p->kube;
+
+	if (k->node_selector.n) {
+		json_key(j, "nodeSelector");
+		json_object(j);
+		for (size_t i = 0; i < k->node_selector.n; i++)
+			json_kstr(j, k->node_selector.v[i].name, k->node_selector.v[i].value);
+		json_object_end(j);
+	}
+	if (k->tolerations.n) {
+		json_key(j, "tolerations");
+		json_array(j);
+		for (size_t i = 0; i < k->tolerations.n; i++)
+			toleration(k->tolerations.v[i], j);
+		json_array_end(j);
+	}
+	if (!k->pull_secrets.n)
+		return;
+	json_key(j, "imagePullSecrets");
+	json_array(j);
+	for (size_t i = 0; i < k->pull_secrets.n; i++) {
+		json_object(j);
+		json_kstr(j, "name", k->pull_secrets.v[i]);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+/* A name server that nobody is: a question for a name fails at once, and tells nobody. */
+static void no_names(struct json *j)
+{
+	static const char *const none[] = { "127.0.0.1", NULL };
+
+	json_kstr(j, "dnsPolicy", "None");
+	json_key(j, "dnsConfig");
+	json_object(j);
+	json_kstrs(j, "nameservers", none);
+	json_object_end(j);
+}
+
+static uint64_t deadline(const struct backend_plan *p)
+{
+	uint64_t seconds = p->timeout ? (p->timeout + 999) / 1000 + KUBE_SET_UP_S : KUBE_LONGEST_S;
+
+	return seconds < KUBE_LONGEST_S ? seconds : KUBE_LONGEST_S;
+}
+
+/* ---- the objects ---- */
+
+bool kube_is_label(const char *text)
+{
+	size_t n = strlen(text);
+	const char *const alnum = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+	if (n > 63 || (n && (!strchr(alnum, text[0]) || !strchr(alnum, text[n - 1]))))
+		return false;
+	for (; *text; text++)
+		if (!strchr(alnum, *text) && !strchr("-_.", *text))
+			return false;
+	return true;
+}
+
+/* What a label cannot say is an annotation. */
+static void users_labels(const struct backend_plan *p, bool as_labels, struct json *j)
+{
+	for (size_t i = 0; i < p->labels.n; i++) {
+		char key[KUBE_NAME_MAX + sizeof(USER_LABEL)];
+
+		if (kube_is_label(p->labels.v[i].value) != as_labels)
+			continue;
+		(void)snprintf(key, sizeof(key), USER_LABEL "%s", p->labels.v[i].name);
+		json_kstr(j, key, p->labels.v[i].value);
+	}
+}
+
+static void metadata(const struct backend_plan *p, const struct pod_run *r, const char *uid,
+		     struct json *j)
+{
+	char name[KUBE_NAME_MAX];
+
+	(void)snprintf(name, sizeof(name), "brig-%.32s", r->id);
+	json_key(j, "metadata");
+	json_object(j);
+	json_kstr(j, "name", name);
+	json_key(j, "labels");
+	json_object(j);
+	json_kstr(j, "app.kubernetes.io/managed-by", "brig");
+	json_kstr(j, KUBE_LABEL, r->id);
+	json_kstr(j, KUBE_LABEL_INSTANCE, r->instance);
+	users_labels(p, true, j);
+	json_object_end(j);
+	json_key(j, "annotations");
+	json_object(j);
+	users_labels(p, false, j);
+	json_object_end(j);
+	if (uid) {
+		json_key(j, "ownerReferences");
+		json_array(j);
+		json_object(j);
+		json_kstr(j, "apiVersion", "v1");
+		json_kstr(j, "kind", "Pod");
+		json_kstr(j, "name", name);
+		json_kstr(j, "uid", uid);
+		json_object_end(j);
+		json_array_end(j);
+	}
+	json_object_end(j);
+}
+
+void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json *j)
+{
+	json_object(j);
+	json_kstr(j, "apiVersion", "v1");
+	json_kstr(j, "kind", "Pod");
+	metadata(p, r, NULL, j);
+	json_key(j, "spec");
+	json_object(j);
+	json_kstr(j, "restartPolicy", "Never");
+	json_ku64(j, "activeDeadlineSeconds", deadline(p));
+	json_ku64(j, "terminationGracePeriodSeconds", 1);
+	json_kbool(j, "automountServiceAccountToken", false);
+	json_kbool(j, "enableServiceLinks", false);
+	if (r->user_ns)
+		json_kbool(j, "hostUsers", false);
+	if (p->kube.service_account)
+		json_kstr(j, "serviceAccountName", p->kube.service_account);
+	if (p->kube.runtime_class)
+		json_kstr(j, "runtimeClassName", p->kube.runtime_class);
+	if (p->network == NETWORK_NONE)
+		no_names(j);
+	place(p, j);
+	pod_rights(p, j);
+	volumes(p, j);
+	helpers(p, j);
+	json_key(j, "containers");
+	json_array(j);
+	main_container(p, r, j);
+	json_array_end(j);
+	json_object_end(j);
+	json_object_end(j);
+}
+
+void pod_closed_body(const struct backend_plan *p, const struct pod_run *r, const char *uid,
+		     struct json *j)
+{
+	static const char *const both[] = { "Ingress", "Egress", NULL };
+
+	json_object(j);
+	json_kstr(j, "apiVersion", "networking.k8s.io/v1");
+	json_kstr(j, "kind", "NetworkPolicy");
+	metadata(p, r, uid, j);
+	json_key(j, "spec");
+	json_object(j);
+	json_key(j, "podSelector");
+	json_object(j);
+	json_key(j, "matchLabels");
+	json_object(j);
+	json_kstr(j, KUBE_LABEL, r->id);
+	json_object_end(j);
+	json_object_end(j);
+	json_kstrs(j, "policyTypes", both);
+	json_object_end(j);
+	json_object_end(j);
+}

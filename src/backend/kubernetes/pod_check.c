@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/pod_check.c - is this container what was asked for? Seen from inside, by the
+ * kernel's word alone: what a cluster's admission, its kubelet and its runtime have made of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "backend/kubernetes/pod_talk.h"
+#include "base/fd.h"
+
+#define STATUS_ROOM 8192
+#define TOKENS "/var/run/secrets/kubernetes.io/serviceaccount"
+
+static int differs(struct err *e, const char *what)
+{
+	return err_refuse(e, ERR_UNAVAILABLE, EPERM,
+			  "the cluster changes pods as it takes them in, or its runtime does not "
+			  "do as it is told",
+			  "the pod was made otherwise than asked for: %s", what);
+}
+
+/* A line of /proc/self/status: "Name:\tvalue". */
+static uint64_t number(const char *status, const char *name, int base)
+{
+	const char *at = strstr(status, name);
+
+	return at ? strtoull(at + strlen(name), NULL, base) : UINT64_MAX;
+}
+
+static int check_rights(const struct pod_want *w, struct pod_answer *a)
+{
+	char status[STATUS_ROOM];
+	uint64_t seccomp;
+
+	if (fd_read_file(AT_FDCWD, "/proc/self/status", status, sizeof(status)) <= 0)
+		return err_sys(&a->err, "cannot read /proc/self/status");
+	if (number(status, "\nCapEff:\t", 16) || number(status, "\nCapPrm:\t", 16) ||
+	    number(status, "\nCapBnd:\t", 16) || number(status, "\nCapAmb:\t", 16))
+		return differs(&a->err, "it has capabilities");
+	if (number(status, "\nNoNewPrivs:\t", 10) != 1)
+		return differs(&a->err, "it may gain privileges");
+	if (geteuid() != w->uid || getuid() != w->uid || getegid() != w->gid || getgid() != w->gid)
+		return differs(&a->err, "it runs as another user");
+	seccomp = number(status, "\nSeccomp:\t", 10);
+	a->seccomp = seccomp == 2;
+	return 0;
+}
+
+static int check_root(const struct pod_want *w, struct pod_answer *a)
+{
+	struct statvfs root;
+	struct stat st;
+
+	if (statvfs("/", &root) < 0)
+		return err_sys(&a->err, "cannot look at the root");
+	if (w->read_only_root && !(root.f_flag & ST_RDONLY))
+		return differs(&a->err, "its root can be written to");
+	if (stat(TOKENS, &st) == 0)
+		return differs(&a->err, "it has a service account's token");
+	return 0;
+}
+
+static bool has_user_ns(void)
+{
+	char map[256];
+	unsigned long inside = 0, outside = 0, count = 0;
+
+	return fd_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) > 0 &&
+	       sscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3 &&
+	       !(inside == outside && count == UINT32_MAX);
+}
+
+int pod_check(const struct pod_want *w, struct pod_answer *a)
+{
+	bool node = false;
+
+	if (getpid() != 1)
+		return differs(&a->err, "it shares the processes of another container");
+	if (check_rights(w, a) < 0 || check_root(w, a) < 0)
+		return -a->err.code;
+	a->user_ns = has_user_ns();
+	if (w->closed && pod_try_network(w, &node, &a->err) < 0)
+		return -a->err.code;
+	a->node = node;
+	return 0;
+}

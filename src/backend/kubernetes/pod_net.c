@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/pod_net.c - the pod's network: taken away by an init container, tried from
+ * inside before a command runs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "backend/kit/net/rtnl.h"
+#include "backend/kubernetes/pod_talk.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define LINKS_MAX 64
+#define TRY_MS 700 /* for all targets together: what is closed by a policy says nothing at all */
+
+struct link_list {
+	int index[LINKS_MAX];
+	size_t n;
+	int up; /* one that is */
+};
+
+static int on_link(void *arg, const struct nlmsghdr *m)
+{
+	const struct ifinfomsg *l = NLMSG_DATA(m);
+	struct link_list *all = arg;
+
+	if (m->nlmsg_type != RTM_NEWLINK || l->ifi_flags & IFF_LOOPBACK)
+		return 0;
+	if (all->n == LINKS_MAX)
+		return -E2BIG;
+	all->index[all->n++] = l->ifi_index;
+	if (l->ifi_flags & IFF_UP)
+		all->up = l->ifi_index;
+	return 0;
+}
+
+static int list_links(int fd, struct link_list *all, struct err *e)
+{
+	int r = rtnl_list(fd, RTM_GETLINK, AF_UNSPEC, on_link, all);
+
+	return r < 0 ? err_errno(e, r, "cannot list the pod's network devices") : 0;
+}
+
+/* The kernel's own answers about loopback are in the list, too: of those the device is 1. */
+static int on_route(void *arg, const struct nlmsghdr *m)
+{
+	const struct rtmsg *t = NLMSG_DATA(m);
+	const int *out = rtnl_find(m, sizeof(*t), RTA_OIF, sizeof(*out));
+	int *left = arg;
+
+	if (m->nlmsg_type == RTM_NEWROUTE && t->rtm_type == RTN_UNICAST &&
+	    !(out && *out == (int)if_nametoindex("lo")))
+		(*left)++;
+	return 0;
+}
+
+static int no_routes(int fd, struct err *e)
+{
+	static const int families[] = { AF_INET, AF_INET6 };
+	int left = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+		int r = rtnl_list(fd, RTM_GETROUTE, families[i], on_route, &left);
+
+		if (r < 0 && r != -EOPNOTSUPP && r != -EAFNOSUPPORT)
+			return err_errno(e, r, "cannot list the pod's routes");
+	}
+	return left ? err_set(e, ERR_UNAVAILABLE, EBUSY,
+			      "%d routes are left once all devices are down", left)
+		    : 0;
+}
+
+int pod_close_network(struct err *e)
+{
+	CLEANUP(fd) int fd = rtnl_open();
+	struct link_list all = { .n = 0 };
+
+	if (fd < 0)
+		return err_errno(e, fd, "cannot reach the kernel's routing socket");
+	if (list_links(fd, &all, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < all.n; i++) {
+		int r = rtnl_down(fd, all.index[i]);
+
+		if (r < 0)
+			return err_errno(e, r, "cannot take network device %d down", all.index[i]);
+	}
+	all = (struct link_list){ .n = 0 };
+	if (list_links(fd, &all, e) < 0)
+		return -e->code;
+	if (all.up)
+		return err_set(e, ERR_UNAVAILABLE, EBUSY, "network device %d came up again",
+			       all.up);
+	return no_routes(fd, e);
+}
+
+/* ---- from inside ---- */
+
+static int begin_try(const struct pod_target *t, int *ret)
+{
+	CLEANUP(fd)
+	int fd = socket(t->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_in six4 = { .sin_family = AF_INET, .sin_port = htons(t->port) };
+	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(t->port) };
+	int r;
+
+	*ret = -1;
+	if (fd < 0)
+		return -errno;
+	memcpy(&six4.sin_addr, t->address, sizeof(six4.sin_addr));
+	memcpy(&six.sin6_addr, t->address, sizeof(six.sin6_addr));
+	r = t->family == AF_INET ? connect(fd, (struct sockaddr *)&six4, sizeof(six4))
+				 : connect(fd, (struct sockaddr *)&six, sizeof(six));
+	if (r < 0 && errno != EINPROGRESS)
+		return -errno;
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
+/* Somebody has answered, be it by a refusal. */
+static bool was_reached(int error)
+{
+	return error == 0 || error == ECONNREFUSED || error == ECONNRESET;
+}
+
+static bool hears(int fd)
+{
+	socklen_t n = sizeof(int);
+	int error = EIO;
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n);
+	return was_reached(error);
+}
+
+static int reached(const struct pod_want *w, size_t i, bool *node, struct err *e)
+{
+	static const char *const names[] = { "something", "its own node" };
+
+	if (w->target[i].node) {
+		*node = true;
+		return 0;
+	}
+	return err_refuse(e, ERR_POLICY, EPERM,
+			  "the cluster's network does not honour NetworkPolicy: let brig's pods "
+			  "have NET_ADMIN, or use another cluster",
+			  "the pod's network is not closed: %s answers on port %u",
+			  names[w->target[i].node], w->target[i].port);
+}
+
+static int try_targets(const struct pod_want *w, bool *node, struct err *e)
+{
+	struct pollfd p[POD_TARGETS_MAX];
+	uint64_t until = clock_us() + (uint64_t)TRY_MS * 1000;
+	int r = 0;
+
+	for (size_t i = 0; i < w->targets; i++) {
+		int error = begin_try(&w->target[i], &p[i].fd);
+
+		p[i].events = POLLOUT;
+		if (r == 0 && error < 0 && was_reached(-error))
+			r = reached(w, i, node, e);
+	}
+	while (r == 0 && clock_us() < until) {
+		size_t open = 0;
+
+		(void)poll(p, w->targets, (int)((until - clock_us()) / 1000) + 1);
+		for (size_t i = 0; i < w->targets && r == 0; i++) {
+			if (p[i].fd >= 0 && p[i].revents && hears(p[i].fd))
+				r = reached(w, i, node, e);
+			if (p[i].fd >= 0 && p[i].revents)
+				p[i].fd = fd_close(p[i].fd);
+			open += p[i].fd >= 0;
+		}
+		if (!open)
+			break;
+	}
+	for (size_t i = 0; i < w->targets; i++)
+		(void)fd_close(p[i].fd);
+	return r;
+}
+
+int pod_try_network(const struct pod_want *w, bool *node, struct err *e)
+{
+	CLEANUP(fd) int fd = rtnl_open();
+	struct link_list all = { .n = 0 };
+
+	*node = false;
+	if (fd < 0)
+		return err_errno(e, fd, "cannot reach the kernel's routing socket");
+	if (list_links(fd, &all, e) < 0)
+		return -e->code;
+	if (w->no_links && all.up)
+		return err_set(e, ERR_POLICY, EPERM,
+			       "the pod's network is not closed: device %d is up", all.up);
+	return try_targets(w, node, e);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/pod_seen.c - a pod as the API shows it: how far it is, and whether it is the
+ * one that was asked for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kubernetes/drover.h"
+#include "base/str.h"
+
+static void keep(char *out, size_t n, const char *text)
+{
+	(void)snprintf(out, n, "%s", text ? text : "");
+	drover_clean(out);
+}
+
+/* ---- how far it is ---- */
+
+/* Reasons that waiting does not mend. */
+static bool is_final(const char *reason)
+{
+	static const char *const all[] = { "ImagePullBackOff",     "InvalidImageName",
+					   "ErrImageNeverPull",    "CreateContainerConfigError",
+					   "CreateContainerError", "RunContainerError",
+					   "CrashLoopBackOff" };
+
+	for (size_t i = 0; reason && i < ARRAY_LEN(all); i++)
+		if (str_eq(reason, all[i]))
+			return true;
+	return false;
+}
+
+static void say(char *out, const char *what, const char *name, const char *reason,
+		const char *message)
+{
+	(void)snprintf(out, DROVER_REASON, "%s '%.40s': %.60s%s%.120s", what, name,
+		       reason ? reason : "no reason given", message ? ": " : "",
+		       message ? message : "");
+	drover_clean(out);
+}
+
+static void look_at_container(const struct jread *c, bool first, struct pod_seen *ret)
+{
+	const struct jread *state = jread_get(c, "state");
+	const struct jread *waits = jread_get(state, "waiting"),
+			   *over = jread_get(state, "terminated");
+	const char *name = jread_str(c, "name"), *reason = jread_str(waits, "reason");
+	int64_t code = jread_int(over, "exitCode", 0);
+
+	name = name ? name : "";
+	if (waits && is_final(reason))
+		say(ret->reason, "container", name, reason, jread_str(waits, "message"));
+	else if (waits && reason && !ret->waits[0] && !str_eq(reason, "PodInitializing"))
+		say(ret->waits, "container", name, reason, NULL);
+	if (!over || (!first && code == 0))
+		return;
+	if (first)
+		ret->over = true;
+	ret->oom |= jread_str(over, "reason") && str_eq(jread_str(over, "reason"), "OOMKilled");
+	if (!ret->reason[0])
+		say(ret->reason, "container", name, jread_str(over, "reason"),
+		    jread_str(over, "message"));
+}
+
+static void look_at_placing(const struct jread *status, struct pod_seen *ret)
+{
+	const struct jread *all = jread_get(status, "conditions");
+
+	for (size_t i = 0; i < jread_count(all); i++) {
+		const struct jread *c = jread_at(all, i);
+		const char *type = jread_str(c, "type"), *is = jread_str(c, "status");
+
+		if (type && is && str_eq(type, "PodScheduled") && str_eq(is, "False"))
+			say(ret->waits, "a node for", "pod", jread_str(c, "reason"),
+			    jread_str(c, "message"));
+	}
+}
+
+void pod_look(const struct jread *pod, struct pod_seen *ret)
+{
+	const struct jread *status = jread_get(pod, "status"), *meta = jread_get(pod, "metadata");
+	const struct jread *inits = jread_get(status, "initContainerStatuses");
+	const struct jread *main = jread_at(jread_get(status, "containerStatuses"), 0);
+	const char *phase = jread_str(status, "phase");
+
+	ret->waits[0] = ret->reason[0] = '\0';
+	keep(ret->uid, sizeof(ret->uid), jread_str(meta, "uid"));
+	keep(ret->node, sizeof(ret->node), jread_str(jread_get(pod, "spec"), "nodeName"));
+	keep(ret->address, sizeof(ret->address), jread_str(status, "hostIP"));
+	keep(ret->digest, sizeof(ret->digest), jread_str(main, "imageID"));
+	look_at_placing(status, ret);
+	for (size_t i = 0; i < jread_count(inits); i++)
+		look_at_container(jread_at(inits, i), false, ret);
+	look_at_container(main, true, ret);
+	ret->running = jread_get(jread_get(main, "state"), "running") != NULL;
+	if (phase && (str_eq(phase, "Failed") || str_eq(phase, "Succeeded"))) {
+		ret->over = true;
+		if (jread_str(status, "reason") || !ret->reason[0])
+			say(ret->reason, "pod", phase, jread_str(status, "reason"),
+			    jread_str(status, "message"));
+	}
+}
+
+/* ---- is it what was asked for? ---- */
+
+static bool is_true(const struct jread *v, const char *key)
+{
+	return jread_bool(v, key);
+}
+
+static bool is_false(const struct jread *v, const char *key)
+{
+	return jread_kind(jread_get(v, key)) == JREAD_BOOL && !jread_bool(v, key);
+}
+
+static bool lists(const struct jread *array, const char *only)
+{
+	const char *text = jread_text(jread_at(array, 0));
+
+	return only ? jread_count(array) == 1 && text && str_eq(text, only) : !jread_count(array);
+}
+
+static const char *rights_differ(const struct jread *c, bool read_only, const char *add)
+{
+	const struct jread *s = jread_get(c, "securityContext"),
+			   *caps = jread_get(s, "capabilities");
+
+	if (is_true(s, "privileged") || !is_false(s, "allowPrivilegeEscalation"))
+		return "its privileges";
+	if (!lists(jread_get(caps, "drop"), "ALL") || !lists(jread_get(caps, "add"), add))
+		return "its capabilities";
+	if (read_only && !is_true(s, "readOnlyRootFilesystem"))
+		return "its read-only root";
+	return NULL;
+}
+
+static bool text_is(const struct jread *v, const char *key, const char *want)
+{
+	const char *text = jread_str(v, key);
+
+	return text && str_eq(text, want);
+}
+
+static const char *helpers_differ(const struct backend_plan *p, const struct jread *inits)
+{
+	static const char *const names[] = { "put", "close" };
+	size_t n = p->network == NETWORK_NONE ? 2 : 1;
+	const char *differs;
+
+	if (jread_count(inits) != n)
+		return "its init containers: another one was added";
+	for (size_t i = 0; i < n; i++) {
+		const struct jread *c = jread_at(inits, i);
+
+		if (!text_is(c, "name", names[i]) || !text_is(c, "image", p->kube.helper_image))
+			return "its init containers";
+		differs = rights_differ(c, true, i ? "NET_ADMIN" : NULL);
+		if (differs)
+			return differs;
+	}
+	return NULL;
+}
+
+static const char *mounts_differ(const struct backend_plan *p, const struct jread *main)
+{
+	const struct jread *mounts = jread_get(main, "volumeMounts");
+	const char *const paths[] = { "/tmp", p->home, p->cwd };
+	size_t found = 0;
+
+	for (size_t i = 0; i < jread_count(mounts); i++)
+		for (size_t k = 0; k < ARRAY_LEN(paths); k++)
+			found += text_is(jread_at(mounts, i), "mountPath", paths[k]);
+	return jread_count(mounts) != ARRAY_LEN(paths) + 1 || found != ARRAY_LEN(paths)
+		       ? "what is mounted in it"
+		       : NULL;
+}
+
+static const char *volumes_differ(const struct jread *volumes)
+{
+	static const char *const names[] = { "brig", "tmp", "home", "workspace" };
+
+	if (jread_count(volumes) != ARRAY_LEN(names))
+		return "its volumes: another one was added";
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const struct jread *v = jread_at(volumes, i);
+
+		if (!text_is(v, "name", names[i]) ||
+		    (!jread_get(v, "emptyDir") && !jread_get(v, "persistentVolumeClaim")))
+			return "its volumes";
+	}
+	return NULL;
+}
+
+const char *pod_differs(const struct backend_plan *p, const struct jread *pod)
+{
+	const struct jread *s = jread_get(pod, "spec"), *all = jread_get(s, "containers");
+	const struct jread *main = jread_at(all, 0);
+	const char *class = p->kube.runtime_class, *differs;
+
+	if (jread_count(all) != 1 || jread_count(jread_get(s, "ephemeralContainers")))
+		return "its containers: another one was added";
+	if (!text_is(main, "name", KUBE_CONTAINER) || !text_is(main, "image", p->image))
+		return "its container";
+	if (is_true(s, "hostNetwork") || is_true(s, "hostPID") || is_true(s, "hostIPC") ||
+	    is_true(s, "shareProcessNamespace"))
+		return "whose namespaces it has";
+	if (!is_false(s, "automountServiceAccountToken"))
+		return "its service account's token";
+	if (jread_count(jread_get(main, "env")) || jread_count(jread_get(main, "envFrom")))
+		return "its variables";
+	if (class && !text_is(s, "runtimeClassName", class))
+		return "its runtime class";
+	if (!jread_get(jread_get(jread_get(main, "resources"), "limits"), "memory"))
+		return "its limits";
+	differs = rights_differ(main, p->read_only_root, NULL);
+	differs = differs ? differs : helpers_differ(p, jread_get(s, "initContainers"));
+	differs = differs ? differs : mounts_differ(p, main);
+	return differs ? differs : volumes_differ(jread_get(s, "volumes"));
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/pod_talk.h - what brig-drover and brig-pod say before the first command.
+ *
+ *     drover: want ─▶ pod: looks at itself, tries to get out ─▶ answer ─▶ commands (proc/carry.h)
+ *
+ * Fixed forms. The first bytes of both are the same in every version, so that a helper image of
+ * another one is told apart; the rest is of one build. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define POD_MAGIC "brig pod 1"
+#define POD_VERSION BRIG_VERSION
+
+enum { POD_TARGETS_MAX = 16, POD_MARK = 64, POD_REFUSED = 125 };
+
+struct pod_mark {
+	char magic[16], version[32];
+	uint32_t size; /* of the whole: another byte order or form shows here */
+	uint32_t spare[3];
+};
+
+/* An address that must not be reached. */
+struct pod_target {
+	uint16_t family, port;
+	uint8_t address[16];
+	uint8_t node; /* it is the pod's own node */
+	uint8_t spare[3];
+};
+
+struct pod_want {
+	struct pod_mark mark;
+	uint32_t uid, gid;
+	uint32_t files;   /* open ones of a process */
+	uint8_t profile;  /* enum seccomp_profile */
+	uint8_t closed;   /* nothing may be reached */
+	uint8_t no_links; /* ... and no device but loopback may be up */
+	uint8_t read_only_root;
+	uint32_t targets;
+	struct pod_target target[POD_TARGETS_MAX];
+};
+
+struct pod_answer {
+	struct pod_mark mark;
+	uint8_t user_ns; /* ids inside are others than on the node */
+	uint8_t seccomp; /* the cluster's own filter was there before brig's */
+	uint8_t node;    /* the node alone can be reached */
+	uint8_t spare[5];
+	struct err err; /* code 0: all is as it was asked for */
+};
+
+/* pod_check.c, inside: is the container what was asked for? */
+int pod_check(const struct pod_want *w, struct pod_answer *a);
+
+/* pod_net.c, inside. As root with NET_ADMIN, in the pod's network: takes every device but loopback
+ * down, and looks whether a route is left. */
+int pod_close_network(struct err *e);
+/* As anybody: is a device but loopback up, can one of the targets be reached? */
+int pod_try_network(const struct pod_want *w, bool *node, struct err *e);
+
+/* pod_serve.c, inside: the first process; never returns. */
+_Noreturn void pod_serve(void);

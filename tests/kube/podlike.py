@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a node makes of a pod's container, near enough for brig-pod: run by the scripted API server when somebody attaches.
+
+    unshare ... python3 podlike.py BRIG_POD WORKSPACE [WORD...]
+
+New namespaces, a read-only root with private folders, another user, no capabilities, no new privileges, a system-call filter. A word takes one
+of these away, so that a test sees it refused: root, caps, privileges, filter, writable, token, network.
+"""
+
+import ctypes
+import os
+import struct
+import subprocess
+import sys
+
+UID = 1000
+libc = ctypes.CDLL(None, use_errno=True)
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_CAPBSET_DROP = 38, 22, 24
+
+
+def mount(*args):
+    subprocess.run(["mount", *args], check=True)
+
+
+def tmpfs(path, mode="1777"):
+    os.makedirs(path, exist_ok=True)
+    mount("-t", "tmpfs", "-o", f"mode={mode}", "none", path)
+
+
+def root(words, workspace):
+    mount("--make-rprivate", "/")
+    mount("-t", "proc", "proc", "/proc")
+    tmpfs("/home", "755")
+    os.makedirs("/home/brig")
+    os.chown("/home/brig", UID, UID)
+    tmpfs("/tmp")
+    tmpfs(workspace, "777")
+    tmpfs("/var/run/secrets" if "token" in words else "/mnt")
+    if "token" in words:
+        os.makedirs("/var/run/secrets/kubernetes.io/serviceaccount")
+    if "writable" not in words:
+        mount("--bind", "/", "/")
+        mount("-o", "remount,ro,bind", "/")
+
+
+def filters():
+    """One instruction: everything is allowed. What counts is that there is one."""
+    program = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000))
+    packed = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 1, ctypes.addressof(program)))
+    assert libc.prctl(PR_SET_SECCOMP, 2, packed, 0, 0) == 0, os.strerror(ctypes.get_errno())
+
+
+def main():
+    program, workspace, *words = sys.argv[1:]
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    if "network" in words:
+        subprocess.run(["ip", "link", "add", "eth0", "type", "dummy"], check=True)
+        subprocess.run(["ip", "link", "set", "eth0", "up"], check=True)
+    inside = os.open(program, os.O_RDONLY)
+    root(words, workspace)
+    if "caps" not in words:
+        for cap in range(64):
+            libc.prctl(PR_CAPBSET_DROP, cap, 0, 0, 0)
+    if "privileges" not in words:
+        assert libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+    if "filter" not in words:
+        filters()
+    if "root" not in words:
+        os.setgroups([])
+        os.setresgid(UID, UID, UID)
+        os.setresuid(UID, UID, UID)
+    os.chdir("/")
+    os.execve(inside, ["/brig-pod", "serve"], {"PATH": "/usr/local/bin:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", "IMAGE_SAYS": "so"})
+
+
+main()

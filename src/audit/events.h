@@ -52,7 +52,7 @@ struct event_field {
 	enum value_kind kind;
 };
 
-enum { EVENT_FIELDS_MAX = 18 };
+enum { EVENT_FIELDS_MAX = 22 };
 
 struct event_type {
 	const char *name;

@@ -494,6 +494,18 @@ static void lists_json(const struct outcome *o, struct json *j)
 	json_object_end(j);
 }
 
+static void pod_json(const struct pod_place *p, struct json *j)
+{
+	json_key(j, "pod");
+	json_object(j);
+	json_kstr(j, "cluster", p->cluster);
+	json_kstr(j, "namespace", p->name_space);
+	json_kstr(j, "name", p->pod);
+	json_kstr(j, "uid", p->uid);
+	json_kstr(j, "node", p->node);
+	json_object_end(j);
+}
+
 void outcome_json(const struct outcome *o, struct json *j)
 {
 	json_object(j);
@@ -520,6 +532,8 @@ void outcome_json(const struct outcome *o, struct json *j)
 		json_kstr(j, "repository", o->repository);
 	if (o->image)
 		json_kstr(j, "image", o->image);
+	if (o->pod.uid)
+		pod_json(&o->pod, j);
 	json_key(j, "isolation");
 	isolation_json(o, j);
 	lists_json(o, j);

@@ -77,8 +77,14 @@ struct phases {
 	uint64_t planned, started, ended;
 };
 
+/* Where it ran, as the cluster calls it; all NULL: in none. */
+struct pod_place {
+	const char *cluster, *name_space, *pod, *uid, *node;
+};
+
 struct outcome {
 	struct arena *arena; /* owns the texts of denials */
+	struct pod_place pod;
 	char id[33];
 	enum outcome_kind kind;
 	bool started;    /* the command itself began to run */

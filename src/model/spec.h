@@ -148,6 +148,7 @@ enum kube_node { KUBE_NODE_REFUSE, KUBE_NODE_ACCEPT };
 
 /* Where pods are made and what they are like; NULL: the cluster's own. */
 struct kube_spec {
+	const char *config; /* absolute once spec_check has seen it */
 	const char *context, *name_space, *service_account, *runtime_class;
 	const char *helper_image, *claim;
 	struct envlist node_selector;

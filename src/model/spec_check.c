@@ -151,7 +151,8 @@ static int check_workspace(struct spec *s, const struct place *at, struct err *e
 	return 0;
 }
 
-static int check_ssh(struct spec *s, const struct place *at, struct err *e)
+/* Where other programs look for theirs. */
+static int check_files_of_others(struct spec *s, const struct place *at, struct err *e)
 {
 	if (s->ssh.identity_file &&
 	    path_resolve(s->arena, at, s->ssh.identity_file, &s->ssh.identity_file, e) < 0)
@@ -159,6 +160,8 @@ static int check_ssh(struct spec *s, const struct place *at, struct err *e)
 	if (s->ssh.config_file &&
 	    path_resolve(s->arena, at, s->ssh.config_file, &s->ssh.config_file, e) < 0)
 		return err_wrap(e, "ssh.config_file");
+	if (s->kube.config && path_resolve(s->arena, at, s->kube.config, &s->kube.config, e) < 0)
+		return err_wrap(e, "kubernetes.kubeconfig");
 	return 0;
 }
 
@@ -643,7 +646,8 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0 ||
 	    check_audit(s, at, e) < 0)
 		return -e->code;
-	if (check_metrics(s, at, e) < 0 || check_duplicates(s, e) < 0 || check_ssh(s, at, e) < 0)
+	if (check_metrics(s, at, e) < 0 || check_duplicates(s, e) < 0 ||
+	    check_files_of_others(s, at, e) < 0)
 		return -e->code;
 	return code_resolve(s, e);
 }

@@ -350,6 +350,13 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 	}
 	if (spec_remote(r->spec))
 		record_text(x, "host", r->spec->ssh.host);
+	if (o->pod.uid) {
+		record_text(x, "image", o->image);
+		record_text(x, "cluster", o->pod.cluster);
+		record_text(x, "namespace", o->pod.name_space);
+		record_text(x, "pod", o->pod.uid);
+		record_text(x, "node", o->pod.node);
+	}
 	if (o->error.code) {
 		record_text(x, "error", err_kind_name(o->error.kind));
 		record_text(x, "reason", o->error.what);

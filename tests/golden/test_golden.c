@@ -25,13 +25,14 @@ static const char *folder; /* of the expected plans */
 
 struct scene {
 	const char *name;
-	const char *settings[20];           /* key, value, ... */
+	const char *settings[24];           /* key, value, ... */
 	void (*prepare)(void);              /* in the scratch folder */
 	const char *home;                   /* below it; NULL: none */
 	const char *code;                   /* of Python, instead of the command; NULL: none */
 	bool ssh;                           /* the plan of the ssh backend */
 	const struct bwrap_features *bwrap; /* bubblewrap's arguments instead of the plan */
 	bool docker;                        /* the docker backend's plan */
+	bool kube;                          /* the kubernetes backend's plan */
 };
 
 static const struct bwrap_features upstream_0_8 = { .bind_fd = false };
@@ -182,6 +183,19 @@ static const struct scene scenes[] = {
 	  .settings = { "docker.extra_args", "--pids-limit=100", "docker.extra_args",
 			"--ulimit=nofile=1024", "docker.extra_args", "--tmpfs=/scratch:size=1m",
 			"docker.extra_args", "--cpu-quota=50000", "docker.user", "" } },
+	{ .name = "kube_default",
+	  .kube = true,
+	  .prepare = make_project,
+	  .settings = { "image", "registry.example/tool:1", "kubernetes.helper_image",
+			"registry.example/brig-pod:1" } },
+	{ .name = "kube_settings",
+	  .kube = true,
+	  .prepare = make_project,
+	  .settings = { "image", "tool@sha256:00", "kubernetes.helper_image", "brig-pod:1",
+			"kubernetes.tolerations", "gpu=yes:NoSchedule", "kubernetes.node_selector",
+			"disk=ssd", "kubernetes.workspace", "pvc", "kubernetes.claim", "work",
+			"limits.cpus", "1.5", "labels", "team=x", "kubernetes.runtime_class",
+			"gvisor" } },
 };
 
 /* ---- from a scene to text ---- */
@@ -308,6 +322,18 @@ static void docker_text(const struct spec *spec, struct json *j)
 	(void)backend_docker.plan_free(p);
 }
 
+static void kube_text(const struct spec *spec, struct json *j)
+{
+	struct backend_plan *p = NULL;
+	struct err e = { 0 };
+
+	if (backend_kubernetes.plan(spec, &p, NULL, &e) < 0)
+		(void)fprintf(stderr, "%s\n", e.what);
+	must(e.code == 0);
+	backend_kubernetes.plan_json(p, j);
+	(void)backend_kubernetes.plan_free(p);
+}
+
 static void ssh_text(const struct spec *spec, struct json *j)
 {
 	struct backend_plan *p = NULL;
@@ -355,6 +381,8 @@ static void write_plan(const struct scene *s, const char *top, int out)
 	json_init(&j, &raw, true);
 	if (s->docker)
 		docker_text(spec, &j);
+	else if (s->kube)
+		kube_text(spec, &j);
 	else if (s->ssh)
 		ssh_text(spec, &j);
 	else

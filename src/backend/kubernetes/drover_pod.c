@@ -243,7 +243,8 @@ static int begin_watch(struct drover *d, struct err *e)
 
 int drover_make(struct drover *d, struct err *e)
 {
-	const struct kube_want w = { .context = d->plan->kube.context,
+	const struct kube_want w = { .kubeconfig = d->plan->kube.config,
+				     .context = d->plan->kube.context,
 				     .namespace = d->plan->kube.name_space };
 	struct pod_run r = { .id = d->s->id, .instance = d->instance, .inside = d->inside };
 

@@ -11,12 +11,14 @@
 #include <sys/wait.h>
 
 #include "backend/kit/process/command_table.h"
+#include "backend/kubernetes/copies.h"
 #include "backend/kubernetes/drover.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "proc/spawn.h"
 
-#define LEAVE_MS 40000 /* for a drover that removes its pod */
+#define COPY_MAX ((uint64_t)4 << 30) /* bytes of a workspace, where no limit says less */
+#define LEAVE_MS 40000               /* for a drover that removes its pod */
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */
@@ -27,7 +29,9 @@ struct backend_job {
 	bool over;      /* ... has ended, with all it started */
 	bool ended;     /* the pod */
 	bool told, oom;
-	char text[sizeof(((struct supervisor_msg *)0)->text)]; /* of STARTED: lines */
+	int64_t copied; /* when the workspace was packed; 0: it was not */
+	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
+	void *note_arg;
 	struct supervisor_msg started, end;
 };
 
@@ -236,6 +240,59 @@ static struct command_host host_of(struct backend_job *j)
 				      .job = j };
 }
 
+static struct copies copies_of(const struct backend_job *j, const struct command_host *h)
+{
+	const struct backend_plan *p = j->plan;
+
+	return (struct copies){ .host = h,
+				.id = j->id,
+				.workdir = p->workdir,
+				.most = p->limits.disk ? p->limits.disk : COPY_MAX,
+				.since = j->copied };
+}
+
+static int copy_in(struct backend_job *j, struct err *e)
+{
+	const struct command_host h = host_of(j);
+	struct copies c = copies_of(j, &h);
+
+	if (!j->plan->workdir)
+		return 0;
+	if (copies_in(&c, e) < 0)
+		return -e->code;
+	j->copied = c.since;
+	return 0;
+}
+
+/* What a command has left that ended by itself. */
+static void copy_out(struct backend_job *j, struct outcome *o)
+{
+	const struct command_host h = host_of(j);
+	const struct copies c = copies_of(j, &h);
+	struct copies_count n;
+	struct err e = { 0 };
+	char text[256];
+
+	if (!j->copied || !j->first)
+		return;
+	if (!j->over || j->ended)
+		(void)snprintf(text, sizeof(text),
+			       "the pod was ended before its workspace could be copied back");
+	else if (copies_out(&c, o, &n, &e) < 0)
+		(void)snprintf(text, sizeof(text), "the workspace was not copied back: %.180s",
+			       e.what);
+	else if (n.made + n.changed + n.removed + n.refused)
+		(void)snprintf(
+			text, sizeof(text),
+			"workspace: %u files made, %u changed, %u removed%s; %u not taken over",
+			n.made, n.changed, n.removed,
+			n.left_out ? " (links and the like stay there)" : "", n.refused);
+	else
+		return;
+	if (j->note)
+		j->note(j->note_arg, text);
+}
+
 /* The command of a run. Whether it could be executed is known when this returns. */
 static int start_command(struct backend_job *j, const struct job_want *w, struct job_io *io,
 			 struct err *e)
@@ -283,6 +340,10 @@ static int kube_start(struct backend_plan *p, const struct job_want *w, struct j
 	if (add_variables(p, w->variables, e) < 0 || begin(j, w, e) < 0)
 		return -e->code;
 	mine.events = j->events;
+	j->note = w->host.note;
+	j->note_arg = w->host.arg;
+	if (copy_in(j, e) < 0)
+		return -e->code;
 	if (w->isolation)
 		describe(j, w->isolation);
 	if (w->command && start_command(j, w, &mine, e) < 0) {
@@ -318,6 +379,21 @@ static int kube_exec(struct backend_job *j, const struct job_want *w, struct job
 	return command_start(&h, w, io, ret, e);
 }
 
+/* The lines of the drover's first word. */
+static void say_where(const struct backend_job *j, struct outcome *o)
+{
+	const char **const parts[] = { &o->image,   &o->pod.cluster, &o->pod.name_space,
+				       &o->pod.pod, &o->pod.uid,     &o->pod.node };
+	const char *at = j->started.text;
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		size_t n = strcspn(at, "\n");
+
+		*parts[i] = n ? arena_strndup(o->arena, at, n) : NULL;
+		at += n + (at[n] == '\n');
+	}
+}
+
 static void judge_status(const struct backend_job *j, const struct command_end *x,
 			 struct outcome *o)
 {
@@ -339,6 +415,7 @@ static bool kube_ended(struct backend_job *j, uint32_t command, struct outcome *
 	if (!command_ended(j->commands, command, &x))
 		return false;
 	judge_status(j, &x, o);
+	say_where(j, o);
 	return true;
 }
 
@@ -399,19 +476,12 @@ static void judge(struct backend_job *j, struct outcome *o)
 	}
 }
 
-static void take_image(const struct backend_job *j, struct outcome *o)
-{
-	size_t n = strcspn(j->started.text, "\n");
-
-	if (n)
-		o->image = arena_strndup(o->arena, j->started.text, n);
-}
-
 static void kube_finish(struct backend_job *j, struct outcome *o)
 {
+	copy_out(j, o);
 	job_leave(j);
 	judge(j, o);
-	take_image(j, o);
+	say_where(j, o);
 	(void)job_free(j);
 }
 
@@ -423,6 +493,7 @@ static int kube_probe(const struct spec *s, struct isolation *ret, struct err *e
 	struct kube_want w = { 0 };
 
 	if (s) {
+		w.kubeconfig = s->kube.config;
 		w.context = s->kube.context;
 		w.namespace = s->kube.name_space;
 	}

@@ -20,7 +20,8 @@
 
 #define FOLDER "kubernetes"
 #define INSTANCE "instance"
-#define ENTRY_MAX 1024
+#define ENTRY_MAX 8192
+#define PARTS 4 /* context, namespace, pod, kubeconfig */
 #define HEX 32
 #define SWEEP_MAX 16
 #define ASK_MS 5000
@@ -71,12 +72,13 @@ int kube_note_write(struct drover *d, struct err *e)
 {
 	char path[PATH_MAX], link[64], text[ENTRY_MAX];
 	CLEANUP(fd) int folder = state_open(FOLDER, path, sizeof(path), e);
-	const char *context = d->plan->kube.context;
+	const char *context = d->plan->kube.context, *config = d->plan->kube.config;
 	int n, r;
 
 	if (folder < 0)
 		return -e->code;
-	n = snprintf(text, sizeof(text), "%s\n%s\n%s\n", context ? context : "", d->space, d->name);
+	n = snprintf(text, sizeof(text), "%s\n%s\n%s\n%s\n", context ? context : "", d->space,
+		     d->name, config ? config : "");
 	d->note = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (d->note < 0)
 		return err_sys(e, "cannot note the run in '%s'", path);
@@ -99,8 +101,8 @@ void kube_note_done(struct drover *d, bool clean)
 
 /* ---- the sweep ---- */
 
-/* Three lines; false: no such note. */
-static bool read_note(int fd, char text[ENTRY_MAX], const char *part[3])
+/* A line each; false: no such note. */
+static bool read_note(int fd, char text[ENTRY_MAX], const char *part[PARTS])
 {
 	ssize_t n = pread(fd, text, ENTRY_MAX - 1, 0);
 	char *at = text;
@@ -108,7 +110,7 @@ static bool read_note(int fd, char text[ENTRY_MAX], const char *part[3])
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < PARTS; i++) {
 		char *end = strchr(at, '\n');
 
 		if (!end)
@@ -121,9 +123,11 @@ static bool read_note(int fd, char text[ENTRY_MAX], const char *part[3])
 }
 
 /* true: there is no such pod of ours any more. */
-static bool remove_pod(const char *const part[3], const char *instance)
+static bool remove_pod(const char *const part[PARTS], const char *instance)
 {
-	const struct kube_want w = { .context = part[0][0] ? part[0] : NULL, .namespace = part[1] };
+	const struct kube_want w = { .context = part[0][0] ? part[0] : NULL,
+				     .namespace = part[1],
+				     .kubeconfig = part[3][0] ? part[3] : NULL };
 	CLEANUP(kube) struct kube *k = NULL;
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	struct kube_request q = { .method = "DELETE", .ms = ASK_MS };
@@ -143,7 +147,7 @@ static bool remove_pod(const char *const part[3], const char *instance)
 static void sweep_one(int folder, const char *name, const char *instance)
 {
 	CLEANUP(fd) int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	const char *part[3];
+	const char *part[PARTS];
 	char text[ENTRY_MAX];
 	struct stat st;
 

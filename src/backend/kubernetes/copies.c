@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kubernetes/copies.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "backend/kubernetes/homecoming.h"
+#include "base/fd.h"
+#include "base/state.h"
+#include "base/tar.h"
+#include "base/tree.h"
+#include "proc/confine_files.h"
+#include "proc/files.h"
+#include "proc/spawn.h"
+
+#define FOLDER "kubernetes"
+
+/* Our ends and the other ones of an operation. */
+struct ways {
+	int here[FILE_ENDS], there[FILE_ENDS];
+};
+
+static void ways_done(struct ways *w)
+{
+	for (size_t i = 0; i < FILE_ENDS; i++) {
+		w->here[i] = fd_close(w->here[i]);
+		w->there[i] = fd_close(w->there[i]);
+	}
+}
+
+static void cleanup_ways(struct ways *w)
+{
+	ways_done(w);
+}
+
+static int ways_open(struct ways *w, enum file_verb verb, struct err *e)
+{
+	size_t n = file_takes(verb) ? FILE_ENDS : FILE_END_WORD;
+
+	for (size_t i = 0; i < n; i++) {
+		bool inwards = i == FILE_END_WORD || (i == FILE_END_DATA && file_takes(verb));
+		int ends[2];
+
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			return err_sys(e, "cannot make a pipe");
+		w->here[i] = ends[inwards ? 1 : 0];
+		w->there[i] = ends[inwards ? 0 : 1];
+	}
+	return 0;
+}
+
+/* The pod's side begins; its ends are not ours any more. */
+static int ask(const struct copies *c, enum file_verb verb, struct ways *w, struct err *e)
+{
+	const struct file_order o = { .verb = verb, .limit = c->most, .path = ".", .to = "" };
+	struct file_words words;
+	struct command command = { 0 };
+	const struct job_want want = { .command = &command, .files = w->there, .wake = { -1, -1 } };
+	struct job_io unused;
+	uint32_t number;
+	int r;
+
+	file_order_words(&o, &words);
+	command.argv = words.argv;
+	r = command_start(c->host, &want, &unused, &number, e);
+	for (size_t i = 0; i < FILE_ENDS; i++)
+		w->there[i] = fd_close(w->there[i]);
+	return r;
+}
+
+/* Its last word; *more: something was left out. */
+static int hear_done(const struct ways *w, bool *more, struct err *e)
+{
+	struct file_answer a;
+
+	for (;;) {
+		size_t have = 0;
+
+		while (have < sizeof(a)) {
+			ssize_t n = read(w->here[FILE_END_ANSWERS], (char *)&a + have,
+					 sizeof(a) - have);
+
+			if (n < 0 && errno == EINTR)
+				continue;
+			if (n <= 0)
+				return err_set(e, ERR_UNAVAILABLE, EPIPE,
+					       "the pod was lost while files were copied");
+			have += (size_t)n;
+		}
+		if (a.says == FILE_DONE)
+			break;
+	}
+	*more = a.more;
+	if (!a.error)
+		return 0;
+	if (a.error == EFBIG)
+		return err_set(e, ERR_POLICY, EFBIG, "the workspace is too large to be copied");
+	return err_errno(e, a.error > 0 ? a.error : EIO, "cannot copy the workspace");
+}
+
+/* ---- there ---- */
+
+static int put(void *arg, const void *p, size_t n)
+{
+	return fd_write_all(*(const int *)arg, p, n);
+}
+
+static _Noreturn void pack(int folder, int to, uint64_t most)
+{
+	struct tar_limits l = { .bytes = most, .entries = FILE_TREE_MAX, .links = true };
+	const int keep[] = { folder, to };
+	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
+
+	if (r == 0)
+		r = tar_pack(folder, &l, put, NULL, &to);
+	if (r == 0)
+		r = tar_pack_end(put, &to);
+	_exit(r < 0 ? -r & 0xff : 0);
+}
+
+static int end_of(pid_t pid)
+{
+	int status = proc_wait(pid);
+
+	if (status < 0)
+		return status;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EPIPE;
+}
+
+int copies_in(struct copies *c, struct err *e)
+{
+	CLEANUP(fd)
+	int folder = fd_open_nolinks(AT_FDCWD, c->workdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	CLEANUP(ways) struct ways w = { { -1, -1, -1 }, { -1, -1, -1 } };
+	bool more;
+	pid_t pid;
+	int r;
+
+	if (folder < 0)
+		return err_errno(e, folder, "cannot open '%s'", c->workdir);
+	c->since = time(NULL);
+	if (ways_open(&w, FILE_UNPACK, e) < 0 || ask(c, FILE_UNPACK, &w, e) < 0)
+		return -e->code;
+	pid = proc_fork(NULL);
+	if (pid == 0)
+		pack(folder, w.here[FILE_END_DATA], c->most);
+	w.here[FILE_END_DATA] = fd_close(w.here[FILE_END_DATA]);
+	r = pid < 0 ? -errno : end_of(pid);
+	if (r == 0)
+		(void)!write(w.here[FILE_END_WORD], "!", 1);
+	w.here[FILE_END_WORD] = fd_close(w.here[FILE_END_WORD]);
+	if (hear_done(&w, &more, e) < 0 && (r == 0 || r == -EPIPE))
+		return err_wrap(e, "'%.200s'", c->workdir);
+	return r < 0 ? err_errno(e, r, "cannot pack '%s'", c->workdir) : 0;
+}
+
+/* ---- and home ---- */
+
+static int get(void *arg, void *p, size_t n)
+{
+	const int *from = arg;
+	char *at = p;
+
+	while (n) {
+		ssize_t got = read(*from, at, n);
+
+		if (got == 0)
+			return -ENODATA;
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		at += got > 0 ? got : 0;
+		n -= got > 0 ? (size_t)got : 0;
+	}
+	return 0;
+}
+
+/* What a stranger has packed; see proc/confine_files.h. */
+static _Noreturn void unpack(int folder, int from, uint64_t most)
+{
+	struct tar_limits l = { .bytes = most, .entries = FILE_TREE_MAX, .mask = 077 };
+	const int keep[] = { folder, from };
+	char dust[4096];
+	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
+
+	if (r == 0)
+		r = confine_files(folder, false);
+	if (r == 0)
+		r = tar_unpack(folder, &l, get, NULL, &from);
+	while (r == 0 && read(from, dust, sizeof(dust)) > 0)
+		;
+	_exit(r < 0 ? -r & 0xff : 0);
+}
+
+static int fetch(const struct copies *c, int stage, bool *more, struct err *e)
+{
+	CLEANUP(ways) struct ways w = { { -1, -1, -1 }, { -1, -1, -1 } };
+	pid_t pid;
+	int r;
+
+	if (ways_open(&w, FILE_PACK, e) < 0 || ask(c, FILE_PACK, &w, e) < 0)
+		return -e->code;
+	pid = proc_fork(NULL);
+	if (pid == 0)
+		unpack(stage, w.here[FILE_END_DATA], c->most);
+	w.here[FILE_END_DATA] = fd_close(w.here[FILE_END_DATA]);
+	if (pid < 0)
+		return err_sys(e, "cannot start a process");
+	if (hear_done(&w, more, e) < 0) {
+		(void)end_of(pid);
+		return -e->code;
+	}
+	r = end_of(pid);
+	return r < 0 ? err_errno(e, r, "what came out of the pod cannot be unpacked") : 0;
+}
+
+int copies_out(const struct copies *c, struct outcome *o, struct copies_count *ret, struct err *e)
+{
+	CLEANUP(fd) int state = state_open(FOLDER, NULL, 0, e), stage = -1, list = -1, work = -1;
+	char name[64], changes[64];
+	int r;
+
+	*ret = (struct copies_count){ 0 };
+	if (state < 0)
+		return -e->code;
+	(void)snprintf(name, sizeof(name), ".%.32s.out", c->id);
+	(void)snprintf(changes, sizeof(changes), ".%.32s.changes", c->id);
+	if (mkdirat(state, name, 0700) == 0)
+		stage = openat(state, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	list = openat(state, changes, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	work = fd_open_nolinks(AT_FDCWD, c->workdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	if (stage < 0 || list < 0 || work < 0)
+		return err_sys(e, "cannot take the workspace back");
+	r = fetch(c, stage, &ret->left_out, e);
+	if (r == 0) {
+		struct homecoming h = { .work = work,
+					.stage = stage,
+					.list = list,
+					.since = c->since,
+					.outcome = o,
+					.count = ret };
+
+		r = homecoming(&h, e);
+	}
+	(void)tree_remove(state, name);
+	return r;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kubernetes/homecoming.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kit/protect/protected_names.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "base/str.h"
+
+#define DEPTH_MAX 64
+#define LINE_MAX_BYTES ((size_t)64 << 10)
+#define PIECE 65536
+#define DRAFT ".brig-coming-home"
+
+/* ---- names ---- */
+
+/* Does the path, from one of its folders on, lead to this name or below it? */
+static bool leads_to(const char *path, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = path; at; at = strchr(at, '/')) {
+		at += *at == '/';
+		if (strncmp(at, name, n) == 0 && (!at[n] || at[n] == '/'))
+			return true;
+	}
+	return false;
+}
+
+/* Repositories are not taken over at all: what a checkout would obey is not looked for one by one.
+ */
+static const char *guarded(const char *path)
+{
+	if (leads_to(path, ".git"))
+		return "a repository stays as it is here: fetch commits by a bundle or a push";
+	for (size_t i = 0; i < guarded_name_count; i++)
+		if (guarded_names[i].class < NAME_REPORTED && leads_to(path, guarded_names[i].name))
+			return guarded_names[i].reason;
+	return NULL;
+}
+
+static void refuse(struct homecoming *h, const char *path, const char *why)
+{
+	h->count->refused++;
+	outcome_deny(h->outcome, "protected-path", path, why);
+}
+
+static void note(struct homecoming *h, const char *path, const char *change, const char *digest)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(LINE_MAX_BYTES);
+	struct json j;
+
+	json_init(&j, &b, false);
+	json_object(&j);
+	json_kstr(&j, "path", path);
+	json_kstr(&j, "change", change);
+	json_kstr(&j, "sha256", digest);
+	json_object_end(&j);
+	buf_putc(&b, '\n');
+	(void)fd_write_all(h->list, buf_str(&b), b.len);
+}
+
+/* ---- files ---- */
+
+static int digest_of(int fd, char hex[SHA256_HEX])
+{
+	unsigned char digest[SHA256_SIZE];
+	char piece[PIECE];
+	struct sha256 s;
+	off_t at = 0;
+	ssize_t n;
+
+	sha256_init(&s);
+	while ((n = pread(fd, piece, sizeof(piece), at)) > 0) {
+		sha256_add(&s, piece, (size_t)n);
+		at += n;
+	}
+	sha256_end(&s, digest);
+	sha256_hex(digest, hex);
+	return n < 0 ? -errno : 0;
+}
+
+static int copy_bytes(int from, int to)
+{
+	char piece[PIECE];
+	off_t at = 0;
+	ssize_t n;
+	int r = 0;
+
+	while (r == 0 && (n = pread(from, piece, sizeof(piece), at)) > 0) {
+		r = fd_write_all(to, piece, (size_t)n);
+		at += n;
+	}
+	return r < 0 ? r : n < 0 ? -errno : 0;
+}
+
+/* Under its name once it is whole; nothing that is there is opened. */
+static int take_over(const struct homecoming *h, int from, int folder, const char *name,
+		     mode_t mode)
+{
+	CLEANUP(fd) int to = -1;
+	struct stat owner;
+	int r;
+
+	(void)unlinkat(folder, DRAFT, 0);
+	to = openat(folder, DRAFT, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (to < 0 || fstat(h->work, &owner) < 0)
+		return -errno;
+	r = copy_bytes(from, to);
+	if (r == 0 && geteuid() == 0 && fchown(to, owner.st_uid, owner.st_gid) < 0)
+		r = -errno;
+	if (r == 0 && (fchmod(to, mode & 0777) < 0 || renameat(folder, DRAFT, folder, name) < 0))
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(folder, DRAFT, 0);
+	return r;
+}
+
+static bool same_content(int a, const struct stat *as, int b, const struct stat *bs,
+			 const char *digest)
+{
+	char other[SHA256_HEX];
+
+	(void)a;
+	return as->st_size == bs->st_size && digest_of(b, other) == 0 && str_eq(digest, other);
+}
+
+static int one_file(struct homecoming *h, int from, int to, const char *name, const char *path)
+{
+	CLEANUP(fd) int new = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	CLEANUP(fd) int old = -1;
+	struct stat ns, os = { 0 }, at = { 0 };
+	char digest[SHA256_HEX];
+	bool there = fstatat(to, name, &at, AT_SYMLINK_NOFOLLOW) == 0;
+
+	if (new < 0 || fstat(new, &ns) < 0 || !S_ISREG(ns.st_mode) || digest_of(new, digest) < 0)
+		return new < 0 ? -errno : -EIO;
+	if (there && !S_ISREG(at.st_mode)) {
+		refuse(h, path, "something other than a file is there");
+		return 0;
+	}
+	if (there)
+		old = openat(to, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (old >= 0 && fstat(old, &os) == 0 && same_content(new, &ns, old, &os, digest))
+		return 0;
+	if (guarded(path)) {
+		refuse(h, path, guarded(path));
+		return 0;
+	}
+	if (there && at.st_ctim.tv_sec >= h->since) {
+		refuse(h, path, "it was changed on this host meanwhile");
+		return 0;
+	}
+	if (name_reported(path))
+		outcome_trust(h->outcome, path, name_reported(path)->reason);
+	note(h, path, there ? "changed" : "made", digest);
+	*(there ? &h->count->changed : &h->count->made) += 1;
+	/* Others may read what they could: a pod's modes say who may execute, and no more. */
+	return take_over(h, new, to, name,
+			 there ? (at.st_mode & 0777) | (ns.st_mode & 0100 ? 0111 : 0)
+			       : (ns.st_mode & 0100 ? 0755 : 0644));
+}
+
+/* ---- folders ---- */
+
+static bool is_dots(const char *name)
+{
+	return str_eq(name, ".") || str_eq(name, "..");
+}
+
+static DIR *open_list(int folder)
+{
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d)
+		(void)fd_close(fd);
+	return d;
+}
+
+static int one_folder(struct homecoming *h, int from, int to, const char *path, unsigned depth);
+
+static int enter(struct homecoming *h, int from, int to, const char *name, const char *path,
+		 unsigned depth)
+{
+	CLEANUP(fd) int sub = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(fd) int into = -1;
+	struct stat st, owner;
+
+	if (sub < 0)
+		return -errno;
+	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (guarded(path)) {
+			refuse(h, path, guarded(path));
+			return 0;
+		}
+		if (mkdirat(to, name, 0755) < 0)
+			return -errno;
+		note(h, path, "made", NULL);
+		if (geteuid() == 0 && fstat(h->work, &owner) == 0)
+			(void)!fchownat(to, name, owner.st_uid, owner.st_gid, AT_SYMLINK_NOFOLLOW);
+	}
+	into = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (into >= 0)
+		return one_folder(h, sub, into, path, depth + 1);
+	refuse(h, path, "something other than a folder is there");
+	return 0;
+}
+
+static int one_folder(struct homecoming *h, int from, int to, const char *path, unsigned depth)
+{
+	DIR *all = depth < DEPTH_MAX ? open_list(from) : NULL;
+	const struct dirent *x;
+	char below[PATH_MAX];
+	int r = all ? 0 : -ELOOP;
+
+	while (r == 0 && (x = readdir(all))) {
+		struct stat st;
+
+		if (is_dots(x->d_name))
+			continue;
+		if (snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) >=
+			    (int)sizeof(below) ||
+		    fstatat(from, x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			r = -ENAMETOOLONG;
+		else if (S_ISDIR(st.st_mode))
+			r = enter(h, from, to, x->d_name, below, depth);
+		else
+			r = one_file(h, from, to, x->d_name, below);
+	}
+	if (all)
+		(void)closedir(all);
+	return r;
+}
+
+/* ---- what is gone ---- */
+
+static void gone_from(struct homecoming *h, int from, int to, const char *path, unsigned depth);
+
+static void gone(struct homecoming *h, int from, int to, const char *name, const char *path,
+		 unsigned depth)
+{
+	CLEANUP(fd) int left = -1, sub = -1;
+	struct stat st, old;
+
+	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || guarded(path))
+		return;
+	if (S_ISDIR(st.st_mode)) {
+		sub = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		left = from < 0 ? -1
+				: openat(from, name,
+					 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (sub >= 0)
+			gone_from(h, left, sub, path, depth + 1);
+		if (sub >= 0 && left < 0)
+			(void)unlinkat(to, name, AT_REMOVEDIR);
+		return;
+	}
+	/* What brig could not read never was there. */
+	if (!S_ISREG(st.st_mode) || st.st_ctim.tv_sec >= h->since ||
+	    faccessat(to, name, R_OK, AT_EACCESS) < 0 ||
+	    (from >= 0 && fstatat(from, name, &old, AT_SYMLINK_NOFOLLOW) == 0))
+		return;
+	if (unlinkat(to, name, 0) == 0) {
+		h->count->removed++;
+		note(h, path, "removed", NULL);
+	}
+}
+
+static void gone_from(struct homecoming *h, int from, int to, const char *path, unsigned depth)
+{
+	DIR *all = depth < DEPTH_MAX ? open_list(to) : NULL;
+	const struct dirent *x;
+	char below[PATH_MAX];
+
+	while (all && (x = readdir(all)))
+		if (!is_dots(x->d_name) &&
+		    snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) <
+			    (int)sizeof(below))
+			gone(h, from, to, x->d_name, below, depth);
+	if (all)
+		(void)closedir(all);
+}
+
+int homecoming(struct homecoming *h, struct err *e)
+{
+	int r = one_folder(h, h->stage, h->work, "", 0);
+
+	if (r < 0)
+		return err_errno(e, r, "cannot take the pod's workspace over");
+	/* Where something was left out its absence says nothing. */
+	if (!h->count->left_out)
+		gone_from(h, h->stage, h->work, "", 0);
+	return 0;
+}

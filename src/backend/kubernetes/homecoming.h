@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/homecoming.h - a folder of plain files, as a pod left its workspace, compared
+ * with the workspace here; what differs is taken over, except what programs on this host obey. */
+#pragma once
+
+#include <stdint.h>
+
+#include "backend/kubernetes/copies.h"
+
+struct homecoming {
+	int work, stage; /* folders, borrowed */
+	int list;        /* of changes: a JSON object a line */
+	int64_t since;   /* what was changed here after that is the user's */
+	struct outcome *outcome;
+	struct copies_count *count;
+};
+
+int homecoming(struct homecoming *h, struct err *e);

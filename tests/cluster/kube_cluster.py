@@ -375,12 +375,12 @@ class Cluster:
                 f"--kubelet-certificate-authority={pki}/ca.crt", "--kubelet-preferred-address-types=InternalIP",
                 "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={pki}/sa.pub",
                 f"--service-account-signing-key-file={pki}/sa.key", "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC",
-                "--enable-admission-plugins=NodeRestriction", "--default-not-ready-toleration-seconds=15", "--default-unreachable-toleration-seconds=15",
+                "--enable-admission-plugins=NodeRestriction", "--default-not-ready-toleration-seconds=30", "--default-unreachable-toleration-seconds=30",
                 f"--audit-policy-file={self._audit()}", f"--audit-log-path={c.folder}/audit.jsonl", "--max-requests-inflight=800")
         common = ("--leader-elect=false", "--bind-address=127.0.0.1", "--kube-api-qps=200", "--kube-api-burst=400")
         c.start("kube-controller-manager", self.bin / "kube-controller-manager", f"--kubeconfig={pki}/kube-controller-manager.conf", *common,
                 f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt", "--use-service-account-credentials",
-                "--node-monitor-period=1s", "--node-monitor-grace-period=10s")
+                "--node-monitor-period=2s")
         c.start("kube-scheduler", self.bin / "kube-scheduler", f"--kubeconfig={pki}/kube-scheduler.conf", *common)
         (c.folder / "registry.yml").write_text("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: /var/lib/registry}, "
                                                f"delete: {{enabled: true}}}}\nhttp: {{addr: '{CONTROL}:5000'}}\n")

@@ -45,6 +45,7 @@ CONTROL = "10.77.0.1"
 SERVICE = "10.96.0.1"
 OUTSIDE = "203.0.113.1"
 PAUSE_IMAGE = "brig-test:pause"
+HELPER_IMAGE = "brig-test:pod"
 WAIT = 120 * float(os.environ.get("TIME_FACTOR", "1"))
 CAP_SYS_RESOURCE = 1 << 24
 
@@ -277,7 +278,7 @@ class Cluster:
             self._wire(node)
         for node in self.nodes:
             _until(node.answers, WAIT, lambda n=node: f"{n.name}: dockerd does not start: {n.tail('dockerd')}")
-            node.import_image(_pause_tar(pause), PAUSE_IMAGE, changes=('ENTRYPOINT ["/pause"]',))
+            node.import_image(_one_file_tar(pause, "pause"), PAUSE_IMAGE, changes=('ENTRYPOINT ["/pause"]',))
             node.start_kubelet(self)
         _until(self.ready, WAIT, lambda: f"not ready: {self._why()}")
         self.keeper.start()
@@ -427,11 +428,15 @@ class Cluster:
     def deploy(self):
         """Our manifests and agent-sandbox's kinds; the kubeconfig of the account that has our Role."""
         self.kubectl("apply", "-f", TOP / "deploy/kubernetes", "-f", HERE / "kube-crds.yaml")
-        _until(lambda: self.kubectl("apply", "-f", TOP / "deploy/kubernetes/agent-sandbox", check=False).returncode == 0, WAIT, "kinds are not known")
         return self.account("brig", "brig")
 
     def apply(self, *objects):
         return self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    def load_helper(self, build):
+        """brig-pod of a build, as images/kubernetes makes it; the image's name."""
+        self.load(_one_file_tar(pathlib.Path(build) / "brig-pod", "brig-pod"), HELPER_IMAGE, changes=('ENTRYPOINT ["/brig-pod"]',))
+        return HELPER_IMAGE
 
     def load(self, tar, name, changes=()):
         for node in self.nodes:
@@ -577,12 +582,12 @@ def _has(capability):
     return int(line.split()[1], 16) & capability
 
 
-def _pause_tar(program):
+def _one_file_tar(program, name):
     import io
     import tarfile
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
-        tar.add(program, "pause")
+        tar.add(program, name)
     return out.getvalue()
 
 

@@ -49,10 +49,13 @@ def openssl(*args):
 
 
 class Certificates:
-    """An authority, the server's certificate (127.0.0.1, localhost, kube.test) and a client's (CN brig-test)."""
+    """An authority, the server's certificate (127.0.0.1, localhost, kube.test) and a client's (CN brig-test). Kept in `folder`."""
 
     def __init__(self, folder):
         self.folder = folder
+        if (folder / "client.pem").exists():
+            self.ca, self.server, self.client = ((folder / f"{name}.pem", folder / f"{name}.key") for name in ("ca", "server", "client"))
+            return
         self.ca = self.authority("ca")
         self.server = self.signed("server", "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost,DNS:kube.test\n")
         self.client = self.signed("client", "extendedKeyUsage=clientAuth\n", subject="/O=system:masters/CN=brig-test")
@@ -257,6 +260,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if url.path == "/version":
             self.reply(200, {"major": "1", "minor": "30", "gitVersion": "v1.30.0-scripted"})
             return
+        if url.path.removeprefix(api.prefix) in api.groups:
+            self.reply(200, {"kind": "APIResourceList"})
+            return
         found = PATH.match(url.path.removeprefix(api.prefix))
         if not found or not url.path.startswith(api.prefix):
             self.fail(404, "NotFound", "the server could not find the requested resource")
@@ -306,9 +312,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if f"{path}/{meta['name']}" in self.api.store.objects:
             self.fail(409, "AlreadyExists", f'{m["kind"]} "{meta["name"]}" already exists')
             return
+        if kind == "Pod" and self.api.refusal:
+            self.fail(403, "Forbidden", self.api.refusal)
+            return
         meta.setdefault("uid", secrets.token_hex(8))
         meta.setdefault("namespace", m["ns"])
         meta.setdefault("creationTimestamp", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        if "dryRun" in self.query:
+            self.reply(201, thing)
+            return
         self.api.create(f"{path}/{meta['name']}", thing, kind)
         self.reply(201, self.api.store.objects[f"{path}/{meta['name']}"])
 
@@ -352,7 +364,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        generation = self.api.cut
+        generation, told = self.api.cut, seen
         while time.monotonic() < end:
             with store.news:
                 if not any(v > seen for v, *_ in store.changes) and seen >= store.forgotten:
@@ -364,9 +376,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             for version, kind, where, thing in new:
                 seen = version
                 if where.rsplit("/", 1)[0] == path and matches(thing, self.query):
+                    told = seen
                     self.event(kind, thing)
-            if self.api.bookmark and seen < store.version:
-                seen = store.version
+            if self.api.bookmark and told < seen:
+                told = seen
                 self.event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(seen)}})
             if self.api.cut != generation:
                 self.connection.shutdown(socket.SHUT_RDWR)
@@ -443,17 +456,18 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 
 class ApiServer:
-    """What a test may change: tokens, protocols, prefix, page, bookmark, watch_seconds, program, may, on_stream, script()."""
+    """What a test may change: tokens, protocols, prefix, page, bookmark, watch_seconds, program, denied (rights), groups, refusal
+    (of pods), on_stream, script()."""
 
-    def __init__(self, folder, uid=None, port=0):
+    def __init__(self, folder, uid=None, port=0, certificates=None):
         self.folder, self.uid = pathlib.Path(folder), uid
-        self.certificates = Certificates(self.folder)
+        self.certificates = certificates or Certificates(self.folder)
         self.store, self.requests, self.steps = Store(), [], []
         self.tokens, self.prefix, self.page = {"a-token"}, "", 500
         self.protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
         self.bookmark, self.watch_seconds, self.expire_by_status, self.cut = False, 3600, True, 0
         self.program, self.attached, self.sizes, self.gone, self.on_stream = ["cat"], {}, [], [], None
-        self.denied = set()
+        self.denied, self.groups, self.refusal = set(), {"/apis/networking.k8s.io/v1"}, None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.certificates.server)
         context.load_verify_locations(self.certificates.ca[0])
@@ -517,7 +531,7 @@ class ApiServer:
     # -- objects --
 
     def may(self, attributes):
-        return (attributes.get("verb"), attributes.get("resource")) not in self.denied
+        return (attributes.get("verb"), "/".join(filter(None, (attributes.get("resource"), attributes.get("subresource"))))) not in self.denied
 
     def create(self, path, thing, kind):
         thing.setdefault("kind", kind)

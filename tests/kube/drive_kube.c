@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drive-kube: src/kube/kube.h by hand, for test_kube_client.py.
  *
- *   drive-kube [OPTION=VALUE]... place | ask METHOD PATH [BODY] | watch PATH | attach PATH
+ *   drive-kube [OPTION=VALUE]... place | ask METHOD PATH [BODY] | watch PATH | attach PATH | health
  *
  * Options: kubeconfig, context, namespace, label (KEY:VALUE), type, ms, times, pause (ms), again,
- * size (ROWSxCOLS). Exit status: of an attach the command's own; 1: an error, which it prints. */
+ * size (ROWSxCOLS), runtime. Exit status: of an attach the command's own; 1: an error, which it
+ * prints. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "kube/kube.h"
+#include "kube/kube_health.h"
 
 struct drive {
 	struct kube_want want;
@@ -21,6 +23,7 @@ struct drive {
 	char label[128];
 	int times, pause_ms;
 	unsigned short rows, cols;
+	const char *runtime;
 };
 
 static int failed(const struct err *e)
@@ -47,7 +50,6 @@ static void take_label(struct drive *d, const char *text)
 static bool take_option(struct drive *d, const char *arg)
 {
 	const char *value = strchr(arg, '=');
-	unsigned rows, cols;
 
 	if (!value++)
 		return false;
@@ -59,6 +61,8 @@ static bool take_option(struct drive *d, const char *arg)
 		d->want.namespace = value;
 	else if (str_starts(arg, "label="))
 		take_label(d, value);
+	else if (str_starts(arg, "runtime="))
+		d->runtime = value;
 	else if (str_starts(arg, "type="))
 		d->request.type = value;
 	else if (str_starts(arg, "ms="))
@@ -69,9 +73,9 @@ static bool take_option(struct drive *d, const char *arg)
 		d->pause_ms = (int)strtol(value, NULL, 10);
 	else if (str_starts(arg, "again="))
 		d->request.again = true;
-	else if (str_starts(arg, "size=") && sscanf(value, "%ux%u", &rows, &cols) == 2) {
-		d->rows = (unsigned short)rows;
-		d->cols = (unsigned short)cols;
+	else if (str_starts(arg, "size=") && strchr(value, 'x')) {
+		d->rows = (unsigned short)strtoul(value, NULL, 10);
+		d->cols = (unsigned short)strtoul(strchr(value, 'x') + 1, NULL, 10);
 	} else
 		return false;
 	return true;
@@ -165,6 +169,21 @@ static int attach(struct drive *d, struct kube *k, const char *path, struct err 
 	return end.known ? end.code : 1;
 }
 
+static int health(const struct drive *d)
+{
+	static const char *const words[] = { "pass", "warn", "fail", "skip" };
+	const struct kube_health_want w = { .where = d->want,
+					    .runtime_class = d->runtime,
+					    .ms = d->request.ms };
+	struct kube_row rows[KUBE_ROWS];
+
+	kube_examine(&w, rows);
+	for (int i = 0; i < KUBE_ROWS; i++)
+		(void)printf("%s %s: %s%s%s\n", words[rows[i].state], kube_row_names[i],
+			     rows[i].detail, rows[i].hint[0] ? " | " : "", rows[i].hint);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct drive d = { .times = 1 };
@@ -176,6 +195,8 @@ int main(int argc, char **argv)
 		i++;
 	if (i >= argc)
 		return 2;
+	if (str_eq(argv[i], "health"))
+		return health(&d);
 	if (kube_open(&d.want, &k, &e) < 0)
 		return failed(&e);
 	if (str_eq(argv[i], "place")) {

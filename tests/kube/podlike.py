@@ -55,7 +55,7 @@ def main():
     program, workspace, *words = sys.argv[1:]
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     if "network" in words:
-        subprocess.run(["ip", "link", "add", "eth0", "type", "dummy"], check=True)
+        subprocess.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1"], check=True)
         subprocess.run(["ip", "link", "set", "eth0", "up"], check=True)
     inside = os.open(program, os.O_RDONLY)
     root(words, workspace)

@@ -56,8 +56,8 @@ SKIPPED = 77
 JOBS = 2 if FACTOR > 1 else max(2, min(8, 2 * len(os.sched_getaffinity(0))))  # a test waits for half of its time
 # Files brig may keep in its state and runtime folders, by their path below them.
 KEPT = ("brig", "brig/git", "brig/runs", "brig/runs/.spare", "brig/workspaces", "brig/workspaces/journal", "brig/trusted", "brig/home.key", "brig/quarantine", "brig/images",
-        "brig/audit", "brig/bundles", "brig/daemon", "brig/docker", "brig/hold", "brig/senders", "brig/ssh")
-KEPT_BELOW = ("brig/audit/", "brig/daemon/", "brig/git/", "brig/images/", "brig/quarantine/")
+        "brig/audit", "brig/bundles", "brig/changes", "brig/daemon", "brig/docker", "brig/hold", "brig/instance", "brig/kubernetes", "brig/senders", "brig/ssh")
+KEPT_BELOW = ("brig/audit/", "brig/changes/", "brig/daemon/", "brig/git/", "brig/images/", "brig/quarantine/")
 
 IS_ROOT = os.geteuid() == 0
 ONLY_AS = tuple(os.environ.get("ONLY_AS", "").split())
@@ -693,7 +693,7 @@ def _prepare(base):
         sys.exit(f"harness: no '{_brig_given()}'; make build makes it, BRIG names another")
     shutil.copy(_brig_given(), base / "bin/brig")
     (base / "bin/brig").chmod(0o755)
-    for name in ("brig-send", "brig-audit", "brig-egress", "brig-door", "brig-gate", "brig-tls", "brig-bundle"):  # brig looks for them beside itself
+    for name in ("brig-send", "brig-audit", "brig-egress", "brig-door", "brig-gate", "brig-tls", "brig-bundle", "brig-kube", "brig-pod"):  # brig looks for them beside itself
         helper = _brig_given().with_name(name)
         if helper.exists():
             shutil.copy(helper, base / "bin" / name)

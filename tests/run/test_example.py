@@ -130,7 +130,7 @@ def the_example_with_several_commands_runs():
 @test
 def an_installed_tree_works_wherever_it_is_moved():
     prefix = install()
-    for name in ("brig-egress", "brig-door", "brig-gate", "brig-send", "brig-audit", "brig-tls", "brig-bundle"):
+    for name in ("brig-egress", "brig-door", "brig-gate", "brig-send", "brig-audit", "brig-tls", "brig-bundle", "brig-kube"):
         assert (prefix / "libexec/brig" / name).exists(), name
     moved = scratch() / "moved"
     prefix.rename(moved)

@@ -19,6 +19,7 @@
 #include "proc/spawn.h"
 
 #define FOLDER "kubernetes"
+#define CHANGES "changes"
 
 /* Our ends and the other ones of an operation. */
 struct ways {
@@ -221,17 +222,18 @@ static int fetch(const struct copies *c, int stage, bool *more, struct err *e)
 int copies_out(const struct copies *c, struct outcome *o, struct copies_count *ret, struct err *e)
 {
 	CLEANUP(fd) int state = state_open(FOLDER, NULL, 0, e), stage = -1, list = -1, work = -1;
+	CLEANUP(fd) int lists = state < 0 ? -1 : state_open(CHANGES, NULL, 0, e);
 	char name[64], changes[64];
 	int r;
 
 	*ret = (struct copies_count){ 0 };
-	if (state < 0)
+	if (state < 0 || lists < 0)
 		return -e->code;
 	(void)snprintf(name, sizeof(name), ".%.32s.out", c->id);
-	(void)snprintf(changes, sizeof(changes), ".%.32s.changes", c->id);
+	(void)snprintf(changes, sizeof(changes), "%.32s.jsonl", c->id);
 	if (mkdirat(state, name, 0700) == 0)
 		stage = openat(state, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	list = openat(state, changes, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	list = openat(lists, changes, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	work = fd_open_nolinks(AT_FDCWD, c->workdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (stage < 0 || list < 0 || work < 0)
 		return err_sys(e, "cannot take the workspace back");

@@ -47,6 +47,7 @@ struct drover {
 	int watch;
 	struct buf line; /* of the watch */
 	struct pod_seen seen;
+	bool compared; /* the pod that runs is the one that was asked for */
 	struct kube_streams streams;
 	struct carry *carry;
 	bool answered;

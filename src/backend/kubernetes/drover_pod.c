@@ -123,6 +123,19 @@ static void make_policy(struct drover *d, const struct pod_run *r)
 
 /* ---- waiting for it ---- */
 
+/* Once it runs: nothing of it changes from then on but what is looked at from inside. */
+static void compare(struct drover *d, const struct jread *pod)
+{
+	const char *differs = pod_differs(d->plan, pod);
+
+	d->compared = !differs;
+	if (!differs)
+		return;
+	d->seen.over = true;
+	(void)snprintf(d->seen.reason, sizeof(d->seen.reason),
+		       "it was made otherwise than asked for: %s", differs);
+}
+
 static int on_pod(struct drover *d, const struct jread *event)
 {
 	const struct jread *pod = jread_get(event, "object");
@@ -140,12 +153,8 @@ static int on_pod(struct drover *d, const struct jread *event)
 		return 0;
 	}
 	pod_look(pod, &d->seen);
-	if (d->seen.running && !d->carry && pod_differs(d->plan, pod)) {
-		d->seen.over = true;
-		(void)snprintf(d->seen.reason, sizeof(d->seen.reason),
-			       "it was made otherwise than asked for: %s",
-			       pod_differs(d->plan, pod));
-	}
+	if (d->seen.running && !d->compared)
+		compare(d, pod);
 	return 0;
 }
 
@@ -205,7 +214,7 @@ static int wait_for_pod(struct drover *d, struct err *e)
 	uint64_t until = clock_us() + (uint64_t)DROVER_START_MS * 1000;
 	char told[DROVER_REASON] = "";
 
-	while (!d->seen.running || d->seen.over) {
+	while (!d->compared || !d->seen.running || d->seen.over) {
 		struct pollfd p[] = { { .fd = d->watch, .events = POLLIN },
 				      { .fd = d->s->control, .events = POLLIN } };
 

@@ -18,7 +18,8 @@
 #include "proc/spawn.h"
 
 #define COPY_MAX ((uint64_t)4 << 30) /* bytes of a workspace, where no limit says less */
-#define LEAVE_MS 40000               /* for a drover that removes its pod */
+#define LEAVE_MS 40000               /* for a drover that was told to end it all */
+#define GONE_MS 5000                 /* ... and to have the pod removed, once that has ended */
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */
@@ -437,7 +438,7 @@ static void job_leave(struct backend_job *j)
 	if (!j->ended)
 		ask(j, COMMAND_FIRST, SIGKILL);
 	(void)shutdown(j->control, SHUT_WR);
-	while (!j->told && poll(&p, 1, LEAVE_MS) > 0 && hear(j, &m) >= 0)
+	while (poll(&p, 1, j->told ? GONE_MS : LEAVE_MS) > 0 && hear(j, &m) >= 0)
 		;
 	if (!j->told)
 		kube_tidy();

@@ -19,6 +19,7 @@
 #include "base/str.h"
 
 #define FOLDER "kubernetes"
+#define CHANGES "changes"
 #define INSTANCE "instance"
 #define ENTRY_MAX 8192
 #define PARTS 4 /* context, namespace, pod, kubeconfig */
@@ -158,6 +159,25 @@ static void sweep_one(int folder, const char *name, const char *instance)
 		(void)unlinkat(folder, name, 0);
 }
 
+/* Lists of what runs have changed, which nobody reads after so long. */
+static void forget_lists(void)
+{
+	int folder = state_find(CHANGES, NULL, 0);
+	DIR *all = folder < 0 ? NULL : fdopendir(folder);
+	const struct dirent *x;
+	struct stat st;
+
+	if (!all) {
+		(void)fd_close(folder);
+		return;
+	}
+	while ((x = readdir(all)))
+		if (fstatat(folder, x->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(st.st_mode) && time(NULL) - st.st_mtime > KEPT_SECONDS)
+			(void)unlinkat(folder, x->d_name, 0);
+	(void)closedir(all);
+}
+
 void kube_tidy(void)
 {
 	int folder = state_find(FOLDER, NULL, 0);
@@ -167,6 +187,7 @@ void kube_tidy(void)
 	struct err e;
 	int left = SWEEP_MAX;
 
+	forget_lists();
 	if (!all) {
 		(void)fd_close(folder);
 		return;

@@ -6,7 +6,7 @@
  *     main         the user's image, with brig-pod as its first process
  *
  * All that a cluster would otherwise choose is written down; what its admission has changed is
- * found by comparing (compare.c). */
+ * found by comparing (pod_seen.c). */
 #include <stdio.h>
 #include <string.h>
 

@@ -65,14 +65,17 @@ static int check_root(const struct pod_want *w, struct pod_answer *a)
 	return 0;
 }
 
+/* "inside outside count"; the first namespace has one line, and all ids in it. */
 static bool has_user_ns(void)
 {
-	char map[256];
-	unsigned long inside = 0, outside = 0, count = 0;
+	char map[256], *at = map;
+	unsigned long n[3] = { 0 };
 
-	return fd_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) > 0 &&
-	       sscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3 &&
-	       !(inside == outside && count == UINT32_MAX);
+	if (fd_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) <= 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(n); i++)
+		n[i] = strtoul(at, &at, 10);
+	return !(n[0] == n[1] && n[2] == UINT32_MAX);
 }
 
 int pod_check(const struct pod_want *w, struct pod_answer *a)

@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 	if (argc == 3 && str_eq(argv[1], "put"))
 		return put(argv[2], &e) < 0 ? failed(&e) : 0;
 	if (argc == 2 && str_eq(argv[1], "version"))
-		return puts(POD_VERSION) < 0;
+		return fd_write_all(STDOUT_FILENO, POD_VERSION "\n", sizeof(POD_VERSION)) < 0;
 	(void)err_set(&e, ERR_USAGE, EINVAL, "takes: put PATH, close, serve or version");
 	return failed(&e);
 }

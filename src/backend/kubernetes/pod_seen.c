@@ -13,6 +13,14 @@ static void keep(char *out, size_t n, const char *text)
 	drover_clean(out);
 }
 
+/* "docker-pullable://NAME@sha256:..." is how some kubelets write it. */
+static const char *without_scheme(const char *image)
+{
+	const char *at = image ? strstr(image, "://") : NULL;
+
+	return at ? at + strlen("://") : image;
+}
+
 /* ---- how far it is ---- */
 
 /* Reasons that waiting does not mend. */
@@ -86,7 +94,7 @@ void pod_look(const struct jread *pod, struct pod_seen *ret)
 	keep(ret->uid, sizeof(ret->uid), jread_str(meta, "uid"));
 	keep(ret->node, sizeof(ret->node), jread_str(jread_get(pod, "spec"), "nodeName"));
 	keep(ret->address, sizeof(ret->address), jread_str(status, "hostIP"));
-	keep(ret->digest, sizeof(ret->digest), jread_str(main, "imageID"));
+	keep(ret->digest, sizeof(ret->digest), without_scheme(jread_str(main, "imageID")));
 	look_at_placing(status, ret);
 	for (size_t i = 0; i < jread_count(inits); i++)
 		look_at_container(jread_at(inits, i), false, ret);

@@ -25,6 +25,7 @@
 #define PIECE 16384
 #define OUT_FULL 65536
 #define OUT_MAX ((size_t)OUT_FULL * 4)
+#define READS 16 /* of a turn */
 #define PING_US 30000000ULL
 #define CLOSING_US 2000000ULL
 
@@ -43,6 +44,7 @@ struct attaching {
 	size_t gone;
 	struct buf status;
 	bool told; /* the status, to brig */
+	bool more; /* to read at once */
 	bool closing, over;
 	uint64_t until; /* of closing */
 	uint64_t ping;  /* when the next is due */
@@ -135,10 +137,10 @@ static bool take_words(struct attaching *a)
 
 /* ---- to brig ---- */
 
-/* Once: what came of it, or nothing, if it was never said. */
+/* The object is whole. One that is too long is none, as one that never came. */
 static void tell_status(struct attaching *a)
 {
-	if (!a->told && a->status.len && !a->status.failed)
+	if (!a->told && !a->status.failed)
 		(void)!send(a->speaker->channel, a->status.data, a->status.len, MSG_NOSIGNAL);
 	a->told = true;
 }
@@ -225,7 +227,7 @@ static void give_piece(struct attaching *a)
 	case WS_ANSWERED:
 		break;
 	}
-	a->piece.n = 0;
+	a->piece = (struct ws_piece){ .kind = WS_NOTHING };
 }
 
 /* All that has come, as far as its readers take it. */
@@ -244,14 +246,19 @@ static void understand(struct attaching *a)
 	}
 }
 
+/* As much as others need not wait for; `more`: there may be some that poll does not tell of. */
 static void take_news(struct attaching *a)
 {
-	while (!a->over && !a->piece.n) {
+	a->more = false;
+	for (int i = 0; i < READS && !a->over && !a->piece.n; i++) {
 		short wait;
 		ssize_t n = a->t.read(a->t.arg, a->from, sizeof(a->from), &wait);
 
-		if (n == -EAGAIN || n == -EINTR)
+		a->more = i + 1 == READS;
+		if (n == -EAGAIN || n == -EINTR) {
+			a->more = n == -EINTR;
 			return;
+		}
 		if (n <= 0) {
 			a->over = true;
 			return;
@@ -269,11 +276,11 @@ enum { AT_SERVER, AT_BRIG, AT_IN, AT_READER, PLACES };
 static void prepare(struct attaching *a, struct pollfd p[PLACES])
 {
 	const int *reader = a->piece.n ? stream_of(a, a->channel) : NULL;
+	short events = (short)((a->piece.n ? 0 : POLLIN) | (a->to.len ? POLLOUT : 0));
 	bool input = a->speaker->in >= 0 && !a->closing && a->to.len < OUT_FULL;
 
-	p[AT_SERVER] = (struct pollfd){ .fd = a->t.fd,
-					.events = (short)((a->piece.n ? 0 : POLLIN) |
-							  (a->to.len ? POLLOUT : 0)) };
+	/* Without anything to wait for it would tell of its end over and over. */
+	p[AT_SERVER] = (struct pollfd){ .fd = events ? a->t.fd : -1, .events = events };
 	p[AT_BRIG] = (struct pollfd){ .fd = a->speaker->channel, .events = POLLIN };
 	p[AT_IN] = (struct pollfd){ .fd = input ? a->speaker->in : -1, .events = POLLIN };
 	p[AT_READER] = (struct pollfd){ .fd = reader ? *reader : -1, .events = POLLOUT };
@@ -283,7 +290,7 @@ static int patience(const struct attaching *a)
 {
 	uint64_t now = clock_us(), until = a->closing ? a->until : a->ping;
 
-	return now >= until ? 0 : (int)((until - now) / 1000) + 1;
+	return now >= until || (a->more && !a->piece.n) ? 0 : (int)((until - now) / 1000) + 1;
 }
 
 static void turn(struct attaching *a)
@@ -320,7 +327,6 @@ static void pump(struct attaching *a)
 	understand(a);
 	while (!a->over)
 		turn(a);
-	tell_status(a);
 	buf_done(&a->to);
 	buf_done(&a->status);
 	a->t.close(a->t.arg);

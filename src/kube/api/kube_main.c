@@ -68,10 +68,12 @@ static int begin(struct kube_main *m)
 	m->arena = arena_new(ARENA_MAX);
 	if (!m->arena || !parcel_whole(&p))
 		(void)err_set(&e, ERR_INTERNAL, EINVAL, "brig-kube was not told who is wanted");
-	else if (kubeconfig_load(m->arena, &m->begin, &m->config, &e) == 0)
+	else if (kubeconfig_load(m->arena, &m->begin, &m->config, &e) == 0) {
+		err_clear(&e); /* of what could be done without */
 		m->keeper = kube_keeper_new(&m->config, &m->begin);
-	if (!e.code && !m->keeper)
-		(void)err_nomem(&e);
+		if (!m->keeper)
+			(void)err_nomem(&e);
+	}
 	answer_place(m, &e);
 	return -e.code;
 }

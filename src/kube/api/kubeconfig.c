@@ -440,8 +440,12 @@ static int add_file(struct kube_files *f, const char *path, struct err *e)
 	if (path[0] != '/')
 		return err_refuse(e, ERR_CONFIG, EINVAL, "name it from / on",
 				  "the kubeconfig '%.200s' is no absolute path", path);
-	if (kube_read_file(path, &text, e) < 0)
-		return e->code == ENOENT ? 0 : err_wrap(e, "kubeconfig");
+	if (kube_read_file(path, &text, e) < 0) {
+		if (e->code != ENOENT)
+			return err_wrap(e, "kubeconfig");
+		err_clear(e);
+		return 0;
+	}
 	return add_text(f, path, buf_str(&text), text.len, e) < 0 ? -e->code : 1;
 }
 
@@ -481,8 +485,9 @@ static int read_pod(struct arena *a, const struct kube_begin *b, struct kube_con
 				 six ? "]" : "", b->service_port[0] ? b->service_port : "443");
 	if (!c->server)
 		return err_nomem(e);
-	if (url_parse(c->server, &u, e) < 0)
-		return err_wrap(e, "KUBERNETES_SERVICE_HOST and _PORT");
+	if (url_parse(c->server, &u, e) < 0 || !str_eq(u.target, "/"))
+		return err_set(e, ERR_CONFIG, EINVAL,
+			       "KUBERNETES_SERVICE_HOST and _PORT are no host and port");
 	if (b->namespace[0]) {
 		c->namespace = b->namespace;
 	} else if (kube_read_file(POD "/namespace", &text, e) == 0 && text.len) {

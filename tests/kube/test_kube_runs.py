@@ -1,0 +1,241 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Pods from start to end against a scripted API server, whose attach runs the real brig-pod in namespaces of its own."""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from apiserver import ApiServer  # noqa: E402
+from harness import brig, brig_path, files_as_root, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+PODS = "/api/v1/namespaces/default/pods"
+SETTINGS = ("--backend", "kubernetes", "--image", "tool:1", "--user", "1000:1000", "--set", "kubernetes.helper_image=brig-pod:1")
+
+
+@contextlib.contextmanager
+def cluster(*words):
+    """An API server whose pods lack what the words say."""
+    folder = scratch() / f"api{len(os.listdir(scratch()))}"
+    with files_as_root():
+        folder.mkdir(mode=0o755)
+        with ApiServer(folder, uid()) as api:
+            api.program = ["unshare", "--pid", "--fork", "--kill-child", "--net", "--mount", "--ipc", "--uts", sys.executable, str(HERE / "podlike.py"),
+                           str(brig_path().parent / "brig-pod"), str(workspace()), *words]
+            api.kubeconfig()
+            yield api
+
+
+def environment(api):
+    return {"KUBECONFIG": str(api.folder / "kubeconfig")}
+
+
+def run(api, *args, command, workspace="empty", **more):
+    return brig("run", *SETTINGS, "--set", f"kubernetes.workspace={workspace}", *args, "--", *command, env=environment(api), timeout=60, **more)
+
+
+def sh(api, text, *args, **more):
+    return run(api, *args, command=("sh", "-c", text), **more)
+
+
+def pods(api):
+    return [path for path in api.store.objects if path.startswith(PODS + "/")]
+
+
+@test(as_user="both")
+def streams_and_status_are_the_commands_own():
+    with cluster() as api:
+        done = sh(api, "cat; echo wrong >&2; exit 3", input=b"in\n")
+        assert (done.status, done.stdout) == (3, b"in\n") and b"wrong\n" in done.stderr, done
+        done = sh(api, "echo $0 $BRIG_SANDBOX $IMAGE_SAYS $KUBERNETES_SERVICE_HOST; id -u; pwd; kill -9 $$", "--json").json
+        assert (done["outcome"], done["signal"]) == ("signalled", 9), done
+        assert done["stdout"].split("\n")[:3] == ["sh kubernetes so", "1000", str(workspace())], done["stdout"]
+        assert done["pod"]["uid"] and done["pod"]["namespace"] == "default", done["pod"]
+        assert not pods(api), pods(api)
+
+
+@test
+def much_goes_both_ways_and_nothing_is_lost():
+    data = os.urandom(3 << 20)
+    with cluster() as api:
+        done = sh(api, "tee /dev/stderr | sha256sum; head -c 2000000 /dev/zero", input=data)
+        digest = hashlib.sha256(data).hexdigest().encode()
+        assert done.stdout == digest + b"  -\n" + bytes(2000000), done.stdout[:100]
+        assert hashlib.sha256(done.stderr).hexdigest().encode() == digest, len(done.stderr)
+
+
+@test
+def a_run_ends_with_all_it_started():
+    """The control is the same line without an end: it is seen, on the host, and then is not."""
+    marks = [f"1{os.getpid()}{i}.5" for i in range(3)]
+
+    def seen():
+        return [m for m in marks for p in pathlib.Path("/proc").glob("[0-9]*/cmdline") if m.encode() in _read(p)]
+
+    with cluster() as api:
+        line = f"setsid sleep {marks[0]} & (setsid sleep {marks[1]} &) ; sleep {marks[2]} & sleep 1; "
+        p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sh", "-c", line + "sleep 60", env=environment(api))
+        wait_until(lambda: len(set(seen())) == 3, 40)
+        p.send_signal(signal.SIGTERM)
+        p.wait(60)
+        wait_until(lambda: not seen(), 20)
+        assert sh(api, line + "exit 0").status == 0
+        wait_until(lambda: not seen(), 20)
+        assert sh(api, f"sleep {marks[0]}", "--timeout", "1s").status == 124
+        wait_until(lambda: not seen() and not pods(api), 20)
+
+
+def _read(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+@test(as_user="both")
+def what_cannot_be_executed_is_told_as_everywhere():
+    with cluster() as api:
+        done = run(api, command=("nonesuch",))
+        assert done.status == 127 and b"nonesuch" in done.stderr and not pods(api), done
+
+
+@test
+def a_pod_that_is_otherwise_than_asked_for_is_refused():
+    marker = workspace() / "ran"
+    for word, says in (("root", b"another user"), ("caps", b"capabilities"), ("privileges", b"privileges"), ("filter", b"filter"),
+                       ("writable", b"root can be written"), ("token", b"token"), ("network", b"not closed")):
+        with cluster(word) as api:
+            done = sh(api, f"echo ran > {marker}; echo ran")
+            assert done.status == 125 and says in done.stderr and b"ran" not in done.stdout, (word, done)
+            assert not pods(api), word
+    with cluster() as api:  # the control
+        assert sh(api, "echo ran").stdout == b"ran\n"
+
+
+@test
+def a_pod_that_admission_has_changed_is_refused():
+    def sidecar(spec):
+        spec["containers"].append({"name": "proxy", "image": "mesh"})
+
+    def token(spec):
+        spec["volumes"].append({"name": "token", "projected": {}})
+
+    def privileged(spec):
+        spec["containers"][0]["securityContext"]["privileged"] = True
+
+    for change, says in ((sidecar, b"containers"), (token, b"volumes"), (privileged, b"privileges")):
+        with cluster() as api:
+            put = api.store.put
+
+            def changed(path, thing, *rest, change=change, put=put):
+                if path.startswith(PODS) and len(thing.get("spec", {}).get("containers", [])) == 1:
+                    change(thing["spec"])
+                return put(path, thing, *rest)
+
+            api.store.put = changed
+            done = sh(api, "echo ran")
+            assert done.status == 125 and says in done.stderr and b"ran" not in done.stdout, (change, done)
+
+
+@test(as_user="both")
+def the_workspace_goes_there_and_what_changed_comes_back():
+    work = workspace()
+    (work / "src").mkdir()
+    (work / ".git/hooks").mkdir(parents=True)
+    (work / "src/a").write_text("one\n")
+    (work / "src/b").write_text("two\n")
+    (work / "same").write_text("same\n")
+    (work / ".envrc").write_text("mine\n")
+    time.sleep(1.1)  # later changes here are the user's
+    with cluster() as api:
+        done = sh(api, "cat src/a; echo more >> src/a; rm src/b; mkdir out; echo new > out/c; echo evil > .git/hooks/post-commit; echo evil > .envrc;"
+                  "mkdir -p deep/.vscode; echo evil > deep/.vscode/tasks.json; ln -s /etc/passwd link; mkfifo pipe; exit 4", "--json", workspace="copy").json
+    assert done["exit_code"] == 4 and done["stdout"] == "one\n", done
+    assert (work / "src/a").read_text() == "one\nmore\n" and (work / "out/c").read_text() == "new\n"
+    assert (work / "same").read_text() == "same\n" and (work / ".envrc").read_text() == "mine\n"
+    assert not (work / ".git/hooks/post-commit").exists() and not (work / "deep/.vscode").exists()
+    assert not (work / "link").exists() and not (work / "pipe").exists() and (work / "src/a").stat().st_uid == work.stat().st_uid
+    assert {d["target"] for d in done["denials"]} == {".envrc", ".git/hooks/post-commit", "deep/.vscode"}, done["denials"]
+    changes = [json.loads(line) for f in state().glob("**/changes/*.jsonl") for line in f.read_text().splitlines()]
+    assert {"path": "out/c", "change": "made", "sha256": hashlib.sha256(b"new\n").hexdigest()} in changes, changes
+
+
+@test
+def what_is_gone_there_is_removed_here_and_a_change_of_the_users_stays():
+    work = workspace()
+    for name in ("gone", "mine", "kept"):
+        (work / name).write_text(name)
+    time.sleep(1.1)
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--", "sh", "-c", "rm gone mine; echo x > kept; while test ! -e /tmp/go; do sleep 0.2; test $((n+=1)) -gt 15 && break; done",
+                       env=environment(api))
+        wait_until(lambda: api.attached, 40)
+        time.sleep(1.5)
+        (work / "mine").write_text("written here meanwhile")
+        assert p.wait(60) == 0
+    assert not (work / "gone").exists() and (work / "mine").read_text() == "written here meanwhile" and (work / "kept").read_text() == "x\n"
+
+
+@test
+def a_killed_brig_leaves_nothing():
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sleep", "60", env=environment(api))
+        wait_until(lambda: api.attached and pods(api), 40)
+        time.sleep(1)
+        p.kill()
+        p.wait()
+        wait_until(lambda: not pods(api), 20)
+
+
+@test
+def the_next_brig_removes_what_a_killed_drover_left():
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sleep", "60", env=environment(api))
+        wait_until(lambda: api.attached and pods(api), 40)
+        time.sleep(1)
+        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if _read(c) == b"brig-drover\n" and _state_of(c.parent)]
+        os.kill(drover, signal.SIGKILL)
+        assert p.wait(60) != 0
+        wait_until(lambda: not pods(api), 20)
+
+
+def _state_of(process):
+    """Is it one of this test's?"""
+    try:
+        return str(state()).encode() in (process / "environ").read_bytes()
+    except OSError:
+        return False
+
+
+@test(as_user="both")
+def what_a_cluster_cannot_honour_is_refused_by_name():
+    with cluster() as api:
+        for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy"), b"proxy"),
+                            (("--mount", f"{scratch()}:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--pids", "9"), b"--pids"), (("--policy", "readonly"), b"readonly"),
+                            (("--ssh-agent",), b"--ssh-agent"), (("--publish", "8000"), b"--publish"), (("--user", "0:0"), b"root"),
+                            (("--set", "kubernetes.namespace=../x"), b"kubernetes.namespace"), (("--set", "kubernetes.claim=x"), b"kubernetes.claim")):
+            done = brig("run", *SETTINGS, *flags, "--", "true", env=environment(api))
+            assert done.status == 125 and says in done.stderr, (flags, done)
+        done = brig("run", "--backend", "kubernetes", "--image", "x", "--", "true", env=environment(api))
+        assert done.status == 125 and b"kubernetes.helper_image" in done.stderr, done
+        assert not api.requests, api.requests
+
+
+@test(as_user="both")
+def a_projects_own_file_names_no_cluster():
+    (workspace() / ".brig.yaml").write_text("kubernetes:\n  context: theirs\n  helper_image: evil\n")
+    with cluster() as api:
+        done = sh(api, "true")
+        assert done.status == 125 and b"kubernetes." in done.stderr and b"brig allow" in done.stderr, done
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -77,6 +77,12 @@ class Machine:
         self.argv = {}
         self.boot()
 
+    @classmethod
+    def running(cls, folder):
+        m = object.__new__(cls)
+        m.name, m.folder, m.running = folder.name, folder, {}
+        return m
+
     def boot(self):
         """Its namespaces and their first process."""
         folder, name = self.folder, self.name
@@ -160,9 +166,11 @@ class Machine:
     def stop(self):
         if self.process.poll() is None:
             os.kill(self.pid, signal.SIGKILL)  # the first process of its namespace: the kernel ends all others
-        for process in self.running.values():  # nsenter; one whose program was stopped is stopped as well
-            process.kill()
-            process.wait()
+        for process in self.running.values():
+            # nsenter, which must see its program's end itself: the namespace waits for that. If the program was stopped, so is it.
+            while process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                time.sleep(0.02)
         self.process.wait()
         self.running = {}
 
@@ -255,6 +263,18 @@ class Cluster:
         self.nodes = []
         self.ending = threading.Event()
         self.keeper = threading.Thread(target=self._keep, daemon=True)
+
+    @classmethod
+    def running(cls, folder):
+        """One that another process has started and will stop."""
+        c = cls(folder)
+        c.bin, c.kubeconfig = programs(), c.pki / "admin.conf"
+        c.control = Machine.running(c.folder / "control")
+        c.nodes = [Node.running(path) for path in sorted(c.folder.glob("node*"))]
+        for node in c.nodes:
+            node.socket, node.version = node.folder / "s", "1.41"
+        c.count = len(c.nodes)
+        return c
 
     # ---- start ----
 
@@ -364,6 +384,8 @@ class Cluster:
     @property
     def server(self):
         """As seen from the host."""
+        if self.relay is None:
+            return json.loads(self.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         return f"https://127.0.0.1:{self.relay.port}"
 
     def _start_control(self):

@@ -22,7 +22,8 @@ cluster = account = None  # that tests share, once it runs
 @contextlib.contextmanager
 def shared_cluster(folder):
     global cluster, account
-    with kube_cluster.Cluster(folder) as c:
+    there = os.environ.get("BRIG_KUBE")  # the folder of one that runs already
+    with contextlib.nullcontext(kube_cluster.Cluster.running(there)) if there else kube_cluster.Cluster(folder) as c:
         c.load(engine.busybox_tar(), engine.IMAGE)
         c.load_helper(pathlib.Path(os.environ.get("BRIG") or kube_cluster.TOP / "build/brig").parent)
         account = c.deploy()

@@ -57,16 +57,27 @@ def pods():
     return [p["metadata"]["name"] for p in json.loads(cluster.kubectl("get", "pods", "-n", "brig", "-o", "json").stdout)["items"]]
 
 
-def none_left():
-    return wait_until(lambda: not pods(), 60 * PATIENCE, 0.5)
+def gone(name):
+    """Others may use the namespace as well."""
+    return wait_until(lambda: name not in pods(), 60 * PATIENCE, 0.5)
 
 
-def begun(name="started"):
-    """The word of a command that has begun: nothing of its workspace is seen here before its end, so the node is asked."""
+def ended(said):
+    return gone(f"brig-{said['id']}")
+
+
+def begun(word):
+    """The pod whose command has that word. Nothing of its workspace is seen here before its end, so the node is asked."""
+    node = cluster.nodes[0]
+
     def look():
-        found = [c for c in cluster.nodes[0].containers() if "_main_" in c]
-        return any(cluster.nodes[0].ask("GET", f"/containers/{c}/top")[1].get("Processes", []).__str__().find(name) >= 0 for c in found)
-    assert wait_until(look, 60 * PATIENCE, 0.2), "the command does not begin"
+        for name in node.containers():
+            if name.startswith("k8s_main_brig-") and word in str(node.ask("GET", f"/containers/{name}/top")[1]):
+                return name.split("_")[2]
+        return None
+    found = wait_until(look, 60 * PATIENCE, 0.2)
+    assert found, "the command does not begin"
+    return found
 
 
 @test(limit=300, alone=True)
@@ -75,7 +86,7 @@ def a_run_is_a_pod_that_goes_with_it():
     assert (said["outcome"], said["exit_code"]) == ("exited", 3), said
     assert said["stdout"] == f"{uid() or 1000}\n", said
     assert (workspace() / "new").read_text() == "made\n"
-    assert none_left()
+    assert ended(said)
 
 
 @test(limit=300, alone=True)
@@ -85,7 +96,7 @@ def the_end_of_a_command_is_told_exactly():
         assert (said["outcome"], said["exit_code"]) == (outcome, code), (script, said)
     said = run("--timeout", "2s", "--", "sh", "-c", "setsid sleep 600 & sleep 600")
     assert said["outcome"] == "timeout", said
-    assert none_left()
+    assert ended(said)
 
 
 @test(limit=300, alone=True)
@@ -102,61 +113,61 @@ def nobody_is_reached_from_inside():
         cluster.kubectl("delete", "pod", name, "--now", "--wait=false")
     said = run("--", "sh", "-c", f"{there}; ls /sys/class/net; ip route")
     assert said["stdout"].startswith("closed\n"), said
-    assert none_left()
+    assert ended(said)
 
 
 @test(limit=300, alone=True)
 def a_killed_brig_leaves_nothing():
     p = start("--", "sleep", "4711")
-    begun("4711")
+    pod = begun("4711")
     p.kill()
     p.wait()
-    assert none_left()
+    assert gone(pod)
 
 
 @test(limit=300, alone=True)
 def a_pod_that_is_taken_away_is_told():
     p = start("--", "sleep", "4712")
-    begun("4712")
-    cluster.kubectl("delete", "pod", "-n", "brig", "--now", *pods())
+    pod = begun("4712")
+    cluster.kubectl("delete", "pod", "-n", "brig", "--now", pod)
     said = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
     assert said["outcome"] == "failed" and said["error"]["code"] == "unavailable", said
-    assert none_left()
+    assert gone(pod)
 
 
 @test(limit=400, alone=True)
 def a_kubelet_that_dies_ends_no_run():
     p = start("--", "sh", "-c", "sleep 20; echo 4713")
-    begun("sleep 20")
+    pod = begun("sleep 20")
     cluster.kill("node1", "kubelet")
     said = json.loads(p.communicate(timeout=120 * PATIENCE)[0])
     # The line goes through the kubelet: where it is cut the run is known to be lost, and is not begun twice.
     assert (said["outcome"], said["stdout"]) in (("exited", "4713\n"), ("failed", "")), said
     assert wait_until(cluster.ready, 60 * PATIENCE, 0.5)
-    assert none_left()
+    assert gone(pod)
 
 
 @test(limit=400, alone=True)
 def an_api_server_that_dies_is_told_and_leaves_nothing():
     p = start("--", "sleep", "4714")
-    begun("4714")
+    pod = begun("4714")
     with cluster.without("control", "kube-apiserver"):
         time.sleep(2)
     said = json.loads(p.communicate(timeout=120 * PATIENCE)[0])
     assert said["outcome"] == "failed" and said["error"]["code"] == "unavailable", said
     assert wait_until(cluster.ready, 60 * PATIENCE, 0.5)
     assert run("--", "true")["exit_code"] == 0
-    assert none_left()
+    assert gone(pod)
 
 
 @test(limit=400, alone=True)
 def a_cancelled_run_ends_everything():
     p = start("--", "sh", "-c", "setsid sleep 4715 & sleep 4716")
-    begun("4716")
+    pod = begun("4716")
     p.send_signal(signal.SIGTERM)
     said = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
     assert said["outcome"] == "cancelled", said
-    assert none_left()
+    assert gone(pod)
 
 
 @test(limit=300, alone=True, as_user="root")

@@ -419,8 +419,8 @@ class Cluster:
 
     def ready(self):
         for machine in (self.control, *self.nodes):
-            for name, process in machine.running.items():
-                if process.poll() is not None:
+            for name, process in list(machine.running.items()):
+                if process.poll() is not None and not self.keeper.is_alive():  # who would start it again
                     raise RuntimeError(f"{machine.name}: {name} ended: {machine.tail(name)}")
         done = self.kubectl("get", "nodes,serviceaccounts", "-o", "json", check=False)
         if done.returncode:

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""brig's kubernetes backend on a real cluster, with the Role of deploy/kubernetes and no other right."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
+import engine  # noqa: E402
+import kube_cluster  # noqa: E402
+from harness import PATIENCE, around, brig, brig_path, identity, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+
+cluster = account = None  # that tests share, once it runs
+
+
+@around
+@contextlib.contextmanager
+def shared_cluster(folder):
+    global cluster, account
+    there = os.environ.get("BRIG_KUBE")  # the folder of one that runs already
+    with contextlib.nullcontext(kube_cluster.Cluster.running(there)) if there else kube_cluster.Cluster(folder) as c:
+        c.load(engine.busybox_tar(), engine.IMAGE)
+        c.load_helper(pathlib.Path(os.environ.get("BRIG") or kube_cluster.TOP / "build/brig").parent)
+        account = c.deploy()
+        cluster = c
+        yield
+
+
+def settings():
+    """Whoever starts brig has a kubeconfig of its own."""
+    mine = scratch() / "kubeconfig"
+    if not mine.exists():
+        shutil.copy(account, mine)
+        mine.chmod(0o600)
+        os.chown(mine, uid(), uid())
+    return {"KUBECONFIG": str(mine)}
+
+
+def options(*more):
+    return ("run", "--backend", "kubernetes", "--image", engine.IMAGE, "--set", f"kubernetes.helper_image={kube_cluster.HELPER_IMAGE}", *more)
+
+
+def run(*argv, **more):
+    return brig(*options("--json", *argv), env=settings(), timeout=60 * PATIENCE, **more).json
+
+
+def start(*argv):
+    return start_brig(*options("--json", *argv), env=settings())
+
+
+def pods():
+    return [p["metadata"]["name"] for p in json.loads(cluster.kubectl("get", "pods", "-n", "brig", "-o", "json").stdout)["items"]]
+
+
+def gone(name):
+    """Others may use the namespace as well."""
+    return wait_until(lambda: name not in pods(), 60 * PATIENCE, 0.5)
+
+
+def ended(said):
+    return gone(f"brig-{said['id']}")
+
+
+def begun(word):
+    """The pod whose command has that word. Nothing of its workspace is seen here before its end, so the node is asked."""
+    node = cluster.nodes[0]
+
+    def look():
+        for name in node.containers():
+            if name.startswith("k8s_main_brig-") and word in str(node.ask("GET", f"/containers/{name}/top")[1]):
+                return name.split("_")[2]
+        return None
+    found = wait_until(look, 60 * PATIENCE, 0.2)
+    assert found, "the command does not begin"
+    return found
+
+
+@test(limit=300, alone=True)
+def a_run_is_a_pod_that_goes_with_it():
+    said = run("--", "sh", "-c", "id -u; echo made > new; exit 3")
+    assert (said["outcome"], said["exit_code"]) == ("exited", 3), said
+    assert said["stdout"] == f"{uid() or 1000}\n", said
+    assert (workspace() / "new").read_text() == "made\n"
+    assert ended(said)
+
+
+@test(limit=300, alone=True)
+def the_end_of_a_command_is_told_exactly():
+    for script, outcome, code in (("exit 0", "exited", 0), ("exit 255", "exited", 255), ("kill -KILL $$", "signalled", 137), ("kill -SEGV $$", "signalled", 139)):
+        said = run("--", "sh", "-c", script)
+        assert (said["outcome"], said["exit_code"]) == (outcome, code), (script, said)
+    said = run("--timeout", "2s", "--", "sh", "-c", "setsid sleep 600 & sleep 600")
+    assert said["outcome"] == "timeout", said
+    assert ended(said)
+
+
+@test(limit=300, alone=True)
+def nobody_is_reached_from_inside():
+    """The same addresses answer a pod that brig did not make: there is something to close."""
+    there = f"nc -w 2 {kube_cluster.CONTROL} 443 </dev/null && echo open || echo closed"
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"control-{identity()}"}, "spec": {
+        "restartPolicy": "Never", "containers": [{"name": "main", "image": engine.IMAGE, "command": ["sh", "-c", there]}]}}
+    cluster.apply(pod)
+    name = pod["metadata"]["name"]
+    try:
+        assert wait_until(lambda: cluster.kubectl("logs", name, check=False).stdout == "open\n", 60 * PATIENCE, 0.5)
+    finally:
+        cluster.kubectl("delete", "pod", name, "--now", "--wait=false")
+    said = run("--", "sh", "-c", f"{there}; ls /sys/class/net; ip route")
+    assert said["stdout"].startswith("closed\n"), said
+    assert ended(said)
+
+
+@test(limit=300, alone=True)
+def a_killed_brig_leaves_nothing():
+    p = start("--", "sleep", "4711")
+    pod = begun("4711")
+    p.kill()
+    p.wait()
+    assert gone(pod)
+
+
+@test(limit=300, alone=True)
+def a_pod_that_is_taken_away_is_told():
+    p = start("--", "sleep", "4712")
+    pod = begun("4712")
+    cluster.kubectl("delete", "pod", "-n", "brig", "--now", pod)
+    said = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
+    assert said["outcome"] == "failed" and said["error"]["code"] == "unavailable", said
+    assert gone(pod)
+
+
+@test(limit=400, alone=True)
+def a_kubelet_that_dies_ends_no_run():
+    p = start("--", "sh", "-c", "sleep 20; echo 4713")
+    pod = begun("sleep 20")
+    cluster.kill("node1", "kubelet")
+    said = json.loads(p.communicate(timeout=120 * PATIENCE)[0])
+    # The line goes through the kubelet: where it is cut the run is known to be lost, and is not begun twice.
+    assert (said["outcome"], said["stdout"]) in (("exited", "4713\n"), ("failed", "")), said
+    assert wait_until(cluster.ready, 60 * PATIENCE, 0.5)
+    assert gone(pod)
+
+
+@test(limit=400, alone=True)
+def an_api_server_that_dies_is_told_and_leaves_nothing():
+    p = start("--", "sleep", "4714")
+    pod = begun("4714")
+    with cluster.without("control", "kube-apiserver"):
+        time.sleep(2)
+    said = json.loads(p.communicate(timeout=120 * PATIENCE)[0])
+    assert said["outcome"] == "failed" and said["error"]["code"] == "unavailable", said
+    assert wait_until(cluster.ready, 60 * PATIENCE, 0.5)
+    assert run("--", "true")["exit_code"] == 0
+    assert gone(pod)
+
+
+@test(limit=400, alone=True)
+def a_cancelled_run_ends_everything():
+    p = start("--", "sh", "-c", "setsid sleep 4715 & sleep 4716")
+    pod = begun("4716")
+    p.send_signal(signal.SIGTERM)
+    said = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
+    assert said["outcome"] == "cancelled", said
+    assert gone(pod)
+
+
+@test(limit=300, alone=True, as_user="root")
+def the_role_is_enough_and_no_more():
+    """Whatever brig's account was refused during these runs would stand in the API server's own record."""
+    def asked():
+        lines = [json.loads(line) for line in (cluster.control.folder / "audit.jsonl").read_text().splitlines()]
+        return [e for e in lines if e["user"]["username"] == "system:serviceaccount:brig:brig"]
+    before = len(asked())
+    assert run("--", "true")["exit_code"] == 0
+    mine = asked()[before:]
+    assert mine and not [e for e in mine if e.get("responseStatus", {}).get("code") == 403], mine
+    verbs = {(e["verb"], e["objectRef"]["resource"], e["objectRef"].get("subresource")) for e in mine if "objectRef" in e}
+    assert not {v for v in verbs if v[0] in ("update", "patch", "deletecollection")}, verbs
+
+
+if __name__ == "__main__":
+    sys.exit(main())

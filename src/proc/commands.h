@@ -26,7 +26,7 @@
 
 /* What a supervisor's commands have in common. */
 struct command_terms {
-	int control;    /* the supervisor's end */
+	int control; /* the supervisor's end */
 	/* In place of it: a word, with a descriptor that stays the caller's, or -1. NULL: over
 	 * `control`. */
 	void (*tell)(void *teller, const struct supervisor_msg *m, int fd);

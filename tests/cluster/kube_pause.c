@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kube_pause - the first process of a node of the test cluster, and of each pod: adopts orphans and waits to be ended. */
+ * kube_pause - the first process of a node of the test cluster, and of each pod: adopts orphans and
+ * waits to be ended. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -670,12 +670,6 @@ def networks_that_do_not_exist_yet_are_refused_honestly():
 
 
 @test
-def backends_that_do_not_exist_yet_are_refused_honestly():
-    for backend in ("kubernetes",):
-        refused("--backend", backend, words=(backend, "native"))
-
-
-@test
 def full_access_needs_the_second_opt_in_and_the_refusal_prints_the_line_that_would_run():
     for options in (("--policy", "full_access"), ("--backend", "none")):
         done = brig("run", *options, "--", "touch", "it's started")

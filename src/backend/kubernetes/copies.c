@@ -77,7 +77,7 @@ static int ask(const struct copies *c, enum file_verb verb, struct ways *w, stru
 /* Its last word; *more: something was left out. */
 static int hear_done(const struct ways *w, bool *more, struct err *e)
 {
-	struct file_answer a;
+	struct file_answer a = { 0 };
 
 	for (;;) {
 		size_t have = 0;

@@ -19,7 +19,8 @@ enum { MONITOR_VERSION = 2, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 
 /* In the folder of a sandbox, which is its owner's alone. The folder itself is locked as long as
  * there is a monitor, from before it is started. */
-#define MONITOR_SPEC "spec" /* a brig.yaml as JSON */
+#define MONITOR_SPEC "spec"     /* a brig.yaml as JSON */
+#define MONITOR_SOCKET "socket" /* of a monitor of version 1 */
 /* Of a tenant's: what it asked for, and how it has narrowed that since. The daemon's alone. */
 #define MONITOR_ASKED "asked"
 #define MONITOR_NARROWED "narrowed"

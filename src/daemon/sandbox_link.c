@@ -282,7 +282,8 @@ static void find_reason(struct sandbox_entry *b, int folder)
 /* A creation that failed keeps what it said, and nothing else. */
 static void clear_failed(const struct sandbox_entry *b, int folder)
 {
-	static const char *const names[] = { MONITOR_SPEC, MONITOR_FACTS, MONITOR_ASKED };
+	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS,
+					     MONITOR_ASKED };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)unlinkat(folder, names[i], 0);
@@ -429,10 +430,23 @@ static void on_exit_of(struct loop_watch *w, uint32_t events)
 
 static void on_words(struct loop_watch *w, uint32_t events);
 
+/* Those of an earlier build have their socket in the folder of their sandbox. */
+static int find_monitor(const struct sandbox_entry *b, int *sock, int *pidfd)
+{
+	int r = monitor_connect(b->s->sockets, b->id, sock, pidfd);
+
+	if (r == -ENOENT) {
+		CLEANUP(fd) int folder = entry_folder(b);
+
+		r = folder < 0 ? -errno : monitor_connect(folder, MONITOR_SOCKET, sock, pidfd);
+	}
+	return r;
+}
+
 static int reconnect(struct sandbox_entry *b)
 {
 	CLEANUP(fd) int sock = -1, pidfd = -1;
-	int r = monitor_connect(b->s->sockets, b->id, &sock, &pidfd);
+	int r = find_monitor(b, &sock, &pidfd);
 
 	if (r < 0)
 		return r;
@@ -523,7 +537,7 @@ int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n
 int link_find(struct sandbox_entry *b)
 {
 	int sock = -1, pidfd = -1;
-	int r = monitor_connect(b->s->sockets, b->id, &sock, &pidfd);
+	int r = find_monitor(b, &sock, &pidfd);
 
 	if (r < 0)
 		return r;

@@ -170,6 +170,13 @@ static int await(struct sandbox_entry *b, enum sandbox_verb verb, sandbox_done_f
 	return 0;
 }
 
+/* Its monitor lives, as the lock says, and does not listen yet: nothing can be said of it, nor to
+ * it, but what it is to be told later. */
+static bool is_sought(const struct sandbox_entry *b)
+{
+	return b->unsure && b->link.fd < 0;
+}
+
 /* ---- the end of one ---- */
 
 void entry_put_aside(const struct sandbox_entry *b)
@@ -234,6 +241,8 @@ void entry_schedule(struct sandbox_entry *b)
 	uint64_t now = wall_us(), at = 0;
 	bool over = b->state == STATE_STOPPED || b->state == STATE_FAILED;
 
+	if (is_sought(b))
+		return; /* that timer is the search's */
 	if (b->ttl)
 		at = b->created + b->ttl * 1000;
 	if (over && b->cleanup_ttl && (!at || b->since + b->cleanup_ttl * 1000 < at))
@@ -345,6 +354,11 @@ static enum problem stop(struct sandbox_entry *b, uint64_t grace_ms, struct err 
 {
 	const struct monitor_ask q = { .asks = MONITOR_STOP, .value = grace_ms };
 
+	if (is_sought(b)) { /* it is told when it is found */
+		b->grace_ms = grace_ms;
+		b->stopping = true;
+		return PROBLEM_NONE;
+	}
 	if (b->link.fd < 0)
 		return PROBLEM_NONE; /* nothing runs */
 	if (b->opening && b->state == STATE_PENDING)
@@ -420,7 +434,7 @@ static bool has_come_true(const struct sandbox_entry *b, enum sandbox_verb verb)
 	case SANDBOX_RESUME:
 		return b->state == STATE_READY && !b->opening;
 	case SANDBOX_STOP:
-		return b->link.fd < 0;
+		return b->link.fd < 0 && !is_sought(b);
 	case SANDBOX_DELETE:
 		return false;
 	}
@@ -471,7 +485,7 @@ enum problem sandboxes_do(struct sandboxes *s, const char *tenant, const char *r
 	}
 	if (await(b, verb, done, arg) < 0)
 		return problem_nomem(e);
-	if (verb == SANDBOX_DELETE && b->link.fd < 0)
+	if (verb == SANDBOX_DELETE && b->link.fd < 0 && !is_sought(b))
 		entry_remove(b);
 	return PROBLEM_NONE;
 }
@@ -746,6 +760,7 @@ static void on_look(struct loop_timer *t, uint64_t now)
 static void look_for_monitor(struct sandbox_entry *b)
 {
 	CLEANUP(fd) int lock = -1;
+	bool unwanted = b->state == STATE_DELETING || b->stopping;
 	struct err e;
 
 	b->unsure = true;
@@ -755,8 +770,8 @@ static void look_for_monitor(struct sandbox_entry *b)
 			loop_at(b->s->loop, &b->due, clock_us() + LOOK_AGAIN_US);
 			return;
 		}
-		if (b->state == STATE_DELETING)
-			(void)stop(b, 0, &e);
+		if (unwanted)
+			(void)stop(b, b->grace_ms, &e);
 		return;
 	}
 	b->found = true;

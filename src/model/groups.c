@@ -30,7 +30,7 @@ static const char *const npm_reading[] = { "GET,HEAD *.npmjs.org",
 					   "POST *.npmjs.org/-/npm/v1/security/", NULL };
 /* The proxy fetches a module from the server that its path names: a GET of
  * /attacker.example/WHATEVER/@v/list is a message to that server. So only paths of servers whose
- * visitors are not shown to whoever has a name there. */
+ * visitors are not shown to whoever has a name there, but as a number a day. */
 static const char *const go_reading[] = {
 	"GET,HEAD proxy.golang.org/github.com/", "GET,HEAD proxy.golang.org/gitlab.com/",
 	"GET,HEAD proxy.golang.org/golang.org/", "GET,HEAD proxy.golang.org/google.golang.org/",

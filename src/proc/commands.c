@@ -79,6 +79,15 @@ static void say(const struct command_terms *c, enum supervisor_said said, uint32
 	(void)send_word(c, &m, -1);
 }
 
+static void say_started(const struct command_terms *c, const struct command_place *p)
+{
+	const struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
+					  .command = p->number,
+					  .at = p->started };
+
+	(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
+}
+
 /* What it was sent before it ran. */
 static void pass_on(const struct command_place *p)
 {
@@ -99,7 +108,7 @@ static void tell(struct commands *t, const struct command_terms *c, struct comma
 	}
 	if (state >= PLACE_RUNS && !p->told_start) {
 		p->told_start = true;
-		say(c, SUPERVISOR_STARTED, p->number, 0, NULL);
+		say_started(c, p);
 		if (state == PLACE_RUNS)
 			pass_on(p);
 	}

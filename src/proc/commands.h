@@ -62,6 +62,7 @@ struct command_place {
 	enum place_state state; /* by atomic accesses: the rest was written before */
 	pid_t command;
 	int status;
+	uint64_t started; /* when it was executed, in microseconds: it is told later */
 	uint64_t written; /* bytes to disk, by what the reaper has reaped */
 	struct err err;
 };

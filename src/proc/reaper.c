@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "proc/commands.h"
 #include "proc/exec.h"
@@ -227,6 +228,7 @@ _Noreturn void reaper_main(struct command_place *p, const struct command_terms *
 		fail(p, &e);
 	(void)fd_close_range(3, INT32_MAX);
 	p->command = command;
+	p->started = clock_us();
 	announce(p, command);
 	collect(p, command);
 	_exit(0);

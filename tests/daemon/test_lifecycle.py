@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import select
 import signal
 import struct
 import sys
@@ -255,6 +256,50 @@ def a_deletion_that_is_cut_short_is_finished():
                 with files_as_root():
                     assert not folder(box).exists()
                 assert not monitor(box)
+
+
+def not_yet(d, method, path):
+    """Asks, and sees that there is no answer while nobody can know one; the connection."""
+    c = d.connection()
+    c.request(method, path, **({} if method == "DELETE" else {"body": "{}", "headers": {"Content-Type": "application/json"}}))
+    ready, _, _ = select.select([c.sock], [], [], 0.5)
+    assert not ready, (method, path, c.getresponse().read())
+    return c
+
+
+@test
+def one_that_does_not_listen_yet_is_stopped_and_deleted_in_deed():
+    """A daemon that finds a sandbox locked and nobody listening must not say of it that nothing runs."""
+    with daemon() as d:
+        for method, path, end in (("POST", "/stop", "stopped"), ("DELETE", "", "deleted")):
+            box = d.create(spec=here())["id"]
+            start(d, box, "echo on > runs; sleep 600")
+            assert wait_until((workspace() / "runs").exists)
+            pid, socket = monitor(box), state() / "brig/daemon/sockets" / box
+            d.stop(signal.SIGKILL)
+            with files_as_root():
+                socket.rename(socket.with_name("aside"))
+            d.start()
+            c = not_yet(d, method, f"/v1/sandboxes/{box}{path}")
+            assert monitor(box) == pid and "sleep" in inside(box).values(), "the control proves nothing"
+            with files_as_root():
+                socket.with_name("aside").rename(socket)
+            assert c.getresponse().status in (200, 204)
+            c.close()
+            assert becomes(d, box, end) and not monitor(box)
+            (workspace() / "runs").unlink()
+
+
+@test
+def a_monitor_of_an_earlier_build_is_found_where_it_listens():
+    with daemon() as d:
+        box = d.create(spec=here())["id"]
+        d.stop(signal.SIGKILL)
+        with files_as_root():
+            (state() / "brig/daemon/sockets" / box).rename(folder(box) / "socket")
+        d.start()
+        assert wait_until(lambda: d.call("POST", f"/v1/sandboxes/{box}/stop", {}).status == 200) and not monitor(box)
+        assert becomes(d, box, "stopped")
 
 
 @test

@@ -395,12 +395,16 @@ def system_calls_are_those_of_the_table():
     probe = compile_c(HERE / "probe.c")
     (workspace() / "probe").write_bytes(probe.read_bytes())
     (workspace() / "probe").chmod(0o755)
-    found = probe_lines(box("--", "./probe").text)
-    for name in REFUSED:
-        assert found[name] in ("EPERM", "ENOSYS", "EAFNOSUPPORT", "EPROTONOSUPPORT"), (name, found[name])
-    for name in ALLOWED:
-        assert found[name] == "0", (name, found[name])
-    assert found["clone3"] == "ENOSYS" and found["core_is"] == "1", found
+    for more in ((), ("--runtime", "crooked-bootless")):  # the second cannot be told from one in a virtual machine
+        found = probe_lines(box(*more, "--", "./probe").text)
+        for name in REFUSED:
+            assert found[name] in ("EPERM", "ENOSYS", "EAFNOSUPPORT", "EPROTONOSUPPORT"), (more, name, found[name])
+        for name in ALLOWED:
+            assert found[name] == "0", (more, name, found[name])
+        assert found["clone3"] == "ENOSYS" and found["core_is"] == "1", (more, found)
+        for name in set(os.listdir(workspace())) - {"probe"}:
+            (workspace() / name).unlink()
+    assert box("--json", *more, "--", "cat", "/proc/sys/kernel/random/boot_id").json["stdout"] == "", "the control proves nothing"
     # The same calls on the host, as the control: what is refused there too proves nothing.
     with subprocess.Popen([probe], cwd=scratch(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as p:
         free = probe_lines(p.stdout.read())
@@ -425,10 +429,13 @@ def nothing_of_the_host_is_in_sight():
 
 @test(limit=120)
 def gvisor_really_runs_and_other_runtimes_are_asked_for():
-    r = box("--json", "--runtime", "runsc", "--", "sh", "-c", "dmesg; echo made > f; exit 4").json
-    assert r["exit_code"] == 4 and "gVisor" in r["stdout"] and r["isolation"]["runtime"] == "runsc", r
+    version = pathlib.Path("/proc/version").read_text()
+    r = box("--json", "--runtime", "runsc", "--", "sh", "-c", "cat /proc/version; dmesg; echo made > f; exit 4").json
+    assert r["exit_code"] == 4 and "Linux" in r["stdout"] and r["isolation"]["runtime"] == "runsc", r
+    assert version not in r["stdout"] and version in sh("cat /proc/version").text, r
     assert (workspace() / "f").read_text() == "made\n"
-    assert "gVisor" not in sh("dmesg 2>/dev/null").text
+    # Its own rules have no such call closed: the filter is brig's, loaded inside.
+    assert "klogctl: Operation not permitted" in r["stderr"] and r["isolation"]["seccomp"] == "default", r
     with socket.socket(socket.AF_UNIX) as s:  # gVisor cannot cover it: refused, with a way out
         s.bind(str(workspace() / "s"))
         done = box("--runtime", "runsc", "--", "true")

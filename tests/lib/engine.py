@@ -46,7 +46,7 @@ WAIT = 240 * float(os.environ.get("TIME_FACTOR", "1"))
 
 CROOKED_WAYS = ("caps", "bound", "seccomp", "privs", "user", "groups", "root", "stray", "writable", "elsewhere", "missing", "shm", "device",
                 "masked", "used", "written", "hostshm", "hostpts", "ptsextra", "runpart", "carried", "closed", "cgempty", "cgfile", "cghost",
-                "hidden", "hiddenfile", "hiddenrw", "hiddendev", "plain")
+                "hidden", "hiddenfile", "hiddenrw", "hiddendev", "bootless", "plain")
 CROOKED = """#!/usr/bin/python3
 import json, os, sys
 way = sys.argv[0].rsplit("-", 1)[1]
@@ -71,6 +71,8 @@ if "create" in sys.argv:
         p["capabilities"] = {"bounding": ["CAP_CHOWN"]}
     elif way == "seccomp":
         c["linux"].pop("seccomp")
+    elif way == "bootless":  # which kernel it has is not to be seen
+        c["linux"]["maskedPaths"].append("/proc/sys/kernel/random/boot_id")
     elif way == "privs":
         p["noNewPrivileges"] = False
     elif way == "user":

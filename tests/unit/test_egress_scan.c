@@ -934,6 +934,185 @@ static void the_work_does_not_depend_on_what_the_text_nearly_is(void **state UNU
 	}
 }
 
+/* ---- against the plainest search there is ---- */
+
+enum { NOISE_LEN = 60000, FINDS_MAX = 1 << 18, ROUNDS = 60, SECRETS = 3 };
+
+struct find {
+	size_t needle;
+	int64_t end;
+};
+
+struct finds {
+	const struct needles *needles;
+	int64_t at; /* of the call */
+	struct find v[FINDS_MAX];
+	size_t n;
+};
+
+static uint64_t next_random(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	*x ^= *x << 17;
+	return *x * 0x2545f4914f6cdd1dULL >> 16;
+}
+
+static bool add_find(void *context, const struct needle *n, ptrdiff_t end)
+{
+	struct finds *f = context;
+
+	assert_true(f->n < FINDS_MAX);
+	f->v[f->n++] = (struct find){ (size_t)(n - f->needles->v), f->at + end };
+	return true;
+}
+
+static bool is_at(const struct variant *w, const char *p, bool caseless)
+{
+	if (!w->caseless && !caseless)
+		return memcmp(p, w->p, w->n) == 0;
+	for (size_t i = 0; i < w->n; i++) {
+		int a = (unsigned char)p[i], b = (unsigned char)w->p[i];
+
+		a = a >= 'A' && a <= 'Z' ? a + 32 : a;
+		b = b >= 'A' && b <= 'Z' ? b + 32 : b;
+		if (a != b)
+			return false;
+	}
+	return true;
+}
+
+static void find_plainly(const char *text, size_t n, bool caseless, struct finds *f)
+{
+	f->at = 0;
+	for (size_t end = 1; end <= n; end++)
+		for (size_t k = 0; k < f->needles->n; k++) {
+			const struct variant *w = &f->needles->v[k].v;
+
+			if (w->n <= end && is_at(w, text + end - w->n, caseless))
+				(void)add_find(f, &f->needles->v[k], (ptrdiff_t)end);
+		}
+}
+
+/* Cut anywhere, from one byte to all of it; of what came before as much as a form can need. */
+static void find_by_pieces(struct seek *s, const char *text, size_t n, bool caseless, uint64_t *x,
+			   struct finds *f)
+{
+	static const size_t most[] = { 3, 40, 1500, 16384, 16385, NOISE_LEN };
+	size_t longest = f->needles->longest, limit = most[next_random(x) % ARRAY_LEN(most)];
+
+	for (size_t at = 0, part; at < n; at += part) {
+		size_t before = at < longest - 1 ? at : longest - 1;
+		struct seek_text t = { .at = (int64_t)at, .data = text + at, .caseless = caseless };
+
+		part = 1 + next_random(x) % limit;
+		part = part < n - at ? part : n - at;
+		if (next_random(x) % 2)
+			before = at;
+		t.n = part;
+		t.before = egress_text(text + at - before, before);
+		f->at = (int64_t)at;
+		assert_true(seek_feed(s, &t, add_find, f));
+	}
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct find *p = a, *q = b;
+
+	if (p->end != q->end)
+		return p->end < q->end ? -1 : 1;
+	return p->needle < q->needle ? -1 : p->needle > q->needle;
+}
+
+/* Bytes of few kinds, so that forms overlap themselves, or of all. */
+static void fill_noise(char *p, size_t n, unsigned kinds, uint64_t *x)
+{
+	for (size_t i = 0; i < n; i++)
+		p[i] = (char)(kinds < 256 ? 'a' + next_random(x) % kinds : next_random(x));
+}
+
+/* Forms at the ends, over the borders of pieces, one in another, cut short and in another case. */
+static void plant(char *text, size_t n, const struct needles *needles, uint64_t *x)
+{
+	size_t longest = 0;
+
+	for (size_t k = 0; k < needles->n; k++)
+		longest = needles->v[k].v.n == needles->longest ? k : longest;
+	for (size_t i = 1 + next_random(x) % 20; i-- > 0;) {
+		size_t which = next_random(x) % 2 ? longest : next_random(x) % needles->n;
+		const struct variant *w = &needles->v[which].v;
+		size_t borders[] = { 0,
+				     n - (w->n < n ? w->n : n),
+				     16384 - next_random(x) % w->n,
+				     2 * 16384 - next_random(x) % w->n,
+				     next_random(x) % n,
+				     next_random(x) % n };
+		size_t at = borders[next_random(x) % ARRAY_LEN(borders)];
+		size_t part = next_random(x) % 8 ? w->n : next_random(x) % w->n;
+
+		for (size_t k = 0; k < part && at < n; k++, at++)
+			text[at] = w->p[k];
+		if (next_random(x) % 6 == 0)
+			text[at - (at > 1) - next_random(x) % (part + 1) % (at + !at)] ^= 0x20;
+	}
+}
+
+/* Where one of their forms is as long as what is kept of what came before, or a byte longer. */
+static size_t secret_length(uint64_t *x)
+{
+	static const size_t lengths[] = { 16, 17, 43, 170, 171, 682, 683, 4096 };
+	size_t n = lengths[next_random(x) % ARRAY_LEN(lengths)];
+
+	return next_random(x) % 4 ? n : SECRET_MIN + next_random(x) % 60;
+}
+
+static size_t one_round(uint64_t *x)
+{
+	static char text[NOISE_LEN], values[SECRETS][SECRET_MAX];
+	static struct finds want, got;
+	CLEANUP(arena) struct arena *a = arena_new(256 << 20);
+	struct secret kept[SECRETS] = { 0 };
+	size_t n_secrets = 1 + next_random(x) % 2 * (next_random(x) % SECRETS),
+	       n = 1 + next_random(x) % NOISE_LEN;
+	bool caseless = next_random(x) % 4 == 0;
+	struct needles needles;
+	struct seek *s;
+
+	for (size_t i = 0; i < n_secrets; i++) {
+		kept[i] =
+			(struct secret){ .name = "K", .value = values[i], .len = secret_length(x) };
+		fill_noise(values[i], kept[i].len,
+			   (unsigned[]){ 1, 2, 26, 256 }[next_random(x) % 4], x);
+	}
+	assert_int_equal(needles_new(a, kept, n_secrets, &needles, &e), 0);
+	assert_int_equal(seek_new(a, &needles, &s, &e), 0);
+	fill_noise(text, n, next_random(x) % 8 ? 256 : 2, x);
+	plant(text, n, &needles, x);
+	want.needles = got.needles = &needles;
+	want.n = got.n = 0;
+	find_plainly(text, n, caseless, &want);
+	find_by_pieces(s, text, n, caseless, x, &got);
+	qsort(got.v, got.n, sizeof(got.v[0]), by_place);
+	qsort(want.v, want.n, sizeof(want.v[0]), by_place);
+	assert_int_equal(got.n, want.n);
+	assert_memory_equal(got.v, want.v, got.n * sizeof(got.v[0]));
+	return got.n;
+}
+
+static void it_finds_what_the_plainest_search_finds(void **state UNUSED)
+{
+	uint64_t x = 0x9e3779b97f4a7c15ULL;
+	size_t found = 0;
+	const char *seed = getenv("BRIG_SEED"), *rounds = getenv("BRIG_ROUNDS");
+
+	if (seed)
+		x ^= strtoull(seed, NULL, 10);
+	for (long i = rounds ? strtol(rounds, NULL, 10) : ROUNDS; i > 0; i--)
+		found += one_round(&x);
+	assert_true(found > ROUNDS);
+}
+
 static void what_is_held_back_ends_at_a_blank(void **state UNUSED)
 {
 	static char text[3 * SCRUB_HOLD];
@@ -1111,6 +1290,7 @@ int main(void)
 		TEST(other_bytes_go_through_unchanged_and_at_once),
 		TEST(pauses_do_not_depend_on_the_secret),
 		TEST(the_work_does_not_depend_on_what_the_text_nearly_is),
+		TEST(it_finds_what_the_plainest_search_finds),
 		TEST(what_is_held_back_ends_at_a_blank),
 		TEST(coded_bodies_are_read),
 		TEST(codings_within_codings_and_members_are_read),

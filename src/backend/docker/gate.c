@@ -355,6 +355,7 @@ int gate_pass(struct guard *g, struct err *e)
 		return -e->code;
 	if (strncmp(a.magic, GATE_MAGIC, sizeof(a.magic)) != 0)
 		return nonsense(e);
+	g->no_filter = a.no_filter;
 	if (!a.err.code)
 		return 0;
 	guard_take_words(e, &a.err);

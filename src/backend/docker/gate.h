@@ -5,8 +5,9 @@
  *
  * The gate is the first process of the sandbox's container and its init. It speaks through the
  * container's own streams, before the command has them: there is no socket that the command could
- * find later, and every runtime passes streams on. All of it has a fixed form; both are of one
- * build.
+ * find later, and every runtime passes streams on. All of it has a fixed form, and both must be of
+ * one: a guard that has run since before an upgrade finds the new gate, and what it says would be
+ * read as something else. So the magic changes with the form.
  *
  * For a sandbox that stays open, or has ports to be published, the container is shown a socket
  * besides, the line. The gate reaches the guard through it before it answers, and the guard listens
@@ -20,7 +21,7 @@
 #include "base/err.h"
 
 #define GATE_PROGRAM "brig-gate"
-#define GATE_MAGIC "brig gate 1"
+#define GATE_MAGIC "brig gate 2" /* another form of anything below: another number */
 #define GATE_GO '!'
 #define GATE_LINE ".line" /* behind the gate's own path: the socket */
 
@@ -45,7 +46,7 @@ struct gate_want {
 	uint8_t any_user;    /* the image says who: these ids do not count */
 	uint8_t rootless;    /* the caller's own groups may have come along */
 	uint8_t same_kernel; /* devices and inodes mean the same on both sides */
-	uint8_t profile;     /* enum seccomp_profile: the filter it loads, where that is so */
+	uint8_t profile;     /* enum seccomp_profile: the filter it loads */
 	uint8_t read_only_root;
 	uint8_t more_mounts; /* the engine adds what nobody can list: graphics cards */
 	uint8_t no_input;
@@ -71,7 +72,8 @@ struct gate_mount {
 
 struct gate_answer {
 	char magic[16];
-	struct err err; /* code 0: all is as it was asked for */
+	struct err err;    /* code 0: all is as it was asked for */
+	uint8_t no_filter; /* ... but another kernel, which has no such filters */
 };
 
 /* gate_check.c, inside: is /proc the kernel's, and not a folder of the image? */

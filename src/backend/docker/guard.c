@@ -137,7 +137,7 @@ static void tell_started(const struct guard *g)
 				    .container = { .user_ns = g->engine.rootless,
 						   .podman = g->engine.podman,
 						   .moved = g->moved,
-						   .no_seccomp = !g->same_kernel,
+						   .no_seccomp = g->no_filter,
 						   .unenforced = g->end.container.unenforced } };
 
 	(void)snprintf(m.text, sizeof(m.text), "%s", g->image.digest);

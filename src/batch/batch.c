@@ -155,19 +155,20 @@ static bool again(struct batch *b, const struct batch_job *job, enum batch_class
 static void write_result(struct batch *b, const struct batch_job *job, const char *class,
 			 const char *object, size_t n, struct buf *out)
 {
-	const struct batch_place *at = &b->lines.v[job->index];
+	const struct batch_place *at = b->lines.v ? &b->lines.v[job->index] : NULL;
 	CLEANUP(jread) struct jread *line = NULL;
 	CLEANUP(mem) char *meta = NULL;
 	struct err unused = { 0 };
 	struct json j;
 
-	if (batch_line_read(b->lines.text + at->at, at->size, &line, &unused) == 0 &&
+	if (at && batch_line_read(b->lines.text + at->at, at->size, &line, &unused) == 0 &&
 	    jread_get(line, "meta"))
 		meta = jread_dump(jread_get(line, "meta"));
 	json_init(&j, out, false);
 	json_object(&j);
-	json_ku64(&j, "line", at->number);
-	json_kstr(&j, "id", jread_str(line, "id"));
+	json_ku64(&j, at ? "line" : "index", at ? at->number : job->index);
+	if (at)
+		json_kstr(&j, "id", jread_str(line, "id"));
 	json_ku64(&j, "attempt", job->attempt);
 	json_kstr(&j, "class", class);
 	if (meta) {
@@ -378,7 +379,9 @@ static int prepare(struct batch *b, struct err *e)
 {
 	const struct batch_options *o = b->o;
 
-	if (batch_lines_find(o->text, o->size, &b->lines, e) < 0)
+	if (o->argv)
+		b->lines = (struct batch_lines){ .n = o->repeat, .argv = o->argv };
+	else if (batch_lines_find(o->text, o->size, &b->lines, e) < 0)
 		return -e->code;
 	if (!b->lines.n)
 		return err_refuse(e, ERR_USAGE, EINVAL, "a JSON object a line",

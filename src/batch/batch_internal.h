@@ -19,6 +19,7 @@ struct batch_lines {
 		size_t at, size, number; /* counted as an editor does */
 	} * v;
 	size_t n;
+	const char *const *argv; /* v is NULL: each of the n runs is this command */
 };
 
 /* Finds them and reads each: an error names the first that is wrong. */
@@ -30,6 +31,10 @@ int batch_line_read(const char *p, size_t n, struct jread **ret, struct err *e);
 /* The run that it asks for; refused where it would loosen what holds. */
 int batch_line_request(const struct jread *v, const struct spec *holds, brig_request **ret,
 		       struct err *e);
+
+/* The run of one of them, whatever they are. */
+int batch_lines_request(const struct batch_lines *l, const struct spec *holds, uint64_t index,
+			brig_request **ret, struct err *e);
 
 /* ---- ledger and results ---- */
 

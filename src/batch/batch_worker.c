@@ -80,15 +80,12 @@ static void refuse(const struct batch_worker *w, const struct batch_job *job, co
 
 static void run_line(const struct batch_worker *w, const struct batch_job *job)
 {
-	const struct batch_place *at = &w->lines->v[job->index];
-	CLEANUP(jread) struct jread *line = NULL;
 	brig_request *q = NULL;
 	brig_result *r = NULL;
 	struct brig_error be;
 	struct err e = { 0 };
 
-	if (batch_line_read(w->lines->text + at->at, at->size, &line, &e) < 0 ||
-	    batch_line_request(line, w->holds, &q, &e) < 0) {
+	if (batch_lines_request(w->lines, w->holds, job->index, &q, &e) < 0) {
 		refuse(w, job, &e);
 		return;
 	}

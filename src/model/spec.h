@@ -221,6 +221,7 @@ struct audit_spec {
 struct cli_settings {
 	bool json, quiet;
 	uint64_t report_fd;           /* 0: none */
+	const char *array;            /* N[%JOBS], as given; NULL: one run */
 	const char *config, *dialect; /* as given; NULL: not */
 };
 

@@ -51,6 +51,8 @@ struct batch_options {
 	uint64_t max_failures; /* 0: any number */
 	bool resume;
 	int signals; /* a signalfd that ends the batch; borrowed */
+	/* Something to tell; may be NULL. */
+	void (*note)(void *arg, const char *text);
 	/* Called when something has changed, five times a second at most, and at the end. */
 	void (*progress)(void *arg, const struct batch_count *c);
 	void *arg;

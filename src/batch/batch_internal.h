@@ -39,6 +39,7 @@ int batch_lines_request(const struct batch_lines *l, const struct spec *holds, u
 /* ---- ledger and results ---- */
 
 struct batch_ledger {
+	char id[33];                    /* of the batch */
 	int ledger, results;            /* ledger -1: there is none */
 	uint64_t size;                  /* of the results */
 	bool broken;                    /* they could not be written: nothing is, any more */
@@ -69,6 +70,9 @@ int batch_ledger_read(const char *text, size_t size, const char *digest, size_t 
 struct batch_job {
 	uint64_t index;
 	uint32_t attempt;
+	bool submitted;       /* it is a task of an array: these say which */
+	uint64_t array, task; /* of slurm_spec */
+	char spool[512];
 };
 
 struct batch_answer {

@@ -89,6 +89,13 @@ static void run_line(const struct batch_worker *w, const struct batch_job *job)
 		refuse(w, job, &e);
 		return;
 	}
+	/* What was submitted outlives the batch: then nobody is to cancel it. */
+	(void)prctl(PR_SET_PDEATHSIG, job->submitted ? SIGKILL : SIGTERM, 0, 0, 0);
+	if (job->submitted) {
+		request_spec(q)->slurm.spool = job->spool;
+		request_spec(q)->slurm.array = job->array;
+		request_spec(q)->slurm.task = job->task;
+	}
 	request_signals(q, w->signals);
 	(void)brig_execute(q, &r, &be);
 	if (!r)

@@ -228,6 +228,14 @@ static void show(void *arg, const struct batch_count *c)
 	b->shown = true;
 }
 
+static void note(void *arg, const char *text)
+{
+	const struct batch_cli *b = arg;
+
+	if (!b->spec->cli.quiet)
+		message_print("brig: note", text);
+}
+
 static void print_json(const struct batch_count *c, enum batch_end how)
 {
 	static const char *const ends[] = { "ended", "stopped", "interrupted" };
@@ -305,6 +313,7 @@ static int execute(struct batch_cli *b, struct err *e)
 
 	b->terminal = isatty(STDERR_FILENO) && !b->spec->cli.quiet && !b->spec->cli.json;
 	b->o.progress = show;
+	b->o.note = note;
 	b->o.arg = b;
 	b->o.signals = open_signals();
 	r = batch_run(&b->o, &c, &how, e);

@@ -148,6 +148,10 @@ struct slurm_spec {
 	const char *partition, *account, *qos, *nodelist, *constraint; /* NULL: Slurm's own */
 	const char *brig;                                              /* on the nodes */
 	uint64_t time, wait; /* milliseconds; 0: no limit */
+	/* Of a batch, set by nobody else: the run is this task of a job array that was submitted,
+	 * which answers there. NULL: it is none. */
+	const char *spool;
+	uint64_t array, task; /* array 0: Slurm has forgotten it */
 };
 
 /* What one run may ask of the network; 0: no limit. */

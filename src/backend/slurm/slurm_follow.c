@@ -80,6 +80,29 @@ static enum task_state ask_state(const struct follower *f)
 						      : TASK_GONE;
 }
 
+/* Tasks that were cancelled before they began are no longer told apart: "ARRAY CANCELLED". */
+static bool rest_cancelled(const struct follower *f)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
+	const char *argv[] = { NULL, "-h", "-r", "-t", "all", "-o", "%i %T", "-j", NULL, NULL };
+	struct err unused = { 0 };
+	char line[64];
+
+	(void)snprintf(line, sizeof(line), "%llu", (unsigned long long)f->p->slurm.array);
+	argv[8] = arena_strdup(f->p->arena, line);
+	if (!argv[8] || slurm_program(f->p->arena, "squeue", &argv[0], &unused) < 0 ||
+	    slurm_ask(f->p, argv, NULL, ASK_S, &out, &unused) < 0)
+		return false;
+	(void)snprintf(line, sizeof(line), "%llu CANCELLED", (unsigned long long)f->p->slurm.array);
+	for (const char *at = buf_str(&out); *at; at += strcspn(at, "\n") + 1) {
+		if (str_starts(at, line))
+			return true;
+		if (!at[strcspn(at, "\n")])
+			break;
+	}
+	return false;
+}
+
 /* Nobody else is left to say it. */
 static _Noreturn void say_cancelled(const struct follower *f)
 {
@@ -153,7 +176,7 @@ static void look_for_life(struct follower *f)
 	s = ask_state(f);
 	if (s == TASK_THERE)
 		return;
-	if (f->missed && s == TASK_CANCELLED && !f->at)
+	if (f->missed && !f->at && (s == TASK_CANCELLED || rest_cancelled(f)))
 		say_cancelled(f);
 	if (f->missed)
 		leave("its task ended without a report");

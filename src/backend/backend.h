@@ -123,6 +123,28 @@ struct image_recipe {
 	const char *base; /* the value of its argument BASE; NULL: its own */
 };
 
+struct backend_array; /* opaque */
+
+/* Many runs by one submission, which goes on without this process: they are put down one by one,
+ * submitted together, and each is then a run whose spec says which of them it is
+ * (slurm_spec.spool). One wave at a time: what was submitted before is over when the next comes. */
+struct array_ops {
+	/* The array of this name, as an earlier process may have left it: asks who of it still
+	 * runs, and refuses where nobody can say. */
+	int (*open)(const struct spec *s, const char *name, struct backend_array **ret,
+		    struct err *e);
+	/* A new wave, for lines from `first` on; *most is how many it may have. */
+	int (*begin)(struct backend_array *a, uint64_t first, uint64_t *most, struct err *e);
+	int (*put)(struct backend_array *a, const struct spec *s, uint64_t line, int input,
+		   struct err *e);
+	int (*submit)(struct backend_array *a, uint64_t lines, unsigned jobs, struct err *e);
+	/* Up to which line the wave goes; where a line of it is: false: it is none of them. */
+	uint64_t (*end)(const struct backend_array *a);
+	bool (*find)(const struct backend_array *a, uint64_t line, struct slurm_spec *ret);
+	void (*cancel)(struct backend_array *a);           /* ends all that was submitted */
+	void (*close)(struct backend_array *a, bool keep); /* removes what is left, or not */
+};
+
 struct backend {
 	const char *name;
 	enum backend_kind kind;
@@ -214,6 +236,9 @@ struct backend {
 	/* Commands of an open sandbox that run, or have left something running. NULL: nobody
 	 * knows of the latter. */
 	size_t (*living)(const struct backend_job *j);
+
+	/* NULL: each run is started by itself. */
+	const struct array_ops *array;
 };
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,

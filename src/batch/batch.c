@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "batch/batch_internal.h"
 #include "model/outcome.h"
+#include "sandbox/run_array.h"
 
 #define FIRST_WAIT_US ((uint64_t)500 * 1000)
 #define LAST_WAIT_US ((uint64_t)30 * 1000 * 1000)
@@ -64,6 +65,7 @@ struct batch {
 	struct batch_known *known;
 	struct batch_ledger ledger;
 	struct batch_count count;
+	struct run_array *array; /* NULL: each line is started by itself */
 	struct loop *loop;
 	struct loop_watch signals;
 	struct loop_timer shows;
@@ -141,6 +143,8 @@ static bool again(struct batch *b, const struct batch_job *job, enum batch_class
 		return false;
 	*l = (struct batch_later){ .t = { .due = on_due }, .b = b, .job = *job };
 	l->job.attempt++;
+	/* What its task gave is known; only a worker's death leaves that open. */
+	l->job.submitted &= c == BATCH_LOST;
 	l->next = b->sleeping;
 	l->link = &b->sleeping;
 	if (l->next)
@@ -155,19 +159,20 @@ static bool again(struct batch *b, const struct batch_job *job, enum batch_class
 static void write_result(struct batch *b, const struct batch_job *job, const char *class,
 			 const char *object, size_t n, struct buf *out)
 {
-	const struct batch_place *at = &b->lines.v[job->index];
+	const struct batch_place *at = b->lines.v ? &b->lines.v[job->index] : NULL;
 	CLEANUP(jread) struct jread *line = NULL;
 	CLEANUP(mem) char *meta = NULL;
 	struct err unused = { 0 };
 	struct json j;
 
-	if (batch_line_read(b->lines.text + at->at, at->size, &line, &unused) == 0 &&
+	if (at && batch_line_read(b->lines.text + at->at, at->size, &line, &unused) == 0 &&
 	    jread_get(line, "meta"))
 		meta = jread_dump(jread_get(line, "meta"));
 	json_init(&j, out, false);
 	json_object(&j);
-	json_ku64(&j, "line", at->number);
-	json_kstr(&j, "id", jread_str(line, "id"));
+	json_ku64(&j, at ? "line" : "index", at ? at->number : job->index);
+	if (at)
+		json_kstr(&j, "id", jread_str(line, "id"));
 	json_ku64(&j, "attempt", job->attempt);
 	json_kstr(&j, "class", class);
 	if (meta) {
@@ -279,6 +284,80 @@ static int revive(struct batch_hand *w, struct err *e)
 	return loop_want(w->b->loop, &w->w, EPOLLIN) < 0 ? err_nomem(e) : 0;
 }
 
+/* ---- arrays ---- */
+
+static int put_down(struct batch *b, uint64_t index)
+{
+	brig_request *q = NULL;
+	struct err unused = { 0 }; /* whoever starts it says why it cannot be */
+	int r = batch_lines_request(&b->lines, b->o->spec, index, &q, &unused);
+
+	if (r == 0)
+		r = run_array_put(b->array, q, index, &unused);
+	brig_request_free(q);
+	return r;
+}
+
+static void without_array(struct batch *b, const struct err *e)
+{
+	char text[600];
+
+	run_array_close(b->array);
+	b->array = NULL;
+	(void)snprintf(text, sizeof(text), "each line is started by itself: %s", e->what);
+	if (b->o->note)
+		b->o->note(b->o->arg, text);
+}
+
+static void submit_wave(struct batch *b, uint64_t first)
+{
+	struct err e = { 0 };
+	uint64_t most = 0, n = 0;
+	int r = run_array_begin(b->array, first, &most, &e);
+
+	for (; r == 0 && n < most && first + n < b->lines.n; n++)
+		if (!b->known[first + n].ended)
+			(void)put_down(b, first + n);
+	if (r == 0)
+		r = run_array_submit(b->array, n, b->o->jobs, &e);
+	if (r == -EXDEV)
+		without_array(b, &e);
+	else if (r < 0)
+		fail(b, &e);
+}
+
+/* Behind the end of a wave comes the next one, when nothing of the last runs: no more than --jobs
+ * at a time. */
+static bool ready_for(struct batch *b, uint64_t index)
+{
+	if (!b->array || index < run_array_end(b->array))
+		return true;
+	if (b->count.running)
+		return false;
+	submit_wave(b, index);
+	return !b->stopped;
+}
+
+static void place_job(const struct batch *b, struct batch_job *job)
+{
+	struct slurm_spec at = { 0 };
+
+	if (!b->array || !run_array_find(b->array, job->index, &at) ||
+	    snprintf(job->spool, sizeof(job->spool), "%s", at.spool) >= (int)sizeof(job->spool))
+		return;
+	job->submitted = true;
+	job->array = at.array;
+	job->task = at.task;
+	/* One that an earlier process had begun to wait for is the same attempt. */
+	if (job->attempt > 1)
+		job->attempt--;
+}
+
+static int open_array(struct batch *b, struct err *e)
+{
+	return b->lines.n > 1 ? run_array_open(b->o->spec, b->ledger.id, &b->array, e) : 0;
+}
+
 /* ---- handing out ---- */
 
 static bool next_job(struct batch *b, struct batch_job *ret)
@@ -296,9 +375,10 @@ static bool next_job(struct batch *b, struct batch_job *ret)
 	}
 	while (b->fresh < b->lines.n && b->known[b->fresh].ended)
 		b->fresh++;
-	if (b->fresh >= b->lines.n)
+	if (b->fresh >= b->lines.n || !ready_for(b, b->fresh))
 		return false;
 	*ret = (struct batch_job){ .index = b->fresh, .attempt = b->known[b->fresh].attempts + 1 };
+	place_job(b, ret);
 	b->fresh++;
 	return true;
 }
@@ -367,6 +447,8 @@ static void on_signal(struct loop_watch *w, uint32_t events)
 		return;
 	b->interrupts++;
 	stop(b);
+	if (b->interrupts == 1) /* else what waits would begin in the place of what ends */
+		run_array_cancel(b->array);
 	for (unsigned i = 0; i < b->o->jobs; i++)
 		if (b->workers[i].busy && b->workers[i].pid > 0)
 			(void)kill(b->workers[i].pid, b->interrupts > 1 ? SIGKILL : SIGTERM);
@@ -378,7 +460,9 @@ static int prepare(struct batch *b, struct err *e)
 {
 	const struct batch_options *o = b->o;
 
-	if (batch_lines_find(o->text, o->size, &b->lines, e) < 0)
+	if (o->argv)
+		b->lines = (struct batch_lines){ .n = o->repeat, .argv = o->argv };
+	else if (batch_lines_find(o->text, o->size, &b->lines, e) < 0)
 		return -e->code;
 	if (!b->lines.n)
 		return err_refuse(e, ERR_USAGE, EINVAL, "a JSON object a line",
@@ -397,6 +481,8 @@ static int prepare(struct batch *b, struct err *e)
 		b->count.failed += b->known[i].failed;
 	}
 	b->count.before = b->count.done;
+	if (open_array(b, e) < 0)
+		return -e->code;
 	b->signals = (struct loop_watch){ .fd = o->signals, .ready = on_signal };
 	if (loop_want(b->loop, &b->signals, EPOLLIN) < 0)
 		return err_nomem(e);
@@ -424,6 +510,9 @@ static void done(struct batch *b)
 			while (waitpid(b->workers[i].pid, NULL, 0) < 0 && errno == EINTR)
 				;
 		}
+	if (b->stopped)
+		run_array_cancel(b->array);
+	run_array_close(b->array);
 	batch_ledger_done(&b->ledger);
 	batch_lines_done(&b->lines);
 	(void)loop_free(b->loop);

@@ -41,6 +41,9 @@ struct batch_options {
 	const struct spec *spec; /* what holds for every line */
 	const char *text;        /* the lines; borrowed */
 	size_t size;
+	/* In place of lines: one command, so many times; each is told which it is. */
+	const char *const *argv;
+	uint64_t repeat;
 	const char *out;       /* folder of ledger and results; NULL: results go to stdout */
 	unsigned jobs;         /* at a time */
 	unsigned retries;      /* more attempts of one line */
@@ -48,6 +51,8 @@ struct batch_options {
 	uint64_t max_failures; /* 0: any number */
 	bool resume;
 	int signals; /* a signalfd that ends the batch; borrowed */
+	/* Something to tell; may be NULL. */
+	void (*note)(void *arg, const char *text);
 	/* Called when something has changed, five times a second at most, and at the end. */
 	void (*progress)(void *arg, const struct batch_count *c);
 	void *arg;

@@ -19,6 +19,7 @@ struct batch_lines {
 		size_t at, size, number; /* counted as an editor does */
 	} * v;
 	size_t n;
+	const char *const *argv; /* v is NULL: each of the n runs is this command */
 };
 
 /* Finds them and reads each: an error names the first that is wrong. */
@@ -31,9 +32,14 @@ int batch_line_read(const char *p, size_t n, struct jread **ret, struct err *e);
 int batch_line_request(const struct jread *v, const struct spec *holds, brig_request **ret,
 		       struct err *e);
 
+/* The run of one of them, whatever they are. */
+int batch_lines_request(const struct batch_lines *l, const struct spec *holds, uint64_t index,
+			brig_request **ret, struct err *e);
+
 /* ---- ledger and results ---- */
 
 struct batch_ledger {
+	char id[33];                    /* of the batch */
 	int ledger, results;            /* ledger -1: there is none */
 	uint64_t size;                  /* of the results */
 	bool broken;                    /* they could not be written: nothing is, any more */
@@ -64,6 +70,9 @@ int batch_ledger_read(const char *text, size_t size, const char *digest, size_t 
 struct batch_job {
 	uint64_t index;
 	uint32_t attempt;
+	bool submitted;       /* it is a task of an array: these say which */
+	uint64_t array, task; /* of slurm_spec */
+	char spool[512];
 };
 
 struct batch_answer {

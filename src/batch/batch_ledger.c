@@ -219,13 +219,25 @@ static int open_folder(const char *path, int *ret, struct err *e)
 
 static int begin(struct batch_ledger *l, const char *digest, size_t lines, struct err *e)
 {
-	char id[33];
-
-	if (random_hex(id, sizeof(id), e) < 0)
-		return -e->code;
 	buf_printf(&l->starts, "{\"batch\":\"%s\",\"version\":%d,\"input\":\"%s\",\"lines\":%zu}\n",
-		   id, LEDGER_VERSION, digest, lines);
+		   l->id, LEDGER_VERSION, digest, lines);
 	return batch_ledger_commit(l, e);
+}
+
+/* It becomes a part of names, so that it must be what `begin` makes. */
+static int read_id(const char *text, size_t size, char id[33], struct err *e)
+{
+	const char *end = memchr(text, '\n', size);
+	CLEANUP(jread) struct jread *v = NULL;
+	struct err unused = { 0 };
+	const char *said = end && jread_parse(text, (size_t)(end - text), &v, &unused) == 0
+				   ? jread_str(v, "batch")
+				   : NULL;
+
+	if (!said || strlen(said) != 32 || strspn(said, "0123456789abcdef") != 32)
+		return not_ours(e, 1);
+	(void)snprintf(id, 33, "%s", said);
+	return 0;
 }
 
 static int go_on(struct batch_ledger *l, size_t size, const char *digest, size_t lines,
@@ -240,6 +252,8 @@ static int go_on(struct batch_ledger *l, size_t size, const char *digest, size_t
 	if (text == MAP_FAILED)
 		return err_sys(e, "cannot read " LEDGER);
 	r = batch_ledger_read(text, size, digest, lines, known, &l->size, &whole, e);
+	if (r == 0)
+		r = read_id(text, size, l->id, e);
 	(void)munmap(text, size);
 	if (r < 0)
 		return r;
@@ -276,6 +290,8 @@ int batch_ledger_open(const struct batch_options *o, size_t lines, struct batch_
 				      .ends = BUF_INIT(BATCH_RESULT_MAX),
 				      .starts = BUF_INIT(BATCH_RESULT_MAX),
 				      .lines = BUF_INIT(BATCH_RESULT_MAX) };
+	if (random_hex(ret->id, sizeof(ret->id), e) < 0)
+		return -e->code;
 	if (!o->out) {
 		if (check_output(o, e) < 0)
 			return -e->code;

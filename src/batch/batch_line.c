@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch/batch_line.c - what a line of a batch may say. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -300,4 +301,51 @@ void batch_lines_done(struct batch_lines *l)
 {
 	free(l->v);
 	*l = (struct batch_lines){ 0 };
+}
+
+/* ---- one of them ---- */
+
+static int add_number(struct spec *s, const char *name, uint64_t value, struct err *e)
+{
+	char pair[64];
+
+	(void)snprintf(pair, sizeof(pair), "%s=%llu", name, (unsigned long long)value);
+	return spec_set(s, FIELD_ENV, pair, ORIGIN_FLAG, e);
+}
+
+static int repeated(const struct batch_lines *l, const struct spec *holds, uint64_t index,
+		    brig_request **ret, struct err *e)
+{
+	brig_request *q = request_from(holds);
+	struct brig_error be = { 0 };
+	int r;
+
+	if (!q)
+		return err_nomem(e);
+	r = add_number(request_spec(q), "BRIG_ARRAY_INDEX", index, e);
+	if (r == 0)
+		r = add_number(request_spec(q), "BRIG_ARRAY_COUNT", l->n, e);
+	if (r == 0 && brig_request_argv(q, (const char **)(uintptr_t)l->argv, &be) < 0) {
+		error_import(&be, e);
+		r = -e->code;
+	}
+	if (r < 0)
+		brig_request_free(q);
+	else
+		*ret = q;
+	return r;
+}
+
+int batch_lines_request(const struct batch_lines *l, const struct spec *holds, uint64_t index,
+			brig_request **ret, struct err *e)
+{
+	const struct batch_place *at = l->v ? &l->v[index] : NULL;
+	CLEANUP(jread) struct jread *line = NULL;
+
+	*ret = NULL;
+	if (!at)
+		return repeated(l, holds, index, ret, e);
+	if (batch_line_read(l->text + at->at, at->size, &line, e) < 0)
+		return -e->code;
+	return batch_line_request(line, holds, ret, e);
 }

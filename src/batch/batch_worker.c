@@ -80,17 +80,21 @@ static void refuse(const struct batch_worker *w, const struct batch_job *job, co
 
 static void run_line(const struct batch_worker *w, const struct batch_job *job)
 {
-	const struct batch_place *at = &w->lines->v[job->index];
-	CLEANUP(jread) struct jread *line = NULL;
 	brig_request *q = NULL;
 	brig_result *r = NULL;
 	struct brig_error be;
 	struct err e = { 0 };
 
-	if (batch_line_read(w->lines->text + at->at, at->size, &line, &e) < 0 ||
-	    batch_line_request(line, w->holds, &q, &e) < 0) {
+	if (batch_lines_request(w->lines, w->holds, job->index, &q, &e) < 0) {
 		refuse(w, job, &e);
 		return;
+	}
+	/* What was submitted outlives the batch: then nobody is to cancel it. */
+	(void)prctl(PR_SET_PDEATHSIG, job->submitted ? SIGKILL : SIGTERM, 0, 0, 0);
+	if (job->submitted) {
+		request_spec(q)->slurm.spool = job->spool;
+		request_spec(q)->slurm.array = job->array;
+		request_spec(q)->slurm.task = job->task;
 	}
 	request_signals(q, w->signals);
 	(void)brig_execute(q, &r, &be);

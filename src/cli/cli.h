@@ -93,3 +93,9 @@ void error_print(const struct err *e);
 
 /* Trusts exactly these bytes of the project's file at path; on the record before it counts. */
 int allow_bytes(const struct spec *s, const char *path, const char *data, size_t n, struct err *e);
+
+/* The command of the spec many times, by the batch engine: "N" or "N%JOBS" as --array has it. The
+ * exit status, or an error. */
+int batch_repeat(struct spec *s, const char *array, struct err *e);
+/* The same for run, whose words argv has, behind the program's name. The exit status. */
+int command_many(char **argv, struct spec *s);

@@ -20,6 +20,7 @@
 
 #define FILE_MAX ((size_t)1 << 30)
 #define RETRIES 2
+#define REPEAT_MAX 1000000
 
 enum { EXIT_SOME_FAILED = 1, EXIT_INTERRUPTED = 130 };
 
@@ -227,6 +228,14 @@ static void show(void *arg, const struct batch_count *c)
 	b->shown = true;
 }
 
+static void note(void *arg, const char *text)
+{
+	const struct batch_cli *b = arg;
+
+	if (!b->spec->cli.quiet)
+		message_print("brig: note", text);
+}
+
 static void print_json(const struct batch_count *c, enum batch_end how)
 {
 	static const char *const ends[] = { "ended", "stopped", "interrupted" };
@@ -257,8 +266,9 @@ static void say_end(const struct batch_cli *b, const struct batch_count *c, enum
 	CLEANUP(buf) struct buf text = BUF_INIT(1024);
 	uint64_t now = 0;
 
-	buf_printf(&text, "%llu of %llu lines done, %llu failed", (unsigned long long)c->done,
-		   (unsigned long long)c->lines, (unsigned long long)c->failed);
+	buf_printf(&text, "%llu of %llu %s done, %llu failed", (unsigned long long)c->done,
+		   (unsigned long long)c->lines, b->o.argv ? "runs" : "lines",
+		   (unsigned long long)c->failed);
 	for (int i = BATCH_EXIT, n = 0; i < BATCH_CLASSES; i++)
 		if (c->by[i]) {
 			buf_printf(&text, "%s%s %llu", n++ ? ", " : ": ",
@@ -303,6 +313,7 @@ static int execute(struct batch_cli *b, struct err *e)
 
 	b->terminal = isatty(STDERR_FILENO) && !b->spec->cli.quiet && !b->spec->cli.json;
 	b->o.progress = show;
+	b->o.note = note;
 	b->o.arg = b;
 	b->o.signals = open_signals();
 	r = batch_run(&b->o, &c, &how, e);
@@ -338,6 +349,29 @@ static int run(const struct subcommand *c, int argc, char **argv)
 	buf_done(&b.text);
 	(void)spec_free(b.spec);
 	return r;
+}
+
+int batch_repeat(struct spec *s, const char *array, struct err *e)
+{
+	const char *jobs = strchr(array, '%');
+	char count[24] = "";
+	struct batch_cli b = { .text = BUF_INIT(1),
+			       .spec = s,
+			       .own = { [OPT_JOBS] = jobs ? jobs + 1 : NULL } };
+
+	(void)snprintf(count, sizeof(count), "%.*s", (int)strcspn(array, "%"), array);
+	if (num_count(count, &b.o.repeat) < 0 || b.o.repeat < 1 || b.o.repeat > REPEAT_MAX)
+		return err_refuse(
+			e, ERR_USAGE, EINVAL, "such as --array 100, or 100%8: 8 at a time",
+			"--array '%.40s' is not a number from 1 to %d", array, REPEAT_MAX);
+	if (take_options(&b, e) < 0)
+		return -e->code;
+	if (s->command.tty)
+		return err_refuse(e, ERR_USAGE, EINVAL, "leave one of them out",
+				  "--array and --tty exclude each other");
+	b.o.spec = s;
+	b.o.argv = s->command.argv;
+	return try_plan(s, e) < 0 ? -e->code : execute(&b, e);
 }
 
 static const char *word(size_t i)

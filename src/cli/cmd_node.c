@@ -16,6 +16,15 @@ static int probe(void)
 	return 0;
 }
 
+static int where(const char *path)
+{
+	char line[256];
+
+	node_where(path, line, sizeof(line));
+	(void)printf("%s\n", line);
+	return 0;
+}
+
 static int run(const struct subcommand *c, int argc, char **argv)
 {
 	(void)c;
@@ -23,6 +32,11 @@ static int run(const struct subcommand *c, int argc, char **argv)
 		return node_serve();
 	if (argc == 2 && str_eq(argv[1], "probe"))
 		return probe();
+	if (argc == 3 && str_eq(argv[1], "where"))
+		return where(argv[2]);
+	/* A job script is executed as "#!brig _node": its own path, then its words. */
+	if (argc == 4 && str_eq(argv[2], "task"))
+		return node_task(argv[3]);
 	message_print("brig", "'_node' is for another brig to start");
 	return EXIT_BRIG;
 }

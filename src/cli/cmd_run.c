@@ -497,12 +497,13 @@ static int run(const struct subcommand *c, int argc, char **argv)
 {
 	struct ctx x = { 0 };
 	struct err e = { 0 }, unrecorded = { 0 }; /* it is refused with or without a record */
-	bool json = c != &cmd_sh && wants_json(argc, argv);
+	bool json = c != &cmd_sh && wants_json(argc, argv), many;
 	int r = ctx_init(&x, &e);
 
 	if (r == 0)
 		r = prepare(c, x.request, argc, argv, &e);
-	if (r == 0)
+	many = r == 0 && request_spec(x.request)->cli.array;
+	if (r == 0 && !many)
 		say_notes(request_spec(x.request));
 	if (r < 0 && x.request && c != &cmd_plan)
 		(void)recorder_refused(request_spec(x.request), c->name, &e, &unrecorded);
@@ -511,7 +512,9 @@ static int run(const struct subcommand *c, int argc, char **argv)
 	else if (r > 0)
 		r = 0;
 	else
-		r = c == &cmd_plan ? show_plan(&x) : execute(&x);
+		r = many             ? command_many(argv, request_spec(x.request))
+		    : c == &cmd_plan ? show_plan(&x)
+				     : execute(&x);
 	ctx_done(&x);
 	return r;
 }
@@ -520,7 +523,7 @@ const struct subcommand cmd_run = {
 	.name = "run",
 	.usage = "[OPTION...] [--] COMMAND [ARG...]",
 	.help = "run one command in a fresh sandbox; its streams pass through",
-	.fields = CMD_RUN,
+	.fields = CMD_RUN | CMD_ARRAY,
 	.run = run,
 };
 

@@ -30,6 +30,13 @@ int command_elsewhere(int argc, char **argv)
 	return EXIT_BRIG;
 }
 
+/* They are brig-more's, who reads the same words again. */
+int command_many(char **argv, struct spec *s)
+{
+	(void)s;
+	return command_elsewhere(0, argv - 1);
+}
+
 int main(int argc, char **argv)
 {
 	return cli_start(argc, argv);

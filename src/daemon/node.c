@@ -26,12 +26,15 @@
 #include "base/str.h"
 #include "daemon/node_request.h"
 #include "proc/node_frame.h"
+#include "proc/node_place.h"
+#include "proc/node_spool.h"
 #include "sandbox/manager.h"
 
 #define ALIVE_US ((uint64_t)5 * 1000 * 1000)
 #define SILENCE_US ((uint64_t)120 * 1000 * 1000)
 #define UNSENT_MAX ((size_t)48 << 20)
 #define UNSENT_FULL ((size_t)256 << 10)
+#define ASK_MAX ((size_t)64 << 20)
 
 enum { OWN_STREAMS = 3, STREAMS = 5 };
 
@@ -41,6 +44,7 @@ struct node_stream {
 	struct loop_watch w; /* first */
 	struct node_session *n;
 	enum node_word kind;
+	uint64_t carried;  /* of the command's output */
 	struct buf unsent; /* of what is written to */
 };
 
@@ -55,6 +59,8 @@ struct node_session {
 	struct node_ask ask;
 	brig_request *request;
 	brig_run *run;
+	uint64_t most;    /* of each stream that is written down; 0: all of it goes on */
+	const char *task; /* of an array; NULL: none */
 	bool input_ended, over, deaf;
 };
 
@@ -102,7 +108,7 @@ static void give_input(struct node_session *n)
 {
 	size_t done = flush(&n->in);
 
-	if (done && n->to.w.fd >= 0)
+	if (done && n->to.w.fd >= 0 && !n->task)
 		node_put_number(&n->to.unsent, NODE_TAKEN, (uint32_t)done, 4);
 	if (n->input_ended && !n->in.unsent.len)
 		end_stream(&n->in);
@@ -129,10 +135,16 @@ static void on_output(struct loop_watch *w, uint32_t events)
 	(void)events;
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
+	if (n <= 0) {
+		end_stream(s);
+		return;
+	}
+	/* One byte more than is kept says that something was cut off. */
+	if (s->n->most && s->carried + (uint64_t)n > s->n->most + 1)
+		n = (ssize_t)(s->n->most + 1 - s->carried);
+	s->carried += (uint64_t)n;
 	if (n > 0)
 		node_put(&s->n->to.unsent, s->kind, part, (size_t)n);
-	else
-		end_stream(s);
 }
 
 /* ---- the end ---- */
@@ -282,6 +294,8 @@ static void go(struct node_session *n)
 		refuse(n, &e);
 		return;
 	}
+	if (n->task)
+		n->most = n->ask.output;
 	brig_request_stdio(n->request, n->theirs[0], n->theirs[1], n->theirs[2]);
 	brig_request_on_note(n->request, on_note, n);
 	if (brig_start(n->request, &n->run, &be) < 0) {
@@ -390,7 +404,7 @@ static void settle(void *arg)
 static void say_ready(struct node_session *n)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(node_max(NODE_READY));
-	const char *job = getenv("SLURM_JOB_ID");
+	const char *job = n->task ? n->task : getenv("SLURM_JOB_ID");
 	char host[128];
 	struct json j;
 
@@ -482,6 +496,89 @@ static int serve(int from, int to)
 int node_serve(void)
 {
 	return serve(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3));
+}
+
+/* ---- a task of an array ---- */
+
+static int read_ask(int spool, const char *name, struct buf *text)
+{
+	CLEANUP(fd) int fd = node_spool_read(spool, name);
+	char part[65536];
+	ssize_t n;
+
+	while (fd >= 0 && ((n = read(fd, part, sizeof(part))) > 0 || (n < 0 && errno == EINTR)))
+		if (n > 0)
+			buf_add(text, part, (size_t)n);
+	return fd < 0 || n < 0 || text->failed ? -EIO : 0;
+}
+
+/* All that it will ever be told. */
+static void take_all(struct node_session *n, const struct buf *text)
+{
+	struct node_frame f;
+	int r = 0;
+
+	n->in.unsent.max = ASK_MAX;
+	n->reader.held.max = ASK_MAX * 2;
+	node_reader_add(&n->reader, text->data, text->len);
+	while (!n->over && (r = node_reader_next(&n->reader, &f)) == 1)
+		take(n, &f);
+	if (r < 0 || n->in.unsent.failed || (!n->run && !n->over))
+		leave(n);
+}
+
+static int run_task(int to, const char *task, const struct buf *text)
+{
+	struct node_session n = { .task = task };
+	struct err e = { 0 };
+
+	(void)prctl(PR_SET_NAME, "brig-node", 0, 0, 0);
+	if (loop_new(&n.loop, &e) < 0)
+		return 1;
+	prepare(&n, -1, to);
+	say_ready(&n);
+	(void)flush(&n.to); /* whoever waits sees that it has begun */
+	loop_at(n.loop, &n.alive, clock_us() + ALIVE_US);
+	if (loop_want(n.loop, &n.signals, EPOLLIN) == 0) {
+		take_all(&n, text);
+		settle(&n);
+		if (!n.over || n.to.unsent.len)
+			loop_run(n.loop, settle, &n);
+	}
+	done(&n);
+	return n.deaf ? 1 : 0;
+}
+
+int node_task(const char *spool)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(ASK_MAX);
+	CLEANUP(fd) int folder = node_spool_open(spool);
+	const char *job = getenv("SLURM_ARRAY_JOB_ID"), *index = getenv("SLURM_ARRAY_TASK_ID");
+	char ask[NODE_SPOOL_NAME], out[NODE_SPOOL_NAME], task[64];
+	uint64_t number;
+	int to;
+
+	if (folder < 0 || !job || !index || num_count(index, &number) < 0)
+		return 1;
+	node_spool_name(ask, number, "ask");
+	node_spool_name(out, number, "out");
+	(void)snprintf(task, sizeof(task), "%.32s_%llu", job, (unsigned long long)number);
+	if (read_ask(folder, ask, &text) < 0)
+		return 1;
+	/* Whoever comes second is not wanted: a task runs once. */
+	to = openat(folder, out, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+	return to < 0 ? 1 : run_task(to, task, &text);
+}
+
+void node_where(const char *path, char *out, size_t room)
+{
+	struct node_place at = { 0 };
+	char boot[NODE_BOOT_SIZE];
+
+	node_boot(boot);
+	(void)node_place_look(path, &at);
+	(void)snprintf(out, room, "brig-place %llu %llu %llu %s", (unsigned long long)at.dev,
+		       (unsigned long long)at.ino, (unsigned long long)at.type, boot);
 }
 
 void node_probe(char *out, size_t room)

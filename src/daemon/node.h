@@ -10,5 +10,11 @@
 
 /* Serves on standard input and output. Returns the exit status. */
 int node_serve(void);
+/* A task of a job array: what to run is in a folder (proc/node_spool.h), and so is what is said.
+ * Nobody is on the other end: it goes on until its run is over, or Slurm sends a signal. Returns
+ * the exit status. */
+int node_task(const char *spool);
+/* One line: which file is this path here? */
+void node_where(const char *path, char *out, size_t room);
 /* One line: does a native sandbox work here? */
 void node_probe(char *out, size_t room);

@@ -226,6 +226,7 @@ static void add_rest(struct node_ask *a, const struct jread *v, brig_request *q)
 
 	a->tty = jread_bool(v, "tty");
 	a->input = jread_bool(v, "input");
+	a->output = jread_int(v, "output", 0) > 0 ? (uint64_t)jread_int(v, "output", 0) : 0;
 	if (!a->tty)
 		return;
 	s->command.tty = true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -12,7 +13,9 @@
 struct node_ask {
 	struct buf settings, words, variables, code;
 	bool has_code;
-	bool tty, input; /* of the settings, once there is a request */
+	/* Of the settings, once there is a request. */
+	bool tty, input;
+	uint64_t output; /* bytes of each stream that are kept; 0: any number */
 };
 
 void node_ask_init(struct node_ask *a);

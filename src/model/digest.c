@@ -23,6 +23,7 @@ static bool left_out(enum field_id id)
 	case FIELD_AUDIT_AGENT:
 	case FIELD_AUDIT_MAX_AGE:
 	case FIELD_AUDIT_MAX_RECORDS:
+	case FIELD_ARRAY:
 	case FIELD_JSON:
 	case FIELD_QUIET:
 	case FIELD_CONFIG:

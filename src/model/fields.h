@@ -124,6 +124,7 @@ enum field_id {
 	FIELD_PARAM,
 	FIELD_REPORT_FD,
 	FIELD_TTY,
+	FIELD_ARRAY,
 	FIELD_JSON,
 	FIELD_QUIET,
 	FIELD_CONFIG,
@@ -169,7 +170,15 @@ enum {
 };
 
 /* Commands, as bits of `commands`. */
-enum { CMD_RUN = 1, CMD_EXEC = 2, CMD_PLAN = 4, CMD_PYTHON = 8, CMD_SCRIPT = 16, CMD_PROXY = 32 };
+enum {
+	CMD_RUN = 1,
+	CMD_EXEC = 2,
+	CMD_PLAN = 4,
+	CMD_PYTHON = 8,
+	CMD_SCRIPT = 16,
+	CMD_PROXY = 32,
+	CMD_ARRAY = 64
+};
 
 struct field {
 	const char *flag;     /* without the dashes; NULL: configuration only */

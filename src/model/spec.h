@@ -148,6 +148,10 @@ struct slurm_spec {
 	const char *partition, *account, *qos, *nodelist, *constraint; /* NULL: Slurm's own */
 	const char *brig;                                              /* on the nodes */
 	uint64_t time, wait; /* milliseconds; 0: no limit */
+	/* Of a batch, set by nobody else: the run is this task of a job array that was submitted,
+	 * which answers there. NULL: it is none. */
+	const char *spool;
+	uint64_t array, task; /* array 0: Slurm has forgotten it */
 };
 
 enum kube_workspace { KUBE_COPY, KUBE_EMPTY, KUBE_CLAIM };
@@ -235,6 +239,7 @@ struct audit_spec {
 struct cli_settings {
 	bool json, quiet;
 	uint64_t report_fd;           /* 0: none */
+	const char *array;            /* N[%JOBS], as given; NULL: one run */
 	const char *config, *dialect; /* as given; NULL: not */
 };
 

@@ -38,6 +38,23 @@ def by_line(folder):
 
 
 @test
+def an_array_is_one_command_many_times():
+    done = brig("run", "--array", "5%2", "--", "sh", "-c", "echo $BRIG_ARRAY_INDEX/$BRIG_ARRAY_COUNT; cat; exit $((BRIG_ARRAY_INDEX == 3))", input=b"not theirs")
+    said = {r["index"]: r for r in map(json.loads, done.text.splitlines())}
+    assert done.status == 1 and "5 of 5 runs done, 1 failed: exit 1" in done.errors, done.errors
+    assert [said[i]["result"]["stdout"] for i in range(5)] == [f"{i}/5\n" for i in range(5)], said
+    assert [said[i]["class"] for i in range(5)] == ["ok", "ok", "ok", "exit", "ok"] and "id" not in said[0], said
+    done = brig("run", "--array=2", "--quiet", "--backend", "none", "--i-know-this-is-not-a-sandbox", "--", "sh", "-c", "echo $BRIG_ARRAY_INDEX $1 '--array 9'", "-", b"a\xff")
+    assert done.status == 0 and len(done.stdout.splitlines()) == 2 and done.errors == "", done
+    for bad in ("0", "x", "2%0", "2%x", "1000001", "", "%3"):
+        done = brig("run", "--array", bad, "--", "touch", "ran")
+        assert done.status == 125 and ("--array" in done.errors or "--jobs" in done.errors), done
+    assert brig("run", "--array", "2", "--tty", "--", "touch", "ran").status == 125
+    assert brig("exec", "--array", "2", "true").status == 125 and brig("batch", "--array", "2", lines({"argv": ["touch", "ran"]})).status == 125
+    assert not (workspace() / "ran").exists()
+
+
+@test
 def each_line_is_a_run_of_its_own():
     out = scratch() / "out"
     path = lines({"shell": "echo $X; cat", "stdin": "in\n", "env": {"X": "y"}, "meta": {"a": [1]}, "id": "first"},

@@ -72,6 +72,9 @@ int slurm_ask(const struct backend_plan *p, const char *const *argv, const char 
 int slurm_program(struct arena *a, const char *name, const char **ret, struct err *e);
 const char **slurm_environment(struct arena *a);
 
+/* slurm_array.c: many runs by one submission. */
+extern const struct array_ops slurm_array;
+
 /* slurm_nodes.c: which nodes have a brig that fits. Remembered for some minutes. */
 struct slurm_nodes {
 	struct buf unfit; /* names, with commas */
@@ -118,6 +121,11 @@ enum job_event slurm_job_event(struct backend_job *j);
 void slurm_job_signal(struct backend_job *j, int sig);
 void slurm_job_resize(struct backend_job *j, unsigned short rows, unsigned short cols);
 void slurm_job_finish(struct backend_job *j, struct outcome *o);
+/* In place of srun: follows a task of an array, which the plan names (slurm_follow.c). */
+int slurm_job_follow(struct backend_job *j, struct err *e);
+/* ... in a process of its own, with frames of the node on `out`; what it is told on `in` can only
+ * end the task. */
+_Noreturn void slurm_follow(const struct backend_plan *p, int in, int out, int log);
 /* Why srun ended without a report. */
 int slurm_job_explain(struct backend_job *j, struct err *e);
 void slurm_watch(struct backend_job *j, struct slurm_stream *s, int fd, watch_fn *ready);

@@ -307,7 +307,8 @@ void slurm_watch(struct backend_job *j, struct slurm_stream *s, int fd, watch_fn
 		(void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-int slurm_job_client(struct backend_job *j, const char *const *argv, struct err *e)
+/* argv NULL: a process of ours follows a task. */
+static int open_client(struct backend_job *j, const char *const *argv, struct err *e)
 {
 	int to[2] = { -1, -1 }, from[2] = { -1, -1 }, pidfd = -1;
 
@@ -320,8 +321,10 @@ int slurm_job_client(struct backend_job *j, const char *const *argv, struct err 
 	slurm_watch(j, &j->out, j->out.w.fd, on_room);
 	slurm_watch(j, &j->err, j->err.w.fd, on_room);
 	j->client_pid = proc_fork(&pidfd);
-	if (j->client_pid == 0)
+	if (j->client_pid == 0 && argv)
 		become(j->plan, argv, to[0], from[1], j->log);
+	if (j->client_pid == 0)
+		slurm_follow(j->plan, to[0], from[1], j->log);
 	(void)fd_close(to[0]);
 	(void)fd_close(from[1]);
 	if (j->client_pid < 0)
@@ -333,6 +336,16 @@ int slurm_job_client(struct backend_job *j, const char *const *argv, struct err 
 	flush(&j->to);
 	arrange(j);
 	return 0;
+}
+
+int slurm_job_client(struct backend_job *j, const char *const *argv, struct err *e)
+{
+	return open_client(j, argv, e);
+}
+
+int slurm_job_follow(struct backend_job *j, struct err *e)
+{
+	return open_client(j, NULL, e);
 }
 
 struct backend_job *slurm_job_new(struct backend_plan *p)
@@ -554,4 +567,5 @@ const struct backend backend_slurm = {
 	.signal = slurm_signal,
 	.finish = slurm_job_finish,
 	.resize = slurm_resize,
+	.array = &slurm_array,
 };

@@ -75,6 +75,7 @@ int slurm_frames(const struct backend_plan *p, const struct slurm_ask *a, struct
 	json_kbool(&j, "input", a->input);
 	json_ku64(&j, "rows", a->rows);
 	json_ku64(&j, "cols", a->cols);
+	json_ku64(&j, "output", p->output);
 	if (put_paths(p, &j, e) < 0)
 		return -e->code;
 	json_key(&j, "settings");
@@ -195,7 +196,14 @@ static int begin(struct backend_job *j, const struct job_want *w, struct job_io 
 			       .cols = w->cols };
 	struct slurm_nodes nodes = { .unfit = BUF_INIT(SLURM_TEXT_MAX), .why = BUF_INIT(1024) };
 	const char **argv;
-	int r = slurm_nodes_fit(j->plan, &nodes, e);
+	int r;
+
+	if (j->plan->slurm.spool) /* it was submitted already, with others */
+		return open_ends(j, w, io, e) < 0 || slurm_job_follow(j, e) < 0 ||
+				       await(j, w, e) < 0 || (!j->began && refusal(j, e) < 0)
+			       ? -e->code
+			       : 0;
+	r = slurm_nodes_fit(j->plan, &nodes, e);
 
 	argv = r == 0 ? slurm_srun(j->plan, w->id, buf_str(&nodes.unfit)) : NULL;
 	slurm_nodes_done(&nodes);

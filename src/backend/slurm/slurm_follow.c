@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/slurm/slurm_follow.c - in place of srun: what a task of an array has written so far, and
+ * goes on to write, as if it came from there.
+ *
+ * A process of its own, which dies with its brig and leaves the task alone. A signal frame, or
+ * SIGTERM, ends the task by scancel. A task that says nothing for long is asked for; one that Slurm
+ * no longer has, without a report, was lost. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "backend/slurm/slurm.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "proc/node_spool.h"
+#include "proc/spawn.h"
+
+#define FIRST_MS 5
+#define LAST_MS 200
+#define FIRST_SILENCE_US ((uint64_t)5 * 1000 * 1000)
+#define SILENCE_US ((uint64_t)20 * 1000 * 1000)
+#define GRACE_US ((uint64_t)2 * 1000 * 1000) /* for what was written at last to arrive */
+#define ASK_S 10
+
+struct follower {
+	const struct backend_plan *p;
+	int in, out, folder, file;
+	char name[NODE_SPOOL_NAME], task[64];
+	struct node_reader said, told; /* by the node; by our brig */
+	uint64_t heard, silence;
+	off_t at;
+	bool over, missed;
+};
+
+static _Noreturn void leave(const char *why)
+{
+	if (why)
+		(void)dprintf(STDERR_FILENO, "error: %s\n", why);
+	_exit(why ? 1 : 0);
+}
+
+static void end_task(const struct follower *f)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(4096);
+	const char *argv[] = { NULL, f->task, NULL };
+	struct err unused = { 0 };
+
+	if (f->p->slurm.array && slurm_program(f->p->arena, "scancel", &argv[0], &unused) == 0)
+		(void)slurm_ask(f->p, argv, NULL, ASK_S, &out, &unused);
+}
+
+enum task_state { TASK_THERE, TASK_GONE, TASK_CANCELLED };
+
+/* Does Slurm have it? When it cannot be asked, yes. */
+static enum task_state ask_state(const struct follower *f)
+{
+	static const char *const over[] = { "COMPLETED", "FAILED",    "TIMEOUT",       "NODE_FAIL",
+					    "PREEMPTED", "BOOT_FAIL", "OUT_OF_MEMORY", "DEADLINE" };
+	CLEANUP(buf) struct buf out = BUF_INIT(4096);
+	const char *argv[] = { NULL, "-h", "-t", "all", "-o", "%T", "-j", f->task, NULL };
+	struct err e = { 0 };
+
+	if (!f->p->slurm.array)
+		return TASK_GONE;
+	if (slurm_program(f->p->arena, "squeue", &argv[0], &e) < 0)
+		return TASK_THERE;
+	if (slurm_ask(f->p, argv, NULL, ASK_S, &out, &e) < 0)
+		return strstr(e.what, "Invalid job id") ? TASK_GONE : TASK_THERE;
+	for (size_t i = 0; i < ARRAY_LEN(over); i++)
+		if (str_starts(buf_str(&out), over[i]))
+			return TASK_GONE;
+	return str_starts(buf_str(&out), "CANCELLED") ? TASK_CANCELLED
+	       : out.len                              ? TASK_THERE
+						      : TASK_GONE;
+}
+
+/* Tasks that were cancelled before they began are no longer told apart: "ARRAY CANCELLED". */
+static bool rest_cancelled(const struct follower *f)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
+	const char *argv[] = { NULL, "-h", "-r", "-t", "all", "-o", "%i %T", "-j", NULL, NULL };
+	struct err unused = { 0 };
+	char line[64];
+
+	(void)snprintf(line, sizeof(line), "%llu", (unsigned long long)f->p->slurm.array);
+	argv[8] = arena_strdup(f->p->arena, line);
+	if (!argv[8] || slurm_program(f->p->arena, "squeue", &argv[0], &unused) < 0 ||
+	    slurm_ask(f->p, argv, NULL, ASK_S, &out, &unused) < 0)
+		return false;
+	(void)snprintf(line, sizeof(line), "%llu CANCELLED", (unsigned long long)f->p->slurm.array);
+	for (const char *at = buf_str(&out); *at; at += strcspn(at, "\n") + 1) {
+		if (str_starts(at, line))
+			return true;
+		if (!at[strcspn(at, "\n")])
+			break;
+	}
+	return false;
+}
+
+/* Nobody else is left to say it. */
+static _Noreturn void say_cancelled(const struct follower *f)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(65536), b = BUF_INIT(131072);
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	struct json j;
+
+	if (!o)
+		leave("out of memory");
+	o->kind = OUTCOME_CANCELLED;
+	json_init(&j, &text, false);
+	outcome_json(o, &j);
+	node_put(&b, NODE_REPORT, text.data, text.len);
+	(void)fd_write_all(f->out, b.data, b.len);
+	leave(NULL);
+}
+
+/* The file is a node's word: it ends with its report, whatever follows. */
+static size_t take_news(struct follower *f)
+{
+	char part[65536];
+	struct node_frame frame;
+	ssize_t n;
+
+	if (f->file < 0)
+		f->file = node_spool_read(f->folder, f->name);
+	if (f->file < 0)
+		return 0;
+	n = pread(f->file, part, sizeof(part), f->at);
+	if (n <= 0)
+		return 0;
+	f->at += n;
+	f->heard = clock_us();
+	f->missed = false;
+	f->silence = SILENCE_US;
+	node_reader_add(&f->said, part, (size_t)n);
+	while (node_reader_next(&f->said, &frame) == 1)
+		f->over |= frame.kind == NODE_REPORT;
+	if (fd_write_all(f->out, part, (size_t)n) < 0)
+		leave(NULL);
+	f->over |= f->said.broken; /* whoever reads sees it, too */
+	return (size_t)n;
+}
+
+/* True: it is to end. */
+static bool take_orders(struct follower *f)
+{
+	struct node_frame frame;
+	char part[4096];
+	bool ends = false;
+	ssize_t n = read(f->in, part, sizeof(part));
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return false;
+	if (n <= 0)
+		leave(NULL); /* nobody is left who would read */
+	node_reader_add(&f->told, part, (size_t)n);
+	while (node_reader_next(&f->told, &frame) == 1)
+		ends |= frame.kind == NODE_SIGNAL;
+	return ends;
+}
+
+static void look_for_life(struct follower *f)
+{
+	enum task_state s;
+
+	if (clock_us() - f->heard < f->silence)
+		return;
+	f->heard = clock_us();
+	f->silence = f->silence * 2 < SILENCE_US ? f->silence * 2 : SILENCE_US;
+	s = ask_state(f);
+	if (s == TASK_THERE)
+		return;
+	if (f->missed && !f->at && (s == TASK_CANCELLED || rest_cancelled(f)))
+		say_cancelled(f);
+	if (f->missed)
+		leave("its task ended without a report");
+	f->missed = true;
+	f->silence = GRACE_US;
+}
+
+static _Noreturn void follow(struct follower *f, int signals)
+{
+	int wait = FIRST_MS;
+
+	for (;;) {
+		struct pollfd p[] = { { .fd = f->in, .events = POLLIN },
+				      { .fd = signals, .events = POLLIN } };
+
+		while (!f->over && take_news(f) > 0)
+			wait = FIRST_MS;
+		if (f->over)
+			leave(NULL);
+		if (poll(p, ARRAY_LEN(p), wait) > 0) {
+			if (p[1].revents) {
+				end_task(f);
+				leave(NULL);
+			}
+			if (take_orders(f)) {
+				end_task(f);
+				f->silence = GRACE_US; /* it may never have begun */
+			}
+		}
+		wait = wait * 2 < LAST_MS ? wait * 2 : LAST_MS;
+		look_for_life(f);
+	}
+}
+
+void slurm_follow(const struct backend_plan *p, int in, int out, int log)
+{
+	struct follower f = {
+		.p = p, .file = -1, .heard = clock_us(), .silence = FIRST_SILENCE_US
+	};
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigset_t set;
+
+	(void)setsid();
+	(void)prctl(PR_SET_NAME, "brig-follow", 0, 0, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	if (proc_place_streams(in, out, log) < 0)
+		_exit(125);
+	(void)fd_close_range(3, INT32_MAX);
+	f.in = STDIN_FILENO;
+	f.out = STDOUT_FILENO;
+	f.folder = node_spool_open(p->slurm.spool);
+	if (f.folder < 0)
+		leave("the folder of its array is gone");
+	node_spool_name(f.name, p->slurm.task, "out");
+	(void)snprintf(f.task, sizeof(f.task), "%llu_%llu", (unsigned long long)p->slurm.array,
+		       (unsigned long long)p->slurm.task);
+	node_reader_init(&f.said, NODE_FROM_NODE);
+	node_reader_init(&f.told, NODE_FROM_HERE);
+	follow(&f, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}

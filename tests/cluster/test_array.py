@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Job arrays of a real Slurm: one submission for many runs, and that nothing is lost, doubled or seen by whom it does not concern."""
+
+import json
+import os
+import pathlib
+import signal
+import stat
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
+
+from harness import brig, files_as_root, main, scratch, start_brig, state, test, wait_until, workspace
+from test_slurm import _read, cluster, options
+
+
+def lines(*all):
+    path = scratch() / "lines.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in all))
+    return path
+
+
+def results(folder=None):
+    text = ((folder or scratch() / "out") / "results.jsonl").read_text()
+    said = [json.loads(line) for line in text.splitlines()]
+    assert len({r["line"] for r in said}) == len(said), "a line has two results"
+    return {r["line"]: r for r in said}
+
+
+def batch(s, path, *more, **rest):
+    return brig("batch", *options("--out", str(scratch() / "out"), *more), str(path), env=s.env, timeout=120, **rest)
+
+
+def start(s, path, *more):
+    return start_brig("batch", *options("--out", str(scratch() / "out"), *more), str(path), env=s.env)
+
+
+def spools():
+    with files_as_root():
+        return [p for p in state().rglob("array-*") if p.is_dir()]
+
+
+def ran():
+    """How often each line was run: its command appends a byte to a file of its own."""
+    return {p.name: p.stat().st_size for p in workspace().glob("ran.*")}
+
+
+@test(limit=300)
+def many_runs_are_one_submission():
+    with cluster(arrays=6) as s:
+        path = lines({"shell": "echo $X; cat", "stdin": "in" * 400000, "env": {"X": "y"}, "meta": 1}, {"python": "import sys; print(sys.argv[1])", "args": ["q"]},
+                     {"script": "echo $NAME", "params": {"name": "n"}}, {"argv": ["sleep", "60"], "timeout": "300ms"}, {"argv": ["sh", "-c", "exit 3"]},
+                     {"shell": "kill -9 $$"}, {"argv": ["true"], "settings": {"network": "host"}}, {"shell": "head -c 3000000 /dev/zero"},
+                     *({"shell": f"echo {i}"} for i in range(8)))
+        done = batch(s, path, "--jobs", "3", "--output-limit", "1m")
+        said = results()
+        assert done.status == 1 and len(said) == 16 and "note" not in done.errors, done
+        assert said[1]["result"]["stdout"] == "y\n" + "in" * 400000 and said[1]["meta"] == 1
+        assert said[2]["result"]["stdout"] == "q\n" and said[3]["result"]["stdout"] == "n\n"
+        assert [said[i]["class"] for i in range(4, 8)] == ["timeout", "exit", "signal", "refused"], said
+        assert said[8]["result"]["stdout_truncated"] and said[8]["result"]["stdout_bytes"] >= 1 << 20, said[8]["result"]["stdout_bytes"]
+        assert [said[i]["result"]["stdout"] for i in range(9, 17)] == [f"{i}\n" for i in range(8)]
+        # Of waves that fit, each one job: ids of tasks say so.
+        jobs = {r["result"]["job"].split("_")[0] for line, r in said.items() if line != 7}
+        assert len(jobs) == 3 and all("_" in r["result"]["job"] for line, r in said.items() if line != 7), jobs
+        assert brig("audit", "verify", env=s.env).status == 0
+        assert wait_until(lambda: not s.queue(), 30) and not spools()
+
+
+@test(limit=300)
+def nothing_of_a_run_is_in_its_job():
+    secret = f"s3cret{os.getpid()}"
+    with cluster() as s:
+        look = f"echo {secret} >/dev/null; cat {state()}/brig/slurm/array-*/*/*.ask; ls -A {state()} 2>&1; touch ran.$X; sleep 60"
+        p = start(s, lines(*({"shell": look, "env": {"X": str(i), "TOLD": secret}} for i in range(3))), "--jobs", "2")
+        assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
+        with files_as_root():
+            found = [_read(f"/proc/{pid}/comm").strip() for pid in filter(str.isdigit, os.listdir("/proc")) for name in ("cmdline", "environ") if secret in _read(f"/proc/{pid}/{name}")]
+            jobs = s.run("scontrol", "show", "job").stdout.decode()
+            scripts = [s.run("scontrol", "write", "batch_script", job, "-").stdout.decode() for job in s.queue()]
+            spool, = spools()
+            assert all(stat.S_IMODE(q.stat().st_mode) & 0o77 == 0 for q in [spool, *spool.rglob("*")]), spool
+            assert sum(secret in q.read_text(errors="replace") for q in spool.rglob("*.ask")) == 3  # the control
+        assert set(found) <= {"sh", "sleep", "cat", "touch"}, found
+        assert secret not in jobs + "".join(scripts) and "Comment=brig:" in jobs and "ArrayTaskThrottle=2" in jobs, jobs
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        assert p.returncode == 130, err
+        assert wait_until(lambda: not s.queue(), 30) and len(ran()) == 2 and not spools(), "an interrupt ends all of it"
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 30)
+
+
+@test(limit=300)
+def a_batch_that_died_is_resumed_without_running_anything_twice():
+    with cluster() as s:
+        path = lines(*({"shell": f"printf x >>ran.{i}; sleep {4 if i % 3 == 0 else 0}; echo {i}"} for i in range(12)))
+        p = start(s, path, "--jobs", "4")
+        assert wait_until(lambda: len(ran()) >= 6, 60), p.stderr.read1()
+        p.kill()
+        p.wait()
+        assert wait_until(lambda: len(ran()) > 8, 60), "an array outlives its batch"
+        # While nobody can say what runs, nothing is run.
+        s.kill("ctld", signal.SIGTERM)  # it keeps what it knows
+        done = batch(s, path, "--jobs", "4", "--resume")
+        assert done.status == 125 and "still run" in done.errors, done
+        s.start_controller()
+        assert wait_until(lambda: s.run("squeue").returncode == 0, 120, 1)
+        done = batch(s, path, "--jobs", "4", "--resume")
+        said = results()
+        assert done.status == 0 and len(said) == 12, done
+        assert ran() == {f"ran.{i}": 1 for i in range(12)}, ran()
+        assert all(said[i + 1]["result"]["stdout"] == f"{i}\n" for i in range(12)), said
+        assert brig("audit", "verify", env=s.env).status == 0 and not spools()
+
+
+@test(limit=300)
+def scancel_of_the_array_ends_all_of_it():
+    with cluster() as s:
+        path = lines(*({"shell": f"printf x >>ran.{i}; sleep 60"} for i in range(4)))
+        p = start(s, path, "--jobs", "2")
+        assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
+        s.run("scancel", "--name=brig")
+        p.communicate(timeout=50)
+        assert len(ran()) == 2, "nothing begins after it"
+        assert p.returncode == 1 and wait_until(lambda: not s.queue(), 30)
+        assert wait_until(lambda: not any(name in ("brig-node", "brig-follow") for _, name in s.inside()), 30)
+        assert not spools()
+
+
+@test(limit=300)
+def one_command_many_times_is_an_array():
+    with cluster() as s:
+        done = brig("run", *options("--array", "7%3"), "--", "sh", "-c", "echo $BRIG_ARRAY_INDEX/$BRIG_ARRAY_COUNT", env=s.env, timeout=120)
+        said = {r["index"]: r for r in map(json.loads, done.text.splitlines())}
+        assert done.status == 0 and [said[i]["result"]["stdout"] for i in range(7)] == [f"{i}/7\n" for i in range(7)], done
+        assert len({r["result"]["job"].split("_")[0] for r in said.values()}) == 1 and not spools()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -120,29 +120,157 @@ def a_pod_that_is_otherwise_than_asked_for_is_refused():
         assert sh(api, "echo ran").stdout == b"ran\n"
 
 
+def _in(kind, n=0):
+    """Something is added to the n-th of a kind."""
+    return lambda **more: lambda pod: pod["spec"][kind][n].update(more)
+
+
+def _spec(**more):
+    return lambda pod: pod["spec"].update(more)
+
+
+def _more(kind, thing):
+    return lambda pod: pod["spec"].setdefault(kind, []).append(thing)
+
+
+def _note(**more):
+    return lambda pod: pod["metadata"].setdefault("annotations", {}).update({k.replace("__", "/").replace("_", "."): v for k, v in more.items()})
+
+
+def _rights(n=0, kind="containers", **more):
+    return lambda pod: pod["spec"][kind][n]["securityContext"].update(more)
+
+
+def _limit(what, amount):
+    return lambda pod: pod["spec"]["containers"][0]["resources"]["limits"].update({what: amount})
+
+
+HOOK = {"exec": {"command": ["/bin/sh", "-c", "true"]}}
+CHANGES = {
+    "sidecar": _more("containers", {"name": "proxy", "image": "mesh"}),
+    "token": _more("volumes", {"name": "token", "projected": {}}),
+    "privileged": _rights(privileged=True),
+    "hostNetwork": _spec(hostNetwork=True),
+    "lifecycle": _in("containers")(lifecycle={"postStart": HOOK}),
+    "livenessProbe": _in("containers")(livenessProbe=HOOK),
+    "args": _in("containers")(args=["x"]),
+    "command": _in("initContainers", 1)(command=["/brig-pod", "version"]),
+    "volumeDevices": _in("containers")(volumeDevices=[{"name": "workspace", "devicePath": "/dev/x"}]),
+    "claim": lambda pod: (pod["spec"]["volumes"][3].pop("emptyDir"), pod["spec"]["volumes"][3].update(persistentVolumeClaim={"claimName": "theirs"})),
+    "readOnly": lambda pod: pod["spec"]["containers"][0]["volumeMounts"][0].pop("readOnly"),
+    "subPath": lambda pod: pod["spec"]["containers"][0]["volumeMounts"][3].update(subPath="x"),
+    "propagation": lambda pod: pod["spec"]["containers"][0]["volumeMounts"][3].update(mountPropagation="Bidirectional"),
+    "procMount": _rights(procMount="Unmasked"),
+    "unconfined": _rights(appArmorProfile={"type": "Unconfined"}),
+    "selinux": _rights(seLinuxOptions={"type": "spc_t"}),
+    "seccomp": _rights(seccompProfile={"type": "Unconfined"}),
+    "init seccomp": _rights(1, "initContainers", seccompProfile={"type": "Unconfined"}),
+    "groups": lambda pod: pod["spec"]["securityContext"].update(supplementalGroups=[0]),
+    "sysctls": lambda pod: pod["spec"]["securityContext"].update(sysctls=[{"name": "kernel.shm_rmid_forced", "value": "0"}]),
+    "memory": _limit("memory", "1Ti"),
+    "device": _limit("vendor.example/device", "1"),
+    "claims": _spec(resourceClaims=[{"name": "x", "resourceClaimName": "y"}]),
+    "always": _spec(restartPolicy="Always"),
+    "sidecar of old": _in("initContainers")(restartPolicy="Always"),
+    "deadline": lambda pod: pod["spec"].pop("activeDeadlineSeconds"),
+    "stdinOnce": lambda pod: pod["spec"]["containers"][0].pop("stdinOnce"),
+    "variables": _in("initContainers")(env=[{"name": "X", "value": "y"}]),
+    "apparmor": _note(container_apparmor_security_beta_kubernetes_io__main="unconfined"),
+    "devices": _note(cdi_k8s_io__x="vendor.example/device=all"),
+}
+
+# What API servers and their usual admission add to any pod.
+USUAL = {
+    "spec": {"nodeName": "node-1", "schedulerName": "default-scheduler", "serviceAccount": "default", "serviceAccountName": "default", "priority": 0,
+             "preemptionPolicy": "PreemptLowerPriority",
+             "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]},
+    "container": {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent",
+                  "resizePolicy": [{"resourceName": "memory", "restartPolicy": "NotRequired"}]},
+}
+
+
+def usual(pod):
+    pod["spec"].update(USUAL["spec"])
+    pod["metadata"].setdefault("annotations", {})["kubernetes.io/limit-ranger"] = "LimitRanger plugin set: cpu limit"
+    pod["metadata"]["annotations"]["cni.projectcalico.org/podIP"] = "10.1.1.1/32"
+    for c in pod["spec"]["containers"] + pod["spec"]["initContainers"]:
+        c.update(USUAL["container"])
+        c.pop("tty", None)
+        for part in c["resources"].values():
+            part["ephemeral-storage"] = "1Gi"
+            part["cpu"] = {"100m": "0.1"}.get(part.get("cpu"), part.get("cpu", "500m"))
+            part["memory"] = {str(1 << 30): "1Gi", str(2 << 30): "2Gi", str(512 << 20): "512Mi"}.get(part["memory"], part["memory"])
+
+
+@contextlib.contextmanager
+def admission(change):
+    """A cluster that changes each pod as it takes it in."""
+    with cluster() as api:
+        put, taken = api.store.put, set()
+
+        def changed(path, thing, *rest):
+            if path.startswith(PODS) and path not in taken:
+                change(thing)
+                taken.add(path)
+            return put(path, thing, *rest)
+
+        api.store.put = changed
+        yield api
+
+
 @test
 def a_pod_that_admission_has_changed_is_refused():
-    def sidecar(spec):
-        spec["containers"].append({"name": "proxy", "image": "mesh"})
-
-    def token(spec):
-        spec["volumes"].append({"name": "token", "projected": {}})
-
-    def privileged(spec):
-        spec["containers"][0]["securityContext"]["privileged"] = True
-
-    for change, says in ((sidecar, b"containers"), (token, b"volumes"), (privileged, b"privileges")):
-        with cluster() as api:
-            put = api.store.put
-
-            def changed(path, thing, *rest, change=change, put=put):
-                if path.startswith(PODS) and len(thing.get("spec", {}).get("containers", [])) == 1:
-                    change(thing["spec"])
-                return put(path, thing, *rest)
-
-            api.store.put = changed
+    held = []
+    for name, change in CHANGES.items():
+        with admission(change) as api:
             done = sh(api, "echo ran")
-            assert done.status == 125 and says in done.stderr and b"ran" not in done.stdout, (change, done)
+            if done.status != 125 or b"otherwise than asked for" not in done.stderr or b"ran" in done.stdout or api.attached:
+                held.append((name, done.status, done.stderr))
+            assert not pods(api), name
+    assert not held, held
+    with admission(usual) as api:  # the control
+        done = sh(api, "echo ran")
+        assert done.stdout == b"ran\n", done
+
+
+@test
+def a_container_that_somebody_adds_later_ends_the_run():
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--json", "--", "sleep", "50", env=environment(api))
+        wait_until(lambda: api.attached and pods(api), 40)
+        time.sleep(1)
+        [path] = pods(api)
+        pod = json.loads(json.dumps(api.store.objects[path]))
+        pod["status"]["message"] = "a control: this is nobody's harm"
+        api.store.put(path, pod)
+        time.sleep(1)
+        assert p.poll() is None
+        pod = json.loads(json.dumps(pod))
+        pod["spec"]["ephemeralContainers"] = [{"name": "debugger", "image": "x", "targetContainerName": "main"}]
+        api.store.put(path, pod)
+        out, _ = p.communicate(timeout=40)
+        done = json.loads(out)
+        assert done["outcome"] == "failed" and "ephemeralContainers" in str(done["error"]), done
+        wait_until(lambda: not pods(api), 20)
+
+
+@test
+def a_pod_that_took_the_name_of_ours_gets_nothing():
+    (workspace() / "secret").write_text("mine")
+    with cluster() as api:
+        begun = []
+
+        class Attached(dict):
+            def __setitem__(self, path, process):
+                """The name is somebody else's by now, and the watch is late."""
+                begun.append(path)
+                api.store.objects[path] = json.loads(json.dumps(api.store.objects[path]))
+                api.store.objects[path]["metadata"]["uid"] = "another"
+                super().__setitem__(path, process)
+
+        api.attached = Attached()
+        done = sh(api, "cat secret", workspace="copy")
+        assert begun and done.status == 125 and b"another one has its name" in done.stderr and b"mine" not in done.stdout, done
 
 
 @test(as_user="both")

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 
@@ -196,6 +197,8 @@ def usual(pod):
     for c in pod["spec"]["containers"] + pod["spec"]["initContainers"]:
         c.update(USUAL["container"])
         c.pop("tty", None)
+        for variable in c.get("env", []):
+            variable["valueFrom"]["fieldRef"]["apiVersion"] = "v1"
         for part in c["resources"].values():
             part["ephemeral-storage"] = "1Gi"
             part["cpu"] = {"100m": "0.1"}.get(part.get("cpu"), part.get("cpu", "500m"))
@@ -231,6 +234,17 @@ def a_pod_that_admission_has_changed_is_refused():
     with admission(usual) as api:  # the control
         done = sh(api, "echo ran")
         assert done.stdout == b"ran\n", done
+
+
+@test(as_user="root")
+def a_network_that_is_the_nodes_is_not_closed():
+    """In a network of its own, with a device that is up: the oracle is the kernel's list of devices."""
+    pod = brig_path().parent / "brig-pod"
+    script = f"ip link add eth0 type veth peer name eth1; ip link set eth0 up; {pod} close; echo $?; ip -o link show eth0 | grep -c '[<,]UP[,>]'"
+    for own, node, says in (("10.1.0.5", "10.0.0.1", ["0", "0"]), ("", "10.0.0.1", ["0", "0"]), ("10.0.0.1", "10.0.0.1", ["125", "1"]), (None, None, ["125", "1"])):
+        told = {} if own is None else {"BRIG_POD_ADDRESS": own, "BRIG_NODE_ADDRESS": node}
+        done = subprocess.run(["unshare", "--net", "sh", "-c", script], env={"PATH": os.environ["PATH"], **told}, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == says, (own, node, done)
 
 
 @test
@@ -310,6 +324,43 @@ def what_is_gone_there_is_removed_here_and_a_change_of_the_users_stays():
         (work / "mine").write_text("written here meanwhile")
         assert p.wait(60) == 0
     assert not (work / "gone").exists() and (work / "mine").read_text() == "written here meanwhile" and (work / "kept").read_text() == "x\n"
+
+
+@test
+def what_was_moved_here_meanwhile_is_not_taken_for_gone():
+    """A folder that is moved keeps the times of what is in it; so does one that is mounted."""
+    work, aside = workspace(), scratch() / "aside"
+    for name in ("old", "given"):
+        (work / name).mkdir()
+        (work / name / "file").write_text("old")
+    (aside / "deep").mkdir(parents=True)
+    (aside / "deep/kept").write_text("the user's")
+    time.sleep(1.1)
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--", "sh", "-c", "rm -r old given/file; sleep 4", env=environment(api))
+        wait_until(lambda: api.attached, 40)
+        time.sleep(1.5)
+        with files_as_root():
+            aside.rename(work / "moved")
+        assert p.wait(60) == 0
+    assert (work / "moved/deep/kept").read_text() == "the user's"
+    assert not (work / "old").exists() and not (work / "given/file").exists()  # the control: what is gone there goes here
+
+
+@test
+def names_that_a_host_obeys_are_known_in_any_case_and_place():
+    work = workspace()
+    (work / "sub").mkdir()
+    names = (".GIT/hooks/pre-commit", ".Git", "sub/.EnvRC", "sub/.VSCode/tasks.json", ".git~x/kept")
+    time.sleep(1.1)
+    with cluster() as api:
+        lines = ";".join(f"mkdir -p $(dirname {n}) && echo evil > {n}" for n in names)
+        done = sh(api, lines + "; printf x > 'a\033[31mb'; printf x > 'two\nlines'; mkdir -p bare/hooks bare/objects; echo x > bare/config; echo x > bare/HEAD", "--json",
+                  workspace="copy").json
+    left = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
+    assert not [p for p in left if p.lower().startswith((".git/", ".git\n", "sub/.env", "sub/.vs"))] and ".Git" not in left, left
+    assert ".git~x/kept" in left and "two\nlines" in left, left
+    assert done["outcome"] == "exited", done
 
 
 @test

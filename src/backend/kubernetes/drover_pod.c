@@ -208,8 +208,7 @@ static int will_not_run(const struct drover *d, struct err *e)
 	if (d->differs[0])
 		return otherwise(d, e);
 	if (d->seen.gone)
-		return err_set(e, ERR_UNAVAILABLE, ESTALE,
-			       "the pod was removed by somebody else");
+		return err_set(e, ERR_UNAVAILABLE, ESTALE, "the pod was removed by somebody else");
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the pod does not run: %s", reason);
 	if (strstr(reason, "'close'"))
 		return err_hint(e,

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "backend/kit/protect/protected_names.h"
 #include "base/buf.h"
@@ -21,14 +22,15 @@
 
 /* ---- names ---- */
 
-/* Does the path, from one of its folders on, lead to this name or below it? */
+/* Does the path, from one of its folders on, lead to this name or below it? In any case: there are
+ * file systems to which it is all one. */
 static bool leads_to(const char *path, const char *name)
 {
 	size_t n = strlen(name);
 
 	for (const char *at = path; at; at = strchr(at, '/')) {
 		at += *at == '/';
-		if (strncmp(at, name, n) == 0 && (!at[n] || at[n] == '/'))
+		if (strncasecmp(at, name, n) == 0 && (!at[n] || at[n] == '/'))
 			return true;
 	}
 	return false;
@@ -248,15 +250,21 @@ static void gone(struct homecoming *h, int from, int to, const char *name, const
 		 unsigned depth)
 {
 	CLEANUP(fd) int left = -1, sub = -1;
-	struct stat st, old;
+	struct stat st, old, in;
 
-	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || guarded(path))
+	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || guarded(path) || fstat(to, &in) < 0)
 		return;
 	if (S_ISDIR(st.st_mode)) {
+		/* What is in a folder that was mounted or moved here meanwhile is as old as ever.
+		 */
+		if (st.st_dev != in.st_dev)
+			return;
 		sub = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		left = from < 0 ? -1
 				: openat(from, name,
 					 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (left < 0 && st.st_ctim.tv_sec >= h->since)
+			return;
 		if (sub >= 0)
 			gone_from(h, left, sub, path, depth + 1);
 		if (sub >= 0 && left < 0)

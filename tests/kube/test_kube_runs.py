@@ -364,6 +364,29 @@ def names_that_a_host_obeys_are_known_in_any_case_and_place():
 
 
 @test
+def a_folder_that_git_would_take_for_a_repository_does_not_come_home():
+    """git on the host is the oracle: it runs what core.fsmonitor names wherever it sees a repository."""
+    work, ran = workspace(), scratch() / "ran"
+    make = f"git init -q --bare $D && git --git-dir=$D config core.bare false; git --git-dir=$D config core.worktree . ; git --git-dir=$D config core.fsmonitor 'touch {ran}; false'; "
+
+    def look(folder):
+        subprocess.run(["git", "-c", "safe.directory=*", "status"], cwd=folder, capture_output=True, check=False)
+        return ran.exists()
+
+    with files_as_root():  # the control
+        subprocess.run(["sh", "-c", f"D={scratch()}/bare; {make}"], check=True)
+        assert look(scratch() / "bare")
+        ran.unlink()
+    with cluster() as api:
+        done = sh(api, f"D=/tmp/b; {make} mkdir sub; cp -r /tmp/b/. .; cp -r /tmp/b sub/deep; echo kept > kept; echo kept > sub/kept", "--json", workspace="copy").json
+    assert done["exit_code"] == 0, done
+    with files_as_root():
+        assert not [f for f in (work, work / "sub", work / "sub/deep") if f.exists() and look(f)]
+    assert (work / "kept").exists() and (work / "sub/kept").exists() and not (work / "sub/deep").exists() and not (work / "HEAD").exists()
+    assert {"HEAD", "sub/deep"} <= {d["target"] for d in done["denials"]}, done["denials"]
+
+
+@test
 def a_killed_brig_leaves_nothing():
     with cluster() as api:
         p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sleep", "60", env=environment(api))

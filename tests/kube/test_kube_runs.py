@@ -407,6 +407,9 @@ def the_next_brig_removes_what_a_killed_drover_left():
         os.kill(drover, signal.SIGKILL)
         assert p.wait(60) != 0
         wait_until(lambda: not pods(api), 20)
+        # By its name and uid: the Role of deploy/kubernetes has no right to delete a collection.
+        [removal] = [r for r in api.requests if r["method"] == "DELETE"]
+        assert removal["path"].startswith(PODS + "/") and b'"uid"' in removal["body"], removal
 
 
 def _state_of(process):

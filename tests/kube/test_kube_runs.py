@@ -386,6 +386,48 @@ def a_folder_that_git_would_take_for_a_repository_does_not_come_home():
     assert {"HEAD", "sub/deep"} <= {d["target"] for d in done["denials"]}, done["denials"]
 
 
+def _below(pid):
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid] + [p for c in children for p in _below(int(c))]
+
+
+def _freeze(api, enough):
+    """The pod says nothing any more, as one whose node is paused."""
+    [first] = list(api.attached.values())
+    wait_until(lambda: enough(_below(first.pid)), 40)
+    frozen = _below(first.pid)
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    return frozen
+
+
+@test(as_user="root")
+def copying_is_given_up_when_somebody_wants_to():
+    """A pod that stops in the middle of a copy, on its way there or home, holds nobody up; the control is that it does until then."""
+    for there in (True, False):
+        big = workspace() / "big"
+        if there:
+            with open(big, "wb") as f:
+                f.truncate(600 << 20)
+        with cluster() as api:
+            p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=copy", "--", "sh", "-c", "true" if there else "truncate -s 600M big; touch /tmp/done",
+                           env=environment(api))
+            wait_until(lambda: api.attached, 40)
+            if not there:
+                wait_until(lambda: list(state().glob("kubernetes/.*.out/*")) or list(state().glob("**/.*.out/*")), 40)
+            frozen = _freeze(api, lambda all_: len(all_) > 2)
+            time.sleep(2)
+            assert p.poll() is None, there
+            p.send_signal(signal.SIGINT)
+            p.wait(15)
+            for pid in frozen:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not pods(api), 40)
+        big.unlink(missing_ok=True)
+        assert not list(state().glob("**/.*.out")), there
+
+
 @test
 def a_killed_brig_leaves_nothing():
     with cluster() as api:

@@ -221,7 +221,7 @@ def admission(change):
         yield api
 
 
-@test
+@test(limit=240)
 def a_pod_that_admission_has_changed_is_refused():
     held = []
     for name, change in CHANGES.items():
@@ -401,7 +401,7 @@ def _freeze(api, enough):
     return frozen
 
 
-@test(as_user="root")
+@test(as_user="root", limit=240)
 def copying_is_given_up_when_somebody_wants_to():
     """A pod that stops in the middle of a copy, on its way there or home, holds nobody up; the control is that it does until then."""
     for there in (True, False):

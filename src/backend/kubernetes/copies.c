@@ -91,7 +91,7 @@ static bool wait_for(struct ways *w, int fd)
 	while (!w->stopped && !p[0].revents) {
 		if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
 			return false;
-		w->stopped = (p[1].revents || p[2].revents) && s->asked(s->arg);
+		w->stopped = s->asked && (p[1].revents || p[2].revents) && s->asked(s->arg);
 	}
 	return !w->stopped;
 }

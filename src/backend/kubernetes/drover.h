@@ -48,7 +48,7 @@ struct drover {
 	struct buf line; /* of the watch */
 	struct pod_seen seen;
 	struct jread *asked;         /* the pod, as it was written */
-	bool compared;               /* the pod that runs is the one that was asked for */
+	bool compared;               /* the pod is the one that was asked for, as far as was told */
 	char differs[DROVER_REASON]; /* in what it is not, or no longer; "": in nothing */
 	struct kube_streams streams;
 	struct carry *carry;

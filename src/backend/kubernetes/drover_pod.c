@@ -139,7 +139,7 @@ static void make_policy(struct drover *d, const struct pod_run *r)
 static void compare(struct drover *d, const struct jread *pod)
 {
 	if (!pod_differs(d->asked, pod, d->differs, sizeof(d->differs))) {
-		d->compared |= d->seen.running;
+		d->compared = true;
 		return;
 	}
 	d->compared = false;

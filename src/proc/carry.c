@@ -12,6 +12,8 @@
 #define DATA_ROOM                                                                                  \
 	(4 * (CARRY_PIECE + sizeof(struct carry_head))) /* of what waits; words have more */
 
+#define FILL_MAX ((size_t)1 << 20)
+
 struct carry {
 	int from, to;
 	carry_hear_fn *hear;
@@ -335,9 +337,10 @@ static int frames(struct carry *c)
 	return r;
 }
 
+/* Not more than so much at once: who never stops talking is not the only one to be heard. */
 static int fill(struct carry *c)
 {
-	for (;;) {
+	for (size_t all = 0; all < FILL_MAX;) {
 		ssize_t n = read(c->from, c->in + c->in_len, sizeof(c->in) - c->in_len);
 		int r;
 
@@ -348,10 +351,12 @@ static int fill(struct carry *c)
 		if (n <= 0)
 			return -EPIPE;
 		c->in_len += (size_t)n;
+		all += (size_t)n;
 		r = frames(c);
 		if (r < 0)
 			return r;
 	}
+	return 0;
 }
 
 /* ---- the loop's side ---- */

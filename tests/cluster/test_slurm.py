@@ -12,7 +12,7 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
 import slurm
-from harness import brig, brig_path, files_as_root, main, scratch, skip, start_brig, test, uid, wait_until, workspace
+from harness import brig, brig_path, files_as_root, main, scratch, skip, start_brig, state, test, uid, wait_until, workspace
 
 
 @contextlib.contextmanager
@@ -156,6 +156,25 @@ def whoever_dies_the_run_ends_and_says_so():
             s.start_node(name)
         assert wait_until(s.idle, 60)
         assert run(s)["outcome"] == "exited"
+
+
+@test(limit=300)
+def a_node_answers_for_itself_alone():
+    """The first node lies about the second one, about a file and in colours; what is remembered is the oracle."""
+    with cluster() as s:
+        version = brig("--version", env=s.env).stdout.split()[-1].decode()
+        liar = scratch() / "liar"
+        words = [f"brig-node {version} {name} {word}" for name in ("n2", "/etc/passwd", "n1,n2", "\\033[31mn2") for word in ("no it has gone", "ok", "no")]
+        liar.write_text("#!/bin/sh\nif [ \"$2$SLURMD_NODENAME\" = proben1 ]; then\n" + "".join(f"printf '{w}\\n'\n" for w in words if w.split()[3] != "ok" or "n2" != w.split()[2])
+                        + f"fi\nexec {brig_path()} \"$@\"\n")
+        liar.chmod(0o755)
+        for name in slurm.NODES:
+            said = brig("run", *options("--set", f"slurm.nodelist={name}", program=liar), "--json", "--", "true", env=s.env).json
+            assert (said["outcome"], said["node"]) == ("exited", name), said
+        said = brig("run", *options(program=liar), "--json", "--", "true", env=s.env).json
+        assert said["outcome"] == "exited", said
+        kept = [f.read_text().splitlines() for f in state().glob("**/slurm/*")]
+        assert ["2 2", "", ""] in kept and not [k for k in kept if "/" in k[1]], kept
 
 
 @test(limit=300)

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 
@@ -120,29 +121,170 @@ def a_pod_that_is_otherwise_than_asked_for_is_refused():
         assert sh(api, "echo ran").stdout == b"ran\n"
 
 
-@test
+def _in(kind, n=0):
+    """Something is added to the n-th of a kind."""
+    return lambda **more: lambda pod: pod["spec"][kind][n].update(more)
+
+
+def _spec(**more):
+    return lambda pod: pod["spec"].update(more)
+
+
+def _more(kind, thing):
+    return lambda pod: pod["spec"].setdefault(kind, []).append(thing)
+
+
+def _note(**more):
+    return lambda pod: pod["metadata"].setdefault("annotations", {}).update({k.replace("__", "/").replace("_", "."): v for k, v in more.items()})
+
+
+def _rights(n=0, kind="containers", **more):
+    return lambda pod: pod["spec"][kind][n]["securityContext"].update(more)
+
+
+def _limit(what, amount):
+    return lambda pod: pod["spec"]["containers"][0]["resources"]["limits"].update({what: amount})
+
+
+HOOK = {"exec": {"command": ["/bin/sh", "-c", "true"]}}
+CHANGES = {
+    "sidecar": _more("containers", {"name": "proxy", "image": "mesh"}),
+    "token": _more("volumes", {"name": "token", "projected": {}}),
+    "privileged": _rights(privileged=True),
+    "hostNetwork": _spec(hostNetwork=True),
+    "lifecycle": _in("containers")(lifecycle={"postStart": HOOK}),
+    "livenessProbe": _in("containers")(livenessProbe=HOOK),
+    "args": _in("containers")(args=["x"]),
+    "command": _in("initContainers", 1)(command=["/brig-pod", "version"]),
+    "volumeDevices": _in("containers")(volumeDevices=[{"name": "workspace", "devicePath": "/dev/x"}]),
+    "claim": lambda pod: (pod["spec"]["volumes"][3].pop("emptyDir"), pod["spec"]["volumes"][3].update(persistentVolumeClaim={"claimName": "theirs"})),
+    "readOnly": lambda pod: pod["spec"]["containers"][0]["volumeMounts"][0].pop("readOnly"),
+    "subPath": lambda pod: pod["spec"]["containers"][0]["volumeMounts"][3].update(subPath="x"),
+    "propagation": lambda pod: pod["spec"]["containers"][0]["volumeMounts"][3].update(mountPropagation="Bidirectional"),
+    "procMount": _rights(procMount="Unmasked"),
+    "unconfined": _rights(appArmorProfile={"type": "Unconfined"}),
+    "selinux": _rights(seLinuxOptions={"type": "spc_t"}),
+    "seccomp": _rights(seccompProfile={"type": "Unconfined"}),
+    "init seccomp": _rights(1, "initContainers", seccompProfile={"type": "Unconfined"}),
+    "groups": lambda pod: pod["spec"]["securityContext"].update(supplementalGroups=[0]),
+    "sysctls": lambda pod: pod["spec"]["securityContext"].update(sysctls=[{"name": "kernel.shm_rmid_forced", "value": "0"}]),
+    "memory": _limit("memory", "1Ti"),
+    "device": _limit("vendor.example/device", "1"),
+    "claims": _spec(resourceClaims=[{"name": "x", "resourceClaimName": "y"}]),
+    "always": _spec(restartPolicy="Always"),
+    "sidecar of old": _in("initContainers")(restartPolicy="Always"),
+    "deadline": lambda pod: pod["spec"].pop("activeDeadlineSeconds"),
+    "stdinOnce": lambda pod: pod["spec"]["containers"][0].pop("stdinOnce"),
+    "variables": _in("initContainers")(env=[{"name": "X", "value": "y"}]),
+    "apparmor": _note(container_apparmor_security_beta_kubernetes_io__main="unconfined"),
+    "devices": _note(cdi_k8s_io__x="vendor.example/device=all"),
+}
+
+# What API servers and their usual admission add to any pod.
+USUAL = {
+    "spec": {"nodeName": "node-1", "schedulerName": "default-scheduler", "serviceAccount": "default", "serviceAccountName": "default", "priority": 0,
+             "preemptionPolicy": "PreemptLowerPriority",
+             "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]},
+    "container": {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent",
+                  "resizePolicy": [{"resourceName": "memory", "restartPolicy": "NotRequired"}]},
+}
+
+
+def usual(pod):
+    pod["spec"].update(USUAL["spec"])
+    pod["metadata"].setdefault("annotations", {})["kubernetes.io/limit-ranger"] = "LimitRanger plugin set: cpu limit"
+    pod["metadata"]["annotations"]["cni.projectcalico.org/podIP"] = "10.1.1.1/32"
+    for c in pod["spec"]["containers"] + pod["spec"]["initContainers"]:
+        c.update(USUAL["container"])
+        c.pop("tty", None)
+        for variable in c.get("env", []):
+            variable["valueFrom"]["fieldRef"]["apiVersion"] = "v1"
+        for part in c["resources"].values():
+            part["ephemeral-storage"] = "1Gi"
+            part["cpu"] = {"100m": "0.1"}.get(part.get("cpu"), part.get("cpu", "500m"))
+            part["memory"] = {str(1 << 30): "1Gi", str(2 << 30): "2Gi", str(512 << 20): "512Mi"}.get(part["memory"], part["memory"])
+
+
+@contextlib.contextmanager
+def admission(change):
+    """A cluster that changes each pod as it takes it in."""
+    with cluster() as api:
+        put, taken = api.store.put, set()
+
+        def changed(path, thing, *rest):
+            if path.startswith(PODS) and path not in taken:
+                change(thing)
+                taken.add(path)
+            return put(path, thing, *rest)
+
+        api.store.put = changed
+        yield api
+
+
+@test(limit=240)
 def a_pod_that_admission_has_changed_is_refused():
-    def sidecar(spec):
-        spec["containers"].append({"name": "proxy", "image": "mesh"})
-
-    def token(spec):
-        spec["volumes"].append({"name": "token", "projected": {}})
-
-    def privileged(spec):
-        spec["containers"][0]["securityContext"]["privileged"] = True
-
-    for change, says in ((sidecar, b"containers"), (token, b"volumes"), (privileged, b"privileges")):
-        with cluster() as api:
-            put = api.store.put
-
-            def changed(path, thing, *rest, change=change, put=put):
-                if path.startswith(PODS) and len(thing.get("spec", {}).get("containers", [])) == 1:
-                    change(thing["spec"])
-                return put(path, thing, *rest)
-
-            api.store.put = changed
+    held = []
+    for name, change in CHANGES.items():
+        with admission(change) as api:
             done = sh(api, "echo ran")
-            assert done.status == 125 and says in done.stderr and b"ran" not in done.stdout, (change, done)
+            if done.status != 125 or b"otherwise than asked for" not in done.stderr or b"ran" in done.stdout or api.attached:
+                held.append((name, done.status, done.stderr))
+            assert not pods(api), name
+    assert not held, held
+    with admission(usual) as api:  # the control
+        done = sh(api, "echo ran")
+        assert done.stdout == b"ran\n", done
+
+
+@test(as_user="root")
+def a_network_that_is_the_nodes_is_not_closed():
+    """In a network of its own, with a device that is up: the oracle is the kernel's list of devices."""
+    pod = brig_path().parent / "brig-pod"
+    script = f"ip link add eth0 type veth peer name eth1; ip link set eth0 up; {pod} close; echo $?; ip -o link show eth0 | grep -c '[<,]UP[,>]'"
+    for own, node, says in (("10.1.0.5", "10.0.0.1", ["0", "0"]), ("", "10.0.0.1", ["0", "0"]), ("10.0.0.1", "10.0.0.1", ["125", "1"]), (None, None, ["125", "1"])):
+        told = {} if own is None else {"BRIG_POD_ADDRESS": own, "BRIG_NODE_ADDRESS": node}
+        done = subprocess.run(["unshare", "--net", "sh", "-c", script], env={"PATH": os.environ["PATH"], **told}, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == says, (own, node, done)
+
+
+@test
+def a_container_that_somebody_adds_later_ends_the_run():
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--json", "--", "sleep", "50", env=environment(api))
+        wait_until(lambda: api.attached and pods(api), 40)
+        time.sleep(1)
+        [path] = pods(api)
+        pod = json.loads(json.dumps(api.store.objects[path]))
+        pod["status"]["message"] = "a control: this is nobody's harm"
+        api.store.put(path, pod)
+        time.sleep(1)
+        assert p.poll() is None
+        pod = json.loads(json.dumps(pod))
+        pod["spec"]["ephemeralContainers"] = [{"name": "debugger", "image": "x", "targetContainerName": "main"}]
+        api.store.put(path, pod)
+        out, _ = p.communicate(timeout=40)
+        done = json.loads(out)
+        assert done["outcome"] == "failed" and "ephemeralContainers" in str(done["error"]), done
+        wait_until(lambda: not pods(api), 20)
+
+
+@test
+def a_pod_that_took_the_name_of_ours_gets_nothing():
+    (workspace() / "secret").write_text("mine")
+    with cluster() as api:
+        begun = []
+
+        class Attached(dict):
+            def __setitem__(self, path, process):
+                """The name is somebody else's by now, and the watch is late."""
+                begun.append(path)
+                api.store.objects[path] = json.loads(json.dumps(api.store.objects[path]))
+                api.store.objects[path]["metadata"]["uid"] = "another"
+                super().__setitem__(path, process)
+
+        api.attached = Attached()
+        done = sh(api, "cat secret", workspace="copy")
+        assert begun and done.status == 125 and b"another one has its name" in done.stderr and b"mine" not in done.stdout, done
 
 
 @test(as_user="both")
@@ -185,6 +327,108 @@ def what_is_gone_there_is_removed_here_and_a_change_of_the_users_stays():
 
 
 @test
+def what_was_moved_here_meanwhile_is_not_taken_for_gone():
+    """A folder that is moved keeps the times of what is in it; so does one that is mounted."""
+    work, aside = workspace(), scratch() / "aside"
+    for name in ("old", "given"):
+        (work / name).mkdir()
+        (work / name / "file").write_text("old")
+    (aside / "deep").mkdir(parents=True)
+    (aside / "deep/kept").write_text("the user's")
+    time.sleep(1.1)
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--", "sh", "-c", "rm -r old given/file; sleep 4", env=environment(api))
+        wait_until(lambda: api.attached, 40)
+        time.sleep(1.5)
+        with files_as_root():
+            aside.rename(work / "moved")
+        assert p.wait(60) == 0
+    assert (work / "moved/deep/kept").read_text() == "the user's"
+    assert not (work / "old").exists() and not (work / "given/file").exists()  # the control: what is gone there goes here
+
+
+@test
+def names_that_a_host_obeys_are_known_in_any_case_and_place():
+    work = workspace()
+    (work / "sub").mkdir()
+    names = (".GIT/hooks/pre-commit", ".Git", "sub/.EnvRC", "sub/.VSCode/tasks.json", ".git~x/kept")
+    time.sleep(1.1)
+    with cluster() as api:
+        lines = ";".join(f"mkdir -p $(dirname {n}) && echo evil > {n}" for n in names)
+        done = sh(api, lines + "; printf x > 'a\033[31mb'; printf x > 'two\nlines'; mkdir -p bare/hooks bare/objects; echo x > bare/config; echo x > bare/HEAD", "--json",
+                  workspace="copy").json
+    left = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
+    assert not [p for p in left if p.lower().startswith((".git/", ".git\n", "sub/.env", "sub/.vs"))] and ".Git" not in left, left
+    assert ".git~x/kept" in left and "two\nlines" in left, left
+    assert done["outcome"] == "exited", done
+
+
+@test
+def a_folder_that_git_would_take_for_a_repository_does_not_come_home():
+    """git on the host is the oracle: it runs what core.fsmonitor names wherever it sees a repository."""
+    work, ran = workspace(), scratch() / "ran"
+    make = f"git init -q --bare $D && git --git-dir=$D config core.bare false; git --git-dir=$D config core.worktree . ; git --git-dir=$D config core.fsmonitor 'touch {ran}; false'; "
+
+    def look(folder):
+        subprocess.run(["git", "-c", "safe.directory=*", "status"], cwd=folder, capture_output=True, check=False)
+        return ran.exists()
+
+    with files_as_root():  # the control
+        subprocess.run(["sh", "-c", f"D={scratch()}/bare; {make}"], check=True)
+        assert look(scratch() / "bare")
+        ran.unlink()
+    with cluster() as api:
+        done = sh(api, f"D=/tmp/b; {make} mkdir sub; cp -r /tmp/b/. .; cp -r /tmp/b sub/deep; echo kept > kept; echo kept > sub/kept", "--json", workspace="copy").json
+    assert done["exit_code"] == 0, done
+    with files_as_root():
+        assert not [f for f in (work, work / "sub", work / "sub/deep") if f.exists() and look(f)]
+    assert (work / "kept").exists() and (work / "sub/kept").exists() and not (work / "sub/deep").exists() and not (work / "HEAD").exists()
+    assert {"HEAD", "sub/deep"} <= {d["target"] for d in done["denials"]}, done["denials"]
+
+
+def _below(pid):
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid] + [p for c in children for p in _below(int(c))]
+
+
+def _freeze(api, enough):
+    """The pod says nothing any more, as one whose node is paused."""
+    [first] = list(api.attached.values())
+    wait_until(lambda: enough(_below(first.pid)), 40)
+    frozen = _below(first.pid)
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    return frozen
+
+
+@test(as_user="root", limit=240)
+def copying_is_given_up_when_somebody_wants_to():
+    """A pod that stops in the middle of a copy, on its way there or home, holds nobody up; the control is that it does until then."""
+    for there in (True, False):
+        big = workspace() / "big"
+        if there:
+            with open(big, "wb") as f:
+                f.truncate(600 << 20)
+        with cluster() as api:
+            p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=copy", "--", "sh", "-c", "true" if there else "truncate -s 600M big; touch /tmp/done",
+                           env=environment(api))
+            wait_until(lambda: api.attached, 40)
+            if not there:
+                wait_until(lambda: list(state().glob("kubernetes/.*.out/*")) or list(state().glob("**/.*.out/*")), 40)
+            frozen = _freeze(api, lambda all_: len(all_) > 2)
+            time.sleep(2)
+            assert p.poll() is None, there
+            p.send_signal(signal.SIGINT)
+            p.wait(15)
+            for pid in frozen:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not pods(api), 40)
+        big.unlink(missing_ok=True)
+        assert not list(state().glob("**/.*.out")), there
+
+
+@test
 def a_killed_brig_leaves_nothing():
     with cluster() as api:
         p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sleep", "60", env=environment(api))
@@ -205,6 +449,9 @@ def the_next_brig_removes_what_a_killed_drover_left():
         os.kill(drover, signal.SIGKILL)
         assert p.wait(60) != 0
         wait_until(lambda: not pods(api), 20)
+        # By its name and uid: the Role of deploy/kubernetes has no right to delete a collection.
+        [removal] = [r for r in api.requests if r["method"] == "DELETE"]
+        assert removal["path"].startswith(PODS + "/") and b'"uid"' in removal["body"], removal
 
 
 def _state_of(process):

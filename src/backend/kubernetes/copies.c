@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "backend/kubernetes/homecoming.h"
 #include "base/fd.h"
@@ -24,6 +26,8 @@
 /* Our ends and the other ones of an operation. */
 struct ways {
 	int here[FILE_ENDS], there[FILE_ENDS];
+	const struct copies_stop *stop; /* once something was asked */
+	bool stopped;
 };
 
 static void ways_done(struct ways *w)
@@ -66,6 +70,7 @@ static int ask(const struct copies *c, enum file_verb verb, struct ways *w, stru
 	uint32_t number;
 	int r;
 
+	w->stop = &c->stop;
 	file_order_words(&o, &words);
 	command.argv = words.argv;
 	r = command_start(c->host, &want, &unused, &number, e);
@@ -74,8 +79,25 @@ static int ask(const struct copies *c, enum file_verb verb, struct ways *w, stru
 	return r;
 }
 
+/* Until there is something on a descriptor; false: it is to stop. A pod may say nothing for ever.
+ */
+static bool wait_for(struct ways *w, int fd)
+{
+	const struct copies_stop *s = w->stop;
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN },
+			      { .fd = s->asked ? s->wake[0] : -1, .events = POLLIN },
+			      { .fd = s->asked ? s->wake[1] : -1, .events = POLLIN } };
+
+	while (!w->stopped && !p[0].revents) {
+		if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
+			return false;
+		w->stopped = s->asked && (p[1].revents || p[2].revents) && s->asked(s->arg);
+	}
+	return !w->stopped;
+}
+
 /* Its last word; *more: something was left out. */
-static int hear_done(const struct ways *w, bool *more, struct err *e)
+static int hear_done(struct ways *w, bool *more, struct err *e)
 {
 	struct file_answer a = { 0 };
 
@@ -83,9 +105,11 @@ static int hear_done(const struct ways *w, bool *more, struct err *e)
 		size_t have = 0;
 
 		while (have < sizeof(a)) {
-			ssize_t n = read(w->here[FILE_END_ANSWERS], (char *)&a + have,
-					 sizeof(a) - have);
+			ssize_t n;
 
+			if (!wait_for(w, w->here[FILE_END_ANSWERS]))
+				return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+			n = read(w->here[FILE_END_ANSWERS], (char *)&a + have, sizeof(a) - have);
 			if (n < 0 && errno == EINTR)
 				continue;
 			if (n <= 0)
@@ -124,10 +148,16 @@ static _Noreturn void pack(int folder, int to, uint64_t most)
 	_exit(r < 0 ? -r & 0xff : 0);
 }
 
-static int end_of(pid_t pid)
+static int end_of(struct ways *w, pid_t pid)
 {
-	int status = proc_wait(pid);
+	CLEANUP(fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int status;
 
+	if (pidfd < 0 || !wait_for(w, pidfd))
+		(void)kill(pid, SIGKILL);
+	status = proc_wait(pid);
+	if (w->stopped)
+		return -ECANCELED;
 	if (status < 0)
 		return status;
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EPIPE;
@@ -137,7 +167,7 @@ int copies_in(struct copies *c, struct err *e)
 {
 	CLEANUP(fd)
 	int folder = fd_open_nolinks(AT_FDCWD, c->workdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	CLEANUP(ways) struct ways w = { { -1, -1, -1 }, { -1, -1, -1 } };
+	CLEANUP(ways) struct ways w = { .here = { -1, -1, -1 }, .there = { -1, -1, -1 } };
 	bool more;
 	pid_t pid;
 	int r;
@@ -151,11 +181,11 @@ int copies_in(struct copies *c, struct err *e)
 	if (pid == 0)
 		pack(folder, w.here[FILE_END_DATA], c->most);
 	w.here[FILE_END_DATA] = fd_close(w.here[FILE_END_DATA]);
-	r = pid < 0 ? -errno : end_of(pid);
+	r = pid < 0 ? -errno : end_of(&w, pid);
 	if (r == 0)
 		(void)!write(w.here[FILE_END_WORD], "!", 1);
 	w.here[FILE_END_WORD] = fd_close(w.here[FILE_END_WORD]);
-	if (hear_done(&w, &more, e) < 0 && (r == 0 || r == -EPIPE))
+	if (hear_done(&w, &more, e) < 0 && (r == 0 || r == -EPIPE || w.stopped))
 		return err_wrap(e, "'%.200s'", c->workdir);
 	return r < 0 ? err_errno(e, r, "cannot pack '%s'", c->workdir) : 0;
 }
@@ -199,7 +229,7 @@ static _Noreturn void unpack(int folder, int from, uint64_t most)
 
 static int fetch(const struct copies *c, int stage, bool *more, struct err *e)
 {
-	CLEANUP(ways) struct ways w = { { -1, -1, -1 }, { -1, -1, -1 } };
+	CLEANUP(ways) struct ways w = { .here = { -1, -1, -1 }, .there = { -1, -1, -1 } };
 	pid_t pid;
 	int r;
 
@@ -212,10 +242,11 @@ static int fetch(const struct copies *c, int stage, bool *more, struct err *e)
 	if (pid < 0)
 		return err_sys(e, "cannot start a process");
 	if (hear_done(&w, more, e) < 0) {
-		(void)end_of(pid);
+		(void)kill(pid, SIGKILL);
+		(void)end_of(&w, pid);
 		return -e->code;
 	}
-	r = end_of(pid);
+	r = end_of(&w, pid);
 	return r < 0 ? err_errno(e, r, "what came out of the pod cannot be unpacked") : 0;
 }
 

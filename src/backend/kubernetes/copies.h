@@ -10,8 +10,16 @@
 #include "backend/kit/process/command_table.h"
 #include "model/outcome.h"
 
+/* Whoever may want it to stop; borrowed. */
+struct copies_stop {
+	bool (*asked)(void *arg); /* NULL: nobody */
+	void *arg;
+	int wake[2]; /* readable when it is worth asking; -1 */
+};
+
 struct copies {
 	const struct command_host *host;
+	struct copies_stop stop;
 	const char *id;      /* of the run */
 	const char *workdir; /* host folder */
 	uint64_t most;       /* bytes */

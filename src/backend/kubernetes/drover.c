@@ -118,6 +118,7 @@ _Noreturn void drover_main(const struct drover_start *s)
 	kube_note_done(&d, drover_remove(&d));
 	if (d.end.said == SUPERVISOR_FAILED)
 		drover_say(&d, &d.end, -1);
+	(void)jread_free(d.asked);
 	(void)kube_free(d.kube);
 	_exit(0);
 }

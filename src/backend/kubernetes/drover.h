@@ -47,7 +47,9 @@ struct drover {
 	int watch;
 	struct buf line; /* of the watch */
 	struct pod_seen seen;
-	bool compared; /* the pod that runs is the one that was asked for */
+	struct jread *asked;         /* the pod, as it was written */
+	bool compared;               /* the pod is the one that was asked for, as far as was told */
+	char differs[DROVER_REASON]; /* in what it is not, or no longer; "": in nothing */
 	struct kube_streams streams;
 	struct carry *carry;
 	bool answered;
@@ -77,12 +79,14 @@ void drover_clean(char *text); /* from elsewhere: fit to be shown */
 /* drover_pod.c: to the pod whose container runs and is what was asked for. */
 int drover_make(struct drover *d, struct err *e);
 int drover_hear_watch(struct drover *d); /* what the cluster says now; -errno: nothing more will */
-bool drover_remove(struct drover *d);    /* true: nothing is left */
+/* Is the pod of this name still the one that was made? What was reached by its name before was. */
+int drover_confirm(struct drover *d, struct err *e);
+bool drover_remove(struct drover *d); /* true: nothing is left */
 
 /* pod_seen.c: pure. */
 void pod_look(const struct jread *pod, struct pod_seen *ret);
-/* What of a pod is otherwise than the plan says; NULL: nothing. */
-const char *pod_differs(const struct backend_plan *p, const struct jread *pod);
+/* pod_same.c: pure. true: a pod is otherwise than it was asked for, and in what. */
+bool pod_differs(const struct jread *asked, const struct jread *seen, char *out, size_t n);
 
 /* drover_talk.c: the first words with brig-pod. */
 int drover_attach(struct drover *d, struct err *e);

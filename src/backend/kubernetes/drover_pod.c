@@ -26,6 +26,14 @@ static void pods_path(const struct drover *d, const char *rest, char *out, size_
 
 /* ---- making it ---- */
 
+static int otherwise(const struct drover *d, struct err *e)
+{
+	return err_refuse(e, ERR_UNAVAILABLE, EPERM,
+			  "the cluster changes pods as it takes them in: have its admission leave "
+			  "brig's namespace out",
+			  "the pod was made otherwise than asked for: %s", d->differs);
+}
+
 static int refused(const struct kube_answer *a, const char *what, struct err *e)
 {
 	char text[200];
@@ -89,15 +97,19 @@ static int make_pod(struct drover *d, const struct pod_run *r, struct err *e)
 	json_init(&j, &body, false);
 	pod_body(d->plan, r, &j);
 	pods_path(d, "", path, sizeof(path));
+	if (body.failed || jread_parse(buf_str(&body), body.len, &d->asked, e) < 0)
+		return err_nomem(e);
 	d->made = true;
 	if (post(d, path, &body, "the pod", &a, e) < 0)
 		return -e->code;
 	if (jread_parse(buf_str(&a.body), a.body.len, &v, e) < 0)
 		return err_wrap(e, "the pod that the cluster made");
 	pod_look(v, &d->seen);
-	return d->seen.uid[0] ? 0
-			      : err_set(e, ERR_UNAVAILABLE, EPROTO,
-					"the cluster does not say which pod it made");
+	if (!d->seen.uid[0])
+		return err_set(e, ERR_UNAVAILABLE, EPROTO,
+			       "the cluster does not say which pod it made");
+	/* Before anything of it runs: on a network of the node's "close" would do harm. */
+	return pod_differs(d->asked, v, d->differs, sizeof(d->differs)) ? otherwise(d, e) : 0;
 }
 
 /* It stands beside the closed network and is not what closes it: without the right to make one the
@@ -123,17 +135,15 @@ static void make_policy(struct drover *d, const struct pod_run *r)
 
 /* ---- waiting for it ---- */
 
-/* Once it runs: nothing of it changes from then on but what is looked at from inside. */
+/* Each time that something is told of it: whoever may can add a container to a pod that runs. */
 static void compare(struct drover *d, const struct jread *pod)
 {
-	const char *differs = pod_differs(d->plan, pod);
-
-	d->compared = !differs;
-	if (!differs)
+	if (!pod_differs(d->asked, pod, d->differs, sizeof(d->differs))) {
+		d->compared = true;
 		return;
+	}
+	d->compared = false;
 	d->seen.over = true;
-	(void)snprintf(d->seen.reason, sizeof(d->seen.reason),
-		       "it was made otherwise than asked for: %s", differs);
 }
 
 static int on_pod(struct drover *d, const struct jread *event)
@@ -153,7 +163,7 @@ static int on_pod(struct drover *d, const struct jread *event)
 		return 0;
 	}
 	pod_look(pod, &d->seen);
-	if (d->seen.running && !d->compared)
+	if (!d->differs[0])
 		compare(d, pod);
 	return 0;
 }
@@ -195,9 +205,10 @@ static int will_not_run(const struct drover *d, struct err *e)
 {
 	const char *reason = d->seen.reason;
 
+	if (d->differs[0])
+		return otherwise(d, e);
 	if (d->seen.gone)
-		return err_set(e, ERR_UNAVAILABLE, ECANCELED,
-			       "the pod was removed by somebody else");
+		return err_set(e, ERR_UNAVAILABLE, ESTALE, "the pod was removed by somebody else");
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the pod does not run: %s", reason);
 	if (strstr(reason, "'close'"))
 		return err_hint(e,
@@ -269,6 +280,31 @@ int drover_make(struct drover *d, struct err *e)
 	if (d->plan->network == NETWORK_NONE)
 		make_policy(d, &r);
 	return begin_watch(d, e) < 0 ? -e->code : wait_for_pod(d, e);
+}
+
+int drover_confirm(struct drover *d, struct err *e)
+{
+	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	CLEANUP(jread) struct jread *v = NULL;
+	struct kube_request q = { .method = "GET" };
+	char path[192], rest[80];
+	const char *uid;
+
+	(void)snprintf(rest, sizeof(rest), "/%s", d->name);
+	pods_path(d, rest, path, sizeof(path));
+	q.path = path;
+	if (kube_ask(d->kube, &q, &a, e) < 0)
+		return -e->code;
+	if (a.status != 200)
+		return refused(&a, "a question for the pod", e);
+	if (jread_parse(buf_str(&a.body), a.body.len, &v, e) < 0)
+		return err_wrap(e, "the pod that the cluster has");
+	uid = jread_str(jread_get(v, "metadata"), "uid");
+	if (!uid || !str_eq(uid, d->seen.uid))
+		return err_set(
+			e, ERR_UNAVAILABLE, ESTALE,
+			"the pod was removed by somebody else, and another one has its name");
+	return pod_differs(d->asked, v, d->differs, sizeof(d->differs)) ? otherwise(d, e) : 0;
 }
 
 /* ---- removing it ---- */

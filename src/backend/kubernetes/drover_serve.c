@@ -304,8 +304,11 @@ static void find_out(struct drover *d)
 			break;
 	}
 	d->end.container.oom = d->seen.oom;
-	if (d->seen.gone)
-		(void)err_set(&d->end.err, ERR_UNAVAILABLE, ECANCELED,
+	if (d->differs[0])
+		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EPERM,
+			      "the pod was changed while it ran: %s", d->differs);
+	else if (d->seen.gone)
+		(void)err_set(&d->end.err, ERR_UNAVAILABLE, ESTALE,
 			      "the pod was removed by somebody else while it ran");
 	else if (d->seen.over && d->seen.reason[0])
 		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EIO, "the pod ended: %s",
@@ -338,6 +341,11 @@ void drover_serve(struct drover *d)
 		}
 		if (p[n + 1].revents && drover_hear_watch(d) < 0)
 			d->watch = fd_close(d->watch);
+		if (d->differs[0]) {
+			(void)err_set(&d->end.err, ERR_UNAVAILABLE, EPERM,
+				      "the pod was changed while it ran: %s", d->differs);
+			return;
+		}
 		if (!hear_brig(d))
 			return;
 		if (carry_turn(d->carry, p, n) < 0) {

@@ -172,5 +172,7 @@ int drover_attach(struct drover *d, struct err *e)
 	fill_want(d, &w);
 	if (carry_say(d->carry, CARRY_WANT, 0, &w, sizeof(w)) < 0)
 		return err_nomem(e);
-	return talk(d, e);
+	/* The line was opened by the pod's name. A name is one pod's at a time, and no uid comes
+	 * twice: if the one that was made has it now, it had it then. */
+	return talk(d, e) < 0 ? -e->code : drover_confirm(d, e);
 }

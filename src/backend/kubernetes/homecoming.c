@@ -6,7 +6,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/protected_names.h"
 #include "base/buf.h"
 #include "base/fd.h"
@@ -21,14 +23,15 @@
 
 /* ---- names ---- */
 
-/* Does the path, from one of its folders on, lead to this name or below it? */
+/* Does the path, from one of its folders on, lead to this name or below it? In any case: there are
+ * file systems to which it is all one. */
 static bool leads_to(const char *path, const char *name)
 {
 	size_t n = strlen(name);
 
 	for (const char *at = path; at; at = strchr(at, '/')) {
 		at += *at == '/';
-		if (strncmp(at, name, n) == 0 && (!at[n] || at[n] == '/'))
+		if (strncasecmp(at, name, n) == 0 && (!at[n] || at[n] == '/'))
 			return true;
 	}
 	return false;
@@ -36,9 +39,9 @@ static bool leads_to(const char *path, const char *name)
 
 /* Repositories are not taken over at all: what a checkout would obey is not looked for one by one.
  */
-static const char *guarded(const char *path)
+static const char *guarded(const struct homecoming *h, const char *path)
 {
-	if (leads_to(path, ".git"))
+	if (h->repository || leads_to(path, ".git"))
 		return "a repository stays as it is here: fetch commits by a bundle or a push";
 	for (size_t i = 0; i < guarded_name_count; i++)
 		if (guarded_names[i].class < NAME_REPORTED && leads_to(path, guarded_names[i].name))
@@ -150,8 +153,8 @@ static int one_file(struct homecoming *h, int from, int to, const char *name, co
 		old = openat(to, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (old >= 0 && fstat(old, &os) == 0 && same_content(new, &ns, old, &os, digest))
 		return 0;
-	if (guarded(path)) {
-		refuse(h, path, guarded(path));
+	if (guarded(h, path)) {
+		refuse(h, path, guarded(h, path));
 		return 0;
 	}
 	if (there && at.st_ctim.tv_sec >= h->since) {
@@ -197,8 +200,10 @@ static int enter(struct homecoming *h, int from, int to, const char *name, const
 	if (sub < 0)
 		return -errno;
 	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		if (guarded(path)) {
-			refuse(h, path, guarded(path));
+		if (guarded(h, path) || gitdir_is(sub)) {
+			h->repository++;
+			refuse(h, path, guarded(h, path));
+			h->repository--;
 			return 0;
 		}
 		if (mkdirat(to, name, 0755) < 0)
@@ -214,18 +219,34 @@ static int enter(struct homecoming *h, int from, int to, const char *name, const
 	return 0;
 }
 
+/* git takes any folder that looks like one of its own for a repository, and obeys what is in it.
+ * The workspace itself, if it is none yet, has but the names left out that would make it one. */
+static bool is_repository(unsigned had, unsigned will, const char *path, const char *name)
+{
+	bool is_name = false;
+
+	if (!gitdir_enough(had | will))
+		return false;
+	for (size_t i = 0; i < GIT_NAMES; i++)
+		is_name |= strcasecmp(name, git_names[i]) == 0;
+	return *path || gitdir_enough(had) || is_name;
+}
+
 static int one_folder(struct homecoming *h, int from, int to, const char *path, unsigned depth)
 {
+	unsigned had = gitdir_look(to), will = gitdir_look(from);
 	DIR *all = depth < DEPTH_MAX ? open_list(from) : NULL;
 	const struct dirent *x;
 	char below[PATH_MAX];
 	int r = all ? 0 : -ELOOP;
 
 	while (r == 0 && (x = readdir(all))) {
+		bool repository = is_repository(had, will, path, x->d_name);
 		struct stat st;
 
 		if (is_dots(x->d_name))
 			continue;
+		h->repository += repository;
 		if (snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) >=
 			    (int)sizeof(below) ||
 		    fstatat(from, x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -234,6 +255,7 @@ static int one_folder(struct homecoming *h, int from, int to, const char *path, 
 			r = enter(h, from, to, x->d_name, below, depth);
 		else
 			r = one_file(h, from, to, x->d_name, below);
+		h->repository -= repository;
 	}
 	if (all)
 		(void)closedir(all);
@@ -248,19 +270,26 @@ static void gone(struct homecoming *h, int from, int to, const char *name, const
 		 unsigned depth)
 {
 	CLEANUP(fd) int left = -1, sub = -1;
-	struct stat st, old;
+	struct stat st, old, in;
 
-	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || guarded(path))
+	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || guarded(h, path) ||
+	    fstat(to, &in) < 0)
 		return;
 	if (S_ISDIR(st.st_mode)) {
+		/* What is in a folder that was mounted or moved here meanwhile is as old as ever.
+		 */
+		if (st.st_dev != in.st_dev)
+			return;
 		sub = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		left = from < 0 ? -1
 				: openat(from, name,
 					 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (sub >= 0)
+		if (left < 0 && st.st_ctim.tv_sec >= h->since)
+			return;
+		if (sub >= 0 && !gitdir_is(sub))
 			gone_from(h, left, sub, path, depth + 1);
 		if (sub >= 0 && left < 0)
-			(void)unlinkat(to, name, AT_REMOVEDIR);
+			(void)unlinkat(to, name, AT_REMOVEDIR); /* of what is empty */
 		return;
 	}
 	/* What brig could not read never was there. */

@@ -33,7 +33,8 @@ struct backend_job {
 	bool over;      /* ... has ended, with all it started */
 	bool ended;     /* the pod */
 	bool told, oom;
-	int64_t copied; /* when the workspace was packed; 0: it was not */
+	struct copies_stop stop; /* of copies */
+	int64_t copied;          /* when the workspace was packed; 0: it was not */
 	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
 	void *note_arg;
 	struct supervisor_msg started, end;
@@ -262,6 +263,7 @@ static struct copies copies_of(const struct backend_job *j, const struct command
 	const struct backend_plan *p = j->plan;
 
 	return (struct copies){ .host = h,
+				.stop = j->stop,
 				.id = j->id,
 				.workdir = p->workdir,
 				.most = p->limits.disk ? p->limits.disk : COPY_MAX,
@@ -359,8 +361,12 @@ static int kube_start(struct backend_plan *p, const struct job_want *w, struct j
 	mine.events = j->events;
 	j->note = w->host.note;
 	j->note_arg = w->host.arg;
+	j->stop = (struct copies_stop){ .asked = w->host.asked_to_stop,
+					.arg = w->host.arg,
+					.wake = { w->wake[0], w->wake[1] } };
 	if (copy_in(j, e) < 0)
 		return -e->code;
+	j->stop.wake[1] = -1; /* a run that was cancelled is over by then; a signal is a new wish */
 	if (w->isolation)
 		describe(j, w->isolation);
 	if (w->command && start_command(j, w, &mine, e) < 0) {

@@ -14,6 +14,7 @@
 
 #include "backend/kubernetes/drover.h"
 #include "base/fd.h"
+#include "base/jread.h"
 #include "base/random.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -123,7 +124,33 @@ static bool read_note(int fd, char text[ENTRY_MAX], const char *part[PARTS])
 	return kube_is_name(part[1], 63) && kube_is_name(part[2], 63);
 }
 
-/* true: there is no such pod of ours any more. */
+static bool is_ours(const struct jread *pod, const char *instance)
+{
+	const char *value =
+		jread_str(jread_get(jread_get(pod, "metadata"), "labels"), KUBE_LABEL_INSTANCE);
+
+	return value && str_eq(value, instance);
+}
+
+/* true: it is not there any more. Its uid keeps off another one that has its name by now. */
+static bool remove_this(struct kube *k, const char *path, const struct jread *pod)
+{
+	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	const char *uid = jread_str(jread_get(pod, "metadata"), "uid");
+	struct kube_request q = { .method = "DELETE", .path = path, .ms = ASK_MS };
+	char body[160];
+	struct err e;
+
+	if (!uid || !kube_is_name(uid, 60))
+		return false;
+	(void)snprintf(body, sizeof(body), "{\"preconditions\":{\"uid\":\"%s\"}}", uid);
+	q.body = body;
+	return kube_ask(k, &q, &a, &e) == 0 &&
+	       (a.status < 300 || a.status == 404 || a.status == 409);
+}
+
+/* true: there is no such pod of ours any more. Asked for one by one: a right to delete what a
+ * selector finds is a right to delete everything. */
 static bool remove_pod(const char *const part[PARTS], const char *instance)
 {
 	const struct kube_want w = { .context = part[0][0] ? part[0] : NULL,
@@ -131,18 +158,20 @@ static bool remove_pod(const char *const part[PARTS], const char *instance)
 				     .kubeconfig = part[3][0] ? part[3] : NULL };
 	CLEANUP(kube) struct kube *k = NULL;
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
-	struct kube_request q = { .method = "DELETE", .ms = ASK_MS };
+	CLEANUP(jread) struct jread *pod = NULL;
+	struct kube_request q = { .method = "GET", .ms = ASK_MS };
 	char path[256];
 	struct err e;
 
-	/* The names are this state folder's alone: a selector keeps off what is not. */
-	(void)snprintf(path, sizeof(path),
-		       "/api/v1/namespaces/%s/pods?labelSelector=" KUBE_LABEL_INSTANCE
-		       "%%3D%s&fieldSelector=metadata.name%%3D%s",
-		       part[1], instance, part[2]);
+	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", part[1], part[2]);
 	q.path = path;
-	return kube_open(&w, &k, &e) == 0 && kube_ask(k, &q, &a, &e) == 0 &&
-	       (a.status < 300 || a.status == 404);
+	if (kube_open(&w, &k, &e) < 0 || kube_ask(k, &q, &a, &e) < 0)
+		return false;
+	if (a.status == 404)
+		return true;
+	if (a.status != 200 || jread_parse(buf_str(&a.body), a.body.len, &pod, &e) < 0)
+		return false;
+	return !is_ours(pod, instance) || remove_this(k, path, pod);
 }
 
 static void sweep_one(int folder, const char *name, const char *instance)

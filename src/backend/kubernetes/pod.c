@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend/kubernetes/kubernetes.h"
+#include "backend/kubernetes/pod_talk.h"
 #include "base/str.h"
 
 #define HELPER_MEMORY "32Mi"
@@ -164,6 +165,30 @@ static void mount(struct json *j, const char *name, const char *path, bool read_
 
 /* ---- containers ---- */
 
+static void address(struct json *j, const char *name, const char *field)
+{
+	json_object(j);
+	json_kstr(j, "name", name);
+	json_key(j, "valueFrom");
+	json_object(j);
+	json_key(j, "fieldRef");
+	json_object(j);
+	json_kstr(j, "fieldPath", field);
+	json_object_end(j);
+	json_object_end(j);
+	json_object_end(j);
+}
+
+/* The kubelet's word on whose network it is. One that is the node's is not ours to close. */
+static void addresses(struct json *j)
+{
+	json_key(j, "env");
+	json_array(j);
+	address(j, POD_ADDRESS, "status.podIP");
+	address(j, POD_ADDRESS_OF_NODE, "status.hostIP");
+	json_array_end(j);
+}
+
 static void helper(const struct backend_plan *p, const char *name, const char *const *command,
 		   bool folder, const char *capability, struct json *j)
 {
@@ -171,6 +196,8 @@ static void helper(const struct backend_plan *p, const char *name, const char *c
 	json_kstr(j, "name", name);
 	json_kstr(j, "image", p->kube.helper_image);
 	json_kstrs(j, "command", command);
+	if (capability)
+		addresses(j);
 	container_rights(j, true, capability);
 	helper_resources(j);
 	if (folder) {

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -15,6 +16,7 @@
 #include "backend/kubernetes/pod_talk.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/str.h"
 
 #define LINKS_MAX 64
 #define TRY_MS 700 /* for all targets together: what is closed by a policy says nothing at all */
@@ -76,11 +78,27 @@ static int no_routes(int fd, struct err *e)
 		    : 0;
 }
 
+/* Taking a node's own devices down would take the node away from its cluster. */
+static int is_the_pods(struct err *e)
+{
+	const char *own = getenv(POD_ADDRESS), *node = getenv(POD_ADDRESS_OF_NODE);
+
+	if (!own || !node)
+		return err_set(e, ERR_UNAVAILABLE, EINVAL,
+			       "whose network this is was not told: nothing is closed");
+	return *own && str_eq(own, node)
+		       ? err_set(e, ERR_UNAVAILABLE, EPERM,
+				 "this is the node's network: it is left as it is")
+		       : 0;
+}
+
 int pod_close_network(struct err *e)
 {
 	CLEANUP(fd) int fd = rtnl_open();
 	struct link_list all = { .n = 0 };
 
+	if (is_the_pods(e) < 0)
+		return -e->code;
 	if (fd < 0)
 		return err_errno(e, fd, "cannot reach the kernel's routing socket");
 	if (list_links(fd, &all, e) < 0)

@@ -15,6 +15,9 @@
 
 #define POD_MAGIC "brig pod 1"
 #define POD_VERSION BRIG_VERSION
+/* Variables of the container that closes the network. */
+#define POD_ADDRESS "BRIG_POD_ADDRESS"
+#define POD_ADDRESS_OF_NODE "BRIG_NODE_ADDRESS"
 
 enum { POD_TARGETS_MAX = 16, POD_MARK = 64, POD_REFUSED = 125 };
 

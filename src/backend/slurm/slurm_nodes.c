@@ -173,8 +173,16 @@ static const char *next_word(const char *at, char *out, size_t room)
 	return at[n] == ' ' ? at + n + 1 : at + n;
 }
 
-/* Each answers "brig-node VERSION NODE ok" or "... no WHY". */
-static void read_answer(const char *line, struct buf *answered, struct slurm_nodes *n)
+/* What nodes say of themselves. */
+struct answers {
+	struct buf fit, unfit; /* names */
+};
+
+/* Each answers "brig-node VERSION NODE ok" or "... no WHY". A node may say any name: only those
+ * that were asked are heard of, and whoever is said to fit does, because the run itself is refused
+ * where it does not. So none can speak against another. */
+static void read_answer(const char *line, const struct buf *asked, struct answers *a,
+			struct slurm_nodes *n)
 {
 	char mark[16], version[32], node[NAME_ROOM], word[8];
 	const char *rest = next_word(line, mark, sizeof(mark));
@@ -182,14 +190,13 @@ static void read_answer(const char *line, struct buf *answered, struct slurm_nod
 	rest = next_word(rest, version, sizeof(version));
 	rest = next_word(rest, node, sizeof(node));
 	rest = next_word(rest, word, sizeof(word));
-	if (!str_eq(mark, "brig-node") || !*node || !*word)
+	if (!str_eq(mark, "brig-node") || !*word || !listed(asked, node, strlen(node)))
 		return;
-	add_name(answered, node, strlen(node));
 	if (str_eq(version, BRIG_VERSION) && str_eq(word, "ok")) {
-		n->fit++;
+		add_name(&a->fit, node, strlen(node));
 		return;
 	}
-	add_name(&n->unfit, node, strlen(node));
+	add_name(&a->unfit, node, strlen(node));
 	if (n->why.len)
 		return;
 	if (!str_eq(version, BRIG_VERSION))
@@ -199,14 +206,32 @@ static void read_answer(const char *line, struct buf *answered, struct slurm_nod
 		buf_printf(&n->why, "node '%s': %.*s", node, (int)strcspn(rest, "\n"), rest);
 }
 
-static void read_answers(const char *text, struct buf *answered, struct slurm_nodes *n)
+static void read_answers(const char *text, const struct buf *asked, struct buf *answered,
+			 struct slurm_nodes *n)
 {
+	struct answers a = { BUF_INIT(SLURM_TEXT_MAX), BUF_INIT(SLURM_TEXT_MAX) };
+
 	for (const char *at = text; *at;) {
 		size_t k = strcspn(at, "\n");
 
-		read_answer(at, answered, n);
+		read_answer(at, asked, &a, n);
 		at += k + (at[k] == '\n');
 	}
+	buf_puts(answered, buf_str(&a.fit));
+	n->fit = count_names(&a.fit);
+	for (const char *at = buf_str(&a.unfit); *at;) {
+		size_t k = strcspn(at, ",");
+
+		if (!listed(&a.fit, at, k)) {
+			add_name(answered, at, k);
+			add_name(&n->unfit, at, k);
+		}
+		at += k + (at[k] == ',');
+	}
+	if (!n->unfit.len)
+		buf_done(&n->why);
+	buf_done(&a.fit);
+	buf_done(&a.unfit);
 }
 
 static int probe(const struct backend_plan *p, const struct buf *free, struct buf *out,
@@ -307,7 +332,7 @@ int slurm_nodes_look(const struct backend_plan *p, bool anew, struct slurm_nodes
 		*e = why;
 		return -e->code;
 	}
-	read_answers(buf_str(&out), &answered, ret);
+	read_answers(buf_str(&out), &free, &answered, ret);
 	judge_silent(p, &free, &answered, &why, ret);
 	ret->asked = count_names(&free);
 	if (leave_out(p, &all, ret, e) < 0)

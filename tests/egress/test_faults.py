@@ -22,12 +22,15 @@ LIGHT = bool(os.environ.get("LIGHT"))  # under the sanitizers every process take
 VALUE = "Zq8+Gk2/vTn41Lw0bYd7Rm"
 
 
+def comm(pid):
+    """Its name; "": it has ended meanwhile."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
 def worker_of(p):
-    for pid in descendants(p.pid):
-        with contextlib.suppress(OSError):
-            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "brig-egress":
-                return pid
-    return None
+    return next((pid for pid in descendants(p.pid) if comm(pid) == "brig-egress"), None)
 
 
 def usage(pid):
@@ -235,7 +238,7 @@ get -H "Authorization: Basic $(printf x:$TOKEN | base64)" https://api.test/; env
 touch ready; while ! test -e go; do sleep 0.05; done""", env={"TOKEN": VALUE})
         try:
             assert wait_until(lambda: (workspace() / "ready").exists(), 30), p.stderr
-            inside = [pid for pid in descendants(p.pid) if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() not in ("brig-egress", "brig-keeper")]
+            inside = [pid for pid in descendants(p.pid) if comm(pid) not in ("", "brig-egress", "brig-keeper")]
             assert len(inside) >= 2, inside  # the first process of the sandbox, and what it runs
             command = VALUE.encode()  # the words of the script itself have it: that process is the test's own leak
             for pid in inside:

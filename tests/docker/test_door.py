@@ -6,8 +6,8 @@ What the door's own processes make of the bytes is the same behind every backend
 
 import json
 import os
-import re
 import pathlib
+import re
 import shutil
 import signal
 import socket

@@ -30,7 +30,8 @@ struct pod_seen {
 	char uid[KUBE_NAME_MAX], node[256], address[DROVER_ADDRESS]; /* the node's */
 	char digest[256];                                            /* of the image */
 	bool running, gone;
-	bool over; /* the container, or the pod, has ended */
+	bool filling; /* the container that comes first runs */
+	bool over;    /* the container, or the pod, has ended */
 	bool oom;
 	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
 	char waits[DROVER_REASON];  /* what it waits for */
@@ -47,6 +48,7 @@ struct drover {
 	int watch;
 	struct buf line; /* of the watch */
 	struct pod_seen seen;
+	bool filled;   /* ... was given all there is, and may leave */
 	bool compared; /* the pod that runs is the one that was asked for */
 	struct kube_streams streams;
 	struct carry *carry;
@@ -74,8 +76,9 @@ bool drover_given_up(struct drover *d);
 void drover_say(const struct drover *d, const struct supervisor_msg *m, int fd);
 void drover_clean(char *text); /* from elsewhere: fit to be shown */
 
-/* drover_pod.c: to the pod whose container runs and is what was asked for. */
+/* drover_pod.c: a pod, and that container of it that runs and is what was asked for. */
 int drover_make(struct drover *d, struct err *e);
+int drover_wait(struct drover *d, const char *container, struct err *e);
 int drover_hear_watch(struct drover *d); /* what the cluster says now; -errno: nothing more will */
 bool drover_remove(struct drover *d);    /* true: nothing is left */
 
@@ -85,8 +88,8 @@ void pod_look(const struct jread *pod, struct pod_seen *ret);
 const char *pod_differs(const struct backend_plan *p, const struct jread *pod);
 
 /* drover_talk.c: the first words with brig-pod. */
-int drover_attach(struct drover *d, struct err *e);
-/* drover_serve.c: to the end. */
+int drover_attach(struct drover *d, const char *container, struct err *e);
+/* drover_serve.c: to the end, or until the container that comes first is filled. */
 void drover_serve(struct drover *d);
 int drover_frame(void *arg, const struct carry_head *h, const void *payload);
 

@@ -241,6 +241,10 @@ static bool on_request(struct drover *d, const struct supervisor_request *r, int
 
 	if (r->asks == ASK_EXEC)
 		on_exec(d, r, fds, n);
+	if (r->asks == ASK_GO) {
+		d->filled = true;
+		return false;
+	}
 	if (r->asks == ASK_SIGNAL && r->command == COMMAND_FIRST && r->signal == SIGKILL)
 		return false;
 	if (r->asks == ASK_SIGNAL)

@@ -2,6 +2,7 @@
 /* backend/kubernetes/kube_job.c - the kubernetes backend seen from brig: starts the drover, judges
  * the end. A run is a sandbox with one command, which brig-pod ends with all it started. */
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -122,6 +123,67 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 	return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 }
 
+/* ---- what goes there ---- */
+
+static struct command_host host_of(struct backend_job *j)
+{
+	const struct backend_plan *p = j->plan;
+
+	return (struct command_host){ .table = j->commands,
+				      .control = j->control,
+				      .pidfd = -1,
+				      .envp = (const char *const *)p->envp,
+				      .path = p->path ? p->path : "",
+				      .cwd = p->cwd,
+				      .hear = hear_all,
+				      .terminals = true,
+				      .job = j };
+}
+
+static struct copies copies_of(const struct backend_job *j, const struct command_host *h)
+{
+	const struct backend_plan *p = j->plan;
+
+	return (struct copies){ .host = h,
+				.id = j->id,
+				.workdir = p->workdir,
+				.not_home = pod_code_in_workspace(p),
+				.most = p->limits.disk ? p->limits.disk : COPY_MAX,
+				.since = j->copied };
+}
+
+static int copy_in(struct backend_job *j, struct err *e)
+{
+	const struct command_host h = host_of(j);
+	struct copies c = copies_of(j, &h);
+
+	if (!j->plan->workdir)
+		return 0;
+	if (copies_in(&c, e) < 0)
+		return -e->code;
+	j->copied = c.since;
+	return 0;
+}
+
+/* A container before the command's own takes what that may not write to; then its turn is over. */
+static int fill(struct backend_job *j, struct err *e)
+{
+	const struct backend_plan *p = j->plan;
+	const struct supervisor_request go = { .asks = ASK_GO };
+	struct command_host h = host_of(j);
+	const struct copies c = copies_of(j, &h);
+	char place[PATH_MAX];
+
+	if (copy_in(j, e) < 0)
+		return -e->code;
+	h.cwd = "/";
+	if (p->code_path)
+		pod_code_place(p, place, sizeof(place));
+	if (p->code_path && copies_put(&c, place, p->code, p->code_size, e) < 0)
+		return -e->code;
+	return fd_send(j->control, &go, sizeof(go), NULL, 0) < 0 ? gone(e) : 0;
+}
+
 static int until_started(struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	for (;;) {
@@ -141,6 +203,8 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			*e = m.err;
 			return -e->code;
 		}
+		if (m.said == SUPERVISOR_READY && fill(j, e) < 0)
+			return -e->code;
 		if (m.said == SUPERVISOR_STARTED) {
 			j->started = m;
 			return 0;
@@ -242,45 +306,6 @@ static void describe(const struct backend_job *j, struct isolation *i)
 	};
 }
 
-static struct command_host host_of(struct backend_job *j)
-{
-	const struct backend_plan *p = j->plan;
-
-	return (struct command_host){ .table = j->commands,
-				      .control = j->control,
-				      .pidfd = -1,
-				      .envp = (const char *const *)p->envp,
-				      .path = p->path ? p->path : "",
-				      .cwd = p->cwd,
-				      .hear = hear_all,
-				      .terminals = true,
-				      .job = j };
-}
-
-static struct copies copies_of(const struct backend_job *j, const struct command_host *h)
-{
-	const struct backend_plan *p = j->plan;
-
-	return (struct copies){ .host = h,
-				.id = j->id,
-				.workdir = p->workdir,
-				.most = p->limits.disk ? p->limits.disk : COPY_MAX,
-				.since = j->copied };
-}
-
-static int copy_in(struct backend_job *j, struct err *e)
-{
-	const struct command_host h = host_of(j);
-	struct copies c = copies_of(j, &h);
-
-	if (!j->plan->workdir)
-		return 0;
-	if (copies_in(&c, e) < 0)
-		return -e->code;
-	j->copied = c.since;
-	return 0;
-}
-
 /* What a command has left that ended by itself. */
 static void copy_out(struct backend_job *j, struct outcome *o)
 {
@@ -290,7 +315,7 @@ static void copy_out(struct backend_job *j, struct outcome *o)
 	struct err e = { 0 };
 	char text[256];
 
-	if (!j->copied || !j->first)
+	if (!j->copied || !j->first || j->plan->read_only_workspace)
 		return;
 	if (!j->over || j->ended)
 		(void)snprintf(text, sizeof(text),
@@ -359,7 +384,7 @@ static int kube_start(struct backend_plan *p, const struct job_want *w, struct j
 	mine.events = j->events;
 	j->note = w->host.note;
 	j->note_arg = w->host.arg;
-	if (copy_in(j, e) < 0)
+	if (!pod_is_filled(p) && copy_in(j, e) < 0)
 		return -e->code;
 	if (w->isolation)
 		describe(j, w->isolation);
@@ -527,7 +552,7 @@ const struct backend backend_kubernetes = {
 	.name = "kubernetes",
 	.kind = BACKEND_KUBERNETES,
 	.bit = ON_KUBERNETES,
-	.can = BACKEND_FILES,
+	.can = BACKEND_FILES | BACKEND_SHOWS_CODE,
 	.probe = kube_probe,
 	.tidy = kube_tidy,
 	.plan = kube_plan,

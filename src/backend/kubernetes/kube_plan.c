@@ -85,14 +85,19 @@ static int check_workspace(const struct spec *s, struct err *e)
 	return 0;
 }
 
+/* A file that covers another of a claim would leave its name there. */
+static int check_code(const struct backend_plan *p, struct err *e)
+{
+	if (p->kube.workspace != KUBE_CLAIM || !pod_code_in_workspace(p))
+		return 0;
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+			  "--set code.path=" CODE_FOLDER "/main.py, or kubernetes.workspace copy",
+			  "backend 'kubernetes' cannot show code within a claim");
+}
+
 /* What a pod's fields cannot say. */
 static int check_rest(const struct spec *s, struct err *e)
 {
-	if (s->policy == POLICY_READONLY)
-		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-				  "leave the policy out: with kubernetes.workspace empty nothing "
-				  "comes back",
-				  "backend 'kubernetes' cannot honour policy readonly");
 	if (s->network == NETWORK_HOST)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "--network none",
 				  "backend 'kubernetes' has no network 'host': it would be the "
@@ -220,6 +225,12 @@ static void settle(struct backend_plan *p, const struct spec *s)
 	p->uid = s->user.given ? s->user.uid : caller ? caller : ROOTS_CHOICE;
 	p->gid = s->user.given ? s->user.gid : caller ? getegid() : ROOTS_CHOICE;
 	p->cwd = s->inside;
+	p->read_only_workspace = s->policy == POLICY_READONLY;
+	if (code_is_file(s)) {
+		p->code_path = s->command.code.path;
+		p->code = s->command.code.text;
+		p->code_size = s->command.code.size;
+	}
 	if (s->kube.workspace == KUBE_COPY && !s->private_workspace && !s->no_workspace)
 		p->workdir = s->workdir;
 }
@@ -240,7 +251,7 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 	p->home = arena_printf(p->arena, "/home/%s", s->user_name);
 	if (!p->home)
 		return err_nomem(e);
-	if (arguments(p, s, e) < 0 || variables(p, s, e) < 0)
+	if (check_code(p, e) < 0 || arguments(p, s, e) < 0 || variables(p, s, e) < 0)
 		return -e->code;
 	if (notes)
 		*notes = p->notes;

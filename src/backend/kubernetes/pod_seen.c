@@ -55,6 +55,8 @@ static void look_at_container(const struct jread *c, bool first, struct pod_seen
 	int64_t code = jread_int(over, "exitCode", 0);
 
 	name = name ? name : "";
+	if (!first && str_eq(name, KUBE_FILLER))
+		ret->filling = jread_get(state, "running") != NULL;
 	if (waits && is_final(reason))
 		say(ret->reason, "container", name, reason, jread_str(waits, "message"));
 	else if (waits && reason && !ret->waits[0] && !str_eq(reason, "PodInitializing"))
@@ -150,10 +152,14 @@ static bool text_is(const struct jread *v, const char *key, const char *want)
 
 static const char *helpers_differ(const struct backend_plan *p, const struct jread *inits)
 {
-	static const char *const names[] = { "put", "close" };
-	size_t n = p->network == NETWORK_NONE ? 2 : 1;
+	const char *names[] = { "put", NULL, NULL };
+	size_t n = 1;
 	const char *differs;
 
+	if (p->network == NETWORK_NONE)
+		names[n++] = "close";
+	if (pod_is_filled(p))
+		names[n++] = KUBE_FILLER;
 	if (jread_count(inits) != n)
 		return "its init containers: another one was added";
 	for (size_t i = 0; i < n; i++) {
@@ -161,34 +167,47 @@ static const char *helpers_differ(const struct backend_plan *p, const struct jre
 
 		if (!text_is(c, "name", names[i]) || !text_is(c, "image", p->kube.helper_image))
 			return "its init containers";
-		differs = rights_differ(c, true, i ? "NET_ADMIN" : NULL);
+		differs = rights_differ(c, true, str_eq(names[i], "close") ? "NET_ADMIN" : NULL);
 		if (differs)
 			return differs;
 	}
 	return NULL;
 }
 
+/* true: there, once, and not to be written to where that was asked for */
+static bool is_mounted(const struct jread *mounts, const char *path, bool read_only)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < jread_count(mounts); i++) {
+		const struct jread *m = jread_at(mounts, i);
+
+		found += text_is(m, "mountPath", path) && (!read_only || is_true(m, "readOnly"));
+	}
+	return found == 1;
+}
+
 static const char *mounts_differ(const struct backend_plan *p, const struct jread *main)
 {
 	const struct jread *mounts = jread_get(main, "volumeMounts");
-	const char *const paths[] = { "/tmp", p->home, p->cwd };
-	size_t found = 0;
+	const char *code = pod_code_mount(p);
 
-	for (size_t i = 0; i < jread_count(mounts); i++)
-		for (size_t k = 0; k < ARRAY_LEN(paths); k++)
-			found += text_is(jread_at(mounts, i), "mountPath", paths[k]);
-	return jread_count(mounts) != ARRAY_LEN(paths) + 1 || found != ARRAY_LEN(paths)
+	return jread_count(mounts) != (code ? 5 : 4) || !is_mounted(mounts, "/tmp", false) ||
+			       !is_mounted(mounts, p->home, false) ||
+			       !is_mounted(mounts, p->cwd, p->read_only_workspace) ||
+			       (code && !is_mounted(mounts, code, true))
 		       ? "what is mounted in it"
 		       : NULL;
 }
 
-static const char *volumes_differ(const struct jread *volumes)
+static const char *volumes_differ(const struct backend_plan *p, const struct jread *volumes)
 {
-	static const char *const names[] = { "brig", "tmp", "home", "workspace" };
+	static const char *const names[] = { "brig", "tmp", "home", "workspace", "code" };
+	size_t n = ARRAY_LEN(names) - (pod_code_mount(p) ? 0 : 1);
 
-	if (jread_count(volumes) != ARRAY_LEN(names))
+	if (jread_count(volumes) != n)
 		return "its volumes: another one was added";
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct jread *v = jread_at(volumes, i);
 
 		if (!text_is(v, "name", names[i]) ||
@@ -222,5 +241,5 @@ const char *pod_differs(const struct backend_plan *p, const struct jread *pod)
 	differs = rights_differ(main, p->read_only_root, NULL);
 	differs = differs ? differs : helpers_differ(p, jread_get(s, "initContainers"));
 	differs = differs ? differs : mounts_differ(p, main);
-	return differs ? differs : volumes_differ(jread_get(s, "volumes"));
+	return differs ? differs : volumes_differ(p, jread_get(s, "volumes"));
 }

@@ -248,6 +248,42 @@ def a_brig_that_dies_while_a_pod_is_filled_leaves_nothing():
         assert held == ["fill"], held
 
 
+@test(as_user="both")
+def too_many_processes_are_ended_and_a_bomb_with_them():
+    """The node has a limit of its own around it. The control is as many as there may be, threads included."""
+    forks = "import os, time\nfor i in range({}):\n if not os.fork(): time.sleep({}); os._exit(0)\ntime.sleep(1)"
+    with cluster() as api:
+        done = run(api, "--json", "--pids", "12", command=("python3", "-c", forks.format(8, 1))).json
+        assert (done["outcome"], done["limits_hit"]) == ("exited", []) and done["isolation"]["limits"]["pids"] == "watch", done
+        done = run(api, "--json", "--pids", "12", command=("python3", "-c", forks.format(40, 600))).json
+        assert (done["outcome"], done["limits_hit"]) == ("limit", ["pids"]), done
+        threads = "import threading, time\nfor i in range(40): threading.Thread(target=time.sleep, args=(600,)).start()"
+        done = run(api, "--json", "--pids", "12", command=("python3", "-c", threads)).json
+        assert (done["outcome"], done["limits_hit"]) == ("limit", ["pids"]), done
+        program = api.program
+        api.program = lambda *a: ["sh", "-c", 'ulimit -u 3000; exec "$@"', "sh", *program(*a)]
+        done = sh(api, "f() { f | f & }; f; sleep 600", "--json", "--pids", "12").json
+        assert (done["outcome"], done["limits_hit"]) == ("limit", ["pids"]), done
+        assert not pods(api)
+
+
+@test
+def a_workspace_that_grows_too_large_is_told_as_the_limit_it_is():
+    mark = f"6{os.getpid()}"
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--json", "--disk", "2m", "--set", "kubernetes.workspace=empty", "--", "sleep", mark, env=environment(api))
+        wait_until(lambda: any(_read(c) == b"sleep\0" + mark.encode() + b"\0" for c in pathlib.Path("/proc").glob("[0-9]*/cmdline")), 40)
+        [path] = pods(api)
+        spec = api.store.objects[path]["spec"]
+        assert spec["volumes"][3]["emptyDir"] == {"sizeLimit": str(2 << 20)} and spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == str(2 << 20), spec
+        thing = json.loads(json.dumps(api.store.objects[path]))  # as a kubelet says it
+        thing["status"] = {"phase": "Failed", "reason": "Evicted", "message": 'Usage of EmptyDir volume "workspace" exceeds the limit "2Mi". '}
+        api.store.put(path, thing)
+        os.killpg(api.attached[path].pid, signal.SIGKILL)
+        done = json.loads(p.communicate(timeout=60)[0])
+        assert (done["outcome"], done["limits_hit"], done["isolation"]["limits"]["disk"]) == ("limit", ["disk"], "kubelet"), done
+
+
 @test
 def what_is_gone_there_is_removed_here_and_a_change_of_the_users_stays():
     work = workspace()
@@ -299,7 +335,8 @@ def _state_of(process):
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as api:
         for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy"), b"proxy"),
-                            (("--mount", f"{scratch()}:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--pids", "9"), b"--pids"),
+                            (("--mount", f"{scratch()}:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--cpus", "1", "--cpu-shares", "1025"), b"--cpu-shares"),
+                            (("--disk", "2m", "--set", "kubernetes.workspace=pvc", "--set", "kubernetes.claim=x"), b"claim to --disk"),
                             (("--ssh-agent",), b"--ssh-agent"), (("--publish", "8000"), b"--publish"), (("--user", "0:0"), b"root"),
                             (("--set", "kubernetes.namespace=../x"), b"kubernetes.namespace"), (("--set", "kubernetes.claim=x"), b"kubernetes.claim")):
             done = brig("run", *SETTINGS, *flags, "--", "true", env=environment(api))

@@ -78,7 +78,9 @@ static void tell_started(const struct drover *d)
 {
 	const struct kube_place *at = kube_place(d->kube);
 	struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
-				    .container = { .user_ns = d->answer.user_ns } };
+				    .container = {
+					    .user_ns = d->answer.user_ns,
+					    .unenforced = d->answer.sized ? 0 : 1U << LIMIT_TMP } };
 
 	(void)snprintf(m.text, sizeof(m.text), "%.200s\n%.80s\n%.63s\n%.60s\n%.60s\n%.40s",
 		       d->seen.digest, at->cluster, d->space, d->name, d->seen.uid, d->seen.node);

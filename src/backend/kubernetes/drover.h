@@ -32,7 +32,7 @@ struct pod_seen {
 	bool running, gone;
 	bool filling; /* the container that comes first runs */
 	bool over;    /* the container, or the pod, has ended */
-	bool oom;
+	bool oom, disk;
 	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
 	char waits[DROVER_REASON];  /* what it waits for */
 };
@@ -58,7 +58,7 @@ struct drover {
 	struct supervisor_msg end;
 	struct { /* words of the pod's that wait until what came before is written */
 		uint32_t number;
-		bool exited, ended, oom;
+		bool exited, ended, oom, pids;
 		int status;
 	} held[COMMANDS_MAX];
 	struct { /* terminals, whose size is looked at */

@@ -61,6 +61,7 @@ static int on_said(struct drover *d, const struct carry_head *h, const void *pay
 		d->held[at].exited = true;
 		d->held[at].status = s.status;
 		d->held[at].oom = s.oom;
+		d->held[at].pids = s.pids;
 	} else if (s.said == SUPERVISOR_ENDED) {
 		d->held[at].ended = true;
 	} else if (s.said == SUPERVISOR_STARTED || s.said == SUPERVISOR_FAILED) {
@@ -107,6 +108,7 @@ static void let_go(struct drover *d)
 			continue;
 		if (d->held[i].exited) {
 			m.container.oom = d->held[i].oom;
+			m.container.pids = d->held[i].pids;
 			drover_say(d, &m, -1);
 			d->held[i].exited = false;
 		}
@@ -308,6 +310,7 @@ static void find_out(struct drover *d)
 			break;
 	}
 	d->end.container.oom = d->seen.oom;
+	d->end.container.disk = d->seen.disk;
 	if (d->seen.gone)
 		(void)err_set(&d->end.err, ERR_UNAVAILABLE, ECANCELED,
 			      "the pod was removed by somebody else while it ran");

@@ -55,6 +55,8 @@ static void fill_want(const struct drover *d, struct pod_want *w)
 		.uid = p->uid,
 		.gid = p->gid,
 		.files = (uint32_t)p->limits.files,
+		.pids = (uint32_t)p->limits.pids,
+		.tmp = p->limits.tmp,
 		.profile = (uint8_t)p->profile,
 		.closed = p->network == NETWORK_NONE,
 		.no_links = p->network == NETWORK_NONE,

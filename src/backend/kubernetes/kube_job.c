@@ -33,7 +33,7 @@ struct backend_job {
 	uint32_t first; /* the command of a run; 0: it stays open */
 	bool over;      /* ... has ended, with all it started */
 	bool ended;     /* the pod */
-	bool told, oom;
+	bool told, oom, pids;
 	int64_t copied; /* when the workspace was packed; 0: it was not */
 	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
 	void *note_arg;
@@ -67,6 +67,7 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 	}
 	if (m->command != COMMAND_FIRST) {
 		j->oom |= m->container.oom;
+		j->pids |= m->container.pids;
 		j->over |= m->command == j->first &&
 			   (m->said == SUPERVISOR_EXITED || m->said == SUPERVISOR_FAILED);
 		command_said(j->commands, m);
@@ -301,7 +302,13 @@ static void describe(const struct backend_job *j, struct isolation *i)
 		.gid_inside = p->gid,
 		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
 			    [LIMIT_CPUS] = p->limits.cpus ? ENFORCER_CGROUP : ENFORCER_NONE,
-			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_CPU_SHARES] =
+				    p->limits.cpu_shares ? ENFORCER_CGROUP : ENFORCER_NONE,
+			    [LIMIT_PIDS] = ENFORCER_WATCH,
+			    [LIMIT_TMP] = j->started.container.unenforced & (1U << LIMIT_TMP)
+						  ? ENFORCER_KUBELET
+						  : ENFORCER_TMPFS,
+			    [LIMIT_DISK] = p->limits.disk ? ENFORCER_KUBELET : ENFORCER_NONE,
 			    [LIMIT_FILES] = ENFORCER_RLIMIT },
 	};
 }
@@ -439,15 +446,20 @@ static void say_where(const struct backend_job *j, struct outcome *o)
 static void judge_status(const struct backend_job *j, const struct command_end *x,
 			 struct outcome *o)
 {
+	bool killed = !x->refused && WIFSIGNALED(x->status) && WTERMSIG(x->status) == SIGKILL;
+
 	if (x->refused)
 		command_refused(x, o);
-	else if (o->kind == OUTCOME_FAILED && j->oom && WIFSIGNALED(x->status) &&
-		 WTERMSIG(x->status) == SIGKILL)
+	else if (o->kind == OUTCOME_FAILED && j->oom && killed)
 		o->kind = OUTCOME_OOM;
+	else if (o->kind == OUTCOME_FAILED && j->pids && killed)
+		o->kind = OUTCOME_LIMIT;
 	else if (o->kind == OUTCOME_FAILED)
 		outcome_ended(o, x->status);
 	if (j->oom)
 		outcome_hit(o, LIMIT_MEMORY);
+	if (j->pids)
+		outcome_hit(o, LIMIT_PIDS);
 }
 
 static bool kube_ended(struct backend_job *j, uint32_t command, struct outcome *o)
@@ -512,6 +524,9 @@ static void judge(struct backend_job *j, struct outcome *o)
 	if (j->end.container.oom) {
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
+	} else if (j->end.container.disk) {
+		o->kind = OUTCOME_LIMIT;
+		outcome_hit(o, LIMIT_DISK);
 	} else if (j->end.err.code) {
 		o->error = j->end.err;
 	} else if (j->first || !j->ended) {

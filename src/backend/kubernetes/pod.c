@@ -114,24 +114,34 @@ void pod_code_place(const struct backend_plan *p, char *out, size_t n)
 
 /* ---- what there is ---- */
 
-static void amounts(const struct backend_plan *p, const char *key, struct json *j)
+/* The kubelet makes shares of what is requested, 1024 of a whole CPU. */
+static uint64_t requested_cpu(const struct backend_plan *p)
 {
-	json_key(j, key);
-	json_object(j);
-	text_u64(j, "memory", p->limits.memory, "");
-	if (p->limits.cpus)
-		text_u64(j, "cpu", p->limits.cpus, "m");
-	if (p->limits.disk)
-		text_u64(j, "ephemeral-storage", p->limits.disk, "");
-	json_object_end(j);
+	return p->limits.cpu_shares ? (p->limits.cpu_shares * 1000 + 1023) / 1024 : p->limits.cpus;
 }
 
+/* The container's own storage is its root and its log, with all that goes over the line: held to a
+ * limit only where that root is written to. The workspace has a size of its own. */
 static void resources(const struct backend_plan *p, struct json *j)
 {
 	json_key(j, "resources");
 	json_object(j);
-	amounts(p, "limits", j);
-	amounts(p, "requests", j);
+	json_key(j, "limits");
+	json_object(j);
+	text_u64(j, "memory", p->limits.memory, "");
+	if (p->limits.cpus)
+		text_u64(j, "cpu", p->limits.cpus, "m");
+	if (p->limits.disk && !p->read_only_root)
+		text_u64(j, "ephemeral-storage", p->limits.disk, "");
+	json_object_end(j);
+	json_key(j, "requests");
+	json_object(j);
+	text_u64(j, "memory", p->limits.memory, "");
+	if (requested_cpu(p))
+		text_u64(j, "cpu", requested_cpu(p), "m");
+	if (p->limits.disk)
+		text_u64(j, "ephemeral-storage", p->limits.disk, "");
+	json_object_end(j);
 	json_object_end(j);
 }
 

@@ -85,6 +85,18 @@ static void look_at_placing(const struct jread *status, struct pod_seen *ret)
 	}
 }
 
+/* A kubelet's words for a volume or a container that has become too large; a node that is short of
+ * disk itself has others. */
+static bool is_too_large(const struct jread *status)
+{
+	const char *reason = jread_str(status, "reason"), *text = jread_str(status, "message");
+
+	return reason && text && str_eq(reason, "Evicted") &&
+	       (strstr(text, "EmptyDir volume \"workspace\" exceeds") ||
+		strstr(text, "exceeded its local ephemeral storage limit") ||
+		strstr(text, "exceeds the total limit of containers"));
+}
+
 void pod_look(const struct jread *pod, struct pod_seen *ret)
 {
 	const struct jread *status = jread_get(pod, "status"), *meta = jread_get(pod, "metadata");
@@ -93,6 +105,7 @@ void pod_look(const struct jread *pod, struct pod_seen *ret)
 	const char *phase = jread_str(status, "phase");
 
 	ret->waits[0] = ret->reason[0] = '\0';
+	ret->disk = is_too_large(status);
 	keep(ret->uid, sizeof(ret->uid), jread_str(meta, "uid"));
 	keep(ret->node, sizeof(ret->node), jread_str(jread_get(pod, "spec"), "nodeName"));
 	keep(ret->address, sizeof(ret->address), jread_str(status, "hostIP"));

@@ -323,6 +323,27 @@ def the_next_brig_removes_what_a_killed_drover_left():
         wait_until(lambda: not pods(api), 20)
 
 
+@test(as_user="both")
+def prune_removes_pods_of_ours_that_nobody_owns_and_no_others():
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sleep", "60", env=environment(api))
+        wait_until(lambda: api.attached and pods(api), 40)
+        [mine] = pods(api)
+        labels = api.store.objects[mine]["metadata"]["labels"]
+        for name, instance in (("brig-lost", labels["brig.instance"]), ("brig-theirs", "0" * 32), ("other", None)):
+            meta = {"name": name, "uid": f"uid-{name}", "labels": {"brig.sandbox": name.removeprefix("brig-"), **({"brig.instance": instance} if instance else {})}}
+            api.store.put(f"{PODS}/{name}", {"kind": "Pod", "metadata": meta, "spec": {}, "status": {}}, "ADDED")
+        done = brig("sandbox", "prune", "--dry-run", env=environment(api), timeout=60)
+        assert (done.status, done.stdout) == (0, b"brig-lost\n") and f"{PODS}/brig-lost" in api.store.objects, done
+        assert brig("sandbox", "prune", env=environment(api), timeout=60).stdout == b"brig-lost\n"
+        assert set(pods(api)) == {mine, f"{PODS}/brig-theirs", f"{PODS}/other"}, pods(api)
+        p.kill()
+        p.wait()
+        wait_until(lambda: mine not in pods(api), 20)
+        assert brig("sandbox", "prune", env=environment(api), timeout=60).stdout == b""
+        assert brig("daemon", "stop").status == 0
+
+
 def _state_of(process):
     """Is it one of this test's?"""
     try:

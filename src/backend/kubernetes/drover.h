@@ -96,5 +96,12 @@ int drover_frame(void *arg, const struct carry_head *h, const void *payload);
 /* kube_note.c: a run that has something in a cluster. */
 int kube_note_write(struct drover *d, struct err *e);
 void kube_note_done(struct drover *d, bool clean);
-void kube_tidy(void); /* what runs have left whose drover is gone */
+void kube_tidy(void);      /* what runs have left whose drover is gone */
+int kube_notes_open(void); /* their folder, or -errno: there never was one */
+/* A place in a cluster that a run had. */
+struct kube_place_note {
+	char text[8192];
+	const char *context, *space, *config; /* in text; NULL: the usual one */
+};
+bool kube_place_read(int folder, const char *name, struct kube_place_note *ret);
 int kube_instance(char instance[33], struct err *e);

@@ -17,7 +17,7 @@
 
 #define ASK_MS 15000
 
-struct pruning {
+struct lost_pods {
 	int folder; /* of notes */
 	char instance[33];
 	bool dry;
@@ -26,7 +26,7 @@ struct pruning {
 };
 
 /* A drover holds the note of its run as long as it lives, and has it before there is a pod. */
-static bool has_owner(const struct pruning *p, const char *id)
+static bool has_owner(const struct lost_pods *p, const char *id)
 {
 	CLEANUP(fd) int fd = openat(p->folder, id, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -52,7 +52,7 @@ static int remove_one(struct kube *k, const char *space, const char *name, const
 				 a.status);
 }
 
-static int look_at(const struct pruning *p, struct kube *k, const char *space,
+static int look_at(const struct lost_pods *p, struct kube *k, const char *space,
 		   const struct jread *pod, struct err *e)
 {
 	const struct jread *meta = jread_get(pod, "metadata"), *labels = jread_get(meta, "labels");
@@ -73,7 +73,7 @@ static int look_at(const struct pruning *p, struct kube *k, const char *space,
 	return 0;
 }
 
-static int look_into(const struct pruning *p, const struct kube_place_note *at, struct err *e)
+static int look_into(const struct lost_pods *p, const struct kube_place_note *at, struct err *e)
 {
 	const struct kube_want w = { .context = at->context,
 				     .namespace = at->space,
@@ -104,7 +104,7 @@ static int look_into(const struct pruning *p, const struct kube_place_note *at, 
 
 int kube_prune(bool dry, kube_pruned *said, void *arg, struct err *e)
 {
-	struct pruning p = { .folder = kube_notes_open(), .dry = dry, .said = said, .arg = arg };
+	struct lost_pods p = { .folder = kube_notes_open(), .dry = dry, .said = said, .arg = arg };
 	DIR *all = p.folder < 0 ? NULL : fdopendir(p.folder);
 	const struct dirent *x;
 	int r = 0;

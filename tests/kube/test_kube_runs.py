@@ -72,6 +72,7 @@ def streams_and_status_are_the_commands_own():
         done = sh(api, "echo $0 $BRIG_SANDBOX $IMAGE_SAYS $KUBERNETES_SERVICE_HOST; id -u; pwd; kill -9 $$", "--json").json
         assert (done["outcome"], done["signal"]) == ("signalled", 9), done
         assert done["stdout"].split("\n")[:3] == ["sh kubernetes so", "1000", str(workspace())], done["stdout"]
+        assert sh(api, "yes | head -n 1; exit 5", "--json").json["stderr"] == "", "commands do not die of a broken pipe"
         assert done["pod"]["uid"] and done["pod"]["namespace"] == "default", done["pod"]
         assert not pods(api), pods(api)
 

@@ -318,9 +318,9 @@ static int on_frame(void *arg, const struct carry_head *h, const void *data)
 
 /* ---- the loop ---- */
 
-static void on_child(int sig)
+static void on_nothing(int sig)
 {
-	(void)sig; /* only there to interrupt ppoll */
+	(void)sig; /* SIGCHLD: only there to interrupt ppoll */
 }
 
 /* The kubelet wants the pod to end, and the kernel ends the rest. A sender inside has a number. */
@@ -334,9 +334,10 @@ static void on_term(int sig, siginfo_t *info, void *context)
 
 static void listen_to_signals(void)
 {
-	const struct sigaction child = { .sa_handler = on_child, .sa_flags = SA_NOCLDSTOP };
+	const struct sigaction child = { .sa_handler = on_nothing, .sa_flags = SA_NOCLDSTOP };
 	const struct sigaction term = { .sa_sigaction = on_term, .sa_flags = SA_SIGINFO };
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	/* What is ignored would be ignored by every command; a handler ends with execve. */
+	const struct sigaction pipe = { .sa_handler = on_nothing, .sa_flags = SA_RESTART };
 	sigset_t both;
 
 	proc_default_signals();
@@ -344,7 +345,7 @@ static void listen_to_signals(void)
 	(void)sigaddset(&both, SIGCHLD);
 	(void)sigaction(SIGCHLD, &child, NULL);
 	(void)sigaction(SIGTERM, &term, NULL);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)sigaction(SIGPIPE, &pipe, NULL);
 	(void)sigprocmask(SIG_SETMASK, &both, NULL);
 }
 

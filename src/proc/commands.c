@@ -85,7 +85,7 @@ static void say_started(const struct command_terms *c, const struct command_plac
 					  .command = p->number,
 					  .at = p->started };
 
-	(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
+	(void)send_word(c, &m, -1);
 }
 
 /* What it was sent before it ran. */

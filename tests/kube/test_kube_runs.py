@@ -373,6 +373,42 @@ def a_workspace_that_is_read_only_goes_there_and_nothing_comes_home():
         assert b"refused" not in sh(api, "echo x > new || echo refused", workspace="copy").stdout and (workspace() / "new").exists()
 
 
+def _mounted(volume, kind, n, **more):
+    return lambda pod: [m.update(more) for m in pod["spec"][kind][n]["volumeMounts"] if m["name"] == volume]
+
+
+# Of a pod that is filled first, with code: what its command may not write to, and who fills it.
+FILLED = {
+    "code may be written to": _mounted("code", "containers", 0, readOnly=False),
+    "code from elsewhere": _mounted("code", "containers", 0, name="tmp"),
+    "another image fills": _in("initContainers", 2)(image="theirs"),
+    "another command fills": _in("initContainers", 2)(command=["sh"]),
+    "rights": _rights(2, "initContainers", privileged=True),
+    "nobody fills": lambda pod: pod["spec"]["initContainers"].pop(2),
+    "code in a claim": lambda pod: [(v.pop("emptyDir"), v.update(persistentVolumeClaim={"claimName": "theirs"})) for v in pod["spec"]["volumes"] if v["name"] == "code"],
+}
+
+
+@test(limit=240)
+def a_pod_that_is_filled_and_was_changed_is_refused():
+    line = ("python", *SETTINGS, "-c", "print('ran')")
+    held = []
+    for name, change in FILLED.items():
+        with admission(change) as api:
+            done = brig(*line, env=environment(api), timeout=60)
+            if done.status != 125 or b"otherwise than asked for" not in done.stderr or b"ran" in done.stdout or api.attached:
+                held.append((name, done.status, done.stderr))
+            assert not pods(api), name
+    with admission(_mounted("workspace", "containers", 0, readOnly=False)) as api:
+        done = sh(api, "echo ran", "--policy", "readonly", workspace="copy")
+        if done.status != 125 or b"otherwise than asked for" not in done.stderr or api.attached:
+            held.append(("workspace", done.status, done.stderr))
+    assert not held, held
+    with admission(usual) as api:  # the control
+        done = brig(*line, env=environment(api), timeout=60)
+        assert done.stdout == b"ran\n", done
+
+
 @test
 def a_brig_that_dies_while_a_pod_is_filled_leaves_nothing():
     with cluster() as api:

@@ -256,6 +256,11 @@ int backend_members_open(int *router, struct err *e);
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */
 void backends_tidy(void);
 
+/* Pods of this state folder whose run is gone, wherever in a cluster runs have been: removed, or
+ * with `dry` only named. Blocks. */
+typedef void kube_pruned(void *arg, const char *pod);
+int kube_prune(bool dry, kube_pruned *said, void *arg, struct err *e);
+
 /* A backend that `auto` did not take, and why. */
 struct passed_over {
 	const struct backend *backend;

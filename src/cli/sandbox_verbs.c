@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "sandbox/manager.h"
 #include "cli/sandbox_cli.h"
 #include "cli/terminal.h"
 #include "daemon/sandboxes.h"
@@ -486,6 +487,17 @@ static int on_prune(void *arg, const struct jread *v, struct err *e)
 	return 0;
 }
 
+static void on_pod(void *arg, const char *pod)
+{
+	const struct sandbox_asked *a = arg;
+
+	if (a->json)
+		(void)printf("{\"pod\":\"%s\",\"deleted\":%s}\n", pod,
+			     a->dry_run ? "false" : "true");
+	else
+		(void)printf("%s\n", pod);
+}
+
 int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
 {
 	struct pruning *p = calloc(1, sizeof(*p));
@@ -503,6 +515,9 @@ int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct er
 			(void)printf("%s\n", p->ids[i]);
 	}
 	free(p);
+	/* Labels are of sandboxes: a pod that nobody owns is none. */
+	if (r == 0 && !a->label_count)
+		r = sandbox_prune_pods(a->dry_run, on_pod, (void *)(uintptr_t)a, e);
 	return r;
 }
 

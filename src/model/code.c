@@ -50,6 +50,7 @@ static bool in_place(const struct spec *s)
 {
 	return s->dialect_used == DIALECT_RLM && s->command.code.file && s->workdir &&
 	       !spec_remote(s) && !s->private_workspace && !s->no_workspace &&
+	       !(spec_in_cluster(s) && s->kube.workspace != KUBE_COPY) &&
 	       !spec_wrote(s, FIELD_CODE_PATH) && path_under(s->command.code.file, s->workdir) &&
 	       !str_eq(s->command.code.file, s->workdir);
 }

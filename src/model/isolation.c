@@ -17,7 +17,7 @@ static const char *const enforcer_names[] = {
 	[ENFORCER_WATCH] = "watch",       [ENFORCER_PARTIAL] = "watch (partial)",
 	[ENFORCER_RLIMIT] = "rlimit",     [ENFORCER_TMPFS] = "tmpfs",
 	[ENFORCER_AFFINITY] = "affinity", [ENFORCER_NICE] = "nice",
-	[ENFORCER_MONITOR] = "monitor",
+	[ENFORCER_MONITOR] = "monitor",   [ENFORCER_KUBELET] = "kubelet",
 };
 static_assert(ARRAY_LEN(enforcer_names) == ENFORCER_COUNT, "a name for every enforcer");
 

@@ -29,6 +29,7 @@ enum enforcer {
 	ENFORCER_AFFINITY, /* bound to that many CPUs */
 	ENFORCER_NICE,
 	ENFORCER_MONITOR, /* brig's own clock or counter */
+	ENFORCER_KUBELET, /* looks every ten seconds or so, and ends the pod */
 	ENFORCER_COUNT
 };
 

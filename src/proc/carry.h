@@ -65,6 +65,7 @@ struct carry_said {
 	int32_t status;
 	int32_t code, kind; /* of an error */
 	uint32_t oom;       /* the kernel has killed something for want of memory */
+	uint32_t pids;      /* there were too many processes, and all were ended */
 	char what[384], hint[256];
 };
 

@@ -132,6 +132,11 @@ void sandbox_tidy(void)
 	backends_tidy();
 }
 
+int sandbox_prune_pods(bool dry, void (*said)(void *arg, const char *pod), void *arg, struct err *e)
+{
+	return kube_prune(dry, said, arg, e);
+}
+
 _Noreturn void sandbox_inside(int letter)
 {
 	backend_inside(letter);

@@ -51,6 +51,9 @@ const char *const *sandbox_image_command(const brig_sandbox *s, const char **fol
 const struct outcome *sandbox_facts(const brig_sandbox *s);
 /* Removes what died with its monitor has left behind. */
 void sandbox_tidy(void);
+/* Pods whose run is gone, each told by its name; dry: and left. */
+int sandbox_prune_pods(bool dry, void (*said)(void *arg, const char *pod), void *arg,
+		       struct err *e);
 
 /* Reads code or a script from a descriptor to its end; file is its host path, or NULL. */
 int request_code_fd(brig_request *q, enum code_kind kind, int fd, const char *file, struct err *e);

@@ -27,6 +27,7 @@ class Backend:
     may_refuse: typing.Callable = lambda: ()  # names of requests that this machine has no means for
     stop: typing.Callable = None  # of the fixture: what it needs dies
     again: typing.Callable = lambda fixture: fixture.start()  # ... and is there again
+    shows: bool = True  # what a command writes is seen on this host while it runs
     kind: str = ""  # what the table calls it, if that is not its name
 
     def __post_init__(self):
@@ -128,11 +129,43 @@ def a_cluster():
     return slurm.for_test(scratch(), uid(), files_as_root)
 
 
+@contextlib.contextmanager
+def kubernetes():
+    """One that runs already where BRIG_KUBE names its folder, as for tests/cluster."""
+    there = os.environ.get("BRIG_KUBE")
+    with files_as_root():
+        c = kube_cluster.Cluster.running(there) if there else kube_cluster.Cluster(scratch() / "cluster").__enter__()
+    try:
+        with files_as_root():
+            c.load(engine.busybox_tar(), engine.IMAGE)
+            c.load(engine.python_tar(), engine.PYTHON_IMAGE)
+            c.load_helper(brig_path().parent)
+            c.mine = scratch() / "kubeconfig"
+            shutil.copy(c.deploy(), c.mine)
+            c.mine.chmod(0o600)
+            os.chown(c.mine, uid(), uid())
+        yield c
+    finally:
+        with files_as_root():
+            c.mine.unlink(missing_ok=True)
+            if not there:
+                c.__exit__(None, None, None)
+
+
+def in_pod(_, request):
+    return ["--backend", "kubernetes", "--image", engine.PYTHON_IMAGE if request.python else engine.IMAGE,
+            "--set", f"kubernetes.helper_image={kube_cluster.HELPER_IMAGE}"]
+
+
 if CLUSTER:
     sys.path.append(str(pathlib.Path(__file__).parents[1] / "cluster"))
+    import kube_cluster
     import slurm
     BACKENDS += [Backend("slurm", lambda *_: ["--backend", "slurm", "--set", f"slurm.brig={brig_path()}"], a_cluster, env=lambda s: s.env,
-                         stop=lambda s: s.kill_steps(), again=lambda s: None)]
+                         stop=lambda s: s.kill_steps(), again=lambda s: None),
+                 # To cancel one, and to take its cluster away: tests/cluster/test_kube_live.py.
+                 Backend("kubernetes", in_pod, kubernetes, env=lambda c: {"KUBECONFIG": str(c.mine)}, short=("root", "user"),
+                         shows=False)]
 ENGINES = os.geteuid() == 0
 if ENGINES:
     BACKENDS += [

@@ -78,6 +78,7 @@ def nested(*grants, base=None):
 TRY_EACH = "for d in . b b/c; do (: > $P/$d/new) 2>/dev/null && printf '%s ' $d && rm $P/$d/new; done; true"
 PLAIN = ("none", "ssh")  # not sandboxes: they refuse what they cannot hold
 NO_LIMITS = PLAIN
+NO_MOUNTS = (*PLAIN, "kubernetes")  # nothing of this host is there
 ODD = ["a b", "it's", "$HOME", "*", "new\nline", "\\", "", "-n", "\"", "`id`", "é"]
 BYTES = b"\xff\xfe\x81".decode("utf8", "surrogateescape")
 
@@ -125,17 +126,17 @@ TABLE = [
     Short("writes", sh("echo new > made && cat made"), ok("new\n"), setup=lambda: (workspace() / "made").unlink(missing_ok=True)),
     Short("readonly", sh("echo no > kept || exit 2"), exits(2), lambda: ["--policy", "readonly"], refused=PLAIN),
     Short("mount", sh("cat /data/file; echo x > /data/new || exit 2"), exits(2, stdout="shown\n"),
-            lambda: ["--mount", f"{scratch()}/data:/data"], setup=data_file, refused=PLAIN),
+            lambda: ["--mount", f"{scratch()}/data:/data"], setup=data_file, refused=NO_MOUNTS),
     Short("read path", sh("cat $P/file; echo x > $P/new || exit 2"), exits(2, stdout="shown\n"),
-            lambda: ["--read", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=PLAIN),
+            lambda: ["--read", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=NO_MOUNTS),
     Short("write path", sh("echo changed > $P/file && cat $P/file"), ok("changed\n"),
-            lambda: ["--write", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=PLAIN),
+            lambda: ["--write", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=NO_MOUNTS),
     Short("grants in one another", sh(TRY_EACH), ok(". b/c "), lambda: nested(("--read", "/b"), ("--write", ""), ("--write", "/b/c")), setup=nested_folders,
-          refused=PLAIN),
+          refused=NO_MOUNTS),
     Request("grants in one another, mounts", sh(TRY_EACH), ok("b "), lambda: nested(("--mount", "/b", ":rw"), ("--mount", "", ""), ("--mount", "/b/c", "")),
-            setup=nested_folders, refused=PLAIN),
+            setup=nested_folders, refused=NO_MOUNTS),
     Short("a part to be read of a mount", sh(TRY_EACH), ok(". b "), lambda: [*nested(("--mount", "", ":rw"), base="/data"), "--read", f"{scratch()}/data/b/c"],
-          setup=nested_folders, refused=PLAIN),
+          setup=nested_folders, refused=NO_MOUNTS),
     Short("cancel", sh("echo go; touch started; sleep 60"), {"outcome": "cancelled", "exit_code": 143, "signal": 15}, signal=signal.SIGTERM),
     Short("missing command", ["no-such-command"], {"outcome": "refused", "exit_code": 127, "error.code": "not_found"}),
     Short("not executable", ["./plain"], {"outcome": "refused", "exit_code": 126, "error.code": "not_executable"},

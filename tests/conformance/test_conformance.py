@@ -109,7 +109,7 @@ def judge(request, backend, said, reference):
 
 def asked(request, backend):
     """Not everything is asked of everybody: see the short list, and who has something that can be stopped."""
-    return (not request.stops or backend.stop) and (request.short or identity() not in backend.short)
+    return (not request.stops or backend.stop) and (not request.signal or backend.shows) and (request.short or identity() not in backend.short)
 
 
 def show(matrix, columns):
@@ -172,6 +172,10 @@ if CLUSTER:
     @test(limit=300)
     def slurm_answers_as_native_does():
         compare("slurm")
+
+    @test(limit=900)
+    def kubernetes_answers_as_native_does():
+        compare("kubernetes")
 
 
 if ENGINES:  # started by root, whoever uses them

@@ -413,12 +413,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         self.wfile.write(head)
         self.wfile.flush()
-        command = self.query.get("command") if sub == "exec" else self.api.program
+        container = self.query.get("container", ["main"])[0]
+        attached = self.api.program(pod, container) if callable(self.api.program) else self.api.program
+        command = self.query.get("command") if sub == "exec" else attached
         session = Session(self.api, ws, 5 if chosen.startswith("v5") else 4, command, self.query)
         if sub == "attach":
             self.api.attached[path.rsplit("/", 1)[0]] = session.process
         code = session.run()
-        if sub == "attach":
+        if sub == "attach" and code == 0 and container in self.api.first(pod):
+            self.api.begin(path.rsplit("/", 1)[0])
+        elif sub == "attach":
             self.api.finish(path.rsplit("/", 1)[0], code)
 
 
@@ -536,17 +540,31 @@ class ApiServer:
     def create(self, path, thing, kind):
         thing.setdefault("kind", kind)
         if kind == "Pod":
-            name = thing["spec"]["containers"][0].get("name", "main") if thing.get("spec", {}).get("containers") else "main"
             thing["status"] = {"phase": "Pending"}
             self.store.put(path, thing, "ADDED")
-            thing = json.loads(json.dumps(thing))
-            thing["status"] = {"phase": "Running", "podIP": "10.1.2.3", "startTime": thing["metadata"]["creationTimestamp"],
-                               "containerStatuses": [{"name": name, "ready": True, "imageID": "sha256:" + "0" * 64,
-                                                      "state": {"running": {"startedAt": thing["metadata"]["creationTimestamp"]}}}]}
-            thing.setdefault("spec", {})["nodeName"] = "node-1"
-            self.store.put(path, thing)
+            self.begin(path, self.first(thing))
             return
         self.store.put(path, thing, "ADDED")
+
+    @staticmethod
+    def first(pod):
+        """Init containers that wait for somebody to attach; the others have done their work."""
+        return [c["name"] for c in pod.get("spec", {}).get("initContainers", []) if c.get("stdin")]
+
+    def begin(self, path, first=()):
+        """Its container runs, or the one that comes first."""
+        thing = self.store.objects.get(path)
+        if thing is None:
+            return
+        thing = json.loads(json.dumps(thing))
+        runs = {"running": {"startedAt": thing["metadata"]["creationTimestamp"]}}
+        name = thing["spec"]["containers"][0].get("name", "main") if thing.get("spec", {}).get("containers") else "main"
+        thing["status"] = {"phase": "Pending" if first else "Running", "podIP": "10.1.2.3", "startTime": thing["metadata"]["creationTimestamp"],
+                           "initContainerStatuses": [{"name": f, "state": runs} for f in first],
+                           "containerStatuses": [{"name": name, "ready": not first, "imageID": "" if first else "sha256:" + "0" * 64,
+                                                  "state": {"waiting": {"reason": "PodInitializing"}} if first else runs}]}
+        thing.setdefault("spec", {})["nodeName"] = "node-1"
+        self.store.put(path, thing)
 
     def finish(self, path, code):
         """The attached program has ended, and so has its pod."""

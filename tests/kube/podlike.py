@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node makes of a pod's container, near enough for brig-pod: run by the scripted API server when somebody attaches.
 
-    unshare ... python3 podlike.py BRIG_POD WORKSPACE [WORD...]
+    unshare ... python3 podlike.py BRIG_POD VOLUMES [WORD...]
+
+VOLUMES is JSON: [[FOLDER, PLACE, READ-ONLY], ...], as a node mounts them.
 
 New namespaces, a read-only root with private folders, another user, no capabilities, no new privileges, a system-call filter. A word takes one
 of these away, so that a test sees it refused: root, caps, privileges, filter, writable, token, network.
 """
 
 import ctypes
+import json
 import os
 import struct
 import subprocess
@@ -28,14 +31,46 @@ def tmpfs(path, mode="1777"):
     mount("-t", "tmpfs", "-o", f"mode={mode}", "none", path)
 
 
-def root(words, workspace):
+def place_for(names):
+    """A root that has these names as well: the host's own gets no new one."""
+    top = "/mnt"
+    mount("-t", "tmpfs", "-o", "mode=755", "none", top)
+    for name in os.listdir("/"):
+        at = f"{top}/{name}"
+        if os.path.islink(f"/{name}"):
+            os.symlink(os.readlink(f"/{name}"), at)
+        elif os.path.isdir(f"/{name}") and name not in ("mnt", "proc"):
+            os.mkdir(at)
+            mount("--rbind", f"/{name}", at)
+    for name in {*names, "mnt", "proc"}:
+        os.makedirs(f"{top}/{name}", exist_ok=True)
+    os.chroot(top)
+    os.chdir("/")
+
+
+def bind(folder, place, read_only):
+    """folder: an open one, or a file. Where there is nothing yet the runtime makes it."""
+    if os.path.isdir(folder):
+        os.makedirs(place, exist_ok=True)
+    elif not os.path.exists(place):
+        open(place, "w").close()  # noqa: SIM115
+    mount("--bind", folder, place)
+    if read_only:
+        mount("-o", "remount,ro,bind", place)
+
+
+def root(words, volumes):
     mount("--make-rprivate", "/")
+    place_for([place.split("/")[1] for _, place, _ in volumes])
     mount("-t", "proc", "proc", "/proc")
+    held = [(os.open(folder, os.O_PATH), place, read_only) for folder, place, read_only in volumes]  # /tmp is about to go
     tmpfs("/home", "755")
     os.makedirs("/home/brig")
     os.chown("/home/brig", UID, UID)
     tmpfs("/tmp")
-    tmpfs(workspace, "777")
+    for fd, place, read_only in held:
+        bind(f"/proc/{os.getpid()}/fd/{fd}", place, read_only)
+        os.close(fd)
     tmpfs("/var/run/secrets" if "token" in words else "/mnt")
     if "token" in words:
         os.makedirs("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -52,13 +87,13 @@ def filters():
 
 
 def main():
-    program, workspace, *words = sys.argv[1:]
+    program, volumes, *words = sys.argv[1:]
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     if "network" in words:
         subprocess.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1"], check=True)
         subprocess.run(["ip", "link", "set", "eth0", "up"], check=True)
     inside = os.open(program, os.O_RDONLY)
-    root(words, workspace)
+    root(words, json.loads(volumes))
     if "caps" not in words:
         for cap in range(64):
             libc.prctl(PR_CAPBSET_DROP, cap, 0, 0, 0)

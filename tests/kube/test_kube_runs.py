@@ -22,6 +22,19 @@ PODS = "/api/v1/namespaces/default/pods"
 SETTINGS = ("--backend", "kubernetes", "--image", "tool:1", "--user", "1000:1000", "--set", "kubernetes.helper_image=brig-pod:1")
 
 
+def volumes(folder, pod, container):
+    """Folders of the pod's own that a container of it mounts, but for those that podlike makes."""
+    [c] = [c for c in pod["spec"]["containers"] + pod["spec"]["initContainers"] if c["name"] == container]
+    found = []
+    for m in c["volumeMounts"]:
+        if m["name"] in ("workspace", "code"):
+            at = folder / pod["metadata"]["name"] / m["name"]
+            at.mkdir(parents=True, exist_ok=True)
+            at.chmod(0o777)
+            found.append((str(at / m.get("subPath", "")), m["mountPath"], m.get("readOnly", False)))
+    return found
+
+
 @contextlib.contextmanager
 def cluster(*words):
     """An API server whose pods lack what the words say."""
@@ -29,8 +42,9 @@ def cluster(*words):
     with files_as_root():
         folder.mkdir(mode=0o755)
         with ApiServer(folder, uid()) as api:
-            api.program = ["unshare", "--pid", "--fork", "--kill-child", "--net", "--mount", "--ipc", "--uts", sys.executable, str(HERE / "podlike.py"),
-                           str(brig_path().parent / "brig-pod"), str(workspace()), *words]
+            api.program = lambda pod, container: [
+                "unshare", "--pid", "--fork", "--kill-child", "--net", "--mount", "--ipc", "--uts", sys.executable, str(HERE / "podlike.py"),
+                str(brig_path().parent / "brig-pod"), json.dumps(volumes(folder / "volumes", pod, container)), *words]
             api.kubeconfig()
             yield api
 
@@ -59,6 +73,7 @@ def streams_and_status_are_the_commands_own():
         done = sh(api, "echo $0 $BRIG_SANDBOX $IMAGE_SAYS $KUBERNETES_SERVICE_HOST; id -u; pwd; kill -9 $$", "--json").json
         assert (done["outcome"], done["signal"]) == ("signalled", 9), done
         assert done["stdout"].split("\n")[:3] == ["sh kubernetes so", "1000", str(workspace())], done["stdout"]
+        assert sh(api, "yes | head -n 1; exit 5", "--json").json["stderr"] == "", "commands do not die of a broken pipe"
         assert done["pod"]["uid"] and done["pod"]["namespace"] == "default", done["pod"]
         assert not pods(api), pods(api)
 
@@ -310,6 +325,144 @@ def the_workspace_goes_there_and_what_changed_comes_back():
     assert {"path": "out/c", "change": "made", "sha256": hashlib.sha256(b"new\n").hexdigest()} in changes, changes
 
 
+def python(api, *args, settings=(), **more):
+    return brig("python", *SETTINGS, *settings, "--json", *args, env=environment(api), timeout=60, **more).json
+
+
+@test(as_user="both")
+def code_is_a_file_that_the_command_cannot_change():
+    (workspace() / "here").write_text("copied\n")
+    text = ("import os, sys\nprint(__file__, sys.argv[1:], open('here').read().strip(), sys.stdin.read())\n"
+            "for how in (lambda: open(__file__, 'a'), lambda: os.chmod(__file__, 0o777), lambda: os.unlink(__file__), lambda: open('/code/new', 'w')):\n"
+            "    try: how(); print('done')\n"
+            "    except OSError as e: print(e.errno)\n"
+            "open('made', 'w').write('x')\n")
+    with cluster() as api:
+        done = python(api, "-c", text, "a b", input=b"in")
+        assert done["stdout"] == "/code/_run.py ['a b'] copied in\n13\n30\n30\n30\n", done
+        assert (workspace() / "made").read_text() == "x" and not pods(api)
+        large = f"s = '{'x' * (3 << 20)}'\nprint(len(s))\n"
+        (workspace() / "large.py").write_text(large)
+        assert python(api, "large.py")["stdout"] == f"{3 << 20}\n"
+        done = brig("script", *SETTINGS, "--param", "who=you", "-", input=b"echo hello $WHO\n", env=environment(api), timeout=60)
+        assert done.stdout == b"hello you\n", done
+
+
+@test(as_user="both")
+def code_may_lie_over_a_file_of_the_workspace_which_stays_as_it_was():
+    (workspace() / "_run.py").write_text("the user's\n")
+    with cluster() as api:
+        place = ("--set", f"code.path={workspace()}/_run.py")
+        for extra in ((), ("--policy", "readonly")):
+            done = python(api, "-c", "print(__file__)\nopen(__file__, 'w')", settings=(*place, *extra))
+            assert done["stdout"] == f"{workspace()}/_run.py\n" and "Read-only file system" in done["stderr"], done
+            assert (workspace() / "_run.py").read_text() == "the user's\n"
+        done = python(api, "-c", "1", settings=(*place, "--set", "kubernetes.workspace=pvc", "--set", "kubernetes.claim=x"))
+        assert done["outcome"] == "refused" and "claim" in done["error"]["what"], done
+
+
+@test(as_user="both")
+def a_workspace_that_is_read_only_goes_there_and_nothing_comes_home():
+    (workspace() / "here").write_text("copied\n")
+    with cluster() as api:
+        done = sh(api, "cat here; for f in here new; do echo x > $f || echo refused; done; chmod 777 .; rm -f here; mount -o remount,rw .; cat here; echo y > /tmp/y; cat /tmp/y",
+                  "--policy", "readonly", workspace="copy")
+        assert done.stdout == b"copied\nrefused\nrefused\ncopied\ny\n", done
+        assert (workspace() / "here").read_text() == "copied\n" and not (workspace() / "new").exists() and not pods(api)
+        # The control: the same line where the workspace may be written to.
+        assert b"refused" not in sh(api, "echo x > new || echo refused", workspace="copy").stdout and (workspace() / "new").exists()
+
+
+def _mounted(volume, kind, n, **more):
+    return lambda pod: [m.update(more) for m in pod["spec"][kind][n]["volumeMounts"] if m["name"] == volume]
+
+
+# Of a pod that is filled first, with code: what its command may not write to, and who fills it.
+FILLED = {
+    "code may be written to": _mounted("code", "containers", 0, readOnly=False),
+    "code from elsewhere": _mounted("code", "containers", 0, name="tmp"),
+    "another image fills": _in("initContainers", 2)(image="theirs"),
+    "another command fills": _in("initContainers", 2)(command=["sh"]),
+    "rights": _rights(2, "initContainers", privileged=True),
+    "nobody fills": lambda pod: pod["spec"]["initContainers"].pop(2),
+    "code in a claim": lambda pod: [(v.pop("emptyDir"), v.update(persistentVolumeClaim={"claimName": "theirs"})) for v in pod["spec"]["volumes"] if v["name"] == "code"],
+}
+
+
+@test(limit=240)
+def a_pod_that_is_filled_and_was_changed_is_refused():
+    line = ("python", *SETTINGS, "-c", "print('ran')")
+    held = []
+    for name, change in FILLED.items():
+        with admission(change) as api:
+            done = brig(*line, env=environment(api), timeout=60)
+            if done.status != 125 or b"otherwise than asked for" not in done.stderr or b"ran" in done.stdout or api.attached:
+                held.append((name, done.status, done.stderr))
+            assert not pods(api), name
+    with admission(_mounted("workspace", "containers", 0, readOnly=False)) as api:
+        done = sh(api, "echo ran", "--policy", "readonly", workspace="copy")
+        if done.status != 125 or b"otherwise than asked for" not in done.stderr or api.attached:
+            held.append(("workspace", done.status, done.stderr))
+    assert not held, held
+    with admission(usual) as api:  # the control
+        done = brig(*line, env=environment(api), timeout=60)
+        assert done.stdout == b"ran\n", done
+
+
+@test
+def a_brig_that_dies_while_a_pod_is_filled_leaves_nothing():
+    with cluster() as api:
+        program, held = api.program, []
+
+        def slow(pod, container):
+            held.append(container)
+            return ["sleep", "60"] if container == "fill" else program(pod, container)
+
+        api.program = slow
+        p = start_brig("python", *SETTINGS, "-c", "print(1)", env=environment(api))
+        wait_until(lambda: held and pods(api), 40)
+        p.kill()
+        p.wait()
+        wait_until(lambda: not pods(api), 20)
+        assert held == ["fill"], held
+
+
+@test(as_user="both")
+def too_many_processes_are_ended_and_a_bomb_with_them():
+    """The node has a limit of its own around it. The control is as many as there may be, threads included."""
+    forks = "import os, time\nfor i in range({}):\n if not os.fork(): time.sleep({}); os._exit(0)\ntime.sleep(1)"
+    with cluster() as api:
+        done = run(api, "--json", "--pids", "12", command=("python3", "-c", forks.format(8, 1))).json
+        assert (done["outcome"], done["limits_hit"]) == ("exited", []) and done["isolation"]["limits"]["pids"] == "watch", done
+        done = run(api, "--json", "--pids", "12", command=("python3", "-c", forks.format(40, 600))).json
+        assert (done["outcome"], done["limits_hit"]) == ("limit", ["pids"]), done
+        threads = "import threading, time\nfor i in range(40): threading.Thread(target=time.sleep, args=(600,)).start()"
+        done = run(api, "--json", "--pids", "12", command=("python3", "-c", threads)).json
+        assert (done["outcome"], done["limits_hit"]) == ("limit", ["pids"]), done
+        program = api.program
+        api.program = lambda *a: ["sh", "-c", 'ulimit -u 3000; exec "$@"', "sh", *program(*a)]
+        done = sh(api, "f() { f | f & }; f; sleep 600", "--json", "--pids", "12").json
+        assert (done["outcome"], done["limits_hit"]) == ("limit", ["pids"]), done
+        assert not pods(api)
+
+
+@test
+def a_workspace_that_grows_too_large_is_told_as_the_limit_it_is():
+    mark = f"6{os.getpid()}"
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--json", "--disk", "2m", "--set", "kubernetes.workspace=empty", "--", "sleep", mark, env=environment(api))
+        wait_until(lambda: any(_read(c) == b"sleep\0" + mark.encode() + b"\0" for c in pathlib.Path("/proc").glob("[0-9]*/cmdline")), 40)
+        [path] = pods(api)
+        spec = api.store.objects[path]["spec"]
+        assert spec["volumes"][3]["emptyDir"] == {"sizeLimit": str(2 << 20)} and spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == str(2 << 20), spec
+        thing = json.loads(json.dumps(api.store.objects[path]))  # as a kubelet says it
+        thing["status"] = {"phase": "Failed", "reason": "Evicted", "message": 'Usage of EmptyDir volume "workspace" exceeds the limit "2Mi". '}
+        api.store.put(path, thing)
+        os.killpg(api.attached[path].pid, signal.SIGKILL)
+        done = json.loads(p.communicate(timeout=60)[0])
+        assert (done["outcome"], done["limits_hit"], done["isolation"]["limits"]["disk"]) == ("limit", ["disk"], "kubelet"), done
+
+
 @test
 def what_is_gone_there_is_removed_here_and_a_change_of_the_users_stays():
     work = workspace()
@@ -454,6 +607,27 @@ def the_next_brig_removes_what_a_killed_drover_left():
         assert removal["path"].startswith(PODS + "/") and b'"uid"' in removal["body"], removal
 
 
+@test(as_user="both")
+def prune_removes_pods_of_ours_that_nobody_owns_and_no_others():
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sleep", "60", env=environment(api))
+        wait_until(lambda: api.attached and pods(api), 40)
+        [mine] = pods(api)
+        labels = api.store.objects[mine]["metadata"]["labels"]
+        for name, instance in (("brig-lost", labels["brig.instance"]), ("brig-theirs", "0" * 32), ("other", None)):
+            meta = {"name": name, "uid": f"uid-{name}", "labels": {"brig.sandbox": name.removeprefix("brig-"), **({"brig.instance": instance} if instance else {})}}
+            api.store.put(f"{PODS}/{name}", {"kind": "Pod", "metadata": meta, "spec": {}, "status": {}}, "ADDED")
+        done = brig("sandbox", "prune", "--dry-run", env=environment(api), timeout=60)
+        assert (done.status, done.stdout) == (0, b"brig-lost\n") and f"{PODS}/brig-lost" in api.store.objects, done
+        assert brig("sandbox", "prune", env=environment(api), timeout=60).stdout == b"brig-lost\n"
+        assert set(pods(api)) == {mine, f"{PODS}/brig-theirs", f"{PODS}/other"}, pods(api)
+        p.kill()
+        p.wait()
+        wait_until(lambda: mine not in pods(api), 20)
+        assert brig("sandbox", "prune", env=environment(api), timeout=60).stdout == b""
+        assert brig("daemon", "stop").status == 0
+
+
 def _state_of(process):
     """Is it one of this test's?"""
     try:
@@ -466,7 +640,8 @@ def _state_of(process):
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as api:
         for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy"), b"proxy"),
-                            (("--mount", f"{scratch()}:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--pids", "9"), b"--pids"), (("--policy", "readonly"), b"readonly"),
+                            (("--mount", f"{scratch()}:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--cpus", "1", "--cpu-shares", "1025"), b"--cpu-shares"),
+                            (("--disk", "2m", "--set", "kubernetes.workspace=pvc", "--set", "kubernetes.claim=x"), b"claim to --disk"),
                             (("--ssh-agent",), b"--ssh-agent"), (("--publish", "8000"), b"--publish"), (("--user", "0:0"), b"root"),
                             (("--set", "kubernetes.namespace=../x"), b"kubernetes.namespace"), (("--set", "kubernetes.claim=x"), b"kubernetes.claim")):
             done = brig("run", *SETTINGS, *flags, "--", "true", env=environment(api))

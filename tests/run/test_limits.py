@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from harness import FACTOR, PATIENCE, brig, brig_argv, brig_environment, identity, main, scratch, seconds, start_brig, test, tree, wait_until, workspace  # noqa: E402
 
-ENFORCERS = {"cgroup", "watch", "watch (partial)", "rlimit", "affinity", "nice", "tmpfs", "monitor", "none"}
+ENFORCERS = {"cgroup", "watch", "watch (partial)", "rlimit", "affinity", "nice", "tmpfs", "monitor", "kubelet", "none"}
 COUNTED = tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 14)  # processes, for each user namespace
 SLACK = 1 << 20  # the file system of the private folders has room for brig's own small files
 

@@ -60,9 +60,12 @@ static int ways_open(struct ways *w, enum file_verb verb, struct err *e)
 }
 
 /* The pod's side begins; its ends are not ours any more. */
-static int ask(const struct copies *c, enum file_verb verb, struct ways *w, struct err *e)
+static int ask(const struct copies *c, enum file_verb verb, const char *path, struct ways *w,
+	       struct err *e)
 {
-	const struct file_order o = { .verb = verb, .limit = c->most, .path = ".", .to = "" };
+	const struct file_order o = {
+		.verb = verb, .mode = 0444, .limit = c->most, .path = path, .to = ""
+	};
 	struct file_words words;
 	struct command command = { 0 };
 	const struct job_want want = { .command = &command, .files = w->there, .wake = { -1, -1 } };
@@ -163,31 +166,71 @@ static int end_of(struct ways *w, pid_t pid)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EPIPE;
 }
 
+/* The child that gives the data is done, and so is the other side: 0, or why not. Where that side
+ * said it, *e has its word. */
+static int all_given(struct ways *w, pid_t pid, struct err *e)
+{
+	int r = pid < 0 ? -errno : 0;
+	bool more;
+
+	w->here[FILE_END_DATA] = fd_close(w->here[FILE_END_DATA]);
+	if (r == 0)
+		r = end_of(w, pid);
+	if (r == 0)
+		(void)!write(w->here[FILE_END_WORD], "!", 1);
+	w->here[FILE_END_WORD] = fd_close(w->here[FILE_END_WORD]);
+	if (hear_done(w, &more, e) < 0 && (r == 0 || r == -EPIPE || w->stopped))
+		return -e->code;
+	e->code = 0;
+	return r;
+}
+
 int copies_in(struct copies *c, struct err *e)
 {
 	CLEANUP(fd)
 	int folder = fd_open_nolinks(AT_FDCWD, c->workdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	CLEANUP(ways) struct ways w = { .here = { -1, -1, -1 }, .there = { -1, -1, -1 } };
-	bool more;
 	pid_t pid;
 	int r;
 
 	if (folder < 0)
 		return err_errno(e, folder, "cannot open '%s'", c->workdir);
 	c->since = time(NULL);
-	if (ways_open(&w, FILE_UNPACK, e) < 0 || ask(c, FILE_UNPACK, &w, e) < 0)
+	if (ways_open(&w, FILE_UNPACK, e) < 0 || ask(c, FILE_UNPACK, ".", &w, e) < 0)
 		return -e->code;
 	pid = proc_fork(NULL);
 	if (pid == 0)
 		pack(folder, w.here[FILE_END_DATA], c->most);
-	w.here[FILE_END_DATA] = fd_close(w.here[FILE_END_DATA]);
-	r = pid < 0 ? -errno : end_of(&w, pid);
-	if (r == 0)
-		(void)!write(w.here[FILE_END_WORD], "!", 1);
-	w.here[FILE_END_WORD] = fd_close(w.here[FILE_END_WORD]);
-	if (hear_done(&w, &more, e) < 0 && (r == 0 || r == -EPIPE || w.stopped))
+	r = all_given(&w, pid, e);
+	if (r < 0 && e->code)
 		return err_wrap(e, "'%.200s'", c->workdir);
 	return r < 0 ? err_errno(e, r, "cannot pack '%s'", c->workdir) : 0;
+}
+
+static _Noreturn void pour(int to, const char *text, size_t n)
+{
+	int r = fd_close_except(3, &to, 1);
+
+	if (r == 0)
+		r = fd_write_all(to, text, n);
+	_exit(r < 0 ? -r & 0xff : 0);
+}
+
+int copies_put(const struct copies *c, const char *path, const char *text, size_t n, struct err *e)
+{
+	CLEANUP(ways) struct ways w = { .here = { -1, -1, -1 }, .there = { -1, -1, -1 } };
+	pid_t pid;
+	int r;
+
+	if (ways_open(&w, FILE_WRITE, e) < 0 || ask(c, FILE_WRITE, path, &w, e) < 0)
+		return -e->code;
+	pid = proc_fork(NULL);
+	if (pid == 0)
+		pour(w.here[FILE_END_DATA], text, n);
+	r = all_given(&w, pid, e);
+	if (r < 0 && !e->code)
+		(void)err_errno(e, r, "cannot hand the code over");
+	return r < 0 ? err_wrap(e, "'%.200s'", path) : 0;
 }
 
 /* ---- and home ---- */
@@ -233,7 +276,7 @@ static int fetch(const struct copies *c, int stage, bool *more, struct err *e)
 	pid_t pid;
 	int r;
 
-	if (ways_open(&w, FILE_PACK, e) < 0 || ask(c, FILE_PACK, &w, e) < 0)
+	if (ways_open(&w, FILE_PACK, e) < 0 || ask(c, FILE_PACK, ".", &w, e) < 0)
 		return -e->code;
 	pid = proc_fork(NULL);
 	if (pid == 0)
@@ -273,6 +316,7 @@ int copies_out(const struct copies *c, struct outcome *o, struct copies_count *r
 		struct homecoming h = { .work = work,
 					.stage = stage,
 					.list = list,
+					.not_home = c->not_home,
 					.since = c->since,
 					.outcome = o,
 					.count = ret };

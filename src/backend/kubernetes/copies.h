@@ -20,10 +20,11 @@ struct copies_stop {
 struct copies {
 	const struct command_host *host;
 	struct copies_stop stop;
-	const char *id;      /* of the run */
-	const char *workdir; /* host folder */
-	uint64_t most;       /* bytes */
-	int64_t since;       /* when it was packed, in seconds: later changes are the user's */
+	const char *id;       /* of the run */
+	const char *workdir;  /* host folder */
+	uint64_t most;        /* bytes */
+	const char *not_home; /* a name directly in it that is brig's own; NULL: none */
+	int64_t since;        /* when it was packed, in seconds: later changes are the user's */
 };
 
 struct copies_count {
@@ -32,6 +33,8 @@ struct copies_count {
 };
 
 int copies_in(struct copies *c, struct err *e);
+/* A file that nobody may write to, from the host's folder on. */
+int copies_put(const struct copies *c, const char *path, const char *text, size_t n, struct err *e);
 /* Denials go into the outcome; the list of changes into a file of the state folder, a JSON object a
  * line. */
 int copies_out(const struct copies *c, struct outcome *o, struct copies_count *ret, struct err *e);

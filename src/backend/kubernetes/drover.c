@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kubernetes/drover.c - brig-drover: a fork of brig that belongs to nobody.
  *
- *   making the pod -> first words -> serving -> removing it -> gone
+ *   making the pod -> filling it -> first words -> serving -> removing it -> gone
  *
  * Whatever happens to brig, it sees its end of the socket close, removes the pod and leaves. If it
  * is killed itself, its connection ends, brig-pod's input with it, and so the pod; the object that
@@ -78,17 +78,62 @@ static void tell_started(const struct drover *d)
 {
 	const struct kube_place *at = kube_place(d->kube);
 	struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
-				    .container = { .user_ns = d->answer.user_ns } };
+				    .container = {
+					    .user_ns = d->answer.user_ns,
+					    .unenforced = d->answer.sized ? 0 : 1U << LIMIT_TMP } };
 
 	(void)snprintf(m.text, sizeof(m.text), "%.200s\n%.80s\n%.63s\n%.60s\n%.60s\n%.40s",
 		       d->seen.digest, at->cluster, d->space, d->name, d->seen.uid, d->seen.node);
 	drover_say(d, &m, -1);
 }
 
-static void leave(struct drover *d)
+static void hang_up(struct drover *d)
 {
 	d->carry = carry_free(d->carry);
 	kube_streams_done(&d->streams);
+}
+
+/* Nothing more is heard of what was done there. */
+static void forget_commands(struct drover *d)
+{
+	for (size_t i = 0; i < COMMANDS_MAX; i++) {
+		struct supervisor_msg m = { .said = SUPERVISOR_EXITED,
+					    .command = d->held[i].number };
+
+		if (!m.command)
+			continue;
+		drover_say(d, &m, -1);
+		m.said = SUPERVISOR_ENDED;
+		drover_say(d, &m, -1);
+	}
+	memset(d->held, 0, sizeof(d->held));
+}
+
+/* What the command may read and not write is put there by the container before its own. */
+static int fill(struct drover *d, struct err *e)
+{
+	const struct supervisor_msg ready = { .said = SUPERVISOR_READY };
+
+	if (!pod_is_filled(d->plan))
+		return 0;
+	if (drover_wait(d, KUBE_FILLER, e) < 0 || drover_attach(d, KUBE_FILLER, e) < 0)
+		return -e->code;
+	drover_say(d, &ready, -1);
+	drover_serve(d);
+	hang_up(d);
+	if (!d->filled) {
+		*e = d->end.err;
+		return e->code ? -e->code
+			       : err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+	}
+	forget_commands(d);
+	d->answered = d->compared = false;
+	return 0;
+}
+
+static void leave(struct drover *d)
+{
+	hang_up(d);
 	d->watch = fd_close(d->watch);
 }
 
@@ -103,7 +148,8 @@ _Noreturn void drover_main(const struct drover_start *s)
 	d.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
 	d.end.said = SUPERVISOR_ENDED;
 	settle(s);
-	if (make_names(&d, &e) < 0 || drover_make(&d, &e) < 0 || drover_attach(&d, &e) < 0) {
+	if (make_names(&d, &e) < 0 || drover_make(&d, &e) < 0 || fill(&d, &e) < 0 ||
+	    drover_wait(&d, KUBE_CONTAINER, &e) < 0 || drover_attach(&d, KUBE_CONTAINER, &e) < 0) {
 		d.end.said = SUPERVISOR_FAILED;
 		d.end.err = e;
 	} else {

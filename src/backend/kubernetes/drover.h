@@ -30,8 +30,9 @@ struct pod_seen {
 	char uid[KUBE_NAME_MAX], node[256], address[DROVER_ADDRESS]; /* the node's */
 	char digest[256];                                            /* of the image */
 	bool running, gone;
-	bool over; /* the container, or the pod, has ended */
-	bool oom;
+	bool filling; /* the container that comes first runs */
+	bool over;    /* the container, or the pod, has ended */
+	bool oom, disk;
 	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
 	char waits[DROVER_REASON];  /* what it waits for */
 };
@@ -47,6 +48,7 @@ struct drover {
 	int watch;
 	struct buf line; /* of the watch */
 	struct pod_seen seen;
+	bool filled;                 /* the container that comes first was given all there is */
 	struct jread *asked;         /* the pod, as it was written */
 	bool compared;               /* the pod is the one that was asked for, as far as was told */
 	char differs[DROVER_REASON]; /* in what it is not, or no longer; "": in nothing */
@@ -58,7 +60,7 @@ struct drover {
 	struct supervisor_msg end;
 	struct { /* words of the pod's that wait until what came before is written */
 		uint32_t number;
-		bool exited, ended, oom;
+		bool exited, ended, oom, pids;
 		int status;
 	} held[COMMANDS_MAX];
 	struct { /* terminals, whose size is looked at */
@@ -76,8 +78,9 @@ bool drover_given_up(struct drover *d);
 void drover_say(const struct drover *d, const struct supervisor_msg *m, int fd);
 void drover_clean(char *text); /* from elsewhere: fit to be shown */
 
-/* drover_pod.c: to the pod whose container runs and is what was asked for. */
+/* drover_pod.c: a pod, and that container of it that runs and is what was asked for. */
 int drover_make(struct drover *d, struct err *e);
+int drover_wait(struct drover *d, const char *container, struct err *e);
 int drover_hear_watch(struct drover *d); /* what the cluster says now; -errno: nothing more will */
 /* Is the pod of this name still the one that was made? What was reached by its name before was. */
 int drover_confirm(struct drover *d, struct err *e);
@@ -89,13 +92,20 @@ void pod_look(const struct jread *pod, struct pod_seen *ret);
 bool pod_differs(const struct jread *asked, const struct jread *seen, char *out, size_t n);
 
 /* drover_talk.c: the first words with brig-pod. */
-int drover_attach(struct drover *d, struct err *e);
-/* drover_serve.c: to the end. */
+int drover_attach(struct drover *d, const char *container, struct err *e);
+/* drover_serve.c: to the end, or until the container that comes first is filled. */
 void drover_serve(struct drover *d);
 int drover_frame(void *arg, const struct carry_head *h, const void *payload);
 
 /* kube_note.c: a run that has something in a cluster. */
 int kube_note_write(struct drover *d, struct err *e);
 void kube_note_done(struct drover *d, bool clean);
-void kube_tidy(void); /* what runs have left whose drover is gone */
+void kube_tidy(void);      /* what runs have left whose drover is gone */
+int kube_notes_open(void); /* their folder, or -errno: there never was one */
+/* A place in a cluster that a run had. */
+struct kube_place_note {
+	char text[8192];
+	const char *context, *space, *config; /* in text; NULL: the usual one */
+};
+bool kube_place_read(int folder, const char *name, struct kube_place_note *ret);
 int kube_instance(char instance[33], struct err *e);

@@ -220,12 +220,13 @@ static int will_not_run(const struct drover *d, struct err *e)
 	return -e->code;
 }
 
-static int wait_for_pod(struct drover *d, struct err *e)
+int drover_wait(struct drover *d, const char *container, struct err *e)
 {
+	const bool *runs = str_eq(container, KUBE_CONTAINER) ? &d->seen.running : &d->seen.filling;
 	uint64_t until = clock_us() + (uint64_t)DROVER_START_MS * 1000;
 	char told[DROVER_REASON] = "";
 
-	while (!d->compared || !d->seen.running || d->seen.over) {
+	while (!d->compared || !*runs || d->seen.over) {
 		struct pollfd p[] = { { .fd = d->watch, .events = POLLIN },
 				      { .fd = d->s->control, .events = POLLIN } };
 
@@ -279,7 +280,7 @@ int drover_make(struct drover *d, struct err *e)
 		return -e->code;
 	if (d->plan->network == NETWORK_NONE)
 		make_policy(d, &r);
-	return begin_watch(d, e) < 0 ? -e->code : wait_for_pod(d, e);
+	return begin_watch(d, e);
 }
 
 int drover_confirm(struct drover *d, struct err *e)

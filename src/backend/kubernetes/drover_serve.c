@@ -61,6 +61,7 @@ static int on_said(struct drover *d, const struct carry_head *h, const void *pay
 		d->held[at].exited = true;
 		d->held[at].status = s.status;
 		d->held[at].oom = s.oom;
+		d->held[at].pids = s.pids;
 	} else if (s.said == SUPERVISOR_ENDED) {
 		d->held[at].ended = true;
 	} else if (s.said == SUPERVISOR_STARTED || s.said == SUPERVISOR_FAILED) {
@@ -107,6 +108,7 @@ static void let_go(struct drover *d)
 			continue;
 		if (d->held[i].exited) {
 			m.container.oom = d->held[i].oom;
+			m.container.pids = d->held[i].pids;
 			drover_say(d, &m, -1);
 			d->held[i].exited = false;
 		}
@@ -241,6 +243,10 @@ static bool on_request(struct drover *d, const struct supervisor_request *r, int
 
 	if (r->asks == ASK_EXEC)
 		on_exec(d, r, fds, n);
+	if (r->asks == ASK_GO) {
+		d->filled = true;
+		return false;
+	}
 	if (r->asks == ASK_SIGNAL && r->command == COMMAND_FIRST && r->signal == SIGKILL)
 		return false;
 	if (r->asks == ASK_SIGNAL)
@@ -304,6 +310,7 @@ static void find_out(struct drover *d)
 			break;
 	}
 	d->end.container.oom = d->seen.oom;
+	d->end.container.disk = d->seen.disk;
 	if (d->differs[0])
 		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EPERM,
 			      "the pod was changed while it ran: %s", d->differs);

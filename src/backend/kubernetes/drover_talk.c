@@ -55,6 +55,8 @@ static void fill_want(const struct drover *d, struct pod_want *w)
 		.uid = p->uid,
 		.gid = p->gid,
 		.files = (uint32_t)p->limits.files,
+		.pids = (uint32_t)p->limits.pids,
+		.tmp = p->limits.tmp,
 		.profile = (uint8_t)p->profile,
 		.closed = p->network == NETWORK_NONE,
 		.no_links = p->network == NETWORK_NONE,
@@ -151,15 +153,15 @@ static int talk(struct drover *d, struct err *e)
 	return judge(d, e);
 }
 
-int drover_attach(struct drover *d, struct err *e)
+int drover_attach(struct drover *d, const char *container, struct err *e)
 {
 	struct pod_want w;
 	char path[256];
 
-	(void)snprintf(path, sizeof(path),
-		       "/api/v1/namespaces/%s/pods/%s/attach?container=" KUBE_CONTAINER
-		       "&stdin=1&stdout=1&stderr=1",
-		       d->space, d->name);
+	(void)snprintf(
+		path, sizeof(path),
+		"/api/v1/namespaces/%s/pods/%s/attach?container=%s&stdin=1&stdout=1&stderr=1",
+		d->space, d->name, container);
 	if (kube_attach(d->kube, path, DROVER_TALK_MS, &d->streams, e) < 0)
 		return err_wrap(e, "cannot attach to the pod");
 	if (fcntl(d->streams.in, F_SETFL, O_NONBLOCK) < 0 ||
@@ -170,6 +172,8 @@ int drover_attach(struct drover *d, struct err *e)
 	if (!d->carry)
 		return err_nomem(e);
 	fill_want(d, &w);
+	if (str_eq(container, KUBE_FILLER))
+		w.read_only_root = true;
 	if (carry_say(d->carry, CARRY_WANT, 0, &w, sizeof(w)) < 0)
 		return err_nomem(e);
 	/* The line was opened by the pod's name. A name is one pod's at a time, and no uid comes

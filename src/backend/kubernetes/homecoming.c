@@ -178,6 +178,11 @@ static bool is_dots(const char *name)
 	return str_eq(name, ".") || str_eq(name, "..");
 }
 
+static bool stays(const struct homecoming *h, const char *name, unsigned depth)
+{
+	return depth == 0 && h->not_home && str_eq(name, h->not_home);
+}
+
 static DIR *open_list(int folder)
 {
 	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -244,7 +249,7 @@ static int one_folder(struct homecoming *h, int from, int to, const char *path, 
 		bool repository = is_repository(had, will, path, x->d_name);
 		struct stat st;
 
-		if (is_dots(x->d_name))
+		if (is_dots(x->d_name) || stays(h, x->d_name, depth))
 			continue;
 		h->repository += repository;
 		if (snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) >=
@@ -310,7 +315,7 @@ static void gone_from(struct homecoming *h, int from, int to, const char *path, 
 	char below[PATH_MAX];
 
 	while (all && (x = readdir(all)))
-		if (!is_dots(x->d_name) &&
+		if (!is_dots(x->d_name) && !stays(h, x->d_name, depth) &&
 		    snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) <
 			    (int)sizeof(below))
 			gone(h, from, to, x->d_name, below, depth);

@@ -8,10 +8,11 @@
 #include "backend/kubernetes/copies.h"
 
 struct homecoming {
-	int work, stage;     /* folders, borrowed */
-	int list;            /* of changes: a JSON object a line */
-	int64_t since;       /* what was changed here after that is the user's */
-	unsigned repository; /* in how many we are: nothing there is taken over */
+	int work, stage;      /* folders, borrowed */
+	const char *not_home; /* a name directly in it that stays as it is here; NULL: none */
+	int list;             /* of changes: a JSON object a line */
+	int64_t since;        /* what was changed here after that is the user's */
+	unsigned repository;  /* in how many we are: nothing there is taken over */
 	struct outcome *outcome;
 	struct copies_count *count;
 };

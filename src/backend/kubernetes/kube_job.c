@@ -2,6 +2,7 @@
 /* backend/kubernetes/kube_job.c - the kubernetes backend seen from brig: starts the drover, judges
  * the end. A run is a sandbox with one command, which brig-pod ends with all it started. */
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ struct backend_job {
 	uint32_t first; /* the command of a run; 0: it stays open */
 	bool over;      /* ... has ended, with all it started */
 	bool ended;     /* the pod */
-	bool told, oom;
+	bool told, oom, pids;
 	struct copies_stop stop; /* of copies */
 	int64_t copied;          /* when the workspace was packed; 0: it was not */
 	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
@@ -67,6 +68,7 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 	}
 	if (m->command != COMMAND_FIRST) {
 		j->oom |= m->container.oom;
+		j->pids |= m->container.pids;
 		j->over |= m->command == j->first &&
 			   (m->said == SUPERVISOR_EXITED || m->said == SUPERVISOR_FAILED);
 		command_said(j->commands, m);
@@ -123,6 +125,68 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 	return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 }
 
+/* ---- what goes there ---- */
+
+static struct command_host host_of(struct backend_job *j)
+{
+	const struct backend_plan *p = j->plan;
+
+	return (struct command_host){ .table = j->commands,
+				      .control = j->control,
+				      .pidfd = -1,
+				      .envp = (const char *const *)p->envp,
+				      .path = p->path ? p->path : "",
+				      .cwd = p->cwd,
+				      .hear = hear_all,
+				      .terminals = true,
+				      .job = j };
+}
+
+static struct copies copies_of(const struct backend_job *j, const struct command_host *h)
+{
+	const struct backend_plan *p = j->plan;
+
+	return (struct copies){ .host = h,
+				.stop = j->stop,
+				.id = j->id,
+				.workdir = p->workdir,
+				.not_home = pod_code_in_workspace(p),
+				.most = p->limits.disk ? p->limits.disk : COPY_MAX,
+				.since = j->copied };
+}
+
+static int copy_in(struct backend_job *j, struct err *e)
+{
+	const struct command_host h = host_of(j);
+	struct copies c = copies_of(j, &h);
+
+	if (!j->plan->workdir)
+		return 0;
+	if (copies_in(&c, e) < 0)
+		return -e->code;
+	j->copied = c.since;
+	return 0;
+}
+
+/* A container before the command's own takes what that may not write to; then its turn is over. */
+static int fill(struct backend_job *j, struct err *e)
+{
+	const struct backend_plan *p = j->plan;
+	const struct supervisor_request go = { .asks = ASK_GO };
+	struct command_host h = host_of(j);
+	const struct copies c = copies_of(j, &h);
+	char place[PATH_MAX];
+
+	if (copy_in(j, e) < 0)
+		return -e->code;
+	h.cwd = "/";
+	if (p->code_path)
+		pod_code_place(p, place, sizeof(place));
+	if (p->code_path && copies_put(&c, place, p->code, p->code_size, e) < 0)
+		return -e->code;
+	return fd_send(j->control, &go, sizeof(go), NULL, 0) < 0 ? gone(e) : 0;
+}
+
 static int until_started(struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	for (;;) {
@@ -142,6 +206,8 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			*e = m.err;
 			return -e->code;
 		}
+		if (m.said == SUPERVISOR_READY && fill(j, e) < 0)
+			return -e->code;
 		if (m.said == SUPERVISOR_STARTED) {
 			j->started = m;
 			return 0;
@@ -238,49 +304,15 @@ static void describe(const struct backend_job *j, struct isolation *i)
 		.gid_inside = p->gid,
 		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
 			    [LIMIT_CPUS] = p->limits.cpus ? ENFORCER_CGROUP : ENFORCER_NONE,
-			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_CPU_SHARES] =
+				    p->limits.cpu_shares ? ENFORCER_CGROUP : ENFORCER_NONE,
+			    [LIMIT_PIDS] = ENFORCER_WATCH,
+			    [LIMIT_TMP] = j->started.container.unenforced & (1U << LIMIT_TMP)
+						  ? ENFORCER_KUBELET
+						  : ENFORCER_TMPFS,
+			    [LIMIT_DISK] = p->limits.disk ? ENFORCER_KUBELET : ENFORCER_NONE,
 			    [LIMIT_FILES] = ENFORCER_RLIMIT },
 	};
-}
-
-static struct command_host host_of(struct backend_job *j)
-{
-	const struct backend_plan *p = j->plan;
-
-	return (struct command_host){ .table = j->commands,
-				      .control = j->control,
-				      .pidfd = -1,
-				      .envp = (const char *const *)p->envp,
-				      .path = p->path ? p->path : "",
-				      .cwd = p->cwd,
-				      .hear = hear_all,
-				      .terminals = true,
-				      .job = j };
-}
-
-static struct copies copies_of(const struct backend_job *j, const struct command_host *h)
-{
-	const struct backend_plan *p = j->plan;
-
-	return (struct copies){ .host = h,
-				.stop = j->stop,
-				.id = j->id,
-				.workdir = p->workdir,
-				.most = p->limits.disk ? p->limits.disk : COPY_MAX,
-				.since = j->copied };
-}
-
-static int copy_in(struct backend_job *j, struct err *e)
-{
-	const struct command_host h = host_of(j);
-	struct copies c = copies_of(j, &h);
-
-	if (!j->plan->workdir)
-		return 0;
-	if (copies_in(&c, e) < 0)
-		return -e->code;
-	j->copied = c.since;
-	return 0;
 }
 
 /* What a command has left that ended by itself. */
@@ -292,7 +324,7 @@ static void copy_out(struct backend_job *j, struct outcome *o)
 	struct err e = { 0 };
 	char text[256];
 
-	if (!j->copied || !j->first)
+	if (!j->copied || !j->first || j->plan->read_only_workspace)
 		return;
 	if (!j->over || j->ended)
 		(void)snprintf(text, sizeof(text),
@@ -356,15 +388,15 @@ static int kube_start(struct backend_plan *p, const struct job_want *w, struct j
 
 	if (!j)
 		return err_nomem(e);
+	j->stop = (struct copies_stop){ .asked = w->host.asked_to_stop,
+					.arg = w->host.arg,
+					.wake = { w->wake[0], w->wake[1] } };
 	if (add_variables(p, w->variables, e) < 0 || begin(j, w, e) < 0)
 		return -e->code;
 	mine.events = j->events;
 	j->note = w->host.note;
 	j->note_arg = w->host.arg;
-	j->stop = (struct copies_stop){ .asked = w->host.asked_to_stop,
-					.arg = w->host.arg,
-					.wake = { w->wake[0], w->wake[1] } };
-	if (copy_in(j, e) < 0)
+	if (!pod_is_filled(p) && copy_in(j, e) < 0)
 		return -e->code;
 	j->stop.wake[1] = -1; /* a run that was cancelled is over by then; a signal is a new wish */
 	if (w->isolation)
@@ -420,15 +452,20 @@ static void say_where(const struct backend_job *j, struct outcome *o)
 static void judge_status(const struct backend_job *j, const struct command_end *x,
 			 struct outcome *o)
 {
+	bool killed = !x->refused && WIFSIGNALED(x->status) && WTERMSIG(x->status) == SIGKILL;
+
 	if (x->refused)
 		command_refused(x, o);
-	else if (o->kind == OUTCOME_FAILED && j->oom && WIFSIGNALED(x->status) &&
-		 WTERMSIG(x->status) == SIGKILL)
+	else if (o->kind == OUTCOME_FAILED && j->oom && killed)
 		o->kind = OUTCOME_OOM;
+	else if (o->kind == OUTCOME_FAILED && j->pids && killed)
+		o->kind = OUTCOME_LIMIT;
 	else if (o->kind == OUTCOME_FAILED)
 		outcome_ended(o, x->status);
 	if (j->oom)
 		outcome_hit(o, LIMIT_MEMORY);
+	if (j->pids)
+		outcome_hit(o, LIMIT_PIDS);
 }
 
 static bool kube_ended(struct backend_job *j, uint32_t command, struct outcome *o)
@@ -493,6 +530,9 @@ static void judge(struct backend_job *j, struct outcome *o)
 	if (j->end.container.oom) {
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
+	} else if (j->end.container.disk) {
+		o->kind = OUTCOME_LIMIT;
+		outcome_hit(o, LIMIT_DISK);
 	} else if (j->end.err.code) {
 		o->error = j->end.err;
 	} else if (j->first || !j->ended) {
@@ -533,7 +573,7 @@ const struct backend backend_kubernetes = {
 	.name = "kubernetes",
 	.kind = BACKEND_KUBERNETES,
 	.bit = ON_KUBERNETES,
-	.can = BACKEND_FILES,
+	.can = BACKEND_FILES | BACKEND_SHOWS_CODE,
 	.probe = kube_probe,
 	.tidy = kube_tidy,
 	.plan = kube_plan,

@@ -4,6 +4,7 @@
  * One file a run in brig's state folder, locked by its drover for as long as that lives. One whose
  * lock is free belongs to a drover that was killed, or whose cluster had gone away: the next brig
  * asks the cluster to remove that pod, if it carries this state folder's label. */
+#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,6 +24,7 @@
 #define CHANGES "changes"
 #define INSTANCE "instance"
 #define ENTRY_MAX 8192
+#define PLACE ".place."
 #define PARTS 4 /* context, namespace, pod, kubeconfig */
 #define HEX 32
 #define SWEEP_MAX 16
@@ -69,6 +71,24 @@ int kube_instance(char instance[HEX + 1], struct err *e)
 
 /* ---- the note ---- */
 
+/* Once for each; whoever prunes asks there. Named by its content: two at a time write the same. */
+static void note_place(int folder, const char *context, const char *space, const char *config)
+{
+	char text[ENTRY_MAX], name[64];
+	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
+	int n = snprintf(text, sizeof(text), "%s\n%s\nany\n%s\n", context, space, config);
+	CLEANUP(fd) int fd = -1;
+
+	if (n >= (int)sizeof(text))
+		return;
+	for (int i = 0; i < n; i++)
+		hash = (hash ^ (unsigned char)text[i]) * 1099511628211ULL;
+	(void)snprintf(name, sizeof(name), PLACE "%016llx", (unsigned long long)hash);
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		(void)fd_write_all(fd, text, (size_t)n);
+}
+
 /* Locked before it has a name: nobody can take it for a dead run's. */
 int kube_note_write(struct drover *d, struct err *e)
 {
@@ -89,6 +109,8 @@ int kube_note_write(struct drover *d, struct err *e)
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", d->note);
 	if (r == 0 && linkat(AT_FDCWD, link, folder, d->s->id, AT_SYMLINK_FOLLOW) < 0)
 		r = -errno;
+	if (r == 0)
+		note_place(folder, context ? context : "", d->space, config ? config : "");
 	return r < 0 ? err_errno(e, r, "cannot note the run in '%s'", path) : 0;
 }
 
@@ -122,6 +144,28 @@ static bool read_note(int fd, char text[ENTRY_MAX], const char *part[PARTS])
 		at = end + 1;
 	}
 	return kube_is_name(part[1], 63) && kube_is_name(part[2], 63);
+}
+
+int kube_notes_open(void)
+{
+	return state_find(FOLDER, NULL, 0);
+}
+
+bool kube_place_read(int folder, const char *name, struct kube_place_note *ret)
+{
+	CLEANUP(fd) int fd = -1;
+	const char *part[PARTS];
+
+	static_assert(sizeof(ret->text) == ENTRY_MAX, "a place is as long as a note");
+	if (!str_starts(name, PLACE))
+		return false;
+	fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || !read_note(fd, ret->text, part))
+		return false;
+	ret->context = part[0][0] ? part[0] : NULL;
+	ret->space = part[1];
+	ret->config = part[3][0] ? part[3] : NULL;
+	return true;
 }
 
 static bool is_ours(const struct jread *pod, const char *instance)

@@ -82,17 +82,36 @@ static int check_workspace(const struct spec *s, struct err *e)
 	if (k->workspace != KUBE_CLAIM && k->claim)
 		return err_refuse(e, ERR_CONFIG, EINVAL, "--set kubernetes.workspace=pvc",
 				  "kubernetes.claim is given, and the workspace is not that claim");
+	if (k->workspace == KUBE_CLAIM && spec_wrote(s, FIELD_DISK))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "the claim has a size of its own",
+				  "backend 'kubernetes' cannot hold a claim to --disk");
 	return 0;
+}
+
+/* A pod that requests more than it may have is no pod. */
+static int check_shares(const struct spec *s, struct err *e)
+{
+	if (!spec_wrote(s, FIELD_CPU_SHARES) || !s->limits.cpus ||
+	    s->limits.cpu_shares * 1000 <= s->limits.cpus * 1024)
+		return 0;
+	return err_refuse(e, ERR_USAGE, EINVAL, "1024 shares are one CPU: fewer, or more --cpus",
+			  "--cpu-shares %llu is more than --cpus",
+			  (unsigned long long)s->limits.cpu_shares);
+}
+
+/* A file that covers another of a claim would leave its name there. */
+static int check_code(const struct backend_plan *p, struct err *e)
+{
+	if (p->kube.workspace != KUBE_CLAIM || !pod_code_in_workspace(p))
+		return 0;
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+			  "--set code.path=" CODE_FOLDER "/main.py, or kubernetes.workspace copy",
+			  "backend 'kubernetes' cannot show code within a claim");
 }
 
 /* What a pod's fields cannot say. */
 static int check_rest(const struct spec *s, struct err *e)
 {
-	if (s->policy == POLICY_READONLY)
-		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-				  "leave the policy out: with kubernetes.workspace empty nothing "
-				  "comes back",
-				  "backend 'kubernetes' cannot honour policy readonly");
 	if (s->network == NETWORK_HOST)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "--network none",
 				  "backend 'kubernetes' has no network 'host': it would be the "
@@ -106,7 +125,7 @@ static int check_rest(const struct spec *s, struct err *e)
 static int kube_check_spec(const struct spec *s, struct err *e)
 {
 	if (check_rest(s, e) < 0 || check_names(s, e) < 0 || check_workspace(s, e) < 0 ||
-	    check_image(s->image, "an image", "--image REF", e) < 0)
+	    check_shares(s, e) < 0 || check_image(s->image, "an image", "--image REF", e) < 0)
 		return -e->code;
 	return check_image(s->kube.helper_image, "the image with brig's own first process",
 			   "build images/kubernetes, push it, and --set "
@@ -212,6 +231,8 @@ static void settle(struct backend_plan *p, const struct spec *s)
 	p->image = s->image;
 	p->labels = s->labels;
 	p->limits = s->limits;
+	if (!spec_wrote(s, FIELD_CPU_SHARES)) /* an ordinary share is no claim to a whole CPU */
+		p->limits.cpu_shares = 0;
 	p->network = s->network;
 	p->profile = s->profile;
 	p->read_only_root = s->read_only_root;
@@ -220,6 +241,12 @@ static void settle(struct backend_plan *p, const struct spec *s)
 	p->uid = s->user.given ? s->user.uid : caller ? caller : ROOTS_CHOICE;
 	p->gid = s->user.given ? s->user.gid : caller ? getegid() : ROOTS_CHOICE;
 	p->cwd = s->inside;
+	p->read_only_workspace = s->policy == POLICY_READONLY;
+	if (code_is_file(s)) {
+		p->code_path = s->command.code.path;
+		p->code = s->command.code.text;
+		p->code_size = s->command.code.size;
+	}
 	if (s->kube.workspace == KUBE_COPY && !s->private_workspace && !s->no_workspace)
 		p->workdir = s->workdir;
 }
@@ -240,7 +267,7 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 	p->home = arena_printf(p->arena, "/home/%s", s->user_name);
 	if (!p->home)
 		return err_nomem(e);
-	if (arguments(p, s, e) < 0 || variables(p, s, e) < 0)
+	if (check_code(p, e) < 0 || arguments(p, s, e) < 0 || variables(p, s, e) < 0)
 		return -e->code;
 	if (notes)
 		*notes = p->notes;
@@ -255,6 +282,8 @@ static void limits_json(const struct backend_plan *p, struct json *j)
 	json_ku64(j, "memory", p->limits.memory);
 	json_key(j, "cpus");
 	json_milli(j, p->limits.cpus);
+	json_ku64(j, "cpu_shares", p->limits.cpu_shares);
+	json_ku64(j, "pids", p->limits.pids);
 	json_ku64(j, "disk", p->limits.disk);
 	json_ku64(j, "tmp", p->limits.tmp);
 	json_ku64(j, "files", p->limits.files);

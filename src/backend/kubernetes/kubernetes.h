@@ -17,6 +17,7 @@
 
 #define KUBE_POD_PROGRAM "/brig-pod" /* in the helper's image */
 #define KUBE_CONTAINER "main"
+#define KUBE_FILLER "fill" /* an init container */
 #define KUBE_LABEL "brig.sandbox"
 #define KUBE_LABEL_INSTANCE "brig.instance"
 
@@ -43,6 +44,10 @@ struct backend_plan {
 	enum network network;
 	enum profile profile;
 	bool read_only_root;
+	bool read_only_workspace; /* what is copied there does not come home */
+	const char *code_path;    /* inside: a file that shows the code; NULL: none */
+	const char *code;
+	size_t code_size;
 	struct envlist labels;
 	const char *notes[8];
 	size_t note_count;
@@ -67,5 +72,14 @@ void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json
  * made yet). */
 void pod_closed_body(const struct backend_plan *p, const struct pod_run *r, const char *uid,
 		     struct json *j);
+/* true: something is put there by a container that comes first, because the command may not write
+ * to it. */
+bool pod_is_filled(const struct backend_plan *p);
+/* Where the code is put, from the root of the container that comes first. */
+void pod_code_place(const struct backend_plan *p, char *out, size_t n);
+/* Where that is mounted in the command's container; NULL: nowhere of its own. */
+const char *pod_code_mount(const struct backend_plan *p);
+/* The name that code has directly in the workspace, or NULL. */
+const char *pod_code_in_workspace(const struct backend_plan *p);
 bool kube_is_name(const char *text, size_t max); /* of an object: [a-z0-9.-] */
 bool kube_is_label(const char *text);            /* as the value of one */

@@ -3,16 +3,18 @@
  *
  *     init: put    copies brig-pod into a folder of the pod's own
  *     init: close  takes the pod's network away, with NET_ADMIN alone    (network none)
+ *     init: fill   takes what the command may read and not write, as main does over its own line
  *     main         the user's image, with brig-pod as its first process
  *
  * All that a cluster would otherwise choose is written down; what its admission has changed is
- * found by comparing (pod_seen.c). */
+ * found by comparing (pod_same.c). */
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/kubernetes/kubernetes.h"
 #include "backend/kubernetes/pod_talk.h"
 #include "base/str.h"
+#include "model/code.h"
 
 #define HELPER_MEMORY "32Mi"
 #define HELPER_FOLDER "/brig"
@@ -76,26 +78,71 @@ static void pod_rights(const struct backend_plan *p, struct json *j)
 	json_object_end(j);
 }
 
-/* ---- what there is ---- */
+/* ---- what is put there first ---- */
 
-static void amounts(const struct backend_plan *p, const char *key, struct json *j)
+const char *pod_code_in_workspace(const struct backend_plan *p)
 {
-	json_key(j, key);
-	json_object(j);
-	text_u64(j, "memory", p->limits.memory, "");
-	if (p->limits.cpus)
-		text_u64(j, "cpu", p->limits.cpus, "m");
-	if (p->limits.disk)
-		text_u64(j, "ephemeral-storage", p->limits.disk, "");
-	json_object_end(j);
+	size_t n = strlen(p->cwd);
+
+	return p->code_path && strncmp(p->code_path, p->cwd, n) == 0 && p->code_path[n] == '/'
+		       ? p->code_path + n + 1
+		       : NULL;
 }
 
+bool pod_is_filled(const struct backend_plan *p)
+{
+	return p->code_path || (p->workdir && p->read_only_workspace);
+}
+
+/* Code has a volume of its own, unless the workspace cannot be written to anyway. */
+static bool has_code_volume(const struct backend_plan *p)
+{
+	return p->code_path && !(p->read_only_workspace && pod_code_in_workspace(p));
+}
+
+const char *pod_code_mount(const struct backend_plan *p)
+{
+	if (!has_code_volume(p))
+		return NULL;
+	return pod_code_in_workspace(p) ? p->code_path : CODE_FOLDER;
+}
+
+void pod_code_place(const struct backend_plan *p, char *out, size_t n)
+{
+	(void)snprintf(out, n, "%s%s", has_code_volume(p) ? &CODE_FOLDER[1] : "",
+		       has_code_volume(p) ? strrchr(p->code_path, '/') : p->code_path + 1);
+}
+
+/* ---- what there is ---- */
+
+/* The kubelet makes shares of what is requested, 1024 of a whole CPU. */
+static uint64_t requested_cpu(const struct backend_plan *p)
+{
+	return p->limits.cpu_shares ? (p->limits.cpu_shares * 1000 + 1023) / 1024 : p->limits.cpus;
+}
+
+/* The container's own storage is its root and its log, with all that goes over the line: held to a
+ * limit only where that root is written to. The workspace has a size of its own. */
 static void resources(const struct backend_plan *p, struct json *j)
 {
 	json_key(j, "resources");
 	json_object(j);
-	amounts(p, "limits", j);
-	amounts(p, "requests", j);
+	json_key(j, "limits");
+	json_object(j);
+	text_u64(j, "memory", p->limits.memory, "");
+	if (p->limits.cpus)
+		text_u64(j, "cpu", p->limits.cpus, "m");
+	if (p->limits.disk && !p->read_only_root)
+		text_u64(j, "ephemeral-storage", p->limits.disk, "");
+	json_object_end(j);
+	json_key(j, "requests");
+	json_object(j);
+	text_u64(j, "memory", p->limits.memory, "");
+	if (requested_cpu(p))
+		text_u64(j, "cpu", requested_cpu(p), "m");
+	if (p->limits.disk)
+		text_u64(j, "ephemeral-storage", p->limits.disk, "");
+	json_object_end(j);
 	json_object_end(j);
 }
 
@@ -150,14 +197,20 @@ static void volumes(const struct backend_plan *p, struct json *j)
 	} else {
 		volume(j, "workspace", NULL, p->limits.disk, NULL);
 	}
+	if (has_code_volume(p))
+		volume(j, "code", "Memory", 0, ROOM);
 	json_array_end(j);
 }
 
-static void mount(struct json *j, const char *name, const char *path, bool read_only)
+/* of: a file of the volume in place of all of it; NULL: all */
+static void mount(struct json *j, const char *name, const char *path, const char *of,
+		  bool read_only)
 {
 	json_object(j);
 	json_kstr(j, "name", name);
 	json_kstr(j, "mountPath", path);
+	if (of)
+		json_kstr(j, "subPath", of);
 	if (read_only)
 		json_kbool(j, "readOnly", true);
 	json_object_end(j);
@@ -189,6 +242,14 @@ static void addresses(struct json *j)
 	json_array_end(j);
 }
 
+/* Its streams are a line to brig-pod. They end with brig's connection, and it with them. */
+static void line(struct json *j)
+{
+	json_kbool(j, "stdin", true);
+	json_kbool(j, "stdinOnce", true);
+	json_kbool(j, "tty", false);
+}
+
 static void helper(const struct backend_plan *p, const char *name, const char *const *command,
 		   bool folder, const char *capability, struct json *j)
 {
@@ -203,9 +264,31 @@ static void helper(const struct backend_plan *p, const char *name, const char *c
 	if (folder) {
 		json_key(j, "volumeMounts");
 		json_array(j);
-		mount(j, "brig", HELPER_FOLDER, false);
+		mount(j, "brig", HELPER_FOLDER, NULL, false);
 		json_array_end(j);
 	}
+	json_object_end(j);
+}
+
+static void filler(const struct backend_plan *p, struct json *j)
+{
+	static const char *const command[] = { KUBE_POD_PROGRAM, "serve", NULL };
+
+	json_object(j);
+	json_kstr(j, "name", KUBE_FILLER);
+	json_kstr(j, "image", p->kube.helper_image);
+	json_kstrs(j, "command", command);
+	json_kstr(j, "workingDir", "/");
+	line(j);
+	container_rights(j, true, NULL);
+	helper_resources(j);
+	json_key(j, "volumeMounts");
+	json_array(j);
+	if (p->kube.workspace != KUBE_CLAIM)
+		mount(j, "workspace", p->cwd, NULL, false);
+	if (has_code_volume(p))
+		mount(j, "code", CODE_FOLDER, NULL, false);
+	json_array_end(j);
 	json_object_end(j);
 }
 
@@ -220,10 +303,17 @@ static void helpers(const struct backend_plan *p, struct json *j)
 	helper(p, "put", put, true, NULL, j);
 	if (p->network == NETWORK_NONE)
 		helper(p, "close", close_net, false, "NET_ADMIN", j);
+	if (pod_is_filled(p))
+		filler(p, j);
 	json_array_end(j);
 }
 
-/* Its streams are the line to brig-pod. They end with brig's connection, and the pod with them. */
+static void show_code(const struct backend_plan *p, struct json *j)
+{
+	if (has_code_volume(p))
+		mount(j, "code", pod_code_mount(p), pod_code_in_workspace(p), true);
+}
+
 static void main_container(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
 	char program[KUBE_NAME_MAX + sizeof(KUBE_POD_PROGRAM)];
@@ -235,17 +325,16 @@ static void main_container(const struct backend_plan *p, const struct pod_run *r
 	json_kstr(j, "image", p->image);
 	json_kstrs(j, "command", command);
 	json_kstr(j, "workingDir", "/");
-	json_kbool(j, "stdin", true);
-	json_kbool(j, "stdinOnce", true);
-	json_kbool(j, "tty", false);
+	line(j);
 	container_rights(j, p->read_only_root, NULL);
 	resources(p, j);
 	json_key(j, "volumeMounts");
 	json_array(j);
-	mount(j, "brig", r->inside, true);
-	mount(j, "tmp", "/tmp", false);
-	mount(j, "home", p->home, false);
-	mount(j, "workspace", p->cwd, false);
+	mount(j, "brig", r->inside, NULL, true);
+	mount(j, "tmp", "/tmp", NULL, false);
+	mount(j, "home", p->home, NULL, false);
+	mount(j, "workspace", p->cwd, NULL, p->read_only_workspace);
+	show_code(p, j);
 	json_array_end(j);
 	json_object_end(j);
 }

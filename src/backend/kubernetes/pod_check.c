@@ -60,6 +60,7 @@ static int check_root(const struct pod_want *w, struct pod_answer *a)
 		return err_sys(&a->err, "cannot look at the root");
 	if (w->read_only_root && !(root.f_flag & ST_RDONLY))
 		return differs(&a->err, "its root can be written to");
+	a->sized = statvfs("/tmp", &root) == 0 && (uint64_t)root.f_blocks * root.f_frsize <= w->tmp;
 	if (stat(TOKENS, &st) == 0)
 		return differs(&a->err, "it has a service account's token");
 	return 0;

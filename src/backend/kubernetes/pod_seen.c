@@ -54,6 +54,8 @@ static void look_at_container(const struct jread *c, bool first, struct pod_seen
 	int64_t code = jread_int(over, "exitCode", 0);
 
 	name = name ? name : "";
+	if (!first && str_eq(name, KUBE_FILLER))
+		ret->filling = jread_get(state, "running") != NULL;
 	if (waits && is_final(reason))
 		say(ret->reason, "container", name, reason, jread_str(waits, "message"));
 	else if (waits && reason && !ret->waits[0] && !str_eq(reason, "PodInitializing"))
@@ -82,6 +84,18 @@ static void look_at_placing(const struct jread *status, struct pod_seen *ret)
 	}
 }
 
+/* A kubelet's words for a volume or a container that has become too large; a node that is short of
+ * disk itself has others. */
+static bool is_too_large(const struct jread *status)
+{
+	const char *reason = jread_str(status, "reason"), *text = jread_str(status, "message");
+
+	return reason && text && str_eq(reason, "Evicted") &&
+	       (strstr(text, "EmptyDir volume \"workspace\" exceeds") ||
+		strstr(text, "exceeded its local ephemeral storage limit") ||
+		strstr(text, "exceeds the total limit of containers"));
+}
+
 void pod_look(const struct jread *pod, struct pod_seen *ret)
 {
 	const struct jread *status = jread_get(pod, "status"), *meta = jread_get(pod, "metadata");
@@ -90,6 +104,7 @@ void pod_look(const struct jread *pod, struct pod_seen *ret)
 	const char *phase = jread_str(status, "phase");
 
 	ret->waits[0] = ret->reason[0] = '\0';
+	ret->disk = is_too_large(status);
 	keep(ret->uid, sizeof(ret->uid), jread_str(meta, "uid"));
 	keep(ret->node, sizeof(ret->node), jread_str(jread_get(pod, "spec"), "nodeName"));
 	keep(ret->address, sizeof(ret->address), jread_str(status, "hostIP"));

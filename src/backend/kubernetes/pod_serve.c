@@ -36,7 +36,7 @@ struct held {
 	uint32_t number; /* 0: none */
 	bool exited, ended;
 	bool alone; /* ends with all it started */
-	bool oom;
+	bool oom, pids;
 	int status;
 };
 
@@ -46,6 +46,7 @@ struct pod {
 	struct commands *commands;
 	struct command_terms terms;
 	struct pod_want want;
+	struct pod_pids pids;
 	bool ready;
 	int order; /* being received; -1 */
 	uint32_t order_of;
@@ -86,6 +87,7 @@ static void say(struct pod *p, const struct supervisor_msg *m)
 {
 	struct carry_said s = { .said = m->said,
 				.oom = m->container.oom,
+				.pids = m->container.pids,
 				.status = m->status,
 				.code = m->err.code,
 				.kind = (int32_t)m->err.kind };
@@ -131,6 +133,7 @@ static void on_word(void *arg, const struct supervisor_msg *m, int fd)
 		h->exited = true;
 		h->status = m->status;
 		h->oom = has_killed(p);
+		h->pids = p->pids.hit;
 		if (h->alone)
 			commands_signal(p->commands, &p->terms, m->command, SIGKILL);
 	} else if (h && m->said == SUPERVISOR_ENDED) {
@@ -149,6 +152,7 @@ static void let_go(struct pod *p, struct held *h)
 	if (h->exited && (!k || (h->alone ? carry_closed(k) : carry_drained(k)))) {
 		m.status = h->status;
 		m.container.oom = h->oom;
+		m.container.pids = h->pids;
 		h->exited = false;
 		say(p, &m);
 	}
@@ -261,7 +265,8 @@ static int settle(struct pod *p, struct pod_answer *a)
 		return -a->err.code;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(&a->err, "cannot keep commands from looking into what starts them");
-	if (commands_new(&p->commands, &a->err) < 0)
+	if (commands_new(&p->commands, &a->err) < 0 ||
+	    pod_pids_begin(&p->pids, p->want.pids, &a->err) < 0)
 		return -a->err.code;
 	r = seccomp_install((enum seccomp_profile)p->want.profile, false);
 	if (r < 0)
@@ -313,9 +318,9 @@ static int on_frame(void *arg, const struct carry_head *h, const void *data)
 
 /* ---- the loop ---- */
 
-static void on_child(int sig)
+static void on_nothing(int sig)
 {
-	(void)sig; /* only there to interrupt ppoll */
+	(void)sig; /* SIGCHLD: only there to interrupt ppoll */
 }
 
 /* The kubelet wants the pod to end, and the kernel ends the rest. A sender inside has a number. */
@@ -329,9 +334,10 @@ static void on_term(int sig, siginfo_t *info, void *context)
 
 static void listen_to_signals(void)
 {
-	const struct sigaction child = { .sa_handler = on_child, .sa_flags = SA_NOCLDSTOP };
+	const struct sigaction child = { .sa_handler = on_nothing, .sa_flags = SA_NOCLDSTOP };
 	const struct sigaction term = { .sa_sigaction = on_term, .sa_flags = SA_SIGINFO };
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	/* What is ignored would be ignored by every command; a handler ends with execve. */
+	const struct sigaction pipe = { .sa_handler = on_nothing, .sa_flags = SA_RESTART };
 	sigset_t both;
 
 	proc_default_signals();
@@ -339,7 +345,7 @@ static void listen_to_signals(void)
 	(void)sigaddset(&both, SIGCHLD);
 	(void)sigaction(SIGCHLD, &child, NULL);
 	(void)sigaction(SIGTERM, &term, NULL);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)sigaction(SIGPIPE, &pipe, NULL);
 	(void)sigprocmask(SIG_SETMASK, &both, NULL);
 }
 
@@ -374,11 +380,15 @@ static void turn(struct pod *p, const sigset_t *none)
 {
 	static struct pollfd polls[CARRY_POLLS]; /* large, and there is one */
 	int ms = p->commands ? commands_turn(p->commands, &p->terms) : -1;
-	const struct timespec wait = { .tv_nsec = (long)ms * 1000 * 1000 };
+	int look = p->commands ? pod_pids_look(&p->pids, p->commands) : -1;
+	struct timespec wait = { 0 };
 	size_t n;
 
 	if (ms == -ETIME)
 		_exit(POD_REFUSED);
+	if (ms < 0 || (look >= 0 && look < ms))
+		ms = look;
+	wait.tv_nsec = (long)ms * 1000 * 1000;
 	let_all_go(p);
 	n = carry_polls(p->carry, polls);
 	if (ppoll(polls, n, ms < 0 ? NULL : &wait, none) < 0) {

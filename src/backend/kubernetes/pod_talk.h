@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "proc/commands.h"
 
 #define POD_MAGIC "brig pod 1"
 #define POD_VERSION BRIG_VERSION
@@ -39,10 +40,12 @@ struct pod_want {
 	struct pod_mark mark;
 	uint32_t uid, gid;
 	uint32_t files;   /* open ones of a process */
+	uint32_t pids;    /* processes and threads; 0: no limit */
 	uint8_t profile;  /* enum seccomp_profile */
 	uint8_t closed;   /* nothing may be reached */
 	uint8_t no_links; /* ... and no device but loopback may be up */
 	uint8_t read_only_root;
+	uint64_t tmp; /* bytes of each private folder */
 	uint32_t targets;
 	struct pod_target target[POD_TARGETS_MAX];
 };
@@ -52,12 +55,24 @@ struct pod_answer {
 	uint8_t user_ns; /* ids inside are others than on the node */
 	uint8_t seccomp; /* the cluster's own filter was there before brig's */
 	uint8_t node;    /* the node alone can be reached */
-	uint8_t spare[5];
+	uint8_t sized;   /* /tmp is a file system of the size that was asked for */
+	uint8_t spare[4];
 	struct err err; /* code 0: all is as it was asked for */
 };
 
 /* pod_check.c, inside: is the container what was asked for? */
 int pod_check(const struct pod_want *w, struct pod_answer *a);
+
+/* pod_pids.c, inside: the limit of processes. */
+struct pod_pids {
+	uint64_t most; /* 0: none */
+	uint64_t next; /* look, on the monotonic clock */
+	int proc;
+	bool hit; /* there were more, and all were ended */
+};
+int pod_pids_begin(struct pod_pids *p, uint64_t most, struct err *e);
+/* Looks, if it is time to; how long until the next time in milliseconds, -1: nothing runs. */
+int pod_pids_look(struct pod_pids *p, const struct commands *t);
 
 /* pod_net.c, inside. As root with NET_ADMIN, in the pod's network: takes every device but loopback
  * down, and looks whether a route is left. */

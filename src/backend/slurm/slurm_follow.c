@@ -110,14 +110,14 @@ static _Noreturn void say_cancelled(const struct follower *f)
 	CLEANUP(outcome) struct outcome *o = outcome_new();
 	struct json j;
 
-	if (!o)
-		leave("out of memory");
-	o->kind = OUTCOME_CANCELLED;
-	json_init(&j, &text, false);
-	outcome_json(o, &j);
-	node_put(&b, NODE_REPORT, text.data, text.len);
-	(void)fd_write_all(f->out, b.data, b.len);
-	leave(NULL);
+	if (o) {
+		o->kind = OUTCOME_CANCELLED;
+		json_init(&j, &text, false);
+		outcome_json(o, &j);
+		node_put(&b, NODE_REPORT, text.data, text.len);
+		(void)fd_write_all(f->out, b.data, b.len);
+	}
+	leave(o ? NULL : "out of memory");
 }
 
 /* The file is a node's word: it ends with its report, whatever follows. */

@@ -34,6 +34,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/sanitized.h"
 #include "base/wait.h"
 #include "egress/resolving.h"
 #include "egress/signing.h"
@@ -48,13 +49,6 @@
 #define TURN 5
 #define PLAN_MAX ((size_t)16 << 20)
 #define ACCEPT_AT_ONCE 64
-#ifdef __SANITIZE_ADDRESS__
-#define SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED
-#endif
-#endif
 
 /* ---- before the lockdown ---- */
 
@@ -226,7 +220,7 @@ static bool is_short(const struct worker *k)
 	return taken(k) > k->plan->memory / 4 * 3;
 }
 
-#ifndef SANITIZED
+#if !SANITIZED
 /* Pages of data and stack: the sixth number the kernel gives. 0: it gives none. */
 static unsigned long long own_size(void)
 {
@@ -245,7 +239,7 @@ static unsigned long long own_size(void)
  * machine. */
 static int bound_memory(struct worker *k, struct err *e)
 {
-#ifndef SANITIZED
+#if !SANITIZED
 	unsigned long long data = own_size();
 	struct rlimit l;
 

@@ -16,11 +16,10 @@
 #include "base/str.h"
 
 #define FOLDER "runs"
-#define SPARE                                                                                      \
-	".spare-"      /* and a number, of a run that ended: a new file costs more than this one   \
-			*/
-#define SPARES 128     /* numbers; there are no more files than there were runs at once, */
-#define SPARE_TRIES 16 /* and none is looked for or put away longer than this */
+#define SPARE ".spare-" /* and a number, of a run that ended: a new file costs more than this one  \
+			 */
+#define SPARES 128      /* numbers, and so files at most; */
+#define SPARE_TRIES 16  /* none is looked for, or put away, longer than this */
 #define SPARE_MAX ((off_t)64 << 10) /* what is larger is removed */
 #define MAGIC "brig-run 2"
 #define TEXT_MAX ((size_t)4 << 20)
@@ -133,14 +132,41 @@ static int write_text(int fd, const struct buf *text)
 	return r;
 }
 
+/* A number for a name, that of another name with a chance of one in 2^62. */
+static uint64_t number_of(const char *id)
+{
+	uint64_t n = 0xcbf29ce484222325;
+
+	for (; *id; id++)
+		n = (n ^ (unsigned char)*id) * 0x100000001b3;
+	return n >> 2;
+}
+
+/* A byte of the folder, locked by a run while it or its survivor lives. It only saves work: with
+ * many runs at once, opening their files to find them locked is most of a sweep. Where there is no
+ * such lock that is still done. */
+static struct flock byte_of(const char *id, short type)
+{
+	return (struct flock){
+		.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)number_of(id), .l_len = 1
+	};
+}
+
+static bool known_to_live(int folder, const char *id)
+{
+	struct flock byte = byte_of(id, F_WRLCK);
+
+	return fcntl(folder, F_OFD_GETLK, &byte) == 0 && byte.l_type != F_UNLCK;
+}
+
 /* One run after another finds the same file; runs at once begin at a place of their own. */
 static void spare_name(const char *id, unsigned try, char out[32])
 {
-	unsigned n = 0;
+	unsigned n = try ? (unsigned)(number_of(id) % SPARES) +
+	try:
+		0;
 
-	for (const char *at = id; try && *at; at++)
-		n = n * 31 + (unsigned char)*at;
-	(void)snprintf(out, 32, SPARE "%u", (n + try) % SPARES);
+	(void)snprintf(out, 32, SPARE "%u", n % SPARES);
 }
 
 /* A spare file with its lock, which is what makes it ours: nobody renames or removes one without.
@@ -209,16 +235,20 @@ int inventory_open(struct protect *t, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, e);
+	struct flock byte = byte_of(t->id, F_RDLCK);
 
 	if (folder < 0)
 		return -e->code;
+	(void)fcntl(folder, F_OFD_SETLK, &byte);
 	put_all(t, &text);
 	if (text.failed)
 		return err_nomem(e);
 	t->inventory = write_new(folder, t->id, &text);
 	t->beat = clock_us();
-	if (t->inventory >= 0)
+	if (t->inventory >= 0) {
+		t->runs = TAKE_FD(folder);
 		return 0;
+	}
 	errno = -t->inventory;
 	(void)err_sys(e, "cannot write down what the run must not change");
 	return err_hint(e, "make room where brig keeps its state; brig doctor names the folder");
@@ -320,7 +350,7 @@ static void tell(const struct protect *t, int folder, struct outcome *o)
 
 void inventory_close(struct protect *t, struct outcome *o)
 {
-	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	CLEANUP(fd) int folder = t->runs >= 0 ? TAKE_FD(t->runs) : state_find(FOLDER, NULL, 0);
 
 	if (t->inventory >= 0 && folder >= 0)
 		put_away(folder, t->id, t->inventory);
@@ -503,9 +533,11 @@ static void finish(int folder, const char *id, int fd)
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(outcome) struct outcome *o = outcome_new();
 	CLEANUP(arena) struct arena *arena = arena_new(TEXT_MAX);
-	struct finder f = { .t = { .id = id, .claim = -1, .inventory = -1, .config = { -1, -1 } },
-			    .plan = { .arena = arena },
-			    .o = o };
+	struct finder f = {
+		.t = { .id = id, .claim = -1, .inventory = -1, .runs = -1, .config = { -1, -1 } },
+		.plan = { .arena = arena },
+		.o = o
+	};
 	struct stat st, same;
 	const char *head;
 
@@ -553,6 +585,8 @@ void inventory_sweep(void)
 			remove_unfinished(folder, e->name);
 			continue;
 		}
+		if (known_to_live(folder, e->name))
+			continue;
 		fd = openat(folder, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 			finish(folder, e->name, fd);

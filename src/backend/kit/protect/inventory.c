@@ -16,10 +16,9 @@
 #include "base/str.h"
 
 #define FOLDER "runs"
-#define SPARE ".spare-" /* and a number, of a run that ended: a new file costs more than this one  \
-			 */
-#define SPARES 128      /* numbers, and so files at most; */
-#define SPARE_TRIES 16  /* none is looked for, or put away, longer than this */
+#define SPARE ".spare-"             /* and a number, of a run that ended: a new file costs more */
+#define SPARES 128                  /* numbers, and so files at most; */
+#define SPARE_TRIES 16              /* none is looked for, or put away, longer than this */
 #define SPARE_MAX ((off_t)64 << 10) /* what is larger is removed */
 #define MAGIC "brig-run 2"
 #define TEXT_MAX ((size_t)4 << 20)

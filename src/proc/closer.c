@@ -32,11 +32,11 @@ static int close_all(void *arg)
 
 static pid_t start(struct closer *c)
 {
-	cpu_set_t cpus, others;
+	cpu_set_t cpus;
 	sigset_t all, old;
 	pid_t pid;
 
-	if (!cpus_idle(1, &cpus, &others))
+	if (!cpus_idle(&cpus))
 		return -1;
 	/* No handler of the embedding program may run in it. */
 	(void)sigfillset(&all);
@@ -44,11 +44,11 @@ static pid_t start(struct closer *c)
 	pid = clone(close_all, c->stack + STACK, CLONE_VM | CLONE_FILES, c);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (pid > 0)
-		(void)sched_setaffinity(pid, sizeof(others), &others);
+		(void)cpus_move(pid, &cpus);
 	return pid;
 }
 
-struct closer *closer_start(int *fds, size_t n)
+struct closer *closer_start(int *fds, size_t n, bool here)
 {
 	struct closer *c = malloc(sizeof(*c));
 
@@ -57,7 +57,7 @@ struct closer *closer_start(int *fds, size_t n)
 		for (size_t i = 0; i < n && c->n < CLOSER_MAX; i++)
 			if (fds[i] >= 0)
 				c->fds[c->n++] = TAKE_FD(fds[i]);
-		c->pid = c->n ? start(c) : -1;
+		c->pid = c->n && !here ? start(c) : -1;
 	}
 	for (size_t i = 0; i < n; i++)
 		fds[i] = fd_close(fds[i]);

@@ -22,18 +22,24 @@ static long running(void)
 	return n > 0 ? strtol(at, NULL, 10) : -1;
 }
 
-bool cpus_idle(int more, cpu_set_t *all, cpu_set_t *others)
+bool cpus_idle(cpu_set_t *all)
 {
-	int own = sched_getcpu();
 	long now;
 
 	CPU_ZERO(all);
-	if (own < 0 || own >= CPU_SETSIZE || sched_getaffinity(0, sizeof(*all), all) < 0)
-		return false;
-	*others = *all;
-	CPU_CLR((size_t)own, others);
-	if (!CPU_COUNT(others))
+	if (sched_getaffinity(0, sizeof(*all), all) < 0 || CPU_COUNT(all) < 2)
 		return false;
 	now = running();
-	return now > 0 && now + more <= CPU_COUNT(all);
+	return now > 0 && now < CPU_COUNT(all);
+}
+
+bool cpus_move(pid_t pid, const cpu_set_t *all)
+{
+	cpu_set_t others = *all;
+	int own = sched_getcpu();
+
+	if (own < 0 || own >= CPU_SETSIZE)
+		return false;
+	CPU_CLR((size_t)own, &others);
+	return sched_setaffinity(pid, sizeof(others), &others) == 0;
 }

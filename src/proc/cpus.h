@@ -7,7 +7,11 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
-/* Are there no more processes that could run, with `more` that are yet to come, than CPUs? Then
- * *all are those that we may use and *others all but the one we are on; it is not empty. */
-bool cpus_idle(int more, cpu_set_t *all, cpu_set_t *others);
+/* Is there a CPU that nobody needs, were there one more process? Then *all are those that we may
+ * use, two at least. */
+bool cpus_idle(cpu_set_t *all);
+
+/* To any of them but the one we are on. */
+bool cpus_move(pid_t pid, const cpu_set_t *all);

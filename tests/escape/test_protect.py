@@ -558,6 +558,24 @@ def the_next_run_finishes_where_nobody_survived():
 
 
 @test
+def the_next_run_finishes_what_was_written_into_a_spare():
+    """Runs at once leave a file each for later ones; that of a killed run is none of them, though it was one."""
+    runs = workspace().parent / "state/brig/runs"
+    for p in [start_brig("run", "--", "sleep", "1") for _ in range(4)]:
+        assert p.wait() == 0
+        p.stdout.close()
+        p.stderr.close()
+    spares = {f.stat().st_ino for f in runs.glob(".spare-*")}
+    assert 2 <= len(spares) <= 4, sorted(runs.iterdir())
+    killed(HOSTILE, both=True)
+    left = [f.stat().st_ino for f in runs.iterdir() if not f.name.startswith((".", "told"))]
+    assert len(left) == 1 and left[0] in spares, "the test is void"
+    assert {d["target"] for d in sh("true")["denials"]} == {".bashrc", ".husky"}
+    assert len(taken()) == 2 and sh("true")["denials"] == []
+    assert all(f.name.startswith(".spare-") for f in runs.iterdir()), sorted(runs.iterdir())
+
+
+@test
 def the_next_run_looks_behind_gitlinks_where_nobody_survived():
     """One that an index named before, one that it names now, a worktree that is none, a submodule that was cloned, old addresses."""
     def prepared():

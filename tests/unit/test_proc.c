@@ -194,7 +194,7 @@ static void a_closer_takes_all_and_is_waited_for(void **state UNUSED)
 		numbers[i] = fds[i];
 	}
 	(void)close(ends[1]);
-	c = closer_start(fds, ARRAY_LEN(fds));
+	c = closer_start(fds, ARRAY_LEN(fds), false);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		assert_int_equal(fds[i], -1);
 	assert_null(closer_end(c));
@@ -204,7 +204,13 @@ static void a_closer_takes_all_and_is_waited_for(void **state UNUSED)
 	assert_int_equal(read(ends[0], fds, 1), 0);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
 	(void)close(ends[0]);
-	assert_null(closer_end(closer_start(fds, ARRAY_LEN(fds))));
+	assert_null(closer_end(closer_start(fds, ARRAY_LEN(fds), false)));
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_null(closer_start(&ends[1], 1, true));
+	assert_int_equal(ends[1], -1);
+	assert_int_equal(read(ends[0], fds, 1), 0);
+	(void)close(ends[0]);
 }
 
 int main(void)

@@ -344,7 +344,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 		outcome_hit(o, LIMIT_DISK);
 	/* The last hold on the sandbox's mounts, let go of first: a name that is still mounted over
 	 * somewhere is removed only after a wait for every CPU. */
-	closer = closer_start(&j->given[INIT_FD_MOUNTS], INIT_FD_COUNT - INIT_FD_MOUNTS);
+	closer = closer_start(&j->given[INIT_FD_MOUNTS], INIT_FD_COUNT - INIT_FD_MOUNTS, j->busy);
 	if (j->protect) {
 		protect_end(j->protect, j->cover_lost, o);
 		j->protect = protect_free(j->protect);

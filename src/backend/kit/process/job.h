@@ -75,7 +75,8 @@ struct backend_job {
 	struct cg_map *unswept; /* a dead run was still ending there when leaves were swept */
 	struct ids *ids;
 	struct protect *protect;
-	int hold; /* what our child holds of them, to be let go for it; -1: nothing */
+	bool busy; /* no CPU was idle when it began: nothing is done beside it */
+	int hold;  /* what our child holds of them, to be let go for it; -1: nothing */
 	struct isolation isolation;
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;

@@ -393,11 +393,21 @@ static int trust_authority(struct backend_job *j, const struct job_want *w, stru
 	return pem ? box_plan_trust(j->plan, pem, e) : 0;
 }
 
+/* May the child begin before all is known? Not where the two would take turns on one CPU: the words
+ * between them, and the pages that each has to copy once there are two, would only cost time. */
+static bool can_be_late(struct backend_job *j, struct box_start *c)
+{
+	if (!j->kind->waits || !j->kind->waits())
+		return false;
+	j->busy = !cpus_idle(&c->cpus);
+	return !j->busy;
+}
+
 /* What a child has from its first moment. */
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct ends *pipes, struct err *e)
 {
-	c->late = j->kind->waits && j->kind->waits();
+	c->late = can_be_late(j, c);
 	if (enforce_cgroup(j, c, w, e) < 0 ||
 	    (!c->late && (take_ids(j, e) < 0 || map_trees(j, c, e) < 0)) ||
 	    ends_open(pipes, w, e) < 0)
@@ -587,12 +597,10 @@ static int check_known(const struct box_plan *p, const struct box_start *c, stru
 	return 0;
 }
 
-/* The two are to work at the same time. Where no CPU is idle they take turns. */
+/* The two are to work at the same time. */
 static void move_over(pid_t child, cpu_set_t *all)
 {
-	cpu_set_t others;
-
-	if (!cpus_idle(0, all, &others) || sched_setaffinity(child, sizeof(others), &others) < 0)
+	if (!cpus_move(child, all))
 		CPU_ZERO(all); /* it stays where it is */
 }
 

@@ -16,7 +16,10 @@
 #include "base/str.h"
 
 #define FOLDER "runs"
-#define SPARE ".spare" /* of a run that ended: a file that is there costs less than a new one */
+#define SPARE ".spare-"             /* and a number, of a run that ended: a new file costs more */
+#define SPARES 128                  /* numbers, and so files at most; */
+#define SPARE_TRIES 16              /* none is looked for, or put away, longer than this */
+#define SPARE_MAX ((off_t)64 << 10) /* what is larger is removed */
 #define MAGIC "brig-run 2"
 #define TEXT_MAX ((size_t)4 << 20)
 #define MAKE_TRIES 16
@@ -117,22 +120,6 @@ static int make_locked(int folder, const char *name)
 	return -EAGAIN;
 }
 
-/* The same out of the spare one. Whose it was may not have let go of the lock yet, and a sweep may
- * come in between here, too. */
-static int take_spare(int folder, const char *name)
-{
-	CLEANUP(fd) int fd = -1;
-	struct stat st;
-
-	if (renameat(folder, SPARE, folder, name) < 0)
-		return -errno;
-	fd = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink)
-		return TAKE_FD(fd);
-	(void)unlinkat(folder, name, 0);
-	return -EBUSY;
-}
-
 static int write_text(int fd, const struct buf *text)
 {
 	struct stat st;
@@ -144,46 +131,123 @@ static int write_text(int fd, const struct buf *text)
 	return r;
 }
 
-/* Under a name of its own until it is whole. */
+/* A number for a name, that of another name with a chance of one in 2^62. */
+static uint64_t number_of(const char *id)
+{
+	uint64_t n = 0xcbf29ce484222325;
+
+	for (; *id; id++)
+		n = (n ^ (unsigned char)*id) * 0x100000001b3;
+	return n >> 2;
+}
+
+/* A byte of the folder, locked by a run while it or its survivor lives. It only saves work: with
+ * many runs at once, opening their files to find them locked is most of a sweep. Where there is no
+ * such lock that is still done. */
+static struct flock byte_of(const char *id, short type)
+{
+	return (struct flock){
+		.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)number_of(id), .l_len = 1
+	};
+}
+
+static bool known_to_live(int folder, const char *id)
+{
+	struct flock byte = byte_of(id, F_WRLCK);
+
+	return fcntl(folder, F_OFD_GETLK, &byte) == 0 && byte.l_type != F_UNLCK;
+}
+
+/* One run after another finds the same file; runs at once begin at a place of their own. */
+static void spare_name(const char *id, unsigned try, char out[32])
+{
+	unsigned n = try ? (unsigned)(number_of(id) % SPARES) +
+	try:
+		0;
+
+	(void)snprintf(out, 32, SPARE "%u", n % SPARES);
+}
+
+/* A spare file with its lock, which is what makes it ours: nobody renames or removes one without.
+ * By the time it is locked it may be another run's, or another run's spare by another name. */
+static int take_spare(int folder, const char *id, char name[32])
+{
+	for (unsigned try = 0; try < SPARE_TRIES; try++) {
+		CLEANUP(fd) int fd = -1;
+		struct stat st, named;
+
+		spare_name(id, try, name);
+		fd = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
+		    fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    st.st_ino == named.st_ino)
+			return TAKE_FD(fd);
+	}
+	return -ENOENT;
+}
+
+/* For another run; too large, or no place is left: away with it. */
+static void put_away(int folder, const char *id, int fd)
+{
+	struct stat st;
+	char name[32];
+	int r = fstat(fd, &st) < 0 || st.st_size > SPARE_MAX ? -1 : 0;
+
+	for (unsigned try = 0; r == 0 && try < SPARE_TRIES; try++) {
+		spare_name(id, try, name);
+		if (renameat2(folder, id, folder, name, RENAME_NOREPLACE) == 0)
+			return;
+		r = errno == EEXIST ? 0 : -1;
+	}
+	(void)unlinkat(folder, id, 0);
+}
+
+/* Written while it is a spare or has a name of its own: only what is whole is called as the run. */
+static int write_as(int folder, const char *name, const char *id, int fd, const struct buf *text)
+{
+	int r = write_text(fd, text);
+
+	if (r == 0 && renameat(folder, name, folder, id) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(folder, name, 0);
+	return r;
+}
+
 static int write_new(int folder, const char *id, const struct buf *text)
 {
 	CLEANUP(fd) int fd = -1;
-	char name[80];
+	char spare[32], name[80];
 	int r;
 
+	fd = take_spare(folder, id, spare);
+	if (fd >= 0 && write_as(folder, spare, id, fd, text) == 0)
+		return TAKE_FD(fd);
+	(void)fd_close(fd);
 	(void)snprintf(name, sizeof(name), ".%s", id);
-	fd = take_spare(folder, name);
-	if (fd < 0) {
-		/* A sweep that has the spare one is about to remove it, by this name. */
-		(void)snprintf(name, sizeof(name), ".%s-new", id);
-		fd = make_locked(folder, name);
-	}
-	if (fd < 0)
-		return fd;
-	r = write_text(fd, text);
-	if (r == 0 && renameat(folder, name, folder, id) < 0)
-		r = -errno;
-	if (r < 0) {
-		(void)unlinkat(folder, name, 0);
-		return r;
-	}
-	return TAKE_FD(fd);
+	fd = make_locked(folder, name);
+	r = fd < 0 ? fd : write_as(folder, name, id, fd, text);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 int inventory_open(struct protect *t, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, e);
+	struct flock byte = byte_of(t->id, F_RDLCK);
 
 	if (folder < 0)
 		return -e->code;
+	(void)fcntl(folder, F_OFD_SETLK, &byte);
 	put_all(t, &text);
 	if (text.failed)
 		return err_nomem(e);
 	t->inventory = write_new(folder, t->id, &text);
 	t->beat = clock_us();
-	if (t->inventory >= 0)
+	if (t->inventory >= 0) {
+		t->runs = TAKE_FD(folder);
 		return 0;
+	}
 	errno = -t->inventory;
 	(void)err_sys(e, "cannot write down what the run must not change");
 	return err_hint(e, "make room where brig keeps its state; brig doctor names the folder");
@@ -285,10 +349,10 @@ static void tell(const struct protect *t, int folder, struct outcome *o)
 
 void inventory_close(struct protect *t, struct outcome *o)
 {
-	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	CLEANUP(fd) int folder = t->runs >= 0 ? TAKE_FD(t->runs) : state_find(FOLDER, NULL, 0);
 
-	if (t->inventory >= 0 && folder >= 0 && renameat(folder, t->id, folder, SPARE) < 0)
-		(void)unlinkat(folder, t->id, 0);
+	if (t->inventory >= 0 && folder >= 0)
+		put_away(folder, t->id, t->inventory);
 	t->inventory = fd_close(t->inventory);
 	if (folder >= 0 && o)
 		tell(t, folder, o);
@@ -468,9 +532,11 @@ static void finish(int folder, const char *id, int fd)
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(outcome) struct outcome *o = outcome_new();
 	CLEANUP(arena) struct arena *arena = arena_new(TEXT_MAX);
-	struct finder f = { .t = { .id = id, .claim = -1, .inventory = -1, .config = { -1, -1 } },
-			    .plan = { .arena = arena },
-			    .o = o };
+	struct finder f = {
+		.t = { .id = id, .claim = -1, .inventory = -1, .runs = -1, .config = { -1, -1 } },
+		.plan = { .arena = arena },
+		.o = o
+	};
 	struct stat st, same;
 	const char *head;
 
@@ -512,12 +578,14 @@ void inventory_sweep(void)
 	while (folder >= 0 && (e = folder_next(&d))) {
 		CLEANUP(fd) int fd = -1;
 
-		if (str_starts(e->name, "told-") || str_eq(e->name, SPARE))
+		if (str_starts(e->name, "told-") || str_starts(e->name, SPARE))
 			continue;
 		if (e->name[0] == '.') {
 			remove_unfinished(folder, e->name);
 			continue;
 		}
+		if (known_to_live(folder, e->name))
+			continue;
 		fd = openat(folder, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 			finish(folder, e->name, fd);

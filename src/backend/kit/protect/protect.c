@@ -32,6 +32,7 @@ struct protect *protect_free(struct protect *t)
 	protect_reap(t);
 	(void)fd_close(t->claim);
 	(void)fd_close(t->inventory);
+	(void)fd_close(t->runs);
 	for (size_t i = 0; i < t->tree_count; i++)
 		(void)fd_close(t->trees[i].fd);
 	for (size_t i = 0; i < TREES_MAX; i++)
@@ -243,7 +244,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	t->plan = p;
 	t->id = id;
 	t->asker.avoid = p->workspace;
-	t->claim = t->inventory = t->lifeline = -1;
+	t->claim = t->inventory = t->runs = t->lifeline = -1;
 	for (size_t i = 0; i < TREES_MAX; i++)
 		t->config[i] = -1;
 	t->writable = p->policy == POLICY_WORKSPACE_WRITE;

@@ -25,7 +25,7 @@
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
 {
-	int keep[2 * TREES_MAX + 3];
+	int keep[2 * TREES_MAX + 4];
 	size_t n = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -36,6 +36,8 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 	}
 	keep[n++] = lifeline;
 	keep[n++] = t->inventory;
+	if (t->runs >= 0)
+		keep[n++] = t->runs;
 	if (pidfd >= 0)
 		keep[n++] = pidfd;
 	for (size_t i = 0; i < t->tree_count; i++)

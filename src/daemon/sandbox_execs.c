@@ -335,7 +335,8 @@ void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 {
 	struct exec_entry *x = id_is(EXEC_ID, m->exec) ? find(b, m->exec) : NULL;
 
-	if (!x && (m->says == MONITOR_RUNS || (m->says == MONITOR_DONE && m->value & MONITOR_RAN)) &&
+	if (!x &&
+	    (m->says == MONITOR_RUNS || (m->says == MONITOR_DONE && m->value & MONITOR_RAN)) &&
 	    id_is(EXEC_ID, m->exec) && !was_told(b, m->exec))
 		x = add(b, m->exec); /* an earlier daemon's */
 	if (!x)

@@ -25,6 +25,7 @@ enum { MONITOR_VERSION = 2, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 #define MONITOR_ASKED "asked"
 #define MONITOR_NARROWED "narrowed"
 #define MONITOR_FACTS "facts"           /* JSON: what the sandbox that was opened is like */
+#define MONITOR_FIRST "first"           /* of a container: PID@START of its first process */
 #define MONITOR_ENDED "ended"           /* the reason, in one word, for who did not hear of it */
 #define MONITOR_LOG "log"               /* what the user should know, line by line */
 #define MONITOR_EXECS "execs"           /* a folder: kept.h, one file for each command */

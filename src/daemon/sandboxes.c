@@ -601,14 +601,18 @@ static pid_t pid_of(int pidfd)
 }
 
 enum problem sandboxes_known_as(struct sandboxes *s, const char *tenant, const char *ref,
-				char run[RUN_ID_SIZE], pid_t *monitor, struct err *e)
+				struct sandbox_known *ret, struct err *e)
 {
 	const struct sandbox_entry *b = entry_find(s, tenant, ref);
+	CLEANUP(fd) int folder = b ? entry_folder(b) : -1;
 
 	if (!b)
 		return entry_missing(ref, e);
-	entry_run(b, run);
-	*monitor = b->link.fd >= 0 ? pid_of(b->proc.fd) : 0;
+	entry_run(b, ret->run);
+	if (b->link.fd < 0 || folder < 0 ||
+	    fd_read_file(folder, MONITOR_FIRST, ret->processes, sizeof(ret->processes)) <= 0)
+		(void)snprintf(ret->processes, sizeof(ret->processes), "%d",
+			       b->link.fd >= 0 ? (int)pid_of(b->proc.fd) : 0);
 	return PROBLEM_NONE;
 }
 

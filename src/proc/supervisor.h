@@ -59,6 +59,8 @@ struct supervisor_container {
 	bool no_seccomp;      /* of STARTED: its kernel has no filters, and is not ours */
 	bool never_ran;       /* of ENDED: err says why the command could not be executed */
 	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */
+	int32_t first;        /* of STARTED, if it stays open: its first process, as the kernel
+			       * numbers it for us; 0: that cannot be seen */
 };
 
 struct supervisor_msg {

@@ -10,9 +10,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import engine, settle, shared_engine, token  # noqa: E402
 from daemon import daemon  # noqa: E402
-from daemon_commands import has_terminals, pauses, works  # noqa: E402
+from daemon_commands import has_terminals, pauses, uses, works  # noqa: E402
 from daemon_store import again, grows, keeps, mounts_into, sh  # noqa: E402
-from harness import around, brig, main, test, wait_until, workspace  # noqa: E402
+from harness import around, brig, main, test, workspace  # noqa: E402
 
 around(shared_engine)
 
@@ -44,22 +44,10 @@ def a_container_is_paused_by_its_engine_and_goes_on():
         pauses(d, engine.IMAGE)
 
 
-def uses(d, **spec):
-    """What a container uses is seen from outside, and only while it runs."""
-    box = d.create(spec=spec)["id"]
-    used = lambda: d.call("GET", f"/v1/use?sandbox={box}").json["sandboxes"][box]  # noqa: E731
-    idle = used()
-    assert idle and 1 <= idle["processes"] <= idle["threads"], idle
-    d.call("POST", f"/v1/sandboxes/{box}/exec", {"command": "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 100 & setsid sleep 100 & wait", "detach": True})
-    assert wait_until(lambda: (now := used())["processes"] >= idle["processes"] + 3 and now["memory"] > 15 << 20, 60), used()
-    d.call("POST", f"/v1/sandboxes/{box}/stop")
-    assert wait_until(lambda: used() is None, 60), used()
-
-
 @test(limit=180)
 def what_a_container_uses_is_seen():
     with daemon(env=common.environment()) as d:
-        uses(d, backend="docker", image=engine.IMAGE)
+        uses(d, engine.IMAGE)
 
 
 @test(limit=120)

@@ -174,11 +174,8 @@ static int check_labels(struct narrowing *n)
  * owner's word, and leads to whoever honours it. */
 static void settle_backend(const struct spec *before, struct spec *s)
 {
-	if (s->backend != BACKEND_AUTO || s->tmp_exec || !before->tmp_exec ||
-	    spec_other_programs(before))
-		return;
-	s->backend = BACKEND_NATIVE;
-	s->origin[FIELD_BACKEND] = ORIGIN_API;
+	if (!s->tmp_exec && before->tmp_exec && !spec_other_programs(before))
+		spec_name_native(s, ORIGIN_API);
 }
 
 enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, struct buf *out,

@@ -168,6 +168,16 @@ static int check_labels(struct narrowing *n)
 	return loosened(n, FIELD_LABELS, &n->after->labels.v[0]);
 }
 
+/* Of the backends that a tenant may have, native alone forbids programs in /tmp. Under auto such a
+ * wish would lead past bwrap, and where there is no native to an engine, which a tenant does not
+ * choose: it gets native, or hears from that one why not. What the ceiling itself says is the
+ * owner's word, and leads to whoever honours it. */
+static void settle_backend(const struct spec *before, struct spec *s)
+{
+	if (!s->tmp_exec && before->tmp_exec && !spec_other_programs(before))
+		spec_name_native(s, ORIGIN_API);
+}
+
 enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, struct buf *out,
 			   struct err *e)
 {
@@ -191,6 +201,7 @@ enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, 
 	check.after = s;
 	if (tighten_each(before, s, ORIGIN_API, loosened, &check) < 0 || check_labels(&check) < 0)
 		return PROBLEM_POLICY_CEILING;
+	settle_backend(before, s);
 	json_init(&j, out, false);
 	config_write_json(s, &j);
 	return out->failed ? PROBLEM_TOO_LARGE : PROBLEM_NONE;

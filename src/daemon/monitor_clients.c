@@ -106,7 +106,7 @@ static bool tell_one(struct monitor_client *c, struct monitor_task *t, enum task
 	memcpy(s.exec, t->id, sizeof(s.exec));
 	if (what == NEWS_DONE) {
 		memcpy(s.reason, t->outcome, sizeof(s.reason));
-		s.value = (uint64_t)t->status;
+		s.value = (uint32_t)t->status | (t->ran ? MONITOR_RAN : 0);
 	}
 	return put(c, &s, -1);
 }
@@ -130,9 +130,11 @@ static void tell(struct monitor_client *c, uint64_t now)
 	for (struct monitor_task *t = c->m->tasks; t && c->w.fd >= 0; t = t->next) {
 		if (t->news[me] == NEWS_RUNS && is_hushed(t, now))
 			continue;
-		/* Its end says that it grew. */
-		if (t->news[me] & NEWS_DONE)
-			t->news[me] &= (unsigned char)~NEWS_GREW;
+		/* Its end says that it ran, and that it grew. */
+		if (t->news[me] & NEWS_DONE) {
+			t->ran |= (t->news[me] & NEWS_RUNS) != 0;
+			t->news[me] = NEWS_DONE;
+		}
 		for (unsigned what = NEWS_RUNS; what <= NEWS_DONE; what <<= 1) {
 			if (!(t->news[me] & what))
 				continue;

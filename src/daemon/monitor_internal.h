@@ -39,6 +39,7 @@ struct monitor_task {
 	int input;        /* the end to write to; -1: none, or closed */
 	bool lost;        /* something could not be kept */
 	bool last;        /* the sandbox ends with it */
+	bool ran;         /* that it ran is said with its end */
 	uint64_t *denied; /* of its sandbox, as it began: outcome_mark */
 	size_t denied_count;
 	char outcome[MONITOR_REASON];

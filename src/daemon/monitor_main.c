@@ -25,6 +25,7 @@
 #include "base/tree.h"
 #include "daemon/monitor_companions.h"
 #include "daemon/monitor_internal.h"
+#include "daemon/use.h"
 #include "model/companions.h"
 #include "model/config.h"
 #include "sandbox/manager.h"
@@ -426,6 +427,17 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	return r;
 }
 
+/* Of a container, whose processes are below none of ours: which they are, for brig-use. */
+static int write_first(const struct monitor *m, const struct isolation *i)
+{
+	char text[USE_FIRST_SIZE];
+
+	(void)unlinkat(m->folder, MONITOR_FIRST, 0); /* of an earlier start */
+	if (!i || !use_first(i->first, text))
+		return 0;
+	return monitor_write(m, MONITOR_FIRST, text, strlen(text));
+}
+
 static int write_facts(const struct monitor *m, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(SPEC_MAX);
@@ -435,6 +447,8 @@ static int write_facts(const struct monitor *m, struct err *e)
 	json_init(&j, &b, false);
 	outcome_json(sandbox_facts(m->sandbox), &j);
 	r = b.failed ? -ENOMEM : monitor_write(m, MONITOR_FACTS, b.data, b.len);
+	if (r == 0)
+		r = write_first(m, sandbox_facts(m->sandbox)->isolation);
 	return r < 0 ? err_errno(e, r, "cannot write down what the sandbox is like") : 0;
 }
 

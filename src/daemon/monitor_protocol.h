@@ -25,6 +25,7 @@ enum { MONITOR_VERSION = 2, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 #define MONITOR_ASKED "asked"
 #define MONITOR_NARROWED "narrowed"
 #define MONITOR_FACTS "facts"           /* JSON: what the sandbox that was opened is like */
+#define MONITOR_FIRST "first"           /* of a container: PID@START of its first process */
 #define MONITOR_ENDED "ended"           /* the reason, in one word, for who did not hear of it */
 #define MONITOR_LOG "log"               /* what the user should know, line by line */
 #define MONITOR_EXECS "execs"           /* a folder: kept.h, one file for each command */
@@ -83,7 +84,8 @@ enum monitor_says {
 	MONITOR_RUNS, /* the command is executed; or one was, and this is said to a newcomer. Within
 		       * milliseconds, or with what comes sooner */
 	MONITOR_GREW, /* something was kept of the command */
-	MONITOR_DONE, /* ... its end was; reason: the outcome, value: the exit status */
+	MONITOR_DONE, /* ... its end was; reason: the outcome, value: the exit status, with
+		       * MONITOR_RAN if this says MONITOR_RUNS as well */
 	MONITOR_GIVES,  /* comes with the end to write a command's input to, or without */
 	MONITOR_PAUSED, /* err: why not */
 	MONITOR_CONTINUED,
@@ -91,6 +93,8 @@ enum monitor_says {
 	MONITOR_COMPANION, /* value: enum companion_state, reason; MONITOR_COMPANIONS has it */
 	MONITOR_DENIED,    /* a companion something: reason has the kind, err what and why */
 };
+
+#define MONITOR_RAN ((uint64_t)1 << 32)
 
 enum monitor_stage { MONITOR_IS_OPENING, MONITOR_IS_OPEN, MONITOR_IS_PAUSED, MONITOR_IS_STOPPING };
 

@@ -97,10 +97,10 @@ static enum problem put_limit(const struct http_call *c, struct errand_words *w,
 static enum problem put_sandbox(struct api *a, const struct http_call *c, struct errand_words *w,
 				struct err *e)
 {
-	char value[VALUE_MAX], run[RUN_ID_SIZE] = "";
+	char value[VALUE_MAX];
+	struct sandbox_known known = { .run = "" };
 	int r = http_param(c, "sandbox", value, sizeof(value));
 	enum problem p;
-	pid_t monitor;
 
 	if (r == -ENOENT && api_is_owner(c))
 		return put_option(c, "run", w, e);
@@ -108,12 +108,12 @@ static enum problem put_sandbox(struct api *a, const struct http_call *c, struct
 		return problem_say(PROBLEM_FORBIDDEN, e, "name one of your sandboxes as 'sandbox'");
 	if (r <= 0 || http_param(c, "run", value, 1) != -ENOENT)
 		return problem_say(PROBLEM_INVALID, e, "'sandbox' is malformed, or beside 'run'");
-	p = sandboxes_known_as(a->boxes, c->caller->tenant, value, run, &monitor, e);
+	p = sandboxes_known_as(a->boxes, c->caller->tenant, value, &known, e);
 	if (p != PROBLEM_NONE)
 		return p;
-	if (!run[0])
+	if (!known.run[0])
 		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "'%.60s' was never open", value);
-	word(w, "--run=%s", run);
+	word(w, "--run=%s", known.run);
 	return PROBLEM_NONE;
 }
 
@@ -180,9 +180,9 @@ void serve_doctor(struct api *a, struct http_call *c, const struct jread *body)
 void serve_use(struct api *a, struct http_call *c, const struct jread *body)
 {
 	struct errand_words w = { .n = 0 };
-	char value[VALUE_MAX], run[RUN_ID_SIZE];
+	struct sandbox_known known;
+	char value[VALUE_MAX];
 	struct err e = { 0 };
-	pid_t monitor;
 	int r = 0;
 
 	(void)body;
@@ -191,9 +191,9 @@ void serve_use(struct api *a, struct http_call *c, const struct jread *body)
 		r = http_param_nth(c, "sandbox", i, value, SANDBOX_ID_SIZE);
 		if (r < 0)
 			break;
-		if (sandboxes_known_as(a->boxes, c->caller->tenant, value, run, &monitor, &e) ==
+		if (sandboxes_known_as(a->boxes, c->caller->tenant, value, &known, &e) ==
 		    PROBLEM_NONE)
-			word(&w, "%s=%d", value, (int)monitor);
+			word(&w, "%s=%s", value, known.processes);
 	}
 	if ((r < 0 && r != -ENOENT) || w.full) {
 		refuse(c, PROBLEM_INVALID, "'sandbox' is malformed, or there too often");

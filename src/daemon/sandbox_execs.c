@@ -324,20 +324,27 @@ static bool was_told(const struct sandbox_entry *b, const char *id)
 	return open_kept(b, id, &fd) == 0 && kept_told(fd);
 }
 
+static void say_started(const struct sandbox_entry *b, struct exec_entry *x)
+{
+	if (!x->runs && x->ours)
+		tell(b, x->id, "exec.started", NULL, NULL);
+	x->runs = true;
+}
+
 void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 {
 	struct exec_entry *x = id_is(EXEC_ID, m->exec) ? find(b, m->exec) : NULL;
 
-	if (!x && m->says == MONITOR_RUNS && id_is(EXEC_ID, m->exec) && !was_told(b, m->exec))
+	if (!x &&
+	    (m->says == MONITOR_RUNS || (m->says == MONITOR_DONE && m->value & MONITOR_RAN)) &&
+	    id_is(EXEC_ID, m->exec) && !was_told(b, m->exec))
 		x = add(b, m->exec); /* an earlier daemon's */
 	if (!x)
 		return;
 	open_watches(b, x->id);
 	switch ((enum monitor_says)m->says) {
 	case MONITOR_RUNS:
-		if (!x->runs && x->ours)
-			tell(b, x->id, "exec.started", NULL, NULL);
-		x->runs = true;
+		say_started(b, x);
 		break;
 	case MONITOR_GIVES:
 		(void)fd_close(x->input);
@@ -347,6 +354,8 @@ void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 			(void)fcntl(x->input, F_SETFL, O_WRONLY | O_NONBLOCK);
 		break;
 	case MONITOR_DONE:
+		if (m->value & MONITOR_RAN)
+			say_started(b, x);
 		tell_end(b, x->id, *m->reason ? m->reason : "failed", (int)m->value);
 		forget(b, x);
 		news(b, m->exec);

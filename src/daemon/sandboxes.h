@@ -72,11 +72,15 @@ enum problem sandboxes_narrow(struct sandboxes *s, const char *tenant, const cha
 /* Why it is not ready, if it is not. */
 enum problem sandboxes_failure(struct sandboxes *s, const char *ref, struct err *e);
 
-/* What it is called elsewhere: the run of the record, which has RUN_ID_SIZE, "" while it was never
- * open; and the process that owns it, 0 while there is none. */
+/* What it is called elsewhere. */
 enum { RUN_ID_SIZE = 33 };
+struct sandbox_known {
+	char run[RUN_ID_SIZE]; /* of the record; "" while it was never open */
+	char processes[40];    /* PID of who owns it, or PID@START of a container's first (use.h); 0
+				* while there is none */
+};
 enum problem sandboxes_known_as(struct sandboxes *s, const char *tenant, const char *ref,
-				char run[RUN_ID_SIZE], pid_t *monitor, struct err *e);
+				struct sandbox_known *ret, struct err *e);
 
 /* Notes that brig has made about it, and why it failed. */
 enum problem sandboxes_log(struct sandboxes *s, const char *tenant, const char *ref,

@@ -17,7 +17,7 @@
 
 struct process {
 	pid_t pid, parent;
-	uint64_t ticks;
+	uint64_t ticks, start;
 };
 
 struct processes {
@@ -33,9 +33,9 @@ struct used {
  * are numbered as proc(5) does. */
 static bool read_stat(int proc, const char *pid, struct process *p)
 {
-	enum { PARENT = 4, USER = 14, SYSTEM = 15 };
+	enum { PARENT = 4, USER = 14, SYSTEM = 15, START = 22 };
 	char path[64], text[1024];
-	uint64_t v[SYSTEM + 1] = { 0 };
+	uint64_t v[START + 1] = { 0 };
 	char *at;
 
 	(void)snprintf(path, sizeof(path), "%.20s/stat", pid);
@@ -45,11 +45,12 @@ static bool read_stat(int proc, const char *pid, struct process *p)
 	if (!at || strlen(at) < 4)
 		return false;
 	at += 3; /* over the bracket, a blank and the state */
-	for (int i = PARENT; i <= SYSTEM; i++)
+	for (int i = PARENT; i <= START; i++)
 		v[i] = strtoull(at, &at, 10);
 	*p = (struct process){ .pid = (pid_t)strtol(pid, NULL, 10),
 			       .parent = (pid_t)v[PARENT],
-			       .ticks = v[USER] + v[SYSTEM] };
+			       .ticks = v[USER] + v[SYSTEM],
+			       .start = v[START] };
 	return true;
 }
 
@@ -136,13 +137,20 @@ static void count(int proc, const struct process *p, struct used *u)
 	u->ticks += p->ticks;
 }
 
-static void put(struct json *j, int proc, const struct processes *all, const char *name, pid_t top)
+/* `start` is that of a container's first process, which counts as well: all there is in it is below
+ * that one, because its pid namespace has no other to leave an orphan to. */
+static void put(struct json *j, int proc, const struct processes *all, const char *name, pid_t top,
+		const uint64_t *start)
 {
 	struct used u = { 0 };
 	uint64_t second = (uint64_t)sysconf(_SC_CLK_TCK);
+	bool there = top > 1;
 
-	for (size_t i = 0; top > 1 && i < all->n; i++)
-		if (below(all, &all->v[i], top))
+	for (size_t i = 0; start && i < all->n; i++)
+		if (all->v[i].pid == top)
+			there = all->v[i].start == *start;
+	for (size_t i = 0; there && i < all->n; i++)
+		if ((start && all->v[i].pid == top) || below(all, &all->v[i], top))
 			count(proc, &all->v[i], &u);
 	json_key(j, name);
 	if (!u.processes) {
@@ -155,6 +163,33 @@ static void put(struct json *j, int proc, const struct processes *all, const cha
 	json_ku64(j, "memory", u.memory);
 	json_ku64(j, "cpu_ms", u.ticks * 1000 / (second ? second : 100));
 	json_object_end(j);
+}
+
+bool use_first(pid_t pid, char ret[USE_FIRST_SIZE])
+{
+	CLEANUP(fd) int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct process p;
+	char name[24];
+
+	(void)snprintf(name, sizeof(name), "%d", (int)pid);
+	if (proc < 0 || pid <= 1 || !read_stat(proc, name, &p))
+		return false;
+	(void)snprintf(ret, USE_FIRST_SIZE, "%d@%llu", (int)pid, (unsigned long long)p.start);
+	return true;
+}
+
+static void put_word(struct json *j, int proc, const struct processes *all, char *word)
+{
+	char *equals = strrchr(word, '='), *end;
+	uint64_t start;
+	pid_t top;
+
+	if (!equals)
+		return;
+	*equals = '\0';
+	top = (pid_t)strtol(equals + 1, &end, 10);
+	start = *end == '@' ? strtoull(end + 1, NULL, 10) : 0;
+	put(j, proc, all, word, top, *end == '@' ? &start : NULL);
 }
 
 int use_main(int argc, char **argv)
@@ -171,14 +206,8 @@ int use_main(int argc, char **argv)
 	json_object(&j);
 	json_key(&j, "sandboxes");
 	json_object(&j);
-	for (int i = 1; i < argc; i++) {
-		char *equals = strrchr(argv[i], '=');
-
-		if (!equals)
-			continue;
-		*equals = '\0';
-		put(&j, proc, &all, argv[i], (pid_t)strtol(equals + 1, NULL, 10));
-	}
+	for (int i = 1; i < argc; i++)
+		put_word(&j, proc, &all, argv[i]);
 	json_object_end(&j);
 	json_object_end(&j);
 	free(all.v);

@@ -4,7 +4,15 @@
  * A program started for one call (errand.h), so that the daemon does not look through /proc. */
 #pragma once
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #define USE_NAME "brig-use"
 
-/* argv: NAME=PID each, the process that owns the sandbox. Writes one JSON object. */
+/* argv: NAME=PID each, the process that owns the sandbox; or NAME=PID@START, the first one of a
+ * container, which is below no process of ours. Writes one JSON object. */
 int use_main(int argc, char **argv);
+
+/* "PID@START": that process and no other that gets its number later. false: there is none. */
+enum { USE_FIRST_SIZE = 40 };
+bool use_first(pid_t pid, char ret[USE_FIRST_SIZE]);

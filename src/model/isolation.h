@@ -47,6 +47,8 @@ struct isolation {
 	const char *runtime; /* of containers, where one was named */
 	uint32_t uid_inside, gid_inside;
 	unsigned keeps; /* what outlives a stop: bits 1 << enum store_place */
+	int32_t first;  /* of a container that stays open: its first process; 0: unknown. Not
+			 * reported */
 	enum enforcer limits[LIMIT_COUNT];
 };
 

@@ -60,6 +60,14 @@ bool spec_in_namespaces(const struct spec *s)
 	return s->backend == BACKEND_NATIVE || s->backend == BACKEND_BWRAP;
 }
 
+void spec_name_native(struct spec *s, enum origin by)
+{
+	if (s->backend != BACKEND_AUTO)
+		return;
+	s->backend = BACKEND_NATIVE;
+	s->origin[FIELD_BACKEND] = by;
+}
+
 bool spec_keeps_owner(const struct spec *s, uid_t caller)
 {
 	const char *user = s->docker.user;

@@ -365,6 +365,8 @@ bool spec_on_host(const struct spec *s);
 bool spec_remote(const struct spec *s);
 bool spec_in_cluster(const struct spec *s); /* in a pod */
 bool spec_in_namespaces(const struct spec *s);
+/* In place of auto: the one of them that honours every setting of theirs. */
+void spec_name_native(struct spec *s, enum origin by);
 bool spec_other_programs(const struct spec *s);
 /* Does what a command in a container makes belong to the caller, or, if that is root, to somebody
  * whose files root can give away? */

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -88,6 +89,20 @@ static void say_started(const struct command_terms *c, const struct command_plac
 	(void)send_word(c, &m, -1);
 }
 
+/* Of one that has ended by then, that it ran and that it ended is one word: the monitor is woken
+ * up once. */
+static void say_exited(const struct command_terms *c, struct command_place *p, int status)
+{
+	const struct supervisor_msg m = { .said = SUPERVISOR_EXITED,
+					  .command = p->number,
+					  .status = status,
+					  .at = clock_us(),
+					  .started = p->told_start ? 0 : p->started };
+
+	p->told_start = true;
+	(void)send_word(c, &m, -1);
+}
+
 /* What it was sent before it ran. */
 static void pass_on(const struct command_place *p)
 {
@@ -106,7 +121,7 @@ static void tell(struct commands *t, const struct command_terms *c, struct comma
 		p->told_start = p->told_end = true;
 		say(c, SUPERVISOR_FAILED, p->number, 0, &p->err);
 	}
-	if (state >= PLACE_RUNS && !p->told_start) {
+	if ((state == PLACE_RUNS || (c->apart && state > PLACE_RUNS)) && !p->told_start) {
 		p->told_start = true;
 		say_started(c, p);
 		if (state == PLACE_RUNS)
@@ -114,13 +129,12 @@ static void tell(struct commands *t, const struct command_terms *c, struct comma
 	}
 	if (!p->told_end && !p->killed && state == PLACE_EXITED) {
 		p->told_end = true;
-		say(c, SUPERVISOR_EXITED, p->number, p->status, NULL);
+		say_exited(c, p, p->status);
 	}
 	if (!over)
 		return;
 	if (!p->told_end)
-		say(c, SUPERVISOR_EXITED, p->number, state == PLACE_EXITED ? p->status : SIGKILL,
-		    NULL);
+		say_exited(c, p, state == PLACE_EXITED ? p->status : SIGKILL);
 	say(c, SUPERVISOR_ENDED, p->number, 0, NULL);
 	*p = (struct command_place){ 0 };
 }
@@ -145,8 +159,8 @@ static uint64_t nproc_of(const struct commands *t, const struct command_terms *c
 	return c->nproc ? c->nproc - COMMANDS_MAX + live : 0;
 }
 
-static int spawn(struct commands *t, const struct command_terms *c,
-		 const struct supervisor_request *r, const int *fds, size_t n, struct err *e)
+static int spawn(struct commands *t, const struct command_terms *c, const struct command_ask *a,
+		 struct err *e)
 {
 	struct command_place *p = NULL;
 	pid_t pid;
@@ -160,12 +174,12 @@ static int spawn(struct commands *t, const struct command_terms *c,
 				  "a sandbox has at most %d commands at a time", COMMANDS_MAX);
 	if (p == &t->places[t->top])
 		t->top++;
-	*p = (struct command_place){ .taken = true, .number = r->command };
+	*p = (struct command_place){ .taken = true, .number = a->r.command };
 	pid = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
-	if (pid == 0 && r->files)
-		reaper_files(p, c, fds, n, nproc_of(t, c));
+	if (pid == 0 && a->r.files)
+		reaper_files(p, c, a, nproc_of(t, c));
 	if (pid == 0)
-		reaper_main(p, c, fds, n, nproc_of(t, c));
+		reaper_main(p, c, a, nproc_of(t, c));
 	if (pid > 0) {
 		p->reaper = pid; /* not before: the table is the child's as well */
 		return 0;
@@ -189,39 +203,62 @@ static int make_terminal(const struct supervisor_request *r, int *master, int *s
 }
 
 static void spawn_on_terminal(struct commands *t, const struct command_terms *c,
-			      const struct supervisor_request *r, int order, struct err *e)
+			      struct command_ask *a, struct err *e)
 {
-	struct supervisor_msg m = { .said = SUPERVISOR_TERMINAL, .command = r->command };
-	CLEANUP(fd) int master = -1, slave = -1;
+	struct supervisor_msg m = { .said = SUPERVISOR_TERMINAL, .command = a->r.command };
+	CLEANUP(fd) int master = -1;
+	int slave = -1;
 
-	if (make_terminal(r, &master, &slave, e) < 0)
-		return;
-	if (send_word(c, &m, master) < 0)
+	if (make_terminal(&a->r, &master, &slave, e) == 0 && send_word(c, &m, master) < 0)
 		(void)err_sys(e, "cannot hand the terminal over");
-	else
-		(void)spawn(t, c, r, (const int[]){ order, slave }, 2, e);
+	while (a->n > 1)
+		(void)fd_close(a->fds[--a->n]);
+	a->fds[a->n++] = slave;
+	if (!e->code)
+		(void)spawn(t, c, a, e);
 }
 
-void commands_exec(struct commands *t, const struct command_terms *c,
-		   const struct supervisor_request *r, const int *fds, size_t n)
+void commands_exec(struct commands *t, const struct command_terms *c, struct command_ask *a)
 {
-	const uint32_t number = r->command;
+	const uint32_t number = a->r.command;
 	struct err e = { 0 };
 
-	if (n < (r->tty ? 1 : 3) || number == COMMAND_FIRST || find(t, number))
+	if (a->n < (a->r.tty ? 1 : 3) || number == COMMAND_FIRST || find(t, number))
 		(void)err_set(&e, ERR_INTERNAL, EPROTO, "the command could not be read");
-	else if (r->tty)
-		spawn_on_terminal(t, c, r, fds[0], &e);
+	else if (a->r.tty)
+		spawn_on_terminal(t, c, a, &e);
 	else
-		(void)spawn(t, c, r, fds, n, &e);
-	if (e.code && r->files && n > 1 + FILE_END_ANSWERS)
-		file_refuse(fds[1 + FILE_END_ANSWERS], e.code);
-	for (size_t i = 0; i < n; i++)
-		(void)fd_close(fds[i]);
+		(void)spawn(t, c, a, &e);
+	if (e.code && a->r.files && a->n > 1 + FILE_END_ANSWERS)
+		file_refuse(a->fds[1 + FILE_END_ANSWERS], e.code);
+	for (size_t i = 0; i < a->n; i++)
+		(void)fd_close(a->fds[i]);
 	if (!e.code)
 		return;
 	say(c, SUPERVISOR_FAILED, number, 0, &e);
 	say(c, SUPERVISOR_ENDED, number, 0, NULL);
+}
+
+int commands_hear(int control, struct supervisor_packet *p, struct command_ask *ret)
+{
+	const size_t fixed = sizeof(p->ask);
+	size_t n = ARRAY_LEN(ret->fds);
+	ssize_t r;
+
+	*ret = (struct command_ask){ .fds = { -1, -1, -1, -1 } };
+	r = fd_recv(control, p, sizeof(*p), ret->fds, &n);
+	if (r < (ssize_t)fixed || ((size_t)r > fixed && n == ARRAY_LEN(ret->fds)))
+		return -EPROTO;
+	ret->r = p->ask;
+	ret->n = n;
+	if ((size_t)r == fixed)
+		return 0;
+	ret->order = p->order;
+	ret->size = (size_t)r - fixed;
+	memmove(ret->fds + 1, ret->fds, n * sizeof(ret->fds[0]));
+	ret->fds[0] = -1;
+	ret->n++;
+	return 0;
 }
 
 /* ---- ending ---- */

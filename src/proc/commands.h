@@ -31,6 +31,7 @@ struct command_terms {
 	 * `control`. */
 	void (*tell)(void *teller, const struct supervisor_msg *m, int fd);
 	void *teller;
+	bool apart;     /* that one ran is always said by itself, whatever has become of it */
 	bool inside;    /* of a sandbox, which the words of an error say; else they die with it */
 	uint64_t nproc; /* its own RLIMIT_NPROC, with room for COMMANDS_MAX reapers; 0: none */
 	/* In the command, before it is executed: its limit of open files. 0 or -errno. NULL: it is
@@ -80,9 +81,20 @@ struct commands {
  * children. */
 int commands_new(struct commands **ret, struct err *e);
 
+/* What ASK_EXEC came with. */
+struct command_ask {
+	struct supervisor_request r;
+	const char *order; /* NULL: it is in fds[0] */
+	size_t size;
+	int fds[4]; /* order (-1: in `order`), output, errors and input, or order alone */
+	size_t n;
+};
+
+/* The next request. Its order, if it came behind it, is in *p. -EPROTO: whoever asks is gone. */
+int commands_hear(int control, struct supervisor_packet *p, struct command_ask *ret);
+
 /* Starts one, as ASK_EXEC says; tells if it cannot. The descriptors are closed in any case. */
-void commands_exec(struct commands *t, const struct command_terms *c,
-		   const struct supervisor_request *r, const int *fds, size_t n);
+void commands_exec(struct commands *t, const struct command_terms *c, struct command_ask *a);
 
 /* To the command's process group; SIGKILL ends all there is of it. COMMAND_FIRST: to every process
  * inside, unless it is SIGKILL. */
@@ -104,8 +116,8 @@ int commands_full(struct err *e);
 
 /* reaper.c: fds are order, output, errors and input, or order and terminal; nproc is RLIMIT_NPROC
  * from here on, 0: as it is. */
-_Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,
-			   size_t n, uint64_t nproc);
+_Noreturn void reaper_main(struct command_place *p, const struct command_terms *c,
+			   const struct command_ask *a, uint64_t nproc);
 /* The same process as brig-files: fds are order and ends. */
-_Noreturn void reaper_files(struct command_place *p, const struct command_terms *c, const int *fds,
-			    size_t n, uint64_t nproc);
+_Noreturn void reaper_files(struct command_place *p, const struct command_terms *c,
+			    const struct command_ask *a, uint64_t nproc);

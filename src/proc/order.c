@@ -43,22 +43,24 @@ int order_write(const struct order *o, struct buf *b, struct err *e)
 		       : 0;
 }
 
-int order_make(const struct order *o, int *ret, struct err *e)
+int order_seal(const struct buf *b, int *ret, struct err *e)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT(ORDER_MAX);
-	CLEANUP(fd) int fd = -1;
-	int r;
+	CLEANUP(fd) int fd = memfd_create("brig-order", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = fd < 0 ? -errno : fd_write_all(fd, b->data, b->len);
 
-	if (order_write(o, &b, e) < 0)
-		return -e->code;
-	fd = memfd_create("brig-order", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	r = fd < 0 ? -errno : fd_write_all(fd, b.data, b.len);
 	if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS) < 0)
 		r = -errno;
 	if (r < 0)
 		return err_errno(e, r, "cannot write the command down");
 	*ret = TAKE_FD(fd);
 	return 0;
+}
+
+int order_make(const struct order *o, int *ret, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(ORDER_MAX);
+
+	return order_write(o, &b, e) < 0 ? -e->code : order_seal(&b, ret, e);
 }
 
 static size_t open_order(const char *data, size_t n, struct parcel *p)

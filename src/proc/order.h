@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proc/order.h - one command for an open sandbox, as init receives it.
  *
- * One anonymous file, sealed before it is sent, so that what was checked is what is run. Both ends
- * are the same build of brig; the reader checks every bound all the same, and allocates nothing. */
+ * One anonymous file, sealed before it is sent, so that what was checked is what is run; or, where
+ * it is short and goes to init, bytes of a packet, which nobody else has. Both ends are the same
+ * build of brig; the reader checks every bound all the same, and allocates nothing. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +11,10 @@
 
 #include "base/err.h"
 
-enum { ORDER_MAX = 8 << 20 }; /* bytes: more than the kernel takes for a command */
+enum {
+	ORDER_MAX = 8 << 20, /* bytes: more than the kernel takes for a command */
+	ORDER_SHORT = 4096,  /* bytes that fit into a packet; of most commands */
+};
 
 struct buf;
 
@@ -22,6 +26,8 @@ struct order {
 
 /* The order in a sealed file, which the caller owns. */
 int order_make(const struct order *o, int *ret, struct err *e);
+/* The same of one that order_write has written. */
+int order_seal(const struct buf *b, int *ret, struct err *e);
 
 /* The order as it is in that file. E2BIG: it is longer than the buffer may be. */
 int order_write(const struct order *o, struct buf *b, struct err *e);

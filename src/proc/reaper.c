@@ -25,6 +25,7 @@
 
 enum { OUTPUT = 1, ERRORS, INPUT }; /* behind the order */
 enum { WITH_TERMINAL = 2 };         /* descriptors, if that is all there is */
+enum { WORDS = 256 };               /* of an order, on the stack */
 #define BLOCK 512                   /* what the kernel counts written blocks in */
 #define ANNOUNCE_NS (2 * 1000 * 1000)
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -47,7 +48,7 @@ static _Noreturn void fail(struct command_place *p, const struct err *e)
 	_exit(0);
 }
 
-static int settle(const int *fds, size_t n, uint64_t nproc, struct err *e)
+static int settle(const struct command_ask *a, uint64_t nproc, struct err *e)
 {
 	const struct rlimit most = { .rlim_cur = nproc, .rlim_max = nproc };
 	sigset_t all;
@@ -57,7 +58,7 @@ static int settle(const int *fds, size_t n, uint64_t nproc, struct err *e)
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)prctl(PR_SET_NAME, "brig-reaper", 0, 0, 0);
 	/* The supervisor's socket and its list are its own. */
-	r = fd_close_except(3, fds, n);
+	r = fd_close_except(3, a->fds, a->n);
 	if (r < 0)
 		return err_errno(e, r, "cannot close inherited descriptors");
 	if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
@@ -101,19 +102,33 @@ static void add_variables(struct order *o, const char *const *more)
 	o->path = path ? path + strlen("PATH=") : DEFAULT_PATH;
 }
 
-static int read_order(int fd, const struct command_terms *c, struct order *o, struct err *e)
+/* The lists of most orders have room on the stack; NULL: there is none. */
+static const char **room_for(size_t words, const char **few)
+{
+	void *many;
+
+	if (words <= WORDS)
+		return few;
+	many = mmap(NULL, words * sizeof(*few), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		    -1, 0);
+	return many == MAP_FAILED ? NULL : many;
+}
+
+static int read_order(const struct command_ask *a, const struct command_terms *c, const char **few,
+		      struct order *o, struct err *e)
 {
 	const bool inside = c->inside;
-	const char *data = NULL;
-	void *words = MAP_FAILED;
-	size_t n = 0, more = 0;
+	const char *data = a->order;
+	const char **words = NULL;
+	size_t n = a->size, more = 0, count = 0;
 
 	while (c->envp && c->envp[more])
 		more++;
-	if (order_map(fd, &data, &n) && order_words(data, n))
-		words = mmap(NULL, (order_words(data, n) + more) * sizeof(char *),
-			     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (words == MAP_FAILED || !order_read(data, n, words, o))
+	if (data || order_map(a->fds[0], &data, &n))
+		count = order_words(data, n);
+	if (count)
+		words = room_for(count + more, few);
+	if (!words || !order_read(data, n, words, o))
 		return err_set(e, ERR_INTERNAL, EPROTO, "the command could not be read");
 	if (c->envp)
 		add_variables(o, c->envp);
@@ -125,19 +140,20 @@ static int read_order(int fd, const struct command_terms *c, struct order *o, st
 	return 0;
 }
 
-static int place_streams(const int *fds, size_t n)
+static int place_streams(const struct command_ask *a)
 {
+	const int *fds = a->fds;
 	int r;
 
-	if (n != WITH_TERMINAL)
-		return proc_place_streams(n > INPUT ? fds[INPUT] : -1, fds[OUTPUT], fds[ERRORS]);
+	if (a->n != WITH_TERMINAL)
+		return proc_place_streams(a->n > INPUT ? fds[INPUT] : -1, fds[OUTPUT], fds[ERRORS]);
 	r = proc_place_streams(fds[1], fds[1], fds[1]);
 	return r == 0 && ioctl(0, TIOCSCTTY, 0) < 0 ? -errno : r;
 }
 
 /* Runs in the memory of the reaper until it execs: what it leaves in *failed is seen there. */
-static pid_t start(const struct order *o, const struct command_terms *c, const int *fds, size_t n,
-		   volatile int *failed)
+static pid_t start(const struct order *o, const struct command_terms *c,
+		   const struct command_ask *a, volatile int *failed)
 {
 	pid_t pid = vfork(); /* allow vfork: the reaper has one thread, the child only execs */
 
@@ -147,7 +163,7 @@ static pid_t start(const struct order *o, const struct command_terms *c, const i
 	(void)setsid();
 	if (!c->inside)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	*failed = -place_streams(fds, n);
+	*failed = -place_streams(a);
 	if (!*failed && c->limit)
 		*failed = -c->limit(c->arg);
 	if (!*failed)
@@ -155,20 +171,29 @@ static pid_t start(const struct order *o, const struct command_terms *c, const i
 	_exit(127);
 }
 
+static bool has_ended(pid_t command)
+{
+	siginfo_t end = { 0 };
+
+	return waitid(P_PID, (id_t)command, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid;
+}
+
 /* That it runs is in the table at once, and said when it has not ended soon: for most commands this
- * word and that of their end are one. */
+ * word and that of their end are one. Its streams are its own now; of one that has ended already
+ * they are kept until that is said, because their end would wake the monitor up before. */
 static void announce(struct command_place *p, pid_t command)
 {
 	const struct timespec soon = { .tv_nsec = ANNOUNCE_NS };
-	siginfo_t end = { 0 };
 	sigset_t ends;
 
+	if (has_ended(command))
+		return;
+	(void)fd_close_range(3, INT32_MAX);
 	set_state(p, PLACE_RUNS);
 	(void)sigemptyset(&ends);
 	(void)sigaddset(&ends, SIGCHLD);
 	/* The signal alone says nothing: anybody inside may send one. */
-	if (sigtimedwait(&ends, NULL, &soon) < 0 ||
-	    waitid(P_PID, (id_t)command, &end, WEXITED | WNOHANG | WNOWAIT) < 0 || !end.si_pid)
+	if (sigtimedwait(&ends, NULL, &soon) < 0 || !has_ended(command))
 		tell(p, PLACE_RUNS);
 }
 
@@ -188,45 +213,47 @@ static void collect(struct command_place *p, pid_t command)
 		p->status = status;
 		tell(p, PLACE_EXITED);
 		(void)sched_yield(); /* the news first, then our own end */
+		(void)fd_close_range(3, INT32_MAX);
 	}
 }
 
 /* It has nobody below it, and is done when it leaves. */
-_Noreturn void reaper_files(struct command_place *p, const struct command_terms *c, const int *fds,
-			    size_t n, uint64_t nproc)
+_Noreturn void reaper_files(struct command_place *p, const struct command_terms *c,
+			    const struct command_ask *a, uint64_t nproc)
 {
 	int ends[FILE_ENDS] = { -1, -1, -1 };
+	const char *words[WORDS];
 	struct err e = { 0 };
 	struct order o;
 
-	for (size_t i = 1; i < n && i <= FILE_ENDS; i++)
-		ends[i - 1] = fds[i];
-	if (settle(fds, n, nproc, &e) < 0 || read_order(fds[0], c, &o, &e) < 0) {
+	for (size_t i = 1; i < a->n && i <= FILE_ENDS; i++)
+		ends[i - 1] = a->fds[i];
+	if (settle(a, nproc, &e) < 0 || read_order(a, c, words, &o, &e) < 0) {
 		file_refuse(ends[FILE_END_ANSWERS], e.code);
 		fail(p, &e);
 	}
-	(void)fd_close(fds[0]);
+	(void)fd_close(a->fds[0]);
 	files_main(o.argv, ends, &p->written);
 }
 
-_Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,
-			   size_t n, uint64_t nproc)
+_Noreturn void reaper_main(struct command_place *p, const struct command_terms *c,
+			   const struct command_ask *a, uint64_t nproc)
 {
+	const char *words[WORDS];
 	volatile int failed = 0;
 	struct err e = { 0 };
 	struct order o;
 	pid_t command;
 
-	if (settle(fds, n, nproc, &e) < 0 || read_order(fds[0], c, &o, &e) < 0)
+	if (settle(a, nproc, &e) < 0 || read_order(a, c, words, &o, &e) < 0)
 		fail(p, &e);
-	command = start(&o, c, fds, n, &failed);
+	command = start(&o, c, a, &failed);
 	if (command < 0)
 		(void)commands_full(&e);
 	else if (failed)
 		proc_exec_failed(o.argv[0], failed, c->inside, &e);
 	if (e.code)
 		fail(p, &e);
-	(void)fd_close_range(3, INT32_MAX);
 	p->command = command;
 	p->started = clock_us();
 	announce(p, command);

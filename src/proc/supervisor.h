@@ -8,10 +8,13 @@
  * exec. */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "proc/order.h"
 
 enum supervisor_said {
 	SUPERVISOR_NOTE,    /* text for the user */
@@ -56,6 +59,8 @@ struct supervisor_container {
 	bool no_seccomp;      /* of STARTED: its kernel has no filters, and is not ours */
 	bool never_ran;       /* of ENDED: err says why the command could not be executed */
 	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */
+	int32_t first;        /* of STARTED, if it stays open: its first process, as the kernel
+			       * numbers it for us; 0: that cannot be seen */
 };
 
 struct supervisor_msg {
@@ -66,6 +71,7 @@ struct supervisor_msg {
 	unsigned fds;     /* of BEGINS: which descriptors are attached, in the supervisor's order */
 	bool left;        /* of ENDED and LOST: some descendant would not die in time */
 	uint64_t at;      /* when, on the monotonic clock, in microseconds; 0: not said */
+	uint64_t started; /* of EXITED: when it was executed, if that was not said before; else 0 */
 	struct supervisor_usage usage;
 	struct supervisor_container container;
 	struct err err;
@@ -83,7 +89,8 @@ enum supervisor_asks {
 	ASK_USAGE,
 	ASK_EXEC, /* one more command, under a number that none has had: its order, its output, its
 		   * errors and, if it has any, its input come along as descriptors. With a
-		   * terminal, which is made inside, the order alone */
+		   * terminal, which is made inside, the order alone. To init a short order comes
+		   * behind the request instead, and is no descriptor */
 	ASK_SOCKETS, /* lend.h */
 	ASK_PAUSE,   /* of a container: all of it stands still (signal is 1), or goes on (0) */
 	ASK_PROCESS, /* SIGCONT for one process inside, whose number is `command`; 0: for every
@@ -99,3 +106,12 @@ struct supervisor_request {
 		     * the order come its ends */
 	unsigned short rows, cols;
 };
+
+/* A request with as much of an order as there is. */
+struct supervisor_packet {
+	struct supervisor_request ask;
+	char order[ORDER_SHORT];
+};
+
+static_assert(offsetof(struct supervisor_packet, order) == sizeof(struct supervisor_request),
+	      "no gap");

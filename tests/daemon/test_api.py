@@ -255,6 +255,20 @@ def a_tenant_may_only_narrow_what_the_ceiling_allows():
 
 
 @test
+def a_tenants_wish_does_not_lead_past_the_backends_it_may_have():
+    """Native alone has a /tmp without programs: under auto such a wish must not end in a container."""
+    with daemon_with_tokens(a="run") as d:
+        call = lambda spec: d.call("POST", "/v1/sandboxes?wait=true", {"spec": spec}, tcp=True, token=d.tokens["a"])  # noqa: E731
+        plain, box = call({}).json, call({"limits": {"tmp_exec": False}}).json
+        assert plain["spec"].get("backend", "auto") == "auto" and box["spec"]["backend"] == "native", (plain, box)
+        script = "cp /bin/true /tmp/x && /tmp/x"
+        run = lambda b: d.call("POST", f"/v1/sandboxes/{b['id']}/exec", {"command": script}).json["exit_code"]  # noqa: E731
+        assert (run(plain), run(box)) == (0, 126)
+        a = call({"backend": "bwrap", "limits": {"tmp_exec": False}})
+        assert "backend 'bwrap' cannot honour" in a.body.decode(), a
+
+
+@test
 def the_ceiling_is_a_block_of_the_owners_own_settings():
     folder = home() / ".config/brig"
     folder.mkdir(parents=True)

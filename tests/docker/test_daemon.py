@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import engine, settle, shared_engine, token  # noqa: E402
 from daemon import daemon  # noqa: E402
-from daemon_commands import has_terminals, pauses, works  # noqa: E402
+from daemon_commands import has_terminals, pauses, uses, works  # noqa: E402
 from daemon_store import again, grows, keeps, mounts_into, sh  # noqa: E402
 from harness import around, brig, main, test, workspace  # noqa: E402
 
@@ -42,6 +42,12 @@ def a_container_is_paused_by_its_engine_and_goes_on():
     settle()
     with daemon(env=common.environment()) as d:
         pauses(d, engine.IMAGE)
+
+
+@test(limit=180)
+def what_a_container_uses_is_seen():
+    with daemon(env=common.environment()) as d:
+        uses(d, engine.IMAGE)
 
 
 @test(limit=120)

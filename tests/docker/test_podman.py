@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import box, container_of, engine, gone, ours, podmans, settle, shared_podmans, start_box, token  # noqa: E402
 from daemon import daemon  # noqa: E402
-from daemon_commands import has_terminals, pauses  # noqa: E402
+from daemon_commands import has_terminals, pauses, uses  # noqa: E402
 from daemon_store import keeps, mounts_into  # noqa: E402
 from harness import around, compile_c, identity, main, test, uid, wait_until, workspace  # noqa: E402
 
@@ -88,6 +88,12 @@ def a_stop_of_a_long_lived_sandbox_keeps_its_files():
     with daemon(env={"DOCKER_HOST": here().host}) as d:
         keeps(d, engine.IMAGE)
         mounts_into(d, engine.IMAGE)
+
+
+@test(limit=180)
+def what_a_container_uses_is_seen():
+    with daemon(env={"DOCKER_HOST": here().host}) as d:
+        uses(d, engine.IMAGE)
 
 
 @test(limit=120)

@@ -107,3 +107,15 @@ def pauses(d, image, able=True):
     assert d.call("POST", at + "/pause").status == 200
     assert d.call("POST", at + "/stop", {"grace": "0s"}).json["state"] == "stopped"
     count.unlink()
+
+
+def uses(d, image):
+    """What a container uses is seen from outside, and only while it runs."""
+    box = d.create(spec={"backend": "docker", "image": image})["id"]
+    used = lambda: d.call("GET", f"/v1/use?sandbox={box}").json["sandboxes"][box]  # noqa: E731
+    idle = used()
+    assert idle and 1 <= idle["processes"] <= idle["threads"], idle
+    d.call("POST", f"/v1/sandboxes/{box}/exec", {"command": "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 100 & setsid sleep 100 & wait", "detach": True})
+    assert wait_until(lambda: (now := used())["processes"] >= idle["processes"] + 3 and now["memory"] > 15 << 20, 60), used()
+    d.call("POST", f"/v1/sandboxes/{box}/stop")
+    assert wait_until(lambda: used() is None, 60), used()

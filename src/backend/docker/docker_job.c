@@ -330,6 +330,7 @@ static void describe(const struct backend_plan *p, const struct supervisor_msg *
 		.uid_inside = root ? 0 : p->uid,
 		.gid_inside = root ? 0 : p->gid,
 		.keeps = b->keeps,
+		.first = m->container.first,
 		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
 			    [LIMIT_CPUS] =
 				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,

@@ -81,18 +81,17 @@ static void listen_to_children(void)
 
 static void answer(const struct command_terms *c, struct commands *t)
 {
-	enum { FDS = 4 };
-	struct supervisor_request r;
-	size_t n = FDS;
-	int fds[FDS];
+	struct supervisor_packet p;
+	struct command_ask a;
+	const struct supervisor_request *r = &a.r;
 
-	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
+	if (commands_hear(c->control, &p, &a) < 0)
 		_exit(0); /* the guard is gone */
-	if (r.asks == ASK_EXEC)
-		commands_exec(t, c, &r, fds, n);
-	else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
-		commands_signal(t, c, r.command, r.signal);
-	else if (r.asks == ASK_SOCKETS)
+	if (r->asks == ASK_EXEC)
+		commands_exec(t, c, &a);
+	else if (r->asks == ASK_SIGNAL && r->signal > 0 && r->signal <= SIGNALS)
+		commands_signal(t, c, r->command, r->signal);
+	else if (r->asks == ASK_SOCKETS)
 		lend_sockets(c->control);
 }
 

@@ -138,7 +138,8 @@ static void tell_started(const struct guard *g)
 						   .podman = g->engine.podman,
 						   .moved = g->moved,
 						   .no_seccomp = g->no_filter,
-						   .unenforced = g->end.container.unenforced } };
+						   .unenforced = g->end.container.unenforced,
+						   .first = g->line >= 0 ? g->inside.pid : 0 } };
 
 	(void)snprintf(m.text, sizeof(m.text), "%s", g->image.digest);
 	send_msg(g, &m);

@@ -205,7 +205,8 @@ bool line_hear(struct guard *g)
 		m = (struct supervisor_msg){ .said = said.said,
 					     .command = said.command,
 					     .status = said.status,
-					     .at = said.at };
+					     .at = said.at,
+					     .started = said.started };
 		guard_take_words(&m.err, &said.err);
 		if (said.said == SUPERVISOR_ENDED && command_of(g, said.command))
 			*command_of(g, said.command) = (struct guard_command){ 0 };

@@ -199,24 +199,25 @@ static int open_channels(struct carry_command *k, const struct carry_exec *x, in
 
 static int on_exec(struct pod *p, const struct carry_head *h, const void *data)
 {
-	struct supervisor_request r = { .asks = ASK_EXEC, .command = h->command };
+	struct command_ask a = { .r = { .asks = ASK_EXEC, .command = h->command },
+				 .fds = { TAKE_FD(p->order), -1, -1, -1 } };
 	struct carry_command *k = carry_begin(p->carry, h->command);
-	int fds[1 + CARRY_CHANNELS] = { TAKE_FD(p->order), -1, -1, -1 };
 	struct held *w = held_of(p, 0);
 	struct carry_exec x;
 
-	if (h->size != sizeof(x) || !k || !w || fds[0] < 0 || p->order_of != h->command)
+	if (h->size != sizeof(x) || !k || !w || a.fds[0] < 0 || p->order_of != h->command)
 		return -EPROTO;
 	memcpy(&x, data, sizeof(x));
-	if (x.channels > CARRY_CHANNELS || fcntl(fds[0], F_ADD_SEALS, SEALS) < 0 ||
-	    (!x.tty && open_channels(k, &x, fds + 1) < 0))
+	if (x.channels > CARRY_CHANNELS || fcntl(a.fds[0], F_ADD_SEALS, SEALS) < 0 ||
+	    (!x.tty && open_channels(k, &x, a.fds + 1) < 0))
 		return -EPROTO;
 	*w = (struct held){ .number = h->command, .alone = x.alone };
-	r.tty = x.tty;
-	r.files = x.files;
-	r.rows = x.rows;
-	r.cols = x.cols;
-	commands_exec(p->commands, &p->terms, &r, fds, 1 + (x.tty ? 0U : x.channels));
+	a.r.tty = x.tty;
+	a.r.files = x.files;
+	a.r.rows = x.rows;
+	a.r.cols = x.cols;
+	a.n = 1 + (x.tty ? 0U : x.channels);
+	commands_exec(p->commands, &p->terms, &a);
 	return 0;
 }
 
@@ -412,6 +413,7 @@ _Noreturn void pod_serve(void)
 	(void)fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
 	p.terms = (struct command_terms){ .control = -1,
 					  .tell = on_word,
+					  .apart = true,
 					  .teller = &p,
 					  .inside = true,
 					  .limit = limit_files,

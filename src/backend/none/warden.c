@@ -248,19 +248,18 @@ static _Noreturn void serve(struct warden *w)
 /* false: brig is gone, or wants it all ended. */
 static bool answer(const struct command_terms *c, struct commands *t)
 {
-	enum { FDS = 4 };
-	struct supervisor_request r;
-	size_t n = FDS;
-	int fds[FDS];
+	struct supervisor_packet p;
+	struct command_ask a;
+	const struct supervisor_request *r = &a.r;
 
-	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
+	if (commands_hear(c->control, &p, &a) < 0)
 		return false;
-	if (r.asks == ASK_EXEC)
-		commands_exec(t, c, &r, fds, n);
-	else if (r.asks == ASK_SIGNAL && r.command == COMMAND_FIRST)
-		return r.signal != SIGKILL;
-	else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
-		commands_signal(t, c, r.command, r.signal);
+	if (r->asks == ASK_EXEC)
+		commands_exec(t, c, &a);
+	else if (r->asks == ASK_SIGNAL && r->command == COMMAND_FIRST)
+		return r->signal != SIGKILL;
+	else if (r->asks == ASK_SIGNAL && r->signal > 0 && r->signal <= SIGNALS)
+		commands_signal(t, c, r->command, r->signal);
 	return true;
 }
 

@@ -29,6 +29,7 @@ int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 					   .room = room,
 					   .hear = hear,
 					   .terminals = true,
+					   .takes_short = true,
 					   .job = j };
 	bool rested = !commands_there(j->commands);
 	int r = command_start(&host, w, io, ret, e);

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 
 #include "backend/kit/process/ends.h"
+#include "base/buf.h"
 #include "base/fd.h"
 #include "proc/files.h"
 #include "proc/order.h"
@@ -108,6 +109,8 @@ void command_said(struct command_table *t, const struct supervisor_msg *m)
 	k->status = m->status;
 	if (m->said == SUPERVISOR_STARTED)
 		k->started = m->at;
+	if (m->said == SUPERVISOR_EXITED && m->started)
+		k->started = m->started;
 	if (m->said == SUPERVISOR_FAILED && !k->failed)
 		k->failed = copy_err(&m->err);
 	if (m->said == SUPERVISOR_EXITED || m->said == SUPERVISOR_FAILED)
@@ -236,21 +239,42 @@ static const char *path_of(const char *const *env, const char *otherwise)
 	return otherwise;
 }
 
-static int make_order(const struct command_host *p, const struct command *c, int *ret,
-		      struct err *e)
+static int write_order(const struct command_host *p, const struct command *c, struct buf *b,
+		       struct err *e)
 {
 	const char **env = variables(p, c);
 	struct order o = { .argv = c->argv,
 			   .envp = env,
 			   .path = path_of(c->env, p->path),
 			   .cwd = c->cwd ? c->cwd : p->cwd };
-	int r = env ? order_make(&o, ret, e) : err_nomem(e);
+	int r = env ? order_write(&o, b, e) : err_nomem(e);
 
 	free(env);
 	return r;
 }
 
-static int ask(const struct command_host *h, struct job_command *k, int order,
+/* The order behind the request, where it is taken there; else as the first descriptor. */
+static int send_exec(const struct command_host *h, const struct supervisor_request *r,
+		     const struct buf *order, const struct ends *pipes, struct err *e)
+{
+	int fds[] = { -1, pipes->out[1], pipes->err[1], pipes->in[0] };
+	size_t n = r->tty ? 1 : ARRAY_LEN(fds) - (pipes->in[0] < 0);
+	struct supervisor_packet p = { .ask = *r };
+	int sent;
+
+	if (h->takes_short && order->len <= sizeof(p.order)) {
+		memcpy(p.order, order->data, order->len);
+		sent = fd_send(h->control, &p, sizeof(p.ask) + order->len, fds + 1, n - 1);
+	} else if (order_seal(order, &fds[0], e) < 0) {
+		return -e->code;
+	} else {
+		sent = fd_send(h->control, r, sizeof(*r), fds, n);
+		(void)fd_close(fds[0]);
+	}
+	return sent < 0 ? err_errno(e, sent, "cannot reach the sandbox") : 0;
+}
+
+static int ask(const struct command_host *h, struct job_command *k, const struct buf *order,
 	       const struct ends *pipes, const struct job_want *w, struct err *e)
 {
 	const struct supervisor_request r = { .asks = ASK_EXEC,
@@ -258,18 +282,14 @@ static int ask(const struct command_host *h, struct job_command *k, int order,
 					      .tty = job_has_tty(w),
 					      .rows = w->rows,
 					      .cols = w->cols };
-	const int fds[] = { order, pipes->out[1], pipes->err[1], pipes->in[0] };
 	int sent;
 
 	k->there = true;
-	if (h->room && h->room(h->job, commands_there(h->table), e) < 0) {
-		k->there = false;
-		return -e->code;
-	}
-	sent = fd_send(h->control, &r, sizeof(r), fds,
-		       job_has_tty(w) ? 1 : ARRAY_LEN(fds) - (pipes->in[0] < 0));
+	sent = h->room ? h->room(h->job, commands_there(h->table), e) : 0;
+	if (sent == 0)
+		sent = send_exec(h, &r, order, pipes, e);
 	k->there = sent == 0;
-	return sent < 0 ? err_errno(e, sent, "cannot reach the sandbox") : 0;
+	return sent;
 }
 
 /* ---- until it has a terminal ---- */
@@ -360,7 +380,7 @@ static int start_files(const struct command_host *h, const struct job_want *w, u
 int command_start(const struct command_host *h, const struct job_want *w, struct job_io *io,
 		  uint32_t *ret, struct err *e)
 {
-	CLEANUP(fd) int order = -1;
+	CLEANUP(buf) struct buf order = BUF_INIT(ORDER_MAX);
 	struct ends pipes = ENDS_NONE;
 	struct job_command *k = NULL;
 	int r;
@@ -370,12 +390,12 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 	if (job_has_tty(w) && !h->terminals)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave the terminal out",
 				  "a command of an open sandbox cannot have a terminal");
-	r = make_order(h, w->command, &order, e);
+	r = write_order(h, w->command, &order, e);
 	if (r == 0)
 		r = ends_pipes(&pipes, w, e);
 	if (r == 0) {
 		k = new_place(h->table, w->command, e);
-		r = k ? ask(h, k, order, &pipes, w, e) : -e->code;
+		r = k ? ask(h, k, &order, &pipes, w, e) : -e->code;
 	}
 	pipes.out[1] = fd_close(pipes.out[1]);
 	pipes.err[1] = fd_close(pipes.err[1]);

@@ -20,6 +20,7 @@ struct command_host {
 	int (*room)(void *job, size_t commands, struct err *e);
 	bool (*hear)(void *job); /* all that the supervisor has to say now; false: it is gone */
 	bool terminals;          /* it hands them out (command_terminal) */
+	bool takes_short;        /* short orders, behind the request */
 	void *job;
 };
 

@@ -227,24 +227,23 @@ static int limit_files(const void *inside)
 
 static void answer(const struct command_terms *c, struct commands *t, int io)
 {
-	enum { FDS = 4 };
-	struct supervisor_request r;
-	size_t n = FDS;
-	int fds[FDS];
+	struct supervisor_packet p;
+	struct command_ask a;
+	const struct supervisor_request *r = &a.r;
 
-	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
+	if (commands_hear(c->control, &p, &a) < 0)
 		_exit(125); /* the monitor is gone */
-	if (r.asks == ASK_EXEC) {
-		commands_exec(t, c, &r, fds, n);
-	} else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS) {
-		commands_signal(t, c, r.command, r.signal);
-	} else if (r.asks == ASK_SOCKETS) {
+	if (r->asks == ASK_EXEC) {
+		commands_exec(t, c, &a);
+	} else if (r->asks == ASK_SIGNAL && r->signal > 0 && r->signal <= SIGNALS) {
+		commands_signal(t, c, r->command, r->signal);
+	} else if (r->asks == ASK_SOCKETS) {
 		lend_sockets(c->control);
-	} else if (r.asks == ASK_PROCESS && r.command == 0) {
+	} else if (r->asks == ASK_PROCESS && r->command == 0) {
 		commands_continue(t);
-	} else if (r.asks == ASK_PROCESS && r.command > 1 && r.signal == SIGCONT) {
-		(void)kill((pid_t)r.command, SIGCONT);
-	} else if (r.asks == ASK_USAGE) {
+	} else if (r->asks == ASK_PROCESS && r->command > 1 && r->signal == SIGCONT) {
+		(void)kill((pid_t)r->command, SIGCONT);
+	} else if (r->asks == ASK_USAGE) {
 		struct supervisor_msg m = {
 			.said = SUPERVISOR_USAGE,
 			.usage = { .written = written(io), .held = system_v() },

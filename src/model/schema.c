@@ -283,13 +283,13 @@ static void group(size_t first, size_t from, size_t len, struct json *j)
 }
 
 /* The same settings once more, as a bound for those of others. */
-static void daemon_block(struct json *j)
+static void daemon_block(struct json *j, const char *self)
 {
 	json_key(j, "daemon");
 	open_object(j);
 	json_key(j, "ceiling");
 	json_object(j);
-	json_kstr(j, "$ref", "#");
+	json_kstr(j, "$ref", self);
 	json_kstr(j, "description",
 		  "what callers of the daemon with a token may ask for; in the user's or the "
 		  "system's own file alone");
@@ -297,7 +297,7 @@ static void daemon_block(struct json *j)
 	close_object(j);
 }
 
-void schema_json(struct json *j)
+void schema_json(struct json *j, const char *self)
 {
 	json_object(j);
 	json_kstr(j, "$schema", "https://json-schema.org/draft/2020-12/schema");
@@ -311,7 +311,7 @@ void schema_json(struct json *j)
 	json_ku64(j, "const", 1);
 	json_kstr(j, "description", "marks a file as written for brig");
 	json_object_end(j);
-	daemon_block(j);
+	daemon_block(j, self);
 	for (size_t i = 0; i < FIELD_COUNT; i++) {
 		const char *key = fields[i].key, *dot = key ? strchr(key, '.') : NULL;
 

@@ -103,7 +103,11 @@ static int connect_tcp(const struct url *u, struct transport *ret, struct err *e
 	CLEANUP(fd) int fd = -1;
 	int one = 1;
 
-	if (u->tls || !near)
+	if (u->tls)
+		return err_refuse(e, ERR_CONFIG, ENOTSUP,
+				  "name its socket, or http://127.0.0.1:PORT; the SDKs speak TLS",
+				  "BRIG_HOST is https, and brig's own client speaks no TLS");
+	if (!near)
 		return err_refuse(e, ERR_CONFIG, ENOTSUP,
 				  "lead a port of yours there, with ssh -L, and name that",
 				  "BRIG_HOST must be on loopback: a token would travel in clear");

@@ -55,7 +55,9 @@ static struct exec_entry *find(struct sandbox_entry *b, const char *id)
 
 static enum problem no_exec(const char *id, struct err *e)
 {
-	return problem_say(PROBLEM_NOT_FOUND, e, "there is no command '%.80s'", id);
+	(void)problem_say(PROBLEM_NOT_FOUND, e, "there is no command '%.80s'", id);
+	(void)err_hint(e, "brig sandbox execs ID shows those that there are");
+	return PROBLEM_NOT_FOUND;
 }
 
 static struct exec_entry *add(struct sandbox_entry *b, const char *id)

@@ -160,6 +160,36 @@ static void companion_part(struct json *j, const struct companion_key *keys)
 	json_kbool(j, "additionalProperties", false);
 }
 
+static void copy_part(struct json *j)
+{
+	json_key(j, "properties");
+	json_object(j);
+	json_key(j, "source");
+	json_object(j);
+	json_kstr(j, "type", "string");
+	json_object_end(j);
+	json_key(j, "target");
+	json_object(j);
+	json_kstr(j, "type", "string");
+	json_kstr(j, "pattern", "^/");
+	json_object_end(j);
+	json_key(j, "exclude");
+	json_object(j);
+	json_kstr(j, "type", "array");
+	json_key(j, "items");
+	json_object(j);
+	json_kstr(j, "type", "string");
+	json_object_end(j);
+	json_object_end(j);
+	json_object_end(j);
+	json_key(j, "required");
+	json_array(j);
+	json_str(j, "source");
+	json_str(j, "target");
+	json_array_end(j);
+	json_kbool(j, "additionalProperties", false);
+}
+
 static void element(const struct field *f, struct json *j)
 {
 	bool map = f->type == FIELD_T_COPIES || f->type == FIELD_T_COMPANIONS ||
@@ -176,6 +206,8 @@ static void element(const struct field *f, struct json *j)
 		credential(j);
 	if (f->type == FIELD_T_COMPANIONS)
 		companion_part(j, companion_keys);
+	if (f->type == FIELD_T_COPIES)
+		copy_part(j);
 	json_object_end(j);
 }
 

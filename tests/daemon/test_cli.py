@@ -225,6 +225,20 @@ def a_companion_that_is_looked_for_is_no_missing_network():
 
 
 @test
+def a_client_whose_daemon_is_killed_says_where_its_command_is():
+    with client() as (d, sandbox):
+        assert sandbox("create", "--name", "one").status == 0
+        p = start_brig("sandbox", "exec", "one", "--", "sh", "-c", "echo up; sleep 2; echo done", env={"BRIG_HOST": f"unix://{d.path}"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert p.stdout.readline() == b"up\n"
+        d.stop(signal.SIGKILL)
+        errors = p.communicate(timeout=60)[1].decode()
+        assert p.returncode == 125 and "hint: the command goes on: brig sandbox logs -f one ex_" in errors, errors
+        d.start()
+        line = errors.split("brig sandbox ")[1].split()
+        assert sandbox(*line).text == "up\ndone\n"
+
+
+@test
 def the_commands_of_a_sandbox_are_listed_signalled_and_cancelled():
     with client() as (d, sandbox):
         sandbox("create", "--name", "one")

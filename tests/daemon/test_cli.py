@@ -18,7 +18,7 @@ import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, runtime, scratch, start_brig, state, test,  # noqa: E402
+from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, runtime, scratch, start_brig, state, test, uid,  # noqa: E402
                      wait_until, workspace)
 
 
@@ -236,6 +236,30 @@ def a_client_whose_daemon_is_killed_says_where_its_command_is():
         d.start()
         line = errors.split("brig sandbox ")[1].split()
         assert sandbox(*line).text == "up\ndone\n"
+
+
+@test(by_root=True)
+def a_full_disk_is_not_a_sandbox_that_was_lost():
+    disk = scratch() / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=16m,mode=700,uid={uid()},gid={uid()}", "tmpfs", str(disk)], check=True)
+    try:
+        with client(env={"XDG_STATE_HOME": str(disk)}) as (d, sandbox):
+            box = sandbox("create", "--name", "one").text.strip()
+            assert sandbox("exec", "one", "--", "echo", "control").text == "control\n"
+            with open(disk / "balloon", "wb", buffering=0) as f, contextlib.suppress(OSError):
+                while f.write(b"x" * 4096):
+                    pass
+            full = sandbox("exec", "one", "--", "echo", "seen")
+            assert full.status == 125 and "has ended with status 0" in full.errors and "disk full" in full.errors, full.errors
+            assert d.call("GET", f"/v1/sandboxes/{box}").json["state"] == "ready"
+            refused = sandbox("create", "--name", "two")
+            assert refused.status == 125 and "No space left" in refused.errors, refused.errors
+            (disk / "balloon").unlink()
+            assert sandbox("exec", "one", "--", "echo", "again").text == "again\n"
+            assert [b["id"] for b in d.call("GET", "/v1/sandboxes").json["sandboxes"]] == [box]
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 @test

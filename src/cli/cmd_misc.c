@@ -49,7 +49,7 @@ static int schema(const struct subcommand *c, int argc, char **argv)
 	if (r >= 0)
 		return r;
 	json_init(&j, &b, true);
-	schema_json(&j);
+	schema_json(&j, "#");
 	(void)printf("%s\n", buf_str(&b));
 	buf_done(&b);
 	return 0;

@@ -26,6 +26,7 @@ enum {
 	OPT_STATE = 256,
 	OPT_LIMIT = 512,
 	OPT_FILES = 1024,
+	OPT_SIGNAL = 2048,
 };
 
 struct sandbox_verb_row {
@@ -45,10 +46,13 @@ static const struct sandbox_verb_row verbs[] = {
 	  -1, verb_create },
 	{ "list", "[--label K=V]... [--state STATE]", "those there are", OPT_LABEL | OPT_STATE, 0,
 	  0, verb_list },
-	{ "get", "ID", "one of them: state, settings, commands", 0, 1, 1, verb_get },
+	{ "get", "ID", "one of them: its state and its settings", 0, 1, 1, verb_get },
 	{ "exec", "ID [-t] [-e K[=V]] [--cwd DIR] [--timeout TIME] [-d] -- COMMAND [ARG...]",
 	  "run a command in it, as brig run does", OPT_EXEC, 2, -1, NULL },
 	{ "logs", "ID [EXEC] [--follow]", "what its commands wrote", OPT_FOLLOW, 1, 2, verb_logs },
+	{ "execs", "ID", "its commands, how they ended", 0, 1, 1, verb_execs },
+	{ "cancel", "ID EXEC... [--signal NAME]", "end a command and all that it started",
+	  OPT_SIGNAL, 2, -1, verb_cancel },
 	{ "events", "[ID] [--follow] [--since SEQ]", "what happened, one JSON object a line",
 	  OPT_FOLLOW, 0, 1, verb_events },
 	{ "pause", "ID...", "let its processes stand still", 0, 1, -1, verb_pause },
@@ -115,6 +119,7 @@ static const struct {
 	TEXT("--state", OPT_STATE, state, "STATE",
 	     "those in this state: ready, paused, stopped, failed..."),
 	TEXT("--limit", OPT_LIMIT, limit, "SIZE", "most that comes out of the sandbox (16g)"),
+	TEXT("--signal", OPT_SIGNAL, signal, "NAME", "send it this in place of an end: INT, USR1"),
 	FLAG("--dry-run", OPT_DRY, dry_run, "say which, delete nothing"),
 	FLAG("--recursive", OPT_FILES, recursive, "make folders above, remove all below"),
 	FLAG("-r", OPT_FILES, recursive, NULL),
@@ -220,7 +225,7 @@ static const char *said_elsewhere(const char *name)
 		{ "status", "get" },   { "ls", "list" },       { "ps", "list" },
 		{ "rm", "delete" },    { "remove", "delete" }, { "destroy", "delete" },
 		{ "start", "resume" }, { "run", "exec" },      { "shell", "exec" },
-		{ "kill", "stop" },    { "new", "create" },    { "rename", "update" },
+		{ "kill", "cancel" },  { "new", "create" },    { "rename", "update" },
 	};
 
 	for (size_t i = 0; name && i < ARRAY_LEN(words); i++)

@@ -10,7 +10,8 @@ enum { SANDBOX_WORDS_MAX = 64 };
 
 /* All options of all verbs; each verb says which it takes. */
 struct sandbox_asked {
-	const char *name, *ttl, *idle_ttl, *restart, *grace, *timeout, *cwd, *since, *state, *limit;
+	const char *name, *ttl, *idle_ttl, *restart, *grace, *timeout, *cwd, *since, *state, *limit,
+		*signal;
 	const char *labels[SANDBOX_WORDS_MAX], *env[SANDBOX_WORDS_MAX];
 	size_t label_count, env_count;
 	bool json, no_wait, tty, detach, follow, dry_run, help, quiet, recursive, force;
@@ -54,6 +55,17 @@ int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_
 /* The path of a sandbox and what follows it, escaped. false: no id and no name looks like this. */
 bool sandbox_target(char *out, size_t n, const char *ref, const char *more);
 
+/* The same, where anything else is refused. */
+int sandbox_target_of(char out[256], const char *ref, const char *more, struct err *e);
+/* body may be NULL; ret as in daemon_client_ask. */
+int sandbox_ask(struct daemon_client *d, const char *method, const char *target, struct buf *body,
+		struct jread **ret, struct err *e);
+void sandbox_print_json(const struct jread *v);
+void sandbox_put_cell(struct buf *b, const char *text, int width); /* NULL: a dash */
+/* What brig has noted of a sandbox, without the line `said`, which is told otherwise (or NULL). */
+void sandbox_tell_notes(struct daemon_client *d, const char *id, const char *said);
+
 typedef int verb_fn(struct daemon_client *d, const struct sandbox_asked *a, struct err *e);
 verb_fn verb_create, verb_list, verb_get, verb_logs, verb_events, verb_pause, verb_resume,
-	verb_stop, verb_delete, verb_update, verb_prune, verb_cp, verb_files;
+	verb_stop, verb_delete, verb_update, verb_prune, verb_cp, verb_files, verb_execs,
+	verb_cancel;

@@ -366,6 +366,9 @@ static int follow(struct session_exec *x, const struct daemon_question *q, struc
 		terminal_raw(&t);
 	while (r == 0 && !x->ended)
 		r = turn(x, e);
+	if (r < 0 && *x->exec)
+		(void)err_hint(e, "the command goes on: brig sandbox logs -f %.30s %s", x->ref,
+			       x->exec);
 	terminal_writer_end(&x->to);
 	terminal_restore(&t);
 	(void)fd_close(x->signals);

@@ -5,24 +5,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/base64.h"
 #include "base/clean.h"
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "sandbox/manager.h"
 #include "cli/sandbox_cli.h"
-#include "cli/terminal.h"
 #include "daemon/sandboxes.h"
 #include "model/store.h"
 
 #define BODY_MAX ((size_t)4 << 20)
 #define EVENT_MAX ((size_t)16 << 20)
 #define NOTES_MAX 16384
-#define QUIET_US                                                                                   \
-	150000 /* a running command that says nothing for so long has said what there is           \
-		*/
 
 bool sandbox_target(char *out, size_t n, const char *ref, const char *more)
 {
@@ -33,7 +27,7 @@ bool sandbox_target(char *out, size_t n, const char *ref, const char *more)
 	return snprintf(out, n, "/v1/sandboxes/%s%s", ref, more) < (int)n;
 }
 
-static int target_of(char out[256], const char *ref, const char *more, struct err *e)
+int sandbox_target_of(char out[256], const char *ref, const char *more, struct err *e)
 {
 	if (sandbox_target(out, 256, ref, more))
 		return 0;
@@ -41,8 +35,8 @@ static int target_of(char out[256], const char *ref, const char *more, struct er
 			  "'%.60s' is neither an id nor a name", ref);
 }
 
-static int ask(struct daemon_client *d, const char *method, const char *target, struct buf *body,
-	       struct jread **ret, struct err *e)
+int sandbox_ask(struct daemon_client *d, const char *method, const char *target, struct buf *body,
+		struct jread **ret, struct err *e)
 {
 	struct daemon_question q = { .method = method, .target = target };
 
@@ -55,7 +49,7 @@ static int ask(struct daemon_client *d, const char *method, const char *target, 
 	return daemon_client_ask(d, &q, ret, NULL, e);
 }
 
-static void print_json(const struct jread *v)
+void sandbox_print_json(const struct jread *v)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)256 << 20);
 
@@ -65,27 +59,53 @@ static void print_json(const struct jread *v)
 
 /* ---- create ---- */
 
-static int put_labels(struct json *j, const struct sandbox_asked *a, struct err *e)
+/* K=V in two. */
+static int read_label(const char *text, char key[256], const char **value, struct err *e)
+{
+	const char *equals = strchr(text, '=');
+
+	if (!equals || equals == text || equals - text >= 256)
+		return err_refuse(e, ERR_USAGE, EINVAL, "such as --label team=red",
+				  "'%.60s' is not KEY=VALUE", text);
+	(void)snprintf(key, 256, "%.*s", (int)(equals - text), text);
+	*value = equals + 1;
+	return 0;
+}
+
+static bool said_label(const struct sandbox_asked *a, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (size_t i = 0; i < a->label_count; i++)
+		if (strncmp(a->labels[i], key, n) == 0 && a->labels[i][n] == '=')
+			return true;
+	return false;
+}
+
+/* Those that it has (NULL: it is new) stay; K= takes one away. */
+static int put_labels(struct json *j, const struct sandbox_asked *a, const struct jread *has,
+		      struct err *e)
 {
 	json_key(j, "labels");
 	json_object(j);
+	for (void *it = jread_first(has); it; it = jread_next(has, it))
+		if (!said_label(a, jread_key(it)))
+			json_kstr(j, jread_key(it), jread_text(jread_value(it)));
 	for (size_t i = 0; i < a->label_count; i++) {
-		const char *equals = strchr(a->labels[i], '=');
+		const char *value = NULL;
 		char key[256];
 
-		if (!equals || equals == a->labels[i] ||
-		    (size_t)(equals - a->labels[i]) >= sizeof(key))
-			return err_refuse(e, ERR_USAGE, EINVAL, "such as --label team=red",
-					  "'%.60s' is not KEY=VALUE", a->labels[i]);
-		(void)snprintf(key, sizeof(key), "%.*s", (int)(equals - a->labels[i]),
-			       a->labels[i]);
-		json_kstr(j, key, equals + 1);
+		if (read_label(a->labels[i], key, &value, e) < 0)
+			return -e->code;
+		if (*value || !has)
+			json_kstr(j, key, value);
 	}
 	json_object_end(j);
 	return 0;
 }
 
-static int put_common(struct json *j, const struct sandbox_asked *a, struct err *e)
+static int put_common(struct json *j, const struct sandbox_asked *a, const struct jread *has,
+		      struct err *e)
 {
 	if (a->name)
 		json_kstr(j, "name", a->name);
@@ -93,7 +113,7 @@ static int put_common(struct json *j, const struct sandbox_asked *a, struct err 
 		json_kstr(j, "ttl", a->ttl);
 	if (a->idle_ttl)
 		json_kstr(j, "idle_ttl", a->idle_ttl);
-	return a->label_count ? put_labels(j, a, e) : 0;
+	return a->label_count ? put_labels(j, a, has, e) : 0;
 }
 
 /* The variables by which an engine is named are those of the shell that started the daemon: one
@@ -128,9 +148,8 @@ static int say_failed(const struct jread *v, struct err *e)
 	return -e->code;
 }
 
-/* The name of one that has failed is in the error: what is printed can be used. */
 /* What the user should know of it, as brig run would have said it. It stays on the log as well. */
-static void tell_notes(struct daemon_client *d, const char *id)
+void sandbox_tell_notes(struct daemon_client *d, const char *id, const char *said)
 {
 	CLEANUP(fd) int fd = memfd_create("brig-notes", MFD_CLOEXEC);
 	struct daemon_question q = { .method = "GET" };
@@ -140,17 +159,18 @@ static void tell_notes(struct daemon_client *d, const char *id)
 	ssize_t n;
 
 	q.target = target;
-	if (fd < 0 || target_of(target, id, "/logs", &unused) < 0 ||
+	if (fd < 0 || sandbox_target_of(target, id, "/logs", &unused) < 0 ||
 	    daemon_client_get(d, &q, &length, &unused) < 0 ||
 	    daemon_client_save(d, fd, NOTES_MAX, &unused) < 0)
 		return;
 	n = pread(fd, text, NOTES_MAX, 0);
 	text[n > 0 ? n : 0] = '\0';
 	while ((line = strsep(&rest, "\n")))
-		if (*line)
+		if (*line && !(said && str_eq(line, said)))
 			message_print("brig: note", line);
 }
 
+/* The name of one that has failed is in the error: what is printed can be used. */
 static int say_created(struct daemon_client *d, const struct jread *v,
 		       const struct sandbox_asked *a, struct err *e)
 {
@@ -158,11 +178,11 @@ static int say_created(struct daemon_client *d, const struct jread *v,
 	bool failed = !a->no_wait && !str_eq(state ? state : "", "ready");
 
 	if (a->json)
-		print_json(v);
+		sandbox_print_json(v);
 	else if (!failed)
 		(void)printf("%s\n", id ? id : "");
-	if (!failed && !a->json && !a->quiet && !a->no_wait && id)
-		tell_notes(d, id);
+	if (!a->json && !a->quiet && !a->no_wait && id)
+		sandbox_tell_notes(d, id, jread_str(jread_get(v, "error"), "what"));
 	if (!failed)
 		return 0;
 	(void)say_failed(v, e);
@@ -194,7 +214,7 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	json_object(&j);
 	if (!said.idle_ttl && besides.idle_ttl[0])
 		said.idle_ttl = besides.idle_ttl;
-	if (put_common(&j, &said, e) < 0)
+	if (put_common(&j, &said, NULL, e) < 0)
 		return -e->code;
 	if (!restart && besides.agents && local)
 		restart = "on-failure"; /* as that system does */
@@ -218,7 +238,7 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 
 /* ---- looking ---- */
 
-static void put_cell(struct buf *b, const char *text, int width)
+void sandbox_put_cell(struct buf *b, const char *text, int width)
 {
 	CLEANUP(buf) struct buf clean = BUF_INIT(4096);
 
@@ -231,15 +251,15 @@ static void print_row(const struct jread *v)
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)64 << 10);
 	const struct jread *labels = jread_get(v, "labels");
 
-	put_cell(&b, jread_str(v, "id"), 31);
-	put_cell(&b, jread_str(v, "name"), 20);
-	put_cell(&b, jread_str(v, "state"), 10);
-	put_cell(&b, jread_str(v, "backend"), 9);
+	sandbox_put_cell(&b, jread_str(v, "id"), 31);
+	sandbox_put_cell(&b, jread_str(v, "name"), 20);
+	sandbox_put_cell(&b, jread_str(v, "state"), 10);
+	sandbox_put_cell(&b, jread_str(v, "backend"), 9);
 	buf_printf(&b, "%7lld  ", (long long)jread_int(v, "execs_running", 0));
 	for (void *it = jread_first(labels); it; it = jread_next(labels, it)) {
-		put_cell(&b, jread_key(it), 0);
+		sandbox_put_cell(&b, jread_key(it), 0);
 		buf_putc(&b, '=');
-		put_cell(&b, jread_text(jread_value(it)), 0);
+		sandbox_put_cell(&b, jread_text(jread_value(it)), 0);
 		buf_putc(&b, ' ');
 	}
 	(void)printf("%s\n", buf_str(&b));
@@ -286,7 +306,7 @@ static int each(struct daemon_client *d, const struct sandbox_asked *a, each_fn 
 		put_selector(&target, a);
 		if (*cursor)
 			buf_printf(&target, "&cursor=%s", cursor);
-		if (ask(d, "GET", buf_str(&target), NULL, &v, e) < 0)
+		if (sandbox_ask(d, "GET", buf_str(&target), NULL, &v, e) < 0)
 			return -e->code;
 		list = jread_get(v, "sandboxes");
 		for (size_t i = 0; i < jread_count(list) && r == 0; i++)
@@ -339,9 +359,10 @@ int verb_get(struct daemon_client *d, const struct sandbox_asked *a, struct err 
 	CLEANUP(jread) struct jread *v = NULL;
 	char target[256];
 
-	if (target_of(target, a->rest[0], "", e) < 0 || ask(d, "GET", target, NULL, &v, e) < 0)
+	if (sandbox_target_of(target, a->rest[0], "", e) < 0 ||
+	    sandbox_ask(d, "GET", target, NULL, &v, e) < 0)
 		return -e->code;
-	print_json(v);
+	sandbox_print_json(v);
 	return 0;
 }
 
@@ -373,7 +394,7 @@ static void tell_stopped(const struct jread *v)
 			}
 	}
 	if (text.len)
-		buf_puts(&text, " are kept for a resume; processes and the rest are gone");
+		buf_puts(&text, ": kept for a resume; processes and the rest are gone");
 	if (text.len && layer)
 		buf_puts(&text, ", what was written to the container's root among it: that is the "
 				"image's again");
@@ -382,24 +403,41 @@ static void tell_stopped(const struct jread *v)
 					       "HOME and /tmp");
 }
 
+static int act_on(struct daemon_client *d, const struct sandbox_asked *a, const char *ref,
+		  const char *method, const char *more, struct buf *body, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	char target[256];
+
+	if (sandbox_target_of(target, ref, more, e) < 0 ||
+	    sandbox_ask(d, method, target, body, &v, e) < 0)
+		return a->rest_count > 1 ? err_wrap(e, "'%s'", ref) : -e->code;
+	if (a->json && v)
+		sandbox_print_json(v);
+	else if (!a->json && !a->quiet)
+		(void)printf("%s\n", ref);
+	if (!a->json && !a->quiet && v && str_eq(more, "/stop"))
+		tell_stopped(v);
+	return 0;
+}
+
+/* One that fails keeps none of the others from it; the last failure is the caller's to say. */
 static int act(struct daemon_client *d, const struct sandbox_asked *a, const char *method,
 	       const char *more, struct buf *body, struct err *e)
 {
-	for (int i = 0; i < a->rest_count; i++) {
-		CLEANUP(jread) struct jread *v = NULL;
-		char target[256];
+	int r = 0;
 
-		if (target_of(target, a->rest[i], more, e) < 0 ||
-		    ask(d, method, target, body, &v, e) < 0)
-			return a->rest_count > 1 ? err_wrap(e, "'%s'", a->rest[i]) : -e->code;
-		if (a->json && v)
-			print_json(v);
-		else if (!a->json && !a->quiet)
-			(void)printf("%s\n", a->rest[i]);
-		if (!a->json && !a->quiet && v && str_eq(more, "/stop"))
-			tell_stopped(v);
+	for (int i = 0; i < a->rest_count; i++) {
+		struct err one = { 0 };
+
+		if (act_on(d, a, a->rest[i], method, more, body, &one) == 0)
+			continue;
+		if (r < 0)
+			error_print(e);
+		*e = one;
+		r = -e->code;
 	}
-	return 0;
+	return r;
 }
 
 int verb_pause(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
@@ -433,13 +471,15 @@ static int delete_labelled(struct daemon_client *d, const struct sandbox_asked *
 
 	buf_puts(&target, "/v1/sandboxes?");
 	put_selector(&target, a);
-	if (ask(d, "DELETE", buf_str(&target), NULL, &v, e) < 0)
+	if (sandbox_ask(d, "DELETE", buf_str(&target), NULL, &v, e) < 0)
 		return -e->code;
 	ids = jread_get(v, "sandboxes");
 	if (a->json)
-		print_json(v);
+		sandbox_print_json(v);
 	for (size_t i = 0; i < jread_count(ids) && !a->json; i++)
 		(void)printf("%s\n", jread_text(jread_at(ids, i)));
+	if (!jread_count(ids) && !a->json && !a->quiet)
+		message_print("brig: note", "no sandbox has these labels: nothing was deleted");
 	return 0;
 }
 
@@ -459,11 +499,19 @@ int verb_delete(struct daemon_client *d, const struct sandbox_asked *a, struct e
 int verb_update(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
 {
 	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
+	CLEANUP(jread) struct jread *v = NULL;
+	char target[256];
 	struct json j;
 
+	if (sandbox_target_of(target, a->rest[0], "", e) < 0 ||
+	    (a->label_count && sandbox_ask(d, "GET", target, NULL, &v, e) < 0))
+		return -e->code;
+	if (!a->name && !a->ttl && !a->idle_ttl && !a->label_count)
+		return err_refuse(e, ERR_USAGE, EINVAL, "--name, --label, --ttl or --idle-ttl",
+				  "what is to be changed was not said");
 	json_init(&j, &body, false);
 	json_object(&j);
-	if (put_common(&j, a, e) < 0)
+	if (put_common(&j, a, jread_get(v, "labels"), e) < 0)
 		return -e->code;
 	json_object_end(&j);
 	return act(d, a, "PATCH", "", &body, e);
@@ -505,8 +553,8 @@ int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct er
 	int r = p ? each(d, a, on_prune, p, e) : err_nomem(e);
 
 	for (size_t i = 0; p && r == 0 && i < p->n; i++) {
-		if (!a->dry_run && (target_of(target, p->ids[i], "", e) < 0 ||
-				    ask(d, "DELETE", target, NULL, NULL, e) < 0))
+		if (!a->dry_run && (sandbox_target_of(target, p->ids[i], "", e) < 0 ||
+				    sandbox_ask(d, "DELETE", target, NULL, NULL, e) < 0))
 			r = -e->code;
 		else if (a->json)
 			(void)printf("{\"id\":\"%s\",\"deleted\":%s}\n", p->ids[i],
@@ -536,7 +584,8 @@ int verb_events(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	if (a->since || !a->follow)
 		buf_printf(&target, "&since=%s", a->since ? a->since : "0");
 	if (a->rest_count) {
-		if (target_of(path, a->rest[0], "", e) < 0 || ask(d, "GET", path, NULL, &v, e) < 0)
+		if (sandbox_target_of(path, a->rest[0], "", e) < 0 ||
+		    sandbox_ask(d, "GET", path, NULL, &v, e) < 0)
 			return -e->code;
 		buf_printf(&target, "&sandbox=%s", jread_str(v, "id"));
 	}
@@ -548,75 +597,5 @@ int verb_events(struct daemon_client *d, const struct sandbox_asked *a, struct e
 		r = ferror(stdout) ? err_set(e, ERR_INTERNAL, EPIPE, "nobody reads") : 0;
 	}
 	sse_done(&s);
-	return r;
-}
-
-/* Of a command that still runs: what it has written, or with --follow to its end. */
-static int one_log(const char *ref, const char *exec, bool wait, bool json, struct err *e)
-{
-	CLEANUP(daemon_client) struct daemon_client *d = NULL;
-	struct daemon_question q = { .method = "GET" };
-	struct sse s = SSE_INIT(EVENT_MAX);
-	struct terminal_writer to;
-	char target[256], more[96];
-	int r;
-
-	terminal_writer_begin(&to, false);
-	(void)snprintf(more, sizeof(more), "/execs/%s/stream", exec);
-	q.target = target;
-	r = target_of(target, ref, more, e);
-	if (r == 0)
-		r = daemon_client_open(false, &d, e);
-	if (r == 0)
-		r = daemon_client_stream(d, &q, e);
-	while (r == 0 &&
-	       (r = daemon_client_event(d, &s, wait ? 0 : clock_us() + QUIET_US, e)) > 0) {
-		CLEANUP(jread) struct jread *v = NULL;
-		const char *text;
-		char data[65536];
-		ssize_t n;
-
-		r = 0;
-		if (json) {
-			(void)printf("{\"exec\":\"%s\",\"type\":\"%s\",\"data\":%s}\n", exec,
-				     s.type, buf_str(&s.data));
-			continue;
-		}
-		if (!str_starts(s.type, "std") ||
-		    jread_parse(buf_str(&s.data), s.data.len, &v, e) < 0 ||
-		    !(text = jread_str(v, "data")))
-			continue;
-		n = base64_read(text, strlen(text), data, sizeof(data));
-		if (n > 0)
-			(void)terminal_write(&to, str_eq(s.type, "stderr") ? 2 : 1, data,
-					     (size_t)n);
-	}
-	terminal_writer_end(&to);
-	sse_done(&s);
-	if (r == -EAGAIN)
-		err_clear(e);
-	return r == -EAGAIN ? 0 : r;
-}
-
-int verb_logs(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
-{
-	CLEANUP(jread) struct jread *v = NULL;
-	const struct jread *execs;
-	char target[256];
-	int r = 0;
-
-	if (target_of(target, a->rest[0], "/execs", e) < 0 ||
-	    ask(d, "GET", target, NULL, &v, e) < 0)
-		return -e->code;
-	execs = jread_get(v, "execs");
-	for (size_t i = 0; i < jread_count(execs) && r == 0; i++) {
-		const char *id = jread_str(jread_at(execs, i), "id");
-		const char *state = jread_str(jread_at(execs, i), "state");
-
-		if (!id || (a->rest_count > 1 && !str_eq(a->rest[1], id)))
-			continue;
-		r = one_log(a->rest[0], id, a->follow || !state || !str_eq(state, "running"),
-			    a->json, e);
-	}
 	return r;
 }

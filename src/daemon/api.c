@@ -349,8 +349,13 @@ static bool in_scope(struct api *a, struct http_call *c)
 	if (r->browser)
 		return refuse(c, PROBLEM_NOT_FOUND, "brig dashboard prints the address",
 			      "there is no such route here");
-	return (c->caller->scopes & r->scope) == r->scope ||
-	       refuse(c, PROBLEM_FORBIDDEN, NULL, "the token's scopes do not include this");
+	if ((c->caller->scopes & r->scope) == r->scope)
+		return true;
+	return refuse(c, PROBLEM_FORBIDDEN,
+		      r->scope == SCOPE_READ  ? "this takes a token with scope read"
+		      : r->scope == SCOPE_RUN ? "this takes a token with scope run"
+					      : "this takes a token with scope admin",
+		      "the token's scopes do not include this");
 }
 
 static bool admit(void *arg, struct http_call *c)
@@ -361,6 +366,11 @@ static bool admit(void *arg, struct http_call *c)
 	if (!who(arg, c) || !find_route(c) || !in_scope(arg, c))
 		return false;
 	r = c->route;
+	if (!r->browser && api_check_query(r->query, c->query, &e) != PROBLEM_NONE) {
+		http_last(c);
+		http_problem(c, PROBLEM_INVALID, &e);
+		return false;
+	}
 	if (!r->asks && !r->raw)
 		c->body_max = 0;
 	if (r->takes) {
@@ -513,19 +523,25 @@ void api_service(struct api *a, struct http_service *ret)
 
 /* ---- for routes ---- */
 
-static enum problem number(const struct jread *body, const char *key, uint64_t unit,
-			   int (*parse)(const char *, uint64_t *), uint64_t *ret, struct err *e)
+static enum problem number(const struct jread *body, const char *key, bool time, uint64_t *ret,
+			   struct err *e)
 {
+	int (*parse)(const char *, uint64_t *) = time ? num_duration : num_size;
 	const struct jread *v = jread_get(body, key);
 	int64_t n = jread_int(body, key, -1);
 
 	if (jread_kind(v) == JREAD_NONE || jread_kind(v) == JREAD_NULL)
 		return PROBLEM_NONE;
 	if (jread_kind(v) == JREAD_STRING ? parse(jread_text(v), ret) < 0
-					  : n < 0 || n > INT64_MAX / 1000)
-		return problem_say(PROBLEM_INVALID, e, "'%s' is not such a number", key);
+					  : n < 0 || n > INT64_MAX / 1000) {
+		(void)problem_say(PROBLEM_INVALID, e, "'%s' is not a %s", key,
+				  time ? "time" : "size");
+		(void)err_hint(e,
+			       time ? "such as 500ms, 30s, 10m or 2h" : "such as 64k, 10m or 2g");
+		return PROBLEM_INVALID;
+	}
 	if (jread_kind(v) != JREAD_STRING)
-		*ret = (uint64_t)n * unit;
+		*ret = (uint64_t)n * (time ? 1000 : 1);
 	return PROBLEM_NONE;
 }
 
@@ -533,14 +549,14 @@ enum problem api_time(const struct jread *body, const char *key, uint64_t otherw
 		      struct err *e)
 {
 	*ret = otherwise;
-	return number(body, key, 1000, num_duration, ret, e);
+	return number(body, key, true, ret, e);
 }
 
 enum problem api_size(const struct jread *body, const char *key, uint64_t otherwise, uint64_t *ret,
 		      struct err *e)
 {
 	*ret = otherwise;
-	return number(body, key, 1, num_size, ret, e);
+	return number(body, key, false, ret, e);
 }
 
 void api_answer_json(struct http_call *c, int status, struct buf *b)

@@ -115,6 +115,8 @@ extern const struct api_schema api_schemas[]; /* ends with a row without a name 
 const struct api_schema *api_schema(const char *name);
 /* Is the body what the schema says? Unknown members are refused, with the nearest known one. */
 enum problem api_check(const struct api_schema *s, const struct jread *body, struct err *e);
+/* The names of the parameters behind a path; `known` ends with a row without a name, or is NULL. */
+enum problem api_check_query(const struct api_member *known, const char *query, struct err *e);
 void api_openapi(struct json *j);
 
 /* ---- for routes ---- */

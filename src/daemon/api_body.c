@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/api_body.c - is a body what its schema says? */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -72,16 +73,17 @@ static const char *type_words(enum api_type t)
 	return words[t];
 }
 
-static enum problem unknown(const struct api_schema *s, const char *key, struct err *e)
+static enum problem unknown(const struct api_member *members, const char *what, const char *key,
+			    struct err *e)
 {
 	const char *names[NAMES_MAX], *near;
 	size_t n = 0;
 
-	for (const struct api_member *m = s->members; m->name && n < NAMES_MAX - 1; m++)
-		names[n++] = m->name;
+	for (; members && members->name && n < NAMES_MAX - 1; members++)
+		names[n++] = members->name;
 	names[n] = NULL;
 	near = str_nearest(key, names);
-	(void)problem_say(PROBLEM_INVALID, e, "unknown member '%.60s'", key);
+	(void)problem_say(PROBLEM_INVALID, e, "unknown %s '%.60s'", what, key);
 	if (near)
 		(void)err_hint(e, "did you mean '%s'?", near);
 	return PROBLEM_INVALID;
@@ -97,7 +99,7 @@ enum problem api_check(const struct api_schema *s, const struct jread *body, str
 		while (m->name && !str_eq(m->name, jread_key(it)))
 			m++;
 		if (!m->name)
-			return unknown(s, jread_key(it), e);
+			return unknown(s->members, "member", jread_key(it), e);
 		if (jread_kind(jread_value(it)) != JREAD_NULL && !fits_type(m, jread_value(it)))
 			return problem_say(PROBLEM_INVALID, e, "'%s' must be %s", m->name,
 					   type_words(m->type));
@@ -105,5 +107,22 @@ enum problem api_check(const struct api_schema *s, const struct jread *body, str
 	for (const struct api_member *m = s->members; m->name; m++)
 		if (m->required && jread_kind(jread_get(body, m->name)) <= JREAD_NULL)
 			return problem_say(PROBLEM_INVALID, e, "'%s' is missing", m->name);
+	return PROBLEM_NONE;
+}
+
+enum problem api_check_query(const struct api_member *known, const char *query, struct err *e)
+{
+	for (const char *p = query; *p;) {
+		size_t len = strcspn(p, "&"), n = strcspn(p, "=&");
+		const struct api_member *m = known;
+		char name[64];
+
+		while (m && m->name && (strlen(m->name) != n || strncmp(m->name, p, n) != 0))
+			m++;
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(n < 60 ? n : 60), p);
+		if (len && (!m || !m->name))
+			return unknown(known, "parameter", name, e);
+		p += len + (p[len] == '&');
+	}
 	return PROBLEM_NONE;
 }

@@ -242,6 +242,12 @@ void api_openapi(struct json *j)
 	json_kstr(j, "title", "brig");
 	json_kstr(j, "version", BRIG_VERSION);
 	json_object_end(j);
+	json_key(j, "servers"); /* where this was read */
+	json_array(j);
+	json_object(j);
+	json_kstr(j, "url", "/");
+	json_object_end(j);
+	json_array_end(j);
 	put_paths(j);
 	json_key(j, "components");
 	json_object(j);
@@ -250,7 +256,7 @@ void api_openapi(struct json *j)
 	for (const struct api_schema *s = api_schemas; s->name; s++) {
 		json_key(j, s->name);
 		if (str_eq(s->name, "Spec"))
-			schema_json(j);
+			schema_json(j, "#/components/schemas/Spec");
 		else
 			put_schema(j, s);
 	}

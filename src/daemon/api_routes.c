@@ -258,6 +258,9 @@ const struct api_schema api_schemas[] = {
 static const struct api_member wait_query[] = {
 	{ "wait", API_BOOL, NULL, "answer when it is ready, or has failed", false }, END
 };
+static const struct api_member done_query[] = {
+	{ "wait", API_BOOL, NULL, "false: 202 as soon as it has begun (true: answer when it is done)", false }, END
+};
 static const struct api_member list_query[] = {
 	{ "label", API_STRING, NULL, "KEY=VALUE; repeatable, all of them must hold", false },
 	{ "state", API_STRING, NULL, "only those in this state", false },
@@ -332,13 +335,13 @@ const struct api_route api_routes[] = {
 	{ "GET", BOX, SCOPE_READ, serve_show, "getSandbox", "one sandbox, by id or name", .status = 200, .answers = "Sandbox", .page = SCOPE_READ },
 	{ "PATCH", BOX, SCOPE_RUN, serve_update, "updateSandbox", "change its name, labels or times, or narrow its hosts",
 		.asks = "Change", .status = 200, .answers = "Sandbox" },
-	{ "DELETE", BOX, SCOPE_RUN, serve_delete, "deleteSandbox", "end and remove it", .status = 204 },
+	{ "DELETE", BOX, SCOPE_RUN, serve_delete, "deleteSandbox", "end and remove it", .query = done_query, .status = 204 },
 	{ "POST", BOX "/pause", SCOPE_RUN, serve_pause, "pauseSandbox", "stop all of its processes, to go on later",
-		.status = 200, .answers = "Sandbox" },
+		.query = done_query, .status = 200, .answers = "Sandbox" },
 	{ "POST", BOX "/resume", SCOPE_RUN, serve_resume, "resumeSandbox", "go on after pause or stop",
-		.status = 200, .answers = "Sandbox" },
+		.query = done_query, .status = 200, .answers = "Sandbox" },
 	{ "POST", BOX "/stop", SCOPE_RUN, serve_halt, "stopSandbox", "end its processes, keep its files",
-		.asks = "Stop", .status = 200, .answers = "Sandbox" },
+		.asks = "Stop", .query = done_query, .status = 200, .answers = "Sandbox" },
 	{ "GET", BOX "/logs", SCOPE_RUN, serve_logs, "logs", "notes about it, and why it failed", .status = 200, .type = "text/plain", .page = SCOPE_READ },
 	{ "POST", BOX "/exec", SCOPE_RUN, serve_exec, "exec", "run a command in it; the object of --json, or events",
 		.asks = "ExecStart", .status = 200, .answers = "Result", .stream = true, .own_keys = true },

@@ -103,15 +103,21 @@ static int connect_tcp(const struct url *u, struct transport *ret, struct err *e
 	CLEANUP(fd) int fd = -1;
 	int one = 1;
 
-	if (u->tls || !near)
+	if (u->tls)
+		return err_refuse(e, ERR_CONFIG, ENOTSUP,
+				  "name its socket, or http://127.0.0.1:PORT; the SDKs speak TLS",
+				  "BRIG_HOST is https, and brig's own client speaks no TLS");
+	if (!near)
 		return err_refuse(e, ERR_CONFIG, ENOTSUP,
 				  "lead a port of yours there, with ssh -L, and name that",
 				  "BRIG_HOST must be on loopback: a token would travel in clear");
 	fd = socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 ||
 	    connect(fd, is_four ? (const struct sockaddr *)&four : (const struct sockaddr *)&six,
-		    is_four ? sizeof(four) : sizeof(six)) < 0)
-		return err_sys(e, "cannot connect to '%s'", u->authority);
+		    is_four ? sizeof(four) : sizeof(six)) < 0) {
+		(void)err_sys(e, "cannot connect to '%s'", u->authority);
+		return err_hint(e, "brig daemon --listen %s serves there", u->authority);
+	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	*ret = transport_fd(TAKE_FD(fd));
 	return 0;
@@ -122,15 +128,21 @@ static int connect_or_start(const char *path, struct transport *ret, struct err 
 {
 	uint64_t until = clock_us() + CONNECT_US;
 	int r = daemon_summon(e);
+	bool other = r == -EBUSY;
 
-	if (r < 0 && r != -EBUSY)
+	if (r < 0 && !other)
 		return err_wrap(e, "cannot start a daemon");
 	for (;;) {
 		r = transport_unix(path, until, ret, e);
-		if (r == 0 || clock_us() >= until)
-			return r;
+		if (r == 0)
+			return 0;
+		if (clock_us() >= until)
+			break;
 		(void)poll(NULL, 0, 5);
 	}
+	return other ? err_hint(e, "a daemon has this state folder and listens elsewhere: "
+				   "BRIG_HOST=unix:///PATH names its socket")
+		     : r;
 }
 
 static int connect_own(bool start, struct transport *ret, struct err *e)
@@ -162,7 +174,7 @@ static int connect_host(struct daemon_client *c, const char *host, struct transp
 	}
 	if (url_parse(host, &u, e) < 0)
 		return err_refuse(e, ERR_CONFIG, EINVAL, "unix:///PATH or http://ADDR:PORT",
-				  "BRIG_HOST is neither");
+				  "BRIG_HOST '%.60s' is neither a socket nor an address", host);
 	if (token && (strlen(token) > 200 || str_has_control(token) || strchr(token, ' ')))
 		return err_set(e, ERR_CONFIG, EINVAL, "BRIG_TOKEN is not a token");
 	c->local = false;

@@ -143,7 +143,7 @@ void companion_spoils(struct companion *c, const char *reason, const char *what)
 	note_words(c, c->healthy ? "the hook" : "its health check", &c->answer);
 	companion_becomes(c, COMPANION_FAILED, reason);
 	(void)err_refuse(&s.err, ERR_UNAVAILABLE, ECHILD,
-			 "GET /v1/sandboxes/ID/logs has more of what it wrote",
+			 "brig sandbox logs ID has more of what it wrote",
 			 "companion '%s' is not ready: %s%s%s", c->spec->name, what,
 			 words.len ? "; it wrote last: " : "", buf_str(&words));
 	(void)snprintf(s.reason, sizeof(s.reason), "%s", reason);

@@ -181,6 +181,10 @@ static void close_ends(int here[FILE_ENDS])
 		here[i] = fd_close(here[i]);
 }
 
+#define WRITABLE                                                                                   \
+	"a target lies where the user inside can write: HOME, /tmp, the workspace, or all of it "  \
+	"with read_only_root: false"
+
 static int make_folder(struct monitor *m, const char *path, struct err *e)
 {
 	const struct file_order o = {
@@ -192,6 +196,8 @@ static int make_folder(struct monitor *m, const char *path, struct err *e)
 		r = hear(here[FILE_END_ANSWERS], FILE_DONE);
 		if (r < 0)
 			(void)err_errno(e, r, "cannot make '%.200s' inside", path);
+		if (r == -EACCES || r == -EROFS || r == -EPERM)
+			(void)err_hint(e, WRITABLE);
 	}
 	close_ends(here);
 	return r;
@@ -232,8 +238,7 @@ static int explain(const struct copying *x, int r, struct err *e)
 			"copies: the link '%.250s' leads out of '%.200s'", x->out, x->c->source);
 	(void)err_errno(e, r, "cannot copy '%.200s' to '%.200s' inside", x->c->source,
 			x->c->target);
-	return err_hint(e, "a target lies where the user inside can write: HOME, /tmp, the "
-			   "workspace, or all of it with read_only_root: false");
+	return err_hint(e, WRITABLE);
 }
 
 static int carry_over(struct monitor *m, struct copying *x, int source, const struct stat *st,
@@ -245,7 +250,7 @@ static int carry_over(struct monitor *m, struct copying *x, int source, const st
 				      .limit = FILE_BYTES_MAX,
 				      .path = x->c->target,
 				      .to = "" };
-	int here[FILE_ENDS], r = begin(m, &o, here, e);
+	int here[FILE_ENDS], r = begin(m, &o, here, e), n;
 	uint64_t left_out = 0;
 	char line[512];
 
@@ -262,8 +267,11 @@ static int carry_over(struct monitor *m, struct copying *x, int source, const st
 	close_ends(here);
 	if (r < 0)
 		return e->code ? -e->code : explain(x, r, e);
-	(void)snprintf(line, sizeof(line), "copied '%.200s' to '%.200s'; %llu things were left out",
-		       x->c->source, x->c->target, (unsigned long long)left_out);
+	n = snprintf(line, sizeof(line), "copied '%.200s' to '%.200s'", x->c->source, x->c->target);
+	if (left_out)
+		(void)snprintf(line + n, sizeof(line) - (size_t)n,
+			       "; %llu things were left out, which are no files",
+			       (unsigned long long)left_out);
 	monitor_note(m, line);
 	return 0;
 }

@@ -99,8 +99,16 @@ static int bring(struct monitor *m, const struct tool_login *t, const char *insi
 	if (!home || home[0] != '/')
 		return err_set(e, ERR_CONFIG, ENOENT, "builtin_tools: HOME is not set");
 	n = read_login(from, text, e);
-	if (n <= 0)
+	if (n < 0)
 		return (int)n;
+	if (!n) {
+		(void)snprintf(line, sizeof(line),
+			       "builtin_tools: there is no login of '%s' on this host (~/%s), so "
+			       "none is inside",
+			       t->name, t->file);
+		monitor_note(m, line);
+		return 0;
+	}
 	note_down(entered, t, text, (size_t)n);
 	if (tool_login_take(t, text, (size_t)n, &out) < 0)
 		(void)err_set(e, ERR_CONFIG, EBADMSG, "builtin_tools: '%.200s' cannot be read",

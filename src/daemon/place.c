@@ -37,8 +37,10 @@ static bool session_folder(char *out, size_t n)
 
 static int in_folder(const char *folder, char *path, size_t n, bool make, struct err *e)
 {
-	if (make && mkdir(folder, 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "cannot make '%.200s'", folder);
+	if (make && mkdir(folder, 0700) < 0 && errno != EEXIST) {
+		(void)err_sys(e, "cannot make '%.200s'", folder);
+		return err_hint(e, "XDG_RUNTIME_DIR names a folder of yours that can be written");
+	}
 	if (make && !is_ours(folder)) {
 		(void)err_set(e, ERR_POLICY, EPERM,
 			      "'%.200s' must be yours and closed to everybody else", folder);

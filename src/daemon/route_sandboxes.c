@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "daemon/api.h"
+#include "daemon/sandbox_id.h"
 
 #define MINUTE_MS ((uint64_t)60 * 1000)
 #define IDLE_TTL (10 * MINUTE_MS)
@@ -76,7 +77,8 @@ static enum problem read_selector(const struct http_call *c, struct selector *s,
 			return PROBLEM_NONE;
 		equals = r < 0 ? NULL : strchr(s->text[s->n], '=');
 		if (!equals || equals == s->text[s->n])
-			return problem_say(PROBLEM_INVALID, e, "'label' is not KEY=VALUE");
+			return problem_say(PROBLEM_INVALID, e, "label '%.60s' is not KEY=VALUE",
+					   r < 0 ? "" : s->text[s->n]);
 		*equals = '\0';
 		s->labels[s->n] = (struct label){ s->text[s->n], equals + 1 };
 	}
@@ -258,14 +260,16 @@ static enum problem read_create(struct api *a, const struct http_call *c, const 
 	return p;
 }
 
-/* A parameter that is true or false; false where it is not there. */
+/* A parameter that is true or false; *ret stays where it is not there. */
 static enum problem flag(const struct http_call *c, const char *name, bool *ret, struct err *e)
 {
 	char text[8];
 	int r = http_param(c, name, text, sizeof(text));
 
+	if (r == -ENOENT)
+		return PROBLEM_NONE;
 	*ret = r >= 0 && str_eq(text, "true");
-	if (r == -ENOENT || *ret || (r >= 0 && str_eq(text, "false")))
+	if (*ret || (r >= 0 && str_eq(text, "false")))
 		return PROBLEM_NONE;
 	return problem_say(PROBLEM_INVALID, e, "'%s' is not true or false", name);
 }
@@ -467,12 +471,37 @@ static void doing_done(void *arg, enum problem p, const struct err *e)
 	free(d);
 }
 
+/* Begun, and answered at once: the rest comes as events. */
+static void act_later(struct api *a, struct http_call *c, enum sandbox_verb verb, uint64_t grace)
+{
+	struct err e = { 0 };
+	enum problem p =
+		sandboxes_do(a->boxes, c->caller->tenant, c->parts[0], verb, grace, NULL, NULL, &e);
+
+	if (p != PROBLEM_NONE)
+		fail(c, p, &e);
+	else if (verb == SANDBOX_DELETE)
+		http_answer(c, 202, NULL, NULL, "", 0);
+	else
+		answer_sandbox(a, c, 202, c->parts[0]);
+}
+
 static void act(struct api *a, struct http_call *c, enum sandbox_verb verb, uint64_t grace)
 {
-	struct doing *d = calloc(1, sizeof(*d));
 	struct err e = { 0 };
-	enum problem p;
+	bool wait = true;
+	enum problem p = flag(c, "wait", &wait, &e);
+	struct doing *d;
 
+	if (p != PROBLEM_NONE) {
+		fail(c, p, &e);
+		return;
+	}
+	if (!wait) {
+		act_later(a, c, verb, grace);
+		return;
+	}
+	d = calloc(1, sizeof(*d));
 	if (!d) {
 		(void)err_nomem(&e);
 		fail(c, PROBLEM_INTERNAL, &e);
@@ -540,13 +569,17 @@ static enum problem read_list(const struct http_call *c, struct sandbox_list *l,
 	r = http_param(c, "state", state, SANDBOX_ID_SIZE);
 	if (r >= 0)
 		l->state = state;
-	else if (r != -ENOENT)
-		return problem_say(PROBLEM_INVALID, e, "'state' is malformed");
+	if (r != -ENOENT && (r < 0 || !sandboxes_state_is(state))) {
+		(void)problem_say(PROBLEM_INVALID, e, "there is no state '%.20s'",
+				  r < 0 ? "" : state);
+		(void)err_hint(e, "pending, ready, failed, paused, stopped or deleting");
+		return PROBLEM_INVALID;
+	}
 	r = http_param(c, "cursor", cursor, SANDBOX_ID_SIZE);
 	if (r >= 0)
 		l->after = cursor;
-	else if (r != -ENOENT)
-		return problem_say(PROBLEM_INVALID, e, "'cursor' is malformed");
+	if (r != -ENOENT && (r < 0 || !id_is(SANDBOX_ID, cursor)))
+		return problem_say(PROBLEM_INVALID, e, "'cursor' is not the 'next' of a page");
 	return PROBLEM_NONE;
 }
 

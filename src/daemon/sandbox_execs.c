@@ -24,6 +24,10 @@
 #define RESULT_LOST                                                                                \
 	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
 	"\"what\":\"the sandbox was lost while the command ran\",\"hint\":null}}"
+#define RESULT_UNKNOWN                                                                             \
+	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
+	"\"what\":\"how it ended is not known: its sandbox was lost, or the disk was full\","      \
+	"\"hint\":null}}"
 #define RESULT_UNHEARD                                                                             \
 	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
 	"\"what\":\"the way to the sandbox was lost before anything was heard of the command\","   \
@@ -40,6 +44,8 @@ struct exec_watch {
 	int fd;
 	struct kept_at at;
 	bool busy, gone, full, ended;
+	bool heard; /* the monitor has told of its end, with this status: it ought to be kept */
+	int status;
 };
 
 /* ---- finding ---- */
@@ -55,7 +61,9 @@ static struct exec_entry *find(struct sandbox_entry *b, const char *id)
 
 static enum problem no_exec(const char *id, struct err *e)
 {
-	return problem_say(PROBLEM_NOT_FOUND, e, "there is no command '%.80s'", id);
+	(void)problem_say(PROBLEM_NOT_FOUND, e, "there is no command '%.80s'", id);
+	(void)err_hint(e, "brig sandbox execs ID shows those that there are");
+	return PROBLEM_NOT_FOUND;
 }
 
 static struct exec_entry *add(struct sandbox_entry *b, const char *id)
@@ -100,6 +108,15 @@ static void tell(const struct sandbox_entry *b, const char *id, const char *type
 	(void)events_add(b->s->events, &n);
 }
 
+static void mark_heard(const struct sandbox_entry *b, const char *id, int status)
+{
+	for (struct exec_watch *w = b->watches; w; w = w->next)
+		if (str_eq(w->exec, id)) {
+			w->heard = true;
+			w->status = status;
+		}
+}
+
 static void tell_end(const struct sandbox_entry *b, const char *id, const char *outcome, int status)
 {
 	char path[EXEC_PATH_SIZE];
@@ -113,6 +130,8 @@ static void tell_end(const struct sandbox_entry *b, const char *id, const char *
 	(void)snprintf(data, sizeof(data), "{\"outcome\":\"%.24s\",\"exit_code\":%d}", outcome,
 		       status);
 	tell(b, id, type, str_eq(outcome, "exited") ? NULL : outcome, data);
+	if (!str_eq(outcome, "lost"))
+		mark_heard(b, id, status);
 	entry_path(b, id, path);
 	kept_tell(b->s->folder, path);
 }
@@ -141,6 +160,22 @@ static void say_end(struct exec_watch *w, const char *text, size_t n)
 	if (w->of)
 		hold(w->of);
 	w->by.end(w->by.arg, text, n);
+}
+
+/* The disk is full: it has ended, and what it wrote is not there. That is a failure of ours,
+ * however it ended. */
+static void say_unkept(struct exec_watch *w)
+{
+	char text[512];
+	int n = snprintf(
+		text, sizeof(text),
+		"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{"
+		"\"code\":\"internal\",\"what\":\"the command has ended with status %d, and "
+		"what it wrote could not be kept\",\"hint\":\"is the disk full that has "
+		"brig's state folder?\"}}",
+		w->status);
+
+	say_end(w, text, (size_t)n);
 }
 
 static void give_end(struct exec_watch *w, const struct kept_frame *f)
@@ -192,7 +227,9 @@ static void serve(struct exec_watch *w)
 		r = w->fd < 0 ? 0 : kept_look(w->fd, &w->at, &f); /* no file yet: nothing in it */
 		if (r == 0 && is_running(w))
 			return;
-		if (r <= 0 && w->fd < 0)
+		if (r <= 0 && w->heard)
+			say_unkept(w);
+		else if (r <= 0 && w->fd < 0)
 			say_end(w, RESULT_UNHEARD, strlen(RESULT_UNHEARD));
 		else if (r <= 0)
 			say_end(w, RESULT_LOST, strlen(RESULT_LOST));
@@ -754,7 +791,7 @@ static void show(const struct sandbox_entry *b, const char *id, int fd, bool run
 	else if (runs)
 		json_null(j);
 	else
-		json_raw(j, RESULT_LOST, strlen(RESULT_LOST));
+		json_raw(j, RESULT_UNKNOWN, strlen(RESULT_UNKNOWN));
 	json_object_end(j);
 }
 

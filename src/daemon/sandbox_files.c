@@ -36,21 +36,32 @@ struct file_op {
 
 /* ---- what went wrong ---- */
 
-/* By the number alone: no text of the inside is repeated. */
+#define MAKE_FOLDERS "brig sandbox files mkdir -r ID:FOLDER makes it"
+
+/* By the number alone: no text of the inside is repeated. Those of one verb stand first. */
 static const struct {
 	int error;
 	enum problem p;
 	const char *text, *hint;
+	unsigned verbs; /* bits; 0: any */
 } words[] = {
+	{ ENOENT, PROBLEM_NOT_FOUND, "the folder of '%s' is not in the sandbox", MAKE_FOLDERS,
+	  1U << FILE_WRITE | 1U << FILE_MKDIR },
+	{ ENOENT, PROBLEM_NOT_FOUND, "there is no folder '%s' in the sandbox", MAKE_FOLDERS,
+	  1U << FILE_UNPACK },
+	{ ENOENT, PROBLEM_NOT_FOUND,
+	  "there is no '%s' in the sandbox, or no folder of the new name", NULL, 1U << FILE_MOVE },
+	{ EEXIST, PROBLEM_CONFLICT, "'%s' cannot have the new name: something else has it",
+	  "--force (replace: true) puts it in its place", 1U << FILE_MOVE },
 	{ ENOENT, PROBLEM_NOT_FOUND, "there is no '%s' in the sandbox", NULL },
 	{ ELOOP, PROBLEM_CONFLICT, "'%s' leads through a link, and no link is followed",
 	  "name the place itself" },
 	{ EXDEV, PROBLEM_CONFLICT, "'%s' and the other name are not on one file system", NULL },
 	{ ENOTDIR, PROBLEM_CONFLICT, "something in '%s' is no folder", NULL },
 	{ EISDIR, PROBLEM_CONFLICT, "'%s' is a folder", "the archive route copies folders" },
-	{ EEXIST, PROBLEM_CONFLICT, "'%s', or the new name, is there already", NULL },
+	{ EEXIST, PROBLEM_CONFLICT, "'%s' is there already", NULL },
 	{ ENOTEMPTY, PROBLEM_CONFLICT, "folder '%s' is not empty",
-	  "recursive=true removes it all" },
+	  "-r (recursive=true) removes it all" },
 	{ EMEDIUMTYPE, PROBLEM_CONFLICT, "'%s' is neither a folder nor a regular file", NULL },
 	{ EBUSY, PROBLEM_CONFLICT, "'%s' is in use", NULL },
 	{ ENODATA, PROBLEM_CONFLICT, "'%s' became shorter while it was read", "try again" },
@@ -77,7 +88,7 @@ static const struct {
 static enum problem problem_for(const struct file_op *f, int error, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-		if (words[i].error != error)
+		if (words[i].error != error || (words[i].verbs && !(words[i].verbs >> f->verb & 1)))
 			continue;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"

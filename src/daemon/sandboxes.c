@@ -285,6 +285,13 @@ static void close_all(const int *fds, size_t n)
 		(void)fd_close(fds[i]);
 }
 
+static enum problem name_taken(const char *name, struct err *e)
+{
+	(void)problem_say(PROBLEM_NAME_TAKEN, e, "there is a sandbox '%s' already", name);
+	(void)err_hint(e, "choose another name, or brig sandbox delete %s", name);
+	return PROBLEM_NAME_TAKEN;
+}
+
 static enum problem check_create(struct sandboxes *s, const struct sandbox_create *c, struct err *e)
 {
 	if (c->name && !name_is(c->name))
@@ -292,8 +299,7 @@ static enum problem check_create(struct sandboxes *s, const struct sandbox_creat
 				   "a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', begins with a "
 				   "letter or a digit, and not with '" SANDBOX_ID "'");
 	if (c->name && entry_find(s, c->tenant, c->name))
-		return problem_say(PROBLEM_NAME_TAKEN, e, "there is a sandbox '%s' already",
-				   c->name);
+		return name_taken(c->name, e);
 	if (strlen(c->tenant) >= TENANT_SIZE || c->label_count > SANDBOX_LABELS)
 		return problem_say(PROBLEM_TOO_LARGE, e, "a sandbox has at most %d labels",
 				   SANDBOX_LABELS);
@@ -503,8 +509,7 @@ enum problem sandboxes_update(struct sandboxes *s, const char *tenant, const cha
 	if (c->name && *c->name && !name_is(c->name))
 		return problem_say(PROBLEM_INVALID, e, "'%.80s' is not a name", c->name);
 	if (c->name && *c->name && !str_eq(c->name, b->name) && entry_find(s, b->tenant, c->name))
-		return problem_say(PROBLEM_NAME_TAKEN, e, "there is a sandbox '%s' already",
-				   c->name);
+		return name_taken(c->name, e);
 	if (c->labels && c->label_count > SANDBOX_LABELS)
 		return problem_say(PROBLEM_TOO_LARGE, e, "a sandbox has at most %d labels",
 				   SANDBOX_LABELS);
@@ -706,6 +711,14 @@ static bool has_labels(const struct sandbox_entry *b, const struct label *l, siz
 			return false;
 	}
 	return true;
+}
+
+bool sandboxes_state_is(const char *word)
+{
+	for (int i = 0; i < SANDBOX_STATES; i++)
+		if (str_eq(word, state_word((enum sandbox_state)i)))
+			return true;
+	return false;
 }
 
 void sandboxes_list(struct sandboxes *s, const struct sandbox_list *l, struct json *j,

@@ -86,6 +86,8 @@ enum problem sandboxes_known_as(struct sandboxes *s, const char *tenant, const c
 enum problem sandboxes_log(struct sandboxes *s, const char *tenant, const char *ref,
 			   struct buf *out, struct err *e);
 
+bool sandboxes_state_is(const char *word); /* of those that a list can be asked for */
+
 struct sandbox_list {
 	const char *tenant,
 		*after; /* after: the id the last page ended with; NULL: from the start */

@@ -37,6 +37,8 @@ int brigyaml_text(const struct source *src, const struct node *map, const char *
 
 /* --- copies --- */
 
+#define A_COPY "- {source: PATH, target: /PATH, exclude: [GLOB]}"
+
 static int read_strings(struct arena *a, const struct source *src, const struct node *list,
 			struct strlist *ret, struct err *e)
 {
@@ -57,9 +59,9 @@ static int read_copy(struct spec *s, const struct source *src, const struct node
 	struct copy_spec c = { 0 }, *slot;
 	const struct node *source;
 
-	if (brigyaml_want(src, n, NODE_MAP, e) < 0 ||
-	    read_only_keys(src, n, keys, "a copy", e) < 0 ||
-	    brigyaml_text(src, n, "source", &c.source, e) < 0 ||
+	if (brigyaml_want(src, n, NODE_MAP, e) < 0 || read_only_keys(src, n, keys, "a copy", e) < 0)
+		return e->hint[0] ? -e->code : err_hint(e, A_COPY);
+	if (brigyaml_text(src, n, "source", &c.source, e) < 0 ||
 	    brigyaml_text(src, n, "target", &c.target, e) < 0)
 		return -e->code;
 	source = brigyaml_member(n, "source");
@@ -84,7 +86,7 @@ int brigyaml_copies(struct spec *s, const struct source *src, const struct node 
 	bool counts;
 
 	if (list->kind != NODE_NULL && brigyaml_want(src, list, NODE_LIST, e) < 0)
-		return -e->code;
+		return err_hint(e, A_COPY);
 	counts = spec_list_begin(s, FIELD_COPIES, src->origin);
 	for (const struct node *n = list->first; n; n = n->next)
 		if (read_copy(s, src, n, e) < 0)

@@ -394,7 +394,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS | CMD_PROXY },
 	[FIELD_COPIES] = { .key = "copies",
 		.type = FIELD_T_COPIES, .offset = AT(copies),
-		.help = "files and folders copied in before the start",
+		.help = "files and folders copied in before the start, each {source: PATH, target: /PATH, exclude: [GLOB]}",
 		.honoured = 0, .commands = ALL_CMDS },
 	[FIELD_COMPANIONS] = { .key = "companions",
 		.type = FIELD_T_COMPANIONS, .offset = AT(companions),

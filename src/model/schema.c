@@ -160,6 +160,36 @@ static void companion_part(struct json *j, const struct companion_key *keys)
 	json_kbool(j, "additionalProperties", false);
 }
 
+static void copy_part(struct json *j)
+{
+	json_key(j, "properties");
+	json_object(j);
+	json_key(j, "source");
+	json_object(j);
+	json_kstr(j, "type", "string");
+	json_object_end(j);
+	json_key(j, "target");
+	json_object(j);
+	json_kstr(j, "type", "string");
+	json_kstr(j, "pattern", "^/");
+	json_object_end(j);
+	json_key(j, "exclude");
+	json_object(j);
+	json_kstr(j, "type", "array");
+	json_key(j, "items");
+	json_object(j);
+	json_kstr(j, "type", "string");
+	json_object_end(j);
+	json_object_end(j);
+	json_object_end(j);
+	json_key(j, "required");
+	json_array(j);
+	json_str(j, "source");
+	json_str(j, "target");
+	json_array_end(j);
+	json_kbool(j, "additionalProperties", false);
+}
+
 static void element(const struct field *f, struct json *j)
 {
 	bool map = f->type == FIELD_T_COPIES || f->type == FIELD_T_COMPANIONS ||
@@ -176,6 +206,8 @@ static void element(const struct field *f, struct json *j)
 		credential(j);
 	if (f->type == FIELD_T_COMPANIONS)
 		companion_part(j, companion_keys);
+	if (f->type == FIELD_T_COPIES)
+		copy_part(j);
 	json_object_end(j);
 }
 
@@ -283,13 +315,13 @@ static void group(size_t first, size_t from, size_t len, struct json *j)
 }
 
 /* The same settings once more, as a bound for those of others. */
-static void daemon_block(struct json *j)
+static void daemon_block(struct json *j, const char *self)
 {
 	json_key(j, "daemon");
 	open_object(j);
 	json_key(j, "ceiling");
 	json_object(j);
-	json_kstr(j, "$ref", "#");
+	json_kstr(j, "$ref", self);
 	json_kstr(j, "description",
 		  "what callers of the daemon with a token may ask for; in the user's or the "
 		  "system's own file alone");
@@ -297,7 +329,7 @@ static void daemon_block(struct json *j)
 	close_object(j);
 }
 
-void schema_json(struct json *j)
+void schema_json(struct json *j, const char *self)
 {
 	json_object(j);
 	json_kstr(j, "$schema", "https://json-schema.org/draft/2020-12/schema");
@@ -311,7 +343,7 @@ void schema_json(struct json *j)
 	json_ku64(j, "const", 1);
 	json_kstr(j, "description", "marks a file as written for brig");
 	json_object_end(j);
-	daemon_block(j);
+	daemon_block(j, self);
 	for (size_t i = 0; i < FIELD_COUNT; i++) {
 		const char *key = fields[i].key, *dot = key ? strchr(key, '.') : NULL;
 

@@ -4,4 +4,5 @@
 
 #include "base/json.h"
 
-void schema_json(struct json *j);
+/* `self` is where it will stand, as a reference: "#" for a document of its own. */
+void schema_json(struct json *j, const char *self);

@@ -138,6 +138,9 @@ static int set_word(int *ret, const struct field *f, const char *text, struct er
 		}
 	near = str_nearest(text, f->words);
 	(void)err_set(e, ERR_USAGE, EINVAL, "unknown %s '%s'", f->flag ? f->flag : f->key, text);
+	if (f == &fields[FIELD_BACKEND] && str_eq(text, "podman"))
+		return err_hint(e, "docker is for Podman, too: its sockets are looked for, and "
+				   "DOCKER_HOST names another");
 	return near ? err_hint(e, "did you mean '%s'?", near) : err_hint(e, "%s", f->help);
 }
 

@@ -436,6 +436,16 @@ static void end_door(struct run *r)
 
 /* ---- names, without a door ---- */
 
+/* A companion has its name in /etc/hosts, with an address of one family: who looks for the other
+ * asks, and is no less served. */
+static bool is_member(const struct run *r, const char *name)
+{
+	for (size_t i = 0; i < r->spec->members.n; i++)
+		if (str_eq(r->spec->members.v[i].name, name))
+			return true;
+	return false;
+}
+
 /* Once a run, while it may still be waiting for an answer. The command chose the name, perhaps so
  * that it looks like another: an option to type as it stands is said for the shipped groups alone.
  */
@@ -445,7 +455,8 @@ static void on_names(struct run *r)
 	struct host name;
 	char text[768];
 
-	if (!unresolved_turn(r->unresolved) || !unresolved_nth(r->unresolved, 0, &name))
+	if (!unresolved_turn(r->unresolved) || !unresolved_nth(r->unresolved, 0, &name) ||
+	    is_member(r, name.name))
 		return;
 	g = group_covering(name.name);
 	(void)snprintf(text, sizeof(text),
@@ -463,7 +474,8 @@ static void count_names(struct run *r)
 	if (r->o->questions) /* it may have ended before it was told */
 		on_names(r);
 	for (size_t i = 0; unresolved_nth(r->unresolved, i, &name); i++)
-		outcome_asked(r->o, name.name);
+		if (!is_member(r, name.name))
+			outcome_asked(r->o, name.name);
 	r->unresolved = unresolved_free(r->unresolved);
 }
 
@@ -479,7 +491,7 @@ static void count_own_names(struct run *r)
 		return;
 	r->o->questions = all - r->questions;
 	for (size_t i = 0; unresolved_nth(a, i, &name); i++)
-		if (unresolved_since(a, i, r->questions))
+		if (unresolved_since(a, i, r->questions) && !is_member(r->of, name.name))
 			outcome_asked(r->o, name.name);
 }
 

@@ -99,8 +99,9 @@ int transport_unix(const char *path, uint64_t deadline, struct transport *ret, s
 	if (fd < 0)
 		return err_sys(e, "cannot make a socket");
 	if (strlen(path) >= sizeof(a.sun_path))
-		return err_set(e, ERR_CONFIG, ENAMETOOLONG, "the path of socket '%s' is too long",
-			       path);
+		return err_refuse(e, ERR_CONFIG, ENAMETOOLONG,
+				  "at most 107 bytes: XDG_RUNTIME_DIR or BRIG_HOST names another",
+				  "the path of socket '%.200s' is too long", path);
 	memcpy(a.sun_path, path, strlen(path) + 1);
 	r = connect_unix(fd, &a, deadline);
 	if (r < 0)

@@ -214,6 +214,9 @@ def the_openapi_document_names_every_route_and_nothing_else():
         assert doc["openapi"] == "3.1.0" and doc["info"]["title"] == "brig"
         refs = set(re.findall(r"#/components/schemas/(\w+)", str(doc)))
         assert refs <= set(doc["components"]["schemas"]), refs
+        # A reference to "#" is to the whole document, which is no schema.
+        assert set(re.findall(r"'\$ref': '([^']*)'", str(doc))) == {f"#/components/schemas/{name}" for name in refs}
+        assert doc["components"]["schemas"]["Spec"]["properties"]["daemon"]["properties"]["ceiling"]["$ref"] == "#/components/schemas/Spec"
         for path, operations in doc["paths"].items():
             at = path.replace("{id}", "no-such").replace("{exec}", "ex_no")
             allowed = d.call("TRACE", at)
@@ -222,6 +225,42 @@ def the_openapi_document_names_every_route_and_nothing_else():
             for method, operation in operations.items():
                 assert operation["operationId"] and operation["summary"] and operation["responses"]
                 assert {p["name"] for p in operation["parameters"] if p["in"] == "path"} == set(re.findall(r"{(\w+)}", path)), (method, path)
+
+
+@test
+def a_parameter_that_nobody_reads_is_refused_and_named():
+    with daemon() as d:
+        box = d.create()["id"]
+        for method, target, word, hint in (("GET", "/v1/sandboxes?limt=1", "limt", "limit"), ("GET", "/v1/events?follow=false&sinec=1", "sinec", "since"),
+                                           ("POST", f"/v1/sandboxes/{box}/pause?grace=1s", "grace", None), ("GET", "/v1/info?a=b", "a", None),
+                                           ("GET", "/v1/sandboxes?" + "x" * 300, "x" * 60, None)):
+            a = d.call(method, target)
+            assert (a.status, a.code) == (400, "invalid") and f"'{word}'" in a.json["detail"], (target, a)
+            assert not hint or hint in a.json["hint"], a
+        assert d.call("GET", "/v1/sandboxes?&limit=1&").status == 200
+        assert d.call("GET", f"/v1/sandboxes/{box}").json["state"] == "ready"
+        for target in ("/v1/sandboxes?state=raedy", "/v1/sandboxes?cursor=zzz", "/v1/sandboxes?cursor=sb_", "/v1/sandboxes?label=team"):
+            a = d.call("GET", target)
+            assert (a.status, a.code) == (400, "invalid"), (target, a)
+        assert [b["id"] for b in d.call("GET", "/v1/sandboxes?state=ready").json["sandboxes"]] == [box]
+        assert d.call("GET", f"/v1/sandboxes?cursor={box}").json["sandboxes"] == []
+
+
+@test
+def a_caller_need_not_wait_for_what_takes_time():
+    with daemon() as d:
+        box = d.create()["id"]
+        d.exec(box, "true")
+        a = d.call("POST", f"/v1/sandboxes/{box}/stop?wait=false", {"grace": "0s"})
+        assert a.status == 202 and a.json["state"] in ("ready", "stopped"), a
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").json["state"] == "stopped", 30)
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume?wait=maybe").status == 400
+        a = d.call("POST", f"/v1/sandboxes/{box}/resume?wait=false")
+        assert a.status == 202 and a.json["state"] in ("stopped", "pending", "ready"), a
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").json["state"] == "ready", 30)
+        assert d.call("DELETE", f"/v1/sandboxes/{box}?wait=false").status == 202
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").status == 404, 30)
+        assert d.call("DELETE", "/v1/sandboxes/no-such?wait=false").status == 404
 
 
 @test

@@ -18,7 +18,7 @@ import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, runtime, scratch, start_brig, state, test,  # noqa: E402
+from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, runtime, scratch, start_brig, state, test, uid,  # noqa: E402
                      wait_until, workspace)
 
 
@@ -198,6 +198,120 @@ def words_that_make_no_sense_are_refused_with_a_next_step():
         failed = sandbox("create", "--backend", "ssh")
         assert failed.status == 125, failed.errors
         assert not brig("sandbox", "--help").errors and "create" in brig("sandbox", "--help").text
+
+
+@test
+def what_failed_says_all_that_is_known_and_keeps_it():
+    with client() as (d, sandbox):
+        (scratch() / "c.yaml").write_text('brig: 1\ncompanions: {db: {command: [sh, -c, "echo first; echo cannot bind >&2; exit 3"]}}\n')
+        made = sandbox("create", "--name", "db", "--config", scratch() / "c.yaml")
+        assert made.status == 125 and "last words of its command: first" in made.errors, made.errors
+        assert made.errors.count("is not ready") == 1 and "hint: brig sandbox logs" in made.errors, made.errors
+        kept = sandbox("logs", "db")
+        assert kept.status == 0 and kept.text == "" and "last words of its command: first" in kept.errors and "is not ready" in kept.errors, kept.errors
+        again = sandbox("create", "--name", "db")
+        assert again.status == 125 and "brig sandbox delete db" in again.errors, again.errors
+
+
+@test
+def a_companion_that_is_looked_for_is_no_missing_network():
+    with client() as (d, sandbox):
+        (scratch() / "c.yaml").write_text('brig: 1\ncompanions: {db: {command: [sleep, "1000"]}}\n')
+        assert sandbox("create", "--name", "one", "--config", scratch() / "c.yaml").status == 0
+        found = sandbox("exec", "one", "--", "getent", "hosts", "db")  # asks for an address of IPv6 first
+        assert found.text.split() == ["198.19.254.2", "db"] and found.errors == "", found.errors
+        other = sandbox("exec", "one", "--", "getent", "hosts", "db.example.org")
+        assert other.status == 2 and "asked for 'db.example.org'" in other.errors, other.errors
+
+
+@test
+def a_client_whose_daemon_is_killed_says_where_its_command_is():
+    with client() as (d, sandbox):
+        assert sandbox("create", "--name", "one").status == 0
+        p = start_brig("sandbox", "exec", "one", "--", "sh", "-c", "echo up; sleep 2; echo done", env={"BRIG_HOST": f"unix://{d.path}"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert p.stdout.readline() == b"up\n"
+        d.stop(signal.SIGKILL)
+        errors = p.communicate(timeout=60)[1].decode()
+        assert p.returncode == 125 and "hint: the command goes on: brig sandbox logs -f one ex_" in errors, errors
+        d.start()
+        line = errors.split("brig sandbox ")[1].split()
+        assert sandbox(*line).text == "up\ndone\n"
+
+
+@test(by_root=True)
+def a_full_disk_is_not_a_sandbox_that_was_lost():
+    disk = scratch() / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=16m,mode=700,uid={uid()},gid={uid()}", "tmpfs", str(disk)], check=True)
+    try:
+        with client(env={"XDG_STATE_HOME": str(disk)}) as (d, sandbox):
+            box = sandbox("create", "--name", "one").text.strip()
+            assert sandbox("exec", "one", "--", "echo", "control").text == "control\n"
+            with open(disk / "balloon", "wb", buffering=0) as f, contextlib.suppress(OSError):
+                while f.write(b"x" * 4096):
+                    pass
+            full = sandbox("exec", "one", "--", "echo", "seen")
+            assert full.status == 125 and "has ended with status 0" in full.errors and "disk full" in full.errors, full.errors
+            assert d.call("GET", f"/v1/sandboxes/{box}").json["state"] == "ready"
+            refused = sandbox("create", "--name", "two")
+            assert refused.status == 125 and "No space left" in refused.errors, refused.errors
+            (disk / "balloon").unlink()
+            assert sandbox("exec", "one", "--", "echo", "again").text == "again\n"
+            assert [b["id"] for b in d.call("GET", "/v1/sandboxes").json["sandboxes"]] == [box]
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@test
+def the_commands_of_a_sandbox_are_listed_signalled_and_cancelled():
+    with client() as (d, sandbox):
+        sandbox("create", "--name", "one")
+        first = sandbox("exec", "-d", "one", "--", "sh", "-c", "trap 'echo told' USR1; echo up; setsid sleep 98765 & while :; do sleep .05; done").text.strip()
+        assert wait_until(lambda: "up" in sandbox("logs", "one", first).text, 30)
+        assert sandbox("exec", "one", "--", "sh", "-c", "exit 3").status == 3
+        rows = sandbox("execs", "one").text.splitlines()
+        assert rows[0].split() == ["EXEC", "STATE", "STATUS", "COMMAND"] and [r.split()[1:4] for r in rows[1:]] == [["running", "-", "sh"], ["ended", "3", "sh"]], rows
+        assert len(json.loads(sandbox("execs", "one", "--json").text)["execs"]) == 2
+        assert sandbox("cancel", "one", first, "--signal", "USR1").status == 0
+        assert wait_until(lambda: "told" in sandbox("logs", "one", first).text, 30)
+        assert sandbox("exec", "one", "--", "pgrep", "-f", "sleep 98765").status == 0
+        assert sandbox("cancel", "one", first).status == 0
+        assert wait_until(lambda: "cancelled" in sandbox("execs", "one").text, 30)
+        assert sandbox("exec", "one", "--", "pgrep", "-f", "sleep 98765").status == 1
+        for words in (("cancel", "one", "ex_no"), ("cancel", "one", "../../one"), ("logs", "one", "ex_no"), ("cancel", "one", first, "--signal", "NONE")):
+            a = sandbox(*words)
+            assert a.status == 125 and a.text == "" and "there is no " in a.errors, (words, a.errors)
+
+
+@test
+def one_that_is_wrong_keeps_none_of_the_others_and_labels_that_are_not_named_stay():
+    with client() as (d, sandbox):
+        for name in ("one", "two"):
+            assert sandbox("create", "--name", name, "--label", "team=red", "--label", "old=1").status == 0
+        assert sandbox("update", "one", "--label", "new=2", "--label", "old=").status == 0
+        assert d.call("GET", "/v1/sandboxes/one").json["labels"] == {"team": "red", "new": "2"}
+        assert sandbox("update", "one").status == 125
+        none = sandbox("delete", "--label", "team=blue")
+        assert none.status == 0 and none.text == "" and "nothing was deleted" in none.errors, none.errors
+        a = sandbox("delete", "no-such", "one", "nor-this", "two")
+        assert a.status == 125 and a.text.split() == ["one", "two"] and "'no-such'" in a.errors and "'nor-this'" in a.errors, (a.text, a.errors)
+        assert d.call("GET", "/v1/sandboxes").json["sandboxes"] == []
+
+
+@test
+def what_is_wrong_with_a_path_is_said_with_the_next_step():
+    with client() as (d, sandbox):
+        sandbox("create", "--name", "one")
+        (scratch() / "file").write_text("x")
+        for words in (("cp", scratch() / "file", "one:/tmp/no/such/file"), ("files", "mkdir", "one:/tmp/no/such"), ("cp", "-", "one:/tmp/no")):
+            a = sandbox(*words, input=b"")
+            assert a.status == 125 and "files mkdir -r" in a.errors, (words, a.errors)
+        assert sandbox("files", "mkdir", "-r", "one:/tmp/a/b").status == 0
+        assert "hint: -r" in sandbox("files", "remove", "one:/tmp/a").errors
+        assert sandbox("cp", scratch() / "file", "one:/tmp/file").status == 0
+        assert "--force" in sandbox("files", "move", "one:/tmp/file", "/tmp/a").errors
+        late = sandbox("exec", "one", "--timeout", "1x", "--", "true")
+        assert late.status == 125 and "hint: such as 500ms" in late.errors, late.errors
 
 
 @test

@@ -113,6 +113,9 @@ def pipes_in_a_tree_are_left_out_and_a_target_that_cannot_be_written_is_told():
         assert sh(d, box, "ls /tmp/x/src | grep -c pipe") == ["0"]
         assert "1 things were left out" in d.call("GET", f"/v1/sandboxes/{box}/logs").body.decode()
         assert "inside" in refused(d, {"source": str(top), "target": "/usr/x"})
+        other = d.create(spec={"backend": "native", "copies": [{"source": str(top), "target": "/tmp/x", "exclude": ["pipe"]}], "builtin_tools": ["claude", "uv"]})["id"]
+        noted = d.call("GET", f"/v1/sandboxes/{other}/logs").body.decode()
+        assert "left out" not in noted and "there is no login of 'claude' on this host" in noted and "'uv'" not in noted, noted
 
 
 @test

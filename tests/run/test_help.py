@@ -243,7 +243,7 @@ def bash_completes_every_command_and_option():
     assert got["brig mcp install c"] == ["claude-code", "claude-desktop", "codex", "cursor"] and got["brig mcp i"] == ["install"]
     # Bash ends a word at "@", and completes what follows; unless it was told not to.
     assert got["brig run --allow @n"] == ["@npm"] and got["brig run --allow @ n"] == ["npm"] and {"npm", "pypi"} < set(got["brig run --allow @"]) and "@npm" in got["brig run --allow ''"]
-    assert set(got["brig sandbox e"]) == {"exec", "events"} and got["brig help sand"] == ["sandbox"]
+    assert set(got["brig sandbox e"]) == {"exec", "execs", "events"} and got["brig help sand"] == ["sandbox"]
 
 
 @test(as_user="user")

@@ -216,7 +216,7 @@ static int make_schema(void)
 	struct json j;
 
 	json_init(&j, &b, true);
-	schema_json(&j);
+	schema_json(&j, "#");
 	text = buf_take(&b);
 	return text ? 0 : -ENOMEM;
 }

@@ -274,7 +274,7 @@ static void the_schema_is_json_and_mentions_every_setting(void **state UNUSED)
 	struct json j;
 
 	json_init(&j, &b, true);
-	schema_json(&j);
+	schema_json(&j, "#");
 	assert_false(b.failed);
 	assert_true(json_is_valid(b.data, b.len));
 	for (int i = 0; i < FIELD_COUNT; i++) {
@@ -298,7 +298,7 @@ static void the_schema_opens_each_group_once(void **state UNUSED)
 	struct json j;
 
 	json_init(&j, &b, true);
-	schema_json(&j);
+	schema_json(&j, "#");
 	for (int i = 0; i < FIELD_COUNT; i++) {
 		const char *key = fields[i].key, *dot = key ? strchr(key, '.') : NULL;
 		const char *first;

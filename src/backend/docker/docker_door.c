@@ -31,6 +31,11 @@
 #define ENGINE_HINT                                                                                \
 	"the engine must run on this machine's own kernel, its default runtime be runc or crun"
 
+#define TUN_HINT                                                                                   \
+	"as root: modprobe tun; chmod 0666 /dev/net/tun, which this engine's user cannot open; "   \
+	"or "                                                                                      \
+	"use --network proxy"
+
 bool docker_has_door(const struct backend_plan *p)
 {
 	return p->box->door || p->box->network == NETWORK_BRIDGE || p->members;
@@ -79,7 +84,8 @@ static int start_helper(struct guard *g, struct err *e)
 		return -e->code;
 	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a.status >= 300)
-		return err_refuse(e, ERR_UNAVAILABLE, EIO, ENGINE_HINT,
+		return err_refuse(e, ERR_UNAVAILABLE, EIO,
+				  strstr(a.message, "/dev/net/tun") ? TUN_HINT : ENGINE_HINT,
 				  "the engine cannot start the door's container: %.250s",
 				  a.message);
 	return 0;

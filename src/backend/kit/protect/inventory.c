@@ -159,11 +159,9 @@ static bool known_to_live(int folder, const char *id)
 }
 
 /* One run after another finds the same file; runs at once begin at a place of their own. */
-static void spare_name(const char *id, unsigned try, char out[32])
+static void spare_name(const char *id, unsigned attempt, char out[32])
 {
-	unsigned n = try ? (unsigned)(number_of(id) % SPARES) +
-	try:
-		0;
+	unsigned n = attempt ? (unsigned)(number_of(id) % SPARES) + attempt : 0;
 
 	(void)snprintf(out, 32, SPARE "%u", n % SPARES);
 }
@@ -172,11 +170,11 @@ static void spare_name(const char *id, unsigned try, char out[32])
  * By the time it is locked it may be another run's, or another run's spare by another name. */
 static int take_spare(int folder, const char *id, char name[32])
 {
-	for (unsigned try = 0; try < SPARE_TRIES; try++) {
+	for (unsigned attempt = 0; attempt < SPARE_TRIES; attempt++) {
 		CLEANUP(fd) int fd = -1;
 		struct stat st, named;
 
-		spare_name(id, try, name);
+		spare_name(id, attempt, name);
 		fd = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
 		    fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -193,8 +191,8 @@ static void put_away(int folder, const char *id, int fd)
 	char name[32];
 	int r = fstat(fd, &st) < 0 || st.st_size > SPARE_MAX ? -1 : 0;
 
-	for (unsigned try = 0; r == 0 && try < SPARE_TRIES; try++) {
-		spare_name(id, try, name);
+	for (unsigned attempt = 0; r == 0 && attempt < SPARE_TRIES; attempt++) {
+		spare_name(id, attempt, name);
 		if (renameat2(folder, id, folder, name, RENAME_NOREPLACE) == 0)
 			return;
 		r = errno == EEXIST ? 0 : -1;

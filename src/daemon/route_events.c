@@ -213,7 +213,9 @@ void serve_events(struct api *a, struct http_call *c, const struct jread *body)
 	}
 	*s = (struct subscriber){ .api = a, .call = c };
 	p = read_query(a, s, &e);
-	if (p != PROBLEM_NONE || s->at.seq + 1 < events_oldest(a->events, c->caller->tenant)) {
+	/* A number that was not given yet is of a log that is gone: it would be waited for. */
+	if (p != PROBLEM_NONE || s->at.seq + 1 < events_oldest(a->events, c->caller->tenant) ||
+	    s->at.seq > events_last(a->events)) {
 		if (p != PROBLEM_NONE)
 			http_problem(c, p, &e);
 		else

@@ -22,6 +22,17 @@ def past(d, query="", **more):
 
 
 @test
+def an_anchor_of_a_log_that_is_gone_is_told_and_not_waited_for():
+    with daemon() as d:
+        d.create()
+        last = d.call("GET", "/v1/info").json["last_event"]
+        for follow in ("true", "false"):
+            a = d.call("GET", f"/v1/events?since={last + 1}&follow={follow}")
+            assert (a.status, a.code) == (410, "events-expired") and a.json["oldest"] == 1, a
+        assert d.call("GET", f"/v1/events?since={last}&follow=false").status == 200
+
+
+@test
 def what_happens_is_told_in_order_and_again_from_any_number():
     with daemon() as d:
         live = iter(d.stream("GET", "/v1/events"))

@@ -48,7 +48,10 @@ struct isolation {
 	uint32_t uid_inside, gid_inside;
 	unsigned keeps; /* what outlives a stop: bits 1 << enum store_place */
 	enum enforcer limits[LIMIT_COUNT];
+	unsigned slurm; /* bits 1 << enum limit: those that Slurm holds as well */
 };
 
 const char *limit_name(enum limit l);
 const char *enforcer_name(enum enforcer f);
+/* ... and where Slurm holds the limit as well, it beside that one: "cgroup, slurm". */
+const char *enforcer_names(enum enforcer f, bool slurm);

@@ -152,6 +152,7 @@ struct slurm_spec {
 	 * which answers there. NULL: it is none. */
 	const char *spool;
 	uint64_t array, task; /* array 0: Slurm has forgotten it */
+	unsigned holds;       /* bits 1 << enum limit: what Slurm enforces of it */
 };
 
 enum kube_workspace { KUBE_COPY, KUBE_EMPTY, KUBE_CLAIM };

@@ -54,13 +54,14 @@ SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
 SchedulerType=sched/builtin
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=10000,default_queue_depth=1000,bf_interval=5
-JobAcctGatherType=jobacct_gather/none
+{gather}
 AccountingStorageType=accounting_storage/none
 NodeName=n1 NodeHostname=ctl NodeAddr={address} Port=17001 CPUs={cpus} RealMemory=16000 State=UNKNOWN
 NodeName=n2 NodeHostname=ctl NodeAddr={address} Port=17002 CPUs={cpus} RealMemory=16000 State=UNKNOWN
 PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP DefMemPerCPU=256
 PartitionName=first Nodes=n1 MaxTime=INFINITE State=UP DefMemPerCPU=256
 PartitionName=second Nodes=n2 MaxTime=INFINITE State=UP DefMemPerCPU=256
+PartitionName=small Nodes=n1,n2 MaxTime=1 State=UP DefMemPerCPU=256 MaxMemPerNode=300 MaxCPUsPerNode=1
 """
 
 
@@ -109,11 +110,13 @@ def wait_until(what, seconds, step=0.05):
 
 
 class Slurm:
-    """bind: per node, what is shown in place of what in its mount namespace: {"n2": [("/dev/null", "/usr/bin/brig")]}"""
+    """bind: per node, what is shown in place of what in its mount namespace: {"n2": [("/dev/null", "/usr/bin/brig")]}
+    kills: Slurm ends what takes more memory than it has asked for."""
 
-    def __init__(self, arrays=1001, cpus=16, bind=None):
+    def __init__(self, arrays=1001, cpus=16, bind=None, kills=False):
         self.bind = bind or {}
-        self.values = {"arrays": arrays, "cpus": cpus}
+        gather = "JobAcctGatherType=jobacct_gather/linux\nJobAcctGatherFrequency=task=1\nJobAcctGatherParams=OverMemoryKill" if kills else "JobAcctGatherType=jobacct_gather/none"
+        self.values = {"arrays": arrays, "cpus": cpus, "gather": gather}
         self.keeper = None
 
     # ---- commands in there ----

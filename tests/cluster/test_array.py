@@ -4,13 +4,14 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import stat
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
-from harness import brig, files_as_root, main, scratch, start_brig, state, test, wait_until, workspace
+from harness import brig, files_as_root, main, scratch, start_brig, state, test, uid, wait_until, workspace
 from test_slurm import _read, cluster, options
 
 
@@ -72,7 +73,9 @@ def nothing_of_a_run_is_in_its_job():
     secret = f"s3cret{os.getpid()}"
     with cluster() as s:
         look = f"echo {secret} >/dev/null; cat {state()}/brig/slurm/array-*/*/*.ask; ls -A {state()} 2>&1; touch ran.$X; sleep 60"
-        p = start(s, lines(*({"shell": look, "env": {"X": str(i), "TOLD": secret}} for i in range(3))), "--jobs", "2")
+        s_env = {**s.env, "MINE": secret}  # of brig batch: its job has none of it
+        p = start_brig("batch", *options("--out", str(scratch() / "out"), "--jobs", "2"),
+                       str(lines(*({"shell": look, "env": {"X": str(i), "TOLD": secret}} for i in range(3)))), env=s_env)
         assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
         with files_as_root():
             found = [_read(f"/proc/{pid}/comm").strip() for pid in filter(str.isdigit, os.listdir("/proc")) for name in ("cmdline", "environ") if secret in _read(f"/proc/{pid}/{name}")]
@@ -81,7 +84,7 @@ def nothing_of_a_run_is_in_its_job():
             spool, = spools()
             assert all(stat.S_IMODE(q.stat().st_mode) & 0o77 == 0 for q in [spool, *spool.rglob("*")]), spool
             assert sum(secret in q.read_text(errors="replace") for q in spool.rglob("*.ask")) == 3  # the control
-        assert set(found) <= {"sh", "sleep", "cat", "touch"}, found
+        assert "brig-node" not in found and set(found) <= {"sh", "sleep", "cat", "touch", "brig", "brig-more", "brig-batch", "brig-follow", "setpriv"}, found
         assert secret not in jobs + "".join(scripts) and "Comment=brig:" in jobs and "ArrayTaskThrottle=2" in jobs, jobs
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=60)
@@ -125,6 +128,38 @@ def scancel_of_the_array_ends_all_of_it():
         assert p.returncode == 1 and wait_until(lambda: not s.queue(), 30)
         assert wait_until(lambda: not any(name in ("brig-node", "brig-follow") for _, name in s.inside()), 30)
         assert not spools()
+
+
+@test(limit=300)
+def a_spool_that_nobody_asks_for_goes():
+    """Of one whose job lives, and of one that is young, everything stays."""
+    with cluster() as s:
+        path = lines(*({"shell": f"printf x >>ran.{i}; sleep 60"} for i in range(3)))
+        p = start(s, path, "--jobs", "2")
+        assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
+        p.kill()
+        p.wait()
+        living, = spools()
+        old = [living, living.parent / "array-old", living.parent / "array-young"]
+        with files_as_root():
+            for q in old[1:]:
+                (q / "1").mkdir(parents=True, mode=0o700)
+                (q / "1/0.ask").write_text("x")
+            for q in (*living.rglob("*"), living, *old[1].rglob("*"), old[1]):
+                os.utime(q, (1, 1))
+            for q in (q for root in old[1:] for q in (root, *root.rglob("*"))):
+                os.chown(q, uid(), uid())
+        done = brig("run", *options("--array", "2"), "--", "true", env=s.env, timeout=120)
+        assert done.status == 0 and set(spools()) == {living, old[2]}, spools()
+        s.run("scancel", "--name=brig")
+        assert wait_until(lambda: not s.queue(), 60)
+        with files_as_root():
+            for q in (*living.rglob("*"), living):
+                os.utime(q, (1, 1))
+        done = brig("run", *options("--array", "2"), "--", "true", env=s.env, timeout=120)
+        assert done.status == 0 and set(spools()) == {old[2]}, spools()
+        with files_as_root():
+            shutil.rmtree(old[2])
 
 
 @test(limit=300)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Job arrays of a real Slurm: one submission for many runs, and that nothing is lost, doubled or seen by whom it does not concern."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -8,11 +9,13 @@ import shutil
 import signal
 import stat
 import sys
+import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
-from harness import brig, files_as_root, main, scratch, start_brig, state, test, uid, wait_until, workspace
-from test_slurm import _read, cluster, options
+from harness import brig, files_as_root, main, scratch, skip, start_brig, state, test, uid, wait_until, workspace
+import slurm
+from test_slurm import _read, cluster, options, run
 
 
 def lines(*all):
@@ -127,6 +130,122 @@ def scancel_of_the_array_ends_all_of_it():
         assert len(ran()) == 2, "nothing begins after it"
         assert p.returncode == 1 and wait_until(lambda: not s.queue(), 30)
         assert wait_until(lambda: not any(name in ("brig-node", "brig-follow") for _, name in s.inside()), 30)
+        assert not spools()
+
+
+def kill_inside(s, *names):
+    with files_as_root():
+        found = [pid for pid, name in s.inside() if name.startswith(names)]
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+def lose_node(s):
+    """All of a node at once, with what runs there; the other one goes on."""
+    s.kill("n1")
+    assert kill_inside(s, "slurmstepd", "brig-node")
+    s.start_node("n1")
+
+
+def restart(s, *names):
+    for name in names:
+        s.kill(name)
+    time.sleep(1)
+    for name in names:
+        s.start_controller() if name == "ctld" else s.start_node(name)
+
+
+def whole(s, fault, **more):
+    """Six lines, three at a time, and the fault while some of them run: each has one result, and was brought to its end once."""
+    for q in (*workspace().glob("ran.*"), *workspace().glob("done.*")):
+        q.unlink()
+    path = lines(*({"shell": f"printf x >>ran.{i}; sleep 3; printf x >>done.{i}; echo {i}"} for i in range(6)))
+    out = scratch() / fault.__name__
+    argv = ["batch", *options("--out", str(out), "--jobs", "3", "--retries", "5", **more), str(path)]
+    p = start_brig(*argv, env=s.env)
+    assert wait_until(lambda: len(ran()) >= 2, 60), p.stderr.read1()
+    fault(s)
+    err = p.communicate(timeout=200)[1]
+    assert p.returncode == 0, (fault.__name__, p.returncode, err)
+    said = results(out)
+    assert len(said) == 6 and all(said[i + 1]["result"]["stdout"] == f"{i}\n" for i in range(6)), (fault.__name__, said)
+    ends = {q.name: q.stat().st_size for q in workspace().glob("done.*")}
+    assert ends == {f"done.{i}": 1 for i in range(6)}, (fault.__name__, ends)
+    assert wait_until(lambda: not any(name in ("brig-node", "brig-follow") for _, name in s.inside()), 60)
+    s.run("scancel", "--name=brig")  # Slurm itself does not notice for minutes that a part of it died
+    assert wait_until(lambda: not s.queue(), 120, 0.5), s.queue()
+    assert brig("audit", "verify", env=s.env).status == 0 and not spools()
+
+
+@test(limit=600)
+def whoever_of_slurm_dies_no_line_is_lost_or_doubled():
+    def controller(s):
+        restart(s, "ctld")
+
+    def nodes(s):
+        restart(s, *slurm.NODES)
+
+    def steps(s):
+        assert kill_inside(s, "slurmstepd")
+
+    def everything(s):
+        restart(s, "ctld", *slurm.NODES)
+
+    with cluster() as s:
+        for fault in (controller, nodes, steps, everything):
+            whole(s, fault)
+            assert wait_until(s.idle, 120, 0.5)
+
+
+@test(limit=600)
+def a_line_whose_node_dies_is_run_again():
+    def runs(s):
+        assert kill_inside(s, "brig-node")
+
+    with cluster() as s:
+        whole(s, runs)
+        assert wait_until(s.idle, 120, 0.5)
+        whole(s, lose_node)
+
+
+@test(limit=300)
+def a_task_that_slurm_has_lost_ends_with_its_batch():
+    with cluster() as s:
+        p = start(s, lines(*({"shell": f"printf x >>ran.{i}; sleep 600"} for i in range(2))), "--jobs", "2")
+        assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
+        assert kill_inside(s, "slurmstepd")
+        assert any(name == "brig-node" for _, name in s.inside())  # the control: nobody has told it
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=60)
+        assert p.returncode == 130 and not spools()
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 30)
+        assert run(s)["outcome"] == "exited"
+
+
+@test(limit=300)
+def accounting_knows_what_squeue_does_not():
+    """squeue lists nothing for a moment: without accounting all of it would be run again."""
+    if not slurm.can_account():
+        skip("no slurmdbd with a database: tools/deps cluster")
+    with cluster(accounting=True) as s:
+        assert "pass" == {c["name"]: c["status"] for c in brig("doctor", *options(), "--json", env=s.env, timeout=120).json["checks"]}["slurm_accounting"]
+        path = lines(*({"shell": f"printf x >>ran.{i}; sleep 12; echo {i}"} for i in range(4)))
+        p = start(s, path, "--jobs", "4")
+        assert wait_until(lambda: len(ran()) == 4, 60), p.stderr.read1()
+        p.kill()
+        p.wait()
+        assert wait_until(lambda: s.run("sacct", "-a", "-n", "-X", "--array", "-o", "State").stdout.count(b"RUNNING") == 4, 60, 0.5), s.run("sacct", "-a", "-X")
+        forgetful = scratch() / "bin"
+        forgetful.mkdir()
+        (forgetful / "squeue").write_text("#!/bin/sh\nexit 0\n")
+        (forgetful / "squeue").chmod(0o755)
+        done = brig("batch", *options("--out", str(scratch() / "out"), "--jobs", "4", "--resume"), str(path), timeout=120,
+                    env={**s.env, "PATH": f"{forgetful}:{os.environ['PATH']}"})
+        said = results()
+        assert done.status == 0 and all(said[i + 1]["result"]["stdout"] == f"{i}\n" for i in range(4)), done
+        assert ran() == {f"ran.{i}": 1 for i in range(4)}, ran()
         assert not spools()
 
 

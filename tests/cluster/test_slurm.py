@@ -38,6 +38,11 @@ def running(s, *more, argv):
     return p
 
 
+def p_brig(p):
+    """The process that setpriv has become is the one that was started."""
+    return p.pid
+
+
 def ended(p):
     out, err = p.communicate(timeout=120)
     return json.loads(out) if out else err.decode()
@@ -188,6 +193,24 @@ def whoever_dies_the_run_ends_and_says_so():
                 os.kill(pid, signal.SIGKILL)
         said = ended(p)
         assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
+        # srun, which has the streams: the node sees the end of its input.
+        p = running(s, argv="sleep 600")
+        with files_as_root():
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                if _read(f"/proc/{pid}/comm").strip() == "srun" and "_node" in _read(f"/proc/{pid}/cmdline") and int(_read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[1]) == p_brig(p):
+                    os.kill(int(pid), signal.SIGKILL)
+        said = ended(p)
+        assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 150, 0.5)
+        # ... and its part on the node.
+        p = running(s, argv="sleep 600")
+        with files_as_root():
+            s.kill_steps()
+        said = ended(p)
+        assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 150, 0.5)
+        s.run("scancel", "--name=brig")
+        assert wait_until(lambda: not s.queue(), 120, 0.5) and wait_until(s.idle, 120, 0.5)
         # The controller is not needed while a command runs, only to end its job.
         p = running(s, argv="sleep 3; echo done")
         s.kill("ctld")

@@ -182,6 +182,7 @@ static void take(struct backend_job *j, const struct node_frame *f)
 	case NODE_REPORT:
 		buf_add(&j->report, f->data, f->size);
 		j->reported = true;
+		end_stream(&j->to); /* nothing is left to say: srun need not look after it */
 		break;
 	default:
 		j->bad = true;

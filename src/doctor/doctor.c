@@ -167,7 +167,7 @@ const struct check *doctor_checks(const struct spec *s, size_t *n)
 		*n = ARRAY_LEN(kube_checks);
 		return kube_checks;
 	}
-	if (s && s->backend == BACKEND_SLURM) {
+	if (s && spec_on_node(s)) {
 		*n = ARRAY_LEN(slurm_checks);
 		return slurm_checks;
 	}

@@ -365,6 +365,7 @@ bool spec_moved_workspace(const struct spec *s);
 bool spec_on_host(const struct spec *s);
 bool spec_remote(const struct spec *s);
 bool spec_in_cluster(const struct spec *s); /* in a pod */
+bool spec_on_node(const struct spec *s);    /* of a Slurm cluster */
 bool spec_in_namespaces(const struct spec *s);
 bool spec_other_programs(const struct spec *s);
 /* Does what a command in a container makes belong to the caller, or, if that is root, to somebody

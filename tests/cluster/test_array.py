@@ -218,35 +218,18 @@ def a_task_that_slurm_has_lost_ends_with_its_batch():
         assert kill_inside(s, "slurmstepd")
         assert any(name == "brig-node" for _, name in s.inside())  # the control: nobody has told it
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=60)
-        assert p.returncode == 130 and not spools()
+        err = p.communicate(timeout=100)[1]
+        assert p.returncode == 130 and not spools(), (p.returncode, err, spools())
         assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 30)
         assert run(s)["outcome"] == "exited"
 
 
 @test(limit=300)
-def accounting_knows_what_squeue_does_not():
-    """squeue lists nothing for a moment: without accounting all of it would be run again."""
+def the_doctor_sees_accounting():
     if not slurm.can_account():
         skip("no slurmdbd with a database: tools/deps cluster")
     with cluster(accounting=True) as s:
         assert "pass" == {c["name"]: c["status"] for c in brig("doctor", *options(), "--json", env=s.env, timeout=120).json["checks"]}["slurm_accounting"]
-        path = lines(*({"shell": f"printf x >>ran.{i}; sleep 12; echo {i}"} for i in range(4)))
-        p = start(s, path, "--jobs", "4")
-        assert wait_until(lambda: len(ran()) == 4, 60), p.stderr.read1()
-        p.kill()
-        p.wait()
-        assert wait_until(lambda: s.run("sacct", "-a", "-n", "-X", "--array", "-o", "State").stdout.count(b"RUNNING") == 4, 60, 0.5), s.run("sacct", "-a", "-X")
-        forgetful = scratch() / "bin"
-        forgetful.mkdir()
-        (forgetful / "squeue").write_text("#!/bin/sh\nexit 0\n")
-        (forgetful / "squeue").chmod(0o755)
-        done = brig("batch", *options("--out", str(scratch() / "out"), "--jobs", "4", "--resume"), str(path), timeout=120,
-                    env={**s.env, "PATH": f"{forgetful}:{os.environ['PATH']}"})
-        said = results()
-        assert done.status == 0 and all(said[i + 1]["result"]["stdout"] == f"{i}\n" for i in range(4)), done
-        assert ran() == {f"ran.{i}": 1 for i in range(4)}, ran()
-        assert not spools()
 
 
 @test(limit=300)

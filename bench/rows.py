@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 
+import cluster
 import egress
 import leaks
 import live
@@ -565,6 +566,8 @@ def _title(who):
 
 GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh, live.daemon)}
 GROUPS["queries"] = readers.queries
+GROUPS["slurm"] = cluster.slurm
+BY_NAME = ("slurm",)  # those that nobody gets who does not name them
 
 
 def write_json(bench, facts, path):

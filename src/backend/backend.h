@@ -261,6 +261,30 @@ void backends_tidy(void);
 typedef void kube_pruned(void *arg, const char *pod);
 int kube_prune(bool dry, kube_pruned *said, void *arg, struct err *e);
 
+/* Spools of job arrays that nobody has touched for a week and whose jobs are gone: removed, or with
+ * `dry` only named. Asks Slurm only where there is such a one. Blocks. */
+typedef void slurm_pruned(void *arg, const char *spool);
+int slurm_prune(bool dry, slurm_pruned *said, void *arg, struct err *e);
+
+/* What a run on a Slurm cluster needs, aspect by aspect; after one that fails the rest is skipped.
+ * Blocks. */
+enum slurm_row_id {
+	SLURM_ROW_PROGRAMS,
+	SLURM_ROW_CONTROLLER,
+	SLURM_ROW_PARTITION,
+	SLURM_ROW_NODES,
+	SLURM_ROW_BRIG,
+	SLURM_ROW_LIMITS,
+	SLURM_ROW_ACCOUNTING,
+	SLURM_ROWS
+};
+enum slurm_row_state { SLURM_ROW_PASS, SLURM_ROW_WARN, SLURM_ROW_FAIL, SLURM_ROW_SKIP };
+struct slurm_row {
+	enum slurm_row_state state;
+	char detail[400], hint[160];
+};
+void slurm_examine(const struct spec *s, struct slurm_row rows[SLURM_ROWS]);
+
 /* A backend that `auto` did not take, and why. */
 struct passed_over {
 	const struct backend *backend;

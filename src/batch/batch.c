@@ -348,6 +348,7 @@ static void place_job(const struct batch *b, struct batch_job *job)
 	job->submitted = true;
 	job->array = at.array;
 	job->task = at.task;
+	job->limits = at.holds;
 	/* One that an earlier process had begun to wait for is the same attempt. */
 	if (job->attempt > 1)
 		job->attempt--;

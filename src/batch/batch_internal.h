@@ -72,6 +72,7 @@ struct batch_job {
 	uint32_t attempt;
 	bool submitted;       /* it is a task of an array: these say which */
 	uint64_t array, task; /* of slurm_spec */
+	uint32_t limits;      /* that Slurm enforces */
 	char spool[512];
 };
 

@@ -95,6 +95,7 @@ static void run_line(const struct batch_worker *w, const struct batch_job *job)
 		request_spec(q)->slurm.spool = job->spool;
 		request_spec(q)->slurm.array = job->array;
 		request_spec(q)->slurm.task = job->task;
+		request_spec(q)->slurm.holds = job->limits;
 	}
 	request_signals(q, w->signals);
 	(void)brig_execute(q, &r, &be);

@@ -535,15 +535,23 @@ static int on_prune(void *arg, const struct jread *v, struct err *e)
 	return 0;
 }
 
-static void on_pod(void *arg, const char *pod)
+static void say_pruned(const struct sandbox_asked *a, const char *kind, const char *name)
 {
-	const struct sandbox_asked *a = arg;
-
 	if (a->json)
-		(void)printf("{\"pod\":\"%s\",\"deleted\":%s}\n", pod,
+		(void)printf("{\"%s\":\"%s\",\"deleted\":%s}\n", kind, name,
 			     a->dry_run ? "false" : "true");
 	else
-		(void)printf("%s\n", pod);
+		(void)printf("%s\n", name);
+}
+
+static void on_pod(void *arg, const char *pod)
+{
+	say_pruned(arg, "pod", pod);
+}
+
+static void on_spool(void *arg, const char *spool)
+{
+	say_pruned(arg, "spool", spool);
 }
 
 int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
@@ -566,6 +574,8 @@ int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct er
 	/* Labels are of sandboxes: a pod that nobody owns is none. */
 	if (r == 0 && !a->label_count)
 		r = sandbox_prune_pods(a->dry_run, on_pod, (void *)(uintptr_t)a, e);
+	if (r == 0 && !a->label_count)
+		r = sandbox_prune_spools(a->dry_run, on_spool, (void *)(uintptr_t)a, e);
 	return r;
 }
 

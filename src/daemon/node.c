@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -212,6 +213,10 @@ static void on_turn(struct loop_watch *w, uint32_t events)
 
 static void leave(struct node_session *n)
 {
+	if (n->over) {
+		end_stream(&n->from);
+		return;
+	}
 	n->deaf = true;
 	end_stream(&n->from);
 	if (!n->run) {
@@ -228,11 +233,24 @@ static void on_silence(struct loop_timer *t, uint64_t now)
 	leave((struct node_session *)((char *)t - offsetof(struct node_session, silence)));
 }
 
+/* A batch that ends removes what its tasks write to. A task whose part of Slurm has died would not
+ * hear of it in any other way. */
+static bool is_unwanted(int fd)
+{
+	struct stat st;
+
+	return fd < 0 || fstat(fd, &st) < 0 || st.st_nlink == 0;
+}
+
 static void on_alive(struct loop_timer *t, uint64_t now)
 {
 	struct node_session *n =
 		(struct node_session *)((char *)t - offsetof(struct node_session, alive));
 
+	if (n->task && is_unwanted(n->to.w.fd)) {
+		leave(n);
+		return;
+	}
 	if (!n->to.unsent.len)
 		node_put(&n->to.unsent, NODE_ALIVE, NULL, 0);
 	loop_at(n->loop, t, now + ALIVE_US);

@@ -16,7 +16,6 @@
 
 #define WORDS_MAX 65536
 #define MIB ((uint64_t)1 << 20)
-#define MARGIN_MIB 64 /* as slurm_plan.c adds them */
 
 void node_ask_init(struct node_ask *a)
 {
@@ -139,14 +138,21 @@ static uint64_t variable(const char *name)
 }
 
 /* Slurm may have given less than was asked for, or a default of its own: the stricter holds. */
-static void narrow(struct spec *s)
+static void narrow(const struct jread *v, struct spec *s)
 {
+	int64_t timeout = jread_int(v, "most_timeout", 0), memory = jread_int(v, "most_memory", 0);
 	uint64_t mib = variable("SLURM_MEM_PER_NODE"), cpus = variable("SLURM_CPUS_PER_TASK");
 
 	if (!mib)
 		mib = variable("SLURM_MEM_PER_CPU") * (cpus ? cpus : 1);
-	if (mib > 2 * (uint64_t)MARGIN_MIB)
-		mib -= MARGIN_MIB;
+	if (mib > 2 * (uint64_t)NODE_MARGIN_MIB)
+		mib -= NODE_MARGIN_MIB;
+	if (memory > 0 && (!mib || (uint64_t)memory / MIB < mib))
+		mib = (uint64_t)memory / MIB;
+	if (timeout > 0 && (!s->command.timeout || (uint64_t)timeout < s->command.timeout)) {
+		s->command.timeout = (uint64_t)timeout;
+		s->origin[FIELD_TIMEOUT] = ORIGIN_API;
+	}
 	if (mib && (!s->limits.memory || mib * MIB < s->limits.memory)) {
 		s->limits.memory = mib * MIB;
 		s->origin[FIELD_MEMORY] = ORIGIN_API;
@@ -254,7 +260,7 @@ int node_request(struct node_ask *a, brig_request **ret, struct err *e)
 	if (r == 0)
 		r = read_settings(v, request_spec(q), e);
 	if (r == 0)
-		narrow(request_spec(q));
+		narrow(v, request_spec(q));
 	if (r == 0)
 		r = add_variables(a, request_spec(q), e);
 	if (r == 0)

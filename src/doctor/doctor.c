@@ -144,6 +144,21 @@ static const struct check kube_checks[] = {
 	{ "state", "what must survive a run", check_state },
 };
 
+/* Of one that asks for Slurm: the sandbox is made on a node. */
+static const struct check slurm_checks[] = {
+	{ "slurm_programs", "runs on a cluster", check_slurm_programs },
+	{ "slurm_controller", "runs on a cluster", check_slurm_controller },
+	{ "slurm_partition", "runs, from waiting for ever", check_slurm_partition },
+	{ "slurm_nodes", "runs, from waiting for a node", check_slurm_nodes },
+	{ "slurm_brig", "that there is a sandbox at all", check_slurm_brig },
+	{ "slurm_limits", "the node, a second time", check_slurm_limits },
+	{ "slurm_accounting", "a batch, from running a line twice", check_slurm_accounting },
+	{ "configured_runtime", "that the backend asked for is the one that runs",
+	  check_configured },
+	{ "mount_policy", "folders nobody meant to show", check_mount_policy },
+	{ "state", "what must survive a run", check_state },
+};
+
 static_assert(ARRAY_LEN(machine_checks) <= DOCTOR_CHECKS_MAX, "a diagnosis holds them all");
 
 const struct check *doctor_checks(const struct spec *s, size_t *n)
@@ -151,6 +166,10 @@ const struct check *doctor_checks(const struct spec *s, size_t *n)
 	if (s && spec_in_cluster(s)) {
 		*n = ARRAY_LEN(kube_checks);
 		return kube_checks;
+	}
+	if (s && spec_on_node(s)) {
+		*n = ARRAY_LEN(slurm_checks);
+		return slurm_checks;
 	}
 	switch (s ? s->dialect_used : DIALECT_BRIG) {
 	case DIALECT_RLM:

@@ -12,14 +12,28 @@ static const char *const limit_names[] = {
 };
 static_assert(ARRAY_LEN(limit_names) == LIMIT_COUNT, "a name for every limit");
 
-static const char *const enforcer_names[] = {
+static const char *const own_names[] = {
 	[ENFORCER_NONE] = "none",         [ENFORCER_CGROUP] = "cgroup",
 	[ENFORCER_WATCH] = "watch",       [ENFORCER_PARTIAL] = "watch (partial)",
 	[ENFORCER_RLIMIT] = "rlimit",     [ENFORCER_TMPFS] = "tmpfs",
 	[ENFORCER_AFFINITY] = "affinity", [ENFORCER_NICE] = "nice",
 	[ENFORCER_MONITOR] = "monitor",   [ENFORCER_KUBELET] = "kubelet",
 };
-static_assert(ARRAY_LEN(enforcer_names) == ENFORCER_COUNT, "a name for every enforcer");
+static_assert(ARRAY_LEN(own_names) == ENFORCER_COUNT, "a name for every enforcer");
+
+static const char *const names_with_slurm[] = {
+	[ENFORCER_NONE] = "slurm",
+	[ENFORCER_CGROUP] = "cgroup, slurm",
+	[ENFORCER_WATCH] = "watch, slurm",
+	[ENFORCER_PARTIAL] = "watch (partial), slurm",
+	[ENFORCER_RLIMIT] = "rlimit, slurm",
+	[ENFORCER_TMPFS] = "tmpfs, slurm",
+	[ENFORCER_AFFINITY] = "affinity, slurm",
+	[ENFORCER_NICE] = "nice, slurm",
+	[ENFORCER_MONITOR] = "monitor, slurm",
+	[ENFORCER_KUBELET] = "kubelet, slurm",
+};
+static_assert(ARRAY_LEN(names_with_slurm) == ENFORCER_COUNT, "a name for every enforcer");
 
 const char *limit_name(enum limit l)
 {
@@ -28,5 +42,10 @@ const char *limit_name(enum limit l)
 
 const char *enforcer_name(enum enforcer f)
 {
-	return enforcer_names[f];
+	return own_names[f];
+}
+
+const char *enforcer_names(enum enforcer f, bool slurm)
+{
+	return slurm ? names_with_slurm[f] : own_names[f];
 }

@@ -50,7 +50,10 @@ struct isolation {
 	int32_t first;  /* of a container that stays open: its first process; 0: unknown. Not
 			 * reported */
 	enum enforcer limits[LIMIT_COUNT];
+	unsigned slurm; /* bits 1 << enum limit: those that Slurm holds as well */
 };
 
 const char *limit_name(enum limit l);
 const char *enforcer_name(enum enforcer f);
+/* ... and where Slurm holds the limit as well, it beside that one: "cgroup, slurm". */
+const char *enforcer_names(enum enforcer f, bool slurm);

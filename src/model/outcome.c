@@ -332,6 +332,12 @@ enum enforcer outcome_enforcer(const struct outcome *o, enum limit l)
 	return o->isolation ? o->isolation->limits[l] : ENFORCER_NONE;
 }
 
+const char *outcome_enforcers(const struct outcome *o, enum limit l)
+{
+	return enforcer_names(outcome_enforcer(o, l),
+			      o->isolation && o->isolation->slurm & 1U << l);
+}
+
 static void keeps_json(unsigned keeps, struct json *j)
 {
 	json_key(j, "keeps");
@@ -373,8 +379,7 @@ static void isolation_json(const struct outcome *o, struct json *j)
 	json_key(j, "limits");
 	json_object(j);
 	for (int l = 0; l < LIMIT_COUNT; l++)
-		json_kstr(j, limit_name((enum limit)l),
-			  enforcer_name(outcome_enforcer(o, (enum limit)l)));
+		json_kstr(j, limit_name((enum limit)l), outcome_enforcers(o, (enum limit)l));
 	json_object_end(j);
 	json_object_end(j);
 }

@@ -157,6 +157,8 @@ void outcome_ended(struct outcome *o, int status); /* by itself, with this wait 
 void outcome_contain(struct outcome *o, const struct isolation *i);
 /* Who made sure that a limit held, the sandbox's or the command's own. */
 enum enforcer outcome_enforcer(const struct outcome *o, enum limit l);
+/* Their names, for a report. */
+const char *outcome_enforcers(const struct outcome *o, enum limit l);
 
 int outcome_status(const struct outcome *o); /* exit status of the contract */
 void outcome_json(const struct outcome *o, struct json *j);

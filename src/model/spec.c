@@ -55,6 +55,11 @@ bool spec_in_cluster(const struct spec *s)
 	return s->backend == BACKEND_KUBERNETES;
 }
 
+bool spec_on_node(const struct spec *s)
+{
+	return s->backend == BACKEND_SLURM;
+}
+
 bool spec_in_namespaces(const struct spec *s)
 {
 	return s->backend == BACKEND_NATIVE || s->backend == BACKEND_BWRAP;
@@ -82,7 +87,7 @@ bool spec_keeps_owner(const struct spec *s, uid_t caller)
 bool spec_other_programs(const struct spec *s)
 {
 	return s->image || s->docker.image || s->backend == BACKEND_DOCKER || spec_in_cluster(s) ||
-	       spec_remote(s) || s->backend == BACKEND_SLURM;
+	       spec_remote(s) || spec_on_node(s);
 }
 
 bool spec_strangers(const struct spec *s, enum origin by)

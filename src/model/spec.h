@@ -152,6 +152,7 @@ struct slurm_spec {
 	 * which answers there. NULL: it is none. */
 	const char *spool;
 	uint64_t array, task; /* array 0: Slurm has forgotten it */
+	unsigned holds;       /* bits 1 << enum limit: what Slurm enforces of it */
 };
 
 enum kube_workspace { KUBE_COPY, KUBE_EMPTY, KUBE_CLAIM };
@@ -364,6 +365,7 @@ bool spec_moved_workspace(const struct spec *s);
 bool spec_on_host(const struct spec *s);
 bool spec_remote(const struct spec *s);
 bool spec_in_cluster(const struct spec *s); /* in a pod */
+bool spec_on_node(const struct spec *s);    /* of a Slurm cluster */
 bool spec_in_namespaces(const struct spec *s);
 /* In place of auto: the one of them that honours every setting of theirs. */
 void spec_name_native(struct spec *s, enum origin by);

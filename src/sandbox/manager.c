@@ -137,6 +137,12 @@ int sandbox_prune_pods(bool dry, void (*said)(void *arg, const char *pod), void 
 	return kube_prune(dry, said, arg, e);
 }
 
+int sandbox_prune_spools(bool dry, void (*said)(void *arg, const char *spool), void *arg,
+			 struct err *e)
+{
+	return slurm_prune(dry, said, arg, e);
+}
+
 _Noreturn void sandbox_inside(int letter)
 {
 	backend_inside(letter);

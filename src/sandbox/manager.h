@@ -55,6 +55,10 @@ void sandbox_tidy(void);
 int sandbox_prune_pods(bool dry, void (*said)(void *arg, const char *pod), void *arg,
 		       struct err *e);
 
+/* Spools of job arrays that nobody will ask for any more. */
+int sandbox_prune_spools(bool dry, void (*said)(void *arg, const char *spool), void *arg,
+			 struct err *e);
+
 /* Reads code or a script from a descriptor to its end; file is its host path, or NULL. */
 int request_code_fd(brig_request *q, enum code_kind kind, int fd, const char *file, struct err *e);
 /* The same from a path; "-" is standard input. */

@@ -578,7 +578,7 @@ static size_t fill_limits(const struct recorder *r, const struct outcome *o, str
 		record_text(&x[n], "limit", limit_name((enum limit)l));
 		record_number(&x[n], "value",
 			      limit_value(&r->spec->limits, &r->spec->command, (enum limit)l));
-		record_text(&x[n], "enforcer", enforcer_name(outcome_enforcer(o, (enum limit)l)));
+		record_text(&x[n], "enforcer", outcome_enforcers(o, (enum limit)l));
 		n++;
 	}
 	return n;

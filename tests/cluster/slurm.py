@@ -54,13 +54,31 @@ SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
 SchedulerType=sched/builtin
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=10000,default_queue_depth=1000,bf_interval=5
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+{gather}
+{accounting}
 NodeName=n1 NodeHostname=ctl NodeAddr={address} Port=17001 CPUs={cpus} RealMemory=16000 State=UNKNOWN
 NodeName=n2 NodeHostname=ctl NodeAddr={address} Port=17002 CPUs={cpus} RealMemory=16000 State=UNKNOWN
 PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP DefMemPerCPU=256
 PartitionName=first Nodes=n1 MaxTime=INFINITE State=UP DefMemPerCPU=256
 PartitionName=second Nodes=n2 MaxTime=INFINITE State=UP DefMemPerCPU=256
+PartitionName=small Nodes=n1,n2 MaxTime=1 State=UP DefMemPerCPU=256 MaxMemPerNode=300 MaxCPUsPerNode=1
+"""
+
+DBD_CONFIG = """
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+DbdHost=ctl
+DbdAddr={address}
+DbdPort=6819
+SlurmUser=root
+PidFile={folder}/dbd.pid
+LogFile={folder}/dbd.log
+StorageType=accounting_storage/mysql
+StorageHost={address}
+StoragePort=3306
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=slurm
 """
 
 
@@ -87,7 +105,12 @@ def for_test(folder, uid, as_root, **more):
     with contextlib.ExitStack() as stack:
         with as_root():
             stack.enter_context(named_user(folder, uid))
-            s = Slurm(**more).start()
+            s = Slurm(**more)
+            try:
+                s.start()
+            except BaseException:
+                s.stop()
+                raise
         try:
             s.join()
             yield s
@@ -101,6 +124,10 @@ def available():
     return all(shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin") for name in ("slurmctld", "slurmd", "munged", "srun"))
 
 
+def can_account():
+    return all(shutil.which(name, path="/usr/sbin:/usr/bin") for name in ("slurmdbd", "mariadbd", "mariadb-install-db", "sacctmgr"))
+
+
 def wait_until(what, seconds, step=0.05):
     until = time.monotonic() + seconds
     while not (got := what()) and time.monotonic() < until:
@@ -109,11 +136,15 @@ def wait_until(what, seconds, step=0.05):
 
 
 class Slurm:
-    """bind: per node, what is shown in place of what in its mount namespace: {"n2": [("/dev/null", "/usr/bin/brig")]}"""
+    """bind: per node, what is shown in place of what in its mount namespace: {"n2": [("/dev/null", "/usr/bin/brig")]}
+    kills: Slurm ends what takes more memory than it has asked for. accounting: it remembers jobs."""
 
-    def __init__(self, arrays=1001, cpus=16, bind=None):
+    def __init__(self, arrays=1001, cpus=16, bind=None, kills=False, accounting=False):
         self.bind = bind or {}
-        self.values = {"arrays": arrays, "cpus": cpus}
+        gather = "JobAcctGatherType=jobacct_gather/linux\nJobAcctGatherFrequency=task=1\nJobAcctGatherParams=OverMemoryKill" if kills else "JobAcctGatherType=jobacct_gather/none"
+        self.accounting = accounting
+        storage = f"AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost={ADDRESS}\nAccountingStoragePass={{folder}}/munge/socket" if accounting else "AccountingStorageType=accounting_storage/none"
+        self.values = {"arrays": arrays, "cpus": cpus, "gather": gather, "accounting": storage}
         self.keeper = None
 
     # ---- commands in there ----
@@ -151,6 +182,22 @@ class Slurm:
         self.daemons[name] = p
         return p
 
+    def start_accounting(self):
+        """A database of its own, and slurmdbd in front of it: what sacct asks."""
+        data, allow = pathlib.Path(self.folder, "db"), pathlib.Path(self.folder, "db.sql")
+        subprocess.run(["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"],
+                       check=True, capture_output=True, timeout=120)
+        allow.write_text("CREATE USER IF NOT EXISTS slurm@'%' IDENTIFIED BY 'slurm';\nGRANT ALL ON *.* TO slurm@'%';\n")
+        config = pathlib.Path(self.folder, "slurmdbd.conf")
+        config.touch(0o600)
+        config.write_text(DBD_CONFIG.format(address=ADDRESS, folder=self.folder))
+        self.daemon("db", "mariadbd", "--no-defaults", "--user=root", f"--datadir={data}", f"--socket={self.folder}/db.sock", f"--pid-file={self.folder}/db.pid",
+                    f"--bind-address={ADDRESS}", "--port=3306", "--skip-name-resolve", f"--init-file={allow}", "--innodb-buffer-pool-size=64M")
+        assert wait_until(lambda: os.path.exists(f"{self.folder}/db.sock"), 60), "no database"
+        self.daemon("dbd", "slurmdbd", "-D")
+        assert wait_until(lambda: self.run("sacctmgr", "-n", "show", "cluster").returncode == 0, 60, 0.5), pathlib.Path(f"{self.folder}/dbd.log").read_text()[-2000:]
+        self.run("sacctmgr", "-i", "add", "cluster", "brig")
+
     def start_controller(self, *more):
         self.daemon("ctld", "slurmctld", "-D", *more)
 
@@ -183,7 +230,7 @@ class Slurm:
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
         config = pathlib.Path(f"{self.folder}/slurm.conf")
-        config.write_text(CONFIG.format(address=ADDRESS, folder=self.folder, **self.values))
+        config.write_text(CONFIG.format(address=ADDRESS, folder=self.folder, **{k: v.format(folder=self.folder) if isinstance(v, str) else v for k, v in self.values.items()}))
         self.daemons = {}
         up = (f"ip link set lo up && ip address add {ADDRESS}/32 dev lo && hostname ctl && echo up && exec sleep infinity")
         self.keeper = subprocess.Popen(["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", up],
@@ -194,6 +241,8 @@ class Slurm:
         self.daemon("munge", "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={m}/socket",
                     f"--pid-file={m}/pid", f"--log-file={m}/log", f"--seed-file={m}/seed", "--num-threads=2")
         assert wait_until(lambda: os.path.exists(f"{m}/socket"), 20), "munged did not start"
+        if self.accounting:
+            self.start_accounting()
         self.start_controller("-c")
         for name in NODES:
             self.start_node(name)
@@ -231,7 +280,8 @@ class Slurm:
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
-                if os.readlink(f"/proc/{pid}/ns/pid") == own:
+                # What the first process there inherits it never waits for: a zombie is gone.
+                if os.readlink(f"/proc/{pid}/ns/pid") == own and pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
                     found.append((int(pid), pathlib.Path(f"/proc/{pid}/comm").read_text().strip()))
         return found
 

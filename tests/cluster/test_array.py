@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Job arrays of a real Slurm: one submission for many runs, and that nothing is lost, doubled or seen by whom it does not concern."""
 
+import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import stat
 import sys
+import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
-from harness import brig, files_as_root, main, scratch, start_brig, state, test, wait_until, workspace
-from test_slurm import _read, cluster, options
+from harness import brig, files_as_root, main, scratch, skip, start_brig, state, test, uid, wait_until, workspace
+import slurm
+from test_slurm import _read, cluster, options, run
 
 
 def lines(*all):
@@ -72,7 +76,9 @@ def nothing_of_a_run_is_in_its_job():
     secret = f"s3cret{os.getpid()}"
     with cluster() as s:
         look = f"echo {secret} >/dev/null; cat {state()}/brig/slurm/array-*/*/*.ask; ls -A {state()} 2>&1; touch ran.$X; sleep 60"
-        p = start(s, lines(*({"shell": look, "env": {"X": str(i), "TOLD": secret}} for i in range(3))), "--jobs", "2")
+        s_env = {**s.env, "MINE": secret}  # of brig batch: its job has none of it
+        p = start_brig("batch", *options("--out", str(scratch() / "out"), "--jobs", "2"),
+                       str(lines(*({"shell": look, "env": {"X": str(i), "TOLD": secret}} for i in range(3)))), env=s_env)
         assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
         with files_as_root():
             found = [_read(f"/proc/{pid}/comm").strip() for pid in filter(str.isdigit, os.listdir("/proc")) for name in ("cmdline", "environ") if secret in _read(f"/proc/{pid}/{name}")]
@@ -81,7 +87,7 @@ def nothing_of_a_run_is_in_its_job():
             spool, = spools()
             assert all(stat.S_IMODE(q.stat().st_mode) & 0o77 == 0 for q in [spool, *spool.rglob("*")]), spool
             assert sum(secret in q.read_text(errors="replace") for q in spool.rglob("*.ask")) == 3  # the control
-        assert set(found) <= {"sh", "sleep", "cat", "touch"}, found
+        assert "brig-node" not in found and set(found) <= {"sh", "sleep", "cat", "touch", "brig", "brig-more", "brig-batch", "brig-follow", "setpriv"}, found
         assert secret not in jobs + "".join(scripts) and "Comment=brig:" in jobs and "ArrayTaskThrottle=2" in jobs, jobs
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=60)
@@ -125,6 +131,137 @@ def scancel_of_the_array_ends_all_of_it():
         assert p.returncode == 1 and wait_until(lambda: not s.queue(), 30)
         assert wait_until(lambda: not any(name in ("brig-node", "brig-follow") for _, name in s.inside()), 30)
         assert not spools()
+
+
+def kill_inside(s, *names):
+    with files_as_root():
+        found = [pid for pid, name in s.inside() if name.startswith(names)]
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+def lose_node(s):
+    """All of a node at once, with what runs there; the other one goes on."""
+    s.kill("n1")
+    assert kill_inside(s, "slurmstepd", "brig-node")
+    s.start_node("n1")
+
+
+def restart(s, *names):
+    for name in names:
+        s.kill(name)
+    time.sleep(1)
+    for name in names:
+        s.start_controller() if name == "ctld" else s.start_node(name)
+
+
+def whole(s, fault, **more):
+    """Six lines, three at a time, and the fault while some of them run: each has one result, and was brought to its end once."""
+    for q in (*workspace().glob("ran.*"), *workspace().glob("done.*")):
+        q.unlink()
+    path = lines(*({"shell": f"printf x >>ran.{i}; sleep 3; printf x >>done.{i}; echo {i}"} for i in range(6)))
+    out = scratch() / fault.__name__
+    argv = ["batch", *options("--out", str(out), "--jobs", "3", "--retries", "5", **more), str(path)]
+    p = start_brig(*argv, env=s.env)
+    assert wait_until(lambda: len(ran()) >= 2, 60), p.stderr.read1()
+    fault(s)
+    err = p.communicate(timeout=200)[1]
+    assert p.returncode == 0, (fault.__name__, p.returncode, err)
+    said = results(out)
+    assert len(said) == 6 and all(said[i + 1]["result"]["stdout"] == f"{i}\n" for i in range(6)), (fault.__name__, said)
+    ends = {q.name: q.stat().st_size for q in workspace().glob("done.*")}
+    assert ends == {f"done.{i}": 1 for i in range(6)}, (fault.__name__, ends)
+    assert wait_until(lambda: not any(name in ("brig-node", "brig-follow") for _, name in s.inside()), 60)
+    s.run("scancel", "--name=brig")  # Slurm itself does not notice for minutes that a part of it died
+    assert wait_until(lambda: not s.queue(), 120, 0.5), s.queue()
+    assert brig("audit", "verify", env=s.env).status == 0 and not spools()
+
+
+@test(limit=600)
+def whoever_of_slurm_dies_no_line_is_lost_or_doubled():
+    def controller(s):
+        restart(s, "ctld")
+
+    def nodes(s):
+        restart(s, *slurm.NODES)
+
+    def steps(s):
+        assert kill_inside(s, "slurmstepd")
+
+    def everything(s):
+        restart(s, "ctld", *slurm.NODES)
+
+    with cluster() as s:
+        for fault in (controller, nodes, steps, everything):
+            whole(s, fault)
+            assert wait_until(s.idle, 120, 0.5)
+
+
+@test(limit=600)
+def a_line_whose_node_dies_is_run_again():
+    def runs(s):
+        assert kill_inside(s, "brig-node")
+
+    with cluster() as s:
+        whole(s, runs)
+        assert wait_until(s.idle, 120, 0.5)
+        whole(s, lose_node)
+
+
+@test(limit=300)
+def a_task_that_slurm_has_lost_ends_with_its_batch():
+    with cluster() as s:
+        p = start(s, lines(*({"shell": f"printf x >>ran.{i}; sleep 600"} for i in range(2))), "--jobs", "2")
+        assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
+        assert kill_inside(s, "slurmstepd")
+        assert any(name == "brig-node" for _, name in s.inside())  # the control: nobody has told it
+        p.send_signal(signal.SIGINT)
+        err = p.communicate(timeout=100)[1]
+        assert p.returncode == 130 and not spools(), (p.returncode, err, spools())
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 30)
+        assert run(s)["outcome"] == "exited"
+
+
+@test(limit=300)
+def the_doctor_sees_accounting():
+    if not slurm.can_account():
+        skip("no slurmdbd with a database: tools/deps cluster")
+    with cluster(accounting=True) as s:
+        assert "pass" == {c["name"]: c["status"] for c in brig("doctor", *options(), "--json", env=s.env, timeout=120).json["checks"]}["slurm_accounting"]
+
+
+@test(limit=300)
+def a_spool_that_nobody_asks_for_goes():
+    """Of one whose job lives, and of one that is young, everything stays."""
+    with cluster() as s:
+        path = lines(*({"shell": f"printf x >>ran.{i}; sleep 60"} for i in range(3)))
+        p = start(s, path, "--jobs", "2")
+        assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
+        p.kill()
+        p.wait()
+        living, = spools()
+        old = [living, living.parent / "array-old", living.parent / "array-young"]
+        with files_as_root():
+            for q in old[1:]:
+                (q / "1").mkdir(parents=True, mode=0o700)
+                (q / "1/0.ask").write_text("x")
+            for q in (*living.rglob("*"), living, *old[1].rglob("*"), old[1]):
+                os.utime(q, (1, 1))
+            for q in (q for root in old[1:] for q in (root, *root.rglob("*"))):
+                os.chown(q, uid(), uid())
+        done = brig("run", *options("--array", "2"), "--", "true", env=s.env, timeout=120)
+        assert done.status == 0 and set(spools()) == {living, old[2]}, spools()
+        s.run("scancel", "--name=brig")
+        assert wait_until(lambda: not s.queue(), 60)
+        with files_as_root():
+            for q in (*living.rglob("*"), living):
+                os.utime(q, (1, 1))
+        done = brig("run", *options("--array", "2"), "--", "true", env=s.env, timeout=120)
+        assert done.status == 0 and set(spools()) == {old[2]}, spools()
+        with files_as_root():
+            shutil.rmtree(old[2])
 
 
 @test(limit=300)

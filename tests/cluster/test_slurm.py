@@ -38,6 +38,11 @@ def running(s, *more, argv):
     return p
 
 
+def p_brig(p):
+    """The process that setpriv has become is the one that was started."""
+    return p.pid
+
+
 def ended(p):
     out, err = p.communicate(timeout=120)
     return json.loads(out) if out else err.decode()
@@ -61,6 +66,54 @@ def a_run_is_placed_limited_and_recorded():
         shown = brig("audit", "show", said["id"], "--json", env=s.env)
         assert b'"n2"' in shown.stdout, shown
         assert wait_until(lambda: not s.queue(), 30)
+
+
+HOG = ("python3", "-c", "import time\nb = bytearray(1200 << 20)\ntime.sleep(20)")
+
+
+@test(limit=300)
+def the_stricter_limit_holds_and_the_report_names_who_enforces_it():
+    with cluster(kills=True) as s:
+        held = run(s, "--memory", "128m", "--cpus", "2")["isolation"]["limits"]
+        assert held["memory"].endswith(", slurm") and held["timeout"] == "monitor, slurm", held
+        assert "slurm" not in held["cpus"] + held["pids"], held  # nothing binds a task to its CPUs there
+        # The control: Slurm ends what takes more than it was given, without brig.
+        ended_by = s.run("srun", "--mem=100M", *HOG)
+        assert ended_by.returncode != 0, ended_by
+        # A partition that gives less than is asked for: no waiting in its queue, and its limits are the run's.
+        small = ("--set", "slurm.partition=small", "--set", "slurm.wait=60s")
+        for more in (("--timeout", "1h", "--memory", "8g", "--cpus", "4"), ("--timeout", "none", "--memory", "8g")):
+            said = run(s, *small, *more, argv=HOG)
+            assert said["outcome"] == "oom", (more, said)
+        said = run(s, *small, "--timeout", "none", argv=("sleep", "90"), timeout=100)
+        assert said["outcome"] == "timeout", said
+        assert said["isolation"]["limits"]["timeout"].endswith("slurm"), said
+        # ... and what asks for less has less.
+        said = run(s, *small, "--timeout", "1s", argv=("sleep", "90"))
+        assert said["outcome"] == "timeout" and said["duration_ms"] < 20000, said
+        said = run(s, *small, "--memory", "64m", argv=("python3", "-c", "import time\nb = bytearray(150 << 20)\ntime.sleep(20)"))
+        assert said["outcome"] == "oom", said
+        # Of an array: a line's own report says it, too.
+        done = brig("run", *options("--array", "2", *small), "--", "true", env=s.env, timeout=120)
+        assert all(json.loads(line)["result"]["isolation"]["limits"]["memory"].endswith(", slurm") for line in done.text.splitlines()), done
+        assert brig("audit", "verify", env=s.env).status == 0 and wait_until(lambda: not s.queue(), 30)
+
+
+@test(limit=300)
+def a_limit_of_slurms_ends_what_brig_cannot():
+    """brig-node is stopped, so that nothing but Slurm's own time limit can end the run."""
+    with cluster() as s:
+        p = running(s, "--set", "slurm.partition=small", argv="sleep 600")
+        with files_as_root():
+            nodes = [pid for pid, name in s.inside() if name == "brig-node"]
+            assert nodes
+            for pid in nodes:
+                os.kill(pid, signal.SIGSTOP)
+        said = ended(p)
+        assert said["outcome"] in ("failed", "timeout", "cancelled", "signalled"), said
+        assert wait_until(lambda: not s.queue(), 120, 1)
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 60)
+        assert run(s)["outcome"] == "exited"  # which removes what the killed one could not
 
 
 @test(limit=300)
@@ -91,7 +144,7 @@ def _read(path):
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as s:
         for more, word in ((("--publish", "8080"), "--publish"), (("--home", "keep"), "home"), (("--ssh-agent=git",), "ssh-agent"),
-                           (("--set", "slurm.partition=-x"), "slurm.partition"), (("--image", "x/y:1"), "image")):
+                           (("--set", "slurm.partition=-x"), "slurm.partition"), (("--image", "x/y:1"), "image"), (("--set", "gpus=all"), "gpus")):
             said = run(s, *more)
             assert said["outcome"] == "refused" and word in said["error"]["what"], (more, said["error"])
         said = run(s, "--set", "slurm.partition=nosuch")
@@ -140,6 +193,24 @@ def whoever_dies_the_run_ends_and_says_so():
                 os.kill(pid, signal.SIGKILL)
         said = ended(p)
         assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
+        # srun, which has the streams: the node sees the end of its input.
+        p = running(s, argv="sleep 600")
+        with files_as_root():
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                if _read(f"/proc/{pid}/comm").strip() == "srun" and "_node" in _read(f"/proc/{pid}/cmdline") and int(_read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[1]) == p_brig(p):
+                    os.kill(int(pid), signal.SIGKILL)
+        said = ended(p)
+        assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 150, 0.5)
+        # ... and its part on the node.
+        p = running(s, argv="sleep 600")
+        with files_as_root():
+            s.kill_steps()
+        said = ended(p)
+        assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 150, 0.5)
+        s.run("scancel", "--name=brig")
+        assert wait_until(lambda: not s.queue(), 120, 0.5) and wait_until(s.idle, 120, 0.5)
         # The controller is not needed while a command runs, only to end its job.
         p = running(s, argv="sleep 3; echo done")
         s.kill("ctld")
@@ -174,7 +245,33 @@ def a_node_answers_for_itself_alone():
         said = brig("run", *options(program=liar), "--json", "--", "true", env=s.env).json
         assert said["outcome"] == "exited", said
         kept = [f.read_text().splitlines() for f in state().glob("**/slurm/*")]
-        assert ["2 2", "", ""] in kept and not [k for k in kept if "/" in k[1]], kept
+        assert ["2 2", "", ""] in [k[:3] for k in kept] and not [k for k in kept if "/" in k[1]], kept
+
+
+def examined(s, *more, **rest):
+    said = brig("doctor", *options(*more, **rest), "--json", env=s.env, timeout=120).json
+    return {c["name"]: c for c in said["checks"]}
+
+
+@test(limit=300)
+def the_doctor_says_what_is_missing_and_what_to_do():
+    with cluster(bind={"n1": [(None, str(brig_path()))]}) as s:
+        rows = examined(s)
+        states = {name: c["status"] for name, c in rows.items() if name.startswith("slurm_")}
+        assert states == {"slurm_programs": "pass", "slurm_controller": "pass", "slurm_partition": "pass", "slurm_nodes": "pass",
+                          "slurm_brig": "warn", "slurm_limits": "pass", "slurm_accounting": "warn"}, rows
+        assert "n1" in rows["slurm_brig"]["detail"] and rows["slurm_brig"]["hint"] and rows["slurm_accounting"]["hint"], rows
+        rows = examined(s, "--set", "slurm.partition=nosuch")
+        assert rows["slurm_partition"]["status"] == "fail" and "nosuch" in rows["slurm_partition"]["detail"] and rows["slurm_nodes"]["status"] == "skip", rows
+        s.run("scontrol", "update", "PartitionName=second", "State=DOWN")
+        assert examined(s, "--set", "slurm.partition=second")["slurm_partition"]["status"] == "fail"
+        s.run("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=test")
+        rows = examined(s)
+        assert rows["slurm_nodes"]["status"] == "warn" and "n2 d" in rows["slurm_nodes"]["detail"], rows["slurm_nodes"]
+        assert rows["slurm_brig"]["status"] == "fail", rows["slurm_brig"]
+        s.kill("ctld")
+        rows = examined(s)
+        assert rows["slurm_controller"]["status"] == "fail" and rows["slurm_controller"]["hint"], rows
 
 
 @test(limit=300)

@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "backend/kit/process/remote_report.h"
+#include "backend/slurm/slurm_text.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/loop.h"
@@ -38,6 +39,10 @@ struct backend_plan {
 	struct slurm_path *paths;
 	size_t path_count;
 	uint64_t timeout, output; /* milliseconds; bytes kept of each stream */
+	struct {
+		uint64_t cpus, mib, minutes; /* 0: Slurm's own */
+	} want;
+	uint64_t most_timeout, most_memory; /* that the cluster gives: milliseconds, bytes; or 0 */
 	const char *notes[8];
 	size_t note_count;
 };
@@ -52,6 +57,11 @@ DEFINE_CLEANUP(slurm_plan, struct backend_plan *, slurm_plan_free)
 /* Arguments of srun for a run of this id, without `unfit` nodes (NULL: none); in the plan's arena.
  */
 const char **slurm_srun(const struct backend_plan *p, const char *id, const char *unfit);
+
+/* Asks for no more than the cluster gives: the stricter holds. */
+void slurm_narrow(struct backend_plan *p, const struct slurm_facts *f);
+/* Options for CPUs, memory and time, of srun and sbatch; at most three. NULL: no memory. */
+size_t slurm_wants(const struct backend_plan *p, const char **v);
 
 /* slurm_start.c: the frames that ask a node for the run. */
 struct slurm_ask {
@@ -79,6 +89,7 @@ extern const struct array_ops slurm_array;
 struct slurm_nodes {
 	struct buf unfit; /* names, with commas */
 	struct buf why;   /* of the first of them */
+	struct slurm_facts facts;
 	size_t fit, asked, count;
 };
 int slurm_nodes_look(const struct backend_plan *p, bool anew, struct slurm_nodes *ret,

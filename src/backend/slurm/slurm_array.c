@@ -74,20 +74,11 @@ static int open_wave(struct backend_array *a)
 /* False: there is none, or it cannot be one. */
 static bool read_wave(struct backend_array *a)
 {
-	uint64_t v[4] = { 0 };
-	char text[128] = "", *at = text;
+	uint64_t v[4];
+	char text[128] = "";
 
-	if (fd_read_file(a->folder, "wave", text, sizeof(text)) <= 0)
+	if (fd_read_file(a->folder, "wave", text, sizeof(text)) <= 0 || !slurm_text_wave(text, v))
 		return false;
-	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
-		size_t n = strcspn(at, " \n");
-		bool last = !at[n];
-
-		at[n] = '\0';
-		if (num_count(at, &v[i]) < 0 || last)
-			return false;
-		at += n + 1;
-	}
 	a->seq = v[0];
 	a->first = v[1];
 	a->count = v[2];
@@ -128,32 +119,23 @@ static bool has_report(const struct backend_array *a, uint64_t task)
 
 /* ---- who still runs ---- */
 
-static void mark_living(struct backend_array *a, const char *job, const char *task)
+static void mark_living(struct backend_array *a, uint64_t job, uint64_t task)
 {
-	uint64_t id, n;
-
-	if (num_count(job, &id) < 0 || num_count(task, &n) < 0 || n >= a->count)
+	if (task >= a->count)
 		return;
-	a->job = id;
-	a->has[n] = was_put(a, n);
+	a->job = job;
+	a->has[task] = was_put(a, task);
 }
 
-/* Lines "JOB TASK COMMENT" of squeue. */
-static void read_queue(struct backend_array *a, char *text)
+static void read_queue(struct backend_array *a, const char *text)
 {
+	uint64_t job, task;
 	char comment[96];
 
 	(void)snprintf(comment, sizeof(comment), SLURM_COMMENT "%s.%llu", a->name,
 		       (unsigned long long)a->seq);
-	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
-		char *task = strchr(line, ' '), *said = task ? strchr(task + 1, ' ') : NULL;
-
-		if (!said)
-			continue;
-		*task++ = *said++ = '\0';
-		if (str_eq(said, comment))
-			mark_living(a, line, task);
-	}
+	while (slurm_text_queue(&text, comment, &job, &task))
+		mark_living(a, job, task);
 }
 
 /* Where there is accounting, it knows of tasks that squeue has not listed for a moment. */
@@ -171,38 +153,26 @@ static void ask_accounting(struct backend_array *a)
 			       arena_printf(a->plan->arena, "%llu", (unsigned long long)a->job),
 			       NULL };
 	struct err unused = { 0 };
-	char *text;
+	uint64_t job, task;
+	const char *text;
 
 	if (!a->job || !argv[8] || slurm_program(a->plan->arena, "sacct", &argv[0], &unused) < 0 ||
 	    slurm_ask(a->plan, argv, NULL, ASK_S, &out, &unused) < 0 || !out.len)
 		return;
-	text = arena_strdup(a->plan->arena, buf_str(&out));
-	for (char *line; text && (line = strsep(&text, "\n"));) {
-		char *task = strchr(line, '_'), *state = strchr(line, '|');
-
-		if (!task || !state || task > state)
-			continue;
-		*task++ = *state++ = '\0';
-		if (str_starts(state, "RUNNING") || str_starts(state, "PENDING") ||
-		    str_starts(state, "SUSPENDED") || str_starts(state, "COMPLETING"))
-			mark_living(a, line, task);
-	}
+	text = buf_str(&out);
+	while (slurm_text_account(&text, &job, &task))
+		mark_living(a, job, task);
 }
 
 static int ask_queue(struct backend_array *a, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT((size_t)64 << 20);
 	const char *argv[] = { NULL, "--me", "-h", "-r", "-o", "%F %K %k", NULL };
-	char *text;
 
 	if (slurm_program(a->plan->arena, "squeue", &argv[0], e) < 0 ||
 	    slurm_ask(a->plan, argv, NULL, ASK_S, &out, e) < 0)
 		return err_wrap(e, "cannot ask which runs of this batch still run");
-	text = strdup(buf_str(&out));
-	if (!text)
-		return err_nomem(e);
-	read_queue(a, text);
-	free(text);
+	read_queue(a, buf_str(&out));
 	ask_accounting(a);
 	for (uint64_t i = 0; i < a->count; i++)
 		a->has[i] |= was_put(a, i) && has_report(a, i);
@@ -269,6 +239,7 @@ static int array_open(const struct spec *s, const char *name, struct backend_arr
 		      struct err *e)
 {
 	struct backend_array *a = calloc(1, sizeof(*a));
+	struct err unused = { 0 };
 
 	if (!a)
 		return err_nomem(e);
@@ -280,6 +251,8 @@ static int array_open(const struct spec *s, const char *name, struct backend_arr
 		array_close(a, true); /* what may still run stays as it is */
 		return -e->code;
 	}
+	slurm_narrow(a->plan, &a->nodes.facts);
+	(void)slurm_prune(false, NULL, NULL, &unused);
 	*ret = a;
 	return 0;
 }
@@ -289,46 +262,33 @@ static int array_open(const struct spec *s, const char *name, struct backend_arr
 static int ask_size(struct backend_array *a, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
-	const char *argv[] = { NULL, "show", "config", NULL }, *at;
-	char number[24];
+	const char *argv[] = { NULL, "show", "config", NULL };
 
 	if (slurm_program(a->plan->arena, "scontrol", &argv[0], e) < 0 ||
 	    slurm_ask(a->plan, argv, NULL, ASK_S, &out, e) < 0)
 		return -e->code;
-	at = strstr(buf_str(&out), "\nMaxArraySize");
-	at = at ? strchr(at, '=') : NULL;
-	if (at)
-		(void)snprintf(number, sizeof(number), "%.*s", (int)strcspn(at + 2, " \n"), at + 2);
-	if (!at || num_count(number, &a->most) < 0 || a->most > WAVE_MAX)
+	a->most = slurm_text_arrays(buf_str(&out));
+	if (!a->most || a->most > WAVE_MAX)
 		a->most = WAVE_MAX;
 	return a->most >= 2 ? 0
 			    : err_set(e, ERR_UNAVAILABLE, EXDEV, "this Slurm takes no job arrays");
 }
 
-/* "brig-place DEV INO TYPE BOOT", of the node that was asked. */
+/* What the node that was asked says of it. */
 static bool is_same(const struct backend_array *a, const char *text)
 {
-	struct node_place here, there = { 0 };
-	char boot[NODE_BOOT_SIZE], line[256], *at = line;
+	struct node_place here, there;
+	char boot[NODE_BOOT_SIZE];
+	const char *at;
 	uint64_t v[3];
+	size_t n;
 
-	(void)snprintf(line, sizeof(line), "%.*s", (int)strcspn(text, "\n"), text);
-	if (!str_starts(line, "brig-place "))
+	if (!slurm_text_place(text, v, &at, &n))
 		return false;
-	at += strlen("brig-place ");
-	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
-		size_t n = strcspn(at, " ");
-		bool last = !at[n];
-
-		at[n] = '\0';
-		if (last || num_count(at, &v[i]) < 0)
-			return false;
-		at += n + 1;
-	}
 	there = (struct node_place){ .dev = v[0], .ino = v[1], .type = v[2] };
 	node_boot(boot);
 	return node_place_look(a->path, &here) == 0 &&
-	       node_place_same(&here, &there, boot[0] && str_eq(boot, at));
+	       node_place_same(&here, &there, n && n == strlen(boot) && memcmp(boot, at, n) == 0);
 }
 
 static int ask_node(struct backend_array *a, struct err *e)
@@ -402,8 +362,10 @@ static int array_put(struct backend_array *a, const struct spec *s, uint64_t lin
 
 	if (line < a->first || task >= WAVE_MAX)
 		return err_set(e, ERR_INTERNAL, ERANGE, "that line is of another wave");
-	if (slurm_check(s, e) < 0 || slurm_plan(s, &p, NULL, e) < 0 ||
-	    slurm_frames(p, &ask, &b, e) < 0)
+	if (slurm_check(s, e) < 0 || slurm_plan(s, &p, NULL, e) < 0)
+		return -e->code;
+	slurm_narrow(p, &a->nodes.facts);
+	if (slurm_frames(p, &ask, &b, e) < 0)
 		return -e->code;
 	(void)put_input(input, &b);
 	node_spool_name(name, task, "ask");
@@ -450,8 +412,12 @@ static const char **sbatch(const struct backend_array *a, const char *list, stru
 	}
 	if (slurm_program(m, "sbatch", &v[0], e) < 0)
 		return NULL;
+	/* The short environment that sbatch itself has from us. With NONE the node would run the
+	 * user's login shell before each task, and give the task what that has set. */
+	v[n++] = "--export=ALL";
 	for (size_t i = 0; a->plan->options[i]; i++)
 		v[n++] = a->plan->options[i];
+	n += slurm_wants(a->plan, v + n);
 	v[n++] = "--parsable";
 	v[n++] = "--no-requeue"; /* a run is brig's to repeat */
 	v[n++] = "--input=/dev/null";
@@ -523,6 +489,7 @@ static bool array_find(const struct backend_array *a, uint64_t line, struct slur
 		return false;
 	ret->spool = a->spool;
 	ret->array = a->job;
+	ret->holds = a->plan->slurm.holds;
 	ret->task = line - a->first;
 	return true;
 }

@@ -55,29 +55,20 @@ static void end_task(const struct follower *f)
 		(void)slurm_ask(f->p, argv, NULL, ASK_S, &out, &unused);
 }
 
-enum task_state { TASK_THERE, TASK_GONE, TASK_CANCELLED };
-
 /* Does Slurm have it? When it cannot be asked, yes. */
-static enum task_state ask_state(const struct follower *f)
+static enum slurm_state ask_state(const struct follower *f)
 {
-	static const char *const over[] = { "COMPLETED", "FAILED",    "TIMEOUT",       "NODE_FAIL",
-					    "PREEMPTED", "BOOT_FAIL", "OUT_OF_MEMORY", "DEADLINE" };
 	CLEANUP(buf) struct buf out = BUF_INIT(4096);
 	const char *argv[] = { NULL, "-h", "-t", "all", "-o", "%T", "-j", f->task, NULL };
 	struct err e = { 0 };
 
 	if (!f->p->slurm.array)
-		return TASK_GONE;
+		return SLURM_GONE;
 	if (slurm_program(f->p->arena, "squeue", &argv[0], &e) < 0)
-		return TASK_THERE;
+		return SLURM_THERE;
 	if (slurm_ask(f->p, argv, NULL, ASK_S, &out, &e) < 0)
-		return strstr(e.what, "Invalid job id") ? TASK_GONE : TASK_THERE;
-	for (size_t i = 0; i < ARRAY_LEN(over); i++)
-		if (str_starts(buf_str(&out), over[i]))
-			return TASK_GONE;
-	return str_starts(buf_str(&out), "CANCELLED") ? TASK_CANCELLED
-	       : out.len                              ? TASK_THERE
-						      : TASK_GONE;
+		return strstr(e.what, "Invalid job id") ? SLURM_GONE : SLURM_THERE;
+	return slurm_text_state(buf_str(&out));
 }
 
 /* Tasks that were cancelled before they began are no longer told apart: "ARRAY CANCELLED". */
@@ -167,16 +158,16 @@ static bool take_orders(struct follower *f)
 
 static void look_for_life(struct follower *f)
 {
-	enum task_state s;
+	enum slurm_state s;
 
 	if (clock_us() - f->heard < f->silence)
 		return;
 	f->heard = clock_us();
 	f->silence = f->silence * 2 < SILENCE_US ? f->silence * 2 : SILENCE_US;
 	s = ask_state(f);
-	if (s == TASK_THERE)
+	if (s == SLURM_THERE)
 		return;
-	if (f->missed && !f->at && (s == TASK_CANCELLED || rest_cancelled(f)))
+	if (f->missed && !f->at && (s == SLURM_CANCELLED || rest_cancelled(f)))
 		say_cancelled(f);
 	if (f->missed)
 		leave("its task ended without a report");

@@ -182,6 +182,7 @@ static void take(struct backend_job *j, const struct node_frame *f)
 	case NODE_REPORT:
 		buf_add(&j->report, f->data, f->size);
 		j->reported = true;
+		end_stream(&j->to); /* nothing is left to say: srun need not look after it */
 		break;
 	default:
 		j->bad = true;
@@ -502,6 +503,9 @@ void slurm_job_finish(struct backend_job *j, struct outcome *o)
 	if (j->reported && report_read(j->report.data, j->report.len, o, i, &e) < 0 &&
 	    o->kind == OUTCOME_FAILED)
 		o->error = e;
+	i->slurm = j->plan->slurm.holds;
+	if (j->plan->most_timeout && o->kind == OUTCOME_TIMEOUT)
+		o->timeout_ms = j->plan->most_timeout;
 	if (j->reported && o->error.code)
 		(void)err_wrap(&o->error, "node '%.60s'", j->node);
 	if (!j->reported && o->kind == OUTCOME_FAILED)

@@ -75,7 +75,40 @@ static void cache_name(const struct backend_plan *p, char out[SHA256_HEX])
 	sha256_hex(digest, out);
 }
 
-/* FIT COUNT, the unfit with commas, why: three lines. */
+/* Numbers of what a run may take. */
+static bool recall_facts(const char *text, struct slurm_facts *f)
+{
+	uint64_t *const at[] = { &f->max_seconds, &f->default_seconds, &f->max_mib, &f->max_cpu_mib,
+				 &f->max_cpus };
+	uint64_t v[ARRAY_LEN(at) + 2];
+	char word[24];
+
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		size_t k = strcspn(text, " \n");
+
+		(void)snprintf(word, sizeof(word), "%.*s", (int)(k < 20 ? k : 0), text);
+		if (num_count(word, &v[i]) < 0)
+			return false;
+		if (i < ARRAY_LEN(at))
+			*at[i] = v[i];
+		text += k + (text[k] == ' ');
+	}
+	f->holds_memory = v[ARRAY_LEN(at)];
+	f->holds_cpus = v[ARRAY_LEN(at) + 1];
+	return true;
+}
+
+static void remember_facts(const struct slurm_facts *f, struct buf *text)
+{
+	const uint64_t v[] = { f->max_seconds, f->default_seconds, f->max_mib,   f->max_cpu_mib,
+			       f->max_cpus,    f->holds_memory,    f->holds_cpus };
+
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		buf_printf(text, "%s%llu", i ? " " : "", (unsigned long long)v[i]);
+	buf_putc(text, '\n');
+}
+
+/* FIT COUNT, the unfit with commas, why, what a run may take: four lines. */
 static bool recall(const char *name, struct slurm_nodes *n)
 {
 	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
@@ -106,7 +139,8 @@ static bool recall(const char *name, struct slurm_nodes *n)
 	line = strchr(line + 1, '\n');
 	if (line)
 		buf_add(&n->why, line + 1, strcspn(line + 1, "\n"));
-	return true;
+	line = line ? strchr(line + 1, '\n') : NULL;
+	return line && recall_facts(line + 1, &n->facts);
 }
 
 static void remember(const char *name, const struct slurm_nodes *n)
@@ -119,6 +153,7 @@ static void remember(const char *name, const struct slurm_nodes *n)
 
 	buf_printf(&text, "%zu %zu\n%s\n%s\n", n->fit, n->count, buf_str(&n->unfit),
 		   buf_str(&n->why));
+	remember_facts(&n->facts, &text);
 	(void)snprintf(draft, sizeof(draft), "%s.%d", name, getpid());
 	if (folder < 0 || text.failed)
 		return;
@@ -288,6 +323,25 @@ static void judge_silent(const struct backend_plan *p, const struct buf *free,
 	}
 }
 
+static int ask_facts(const struct backend_plan *p, struct slurm_facts *f, struct err *e)
+{
+	static const char *const what[] = { "config", "partition" };
+
+	for (size_t i = 0; i < ARRAY_LEN(what); i++) {
+		CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
+		const char *argv[] = { NULL, "show", "-o", what[i], NULL };
+
+		if (slurm_program(p->arena, "scontrol", &argv[0], e) < 0 ||
+		    slurm_ask(p, argv, NULL, ASK_S, &out, e) < 0)
+			return -e->code;
+		if (i == 0)
+			slurm_text_config(buf_str(&out), f);
+		else
+			slurm_text_partition(buf_str(&out), p->slurm.partition, f);
+	}
+	return 0;
+}
+
 /* Whom slurm.nodelist does not name. */
 static int leave_out(const struct backend_plan *p, const struct buf *allowed, struct slurm_nodes *n,
 		     struct err *e)
@@ -335,7 +389,7 @@ int slurm_nodes_look(const struct backend_plan *p, bool anew, struct slurm_nodes
 	read_answers(buf_str(&out), &free, &answered, ret);
 	judge_silent(p, &free, &answered, &why, ret);
 	ret->asked = count_names(&free);
-	if (leave_out(p, &all, ret, e) < 0)
+	if (leave_out(p, &all, ret, e) < 0 || ask_facts(p, &ret->facts, e) < 0)
 		return -e->code;
 	if (ret->fit)
 		remember(name, ret);

@@ -19,8 +19,7 @@
 #define LIST_ROOM 64
 #define SETTINGS_MAX ((size_t)4 << 20)
 #define MIB ((uint64_t)1 << 20)
-#define MARGIN_MIB 64 /* that brig itself needs beside the run: the node takes them off again */
-#define MARGIN_S 60   /* between the end of a run's time and Slurm's own */
+#define MARGIN_S 60 /* between the end of a run's time and Slurm's own */
 
 /* Of this side alone, or sent in another way. */
 static const enum field_id local[] = { FIELD_BACKEND,
@@ -123,14 +122,6 @@ static int word(struct backend_plan *p, size_t *n, const char *name, const char 
 	return value ? option(p, n, arena_printf(p->arena, "--%s=%s", name, value), e) : 0;
 }
 
-static int number(struct backend_plan *p, size_t *n, const char *name, uint64_t value,
-		  const char *unit, struct err *e)
-{
-	return option(p, n,
-		      arena_printf(p->arena, "--%s=%llu%s", name, (unsigned long long)value, unit),
-		      e);
-}
-
 static uint64_t stricter(uint64_t a, uint64_t b)
 {
 	return !a ? b : !b ? a : a < b ? a : b;
@@ -138,25 +129,59 @@ static uint64_t stricter(uint64_t a, uint64_t b)
 
 /* What the sandbox may use is what Slurm is asked for; the node takes the stricter of what it was
  * given. One CPU, where nobody wrote how many. */
-static int limits(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
+static void limits(struct backend_plan *p, const struct spec *s)
 {
-	uint64_t cpus =
+	p->want.cpus =
 		spec_wrote(s, FIELD_CPUS) && s->limits.cpus ? (s->limits.cpus + 999) / 1000 : 1;
+	if (s->limits.memory)
+		p->want.mib = (s->limits.memory + MIB - 1) / MIB + NODE_MARGIN_MIB;
+	if (p->timeout)
+		p->want.minutes = ((p->timeout + 999) / 1000 + MARGIN_S + 59) / 60;
+}
 
-	if (number(p, n, "cpus-per-task", cpus, "", e) < 0)
-		return -e->code;
-	if (s->limits.memory &&
-	    number(p, n, "mem", (s->limits.memory + MIB - 1) / MIB + MARGIN_MIB, "M", e) < 0)
-		return -e->code;
-	if (!p->timeout)
-		return 0;
-	return number(p, n, "time", ((p->timeout + 999) / 1000 + MARGIN_S + 59) / 60, "", e);
+/* Slurm would leave a job that asks for more than its partition gives in the queue for ever. */
+void slurm_narrow(struct backend_plan *p, const struct slurm_facts *f)
+{
+	uint64_t time = stricter(p->timeout ? 0 : f->default_seconds, f->max_seconds);
+	uint64_t margin = time / 10 < MARGIN_S ? time / 10 : MARGIN_S;
+	uint64_t per_cpu = f->max_cpu_mib, mib;
+
+	p->want.cpus = stricter(p->want.cpus, f->max_cpus);
+	mib = stricter(f->max_mib, per_cpu * p->want.cpus);
+	if (mib && p->want.mib > mib) {
+		p->want.mib = mib;
+		p->most_memory = (mib > 2 * NODE_MARGIN_MIB ? mib - NODE_MARGIN_MIB : mib) * MIB;
+	}
+	if (time && (!p->timeout || p->want.minutes * 60 > time)) {
+		p->want.minutes = time < 60 ? 1 : time / 60;
+		p->most_timeout = stricter(p->timeout, (time - margin) * 1000);
+	}
+	p->slurm.holds = (p->want.minutes ? 1U << LIMIT_TIMEOUT : 0) |
+			 (f->holds_memory && p->want.mib ? 1U << LIMIT_MEMORY : 0) |
+			 (f->holds_cpus ? 1U << LIMIT_CPUS : 0);
+}
+
+size_t slurm_wants(const struct backend_plan *p, const char **v)
+{
+	const struct {
+		const char *name, *unit;
+		uint64_t value;
+	} all[] = { { "cpus-per-task", "", p->want.cpus },
+		    { "mem", "M", p->want.mib },
+		    { "time", "", p->want.minutes } };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i].value)
+			v[n++] = arena_printf(p->arena, "--%s=%llu%s", all[i].name,
+					      (unsigned long long)all[i].value, all[i].unit);
+	return n;
 }
 
 static int options(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	static const char *const fixed[] = { "--export=NONE",   "--propagate=NONE", "--chdir=/",
-					     "--job-name=brig", "--nodes=1",        "--ntasks=1" };
+	static const char *const fixed[] = { "--propagate=NONE", "--chdir=/", "--job-name=brig",
+					     "--nodes=1", "--ntasks=1" };
 	size_t n = 0;
 
 	p->options = arena_alloc(p->arena, LIST_ROOM * sizeof(*p->options));
@@ -170,7 +195,8 @@ static int options(struct backend_plan *p, const struct spec *s, struct err *e)
 	    word(p, &n, "qos", s->slurm.qos, e) < 0 ||
 	    word(p, &n, "constraint", s->slurm.constraint, e) < 0)
 		return -e->code;
-	return limits(p, s, &n, e);
+	limits(p, s);
+	return 0;
 }
 
 const char **slurm_srun(const struct backend_plan *p, const char *id, const char *unfit)
@@ -181,8 +207,10 @@ const char **slurm_srun(const struct backend_plan *p, const char *id, const char
 	if (!v)
 		return NULL;
 	v[n++] = p->srun;
+	v[n++] = "--export=NONE";
 	for (size_t i = 0; p->options[i]; i++)
 		v[n++] = p->options[i];
+	n += slurm_wants(p, v + n);
 	v[n++] = "--mpi=none";
 	v[n++] = "--quit-on-interrupt";
 	v[n++] = arena_printf(p->arena, "--comment=" SLURM_COMMENT "%s", id);

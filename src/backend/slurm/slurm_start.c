@@ -76,6 +76,8 @@ int slurm_frames(const struct backend_plan *p, const struct slurm_ask *a, struct
 	json_ku64(&j, "rows", a->rows);
 	json_ku64(&j, "cols", a->cols);
 	json_ku64(&j, "output", p->output);
+	json_ku64(&j, "most_timeout", p->most_timeout);
+	json_ku64(&j, "most_memory", p->most_memory);
 	if (put_paths(p, &j, e) < 0)
 		return -e->code;
 	json_key(&j, "settings");
@@ -205,6 +207,7 @@ static int begin(struct backend_job *j, const struct job_want *w, struct job_io 
 			       : 0;
 	r = slurm_nodes_fit(j->plan, &nodes, e);
 
+	slurm_narrow(j->plan, &nodes.facts);
 	argv = r == 0 ? slurm_srun(j->plan, w->id, buf_str(&nodes.unfit)) : NULL;
 	slurm_nodes_done(&nodes);
 	if (r < 0)

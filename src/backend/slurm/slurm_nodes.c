@@ -80,7 +80,7 @@ static bool recall_facts(const char *text, struct slurm_facts *f)
 {
 	uint64_t *const at[] = { &f->max_seconds, &f->default_seconds, &f->max_mib, &f->max_cpu_mib,
 				 &f->max_cpus };
-	uint64_t v[ARRAY_LEN(at) + 2];
+	uint64_t v[ARRAY_LEN(at) + 2] = { 0 };
 	char word[24];
 
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {

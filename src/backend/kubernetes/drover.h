@@ -44,6 +44,7 @@ struct drover {
 	struct kube *kube;
 	const char *space; /* namespace */
 	bool made;         /* a pod may be there */
+	bool by_policy;    /* its network is closed by a NetworkPolicy, and not by itself */
 	int note;          /* of the run, locked; -1 */
 	int watch;
 	struct buf line; /* of the watch */

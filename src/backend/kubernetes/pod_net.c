@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kubernetes/pod_net.c - the pod's network: taken away by an init container, tried from
  * inside before a command runs. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/rtnetlink.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "backend/kit/net/rtnl.h"
 #include "backend/kubernetes/pod_talk.h"
@@ -20,6 +22,9 @@
 
 #define LINKS_MAX 64
 #define TRY_MS 700 /* for all targets together: what is closed by a policy says nothing at all */
+#define POLICY_MS 10000 /* for a cluster to begin with a policy */
+#define QUIET_TRIES 4   /* in a row without an answer: a network that is late is not a closed one */
+#define PORT_OF_NAMES 53
 
 struct link_list {
 	int index[LINKS_MAX];
@@ -203,6 +208,41 @@ static int try_targets(const struct pod_want *w, bool *node, struct err *e)
 	return r;
 }
 
+void pod_add_services(const char *host, const char *port, struct pod_want *w)
+{
+	struct pod_target t = { .port = (uint16_t)(port ? strtoul(port, NULL, 10) : 0) };
+
+	if (!host || w->targets + 2 > POD_TARGETS_MAX)
+		return;
+	t.family = strchr(host, ':') ? AF_INET6 : AF_INET;
+	if (inet_pton(t.family, host, t.address) != 1)
+		return;
+	w->target[w->targets++] = t;
+	/* The tenth of the same range is where installers put it. */
+	t.address[t.family == AF_INET ? 3 : 15] = 10;
+	t.port = PORT_OF_NAMES;
+	w->target[w->targets++] = t;
+}
+
+/* A policy is obeyed some time after it was made. */
+static int wait_for_policy(const struct pod_want *w, bool *node, struct err *e)
+{
+	uint64_t until = clock_us() + (uint64_t)POLICY_MS * 1000;
+	const struct timespec pause = { .tv_nsec = 250000000 };
+
+	for (int quiet = 0; quiet < QUIET_TRIES; quiet++) {
+		if (try_targets(w, node, e) < 0) {
+			if (clock_us() > until)
+				return -e->code;
+			*e = (struct err){ 0 };
+			*node = false;
+			quiet = -1;
+		}
+		(void)nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 int pod_try_network(const struct pod_want *w, bool *node, struct err *e)
 {
 	CLEANUP(fd) int fd = rtnl_open();
@@ -216,5 +256,5 @@ int pod_try_network(const struct pod_want *w, bool *node, struct err *e)
 	if (w->no_links && all.up)
 		return err_set(e, ERR_POLICY, EPERM,
 			       "the pod's network is not closed: device %d is up", all.up);
-	return try_targets(w, node, e);
+	return w->no_links ? try_targets(w, node, e) : wait_for_policy(w, node, e);
 }

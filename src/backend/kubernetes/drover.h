@@ -32,6 +32,7 @@ struct pod_seen {
 	bool running, gone;
 	bool filling; /* the container that comes first runs */
 	bool over;    /* the container, or the pod, has ended */
+	bool leaving; /* somebody has it removed: a cluster does when a node is lost */
 	bool oom, disk;
 	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
 	char waits[DROVER_REASON];  /* what it waits for */

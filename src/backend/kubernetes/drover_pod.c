@@ -241,7 +241,7 @@ static int will_not_run(const struct drover *d, struct err *e)
 
 	if (d->differs[0])
 		return otherwise(d, e);
-	if (d->seen.gone)
+	if (d->seen.gone || (d->seen.leaving && !reason[0]))
 		return err_set(e, ERR_UNAVAILABLE, ESTALE, "the pod was removed by somebody else");
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the pod does not run: %s", reason);
 	if (strstr(reason, "'close'"))
@@ -264,7 +264,7 @@ int drover_wait(struct drover *d, const char *container, struct err *e)
 		struct pollfd p[] = { { .fd = d->watch, .events = POLLIN },
 				      { .fd = d->s->control, .events = POLLIN } };
 
-		if (d->seen.over || d->seen.reason[0])
+		if (d->seen.over || d->seen.leaving || d->seen.reason[0])
 			return will_not_run(d, e);
 		if (clock_us() > until)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,

@@ -23,7 +23,7 @@
 #define LINKS_MAX 64
 #define TRY_MS 700 /* for all targets together: what is closed by a policy says nothing at all */
 #define POLICY_MS 10000 /* for a cluster to begin with a policy */
-#define QUIET_TRIES 4   /* in a row without an answer: a network that is late is not a closed one */
+#define QUIET_MS 3000   /* without an answer: a network that is late is not a closed one */
 #define PORT_OF_NAMES 53
 
 struct link_list {
@@ -180,18 +180,19 @@ static int try_targets(const struct pod_want *w, bool *node, struct err *e)
 {
 	struct pollfd p[POD_TARGETS_MAX];
 	uint64_t until = clock_us() + (uint64_t)TRY_MS * 1000;
+	size_t open = 0; /* those that nobody has an answer for yet */
 	int r = 0;
 
 	for (size_t i = 0; i < w->targets; i++) {
 		int error = begin_try(&w->target[i], &p[i].fd);
 
 		p[i].events = POLLOUT;
+		open += p[i].fd >= 0;
 		if (r == 0 && error < 0 && was_reached(-error))
 			r = reached(w, i, node, e);
 	}
-	while (r == 0 && clock_us() < until) {
-		size_t open = 0;
-
+	while (r == 0 && open && clock_us() < until) {
+		open = 0;
 		(void)poll(p, w->targets, (int)((until - clock_us()) / 1000) + 1);
 		for (size_t i = 0; i < w->targets && r == 0; i++) {
 			if (p[i].fd >= 0 && p[i].revents && hears(p[i].fd))
@@ -200,8 +201,6 @@ static int try_targets(const struct pod_want *w, bool *node, struct err *e)
 				p[i].fd = fd_close(p[i].fd);
 			open += p[i].fd >= 0;
 		}
-		if (!open)
-			break;
 	}
 	for (size_t i = 0; i < w->targets; i++)
 		(void)fd_close(p[i].fd);
@@ -227,16 +226,16 @@ void pod_add_services(const char *host, const char *port, struct pod_want *w)
 /* A policy is obeyed some time after it was made. */
 static int wait_for_policy(const struct pod_want *w, bool *node, struct err *e)
 {
-	uint64_t until = clock_us() + (uint64_t)POLICY_MS * 1000;
+	uint64_t until = clock_us() + (uint64_t)POLICY_MS * 1000, since = clock_us();
 	const struct timespec pause = { .tv_nsec = 250000000 };
 
-	for (int quiet = 0; quiet < QUIET_TRIES; quiet++) {
+	while (clock_us() < since + (uint64_t)QUIET_MS * 1000) {
 		if (try_targets(w, node, e) < 0) {
 			if (clock_us() > until)
 				return -e->code;
 			*e = (struct err){ 0 };
 			*node = false;
-			quiet = -1;
+			since = clock_us();
 		}
 		(void)nanosleep(&pause, NULL);
 	}

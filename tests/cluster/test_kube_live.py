@@ -199,6 +199,7 @@ def when_all_of_brig_is_killed_the_pod_ends_itself_and_prune_removes_it():
     shown = json.loads(cluster.kubectl("get", "pod", "-n", "brig", pod, "-o", "json").stdout)
     assert 0 < shown["spec"]["activeDeadlineSeconds"] <= 600 + 900, shown["spec"]  # what would end it otherwise
     assert brig("sandbox", "prune", env=settings(), timeout=60 * PATIENCE).status == 0
+    assert brig("daemon", "stop").status == 0  # which answers for prune
     assert gone(pod) and starts(pod) == 1
 
 

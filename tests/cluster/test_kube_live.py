@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """brig's kubernetes backend on a real cluster, with the Role of deploy/kubernetes and no other right."""
 
+import base64
 import contextlib
 import json
 import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -128,6 +130,68 @@ def nobody_is_reached_from_inside():
         cluster.kubectl("delete", "pod", name, "--now", "--wait=false")
     said = run("--", "sh", "-c", f"{there}; ls /sys/class/net; ip route")
     assert said["stdout"].startswith("closed\n"), said
+    assert ended(said)
+
+
+ADMISSION = """
+import http.server, json, ssl, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_): pass
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
+        answer = {"uid": asked["uid"], "allowed": "NET_ADMIN" not in json.dumps(asked["object"]), "status": {"message": "no capabilities here"}}
+        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+server = http.server.ThreadingHTTPServer(("", 8443), Handler)
+context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+context.load_cert_chain(*sys.argv[1:3])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+
+
+@contextlib.contextmanager
+def without_net_admin():
+    """A cluster whose admission takes no pod of brig's that has it."""
+    hook = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "no-net-admin"}, "webhooks": [{
+        "name": "no-net-admin.example.org", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
+        "objectSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "brig"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "clientConfig": {"url": f"https://{kube_cluster.CONTROL}:8443/", "caBundle": base64.b64encode((cluster.pki / "ca.crt").read_bytes()).decode()}}]}
+    server = subprocess.Popen(["nsenter", "-t", str(cluster.control.pid_of("machine")), "-n", "--", sys.executable, "-c", ADMISSION,
+                               str(cluster.pki / "apiserver.crt"), str(cluster.pki / "apiserver.key")])
+    try:
+        cluster.apply(hook)
+        time.sleep(2)  # until the API server has heard of it
+        yield
+    finally:
+        cluster.kubectl("delete", "validatingwebhookconfiguration", "no-net-admin")
+        server.kill()
+        server.wait()
+
+
+@test(limit=400, alone=True, by_root=True, as_user="root")
+def where_no_container_may_have_net_admin_the_probe_decides():
+    """Nobody enforces a NetworkPolicy here: what is open is refused, and a node that passes nothing on leaves itself alone open."""
+    forward = ["nsenter", "-t", str(cluster.nodes[0].pid_of("machine")), "-n", "--", "sh", "-c", "echo $0 > /proc/sys/net/ipv4/ip_forward"]
+    with without_net_admin():
+        said = run("--", "true")
+        assert said["outcome"] == "refused" and "not closed" in said["error"]["what"], said
+        subprocess.run([*forward, "0"], check=True)
+        try:
+            said = run("--", "true")
+            assert said["outcome"] == "refused" and "its own node answers" in said["error"]["what"], said
+            said = run("--set", "kubernetes.node_reachable=accept", "--", "echo", "ran")
+            assert said["stdout"] == "ran\n" and said["isolation"]["network_by"] == "policy, node reachable", said
+            assert ended(said)
+        finally:
+            subprocess.run([*forward, "1"], check=True)
+    said = run("--", "true")  # the control
+    assert said["exit_code"] == 0 and "network_by" not in said["isolation"], said
     assert ended(said)
 
 

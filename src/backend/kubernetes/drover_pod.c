@@ -101,10 +101,8 @@ static int make_pod(struct drover *d, const struct pod_run *r, struct err *e)
 	if (body.failed || jread_parse(buf_str(&body), body.len, &d->asked, e) < 0)
 		return err_nomem(e);
 	d->made = true;
-	if (post(d, path, &body, "the pod", &a, e) < 0) {
-		d->made = a.status != 403;
+	if (post(d, path, &body, "the pod", &a, e) < 0)
 		return -e->code;
-	}
 	if (jread_parse(buf_str(&a.body), a.body.len, &v, e) < 0)
 		return err_wrap(e, "the pod that the cluster made");
 	pod_look(v, &d->seen);
@@ -124,14 +122,14 @@ static int make_a_pod(struct drover *d, struct pod_run *r, struct err *e)
 
 	if (make_pod(d, r, e) == 0)
 		return 0;
-	if (d->made || d->plan->network != NETWORK_NONE)
+	if (e->code != EACCES || d->plan->network != NETWORK_NONE) /* 403: see refused() */
 		return -e->code;
 	first = *e;
 	r->by_policy = d->by_policy = true;
 	*e = (struct err){ 0 };
 	if (make_pod(d, r, e) == 0)
 		return 0;
-	if (!d->made)
+	if (e->code == EACCES)
 		*e = first;
 	return -e->code;
 }

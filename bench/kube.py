@@ -11,7 +11,7 @@ import time
 from harness import Candidate, Row
 
 CLUSTER = pathlib.Path(__file__).resolve().parents[1] / "tests/cluster"
-MANY, AT_ONCE = 200, 16
+MANY, AT_ONCE = 200, 8
 
 
 def _cluster(bench, folder):
@@ -54,7 +54,7 @@ def _many(bench, who, brig, count):
     lines.write_text("".join(json.dumps({"argv": ["echo", str(n)], "id": str(n)}) + "\n" for n in range(count)))
     os.chown(lines, who.uid, who.gid)
     began = time.monotonic()
-    done = bench.run_as(who, [bench.brig, "batch", *brig[2:], "--jobs", str(AT_ONCE), str(lines)], timeout=1500)
+    done = bench.run_as(who, [bench.brig, "batch", *brig[2:], "--jobs", str(AT_ONCE), "--memory", "128m", str(lines)], timeout=1500)
     took = time.monotonic() - began
     results = [json.loads(line) for line in done.stdout.splitlines()]
     good = sum((r.get("result") or r).get("exit_code") == 0 for r in results)

@@ -282,7 +282,7 @@ static void check_admission(struct examining *x)
 	}
 	kube_answer_text(&a, text, sizeof(text));
 	say(r, KUBE_FAIL, "%s", text);
-	if (a.status == 403 && ask(x, "POST", buf_str(&path), pod_by_policy, &other, &e) == 0 &&
+	if (a.status != 404 && ask(x, "POST", buf_str(&path), pod_by_policy, &other, &e) == 0 &&
 	    (made = object_of(&other))) {
 		say(r, KUBE_WARN,
 		    "no container may have NET_ADMIN: a NetworkPolicy alone would "

@@ -34,12 +34,14 @@ static int otherwise(const struct drover *d, struct err *e)
 			  "the pod was made otherwise than asked for: %s", d->differs);
 }
 
+/* EACCES: by its rights or its admission, which says 400 where a webhook has named no status. */
 static int refused(const struct kube_answer *a, const char *what, struct err *e)
 {
+	bool not_let_in = a->status == 400 || a->status == 403 || a->status == 422;
 	char text[200];
 
 	kube_answer_text(a, text, sizeof(text));
-	(void)err_set(e, ERR_UNAVAILABLE, a->status == 403 ? EACCES : EIO,
+	(void)err_set(e, ERR_UNAVAILABLE, not_let_in ? EACCES : EIO,
 		      "the cluster does not take %s: %s", what, text);
 	if (strcasestr(text, "PodSecurity"))
 		return err_hint(e, "an init container takes the pod's network away with NET_ADMIN: "
@@ -122,7 +124,7 @@ static int make_a_pod(struct drover *d, struct pod_run *r, struct err *e)
 
 	if (make_pod(d, r, e) == 0)
 		return 0;
-	if (e->code != EACCES || d->plan->network != NETWORK_NONE) /* 403: see refused() */
+	if (e->code != EACCES || d->plan->network != NETWORK_NONE)
 		return -e->code;
 	first = *e;
 	r->by_policy = d->by_policy = true;

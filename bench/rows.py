@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import egress
+import kube
 import leaks
 import live
 import peers
@@ -563,7 +564,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh, live.daemon)}
+GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh, kube.kubernetes, live.daemon)}
 GROUPS["queries"] = readers.queries
 
 

@@ -312,8 +312,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if f"{path}/{meta['name']}" in self.api.store.objects:
             self.fail(409, "AlreadyExists", f'{m["kind"]} "{meta["name"]}" already exists')
             return
-        if kind == "Pod" and self.api.refusal:
-            self.fail(403, "Forbidden", self.api.refusal)
+        refusal = kind == "Pod" and (self.api.refusal(thing) if callable(self.api.refusal) else self.api.refusal)
+        if refusal:
+            self.fail(403, "Forbidden", refusal)
             return
         meta.setdefault("uid", secrets.token_hex(8))
         meta.setdefault("namespace", m["ns"])
@@ -472,6 +473,7 @@ class ApiServer:
         self.bookmark, self.watch_seconds, self.expire_by_status, self.cut = False, 3600, True, 0
         self.program, self.attached, self.sizes, self.gone, self.on_stream = ["cat"], {}, [], [], None
         self.denied, self.groups, self.refusal = set(), {"/apis/networking.k8s.io/v1"}, None
+        self.node = None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.certificates.server)
         context.load_verify_locations(self.certificates.ca[0])
@@ -563,7 +565,7 @@ class ApiServer:
         thing = json.loads(json.dumps(thing))
         runs = {"running": {"startedAt": thing["metadata"]["creationTimestamp"]}}
         name = thing["spec"]["containers"][0].get("name", "main") if thing.get("spec", {}).get("containers") else "main"
-        thing["status"] = {"phase": "Pending" if first else "Running", "podIP": "10.1.2.3", "startTime": thing["metadata"]["creationTimestamp"],
+        thing["status"] = {"phase": "Pending" if first else "Running", "podIP": "10.1.2.3", "hostIP": self.node or "", "startTime": thing["metadata"]["creationTimestamp"],
                            "initContainerStatuses": [{"name": f, "state": runs} for f in first],
                            "containerStatuses": [{"name": name, "ready": not first, "imageID": "" if first else "sha256:" + "0" * 64,
                                                   "state": {"waiting": {"reason": "PodInitializing"}} if first else runs}]}

@@ -7,7 +7,8 @@
 VOLUMES is JSON: [[FOLDER, PLACE, READ-ONLY], ...], as a node mounts them.
 
 New namespaces, a read-only root with private folders, another user, no capabilities, no new privileges, a system-call filter. A word takes one
-of these away, so that a test sees it refused: root, caps, privileges, filter, writable, token, network.
+of these away, so that a test sees it refused: root, caps, privileges, filter, writable, token, network. Others make somebody answer there:
+reach-node, reach-api, reach-dns, late-policy (the API server, for two seconds), late-network (the API server, but for the first two).
 """
 
 import ctypes
@@ -79,6 +80,19 @@ def root(words, volumes):
         mount("-o", "remount,ro,bind", "/")
 
 
+# Whose address it is, and the seconds from when to when: a refusal is an answer, too, so nobody need listen.
+ANSWERS = {"reach-node": ("10.9.9.9", 0, 0), "reach-api": ("10.96.0.1", 0, 0), "reach-dns": ("10.96.0.10", 0, 0),
+           "late-policy": ("10.96.0.1", 0, 2), "late-network": ("10.96.0.1", 2, 0)}
+
+
+def answer(address, begin, end):
+    if begin or end:
+        line = f"sleep {begin}; ip addr add {address}/32 dev lo; " + (f"sleep {end}; ip addr del {address}/32 dev lo" if end else "")
+        subprocess.Popen(["sh", "-c", line], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S602
+    if not begin:
+        subprocess.run(["ip", "addr", "replace", f"{address}/32", "dev", "lo"], check=True)
+
+
 def filters():
     """One instruction: everything is allowed. What counts is that there is one."""
     program = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000))
@@ -92,6 +106,9 @@ def main():
     if "network" in words:
         subprocess.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1"], check=True)
         subprocess.run(["ip", "link", "set", "eth0", "up"], check=True)
+    for word in words:
+        if word in ANSWERS:
+            answer(*ANSWERS[word])
     inside = os.open(program, os.O_RDONLY)
     root(words, json.loads(volumes))
     if "caps" not in words:
@@ -106,7 +123,8 @@ def main():
         os.setresgid(UID, UID, UID)
         os.setresuid(UID, UID, UID)
     os.chdir("/")
-    os.execve(inside, ["/brig-pod", "serve"], {"PATH": "/usr/local/bin:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", "IMAGE_SAYS": "so"})
+    os.execve(inside, ["/brig-pod", "serve"], {"PATH": "/usr/local/bin:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443",
+                        "IMAGE_SAYS": "so"})
 
 
 main()

@@ -720,6 +720,10 @@ def a_cluster_is_examined_row_by_row():
         assert "pod-security.kubernetes.io/enforce=privileged" in rows["kubernetes_admission"][1]
         assert rows["kubernetes_runtime"][0] == "fail" and "kata" in rows["kubernetes_runtime"][1]
         assert rows["kubernetes_policies"][0] == "warn" and rows["kubernetes_sandboxes"][0] == "skip" and rows["kubernetes_clock"][0] == "skip"
+        api.refusal = lambda pod: "violates PodSecurity: NET_ADMIN" if "initContainers" in pod["spec"] else None
+        rows = health(api)
+        assert rows["kubernetes_admission"][0] == "warn" and "NetworkPolicy alone" in rows["kubernetes_admission"][1], rows
+        assert "enforce=privileged" in rows["kubernetes_admission"][1] and rows["kubernetes_clock"][0] == "pass", rows
         api.denied, api.refusal = {("create", "secrets")}, None
         api.script("POST", PODS, status=201, body={"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}})
         rows = health(api)

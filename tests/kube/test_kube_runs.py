@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from apiserver import ApiServer  # noqa: E402
-from harness import brig, brig_path, files_as_root, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
+from harness import brig, brig_path, files_as_root, identity, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 PODS = "/api/v1/namespaces/default/pods"
@@ -170,7 +170,7 @@ CHANGES = {
     "lifecycle": _in("containers")(lifecycle={"postStart": HOOK}),
     "livenessProbe": _in("containers")(livenessProbe=HOOK),
     "args": _in("containers")(args=["x"]),
-    "command": _in("initContainers", 1)(command=["/brig-pod", "version"]),
+    "command": _in("initContainers")(command=["/brig-pod", "put", "/brig/brig-pod"]),
     "volumeDevices": _in("containers")(volumeDevices=[{"name": "workspace", "devicePath": "/dev/x"}]),
     "claim": lambda pod: (pod["spec"]["volumes"][3].pop("emptyDir"), pod["spec"]["volumes"][3].update(persistentVolumeClaim={"claimName": "theirs"})),
     "readOnly": lambda pod: pod["spec"]["containers"][0]["volumeMounts"][0].pop("readOnly"),
@@ -180,7 +180,7 @@ CHANGES = {
     "unconfined": _rights(appArmorProfile={"type": "Unconfined"}),
     "selinux": _rights(seLinuxOptions={"type": "spc_t"}),
     "seccomp": _rights(seccompProfile={"type": "Unconfined"}),
-    "init seccomp": _rights(1, "initContainers", seccompProfile={"type": "Unconfined"}),
+    "init seccomp": _rights(0, "initContainers", seccompProfile={"type": "Unconfined"}),
     "groups": lambda pod: pod["spec"]["securityContext"].update(supplementalGroups=[0]),
     "sysctls": lambda pod: pod["spec"]["securityContext"].update(sysctls=[{"name": "kernel.shm_rmid_forced", "value": "0"}]),
     "memory": _limit("memory", "1Ti"),
@@ -255,11 +255,48 @@ def a_pod_that_admission_has_changed_is_refused():
 def a_network_that_is_the_nodes_is_not_closed():
     """In a network of its own, with a device that is up: the oracle is the kernel's list of devices."""
     pod = brig_path().parent / "brig-pod"
-    script = f"ip link add eth0 type veth peer name eth1; ip link set eth0 up; {pod} close; echo $?; ip -o link show eth0 | grep -c '[<,]UP[,>]'"
+    script = f"ip link add eth0 type veth peer name eth1; ip link set eth0 up; {pod} close /tmp/put-$$; echo $?; rm -f /tmp/put-$$; ip -o link show eth0 | grep -c '[<,]UP[,>]'"
     for own, node, says in (("10.1.0.5", "10.0.0.1", ["0", "0"]), ("", "10.0.0.1", ["0", "0"]), ("10.0.0.1", "10.0.0.1", ["125", "1"]), (None, None, ["125", "1"])):
         told = {} if own is None else {"BRIG_POD_ADDRESS": own, "BRIG_NODE_ADDRESS": node}
         done = subprocess.run(["unshare", "--net", "sh", "-c", script], env={"PATH": os.environ["PATH"], **told}, capture_output=True, text=True, check=False)
         assert done.stdout.split() == says, (own, node, done)
+
+
+def no_net_admin(pod):
+    """As the Pod Security level "baseline" has it."""
+    added = [c for c in pod["spec"]["initContainers"] if c["securityContext"]["capabilities"].get("add")]
+    return added and 'pods "x" is forbidden: violates PodSecurity "baseline:latest": non-default capabilities'
+
+
+@test(as_user="both", limit=120)
+def where_no_container_may_have_net_admin_a_policy_closes_the_network_or_nothing_runs():
+    """What decides is the probe from inside: in namespaces of their own, with listeners where a cluster has its services."""
+    accept = ("--set", "kubernetes.node_reachable=accept")
+    cases = [((), (), "policy"), (("reach-node",), (), None)]
+    cases += [(("reach-api",), accept, None), (("late-policy",), (), "policy")] if identity() == "root" else [
+        (("reach-node",), accept, "policy, node reachable"), (("reach-dns",), accept, None), (("late-network",), (), None)]  # each takes seconds
+    for words, flags, says in cases:
+        with cluster(*words) as api:
+            api.refusal, api.node = no_net_admin, "10.9.9.9"
+            done = sh(api, "echo ran", "--json", *flags).json
+            policies = [r for r in api.requests if r["method"] == "POST" and r["path"].endswith("/networkpolicies")]
+            assert len(policies) == 1 and not pods(api), (words, policies)
+            if says:
+                assert (done["stdout"], done["isolation"]["network_by"]) == ("ran\n", says), (words, done)
+            else:
+                assert done["outcome"] == "refused" and "not closed" in done["error"]["what"] and not done["stdout"], (words, done)
+    with cluster() as api:  # without the policy there is nothing that closes it
+        api.refusal = no_net_admin
+        api.script("POST", ".*/networkpolicies", status=403)
+        done = sh(api, "echo ran", "--json").json
+        assert done["outcome"] != "exited" and "NetworkPolicy" in done["error"]["what"] and not pods(api), done
+    with cluster() as api:  # what is refused without it as well is told as it was
+        api.refusal = lambda pod: "quota" if no_net_admin(pod) else "another"
+        done = sh(api, "echo ran", "--json").json
+        assert done["outcome"] != "exited" and "quota" in done["error"]["what"] and not pods(api), done
+    with cluster() as api:  # the control: where it may, it does
+        done = sh(api, "echo ran", "--json").json
+        assert done["stdout"] == "ran\n" and "network_by" not in done["isolation"], done
 
 
 @test
@@ -381,10 +418,10 @@ def _mounted(volume, kind, n, **more):
 FILLED = {
     "code may be written to": _mounted("code", "containers", 0, readOnly=False),
     "code from elsewhere": _mounted("code", "containers", 0, name="tmp"),
-    "another image fills": _in("initContainers", 2)(image="theirs"),
-    "another command fills": _in("initContainers", 2)(command=["sh"]),
-    "rights": _rights(2, "initContainers", privileged=True),
-    "nobody fills": lambda pod: pod["spec"]["initContainers"].pop(2),
+    "another image fills": _in("initContainers", 1)(image="theirs"),
+    "another command fills": _in("initContainers", 1)(command=["sh"]),
+    "rights": _rights(1, "initContainers", privileged=True),
+    "nobody fills": lambda pod: pod["spec"]["initContainers"].pop(1),
     "code in a claim": lambda pod: [(v.pop("emptyDir"), v.update(persistentVolumeClaim={"claimName": "theirs"})) for v in pod["spec"]["volumes"] if v["name"] == "code"],
 }
 

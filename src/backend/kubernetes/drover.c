@@ -80,6 +80,8 @@ static void tell_started(const struct drover *d)
 	struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
 				    .container = {
 					    .user_ns = d->answer.user_ns,
+					    .by_policy = d->by_policy,
+					    .node = d->answer.node,
 					    .unenforced = d->answer.sized ? 0 : 1U << LIMIT_TMP } };
 
 	(void)snprintf(m.text, sizeof(m.text), "%.200s\n%.80s\n%.63s\n%.60s\n%.60s\n%.40s",

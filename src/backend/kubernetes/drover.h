@@ -32,6 +32,7 @@ struct pod_seen {
 	bool running, gone;
 	bool filling; /* the container that comes first runs */
 	bool over;    /* the container, or the pod, has ended */
+	bool leaving; /* somebody has it removed: a cluster does when a node is lost */
 	bool oom, disk;
 	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
 	char waits[DROVER_REASON];  /* what it waits for */
@@ -44,6 +45,7 @@ struct drover {
 	struct kube *kube;
 	const char *space; /* namespace */
 	bool made;         /* a pod may be there */
+	bool by_policy;    /* its network is closed by a NetworkPolicy, and not by itself */
 	int note;          /* of the run, locked; -1 */
 	int watch;
 	struct buf line; /* of the watch */

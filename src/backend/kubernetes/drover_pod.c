@@ -34,12 +34,14 @@ static int otherwise(const struct drover *d, struct err *e)
 			  "the pod was made otherwise than asked for: %s", d->differs);
 }
 
+/* EACCES: by its rights or its admission, which says 400 where a webhook has named no status. */
 static int refused(const struct kube_answer *a, const char *what, struct err *e)
 {
+	bool not_let_in = a->status == 400 || a->status == 403 || a->status == 422;
 	char text[200];
 
 	kube_answer_text(a, text, sizeof(text));
-	(void)err_set(e, ERR_UNAVAILABLE, a->status == 403 ? EACCES : EIO,
+	(void)err_set(e, ERR_UNAVAILABLE, not_let_in ? EACCES : EIO,
 		      "the cluster does not take %s: %s", what, text);
 	if (strcasestr(text, "PodSecurity"))
 		return err_hint(e, "an init container takes the pod's network away with NET_ADMIN: "
@@ -97,6 +99,7 @@ static int make_pod(struct drover *d, const struct pod_run *r, struct err *e)
 	json_init(&j, &body, false);
 	pod_body(d->plan, r, &j);
 	pods_path(d, "", path, sizeof(path));
+	d->asked = jread_free(d->asked);
 	if (body.failed || jread_parse(buf_str(&body), body.len, &d->asked, e) < 0)
 		return err_nomem(e);
 	d->made = true;
@@ -112,9 +115,30 @@ static int make_pod(struct drover *d, const struct pod_run *r, struct err *e)
 	return pod_differs(d->asked, v, d->differs, sizeof(d->differs)) ? otherwise(d, e) : 0;
 }
 
-/* It stands beside the closed network and is not what closes it: without the right to make one the
- * run goes on. */
-static void make_policy(struct drover *d, const struct pod_run *r)
+/* Where nothing may have NET_ADMIN the network is closed by a policy alone, and tried from inside.
+ * Who has said no, and why, is not read out of its words: the same pod without NET_ADMIN is taken,
+ * or is not. */
+static int make_a_pod(struct drover *d, struct pod_run *r, struct err *e)
+{
+	struct err first;
+
+	if (make_pod(d, r, e) == 0)
+		return 0;
+	if (e->code != EACCES || d->plan->network != NETWORK_NONE)
+		return -e->code;
+	first = *e;
+	r->by_policy = d->by_policy = true;
+	*e = (struct err){ 0 };
+	if (make_pod(d, r, e) == 0)
+		return 0;
+	if (e->code == EACCES)
+		*e = first;
+	return -e->code;
+}
+
+/* Beside a network that the pod has closed itself it is not what closes it: without the right to
+ * make one the run goes on. */
+static int make_policy(struct drover *d, const struct pod_run *r, struct err *ret)
 {
 	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
@@ -126,11 +150,21 @@ static void make_policy(struct drover *d, const struct pod_run *r)
 	pod_closed_body(d->plan, r, d->seen.uid, &j);
 	(void)snprintf(path, sizeof(path),
 		       "/apis/networking.k8s.io/v1/namespaces/%s/networkpolicies", d->space);
-	if (post(d, path, &body, "a NetworkPolicy", &a, &e) == 0)
-		return;
+	if (post(d, path, &body, "a NetworkPolicy", &a, &e) == 0) {
+		if (d->by_policy)
+			(void)drover_note(d, "no container may have NET_ADMIN here: a "
+					     "NetworkPolicy alone closes the pod's network");
+		return 0;
+	}
+	if (d->by_policy) {
+		*ret = e;
+		return err_hint(ret, "no container may have NET_ADMIN here, so a policy has to "
+				     "close the network: deploy/kubernetes has a Role for it");
+	}
 	(void)snprintf(note, sizeof(note), "%s; the pod's network devices are down all the same",
 		       e.what);
 	(void)drover_note(d, note);
+	return 0;
 }
 
 /* ---- waiting for it ---- */
@@ -207,7 +241,7 @@ static int will_not_run(const struct drover *d, struct err *e)
 
 	if (d->differs[0])
 		return otherwise(d, e);
-	if (d->seen.gone)
+	if (d->seen.gone || (d->seen.leaving && !reason[0]))
 		return err_set(e, ERR_UNAVAILABLE, ESTALE, "the pod was removed by somebody else");
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the pod does not run: %s", reason);
 	if (strstr(reason, "'close'"))
@@ -230,7 +264,7 @@ int drover_wait(struct drover *d, const char *container, struct err *e)
 		struct pollfd p[] = { { .fd = d->watch, .events = POLLIN },
 				      { .fd = d->s->control, .events = POLLIN } };
 
-		if (d->seen.over || d->seen.reason[0])
+		if (d->seen.over || d->seen.leaving || d->seen.reason[0])
 			return will_not_run(d, e);
 		if (clock_us() > until)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
@@ -276,10 +310,10 @@ int drover_make(struct drover *d, struct err *e)
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.80s' is not the name of a namespace",
 			       d->space);
 	r.user_ns = has_user_ns(d);
-	if (kube_note_write(d, e) < 0 || make_pod(d, &r, e) < 0)
+	if (kube_note_write(d, e) < 0 || make_a_pod(d, &r, e) < 0)
 		return -e->code;
-	if (d->plan->network == NETWORK_NONE)
-		make_policy(d, &r);
+	if (d->plan->network == NETWORK_NONE && make_policy(d, &r, e) < 0)
+		return -e->code;
 	return begin_watch(d, e);
 }
 

@@ -26,8 +26,8 @@ static void add_target(struct pod_want *w, const char *address, uint16_t port, b
 		w->target[w->targets++] = t;
 }
 
-/* What a cluster, a cloud and the world have for whoever gets out. brig-pod adds what it was told
- * of the API server itself. */
+/* What a cloud and the world have for whoever gets out. brig-pod adds what it was told of the
+ * cluster's own services. */
 static void add_targets(const struct drover *d, struct pod_want *w)
 {
 	static const struct {
@@ -59,7 +59,7 @@ static void fill_want(const struct drover *d, struct pod_want *w)
 		.tmp = p->limits.tmp,
 		.profile = (uint8_t)p->profile,
 		.closed = p->network == NETWORK_NONE,
-		.no_links = p->network == NETWORK_NONE,
+		.no_links = p->network == NETWORK_NONE && !d->by_policy,
 		.read_only_root = p->read_only_root
 	};
 	if (w->closed)

@@ -281,6 +281,14 @@ static int add_variables(struct backend_plan *p, const char *const *more, struct
 	return 0;
 }
 
+/* NULL: the pod's own devices are down. */
+static const char *closed_by(const struct supervisor_container *c)
+{
+	if (!c->by_policy)
+		return NULL;
+	return c->node ? "policy, node reachable" : "policy";
+}
+
 static void describe(const struct backend_job *j, struct isolation *i)
 {
 	const struct backend_plan *p = j->plan;
@@ -299,6 +307,7 @@ static void describe(const struct backend_job *j, struct isolation *i)
 		.seccomp = fields[FIELD_PROFILE].words[p->profile],
 		.cgroup = "none",
 		.network = fields[FIELD_NETWORK].words[p->network],
+		.network_by = closed_by(&j->started.container),
 		.runtime = p->kube.runtime_class,
 		.uid_inside = p->uid,
 		.gid_inside = p->gid,

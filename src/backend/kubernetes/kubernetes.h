@@ -58,6 +58,7 @@ struct pod_run {
 	const char *id, *instance;
 	const char *inside; /* the folder that holds brig-pod */
 	bool user_ns;       /* the cluster has them for pods */
+	bool by_policy; /* no container may have NET_ADMIN: a NetworkPolicy closes the network */
 };
 
 int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,

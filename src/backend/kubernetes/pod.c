@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kubernetes/pod.c - a plan as a Pod.
  *
- *     init: put    copies brig-pod into a folder of the pod's own
- *     init: close  takes the pod's network away, with NET_ADMIN alone    (network none)
+ *     init: close  takes the pod's network away, with NET_ADMIN alone, and copies brig-pod into a
+ *                  folder of the pod's own; one container does both, for each takes a second
+ *     init: put    copies alone, where no container may have NET_ADMIN: a policy closes the network
  *     init: fill   takes what the command may read and not write, as main does over its own line
  *     main         the user's image, with brig-pod as its first process
  *
@@ -251,7 +252,7 @@ static void line(struct json *j)
 }
 
 static void helper(const struct backend_plan *p, const char *name, const char *const *command,
-		   bool folder, const char *capability, struct json *j)
+		   const char *capability, struct json *j)
 {
 	json_object(j);
 	json_kstr(j, "name", name);
@@ -261,12 +262,10 @@ static void helper(const struct backend_plan *p, const char *name, const char *c
 		addresses(j);
 	container_rights(j, true, capability);
 	helper_resources(j);
-	if (folder) {
-		json_key(j, "volumeMounts");
-		json_array(j);
-		mount(j, "brig", HELPER_FOLDER, NULL, false);
-		json_array_end(j);
-	}
+	json_key(j, "volumeMounts");
+	json_array(j);
+	mount(j, "brig", HELPER_FOLDER, NULL, false);
+	json_array_end(j);
 	json_object_end(j);
 }
 
@@ -292,17 +291,19 @@ static void filler(const struct backend_plan *p, struct json *j)
 	json_object_end(j);
 }
 
-static void helpers(const struct backend_plan *p, struct json *j)
+static void helpers(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
 	static const char *const put[] = { KUBE_POD_PROGRAM, "put", HELPER_FOLDER KUBE_POD_PROGRAM,
 					   NULL };
-	static const char *const close_net[] = { KUBE_POD_PROGRAM, "close", NULL };
+	static const char *const close_net[] = { KUBE_POD_PROGRAM, "close",
+						 HELPER_FOLDER KUBE_POD_PROGRAM, NULL };
 
 	json_key(j, "initContainers");
 	json_array(j);
-	helper(p, "put", put, true, NULL, j);
-	if (p->network == NETWORK_NONE)
-		helper(p, "close", close_net, false, "NET_ADMIN", j);
+	if (p->network == NETWORK_NONE && !r->by_policy)
+		helper(p, "close", close_net, "NET_ADMIN", j);
+	else
+		helper(p, "put", put, NULL, j);
 	if (pod_is_filled(p))
 		filler(p, j);
 	json_array_end(j);
@@ -498,7 +499,7 @@ void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json
 	place(p, j);
 	pod_rights(p, j);
 	volumes(p, j);
-	helpers(p, j);
+	helpers(p, r, j);
 	json_key(j, "containers");
 	json_array(j);
 	main_container(p, r, j);

@@ -105,6 +105,7 @@ void pod_look(const struct jread *pod, struct pod_seen *ret)
 
 	ret->waits[0] = ret->reason[0] = '\0';
 	ret->disk = is_too_large(status);
+	ret->leaving = jread_str(meta, "deletionTimestamp") != NULL;
 	keep(ret->uid, sizeof(ret->uid), jread_str(meta, "uid"));
 	keep(ret->node, sizeof(ret->node), jread_str(jread_get(pod, "spec"), "nodeName"));
 	keep(ret->address, sizeof(ret->address), jread_str(status, "hostIP"));

@@ -77,8 +77,12 @@ int pod_pids_look(struct pod_pids *p, const struct commands *t);
 /* pod_net.c, inside. As root with NET_ADMIN, in the pod's network: takes every device but loopback
  * down, and looks whether a route is left. */
 int pod_close_network(struct err *e);
-/* As anybody: is a device but loopback up, can one of the targets be reached? */
+/* As anybody: is a device but loopback up, can one of the targets be reached? Where devices may be
+ * up a policy closes them, some time after the start: it is waited for, and has to last. */
 int pod_try_network(const struct pod_want *w, bool *node, struct err *e);
+/* Adds the cluster's API server, and who answers for names beside it, to the targets: by the
+ * variables that a kubelet gives to every container (NULL: none). */
+void pod_add_services(const char *host, const char *port, struct pod_want *w);
 
 /* pod_serve.c, inside: the first process; never returns. */
 _Noreturn void pod_serve(void);

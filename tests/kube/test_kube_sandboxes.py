@@ -12,6 +12,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from controller import CORE, Controller  # noqa: E402
+from daemon import daemon  # noqa: E402
 from harness import brig, main, scratch, start_brig, test, wait_until, workspace  # noqa: E402
 from podcluster import PODS, SETTINGS, cluster, is_ours, pods, read  # noqa: E402
 
@@ -29,12 +30,12 @@ def settings(api, *more):
     return (*SETTINGS, "--set", f"kubernetes.kubeconfig={api.folder}/kubeconfig", "--set", "kubernetes.workspace=empty", *more)
 
 
-def create(api, name, *more, timeout=60):
-    return brig("sandbox", "create", "--name", name, *settings(api, *more), timeout=timeout)
+def create(api, d, name, *more):
+    return brig("sandbox", "create", "--name", name, *settings(api, *more), timeout=60, env=d.environment)
 
 
-def sandbox(*words, **more):
-    return brig("sandbox", *words, timeout=60, **more)
+def sandbox(d, *words):
+    return brig("sandbox", *words, timeout=60, env=d.environment)
 
 
 def run(api, *more):
@@ -48,13 +49,13 @@ def template_of(*more):
     return plan.get("plan", plan)["template"]
 
 
-def several_things(api):
+def several_things(api, d):
     """Commands one after the other and at a time, a signal, files, a terminal's size: the same sandbox."""
-    assert sandbox("exec", "one", "--", "sh", "-c", "echo $$ > /tmp/kept; exit 3").status == 3
-    assert sandbox("exec", "one", "--", "sh", "-c", "cat /tmp/kept; echo wrong >&2").stdout.strip().isdigit()
+    assert sandbox(d, "exec", "one", "--", "sh", "-c", "echo $$ > /tmp/kept; exit 3").status == 3
+    assert sandbox(d, "exec", "one", "--", "sh", "-c", "cat /tmp/kept; echo wrong >&2").stdout.strip().isdigit()
     (scratch() / "in").write_text("carried")
-    assert sandbox("cp", str(scratch() / "in"), "one:/tmp/in").status == 0
-    done = sandbox("exec", "one", "--", "cat", "/tmp/in")
+    assert sandbox(d, "cp", str(scratch() / "in"), "one:/tmp/in").status == 0
+    done = sandbox(d, "exec", "one", "--", "cat", "/tmp/in")
     assert done.stdout == b"carried", done
     assert len(api.attached) == 1, "one line for all of it"
 
@@ -62,9 +63,9 @@ def several_things(api):
 @test(as_user="both", limit=120)
 def a_sandbox_that_stays_is_a_Sandbox_where_the_cluster_has_them():
     for version in ("v1alpha1", "v1beta1"):
-        with cluster() as api:
+        with daemon() as d, cluster() as api:
             Controller(api, version, claims=False)
-            done = create(api, "one")
+            done = create(api, d, "one")
             assert done.status == 0, done
             [post] = made(api, "sandboxes")
             body = json.loads(post["body"])
@@ -72,75 +73,70 @@ def a_sandbox_that_stays_is_a_Sandbox_where_the_cluster_has_them():
             assert not made(api, "pods") and len(pods(api)) == 1
             [policy] = [o for p, o in api.store.objects.items() if "/networkpolicies/" in p]
             assert policy["metadata"]["ownerReferences"][0]["uid"] == api.store.objects[pods(api)[0]]["metadata"]["uid"], policy
-            several_things(api)
-            done = sandbox("pause", "one")
+            several_things(api, d)
+            done = sandbox(d, "pause", "one")
             assert done.status != 0 and b"kubernetes" in done.stderr and b"pause" in done.stderr, done
-            assert sandbox("delete", "one").status == 0
+            assert sandbox(d, "delete", "one").status == 0
             wait_until(lambda: not left(api), 20)  # noqa: B023
-    assert brig("daemon", "stop").status == 0
 
 
-@test
+@test(as_user="user")
 def a_sandbox_that_stays_is_a_pod_elsewhere_and_a_run_is_one_everywhere():
-    with cluster() as api:
-        assert create(api, "one").status == 0
+    with daemon() as d, cluster() as api:
+        assert create(api, d, "one").status == 0
         assert len(made(api, "pods")) == 1
-        several_things(api)
-        assert sandbox("delete", "one").status == 0
+        several_things(api, d)
+        assert sandbox(d, "delete", "one").status == 0
         wait_until(lambda: not left(api), 20)
         for flags, says in ((("kubernetes.use=sandbox",), b"no Sandbox"), (("kubernetes.template=tools",), b"no Sandbox")):
             done = run(api, "--set", *flags)
             assert done.status == 125 and says in done.stderr and b"kubernetes.use=pod" in done.stderr and not left(api), done
         Controller(api)
         assert run(api).stdout == b"ran\n" and not made(api, "sandboxes")
-        assert create(api, "two", "--set", "kubernetes.use=pod").status == 0 and not made(api, "sandboxes")
-        assert sandbox("delete", "two").status == 0
+        assert create(api, d, "two", "--set", "kubernetes.use=pod").status == 0 and not made(api, "sandboxes")
+        assert sandbox(d, "delete", "two").status == 0
         assert run(api, "--set", "kubernetes.use=sandbox").stdout == b"ran\n" and len(made(api, "sandboxes")) == 1
         wait_until(lambda: not left(api), 20)
-    assert brig("daemon", "stop").status == 0
 
 
-@test(limit=120)
+@test(as_user="user", limit=120)
 def a_daemon_that_was_killed_finds_its_Sandbox_again():
-    with cluster() as api:
+    with daemon() as d, cluster() as api:
         Controller(api, "v1beta1")
-        assert create(api, "one").status == 0
-        [daemon] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brigd\n" and is_ours(c.parent)]
-        os.kill(daemon, signal.SIGKILL)
-        done = sandbox("exec", "one", "--", "echo", "still here")
+        assert create(api, d, "one").status == 0
+        d.restart(signal.SIGKILL)
+        done = sandbox(d, "exec", "one", "--", "echo", "still here")
         assert done.stdout == b"still here\n", done
         assert len(made(api, "sandboxes")) == 1
-        assert sandbox("delete", "one").status == 0
+        assert sandbox(d, "delete", "one").status == 0
         wait_until(lambda: not left(api), 20)
-    assert brig("daemon", "stop").status == 0
 
 
 @test(as_user="both", limit=120)
 def a_claim_takes_a_pod_of_the_warm_pool_and_gives_it_back():
     for version in ("v1alpha1", "v1beta1"):
-        with cluster() as api:
+        with daemon() as d, cluster() as api:
             c = Controller(api, version)
             c.template("tools", template_of()["spec"]["podTemplate"])
             c.warm("tools", 1)
             [warm] = pods(api)
             uid = api.store.objects[warm]["metadata"]["uid"]
-            done = create(api, "one", "--set", "kubernetes.template=tools")
+            done = create(api, d, "one", "--set", "kubernetes.template=tools")
             assert done.status == 0, done
             body = json.loads(made(api, "sandboxclaims")[0]["body"])
             assert body["spec"].get("warmPoolRef" if version == "v1beta1" else "sandboxTemplateRef"), body
             assert body["spec"]["lifecycle"]["shutdownPolicy"] == "Delete", body
             assert not made(api, "pods") and not made(api, "sandboxes") and api.store.objects[warm]["metadata"]["uid"] == uid
             assert list(api.attached) == [warm]
-            several_things(api)
+            several_things(api, d)
             policy = json.loads(made(api, "networkpolicies")[0]["body"])
             assert policy["spec"]["podSelector"]["matchLabels"] == {"agents.x-k8s.io/sandbox-name-hash": "0badcafe"}, policy
-            assert sandbox("exec", "one", "--", "sh", "-c", "pwd; id -u").stdout == b"/workspace\n1000\n"
-            assert sandbox("delete", "one").status == 0
+            assert sandbox(d, "exec", "one", "--", "sh", "-c", "pwd; id -u").stdout == b"/workspace\n1000\n"
+            assert sandbox(d, "delete", "one").status == 0
             wait_until(lambda: not left(api), 20)  # noqa: B023
             done = run(api, "--set", "kubernetes.template=tools")  # nothing is warm: a new one
             assert done.stdout == b"ran\n", done
             wait_until(lambda: not left(api), 20)  # noqa: B023
-    assert brig("daemon", "stop").status == 0
 
 
 def spec(**more):
@@ -179,12 +175,12 @@ HOSTILE = {
     "variables": (first(env=[{"name": "LD_PRELOAD", "value": "/x"}]), b"env"),
     "secrets": (first(envFrom=[{"secretRef": {"name": "x"}}]), b"envFrom"),
     "a hook": (first(lifecycle={"postStart": {"exec": {"command": ["x"]}}}), b"lifecycle"),
-    "a runtime's switch": (lambda t: t.update(metadata={"annotations": {"io.kubernetes.cri-o.userns-mode": "host"}}), b"annotations"),
+    "a runtime's switch": (lambda t: t.update(metadata={"annotations": {"io.kubernetes.cri-o.userns-mode": "host"}}), b"cri-o.userns-mode"),
     "restarts": (spec(restartPolicy="Always"), b"restartPolicy"),
 }
 
 
-@test(limit=240)
+@test(as_user="user", limit=240)
 def a_template_that_does_not_keep_the_promise_is_refused_before_anything_is_claimed():
     good = template_of()["spec"]["podTemplate"]
     with cluster() as api:
@@ -210,7 +206,7 @@ def a_template_that_does_not_keep_the_promise_is_refused_before_anything_is_clai
         wait_until(lambda: not left(api), 20)
 
 
-@test(limit=120)
+@test(as_user="user", limit=120)
 def a_pod_that_is_otherwise_than_its_template_is_refused():
     """The template is good, its pod is not; and a pod, or a Sandbox, that is somebody else's is no answer to a claim."""
     good = template_of()["spec"]["podTemplate"]
@@ -231,7 +227,7 @@ def a_pod_that_is_otherwise_than_its_template_is_refused():
         wait_until(lambda: not left(api), 20)
 
 
-@test
+@test(as_user="user")
 def what_is_missing_or_comes_to_nothing_is_told_with_the_next_step():
     with cluster() as api:
         c = Controller(api, "v1beta1")
@@ -267,7 +263,7 @@ def a_kind_without_a_controller_is_not_waited_for_for_long():
         assert time.monotonic() - begun < 60 and not left(api)
 
 
-@test
+@test(as_user="user")
 def what_it_waits_for_is_told_and_a_pending_claim_can_be_given_up():
     with cluster() as api:
         c = Controller(api, "v1beta1")
@@ -284,7 +280,7 @@ def what_it_waits_for_is_told_and_a_pending_claim_can_be_given_up():
         wait_until(lambda: not left(api), 20)
 
 
-@test
+@test(as_user="user")
 def a_pod_that_is_not_the_Sandboxs_own_gets_nothing():
     with cluster() as api:
         Controller(api, "v1beta1").stranger = True
@@ -297,7 +293,7 @@ def a_pod_that_is_not_the_Sandboxs_own_gets_nothing():
         wait_until(lambda: not [x for x in left(api) if "/sandboxes/" in x], 20)
 
 
-@test
+@test(as_user="user")
 def what_a_killed_drover_left_is_removed_with_its_owner():
     with cluster() as api:
         Controller(api, "v1beta1")
@@ -312,9 +308,9 @@ def what_a_killed_drover_left_is_removed_with_its_owner():
         assert "/sandboxes/" in removal["path"] and b'"uid"' in removal["body"], removal
 
 
-@test
+@test(as_user="user")
 def prune_removes_Sandboxes_and_claims_of_ours_and_no_others():
-    with cluster() as api:
+    with daemon() as d, cluster() as api:
         c = Controller(api, "v1beta1")
         assert run(api, "--set", "kubernetes.use=sandbox").stdout == b"ran\n"
         label = json.loads(made(api, "sandboxes")[0]["body"])["metadata"]["labels"]["brig.instance"]
@@ -323,12 +319,11 @@ def prune_removes_Sandboxes_and_claims_of_ours_and_no_others():
             meta = {"name": name, "uid": f"uid-{name}", "labels": box["metadata"]["labels"],
                     "ownerReferences": [{"kind": "Sandbox", "name": name, "uid": box["metadata"]["uid"], "controller": True}]}
             api.store.put(f"{PODS}/{name}", {"kind": "Pod", "metadata": meta, "spec": {}, "status": {}}, "ADDED")
-        assert brig("sandbox", "prune", timeout=60).stdout == b"brig-lost\n"
+        assert sandbox(d, "prune").stdout == b"brig-lost\n"
         assert sorted(left(api)) == sorted([f"{PODS}/brig-theirs", c.path(CORE, "sandboxes", "brig-theirs")]), left(api)
-    assert brig("daemon", "stop").status == 0
 
 
-@test
+@test(as_user="user")
 def a_projects_own_file_names_no_template():
     (workspace() / ".brig.yaml").write_text("kubernetes:\n  template: theirs\n")
     with cluster() as api:

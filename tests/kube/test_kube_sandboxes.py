@@ -80,12 +80,16 @@ def a_sandbox_that_stays_is_a_Sandbox_where_the_cluster_has_them():
             wait_until(lambda: not left(api), 20)  # noqa: B023
 
 
-@test(as_user="user")
+@test(as_user="user", limit=120)
 def a_sandbox_that_stays_is_a_pod_elsewhere_and_a_run_is_one_everywhere():
     with daemon() as d, cluster() as api:
         assert create(api, d, "one").status == 0
         assert len(made(api, "pods")) == 1
         several_things(api, d)
+        assert sandbox(d, "stop", "one").status == 0
+        wait_until(lambda: not left(api), 20)
+        assert sandbox(d, "resume", "one").status == 0 and len(made(api, "pods")) == 2
+        assert sandbox(d, "exec", "one", "--", "sh", "-c", "test ! -e /tmp/kept").status == 0
         assert sandbox(d, "delete", "one").status == 0
         wait_until(lambda: not left(api), 20)
         for flags, says in ((("kubernetes.use=sandbox",), b"no Sandbox"), (("kubernetes.template=tools",), b"no Sandbox")):

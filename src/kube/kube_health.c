@@ -133,6 +133,14 @@ static const struct kube_right rights[] = {
 	{ "", "secrets", "", "create", false },
 };
 
+/* Where there is agent-sandbox: for a sandbox that stays. */
+static const struct kube_right sandbox_rights[] = {
+	{ "agents.x-k8s.io", "sandboxes", "", "create", true },
+	{ "agents.x-k8s.io", "sandboxes", "", "list", true },
+	{ "agents.x-k8s.io", "sandboxes", "", "watch", true },
+	{ "agents.x-k8s.io", "sandboxes", "", "delete", true },
+};
+
 static void put_review(struct examining *x, const struct kube_right *t, struct buf *b)
 {
 	struct json j;
@@ -370,10 +378,20 @@ static void check_runtime(struct examining *x)
 static void check_sandboxes(struct examining *x)
 {
 	CLEANUP(jread) struct jread *root = NULL;
+	CLEANUP(buf) struct buf lacks = BUF_INIT(NAMES_MAX);
 	struct kube_row *r = &x->rows[KUBE_ROW_SANDBOXES];
 	int status = look(x, "/apis/agents.x-k8s.io", &root, r);
+	struct err e = { 0 };
 
-	if (status == 200)
+	for (size_t i = 0; status == 200 && i < ARRAY_LEN(sandbox_rights); i++)
+		if (may(x, &sandbox_rights[i], &e) == 0)
+			put_right(&lacks, &sandbox_rights[i]);
+	if (lacks.len) {
+		say(r, KUBE_WARN, "agent-sandbox is installed, and '%s' may not: %s",
+		    kube_place(x->kube)->user, buf_str(&lacks));
+		(void)snprintf(r->hint, sizeof(r->hint),
+			       "kubectl apply -f deploy/kubernetes, or kubernetes.use: pod");
+	} else if (status == 200)
 		say(r, KUBE_PASS, "agent-sandbox is installed");
 	else if (status == 404)
 		say(r, KUBE_SKIP, "agent-sandbox is not installed, and not needed");

@@ -16,6 +16,7 @@ static const char *const agents[] = { "none", "git", "auth", NULL };
 static const char *const homes[] = { "private", "keep", NULL };
 static const char *const modes[] = { "direct", "overlay", NULL };
 static const char *const remotes[] = { "plain", "brig", NULL };
+static const char *const kube_uses[] = { "auto", "pod", "sandbox", "claim", NULL };
 static const char *const kube_workspaces[] = { "copy", "empty", "pvc", NULL };
 static const char *const node_words[] = { "refuse", "accept", NULL };
 static const char *const profiles[] = { "strict", "default", "debug", NULL };
@@ -303,6 +304,14 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_KUBE_NODE_REACHABLE] = { .key = "kubernetes.node_reachable",
 		.type = FIELD_T_WORD, .offset = AT(kube.node), .words = node_words, .fallback = "refuse",
 		.arg = "NAME", .help = "under network none without NET_ADMIN: accept that the pod reaches its own node, or refuse",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_KUBE_USE] = { .key = "kubernetes.use",
+		.type = FIELD_T_WORD, .offset = AT(kube.use), .words = kube_uses, .fallback = "auto",
+		.arg = "NAME", .help = "what is made: pod, sandbox (agent-sandbox's Sandbox), claim (kubernetes.template), or auto (for a sandbox that stays a Sandbox where the cluster has them, else a pod)",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_KUBE_TEMPLATE] = { .key = "kubernetes.template",
+		.type = FIELD_T_STRING, .offset = AT(kube.template),
+		.arg = "NAME", .help = "agent-sandbox's SandboxTemplate that the pod is claimed from; brig plan prints one that is accepted",
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_EGRESS_ALLOW] = { .flag = "allow", .key = "egress.allow",
 		.type = FIELD_T_RULES, .offset = AT(egress.allow),

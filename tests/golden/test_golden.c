@@ -213,6 +213,12 @@ static const struct scene scenes[] = {
 	  .prepare = make_project,
 	  .settings = { "image", "tool:1", "kubernetes.helper_image", "brig-pod:1", "policy",
 			"readonly", "limits.cpu_shares", "512", "limits.pids", "64" } },
+	{ .name = "kube_claim",
+	  .kube = true,
+	  .prepare = make_project,
+	  .settings = { "backend", "kubernetes", "kubernetes.helper_image", "brig-pod:1",
+			"kubernetes.use", "claim", "kubernetes.template", "tools", "limits.memory",
+			"1g" } },
 };
 
 /* ---- from a scene to text ---- */

@@ -40,7 +40,8 @@ TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 # /api/v1/namespaces/NS/KIND[/NAME[/SUB]], /apis/GROUP/VERSION/namespaces/NS/KIND[/NAME[/SUB]], and without a namespace
 PATH = re.compile(r"^/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))(?:/namespaces/(?P<ns>[^/]+))?/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[a-z]+))?$")
 KINDS = {"pods": "Pod", "secrets": "Secret", "networkpolicies": "NetworkPolicy", "namespaces": "Namespace", "configmaps": "ConfigMap",
-         "persistentvolumeclaims": "PersistentVolumeClaim", "sandboxes": "Sandbox", "sandboxclaims": "SandboxClaim", "runtimeclasses": "RuntimeClass",
+         "persistentvolumeclaims": "PersistentVolumeClaim", "sandboxes": "Sandbox", "sandboxclaims": "SandboxClaim",
+         "sandboxtemplates": "SandboxTemplate", "sandboxwarmpools": "SandboxWarmPool", "runtimeclasses": "RuntimeClass",
          "customresourcedefinitions": "CustomResourceDefinition", "selfsubjectaccessreviews": "SelfSubjectAccessReview", "nodes": "Node", "events": "Event"}
 
 
@@ -260,6 +261,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if url.path == "/version":
             self.reply(200, {"major": "1", "minor": "30", "gitVersion": "v1.30.0-scripted"})
             return
+        if url.path in api.discovery and self.command == "GET":
+            self.reply(200, api.discovery[url.path])
+            return
         if url.path.removeprefix(api.prefix) in api.groups:
             self.reply(200, {"kind": "APIResourceList"})
             return
@@ -472,7 +476,7 @@ class ApiServer:
         self.protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
         self.bookmark, self.watch_seconds, self.expire_by_status, self.cut = False, 3600, True, 0
         self.program, self.attached, self.sizes, self.gone, self.on_stream = ["cat"], {}, [], [], None
-        self.denied, self.groups, self.refusal = set(), {"/apis/networking.k8s.io/v1"}, None
+        self.denied, self.groups, self.refusal, self.discovery = set(), {"/apis/networking.k8s.io/v1"}, None, {}
         self.node = None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.certificates.server)

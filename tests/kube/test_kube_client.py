@@ -710,6 +710,10 @@ def a_cluster_is_examined_row_by_row():
         assert len(rows) == 7 and {state for state, _ in rows.values()} == {"pass"}, rows
         assert "v1.30.0-scripted" in rows["kubernetes"][1] and "gvisor" in rows["kubernetes_runtime"][1]
         assert not [p for p in api.store.objects if "/pods/" in p]  # nothing was made
+        api.denied = {("delete", "sandboxes")}
+        rows = health(api)
+        assert rows["kubernetes_sandboxes"][0] == "warn" and "delete sandboxes" in rows["kubernetes_sandboxes"][1], rows
+        assert "kubernetes.use: pod" in rows["kubernetes_sandboxes"][1], rows
         api.denied = {("create", "pods"), ("get", "pods/attach"), ("create", "secrets")}
         api.refusal = 'pods "x" is forbidden: violates PodSecurity "restricted:latest": \x1b[31mNET_ADMIN'
         api.groups.clear()

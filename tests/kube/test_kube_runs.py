@@ -14,43 +14,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from apiserver import ApiServer  # noqa: E402
-from harness import brig, brig_path, files_as_root, identity, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
-
-HERE = pathlib.Path(__file__).resolve().parent
-PODS = "/api/v1/namespaces/default/pods"
-SETTINGS = ("--backend", "kubernetes", "--image", "tool:1", "--user", "1000:1000", "--set", "kubernetes.helper_image=brig-pod:1")
-
-
-def volumes(folder, pod, container):
-    """Folders of the pod's own that a container of it mounts, but for those that podlike makes."""
-    [c] = [c for c in pod["spec"]["containers"] + pod["spec"]["initContainers"] if c["name"] == container]
-    found = []
-    for m in c["volumeMounts"]:
-        if m["name"] in ("workspace", "code"):
-            at = folder / pod["metadata"]["name"] / m["name"]
-            at.mkdir(parents=True, exist_ok=True)
-            at.chmod(0o777)
-            found.append((str(at / m.get("subPath", "")), m["mountPath"], m.get("readOnly", False)))
-    return found
-
-
-@contextlib.contextmanager
-def cluster(*words):
-    """An API server whose pods lack what the words say."""
-    folder = scratch() / f"api{len(os.listdir(scratch()))}"
-    with files_as_root():
-        folder.mkdir(mode=0o755)
-        with ApiServer(folder, uid()) as api:
-            api.program = lambda pod, container: [
-                "unshare", "--pid", "--fork", "--kill-child", "--net", "--mount", "--ipc", "--uts", sys.executable, str(HERE / "podlike.py"),
-                str(brig_path().parent / "brig-pod"), json.dumps(volumes(folder / "volumes", pod, container)), *words]
-            api.kubeconfig()
-            yield api
-
-
-def environment(api):
-    return {"KUBECONFIG": str(api.folder / "kubeconfig")}
+from harness import brig, brig_path, files_as_root, identity, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
+from podcluster import PODS, SETTINGS, cluster, environment, is_ours, pods, read  # noqa: E402
 
 
 def run(api, *args, command, workspace="empty", **more):
@@ -59,10 +24,6 @@ def run(api, *args, command, workspace="empty", **more):
 
 def sh(api, text, *args, **more):
     return run(api, *args, command=("sh", "-c", text), **more)
-
-
-def pods(api):
-    return [path for path in api.store.objects if path.startswith(PODS + "/")]
 
 
 @test(as_user="both")
@@ -94,7 +55,7 @@ def a_run_ends_with_all_it_started():
     marks = [f"1{os.getpid()}{i}.5" for i in range(3)]
 
     def seen():
-        return [m for m in marks for p in pathlib.Path("/proc").glob("[0-9]*/cmdline") if m.encode() in _read(p)]
+        return [m for m in marks for p in pathlib.Path("/proc").glob("[0-9]*/cmdline") if m.encode() in read(p)]
 
     with cluster() as api:
         line = f"setsid sleep {marks[0]} & (setsid sleep {marks[1]} &) ; sleep {marks[2]} & sleep 1; "
@@ -107,13 +68,6 @@ def a_run_ends_with_all_it_started():
         wait_until(lambda: not seen(), 20)
         assert sh(api, f"sleep {marks[0]}", "--timeout", "1s").status == 124
         wait_until(lambda: not seen() and not pods(api), 20)
-
-
-def _read(path):
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 @test(as_user="both")
@@ -488,7 +442,7 @@ def a_workspace_that_grows_too_large_is_told_as_the_limit_it_is():
     mark = f"6{os.getpid()}"
     with cluster() as api:
         p = start_brig("run", *SETTINGS, "--json", "--disk", "2m", "--set", "kubernetes.workspace=empty", "--", "sleep", mark, env=environment(api))
-        wait_until(lambda: any(_read(c) == b"sleep\0" + mark.encode() + b"\0" for c in pathlib.Path("/proc").glob("[0-9]*/cmdline")), 40)
+        wait_until(lambda: any(read(c) == b"sleep\0" + mark.encode() + b"\0" for c in pathlib.Path("/proc").glob("[0-9]*/cmdline")), 40)
         [path] = pods(api)
         spec = api.store.objects[path]["spec"]
         assert spec["volumes"][3]["emptyDir"] == {"sizeLimit": str(2 << 20)} and spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == str(2 << 20), spec
@@ -635,7 +589,7 @@ def the_next_brig_removes_what_a_killed_drover_left():
         p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sleep", "60", env=environment(api))
         wait_until(lambda: api.attached and pods(api), 40)
         time.sleep(1)
-        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if _read(c) == b"brig-drover\n" and _state_of(c.parent)]
+        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-drover\n" and is_ours(c.parent)]
         os.kill(drover, signal.SIGKILL)
         assert p.wait(60) != 0
         wait_until(lambda: not pods(api), 20)
@@ -663,14 +617,6 @@ def prune_removes_pods_of_ours_that_nobody_owns_and_no_others():
         wait_until(lambda: mine not in pods(api), 20)
         assert brig("sandbox", "prune", env=environment(api), timeout=60).stdout == b""
         assert brig("daemon", "stop").status == 0
-
-
-def _state_of(process):
-    """Is it one of this test's?"""
-    try:
-        return str(state()).encode() in (process / "environ").read_bytes()
-    except OSError:
-        return False
 
 
 @test(as_user="both")

@@ -146,7 +146,7 @@ _Noreturn void drover_main(const struct drover_start *s)
 
 	d.s = s;
 	d.plan = s->plan;
-	d.note = d.watch = -1;
+	d.note = d.watch = d.owner.watch = -1;
 	d.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
 	d.end.said = SUPERVISOR_ENDED;
 	settle(s);

@@ -156,7 +156,7 @@ static int talk(struct drover *d, struct err *e)
 int drover_attach(struct drover *d, const char *container, struct err *e)
 {
 	struct pod_want w;
-	char path[256];
+	char path[512];
 
 	(void)snprintf(
 		path, sizeof(path),

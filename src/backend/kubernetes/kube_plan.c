@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/kubernetes/kubernetes.h"
+#include "backend/kubernetes/pod_owner.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/envrules.h"
@@ -42,7 +43,8 @@ static int check_names(const struct spec *s, struct err *e)
 	} all[] = { { FIELD_KUBE_NAMESPACE, k->name_space, 63 },
 		    { FIELD_KUBE_SERVICE_ACCOUNT, k->service_account, 253 },
 		    { FIELD_KUBE_RUNTIME_CLASS, k->runtime_class, 253 },
-		    { FIELD_KUBE_CLAIM, k->claim, 253 } };
+		    { FIELD_KUBE_CLAIM, k->claim, 253 },
+		    { FIELD_KUBE_TEMPLATE, k->template, 253 } };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (all[i].value && !kube_is_name(all[i].value, all[i].max))
@@ -88,6 +90,27 @@ static int check_workspace(const struct spec *s, struct err *e)
 	return 0;
 }
 
+/* Whose pod it is. What is put there first needs a container that waits for it. */
+static int check_use(const struct spec *s, struct err *e)
+{
+	const struct kube_spec *k = &s->kube;
+
+	if (k->use == KUBE_USE_CLAIM && !k->template)
+		return err_refuse(e, ERR_CONFIG, EINVAL, "--set kubernetes.template=NAME",
+				  "kubernetes.use claim needs the name of a SandboxTemplate");
+	if (k->template && (k->use == KUBE_USE_POD || k->use == KUBE_USE_SANDBOX))
+		return err_refuse(e, ERR_CONFIG, EINVAL, "--set kubernetes.use=claim",
+				  "kubernetes.template is given, and kubernetes.use is '%s'",
+				  fields[FIELD_KUBE_USE].words[k->use]);
+	if (k->template && (code_is_file(s) || s->policy == POLICY_READONLY))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "--set kubernetes.use=pod, without kubernetes.template",
+				  "backend 'kubernetes' cannot put %s into a pod that is claimed: "
+				  "it runs already",
+				  code_is_file(s) ? "code" : "a workspace that is read-only");
+	return 0;
+}
+
 /* A pod that requests more than it may have is no pod. */
 static int check_shares(const struct spec *s, struct err *e)
 {
@@ -125,7 +148,11 @@ static int check_rest(const struct spec *s, struct err *e)
 static int kube_check_spec(const struct spec *s, struct err *e)
 {
 	if (check_rest(s, e) < 0 || check_names(s, e) < 0 || check_workspace(s, e) < 0 ||
-	    check_shares(s, e) < 0 || check_image(s->image, "an image", "--image REF", e) < 0)
+	    check_shares(s, e) < 0 || check_use(s, e) < 0)
+		return -e->code;
+	/* A template has an image of its own; one that is named must be that one. */
+	if ((s->image || !spec_claims_pod(s)) &&
+	    check_image(s->image, "an image", "--image REF", e) < 0)
 		return -e->code;
 	return check_image(s->kube.helper_image, "the image with brig's own first process",
 			   "build images/kubernetes, push it, and --set "
@@ -225,7 +252,7 @@ static int arguments(struct backend_plan *p, const struct spec *s, struct err *e
 
 static void settle(struct backend_plan *p, const struct spec *s)
 {
-	uid_t caller = geteuid();
+	uid_t caller = spec_claims_pod(s) ? 0 : geteuid(); /* a template knows of no caller */
 
 	p->kube = s->kube;
 	p->image = s->image;
@@ -295,6 +322,7 @@ static void limits_json(const struct backend_plan *p, struct json *j)
 void kube_plan_json(const struct backend_plan *p, struct json *j)
 {
 	const struct pod_run r = { .id = "ID", .instance = "INSTANCE", .inside = "/.brig-NONCE" };
+	const struct pod_policy w = { .uid = "UID" };
 
 	json_object(j);
 	json_ku64(j, "schema", 1);
@@ -309,11 +337,18 @@ void kube_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstr(j, "copied", p->workdir);
 	limits_json(p, j);
 	json_kstrs(j, "env", (const char *const *)p->envp);
-	json_key(j, "pod");
-	pod_body(p, &r, j);
-	if (p->network == NETWORK_NONE) {
+	if (p->kube.use != KUBE_USE_AUTO)
+		json_kstr(j, "use", fields[FIELD_KUBE_USE].words[p->kube.use]);
+	if (p->kube.template) {
+		json_key(j, "template");
+		owner_template(p, j);
+	} else {
+		json_key(j, "pod");
+		pod_body(p, &r, j);
+	}
+	if (p->network == NETWORK_NONE && !p->kube.template) {
 		json_key(j, "network_policy");
-		pod_closed_body(p, &r, "UID", j);
+		pod_closed_body(p, &r, &w, j);
 	}
 	json_object_end(j);
 }

@@ -59,6 +59,13 @@ struct pod_run {
 	const char *inside; /* the folder that holds brig-pod */
 	bool user_ns;       /* the cluster has them for pods */
 	bool by_policy; /* no container may have NET_ADMIN: a NetworkPolicy closes the network */
+	bool claimed;   /* it is somebody's template that it is compared with */
+};
+
+/* Which pod a policy is for; a name or key of NULL: the run's own. */
+struct pod_policy {
+	const char *name, *uid;    /* of the pod, which owns the policy */
+	const char *label, *value; /* by which it is known */
 };
 
 int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
@@ -68,11 +75,16 @@ struct backend_plan *kube_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(kube_plan, struct backend_plan *, kube_plan_free)
 
 /* pod.c: the objects, as the API takes them. */
+void pod_spec(const struct backend_plan *p, const struct pod_run *r, struct json *j);
+/* Its metadata without a name: labels and annotations. */
+void pod_labels(const struct backend_plan *p, const struct pod_run *r, struct json *j);
+void pod_metadata(const struct backend_plan *p, const struct pod_run *r, struct json *j);
+uint64_t pod_deadline(const struct backend_plan *p); /* seconds from its start */
 void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json *j);
 /* Nothing in, nothing out, for this pod alone; it goes with the pod, whose uid it names (NULL: not
  * made yet). */
-void pod_closed_body(const struct backend_plan *p, const struct pod_run *r, const char *uid,
-		     struct json *j);
+void pod_closed_body(const struct backend_plan *p, const struct pod_run *r,
+		     const struct pod_policy *w, struct json *j);
 /* true: something is put there by a container that comes first, because the command may not write
  * to it. */
 bool pod_is_filled(const struct backend_plan *p);

@@ -323,7 +323,8 @@ static void main_container(const struct backend_plan *p, const struct pod_run *r
 	(void)snprintf(program, sizeof(program), "%s" KUBE_POD_PROGRAM, r->inside);
 	json_object(j);
 	json_kstr(j, "name", KUBE_CONTAINER);
-	json_kstr(j, "image", p->image);
+	if (p->image)
+		json_kstr(j, "image", p->image);
 	json_kstrs(j, "command", command);
 	json_kstr(j, "workingDir", "/");
 	line(j);
@@ -406,7 +407,7 @@ static void no_names(struct json *j)
 	json_object_end(j);
 }
 
-static uint64_t deadline(const struct backend_plan *p)
+uint64_t pod_deadline(const struct backend_plan *p)
 {
 	uint64_t seconds = p->timeout ? (p->timeout + 999) / 1000 + KUBE_SET_UP_S : KUBE_LONGEST_S;
 
@@ -441,15 +442,8 @@ static void users_labels(const struct backend_plan *p, bool as_labels, struct js
 	}
 }
 
-static void metadata(const struct backend_plan *p, const struct pod_run *r, const char *uid,
-		     struct json *j)
+static void labels(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
-	char name[KUBE_NAME_MAX];
-
-	(void)snprintf(name, sizeof(name), "brig-%.32s", r->id);
-	json_key(j, "metadata");
-	json_object(j);
-	json_kstr(j, "name", name);
 	json_key(j, "labels");
 	json_object(j);
 	json_kstr(j, "app.kubernetes.io/managed-by", "brig");
@@ -461,30 +455,52 @@ static void metadata(const struct backend_plan *p, const struct pod_run *r, cons
 	json_object(j);
 	users_labels(p, false, j);
 	json_object_end(j);
-	if (uid) {
+}
+
+void pod_labels(const struct backend_plan *p, const struct pod_run *r, struct json *j)
+{
+	json_key(j, "metadata");
+	json_object(j);
+	labels(p, r, j);
+	json_object_end(j);
+}
+
+static void metadata(const struct backend_plan *p, const struct pod_run *r,
+		     const struct pod_policy *w, struct json *j)
+{
+	char name[KUBE_NAME_MAX];
+
+	(void)snprintf(name, sizeof(name), "brig-%.32s", r->id);
+	json_key(j, "metadata");
+	json_object(j);
+	json_kstr(j, "name", name);
+	labels(p, r, j);
+	if (w) {
 		json_key(j, "ownerReferences");
 		json_array(j);
 		json_object(j);
 		json_kstr(j, "apiVersion", "v1");
 		json_kstr(j, "kind", "Pod");
-		json_kstr(j, "name", name);
-		json_kstr(j, "uid", uid);
+		json_kstr(j, "name", w->name ? w->name : name);
+		json_kstr(j, "uid", w->uid);
 		json_object_end(j);
 		json_array_end(j);
 	}
 	json_object_end(j);
 }
 
-void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json *j)
+void pod_metadata(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
-	json_object(j);
-	json_kstr(j, "apiVersion", "v1");
-	json_kstr(j, "kind", "Pod");
 	metadata(p, r, NULL, j);
+}
+
+void pod_spec(const struct backend_plan *p, const struct pod_run *r, struct json *j)
+{
 	json_key(j, "spec");
 	json_object(j);
 	json_kstr(j, "restartPolicy", "Never");
-	json_ku64(j, "activeDeadlineSeconds", deadline(p));
+	if (!r->claimed) /* one of a pool may have waited for longer: the claim has the deadline */
+		json_ku64(j, "activeDeadlineSeconds", pod_deadline(p));
 	json_ku64(j, "terminationGracePeriodSeconds", 1);
 	json_kbool(j, "automountServiceAccountToken", false);
 	json_kbool(j, "enableServiceLinks", false);
@@ -505,25 +521,34 @@ void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json
 	main_container(p, r, j);
 	json_array_end(j);
 	json_object_end(j);
+}
+
+void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json *j)
+{
+	json_object(j);
+	json_kstr(j, "apiVersion", "v1");
+	json_kstr(j, "kind", "Pod");
+	metadata(p, r, NULL, j);
+	pod_spec(p, r, j);
 	json_object_end(j);
 }
 
-void pod_closed_body(const struct backend_plan *p, const struct pod_run *r, const char *uid,
-		     struct json *j)
+void pod_closed_body(const struct backend_plan *p, const struct pod_run *r,
+		     const struct pod_policy *w, struct json *j)
 {
 	static const char *const both[] = { "Ingress", "Egress", NULL };
 
 	json_object(j);
 	json_kstr(j, "apiVersion", "networking.k8s.io/v1");
 	json_kstr(j, "kind", "NetworkPolicy");
-	metadata(p, r, uid, j);
+	metadata(p, r, w, j);
 	json_key(j, "spec");
 	json_object(j);
 	json_key(j, "podSelector");
 	json_object(j);
 	json_key(j, "matchLabels");
 	json_object(j);
-	json_kstr(j, KUBE_LABEL, r->id);
+	json_kstr(j, w->label ? w->label : KUBE_LABEL, w->label ? w->value : r->id);
 	json_object_end(j);
 	json_object_end(j);
 	json_kstrs(j, "policyTypes", both);

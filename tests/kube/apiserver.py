@@ -555,6 +555,10 @@ class ApiServer:
 
     def begin(self, path, first=()):
         """Its container runs, or the one that comes first."""
+        with self.store.news:
+            self._begin(path, first)
+
+    def _begin(self, path, first):
         thing = self.store.objects.get(path)
         if thing is None:
             return
@@ -569,7 +573,11 @@ class ApiServer:
         self.store.put(path, thing)
 
     def finish(self, path, code):
-        """The attached program has ended, and so has its pod."""
+        """The attached program has ended, and so has its pod. One that is removed meanwhile does not come back."""
+        with self.store.news:
+            self._finish(path, code)
+
+    def _finish(self, path, code):
         thing = self.store.objects.get(path)
         if thing is None:
             return

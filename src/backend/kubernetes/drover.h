@@ -102,8 +102,9 @@ int drover_frame(void *arg, const struct carry_head *h, const void *payload);
 /* kube_note.c: a run that has something in a cluster. */
 int kube_note_write(struct drover *d, struct err *e);
 void kube_note_done(struct drover *d, bool clean);
-void kube_tidy(void);      /* what runs have left whose drover is gone */
-int kube_notes_open(void); /* their folder, or -errno: there never was one */
+void kube_tidy_run(const char *id); /* what a run has left whose drover was just killed */
+void kube_tidy(void);               /* what runs have left whose drover is gone */
+int kube_notes_open(void);          /* their folder, or -errno: there never was one */
 /* A place in a cluster that a run had. */
 struct kube_place_note {
 	char text[8192];

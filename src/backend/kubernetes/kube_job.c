@@ -509,7 +509,7 @@ static void job_leave(struct backend_job *j)
 	while (poll(&p, 1, j->told ? GONE_MS : LEAVE_MS) > 0 && hear(j, &m) >= 0)
 		;
 	if (!j->told)
-		kube_tidy();
+		kube_tidy_run(j->id);
 	j->told = true;
 }
 

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -29,6 +30,8 @@
 #define HEX 32
 #define SWEEP_MAX 16
 #define ASK_MS 5000
+#define LOCK_MS 10000 /* for a drover that was killed to be gone */
+#define LOCK_LOOK_MS 10
 #define KEPT_SECONDS (30 * 24 * 3600) /* a cluster that long away is not waited for */
 
 /* ---- whose ---- */
@@ -218,14 +221,28 @@ static bool remove_pod(const char *const part[PARTS], const char *instance)
 	return !is_ours(pod, instance) || remove_this(k, path, pod);
 }
 
-static void sweep_one(int folder, const char *name, const char *instance)
+/* A process that is killed gives its files up one after the other: who waits for one is woken while
+ * the next is still held. */
+static bool lock(int fd, int ms)
+{
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK || ms <= 0)
+			return false;
+		(void)poll(NULL, 0, LOCK_LOOK_MS);
+		ms -= LOCK_LOOK_MS;
+	}
+	return true;
+}
+
+/* ms: for its drover to be gone */
+static void sweep_one(int folder, const char *name, const char *instance, int ms)
 {
 	CLEANUP(fd) int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	const char *part[PARTS];
 	char text[ENTRY_MAX];
 	struct stat st;
 
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0 || !st.st_nlink)
+	if (fd < 0 || !lock(fd, ms) || fstat(fd, &st) < 0 || !st.st_nlink)
 		return;
 	if (!read_note(fd, text, part) || remove_pod(part, instance) ||
 	    time(NULL) - st.st_mtime > KEPT_SECONDS)
@@ -251,6 +268,16 @@ static void forget_lists(void)
 	(void)closedir(all);
 }
 
+void kube_tidy_run(const char *id)
+{
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	char instance[HEX + 1];
+	struct err e;
+
+	if (folder >= 0 && kube_instance(instance, &e) == 0)
+		sweep_one(folder, id, instance, LOCK_MS);
+}
+
 void kube_tidy(void)
 {
 	int folder = state_find(FOLDER, NULL, 0);
@@ -267,7 +294,7 @@ void kube_tidy(void)
 	}
 	while ((x = readdir(all)) && left)
 		if (x->d_name[0] != '.' && kube_instance(instance, &e) == 0) {
-			sweep_one(dirfd(all), x->d_name, instance);
+			sweep_one(dirfd(all), x->d_name, instance, 0);
 			left--;
 		}
 	(void)closedir(all);

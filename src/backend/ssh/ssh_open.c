@@ -53,6 +53,13 @@ struct ssh_open *ssh_open_free(struct ssh_open *s)
 	return NULL;
 }
 
+static void wake(const struct ssh_open *s)
+{
+	const uint64_t one = 1;
+
+	(void)!write(s->wake, &one, sizeof(one));
+}
+
 /* ---- opening ---- */
 
 /* That one can log in and enter the folder is known before the sandbox counts as open. */
@@ -146,6 +153,9 @@ bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 	ssh_job_finish(k->job, o);
 	k->job = NULL;
 	leave(k);
+	/* What the sandbox's end waited for may be gone with it, and with it what would wake it. */
+	if (j->open->closing)
+		wake(j->open);
 	return true;
 }
 
@@ -155,10 +165,9 @@ bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 static void close_all(struct backend_job *j)
 {
 	struct ssh_open *s = j->open;
-	const uint64_t one = 1;
 
 	s->closing = true;
-	(void)!write(s->wake, &one, sizeof(one));
+	wake(s);
 	if (s->hold.job && !s->hold.over)
 		ssh_hold_close(&s->hold);
 	for (size_t i = 0; i < COMMANDS_MAX; i++) {

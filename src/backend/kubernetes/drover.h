@@ -22,7 +22,8 @@ struct drover_start {
 	struct backend_plan *plan;
 	const char *id; /* of the run */
 	int control;
-	bool open; /* it stays until it is told to end */
+	bool open;                      /* it stays until it is told to end */
+	const struct door_there *there; /* under network proxy */
 };
 
 /* What the cluster says of the pod. */
@@ -31,10 +32,20 @@ struct pod_seen {
 	char digest[256];                                            /* of the image */
 	bool running, gone;
 	bool filling; /* the container that comes first runs */
+	bool door;    /* the door's runs */
 	bool over;    /* the container, or the pod, has ended */
 	bool oom, disk;
 	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
 	char waits[DROVER_REASON];  /* what it waits for */
+};
+
+/* The door's line, under network proxy. */
+struct drover_door {
+	struct kube_streams streams;
+	struct carry *carry; /* NULL: there is none, or no longer */
+	bool answered;
+	struct pod_door_answer answer;
+	uint8_t number[POD_NUMBER]; /* that it alone was told */
 };
 
 struct drover {
@@ -57,6 +68,7 @@ struct drover {
 	bool answered;
 	struct pod_answer answer;
 	char last[DROVER_REASON]; /* words of brig-pod's own */
+	struct drover_door door;
 	struct supervisor_msg end;
 	struct { /* words of the pod's that wait until what came before is written */
 		uint32_t number;
@@ -80,6 +92,8 @@ void drover_clean(char *text); /* from elsewhere: fit to be shown */
 
 /* drover_pod.c: a pod, and that container of it that runs and is what was asked for. */
 int drover_make(struct drover *d, struct err *e);
+int drover_post(struct drover *d, const char *path, const struct buf *body, const char *what,
+		struct kube_answer *a, struct err *e);
 int drover_wait(struct drover *d, const char *container, struct err *e);
 int drover_hear_watch(struct drover *d); /* what the cluster says now; -errno: nothing more will */
 /* Is the pod of this name still the one that was made? What was reached by its name before was. */
@@ -93,6 +107,18 @@ bool pod_differs(const struct jread *asked, const struct jread *seen, char *out,
 
 /* drover_talk.c: the first words with brig-pod. */
 int drover_attach(struct drover *d, const char *container, struct err *e);
+/* What its answer says: of another version? What was wrong? Cleaned. */
+int drover_judge_mark(const struct pod_mark *m, size_t size, struct err *e);
+int drover_take_words(const struct err *said, struct err *e);
+
+/* drover_door.c: nothing but under network proxy. */
+int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e);
+int drover_door_open(struct drover *d, struct err *e);
+void drover_door_seen(struct drover *d); /* it was proven that everything leads there */
+size_t drover_door_polls(struct drover *d, struct pollfd *p);
+void drover_door_turn(struct drover *d, const struct pollfd *p, size_t n);
+void drover_door_leave(struct drover *d);
+
 /* drover_serve.c: to the end, or until the container that comes first is filled. */
 void drover_serve(struct drover *d);
 int drover_frame(void *arg, const struct carry_head *h, const void *payload);

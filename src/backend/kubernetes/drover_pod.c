@@ -42,9 +42,10 @@ static int refused(const struct kube_answer *a, const char *what, struct err *e)
 	(void)err_set(e, ERR_UNAVAILABLE, a->status == 403 ? EACCES : EIO,
 		      "the cluster does not take %s: %s", what, text);
 	if (strcasestr(text, "PodSecurity"))
-		return err_hint(e, "an init container takes the pod's network away with NET_ADMIN: "
-				   "kubectl label namespace NAME "
-				   "pod-security.kubernetes.io/enforce=privileged");
+		return err_hint(
+			e, "the pod's network is closed with NET_ADMIN, and SYS_ADMIN for a door: "
+			   "kubectl label namespace NAME "
+			   "pod-security.kubernetes.io/enforce=privileged");
 	if (a->status == 403)
 		return err_hint(e, "brig doctor --backend kubernetes names the rights that are "
 				   "missing; deploy/kubernetes has a Role with them");
@@ -69,7 +70,7 @@ static bool has_user_ns(struct drover *d)
 	return minor && strtoul(minor, NULL, 10) >= USER_NS_MINOR;
 }
 
-static int post(struct drover *d, const char *path, const struct buf *body, const char *what,
+int drover_post(struct drover *d, const char *path, const struct buf *body, const char *what,
 		struct kube_answer *a, struct err *e)
 {
 	const struct kube_request q = { .method = "POST",
@@ -100,7 +101,7 @@ static int make_pod(struct drover *d, const struct pod_run *r, struct err *e)
 	if (body.failed || jread_parse(buf_str(&body), body.len, &d->asked, e) < 0)
 		return err_nomem(e);
 	d->made = true;
-	if (post(d, path, &body, "the pod", &a, e) < 0)
+	if (drover_post(d, path, &body, "the pod", &a, e) < 0)
 		return -e->code;
 	if (jread_parse(buf_str(&a.body), a.body.len, &v, e) < 0)
 		return err_wrap(e, "the pod that the cluster made");
@@ -126,10 +127,12 @@ static void make_policy(struct drover *d, const struct pod_run *r)
 	pod_closed_body(d->plan, r, d->seen.uid, &j);
 	(void)snprintf(path, sizeof(path),
 		       "/apis/networking.k8s.io/v1/namespaces/%s/networkpolicies", d->space);
-	if (post(d, path, &body, "a NetworkPolicy", &a, &e) == 0)
+	if (drover_post(d, path, &body, "a NetworkPolicy", &a, &e) == 0)
 		return;
-	(void)snprintf(note, sizeof(note), "%s; the pod's network devices are down all the same",
-		       e.what);
+	(void)snprintf(note, sizeof(note), "%s; %s", e.what,
+		       d->plan->network == NETWORK_PROXY
+			       ? "a policy of the namespace may hold the door up"
+			       : "the pod's network devices are down all the same");
 	(void)drover_note(d, note);
 }
 
@@ -222,7 +225,9 @@ static int will_not_run(const struct drover *d, struct err *e)
 
 int drover_wait(struct drover *d, const char *container, struct err *e)
 {
-	const bool *runs = str_eq(container, KUBE_CONTAINER) ? &d->seen.running : &d->seen.filling;
+	const bool *runs = str_eq(container, KUBE_CONTAINER) ? &d->seen.running
+			   : str_eq(container, KUBE_DOOR)    ? &d->seen.door
+							     : &d->seen.filling;
 	uint64_t until = clock_us() + (uint64_t)DROVER_START_MS * 1000;
 	char told[DROVER_REASON] = "";
 
@@ -278,8 +283,9 @@ int drover_make(struct drover *d, struct err *e)
 	r.user_ns = has_user_ns(d);
 	if (kube_note_write(d, e) < 0 || make_pod(d, &r, e) < 0)
 		return -e->code;
-	if (d->plan->network == NETWORK_NONE)
-		make_policy(d, &r);
+	if (drover_door_secret(d, &r, e) < 0)
+		return -e->code;
+	make_policy(d, &r);
 	return begin_watch(d, e);
 }
 

@@ -14,43 +14,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from apiserver import ApiServer  # noqa: E402
 from harness import brig, brig_path, files_as_root, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
-
-HERE = pathlib.Path(__file__).resolve().parent
-PODS = "/api/v1/namespaces/default/pods"
-SETTINGS = ("--backend", "kubernetes", "--image", "tool:1", "--user", "1000:1000", "--set", "kubernetes.helper_image=brig-pod:1")
-
-
-def volumes(folder, pod, container):
-    """Folders of the pod's own that a container of it mounts, but for those that podlike makes."""
-    [c] = [c for c in pod["spec"]["containers"] + pod["spec"]["initContainers"] if c["name"] == container]
-    found = []
-    for m in c["volumeMounts"]:
-        if m["name"] in ("workspace", "code"):
-            at = folder / pod["metadata"]["name"] / m["name"]
-            at.mkdir(parents=True, exist_ok=True)
-            at.chmod(0o777)
-            found.append((str(at / m.get("subPath", "")), m["mountPath"], m.get("readOnly", False)))
-    return found
-
-
-@contextlib.contextmanager
-def cluster(*words):
-    """An API server whose pods lack what the words say."""
-    folder = scratch() / f"api{len(os.listdir(scratch()))}"
-    with files_as_root():
-        folder.mkdir(mode=0o755)
-        with ApiServer(folder, uid()) as api:
-            api.program = lambda pod, container: [
-                "unshare", "--pid", "--fork", "--kill-child", "--net", "--mount", "--ipc", "--uts", sys.executable, str(HERE / "podlike.py"),
-                str(brig_path().parent / "brig-pod"), json.dumps(volumes(folder / "volumes", pod, container)), *words]
-            api.kubeconfig()
-            yield api
-
-
-def environment(api):
-    return {"KUBECONFIG": str(api.folder / "kubeconfig")}
+from scripted import PODS, SETTINGS, cluster, environment, pods  # noqa: E402
 
 
 def run(api, *args, command, workspace="empty", **more):
@@ -59,10 +24,6 @@ def run(api, *args, command, workspace="empty", **more):
 
 def sh(api, text, *args, **more):
     return run(api, *args, command=("sh", "-c", text), **more)
-
-
-def pods(api):
-    return [path for path in api.store.objects if path.startswith(PODS + "/")]
 
 
 @test(as_user="both")
@@ -639,7 +600,7 @@ def _state_of(process):
 @test(as_user="both")
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as api:
-        for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy"), b"proxy"),
+        for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy", "--set", "egress.host_service=80"), b"host_service"),
                             (("--mount", f"{scratch()}:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--cpus", "1", "--cpu-shares", "1025"), b"--cpu-shares"),
                             (("--disk", "2m", "--set", "kubernetes.workspace=pvc", "--set", "kubernetes.claim=x"), b"claim to --disk"),
                             (("--ssh-agent",), b"--ssh-agent"), (("--publish", "8000"), b"--publish"), (("--user", "0:0"), b"root"),

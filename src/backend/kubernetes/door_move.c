@@ -25,7 +25,7 @@
 #define NO_SIX "/proc/sys/net/ipv6/conf/default/disable_ipv6"
 
 /* What a device had, as the kernel lists it. */
-struct kept {
+struct pod_device {
 	int index;
 	size_t up; /* devices that are */
 	char name[IFNAMSIZ];
@@ -40,7 +40,7 @@ static int on_device(void *arg, const struct nlmsghdr *m)
 {
 	const struct ifinfomsg *l = NLMSG_DATA(m);
 	const char *name = rtnl_find(m, sizeof(*l), IFLA_IFNAME, 1);
-	struct kept *k = arg;
+	struct pod_device *k = arg;
 
 	if (m->nlmsg_type != RTM_NEWLINK || l->ifi_flags & IFF_LOOPBACK || !(l->ifi_flags & IFF_UP))
 		return 0;
@@ -50,7 +50,7 @@ static int on_device(void *arg, const struct nlmsghdr *m)
 	return 0;
 }
 
-static int keep(struct kept *k, const struct nlmsghdr *m)
+static int keep(struct pod_device *k, const struct nlmsghdr *m)
 {
 	size_t n = NLMSG_ALIGN(m->nlmsg_len);
 
@@ -65,7 +65,7 @@ static int keep(struct kept *k, const struct nlmsghdr *m)
 static int on_address(void *arg, const struct nlmsghdr *m)
 {
 	const struct ifaddrmsg *a = NLMSG_DATA(m);
-	struct kept *k = arg;
+	struct pod_device *k = arg;
 	const void *own;
 
 	if (m->nlmsg_type != RTM_NEWADDR || (int)a->ifa_index != k->index ||
@@ -83,7 +83,7 @@ static int on_address(void *arg, const struct nlmsghdr *m)
 static int on_neighbour(void *arg, const struct nlmsghdr *m)
 {
 	const struct ndmsg *n = NLMSG_DATA(m);
-	struct kept *k = arg;
+	struct pod_device *k = arg;
 
 	return m->nlmsg_type == RTM_NEWNEIGH && n->ndm_ifindex == k->index &&
 			       n->ndm_state & NUD_PERMANENT && n->ndm_type == RTN_UNICAST
@@ -96,7 +96,7 @@ static bool has_gateway(const struct nlmsghdr *m)
 	return rtnl_find(m, sizeof(struct rtmsg), RTA_GATEWAY, 4) != NULL;
 }
 
-static bool is_of(const struct kept *k, const struct nlmsghdr *m)
+static bool is_of(const struct pod_device *k, const struct nlmsghdr *m)
 {
 	const struct rtmsg *t = NLMSG_DATA(m);
 	const int *out = rtnl_find(m, sizeof(*t), RTA_OIF, sizeof(*out));
@@ -117,7 +117,7 @@ static int on_far(void *arg, const struct nlmsghdr *m)
 }
 
 /* In the order in which the kernel takes them: a gateway must be reached by a route before it. */
-static int read_device(int fd, struct kept *k, struct err *e)
+static int read_device(int fd, struct pod_device *k, struct err *e)
 {
 	static const struct {
 		uint16_t type;
@@ -155,7 +155,7 @@ static int family_of(const struct nlmsghdr *m)
 }
 
 /* Without IPv6 behind the device the door reaches the rest of the world all the same. */
-static int say_again(int fd, const struct kept *k, int index, struct err *e)
+static int say_again(int fd, const struct pod_device *k, int index, struct err *e)
 {
 	const char *at = k->data;
 
@@ -187,10 +187,10 @@ static int leave_for_new(int *ns, struct err *e)
 }
 
 /* From here on the caller is outside. */
-static int move_out(int pod, struct kept *k, int *outside, struct err *e)
+static int move_out(int pod, struct pod_device *k, int *outside, struct err *e)
 {
 	CLEANUP(fd) int there = -1;
-	struct kept moved = { .up = 0 };
+	struct pod_device moved = { .up = 0 };
 	int r;
 
 	if (leave_for_new(outside, e) < 0)
@@ -239,7 +239,7 @@ static int join(int ns, struct err *e)
 	return setns(ns, CLONE_NEWNET) < 0 ? err_sys(e, "cannot go back to a network") : 0;
 }
 
-static int open_room(const struct door_want *w, int pod, const struct kept *k, bool six,
+static int open_room(const struct door_want *w, int pod, const struct pod_device *k, bool six,
 		     struct pod_doorway *ret, struct err *e)
 {
 	CLEANUP(fd) int own = -1;
@@ -266,7 +266,7 @@ static int open_room(const struct door_want *w, int pod, const struct kept *k, b
 
 int pod_open_door(const struct door_want *w, struct pod_doorway *ret, struct err *e)
 {
-	static struct kept k; /* large, and there is one */
+	static struct pod_device k; /* large, and there is one */
 	CLEANUP(fd) int here = rtnl_open(), pod = open_network(), outside = -1;
 	bool six = has_six();
 

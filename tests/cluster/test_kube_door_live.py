@@ -336,7 +336,7 @@ def a_door_that_dies_ends_the_run():
     os.kill(found["brig-egress"], 9)
     out, err = process.communicate(timeout=60 * PATIENCE)
     said = json.loads(out)
-    assert said["outcome"] == "failed" and "door" in said["error"]["message"], said
+    assert said["outcome"] == "failed" and "door" in said["error"]["what"], said
     assert leaves_nothing(said)
 
 
@@ -362,4 +362,4 @@ def what_is_this_machines_is_refused_by_name():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -216,4 +216,4 @@ def a_pod_whose_door_admission_has_changed_is_refused():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -149,10 +149,10 @@ static int give_work(const struct doorkeeper *k, struct err *e)
 	return r < 0 ? err_errno(e, r, "cannot tell the door its rules") : 0;
 }
 
-static int start_worker(struct doorkeeper *k, struct err *e)
+/* The end of a pipe by which the authority comes. */
+static int spawn_worker(struct doorkeeper *k, int *ret, struct err *e)
 {
 	CLEANUP(fd) int theirs = -1, from = -1, to = -1, turn = -1, mine = -1;
-	char pem[AUTHORITY_MAX] = "";
 	int pair[2], authority[2], one[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -174,9 +174,17 @@ static int start_worker(struct doorkeeper *k, struct err *e)
 			"build images/kubernetes of this version, push it, and name it in "
 			"kubernetes.helper_image",
 			"the helper's image has no brig-egress");
-	to = fd_close(to);
-	theirs = fd_close(theirs);
-	if (give_work(k, e) < 0 || hear_authority(from, pem, e) < 0 ||
+	*ret = TAKE_FD(from);
+	return 0;
+}
+
+static int start_worker(struct doorkeeper *k, struct err *e)
+{
+	CLEANUP(fd) int from = -1;
+	char pem[AUTHORITY_MAX] = "";
+
+	if (spawn_worker(k, &from, e) < 0 || give_work(k, e) < 0 ||
+	    hear_authority(from, pem, e) < 0 ||
 	    write_trust(k, POD_TRUST_FOLDER "/" POD_TRUST_ALL, pem, e) < 0)
 		return -e->code;
 	return hear_ready(k, e);

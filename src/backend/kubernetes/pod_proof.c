@@ -40,10 +40,10 @@ struct seen_net {
 static int on_link(void *arg, const struct nlmsghdr *m)
 {
 	const struct ifinfomsg *l = NLMSG_DATA(m);
-	const void *mac = rtnl_find(m, sizeof(*l), IFLA_ADDRESS, sizeof(door_guest_mac));
+	const void *mac = rtnl_find(m, sizeof(*l), IFLA_ADDRESS, sizeof(cable_guest_mac));
 	struct seen_net *s = arg;
 	bool cable = l->ifi_index == DOOR_CABLE && mac &&
-		     memcmp(mac, door_guest_mac, sizeof(door_guest_mac)) == 0;
+		     memcmp(mac, cable_guest_mac, sizeof(cable_guest_mac)) == 0;
 
 	if (m->nlmsg_type != RTM_NEWLINK || l->ifi_flags & IFF_LOOPBACK || !(l->ifi_flags & IFF_UP))
 		return 0;

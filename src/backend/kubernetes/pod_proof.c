@@ -21,6 +21,8 @@
 #define PROOF_MS 5000
 #define LOOPBACK 1
 
+static const unsigned char guest_mac[6] = DOOR_GUEST_MAC;
+
 static int not_closed(struct err *e, const char *what)
 {
 	return err_refuse(e, ERR_POLICY, EPERM,
@@ -40,10 +42,10 @@ struct seen_net {
 static int on_link(void *arg, const struct nlmsghdr *m)
 {
 	const struct ifinfomsg *l = NLMSG_DATA(m);
-	const void *mac = rtnl_find(m, sizeof(*l), IFLA_ADDRESS, sizeof(cable_guest_mac));
+	const void *mac = rtnl_find(m, sizeof(*l), IFLA_ADDRESS, sizeof(guest_mac));
 	struct seen_net *s = arg;
-	bool cable = l->ifi_index == DOOR_CABLE && mac &&
-		     memcmp(mac, cable_guest_mac, sizeof(cable_guest_mac)) == 0;
+	bool cable =
+		l->ifi_index == DOOR_CABLE && mac && memcmp(mac, guest_mac, sizeof(guest_mac)) == 0;
 
 	if (m->nlmsg_type != RTM_NEWLINK || l->ifi_flags & IFF_LOOPBACK || !(l->ifi_flags & IFF_UP))
 		return 0;

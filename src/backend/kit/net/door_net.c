@@ -17,7 +17,7 @@
 #define CABLE DOOR_CABLE /* given at birth */
 
 static const unsigned char door_mac[6] = { 0x02, 'b', 'r', 'i', 'g', 1 };
-const unsigned char cable_guest_mac[6] = { 0x02, 'b', 'r', 'i', 'g', 2 };
+static const unsigned char guest_mac[6] = DOOR_GUEST_MAC;
 
 static struct rtnl_addr v4(uint32_t address, unsigned prefix)
 {
@@ -100,7 +100,7 @@ static int door_side(int fd, bool six)
 	if (r == 0 && (r = rtnl_up(fd, CABLE)) == 0 &&
 	    (r = rtnl_address(fd, CABLE, &own, false)) == 0 &&
 	    (r = rtnl_route(fd, RTNL_DIRECT, CABLE, &guest, NULL)) == 0 &&
-	    (r = rtnl_neighbour(fd, CABLE, &guest, cable_guest_mac)) == 0)
+	    (r = rtnl_neighbour(fd, CABLE, &guest, guest_mac)) == 0)
 		r = rtnl_route(fd, RTNL_LOCAL, LOOPBACK, &all, NULL);
 	if (r < 0 || !six)
 		return r;
@@ -109,7 +109,7 @@ static int door_side(int fd, bool six)
 	all = everything(AF_INET6);
 	if ((r = rtnl_address(fd, CABLE, &own, false)) == 0 &&
 	    (r = rtnl_route(fd, RTNL_DIRECT, CABLE, &guest, NULL)) == 0 &&
-	    (r = rtnl_neighbour(fd, CABLE, &guest, cable_guest_mac)) == 0)
+	    (r = rtnl_neighbour(fd, CABLE, &guest, guest_mac)) == 0)
 		r = rtnl_route(fd, RTNL_LOCAL, LOOPBACK, &all, NULL);
 	return r;
 }
@@ -149,8 +149,7 @@ static int cable(const struct door_room *room)
 	if (there < 0)
 		return there;
 	if ((r = rtnl_up(there, LOOPBACK)) < 0 ||
-	    (r = rtnl_veth(there, "eth0", cable_guest_mac, "door0", door_mac, door, CABLE, 0)) <
-		    0 ||
+	    (r = rtnl_veth(there, "eth0", guest_mac, "door0", door_mac, door, CABLE, 0)) < 0 ||
 	    (r = door_side(here, six)) < 0)
 		return r;
 	if (room->shown.family && (r = rtnl_address(there, CABLE, &room->shown, false)) < 0)

@@ -465,8 +465,9 @@ class Cluster:
         return self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
     def load_helper(self, build):
-        """brig-pod of a build, as images/kubernetes makes it; the image's name."""
-        self.load(_one_file_tar(pathlib.Path(build) / "brig-pod", "brig-pod"), HELPER_IMAGE, changes=('ENTRYPOINT ["/brig-pod"]',))
+        """brig-pod and brig-egress of a build, as images/kubernetes puts them together; the image's name."""
+        programs = [(pathlib.Path(build) / name, name) for name in ("brig-pod", "brig-egress")]
+        self.load(_files_tar(programs), HELPER_IMAGE, changes=('ENTRYPOINT ["/brig-pod"]',))
         return HELPER_IMAGE
 
     def load(self, tar, name, changes=()):
@@ -620,13 +621,18 @@ def _has(capability):
     return int(line.split()[1], 16) & capability
 
 
-def _one_file_tar(program, name):
+def _files_tar(files):
     import io
     import tarfile
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
-        tar.add(program, name)
+        for program, name in files:
+            tar.add(program, name)
     return out.getvalue()
+
+
+def _one_file_tar(program, name):
+    return _files_tar([(program, name)])
 
 
 def main():

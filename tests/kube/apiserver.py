@@ -423,7 +423,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         command = self.query.get("command") if sub == "exec" else attached
         session = Session(self.api, ws, 5 if chosen.startswith("v5") else 4, command, self.query)
         if sub == "attach":
-            self.api.attached[path.rsplit("/", 1)[0]] = session.process
+            of = path.rsplit("/", 1)[0]
+            self.api.attached[of if container == "main" else f"{of}#{container}"] = session.process
         code = session.run()
         if sub == "attach" and code == 0 and container in self.api.first(pod):
             self.api.begin(path.rsplit("/", 1)[0])
@@ -568,11 +569,11 @@ class ApiServer:
             return
         thing = json.loads(json.dumps(thing))
         runs = {"running": {"startedAt": thing["metadata"]["creationTimestamp"]}}
-        name = thing["spec"]["containers"][0].get("name", "main") if thing.get("spec", {}).get("containers") else "main"
+        names = sorted(c.get("name", "main") for c in thing.get("spec", {}).get("containers") or [{}])
         thing["status"] = {"phase": "Pending" if first else "Running", "podIP": "10.1.2.3", "hostIP": self.node or "", "startTime": thing["metadata"]["creationTimestamp"],
                            "initContainerStatuses": [{"name": f, "state": runs} for f in first],
                            "containerStatuses": [{"name": name, "ready": not first, "imageID": "" if first else "sha256:" + "0" * 64,
-                                                  "state": {"waiting": {"reason": "PodInitializing"}} if first else runs}]}
+                                                  "state": {"waiting": {"reason": "PodInitializing"}} if first else runs} for name in names]}
         thing.setdefault("spec", {})["nodeName"] = "node-1"
         self.store.put(path, thing)
 
@@ -592,10 +593,9 @@ class ApiServer:
         self.store.put(path, thing)
 
     def remove(self, path, thing):
-        process = self.attached.pop(path, None)
-        if process:
+        for key in [k for k in list(self.attached) if k.split("#")[0] == path]:
             with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(self.attached.pop(key).pid, signal.SIGKILL)
         self.store.put(path, json.loads(json.dumps(thing)), "DELETED")
         uid = thing.get("metadata", {}).get("uid")
         for p, o in list(self.store.objects.items()):  # what it owns goes with it

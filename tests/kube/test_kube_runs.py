@@ -622,7 +622,7 @@ def prune_removes_pods_of_ours_that_nobody_owns_and_no_others():
 @test(as_user="both")
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as api:
-        for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy"), b"proxy"),
+        for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy", "--set", "egress.host_service=80"), b"host_service"),
                             (("--mount", f"{scratch()}:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--cpus", "1", "--cpu-shares", "1025"), b"--cpu-shares"),
                             (("--disk", "2m", "--set", "kubernetes.workspace=pvc", "--set", "kubernetes.claim=x"), b"claim to --disk"),
                             (("--ssh-agent",), b"--ssh-agent"), (("--publish", "8000"), b"--publish"), (("--user", "0:0"), b"root"),

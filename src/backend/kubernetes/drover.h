@@ -24,7 +24,8 @@ struct drover_start {
 	struct backend_plan *plan;
 	const char *id; /* of the run */
 	int control;
-	bool open; /* it stays until it is told to end */
+	bool open;                      /* it stays until it is told to end */
+	const struct door_there *there; /* under network proxy */
 };
 
 /* What the cluster says of the pod. */
@@ -33,6 +34,7 @@ struct pod_seen {
 	char digest[256];                                            /* of the image */
 	bool running, gone;
 	bool filling; /* the container that comes first runs */
+	bool door;    /* the door's runs */
 	bool over;    /* the container, or the pod, has ended */
 	bool leaving; /* somebody has it removed: a cluster does when a node is lost */
 	bool oom, disk;
@@ -50,6 +52,15 @@ struct drover_owner {
 	struct buf line; /* of the watch */
 	struct owner_seen seen;
 	bool gone;
+};
+
+/* The door's line, under network proxy. */
+struct drover_door {
+	struct kube_streams streams;
+	struct carry *carry; /* NULL: there is none, or no longer */
+	bool answered;
+	struct pod_door_answer answer;
+	uint8_t number[POD_NUMBER]; /* that it alone was told */
 };
 
 struct drover {
@@ -74,6 +85,7 @@ struct drover {
 	bool answered;
 	struct pod_answer answer;
 	char last[DROVER_REASON]; /* words of brig-pod's own */
+	struct drover_door door;
 	struct supervisor_msg end;
 	struct { /* words of the pod's that wait until what came before is written */
 		uint32_t number;
@@ -132,6 +144,18 @@ bool pod_breaks_promise(const struct jread *asked, const struct jread *seen, cha
 
 /* drover_talk.c: the first words with brig-pod. */
 int drover_attach(struct drover *d, const char *container, struct err *e);
+/* What its answer says: of another version? What was wrong? Cleaned. */
+int drover_judge_mark(const struct pod_mark *m, size_t size, struct err *e);
+int drover_take_words(const struct err *said, struct err *e);
+
+/* drover_door.c: nothing but under network proxy. */
+int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e);
+int drover_door_open(struct drover *d, struct err *e);
+void drover_door_seen(struct drover *d); /* it was proven that everything leads there */
+size_t drover_door_polls(struct drover *d, struct pollfd *p);
+void drover_door_turn(struct drover *d, const struct pollfd *p, size_t n);
+void drover_door_leave(struct drover *d);
+
 /* drover_serve.c: to the end, or until the container that comes first is filled. */
 void drover_serve(struct drover *d);
 int drover_frame(void *arg, const struct carry_head *h, const void *payload);

@@ -123,7 +123,9 @@ int drover_owner_choose(struct drover *d, struct err *e)
 	const struct kube_spec *k = &d->plan->kube;
 	struct drover_owner *o = &d->owner;
 
-	if (!k->template && (k->use == KUBE_USE_POD || (k->use == KUBE_USE_AUTO && !d->s->open)))
+	bool may = d->s->open && d->plan->network != NETWORK_PROXY; /* a door is one run's own */
+
+	if (!k->template && (k->use == KUBE_USE_POD || (k->use == KUBE_USE_AUTO && !may)))
 		return 0;
 	if (find_version(d, OWNER_GROUP, kinds[OWNER_SANDBOX].plural, &o->version, e) < 0)
 		return -e->code;

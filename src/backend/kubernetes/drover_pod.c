@@ -57,9 +57,10 @@ int drover_refused(const struct kube_answer *a, const char *what, struct err *e)
 	(void)err_set(e, ERR_UNAVAILABLE, not_let_in ? EACCES : EIO,
 		      "the cluster does not take %s: %s", what, text);
 	if (strcasestr(text, "PodSecurity"))
-		return err_hint(e, "an init container takes the pod's network away with NET_ADMIN: "
-				   "kubectl label namespace NAME "
-				   "pod-security.kubernetes.io/enforce=privileged");
+		return err_hint(
+			e, "the pod's network is closed with NET_ADMIN, and SYS_ADMIN for a door: "
+			   "kubectl label namespace NAME "
+			   "pod-security.kubernetes.io/enforce=privileged");
 	if (a->status == 403)
 		return err_hint(e, "brig doctor --backend kubernetes names the rights that are "
 				   "missing; deploy/kubernetes has a Role with them");
@@ -114,7 +115,7 @@ int drover_has_pod(struct drover *d, const struct pod_run *r, const struct jread
 	/* Before anything of it runs: on a network of the node's "close" would do harm. */
 	if (differs(d, pod))
 		return otherwise(d, e);
-	return d->plan->network == NETWORK_NONE ? make_policy(d, r, pod, e) : 0;
+	return drover_door_secret(d, r, e) < 0 ? -e->code : make_policy(d, r, pod, e);
 }
 
 static int make_pod(struct drover *d, const struct pod_run *r, struct err *e)
@@ -225,8 +226,10 @@ static int make_policy(struct drover *d, const struct pod_run *r, const struct j
 		return err_hint(ret, "no container may have NET_ADMIN here, so a policy has to "
 				     "close the network: deploy/kubernetes has a Role for it");
 	}
-	(void)snprintf(note, sizeof(note), "%s; the pod's network devices are down all the same",
-		       e.what);
+	(void)snprintf(note, sizeof(note), "%s; %s", e.what,
+		       d->plan->network == NETWORK_PROXY
+			       ? "a policy of the namespace may hold the door up"
+			       : "the pod's network devices are down all the same");
 	(void)drover_note(d, note);
 	return 0;
 }
@@ -320,7 +323,9 @@ static int will_not_run(const struct drover *d, struct err *e)
 
 int drover_wait(struct drover *d, const char *container, struct err *e)
 {
-	const bool *runs = str_eq(container, KUBE_CONTAINER) ? &d->seen.running : &d->seen.filling;
+	const bool *runs = str_eq(container, KUBE_CONTAINER) ? &d->seen.running
+			   : str_eq(container, KUBE_DOOR)    ? &d->seen.door
+							     : &d->seen.filling;
 	uint64_t until = clock_us() + (uint64_t)DROVER_START_MS * 1000;
 	char told[DROVER_REASON] = "";
 

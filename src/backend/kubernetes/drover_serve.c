@@ -343,15 +343,16 @@ static bool is_waited_for_in_vain(const struct drover *d, uint64_t *since)
 
 void drover_serve(struct drover *d)
 {
-	static struct pollfd p[CARRY_POLLS + 3]; /* large, and there is one */
+	static struct pollfd p[2 * CARRY_POLLS + 3]; /* large, and there is one */
 	uint64_t since = 0;
 
 	for (;;) {
 		bool sizes = look_at_sizes(d);
-		size_t n;
+		size_t n, more;
 
 		let_go(d);
 		n = carry_polls(d->carry, p);
+		more = drover_door_polls(d, p + n + 3);
 		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
 		p[n + 1] = (struct pollfd){ .fd = d->watch, .events = POLLIN };
 		p[n + 2] = (struct pollfd){ .fd = d->streams.err, .events = POLLIN };
@@ -359,7 +360,11 @@ void drover_serve(struct drover *d)
 			find_out(d);
 			return;
 		}
-		if (poll(p, n + 3, sizes ? SIZE_MS : since ? LOOK_MS : -1) < 0 && errno != EINTR)
+		if (poll(p, n + 3 + more,
+			 sizes   ? SIZE_MS
+			 : since ? LOOK_MS
+				 : -1) < 0 &&
+		    errno != EINTR)
 			return;
 		if (p[n + 2].revents) { /* what brig-pod says there is for the node's log */
 			char unread[512];
@@ -374,6 +379,7 @@ void drover_serve(struct drover *d)
 				      "the pod was changed while it ran: %s", d->differs);
 			return;
 		}
+		drover_door_turn(d, p + n + 3, more);
 		if (!hear_brig(d))
 			return;
 		if (carry_turn(d->carry, p, n) < 0) {

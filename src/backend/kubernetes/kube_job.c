@@ -241,7 +241,9 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 
 static int begin(struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	struct drover_start s = { .plan = j->plan, .id = j->id, .open = !w->command };
+	struct drover_start s = {
+		.plan = j->plan, .id = j->id, .open = !w->command, .there = w->there
+	};
 	struct epoll_event ev = { .events = EPOLLIN };
 	int pair[2], r;
 
@@ -582,7 +584,7 @@ const struct backend backend_kubernetes = {
 	.name = "kubernetes",
 	.kind = BACKEND_KUBERNETES,
 	.bit = ON_KUBERNETES,
-	.can = BACKEND_FILES | BACKEND_SHOWS_CODE,
+	.can = BACKEND_FILES | BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_DOOR_THERE,
 	.probe = kube_probe,
 	.tidy = kube_tidy,
 	.plan = kube_plan,

@@ -102,6 +102,12 @@ static int check_use(const struct spec *s, struct err *e)
 		return err_refuse(e, ERR_CONFIG, EINVAL, "--set kubernetes.use=claim",
 				  "kubernetes.template is given, and kubernetes.use is '%s'",
 				  fields[FIELD_KUBE_USE].words[k->use]);
+	if (s->network == NETWORK_PROXY && (k->template || k->use == KUBE_USE_SANDBOX))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "--set kubernetes.use=pod, without kubernetes.template",
+				  "backend 'kubernetes' has no network 'proxy' in a pod that a %s "
+				  "makes: its door is one run's own",
+				  k->template ? "SandboxTemplate" : "Sandbox");
 	if (k->template && (code_is_file(s) || s->policy == POLICY_READONLY))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "--set kubernetes.use=pod, without kubernetes.template",
@@ -180,15 +186,38 @@ static int put(struct backend_plan *p, size_t *n, const char *name, const char *
 static int fixed_variables(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
 {
 	const char *const all[][2] = {
-		{ "HOME", p->home },         { "USER", s->user_name },
-		{ "LOGNAME", s->user_name }, { "BRIG_SANDBOX", "kubernetes" },
-		{ "PIP_RETRIES", "0" },      { "npm_config_fetch_retries", "0" },
-		{ "CARGO_NET_RETRY", "0" },  { "YARN_HTTP_RETRY", "0" },
-		{ "UV_HTTP_RETRIES", "0" },  { "BUNDLE_RETRY", "0" },
+		{ "HOME", p->home },
+		{ "USER", s->user_name },
+		{ "LOGNAME", s->user_name },
+		{ "BRIG_SANDBOX", "kubernetes" },
 	};
+	static const char *const retries[] = { "PIP_RETRIES",     "npm_config_fetch_retries",
+					       "CARGO_NET_RETRY", "YARN_HTTP_RETRY",
+					       "UV_HTTP_RETRIES", "BUNDLE_RETRY" };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (put(p, n, all[i][0], all[i][1], e) < 0)
+			return -e->code;
+	/* Without a network a second try is only waiting. */
+	for (size_t i = 0; s->network == NETWORK_NONE && i < ARRAY_LEN(retries); i++)
+		if (put(p, n, retries[i], "0", e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int door_variables_of(struct backend_plan *p, size_t *n, struct err *e)
+{
+	const char *url =
+		arena_printf(p->arena, "http://" DOOR_ADDRESS_TEXT ":%u", p->door.proxy_port);
+	const char *const values[] = { [DOOR_IS_PROXY] = url,
+				       [DOOR_IS_DIRECT] = DOOR_DIRECT,
+				       [DOOR_IS_ROOTS] = DOOR_ROOTS,
+				       [DOOR_IS_ON] = "1" };
+
+	if (!url)
+		return err_nomem(e);
+	for (const struct door_variable *v = door_variables; v->name; v++)
+		if (p->network == NETWORK_PROXY && put(p, n, v->name, values[v->is], e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -208,14 +237,15 @@ static int callers_variables(struct backend_plan *p, size_t *n, struct err *e)
 
 static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	size_t n = 0, room = 32 + s->env.n + s->env_pass.n;
+	size_t n = 0, room = 64 + s->env.n + s->env_pass.n;
 
 	for (char **v = environ; v && *v; v++)
 		room++;
 	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
 	if (!p->envp)
 		return err_nomem(e);
-	if (fixed_variables(p, s, &n, e) < 0 || callers_variables(p, &n, e) < 0)
+	if (fixed_variables(p, s, &n, e) < 0 || callers_variables(p, &n, e) < 0 ||
+	    door_variables_of(p, &n, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *value = getenv(s->env_pass.v[i]);
@@ -294,6 +324,8 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 	p->home = arena_printf(p->arena, "/home/%s", s->user_name);
 	if (!p->home)
 		return err_nomem(e);
+	if (s->network == NETWORK_PROXY && door_want(&s->egress, &p->door, e) < 0)
+		return -e->code;
 	if (check_code(p, e) < 0 || arguments(p, s, e) < 0 || variables(p, s, e) < 0)
 		return -e->code;
 	if (notes)
@@ -345,8 +377,6 @@ void kube_plan_json(const struct backend_plan *p, struct json *j)
 	} else {
 		json_key(j, "pod");
 		pod_body(p, &r, j);
-	}
-	if (p->network == NETWORK_NONE && !p->kube.template) {
 		json_key(j, "network_policy");
 		pod_closed_body(p, &r, &w, j);
 	}

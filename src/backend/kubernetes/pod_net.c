@@ -84,7 +84,7 @@ static int no_routes(int fd, struct err *e)
 }
 
 /* Taking a node's own devices down would take the node away from its cluster. */
-static int is_the_pods(struct err *e)
+int pod_network_is_own(struct err *e)
 {
 	const char *own = getenv(POD_ADDRESS), *node = getenv(POD_ADDRESS_OF_NODE);
 
@@ -102,7 +102,7 @@ int pod_close_network(struct err *e)
 	CLEANUP(fd) int fd = rtnl_open();
 	struct link_list all = { .n = 0 };
 
-	if (is_the_pods(e) < 0)
+	if (pod_network_is_own(e) < 0)
 		return -e->code;
 	if (fd < 0)
 		return err_errno(e, fd, "cannot reach the kernel's routing socket");

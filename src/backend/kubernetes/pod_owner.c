@@ -182,7 +182,7 @@ void owner_sandbox_body(const struct backend_plan *p, const struct pod_run *r,
 {
 	json_object(j);
 	head(OWNER_GROUP, o->version, "Sandbox", j);
-	pod_metadata(p, r, j);
+	pod_metadata(p, r, NULL, j);
 	json_key(j, "spec");
 	json_object(j);
 	ends(o, j);
@@ -208,7 +208,7 @@ void owner_claim_body(const struct backend_plan *p, const struct pod_run *r,
 {
 	json_object(j);
 	head(OWNER_GROUP_CLAIMS, o->version, "SandboxClaim", j);
-	pod_metadata(p, r, j);
+	pod_metadata(p, r, NULL, j);
 	json_key(j, "spec");
 	json_object(j);
 	if (o->pool)

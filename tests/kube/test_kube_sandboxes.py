@@ -144,6 +144,36 @@ def a_claim_takes_a_pod_of_the_warm_pool_and_gives_it_back():
             wait_until(lambda: not left(api), 20)  # noqa: B023
 
 
+@test(as_user="both", limit=120)
+def where_no_container_may_have_net_admin_a_Sandboxs_network_is_closed_by_a_policy():
+    """Its pod is tried before it is made: a controller would only wait. A template is held to NET_ADMIN all the same."""
+    with cluster() as api:
+        Controller(api)
+        api.refusal = lambda pod: any(c["securityContext"]["capabilities"].get("add") for c in pod["spec"]["initContainers"]) and "no NET_ADMIN"
+        done = run(api, "--json", "--set", "kubernetes.use=sandbox").json
+        assert (done["stdout"], done["isolation"]["network_by"]) == ("ran\n", "policy"), done
+        box = json.loads(made(api, "sandboxes")[0]["body"])["spec"]["podTemplate"]["spec"]
+        assert [c["name"] for c in box["initContainers"]] == ["put"] and len(made(api, "networkpolicies")) == 1, box
+        wait_until(lambda: not left(api), 20)
+        api.refusal = "never"  # without it as well: told at once, and nothing is made
+        done = run(api, "--set", "kubernetes.use=sandbox")
+        assert done.status == 125 and b"never" in done.stderr and len(made(api, "sandboxes")) == 1, done
+        api.refusal = None  # the control: where it may, it does
+        done = run(api, "--json", "--set", "kubernetes.use=sandbox").json
+        assert done["stdout"] == "ran\n" and "network_by" not in done["isolation"], done
+        wait_until(lambda: not left(api), 20)
+
+
+@test(as_user="user")
+def a_door_is_not_put_into_a_pod_that_somebody_else_makes():
+    with cluster() as api:
+        c = Controller(api)
+        c.template("tools", template_of()["spec"]["podTemplate"])
+        for flags, says in (("kubernetes.use=sandbox", b"a Sandbox makes"), ("kubernetes.template=tools", b"a SandboxTemplate makes")):
+            done = run(api, "--network", "proxy", "--set", flags)
+            assert done.status == 125 and says in done.stderr and b"kubernetes.use=pod" in done.stderr and not left(api), done
+
+
 def spec(**more):
     return lambda t: t["spec"].update(more)
 

@@ -11,7 +11,7 @@
 #   make uninstall  what make install put there
 #   make deb        Debian packages in build-deb     make test-deb  they pass lintian, and live and die in a clean root
 #   make test-engines  as root: the docker suite on the engines of Debian sid
-#   make test-cluster  as root: a real Slurm of two nodes, started and stopped here (tests/cluster)
+#   make test-cluster  as root: a real Kubernetes and a real Slurm of two nodes, started and stopped here (tests/cluster)
 #   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU; ARCH=amd64 or arm64: the other one's
 
 BUILD ?= build

@@ -10,6 +10,7 @@ import time
 
 import cluster
 import egress
+import kube
 import leaks
 import live
 import peers
@@ -564,7 +565,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh, live.daemon)}
+GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh, kube.kubernetes, live.daemon)}
 GROUPS["queries"] = readers.queries
 GROUPS["slurm"] = cluster.slurm
 BY_NAME = ("slurm",)  # those that nobody gets who does not name them

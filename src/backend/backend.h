@@ -88,6 +88,7 @@ struct job_want {
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 	int wake[2];               /* for a start that takes long: see asked_to_stop; -1: none */
 	const struct seat *seat;   /* of a start whose spec has members; else NULL */
+	const struct door_there *there; /* with BACKEND_DOOR_THERE, under network proxy; borrowed */
 	struct backend_host host;
 };
 
@@ -103,17 +104,18 @@ enum job_event {
 };
 
 enum backend_can {
-	BACKEND_SHOWS_CODE = 1 << 0, /* of the spec, in Python, at its path; else it is refused */
-	BACKEND_AWAITS = 1 << 1,     /* start asks host.authority */
-	BACKEND_PERMITS = 1 << 2,    /* start asks host.permit; else it is asked before start */
-	BACKEND_PROXY = 1 << 3,      /* it has that network */
-	BACKEND_BRIDGE = 1 << 4,     /* likewise */
-	BACKEND_BARE = 1 << 5,       /* no sandbox: what is switched off is no request */
-	BACKEND_REMOTE = 1 << 6,     /* another host, where another brig may be */
-	BACKEND_ENGINE = 1 << 7,     /* somebody on this machine must answer: a probe is worth it;
-				      * inside is an image, with programs of its own */
-	BACKEND_FILES = 1 << 8,      /* exec takes operations on files */
-	BACKEND_DELEGATES = 1 << 9,  /* another brig makes all of it, the door included */
+	BACKEND_SHOWS_CODE = 1 << 0,  /* of the spec, in Python, at its path; else it is refused */
+	BACKEND_AWAITS = 1 << 1,      /* start asks host.authority */
+	BACKEND_PERMITS = 1 << 2,     /* start asks host.permit; else it is asked before start */
+	BACKEND_PROXY = 1 << 3,       /* it has that network */
+	BACKEND_BRIDGE = 1 << 4,      /* likewise */
+	BACKEND_BARE = 1 << 5,        /* no sandbox: what is switched off is no request */
+	BACKEND_REMOTE = 1 << 6,      /* another host, where another brig may be */
+	BACKEND_ENGINE = 1 << 7,      /* somebody on this machine must answer: a probe is worth it;
+				       * inside is an image, with programs of its own */
+	BACKEND_FILES = 1 << 8,       /* exec takes operations on files */
+	BACKEND_DELEGATES = 1 << 9,   /* another brig makes all of it, the door included */
+	BACKEND_DOOR_THERE = 1 << 10, /* the door's processes run beside the sandbox, elsewhere */
 };
 
 /* What an image is built from: a Dockerfile alone, no other file. */

@@ -19,6 +19,7 @@
 
 #define PLAN_TEXT_MAX ((size_t)16 << 20)
 #define AUTHORITY_MAX 4096
+#define ROOTS_FILE_MAX ((size_t)4 << 20)
 #define AUTHORITY_US (10000 * 1000ULL)
 
 struct egress {
@@ -26,11 +27,14 @@ struct egress {
 	int pidfd, control, authority;
 	int turn; /* one byte to read: who has it decides whether the worker serves */
 	bool gone;
+	bool is_there; /* its processes run elsewhere */
+	struct door_there there;
 	char pem[AUTHORITY_MAX];
 	struct egress_plan *plan;
 	const char **variables;
 	struct egress_event batch[EGRESS_BATCH];
 	size_t n_batch, next; /* heard; those before `next` were passed on */
+	size_t part;          /* bytes of one more, behind them: of a stream */
 };
 
 /* ---- starting ---- */
@@ -72,19 +76,29 @@ static int died(struct egress *g, struct err *e)
 }
 
 /* A sealed memory file: it holds values that must not be on any disk. */
+static int sealed(struct buf *b)
+{
+	CLEANUP(fd) int fd = memfd_create("brig-egress", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = fd < 0 ? -errno : fd_write_all(fd, buf_str(b), b->len);
+
+	if (b->data)
+		explicit_bzero(b->data, b->len);
+	if (r == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+		r = -errno;
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
 static int send_plan(struct egress *g, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(PLAN_TEXT_MAX);
-	CLEANUP(fd) int fd = memfd_create("brig-egress", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	CLEANUP(fd) int fd = -1;
 	int r = egress_plan_write(g->plan, &b, e);
 
 	if (r < 0)
 		return r;
-	r = fd < 0 ? -errno : fd_write_all(fd, buf_str(&b), b.len);
-	explicit_bzero(b.data, b.len);
-	if (r == 0 &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
-		r = -errno;
+	fd = sealed(&b);
+	r = fd < 0 ? fd : 0;
 	if (r == 0)
 		r = fd_send(g->control, BRIG_VERSION, sizeof(BRIG_VERSION), &fd, 1);
 	if (r == -EPIPE || r == -ECONNRESET) /* it ended before it heard of them */
@@ -125,10 +139,97 @@ int egress_start(const struct spec *s, char *const *envp, struct egress **ret, s
 	return 0;
 }
 
+/* ---- elsewhere ---- */
+
+/* A file of certificates behind those that are there already. */
+static int add_roots(struct buf *b, const char *path)
+{
+	CLEANUP(mem) char *text = malloc(ROOTS_FILE_MAX);
+	ssize_t n = text ? fd_read_file(AT_FDCWD, path, text, ROOTS_FILE_MAX) : -ENOMEM;
+
+	if (n < 0)
+		return (int)n;
+	buf_add(b, text, (size_t)n);
+	buf_putc(b, '\n');
+	return b->failed ? -ENOMEM : 0;
+}
+
+/* What the worker would read of this machine's files. */
+static int collect_roots(struct egress *g, struct err *e)
+{
+	static const char *const bundles[] = { "/etc/ssl/certs/ca-certificates.crt",
+					       "/etc/pki/tls/certs/ca-bundle.crt",
+					       "/etc/ssl/ca-bundle.pem" };
+	CLEANUP(buf) struct buf b = BUF_INIT(PLAN_TEXT_MAX);
+	struct strlist *further = &g->plan->egress.roots;
+
+	for (size_t i = 0; i < ARRAY_LEN(bundles); i++)
+		if (add_roots(&b, bundles[i]) == 0)
+			break;
+	for (size_t i = 0; i < further->n; i++) {
+		int r = add_roots(&b, further->v[i]);
+
+		if (r < 0)
+			return err_errno(e, r, "egress.roots: cannot read '%s'", further->v[i]);
+	}
+	further->n = 0;
+	g->there.roots = sealed(&b);
+	return g->there.roots < 0 ? err_errno(e, g->there.roots, "cannot keep certificates") : 0;
+}
+
+static int lay_out(struct egress *g, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(PLAN_TEXT_MAX);
+	int pair[2];
+
+	if (collect_roots(g, e) < 0 || egress_plan_write(g->plan, &b, e) < 0)
+		return -e->code;
+	g->there.plan = sealed(&b);
+	if (g->there.plan < 0)
+		return err_errno(e, g->there.plan, "cannot keep the door's rules");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, "cannot make the door's sockets");
+	g->control = pair[0];
+	g->there.line = pair[1];
+	return 0;
+}
+
+int egress_start_there(const struct spec *s, char *const *envp, struct egress **ret, struct err *e)
+{
+	CLEANUP(egress) struct egress *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return err_nomem(e);
+	g->pid = g->pidfd = g->control = g->authority = g->turn = -1;
+	g->is_there = true;
+	g->there = (struct door_there){ -1, -1, -1 };
+	if (egress_plan_new(s, envp, &g->plan, e) < 0 || lay_out(g, e) < 0 ||
+	    make_variables(g, e) < 0)
+		return -e->code;
+	egress_plan_forget(g->plan);
+	*ret = TAKE_PTR(g);
+	return 0;
+}
+
+const struct door_there *egress_there(const struct egress *g)
+{
+	return g->is_there ? &g->there : NULL;
+}
+
+void egress_there_taken(struct egress *g)
+{
+	if (!g->is_there)
+		return;
+	g->there.line = fd_close(g->there.line);
+	g->there.plan = fd_close(g->there.plan);
+	g->there.roots = fd_close(g->there.roots);
+}
+
 struct egress *egress_free(struct egress *g)
 {
 	if (!g)
 		return NULL;
+	egress_there_taken(g);
 	worker_stop(g->pid, g->pidfd);
 	(void)fd_close(g->control);
 	(void)fd_close(g->authority);
@@ -228,18 +329,32 @@ int egress_await(struct egress *g, unsigned ms, struct err *e)
 	return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "brig-egress is not ready in time");
 }
 
+/* Of a stream the last may be there in part, and is completed by the next look. */
+static bool look_again(struct egress *g)
+{
+	const size_t one = sizeof(g->batch[0]);
+	char *at = (char *)g->batch;
+	ssize_t n;
+
+	memmove(at, at + g->n_batch * one, g->part);
+	g->next = g->n_batch = 0;
+	n = recv(g->control, at + g->part, sizeof(g->batch) - g->part, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n <= 0) {
+		g->gone = true;
+		return true;
+	}
+	g->n_batch = (g->part + (size_t)n) / one;
+	g->part = (g->part + (size_t)n) % one;
+	g->gone = g->part && !g->is_there;
+	return g->gone || g->n_batch;
+}
+
 enum egress_news egress_next(struct egress *g, struct egress_event *ret)
 {
-	if (!egress_waiting(g)) {
-		ssize_t n = recv(g->control, g->batch, sizeof(g->batch), MSG_DONTWAIT);
-
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return EGRESS_QUIET;
-		g->next = 0;
-		g->n_batch = n > 0 ? (size_t)n / sizeof(*ret) : 0;
-		if (n <= 0 || (size_t)n % sizeof(*ret))
-			g->gone = true;
-	}
+	if (!g->gone && !egress_waiting(g) && !look_again(g))
+		return EGRESS_QUIET;
 	if (!g->gone)
 		*ret = g->batch[g->next++];
 	if (g->gone || ret->kind >= EGRESS_EVENT_KINDS) {

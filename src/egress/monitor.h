@@ -23,6 +23,11 @@ struct egress;
 /* Starts brig-egress for this spec; refuses when there is none or it cannot take the settings.
  * Fetches the credentials (variables from envp), so it may block while a command of theirs runs. */
 int egress_start(const struct spec *s, char *const *envp, struct egress **ret, struct err *e);
+/* The same for processes that somebody else starts elsewhere: nothing is started here, and there is
+ * neither an authority to ask for nor a socket to hand over. */
+int egress_start_there(const struct spec *s, char *const *envp, struct egress **ret, struct err *e);
+const struct door_there *egress_there(const struct egress *g); /* borrowed; NULL: they run here */
+void egress_there_taken(struct egress *g); /* somebody has these descriptors now, or nobody will */
 struct egress *egress_free(struct egress *g); /* ends and reaps both processes; takes NULL */
 DEFINE_CLEANUP(egress, struct egress *, egress_free)
 

@@ -133,6 +133,14 @@ static const struct kube_right rights[] = {
 	{ "", "secrets", "", "create", false },
 };
 
+/* Where there is agent-sandbox: for a sandbox that stays. */
+static const struct kube_right sandbox_rights[] = {
+	{ "agents.x-k8s.io", "sandboxes", "", "create", true },
+	{ "agents.x-k8s.io", "sandboxes", "", "list", true },
+	{ "agents.x-k8s.io", "sandboxes", "", "watch", true },
+	{ "agents.x-k8s.io", "sandboxes", "", "delete", true },
+};
+
 static void put_review(struct examining *x, const struct kube_right *t, struct buf *b)
 {
 	struct json j;
@@ -213,20 +221,26 @@ static void check_rights(struct examining *x)
 
 /* ---- admission and the clock, from one pod that is never made ---- */
 
-static const char pod[] =
-	"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"generateName\":\"brig-doctor-\"},"
-	"\"spec\":{\"restartPolicy\":\"Never\",\"automountServiceAccountToken\":false,"
+#define POD_BEGINS                                                                                 \
+	"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"generateName\":\"brig-doctor-\"}" \
+	","                                                                                        \
+	"\"spec\":{\"restartPolicy\":\"Never\",\"automountServiceAccountToken\":false,"            \
 	"\"activeDeadlineSeconds\":60,"
+#define POD_ENDS                                                                                   \
+	"\"containers\":[{\"name\":\"main\",\"image\":\"brig-doctor\","                            \
+	"\"resources\":{\"requests\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"},"                       \
+	"\"limits\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"}},"                                       \
+	"\"securityContext\":{\"runAsUser\":65534,\"runAsNonRoot\":true,"                          \
+	"\"allowPrivilegeEscalation\":false,\"readOnlyRootFilesystem\":true,"                      \
+	"\"seccompProfile\":{\"type\":\"RuntimeDefault\"},"                                        \
+	"\"capabilities\":{\"drop\":[\"ALL\"]}}}]}}"
+
+static const char pod[] = POD_BEGINS
 	"\"initContainers\":[{\"name\":\"close\",\"image\":\"brig-doctor\",\"securityContext\":{"
 	"\"runAsUser\":0,\"runAsNonRoot\":false,\"allowPrivilegeEscalation\":false,"
-	"\"capabilities\":{\"drop\":[\"ALL\"],\"add\":[\"NET_ADMIN\"]}}}],"
-	"\"containers\":[{\"name\":\"main\",\"image\":\"brig-doctor\","
-	"\"resources\":{\"requests\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"},"
-	"\"limits\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"}},"
-	"\"securityContext\":{\"runAsUser\":65534,\"runAsNonRoot\":true,"
-	"\"allowPrivilegeEscalation\":false,\"readOnlyRootFilesystem\":true,"
-	"\"seccompProfile\":{\"type\":\"RuntimeDefault\"},"
-	"\"capabilities\":{\"drop\":[\"ALL\"]}}}]}}";
+	"\"capabilities\":{\"drop\":[\"ALL\"],\"add\":[\"NET_ADMIN\"]}}}]," POD_ENDS;
+/* What is made where no container may have NET_ADMIN: a policy closes its network. */
+static const char pod_by_policy[] = POD_BEGINS POD_ENDS;
 
 static void check_clock(struct examining *x, const struct jread *made)
 {
@@ -253,7 +267,7 @@ static void check_clock(struct examining *x, const struct jread *made)
 
 static void check_admission(struct examining *x)
 {
-	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	CLEANUP(kube_answer) struct kube_answer a = { 0 }, other = { 0 };
 	CLEANUP(buf) struct buf path = BUF_INIT(1024);
 	CLEANUP(jread) struct jread *made = NULL;
 	const char *namespace = kube_place(x->kube)->namespace;
@@ -276,6 +290,13 @@ static void check_admission(struct examining *x)
 	}
 	kube_answer_text(&a, text, sizeof(text));
 	say(r, KUBE_FAIL, "%s", text);
+	if (a.status != 404 && ask(x, "POST", buf_str(&path), pod_by_policy, &other, &e) == 0 &&
+	    (made = object_of(&other))) {
+		say(r, KUBE_WARN,
+		    "no container may have NET_ADMIN: a NetworkPolicy alone would "
+		    "close the network, tried from inside");
+		check_clock(x, made);
+	}
 	if (a.status == 403 && strstr(text, "PodSecurity"))
 		(void)snprintf(
 			r->hint, sizeof(r->hint),
@@ -357,10 +378,20 @@ static void check_runtime(struct examining *x)
 static void check_sandboxes(struct examining *x)
 {
 	CLEANUP(jread) struct jread *root = NULL;
+	CLEANUP(buf) struct buf lacks = BUF_INIT(NAMES_MAX);
 	struct kube_row *r = &x->rows[KUBE_ROW_SANDBOXES];
 	int status = look(x, "/apis/agents.x-k8s.io", &root, r);
+	struct err e = { 0 };
 
-	if (status == 200)
+	for (size_t i = 0; status == 200 && i < ARRAY_LEN(sandbox_rights); i++)
+		if (may(x, &sandbox_rights[i], &e) == 0)
+			put_right(&lacks, &sandbox_rights[i]);
+	if (lacks.len) {
+		say(r, KUBE_WARN, "agent-sandbox is installed, and '%s' may not: %s",
+		    kube_place(x->kube)->user, buf_str(&lacks));
+		(void)snprintf(r->hint, sizeof(r->hint),
+			       "kubectl apply -f deploy/kubernetes, or kubernetes.use: pod");
+	} else if (status == 200)
 		say(r, KUBE_PASS, "agent-sandbox is installed");
 	else if (status == 404)
 		say(r, KUBE_SKIP, "agent-sandbox is not installed, and not needed");

@@ -37,6 +37,30 @@ static int add_rule(struct door_want *w, struct arena *a, const char *text, stru
 	return 0;
 }
 
+const struct door_variable door_variables[] = {
+	{ "NO_PROXY", DOOR_IS_DIRECT },
+	{ "no_proxy", DOOR_IS_DIRECT },
+	{ "HTTP_PROXY", DOOR_IS_PROXY },
+	{ "http_proxy", DOOR_IS_PROXY },
+	{ "HTTPS_PROXY", DOOR_IS_PROXY },
+	{ "https_proxy", DOOR_IS_PROXY },
+	{ "ALL_PROXY", DOOR_IS_PROXY },
+	{ "all_proxy", DOOR_IS_PROXY },
+	{ "NODE_USE_ENV_PROXY", DOOR_IS_ON },
+	{ "NODE_EXTRA_CA_CERTS", DOOR_IS_ROOTS },
+	{ "SSL_CERT_FILE", DOOR_IS_ROOTS },
+	{ "REQUESTS_CA_BUNDLE", DOOR_IS_ROOTS },
+	{ "CURL_CA_BUNDLE", DOOR_IS_ROOTS },
+	{ "GIT_SSL_CAINFO", DOOR_IS_ROOTS },
+	{ "CARGO_HTTP_CAINFO", DOOR_IS_ROOTS },
+	{ "PIP_CERT", DOOR_IS_ROOTS },
+	{ "AWS_CA_BUNDLE", DOOR_IS_ROOTS },
+	{ "DENO_CERT", DOOR_IS_ROOTS },
+	{ "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", DOOR_IS_ROOTS },
+	{ "npm_config_cafile", DOOR_IS_ROOTS },
+	{ NULL, DOOR_IS_ON },
+};
+
 int door_want(const struct egress_spec *s, struct door_want *ret, struct err *e)
 {
 	struct door_want w = { .proxy_port = s->port ? (uint16_t)s->port : DOOR_PROXY_PORT };

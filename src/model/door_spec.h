@@ -65,3 +65,20 @@ struct door_want {
 	}
 
 int door_want(const struct egress_spec *s, struct door_want *ret, struct err *e);
+
+/* The door holds whoever ignores these variables; they are for programs that prefer to be told. */
+enum door_variable_kind { DOOR_IS_PROXY, DOOR_IS_DIRECT, DOOR_IS_ROOTS, DOOR_IS_ON };
+struct door_variable {
+	const char *name; /* NULL: the last */
+	enum door_variable_kind is;
+};
+extern const struct door_variable door_variables[];
+#define DOOR_DIRECT "localhost,127.0.0.1,127.0.0.0/8,::1" /* who is not behind it */
+
+/* A door whose processes are where the sandbox is, on another machine: what its worker would have
+ * been given here. */
+struct door_there {
+	int line;  /* a stream: events go into it, and its end is the worker's */
+	int plan;  /* sealed; it holds secrets */
+	int roots; /* sealed: the certificates that this machine trusts */
+};

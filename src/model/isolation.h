@@ -44,7 +44,8 @@ struct isolation {
 	const char
 		*pause; /* "cgroup", "signal", "engine"; NULL: of no open sandbox, or it cannot */
 	const char *network;
-	const char *runtime; /* of containers, where one was named */
+	const char *network_by; /* what closes it, where that is not this host or the pod itself */
+	const char *runtime;    /* of containers, where one was named */
 	uint32_t uid_inside, gid_inside;
 	unsigned keeps; /* what outlives a stop: bits 1 << enum store_place */
 	int32_t first;  /* of a container that stays open: its first process; 0: unknown. Not

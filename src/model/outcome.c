@@ -370,6 +370,8 @@ static void isolation_json(const struct outcome *o, struct json *j)
 	if (i->pause)
 		json_kstr(j, "pause", i->pause);
 	json_kstr(j, "network", i->network);
+	if (i->network_by)
+		json_kstr(j, "network_by", i->network_by);
 	if (i->runtime)
 		json_kstr(j, "runtime", i->runtime);
 	json_ku64(j, "uid_inside", i->uid_inside);

@@ -55,6 +55,11 @@ bool spec_in_cluster(const struct spec *s)
 	return s->backend == BACKEND_KUBERNETES;
 }
 
+bool spec_claims_pod(const struct spec *s)
+{
+	return spec_in_cluster(s) && s->kube.template;
+}
+
 bool spec_on_node(const struct spec *s)
 {
 	return s->backend == BACKEND_SLURM;

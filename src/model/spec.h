@@ -156,6 +156,7 @@ struct slurm_spec {
 };
 
 enum kube_workspace { KUBE_COPY, KUBE_EMPTY, KUBE_CLAIM };
+enum kube_use { KUBE_USE_AUTO, KUBE_USE_POD, KUBE_USE_SANDBOX, KUBE_USE_CLAIM };
 enum kube_node { KUBE_NODE_REFUSE, KUBE_NODE_ACCEPT };
 
 /* Where pods are made and what they are like; NULL: the cluster's own. */
@@ -163,9 +164,11 @@ struct kube_spec {
 	const char *config; /* absolute once spec_check has seen it */
 	const char *context, *name_space, *service_account, *runtime_class;
 	const char *helper_image, *claim;
+	const char *template; /* SandboxTemplate that a pod is claimed from */
 	struct envlist node_selector;
 	struct strlist tolerations, pull_secrets;
 	enum kube_workspace workspace;
+	enum kube_use use;
 	enum kube_node node; /* may it be reached from the pod? */
 };
 
@@ -365,6 +368,7 @@ bool spec_moved_workspace(const struct spec *s);
 bool spec_on_host(const struct spec *s);
 bool spec_remote(const struct spec *s);
 bool spec_in_cluster(const struct spec *s); /* in a pod */
+bool spec_claims_pod(const struct spec *s); /* ... that somebody's template has made */
 bool spec_on_node(const struct spec *s);    /* of a Slurm cluster */
 bool spec_in_namespaces(const struct spec *s);
 /* In place of auto: the one of them that honours every setting of theirs. */

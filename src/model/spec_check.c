@@ -199,7 +199,8 @@ static int settle_target(struct spec *s, struct err *e)
 	s->inside = s->workdir;
 	if (host_run)
 		return 0;
-	if (s->private_workspace || s->no_workspace || spec_place_taken(s, s->workdir))
+	if (s->private_workspace || s->no_workspace || spec_claims_pod(s) ||
+	    spec_place_taken(s, s->workdir))
 		s->inside = WORKSPACE_PLACE;
 	if (!spec_moved_workspace(s) || !spec_wrote(s, FIELD_TARGET))
 		return 0;

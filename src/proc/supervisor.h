@@ -56,6 +56,7 @@ struct supervisor_container {
 	bool oom, pids, disk; /* limits that were hit */
 	bool user_ns, podman; /* of STARTED */
 	bool moved;           /* of STARTED: the workspace is at WORKSPACE_PLACE after all */
+	bool by_policy, node; /* of STARTED: a policy closes its network, but for its own node */
 	bool no_seccomp;      /* of STARTED: its kernel has no filters, and is not ours */
 	bool never_ran;       /* of ENDED: err says why the command could not be executed */
 	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */

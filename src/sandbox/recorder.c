@@ -316,6 +316,8 @@ static const char *layers(const struct isolation *i, struct buf *b)
 		put_layer(b, "cgroup", i->cgroup);
 	if (i->network)
 		put_layer(b, "network", i->network);
+	if (i->network_by)
+		put_layer(b, "network_by", i->network_by);
 	return b->len ? buf_str(b) : NULL;
 }
 

@@ -113,6 +113,7 @@ struct run {
 	bool cancelled, ended;
 	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
+	bool door_ends;      /* nobody is surprised when it is gone */
 	struct err door_lost;
 	struct unresolved *unresolved; /* network none; NULL: nobody listens */
 	uint64_t questions;            /* of a command: asked in its sandbox before it */
@@ -316,7 +317,7 @@ static void stop_clock(struct run *r)
 /* Without its worker there is no network, and nobody would see what the command does about that. */
 static void lose_door(struct run *r, const struct egress_event *why)
 {
-	if (r->door_lost.code || r->ended)
+	if (r->door_lost.code || r->ended || r->door_ends)
 		return;
 	if (why)
 		(void)err_set(&r->door_lost, ERR_UNAVAILABLE, ECHILD,
@@ -427,6 +428,7 @@ static void end_door(struct run *r)
 	uint64_t until = clock_us() + DOOR_END_US;
 	struct pollfd p = { .events = POLLIN };
 
+	r->door_ends = true;
 	egress_end(r->door);
 	while (!r->unrecorded.code && (p.fd = egress_fd(r->door)) >= 0 && clock_us() < until) {
 		(void)poll(&p, 1, 50);
@@ -685,6 +687,8 @@ static void on_event(struct run *r, bool alarm)
 	note_end(r);
 	if (r->door) /* what was decided before the end */
 		on_door(r);
+	if (r->door && egress_there(r->door) && !r->door_lost.code)
+		end_door(r); /* its processes go with the sandbox */
 	for (struct run *c = r->commands; c; c = c->next)
 		if (!c->ended)
 			(void)command_ended(c);
@@ -702,9 +706,10 @@ static void on_event(struct run *r, bool alarm)
 static int attach_door(struct run *r, const struct job_io *io, struct err *e)
 {
 	struct door_want w;
-	int code = r->door ? door_want(&r->spec->egress, &w, e) : 0;
+	bool here = r->door && !egress_there(r->door);
+	int code = here ? door_want(&r->spec->egress, &w, e) : 0;
 
-	if (r->door && code == 0)
+	if (here && code == 0)
 		code = io->door_count == w.n
 			       ? egress_attach(r->door, w.sockets, io->door, w.n, e)
 			       : err_set(e, ERR_INTERNAL, EPROTO, "the door has lost a socket");
@@ -990,10 +995,11 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	if (r->door) {
 		w.variables = egress_variables(r->door);
 		w.host.authority = await_authority;
-		if (!awaits)
+		w.there = egress_there(r->door);
+		if (!awaits && !w.there)
 			w.authority = egress_authority(r->door, e);
 	}
-	if ((r->door && !awaits && !w.authority) || (!asks && permit(r, e) < 0) ||
+	if ((r->door && !awaits && !w.there && !w.authority) || (!asks && permit(r, e) < 0) ||
 	    carry_out(r, &w, &io, e) < 0) {
 		if (r->o->kind != OUTCOME_CANCELLED)
 			refuse(r->o, e);
@@ -1001,6 +1007,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			was_started(r, from);
 		return;
 	}
+	if (r->door)
+		egress_there_taken(r->door);
 	if (attach_door(r, &io, e) < 0)
 		lose_door(r, NULL);
 	r->started = r->o->phases.started = clock_us();
@@ -1133,6 +1141,15 @@ static int keep_home(struct run *r, struct err *e)
 	return 0;
 }
 
+static int start_door(struct run *r, struct err *e)
+{
+	if (r->spec->network != NETWORK_PROXY || r->backend->can & BACKEND_DELEGATES)
+		return 0;
+	return r->backend->can & BACKEND_DOOR_THERE
+		       ? egress_start_there(r->spec, environ, &r->door, e)
+		       : egress_start(r->spec, environ, &r->door, e);
+}
+
 /* From choosing to the started command, or to a refusal, which *r->o tells. */
 static void conduct(struct run *r)
 {
@@ -1163,9 +1180,7 @@ static void conduct(struct run *r)
 	}
 	backends_tidy();
 	/* The door's processes start while the plan is made. */
-	if (keep_home(r, &e) < 0 ||
-	    (r->spec->network == NETWORK_PROXY && !(r->backend->can & BACKEND_DELEGATES) &&
-	     egress_start(r->spec, environ, &r->door, &e) < 0) ||
+	if (keep_home(r, &e) < 0 || start_door(r, &e) < 0 ||
 	    r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
 		refuse(r->o, &e);
 		return;

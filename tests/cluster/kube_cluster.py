@@ -153,6 +153,10 @@ class Machine:
     def keep(self):
         """Start again what has ended."""
         for name, process in list(self.running.items()):
+            # nsenter stops with its program, and not only where a test has stopped that: whoever takes a picture of the whole
+            # machine does. Nobody wakes it then, and it does not see its program's end.
+            if _state(process.pid) == "T" and _state(self.pid_of(name)) != "T":
+                process.send_signal(signal.SIGCONT)
             if process.poll() is not None and not self.held(name):
                 argv, env = self.argv[name]
                 self.start(name, *argv, env=env)
@@ -438,8 +442,10 @@ class Cluster:
     # ---- use ----
 
     def kubectl(self, *argv, check=True, **more):
-        return subprocess.run([self.bin / "kubectl", f"--kubeconfig={self.kubeconfig}", *argv], text=True, capture_output=True, check=check,
+        done = subprocess.run([self.bin / "kubectl", f"--kubeconfig={self.kubeconfig}", *argv], text=True, capture_output=True, check=False,
                               env={**os.environ, "HOME": str(self.folder)}, **more)
+        assert not check or done.returncode == 0, (argv, done.stderr)
+        return done
 
     def account(self, name, namespace):
         """A kubeconfig with a service account's token; the path."""
@@ -451,15 +457,17 @@ class Cluster:
 
     def deploy(self):
         """Our manifests and agent-sandbox's kinds; the kubeconfig of the account that has our Role."""
-        self.kubectl("apply", "-f", TOP / "deploy/kubernetes", "-f", HERE / "kube-crds.yaml")
+        apply = ("apply", "-f", TOP / "deploy/kubernetes", "-f", HERE / "kube-crds.yaml")  # twice does no harm
+        _until(lambda: self.kubectl(*apply, check=False).returncode == 0, WAIT, lambda: self.kubectl(*apply, check=False).stderr)
         return self.account("brig", "brig")
 
     def apply(self, *objects):
         return self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
     def load_helper(self, build):
-        """brig-pod of a build, as images/kubernetes makes it; the image's name."""
-        self.load(_one_file_tar(pathlib.Path(build) / "brig-pod", "brig-pod"), HELPER_IMAGE, changes=('ENTRYPOINT ["/brig-pod"]',))
+        """brig-pod and brig-egress of a build, as images/kubernetes puts them together; the image's name."""
+        programs = [(pathlib.Path(build) / name, name) for name in ("brig-pod", "brig-egress")]
+        self.load(_files_tar(programs), HELPER_IMAGE, changes=('ENTRYPOINT ["/brig-pod"]',))
         return HELPER_IMAGE
 
     def load(self, tar, name, changes=()):
@@ -532,11 +540,13 @@ def _relay(number, host, port):
     import asyncio
 
     async def pour(reader, writer):
-        with contextlib.suppress(OSError):
+        try:
             while data := await reader.read(1 << 18):
                 writer.write(data)
                 await writer.drain()
             writer.write_eof()
+        except OSError:
+            writer.transport.abort()  # a side that was reset has no end of its own to pass on: the other must not wait for one
 
     async def serve(reader, writer):
         with contextlib.suppress(OSError):
@@ -590,11 +600,16 @@ def _group_mounts():
             yield f"ln -s {top.name} {top.parent}/{kind}"
 
 
+def _state(pid):
+    """A letter, as in proc(5); None: there is no such process."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return None
+
+
 def _alive(pid):
     """A zombie is not."""
-    with contextlib.suppress(OSError):
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+    return _state(pid) not in (None, "Z")
 
 
 def _ip(prefix, *argv):
@@ -606,13 +621,18 @@ def _has(capability):
     return int(line.split()[1], 16) & capability
 
 
-def _one_file_tar(program, name):
+def _files_tar(files):
     import io
     import tarfile
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
-        tar.add(program, name)
+        for program, name in files:
+            tar.add(program, name)
     return out.getvalue()
+
+
+def _one_file_tar(program, name):
+    return _files_tar([(program, name)])
 
 
 def main():

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """brig's kubernetes backend on a real cluster, with the Role of deploy/kubernetes and no other right."""
 
+import base64
 import contextlib
 import json
 import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 import engine  # noqa: E402
 import kube_cluster  # noqa: E402
-from harness import PATIENCE, around, brig, brig_path, identity, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, around, brig, brig_path, descendants, identity, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
 
 cluster = account = None  # that tests share, once it runs
 
@@ -80,6 +82,21 @@ def begun(word):
     return found
 
 
+def starts(pod):
+    """How often its command's container began, by the cluster's own record: never twice."""
+    found = json.loads(cluster.kubectl("get", "events", "-n", "brig", "--field-selector", f"involvedObject.name={pod}", "-o", "json").stdout)["items"]
+    return sum(e["count"] for e in found if e["reason"] == "Started" and e["involvedObject"].get("fieldPath") == "spec.containers{main}")
+
+
+def runs_there(word):
+    node = cluster.nodes[0]
+    return [n for n in node.containers() if n.startswith("k8s_main_brig-") and word in str(node.ask("GET", f"/containers/{n}/top")[1])]
+
+
+def drovers():
+    return [pid for pid, name in descendants().items() if name == "brig-drover"]
+
+
 @test(limit=300, alone=True)
 def a_run_is_a_pod_that_goes_with_it():
     said = run("--", "sh", "-c", "id -u; echo made > new; exit 3")
@@ -113,6 +130,69 @@ def nobody_is_reached_from_inside():
         cluster.kubectl("delete", "pod", name, "--now", "--wait=false")
     said = run("--", "sh", "-c", f"{there}; ls /sys/class/net; ip route")
     assert said["stdout"].startswith("closed\n"), said
+    assert ended(said)
+
+
+ADMISSION = """
+import http.server, json, ssl, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_): pass
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
+        answer = {"uid": asked["uid"], "allowed": "NET_ADMIN" not in json.dumps(asked["object"]), "status": {"message": "no capabilities here"}}
+        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+server = http.server.ThreadingHTTPServer(("", 8443), Handler)
+context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+context.load_cert_chain(*sys.argv[1:3])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+
+
+@contextlib.contextmanager
+def without_net_admin():
+    """A cluster whose admission takes no pod of brig's that has it."""
+    hook = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "no-net-admin"}, "webhooks": [{
+        "name": "no-net-admin.example.org", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
+        "objectSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "brig"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "clientConfig": {"url": f"https://{kube_cluster.CONTROL}:8443/", "caBundle": base64.b64encode((cluster.pki / "ca.crt").read_bytes()).decode()}}]}
+    server = subprocess.Popen(["nsenter", "-t", str(cluster.control.pid_of("machine")), "-n", "--", sys.executable, "-c", ADMISSION,
+                               str(cluster.pki / "apiserver.crt"), str(cluster.pki / "apiserver.key")])
+    try:
+        cluster.apply(hook)
+        time.sleep(2)  # until the API server has heard of it
+        yield
+    finally:
+        cluster.kubectl("delete", "validatingwebhookconfiguration", "no-net-admin")
+        server.kill()
+        server.wait()
+
+
+@test(limit=400, alone=True, by_root=True, as_user="root")
+def where_no_container_may_have_net_admin_the_probe_decides():
+    """Nobody enforces a NetworkPolicy here: what is open is refused, and a node that passes nothing on leaves itself alone open."""
+    nothing_passes = ["blackhole", "iif", "pods", "pref", "100"]  # what is for the node itself is found before
+    rule = ["nsenter", "-t", str(cluster.nodes[0].pid_of("machine")), "-n", "--", "ip", "rule"]
+    with without_net_admin():
+        said = run("--", "true")
+        assert said["outcome"] == "refused" and "not closed" in said["error"]["what"], said
+        subprocess.run([*rule, "add", *nothing_passes], check=True)
+        try:
+            said = run("--", "true")
+            assert said["outcome"] == "refused" and "its own node answers" in said["error"]["what"], said
+            said = run("--set", "kubernetes.node_reachable=accept", "--", "echo", "ran")
+            assert said["stdout"] == "ran\n" and said["isolation"]["network_by"] == "policy, node reachable", said
+            assert ended(said)
+        finally:
+            subprocess.run([*rule, "del", *nothing_passes], check=True)
+    said = run("--", "true")  # the control
+    assert said["exit_code"] == 0 and "network_by" not in said["isolation"], said
     assert ended(said)
 
 
@@ -158,6 +238,64 @@ def an_api_server_that_dies_is_told_and_leaves_nothing():
     assert wait_until(cluster.ready, 60 * PATIENCE, 0.5)
     assert run("--", "true")["exit_code"] == 0
     assert gone(pod)
+
+
+@test(limit=400, alone=True)
+def a_killed_drover_is_told_and_the_next_run_removes_what_it_left():
+    p = start("--", "sleep", "4717")
+    pod = begun("4717")
+    for pid in drovers():
+        os.kill(pid, signal.SIGKILL)
+    said = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
+    assert said["outcome"] == "failed" and starts(pod) == 1, said
+    assert wait_until(lambda: not runs_there("4717"), 60 * PATIENCE, 0.5)  # the line has ended, and with it the command
+    assert run("--", "true")["exit_code"] == 0
+    assert gone(pod)
+
+
+@test(limit=400, alone=True)
+def when_all_of_brig_is_killed_the_pod_ends_itself_and_prune_removes_it():
+    p = start("--", "sh", "-c", "setsid sleep 4718 & sleep 4718")
+    pod = begun("4718")
+    for pid in (*drovers(), p.pid):
+        os.kill(pid, signal.SIGKILL)
+    p.wait()
+    assert wait_until(lambda: not runs_there("4718"), 60 * PATIENCE, 0.5)
+    shown = json.loads(cluster.kubectl("get", "pod", "-n", "brig", pod, "-o", "json").stdout)
+    assert 0 < shown["spec"]["activeDeadlineSeconds"] <= 600 + 900, shown["spec"]  # what would end it otherwise
+    assert brig("sandbox", "prune", env=settings(), timeout=60 * PATIENCE).status == 0
+    assert brig("daemon", "stop").status == 0  # which answers for prune
+    assert gone(pod) and starts(pod) == 1
+
+
+@test(limit=600, alone=True, as_user="root")
+def a_node_that_loses_its_power_is_told_and_nothing_is_begun_twice():
+    p = start("--", "sleep", "4719")
+    pod = begun("4719")
+    with cluster.without("node1"):
+        said = json.loads(p.communicate(timeout=180 * PATIENCE)[0])
+    assert said["outcome"] == "failed" and said["error"]["code"] == "unavailable", said
+    assert wait_until(cluster.ready, 120 * PATIENCE, 0.5)
+    assert gone(pod) and starts(pod) == 1 and not runs_there("4719")
+    assert run("--", "true")["exit_code"] == 0
+
+
+@test(limit=600, alone=True, as_user="user")
+def of_a_batch_nothing_is_lost_or_doubled_whatever_dies():
+    lines = scratch() / "lines"
+    lines.write_text("".join(json.dumps({"argv": ["sh", "-c", f"sleep 5; echo {n}"], "id": str(n)}) + "\n" for n in range(8)))
+    p = start_brig("batch", *options()[1:], "--jobs", "4", "--retries", "5", "--out", str(scratch() / "out"), str(lines), env=settings())
+    strikes = [lambda: cluster.kill("node1", "kubelet"), lambda: cluster.kill("control", "kube-apiserver"),
+               lambda: cluster.kubectl("delete", "pod", "-n", "brig", "--now", "--wait=false", begun("sleep 5"), check=False)]
+    for strike in strikes:
+        begun("sleep 5")
+        strike()
+        assert wait_until(cluster.ready, 60 * PATIENCE, 0.5)
+    p.communicate(timeout=300 * PATIENCE)
+    results = [json.loads(line) for line in (scratch() / "out/results.jsonl").read_text().splitlines()]
+    told = {r["id"]: r["result"]["stdout"] for r in results if r["result"]["exit_code"] == 0}
+    assert len(results) == 8 and told == {str(n): f"{n}\n" for n in range(8)}, results
+    assert wait_until(lambda: not pods(), 120 * PATIENCE, 0.5), pods()
 
 
 @test(limit=400, alone=True)

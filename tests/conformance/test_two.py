@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -13,15 +14,21 @@ sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).p
 import engine
 import record
 import sshd
-from harness import PATIENCE, around, brig, descendants, identity, main, state, test, wait_until, workspace
-from open_sandbox import Sandbox
+from backends import CLUSTER
+from harness import PATIENCE, around, brig, descendants, files_as_root, identity, main, scratch, state, test, uid, wait_until, workspace
+from open_sandbox import DRIVER, FarSandbox, Sandbox
+
+if CLUSTER:
+    import kube_cluster
 
 ENGINES = ("docker", "podman") if os.geteuid() == 0 else ()
 LIMITED = ("native", "bwrap", "ssh-brig", *ENGINES[:1])  # with all limits; what Podman keeps of them is the engine's to say
 SANDBOXED = ("native", "bwrap", "ssh-brig", *ENGINES)
-STAYS = (*SANDBOXED, "none")  # what a command has left running
+FAR = ("kubernetes",) if CLUSTER and os.geteuid() == 0 else ()  # whose workspace is a copy
+STAYS = (*SANDBOXED, "none", *FAR)  # what a command has left running
 OPEN = (*STAYS, "ssh")
 engines = {}  # by kind, and who starts brig
+cluster = {}  # that tests share
 
 
 @contextlib.contextmanager
@@ -38,8 +45,22 @@ def running_engines(folder):
         yield
 
 
+@contextlib.contextmanager
+def running_cluster(folder):
+    folder.mkdir()
+    folder.chmod(0o755)
+    there = os.environ.get("BRIG_KUBE")  # one that runs already
+    with contextlib.nullcontext(kube_cluster.Cluster.running(there)) if there else kube_cluster.Cluster(folder / "c") as c:
+        c.load(engine.python_tar(), engine.PYTHON_IMAGE)
+        c.load_helper(DRIVER.parents[1])
+        cluster["c"], cluster["account"] = c, c.deploy()
+        yield
+
+
 if ENGINES:
     around(running_engines)
+if FAR:
+    around(running_cluster)
 
 
 def over_ssh(host):
@@ -64,6 +85,10 @@ def opened(*settings):
             assert wait_until(lambda: not of_brig()), descendants()
             assert not any((state() / "brig/hold").iterdir())
         return
+    if here() in FAR:
+        with in_a_pod(*settings) as s:
+            yield s
+        return
     if here() not in ENGINES:
         with Sandbox(here(), *settings) as s:
             yield s
@@ -76,8 +101,24 @@ def opened(*settings):
     assert not s.processes() and wait_until(lambda: not s.containers(e)), (s.processes(), s.containers(e))
 
 
+@contextlib.contextmanager
+def in_a_pod(*settings):
+    """Left of it is nothing, there or here."""
+    mine = scratch() / "kubeconfig"
+    with files_as_root():
+        shutil.copy(cluster["account"], mine)
+        mine.chmod(0o600)
+        os.chown(mine, uid(), uid())
+    with FarSandbox("kubernetes", f"image={engine.PYTHON_IMAGE}", f"kubernetes.helper_image={kube_cluster.HELPER_IMAGE}", *settings,
+                    env={"KUBECONFIG": str(mine), "BRIG_BACKEND": None}) as s:
+        yield s
+    assert wait_until(lambda: not s.processes() and not of_brig(), 60), (s.processes(), of_brig())
+
+
 def inside(s):
     """Names of what runs, seen from the host."""
+    if here() in FAR:  # on its node, but for the kubelet's own part of a pod
+        return [n for n in s.processes().values() if n != "kube_pause"]
     return list((s.processes() if here() in ENGINES else descendants()).values())
 
 
@@ -112,11 +153,11 @@ def here():
 @test(backends=OPEN)
 def files_of_the_first_are_seen_by_the_second():
     with opened() as s:
-        private = here() in SANDBOXED
+        private = here() in (*SANDBOXED, *FAR)
         assert ended(s.run(1, "echo one > f" + "; echo two > /tmp/g; echo three > ~/h" * private)) == ("exited", 0)
         r = s.run(2, "cat f" + " /tmp/g ~/h" * private)
         assert (r["outcome"], r["stdout"]) == ("exited", "one\n" + "two\nthree\n" * private), r
-        assert (workspace() / "f").read_text() == "one\n"
+        assert s.text("f") == "one\n"
         r = s.say("close")
         assert r["outcome"] == "exited" and (r["isolation"]["seccomp"] == "default") == private and r["backend"] == backend()
 
@@ -154,7 +195,7 @@ def ending_one_command_leaves_the_other():
         s.until("one"), s.until("two")
         assert s.say("cancel 1") == "ok"
         assert s.wait(1)["outcome"] == "cancelled"
-        (workspace() / "go").touch()
+        s.touch("go")
         r = s.wait(2)
         assert (ended(r), r["stdout"]) == (("exited", 0), "done\n"), r
 
@@ -203,7 +244,7 @@ def processes_are_counted_together():
     with opened(f"limits.pids={MOST}") as s:
         s.start(1, "exec python3 forks.py", env__set="NAME=one")
         s.until("one")
-        first = int((workspace() / "one").read_text())
+        first = int(s.text("one"))
         assert first <= MOST, first
         s.start(2, "exec sleep 60")
         assert s.say("turn 100") == "ok"
@@ -311,7 +352,7 @@ def a_setting_of_the_sandbox_is_refused_for_a_command():
         assert s.wait(20)["outcome"] == "refused"  # and outlives the sandbox
 
 
-@test(backends=OPEN)
+@test(backends=[b for b in OPEN if b not in FAR])  # where a look at the workspace is a command, on the record as well
 def each_is_on_the_record_before_and_after():
     def ours(records):  # a brig on the other side writes a record of its own, here into the same one
         runs = {r["run"] for r in records if r["type"] == "sandbox.create" and r["backend"] == backend()}
@@ -321,7 +362,7 @@ def each_is_on_the_record_before_and_after():
         s.start(1, ": > one; while [ ! -e go ]; do sleep 0.01; done; exit 4")
         s.until("one")
         begun = ours(record.records(state() / "brig/audit"))
-        (workspace() / "go").touch()
+        s.touch("go")
         assert ended(s.wait(1)) == ("exited", 4)
         sandbox = s.say("close")["id"]
     all = ours(record.verified(state() / "brig/audit"))

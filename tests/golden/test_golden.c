@@ -208,11 +208,22 @@ static const struct scene scenes[] = {
 			"disk=ssd", "kubernetes.workspace", "pvc", "kubernetes.claim", "work",
 			"limits.cpus", "1.5", "labels", "team=x", "kubernetes.runtime_class",
 			"gvisor" } },
+	{ .name = "kube_proxy",
+	  .kube = true,
+	  .prepare = make_project,
+	  .settings = { "image", "tool:1", "kubernetes.helper_image", "brig-pod:1", "network",
+			"proxy", "egress.allow", "pypi.org" } },
 	{ .name = "kube_readonly",
 	  .kube = true,
 	  .prepare = make_project,
 	  .settings = { "image", "tool:1", "kubernetes.helper_image", "brig-pod:1", "policy",
 			"readonly", "limits.cpu_shares", "512", "limits.pids", "64" } },
+	{ .name = "kube_claim",
+	  .kube = true,
+	  .prepare = make_project,
+	  .settings = { "backend", "kubernetes", "kubernetes.helper_image", "brig-pod:1",
+			"kubernetes.use", "claim", "kubernetes.template", "tools", "limits.memory",
+			"1g" } },
 };
 
 /* ---- from a scene to text ---- */

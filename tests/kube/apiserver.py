@@ -40,7 +40,8 @@ TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 # /api/v1/namespaces/NS/KIND[/NAME[/SUB]], /apis/GROUP/VERSION/namespaces/NS/KIND[/NAME[/SUB]], and without a namespace
 PATH = re.compile(r"^/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))(?:/namespaces/(?P<ns>[^/]+))?/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[a-z]+))?$")
 KINDS = {"pods": "Pod", "secrets": "Secret", "networkpolicies": "NetworkPolicy", "namespaces": "Namespace", "configmaps": "ConfigMap",
-         "persistentvolumeclaims": "PersistentVolumeClaim", "sandboxes": "Sandbox", "sandboxclaims": "SandboxClaim", "runtimeclasses": "RuntimeClass",
+         "persistentvolumeclaims": "PersistentVolumeClaim", "sandboxes": "Sandbox", "sandboxclaims": "SandboxClaim",
+         "sandboxtemplates": "SandboxTemplate", "sandboxwarmpools": "SandboxWarmPool", "runtimeclasses": "RuntimeClass",
          "customresourcedefinitions": "CustomResourceDefinition", "selfsubjectaccessreviews": "SelfSubjectAccessReview", "nodes": "Node", "events": "Event"}
 
 
@@ -260,6 +261,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if url.path == "/version":
             self.reply(200, {"major": "1", "minor": "30", "gitVersion": "v1.30.0-scripted"})
             return
+        if url.path in api.discovery and self.command == "GET":
+            self.reply(200, api.discovery[url.path])
+            return
         if url.path.removeprefix(api.prefix) in api.groups:
             self.reply(200, {"kind": "APIResourceList"})
             return
@@ -312,8 +316,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if f"{path}/{meta['name']}" in self.api.store.objects:
             self.fail(409, "AlreadyExists", f'{m["kind"]} "{meta["name"]}" already exists')
             return
-        if kind == "Pod" and self.api.refusal:
-            self.fail(403, "Forbidden", self.api.refusal)
+        refusal = kind == "Pod" and (self.api.refusal(thing) if callable(self.api.refusal) else self.api.refusal)
+        if refusal:
+            self.fail(403, "Forbidden", refusal)
             return
         meta.setdefault("uid", secrets.token_hex(8))
         meta.setdefault("namespace", m["ns"])
@@ -418,7 +423,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         command = self.query.get("command") if sub == "exec" else attached
         session = Session(self.api, ws, 5 if chosen.startswith("v5") else 4, command, self.query)
         if sub == "attach":
-            self.api.attached[path.rsplit("/", 1)[0]] = session.process
+            of = path.rsplit("/", 1)[0]
+            self.api.attached[of if container == "main" else f"{of}#{container}"] = session.process
         code = session.run()
         if sub == "attach" and code == 0 and container in self.api.first(pod):
             self.api.begin(path.rsplit("/", 1)[0])
@@ -471,7 +477,8 @@ class ApiServer:
         self.protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
         self.bookmark, self.watch_seconds, self.expire_by_status, self.cut = False, 3600, True, 0
         self.program, self.attached, self.sizes, self.gone, self.on_stream = ["cat"], {}, [], [], None
-        self.denied, self.groups, self.refusal = set(), {"/apis/networking.k8s.io/v1"}, None
+        self.denied, self.groups, self.refusal, self.discovery = set(), {"/apis/networking.k8s.io/v1"}, None, {}
+        self.node = None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.certificates.server)
         context.load_verify_locations(self.certificates.ca[0])
@@ -562,11 +569,11 @@ class ApiServer:
             return
         thing = json.loads(json.dumps(thing))
         runs = {"running": {"startedAt": thing["metadata"]["creationTimestamp"]}}
-        name = thing["spec"]["containers"][0].get("name", "main") if thing.get("spec", {}).get("containers") else "main"
-        thing["status"] = {"phase": "Pending" if first else "Running", "podIP": "10.1.2.3", "startTime": thing["metadata"]["creationTimestamp"],
+        names = sorted(c.get("name", "main") for c in thing.get("spec", {}).get("containers") or [{}])
+        thing["status"] = {"phase": "Pending" if first else "Running", "podIP": "10.1.2.3", "hostIP": self.node or "", "startTime": thing["metadata"]["creationTimestamp"],
                            "initContainerStatuses": [{"name": f, "state": runs} for f in first],
                            "containerStatuses": [{"name": name, "ready": not first, "imageID": "" if first else "sha256:" + "0" * 64,
-                                                  "state": {"waiting": {"reason": "PodInitializing"}} if first else runs}]}
+                                                  "state": {"waiting": {"reason": "PodInitializing"}} if first else runs} for name in names]}
         thing.setdefault("spec", {})["nodeName"] = "node-1"
         self.store.put(path, thing)
 
@@ -586,10 +593,9 @@ class ApiServer:
         self.store.put(path, thing)
 
     def remove(self, path, thing):
-        process = self.attached.pop(path, None)
-        if process:
+        for key in [k for k in list(self.attached) if k.split("#")[0] == path]:
             with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(self.attached.pop(key).pid, signal.SIGKILL)
         self.store.put(path, json.loads(json.dumps(thing)), "DELETED")
         uid = thing.get("metadata", {}).get("uid")
         for p, o in list(self.store.objects.items()):  # what it owns goes with it

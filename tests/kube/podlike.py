@@ -7,7 +7,9 @@
 VOLUMES is JSON: [[FOLDER, PLACE, READ-ONLY], ...], as a node mounts them.
 
 New namespaces, a read-only root with private folders, another user, no capabilities, no new privileges, a system-call filter. A word takes one
-of these away, so that a test sees it refused: root, caps, privileges, filter, writable, token, network.
+of these away, so that a test sees it refused: root, caps, privileges, filter, writable, token, network. Others make somebody answer there:
+reach-node, reach-api, reach-dns, late-policy (the API server, for two seconds), late-network (the API server, but for the first two). "door" is
+the door's container: root, with the capabilities that it asks for.
 """
 
 import ctypes
@@ -18,6 +20,7 @@ import subprocess
 import sys
 
 UID = 1000
+DOOR_CAPS = {6, 7, 10, 12, 21}  # SETGID, SETUID, NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN
 libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_CAPBSET_DROP = 38, 22, 24
 
@@ -68,6 +71,11 @@ def root(words, volumes):
     os.makedirs("/home/brig")
     os.chown("/home/brig", UID, UID)
     tmpfs("/tmp")
+    if any(place.startswith("/etc/") for _, place, _ in volumes):  # new names there are not the host's
+        tmpfs("/mnt")
+        os.mkdir("/mnt/upper")
+        os.mkdir("/mnt/work")
+        mount("-t", "overlay", "-o", "lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work", "none", "/etc")
     for fd, place, read_only in held:
         bind(f"/proc/{os.getpid()}/fd/{fd}", place, read_only)
         os.close(fd)
@@ -77,6 +85,19 @@ def root(words, volumes):
     if "writable" not in words:
         mount("--bind", "/", "/")
         mount("-o", "remount,ro,bind", "/")
+
+
+# Whose address it is, and the seconds from when to when: a refusal is an answer, too, so nobody need listen.
+ANSWERS = {"reach-node": ("10.9.9.9", 0, 0), "reach-api": ("10.96.0.1", 0, 0), "reach-dns": ("10.96.0.10", 0, 0),
+           "late-policy": ("10.96.0.1", 0, 2), "late-network": ("10.96.0.1", 2, 0)}
+
+
+def answer(address, begin, end):
+    if begin or end:
+        line = f"sleep {begin}; ip addr add {address}/32 dev lo; " + (f"sleep {end}; ip addr del {address}/32 dev lo" if end else "")
+        subprocess.Popen(["sh", "-c", line], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S602
+    if not begin:
+        subprocess.run(["ip", "addr", "replace", f"{address}/32", "dev", "lo"], check=True)
 
 
 def filters():
@@ -92,21 +113,28 @@ def main():
     if "network" in words:
         subprocess.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1"], check=True)
         subprocess.run(["ip", "link", "set", "eth0", "up"], check=True)
+    for word in words:
+        if word in ANSWERS:
+            answer(*ANSWERS[word])
     inside = os.open(program, os.O_RDONLY)
     root(words, json.loads(volumes))
+    door = "door" in words
     if "caps" not in words:
-        for cap in range(64):
+        for cap in set(range(64)) - (DOOR_CAPS if door else set()):
             libc.prctl(PR_CAPBSET_DROP, cap, 0, 0, 0)
     if "privileges" not in words:
         assert libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
     if "filter" not in words:
         filters()
-    if "root" not in words:
+    if "root" not in words and not door:
         os.setgroups([])
         os.setresgid(UID, UID, UID)
         os.setresuid(UID, UID, UID)
     os.chdir("/")
-    os.execve(inside, ["/brig-pod", "serve"], {"PATH": "/usr/local/bin:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", "IMAGE_SAYS": "so"})
+    if door:
+        os.execve(inside, ["/brig-pod", "door"], {"BRIG_POD_ADDRESS": "10.9.8.2", "BRIG_NODE_ADDRESS": "10.9.8.1"})
+    os.execve(inside, ["/brig-pod", "serve"], {"PATH": "/usr/local/bin:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443",
+                        "IMAGE_SAYS": "so"})
 
 
 main()

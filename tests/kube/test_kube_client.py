@@ -710,6 +710,10 @@ def a_cluster_is_examined_row_by_row():
         assert len(rows) == 7 and {state for state, _ in rows.values()} == {"pass"}, rows
         assert "v1.30.0-scripted" in rows["kubernetes"][1] and "gvisor" in rows["kubernetes_runtime"][1]
         assert not [p for p in api.store.objects if "/pods/" in p]  # nothing was made
+        api.denied = {("delete", "sandboxes")}
+        rows = health(api)
+        assert rows["kubernetes_sandboxes"][0] == "warn" and "delete sandboxes" in rows["kubernetes_sandboxes"][1], rows
+        assert "kubernetes.use: pod" in rows["kubernetes_sandboxes"][1], rows
         api.denied = {("create", "pods"), ("get", "pods/attach"), ("create", "secrets")}
         api.refusal = 'pods "x" is forbidden: violates PodSecurity "restricted:latest": \x1b[31mNET_ADMIN'
         api.groups.clear()
@@ -720,6 +724,10 @@ def a_cluster_is_examined_row_by_row():
         assert "pod-security.kubernetes.io/enforce=privileged" in rows["kubernetes_admission"][1]
         assert rows["kubernetes_runtime"][0] == "fail" and "kata" in rows["kubernetes_runtime"][1]
         assert rows["kubernetes_policies"][0] == "warn" and rows["kubernetes_sandboxes"][0] == "skip" and rows["kubernetes_clock"][0] == "skip"
+        api.refusal = lambda pod: "violates PodSecurity: NET_ADMIN" if "initContainers" in pod["spec"] else None
+        rows = health(api)
+        assert rows["kubernetes_admission"][0] == "warn" and "NetworkPolicy alone" in rows["kubernetes_admission"][1], rows
+        assert "enforce=privileged" in rows["kubernetes_admission"][1] and rows["kubernetes_clock"][0] == "pass", rows
         api.denied, api.refusal = {("create", "secrets")}, None
         api.script("POST", PODS, status=201, body={"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}})
         rows = health(api)

@@ -14,43 +14,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from apiserver import ApiServer  # noqa: E402
-from harness import brig, brig_path, files_as_root, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
-
-HERE = pathlib.Path(__file__).resolve().parent
-PODS = "/api/v1/namespaces/default/pods"
-SETTINGS = ("--backend", "kubernetes", "--image", "tool:1", "--user", "1000:1000", "--set", "kubernetes.helper_image=brig-pod:1")
-
-
-def volumes(folder, pod, container):
-    """Folders of the pod's own that a container of it mounts, but for those that podlike makes."""
-    [c] = [c for c in pod["spec"]["containers"] + pod["spec"]["initContainers"] if c["name"] == container]
-    found = []
-    for m in c["volumeMounts"]:
-        if m["name"] in ("workspace", "code"):
-            at = folder / pod["metadata"]["name"] / m["name"]
-            at.mkdir(parents=True, exist_ok=True)
-            at.chmod(0o777)
-            found.append((str(at / m.get("subPath", "")), m["mountPath"], m.get("readOnly", False)))
-    return found
-
-
-@contextlib.contextmanager
-def cluster(*words):
-    """An API server whose pods lack what the words say."""
-    folder = scratch() / f"api{len(os.listdir(scratch()))}"
-    with files_as_root():
-        folder.mkdir(mode=0o755)
-        with ApiServer(folder, uid()) as api:
-            api.program = lambda pod, container: [
-                "unshare", "--pid", "--fork", "--kill-child", "--net", "--mount", "--ipc", "--uts", sys.executable, str(HERE / "podlike.py"),
-                str(brig_path().parent / "brig-pod"), json.dumps(volumes(folder / "volumes", pod, container)), *words]
-            api.kubeconfig()
-            yield api
-
-
-def environment(api):
-    return {"KUBECONFIG": str(api.folder / "kubeconfig")}
+from harness import brig, brig_path, files_as_root, identity, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
+from podcluster import PODS, SETTINGS, cluster, environment, is_ours, pods, read  # noqa: E402
 
 
 def run(api, *args, command, workspace="empty", **more):
@@ -59,10 +24,6 @@ def run(api, *args, command, workspace="empty", **more):
 
 def sh(api, text, *args, **more):
     return run(api, *args, command=("sh", "-c", text), **more)
-
-
-def pods(api):
-    return [path for path in api.store.objects if path.startswith(PODS + "/")]
 
 
 @test(as_user="both")
@@ -94,7 +55,7 @@ def a_run_ends_with_all_it_started():
     marks = [f"1{os.getpid()}{i}.5" for i in range(3)]
 
     def seen():
-        return [m for m in marks for p in pathlib.Path("/proc").glob("[0-9]*/cmdline") if m.encode() in _read(p)]
+        return [m for m in marks for p in pathlib.Path("/proc").glob("[0-9]*/cmdline") if m.encode() in read(p)]
 
     with cluster() as api:
         line = f"setsid sleep {marks[0]} & (setsid sleep {marks[1]} &) ; sleep {marks[2]} & sleep 1; "
@@ -107,13 +68,6 @@ def a_run_ends_with_all_it_started():
         wait_until(lambda: not seen(), 20)
         assert sh(api, f"sleep {marks[0]}", "--timeout", "1s").status == 124
         wait_until(lambda: not seen() and not pods(api), 20)
-
-
-def _read(path):
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 @test(as_user="both")
@@ -170,7 +124,7 @@ CHANGES = {
     "lifecycle": _in("containers")(lifecycle={"postStart": HOOK}),
     "livenessProbe": _in("containers")(livenessProbe=HOOK),
     "args": _in("containers")(args=["x"]),
-    "command": _in("initContainers", 1)(command=["/brig-pod", "version"]),
+    "command": _in("initContainers")(command=["/brig-pod", "put", "/brig/brig-pod"]),
     "volumeDevices": _in("containers")(volumeDevices=[{"name": "workspace", "devicePath": "/dev/x"}]),
     "claim": lambda pod: (pod["spec"]["volumes"][3].pop("emptyDir"), pod["spec"]["volumes"][3].update(persistentVolumeClaim={"claimName": "theirs"})),
     "readOnly": lambda pod: pod["spec"]["containers"][0]["volumeMounts"][0].pop("readOnly"),
@@ -180,7 +134,7 @@ CHANGES = {
     "unconfined": _rights(appArmorProfile={"type": "Unconfined"}),
     "selinux": _rights(seLinuxOptions={"type": "spc_t"}),
     "seccomp": _rights(seccompProfile={"type": "Unconfined"}),
-    "init seccomp": _rights(1, "initContainers", seccompProfile={"type": "Unconfined"}),
+    "init seccomp": _rights(0, "initContainers", seccompProfile={"type": "Unconfined"}),
     "groups": lambda pod: pod["spec"]["securityContext"].update(supplementalGroups=[0]),
     "sysctls": lambda pod: pod["spec"]["securityContext"].update(sysctls=[{"name": "kernel.shm_rmid_forced", "value": "0"}]),
     "memory": _limit("memory", "1Ti"),
@@ -255,11 +209,48 @@ def a_pod_that_admission_has_changed_is_refused():
 def a_network_that_is_the_nodes_is_not_closed():
     """In a network of its own, with a device that is up: the oracle is the kernel's list of devices."""
     pod = brig_path().parent / "brig-pod"
-    script = f"ip link add eth0 type veth peer name eth1; ip link set eth0 up; {pod} close; echo $?; ip -o link show eth0 | grep -c '[<,]UP[,>]'"
+    script = f"ip link add eth0 type veth peer name eth1; ip link set eth0 up; {pod} close /tmp/put-$$; echo $?; rm -f /tmp/put-$$; ip -o link show eth0 | grep -c '[<,]UP[,>]'"
     for own, node, says in (("10.1.0.5", "10.0.0.1", ["0", "0"]), ("", "10.0.0.1", ["0", "0"]), ("10.0.0.1", "10.0.0.1", ["125", "1"]), (None, None, ["125", "1"])):
         told = {} if own is None else {"BRIG_POD_ADDRESS": own, "BRIG_NODE_ADDRESS": node}
         done = subprocess.run(["unshare", "--net", "sh", "-c", script], env={"PATH": os.environ["PATH"], **told}, capture_output=True, text=True, check=False)
         assert done.stdout.split() == says, (own, node, done)
+
+
+def no_net_admin(pod):
+    """As the Pod Security level "baseline" has it."""
+    added = [c for c in pod["spec"]["initContainers"] if c["securityContext"]["capabilities"].get("add")]
+    return added and 'pods "x" is forbidden: violates PodSecurity "baseline:latest": non-default capabilities'
+
+
+@test(as_user="both", limit=120)
+def where_no_container_may_have_net_admin_a_policy_closes_the_network_or_nothing_runs():
+    """What decides is the probe from inside: in namespaces of their own, with listeners where a cluster has its services."""
+    accept = ("--set", "kubernetes.node_reachable=accept")
+    cases = [((), (), "policy"), (("reach-node",), (), None)]
+    cases += [(("reach-api",), accept, None), (("late-policy",), (), "policy")] if identity() == "root" else [
+        (("reach-node",), accept, "policy, node reachable"), (("reach-dns",), accept, None), (("late-network",), (), None)]  # each takes seconds
+    for words, flags, says in cases:
+        with cluster(*words) as api:
+            api.refusal, api.node = no_net_admin, "10.9.9.9"
+            done = sh(api, "echo ran", "--json", *flags).json
+            policies = [r for r in api.requests if r["method"] == "POST" and r["path"].endswith("/networkpolicies")]
+            assert len(policies) == 1 and not pods(api), (words, policies)
+            if says:
+                assert (done["stdout"], done["isolation"]["network_by"]) == ("ran\n", says), (words, done)
+            else:
+                assert done["outcome"] == "refused" and "not closed" in done["error"]["what"] and not done["stdout"], (words, done)
+    with cluster() as api:  # without the policy there is nothing that closes it
+        api.refusal = no_net_admin
+        api.script("POST", ".*/networkpolicies", status=403)
+        done = sh(api, "echo ran", "--json").json
+        assert done["outcome"] != "exited" and "NetworkPolicy" in done["error"]["what"] and not pods(api), done
+    with cluster() as api:  # what is refused without it as well is told as it was
+        api.refusal = lambda pod: "quota" if no_net_admin(pod) else "another"
+        done = sh(api, "echo ran", "--json").json
+        assert done["outcome"] != "exited" and "quota" in done["error"]["what"] and not pods(api), done
+    with cluster() as api:  # the control: where it may, it does
+        done = sh(api, "echo ran", "--json").json
+        assert done["stdout"] == "ran\n" and "network_by" not in done["isolation"], done
 
 
 @test
@@ -381,10 +372,10 @@ def _mounted(volume, kind, n, **more):
 FILLED = {
     "code may be written to": _mounted("code", "containers", 0, readOnly=False),
     "code from elsewhere": _mounted("code", "containers", 0, name="tmp"),
-    "another image fills": _in("initContainers", 2)(image="theirs"),
-    "another command fills": _in("initContainers", 2)(command=["sh"]),
-    "rights": _rights(2, "initContainers", privileged=True),
-    "nobody fills": lambda pod: pod["spec"]["initContainers"].pop(2),
+    "another image fills": _in("initContainers", 1)(image="theirs"),
+    "another command fills": _in("initContainers", 1)(command=["sh"]),
+    "rights": _rights(1, "initContainers", privileged=True),
+    "nobody fills": lambda pod: pod["spec"]["initContainers"].pop(1),
     "code in a claim": lambda pod: [(v.pop("emptyDir"), v.update(persistentVolumeClaim={"claimName": "theirs"})) for v in pod["spec"]["volumes"] if v["name"] == "code"],
 }
 
@@ -451,7 +442,7 @@ def a_workspace_that_grows_too_large_is_told_as_the_limit_it_is():
     mark = f"6{os.getpid()}"
     with cluster() as api:
         p = start_brig("run", *SETTINGS, "--json", "--disk", "2m", "--set", "kubernetes.workspace=empty", "--", "sleep", mark, env=environment(api))
-        wait_until(lambda: any(_read(c) == b"sleep\0" + mark.encode() + b"\0" for c in pathlib.Path("/proc").glob("[0-9]*/cmdline")), 40)
+        wait_until(lambda: any(read(c) == b"sleep\0" + mark.encode() + b"\0" for c in pathlib.Path("/proc").glob("[0-9]*/cmdline")), 40)
         [path] = pods(api)
         spec = api.store.objects[path]["spec"]
         assert spec["volumes"][3]["emptyDir"] == {"sizeLimit": str(2 << 20)} and spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == str(2 << 20), spec
@@ -598,7 +589,7 @@ def the_next_brig_removes_what_a_killed_drover_left():
         p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sleep", "60", env=environment(api))
         wait_until(lambda: api.attached and pods(api), 40)
         time.sleep(1)
-        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if _read(c) == b"brig-drover\n" and _state_of(c.parent)]
+        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-drover\n" and is_ours(c.parent)]
         os.kill(drover, signal.SIGKILL)
         assert p.wait(60) != 0
         wait_until(lambda: not pods(api), 20)
@@ -628,18 +619,10 @@ def prune_removes_pods_of_ours_that_nobody_owns_and_no_others():
         assert brig("daemon", "stop").status == 0
 
 
-def _state_of(process):
-    """Is it one of this test's?"""
-    try:
-        return str(state()).encode() in (process / "environ").read_bytes()
-    except OSError:
-        return False
-
-
 @test(as_user="both")
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as api:
-        for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy"), b"proxy"),
+        for flags, says in ((("--network", "host"), b"network 'host'"), (("--network", "bridge"), b"bridge"), (("--network", "proxy", "--set", "egress.host_service=80"), b"host_service"),
                             (("--mount", f"{scratch()}:/data"), b"--mount"), (("--read", "/srv"), b"--read"), (("--cpus", "1", "--cpu-shares", "1025"), b"--cpu-shares"),
                             (("--disk", "2m", "--set", "kubernetes.workspace=pvc", "--set", "kubernetes.claim=x"), b"claim to --disk"),
                             (("--ssh-agent",), b"--ssh-agent"), (("--publish", "8000"), b"--publish"), (("--user", "0:0"), b"root"),

@@ -85,3 +85,28 @@ class Sandbox:
     def until(self, name):
         """A command says by a file that it has come so far; the sandbox is turned meanwhile."""
         assert wait_until(lambda: self.say("turn 10") == "ok" and (workspace() / name).exists(), 15), name
+
+    def touch(self, name):
+        """A file of its workspace, for a command that waits for it."""
+        (workspace() / name).touch()
+
+    def text(self, name):
+        return (workspace() / name).read_text()
+
+
+class FarSandbox(Sandbox):
+    """One whose workspace is a copy elsewhere: it is looked at by commands of its own."""
+
+    def _aside(self, line):
+        r = self.run(200 + next(_numbers) % 100, line)  # numbers that no test uses; one may be used again
+        assert r["outcome"] == "exited" and r["exit_code"] == 0, r
+        return r["stdout"]
+
+    def until(self, name):
+        self._aside(f"while [ ! -e {name} ]; do sleep 0.05; done")
+
+    def touch(self, name):
+        self._aside(f": > {name}")
+
+    def text(self, name):
+        return self._aside(f"cat {name}")

@@ -53,13 +53,18 @@ bool drover_note(struct drover *d, const char *text)
 static void settle(const struct drover_start *s)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct door_there keep;
 
 	(void)prctl(PR_SET_NAME, "brig-drover", 0, 0, 0);
 	proc_default_signals();
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	(void)setsid();
 	(void)proc_leave_streams();
-	(void)fd_close_except(3, &s->control, 1);
+	keep = (struct door_there){ -1, -1, -1 };
+	if (s->there)
+		keep = *s->there;
+	(void)fd_close_except(3, (const int[]){ s->control, keep.line, keep.plan, keep.roots },
+			      s->there ? 4 : 1);
 }
 
 static int make_names(struct drover *d, struct err *e)
@@ -80,6 +85,8 @@ static void tell_started(const struct drover *d)
 	struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
 				    .container = {
 					    .user_ns = d->answer.user_ns,
+					    .by_policy = d->by_policy,
+					    .node = d->answer.node,
 					    .unenforced = d->answer.sized ? 0 : 1U << LIMIT_TMP } };
 
 	(void)snprintf(m.text, sizeof(m.text), "%.200s\n%.80s\n%.63s\n%.60s\n%.60s\n%.40s",
@@ -134,6 +141,7 @@ static int fill(struct drover *d, struct err *e)
 static void leave(struct drover *d)
 {
 	hang_up(d);
+	drover_door_leave(d);
 	d->watch = fd_close(d->watch);
 }
 
@@ -144,15 +152,17 @@ _Noreturn void drover_main(const struct drover_start *s)
 
 	d.s = s;
 	d.plan = s->plan;
-	d.note = d.watch = -1;
-	d.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
+	d.note = d.watch = d.owner.watch = -1;
+	d.streams = d.door.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
 	d.end.said = SUPERVISOR_ENDED;
 	settle(s);
 	if (make_names(&d, &e) < 0 || drover_make(&d, &e) < 0 || fill(&d, &e) < 0 ||
-	    drover_wait(&d, KUBE_CONTAINER, &e) < 0 || drover_attach(&d, KUBE_CONTAINER, &e) < 0) {
+	    drover_door_open(&d, &e) < 0 || drover_wait(&d, KUBE_CONTAINER, &e) < 0 ||
+	    drover_attach(&d, KUBE_CONTAINER, &e) < 0) {
 		d.end.said = SUPERVISOR_FAILED;
 		d.end.err = e;
 	} else {
+		drover_door_seen(&d);
 		tell_started(&d);
 		drover_serve(&d);
 	}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/kubernetes/kubernetes.h"
+#include "backend/kubernetes/pod_owner.h"
 #include "backend/kubernetes/pod_talk.h"
 #include "base/buf.h"
 #include "base/jread.h"
@@ -11,6 +12,7 @@
 #include "proc/supervisor.h"
 
 enum {
+	KUBE_KIND_MAX = 96,
 	DROVER_ADDRESS = 64,
 	DROVER_REASON = 256,
 	DROVER_START_MS = 600000, /* for a pod to run: a node may have to be made for it */
@@ -22,7 +24,8 @@ struct drover_start {
 	struct backend_plan *plan;
 	const char *id; /* of the run */
 	int control;
-	bool open; /* it stays until it is told to end */
+	bool open;                      /* it stays until it is told to end */
+	const struct door_there *there; /* under network proxy */
 };
 
 /* What the cluster says of the pod. */
@@ -31,19 +34,44 @@ struct pod_seen {
 	char digest[256];                                            /* of the image */
 	bool running, gone;
 	bool filling; /* the container that comes first runs */
+	bool door;    /* the door's runs */
 	bool over;    /* the container, or the pod, has ended */
+	bool leaving; /* somebody has it removed: a cluster does when a node is lost */
 	bool oom, disk;
 	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
 	char waits[DROVER_REASON];  /* what it waits for */
 };
 
+/* Whose pod it is, where agent-sandbox makes it. */
+struct drover_owner {
+	enum owner_kind kind;
+	const char *version, *version_of_claims;
+	char name[KUBE_NAME_MAX], uid[KUBE_NAME_MAX]; /* of what was made */
+	char sandbox_uid[KUBE_NAME_MAX];              /* of the pod's own */
+	int watch;
+	struct buf line; /* of the watch */
+	struct owner_seen seen;
+	bool gone;
+};
+
+/* The door's line, under network proxy. */
+struct drover_door {
+	struct kube_streams streams;
+	struct carry *carry; /* NULL: there is none, or no longer */
+	bool answered;
+	struct pod_door_answer answer;
+	uint8_t number[POD_NUMBER]; /* that it alone was told */
+};
+
 struct drover {
 	const struct drover_start *s;
 	struct backend_plan *plan;
-	char instance[33], inside[KUBE_NAME_MAX], name[KUBE_NAME_MAX];
+	char instance[33], inside[KUBE_NAME_MAX], name[OWNER_NAME];
+	struct drover_owner owner;
 	struct kube *kube;
 	const char *space; /* namespace */
 	bool made;         /* a pod may be there */
+	bool by_policy;    /* its network is closed by a NetworkPolicy, and not by itself */
 	int note;          /* of the run, locked; -1 */
 	int watch;
 	struct buf line; /* of the watch */
@@ -57,6 +85,7 @@ struct drover {
 	bool answered;
 	struct pod_answer answer;
 	char last[DROVER_REASON]; /* words of brig-pod's own */
+	struct drover_door door;
 	struct supervisor_msg end;
 	struct { /* words of the pod's that wait until what came before is written */
 		uint32_t number;
@@ -85,14 +114,48 @@ int drover_hear_watch(struct drover *d); /* what the cluster says now; -errno: n
 /* Is the pod of this name still the one that was made? What was reached by its name before was. */
 int drover_confirm(struct drover *d, struct err *e);
 bool drover_remove(struct drover *d); /* true: nothing is left */
+/* What others than a pod need as well: a POST, a refusal, a watch and its lines. */
+int drover_post(struct drover *d, const char *path, const struct buf *body, const char *what,
+		struct kube_answer *a, struct err *e);
+int drover_refused(const struct kube_answer *a, const char *what, struct err *e);
+int drover_follow(struct drover *d, const char *path, int *watch, struct buf *line, struct err *e);
+int drover_hear_lines(struct drover *d, int watch, struct buf *line,
+		      int (*on)(struct drover *d, const struct jread *event));
+/* The pod is there, and this is it; whatever is made beside it is made. */
+int drover_has_pod(struct drover *d, const struct pod_run *r, const struct jread *pod,
+		   struct err *e);
+
+/* drover_owner.c: an agent-sandbox object instead of a pod, if that is to be; and the pod that its
+ * controller has made. */
+int drover_owner_choose(struct drover *d, struct err *e);
+int drover_owner_make(struct drover *d, struct pod_run *r, struct err *e);
+/* Its path in the API; NULL name: of all of its kind in the namespace. */
+void drover_owner_path(const struct drover *d, const char *name, char *out, size_t n);
+/* "GROUP/VERSION/PLURAL" of what is made; "": a pod. */
+void drover_owner_kind(const struct drover *d, char out[KUBE_KIND_MAX]);
 
 /* pod_seen.c: pure. */
 void pod_look(const struct jread *pod, struct pod_seen *ret);
 /* pod_same.c: pure. true: a pod is otherwise than it was asked for, and in what. */
 bool pod_differs(const struct jread *asked, const struct jread *seen, char *out, size_t n);
+/* Likewise of a pod, or a pod's template, that somebody else has written: it may have lower limits
+ * and an image of its own. */
+bool pod_breaks_promise(const struct jread *asked, const struct jread *seen, char *out, size_t n);
 
 /* drover_talk.c: the first words with brig-pod. */
 int drover_attach(struct drover *d, const char *container, struct err *e);
+/* What its answer says: of another version? What was wrong? Cleaned. */
+int drover_judge_mark(const struct pod_mark *m, size_t size, struct err *e);
+int drover_take_words(const struct err *said, struct err *e);
+
+/* drover_door.c: nothing but under network proxy. */
+int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e);
+int drover_door_open(struct drover *d, struct err *e);
+void drover_door_seen(struct drover *d); /* it was proven that everything leads there */
+size_t drover_door_polls(struct drover *d, struct pollfd *p);
+void drover_door_turn(struct drover *d, const struct pollfd *p, size_t n);
+void drover_door_leave(struct drover *d);
+
 /* drover_serve.c: to the end, or until the container that comes first is filled. */
 void drover_serve(struct drover *d);
 int drover_frame(void *arg, const struct carry_head *h, const void *payload);
@@ -107,6 +170,9 @@ int kube_notes_open(void);          /* their folder, or -errno: there never was 
 struct kube_place_note {
 	char text[8192];
 	const char *context, *space, *config; /* in text; NULL: the usual one */
+	const char *kind;                     /* of what a run has there; "": pods */
 };
+/* The path of a noted kind of thing in the API; rest: its name, or a query. */
+void kube_note_path(const char *kind, const char *space, const char *rest, char *out, size_t n);
 bool kube_place_read(int folder, const char *name, struct kube_place_note *ret);
 int kube_instance(char instance[33], struct err *e);

@@ -28,23 +28,39 @@ static void pods_path(const struct drover *d, const char *rest, char *out, size_
 
 static int otherwise(const struct drover *d, struct err *e)
 {
+	if (d->owner.kind == OWNER_CLAIM)
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "brig plan --backend kubernetes, with the same settings, prints "
+				  "a template that does",
+				  "the pod of SandboxTemplate '%.80s' does not keep what was asked "
+				  "for: %s",
+				  d->plan->kube.template, d->differs);
 	return err_refuse(e, ERR_UNAVAILABLE, EPERM,
 			  "the cluster changes pods as it takes them in: have its admission leave "
 			  "brig's namespace out",
 			  "the pod was made otherwise than asked for: %s", d->differs);
 }
 
-static int refused(const struct kube_answer *a, const char *what, struct err *e)
+static bool differs(struct drover *d, const struct jread *pod)
 {
+	return (d->owner.kind == OWNER_CLAIM ? pod_breaks_promise : pod_differs)(
+		d->asked, pod, d->differs, sizeof(d->differs));
+}
+
+/* EACCES: by its rights or its admission, which says 400 where a webhook has named no status. */
+int drover_refused(const struct kube_answer *a, const char *what, struct err *e)
+{
+	bool not_let_in = a->status == 400 || a->status == 403 || a->status == 422;
 	char text[200];
 
 	kube_answer_text(a, text, sizeof(text));
-	(void)err_set(e, ERR_UNAVAILABLE, a->status == 403 ? EACCES : EIO,
+	(void)err_set(e, ERR_UNAVAILABLE, not_let_in ? EACCES : EIO,
 		      "the cluster does not take %s: %s", what, text);
 	if (strcasestr(text, "PodSecurity"))
-		return err_hint(e, "an init container takes the pod's network away with NET_ADMIN: "
-				   "kubectl label namespace NAME "
-				   "pod-security.kubernetes.io/enforce=privileged");
+		return err_hint(
+			e, "the pod's network is closed with NET_ADMIN, and SYS_ADMIN for a door: "
+			   "kubectl label namespace NAME "
+			   "pod-security.kubernetes.io/enforce=privileged");
 	if (a->status == 403)
 		return err_hint(e, "brig doctor --backend kubernetes names the rights that are "
 				   "missing; deploy/kubernetes has a Role with them");
@@ -69,7 +85,7 @@ static bool has_user_ns(struct drover *d)
 	return minor && strtoul(minor, NULL, 10) >= USER_NS_MINOR;
 }
 
-static int post(struct drover *d, const char *path, const struct buf *body, const char *what,
+int drover_post(struct drover *d, const char *path, const struct buf *body, const char *what,
 		struct kube_answer *a, struct err *e)
 {
 	const struct kube_request q = { .method = "POST",
@@ -83,7 +99,23 @@ static int post(struct drover *d, const char *path, const struct buf *body, cons
 		return err_nomem(e);
 	if (kube_ask(d->kube, &q, a, e) < 0)
 		return -e->code;
-	return a->status >= 300 ? refused(a, what, e) : 0;
+	return a->status >= 300 ? drover_refused(a, what, e) : 0;
+}
+
+static int make_policy(struct drover *d, const struct pod_run *r, const struct jread *pod,
+		       struct err *ret);
+
+int drover_has_pod(struct drover *d, const struct pod_run *r, const struct jread *pod,
+		   struct err *e)
+{
+	pod_look(pod, &d->seen);
+	if (!d->seen.uid[0])
+		return err_set(e, ERR_UNAVAILABLE, EPROTO,
+			       "the cluster does not say which pod it made");
+	/* Before anything of it runs: on a network of the node's "close" would do harm. */
+	if (differs(d, pod))
+		return otherwise(d, e);
+	return drover_door_secret(d, r, e) < 0 ? -e->code : make_policy(d, r, pod, e);
 }
 
 static int make_pod(struct drover *d, const struct pod_run *r, struct err *e)
@@ -97,40 +129,109 @@ static int make_pod(struct drover *d, const struct pod_run *r, struct err *e)
 	json_init(&j, &body, false);
 	pod_body(d->plan, r, &j);
 	pods_path(d, "", path, sizeof(path));
+	d->asked = jread_free(d->asked);
 	if (body.failed || jread_parse(buf_str(&body), body.len, &d->asked, e) < 0)
 		return err_nomem(e);
 	d->made = true;
-	if (post(d, path, &body, "the pod", &a, e) < 0)
+	if (drover_post(d, path, &body, "the pod", &a, e) < 0)
 		return -e->code;
 	if (jread_parse(buf_str(&a.body), a.body.len, &v, e) < 0)
 		return err_wrap(e, "the pod that the cluster made");
-	pod_look(v, &d->seen);
-	if (!d->seen.uid[0])
-		return err_set(e, ERR_UNAVAILABLE, EPROTO,
-			       "the cluster does not say which pod it made");
-	/* Before anything of it runs: on a network of the node's "close" would do harm. */
-	return pod_differs(d->asked, v, d->differs, sizeof(d->differs)) ? otherwise(d, e) : 0;
+	return drover_has_pod(d, r, v, e);
 }
 
-/* It stands beside the closed network and is not what closes it: without the right to make one the
- * run goes on. */
-static void make_policy(struct drover *d, const struct pod_run *r)
+/* Likewise, and it is not made: for one that somebody else makes, who would not say. */
+static int try_pod(struct drover *d, const struct pod_run *r, struct err *e)
 {
 	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	struct kube_request q = { .method = "POST" };
+	char path[128];
+	struct json j;
+
+	json_init(&j, &body, false);
+	pod_body(d->plan, r, &j);
+	if (body.failed)
+		return err_nomem(e);
+	pods_path(d, "?dryRun=All", path, sizeof(path));
+	q.path = path;
+	q.body = buf_str(&body);
+	q.len = body.len;
+	if (kube_ask(d->kube, &q, &a, e) < 0)
+		return -e->code;
+	return a.status >= 300 ? drover_refused(&a, "the pod", e) : 0;
+}
+
+/* Where nothing may have NET_ADMIN the network is closed by a policy alone, and tried from inside.
+ * Who has said no, and why, is not read out of its words: the same pod without NET_ADMIN is taken,
+ * or is not. */
+static int with_or_without(struct drover *d, struct pod_run *r,
+			   int (*make)(struct drover *d, const struct pod_run *r, struct err *e),
+			   struct err *e)
+{
+	struct err first;
+
+	if (make(d, r, e) == 0)
+		return 0;
+	if (e->code != EACCES || d->seen.uid[0] || d->plan->network != NETWORK_NONE)
+		return -e->code;
+	first = *e;
+	r->by_policy = d->by_policy = true;
+	*e = (struct err){ 0 };
+	if (make(d, r, e) == 0)
+		return 0;
+	if (e->code == EACCES && !d->seen.uid[0])
+		*e = first;
+	return -e->code;
+}
+
+/* A template says itself what its pod has, and is held to it. */
+static int make_it(struct drover *d, struct pod_run *r, struct err *e)
+{
+	if (d->owner.kind == OWNER_NONE)
+		return with_or_without(d, r, make_pod, e);
+	if (d->owner.kind == OWNER_SANDBOX && with_or_without(d, r, try_pod, e) < 0)
+		return -e->code;
+	return drover_owner_make(d, r, e);
+}
+
+/* Beside a network that the pod has closed itself it is not what closes it: without the right to
+ * make one the run goes on. */
+static int make_policy(struct drover *d, const struct pod_run *r, const struct jread *pod,
+		       struct err *ret)
+{
+	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
+	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	const struct jread *labels = jread_get(jread_get(pod, "metadata"), "labels");
+	struct pod_policy w = { .name = d->name, .uid = d->seen.uid };
 	char path[160], note[sizeof(((struct err *)0)->what) + 64];
 	struct err e = { 0 };
 	struct json j;
 
+	/* A template's pod has none of the run's labels. */
+	w.value = d->owner.kind == OWNER_CLAIM ? jread_str(labels, OWNER_NAME_HASH) : NULL;
+	w.label = w.value && kube_is_label(w.value) ? OWNER_NAME_HASH : NULL;
 	json_init(&j, &body, false);
-	pod_closed_body(d->plan, r, d->seen.uid, &j);
+	pod_closed_body(d->plan, r, &w, &j);
 	(void)snprintf(path, sizeof(path),
 		       "/apis/networking.k8s.io/v1/namespaces/%s/networkpolicies", d->space);
-	if (post(d, path, &body, "a NetworkPolicy", &a, &e) == 0)
-		return;
-	(void)snprintf(note, sizeof(note), "%s; the pod's network devices are down all the same",
-		       e.what);
+	if (drover_post(d, path, &body, "a NetworkPolicy", &a, &e) == 0) {
+		if (d->by_policy)
+			(void)drover_note(d, "no container may have NET_ADMIN here: a "
+					     "NetworkPolicy alone closes the pod's network");
+		return 0;
+	}
+	if (d->by_policy) {
+		*ret = e;
+		return err_hint(ret, "no container may have NET_ADMIN here, so a policy has to "
+				     "close the network: deploy/kubernetes has a Role for it");
+	}
+	(void)snprintf(note, sizeof(note), "%s; %s", e.what,
+		       d->plan->network == NETWORK_PROXY
+			       ? "a policy of the namespace may hold the door up"
+			       : "the pod's network devices are down all the same");
 	(void)drover_note(d, note);
+	return 0;
 }
 
 /* ---- waiting for it ---- */
@@ -138,7 +239,7 @@ static void make_policy(struct drover *d, const struct pod_run *r)
 /* Each time that something is told of it: whoever may can add a container to a pod that runs. */
 static void compare(struct drover *d, const struct jread *pod)
 {
-	if (!pod_differs(d->asked, pod, d->differs, sizeof(d->differs))) {
+	if (!differs(d, pod)) {
 		d->compared = true;
 		return;
 	}
@@ -168,37 +269,37 @@ static int on_pod(struct drover *d, const struct jread *event)
 	return 0;
 }
 
-static int on_line(struct drover *d, const char *line, size_t n)
-{
-	CLEANUP(jread) struct jread *v = NULL;
-	struct err e;
-
-	return jread_parse(line, n, &v, &e) < 0 ? -EBADMSG : on_pod(d, v);
-}
-
-int drover_hear_watch(struct drover *d)
+int drover_hear_lines(struct drover *d, int watch, struct buf *line,
+		      int (*on)(struct drover *d, const struct jread *event))
 {
 	char piece[16384];
 	ssize_t n;
 	int r = 0;
 
-	while (r == 0 && (n = read(d->watch, piece, sizeof(piece))) > 0) {
+	while (r == 0 && (n = read(watch, piece, sizeof(piece))) > 0) {
 		char *end;
 
-		buf_add(&d->line, piece, (size_t)n);
-		if (d->line.failed)
+		buf_add(line, piece, (size_t)n);
+		if (line->failed)
 			return -EMSGSIZE;
-		while (r == 0 && d->line.len && (end = memchr(d->line.data, '\n', d->line.len))) {
-			size_t used = (size_t)(end - d->line.data) + 1;
+		while (r == 0 && line->len && (end = memchr(line->data, '\n', line->len))) {
+			CLEANUP(jread) struct jread *v = NULL;
+			size_t used = (size_t)(end - line->data) + 1;
+			struct err e;
 
-			r = on_line(d, d->line.data, used - 1);
-			memmove(d->line.data, d->line.data + used, d->line.len - used);
-			d->line.len -= used;
+			r = jread_parse(line->data, used - 1, &v, &e) < 0 ? -EBADMSG : on(d, v);
+			memmove(line->data, line->data + used, line->len - used);
+			line->len -= used;
 		}
 	}
 	if (r < 0)
 		return r;
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : n == 0 ? -EPIPE : -errno;
+}
+
+int drover_hear_watch(struct drover *d)
+{
+	return drover_hear_lines(d, d->watch, &d->line, on_pod);
 }
 
 static int will_not_run(const struct drover *d, struct err *e)
@@ -207,7 +308,7 @@ static int will_not_run(const struct drover *d, struct err *e)
 
 	if (d->differs[0])
 		return otherwise(d, e);
-	if (d->seen.gone)
+	if (d->seen.gone || (d->seen.leaving && !reason[0]))
 		return err_set(e, ERR_UNAVAILABLE, ESTALE, "the pod was removed by somebody else");
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the pod does not run: %s", reason);
 	if (strstr(reason, "'close'"))
@@ -222,7 +323,9 @@ static int will_not_run(const struct drover *d, struct err *e)
 
 int drover_wait(struct drover *d, const char *container, struct err *e)
 {
-	const bool *runs = str_eq(container, KUBE_CONTAINER) ? &d->seen.running : &d->seen.filling;
+	const bool *runs = str_eq(container, KUBE_CONTAINER) ? &d->seen.running
+			   : str_eq(container, KUBE_DOOR)    ? &d->seen.door
+							     : &d->seen.filling;
 	uint64_t until = clock_us() + (uint64_t)DROVER_START_MS * 1000;
 	char told[DROVER_REASON] = "";
 
@@ -230,7 +333,7 @@ int drover_wait(struct drover *d, const char *container, struct err *e)
 		struct pollfd p[] = { { .fd = d->watch, .events = POLLIN },
 				      { .fd = d->s->control, .events = POLLIN } };
 
-		if (d->seen.over || d->seen.reason[0])
+		if (d->seen.over || d->seen.leaving || d->seen.reason[0])
 			return will_not_run(d, e);
 		if (clock_us() > until)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
@@ -250,16 +353,21 @@ int drover_wait(struct drover *d, const char *container, struct err *e)
 	return 0;
 }
 
+int drover_follow(struct drover *d, const char *path, int *watch, struct buf *line, struct err *e)
+{
+	line->max = KUBE_EVENT_MAX + (size_t)65536;
+	if (kube_watch(d->kube, path, DROVER_START_MS, watch, e) < 0)
+		return -e->code;
+	return fcntl(*watch, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "cannot follow the pod") : 0;
+}
+
 static int begin_watch(struct drover *d, struct err *e)
 {
-	char path[256], rest[128];
+	char path[512], rest[320];
 
 	(void)snprintf(rest, sizeof(rest), "?fieldSelector=metadata.name%%3D%s", d->name);
 	pods_path(d, rest, path, sizeof(path));
-	d->line.max = KUBE_EVENT_MAX + (size_t)65536;
-	if (kube_watch(d->kube, path, DROVER_START_MS, &d->watch, e) < 0)
-		return -e->code;
-	return fcntl(d->watch, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "cannot follow the pod") : 0;
+	return drover_follow(d, path, &d->watch, &d->line, e);
 }
 
 int drover_make(struct drover *d, struct err *e)
@@ -276,10 +384,8 @@ int drover_make(struct drover *d, struct err *e)
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.80s' is not the name of a namespace",
 			       d->space);
 	r.user_ns = has_user_ns(d);
-	if (kube_note_write(d, e) < 0 || make_pod(d, &r, e) < 0)
+	if (drover_owner_choose(d, e) < 0 || kube_note_write(d, e) < 0 || make_it(d, &r, e) < 0)
 		return -e->code;
-	if (d->plan->network == NETWORK_NONE)
-		make_policy(d, &r);
 	return begin_watch(d, e);
 }
 
@@ -288,7 +394,7 @@ int drover_confirm(struct drover *d, struct err *e)
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	CLEANUP(jread) struct jread *v = NULL;
 	struct kube_request q = { .method = "GET" };
-	char path[192], rest[80];
+	char path[400], rest[OWNER_NAME + 1];
 	const char *uid;
 
 	(void)snprintf(rest, sizeof(rest), "/%s", d->name);
@@ -297,7 +403,7 @@ int drover_confirm(struct drover *d, struct err *e)
 	if (kube_ask(d->kube, &q, &a, e) < 0)
 		return -e->code;
 	if (a.status != 200)
-		return refused(&a, "a question for the pod", e);
+		return drover_refused(&a, "a question for the pod", e);
 	if (jread_parse(buf_str(&a.body), a.body.len, &v, e) < 0)
 		return err_wrap(e, "the pod that the cluster has");
 	uid = jread_str(jread_get(v, "metadata"), "uid");
@@ -305,7 +411,7 @@ int drover_confirm(struct drover *d, struct err *e)
 		return err_set(
 			e, ERR_UNAVAILABLE, ESTALE,
 			"the pod was removed by somebody else, and another one has its name");
-	return pod_differs(d->asked, v, d->differs, sizeof(d->differs)) ? otherwise(d, e) : 0;
+	return differs(d, v) ? otherwise(d, e) : 0;
 }
 
 /* ---- removing it ---- */
@@ -314,17 +420,19 @@ bool drover_remove(struct drover *d)
 {
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	struct kube_request q = { .method = "DELETE", .ms = DROVER_REMOVE_MS };
-	char path[192], rest[80], body[160];
+	const char *uid = d->owner.kind == OWNER_NONE ? d->seen.uid : d->owner.uid;
+	char path[400], rest[OWNER_NAME + 1], body[160];
 	struct err e;
 
 	if (!d->made)
 		return true;
 	(void)snprintf(rest, sizeof(rest), "/%s", d->name);
 	pods_path(d, rest, path, sizeof(path));
+	if (d->owner.kind != OWNER_NONE) /* the pod goes with it */
+		drover_owner_path(d, d->owner.name, path, sizeof(path));
 	q.path = path;
-	if (d->seen.uid[0] && kube_is_name(d->seen.uid, sizeof(d->seen.uid))) {
-		(void)snprintf(body, sizeof(body), "{\"preconditions\":{\"uid\":\"%.60s\"}}",
-			       d->seen.uid);
+	if (uid[0] && kube_is_name(uid, sizeof(d->seen.uid))) {
+		(void)snprintf(body, sizeof(body), "{\"preconditions\":{\"uid\":\"%.60s\"}}", uid);
 		q.body = body;
 	}
 	if (kube_ask(d->kube, &q, &a, &e) < 0)

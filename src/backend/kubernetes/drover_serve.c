@@ -20,7 +20,9 @@
 #include "proc/order.h"
 
 #define SIZE_MS 200 /* between looks at the size of terminals */
-#define WHY_MS 8000 /* for the cluster to say why the pod ended */
+#define LOOK_MS 500
+#define WHY_MS 8000   /* for the cluster to say why the pod ended */
+#define REST_MS 10000 /* for the line to end by itself once the cluster says that the pod has */
 
 /* ---- the pod's words ---- */
 
@@ -320,25 +322,49 @@ static void find_out(struct drover *d)
 	else if (d->seen.over && d->seen.reason[0])
 		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EIO, "the pod ended: %s",
 			      d->seen.reason);
+	else if (d->seen.leaving)
+		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EHOSTDOWN,
+			      "the pod was removed by somebody else, or its node was lost");
 	else
 		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EPIPE,
 			      "the connection to the pod was lost");
 }
 
+/* A node without power says nothing, and nobody closes the line to it: the cluster's word on the
+ * pod counts, once what is still on its way has had its time. */
+static bool is_waited_for_in_vain(const struct drover *d, uint64_t *since)
+{
+	if (!d->seen.over && !d->seen.leaving)
+		*since = 0;
+	else if (!*since)
+		*since = clock_us();
+	return *since && clock_us() > *since + (uint64_t)REST_MS * 1000;
+}
+
 void drover_serve(struct drover *d)
 {
-	static struct pollfd p[CARRY_POLLS + 3]; /* large, and there is one */
+	static struct pollfd p[2 * CARRY_POLLS + 3]; /* large, and there is one */
+	uint64_t since = 0;
 
 	for (;;) {
 		bool sizes = look_at_sizes(d);
-		size_t n;
+		size_t n, more;
 
 		let_go(d);
 		n = carry_polls(d->carry, p);
+		more = drover_door_polls(d, p + n + 3);
 		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
 		p[n + 1] = (struct pollfd){ .fd = d->watch, .events = POLLIN };
 		p[n + 2] = (struct pollfd){ .fd = d->streams.err, .events = POLLIN };
-		if (poll(p, n + 3, sizes ? SIZE_MS : -1) < 0 && errno != EINTR)
+		if (is_waited_for_in_vain(d, &since)) {
+			find_out(d);
+			return;
+		}
+		if (poll(p, n + 3 + more,
+			 sizes   ? SIZE_MS
+			 : since ? LOOK_MS
+				 : -1) < 0 &&
+		    errno != EINTR)
 			return;
 		if (p[n + 2].revents) { /* what brig-pod says there is for the node's log */
 			char unread[512];
@@ -353,6 +379,7 @@ void drover_serve(struct drover *d)
 				      "the pod was changed while it ran: %s", d->differs);
 			return;
 		}
+		drover_door_turn(d, p + n + 3, more);
 		if (!hear_brig(d))
 			return;
 		if (carry_turn(d->carry, p, n) < 0) {

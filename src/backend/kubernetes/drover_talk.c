@@ -26,8 +26,8 @@ static void add_target(struct pod_want *w, const char *address, uint16_t port, b
 		w->target[w->targets++] = t;
 }
 
-/* What a cluster, a cloud and the world have for whoever gets out. brig-pod adds what it was told
- * of the API server itself. */
+/* What a cloud and the world have for whoever gets out. brig-pod adds what it was told of the
+ * cluster's own services. */
 static void add_targets(const struct drover *d, struct pod_want *w)
 {
 	static const struct {
@@ -59,18 +59,23 @@ static void fill_want(const struct drover *d, struct pod_want *w)
 		.tmp = p->limits.tmp,
 		.profile = (uint8_t)p->profile,
 		.closed = p->network == NETWORK_NONE,
-		.no_links = p->network == NETWORK_NONE,
+		.no_links = p->network == NETWORK_NONE && !d->by_policy,
 		.read_only_root = p->read_only_root
 	};
-	if (w->closed)
+	if (d->door.answered) {
+		w->door = true;
+		w->door_port = d->door.answer.port;
+		memcpy(w->door_number, d->door.number, sizeof(w->door_number));
+	}
+	if (w->closed || w->door)
 		add_targets(d, w);
 }
 
-static int another_version(const struct pod_answer *a, struct err *e)
+static int another_version(const struct pod_mark *m, struct err *e)
 {
-	char version[sizeof(a->mark.version) + 1] = "";
+	char version[sizeof(m->version) + 1] = "";
 
-	memcpy(version, a->mark.version, sizeof(a->mark.version));
+	memcpy(version, m->version, sizeof(m->version));
 	drover_clean(version);
 	return err_refuse(e, ERR_UNAVAILABLE, EPROTO,
 			  "build images/kubernetes of this version, push it, and name it in "
@@ -79,24 +84,36 @@ static int another_version(const struct pod_answer *a, struct err *e)
 			  POD_VERSION);
 }
 
+int drover_judge_mark(const struct pod_mark *m, size_t size, struct err *e)
+{
+	if (memcmp(m->magic, POD_MAGIC, sizeof(POD_MAGIC)) != 0)
+		return err_set(e, ERR_UNAVAILABLE, EPROTO,
+			       "the pod's first process is not brig-pod");
+	if (strncmp(m->version, POD_VERSION, sizeof(m->version)) != 0 || m->size != size)
+		return another_version(m, e);
+	return 0;
+}
+
+int drover_take_words(const struct err *said, struct err *e)
+{
+	if (!said->code)
+		return 0;
+	*e = *said;
+	e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
+	e->kind = (unsigned)e->kind < ERR_KINDS ? e->kind : ERR_INTERNAL;
+	drover_clean(e->what);
+	drover_clean(e->hint);
+	if (e->code <= 0)
+		e->code = EIO;
+	return -e->code;
+}
+
 static int judge(const struct drover *d, struct err *e)
 {
 	const struct pod_answer *a = &d->answer;
 
-	if (memcmp(a->mark.magic, POD_MAGIC, sizeof(POD_MAGIC)) != 0)
-		return err_set(e, ERR_UNAVAILABLE, EPROTO,
-			       "the pod's first process is not brig-pod");
-	if (strncmp(a->mark.version, POD_VERSION, sizeof(a->mark.version)) != 0 ||
-	    a->mark.size != sizeof(*a))
-		return another_version(a, e);
-	if (a->err.code) {
-		*e = a->err;
-		e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
-		e->kind = (unsigned)e->kind < ERR_KINDS ? e->kind : ERR_INTERNAL;
-		drover_clean(e->what);
-		drover_clean(e->hint);
-		return e->code > 0 ? -e->code : -EIO;
-	}
+	if (drover_judge_mark(&a->mark, sizeof(*a), e) < 0 || drover_take_words(&a->err, e) < 0)
+		return -e->code;
 	if (!a->seccomp)
 		return err_set(e, ERR_UNAVAILABLE, EPERM,
 			       "the pod has no system-call filter of its runtime");
@@ -156,7 +173,7 @@ static int talk(struct drover *d, struct err *e)
 int drover_attach(struct drover *d, const char *container, struct err *e)
 {
 	struct pod_want w;
-	char path[256];
+	char path[512];
 
 	(void)snprintf(
 		path, sizeof(path),

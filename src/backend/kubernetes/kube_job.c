@@ -241,7 +241,9 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 
 static int begin(struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	struct drover_start s = { .plan = j->plan, .id = j->id, .open = !w->command };
+	struct drover_start s = {
+		.plan = j->plan, .id = j->id, .open = !w->command, .there = w->there
+	};
 	struct epoll_event ev = { .events = EPOLLIN };
 	int pair[2], r;
 
@@ -281,6 +283,14 @@ static int add_variables(struct backend_plan *p, const char *const *more, struct
 	return 0;
 }
 
+/* NULL: the pod's own devices are down. */
+static const char *closed_by(const struct supervisor_container *c)
+{
+	if (!c->by_policy)
+		return NULL;
+	return c->node ? "policy, node reachable" : "policy";
+}
+
 static void describe(const struct backend_job *j, struct isolation *i)
 {
 	const struct backend_plan *p = j->plan;
@@ -299,6 +309,7 @@ static void describe(const struct backend_job *j, struct isolation *i)
 		.seccomp = fields[FIELD_PROFILE].words[p->profile],
 		.cgroup = "none",
 		.network = fields[FIELD_NETWORK].words[p->network],
+		.network_by = closed_by(&j->started.container),
 		.runtime = p->kube.runtime_class,
 		.uid_inside = p->uid,
 		.gid_inside = p->gid,
@@ -573,7 +584,7 @@ const struct backend backend_kubernetes = {
 	.name = "kubernetes",
 	.kind = BACKEND_KUBERNETES,
 	.bit = ON_KUBERNETES,
-	.can = BACKEND_FILES | BACKEND_SHOWS_CODE,
+	.can = BACKEND_FILES | BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_DOOR_THERE,
 	.probe = kube_probe,
 	.tidy = kube_tidy,
 	.plan = kube_plan,

@@ -26,7 +26,8 @@
 #define INSTANCE "instance"
 #define ENTRY_MAX 8192
 #define PLACE ".place."
-#define PARTS 4 /* context, namespace, pod, kubeconfig */
+#define PARTS 5        /* context, namespace, name, kubeconfig, kind */
+#define PARTS_OF_OLD 4 /* without a kind: a pod */
 #define HEX 32
 #define SWEEP_MAX 16
 #define ASK_MS 5000
@@ -75,11 +76,13 @@ int kube_instance(char instance[HEX + 1], struct err *e)
 /* ---- the note ---- */
 
 /* Once for each; whoever prunes asks there. Named by its content: two at a time write the same. */
-static void note_place(int folder, const char *context, const char *space, const char *config)
+static void note_place(int folder, const char *context, const char *space, const char *config,
+		       const char *kind)
 {
 	char text[ENTRY_MAX], name[64];
 	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
-	int n = snprintf(text, sizeof(text), "%s\n%s\nany\n%s\n", context, space, config);
+	int n = snprintf(text, sizeof(text), "%s\n%s\nany\n%s\n%s%s", context, space, config, kind,
+			 *kind ? "\n" : "");
 	CLEANUP(fd) int fd = -1;
 
 	if (n >= (int)sizeof(text))
@@ -98,12 +101,14 @@ int kube_note_write(struct drover *d, struct err *e)
 	char path[PATH_MAX], link[64], text[ENTRY_MAX];
 	CLEANUP(fd) int folder = state_open(FOLDER, path, sizeof(path), e);
 	const char *context = d->plan->kube.context, *config = d->plan->kube.config;
+	char kind[KUBE_KIND_MAX];
 	int n, r;
 
 	if (folder < 0)
 		return -e->code;
-	n = snprintf(text, sizeof(text), "%s\n%s\n%s\n%s\n", context ? context : "", d->space,
-		     d->name, config ? config : "");
+	drover_owner_kind(d, kind);
+	n = snprintf(text, sizeof(text), "%s\n%s\n%s\n%s\n%s%s", context ? context : "", d->space,
+		     d->name, config ? config : "", kind, *kind ? "\n" : "");
 	d->note = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (d->note < 0)
 		return err_sys(e, "cannot note the run in '%s'", path);
@@ -113,7 +118,7 @@ int kube_note_write(struct drover *d, struct err *e)
 	if (r == 0 && linkat(AT_FDCWD, link, folder, d->s->id, AT_SYMLINK_FOLLOW) < 0)
 		r = -errno;
 	if (r == 0)
-		note_place(folder, context ? context : "", d->space, config ? config : "");
+		note_place(folder, context ? context : "", d->space, config ? config : "", kind);
 	return r < 0 ? err_errno(e, r, "cannot note the run in '%s'", path) : 0;
 }
 
@@ -128,6 +133,19 @@ void kube_note_done(struct drover *d, bool clean)
 
 /* ---- the sweep ---- */
 
+/* "GROUP/VERSION/PLURAL", or nothing for a pod. */
+static bool is_kind(const char *text)
+{
+	int slashes = 0;
+
+	for (const char *c = text; *c; c++)
+		slashes += *c == '/';
+	return !*text ||
+	       (slashes == 2 && strlen(text) < KUBE_KIND_MAX && !strstr(text, "//") &&
+		text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-./")] == '\0' &&
+		(str_starts(text, OWNER_GROUP "/") || str_starts(text, OWNER_GROUP_CLAIMS "/")));
+}
+
 /* A line each; false: no such note. */
 static bool read_note(int fd, char text[ENTRY_MAX], const char *part[PARTS])
 {
@@ -140,13 +158,27 @@ static bool read_note(int fd, char text[ENTRY_MAX], const char *part[PARTS])
 	for (int i = 0; i < PARTS; i++) {
 		char *end = strchr(at, '\n');
 
-		if (!end)
+		part[i] = "";
+		if (!end && i < PARTS_OF_OLD)
 			return false;
+		if (!end)
+			break;
 		*end = '\0';
 		part[i] = at;
 		at = end + 1;
 	}
-	return kube_is_name(part[1], 63) && kube_is_name(part[2], 63);
+	return kube_is_name(part[1], 63) && kube_is_name(part[2], 63) && is_kind(part[4]);
+}
+
+void kube_note_path(const char *kind, const char *space, const char *rest, char *out, size_t n)
+{
+	const char *plural = strrchr(kind, '/');
+
+	if (plural)
+		(void)snprintf(out, n, "/apis/%.*s/namespaces/%s%s%s", (int)(plural - kind), kind,
+			       space, plural, rest);
+	else
+		(void)snprintf(out, n, "/api/v1/namespaces/%s/pods%s", space, rest);
 }
 
 int kube_notes_open(void)
@@ -168,6 +200,7 @@ bool kube_place_read(int folder, const char *name, struct kube_place_note *ret)
 	ret->context = part[0][0] ? part[0] : NULL;
 	ret->space = part[1];
 	ret->config = part[3][0] ? part[3] : NULL;
+	ret->kind = part[4];
 	return true;
 }
 
@@ -207,10 +240,11 @@ static bool remove_pod(const char *const part[PARTS], const char *instance)
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	CLEANUP(jread) struct jread *pod = NULL;
 	struct kube_request q = { .method = "GET", .ms = ASK_MS };
-	char path[256];
+	char path[400], rest[80];
 	struct err e;
 
-	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", part[1], part[2]);
+	(void)snprintf(rest, sizeof(rest), "/%s", part[2]);
+	kube_note_path(part[4], part[1], rest, path, sizeof(path));
 	q.path = path;
 	if (kube_open(&w, &k, &e) < 0 || kube_ask(k, &q, &a, &e) < 0)
 		return false;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/kubernetes/kubernetes.h"
+#include "backend/kubernetes/pod_owner.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/envrules.h"
@@ -42,7 +43,8 @@ static int check_names(const struct spec *s, struct err *e)
 	} all[] = { { FIELD_KUBE_NAMESPACE, k->name_space, 63 },
 		    { FIELD_KUBE_SERVICE_ACCOUNT, k->service_account, 253 },
 		    { FIELD_KUBE_RUNTIME_CLASS, k->runtime_class, 253 },
-		    { FIELD_KUBE_CLAIM, k->claim, 253 } };
+		    { FIELD_KUBE_CLAIM, k->claim, 253 },
+		    { FIELD_KUBE_TEMPLATE, k->template, 253 } };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (all[i].value && !kube_is_name(all[i].value, all[i].max))
@@ -88,6 +90,33 @@ static int check_workspace(const struct spec *s, struct err *e)
 	return 0;
 }
 
+/* Whose pod it is. What is put there first needs a container that waits for it. */
+static int check_use(const struct spec *s, struct err *e)
+{
+	const struct kube_spec *k = &s->kube;
+
+	if (k->use == KUBE_USE_CLAIM && !k->template)
+		return err_refuse(e, ERR_CONFIG, EINVAL, "--set kubernetes.template=NAME",
+				  "kubernetes.use claim needs the name of a SandboxTemplate");
+	if (k->template && (k->use == KUBE_USE_POD || k->use == KUBE_USE_SANDBOX))
+		return err_refuse(e, ERR_CONFIG, EINVAL, "--set kubernetes.use=claim",
+				  "kubernetes.template is given, and kubernetes.use is '%s'",
+				  fields[FIELD_KUBE_USE].words[k->use]);
+	if (s->network == NETWORK_PROXY && (k->template || k->use == KUBE_USE_SANDBOX))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "--set kubernetes.use=pod, without kubernetes.template",
+				  "backend 'kubernetes' has no network 'proxy' in a pod that a %s "
+				  "makes: its door is one run's own",
+				  k->template ? "SandboxTemplate" : "Sandbox");
+	if (k->template && (code_is_file(s) || s->policy == POLICY_READONLY))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "--set kubernetes.use=pod, without kubernetes.template",
+				  "backend 'kubernetes' cannot put %s into a pod that is claimed: "
+				  "it runs already",
+				  code_is_file(s) ? "code" : "a workspace that is read-only");
+	return 0;
+}
+
 /* A pod that requests more than it may have is no pod. */
 static int check_shares(const struct spec *s, struct err *e)
 {
@@ -125,7 +154,11 @@ static int check_rest(const struct spec *s, struct err *e)
 static int kube_check_spec(const struct spec *s, struct err *e)
 {
 	if (check_rest(s, e) < 0 || check_names(s, e) < 0 || check_workspace(s, e) < 0 ||
-	    check_shares(s, e) < 0 || check_image(s->image, "an image", "--image REF", e) < 0)
+	    check_shares(s, e) < 0 || check_use(s, e) < 0)
+		return -e->code;
+	/* A template has an image of its own; one that is named must be that one. */
+	if ((s->image || !spec_claims_pod(s)) &&
+	    check_image(s->image, "an image", "--image REF", e) < 0)
 		return -e->code;
 	return check_image(s->kube.helper_image, "the image with brig's own first process",
 			   "build images/kubernetes, push it, and --set "
@@ -153,15 +186,38 @@ static int put(struct backend_plan *p, size_t *n, const char *name, const char *
 static int fixed_variables(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
 {
 	const char *const all[][2] = {
-		{ "HOME", p->home },         { "USER", s->user_name },
-		{ "LOGNAME", s->user_name }, { "BRIG_SANDBOX", "kubernetes" },
-		{ "PIP_RETRIES", "0" },      { "npm_config_fetch_retries", "0" },
-		{ "CARGO_NET_RETRY", "0" },  { "YARN_HTTP_RETRY", "0" },
-		{ "UV_HTTP_RETRIES", "0" },  { "BUNDLE_RETRY", "0" },
+		{ "HOME", p->home },
+		{ "USER", s->user_name },
+		{ "LOGNAME", s->user_name },
+		{ "BRIG_SANDBOX", "kubernetes" },
 	};
+	static const char *const retries[] = { "PIP_RETRIES",     "npm_config_fetch_retries",
+					       "CARGO_NET_RETRY", "YARN_HTTP_RETRY",
+					       "UV_HTTP_RETRIES", "BUNDLE_RETRY" };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (put(p, n, all[i][0], all[i][1], e) < 0)
+			return -e->code;
+	/* Without a network a second try is only waiting. */
+	for (size_t i = 0; s->network == NETWORK_NONE && i < ARRAY_LEN(retries); i++)
+		if (put(p, n, retries[i], "0", e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int door_variables_of(struct backend_plan *p, size_t *n, struct err *e)
+{
+	const char *url =
+		arena_printf(p->arena, "http://" DOOR_ADDRESS_TEXT ":%u", p->door.proxy_port);
+	const char *const values[] = { [DOOR_IS_PROXY] = url,
+				       [DOOR_IS_DIRECT] = DOOR_DIRECT,
+				       [DOOR_IS_ROOTS] = DOOR_ROOTS,
+				       [DOOR_IS_ON] = "1" };
+
+	if (!url)
+		return err_nomem(e);
+	for (const struct door_variable *v = door_variables; v->name; v++)
+		if (p->network == NETWORK_PROXY && put(p, n, v->name, values[v->is], e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -181,14 +237,15 @@ static int callers_variables(struct backend_plan *p, size_t *n, struct err *e)
 
 static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	size_t n = 0, room = 32 + s->env.n + s->env_pass.n;
+	size_t n = 0, room = 64 + s->env.n + s->env_pass.n;
 
 	for (char **v = environ; v && *v; v++)
 		room++;
 	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
 	if (!p->envp)
 		return err_nomem(e);
-	if (fixed_variables(p, s, &n, e) < 0 || callers_variables(p, &n, e) < 0)
+	if (fixed_variables(p, s, &n, e) < 0 || callers_variables(p, &n, e) < 0 ||
+	    door_variables_of(p, &n, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *value = getenv(s->env_pass.v[i]);
@@ -225,7 +282,7 @@ static int arguments(struct backend_plan *p, const struct spec *s, struct err *e
 
 static void settle(struct backend_plan *p, const struct spec *s)
 {
-	uid_t caller = geteuid();
+	uid_t caller = spec_claims_pod(s) ? 0 : geteuid(); /* a template knows of no caller */
 
 	p->kube = s->kube;
 	p->image = s->image;
@@ -267,6 +324,8 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 	p->home = arena_printf(p->arena, "/home/%s", s->user_name);
 	if (!p->home)
 		return err_nomem(e);
+	if (s->network == NETWORK_PROXY && door_want(&s->egress, &p->door, e) < 0)
+		return -e->code;
 	if (check_code(p, e) < 0 || arguments(p, s, e) < 0 || variables(p, s, e) < 0)
 		return -e->code;
 	if (notes)
@@ -295,6 +354,7 @@ static void limits_json(const struct backend_plan *p, struct json *j)
 void kube_plan_json(const struct backend_plan *p, struct json *j)
 {
 	const struct pod_run r = { .id = "ID", .instance = "INSTANCE", .inside = "/.brig-NONCE" };
+	const struct pod_policy w = { .uid = "UID" };
 
 	json_object(j);
 	json_ku64(j, "schema", 1);
@@ -309,11 +369,16 @@ void kube_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstr(j, "copied", p->workdir);
 	limits_json(p, j);
 	json_kstrs(j, "env", (const char *const *)p->envp);
-	json_key(j, "pod");
-	pod_body(p, &r, j);
-	if (p->network == NETWORK_NONE) {
+	if (p->kube.use != KUBE_USE_AUTO)
+		json_kstr(j, "use", fields[FIELD_KUBE_USE].words[p->kube.use]);
+	if (p->kube.template) {
+		json_key(j, "template");
+		owner_template(p, j);
+	} else {
+		json_key(j, "pod");
+		pod_body(p, &r, j);
 		json_key(j, "network_policy");
-		pod_closed_body(p, &r, "UID", j);
+		pod_closed_body(p, &r, &w, j);
 	}
 	json_object_end(j);
 }

@@ -33,16 +33,17 @@ static bool has_owner(const struct lost_pods *p, const char *id)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-static int remove_one(struct kube *k, const char *space, const char *name, const char *uid,
-		      struct err *e)
+static int remove_one(struct kube *k, const struct kube_place_note *at, const char *name,
+		      const char *uid, struct err *e)
 {
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
-	char path[256], body[160];
+	char path[400], rest[80], body[160];
 	const struct kube_request q = {
 		.method = "DELETE", .path = path, .body = body, .ms = ASK_MS
 	};
 
-	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", space, name);
+	(void)snprintf(rest, sizeof(rest), "/%s", name);
+	kube_note_path(at->kind, at->space, rest, path, sizeof(path));
 	(void)snprintf(body, sizeof(body), "{\"preconditions\":{\"uid\":\"%.60s\"}}", uid);
 	if (kube_ask(k, &q, &a, e) < 0)
 		return -e->code;
@@ -52,7 +53,7 @@ static int remove_one(struct kube *k, const char *space, const char *name, const
 				 a.status);
 }
 
-static int look_at(const struct lost_pods *p, struct kube *k, const char *space,
+static int look_at(const struct lost_pods *p, struct kube *k, const struct kube_place_note *at,
 		   const struct jread *pod, struct err *e)
 {
 	const struct jread *meta = jread_get(pod, "metadata"), *labels = jread_get(meta, "labels");
@@ -65,7 +66,10 @@ static int look_at(const struct lost_pods *p, struct kube *k, const char *space,
 	    !kube_is_name(name, 63) || !kube_is_name(uid, 63) || !kube_is_name(id, 63) ||
 	    jread_str(meta, "deletionTimestamp") || has_owner(p, id))
 		return 0;
-	if (!p->dry && remove_one(k, space, name, uid, e) < 0)
+	/* A pod of a Sandbox goes with it, and would only be made anew. */
+	if (!*at->kind && jread_count(jread_get(meta, "ownerReferences")))
+		return 0;
+	if (!p->dry && remove_one(k, at, name, uid, e) < 0)
 		return -e->code;
 	if (!p->dry)
 		(void)unlinkat(p->folder, id, 0);
@@ -82,15 +86,17 @@ static int look_into(const struct lost_pods *p, const struct kube_place_note *at
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	CLEANUP(jread) struct jread *v = NULL;
 	const struct jread *items;
-	char path[256];
+	char path[400], rest[80];
 	const struct kube_request q = { .method = "GET", .path = path, .ms = ASK_MS };
 	int r = 0;
 
-	(void)snprintf(path, sizeof(path),
-		       "/api/v1/namespaces/%s/pods?labelSelector=" KUBE_LABEL_INSTANCE "%%3D%s",
-		       at->space, p->instance);
+	(void)snprintf(rest, sizeof(rest), "?labelSelector=" KUBE_LABEL_INSTANCE "%%3D%s",
+		       p->instance);
+	kube_note_path(at->kind, at->space, rest, path, sizeof(path));
 	if (kube_open(&w, &k, e) < 0 || kube_ask(k, &q, &a, e) < 0)
 		return err_wrap(e, "namespace '%s'", at->space);
+	if (*at->kind && a.status == 404) /* no such kind any more, and nothing of it */
+		return 0;
 	if (a.status >= 300)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "namespace '%s': the cluster answers %d",
 			       at->space, a.status);
@@ -98,7 +104,7 @@ static int look_into(const struct lost_pods *p, const struct kube_place_note *at
 		return err_wrap(e, "namespace '%s'", at->space);
 	items = jread_get(v, "items");
 	for (size_t i = 0; r == 0 && i < jread_count(items); i++)
-		r = look_at(p, k, at->space, jread_at(items, i), e);
+		r = look_at(p, k, at, jread_at(items, i), e);
 	return r;
 }
 

@@ -18,6 +18,7 @@
 #define KUBE_POD_PROGRAM "/brig-pod" /* in the helper's image */
 #define KUBE_CONTAINER "main"
 #define KUBE_FILLER "fill" /* an init container */
+#define KUBE_DOOR "door"   /* a container of its own, under network proxy */
 #define KUBE_LABEL "brig.sandbox"
 #define KUBE_LABEL_INSTANCE "brig.instance"
 
@@ -42,6 +43,7 @@ struct backend_plan {
 	bool tmp_given; /* somebody wrote limits.tmp */
 	uint64_t timeout, output;
 	enum network network;
+	struct door_want door; /* of network proxy */
 	enum profile profile;
 	bool read_only_root;
 	bool read_only_workspace; /* what is copied there does not come home */
@@ -58,6 +60,14 @@ struct pod_run {
 	const char *id, *instance;
 	const char *inside; /* the folder that holds brig-pod */
 	bool user_ns;       /* the cluster has them for pods */
+	bool by_policy; /* no container may have NET_ADMIN: a NetworkPolicy closes the network */
+	bool claimed;   /* it is somebody's template that it is compared with */
+};
+
+/* Which pod a policy or a Secret is for; a name or key of NULL: the run's own. */
+struct pod_policy {
+	const char *name, *uid;    /* of the pod, which owns the policy */
+	const char *label, *value; /* by which it is known */
 };
 
 int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
@@ -67,11 +77,15 @@ struct backend_plan *kube_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(kube_plan, struct backend_plan *, kube_plan_free)
 
 /* pod.c: the objects, as the API takes them. */
+void pod_spec(const struct backend_plan *p, const struct pod_run *r, struct json *j);
+/* Its metadata without a name: labels and annotations. */
+void pod_labels(const struct backend_plan *p, const struct pod_run *r, struct json *j);
+uint64_t pod_deadline(const struct backend_plan *p); /* seconds from its start */
 void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json *j);
 /* Nothing in, nothing out, for this pod alone; it goes with the pod, whose uid it names (NULL: not
  * made yet). */
-void pod_closed_body(const struct backend_plan *p, const struct pod_run *r, const char *uid,
-		     struct json *j);
+void pod_closed_body(const struct backend_plan *p, const struct pod_run *r,
+		     const struct pod_policy *w, struct json *j);
 /* true: something is put there by a container that comes first, because the command may not write
  * to it. */
 bool pod_is_filled(const struct backend_plan *p);
@@ -81,5 +95,22 @@ void pod_code_place(const struct backend_plan *p, char *out, size_t n);
 const char *pod_code_mount(const struct backend_plan *p);
 /* The name that code has directly in the workspace, or NULL. */
 const char *pod_code_in_workspace(const struct backend_plan *p);
+/* Parts of it that pod_door.c writes as well. */
+void pod_metadata(const struct backend_plan *p, const struct pod_run *r, const struct pod_policy *w,
+		  struct json *j);
+void pod_volume(struct json *j, const char *name, const char *medium, uint64_t size,
+		const char *text);
+void pod_mount(struct json *j, const char *name, const char *path, const char *of, bool read_only);
+void pod_addresses(struct json *j);
+void pod_line(struct json *j);
+
+/* pod_door.c: nothing but under network proxy. */
+void pod_door_container(const struct backend_plan *p, struct json *j);
+void pod_door_volumes(const struct backend_plan *p, const struct pod_run *r, struct json *j);
+void pod_door_trust(const struct backend_plan *p, struct json *j);
+void pod_door_names(const struct backend_plan *p, struct json *j);
+/* What the door has to know, as base64; the pod that w names owns it. */
+void pod_secret_body(const struct backend_plan *p, const struct pod_run *r,
+		     const struct pod_policy *w, const char *plan, struct json *j);
 bool kube_is_name(const char *text, size_t max); /* of an object: [a-z0-9.-] */
 bool kube_is_label(const char *text);            /* as the value of one */

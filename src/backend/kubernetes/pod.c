@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kubernetes/pod.c - a plan as a Pod.
  *
- *     init: put    copies brig-pod into a folder of the pod's own
- *     init: close  takes the pod's network away, with NET_ADMIN alone    (network none)
+ *     init: close  takes the pod's network away, with NET_ADMIN alone, and copies brig-pod into a
+ *                  folder of the pod's own; one container does both, for each takes a second
+ *     init: put    copies alone, where no container may have NET_ADMIN: a policy closes the network
  *     init: fill   takes what the command may read and not write, as main does over its own line
+ *     door         the way out, made of the pod's own device (network proxy; pod_door.c)
  *     main         the user's image, with brig-pod as its first process
  *
  * All that a cluster would otherwise choose is written down; what its admission has changed is
@@ -162,8 +164,8 @@ static void helper_resources(struct json *j)
 	json_object_end(j);
 }
 
-static void volume(struct json *j, const char *name, const char *medium, uint64_t size,
-		   const char *text)
+void pod_volume(struct json *j, const char *name, const char *medium, uint64_t size,
+		const char *text)
 {
 	json_object(j);
 	json_kstr(j, "name", name);
@@ -179,13 +181,13 @@ static void volume(struct json *j, const char *name, const char *medium, uint64_
 	json_object_end(j);
 }
 
-static void volumes(const struct backend_plan *p, struct json *j)
+static void volumes(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
 	json_key(j, "volumes");
 	json_array(j);
-	volume(j, "brig", "Memory", 0, ROOM);
-	volume(j, "tmp", "Memory", p->limits.tmp, NULL);
-	volume(j, "home", "Memory", p->limits.tmp, NULL);
+	pod_volume(j, "brig", "Memory", 0, ROOM);
+	pod_volume(j, "tmp", "Memory", p->limits.tmp, NULL);
+	pod_volume(j, "home", "Memory", p->limits.tmp, NULL);
 	if (p->kube.workspace == KUBE_CLAIM) {
 		json_object(j);
 		json_kstr(j, "name", "workspace");
@@ -195,16 +197,16 @@ static void volumes(const struct backend_plan *p, struct json *j)
 		json_object_end(j);
 		json_object_end(j);
 	} else {
-		volume(j, "workspace", NULL, p->limits.disk, NULL);
+		pod_volume(j, "workspace", NULL, p->limits.disk, NULL);
 	}
 	if (has_code_volume(p))
-		volume(j, "code", "Memory", 0, ROOM);
+		pod_volume(j, "code", "Memory", 0, ROOM);
+	pod_door_volumes(p, r, j);
 	json_array_end(j);
 }
 
 /* of: a file of the volume in place of all of it; NULL: all */
-static void mount(struct json *j, const char *name, const char *path, const char *of,
-		  bool read_only)
+void pod_mount(struct json *j, const char *name, const char *path, const char *of, bool read_only)
 {
 	json_object(j);
 	json_kstr(j, "name", name);
@@ -233,7 +235,7 @@ static void address(struct json *j, const char *name, const char *field)
 }
 
 /* The kubelet's word on whose network it is. One that is the node's is not ours to close. */
-static void addresses(struct json *j)
+void pod_addresses(struct json *j)
 {
 	json_key(j, "env");
 	json_array(j);
@@ -243,7 +245,7 @@ static void addresses(struct json *j)
 }
 
 /* Its streams are a line to brig-pod. They end with brig's connection, and it with them. */
-static void line(struct json *j)
+void pod_line(struct json *j)
 {
 	json_kbool(j, "stdin", true);
 	json_kbool(j, "stdinOnce", true);
@@ -251,22 +253,20 @@ static void line(struct json *j)
 }
 
 static void helper(const struct backend_plan *p, const char *name, const char *const *command,
-		   bool folder, const char *capability, struct json *j)
+		   const char *capability, struct json *j)
 {
 	json_object(j);
 	json_kstr(j, "name", name);
 	json_kstr(j, "image", p->kube.helper_image);
 	json_kstrs(j, "command", command);
 	if (capability)
-		addresses(j);
+		pod_addresses(j);
 	container_rights(j, true, capability);
 	helper_resources(j);
-	if (folder) {
-		json_key(j, "volumeMounts");
-		json_array(j);
-		mount(j, "brig", HELPER_FOLDER, NULL, false);
-		json_array_end(j);
-	}
+	json_key(j, "volumeMounts");
+	json_array(j);
+	pod_mount(j, "brig", HELPER_FOLDER, NULL, false);
+	json_array_end(j);
 	json_object_end(j);
 }
 
@@ -279,30 +279,32 @@ static void filler(const struct backend_plan *p, struct json *j)
 	json_kstr(j, "image", p->kube.helper_image);
 	json_kstrs(j, "command", command);
 	json_kstr(j, "workingDir", "/");
-	line(j);
+	pod_line(j);
 	container_rights(j, true, NULL);
 	helper_resources(j);
 	json_key(j, "volumeMounts");
 	json_array(j);
 	if (p->kube.workspace != KUBE_CLAIM)
-		mount(j, "workspace", p->cwd, NULL, false);
+		pod_mount(j, "workspace", p->cwd, NULL, false);
 	if (has_code_volume(p))
-		mount(j, "code", CODE_FOLDER, NULL, false);
+		pod_mount(j, "code", CODE_FOLDER, NULL, false);
 	json_array_end(j);
 	json_object_end(j);
 }
 
-static void helpers(const struct backend_plan *p, struct json *j)
+static void helpers(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
 	static const char *const put[] = { KUBE_POD_PROGRAM, "put", HELPER_FOLDER KUBE_POD_PROGRAM,
 					   NULL };
-	static const char *const close_net[] = { KUBE_POD_PROGRAM, "close", NULL };
+	static const char *const close_net[] = { KUBE_POD_PROGRAM, "close",
+						 HELPER_FOLDER KUBE_POD_PROGRAM, NULL };
 
 	json_key(j, "initContainers");
 	json_array(j);
-	helper(p, "put", put, true, NULL, j);
-	if (p->network == NETWORK_NONE)
-		helper(p, "close", close_net, false, "NET_ADMIN", j);
+	if (p->network == NETWORK_NONE && !r->by_policy)
+		helper(p, "close", close_net, "NET_ADMIN", j);
+	else
+		helper(p, "put", put, NULL, j);
 	if (pod_is_filled(p))
 		filler(p, j);
 	json_array_end(j);
@@ -311,7 +313,7 @@ static void helpers(const struct backend_plan *p, struct json *j)
 static void show_code(const struct backend_plan *p, struct json *j)
 {
 	if (has_code_volume(p))
-		mount(j, "code", pod_code_mount(p), pod_code_in_workspace(p), true);
+		pod_mount(j, "code", pod_code_mount(p), pod_code_in_workspace(p), true);
 }
 
 static void main_container(const struct backend_plan *p, const struct pod_run *r, struct json *j)
@@ -322,19 +324,21 @@ static void main_container(const struct backend_plan *p, const struct pod_run *r
 	(void)snprintf(program, sizeof(program), "%s" KUBE_POD_PROGRAM, r->inside);
 	json_object(j);
 	json_kstr(j, "name", KUBE_CONTAINER);
-	json_kstr(j, "image", p->image);
+	if (p->image)
+		json_kstr(j, "image", p->image);
 	json_kstrs(j, "command", command);
 	json_kstr(j, "workingDir", "/");
-	line(j);
+	pod_line(j);
 	container_rights(j, p->read_only_root, NULL);
 	resources(p, j);
 	json_key(j, "volumeMounts");
 	json_array(j);
-	mount(j, "brig", r->inside, NULL, true);
-	mount(j, "tmp", "/tmp", NULL, false);
-	mount(j, "home", p->home, NULL, false);
-	mount(j, "workspace", p->cwd, NULL, p->read_only_workspace);
+	pod_mount(j, "brig", r->inside, NULL, true);
+	pod_mount(j, "tmp", "/tmp", NULL, false);
+	pod_mount(j, "home", p->home, NULL, false);
+	pod_mount(j, "workspace", p->cwd, NULL, p->read_only_workspace);
 	show_code(p, j);
+	pod_door_trust(p, j);
 	json_array_end(j);
 	json_object_end(j);
 }
@@ -405,7 +409,7 @@ static void no_names(struct json *j)
 	json_object_end(j);
 }
 
-static uint64_t deadline(const struct backend_plan *p)
+uint64_t pod_deadline(const struct backend_plan *p)
 {
 	uint64_t seconds = p->timeout ? (p->timeout + 999) / 1000 + KUBE_SET_UP_S : KUBE_LONGEST_S;
 
@@ -440,15 +444,8 @@ static void users_labels(const struct backend_plan *p, bool as_labels, struct js
 	}
 }
 
-static void metadata(const struct backend_plan *p, const struct pod_run *r, const char *uid,
-		     struct json *j)
+static void labels(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
-	char name[KUBE_NAME_MAX];
-
-	(void)snprintf(name, sizeof(name), "brig-%.32s", r->id);
-	json_key(j, "metadata");
-	json_object(j);
-	json_kstr(j, "name", name);
 	json_key(j, "labels");
 	json_object(j);
 	json_kstr(j, "app.kubernetes.io/managed-by", "brig");
@@ -460,30 +457,47 @@ static void metadata(const struct backend_plan *p, const struct pod_run *r, cons
 	json_object(j);
 	users_labels(p, false, j);
 	json_object_end(j);
-	if (uid) {
+}
+
+void pod_labels(const struct backend_plan *p, const struct pod_run *r, struct json *j)
+{
+	json_key(j, "metadata");
+	json_object(j);
+	labels(p, r, j);
+	json_object_end(j);
+}
+
+void pod_metadata(const struct backend_plan *p, const struct pod_run *r, const struct pod_policy *w,
+		  struct json *j)
+{
+	char name[KUBE_NAME_MAX];
+
+	(void)snprintf(name, sizeof(name), "brig-%.32s", r->id);
+	json_key(j, "metadata");
+	json_object(j);
+	json_kstr(j, "name", name);
+	labels(p, r, j);
+	if (w) {
 		json_key(j, "ownerReferences");
 		json_array(j);
 		json_object(j);
 		json_kstr(j, "apiVersion", "v1");
 		json_kstr(j, "kind", "Pod");
-		json_kstr(j, "name", name);
-		json_kstr(j, "uid", uid);
+		json_kstr(j, "name", w->name ? w->name : name);
+		json_kstr(j, "uid", w->uid);
 		json_object_end(j);
 		json_array_end(j);
 	}
 	json_object_end(j);
 }
 
-void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json *j)
+void pod_spec(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
-	json_object(j);
-	json_kstr(j, "apiVersion", "v1");
-	json_kstr(j, "kind", "Pod");
-	metadata(p, r, NULL, j);
 	json_key(j, "spec");
 	json_object(j);
 	json_kstr(j, "restartPolicy", "Never");
-	json_ku64(j, "activeDeadlineSeconds", deadline(p));
+	if (!r->claimed) /* one of a pool may have waited for longer: the claim has the deadline */
+		json_ku64(j, "activeDeadlineSeconds", pod_deadline(p));
 	json_ku64(j, "terminationGracePeriodSeconds", 1);
 	json_kbool(j, "automountServiceAccountToken", false);
 	json_kbool(j, "enableServiceLinks", false);
@@ -495,37 +509,55 @@ void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json
 		json_kstr(j, "runtimeClassName", p->kube.runtime_class);
 	if (p->network == NETWORK_NONE)
 		no_names(j);
+	pod_door_names(p, j);
 	place(p, j);
 	pod_rights(p, j);
-	volumes(p, j);
-	helpers(p, j);
+	volumes(p, r, j);
+	helpers(p, r, j);
 	json_key(j, "containers");
 	json_array(j);
+	pod_door_container(p, j);
 	main_container(p, r, j);
 	json_array_end(j);
 	json_object_end(j);
+}
+
+void pod_body(const struct backend_plan *p, const struct pod_run *r, struct json *j)
+{
+	json_object(j);
+	json_kstr(j, "apiVersion", "v1");
+	json_kstr(j, "kind", "Pod");
+	pod_metadata(p, r, NULL, j);
+	pod_spec(p, r, j);
 	json_object_end(j);
 }
 
-void pod_closed_body(const struct backend_plan *p, const struct pod_run *r, const char *uid,
-		     struct json *j)
+void pod_closed_body(const struct backend_plan *p, const struct pod_run *r,
+		     const struct pod_policy *w, struct json *j)
 {
 	static const char *const both[] = { "Ingress", "Egress", NULL };
 
 	json_object(j);
 	json_kstr(j, "apiVersion", "networking.k8s.io/v1");
 	json_kstr(j, "kind", "NetworkPolicy");
-	metadata(p, r, uid, j);
+	pod_metadata(p, r, w, j);
 	json_key(j, "spec");
 	json_object(j);
 	json_key(j, "podSelector");
 	json_object(j);
 	json_key(j, "matchLabels");
 	json_object(j);
-	json_kstr(j, KUBE_LABEL, r->id);
+	json_kstr(j, w->label ? w->label : KUBE_LABEL, w->label ? w->value : r->id);
 	json_object_end(j);
 	json_object_end(j);
 	json_kstrs(j, "policyTypes", both);
+	if (p->network == NETWORK_PROXY) { /* the door decides what goes out */
+		json_key(j, "egress");
+		json_array(j);
+		json_object(j);
+		json_object_end(j);
+		json_array_end(j);
+	}
 	json_object_end(j);
 	json_object_end(j);
 }

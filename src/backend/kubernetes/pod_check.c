@@ -91,5 +91,7 @@ int pod_check(const struct pod_want *w, struct pod_answer *a)
 	if (w->closed && pod_try_network(w, &node, &a->err) < 0)
 		return -a->err.code;
 	a->node = node;
+	if (w->door && pod_try_door(w, &a->err) < 0)
+		return -a->err.code;
 	return 0;
 }

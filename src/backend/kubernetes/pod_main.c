@@ -2,8 +2,9 @@
 /* backend/kubernetes/pod_main.c - brig-pod: the one program of the helper's image.
  *
  *     brig-pod put PATH    an init container: copies itself there
- *     brig-pod close       an init container with NET_ADMIN: takes the pod's network away
+ *     brig-pod close PATH  an init container with NET_ADMIN: takes the pod's network away as well
  *     brig-pod serve       the first process of the sandbox's container, which is somebody else's
+ *     brig-pod door        that of the door's container, under network proxy
  *     brig-pod version
  *
  * Linked statically: it needs nothing of the image it runs in. */
@@ -51,12 +52,14 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && str_eq(argv[1], "serve"))
 		pod_serve();
-	if (argc == 2 && str_eq(argv[1], "close"))
-		return pod_close_network(&e) < 0 ? failed(&e) : 0;
-	if (argc == 3 && str_eq(argv[1], "put"))
+	if (argc == 2 && str_eq(argv[1], "door"))
+		pod_door();
+	if (argc == 3 && str_eq(argv[1], "close") && pod_close_network(&e) < 0)
+		return failed(&e);
+	if (argc == 3 && (str_eq(argv[1], "close") || str_eq(argv[1], "put")))
 		return put(argv[2], &e) < 0 ? failed(&e) : 0;
 	if (argc == 2 && str_eq(argv[1], "version"))
 		return fd_write_all(STDOUT_FILENO, POD_VERSION "\n", sizeof(POD_VERSION)) < 0;
-	(void)err_set(&e, ERR_USAGE, EINVAL, "takes: put PATH, close, serve or version");
+	(void)err_set(&e, ERR_USAGE, EINVAL, "takes: put PATH, close PATH, serve, door or version");
 	return failed(&e);
 }

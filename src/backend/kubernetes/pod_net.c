@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kubernetes/pod_net.c - the pod's network: taken away by an init container, tried from
  * inside before a command runs. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/rtnetlink.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "backend/kit/net/rtnl.h"
 #include "backend/kubernetes/pod_talk.h"
@@ -20,6 +22,9 @@
 
 #define LINKS_MAX 64
 #define TRY_MS 700 /* for all targets together: what is closed by a policy says nothing at all */
+#define POLICY_MS 10000 /* for a cluster to begin with a policy */
+#define QUIET_MS 3000   /* without an answer: a network that is late is not a closed one */
+#define PORT_OF_NAMES 53
 
 struct link_list {
 	int index[LINKS_MAX];
@@ -79,7 +84,7 @@ static int no_routes(int fd, struct err *e)
 }
 
 /* Taking a node's own devices down would take the node away from its cluster. */
-static int is_the_pods(struct err *e)
+int pod_network_is_own(struct err *e)
 {
 	const char *own = getenv(POD_ADDRESS), *node = getenv(POD_ADDRESS_OF_NODE);
 
@@ -97,7 +102,7 @@ int pod_close_network(struct err *e)
 	CLEANUP(fd) int fd = rtnl_open();
 	struct link_list all = { .n = 0 };
 
-	if (is_the_pods(e) < 0)
+	if (pod_network_is_own(e) < 0)
 		return -e->code;
 	if (fd < 0)
 		return err_errno(e, fd, "cannot reach the kernel's routing socket");
@@ -175,18 +180,19 @@ static int try_targets(const struct pod_want *w, bool *node, struct err *e)
 {
 	struct pollfd p[POD_TARGETS_MAX];
 	uint64_t until = clock_us() + (uint64_t)TRY_MS * 1000;
+	size_t open = 0; /* those that nobody has an answer for yet */
 	int r = 0;
 
 	for (size_t i = 0; i < w->targets; i++) {
 		int error = begin_try(&w->target[i], &p[i].fd);
 
 		p[i].events = POLLOUT;
+		open += p[i].fd >= 0;
 		if (r == 0 && error < 0 && was_reached(-error))
 			r = reached(w, i, node, e);
 	}
-	while (r == 0 && clock_us() < until) {
-		size_t open = 0;
-
+	while (r == 0 && open && clock_us() < until) {
+		open = 0;
 		(void)poll(p, w->targets, (int)((until - clock_us()) / 1000) + 1);
 		for (size_t i = 0; i < w->targets && r == 0; i++) {
 			if (p[i].fd >= 0 && p[i].revents && hears(p[i].fd))
@@ -195,12 +201,45 @@ static int try_targets(const struct pod_want *w, bool *node, struct err *e)
 				p[i].fd = fd_close(p[i].fd);
 			open += p[i].fd >= 0;
 		}
-		if (!open)
-			break;
 	}
 	for (size_t i = 0; i < w->targets; i++)
 		(void)fd_close(p[i].fd);
 	return r;
+}
+
+void pod_add_services(const char *host, const char *port, struct pod_want *w)
+{
+	struct pod_target t = { .port = (uint16_t)(port ? strtoul(port, NULL, 10) : 0) };
+
+	if (!host || w->targets + 2 > POD_TARGETS_MAX)
+		return;
+	t.family = strchr(host, ':') ? AF_INET6 : AF_INET;
+	if (inet_pton(t.family, host, t.address) != 1)
+		return;
+	w->target[w->targets++] = t;
+	/* The tenth of the same range is where installers put it. */
+	t.address[t.family == AF_INET ? 3 : 15] = 10;
+	t.port = PORT_OF_NAMES;
+	w->target[w->targets++] = t;
+}
+
+/* A policy is obeyed some time after it was made. */
+static int wait_for_policy(const struct pod_want *w, bool *node, struct err *e)
+{
+	uint64_t until = clock_us() + (uint64_t)POLICY_MS * 1000, since = clock_us();
+	const struct timespec pause = { .tv_nsec = 250000000 };
+
+	while (clock_us() < since + (uint64_t)QUIET_MS * 1000) {
+		if (try_targets(w, node, e) < 0) {
+			if (clock_us() > until)
+				return -e->code;
+			*e = (struct err){ 0 };
+			*node = false;
+			since = clock_us();
+		}
+		(void)nanosleep(&pause, NULL);
+	}
+	return 0;
 }
 
 int pod_try_network(const struct pod_want *w, bool *node, struct err *e)
@@ -216,5 +255,5 @@ int pod_try_network(const struct pod_want *w, bool *node, struct err *e)
 	if (w->no_links && all.up)
 		return err_set(e, ERR_POLICY, EPERM,
 			       "the pod's network is not closed: device %d is up", all.up);
-	return try_targets(w, node, e);
+	return w->no_links ? try_targets(w, node, e) : wait_for_policy(w, node, e);
 }

@@ -14,6 +14,7 @@
 struct trail {
 	char at[160];
 	const char *why;
+	bool claimed; /* made from a template: less than was asked for will do */
 };
 
 /* ---- what may differ ---- */
@@ -71,6 +72,10 @@ static const struct usual dropped[] = { { "containers", "tty", NULL },
 					{ "initContainers", "tty", NULL },
 					{ "spec", "hostUsers", NULL } };
 
+/* A template's own: its image, where none is asked for, and an end of its own. */
+static const struct usual templates[] = { { "containers", "image", NULL },
+					  { "spec", "activeDeadlineSeconds", NULL } };
+
 /* Annotations that runtimes obey. Others are notes, of a network's for example. */
 static const char *const obeyed[] = { "container.apparmor.security.beta.kubernetes.io/",
 				      "container.seccomp.security.alpha.kubernetes.io/",
@@ -95,8 +100,11 @@ static bool is_in(const struct usual *all, size_t n, const char *in, const char 
 	return false;
 }
 
-static bool may_be_added(const char *in, const char *key, const struct jread *v)
+static bool may_be_added(const char *in, const char *key, const struct jread *v,
+			 const struct trail *t)
 {
+	if (t->claimed && is_in(templates, ARRAY_LEN(templates), in, key, v))
+		return true;
 	if (!str_eq(in, "annotations"))
 		return is_in(added, ARRAY_LEN(added), in, key, v);
 	if (jread_text(v) && str_eq(jread_text(v), "runtime/default"))
@@ -157,12 +165,16 @@ static bool is_amount(const char *in, const char *key)
 	return str_eq(in, "limits") || str_eq(in, "requests") || str_eq(key, "sizeLimit");
 }
 
-static bool same_amount(const struct jread *a, const struct jread *b)
+/* Of a template's pod a limit may be lower; what it asks a node for is its own affair. */
+static bool same_amount(const char *in, const struct jread *asked, const struct jread *seen,
+			bool claimed)
 {
 	uint64_t one, other;
 
-	return jread_text(a) && jread_text(b) && amount(jread_text(a), &one) &&
-	       amount(jread_text(b), &other) && one == other;
+	if (!jread_text(asked) || !jread_text(seen) || !amount(jread_text(asked), &one) ||
+	    !amount(jread_text(seen), &other))
+		return false;
+	return one == other || (claimed && (str_eq(in, "requests") || (other && other < one)));
 }
 
 static bool is_false(const struct jread *v)
@@ -231,7 +243,7 @@ static bool same_elements(const char *in, const char *key, const struct jread *a
 			return false;
 	}
 	go_on(t, was, NULL, n);
-	if (jread_count(seen) > n && !may_be_added(in, key, seen))
+	if (jread_count(seen) > n && !may_be_added(in, key, seen, t))
 		return stops(t, "was added");
 	t->at[was] = '\0';
 	return true;
@@ -245,7 +257,7 @@ static bool same(const char *in, const char *key, const struct jread *asked,
 
 	if (is_nothing(asked) && is_nothing(seen))
 		return true;
-	if (!asked && may_be_added(in, key, seen))
+	if (!asked && may_be_added(in, key, seen, t))
 		return true;
 	if (!asked && kind != JREAD_OBJECT)
 		return is_false(seen) || stops(t, "was added");
@@ -259,8 +271,22 @@ static bool same(const char *in, const char *key, const struct jread *asked,
 		return same_members(*key ? key : in, asked, seen, t);
 	if (kind == JREAD_ARRAY)
 		return same_elements(in, key, asked, seen, t);
-	return (is_amount(in, key) ? same_amount(asked, seen) : same_text(asked, seen)) ||
+	return (is_amount(in, key) ? same_amount(in, asked, seen, t->claimed)
+				   : same_text(asked, seen)) ||
 	       stops(t, "differs");
+}
+
+bool pod_breaks_promise(const struct jread *asked, const struct jread *seen, char *out, size_t n)
+{
+	struct trail t = { .at = "", .claimed = true };
+
+	if (same("", "spec", jread_get(asked, "spec"), jread_get(seen, "spec"), &t) &&
+	    same("metadata", "annotations", NULL,
+		 jread_get(jread_get(seen, "metadata"), "annotations"), &t))
+		return false;
+	(void)snprintf(out, n, "%s %s", t.at, t.why);
+	drover_clean(out);
+	return true;
 }
 
 bool pod_differs(const struct jread *asked, const struct jread *seen, char *out, size_t n)

@@ -96,15 +96,29 @@ static bool is_too_large(const struct jread *status)
 		strstr(text, "exceeds the total limit of containers"));
 }
 
+/* Kubelets sort them by name, and whoever reads them cannot rely on that. */
+static const struct jread *named(const struct jread *all, const char *name)
+{
+	for (size_t i = 0; i < jread_count(all); i++) {
+		const char *is = jread_str(jread_at(all, i), "name");
+
+		if (is && str_eq(is, name))
+			return jread_at(all, i);
+	}
+	return NULL;
+}
+
 void pod_look(const struct jread *pod, struct pod_seen *ret)
 {
 	const struct jread *status = jread_get(pod, "status"), *meta = jread_get(pod, "metadata");
 	const struct jread *inits = jread_get(status, "initContainerStatuses");
-	const struct jread *main = jread_at(jread_get(status, "containerStatuses"), 0);
+	const struct jread *main = named(jread_get(status, "containerStatuses"), KUBE_CONTAINER);
+	const struct jread *door = named(jread_get(status, "containerStatuses"), KUBE_DOOR);
 	const char *phase = jread_str(status, "phase");
 
 	ret->waits[0] = ret->reason[0] = '\0';
 	ret->disk = is_too_large(status);
+	ret->leaving = jread_str(meta, "deletionTimestamp") != NULL;
 	keep(ret->uid, sizeof(ret->uid), jread_str(meta, "uid"));
 	keep(ret->node, sizeof(ret->node), jread_str(jread_get(pod, "spec"), "nodeName"));
 	keep(ret->address, sizeof(ret->address), jread_str(status, "hostIP"));
@@ -112,7 +126,9 @@ void pod_look(const struct jread *pod, struct pod_seen *ret)
 	look_at_placing(status, ret);
 	for (size_t i = 0; i < jread_count(inits); i++)
 		look_at_container(jread_at(inits, i), false, ret);
+	look_at_container(door, true, ret);
 	look_at_container(main, true, ret);
+	ret->door = jread_get(jread_get(door, "state"), "running") != NULL;
 	ret->running = jread_get(jread_get(main, "state"), "running") != NULL;
 	if (phase && (str_eq(phase, "Failed") || str_eq(phase, "Succeeded"))) {
 		ret->over = true;

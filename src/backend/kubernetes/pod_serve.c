@@ -46,6 +46,7 @@ struct pod {
 	struct commands *commands;
 	struct command_terms terms;
 	struct pod_want want;
+	const char *service, *service_port; /* of the cluster's API; NULL: not told */
 	struct pod_pids pids;
 	bool ready;
 	int order; /* being received; -1 */
@@ -295,8 +296,10 @@ static int on_want(struct pod *p, const struct carry_head *h, const void *data)
 	if (!a.err.code &&
 	    (p->want.targets > POD_TARGETS_MAX || p->want.profile >= SECCOMP_PROFILES))
 		return -EPROTO;
-	if (!a.err.code)
+	if (!a.err.code) {
+		pod_add_services(p->service, p->service_port, &p->want);
 		(void)settle(p, &a);
+	}
 	return carry_say(p->carry, CARRY_ANSWER, 0, &a, sizeof(a));
 }
 
@@ -408,6 +411,8 @@ _Noreturn void pod_serve(void)
 	sigset_t none;
 
 	listen_to_signals();
+	p.service = getenv("KUBERNETES_SERVICE_HOST");
+	p.service_port = getenv("KUBERNETES_SERVICE_PORT");
 	drop_variables();
 	(void)fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
 	(void)fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);

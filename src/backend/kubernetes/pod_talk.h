@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "model/door_spec.h"
 #include "proc/commands.h"
 
 #define POD_MAGIC "brig pod 1"
@@ -20,7 +21,23 @@
 #define POD_ADDRESS "BRIG_POD_ADDRESS"
 #define POD_ADDRESS_OF_NODE "BRIG_NODE_ADDRESS"
 
-enum { POD_TARGETS_MAX = 16, POD_MARK = 64, POD_REFUSED = 125 };
+/* Places of the door's container. The first is a volume of its own, the second the command's
+ * container has as well, read-only, where DOOR_ROOTS says. */
+#define POD_PLAN_FOLDER "/brig-plan"
+#define POD_PLAN_KEY "plan"
+#define POD_PLAN_FILE POD_PLAN_FOLDER "/" POD_PLAN_KEY
+#define POD_TRUST_FOLDER "/etc/ssl/certs"
+#define POD_TRUST_ROOTS "ca-certificates.crt" /* what brig-egress trusts */
+#define POD_TRUST_ALL "ca-bundle.crt"         /* what commands do: these, and the run's own */
+
+enum {
+	POD_TARGETS_MAX = 16,
+	POD_MARK = 64,
+	POD_REFUSED = 125,
+	POD_NUMBER = 32,
+	POD_DOOR_COMMAND = 1, /* of the door's line: channel 0 ends it, 1 has its decisions */
+	POD_ROOTS_MAX = 8 << 20,
+};
 
 struct pod_mark {
 	char magic[16], version[32];
@@ -45,6 +62,9 @@ struct pod_want {
 	uint8_t closed;   /* nothing may be reached */
 	uint8_t no_links; /* ... and no device but loopback may be up */
 	uint8_t read_only_root;
+	uint8_t door; /* everything leads to the door: it says door_number on door_port */
+	uint16_t door_port;
+	uint8_t door_number[POD_NUMBER];
 	uint64_t tmp; /* bytes of each private folder */
 	uint32_t targets;
 	struct pod_target target[POD_TARGETS_MAX];
@@ -58,6 +78,23 @@ struct pod_answer {
 	uint8_t sized;   /* /tmp is a file system of the size that was asked for */
 	uint8_t spare[4];
 	struct err err; /* code 0: all is as it was asked for */
+};
+
+/* The same for the door's container: what is wanted, then the certificates in pieces of an order.
+ */
+struct pod_door_want {
+	struct pod_mark mark;
+	struct door_want door;
+	uint32_t roots; /* bytes that follow */
+	uint8_t number[POD_NUMBER];
+};
+
+struct pod_door_answer {
+	struct pod_mark mark;
+	uint16_t port; /* where it says the number, until CARRY_SIGNAL comes */
+	uint8_t six;   /* both families lead there */
+	uint8_t spare[5];
+	struct err err;
 };
 
 /* pod_check.c, inside: is the container what was asked for? */
@@ -77,8 +114,28 @@ int pod_pids_look(struct pod_pids *p, const struct commands *t);
 /* pod_net.c, inside. As root with NET_ADMIN, in the pod's network: takes every device but loopback
  * down, and looks whether a route is left. */
 int pod_close_network(struct err *e);
-/* As anybody: is a device but loopback up, can one of the targets be reached? */
+/* Whether it is the pod's own, by the kubelet's word; one that is the node's is not ours. */
+int pod_network_is_own(struct err *e);
+/* As anybody: is a device but loopback up, can one of the targets be reached? Where devices may be
+ * up a policy closes them, some time after the start: it is waited for, and has to last. */
 int pod_try_network(const struct pod_want *w, bool *node, struct err *e);
+/* Adds the cluster's API server, and who answers for names beside it, to the targets: by the
+ * variables that a kubelet gives to every container (NULL: none). */
+void pod_add_services(const char *host, const char *port, struct pod_want *w);
+
+/* door_move.c, inside, as root with NET_ADMIN and SYS_ADMIN: takes the pod's device away from it,
+ * and leaves it a cable to the door. The caller is where the device is, afterwards. */
+struct pod_doorway {
+	int fds[DOOR_SOCKETS_MAX]; /* as door_want lists them */
+	int proof;                 /* listens in the door's room */
+	uint16_t port;             /* ... on this */
+	bool six;
+};
+int pod_open_door(const struct door_want *w, struct pod_doorway *ret, struct err *e);
+/* pod_proof.c, inside: does everything lead to the door? */
+int pod_try_door(const struct pod_want *w, struct err *e);
+/* door_serve.c: the first process of the door's container; never returns. */
+_Noreturn void pod_door(void);
 
 /* pod_serve.c, inside: the first process; never returns. */
 _Noreturn void pod_serve(void);

@@ -12,12 +12,12 @@
 #include "backend/kit/net/rtnl.h"
 #include "base/cleanup.h"
 
-#define BACKLOG 4096 /* the kernel has its own, smaller bound */
-#define LOOPBACK 1   /* index of lo in every namespace */
-#define CABLE 64     /* of both ends of the cable, given at birth */
+#define BACKLOG 4096     /* the kernel has its own, smaller bound */
+#define LOOPBACK 1       /* index of lo in every namespace */
+#define CABLE DOOR_CABLE /* given at birth */
 
 static const unsigned char door_mac[6] = { 0x02, 'b', 'r', 'i', 'g', 1 };
-static const unsigned char guest_mac[6] = { 0x02, 'b', 'r', 'i', 'g', 2 };
+static const unsigned char guest_mac[6] = DOOR_GUEST_MAC;
 
 static struct rtnl_addr v4(uint32_t address, unsigned prefix)
 {
@@ -136,8 +136,10 @@ static int guest_side(int fd, bool six)
 }
 
 /* `here` speaks for the door's namespace; the caller is in the guest's. */
-static int cable(int here, bool six)
+static int cable(const struct door_room *room)
 {
+	int here = room->rtnl;
+	bool six = room->six;
 	CLEANUP(fd) int door = ioctl(here, SIOCGSKNS), there = -1;
 	int r;
 
@@ -149,6 +151,8 @@ static int cable(int here, bool six)
 	if ((r = rtnl_up(there, LOOPBACK)) < 0 ||
 	    (r = rtnl_veth(there, "eth0", guest_mac, "door0", door_mac, door, CABLE, 0)) < 0 ||
 	    (r = door_side(here, six)) < 0)
+		return r;
+	if (room->shown.family && (r = rtnl_address(there, CABLE, &room->shown, false)) < 0)
 		return r;
 	return guest_side(there, six);
 }
@@ -179,7 +183,7 @@ int door_room(const struct door_want *w, struct door_room *room, struct err *e)
 
 int door_cable(const struct door_room *room, struct err *e)
 {
-	int r = cable(room->rtnl, room->six);
+	int r = cable(room);
 
 	return r < 0 ? err_errno(e, r, "cannot lay the cable to the door") : 0;
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "backend/kit/net/rtnl.h"
 #include "base/err.h"
 #include "model/door_spec.h"
 
@@ -33,7 +34,16 @@ struct door_room {
 	int rtnl;                  /* speaks for the namespace that it was opened in */
 	int fds[DOOR_SOCKETS_MAX]; /* as above */
 	bool six;
+	/* What the sandbox's end shows before its own address: whoever asks for the address of the
+	 * place finds that. Nothing is sent from it. Family 0: nothing. */
+	struct rtnl_addr shown;
 };
+
+enum { DOOR_CABLE = 64 }; /* index of both ends of the cable */
+#define DOOR_GUEST_MAC                                                                             \
+	{                                                                                          \
+		0x02, 'b', 'r', 'i', 'g', 2                                                        \
+	} /* of the sandbox's end */
 
 /* In the door's namespace. Whatever the answer, door_room_done closes what was opened. */
 int door_room(const struct door_want *w, struct door_room *room, struct err *e);

@@ -378,3 +378,45 @@ const void *rtnl_find(const struct nlmsghdr *m, size_t fixed, uint16_t type, siz
 			return RTA_PAYLOAD(a) >= n ? RTA_DATA(a) : NULL;
 	return NULL;
 }
+
+/* The kernel's own marks are no request: what it does with an address it knows by itself. */
+static void patch(struct rtnl_request *r, int index)
+{
+	struct ifaddrmsg *address = (struct ifaddrmsg *)r->room;
+	struct ndmsg *neighbour = (struct ndmsg *)r->room;
+	struct rtmsg *route = (struct rtmsg *)r->room;
+	const uint32_t flags = IFA_F_NODAD;
+	void *at;
+
+	if (r->head.nlmsg_type == RTM_NEWADDR) {
+		address->ifa_index = (uint32_t)index;
+		address->ifa_flags = IFA_F_NODAD;
+		at = (void *)(uintptr_t)rtnl_find(&r->head, sizeof(*address), IFA_FLAGS, 4);
+		if (at)
+			memcpy(at, &flags, sizeof(flags));
+	} else if (r->head.nlmsg_type == RTM_NEWNEIGH) {
+		neighbour->ndm_ifindex = index;
+	} else {
+		route->rtm_flags &= RTNH_F_ONLINK;
+		at = (void *)(uintptr_t)rtnl_find(&r->head, sizeof(*route), RTA_OIF, 4);
+		if (at)
+			memcpy(at, &index, sizeof(index));
+	}
+}
+
+int rtnl_again(int fd, const struct nlmsghdr *m, int index)
+{
+	struct rtnl_request r;
+	int code;
+
+	if (m->nlmsg_len < sizeof(r.head) || m->nlmsg_len > sizeof(r))
+		return -E2BIG;
+	memset(&r, 0, sizeof(r));
+	memcpy(&r, m, m->nlmsg_len);
+	r.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
+	r.head.nlmsg_seq = 0;
+	r.head.nlmsg_pid = 0;
+	patch(&r, index);
+	code = ask(fd, &r);
+	return code == -EEXIST ? 0 : code;
+}

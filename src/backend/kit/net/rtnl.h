@@ -63,6 +63,10 @@ int rtnl_asks(int fd, int index, const struct rtnl_addr *source, const struct rt
 	      uint8_t protocol);
 
 struct nlmsghdr;
+/* An address, a route or a neighbour of a list, said again for the device with this index. -E2BIG:
+ * too long. It may be there already. */
+int rtnl_again(int fd, const struct nlmsghdr *m, int index);
+
 typedef int rtnl_fn(void *arg, const struct nlmsghdr *m); /* negative: stop, and return that */
 
 /* All that the kernel lists: RTM_GETADDR, RTM_GETROUTE, RTM_GETLINK. The message is borrowed. */

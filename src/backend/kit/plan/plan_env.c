@@ -77,47 +77,32 @@ static int inherited(struct box_plan *p, size_t *n, struct err *e)
 static const char *reached_directly(struct box_plan *p)
 {
 	const struct memberlist *l = &p->spec->members;
-	const char *text = "localhost,127.0.0.1,127.0.0.0/8,::1";
+	const char *text = DOOR_DIRECT;
 
 	for (size_t i = 0; text && i < l->n; i++)
 		text = arena_printf(p->arena, "%s,%s,%s", text, l->v[i].name, l->v[i].address);
 	return text;
 }
 
-/* The door holds whoever ignores these; they are for programs that prefer to be told. */
-static int door_variables(struct box_plan *p, size_t *n, struct err *e)
+static int door_variables_of(struct box_plan *p, size_t *n, struct err *e)
 {
-	static const char *const proxies[] = { "HTTP_PROXY",  "http_proxy", "HTTPS_PROXY",
-					       "https_proxy", "ALL_PROXY",  "all_proxy" };
-	static const char *const fixed[][2] = {
-		{ "NODE_USE_ENV_PROXY", "1" },
-		{ "NODE_EXTRA_CA_CERTS", DOOR_ROOTS },
-		{ "SSL_CERT_FILE", DOOR_ROOTS },
-		{ "REQUESTS_CA_BUNDLE", DOOR_ROOTS },
-		{ "CURL_CA_BUNDLE", DOOR_ROOTS },
-		{ "GIT_SSL_CAINFO", DOOR_ROOTS },
-		{ "CARGO_HTTP_CAINFO", DOOR_ROOTS },
-		{ "PIP_CERT", DOOR_ROOTS },
-		{ "AWS_CA_BUNDLE", DOOR_ROOTS },
-		{ "DENO_CERT", DOOR_ROOTS },
-		{ "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", DOOR_ROOTS },
-		{ "npm_config_cafile", DOOR_ROOTS },
-	};
-	const char *url, *direct = p->door ? reached_directly(p) : NULL;
+	const char *url = NULL, *direct = p->door ? reached_directly(p) : NULL;
+	const struct door_variable *v = door_variables;
 
 	if (!p->door)
 		return 0;
-	if (!direct || put(p, n, "NO_PROXY", direct, e) < 0 || put(p, n, "no_proxy", direct, e) < 0)
-		return direct ? -e->code : err_nomem(e);
 	url = arena_printf(p->arena, "http://" DOOR_ADDRESS_TEXT ":%u", p->door->proxy_port);
-	if (!url)
+	if (!direct || !url)
 		return err_nomem(e);
-	for (size_t i = 0; i < ARRAY_LEN(proxies); i++)
-		if (put(p, n, proxies[i], url, e) < 0)
+	for (; v->name; v++) {
+		const char *const values[] = { [DOOR_IS_PROXY] = url,
+					       [DOOR_IS_DIRECT] = direct,
+					       [DOOR_IS_ROOTS] = DOOR_ROOTS,
+					       [DOOR_IS_ON] = "1" };
+
+		if (put(p, n, v->name, values[v->is], e) < 0)
 			return -e->code;
-	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-		if (put(p, n, fixed[i][0], fixed[i][1], e) < 0)
-			return -e->code;
+	}
 	return 0;
 }
 
@@ -167,7 +152,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    put(p, &n, "HOME", p->home, e) < 0 || put(p, &n, "USER", p->user_name, e) < 0 ||
 	    put(p, &n, "LOGNAME", p->user_name, e) < 0 || put(p, &n, "SHELL", "/bin/sh", e) < 0 ||
 	    put(p, &n, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &n, e) < 0 ||
-	    door_variables(p, &n, e) < 0 || offline_variables(p, &n, e) < 0 ||
+	    door_variables_of(p, &n, e) < 0 || offline_variables(p, &n, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     put(p, &n, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
 		return -e->code;

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kubernetes/drover_door.c - the door of a pod, seen from the drover: its Secret, its line,
+ * and its decisions on their way to brig.
+ *
+ * The decisions are brig's to read: here they are bytes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "backend/kubernetes/drover.h"
+#include "base/base64.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define LOOK_MS 250
+#define PLAN_MAX ((off_t)1000000) /* an API server takes no Secret much larger */
+#define SECRET_MAX ((size_t)2 << 20)
+
+/* ---- the Secret ---- */
+
+static int encode(int plan, struct buf *out, struct err *e)
+{
+	struct stat st;
+	void *text;
+
+	if (fstat(plan, &st) < 0 || st.st_size <= 0)
+		return err_set(e, ERR_INTERNAL, EBADMSG, "the door has no rules");
+	if (st.st_size > PLAN_MAX)
+		return err_refuse(e, ERR_UNAVAILABLE, E2BIG,
+				  "fewer rules or smaller credentials: they go into one Secret",
+				  "what the door has to know is too much for a cluster: %lld bytes",
+				  (long long)st.st_size);
+	text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, plan, 0);
+	if (text == MAP_FAILED)
+		return err_sys(e, "cannot read the door's rules");
+	base64_put(out, text, (size_t)st.st_size);
+	(void)munmap(text, (size_t)st.st_size);
+	return out->failed ? err_nomem(e) : 0;
+}
+
+static void wipe(struct buf *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->len);
+}
+
+int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(SECRET_MAX);
+	CLEANUP(buf) struct buf body = BUF_INIT(SECRET_MAX);
+	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	const struct pod_policy w = { .name = d->name, .uid = d->seen.uid };
+	char path[128];
+	struct json j;
+	int code;
+
+	if (d->plan->network != NETWORK_PROXY)
+		return 0;
+	if (!d->s->there)
+		return err_set(e, ERR_INTERNAL, EINVAL, "nobody said what the door has to know");
+	if (encode(d->s->there->plan, &text, e) < 0)
+		return -e->code;
+	json_init(&j, &body, false);
+	pod_secret_body(d->plan, r, &w, buf_str(&text), &j);
+	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/secrets", d->space);
+	code = drover_post(d, path, &body, "a Secret for the door", &a, e);
+	wipe(&text);
+	wipe(&body);
+	return code;
+}
+
+/* ---- the line ---- */
+
+static int on_frame(void *arg, const struct carry_head *h, const void *payload)
+{
+	struct drover_door *o = arg;
+
+	if (h->kind != CARRY_ANSWER || o->answered || h->size < sizeof(struct pod_mark))
+		return -EPROTO;
+	memcpy(&o->answer, payload, h->size < sizeof(o->answer) ? h->size : sizeof(o->answer));
+	o->answered = true;
+	return 0;
+}
+
+/* Both directions of the one socket that brig hears the door by. */
+static int open_channels(struct drover *d)
+{
+	struct carry_command *k = carry_begin(d->door.carry, POD_DOOR_COMMAND);
+	int in = fcntl(d->s->there->line, F_DUPFD_CLOEXEC, 3);
+	int out = fcntl(d->s->there->line, F_DUPFD_CLOEXEC, 3);
+
+	if (!k || in < 0 || out < 0)
+		return -ENOMEM;
+	(void)fd_close(d->s->there->line);
+	return carry_open(k, 0, in, true) < 0 || carry_open(k, 1, out, false) < 0 ? -EIO : 0;
+}
+
+static int send_want(struct drover *d, struct err *e)
+{
+	struct pod_door_want w = {
+		.mark = { .magic = POD_MAGIC, .version = POD_VERSION, .size = sizeof(w) },
+		.door = d->plan->door
+	};
+	char piece[CARRY_PIECE];
+	int roots = d->s->there->roots, r;
+	struct stat st;
+	off_t at = 0;
+	ssize_t n;
+
+	if (fstat(roots, &st) < 0 || st.st_size > POD_ROOTS_MAX)
+		return err_set(e, ERR_UNAVAILABLE, E2BIG,
+			       "there are too many certificates for the door");
+	if (getrandom(d->door.number, sizeof(d->door.number), 0) != (ssize_t)sizeof(d->door.number))
+		return err_sys(e, "cannot choose a number");
+	memcpy(w.number, d->door.number, sizeof(w.number));
+	w.roots = (uint32_t)st.st_size;
+	r = carry_say(d->door.carry, CARRY_WANT, 0, &w, sizeof(w));
+	while (r == 0 && (n = pread(roots, piece, sizeof(piece), at)) > 0) {
+		r = carry_say(d->door.carry, CARRY_ORDER, 0, piece, (size_t)n);
+		at += n;
+	}
+	return r < 0 ? err_errno(e, r, "cannot tell the door what is wanted") : 0;
+}
+
+static int talk(struct drover *d, struct err *e)
+{
+	static struct pollfd p[CARRY_POLLS + 1]; /* large, and there is one */
+	uint64_t until = clock_us() + (uint64_t)DROVER_TALK_MS * 1000;
+
+	while (!d->door.answered) {
+		size_t n = carry_polls(d->door.carry, p);
+
+		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
+		(void)poll(p, n + 1, LOOK_MS);
+		if (carry_turn(d->door.carry, p, n) < 0 && !d->door.answered)
+			return err_refuse(e, ERR_UNAVAILABLE, EPIPE,
+					  "kubernetes.helper_image must have brig-pod of this "
+					  "version",
+					  "the door's container ended at once");
+		if (drover_given_up(d))
+			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+		if (clock_us() > until)
+			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
+				       "the door's container does not answer");
+	}
+	return drover_judge_mark(&d->door.answer.mark, sizeof(d->door.answer), e) < 0
+		       ? -e->code
+		       : drover_take_words(&d->door.answer.err, e);
+}
+
+int drover_door_open(struct drover *d, struct err *e)
+{
+	struct kube_streams *s = &d->door.streams;
+	char path[512];
+
+	if (d->plan->network != NETWORK_PROXY)
+		return 0;
+	if (drover_wait(d, KUBE_DOOR, e) < 0)
+		return -e->code;
+	(void)snprintf(path, sizeof(path),
+		       "/api/v1/namespaces/%s/pods/%s/attach?container=" KUBE_DOOR
+		       "&stdin=1&stdout=1&stderr=1",
+		       d->space, d->name);
+	if (kube_attach(d->kube, path, DROVER_TALK_MS, s, e) < 0)
+		return err_wrap(e, "cannot attach to the door's container");
+	if (fcntl(s->in, F_SETFL, O_NONBLOCK) < 0 || fcntl(s->out, F_SETFL, O_NONBLOCK) < 0 ||
+	    fcntl(s->err, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "cannot use the streams of the pod");
+	d->door.carry = carry_new(s->out, s->in, on_frame, &d->door);
+	if (!d->door.carry || open_channels(d) < 0)
+		return err_nomem(e);
+	if (send_want(d, e) < 0 || talk(d, e) < 0)
+		return err_wrap(e, "network proxy");
+	/* As with the command's own line: it was opened by the pod's name. */
+	return drover_confirm(d, e);
+}
+
+void drover_door_seen(struct drover *d)
+{
+	const uint32_t none = 0;
+
+	if (d->door.carry)
+		(void)carry_say(d->door.carry, CARRY_SIGNAL, 0, &none, sizeof(none));
+}
+
+/* ---- while commands run ---- */
+
+size_t drover_door_polls(struct drover *d, struct pollfd *p)
+{
+	return d->door.carry ? carry_polls(d->door.carry, p) : 0;
+}
+
+/* Without its line the channels close, and brig hears that the door is gone. */
+void drover_door_turn(struct drover *d, const struct pollfd *p, size_t n)
+{
+	struct carry_command *k;
+
+	if (!d->door.carry)
+		return;
+	if (carry_turn(d->door.carry, p, n) < 0) {
+		drover_door_leave(d);
+		return;
+	}
+	k = carry_find(d->door.carry, POD_DOOR_COMMAND);
+	if (k && k->channels[1].fd < 0) /* no more decisions will come */
+		carry_end(k);
+}
+
+void drover_door_leave(struct drover *d)
+{
+	d->door.carry = carry_free(d->door.carry);
+	kube_streams_done(&d->door.streams);
+	d->door.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
+}

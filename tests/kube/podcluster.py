@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scripted API server whose attach runs the real brig-pod in namespaces of its own, for the tests of this folder."""
+
+import contextlib
+import json
+import os
+import pathlib
+import sys
+
+from apiserver import ApiServer
+from harness import brig_path, files_as_root, scratch, state, uid
+
+HERE = pathlib.Path(__file__).resolve().parent
+PODS = "/api/v1/namespaces/default/pods"
+SETTINGS = ("--backend", "kubernetes", "--image", "tool:1", "--user", "1000:1000", "--set", "kubernetes.helper_image=brig-pod:1")
+
+
+def volumes(folder, pod, container):
+    """Folders of the pod's own that a container of it mounts, but for those that podlike makes."""
+    [c] = [c for c in pod["spec"]["containers"] + pod["spec"]["initContainers"] if c["name"] == container]
+    found = []
+    for m in c["volumeMounts"]:
+        if m["name"] in ("workspace", "code"):
+            at = folder / pod["metadata"]["name"] / m["name"]
+            at.mkdir(parents=True, exist_ok=True)
+            at.chmod(0o777)
+            found.append((str(at / m.get("subPath", "")), m["mountPath"], m.get("readOnly", False)))
+    return found
+
+
+@contextlib.contextmanager
+def cluster(*words):
+    """An API server whose pods lack what the words say."""
+    folder = scratch() / f"api{len(os.listdir(scratch()))}"
+    with files_as_root():
+        folder.mkdir(mode=0o755)
+        with ApiServer(folder, uid()) as api:
+            api.program = lambda pod, container: [
+                "unshare", "--pid", "--fork", "--kill-child", "--net", "--mount", "--ipc", "--uts", sys.executable, str(HERE / "podlike.py"),
+                str(brig_path().parent / "brig-pod"), json.dumps(volumes(folder / "volumes", pod, container)), *words]
+            api.kubeconfig()
+            yield api
+
+
+def environment(api):
+    return {"KUBECONFIG": str(api.folder / "kubeconfig")}
+
+
+def pods(api):
+    return [path for path in api.store.objects if path.startswith(PODS + "/")]
+
+
+def read(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def is_ours(process):
+    """Is it one of this test's?"""
+    try:
+        return str(state()).encode() in (process / "environ").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,219 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""network: proxy against the scripted API server: both containers are real, in one network namespace with a device of its own, and the world
+outside is a server that notes what it sees."""
+
+import base64
+import contextlib
+import json
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parent)]
+from harness import brig, brig_path, main, scratch, test, wait_until  # noqa: E402
+from podcluster import HERE, PODS, SETTINGS, cluster, environment, pods, volumes  # noqa: E402
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+VALUE = "real-value-51c0ffee77"
+ADDRESS = "203.0.113.1"
+
+WORLD = r"""
+import http.server, json, os, socket, ssl, subprocess, sys, threading
+folder, address = sys.argv[1:]
+def ip(*words, of=None): subprocess.run([*(["nsenter", "-t", str(of), "-n"] if of else []), "ip", *words], check=True)
+def note(*what):
+    with open(folder + "/seen", "a") as f: f.write(json.dumps(what) + "\n")
+ip("link", "set", "lo", "up"); ip("addr", "add", address + "/32", "dev", "lo")
+pod = subprocess.Popen(["unshare", "--net", "--kill-child", "--fork", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE); pod.stdout.readline()
+of = int(open(f"/proc/{pod.pid}/task/{pod.pid}/children").read().split()[0])
+ip("link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", str(of))
+ip("addr", "add", "10.9.8.1/24", "dev", "eth1"); ip("link", "set", "eth1", "up")
+ip("addr", "add", "10.9.8.2/24", "dev", "eth0", of=of); ip("link", "set", "eth0", "up", of=of); ip("route", "add", "default", "via", "10.9.8.1", of=of)
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        note("request", self.path, dict(self.headers))
+        self.send_response(200); self.send_header("Content-Length", "19"); self.end_headers(); self.wfile.write(b"hello from outside\n")
+    def log_message(self, *_): pass
+def other():
+    s = socket.socket(); s.bind(("0.0.0.0", 8081)); s.listen()
+    while True:
+        c, who = s.accept(); note("connection", who[0]); c.close()
+threading.Thread(target=other, daemon=True).start()
+server = http.server.ThreadingHTTPServer((address, 8443), Handler)
+c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(folder + "/leaf.pem", folder + "/leaf.key")
+server.socket = c.wrap_socket(server.socket, server_side=True)
+open(folder + "/pod.pid", "w").write(str(of))
+server.serve_forever()
+"""
+
+
+class World:
+    def __init__(self, folder):
+        self.folder = folder
+        folder.mkdir(mode=0o755)
+        self.roots = folder / "leaf.pem"  # it has signed itself
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder / "leaf.key", "-out", self.roots,
+                        "-days", "30", "-subj", "/CN=up.test", "-addext", "subjectAltName=DNS:up.test"], check=True, capture_output=True)
+        self.process = subprocess.Popen(["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child", sys.executable, "-c", WORLD, str(folder), ADDRESS])
+        assert wait_until(lambda: (folder / "pod.pid").exists() and (folder / "pod.pid").read_text(), 30, 0.05)
+
+    def seen(self, kind):
+        path = self.folder / "seen"
+        return [line[1:] for line in map(json.loads, path.read_text().splitlines()) if line[0] == kind] if path.exists() else []
+
+    def network(self):
+        """The pod's, by its number here: the world has its own."""
+        first = int(pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
+        for pid in _below(first):
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "sleep":
+                return pid
+        raise AssertionError("no pod")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def _below(pid):
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        yield int(child)
+        yield from _below(int(child))
+
+
+@contextlib.contextmanager
+def door_cluster(apart=False):
+    """apart: the command's container is in a network of its own, which does not lead to the door."""
+    with cluster() as api:
+        world = World(api.folder / "world")
+
+        def program(pod, container):
+            found = volumes(api.folder / "volumes", pod, container)
+            [c] = [c for c in pod["spec"]["containers"] + pod["spec"]["initContainers"] if c["name"] == container]
+            for m in c["volumeMounts"]:
+                at = api.folder / "volumes" / pod["metadata"]["name"] / m["name"]
+                if m["name"] in ("trust", "plan"):
+                    at.mkdir(parents=True, exist_ok=True)
+                    found.append((str(at), m["mountPath"], m.get("readOnly", False)))
+                if m["name"] == "plan":
+                    (at / "plan").write_bytes(base64.b64decode(api.store.objects[f"{SECRETS}/{pod['metadata']['name']}"]["data"]["plan"]))
+                    (at / "plan").chmod(0o400)
+            joined = ["--net"] if apart and container == "main" else []
+            return ["nsenter", "-t", str(world.network()), "-n", "unshare", "--pid", "--fork", "--kill-child", "--mount", "--ipc", "--uts", *joined, sys.executable,
+                    str(HERE / "podlike.py"), str(brig_path().parent / "brig-pod"), json.dumps(found), *(["door"] if container == "door" else [])]
+
+        api.program = program
+        try:
+            yield api, world
+        finally:
+            world.close()
+
+
+def run(api, world, *args, command):
+    config = scratch() / "door.yaml"
+    config.write_text(textwrap.dedent(f"""\
+        brig: 1
+        egress:
+          allow: ["up.test:8443"]
+          resolve: {{up.test: "{ADDRESS}:8443"}}
+          roots: ["{world.roots}"]
+        credentials:
+          UP_TOKEN:
+            host: "up.test:8443"
+            from: {{env: UP_TOKEN}}
+        """))
+    return brig("run", *SETTINGS, "--network", "proxy", "--config", str(config), "--set", "kubernetes.workspace=empty", *args, "--", *command,
+                env={**environment(api), "UP_TOKEN": VALUE}, timeout=90)
+
+
+GO = """
+import os, socket, urllib.request
+def get(url):
+    try: return urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": "Bearer " + os.environ["UP_TOKEN"]}), timeout=20).read()
+    except Exception as e: return repr(e)
+print(get("https://up.test:8443/one"))
+for address in ("203.0.113.1", "10.9.8.1"):
+    try: s = socket.create_connection((address, 8081), 3); s.sendall(b"x")
+    except OSError as e: print(address, e.strerror)
+print(os.environ["UP_TOKEN"], os.path.exists("/brig-plan"), open("/etc/brig/ca-bundle.crt").read().count("BEGIN") > 1)
+try: urllib.request.urlopen("https://elsewhere.test/", timeout=20)
+except Exception as e: print("elsewhere", e)
+"""
+
+
+@test(limit=180)
+def a_request_goes_through_the_door_and_nothing_around_it():
+    with door_cluster() as (api, world):
+        before = subprocess.run(["nsenter", "-t", str(world.network()), "-n", sys.executable, "-c", f"import socket; socket.create_connection(('{ADDRESS}', 8081), 3)"], check=False)
+        assert before.returncode == 0 and len(world.seen("connection")) == 1, "the control is not seen"
+        said = run(api, world, "--json", command=("python3", "-c", GO)).json
+        assert said["outcome"] == "exited" and "hello from outside" in said["stdout"], said
+        [(path, fields)] = world.seen("request")
+        assert path == "/one" and fields["Authorization"] == f"Bearer {VALUE}", fields
+        assert len(world.seen("connection")) == 1, said["stdout"]
+        assert VALUE not in json.dumps(said) and "False True" in said["stdout"], said["stdout"]
+        assert said["egress"]["allowed"] >= 1 and said["egress"]["denied"] >= 1, said["egress"]
+        assert said["isolation"]["network"] == "proxy" and any("elsewhere.test" in d["target"] for d in said["denials"]), said["denials"]
+        record = brig("audit", "show", said["id"], "--json", env=environment(api)).stdout.decode()
+        assert "egress.allow" in record and "egress.deny" in record and VALUE not in record, record
+        assert not pods(api) and not [p for p in api.store.objects if p.startswith(SECRETS)], api.store.objects
+
+
+@test(limit=120, as_user="root")
+def a_network_that_does_not_lead_to_the_door_is_refused():
+    with door_cluster(apart=True) as (api, world):
+        done = run(api, world, command=("echo", "ran"))
+        assert done.status == 125 and b"leads to the door" in done.stderr and b"ran" not in done.stdout, done
+        assert not pods(api)
+
+
+@test(limit=120, as_user="root")
+def without_the_right_to_make_secrets_it_is_refused():
+    with door_cluster() as (api, world):
+        api.script("POST", SECRETS, status=403)
+        done = run(api, world, command=("echo", "ran"))
+        assert done.status == 125 and b"Secret" in done.stderr and b"doctor --backend kubernetes" in done.stderr, done
+        assert not pods(api) and not world.seen("request")
+
+
+def _door(pod):
+    return pod["spec"]["containers"][0]
+
+
+CHANGES = {
+    "a variable of the door's": lambda p: _door(p)["env"].append({"name": "LD_PRELOAD", "value": "/x"}),
+    "another program": lambda p: _door(p).update(command=["/bin/sh"]),
+    "another capability": lambda p: _door(p)["securityContext"]["capabilities"]["add"].append("SYS_PTRACE"),
+    "the plan in the command's container": lambda p: p["spec"]["containers"][1]["volumeMounts"].append({"name": "plan", "mountPath": "/x", "readOnly": True}),
+    "a trust that can be written to": lambda p: p["spec"]["containers"][1]["volumeMounts"][-1].pop("readOnly"),
+    "another Secret": lambda p: p["spec"]["volumes"][-2]["projected"]["sources"][0]["secret"].update(name="other"),
+    "a plan for everybody": lambda p: p["spec"]["volumes"][-2]["projected"].update(defaultMode=0o444),
+    "one process namespace": lambda p: p["spec"].update(shareProcessNamespace=True),
+    "no door": lambda p: p["spec"]["containers"].pop(0),
+}
+
+
+@test(limit=240, as_user="root")
+def a_pod_whose_door_admission_has_changed_is_refused():
+    held = []
+    for name, change in CHANGES.items():
+        with cluster() as api:
+            put, taken = api.store.put, set()
+
+            def changed(path, thing, *rest, put=put, taken=taken, change=change):
+                if path.startswith(PODS) and path not in taken:
+                    change(thing)
+                    taken.add(path)
+                return put(path, thing, *rest)
+
+            api.store.put = changed
+            done = brig("run", *SETTINGS, "--network", "proxy", "--allow", "up.test", "--set", "kubernetes.workspace=empty", "--", "true", env=environment(api), timeout=60)
+            if done.status != 125 or b"otherwise than asked for" not in done.stderr or api.attached:
+                held.append((name, done.status, done.stderr))
+            assert not pods(api), name
+    assert not held, held
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,371 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sandboxes that stay, and pods that agent-sandbox's controller makes: Sandbox, SandboxClaim, templates and warm pools, by a scripted one."""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from controller import CORE, Controller  # noqa: E402
+from daemon import daemon  # noqa: E402
+from harness import brig, main, scratch, start_brig, test, wait_until, workspace  # noqa: E402
+from podcluster import PODS, SETTINGS, cluster, is_ours, pods, read  # noqa: E402
+
+
+def left(api):
+    """What a run could have left in the cluster: templates and pools are somebody else's."""
+    return [p for p in api.store.objects if not any(k in p for k in ("/sandboxtemplates/", "/sandboxwarmpools/"))]
+
+
+def made(api, plural):
+    """Not what was only tried: see drover_pod.c."""
+    return [r for r in api.requests if r["method"] == "POST" and r["path"].endswith("/" + plural) and "dryRun" not in str(r)]
+
+
+def settings(api, *more):
+    return (*SETTINGS, "--set", f"kubernetes.kubeconfig={api.folder}/kubeconfig", "--set", "kubernetes.workspace=empty", *more)
+
+
+def create(api, d, name, *more):
+    return brig("sandbox", "create", "--name", name, *settings(api, *more), timeout=60, env=d.environment)
+
+
+def sandbox(d, *words):
+    return brig("sandbox", *words, timeout=60, env=d.environment)
+
+
+def run(api, *more):
+    return brig("run", *settings(api), *more, "--", "sh", "-c", "echo ran", timeout=60)
+
+
+def template_of(*more):
+    done = brig("plan", *SETTINGS, "--set", "kubernetes.template=tools", "--set", "kubernetes.workspace=empty", *more, "--json", "--", "true")
+    assert done.status == 0, done
+    plan = json.loads(done.stdout)
+    return plan.get("plan", plan)["template"]
+
+
+def several_things(api, d):
+    """Commands one after the other and at a time, a signal, files, a terminal's size: the same sandbox."""
+    assert sandbox(d, "exec", "one", "--", "sh", "-c", "echo $$ > /tmp/kept; exit 3").status == 3
+    assert sandbox(d, "exec", "one", "--", "sh", "-c", "cat /tmp/kept; echo wrong >&2").stdout.strip().isdigit()
+    (scratch() / "in").write_text("carried")
+    assert sandbox(d, "cp", str(scratch() / "in"), "one:/tmp/in").status == 0
+    done = sandbox(d, "exec", "one", "--", "cat", "/tmp/in")
+    assert done.stdout == b"carried", done
+    assert len(api.attached) == 1, "one line for all of it"
+
+
+@test(as_user="both", limit=120)
+def a_sandbox_that_stays_is_a_Sandbox_where_the_cluster_has_them():
+    for version in ("v1alpha1", "v1beta1"):
+        with daemon() as d, cluster() as api:
+            Controller(api, version, claims=False)
+            done = create(api, d, "one")
+            assert done.status == 0, done
+            [post] = made(api, "sandboxes")
+            body = json.loads(post["body"])
+            assert body["apiVersion"] == f"{CORE}/{version}" and body["spec"]["shutdownPolicy"] == "Delete" and body["spec"]["shutdownTime"].endswith("Z"), body
+            assert not made(api, "pods") and len(pods(api)) == 1
+            [policy] = [o for p, o in api.store.objects.items() if "/networkpolicies/" in p]
+            assert policy["metadata"]["ownerReferences"][0]["uid"] == api.store.objects[pods(api)[0]]["metadata"]["uid"], policy
+            several_things(api, d)
+            done = sandbox(d, "pause", "one")
+            assert done.status != 0 and b"kubernetes" in done.stderr and b"pause" in done.stderr, done
+            assert sandbox(d, "delete", "one").status == 0
+            wait_until(lambda: not left(api), 20)  # noqa: B023
+
+
+@test(as_user="user", limit=120)
+def a_sandbox_that_stays_is_a_pod_elsewhere_and_a_run_is_one_everywhere():
+    with daemon() as d, cluster() as api:
+        assert create(api, d, "one").status == 0
+        assert len(made(api, "pods")) == 1
+        several_things(api, d)
+        assert sandbox(d, "stop", "one").status == 0
+        wait_until(lambda: not left(api), 20)
+        assert sandbox(d, "resume", "one").status == 0 and len(made(api, "pods")) == 2
+        assert sandbox(d, "exec", "one", "--", "sh", "-c", "test ! -e /tmp/kept").status == 0
+        assert sandbox(d, "delete", "one").status == 0
+        wait_until(lambda: not left(api), 20)
+        for flags, says in ((("kubernetes.use=sandbox",), b"no Sandbox"), (("kubernetes.template=tools",), b"no Sandbox")):
+            done = run(api, "--set", *flags)
+            assert done.status == 125 and says in done.stderr and b"kubernetes.use=pod" in done.stderr and not left(api), done
+        Controller(api)
+        assert run(api).stdout == b"ran\n" and not made(api, "sandboxes")
+        assert create(api, d, "two", "--set", "kubernetes.use=pod").status == 0 and not made(api, "sandboxes")
+        assert sandbox(d, "delete", "two").status == 0
+        assert run(api, "--set", "kubernetes.use=sandbox").stdout == b"ran\n" and len(made(api, "sandboxes")) == 1
+        wait_until(lambda: not left(api), 20)
+
+
+@test(as_user="user", limit=120)
+def a_daemon_that_was_killed_finds_its_Sandbox_again():
+    with daemon() as d, cluster() as api:
+        Controller(api, "v1beta1")
+        assert create(api, d, "one").status == 0
+        d.restart(signal.SIGKILL)
+        done = sandbox(d, "exec", "one", "--", "echo", "still here")
+        assert done.stdout == b"still here\n", done
+        assert len(made(api, "sandboxes")) == 1
+        assert sandbox(d, "delete", "one").status == 0
+        wait_until(lambda: not left(api), 20)
+
+
+@test(as_user="both", limit=120)
+def a_claim_takes_a_pod_of_the_warm_pool_and_gives_it_back():
+    for version in ("v1alpha1", "v1beta1"):
+        with daemon() as d, cluster() as api:
+            c = Controller(api, version)
+            c.template("tools", template_of()["spec"]["podTemplate"])
+            c.warm("tools", 1)
+            [warm] = pods(api)
+            uid = api.store.objects[warm]["metadata"]["uid"]
+            done = create(api, d, "one", "--set", "kubernetes.template=tools")
+            assert done.status == 0, done
+            body = json.loads(made(api, "sandboxclaims")[0]["body"])
+            assert body["spec"].get("warmPoolRef" if version == "v1beta1" else "sandboxTemplateRef"), body
+            assert body["spec"]["lifecycle"]["shutdownPolicy"] == "Delete", body
+            assert not made(api, "pods") and not made(api, "sandboxes") and api.store.objects[warm]["metadata"]["uid"] == uid
+            assert list(api.attached) == [warm]
+            several_things(api, d)
+            policy = json.loads(made(api, "networkpolicies")[0]["body"])
+            assert policy["spec"]["podSelector"]["matchLabels"] == {"agents.x-k8s.io/sandbox-name-hash": "0badcafe"}, policy
+            assert sandbox(d, "exec", "one", "--", "sh", "-c", "pwd; id -u").stdout == b"/workspace\n1000\n"
+            assert sandbox(d, "delete", "one").status == 0
+            wait_until(lambda: not left(api), 20)  # noqa: B023
+            done = run(api, "--set", "kubernetes.template=tools")  # nothing is warm: a new one
+            assert done.stdout == b"ran\n", done
+            wait_until(lambda: not left(api), 20)  # noqa: B023
+
+
+@test(as_user="both", limit=120)
+def where_no_container_may_have_net_admin_a_Sandboxs_network_is_closed_by_a_policy():
+    """Its pod is tried before it is made: a controller would only wait. A template is held to NET_ADMIN all the same."""
+    with cluster() as api:
+        Controller(api)
+        api.refusal = lambda pod: any(c["securityContext"]["capabilities"].get("add") for c in pod["spec"]["initContainers"]) and "no NET_ADMIN"
+        done = run(api, "--json", "--set", "kubernetes.use=sandbox").json
+        assert (done["stdout"], done["isolation"]["network_by"]) == ("ran\n", "policy"), done
+        box = json.loads(made(api, "sandboxes")[0]["body"])["spec"]["podTemplate"]["spec"]
+        assert [c["name"] for c in box["initContainers"]] == ["put"] and len(made(api, "networkpolicies")) == 1, box
+        wait_until(lambda: not left(api), 20)
+        api.refusal = "never"  # without it as well: told at once, and nothing is made
+        done = run(api, "--set", "kubernetes.use=sandbox")
+        assert done.status == 125 and b"never" in done.stderr and len(made(api, "sandboxes")) == 1, done
+        api.refusal = None  # the control: where it may, it does
+        done = run(api, "--json", "--set", "kubernetes.use=sandbox").json
+        assert done["stdout"] == "ran\n" and "network_by" not in done["isolation"], done
+        wait_until(lambda: not left(api), 20)
+
+
+@test(as_user="user")
+def a_door_is_not_put_into_a_pod_that_somebody_else_makes():
+    with cluster() as api:
+        c = Controller(api)
+        c.template("tools", template_of()["spec"]["podTemplate"])
+        for flags, says in (("kubernetes.use=sandbox", b"a Sandbox makes"), ("kubernetes.template=tools", b"a SandboxTemplate makes")):
+            done = run(api, "--network", "proxy", "--set", flags)
+            assert done.status == 125 and says in done.stderr and b"kubernetes.use=pod" in done.stderr and not left(api), done
+
+
+def spec(**more):
+    return lambda t: t["spec"].update(more)
+
+
+def first(kind="containers", **more):
+    return lambda t: t["spec"][kind][0].update(more)
+
+
+def rights(**more):
+    return lambda t: t["spec"]["containers"][0]["securityContext"].update(more)
+
+
+# What a template may not do, and what of it is named.
+HOSTILE = {
+    "a token": (spec(automountServiceAccountToken=True), b"automountServiceAccountToken"),
+    "a token by a volume": (lambda t: t["spec"]["volumes"].append({"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}), b"volumes"),
+    "root": (lambda t: t["spec"]["securityContext"].update(runAsUser=0), b"runAsUser"),
+    "a root that is allowed": (lambda t: t["spec"]["securityContext"].pop("runAsNonRoot"), b"runAsNonRoot"),
+    "privileged": (rights(privileged=True), b"privileged"),
+    "capabilities": (rights(capabilities={"drop": ["ALL"], "add": ["SYS_ADMIN"]}), b"capabilities"),
+    "nothing dropped": (rights(capabilities={}), b"capabilities"),
+    "privileges": (rights(allowPrivilegeEscalation=True), b"allowPrivilegeEscalation"),
+    "no filter": (lambda t: t["spec"]["securityContext"].update(seccompProfile={"type": "Unconfined"}), b"seccompProfile"),
+    "the node's network": (spec(hostNetwork=True), b"hostNetwork"),
+    "the node's processes": (spec(hostPID=True), b"hostPID"),
+    "an open network": (lambda t: t["spec"]["initContainers"].pop(0), b"initContainers"),
+    "a network that a policy alone closes": (lambda t: t["spec"]["initContainers"][0].update(name="put", command=["/brig-pod", "put", "/brig/brig-pod"]), b"initContainers[0]"),
+    "names": (spec(dnsPolicy="ClusterFirst"), b"dnsPolicy"),
+    "more memory": (lambda t: t["spec"]["containers"][0]["resources"]["limits"].update(memory="64Gi"), b"memory"),
+    "no limit": (lambda t: t["spec"]["containers"][0]["resources"]["limits"].pop("memory"), b"memory"),
+    "another helper": (first("initContainers", image="evil:1"), b"initContainers[0].image"),
+    "another first process": (first(command=["/bin/sh"]), b"command"),
+    "a host's folder": (lambda t: t["spec"]["volumes"].append({"name": "h", "hostPath": {"path": "/"}}), b"volumes"),
+    "a sidecar": (lambda t: t["spec"]["containers"].append({"name": "x", "image": "x"}), b"containers"),
+    "variables": (first(env=[{"name": "LD_PRELOAD", "value": "/x"}]), b"env"),
+    "secrets": (first(envFrom=[{"secretRef": {"name": "x"}}]), b"envFrom"),
+    "a hook": (first(lifecycle={"postStart": {"exec": {"command": ["x"]}}}), b"lifecycle"),
+    "a runtime's switch": (lambda t: t.update(metadata={"annotations": {"io.kubernetes.cri-o.userns-mode": "host"}}), b"cri-o.userns-mode"),
+    "restarts": (spec(restartPolicy="Always"), b"restartPolicy"),
+}
+
+
+@test(as_user="user", limit=240)
+def a_template_that_does_not_keep_the_promise_is_refused_before_anything_is_claimed():
+    good = template_of()["spec"]["podTemplate"]
+    with cluster() as api:
+        c, held = Controller(api, "v1beta1"), []
+        c.template("tools", good)
+        c.warm("tools", 0)
+        for name, (change, says) in HOSTILE.items():
+            bad = json.loads(json.dumps(good))
+            change(bad)
+            c.template("tools", bad)
+            done = run(api, "--set", "kubernetes.template=tools")
+            if done.status != 125 or b"'tools' does not keep" not in done.stderr or says not in done.stderr or b"ran" in done.stdout:
+                held.append((name, done.status, done.stderr))
+        assert not held, held
+        assert not made(api, "sandboxclaims") and not left(api)
+        kinder = json.loads(json.dumps(good))  # the control: less than was asked for will do
+        kinder["spec"]["containers"][0]["resources"]["limits"]["memory"] = "64Mi"
+        kinder["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1Mi"
+        kinder["spec"]["runtimeClassName"] = "gvisor"
+        c.template("tools", kinder)
+        done = run(api, "--set", "kubernetes.template=tools")
+        assert done.stdout == b"ran\n", done
+        wait_until(lambda: not left(api), 20)
+
+
+@test(as_user="user", limit=120)
+def a_pod_that_is_otherwise_than_its_template_is_refused():
+    """The template is good, its pod is not; and a pod, or a Sandbox, that is somebody else's is no answer to a claim."""
+    good = template_of()["spec"]["podTemplate"]
+    for name in ("privileged", "a token", "an open network", "a sidecar"):
+        change, says = HOSTILE[name]
+        with cluster() as api:
+            c = Controller(api, "v1beta1")
+            c.template("tools", good)
+            c.change = change
+            c.warm("tools", 1)
+            done = run(api, "--set", "kubernetes.template=tools")
+            assert done.status == 125 and b"does not keep" in done.stderr and says in done.stderr and not api.attached, (name, done)
+            wait_until(lambda: not left(api), 20)  # noqa: B023
+    with cluster() as api:
+        Controller(api, "v1beta1").change = lambda pod: pod["spec"].update(hostNetwork=True)
+        done = run(api, "--set", "kubernetes.use=sandbox")
+        assert done.status == 125 and b"otherwise than asked for" in done.stderr and b"hostNetwork" in done.stderr and not api.attached, done
+        wait_until(lambda: not left(api), 20)
+
+
+@test(as_user="user")
+def what_is_missing_or_comes_to_nothing_is_told_with_the_next_step():
+    with cluster() as api:
+        c = Controller(api, "v1beta1")
+        done = run(api, "--set", "kubernetes.template=tools")
+        assert done.status == 125 and b"no SandboxTemplate 'tools'" in done.stderr and b"brig plan" in done.stderr, done
+        c.template("tools", template_of()["spec"]["podTemplate"])
+        done = run(api, "--set", "kubernetes.template=tools")
+        assert done.status == 125 and b"no SandboxWarmPool of SandboxTemplate 'tools'" in done.stderr and b"apply a SandboxWarmPool" in done.stderr, done
+        c.warm("tools", 0)
+        c.refuses = ("TemplateNotFound", "SandboxTemplate tools not found\033[31m")
+        done = run(api, "--set", "kubernetes.template=tools")
+        assert done.status == 125 and b"comes to nothing: TemplateNotFound" in done.stderr and b"\033[31m" not in done.stderr, done
+        assert not left(api)
+        for flags, says in ((("kubernetes.use=claim",), b"needs the name of a SandboxTemplate"), (("kubernetes.template=../x",), b"kubernetes.template")):
+            done = run(api, "--set", *flags)
+            assert done.status == 125 and says in done.stderr, done
+        for flags, says in ((("--set", "kubernetes.use=pod"), b"kubernetes.use is 'pod'"), (("--policy", "readonly"), b"read-only")):
+            done = run(api, "--set", "kubernetes.template=tools", *flags)
+            assert done.status == 125 and says in done.stderr, done
+    with cluster() as api:
+        Controller(api, "v9")
+        done = run(api, "--set", "kubernetes.use=sandbox")
+        assert done.status == 125 and b"does not know" in done.stderr and b"kubernetes.use=pod" in done.stderr, done
+
+
+@test(as_user="user", limit=120)
+def a_kind_without_a_controller_is_not_waited_for_for_long():
+    with cluster() as api:
+        Controller(api).silent = True
+        begun = time.monotonic()
+        done = run(api, "--set", "kubernetes.use=sandbox")
+        assert done.status == 125 and b"no controller has said anything of the Sandbox" in done.stderr and b"kubernetes.use=pod" in done.stderr, done
+        assert time.monotonic() - begun < 60 and not left(api)
+
+
+@test(as_user="user")
+def what_it_waits_for_is_told_and_a_pending_claim_can_be_given_up():
+    with cluster() as api:
+        c = Controller(api, "v1beta1")
+        c.template("tools", template_of()["spec"]["podTemplate"])
+        c.warm("tools", 0)
+        c.refuses = ("ReconcilerError", "exceeded quota: pods")
+        p = start_brig("run", *settings(api), "--set", "kubernetes.template=tools", "--", "true")
+        wait_until(lambda: made(api, "sandboxclaims"), 40)
+        time.sleep(2)
+        assert p.poll() is None
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=30)
+        assert b"exceeded quota" in err, err
+        wait_until(lambda: not left(api), 20)
+
+
+@test(as_user="user")
+def a_pod_that_is_not_the_Sandboxs_own_gets_nothing():
+    with cluster() as api:
+        Controller(api, "v1beta1").stranger = True
+        p = start_brig("run", *settings(api), "--set", "kubernetes.use=sandbox", "--", "true")
+        wait_until(lambda: pods(api), 40)
+        time.sleep(2)
+        assert p.poll() is None and not api.attached
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=30)
+        wait_until(lambda: not [x for x in left(api) if "/sandboxes/" in x], 20)
+
+
+@test(as_user="user")
+def what_a_killed_drover_left_is_removed_with_its_owner():
+    with cluster() as api:
+        Controller(api, "v1beta1")
+        p = start_brig("run", *settings(api), "--set", "kubernetes.use=sandbox", "--", "sleep", "60")
+        wait_until(lambda: api.attached, 40)
+        time.sleep(1)
+        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-drover\n" and is_ours(c.parent)]
+        os.kill(drover, signal.SIGKILL)
+        assert p.wait(60) != 0
+        wait_until(lambda: not left(api), 20)
+        [removal] = [r for r in api.requests if r["method"] == "DELETE"]
+        assert "/sandboxes/" in removal["path"] and b'"uid"' in removal["body"], removal
+
+
+@test(as_user="user")
+def prune_removes_Sandboxes_and_claims_of_ours_and_no_others():
+    with daemon() as d, cluster() as api:
+        c = Controller(api, "v1beta1")
+        assert run(api, "--set", "kubernetes.use=sandbox").stdout == b"ran\n"
+        label = json.loads(made(api, "sandboxes")[0]["body"])["metadata"]["labels"]["brig.instance"]
+        for name, instance in (("brig-lost", label), ("brig-theirs", "0" * 32)):
+            box = c.put(CORE, "sandboxes", name, {}, labels={"brig.sandbox": name.removeprefix("brig-"), "brig.instance": instance})
+            meta = {"name": name, "uid": f"uid-{name}", "labels": box["metadata"]["labels"],
+                    "ownerReferences": [{"kind": "Sandbox", "name": name, "uid": box["metadata"]["uid"], "controller": True}]}
+            api.store.put(f"{PODS}/{name}", {"kind": "Pod", "metadata": meta, "spec": {}, "status": {}}, "ADDED")
+        assert sandbox(d, "prune").stdout == b"brig-lost\n"
+        assert sorted(left(api)) == sorted([f"{PODS}/brig-theirs", c.path(CORE, "sandboxes", "brig-theirs")]), left(api)
+
+
+@test(as_user="user")
+def a_projects_own_file_names_no_template():
+    (workspace() / ".brig.yaml").write_text("kubernetes:\n  template: theirs\n")
+    with cluster() as api:
+        done = run(api)
+        assert done.status == 125 and b"kubernetes.template" in done.stderr and b"brig allow" in done.stderr, done
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -78,6 +78,8 @@ struct hold {
 	uint32_t newest; /* command that was asked for */
 	struct hold_early early[HOLD_EARLY];
 	brig_sandbox *sandbox;
+	bool over; /* its session, its sandbox, or it was told to end; the loop turns a little more
+		    */
 };
 
 /* ---- the end of a command ---- */
@@ -379,7 +381,7 @@ static void on_end(struct loop_watch *w, uint32_t events)
 	struct hold *h = (struct hold *)((char *)w - offsetof(struct hold, ends));
 
 	(void)events;
-	loop_stop(h->loop);
+	h->over = true;
 }
 
 static void on_leash(struct loop_watch *w, uint32_t events)
@@ -390,7 +392,7 @@ static void on_leash(struct loop_watch *w, uint32_t events)
 
 	(void)events;
 	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
-		loop_stop(h->loop);
+		h->over = true;
 }
 
 static void on_sandbox(struct loop_watch *w, uint32_t events)
@@ -399,7 +401,7 @@ static void on_sandbox(struct loop_watch *w, uint32_t events)
 
 	(void)events;
 	if (!brig_sandbox_dispatch(h->sandbox))
-		loop_stop(h->loop);
+		h->over = true;
 }
 
 /* ---- opening ---- */
@@ -589,8 +591,8 @@ int hold_serve(brig_request *q, const char *name, brig_result **ret, struct brig
 	}
 	if (r == 0 && (tell_facts(h, &e) < 0 || watch_all(h) < 0))
 		r = e.code ? -e.code : err_nomem(&e);
-	if (r == 0)
-		loop_run(h->loop, NULL, NULL);
+	while (r == 0 && !h->over)
+		loop_turn(h->loop, -1);
 	stop_listening(h);
 	if (h->sandbox && close_all(h, ret, be) < 0 && r == 0)
 		error_import(be, &e);

@@ -186,6 +186,36 @@ def output_that_nobody_reads_holds_up_neither_another_command_nor_the_close():
         assert s.wait(1)["outcome"] == "cancelled"
 
 
+def ticks(pid):
+    """Of the processor, which a process has used."""
+    words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(words[11]) + int(words[12])
+
+
+@test
+def at_the_close_last_words_reach_a_late_reader_and_nothing_spins():
+    """One second is theirs. The reader here takes nothing until the close has begun, and then all there is."""
+    size = 100000  # more than the reader's pipe has room for, less than that and the command's have
+    with held() as s:
+        line = brig_argv()
+        line = [*line[:line.index(str(brig_path()))], "/bin/sh", "-c", 'exec 3> /dev/null; exec "$@"', "sh", brig_path(), "_attach", sockets()[0].name, "2000",
+                "exec", "0", "0", "0", "", "0", "/bin/sh", "-c", f"head -c {size} /dev/zero; : > said; exec sleep 100"]
+        with files_as_root():
+            p = subprocess.Popen(line, env=brig_environment(PLAIN), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        assert wait_until((workspace() / "said").exists), "the control: all of it is on the way"
+        (hold,) = holds()
+        before = ticks(hold)
+        s.process.stdin.write(b"close\n")
+        s.process.stdin.flush()
+        time.sleep(0.3)
+        used = (ticks(hold) - before) / os.sysconf("SC_CLK_TCK")
+        got = len(p.stdout.read())
+        p.wait(20 * PATIENCE)
+        assert got == size, (got, size)
+        assert used < 0.15, used
+        assert json.loads(s.process.stdout.read(int(s.process.stdout.readline())))["outcome"] == "exited"
+
+
 @test
 def the_loss_of_the_connection_ends_the_sandbox():
     with sshd.Sshd() as host:

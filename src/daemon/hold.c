@@ -34,6 +34,7 @@
 
 #define BACKLOG 16
 #define LAST_US ((uint64_t)1000 * 1000)
+#define REST_US ((uint64_t)100 * 1000)
 #define REPORT_ROOM ((size_t)1 << 30)
 
 enum {
@@ -72,6 +73,7 @@ struct hold {
 	int folder, listener, signals;
 	const char *name;
 	struct loop_watch accepts, turns, leash, ends;
+	struct loop_timer rest; /* from accepting, for want of descriptors */
 	struct hold_caller callers[CALLERS];
 	struct hold_past past[HOLD_PAST]; /* a ring */
 	size_t past_count;
@@ -351,6 +353,23 @@ static void on_caller(struct loop_watch *w, uint32_t events)
 		(void)fd_close(fds[i]);
 }
 
+static void on_rest(struct loop_timer *t, uint64_t now)
+{
+	struct hold *h = (struct hold *)((char *)t - offsetof(struct hold, rest));
+
+	(void)now;
+	if (h->listener >= 0)
+		(void)loop_want(h->loop, &h->accepts, EPOLLIN);
+}
+
+/* Who waits there would wake us up all the time. */
+static void rest(struct hold *h)
+{
+	h->rest.due = on_rest;
+	(void)loop_want(h->loop, &h->accepts, 0);
+	loop_at(h->loop, &h->rest, clock_us() + REST_US);
+}
+
 static void on_newcomer(struct loop_watch *w, uint32_t events)
 {
 	struct hold *h = (struct hold *)((char *)w - offsetof(struct hold, accepts));
@@ -359,8 +378,11 @@ static void on_newcomer(struct loop_watch *w, uint32_t events)
 	struct peer p;
 
 	(void)events;
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			rest(h);
 		return;
+	}
 	peer_look(fd, &p);
 	for (size_t i = 0; p.ours && i < CALLERS && !c; i++)
 		if (h->callers[i].w.fd < 0 && !h->callers[i].run)

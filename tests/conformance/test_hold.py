@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sandbox that a brig on the other side of ssh keeps open: who may speak with it, and what ends it. test_two.py has what it must do."""
 
+import concurrent.futures
 import contextlib
 import fcntl
 import json
 import os
 import pathlib
 import pty
+import resource
 import signal
 import socket
 import struct
@@ -214,6 +216,25 @@ def at_the_close_last_words_reach_a_late_reader_and_nothing_spins():
         assert got == size, (got, size)
         assert used < 0.15, used
         assert json.loads(s.process.stdout.read(int(s.process.stdout.readline())))["outcome"] == "exited"
+
+
+@test(as_user="root")
+def without_descriptors_a_caller_waits_and_nothing_spins():
+    with held() as s:
+        (hold,) = holds()
+        was = resource.prlimit(hold, resource.RLIMIT_NOFILE)
+        resource.prlimit(hold, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{hold}/fd")), was[1]))
+        with concurrent.futures.ThreadPoolExecutor() as beside:
+            answer = beside.submit(attach, sockets()[0].name, 2000, "/bin/echo", "later")
+            time.sleep(0.1)
+            before = ticks(hold)
+            time.sleep(0.4)
+            used = (ticks(hold) - before) / os.sysconf("SC_CLK_TCK")
+            assert not answer.done(), "the control: it has to wait"
+            resource.prlimit(hold, resource.RLIMIT_NOFILE, was)
+            assert answer.result()[0] == "later\n"
+        assert used < 0.15, used
+        assert ended(s.run(1, "true")) == ("exited", 0)
 
 
 @test

@@ -280,7 +280,8 @@ def the_commands_of_a_sandbox_are_listed_signalled_and_cancelled():
         assert sandbox("cancel", "one", first, "--signal", "USR1").status == 0
         assert wait_until(lambda: "told" in sandbox("logs", "one", first).text, 30)
         assert sandbox("exec", "one", "--", "pgrep", "-f", "sleep 98765").status == 0
-        assert sandbox("cancel", "one", first).status == 0
+        some = sandbox("cancel", "one", "ex_no", first, "ex_none")
+        assert some.status == 125 and some.text == f"{first}\n" and "'ex_no'" in some.errors and "'ex_none'" in some.errors, some.errors
         assert wait_until(lambda: "cancelled" in sandbox("execs", "one").text, 30)
         assert sandbox("exec", "one", "--", "pgrep", "-f", "sleep 98765").status == 1
         for words in (("cancel", "one", "ex_no"), ("cancel", "one", "../../one"), ("logs", "one", "ex_no"), ("cancel", "one", first, "--signal", "NONE")):

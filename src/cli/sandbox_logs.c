@@ -164,13 +164,23 @@ static int cancel_one(struct daemon_client *d, const struct sandbox_asked *a, co
 	return sandbox_ask(d, "POST", target, a->signal ? &body : NULL, NULL, e);
 }
 
+/* One that fails keeps none of the others from it. */
 int verb_cancel(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
 {
+	int r = 0;
+
 	for (int i = 1; i < a->rest_count; i++) {
-		if (cancel_one(d, a, a->rest[i], e) < 0)
-			return -e->code;
-		if (!a->quiet && !a->json)
-			(void)printf("%s\n", a->rest[i]);
+		struct err one = { 0 };
+
+		if (cancel_one(d, a, a->rest[i], &one) == 0) {
+			if (!a->quiet && !a->json)
+				(void)printf("%s\n", a->rest[i]);
+			continue;
+		}
+		if (r < 0)
+			error_print(e);
+		*e = one;
+		r = -e->code;
 	}
-	return 0;
+	return r;
 }

@@ -16,7 +16,7 @@
 
 #define BODY_MAX ((size_t)4 << 20)
 #define EVENT_MAX ((size_t)16 << 20)
-#define NOTES_MAX 16384
+#define NOTES_MAX ((size_t)1 << 20) /* a monitor keeps less */
 
 bool sandbox_target(char *out, size_t n, const char *ref, const char *more)
 {
@@ -152,8 +152,9 @@ static int say_failed(const struct jread *v, struct err *e)
 void sandbox_tell_notes(struct daemon_client *d, const char *id, const char *said)
 {
 	CLEANUP(fd) int fd = memfd_create("brig-notes", MFD_CLOEXEC);
+	CLEANUP(buf) struct buf text = BUF_INIT(NOTES_MAX + 1);
 	struct daemon_question q = { .method = "GET" };
-	char target[256], text[NOTES_MAX + 1], *rest = text, *line;
+	char target[256], part[4096], *rest, *line;
 	struct err unused;
 	int64_t length;
 	ssize_t n;
@@ -163,8 +164,9 @@ void sandbox_tell_notes(struct daemon_client *d, const char *id, const char *sai
 	    daemon_client_get(d, &q, &length, &unused) < 0 ||
 	    daemon_client_save(d, fd, NOTES_MAX, &unused) < 0)
 		return;
-	n = pread(fd, text, NOTES_MAX, 0);
-	text[n > 0 ? n : 0] = '\0';
+	while (!text.failed && (n = pread(fd, part, sizeof(part), (off_t)text.len)) > 0)
+		buf_add(&text, part, (size_t)n);
+	rest = text.len ? text.data : NULL;
 	while ((line = strsep(&rest, "\n")))
 		if (*line && !(said && str_eq(line, said)))
 			message_print("brig: note", line);

@@ -34,6 +34,7 @@
 
 #define BACKLOG 16
 #define LAST_US ((uint64_t)1000 * 1000)
+#define REST_US ((uint64_t)100 * 1000)
 #define REPORT_ROOM ((size_t)1 << 30)
 
 enum {
@@ -72,12 +73,15 @@ struct hold {
 	int folder, listener, signals;
 	const char *name;
 	struct loop_watch accepts, turns, leash, ends;
+	struct loop_timer rest; /* from accepting, for want of descriptors */
 	struct hold_caller callers[CALLERS];
 	struct hold_past past[HOLD_PAST]; /* a ring */
 	size_t past_count;
 	uint32_t newest; /* command that was asked for */
 	struct hold_early early[HOLD_EARLY];
 	brig_sandbox *sandbox;
+	bool over; /* its session, its sandbox, or it was told to end; the loop turns a little more
+		    */
 };
 
 /* ---- the end of a command ---- */
@@ -349,6 +353,23 @@ static void on_caller(struct loop_watch *w, uint32_t events)
 		(void)fd_close(fds[i]);
 }
 
+static void on_rest(struct loop_timer *t, uint64_t now)
+{
+	struct hold *h = (struct hold *)((char *)t - offsetof(struct hold, rest));
+
+	(void)now;
+	if (h->listener >= 0)
+		(void)loop_want(h->loop, &h->accepts, EPOLLIN);
+}
+
+/* Who waits there would wake us up all the time. */
+static void rest(struct hold *h)
+{
+	h->rest.due = on_rest;
+	(void)loop_want(h->loop, &h->accepts, 0);
+	loop_at(h->loop, &h->rest, clock_us() + REST_US);
+}
+
 static void on_newcomer(struct loop_watch *w, uint32_t events)
 {
 	struct hold *h = (struct hold *)((char *)w - offsetof(struct hold, accepts));
@@ -357,8 +378,11 @@ static void on_newcomer(struct loop_watch *w, uint32_t events)
 	struct peer p;
 
 	(void)events;
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			rest(h);
 		return;
+	}
 	peer_look(fd, &p);
 	for (size_t i = 0; p.ours && i < CALLERS && !c; i++)
 		if (h->callers[i].w.fd < 0 && !h->callers[i].run)
@@ -379,7 +403,7 @@ static void on_end(struct loop_watch *w, uint32_t events)
 	struct hold *h = (struct hold *)((char *)w - offsetof(struct hold, ends));
 
 	(void)events;
-	loop_stop(h->loop);
+	h->over = true;
 }
 
 static void on_leash(struct loop_watch *w, uint32_t events)
@@ -390,7 +414,7 @@ static void on_leash(struct loop_watch *w, uint32_t events)
 
 	(void)events;
 	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
-		loop_stop(h->loop);
+		h->over = true;
 }
 
 static void on_sandbox(struct loop_watch *w, uint32_t events)
@@ -399,7 +423,7 @@ static void on_sandbox(struct loop_watch *w, uint32_t events)
 
 	(void)events;
 	if (!brig_sandbox_dispatch(h->sandbox))
-		loop_stop(h->loop);
+		h->over = true;
 }
 
 /* ---- opening ---- */
@@ -589,8 +613,8 @@ int hold_serve(brig_request *q, const char *name, brig_result **ret, struct brig
 	}
 	if (r == 0 && (tell_facts(h, &e) < 0 || watch_all(h) < 0))
 		r = e.code ? -e.code : err_nomem(&e);
-	if (r == 0)
-		loop_run(h->loop, NULL, NULL);
+	while (r == 0 && !h->over)
+		loop_turn(h->loop, -1);
 	stop_listening(h);
 	if (h->sandbox && close_all(h, ret, be) < 0 && r == 0)
 		error_import(be, &e);

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sandbox that a brig on the other side of ssh keeps open: who may speak with it, and what ends it. test_two.py has what it must do."""
 
+import concurrent.futures
 import contextlib
 import fcntl
 import json
 import os
 import pathlib
 import pty
+import resource
 import signal
 import socket
 import struct
@@ -184,6 +186,55 @@ def output_that_nobody_reads_holds_up_neither_another_command_nor_the_close():
         r = s.say("close")
         assert r["outcome"] == "exited" and not r["denials"], r  # one says that it took too long
         assert s.wait(1)["outcome"] == "cancelled"
+
+
+def ticks(pid):
+    """Of the processor, which a process has used."""
+    words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(words[11]) + int(words[12])
+
+
+@test
+def at_the_close_last_words_reach_a_late_reader_and_nothing_spins():
+    """One second is theirs. The reader here takes nothing until the close has begun, and then all there is."""
+    size = 100000  # more than the reader's pipe has room for, less than that and the command's have
+    with held() as s:
+        line = brig_argv()
+        line = [*line[:line.index(str(brig_path()))], "/bin/sh", "-c", 'exec 3> /dev/null; exec "$@"', "sh", brig_path(), "_attach", sockets()[0].name, "2000",
+                "exec", "0", "0", "0", "", "0", "/bin/sh", "-c", f"head -c {size} /dev/zero; : > said; exec sleep 100"]
+        with files_as_root():
+            p = subprocess.Popen(line, env=brig_environment(PLAIN), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        assert wait_until((workspace() / "said").exists), "the control: all of it is on the way"
+        (hold,) = holds()
+        before = ticks(hold)
+        s.process.stdin.write(b"close\n")
+        s.process.stdin.flush()
+        time.sleep(0.3)
+        used = (ticks(hold) - before) / os.sysconf("SC_CLK_TCK")
+        got = len(p.stdout.read())
+        p.wait(20 * PATIENCE)
+        assert got == size, (got, size)
+        assert used < 0.15, used
+        assert json.loads(s.process.stdout.read(int(s.process.stdout.readline())))["outcome"] == "exited"
+
+
+@test(as_user="root")
+def without_descriptors_a_caller_waits_and_nothing_spins():
+    with held() as s:
+        (hold,) = holds()
+        was = resource.prlimit(hold, resource.RLIMIT_NOFILE)
+        resource.prlimit(hold, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{hold}/fd")), was[1]))
+        with concurrent.futures.ThreadPoolExecutor() as beside:
+            answer = beside.submit(attach, sockets()[0].name, 2000, "/bin/echo", "later")
+            time.sleep(0.1)
+            before = ticks(hold)
+            time.sleep(0.4)
+            used = (ticks(hold) - before) / os.sysconf("SC_CLK_TCK")
+            assert not answer.done(), "the control: it has to wait"
+            resource.prlimit(hold, resource.RLIMIT_NOFILE, was)
+            assert answer.result()[0] == "later\n"
+        assert used < 0.15, used
+        assert ended(s.run(1, "true")) == ("exited", 0)
 
 
 @test

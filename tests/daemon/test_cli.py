@@ -209,6 +209,11 @@ def what_failed_says_all_that_is_known_and_keeps_it():
         assert made.errors.count("is not ready") == 1 and "hint: brig sandbox logs" in made.errors, made.errors
         kept = sandbox("logs", "db")
         assert kept.status == 0 and kept.text == "" and "last words of its command: first" in kept.errors and "is not ready" in kept.errors, kept.errors
+        (log,) = (state() / "brig/daemon/sandboxes").glob("*/log")
+        with log.open("a") as f:
+            f.writelines(f"word {i} {'x' * 90}\n" for i in range(2400))  # nearly as much as a monitor writes
+        kept = sandbox("logs", "db")
+        assert kept.errors.count("brig: note: word ") == 2400 and "is not ready" in kept.errors, kept.errors[-300:]
         again = sandbox("create", "--name", "db")
         assert again.status == 125 and "brig sandbox delete db" in again.errors, again.errors
 
@@ -275,7 +280,8 @@ def the_commands_of_a_sandbox_are_listed_signalled_and_cancelled():
         assert sandbox("cancel", "one", first, "--signal", "USR1").status == 0
         assert wait_until(lambda: "told" in sandbox("logs", "one", first).text, 30)
         assert sandbox("exec", "one", "--", "pgrep", "-f", "sleep 98765").status == 0
-        assert sandbox("cancel", "one", first).status == 0
+        some = sandbox("cancel", "one", "ex_no", first, "ex_none")
+        assert some.status == 125 and some.text == f"{first}\n" and "'ex_no'" in some.errors and "'ex_none'" in some.errors, some.errors
         assert wait_until(lambda: "cancelled" in sandbox("execs", "one").text, 30)
         assert sandbox("exec", "one", "--", "pgrep", "-f", "sleep 98765").status == 1
         for words in (("cancel", "one", "ex_no"), ("cancel", "one", "../../one"), ("logs", "one", "ex_no"), ("cancel", "one", first, "--signal", "NONE")):

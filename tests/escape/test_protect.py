@@ -576,6 +576,26 @@ def the_next_run_finishes_what_was_written_into_a_spare():
 
 
 @test
+def what_a_crash_kept_of_an_earlier_run_takes_nothing_of_the_users():
+    """A machine went down: a spare file had its new name already, and of its new text nothing, or not all."""
+    runs = workspace().parent / "state/brig/runs"
+    sh("true")
+    (spare,) = runs.glob(".spare-*")
+    words = spare.read_bytes().split(b"\0")
+    own = words[words.index(b"run") + 1].decode()
+    whole = b"\0".join(words)
+    (workspace() / ".bashrc").write_text("the user's own")
+    for name, text in (("0" * 32, whole), (own, b"\0".join(words[:-5]) + b"\0"), (own, whole.replace(own.encode(), b"0" * 32, 1)), (own, whole)):
+        (runs / name).write_bytes(text)
+        os.chown(runs / name, uid(), uid())
+        said = [d["target"] for d in sh("true")["denials"]]
+        assert not (runs / name).exists()
+        if (name, text) != (own, whole):
+            assert (workspace() / ".bashrc").exists() and not said and not taken(), said
+    assert said == [".bashrc"] and len(taken()) == 1, "the control: as it stands it is that run's work"
+
+
+@test
 def the_next_run_looks_behind_gitlinks_where_nobody_survived():
     """One that an index named before, one that it names now, a worktree that is none, a submodule that was cloned, old addresses."""
     def prepared():

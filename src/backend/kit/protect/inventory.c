@@ -21,6 +21,7 @@
 #define SPARE_TRIES 16              /* none is looked for, or put away, longer than this */
 #define SPARE_MAX ((off_t)64 << 10) /* what is larger is removed */
 #define MAGIC "brig-run 2"
+#define RUN "run" /* whose it is: its first entry, and its last */
 #define TEXT_MAX ((size_t)4 << 20)
 #define MAKE_TRIES 16
 #define BEAT_US 1000000
@@ -90,6 +91,7 @@ static void put_all(const struct protect *t, struct buf *b)
 	buf_printf(b, "%llx.%lx %d %d %x", (unsigned long long)now.tv_sec,
 		   (unsigned long)now.tv_nsec, t->writable, t->plan->git_absent, t->bare);
 	buf_putc(b, '\0');
+	put_three(b, RUN, t->id, "", "");
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		const struct protected_name *n = &t->plan->protected[i];
 
@@ -101,6 +103,7 @@ static void put_all(const struct protect *t, struct buf *b)
 		put_stamp(b, n->existed ? &n->was : NULL);
 	}
 	put_repositories(t, b);
+	put_three(b, RUN, t->id, "", "");
 }
 
 /* A new file with its lock. A sweep may take it for a dead run's before it is locked, and removes
@@ -155,7 +158,8 @@ static bool known_to_live(int folder, const char *id)
 {
 	struct flock byte = byte_of(id, F_WRLCK);
 
-	return fcntl(folder, F_OFD_GETLK, &byte) == 0 && byte.l_type != F_UNLCK;
+	/* Its own kind: a file system that has no answer may leave the question as it is. */
+	return fcntl(folder, F_OFD_GETLK, &byte) == 0 && byte.l_type == F_RDLCK;
 }
 
 /* One run after another finds the same file; runs at once begin at a place of their own. */
@@ -487,16 +491,39 @@ static int recall_indexes(struct finder *f)
 	return 0;
 }
 
+/* The entry behind `at`, whose last field is then v[3]. */
+static bool next_entry(const struct buf *text, const char *at, const char *v[4])
+{
+	for (size_t i = 0; i < 4; i++)
+		if (!(v[i] = gitsay_next(text, i ? v[i - 1] : at)))
+			return false;
+	return true;
+}
+
+/* A machine that went down may have kept the new name of a spare file, and of what was written
+ * into it nothing or a part: the rest is an earlier run's, and what the user made since then is
+ * none of that one's work. An earlier version of brig does not say whose it is. */
+static bool is_whole(const struct buf *text, const char *at, const char *id)
+{
+	bool begins = false, ends = false;
+	const char *first = at, *v[4];
+
+	for (; next_entry(text, at, v); at = v[3]) {
+		ends = str_eq(v[0], RUN);
+		if (ends && !str_eq(v[1], id))
+			return false;
+		begins |= ends && at == first;
+	}
+	return begins == ends;
+}
+
 static void find_all(struct finder *f, const struct buf *text, const char *at)
 {
 	const char *v[4];
 	int r = 0;
 
-	while (r == 0 && (v[0] = gitsay_next(text, at)) && (v[1] = gitsay_next(text, v[0])) &&
-	       (v[2] = gitsay_next(text, v[1])) && (v[3] = gitsay_next(text, v[2]))) {
+	for (; r == 0 && next_entry(text, at, v); at = v[3])
 		r = recall(f, v);
-		at = v[3];
-	}
 	if (r == 0 && recall_indexes(f) == 0)
 		protect_repositories(&f->t, f->o);
 	protect_unasked(&f->t, f->o);
@@ -544,7 +571,8 @@ static void finish(int folder, const char *id, int fd)
 		return;
 	f.t.plan = &f.plan;
 	f.beat = f.t.until = st.st_mtim;
-	if (o && arena && read_all(fd, &text) && (head = read_head(&f, &text))) {
+	if (o && arena && read_all(fd, &text) && (head = read_head(&f, &text)) &&
+	    is_whole(&text, head, id)) {
 		find_all(&f, &text, head);
 		inventory_keep(&f.t, o);
 	}

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -239,7 +240,9 @@ static bool is_unwanted(int fd)
 {
 	struct stat st;
 
-	return fd < 0 || fstat(fd, &st) < 0 || st.st_nlink == 0;
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		return errno == ESTALE; /* removed by another machine; else it is not told */
+	return fd < 0 || st.st_nlink == 0;
 }
 
 static void on_alive(struct loop_timer *t, uint64_t now)
@@ -490,7 +493,41 @@ static void done(struct node_session *n)
 	(void)loop_free(n->loop);
 }
 
-static int serve(int from, int to)
+static int read_ask(int spool, const char *name, struct buf *text)
+{
+	CLEANUP(fd) int fd = node_spool_read(spool, name);
+	char part[65536];
+	ssize_t n;
+
+	while (fd >= 0 && ((n = read(fd, part, sizeof(part))) > 0 || (n < 0 && errno == EINTR)))
+		if (n > 0)
+			buf_add(text, part, (size_t)n);
+	return fd < 0 || n < 0 || text->failed ? -EIO : 0;
+}
+
+/* The same comes by the input, where what is there already is left alone: whatever is wrong with
+ * the file is no reason not to wait for that. */
+static void take_quickly(struct node_session *n, const char *path)
+{
+	const char *name = strrchr(path, '/');
+	CLEANUP(buf) struct buf text = BUF_INIT(ASK_MAX), folder = BUF_INIT(PATH_MAX);
+	CLEANUP(fd) int spool = -1;
+	struct node_reader r;
+	struct node_frame f;
+
+	buf_add(&folder, path, (size_t)(name - path));
+	spool = node_spool_open(buf_str(&folder));
+	if (spool < 0 || read_ask(spool, name + 1, &text) < 0)
+		return;
+	(void)unlinkat(spool, name + 1, 0);
+	node_reader_init(&r, NODE_FROM_HERE);
+	node_reader_add(&r, text.data, text.len);
+	while (!n->request && !n->over && node_reader_next(&r, &f) == 1)
+		take(n, &f);
+	node_reader_done(&r);
+}
+
+static int serve(int from, int to, const char *ask)
 {
 	struct node_session n = { 0 };
 	struct err e = { 0 };
@@ -504,31 +541,23 @@ static int serve(int from, int to)
 	loop_at(n.loop, &n.alive, clock_us() + ALIVE_US);
 	if (loop_want(n.loop, &n.signals, EPOLLIN) == 0 &&
 	    loop_want(n.loop, &n.from.w, EPOLLIN) == 0) {
+		(void)flush(&n.to); /* whoever waits sees that it has begun */
+		if (ask)
+			take_quickly(&n, ask);
 		settle(&n);
-		loop_run(n.loop, settle, &n);
+		if (!n.over || n.to.unsent.len)
+			loop_run(n.loop, settle, &n);
 	}
 	done(&n);
 	return n.deaf ? 1 : 0;
 }
 
-int node_serve(void)
+int node_serve(const char *ask)
 {
-	return serve(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3));
+	return serve(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3), ask);
 }
 
 /* ---- a task of an array ---- */
-
-static int read_ask(int spool, const char *name, struct buf *text)
-{
-	CLEANUP(fd) int fd = node_spool_read(spool, name);
-	char part[65536];
-	ssize_t n;
-
-	while (fd >= 0 && ((n = read(fd, part, sizeof(part))) > 0 || (n < 0 && errno == EINTR)))
-		if (n > 0)
-			buf_add(text, part, (size_t)n);
-	return fd < 0 || n < 0 || text->failed ? -EIO : 0;
-}
 
 /* All that it will ever be told. */
 static void take_all(struct node_session *n, const struct buf *text)

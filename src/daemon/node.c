@@ -596,6 +596,16 @@ static int run_task(int to, const char *task, const struct buf *text)
 	return n.deaf ? 1 : 0;
 }
 
+/* What sbatch itself needed is none of the command's: it has the variables that were sent, as one
+ * that srun has started. */
+static void forget_variables(void)
+{
+	static const char *const names[] = { "PATH", "USER", "LOGNAME", "LC_ALL" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		(void)unsetenv(names[i]); /* allow unsetenv: the process is ours */
+}
+
 int node_task(const char *spool)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(ASK_MAX);
@@ -607,6 +617,7 @@ int node_task(const char *spool)
 
 	if (folder < 0 || !job || !index || num_count(index, &number) < 0)
 		return 1;
+	forget_variables();
 	node_spool_name(ask, number, "ask");
 	node_spool_name(out, number, "out");
 	(void)snprintf(task, sizeof(task), "%.32s_%llu", job, (unsigned long long)number);

@@ -346,6 +346,12 @@ def one_command_many_times_is_an_array():
         said = {r["index"]: r for r in map(json.loads, done.text.splitlines())}
         assert done.status == 0 and [said[i]["result"]["stdout"] for i in range(7)] == [f"{i}/7\n" for i in range(7)], done
         assert len({r["result"]["job"].split("_")[0] for r in said.values()}) == 1 and not spools()
+        # Its variables are those of a run by srun, and none of those that sbatch had.
+        here = {**s.env, "KRB5CCNAME": "/tmp/none", "LOGNAME": "other"}
+        alone = brig("run", *options(), "--", "env", env=here).text.split()
+        done = brig("run", *options("--array", "2"), "--", "env", env=here, timeout=120)
+        for line in map(json.loads, done.text.splitlines()):
+            assert sorted(w for w in line["result"]["stdout"].split() if not w.startswith("BRIG_ARRAY_")) == sorted(alone), (line, alone)
 
 
 if __name__ == "__main__":

@@ -197,9 +197,19 @@ def what_a_cluster_cannot_honour_is_refused_by_name():
         with files_as_root():
             assert os.system(f"umount {scratch()}/here") == 0
         # A project's file does not say where its commands run.
-        (workspace() / ".brig.yaml").write_text("brig: 1\nslurm: {partition: second}\n")
-        said = run(s)
-        assert said["outcome"] == "refused" and "slurm" in said["error"]["what"], said
+        for text in ("slurm: {partition: second}", "slurm: {nodelist: n2}", "slurm: {account: x}", "backend: slurm"):
+            (workspace() / ".brig.yaml").write_text(f"brig: 1\n{text}\n")
+            said = run(s) if "backend" not in text else brig("run", "--json", "--", "true", env=s.env).json
+            assert said["outcome"] == "refused" and "untrusted" in said["error"]["what"], (text, said)
+        (workspace() / ".brig.yaml").write_text("brig: 1\nslurm: {brig: /bin/true}\n")
+        said = brig("run", "--backend", "slurm", "--json", "--", "true", env=s.env).json
+        assert said["outcome"] == "refused" and "untrusted" in said["error"]["what"], said
+        (workspace() / ".brig.yaml").unlink()
+        # Nor does a line of a batch.
+        (scratch() / "lines").write_text("".join(json.dumps({"argv": ["true"], "settings": one}) + "\n" for one in ({"slurm": {"partition": "second"}}, {"slurm": {"brig": "/bin/true"}}, {"backend": "none"})))
+        brig("batch", *options("--out", str(scratch() / "out")), str(scratch() / "lines"), env=s.env, timeout=60)
+        classes = [json.loads(line)["class"] for line in (scratch() / "out/results.jsonl").read_text().splitlines()]
+        assert classes == ["refused"] * 3, classes
 
 
 @test(limit=300)

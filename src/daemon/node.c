@@ -517,7 +517,8 @@ static void take_quickly(struct node_session *n, const char *path)
 
 	buf_add(&folder, path, (size_t)(name - path));
 	spool = node_spool_open(buf_str(&folder));
-	if (spool < 0 || read_ask(spool, name + 1, &text) < 0)
+	if (spool < 0 || !str_starts(name + 1, NODE_SPOOL_ASK) ||
+	    read_ask(spool, name + 1, &text) < 0)
 		return;
 	(void)unlinkat(spool, name + 1, 0);
 	node_reader_init(&r, NODE_FROM_HERE);

@@ -156,6 +156,8 @@ def what_is_asked_for_reaches_a_node_by_a_file_or_by_srun():
         p.kill()
         p.wait()
         assert wait_until(lambda: not s.queue(), 60)
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 60)
+        assert run(s)["outcome"] == "exited" and not asks()  # which removes what the killed one could not
 
 
 @test(limit=300)

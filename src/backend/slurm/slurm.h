@@ -20,7 +20,6 @@
 #define SLURM_ENTRY "_node"   /* brig's own word for what runs on a node */
 #define SLURM_COMMENT "brig:" /* and the run's id: whose job it is */
 #define SLURM_FOLDER "slurm"  /* of brig's state */
-#define SLURM_ASK "ask-"      /* and the run's id: a file of that folder */
 #define SLURM_TEXT_MAX ((size_t)1 << 20)
 
 struct slurm_path {

@@ -164,6 +164,15 @@ static void remember(const char *name, const struct slurm_nodes *n)
 
 /* ---- asking ---- */
 
+/* Whatever follows the word says that it does not answer, is switched off, boots or is promised to
+ * somebody ("idle*", "idle~"): to ask it would take minutes. */
+static bool is_free(const char *state)
+{
+	size_t n = strcspn(state, " \n");
+
+	return (n == 4 && str_starts(state, "idle")) || (n == 3 && str_starts(state, "mix"));
+}
+
 /* Names of nodes, one a line, with their state; `free` gets those that can be asked now. */
 static int list_nodes(const struct backend_plan *p, const char *nodes, struct buf *all,
 		      struct buf *free, struct err *e)
@@ -194,8 +203,7 @@ static int list_nodes(const struct backend_plan *p, const char *nodes, struct bu
 		/* A job that names no partition is of the default one: "main*" */
 		if (p->slurm.partition || (line && at[line - 1] == '*')) {
 			add_name(all, at, k);
-			if (free && (str_starts(state, "idle") || str_starts(state, "mix")) &&
-			    state[strcspn(state, "* \n")] != '*' && count_names(free) < ASKED_MAX)
+			if (free && is_free(state) && count_names(free) < ASKED_MAX)
 				add_name(free, at, k);
 		}
 		if (!at[line])

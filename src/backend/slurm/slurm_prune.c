@@ -16,6 +16,7 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "base/tree.h"
+#include "proc/node_spool.h"
 
 #define KEPT_S ((time_t)7 * 24 * 60 * 60)
 #define ASK_KEPT_S ((time_t)60 * 60)
@@ -157,7 +158,7 @@ int slurm_prune(bool dry, slurm_pruned *said, void *arg, struct err *e)
 	if (!dir)
 		return err_sys(e, "cannot list spools of job arrays");
 	while (r == 0 && (d = readdir(dir))) {
-		if (str_starts(d->d_name, SLURM_ASK))
+		if (str_starts(d->d_name, NODE_SPOOL_ASK))
 			drop_ask(state, d->d_name, dry);
 		if (!str_starts(d->d_name, PREFIX))
 			continue;

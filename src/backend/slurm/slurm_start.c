@@ -19,6 +19,7 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "proc/node_place.h"
+#include "proc/node_spool.h"
 
 #define FRAMES_MAX ((size_t)40 << 20)
 #define QUICK_MAX ((size_t)64 << 10)
@@ -202,7 +203,7 @@ static void put_quickly(struct backend_job *j, const char *id, const char **argv
 	size_t n = 0;
 
 	if (j->to.unsent.len > QUICK_MAX ||
-	    snprintf(name, sizeof(name), SLURM_ASK "%s", id) >= (int)sizeof(name))
+	    snprintf(name, sizeof(name), NODE_SPOOL_ASK "%s", id) >= (int)sizeof(name))
 		return;
 	folder = state_open(SLURM_FOLDER, path, sizeof(path), &unused);
 	if (folder < 0)

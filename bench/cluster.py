@@ -30,7 +30,8 @@ def _joined(s):
 
 
 def _one(bench, who, brig):
-    figures = bench.measure(who, [Candidate("srun", ["srun", "--mem=2112M", "true"]), Candidate("srun brig run", ["srun", "--mem=2112M", bench.brig, "run", "--quiet", "--", "true"]),
+    srun = [shutil.which("srun", path=who.env["PATH"]), "--mem=2112M"]
+    figures = bench.measure(who, [Candidate("srun", [*srun, "/bin/true"]), Candidate("srun brig run", [*srun, bench.brig, "run", "--quiet", "--", "true"]),
                                   Candidate("brig run, slurm", [*brig("run"), "--quiet", "--", "true"])], bench.count(60, 15), warmup=3)
     base = figures.get("srun")
     for name, f in figures.items():

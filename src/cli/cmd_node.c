@@ -29,11 +29,13 @@ static int run(const struct subcommand *c, int argc, char **argv)
 {
 	(void)c;
 	if (argc == 1)
-		return node_serve();
+		return node_serve(NULL);
 	if (argc == 2 && str_eq(argv[1], "probe"))
 		return probe();
 	if (argc == 3 && str_eq(argv[1], "where"))
 		return where(argv[2]);
+	if (argc == 2 && argv[1][0] == '/')
+		return node_serve(argv[1]);
 	/* A job script is executed as "#!brig _node": its own path, then its words. */
 	if (argc == 4 && str_eq(argv[2], "task"))
 		return node_task(argv[3]);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -239,7 +240,9 @@ static bool is_unwanted(int fd)
 {
 	struct stat st;
 
-	return fd < 0 || fstat(fd, &st) < 0 || st.st_nlink == 0;
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		return errno == ESTALE; /* removed by another machine; else it is not told */
+	return fd < 0 || st.st_nlink == 0;
 }
 
 static void on_alive(struct loop_timer *t, uint64_t now)
@@ -490,7 +493,42 @@ static void done(struct node_session *n)
 	(void)loop_free(n->loop);
 }
 
-static int serve(int from, int to)
+static int read_ask(int spool, const char *name, struct buf *text)
+{
+	CLEANUP(fd) int fd = node_spool_read(spool, name);
+	char part[65536];
+	ssize_t n;
+
+	while (fd >= 0 && ((n = read(fd, part, sizeof(part))) > 0 || (n < 0 && errno == EINTR)))
+		if (n > 0)
+			buf_add(text, part, (size_t)n);
+	return fd < 0 || n < 0 || text->failed ? -EIO : 0;
+}
+
+/* The same comes by the input, where what is there already is left alone: whatever is wrong with
+ * the file is no reason not to wait for that. */
+static void take_quickly(struct node_session *n, const char *path)
+{
+	const char *name = strrchr(path, '/');
+	CLEANUP(buf) struct buf text = BUF_INIT(ASK_MAX), folder = BUF_INIT(PATH_MAX);
+	CLEANUP(fd) int spool = -1;
+	struct node_reader r;
+	struct node_frame f;
+
+	buf_add(&folder, path, (size_t)(name - path));
+	spool = node_spool_open(buf_str(&folder));
+	if (spool < 0 || !str_starts(name + 1, NODE_SPOOL_ASK) ||
+	    read_ask(spool, name + 1, &text) < 0)
+		return;
+	(void)unlinkat(spool, name + 1, 0);
+	node_reader_init(&r, NODE_FROM_HERE);
+	node_reader_add(&r, text.data, text.len);
+	while (!n->request && !n->over && node_reader_next(&r, &f) == 1)
+		take(n, &f);
+	node_reader_done(&r);
+}
+
+static int serve(int from, int to, const char *ask)
 {
 	struct node_session n = { 0 };
 	struct err e = { 0 };
@@ -504,31 +542,23 @@ static int serve(int from, int to)
 	loop_at(n.loop, &n.alive, clock_us() + ALIVE_US);
 	if (loop_want(n.loop, &n.signals, EPOLLIN) == 0 &&
 	    loop_want(n.loop, &n.from.w, EPOLLIN) == 0) {
+		(void)flush(&n.to); /* whoever waits sees that it has begun */
+		if (ask)
+			take_quickly(&n, ask);
 		settle(&n);
-		loop_run(n.loop, settle, &n);
+		if (!n.over || n.to.unsent.len)
+			loop_run(n.loop, settle, &n);
 	}
 	done(&n);
 	return n.deaf ? 1 : 0;
 }
 
-int node_serve(void)
+int node_serve(const char *ask)
 {
-	return serve(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3));
+	return serve(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3), ask);
 }
 
 /* ---- a task of an array ---- */
-
-static int read_ask(int spool, const char *name, struct buf *text)
-{
-	CLEANUP(fd) int fd = node_spool_read(spool, name);
-	char part[65536];
-	ssize_t n;
-
-	while (fd >= 0 && ((n = read(fd, part, sizeof(part))) > 0 || (n < 0 && errno == EINTR)))
-		if (n > 0)
-			buf_add(text, part, (size_t)n);
-	return fd < 0 || n < 0 || text->failed ? -EIO : 0;
-}
 
 /* All that it will ever be told. */
 static void take_all(struct node_session *n, const struct buf *text)
@@ -567,6 +597,16 @@ static int run_task(int to, const char *task, const struct buf *text)
 	return n.deaf ? 1 : 0;
 }
 
+/* What sbatch itself needed is none of the command's: it has the variables that were sent, as one
+ * that srun has started. */
+static void forget_variables(void)
+{
+	static const char *const names[] = { "PATH", "USER", "LOGNAME", "LC_ALL" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		(void)unsetenv(names[i]); /* allow unsetenv: the process is ours */
+}
+
 int node_task(const char *spool)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(ASK_MAX);
@@ -578,6 +618,7 @@ int node_task(const char *spool)
 
 	if (folder < 0 || !job || !index || num_count(index, &number) < 0)
 		return 1;
+	forget_variables();
 	node_spool_name(ask, number, "ask");
 	node_spool_name(out, number, "out");
 	(void)snprintf(task, sizeof(task), "%.32s_%llu", job, (unsigned long long)number);

@@ -8,8 +8,10 @@
 
 #include <stddef.h>
 
-/* Serves on standard input and output. Returns the exit status. */
-int node_serve(void);
+/* Serves on standard input and output. `ask`, unless NULL, is a file that may have what comes there
+ * first: it is taken from there, and removed, if it is this user's alone. Returns the exit status.
+ */
+int node_serve(const char *ask);
 /* A task of a job array: what to run is in a folder (proc/node_spool.h), and so is what is said.
  * Nobody is on the other end: it goes on until its run is over, or Slurm sends a signal. Returns
  * the exit status. */

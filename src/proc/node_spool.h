@@ -10,6 +10,8 @@
 #include <stddef.h>
 
 enum { NODE_SPOOL_NAME = 24 };
+/* And the run's id: in the folder above, what a single run is asked by; see brig-node. */
+#define NODE_SPOOL_ASK "ask-"
 
 /* Opens one that is there; another user's, or one that others may look into, is refused. A
  * descriptor or -errno. */

@@ -15,7 +15,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).p
 
 from harness import brig, files_as_root, main, scratch, skip, start_brig, state, test, uid, wait_until, workspace
 import slurm
-from test_slurm import _read, cluster, options, run
+from slurm_runs import cluster, options, read, run
 
 
 def lines(*all):
@@ -81,7 +81,7 @@ def nothing_of_a_run_is_in_its_job():
                        str(lines(*({"shell": look, "env": {"X": str(i), "TOLD": secret}} for i in range(3)))), env=s_env)
         assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
         with files_as_root():
-            found = [_read(f"/proc/{pid}/comm").strip() for pid in filter(str.isdigit, os.listdir("/proc")) for name in ("cmdline", "environ") if secret in _read(f"/proc/{pid}/{name}")]
+            found = [read(f"/proc/{pid}/comm").strip() for pid in filter(str.isdigit, os.listdir("/proc")) for name in ("cmdline", "environ") if secret in read(f"/proc/{pid}/{name}")]
             jobs = s.run("scontrol", "show", "job").stdout.decode()
             scripts = [s.run("scontrol", "write", "batch_script", job, "-").stdout.decode() for job in s.queue()]
             spool, = spools()
@@ -117,6 +117,81 @@ def a_batch_that_died_is_resumed_without_running_anything_twice():
         assert ran() == {f"ran.{i}": 1 for i in range(12)}, ran()
         assert all(said[i + 1]["result"]["stdout"] == f"{i}\n" for i in range(12)), said
         assert brig("audit", "verify", env=s.env).status == 0 and not spools()
+
+
+def left(s, n, *more):
+    """A batch of n lines that died while its second one ran: its lines."""
+    path = lines(*({"shell": f"printf x >>ran.{i}; sleep {(0, 8)[i == 1]}; echo {i}"} for i in range(n)))
+    p = start(s, path, "--jobs", "4", *more)
+    assert wait_until(lambda: len(ran()) == n, 60), p.stderr.read1()
+    p.kill()
+    p.wait()
+    return path
+
+
+def age():
+    with files_as_root():
+        for spool in spools():
+            for q in (*spool.rglob("*"), spool):
+                os.utime(q, (1, 1))
+
+
+def resumed(s, path, n, *more):
+    done = batch(s, path, "--jobs", "4", "--resume", *more)
+    said = results()
+    assert done.status == 0 and [said[i + 1]["result"]["stdout"] for i in range(n)] == [f"{i}\n" for i in range(n)], (done, said)
+    assert ran() == {f"ran.{i}": 1 for i in range(n)} and not spools(), (ran(), spools())
+
+
+@test(limit=300)
+def a_batch_is_resumed_after_months_with_what_it_has():
+    with cluster() as s:
+        path = left(s, 3)
+        assert wait_until(lambda: not s.queue(), 60)
+        age()
+        resumed(s, path, 3)
+
+
+@test(limit=300)
+def a_batch_of_a_hidden_partition_is_resumed_without_running_anything_twice():
+    with cluster() as s:
+        assert s.run("scontrol", "update", "PartitionName=second", "Hidden=YES").returncode == 0
+        path = left(s, 3, "--set", "slurm.partition=second")
+        if uid():  # the control: who looks for it in the usual way does not see it
+            assert not s.run("squeue", "-h", "--me", uid=uid()).stdout and s.run("squeue", "-h", "--me", "-a", uid=uid()).stdout
+        age()
+        done = brig("run", *options("--array", "2"), "--", "true", env=s.env, timeout=120)
+        assert done.status == 0 and len(spools()) == 1, done
+        resumed(s, path, 3, "--set", "slurm.partition=second")
+
+
+@test(limit=300)
+def a_batch_of_another_cluster_is_not_judged_here():
+    with cluster() as s:
+        path = left(s, 3)
+        assert wait_until(lambda: not s.queue(), 60)
+        spool, = spools()
+        with files_as_root():
+            assert (spool / "cluster").read_text() == "brig"
+            (spool / "cluster").write_text("another")
+        done = batch(s, path, "--jobs", "4", "--resume")
+        assert done.status == 125 and "was submitted to cluster 'another'" in done.errors, done
+        age()
+        done = brig("run", *options("--array", "2"), "--", "true", env=s.env, timeout=120)
+        assert done.status == 0 and spools() == [spool], (done, spools())
+        with files_as_root():
+            (spool / "cluster").write_text("brig")
+        resumed(s, path, 3)
+
+
+@test(limit=300)
+def a_batch_is_resumed_with_accounting():
+    if not slurm.can_account():
+        skip("no slurmdbd with a database: tools/deps cluster")
+    with cluster(accounting=True) as s:
+        path = left(s, 3)
+        assert wait_until(lambda: "RUNNING" in s.run("sacct", "-n", "-X", "-P", "-o", "JobID,State").stdout.decode(), 60, 0.5)  # the control: it knows of it
+        resumed(s, path, 3)
 
 
 @test(limit=300)
@@ -271,6 +346,12 @@ def one_command_many_times_is_an_array():
         said = {r["index"]: r for r in map(json.loads, done.text.splitlines())}
         assert done.status == 0 and [said[i]["result"]["stdout"] for i in range(7)] == [f"{i}/7\n" for i in range(7)], done
         assert len({r["result"]["job"].split("_")[0] for r in said.values()}) == 1 and not spools()
+        # Its variables are those of a run by srun, and none of those that sbatch had.
+        here = {**s.env, "KRB5CCNAME": "/tmp/none", "LOGNAME": "other"}
+        alone = brig("run", *options(), "--", "env", env=here).text.split()
+        done = brig("run", *options("--array", "2"), "--", "env", env=here, timeout=120)
+        for line in map(json.loads, done.text.splitlines()):
+            assert sorted(w for w in line["result"]["stdout"].split() if not w.startswith("BRIG_ARRAY_")) == sorted(alone), (line, alone)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs on a real Slurm: where they are, what they may take, who ends them, what is refused and what comes home."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -12,23 +11,8 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
 import slurm
-from harness import brig, brig_path, files_as_root, main, scratch, skip, start_brig, state, test, uid, wait_until, workspace
-
-
-@contextlib.contextmanager
-def cluster(**more):
-    if not slurm.available():
-        skip("no Slurm: tools/deps cluster")
-    with slurm.for_test(scratch(), uid(), files_as_root, **more) as s:
-        yield s
-
-
-def options(*more, program=None):
-    return ["--backend", "slurm", "--set", f"slurm.brig={program or brig_path()}", *more]
-
-
-def run(s, *more, verb="run", argv=("true",), **rest):
-    return brig(verb, *options(*more), "--json", "--", *argv, env=s.env, **rest).json
+from slurm_runs import cluster, options, read, run
+from harness import brig, brig_path, files_as_root, main, scratch, start_brig, state, test, uid, wait_until, workspace
 
 
 def running(s, *more, argv):
@@ -124,20 +108,73 @@ def nothing_of_a_command_is_an_argument_a_variable_or_a_comment():
         with files_as_root():
             found = [pid for pid in filter(str.isdigit, os.listdir("/proc"))
                      for name in ("cmdline", "environ")
-                     if secret in _read(f"/proc/{pid}/{name}") and _read(f"/proc/{pid}/comm").strip() not in ("sh", "brig", "sleep", "setpriv")]
+                     if secret in read(f"/proc/{pid}/{name}") and read(f"/proc/{pid}/comm").strip() not in ("sh", "brig", "sleep", "setpriv")]
             jobs = s.run("scontrol", "show", "job").stdout.decode()
-            env = [e for pid, comm in s.inside() if comm == "brig-node" for e in [_read(f"/proc/{pid}/environ")]]
-        assert not found, [_read(f"/proc/{pid}/comm") for pid in found]
+            env = [e for pid, comm in s.inside() if comm == "brig-node" for e in [read(f"/proc/{pid}/environ")]]
+        assert not found, [read(f"/proc/{pid}/comm") for pid in found]
         assert secret not in jobs and "Comment=brig:" in jobs, jobs
         assert env and all(secret not in e for e in env)
         p.send_signal(signal.SIGTERM)
         assert ended(p)["outcome"] == "cancelled"
 
 
-def _read(path):
-    with contextlib.suppress(OSError):
-        return pathlib.Path(path).read_bytes().decode(errors="replace")
-    return ""
+def asks():
+    with files_as_root():
+        return [p for p in state().rglob("ask-*")]
+
+
+@test(limit=300)
+def what_is_asked_for_reaches_a_node_by_a_file_or_by_srun():
+    """The file is the quick way, for a node that shares it; it is nobody else's, and goes when it was read."""
+    with cluster() as s:
+        seen = scratch() / "seen"  # what a node's brig was told: the oracle
+        teller = scratch() / "teller"
+        teller.write_text(f'#!/bin/sh\n[ "$1$2" = _nodeprobe ] || {{ echo "$#"; ls -ldL "$2" 2>&1; }} >>{seen}\nexec {brig_path()} "$@"\n')
+        teller.chmod(0o755)
+        seen.touch()
+        seen.chmod(0o666)
+        for length, count in ((1, 2), (120000, 1)):
+            done = brig("run", *options(program=teller), "--", "sh", "-c", "echo ${#0}", "x" * length, env=s.env)
+            assert done.text == f"{length}\n" and not asks(), done.text
+            told = seen.read_text().split()
+            assert told[0] == str(count), told
+            assert count == 1 or told[1].startswith("-rw-------"), told
+            seen.write_text("")
+        # A node that does not share it has the other copy.
+        with files_as_root():
+            (scratch() / "own").mkdir(mode=0o700)
+            os.chown(scratch() / "own", uid(), uid())  # what a node has there
+            assert os.system(f"mount -t tmpfs -o mode=0700,uid={uid()} none {scratch()}/own") == 0
+        done = brig("run", *options(program=teller), "--", "echo", "small", env={**s.env, "XDG_STATE_HOME": str(scratch() / "own")})
+        assert done.text == "small\n" and "No such file" in seen.read_text(), (done, seen.read_text())
+        with files_as_root():
+            assert not list((scratch() / "own").rglob("ask-*"))
+            assert os.system(f"umount {scratch()}/own") == 0
+        # Whoever dies, it does not stay.
+        p = running(s, argv="sleep 600")
+        assert not asks()
+        p.kill()
+        p.wait()
+        assert wait_until(lambda: not s.queue(), 60)
+        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 60)
+        assert run(s)["outcome"] == "exited" and not asks()  # which removes what the killed one could not
+
+
+@test(limit=300)
+def a_hidden_partition_is_a_partition():
+    with cluster() as s:
+        for name in ("second", "small"):
+            assert s.run("scontrol", "update", f"PartitionName={name}", "Hidden=YES").returncode == 0
+        said = run(s, "--set", "slurm.partition=second")
+        assert (said["outcome"], said["node"]) == ("exited", "n2"), said
+        # Its limits are the run's: else this would wait in its queue for ever.
+        said = run(s, "--set", "slurm.partition=small", "--set", "slurm.wait=60s", "--timeout", "1h", "--memory", "8g")
+        assert said["outcome"] == "exited", said
+        assert examined(s, "--set", "slurm.partition=second")["slurm_partition"]["status"] == "pass"
+        # Nodes outside of the default partition are not asked for it, and do not keep the others from being.
+        assert s.run("scontrol", "update", "PartitionName=main", "Nodes=n1").returncode == 0
+        assert "1 of 1 nodes were asked" in examined(s)["slurm_brig"]["detail"], examined(s)["slurm_brig"]
+        assert run(s)["node"] == "n1"
 
 
 @test(limit=300)
@@ -162,9 +199,19 @@ def what_a_cluster_cannot_honour_is_refused_by_name():
         with files_as_root():
             assert os.system(f"umount {scratch()}/here") == 0
         # A project's file does not say where its commands run.
-        (workspace() / ".brig.yaml").write_text("brig: 1\nslurm: {partition: second}\n")
-        said = run(s)
-        assert said["outcome"] == "refused" and "slurm" in said["error"]["what"], said
+        for text in ("slurm: {partition: second}", "slurm: {nodelist: n2}", "slurm: {account: x}", "backend: slurm"):
+            (workspace() / ".brig.yaml").write_text(f"brig: 1\n{text}\n")
+            said = run(s) if "backend" not in text else brig("run", "--json", "--", "true", env=s.env).json
+            assert said["outcome"] == "refused" and "untrusted" in said["error"]["what"], (text, said)
+        (workspace() / ".brig.yaml").write_text("brig: 1\nslurm: {brig: /bin/true}\n")
+        said = brig("run", "--backend", "slurm", "--json", "--", "true", env=s.env).json
+        assert said["outcome"] == "refused" and "untrusted" in said["error"]["what"], said
+        (workspace() / ".brig.yaml").unlink()
+        # Nor does a line of a batch.
+        (scratch() / "lines").write_text("".join(json.dumps({"argv": ["true"], "settings": one}) + "\n" for one in ({"slurm": {"partition": "second"}}, {"slurm": {"brig": "/bin/true"}}, {"backend": "none"})))
+        brig("batch", *options("--out", str(scratch() / "out")), str(scratch() / "lines"), env=s.env, timeout=60)
+        classes = [json.loads(line)["class"] for line in (scratch() / "out/results.jsonl").read_text().splitlines()]
+        assert classes == ["refused"] * 3, classes
 
 
 @test(limit=300)
@@ -183,7 +230,7 @@ def whoever_dies_the_run_ends_and_says_so():
         p.kill()
         p.wait()
         assert wait_until(lambda: not s.queue(), 60)
-        assert wait_until(lambda: not any(name == "sleep" and "60" in _read(f"/proc/{pid}/cmdline") for pid, name in s.inside() if "infinity" not in _read(f"/proc/{pid}/cmdline")), 30)
+        assert wait_until(lambda: not any(name == "sleep" and "60" in read(f"/proc/{pid}/cmdline") for pid, name in s.inside() if "infinity" not in read(f"/proc/{pid}/cmdline")), 30)
         p = running(s, argv="sleep 600")
         s.run("scancel", "--name=brig")
         assert ended(p)["outcome"] == "cancelled"
@@ -197,7 +244,7 @@ def whoever_dies_the_run_ends_and_says_so():
         p = running(s, argv="sleep 600")
         with files_as_root():
             for pid in filter(str.isdigit, os.listdir("/proc")):
-                if _read(f"/proc/{pid}/comm").strip() == "srun" and "_node" in _read(f"/proc/{pid}/cmdline") and int(_read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[1]) == p_brig(p):
+                if read(f"/proc/{pid}/comm").strip() == "srun" and "_node" in read(f"/proc/{pid}/cmdline") and int(read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[1]) == p_brig(p):
                     os.kill(int(pid), signal.SIGKILL)
         said = ended(p)
         assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
@@ -218,6 +265,8 @@ def whoever_dies_the_run_ends_and_says_so():
         s.start_controller()
         said = ended(p)
         assert (said["outcome"], said["stdout"]) == ("exited", "done\n"), said
+        # A controller that was killed has forgotten its last jobs, and ends the first that comes under such a number.
+        assert wait_until(s.idle, 120, 0.5) and wait_until(lambda: s.run("srun", "true").returncode == 0, 120, 1)
         p = running(s, argv="sleep 3; echo done")
         for name in slurm.NODES:
             s.kill(name)

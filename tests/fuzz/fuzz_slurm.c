@@ -32,6 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);
 	struct slurm_facts f = { 0 };
+	char name[SLURM_NAME_ROOM];
 	const char *boot;
 	uint64_t v[4];
 	size_t n, all;
@@ -44,6 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	slurm_text_config(text, &f);
 	require(!f.holds_cpus || strstr(text, "task/cgroup"));
 	(void)slurm_text_arrays(text);
+	slurm_text_cluster(text, name);
+	require(!*name || strstr(text, name));
 	all = slurm_text_partitions(text, "main,first", NULL);
 	require(slurm_text_partitions(text, "main,first", "UP") <= all);
 	slurm_text_partition(text, "main,first", &f);

@@ -19,6 +19,7 @@
 
 #define SLURM_ENTRY "_node"   /* brig's own word for what runs on a node */
 #define SLURM_COMMENT "brig:" /* and the run's id: whose job it is */
+#define SLURM_FOLDER "slurm"  /* of brig's state */
 #define SLURM_TEXT_MAX ((size_t)1 << 20)
 
 struct slurm_path {
@@ -55,7 +56,7 @@ void slurm_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *slurm_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(slurm_plan, struct backend_plan *, slurm_plan_free)
 /* Arguments of srun for a run of this id, without `unfit` nodes (NULL: none); in the plan's arena.
- */
+ * There is room for four more. */
 const char **slurm_srun(const struct backend_plan *p, const char *id, const char *unfit);
 
 /* Asks for no more than the cluster gives: the stricter holds. */
@@ -81,6 +82,11 @@ int slurm_ask(const struct backend_plan *p, const char *const *argv, const char 
 /* A program of Slurm's along PATH. */
 int slurm_program(struct arena *a, const char *name, const char **ret, struct err *e);
 const char **slurm_environment(struct arena *a);
+
+/* slurm_prune.c: what the cluster is called; and the one that a spool was submitted to. False: it
+ * does not say. */
+int slurm_cluster(const struct backend_plan *p, char out[SLURM_NAME_ROOM], struct err *e);
+bool slurm_spool_cluster(int folder, char out[SLURM_NAME_ROOM]);
 
 /* slurm_array.c: many runs by one submission. */
 extern const struct array_ops slurm_array;
@@ -113,6 +119,7 @@ struct backend_job {
 	struct slurm_stream to, from, in, out, err; /* srun's input and output; the conductor's */
 	struct node_reader reader;
 	int client_pid, log;
+	char ask[64]; /* the file that has what is asked for, too; "": none */
 	char job_id[32], node[128];
 	uint64_t sent, taken; /* of the input */
 	uint64_t heard;       /* when the node last said something */

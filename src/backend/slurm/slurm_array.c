@@ -164,11 +164,28 @@ static void ask_accounting(struct backend_array *a)
 		mark_living(a, job, task);
 }
 
+/* Another cluster's squeue would say that nothing runs. */
+static int check_cluster(struct backend_array *a, struct err *e)
+{
+	char here[SLURM_NAME_ROOM], there[SLURM_NAME_ROOM];
+
+	if (slurm_cluster(a->plan, here, e) < 0)
+		return err_wrap(e, "cannot ask which runs of this batch still run");
+	if (!slurm_spool_cluster(a->folder, there) || str_eq(here, there))
+		return 0;
+	return err_refuse(e, ERR_UNAVAILABLE, EXDEV, "resume it where that cluster is",
+			  "this batch was submitted to cluster '%s', and this is '%s'", there,
+			  here);
+}
+
 static int ask_queue(struct backend_array *a, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT((size_t)64 << 20);
-	const char *argv[] = { NULL, "--me", "-h", "-r", "-o", "%F %K %k", NULL };
+	/* All: of partitions that are hidden, too. */
+	const char *argv[] = { NULL, "--me", "-a", "-h", "-r", "-o", "%F %K %k", NULL };
 
+	if (check_cluster(a, e) < 0)
+		return -e->code;
 	if (slurm_program(a->plan->arena, "squeue", &argv[0], e) < 0 ||
 	    slurm_ask(a->plan, argv, NULL, ASK_S, &out, e) < 0)
 		return err_wrap(e, "cannot ask which runs of this batch still run");
@@ -213,7 +230,7 @@ static int open_folder(struct backend_array *a, struct err *e)
 	char path[PATH_MAX], name[80];
 
 	(void)snprintf(name, sizeof(name), "array-%s", a->name);
-	a->state = state_open("slurm", path, sizeof(path), e);
+	a->state = state_open(SLURM_FOLDER, path, sizeof(path), e);
 	if (a->state < 0)
 		return -e->code;
 	if (mkdirat(a->state, name, 0700) < 0 && errno != EEXIST)
@@ -221,7 +238,10 @@ static int open_folder(struct backend_array *a, struct err *e)
 	if (snprintf(a->path, sizeof(a->path), "%s/%s", path, name) >= (int)sizeof(a->path))
 		return err_errno(e, -ENAMETOOLONG, "cannot open '%.200s'", path);
 	a->folder = node_spool_open(a->path);
-	return a->folder < 0 ? err_errno(e, a->folder, "cannot use '%.200s'", a->path) : 0;
+	if (a->folder < 0)
+		return err_errno(e, a->folder, "cannot use '%.200s'", a->path);
+	(void)futimens(a->folder, NULL); /* somebody asks for it: it is not left */
+	return 0;
 }
 
 static int make_plan(struct backend_array *a, const struct spec *s, struct err *e)
@@ -263,10 +283,16 @@ static int ask_size(struct backend_array *a, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
 	const char *argv[] = { NULL, "show", "config", NULL };
+	char name[SLURM_NAME_ROOM];
+	int r;
 
 	if (slurm_program(a->plan->arena, "scontrol", &argv[0], e) < 0 ||
 	    slurm_ask(a->plan, argv, NULL, ASK_S, &out, e) < 0)
 		return -e->code;
+	slurm_text_cluster(buf_str(&out), name);
+	r = write_file(a->folder, "cluster", name, strlen(name));
+	if (r < 0 && r != -EEXIST)
+		return err_errno(e, r, "cannot write '%.200s/cluster'", a->path);
 	a->most = slurm_text_arrays(buf_str(&out));
 	if (!a->most || a->most > WAVE_MAX)
 		a->most = WAVE_MAX;

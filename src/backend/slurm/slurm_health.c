@@ -77,7 +77,7 @@ static void ask_controller(const struct backend_plan *p, struct slurm_row *r)
 
 static void ask_partition(const struct backend_plan *p, struct slurm_row *r)
 {
-	static const char *const show[] = { "scontrol", "show", "-o", "partition", NULL };
+	static const char *const show[] = { "scontrol", "-a", "show", "-o", "partition", NULL };
 	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
 	const char *name = p->slurm.partition;
 	struct slurm_facts f = { 0 };

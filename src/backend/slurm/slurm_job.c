@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/jread.h"
+#include "base/state.h"
 #include "base/str.h"
 #include "proc/spawn.h"
 
@@ -457,6 +458,15 @@ int slurm_job_explain(struct backend_job *j, struct err *e)
 			  words[0] ? ": " : "", words);
 }
 
+/* A node that shares it has removed it when it has read it. */
+static void forget_ask(const struct backend_job *j)
+{
+	CLEANUP(fd) int folder = j->ask[0] ? state_find(SLURM_FOLDER, NULL, 0) : -1;
+
+	if (folder >= 0)
+		(void)unlinkat(folder, j->ask, 0);
+}
+
 struct backend_job *slurm_job_free(struct backend_job *j)
 {
 	struct slurm_stream *all[STREAMS];
@@ -479,6 +489,7 @@ struct backend_job *slurm_job_free(struct backend_job *j)
 		}
 		(void)proc_wait(j->client_pid);
 	}
+	forget_ask(j);
 	for (size_t i = 0; i < STREAMS; i++) {
 		all[i]->j = j;
 		end_stream(all[i]);

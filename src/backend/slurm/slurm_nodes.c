@@ -17,7 +17,6 @@
 #include "base/state.h"
 #include "base/str.h"
 
-#define FOLDER "slurm"
 #define FRESH_S 300
 #define ASK_S 15
 #define PROBE_S 30
@@ -111,7 +110,7 @@ static void remember_facts(const struct slurm_facts *f, struct buf *text)
 /* FIT COUNT, the unfit with commas, why, what a run may take: four lines. */
 static bool recall(const char *name, struct slurm_nodes *n)
 {
-	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	CLEANUP(fd) int folder = state_find(SLURM_FOLDER, NULL, 0);
 	CLEANUP(fd)
 	int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	CLEANUP(mem) char *text = malloc(CACHE_MAX);
@@ -148,7 +147,7 @@ static void remember(const char *name, const struct slurm_nodes *n)
 	CLEANUP(buf) struct buf text = BUF_INIT(CACHE_MAX);
 	char draft[SHA256_HEX + 16];
 	struct err unused;
-	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, &unused);
+	CLEANUP(fd) int folder = state_open(SLURM_FOLDER, NULL, 0, &unused);
 	CLEANUP(fd) int fd = -1;
 
 	buf_printf(&text, "%zu %zu\n%s\n%s\n", n->fit, n->count, buf_str(&n->unfit),
@@ -165,12 +164,21 @@ static void remember(const char *name, const struct slurm_nodes *n)
 
 /* ---- asking ---- */
 
+/* Whatever follows the word says that it does not answer, is switched off, boots or is promised to
+ * somebody ("idle*", "idle~"): to ask it would take minutes. */
+static bool is_free(const char *state)
+{
+	size_t n = strcspn(state, " \n");
+
+	return (n == 4 && str_starts(state, "idle")) || (n == 3 && str_starts(state, "mix"));
+}
+
 /* Names of nodes, one a line, with their state; `free` gets those that can be asked now. */
 static int list_nodes(const struct backend_plan *p, const char *nodes, struct buf *all,
 		      struct buf *free, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
-	const char *argv[12] = { NULL, "-h", "-N", "-o", "%N %t" };
+	const char *argv[12] = { NULL, "-h", "-N", "-o", "%N %t %P" };
 	size_t n = 5;
 
 	if (slurm_program(p->arena, "sinfo", &argv[0], e) < 0)
@@ -178,6 +186,8 @@ static int list_nodes(const struct backend_plan *p, const char *nodes, struct bu
 	if (p->slurm.partition) {
 		argv[n++] = "-p";
 		argv[n++] = p->slurm.partition;
+	} else {
+		argv[n++] = "-a"; /* the default one may be hidden */
 	}
 	if (nodes) {
 		argv[n++] = "-n";
@@ -188,12 +198,15 @@ static int list_nodes(const struct backend_plan *p, const char *nodes, struct bu
 	for (const char *at = buf_str(&out); *at; at += strcspn(at, "\n") + 1) {
 		size_t k = strcspn(at, " \n");
 		const char *state = at + k + (at[k] == ' ');
+		size_t line = strcspn(at, "\n");
 
-		add_name(all, at, k);
-		if (free && (str_starts(state, "idle") || str_starts(state, "mix")) &&
-		    state[strcspn(state, "*\n")] != '*' && count_names(free) < ASKED_MAX)
-			add_name(free, at, k);
-		if (!at[strcspn(at, "\n")])
+		/* A job that names no partition is of the default one: "main*" */
+		if (p->slurm.partition || (line && at[line - 1] == '*')) {
+			add_name(all, at, k);
+			if (free && is_free(state) && count_names(free) < ASKED_MAX)
+				add_name(free, at, k);
+		}
+		if (!at[line])
 			break;
 	}
 	return 0;
@@ -329,7 +342,7 @@ static int ask_facts(const struct backend_plan *p, struct slurm_facts *f, struct
 
 	for (size_t i = 0; i < ARRAY_LEN(what); i++) {
 		CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
-		const char *argv[] = { NULL, "show", "-o", what[i], NULL };
+		const char *argv[] = { NULL, "-a", "show", "-o", what[i], NULL };
 
 		if (slurm_program(p->arena, "scontrol", &argv[0], e) < 0 ||
 		    slurm_ask(p, argv, NULL, ASK_S, &out, e) < 0)

@@ -3,7 +3,7 @@
  *
  * A batch removes its own. What one has left that died and was never resumed stays for a week: its
  * reports are there. One whose job Slurm still has stays as long as that, and where Slurm cannot be
- * asked all of them do. */
+ * asked all of them do. Of another cluster nobody here can say anything. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,15 +16,18 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "base/tree.h"
+#include "proc/node_spool.h"
 
 #define KEPT_S ((time_t)7 * 24 * 60 * 60)
+#define ASK_KEPT_S ((time_t)60 * 60)
 #define ASK_S 30
 #define PREFIX "array-"
 
-/* Of the folder and everything right below it: a wave that works changes something there. */
-static time_t changed(int state, const char *name)
+/* When something in it last changed: of the folder, its waves and their files, which a task that
+ * runs writes to. 0: it cannot be looked into. */
+static time_t changed(int at, const char *name, unsigned depth)
 {
-	CLEANUP(fd) int fd = openat(state, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(fd) int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 	struct dirent *d;
 	time_t last;
@@ -37,26 +40,59 @@ static time_t changed(int state, const char *name)
 	if (!dir)
 		return last;
 	(void)TAKE_FD(fd);
-	while ((d = readdir(dir)))
-		if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    !str_eq(d->d_name, "..") && st.st_mtime > last)
-			last = st.st_mtime;
+	while ((d = readdir(dir))) {
+		time_t t = 0;
+
+		if (d->d_name[0] == '.' ||
+		    fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode) && depth)
+			t = changed(dirfd(dir), d->d_name, depth - 1);
+		last = st.st_mtime > last ? st.st_mtime : last;
+		last = t > last ? t : last;
+	}
 	(void)closedir(dir);
 	return last;
 }
 
-/* Comments of all jobs of this user, a line each. */
-static int ask_jobs(struct backend_plan *p, struct buf *out, struct err *e)
+int slurm_cluster(const struct backend_plan *p, char out[SLURM_NAME_ROOM], struct err *e)
 {
-	const char *argv[] = { NULL, "--me", "-h", "-r", "-o", "%k", NULL };
+	CLEANUP(buf) struct buf text = BUF_INIT(SLURM_TEXT_MAX);
+	const char *argv[] = { NULL, "show", "config", NULL };
 
-	p->arena = arena_new(SLURM_TEXT_MAX);
-	p->envp = p->arena ? slurm_environment(p->arena) : NULL;
-	if (!p->envp)
-		return err_nomem(e);
-	return slurm_program(p->arena, "squeue", &argv[0], e) < 0
-		       ? -e->code
-		       : slurm_ask(p, argv, NULL, ASK_S, out, e);
+	if (slurm_program(p->arena, "scontrol", &argv[0], e) < 0 ||
+	    slurm_ask(p, argv, NULL, ASK_S, &text, e) < 0)
+		return -e->code;
+	slurm_text_cluster(buf_str(&text), out);
+	return 0;
+}
+
+bool slurm_spool_cluster(int folder, char out[SLURM_NAME_ROOM])
+{
+	return fd_read_file(folder, "cluster", out, SLURM_NAME_ROOM) > 0;
+}
+
+struct queue {
+	struct buf comments; /* of all jobs of this user, a line each */
+	char cluster[SLURM_NAME_ROOM];
+	bool asked;
+};
+
+static int ask_jobs(struct queue *q, struct err *e)
+{
+	const char *argv[] = { NULL, "--me", "-a", "-h", "-r", "-o", "%k", NULL };
+	struct backend_plan p = { .arena = arena_new(SLURM_TEXT_MAX) };
+	int r = -1;
+
+	q->asked = true;
+	p.envp = p.arena ? slurm_environment(p.arena) : NULL;
+	if (!p.envp)
+		(void)err_nomem(e);
+	else if (slurm_cluster(&p, q->cluster, e) == 0 &&
+		 slurm_program(p.arena, "squeue", &argv[0], e) == 0)
+		r = slurm_ask(&p, argv, NULL, ASK_S, &q->comments, e);
+	(void)arena_free(p.arena);
+	return r < 0 ? -e->code : 0;
 }
 
 /* "brig:NAME.WAVE" is the comment of one that lives. */
@@ -72,12 +108,46 @@ static bool lives(const char *jobs, const char *name)
 	return false;
 }
 
+/* Only the cluster that it was submitted to can say that nothing of it is left. */
+static bool is_elsewhere(const struct queue *q, int state, const char *name)
+{
+	CLEANUP(fd) int fd = openat(state, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char cluster[SLURM_NAME_ROOM];
+
+	return fd >= 0 && slurm_spool_cluster(fd, cluster) && !str_eq(cluster, q->cluster);
+}
+
+static bool is_old(int state, const char *name)
+{
+	return changed(state, name, 1) <= time(NULL) - KEPT_S;
+}
+
+/* One that an srun needs no more: either its node has read it, or that goes by srun's input. */
+static void drop_ask(int state, const char *name, bool dry)
+{
+	struct stat st;
+
+	if (!dry && fstatat(state, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_mtime <= time(NULL) - ASK_KEPT_S)
+		(void)unlinkat(state, name, 0);
+}
+
+/* 1: it goes. */
+static int judge(struct queue *q, int state, const char *name, struct err *e)
+{
+	if (!is_old(state, name))
+		return 0;
+	if (!q->asked && ask_jobs(q, e) < 0)
+		return -e->code;
+	/* Once more: somebody may ask for it since Slurm was asked. */
+	return !lives(buf_str(&q->comments), name + strlen(PREFIX)) &&
+	       !is_elsewhere(q, state, name) && is_old(state, name);
+}
+
 int slurm_prune(bool dry, slurm_pruned *said, void *arg, struct err *e)
 {
-	CLEANUP(buf) struct buf jobs = BUF_INIT((size_t)64 << 20);
-	CLEANUP(fd) int state = state_find("slurm", NULL, 0);
-	struct backend_plan plan = { 0 };
-	bool asked = false;
+	struct queue q = { .comments = BUF_INIT((size_t)64 << 20) };
+	CLEANUP(fd) int state = state_find(SLURM_FOLDER, NULL, 0);
 	struct dirent *d;
 	int r = 0;
 	DIR *dir;
@@ -88,20 +158,20 @@ int slurm_prune(bool dry, slurm_pruned *said, void *arg, struct err *e)
 	if (!dir)
 		return err_sys(e, "cannot list spools of job arrays");
 	while (r == 0 && (d = readdir(dir))) {
-		if (!str_starts(d->d_name, PREFIX) ||
-		    changed(state, d->d_name) > time(NULL) - KEPT_S)
+		if (str_starts(d->d_name, NODE_SPOOL_ASK))
+			drop_ask(state, d->d_name, dry);
+		if (!str_starts(d->d_name, PREFIX))
 			continue;
-		if (!asked)
-			r = ask_jobs(&plan, &jobs, e);
-		asked = true;
-		if (r < 0 || lives(buf_str(&jobs), d->d_name + strlen(PREFIX)))
+		r = judge(&q, state, d->d_name, e);
+		if (r <= 0)
 			continue;
+		r = 0;
 		if (!dry && tree_remove(state, d->d_name) < 0)
 			r = err_sys(e, "cannot remove '%.100s'", d->d_name);
 		else if (said)
 			said(arg, d->d_name);
 	}
 	(void)closedir(dir);
-	(void)arena_free(plan.arena);
+	buf_done(&q.comments);
 	return r;
 }

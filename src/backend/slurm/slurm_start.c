@@ -5,6 +5,7 @@
  * when all of it was read there. How long Slurm takes to find a node is Slurm's affair: a signal
  * for brig, or slurm.wait, ends the waiting. */
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +16,13 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/home.h"
+#include "base/state.h"
 #include "base/str.h"
 #include "proc/node_place.h"
+#include "proc/node_spool.h"
 
 #define FRAMES_MAX ((size_t)40 << 20)
+#define QUICK_MAX ((size_t)64 << 10)
 #define SLICE_MS 100
 #define QUEUE_NOTE_US ((uint64_t)2 * 1000 * 1000)
 
@@ -189,6 +193,32 @@ static int refusal(struct backend_job *j, struct err *e)
 	return err_wrap(e, "node '%.60s'", j->node);
 }
 
+/* srun looks at its input only 10 ms after the node has called it. So what is asked for lies in a
+ * file as well, for a node that shares it; one that does not waits for the other copy. */
+static void put_quickly(struct backend_job *j, const char *id, const char **argv)
+{
+	CLEANUP(fd) int folder = -1, fd = -1;
+	char path[PATH_MAX], name[sizeof(j->ask)];
+	struct err unused = { 0 };
+	size_t n = 0;
+
+	if (j->to.unsent.len > QUICK_MAX ||
+	    snprintf(name, sizeof(name), NODE_SPOOL_ASK "%s", id) >= (int)sizeof(name))
+		return;
+	folder = state_open(SLURM_FOLDER, path, sizeof(path), &unused);
+	if (folder < 0)
+		return;
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	memcpy(j->ask, name, sizeof(name));
+	while (argv[n])
+		n++;
+	argv[n] = arena_printf(j->plan->arena, "%s/%s", path, name);
+	if (!argv[n] || fd_write_all(fd, j->to.unsent.data, j->to.unsent.len) < 0)
+		argv[n] = NULL;
+}
+
 static int begin(struct backend_job *j, const struct job_want *w, struct job_io *io, struct err *e)
 {
 	struct slurm_ask a = { .id = w->id,
@@ -215,8 +245,10 @@ static int begin(struct backend_job *j, const struct job_want *w, struct job_io 
 	if (!argv)
 		return err_nomem(e);
 	j->to.unsent.max = FRAMES_MAX;
-	if (slurm_frames(j->plan, &a, &j->to.unsent, e) < 0 || open_ends(j, w, io, e) < 0 ||
-	    slurm_job_client(j, argv, e) < 0 || await(j, w, e) < 0)
+	if (slurm_frames(j->plan, &a, &j->to.unsent, e) < 0 || open_ends(j, w, io, e) < 0)
+		return -e->code;
+	put_quickly(j, w->id, argv);
+	if (slurm_job_client(j, argv, e) < 0 || await(j, w, e) < 0)
 		return -e->code;
 	if (!j->began && refusal(j, e) < 0)
 		return -e->code;

@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "base/str.h"
 
-#define WORD_ROOM 64
+#define WORD_ROOM SLURM_NAME_ROOM
 
 /* ---- words ---- */
 
@@ -114,6 +114,11 @@ uint64_t slurm_text_arrays(const char *text)
 
 	config_value(text, "MaxArraySize", word);
 	return num_count(word, &n) == 0 ? n : 0;
+}
+
+void slurm_text_cluster(const char *text, char out[SLURM_NAME_ROOM])
+{
+	config_value(text, "ClusterName", out);
 }
 
 /* The value of "Key=value" among the words of a line. */

@@ -21,6 +21,9 @@ uint64_t slurm_text_seconds(const char *text);
  */
 void slurm_text_config(const char *text, struct slurm_facts *f);
 uint64_t slurm_text_arrays(const char *text);
+/* ... and the cluster's name; "" if it does not say. */
+enum { SLURM_NAME_ROOM = 64 };
+void slurm_text_cluster(const char *text, char out[SLURM_NAME_ROOM]);
 /* "scontrol show partition -o": the strictest of those named (with commas; NULL: the default). */
 void slurm_text_partition(const char *text, const char *names, struct slurm_facts *f);
 /* How many of them there are, in this state; NULL: in any. */

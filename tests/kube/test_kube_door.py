@@ -177,6 +177,40 @@ def without_the_right_to_make_secrets_it_is_refused():
         assert not pods(api) and not world.seen("request")
 
 
+def forged(body):
+    """A Secret of the same name and labels, with rules that are somebody else's."""
+    thing = json.loads(body)
+    plan = base64.b64decode(thing["data"]["plan"])
+    assert b"up.test" in plan
+    thing["data"]["plan"] = base64.b64encode(plan.replace(b"up.test", b"ev.test")).decode()
+    return thing
+
+
+@test(limit=240, as_user="root")
+def rules_that_somebody_else_put_into_the_secret_are_not_obeyed():
+    """Who may make Secrets in the namespace can be there first, or put another one in its place. Control: the answer to the first try alone is lost."""
+    def first(handler):
+        thing = forged(handler.body)
+        handler.api.store.put(f"{SECRETS}/{thing['metadata']['name']}", thing, "ADDED")
+
+    def instead(api):
+        create = api.create
+        api.create = lambda path, thing, kind: create(path, forged(json.dumps(thing)) if kind == "Secret" else thing, kind)
+
+    for hostile in (lambda api: api.script("POST", SECRETS, before=first), instead):
+        with door_cluster() as (api, world):
+            hostile(api)
+            done = run(api, world, command=("echo", "ran"))
+            assert done.status == 125 and b"not the one that brig wrote" in done.stderr and b"ran" not in done.stdout, done
+            assert not world.seen("request") and wait_until(lambda: not pods(api), 20)  # noqa: B023
+    with door_cluster() as (api, world):  # without a right to read it
+        api.script("POST", SECRETS, keep=True, close=True)
+        api.script("GET", f"{SECRETS}/.*", times=99, status=403)
+        done = run(api, world, command=("echo", "ran"))
+        assert done.stdout == b"ran\n" and len([r for r in api.requests if r["method"] == "POST" and r["path"] == SECRETS]) == 2, done
+        assert not pods(api) and not [p for p in api.store.objects if p.startswith(SECRETS)], api.store.objects
+
+
 def _door(pod):
     return pod["spec"]["containers"][0]
 

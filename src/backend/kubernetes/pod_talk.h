@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/sha256.h"
 #include "model/door_spec.h"
 #include "proc/commands.h"
 
@@ -87,6 +88,7 @@ struct pod_door_want {
 	struct door_want door;
 	uint32_t roots; /* bytes that follow */
 	uint8_t number[POD_NUMBER];
+	uint8_t plan[SHA256_SIZE]; /* of POD_PLAN_FILE: a Secret is known by name alone */
 };
 
 struct pod_door_answer {

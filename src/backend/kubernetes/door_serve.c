@@ -130,7 +130,8 @@ static int hear_ready(struct doorkeeper *k, struct err *e)
 	return 0;
 }
 
-/* Whoever may make Secrets could have made this one: it is a copy of what brig wrote, or nothing. */
+/* Whoever may make Secrets could have made this one: it is a copy of what brig wrote, or nothing.
+ */
 static int take_plan(const struct doorkeeper *k, struct err *e)
 {
 	CLEANUP(fd) int from = open(POD_PLAN_FILE, O_RDONLY | O_CLOEXEC);

@@ -6,14 +6,16 @@ outside is a server that notes what it sees."""
 import base64
 import contextlib
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parent)]
-from harness import brig, brig_path, main, scratch, test, wait_until  # noqa: E402
-from podcluster import HERE, PODS, SETTINGS, cluster, environment, pods, volumes  # noqa: E402
+from harness import brig, brig_path, main, scratch, start_brig, test, wait_until  # noqa: E402
+from podcluster import HERE, PODS, SETTINGS, cluster, environment, is_ours, pods, read, volumes  # noqa: E402
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 VALUE = "real-value-51c0ffee77"
@@ -110,7 +112,7 @@ def door_cluster(apart=False):
             world.close()
 
 
-def run(api, world, *args, command):
+def words(world, *args):
     config = scratch() / "door.yaml"
     config.write_text(textwrap.dedent(f"""\
         brig: 1
@@ -123,8 +125,11 @@ def run(api, world, *args, command):
             host: "up.test:8443"
             from: {{env: UP_TOKEN}}
         """))
-    return brig("run", *SETTINGS, "--network", "proxy", "--config", str(config), "--set", "kubernetes.workspace=empty", *args, "--", *command,
-                env={**environment(api), "UP_TOKEN": VALUE}, timeout=90)
+    return ("run", *SETTINGS, "--network", "proxy", "--config", str(config), "--set", "kubernetes.workspace=empty", *args)
+
+
+def run(api, world, *args, command):
+    return brig(*words(world, *args), "--", *command, env={**environment(api), "UP_TOKEN": VALUE}, timeout=90)
 
 
 GO = """
@@ -209,6 +214,37 @@ def rules_that_somebody_else_put_into_the_secret_are_not_obeyed():
         done = run(api, world, command=("echo", "ran"))
         assert done.stdout == b"ran\n" and len([r for r in api.requests if r["method"] == "POST" and r["path"] == SECRETS]) == 2, done
         assert not pods(api) and not [p for p in api.store.objects if p.startswith(SECRETS)], api.store.objects
+
+
+def held(api):
+    return [p for p in api.store.objects if p.startswith(SECRETS)]
+
+
+@test(limit=240, as_user="both")
+def what_is_left_when_all_of_brig_is_killed_has_no_credential_in_it():
+    """Control: the pod's object is left, and the Secret was there while the door had not read it."""
+    with door_cluster() as (api, world):
+        was, create = [], api.create
+
+        def note(path, thing, kind):
+            create(path, thing, kind)
+            was.extend(VALUE.encode() in base64.b64decode(thing["data"]["plan"]) for _ in range(kind == "Secret"))
+
+        api.create = note
+        p = start_brig(*words(world), "--", "sh", "-c", "echo begun; sleep 60", env={**environment(api), "UP_TOKEN": VALUE})
+        assert p.stdout.readline() == b"begun\n" and was == [True] and not held(api), api.store.objects
+        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-drover\n" and is_ours(c.parent)]
+        for pid in (p.pid, drover):
+            os.kill(pid, signal.SIGKILL)
+        p.communicate(timeout=60)
+        assert len(pods(api)) == 1 and not held(api), api.store.objects
+        assert brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "true", env=environment(api), timeout=90).status is not None  # the next one removes it
+        wait_until(lambda: not pods(api), 20)
+    with door_cluster() as (api, world):
+        api.script("DELETE", f"{SECRETS}/.*", status=403)
+        done = run(api, world, command=("echo", "ran"))
+        assert done.stdout == b"ran\n" and b"stays until the pod is removed" in done.stderr, done
+        assert not pods(api) and not held(api), api.store.objects
 
 
 def _door(pod):

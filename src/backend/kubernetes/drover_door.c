@@ -18,6 +18,7 @@
 #include "base/fd.h"
 
 #define LOOK_MS 250
+#define FORGET_MS 5000
 #define PLAN_MAX ((off_t)1000000) /* an API server takes no Secret much larger */
 #define SECRET_MAX ((size_t)2 << 20)
 
@@ -191,12 +192,33 @@ int drover_door_open(struct drover *d, struct err *e)
 	return drover_confirm(d, e);
 }
 
+/* The door has read it, and nobody needs it any more: if all of brig is killed, the pod's object
+ * stays behind until the next one comes by, and what it owns with it. */
+static void forget_secret(struct drover *d)
+{
+	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	char path[512], note[sizeof(((struct err *)0)->what) + 80];
+	const struct kube_request q = { .method = "DELETE", .path = path, .ms = FORGET_MS };
+	struct err e = { 0 };
+
+	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/secrets/%s", d->space, d->name);
+	if (kube_ask(d->kube, &q, &a, &e) == 0) {
+		if (a.status < 300 || a.status == 404)
+			return;
+		(void)drover_refused(&a, "that the door's Secret is removed", &e);
+	}
+	(void)snprintf(note, sizeof(note), "%s; it stays until the pod is removed", e.what);
+	(void)drover_note(d, note);
+}
+
 void drover_door_seen(struct drover *d)
 {
 	const uint32_t none = 0;
 
-	if (d->door.carry)
-		(void)carry_say(d->door.carry, CARRY_SIGNAL, 0, &none, sizeof(none));
+	if (!d->door.carry)
+		return;
+	(void)carry_say(d->door.carry, CARRY_SIGNAL, 0, &none, sizeof(none));
+	forget_secret(d);
 }
 
 /* ---- while commands run ---- */

@@ -9,7 +9,7 @@ VOLUMES is JSON: [[FOLDER, PLACE, READ-ONLY], ...], as a node mounts them.
 New namespaces, a read-only root with private folders, another user, no capabilities, no new privileges, a system-call filter. A word takes one
 of these away, so that a test sees it refused: root, caps, privileges, filter, writable, token, network, networks (two). Others make somebody
 answer there: reach-node, reach-names (of the node), reach-api, reach-dns, late-policy (the API server, for two seconds), late-network (the API server, but for the first two). "door" is
-the door's container: root, with the capabilities that it asks for.
+the door's container: root, with the capabilities that it asks for; "public": of a node with a public address.
 """
 
 import ctypes
@@ -133,7 +133,7 @@ def main():
         os.setresuid(UID, UID, UID)
     os.chdir("/")
     if door:
-        os.execve(inside, ["/brig-pod", "door"], {"BRIG_POD_ADDRESS": "10.9.8.2", "BRIG_NODE_ADDRESS": "10.9.8.1"})
+        os.execve(inside, ["/brig-pod", "door"], {"BRIG_POD_ADDRESS": "10.9.8.2", "BRIG_NODE_ADDRESS": "192.124.249.9" if "public" in words else "10.9.8.1"})
     os.execve(inside, ["/brig-pod", "serve"], {"PATH": "/usr/local/bin:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443",
                         "IMAGE_SAYS": "so"})
 

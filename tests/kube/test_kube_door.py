@@ -27,7 +27,8 @@ folder, address = sys.argv[1:]
 def ip(*words, of=None): subprocess.run([*(["nsenter", "-t", str(of), "-n"] if of else []), "ip", *words], check=True)
 def note(*what):
     with open(folder + "/seen", "a") as f: f.write(json.dumps(what) + "\n")
-ip("link", "set", "lo", "up"); ip("addr", "add", address + "/32", "dev", "lo")
+ip("link", "set", "lo", "up")
+for own in (address, "192.124.249.9", "192.124.249.8"): ip("addr", "add", own + "/32", "dev", "lo")
 pod = subprocess.Popen(["unshare", "--net", "--kill-child", "--fork", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE); pod.stdout.readline()
 of = int(open(f"/proc/{pod.pid}/task/{pod.pid}/children").read().split()[0])
 ip("link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", str(of))
@@ -41,8 +42,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def other():
     s = socket.socket(); s.bind(("0.0.0.0", 8081)); s.listen()
     while True:
-        c, who = s.accept(); note("connection", who[0]); c.close()
+        c, who = s.accept(); note("connection", who[0]); note("target", c.getsockname()[0]); c.close()
+def names():
+    # n8.example.net is 192.124.249.8, and so on
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("10.9.8.1", 53))
+    while True:
+        data, who = s.recvfrom(4096)
+        end = data.index(0, 12) + 5
+        four = data[end - 4:end - 2] == bytes([0, 1])
+        found = bytes([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 192, 124, 249, data[14] - 48]) if four else b""
+        s.sendto(data[:2] + bytes([0x81, 0x80, 0, 1, 0, four, 0, 0, 0, 0]) + data[12:end] + found, who)
 threading.Thread(target=other, daemon=True).start()
+threading.Thread(target=names, daemon=True).start()
 server = http.server.ThreadingHTTPServer((address, 8443), Handler)
 c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(folder + "/leaf.pem", folder + "/leaf.key")
 server.socket = c.wrap_socket(server.socket, server_side=True)
@@ -85,8 +96,8 @@ def _below(pid):
 
 
 @contextlib.contextmanager
-def door_cluster(apart=False):
-    """apart: the command's container is in a network of its own, which does not lead to the door."""
+def door_cluster(apart=False, door=()):
+    """apart: the command's container is in a network of its own, which does not lead to the door; door: words for the door's (podlike.py)."""
     with cluster() as api:
         world = World(api.folder / "world")
 
@@ -101,9 +112,12 @@ def door_cluster(apart=False):
                 if m["name"] == "plan":
                     (at / "plan").write_bytes(base64.b64decode(api.store.objects[f"{SECRETS}/{pod['metadata']['name']}"]["data"]["plan"]))
                     (at / "plan").chmod(0o400)
+            if container == "door":
+                (api.folder / "resolv.conf").write_text("nameserver 10.9.8.1\n")
+                found.append((str(api.folder / "resolv.conf"), "/etc/resolv.conf", True))
             joined = ["--net"] if apart and container == "main" else []
             return ["nsenter", "-t", str(world.network()), "-n", "unshare", "--pid", "--fork", "--kill-child", "--mount", "--ipc", "--uts", *joined, sys.executable,
-                    str(HERE / "podlike.py"), str(brig_path().parent / "brig-pod"), json.dumps(found), *(["door"] if container == "door" else [])]
+                    str(HERE / "podlike.py"), str(brig_path().parent / "brig-pod"), json.dumps(found), *(["door", *door] if container == "door" else [])]
 
         api.program = program
         try:
@@ -171,6 +185,16 @@ def a_network_that_does_not_lead_to_the_door_is_refused():
         done = run(api, world, command=("echo", "ran"))
         assert done.status == 125 and b"leads to the door" in done.stderr and b"ran" not in done.stdout, done
         assert not pods(api)
+
+
+@test(limit=120, as_user="root")
+def a_node_with_a_public_address_is_closed_as_this_machine_is():
+    """Control: the address beside it, which no node has."""
+    with door_cluster(door=("public",)) as (api, world):
+        said = run(api, world, "--json", "--allow", "n8.example.net:8081", "--allow", "n9.example.net:8081", command=(
+            "python3", "-c", "import urllib.request\nfor n in (8, 9):\n  try: urllib.request.urlopen(f'https://n{n}.example.net:8081/', timeout=20)\n  except Exception as e: print(n, e)")).json
+        assert len(world.seen("connection")) >= 1 and world.seen("target") == [["192.124.249.8"]] * len(world.seen("target")), (world.seen("target"), said)
+        assert [d for d in said["denials"] if d["target"] == "n9.example.net:8081" and "of this machine" in d["reason"]], said["denials"]
 
 
 @test(limit=120, as_user="root")

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/sha256.h"
+#include "egress/worker_start.h"
 #include "model/door_spec.h"
 #include "proc/commands.h"
 
@@ -20,7 +21,7 @@
 #define POD_VERSION BRIG_VERSION
 /* Variables of the container that closes the network. */
 #define POD_ADDRESS "BRIG_POD_ADDRESS"
-#define POD_ADDRESS_OF_NODE "BRIG_NODE_ADDRESS"
+#define POD_ADDRESS_OF_NODE WORKER_OWN_ADDRESS /* the door closes it, too */
 
 /* Places of the door's container. The first is a volume of its own, the second the command's
  * container has as well, read-only, where DOOR_ROOTS says. */

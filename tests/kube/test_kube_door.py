@@ -262,8 +262,8 @@ def what_is_left_when_all_of_brig_is_killed_has_no_credential_in_it():
             os.kill(pid, signal.SIGKILL)
         p.communicate(timeout=60)
         assert len(pods(api)) == 1 and not held(api), api.store.objects
-        assert brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "true", env=environment(api), timeout=90).status is not None  # the next one removes it
-        wait_until(lambda: not pods(api), 20)
+        # The next one removes it, once the kernel has taken the killed one's lock away.
+        assert wait_until(lambda: brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "true", env=environment(api), timeout=90) and not pods(api), 20, 0.5)
     with door_cluster() as (api, world):
         api.script("DELETE", f"{SECRETS}/.*", status=403)
         done = run(api, world, command=("echo", "ran"))

@@ -18,7 +18,7 @@
 #define FIRST 3
 #define ABOVE 10 /* copies that are moved down in the child */
 
-static const char *const env_names[] = { "ASAN_OPTIONS", "UBSAN_OPTIONS" };
+static const char *const env_names[] = { "ASAN_OPTIONS", "UBSAN_OPTIONS", WORKER_OWN_ADDRESS };
 enum { ENV_MAX = ARRAY_LEN(env_names) + 2 };
 
 struct worker_env {
@@ -36,8 +36,8 @@ static void read_environment(struct worker_env *env)
 	}
 }
 
-/* All that the door hears of the caller's environment: what sanitizers are told. Certificates know
- * no time but UTC, so that no file has to say which zone this is. */
+/* All that the door hears of the caller's environment: what sanitizers are told, and one address.
+ * Certificates know no time but UTC, so that no file has to say which zone this is. */
 static void environment(const struct worker_env *from, char *to[ENV_MAX])
 {
 	static char utc[] = "TZ=UTC0";

@@ -131,6 +131,7 @@ static const struct kube_right rights[] = {
 	{ "", "pods", "attach", "create", true },
 	{ "networking.k8s.io", "networkpolicies", "", "create", false },
 	{ "", "secrets", "", "create", false },
+	{ "", "secrets", "", "delete", false },
 };
 
 /* Where there is agent-sandbox: for a sandbox that stays. */

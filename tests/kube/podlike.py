@@ -7,9 +7,9 @@
 VOLUMES is JSON: [[FOLDER, PLACE, READ-ONLY], ...], as a node mounts them.
 
 New namespaces, a read-only root with private folders, another user, no capabilities, no new privileges, a system-call filter. A word takes one
-of these away, so that a test sees it refused: root, caps, privileges, filter, writable, token, network. Others make somebody answer there:
-reach-node, reach-api, reach-dns, late-policy (the API server, for two seconds), late-network (the API server, but for the first two). "door" is
-the door's container: root, with the capabilities that it asks for.
+of these away, so that a test sees it refused: root, caps, privileges, filter, writable, token, network, networks (two). Others make somebody
+answer there: reach-node, reach-names (of the node), reach-api, reach-dns, late-policy (the API server, for two seconds), late-network (the API server, but for the first two). "door" is
+the door's container: root, with the capabilities that it asks for; "public": of a node with a public address.
 """
 
 import ctypes
@@ -88,7 +88,7 @@ def root(words, volumes):
 
 
 # Whose address it is, and the seconds from when to when: a refusal is an answer, too, so nobody need listen.
-ANSWERS = {"reach-node": ("10.9.9.9", 0, 0), "reach-api": ("10.96.0.1", 0, 0), "reach-dns": ("10.96.0.10", 0, 0),
+ANSWERS = {"reach-node": ("10.9.9.9", 0, 0), "reach-names": ("169.254.20.10", 0, 0), "reach-api": ("10.96.0.1", 0, 0), "reach-dns": ("10.96.0.10", 0, 0),
            "late-policy": ("10.96.0.1", 0, 2), "late-network": ("10.96.0.1", 2, 0)}
 
 
@@ -110,9 +110,10 @@ def filters():
 def main():
     program, volumes, *words = sys.argv[1:]
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    if "network" in words:
+    if "network" in words or "networks" in words:
         subprocess.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1"], check=True)
-        subprocess.run(["ip", "link", "set", "eth0", "up"], check=True)
+        for name in ("eth0", "eth1")[:1 + ("networks" in words)]:
+            subprocess.run(["ip", "link", "set", name, "up"], check=True)
     for word in words:
         if word in ANSWERS:
             answer(*ANSWERS[word])
@@ -132,7 +133,7 @@ def main():
         os.setresuid(UID, UID, UID)
     os.chdir("/")
     if door:
-        os.execve(inside, ["/brig-pod", "door"], {"BRIG_POD_ADDRESS": "10.9.8.2", "BRIG_NODE_ADDRESS": "10.9.8.1"})
+        os.execve(inside, ["/brig-pod", "door"], {"BRIG_POD_ADDRESS": "10.9.8.2", "BRIG_NODE_ADDRESS": "192.124.249.9" if "public" in words else "10.9.8.1"})
     os.execve(inside, ["/brig-pod", "serve"], {"PATH": "/usr/local/bin:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443",
                         "IMAGE_SAYS": "so"})
 

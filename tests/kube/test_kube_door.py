@@ -6,14 +6,16 @@ outside is a server that notes what it sees."""
 import base64
 import contextlib
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parent)]
-from harness import brig, brig_path, main, scratch, test, wait_until  # noqa: E402
-from podcluster import HERE, PODS, SETTINGS, cluster, environment, pods, volumes  # noqa: E402
+from harness import brig, brig_path, main, scratch, start_brig, test, wait_until  # noqa: E402
+from podcluster import HERE, PODS, SETTINGS, cluster, environment, is_ours, pods, read, volumes  # noqa: E402
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 VALUE = "real-value-51c0ffee77"
@@ -25,7 +27,8 @@ folder, address = sys.argv[1:]
 def ip(*words, of=None): subprocess.run([*(["nsenter", "-t", str(of), "-n"] if of else []), "ip", *words], check=True)
 def note(*what):
     with open(folder + "/seen", "a") as f: f.write(json.dumps(what) + "\n")
-ip("link", "set", "lo", "up"); ip("addr", "add", address + "/32", "dev", "lo")
+ip("link", "set", "lo", "up")
+for own in (address, "192.124.249.9", "192.124.249.8"): ip("addr", "add", own + "/32", "dev", "lo")
 pod = subprocess.Popen(["unshare", "--net", "--kill-child", "--fork", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE); pod.stdout.readline()
 of = int(open(f"/proc/{pod.pid}/task/{pod.pid}/children").read().split()[0])
 ip("link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", str(of))
@@ -39,8 +42,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def other():
     s = socket.socket(); s.bind(("0.0.0.0", 8081)); s.listen()
     while True:
-        c, who = s.accept(); note("connection", who[0]); c.close()
+        c, who = s.accept(); note("connection", who[0]); note("target", c.getsockname()[0]); c.close()
+def names():
+    # n8.example.net is 192.124.249.8, and so on
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("10.9.8.1", 53))
+    while True:
+        data, who = s.recvfrom(4096)
+        end = data.index(0, 12) + 5
+        four = data[end - 4:end - 2] == bytes([0, 1])
+        found = bytes([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 192, 124, 249, data[14] - 48]) if four else b""
+        s.sendto(data[:2] + bytes([0x81, 0x80, 0, 1, 0, four, 0, 0, 0, 0]) + data[12:end] + found, who)
 threading.Thread(target=other, daemon=True).start()
+threading.Thread(target=names, daemon=True).start()
 server = http.server.ThreadingHTTPServer((address, 8443), Handler)
 c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(folder + "/leaf.pem", folder + "/leaf.key")
 server.socket = c.wrap_socket(server.socket, server_side=True)
@@ -83,8 +96,8 @@ def _below(pid):
 
 
 @contextlib.contextmanager
-def door_cluster(apart=False):
-    """apart: the command's container is in a network of its own, which does not lead to the door."""
+def door_cluster(apart=False, door=()):
+    """apart: the command's container is in a network of its own, which does not lead to the door; door: words for the door's (podlike.py)."""
     with cluster() as api:
         world = World(api.folder / "world")
 
@@ -99,9 +112,12 @@ def door_cluster(apart=False):
                 if m["name"] == "plan":
                     (at / "plan").write_bytes(base64.b64decode(api.store.objects[f"{SECRETS}/{pod['metadata']['name']}"]["data"]["plan"]))
                     (at / "plan").chmod(0o400)
+            if container == "door":
+                (api.folder / "resolv.conf").write_text("nameserver 10.9.8.1\n")
+                found.append((str(api.folder / "resolv.conf"), "/etc/resolv.conf", True))
             joined = ["--net"] if apart and container == "main" else []
             return ["nsenter", "-t", str(world.network()), "-n", "unshare", "--pid", "--fork", "--kill-child", "--mount", "--ipc", "--uts", *joined, sys.executable,
-                    str(HERE / "podlike.py"), str(brig_path().parent / "brig-pod"), json.dumps(found), *(["door"] if container == "door" else [])]
+                    str(HERE / "podlike.py"), str(brig_path().parent / "brig-pod"), json.dumps(found), *(["door", *door] if container == "door" else [])]
 
         api.program = program
         try:
@@ -110,7 +126,7 @@ def door_cluster(apart=False):
             world.close()
 
 
-def run(api, world, *args, command):
+def words(world, *args):
     config = scratch() / "door.yaml"
     config.write_text(textwrap.dedent(f"""\
         brig: 1
@@ -123,8 +139,11 @@ def run(api, world, *args, command):
             host: "up.test:8443"
             from: {{env: UP_TOKEN}}
         """))
-    return brig("run", *SETTINGS, "--network", "proxy", "--config", str(config), "--set", "kubernetes.workspace=empty", *args, "--", *command,
-                env={**environment(api), "UP_TOKEN": VALUE}, timeout=90)
+    return ("run", *SETTINGS, "--network", "proxy", "--config", str(config), "--set", "kubernetes.workspace=empty", *args)
+
+
+def run(api, world, *args, command):
+    return brig(*words(world, *args), "--", *command, env={**environment(api), "UP_TOKEN": VALUE}, timeout=90)
 
 
 GO = """
@@ -169,12 +188,87 @@ def a_network_that_does_not_lead_to_the_door_is_refused():
 
 
 @test(limit=120, as_user="root")
+def a_node_with_a_public_address_is_closed_as_this_machine_is():
+    """Control: the address beside it, which no node has."""
+    with door_cluster(door=("public",)) as (api, world):
+        said = run(api, world, "--json", "--allow", "n8.example.net:8081", "--allow", "n9.example.net:8081", command=(
+            "python3", "-c", "import urllib.request\nfor n in (8, 9):\n  try: urllib.request.urlopen(f'https://n{n}.example.net:8081/', timeout=20)\n  except Exception as e: print(n, e)")).json
+        assert len(world.seen("connection")) >= 1 and world.seen("target") == [["192.124.249.8"]] * len(world.seen("target")), (world.seen("target"), said)
+        assert [d for d in said["denials"] if d["target"] == "n9.example.net:8081" and "of this machine" in d["reason"]], said["denials"]
+
+
+@test(limit=120, as_user="root")
 def without_the_right_to_make_secrets_it_is_refused():
     with door_cluster() as (api, world):
         api.script("POST", SECRETS, status=403)
         done = run(api, world, command=("echo", "ran"))
         assert done.status == 125 and b"Secret" in done.stderr and b"doctor --backend kubernetes" in done.stderr, done
         assert not pods(api) and not world.seen("request")
+
+
+def forged(body):
+    """A Secret of the same name and labels, with rules that are somebody else's."""
+    thing = json.loads(body)
+    plan = base64.b64decode(thing["data"]["plan"])
+    assert b"up.test" in plan
+    thing["data"]["plan"] = base64.b64encode(plan.replace(b"up.test", b"ev.test")).decode()
+    return thing
+
+
+@test(limit=240, as_user="root")
+def rules_that_somebody_else_put_into_the_secret_are_not_obeyed():
+    """Who may make Secrets in the namespace can be there first, or put another one in its place. Control: the answer to the first try alone is lost."""
+    def first(handler):
+        thing = forged(handler.body)
+        handler.api.store.put(f"{SECRETS}/{thing['metadata']['name']}", thing, "ADDED")
+
+    def instead(api):
+        create = api.create
+        api.create = lambda path, thing, kind: create(path, forged(json.dumps(thing)) if kind == "Secret" else thing, kind)
+
+    for hostile in (lambda api: api.script("POST", SECRETS, before=first), instead):
+        with door_cluster() as (api, world):
+            hostile(api)
+            done = run(api, world, command=("echo", "ran"))
+            assert done.status == 125 and b"not the one that brig wrote" in done.stderr and b"ran" not in done.stdout, done
+            assert not world.seen("request") and wait_until(lambda: not pods(api), 20)  # noqa: B023
+    with door_cluster() as (api, world):  # without a right to read it
+        api.script("POST", SECRETS, keep=True, close=True)
+        api.script("GET", f"{SECRETS}/.*", times=99, status=403)
+        done = run(api, world, command=("echo", "ran"))
+        assert done.stdout == b"ran\n" and len([r for r in api.requests if r["method"] == "POST" and r["path"] == SECRETS]) == 2, done
+        assert not pods(api) and not [p for p in api.store.objects if p.startswith(SECRETS)], api.store.objects
+
+
+def held(api):
+    return [p for p in api.store.objects if p.startswith(SECRETS)]
+
+
+@test(limit=240, as_user="both")
+def what_is_left_when_all_of_brig_is_killed_has_no_credential_in_it():
+    """Control: the pod's object is left, and the Secret was there while the door had not read it."""
+    with door_cluster() as (api, world):
+        was, create = [], api.create
+
+        def note(path, thing, kind):
+            create(path, thing, kind)
+            was.extend(VALUE.encode() in base64.b64decode(thing["data"]["plan"]) for _ in range(kind == "Secret"))
+
+        api.create = note
+        p = start_brig(*words(world), "--", "sh", "-c", "echo begun; sleep 60", env={**environment(api), "UP_TOKEN": VALUE})
+        assert p.stdout.readline() == b"begun\n" and was == [True] and not held(api), api.store.objects
+        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-drover\n" and is_ours(c.parent)]
+        for pid in (p.pid, drover):
+            os.kill(pid, signal.SIGKILL)
+        p.communicate(timeout=60)
+        assert len(pods(api)) == 1 and not held(api), api.store.objects
+        # The next one removes it, once the kernel has taken the killed one's lock away.
+        assert wait_until(lambda: brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "true", env=environment(api), timeout=90) and not pods(api), 20, 0.5)
+    with door_cluster() as (api, world):
+        api.script("DELETE", f"{SECRETS}/.*", status=403)
+        done = run(api, world, command=("echo", "ran"))
+        assert done.stdout == b"ran\n" and b"stays until the pod is removed" in done.stderr, done
+        assert not pods(api) and not held(api), api.store.objects
 
 
 def _door(pod):

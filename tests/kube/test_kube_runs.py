@@ -227,8 +227,8 @@ def where_no_container_may_have_net_admin_a_policy_closes_the_network_or_nothing
     """What decides is the probe from inside: in namespaces of their own, with listeners where a cluster has its services."""
     accept = ("--set", "kubernetes.node_reachable=accept")
     cases = [((), (), "policy"), (("reach-node",), (), None)]
-    cases += [(("reach-api",), accept, None), (("late-policy",), (), "policy")] if identity() == "root" else [
-        (("reach-node",), accept, "policy, node reachable"), (("reach-dns",), accept, None), (("late-network",), (), None)]  # each takes seconds
+    cases += [(("reach-api",), accept, None), (("late-policy",), (), "policy"), (("networks",), accept, None), (("reach-names",), (), None)] if identity() == "root" else [
+        (("reach-node",), accept, "policy, node reachable"), (("reach-dns",), accept, None), (("late-network",), (), None), (("network",), (), "policy")]  # each takes seconds
     for words, flags, says in cases:
         with cluster(*words) as api:
             api.refusal, api.node = no_net_admin, "10.9.9.9"

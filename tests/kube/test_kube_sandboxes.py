@@ -212,6 +212,24 @@ HOSTILE = {
     "secrets": (first(envFrom=[{"secretRef": {"name": "x"}}]), b"envFrom"),
     "a hook": (first(lifecycle={"postStart": {"exec": {"command": ["x"]}}}), b"lifecycle"),
     "a runtime's switch": (lambda t: t.update(metadata={"annotations": {"io.kubernetes.cri-o.userns-mode": "host"}}), b"cri-o.userns-mode"),
+    "a device of a unit": (lambda t: t.update(metadata={"annotations": {"org.systemd.property.DeviceAllow": "[('/dev/sda', 'rwm')]"}}), b"DeviceAllow"),
+    "a device of a plugin": (lambda t: t.update(metadata={"annotations": {"devices.nri.io/container.main": "- path: /dev/mem"}}), b"devices.nri.io"),
+    "a device of a runtime": (lambda t: t.update(metadata={"annotations": {"devices.crio.io": "/dev/sda"}}), b"devices.crio.io"),
+    "a container beside it": (lambda t: t["spec"].update(ephemeralContainers=[{"name": "x", "image": "x", "targetContainerName": "main"}]), b"ephemeralContainers"),
+    "a helper that stays": (first("initContainers", restartPolicy="Always"), b"restartPolicy"),
+    "one process namespace": (spec(shareProcessNamespace=True), b"shareProcessNamespace"),
+    "the node's IPC": (spec(hostIPC=True), b"hostIPC"),
+    "kernel settings": (lambda t: t["spec"]["securityContext"].update(sysctls=[{"name": "net.ipv4.ip_forward", "value": "1"}]), b"sysctls"),
+    "a group": (lambda t: t["spec"]["securityContext"].update(supplementalGroups=[0]), b"supplementalGroups"),
+    "a device by a claim": (spec(resourceClaims=[{"name": "x"}]), b"resourceClaims"),
+    "a block device": (first(volumeDevices=[{"name": "x", "devicePath": "/dev/x"}]), b"volumeDevices"),
+    "an unmasked proc": (rights(procMount="Unmasked"), b"procMount"),
+    "another label of SELinux": (rights(seLinuxOptions={"type": "spc_t"}), b"seLinuxOptions"),
+    "no AppArmor": (rights(appArmorProfile={"type": "Unconfined"}), b"appArmorProfile"),
+    "mounts that spread": (lambda t: t["spec"]["containers"][0]["volumeMounts"][1].update(mountPropagation="Bidirectional"), b"mountPropagation"),
+    "a probe": (first(livenessProbe={"exec": {"command": ["x"]}}), b"livenessProbe"),
+    "names of its own": (spec(hostAliases=[{"ip": "1.1.1.1", "hostnames": ["x"]}]), b"hostAliases"),
+    "a field of tomorrow": (spec(tomorrow={"deep": {"er": 1}}), b"tomorrow.deep.er"),
     "restarts": (spec(restartPolicy="Always"), b"restartPolicy"),
 }
 
@@ -337,9 +355,10 @@ def what_a_killed_drover_left_is_removed_with_its_owner():
         wait_until(lambda: api.attached, 40)
         time.sleep(1)
         [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-drover\n" and is_ours(c.parent)]
+        api.script("GET", ".*/sandboxes/.*", before=lambda _: time.sleep(6))  # a busy one is waited for: nobody else removes it
         os.kill(drover, signal.SIGKILL)
         assert p.wait(60) != 0
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), (left(api), api.requests)
         [removal] = [r for r in api.requests if r["method"] == "DELETE"]
         assert "/sandboxes/" in removal["path"] and b'"uid"' in removal["body"], removal
 

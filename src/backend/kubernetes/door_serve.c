@@ -130,15 +130,46 @@ static int hear_ready(struct doorkeeper *k, struct err *e)
 	return 0;
 }
 
+/* Whoever may make Secrets could have made this one: it is a copy of what brig wrote, or nothing.
+ */
+static int take_plan(const struct doorkeeper *k, struct err *e)
+{
+	CLEANUP(fd) int from = open(POD_PLAN_FILE, O_RDONLY | O_CLOEXEC);
+	CLEANUP(fd) int to = memfd_create("brig-plan", MFD_CLOEXEC);
+	unsigned char digest[SHA256_SIZE];
+	char piece[4096];
+	struct sha256 h;
+	ssize_t n = 0;
+	int r = 0;
+
+	if (from < 0 || to < 0)
+		return err_sys(e, "the door's rules are not there");
+	sha256_init(&h);
+	while (r == 0 && (n = read(from, piece, sizeof(piece))) > 0) {
+		sha256_add(&h, piece, (size_t)n);
+		r = fd_write_all(to, piece, (size_t)n);
+	}
+	explicit_bzero(piece, sizeof(piece));
+	sha256_end(&h, digest);
+	if (r < 0 || n < 0)
+		return err_errno(e, r < 0 ? r : -EIO, "cannot read the door's rules");
+	if (memcmp(digest, k->want.plan, sizeof(digest)) != 0)
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "who else may make Secrets in this namespace? Use one that "
+				  "nothing else has",
+				  "the door's Secret is not the one that brig wrote");
+	return TAKE_FD(to);
+}
+
 static int give_work(const struct doorkeeper *k, struct err *e)
 {
-	CLEANUP(fd) int plan = open(POD_PLAN_FILE, O_RDONLY | O_CLOEXEC);
+	CLEANUP(fd) int plan = take_plan(k, e);
 	const struct door_want *w = &k->want.door;
 	struct egress_sockets m = { .n = (uint32_t)w->n };
 	int r;
 
 	if (plan < 0)
-		return err_sys(e, "the door's rules are not there");
+		return -e->code;
 	for (size_t i = 0; i < w->n; i++) {
 		m.kinds[i] = w->sockets[i].kind;
 		m.ports[i] = w->sockets[i].port;

@@ -61,6 +61,7 @@ struct drover_door {
 	bool answered;
 	struct pod_door_answer answer;
 	uint8_t number[POD_NUMBER]; /* that it alone was told */
+	unsigned char plan[SHA256_SIZE];
 };
 
 struct drover {

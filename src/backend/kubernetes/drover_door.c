@@ -18,13 +18,15 @@
 #include "base/fd.h"
 
 #define LOOK_MS 250
+#define FORGET_MS 5000
 #define PLAN_MAX ((off_t)1000000) /* an API server takes no Secret much larger */
 #define SECRET_MAX ((size_t)2 << 20)
 
 /* ---- the Secret ---- */
 
-static int encode(int plan, struct buf *out, struct err *e)
+static int encode(int plan, struct buf *out, unsigned char digest[SHA256_SIZE], struct err *e)
 {
+	struct sha256 h;
 	struct stat st;
 	void *text;
 
@@ -39,6 +41,9 @@ static int encode(int plan, struct buf *out, struct err *e)
 	if (text == MAP_FAILED)
 		return err_sys(e, "cannot read the door's rules");
 	base64_put(out, text, (size_t)st.st_size);
+	sha256_init(&h);
+	sha256_add(&h, text, (size_t)st.st_size);
+	sha256_end(&h, digest);
 	(void)munmap(text, (size_t)st.st_size);
 	return out->failed ? err_nomem(e) : 0;
 }
@@ -63,7 +68,7 @@ int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e)
 		return 0;
 	if (!d->s->there)
 		return err_set(e, ERR_INTERNAL, EINVAL, "nobody said what the door has to know");
-	if (encode(d->s->there->plan, &text, e) < 0)
+	if (encode(d->s->there->plan, &text, d->door.plan, e) < 0)
 		return -e->code;
 	json_init(&j, &body, false);
 	pod_secret_body(d->plan, r, &w, buf_str(&text), &j);
@@ -71,7 +76,13 @@ int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e)
 	code = drover_post(d, path, &body, "a Secret for the door", &a, e);
 	wipe(&text);
 	wipe(&body);
-	return code;
+	wipe(&a.body);
+	/* Asked for twice, the first answer being lost, and not ours to read: the door knows by its
+	 * digest whether it is the one that was written. */
+	if (a.status != 409)
+		return code;
+	*e = (struct err){ 0 };
+	return 0;
 }
 
 /* ---- the line ---- */
@@ -118,6 +129,7 @@ static int send_want(struct drover *d, struct err *e)
 	if (getrandom(d->door.number, sizeof(d->door.number), 0) != (ssize_t)sizeof(d->door.number))
 		return err_sys(e, "cannot choose a number");
 	memcpy(w.number, d->door.number, sizeof(w.number));
+	memcpy(w.plan, d->door.plan, sizeof(w.plan));
 	w.roots = (uint32_t)st.st_size;
 	r = carry_say(d->door.carry, CARRY_WANT, 0, &w, sizeof(w));
 	while (r == 0 && (n = pread(roots, piece, sizeof(piece), at)) > 0) {
@@ -180,12 +192,33 @@ int drover_door_open(struct drover *d, struct err *e)
 	return drover_confirm(d, e);
 }
 
+/* The door has read it, and nobody needs it any more: if all of brig is killed, the pod's object
+ * stays behind until the next one comes by, and what it owns with it. */
+static void forget_secret(struct drover *d)
+{
+	CLEANUP(kube_answer) struct kube_answer a = { 0 };
+	char path[512], note[sizeof(((struct err *)0)->what) + 80];
+	const struct kube_request q = { .method = "DELETE", .path = path, .ms = FORGET_MS };
+	struct err e = { 0 };
+
+	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/secrets/%s", d->space, d->name);
+	if (kube_ask(d->kube, &q, &a, &e) == 0) {
+		if (a.status < 300 || a.status == 404)
+			return;
+		(void)drover_refused(&a, "that the door's Secret is removed", &e);
+	}
+	(void)snprintf(note, sizeof(note), "%s; it stays until the pod is removed", e.what);
+	(void)drover_note(d, note);
+}
+
 void drover_door_seen(struct drover *d)
 {
 	const uint32_t none = 0;
 
-	if (d->door.carry)
-		(void)carry_say(d->door.carry, CARRY_SIGNAL, 0, &none, sizeof(none));
+	if (!d->door.carry)
+		return;
+	(void)carry_say(d->door.carry, CARRY_SIGNAL, 0, &none, sizeof(none));
+	forget_secret(d);
 }
 
 /* ---- while commands run ---- */

@@ -39,11 +39,13 @@ static void add_targets(const struct drover *d, struct pod_want *w)
 		      { "2606:4700:4700::1111", 443 },
 		      { "10.96.0.10", 53 } };
 	static const uint16_t of_nodes[] = { KUBELET, 22, 80 };
+	static const char of_names[] = "169.254.20.10"; /* where a node answers for names itself */
 
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		add_target(w, fixed[i].address, fixed[i].port, false);
 	for (size_t i = 0; i < ARRAY_LEN(of_nodes); i++)
 		add_target(w, d->seen.address, of_nodes[i], true);
+	add_target(w, of_names, 53, true);
 }
 
 static void fill_want(const struct drover *d, struct pod_want *w)

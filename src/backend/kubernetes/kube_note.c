@@ -31,7 +31,8 @@
 #define HEX 32
 #define SWEEP_MAX 16
 #define ASK_MS 5000
-#define LOCK_MS 10000 /* for a drover that was killed to be gone */
+#define ASK_NOW_MS 20000 /* ... of a run that just ended: nobody else will */
+#define LOCK_MS 10000    /* for a drover that was killed to be gone */
 #define LOCK_LOOK_MS 10
 #define KEPT_SECONDS (30 * 24 * 3600) /* a cluster that long away is not waited for */
 
@@ -213,11 +214,11 @@ static bool is_ours(const struct jread *pod, const char *instance)
 }
 
 /* true: it is not there any more. Its uid keeps off another one that has its name by now. */
-static bool remove_this(struct kube *k, const char *path, const struct jread *pod)
+static bool remove_this(struct kube *k, const char *path, const struct jread *pod, unsigned ms)
 {
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	const char *uid = jread_str(jread_get(pod, "metadata"), "uid");
-	struct kube_request q = { .method = "DELETE", .path = path, .ms = ASK_MS };
+	struct kube_request q = { .method = "DELETE", .path = path, .ms = ms };
 	char body[160];
 	struct err e;
 
@@ -231,7 +232,7 @@ static bool remove_this(struct kube *k, const char *path, const struct jread *po
 
 /* true: there is no such pod of ours any more. Asked for one by one: a right to delete what a
  * selector finds is a right to delete everything. */
-static bool remove_pod(const char *const part[PARTS], const char *instance)
+static bool remove_pod(const char *const part[PARTS], const char *instance, unsigned ms)
 {
 	const struct kube_want w = { .context = part[0][0] ? part[0] : NULL,
 				     .namespace = part[1],
@@ -239,7 +240,7 @@ static bool remove_pod(const char *const part[PARTS], const char *instance)
 	CLEANUP(kube) struct kube *k = NULL;
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	CLEANUP(jread) struct jread *pod = NULL;
-	struct kube_request q = { .method = "GET", .ms = ASK_MS };
+	struct kube_request q = { .method = "GET", .ms = ms };
 	char path[400], rest[80];
 	struct err e;
 
@@ -252,7 +253,7 @@ static bool remove_pod(const char *const part[PARTS], const char *instance)
 		return true;
 	if (a.status != 200 || jread_parse(buf_str(&a.body), a.body.len, &pod, &e) < 0)
 		return false;
-	return !is_ours(pod, instance) || remove_this(k, path, pod);
+	return !is_ours(pod, instance) || remove_this(k, path, pod, ms);
 }
 
 /* A process that is killed gives its files up one after the other: who waits for one is woken while
@@ -268,17 +269,17 @@ static bool lock(int fd, int ms)
 	return true;
 }
 
-/* ms: for its drover to be gone */
-static void sweep_one(int folder, const char *name, const char *instance, int ms)
+/* now: its drover is about to be gone */
+static void sweep_one(int folder, const char *name, const char *instance, bool now)
 {
 	CLEANUP(fd) int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	const char *part[PARTS];
 	char text[ENTRY_MAX];
 	struct stat st;
 
-	if (fd < 0 || !lock(fd, ms) || fstat(fd, &st) < 0 || !st.st_nlink)
+	if (fd < 0 || !lock(fd, now ? LOCK_MS : 0) || fstat(fd, &st) < 0 || !st.st_nlink)
 		return;
-	if (!read_note(fd, text, part) || remove_pod(part, instance) ||
+	if (!read_note(fd, text, part) || remove_pod(part, instance, now ? ASK_NOW_MS : ASK_MS) ||
 	    time(NULL) - st.st_mtime > KEPT_SECONDS)
 		(void)unlinkat(folder, name, 0);
 }
@@ -309,7 +310,7 @@ void kube_tidy_run(const char *id)
 	struct err e;
 
 	if (folder >= 0 && kube_instance(instance, &e) == 0)
-		sweep_one(folder, id, instance, LOCK_MS);
+		sweep_one(folder, id, instance, true);
 }
 
 void kube_tidy(void)
@@ -328,7 +329,7 @@ void kube_tidy(void)
 	}
 	while ((x = readdir(all)) && left)
 		if (x->d_name[0] != '.' && kube_instance(instance, &e) == 0) {
-			sweep_one(dirfd(all), x->d_name, instance, 0);
+			sweep_one(dirfd(all), x->d_name, instance, false);
 			left--;
 		}
 	(void)closedir(all);

@@ -30,6 +30,7 @@ struct link_list {
 	int index[LINKS_MAX];
 	size_t n;
 	int up; /* one that is */
+	size_t n_up;
 };
 
 static int on_link(void *arg, const struct nlmsghdr *m)
@@ -42,8 +43,10 @@ static int on_link(void *arg, const struct nlmsghdr *m)
 	if (all->n == LINKS_MAX)
 		return -E2BIG;
 	all->index[all->n++] = l->ifi_index;
-	if (l->ifi_flags & IFF_UP)
+	if (l->ifi_flags & IFF_UP) {
 		all->up = l->ifi_index;
+		all->n_up++;
+	}
 	return 0;
 }
 
@@ -255,5 +258,11 @@ int pod_try_network(const struct pod_want *w, bool *node, struct err *e)
 	if (w->no_links && all.up)
 		return err_set(e, ERR_POLICY, EPERM,
 			       "the pod's network is not closed: device %d is up", all.up);
+	if (all.n_up > 1)
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "a NetworkPolicy is about the first alone: use a namespace "
+				  "whose pods have one, or let brig's pods have NET_ADMIN",
+				  "the pod's network is not closed: it has %zu network devices",
+				  all.n_up);
 	return w->no_links ? try_targets(w, node, e) : wait_for_policy(w, node, e);
 }

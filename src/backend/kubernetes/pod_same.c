@@ -76,7 +76,8 @@ static const struct usual dropped[] = { { "containers", "tty", NULL },
 static const struct usual templates[] = { { "containers", "image", NULL },
 					  { "spec", "activeDeadlineSeconds", NULL } };
 
-/* Annotations that runtimes obey. Others are notes, of a network's for example. */
+/* Parts of annotations that runtimes and their plugins obey. Others are notes, of a network's for
+ * example. */
 static const char *const obeyed[] = { "container.apparmor.security.beta.kubernetes.io/",
 				      "container.seccomp.security.alpha.kubernetes.io/",
 				      "seccomp.security.alpha.kubernetes.io/",
@@ -87,6 +88,12 @@ static const char *const obeyed[] = { "container.apparmor.security.beta.kubernet
 				      "dev.gvisor.",
 				      "cdi.k8s.io/",
 				      "run.oci.",
+				      "org.systemd.property.",
+				      "org.criu.",
+				      "cri-o.io",
+				      "crio.io",
+				      "nri.io",
+				      "nri.containerd.io",
 				      "security.alpha.kubernetes.io/" };
 
 static bool is_in(const struct usual *all, size_t n, const char *in, const char *key,
@@ -110,7 +117,7 @@ static bool may_be_added(const char *in, const char *key, const struct jread *v,
 	if (jread_text(v) && str_eq(jread_text(v), "runtime/default"))
 		return true; /* how an API server repeats the field */
 	for (size_t i = 0; i < ARRAY_LEN(obeyed); i++)
-		if (str_starts(key, obeyed[i]))
+		if (strstr(key, obeyed[i]))
 			return false;
 	return true;
 }

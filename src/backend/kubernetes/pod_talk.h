@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/sha256.h"
+#include "egress/worker_start.h"
 #include "model/door_spec.h"
 #include "proc/commands.h"
 
@@ -19,7 +21,7 @@
 #define POD_VERSION BRIG_VERSION
 /* Variables of the container that closes the network. */
 #define POD_ADDRESS "BRIG_POD_ADDRESS"
-#define POD_ADDRESS_OF_NODE "BRIG_NODE_ADDRESS"
+#define POD_ADDRESS_OF_NODE WORKER_OWN_ADDRESS /* the door closes it, too */
 
 /* Places of the door's container. The first is a volume of its own, the second the command's
  * container has as well, read-only, where DOOR_ROOTS says. */
@@ -87,6 +89,7 @@ struct pod_door_want {
 	struct door_want door;
 	uint32_t roots; /* bytes that follow */
 	uint8_t number[POD_NUMBER];
+	uint8_t plan[SHA256_SIZE]; /* of POD_PLAN_FILE: a Secret is known by name alone */
 };
 
 struct pod_door_answer {

@@ -39,6 +39,7 @@
 #include "egress/resolving.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
+#include "egress/worker_start.h"
 #include "egress/worker/keeper.h"
 #include "egress/worker/lockdown.h"
 #include "egress/worker/worker.h"
@@ -135,11 +136,24 @@ static int add_own(struct worker *k, const struct addr *a, struct err *e)
 	return 0;
 }
 
+/* Of a container's node, which has another network. */
+static int add_told(struct worker *k, struct err *e)
+{
+	const char *text = getenv(WORKER_OWN_ADDRESS);
+	struct addr a = { 0 };
+
+	if (!text || !*text)
+		return 0;
+	if (addr_parse(text, strlen(text), &a) < 0)
+		return err_set(e, ERR_UNAVAILABLE, EINVAL, "'%.50s' is no address", text);
+	return add_own(k, &a, e);
+}
+
 /* All of them, or there is no door: one that is not known could be reached by a name. */
 static int read_own(struct worker *k, struct err *e)
 {
 	struct ifaddrs *list = NULL;
-	int r = 0;
+	int r = add_told(k, e);
 
 	k->routes = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (k->routes < 0 || getifaddrs(&list) < 0)

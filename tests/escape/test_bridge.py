@@ -32,11 +32,11 @@ def attack(*targets, network="bridge"):
 
 
 def carriers():
-    """Processes in this world's network that carry a cable."""
+    """Processes in this world's network that carry a cable. On x86_64 pasta goes on as the program for the processor it finds."""
     here, found = os.stat("/proc/self/ns/net").st_ino, []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() in ("pasta", "slirp4netns") and os.stat(f"/proc/{pid}/ns/net").st_ino == here:
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() in ("pasta", "passt.avx2", "slirp4netns") and os.stat(f"/proc/{pid}/ns/net").st_ino == here:
                 found.append(int(pid))
         except OSError:
             pass

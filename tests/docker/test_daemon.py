@@ -92,7 +92,7 @@ def what_is_copied_into_what_is_kept_is_copied_once():
         box = d.create(spec={"backend": "docker", "image": engine.PYTHON_IMAGE, "copies": copies, "read_only_root": False})["id"]
         assert sh(d, box, "cat /tmp/note /srv/note; echo other > /tmp/note; rm /srv/note") == ["a", "notea", "note"]
         stopped = brig("sandbox", "stop", box, env={"BRIG_HOST": f"unix://{d.path}"})
-        assert "are kept for a resume" in stopped.errors and "written to the container's root among it" in stopped.errors, stopped
+        assert "kept for a resume" in stopped.errors and "written to the container's root among it" in stopped.errors, stopped
         again(d, box)
         # The root is the image's again, and what was copied there is copied again.
         assert sh(d, box, "cat /tmp/note /srv/note") == ["other", "a", "note"]

@@ -431,7 +431,7 @@ def too_many_processes_are_ended_and_a_bomb_with_them():
         done = run(api, "--json", "--pids", "12", command=("python3", "-c", threads)).json
         assert (done["outcome"], done["limits_hit"]) == ("limit", ["pids"]), done
         program = api.program
-        api.program = lambda *a: ["sh", "-c", 'ulimit -u 3000; exec "$@"', "sh", *program(*a)]
+        api.program = lambda *a: ["sh", "-c", 'ulimit -u 500; exec "$@"', "sh", *program(*a)]
         done = sh(api, "f() { f | f & }; f; sleep 600", "--json", "--pids", "12").json
         assert (done["outcome"], done["limits_hit"]) == ("limit", ["pids"]), done
         assert not pods(api)

@@ -443,6 +443,22 @@ int kept_home_find(const struct spec *s, const char *backend, char folder[PATH_M
 	return home < 0 || real_place(home, folder, &e) < 0 ? -ENOENT : 0;
 }
 
+int kept_home_spec(const struct spec *s, const char *folder, const unsigned char *secret,
+		   struct spec **ret, struct err *e)
+{
+	CLEANUP(spec) struct spec *own = spec_clone(s, e);
+
+	if (!own)
+		return -e->code;
+	own->command.argv = s->command.argv;
+	own->home_folder = arena_strdup(own->arena, folder);
+	own->home_secret = secret;
+	if (!own->home_folder)
+		return err_nomem(e);
+	*ret = TAKE_PTR(own);
+	return 0;
+}
+
 /* --- all of them --- */
 
 /* A run holds it; a look that is over in a moment does not count. */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/signals.h - signals that a program reads, and is not interrupted by. */
+#pragma once
+
+#include <signal.h>
+
+/* What asks a program to end. */
+#define SIGNALS_END ((const int[]){ SIGINT, SIGTERM, SIGHUP, 0 })
+
+/* Blocks those up to the 0 at the end of the list, and returns a signalfd that has them and is read
+ * without waiting; -1 with errno. */
+int signals_open(const int *which);
+
+/* Who writes to a reader that is gone gets EPIPE. */
+void signals_ignore_pipe(void);

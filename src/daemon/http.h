@@ -116,6 +116,9 @@ void http_refuse(struct http_call *c, int status, const char *fields, enum probl
 void http_expired(struct http_call *c, uint64_t oldest);
 /* After this answer the connection ends. */
 void http_last(struct http_call *c);
+/* A problem and the end of the connection; hint may be NULL. false, for who decides about a call.
+ */
+bool http_turn_away(struct http_call *c, enum problem p, const char *hint, const char *what);
 
 /* A stream of events. false: only its head was asked for, and this was all. */
 bool http_stream(struct http_call *c, const char *fields);

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <sys/signalfd.h>
+#include <time.h>
 
 int signals_open(const int *which)
 {
@@ -20,4 +21,15 @@ void signals_ignore_pipe(void)
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 
 	(void)sigaction(SIGPIPE, &ignore, NULL);
+}
+
+void signals_kill_after(uint64_t ms)
+{
+	struct itimerspec when = { .it_value = { (time_t)(ms / 1000),
+						 (long)(ms % 1000) * 1000000 } };
+	struct sigevent by = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
+	timer_t timer;
+
+	if (timer_create(CLOCK_MONOTONIC, &by, &timer) == 0)
+		(void)timer_settime(timer, 0, &when, NULL);
 }

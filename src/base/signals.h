@@ -3,6 +3,7 @@
 #pragma once
 
 #include <signal.h>
+#include <stdint.h>
 
 /* What asks a program to end. */
 #define SIGNALS_END ((const int[]){ SIGINT, SIGTERM, SIGHUP, 0 })
@@ -13,3 +14,6 @@ int signals_open(const int *which);
 
 /* Who writes to a reader that is gone gets EPIPE. */
 void signals_ignore_pipe(void);
+
+/* The kernel kills this process then, whatever it waits for: a resolver knows no deadline. */
+void signals_kill_after(uint64_t ms);

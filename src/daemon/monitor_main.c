@@ -368,20 +368,12 @@ static void drop_secret(char *text)
 static int read_spec(const struct monitor *m, struct spec *s, struct err *e)
 {
 	CLEANUP(fd) int fd = openat(m->folder, MONITOR_SPEC, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	const char *home = getenv("HOME");
-	struct source src = { .name = "the spec",
-			      .folder = "/",
-			      .cwd = "/",
-			      .home = home && home[0] == '/' ? home : NULL,
-			      .origin = ORIGIN_API,
-			      .trusted = true };
 	CLEANUP(mem) char *text = malloc(SPEC_MAX);
-	enum dialect was;
 	ssize_t n = fd >= 0 && text ? pread(fd, text, SPEC_MAX, 0) : -1;
 
 	if (n < 0)
 		return err_sys(e, "cannot read the sandbox's spec");
-	return config_read_text(s, text, (size_t)n, DIALECT_BRIG, &src, &was, e);
+	return config_read_sent(s, text, (size_t)n, e);
 }
 
 static int open_sandbox(struct monitor *m, struct err *e)

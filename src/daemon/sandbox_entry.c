@@ -330,17 +330,6 @@ static void put_time(struct json *j, const char *key, uint64_t us)
 	json_str(j, text);
 }
 
-static void put_part(struct json *j, const char *key, const struct jread *v)
-{
-	CLEANUP(mem) char *text = v ? jread_dump(v) : NULL;
-
-	json_key(j, key);
-	if (text)
-		json_raw(j, text, strlen(text));
-	else
-		json_null(j);
-}
-
 static struct jread *read_json(int folder, const char *name)
 {
 	struct stat st;
@@ -412,12 +401,12 @@ void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j)
 	put_time(j, "created", b->created);
 	put_time(j, "started", b->started);
 	json_kstr(j, "backend", jread_str(facts, "backend"));
-	put_part(j, "spec", spec);
-	put_part(j, "isolation", jread_get(facts, "isolation"));
+	json_kvalue(j, "spec", spec);
+	json_kvalue(j, "isolation", jread_get(facts, "isolation"));
 	json_kstr(j, "run", jread_str(facts, "id"));
-	put_part(j, "workspace_target", jread_get(facts, "workspace_target"));
+	json_kvalue(j, "workspace_target", jread_get(facts, "workspace_target"));
 	put_labels(b->labels, j);
-	put_part(j, "ports", jread_get(facts, "ports"));
+	json_kvalue(j, "ports", jread_get(facts, "ports"));
 	put_companions(b, folder, j);
 	json_kbool(j, "store",
 		   folder >= 0 && faccessat(folder, MONITOR_STORE, F_OK, AT_SYMLINK_NOFOLLOW) == 0);

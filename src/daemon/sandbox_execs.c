@@ -755,17 +755,6 @@ enum problem exec_write(struct sandboxes *s, const char *tenant, const char *ref
 
 /* ---- showing ---- */
 
-static void put_text(struct json *j, const char *key, const struct jread *v)
-{
-	CLEANUP(mem) char *text = v ? jread_dump(v) : NULL;
-
-	json_key(j, key);
-	if (text)
-		json_raw(j, text, strlen(text));
-	else
-		json_null(j);
-}
-
 static void show(const struct sandbox_entry *b, const char *id, int fd, bool runs, struct json *j)
 {
 	size_t n = 0;
@@ -781,10 +770,10 @@ static void show(const struct sandbox_entry *b, const char *id, int fd, bool run
 	json_kstr(j, "id", id);
 	json_kstr(j, "sandbox", b->id);
 	json_kstr(j, "state", runs ? "running" : "ended");
-	put_text(j, "started", jread_get(v, "started"));
-	put_text(j, "argv", jread_get(v, "argv"));
-	put_text(j, "cwd", jread_get(v, "cwd"));
-	put_text(j, "tty", jread_get(v, "tty"));
+	json_kvalue(j, "started", jread_get(v, "started"));
+	json_kvalue(j, "argv", jread_get(v, "argv"));
+	json_kvalue(j, "cwd", jread_get(v, "cwd"));
+	json_kvalue(j, "tty", jread_get(v, "tty"));
 	json_key(j, "result");
 	if (end)
 		json_raw(j, end, n);

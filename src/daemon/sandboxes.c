@@ -721,20 +721,43 @@ bool sandboxes_state_is(const char *word)
 	return false;
 }
 
+static bool chosen(const struct sandbox_entry *b, const struct sandbox_list *l)
+{
+	return may_see(b, l->tenant) && has_labels(b, l->labels, l->label_count) &&
+	       (!l->state || str_eq(l->state, state_word(b->state)));
+}
+
+/* The place of the first one after that id; NULL: of the first. */
+static size_t place_after(const struct sandboxes *s, const char *id)
+{
+	size_t at = id ? place_of(s, id) : 0;
+
+	return at + (id && at < s->count && str_eq(s->all[at]->id, id));
+}
+
+void sandboxes_each(const struct sandboxes *s, const struct sandbox_list *l,
+		    void (*each)(void *arg, const char *id), void *arg)
+{
+	char id[SANDBOX_ID_SIZE];
+
+	for (size_t at = 0; at < s->count; at = place_after(s, id)) {
+		(void)snprintf(id, sizeof(id), "%s", s->all[at]->id);
+		if (chosen(s->all[at], l))
+			each(arg, id);
+	}
+}
+
 void sandboxes_list(struct sandboxes *s, const struct sandbox_list *l, struct json *j,
 		    char next[SANDBOX_ID_SIZE])
 {
-	size_t at = l->after ? place_of(s, l->after) : 0, shown = 0;
+	size_t at = place_after(s, l->after), shown = 0;
 
 	next[0] = '\0';
-	if (l->after && at < s->count && str_eq(s->all[at]->id, l->after))
-		at++;
 	json_array(j);
 	for (const char *last = NULL; at < s->count; at++) {
 		const struct sandbox_entry *b = s->all[at];
 
-		if (!may_see(b, l->tenant) || !has_labels(b, l->labels, l->label_count) ||
-		    (l->state && !str_eq(l->state, state_word(b->state))))
+		if (!chosen(b, l))
 			continue;
 		if (shown == l->limit) {
 			(void)snprintf(next, SANDBOX_ID_SIZE, "%s", last ? last : "");

@@ -90,16 +90,6 @@ def what_cannot_be_had_is_refused_by_name():
         assert run("--", "true", network="none").status == 0
 
 
-WATCH = """
-import os, socket, sys, time
-while not os.path.exists("end"):
-    s = socket.socket(); s.settimeout(1)
-    try: s.connect((sys.argv[1], int(sys.argv[2]))); word = "open"
-    except OSError: word = "closed"
-    s.close(); open("state.new", "w").write(word); os.rename("state.new", "state"); time.sleep(0.02)
-"""
-
-
 def state():
     path = workspace() / "state"
     return path.read_text() if path.exists() else None
@@ -108,7 +98,7 @@ def state():
 def watch(address):
     for name in ("state", "end"):
         (workspace() / name).unlink(missing_ok=True)
-    p = start_brig("run", "--backend", "native", "--network", "bridge", "--json", "--timeout", "60s", "--", "/usr/bin/python3", "-c", WATCH, address, str(PORT))
+    p = start_brig("run", "--backend", "native", "--network", "bridge", "--json", "--timeout", "60s", "--", "/usr/bin/python3", "-c", neighbours.WATCH, address, str(PORT))
     assert wait_until(lambda: state() == "open" or p.poll() is not None, 30, 0.02) and p.poll() is None, p.communicate()
     return p
 

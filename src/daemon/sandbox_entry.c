@@ -330,6 +330,24 @@ static void put_time(struct json *j, const char *key, uint64_t us)
 	json_str(j, text);
 }
 
+/* Nothing where there is no such file. */
+void entry_read_text(int folder, const char *name, struct buf *out)
+{
+	CLEANUP(mem) char *text = malloc(SPEC_MAX + 1);
+	ssize_t n = text ? fd_read_file(folder, name, text, SPEC_MAX + 1) : -1;
+
+	if (n > 0)
+		buf_add(out, text, (size_t)n);
+}
+
+int entry_write_text(int folder, const char *name, const char *text, size_t n)
+{
+	CLEANUP(fd)
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd_write_all(fd, text, n);
+}
+
 static struct jread *read_json(int folder, const char *name)
 {
 	struct stat st;

@@ -213,11 +213,6 @@ bool cgroup_is_asked_for(const struct cgroup *c)
 	return c && c->scope.holder;
 }
 
-bool cgroup_needs_attach(const struct cgroup *c, bool placed_by_clone)
-{
-	return c && (c->v1_count || (c->v2.kinds && !placed_by_clone));
-}
-
 int cgroup_join(const struct cgroup *c)
 {
 	for (size_t i = 0; c && i < c->v1_count; i++)

@@ -3,7 +3,6 @@
 
 #include <stddef.h>
 
-
 /* OCSF 1.1 classes and the activities used here. */
 enum {
 	PROCESS = 1007,

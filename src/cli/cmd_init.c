@@ -161,7 +161,7 @@ int init_take_network(struct initiation *x, const char *word, struct err *e)
 	return 0;
 }
 
-int init_take_agent(struct initiation *x, const char *word, struct err *e)
+static int init_take_agent(struct initiation *x, const char *word, struct err *e)
 {
 	const struct wrap_agent *a = wrap_agent_find(word);
 

@@ -90,7 +90,6 @@ int http_listen_pages(struct http_server *s, int fd, const char *authority, stru
  */
 int http_listen_passed(struct http_server *s, int fd, void (*lost)(void *arg), void *arg,
 		       struct err *e);
-void http_deaf(struct http_server *s); /* takes no more connections */
 /* Sends what is due and lets go of what has ended; from the loop's `settle`. */
 void http_settle(struct http_server *s);
 size_t http_connections(const struct http_server *s);

@@ -57,7 +57,7 @@ static size_t depth_of(const char *path)
 }
 
 /* By its text alone, from the folder that it lies in. */
-bool copy_leads_out(const char *path, const char *target)
+static bool copy_leads_out(const char *path, const char *target)
 {
 	size_t depth = depth_of(path);
 

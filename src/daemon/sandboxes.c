@@ -72,7 +72,7 @@ enum problem entry_missing(const char *ref, struct err *e)
 	return PROBLEM_NOT_FOUND;
 }
 
-int entries_add(struct sandboxes *s, struct sandbox_entry *b)
+static int entries_add(struct sandboxes *s, struct sandbox_entry *b)
 {
 	size_t at = entries_place(s, b->id);
 
@@ -103,8 +103,8 @@ static void take_out(struct sandboxes *s, const struct sandbox_entry *b)
 
 /* ---- telling ---- */
 
-void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
-		const char *data)
+static void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
+		       const char *data)
 {
 	const struct event_note n = { .type = event,
 				      .tenant = b->tenant,

@@ -135,8 +135,6 @@ enum problem entry_missing(const char *ref, struct err *e);
 /* Writes the state down, then tells; the reason may be NULL. */
 void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char *event,
 		   const char *reason);
-void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
-		const char *data);
 void entry_done(struct sandbox_entry *b, enum sandbox_verb verb, enum problem p,
 		const struct err *e); /* those who wait for it */
 /* Its store and the data of its companions, for a process of its own to remove: nobody knows how
@@ -145,7 +143,6 @@ void entry_put_aside(const struct sandbox_entry *b);
 void entry_remove(struct sandbox_entry *b);   /* with its folder; frees it */
 void entry_schedule(struct sandbox_entry *b); /* its deletion, if it has a time */
 enum problem entry_resume(struct sandbox_entry *b, struct err *e);
-int entries_add(struct sandboxes *s, struct sandbox_entry *b);
 
 /* sandbox_restart.c */
 /* It ended, having run since `started` (0: it did not come to that): tries again, or gives up. */

@@ -333,7 +333,8 @@ static void add_login(const struct engine *g, struct pull *p, struct buf *header
 	p->known = header->len;
 }
 
-int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *arg, struct err *e)
+static int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *arg,
+		      struct err *e)
 {
 	CLEANUP(client) struct client *c = NULL;
 	CLEANUP(buf) struct buf path = BUF_INIT(2048), header = BUF_INIT(FIELD_MAX);

@@ -20,7 +20,8 @@
 /* The guest is in no more hierarchies than these; a cgroup's name appears once in each. */
 #define PROC_CGROUP_BYTES 16384
 
-const struct cg_leaf *cg_leaf_of(const struct cgroup *c, enum cg_kind kind)
+/* The leaf that enforces it; NULL: none. */
+static const struct cg_leaf *cg_leaf_of(const struct cgroup *c, enum cg_kind kind)
 {
 	for (size_t i = 0; i < c->v1_count; i++)
 		if (c->v1[i].kinds & CG_BIT(kind))

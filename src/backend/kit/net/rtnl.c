@@ -176,7 +176,8 @@ int rtnl_move(int fd, int index, int ns)
 	return ask(fd, &r);
 }
 
-int rtnl_setting(int fd, int index, uint16_t what, uint32_t value)
+/* A setting of IPv4 for one device: IPV4_DEVCONF_*, as in /proc/sys/net/ipv4/conf. */
+static int rtnl_setting(int fd, int index, uint16_t what, uint32_t value)
 {
 	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
 	uint32_t af, v4, conf;

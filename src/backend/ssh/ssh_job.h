@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/ssh_job.h - one run on another host, shared by start.c and job.c. */
+/* backend/ssh/ssh_job.h - one run on another host, shared by ssh_start.c and ssh_job.c. */
 #pragma once
 
 #include "backend/ssh/ssh.h"

@@ -293,9 +293,7 @@ int fetch_push(const struct fetch_want *w, struct cargo *c, struct err *e)
 				  .manifest = empty,
 				  .archive = c->archive,
 				  .signature = c->signature };
-	unsigned char sum[SHA256_SIZE];
 	char hex[SHA256_HEX];
-	struct sha256 h;
 
 	if (!m || empty < 0 || fd_write_all(empty, OCI_EMPTY, strlen(OCI_EMPTY)) < 0)
 		return err_nomem(e);
@@ -307,10 +305,7 @@ int fetch_push(const struct fetch_want *w, struct cargo *c, struct err *e)
 	    fetch_do(&x, e) < 0)
 		return -e->code;
 	oci_write(m, &text);
-	sha256_init(&h);
-	sha256_add(&h, buf_str(&text), text.len);
-	sha256_end(&h, sum);
-	sha256_hex(sum, hex);
+	sha256_of(buf_str(&text), text.len, hex);
 	(void)snprintf(c->reference, sizeof(c->reference), "sha256:%s", hex);
 	return 0;
 }

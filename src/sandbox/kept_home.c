@@ -213,13 +213,7 @@ static int make_home(int folder, const char *id, const struct spec *s, const uns
 
 void kept_home_path(const char *project, char ret[SHA256_HEX])
 {
-	unsigned char digest[SHA256_SIZE];
-	struct sha256 h;
-
-	sha256_init(&h);
-	sha256_add(&h, project, strlen(project));
-	sha256_end(&h, digest);
-	sha256_hex(digest, ret);
+	sha256_of(project, strlen(project), ret);
 }
 
 static void about_text(const struct spec *s, const char *backend, struct buf *b)

@@ -36,7 +36,7 @@ def carriers():
     here, found = os.stat("/proc/self/ns/net").st_ino, []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() in ("pasta", "slirp4netns") and os.stat(f"/proc/{pid}/ns/net").st_ino == here:
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() in ("pasta", "pasta.avx2", "passt.avx2", "slirp4netns") and os.stat(f"/proc/{pid}/ns/net").st_ino == here:
                 found.append(int(pid))
         except OSError:
             pass

@@ -171,10 +171,10 @@ void link_lost(struct sandbox_entry *b);
 void files_forget(struct sandbox_entry *b); /* it is about to be gone */
 
 /* exec_watch.c: listeners of commands */
-void watches_news(struct sandbox_entry *b, const char *exec); /* NULL: of all */
-void watches_open(struct sandbox_entry *b, const char *exec); /* its file is there now */
+void watches_news(struct sandbox_entry *b, const char *id); /* NULL: of all */
+void watches_open(struct sandbox_entry *b, const char *id); /* its file is there now */
 /* Its end was told, with this status: it ought to be kept. */
-void watches_heard(const struct sandbox_entry *b, const char *exec, int status);
+void watches_heard(const struct sandbox_entry *b, const char *id, int status);
 void watches_hold(struct sandbox_entry *b); /* tells the monitor how many keep it from being idle */
 void watches_leave(struct sandbox_entry *b); /* they go on without it */
 

@@ -116,7 +116,7 @@ void run_cancel(struct run *r, int sig);
 void run_leave(struct run *r);
 void run_hang_up(struct run *r);
 void run_hear_signals(struct run *r);
-bool run_asked_to_stop(void *run);
+bool run_asked_to_stop(void *arg);
 
 /* ---- run_clock.c ---- */
 
@@ -132,10 +132,10 @@ void run_look_at_alarm(struct run *r);
 
 /* ---- run_commands.c ---- */
 
-void run_carry(struct run *sandbox, struct run *command);
+void run_carry(struct run *sandbox, struct run *r);
 void run_hand_on(struct run *sandbox);
 /* Takes a command out of its sandbox. */
-void run_forget(struct run *command);
+void run_forget(struct run *r);
 void run_lose_commands(struct run *sandbox);
 
 /* ---- run_end.c ---- */
@@ -151,7 +151,7 @@ void run_tell(void *run, const char *text);
 /* ---- what a run may have: a door, names nobody answers, an ssh-agent, ports ---- */
 
 int run_door_start(struct run *r, struct err *e);
-const char *run_door_authority(void *run, struct err *e);
+const char *run_door_authority(void *arg, struct err *e);
 int run_door_attach(struct run *r, const struct job_io *io, struct err *e);
 void run_door_turn(struct run *r);
 /* why: the door's own words, or NULL */

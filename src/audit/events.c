@@ -3,8 +3,6 @@
 
 #include <stddef.h>
 
-#include "base/str.h"
-
 /* OCSF 1.1 classes and the activities used here. */
 enum {
 	PROCESS = 1007,
@@ -108,14 +106,3 @@ const struct event_type event_types[EVENT_COUNT] = {
 		{ NUMBER("last"), TEXT("reason") } },
 };
 /* clang-format on */
-
-const struct event_type *event_by_name(const char *name, enum event *id)
-{
-	for (int i = 0; i < EVENT_COUNT; i++)
-		if (str_eq(event_types[i].name, name)) {
-			if (id)
-				*id = (enum event)i;
-			return &event_types[i];
-		}
-	return NULL;
-}

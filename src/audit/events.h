@@ -65,6 +65,3 @@ struct event_type {
 };
 
 extern const struct event_type event_types[EVENT_COUNT];
-
-/* The row of a name, or NULL; *id, unless NULL, receives its number. */
-const struct event_type *event_by_name(const char *name, enum event *id);

@@ -181,7 +181,8 @@ static size_t match_pem(const char *p, size_t n, const char **kind)
 	return end ? (size_t)(end - p) + 5 : n;
 }
 
-const char *redact_match(const char *p, size_t n, size_t *len)
+/* The shape that the secret at p has, and its length; NULL: none. p begins a word. */
+static const char *redact_match(const char *p, size_t n, size_t *len)
 {
 	const char *kind = NULL;
 

@@ -13,6 +13,3 @@ struct audit_key;
 /* Writes at most `room` bytes to out, whole characters, no NUL, and returns how many. Only what a
  * reader could not see anyway is left unread: the text is redacted first and cut afterwards. */
 size_t redact(const struct audit_key *k, const char *text, size_t n, char *out, size_t room);
-
-/* The shape that the secret at p has, and its length; NULL: none. p begins a word. */
-const char *redact_match(const char *p, size_t n, size_t *len);

@@ -22,7 +22,7 @@ struct engine_health {
 	enum engine_state state;
 	char socket[108];   /* of a ready engine */
 	char version[64];   /* of a ready engine */
-	char detail[160];   /* one of the four texts of seed 002 */
+	char detail[160];   /* one of the four texts that RLM Code has for it */
 	char hint[256];     /* what mends it, if it is not ready */
 	char cli[256];      /* path of the docker program; "" if none */
 	char runtimes[256]; /* "runc, runsc"; filled by engine_runtimes */
@@ -34,4 +34,3 @@ void engine_health(unsigned ms, struct engine_health *ret);
  * made, or -1 where it does not say; age may be NULL. */
 int engine_has_image(const struct engine_health *h, const char *image, unsigned ms, int64_t *age);
 int engine_runtimes(struct engine_health *h, unsigned ms); /* 0 or -errno */
-int64_t engine_age(const char *created, int64_t now);      /* of an RFC 3339 time, as above */

@@ -38,7 +38,19 @@ static size_t plain(const char *p, size_t n)
 	return i;
 }
 
-void clean_put(struct buf *b, const char *p, size_t n)
+static void put_escape(struct buf *b, uint32_t c)
+{
+	if (c < 0x10000)
+		buf_printf(b, "\\u%04x", c);
+	else
+		buf_printf(b, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10),
+			   0xdc00 + ((c - 0x10000) & 0x3ff));
+}
+
+/* Puts what stands for a character that may not be shown; len is 0 where it is none. */
+typedef void bad_fn(struct buf *b, const char *p, size_t len);
+
+static void put_clean(struct buf *b, const char *p, size_t n, bad_fn *bad)
 {
 	for (size_t len; n; p += len, n -= len) {
 		len = plain(p, n);
@@ -50,35 +62,29 @@ void clean_put(struct buf *b, const char *p, size_t n)
 		if (len && clean_shows(p, len))
 			buf_add(b, p, len);
 		else
-			buf_putc(b, '?');
+			bad(b, p, len);
 		len = len ? len : 1;
 	}
 }
 
-static void put_escape(struct buf *b, uint32_t c)
+static void bad_as_mark(struct buf *b, const char *p, size_t len)
 {
-	if (c < 0x10000)
-		buf_printf(b, "\\u%04x", c);
-	else
-		buf_printf(b, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10),
-			   0xdc00 + ((c - 0x10000) & 0x3ff));
+	(void)p;
+	(void)len;
+	buf_putc(b, '?');
+}
+
+static void bad_as_escape(struct buf *b, const char *p, size_t len)
+{
+	put_escape(b, len ? utf8_code(p, len) : 0xfffd);
+}
+
+void clean_put(struct buf *b, const char *p, size_t n)
+{
+	put_clean(b, p, n, bad_as_mark);
 }
 
 void clean_put_json(struct buf *b, const char *p, size_t n)
 {
-	for (size_t len; n; p += len, n -= len) {
-		len = plain(p, n);
-		if (len) {
-			buf_add(b, p, len);
-			continue;
-		}
-		len = utf8_len(p, n);
-		if (!len)
-			put_escape(b, 0xfffd);
-		else if (clean_shows(p, len))
-			buf_add(b, p, len);
-		else
-			put_escape(b, utf8_code(p, len));
-		len = len ? len : 1;
-	}
+	put_clean(b, p, n, bad_as_escape);
 }

@@ -348,3 +348,13 @@ int fd_ensure_stdio(void)
 	}
 	return 0;
 }
+
+void fd_raise_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return;
+	r.rlim_cur = r.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &r);
+}

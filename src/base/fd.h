@@ -66,3 +66,6 @@ ssize_t fd_recv(int sock, void *p, size_t n, int *fds,
 
 /* Makes sure that 0, 1 and 2 are open, so that nothing of ours can land there. */
 int fd_ensure_stdio(void);
+
+/* As many descriptors as the hard limit lets this process have. */
+void fd_raise_limit(void);

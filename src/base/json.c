@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/clean.h"
+#include "base/cleanup.h"
+#include "base/jread.h"
 #include "base/str.h"
 
 void json_init(struct json *j, struct buf *out, bool pretty)
@@ -218,4 +220,15 @@ void json_raw(struct json *j, const char *p, size_t n)
 {
 	separate(j);
 	clean_put_json(j->out, p, n);
+}
+
+void json_kvalue(struct json *j, const char *key, const struct jread *v)
+{
+	CLEANUP(mem) char *text = v ? jread_dump(v) : NULL;
+
+	json_key(j, key);
+	if (text)
+		json_raw(j, text, strlen(text));
+	else
+		json_null(j);
 }

@@ -17,6 +17,8 @@
 #define json_array brig_json_array
 #define json_null brig_json_null
 
+struct jread;
+
 struct json {
 	struct buf *out;
 	unsigned depth;
@@ -44,6 +46,7 @@ void json_milli(struct json *j, uint64_t thousandths); /* 1500 writes 1.5 */
 void json_bool(struct json *j, bool v);
 void json_null(struct json *j);
 void json_raw(struct json *j, const char *p, size_t n); /* a value that is JSON already */
+void json_kvalue(struct json *j, const char *key, const struct jread *v); /* NULL: null */
 
 /* key and value in one call */
 void json_kstr(struct json *j, const char *key, const char *s);

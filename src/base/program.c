@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/program.h"
 
+#include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,4 +37,15 @@ int program_find(const char *name, char *path, size_t n, struct err *e)
 		return 0;
 	(void)err_set(e, ERR_UNAVAILABLE, ENOENT, "the program %s is not installed", name);
 	return err_hint(e, "make install puts it at '%s/%s'", BRIG_LIBEXECDIR, name);
+}
+
+int program_become(const char *name, char **argv, struct err *e)
+{
+	char path[PATH_MAX];
+
+	if (program_find(name, path, sizeof(path), e) < 0)
+		return -e->code;
+	argv[0] = (char *)(uintptr_t)name;
+	(void)execv(path, argv);
+	return err_sys(e, "cannot start '%s'", path);
 }

@@ -10,3 +10,6 @@
  * prefix, wherever that was moved to; else where brig was told it would be installed. -ENOENT, with
  * that place in the hint. */
 int program_find(const char *name, char *path, size_t n, struct err *e);
+
+/* Becomes that program, under its own name in argv[0]; returns only with an error. */
+int program_become(const char *name, char **argv, struct err *e);

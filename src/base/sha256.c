@@ -142,3 +142,14 @@ void sha256_hex(const unsigned char digest[SHA256_SIZE], char out[SHA256_HEX])
 	hex_encode(digest, SHA256_SIZE, out);
 	out[2 * SHA256_SIZE] = '\0';
 }
+
+void sha256_of(const void *p, size_t n, char hex[SHA256_HEX])
+{
+	unsigned char digest[SHA256_SIZE];
+	struct sha256 h;
+
+	sha256_init(&h);
+	sha256_add(&h, p, n);
+	sha256_end(&h, digest);
+	sha256_hex(digest, hex);
+}

@@ -19,3 +19,4 @@ void sha256_init(struct sha256 *h);
 void sha256_add(struct sha256 *h, const void *p, size_t n);
 void sha256_end(struct sha256 *h, unsigned char out[SHA256_SIZE]);
 void sha256_hex(const unsigned char digest[SHA256_SIZE], char out[SHA256_HEX]);
+void sha256_of(const void *p, size_t n, char hex[SHA256_HEX]); /* all of it in one call */

@@ -185,17 +185,6 @@ static int check_output(const struct batch_options *o, struct err *e)
 
 /* ---- opening ---- */
 
-static void digest_of(const char *text, size_t size, char hex[SHA256_HEX])
-{
-	unsigned char digest[SHA256_SIZE];
-	struct sha256 h;
-
-	sha256_init(&h);
-	sha256_add(&h, text, size);
-	sha256_end(&h, digest);
-	sha256_hex(digest, hex);
-}
-
 static int open_file(int folder, const char *name, int *ret, struct err *e)
 {
 	struct stat st;
@@ -300,7 +289,7 @@ int batch_ledger_open(const struct batch_options *o, size_t lines, struct batch_
 	}
 	if (open_all(o, ret, e) < 0 || fstat(ret->ledger, &st) < 0 || fstat(ret->results, &had) < 0)
 		return e->code ? -e->code : err_sys(e, "cannot look at " LEDGER);
-	digest_of(o->text, o->size, digest);
+	sha256_of(o->text, o->size, digest);
 	if (st.st_size == 0 && had.st_size == 0)
 		return begin(ret, digest, lines, e);
 	if (st.st_size == 0)

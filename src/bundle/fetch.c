@@ -7,17 +7,16 @@
 #include "bundle/fetch.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/sha256.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "bundle/archive.h"
 #include "bundle/ssh_sign.h"
@@ -52,18 +51,6 @@ static void show(void *arg, uint64_t done, uint64_t of)
 	n = snprintf(line, sizeof(line), "\r\033[K%llu of %llu KiB",
 		     (unsigned long long)(done >> 10), (unsigned long long)(of >> 10));
 	(void)fd_write_all(2, line, (size_t)n);
-}
-
-/* The resolver knows no deadline: the kernel does. */
-static void end_after(uint64_t ms)
-{
-	struct itimerspec when = { .it_value = { (time_t)(ms / 1000),
-						 (long)(ms % 1000) * 1000000 } };
-	struct sigevent by = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
-	timer_t timer;
-
-	if (timer_create(CLOCK_MONOTONIC, &by, &timer) == 0)
-		(void)timer_settime(timer, 0, &when, NULL);
 }
 
 static int bounded(const struct oci_blob *b, uint64_t most, struct err *e)
@@ -123,13 +110,12 @@ static _Noreturn void registry_main(struct fetch_errand *x)
 					    .progress = w->progress ? show : NULL,
 					    .arg = x };
 	CLEANUP(registry) struct registry *r = NULL;
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	struct err e = { 0 };
 
 	(void)prctl(PR_SET_NAME, "brig-registry");
-	(void)sigaction(SIGPIPE, &ignore, NULL);
+	signals_ignore_pipe();
 	/* A little later than the deadline, which says more. */
-	end_after(w->timeout_ms + 1000);
+	signals_kill_after(w->timeout_ms + 1000);
 	if (fd_close_except(3, keep, ARRAY_LEN(keep)) < 0)
 		(void)err_set(&e, ERR_INTERNAL, EIO, "cannot close descriptors");
 	else if (registry_open(&want, &r, &e) == 0 &&
@@ -307,9 +293,7 @@ int fetch_push(const struct fetch_want *w, struct cargo *c, struct err *e)
 				  .manifest = empty,
 				  .archive = c->archive,
 				  .signature = c->signature };
-	unsigned char sum[SHA256_SIZE];
 	char hex[SHA256_HEX];
-	struct sha256 h;
 
 	if (!m || empty < 0 || fd_write_all(empty, OCI_EMPTY, strlen(OCI_EMPTY)) < 0)
 		return err_nomem(e);
@@ -321,10 +305,7 @@ int fetch_push(const struct fetch_want *w, struct cargo *c, struct err *e)
 	    fetch_do(&x, e) < 0)
 		return -e->code;
 	oci_write(m, &text);
-	sha256_init(&h);
-	sha256_add(&h, buf_str(&text), text.len);
-	sha256_end(&h, sum);
-	sha256_hex(sum, hex);
+	sha256_of(buf_str(&text), text.len, hex);
 	(void)snprintf(c->reference, sizeof(c->reference), "sha256:%s", hex);
 	return 0;
 }

@@ -13,7 +13,6 @@
 #include "base/clean.h"
 #include "base/clock.h"
 #include "base/jread.h"
-#include "base/num.h"
 #include "base/str.h"
 #include "chat/chat_endpoint.h"
 #include "chat/chat_internal.h"
@@ -138,15 +137,7 @@ static int server_failed(struct attempt *t, int status, const char *p, size_t n,
 
 static uint64_t retry_after(const struct http1_answer *a)
 {
-	struct http1_text t = http1_field(a, "Retry-After");
-	char text[16];
-	uint64_t seconds;
-
-	if (!t.p || t.n >= sizeof(text))
-		return 0;
-	memcpy(text, t.p, t.n);
-	text[t.n] = '\0';
-	return num_count(text, &seconds) == 0 ? sooner(seconds * SECOND_US, PAUSE_MAX_US) : 0;
+	return sooner(http1_retry_after(a) * SECOND_US, PAUSE_MAX_US);
 }
 
 static int failed(struct attempt *t, const struct http1_answer *a, struct err *e)

@@ -2,7 +2,6 @@
 /* cli/cmd_agent.c - "agent": a conversation with a role's model, whose tools run in sandboxes. */
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +9,11 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "cli/agent_show.h"
 #include "cli/cli.h"
+#include "cli/own_options.h"
 #include "model/credentials.h"
 #include "model/dialect/dialect.h"
 
@@ -21,7 +22,7 @@
 enum { EXIT_AGENT = 1, EXIT_INTERRUPTED = 130 };
 
 /* Options that are this command's alone. */
-enum own_option {
+enum agent_option {
 	OWN_PROMPT,
 	OWN_MODEL,
 	OWN_URL,
@@ -58,8 +59,9 @@ struct agent {
 /* ---- options ---- */
 
 /* 1: it was one of ours; *at is moved over its value. */
-static int own_option(struct agent *a, int argc, char **argv, int *at, struct err *e)
+static int own_option(void *arg, int argc, char **argv, int *at, struct err *e)
 {
+	struct agent *a = arg;
 	const char *word = argv[*at];
 
 	if (str_eq(word, "--yes"))
@@ -67,34 +69,13 @@ static int own_option(struct agent *a, int argc, char **argv, int *at, struct er
 	if (str_eq(word, "--resume") || str_starts(word, "--resume="))
 		return a->resume = word[8] ? word + 9 : "", 1;
 	for (int i = 0; i < OWN_COUNT; i++) {
-		size_t n = strlen(own_names[i]);
-		bool alone = str_eq(word, own_names[i]) || (i == OWN_PROMPT && str_eq(word, "-p"));
+		const struct own_option o = { "agent", own_names[i],
+					      i == OWN_PROMPT ? "-p" : NULL };
+		int r = own_option_value(&o, argc, argv, at, &a->own[i], e);
 
-		if (!alone && !(str_starts(word, own_names[i]) && word[n] == '='))
-			continue;
-		if (alone && *at + 1 >= argc)
-			return err_refuse(e, ERR_USAGE, EINVAL, "brig agent --help says which",
-					  "option '%s' needs a value", word);
-		a->own[i] = alone ? argv[++*at] : word + n + 1;
-		return 1;
-	}
-	return 0;
-}
-
-static int own_options(struct agent *a, int *argc, char **argv, struct err *e)
-{
-	int kept = 1;
-
-	for (int at = 1; at < *argc; at++) {
-		int r = own_option(a, *argc, argv, &at, e);
-
-		if (r < 0)
+		if (r)
 			return r;
-		if (r == 0)
-			argv[kept++] = argv[at];
 	}
-	argv[kept] = NULL;
-	*argc = kept;
 	return 0;
 }
 
@@ -158,7 +139,7 @@ static int prepare(struct agent *a, const struct subcommand *c, int argc, char *
 	struct spec *s = a->spec;
 	int rest = 0, r;
 
-	if (own_options(a, &argc, argv, e) < 0)
+	if (own_options_take(&argc, argv, own_option, a, e) < 0)
 		return -e->code;
 	r = options_parse(c, s, argc, argv, &rest, e);
 	if (r > 0) {
@@ -191,17 +172,9 @@ static int prepare(struct agent *a, const struct subcommand *c, int argc, char *
 
 static int open_signals(struct err *e)
 {
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	sigset_t set;
-	int fd;
+	int fd = signals_open(SIGNALS_END);
 
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	signals_ignore_pipe();
 	return fd < 0 ? err_sys(e, "no descriptor for signals") : fd;
 }
 

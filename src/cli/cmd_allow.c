@@ -222,22 +222,11 @@ static int show(const struct spec *before, const char *path, const struct buf *d
 	return 0;
 }
 
-static void digest_of(const char *data, size_t n, char hex[SHA256_HEX])
-{
-	unsigned char sum[SHA256_SIZE];
-	struct sha256 h;
-
-	sha256_init(&h);
-	sha256_add(&h, data, n);
-	sha256_end(&h, sum);
-	sha256_hex(sum, hex);
-}
-
 int allow_bytes(const struct spec *s, const char *path, const char *data, size_t n, struct err *e)
 {
 	char hex[SHA256_HEX];
 
-	digest_of(data, n, hex);
+	sha256_of(data, n, hex);
 	if (recorder_policy(s, "allow", path, hex, e) < 0)
 		return -e->code;
 	return trust_add(path, data, n, e);
@@ -250,7 +239,7 @@ static int trust(const struct spec *s, const char *path, struct json *json, stru
 
 	if (read_once(path, &data, e) < 0)
 		return -e->code;
-	digest_of(buf_str(&data), data.len, hex);
+	sha256_of(buf_str(&data), data.len, hex);
 	if (json) {
 		json_kstr(json, "sha256", hex);
 		json_ku64(json, "bytes", data.len);

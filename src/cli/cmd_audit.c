@@ -3,9 +3,7 @@
  *
  * The readers bring SQLite, which would make every `brig run` start later; so they are brig-audit.
  */
-#include <limits.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/program.h"
 #include "base/str.h"
@@ -58,17 +56,12 @@ static int help(const struct subcommand *c, const char *word)
 
 static int audit(const struct subcommand *c, int argc, char **argv)
 {
-	char path[PATH_MAX], name[] = "brig-audit";
 	struct err e = { 0 };
 
 	for (int i = 1; i < argc; i++)
 		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
 			return help(c, argv[1]);
-	if (program_find(name, path, sizeof(path), &e) == 0) {
-		argv[0] = name;
-		(void)execv(path, argv);
-		(void)err_sys(&e, "cannot start '%s'", path);
-	}
+	(void)program_become("brig-audit", argv, &e);
 	error_print(&e);
 	return EXIT_BRIG;
 }

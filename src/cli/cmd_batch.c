@@ -2,19 +2,19 @@
 /* cli/cmd_batch.c - "batch": many runs from one file of JSON lines. */
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/num.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "batch/batch.h"
 #include "cli/cli.h"
+#include "cli/own_options.h"
 #include "cli/progress.h"
 #include "sandbox/manager.h"
 
@@ -45,40 +45,20 @@ struct batch_cli {
 /* ---- options ---- */
 
 /* 1: it was one of ours; *at is moved over its value. */
-static int own_option(struct batch_cli *b, int argc, char **argv, int *at, struct err *e)
+static int own_option(void *arg, int argc, char **argv, int *at, struct err *e)
 {
-	const char *word = argv[*at];
+	struct batch_cli *b = arg;
 
-	if (str_eq(word, "--resume"))
+	if (str_eq(argv[*at], "--resume"))
 		return b->resume = true, 1;
 	for (int i = 0; i < OPT_COUNT; i++) {
-		size_t n = strlen(option_names[i]);
-		bool alone = str_eq(word, option_names[i]) || (i == OPT_JOBS && str_eq(word, "-j"));
+		const struct own_option o = { "batch", option_names[i],
+					      i == OPT_JOBS ? "-j" : NULL };
+		int r = own_option_value(&o, argc, argv, at, &b->own[i], e);
 
-		if (!alone && !(str_starts(word, option_names[i]) && word[n] == '='))
-			continue;
-		if (alone && *at + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", word);
-		b->own[i] = alone ? argv[++*at] : word + n + 1;
-		return 1;
-	}
-	return 0;
-}
-
-static int own_options(struct batch_cli *b, int *argc, char **argv, struct err *e)
-{
-	int kept = 1;
-
-	for (int at = 1; at < *argc; at++) {
-		int r = own_option(b, *argc, argv, &at, e);
-
-		if (r < 0)
+		if (r)
 			return r;
-		if (r == 0)
-			argv[kept++] = argv[at];
 	}
-	argv[kept] = NULL;
-	*argc = kept;
 	return 0;
 }
 
@@ -171,7 +151,7 @@ static int prepare(struct batch_cli *b, const struct subcommand *c, int argc, ch
 	struct spec *s = b->spec;
 	int rest = 0, r;
 
-	if (own_options(b, &argc, argv, e) < 0)
+	if (own_options_take(&argc, argv, own_option, b, e) < 0)
 		return -e->code;
 	r = options_parse(c, s, argc, argv, &rest, e);
 	if (r > 0) {
@@ -291,20 +271,6 @@ static void say_end(const struct batch_cli *b, const struct batch_count *c, enum
 
 /* ---- the command ---- */
 
-static int open_signals(void)
-{
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int execute(struct batch_cli *b, struct err *e)
 {
 	struct batch_count c = { 0 };
@@ -315,7 +281,8 @@ static int execute(struct batch_cli *b, struct err *e)
 	b->o.progress = show;
 	b->o.note = note;
 	b->o.arg = b;
-	b->o.signals = open_signals();
+	signals_ignore_pipe();
+	b->o.signals = signals_open(SIGNALS_END);
 	r = batch_run(&b->o, &c, &how, e);
 	if (b->shown)
 		progress_clear();

@@ -2,9 +2,7 @@
 /* cli/cmd_bundle.c - "bundle": what it takes, and the way to the program that does it.
  *
  * zlib and TLS would make every `brig run` start later; so they are brig-bundle's. */
-#include <limits.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/program.h"
 #include "base/str.h"
@@ -54,7 +52,6 @@ static int help(const struct subcommand *c, const char *word)
 
 static int bundle(const struct subcommand *c, int argc, char **argv)
 {
-	char path[PATH_MAX], name[] = "brig-bundle";
 	struct err e = { 0 };
 
 	if (argc < 2)
@@ -62,11 +59,7 @@ static int bundle(const struct subcommand *c, int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
 			return help(c, argv[1]);
-	if (program_find(name, path, sizeof(path), &e) == 0) {
-		argv[0] = name;
-		(void)execv(path, argv);
-		(void)err_sys(&e, "cannot start '%s'", path);
-	}
+	(void)program_become("brig-bundle", argv, &e);
 	error_print(&e);
 	return EXIT_BRIG;
 }

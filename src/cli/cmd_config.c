@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/config_allow.h"
+#include "cli/own_options.h"
 #include "model/config.h"
 #include "model/dialect/migrate.h"
 #include "model/paths.h"
@@ -37,30 +38,16 @@ static int unknown(const char *word, struct err *e)
 		    : err_hint(e, "brig config --help lists the options");
 }
 
-/* The value of "--name VALUE" or "--name=VALUE" at argv[*i]; NULL when it is another option. */
-static int take(int argc, char **argv, int *i, const char *name, const char **ret, struct err *e)
-{
-	size_t n = strlen(name);
-
-	if (strncmp(argv[*i], name, n) != 0 || (argv[*i][n] && argv[*i][n] != '='))
-		return 0;
-	if (argv[*i][n] == '=')
-		*ret = argv[*i] + n + 1;
-	else if (*i + 1 < argc)
-		*ret = argv[++*i];
-	else
-		return err_refuse(e, ERR_USAGE, EINVAL, "brig config --help says which",
-				  "option '%s' needs a value", name);
-	return 1;
-}
-
 static int parse(int argc, char **argv, struct config_asked *a, struct err *e)
 {
 	for (int i = 2; i < argc; i++) {
-		int r = a->rest ? 0 : take(argc, argv, &i, "--config", &a->file, e);
+		static const struct own_option config = { .command = "config", .name = "--config" },
+					       dialect = { .command = "config",
+							   .name = "--dialect" };
+		int r = a->rest ? 0 : own_option_value(&config, argc, argv, &i, &a->file, e);
 
 		if (r == 0 && !a->rest)
-			r = take(argc, argv, &i, "--dialect", &a->dialect, e);
+			r = own_option_value(&dialect, argc, argv, &i, &a->dialect, e);
 		if (r < 0)
 			return r;
 		if (r > 0)

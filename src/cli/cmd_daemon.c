@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/own_options.h"
 #include "daemon/daemon.h"
 #include "daemon/daemon_client.h"
 #include "daemon/tokens.h"
@@ -48,22 +49,12 @@ static int refuse(const char *word, struct err *e)
 static int valued(struct daemon_asked *a, int argc, char **argv, int *at, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(with_value); i++) {
-		size_t n = strlen(with_value[i].option);
-		const char **slot = (const char **)((char *)a + with_value[i].at);
+		const struct own_option o = { .command = "daemon", .name = with_value[i].option };
+		int r = own_option_value(&o, argc, argv, at,
+					 (const char **)((char *)a + with_value[i].at), e);
 
-		if (!str_starts(argv[*at], with_value[i].option))
-			continue;
-		if (argv[*at][n] == '=') {
-			*slot = argv[*at] + n + 1;
-			return 1;
-		}
-		if (argv[*at][n])
-			continue;
-		if (*at + 1 >= argc)
-			return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon --help says which",
-					  "option \'%s\' needs a value", with_value[i].option);
-		*slot = argv[++*at];
-		return 1;
+		if (r)
+			return r;
 	}
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/own_options.h"
 #include "doctor/attack.h"
 #include "doctor/doctor.h"
 
@@ -32,7 +33,7 @@ static int unknown(const char *word, struct err *e)
 		    : err_hint(e, "brig doctor --help lists the options");
 }
 
-/* An option with a value, as "--name VALUE" or "--name=VALUE"; 1 when it was one. */
+/* 1: it was an option with a value. */
 static int take_value(int argc, char **argv, int *i, struct doctor_asked *a, struct err *e)
 {
 	const struct {
@@ -45,19 +46,15 @@ static int take_value(int argc, char **argv, int *i, struct doctor_asked *a, str
 		    { "--set", &a->set[a->set_count < SET_MAX ? a->set_count : SET_MAX - 1] } };
 
 	for (size_t k = 0; k < ARRAY_LEN(all); k++) {
-		size_t n = strlen(all[k].name);
+		const struct own_option o = { .command = "doctor", .name = all[k].name };
+		int r = own_option_value(&o, argc, argv, i, all[k].to, e);
 
-		if (strncmp(argv[*i], all[k].name, n) != 0 || (argv[*i][n] && argv[*i][n] != '='))
-			continue;
-		if (!argv[*i][n] && *i + 1 >= argc)
-			return err_refuse(e, ERR_USAGE, EINVAL, "brig doctor --help says which",
-					  "option '%s' needs a value", all[k].name);
-		if (str_eq(all[k].name, "--set") && a->set_count++ >= SET_MAX)
+		if (r > 0 && str_eq(o.name, "--set") && a->set_count++ >= SET_MAX)
 			return err_refuse(e, ERR_USAGE, E2BIG,
 					  "write them in a file: --config FILE",
 					  "more than %d times --set", SET_MAX);
-		*all[k].to = argv[*i][n] ? argv[*i] + n + 1 : argv[++*i];
-		return 1;
+		if (r)
+			return r;
 	}
 	return 0;
 }

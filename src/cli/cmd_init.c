@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/home.h"
 #include "base/str.h"
+#include "cli/own_options.h"
 #include "cli/progress.h"
 #include "cli/init_cli.h"
 #include "model/config.h"
@@ -56,7 +57,7 @@ static int take_switch(struct init_asked *a, const char *word)
 	return 0;
 }
 
-/* "--name VALUE" or "--name=VALUE"; 1 when it was one. */
+/* 1: it was an option with a value. */
 static int take_value(struct initiation *x, int argc, char **argv, int *i, struct err *e)
 {
 	struct init_asked *a = &x->asked;
@@ -68,14 +69,13 @@ static int take_value(struct initiation *x, int argc, char **argv, int *i, struc
 	};
 
 	for (size_t k = 0; k < ARRAY_LEN(all); k++) {
-		size_t n = strlen(all[k].name);
+		const struct own_option o = { .command = "init", .name = all[k].name };
+		int r = own_option_value(&o, argc, argv, i, all[k].to, e);
 
-		if (strncmp(argv[*i], all[k].name, n) != 0 || (argv[*i][n] && argv[*i][n] != '='))
+		if (r < 0)
+			return r;
+		if (r == 0)
 			continue;
-		if (!argv[*i][n] && *i + 1 >= argc)
-			return err_refuse(e, ERR_USAGE, EINVAL, "brig init --help says which",
-					  "option '%s' needs a value", all[k].name);
-		*all[k].to = argv[*i][n] ? argv[*i] + n + 1 : argv[++*i];
 		return allow && spec_set(x->spec, FIELD_EGRESS_ALLOW, allow, ORIGIN_FLAG, e) < 0
 			       ? -e->code
 			       : 1;
@@ -161,7 +161,7 @@ int init_take_network(struct initiation *x, const char *word, struct err *e)
 	return 0;
 }
 
-int init_take_agent(struct initiation *x, const char *word, struct err *e)
+static int init_take_agent(struct initiation *x, const char *word, struct err *e)
 {
 	const struct wrap_agent *a = wrap_agent_find(word);
 

@@ -2,15 +2,14 @@
 /* cli/cmd_mcp.c - "mcp": tools for a model over the Model Context Protocol, on standard input and
  * output or over HTTP; and the entry for it in other programs' settings. */
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/json.h"
 #include "base/program.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/sandbox_cli.h"
@@ -26,20 +25,6 @@ struct mcp_way {
 	const char *http, *token_file;
 	bool daemon;
 };
-
-static int open_signals(void)
-{
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
 
 /* ---- how ---- */
 
@@ -179,7 +164,8 @@ static int serve(const struct subcommand *c, int argc, char **argv, struct err *
 	if (isatty(STDIN_FILENO) && !s->cli.quiet && !w.http)
 		message_print("brig: note", "this is an MCP server: a host starts it and writes to "
 					    "its input; Ctrl-D ends it");
-	signals = open_signals();
+	signals_ignore_pipe();
+	signals = signals_open(SIGNALS_END);
 	if (w.http || w.daemon)
 		return serve_far(s, &w, signals, e);
 	return mcp_stdio(s, NULL, STDIN_FILENO, STDOUT_FILENO, signals, e);

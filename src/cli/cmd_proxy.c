@@ -1,26 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/cmd_proxy.c - "proxy": the door alone, on a port of loopback. */
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 
 #include "base/fd.h"
+#include "base/signals.h"
 #include "cli/cli.h"
 #include "sandbox/proxy.h"
-
-static int open_signals(void)
-{
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
 
 struct proxy_asked {
 	const char *file; /* for the authority; NULL: stdout */
@@ -85,7 +72,7 @@ static int run(const struct subcommand *c, int argc, char **argv)
 	struct err e = { 0 };
 	CLEANUP(spec) struct spec *s = spec_new(&e);
 	CLEANUP(outcome) struct outcome *o = outcome_new();
-	CLEANUP(fd) int signals = open_signals();
+	CLEANUP(fd) int signals = signals_open(SIGNALS_END);
 	struct proxy_asked a = { 0 };
 	int r = s && o ? prepare(c, s, argc, argv, &a, &e) : err_nomem(&e);
 

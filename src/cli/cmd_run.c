@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/num.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/terminal.h"
@@ -422,7 +423,6 @@ static void on_note(void *arg, const char *text)
 static int open_signals(void)
 {
 	static const int taken[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH };
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	struct sigaction now;
 	sigset_t set;
 
@@ -432,7 +432,7 @@ static int open_signals(void)
 		if (sigaction(taken[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
 			(void)sigaddset(&set, taken[i]);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
+	signals_ignore_pipe();
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

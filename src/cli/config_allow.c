@@ -164,16 +164,11 @@ static int change(struct own_file *f, const struct config_place *at, const char 
 		  struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
-	unsigned char sum[SHA256_SIZE];
 	char hex[SHA256_HEX];
-	struct sha256 h;
 
 	if (!s || config_load(s, at, e) < 0)
 		return -e->code;
-	sha256_init(&h);
-	sha256_add(&h, buf_str(&f->after), f->after.len);
-	sha256_end(&h, sum);
-	sha256_hex(sum, hex);
+	sha256_of(buf_str(&f->after), f->after.len, hex);
 	if (recorder_rule(s, "egress.allow", rule, f->path, hex, e) < 0)
 		return -e->code;
 	return replace(f, e);

@@ -38,7 +38,6 @@ struct initiation {
 /* The name must be that of a backend a run may take by itself; NULL for auto. */
 int init_take_backend(struct initiation *x, const char *word, struct err *e);
 int init_take_network(struct initiation *x, const char *word, struct err *e);
-int init_take_agent(struct initiation *x, const char *word, struct err *e);
 
 /* init_ask.c: the questions that no option has answered. -ECANCELED: nobody answers any more. */
 int init_ask(struct initiation *x, struct err *e);

@@ -35,16 +35,22 @@ static void put_program(struct buf *b, const struct wrap_agent *a)
 		buf_printf(b, "'%s' is not in your PATH: %s\n", a->name, a->install);
 }
 
+/* The caller's own entry of that name, else brig's, which is put into *known; NULL: neither. */
+static const struct credential_spec *key_of(struct arena *arena, const struct spec *s,
+					    const char *name, struct credential_spec *known)
+{
+	const struct credential_spec *c = credential_find(&s->credentials, name);
+
+	return c ? c : credential_known(arena, name, known) ? known : NULL;
+}
+
 static void put_keys(struct buf *b, struct arena *arena, const struct spec *s,
 		     const struct wrap_agent *a)
 {
 	for (size_t i = 0; a->credentials[i]; i++) {
 		struct credential_spec known;
-		const struct credential_spec *c =
-			credential_find(&s->credentials, a->credentials[i]);
+		const struct credential_spec *c = key_of(arena, s, a->credentials[i], &known);
 
-		if (!c && credential_known(arena, a->credentials[i], &known))
-			c = &known;
 		put_head(b, i ? "" : "key");
 		buf_printf(b, "%s%s%s, for %s%s alone\n", i && !a->each ? "else " : "",
 			   a->credentials[i],
@@ -128,11 +134,8 @@ static void json_keys(struct json *j, struct arena *arena, const struct spec *s,
 	json_array(j);
 	for (size_t i = 0; a->credentials[i]; i++) {
 		struct credential_spec known;
-		const struct credential_spec *c =
-			credential_find(&s->credentials, a->credentials[i]);
+		const struct credential_spec *c = key_of(arena, s, a->credentials[i], &known);
 
-		if (!c && credential_known(arena, a->credentials[i], &known))
-			c = &known;
 		json_object(j);
 		json_kstr(j, "name", a->credentials[i]);
 		json_kbool(j, "set", wrap_has_credential(s, a->credentials[i]));

@@ -16,18 +16,6 @@
 
 /* ---- who ---- */
 
-static bool refuse(struct http_call *c, enum problem p, const char *hint, const char *what)
-{
-	struct err e;
-
-	(void)problem_say(p, &e, "%s", what);
-	if (hint)
-		(void)err_hint(&e, "%s", hint);
-	http_last(c);
-	http_problem(c, p, &e);
-	return false;
-}
-
 /* A browser that was led here by a name of somebody else's says that name. */
 static bool host_ok(const struct http_call *c)
 {
@@ -69,16 +57,17 @@ static bool by_token(struct api *a, struct http_call *c)
 		found = tokens_find(a->tokens, t.p + sizeof(scheme) - 1,
 				    t.n - (sizeof(scheme) - 1));
 	if (!found)
-		return refuse(c, PROBLEM_UNAUTHENTICATED,
-			      "send Authorization: Bearer TOKEN; brig daemon token add makes one",
-			      t.p ? "the token is not known" : "there is no token");
+		return http_turn_away(
+			c, PROBLEM_UNAUTHENTICATED,
+			"send Authorization: Bearer TOKEN; brig daemon token add makes one",
+			t.p ? "the token is not known" : "there is no token");
 	(void)snprintf(c->caller->tenant, sizeof(c->caller->tenant), "%s", found->tenant);
 	c->caller->scopes = found->scopes;
 	c->caller->token = found;
 	memcpy(c->caller->digest, found->digest, sizeof(c->caller->digest));
 	c->caller->known = true;
 	return http_count(c, found->tenant) ||
-	       refuse(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
+	       http_turn_away(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
 }
 
 /* The owner may act for a tenant of its own making, which no token can stand for: a token's name
@@ -95,8 +84,8 @@ static bool act_for(struct http_call *c)
 	(void)snprintf(name, sizeof(name), "%.*s", t.p && t.n < sizeof(name) ? (int)t.n : 0,
 		       t.p ? t.p : "");
 	if (name[0] != '@' || strlen(name) != t.n || !tenant_name_ok(name + 1))
-		return refuse(c, PROBLEM_INVALID, "such as @mcp",
-			      "the Brig-Tenant field is not @NAME");
+		return http_turn_away(c, PROBLEM_INVALID, "such as @mcp",
+				      "the Brig-Tenant field is not @NAME");
 	memcpy(c->caller->tenant, name, sizeof(name));
 	return true;
 }
@@ -130,13 +119,13 @@ static bool page_ok(const struct api *a, struct http_call *c, char tenant[TENANT
 	char own[128];
 
 	if (!api_page_of(a, c, tenant))
-		return refuse(c, PROBLEM_FORBIDDEN, "brig dashboard prints the address",
-			      "the Host field names another server");
+		return http_turn_away(c, PROBLEM_FORBIDDEN, "brig dashboard prints the address",
+				      "the Host field names another server");
 	(void)snprintf(own, sizeof(own), "http://%.*s", (int)host->n, host->p);
 	if ((!reads_only(c) || http1_count(c->head->fields, c->head->n_fields, "Origin")) &&
 	    !http1_text_is(http_field(c, "Origin"), own))
-		return refuse(c, PROBLEM_FORBIDDEN, NULL,
-			      "another page may not call the dashboard");
+		return http_turn_away(c, PROBLEM_FORBIDDEN, NULL,
+				      "another page may not call the dashboard");
 	return true;
 }
 
@@ -191,7 +180,7 @@ static bool by_session(struct api *a, struct http_call *c)
 	by->scopes = s->who.scopes;
 	by->known = by->session = true;
 	return http_count(c, by->tenant) ||
-	       refuse(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
+	       http_turn_away(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
 }
 
 static bool still_may(void *arg, const struct http_call *c)
@@ -216,17 +205,18 @@ static bool page_may(struct api *a, struct http_call *c)
 		return true;
 	if (http1_count(c->head->fields, c->head->n_fields, "Sec-Fetch-Site") &&
 	    !http1_text_is(site, "same-origin") && !http1_text_is(site, "none"))
-		return refuse(c, PROBLEM_FORBIDDEN, NULL,
-			      "another page may not call the dashboard");
+		return http_turn_away(c, PROBLEM_FORBIDDEN, NULL,
+				      "another page may not call the dashboard");
 	if (!r->scope)
 		return true;
 	if (!c->caller->session)
-		return refuse(c, PROBLEM_UNAUTHENTICATED, "brig dashboard opens one",
-			      "there is no session, or it is over");
+		return http_turn_away(c, PROBLEM_UNAUTHENTICATED, "brig dashboard opens one",
+				      "there is no session, or it is over");
 	return (r->page && (c->caller->scopes & r->page) == r->page && still_may(a, c)) ||
-	       refuse(c, PROBLEM_FORBIDDEN,
-		      r->page & SCOPE_ADMIN ? "brig dashboard --admin opens one that may" : NULL,
-		      "this session may not");
+	       http_turn_away(c, PROBLEM_FORBIDDEN,
+			      r->page & SCOPE_ADMIN ? "brig dashboard --admin opens one that may"
+						    : NULL,
+			      "this session may not");
 }
 
 static bool who(struct api *a, struct http_call *c)
@@ -234,14 +224,16 @@ static bool who(struct api *a, struct http_call *c)
 	if (http_from_page(c))
 		return by_session(a, c);
 	if (c->caller->local && !c->peer->ours)
-		return refuse(c, PROBLEM_FOREIGN_PEER,
-			      "call from outside of the sandbox, as the daemon's user",
-			      c->peer->why);
+		return http_turn_away(c, PROBLEM_FOREIGN_PEER,
+				      "call from outside of the sandbox, as the daemon's user",
+				      c->peer->why);
 	if (!host_ok(c))
-		return refuse(c, PROBLEM_FORBIDDEN, "call the daemon by its address or localhost",
-			      "the Host field names another server");
+		return http_turn_away(c, PROBLEM_FORBIDDEN,
+				      "call the daemon by its address or localhost",
+				      "the Host field names another server");
 	if (http1_count(c->head->fields, c->head->n_fields, "Origin"))
-		return refuse(c, PROBLEM_FORBIDDEN, NULL, "a web page may not call the daemon");
+		return http_turn_away(c, PROBLEM_FORBIDDEN, NULL,
+				      "a web page may not call the daemon");
 	if (!c->caller->local)
 		return by_token(a, c);
 	c->caller->known = true;
@@ -310,8 +302,8 @@ static bool find_route(struct http_call *c)
 		any = true;
 	}
 	if (!any)
-		return refuse(c, PROBLEM_NOT_FOUND, "/openapi.json lists all routes",
-			      "there is no such route");
+		return http_turn_away(c, PROBLEM_NOT_FOUND, "/openapi.json lists all routes",
+				      "there is no such route");
 	(void)snprintf(allow + strlen(allow), sizeof(allow) - strlen(allow), "\r\n");
 	(void)problem_say(PROBLEM_INVALID, &e, "this route has another method");
 	http_last(c);
@@ -347,15 +339,15 @@ static bool in_scope(struct api *a, struct http_call *c)
 	if (http_from_page(c))
 		return page_may(a, c);
 	if (r->browser)
-		return refuse(c, PROBLEM_NOT_FOUND, "brig dashboard prints the address",
-			      "there is no such route here");
+		return http_turn_away(c, PROBLEM_NOT_FOUND, "brig dashboard prints the address",
+				      "there is no such route here");
 	if ((c->caller->scopes & r->scope) == r->scope)
 		return true;
-	return refuse(c, PROBLEM_FORBIDDEN,
-		      r->scope == SCOPE_READ  ? "this takes a token with scope read"
-		      : r->scope == SCOPE_RUN ? "this takes a token with scope run"
-					      : "this takes a token with scope admin",
-		      "the token's scopes do not include this");
+	return http_turn_away(c, PROBLEM_FORBIDDEN,
+			      r->scope == SCOPE_READ  ? "this takes a token with scope read"
+			      : r->scope == SCOPE_RUN ? "this takes a token with scope run"
+						      : "this takes a token with scope admin",
+			      "the token's scopes do not include this");
 }
 
 static bool admit(void *arg, struct http_call *c)
@@ -436,13 +428,14 @@ enum once_found api_once(struct api *a, struct http_call *c, char id[ONCE_ID_SIZ
 			(void)err_hint(&e, "look whether it was, and use a new key");
 		http_problem(c, PROBLEM_CONFLICT, &e);
 	} else if (found == ONCE_OTHER) {
-		(void)refuse(c, PROBLEM_IDEMPOTENCY_MISMATCH, "use a new key for another request",
-			     "the key was used with another body");
+		(void)http_turn_away(c, PROBLEM_IDEMPOTENCY_MISMATCH,
+				     "use a new key for another request",
+				     "the key was used with another body");
 	} else if (found == ONCE_FULL) {
-		(void)refuse(c, PROBLEM_QUOTA, "each is kept for a day; leave the key out",
-			     "this tenant has used too many keys");
+		(void)http_turn_away(c, PROBLEM_QUOTA, "each is kept for a day; leave the key out",
+				     "this tenant has used too many keys");
 	} else if (found == ONCE_FAILED) {
-		(void)refuse(c, PROBLEM_INTERNAL, NULL, "the key cannot be written down");
+		(void)http_turn_away(c, PROBLEM_INTERNAL, NULL, "the key cannot be written down");
 	} else if (found == ONCE_DONE && !((const struct api_route *)c->route)->own_keys) {
 		http_answer(c, status, "Idempotent-Replayed: true\r\n",
 			    status < 400 ? "application/json" : "application/problem+json",
@@ -463,12 +456,12 @@ static bool first_time(struct api *a, struct http_call *c)
 	    !str_eq(r->method, "POST") || http_from_page(c))
 		return true;
 	if (!t.p || !t.n || t.n > KEY_MAX)
-		return refuse(c, PROBLEM_INVALID, NULL, "the Idempotency-Key is malformed");
+		return http_turn_away(c, PROBLEM_INVALID, NULL, "the Idempotency-Key is malformed");
 	if (r->own_keys)
 		return true;
 	k = calloc(1, sizeof(*k));
 	if (!k)
-		return refuse(c, PROBLEM_INTERNAL, NULL, "out of memory");
+		return http_turn_away(c, PROBLEM_INTERNAL, NULL, "out of memory");
 	k->api = a;
 	if (api_once(a, c, k->id, &answer) != ONCE_NEW) {
 		free(k);

@@ -11,14 +11,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/signals.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "daemon/api.h"
@@ -102,29 +101,13 @@ static void settle(void *arg)
 
 /* ---- beginning ---- */
 
-static void raise_files(void)
-{
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
-		return;
-	r.rlim_cur = r.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &r);
-}
-
 static int take_signals(struct brigd *d, struct err *e)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	sigset_t set;
 
-	(void)sigaction(SIGPIPE, &ignore, NULL);
+	signals_ignore_pipe();
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	d->signal_fd = signals_open(SIGNALS_END);
 	if (d->signal_fd < 0)
 		return err_sys(e, "cannot listen to signals");
 	d->signals = (struct loop_watch){ .fd = d->signal_fd, .ready = on_signal };
@@ -400,7 +383,7 @@ int daemon_run(const struct daemon_options *o, struct err *e)
 
 	(void)umask(077);
 	(void)prctl(PR_SET_NAME, "brigd");
-	raise_files();
+	fd_raise_limit();
 	r = open_parts(&d, o, e);
 	if (r == 0)
 		r = open_doors(&d, o, e);

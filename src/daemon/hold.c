@@ -15,8 +15,6 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"
@@ -25,6 +23,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/loop.h"
+#include "base/signals.h"
 #include "base/sockets.h"
 #include "base/state.h"
 #include "daemon/peer.h"
@@ -474,34 +473,16 @@ static int listen_there(struct hold *h, struct err *e)
 	return listens ? 0 : -e->code;
 }
 
-static int hear_signals(void)
-{
-	static const int taken[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
-		(void)sigaddset(&set, taken[i]);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int settle(struct hold *h, struct err *e)
 {
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	struct rlimit files;
-
 	(void)prctl(PR_SET_NAME, "brig-hold", 0, 0, 0);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files);
-	}
+	signals_ignore_pipe();
+	fd_raise_limit();
 	for (size_t i = 0; i < CALLERS; i++)
 		h->callers[i] = (struct hold_caller){
 			.h = h, .w.fd = -1, .turns.fd = -1, .streams = { -1, -1, -1 }
 		};
-	h->signals = hear_signals();
+	h->signals = signals_open((const int[]){ SIGTERM, SIGINT, SIGHUP, SIGQUIT, 0 });
 	if (h->signals < 0)
 		return err_sys(e, "cannot listen for signals");
 	return loop_new(&h->loop, e);

@@ -90,7 +90,6 @@ int http_listen_pages(struct http_server *s, int fd, const char *authority, stru
  */
 int http_listen_passed(struct http_server *s, int fd, void (*lost)(void *arg), void *arg,
 		       struct err *e);
-void http_deaf(struct http_server *s); /* takes no more connections */
 /* Sends what is due and lets go of what has ended; from the loop's `settle`. */
 void http_settle(struct http_server *s);
 size_t http_connections(const struct http_server *s);
@@ -116,6 +115,9 @@ void http_refuse(struct http_call *c, int status, const char *fields, enum probl
 void http_expired(struct http_call *c, uint64_t oldest);
 /* After this answer the connection ends. */
 void http_last(struct http_call *c);
+/* A problem and the end of the connection; hint may be NULL. false, for who decides about a call.
+ */
+bool http_turn_away(struct http_call *c, enum problem p, const char *hint, const char *what);
 
 /* A stream of events. false: only its head was asked for, and this was all. */
 bool http_stream(struct http_call *c, const char *fields);

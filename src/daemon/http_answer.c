@@ -151,6 +151,18 @@ void http_problem(struct http_call *call, enum problem p, const struct err *e)
 	http_refuse(call, problem_status(p), fields, p, e);
 }
 
+bool http_turn_away(struct http_call *c, enum problem p, const char *hint, const char *what)
+{
+	struct err e;
+
+	(void)problem_say(p, &e, "%s", what);
+	if (hint)
+		(void)err_hint(&e, "%s", hint);
+	http_last(c);
+	http_problem(c, p, &e);
+	return false;
+}
+
 void http_head(struct http_call *call, int status, const char *fields, const char *type)
 {
 	put_head(call->conn, status, fields, type);

@@ -236,7 +236,8 @@ int http_listen_passed(struct http_server *s, int fd, void (*lost)(void *arg), v
 	return listen_on(d, fd, knock_passed, e);
 }
 
-void http_deaf(struct http_server *s)
+/* Takes no more connections. */
+static void http_deaf(struct http_server *s)
 {
 	for (struct http_listener *d = s->listeners; d; d = d->next) {
 		(void)loop_want(s->loop, &d->w, 0);

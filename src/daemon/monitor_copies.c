@@ -57,7 +57,7 @@ static size_t depth_of(const char *path)
 }
 
 /* By its text alone, from the folder that it lies in. */
-bool copy_leads_out(const char *path, const char *target)
+static bool copy_leads_out(const char *path, const char *target)
 {
 	size_t depth = depth_of(path);
 
@@ -181,6 +181,18 @@ static void close_ends(int here[FILE_ENDS])
 		here[i] = fd_close(here[i]);
 }
 
+/* The word that this was all, unless something failed before; then the end of it. */
+static int sent(int here[FILE_ENDS], int r)
+{
+	here[FILE_END_DATA] = fd_close(here[FILE_END_DATA]);
+	if (r == 0)
+		r = write(here[FILE_END_WORD], "", 1) == 1 ? 0 : -errno;
+	if (r == 0)
+		r = hear(here[FILE_END_ANSWERS], FILE_DONE);
+	close_ends(here);
+	return r;
+}
+
 #define WRITABLE                                                                                   \
 	"a target lies where the user inside can write: HOME, /tmp, the workspace, or all of it "  \
 	"with read_only_root: false"
@@ -259,12 +271,7 @@ static int carry_over(struct monitor *m, struct copying *x, int source, const st
 		r = hear(here[FILE_END_ANSWERS], FILE_HAS);
 	if (r == 0)
 		r = folder ? send_tree(x, source, &left_out) : send_file(x, source);
-	here[FILE_END_DATA] = fd_close(here[FILE_END_DATA]);
-	if (r == 0)
-		r = write(here[FILE_END_WORD], "", 1) == 1 ? 0 : -errno;
-	if (r == 0)
-		r = hear(here[FILE_END_ANSWERS], FILE_DONE);
-	close_ends(here);
+	r = sent(here, r);
 	if (r < 0)
 		return e->code ? -e->code : explain(x, r, e);
 	n = snprintf(line, sizeof(line), "copied '%.200s' to '%.200s'", x->c->source, x->c->target);
@@ -294,12 +301,7 @@ int copies_text(struct monitor *m, const char *target, const char *text, size_t 
 	r = hear(here[FILE_END_ANSWERS], FILE_HAS);
 	if (r == 0)
 		r = put(&x, text, n);
-	here[FILE_END_DATA] = fd_close(here[FILE_END_DATA]);
-	if (r == 0)
-		r = write(here[FILE_END_WORD], "", 1) == 1 ? 0 : -errno;
-	if (r == 0)
-		r = hear(here[FILE_END_ANSWERS], FILE_DONE);
-	close_ends(here);
+	r = sent(here, r);
 	return r < 0 ? explain(&x, r, e) : 0;
 }
 

@@ -139,8 +139,6 @@ int copies_text(struct monitor *m, const char *target, const char *text, size_t 
 int tools_make(struct monitor *m, const struct strlist *l, const char *inside, struct err *e);
 /* When nothing runs inside any more: what was renewed there, to the host. */
 void tools_return(struct monitor *m);
-/* Does a link at `path` below a folder lead out of it? */
-bool copy_leads_out(const char *path, const char *target);
 
 /* monitor_files.c */
 void files_ask(struct monitor *m, const struct monitor_client *c, const struct monitor_ask *q,

@@ -14,13 +14,12 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/folder.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "base/tree.h"
 #include "daemon/monitor_companions.h"
@@ -369,20 +368,12 @@ static void drop_secret(char *text)
 static int read_spec(const struct monitor *m, struct spec *s, struct err *e)
 {
 	CLEANUP(fd) int fd = openat(m->folder, MONITOR_SPEC, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	const char *home = getenv("HOME");
-	struct source src = { .name = "the spec",
-			      .folder = "/",
-			      .cwd = "/",
-			      .home = home && home[0] == '/' ? home : NULL,
-			      .origin = ORIGIN_API,
-			      .trusted = true };
 	CLEANUP(mem) char *text = malloc(SPEC_MAX);
-	enum dialect was;
 	ssize_t n = fd >= 0 && text ? pread(fd, text, SPEC_MAX, 0) : -1;
 
 	if (n < 0)
 		return err_sys(e, "cannot read the sandbox's spec");
-	return config_read_text(s, text, (size_t)n, DIALECT_BRIG, &src, &was, e);
+	return config_read_sent(s, text, (size_t)n, e);
 }
 
 static int open_sandbox(struct monitor *m, struct err *e)
@@ -486,16 +477,12 @@ static void on_speak(struct loop_timer *t, uint64_t now)
 static int settle(struct monitor *m, const char *id)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	struct rlimit files;
 
 	(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
 	(void)umask(077);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
+	signals_ignore_pipe();
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files);
-	}
+	fd_raise_limit();
 	for (int fd = MONITOR_FD_FOLDER; fd < MONITOR_FD_END; fd++)
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			return -errno;
@@ -523,12 +510,7 @@ static void on_term(struct loop_watch *w, uint32_t events)
 
 static int hear_signals(struct monitor *m)
 {
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	m->ends = (struct loop_watch){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+	m->ends = (struct loop_watch){ .fd = signals_open((const int[]){ SIGTERM, 0 }),
 				       .ready = on_term };
 	return m->ends.fd < 0 ? -errno : loop_want(m->loop, &m->ends, EPOLLIN);
 }

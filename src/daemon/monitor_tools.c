@@ -62,24 +62,13 @@ static ssize_t read_login(const char *path, char *text, struct err *e)
 #define LOGINS "logins" /* in the sandbox's folder: a tool and a digest a line */
 #define LOGINS_MAX 4096
 
-static void digest_of(const char *text, size_t n, char hex[SHA256_HEX])
-{
-	unsigned char digest[SHA256_SIZE];
-	struct sha256 h;
-
-	sha256_init(&h);
-	sha256_add(&h, text, n);
-	sha256_end(&h, digest);
-	sha256_hex(digest, hex);
-}
-
 static void note_down(struct buf *list, const struct tool_login *t, const char *text, size_t n)
 {
 	char hex[SHA256_HEX];
 
 	if (!tool_login_renews(t))
 		return;
-	digest_of(text, n, hex);
+	sha256_of(text, n, hex);
 	buf_printf(list, "%s %s\n", t->name, hex);
 }
 
@@ -217,14 +206,14 @@ static const char *return_one(const struct monitor *m, const struct tool_login *
 	n = left ? read_login(path, host, &unused) : 0;
 	if (n <= 0)
 		return left ? "is no longer on the host: nothing is written there" : NULL;
-	digest_of(host, (size_t)n, now);
+	sha256_of(host, (size_t)n, now);
 	r = tool_login_renew(t, host, (size_t)n, inside, (size_t)left, &out);
 	if (r > 0 && !str_eq(now, known))
 		r = -EBUSY;
 	if (r > 0)
 		r = replace(path, &out) < 0 ? -EIO : 1;
 	if (r > 0)
-		digest_of(out.data, out.len, known);
+		sha256_of(out.data, out.len, known);
 	if (out.data)
 		explicit_bzero(out.data, out.len);
 	return r == 0          ? NULL

@@ -25,6 +25,7 @@
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/num.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "daemon/node_request.h"
 #include "proc/node_frame.h"
@@ -439,20 +440,6 @@ static void say_ready(struct node_session *n)
 	node_put(&n->to.unsent, NODE_READY, b.data, b.len);
 }
 
-static int open_signals(void)
-{
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static void prepare(struct node_session *n, int from, int to)
 {
 	struct node_stream *all[STREAMS] = { &n->from, &n->to, &n->in, &n->out, &n->err };
@@ -470,7 +457,8 @@ static void prepare(struct node_session *n, int from, int to)
 	(void)fcntl(from, F_SETFL, fcntl(from, F_GETFL) | O_NONBLOCK);
 	(void)fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);
 	n->turns.fd = n->theirs[0] = n->theirs[1] = n->theirs[2] = -1;
-	n->signals = (struct loop_watch){ .fd = open_signals(), .ready = on_signal };
+	signals_ignore_pipe();
+	n->signals = (struct loop_watch){ .fd = signals_open(SIGNALS_END), .ready = on_signal };
 	n->silence.due = on_silence;
 	n->alive.due = on_alive;
 	node_reader_init(&n->reader, NODE_FROM_HERE);

@@ -167,18 +167,10 @@ static int read_settings(const struct jread *v, struct spec *s, struct err *e)
 {
 	CLEANUP(mem)
 	char *text = jread_get(v, "settings") ? jread_dump(jread_get(v, "settings")) : NULL;
-	const char *home = getenv("HOME");
-	struct source src = { .name = "the spec",
-			      .folder = "/",
-			      .cwd = "/",
-			      .home = home && home[0] == '/' ? home : NULL,
-			      .origin = ORIGIN_API,
-			      .trusted = true };
-	enum dialect was;
 
 	if (!text)
 		return err_set(e, ERR_INTERNAL, EPROTO, "no settings were sent");
-	if (config_read_text(s, text, strlen(text), DIALECT_BRIG, &src, &was, e) < 0)
+	if (config_read_sent(s, text, strlen(text), e) < 0)
 		return -e->code;
 	return spec_set_key(s, "backend", "native", ORIGIN_FLAG, e);
 }

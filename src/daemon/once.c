@@ -106,27 +106,13 @@ struct once *once_free(struct once *o)
 	return NULL;
 }
 
-static void digest_body(const struct once_key *k, char out[SHA256_HEX])
-{
-	unsigned char digest[SHA256_SIZE];
-	struct sha256 h;
-
-	sha256_init(&h);
-	sha256_add(&h, k->body, k->body_len);
-	sha256_end(&h, digest);
-	sha256_hex(digest, out);
-}
-
 static void name(const struct once_key *k, char id[ONCE_ID_SIZE])
 {
 	unsigned char digest[SHA256_SIZE];
 	char front[SHA256_HEX];
 	struct sha256 h;
 
-	sha256_init(&h);
-	sha256_add(&h, k->tenant, strlen(k->tenant) + 1);
-	sha256_end(&h, digest);
-	sha256_hex(digest, front);
+	sha256_of(k->tenant, strlen(k->tenant) + 1, front);
 	sha256_init(&h);
 	sha256_add(&h, k->tenant, strlen(k->tenant) + 1);
 	sha256_add(&h, k->route, strlen(k->route) + 1);
@@ -215,7 +201,7 @@ enum once_found once_begin(struct once *o, const struct once_key *k, char id[ONC
 	char body[SHA256_HEX];
 
 	name(k, id);
-	digest_body(k, body);
+	sha256_of(k->body, k->body_len, body);
 	b = *find_busy(o, id);
 	if (b)
 		return str_eq(b->body, body) ? ONCE_BUSY : ONCE_OTHER;

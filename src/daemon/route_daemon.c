@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/route_daemon.c - routes about the daemon itself. */
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -122,42 +121,15 @@ static void one_less(void *arg, enum problem p, const struct err *e)
 	free(o);
 }
 
-static void stop_page(struct last_orders *o, const struct jread *page)
+static void stop_one(void *arg, const char *id)
 {
+	struct last_orders *o = arg;
 	struct err e;
 
-	for (size_t i = 0; i < jread_count(page); i++) {
-		const char *id = jread_str(jread_at(page, i), "id");
-
-		o->left++;
-		if (!id || sandboxes_do(o->api->boxes, "", id, SANDBOX_STOP, STOP_GRACE, one_less,
-					o, &e) != PROBLEM_NONE)
-			o->left--;
-	}
-}
-
-static void stop_all(struct last_orders *o)
-{
-	CLEANUP(buf) struct buf b = BUF_INIT((size_t)64 << 20);
-	char next[SANDBOX_ID_SIZE] = "", from[SANDBOX_ID_SIZE] = "";
-	struct err e;
-
-	do {
-		struct sandbox_list l = { .tenant = "",
-					  .after = *from ? from : NULL,
-					  .limit = API_PAGE_MAX,
-					  .redacted = true };
-		CLEANUP(jread) struct jread *page = NULL;
-		struct json j;
-
-		b.len = 0;
-		json_init(&j, &b, false);
-		sandboxes_list(o->api->boxes, &l, &j, next);
-		if (b.failed || jread_parse(buf_str(&b), b.len, &page, &e) < 0)
-			return;
-		stop_page(o, page);
-		memcpy(from, next, sizeof(from));
-	} while (*next);
+	o->left++;
+	if (sandboxes_do(o->api->boxes, "", id, SANDBOX_STOP, STOP_GRACE, one_less, o, &e) !=
+	    PROBLEM_NONE)
+		o->left--;
 }
 
 void serve_stop(struct api *a, struct http_call *c, const struct jread *body)
@@ -180,6 +152,6 @@ void serve_stop(struct api *a, struct http_call *c, const struct jread *body)
 	http_last(c);
 	http_answer(c, 202, NULL, "application/json", "{}", 2);
 	if (jread_bool(body, "all"))
-		stop_all(o);
+		sandboxes_each(a->boxes, &(struct sandbox_list){ .tenant = "" }, stop_one, o);
 	one_less(o, PROBLEM_NONE, NULL);
 }

@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "daemon/api.h"
+#include "daemon/creation.h"
 #include "daemon/sandbox_id.h"
 
 #define MINUTE_MS ((uint64_t)60 * 1000)
@@ -86,85 +87,32 @@ static enum problem read_selector(const struct http_call *c, struct selector *s,
 
 /* ---- create ---- */
 
-/* A caller who waits until the sandbox is ready, or never will be. */
-struct creation {
-	struct events_listener listener; /* first */
-	struct loop_timer later;
-	struct api *api;
-	struct http_call *call;
-	struct events_cursor at;
-	char id[SANDBOX_ID_SIZE];
-};
-
-static void creation_free(struct creation *w)
-{
-	events_unlisten(&w->listener);
-	loop_at(w->api->loop, &w->later, 0);
-	free(w);
-}
-
-/* With the same key it is told which sandbox was made for it. */
-static void creation_gone(void *arg)
+/* With the same key the caller is told which sandbox was made for it. */
+static void left(struct api *a, struct http_call *c, const char *id)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
-	struct creation *w = arg;
-	struct http_call *c = w->call;
 	struct json j;
 	struct err e;
 
 	json_init(&j, &b, false);
-	if (c->answered && sandboxes_show(w->api->boxes, c->caller->tenant, w->id, api_redacted(c),
-					  &j, &e) == PROBLEM_NONE) {
+	if (c->answered && sandboxes_show(a->boxes, c->caller->tenant, id, api_redacted(c), &j,
+					  &e) == PROBLEM_NONE) {
 		c->answered(c, 202, buf_str(&b), b.len);
 		c->answered = NULL;
 	}
-	creation_free(w);
 }
 
-static void creation_look(struct loop_timer *t, uint64_t now)
+static void made(struct api *a, struct http_call *c, const char *id)
 {
-	struct creation *w = (struct creation *)((char *)t - offsetof(struct creation, later));
-	struct event_text ev;
-	bool settled = false;
-
-	(void)now;
-	while (events_next(w->api->events, &w->at, "", w->id, &ev) > 0)
-		settled |= str_eq(ev.type, "sandbox.ready") || str_eq(ev.type, "sandbox.failed") ||
-			   str_eq(ev.type, "sandbox.stopped") ||
-			   str_eq(ev.type, "sandbox.deleting") ||
-			   str_eq(ev.type, "sandbox.deleted");
-	if (!settled)
-		return;
-	answer_sandbox(w->api, w->call, 201, w->id);
-	creation_free(w);
-}
-
-/* Not from within events_add: whoever adds may be in the middle of something. */
-static void creation_news(struct events_listener *l)
-{
-	struct creation *w = (struct creation *)l;
-
-	loop_at(w->api->loop, &w->later, 1);
+	answer_sandbox(a, c, 201, id);
 }
 
 static void wait_for(struct api *a, struct http_call *c, const char *id, uint64_t before)
 {
-	struct creation *w = calloc(1, sizeof(*w));
+	static const struct creation_end end = { .settled = made, .gone = left };
 
-	if (!w) {
+	if (creation_wait(a, c, id, before, &end) < 0)
 		answer_sandbox(a, c, 202, id);
-		return;
-	}
-	w->api = a;
-	w->call = c;
-	w->at.seq = before;
-	w->listener.news = creation_news;
-	w->later.due = creation_look;
-	(void)snprintf(w->id, sizeof(w->id), "%s", id);
-	c->gone = creation_gone;
-	c->arg = w;
-	events_listen(a->events, &w->listener);
-	creation_news(&w->listener);
 }
 
 /* Below the ceiling of a token: its own, else the daemon's. */
@@ -613,46 +561,21 @@ void serve_list(struct api *a, struct http_call *c, const struct jread *body)
 	free(s);
 }
 
-/* Asks for one page at a time; what is being deleted is no longer listed, or passed over. */
-static void delete_page(struct api *a, const struct http_call *c, const struct jread *page,
-			struct json *ids)
+struct deletion {
+	struct api *api;
+	const char *tenant;
+	struct json *ids;
+};
+
+/* What is being deleted is no longer listed, or passed over. */
+static void delete_one(void *arg, const char *id)
 {
+	const struct deletion *d = arg;
 	struct err e;
 
-	for (size_t i = 0; i < jread_count(page); i++) {
-		const char *id = jread_str(jread_at(page, i), "id");
-
-		if (id && sandboxes_do(a->boxes, c->caller->tenant, id, SANDBOX_DELETE, GRACE, NULL,
-				       NULL, &e) == PROBLEM_NONE)
-			json_str(ids, id);
-	}
-}
-
-static void delete_all(struct api *a, const struct http_call *c, const struct selector *s,
-		       struct json *ids)
-{
-	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
-	char next[SANDBOX_ID_SIZE] = "", from[SANDBOX_ID_SIZE] = "";
-	struct err e;
-
-	do {
-		struct sandbox_list l = { .tenant = c->caller->tenant,
-					  .after = *from ? from : NULL,
-					  .labels = s->labels,
-					  .label_count = s->n,
-					  .limit = API_PAGE_MAX,
-					  .redacted = true };
-		CLEANUP(jread) struct jread *page = NULL;
-		struct json j;
-
-		b.len = 0;
-		json_init(&j, &b, false);
-		sandboxes_list(a->boxes, &l, &j, next);
-		if (b.failed || jread_parse(buf_str(&b), b.len, &page, &e) < 0)
-			return;
-		delete_page(a, c, page, ids);
-		memcpy(from, next, sizeof(from));
-	} while (*next);
+	if (sandboxes_do(d->api->boxes, d->tenant, id, SANDBOX_DELETE, GRACE, NULL, NULL, &e) ==
+	    PROBLEM_NONE)
+		json_str(d->ids, id);
 }
 
 void serve_delete_many(struct api *a, struct http_call *c, const struct jread *body)
@@ -662,6 +585,7 @@ void serve_delete_many(struct api *a, struct http_call *c, const struct jread *b
 	struct err e = { 0 };
 	enum problem p = s ? read_selector(c, s, &e) : PROBLEM_INTERNAL;
 	struct json j;
+	struct deletion d = { .api = a, .tenant = c->caller->tenant, .ids = &j };
 
 	(void)body;
 	if (p == PROBLEM_NONE && !s->n) {
@@ -673,7 +597,11 @@ void serve_delete_many(struct api *a, struct http_call *c, const struct jread *b
 		json_object(&j);
 		json_key(&j, "sandboxes");
 		json_array(&j);
-		delete_all(a, c, s, &j);
+		sandboxes_each(a->boxes,
+			       &(struct sandbox_list){ .tenant = d.tenant,
+						       .labels = s->labels,
+						       .label_count = s->n },
+			       delete_one, &d);
 		json_array_end(&j);
 		json_object_end(&j);
 		api_answer_json(c, 202, &b);

@@ -330,15 +330,22 @@ static void put_time(struct json *j, const char *key, uint64_t us)
 	json_str(j, text);
 }
 
-static void put_part(struct json *j, const char *key, const struct jread *v)
+/* Nothing where there is no such file. */
+void entry_read_text(int folder, const char *name, struct buf *out)
 {
-	CLEANUP(mem) char *text = v ? jread_dump(v) : NULL;
+	CLEANUP(mem) char *text = malloc(SPEC_MAX + 1);
+	ssize_t n = text ? fd_read_file(folder, name, text, SPEC_MAX + 1) : -1;
 
-	json_key(j, key);
-	if (text)
-		json_raw(j, text, strlen(text));
-	else
-		json_null(j);
+	if (n > 0)
+		buf_add(out, text, (size_t)n);
+}
+
+int entry_write_text(int folder, const char *name, const char *text, size_t n)
+{
+	CLEANUP(fd)
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd_write_all(fd, text, n);
 }
 
 static struct jread *read_json(int folder, const char *name)
@@ -412,12 +419,12 @@ void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j)
 	put_time(j, "created", b->created);
 	put_time(j, "started", b->started);
 	json_kstr(j, "backend", jread_str(facts, "backend"));
-	put_part(j, "spec", spec);
-	put_part(j, "isolation", jread_get(facts, "isolation"));
+	json_kvalue(j, "spec", spec);
+	json_kvalue(j, "isolation", jread_get(facts, "isolation"));
 	json_kstr(j, "run", jread_str(facts, "id"));
-	put_part(j, "workspace_target", jread_get(facts, "workspace_target"));
+	json_kvalue(j, "workspace_target", jread_get(facts, "workspace_target"));
 	put_labels(b->labels, j);
-	put_part(j, "ports", jread_get(facts, "ports"));
+	json_kvalue(j, "ports", jread_get(facts, "ports"));
 	put_companions(b, folder, j);
 	json_kbool(j, "store",
 		   folder >= 0 && faccessat(folder, MONITOR_STORE, F_OK, AT_SYMLINK_NOFOLLOW) == 0);

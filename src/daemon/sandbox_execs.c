@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon/sandbox_execs.c - commands in sandboxes, and those who listen to them.
- *
- * What a command wrote is read from the file that its monitor keeps, so that the daemon holds none
- * of it: a listener has a place in that file and is served as far as it takes. */
+/* daemon/sandbox_execs.c - commands in sandboxes: started, heard of, shown. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,38 +16,14 @@
 #include "daemon/sandboxes_internal.h"
 #include "proc/order.h"
 
-#define CHUNK ((size_t)64 << 10)
-#define AT_ONCE ((size_t)1 << 20) /* bytes for one listener at a turn */
-#define RESULT_LOST                                                                                \
-	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
-	"\"what\":\"the sandbox was lost while the command ran\",\"hint\":null}}"
 #define RESULT_UNKNOWN                                                                             \
 	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
 	"\"what\":\"how it ended is not known: its sandbox was lost, or the disk was full\","      \
 	"\"hint\":null}}"
-#define RESULT_UNHEARD                                                                             \
-	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
-	"\"what\":\"the way to the sandbox was lost before anything was heard of the command\","   \
-	"\"hint\":\"run it again\"}}"
-
-struct exec_watch {
-	struct loop_timer soon; /* first */
-	struct exec_watch *next;
-	struct sandbox_entry *of; /* NULL: the sandbox is gone */
-	struct loop *loop;
-	struct exec_listener by;
-	char exec[EXEC_ID_SIZE];
-	uint64_t from;
-	int fd;
-	struct kept_at at;
-	bool busy, gone, full, ended;
-	bool heard; /* the monitor has told of its end, with this status: it ought to be kept */
-	int status;
-};
 
 /* ---- finding ---- */
 
-static struct exec_entry *find(struct sandbox_entry *b, const char *id)
+struct exec_entry *execs_find(struct sandbox_entry *b, const char *id)
 {
 	struct exec_entry *x = b->execs;
 
@@ -59,7 +32,7 @@ static struct exec_entry *find(struct sandbox_entry *b, const char *id)
 	return x;
 }
 
-static enum problem no_exec(const char *id, struct err *e)
+enum problem execs_none(const char *id, struct err *e)
 {
 	(void)problem_say(PROBLEM_NOT_FOUND, e, "there is no command '%.80s'", id);
 	(void)err_hint(e, "brig sandbox execs ID shows those that there are");
@@ -108,15 +81,6 @@ static void tell(const struct sandbox_entry *b, const char *id, const char *type
 	(void)events_add(b->s->events, &n);
 }
 
-static void mark_heard(const struct sandbox_entry *b, const char *id, int status)
-{
-	for (struct exec_watch *w = b->watches; w; w = w->next)
-		if (str_eq(w->exec, id)) {
-			w->heard = true;
-			w->status = status;
-		}
-}
-
 static void tell_end(const struct sandbox_entry *b, const char *id, const char *outcome, int status)
 {
 	char path[EXEC_PATH_SIZE];
@@ -131,174 +95,13 @@ static void tell_end(const struct sandbox_entry *b, const char *id, const char *
 		       status);
 	tell(b, id, type, str_eq(outcome, "exited") ? NULL : outcome, data);
 	if (!str_eq(outcome, "lost"))
-		mark_heard(b, id, status);
+		watches_heard(b, id, status);
 	entry_path(b, id, path);
 	kept_tell(b->s->folder, path);
 }
 
-/* ---- listeners ---- */
-
-/* A command that runs needs no listener to keep its sandbox from being idle. */
-static void hold(struct sandbox_entry *b)
-{
-	struct monitor_ask q = { .asks = MONITOR_HOLD };
-
-	for (const struct exec_watch *w = b->watches; w; w = w->next)
-		q.value += !w->ended && !find(b, w->exec);
-	if (q.value != b->held && link_ask(b, &q, NULL, 0) == 0)
-		b->held = q.value;
-}
-
-static void soon(struct exec_watch *w)
-{
-	loop_at(w->loop, &w->soon, 1);
-}
-
-static void say_end(struct exec_watch *w, const char *text, size_t n)
-{
-	w->ended = true;
-	if (w->of)
-		hold(w->of);
-	w->by.end(w->by.arg, text, n);
-}
-
-/* The disk is full: it has ended, and what it wrote is not there. That is a failure of ours,
- * however it ended. */
-static void say_unkept(struct exec_watch *w)
-{
-	char text[512];
-	int n = snprintf(
-		text, sizeof(text),
-		"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{"
-		"\"code\":\"internal\",\"what\":\"the command has ended with status %d, and "
-		"what it wrote could not be kept\",\"hint\":\"is the disk full that has "
-		"brig's state folder?\"}}",
-		w->status);
-
-	say_end(w, text, (size_t)n);
-}
-
-static void give_end(struct exec_watch *w, const struct kept_frame *f)
-{
-	size_t n = (size_t)f->size;
-	CLEANUP(mem) char *text = malloc(n + 1);
-
-	if (text && kept_read(w->fd, &w->at, f, text, n) == (ssize_t)n)
-		say_end(w, text, n);
-	else
-		say_end(w, RESULT_LOST, strlen(RESULT_LOST));
-}
-
-/* Bytes that were taken; 0: it takes none now, or there are none. */
-static size_t give(struct exec_watch *w, const struct kept_frame *f)
-{
-	char data[CHUNK];
-	uint64_t skip = w->at.seq < w->from ? w->from - w->at.seq : 0;
-	ssize_t n;
-	size_t took;
-
-	if (skip) {
-		skip = skip < f->size ? skip : f->size;
-		kept_step(&w->at, f, skip);
-		return (size_t)skip;
-	}
-	n = kept_read(w->fd, &w->at, f, data, sizeof(data));
-	took = n > 0 ? w->by.output(w->by.arg, f->kind == KEPT_ERRORS ? 2 : 1, w->at.seq, data,
-				    (size_t)n)
-		     : 0;
-	w->full = n <= 0 || took < (size_t)n;
-	kept_step(&w->at, f, took);
-	return took;
-}
-
-static bool is_running(struct exec_watch *w)
-{
-	return w->of && (w->of->unsure || (w->of->link.fd >= 0 && find(w->of, w->exec)));
-}
-
-static void serve(struct exec_watch *w)
-{
-	struct kept_frame f;
-	size_t given = 0;
-	int r;
-
-	w->full = false;
-	while (!w->gone && !w->ended && !w->full && given < AT_ONCE) {
-		r = w->fd < 0 ? 0 : kept_look(w->fd, &w->at, &f); /* no file yet: nothing in it */
-		if (r == 0 && is_running(w))
-			return;
-		if (r <= 0 && w->heard)
-			say_unkept(w);
-		else if (r <= 0 && w->fd < 0)
-			say_end(w, RESULT_UNHEARD, strlen(RESULT_UNHEARD));
-		else if (r <= 0)
-			say_end(w, RESULT_LOST, strlen(RESULT_LOST));
-		else if (f.kind == KEPT_END)
-			give_end(w, &f);
-		else if (f.kind == KEPT_BEGIN || !f.size)
-			kept_step(&w->at, &f, f.size);
-		else
-			given += give(w, &f);
-	}
-	if (!w->gone && !w->ended && !w->full)
-		soon(w);
-}
-
-static void watch_free(struct exec_watch *w)
-{
-	loop_at(w->loop, &w->soon, 0);
-	(void)fd_close(w->fd);
-	free(w);
-}
-
-static void on_soon(struct loop_timer *t, uint64_t now)
-{
-	struct exec_watch *w = (struct exec_watch *)t;
-
-	(void)now;
-	w->busy = true;
-	serve(w);
-	w->busy = false;
-	if (w->gone)
-		watch_free(w);
-	else if (w->of)
-		hold(w->of);
-}
-
-void exec_more(struct exec_watch *w)
-{
-	if (!w->ended && w->fd >= 0) /* else nothing was kept of it yet */
-		soon(w);
-}
-
-struct exec_watch *exec_unwatch(struct exec_watch *w)
-{
-	struct exec_watch **at = w && w->of ? &w->of->watches : NULL;
-
-	if (!w)
-		return NULL;
-	while (at && *at && *at != w)
-		at = &(*at)->next;
-	if (at && *at)
-		*at = w->next;
-	if (w->of)
-		hold(w->of);
-	w->of = NULL;
-	w->gone = true;
-	if (!w->busy)
-		watch_free(w);
-	return NULL;
-}
-
-static void news(struct sandbox_entry *b, const char *id)
-{
-	for (struct exec_watch *w = b->watches; w; w = w->next)
-		if (!id || str_eq(w->exec, id))
-			soon(w);
-}
-
 /* The file is there once the monitor has heard of the command. */
-static int open_kept(const struct sandbox_entry *b, const char *id, int *ret)
+int execs_open(const struct sandbox_entry *b, const char *id, int *ret)
 {
 	char path[EXEC_PATH_SIZE];
 
@@ -306,59 +109,14 @@ static int open_kept(const struct sandbox_entry *b, const char *id, int *ret)
 	return kept_open(b->s->folder, path, ret);
 }
 
-enum problem exec_listen(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
-			 uint64_t from, const struct exec_listener *by, struct exec_watch **ret,
-			 struct err *e)
-{
-	struct sandbox_entry *b = entry_find(s, tenant, ref);
-	const struct exec_entry *x;
-	struct exec_watch *w;
-	int fd = -1;
-
-	if (!b)
-		return entry_missing(ref, e);
-	x = id_is(EXEC_ID, exec) ? find(b, exec) : NULL;
-	if (!x || x->runs) { /* else there is no file yet */
-		if (!id_is(EXEC_ID, exec) || (open_kept(b, exec, &fd) < 0 && !x))
-			return no_exec(exec, e);
-	}
-	w = calloc(1, sizeof(*w));
-	if (!w) {
-		(void)fd_close(fd);
-		return problem_nomem(e);
-	}
-	*w = (struct exec_watch){ .soon.due = on_soon,
-				  .next = b->watches,
-				  .of = b,
-				  .loop = s->loop,
-				  .by = *by,
-				  .from = from,
-				  .fd = fd };
-	(void)snprintf(w->exec, sizeof(w->exec), "%s", exec);
-	kept_begin(&w->at);
-	b->watches = w;
-	hold(b);
-	if (fd >= 0)
-		soon(w);
-	*ret = w;
-	return PROBLEM_NONE;
-}
-
 /* ---- what the monitor says ---- */
-
-static void open_watches(struct sandbox_entry *b, const char *id)
-{
-	for (struct exec_watch *w = b->watches; w; w = w->next)
-		if (w->fd < 0 && str_eq(w->exec, id))
-			(void)open_kept(b, id, &w->fd);
-}
 
 /* It ended between the greeting of the monitor and our look at what is kept. */
 static bool was_told(const struct sandbox_entry *b, const char *id)
 {
 	CLEANUP(fd) int fd = -1;
 
-	return open_kept(b, id, &fd) == 0 && kept_told(fd);
+	return execs_open(b, id, &fd) == 0 && kept_told(fd);
 }
 
 static void say_started(const struct sandbox_entry *b, struct exec_entry *x)
@@ -370,7 +128,7 @@ static void say_started(const struct sandbox_entry *b, struct exec_entry *x)
 
 void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 {
-	struct exec_entry *x = id_is(EXEC_ID, m->exec) ? find(b, m->exec) : NULL;
+	struct exec_entry *x = id_is(EXEC_ID, m->exec) ? execs_find(b, m->exec) : NULL;
 
 	if (!x &&
 	    (m->says == MONITOR_RUNS || (m->says == MONITOR_DONE && m->value & MONITOR_RAN)) &&
@@ -378,7 +136,7 @@ void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 		x = add(b, m->exec); /* an earlier daemon's */
 	if (!x)
 		return;
-	open_watches(b, x->id);
+	watches_open(b, x->id);
 	switch ((enum monitor_says)m->says) {
 	case MONITOR_RUNS:
 		say_started(b, x);
@@ -395,12 +153,12 @@ void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 			say_started(b, x);
 		tell_end(b, x->id, *m->reason ? m->reason : "failed", (int)m->value);
 		forget(b, x);
-		news(b, m->exec);
+		watches_news(b, m->exec);
 		return;
 	default:
 		break;
 	}
-	news(b, x->id);
+	watches_news(b, x->id);
 }
 
 /* ---- what happened while nobody listened ---- */
@@ -408,12 +166,12 @@ void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 /* Nothing more comes of it. */
 static void over(struct sandbox_entry *b, const char *id, const char *outcome, int status)
 {
-	struct exec_entry *x = find(b, id);
+	struct exec_entry *x = execs_find(b, id);
 
 	if (x && x->ours && !x->runs && !str_eq(outcome, "lost"))
 		tell(b, id, "exec.started", NULL, NULL);
 	tell_end(b, id, outcome, status);
-	open_watches(b, id);
+	watches_open(b, id);
 	if (x)
 		forget(b, x);
 }
@@ -433,7 +191,7 @@ static void recover_one(struct sandbox_entry *b, int execs, const char *id)
 		return;
 	text = kept_text(fd, KEPT_END, &n);
 	if (!text && b->link.fd >= 0) {
-		x = find(b, id);
+		x = execs_find(b, id);
 		if (x)
 			x->doubt = false;
 		else
@@ -464,8 +222,8 @@ void execs_recover(struct sandbox_entry *b)
 		if (x->doubt)
 			over(b, x->id, "lost", 125);
 	}
-	news(b, NULL);
-	hold(b);
+	watches_news(b, NULL);
+	watches_hold(b);
 }
 
 void execs_doubt(struct sandbox_entry *b)
@@ -483,24 +241,17 @@ void execs_lost(struct sandbox_entry *b)
 		struct exec_entry *x = b->execs;
 
 		tell_end(b, x->id, "lost", 125);
-		open_watches(b, x->id);
+		watches_open(b, x->id);
 		forget(b, x);
 	}
-	news(b, NULL);
+	watches_news(b, NULL);
 }
 
 void execs_free(struct sandbox_entry *b)
 {
 	while (b->execs)
 		forget(b, b->execs);
-	while (b->watches) {
-		struct exec_watch *w = b->watches;
-
-		b->watches = w->next;
-		w->of = NULL;
-		w->next = NULL;
-		soon(w); /* it has the file open, and is told what is in there */
-	}
+	watches_leave(b);
 }
 
 /* ---- starting ---- */
@@ -654,11 +405,11 @@ static enum problem running(struct sandboxes *s, const char *tenant, const char 
 	*b = entry_find(s, tenant, ref);
 	if (!*b)
 		return entry_missing(ref, e);
-	*x = id_is(EXEC_ID, exec) ? find(*b, exec) : NULL;
+	*x = id_is(EXEC_ID, exec) ? execs_find(*b, exec) : NULL;
 	if (*x)
 		return PROBLEM_NONE;
-	if (!id_is(EXEC_ID, exec) || open_kept(*b, exec, &fd) < 0)
-		return no_exec(exec, e);
+	if (!id_is(EXEC_ID, exec) || execs_open(*b, exec, &fd) < 0)
+		return execs_none(exec, e);
 	return problem_say(PROBLEM_EXEC_ENDED, e, "command '%s' has ended", exec);
 }
 
@@ -755,17 +506,6 @@ enum problem exec_write(struct sandboxes *s, const char *tenant, const char *ref
 
 /* ---- showing ---- */
 
-static void put_text(struct json *j, const char *key, const struct jread *v)
-{
-	CLEANUP(mem) char *text = v ? jread_dump(v) : NULL;
-
-	json_key(j, key);
-	if (text)
-		json_raw(j, text, strlen(text));
-	else
-		json_null(j);
-}
-
 static void show(const struct sandbox_entry *b, const char *id, int fd, bool runs, struct json *j)
 {
 	size_t n = 0;
@@ -781,10 +521,10 @@ static void show(const struct sandbox_entry *b, const char *id, int fd, bool run
 	json_kstr(j, "id", id);
 	json_kstr(j, "sandbox", b->id);
 	json_kstr(j, "state", runs ? "running" : "ended");
-	put_text(j, "started", jread_get(v, "started"));
-	put_text(j, "argv", jread_get(v, "argv"));
-	put_text(j, "cwd", jread_get(v, "cwd"));
-	put_text(j, "tty", jread_get(v, "tty"));
+	json_kvalue(j, "started", jread_get(v, "started"));
+	json_kvalue(j, "argv", jread_get(v, "argv"));
+	json_kvalue(j, "cwd", jread_get(v, "cwd"));
+	json_kvalue(j, "tty", jread_get(v, "tty"));
 	json_key(j, "result");
 	if (end)
 		json_raw(j, end, n);
@@ -804,9 +544,9 @@ enum problem exec_show(struct sandboxes *s, const char *tenant, const char *ref,
 
 	if (!b)
 		return entry_missing(ref, e);
-	runs = id_is(EXEC_ID, exec) && find(b, exec);
-	if (!id_is(EXEC_ID, exec) || (open_kept(b, exec, &fd) < 0 && !runs))
-		return no_exec(exec, e);
+	runs = id_is(EXEC_ID, exec) && execs_find(b, exec);
+	if (!id_is(EXEC_ID, exec) || (execs_open(b, exec, &fd) < 0 && !runs))
+		return execs_none(exec, e);
 	show(b, exec, fd, runs, j);
 	return PROBLEM_NONE;
 }
@@ -853,7 +593,7 @@ enum problem exec_list(struct sandboxes *s, const char *tenant, const char *ref,
 	json_array(j);
 	for (size_t i = 0; i < n; i++) {
 		CLEANUP(fd) int fd = -1;
-		bool runs = find(b, ids[i]) != NULL;
+		bool runs = execs_find(b, ids[i]) != NULL;
 
 		if (i && str_eq(ids[i], ids[i - 1]))
 			continue;

@@ -24,11 +24,10 @@
 #define FOLDER "sandboxes"
 #define SOCKETS "sockets"
 #define LOOK_AGAIN_US ((uint64_t)50 * 1000)
-#define SPEC_MAX ((size_t)1 << 20)
 
 /* ---- finding ---- */
 
-static size_t place_of(const struct sandboxes *s, const char *id)
+size_t entries_place(const struct sandboxes *s, const char *id)
 {
 	size_t low = 0, high = s->count;
 
@@ -43,7 +42,7 @@ static size_t place_of(const struct sandboxes *s, const char *id)
 	return low;
 }
 
-static bool may_see(const struct sandbox_entry *b, const char *tenant)
+bool entry_is_for(const struct sandbox_entry *b, const char *tenant)
 {
 	return !*tenant || str_eq(b->tenant, tenant);
 }
@@ -53,8 +52,9 @@ struct sandbox_entry *entry_find(struct sandboxes *s, const char *tenant, const 
 	size_t at;
 
 	if (id_is(SANDBOX_ID, ref)) {
-		at = place_of(s, ref);
-		return at < s->count && str_eq(s->all[at]->id, ref) && may_see(s->all[at], tenant)
+		at = entries_place(s, ref);
+		return at < s->count && str_eq(s->all[at]->id, ref) &&
+				       entry_is_for(s->all[at], tenant)
 			       ? s->all[at]
 			       : NULL;
 	}
@@ -72,9 +72,9 @@ enum problem entry_missing(const char *ref, struct err *e)
 	return PROBLEM_NOT_FOUND;
 }
 
-int entries_add(struct sandboxes *s, struct sandbox_entry *b)
+static int entries_add(struct sandboxes *s, struct sandbox_entry *b)
 {
-	size_t at = place_of(s, b->id);
+	size_t at = entries_place(s, b->id);
 
 	if (s->count == s->room) {
 		size_t n = s->room ? s->room * 2 : 64;
@@ -93,7 +93,7 @@ int entries_add(struct sandboxes *s, struct sandbox_entry *b)
 
 static void take_out(struct sandboxes *s, const struct sandbox_entry *b)
 {
-	size_t at = place_of(s, b->id);
+	size_t at = entries_place(s, b->id);
 
 	if (at == s->count || s->all[at] != b)
 		return;
@@ -103,8 +103,8 @@ static void take_out(struct sandboxes *s, const struct sandbox_entry *b)
 
 /* ---- telling ---- */
 
-void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
-		const char *data)
+static void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
+		       const char *data)
 {
 	const struct event_note n = { .type = event,
 				      .tenant = b->tenant,
@@ -257,23 +257,15 @@ void entry_schedule(struct sandbox_entry *b)
 
 /* ---- creating ---- */
 
-static int write_text(int folder, const char *name, const char *text, size_t n)
-{
-	CLEANUP(fd)
-	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-
-	return fd < 0 ? -errno : fd_write_all(fd, text, n);
-}
-
 static int make_folder(struct sandbox_entry *b, const struct sandbox_create *c, int *folder,
 		       struct err *e)
 {
 	int r = mkdirat(b->s->folder, b->id, 0700) < 0 ? -errno : entry_lock(b, folder);
 
 	if (r == 0)
-		r = write_text(*folder, MONITOR_SPEC, c->spec, c->spec_size);
+		r = entry_write_text(*folder, MONITOR_SPEC, c->spec, c->spec_size);
 	if (r == 0 && c->asked)
-		r = write_text(*folder, MONITOR_ASKED, c->asked, c->asked_size);
+		r = entry_write_text(*folder, MONITOR_ASKED, c->asked, c->asked_size);
 	if (r < 0)
 		return err_errno(e, r, "cannot make a folder for the sandbox");
 	return entry_save(b, e);
@@ -532,237 +524,6 @@ enum problem sandboxes_update(struct sandboxes *s, const char *tenant, const cha
 	entry_schedule(b);
 	entry_tell(b, "sandbox.updated", NULL, NULL);
 	return PROBLEM_NONE;
-}
-
-/* ---- showing ---- */
-
-enum problem sandboxes_show(struct sandboxes *s, const char *tenant, const char *ref, bool redacted,
-			    struct json *j, struct err *e)
-{
-	const struct sandbox_entry *b = entry_find(s, tenant, ref);
-
-	if (!b)
-		return entry_missing(ref, e);
-	entry_show(b, redacted, j);
-	return PROBLEM_NONE;
-}
-
-enum problem sandboxes_spec(struct sandboxes *s, const char *tenant, const char *ref,
-			    struct buf *out, struct err *e)
-{
-	const struct sandbox_entry *b = entry_find(s, tenant, ref);
-	CLEANUP(fd) int folder = b ? entry_folder(b) : -1;
-	CLEANUP(mem) char *text = b ? malloc(SPEC_MAX + 1) : NULL;
-	ssize_t n;
-
-	if (!b)
-		return entry_missing(ref, e);
-	n = text && folder >= 0 ? fd_read_file(folder, MONITOR_SPEC, text, SPEC_MAX + 1) : -1;
-	if (n < 0)
-		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is %s", b->id,
-				   state_word(b->state));
-	buf_add(out, text, (size_t)n);
-	return out->failed ? problem_nomem(e) : PROBLEM_NONE;
-}
-
-enum problem sandboxes_failure(struct sandboxes *s, const char *ref, struct err *e)
-{
-	const struct sandbox_entry *b = entry_find(s, "", ref);
-
-	if (!b)
-		return entry_missing(ref, e);
-	if (b->state == STATE_READY)
-		return PROBLEM_NONE;
-	if (b->state != STATE_FAILED)
-		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is %s", b->id,
-				   state_word(b->state));
-	*e = b->error;
-	return problem_of(e);
-}
-
-/* Nothing where there is no such file. */
-static void read_text(int folder, const char *name, struct buf *out)
-{
-	CLEANUP(mem) char *text = malloc(SPEC_MAX + 1);
-	ssize_t n = text ? fd_read_file(folder, name, text, SPEC_MAX + 1) : -1;
-
-	if (n > 0)
-		buf_add(out, text, (size_t)n);
-}
-
-/* By its pidfd: the kernel names it, or says -1 when it is gone. */
-static pid_t pid_of(int pidfd)
-{
-	char path[64], text[512];
-	const char *at;
-	int64_t pid = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
-	if (pidfd < 0 || fd_read_file(AT_FDCWD, path, text, sizeof(text)) < 0)
-		return 0;
-	at = strstr(text, "\nPid:");
-	pid = at ? strtol(at + 5, NULL, 10) : 0;
-	return pid > 0 ? (pid_t)pid : 0;
-}
-
-enum problem sandboxes_known_as(struct sandboxes *s, const char *tenant, const char *ref,
-				struct sandbox_known *ret, struct err *e)
-{
-	const struct sandbox_entry *b = entry_find(s, tenant, ref);
-	CLEANUP(fd) int folder = b ? entry_folder(b) : -1;
-
-	if (!b)
-		return entry_missing(ref, e);
-	entry_run(b, ret->run);
-	if (b->link.fd < 0 || folder < 0 ||
-	    fd_read_file(folder, MONITOR_FIRST, ret->processes, sizeof(ret->processes)) <= 0)
-		(void)snprintf(ret->processes, sizeof(ret->processes), "%d",
-			       b->link.fd >= 0 ? (int)pid_of(b->proc.fd) : 0);
-	return PROBLEM_NONE;
-}
-
-enum problem sandboxes_log(struct sandboxes *s, const char *tenant, const char *ref,
-			   struct buf *out, struct err *e)
-{
-	const struct sandbox_entry *b = entry_find(s, tenant, ref);
-	CLEANUP(fd) int folder = b ? entry_folder(b) : -1;
-
-	if (!b)
-		return entry_missing(ref, e);
-	if (folder >= 0)
-		read_text(folder, MONITOR_LOG, out);
-	return PROBLEM_NONE;
-}
-
-/* Its folder, if it is stopped; else a problem. */
-static enum problem stopped_folder(struct sandboxes *s, const char *tenant, const char *ref,
-				   struct sandbox_entry **b, int *folder, struct err *e)
-{
-	*b = entry_find(s, tenant, ref);
-	if (!*b)
-		return entry_missing(ref, e);
-	if ((*b)->state != STATE_STOPPED || (*b)->opening || (*b)->link.fd >= 0) {
-		(void)problem_say(PROBLEM_CONFLICT, e, "sandbox '%s' is %s", (*b)->id,
-				  state_word((*b)->state));
-		(void)err_hint(e, "stop it first; what it may do holds until then");
-		return PROBLEM_CONFLICT;
-	}
-	*folder = entry_folder(*b);
-	return *folder < 0 ? (err_sys(e, "cannot open its folder"), PROBLEM_INTERNAL)
-			   : PROBLEM_NONE;
-}
-
-enum problem sandboxes_asked(struct sandboxes *s, const char *tenant, const char *ref, char *whose,
-			     struct buf *asked, struct buf *narrowed, struct err *e)
-{
-	CLEANUP(fd) int folder = -1;
-	struct sandbox_entry *b;
-	enum problem p = stopped_folder(s, tenant, ref, &b, &folder, e);
-
-	if (p != PROBLEM_NONE)
-		return p;
-	(void)snprintf(whose, TENANT_SIZE, "%s", b->tenant);
-	read_text(folder, MONITOR_ASKED, asked);
-	read_text(folder, MONITOR_NARROWED, narrowed);
-	return PROBLEM_NONE;
-}
-
-/* The old one holds until the new one is whole. */
-static enum problem replace(struct sandboxes *s, const char *tenant, const char *ref,
-			    const char *name, const char *text, size_t n, struct err *e)
-{
-	static const char beside[] = "new";
-	CLEANUP(fd) int folder = -1;
-	struct sandbox_entry *b;
-	enum problem p = stopped_folder(s, tenant, ref, &b, &folder, e);
-	int r;
-
-	if (p != PROBLEM_NONE)
-		return p;
-	(void)unlinkat(folder, beside, 0);
-	r = n > SPEC_MAX ? -EMSGSIZE : write_text(folder, beside, text, n);
-	if (r == 0 && renameat(folder, beside, folder, name) < 0)
-		r = -errno;
-	return r < 0 ? (err_errno(e, r, "cannot write the spec of '%s'", b->id), PROBLEM_INTERNAL)
-		     : PROBLEM_NONE;
-}
-
-enum problem sandboxes_respec(struct sandboxes *s, const char *tenant, const char *ref,
-			      const char *spec, size_t n, struct err *e)
-{
-	return replace(s, tenant, ref, MONITOR_SPEC, spec, n, e);
-}
-
-enum problem sandboxes_narrow(struct sandboxes *s, const char *tenant, const char *ref,
-			      const char *narrowed, size_t n, struct err *e)
-{
-	return replace(s, tenant, ref, MONITOR_NARROWED, narrowed, n, e);
-}
-
-static bool has_labels(const struct sandbox_entry *b, const struct label *l, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		size_t k = 0;
-
-		while (b->labels[k] &&
-		       !(str_eq(b->labels[k], l[i].key) && str_eq(b->labels[k + 1], l[i].value)))
-			k += 2;
-		if (!b->labels[k])
-			return false;
-	}
-	return true;
-}
-
-bool sandboxes_state_is(const char *word)
-{
-	for (int i = 0; i < SANDBOX_STATES; i++)
-		if (str_eq(word, state_word((enum sandbox_state)i)))
-			return true;
-	return false;
-}
-
-void sandboxes_list(struct sandboxes *s, const struct sandbox_list *l, struct json *j,
-		    char next[SANDBOX_ID_SIZE])
-{
-	size_t at = l->after ? place_of(s, l->after) : 0, shown = 0;
-
-	next[0] = '\0';
-	if (l->after && at < s->count && str_eq(s->all[at]->id, l->after))
-		at++;
-	json_array(j);
-	for (const char *last = NULL; at < s->count; at++) {
-		const struct sandbox_entry *b = s->all[at];
-
-		if (!may_see(b, l->tenant) || !has_labels(b, l->labels, l->label_count) ||
-		    (l->state && !str_eq(l->state, state_word(b->state))))
-			continue;
-		if (shown == l->limit) {
-			(void)snprintf(next, SANDBOX_ID_SIZE, "%s", last ? last : "");
-			break;
-		}
-		entry_show(b, l->redacted, j);
-		last = b->id;
-		shown++;
-	}
-	json_array_end(j);
-}
-
-void sandboxes_count(const struct sandboxes *s, const char *tenant, struct sandbox_count *ret)
-{
-	*ret = (struct sandbox_count){ 0 };
-	for (size_t i = 0; i < s->count; i++) {
-		const struct sandbox_entry *b = s->all[i];
-		size_t *const counts[] = {
-			[STATE_PENDING] = &ret->pending, [STATE_READY] = &ret->ready,
-			[STATE_FAILED] = &ret->failed,   [STATE_PAUSED] = &ret->paused,
-			[STATE_STOPPED] = &ret->stopped, [STATE_DELETING] = &ret->stopped
-		};
-
-		if (tenant && !str_eq(b->tenant, tenant))
-			continue;
-		*counts[b->state] += 1;
-		ret->execs_running += b->exec_count;
-	}
 }
 
 /* ---- what an earlier daemon has left ---- */

@@ -102,6 +102,11 @@ struct sandbox_list {
 void sandboxes_list(struct sandboxes *s, const struct sandbox_list *l, struct json *j,
 		    char next[SANDBOX_ID_SIZE]);
 
+/* Calls `each` with the id of every one that tenant, labels and state of the list choose. It may
+ * end them. */
+void sandboxes_each(const struct sandboxes *s, const struct sandbox_list *l,
+		    void (*each)(void *arg, const char *id), void *arg);
+
 enum sandbox_verb { SANDBOX_PAUSE, SANDBOX_RESUME, SANDBOX_STOP, SANDBOX_DELETE };
 
 /* Idempotent. `done` (may be NULL) is called once, later or at once. */

@@ -113,6 +113,11 @@ int entry_execs(const struct sandbox_entry *b);  /* that of its commands */
 enum { EXEC_PATH_SIZE = SANDBOX_ID_SIZE + EXEC_ID_SIZE + sizeof(MONITOR_EXECS) };
 void entry_path(const struct sandbox_entry *b, const char *exec, char path[EXEC_PATH_SIZE]);
 int entry_save(const struct sandbox_entry *b, struct err *e);
+/* A file of its folder, which holds a spec or a log: at most SPEC_MAX bytes, nothing where there is
+ * none. */
+enum { SPEC_MAX = 1 << 20 };
+void entry_read_text(int folder, const char *name, struct buf *out);
+int entry_write_text(int folder, const char *name, const char *text, size_t n); /* 0 or -errno */
 int entry_load(struct sandbox_entry *b, int folder); /* 0, or -EBADMSG: it was never told */
 /* Its folder, locked: 0; -EWOULDBLOCK: there is a monitor. */
 int entry_lock(const struct sandbox_entry *b, int *ret);
@@ -124,12 +129,12 @@ void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j);
 
 /* sandboxes.c */
 struct sandbox_entry *entry_find(struct sandboxes *s, const char *tenant, const char *ref);
+bool entry_is_for(const struct sandbox_entry *b, const char *tenant); /* "": the owner, of all */
+size_t entries_place(const struct sandboxes *s, const char *id);      /* where it is, or would be */
 enum problem entry_missing(const char *ref, struct err *e);
 /* Writes the state down, then tells; the reason may be NULL. */
 void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char *event,
 		   const char *reason);
-void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
-		const char *data);
 void entry_done(struct sandbox_entry *b, enum sandbox_verb verb, enum problem p,
 		const struct err *e); /* those who wait for it */
 /* Its store and the data of its companions, for a process of its own to remove: nobody knows how
@@ -138,7 +143,6 @@ void entry_put_aside(const struct sandbox_entry *b);
 void entry_remove(struct sandbox_entry *b);   /* with its folder; frees it */
 void entry_schedule(struct sandbox_entry *b); /* its deletion, if it has a time */
 enum problem entry_resume(struct sandbox_entry *b, struct err *e);
-int entries_add(struct sandboxes *s, struct sandbox_entry *b);
 
 /* sandbox_restart.c */
 /* It ended, having run since `started` (0: it did not come to that): tries again, or gives up. */
@@ -166,7 +170,19 @@ void link_lost(struct sandbox_entry *b);
 /* sandbox_files.c */
 void files_forget(struct sandbox_entry *b); /* it is about to be gone */
 
+/* exec_watch.c: listeners of commands */
+void watches_news(struct sandbox_entry *b, const char *id); /* NULL: of all */
+void watches_open(struct sandbox_entry *b, const char *id); /* its file is there now */
+/* Its end was told, with this status: it ought to be kept. */
+void watches_heard(const struct sandbox_entry *b, const char *id, int status);
+void watches_hold(struct sandbox_entry *b); /* tells the monitor how many keep it from being idle */
+void watches_leave(struct sandbox_entry *b); /* they go on without it */
+
 /* sandbox_execs.c */
+struct exec_entry *execs_find(struct sandbox_entry *b, const char *id); /* NULL: it has ended */
+enum problem execs_none(const char *id, struct err *e);
+/* The file is there once the monitor has heard of the command. 0 or -errno */
+int execs_open(const struct sandbox_entry *b, const char *id, int *ret);
 void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd);
 void execs_recover(struct sandbox_entry *b); /* what ended, or was lost, while nobody listened */
 void execs_doubt(struct sandbox_entry *b);   /* what was asked for last may not have been heard */

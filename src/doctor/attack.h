@@ -45,7 +45,6 @@ enum { BOMB_FORKS = 64, BOMB_MIB = 96, FLOOD_MIB = 8 };
 /* The three that are judged by how the run ends. */
 int attack_forks(void); /* how many processes it got, BOMB_FORKS at most */
 void attack_memory(void);
-void attack_flood(void);
 
 /* Runs the control of an attack; 1 it worked, 0 it did not, -1 it is not available here. */
 int attack_control(const struct attack *a, const struct bait *b, char *detail, size_t n);

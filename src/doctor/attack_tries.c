@@ -377,7 +377,7 @@ void attack_memory(void)
 	(void)munmap(p, n);
 }
 
-void attack_flood(void)
+static void attack_flood(void)
 {
 	static char block[65536];
 

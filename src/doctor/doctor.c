@@ -92,7 +92,7 @@ static const struct check machine_checks[] = {
 	{ "egress_worker", "what may leave, under network proxy", check_egress_worker },
 };
 
-/* The nine rows of seed 002, in its order. */
+/* The nine rows of RLM Code's own doctor, in its order. */
 static const struct check rlm_checks[] = {
 	{ "configured_runtime", "that the backend asked for is the one that runs",
 	  check_configured },

@@ -12,7 +12,6 @@
 #define OCI_MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 #define OCI_EMPTY_TYPE "application/vnd.oci.empty.v1+json"
 #define OCI_EMPTY "{}"
-#define OCI_EMPTY_DIGEST "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 enum { OCI_LAYERS_MAX = 128, OCI_TYPE_MAX = 128 };
 #define OCI_MANIFEST_MAX ((size_t)1 << 20)

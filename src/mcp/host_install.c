@@ -57,11 +57,6 @@ const char *host_name(size_t i)
 	return i < ARRAY_LEN(hosts) ? hosts[i].name : NULL;
 }
 
-const char *host_title(const struct mcp_host *h)
-{
-	return h->title;
-}
-
 /* ---- the entry ---- */
 
 /* JSON's strings are TOML's, too. */

@@ -13,7 +13,6 @@ struct mcp_host;
 
 const struct mcp_host *host_by_name(const char *name);
 const char *host_name(size_t i); /* one after another; NULL: no more */
-const char *host_title(const struct mcp_host *h);
 
 struct host_change {
 	char path[PATH_MAX]; /* the file itself, behind any link */

@@ -22,18 +22,6 @@
 
 /* ---- who ---- */
 
-static bool refuse(struct http_call *c, enum problem p, const char *hint, const char *what)
-{
-	struct err e;
-
-	(void)problem_say(p, &e, "%s", what);
-	if (hint)
-		(void)err_hint(&e, "%s", hint);
-	http_last(c);
-	http_problem(c, p, &e);
-	return false;
-}
-
 /* "localhost:PORT" is as good as the address itself. */
 static bool is_here(const struct http_call *c, struct http1_text t)
 {
@@ -69,21 +57,24 @@ static bool by_token(struct mcp_http *h, struct http_call *c)
 		found = tokens_find(h->tokens, t.p + sizeof(SCHEME) - 1,
 				    t.n - (sizeof(SCHEME) - 1));
 	if (!found)
-		return refuse(c, PROBLEM_UNAUTHENTICATED,
-			      "send Authorization: Bearer TOKEN, the one that brig mcp --http has "
-			      "printed or one of its --token-file",
-			      t.p ? "the token is not known" : "there is no token");
+		return http_turn_away(
+			c, PROBLEM_UNAUTHENTICATED,
+			"send Authorization: Bearer TOKEN, the one that brig mcp --http has "
+			"printed or one of its --token-file",
+			t.p ? "the token is not known" : "there is no token");
 	if (!(found->scopes & SCOPE_RUN))
-		return refuse(c, PROBLEM_FORBIDDEN, NULL, "the token's scopes do not include this");
+		return http_turn_away(c, PROBLEM_FORBIDDEN, NULL,
+				      "the token's scopes do not include this");
 	if (found->ceiling)
-		return refuse(c, PROBLEM_FORBIDDEN,
-			      "give it a token without ceiling=; brig mcp's own settings bound all",
-			      "the token has a ceiling of its own, which only the daemon applies");
+		return http_turn_away(
+			c, PROBLEM_FORBIDDEN,
+			"give it a token without ceiling=; brig mcp's own settings bound all",
+			"the token has a ceiling of its own, which only the daemon applies");
 	(void)snprintf(c->caller->tenant, sizeof(c->caller->tenant), "%s", found->tenant);
 	memcpy(c->caller->digest, found->digest, sizeof(c->caller->digest));
 	c->caller->known = true;
 	return http_count(c, found->tenant) ||
-	       refuse(c, PROBLEM_QUOTA, NULL, "this token has too many connections");
+	       http_turn_away(c, PROBLEM_QUOTA, NULL, "this token has too many connections");
 }
 
 /* ---- what ---- */
@@ -118,12 +109,13 @@ static bool method_is(const struct http_call *c, const char *method)
 static bool admit(void *arg, struct http_call *c)
 {
 	if (!comes_from_here(c))
-		return refuse(c, PROBLEM_FORBIDDEN, "name the address that brig mcp listens on",
-			      "the Host or Origin field names another server");
+		return http_turn_away(c, PROBLEM_FORBIDDEN,
+				      "name the address that brig mcp listens on",
+				      "the Host or Origin field names another server");
 	if (!by_token(arg, c))
 		return false;
 	if (!str_eq(c->path, PATH))
-		return refuse(c, PROBLEM_NOT_FOUND, "POST " PATH, "there is nothing here");
+		return http_turn_away(c, PROBLEM_NOT_FOUND, "POST " PATH, "there is nothing here");
 	c->body_max = 0;
 	if (method_is(c, "DELETE"))
 		return true;

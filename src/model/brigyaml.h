@@ -9,6 +9,9 @@ int brigyaml_want(const struct source *src, const struct node *n, enum node_kind
 		  struct err *e);
 /* A member of a map: absent and null are the same. */
 const struct node *brigyaml_member(const struct node *map, const char *key);
+/* A member that is a list of texts, added to *ret; one that is absent adds nothing. */
+int brigyaml_strings(struct arena *a, const struct source *src, const struct node *map,
+		     const char *key, struct strlist *ret, struct err *e);
 /* The text of a member that must be there. */
 int brigyaml_text(const struct source *src, const struct node *map, const char *key,
 		  const char **ret, struct err *e);

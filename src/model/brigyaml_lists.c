@@ -39,9 +39,11 @@ int brigyaml_text(const struct source *src, const struct node *map, const char *
 
 #define A_COPY "- {source: PATH, target: /PATH, exclude: [GLOB]}"
 
-static int read_strings(struct arena *a, const struct source *src, const struct node *list,
-			struct strlist *ret, struct err *e)
+int brigyaml_strings(struct arena *a, const struct source *src, const struct node *map,
+		     const char *key, struct strlist *ret, struct err *e)
 {
+	const struct node *list = brigyaml_member(map, key);
+
 	if (!list)
 		return 0;
 	if (brigyaml_want(src, list, NODE_LIST, e) < 0)
@@ -66,7 +68,7 @@ static int read_copy(struct spec *s, const struct source *src, const struct node
 		return -e->code;
 	source = brigyaml_member(n, "source");
 	if (read_path(s, src, source, &c.source, e) < 0 ||
-	    read_strings(s->arena, src, brigyaml_member(n, "exclude"), &c.exclude, e) < 0)
+	    brigyaml_strings(s->arena, src, n, "exclude", &c.exclude, e) < 0)
 		return -e->code;
 	if (c.target[0] != '/')
 		return node_error(src->name, n, e, "copy target '%.100s' is not absolute",

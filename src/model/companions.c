@@ -64,22 +64,6 @@ static int only_keys(const struct source *src, const struct node *map,
 	return read_only_keys(src, map, names, in, e);
 }
 
-static int read_texts(struct spec *s, const struct source *src, const struct node *map,
-		      const char *key, struct strlist *ret, struct err *e)
-{
-	const struct node *list = brigyaml_member(map, key);
-
-	if (!list)
-		return 0;
-	if (brigyaml_want(src, list, NODE_LIST, e) < 0)
-		return -e->code;
-	for (const struct node *n = list->first; n; n = n->next)
-		if (brigyaml_want(src, n, NODE_SCALAR, e) < 0 ||
-		    list_add_string(s->arena, ret, n->text, e) < 0)
-			return -e->code;
-	return 0;
-}
-
 typedef int number_fn(const char *text, uint64_t *ret);
 
 static int read_number(const struct source *src, const struct node *map, const char *key,
@@ -137,7 +121,7 @@ static int read_health(struct spec *s, const struct source *src, const struct no
 		return -e->code;
 	if (!test)
 		return node_error(src->name, n, e, "healthcheck: 'test' is missing");
-	if (read_texts(s, src, n, "test", &h->test, e) < 0 ||
+	if (brigyaml_strings(s->arena, src, n, "test", &h->test, e) < 0 ||
 	    companion_check_test(src, test, &h->test, e) < 0 ||
 	    read_number(src, n, "interval", num_duration, &h->interval, e) < 0 ||
 	    read_number(src, n, "timeout", num_duration, &h->timeout, e) < 0 ||
@@ -260,7 +244,7 @@ static int read_what(struct spec *s, const struct source *src, const struct node
 		return -e->code;
 	if (image && !(c->image = arena_strdup(s->arena, image->text)))
 		return err_nomem(e);
-	if (read_texts(s, src, n, "command", &c->command, e) < 0)
+	if (brigyaml_strings(s->arena, src, n, "command", &c->command, e) < 0)
 		return -e->code;
 	if (!image && (!c->command.n || !*c->command.v[0])) {
 		(void)node_key_error(src->name, n, e, "companion '%.60s' has no command", n->key);
@@ -274,7 +258,7 @@ static int read_hooks(struct spec *s, const struct source *src, const struct nod
 {
 	const struct node *hooks = brigyaml_member(n, "post_start_on_primary");
 
-	if (read_texts(s, src, n, "post_start_on_primary", &c->post_start, e) < 0)
+	if (brigyaml_strings(s->arena, src, n, "post_start_on_primary", &c->post_start, e) < 0)
 		return -e->code;
 	if (!c->post_start.n || companion_is_checked(c))
 		return 0;

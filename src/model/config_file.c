@@ -89,6 +89,20 @@ int config_read_text(struct spec *s, const char *data, size_t n, enum dialect na
 	return read_tree(s, src, named, root, e);
 }
 
+int config_read_sent(struct spec *s, const char *data, size_t n, struct err *e)
+{
+	const char *home = getenv("HOME");
+	const struct source src = { .name = "the spec",
+				    .folder = "/",
+				    .cwd = "/",
+				    .home = home && home[0] == '/' ? home : NULL,
+				    .origin = ORIGIN_API,
+				    .trusted = true };
+	enum dialect was;
+
+	return config_read_text(s, data, n, DIALECT_BRIG, &src, &was, e);
+}
+
 int config_read_file(struct spec *s, const char *path, enum dialect named, const struct source *src,
 		     enum dialect *was, struct err *e)
 {

@@ -45,9 +45,7 @@ static void names_only(struct json *j, const struct envlist *l)
 int spec_digest(const struct spec *s, char out[SPEC_DIGEST_SIZE], struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
-	unsigned char sum[SHA256_SIZE];
 	char hex[SHA256_HEX];
-	struct sha256 h;
 	struct json j;
 
 	json_init(&j, &text, false);
@@ -64,10 +62,7 @@ int spec_digest(const struct spec *s, char out[SPEC_DIGEST_SIZE], struct err *e)
 	json_array_end(&j);
 	if (text.failed)
 		return err_nomem(e);
-	sha256_init(&h);
-	sha256_add(&h, text.data, text.len);
-	sha256_end(&h, sum);
-	sha256_hex(sum, hex);
+	sha256_of(text.data, text.len, hex);
 	memcpy(out, hex, SPEC_DIGEST_SIZE - 1);
 	out[SPEC_DIGEST_SIZE - 1] = '\0';
 	return 0;

@@ -2,7 +2,9 @@
 #include "model/fields.h"
 
 #include <assert.h>
+#include <stdio.h>
 
+#include "base/num.h"
 #include "base/str.h"
 #include "model/spec.h"
 
@@ -567,4 +569,16 @@ bool field_is_number(const struct field *f)
 {
 	return f->type == FIELD_T_COUNT || f->type == FIELD_T_SIZE || f->type == FIELD_T_DURATION ||
 	       f->type == FIELD_T_MILLI;
+}
+
+void field_number_text(const struct field *f, uint64_t v, char *out, size_t n)
+{
+	if (f->type == FIELD_T_SIZE)
+		num_size_text(v, out, n);
+	else if (f->type == FIELD_T_DURATION)
+		num_duration_text(v, out, n);
+	else if (f->type == FIELD_T_MILLI)
+		(void)snprintf(out, n, "%g", (double)v / 1000);
+	else
+		(void)snprintf(out, n, "%llu", (unsigned long long)v);
 }

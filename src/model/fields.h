@@ -206,3 +206,4 @@ const struct field *field_by_letter(char letter, enum field_id *id);
 const struct field *field_by_key(const char *key, enum field_id *id);
 bool field_repeats(const struct field *f);
 bool field_is_number(const struct field *f);
+void field_number_text(const struct field *f, uint64_t v, char *out, size_t n); /* as written */

@@ -323,7 +323,8 @@ void outcome_contain(struct outcome *o, const struct isolation *i)
 	own_words(o->arena, o->isolation);
 }
 
-enum enforcer outcome_enforcer(const struct outcome *o, enum limit l)
+/* Who made sure that a limit held, the sandbox's or the command's own. */
+static enum enforcer outcome_enforcer(const struct outcome *o, enum limit l)
 {
 	if (l == LIMIT_TIMEOUT)
 		return o->timeout_by;

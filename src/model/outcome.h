@@ -155,8 +155,6 @@ void outcome_hit(struct outcome *o, enum limit l);
 void outcome_ended(struct outcome *o, int status); /* by itself, with this wait status */
 /* Keeps a copy of what contained it. */
 void outcome_contain(struct outcome *o, const struct isolation *i);
-/* Who made sure that a limit held, the sandbox's or the command's own. */
-enum enforcer outcome_enforcer(const struct outcome *o, enum limit l);
 /* Their names, for a report. */
 const char *outcome_enforcers(const struct outcome *o, enum limit l);
 

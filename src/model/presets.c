@@ -17,7 +17,8 @@ const struct preset *preset_none(void)
 	return &none;
 }
 
-const struct preset *preset_find(const char *name)
+/* NULL: there is none of that name. */
+static const struct preset *preset_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(presets); i++)
 		if (str_eq(presets[i].name, name))

@@ -20,7 +20,6 @@ struct preset {
 };
 
 const struct preset *preset_none(void);
-const struct preset *preset_find(const char *name); /* NULL: no such preset */
 
 /* Reads the node `security.preset` and applies its part of the spec, as written by the source.
  * Fields read after it win. A mistyped name is an error with the nearest one. */

@@ -182,14 +182,8 @@ static void number_text(const struct field *f, uint64_t v, char *out, size_t n)
 {
 	if (show_unlimited(f, v))
 		(void)snprintf(out, n, "%s", f->none ? "none" : "null");
-	else if (f->type == FIELD_T_SIZE)
-		num_size_text(v, out, n);
-	else if (f->type == FIELD_T_DURATION)
-		num_duration_text(v, out, n);
-	else if (f->type == FIELD_T_MILLI)
-		(void)snprintf(out, n, "%g", (double)v / 1000);
 	else
-		(void)snprintf(out, n, "%llu", (unsigned long long)v);
+		field_number_text(f, v, out, n);
 }
 
 /* Ports as strings, which is how they are written; a zero retry count and the like are left out. */

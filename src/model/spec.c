@@ -168,18 +168,6 @@ static int read_number(const struct field *f, const char *text, uint64_t *ret)
 	}
 }
 
-static void bound_text(const struct field *f, uint64_t v, char *out, size_t n)
-{
-	if (f->type == FIELD_T_SIZE)
-		num_size_text(v, out, n);
-	else if (f->type == FIELD_T_DURATION)
-		num_duration_text(v, out, n);
-	else if (f->type == FIELD_T_MILLI)
-		(void)snprintf(out, n, "%g", (double)v / 1000);
-	else
-		(void)snprintf(out, n, "%llu", (unsigned long long)v);
-}
-
 static int set_number(uint64_t *ret, const struct field *f, const char *text, struct err *e)
 {
 	const char *name = f->flag ? f->flag : f->key;
@@ -200,8 +188,8 @@ static int set_number(uint64_t *ret, const struct field *f, const char *text, st
 		return err_hint(e, "%s", f->help);
 	}
 	if (r < 0 || v < f->min || v > f->max) {
-		bound_text(f, f->min, min, sizeof(min));
-		bound_text(f, f->max, max, sizeof(max));
+		field_number_text(f, f->min, min, sizeof(min));
+		field_number_text(f, f->max, max, sizeof(max));
 		(void)err_set(e, ERR_USAGE, ERANGE, "%s '%s' is out of bounds (%s to %s)", name,
 			      text, min, max);
 		return err_hint(e, "%s", f->help);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/spec.h - what somebody asked for, as data: the one nouns page of brig.
+/* model/spec.h - what somebody asked for, as data: every noun of a request in one place.
  *
  * A spec starts with the defaults of the field table, is filled by spec_set (from flags, variables,
  * files, API bodies) and checked as a whole by spec_check. It knows for every setting who set it:

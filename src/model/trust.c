@@ -17,17 +17,6 @@
 #define LIST_NEW "trusted.new"
 #define LIST_MAX ((size_t)4 << 20)
 
-static void digest_of(const char *data, size_t n, char out[SHA256_HEX])
-{
-	unsigned char raw[SHA256_SIZE];
-	struct sha256 h;
-
-	sha256_init(&h);
-	sha256_add(&h, data, n);
-	sha256_end(&h, raw);
-	sha256_hex(raw, out);
-}
-
 /* The whole list; empty when there is none yet. */
 static int load(int dir, struct buf *ret)
 {
@@ -78,7 +67,7 @@ bool trust_has(const char *path, const char *data, size_t n)
 {
 	char digest[SHA256_HEX];
 
-	digest_of(data, n, digest);
+	sha256_of(data, n, digest);
 	return listed(path, digest);
 }
 
@@ -141,7 +130,7 @@ int trust_add(const char *path, const char *data, size_t n, struct err *e)
 
 	if (str_has_control(path))
 		return err_set(e, ERR_USAGE, EINVAL, "a path with a control character");
-	digest_of(data, n, digest);
+	sha256_of(data, n, digest);
 	r = rewrite(path, digest, e);
 	return r < 0 ? r : 0;
 }

@@ -37,7 +37,7 @@ static int await(int fd, short events)
 	return n < 0 ? -errno : n ? 0 : -ETIMEDOUT;
 }
 
-int file_put(void *work, const void *p, size_t n)
+static int file_put(void *work, const void *p, size_t n)
 {
 	const struct file_work *w = work;
 	const char *at = p;
@@ -57,7 +57,8 @@ int file_put(void *work, const void *p, size_t n)
 	return 0;
 }
 
-int file_get(void *work, void *p, size_t n)
+/* -ENODATA: it ended before that. */
+static int file_get(void *work, void *p, size_t n)
 {
 	const struct file_work *w = work;
 	char *at = p;
@@ -79,7 +80,7 @@ int file_get(void *work, void *p, size_t n)
 	return 0;
 }
 
-int64_t file_copy(void *work, int file, uint64_t n)
+static int64_t file_copy(void *work, int file, uint64_t n)
 {
 	const struct file_work *w = work;
 	uint64_t left = n;
@@ -129,7 +130,7 @@ static ssize_t save_some(const struct file_work *w, int file, uint64_t n)
 	}
 }
 
-int file_save(void *work, int file, uint64_t n)
+static int file_save(void *work, int file, uint64_t n)
 {
 	while (n) {
 		ssize_t done = save_some(work, file, n);
@@ -141,7 +142,8 @@ int file_save(void *work, int file, uint64_t n)
 	return 0;
 }
 
-int file_whole(struct file_work *w)
+/* Was the word given that this was all? 0 or -errno. */
+static int file_whole(struct file_work *w)
 {
 	int r = await(w->word, POLLIN);
 	char word;

@@ -25,10 +25,3 @@ int file_above(const char *path, int flags, const char **name);
 /* A regular file that is one: no file of the kernel's. */
 int file_is_plain(int fd, struct stat *ret);
 void file_has(struct file_work *w, const struct stat *st);
-
-/* Data, within FILE_PATIENCE_MS a step. 0 or -errno. */
-int file_put(void *work, const void *p, size_t n);
-int file_get(void *work, void *p, size_t n); /* -ENODATA: it ended before */
-int64_t file_copy(void *work, int file, uint64_t n);
-int file_save(void *work, int file, uint64_t n);
-int file_whole(struct file_work *w); /* was the word given that this was all? */

@@ -31,7 +31,9 @@ int request_code(brig_request *q, enum code_kind kind, const void *text, size_t 
 	return 0;
 }
 
-int request_code_fd(brig_request *q, enum code_kind kind, int fd, const char *file, struct err *e)
+/* Reads code or a script from a descriptor to its end; file is its host path, or NULL. */
+static int request_code_fd(brig_request *q, enum code_kind kind, int fd, const char *file,
+			   struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(CODE_MAX + 1);
 	char part[16384];

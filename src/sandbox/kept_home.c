@@ -213,13 +213,7 @@ static int make_home(int folder, const char *id, const struct spec *s, const uns
 
 void kept_home_path(const char *project, char ret[SHA256_HEX])
 {
-	unsigned char digest[SHA256_SIZE];
-	struct sha256 h;
-
-	sha256_init(&h);
-	sha256_add(&h, project, strlen(project));
-	sha256_end(&h, digest);
-	sha256_hex(digest, ret);
+	sha256_of(project, strlen(project), ret);
 }
 
 static void about_text(const struct spec *s, const char *backend, struct buf *b)
@@ -441,6 +435,22 @@ int kept_home_find(const struct spec *s, const char *backend, char folder[PATH_M
 	(void)snprintf(below, sizeof(below), "%s/" HOME, id);
 	home = homes < 0 ? -1 : fd_open_nolinks(homes, below, O_PATH | O_DIRECTORY, FD_BENEATH);
 	return home < 0 || real_place(home, folder, &e) < 0 ? -ENOENT : 0;
+}
+
+int kept_home_spec(const struct spec *s, const char *folder, const unsigned char *secret,
+		   struct spec **ret, struct err *e)
+{
+	CLEANUP(spec) struct spec *own = spec_clone(s, e);
+
+	if (!own)
+		return -e->code;
+	own->command.argv = s->command.argv;
+	own->home_folder = arena_strdup(own->arena, folder);
+	own->home_secret = secret;
+	if (!own->home_folder)
+		return err_nomem(e);
+	*ret = TAKE_PTR(own);
+	return 0;
 }
 
 /* --- all of them --- */

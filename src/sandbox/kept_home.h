@@ -33,6 +33,11 @@ void kept_home_done(struct kept_home *k);
 /* The folder that kept_home_open would give, where it is there already: 0, or -ENOENT. */
 int kept_home_find(const struct spec *s, const char *backend, char folder[PATH_MAX]);
 
+/* A copy of the spec with this folder as HOME; its secret (NULL: none) and the command's arguments
+ * are borrowed. The caller owns *ret. */
+int kept_home_spec(const struct spec *s, const char *folder, const unsigned char *secret,
+		   struct spec **ret, struct err *e);
+
 /* One of those that are there; all of it borrowed. */
 struct kept_home_row {
 	const char *id, *project, *backend, *policy, *image; /* image: "" where there is none */

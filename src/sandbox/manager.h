@@ -59,8 +59,6 @@ int sandbox_prune_pods(bool dry, void (*said)(void *arg, const char *pod), void 
 int sandbox_prune_spools(bool dry, void (*said)(void *arg, const char *spool), void *arg,
 			 struct err *e);
 
-/* Reads code or a script from a descriptor to its end; file is its host path, or NULL. */
-int request_code_fd(brig_request *q, enum code_kind kind, int fd, const char *file, struct err *e);
 /* The same from a path; "-" is standard input. */
 int request_code_file(brig_request *q, enum code_kind kind, const char *path, struct err *e);
 int request_code(brig_request *q, enum code_kind kind, const void *text, size_t n, const char *file,

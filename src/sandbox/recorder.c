@@ -663,6 +663,14 @@ static void without_quoted(const char *text, char *out, size_t n)
 	out[at] = '\0';
 }
 
+/* 1: it takes an event; 0: nothing is recorded. */
+static int open_for_one(const struct spec *s, struct recorder **r, struct err *e)
+{
+	if (recorder_new(s, r, e) < 0 || (*r && open_log(*r, e) < 0))
+		return -e->code;
+	return *r != NULL;
+}
+
 static int put_one(struct recorder *r, const struct record *x, struct err *e)
 {
 	if (log_append(r->log, x, 1, e) < 0 || log_anchor(r->log, e) < 0)
@@ -675,12 +683,11 @@ int recorder_refused(const struct spec *s, const char *command, const struct err
 {
 	CLEANUP(recorder) struct recorder *r = NULL;
 	char text[sizeof(why->what)];
+	int opened = open_for_one(s, &r, e);
 	struct record x;
 
-	if (recorder_new(s, &r, e) < 0 || (r && open_log(r, e) < 0))
-		return -e->code;
-	if (!r)
-		return 0;
+	if (opened <= 0)
+		return opened;
 	(void)snprintf(text, sizeof(text), "%s", why->what);
 	if (why->kind == ERR_USAGE)
 		without_quoted(why->what, text, sizeof(text));
@@ -695,12 +702,11 @@ int recorder_rule(const struct spec *s, const char *action, const char *rule, co
 		  const char *digest, struct err *e)
 {
 	CLEANUP(recorder) struct recorder *r = NULL;
+	int opened = open_for_one(s, &r, e);
 	struct record x;
 
-	if (recorder_new(s, &r, e) < 0 || (r && open_log(r, e) < 0))
-		return -e->code;
-	if (!r)
-		return 0;
+	if (opened <= 0)
+		return opened;
 	fill_common(r, &x, EVENT_POLICY_CHANGE);
 	x.rule = rule;
 	record_text(&x, "action", action);
@@ -719,12 +725,11 @@ int recorder_tool(const struct spec *s, const char *session, const char *tool, c
 		  const char *outcome, struct err *e)
 {
 	CLEANUP(recorder) struct recorder *r = NULL;
+	int opened = open_for_one(s, &r, e);
 	struct record x;
 
-	if (recorder_new(s, &r, e) < 0 || (r && open_log(r, e) < 0))
-		return -e->code;
-	if (!r)
-		return 0;
+	if (opened <= 0)
+		return opened;
 	fill_common(r, &x, EVENT_TOOL_CALL);
 	record_text(&x, "session", session);
 	record_text(&x, "tool", tool);

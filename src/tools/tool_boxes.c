@@ -79,7 +79,7 @@ void box_close(struct tool_box *b, brig_result **ret)
 	free(b);
 }
 
-struct tool_box *box_find(struct tools *t, const char *ref)
+static struct tool_box *box_find(struct tools *t, const char *ref)
 {
 	for (struct tool_box *b = t->boxes; b; b = b->next)
 		if (str_eq(b->id, ref) || (b->name[0] && str_eq(b->name, ref)))

@@ -120,7 +120,8 @@ static void dropped_done(void *arg, const struct err *e)
 	dropped_free(arg);
 }
 
-void far_drop(struct tools *t, const char *method, const char *target)
+/* Nobody waits for it. */
+static void far_drop(struct tools *t, const char *method, const char *target)
 {
 	const struct daemon_question q = { .method = method, .target = target };
 	struct dropped *d = calloc(1, sizeof(*d));

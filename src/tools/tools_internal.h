@@ -147,7 +147,6 @@ bool result_box(struct tool_call *c, const struct outcome *o);
 int box_open(struct tools *t, struct tool_box **ret, struct err *e);
 /* Ends it; *ret (may be NULL) is what it came to, or NULL. Takes NULL. */
 void box_close(struct tool_box *b, brig_result **ret);
-struct tool_box *box_find(struct tools *t, const char *ref);
 /* The one that the argument `sandbox` names; NULL and 0: none was named. */
 int box_of(struct tools *t, const struct jread *args, struct tool_box **ret, struct err *e);
 tool_fn create_sandbox, list_sandboxes, delete_sandbox;
@@ -179,8 +178,7 @@ bool far_cancel(struct tool_call *c); /* true: it will say itself that it has en
 /* Deletes the sandbox that was made for a call. */
 int far_leave(struct tool_call *c, void (*done)(void *arg, const struct err *e));
 void far_done(struct tool_call *c); /* frees what it holds, and ends what it has begun */
-void far_drop(struct tools *t, const char *method, const char *target); /* nobody waits for it */
-void far_settle(struct tools *t); /* what nobody waits for has been heard */
+void far_settle(struct tools *t);   /* what nobody waits for has been heard */
 int far_create(struct tool_call *c, const char *name, struct err *e);
 void far_made(struct tool_call *c); /* it is no longer being made, if it was */
 int far_list(struct tool_call *c, struct err *e);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/num.h"
+
 /* A chunk's size in hexadecimal; sixteen would overflow only with more, fifteen cannot. */
 #define SIZE_DIGITS_MAX 15
 
@@ -116,6 +118,19 @@ struct http1_text http1_only(const struct http1_field *f, size_t n, const char *
 struct http1_text http1_field(const struct http1_answer *a, const char *name)
 {
 	return http1_only(a->fields, a->n_fields, name);
+}
+
+uint64_t http1_retry_after(const struct http1_answer *a)
+{
+	struct http1_text t = http1_field(a, "Retry-After");
+	char text[16];
+	uint64_t seconds;
+
+	if (!t.p || t.n >= sizeof(text))
+		return 0;
+	memcpy(text, t.p, t.n);
+	text[t.n] = '\0';
+	return num_count(text, &seconds) == 0 ? seconds : 0;
 }
 
 size_t http1_count(const struct http1_field *f, size_t n, const char *name)

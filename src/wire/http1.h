@@ -65,6 +65,8 @@ ssize_t http1_read_answer(const char *p, size_t n, enum http1_asked asked, struc
 
 /* The value of the only field of that name (any case); p is NULL when there is none or several. */
 struct http1_text http1_field(const struct http1_answer *a, const char *name);
+/* Seconds that Retry-After names; 0: it is not there, or is a date. */
+uint64_t http1_retry_after(const struct http1_answer *a);
 /* The same for any list of fields. */
 struct http1_text http1_only(const struct http1_field *f, size_t n, const char *name);
 size_t http1_count(const struct http1_field *f, size_t n, const char *name);

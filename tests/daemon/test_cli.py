@@ -18,7 +18,7 @@ import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, runtime, scratch, start_brig, state, test, uid,  # noqa: E402
+from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, runtime, scratch, shown_on, start_brig, state, test, uid,  # noqa: E402
                      wait_until, workspace)
 
 
@@ -332,11 +332,8 @@ def a_terminal_is_passed_on_and_ends_with_the_command():
         while b"\n" not in got.partition(b"/dev/")[2].partition(b"\n")[2]:
             got += os.read(main_end, 4096)
         os.write(main_end, b"hello\r")
-        with contextlib.suppress(OSError):
-            while (piece := os.read(main_end, 4096)):
-                got += piece
+        got += shown_on(main_end)
         assert p.wait(20 * PATIENCE) == 0 and b"got hello" in got and b"/dev/pts" in got, got
-        os.close(main_end)
 
 
 def on_a_terminal(d, *args):
@@ -344,11 +341,7 @@ def on_a_terminal(d, *args):
     main_end, other = pty.openpty()
     p = start_brig("sandbox", *args, env={"BRIG_HOST": f"unix://{d.path}"}, stdin=subprocess.DEVNULL, stdout=other, stderr=other)
     os.close(other)
-    got = b""
-    with contextlib.suppress(OSError):
-        while (piece := os.read(main_end, 4096)):
-            got += piece
-    os.close(main_end)
+    got = shown_on(main_end)
     p.wait(20 * PATIENCE)
     return got
 

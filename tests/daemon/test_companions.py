@@ -43,16 +43,6 @@ companions:
 """
 
 
-def shown(d, box):
-    a = d.call("GET", f"/v1/sandboxes/{box}")
-    return a.json if a.status == 200 else {"state": "deleted", "reason": None}
-
-
-def becomes(d, box, *words):
-    assert wait_until(lambda: shown(d, box)["state"] in words, WAIT), (words, shown(d, box))
-    return shown(d, box)
-
-
 def folder(box):
     return state() / "brig/daemon/sandboxes" / box
 
@@ -70,7 +60,7 @@ def refused(d, companions, **more):
     """The sandbox as it is once it has failed."""
     a = d.call("POST", "/v1/sandboxes?wait=true", {"spec": spec(companions, **more)})
     box = a.json.get("id") or d.call("GET", "/v1/sandboxes").json["sandboxes"][-1]["id"]
-    return becomes(d, box, "failed")
+    return d.becomes(box, "failed")
 
 
 @test(limit=120)
@@ -89,15 +79,15 @@ def a_database_and_a_cache_serve_a_sandbox():
         assert sandbox("exec", "app", "--", "sh", "-c", count).text == "1\n"
         assert sandbox("exec", "app", "--", "redis-cli", "-h", "cache", "get", "starts").text == "1\n"
         assert sandbox("exec", "app", "--", "sh", "-c", count.replace("not-told", "guessed")).status == 2
-        assert [(c["name"], c["state"], c["address"]) for c in shown(d, box)["companions"]] == [
+        assert [(c["name"], c["state"], c["address"]) for c in d.shown(box)["companions"]] == [
             ("db", "ready", "198.19.254.2"), ("cache", "ready", "198.19.254.3")]
         types = [e["type"] for e in events(d, box) if not e["type"].startswith("exec.")]
         assert types[2:4] == ["companion.starting"] * 2 and types[4:7] == ["companion.ready"] * 2 + ["sandbox.ready"], types
         assert sandbox("stop", "app").status == 0
-        assert [c["state"] for c in shown(d, box)["companions"]] == ["stopped", "stopped"]
+        assert [c["state"] for c in d.shown(box)["companions"]] == ["stopped", "stopped"]
         assert wait_until(lambda: not set(inside) & set(descendants()))
         assert sandbox("resume", "app").status == 0
-        assert becomes(d, box, "ready") and sandbox("exec", "app", "--", "sh", "-c", count).text == "2\n", "data is kept, hooks run anew"
+        assert d.becomes(box, "ready") and sandbox("exec", "app", "--", "sh", "-c", count).text == "2\n", "data is kept, hooks run anew"
         assert sandbox("exec", "app", "--", "redis-cli", "-h", "cache", "get", "starts").text == "1\n", "it has no data"
         inside = descendants(monitor(box))
         with files_as_root():
@@ -136,10 +126,10 @@ def one_that_ends_later_is_told_of_and_the_sandbox_stays():
     with daemon() as d:
         box = d.create(spec=spec({"a": puppet(), "b": {"command": ["sleep", "1000"]}}))["id"]
         assert d.exec(box, "python3", "-c", "import socket; socket.create_connection(('a', 8080)).sendall(b'\"import os; os._exit(4)\"\\n')")["exit_code"] == 0
-        assert wait_until(lambda: [c["state"] for c in shown(d, box)["companions"]] == ["failed", "ready"]), shown(d, box)
+        assert wait_until(lambda: [c["state"] for c in d.shown(box)["companions"]] == ["failed", "ready"]), d.shown(box)
         told = [e for e in events(d, box) if e["type"] == "companion.failed"]
         assert len(told) == 1 and (told[0]["companion"], told[0]["reason"]) == ("a", "exited"), told
-        assert shown(d, box)["state"] == "ready" and d.exec(box, "true")["exit_code"] == 0
+        assert d.shown(box)["state"] == "ready" and d.exec(box, "true")["exit_code"] == 0
 
 
 @test
@@ -157,10 +147,10 @@ def they_are_paused_and_go_on_with_their_sandbox():
             return wait_until(lambda: used() != before, 1)
         assert works(), "the control proves nothing"
         assert d.call("POST", f"/v1/sandboxes/{box}/pause").status in (200, 202)
-        becomes(d, box, "paused")
+        d.becomes(box, "paused")
         assert not works()
         assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
-        becomes(d, box, "ready")
+        d.becomes(box, "ready")
         assert works() and ask(d, box, "a", "out = 2") == 2
 
 
@@ -176,14 +166,14 @@ def one_that_starts_can_be_stopped_and_resumed():
         assert wait_until(lambda: sum(e["type"] == "companion.starting" for e in events(d, box)) == 2)
         assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
         assert wait_until(lambda: not monitor(box))
-        assert becomes(d, box, "stopped", "failed")["reason"] == "stopped", shown(d, box)
+        assert d.becomes(box, "stopped", "failed")["reason"] == "stopped", d.shown(box)
         answer = waiting.getresponse()
         assert answer.status == 409, answer.read()
         waiting.close()
         with files_as_root():
             (folder(box) / "data/a/wait").unlink()
         assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
-        becomes(d, box, "ready")
+        d.becomes(box, "ready")
         assert ask(d, box, "a", "out = 6") == 6
 
 
@@ -193,7 +183,7 @@ def one_whose_hook_or_check_is_under_way_can_be_stopped_and_resumed():
     with daemon() as d:
         waits = {"test": ["CMD-SHELL", "test ! -e /data/wait || exec sleep 60"], "timeout": "50s", "retries": 1}
         box = d.create(spec=spec({"a": puppet(data="/data", healthcheck=waits, post_start_on_primary=["test ! -e wait || exec sleep 60"])}))["id"]
-        assert wait_until(lambda: shown(d, box)["state"] == "ready")
+        assert wait_until(lambda: d.shown(box)["state"] == "ready")
 
         def resumed_and_stopped():
             assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
@@ -202,14 +192,14 @@ def one_whose_hook_or_check_is_under_way_can_be_stopped_and_resumed():
             assert wait_until(lambda: monitor(box) and "sleep" in descendants(monitor(box)).values(), WAIT)
             assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
             assert wait_until(lambda: not monitor(box), WAIT)
-            assert becomes(d, box, "stopped", "failed")["reason"] == "stopped", shown(d, box)
+            assert d.becomes(box, "stopped", "failed")["reason"] == "stopped", d.shown(box)
             waiting.close()
 
         assert d.exec(box, "touch", "wait")["exit_code"] == 0
         resumed_and_stopped()
-        (pathlib.Path(shown(d, box)["spec"]["workspace"]["path"]) / "wait").unlink()
+        (pathlib.Path(d.shown(box)["spec"]["workspace"]["path"]) / "wait").unlink()
         assert d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true").status in (200, 202)
-        becomes(d, box, "ready")
+        d.becomes(box, "ready")
         ask(d, box, "a", "open('/data/wait', 'w')")
         resumed_and_stopped()
 
@@ -222,11 +212,11 @@ def a_killed_monitor_leaves_none_of_them():
         assert sum(name == "brig-init" for name in inside.values()) == 3, inside
         with files_as_root():
             os.kill(monitor(box), signal.SIGKILL)
-        assert becomes(d, box, "stopped")["reason"] == "lost"
+        assert d.becomes(box, "stopped")["reason"] == "lost"
         assert wait_until(lambda: not set(inside) & set(descendants()))
-        assert [c["state"] for c in shown(d, box)["companions"]] == ["stopped", "stopped"]
+        assert [c["state"] for c in d.shown(box)["companions"]] == ["stopped", "stopped"]
         assert d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true").status in (200, 202)
-        becomes(d, box, "ready")
+        d.becomes(box, "ready")
         assert ask(d, box, "b", "out = 3") == 3
 
 
@@ -238,13 +228,13 @@ def a_killed_daemon_finds_them_again():
         box = a.json["id"]
         assert wait_until(lambda: any(e["type"] == "companion.starting" for e in events(d, box)))
         d.restart()
-        assert shown(d, box)["state"] == "pending" and shown(d, box)["companions"][0]["state"] == "starting", shown(d, box)
+        assert d.shown(box)["state"] == "pending" and d.shown(box)["companions"][0]["state"] == "starting", d.shown(box)
         pid = monitor(box)
         with files_as_root():
             inits = [p for p, name in descendants(pid).items() if name == "brig-init"]
             made = [pathlib.Path(f"/proc/{p}/root/tmp/go") for p in inits]
         assert made and d.call("DELETE", f"/v1/sandboxes/{box}").status in (200, 202, 204)
-        assert wait_until(lambda: shown(d, box)["state"] == "deleted" and pid not in descendants())
+        assert wait_until(lambda: d.shown(box)["state"] == "deleted" and pid not in descendants())
 
 
 @test

@@ -53,16 +53,6 @@ def inside(box):
     return descendants(pid) if pid else {}
 
 
-def shown(d, box):
-    a = d.call("GET", f"/v1/sandboxes/{box}")
-    return a.json if a.status == 200 else {"state": "deleted", "reason": None}
-
-
-def becomes(d, box, *words):
-    assert wait_until(lambda: shown(d, box)["state"] in words, WAIT), (words, shown(d, box))
-    return shown(d, box)
-
-
 def events(d, box):
     return [e for _, e, _ in d.stream("GET", f"/v1/events?since=0&follow=false&sandbox={box}")]
 
@@ -99,7 +89,7 @@ def a_killed_daemon_takes_nothing_with_it():
         assert wait_until(lambda: has_written(box, run, b"one"))
         pid = monitor(box)
         d.restart()
-        assert shown(d, "kept")["state"] == "ready" and monitor(box) == pid
+        assert d.shown("kept")["state"] == "ready" and monitor(box) == pid
         (workspace() / "go").touch()
         out, end = heard(d, box, run)
         assert (out, end["exit_code"]) == ("one\ntwo\n", 0), (out, end)
@@ -174,9 +164,9 @@ def a_daemon_that_stood_still_reaches_its_sandboxes_again():
             assert wait_until(lambda: has_written(box, quick, b"exit_code"))
             had = sockets_of(pid)
             assert wait_until(lambda: ask_for_words(d, box) or had - sockets_of(pid), WAIT), "the daemon was not dropped"
-        becomes(d, box, "ready")  # what it heard last was of a pause
+        d.becomes(box, "ready")  # what it heard last was of a pause
         assert d.exec(box, "echo", "again")["stdout"] == "again\n"
-        assert shown(d, box)["state"] == "ready" and monitor(box) == pid
+        assert d.shown(box)["state"] == "ready" and monitor(box) == pid
         assert heard(d, box, quick)[1]["exit_code"] == 7
         assert d.call("POST", f"/v1/sandboxes/{box}/execs/{fed}/stdin", b"word\n", {"Content-Type": "application/octet-stream"}).status == 204
         assert heard(d, box, fed)[0] == "got word\n"
@@ -186,7 +176,7 @@ def a_daemon_that_stood_still_reaches_its_sandboxes_again():
         assert ends.count(quick) == 1 and ends.count(flood) == 1, ends
         assert d.exec(other, "echo", "too")["stdout"] == "too\n"
         d.call("POST", f"/v1/sandboxes/{box}/stop", {})
-        assert becomes(d, box, "stopped")["reason"] == "stopped"
+        assert d.becomes(box, "stopped")["reason"] == "stopped"
         for name in ("go", "went"):
             (workspace() / name).unlink()
 
@@ -200,15 +190,15 @@ def a_killed_monitor_loses_its_sandbox_and_no_other():
         below = inside(box)
         with files_as_root():
             os.kill(monitor(box), signal.SIGKILL)
-        got = becomes(d, box, "stopped")
+        got = d.becomes(box, "stopped")
         assert got["reason"] == "lost", got
         assert wait_until(lambda: not set(below) & set(descendants())), below
         assert heard(d, box, run)[1]["outcome"] == "failed"
         assert any(e["type"] == "exec.failed" and e["reason"] == "lost" for e in events(d, box))
         assert d.exec(other, "true")["exit_code"] == 0
         d.call("POST", f"/v1/sandboxes/{box}/resume")
-        becomes(d, box, "ready")
-        becomes(d, box, "ready")  # what it heard last was of a pause
+        d.becomes(box, "ready")
+        d.becomes(box, "ready")  # what it heard last was of a pause
         assert d.exec(box, "echo", "again")["stdout"] == "again\n"
 
 
@@ -220,7 +210,7 @@ def a_monitor_that_died_without_a_daemon_is_found_lost():
         with files_as_root():
             os.kill(monitor(box), signal.SIGKILL)
         d.start()
-        assert becomes(d, box, "stopped")["reason"] == "lost"
+        assert d.becomes(box, "stopped")["reason"] == "lost"
         assert events(d, box)[-1]["type"] == "sandbox.stopped"
 
 
@@ -232,7 +222,7 @@ def a_creation_that_is_cut_short_ends_in_a_state():
             assert a.status in (201, 202), a
             time.sleep(delay)
             d.restart()
-            got = becomes(d, a.json["id"], "ready", "failed")
+            got = d.becomes(a.json["id"], "ready", "failed")
             assert got["state"] == "ready" or got["reason"] == "lost", got
             if got["state"] == "failed":
                 assert sorted(p.name for p in folder(a.json["id"]).iterdir()) in (["state"], ["log", "state"])
@@ -249,10 +239,10 @@ def a_deletion_that_is_cut_short_is_finished():
             time.sleep(delay)
             d.restart()
             c.close()
-            if delay and shown(d, box)["state"] == "ready":
+            if delay and d.shown(box)["state"] == "ready":
                 d.call("DELETE", f"/v1/sandboxes/{box}")
-            if shown(d, box)["state"] != "ready":
-                becomes(d, box, "deleted")
+            if d.shown(box)["state"] != "ready":
+                d.becomes(box, "deleted")
                 with files_as_root():
                     assert not folder(box).exists()
                 assert not monitor(box)
@@ -286,7 +276,7 @@ def one_that_does_not_listen_yet_is_stopped_and_deleted_in_deed():
                 socket.with_name("aside").rename(socket)
             assert c.getresponse().status in (200, 204)
             c.close()
-            assert becomes(d, box, end) and not monitor(box)
+            assert d.becomes(box, end) and not monitor(box)
             (workspace() / "runs").unlink()
 
 
@@ -299,7 +289,7 @@ def a_monitor_of_an_earlier_build_is_found_where_it_listens():
             (state() / "brig/daemon/sockets" / box).rename(folder(box) / "socket")
         d.start()
         assert wait_until(lambda: d.call("POST", f"/v1/sandboxes/{box}/stop", {}).status == 200) and not monitor(box)
-        assert becomes(d, box, "stopped")
+        assert d.becomes(box, "stopped")
 
 
 @test
@@ -308,14 +298,14 @@ def idle_ones_stop_and_old_ones_go():
         box = d.create(idle_ttl="300ms")["id"]
         start(d, box, "(sleep 1.2 &) ; true")
         assert wait_until(lambda: "sleep" in inside(box).values())
-        got = becomes(d, box, "stopped")
+        got = d.becomes(box, "stopped")
         assert got["reason"] == "idle" and not inside(box), got
         old = d.create(ttl="500ms")["id"]
-        becomes(d, old, "deleted")
+        d.becomes(old, "deleted")
         assert [e["type"] for e in events(d, old)][-1] == "sandbox.deleted"
         brief = d.create(cleanup_ttl="300ms")["id"]
         d.call("POST", f"/v1/sandboxes/{brief}/stop")
-        becomes(d, brief, "deleted")
+        d.becomes(brief, "deleted")
 
 
 @test
@@ -325,8 +315,8 @@ def an_idle_one_stops_without_a_daemon_and_an_old_one_is_gone_with_the_next():
         d.stop(signal.SIGKILL)
         assert wait_until(lambda: not monitor(box) and not monitor(old), WAIT)
         d.start()
-        assert becomes(d, box, "stopped")["reason"] == "idle"
-        becomes(d, old, "deleted")
+        assert d.becomes(box, "stopped")["reason"] == "idle"
+        d.becomes(old, "deleted")
         with files_as_root():
             assert wait_until(lambda: not folder(old).exists())
 
@@ -338,10 +328,10 @@ def a_listener_keeps_a_sandbox_from_being_idle():
         run = start(d, box, "read x", stdin_open=True)
         s = d.stream("GET", f"/v1/sandboxes/{box}/execs/{run}/stream?from=0")
         time.sleep(0.8)
-        assert shown(d, box)["state"] == "ready"
+        assert d.shown(box)["state"] == "ready"
         s.close()
         d.call("POST", f"/v1/sandboxes/{box}/execs/{run}/cancel")
-        becomes(d, box, "stopped")
+        d.becomes(box, "stopped")
 
 
 @test
@@ -352,7 +342,7 @@ def what_a_command_left_running_gets_the_grace_too():
         assert d.exec(box, "sh", "-c", line)["exit_code"] == 0
         assert wait_until((workspace() / "up").exists)
         d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "10s"})
-        becomes(d, box, "stopped")
+        d.becomes(box, "stopped")
         assert (workspace() / "said").read_text() == "bye\n"
         for name in ("up", "said"):
             (workspace() / name).unlink()
@@ -377,7 +367,7 @@ def what_stood_still_before_a_pause_does_so_after_it():
             assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
             assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
             # A control group holds them as they are; signals show.
-            held = "S" if shown(d, box)["isolation"]["pause"] == "cgroup" else "T"
+            held = "S" if d.shown(box)["isolation"]["pause"] == "cgroup" else "T"
             assert states()[b"602"] == "T" and states()[b"601"] in (held, "D"), states()
             d.call("POST", f"/v1/sandboxes/{box}/resume")
             assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
@@ -408,7 +398,7 @@ def recorded(d, box):
 
 def agrees(d, box):
     """What is shown is what the record says, once nothing is under way."""
-    assert wait_until(lambda: recorded(d, box) == shown(d, box)["state"], WAIT), (shown(d, box), events(d, box)[-3:])
+    assert wait_until(lambda: recorded(d, box) == d.shown(box)["state"], WAIT), (d.shown(box), events(d, box)[-3:])
 
 
 def runs(d, box):
@@ -434,20 +424,20 @@ def count():
 def a_pause_holds_everything_and_its_time_until_it_goes_on():
     with daemon() as d:
         box = d.create(spec=here(), idle_ttl="1s")["id"]
-        by = shown(d, box)["isolation"]["pause"]
+        by = d.shown(box)["isolation"]["pause"]
         # Where control groups can be written to it is one of them: nothing inside can tell.
-        assert by == ("cgroup" if shown(d, box)["isolation"]["cgroup"] in ("v2", "hybrid") else "signal"), shown(d, box)["isolation"]
+        assert by == ("cgroup" if d.shown(box)["isolation"]["cgroup"] in ("v2", "hybrid") else "signal"), d.shown(box)["isolation"]
         run = start(d, box, COUNT, timeout="2s")
         assert wait_until(lambda: (workspace() / "count").exists() and count())
         assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
         held = count()
         time.sleep(2.5)  # longer than its time limit and the time to be idle
-        assert count() == held and shown(d, box)["state"] == "paused"
+        assert count() == held and d.shown(box)["state"] == "paused"
         assert d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["true"]}).code == "sandbox-paused"
         assert d.call("POST", f"/v1/sandboxes/{box}/resume").status == 200
         assert wait_until(lambda: count() > held), held
         assert heard(d, box, run)[1]["outcome"] == "timeout"
-        becomes(d, box, "stopped")
+        d.becomes(box, "stopped")
         (workspace() / "count").unlink()
 
 
@@ -464,11 +454,11 @@ def what_is_paused_can_be_stopped_deleted_and_killed():
                 assert d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "5s"}).json["state"] == "stopped"
             elif how == "delete":
                 d.call("DELETE", f"/v1/sandboxes/{box}")
-                becomes(d, box, "deleted")
+                d.becomes(box, "deleted")
             else:
                 with files_as_root():
                     os.kill(monitor(box), signal.SIGKILL)
-                assert becomes(d, box, "stopped")["reason"] == "lost"
+                assert d.becomes(box, "stopped")["reason"] == "lost"
             assert wait_until(lambda b=below: not set(b) & set(descendants())), (how, below)
 
 
@@ -476,29 +466,29 @@ def what_is_paused_can_be_stopped_deleted_and_killed():
 def one_that_ends_by_itself_is_begun_again_until_somebody_stops_it():
     with daemon() as d:
         box = d.create(restart="on-failure")["id"]
-        assert shown(d, box)["restart"] == "on-failure"
+        assert d.shown(box)["restart"] == "on-failure"
         d.exec(box, "sh", "-c", "echo kept > ~/note")
         for n in range(2):
-            before = shown(d, box)["started"]
+            before = d.shown(box)["started"]
             if n:
                 d.stop(signal.SIGKILL)
             with files_as_root():
                 os.kill(monitor(box), signal.SIGKILL)
             if n:
                 d.start()
-            assert wait_until(lambda b=before: (s := shown(d, box))["state"] == "ready" and s["started"] != b, WAIT), shown(d, box)
+            assert wait_until(lambda b=before: (s := d.shown(box))["state"] == "ready" and s["started"] != b, WAIT), d.shown(box)
             assert d.exec(box, "sh", "-c", "cat ~/note")["stdout"] == "kept\n"
         # Nobody begins what somebody has stopped, whether it ran or waited for its next try.
         assert d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "0s"}).json["state"] == "stopped"
         d.restart()
-        assert shown(d, box)["state"] == "stopped" and shown(d, box)["reason"] == "stopped"
+        assert d.shown(box)["state"] == "stopped" and d.shown(box)["reason"] == "stopped"
         # By default it stays where it is.
         other = d.create()["id"]
         with files_as_root():
             os.kill(monitor(other), signal.SIGKILL)
-        assert becomes(d, other, "stopped")["restart"] == "no"
+        assert d.becomes(other, "stopped")["restart"] == "no"
         time.sleep(0.3)
-        assert shown(d, other)["state"] == "stopped" and not monitor(other)
+        assert d.shown(other)["state"] == "stopped" and not monitor(other)
 
 
 @test
@@ -518,7 +508,7 @@ def a_start_that_fails_again_and_again_is_a_loop_and_ends():
             with (folder(box) / "state").open("a") as f:
                 f.write(json.dumps(line) + "\n")
         d.start()
-        got = becomes(d, box, "failed")
+        got = d.becomes(box, "failed")
         assert got["reason"] == "crash-loop" and "30 seconds" in got["error"]["what"], got
         assert any(e["type"] == "sandbox.failed" and e["reason"] == "crash-loop" for e in events(d, box))
         a = d.call("POST", "/v1/sandboxes", {"restart": "always"})
@@ -554,15 +544,15 @@ def random_kills_leave_a_state_that_holds_and_nothing_else():
                 with files_as_root(), contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             for n, box in enumerate(boxes):
-                got = becomes(d, box, "ready", "stopped")
+                got = d.becomes(box, "ready", "stopped")
                 if got["state"] == "ready" and runs(d, box):
                     agrees(d, box)
                     continue
-                becomes(d, box, "stopped")
+                d.becomes(box, "stopped")
                 agrees(d, box)
                 assert wait_until(lambda b=box: not inside(b)), inside(box)
                 d.call("DELETE", f"/v1/sandboxes/{box}")
-                becomes(d, box, "deleted")
+                d.becomes(box, "deleted")
                 with files_as_root():
                     assert not folder(box).exists()
                 agrees(d, box)

@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon  # noqa: E402
+from daemon_store import again, is_gone  # noqa: E402
 from harness import PATIENCE, descendants, files_as_root, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
 
 WAIT = 10 * PATIENCE
@@ -27,35 +28,15 @@ def sh(d, box, line):
     return r["stdout"].split()
 
 
-def do(d, box, verb, body=None):
-    a = d.call("POST", f"/v1/sandboxes/{box}/{verb}?wait=true", body)
-    assert a.status == 200, a
-    return a.json
-
-
-def again(d, box):
-    """Stopped, and begun anew."""
-    assert do(d, box, "stop", {"grace": "0s"})["state"] == "stopped"
-    assert do(d, box, "resume")["state"] == "ready"
-
-
-def is_gone(d, box):
-    """Deleted, with all that was put aside."""
-    a = d.call("DELETE", f"/v1/sandboxes/{box}?wait=true")
-    assert a.status in (200, 202, 204), a
-    with files_as_root():
-        assert wait_until(lambda: not any(box in n for n in os.listdir(boxes())), WAIT), os.listdir(boxes())
-
-
 def keeps(spec):
     with daemon() as d:
         box = d.create(spec=spec)["id"]
         sh(d, box, NOTE + "; sleep 600 >/dev/null 2>&1 &")
         assert sh(d, box, READ) == ["kept"] * 5
-        do(d, box, "stop", {"grace": "0s"})
+        d.do(box, "stop", {"grace": "0s"})
         assert "sleep" not in descendants(d.process.pid).values()
         assert d.call("GET", f"/v1/sandboxes/{box}").json["store"] is True
-        do(d, box, "resume")
+        d.do(box, "resume")
         # Below /dev/shm is memory, which is not kept.
         assert sh(d, box, READ) == ["kept", "kept", "kept", "gone", "kept"], sh(d, box, READ)
         is_gone(d, box)
@@ -127,7 +108,7 @@ def links_and_closed_folders_in_what_is_kept_lead_nowhere():
         with files_as_root():
             # The control: a host that follows one gets there.
             assert (boxes() / box / "store/home/link").resolve() == victim.resolve()
-        do(d, box, "stop", {"grace": "0s"})
+        d.do(box, "stop", {"grace": "0s"})
         # 300 folders in one another are no program's: the start is refused, by name, and nothing else happens.
         a = d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true")
         assert a.status != 200 and "home_size" in a.body.decode(), a
@@ -151,7 +132,7 @@ def a_link_in_place_of_a_mount_point_refuses_the_start():
             box = d.create(spec=spec)["id"]
             # A mount point cannot be moved away by who is inside while it is mounted; what is above it can.
             sh(d, box, line)
-            do(d, box, "stop", {"grace": "0s"})
+            d.do(box, "stop", {"grace": "0s"})
             a = d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true")
             assert a.status != 200, (line, a)
             is_gone(d, box)
@@ -204,7 +185,7 @@ def more_than_home_size_is_not_kept():
     with daemon() as d:
         box = d.create(spec={"backend": "native", "home_size": "1m"})["id"]
         sh(d, box, "head -c 3000000 /dev/zero > /tmp/large")
-        do(d, box, "stop", {"grace": "0s"})
+        d.do(box, "stop", {"grace": "0s"})
         a = d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true")
         assert a.status != 200 and "home_size" in a.body.decode(), a
         is_gone(d, box)

@@ -49,16 +49,11 @@ def made(companions, **more):
     return spec(companions, **{"backend": "docker", "image": engine.PYTHON_IMAGE, **more})
 
 
-def shown(d, box):
-    a = d.call("GET", f"/v1/sandboxes/{box}")
-    return a.json if a.status == 200 else {"state": "deleted"}
-
-
 def refused(d, companions, **more):
     a = d.call("POST", "/v1/sandboxes?wait=true", {"spec": made(companions, **more)})
     box = a.json.get("id") or d.call("GET", "/v1/sandboxes").json["sandboxes"][-1]["id"]
-    assert wait_until(lambda: shown(d, box)["state"] == "failed", WAIT), shown(d, box)
-    return shown(d, box)["error"]["what"]
+    assert wait_until(lambda: d.shown(box)["state"] == "failed", WAIT), d.shown(box)
+    return d.shown(box)["error"]["what"]
 
 
 def containers(box, where=None):
@@ -86,7 +81,7 @@ def a_database_and_a_cache_serve_a_sandbox():
         assert d.exec(box, "sh", "-c", COUNT.replace("not-told", "guessed"))["exit_code"] == 2
         assert d.exec(box, "redis-cli", "-h", "cache", "get", "starts")["stdout"] == "1\n", "what the image runs by itself"
         assert d.exec(box, "redis-cli", "-h", "cache", "config", "get", "dir")["stdout"].split()[1] == "/srv", "and where"
-        assert [(c["name"], c["state"], c["address"]) for c in shown(d, box)["companions"]] == [
+        assert [(c["name"], c["state"], c["address"]) for c in d.shown(box)["companions"]] == [
             ("db", "ready", "198.19.254.2"), ("cache", "ready", "198.19.254.3")]
         types = [e["type"] for e in events(d, box)]
         assert types.count("companion.starting") == types.count("companion.ready") == 2, types
@@ -102,12 +97,12 @@ def a_database_and_a_cache_serve_a_sandbox():
         assert d.call("POST", f"/v1/sandboxes/{box}/stop").json["state"] == "stopped"
         assert no_trace(box), containers(box)
         assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
-        assert wait_until(lambda: shown(d, box)["state"] == "ready", WAIT), shown(d, box)
+        assert wait_until(lambda: d.shown(box)["state"] == "ready", WAIT), d.shown(box)
         assert d.exec(box, "sh", "-c", COUNT)["stdout"] == "2\n", "data is kept, hooks run anew"
         with files_as_root():
             assert (state() / "brig/daemon/sandboxes" / box / "data/db").stat().st_mode & 0o777 == 0o700
         d.call("DELETE", f"/v1/sandboxes/{box}")
-        assert wait_until(lambda: shown(d, box)["state"] == "deleted", WAIT) and no_trace(box), containers(box)
+        assert wait_until(lambda: d.shown(box)["state"] == "deleted", WAIT) and no_trace(box), containers(box)
         with files_as_root():
             assert wait_until(lambda: not os.listdir(state() / "brig/daemon/sandboxes"), WAIT)
 
@@ -196,19 +191,19 @@ def whoever_is_killed_leaves_none_of_them():
         assert ask(d, box, "a", "open('/data/mark', 'w').write('x'); import os; out = os.listdir('/data')") == ["mark"]
         assert ask(d, box, "a", LOOK) == MEMBERS_ALONE
         assert d.call("POST", f"/v1/sandboxes/{box}/pause").status in (200, 202)
-        assert wait_until(lambda: shown(d, box)["state"] == "paused", WAIT), shown(d, box)
+        assert wait_until(lambda: d.shown(box)["state"] == "paused", WAIT), d.shown(box)
         assert states(box) == {"paused"} and d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["true"]}).status == 409
         assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
-        assert wait_until(lambda: shown(d, box)["state"] == "ready", WAIT) and states(box) == {"running"}
+        assert wait_until(lambda: d.shown(box)["state"] == "ready", WAIT) and states(box) == {"running"}
         d.restart()
-        assert shown(d, box)["state"] == "ready" and ask(d, box, "a", "out = 1") == 1
+        assert d.shown(box)["state"] == "ready" and ask(d, box, "a", "out = 1") == 1
         assert d.call("POST", f"/v1/sandboxes/{box}/pause").status in (200, 202)
         with files_as_root():
             monitor = [pid for pid, name in descendants().items() if name == "brig-monitor" and box.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
             os.kill(monitor[0], signal.SIGKILL)
-        assert wait_until(lambda: shown(d, box)["state"] == "stopped", WAIT) and no_trace(box), containers(box)
+        assert wait_until(lambda: d.shown(box)["state"] == "stopped", WAIT) and no_trace(box), containers(box)
         assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
-        assert wait_until(lambda: shown(d, box)["state"] == "ready", WAIT), shown(d, box)
+        assert wait_until(lambda: d.shown(box)["state"] == "ready", WAIT), d.shown(box)
         assert ask(d, box, "a", "import os; out = os.listdir('/data')") == ["mark"]
 
 
@@ -236,7 +231,7 @@ def podman_has_them_as_well():
         assert "198.19.254.2 a\n" in d.exec(box, "wget", "-qO-", "http://a:8080/hosts")["stdout"]
         assert containers(box, where)
         d.call("DELETE", f"/v1/sandboxes/{box}")
-        assert wait_until(lambda: shown(d, box)["state"] == "deleted", WAIT) and no_trace(box, where), containers(box, where)
+        assert wait_until(lambda: d.shown(box)["state"] == "deleted", WAIT) and no_trace(box, where), containers(box, where)
 
 
 if __name__ == "__main__":

@@ -80,21 +80,10 @@ def control(e, world):
     assert e.ask("DELETE", "/networks/free")[0] == 204
 
 
-# Says again and again whether it can be reached, until a line comes in the file "end".
-WATCH = """
-import os, socket, sys, time
-while not os.path.exists("end"):
-    s = socket.socket(); s.settimeout(1)
-    try: s.connect((sys.argv[1], int(sys.argv[2]))); word = "open"
-    except OSError: word = "closed"
-    s.close(); open("state.new", "w").write(word); os.rename("state.new", "state"); time.sleep(0.02)
-"""
-
-
 def watch(box, address, *words):
     for name in ("state", "end"):
         (box.work / name).unlink(missing_ok=True)
-    p = box.start("--json", *words, "--", "python3", "-c", WATCH, address, str(PORT))
+    p = box.start("--json", *words, "--", "python3", "-c", neighbours.WATCH, address, str(PORT))
     assert wait_until(lambda: state(box) == "open" or p.poll() is not None, 60, 0.02) and p.poll() is None, p.communicate()
     return p
 

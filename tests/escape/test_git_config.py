@@ -167,6 +167,18 @@ def what_is_named_and_is_no_file_is_not_opened():
 # ---- submodules and worktrees ----
 
 
+def works_outside_alone(script, prepare, case, name=None):
+    """What the host's git does in the submodule afterwards: the hook, if it was put there on the host; not, if by a run. `name` is its file, which is gone then."""
+    prepare(workspace())
+    host(script, workspace())
+    use(workspace() / "sub")
+    assert ran(), f"the control proves nothing: {case}"
+    clear()
+    r, _ = attack(script, prepare=prepare, look=look_in("sub"), checked=False)
+    assert not name or not (workspace() / name).exists(), (case, r["denials"])
+    clear()
+
+
 @test
 def hooks_of_a_submodule_are_covered_in_the_first_run():
     for setting, folder in (("core.hooksPath tools/hooks", "sub/tools/hooks"), ('core.hooksPath "$H/tools/hooks"', "tools/hooks")):
@@ -191,16 +203,8 @@ SPLIT = {
 @test
 def hooks_and_the_working_tree_may_stand_in_two_files():
     for case, setting in SPLIT.items():
-        prepare = prepared(f"M=.git/modules/sub; {setting}", with_submodule)
-        script = hook("sub/.hk/post-checkout")
-        prepare(workspace())
-        host(script, workspace())
-        use(workspace() / "sub")
-        assert ran(), f"the control proves nothing: {case}"
-        clear()
-        r, _ = attack(script, prepare=prepare, look=look_in("sub"), checked=False)
-        assert not (workspace() / "sub/.hk/post-checkout").exists(), (case, r["denials"])
-        clear()
+        name = "sub/.hk/post-checkout"
+        works_outside_alone(hook(name), prepared(f"M=.git/modules/sub; {setting}", with_submodule), case, name)
     drop_other()
 
 
@@ -229,13 +233,7 @@ def hooks_of_a_submodule_with_a_git_folder_of_its_own_are_covered():
     """The index is read before the first run."""
     embedded = f"git init -q sub; cd sub; {AS_ME} commit -q --allow-empty -m x; git config core.hooksPath tools/hooks; mkdir -p tools/hooks; cd ..; {GITLINK}sub; {old_hook()}"
     for script in (hook("sub/tools/hooks/post-checkout"), "mv sub/tools old; mv fix sub/tools", "mv sub/tools old; ln -s ../fix sub/tools"):
-        prepared(embedded)(workspace())
-        host(script, workspace())
-        use(workspace() / "sub")
-        assert ran(), f"the control proves nothing: {script}"
-        clear()
-        attack(script, prepare=prepared(embedded), look=look_in("sub"), checked=False)
-        clear()
+        works_outside_alone(script, prepared(embedded), script)
 
 
 @test
@@ -245,16 +243,8 @@ def hooks_that_an_included_file_names_are_covered_in_such_a_submodule():
     team = scratch() / "team.cfg"
     for setting in (f"git config include.path team.cfg; {names % '.git/team.cfg'}", f"git config include.path {team}; {names % team}",
                     f"git config include.path one.cfg; git config -f .git/one.cfg include.path two.cfg; {names % '.git/two.cfg'}"):
-        prepare = prepared(embedded % setting)
-        script = hook("sub/tools/hooks/post-checkout")
-        prepare(workspace())
-        host(script, workspace())
-        use(workspace() / "sub")
-        assert ran(), f"the control proves nothing: {setting}"
-        clear()
-        r, _ = attack(script, prepare=prepare, look=look_in("sub"), checked=False)
-        assert not (workspace() / "sub/tools/hooks/post-checkout").exists(), r["denials"]
-        clear()
+        name = "sub/tools/hooks/post-checkout"
+        works_outside_alone(hook(name), prepared(embedded % setting), setting, name)
 
 
 @test

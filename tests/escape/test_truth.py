@@ -20,7 +20,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import record  # noqa: E402
-from harness import PATIENCE, brig, descendants, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, descendants, main, scratch, shown_on, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
 
 PLANT = """
 open('.bashrc', 'w').write('evil')
@@ -497,11 +497,7 @@ def on_terminal(*options, escape, plant=True):
     code = f"printf 'text{escape}'" + ("; echo evil > .bashrc" if plant else "")
     p = start_brig("run", *options, "--", "sh", "-c", code, stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
-    data = b""
-    with contextlib.suppress(OSError):
-        while part := os.read(master, 65536):
-            data += part
-    os.close(master)
+    data = shown_on(master)
     assert p.wait(20 * PATIENCE) == 0, data
     return data
 
@@ -546,11 +542,7 @@ def a_terminal_is_given_back_also_when_nobody_speaks_and_when_a_run_is_cut_short
     master, slave = pty.openpty()
     p = start_brig("run", "--timeout", "500ms", "--", "sh", "-c", "printf '\\033[8m'; sleep 60", stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
-    data = b""
-    with contextlib.suppress(OSError):
-        while part := os.read(master, 65536):
-            data += part
-    os.close(master)
+    data = shown_on(master)
     assert p.wait(20 * PATIENCE) == 124
     screen = Screen()
     screen.feed(data.partition(b"brig: ")[0])

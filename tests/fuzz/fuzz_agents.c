@@ -4,9 +4,8 @@
  * Whatever is accepted has an image, never the host's network, only absolute paths that are neither
  * a system root nor an engine's socket, targets and ports that occur once, and companions whose
  * hooks have a health check. */
-#include "fuzz.h"
+#include "fuzz_dialect.h"
 
-#include "model/dialect/dialect.h"
 #include "model/dialect/foreign.h"
 #include "model/image_name.h"
 
@@ -43,8 +42,9 @@ static void require_companions(const struct spec *s)
 	}
 }
 
-static void require_sound(const struct spec *s)
+static void require_sound(const struct spec *s, const char *text)
 {
+	(void)text;
 	require(image_valid(s->image));
 	require(s->backend == BACKEND_DOCKER && s->network == NETWORK_BRIDGE);
 	require(s->policy != POLICY_FULL_ACCESS && !s->full_access_ok);
@@ -61,23 +61,6 @@ static void require_sound(const struct spec *s)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct source src = {
-		.name = "f", .folder = "/src", .home = "/home/me", .origin = ORIGIN_FILE
-	};
-	char *text = text_of(data, size);
-	struct err e = { 0 };
-	struct spec *s = spec_new(&e);
-	struct node *root;
-	int r;
-
-	require(s != NULL);
-	if (size < 65536 && yaml_parse(s->arena, "f", text, strlen(text), &root, &e) == 0) {
-		r = agents_read(s, &src, root, &e);
-		require(r <= 0 && (r == 0 || (e.code == -r && e.what[0])));
-		if (r == 0)
-			require_sound(s);
-	}
-	(void)spec_free(s);
-	free(text);
+	fuzz_dialect(data, size, agents_read, require_sound);
 	return 0;
 }

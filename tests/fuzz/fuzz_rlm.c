@@ -4,9 +4,8 @@
  * Whatever is accepted stays inside what the dialect can say: docker, or the host only by the word
  * "local" and without the opt-in; no network or a bridge; bounds of the field table; flags that the
  * allow-list takes. */
-#include "fuzz.h"
+#include "fuzz_dialect.h"
 
-#include "model/dialect/dialect.h"
 #include "model/dialect/extra_args.h"
 
 static void require_sound(const struct spec *s, const char *text)
@@ -27,23 +26,6 @@ static void require_sound(const struct spec *s, const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct source src = {
-		.name = "f", .folder = "/src", .home = "/home/me", .origin = ORIGIN_FILE
-	};
-	char *text = text_of(data, size);
-	struct err e = { 0 };
-	struct spec *s = spec_new(&e);
-	struct node *root;
-	int r;
-
-	require(s != NULL);
-	if (size < 65536 && yaml_parse(s->arena, "f", text, strlen(text), &root, &e) == 0) {
-		r = rlm_read(s, &src, root, &e);
-		require(r <= 0 && (r == 0 || (e.code == -r && e.what[0])));
-		if (r == 0)
-			require_sound(s, text);
-	}
-	(void)spec_free(s);
-	free(text);
+	fuzz_dialect(data, size, rlm_read, require_sound);
 	return 0;
 }

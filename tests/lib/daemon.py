@@ -146,6 +146,20 @@ class Daemon:
             headers["Authorization"] = f"Bearer {token}"
         connection.request(method, path, body, headers)
 
+    def shown(self, box):
+        a = self.call("GET", f"/v1/sandboxes/{box}")
+        return a.json if a.status == 200 else {"state": "deleted", "reason": None}
+
+    def becomes(self, box, *words):
+        """It has one of these states, or will soon."""
+        assert wait_until(lambda: self.shown(box)["state"] in words, WAIT), (words, self.shown(box))
+        return self.shown(box)
+
+    def do(self, box, verb, body=None):
+        a = self.call("POST", f"/v1/sandboxes/{box}/{verb}?wait=true", body)
+        assert a.status == 200, a
+        return a.json
+
     def call(self, method, path, body=None, headers=None, token=None, tcp=None):
         """One call on a connection of its own."""
         connection = self.connection(bool(token) if tcp is None else tcp)

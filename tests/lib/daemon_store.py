@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sandbox in a container must keep from a stop to the next start: for docker/test_daemon.py and docker/test_podman.py."""
+"""What a sandbox in a container must keep from a stop to the next start: for docker/test_daemon.py and docker/test_podman.py; and how a test stops, resumes and deletes one."""
 
 import os
 
@@ -15,16 +15,10 @@ def sh(d, box, line):
     return r["stdout"].split()
 
 
-def do(d, box, verb, body=None):
-    a = d.call("POST", f"/v1/sandboxes/{box}/{verb}?wait=true", body)
-    assert a.status == 200, a
-    return a.json
-
-
 def again(d, box):
     """Stopped, and begun anew."""
-    assert do(d, box, "stop", {"grace": "0s"})["state"] == "stopped"
-    assert do(d, box, "resume")["state"] == "ready"
+    assert d.do(box, "stop", {"grace": "0s"})["state"] == "stopped"
+    assert d.do(box, "resume")["state"] == "ready"
 
 
 def store(box):

@@ -337,6 +337,16 @@ def cgroups():
             if d.startswith("brig") and not d.startswith("brig-bench")}
 
 
+def shown_on(terminal):
+    """All that a terminal gets until nobody has its other side any more; it is closed then."""
+    got = b""
+    with contextlib.suppress(OSError):
+        while piece := os.read(terminal, 65536):
+            got += piece
+    os.close(terminal)
+    return got
+
+
 def wait_until(condition, seconds=5.0, every=0.01):
     """Poll until the condition holds; its last value."""
     end = time.monotonic() + seconds * PATIENCE

@@ -3,7 +3,6 @@
 """brig batch: lines, what they may not say, retries, and that a crash loses and doubles nothing."""
 
 import collections
-import contextlib
 import json
 import os
 import pathlib
@@ -14,7 +13,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import record  # noqa: E402
-from harness import PATIENCE, brig, brig_argv, brig_environment, descendants, files_as_root, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, brig_argv, brig_environment, descendants, files_as_root, main, scratch, shown_on, start_brig, state, test, wait_until, workspace  # noqa: E402
 
 
 def lines(*all, name="lines.jsonl"):
@@ -380,11 +379,7 @@ def a_terminal_sees_how_far_it_is():
     p = subprocess.Popen(brig_argv("batch", lines(*many(8, 0.2)), "--out", scratch() / "out", "--jobs", "2"), stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
                          env=brig_environment(), cwd=workspace())
     os.close(slave)
-    seen = b""
-    with contextlib.suppress(OSError):
-        while part := os.read(master, 4096):
-            seen += part
-    os.close(master)
+    seen = shown_on(master)
     assert p.wait(30 * PATIENCE) == 0
     assert b"of 8 done, 0 failed, 2 running" in seen and b"left" in seen and b"8 of 8 lines done" in seen, seen
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the program says about itself: --help on one screen, manual pages, completion in real shells. All three are compared with the tables."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -13,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import FACTOR, TOP, brig, brig_argv, brig_environment, brig_path, home, installed_hidden, main, scratch, skip, start_brig, test, workspace  # noqa: E402
+from harness import FACTOR, TOP, brig, brig_argv, brig_environment, brig_path, home, installed_hidden, main, scratch, shown_on, skip, start_brig, test, workspace  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
 PAGES = BUILD / "docs"
@@ -193,11 +192,7 @@ def no_colours_are_written():
             master, slave = pty.openpty()
             p = start_brig(*words, env={"TERM": "xterm-256color", **env}, stdout=slave, stderr=slave)
             os.close(slave)
-            said = b""
-            with contextlib.suppress(OSError):
-                while piece := os.read(master, 65536):
-                    said += piece
-            os.close(master)
+            said = shown_on(master)
             p.wait()
             assert said and b"\x1b" not in said, (words, said)
     assert brig("run", "--", "sh", "-c", "echo $NO_COLOR", env={"NO_COLOR": "yes"}).text == "yes\n"

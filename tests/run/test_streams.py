@@ -20,7 +20,7 @@ import time
 import tty
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (FACTOR, PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, start_brig, state, test, wait_until,  # noqa: E402
+from harness import (FACTOR, PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, shown_on, start_brig, state, test, wait_until,  # noqa: E402
                      workspace)
 
 KIB, MIB = 1024, 1024 * 1024
@@ -545,10 +545,7 @@ def a_terminal_is_spared_what_a_pipe_gets_to_the_byte():
     tty.setraw(slave)
     p = start_brig("run", "--", "cat", "evil", stdout=slave)
     os.close(slave)
-    shown = b""
-    with contextlib.suppress(OSError):
-        while chunk := os.read(master, 4096):
-            shown += chunk
+    shown = shown_on(master)
     assert finish(p) == 0
     assert b"red \x1b[31mtext\x1b[0m " in shown and shown.rstrip().endswith(b"end")
     assert not re.search(rb"\x1b[^\[]|\x07|\x1b\[6n", shown), shown

@@ -18,17 +18,13 @@ around(sdk.packages)
 PACKAGE = TOP / "sdk/node"
 
 
-def at(d):
-    return {"BRIG_HOST": f"unix://{d.path}"}
-
-
 @test(limit=90)
 def the_examples_of_its_readme_print_what_it_says():
     shown = [*sdk.examples(PACKAGE / "README.md", "js"), *sdk.examples(TOP / "README.md", "js")]
     assert len(shown) >= 11
     with daemon() as d:
         for code, printed in shown:
-            got = sdk.node(code, env=at(d))
+            got = sdk.node(code, env=d.environment)
             assert got == printed, f"{code}\nprints\n{got}"
     (workspace() / "a.tar").unlink()
 
@@ -99,7 +95,7 @@ def a_sandbox_lives_and_its_commands_are_heard():
               if (event.type === "sandbox.deleted") break;
             }
             assert.ok(types[0] === "sandbox.accepted" && types.includes("exec.cancelled"), types.join());
-        """, env=at(d))
+        """, env=d.environment)
         (workspace() / "count").unlink()
 
 
@@ -117,7 +113,7 @@ def what_is_heard_goes_on_over_the_death_of_the_daemon():
             if (!command.result.ok) throw new Error(command.result.outcome);
             for await (const event of events) if (event.type === "exec.finished") break;
             console.log("heard");
-        """, env=at(d))
+        """, env=d.environment)
         assert p.stdout.readline() == b"one\n", p.stderr.read()
         d.restart()
         (workspace() / "go").touch()

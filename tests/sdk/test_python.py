@@ -20,17 +20,13 @@ around(sdk.packages)
 PACKAGE = TOP / "sdk/python"
 
 
-def at(d):
-    return {"BRIG_HOST": f"unix://{d.path}"}
-
-
 @test(limit=90)
 def the_examples_of_its_readme_print_what_it_says():
     shown = [*sdk.examples(PACKAGE / "README.md", "python"), *sdk.examples(TOP / "README.md", "python")]
     assert len(shown) >= 12
     with daemon() as d:
         for code, printed in shown:
-            got = sdk.finish(sdk.as_identity(sdk.venv_python(), "-c", code, env=at(d)), code)
+            got = sdk.finish(sdk.as_identity(sdk.venv_python(), "-c", code, env=d.environment), code)
             assert got == printed, f"{code}\nprints\n{got}"
 
 
@@ -108,7 +104,7 @@ def a_sandbox_lives_and_its_commands_are_heard():
                 if event.type == "sandbox.deleted":
                     break
             assert types[0] == "sandbox.accepted" and "exec.cancelled" in types, types
-        """, env=at(d))
+        """, env=d.environment)
         (workspace() / "count").unlink()
 
 
@@ -182,7 +178,7 @@ def the_asynchronous_client_does_the_same():
                 assert not await c.list()
 
             asyncio.run(main())
-        """, env=at(d))
+        """, env=d.environment)
 
 
 @test
@@ -203,7 +199,7 @@ def what_is_heard_goes_on_over_the_death_of_the_daemon():
                 if event.type == "exec.finished":
                     break
             print(event.seq > 4)
-        """, env=at(d))
+        """, env=d.environment)
         assert p.stdout.readline() == b"one\n", p.stderr.read()
         d.restart()
         (workspace() / "go").touch()

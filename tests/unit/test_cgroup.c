@@ -221,8 +221,6 @@ static void v2_goes_up_to_the_first_parent_that_hands_the_controllers_down(void 
 	assert_string_equal(cgroup_version(c), "v2");
 	assert_int_equal(cgroup_enforces(c), ALL);
 	assert_true(cgroup_dirfd(c) >= 0);
-	assert_false(cgroup_needs_attach(c, true));
-	assert_true(cgroup_needs_attach(c, false));
 	assert_string_equal(text_of(t, "cg/a.slice/brig-x1/memory.max"), "67108864");
 	assert_string_equal(text_of(t, "cg/a.slice/brig-x1/memory.swap.max"), "0");
 	assert_string_equal(text_of(t, "cg/a.slice/brig-x1/memory.oom.group"), "1");
@@ -431,7 +429,6 @@ static void a_host_without_cgroups_is_no_error_and_no_cgroup(void **state)
 	assert_int_equal(cgroup_oom_fd(NULL), -1);
 	assert_int_equal(cgroup_join(NULL), 0);
 	assert_int_equal(cgroup_kill(NULL), -ESRCH);
-	assert_false(cgroup_needs_attach(NULL, false));
 	cgroup_events(NULL, &ev);
 	assert_int_equal(ev.oom + ev.pids_max + ev.memory_peak, 0);
 }
@@ -457,7 +454,6 @@ static void hybrid_takes_limits_from_v1_and_the_kill_file_from_v2(void **state)
 	assert_non_null(c);
 	assert_string_equal(cgroup_version(c), "hybrid");
 	assert_int_equal(cgroup_enforces(c), CGROUP_HAS_MEMORY | CGROUP_HAS_PIDS);
-	assert_true(cgroup_needs_attach(c, true));
 	assert_string_equal(text_of(t, "mem/m/n/brig-x1/memory.limit_in_bytes"), "67108864");
 	assert_string_equal(text_of(t, "mem/m/n/brig-x1/memory.swappiness"), "0");
 	assert_string_equal(text_of(t, "pids/brig-x1/pids.max"), "101");

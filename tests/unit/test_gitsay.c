@@ -11,11 +11,8 @@ static char top[PATH_MAX];
 
 static int enter(void **state UNUSED)
 {
-	char path[PATH_MAX + 16];
-
 	enter_scratch(top);
-	(void)snprintf(path, sizeof(path), "%s/state", top);
-	must(setenv("XDG_STATE_HOME", path, 1) == 0);
+	set_below("XDG_STATE_HOME", top, "state");
 	return 0;
 }
 

@@ -15,15 +15,11 @@ static const struct ident workspace = { .dev = 7, .ino = 9, .type = S_IFDIR };
 
 static int enter(void **state UNUSED)
 {
-	char path[PATH_MAX + 16];
-
 	enter_scratch(top);
 	(void)snprintf(tree, sizeof(tree), "%s/tree", top);
 	must(mkdir(tree, 0755) == 0);
-	(void)snprintf(path, sizeof(path), "%s/state", top);
-	must(setenv("XDG_STATE_HOME", path, 1) == 0);
-	(void)snprintf(path, sizeof(path), "%s/run", top);
-	must(setenv("XDG_RUNTIME_DIR", path, 1) == 0);
+	set_below("XDG_STATE_HOME", top, "state");
+	set_below("XDG_RUNTIME_DIR", top, "run");
 	return 0;
 }
 

@@ -228,6 +228,7 @@ static void the_result_loads_and_stays_as_it_is(void **state UNUSED)
 	CLEANUP(arena) struct arena *a = arena_new(16 << 20);
 	CLEANUP(spec) struct spec *s = NULL;
 	struct node *root;
+	struct role role;
 	struct err e;
 
 	read_example("000-custom-image.old.yaml", old, sizeof(old));
@@ -237,7 +238,7 @@ static void the_result_loads_and_stays_as_it_is(void **state UNUSED)
 	assert_int_equal(yaml_parse(a, "x", out.data, out.len, &root, &e), 0);
 	s = spec_new(&e);
 	assert_non_null(s);
-	assert_int_equal(initrunner_read(s, &from, root, &e), 0);
+	assert_int_equal(initrunner_read_role(s, &from, from.cwd, root, &role, &e), 0);
 	assert_int_equal(s->backend, BACKEND_DOCKER);
 	assert_string_equal(s->docker.image, "node:20-slim");
 }

@@ -20,13 +20,9 @@ static char top[PATH_MAX];
 
 static int enter(void **state UNUSED)
 {
-	char path[PATH_MAX + 16];
-
 	enter_scratch(top);
-	(void)snprintf(path, sizeof(path), "%s/state", top);
-	must(setenv("XDG_STATE_HOME", path, 1) == 0);
-	(void)snprintf(path, sizeof(path), "%s/run", top);
-	must(setenv("XDG_RUNTIME_DIR", path, 1) == 0);
+	set_below("XDG_STATE_HOME", top, "state");
+	set_below("XDG_RUNTIME_DIR", top, "run");
 	return 0;
 }
 

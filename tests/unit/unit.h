@@ -62,6 +62,15 @@ static inline void leave_scratch(const char *path)
 	remove_tree(path);
 }
 
+/* A variable that names a folder below that one, which is not made. */
+static inline void set_below(const char *variable, const char *path, const char *name)
+{
+	char below[PATH_MAX + 64];
+
+	(void)snprintf(below, sizeof(below), "%s/%s", path, name);
+	must(setenv(variable, below, 1) == 0);
+}
+
 static inline void write_text(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

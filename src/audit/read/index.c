@@ -99,7 +99,8 @@ static int user_version(struct index *ix, int *ret, struct err *e)
 	return 0;
 }
 
-int index_schema(struct index *ix, struct err *e)
+/* Makes the tables in a new file; -EBADMSG when there are others. */
+static int index_schema(struct index *ix, struct err *e)
 {
 	char set[48];
 	int version = 0, r;

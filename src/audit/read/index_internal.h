@@ -24,8 +24,5 @@ static inline void cleanup_stmt(sqlite3_stmt **s)
 	(void)sqlite3_finalize(*s);
 }
 
-/* Makes the tables in a new file; -EBADMSG when there are others. */
-int index_schema(struct index *ix, struct err *e);
-
 /* Brings the index up to the end of the segments (index_fill.c). */
 int index_catch_up(struct index *ix, struct err *e);

@@ -168,7 +168,6 @@ int engine_suits(struct engine *g, const char *runtime, bool *no_cgroups, struct
 /* The image as the engine has it; pulled first where `pull` allows. */
 int image_get(struct engine *g, const char *ref, bool pull, pull_fn *on_progress, void *arg,
 	      struct image *ret, struct err *e);
-int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *arg, struct err *e);
 
 /* ---- the network of one run ---- */
 

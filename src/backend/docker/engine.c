@@ -15,6 +15,7 @@
 
 #define ANSWER_MAX ((size_t)8 << 20)
 #define TARGET_MAX 4096
+#define REFUSAL_MAX 65536
 
 static uint64_t in_ms(unsigned ms)
 {
@@ -61,6 +62,17 @@ void engine_message(const struct jread *json, char *out, size_t n)
 			*p = ' ';
 	for (size_t len = strlen(out); len && out[len - 1] == ' '; len--)
 		out[len - 1] = '\0';
+}
+
+void engine_refusal(struct client *c, char *out, size_t n)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(REFUSAL_MAX);
+	CLEANUP(jread) struct jread *v = NULL;
+	struct err ignored;
+
+	(void)client_read_all(c, &b, in_ms(ENGINE_CALL_MS), &ignored);
+	(void)jread_parse(b.data, b.len, &v, &ignored);
+	engine_message(v, out, n);
 }
 
 int engine_send(const struct engine *g, struct client *c, const struct engine_call *q,

@@ -107,5 +107,7 @@ int engine_follow(struct client *c, const struct engine_lines *l, struct err *e)
 
 /* The error's own text out of a body {"message": ...}; controls become blanks. */
 void engine_message(const struct jread *json, char *out, size_t n);
+/* The same out of what is left of an answer that refuses. */
+void engine_refusal(struct client *c, char *out, size_t n);
 
 void engine_escape(struct buf *b, const char *text); /* for a query: %XX where needed */

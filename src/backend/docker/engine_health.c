@@ -129,7 +129,8 @@ static int ask(const struct engine_health *h, const char *path, unsigned ms,
 	return engine_ask(&g, &q, ret, &e) < 0 ? -e.code : 0;
 }
 
-int64_t engine_age(const char *created, int64_t now)
+/* Seconds since an RFC 3339 time, or -1. */
+static int64_t engine_age(const char *created, int64_t now)
 {
 	struct tm t = { 0 };
 	time_t then;

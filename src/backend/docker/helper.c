@@ -76,17 +76,6 @@ static void tar_end(struct buf *b)
 	buf_add(b, zeros, sizeof(zeros));
 }
 
-static void digest(const struct buf *b, char out[SHA256_HEX])
-{
-	unsigned char raw[SHA256_SIZE];
-	struct sha256 h;
-
-	sha256_init(&h);
-	sha256_add(&h, b->data, b->len);
-	sha256_end(&h, raw);
-	sha256_hex(raw, out);
-}
-
 /* ---- what it must be ---- */
 
 static int read_program(const char *path, struct buf *b, struct err *e)
@@ -116,7 +105,7 @@ static int helper_read(struct helper *h, const char *path, struct err *e)
 	tar_end(&h->layer);
 	if (h->layer.failed)
 		return err_nomem(e);
-	digest(&h->layer, h->diff);
+	sha256_of(h->layer.data, h->layer.len, h->diff);
 	(void)snprintf(h->tag, sizeof(h->tag), "%s:%.*s", REPOSITORY, TAG_CHARS, h->diff);
 	return 0;
 }
@@ -215,7 +204,7 @@ static void archive(const struct helper *h, struct buf *b)
 	char digest_of_config[SHA256_HEX], name[SHA256_HEX + 8];
 
 	config_json(h, &config);
-	digest(&config, digest_of_config);
+	sha256_of(config.data, config.len, digest_of_config);
 	(void)snprintf(name, sizeof(name), "%s.json", digest_of_config);
 	buf_printf(&manifest,
 		   "[{\"Config\":\"%s\",\"RepoTags\":[\"%s\"],\"Layers\":[\"layer.tar\"]}]", name,

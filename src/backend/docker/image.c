@@ -303,14 +303,9 @@ static int follow(struct pull *p, struct client *c, struct err *e)
 
 static int refused(struct client *c, const struct pull *p, struct err *e)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT(65536);
-	CLEANUP(jread) struct jread *v = NULL;
 	char text[256];
-	struct err ignored;
 
-	(void)client_read_all(c, &b, clock_us() + (uint64_t)ENGINE_CALL_MS * 1000, &ignored);
-	(void)jread_parse(b.data, b.len, &v, &ignored);
-	engine_message(v, text, sizeof(text));
+	engine_refusal(c, text, sizeof(text));
 	return pull_failed(p->ref, text, p->known, e);
 }
 
@@ -338,7 +333,8 @@ static void add_login(const struct engine *g, struct pull *p, struct buf *header
 	p->known = header->len;
 }
 
-int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *arg, struct err *e)
+static int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *arg,
+		      struct err *e)
 {
 	CLEANUP(client) struct client *c = NULL;
 	CLEANUP(buf) struct buf path = BUF_INIT(2048), header = BUF_INIT(FIELD_MAX);

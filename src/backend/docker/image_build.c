@@ -145,14 +145,9 @@ static int build_failed(const struct image_recipe *r, const char *text, const ch
 
 static int refused(struct client *c, const struct image_recipe *r, struct err *e)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT(65536);
-	CLEANUP(jread) struct jread *v = NULL;
 	char text[256];
-	struct err ignored;
 
-	(void)client_read_all(c, &b, clock_us() + (uint64_t)ENGINE_CALL_MS * 1000, &ignored);
-	(void)jread_parse(b.data, b.len, &v, &ignored);
-	engine_message(v, text, sizeof(text));
+	engine_refusal(c, text, sizeof(text));
 	return build_failed(r, text, "", e);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/ledger.h - the sweep, for the table of the backend. */
+/* backend/docker/ledger.h - removes what killed runs have left in an engine. */
 #pragma once
 
 /* Removes containers and networks of runs whose guard is gone. Costs one look into a folder when

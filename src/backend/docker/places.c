@@ -62,15 +62,10 @@ static struct jread *read_json(const char *path)
 static const char *context_host(struct arena *a, const char *folder, const char *name)
 {
 	CLEANUP(jread) struct jread *meta = NULL;
-	unsigned char digest[SHA256_SIZE];
 	char hex[SHA256_HEX];
 	const char *path, *host;
-	struct sha256 h;
 
-	sha256_init(&h);
-	sha256_add(&h, name, strlen(name));
-	sha256_end(&h, digest);
-	sha256_hex(digest, hex);
+	sha256_of(name, strlen(name), hex);
 	path = arena_printf(a, "%s/contexts/meta/%s/meta.json", folder, hex);
 	meta = path ? read_json(path) : NULL;
 	host = jread_str(jread_get(jread_get(meta, "Endpoints"), "docker"), "Host");

@@ -6,6 +6,7 @@
 #include "backend/none/none.h"
 #include "base/str.h"
 #include "model/code.h"
+#include "model/envblock.h"
 #include "model/envrules.h"
 #include "model/paths.h"
 
@@ -117,25 +118,9 @@ static int arguments(struct backend_plan *p, const struct spec *s, struct err *e
 	return 0;
 }
 
-static int put(struct backend_plan *p, size_t *n, const char *name, const char *value,
-	       struct err *e)
-{
-	size_t len = strlen(name);
-	const char *text = arena_printf(p->arena, "%s=%s", name, value);
-	size_t at = 0;
-
-	if (!text)
-		return err_nomem(e);
-	while (at < *n && (strncmp(p->envp[at], name, len) != 0 || p->envp[at][len] != '='))
-		at++;
-	p->envp[at] = text;
-	*n += at == *n;
-	return 0;
-}
-
 /* All of the caller's, except what looks like a secret: this is no sandbox, but a command that
  * prints its variables should not print the caller's keys. */
-static int inherited(struct backend_plan *p, size_t *n, struct err *e)
+static int inherited(struct backend_plan *p, struct envblock *b, struct err *e)
 {
 	for (char **v = environ; v && *v; v++) {
 		const char *equals = strchr(*v, '=');
@@ -144,7 +129,7 @@ static int inherited(struct backend_plan *p, size_t *n, struct err *e)
 
 		if (equals && !name)
 			return err_nomem(e);
-		if (name && !env_looks_secret(name) && put(p, n, name, equals + 1, e) < 0)
+		if (name && !env_looks_secret(name) && envblock_put(b, name, equals + 1, e) < 0)
 			return -e->code;
 		if (name && str_eq(name, "PATH"))
 			p->path_value = arena_strdup(p->arena, equals + 1);
@@ -154,31 +139,21 @@ static int inherited(struct backend_plan *p, size_t *n, struct err *e)
 
 static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	size_t n = 0, room = 1 + s->env.n + s->env_pass.n;
+	size_t room = 1 + s->env.n + s->env_pass.n;
+	struct envblock b = { .arena = p->arena };
 
 	for (char **v = environ; v && *v; v++)
 		room++;
 	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
 	if (!p->envp)
 		return err_nomem(e);
+	b.v = p->envp;
 	p->path_value = PATH_FALLBACK;
-	if (inherited(p, &n, e) < 0)
+	if (inherited(p, &b, e) < 0)
 		return -e->code;
 	if (!p->path_value)
 		return err_nomem(e);
-	for (size_t i = 0; i < s->env_pass.n; i++) {
-		const char *value = getenv(s->env_pass.v[i]);
-
-		if (value && put(p, &n, s->env_pass.v[i], value, e) < 0)
-			return -e->code;
-	}
-	for (size_t i = 0; i < s->env.n; i++) {
-		if (put(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
-			return -e->code;
-		if (str_eq(s->env.v[i].name, "PATH") && code_obeys_path(s, &s->env.v[i]))
-			p->path_value = s->env.v[i].value;
-	}
-	return 0;
+	return envblock_put_asked(&b, s, &p->path_value, e);
 }
 
 int none_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,

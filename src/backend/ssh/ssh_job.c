@@ -169,7 +169,7 @@ static void judge(struct backend_job *j, struct outcome *o)
 		(void)client_explain(j->plan, &j->client, false, &o->error);
 }
 
-void ssh_describe(struct isolation *i)
+static void ssh_describe(struct isolation *i)
 {
 	*i = (struct isolation){ .cgroup = "none",
 				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/ssh_job.h - one run on another host, shared by start.c and job.c. */
+/* backend/ssh/ssh_job.h - one run on another host, shared by ssh_start.c and ssh_job.c. */
 #pragma once
 
 #include "backend/ssh/ssh.h"
@@ -50,7 +50,6 @@ void ssh_job_strike(struct backend_job *j, int sig);
 enum { SSH_PATIENCE_MS = 5000, SSH_LAST_MS = 500 };
 void ssh_job_expect_end(struct backend_job *j, long ms);
 void ssh_job_finish(struct backend_job *j, struct outcome *o);
-void ssh_describe(struct isolation *i);
 struct backend_job *ssh_job_free(struct backend_job *j); /* ends what lives; takes NULL */
 DEFINE_CLEANUP(ssh_job, struct backend_job *, ssh_job_free)
 

@@ -253,7 +253,8 @@ int64_t scan_first(const struct scan *b)
 	return b->base - (int64_t)b->win_n;
 }
 
-const char *scan_bytes(const struct scan *b, int64_t from, int64_t to, char *tmp)
+/* A run of bytes from..to of the stream in one piece, in place or copied to tmp. */
+static const char *scan_bytes(const struct scan *b, int64_t from, int64_t to, char *tmp)
 {
 	const char *win = b->win[b->which];
 	size_t n = (size_t)(to - from), in_win;

@@ -94,8 +94,6 @@ struct scan {
 };
 
 int64_t scan_first(const struct scan *b); /* offset of the first byte that can still be seen */
-/* A run of bytes from..to of the stream in one piece, in place or copied to tmp. */
-const char *scan_bytes(const struct scan *b, int64_t from, int64_t to, char *tmp);
 /* Says what was found and acts on it. false: blocked. */
 bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, bool sample,
 		int64_t from, int64_t to);

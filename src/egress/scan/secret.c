@@ -245,7 +245,9 @@ static int add_escaped(struct arena *a, const struct secret *s, struct variants 
 	return 0;
 }
 
-int secret_variants(struct arena *a, const struct secret *s, struct variants *ret, struct err *e)
+/* All the texts to look for; allocated in the arena, which then holds secrets: wipe it. */
+static int secret_variants(struct arena *a, const struct secret *s, struct variants *ret,
+			   struct err *e)
 {
 	struct variants l = { 0 };
 	char *raw;

@@ -49,9 +49,6 @@ struct variants {
 	size_t longest;
 };
 
-/* All the texts to look for; allocated in the arena, which then holds secrets: wipe it. */
-int secret_variants(struct arena *a, const struct secret *s, struct variants *ret, struct err *e);
-
 /* The variants of several secrets. */
 struct needle {
 	size_t secret;

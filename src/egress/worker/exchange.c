@@ -100,7 +100,7 @@ void exchange_cut(struct exchange *x)
 	x->state = EXCHANGE_CUT;
 }
 
-void exchange_deny(struct exchange *x, const struct egress_verdict *v)
+static void exchange_deny(struct exchange *x, const struct egress_verdict *v)
 {
 	report_deny(x->k, v, exchange_method(x));
 	downstream_deny(x->d, v);

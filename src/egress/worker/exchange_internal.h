@@ -80,7 +80,6 @@ bool exchange_down(struct exchange *x);
 bool exchange_told(struct exchange *x);
 bool exchange_open(struct exchange *x, bool fresh); /* false: refused */
 bool exchange_put(struct link *l, bool chunked, const char *p, size_t n);
-void exchange_deny(struct exchange *x, const struct egress_verdict *v);
 /* The host is to blame: `status`, or an answer cut short. */
 void exchange_fail(struct exchange *x, int status, const char *what);
 void exchange_cut(struct exchange *x);          /* the end in the middle of an answer */

@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-enum { KEEPER_NAME_MAX = 254, KEEPER_KEY_MAX = 128, KEEPER_LEAF_MAX = 2048 };
+enum { KEEPER_NAME_MAX = 254, KEEPER_LEAF_MAX = 2048 };
 
 enum keeper_kind { KEEPER_KEY, KEEPER_LEAF };
 

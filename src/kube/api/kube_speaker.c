@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/num.h"
 #include "base/str.h"
 #include "kube/kube.h"
 #include "wire/confine_net.h"
@@ -209,16 +208,8 @@ int speaker_try(struct speaker *s, const struct speaker_call *c, uint64_t deadli
 
 uint64_t speaker_retry_after(const struct http1_answer *a)
 {
-	struct http1_text t = http1_field(a, "Retry-After");
-	char text[16];
-	uint64_t seconds;
+	uint64_t seconds = http1_retry_after(a);
 
-	if (!t.p || t.n >= sizeof(text))
-		return 0;
-	memcpy(text, t.p, t.n);
-	text[t.n] = '\0';
-	if (num_count(text, &seconds) < 0)
-		return 0;
 	return seconds < LONGEST_ASKED_US / 1000000 ? seconds * 1000000 : LONGEST_ASKED_US;
 }
 

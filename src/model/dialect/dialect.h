@@ -46,8 +46,6 @@ int dialect_by_name(const char *name, enum dialect *ret,
 		    struct err *e); /* nearest word in the hint */
 
 int brig_read(struct spec *s, const struct source *src, const struct node *root, struct err *e);
-int initrunner_read(struct spec *s, const struct source *src, const struct node *root,
-		    struct err *e);
 int rlm_read(struct spec *s, const struct source *src, const struct node *root, struct err *e);
 int agents_read(struct spec *s, const struct source *src, const struct node *root, struct err *e);
 

@@ -385,11 +385,3 @@ int initrunner_read_role(struct spec *s, const struct source *src, const char *c
 	*ret = role;
 	return 0;
 }
-
-int initrunner_read(struct spec *s, const struct source *src, const struct node *root,
-		    struct err *e)
-{
-	struct role unused;
-
-	return initrunner_read_role(s, src, src->cwd, root, &unused, e);
-}

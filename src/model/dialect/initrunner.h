@@ -2,8 +2,8 @@
 /* model/dialect/initrunner.h - what an InitRunner role says beyond the spec: its tools and its
  * preset.
  *
- * initrunner_read (dialect.h) is initrunner_read_role without them. Notes for people (names
- * dropped, settings a backend ignores, a backend assumed) are put into spec.notes. */
+ * Notes for people (names dropped, settings a backend ignores, a backend assumed) are put into
+ * spec.notes. */
 #pragma once
 
 #include <stdbool.h>

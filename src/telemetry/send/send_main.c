@@ -6,16 +6,14 @@
  * repeat) -> trying ... -> delivered or given up. Redirects are not followed: an address somebody
  * configured is the only one that gets to see the headers. Ends by itself when the time of the
  * request is over, whatever hangs. Exit status 0: delivered; 1: not; 2: no request. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/num.h"
+#include "base/signals.h"
 #include "telemetry/send/confine.h"
 #include "telemetry/send/request.h"
 #include "wire/tcp.h"
@@ -79,18 +77,6 @@ static int read_request(char **text, struct send_request *q, struct err *e)
 	return request_parse(*text, (size_t)n, q, e);
 }
 
-/* The resolver and OpenSSL may block for longer than anybody wants: the kernel ends us then. */
-static void end_after(uint64_t ms)
-{
-	struct itimerspec when = { .it_value = { (time_t)(ms / 1000),
-						 (long)(ms % 1000) * 1000000 } };
-	struct sigevent by = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
-	timer_t timer;
-
-	if (timer_create(CLOCK_MONOTONIC, &by, &timer) == 0)
-		(void)timer_settime(timer, 0, &when, NULL);
-}
-
 static int open_client(struct sender *s, struct client **ret, struct err *e)
 {
 	struct transport t;
@@ -108,15 +94,9 @@ static int open_client(struct sender *s, struct client **ret, struct err *e)
 
 static uint64_t retry_after(const struct http1_answer *a)
 {
-	struct http1_text t = http1_field(a, "Retry-After");
-	char text[16];
-	uint64_t seconds;
+	uint64_t seconds = http1_retry_after(a);
 
-	if (!t.p || t.n >= sizeof(text))
-		return 0;
-	memcpy(text, t.p, t.n);
-	text[t.n] = '\0';
-	return num_count(text, &seconds) == 0 && seconds < 3600 ? seconds * SECOND_US : 0;
+	return seconds < 3600 ? seconds * SECOND_US : 0;
 }
 
 static int try(struct sender *s, struct result *ret, struct err *e)
@@ -198,7 +178,6 @@ static int prepare(struct sender *s, struct err *e)
 
 int main(int argc, char **argv)
 {
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	CLEANUP(mem) char *text = NULL;
 	struct sender s = { 0 };
 	struct err e = { 0 };
@@ -208,11 +187,11 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "usage: %s < REQUEST\nIt is started by brig.\n", argv[0]);
 		return NO_REQUEST;
 	}
-	(void)sigaction(SIGPIPE, &ignore, NULL);
+	signals_ignore_pipe();
 	if (fd_ensure_stdio() < 0 || read_request(&text, &s.request, &e) < 0)
 		return give_up(&e, NO_REQUEST);
 	s.deadline = clock_us() + s.request.timeout_ms * 1000;
-	end_after(s.request.timeout_ms);
+	signals_kill_after(s.request.timeout_ms);
 	r = prepare(&s, &e);
 	if (r == 0)
 		r = deliver(&s, &e);

@@ -20,7 +20,8 @@
 /* The guest is in no more hierarchies than these; a cgroup's name appears once in each. */
 #define PROC_CGROUP_BYTES 16384
 
-const struct cg_leaf *cg_leaf_of(const struct cgroup *c, enum cg_kind kind)
+/* The leaf that enforces it; NULL: none. */
+static const struct cg_leaf *cg_leaf_of(const struct cgroup *c, enum cg_kind kind)
 {
 	for (size_t i = 0; i < c->v1_count; i++)
 		if (c->v1[i].kinds & CG_BIT(kind))
@@ -211,11 +212,6 @@ int cgroup_dirfd(const struct cgroup *c)
 bool cgroup_is_asked_for(const struct cgroup *c)
 {
 	return c && c->scope.holder;
-}
-
-bool cgroup_needs_attach(const struct cgroup *c, bool placed_by_clone)
-{
-	return c && (c->v1_count || (c->v2.kinds && !placed_by_clone));
 }
 
 int cgroup_join(const struct cgroup *c)

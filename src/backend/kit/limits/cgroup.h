@@ -77,7 +77,6 @@ bool cgroup_is_asked_for(const struct cgroup *c);
  * does anything else (10 us a hierarchy). The slow one: the parent calls cgroup_attach; moving
  * another process makes the kernel wait for a grace period, 5 to 40 ms. The child's cgroup
  * namespace comes after either (unshare): one made by clone shows the v1 leaf's name inside. */
-bool cgroup_needs_attach(const struct cgroup *c, bool placed_by_clone);
 int cgroup_join(const struct cgroup *c); /* v1 only; safe between clone and exec; 0 or -errno */
 enum { CGROUP_ENTRIES_MAX = 8 };
 /* What cgroup_join writes "0" to, for a child that has no copy of them. Borrowed. */

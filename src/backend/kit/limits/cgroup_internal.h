@@ -90,7 +90,6 @@ struct cgroup {
 	int oom_poll;  /* epoll over whichever of them tells */
 };
 
-const struct cg_leaf *cg_leaf_of(const struct cgroup *c, enum cg_kind kind); /* NULL: none */
 void cg_oom_watch(struct cgroup *c, int fd, unsigned events);
 uint64_t cg_quota(uint64_t cpus); /* thousandths of a CPU to microseconds a period */
 bool cg_wants_cpu(const struct cgroup_limits *l);

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <linux/if_link.h>
-#include <linux/ip.h>
 #include <linux/rtnetlink.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
@@ -63,23 +62,6 @@ static int quiet(int fd, int index)
 	return r == -EAFNOSUPPORT ? 0 : r;
 }
 
-/* Source routes and redirects would be ways around. */
-static int settings(int fd, int index)
-{
-	static const struct {
-		uint16_t what;
-		uint32_t value;
-	} all[] = { { IPV4_DEVCONF_FORWARDING, 1 },       { IPV4_DEVCONF_PROXY_ARP, 0 },
-		    { IPV4_DEVCONF_RP_FILTER, 0 },        { IPV4_DEVCONF_ACCEPT_SOURCE_ROUTE, 0 },
-		    { IPV4_DEVCONF_ACCEPT_REDIRECTS, 0 }, { IPV4_DEVCONF_SEND_REDIRECTS, 0 },
-		    { IPV4_DEVCONF_ROUTE_LOCALNET, 0 },   { IPV4_DEVCONF_ACCEPT_LOCAL, 0 } };
-	int r = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(all) && r == 0; i++)
-		r = rtnl_setting(fd, index, all[i].what, all[i].value);
-	return r;
-}
-
 static int rules(int fd, const struct member *m, unsigned n)
 {
 	const struct rtnl_rule all[] = {
@@ -97,7 +79,7 @@ static int router_side(int fd, const struct member *m, unsigned n)
 	int r;
 
 	if ((r = quiet(fd, m->index)) < 0 || (r = rules(fd, m, n)) < 0 ||
-	    (r = settings(fd, m->index)) < 0 || (r = rtnl_up(fd, m->index)) < 0 ||
+	    (r = rtnl_forwards(fd, m->index, false)) < 0 || (r = rtnl_up(fd, m->index)) < 0 ||
 	    (r = rtnl_address(fd, m->index, &m->gateway, true)) < 0 ||
 	    (r = rtnl_route(fd, RTNL_LINK, m->index, &m->own, NULL)) < 0)
 		return r;

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <linux/if_link.h>
-#include <linux/ip.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -126,24 +125,6 @@ static struct rtnl_addr resolver(void)
 	return one(&net);
 }
 
-/* Forwarding of IPv4 is a setting of each device, and of nothing else. Source routes and redirects
- * would be ways around. */
-static int settings(int fd, int index)
-{
-	static const struct {
-		uint16_t what;
-		uint32_t value;
-	} all[] = { { IPV4_DEVCONF_FORWARDING, 1 },       { IPV4_DEVCONF_PROXY_ARP, 1 },
-		    { IPV4_DEVCONF_RP_FILTER, 0 },        { IPV4_DEVCONF_ACCEPT_SOURCE_ROUTE, 0 },
-		    { IPV4_DEVCONF_ACCEPT_REDIRECTS, 0 }, { IPV4_DEVCONF_SEND_REDIRECTS, 0 },
-		    { IPV4_DEVCONF_ROUTE_LOCALNET, 0 },   { IPV4_DEVCONF_ACCEPT_LOCAL, 0 } };
-	int r = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(all) && r == 0; i++)
-		r = rtnl_setting(fd, index, all[i].what, all[i].value);
-	return r;
-}
-
 static int rules(int fd, const struct router_cable *c, const char *out)
 {
 	const struct rtnl_rule all[] = {
@@ -168,8 +149,8 @@ static int router_side(int fd, const struct router_cable *c, const char *out)
 	int in = inside_index(c), r;
 
 	if ((r = quiet(fd, in)) < 0 || (r = quiet(fd, c->index)) < 0 ||
-	    (r = rules(fd, c, out)) < 0 || (r = settings(fd, in)) < 0 ||
-	    (r = settings(fd, c->index)) < 0)
+	    (r = rules(fd, c, out)) < 0 || (r = rtnl_forwards(fd, in, true)) < 0 ||
+	    (r = rtnl_forwards(fd, c->index, true)) < 0)
 		return r;
 	for (size_t i = 0; nearby_always(i, &a); i++)
 		if ((r = rtnl_route(fd, RTNL_CLOSED, 0, &a, NULL)) < 0)

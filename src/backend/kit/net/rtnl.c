@@ -5,6 +5,7 @@
 #include <linux/fib_rules.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/ip.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
@@ -12,6 +13,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/cleanup.h"
 
 #define ANSWER 32768    /* the kernel's lists come in pieces of this size at most */
 #define ADDR_GEN_NONE 1 /* IN6_ADDR_GEN_MODE_NONE: no link-local address, no waiting for one */
@@ -173,7 +176,8 @@ int rtnl_move(int fd, int index, int ns)
 	return ask(fd, &r);
 }
 
-int rtnl_setting(int fd, int index, uint16_t what, uint32_t value)
+/* A setting of IPv4 for one device: IPV4_DEVCONF_*, as in /proc/sys/net/ipv4/conf. */
+static int rtnl_setting(int fd, int index, uint16_t what, uint32_t value)
 {
 	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
 	uint32_t af, v4, conf;
@@ -188,6 +192,22 @@ int rtnl_setting(int fd, int index, uint16_t what, uint32_t value)
 	end(&r, v4);
 	end(&r, af);
 	return ask(fd, &r);
+}
+
+int rtnl_forwards(int fd, int index, bool proxy_arp)
+{
+	const struct {
+		uint16_t what;
+		uint32_t value;
+	} all[] = { { IPV4_DEVCONF_FORWARDING, 1 },       { IPV4_DEVCONF_PROXY_ARP, proxy_arp },
+		    { IPV4_DEVCONF_RP_FILTER, 0 },        { IPV4_DEVCONF_ACCEPT_SOURCE_ROUTE, 0 },
+		    { IPV4_DEVCONF_ACCEPT_REDIRECTS, 0 }, { IPV4_DEVCONF_SEND_REDIRECTS, 0 },
+		    { IPV4_DEVCONF_ROUTE_LOCALNET, 0 },   { IPV4_DEVCONF_ACCEPT_LOCAL, 0 } };
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(all) && r == 0; i++)
+		r = rtnl_setting(fd, index, all[i].what, all[i].value);
+	return r;
 }
 
 static size_t size_of(const struct rtnl_addr *a)

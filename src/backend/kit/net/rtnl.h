@@ -25,8 +25,10 @@ int rtnl_move(int fd, int index, int ns); /* into the namespace behind ns; it is
 int rtnl_quiet(int fd, int index);        /* no IPv6 address of its own making; before rtnl_up */
 int rtnl_up(int fd, int index);
 int rtnl_down(int fd, int index);
-/* A setting of IPv4 for one device: IPV4_DEVCONF_*, as in /proc/sys/net/ipv4/conf. */
-int rtnl_setting(int fd, int index, uint16_t what, uint32_t value);
+
+/* A device that forwards IPv4, which is a setting of each and of nothing else, and takes neither
+ * source routes nor redirects, which would be ways around. */
+int rtnl_forwards(int fd, int index, bool proxy_arp);
 /* `own`: for the other end of this cable alone, never a source on another one (scope link). */
 int rtnl_address(int fd, int index, const struct rtnl_addr *a, bool own);
 int rtnl_neighbour(int fd, int index, const struct rtnl_addr *a, const unsigned char mac[6]);

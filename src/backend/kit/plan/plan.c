@@ -89,7 +89,9 @@ static int source_error(const char *path, int code, struct err *e)
 	return err_hint(e, "uid %u must be able to reach it", geteuid());
 }
 
-int plan_source(const char *path, struct stat *st, struct err *e)
+/* Opens a source without following links and notes what it is. Refuses all but files and folders.
+ */
+static int plan_source(const char *path, struct stat *st, struct err *e)
 {
 	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, path, O_PATH, 0);
 
@@ -157,7 +159,8 @@ int plan_kept_home(struct box_plan *p, bool map, struct err *e)
 	return folder && bind_kept(p, folder, p->home, map, e) < 0 ? err_wrap(e, "kept HOME") : 0;
 }
 
-int plan_data(struct box_plan *p, bool map, struct err *e)
+/* The folder on disk of a companion, where there is one; mapped likewise. */
+static int plan_data(struct box_plan *p, bool map, struct err *e)
 {
 	const struct spec *s = p->spec;
 

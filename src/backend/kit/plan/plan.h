@@ -70,7 +70,7 @@ struct id_map {
 	uint32_t inside, outside, count;
 };
 
-enum { ID_MAPS_MAX = 4, PREPARED_MAX = 16, RLIMITS_MAX = 12, NAME_MAX_SHOWN = 64 };
+enum { ID_MAPS_MAX = 4, PREPARED_MAX = 16, RLIMITS_MAX = 12 };
 
 struct rlimit_want {
 	int resource;

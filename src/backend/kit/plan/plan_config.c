@@ -19,7 +19,8 @@
 
 #define CONFIGS_MAX 4096
 
-int plan_config_add(struct box_plan *p, const struct git_config *c, struct err *e)
+/* A file of git's configuration; the strings are the arena's. */
+static int plan_config_add(struct box_plan *p, const struct git_config *c, struct err *e)
 {
 	struct git_config *slot;
 

@@ -6,28 +6,12 @@
 #include "backend/kit/plan/plan_internal.h"
 #include "base/buf.h"
 #include "base/str.h"
-#include "model/code.h"
+#include "model/envblock.h"
 #include "model/envrules.h"
 #include "model/paths.h"
 
 #define PATH_FALLBACK "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PATH_TEXT_MAX 65536
-
-static int put(struct box_plan *p, size_t *n, const char *name, const char *value, struct err *e)
-{
-	size_t len = strlen(name);
-	const char *text = arena_printf(p->arena, "%s=%s", name, value);
-
-	if (!text)
-		return err_nomem(e);
-	for (size_t i = 0; i < *n; i++)
-		if (strncmp(p->envp[i], name, len) == 0 && p->envp[i][len] == '=') {
-			p->envp[i] = text;
-			return 0;
-		}
-	p->envp[(*n)++] = text;
-	return 0;
-}
 
 static bool folder_shown(struct box_plan *p, const char *dir)
 {
@@ -60,14 +44,14 @@ static const char *path_inside(struct box_plan *p, const char *path)
 	return b.failed || !b.len ? PATH_FALLBACK : arena_strdup(p->arena, buf_str(&b));
 }
 
-static int inherited(struct box_plan *p, size_t *n, struct err *e)
+static int inherited(struct box_plan *p, struct envblock *b, struct err *e)
 {
 	for (char **v = environ; v && *v; v++) {
 		const char *equals = strchr(*v, '=');
 		const char *name =
 			equals ? arena_strndup(p->arena, *v, (size_t)(equals - *v)) : NULL;
 
-		if (name && env_passes_by_default(name) && put(p, n, name, equals + 1, e) < 0)
+		if (name && env_passes_by_default(name) && envblock_put(b, name, equals + 1, e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -84,7 +68,7 @@ static const char *reached_directly(struct box_plan *p)
 	return text;
 }
 
-static int door_variables_of(struct box_plan *p, size_t *n, struct err *e)
+static int door_variables_of(struct box_plan *p, struct envblock *b, struct err *e)
 {
 	const char *url = NULL, *direct = p->door ? reached_directly(p) : NULL;
 	const struct door_variable *v = door_variables;
@@ -100,43 +84,45 @@ static int door_variables_of(struct box_plan *p, size_t *n, struct err *e)
 					       [DOOR_IS_ROOTS] = DOOR_ROOTS,
 					       [DOOR_IS_ON] = "1" };
 
-		if (put(p, n, v->name, values[v->is], e) < 0)
+		if (envblock_put(b, v->name, values[v->is], e) < 0)
 			return -e->code;
 	}
 	return 0;
 }
 
 /* Without a network a second try is only waiting: npm goes on for more than a minute. */
-static int offline_variables(struct box_plan *p, size_t *n, struct err *e)
+static int offline_variables(struct box_plan *p, struct envblock *b, struct err *e)
 {
 	static const char *const retries[] = { "npm_config_fetch_retries", "PIP_RETRIES",
 					       "CARGO_NET_RETRY",          "YARN_HTTP_RETRY",
 					       "UV_HTTP_RETRIES",          "BUNDLE_RETRY" };
 
 	for (size_t i = 0; p->spec->network == NETWORK_NONE && i < ARRAY_LEN(retries); i++)
-		if (put(p, n, retries[i], "0", e) < 0)
+		if (envblock_put(b, retries[i], "0", e) < 0)
 			return -e->code;
 	return 0;
 }
 
 /* The user inside has the ids that files of the workspace get. An engine's user is not known yet.
  */
-static int host_ids(struct box_plan *p, size_t *n, struct err *e)
+static int host_ids(struct box_plan *p, struct envblock *b, struct err *e)
 {
 	const char *uid = arena_printf(p->arena, "%u", p->uid),
 		   *gid = arena_printf(p->arena, "%u", p->gid);
 
 	if (!uid || !gid)
 		return err_nomem(e);
-	return put(p, n, "HOST_UID", uid, e) < 0 || put(p, n, "HOST_GID", gid, e) < 0 ? -e->code
-										      : 0;
+	return envblock_put(b, "HOST_UID", uid, e) < 0 || envblock_put(b, "HOST_GID", gid, e) < 0
+		       ? -e->code
+		       : 0;
 }
 
 int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
 	const char *caller = getenv("PATH");
-	size_t n = 0, room = 66;
+	size_t room = 66;
+	struct envblock b = { .arena = p->arena };
 
 	for (char **v = environ; v && *v; v++)
 		room++;
@@ -144,37 +130,28 @@ int plan_environment(struct box_plan *p, struct err *e)
 	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
 	if (!p->envp)
 		return err_nomem(e);
+	b.v = p->envp;
 	p->path_value = path_inside(p, caller);
 	if (p->path_value && !p->no_nodes && caller && !str_eq(caller, p->path_value) &&
 	    plan_other_tools(p, caller, e) < 0)
 		return -e->code;
-	if (!p->path_value || put(p, &n, "PATH", p->path_value, e) < 0 ||
-	    put(p, &n, "HOME", p->home, e) < 0 || put(p, &n, "USER", p->user_name, e) < 0 ||
-	    put(p, &n, "LOGNAME", p->user_name, e) < 0 || put(p, &n, "SHELL", "/bin/sh", e) < 0 ||
-	    put(p, &n, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &n, e) < 0 ||
-	    door_variables_of(p, &n, e) < 0 || offline_variables(p, &n, e) < 0 ||
+	if (!p->path_value || envblock_put(&b, "PATH", p->path_value, e) < 0 ||
+	    envblock_put(&b, "HOME", p->home, e) < 0 ||
+	    envblock_put(&b, "USER", p->user_name, e) < 0 ||
+	    envblock_put(&b, "LOGNAME", p->user_name, e) < 0 ||
+	    envblock_put(&b, "SHELL", "/bin/sh", e) < 0 ||
+	    envblock_put(&b, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &b, e) < 0 ||
+	    door_variables_of(p, &b, e) < 0 || offline_variables(p, &b, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
-	     put(p, &n, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
+	     envblock_put(&b, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
 		return -e->code;
-	if (s->stays && !p->by_name && host_ids(p, &n, e) < 0)
+	if (s->stays && !p->by_name && host_ids(p, &b, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < p->toolchain_count; i++)
 		if (p->toolchains[i].variable &&
-		    put(p, &n, p->toolchains[i].variable, p->toolchains[i].root, e) < 0)
+		    envblock_put(&b, p->toolchains[i].variable, p->toolchains[i].root, e) < 0)
 			return -e->code;
-	for (size_t i = 0; i < s->env_pass.n; i++) {
-		const char *value = getenv(s->env_pass.v[i]);
-
-		if (value && put(p, &n, s->env_pass.v[i], value, e) < 0)
-			return -e->code;
-	}
-	for (size_t i = 0; i < s->env.n; i++) {
-		if (put(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
-			return -e->code;
-		if (str_eq(s->env.v[i].name, "PATH") && code_obeys_path(s, &s->env.v[i]))
-			p->path_value = s->env.v[i].value;
-	}
-	return 0;
+	return envblock_put_asked(&b, s, &p->path_value, e);
 }
 
 int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e)

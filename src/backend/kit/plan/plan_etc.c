@@ -90,7 +90,8 @@ static bool has_word(const char *text)
 	return has_auth(lower);
 }
 
-bool etc_has_login(const char *text)
+/* Does the text of a configuration look as if a login stood in it? */
+static bool etc_has_login(const char *text)
 {
 	if (has_word(text))
 		return true;

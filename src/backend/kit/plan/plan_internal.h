@@ -14,10 +14,6 @@ struct op *plan_op(struct box_plan *p, enum op_kind kind, const char *dst, struc
  * there is the user's to make, brig puts nothing into a host tree. */
 int plan_parents(struct box_plan *p, const char *dst, struct err *e);
 
-/* Opens a source without following links and notes what it is. Refuses all but files and folders.
- */
-int plan_source(const char *path, struct stat *st, struct err *e);
-
 /* A host tree at dst: bound as it is, or prepared by the parent where root needs it idmapped. */
 int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
 	      struct err *e);
@@ -41,8 +37,6 @@ int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *
 /* The folder that is kept for this project, as HOME; nothing where there is none. Mapped: its owner
  * on disk, root, appears as the user inside. */
 int plan_kept_home(struct box_plan *p, bool map, struct err *e);
-/* The folder on disk of a companion, where there is one; mapped likewise. */
-int plan_data(struct box_plan *p, bool map, struct err *e);
 /* Of a long-lived sandbox: the folder of its store for that place, at dst. 0: there is none, and a
  * private one is wanted; 1: it is shown. */
 int plan_stored(struct box_plan *p, enum store_place place, const char *dst, struct err *e);
@@ -61,8 +55,6 @@ int plan_root(struct box_plan *p,
 	      struct err *e);                    /* system folders, /etc, /proc, /dev, /tmp, HOME */
 int plan_etc(struct box_plan *p, struct err *e); /* the host's pieces of /etc */
 void plan_etc_look(struct box_plan *p);          /* are they fit to be shown? */
-/* Does the text of a configuration look as if a login stood in it? */
-bool etc_has_login(const char *text);
 /* Before all trees: is the workspace a folder of a repository that can be shown around it? */
 int plan_subfolder(struct box_plan *p, struct err *e);
 int plan_toolchains(struct box_plan *p, struct err *e); /* before plan_mounts, which shows them */
@@ -173,8 +165,6 @@ int plan_worktree(struct box_plan *p, struct err *e);
 const char *plan_git_goal(struct box_plan *p);
 int plan_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e);
 
-/* plan_config.c. A file of git's configuration; the strings are the arena's. */
-int plan_config_add(struct box_plan *p, const struct git_config *c, struct err *e);
 /* Those of a repository: `config` is its folder, `git` that of the working tree `root`, or NULL. */
 int plan_config_of(struct box_plan *p, const char *config, const char *git, const char *root,
 		   struct err *e);

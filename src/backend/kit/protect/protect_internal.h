@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/protect_internal.h - the two parts of protect.h; nobody else includes this.
- */
+/* backend/kit/protect/protect_internal.h - what the files of protect.h share; nobody else includes
+ * this. */
 #pragma once
 
 #include "backend/kit/protect/git_reader.h"

@@ -111,9 +111,10 @@ static void look_at_pointer(struct folder_walk *w, const char *path, const struc
 	tell(w, path, "made or changed during the run: where the folder's repository is");
 }
 
-static void look_at_entry(struct folder_walk *w, int fd, const char *folder, const char *name,
-			  unsigned char type)
+static void look_at_entry(struct folder_walk *w, int fd, const char *folder,
+			  const struct fd_entry *entry)
 {
+	const char *name = entry->name;
 	const struct guarded_name *known;
 	char path[PATH_MAX];
 	struct stat st;
@@ -122,7 +123,7 @@ static void look_at_entry(struct folder_walk *w, int fd, const char *folder, con
 	    (int)sizeof(path))
 		return;
 	known = name_reported(path);
-	if (type != DT_DIR && type != DT_UNKNOWN && !known && !str_eq(name, ".git"))
+	if (entry->type != DT_DIR && entry->type != DT_UNKNOWN && !known && !str_eq(name, ".git"))
 		return;
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
@@ -162,26 +163,37 @@ static int open_folder(const struct folder_walk *w, const char *folder)
 	return fd < 0 ? -errno : fd;
 }
 
+typedef void look_fn(struct folder_walk *w, int fd, const char *folder,
+		     const struct fd_entry *entry);
+
+/* All of a folder, which may not be open (-errno). Does it have a HEAD? Nothing is a git folder
+ * without one. */
+static bool look_through(struct folder_walk *w, int fd, const char *folder, look_fn *look)
+{
+	const struct fd_entry *e;
+	bool head = false;
+	struct folder d;
+
+	if (fd < 0) {
+		w->unseen += fd != -ENOENT && fd != -ELOOP;
+		return false;
+	}
+	folder_begin(&d, fd);
+	while ((e = folder_next(&d))) {
+		head |= strcasecmp(e->name, "HEAD") == 0;
+		look(w, fd, folder, e);
+	}
+	w->unseen += d.error != 0;
+	return head;
+}
+
 static void look_at_folder(struct folder_walk *w, const char *folder)
 {
 	CLEANUP(fd)
 	int fd = *folder && is_planned(w, folder) ? -ENOENT /* it has a walk of its own */
 						  : open_folder(w, folder);
-	bool head = false; /* nothing is a git folder without one */
-	const struct fd_entry *e;
-	struct folder d;
 
-	if (fd < 0) {
-		w->unseen += fd != -ENOENT && fd != -ELOOP;
-		return;
-	}
-	folder_begin(&d, fd);
-	while ((e = folder_next(&d))) {
-		head |= strcasecmp(e->name, "HEAD") == 0;
-		look_at_entry(w, fd, folder, e->name, e->type);
-	}
-	w->unseen += d.error != 0;
-	if (*folder && head && gitdir_enough(gitdir_look(fd)))
+	if (look_through(w, fd, folder, look_at_entry) && *folder && gitdir_enough(gitdir_look(fd)))
 		look_at_repository(w, folder);
 }
 
@@ -301,21 +313,9 @@ static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
 static void look_inside(struct folder_walk *w, const char *folder)
 {
 	CLEANUP(fd) int fd = open_folder(w, folder);
-	const struct fd_entry *e;
-	bool head = false;
-	struct folder d;
 
-	if (fd < 0) {
-		w->unseen += fd != -ENOENT && fd != -ELOOP;
-		return;
-	}
-	folder_begin(&d, fd);
-	while ((e = folder_next(&d))) {
-		head |= strcasecmp(e->name, "HEAD") == 0;
-		look_at_inner(w, fd, folder, e);
-	}
-	w->unseen += d.error != 0;
-	if (head && !str_eq(folder, w->git) && gitdir_enough(gitdir_look(fd)))
+	if (look_through(w, fd, folder, look_at_inner) && !str_eq(folder, w->git) &&
+	    gitdir_enough(gitdir_look(fd)))
 		look_at_repository(w, folder);
 }
 

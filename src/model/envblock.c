@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/envblock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "model/code.h"
+
+int envblock_put(struct envblock *b, const char *name, const char *value, struct err *e)
+{
+	const char *text = arena_printf(b->arena, "%s=%s", name, value);
+	size_t len = strlen(name), at = 0;
+
+	if (!text)
+		return err_nomem(e);
+	while (at < b->n && (strncmp(b->v[at], name, len) != 0 || b->v[at][len] != '='))
+		at++;
+	b->v[at] = text;
+	b->n += at == b->n;
+	return 0;
+}
+
+int envblock_put_asked(struct envblock *b, const struct spec *s, const char **path, struct err *e)
+{
+	for (size_t i = 0; i < s->env_pass.n; i++) {
+		const char *value = getenv(s->env_pass.v[i]);
+
+		if (value && envblock_put(b, s->env_pass.v[i], value, e) < 0)
+			return -e->code;
+	}
+	for (size_t i = 0; i < s->env.n; i++) {
+		if (envblock_put(b, s->env.v[i].name, s->env.v[i].value, e) < 0)
+			return -e->code;
+		if (str_eq(s->env.v[i].name, "PATH") && code_obeys_path(s, &s->env.v[i]))
+			*path = s->env.v[i].value;
+	}
+	return 0;
+}

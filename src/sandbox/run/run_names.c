@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/run/run_names.c - names that were asked for where there is no network. */
+#include "sandbox/run/run.h"
+
+#include <stdio.h>
+
+#include "base/str.h"
+#include "egress/unresolved.h"
+#include "model/groups.h"
+
+/* A companion has its name in /etc/hosts, with an address of one family: who looks for the other
+ * asks, and is no less served. */
+static bool is_member(const struct run *r, const char *name)
+{
+	for (size_t i = 0; i < r->spec->members.n; i++)
+		if (str_eq(r->spec->members.v[i].name, name))
+			return true;
+	return false;
+}
+
+/* Once a run, while it may still be waiting for an answer. The command chose the name, perhaps so
+ * that it looks like another: an option to type as it stands is said for the shipped groups alone.
+ */
+void run_names_turn(struct run *r)
+{
+	const struct group *g;
+	struct host name;
+	char text[768];
+
+	if (!unresolved_turn(r->unresolved) || !unresolved_nth(r->unresolved, 0, &name) ||
+	    is_member(r, name.name))
+		return;
+	g = group_covering(name.name);
+	(void)snprintf(text, sizeof(text),
+		       "it asks for '%s' and has no network: --allow %s%s opens one for %s",
+		       name.name, g ? "@" : "HOST", g ? g->name : "",
+		       g ? g->help : "a host that you know (brig run --help)");
+	run_tell(r, text);
+}
+
+void run_names_count(struct run *r)
+{
+	struct host name;
+
+	r->o->questions = unresolved_questions(r->unresolved);
+	if (r->o->questions) /* it may have ended before it was told */
+		run_names_turn(r);
+	for (size_t i = 0; unresolved_nth(r->unresolved, i, &name); i++)
+		if (!is_member(r, name.name))
+			outcome_asked(r->o, name.name);
+	r->unresolved = unresolved_free(r->unresolved);
+}
+
+/* The socket is the sandbox's: what was asked for meanwhile was asked by this command, or by one
+ * that ran beside it. */
+void run_names_count_own(struct run *r)
+{
+	const struct unresolved *a = r->of ? r->of->unresolved : NULL;
+	uint64_t all = unresolved_questions(a);
+	struct host name;
+
+	if (all <= r->questions)
+		return;
+	r->o->questions = all - r->questions;
+	for (size_t i = 0; unresolved_nth(a, i, &name); i++)
+		if (unresolved_since(a, i, r->questions) && !is_member(r->of, name.name))
+			outcome_asked(r->o, name.name);
+}

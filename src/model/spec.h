@@ -276,7 +276,8 @@ struct spec {
 	bool toolchains;   /* those below HOME are shown */
 	bool no_workspace; /* the dialect shows no folder unless one is declared */
 
-	const char *image, *runtime, *gpus;
+	const char *image, *runtime;
+	uint64_t gpus; /* how many; FIELD_ALL: all of them */
 	struct docker_spec docker;
 	struct ssh_spec ssh;
 	struct slurm_spec slurm;

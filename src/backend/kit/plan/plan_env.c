@@ -132,11 +132,33 @@ static int host_ids(struct box_plan *p, size_t *n, struct err *e)
 										      : 0;
 }
 
+/* CUDA counts those that it can open, from 0 on; the other one has the host's own numbers. */
+static int gpu_variables(struct box_plan *p, size_t *n, struct err *e)
+{
+	CLEANUP(buf) struct buf ours = BUF_INIT(GPUS_MAX * 4), theirs = BUF_INIT(GPUS_MAX * 4);
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < GPUS_MAX; i++) {
+		if (!(p->gpus.nvidia >> i & 1))
+			continue;
+		buf_printf(&ours, "%s%u", count ? "," : "", count);
+		buf_printf(&theirs, "%s%u", count ? "," : "", i);
+		count++;
+	}
+	if (!count)
+		return 0;
+	if (ours.failed || theirs.failed)
+		return err_nomem(e);
+	return put(p, n, "CUDA_VISIBLE_DEVICES", buf_str(&ours), e) < 0
+		       ? -e->code
+		       : put(p, n, "NVIDIA_VISIBLE_DEVICES", buf_str(&theirs), e);
+}
+
 int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
 	const char *caller = getenv("PATH");
-	size_t n = 0, room = 66;
+	size_t n = 0, room = 68;
 
 	for (char **v = environ; v && *v; v++)
 		room++;
@@ -153,6 +175,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    put(p, &n, "LOGNAME", p->user_name, e) < 0 || put(p, &n, "SHELL", "/bin/sh", e) < 0 ||
 	    put(p, &n, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &n, e) < 0 ||
 	    door_variables_of(p, &n, e) < 0 || offline_variables(p, &n, e) < 0 ||
+	    gpu_variables(p, &n, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     put(p, &n, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
 		return -e->code;

@@ -423,7 +423,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_GPUS] = { .flag = "gpus", .key = "gpus",
 		.type = FIELD_T_COUNT, .offset = AT(gpus), .min = 1, .max = 64, .none = true, .all = true,
-		.arg = "N", .help = "so many GPUs of the machine, all of them (all), or none; their drivers in the kernel come into the command's reach (native, docker)",
+		.arg = "N", .help = "so many GPUs of the machine, all of them (all), or none; their drivers in the kernel come into the command's reach (native, docker, slurm)",
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_COMMAND] = { .key = "command",
 		.type = FIELD_T_STRINGS, .offset = AT(main_command),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/slurm/slurm_text.h"
 #include "model/gpus.h"
 
 static const char *said;
@@ -56,6 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		require(gpu_set_empty(&s));
 	}
+	require(slurm_text_gpus(text, strlen(text)) <= 1024);
+	require(!slurm_text_gpus(text, strlen(text)) || strstr(text, "gpu:"));
 	free(text);
 	return 0;
 }

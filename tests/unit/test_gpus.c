@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit/test_gpus.c - how many GPUs are asked for, which nodes are theirs, and which of
- * them a job has. */
+/* unit/test_gpus.c - how many GPUs are asked for, which nodes are theirs, and what Slurm says of
+ * them. */
 #include "unit.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "backend/slurm/slurm.h"
 #include "base/str.h"
 #include "model/gpus.h"
 #include "model/spec.h"
@@ -183,12 +184,71 @@ static void a_job_has_the_gpus_that_slurm_says(void **state UNUSED)
 	}
 }
 
+static uint64_t gres(const char *text)
+{
+	return slurm_text_gpus(text, strlen(text));
+}
+
+static void a_column_of_sinfo_says_how_many_a_node_has(void **state UNUSED)
+{
+	assert_true(gres("gpu:2") == 2 && gres("gpu:a100:4(S:0-1)") == 4);
+	assert_true(gres("mps:100,gpu:1,gpu:v100:2(S:0,1)") == 3);
+	assert_true(!gres("(null)") && !gres("") && !gres("gpu") && !gres("gpu:") &&
+		    !gres("gpu:x"));
+	assert_true(!gres("gpus:4") && !gres("notgpu:4") && !gres("craynetwork:4(gpu:9,gpu:8)"));
+	assert_true(!gres("gpu:99999999999999999999999") && !gres("gpu:-1") && !gres("gpu:4000"));
+	assert_true(slurm_text_gpus("gpu:12", 5) == 1); /* not beyond its end */
+}
+
+static struct backend_plan *planned(const char *gpus, const struct slurm_facts *f)
+{
+	static const char *const argv[] = { "true", NULL };
+	CLEANUP(spec) struct spec *s = asking(gpus, ORIGIN_FLAG);
+	struct backend_plan *p = NULL;
+	struct err e = { 0 };
+
+	s->command.argv = argv;
+	if (slurm_check(s, &e) < 0 || slurm_plan(s, &p, NULL, &e) < 0)
+		fail_msg("%s", e.what);
+	slurm_narrow(p, f);
+	return p;
+}
+
+static bool wants(const struct backend_plan *p, const char *word)
+{
+	const char *v[8];
+	size_t n = slurm_wants(p, v);
+	bool found = false;
+
+	for (size_t i = 0; i < n; i++)
+		found |= str_eq(v[i], word);
+	return found;
+}
+
+static void slurm_is_asked_for_no_more_than_a_node_has(void **state UNUSED)
+{
+	const struct slurm_facts two = { .most_gpus = 2 };
+	CLEANUP(slurm_plan) struct backend_plan *one = planned("1", &two);
+	CLEANUP(slurm_plan) struct backend_plan *four = planned("4", &two);
+	CLEANUP(slurm_plan) struct backend_plan *none = planned("none", &two);
+	CLEANUP(spec) struct spec *all = asking("all", ORIGIN_FLAG);
+	struct err e = { 0 };
+
+	assert_true(wants(one, "--gres=gpu:1") && !one->most_gpus);
+	assert_true(one->slurm.holds & 1U << LIMIT_GPUS);
+	assert_true(wants(four, "--gres=gpu:2") && four->most_gpus == 2);
+	assert_false(none->want.gpus || none->slurm.holds & 1U << LIMIT_GPUS);
+	assert_true(slurm_check(all, &e) < 0 && strstr(e.what, "gpus 'all'") && e.hint[0]);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_count_all_or_none_can_be_asked_for),
 	cmocka_unit_test(who_may_only_tighten_gets_no_more_than_there_is),
 	cmocka_unit_test(a_node_has_the_number_that_its_name_says),
 	cmocka_unit_test(drivers_are_read_from_what_the_kernel_lists),
 	cmocka_unit_test(a_job_has_the_gpus_that_slurm_says),
+	cmocka_unit_test(a_column_of_sinfo_says_how_many_a_node_has),
+	cmocka_unit_test(slurm_is_asked_for_no_more_than_a_node_has),
 };
 
 int main(void)

@@ -165,6 +165,7 @@ struct kube_spec {
 	const char *context, *name_space, *service_account, *runtime_class;
 	const char *helper_image, *claim;
 	const char *template; /* SandboxTemplate that a pod is claimed from */
+	const char *gpu_resource;
 	struct envlist node_selector;
 	struct strlist tolerations, pull_secrets;
 	enum kube_workspace workspace;

@@ -241,6 +241,45 @@ static void slurm_is_asked_for_no_more_than_a_node_has(void **state UNUSED)
 	assert_true(slurm_check(all, &e) < 0 && strstr(e.what, "gpus 'all'") && e.hint[0]);
 }
 
+static void a_pod_has_a_number_of_a_resource(void **state UNUSED)
+{
+	static const struct {
+		const char *gpus, *resource, *error;
+	} tries[] = { { "2", "nvidia.com/gpu", NULL },
+		      { "2", "nvidia.com/mig-1g.5gb", NULL },
+		      { "all", "nvidia.com/gpu", "gpus 'all'" },
+		      { "1", "gpu", "gpu_resource" },
+		      { "1", "requests.kubernetes.io/gpu", "gpu_resource" },
+		      { "1", "nvidia.com/", "gpu_resource" },
+		      { "1", "nvidia.com/a b", "gpu_resource" },
+		      { "1", "-x/gpu", "gpu_resource" } };
+	static const char *const argv[] = { "true", NULL };
+	const struct backend *b = backend_by_kind(BACKEND_KUBERNETES);
+
+	for (size_t i = 0; i < ARRAY_LEN(tries); i++) {
+		CLEANUP(spec) struct spec *s = asking(tries[i].gpus, ORIGIN_FLAG);
+		struct backend_plan *p = NULL;
+		struct err e = { 0 };
+		int r;
+
+		s->command.argv = argv;
+		s->private_workspace = true;
+		assert_int_equal(spec_set_key(s, "image", "x:1", ORIGIN_FLAG, &e), 0);
+		assert_int_equal(spec_set_key(s, "kubernetes.helper_image", "y:1", ORIGIN_FLAG, &e),
+				 0);
+		assert_int_equal(spec_set_key(s, "kubernetes.gpu_resource", tries[i].resource,
+					      ORIGIN_FLAG, &e),
+				 0);
+		r = b->plan(s, &p, NULL, &e);
+		if (!tries[i].error && r < 0)
+			fail_msg("%s", e.what);
+		assert_true(!tries[i].error ||
+			    (r < 0 && strstr(e.what, tries[i].error) && e.hint[0]));
+		if (r == 0)
+			(void)b->plan_free(p);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_count_all_or_none_can_be_asked_for),
 	cmocka_unit_test(who_may_only_tighten_gets_no_more_than_there_is),
@@ -249,6 +288,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_job_has_the_gpus_that_slurm_says),
 	cmocka_unit_test(a_column_of_sinfo_says_how_many_a_node_has),
 	cmocka_unit_test(slurm_is_asked_for_no_more_than_a_node_has),
+	cmocka_unit_test(a_pod_has_a_number_of_a_resource),
 };
 
 int main(void)

@@ -47,10 +47,10 @@ static const struct {
 	const char *title;
 	const char *starts[8];
 } sections[] = {
-	{ "limits", { "limits.", NULL } },
+	{ "limits", { "limits.", "gpus", NULL } },
 	{ "network",
 	  { "network", "egress.", "leaks.", "credentials", "use_credentials", "ports", NULL } },
-	{ "containers", { "docker.", "image", "runtime", "gpus", "labels", NULL } },
+	{ "containers", { "docker.", "image", "runtime", "labels", NULL } },
 	{ "another host", { "ssh.", NULL } },
 	{ "a cluster", { "slurm.", "kubernetes.", NULL } },
 	{ "record", { "audit.", "metrics.", "no-audit", NULL } },

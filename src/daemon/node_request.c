@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "model/code.h"
 #include "model/config.h"
+#include "model/gpus.h"
 #include "proc/node_place.h"
 #include "sandbox/manager.h"
 
@@ -163,6 +164,28 @@ static void narrow(const struct jread *v, struct spec *s)
 	}
 }
 
+static const char *own_variable(const char *name)
+{
+	return getenv(name);
+}
+
+/* ... and of GPUs. What the job has is looked at once more by who shows them, and where it has none
+ * the run is refused there. */
+static void narrow_gpus(const struct jread *v, struct spec *s)
+{
+	int64_t most = jread_int(v, "most_gpus", 0);
+	struct gpu_set has = { 0 };
+	size_t n;
+
+	if (most > 0 && (uint64_t)most < s->gpus)
+		s->gpus = (uint64_t)most;
+	if (gpu_allocation(own_variable, &has.nvidia, &has.render) != 1)
+		return;
+	n = gpu_set_count(&has);
+	if (n && n < s->gpus)
+		s->gpus = n;
+}
+
 static int read_settings(const struct jread *v, struct spec *s, struct err *e)
 {
 	CLEANUP(mem)
@@ -251,8 +274,10 @@ int node_request(struct node_ask *a, brig_request **ret, struct err *e)
 	}
 	if (r == 0)
 		r = read_settings(v, request_spec(q), e);
-	if (r == 0)
+	if (r == 0) {
 		narrow(v, request_spec(q));
+		narrow_gpus(v, request_spec(q));
+	}
 	if (r == 0)
 		r = add_variables(a, request_spec(q), e);
 	if (r == 0)

@@ -49,6 +49,11 @@ void check_slurm_limits(struct machine *m, struct finding *f)
 	row(m, SLURM_ROW_LIMITS, f);
 }
 
+void check_slurm_gpus(struct machine *m, struct finding *f)
+{
+	row(m, SLURM_ROW_GPUS, f);
+}
+
 void check_slurm_accounting(struct machine *m, struct finding *f)
 {
 	row(m, SLURM_ROW_ACCOUNTING, f);

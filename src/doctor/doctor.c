@@ -152,6 +152,7 @@ static const struct check slurm_checks[] = {
 	{ "slurm_nodes", "runs, from waiting for a node", check_slurm_nodes },
 	{ "slurm_brig", "that there is a sandbox at all", check_slurm_brig },
 	{ "slurm_limits", "the node, a second time", check_slurm_limits },
+	{ "slurm_gpus", "nothing: GPUs for runs that ask", check_slurm_gpus },
 	{ "slurm_accounting", "a batch, from running a line twice", check_slurm_accounting },
 	{ "configured_runtime", "that the backend asked for is the one that runs",
 	  check_configured },

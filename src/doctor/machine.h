@@ -69,7 +69,8 @@ check_fn check_egress_worker;   /* checks_egress.c */
 check_fn check_kube_server, check_kube_rights, check_kube_admission, check_kube_policies,
 	check_kube_runtime, check_kube_sandboxes, check_kube_clock; /* checks_kube.c */
 check_fn check_slurm_programs, check_slurm_controller, check_slurm_partition, check_slurm_nodes,
-	check_slurm_brig, check_slurm_limits, check_slurm_accounting; /* checks_slurm.c */
+	check_slurm_brig, check_slurm_limits, check_slurm_gpus,
+	check_slurm_accounting; /* checks_slurm.c */
 check_fn check_configured, check_env_allowlist, check_network_policy, check_extra_args,
 	check_mount_policy, check_temp; /* checks_config.c */
 check_fn role_docker, role_sandbox, ironclaw_docker, ironclaw_image,

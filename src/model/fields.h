@@ -78,6 +78,7 @@ enum field_id {
 	FIELD_KUBE_NODE_REACHABLE,
 	FIELD_KUBE_USE,
 	FIELD_KUBE_TEMPLATE,
+	FIELD_KUBE_GPU_RESOURCE,
 	FIELD_EGRESS_ALLOW,
 	FIELD_EGRESS_DENY,
 	FIELD_EGRESS_GROUPS,
@@ -182,16 +183,19 @@ enum {
 	CMD_ARRAY = 64
 };
 
+#define FIELD_ALL UINT64_MAX
+
 struct field {
 	const char *flag;     /* without the dashes; NULL: configuration only */
 	const char *key;      /* dotted name in configuration; NULL: command line only */
 	const char *variable; /* BRIG_...; NULL: not from the environment */
 	enum field_type type;
-	char letter;              /* short form of the flag; 0: none */
-	bool none;                /* of a number: the word `none` means no limit, stored as 0 */
-	size_t offset;            /* in struct spec */
-	uint64_t min, max;        /* of numbers; 0 and 0: any */
-	const char *fallback;     /* the default, as text; NULL: empty */
+	char letter;          /* short form of the flag; 0: none */
+	bool none;            /* of a number: the word `none` means no limit, stored as 0 */
+	bool all;             /* of a count of things: `all` is FIELD_ALL, and 0 is none of them */
+	size_t offset;        /* in struct spec */
+	uint64_t min, max;    /* of numbers; 0 and 0: any */
+	const char *fallback; /* the default, as text; NULL: empty */
 	const char *const *words; /* of FIELD_T_WORD, NULL-terminated */
 	const char *arg;          /* what --help calls the value; NULL for a switch */
 	const char *alone;        /* what the flag means without a value; NULL: it needs one */

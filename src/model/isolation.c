@@ -9,6 +9,7 @@ static const char *const limit_names[] = {
 	[LIMIT_MEMORY] = "memory", [LIMIT_CPUS] = "cpus",     [LIMIT_CPU_SHARES] = "cpu_shares",
 	[LIMIT_PIDS] = "pids",     [LIMIT_TMP] = "tmp",       [LIMIT_DISK] = "disk",
 	[LIMIT_FILES] = "files",   [LIMIT_OUTPUT] = "output", [LIMIT_TIMEOUT] = "timeout",
+	[LIMIT_GPUS] = "gpus",
 };
 static_assert(ARRAY_LEN(limit_names) == LIMIT_COUNT, "a name for every limit");
 
@@ -18,6 +19,7 @@ static const char *const own_names[] = {
 	[ENFORCER_RLIMIT] = "rlimit",     [ENFORCER_TMPFS] = "tmpfs",
 	[ENFORCER_AFFINITY] = "affinity", [ENFORCER_NICE] = "nice",
 	[ENFORCER_MONITOR] = "monitor",   [ENFORCER_KUBELET] = "kubelet",
+	[ENFORCER_DEVICES] = "devices",
 };
 static_assert(ARRAY_LEN(own_names) == ENFORCER_COUNT, "a name for every enforcer");
 
@@ -32,6 +34,7 @@ static const char *const names_with_slurm[] = {
 	[ENFORCER_NICE] = "nice, slurm",
 	[ENFORCER_MONITOR] = "monitor, slurm",
 	[ENFORCER_KUBELET] = "kubelet, slurm",
+	[ENFORCER_DEVICES] = "devices, slurm",
 };
 static_assert(ARRAY_LEN(names_with_slurm) == ENFORCER_COUNT, "a name for every enforcer");
 

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/gpus.h"
+
 enum limit {
 	LIMIT_MEMORY,
 	LIMIT_CPUS,
@@ -15,6 +17,7 @@ enum limit {
 	LIMIT_FILES,
 	LIMIT_OUTPUT,
 	LIMIT_TIMEOUT,
+	LIMIT_GPUS,
 	LIMIT_COUNT
 };
 
@@ -30,6 +33,7 @@ enum enforcer {
 	ENFORCER_NICE,
 	ENFORCER_MONITOR, /* brig's own clock or counter */
 	ENFORCER_KUBELET, /* looks every ten seconds or so, and ends the pod */
+	ENFORCER_DEVICES, /* no other device is shown */
 	ENFORCER_COUNT
 };
 
@@ -47,9 +51,10 @@ struct isolation {
 	const char *network_by; /* what closes it, where that is not this host or the pod itself */
 	const char *runtime;    /* of containers, where one was named */
 	uint32_t uid_inside, gid_inside;
-	unsigned keeps; /* what outlives a stop: bits 1 << enum store_place */
-	int32_t first;  /* of a container that stays open: its first process; 0: unknown. Not
-			 * reported */
+	struct gpu_set gpus; /* that are shown */
+	unsigned keeps;      /* what outlives a stop: bits 1 << enum store_place */
+	int32_t first;       /* of a container that stays open: its first process; 0: unknown. Not
+			      * reported */
 	enum enforcer limits[LIMIT_COUNT];
 	unsigned slurm; /* bits 1 << enum limit: those that Slurm holds as well */
 };

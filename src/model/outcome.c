@@ -377,6 +377,10 @@ static void isolation_json(const struct outcome *o, struct json *j)
 		json_kstr(j, "runtime", i->runtime);
 	json_ku64(j, "uid_inside", i->uid_inside);
 	json_ku64(j, "gid_inside", i->gid_inside);
+	if (!gpu_set_empty(&i->gpus)) {
+		json_key(j, "gpus");
+		gpu_set_json(&i->gpus, j);
+	}
 	if (i->keeps)
 		keeps_json(i->keeps, j);
 	json_key(j, "limits");

@@ -57,6 +57,17 @@ static void bounds(const struct field *f, struct json *j)
 		json_u64(j, f->max);
 }
 
+/* Bounds are for the number, the pattern for the word. */
+static void count_or_word(struct json *j)
+{
+	json_key(j, "type");
+	json_array(j);
+	json_str(j, "integer");
+	json_str(j, "string");
+	json_array_end(j);
+	json_kstr(j, "pattern", "^(all|none|[1-9][0-9]?)?$");
+}
+
 static void list_or_text(struct json *j)
 {
 	json_key(j, "type");
@@ -241,7 +252,10 @@ static void property(const struct field *f, const char *name, struct json *j)
 
 	json_key(j, name);
 	json_object(j);
-	json_kstr(j, "type", shapes[f->type].type);
+	if (f->all)
+		count_or_word(j);
+	else
+		json_kstr(j, "type", shapes[f->type].type);
 	json_kstr(j, "description", f->help);
 	if (f->words) {
 		json_key(j, "enum");

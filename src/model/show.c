@@ -182,6 +182,8 @@ static void number_text(const struct field *f, uint64_t v, char *out, size_t n)
 {
 	if (show_unlimited(f, v))
 		(void)snprintf(out, n, "%s", f->none ? "none" : "null");
+	else if (f->all && v == FIELD_ALL)
+		(void)snprintf(out, n, "all");
 	else
 		field_number_text(f, v, out, n);
 }

@@ -218,6 +218,8 @@ static void json_number(struct json *j, const struct field *f, uint64_t v)
 {
 	if (show_unlimited(f, v))
 		json_null(j);
+	else if (f->all && v == FIELD_ALL)
+		json_str(j, "all");
 	else if (f->type == FIELD_T_MILLI)
 		json_milli(j, v);
 	else

@@ -175,11 +175,14 @@ static int set_number(uint64_t *ret, const struct field *f, const char *text, st
 	uint64_t v;
 	int r = read_number(f, text, &v);
 
-	if (f->none && str_eq(text, "none")) {
+	if ((f->none && str_eq(text, "none")) || (f->all && !*text)) {
 		*ret = 0;
 		return 0;
 	}
-
+	if (f->all && str_eq(text, "all")) {
+		*ret = FIELD_ALL;
+		return 0;
+	}
 	if (r == -EINVAL) {
 		(void)err_set(e, ERR_USAGE, EINVAL, "%s '%s' is not a %s", name, text,
 			      f->type == FIELD_T_SIZE       ? "size"
@@ -522,8 +525,11 @@ struct spec *spec_clone(const struct spec *from, struct err *e)
 
 bool spec_asks(const struct spec *s, enum field_id id)
 {
-	const struct list_head *l = (const void *)((const char *)s + fields[id].offset);
+	const void *at = (const char *)s + fields[id].offset;
+	const struct list_head *l = at;
 
+	if (fields[id].all && !*(const uint64_t *)at)
+		return false;
 	return spec_wrote(s, id) && (!field_repeats(&fields[id]) || l->n);
 }
 

@@ -165,6 +165,7 @@ struct kube_spec {
 	const char *context, *name_space, *service_account, *runtime_class;
 	const char *helper_image, *claim;
 	const char *template; /* SandboxTemplate that a pod is claimed from */
+	const char *gpu_resource;
 	struct envlist node_selector;
 	struct strlist tolerations, pull_secrets;
 	enum kube_workspace workspace;
@@ -276,7 +277,8 @@ struct spec {
 	bool toolchains;   /* those below HOME are shown */
 	bool no_workspace; /* the dialect shows no folder unless one is declared */
 
-	const char *image, *runtime, *gpus;
+	const char *image, *runtime;
+	uint64_t gpus; /* how many; FIELD_ALL: all of them */
 	struct docker_spec docker;
 	struct ssh_spec ssh;
 	struct slurm_spec slurm;

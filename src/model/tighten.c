@@ -18,6 +18,7 @@ enum direction {
 	STAYS_EMPTY, /* one that may narrow as well: read-only within what is writable, over what
 			is not to be seen, for some paths of a host alone */
 	BY_NAME,     /* variables that lead no program anywhere */
+	FEWER,       /* a count of what is granted: 0 is none of it */
 	FREE,        /* says nothing to anybody, or can only add a refusal */
 };
 
@@ -67,6 +68,7 @@ static const enum direction directions[FIELD_COUNT] = {
 	[FIELD_COMPANIONS] = ONLY_EMPTY,
 	[FIELD_BUILTIN_TOOLS] = ONLY_EMPTY,
 	[FIELD_PORTS] = ONLY_EMPTY,
+	[FIELD_GPUS] = FEWER,
 	[FIELD_AUDIT_ENABLED] = ONLY_TRUE,
 	[FIELD_AUDIT_SYNC] = UP,
 	[FIELD_AUDIT_ON_ERROR] = UP,
@@ -114,6 +116,8 @@ static bool permitted(const struct spec *before, const struct spec *after, enum 
 	case STAYS_EMPTY:
 		return ((const struct strlist *)is)->n == 0 &&
 		       ((const struct strlist *)was)->n == 0;
+	case FEWER:
+		return *(const uint64_t *)is < *(const uint64_t *)was;
 	case FREE:
 		return true;
 	case BY_NAME: /* of maps, which are compared entry by entry */

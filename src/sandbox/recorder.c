@@ -302,7 +302,7 @@ static const char *layers(const struct isolation *i, struct buf *b)
 		{ "no_caps", i->capabilities_dropped },
 		{ "read_only_root", i->read_only_root },
 	};
-	char number[16];
+	char number[16], gpus[320];
 
 	for (size_t at = 0; at < ARRAY_LEN(list); at++)
 		if (list[at].on)
@@ -318,6 +318,9 @@ static const char *layers(const struct isolation *i, struct buf *b)
 		put_layer(b, "network", i->network);
 	if (i->network_by)
 		put_layer(b, "network_by", i->network_by);
+	gpu_set_text(&i->gpus, ',', gpus, sizeof(gpus));
+	if (gpus[0])
+		put_layer(b, "gpus", gpus);
 	return b->len ? buf_str(b) : NULL;
 }
 
@@ -378,6 +381,7 @@ static int64_t limit_value(const struct limits *l, const struct command *c, enum
 		[LIMIT_FILES] = l->files,
 		[LIMIT_OUTPUT] = c->output,
 		[LIMIT_TIMEOUT] = c->timeout,
+		[LIMIT_GPUS] = 0, /* nobody runs into it: there is no other device */
 	};
 
 	return (int64_t)values[which];

@@ -56,8 +56,9 @@ SchedulerType=sched/builtin
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=10000,default_queue_depth=1000,bf_interval=5
 {gather}
 {accounting}
-NodeName=n1 NodeHostname=ctl NodeAddr={address} Port=17001 CPUs={cpus} RealMemory=16000 State=UNKNOWN
-NodeName=n2 NodeHostname=ctl NodeAddr={address} Port=17002 CPUs={cpus} RealMemory=16000 State=UNKNOWN
+{gres}
+NodeName=n1 NodeHostname=ctl NodeAddr={address} Port=17001 CPUs={cpus} RealMemory=16000{n1} State=UNKNOWN
+NodeName=n2 NodeHostname=ctl NodeAddr={address} Port=17002 CPUs={cpus} RealMemory=16000{n2} State=UNKNOWN
 PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP DefMemPerCPU=256
 PartitionName=first Nodes=n1 MaxTime=INFINITE State=UP DefMemPerCPU=256
 PartitionName=second Nodes=n2 MaxTime=INFINITE State=UP DefMemPerCPU=256
@@ -137,14 +138,17 @@ def wait_until(what, seconds, step=0.05):
 
 class Slurm:
     """bind: per node, what is shown in place of what in its mount namespace: {"n2": [("/dev/null", "/usr/bin/brig")]}
-    kills: Slurm ends what takes more memory than it has asked for. accounting: it remembers jobs."""
+    kills: Slurm ends what takes more memory than it has asked for. accounting: it remembers jobs.
+    gpus: how many a node has, as /dev/nvidia0 and so on, which must be there: {"n1": 2}"""
 
-    def __init__(self, arrays=1001, cpus=16, bind=None, kills=False, accounting=False):
+    def __init__(self, arrays=1001, cpus=16, bind=None, kills=False, accounting=False, gpus=None):
         self.bind = bind or {}
         gather = "JobAcctGatherType=jobacct_gather/linux\nJobAcctGatherFrequency=task=1\nJobAcctGatherParams=OverMemoryKill" if kills else "JobAcctGatherType=jobacct_gather/none"
         self.accounting = accounting
         storage = f"AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost={ADDRESS}\nAccountingStoragePass={{folder}}/munge/socket" if accounting else "AccountingStorageType=accounting_storage/none"
-        self.values = {"arrays": arrays, "cpus": cpus, "gather": gather, "accounting": storage}
+        self.gpus = gpus or {}
+        gres = {name: f" Gres=gpu:{self.gpus[name]}" if name in self.gpus else "" for name in NODES}
+        self.values = {"arrays": arrays, "cpus": cpus, "gather": gather, "accounting": storage, "gres": "GresTypes=gpu" if gpus else "", **gres}
         self.keeper = None
 
     # ---- commands in there ----
@@ -231,6 +235,8 @@ class Slurm:
         key.chmod(0o400)
         config = pathlib.Path(f"{self.folder}/slurm.conf")
         config.write_text(CONFIG.format(address=ADDRESS, folder=self.folder, **{k: v.format(folder=self.folder) if isinstance(v, str) else v for k, v in self.values.items()}))
+        if self.gpus:
+            pathlib.Path(f"{self.folder}/gres.conf").write_text("".join(f"NodeName={name} Name=gpu File=/dev/nvidia[0-{count - 1}]\n" for name, count in self.gpus.items()))
         self.daemons = {}
         up = (f"ip link set lo up && ip address add {ADDRESS}/32 dev lo && hostname ctl && echo up && exec sleep infinity")
         self.keeper = subprocess.Popen(["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", up],

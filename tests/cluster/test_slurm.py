@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs on a real Slurm: where they are, what they may take, who ends them, what is refused and what comes home."""
 
+import errno
 import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
+import gpu_nodes
 import slurm
 from slurm_runs import cluster, options, read, run
 from harness import brig, brig_path, files_as_root, main, scratch, start_brig, state, test, uid, wait_until, workspace
@@ -181,7 +184,7 @@ def a_hidden_partition_is_a_partition():
 def what_a_cluster_cannot_honour_is_refused_by_name():
     with cluster() as s:
         for more, word in ((("--publish", "8080"), "--publish"), (("--home", "keep"), "home"), (("--ssh-agent=git",), "ssh-agent"),
-                           (("--set", "slurm.partition=-x"), "slurm.partition"), (("--image", "x/y:1"), "image"), (("--set", "gpus=all"), "gpus")):
+                           (("--set", "slurm.partition=-x"), "slurm.partition"), (("--image", "x/y:1"), "image"), (("--gpus", "all"), "gpus 'all'"), (("--gpus", "1"), "no node of the default partition has a GPU")):
             said = run(s, *more)
             assert said["outcome"] == "refused" and word in said["error"]["what"], (more, said["error"])
         said = run(s, "--set", "slurm.partition=nosuch")
@@ -212,6 +215,57 @@ def what_a_cluster_cannot_honour_is_refused_by_name():
         brig("batch", *options("--out", str(scratch() / "out")), str(scratch() / "lines"), env=s.env, timeout=60)
         classes = [json.loads(line)["class"] for line in (scratch() / "out/results.jsonl").read_text().splitlines()]
         assert classes == ["refused"] * 3, classes
+
+
+GPUS = ("python3", "-c", """
+import json, os, pathlib
+found = {}
+for path in sorted(pathlib.Path("/dev").rglob("*")):
+    if "nvidia" in path.name:
+        try:
+            os.close(os.open(path, os.O_RDWR))
+        except OSError as e:
+            found[path.name] = e.errno, os.minor(path.stat().st_rdev)
+print(json.dumps([found, os.environ["CUDA_VISIBLE_DEVICES"], os.environ["NVIDIA_VISIBLE_DEVICES"]]))
+""")
+SHARED = {"nvidiactl": [errno.ENXIO, 255], "nvidia-uvm": [errno.ENXIO, 0], "nvidia-uvm-tools": [errno.ENXIO, 1]}
+
+
+@test(limit=300)
+def gpus_are_slurms_to_give_and_the_job_has_exactly_those():
+    """n1 has two, whose nodes are there and lead to no driver: an open that reaches one ends with ENXIO."""
+    with gpu_nodes.machine(gpu_nodes.NVIDIA) as devices, cluster(gpus={"n1": 2}, bind={name: [(devices, "/proc/devices")] for name in slurm.NODES}) as s:
+        said = run(s, "--gpus", "2", argv=GPUS)
+        assert said["node"] == "n1", said
+        assert json.loads(said["stdout"]) == [{"nvidia0": [errno.ENXIO, 0], "nvidia1": [errno.ENXIO, 1], **SHARED}, "0,1", "0,1"], said["stdout"]
+        assert said["isolation"]["limits"]["gpus"] == "devices, slurm" and "/dev/nvidia1" in said["isolation"]["gpus"], said["isolation"]
+        assert "gpus=/dev/nvidia0,/dev/nvidia1" in brig("audit", "show", said["id"], "--json", env=s.env).text
+        # One of them is somebody else's: the run has the other, whichever that is, and no third waits for ever.
+        other = s.popen("srun", "--gres=gpu:1", "sh", "-c", "echo $SLURM_STEP_GPUS; exec sleep 600", stdout=subprocess.PIPE, uid=uid() or None)
+        try:
+            theirs = int(other.stdout.readline())
+            said = run(s, "--gpus", "1", argv=GPUS)
+            assert json.loads(said["stdout"]) == [{f"nvidia{1 - theirs}": [errno.ENXIO, 1 - theirs], **SHARED}, "0", str(1 - theirs)], (theirs, said["stdout"])
+        finally:
+            s.run("scancel", f"--user={uid()}")
+            other.wait(60)
+            other.stdout.close()
+        # More than a node has: the stricter holds, as of memory. Nothing is shown to who asks for none.
+        said = run(s, "--gpus", "8", "--set", "slurm.wait=60s", argv=GPUS)
+        assert json.loads(said["stdout"])[1] == "0,1", said
+        assert run(s, "--set", "slurm.partition=first", argv=("sh", "-c", "! ls /dev/nvidia*"))["exit_code"] == 0
+        # Who has none is told before anything is submitted.
+        before = s.run("squeue", "-h", "-t", "all", "-o", "%i").stdout.split()
+        said = run(s, "--gpus", "1", "--set", "slurm.partition=second")
+        assert said["outcome"] == "refused" and "no node of partition 'second' has a GPU" in said["error"]["what"] and said["error"]["hint"], said
+        asked = set(s.run("squeue", "-h", "-t", "all", "-o", "%i %j").stdout.decode().splitlines())
+        assert all(line.split()[1] == "brig-probe" for line in asked if line.split()[0].encode() not in before), asked
+        assert "at most 2 of one node" in examined(s)["slurm_gpus"]["detail"], examined(s)["slurm_gpus"]
+        # Of an array: each task has its own.
+        done = brig("run", *options("--array", "2%2", "--gpus", "1"), "--", *GPUS, env=s.env, timeout=120)
+        results = [json.loads(line)["result"] for line in done.text.splitlines()]
+        assert len(results) == 2 and all(json.loads(one["stdout"])[1] == "0" and one["isolation"]["limits"]["gpus"] == "devices, slurm" for one in results), results
+        assert wait_until(lambda: not s.queue(), 30)
 
 
 @test(limit=300)
@@ -308,7 +362,7 @@ def the_doctor_says_what_is_missing_and_what_to_do():
         rows = examined(s)
         states = {name: c["status"] for name, c in rows.items() if name.startswith("slurm_")}
         assert states == {"slurm_programs": "pass", "slurm_controller": "pass", "slurm_partition": "pass", "slurm_nodes": "pass",
-                          "slurm_brig": "warn", "slurm_limits": "pass", "slurm_accounting": "warn"}, rows
+                          "slurm_brig": "warn", "slurm_limits": "pass", "slurm_gpus": "pass", "slurm_accounting": "warn"}, rows
         assert "n1" in rows["slurm_brig"]["detail"] and rows["slurm_brig"]["hint"] and rows["slurm_accounting"]["hint"], rows
         rows = examined(s, "--set", "slurm.partition=nosuch")
         assert rows["slurm_partition"]["status"] == "fail" and "nosuch" in rows["slurm_partition"]["detail"] and rows["slurm_nodes"]["status"] == "skip", rows

@@ -141,6 +141,10 @@ static inline void show_field(const struct spec *s, enum field_id id, struct buf
 		num_duration_text(*(const uint64_t *)at, text, sizeof(text));
 		break;
 	case FIELD_T_COUNT:
+		if (f->all && (!*(const uint64_t *)at || *(const uint64_t *)at == FIELD_ALL)) {
+			buf_puts(b, *(const uint64_t *)at ? "all" : "none");
+			return;
+		}
 		(void)snprintf(text, sizeof(text), "%llu",
 			       (unsigned long long)*(const uint64_t *)at);
 		break;

@@ -284,6 +284,7 @@ static void a_project_may_not_loosen_until_it_is_trusted(void **state UNUSED)
 		"builtin_tools: [git]",
 		"ports: ['1:1']",
 		"gpus: all",
+		"gpus: 1",
 		"command: [x]",
 		"runtime: runc",
 		"idle_ttl: 11m",

@@ -329,13 +329,14 @@ static void no_health_check(struct json *j)
 	json_object_end(j);
 }
 
-static void gpus(struct json *j)
+/* -1 is the engine's word for all of them. */
+static void gpus(uint64_t count, struct json *j)
 {
 	json_key(j, "DeviceRequests");
 	json_array(j);
 	json_object(j);
 	json_key(j, "Count");
-	json_i64(j, -1);
+	json_i64(j, count == FIELD_ALL ? -1 : (int64_t)count);
 	json_key(j, "Capabilities");
 	json_array(j);
 	json_array(j);
@@ -370,7 +371,7 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 	tmpfs(p, r, j);
 	mounts(p, r, j);
 	if (p->tune.gpus)
-		gpus(j);
+		gpus(p->tune.gpus, j);
 	if (r->tty && r->rows && r->api >= 42) {
 		json_key(j, "ConsoleSize");
 		json_array(j);

@@ -43,7 +43,7 @@ struct tuning {
 		nano_cpus, pids, shm, oom_score, stop_timeout;
 	bool has_swappiness, has_oom_score, has_stop_timeout, read_only;
 	const char *cpuset_cpus, *cpuset_mems, *stop_signal, *hostname;
-	bool gpus;
+	uint64_t gpus; /* how many; FIELD_ALL: all of them */
 };
 
 enum docker_user { DOCKER_USER_IDS, DOCKER_USER_IMAGE };

@@ -338,7 +338,8 @@ static void describe(const struct backend_plan *p, const struct supervisor_msg *
 			    [LIMIT_PIDS] = ENFORCER_CGROUP,
 			    [LIMIT_TMP] = b->store ? ENFORCER_WATCH : ENFORCER_TMPFS,
 			    [LIMIT_DISK] = b->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
-			    [LIMIT_FILES] = ENFORCER_RLIMIT },
+			    [LIMIT_FILES] = ENFORCER_RLIMIT,
+			    [LIMIT_GPUS] = t->gpus ? ENFORCER_DEVICES : ENFORCER_NONE },
 	};
 	for (int l = 0; l < LIMIT_COUNT; l++)
 		if (m->container.unenforced & 1U << l)

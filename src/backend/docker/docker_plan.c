@@ -226,7 +226,7 @@ static int limits(struct backend_plan *p, struct err *e)
 		.pids = l->pids + 1, /* init comes on top */
 		.shm = tmp,
 		.read_only = p->spec->read_only_root,
-		.gpus = p->spec->gpus && *p->spec->gpus,
+		.gpus = p->spec->gpus,
 	};
 	/* One byte, not none: see the native plan. */
 	if (add_ulimit(p, "core", 1, e) < 0)

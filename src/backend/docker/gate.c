@@ -304,7 +304,7 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .same_kernel = same_kernel(h),
 			       .profile = (uint8_t)p->box->profile,
 			       .read_only_root = p->tune.read_only,
-			       .more_mounts = p->tune.gpus,
+			       .more_mounts = p->tune.gpus > 0,
 			       .no_input = g->s->in < 0,
 			       .open = g->s->open,
 			       .line = g->s->line,

@@ -12,7 +12,7 @@
 #include "model/dialect/extra_args.h"
 #include "model/paths.h"
 
-enum flag_kind { V_COUNT, V_SIZE, V_NANO, V_TEXT, V_TRUE };
+enum flag_kind { V_COUNT, V_SIZE, V_NANO, V_TEXT, V_TRUE, V_ALL };
 
 #define AT(member) offsetof(struct tuning, member)
 #define NO_FLAG SIZE_MAX
@@ -35,7 +35,7 @@ static const struct {
 	{ "HostConfig.ShmSize", V_SIZE, AT(shm), NO_FLAG },
 	{ "HostConfig.OomScoreAdj", V_COUNT, AT(oom_score), AT(has_oom_score) },
 	{ "HostConfig.ReadonlyRootfs", V_TRUE, AT(read_only), NO_FLAG },
-	{ "HostConfig.DeviceRequests", V_TRUE, AT(gpus), NO_FLAG },
+	{ "HostConfig.DeviceRequests", V_ALL, AT(gpus), NO_FLAG },
 	{ "StopSignal", V_TEXT, AT(stop_signal), NO_FLAG },
 	{ "StopTimeout", V_COUNT, AT(stop_timeout), AT(has_stop_timeout) },
 	{ "Hostname", V_TEXT, AT(hostname), NO_FLAG },
@@ -57,6 +57,7 @@ static int set_number(struct tuning *t, size_t row, const char *text)
 /* false: it is one of the lists. */
 static bool set_plain(struct backend_plan *p, const struct extra_arg *a)
 {
+	const uint64_t all = FIELD_ALL;
 	const bool yes = true;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -68,6 +69,8 @@ static bool set_plain(struct backend_plan *p, const struct extra_arg *a)
 			memcpy(at, &a->value, sizeof(a->value));
 		else if (rows[i].kind == V_TRUE)
 			memcpy(at, &yes, sizeof(yes));
+		else if (rows[i].kind == V_ALL)
+			memcpy(at, &all, sizeof(all));
 		else if (set_number(&p->tune, i, a->value) == 0 && rows[i].has != NO_FLAG)
 			memcpy((char *)&p->tune + rows[i].has, &yes, sizeof(yes));
 		return true;

@@ -322,7 +322,8 @@ static void describe(const struct backend_job *j, struct isolation *i)
 						  ? ENFORCER_KUBELET
 						  : ENFORCER_TMPFS,
 			    [LIMIT_DISK] = p->limits.disk ? ENFORCER_KUBELET : ENFORCER_NONE,
-			    [LIMIT_FILES] = ENFORCER_RLIMIT },
+			    [LIMIT_FILES] = ENFORCER_RLIMIT,
+			    [LIMIT_GPUS] = p->gpus ? ENFORCER_KUBELET : ENFORCER_NONE },
 	};
 }
 

@@ -151,10 +151,34 @@ static int check_rest(const struct spec *s, struct err *e)
 	return 0;
 }
 
+/* DOMAIN/NAME, of which the cluster's own domain has no GPU. */
+static bool is_resource(const char *text)
+{
+	size_t n = strcspn(text, "/");
+	char domain[254];
+
+	if (!text[n] || n >= sizeof(domain) || !text[n + 1] || !kube_is_label(text + n + 1))
+		return false;
+	(void)snprintf(domain, sizeof(domain), "%.*s", (int)n, text);
+	return kube_is_name(domain, sizeof(domain) - 1) && !strstr(domain, "kubernetes.io");
+}
+
+static int check_gpus(const struct spec *s, struct err *e)
+{
+	if (s->gpus == FIELD_ALL)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "say how many: --gpus 1",
+				  "backend 'kubernetes' cannot honour gpus 'all'");
+	if (s->gpus && !is_resource(s->kube.gpu_resource))
+		return err_refuse(e, ERR_CONFIG, EINVAL, "such as nvidia.com/gpu or amd.com/gpu",
+				  "kubernetes.gpu_resource '%.80s' is not the name of a resource",
+				  s->kube.gpu_resource);
+	return 0;
+}
+
 static int kube_check_spec(const struct spec *s, struct err *e)
 {
-	if (check_rest(s, e) < 0 || check_names(s, e) < 0 || check_workspace(s, e) < 0 ||
-	    check_shares(s, e) < 0 || check_use(s, e) < 0)
+	if (check_gpus(s, e) < 0 || check_rest(s, e) < 0 || check_names(s, e) < 0 ||
+	    check_workspace(s, e) < 0 || check_shares(s, e) < 0 || check_use(s, e) < 0)
 		return -e->code;
 	/* A template has an image of its own; one that is named must be that one. */
 	if ((s->image || !spec_claims_pod(s)) &&
@@ -288,6 +312,7 @@ static void settle(struct backend_plan *p, const struct spec *s)
 	p->image = s->image;
 	p->labels = s->labels;
 	p->limits = s->limits;
+	p->gpus = s->gpus;
 	if (!spec_wrote(s, FIELD_CPU_SHARES)) /* an ordinary share is no claim to a whole CPU */
 		p->limits.cpu_shares = 0;
 	p->network = s->network;
@@ -346,6 +371,8 @@ static void limits_json(const struct backend_plan *p, struct json *j)
 	json_ku64(j, "disk", p->limits.disk);
 	json_ku64(j, "tmp", p->limits.tmp);
 	json_ku64(j, "files", p->limits.files);
+	if (p->gpus)
+		json_ku64(j, "gpus", p->gpus);
 	json_ku64(j, "output", p->output);
 	json_ku64(j, "timeout_ms", p->timeout);
 	json_object_end(j);

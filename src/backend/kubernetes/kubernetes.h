@@ -41,6 +41,7 @@ struct backend_plan {
 	uint32_t uid, gid;
 	struct limits limits;
 	bool tmp_given; /* somebody wrote limits.tmp */
+	uint64_t gpus;
 	uint64_t timeout, output;
 	enum network network;
 	struct door_want door; /* of network proxy */

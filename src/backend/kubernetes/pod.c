@@ -136,6 +136,8 @@ static void resources(const struct backend_plan *p, struct json *j)
 		text_u64(j, "cpu", p->limits.cpus, "m");
 	if (p->limits.disk && !p->read_only_root)
 		text_u64(j, "ephemeral-storage", p->limits.disk, "");
+	if (p->gpus)
+		text_u64(j, p->kube.gpu_resource, p->gpus, "");
 	json_object_end(j);
 	json_key(j, "requests");
 	json_object(j);
@@ -144,6 +146,8 @@ static void resources(const struct backend_plan *p, struct json *j)
 		text_u64(j, "cpu", requested_cpu(p), "m");
 	if (p->limits.disk)
 		text_u64(j, "ephemeral-storage", p->limits.disk, "");
+	if (p->gpus) /* the API server would add it */
+		text_u64(j, p->kube.gpu_resource, p->gpus, "");
 	json_object_end(j);
 	json_object_end(j);
 }

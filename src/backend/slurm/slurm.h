@@ -41,9 +41,10 @@ struct backend_plan {
 	size_t path_count;
 	uint64_t timeout, output; /* milliseconds; bytes kept of each stream */
 	struct {
-		uint64_t cpus, mib, minutes; /* 0: Slurm's own */
+		uint64_t cpus, mib, minutes, gpus; /* 0: Slurm's own */
 	} want;
-	uint64_t most_timeout, most_memory; /* that the cluster gives: milliseconds, bytes; or 0 */
+	/* That the cluster gives: milliseconds, bytes, GPUs; or 0. */
+	uint64_t most_timeout, most_memory, most_gpus;
 	const char *notes[8];
 	size_t note_count;
 };
@@ -61,7 +62,7 @@ const char **slurm_srun(const struct backend_plan *p, const char *id, const char
 
 /* Asks for no more than the cluster gives: the stricter holds. */
 void slurm_narrow(struct backend_plan *p, const struct slurm_facts *f);
-/* Options for CPUs, memory and time, of srun and sbatch; at most three. NULL: no memory. */
+/* Options for CPUs, memory, time and GPUs, of srun and sbatch; at most four. NULL: no memory. */
 size_t slurm_wants(const struct backend_plan *p, const char **v);
 
 /* slurm_start.c: the frames that ask a node for the run. */

@@ -175,6 +175,37 @@ static void ask_limits(const struct backend_plan *p, struct slurm_row *r)
 	    f.holds_memory ? ", memory" : "", f.holds_cpus ? ", CPUs" : "");
 }
 
+static void ask_gpus(const struct backend_plan *p, struct slurm_row *r)
+{
+	static const char *const list[] = { "sinfo", "-h", "-N", "-a", "-o", "%N %G", NULL };
+	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
+	struct err e = { 0 };
+	uint64_t most = 0;
+	char first[80] = "";
+
+	if (ask(p, list, &out, &e) < 0) {
+		say(r, SLURM_ROW_WARN, "sinfo -o '%N %G' lists them", "%s", e.what);
+		return;
+	}
+	for (const char *at = buf_str(&out); *at;) {
+		size_t n = strcspn(at, "\n"), k = strcspn(at, " \n");
+		uint64_t has = at[k] == ' ' ? slurm_text_gpus(at + k + 1, n - k - 1) : 0;
+
+		if (has > most) {
+			most = has;
+			(void)snprintf(first, sizeof(first), "%.*s", (int)k, at);
+		}
+		at += n + (at[n] == '\n');
+	}
+	if (most)
+		say(r, SLURM_ROW_PASS, NULL, "at most %llu of one node, such as '%s'",
+		    (unsigned long long)most, first);
+	else
+		say(r, p->want.gpus ? SLURM_ROW_WARN : SLURM_ROW_PASS,
+		    p->want.gpus ? "GresTypes=gpu and gres.conf tell Slurm about GPUs" : NULL,
+		    "no node has one: gpus is refused");
+}
+
 static void ask_accounting(const struct backend_plan *p, struct slurm_row *r)
 {
 	static const char *const list[] = { "sacct", "-n", "-X", "-P", "-o", "JobID", NULL };
@@ -200,6 +231,7 @@ void slurm_examine(const struct spec *s, struct slurm_row rows[SLURM_ROWS])
 		[SLURM_ROW_NODES] = ask_nodes,
 		[SLURM_ROW_BRIG] = ask_brigs,
 		[SLURM_ROW_LIMITS] = ask_limits,
+		[SLURM_ROW_GPUS] = ask_gpus,
 		[SLURM_ROW_ACCOUNTING] = ask_accounting,
 	};
 	CLEANUP(slurm_plan) struct backend_plan *p = NULL;

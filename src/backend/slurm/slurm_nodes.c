@@ -77,8 +77,8 @@ static void cache_name(const struct backend_plan *p, char out[SHA256_HEX])
 /* Numbers of what a run may take. */
 static bool recall_facts(const char *text, struct slurm_facts *f)
 {
-	uint64_t *const at[] = { &f->max_seconds, &f->default_seconds, &f->max_mib, &f->max_cpu_mib,
-				 &f->max_cpus };
+	uint64_t *const at[] = { &f->max_seconds, &f->default_seconds, &f->max_mib,
+				 &f->max_cpu_mib, &f->max_cpus,        &f->most_gpus };
 	uint64_t v[ARRAY_LEN(at) + 2] = { 0 };
 	char word[24];
 
@@ -99,8 +99,8 @@ static bool recall_facts(const char *text, struct slurm_facts *f)
 
 static void remember_facts(const struct slurm_facts *f, struct buf *text)
 {
-	const uint64_t v[] = { f->max_seconds, f->default_seconds, f->max_mib,   f->max_cpu_mib,
-			       f->max_cpus,    f->holds_memory,    f->holds_cpus };
+	const uint64_t v[] = { f->max_seconds, f->default_seconds, f->max_mib,      f->max_cpu_mib,
+			       f->max_cpus,    f->most_gpus,       f->holds_memory, f->holds_cpus };
 
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		buf_printf(text, "%s%llu", i ? " " : "", (unsigned long long)v[i]);
@@ -173,12 +173,21 @@ static bool is_free(const char *state)
 	return (n == 4 && str_starts(state, "idle")) || (n == 3 && str_starts(state, "mix"));
 }
 
-/* Names of nodes, one a line, with their state; `free` gets those that can be asked now. */
+/* The third word of a line of nodes. */
+static uint64_t gpus_in(const char *state)
+{
+	size_t n = strcspn(state, " \n");
+
+	return state[n] == ' ' ? slurm_text_gpus(state + n + 1, strcspn(state + n + 1, " \n")) : 0;
+}
+
+/* Names of nodes, one a line, with their state; `free` gets those that can be asked now, `gpus` the
+ * most that one of them has. */
 static int list_nodes(const struct backend_plan *p, const char *nodes, struct buf *all,
-		      struct buf *free, struct err *e)
+		      struct buf *free, uint64_t *gpus, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
-	const char *argv[12] = { NULL, "-h", "-N", "-o", "%N %t %P" };
+	const char *argv[12] = { NULL, "-h", "-N", "-o", "%N %t %G %P" };
 	size_t n = 5;
 
 	if (slurm_program(p->arena, "sinfo", &argv[0], e) < 0)
@@ -203,6 +212,8 @@ static int list_nodes(const struct backend_plan *p, const char *nodes, struct bu
 		/* A job that names no partition is of the default one: "main*" */
 		if (p->slurm.partition || (line && at[line - 1] == '*')) {
 			add_name(all, at, k);
+			if (gpus && gpus_in(state) > *gpus)
+				*gpus = gpus_in(state);
 			if (free && is_free(state) && count_names(free) < ASKED_MAX)
 				add_name(free, at, k);
 		}
@@ -364,7 +375,7 @@ static int leave_out(const struct backend_plan *p, const struct buf *allowed, st
 
 	if (!p->slurm.nodelist)
 		return 0;
-	if (list_nodes(p, NULL, &all, NULL, e) < 0)
+	if (list_nodes(p, NULL, &all, NULL, NULL, e) < 0)
 		return -e->code;
 	at = buf_str(&all);
 	for (size_t k; *at; at += k + (at[k] == ',')) {
@@ -387,7 +398,7 @@ int slurm_nodes_look(const struct backend_plan *p, bool anew, struct slurm_nodes
 	cache_name(p, name);
 	if (!anew && recall(name, ret))
 		return 0;
-	if (list_nodes(p, p->slurm.nodelist, &all, &free, e) < 0)
+	if (list_nodes(p, p->slurm.nodelist, &all, &free, &ret->facts.most_gpus, e) < 0)
 		return -e->code;
 	ret->count = count_names(&all);
 	if (!all.len)
@@ -422,6 +433,15 @@ int slurm_nodes_fit(const struct backend_plan *p, struct slurm_nodes *ret, struc
 	if (slurm_program(p->arena, "srun", &unused, e) < 0 ||
 	    slurm_nodes_look(p, false, ret, e) < 0)
 		return -e->code;
+	/* Slurm would say that it has no such node, or let the job wait for one. */
+	if (p->want.gpus && !ret->facts.most_gpus)
+		return err_refuse(e, ERR_UNAVAILABLE, ENODEV,
+				  "sinfo -o '%P %G' lists them; name a partition that has some: "
+				  "--set slurm.partition=NAME",
+				  "backend 'slurm' cannot honour gpus: no node of %s%s%s has a GPU",
+				  p->slurm.partition ? "partition '" : "the default partition",
+				  p->slurm.partition ? p->slurm.partition : "",
+				  p->slurm.partition ? "'" : "");
 	if (ret->fit || !ret->why.len)
 		return 0; /* who is busy is asked by the run itself */
 	(void)err_set(e, ERR_UNAVAILABLE, ENOENT, "no node has a brig that fits: %.250s",

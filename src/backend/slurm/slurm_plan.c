@@ -93,11 +93,16 @@ static int check_credentials(const struct spec *s, struct err *e)
 int slurm_check(const struct spec *s, struct err *e)
 {
 	static const enum field_id never[] = { FIELD_SSH_AGENT, FIELD_COMPANIONS, FIELD_COPIES,
-					       FIELD_BUILTIN_TOOLS, FIELD_GPUS };
+					       FIELD_BUILTIN_TOOLS };
 
 	for (size_t i = 0; i < ARRAY_LEN(never); i++)
 		if (spec_asks(s, never[i]))
 			return backend_cannot(s, "slurm", never[i], NULL, e);
+	/* How many that is depends on the node, and a job that has them all keeps others out. */
+	if (s->gpus == FIELD_ALL)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "say how many: --gpus 1; sinfo -o '%N %G' lists what nodes have",
+				  "backend 'slurm' cannot honour gpus 'all'");
 	if (s->command.code.hooks.where && s->command.code.kind == CODE_PYTHON)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "choose another backend, or audit_hooks_enabled: false",
@@ -135,6 +140,7 @@ static void limits(struct backend_plan *p, const struct spec *s)
 		spec_wrote(s, FIELD_CPUS) && s->limits.cpus ? (s->limits.cpus + 999) / 1000 : 1;
 	if (s->limits.memory)
 		p->want.mib = (s->limits.memory + MIB - 1) / MIB + NODE_MARGIN_MIB;
+	p->want.gpus = s->gpus;
 	if (p->timeout)
 		p->want.minutes = ((p->timeout + 999) / 1000 + MARGIN_S + 59) / 60;
 }
@@ -156,7 +162,10 @@ void slurm_narrow(struct backend_plan *p, const struct slurm_facts *f)
 		p->want.minutes = time < 60 ? 1 : time / 60;
 		p->most_timeout = stricter(p->timeout, (time - margin) * 1000);
 	}
-	p->slurm.holds = (p->want.minutes ? 1U << LIMIT_TIMEOUT : 0) |
+	if (p->want.gpus > f->most_gpus && f->most_gpus)
+		p->want.gpus = p->most_gpus = f->most_gpus;
+	p->slurm.holds = (p->want.gpus ? 1U << LIMIT_GPUS : 0) |
+			 (p->want.minutes ? 1U << LIMIT_TIMEOUT : 0) |
 			 (f->holds_memory && p->want.mib ? 1U << LIMIT_MEMORY : 0) |
 			 (f->holds_cpus ? 1U << LIMIT_CPUS : 0);
 }
@@ -166,14 +175,15 @@ size_t slurm_wants(const struct backend_plan *p, const char **v)
 	const struct {
 		const char *name, *unit;
 		uint64_t value;
-	} all[] = { { "cpus-per-task", "", p->want.cpus },
-		    { "mem", "M", p->want.mib },
-		    { "time", "", p->want.minutes } };
+	} all[] = { { "cpus-per-task=", "", p->want.cpus },
+		    { "mem=", "M", p->want.mib },
+		    { "time=", "", p->want.minutes },
+		    { "gres=gpu:", "", p->want.gpus } };
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (all[i].value)
-			v[n++] = arena_printf(p->arena, "--%s=%llu%s", all[i].name,
+			v[n++] = arena_printf(p->arena, "--%s%llu%s", all[i].name,
 					      (unsigned long long)all[i].value, all[i].unit);
 	return n;
 }

@@ -82,6 +82,7 @@ int slurm_frames(const struct backend_plan *p, const struct slurm_ask *a, struct
 	json_ku64(&j, "output", p->output);
 	json_ku64(&j, "most_timeout", p->most_timeout);
 	json_ku64(&j, "most_memory", p->most_memory);
+	json_ku64(&j, "most_gpus", p->most_gpus);
 	if (put_paths(p, &j, e) < 0)
 		return -e->code;
 	json_key(&j, "settings");

@@ -9,6 +9,7 @@
 #include "base/str.h"
 
 #define WORD_ROOM SLURM_NAME_ROOM
+#define SLURM_GPUS_MAX 1024 /* of one node: more is not believed */
 
 /* ---- words ---- */
 
@@ -182,6 +183,43 @@ void slurm_text_partition(const char *text, const char *names, struct slurm_fact
 		tighten(text, "MaxMemPerCPU", &f->max_cpu_mib);
 		tighten(text, "MaxCPUsPerNode", &f->max_cpus);
 	}
+}
+
+/* ---- sinfo ---- */
+
+/* One kind of thing: "gpu:2", "gpu:a100:2(S:0-1)"; sockets stand in brackets. */
+static uint64_t gpus_of(const char *item, size_t n)
+{
+	size_t end = 0, colon = 0;
+	uint64_t v;
+
+	if (n < 4 || memcmp(item, "gpu:", 4) != 0)
+		return 0;
+	for (; end < n && item[end] != '('; end++)
+		if (item[end] == ':')
+			colon = end;
+	return number(item + colon + 1, end - colon - 1, &v) && v <= SLURM_GPUS_MAX ? v : 0;
+}
+
+uint64_t slurm_text_gpus(const char *gres, size_t n)
+{
+	uint64_t all = 0;
+	size_t from = 0;
+	bool inside = false;
+
+	for (size_t i = 0; i <= n; i++) {
+		if (i < n && gres[i] == '(')
+			inside = true;
+		else if (i < n && gres[i] == ')')
+			inside = false;
+		if (i < n && (inside || gres[i] != ','))
+			continue;
+		all += gpus_of(gres + from, i - from);
+		if (all > SLURM_GPUS_MAX)
+			return SLURM_GPUS_MAX;
+		from = i + 1;
+	}
+	return all;
 }
 
 /* ---- squeue and sacct ---- */

@@ -10,6 +10,7 @@
 /* What the cluster gives a run at most, and what it enforces; 0: no limit. */
 struct slurm_facts {
 	uint64_t max_seconds, default_seconds, max_mib, max_cpu_mib, max_cpus;
+	uint64_t most_gpus; /* of one node; 0: none has any */
 	bool holds_memory, holds_cpus;
 };
 
@@ -28,6 +29,9 @@ void slurm_text_cluster(const char *text, char out[SLURM_NAME_ROOM]);
 void slurm_text_partition(const char *text, const char *names, struct slurm_facts *f);
 /* How many of them there are, in this state; NULL: in any. */
 size_t slurm_text_partitions(const char *text, const char *names, const char *state);
+/* GPUs of a node, by the n bytes of its column %G of sinfo, which is as "gpu:a100:2(S:0),mps:100".
+ */
+uint64_t slurm_text_gpus(const char *gres, size_t n);
 /* The next living task of "squeue -o '%F %K %k'" with this comment; of "sacct -P -o JobID,State".
  * *at moves on. False: no more. */
 bool slurm_text_queue(const char **at, const char *comment, uint64_t *job, uint64_t *task);

@@ -40,6 +40,8 @@ static const char *number(struct backend_plan *p, const struct field *f, uint64_
 {
 	unsigned long long n = v;
 
+	if (f->all && v == FIELD_ALL)
+		return "all";
 	switch (f->type) {
 	case FIELD_T_SIZE:
 		return arena_printf(p->arena, "%llub", n);

@@ -27,10 +27,12 @@ struct cgroup_host {
 };
 
 struct cgroup_limits {
-	uint64_t memory;     /* bytes; 0: none */
-	uint64_t cpus;       /* thousandths; 0: none */
-	uint64_t cpu_shares; /* v1 scale, 1024 ordinary */
-	uint64_t pids;       /* of the guest; init comes on top */
+	uint64_t memory;      /* bytes; 0: none */
+	uint64_t cpus;        /* thousandths; 0: none */
+	uint64_t cpu_shares;  /* v1 scale, 1024 ordinary */
+	uint64_t pids;        /* of the guest; init comes on top */
+	const dev_t *devices; /* character devices besides the plain ones; borrowed */
+	size_t device_count;
 };
 
 /* Makes the leaf. No writable hierarchy at all is not an error: *ret is then NULL and the run goes

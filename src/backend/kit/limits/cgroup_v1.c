@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/sysmacros.h>
 
 #include "base/fd.h"
 
@@ -89,12 +90,18 @@ static bool fill_devices(struct cgroup *c, struct cg_leaf *leaf, const struct cg
 {
 	CLEANUP(fd) int allow = openat(leaf->dir, "devices.allow", O_WRONLY | O_CLOEXEC);
 
+	char text[32];
+
 	(void)c;
-	(void)l;
 	if (allow < 0 || !cg_set(leaf, "devices.deny", "a"))
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(devices_allowed); i++)
 		(void)fd_write_all(allow, devices_allowed[i], strlen(devices_allowed[i]));
+	for (size_t i = 0; i < l->device_count; i++) {
+		(void)snprintf(text, sizeof(text), "c %u:%u rw", major(l->devices[i]),
+			       minor(l->devices[i]));
+		(void)fd_write_all(allow, text, strlen(text));
+	}
 	return true;
 }
 

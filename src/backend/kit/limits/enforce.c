@@ -124,6 +124,7 @@ int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
 	enforce_pids(j, c, has);
 	by[LIMIT_TMP] = j->plan->store ? ENFORCER_WATCH : ENFORCER_TMPFS;
 	by[LIMIT_FILES] = ENFORCER_RLIMIT;
+	by[LIMIT_GPUS] = gpu_set_empty(&j->plan->gpus) ? ENFORCER_NONE : ENFORCER_DEVICES;
 	by[LIMIT_DISK] = l->disk ? ENFORCER_WATCH : ENFORCER_NONE;
 	j->watch_disk = l->disk && (j->plan->workspace || j->plan->store);
 	if (j->watch_disk)
@@ -203,7 +204,9 @@ static struct cgroup_limits limits_of(const struct backend_job *j)
 	return (struct cgroup_limits){ .memory = l->memory,
 				       .cpus = l->cpus,
 				       .cpu_shares = l->cpu_shares,
-				       .pids = l->pids + j->kind->helpers };
+				       .pids = l->pids + j->kind->helpers,
+				       .devices = j->plan->gpu_devices,
+				       .device_count = j->plan->gpu_device_count };
 }
 
 int box_complete_cgroup(struct backend_job *j, struct err *e)

@@ -366,10 +366,10 @@ static int fill(struct box_plan *p, struct err *e)
 	if (names(p, e) < 0)
 		return -e->code;
 	p->mounts_alone = landlock_abi() == 0;
-	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 || plan_data(p, p->by_root, e) < 0 ||
-	    link_workspace(p, e) < 0 || git_outside(p, e) < 0 || plan_check_stored(p, e) < 0 ||
-	    plan_environment(p, e) < 0)
+	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_gpus(p, e) < 0 ||
+	    plan_door(p, e) < 0 || plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 ||
+	    plan_data(p, p->by_root, e) < 0 || link_workspace(p, e) < 0 || git_outside(p, e) < 0 ||
+	    plan_check_stored(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)

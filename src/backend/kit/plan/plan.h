@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "model/door_spec.h"
+#include "model/gpus.h"
 #include "model/isolation.h"
 #include "model/spec.h"
 
@@ -169,6 +170,10 @@ struct box_plan {
 
 	struct prepared_tree prepared[PREPARED_MAX];
 	size_t prepared_count;
+
+	struct gpu_set gpus; /* that are shown */
+	dev_t *gpu_devices;  /* their numbers */
+	size_t gpu_device_count;
 
 	const char **writable; /* paths inside that Landlock lets be changed */
 	size_t writable_count;

@@ -117,11 +117,33 @@ static int host_ids(struct box_plan *p, struct envblock *b, struct err *e)
 		       : 0;
 }
 
+/* CUDA counts those that it can open, from 0 on; the other one has the host's own numbers. */
+static int gpu_variables(const struct box_plan *p, struct envblock *b, struct err *e)
+{
+	CLEANUP(buf) struct buf ours = BUF_INIT(GPUS_MAX * 4), theirs = BUF_INIT(GPUS_MAX * 4);
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < GPUS_MAX; i++) {
+		if (!(p->gpus.nvidia >> i & 1))
+			continue;
+		buf_printf(&ours, "%s%u", count ? "," : "", count);
+		buf_printf(&theirs, "%s%u", count ? "," : "", i);
+		count++;
+	}
+	if (!count)
+		return 0;
+	if (ours.failed || theirs.failed)
+		return err_nomem(e);
+	return envblock_put(b, "CUDA_VISIBLE_DEVICES", buf_str(&ours), e) < 0
+		       ? -e->code
+		       : envblock_put(b, "NVIDIA_VISIBLE_DEVICES", buf_str(&theirs), e);
+}
+
 int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
 	const char *caller = getenv("PATH");
-	size_t room = 66;
+	size_t room = 68;
 	struct envblock b = { .arena = p->arena };
 
 	for (char **v = environ; v && *v; v++)
@@ -142,6 +164,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    envblock_put(&b, "SHELL", "/bin/sh", e) < 0 ||
 	    envblock_put(&b, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &b, e) < 0 ||
 	    door_variables_of(p, &b, e) < 0 || offline_variables(p, &b, e) < 0 ||
+	    gpu_variables(p, &b, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     envblock_put(&b, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
 		return -e->code;

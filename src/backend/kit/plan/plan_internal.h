@@ -75,6 +75,7 @@ enum { SETTINGS_PLACES = 3 };
 /* plan_guard.c: where the user's own settings are, or may come to be; NULL: nowhere. `listed` is
  * the home that the password entry names, or NULL. */
 const char *plan_settings_place(struct box_plan *p, int which, const char *listed);
+int plan_gpus(struct box_plan *p, struct err *e); /* after plan_root; refuses where they are not */
 int plan_door(struct box_plan *p,
 	      struct err *e); /* after plan_root; nothing unless network is proxy */
 int plan_code(struct box_plan *p, struct err *e); /* Python code, over all of it */

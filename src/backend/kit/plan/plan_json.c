@@ -98,6 +98,10 @@ void box_plan_members(const struct box_plan *p, struct json *j)
 	json_str(j, "cgroup");
 	json_array_end(j);
 	limits_json(p, j);
+	if (!gpu_set_empty(&p->gpus)) {
+		json_key(j, "gpus");
+		gpu_set_json(&p->gpus, j);
+	}
 	json_kstrs(j, "env", (const char *const *)p->envp);
 	json_key(j, "writable");
 	json_array(j);

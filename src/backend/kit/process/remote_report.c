@@ -23,6 +23,17 @@ static void read_limits(const struct jread *v, enum enforcer *by)
 	}
 }
 
+/* No name but one that a node of a GPU can have is taken over. */
+static void read_gpus(const struct jread *v, struct gpu_set *s)
+{
+	const char *path;
+
+	*s = (struct gpu_set){ 0 };
+	for (size_t k = 0; k < jread_count(v); k++)
+		if ((path = jread_text(jread_at(v, k))))
+			(void)gpu_set_name(s, path);
+}
+
 static const char *keep(struct outcome *o, const char *text)
 {
 	return text ? arena_strdup(o->arena, text) : NULL;
@@ -50,6 +61,7 @@ static void read_isolation(const struct jread *v, struct outcome *o, struct isol
 	i->network = keep(o, jread_str(v, "network"));
 	i->uid_inside = (uint32_t)jread_int(v, "uid_inside", 0);
 	i->gid_inside = (uint32_t)jread_int(v, "gid_inside", 0);
+	read_gpus(jread_get(v, "gpus"), &i->gpus);
 	read_limits(jread_get(v, "limits"), i->limits);
 }
 

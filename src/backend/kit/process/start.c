@@ -324,6 +324,7 @@ static void describe(struct backend_job *j)
 	i->uid_inside = p->uid;
 	i->gid_inside = p->gid;
 	i->keeps = p->keeps;
+	i->gpus = p->gpus;
 }
 
 static struct backend_job *job_new(const struct box_kind *kind, struct box_plan *p, const char *id)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine with GPUs, as far as its /dev and /proc/devices say: for the mount namespace of one test.
+
+    with machine({"nvidia0": ("c", 195, 0)}):
+        brig("run", "--gpus", "1", ...)
+
+No driver is behind the nodes: an open that reaches one ends with ENXIO."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+
+from harness import files_as_root, scratch
+
+CHARACTERS = {"nvidia": 195, "nvidiactl": 195, "drm": 226, "nvidia-uvm": 507, "kfd": 511}
+NVIDIA = {"nvidia0": ("c", 195, 0), "nvidia1": ("c", 195, 1), "nvidiactl": ("c", 195, 255),
+          "nvidia-uvm": ("c", 507, 0), "nvidia-uvm-tools": ("c", 507, 1)}
+OTHERS = {"dri/renderD128": ("c", 226, 128), "dri/renderD129": ("c", 226, 129), "kfd": ("c", 511, 0)}
+# Beside them on a real machine, and nobody's to compute with.
+SCREENS = {"dri/card0": ("c", 226, 0), "nvidia-modeset": ("c", 195, 254)}
+PLAIN = {"null": ("c", 1, 3), "zero": ("c", 1, 5), "full": ("c", 1, 7), "random": ("c", 1, 8), "urandom": ("c", 1, 9), "tty": ("c", 5, 0), "ptmx": ("c", 5, 2)}
+
+
+def _run(*argv):
+    subprocess.run([str(word) for word in argv], check=True, capture_output=True)
+
+
+def _make(folder, name, what, mode):
+    """(c, MAJOR, MINOR), (b, ...), ("link", TO), ("file", TEXT) or ("folder",)."""
+    at = folder / name
+    at.parent.mkdir(exist_ok=True)
+    if what[0] == "link":
+        at.symlink_to(what[1])
+    elif what[0] == "file":
+        at.write_text(what[1])
+        at.chmod(mode)
+    elif what[0] == "folder":
+        at.mkdir()
+    else:
+        _run("mknod", "-m", f"{mode:o}", at, *what)
+
+
+def listed(majors):
+    return "Character devices:\n  1 mem\n" + "".join(f"{number:3} {name}\n" for name, number in majors.items()) + "\nBlock devices:\n  7 loop\n"
+
+
+@contextlib.contextmanager
+def machine(nodes, majors=CHARACTERS, mode=0o666, modes=None):
+    """Gives the file that stands for /proc/devices, too: a procfs of its own has to be told."""
+    with files_as_root():
+        dev, devices, whole = scratch() / "dev", scratch() / "devices", scratch() / "proc"
+        dev.mkdir()
+        # A sandbox gets a procfs of its own only where one is in sight that nothing covers.
+        whole.mkdir()
+        _run("mount", "-t", "proc", "none", whole)
+        devices.write_text(listed(majors))
+        devices.chmod(0o644)
+        _run("mount", "-t", "tmpfs", "-o", "mode=755", "none", dev)
+        for name in ("pts", "shm"):
+            (dev / name).mkdir()
+            _run("mount", "--bind", f"/dev/{name}", dev / name)
+        (dev / "fd").symlink_to("/proc/self/fd")
+        for name, what in {**PLAIN, **nodes}.items():
+            _make(dev, name, what, (modes or {}).get(name, mode))
+        _run("mount", "--rbind", dev, "/dev")
+        _run("mount", "--bind", devices, "/proc/devices")
+    try:
+        yield devices
+    finally:
+        with files_as_root():
+            _run("umount", "/proc/devices")
+            _run("umount", "--lazy", "--recursive", "/dev")
+            _run("umount", "--recursive", dev)
+            _run("umount", whole)
+            whole.rmdir()
+            dev.rmdir()
+            devices.unlink()
+
+
+def seen(folder):
+    """Devices below a folder that are no plain ones, by path and number."""
+    found = {}
+    for path in sorted(pathlib.Path(folder).rglob("*")):
+        name = str(path.relative_to(folder))
+        if name in PLAIN or name.startswith(("pts", "shm", "fd", "std")):
+            continue
+        st = os.lstat(path)
+        found[name] = (os.major(st.st_rdev), os.minor(st.st_rdev))
+    return found
+
+
+def numbers(*sets):
+    """What seen() gives for such nodes, with their folders."""
+    found = {name: what[1:] for nodes in sets for name, what in nodes.items()}
+    if any(name.startswith("dri/") for name in found):
+        found["dri"] = (0, 0)
+    return found

@@ -18,7 +18,13 @@
 #include "daemon/sessions.h"
 #include "daemon/tokens.h"
 
-enum { API_TENANT_SANDBOXES = 256, API_TENANT_EXECS = 1024, API_PAGE = 100, API_PAGE_MAX = 500 };
+enum {
+	API_TENANT_SANDBOXES = 256,
+	API_TENANT_EXECS = 1024,
+	API_TENANT_INPUT = 32 << 20, /* bytes that wait for a tenant's commands to read them */
+	API_PAGE = 100,
+	API_PAGE_MAX = 500
+};
 
 /* Who listens to events, and when they are told: see route_events.c. */
 struct event_fan {
@@ -38,6 +44,7 @@ struct event_fan {
 #define PAGE_HOST "brig-%s.localhost:%u" /* with a name of sessions_name */
 
 struct errand;
+struct exec_input;
 
 struct api {
 	struct loop *loop;
@@ -51,6 +58,7 @@ struct api {
 	struct sessions *sessions; /* of the dashboard; NULL: nobody has asked for it yet */
 	uint16_t page_port;        /* of the dashboard; 0: nothing listens yet */
 	struct errand *errands;    /* that are under way */
+	struct exec_input *inputs; /* that commands have not read yet */
 	struct loop_timer lapse;   /* looks for sessions that are over */
 	uint64_t began;            /* microseconds */
 	bool ready;

@@ -13,7 +13,8 @@
 #include "daemon/sandboxes_internal.h"
 
 #define CHUNK ((size_t)64 << 10)
-#define AT_ONCE ((size_t)1 << 20) /* bytes for one listener at a turn */
+#define AT_ONCE ((size_t)1 << 20) /* bytes for one listener at a turn, */
+#define FRAMES_AT_ONCE 1024       /* and frames, which a command may make as small as it likes */
 #define RESULT_LOST                                                                                \
 	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
 	"\"what\":\"the sandbox was lost while the command ran\",\"hint\":null}}"
@@ -127,11 +128,11 @@ static bool is_running(struct exec_watch *w)
 static void serve(struct exec_watch *w)
 {
 	struct kept_frame f;
-	size_t given = 0;
+	size_t given = 0, frames = 0;
 	int r;
 
 	w->full = false;
-	while (!w->gone && !w->ended && !w->full && given < AT_ONCE) {
+	while (!w->gone && !w->ended && !w->full && given < AT_ONCE && frames++ < FRAMES_AT_ONCE) {
 		r = w->fd < 0 ? 0 : kept_look(w->fd, &w->at, &f); /* no file yet: nothing in it */
 		if (r == 0 && is_running(w))
 			return;

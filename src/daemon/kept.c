@@ -10,12 +10,12 @@
 
 #include "base/fd.h"
 
-#define MAGIC "brig-ex1"
+#define MAGIC "brig-ex2"
 
 struct kept_head {
 	char magic[8];
-	uint8_t told; /* by the daemon, the only thing it writes */
-	uint8_t spare[7];
+	uint8_t told;   /* by the daemon, the only thing it writes */
+	uint8_t end[7]; /* where the last frame is, the lowest byte first; 0: there is none yet */
 };
 
 struct frame_head {
@@ -33,6 +33,19 @@ int kept_create(int folder, const char *id, struct kept_writer *ret)
 		return r;
 	*ret = (struct kept_writer){ .fd = TAKE_FD(fd), .size = sizeof(h) };
 	return 0;
+}
+
+/* Whoever asks how it ended need not go through all that it wrote: frames may be a byte each. */
+static int note_end(const struct kept_writer *k)
+{
+	struct kept_head h;
+
+	for (size_t i = 0; i < sizeof(h.end); i++)
+		h.end[i] = (uint8_t)(k->size >> (8 * i));
+	return pwrite(k->fd, h.end, sizeof(h.end), offsetof(struct kept_head, end)) ==
+			       (ssize_t)sizeof(h.end)
+		       ? 0
+		       : -EIO;
 }
 
 int kept_add(struct kept_writer *k, enum kept_kind kind, const void *p, size_t n)
@@ -54,6 +67,8 @@ int kept_add(struct kept_writer *k, enum kept_kind kind, const void *p, size_t n
 		(void)!ftruncate(k->fd, (off_t)k->size);
 		return -ENOSPC;
 	}
+	if (kind == KEPT_END && note_end(k) < 0)
+		return -EIO;
 	k->size += sizeof(h) + n;
 	return 0;
 }
@@ -116,27 +131,42 @@ void kept_step(struct kept_at *at, const struct kept_frame *f, uint64_t n)
 	at->into = 0;
 }
 
+/* Where the frame of a kind is; false: there is none. An earlier version did not note the last. */
+static bool find(int fd, enum kept_kind kind, struct kept_at *at, struct kept_frame *f)
+{
+	struct kept_head h;
+	bool noted;
+
+	kept_begin(at);
+	if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h))
+		return false;
+	noted = memcmp(h.magic, MAGIC, sizeof(h.magic)) == 0;
+	if (kind == KEPT_END && noted) {
+		at->pos = 0;
+		for (size_t i = 0; i < sizeof(h.end); i++)
+			at->pos |= (uint64_t)h.end[i] << (8 * i);
+	}
+	while (at->pos && kept_look(fd, at, f) == 1) {
+		if (f->kind == kind || noted || kind == KEPT_BEGIN)
+			return f->kind == kind;
+		kept_step(at, f, f->size);
+	}
+	return false;
+}
+
 char *kept_text(int fd, enum kept_kind kind, size_t *n)
 {
-	struct kept_at at, found = { 0 };
-	struct kept_frame f, last = { 0 };
+	struct kept_frame f;
+	struct kept_at at;
 	char *text;
 
-	kept_begin(&at);
-	while (kept_look(fd, &at, &f) == 1) {
-		if (f.kind == kind) {
-			found = at;
-			last = f;
-			if (kind == KEPT_BEGIN)
-				break;
-		}
-		kept_step(&at, &f, f.size);
-	}
-	text = found.pos ? malloc((size_t)last.size + 1) : NULL;
+	if (!find(fd, kind, &at, &f))
+		return NULL;
+	text = malloc((size_t)f.size + 1);
 	if (!text)
 		return NULL;
-	*n = (size_t)last.size;
-	if (kept_read(fd, &found, &last, text, *n) != (ssize_t)*n) {
+	*n = (size_t)f.size;
+	if (kept_read(fd, &at, &f, text, *n) != (ssize_t)*n) {
 		free(text);
 		return NULL;
 	}

@@ -53,7 +53,8 @@ int kept_look(int fd, const struct kept_at *at, struct kept_frame *ret);
 ssize_t kept_read(int fd, const struct kept_at *at, const struct kept_frame *f, void *p, size_t n);
 void kept_step(struct kept_at *at, const struct kept_frame *f, uint64_t n);
 
-/* The text of the last frame of a kind, up to a size; NULL: it has none. free() it. */
+/* The text of the first frame (KEPT_BEGIN) or the last one (KEPT_END), without a look at those
+ * between them; NULL: it has none. free() it. */
 char *kept_text(int fd, enum kept_kind kind, size_t *n);
 
 /* Whether the daemon has told of its end. */

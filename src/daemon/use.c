@@ -15,9 +15,12 @@
 #define OUT_MAX ((size_t)1 << 20)
 #define PROCESSES_MAX ((size_t)1 << 18)
 
+enum place { UNKNOWN, BELOW, ELSEWHERE };
+
 struct process {
 	pid_t pid, parent;
 	uint64_t ticks, start;
+	enum place place; /* of the sandbox that is looked at */
 };
 
 struct processes {
@@ -95,18 +98,30 @@ static void look(int proc, struct processes *all)
 		qsort(all->v, all->n, sizeof(*all->v), by_pid);
 }
 
-/* Is it below that one? A chain of parents is as long as there are processes, at most. */
-static bool below(const struct processes *all, const struct process *p, pid_t top)
+static struct process *find(const struct processes *all, pid_t pid)
 {
-	for (size_t steps = 0; p && steps < 64; steps++) {
-		const struct process key = { .pid = p->parent };
+	const struct process key = { .pid = pid };
 
-		if (p->parent == top)
-			return true;
-		p = p->parent > 1 && all->n ? bsearch(&key, all->v, all->n, sizeof(*all->v), by_pid)
-					    : NULL;
-	}
-	return false;
+	return pid > 1 && all->n ? bsearch(&key, all->v, all->n, sizeof(*all->v), by_pid) : NULL;
+}
+
+/* Is it below that one? A chain of parents may be as long as there are processes, and whoever is
+ * inside decides that: each is walked once. Numbers that came again while they were read could make
+ * a ring of it. */
+static bool below(const struct processes *all, struct process *p, pid_t top)
+{
+	enum place found = ELSEWHERE;
+	size_t steps = 0;
+
+	for (struct process *at = p; at && steps++ < all->n; at = find(all, at->parent))
+		if (at->place != UNKNOWN || at->parent == top) {
+			found = at->place != UNKNOWN ? at->place : BELOW;
+			break;
+		}
+	for (struct process *at = p; at && at->place == UNKNOWN;
+	     at = at->parent == top ? NULL : find(all, at->parent))
+		at->place = found;
+	return found == BELOW;
 }
 
 static uint64_t number_at(const char *text, const char *key)
@@ -139,16 +154,18 @@ static void count(int proc, const struct process *p, struct used *u)
 
 /* `start` is that of a container's first process, which counts as well: all there is in it is below
  * that one, because its pid namespace has no other to leave an orphan to. */
-static void put(struct json *j, int proc, const struct processes *all, const char *name, pid_t top,
+static void put(struct json *j, int proc, struct processes *all, const char *name, pid_t top,
 		const uint64_t *start)
 {
 	struct used u = { 0 };
 	uint64_t second = (uint64_t)sysconf(_SC_CLK_TCK);
 	bool there = top > 1;
 
-	for (size_t i = 0; start && i < all->n; i++)
-		if (all->v[i].pid == top)
+	for (size_t i = 0; i < all->n; i++) {
+		all->v[i].place = UNKNOWN;
+		if (start && all->v[i].pid == top)
 			there = all->v[i].start == *start;
+	}
 	for (size_t i = 0; there && i < all->n; i++)
 		if ((start && all->v[i].pid == top) || below(all, &all->v[i], top))
 			count(proc, &all->v[i], &u);
@@ -178,7 +195,7 @@ bool use_first(pid_t pid, char ret[USE_FIRST_SIZE])
 	return true;
 }
 
-static void put_word(struct json *j, int proc, const struct processes *all, char *word)
+static void put_word(struct json *j, int proc, struct processes *all, char *word)
 {
 	char *equals = strrchr(word, '='), *end;
 	uint64_t start;

@@ -349,6 +349,16 @@ def a_node_answers_for_itself_alone():
         assert said["outcome"] == "exited", said
         kept = [f.read_text().splitlines() for f in state().glob("**/slurm/*")]
         assert ["2 2", "", ""] in [k[:3] for k in kept] and not [k for k in kept if "/" in k[1]], kept
+        # It says so much, or ends its line so badly, that nobody else could be heard; the other one comes a second later.
+        own = f"brig-node {version} n1 ok"
+        for how in (f"echo {own}; head -c 3000000 /dev/zero | tr '\\0' x", f"echo {own}; printf 'and then'", f"echo {own}; printf '\\0'; exit"):
+            liar.write_text(f"#!/bin/sh\nif [ $2 = probe ]; then [ $SLURMD_NODENAME = n1 ] || sleep 1; fi\nif [ \"$2$SLURMD_NODENAME\" = proben1 ]; then {how}; exit; fi\n"
+                            f"exec {brig_path()} \"$@\"\n")
+            for f in state().glob("**/slurm/*"):
+                f.unlink()
+            said = brig("run", *options(program=liar), "--json", "--", "true", env=s.env).json
+            kept = [f.read_text().splitlines() for f in state().glob("**/slurm/*") if len(f.name) == 64]
+            assert kept and not [k for k in kept if "n2" in k[1]], (how, kept, said)
 
 
 def examined(s, *more, **rest):

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -516,6 +517,66 @@ def descriptors_of_a_caller_are_taken_by_who_wants_them_alone():
         assert wait_until(lambda: opened(d.process.pid) <= before, 20), (before, opened(d.process.pid))
         for fd in many:
             os.close(fd)
+
+
+# A byte at a time, each in a frame of its own.
+DRIP = "import os, time\nfor _ in range(1500): os.write(1, b'x'); time.sleep(0.0002)"
+
+
+@test
+def output_in_small_pieces_costs_who_asks_for_its_end_nothing():
+    """The kernel is the oracle: it counts the daemon's reads."""
+    def reads(pid):
+        with files_as_root():
+            return int(re.search(r"syscr: (\d+)", pathlib.Path(f"/proc/{pid}/io").read_text())[1])
+
+    def cost(path):
+        before = reads(d.process.pid)
+        said = d.call("GET", path).json
+        return reads(d.process.pid) - before, said
+
+    with daemon() as d:
+        box = d.create()["id"]
+        d.exec(box, "true")
+        plain, _ = cost(f"/v1/sandboxes/{box}/execs")
+        assert d.exec(box, "python3", "-c", DRIP)["stdout"] == "x" * 1500
+        [file] = [f for f in state().glob(f"**/{box}/execs/ex_*") if f.stat().st_size > 9 * 500]
+        frames, at, data = 0, 16, file.read_bytes()
+        while at < len(data):
+            at += 8 + int.from_bytes(data[at + 4:at + 8], sys.byteorder)
+            frames += 1
+        assert frames > 500 and at == len(data), "the control: it wrote so many"
+        for path in (f"/v1/sandboxes/{box}/execs", f"/v1/sandboxes/{box}/execs/{file.name}"):
+            cost_of_all, said = cost(path)
+            result = said.get("result") or said["execs"][-1]["result"]
+            assert result["outcome"] == "exited" and result["stdout_bytes"] == 1500, result
+            assert cost_of_all < plain + 100, (path, plain, cost_of_all)
+
+
+@test
+def input_that_nobody_reads_has_a_bound_and_costs_nothing():
+    """A tenant's commands that do not read: what the daemon keeps of their input, and how often it looks."""
+    with daemon_with_tokens(a="run", b="run") as d:
+        a, b = d.tokens["a"], d.tokens["b"]
+        box, other = d.create(token=a)["id"], d.create(token=b)["id"]
+        body = {"argv": ["sleep", "100"], "stdin": "x" * 1000000, "detach": True}
+        said = []
+        while len(said) < 60 and (not said or said[-1] == 202):
+            said.append(d.call("POST", f"/v1/sandboxes/{box}/exec", body, token=a).status)
+        assert said[-1] == 429 and 20 < len(said) < 40, said
+        refused = d.call("POST", f"/v1/sandboxes/{box}/exec", body, token=a)
+        assert refused.code == "quota" and "input" in refused.json["detail"], refused
+        # Without any, and for others, there is room; and it comes back.
+        assert d.exec(box, "echo", "x", token=a)["stdout"] == "x\n"
+        assert d.exec(other, "cat", token=b, stdin="y" * 900000)["stdout_bytes"] == 900000
+        ticks = lambda: sum(map(int, pathlib.Path(f"/proc/{d.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))  # noqa: E731
+        before = ticks()
+        time.sleep(2)
+        assert ticks() - before < 20, "a tenth of a processor"
+        for x in d.call("GET", f"/v1/sandboxes/{box}/execs", token=a).json["execs"]:
+            if x["state"] == "running":
+                assert d.call("POST", f"/v1/sandboxes/{box}/execs/{x['id']}/cancel", token=a).status == 204
+        assert wait_until(lambda: d.call("POST", f"/v1/sandboxes/{box}/exec", body, token=a).status == 202, 20)
 
 
 if __name__ == "__main__":

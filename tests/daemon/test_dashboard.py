@@ -388,6 +388,10 @@ def what_takes_long_keeps_nobody_waiting():
         assert wait_until(lambda: used()["memory"] > 35 << 20, WAIT), used()
         now = used()  # at one time: head ends while it is looked at
         assert 4 <= now["processes"] <= now["threads"], now
+        # However far down they are: each shell waits for the next one.
+        deep = "import os, time\nn = 0\nwhile n < 100 and not os.fork(): n += 1\nos.wait() if n < 100 else time.sleep(100)"
+        d.call("POST", f"/v1/sandboxes/{box['id']}/exec", {"argv": ["python3", "-c", deep], "detach": True})
+        assert wait_until(lambda: used()["processes"] >= now["processes"] + 100, WAIT), (now, used())
         # Followers have a bound, and leave with their callers; what is asked meanwhile is answered.
         streams = [p.stream("/v1/audit/follow") for _ in range(4)]
         assert all(s.status == 200 for s in streams) and p.call("GET", "/v1/audit/follow").code == "quota"

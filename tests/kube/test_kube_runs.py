@@ -14,12 +14,18 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from harness import brig, brig_path, files_as_root, identity, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, brig_path, files_as_root, home, identity, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
 from podcluster import PODS, SETTINGS, cluster, environment, is_ours, pods, read  # noqa: E402
 
 
 def run(api, *args, command, workspace="empty", **more):
     return brig("run", *SETTINGS, "--set", f"kubernetes.workspace={workspace}", *args, "--", *command, env=environment(api), timeout=60, **more)
+
+
+def on_host(*argv, cwd):
+    """A command on the host, as this test's identity."""
+    with files_as_root():
+        subprocess.run([*(w for w in brig_argv() if not w.endswith("/brig")), *argv], cwd=cwd, env=brig_environment(), check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
 
 def sh(api, text, *args, **more):
@@ -528,6 +534,79 @@ def a_folder_that_git_would_take_for_a_repository_does_not_come_home():
         assert not [f for f in (work, work / "sub", work / "sub/deep") if f.exists() and look(f)]
     assert (work / "kept").exists() and (work / "sub/kept").exists() and not (work / "sub/deep").exists() and not (work / "HEAD").exists()
     assert {"HEAD", "sub/deep"} <= {d["target"] for d in done["denials"]}, done["denials"]
+
+
+@test(as_user="both")
+def brigs_own_state_and_settings_are_not_copied_there():
+    """As with native, which refuses to show them; nothing was asked of the cluster."""
+    settings = home() / ".config" / "brig"
+    on_host("mkdir", "-p", settings, cwd="/")
+    on_host("sh", "-c", "echo '{}' > config.yaml", cwd=settings)
+    on_host("mkdir", "-p", "-m", "700", state() / "brig", cwd="/")
+    for place, policy in ((settings.parent, "workspace_write"), (settings, "workspace_write"), (state(), "workspace_write"), (state() / "brig", "readonly"),
+                          (state(), "readonly")):
+        with cluster() as api:
+            done = sh(api, "find .; echo evil >> config.yaml", "--workdir", place, "--policy", policy, workspace="copy")
+            assert done.status == 125 and b"brig's own" in done.stderr, (place, policy, done)
+            assert not [r for r in api.requests if r["method"] == "POST"], api.requests
+    assert (settings / "config.yaml").read_text() == "{}\n"
+    on_host("rm", "-r", settings.parent, cwd="/")
+    with cluster() as api:  # the control: another folder is
+        for policy in ("workspace_write", "readonly"):
+            assert sh(api, "true", "--policy", policy, workspace="copy").status == 0
+
+
+@test(as_user="both")
+def what_a_link_or_gits_configuration_leads_to_does_not_come_home():
+    """git on the host is the oracle: it runs what core.hooksPath, an included file or a link names, whatever it is called."""
+    work, ran = workspace(), scratch() / "ran"
+
+    def git(*words):
+        on_host("git", "-c", "safe.directory=*", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always", *words, cwd=work)
+
+    def commit():
+        git("commit", "-q", "--allow-empty", "-m", "x")
+        with files_as_root():
+            done = ran.exists()
+            ran.unlink(missing_ok=True)
+        return done
+
+    def write(name, text):
+        on_host("sh", "-c", f"mkdir -p $(dirname {name}) && printf '%s' '{text}' > {name} && chmod 755 {name}", cwd=work)
+
+    with files_as_root():
+        scratch().chmod(0o777)
+    evil = f"#!/bin/sh\ntouch {ran}\n"
+    texts = {"tools/checks/pre-commit": evil, "shared/settings": f"[core]\n\tfsmonitor = touch {ran}; false\n", "scripts/check": evil}
+    on_host("sh", "-c", "git init -q .; mkdir -p .git/hooks src; ln -s ../../scripts/check .git/hooks/pre-commit", cwd=work)
+    git("config", "core.hooksPath", "tools/checks")
+    git("config", "include.path", "../shared/settings")
+    attack = "; ".join(f"mkdir -p $(dirname {n}); printf '%s' '{t}' > {n}; chmod 755 {n}" for n, t in texts.items())
+    for there in (False, True):  # names that are missing, then some that are not
+        for name in texts if there else ():
+            write(name, "" if name == "shared/settings" else "#!/bin/sh\n")
+        before = {n: (work / n).read_bytes() if there else None for n in texts}
+        write("src/kept", "old")
+        assert not commit(), "nothing runs yet"
+        time.sleep(1.1)  # later changes here are the user's
+        with cluster() as api:
+            done = sh(api, f"{attack}; echo new > src/kept", "--json", workspace="copy").json
+        assert done["exit_code"] == 0 and (work / "src/kept").read_text() == "new\n", done
+        assert not commit(), done["denials"]
+        assert {n: (work / n).read_bytes() if (work / n).exists() else None for n in texts} == before
+        for name in texts:
+            assert [d for d in done["denials"] if name.startswith(d["target"])], (name, done["denials"])
+    on_host("rm", ".git/hooks/pre-commit", cwd=work)  # where a link was left out nothing is removed
+    with cluster() as api:  # what is gone there stays here
+        sh(api, "rm -r tools shared src/kept", workspace="copy")
+    on_host("ln", "-s", "../../scripts/check", ".git/hooks/pre-commit", cwd=work)
+    assert not (work / "src/kept").exists() and all((work / n).exists() for n in texts)
+    for name, text in texts.items():  # the control: each of them is obeyed
+        if name == "scripts/check":
+            git("config", "--unset", "core.hooksPath")
+        write(name, text)
+        assert commit(), name
+        write(name, "" if name == "shared/settings" else "#!/bin/sh\n")
 
 
 def _below(pid):

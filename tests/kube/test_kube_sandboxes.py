@@ -105,6 +105,69 @@ def a_sandbox_that_stays_is_a_pod_elsewhere_and_a_run_is_one_everywhere():
 
 
 @test(as_user="user", limit=120)
+def what_ends_while_its_monitor_is_stopped_is_told_when_that_goes_on():
+    """As on a machine that swaps, or under a debugger: more words than a socket holds wait for their reader."""
+    many = 100
+    with daemon() as d, cluster() as api:
+        assert create(api, d, "one", "--pids", "2000").status == 0
+        for _ in range(many):
+            a = d.call("POST", "/v1/sandboxes/one/exec", {"argv": ["sh", "-c", "until test -e /tmp/go; do sleep 0.2; done; exit 7"], "detach": True})
+            assert a.status == 202, a
+        execs = lambda: d.call("GET", "/v1/sandboxes/one/execs").json["execs"]  # noqa: E731
+        assert wait_until(lambda: len([x for x in execs() if x["state"] == "running"]) == many, 30)
+        [monitor] = [int(p.name) for p in pathlib.Path("/proc").glob("[0-9]*") if read(p / "comm") == b"brig-monitor\n" and is_ours(p)]
+        d.call("POST", "/v1/sandboxes/one/exec", {"argv": ["sh", "-c", "sleep 0.5; touch /tmp/go"], "detach": True})
+        time.sleep(0.2)
+        os.kill(monitor, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(monitor, signal.SIGCONT)
+        assert wait_until(lambda: not [x for x in execs() if x["state"] == "running"], 20), len([x for x in execs() if x["state"] == "running"])
+        ends = [x["result"]["exit_code"] for x in execs()]
+        assert sorted(ends) == [0] + [7] * many, ends
+        assert sandbox(d, "exec", "one", "--", "echo", "still here").stdout == b"still here\n"
+        assert sandbox(d, "delete", "one").status == 0
+        wait_until(lambda: not left(api), 20)
+
+
+CHATTER = """
+import os, struct, subprocess, sys, threading
+# Between brig and the real brig-pod: each word that a command runs comes a hundred thousand times.
+p = subprocess.Popen(sys.argv[1:], stdin=0, stdout=subprocess.PIPE)
+def read(n):
+    data = b""
+    while len(data) < n:
+        piece = os.read(p.stdout.fileno(), n - len(data))
+        if not piece:
+            sys.exit(p.wait())
+        data += piece
+    return data
+def write(data):
+    while data:
+        data = data[os.write(1, data):]
+while True:
+    head = read(12)
+    size, command, kind = struct.unpack("IIB", head[:9])
+    frame = head + read(size)
+    write(frame)
+    if kind == 11 and struct.unpack("I", frame[12:16])[0] == 7:
+        for _ in range(1000):
+            write(frame * 100)
+"""
+
+
+@test(as_user="user", limit=120)
+def a_pod_that_never_stops_talking_hides_nothing():
+    with cluster() as api:
+        real = api.program
+        api.program = lambda pod, container: [sys.executable, "-c", CHATTER, *real(pod, container)]
+        began = time.monotonic()
+        done = brig("run", *settings(api), "--timeout", "20s", "--json", "--", "sh", "-c", "echo ran; exit 5", timeout=60).json
+        assert done["exit_code"] == 5 and done["stdout"] == "ran\n", done
+        wait_until(lambda: not left(api), 20)
+        print(time.monotonic() - began)
+
+
+@test(as_user="user", limit=120)
 def a_daemon_that_was_killed_finds_its_Sandbox_again():
     with daemon() as d, cluster() as api:
         Controller(api, "v1beta1")

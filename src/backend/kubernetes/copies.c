@@ -317,6 +317,7 @@ int copies_out(const struct copies *c, struct outcome *o, struct copies_count *r
 					.stage = stage,
 					.list = list,
 					.not_home = c->not_home,
+					.obeyed = c->obeyed,
 					.since = c->since,
 					.outcome = o,
 					.count = ret };

@@ -20,11 +20,12 @@ struct copies_stop {
 struct copies {
 	const struct command_host *host;
 	struct copies_stop stop;
-	const char *id;       /* of the run */
-	const char *workdir;  /* host folder */
-	uint64_t most;        /* bytes */
-	const char *not_home; /* a name directly in it that is brig's own; NULL: none */
-	int64_t since;        /* when it was packed, in seconds: later changes are the user's */
+	const char *id;                /* of the run */
+	const char *workdir;           /* host folder */
+	uint64_t most;                 /* bytes */
+	const char *not_home;          /* a name directly in it that is brig's own; NULL: none */
+	const struct box_plan *obeyed; /* names in it that programs here obey */
+	int64_t since; /* when it was packed, in seconds: later changes are the user's */
 };
 
 struct copies_count {

@@ -8,6 +8,7 @@
  * is left is the next brig's to remove (kube_note.c). */
 #include "backend/kubernetes/drover.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,9 +20,20 @@
 #include "base/str.h"
 #include "proc/spawn.h"
 
-void drover_say(const struct drover *d, const struct supervisor_msg *m, int fd)
+#define NOTES_MAX 256 /* of a cluster that never stops telling */
+
+int drover_say(const struct drover *d, const struct supervisor_msg *m, int fd)
 {
-	(void)fd_send(d->s->control, m, sizeof(*m), &fd, fd >= 0 ? 1 : 0);
+	return fd_send(d->s->control, m, sizeof(*m), &fd, fd >= 0 ? 1 : 0);
+}
+
+void drover_say_surely(const struct drover *d, const struct supervisor_msg *m)
+{
+	struct pollfd p = { .fd = d->s->control, .events = POLLOUT };
+
+	while (drover_say(d, m, -1) == -EAGAIN)
+		if (poll(&p, 1, -1) < 0 && errno != EINTR)
+			return;
 }
 
 void drover_clean(char *text)
@@ -46,7 +58,8 @@ bool drover_note(struct drover *d, const char *text)
 	struct supervisor_msg m = { .said = SUPERVISOR_NOTE };
 
 	(void)snprintf(m.text, sizeof(m.text), "%s", text);
-	drover_say(d, &m, -1);
+	if (d->notes++ < NOTES_MAX)
+		drover_say_surely(d, &m);
 	return false;
 }
 
@@ -91,7 +104,7 @@ static void tell_started(const struct drover *d)
 
 	(void)snprintf(m.text, sizeof(m.text), "%.200s\n%.80s\n%.63s\n%.60s\n%.60s\n%.40s",
 		       d->seen.digest, at->cluster, d->space, d->name, d->seen.uid, d->seen.node);
-	drover_say(d, &m, -1);
+	drover_say_surely(d, &m);
 }
 
 static void hang_up(struct drover *d)
@@ -109,9 +122,9 @@ static void forget_commands(struct drover *d)
 
 		if (!m.command)
 			continue;
-		drover_say(d, &m, -1);
+		drover_say_surely(d, &m);
 		m.said = SUPERVISOR_ENDED;
-		drover_say(d, &m, -1);
+		drover_say_surely(d, &m);
 	}
 	memset(d->held, 0, sizeof(d->held));
 }
@@ -125,7 +138,7 @@ static int fill(struct drover *d, struct err *e)
 		return 0;
 	if (drover_wait(d, KUBE_FILLER, e) < 0 || drover_attach(d, KUBE_FILLER, e) < 0)
 		return -e->code;
-	drover_say(d, &ready, -1);
+	drover_say_surely(d, &ready);
 	drover_serve(d);
 	hang_up(d);
 	if (!d->filled) {
@@ -149,6 +162,7 @@ _Noreturn void drover_main(const struct drover_start *s)
 {
 	static struct drover d; /* large, and this process has no other use for its memory */
 	struct err e = { 0 };
+	bool waits;
 
 	d.s = s;
 	d.plan = s->plan;
@@ -169,11 +183,10 @@ _Noreturn void drover_main(const struct drover_start *s)
 	/* Its line closed, brig-pod leaves and everything with it: whoever waits is told, and the
 	 * cluster's record of it goes while they read on. What never ran is removed first. */
 	leave(&d);
-	if (d.end.said == SUPERVISOR_ENDED)
-		drover_say(&d, &d.end, -1);
+	waits = d.end.said == SUPERVISOR_FAILED || drover_say(&d, &d.end, -1) == -EAGAIN;
 	kube_note_done(&d, drover_remove(&d));
-	if (d.end.said == SUPERVISOR_FAILED)
-		drover_say(&d, &d.end, -1);
+	if (waits)
+		drover_say_surely(&d, &d.end);
 	(void)jread_free(d.asked);
 	(void)kube_free(d.kube);
 	_exit(0);

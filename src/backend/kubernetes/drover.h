@@ -88,12 +88,18 @@ struct drover {
 	char last[DROVER_REASON]; /* words of brig-pod's own */
 	struct drover_door door;
 	struct supervisor_msg end;
-	struct { /* words of the pod's that wait until what came before is written */
+	struct { /* words of the pod's, each once, until brig has room for them and what came before
+		  * is written */
 		uint32_t number;
-		bool exited, ended, oom, pids;
+		bool began, exited, ended; /* to be said */
+		bool told_began, told_exited;
+		bool oom, pids;
 		int status;
+		struct supervisor_msg first; /* that it runs, or why not */
 	} held[COMMANDS_MAX];
-	struct { /* terminals, whose size is looked at */
+	bool full;      /* brig has no room for what is held */
+	unsigned notes; /* that were told */
+	struct {        /* terminals, whose size is looked at */
 		uint32_t number;
 		int slave;
 		unsigned short rows, cols;
@@ -105,7 +111,10 @@ _Noreturn void drover_main(const struct drover_start *s);
 /* Tells brig something; true: brig is gone, or has said to end it all. */
 bool drover_note(struct drover *d, const char *text);
 bool drover_given_up(struct drover *d);
-void drover_say(const struct drover *d, const struct supervisor_msg *m, int fd);
+/* 0, or -errno: -EAGAIN where brig has not read what was said before, as one that is stopped. */
+int drover_say(const struct drover *d, const struct supervisor_msg *m, int fd);
+/* A word of the sandbox itself waits for brig; for nobody who is gone. */
+void drover_say_surely(const struct drover *d, const struct supervisor_msg *m);
 void drover_clean(char *text); /* from elsewhere: fit to be shown */
 
 /* drover_pod.c: a pod, and that container of it that runs and is what was asked for. */

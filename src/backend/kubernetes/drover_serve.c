@@ -21,8 +21,10 @@
 
 #define SIZE_MS 200 /* between looks at the size of terminals */
 #define LOOK_MS 500
-#define WHY_MS 8000   /* for the cluster to say why the pod ended */
-#define REST_MS 10000 /* for the line to end by itself once the cluster says that the pod has */
+#define WHY_MS 8000 /* for the cluster to say why the pod ended */
+#define REST_MS                                                                                    \
+	10000 /* for the line to end by itself once the cluster says that the pod has; for a       \
+	       * brig that is stopped, at the end */
 
 /* ---- the pod's words ---- */
 
@@ -35,22 +37,27 @@ static size_t held_at(const struct drover *d, uint32_t number)
 	return i;
 }
 
-static void pass_on(const struct drover *d, uint32_t number, const struct carry_said *s)
+/* The first word on it, that it runs or why not. */
+static void begins(struct drover *d, size_t at, const struct carry_said *s)
 {
-	struct supervisor_msg m = { .said = (enum supervisor_said)s->said,
-				    .command = number,
-				    .status = s->status,
-				    .at = clock_us() };
+	struct supervisor_msg *m = &d->held[at].first;
 
-	m.err.code = s->code;
-	m.err.kind = (unsigned)s->kind < ERR_KINDS ? (enum err_kind)s->kind : ERR_INTERNAL;
-	(void)snprintf(m.err.what, sizeof(m.err.what), "%.*s", (int)sizeof(s->what) - 1, s->what);
-	(void)snprintf(m.err.hint, sizeof(m.err.hint), "%.*s", (int)sizeof(s->hint) - 1, s->hint);
-	drover_clean(m.err.what);
-	drover_clean(m.err.hint);
-	drover_say(d, &m, -1);
+	if (d->held[at].began || d->held[at].told_began)
+		return;
+	*m = (struct supervisor_msg){ .said = (enum supervisor_said)s->said,
+				      .command = d->held[at].number,
+				      .status = s->status,
+				      .at = clock_us() };
+	m->err.code = s->code;
+	m->err.kind = (unsigned)s->kind < ERR_KINDS ? (enum err_kind)s->kind : ERR_INTERNAL;
+	(void)snprintf(m->err.what, sizeof(m->err.what), "%.*s", (int)sizeof(s->what) - 1, s->what);
+	(void)snprintf(m->err.hint, sizeof(m->err.hint), "%.*s", (int)sizeof(s->hint) - 1, s->hint);
+	drover_clean(m->err.what);
+	drover_clean(m->err.hint);
+	d->held[at].began = true;
 }
 
+/* Each word is held, once: a pod that repeats itself says no more by it. */
 static int on_said(struct drover *d, const struct carry_head *h, const void *payload)
 {
 	size_t at = h->command ? held_at(d, h->command) : COMMANDS_MAX;
@@ -60,14 +67,14 @@ static int on_said(struct drover *d, const struct carry_head *h, const void *pay
 		return -EPROTO;
 	memcpy(&s, payload, sizeof(s));
 	if (s.said == SUPERVISOR_EXITED) {
-		d->held[at].exited = true;
+		d->held[at].exited = !d->held[at].told_exited;
 		d->held[at].status = s.status;
 		d->held[at].oom = s.oom;
 		d->held[at].pids = s.pids;
 	} else if (s.said == SUPERVISOR_ENDED) {
 		d->held[at].ended = true;
 	} else if (s.said == SUPERVISOR_STARTED || s.said == SUPERVISOR_FAILED) {
-		pass_on(d, h->command, &s);
+		begins(d, at, &s);
 	} else {
 		return -EPROTO;
 	}
@@ -96,32 +103,66 @@ static void forget_terminal(struct drover *d, uint32_t number)
 		}
 }
 
+/* true: brig has it, or is gone. */
+static bool told(struct drover *d, const struct supervisor_msg *m)
+{
+	d->full = drover_say(d, m, -1) == -EAGAIN;
+	return !d->full;
+}
+
+static void let_go_of(struct drover *d, size_t i)
+{
+	uint32_t number = d->held[i].number;
+	struct carry_command *k = carry_find(d->carry, number);
+	struct supervisor_msg m = { .said = SUPERVISOR_EXITED,
+				    .command = number,
+				    .status = d->held[i].status,
+				    .at = clock_us() };
+
+	if (d->held[i].began && !d->held[i].told_began) {
+		if (!told(d, &d->held[i].first))
+			return;
+		d->held[i].told_began = true;
+	}
+	if (k && !carry_flushed(k))
+		return;
+	if (d->held[i].exited) {
+		m.container.oom = d->held[i].oom;
+		m.container.pids = d->held[i].pids;
+		if (!told(d, &m))
+			return;
+		d->held[i].exited = false;
+		d->held[i].told_exited = true;
+	}
+	m = (struct supervisor_msg){ .said = SUPERVISOR_ENDED, .command = number };
+	if (!d->held[i].ended || !told(d, &m))
+		return;
+	if (k)
+		carry_end(k);
+	forget_terminal(d, number);
+	memset(&d->held[i], 0, sizeof(d->held[i]));
+}
+
+/* A brig that is stopped, or busy, hears the rest when it reads again. */
 static void let_go(struct drover *d)
 {
-	for (size_t i = 0; i < COMMANDS_MAX; i++) {
-		uint32_t number = d->held[i].number;
-		struct carry_command *k = carry_find(d->carry, number);
-		struct supervisor_msg m = { .said = SUPERVISOR_EXITED,
-					    .command = number,
-					    .status = d->held[i].status,
-					    .at = clock_us() };
+	d->full = false;
+	for (size_t i = 0; i < COMMANDS_MAX && !d->full; i++)
+		if (d->held[i].number)
+			let_go_of(d, i);
+}
 
-		if (!number || (k && !carry_flushed(k)))
-			continue;
-		if (d->held[i].exited) {
-			m.container.oom = d->held[i].oom;
-			m.container.pids = d->held[i].pids;
-			drover_say(d, &m, -1);
-			d->held[i].exited = false;
-		}
-		if (!d->held[i].ended)
-			continue;
-		if (k)
-			carry_end(k);
-		forget_terminal(d, number);
-		m = (struct supervisor_msg){ .said = SUPERVISOR_ENDED, .command = number };
-		drover_say(d, &m, -1);
-		memset(&d->held[i], 0, sizeof(d->held[i]));
+/* The line is gone, and nothing more comes of any of them. */
+static void let_go_last(struct drover *d)
+{
+	uint64_t until = clock_us() + (uint64_t)REST_MS * 1000;
+
+	let_go(d);
+	while (d->full && clock_us() < until) {
+		struct pollfd p = { .fd = d->s->control, .events = POLLOUT };
+
+		(void)poll(&p, 1, LOOK_MS);
+		let_go(d);
 	}
 }
 
@@ -172,11 +213,12 @@ static int make_terminal(struct drover *d, struct carry_command *k,
 		i++;
 	if (i == COMMANDS_MAX)
 		return -EAGAIN;
+	if (drover_say(d, &m, master) < 0)
+		return -EAGAIN;
 	d->terminals[i].number = r->command;
 	d->terminals[i].slave = TAKE_FD(slave);
 	d->terminals[i].rows = r->rows;
 	d->terminals[i].cols = r->cols;
-	drover_say(d, &m, master);
 	return 0;
 }
 
@@ -219,23 +261,26 @@ static int begin(struct drover *d, const struct supervisor_request *r, int *fds,
 
 static void on_exec(struct drover *d, const struct supervisor_request *r, int *fds, size_t n)
 {
-	struct supervisor_msg m = { .said = SUPERVISOR_FAILED, .command = r->command };
 	int code = begin(d, r, fds, n);
+	struct supervisor_msg *m;
 	struct carry_command *k;
 	size_t at;
 
 	if (code == 0)
 		return;
-	(void)err_errno(&m.err, code, "cannot bring the command to the pod");
-	drover_say(d, &m, -1);
-	m.said = SUPERVISOR_ENDED;
-	drover_say(d, &m, -1);
 	k = carry_find(d->carry, r->command);
 	if (k)
 		carry_end(k);
 	at = held_at(d, r->command);
-	if (at < COMMANDS_MAX)
-		memset(&d->held[at], 0, sizeof(d->held[at]));
+	if (at == COMMANDS_MAX)
+		at = held_at(d, 0);
+	if (at == COMMANDS_MAX) /* as many as brig has room for have one */
+		return;
+	m = &d->held[at].first;
+	*m = (struct supervisor_msg){ .said = SUPERVISOR_FAILED, .command = r->command };
+	(void)err_errno(&m->err, code, "cannot bring the command to the pod");
+	d->held[at].number = r->command;
+	d->held[at].began = d->held[at].ended = true;
 }
 
 /* false: it is to end. */
@@ -353,7 +398,8 @@ void drover_serve(struct drover *d)
 		let_go(d);
 		n = carry_polls(d->carry, p);
 		more = drover_door_polls(d, p + n + 3);
-		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
+		p[n] = (struct pollfd){ .fd = d->s->control,
+					.events = d->full ? POLLIN | POLLOUT : POLLIN };
 		p[n + 1] = (struct pollfd){ .fd = d->watch, .events = POLLIN };
 		p[n + 2] = (struct pollfd){ .fd = d->streams.err, .events = POLLIN };
 		if (is_waited_for_in_vain(d, &since)) {
@@ -383,7 +429,7 @@ void drover_serve(struct drover *d)
 		if (!hear_brig(d))
 			return;
 		if (carry_turn(d->carry, p, n) < 0) {
-			let_go(d);
+			let_go_last(d);
 			find_out(d);
 			return;
 		}

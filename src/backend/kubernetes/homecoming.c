@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "backend/kit/plan/plan.h"
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/protected_names.h"
 #include "base/buf.h"
@@ -37,6 +38,21 @@ static bool leads_to(const char *path, const char *name)
 	return false;
 }
 
+/* What links in the workspace and git's configuration lead to is called as its owner likes. In any
+ * case, as above. */
+static bool is_obeyed(const struct homecoming *h, const char *path)
+{
+	for (size_t i = 0; h->obeyed && i < h->obeyed->protected_count; i++) {
+		const struct protected_name *n = &h->obeyed->protected[i];
+		size_t len = strlen(n->path);
+
+		if (str_eq(n->tree, h->obeyed->workspace) && strncasecmp(path, n->path, len) == 0 &&
+		    (!path[len] || path[len] == '/'))
+			return true;
+	}
+	return false;
+}
+
 /* Repositories are not taken over at all: what a checkout would obey is not looked for one by one.
  */
 static const char *guarded(const struct homecoming *h, const char *path)
@@ -46,7 +62,9 @@ static const char *guarded(const struct homecoming *h, const char *path)
 	for (size_t i = 0; i < guarded_name_count; i++)
 		if (guarded_names[i].class < NAME_REPORTED && leads_to(path, guarded_names[i].name))
 			return guarded_names[i].reason;
-	return NULL;
+	return is_obeyed(h, path)
+		       ? "a link or git's configuration leads a program on this host there"
+		       : NULL;
 }
 
 static void refuse(struct homecoming *h, const char *path, const char *why)

@@ -10,9 +10,10 @@
 struct homecoming {
 	int work, stage;      /* folders, borrowed */
 	const char *not_home; /* a name directly in it that stays as it is here; NULL: none */
-	int list;             /* of changes: a JSON object a line */
-	int64_t since;        /* what was changed here after that is the user's */
-	unsigned repository;  /* in how many we are: nothing there is taken over */
+	const struct box_plan *obeyed; /* what is protected in it, by its own path; NULL: nothing */
+	int list;                      /* of changes: a JSON object a line */
+	int64_t since;                 /* what was changed here after that is the user's */
+	unsigned repository;           /* in how many we are: nothing there is taken over */
 	struct outcome *outcome;
 	struct copies_count *count;
 };

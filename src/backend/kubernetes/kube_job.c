@@ -151,6 +151,7 @@ static struct copies copies_of(const struct backend_job *j, const struct command
 				.id = j->id,
 				.workdir = p->workdir,
 				.not_home = pod_code_in_workspace(p),
+				.obeyed = p->obeyed,
 				.most = p->limits.disk ? p->limits.disk : COPY_MAX,
 				.since = j->copied };
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/kit/plan/plan.h"
 #include "backend/kubernetes/kubernetes.h"
 #include "backend/kubernetes/pod_owner.h"
 #include "base/str.h"
@@ -353,6 +354,8 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 		return -e->code;
 	if (check_code(p, e) < 0 || arguments(p, s, e) < 0 || variables(p, s, e) < 0)
 		return -e->code;
+	if (p->workdir && box_plan_copied(s, "kubernetes", &p->obeyed, e) < 0)
+		return -e->code;
 	if (notes)
 		*notes = p->notes;
 	*ret = TAKE_PTR(p);
@@ -412,8 +415,10 @@ void kube_plan_json(const struct backend_plan *p, struct json *j)
 
 struct backend_plan *kube_plan_free(struct backend_plan *p)
 {
-	if (p)
+	if (p) {
+		(void)box_plan_free(p->obeyed);
 		(void)arena_free(p->arena);
+	}
 	free(p);
 	return NULL;
 }

@@ -28,16 +28,19 @@ enum {
 	KUBE_LONGEST_S = 604800, /* of a pod without a time limit of its own */
 };
 
+struct box_plan;
+
 struct backend_plan {
 	struct arena *arena; /* keeps the texts of the spec as well */
 	struct kube_spec kube;
 	const char *image;
-	const char **argv;   /* NULL: a sandbox that stays open */
-	const char **envp;   /* over those of the image */
-	const char *path;    /* where commands are looked for; NULL: where the image says */
-	const char *cwd;     /* inside: the workspace */
-	const char *home;    /* inside */
-	const char *workdir; /* host folder that is copied; NULL: none */
+	const char **argv;       /* NULL: a sandbox that stays open */
+	const char **envp;       /* over those of the image */
+	const char *path;        /* where commands are looked for; NULL: where the image says */
+	const char *cwd;         /* inside: the workspace */
+	const char *home;        /* inside */
+	const char *workdir;     /* host folder that is copied; NULL: none */
+	struct box_plan *obeyed; /* ... and the names in it that do not come home */
 	uint32_t uid, gid;
 	struct limits limits;
 	bool tmp_given; /* somebody wrote limits.tmp */

@@ -237,9 +237,12 @@ struct answers {
 	struct buf fit, unfit; /* names */
 };
 
+#define SAYS "brig-node "
+
 /* Each answers "brig-node VERSION NODE ok" or "... no WHY". A node may say any name: only those
  * that were asked are heard of, and whoever is said to fit does, because the run itself is refused
- * where it does not. So none can speak against another. */
+ * where it does not. Nor does it matter what stands before it on its line, which another may have
+ * begun and not ended. So none can speak against another. */
 static void read_answer(const char *line, const struct buf *asked, struct answers *a,
 			struct slurm_nodes *n)
 {
@@ -270,12 +273,8 @@ static void read_answers(const char *text, const struct buf *asked, struct buf *
 {
 	struct answers a = { BUF_INIT(SLURM_TEXT_MAX), BUF_INIT(SLURM_TEXT_MAX) };
 
-	for (const char *at = text; *at;) {
-		size_t k = strcspn(at, "\n");
-
+	for (const char *at = text; (at = strstr(at, SAYS)); at += strlen(SAYS))
 		read_answer(at, asked, &a, n);
-		at += k + (at[k] == '\n');
-	}
 	buf_puts(answered, buf_str(&a.fit));
 	n->fit = count_names(&a.fit);
 	for (const char *at = buf_str(&a.unfit); *at;) {
@@ -410,8 +409,12 @@ int slurm_nodes_look(const struct backend_plan *p, bool anew, struct slurm_nodes
 		*e = why;
 		return -e->code;
 	}
+	for (size_t i = 0; i < out.len; i++) /* nor is anything hidden behind the end of a text */
+		if (!out.data[i])
+			out.data[i] = '\n';
 	read_answers(buf_str(&out), &free, &answered, ret);
-	judge_silent(p, &free, &answered, &why, ret);
+	if (!out.failed) /* else one of them has talked the others down */
+		judge_silent(p, &free, &answered, &why, ret);
 	ret->asked = count_names(&free);
 	if (leave_out(p, &all, ret, e) < 0 || ask_facts(p, &ret->facts, e) < 0)
 		return -e->code;

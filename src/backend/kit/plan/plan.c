@@ -398,6 +398,40 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	return box_plan_search(p, e);
 }
 
+/* What native refuses to show is refused. What it would leave out cannot be left out here. */
+static int guard_copy(struct box_plan *p, const struct stat *st, struct err *e)
+{
+	bool writable = p->spec->policy == POLICY_WORKSPACE_WRITE;
+	size_t from;
+
+	if (plan_bind_seen(p, p->workspace, p->spec->inside, writable, false, st, e) < 0)
+		return -e->code;
+	from = p->op_count;
+	if (plan_guard(p, e) < 0)
+		return -e->code;
+	return p->op_count == from
+		       ? 0
+		       : err_refuse(e, ERR_POLICY, EPERM, "choose another folder",
+				    "'%.200s' holds brig's own state, or a file system of the "
+				    "kernel's, which must not be copied",
+				    p->workspace);
+}
+
+static int fill_copied(struct box_plan *p, struct err *e)
+{
+	struct stat st;
+	int r = workspace(p, &st, e);
+
+	if (r == 0 && p->workspace)
+		r = guard_copy(p, &st, e);
+	if (r == 0)
+		r = git_outside(p, e);
+	if (r == 0)
+		r = plan_protect(p, e);
+	p->spec = NULL;
+	return r;
+}
+
 static void take_settings(struct box_plan *p, const struct spec *s)
 {
 	static const struct {
@@ -499,6 +533,11 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
 {
 	return make(s, backend, fill_trees, ret, e);
+}
+
+int box_plan_copied(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
+{
+	return make(s, backend, fill_copied, ret, e);
 }
 
 void box_plan_note(struct box_plan *p, const char *text)

@@ -252,6 +252,11 @@ int box_plan_variables(struct box_plan *p, const char *const *more, struct err *
  * variables: for a root that is not brig's to make, such as an image. The ids inside are those
  * outside, and the caller's to choose: they are not set. */
 int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
+/* For a command that works on a copy of the workspace elsewhere, which may come home: the protected
+ * names alone, with the places that links and git's configuration lead to. Refuses a workspace that
+ * holds what no command may see or write, brig's own state and settings. */
+int box_plan_copied(const struct spec *s, const char *backend, struct box_plan **ret,
+		    struct err *e);
 /* Something the user should know; text is borrowed. */
 void box_plan_note(struct box_plan *p, const char *text);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */

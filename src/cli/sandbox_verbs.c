@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "sandbox/manager.h"
+#include "cli/follow.h"
 #include "cli/sandbox_cli.h"
 #include "daemon/sandboxes.h"
 #include "model/store.h"
@@ -583,31 +584,93 @@ int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct er
 
 /* ---- listening ---- */
 
+struct listening {
+	const struct sandbox_asked *asked;
+	char box[SANDBOX_ID_SIZE]; /* "": all of them */
+	uint64_t last;             /* the last that was heard */
+	struct follow from;
+};
+
+/* Without a number it begins with now, which is a number as well: the next daemon has it. */
+static int events_begin(struct daemon_client *d, struct listening *l, struct err *e)
+{
+	const struct sandbox_asked *a = l->asked;
+	CLEANUP(jread) struct jread *box = NULL, *info = NULL;
+	char path[256];
+
+	if (a->rest_count && (sandbox_target_of(path, a->rest[0], "", e) < 0 ||
+			      sandbox_ask(d, "GET", path, NULL, &box, e) < 0))
+		return -e->code;
+	if (box)
+		(void)snprintf(l->box, sizeof(l->box), "%s", jread_str(box, "id"));
+	if (!a->follow || a->since)
+		return 0;
+	if (sandbox_ask(d, "GET", "/v1/info", NULL, &info, e) < 0)
+		return -e->code;
+	l->last = (uint64_t)jread_int(info, "last_event", 0);
+	return 0;
+}
+
+static void events_target(const struct listening *l, struct buf *target)
+{
+	const struct sandbox_asked *a = l->asked;
+
+	buf_printf(target, "/v1/events?follow=%s", a->follow ? "true" : "false");
+	if (a->since && !l->last)
+		buf_printf(target, "&since=%s", a->since);
+	else
+		buf_printf(target, "&since=%llu", (unsigned long long)l->last);
+	if (l->box[0])
+		buf_printf(target, "&sandbox=%s", l->box);
+}
+
+static int events_again(struct listening *l, struct err *e)
+{
+	CLEANUP(buf) struct buf target = BUF_INIT(4096);
+
+	if (!e->code)
+		(void)err_set(e, ERR_UNAVAILABLE, EPIPE, "the daemon has ended the stream");
+	events_target(l, &target);
+	return follow_again(&l->from, buf_str(&target), e);
+}
+
+static int follow_events(struct listening *l, struct err *e)
+{
+	int r = 0;
+
+	while (r == 0) {
+		r = follow_event(&l->from, 0, e);
+		if (r == 0 && (!l->asked->follow || l->from.ended))
+			return 0;
+		if (r > 0) {
+			if (l->from.sse.id)
+				l->last = l->from.sse.id;
+			(void)printf("%s\n", buf_str(&l->from.sse.data));
+			(void)fflush(stdout);
+			r = ferror(stdout) ? err_set(e, ERR_INTERNAL, EPIPE, "nobody reads") : 0;
+		} else if (l->asked->follow && follow_broken(&l->from, r)) {
+			r = events_again(l, e);
+		}
+	}
+	return r;
+}
+
 int verb_events(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
 {
 	CLEANUP(buf) struct buf target = BUF_INIT(4096);
-	CLEANUP(jread) struct jread *v = NULL;
+	struct listening l = { .asked = a };
 	struct daemon_question q = { .method = "GET" };
-	struct sse s = SSE_INIT(EVENT_MAX);
-	char path[256];
-	int r = 0;
+	int r = events_begin(d, &l, e);
 
-	buf_printf(&target, "/v1/events?follow=%s", a->follow ? "true" : "false");
-	if (a->since || !a->follow)
-		buf_printf(&target, "&since=%s", a->since ? a->since : "0");
-	if (a->rest_count) {
-		if (sandbox_target_of(path, a->rest[0], "", e) < 0 ||
-		    sandbox_ask(d, "GET", path, NULL, &v, e) < 0)
-			return -e->code;
-		buf_printf(&target, "&sandbox=%s", jread_str(v, "id"));
-	}
+	if (r < 0)
+		return r;
+	events_target(&l, &target);
 	q.target = buf_str(&target);
 	r = daemon_client_stream(d, &q, e);
-	while (r == 0 && (r = daemon_client_event(d, &s, 0, e)) > 0) {
-		(void)printf("%s\n", buf_str(&s.data));
-		(void)fflush(stdout);
-		r = ferror(stdout) ? err_set(e, ERR_INTERNAL, EPIPE, "nobody reads") : 0;
-	}
-	sse_done(&s);
+	if (r < 0)
+		return r;
+	follow_begin(&l.from, d, EVENT_MAX);
+	r = follow_events(&l, e);
+	follow_done(&l.from);
 	return r;
 }

@@ -3,6 +3,7 @@
 """brig daemon and brig sandbox, as people type them."""
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -15,6 +16,8 @@ import stat
 import subprocess
 import sys
 import tarfile
+import termios
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
@@ -241,6 +244,103 @@ def a_client_whose_daemon_is_killed_says_where_its_command_is():
         d.start()
         line = errors.split("brig sandbox ")[1].split()
         assert sandbox(*line).text == "up\ndone\n"
+
+
+COUNTS = "i=0; while [ $i -lt 50 ]; do i=$((i+1)); echo out $i; echo err $i >&2; sleep 0.05; done; exit 7"
+COUNTED = tuple("".join(f"{word} {i + 1}\n" for i in range(50)) for word in ("out", "err"))
+
+
+@test
+def what_a_client_follows_goes_on_with_the_next_daemon():
+    with client() as (d, sandbox):
+        env = {"BRIG_HOST": f"unix://{d.path}"}
+        box = sandbox("create", "--name", "one").text.strip()
+        made = json.loads(sandbox("events").text.splitlines()[-1])["seq"]
+        events = start_brig("sandbox", "events", "-f", "--since", str(made), "one", env=env)
+        plain = start_brig("sandbox", "exec", "one", "--", "sh", "-c", COUNTS, env=env)
+        first = plain.stdout.readline()
+        exec_id = sandbox("execs", "--json", "one").json["execs"][0]["id"]
+        followed = start_brig("sandbox", "logs", "-f", "one", exec_id, env=env)
+        result = start_brig("sandbox", "exec", "--json", "one", "--", "sh", "-c", COUNTS, env=env)
+        assert followed.stdout.readline() == b"out 1\n"
+        wait_until(lambda: sandbox("get", "--json", "one").json["execs_running"] == 2)
+        for _ in range(3):  # no byte is lost, and none comes twice
+            d.restart(signal.SIGKILL)
+        out, errors = plain.communicate(timeout=60)
+        assert ((first + out).decode(), errors.decode(), plain.returncode) == (*COUNTED, 7), (plain.returncode, first + out, errors)
+        out, errors = followed.communicate(timeout=60)
+        assert ("out 1\n" + out.decode(), errors.decode(), followed.returncode) == (*COUNTED, 0), (followed.returncode, out, errors)
+        out = json.loads(result.communicate(timeout=60)[0])
+        assert (out["stdout"], out["stderr"], result.returncode) == (*COUNTED, 7), out
+        assert sandbox("delete", "one").status == 0
+        lines = []
+        while not lines or lines[-1]["type"] != "sandbox.deleted":
+            lines.append(json.loads(events.stdout.readline()))
+        events.kill()
+        events.communicate()
+        kept = [json.loads(line) for line in sandbox("events").text.splitlines()]
+        kept = [e for e in kept if e["sandbox"] == box and e["seq"] > made]
+        assert lines == kept and [e["type"] for e in lines].count("exec.finished") == 2, (lines, kept)
+
+
+@test
+def input_goes_on_with_the_next_daemon_or_is_said_to_be_lost():
+    with client() as (d, sandbox):
+        env = {"BRIG_HOST": f"unix://{d.path}"}
+        assert sandbox("create", "--name", "one").status == 0
+        cat = start_brig("sandbox", "exec", "one", "--", "sh", "-c", "cat; exit 3", env=env, stdin=subprocess.PIPE)
+        for word in (b"before\n", b"behind\n", b"again\n"):
+            cat.stdin.write(word)
+            cat.stdin.flush()
+            assert cat.stdout.readline() == word
+            d.restart(signal.SIGKILL)
+        out, errors = cat.communicate(timeout=60)
+        assert (out, errors, cat.returncode) == (b"", b"", 3), (out, errors, cat.returncode)
+
+        cat = start_brig("sandbox", "exec", "one", "--", "cat", env=env, stdin=subprocess.PIPE)
+        cat.stdin.write(b"known\n")
+        cat.stdin.flush()
+        assert cat.stdout.readline() == b"known\n"
+        d.process.send_signal(signal.SIGSTOP)  # it takes the next, and never says so
+        cat.stdin.write(b"unknown\n")
+        cat.stdin.flush()
+        wait_until(lambda: is_empty(cat.stdin))
+        d.restart(signal.SIGKILL)
+        out, errors = cat.communicate(timeout=60)
+        assert cat.returncode == 125 and b"nobody knows whether 8 bytes of it have reached the command" in errors, errors
+        line = errors.decode().split("brig sandbox ")[1].split()[:3]
+        assert line[0] == "cancel" and sandbox(*line).status == 0, line
+        wait_until(lambda: sandbox("get", "--json", "one").json["execs_running"] == 0)
+
+
+def is_empty(pipe):
+    return fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0") == b"\0\0\0\0"
+
+
+@test
+def a_client_starts_a_daemon_in_place_of_one_that_was_killed_but_not_of_one_that_was_stopped():
+    def sandbox(*words):
+        return brig("sandbox", *words)
+
+    def pid():
+        return brig("daemon", "status", "--json").json["pid"]
+    assert sandbox("create", "--name", "one").status == 0
+    p = start_brig("sandbox", "exec", "one", "--", "sh", "-c", COUNTS)
+    assert p.stdout.readline() == b"out 1\n"
+    first = pid()
+    with files_as_root():
+        os.kill(first, signal.SIGKILL)
+    out, errors = p.communicate(timeout=60)
+    assert ("out 1\n" + out.decode(), errors.decode(), p.returncode) == (*COUNTED, 7), (p.returncode, out, errors)
+    assert pid() != first
+    p = start_brig("sandbox", "exec", "one", "--", "sh", "-c", "echo up; sleep 100")
+    assert p.stdout.readline() == b"up\n"
+    assert brig("daemon", "stop").status == 0
+    errors = p.communicate(timeout=60)[1].decode()
+    assert p.returncode == 125 and "hint: the command goes on: brig sandbox logs -f one ex_" in errors, errors
+    gone = brig("daemon", "status")
+    assert gone.status == 125 and "no daemon runs" in gone.errors, gone.errors
+    assert sandbox("delete", "one").status == 0 and brig("daemon", "stop").status == 0
 
 
 @test(by_root=True)

@@ -608,6 +608,64 @@ def the_other_name_of_brig_means_its_daemon():
 
 
 @test
+def tokens_are_listed_and_removed_and_a_daemon_heeds_it():
+    with daemon_with_tokens(a="run", b="admin") as d:
+        def tokens(*words, **more):
+            return brig("daemon", "token", *words, "--token-file", d.token_file, **more)
+        with open(d.token_file, "a") as f:
+            f.write("\n# a word to myself\n")
+        second = tokens("add", "a", "--scope", "read").text.strip()
+        listed = tokens("list")
+        assert [line.split() for line in listed.text.splitlines()] == [["NAME", "SCOPE", "CEILING"], ["a", "run", "-"], ["b", "admin", "-"], ["a", "read", "-"]], listed.text
+        assert tokens("list", "--json").json == {"tokens": [{"name": n, "scope": s, "ceiling": None} for n, s in (("a", "run"), ("b", "admin"), ("a", "read"))]}
+        assert not any(t in listed.text for t in (d.tokens["a"], second))
+        box = d.create(token=d.tokens["a"], name="kept")["id"]
+        events = d.stream("GET", "/v1/events?follow=true", token=d.tokens["a"])
+        other = d.stream("GET", "/v1/events?follow=true", token=d.tokens["b"])
+        idle = d.connection(tcp=True)  # has been answered, and is kept open
+        idle.request("GET", "/v1/sandboxes", headers={"Authorization": f"Bearer {second}"})
+        assert (got := idle.getresponse()).status == 200 and got.read()
+        gone = tokens("remove", "a")
+        assert gone.status == 0 and gone.text == "a\n" and "within a second" in gone.errors, gone
+        began = time.monotonic()
+        idle.request("GET", "/v1/sandboxes", headers={"Authorization": f"Bearer {second}"})
+        assert idle.getresponse().status == 401
+        for key in (d.tokens["a"], second):
+            assert d.call("GET", "/v1/sandboxes", token=key).status == 401
+        list(events)  # to its end, which comes
+        assert time.monotonic() - began < 5 * PATIENCE
+        assert d.call("GET", "/v1/sandboxes", token=d.tokens["b"]).status == 200 and other.connection.sock is not None
+        text = d.token_file.read_text()
+        assert "# a word to myself\n" in text and text.count("b admin ") == 1 and "a run" not in text and "a read" not in text, text
+        assert stat.S_IMODE(d.token_file.stat().st_mode) == 0o600 and [p for p in d.token_file.parent.iterdir() if p.name.startswith(".brig")] == []
+        again = tokens("add", "a").text.strip()  # whose sandbox is still there
+        assert d.call("GET", f"/v1/sandboxes/{box}", token=again).json["name"] == "kept"
+        assert d.call("DELETE", f"/v1/sandboxes/{box}", token=again).status == 204
+        for words, said in ((("remove", "nobody"), "there is no token 'nobody'"), (("remove",), "a token has a name"), (("list", "x"), "'x'")):
+            refused = tokens(*words)
+            assert refused.status == 125 and said in refused.errors and "hint: " in refused.errors, (words, refused.errors)
+        d.token_file.chmod(0o644)
+        assert "chmod 600" in tokens("remove", "b").errors and "b admin" in d.token_file.read_text()
+        d.token_file.chmod(0o600)
+
+
+@test
+def tokens_that_come_and_go_at_the_same_time_do_not_lose_one_another():
+    file = scratch() / "tokens"
+    assert brig("daemon", "token", "add", "stays", "--token-file", file).status == 0
+    for name in ("x0", "x1", "x2", "x3"):
+        assert brig("daemon", "token", "add", name, "--token-file", file).status == 0
+    running = [start_brig("daemon", "token", *words, "--token-file", file) for i in range(4)
+               for words in (("add", f"new{i}"), ("remove", f"x{i}"), ("add", f"more{i}"))]
+    for p in running:
+        errors = p.communicate(timeout=60)[1]
+        assert p.returncode == 0, errors
+    found = sorted(t["name"] for t in brig("daemon", "token", "list", "--json", "--token-file", file).json["tokens"])
+    assert found == sorted(["stays", *(f"{w}{i}" for w in ("new", "more") for i in range(4))]), found
+    file.unlink()
+
+
+@test
 def a_client_with_a_token_speaks_to_another_daemon():
     with daemon_with_tokens(a="run", r="read") as d:
         there = {"BRIG_HOST": f"http://127.0.0.1:{d.port}", "BRIG_TOKEN": d.tokens["a"]}

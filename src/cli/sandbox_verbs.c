@@ -249,25 +249,6 @@ void sandbox_put_cell(struct buf *b, const char *text, int width)
 	buf_printf(b, "%-*s", width, buf_str(&clean));
 }
 
-static void print_row(const struct jread *v)
-{
-	CLEANUP(buf) struct buf b = BUF_INIT((size_t)64 << 10);
-	const struct jread *labels = jread_get(v, "labels");
-
-	sandbox_put_cell(&b, jread_str(v, "id"), 31);
-	sandbox_put_cell(&b, jread_str(v, "name"), 20);
-	sandbox_put_cell(&b, jread_str(v, "state"), 10);
-	sandbox_put_cell(&b, jread_str(v, "backend"), 9);
-	buf_printf(&b, "%7lld  ", (long long)jread_int(v, "execs_running", 0));
-	for (void *it = jread_first(labels); it; it = jread_next(labels, it)) {
-		sandbox_put_cell(&b, jread_key(it), 0);
-		buf_putc(&b, '=');
-		sandbox_put_cell(&b, jread_text(jread_value(it)), 0);
-		buf_putc(&b, ' ');
-	}
-	(void)printf("%s\n", buf_str(&b));
-}
-
 static void put_escaped(struct buf *b, const char *text)
 {
 	for (; *text; text++)
@@ -290,11 +271,9 @@ static void put_selector(struct buf *b, const struct sandbox_asked *a)
 	}
 }
 
-typedef int each_fn(void *arg, const struct jread *v, struct err *e);
-
-/* All of them, a page at a time. */
-static int each(struct daemon_client *d, const struct sandbox_asked *a, each_fn *fn, void *arg,
-		struct err *e)
+/* A page at a time. */
+int sandbox_each(struct daemon_client *d, const struct sandbox_asked *a, sandbox_each_fn *fn,
+		 void *arg, struct err *e)
 {
 	char cursor[SANDBOX_ID_SIZE] = "";
 	int r = 0;
@@ -318,55 +297,6 @@ static int each(struct daemon_client *d, const struct sandbox_asked *a, each_fn 
 		(void)snprintf(cursor, sizeof(cursor), "%s", next ? next : "");
 	} while (r == 0 && *cursor);
 	return r;
-}
-
-struct rows {
-	struct buf json;
-	bool as_json, any;
-};
-
-static int on_row(void *arg, const struct jread *v, struct err *e)
-{
-	struct rows *r = arg;
-
-	(void)e;
-	if (r->as_json) {
-		if (r->any)
-			buf_putc(&r->json, ',');
-		jread_write(v, &r->json);
-	} else {
-		if (!r->any)
-			(void)printf("%-31s%-20s%-10s%-9s%7s  %s\n", "ID", "NAME", "STATE",
-				     "BACKEND", "RUNNING", "LABELS");
-		print_row(v);
-	}
-	r->any = true;
-	return 0;
-}
-
-int verb_list(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
-{
-	struct rows r = { .json = BUF_INIT((size_t)256 << 20), .as_json = a->json };
-	int done = each(d, a, on_row, &r, e);
-
-	if (done == 0 && a->json)
-		(void)printf("{\"sandboxes\":[%s]}\n", buf_str(&r.json));
-	else if (done == 0 && !r.any && isatty(STDOUT_FILENO))
-		message_print("brig: note", "there are none; brig sandbox create makes one");
-	buf_done(&r.json);
-	return done;
-}
-
-int verb_get(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
-{
-	CLEANUP(jread) struct jread *v = NULL;
-	char target[256];
-
-	if (sandbox_target_of(target, a->rest[0], "", e) < 0 ||
-	    sandbox_ask(d, "GET", target, NULL, &v, e) < 0)
-		return -e->code;
-	sandbox_print_json(v);
-	return 0;
 }
 
 /* ---- changing ---- */
@@ -561,7 +491,7 @@ int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct er
 {
 	struct pruning *p = calloc(1, sizeof(*p));
 	char target[256];
-	int r = p ? each(d, a, on_prune, p, e) : err_nomem(e);
+	int r = p ? sandbox_each(d, a, on_prune, p, e) : err_nomem(e);
 
 	for (size_t i = 0; p && r == 0 && i < p->n; i++) {
 		if (!a->dry_run && (sandbox_target_of(target, p->ids[i], "", e) < 0 ||

@@ -35,6 +35,25 @@ def client(*args, **more):
 
 
 @test
+def a_list_keeps_its_columns_apart_and_says_how_old_and_why():
+    with client() as (d, sandbox):
+        long = "a" + "very-" * 12 + "zz"
+        assert sandbox("create", "--name", long, "--label", "team=red", "--label", "x=y").status == 0
+        assert sandbox("create", "--name", "b").status == 0 and sandbox("stop", "--grace", "0s", "b").status == 0
+        head, *rows = (line.split() for line in sandbox("list").text.splitlines())
+        assert head == ["ID", "NAME", "STATE", "BACKEND", "RUNNING", "AGE", "LABELS"], head
+        rows = {row[1]: row for row in rows}
+        assert rows[long][2:5] == ["ready", "native", "0"] and rows[long][5][-1] == "s" and sorted(rows[long][6:]) == ["team=red", "x=y"], rows
+        assert rows["b"][2] == "stopped" and rows["b"][3].startswith("(") and rows["b"][-1][-1] == "s", rows
+        lines = sandbox("list").text.splitlines()
+        assert len({line.index(word) for line, word in zip(lines, ("STATE", "ready", "stopped") if "ready" in lines[1] else ("STATE", "stopped", "ready"))}) == 1, lines
+        assert json.loads(sandbox("get", long).text)["name"] == long  # into a pipe
+        shown = dict(line.split(None, 1) for line in on_a_terminal(d, "get", "--quiet", long).decode().splitlines())
+        assert shown["name"] == long and shown["state"] == "ready" and shown["backend"] == "native" and "ago)" in shown["created"], shown
+        assert b"(requested" in on_a_terminal(d, "get", "b") or b"stopped (" in on_a_terminal(d, "get", "b")
+
+
+@test
 def how_long_it_may_idle_is_taken_from_a_file_and_an_option_wins():
     with client() as (d, sandbox):
         (scratch() / "own.yaml").write_text("brig: 1\nidle_ttl: 2h\n")

@@ -150,6 +150,13 @@ export interface Change {
   changes: ("created" | "changed" | "removed" | "missed")[];
 }
 
+/** An archive. Links and whatever else is neither a folder nor a readable file are not in it: so many, the first by name. */
+export interface Packed {
+  size: number;
+  leftOut: number;
+  leftNames: string[];
+}
+
 /** A piece of what a command wrote. `seq` is where it begins, counted in bytes of both streams. */
 export interface Output {
   stream: "stdout" | "stderr";
@@ -265,8 +272,8 @@ export class Files {
   move(path: string, to: string, options?: { replace?: boolean }): Promise<void>;
   /** Resolves when the folder, or file, is watched. */
   watch(path?: string, options?: { signal?: AbortSignal }): Promise<AsyncIterableIterator<Change>>;
-  /** A folder as tar into a stream. Its bytes are a guest's. */
-  pack(path: string, to: Writable): Promise<number>;
+  /** A folder as tar into a stream. Its bytes are a guest's. Says what is not in it. */
+  pack(path: string, to: Writable): Promise<Packed>;
   /** A tar into a folder that is there. */
   unpack(path: string, data: Source): Promise<void>;
 }

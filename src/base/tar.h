@@ -55,11 +55,15 @@ int tar_put_entry(tar_put_fn *put, void *arg, const struct tar_entry *t);
  * -errno ends the packing. `path` is from the top. */
 typedef int tar_look_fn(void *arg, int folder, const char *name, const char *path);
 
+/* Told of each thing that is left out; `path` is from the top. */
+typedef void tar_left_fn(void *arg, const char *path);
+
 struct tar_limits {
 	uint64_t bytes, entries; /* what is left of them */
 	bool links;              /* take symbolic links, too */
 	mode_t mask;             /* of unpacking: permissions that no file gets */
 	tar_look_fn *look;       /* of packing; NULL: everything is taken */
+	tar_left_fn *left;       /* of packing; NULL: they are only counted */
 	uint64_t left_out;       /* links, devices..., things that could not be read */
 };
 

@@ -79,12 +79,19 @@ static int put_file(struct pack *p, int file, const struct stat *st)
 	return put_zeros(p, (size - (uint64_t)done) + (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK);
 }
 
+static void leave_out(const struct pack *p)
+{
+	p->l->left_out++;
+	if (p->l->left)
+		p->l->left(p->arg, p->t.name);
+}
+
 static int put_link(struct pack *p, int folder, const char *name)
 {
 	ssize_t n = readlinkat(folder, name, p->t.target, sizeof(p->t.target) - 1);
 
 	if (!p->l->links || n <= 0) {
-		p->l->left_out++;
+		leave_out(p);
 		return 0;
 	}
 	p->t.target[n] = '\0';
@@ -126,7 +133,8 @@ static int put_one(struct pack *p, int folder, const char *name, unsigned depth)
 	if (fd < 0 && errno == ELOOP)
 		return put_link(p, folder, name);
 	if (fd < 0 || fstat(fd, &st) < 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
-		p->l->left_out += fd >= 0 || errno != ENOENT;
+		if (fd >= 0 || errno != ENOENT)
+			leave_out(p);
 		return 0;
 	}
 	return S_ISDIR(st.st_mode) ? put_folder(p, fd, &st, depth) : put_file(p, fd, &st);
@@ -157,7 +165,7 @@ static int walk(struct pack *p, int folder, unsigned depth)
 			break;
 		/* A device is looked at before it is opened, as far as that tells. */
 		if (d->type == 2 || d->type == 6) /* DT_CHR, DT_BLK */
-			p->l->left_out++;
+			leave_out(p);
 		else
 			r = put_one(p, folder, d->name, depth);
 		p->t.name[n] = '\0';

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clean.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -59,13 +60,36 @@ static int valued(struct daemon_asked *a, int argc, char **argv, int *at, struct
 	return 0;
 }
 
+static const struct token_row {
+	const char *name, *full;
+	bool named;
+} token_rows[] = { { "add", "token add", true },
+		   { "list", "token list", false },
+		   { "remove", "token remove", true } };
+
+static const struct token_row *token_verb(const char *text)
+{
+	for (size_t i = 0; i < ARRAY_LEN(token_rows); i++)
+		if (str_eq(text, token_rows[i].name))
+			return &token_rows[i];
+	return NULL;
+}
+
+static bool takes_name(const char *verb)
+{
+	for (size_t i = 0; i < ARRAY_LEN(token_rows); i++)
+		if (str_eq(verb, token_rows[i].full))
+			return token_rows[i].named;
+	return false;
+}
+
 static int word(struct daemon_asked *a, const char *text, struct err *e)
 {
 	if (!a->verb && (str_eq(text, "stop") || str_eq(text, "status") || str_eq(text, "token")))
 		a->verb = text;
-	else if (a->verb && str_eq(a->verb, "token") && str_eq(text, "add"))
-		a->verb = "token add";
-	else if (a->verb && str_eq(a->verb, "token add") && !a->name && text[0] != '-')
+	else if (a->verb && str_eq(a->verb, "token") && token_verb(text))
+		a->verb = token_verb(text)->full;
+	else if (a->verb && takes_name(a->verb) && !a->name && text[0] != '-')
 		a->name = text;
 	else if (str_eq(text, "--json"))
 		a->json = true;
@@ -92,7 +116,7 @@ static int parse(int argc, char **argv, struct daemon_asked *a, struct err *e)
 	}
 	if (a->verb && str_eq(a->verb, "token"))
 		return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon token add NAME --scope run",
-				  "token takes 'add'");
+				  "token takes 'add', 'list' or 'remove'");
 	return 0;
 }
 
@@ -211,17 +235,11 @@ static int stop(const struct daemon_asked *a, struct err *e)
 	return 0;
 }
 
-static int token_add(const struct daemon_asked *a, struct err *e)
+static int token_add(const struct daemon_asked *a, const char *file, struct err *e)
 {
-	char path[PATH_MAX], token[TOKEN_SIZE];
-	const char *file = a->token_file;
+	char token[TOKEN_SIZE];
 
-	if (!a->name)
-		return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon token add NAME --scope run",
-				  "a token has a name: the tenant that it stands for");
-	if (!file && daemon_token_path(path, sizeof(path), e) < 0)
-		return -e->code;
-	if (tokens_add(file ? file : path, a->name, a->scope ? a->scope : "run", token, e) < 0)
+	if (tokens_add(file, a->name, a->scope ? a->scope : "run", token, e) < 0)
 		return -e->code;
 	if (a->json)
 		(void)printf("{\"name\":\"%s\",\"token\":\"%s\"}\n", a->name, token);
@@ -230,6 +248,98 @@ static int token_add(const struct daemon_asked *a, struct err *e)
 	if (!a->json && !a->quiet)
 		message_print("brig: note", "it is shown once, and kept nowhere");
 	return 0;
+}
+
+static const char *scope_words(const struct token *t)
+{
+	return t->scopes & SCOPE_ADMIN ? "admin" : t->scopes & SCOPE_RUN ? "run" : "read";
+}
+
+static void list_as_json(const struct token *v, size_t n)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)16 << 20);
+	struct json j;
+
+	json_init(&j, &b, false);
+	json_object(&j);
+	json_key(&j, "tokens");
+	json_array(&j);
+	for (size_t i = 0; i < n; i++) {
+		json_object(&j);
+		json_kstr(&j, "name", v[i].tenant);
+		json_kstr(&j, "scope", scope_words(&v[i]));
+		json_kstr(&j, "ceiling", v[i].ceiling);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	(void)printf("%s\n", buf_str(&b));
+}
+
+static int token_list(const struct daemon_asked *a, const char *file, struct err *e)
+{
+	struct token *v = NULL;
+	size_t n = 0;
+
+	if (tokens_list(file, &v, &n, e) < 0)
+		return e->code == ENOENT
+			       ? err_hint(e, "brig daemon token add NAME --scope run makes it")
+			       : -e->code;
+	if (a->json) {
+		list_as_json(v, n);
+	} else {
+		if (n)
+			(void)printf("%-24s%-7s%s\n", "NAME", "SCOPE", "CEILING");
+		for (size_t i = 0; i < n; i++) {
+			CLEANUP(buf) struct buf b = BUF_INIT(8192);
+			const char *ceiling = v[i].ceiling ? v[i].ceiling : "-";
+
+			clean_put(&b, ceiling, strlen(ceiling));
+			(void)printf("%-23s %-7s%s\n", v[i].tenant, scope_words(&v[i]),
+				     buf_str(&b));
+		}
+		if (!n && !a->quiet)
+			message_print("brig: note", "the file has no tokens");
+	}
+	tokens_drop(v, n);
+	return 0;
+}
+
+static int token_remove(const struct daemon_asked *a, const char *file, struct err *e)
+{
+	int n = tokens_remove(file, a->name, e);
+
+	if (n < 0)
+		return n;
+	if (a->json)
+		(void)printf("{\"name\":\"%s\",\"removed\":%d}\n", a->name, n);
+	else
+		(void)printf("%s\n", a->name);
+	if (!a->json && !a->quiet)
+		message_print(
+			"brig: note",
+			"a daemon that runs takes it no more, and ends within a second what it "
+			"was saying to it; its sandboxes stay, until they expire");
+	return 0;
+}
+
+static int token(const struct daemon_asked *a, struct err *e)
+{
+	const char *file = a->token_file;
+	char path[PATH_MAX];
+
+	if (takes_name(a->verb) && !a->name)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  str_eq(a->verb, "token add")
+					  ? "brig daemon token add NAME --scope run"
+					  : "brig daemon token remove NAME",
+				  "a token has a name: the tenant that it stands for");
+	if (!file && daemon_token_path(path, sizeof(path), e) < 0)
+		return -e->code;
+	file = file ? file : path;
+	return str_eq(a->verb, "token add")    ? token_add(a, file, e)
+	       : str_eq(a->verb, "token list") ? token_list(a, file, e)
+					       : token_remove(a, file, e);
 }
 
 static int daemon_command(const struct subcommand *c, int argc, char **argv)
@@ -246,7 +356,7 @@ static int daemon_command(const struct subcommand *c, int argc, char **argv)
 		r = !a.verb                    ? serve(&a, &e)
 		    : str_eq(a.verb, "status") ? status(&a, &e)
 		    : str_eq(a.verb, "stop")   ? stop(&a, &e)
-					       : token_add(&a, &e);
+					       : token(&a, &e);
 	if (r == 0)
 		return 0;
 	error_print(&e);
@@ -264,7 +374,7 @@ const struct subcommand cmd_daemon = {
 	.name = "daemon",
 	.usage = "[--listen ADDR:PORT --token-file FILE [--tls-cert FILE --tls-key FILE] "
 		 "[--ceiling FILE]] | status | stop [--all] | "
-		 "token add NAME",
+		 "token add|list|remove",
 	.help = "serve long-lived sandboxes over HTTP; brig sandbox starts it",
 	.about =
 		"  --listen ADDR:PORT   also over TCP, for callers with a token: on loopback, or\n"
@@ -277,7 +387,9 @@ const struct subcommand cmd_daemon = {
 		"  status [--json]      the running one\n"
 		"  stop [--all]         end it; its sandboxes go on, with --all they stop first\n"
 		"  token add NAME       make a token, print it once, add its line to the file:\n"
-		"                       [--scope read|run|admin] [--token-file FILE]\n",
+		"                       [--scope read|run|admin] [--token-file FILE]\n"
+		"  token list           those of the file, by name\n"
+		"  token remove NAME    take all of that name out of it\n",
 	.word = words,
 	.run = daemon_command,
 };

@@ -60,6 +60,10 @@ int sandbox_target_of(char out[256], const char *ref, const char *more, struct e
 /* body may be NULL; ret as in daemon_client_ask. */
 int sandbox_ask(struct daemon_client *d, const char *method, const char *target, struct buf *body,
 		struct jread **ret, struct err *e);
+/* All that the options select. */
+typedef int sandbox_each_fn(void *arg, const struct jread *v, struct err *e);
+int sandbox_each(struct daemon_client *d, const struct sandbox_asked *a, sandbox_each_fn *fn,
+		 void *arg, struct err *e);
 void sandbox_print_json(const struct jread *v);
 void sandbox_put_cell(struct buf *b, const char *text, int width); /* NULL: a dash */
 /* What brig has noted of a sandbox, without the line `said`, which is told otherwise (or NULL). */

@@ -12,8 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "base/draft.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "base/tar.h"
@@ -24,6 +26,8 @@
 #define LIMIT_BYTES ((uint64_t)16 << 30)
 #define ENTRIES_MAX 1000000
 #define PIECE ((size_t)64 << 10)
+#define NAMES_MAX ((size_t)64 << 10)
+#define NAMES_SAID 5
 
 int box_path_parse(const char *word, struct box_path *ret)
 {
@@ -35,6 +39,68 @@ int box_path_parse(const char *word, struct box_path *ret)
 	ret->ref[n] = '\0';
 	ret->path = word + n + 1;
 	return 1;
+}
+
+/* ---- what stays behind ---- */
+
+/* Links, devices and the like; neither way anything is made of them on the host. */
+struct left_out {
+	uint64_t count;
+	struct buf
+		names; /* the first of them, each with its NUL, as whoever made them wrote them */
+};
+
+static const char *name_after(const struct buf *b, const char *name)
+{
+	const char *end = b->data + b->len;
+
+	name = name ? name + strlen(name) + 1 : b->data;
+	return b->len && !b->failed && name < end ? name : NULL;
+}
+
+static void left_as_json(const struct left_out *l)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)256 << 10);
+	const char *name = NULL;
+	struct json j;
+
+	json_init(&j, &b, false);
+	json_object(&j);
+	json_ku64(&j, "left_out", l->count);
+	json_key(&j, "left_names");
+	json_array(&j);
+	while ((name = name_after(&l->names, name)))
+		json_str(&j, name);
+	json_array_end(&j);
+	json_object_end(&j);
+	(void)printf("%s\n", buf_str(&b));
+}
+
+static void left_as_text(const struct left_out *l)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)256 << 10);
+	const char *name = NULL;
+	unsigned said = 0;
+
+	buf_printf(&b, "%llu thing%s left out, which %s neither a folder nor a readable file",
+		   (unsigned long long)l->count, l->count == 1 ? " was" : "s were",
+		   l->count == 1 ? "is" : "are");
+	while (said < NAMES_SAID && (name = name_after(&l->names, name))) {
+		buf_puts(&b, said++ ? ", " : ": ");
+		clean_put(&b, name, strlen(name));
+	}
+	if (said && l->count > said)
+		buf_puts(&b, ", ...");
+	message_print("brig: note", buf_str(&b));
+}
+
+/* An archive on standard output leaves no place there for anything else. */
+static void tell_left(const struct sandbox_asked *a, const struct left_out *l)
+{
+	if (a->json && !str_eq(a->rest[1], "-"))
+		left_as_json(l);
+	else if (l->count && (a->json || !a->quiet))
+		left_as_text(l);
 }
 
 /* The last part of a path that is not "", "." or ".."; false: it has none. */
@@ -62,12 +128,26 @@ static int no_name(const char *path, struct err *e)
 
 /* ---- in ---- */
 
+struct putting {
+	struct daemon_client *d;
+	struct left_out *left;
+};
+
 static int put_piece(void *arg, const void *p, size_t n)
 {
+	const struct putting *x = arg;
 	struct err e;
-	int r = daemon_client_write(arg, p, n, &e);
+	int r = daemon_client_write(x->d, p, n, &e);
 
 	return r > 0 ? -EPIPE : r;
+}
+
+static void keep_left(void *arg, const char *path)
+{
+	const struct putting *x = arg;
+
+	if (x->left->count++ < NAMES_SAID)
+		buf_add(&x->left->names, path, strlen(path) + 1);
 }
 
 static int begin_archive(struct daemon_client *d, const struct box_path *to, struct err *e)
@@ -98,23 +178,22 @@ static int put_stdin(struct daemon_client *d, const struct box_path *to, struct 
 }
 
 static int put_folder(struct daemon_client *d, int folder, const char *from,
-		      const struct box_path *to, struct err *e)
+		      const struct box_path *to, struct left_out *left, struct err *e)
 {
-	struct tar_limits l = { .bytes = UINT64_MAX, .entries = ENTRIES_MAX, .links = true };
+	struct tar_limits l = {
+		.bytes = UINT64_MAX, .entries = ENTRIES_MAX, .links = true, .left = keep_left
+	};
+	struct putting x = { .d = d, .left = left };
 	int r;
 
 	if (box_path_post(d, to, "mkdir", NULL, true, e) < 0 || begin_archive(d, to, e) < 0)
 		return -e->code;
-	r = tar_pack(folder, &l, put_piece, NULL, d);
+	r = tar_pack(folder, &l, put_piece, NULL, &x);
 	if (r == 0)
-		r = tar_pack_end(put_piece, d);
+		r = tar_pack_end(put_piece, &x);
 	/* A broken pipe is a daemon that has answered: it says more. */
 	if (r < 0 && r != -EPIPE)
 		return err_errno(e, r, "cannot copy '%.100s'", from);
-	if (l.left_out)
-		(void)fprintf(stderr,
-			      "brig: %llu things were left out: no files, or not readable\n",
-			      (unsigned long long)l.left_out);
 	return daemon_client_written(d, e);
 }
 
@@ -161,7 +240,7 @@ static void on_passed(void *arg, uint64_t bytes)
 }
 
 static int copy_in(struct daemon_client *d, const char *from, struct box_path *to,
-		   struct progress *p, struct err *e)
+		   struct progress *p, struct left_out *left, struct err *e)
 {
 	CLEANUP(buf) struct buf full = BUF_INIT((size_t)8192);
 	CLEANUP(fd) int fd = -1;
@@ -179,7 +258,8 @@ static int copy_in(struct daemon_client *d, const char *from, struct box_path *t
 		return -e->code;
 	if (S_ISREG(st.st_mode))
 		p->all = (uint64_t)st.st_size;
-	return S_ISDIR(st.st_mode) ? put_folder(d, fd, from, to, e) : put_file(d, fd, &st, to, e);
+	return S_ISDIR(st.st_mode) ? put_folder(d, fd, from, to, left, e)
+				   : put_file(d, fd, &st, to, e);
 }
 
 /* ---- out ---- */
@@ -300,6 +380,7 @@ int verb_cp(struct daemon_client *d, const struct sandbox_asked *a, struct err *
 	struct box_path at_from, at_to;
 	bool out = box_path_parse(from, &at_from), in = box_path_parse(to, &at_to);
 	uint64_t most = LIMIT_BYTES;
+	struct left_out left = { .names = BUF_INIT(NAMES_MAX) };
 	struct progress p;
 	int r;
 
@@ -313,8 +394,13 @@ int verb_cp(struct daemon_client *d, const struct sandbox_asked *a, struct err *
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	progress_begin(&p, "copying", 0, a->quiet);
 	daemon_client_on_passed(d, on_passed, &p);
-	r = in ? copy_in(d, from, &at_to, &p, e) : copy_out(d, &at_from, to, most, e);
+	r = in ? copy_in(d, from, &at_to, &p, &left, e) : copy_out(d, &at_from, to, most, e);
 	daemon_client_on_passed(d, NULL, NULL);
 	progress_end(&p);
+	if (out)
+		left.count = daemon_client_left(d, &left.names);
+	if (r == 0)
+		tell_left(a, &left);
+	buf_done(&left.names);
 	return r;
 }

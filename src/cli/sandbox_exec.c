@@ -2,7 +2,9 @@
 /* cli/sandbox_exec.c - "sandbox exec": a command in a sandbox of the daemon, as if it ran here.
  *
  * Two connections: one brings what the command writes, the other takes what it reads, signals, and
- * the size of the terminal. */
+ * the size of the terminal. When a daemon is killed the command goes on, and so does this with the
+ * next one, at the byte where it was cut off; unless input was on its way, of which nobody knows
+ * whether it arrived. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,11 +16,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/base64.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/follow.h"
 #include "cli/sandbox_cli.h"
 #include "cli/terminal.h"
 #include "daemon/exec_result.h"
@@ -29,13 +31,13 @@
 #define NAMES_SAID 4
 
 struct session_exec {
-	struct daemon_client *out, *in; /* in: made when there is something to say */
+	struct follow out;
+	struct daemon_client *in; /* made when there is something to say */
 	const char *ref;
 	const struct sandbox_asked *asked;
 	char exec[40];
-	struct sse sse;
 	int signals;
-	bool input_open, ended;
+	bool input_open, ended, input_lost;
 	int status;
 	struct exec_result result; /* with --json: what it wrote */
 	struct terminal_writer to; /* ... without */
@@ -43,8 +45,18 @@ struct session_exec {
 
 /* ---- what is said to it ---- */
 
+/* Does its daemon live? It says nothing that it was not asked. */
+static bool is_open(const struct daemon_client *c)
+{
+	struct pollfd p = { .fd = daemon_client_fd(c), .events = POLLIN };
+
+	return poll(&p, 1, 0) == 0;
+}
+
+/* *asked: it was sent, whether or not anybody got it. *code: the daemon's own word, "" where it had
+ * none. */
 static int say(struct session_exec *x, const char *word, const char *body, size_t n, bool raw,
-	       struct err *e)
+	       bool *asked, char code[32], struct err *e)
 {
 	char target[256], more[96];
 	struct daemon_question q = {
@@ -52,49 +64,92 @@ static int say(struct session_exec *x, const char *word, const char *body, size_
 	};
 
 	(void)snprintf(more, sizeof(more), "/execs/%s/%s", x->exec, word);
+	*asked = false;
+	code[0] = '\0';
 	if (!sandbox_target(target, sizeof(target), x->ref, more))
 		return -EINVAL;
-	if (!x->in && daemon_client_open(false, &x->in, e) < 0)
+	if (x->in && !is_open(x->in))
+		x->in = daemon_client_free(x->in);
+	if (!x->in && follow_connect(&x->in, e) < 0)
 		return -e->code;
-	return daemon_client_ask(x->in, &q, NULL, NULL, e);
+	*asked = true;
+	if (daemon_client_ask(x->in, &q, NULL, code, e) == 0)
+		return 0;
+	if (!*code)
+		x->in = daemon_client_free(x->in);
+	return -e->code;
+}
+
+/* What is said once, and is no loss. */
+static void mention(struct session_exec *x, const char *word, const char *body, int n)
+{
+	struct err ignored = { 0 };
+	char code[32];
+	bool asked;
+
+	(void)say(x, word, body, (size_t)n, false, &asked, code, &ignored);
 }
 
 static void send_signal(struct session_exec *x, int sig)
 {
-	struct err ignored;
 	char body[40];
 	int n = snprintf(body, sizeof(body), "{\"signal\":\"%d\"}", sig);
 
-	(void)say(x, "signal", body, (size_t)n, false, &ignored);
+	mention(x, "signal", body, n);
 }
 
 static void send_size(struct session_exec *x)
 {
 	struct winsize w;
-	struct err ignored;
 	char body[64];
 	int n;
 
 	if (!x->asked->tty || ioctl(0, TIOCGWINSZ, &w) < 0)
 		return;
 	n = snprintf(body, sizeof(body), "{\"rows\":%u,\"cols\":%u}", w.ws_row, w.ws_col);
-	(void)say(x, "resize", body, (size_t)n, false, &ignored);
+	mention(x, "resize", body, n);
 }
 
-/* A command that has ended takes no more: that is no error of the caller's. */
-static void send_input(struct session_exec *x)
+static int lost_input(struct session_exec *x, size_t n, struct err *e)
 {
-	char data[INPUT_MAX];
+	x->input_lost = true;
+	(void)err_set(e, ERR_UNAVAILABLE, EPIPE,
+		      "the daemon has ended with input under way: nobody knows whether %zu bytes "
+		      "of it have reached the command",
+		      n);
+	return err_hint(e,
+			"the command waits for more: brig sandbox cancel %.30s %s ends it, "
+			"brig sandbox logs %.30s %s shows what it wrote",
+			x->ref, x->exec, x->ref, x->exec);
+}
+
+/* A command that has ended takes no more: that is no error of the caller's. The end of input may be
+ * said twice. */
+static int send_input(struct session_exec *x, struct err *e)
+{
+	char data[INPUT_MAX], code[32];
 	ssize_t n = read(0, data, sizeof(data));
-	struct err ignored;
+	struct err why = { 0 };
+	bool asked;
+	int r;
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
-		return;
+		return 0;
 	if (n <= 0)
 		x->input_open = false;
-	if (say(x, n > 0 ? "stdin" : "stdin?close=true", data, n > 0 ? (size_t)n : 0, true,
-		&ignored) < 0)
-		x->input_open = false;
+	r = say(x, n > 0 ? "stdin" : "stdin?close=true", data, n > 0 ? (size_t)n : 0, true, &asked,
+		code, &why);
+	if (r < 0 && !*code && n <= 0)
+		r = say(x, "stdin?close=true", data, 0, true, &asked, code, &why);
+	if (r == 0)
+		return 0;
+	x->input_open = false;
+	if (n > 0 && asked && !*code)
+		return lost_input(x, (size_t)n, e);
+	if (*code) /* it reads no more */
+		return 0;
+	*e = why;
+	return r;
 }
 
 static void on_signals(struct session_exec *x)
@@ -115,16 +170,15 @@ static void on_signals(struct session_exec *x)
 
 static int put_output(struct session_exec *x, const struct jread *v, int fd, struct err *e)
 {
-	const char *text = jread_str(v, "data");
-	size_t n = text ? strlen(text) : 0;
-	CLEANUP(mem) char *data = malloc(n + 1);
-	ssize_t len = data && text ? base64_read(text, n, data, n) : -ENOMEM;
+	CLEANUP(mem) char *data = NULL;
+	const char *from = NULL;
+	ssize_t len = follow_output(&x->out, v, &data, &from, e);
 
-	if (len < 0)
-		return err_set(e, ERR_INTERNAL, EBADMSG, "the daemon's stream is malformed");
+	if (len <= 0)
+		return (int)len;
 	if (x->asked->json)
-		exec_result_add(&x->result, fd, data, (size_t)len);
-	else if (terminal_write(&x->to, fd, data, (size_t)len) < 0 && errno != EPIPE)
+		exec_result_add(&x->result, fd, from, (size_t)len);
+	else if (terminal_write(&x->to, fd, from, (size_t)len) < 0 && errno != EPIPE)
 		return err_sys(e, "the command's output cannot be written");
 	return 0;
 }
@@ -210,9 +264,9 @@ static void finish(struct session_exec *x, const struct jread *result)
 static int on_event(struct session_exec *x, struct err *e)
 {
 	CLEANUP(jread) struct jread *v = NULL;
-	const char *type = x->sse.type;
+	const char *type = x->out.sse.type;
 
-	if (jread_parse(buf_str(&x->sse.data), x->sse.data.len, &v, e) < 0)
+	if (jread_parse(buf_str(&x->out.sse.data), x->out.sse.data.len, &v, e) < 0)
 		return -e->code;
 	if (str_eq(type, "start"))
 		(void)snprintf(x->exec, sizeof(x->exec), "%s",
@@ -226,21 +280,40 @@ static int on_event(struct session_exec *x, struct err *e)
 	return 0;
 }
 
+static int attach_again(struct session_exec *x, struct err *e)
+{
+	char target[256], more[96];
+
+	if (!e->code)
+		(void)err_refuse(e, ERR_UNAVAILABLE, EPIPE, "brig sandbox logs shows what it wrote",
+				 "the daemon has ended the stream");
+	if (!*x->exec) /* it may have begun or not: a second try could make it two */
+		return err_hint(e, "brig sandbox execs %.30s says whether the command has begun",
+				x->ref);
+	(void)snprintf(more, sizeof(more), "/execs/%s/stream?from=%llu", x->exec,
+		       (unsigned long long)x->out.next);
+	if (!sandbox_target(target, sizeof(target), x->ref, more))
+		return -e->code;
+	return follow_again(&x->out, target, e);
+}
+
 /* Everything that is there already. */
 static int take_events(struct session_exec *x, struct err *e)
 {
 	while (!x->ended) {
-		int r = daemon_client_event(x->out, &x->sse, clock_us(), e);
+		int r = follow_event(&x->out, clock_us(), e);
 
 		if (r == -EAGAIN) {
 			err_clear(e);
 			return 0;
 		}
-		if (r == 0)
-			return err_refuse(e, ERR_UNAVAILABLE, EPIPE,
-					  "brig sandbox logs shows what it wrote",
-					  "the daemon has ended the stream");
-		if (r < 0 || on_event(x, e) < 0)
+		if (r > 0)
+			r = on_event(x, e);
+		else if (follow_broken(&x->out, r))
+			r = attach_again(x, e);
+		else if (r == 0)
+			r = err_set(e, ERR_INTERNAL, EPROTO, "the daemon's stream is malformed");
+		if (r < 0)
 			return -e->code;
 	}
 	return 0;
@@ -251,23 +324,22 @@ static int take_events(struct session_exec *x, struct err *e)
 static int turn(struct session_exec *x, struct err *e)
 {
 	struct pollfd p[] = {
-		{ .fd = daemon_client_fd(x->out), .events = POLLIN },
+		{ .fd = -1, .events = POLLIN },
 		{ .fd = x->signals, .events = POLLIN },
-		{ .fd = x->input_open && *x->exec ? 0 : -1, .events = POLLIN },
+		{ .fd = -1, .events = POLLIN },
 	};
 
 	if (take_events(x, e) < 0)
 		return -e->code;
 	if (x->ended)
 		return 0;
+	p[0].fd = daemon_client_fd(x->out.d);
 	p[2].fd = x->input_open && *x->exec ? 0 : -1;
 	if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
 		return err_sys(e, "cannot wait for the command");
 	if (p[1].revents)
 		on_signals(x);
-	if (p[2].revents)
-		send_input(x);
-	return 0;
+	return p[2].revents ? send_input(x, e) : 0;
 }
 
 static int open_signals(void)
@@ -344,7 +416,7 @@ static int detached(struct session_exec *x, const struct daemon_question *q, str
 {
 	CLEANUP(jread) struct jread *v = NULL;
 
-	if (daemon_client_ask(x->out, q, &v, NULL, e) < 0)
+	if (daemon_client_ask(x->out.d, q, &v, NULL, e) < 0)
 		return -e->code;
 	if (x->asked->json)
 		(void)printf("{\"exec\":\"%s\"}\n", jread_str(v, "exec"));
@@ -356,7 +428,7 @@ static int detached(struct session_exec *x, const struct daemon_question *q, str
 static int follow(struct session_exec *x, const struct daemon_question *q, struct err *e)
 {
 	struct terminal t = { 0 };
-	int r = daemon_client_stream(x->out, q, e);
+	int r = daemon_client_stream(x->out.d, q, e);
 
 	if (r < 0)
 		return r;
@@ -366,7 +438,7 @@ static int follow(struct session_exec *x, const struct daemon_question *q, struc
 		terminal_raw(&t);
 	while (r == 0 && !x->ended)
 		r = turn(x, e);
-	if (r < 0 && *x->exec)
+	if (r < 0 && *x->exec && !x->input_lost)
 		(void)err_hint(e, "the command goes on: brig sandbox logs -f %.30s %s", x->ref,
 			       x->exec);
 	terminal_writer_end(&x->to);
@@ -379,16 +451,14 @@ int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_
 		 struct err *e)
 {
 	CLEANUP(buf) struct buf body = BUF_INIT((size_t)1 << 20);
-	struct session_exec x = { .out = d,
-				  .ref = ref,
-				  .asked = a,
-				  .sse = SSE_INIT(EVENT_MAX),
-				  .signals = -1,
-				  .input_open = !a->detach && has_input() };
+	struct session_exec x = {
+		.ref = ref, .asked = a, .signals = -1, .input_open = !a->detach && has_input()
+	};
 	struct daemon_question q = { .method = "POST" };
 	char target[256];
 	int r = put_body(&body, &x, e);
 
+	follow_begin(&x.out, d, EVENT_MAX);
 	exec_result_init(&x.result);
 	if (!sandbox_target(target, sizeof(target), ref, "/exec"))
 		r = err_set(e, ERR_USAGE, EINVAL, "'%.60s' is neither an id nor a name", ref);
@@ -397,7 +467,7 @@ int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_
 	q.body_len = body.len;
 	if (r == 0)
 		r = a->detach ? detached(&x, &q, e) : follow(&x, &q, e);
-	sse_done(&x.sse);
+	follow_done(&x.out);
 	exec_result_done(&x.result);
 	(void)daemon_client_free(x.in);
 	if (r < 0)

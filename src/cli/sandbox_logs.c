@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base64.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/follow.h"
 #include "cli/sandbox_cli.h"
 #include "cli/terminal.h"
 
@@ -18,48 +18,91 @@
 
 /* ---- what they wrote ---- */
 
+struct exec_log {
+	const char *ref, *exec;
+	bool wait, json;
+	struct follow from;
+	struct terminal_writer to;
+};
+
+static int log_target(const struct exec_log *l, char target[256], struct err *e)
+{
+	char more[96];
+
+	(void)snprintf(more, sizeof(more), "/execs/%s/stream?from=%llu", l->exec,
+		       (unsigned long long)l->from.next);
+	return sandbox_target_of(target, l->ref, more, e);
+}
+
+static int on_log(struct exec_log *l, struct err *e)
+{
+	const struct sse *s = &l->from.sse;
+	CLEANUP(jread) struct jread *v = NULL;
+	CLEANUP(mem) char *data = NULL;
+	const char *from = NULL;
+	bool output = str_starts(s->type, "std");
+	ssize_t n = 1;
+
+	if (output && jread_parse(buf_str(&s->data), s->data.len, &v, e) < 0)
+		return -e->code;
+	if (output)
+		n = follow_output(&l->from, v, &data, &from, e);
+	if (n < 0)
+		return (int)n;
+	if (l->json && n)
+		(void)printf("{\"exec\":\"%s\",\"type\":\"%s\",\"data\":%s}\n", l->exec, s->type,
+			     buf_str(&s->data));
+	else if (output && n)
+		(void)terminal_write(&l->to, str_eq(s->type, "stderr") ? 2 : 1, from, (size_t)n);
+	return 0;
+}
+
+static int log_again(struct exec_log *l, struct err *e)
+{
+	struct err unused = { 0 };
+	char target[256];
+
+	if (!e->code)
+		(void)err_set(e, ERR_UNAVAILABLE, EPIPE, "the daemon has ended the stream");
+	return log_target(l, target, &unused) < 0 ? -e->code : follow_again(&l->from, target, e);
+}
+
+static int follow_log(struct exec_log *l, struct err *e)
+{
+	int r = 0;
+
+	while (r == 0 && !l->from.ended) {
+		r = follow_event(&l->from, l->wait ? 0 : clock_us() + QUIET_US, e);
+		if (r > 0)
+			r = on_log(l, e);
+		else if (follow_broken(&l->from, r))
+			r = log_again(l, e);
+	}
+	return r;
+}
+
 /* Of a command that still runs: what it has written, or with --follow to its end. */
 static int one_log(const char *ref, const char *exec, bool wait, bool json, struct err *e)
 {
+	struct exec_log l = { .ref = ref, .exec = exec, .wait = wait, .json = json };
 	CLEANUP(daemon_client) struct daemon_client *d = NULL;
 	struct daemon_question q = { .method = "GET" };
-	struct sse s = SSE_INIT(EVENT_MAX);
-	struct terminal_writer to;
-	char target[256], more[96];
+	char target[256];
 	int r;
 
-	terminal_writer_begin(&to, false);
-	(void)snprintf(more, sizeof(more), "/execs/%s/stream", exec);
 	q.target = target;
-	r = sandbox_target_of(target, ref, more, e);
+	r = log_target(&l, target, e);
 	if (r == 0)
 		r = daemon_client_open(false, &d, e);
 	if (r == 0)
 		r = daemon_client_stream(d, &q, e);
-	while (r == 0 &&
-	       (r = daemon_client_event(d, &s, wait ? 0 : clock_us() + QUIET_US, e)) > 0) {
-		CLEANUP(jread) struct jread *v = NULL;
-		const char *text;
-		char data[65536];
-		ssize_t n;
-
-		r = 0;
-		if (json) {
-			(void)printf("{\"exec\":\"%s\",\"type\":\"%s\",\"data\":%s}\n", exec,
-				     s.type, buf_str(&s.data));
-			continue;
-		}
-		if (!str_starts(s.type, "std") ||
-		    jread_parse(buf_str(&s.data), s.data.len, &v, e) < 0 ||
-		    !(text = jread_str(v, "data")))
-			continue;
-		n = base64_read(text, strlen(text), data, sizeof(data));
-		if (n > 0)
-			(void)terminal_write(&to, str_eq(s.type, "stderr") ? 2 : 1, data,
-					     (size_t)n);
-	}
-	terminal_writer_end(&to);
-	sse_done(&s);
+	if (r < 0)
+		return r;
+	terminal_writer_begin(&l.to, false);
+	follow_begin(&l.from, d, EVENT_MAX);
+	r = follow_log(&l, e);
+	terminal_writer_end(&l.to);
+	follow_done(&l.from);
 	if (r == -EAGAIN)
 		err_clear(e);
 	return r == -EAGAIN ? 0 : r;

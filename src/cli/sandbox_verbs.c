@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "sandbox/manager.h"
+#include "cli/follow.h"
 #include "cli/sandbox_cli.h"
 #include "daemon/sandboxes.h"
 #include "model/store.h"
@@ -248,25 +249,6 @@ void sandbox_put_cell(struct buf *b, const char *text, int width)
 	buf_printf(b, "%-*s", width, buf_str(&clean));
 }
 
-static void print_row(const struct jread *v)
-{
-	CLEANUP(buf) struct buf b = BUF_INIT((size_t)64 << 10);
-	const struct jread *labels = jread_get(v, "labels");
-
-	sandbox_put_cell(&b, jread_str(v, "id"), 31);
-	sandbox_put_cell(&b, jread_str(v, "name"), 20);
-	sandbox_put_cell(&b, jread_str(v, "state"), 10);
-	sandbox_put_cell(&b, jread_str(v, "backend"), 9);
-	buf_printf(&b, "%7lld  ", (long long)jread_int(v, "execs_running", 0));
-	for (void *it = jread_first(labels); it; it = jread_next(labels, it)) {
-		sandbox_put_cell(&b, jread_key(it), 0);
-		buf_putc(&b, '=');
-		sandbox_put_cell(&b, jread_text(jread_value(it)), 0);
-		buf_putc(&b, ' ');
-	}
-	(void)printf("%s\n", buf_str(&b));
-}
-
 static void put_escaped(struct buf *b, const char *text)
 {
 	for (; *text; text++)
@@ -289,11 +271,9 @@ static void put_selector(struct buf *b, const struct sandbox_asked *a)
 	}
 }
 
-typedef int each_fn(void *arg, const struct jread *v, struct err *e);
-
-/* All of them, a page at a time. */
-static int each(struct daemon_client *d, const struct sandbox_asked *a, each_fn *fn, void *arg,
-		struct err *e)
+/* A page at a time. */
+int sandbox_each(struct daemon_client *d, const struct sandbox_asked *a, sandbox_each_fn *fn,
+		 void *arg, struct err *e)
 {
 	char cursor[SANDBOX_ID_SIZE] = "";
 	int r = 0;
@@ -317,55 +297,6 @@ static int each(struct daemon_client *d, const struct sandbox_asked *a, each_fn 
 		(void)snprintf(cursor, sizeof(cursor), "%s", next ? next : "");
 	} while (r == 0 && *cursor);
 	return r;
-}
-
-struct rows {
-	struct buf json;
-	bool as_json, any;
-};
-
-static int on_row(void *arg, const struct jread *v, struct err *e)
-{
-	struct rows *r = arg;
-
-	(void)e;
-	if (r->as_json) {
-		if (r->any)
-			buf_putc(&r->json, ',');
-		jread_write(v, &r->json);
-	} else {
-		if (!r->any)
-			(void)printf("%-31s%-20s%-10s%-9s%7s  %s\n", "ID", "NAME", "STATE",
-				     "BACKEND", "RUNNING", "LABELS");
-		print_row(v);
-	}
-	r->any = true;
-	return 0;
-}
-
-int verb_list(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
-{
-	struct rows r = { .json = BUF_INIT((size_t)256 << 20), .as_json = a->json };
-	int done = each(d, a, on_row, &r, e);
-
-	if (done == 0 && a->json)
-		(void)printf("{\"sandboxes\":[%s]}\n", buf_str(&r.json));
-	else if (done == 0 && !r.any && isatty(STDOUT_FILENO))
-		message_print("brig: note", "there are none; brig sandbox create makes one");
-	buf_done(&r.json);
-	return done;
-}
-
-int verb_get(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
-{
-	CLEANUP(jread) struct jread *v = NULL;
-	char target[256];
-
-	if (sandbox_target_of(target, a->rest[0], "", e) < 0 ||
-	    sandbox_ask(d, "GET", target, NULL, &v, e) < 0)
-		return -e->code;
-	sandbox_print_json(v);
-	return 0;
 }
 
 /* ---- changing ---- */
@@ -560,7 +491,7 @@ int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct er
 {
 	struct pruning *p = calloc(1, sizeof(*p));
 	char target[256];
-	int r = p ? each(d, a, on_prune, p, e) : err_nomem(e);
+	int r = p ? sandbox_each(d, a, on_prune, p, e) : err_nomem(e);
 
 	for (size_t i = 0; p && r == 0 && i < p->n; i++) {
 		if (!a->dry_run && (sandbox_target_of(target, p->ids[i], "", e) < 0 ||
@@ -583,31 +514,93 @@ int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct er
 
 /* ---- listening ---- */
 
+struct listening {
+	const struct sandbox_asked *asked;
+	char box[SANDBOX_ID_SIZE]; /* "": all of them */
+	uint64_t last;             /* the last that was heard */
+	struct follow from;
+};
+
+/* Without a number it begins with now, which is a number as well: the next daemon has it. */
+static int events_begin(struct daemon_client *d, struct listening *l, struct err *e)
+{
+	const struct sandbox_asked *a = l->asked;
+	CLEANUP(jread) struct jread *box = NULL, *info = NULL;
+	char path[256];
+
+	if (a->rest_count && (sandbox_target_of(path, a->rest[0], "", e) < 0 ||
+			      sandbox_ask(d, "GET", path, NULL, &box, e) < 0))
+		return -e->code;
+	if (box)
+		(void)snprintf(l->box, sizeof(l->box), "%s", jread_str(box, "id"));
+	if (!a->follow || a->since)
+		return 0;
+	if (sandbox_ask(d, "GET", "/v1/info", NULL, &info, e) < 0)
+		return -e->code;
+	l->last = (uint64_t)jread_int(info, "last_event", 0);
+	return 0;
+}
+
+static void events_target(const struct listening *l, struct buf *target)
+{
+	const struct sandbox_asked *a = l->asked;
+
+	buf_printf(target, "/v1/events?follow=%s", a->follow ? "true" : "false");
+	if (a->since && !l->last)
+		buf_printf(target, "&since=%s", a->since);
+	else
+		buf_printf(target, "&since=%llu", (unsigned long long)l->last);
+	if (l->box[0])
+		buf_printf(target, "&sandbox=%s", l->box);
+}
+
+static int events_again(struct listening *l, struct err *e)
+{
+	CLEANUP(buf) struct buf target = BUF_INIT(4096);
+
+	if (!e->code)
+		(void)err_set(e, ERR_UNAVAILABLE, EPIPE, "the daemon has ended the stream");
+	events_target(l, &target);
+	return follow_again(&l->from, buf_str(&target), e);
+}
+
+static int follow_events(struct listening *l, struct err *e)
+{
+	int r = 0;
+
+	while (r == 0) {
+		r = follow_event(&l->from, 0, e);
+		if (r == 0 && (!l->asked->follow || l->from.ended))
+			return 0;
+		if (r > 0) {
+			if (l->from.sse.id)
+				l->last = l->from.sse.id;
+			(void)printf("%s\n", buf_str(&l->from.sse.data));
+			(void)fflush(stdout);
+			r = ferror(stdout) ? err_set(e, ERR_INTERNAL, EPIPE, "nobody reads") : 0;
+		} else if (l->asked->follow && follow_broken(&l->from, r)) {
+			r = events_again(l, e);
+		}
+	}
+	return r;
+}
+
 int verb_events(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
 {
 	CLEANUP(buf) struct buf target = BUF_INIT(4096);
-	CLEANUP(jread) struct jread *v = NULL;
+	struct listening l = { .asked = a };
 	struct daemon_question q = { .method = "GET" };
-	struct sse s = SSE_INIT(EVENT_MAX);
-	char path[256];
-	int r = 0;
+	int r = events_begin(d, &l, e);
 
-	buf_printf(&target, "/v1/events?follow=%s", a->follow ? "true" : "false");
-	if (a->since || !a->follow)
-		buf_printf(&target, "&since=%s", a->since ? a->since : "0");
-	if (a->rest_count) {
-		if (sandbox_target_of(path, a->rest[0], "", e) < 0 ||
-		    sandbox_ask(d, "GET", path, NULL, &v, e) < 0)
-			return -e->code;
-		buf_printf(&target, "&sandbox=%s", jread_str(v, "id"));
-	}
+	if (r < 0)
+		return r;
+	events_target(&l, &target);
 	q.target = buf_str(&target);
 	r = daemon_client_stream(d, &q, e);
-	while (r == 0 && (r = daemon_client_event(d, &s, 0, e)) > 0) {
-		(void)printf("%s\n", buf_str(&s.data));
-		(void)fflush(stdout);
-		r = ferror(stdout) ? err_set(e, ERR_INTERNAL, EPIPE, "nobody reads") : 0;
-	}
-	sse_done(&s);
+	if (r < 0)
+		return r;
+	follow_begin(&l.from, d, EVENT_MAX);
+	r = follow_events(&l, e);
+	follow_done(&l.from);
 	return r;
 }

@@ -40,6 +40,7 @@ struct brigd {
 	int state, lock, signal_fd, tls_fd; /* tls_fd: what brig-tls listens on */
 	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* ours to remove; "" if not */
 	struct api api;
+	char where[96]; /* that TCP is listened on; "": it is not */
 	void (*listens)(const char *where);
 };
 
@@ -181,8 +182,6 @@ static int listen_local(struct brigd *d, const char *path, struct err *e)
 	    listen(fd, BACKLOG) < 0)
 		return err_sys(e, "cannot listen on '%.100s'", path);
 	(void)snprintf(d->socket, sizeof(d->socket), "%s", path);
-	if (d->listens)
-		d->listens(path);
 	return http_listen(d->api.http, TAKE_FD(fd), true, "", e);
 }
 
@@ -267,7 +266,7 @@ static int tls_begin(struct brigd *d, struct err *e)
 static int listen_tcp(struct brigd *d, const char *text, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
-	char authority[TCP_AUTHORITY], where[96];
+	char authority[TCP_AUTHORITY];
 
 	fd = tcp_listen(text,
 			d->tls.key ? NULL
@@ -276,17 +275,15 @@ static int listen_tcp(struct brigd *d, const char *text, struct err *e)
 			authority, e);
 	if (fd < 0)
 		return fd;
-	(void)snprintf(where, sizeof(where), "%s://%s", d->tls.key ? "https" : "http", authority);
+	(void)snprintf(d->where, sizeof(d->where), "%s://%s", d->tls.key ? "https" : "http",
+		       authority);
 	if (d->tls.key) {
 		d->tls.listener = d->tls_fd = TAKE_FD(fd);
 		d->tls.state = d->state;
 		d->tls_again.due = on_tls_again;
-		if (tls_begin(d, e) < 0)
-			return -e->code;
+		return tls_begin(d, e);
 	}
-	if (d->listens)
-		d->listens(where);
-	return d->tls.key ? 0 : http_listen(d->api.http, TAKE_FD(fd), false, authority, e);
+	return http_listen(d->api.http, TAKE_FD(fd), false, authority, e);
 }
 
 /* ---- all of it ---- */
@@ -317,21 +314,28 @@ static int open_parts(struct brigd *d, const struct daemon_options *o, struct er
 	a->stop = stop;
 	a->stop_arg = d;
 	if (events_open(d->state, &a->events, e) < 0 || once_open(d->state, &a->once, e) < 0 ||
-	    http_new(a->loop, &by, &a->http, e) < 0 ||
-	    sandboxes_new(d->state, a->loop, a->events, &a->boxes, e) < 0)
+	    http_new(a->loop, &by, &a->http, e) < 0)
 		return -e->code;
 	return 0;
 }
 
+/* Nobody is let in before the loop runs. What can be refused comes first: a daemon that will not
+ * serve says nothing of listening, has no socket and has touched no sandbox. */
 static int open_doors(struct brigd *d, const struct daemon_options *o, struct err *e)
 {
+	struct api *a = &d->api;
 	char path[PATH_MAX];
 
-	if (!o->socket && daemon_socket_path(path, sizeof(path), true, e) < 0)
+	if ((o->listen && listen_tcp(d, o->listen, e) < 0) ||
+	    (!o->socket && daemon_socket_path(path, sizeof(path), true, e) < 0) ||
+	    listen_local(d, o->socket ? o->socket : path, e) < 0 ||
+	    sandboxes_new(d->state, a->loop, a->events, &a->boxes, e) < 0)
 		return -e->code;
-	if (listen_local(d, o->socket ? o->socket : path, e) < 0)
-		return -e->code;
-	return o->listen ? listen_tcp(d, o->listen, e) : 0;
+	if (d->listens && d->socket[0])
+		d->listens(d->socket);
+	if (d->listens && d->where[0])
+		d->listens(d->where);
+	return 0;
 }
 
 static void say_ready(struct brigd *d, const struct daemon_options *o)

@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "base/url.h"
 #include "daemon/daemon.h"
+#include "daemon/left_out.h"
 #include "daemon/peer.h"
 #include "daemon/summon.h"
 #include "wire/client.h"
@@ -581,4 +582,11 @@ int daemon_client_save(struct daemon_client *c, int fd, uint64_t most, struct er
 		r = save_by_kernel(c, t.fd, fd, (uint64_t)c->length - already.len, e);
 	t.close(t.arg);
 	return r;
+}
+
+uint64_t daemon_client_left(const struct daemon_client *c, struct buf *names)
+{
+	struct http1_text t = client_trailer(c->http, LEFT_OUT_FIELD);
+
+	return t.p ? left_out_read(t.p, t.n, names) : 0;
 }

@@ -74,5 +74,8 @@ int daemon_client_written(struct daemon_client *c, struct err *e); /* that was a
 int daemon_client_get(struct daemon_client *c, const struct daemon_question *q, int64_t *length,
 		      struct err *e);
 int daemon_client_save(struct daemon_client *c, int fd, uint64_t most, struct err *e);
+/* Then, of an archive: how many things are not in it; the first of their names go to *names (may be
+ * NULL), each with a NUL behind it, as the guest's own bytes. */
+uint64_t daemon_client_left(const struct daemon_client *c, struct buf *names);
 
 int daemon_client_fd(const struct daemon_client *c); /* to poll once daemon_client_event had none */

@@ -143,6 +143,8 @@ void http_take(struct http_call *c, int to, void (*whole)(void *arg, bool ok));
  * false: only the head was asked for, and this was all. */
 bool http_give(struct http_call *c, const char *fields, const char *type, int64_t length, int from,
 	       bool (*end)(void *arg));
+/* Within `end`: a field behind the body, for those whose HTTP has such fields. */
+void http_trail(struct http_call *c, const char *name, const char *value);
 
 /* ---- what was asked ---- */
 

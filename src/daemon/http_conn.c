@@ -524,6 +524,7 @@ struct http_conn *conn_new(struct http_server *s, const struct http_listener *fr
 	c->timer.due = due;
 	c->body = (struct buf)BUF_INIT(HTTP_BODY_MAX);
 	c->out = (struct buf)BUF_INIT(HTTP_ANSWER_MAX);
+	c->trail = (struct buf)BUF_INIT(HTTP1_TRAILER_MAX);
 	c->caller.local = from->local;
 	c->call = (struct http_call){ .conn = c, .caller = &c->caller, .peer = &c->peer };
 	if (from->local)
@@ -559,6 +560,7 @@ struct http_conn *conn_free(struct http_conn *c)
 	drop_handed(c);
 	buf_done(&c->body);
 	buf_done(&c->out);
+	buf_done(&c->trail);
 	free(c->target);
 	free(c->in);
 	free(c);

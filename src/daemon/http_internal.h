@@ -63,7 +63,7 @@ struct http_conn {
 	struct http1_request head;
 	struct http1_body framing;
 	char *target; /* the call's path and query */
-	struct buf body, out;
+	struct buf body, out, trail;
 	size_t sent; /* of out */
 	struct http_caller caller;
 	struct peer peer;

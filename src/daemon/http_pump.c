@@ -213,6 +213,11 @@ bool http_give(struct http_call *call, const char *fields, const char *type, int
 	return true;
 }
 
+void http_trail(struct http_call *call, const char *name, const char *value)
+{
+	buf_printf(&call->conn->trail, "%s: %s\r\n", name, value);
+}
+
 /* The peer sees the connection end in the middle of what was promised. */
 static bool end_give(struct http_conn *c, bool whole)
 {
@@ -226,8 +231,12 @@ static bool end_give(struct http_conn *c, bool whole)
 		conn_desert(c);
 		return false;
 	}
-	if (c->chunked)
-		buf_puts(&c->out, "0\r\n\r\n");
+	if (c->chunked) {
+		buf_puts(&c->out, "0\r\n");
+		buf_add(&c->out, c->trail.data, c->trail.failed ? 0 : c->trail.len);
+		buf_puts(&c->out, "\r\n");
+	}
+	buf_done(&c->trail);
 	c->ended = true;
 	return true;
 }

@@ -418,15 +418,32 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	return r;
 }
 
-/* Of a container, whose processes are below none of ours: which they are, for brig-use. */
-static int write_first(const struct monitor *m, const struct isolation *i)
+static bool put_first(struct buf *b, brig_sandbox *s)
 {
+	const struct isolation *i = s ? sandbox_facts(s)->isolation : NULL;
 	char text[USE_FIRST_SIZE];
 
-	(void)unlinkat(m->folder, MONITOR_FIRST, 0); /* of an earlier start */
 	if (!i || !use_first(i->first, text))
-		return 0;
-	return monitor_write(m, MONITOR_FIRST, text, strlen(text));
+		return false;
+	buf_printf(b, "%s%s", b->len ? "," : "", text);
+	return true;
+}
+
+/* Of containers, whose processes are below none of ours: which they are, for brig-use. */
+static int write_first(const struct monitor *m)
+{
+	const struct companions *all = m->companions;
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)USE_TOPS * USE_FIRST_SIZE);
+	size_t found = put_first(&b, m->sandbox);
+
+	static_assert(USE_TOPS == 1 + COMPANIONS_MAX, "each has its place");
+
+	(void)unlinkat(m->folder, MONITOR_FIRST, 0); /* of an earlier start */
+	if (!found)
+		buf_puts(&b, "-"); /* the sandbox itself is below this process */
+	for (size_t i = 0; all && i < all->n; i++)
+		found += put_first(&b, all->v[i].sandbox);
+	return found && !b.failed ? monitor_write(m, MONITOR_FIRST, b.data, b.len) : 0;
 }
 
 static int write_facts(const struct monitor *m, struct err *e)
@@ -439,7 +456,7 @@ static int write_facts(const struct monitor *m, struct err *e)
 	outcome_json(sandbox_facts(m->sandbox), &j);
 	r = b.failed ? -ENOMEM : monitor_write(m, MONITOR_FACTS, b.data, b.len);
 	if (r == 0)
-		r = write_first(m, sandbox_facts(m->sandbox)->isolation);
+		r = write_first(m);
 	return r < 0 ? err_errno(e, r, "cannot write down what the sandbox is like") : 0;
 }
 

@@ -9,7 +9,7 @@
 #include "daemon/errand.h"
 #include "daemon/use.h"
 
-#define TEXTS ((size_t)16 << 10)
+#define TEXTS ((size_t)128 << 10)
 #define VALUE_MAX 512
 #define TYPES_MAX 8
 #define USE_MAX 100

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/base64.h"
+#include "daemon/left_out.h"
 #include "daemon/route_files.h"
 
 /* ---- out ---- */
@@ -29,6 +30,19 @@ static bool end_read(void *arg)
 	return true;
 }
 
+/* What is not in the archive. */
+static void tell_left(const struct file_route *r, uint32_t count)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(4 * FILE_LEFT_MAX);
+	size_t n;
+	const char *names = file_op_left(r->op, &n);
+
+	if (count)
+		left_out_put(&b, count, names, n);
+	if (count && !b.failed)
+		http_trail(r->call, LEFT_OUT_FIELD, buf_str(&b));
+}
+
 static bool end_pack(void *arg)
 {
 	struct file_route *r = arg;
@@ -36,6 +50,8 @@ static bool end_pack(void *arg)
 	struct err e;
 	bool whole = file_op_result(r->op, &a, &e) == PROBLEM_NONE;
 
+	if (whole)
+		tell_left(r, a.more);
 	file_route_end(r);
 	return whole;
 }
@@ -45,7 +61,8 @@ static void give(struct file_route *r, int64_t length, const char *type, bool (*
 	struct http_call *c = r->call;
 
 	file_op_quiet(r->op);
-	if (!http_give(c, "", type, length, file_op_data(r->op), end))
+	if (!http_give(c, length < 0 ? "Trailer: " LEFT_OUT_FIELD "\r\n" : "", type, length,
+		       file_op_data(r->op), end))
 		file_route_end(r);
 }
 

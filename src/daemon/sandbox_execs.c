@@ -143,7 +143,8 @@ void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 		break;
 	case MONITOR_GIVES:
 		(void)fd_close(x->input);
-		x->input = TAKE_FD(*fd);
+		/* Its end may have been given meanwhile. */
+		x->input = x->takes ? TAKE_FD(*fd) : -1;
 		x->takes = x->input >= 0;
 		if (x->input >= 0)
 			(void)fcntl(x->input, F_SETFL, O_WRONLY | O_NONBLOCK);
@@ -481,6 +482,10 @@ enum problem exec_write(struct sandboxes *s, const char *tenant, const char *ref
 	*took = 0;
 	if (p != PROBLEM_NONE)
 		return p;
+	if (!n && x->input < 0 && b->found) { /* the monitor has it, and ends it */
+		x->asked = true;
+		return end_input(b, x);
+	}
 	if (x->input < 0 && b->found && !x->asked) { /* an earlier daemon had it */
 		struct monitor_ask q = { .asks = MONITOR_INPUT };
 

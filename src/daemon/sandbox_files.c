@@ -29,9 +29,11 @@ struct file_op {
 	uint64_t id;
 	int data, word;
 	bool has, over;
-	bool left;      /* it has said its last word, or is no more */
-	bool forsaken;  /* nobody owns it: it is only seen off */
-	char path[160]; /* for words */
+	bool left;                 /* it has said its last word, or is no more */
+	bool forsaken;             /* nobody owns it: it is only seen off */
+	char path[160];            /* for words */
+	char names[FILE_LEFT_MAX]; /* what was left out of an archive */
+	size_t names_len;
 };
 
 /* ---- what went wrong ---- */
@@ -139,6 +141,17 @@ static int hear(struct file_op *f, struct file_answer *a)
 	return n == (ssize_t)sizeof(*a) ? 1 : -EPIPE;
 }
 
+static void keep_left(struct file_op *f, const struct file_answer *a)
+{
+	struct file_left l;
+
+	memcpy(&l, a, sizeof(l));
+	if (l.length > sizeof(l.text) || l.length > sizeof(f->names) - f->names_len)
+		return;
+	memcpy(f->names + f->names_len, l.text, l.length);
+	f->names_len += l.length;
+}
+
 static void discard(struct file_op *f)
 {
 	struct file_op **at = f->of ? &f->of->files : NULL;
@@ -192,7 +205,8 @@ enum problem file_op_result(struct file_op *f, struct file_answer *a, struct err
 
 	*a = (struct file_answer){ 0 };
 	while (!f->over && (r = hear(f, a)) == 1 && a->says != FILE_DONE)
-		;
+		if (a->says == FILE_LEFT)
+			keep_left(f, a);
 	rest(f);
 	if (r != 1 || a->says != FILE_DONE)
 		return problem_gone(f, e);
@@ -373,6 +387,12 @@ void files_forget(struct sandbox_entry *b)
 		if (f->forsaken)
 			discard(f);
 	}
+}
+
+const char *file_op_left(const struct file_op *f, size_t *n)
+{
+	*n = f->names_len;
+	return f->names;
 }
 
 int file_op_data(const struct file_op *f)

@@ -39,3 +39,6 @@ void file_op_whole(struct file_op *f);
 void file_op_quiet(struct file_op *f);
 /* Data has ended: has it said that it is done? `done` is not called any more then. */
 enum problem file_op_result(struct file_op *f, struct file_answer *a, struct err *e);
+/* Then, of an archive: the first names of what was left out, each with a NUL behind it, as the
+ * guest's own bytes. Borrowed. */
+const char *file_op_left(const struct file_op *f, size_t *n);

@@ -55,14 +55,19 @@ enum problem sandboxes_known_as(struct sandboxes *s, const char *tenant, const c
 {
 	const struct sandbox_entry *b = entry_find(s, tenant, ref);
 	CLEANUP(fd) int folder = b ? entry_folder(b) : -1;
+	char first[sizeof(ret->processes) - 16];
 
 	if (!b)
 		return entry_missing(ref, e);
 	entry_run(b, ret->run);
 	if (b->link.fd < 0 || folder < 0 ||
-	    fd_read_file(folder, MONITOR_FIRST, ret->processes, sizeof(ret->processes)) <= 0)
-		(void)snprintf(ret->processes, sizeof(ret->processes), "%d",
-			       b->link.fd >= 0 ? (int)pid_of(b->proc.fd) : 0);
+	    fd_read_file(folder, MONITOR_FIRST, first, sizeof(first)) <= 0)
+		(void)snprintf(first, sizeof(first), "-");
+	if (first[0] == '-')
+		(void)snprintf(ret->processes, sizeof(ret->processes), "%d%s",
+			       b->link.fd >= 0 ? (int)pid_of(b->proc.fd) : 0, first + 1);
+	else
+		(void)snprintf(ret->processes, sizeof(ret->processes), "%s", first);
 	return PROBLEM_NONE;
 }
 

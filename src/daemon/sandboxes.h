@@ -17,6 +17,7 @@
 #include "base/loop.h"
 #include "daemon/event_log.h"
 #include "daemon/problem.h"
+#include "daemon/use.h"
 
 enum { SANDBOX_ID_SIZE = 30, EXEC_ID_SIZE = 30 }; /* "sb_" and "ex_", 26 characters, NUL */
 
@@ -75,9 +76,8 @@ enum problem sandboxes_failure(struct sandboxes *s, const char *ref, struct err 
 /* What it is called elsewhere. */
 enum { RUN_ID_SIZE = 33 };
 struct sandbox_known {
-	char run[RUN_ID_SIZE]; /* of the record; "" while it was never open */
-	char processes[40];    /* PID of who owns it, or PID@START of a container's first (use.h); 0
-				* while there is none */
+	char run[RUN_ID_SIZE];                     /* of the record; "" while it was never open */
+	char processes[USE_TOPS * USE_FIRST_SIZE]; /* where they begin (use.h); 0: there are none */
 };
 enum problem sandboxes_known_as(struct sandboxes *s, const char *tenant, const char *ref,
 				struct sandbox_known *ret, struct err *e);

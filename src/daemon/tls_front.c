@@ -95,6 +95,17 @@ static _Noreturn void become_front(const char *program, const int *fds)
 	_exit(127);
 }
 
+/* The kernel may still have something to do for one that was killed: nobody waits for that. */
+static bool has_ended(struct tls_front *f)
+{
+	pid_t got = f->dead > 0 ? waitpid(f->dead, NULL, WNOHANG) : -1;
+
+	if (got == 0 || (got < 0 && f->dead > 0 && errno == EINTR))
+		return false;
+	f->dead = 0;
+	return true;
+}
+
 static int launch(struct tls_front *f, const int *fds, struct err *e)
 {
 	char program[PATH_MAX];
@@ -102,6 +113,9 @@ static int launch(struct tls_front *f, const int *fds, struct err *e)
 	sigset_t all, old;
 	int failed = 0;
 
+	if (!has_ended(f))
+		return err_set(e, ERR_UNAVAILABLE, EBUSY,
+			       "the " PROGRAM " before this one was killed, and has not ended");
 	if (program_find(PROGRAM, program, sizeof(program), e) < 0)
 		return -e->code;
 	for (int i = 0; i < FDS; i++) {
@@ -179,10 +193,10 @@ int tls_front_start(struct tls_front *f, int *channel, struct err *e)
 
 void tls_front_end(struct tls_front *f)
 {
-	if (f->pid <= 0)
-		return;
-	(void)kill(f->pid, SIGKILL);
-	while (waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (f->pid > 0) {
+		(void)kill(f->pid, SIGKILL);
+		f->dead = f->pid;
+	}
 	f->pid = 0;
+	(void)has_ended(f);
 }

@@ -21,6 +21,7 @@ struct tls_front {
 	int listener;           /* borrowed */
 	int state;              /* the daemon's folder: the key must be in what holds it */
 	pid_t pid;              /* 0: none runs */
+	pid_t dead;             /* was killed, and has not ended yet; 0: none */
 };
 
 /* Starts it and waits for its first word: *channel, non-blocking, is then readable for each
@@ -31,4 +32,6 @@ int tls_front_start(struct tls_front *f, int *channel, struct err *e);
 int tls_front_begin(struct tls_front *f, int *channel, struct err *e);
 int tls_front_word(int channel, struct err *e);
 int tls_front_late(struct err *e);
-void tls_front_end(struct tls_front *f); /* ends and reaps it; may be called again */
+/* Ends it, without waiting until it has: one that takes its time for that keeps the next from
+ * beginning, and nobody else. May be called again. */
+void tls_front_end(struct tls_front *f);

@@ -10,6 +10,7 @@
 
 #include "base/base64.h"
 #include "base/buf.h"
+#include "base/draft.h"
 #include "base/fd.h"
 #include "base/hex.h"
 #include "base/random.h"
@@ -309,7 +310,7 @@ const struct token *tokens_find(struct tokens *t, const char *token, size_t n)
 	return found;
 }
 
-/* ---- adding ---- */
+/* ---- changing ---- */
 
 static int make_token(char token[TOKEN_SIZE], char hex[SHA256_HEX], struct err *e)
 {
@@ -344,12 +345,32 @@ int tokens_lone(const char *name, char token[TOKEN_SIZE], struct tokens **ret, s
 	return 0;
 }
 
+/* The file of this name, locked. A rename puts another in its place: whoever waited for the lock of
+ * the one before has nothing in hand. */
+static int open_locked(const char *path, int flags, struct err *e)
+{
+	struct stat st, now;
+
+	for (;;) {
+		CLEANUP(fd)
+		int fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0600);
+
+		if (fd < 0 || fstat(fd, &st) < 0)
+			return err_sys(e, "cannot open '%.200s'", path);
+		if (check_file(path, &st, e) < 0)
+			return -e->code;
+		if (flock(fd, LOCK_EX) < 0)
+			return err_sys(e, "cannot lock '%.200s'", path);
+		if (lstat(path, &now) == 0 && now.st_dev == st.st_dev && now.st_ino == st.st_ino)
+			return TAKE_FD(fd);
+	}
+}
+
 int tokens_add(const char *path, const char *name, const char *scopes, char token[TOKEN_SIZE],
 	       struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
 	char line[256], hex[SHA256_HEX];
-	struct stat st;
 	unsigned mask;
 	int n, r;
 
@@ -359,12 +380,90 @@ int tokens_add(const char *path, const char *name, const char *scopes, char toke
 	if (scopes_parse(scopes, strlen(scopes), &mask) < 0)
 		return err_refuse(e, ERR_USAGE, EINVAL, "one or more of read,run,admin",
 				  "'%.60s' is not a scope", scopes);
-	fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
-	if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, "cannot open '%.200s'", path);
-	if (check_file(path, &st, e) < 0 || make_token(token, hex, e) < 0)
+	fd = open_locked(path, O_RDWR | O_APPEND | O_CREAT, e);
+	if (fd < 0 || make_token(token, hex, e) < 0)
 		return -e->code;
 	n = snprintf(line, sizeof(line), "%s %s %s\n", name, scopes, hex);
 	r = fd_write_all(fd, line, (size_t)n);
 	return r < 0 ? err_errno(e, r, "cannot write to '%.200s'", path) : 0;
+}
+
+int tokens_list(const char *path, struct token **ret, size_t *count, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(FILE_MAX);
+	struct stamp unused;
+
+	if (slurp(path, &b, &unused, e) < 0)
+		return -e->code;
+	return tokens_parse(buf_str(&b), b.len, ret, count, e) < 0 ? err_wrap(e, "'%.200s'", path)
+								   : 0;
+}
+
+/* All lines but those of that name, comments as well: how many were left out. */
+static int keep_others(const char *text, size_t n, const char *name, struct buf *to)
+{
+	const char *end = text + n;
+	int dropped = 0;
+
+	while (text < end) {
+		const char *lf = memchr(text, '\n', (size_t)(end - text)), *at = text, *word;
+		const char *stop = lf ? lf + 1 : end;
+		size_t len;
+		bool other = is_blank(text, lf ? lf : end) ||
+			     !take_word(&at, lf ? lf : end, &word, &len) || len != strlen(name) ||
+			     memcmp(word, name, len) != 0;
+
+		if (other)
+			buf_add(to, text, (size_t)(stop - text));
+		dropped += !other;
+		text = stop;
+	}
+	return dropped;
+}
+
+/* In the folder of the file, beside it, and on the disk before it takes its name. */
+static int replace(const char *path, const struct buf *b, struct err *e)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	CLEANUP(mem) char *above = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	CLEANUP(fd) int folder = above ? open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct draft d;
+	int r = folder < 0 ? -errno : draft_open(folder, &d);
+
+	if (r < 0)
+		return err_errno(e, r, "cannot write beside '%.200s'", path);
+	r = fd_write_all(d.fd, buf_str(b), b->len);
+	if (r == 0 && fsync(d.fd) < 0)
+		r = -errno;
+	if (r == 0)
+		r = draft_keep(&d, name, 0600);
+	else
+		draft_drop(&d);
+	if (r == 0 && fsync(folder) < 0 && errno != EINVAL)
+		r = -errno;
+	return r < 0 ? err_errno(e, r, "cannot replace '%.200s'", path) : 0;
+}
+
+int tokens_remove(const char *path, const char *name, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(FILE_MAX), rest = BUF_INIT(FILE_MAX);
+	CLEANUP(fd) int fd = open_locked(path, O_RDONLY, e);
+	struct token *v = NULL;
+	struct stamp unused;
+	size_t n = 0;
+	int dropped;
+
+	if (fd < 0 || slurp(path, &b, &unused, e) < 0)
+		return -e->code;
+	if (tokens_parse(buf_str(&b), b.len, &v, &n, e) < 0)
+		return err_wrap(e, "'%.200s'", path);
+	tokens_drop(v, n);
+	dropped = keep_others(buf_str(&b), b.len, name, &rest);
+	if (!dropped)
+		return err_refuse(e, ERR_USAGE, ENOENT,
+				  "brig daemon token list shows those there are",
+				  "there is no token '%.60s' in '%.200s'", name, path);
+	if (rest.failed)
+		return err_nomem(e);
+	return replace(path, &rest, e) < 0 ? -e->code : dropped;
 }

@@ -57,3 +57,8 @@ int scopes_parse(const char *words, size_t n, unsigned *ret); /* "read,run"; 0 o
 /* Makes a token and adds its line to the file, which is made if it is not there. */
 int tokens_add(const char *path, const char *name, const char *scopes, char token[TOKEN_SIZE],
 	       struct err *e);
+/* Takes every token of that name out of the file: how many, or -ENOENT. Whoever adds one meanwhile
+ * waits; whoever reads sees the file as it was or as it will be. */
+int tokens_remove(const char *path, const char *name, struct err *e);
+/* Those of the file, in its order; *ret as tokens_parse has it. */
+int tokens_list(const char *path, struct token **ret, size_t *count, struct err *e);

@@ -28,6 +28,15 @@ struct processes {
 	size_t n, room;
 };
 
+/* Where the processes of one sandbox begin. */
+struct tops {
+	size_t n;
+	struct {
+		pid_t pid;
+		bool container;
+	} v[USE_TOPS];
+};
+
 struct used {
 	uint64_t processes, threads, memory, ticks;
 };
@@ -105,21 +114,30 @@ static struct process *find(const struct processes *all, pid_t pid)
 	return pid > 1 && all->n ? bsearch(&key, all->v, all->n, sizeof(*all->v), by_pid) : NULL;
 }
 
-/* Is it below that one? A chain of parents may be as long as there are processes, and whoever is
- * inside decides that: each is walked once. Numbers that came again while they were read could make
- * a ring of it. */
-static bool below(const struct processes *all, struct process *p, pid_t top)
+/* Below a top, or the first process of a container, which counts as well: all there is in it is
+ * below that one, because its pid namespace has no other to leave an orphan to. */
+static bool begins(const struct tops *t, const struct process *p)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (p->parent == t->v[i].pid || (t->v[i].container && p->pid == t->v[i].pid))
+			return true;
+	return false;
+}
+
+/* A chain of parents may be as long as there are processes, and whoever is inside decides that:
+ * each is walked once. Numbers that came again while they were read could make a ring of it. */
+static bool belongs(const struct processes *all, struct process *p, const struct tops *t)
 {
 	enum place found = ELSEWHERE;
 	size_t steps = 0;
 
 	for (struct process *at = p; at && steps++ < all->n; at = find(all, at->parent))
-		if (at->place != UNKNOWN || at->parent == top) {
+		if (at->place != UNKNOWN || begins(t, at)) {
 			found = at->place != UNKNOWN ? at->place : BELOW;
 			break;
 		}
 	for (struct process *at = p; at && at->place == UNKNOWN;
-	     at = at->parent == top ? NULL : find(all, at->parent))
+	     at = begins(t, at) ? NULL : find(all, at->parent))
 		at->place = found;
 	return found == BELOW;
 }
@@ -152,22 +170,16 @@ static void count(int proc, const struct process *p, struct used *u)
 	u->ticks += p->ticks;
 }
 
-/* `start` is that of a container's first process, which counts as well: all there is in it is below
- * that one, because its pid namespace has no other to leave an orphan to. */
-static void put(struct json *j, int proc, struct processes *all, const char *name, pid_t top,
-		const uint64_t *start)
+static void put(struct json *j, int proc, struct processes *all, const char *name,
+		const struct tops *t)
 {
 	struct used u = { 0 };
 	uint64_t second = (uint64_t)sysconf(_SC_CLK_TCK);
-	bool there = top > 1;
 
-	for (size_t i = 0; i < all->n; i++) {
+	for (size_t i = 0; i < all->n; i++)
 		all->v[i].place = UNKNOWN;
-		if (start && all->v[i].pid == top)
-			there = all->v[i].start == *start;
-	}
-	for (size_t i = 0; there && i < all->n; i++)
-		if ((start && all->v[i].pid == top) || below(all, &all->v[i], top))
+	for (size_t i = 0; t->n && i < all->n; i++)
+		if (belongs(all, &all->v[i], t))
 			count(proc, &all->v[i], &u);
 	json_key(j, name);
 	if (!u.processes) {
@@ -195,18 +207,32 @@ bool use_first(pid_t pid, char ret[USE_FIRST_SIZE])
 	return true;
 }
 
+/* A number may have gone to another process since. */
+static bool is_same(const struct processes *all, pid_t pid, uint64_t start)
+{
+	const struct process *p = find(all, pid);
+
+	return p && p->start == start;
+}
+
 static void put_word(struct json *j, int proc, struct processes *all, char *word)
 {
-	char *equals = strrchr(word, '='), *end;
-	uint64_t start;
-	pid_t top;
+	char *equals = strrchr(word, '='), *at, *rest, *end;
+	struct tops t = { 0 };
 
 	if (!equals)
 		return;
 	*equals = '\0';
-	top = (pid_t)strtol(equals + 1, &end, 10);
-	start = *end == '@' ? strtoull(end + 1, NULL, 10) : 0;
-	put(j, proc, all, word, top, *end == '@' ? &start : NULL);
+	for (rest = equals + 1; (at = strsep(&rest, ",")) && t.n < USE_TOPS;) {
+		pid_t pid = (pid_t)strtol(at, &end, 10);
+		bool container = *end == '@';
+
+		if (pid <= 1 || (container && !is_same(all, pid, strtoull(end + 1, NULL, 10))))
+			continue;
+		t.v[t.n].pid = pid;
+		t.v[t.n++].container = container;
+	}
+	put(j, proc, all, word, &t);
 }
 
 int use_main(int argc, char **argv)

@@ -9,10 +9,10 @@
 
 #define USE_NAME "brig-use"
 
-/* argv: NAME=PID each, the process that owns the sandbox; or NAME=PID@START, the first one of a
- * container, which is below no process of ours. Writes one JSON object. */
+/* argv: NAME=PID[,PID@START...] each: the process that owns the sandbox, or with its START the
+ * first one of a container, which is below no process of ours. Writes one JSON object. */
 int use_main(int argc, char **argv);
 
 /* "PID@START": that process and no other that gets its number later. false: there is none. */
-enum { USE_FIRST_SIZE = 40 };
+enum { USE_FIRST_SIZE = 40, USE_TOPS = 17 /* of one sandbox: it and its companions */ };
 bool use_first(pid_t pid, char ret[USE_FIRST_SIZE]);

@@ -102,6 +102,23 @@ void file_has(struct file_work *w, const struct stat *st)
 	answer(w->answers, &a);
 }
 
+void file_tell_left(const struct file_work *w)
+{
+	size_t at = 0;
+
+	while (at < w->left_len) {
+		struct file_left l = { .says = FILE_LEFT };
+		struct file_answer a;
+
+		l.length = w->left_len - at < sizeof(l.text) ? (uint32_t)(w->left_len - at)
+							     : (uint32_t)sizeof(l.text);
+		memcpy(l.text, w->left + at, l.length);
+		memcpy(&a, &l, sizeof(a));
+		answer(w->answers, &a);
+		at += l.length;
+	}
+}
+
 /* ---- paths ---- */
 
 /* What brig's own link leads to is known without it: the folder that this process is in. */
@@ -343,7 +360,7 @@ _Noreturn void files_main(const char *const *argv, const int ends[FILE_ENDS], ui
 	(void)umask(022);
 	r = carry_out(&w, argv);
 	done.error = r < 0 ? -r : 0;
-	done.more = r > 0;
+	done.more = r > 0 ? (uint32_t)r : 0;
 	/* Before the data's end is seen. */
 	answer(w.answers, &done);
 	_exit(0);

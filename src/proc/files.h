@@ -11,6 +11,7 @@
  * The other end believes none of it. */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,15 +68,26 @@ enum { FILE_WORDS = 6 };
 enum file_says {
 	FILE_HAS,  /* it is there, or can be made: data may flow */
 	FILE_DONE, /* the last: how it ended */
+	FILE_LEFT, /* struct file_left, as many as it takes; before FILE_DONE of FILE_PACK */
 };
 
 struct file_answer {
 	uint32_t says;
 	int32_t error;       /* errno; 0: it was done */
-	uint32_t mode, more; /* more: entries were left out */
+	uint32_t mode, more; /* more: how many entries were left out, of LIST at least */
 	uint64_t size;
 	int64_t mtime; /* microseconds since 1970 */
 };
+
+enum { FILE_LEFT_TEXT = 24, FILE_LEFT_MAX = 1024 };
+
+/* In place of an answer, and as long: a piece of the names of what was left out of an archive,
+ * each with a NUL behind it. They are the first ones, FILE_LEFT_MAX bytes at most. */
+struct file_left {
+	uint32_t says, length;
+	char text[FILE_LEFT_TEXT];
+};
+static_assert(sizeof(struct file_left) == sizeof(struct file_answer), "read alike");
 
 struct file_entry {
 	uint64_t size;

@@ -271,9 +271,21 @@ int file_list(struct file_work *w)
 	return r < 0 ? r : -f.error;
 }
 
+/* The first names that there is room for. */
+static void keep_left(void *work, const char *path)
+{
+	struct file_work *w = work;
+	size_t n = strlen(path) + 1;
+
+	if (n > sizeof(w->left) - w->left_len)
+		return;
+	memcpy(w->left + w->left_len, path, n);
+	w->left_len += n;
+}
+
 int file_pack(struct file_work *w)
 {
-	struct tar_limits l = { .bytes = w->o.limit, .entries = FILE_TREE_MAX };
+	struct tar_limits l = { .bytes = w->o.limit, .entries = FILE_TREE_MAX, .left = keep_left };
 	CLEANUP(fd) int fd = file_open(w->o.path, O_RDONLY);
 	struct stat st;
 	int r;
@@ -293,7 +305,10 @@ int file_pack(struct file_work *w)
 	}
 	if (r == 0)
 		r = tar_pack_end(file_put, w);
-	return r < 0 ? r : l.left_out > 0;
+	if (r < 0)
+		return r;
+	file_tell_left(w);
+	return l.left_out < INT_MAX ? (int)l.left_out : INT_MAX;
 }
 
 int file_unpack(struct file_work *w)

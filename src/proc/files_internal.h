@@ -10,7 +10,9 @@
 struct file_work {
 	struct file_order o;
 	int data, answers, word;
-	uint64_t *written; /* the supervisor's: bytes to disk */
+	uint64_t *written;        /* the supervisor's: bytes to disk */
+	char left[FILE_LEFT_MAX]; /* names that were left out, each with its NUL */
+	size_t left_len;
 };
 
 /* Each returns 0 or -errno, which is the end of it. */
@@ -25,3 +27,4 @@ int file_above(const char *path, int flags, const char **name);
 /* A regular file that is one: no file of the kernel's. */
 int file_is_plain(int fd, struct stat *ret);
 void file_has(struct file_work *w, const struct stat *st);
+void file_tell_left(const struct file_work *w);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/wait.h"
+#include "wire/http1_internal.h"
 
 #define IN_MAX ((size_t)HTTP1_HEAD_MAX + 16384)
 #define HEAD_OUT_MAX 65536 /* tokens are long, and so is a command in a query */
@@ -36,6 +37,7 @@ struct client {
 	size_t from, to;
 	struct http1_answer answer;
 	struct http1_body body;
+	char trailer[HTTP1_TRAILER_MAX];
 };
 
 /* ---- sockets ---- */
@@ -300,6 +302,7 @@ int client_answer(struct client *c, uint64_t deadline, const struct http1_answer
 			return broken(c, e, r < 0 ? -r : ECONNRESET, "no answer");
 	}
 	http1_body_init(&c->body, &c->answer);
+	c->body.keep = c->trailer;
 	c->state = http1_body_done(&c->body) ? CLIENT_IDLE : CLIENT_BODY;
 	*ret = &c->answer;
 	return 0;
@@ -349,6 +352,25 @@ ssize_t client_read(struct client *c, void *p, size_t n, uint64_t deadline, stru
 		return 0;
 	}
 	return c->state == CLIENT_SENT ? err_set(e, ERR_INTERNAL, EINVAL, "no head was read") : 0;
+}
+
+struct http1_text client_trailer(const struct client *c, const char *name)
+{
+	const char *at = c->trailer, *end = c->trailer + c->body.kept;
+	struct http1_text line, found = { 0 };
+	struct http1_field f;
+
+	/* Whoever is in the middle of it, or ends it with the connection, has said nothing. */
+	if (!http1_body_done(&c->body))
+		return found;
+	while (at < end && http1_take_line(&at, end, &line) && line.n) {
+		if (!http1_field_line(line, &f) || !http1_text_is(f.name, name))
+			continue;
+		if (found.p)
+			return (struct http1_text){ 0 };
+		found = f.value;
+	}
+	return found;
 }
 
 int client_read_all(struct client *c, struct buf *b, uint64_t deadline, struct err *e)

@@ -64,6 +64,10 @@ int client_answer(struct client *c, uint64_t deadline, const struct http1_answer
 /* Some of the body, decoded: bytes, 0 at its end, or -errno; -EAGAIN when nothing came in time. */
 ssize_t client_read(struct client *c, void *p, size_t n, uint64_t deadline, struct err *e);
 
+/* After the body: the value of the only field of that name behind it; p is NULL when there is none.
+ * Borrowed until the next client_send. */
+struct http1_text client_trailer(const struct client *c, const char *name);
+
 /* All of the body, or -EMSGSIZE when it does not fit the buffer's maximum. */
 int client_read_all(struct client *c, struct buf *b, uint64_t deadline, struct err *e);
 

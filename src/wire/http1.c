@@ -349,7 +349,7 @@ static void next_chunk(struct http1_body *b)
 	b->digits = 0;
 }
 
-/* Trailers are fields like others, and read past: nothing of ours has a use for them. */
+/* Trailers are fields like others, and read past where nobody has a use for them. */
 static int trailer_char(struct http1_body *b, char c)
 {
 	bool named = b->state == HTTP1_TRAILER_IN;
@@ -411,6 +411,8 @@ ssize_t http1_body_read(struct http1_body *b, const char *p, size_t n, struct ht
 	while (at < n && b->state != HTTP1_DONE) {
 		if (b->state == HTTP1_DATA)
 			return (ssize_t)at + take_data(b, p + at, n - at, data);
+		if (b->keep && b->state >= HTTP1_TRAILER && b->kept < HTTP1_TRAILER_MAX)
+			b->keep[b->kept++] = p[at];
 		if (frame_char(b, p[at++]) < 0)
 			return -EBADMSG;
 	}

@@ -96,6 +96,8 @@ struct http1_body {
 	uint64_t left;    /* of the length, or of this chunk */
 	unsigned digits;  /* of the size being read */
 	unsigned trailer; /* bytes of it so far */
+	char *keep;       /* where its bytes go, HTTP1_TRAILER_MAX of them; NULL: nowhere */
+	size_t kept;
 };
 
 /* Of a request or of an answer. */

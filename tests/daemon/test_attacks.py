@@ -16,7 +16,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens, token  # noqa: E402
-from harness import (brig, brig_environment, descendants, files_as_root, identity, main, runtime, scratch, state, test, uid, wait_until,  # noqa: E402
+from harness import (brig, brig_environment, descendants, files_as_root, identity, main, runtime, scratch, start_brig, state, test, uid, wait_until,  # noqa: E402
                      workspace)
 
 # Says what the daemon at argv[1] answers to who is asking.
@@ -317,8 +317,29 @@ def a_non_loopback_address_and_a_missing_token_file_are_refused_by_name():
                        (("--listen", "127.0.0.1:0", "--token-file", workspace()), "not a file")):
         refused = brig("daemon", *args, env=env)
         assert refused.status == 125 and word in refused.errors and "hint: " in refused.errors or "not a file" in refused.errors, (args, refused.errors)
+        assert "listening" not in refused.errors, (args, refused.errors)
     key.chmod(0o644)
     assert "chmod 600" in brig("daemon", "--listen", "127.0.0.1:0", "--token-file", key, env=env).errors
+    key.unlink()
+
+
+@test
+def a_daemon_that_will_not_serve_says_nothing_of_listening():
+    key, place = scratch() / "tokens", runtime() / "x.sock"
+    token("a", "run", key)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        busy = f"127.0.0.1:{taken.getsockname()[1]}"
+        for args, word in ((("--listen", busy), "cannot listen"), (("--listen", "127.0.0.1:0", "--tls-cert", key, "--tls-key", key), "key"),
+                           (("--listen", "127.0.0.1:0", "--tls-cert", key), "TLS needs"), (("--listen", "127.0.0.1:70000"), "ADDR:PORT")):
+            refused = brig("daemon", *args, "--token-file", key, env={"BRIG_HOST": f"unix://{place}"})
+            assert refused.status == 125 and word in refused.errors and "listening" not in refused.errors and not place.exists(), (args, refused.errors)
+    p = start_brig("daemon", "--listen", "127.0.0.1:0", "--token-file", key, env={"BRIG_HOST": f"unix://{place}"})  # the control
+    said = [p.stderr.readline().decode() for _ in range(2)]
+    assert f"listening on: {place}" in said[0] and "listening on: http://127.0.0.1:" in said[1], said
+    p.terminate()
+    assert p.wait(30) == 0
     key.unlink()
 
 

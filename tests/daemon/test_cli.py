@@ -3,6 +3,7 @@
 """brig daemon and brig sandbox, as people type them."""
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -15,6 +16,8 @@ import stat
 import subprocess
 import sys
 import tarfile
+import termios
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
@@ -29,6 +32,25 @@ def client(*args, **more):
         def sandbox(*words, **how):
             return brig("sandbox", *words, env={"BRIG_HOST": f"unix://{d.path}"}, **how)
         yield d, sandbox
+
+
+@test
+def a_list_keeps_its_columns_apart_and_says_how_old_and_why():
+    with client() as (d, sandbox):
+        long = "a" + "very-" * 12 + "zz"
+        assert sandbox("create", "--name", long, "--label", "team=red", "--label", "x=y").status == 0
+        assert sandbox("create", "--name", "b").status == 0 and sandbox("stop", "--grace", "0s", "b").status == 0
+        head, *rows = (line.split() for line in sandbox("list").text.splitlines())
+        assert head == ["ID", "NAME", "STATE", "BACKEND", "RUNNING", "AGE", "LABELS"], head
+        rows = {row[1]: row for row in rows}
+        assert rows[long][2:5] == ["ready", "native", "0"] and rows[long][5][-1] == "s" and sorted(rows[long][6:]) == ["team=red", "x=y"], rows
+        assert rows["b"][2] == "stopped" and rows["b"][3].startswith("(") and rows["b"][-1][-1] == "s", rows
+        lines = sandbox("list").text.splitlines()
+        assert len({line.index(word) for line, word in zip(lines, ("STATE", "ready", "stopped") if "ready" in lines[1] else ("STATE", "stopped", "ready"))}) == 1, lines
+        assert json.loads(sandbox("get", long).text)["name"] == long  # into a pipe
+        shown = dict(line.split(None, 1) for line in on_a_terminal(d, "get", "--quiet", long).decode().splitlines())
+        assert shown["name"] == long and shown["state"] == "ready" and shown["backend"] == "native" and "ago)" in shown["created"], shown
+        assert b"(requested" in on_a_terminal(d, "get", "b") or b"stopped (" in on_a_terminal(d, "get", "b")
 
 
 @test
@@ -241,6 +263,103 @@ def a_client_whose_daemon_is_killed_says_where_its_command_is():
         d.start()
         line = errors.split("brig sandbox ")[1].split()
         assert sandbox(*line).text == "up\ndone\n"
+
+
+COUNTS = "i=0; while [ $i -lt 50 ]; do i=$((i+1)); echo out $i; echo err $i >&2; sleep 0.05; done; exit 7"
+COUNTED = tuple("".join(f"{word} {i + 1}\n" for i in range(50)) for word in ("out", "err"))
+
+
+@test
+def what_a_client_follows_goes_on_with_the_next_daemon():
+    with client() as (d, sandbox):
+        env = {"BRIG_HOST": f"unix://{d.path}"}
+        box = sandbox("create", "--name", "one").text.strip()
+        made = json.loads(sandbox("events").text.splitlines()[-1])["seq"]
+        events = start_brig("sandbox", "events", "-f", "--since", str(made), "one", env=env)
+        plain = start_brig("sandbox", "exec", "one", "--", "sh", "-c", COUNTS, env=env)
+        first = plain.stdout.readline()
+        exec_id = sandbox("execs", "--json", "one").json["execs"][0]["id"]
+        followed = start_brig("sandbox", "logs", "-f", "one", exec_id, env=env)
+        result = start_brig("sandbox", "exec", "--json", "one", "--", "sh", "-c", COUNTS, env=env)
+        assert followed.stdout.readline() == b"out 1\n"
+        wait_until(lambda: sandbox("get", "--json", "one").json["execs_running"] == 2)
+        for _ in range(3):  # no byte is lost, and none comes twice
+            d.restart(signal.SIGKILL)
+        out, errors = plain.communicate(timeout=60)
+        assert ((first + out).decode(), errors.decode(), plain.returncode) == (*COUNTED, 7), (plain.returncode, first + out, errors)
+        out, errors = followed.communicate(timeout=60)
+        assert ("out 1\n" + out.decode(), errors.decode(), followed.returncode) == (*COUNTED, 0), (followed.returncode, out, errors)
+        out = json.loads(result.communicate(timeout=60)[0])
+        assert (out["stdout"], out["stderr"], result.returncode) == (*COUNTED, 7), out
+        assert sandbox("delete", "one").status == 0
+        lines = []
+        while not lines or lines[-1]["type"] != "sandbox.deleted":
+            lines.append(json.loads(events.stdout.readline()))
+        events.kill()
+        events.communicate()
+        kept = [json.loads(line) for line in sandbox("events").text.splitlines()]
+        kept = [e for e in kept if e["sandbox"] == box and e["seq"] > made]
+        assert lines == kept and [e["type"] for e in lines].count("exec.finished") == 2, (lines, kept)
+
+
+@test
+def input_goes_on_with_the_next_daemon_or_is_said_to_be_lost():
+    with client() as (d, sandbox):
+        env = {"BRIG_HOST": f"unix://{d.path}"}
+        assert sandbox("create", "--name", "one").status == 0
+        cat = start_brig("sandbox", "exec", "one", "--", "sh", "-c", "cat; exit 3", env=env, stdin=subprocess.PIPE)
+        for word in (b"before\n", b"behind\n", b"again\n"):
+            cat.stdin.write(word)
+            cat.stdin.flush()
+            assert cat.stdout.readline() == word
+            d.restart(signal.SIGKILL)
+        out, errors = cat.communicate(timeout=60)
+        assert (out, errors, cat.returncode) == (b"", b"", 3), (out, errors, cat.returncode)
+
+        cat = start_brig("sandbox", "exec", "one", "--", "cat", env=env, stdin=subprocess.PIPE)
+        cat.stdin.write(b"known\n")
+        cat.stdin.flush()
+        assert cat.stdout.readline() == b"known\n"
+        d.process.send_signal(signal.SIGSTOP)  # it takes the next, and never says so
+        cat.stdin.write(b"unknown\n")
+        cat.stdin.flush()
+        wait_until(lambda: is_empty(cat.stdin))
+        d.restart(signal.SIGKILL)
+        out, errors = cat.communicate(timeout=60)
+        assert cat.returncode == 125 and b"nobody knows whether 8 bytes of it have reached the command" in errors, errors
+        line = errors.decode().split("brig sandbox ")[1].split()[:3]
+        assert line[0] == "cancel" and sandbox(*line).status == 0, line
+        wait_until(lambda: sandbox("get", "--json", "one").json["execs_running"] == 0)
+
+
+def is_empty(pipe):
+    return fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0") == b"\0\0\0\0"
+
+
+@test
+def a_client_starts_a_daemon_in_place_of_one_that_was_killed_but_not_of_one_that_was_stopped():
+    def sandbox(*words):
+        return brig("sandbox", *words)
+
+    def pid():
+        return brig("daemon", "status", "--json").json["pid"]
+    assert sandbox("create", "--name", "one").status == 0
+    p = start_brig("sandbox", "exec", "one", "--", "sh", "-c", COUNTS)
+    assert p.stdout.readline() == b"out 1\n"
+    first = pid()
+    with files_as_root():
+        os.kill(first, signal.SIGKILL)
+    out, errors = p.communicate(timeout=60)
+    assert ("out 1\n" + out.decode(), errors.decode(), p.returncode) == (*COUNTED, 7), (p.returncode, out, errors)
+    assert pid() != first
+    p = start_brig("sandbox", "exec", "one", "--", "sh", "-c", "echo up; sleep 100")
+    assert p.stdout.readline() == b"up\n"
+    assert brig("daemon", "stop").status == 0
+    errors = p.communicate(timeout=60)[1].decode()
+    assert p.returncode == 125 and "hint: the command goes on: brig sandbox logs -f one ex_" in errors, errors
+    gone = brig("daemon", "status")
+    assert gone.status == 125 and "no daemon runs" in gone.errors, gone.errors
+    assert sandbox("delete", "one").status == 0 and brig("daemon", "stop").status == 0
 
 
 @test(by_root=True)
@@ -498,6 +617,64 @@ def the_other_name_of_brig_means_its_daemon():
     argv[argv.index(str(brig_path()))] = str(link)
     said = subprocess.run(argv, capture_output=True, text=True, env=brig_environment(), check=False)
     assert said.returncode == 0 and said.stdout.startswith("usage: brig daemon "), said
+
+
+@test
+def tokens_are_listed_and_removed_and_a_daemon_heeds_it():
+    with daemon_with_tokens(a="run", b="admin") as d:
+        def tokens(*words, **more):
+            return brig("daemon", "token", *words, "--token-file", d.token_file, **more)
+        with open(d.token_file, "a") as f:
+            f.write("\n# a word to myself\n")
+        second = tokens("add", "a", "--scope", "read").text.strip()
+        listed = tokens("list")
+        assert [line.split() for line in listed.text.splitlines()] == [["NAME", "SCOPE", "CEILING"], ["a", "run", "-"], ["b", "admin", "-"], ["a", "read", "-"]], listed.text
+        assert tokens("list", "--json").json == {"tokens": [{"name": n, "scope": s, "ceiling": None} for n, s in (("a", "run"), ("b", "admin"), ("a", "read"))]}
+        assert not any(t in listed.text for t in (d.tokens["a"], second))
+        box = d.create(token=d.tokens["a"], name="kept")["id"]
+        events = d.stream("GET", "/v1/events?follow=true", token=d.tokens["a"])
+        other = d.stream("GET", "/v1/events?follow=true", token=d.tokens["b"])
+        idle = d.connection(tcp=True)  # has been answered, and is kept open
+        idle.request("GET", "/v1/sandboxes", headers={"Authorization": f"Bearer {second}"})
+        assert (got := idle.getresponse()).status == 200 and got.read()
+        gone = tokens("remove", "a")
+        assert gone.status == 0 and gone.text == "a\n" and "within a second" in gone.errors, gone
+        began = time.monotonic()
+        idle.request("GET", "/v1/sandboxes", headers={"Authorization": f"Bearer {second}"})
+        assert idle.getresponse().status == 401
+        for key in (d.tokens["a"], second):
+            assert d.call("GET", "/v1/sandboxes", token=key).status == 401
+        list(events)  # to its end, which comes
+        assert time.monotonic() - began < 5 * PATIENCE
+        assert d.call("GET", "/v1/sandboxes", token=d.tokens["b"]).status == 200 and other.connection.sock is not None
+        text = d.token_file.read_text()
+        assert "# a word to myself\n" in text and text.count("b admin ") == 1 and "a run" not in text and "a read" not in text, text
+        assert stat.S_IMODE(d.token_file.stat().st_mode) == 0o600 and [p for p in d.token_file.parent.iterdir() if p.name.startswith(".brig")] == []
+        again = tokens("add", "a").text.strip()  # whose sandbox is still there
+        assert d.call("GET", f"/v1/sandboxes/{box}", token=again).json["name"] == "kept"
+        assert d.call("DELETE", f"/v1/sandboxes/{box}", token=again).status == 204
+        for words, said in ((("remove", "nobody"), "there is no token 'nobody'"), (("remove",), "a token has a name"), (("list", "x"), "'x'")):
+            refused = tokens(*words)
+            assert refused.status == 125 and said in refused.errors and "hint: " in refused.errors, (words, refused.errors)
+        d.token_file.chmod(0o644)
+        assert "chmod 600" in tokens("remove", "b").errors and "b admin" in d.token_file.read_text()
+        d.token_file.chmod(0o600)
+
+
+@test
+def tokens_that_come_and_go_at_the_same_time_do_not_lose_one_another():
+    file = scratch() / "tokens"
+    assert brig("daemon", "token", "add", "stays", "--token-file", file).status == 0
+    for name in ("x0", "x1", "x2", "x3"):
+        assert brig("daemon", "token", "add", name, "--token-file", file).status == 0
+    running = [start_brig("daemon", "token", *words, "--token-file", file) for i in range(4)
+               for words in (("add", f"new{i}"), ("remove", f"x{i}"), ("add", f"more{i}"))]
+    for p in running:
+        errors = p.communicate(timeout=60)[1]
+        assert p.returncode == 0, errors
+    found = sorted(t["name"] for t in brig("daemon", "token", "list", "--json", "--token-file", file).json["tokens"])
+    assert found == sorted(["stays", *(f"{w}{i}" for w in ("new", "more") for i in range(4))]), found
+    file.unlink()
 
 
 @test

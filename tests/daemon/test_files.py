@@ -774,6 +774,51 @@ def cp_goes_both_ways():
 
 
 @test
+def what_is_left_out_of_a_copy_is_told():
+    with box() as b:
+        place = scratch() / "host"
+        with files_as_root():
+            place.mkdir()
+            os.chown(place, workspace().stat().st_uid, workspace().stat().st_gid)
+
+        def cp(*words):
+            return brig("sandbox", "cp", *words, env={"BRIG_HOST": f"unix://{b.d.path}"}, cwd=place)
+        b.sh("mkdir -p d/sub; echo kept > d/sub/f")
+        a = cp(f"{b.id}:d", "plain")  # the control: nothing is left out, and nothing is said
+        assert a.status == 0 and a.errors == "" and a.stdout == b"", a
+        assert cp("--json", f"{b.id}:d", "plain-json").json == {"left_out": 0, "left_names": []}
+        b.sh("ln -s /etc/passwd d/sub/link; mkfifo d/pipe; printf 'ln -s x \"d/sub/a\\033]0;evil\\007 %% b\"' | sh")
+        said = {"sub/link", "pipe", "sub/a\033]0;evil\007 % b"}
+        a = cp(f"{b.id}:d", "got")
+        assert a.status == 0 and "3 things were left out" in a.errors and "sub/link" in a.errors and "pipe" in a.errors, a.errors
+        assert "\033" not in a.errors and "\007" not in a.errors and " % b" in a.errors, a.errors
+        assert cp("--quiet", f"{b.id}:d", "quiet").errors == ""
+        a = cp("--json", f"{b.id}:d", "json")
+        assert a.json["left_out"] == 3 and set(a.json["left_names"]) == said, a.json
+        # Nothing but folders and files has come, whatever was told.
+        for name in ("got", "quiet", "json"):
+            assert sorted(p.relative_to(place / name).as_posix() for p in (place / name).rglob("*")) == ["sub", "sub/f"], name
+            assert (place / name / "sub/f").read_text() == "kept\n"
+        a = cp("--json", f"{b.id}:d", "-")  # standard output is the archive
+        assert set(members(a.stdout)) - {"sub"} == {"sub/f"} and "3 things were left out" in a.errors, a.errors
+        raw = b.d.raw(f"GET {b.target('archive', 'd')} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode(), end=False)
+        trailer = raw[raw.rindex(b"0\r\nBrig-Left-Out: "):]
+        assert trailer.startswith(b"0\r\nBrig-Left-Out: 3 ") and trailer.endswith(b"\r\n\r\n") and b"%1B" in trailer and b"Trailer: Brig-Left-Out\r\n" in raw, raw
+        b.sh("rm d/pipe d/sub/link d/sub/a*; for i in $(seq 2000); do ln -s x d/$(printf %0200d $i); done")
+        a = cp(f"{b.id}:d", "many")
+        assert a.status == 0 and "2000 things were left out" in a.errors and a.errors.rstrip().endswith(", ...") and len(a.errors) < 2000, a.errors
+        assert sorted(p.name for p in (place / "many").rglob("*")) == ["f", "sub"]
+        # Into the sandbox links go as links; the rest is told, too.
+        (place / "in").mkdir()
+        os.mkfifo(place / "in/fifo")
+        (place / "in/f").write_text("x")
+        a = cp("in", f"{b.id}:/tmp/in")
+        assert a.status == 0 and "1 thing was left out" in a.errors and "fifo" in a.errors and b.sh("ls /tmp/in") == "f\n", a.errors
+        with files_as_root():
+            shutil.rmtree(place)
+
+
+@test
 def a_guest_does_not_choose_who_may_write_what_was_copied_out():
     with box() as b:
         place = scratch() / "host"

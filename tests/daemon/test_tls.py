@@ -14,10 +14,13 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import WAIT, Daemon, token  # noqa: E402
 from harness import brig, descendants, files_as_root, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
+
+PTRACE_SEIZE = 0x4206
 
 ADDRESS = "10.9.9.1"
 
@@ -260,6 +263,29 @@ def one_that_does_not_begin_holds_nobody_else_up():
                 os.kill(pid, signal.SIGCONT)
                 assert state == "T", "the daemon waited until it gave up on it"
                 assert wait_until(lambda: curl(d, "/healthz").returncode == 0, WAIT)
+
+
+def traced(pid):
+    """Whoever looks at a process is told of its end before its parent is, and can keep that from it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.ptrace(PTRACE_SEIZE, pid, None, None) == 0, os.strerror(ctypes.get_errno())
+
+
+@test(as_user="root")
+def one_that_does_not_end_holds_nobody_else_up():
+    with set_up() as folder:
+        cert, key = make_pair(folder, "first")
+        with tls_daemon(cert, key) as d:
+            box, first = d.create()["id"], front(d)
+            traced(first)
+            os.kill(first, signal.SIGKILL)
+            assert wait_until(lambda: ended(first), WAIT)
+            for _ in range(10):  # while its end is not to be had
+                assert d.exec(box, "true")["exit_code"] == 0
+                time.sleep(0.2)
+            assert curl(d, "/healthz").returncode != 0, "there was another one beside it"
+            os.waitpid(first, 0)
+            assert wait_until(lambda: curl(d, "/healthz").returncode == 0, WAIT) and front(d) != first
 
 
 @test(as_user="root")

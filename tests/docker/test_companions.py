@@ -85,6 +85,8 @@ def a_database_and_a_cache_serve_a_sandbox():
             ("db", "ready", "198.19.254.2"), ("cache", "ready", "198.19.254.3")]
         types = [e["type"] for e in events(d, box)]
         assert types.count("companion.starting") == types.count("companion.ready") == 2, types
+        used = d.call("GET", f"/v1/use?sandbox={box}").json["sandboxes"][box]
+        assert used["processes"] >= 8, used  # a PostgreSQL at rest has six, its cache one, and each container a first one
         names = containers(box)
         assert len([n for n in names if not n.endswith("-door")]) == 3, names
         labels = [common.shared.containers()[n] for n in names]

@@ -32,10 +32,12 @@ static void check_head(const struct http1_answer *a, const char *p, size_t n)
 static ssize_t body(const struct http1_answer *a, const char *p, size_t n, size_t step, char *out,
 		    size_t *took)
 {
+	char trailer[HTTP1_TRAILER_MAX];
 	struct http1_body b;
 	size_t at = 0, done = 0;
 
 	http1_body_init(&b, a);
+	b.keep = trailer;
 	while (at < n && !http1_body_done(&b)) {
 		size_t give = n - at < step ? n - at : step;
 		struct http1_text data;
@@ -51,6 +53,7 @@ static ssize_t body(const struct http1_answer *a, const char *p, size_t n, size_
 		at += (size_t)got;
 	}
 	*took = at;
+	require(b.kept <= sizeof(trailer) && b.kept <= n);
 	(void)http1_body_end(&b);
 	return (ssize_t)done;
 }

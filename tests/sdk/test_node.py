@@ -83,6 +83,10 @@ def a_sandbox_lives_and_its_commands_are_heard():
             const gone = AbortSignal.timeout(100);
             await assert.rejects(box.exec(["sleep", "600"], { signal: gone }), { name: "TimeoutError" });
             await assert.rejects(async () => { for await (const e of c.events({ signal: AbortSignal.timeout(100) })) void e; }, { name: "TimeoutError" });
+            await box.exec("mkdir /tmp/d; echo x > /tmp/d/f; ln -s f '/tmp/d/a ü'; mkfifo /tmp/d/pipe");
+            const packed = await box.files.pack("/tmp/d", new PassThrough().resume());
+            assert.deepEqual([packed.size > 1024, packed.leftOut, packed.leftNames.sort()], [true, 2, ["a ü", "pipe"]]);
+            assert.deepEqual((await box.files.pack("/tmp/d/f", new PassThrough().resume())).leftNames, []);
             const changes = await box.files.watch("/tmp");
             await changes.return();
             await box.stop({ grace: "1s" });

@@ -131,7 +131,12 @@ def the_asynchronous_client_does_the_same():
                     await box.files.mkdir("/tmp/d")
                     await box.files.move("/tmp/f", "/tmp/d/f")
                     to = io.BytesIO()
-                    assert await box.files.pack("/tmp/d", to) == len(to.getvalue())
+                    got = await box.files.pack("/tmp/d", to)
+                    assert got == brig.Packed(len(to.getvalue()), 0, ()), got
+                    await box.exec("ln -s /etc/passwd '/tmp/d/a link'; mkfifo /tmp/d/pipe")
+                    got = await box.files.pack("/tmp/d", io.BytesIO())
+                    assert got.left_out == 2 and sorted(got.left_names) == ["a link", "pipe"] and got.size == len(to.getvalue()), got
+                    await box.exec("rm '/tmp/d/a link' /tmp/d/pipe")
                     await box.files.unpack("/tmp", to.getvalue())
                     assert (await box.files.stat("/tmp/f")).size == 7
                     assert "f" in [f.name for f in await box.files.list("/tmp")]

@@ -152,6 +152,11 @@ export class Call {
     if (!this.#res.complete) throw new ConnectionCut("the daemon has ended the connection in the middle of its answer");
   }
 
+  /** A field behind the body, once that has ended. */
+  trailer(name) {
+    return this.#res.trailers[name];
+  }
+
   /** All of the body, which must not be larger. */
   async read(limit) {
     const pieces = [];

@@ -3,7 +3,7 @@
 import { finished } from "node:stream/promises";
 
 import { NotFound, ProtocolError } from "./errors.js";
-import { objects, toChange, toFile } from "./model.js";
+import { objects, toChange, toFile, toPacked } from "./model.js";
 import { at, json } from "./requests.js";
 
 const FILE_MAX = 64 << 20;
@@ -37,7 +37,7 @@ export class Files {
   }
 
   async readTo(path, to) {
-    return this.#save(this.#get("/files", { path }, { accept: "*/*" }), to);
+    return (await this.#save(this.#get("/files", { path }, { accept: "*/*" }), to)).size;
   }
 
   async write(path, data, { mode } = {}) {
@@ -84,7 +84,8 @@ export class Files {
   }
 
   async pack(path, to) {
-    return this.#save({ method: "GET", target: at(this.#sandbox, "/archive", { path }), accept: "*/*" }, to);
+    const { size, call } = await this.#save({ method: "GET", target: at(this.#sandbox, "/archive", { path }), accept: "*/*" }, to);
+    return toPacked(size, call.trailer("brig-left-out"));
   }
 
   async unpack(path, data) {
@@ -105,7 +106,7 @@ export class Files {
     }
     to.end();
     await finished(to, { readable: false });
-    return size;
+    return { size, call };
   }
 }
 

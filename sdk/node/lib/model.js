@@ -88,6 +88,14 @@ export function toChange(raw) {
   return { name: member(raw, "name", "string"), changes: member(raw, "changes", "array").map(String) };
 }
 
+/** An archive that came out; `said` is the daemon's word on what is not in it. */
+export function toPacked(size, said) {
+  const [count, ...names] = (said ?? "0").split(" ");
+  if (!/^[0-9]{1,9}$/.test(count)) throw new ProtocolError("what was left out of the archive is malformed");
+  const bytes = (name) => name.replace(/%([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
+  return { size, leftOut: Number(count), leftNames: names.map((name) => Buffer.from(bytes(name), "latin1").toString("utf8")) };
+}
+
 function output(stream, seq, data) {
   return { stream, seq, end: seq + data.length, data, text: data.toString("utf8") };
 }

@@ -13,8 +13,8 @@ from ._settings import Network, Policy, Settings, settings
 from .client import Client, Exec, Files, Sandbox
 from .errors import *  # noqa: F401,F403
 from .errors import __all__ as _errors
-from .model import Change, Companion, Event, ExecInfo, File, Info, Output, Result, SandboxInfo
+from .model import Change, Companion, Event, ExecInfo, File, Info, Output, Packed, Result, SandboxInfo
 
 __version__ = "0.1.0"
-__all__ = ["Change", "Client", "Companion", "Event", "Exec", "ExecInfo", "File", "Files", "Info", "Network", "Output", "Policy", "Result", "Sandbox",
+__all__ = ["Change", "Client", "Companion", "Event", "Exec", "ExecInfo", "File", "Files", "Info", "Network", "Output", "Packed", "Policy", "Result", "Sandbox",
            "SandboxInfo", "Settings", "settings", *_errors]

@@ -14,6 +14,7 @@ from .errors import ConnectionCut, ProtocolError
 
 HEAD_MAX = 64 << 10
 LINE_MAX = 1024
+TRAILER_MAX = 8 << 10
 STATUS = re.compile(rb"HTTP/1\.[01] ([2-5][0-9][0-9])(?: [ -~\x80-\xff]*)?")
 FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*")
 SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;.*)?")
@@ -63,11 +64,13 @@ class Answer:
     def __init__(self) -> None:
         self.status = 0
         self.fields: Dict[str, str] = {}
+        self.trailers: Dict[str, str] = {}  # fields behind the body
         self.done = False
         self._rest = b""
         self._left: Optional[int] = None  # of the body or chunk; None: until the connection ends
         self._chunked = False
         self._step = "head"
+        self._trailed = 0
 
     def feed(self, data: bytes) -> List[bytes]:
         self._rest += data
@@ -171,10 +174,16 @@ class Answer:
         return True
 
     def _take_trailer(self) -> bool:
-        line = self._line(LINE_MAX)
+        line = self._line(TRAILER_MAX)
         if line is None:
             return False
         self.done = not line
+        self._trailed += len(line)
+        if self._trailed > TRAILER_MAX:
+            raise ProtocolError("the fields behind the answer are too long")
+        m = FIELD.fullmatch(line)
+        if m:
+            self.trailers[m.group(1).decode("ascii").lower()] = m.group(2).decode("latin-1")
         return not self.done
 
     def _take_body(self, pieces: List[bytes]) -> bool:

@@ -15,7 +15,7 @@ from ._routes import Time
 from ._settings import Network, Policy, Words, settings
 from .client import PAUSES, STREAM_TIME, Path, Size, T, source
 from .errors import BrigError, Conflict, ConnectionCut, ConnectionFailed, ExecEnded, NotFound, ProtocolError, Quota, SandboxFailed
-from .model import Change, Event, ExecInfo, File, Info, Output, Result, SandboxInfo, member
+from .model import Change, Event, ExecInfo, File, Info, Output, Packed, Result, SandboxInfo, member
 
 __all__ = ["Client", "Exec", "Files", "Sandbox"]
 
@@ -382,7 +382,7 @@ class Files:
 
     async def read_to(self, path: str, to: BinaryIO) -> int:
         """Copies a file into one that is open; how many bytes it has."""
-        return await self._save(_routes.file_read(self._sandbox, path), to)
+        return (await self._save(_routes.file_read(self._sandbox, path), to))[0]
 
     async def write(self, path: str, data: Union[str, bytes, BinaryIO, Iterable[bytes], AsyncIterable[bytes]], mode: Optional[int] = None) -> None:
         """Makes or replaces a file. It has its name only once all has come."""
@@ -422,18 +422,19 @@ class Files:
                 raise ProtocolError("the daemon does not say that it watches")
             yield (Change.of(raw) async for kind, raw in events if kind == "change")
 
-    async def pack(self, path: str, to: BinaryIO) -> int:
+    async def pack(self, path: str, to: BinaryIO) -> Packed:
         """A folder as tar into an open file. Its bytes are a guest's: unpack it with filter='data', or by `brig sandbox cp`."""
-        return await self._save(_routes.archive_get(self._sandbox, path), to)
+        size, call = await self._save(_routes.archive_get(self._sandbox, path), to)
+        return Packed.of(size, call.answer.trailers.get("brig-left-out"))
 
     async def unpack(self, path: str, data: Union[bytes, BinaryIO, Iterable[bytes], AsyncIterable[bytes]]) -> None:
         """A tar into a folder that is there."""
         await self._client._ask(_routes.archive_put(self._sandbox, path, source(data)))
 
-    async def _save(self, request: Request, to: BinaryIO) -> int:
+    async def _save(self, request: Request, to: BinaryIO) -> Tuple[int, Call]:
         size = 0
         async with await self._client._begin(request) as call:
             async for piece in call.pieces():
                 to.write(piece)
                 size += len(piece)
-        return size
+        return size, call

@@ -16,7 +16,7 @@ from ._routes import Time
 from ._settings import Network, Policy, Words, settings
 from ._sync import PIECE, Call
 from .errors import BrigError, Conflict, ConnectionCut, ConnectionFailed, ExecEnded, NotFound, ProtocolError, Quota, SandboxFailed
-from .model import Change, Event, ExecInfo, File, Info, Output, Result, SandboxInfo, member
+from .model import Change, Event, ExecInfo, File, Info, Output, Packed, Result, SandboxInfo, member
 
 __all__ = ["Client", "Exec", "Files", "Sandbox"]
 
@@ -387,7 +387,7 @@ class Files:
 
     def read_to(self, path: str, to: BinaryIO) -> int:
         """Copies a file into one that is open; how many bytes it has."""
-        return self._save(_routes.file_read(self._sandbox, path), to)
+        return (self._save(_routes.file_read(self._sandbox, path), to))[0]
 
     def write(self, path: str, data: Union[str, bytes, BinaryIO, Iterable[bytes]], mode: Optional[int] = None) -> None:
         """Makes or replaces a file. It has its name only once all has come."""
@@ -425,21 +425,22 @@ class Files:
                 raise ProtocolError("the daemon does not say that it watches")
             yield (Change.of(raw) for kind, raw in events if kind == "change")
 
-    def pack(self, path: str, to: BinaryIO) -> int:
+    def pack(self, path: str, to: BinaryIO) -> Packed:
         """A folder as tar into an open file. Its bytes are a guest's: unpack it with filter='data', or by `brig sandbox cp`."""
-        return self._save(_routes.archive_get(self._sandbox, path), to)
+        size, call = self._save(_routes.archive_get(self._sandbox, path), to)
+        return Packed.of(size, call.answer.trailers.get("brig-left-out"))
 
     def unpack(self, path: str, data: Union[bytes, BinaryIO, Iterable[bytes]]) -> None:
         """A tar into a folder that is there."""
         self._client._ask(_routes.archive_put(self._sandbox, path, source(data)))
 
-    def _save(self, request: Request, to: BinaryIO) -> int:
+    def _save(self, request: Request, to: BinaryIO) -> Tuple[int, Call]:
         size = 0
         with self._client._begin(request) as call:
             for piece in call.pieces():
                 to.write(piece)
                 size += len(piece)
-        return size
+        return size, call
 
 
 def source(data: Any) -> Any:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
+import re
+import urllib.parse
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from .errors import CommandFailed, ProtocolError
 
-__all__ = ["Change", "Companion", "Event", "ExecInfo", "File", "Info", "Output", "Result", "SandboxInfo"]
+__all__ = ["Change", "Companion", "Event", "ExecInfo", "File", "Info", "Output", "Packed", "Result", "SandboxInfo"]
 
 KEPT_MAX = 64 << 20  # bytes of one stream that a client keeps
 
@@ -235,3 +237,21 @@ class Change:
     @staticmethod
     def of(raw: Dict[str, Any]) -> Change:
         return Change(member(raw, "name", str), tuple(str(c) for c in member(raw, "changes", list)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Packed:
+    """An archive that came out of a sandbox. Links and whatever else is neither a folder nor a readable file are not in it: so many, the first by name."""
+
+    size: int
+    left_out: int
+    left_names: Tuple[str, ...]
+
+    @staticmethod
+    def of(size: int, said: Optional[str]) -> Packed:
+        if said is None:
+            return Packed(size, 0, ())
+        count, *names = said.split(" ")
+        if not re.fullmatch(r"[0-9]{1,9}", count):
+            raise ProtocolError("what was left out of the archive is malformed")
+        return Packed(size, int(count), tuple(urllib.parse.unquote(name, errors="replace") for name in names))

@@ -38,6 +38,7 @@ struct pod_seen {
 	bool over;    /* the container, or the pod, has ended */
 	bool leaving; /* somebody has it removed: a cluster does when a node is lost */
 	bool oom, disk;
+	bool no_claim;              /* a volume that it is to have is nowhere */
 	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
 	char waits[DROVER_REASON];  /* what it waits for */
 };

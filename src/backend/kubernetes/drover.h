@@ -63,6 +63,7 @@ struct drover_door {
 	struct pod_door_answer answer;
 	uint8_t number[POD_NUMBER]; /* that it alone was told */
 	unsigned char plan[SHA256_SIZE];
+	uint32_t asked, settled; /* the last number that was asked for, and said back */
 };
 
 struct drover {
@@ -93,6 +94,8 @@ struct drover {
 		uint32_t number;
 		bool exited, ended, oom, pids;
 		int status;
+		uint32_t door; /* the number that the door has to say back; 0: none */
+		uint64_t since;
 	} held[COMMANDS_MAX];
 	struct { /* terminals, whose size is looked at */
 		uint32_t number;
@@ -154,6 +157,10 @@ int drover_take_words(const struct err *said, struct err *e);
 int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e);
 int drover_door_open(struct drover *d, struct err *e);
 void drover_door_seen(struct drover *d); /* it was proven that everything leads there */
+/* Asks for all that was decided by now; its number, 0: nobody is to be asked. Then: is it where
+ * brig reads it? */
+uint32_t drover_door_ask(struct drover *d);
+bool drover_door_settled(const struct drover *d, uint32_t number);
 size_t drover_door_polls(struct drover *d, struct pollfd *p);
 void drover_door_turn(struct drover *d, const struct pollfd *p, size_t n);
 void drover_door_leave(struct drover *d);

@@ -4,7 +4,7 @@
  * brig asks as it asks any supervisor, with an order and pipes; the order goes over as it is, and
  * of each pipe what it is for: the kernel says which end of it this is. What the pod says is
  * checked and its texts are cleaned. A word about a command's end is held back until what the
- * command wrote before it is where brig reads it. */
+ * command wrote before it is where brig reads it, and so is what the door decided before it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +22,7 @@
 #define SIZE_MS 200 /* between looks at the size of terminals */
 #define LOOK_MS 500
 #define WHY_MS 8000   /* for the cluster to say why the pod ended */
+#define DOOR_MS 3000  /* for the door to say what it had decided when a command ended */
 #define REST_MS 10000 /* for the line to end by itself once the cluster says that the pod has */
 
 /* ---- the pod's words ---- */
@@ -64,6 +65,8 @@ static int on_said(struct drover *d, const struct carry_head *h, const void *pay
 		d->held[at].status = s.status;
 		d->held[at].oom = s.oom;
 		d->held[at].pids = s.pids;
+		d->held[at].door = drover_door_ask(d);
+		d->held[at].since = clock_us();
 	} else if (s.said == SUPERVISOR_ENDED) {
 		d->held[at].ended = true;
 	} else if (s.said == SUPERVISOR_STARTED || s.said == SUPERVISOR_FAILED) {
@@ -96,8 +99,19 @@ static void forget_terminal(struct drover *d, uint32_t number)
 		}
 }
 
-static void let_go(struct drover *d)
+/* The line to the door is another one, and may be slower. One that says nothing is not waited for
+ * for long: what it decided is on the record when it comes. */
+static bool awaits_door(const struct drover *d, size_t i)
 {
+	return d->held[i].exited && !drover_door_settled(d, d->held[i].door) &&
+	       clock_us() < d->held[i].since + (uint64_t)DOOR_MS * 1000;
+}
+
+/* over: nothing more will come. true: some wait for the door. */
+static bool let_go(struct drover *d, bool over)
+{
+	bool waits = false;
+
 	for (size_t i = 0; i < COMMANDS_MAX; i++) {
 		uint32_t number = d->held[i].number;
 		struct carry_command *k = carry_find(d->carry, number);
@@ -108,6 +122,10 @@ static void let_go(struct drover *d)
 
 		if (!number || (k && !carry_flushed(k)))
 			continue;
+		if (!over && awaits_door(d, i)) {
+			waits = true;
+			continue;
+		}
 		if (d->held[i].exited) {
 			m.container.oom = d->held[i].oom;
 			m.container.pids = d->held[i].pids;
@@ -123,6 +141,7 @@ static void let_go(struct drover *d)
 		drover_say(d, &m, -1);
 		memset(&d->held[i], 0, sizeof(d->held[i]));
 	}
+	return waits;
 }
 
 /* ---- brig's requests ---- */
@@ -347,10 +366,9 @@ void drover_serve(struct drover *d)
 	uint64_t since = 0;
 
 	for (;;) {
-		bool sizes = look_at_sizes(d);
+		bool sizes = look_at_sizes(d), waits = let_go(d, false);
 		size_t n, more;
 
-		let_go(d);
 		n = carry_polls(d->carry, p);
 		more = drover_door_polls(d, p + n + 3);
 		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
@@ -361,9 +379,9 @@ void drover_serve(struct drover *d)
 			return;
 		}
 		if (poll(p, n + 3 + more,
-			 sizes   ? SIZE_MS
-			 : since ? LOOK_MS
-				 : -1) < 0 &&
+			 sizes            ? SIZE_MS
+			 : since || waits ? LOOK_MS
+					  : -1) < 0 &&
 		    errno != EINTR)
 			return;
 		if (p[n + 2].revents) { /* what brig-pod says there is for the node's log */
@@ -383,7 +401,7 @@ void drover_serve(struct drover *d)
 		if (!hear_brig(d))
 			return;
 		if (carry_turn(d->carry, p, n) < 0) {
-			let_go(d);
+			(void)let_go(d, true);
 			find_out(d);
 			return;
 		}

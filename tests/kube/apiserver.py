@@ -170,6 +170,7 @@ class Session:
 
     def __init__(self, api, socket_, version, argv, query):
         self.api, self.ws, self.version, self.sizes = api, socket_, version, []
+        self.slow = api.slow.get(query.get("container", ["main"])[0], 0)
         tty = query.get("tty", ["0"])[0] in ("1", "true")
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if tty else subprocess.PIPE,
                                         start_new_session=True)
@@ -177,6 +178,7 @@ class Session:
     def _copy(self, stream, number):
         with contextlib.suppress(OSError, ValueError):
             while data := os.read(stream.fileno(), 32768):
+                time.sleep(self.slow)
                 self.ws.channel(number, data)
 
     def _input(self):
@@ -467,7 +469,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 class ApiServer:
     """What a test may change: tokens, protocols, prefix, page, bookmark, watch_seconds, program, denied (rights), groups, refusal
-    (of pods), on_stream, script()."""
+    (of pods), on_stream, slow (seconds before each piece that a container says), script()."""
 
     def __init__(self, folder, uid=None, port=0, certificates=None):
         self.folder, self.uid = pathlib.Path(folder), uid
@@ -478,7 +480,7 @@ class ApiServer:
         self.bookmark, self.watch_seconds, self.expire_by_status, self.cut = False, 3600, True, 0
         self.program, self.attached, self.sizes, self.gone, self.on_stream = ["cat"], {}, [], [], None
         self.denied, self.groups, self.refusal, self.discovery = set(), {"/apis/networking.k8s.io/v1"}, None, {}
-        self.node = None
+        self.node, self.slow = None, {}
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.certificates.server)
         context.load_verify_locations(self.certificates.ca[0])

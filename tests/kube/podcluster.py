@@ -15,13 +15,19 @@ PODS = "/api/v1/namespaces/default/pods"
 SETTINGS = ("--backend", "kubernetes", "--image", "tool:1", "--user", "1000:1000", "--set", "kubernetes.helper_image=brig-pod:1")
 
 
+def claim(folder, name):
+    """Where a PersistentVolumeClaim's files are."""
+    return folder / "claims" / name
+
+
 def volumes(folder, pod, container):
-    """Folders of the pod's own that a container of it mounts, but for those that podlike makes."""
+    """Folders of the pod's own, and claims, that a container of it mounts, but for those that podlike makes."""
     [c] = [c for c in pod["spec"]["containers"] + pod["spec"]["initContainers"] if c["name"] == container]
+    claims = {v["name"]: claim(folder, v["persistentVolumeClaim"]["claimName"]) for v in pod["spec"]["volumes"] if "persistentVolumeClaim" in v}
     found = []
     for m in c["volumeMounts"]:
         if m["name"] in ("workspace", "code"):
-            at = folder / pod["metadata"]["name"] / m["name"]
+            at = claims.get(m["name"]) or folder / pod["metadata"]["name"] / m["name"]
             at.mkdir(parents=True, exist_ok=True)
             at.chmod(0o777)
             found.append((str(at / m.get("subPath", "")), m["mountPath"], m.get("readOnly", False)))

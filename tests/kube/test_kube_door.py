@@ -8,12 +8,15 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parent)]
+from controller import Controller  # noqa: E402
+from daemon import daemon  # noqa: E402
 from harness import brig, brig_path, main, scratch, start_brig, test, wait_until  # noqa: E402
 from podcluster import HERE, PODS, SETTINGS, cluster, environment, is_ours, pods, read, volumes  # noqa: E402
 
@@ -29,11 +32,17 @@ def note(*what):
     with open(folder + "/seen", "a") as f: f.write(json.dumps(what) + "\n")
 ip("link", "set", "lo", "up")
 for own in (address, "192.124.249.9", "192.124.249.8"): ip("addr", "add", own + "/32", "dev", "lo")
-pod = subprocess.Popen(["unshare", "--net", "--kill-child", "--fork", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE); pod.stdout.readline()
-of = int(open(f"/proc/{pod.pid}/task/{pod.pid}/children").read().split()[0])
-ip("link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", str(of))
-ip("addr", "add", "10.9.8.1/24", "dev", "eth1"); ip("link", "set", "eth1", "up")
-ip("addr", "add", "10.9.8.2/24", "dev", "eth0", of=of); ip("link", "set", "eth0", "up", of=of); ip("route", "add", "default", "via", "10.9.8.1", of=of)
+def pod(name):
+    # The network of a pod; the one before has ended.
+    subprocess.run(["ip", "link", "del", "eth1"], capture_output=True)
+    p = subprocess.Popen(["unshare", "--net", "--kill-child", "--fork", "sh", "-c", "echo; exec sleep 600"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE); p.stdout.readline()
+    of = int(open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()[0])
+    ip("link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", str(of))
+    ip("addr", "add", "10.9.8.1/24", "dev", "eth1"); ip("link", "set", "eth1", "up")
+    ip("addr", "add", "10.9.8.2/24", "dev", "eth0", of=of); ip("link", "set", "eth0", "up", of=of); ip("route", "add", "default", "via", "10.9.8.1", of=of)
+    open(f"{folder}/new", "w").write(str(of)); os.rename(f"{folder}/new", f"{folder}/{name}.pid")
+def pods():
+    for line in sys.stdin: pod(line.strip())
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         note("request", self.path, dict(self.headers))
@@ -52,12 +61,12 @@ def names():
         four = data[end - 4:end - 2] == bytes([0, 1])
         found = bytes([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 192, 124, 249, data[14] - 48]) if four else b""
         s.sendto(data[:2] + bytes([0x81, 0x80, 0, 1, 0, four, 0, 0, 0, 0]) + data[12:end] + found, who)
-threading.Thread(target=other, daemon=True).start()
-threading.Thread(target=names, daemon=True).start()
+pod("first")
+for f in (other, names, pods): threading.Thread(target=f, daemon=True).start()
 server = http.server.ThreadingHTTPServer((address, 8443), Handler)
 c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(folder + "/leaf.pem", folder + "/leaf.key")
 server.socket = c.wrap_socket(server.socket, server_side=True)
-open(folder + "/pod.pid", "w").write(str(of))
+open(folder + "/up", "w").close()
 server.serve_forever()
 """
 
@@ -69,18 +78,28 @@ class World:
         self.roots = folder / "leaf.pem"  # it has signed itself
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder / "leaf.key", "-out", self.roots,
                         "-days", "30", "-subj", "/CN=up.test", "-addext", "subjectAltName=DNS:up.test"], check=True, capture_output=True)
-        self.process = subprocess.Popen(["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child", sys.executable, "-c", WORLD, str(folder), ADDRESS])
-        assert wait_until(lambda: (folder / "pod.pid").exists() and (folder / "pod.pid").read_text(), 30, 0.05)
+        self.process = subprocess.Popen(["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child", sys.executable, "-c", WORLD, str(folder), ADDRESS],
+                                        stdin=subprocess.PIPE, text=True)
+        self.pods = []
+        assert wait_until((folder / "up").exists, 30, 0.05)
 
     def seen(self, kind):
         path = self.folder / "seen"
         return [line[1:] for line in map(json.loads, path.read_text().splitlines()) if line[0] == kind] if path.exists() else []
 
-    def network(self):
-        """The pod's, by its number here: the world has its own."""
+    def network(self, pod=None):
+        """A pod's, by its number here: the world has its own. Each has another one, the first the one that is there at first."""
+        if pod and pod not in self.pods:
+            self.pods.append(pod)
+            if len(self.pods) > 1:
+                self.process.stdin.write(pod + "\n")
+                self.process.stdin.flush()
+        name = pod if pod in self.pods[1:] else "first"
+        assert wait_until((self.folder / f"{name}.pid").exists, 30, 0.05), name
+        inside = (self.folder / f"{name}.pid").read_text()
         first = int(pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
         for pid in _below(first):
-            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "sleep":
+            if re.search(rf"^NSpid:.*\s{inside}$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE):
                 return pid
         raise AssertionError("no pod")
 
@@ -90,9 +109,10 @@ class World:
 
 
 def _below(pid):
-    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        yield int(child)
-        yield from _below(int(child))
+    for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in thread.read_text().split():
+            yield int(child)
+            yield from _below(int(child))
 
 
 @contextlib.contextmanager
@@ -116,7 +136,7 @@ def door_cluster(apart=False, door=()):
                 (api.folder / "resolv.conf").write_text("nameserver 10.9.8.1\n")
                 found.append((str(api.folder / "resolv.conf"), "/etc/resolv.conf", True))
             joined = ["--net"] if apart and container == "main" else []
-            return ["nsenter", "-t", str(world.network()), "-n", "unshare", "--pid", "--fork", "--kill-child", "--mount", "--ipc", "--uts", *joined, sys.executable,
+            return ["nsenter", "-t", str(world.network(pod["metadata"]["uid"])), "-n", "unshare", "--pid", "--fork", "--kill-child", "--mount", "--ipc", "--uts", *joined, sys.executable,
                     str(HERE / "podlike.py"), str(brig_path().parent / "brig-pod"), json.dumps(found), *(["door", *door] if container == "door" else [])]
 
         api.program = program
@@ -126,7 +146,7 @@ def door_cluster(apart=False, door=()):
             world.close()
 
 
-def words(world, *args):
+def words(world, *args, verb=("run",)):
     config = scratch() / "door.yaml"
     config.write_text(textwrap.dedent(f"""\
         brig: 1
@@ -139,7 +159,7 @@ def words(world, *args):
             host: "up.test:8443"
             from: {{env: UP_TOKEN}}
         """))
-    return ("run", *SETTINGS, "--network", "proxy", "--config", str(config), "--set", "kubernetes.workspace=empty", *args)
+    return (*verb, *SETTINGS, "--network", "proxy", "--config", str(config), "--set", "kubernetes.workspace=empty", *args)
 
 
 def run(api, world, *args, command):
@@ -159,6 +179,7 @@ print(os.environ["UP_TOKEN"], os.path.exists("/brig-plan"), open("/etc/brig/ca-b
 try: urllib.request.urlopen("https://elsewhere.test/", timeout=20)
 except Exception as e: print("elsewhere", e)
 """
+ONE = GO.split("for address")[0]
 
 
 @test(limit=180)
@@ -177,6 +198,16 @@ def a_request_goes_through_the_door_and_nothing_around_it():
         record = brig("audit", "show", said["id"], "--json", env=environment(api)).stdout.decode()
         assert "egress.allow" in record and "egress.deny" in record and VALUE not in record, record
         assert not pods(api) and not [p for p in api.store.objects if p.startswith(SECRETS)], api.store.objects
+
+
+@test(limit=120, as_user="both")
+def code_and_a_claim_go_well_with_a_door():
+    """One container more before it, and a volume that a group is given."""
+    with door_cluster() as (api, world):
+        line = words(world, "--json", "--set", "kubernetes.workspace=pvc", "--set", "kubernetes.claim=work", verb=("python",))
+        said = brig(*line, "-c", ONE + "open('got', 'w').write(__file__)", env={**environment(api), "UP_TOKEN": VALUE}, timeout=90).json
+        assert said["outcome"] == "exited" and "hello from outside" in said["stdout"] and len(world.seen("request")) == 1, said
+        assert (api.folder / "volumes/claims/work/got").read_text() == "/code/_run.py" and not pods(api) and not held(api), api.store.objects
 
 
 @test(limit=120, as_user="root")
@@ -270,6 +301,72 @@ def what_is_left_when_all_of_brig_is_killed_has_no_credential_in_it():
         done = run(api, world, command=("echo", "ran"))
         assert done.stdout == b"ran\n" and b"stays until the pod is removed" in done.stderr, done
         assert not pods(api) and not held(api), api.store.objects
+
+
+ELSEWHERE = """
+import sys, urllib.request
+try: urllib.request.urlopen(f"https://{sys.argv[1]}/", timeout=20)
+except Exception as e: print(e)
+"""
+
+
+@test(limit=240, as_user="both")
+def a_sandbox_that_stays_has_a_door_of_its_own():
+    """A pod in any case: whatever agent-sandbox makes has no door. The line to the door is slower here than the command's, and a command is told all the same."""
+    with daemon(env={"UP_TOKEN": VALUE}) as d, door_cluster() as (api, world):
+        Controller(api, claims=False)
+        api.slow["door"] = 0.3
+
+        def sandbox(*argv):
+            return brig("sandbox", *argv, env=d.environment, timeout=90)
+
+        def execute(code, *argv):
+            said = sandbox("exec", "one", "--json", "--", "python3", "-c", code, *argv).json
+            assert said["outcome"] == "exited", said
+            return said
+
+        def denied(host):
+            return [x["target"] for x in execute(ELSEWHERE, host)["denials"]]
+
+        done = brig(*words(world, "--set", f"kubernetes.kubeconfig={api.folder}/kubeconfig", verb=("sandbox", "create", "--name", "one")), env=d.environment, timeout=90)
+        assert done.status == 0, done
+        assert len(pods(api)) == 1 and not held(api) and not [p for p in api.store.objects if "/sandboxes/" in p], api.store.objects
+        of = sandbox("get", "one", "--json").json["run"]
+        for n in range(2):
+            said = execute(ONE)
+            assert "hello from outside" in said["stdout"] and not said["denials"], said
+            assert len(world.seen("request")) == n + 1 and world.seen("request")[-1][1]["Authorization"] == f"Bearer {VALUE}", world.seen("request")
+            assert denied("elsewhere.test") == ["elsewhere.test:443"]
+            d.restart(signal.SIGKILL)  # the door is the monitor's
+        assert denied("other.test") == ["other.test:443"] and not execute("1")["denials"]
+        first = [api.store.objects[p]["metadata"]["uid"] for p in pods(api)]
+        assert sandbox("stop", "one").status == 0 and wait_until(lambda: not pods(api) and not held(api), 20), api.store.objects
+        record = brig("audit", "show", of, "--json").stdout.decode()
+        assert record.count("egress.allow") >= 2 and record.count("egress.deny") >= 3 and VALUE not in record, record
+        # Another pod, with a Secret and a door of its own; the rules are the same.
+        done = sandbox("resume", "one")
+        assert done.status == 0 and [api.store.objects[p]["metadata"]["uid"] for p in pods(api)] != first and not held(api), done
+        assert "hello from outside" in execute(ONE)["stdout"] and len(world.seen("request")) == 3 and denied("elsewhere.test")
+        assert sandbox("delete", "one").status == 0 and wait_until(lambda: not pods(api) and not held(api), 20), api.store.objects
+
+
+@test(limit=180, as_user="user")
+def a_sandbox_whose_door_has_gone_ends():
+    """Control: it serves before."""
+    with daemon(env={"UP_TOKEN": VALUE}) as d, door_cluster() as (api, world):
+        done = brig(*words(world, "--set", f"kubernetes.kubeconfig={api.folder}/kubeconfig", verb=("sandbox", "create", "--name", "one")), env=d.environment, timeout=90)
+        assert done.status == 0, done
+        assert b"hello" in brig("sandbox", "exec", "one", "--", "python3", "-c", ONE, env=d.environment, timeout=90).stdout
+        p = start_brig("sandbox", "exec", "one", "--json", "--", "sleep", "60", env=d.environment)
+        wait_until(lambda: any(read(c) == b"sleep\x0060\x00" for c in pathlib.Path("/proc").glob("[0-9]*/cmdline")), 30, 0.1)
+        [door] = [process for name, process in api.attached.items() if name.endswith("#door")]
+        os.killpg(door.pid, signal.SIGKILL)
+        said = json.loads(p.communicate(timeout=60)[0])
+        assert said["outcome"] == "failed", said
+        assert wait_until(lambda: not pods(api) and not held(api), 30), api.store.objects
+        box = brig("sandbox", "get", "one", "--json", env=d.environment).json
+        assert (box["state"], box["reason"]) == ("stopped", "failed"), box
+        assert brig("sandbox", "delete", "one", env=d.environment).status == 0
 
 
 def _door(pod):

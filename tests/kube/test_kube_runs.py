@@ -322,6 +322,43 @@ def the_workspace_goes_there_and_what_changed_comes_back():
     assert {"path": "out/c", "change": "made", "sha256": hashlib.sha256(b"new\n").hexdigest()} in changes, changes
 
 
+@test(as_user="both")
+def a_claim_is_the_workspace_and_stays_in_the_cluster():
+    (workspace() / "here").write_text("mine\n")
+    with cluster() as api:
+        def there(text, *args, of="work"):
+            return sh(api, text, "--set", f"kubernetes.claim={of}", *args, workspace="pvc")
+
+        done = there("ls -A; echo kept > new; pwd; exit 3")
+        assert (done.status, done.stdout) == (3, f"{workspace()}\n".encode()), done
+        body = json.loads(next(r for r in api.requests if r["method"] == "POST" and r["path"] == PODS)["body"])["spec"]
+        assert {"name": "workspace", "persistentVolumeClaim": {"claimName": "work"}} in body["volumes"] and body["securityContext"]["fsGroup"] == 1000, body
+        assert there("cat new; rm new; echo other > other").stdout == b"kept\n"
+        # Nothing went there, nothing comes home, and the list of changes is a copy's.
+        assert os.listdir(workspace()) == ["here"] and not list(state().glob("**/changes/*.jsonl"))
+        done = there("ls; for f in new other; do echo x > $f || echo refused; done; rm -f other; cat other", "--policy", "readonly")
+        assert done.stdout == b"other\nrefused\nrefused\nother\n", done
+        done = python(api, "-c", "import os; print(os.listdir(), __file__)", settings=("--set", "kubernetes.workspace=pvc", "--set", "kubernetes.claim=work"))
+        assert done["stdout"] == "['other'] /code/_run.py\n", done
+        assert there("ls -A", of="another").stdout == b"" and not pods(api)
+        with files_as_root():
+            assert sorted(os.listdir(api.folder / "volumes/claims")) == ["another", "work"] and os.listdir(api.folder / "volumes/claims/work") == ["other"]
+
+
+@test(as_user="user")
+def a_claim_that_is_not_there_is_told_and_not_waited_for():
+    with cluster() as api:
+        for text in ('0/3 nodes are available: 3 persistentvolumeclaim "work" not found.', 'persistentvolumeclaim "work" is being deleted'):
+            def waits(path, _, text=text):
+                pod = api.store.objects[path]
+                pod["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}]}
+                api.store.put(path, pod)
+
+            api.begin = waits
+            done = sh(api, "echo ran", "--set", "kubernetes.claim=work", workspace="pvc")
+            assert done.status == 125 and b'persistentvolumeclaim "work"' in done.stderr and b"kubernetes.claim" in done.stderr and not pods(api), done
+
+
 def python(api, *args, settings=(), **more):
     return brig("python", *SETTINGS, *settings, "--json", *args, env=environment(api), timeout=60, **more).json
 

@@ -78,7 +78,7 @@ def a_sandbox_that_stays_is_a_Sandbox_where_the_cluster_has_them():
             done = sandbox(d, "pause", "one")
             assert done.status != 0 and b"kubernetes" in done.stderr and b"pause" in done.stderr, done
             assert sandbox(d, "delete", "one").status == 0
-            wait_until(lambda: not left(api), 20)  # noqa: B023
+            assert wait_until(lambda: not left(api), 20), left(api)  # noqa: B023
 
 
 @test(as_user="user", limit=120)
@@ -88,11 +88,11 @@ def a_sandbox_that_stays_is_a_pod_elsewhere_and_a_run_is_one_everywhere():
         assert len(made(api, "pods")) == 1
         several_things(api, d)
         assert sandbox(d, "stop", "one").status == 0
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), left(api)
         assert sandbox(d, "resume", "one").status == 0 and len(made(api, "pods")) == 2
         assert sandbox(d, "exec", "one", "--", "sh", "-c", "test ! -e /tmp/kept").status == 0
         assert sandbox(d, "delete", "one").status == 0
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), left(api)
         for flags, says in ((("kubernetes.use=sandbox",), b"no Sandbox"), (("kubernetes.template=tools",), b"no Sandbox")):
             done = run(api, "--set", *flags)
             assert done.status == 125 and says in done.stderr and b"kubernetes.use=pod" in done.stderr and not left(api), done
@@ -101,7 +101,7 @@ def a_sandbox_that_stays_is_a_pod_elsewhere_and_a_run_is_one_everywhere():
         assert create(api, d, "two", "--set", "kubernetes.use=pod").status == 0 and not made(api, "sandboxes")
         assert sandbox(d, "delete", "two").status == 0
         assert run(api, "--set", "kubernetes.use=sandbox").stdout == b"ran\n" and len(made(api, "sandboxes")) == 1
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), left(api)
 
 
 @test(as_user="user", limit=120)
@@ -177,7 +177,7 @@ def a_daemon_that_was_killed_finds_its_Sandbox_again():
         assert done.stdout == b"still here\n", done
         assert len(made(api, "sandboxes")) == 1
         assert sandbox(d, "delete", "one").status == 0
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), left(api)
 
 
 @test(as_user="both", limit=120)
@@ -201,10 +201,68 @@ def a_claim_takes_a_pod_of_the_warm_pool_and_gives_it_back():
             assert policy["spec"]["podSelector"]["matchLabels"] == {"agents.x-k8s.io/sandbox-name-hash": "0badcafe"}, policy
             assert sandbox(d, "exec", "one", "--", "sh", "-c", "pwd; id -u").stdout == b"/workspace\n1000\n"
             assert sandbox(d, "delete", "one").status == 0
-            wait_until(lambda: not left(api), 20)  # noqa: B023
+            assert wait_until(lambda: not left(api), 20), left(api)  # noqa: B023
             done = run(api, "--set", "kubernetes.template=tools")  # nothing is warm: a new one
             assert done.stdout == b"ran\n", done
-            wait_until(lambda: not left(api), 20)  # noqa: B023
+            assert wait_until(lambda: not left(api), 20), left(api)  # noqa: B023
+
+
+@test(as_user="both", limit=120)
+def a_workspace_goes_into_a_pod_that_was_claimed_and_comes_back():
+    """What a template says of a copied workspace is what it says of an empty one. The pod was warm: nothing is put there but over its line."""
+    (workspace() / "src").mkdir()
+    (workspace() / "src/a").write_text("one\n")
+    (workspace() / "gone").write_text("x\n")
+    time.sleep(1.1)  # later changes here are the user's
+    copy = ("--set", "kubernetes.template=tools", "--set", "kubernetes.workspace=copy")
+    with daemon() as d, cluster() as api:
+        c = Controller(api, "v1beta1")
+        c.template("tools", template_of(*copy)["spec"]["podTemplate"])
+        c.warm("tools", 2)
+        done = brig("run", *settings(api, *copy), "--json", "--", "sh", "-c", "pwd; cat src/a; echo two >> src/a; rm gone; echo new > made; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit",
+                    timeout=60).json
+        assert done["stdout"] == "/workspace\none\n", done
+        assert (workspace() / "src/a").read_text() == "one\ntwo\n" and (workspace() / "made").read_text() == "new\n" and not (workspace() / "gone").exists()
+        assert not (workspace() / ".git").exists() and done["denials"], done
+        assert wait_until(lambda: len(pods(api)) == 1, 20) and not made(api, "pods")
+        # One that stays is given it, too; what comes back is asked for.
+        assert create(api, d, "one", *copy).status == 0
+        done = sandbox(d, "exec", "one", "--", "sh", "-c", "cat src/a; echo three > src/a")
+        assert done.stdout == b"one\ntwo\n", done
+        assert (workspace() / "src/a").read_text() == "one\ntwo\n"
+        assert sandbox(d, "cp", "one:/workspace/src/a", str(scratch() / "a")).status == 0 and (scratch() / "a").read_text() == "three\n"
+        assert sandbox(d, "delete", "one").status == 0 and (workspace() / "src/a").read_text() == "one\ntwo\n"
+        assert wait_until(lambda: not left(api), 20), left(api)
+
+
+@test(as_user="both", limit=120)
+def a_claimed_pod_has_the_volume_that_was_asked_for_and_no_other():
+    """A PersistentVolumeClaim as the workspace: the template's must be the one that is named here."""
+    def work(name):
+        return "--set", "kubernetes.workspace=pvc", "--set", f"kubernetes.claim={name}"
+
+    with daemon() as d, cluster() as api:
+        c = Controller(api, "v1beta1")
+        c.template("tools", template_of(*work("work"))["spec"]["podTemplate"])
+        c.warm("tools", 1)
+        tools = ("--set", "kubernetes.template=tools")
+        for more, says in ((work("other"), b"claimName"), ((), b"persistentVolumeClaim"), (("--set", "kubernetes.workspace=copy"), b"persistentVolumeClaim")):
+            done = run(api, *tools, *more)
+            assert done.status == 125 and b"'tools' does not keep" in done.stderr and (says in done.stderr or b"fsGroup" in done.stderr) and b"ran" not in done.stdout, (more, done)
+        assert not made(api, "sandboxclaims") and not api.attached
+        done = brig("run", *settings(api, *tools, *work("work")), "--", "sh", "-c", "echo kept > new; id -g", timeout=60)
+        assert done.stdout == b"1000\n", done
+        assert wait_until(lambda: not left(api), 20), left(api)
+        assert create(api, d, "one", *tools, *work("work")).status == 0
+        assert sandbox(d, "exec", "one", "--", "cat", "/workspace/new").stdout == b"kept\n"
+        assert sandbox(d, "stop", "one").status == 0 and sandbox(d, "resume", "one").status == 0
+        assert sandbox(d, "exec", "one", "--", "cat", "new").stdout == b"kept\n"
+        assert sandbox(d, "delete", "one").status == 0 and not list(workspace().iterdir())
+        assert wait_until(lambda: not left(api), 20), left(api)
+        # The other way round: a template with a folder of the pod's own is no claim.
+        c.template("tools", template_of()["spec"]["podTemplate"])
+        done = run(api, *tools, *work("work"))
+        assert done.status == 125 and b"'tools' does not keep" in done.stderr, done
 
 
 @test(as_user="both", limit=120)
@@ -217,14 +275,14 @@ def where_no_container_may_have_net_admin_a_Sandboxs_network_is_closed_by_a_poli
         assert (done["stdout"], done["isolation"]["network_by"]) == ("ran\n", "policy"), done
         box = json.loads(made(api, "sandboxes")[0]["body"])["spec"]["podTemplate"]["spec"]
         assert [c["name"] for c in box["initContainers"]] == ["put"] and len(made(api, "networkpolicies")) == 1, box
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), left(api)
         api.refusal = "never"  # without it as well: told at once, and nothing is made
         done = run(api, "--set", "kubernetes.use=sandbox")
         assert done.status == 125 and b"never" in done.stderr and len(made(api, "sandboxes")) == 1, done
         api.refusal = None  # the control: where it may, it does
         done = run(api, "--json", "--set", "kubernetes.use=sandbox").json
         assert done["stdout"] == "ran\n" and "network_by" not in done["isolation"], done
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), left(api)
 
 
 @test(as_user="user")
@@ -320,7 +378,7 @@ def a_template_that_does_not_keep_the_promise_is_refused_before_anything_is_clai
         c.template("tools", kinder)
         done = run(api, "--set", "kubernetes.template=tools")
         assert done.stdout == b"ran\n", done
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), left(api)
 
 
 @test(as_user="user", limit=120)
@@ -336,12 +394,12 @@ def a_pod_that_is_otherwise_than_its_template_is_refused():
             c.warm("tools", 1)
             done = run(api, "--set", "kubernetes.template=tools")
             assert done.status == 125 and b"does not keep" in done.stderr and says in done.stderr and not api.attached, (name, done)
-            wait_until(lambda: not left(api), 20)  # noqa: B023
+            assert wait_until(lambda: not left(api), 20), left(api)  # noqa: B023
     with cluster() as api:
         Controller(api, "v1beta1").change = lambda pod: pod["spec"].update(hostNetwork=True)
         done = run(api, "--set", "kubernetes.use=sandbox")
         assert done.status == 125 and b"otherwise than asked for" in done.stderr and b"hostNetwork" in done.stderr and not api.attached, done
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), left(api)
 
 
 @test(as_user="user")
@@ -394,7 +452,7 @@ def what_it_waits_for_is_told_and_a_pending_claim_can_be_given_up():
         p.send_signal(signal.SIGINT)
         _, err = p.communicate(timeout=30)
         assert b"exceeded quota" in err, err
-        wait_until(lambda: not left(api), 20)
+        assert wait_until(lambda: not left(api), 20), left(api)
 
 
 @test(as_user="user")
@@ -407,7 +465,7 @@ def a_pod_that_is_not_the_Sandboxs_own_gets_nothing():
         assert p.poll() is None and not api.attached
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=30)
-        wait_until(lambda: not [x for x in left(api) if "/sandboxes/" in x], 20)
+        assert wait_until(lambda: not [x for x in left(api) if "/sandboxes/" in x], 20)
 
 
 @test(as_user="user")

@@ -43,6 +43,7 @@ struct doorkeeper {
 	int events, ended; /* pipes: to brig; its end, from brig */
 	char data[EGRESS_BATCH * sizeof(struct egress_event)];
 	size_t at, len; /* of a packet that is not on its way yet */
+	uint32_t asked; /* brig's number, to be said back behind what was decided by now; 0: none */
 };
 
 /* ---- rights ---- */
@@ -311,9 +312,11 @@ static int on_frame(void *arg, const struct carry_head *h, const void *data)
 		return on_want(k, h, data);
 	if (h->kind == CARRY_ORDER)
 		return on_roots(k, h, data);
-	if (h->kind != CARRY_SIGNAL || !k->ready)
+	if (h->kind != CARRY_SIGNAL || !k->ready || h->size != sizeof(k->asked))
 		return -EPROTO;
-	k->way.proof = fd_close(k->way.proof); /* it was seen that all leads here */
+	memcpy(&k->asked, data, sizeof(k->asked));
+	if (k->asked == POD_DOOR_SEEN)
+		k->way.proof = fd_close(k->way.proof); /* it was seen that all leads here */
 	return 0;
 }
 
@@ -356,6 +359,35 @@ static void hear_worker(struct doorkeeper *k)
 	k->events = fd_close(k->events); /* and brig hears that it is gone */
 }
 
+/* A command has ended, and brig asks for what was decided while it ran: brig-egress says so before
+ * the command hears of it. Where there is no room it is another turn's, once there is. true: it was
+ * asked again meanwhile. */
+static bool answer_asked(struct doorkeeper *k)
+{
+	struct carry_command *c = carry_find(k->carry, POD_DOOR_COMMAND);
+	const uint32_t number = k->asked;
+
+	if (!number)
+		return false;
+	do {
+		pass_on(k);
+		if (k->len)
+			return false;
+		if (k->worker >= 0)
+			hear_worker(k);
+	} while (k->len);
+	if (c)
+		carry_look_again(c);
+	if (carry_turn(k->carry, NULL, 0) < 0)
+		_exit(0);
+	if (c && !carry_drained(c))
+		return k->asked != number;
+	(void)carry_say(k->carry, CARRY_SIGNAL, 0, &number, sizeof(number));
+	if (k->asked == number)
+		k->asked = 0;
+	return k->asked;
+}
+
 static void hear_end(struct doorkeeper *k)
 {
 	char nothing[16];
@@ -370,8 +402,11 @@ static void hear_end(struct doorkeeper *k)
 static void turn(struct doorkeeper *k)
 {
 	static struct pollfd p[CARRY_POLLS + 4]; /* large, and there is one */
-	size_t n = carry_polls(k->carry, p);
+	size_t n;
 
+	while (answer_asked(k))
+		;
+	n = carry_polls(k->carry, p);
 	p[n] = (struct pollfd){ .fd = k->way.proof, .events = POLLIN };
 	p[n + 1] = (struct pollfd){ .fd = k->len ? -1 : k->worker, .events = POLLIN };
 	p[n + 2] = (struct pollfd){ .fd = k->len ? k->events : -1, .events = POLLOUT };

@@ -38,6 +38,7 @@ struct pod_seen {
 	bool over;    /* the container, or the pod, has ended */
 	bool leaving; /* somebody has it removed: a cluster does when a node is lost */
 	bool oom, disk;
+	bool no_claim;              /* a volume that it is to have is nowhere */
 	char reason[DROVER_REASON]; /* why it is over, or will not begin; "": nothing is known */
 	char waits[DROVER_REASON];  /* what it waits for */
 };
@@ -62,6 +63,7 @@ struct drover_door {
 	struct pod_door_answer answer;
 	uint8_t number[POD_NUMBER]; /* that it alone was told */
 	unsigned char plan[SHA256_SIZE];
+	uint32_t asked, settled; /* the last number that was asked for, and said back */
 };
 
 struct drover {
@@ -96,6 +98,8 @@ struct drover {
 		bool oom, pids;
 		int status;
 		struct supervisor_msg first; /* that it runs, or why not */
+		uint32_t door; /* the number that the door has to say back; 0: none */
+		uint64_t since;
 	} held[COMMANDS_MAX];
 	bool full;      /* brig has no room for what is held */
 	unsigned notes; /* that were told */
@@ -162,6 +166,10 @@ int drover_take_words(const struct err *said, struct err *e);
 int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e);
 int drover_door_open(struct drover *d, struct err *e);
 void drover_door_seen(struct drover *d); /* it was proven that everything leads there */
+/* Asks for all that was decided by now; its number, 0: nobody is to be asked. Then: is it where
+ * brig reads it? */
+uint32_t drover_door_ask(struct drover *d);
+bool drover_door_settled(const struct drover *d, uint32_t number);
 size_t drover_door_polls(struct drover *d, struct pollfd *p);
 void drover_door_turn(struct drover *d, const struct pollfd *p, size_t n);
 void drover_door_leave(struct drover *d);

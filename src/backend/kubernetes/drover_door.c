@@ -91,6 +91,10 @@ static int on_frame(void *arg, const struct carry_head *h, const void *payload)
 {
 	struct drover_door *o = arg;
 
+	if (h->kind == CARRY_SIGNAL && o->answered && h->size == sizeof(o->settled)) {
+		memcpy(&o->settled, payload, sizeof(o->settled));
+		return 0;
+	}
 	if (h->kind != CARRY_ANSWER || o->answered || h->size < sizeof(struct pod_mark))
 		return -EPROTO;
 	memcpy(&o->answer, payload, h->size < sizeof(o->answer) ? h->size : sizeof(o->answer));
@@ -213,15 +217,36 @@ static void forget_secret(struct drover *d)
 
 void drover_door_seen(struct drover *d)
 {
-	const uint32_t none = 0;
+	const uint32_t seen = POD_DOOR_SEEN;
 
 	if (!d->door.carry)
 		return;
-	(void)carry_say(d->door.carry, CARRY_SIGNAL, 0, &none, sizeof(none));
+	(void)carry_say(d->door.carry, CARRY_SIGNAL, 0, &seen, sizeof(seen));
 	forget_secret(d);
 }
 
 /* ---- while commands run ---- */
+
+/* A run's door is asked for the rest by brig, when the run has ended. */
+uint32_t drover_door_ask(struct drover *d)
+{
+	if (!d->door.carry || !d->s->open)
+		return 0;
+	d->door.asked += d->door.asked == UINT32_MAX ? 2 : 1; /* never POD_DOOR_SEEN */
+	return carry_say(d->door.carry, CARRY_SIGNAL, 0, &d->door.asked, sizeof(d->door.asked)) < 0
+		       ? 0
+		       : d->door.asked;
+}
+
+bool drover_door_settled(const struct drover *d, uint32_t number)
+{
+	const struct carry_command *k =
+		d->door.carry ? carry_find(d->door.carry, POD_DOOR_COMMAND) : NULL;
+
+	if (!number || !k)
+		return true;
+	return (int32_t)(d->door.settled - number) >= 0 && carry_flushed(k);
+}
 
 size_t drover_door_polls(struct drover *d, struct pollfd *p)
 {

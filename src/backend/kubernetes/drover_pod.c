@@ -17,6 +17,7 @@
 
 #define BODY_MAX ((size_t)2 << 20)
 #define LOOK_MS 250
+#define CLAIM_MS 3000
 #define USER_NS_MINOR 33 /* of Kubernetes 1: on without being asked for */
 
 static void pods_path(const struct drover *d, const char *rest, char *out, size_t n)
@@ -321,12 +322,23 @@ static int will_not_run(const struct drover *d, struct err *e)
 	return -e->code;
 }
 
+/* A scheduler may not have heard of a claim that was just made; then it is waited for in vain. */
+static bool lacks_claim(const struct drover *d, uint64_t *since)
+{
+	if (!d->seen.no_claim)
+		*since = 0;
+	else if (!*since)
+		*since = clock_us();
+	return *since && clock_us() > *since + (uint64_t)CLAIM_MS * 1000;
+}
+
 int drover_wait(struct drover *d, const char *container, struct err *e)
 {
 	const bool *runs = str_eq(container, KUBE_CONTAINER) ? &d->seen.running
 			   : str_eq(container, KUBE_DOOR)    ? &d->seen.door
 							     : &d->seen.filling;
 	uint64_t until = clock_us() + (uint64_t)DROVER_START_MS * 1000;
+	uint64_t lacks = 0;
 	char told[DROVER_REASON] = "";
 
 	while (!d->compared || !*runs || d->seen.over) {
@@ -335,6 +347,11 @@ int drover_wait(struct drover *d, const char *container, struct err *e)
 
 		if (d->seen.over || d->seen.leaving || d->seen.reason[0])
 			return will_not_run(d, e);
+		if (lacks_claim(d, &lacks))
+			return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+					  "kubernetes.claim names a PersistentVolumeClaim of the "
+					  "same namespace: kubectl get pvc",
+					  "the pod does not run: %s", d->seen.waits);
 		if (clock_us() > until)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
 				       "the pod did not run within %d s: %s",

@@ -4,7 +4,7 @@
  * brig asks as it asks any supervisor, with an order and pipes; the order goes over as it is, and
  * of each pipe what it is for: the kernel says which end of it this is. What the pod says is
  * checked and its texts are cleaned. A word about a command's end is held back until what the
- * command wrote before it is where brig reads it. */
+ * command wrote before it is where brig reads it, and so is what the door decided before it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +21,8 @@
 
 #define SIZE_MS 200 /* between looks at the size of terminals */
 #define LOOK_MS 500
-#define WHY_MS 8000 /* for the cluster to say why the pod ended */
+#define WHY_MS 8000  /* for the cluster to say why the pod ended */
+#define DOOR_MS 3000 /* for the door to say what it had decided when a command ended */
 #define REST_MS                                                                                    \
 	10000 /* for the line to end by itself once the cluster says that the pod has; for a       \
 	       * brig that is stopped, at the end */
@@ -67,7 +68,11 @@ static int on_said(struct drover *d, const struct carry_head *h, const void *pay
 		return -EPROTO;
 	memcpy(&s, payload, sizeof(s));
 	if (s.said == SUPERVISOR_EXITED) {
-		d->held[at].exited = !d->held[at].told_exited;
+		if (!d->held[at].exited && !d->held[at].told_exited) {
+			d->held[at].exited = true;
+			d->held[at].door = drover_door_ask(d);
+			d->held[at].since = clock_us();
+		}
 		d->held[at].status = s.status;
 		d->held[at].oom = s.oom;
 		d->held[at].pids = s.pids;
@@ -110,7 +115,16 @@ static bool told(struct drover *d, const struct supervisor_msg *m)
 	return !d->full;
 }
 
-static void let_go_of(struct drover *d, size_t i)
+/* The line to the door is another one, and may be slower. One that says nothing is not waited for
+ * for long: what it decided is on the record when it comes. */
+static bool awaits_door(const struct drover *d, size_t i)
+{
+	return d->held[i].exited && !drover_door_settled(d, d->held[i].door) &&
+	       clock_us() < d->held[i].since + (uint64_t)DOOR_MS * 1000;
+}
+
+/* over: nothing more will come. true: it waits for the door. */
+static bool let_go_of(struct drover *d, size_t i, bool over)
 {
 	uint32_t number = d->held[i].number;
 	struct carry_command *k = carry_find(d->carry, number);
@@ -121,35 +135,42 @@ static void let_go_of(struct drover *d, size_t i)
 
 	if (d->held[i].began && !d->held[i].told_began) {
 		if (!told(d, &d->held[i].first))
-			return;
+			return false;
 		d->held[i].told_began = true;
 	}
 	if (k && !carry_flushed(k))
-		return;
+		return false;
+	if (!over && awaits_door(d, i))
+		return true;
 	if (d->held[i].exited) {
 		m.container.oom = d->held[i].oom;
 		m.container.pids = d->held[i].pids;
 		if (!told(d, &m))
-			return;
+			return false;
 		d->held[i].exited = false;
 		d->held[i].told_exited = true;
 	}
 	m = (struct supervisor_msg){ .said = SUPERVISOR_ENDED, .command = number };
 	if (!d->held[i].ended || !told(d, &m))
-		return;
+		return false;
 	if (k)
 		carry_end(k);
 	forget_terminal(d, number);
 	memset(&d->held[i], 0, sizeof(d->held[i]));
+	return false;
 }
 
-/* A brig that is stopped, or busy, hears the rest when it reads again. */
-static void let_go(struct drover *d)
+/* A brig that is stopped, or busy, hears the rest when it reads again. true: some wait for the
+ * door. */
+static bool let_go(struct drover *d, bool over)
 {
+	bool waits = false;
+
 	d->full = false;
 	for (size_t i = 0; i < COMMANDS_MAX && !d->full; i++)
 		if (d->held[i].number)
-			let_go_of(d, i);
+			waits |= let_go_of(d, i, over);
+	return waits;
 }
 
 /* The line is gone, and nothing more comes of any of them. */
@@ -157,12 +178,12 @@ static void let_go_last(struct drover *d)
 {
 	uint64_t until = clock_us() + (uint64_t)REST_MS * 1000;
 
-	let_go(d);
+	(void)let_go(d, true);
 	while (d->full && clock_us() < until) {
 		struct pollfd p = { .fd = d->s->control, .events = POLLOUT };
 
 		(void)poll(&p, 1, LOOK_MS);
-		let_go(d);
+		(void)let_go(d, true);
 	}
 }
 
@@ -392,10 +413,9 @@ void drover_serve(struct drover *d)
 	uint64_t since = 0;
 
 	for (;;) {
-		bool sizes = look_at_sizes(d);
+		bool sizes = look_at_sizes(d), waits = let_go(d, false);
 		size_t n, more;
 
-		let_go(d);
 		n = carry_polls(d->carry, p);
 		more = drover_door_polls(d, p + n + 3);
 		p[n] = (struct pollfd){ .fd = d->s->control,
@@ -407,9 +427,9 @@ void drover_serve(struct drover *d)
 			return;
 		}
 		if (poll(p, n + 3 + more,
-			 sizes   ? SIZE_MS
-			 : since ? LOOK_MS
-				 : -1) < 0 &&
+			 sizes            ? SIZE_MS
+			 : since || waits ? LOOK_MS
+					  : -1) < 0 &&
 		    errno != EINTR)
 			return;
 		if (p[n + 2].revents) { /* what brig-pod says there is for the node's log */

@@ -70,6 +70,14 @@ static void look_at_container(const struct jread *c, bool first, struct pod_seen
 		    jread_str(over, "message"));
 }
 
+/* A scheduler's words for a claim that nobody has made; one that is being made has others. */
+static bool is_without_claim(const char *text)
+{
+	const char *at = text ? strstr(text, "persistentvolumeclaim \"") : NULL;
+
+	return at && (strstr(at, "\" not found") || strstr(at, "\" is being deleted"));
+}
+
 static void look_at_placing(const struct jread *status, struct pod_seen *ret)
 {
 	const struct jread *all = jread_get(status, "conditions");
@@ -77,10 +85,12 @@ static void look_at_placing(const struct jread *status, struct pod_seen *ret)
 	for (size_t i = 0; i < jread_count(all); i++) {
 		const struct jread *c = jread_at(all, i);
 		const char *type = jread_str(c, "type"), *is = jread_str(c, "status");
+		const char *text = jread_str(c, "message");
 
-		if (type && is && str_eq(type, "PodScheduled") && str_eq(is, "False"))
-			say(ret->waits, "a node for", "pod", jread_str(c, "reason"),
-			    jread_str(c, "message"));
+		if (!type || !is || !str_eq(type, "PodScheduled") || !str_eq(is, "False"))
+			continue;
+		say(ret->waits, "a node for", "pod", jread_str(c, "reason"), text);
+		ret->no_claim = is_without_claim(text);
 	}
 }
 
@@ -117,6 +127,7 @@ void pod_look(const struct jread *pod, struct pod_seen *ret)
 	const char *phase = jread_str(status, "phase");
 
 	ret->waits[0] = ret->reason[0] = '\0';
+	ret->no_claim = false;
 	ret->disk = is_too_large(status);
 	ret->leaving = jread_str(meta, "deletionTimestamp") != NULL;
 	keep(ret->uid, sizeof(ret->uid), jread_str(meta, "uid"));

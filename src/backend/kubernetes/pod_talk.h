@@ -39,6 +39,9 @@ enum {
 	POD_NUMBER = 32,
 	POD_DOOR_COMMAND = 1, /* of the door's line: channel 0 ends it, 1 has its decisions */
 	POD_ROOTS_MAX = 8 << 20,
+	/* CARRY_SIGNAL of the door's line: everything leads to it; any other number is said back
+	 * behind all that was decided when it came. */
+	POD_DOOR_SEEN = 0,
 };
 
 struct pod_mark {
@@ -94,7 +97,7 @@ struct pod_door_want {
 
 struct pod_door_answer {
 	struct pod_mark mark;
-	uint16_t port; /* where it says the number, until CARRY_SIGNAL comes */
+	uint16_t port; /* where it says the number, until POD_DOOR_SEEN comes */
 	uint8_t six;   /* both families lead there */
 	uint8_t spare[5];
 	struct err err;

@@ -29,6 +29,8 @@
 #define INPUT_MAX 65536
 #define DENIALS_SAID 64 /* on stderr; the result has all */
 #define NAMES_SAID 4
+#define UNSURE_TRIES 50
+#define UNSURE_MS 20
 
 struct session_exec {
 	struct follow out;
@@ -73,11 +75,17 @@ static int say(struct session_exec *x, const char *word, const char *body, size_
 	if (!x->in && follow_connect(&x->in, e) < 0)
 		return -e->code;
 	*asked = true;
-	if (daemon_client_ask(x->in, &q, NULL, code, e) == 0)
-		return 0;
-	if (!*code)
-		x->in = daemon_client_free(x->in);
-	return -e->code;
+	/* One that has just begun may not know yet what runs. */
+	for (int tries = 0; daemon_client_ask(x->in, &q, NULL, code, e) < 0; tries++) {
+		if (!*code)
+			x->in = daemon_client_free(x->in);
+		if (!str_eq(code, "sandbox-not-ready") || tries == UNSURE_TRIES)
+			return -e->code;
+		err_clear(e);
+		code[0] = '\0';
+		(void)poll(NULL, 0, UNSURE_MS);
+	}
+	return 0;
 }
 
 /* What is said once, and is no loss. */
@@ -146,7 +154,7 @@ static int send_input(struct session_exec *x, struct err *e)
 	x->input_open = false;
 	if (n > 0 && asked && !*code)
 		return lost_input(x, (size_t)n, e);
-	if (*code) /* it reads no more */
+	if (str_eq(code, "exec-ended") || str_eq(code, "conflict")) /* it reads no more */
 		return 0;
 	*e = why;
 	return r;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/sandbox_print.c - "sandbox list" and "sandbox get": what there is, for people and programs. */
+/* cli/sandbox_print.c - "sandbox list" and "sandbox get": what there is, for people and programs.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

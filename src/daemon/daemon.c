@@ -328,8 +328,8 @@ static int open_doors(struct brigd *d, const struct daemon_options *o, struct er
 
 	if ((o->listen && listen_tcp(d, o->listen, e) < 0) ||
 	    (!o->socket && daemon_socket_path(path, sizeof(path), true, e) < 0) ||
-	    listen_local(d, o->socket ? o->socket : path, e) < 0 ||
-	    sandboxes_new(d->state, a->loop, a->events, &a->boxes, e) < 0)
+	    sandboxes_new(d->state, a->loop, a->events, &a->boxes, e) < 0 ||
+	    listen_local(d, o->socket ? o->socket : path, e) < 0)
 		return -e->code;
 	if (d->listens && d->socket[0])
 		d->listens(d->socket);

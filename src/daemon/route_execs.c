@@ -71,6 +71,10 @@ static void feed_turn(struct loop_timer *t, uint64_t now)
 	size_t took = 0;
 
 	(void)now;
+	if (exec_unsure(f->api->boxes, f->tenant, f->sandbox, f->exec)) {
+		loop_at(f->api->loop, &f->again, clock_us() + AGAIN_US);
+		return;
+	}
 	while (f->at < f->len) {
 		p = exec_write(f->api->boxes, f->tenant, f->sandbox, f->exec, f->data + f->at,
 			       f->len - f->at, &took, &e);

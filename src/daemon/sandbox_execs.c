@@ -411,6 +411,12 @@ static enum problem running(struct sandboxes *s, const char *tenant, const char 
 		return PROBLEM_NONE;
 	if (!id_is(EXEC_ID, exec) || execs_open(*b, exec, &fd) < 0)
 		return execs_none(exec, e);
+	if ((*b)->unsure) { /* its monitor has not said yet which of them run */
+		(void)problem_say(PROBLEM_SANDBOX_NOT_READY, e,
+				  "sandbox '%s' is only being found again", (*b)->id);
+		(void)err_hint(e, "try again");
+		return PROBLEM_SANDBOX_NOT_READY;
+	}
 	return problem_say(PROBLEM_EXEC_ENDED, e, "command '%s' has ended", exec);
 }
 
@@ -469,6 +475,13 @@ static enum problem end_input(struct sandbox_entry *b, struct exec_entry *x)
 	(void)snprintf(q.exec, sizeof(q.exec), "%s", x->id);
 	(void)link_ask(b, &q, NULL, 0);
 	return PROBLEM_NONE;
+}
+
+bool exec_unsure(struct sandboxes *s, const char *tenant, const char *ref, const char *exec)
+{
+	struct sandbox_entry *b = entry_find(s, tenant, ref);
+
+	return b && b->unsure && id_is(EXEC_ID, exec) && !execs_find(b, exec);
 }
 
 enum problem exec_write(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,

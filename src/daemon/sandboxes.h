@@ -163,6 +163,8 @@ enum problem exec_signal(struct sandboxes *s, const char *tenant, const char *re
 enum problem exec_cancel(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
 			 struct err *e); /* with every descendant */
 /* Takes what fits; n 0 closes. *took < n: ask again on the next turn. */
+/* Nobody knows yet whether it runs: its monitor, which an earlier daemon had, is being asked. */
+bool exec_unsure(struct sandboxes *s, const char *tenant, const char *ref, const char *exec);
 enum problem exec_write(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
 			const void *data, size_t n, size_t *took, struct err *e);
 enum problem exec_resize(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,

@@ -427,7 +427,7 @@ static int replace(const char *path, const struct buf *b, struct err *e)
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	CLEANUP(mem) char *above = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 	CLEANUP(fd) int folder = above ? open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	struct draft d;
+	struct draft d = { .folder = -1, .fd = -1 };
 	int r = folder < 0 ? -errno : draft_open(folder, &d);
 
 	if (r < 0)

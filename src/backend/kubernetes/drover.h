@@ -98,7 +98,7 @@ struct drover {
 		bool oom, pids;
 		int status;
 		struct supervisor_msg first; /* that it runs, or why not */
-		uint32_t door; /* the number that the door has to say back; 0: none */
+		uint32_t door;               /* the number that the door has to say back; 0: none */
 		uint64_t since;
 	} held[COMMANDS_MAX];
 	bool full;      /* brig has no room for what is held */

@@ -131,3 +131,11 @@ int err_nomem(struct err *e)
 {
 	return err_set(e, ERR_INTERNAL, ENOMEM, "out of memory");
 }
+
+int err_replaced(struct err *e, const char *path)
+{
+	return err_refuse(
+		e, ERR_POLICY, EPERM,
+		"run it again; a package manager that is at work replaces files of the system",
+		"'%s' was replaced while the sandbox was set up", path);
+}

@@ -15,12 +15,12 @@
 #define OUT_MAX ((size_t)1 << 20)
 #define PROCESSES_MAX ((size_t)1 << 18)
 
-enum place { UNKNOWN, BELOW, ELSEWHERE };
+enum use_place { UNKNOWN, BELOW, ELSEWHERE };
 
 struct process {
 	pid_t pid, parent;
 	uint64_t ticks, start;
-	enum place place; /* of the sandbox that is looked at */
+	enum use_place place; /* of the sandbox that is looked at */
 };
 
 struct processes {
@@ -128,7 +128,7 @@ static bool begins(const struct tops *t, const struct process *p)
  * each is walked once. Numbers that came again while they were read could make a ring of it. */
 static bool belongs(const struct processes *all, struct process *p, const struct tops *t)
 {
-	enum place found = ELSEWHERE;
+	enum use_place found = ELSEWHERE;
 	size_t steps = 0;
 
 	for (struct process *at = p; at && steps++ < all->n; at = find(all, at->parent))

@@ -160,11 +160,9 @@ def a_pod_that_never_stops_talking_hides_nothing():
     with cluster() as api:
         real = api.program
         api.program = lambda pod, container: [sys.executable, "-c", CHATTER, *real(pod, container)]
-        began = time.monotonic()
         done = brig("run", *settings(api), "--timeout", "20s", "--json", "--", "sh", "-c", "echo ran; exit 5", timeout=60).json
         assert done["exit_code"] == 5 and done["stdout"] == "ran\n", done
         wait_until(lambda: not left(api), 20)
-        print(time.monotonic() - began)
 
 
 @test(as_user="user", limit=120)

@@ -27,8 +27,7 @@ static int same_objects(const struct letter *l, struct err *e)
 			return err_sys(e, "cannot look at '%s' inside", c->path);
 		now = ident_of(&st);
 		if (!ident_same(&now, &c->ident))
-			return err_set(e, ERR_POLICY, EPERM,
-				       "'%s' was replaced while the sandbox was set up", c->path);
+			return err_replaced(e, c->path);
 	}
 	return 0;
 }

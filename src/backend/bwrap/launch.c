@@ -90,8 +90,7 @@ static int open_source(struct launch *l, const struct op *o, struct ident *ret, 
 		return err_sys(e, "cannot look at '%s'", host);
 	*ret = ident_of(&st);
 	if (o->kind != OP_COVER && !ident_same(ret, &o->ident))
-		return err_set(e, ERR_POLICY, EPERM,
-			       "'%s' was replaced while the sandbox was set up", host);
+		return err_replaced(e, host);
 	return TAKE_FD(fd);
 }
 

@@ -100,8 +100,7 @@ static int give(const struct guard *g, const struct op *o, struct err *e)
 		return err_sys(e, "cannot open '%s'", o->src);
 	now = ident_of(&st);
 	if (!ident_same(&now, &o->ident))
-		return err_refuse(e, ERR_POLICY, EPERM, "run it again",
-				  "'%s' was replaced while the sandbox was set up", o->src);
+		return err_replaced(e, o->src);
 	return fchown(fd, p->uid, p->gid) < 0 ? err_sys(e, "cannot give '%s' away", o->src) : 0;
 }
 

@@ -269,8 +269,7 @@ static int compare(int fd, const char *name, const struct op *o, struct err *e)
 	if (o->kind == OP_DEVICE && (!S_ISCHR(st.st_mode) || st.st_rdev != o->rdev))
 		return err_set(e, ERR_POLICY, EPERM, "'%s' is not the device it should be", o->src);
 	if (o->kind == OP_BIND && !ident_same(&now, &o->ident))
-		return err_set(e, ERR_POLICY, EPERM,
-			       "'%s' was replaced while the sandbox was set up", o->src);
+		return err_replaced(e, o->src);
 	return 0;
 }
 

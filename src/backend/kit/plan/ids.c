@@ -289,8 +289,7 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 		return err_sys(e, "cannot open '%s'", t->src);
 	now = ident_of(&st);
 	if (!ident_same(&now, &t->ident))
-		return err_refuse(e, ERR_POLICY, EPERM, "run it again",
-				  "'%s' was replaced while the sandbox was set up", t->src);
+		return err_replaced(e, t->src);
 	ns = map_namespace(later ? later : &now_only, t, uid, gid, e);
 	ids_settle(&now_only);
 	if (ns < 0)

@@ -115,9 +115,9 @@ def a_word_of_other_programs_is_refused_with_brigs_own():
 
 @test
 def without_a_network_package_managers_do_not_try_again():
-    asked = "echo $npm_config_fetch_retries $PIP_RETRIES $CARGO_NET_RETRY"
-    assert brig("exec", asked).text == "0 0 0\n"
-    assert brig("exec", "--env", "PIP_RETRIES=7", asked).text == "0 7 0\n"
+    asked = "echo $npm_config_fetch_retries $PIP_RETRIES $CARGO_NET_RETRY $npm_config_update_notifier"
+    assert brig("exec", asked).text == "0 0 0 false\n"
+    assert brig("exec", "--env", "PIP_RETRIES=7", asked).text == "0 7 0 false\n"
     assert brig("exec", "--network", "proxy", asked).text == "\n"
 
 

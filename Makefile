@@ -35,6 +35,7 @@ build:
 	@tools/deps --check build
 	@test -f $(BUILD)/build.ninja || $(MESON) --prefix=$(or $(abspath $(PREFIX)),/usr/local) $(BUILD)
 	@$(if $(PREFIX),tools/set-prefix $(BUILD) $(abspath $(PREFIX)))
+	@test -e $(BUILD)/brig || echo "building, which takes some minutes and says nothing more unless it fails"
 	@ninja --quiet -C $(BUILD)
 
 # The second compiler and the sanitizers in one build.

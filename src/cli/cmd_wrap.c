@@ -116,18 +116,27 @@ static int parse(const struct subcommand *c, struct wrapping *w, int argc, char 
 static int find_program(struct wrapping *w, struct wrap_program *p, struct err *e)
 {
 	const struct wrap_agent *a = w->asked.agent;
+	const char *name = a ? a->name : w->asked.words[0];
 	char cwd[PATH_MAX];
 
-	if (!a || spec_other_programs(w->spec) || spec_remote(w->spec))
+	if (!name || strchr(name, '/') || spec_other_programs(w->spec) || spec_remote(w->spec))
 		return 0;
-	if (wrap_program_find(a->name, p) < 0)
+	if (wrap_program_find(name, p) < 0) {
+		if (!a)
+			return 0; /* run says so, and what helps */
 		return err_refuse(e, ERR_CONFIG, ENOENT, a->install,
 				  "%s is not installed: there is no '%s' in your PATH", a->title,
 				  a->name);
+	}
+	/* A single file may be one of many names, and a toolchain's: run finds those. */
+	if (!a && str_eq(p->show, p->path))
+		return 0;
 	w->asked.program = p;
 	/* In the workspace it is shown anyway; to show it again would make it read-only. */
 	if (!w->branch && getcwd(cwd, sizeof(cwd)) && path_under(p->show, cwd))
 		p->show[0] = '\0';
+	if (!a && !p->show[0])
+		w->asked.program = NULL;
 	return 0;
 }
 

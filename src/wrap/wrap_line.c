@@ -235,8 +235,6 @@ static int put_agent(struct run_words *l, const struct wrap_asked *w, struct err
 	for (const struct wrap_word *v = a->variables; v->text; v++)
 		if (wrap_word_fits(v, l->key) && put_pair(l, "--env", v->text, e) < 0)
 			return -e->code;
-	if (w->program && w->program->show[0] && put_pair(l, "--read", w->program->show, e) < 0)
-		return -e->code;
 	return spec_wrote(w->spec, FIELD_AUDIT_AGENT)
 		       ? 0
 		       : put_pair(l, "--set", arena_printf(l->arena, "audit.agent=%s", a->name), e);
@@ -260,12 +258,13 @@ static int put_command(struct run_words *l, const struct wrap_asked *w, struct e
 
 	if (put(l, "--", e) < 0)
 		return -e->code;
-	if (a && put(l, w->program ? w->program->path : a->name, e) < 0)
+	if ((a || w->program) && put(l, w->program ? w->program->path : a->name, e) < 0)
 		return -e->code;
 	for (const struct wrap_word *v = a ? a->arguments : NULL; v && v->text; v++)
 		if (wrap_word_fits(v, l->key) && put_argument(l, a, v->text, e) < 0)
 			return -e->code;
-	for (char *const *word = w->words; *word; word++)
+	/* Of a command of the caller's own the first word is the program. */
+	for (char *const *word = w->words + (!a && w->program); *word; word++)
 		if (put(l, *word, e) < 0)
 			return -e->code;
 	return 0;
@@ -285,6 +284,8 @@ int wrap_line_make(struct arena *a, const struct wrap_asked *w, struct strlist *
 	if (w->workdir && put_pair(&l, "--workdir", w->workdir, e) < 0)
 		return -e->code;
 	if (w->agent && put_agent(&l, w, e) < 0)
+		return -e->code;
+	if (w->program && w->program->show[0] && put_pair(&l, "--read", w->program->show, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < w->options.n; i++)
 		if (put(&l, w->options.v[i], e) < 0)

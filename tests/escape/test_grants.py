@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import os
 import pathlib
+import re
 import socket
 import stat
 import subprocess
@@ -670,11 +671,11 @@ def a_socket_that_cannot_be_looked_for_everywhere_is_told():
     s.bind(str(top / "gone"))
     with contextlib.closing(s):
         (top / "gone").unlink()
-        assert "not where it was bound" not in brig("run", "--workdir", top, "--", "true").errors
+        assert "not where" not in brig("run", "--workdir", top, "--", "true").errors
         for i in range(1200):
             (top / str(i)).mkdir()
         done = brig("run", "--workdir", top, "--", "true")
-        assert done.status == 0 and "not where it was bound" in done.errors, done.errors
+        assert done.status == 0 and re.search(r"not where (it was bound|they were bound) \((one was )?'/", done.errors), done.errors
     with contextlib.ExitStack() as many:
         small = folder("small")
         for i in range(70):

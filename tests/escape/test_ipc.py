@@ -167,7 +167,7 @@ def a073_the_environment_is_an_allow_list():
                 looked += 1
         assert h.guests() and looked >= 2, looked
     allowed = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "BRIG_SANDBOX", "LANG", "TERM", "PWD", "TZ", "COLORTERM", "NO_COLOR", "SHLVL", "_", "OLDPWD",
-               "npm_config_fetch_retries", "PIP_RETRIES", "CARGO_NET_RETRY", "YARN_HTTP_RETRY", "UV_HTTP_RETRIES", "BUNDLE_RETRY"}  # brig's own
+               "npm_config_fetch_retries", "npm_config_update_notifier", "PIP_RETRIES", "CARGO_NET_RETRY", "YARN_HTTP_RETRY", "UV_HTTP_RETRIES", "BUNDLE_RETRY"}  # brig's own
     got = {line.split("=")[0] for line in brig("run", "--", "env", env=env).text.splitlines()}
     assert {n for n in got if not n.startswith("LC_")} <= allowed, got
 

@@ -119,6 +119,20 @@ def it_stands_for_a_line_of_run():
     assert said("aider", env=env)["env"]["ANTHROPIC_API_KEY"].startswith("brig-")
 
 
+@test
+def a_command_of_the_users_own_is_found_and_shown_as_an_agent_is():
+    env = install()
+    one = said("--", "claude", "--flag", env=env)
+    assert one["argv"][1:] == ["--flag"] and "ANTHROPIC_API_KEY" not in one["env"], one
+    assert wrap("--", "claude", "sh", f"cat {scratch()}/user/.local/share/secret; ls {scratch()}/user/.local", env=env).text == "lib\n"
+    assert said("--", "aider", env=env)["argv"][0].endswith("aider-chat/bin/aider")
+    # A single file is not: it may be one program of many names. Those of the system need nothing, and a path is what it says.
+    put(scratch() / "user/.local/bin/single", AGENT, 0o755)
+    assert wrap("--", "single", env=env).status == 127
+    assert "--read" not in wrap("--dry-run", "--", "sh", "-c", "true", env=env).text
+    assert wrap("--dry-run", "--", "./claude", env=env).text.endswith(" -- ./claude\n")
+
+
 @test(as_user="user")
 def it_says_what_is_missing():
     env = install()

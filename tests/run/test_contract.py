@@ -115,9 +115,9 @@ def a_word_of_other_programs_is_refused_with_brigs_own():
 
 @test
 def without_a_network_package_managers_do_not_try_again():
-    asked = "echo $npm_config_fetch_retries $PIP_RETRIES $CARGO_NET_RETRY"
-    assert brig("exec", asked).text == "0 0 0\n"
-    assert brig("exec", "--env", "PIP_RETRIES=7", asked).text == "0 7 0\n"
+    asked = "echo $npm_config_fetch_retries $PIP_RETRIES $CARGO_NET_RETRY $npm_config_update_notifier"
+    assert brig("exec", asked).text == "0 0 0 false\n"
+    assert brig("exec", "--env", "PIP_RETRIES=7", asked).text == "0 7 0 false\n"
     assert brig("exec", "--network", "proxy", asked).text == "\n"
 
 
@@ -162,6 +162,19 @@ def a_program_that_is_not_shown_is_named_with_the_option_that_shows_it():
     own.chmod(0o755)
     done = brig("run", "--", own)
     assert done.status == 127 and f"--read {own} shows it inside" in done.errors, ("never all of the home folder", done)
+    # As `npm install -g --prefix ~/.local` leaves it: not all of ~/.local, where keyrings are.
+    local = scratch() / "owner/.local"
+    package = local / "lib/node_modules/tool"
+    for folder in (package, local / "bin"):
+        folder.mkdir(parents=True)
+    (package / "cli").write_text("#!/bin/sh\necho ran\n")
+    (package / "cli").chmod(0o755)
+    (local / "bin/packaged").symlink_to("../lib/node_modules/tool/cli")
+    env = {"HOME": str(local.parent), "PATH": f"{local}/bin:/usr/bin:/bin"}
+    done = brig("run", "--", "packaged", env=env)
+    shown = ("--read", str(local / "bin"), "--read", str(package.parent))
+    assert done.status == 127 and f"{' '.join(shown)} shows it inside" in done.errors, done
+    assert brig("run", *shown, "--", "packaged", env=env).text == "ran\n"
     own.unlink()
     done = brig("exec", "cat /etc/login.defs")
     assert done.status != 0 and "hint: the host's '/etc/login.defs' is not shown inside; --read /etc/login.defs shows it" in done.errors, done

@@ -90,15 +90,22 @@ static int door_variables_of(struct box_plan *p, struct envblock *b, struct err 
 	return 0;
 }
 
-/* Without a network a second try is only waiting: npm goes on for more than a minute. */
+/* Without a network a second try is only waiting: npm goes on for more than a minute. And every
+ * `npm test` would ask for a newer npm, which looks as if the tests had wanted a network. */
 static int offline_variables(struct box_plan *p, struct envblock *b, struct err *e)
 {
-	static const char *const retries[] = { "npm_config_fetch_retries", "PIP_RETRIES",
-					       "CARGO_NET_RETRY",          "YARN_HTTP_RETRY",
-					       "UV_HTTP_RETRIES",          "BUNDLE_RETRY" };
+	static const char *const all[][2] = {
+		{ "npm_config_fetch_retries", "0" },
+		{ "npm_config_update_notifier", "false" },
+		{ "PIP_RETRIES", "0" },
+		{ "CARGO_NET_RETRY", "0" },
+		{ "YARN_HTTP_RETRY", "0" },
+		{ "UV_HTTP_RETRIES", "0" },
+		{ "BUNDLE_RETRY", "0" },
+	};
 
-	for (size_t i = 0; p->spec->network == NETWORK_NONE && i < ARRAY_LEN(retries); i++)
-		if (envblock_put(b, retries[i], "0", e) < 0)
+	for (size_t i = 0; p->spec->network == NETWORK_NONE && i < ARRAY_LEN(all); i++)
+		if (envblock_put(b, all[i][0], all[i][1], e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -143,7 +150,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
 	const char *caller = getenv("PATH");
-	size_t room = 68;
+	size_t room = 69;
 	struct envblock b = { .arena = p->arena };
 
 	for (char **v = environ; v && *v; v++)

@@ -116,6 +116,7 @@ struct lost {
 	struct lost_socket {
 		dev_t dev;
 		uint32_t ino;
+		const char *name; /* it was bound as; whoever bound it chose it */
 	} * v;
 	size_t n;
 	bool more; /* than are remembered */

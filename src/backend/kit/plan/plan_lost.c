@@ -72,7 +72,8 @@ int lost_add(struct hiding *h, struct lost *l, const struct bound_socket *b,
 	if (!slot)
 		return err_nomem(e);
 	*slot = here.v[0];
-	return 0;
+	slot->name = arena_strdup(h->plan->arena, b->name);
+	return slot->name ? 0 : err_nomem(e);
 }
 
 static bool within(const struct where *one, const struct where *other)
@@ -94,10 +95,15 @@ static bool open_pipes(const struct hiding *h, const struct shown *v)
 	return h->plan->mounts_alone;
 }
 
+static bool could_hold(const struct shown *v, const struct lost_socket *one)
+{
+	return v->folder && !v->system && !v->kept && v->at.dev == one->dev;
+}
+
 static bool holds_lost(const struct lost *l, const struct shown *v)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (v->folder && !v->system && !v->kept && v->at.dev == l->v[i].dev)
+		if (could_hold(v, &l->v[i]))
 			return true;
 	return false;
 }
@@ -117,6 +123,41 @@ static int look_for(struct lost_look *l, struct folder_search *s, bool pipes, st
 	return 0;
 }
 
+/* The first of them by name: whoever knows it knows what could be connected to. */
+static int note_unseen(struct hiding *h, const struct lost *l, struct err *e)
+{
+	const char *name = NULL, *text;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		for (size_t k = 0; k < h->sight->n; k++)
+			if (could_hold(&h->sight->v[k], &l->v[i])) {
+				name = name ? name : l->v[i].name;
+				n++;
+				break;
+			}
+	if (!n)
+		return 0;
+	if (n == 1)
+		text = arena_printf(h->plan->arena,
+				    "a socket of a program on this host is not where it was bound "
+				    "('%.108s'), and the folders shown are too large to be "
+				    "searched for it: if it is in there, the command can connect "
+				    "to it",
+				    name);
+	else
+		text = arena_printf(h->plan->arena,
+				    "%zu sockets of programs on this host are not where they were "
+				    "bound (one was '%.108s'), and the folders shown are too large "
+				    "to be searched for them: if one is in there, the command can "
+				    "connect to it",
+				    n, name);
+	if (!text)
+		return err_nomem(e);
+	plan_note(h->plan, text);
+	return 0;
+}
+
 int plan_lost(struct hiding *h, struct lost *l, struct err *e)
 {
 	struct lost_look look = { .h = h, .lost = l };
@@ -132,8 +173,6 @@ int plan_lost(struct hiding *h, struct lost *l, struct err *e)
 				   "bound, too many to be looked for in the folders shown: if one "
 				   "is in there, the command can connect to it");
 	else if (l->n && sockets.unseen)
-		plan_note(h->plan, "a socket of a program on this host is not where it was bound, "
-				   "and the folders shown are too large to be searched for it: if "
-				   "it is in there, the command can connect to it");
+		return note_unseen(h, l, e);
 	return 0;
 }

@@ -93,11 +93,25 @@ static size_t part_to_show(const char *path, size_t n)
 		       : strlen(path);
 }
 
+/* Is the folder, the first n bytes of path, above HOME, HOME itself, or ~/.local, where keyrings
+ * and brig's own state are beside the programs? */
+static bool holds_more(const char *path, size_t n)
+{
+	const char *home = getenv("HOME");
+	size_t len = home ? strlen(home) : 0;
+
+	return home && (strncmp(home, path, n) == 0 ||
+			(n == len + strlen("/.local") && strncmp(home, path, len) == 0 &&
+			 strncmp(path + len, "/.local", strlen("/.local")) == 0));
+}
+
 /* A program at path, in its folder of n bytes: what to show so that it is found, and what it is a
- * link to as well; never all of the home folder. */
+ * link to as well, with all packages beside it if it is one of node's; never all of the home
+ * folder. */
 static void hint_at_program(const char *path, size_t n, struct err *e)
 {
-	const char *home = getenv("HOME"), *slash;
+	static const char packages[] = "/node_modules/";
+	const char *slash, *at;
 	char real[PATH_MAX];
 	size_t same = 0;
 
@@ -112,12 +126,16 @@ static void hint_at_program(const char *path, size_t n, struct err *e)
 	if (!slash || same == n)
 		(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside", path,
 			       (int)part_to_show(path, n), path);
-	else if (same && !(home && strncmp(home, path, same) == 0))
+	else if (same && !holds_more(path, same))
 		(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside", path,
 			       (int)same, path);
-	else
+	else {
+		at = strstr(real, packages);
+		if (at)
+			slash = at + strlen(packages) - 1;
 		(void)err_hint(e, "on the host it is '%s'; --read %.*s --read %.*s shows it inside",
 			       path, (int)n, path, (int)(slash - real), real);
+	}
 }
 
 /* A command line in one word, or a command that exists on the host but is not shown inside: say how

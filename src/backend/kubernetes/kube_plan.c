@@ -9,6 +9,7 @@
 #include "backend/kubernetes/pod_owner.h"
 #include "base/str.h"
 #include "model/code.h"
+#include "model/envblock.h"
 #include "model/envrules.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
@@ -193,22 +194,8 @@ static int kube_check_spec(const struct spec *s, struct err *e)
 
 /* ---- variables ---- */
 
-static int put(struct backend_plan *p, size_t *n, const char *name, const char *value,
-	       struct err *e)
-{
-	const char *text = arena_printf(p->arena, "%s=%s", name, value);
-	size_t len = strlen(name), at = 0;
-
-	if (!text)
-		return err_nomem(e);
-	while (at < *n && (strncmp(p->envp[at], name, len) != 0 || p->envp[at][len] != '='))
-		at++;
-	p->envp[at] = text;
-	*n += at == *n;
-	return 0;
-}
-
-static int fixed_variables(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
+static int fixed_variables(struct backend_plan *p, const struct spec *s, struct envblock *b,
+			   struct err *e)
 {
 	const char *const all[][2] = {
 		{ "HOME", p->home },
@@ -216,21 +203,14 @@ static int fixed_variables(struct backend_plan *p, const struct spec *s, size_t 
 		{ "LOGNAME", s->user_name },
 		{ "BRIG_SANDBOX", "kubernetes" },
 	};
-	static const char *const retries[] = { "PIP_RETRIES",     "npm_config_fetch_retries",
-					       "CARGO_NET_RETRY", "YARN_HTTP_RETRY",
-					       "UV_HTTP_RETRIES", "BUNDLE_RETRY" };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		if (put(p, n, all[i][0], all[i][1], e) < 0)
+		if (envblock_put(b, all[i][0], all[i][1], e) < 0)
 			return -e->code;
-	/* Without a network a second try is only waiting. */
-	for (size_t i = 0; s->network == NETWORK_NONE && i < ARRAY_LEN(retries); i++)
-		if (put(p, n, retries[i], "0", e) < 0)
-			return -e->code;
-	return 0;
+	return envblock_put_offline(b, s, e);
 }
 
-static int door_variables_of(struct backend_plan *p, size_t *n, struct err *e)
+static int door_variables_of(struct backend_plan *p, struct envblock *b, struct err *e)
 {
 	const char *url =
 		arena_printf(p->arena, "http://" DOOR_ADDRESS_TEXT ":%u", p->door.proxy_port);
@@ -242,19 +222,19 @@ static int door_variables_of(struct backend_plan *p, size_t *n, struct err *e)
 	if (!url)
 		return err_nomem(e);
 	for (const struct door_variable *v = door_variables; v->name; v++)
-		if (p->network == NETWORK_PROXY && put(p, n, v->name, values[v->is], e) < 0)
+		if (p->network == NETWORK_PROXY && envblock_put(b, v->name, values[v->is], e) < 0)
 			return -e->code;
 	return 0;
 }
 
-static int callers_variables(struct backend_plan *p, size_t *n, struct err *e)
+static int callers_variables(struct backend_plan *p, struct envblock *b, struct err *e)
 {
 	for (char **v = environ; v && *v; v++) {
 		const char *equals = strchr(*v, '=');
 		const char *name =
 			equals ? arena_strndup(p->arena, *v, (size_t)(equals - *v)) : NULL;
 
-		if (name && env_passes_by_default(name) && put(p, n, name, equals + 1, e) < 0)
+		if (name && env_passes_by_default(name) && envblock_put(b, name, equals + 1, e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -262,28 +242,18 @@ static int callers_variables(struct backend_plan *p, size_t *n, struct err *e)
 
 static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	size_t n = 0, room = 64 + s->env.n + s->env_pass.n;
+	struct envblock b = { .arena = p->arena };
+	size_t room = 64 + s->env.n + s->env_pass.n;
 
 	for (char **v = environ; v && *v; v++)
 		room++;
 	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
 	if (!p->envp)
 		return err_nomem(e);
-	if (fixed_variables(p, s, &n, e) < 0 || callers_variables(p, &n, e) < 0 ||
-	    door_variables_of(p, &n, e) < 0)
+	b.v = p->envp;
+	if (fixed_variables(p, s, &b, e) < 0 || callers_variables(p, &b, e) < 0 ||
+	    door_variables_of(p, &b, e) < 0 || envblock_put_asked(&b, s, &p->path, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < s->env_pass.n; i++) {
-		const char *value = getenv(s->env_pass.v[i]);
-
-		if (value && put(p, &n, s->env_pass.v[i], value, e) < 0)
-			return -e->code;
-	}
-	for (size_t i = 0; i < s->env.n; i++) {
-		if (put(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
-			return -e->code;
-		if (str_eq(s->env.v[i].name, "PATH") && code_obeys_path(s, &s->env.v[i]))
-			p->path = s->env.v[i].value;
-	}
 	return 0;
 }
 

@@ -90,26 +90,6 @@ static int door_variables_of(struct box_plan *p, struct envblock *b, struct err 
 	return 0;
 }
 
-/* Without a network a second try is only waiting: npm goes on for more than a minute. And every
- * `npm test` would ask for a newer npm, which looks as if the tests had wanted a network. */
-static int offline_variables(struct box_plan *p, struct envblock *b, struct err *e)
-{
-	static const char *const all[][2] = {
-		{ "npm_config_fetch_retries", "0" },
-		{ "npm_config_update_notifier", "false" },
-		{ "PIP_RETRIES", "0" },
-		{ "CARGO_NET_RETRY", "0" },
-		{ "YARN_HTTP_RETRY", "0" },
-		{ "UV_HTTP_RETRIES", "0" },
-		{ "BUNDLE_RETRY", "0" },
-	};
-
-	for (size_t i = 0; p->spec->network == NETWORK_NONE && i < ARRAY_LEN(all); i++)
-		if (envblock_put(b, all[i][0], all[i][1], e) < 0)
-			return -e->code;
-	return 0;
-}
-
 /* The user inside has the ids that files of the workspace get. An engine's user is not known yet.
  */
 static int host_ids(struct box_plan *p, struct envblock *b, struct err *e)
@@ -170,7 +150,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    envblock_put(&b, "LOGNAME", p->user_name, e) < 0 ||
 	    envblock_put(&b, "SHELL", "/bin/sh", e) < 0 ||
 	    envblock_put(&b, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &b, e) < 0 ||
-	    door_variables_of(p, &b, e) < 0 || offline_variables(p, &b, e) < 0 ||
+	    door_variables_of(p, &b, e) < 0 || envblock_put_offline(&b, s, e) < 0 ||
 	    gpu_variables(p, &b, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     envblock_put(&b, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))

@@ -688,6 +688,30 @@ def copying_is_given_up_when_somebody_wants_to():
         assert not list(state().glob("**/.*.out")), there
 
 
+@test(as_user="root", limit=240)
+def what_a_brig_killed_on_the_way_home_left_is_removed_by_the_next():
+    """Not that of one that is still at it, whose folder is as old: taken away, it would read as if the command had removed everything."""
+    def stages():
+        return {s.name: s for s in state().glob("**/.*.out")}
+
+    with cluster() as api:
+        p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=copy", "--", "sh", "-c", "truncate -s 600M big; touch /tmp/done", env=environment(api))
+        wait_until(lambda: any(list(s.iterdir()) for s in stages().values()), 40)
+        frozen = _freeze(api, lambda all_: len(all_) > 2)
+        [(name, stage)] = stages().items()
+        os.utime(stage, (0, 0))
+        assert run(api, command=("true",)).status == 0 and list(stages()) == [name], "it was in use"
+        p.kill()
+        p.wait()
+        for pid in frozen:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not pods(api), 40)
+        assert list(stages()) == [name], "the control proves nothing"
+        os.utime(stage, (0, 0))
+        assert wait_until(lambda: run(api, command=("true",)).status == 0 and not stages(), 20), stages()
+
+
 @test
 def a_killed_brig_leaves_nothing():
     with cluster() as api:

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -303,13 +304,13 @@ int copies_out(const struct copies *c, struct outcome *o, struct copies_count *r
 	*ret = (struct copies_count){ 0 };
 	if (state < 0 || lists < 0)
 		return -e->code;
-	(void)snprintf(name, sizeof(name), ".%.32s.out", c->id);
+	(void)snprintf(name, sizeof(name), ".%.32s" KUBE_STAGE, c->id);
 	(void)snprintf(changes, sizeof(changes), "%.32s.jsonl", c->id);
 	if (mkdirat(state, name, 0700) == 0)
 		stage = openat(state, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	list = openat(lists, changes, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	work = fd_open_nolinks(AT_FDCWD, c->workdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	if (stage < 0 || list < 0 || work < 0)
+	if (stage < 0 || list < 0 || work < 0 || flock(stage, LOCK_EX | LOCK_NB) < 0)
 		return err_sys(e, "cannot take the workspace back");
 	r = fetch(c, stage, &ret->left_out, e);
 	if (r == 0) {

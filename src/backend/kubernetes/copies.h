@@ -10,6 +10,10 @@
 #include "backend/kit/process/command_table.h"
 #include "model/outcome.h"
 
+/* Behind a dot and the run's id: where it is unpacked, in brig's state folder, and locked
+ * meanwhile. One whose lock is free was left by a brig that was killed. */
+#define KUBE_STAGE ".out"
+
 /* Whoever may want it to stop; borrowed. */
 struct copies_stop {
 	bool (*asked)(void *arg); /* NULL: nobody */

@@ -14,20 +14,23 @@
 #include <sys/file.h>
 #include <time.h>
 
+#include "backend/kubernetes/copies.h"
 #include "backend/kubernetes/drover.h"
 #include "base/fd.h"
 #include "base/jread.h"
 #include "base/random.h"
 #include "base/state.h"
 #include "base/str.h"
+#include "base/tree.h"
 
 #define FOLDER "kubernetes"
 #define CHANGES "changes"
 #define INSTANCE "instance"
 #define ENTRY_MAX 8192
 #define PLACE ".place."
-#define PARTS 5        /* context, namespace, name, kubeconfig, kind */
-#define PARTS_OF_OLD 4 /* without a kind: a pod */
+#define STAGE_SECONDS 60 /* after which one that is in use is locked */
+#define PARTS 5          /* context, namespace, name, kubeconfig, kind */
+#define PARTS_OF_OLD 4   /* without a kind: a pod */
 #define HEX 32
 #define SWEEP_MAX 16
 #define ASK_MS 5000
@@ -303,6 +306,18 @@ static void forget_lists(void)
 	(void)closedir(all);
 }
 
+/* What came out of a pod, of a brig that was killed before it was all at home (copies.c). */
+static void forget_stage(int folder, const char *name)
+{
+	CLEANUP(fd)
+	int stage = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (stage >= 0 && fstat(stage, &st) == 0 && time(NULL) - st.st_mtime > STAGE_SECONDS &&
+	    flock(stage, LOCK_EX | LOCK_NB) == 0)
+		(void)tree_remove(folder, name);
+}
+
 void kube_tidy_run(const char *id)
 {
 	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
@@ -328,7 +343,9 @@ void kube_tidy(void)
 		return;
 	}
 	while ((x = readdir(all)) && left)
-		if (x->d_name[0] != '.' && kube_instance(instance, &e) == 0) {
+		if (x->d_name[0] == '.' && strlen(x->d_name) == 1 + HEX + strlen(KUBE_STAGE)) {
+			forget_stage(dirfd(all), x->d_name);
+		} else if (x->d_name[0] != '.' && kube_instance(instance, &e) == 0) {
 			sweep_one(dirfd(all), x->d_name, instance, false);
 			left--;
 		}

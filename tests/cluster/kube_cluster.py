@@ -11,6 +11,8 @@
 
     tests/cluster/kube_cluster.py [--nodes N] FOLDER     # runs one until SIGTERM or the end of stdin; prints how to use it
 
+What makes containers on the nodes is CRI_ENGINE: "docker" (kubelet's own shim), or "containerd", which kubelet asks by CRI as later versions ask any runtime.
+
 Each machine of the cluster (the control plane, each node) is a set of namespaces of its own: network, mounts, processes, host
 name. All of it goes with its first process, whatever a test has done inside. What the host sees is a listener on loopback,
 which passes connections on to the API server, and control groups below one name, which are removed at the end.
@@ -48,6 +50,7 @@ PAUSE_IMAGE = "brig-test:pause"
 HELPER_IMAGE = "brig-test:pod"
 WAIT = 120 * float(os.environ.get("TIME_FACTOR", "1"))
 CAP_SYS_RESOURCE = 1 << 24
+ENGINES = ("docker", "containerd")
 
 # What kubelet would otherwise set for the whole machine; it finds the values that it wants, and leaves them.
 SYSCTLS = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "kernel/panic_on_oops": 1,
@@ -78,7 +81,8 @@ class Machine:
         self.boot()
 
     @classmethod
-    def running(cls, folder):
+    def there(cls, folder):
+        """One of a cluster that another process has started."""
         m = object.__new__(cls)
         m.name, m.folder, m.running = folder.name, folder, {}
         return m
@@ -182,6 +186,8 @@ class Machine:
 class Node(Machine, engine.Engine):
     """One that runs pods. It is also an engine of the docker suite, for its images and to look behind the API server's back."""
 
+    daemon = "dockerd"
+
     def __init__(self, number, folder, pause, parent):
         Machine.__init__(self, f"node{number}", folder, pause, parent)
         self.number = number
@@ -192,6 +198,24 @@ class Node(Machine, engine.Engine):
         with contextlib.suppress(OSError):
             return self.ask("GET", "/_ping")[0] == 200
         return False
+
+    def _ids(self):
+        """By name, of all that there are."""
+        return {c["Names"][0].lstrip("/"): c["Id"] for c in self.ask("GET", "/containers/json?all=1")[1]}
+
+    def processes(self, name):
+        """Of a container, by this machine's own numbers: their command lines."""
+        found, number = {}, self._ids().get(name)
+        for path in pathlib.Path("/proc").glob("[0-9]*/cgroup") if number else ():
+            with contextlib.suppress(OSError):
+                if number in path.read_text():
+                    found[int(path.parent.name)] = (path.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        return found
+
+    def pods_with(self, container, word):
+        """Pods of brig's in which that container has a process with that word."""
+        names = [n for n in self._ids() if n.startswith(f"k8s_{container}_brig-")]
+        return [n.split("_")[2] for n in names if any(word in line for line in self.processes(n).values())]
 
     def connect(self, control):
         """A cable to the control plane's bridge."""
@@ -238,6 +262,10 @@ class Node(Machine, engine.Engine):
                    "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs", "-G", str(engine.ORDINARY), "-l", "error",
                    env={"TMPDIR": str(self.folder / "tmp")})
 
+    def kubelet_words(self, cluster):
+        return ("--container-runtime=docker", f"--docker-endpoint={self.host}", "--network-plugin=cni", f"--cni-conf-dir={self.folder}/cni",
+                f"--cni-bin-dir={cluster.bin}/cni")
+
     def start_kubelet(self, cluster):
         config = self.folder / "kubelet.json"
         config.write_text(json.dumps({
@@ -250,9 +278,72 @@ class Node(Machine, engine.Engine):
             "imageGCHighThresholdPercent": 100, "evictionHard": {"memory.available": "1Mi"}, "kubeAPIQPS": 200, "kubeAPIBurst": 400,
             "registryPullQPS": 0, "eventRecordQPS": 0, "nodeStatusUpdateFrequency": "2s", "maxPods": 200}))
         self.start("kubelet", cluster.bin / "kubelet", f"--config={config}", f"--kubeconfig={cluster.pki}/{self.name}.conf", f"--hostname-override={self.name}",
-                   f"--node-ip={self.address}", "--container-runtime=docker", f"--docker-endpoint={self.host}", "--network-plugin=cni",
-                   f"--cni-conf-dir={self.folder}/cni", f"--cni-bin-dir={cluster.bin}/cni", f"--pod-infra-container-image={PAUSE_IMAGE}",
+                   f"--node-ip={self.address}", *self.kubelet_words(cluster), f"--pod-infra-container-image={PAUSE_IMAGE}",
                    env={"AWS_EC2_METADATA_DISABLED": "true"})  # it would look for a cloud, and wait
+
+
+class ContainerdNode(Node):
+    """One whose kubelet asks containerd, by CRI."""
+
+    daemon = "containerd"
+
+    def _ctr(self, *argv, **more):
+        return subprocess.run(["ctr", "-a", self.socket, "-n", "k8s.io", *argv], capture_output=True, check=True, timeout=WAIT, **more).stdout
+
+    def answers(self):
+        with contextlib.suppress(subprocess.SubprocessError):
+            self._ctr("version")
+            return True
+        return False
+
+    def settle(self, bin_folder):
+        Node.settle(self, bin_folder)
+        cri = 'plugins."io.containerd.grpc.v1.cri"'
+        (self.folder / "containerd.toml").write_text(f"""version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+[grpc]
+address = "{self.socket}"
+[{cri}]
+sandbox_image = "docker.io/library/{PAUSE_IMAGE}"
+restrict_oom_score_adj = {str(not _has(CAP_SYS_RESOURCE)).lower()}
+[{cri}.cni]
+bin_dir = "{bin_folder}/cni"
+conf_dir = "{self.folder}/cni"
+[{cri}.containerd]
+snapshotter = "overlayfs"
+[{cri}.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[{cri}.containerd.runtimes.runc.options]
+BinaryName = "{engine.program("runc")}"
+SystemdCgroup = false
+[{cri}.registry.mirrors."{CONTROL}:5000"]
+endpoint = ["http://{CONTROL}:5000"]
+""")
+
+    def start_engine(self):
+        self.socket.unlink(missing_ok=True)
+        self.run("sh", "-c", f"mkdir -p /run/containerd && ln -sfn {self.socket} /run/containerd/containerd.sock")  # where a part of kubelet looks
+        self.start("containerd", engine.program("containerd"), "--config", self.folder / "containerd.toml", "--log-level", "warn", env={"TMPDIR": str(self.folder / "tmp")})
+
+    def kubelet_words(self, cluster):
+        return "--container-runtime=remote", f"--container-runtime-endpoint=unix://{self.socket}"
+
+    def import_image(self, tar, name=engine.IMAGE, changes=()):
+        self._ctr("images", "import", "-", input=_archive(tar, name, changes))
+
+    def _ids(self):
+        """Under the names that Docker's have."""
+        found = {}
+        for number in self._ctr("containers", "list", "-q", 'labels."io.cri-containerd.kind"==container', text=True).split():
+            with contextlib.suppress(subprocess.CalledProcessError):  # gone meanwhile
+                labels = json.loads(self._ctr("containers", "info", number))["Labels"]
+                found["k8s_{}_{}_{}".format(*(labels[f"io.kubernetes.{k}"] for k in ("container.name", "pod.name", "pod.namespace")))] = number
+        return found
+
+    def containers(self):
+        return self._ids()
 
 
 class Cluster:
@@ -274,8 +365,9 @@ class Cluster:
         """One that another process has started and will stop."""
         c = cls(folder)
         c.bin, c.kubeconfig = programs(), c.pki / "admin.conf"
-        c.control = Machine.running(c.folder / "control")
-        c.nodes = [Node.running(path) for path in sorted(c.folder.glob("node*"))]
+        c.control = Machine.there(c.folder / "control")
+        kind = _node_kind((c.folder / "engine").read_text())
+        c.nodes = [kind.there(path) for path in sorted(c.folder.glob("node*"))]
         for node in c.nodes:
             node.socket, node.version = node.folder / "s", "1.41"
         c.count = len(c.nodes)
@@ -287,14 +379,17 @@ class Cluster:
         if not any("memory" in kinds for _, kinds in _hierarchies()):
             raise RuntimeError("the test cluster needs control groups of version 1: kubelet 1.20 was not tried with version 2 alone")
         self.bin = programs()
+        kind = os.environ.get("CRI_ENGINE", ENGINES[0])
+        make = _node_kind(kind)
         self.folder.mkdir(mode=0o755, parents=True)
+        (self.folder / "engine").write_text(kind)
         self.pki.mkdir()
         pause = self.folder / "kube_pause"
         subprocess.run(["gcc", "-static", "-O2", "-s", "-o", pause, HERE / "kube_pause.c"], check=True)
         self.control = Machine("control", self.folder / "control", pause)
         self._network()
         for number in range(1, self.count + 1):
-            self.nodes.append(Node(number, self.folder / f"node{number}", pause, f"{self.parent}/node{number}"))
+            self.nodes.append(make(number, self.folder / f"node{number}", pause, f"{self.parent}/node{number}"))
         self._certificates()
         self.relay = Relay(self.control.pid, (CONTROL, 443))
         self._configurations()
@@ -302,7 +397,7 @@ class Cluster:
         for node in self.nodes:
             self._wire(node)
         for node in self.nodes:
-            _until(node.answers, WAIT, lambda n=node: f"{n.name}: dockerd does not start: {n.tail('dockerd')}")
+            _until(node.answers, WAIT, lambda n=node: f"{n.name}: {n.daemon} does not start: {n.tail(n.daemon)}")
             node.import_image(_one_file_tar(pause, "pause"), PAUSE_IMAGE, changes=('ENTRYPOINT ["/pause"]',))
             node.start_kubelet(self)
         _until(self.ready, WAIT, lambda: f"not ready: {self._why()}")
@@ -328,7 +423,7 @@ class Cluster:
         engine._kill_cgroups(node.parent)
         node.boot()
         self._wire(node)
-        _until(node.answers, WAIT, lambda: f"{node.name}: dockerd does not start: {node.tail('dockerd')}")
+        _until(node.answers, WAIT, lambda: f"{node.name}: {node.daemon} does not start: {node.tail(node.daemon)}")
         node.start_kubelet(self)
 
     def _network(self):
@@ -463,6 +558,25 @@ class Cluster:
 
     def apply(self, *objects):
         return self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    @contextlib.contextmanager
+    def volume(self, name, namespace="brig"):
+        """A PersistentVolumeClaim, bound to a folder of the first node's, which is yielded: root's alone until a pod says whose it is to be."""
+        folder = self.nodes[0].folder / "volumes" / name
+        folder.mkdir(mode=0o755, parents=True)
+        each = {"accessModes": ["ReadWriteOnce"], "storageClassName": "brig-test"}
+        self.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
+                        **each, "capacity": {"storage": "64Mi"}, "persistentVolumeReclaimPolicy": "Retain", "local": {"path": str(folder)},
+                        "claimRef": {"namespace": namespace, "name": name}, "nodeAffinity": {"required": {"nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [self.nodes[0].name]}]}]}}}},
+                   {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": namespace}, "spec": {
+                       **each, "volumeName": name, "resources": {"requests": {"storage": "64Mi"}}}})
+        try:
+            yield folder
+        finally:
+            self.kubectl("delete", "pvc", "-n", namespace, name, "--wait=false")
+            self.kubectl("delete", "pv", name, "--wait=false")
+            shutil.rmtree(folder, ignore_errors=True)
 
     def load_helper(self, build):
         """brig-pod and brig-egress of a build, as images/kubernetes puts them together; the image's name."""
@@ -631,6 +745,31 @@ def _files_tar(files):
     return out.getvalue()
 
 
+def _archive(tar, name, changes=()):
+    """An image of one layer, as "docker save" writes it. Of changes those that name a program alone."""
+    import hashlib
+    import io
+    import tarfile
+    settings = {key.capitalize(): json.loads(rest) for key, rest in (c.split(" ", 1) for c in changes)}
+    digest = hashlib.sha256(tar).hexdigest()
+    config = json.dumps({"architecture": engine.ARCHITECTURE, "os": "linux", "config": settings, "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]}}).encode()
+    number = hashlib.sha256(config).hexdigest()
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for path, data in ((f"{number}.json", config), (f"{digest}/layer.tar", tar),
+                           ("manifest.json", json.dumps([{"Config": f"{number}.json", "RepoTags": [name], "Layers": [f"{digest}/layer.tar"]}]).encode())):
+            head = tarfile.TarInfo(path)
+            head.size = len(data)
+            archive.addfile(head, io.BytesIO(data))
+    return out.getvalue()
+
+
+def _node_kind(name):
+    if name not in ENGINES:
+        raise RuntimeError(f"CRI_ENGINE '{name}' is none of {', '.join(ENGINES)}")
+    return ContainerdNode if name == "containerd" else Node
+
+
 def _one_file_tar(program, name):
     return _files_tar([(program, name)])
 
@@ -654,7 +793,7 @@ def main():
         print(f"with brig's own Role alone: KUBECONFIG={account}")
         print(f"inside: nsenter -t {c.control.pid} -m -n --; there KUBECONFIG={c.inner}", flush=True)
         for node in c.nodes:
-            print(f"{node.name}: DOCKER_HOST={node.host}", flush=True)
+            print(f"{node.name}: {node.daemon} at {node.host}", flush=True)
         ended.wait()
     return 0
 

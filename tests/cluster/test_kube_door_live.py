@@ -17,8 +17,9 @@ import textwrap
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib"), str(pathlib.Path(__file__).parents[1] / "egress")]
 import engine  # noqa: E402
 import kube_cluster  # noqa: E402
+from daemon import daemon  # noqa: E402
 from door import openssl  # noqa: E402
-from harness import PATIENCE, around, brig, identity, main, scratch, start_brig, test, uid, wait_until  # noqa: E402
+from harness import PATIENCE, around, brig, files_as_root, identity, main, scratch, start_brig, test, uid, wait_until  # noqa: E402
 
 IMAGE = "brig-test:door"
 SECRET = "real-value-9f3c1a7be2"
@@ -170,6 +171,51 @@ def a_request_goes_through_the_door_with_its_credential_and_is_on_the_record():
     assert leaves_nothing(said)
 
 
+@contextlib.contextmanager
+def volume(name):
+    """Of the node's, so root's to make; the rest is the test's own."""
+    with contextlib.ExitStack() as made:
+        with files_as_root():
+            folder = made.enter_context(cluster.volume(name))
+        try:
+            yield folder
+        finally:
+            with files_as_root():
+                made.close()
+
+
+@test(limit=600, alone=True)
+def a_sandbox_that_stays_has_a_door_of_its_own_and_a_claim_beside_it():
+    """With a claim the kubelet hands volumes to a group: the door's Secret stays the door's. Where agent-sandbox's kinds are, it is a pod all the same."""
+    name = f"door-{identity()}"
+    with volume(name) as folder, daemon(env=settings()) as d:
+        def sandbox(*argv):
+            return brig("sandbox", *argv, env=d.environment, timeout=120 * PATIENCE)
+
+        def execute(text):
+            said = sandbox("exec", "one", "--json", "--", "sh", "-c", text).json
+            assert said["outcome"] == "exited", said
+            return said
+
+        claim = ("--set", "kubernetes.workspace=pvc", "--set", f"kubernetes.claim={name}")
+        done = sandbox("create", "--name", "one", *options(*claim)[1:])
+        assert done.status == 0, done
+        of, before = sandbox("get", "one", "--json").json["run"], len(world.seen("request"))
+        for n in range(2):
+            said = execute(f"{GET.format('/stays')} -H \"Authorization: Bearer $UP_TOKEN\" | tee -a got; ls /brig-plan; env | grep -c {SECRET}")
+            assert "hello from outside" in said["stdout"] and not said["denials"], said
+            assert [(p, f["Authorization"]) for p, f in world.seen("request")[before:]] == [("/stays", f"Bearer {SECRET}")] * (n + 1)
+            said = execute("curl -sS --max-time 20 https://elsewhere.test/")
+            assert [x["target"] for x in said["denials"]] == ["elsewhere.test:443"], said["denials"]
+        assert (folder / "got").read_text() == "hello from outside\n" * 2
+        assert sandbox("stop", "one").status == 0
+        record = brig("audit", "show", of, "--json", env=settings()).stdout.decode()
+        assert record.count("egress.allow") >= 2 and record.count("egress.deny") >= 2 and SECRET not in record, record
+        assert sandbox("resume", "one").status == 0 and "hello" in execute(GET.format("/again"))["stdout"]
+        assert sandbox("delete", "one").status == 0
+        assert wait_until(lambda: not [x for k in ("pods", "secrets", "networkpolicies") for x in objects(k) if x.startswith("brig-") and "token" not in x and "default" not in x], 90 * PATIENCE, 0.5)
+
+
 AROUND = """
     import ctypes, os, socket, struct, subprocess, sys
     def say(name, f):
@@ -290,15 +336,11 @@ def a_false_door_deceives_nobody():
     assert leaves_nothing(said)
 
 
-def containers(word):
-    return [name for name in cluster.nodes[0].containers() if name.startswith(f"k8s_{word}_brig-")]
-
-
 def begun():
     """The pod's name: others may be on their way out."""
-    found = wait_until(lambda: [c for c in containers("main") if "sleep 333" in str(cluster.nodes[0].ask("GET", f"/containers/{c}/top")[1])], 60 * PATIENCE, 0.3)
+    found = wait_until(lambda: cluster.nodes[0].pods_with("main", "sleep 333"), 60 * PATIENCE, 0.3)
     assert found, "the command does not begin"
-    return found[0].split("_")[2]
+    return found[0]
 
 
 @test(limit=300, alone=True, as_user="root")
@@ -321,17 +363,13 @@ def nobody_reaches_the_command_from_outside():
 def a_door_that_dies_ends_the_run():
     process = start_brig(*options("--json", "--", "sh", "-c", "sleep 333"), env=settings())
     pod = begun()
-    [door] = [c for c in containers("door") if pod in c]
-    rows = cluster.nodes[0].ask("GET", f"/containers/{door}/top")[1]["Processes"]
-    mine = {row[1] for row in rows}
-    found = {}
-    for path in pathlib.Path("/proc").glob("[0-9]*/status"):  # the node has numbers of its own
-        with contextlib.suppress(OSError):
-            fields = dict(line.split(":\t", 1) for line in path.read_text().splitlines() if ":\t" in line)
-            if fields["Name"] in ("brig-pod", "brig-egress", "brig-keeper") and len(fields["NSpid"].split()) == 3 and fields["NSpid"].split()[1] in mine:
-                found[fields["Name"]] = int(path.parent.name)
-                assert fields["CapEff"] == fields["CapPrm"] == "0000000000000000" and fields["NoNewPrivs"] == "1", fields
-                assert fields["Name"] == "brig-pod" or fields["Uid"].split()[0] == "65534", fields
+    [door] = [c for c in cluster.nodes[0].containers() if c.startswith(f"k8s_door_{pod}_")]
+    rows, found = cluster.nodes[0].processes(door), {}
+    for pid in rows:
+        fields = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+        found[fields["Name"]] = pid
+        assert fields["CapEff"] == fields["CapPrm"] == "0000000000000000" and fields["NoNewPrivs"] == "1", fields
+        assert fields["Name"] == "brig-pod" or fields["Uid"].split()[0] == "65534", fields
     assert set(found) == {"brig-pod", "brig-egress", "brig-keeper"}, (found, rows)
     os.kill(found["brig-egress"], 9)
     out, err = process.communicate(timeout=60 * PATIENCE)

@@ -15,7 +15,8 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 import engine  # noqa: E402
 import kube_cluster  # noqa: E402
-from harness import PATIENCE, around, brig, brig_path, descendants, identity, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from daemon import daemon  # noqa: E402
+from harness import PATIENCE, around, brig, brig_path, descendants, files_as_root, identity, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
 
 cluster = account = None  # that tests share, once it runs
 
@@ -70,16 +71,9 @@ def ended(said):
 
 def begun(word):
     """The pod whose command has that word. Nothing of its workspace is seen here before its end, so the node is asked."""
-    node = cluster.nodes[0]
-
-    def look():
-        for name in node.containers():
-            if name.startswith("k8s_main_brig-") and word in str(node.ask("GET", f"/containers/{name}/top")[1]):
-                return name.split("_")[2]
-        return None
-    found = wait_until(look, 60 * PATIENCE, 0.2)
+    found = wait_until(lambda: runs_there(word), 60 * PATIENCE, 0.2)
     assert found, "the command does not begin"
-    return found
+    return found[0]
 
 
 def starts(pod):
@@ -89,8 +83,7 @@ def starts(pod):
 
 
 def runs_there(word):
-    node = cluster.nodes[0]
-    return [n for n in node.containers() if n.startswith("k8s_main_brig-") and word in str(node.ask("GET", f"/containers/{n}/top")[1])]
+    return cluster.nodes[0].pods_with("main", word)
 
 
 def drovers():
@@ -194,6 +187,53 @@ def where_no_container_may_have_net_admin_the_probe_decides():
     said = run("--", "true")  # the control
     assert said["exit_code"] == 0 and "network_by" not in said["isolation"], said
     assert ended(said)
+
+
+@contextlib.contextmanager
+def volume(name):
+    """Of the node's, so root's to make; the rest is the test's own."""
+    with contextlib.ExitStack() as made:
+        with files_as_root():
+            folder = made.enter_context(cluster.volume(name))
+        try:
+            yield folder
+        finally:
+            with files_as_root():
+                made.close()
+
+
+@test(limit=600, alone=True)
+def a_claim_is_the_workspace_and_stays_in_the_cluster():
+    """The oracle is the node's own folder. It is root's: the kubelet gives it to the group that the pod names."""
+    (workspace() / "here").write_text("mine\n")
+    name, group = f"work-{identity()}", uid() or 1000
+    claim = ("--set", "kubernetes.workspace=pvc", "--set", f"kubernetes.claim={name}")
+    with volume(name) as folder:
+        said = run(*claim, "--", "sh", "-c", "ls -A; echo kept > new; exit 3")
+        assert (said["exit_code"], said["stdout"]) == (3, ""), said
+        assert ended(said)
+        assert (folder / "new").read_text() == "kept\n" and (folder / "new").stat().st_gid == group and sorted(os.listdir(folder)) == ["new"]
+        assert os.listdir(workspace()) == ["here"]
+        said = run(*claim, "--", "sh", "-c", "cat new; mkdir sub; echo more > sub/more")
+        assert said["stdout"] == "kept\n" and (folder / "sub/more").read_text() == "more\n", said
+        said = run(*claim, "--policy", "readonly", "--", "sh", "-c", "cat new; echo x > new || echo refused; echo x > other || echo refused")
+        assert said["stdout"] == "kept\nrefused\nrefused\n" and not (folder / "other").exists(), said
+        assert ended(said)
+        # A sandbox that stays, stopped and begun anew: another pod, the same files.
+        with daemon(env=settings()) as d:
+            def sandbox(*argv):
+                return brig("sandbox", *argv, env=d.environment, timeout=120 * PATIENCE)
+
+            done = sandbox("create", "--name", "one", *options(*claim, "--set", "kubernetes.use=pod")[1:])
+            assert done.status == 0, done
+            assert sandbox("exec", "one", "--", "sh", "-c", "cat new; echo from one > one").stdout == b"kept\n"
+            assert sandbox("stop", "one").status == 0 and sandbox("resume", "one").status == 0
+            assert sandbox("exec", "one", "--", "cat", "one").stdout == b"from one\n"
+            assert sandbox("delete", "one").status == 0
+        assert (folder / "one").read_text() == "from one\n" and wait_until(lambda: not pods(), 60 * PATIENCE, 0.5), pods()
+    said = run("--set", "kubernetes.workspace=pvc", "--set", "kubernetes.claim=nonesuch", "--", "true")
+    assert said["outcome"] == "refused" and "nonesuch" in said["error"]["what"] and "kubernetes.claim" in said["error"]["hint"], said
+    assert wait_until(lambda: not pods(), 60 * PATIENCE, 0.5), pods()
 
 
 @test(limit=300, alone=True)

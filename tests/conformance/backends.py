@@ -154,9 +154,8 @@ def kubernetes():
 
 def runs_in_a_pod(c, word):
     """The node is asked, behind the API server's back."""
-    node = c.nodes[0]
     with files_as_root():
-        return any(name.startswith("k8s_main_brig-") and word in str(node.ask("GET", f"/containers/{name}/top")[1]) for name in node.containers())
+        return bool(c.nodes[0].pods_with("main", word))
 
 
 def stop_cluster(c):

@@ -186,7 +186,7 @@ class Machine:
 class Node(Machine, engine.Engine):
     """One that runs pods. It is also an engine of the docker suite, for its images and to look behind the API server's back."""
 
-    engine = "dockerd"
+    daemon = "dockerd"
 
     def __init__(self, number, folder, pause, parent):
         Machine.__init__(self, f"node{number}", folder, pause, parent)
@@ -285,7 +285,7 @@ class Node(Machine, engine.Engine):
 class ContainerdNode(Node):
     """One whose kubelet asks containerd, by CRI."""
 
-    engine = "containerd"
+    daemon = "containerd"
 
     def _ctr(self, *argv, **more):
         return subprocess.run(["ctr", "-a", self.socket, "-n", "k8s.io", *argv], capture_output=True, check=True, timeout=WAIT, **more).stdout
@@ -397,7 +397,7 @@ class Cluster:
         for node in self.nodes:
             self._wire(node)
         for node in self.nodes:
-            _until(node.answers, WAIT, lambda n=node: f"{n.name}: {n.engine} does not start: {n.tail(n.engine)}")
+            _until(node.answers, WAIT, lambda n=node: f"{n.name}: {n.daemon} does not start: {n.tail(n.daemon)}")
             node.import_image(_one_file_tar(pause, "pause"), PAUSE_IMAGE, changes=('ENTRYPOINT ["/pause"]',))
             node.start_kubelet(self)
         _until(self.ready, WAIT, lambda: f"not ready: {self._why()}")
@@ -423,7 +423,7 @@ class Cluster:
         engine._kill_cgroups(node.parent)
         node.boot()
         self._wire(node)
-        _until(node.answers, WAIT, lambda: f"{node.name}: {node.engine} does not start: {node.tail(node.engine)}")
+        _until(node.answers, WAIT, lambda: f"{node.name}: {node.daemon} does not start: {node.tail(node.daemon)}")
         node.start_kubelet(self)
 
     def _network(self):
@@ -793,7 +793,7 @@ def main():
         print(f"with brig's own Role alone: KUBECONFIG={account}")
         print(f"inside: nsenter -t {c.control.pid} -m -n --; there KUBECONFIG={c.inner}", flush=True)
         for node in c.nodes:
-            print(f"{node.name}: {node.engine} at {node.host}", flush=True)
+            print(f"{node.name}: {node.daemon} at {node.host}", flush=True)
         ended.wait()
     return 0
 

@@ -103,13 +103,13 @@ def opened(*settings):
 
 @contextlib.contextmanager
 def in_a_pod(*settings):
-    """Left of it is nothing, there or here."""
+    """Left of it is nothing, there or here. agent-sandbox's kinds are there, and no controller."""
     mine = scratch() / "kubeconfig"
     with files_as_root():
         shutil.copy(cluster["account"], mine)
         mine.chmod(0o600)
         os.chown(mine, uid(), uid())
-    with FarSandbox("kubernetes", f"image={engine.PYTHON_IMAGE}", f"kubernetes.helper_image={kube_cluster.HELPER_IMAGE}", *settings,
+    with FarSandbox("kubernetes", f"image={engine.PYTHON_IMAGE}", f"kubernetes.helper_image={kube_cluster.HELPER_IMAGE}", "kubernetes.use=pod", *settings,
                     env={"KUBECONFIG": str(mine), "BRIG_BACKEND": None}) as s:
         yield s
     assert wait_until(lambda: not s.processes() and not of_brig(), 60), (s.processes(), of_brig())

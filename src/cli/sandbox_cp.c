@@ -52,10 +52,10 @@ struct left_out {
 
 static const char *name_after(const struct buf *b, const char *name)
 {
-	const char *end = b->data + b->len;
-
+	if (!b->len || b->failed)
+		return NULL;
 	name = name ? name + strlen(name) + 1 : b->data;
-	return b->len && !b->failed && name < end ? name : NULL;
+	return name < b->data + b->len ? name : NULL;
 }
 
 static void left_as_json(const struct left_out *l)

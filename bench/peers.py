@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 from harness import Candidate
@@ -273,9 +274,9 @@ class Docker:
 
     def __init__(self, bench):
         self.bench, self.process = bench, None
-        self.base = bench.scratch / "docker"
+        self.base = pathlib.Path(tempfile.mkdtemp(prefix="docker-", dir=bench.scratch))  # two groups have one each
         self.socket = self.base / "docker.sock"
-        self.parent = f"brig-bench-{os.getpid()}"
+        self.parent = f"brig-bench-{self.base.name}"
 
     def run(self, *command):
         return [
@@ -321,7 +322,6 @@ class Docker:
             why = f"no {', '.join(missing)}" if missing else "its engine needs root"
             self.bench.note(f"docker is left out: {why}")
             return False
-        self.base.mkdir()
         self.bench.later(self.stop)
         self._launch()
         if self._answers() and self._import():

@@ -254,9 +254,10 @@ _Noreturn void backend_inside(int letter);
  * long as the descriptor is. */
 int backend_members_open(int *router, struct err *e);
 
-/* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
- * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */
-void backends_tidy(void);
+/* Removes what runs that died with their monitor have left behind: in this workspace, and some of
+ * all others in turn; NULL: all of them. Before planning: a plan must not take a dead run's
+ * placeholder for something of the user's. Cheap when there is nothing, however many live. */
+void backends_tidy(const char *workspace);
 
 /* Pods of this state folder whose run is gone, wherever in a cluster runs have been: removed, or
  * with `dry` only named. Blocks. */

@@ -4,7 +4,6 @@
 #include "backend/bwrap/bwrap_inside.h"
 #include "backend/kit/net/members.h"
 #include "backend/kit/protect/inventory.h"
-#include "backend/kit/protect/journal.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/dialect/dialect.h"
@@ -46,14 +45,18 @@ const struct backend *backend_with(unsigned can)
 	return NULL;
 }
 
-void backends_tidy(void)
+void backends_tidy(const char *workspace)
 {
+	struct ident ident = { 0 };
+	struct stat st;
+
+	if (workspace && stat(workspace, &st) == 0)
+		ident = ident_of(&st);
 	/* First: a container may have covers on the placeholders. */
 	for (const struct backend *const *b = backends_all; *b; b++)
 		if ((*b)->tidy)
 			(*b)->tidy();
-	journal_sweep();
-	inventory_sweep();
+	inventory_sweep(workspace ? &ident : NULL);
 }
 
 _Noreturn void backend_inside(int letter)

@@ -36,3 +36,33 @@ const struct fd_entry *folder_next(struct folder *f)
 	}
 	return NULL;
 }
+
+/* From a place on; *place is then where to go on. true: it has come to the end. */
+static bool look_from(int fd, size_t few, int64_t *place, folder_look *fn, void *arg)
+{
+	const struct fd_entry *e = NULL;
+	struct folder f;
+
+	if (lseek(fd, *place, SEEK_SET) < 0)
+		return true;
+	folder_begin(&f, fd);
+	for (size_t looked = 0; looked < few && (e = folder_next(&f));) {
+		*place = e->off;
+		looked += fn(arg, fd, e->name);
+	}
+	return !e;
+}
+
+void folder_some(int fd, size_t few, int64_t *turn, folder_look *fn, void *arg)
+{
+	int64_t place = 0;
+
+	if (look_from(fd, few, &place, fn, arg)) {
+		*turn = 0;
+		return;
+	}
+	if (!*turn)
+		*turn = place;
+	if (look_from(fd, few, turn, fn, arg))
+		*turn = 0;
+}

@@ -129,7 +129,7 @@ int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_m
 
 void sandbox_tidy(void)
 {
-	backends_tidy();
+	backends_tidy(NULL);
 }
 
 int sandbox_prune_pods(bool dry, void (*said)(void *arg, const char *pod), void *arg, struct err *e)

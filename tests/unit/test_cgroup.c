@@ -688,14 +688,14 @@ static void a_sweep_takes_abandoned_leaves_only(void **state)
 	assert_int_equal(mkdir(path_in(t, "mem/other"), 0755), 0);
 	held = open(path_in(t, "mem/brig-held"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(flock(held, LOCK_EX), 0);
-	assert_int_equal(cgroup_sweep(&t->host, NULL, NULL, &(bool){ false }), 3);
+	assert_int_equal(cgroup_sweep(&t->host, NULL, -1, NULL, &(bool){ false }), 3);
 	assert_int_equal(access(path_in(t, "mem/brig-held"), F_OK), 0);
 	assert_int_equal(access(path_in(t, "mem/brig-daemon.service"), F_OK), 0);
 	assert_int_equal(access(path_in(t, "mem/other"), F_OK), 0);
 	assert_int_equal(access(path_in(t, "cg/a/brig-busy"), F_OK), 0);
 	assert_int_equal(close(held), 0);
-	assert_int_equal(cgroup_sweep(&t->host, NULL, NULL, &(bool){ false }), 1);
-	assert_int_equal(cgroup_sweep(&t->host, NULL, NULL, &(bool){ false }), 0);
+	assert_int_equal(cgroup_sweep(&t->host, NULL, -1, NULL, &(bool){ false }), 1);
+	assert_int_equal(cgroup_sweep(&t->host, NULL, -1, NULL, &(bool){ false }), 0);
 }
 
 static void a_sweep_finds_what_lies_beside_the_leaf_of_a_run(void **state)
@@ -718,15 +718,15 @@ static void a_sweep_finds_what_lies_beside_the_leaf_of_a_run(void **state)
 	assert_int_equal(mkdir(path_in(t, "cg/a/b/brig-dead"), 0700), 0);
 	assert_int_equal(mkdir(path_in(t, "cg/a/brig-dead"), 0700), 0);
 	assert_int_equal(mkdir(path_in(t, "cg/brig-dead"), 0700), 0);
-	assert_int_equal(cgroup_sweep(NULL, places, NULL, &(bool){ false }), 3);
-	assert_int_equal(cgroup_sweep(NULL, places, NULL, &(bool){ false }), 0);
+	assert_int_equal(cgroup_sweep(NULL, places, -1, NULL, &(bool){ false }), 3);
+	assert_int_equal(cgroup_sweep(NULL, places, -1, NULL, &(bool){ false }), 0);
 	/* Nobody looks at the leaf of the run itself; but what lies beside it is found. */
 	assert_int_equal(mkdir(path_in(t, "cg/a/b/brig-x2"), 0700), 0);
-	assert_int_equal(cgroup_sweep(NULL, places, "x2", &(bool){ false }), 0);
+	assert_int_equal(cgroup_sweep(NULL, places, -1, "x2", &(bool){ false }), 0);
 	assert_int_equal(mkdir(path_in(t, "cg/a/b/brig-dead"), 0700), 0);
-	assert_true(cgroup_sweep(NULL, places, "x2", &(bool){ false }) >= 1);
+	assert_true(cgroup_sweep(NULL, places, -1, "x2", &(bool){ false }) >= 1);
 	assert_int_equal(access(path_in(t, "cg/a/b/brig-dead"), F_OK), -1);
-	assert_int_equal(cgroup_sweep(NULL, places, "other", &(bool){ false }), 0);
+	assert_int_equal(cgroup_sweep(NULL, places, -1, "other", &(bool){ false }), 0);
 	free(places);
 }
 

@@ -467,14 +467,14 @@ static void the_leaf_of_a_killed_monitor_is_swept_a_living_ones_is_not(void **st
 	(void)close(ready[1]);
 	assert_int_equal(read(ready[0], &x, 1), 1);
 	(void)close(ready[0]);
-	(void)cgroup_sweep(NULL, NULL, NULL, &(bool){ false });
+	(void)cgroup_sweep(NULL, NULL, -1, NULL, &(bool){ false });
 	assert_int_equal(leaves(id), made);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	(void)status_of(pid);
 	assert_int_equal(leaves(id), made);
 	/* Another sweeper may be quicker, or just have it in hand. */
 	for (int tries = 0; tries < 500 && leaves(id); tries++) {
-		assert_true(cgroup_sweep(NULL, NULL, NULL, &(bool){ false }) >= 0);
+		assert_true(cgroup_sweep(NULL, NULL, -1, NULL, &(bool){ false }) >= 0);
 		(void)usleep(10000);
 	}
 	assert_int_equal(leaves(id), 0);
@@ -493,7 +493,7 @@ static void leaves_survive_a_sweep_that_runs_while_they_are_made(void **state)
 	if (pid == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
-			(void)cgroup_sweep(NULL, NULL, NULL, &(bool){ false });
+			(void)cgroup_sweep(NULL, NULL, -1, NULL, &(bool){ false });
 	}
 	for (int i = 0; i < 200; i++) {
 		const char *id = new_id();
@@ -553,7 +553,7 @@ static void an_ordinary_user_without_delegation_gets_none_and_no_error(void **st
 			_exit(1);
 		if (cgroup_new(NULL, "test-user", &limits, &c, &e) < 0)
 			_exit(2);
-		(void)cgroup_sweep(NULL, NULL, NULL, &(bool){ false });
+		(void)cgroup_sweep(NULL, NULL, -1, NULL, &(bool){ false });
 		_exit(c ? 3 : 0);
 	}
 	status = status_of(pid);

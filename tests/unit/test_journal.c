@@ -9,6 +9,7 @@
 
 #define WORKERS 8
 #define ROUNDS 40
+#define FILE_OF_7_9 37 /* where the journal of this workspace is */
 
 static char top[PATH_MAX], tree[PATH_MAX + 8];
 static const struct ident workspace = { .dev = 7, .ino = 9, .type = S_IFDIR };
@@ -58,7 +59,7 @@ static int claim(const char *const *names)
 	for (const char *const *n = names; *n; n++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s\t%s\n", tree, *n);
 	must(journal_open(&workspace, -1, &j, &e) == 0);
-	fd = journal_claim(j, text, &e);
+	fd = journal_claim(j, "run", text, &e);
 	must(fd >= 0);
 	for (; *names; names++)
 		make(*names);
@@ -72,6 +73,7 @@ static void clean(void)
 	struct err e;
 
 	must(journal_open(&workspace, -1, &j, &e) == 0);
+	journal_forget(j, "run");
 	journal_clean(j);
 }
 
@@ -89,7 +91,8 @@ static char found[PATH_MAX + 64];
 
 static const char *journal_path(void)
 {
-	(void)snprintf(found, sizeof(found), "%s/state/brig/workspaces/journal", top);
+	(void)snprintf(found, sizeof(found), "%s/state/brig/workspaces/journal.%02x", top,
+		       FILE_OF_7_9);
 	return found;
 }
 
@@ -138,11 +141,11 @@ static void a_name_that_is_kept_outlives_its_run(void **state UNUSED)
 	journal_let_go("one");
 	journal_let_go("wo");
 	journal_let_go("never kept");
-	journal_sweep();
+	clean();
 	clean();
 	assert_true(exists(".envrc"));
 	journal_let_go("two"); /* what keeps another workspace keeps nothing here */
-	journal_sweep();
+	clean();
 	assert_false(exists(".envrc"));
 	expect_no_trace();
 	journal_let_go("three");
@@ -159,9 +162,10 @@ static void what_is_cleaned_and_claimed_at_once_is_written_down_again(void **sta
 
 	(void)close(first);
 	assert_int_equal(journal_open(&workspace, -1, &j, &e), 0);
+	journal_forget(j, "run");
 	journal_clean(j);
 	(void)snprintf(text, sizeof(text), "%s\t.envrc\n", tree);
-	second = journal_claim(j, text, &e);
+	second = journal_claim(j, "run", text, &e);
 	assert_true(second >= 0);
 	make(".envrc");
 	j = journal_free(j);
@@ -174,7 +178,7 @@ static void what_is_cleaned_and_claimed_at_once_is_written_down_again(void **sta
 
 static void a_second_holder_outlives_the_first_and_cannot_write(void **state UNUSED)
 {
-	int first = CLAIM(".envrc"), second = journal_holder();
+	int first = CLAIM(".envrc"), second = journal_holder(&workspace);
 
 	assert_true(second >= 0);
 	assert_int_equal(journal_hold(&workspace, first, second), 0);
@@ -214,6 +218,7 @@ static void a_run_that_ends_sees_whether_it_is_the_last(void **state UNUSED)
 	j = journal_free(j);
 	assert_int_equal(journal_open(&workspace, second, &j, &e), 0);
 	assert_false(journal_shared(j));
+	journal_forget(j, "run");
 	journal_clean(j);
 	j = journal_free(j);
 	assert_false(exists("both"));
@@ -252,11 +257,11 @@ static void what_killed_runs_left_is_swept_after_the_last(void **state UNUSED)
 	pid_t dead = start_run("left"), alive = start_run("kept");
 
 	kill_run(dead);
-	journal_sweep();
+	clean();
 	assert_true(exists("left") && exists("kept"));
 	assert_true(held("kept"));
 	kill_run(alive);
-	journal_sweep();
+	clean();
 	assert_false(exists("left") || exists("kept"));
 	expect_no_trace();
 }
@@ -311,7 +316,7 @@ static void a_journal_of_garbage_harms_nothing(void **state UNUSED)
 		   "7-9\t/nonexistent\tx\n7-9\t/tmp");
 	(void)close(fd);
 	clean();
-	journal_sweep();
+	clean();
 	assert_true(exists("a"));
 	assert_true(fd_read_file(AT_FDCWD, journal_path(), text, sizeof(text)) > 0);
 	assert_null(strstr(text, "7-9"));
@@ -332,7 +337,6 @@ static void a_link_instead_of_the_journal_is_not_read(void **state UNUSED)
 	assert_int_equal(symlink(text, journal_path()), 0);
 	(void)close(fd);
 	assert_int_equal(journal_open(&workspace, -1, &j, &e), -ELOOP);
-	journal_sweep();
 	assert_true(exists("victim"));
 	assert_true(exists("a"));
 }
@@ -363,7 +367,7 @@ static void work(void *arg)
 		(void)snprintf(own, sizeof(own), "own-%d", me);
 		fd = CLAIM("shared", own);
 		if (i % 5 == 0)
-			journal_sweep();
+			clean();
 		must(exists("shared") && exists(own));
 		(void)close(fd);
 		clean();
@@ -405,7 +409,7 @@ static void many_runs_at_once_leave_nothing(void **state UNUSED)
 		must(waitpid(pids[i], &status, 0) == pids[i]);
 		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	}
-	journal_sweep();
+	clean();
 	expect_no_trace();
 	assert_int_equal(rmdir(tree), 0);
 }

@@ -122,7 +122,7 @@ static void conduct(struct run *r)
 		run_refuse(r->o, &e);
 		return;
 	}
-	backends_tidy();
+	backends_tidy(r->spec->workdir ? r->spec->workdir : ".");
 	/* The door's processes start while the plan is made. */
 	if (keep_home(r, &e) < 0 || run_door_start(r, &e) < 0 ||
 	    r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {

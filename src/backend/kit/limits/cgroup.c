@@ -435,28 +435,29 @@ struct cg_map *cgroup_places(struct cgroup *c)
 	return c ? TAKE_PTR(c->map) : NULL;
 }
 
-static int sweep(const struct cg_map *places, const char *own, bool *busy)
+static void sweep(const struct cg_map *places, struct cg_sweep *s)
 {
 	struct cg_place unified = places->place[CG_UNIFIED];
-	int removed = 0;
 
 	for (int k = 0; k < CG_UNIFIED; k++)
 		if (places->place[k].dir[0])
-			removed += cg_leaf_sweep(places->place[k].dir, own, busy);
+			cg_leaf_sweep(places->place[k].dir, s);
 	if (unified.dir[0])
 		do
-			removed += cg_leaf_sweep(unified.dir, own, busy);
+			cg_leaf_sweep(unified.dir, s);
 		while (cg_place_up(&unified));
-	return removed;
 }
 
-int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, const char *own,
-		 bool *busy)
+int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, int claims,
+		 const char *own, bool *busy)
 {
+	struct cg_sweep s = { .claims = claims, .own = own };
 	struct cg_map map;
 
-	*busy = false;
 	if (places)
-		return sweep(places, own, busy);
-	return cg_map_read(host, &map) < 0 ? 0 : sweep(&map, own, busy);
+		sweep(places, &s);
+	else if (cg_map_read(host, &map) == 0)
+		sweep(&map, &s);
+	*busy = s.busy;
+	return s.removed;
 }

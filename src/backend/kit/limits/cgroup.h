@@ -113,10 +113,16 @@ bool cgroup_killed(const struct cgroup *c); /* of these `oom` alone, for less */
 struct cg_map;
 struct cg_map *cgroup_places(struct cgroup *c);
 
-/* Removes empty leaves of dead monitors from the places where ours would be made; cheap when there
- * are none, or only the leaf of the run `own` (NULL: of none). Places that are not known (NULL) are
- * looked for, which costs more than the sweep. *busy: of one that is dead something is still
- * ending, and its leaf is there.
+/* Says in a file of this user's that the leaves of a run are being made, until the descriptor is
+ * closed: no sweep that knows the file takes them. Takes the descriptor over, or -1; returns it. */
+int cgroup_claim(int claims, const char *id);
+
+/* Removes empty leaves of dead monitors from the places where ours would be made: the first there
+ * are, and as many others in turn, whoever else makes or sweeps some at the same time. Cheap when
+ * there are none, or only the leaf of the run `own` (NULL: of none). `claims` is the file that
+ * others write their claims to; -1: nobody does. Places that are not known (NULL) are looked for,
+ * which costs more than the sweep. *busy: of one that is dead something is still ending, and its
+ * leaf is there.
  * Returns how many, counting each hierarchy. */
-int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, const char *own,
-		 bool *busy);
+int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, int claims,
+		 const char *own, bool *busy);

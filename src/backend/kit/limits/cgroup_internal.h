@@ -55,8 +55,14 @@ struct cg_leaf {
 int cg_leaf_make(int parent, const char *name, unsigned kinds, struct cg_leaf *ret);
 bool cg_leaf_remove(struct cg_leaf *leaf); /* one try; false while processes are in it */
 void cg_leaf_close(struct cg_leaf *leaf);  /* leaves the directory for a later sweep */
-/* Removes the abandoned leaves in it; how many. `own` and `busy` as in cgroup_sweep. */
-int cg_leaf_sweep(const char *path, const char *own, bool *busy);
+
+struct cg_sweep {
+	int claims;      /* as in cgroup_sweep */
+	const char *own; /* likewise */
+	int removed;     /* so far */
+	bool busy;
+};
+void cg_leaf_sweep(const char *path, struct cg_sweep *s); /* the abandoned leaves in it */
 
 bool cg_set(const struct cg_leaf *leaf, const char *file, const char *text);
 bool cg_set_number(const struct cg_leaf *leaf, const char *file, uint64_t value);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/limits/cgroup_leaf.c - making, locking, sweeping and removing one leaf.
  *
- * States: made (directory exists, unlocked) -> owned (flock held) -> gone. A sweep removes what it
- * can lock, so it may take a leaf away between "made" and "owned". The maker therefore locks first
- * and looks afterwards whether the leaf is still there: whoever holds the lock decides alone. No
- * lock on the shared parent is needed, which any local user could hold for ever; the leaf itself
- * has mode 0700, so that nobody else can open and lock it. */
+ * States: claimed (in a file of the user's) -> made (directory exists, unlocked) -> owned (flock
+ * held; the claim may go) -> gone. A sweep removes what it can lock and nobody claims. One that
+ * does not see the claims may take a leaf away between "made" and "owned". The maker therefore
+ * locks first and looks afterwards whether the leaf is still there: whoever holds the lock decides
+ * alone. No lock on the shared parent is needed, which any local user could hold for ever; the leaf
+ * itself has mode 0700, so that nobody else can open and lock it. */
 #include "backend/kit/limits/cgroup_internal.h"
 
 #include <fcntl.h>
@@ -14,15 +15,16 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "base/fd.h"
+#include "base/folder.h"
 
 #define MAKE_TRIES 40 /* about half a second: on a busy machine a sweep may win many times */
 #define FIRST_PAUSE_NS 100000
 #define LONGEST_PAUSE_NS 12800000
-#define LIST_MAX 100000 /* directory entries a sweep looks at */
+#define LOOKS 16 /* leaves that a sweep looks at, twice, in each folder; those it removes aside */
+#define TURNS 64
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 bool cg_unavailable(int r)
@@ -171,27 +173,70 @@ bool cg_leaf_remove(struct cg_leaf *leaf)
 	return true;
 }
 
-/* Free lock: its monitor is dead (or has not locked it yet, and will make it again). Processes in
- * it: the kernel refuses, and the next sweep tries again. */
-static int sweep_one(int parent, const char *name, bool *busy)
+static uint64_t number_of(const char *text)
 {
-	CLEANUP(fd) int dir = openat(parent, name, DIR_FLAGS);
+	uint64_t n = 0xcbf29ce484222325;
 
-	if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
-		return 0;
-	if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
-		return 1;
-	*busy |= errno == EBUSY;
-	/* Whoever was paused when its monitor died: it ends once it may go on. */
-	(void)fd_write_file(dir, "cgroup.freeze", "0");
-	(void)fd_write_file(dir, "freezer.state", "THAWED");
-	return 0;
+	for (; *text; text++)
+		n = (n ^ (unsigned char)*text) * 0x100000001b3;
+	return n;
+}
+
+/* A byte of the file for each run; two that meet there are swept a little later. */
+static struct flock claim_of(const char *name)
+{
+	const char *dash = strrchr(name, '-');
+
+	return (struct flock){ .l_type = F_WRLCK,
+			       .l_start = (off_t)(number_of(dash ? dash + 1 : name) >> 2),
+			       .l_len = 1 };
+}
+
+int cgroup_claim(int claims, const char *id)
+{
+	struct flock byte = claim_of(id);
+
+	if (claims >= 0)
+		(void)fcntl(claims, F_OFD_SETLKW, &byte);
+	return claims;
+}
+
+/* A leaf is claimed before it is made and until it is locked. What was listed and is not claimed
+ * any more is locked, or its maker is dead. */
+static bool claimed(int claims, const char *name)
+{
+	struct flock byte = claim_of(name);
+
+	return claims >= 0 && (fcntl(claims, F_OFD_GETLK, &byte) < 0 || byte.l_type != F_UNLCK);
 }
 
 /* A dot is in every unit name of systemd and in no name of ours. */
 static bool is_ours(const char *name)
 {
 	return strncmp(name, CG_PREFIX, strlen(CG_PREFIX)) == 0 && !strchr(name, '.');
+}
+
+/* Free lock: its monitor is dead. Processes in it: the kernel refuses, and the next sweep tries
+ * again. */
+static bool sweep_one(void *arg, int parent, const char *name)
+{
+	CLEANUP(fd) int dir = -1;
+	struct cg_sweep *s = arg;
+
+	if (!is_ours(name))
+		return false;
+	dir = claimed(s->claims, name) ? -1 : openat(parent, name, DIR_FLAGS);
+	if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
+		return true;
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0) {
+		s->removed++;
+		return false;
+	}
+	s->busy |= errno == EBUSY;
+	/* Whoever was paused when its monitor died: it ends once it may go on. */
+	(void)fd_write_file(dir, "cgroup.freeze", "0");
+	(void)fd_write_file(dir, "freezer.state", "THAWED");
+	return true;
 }
 
 /* Each child is one more link to its parent. */
@@ -208,25 +253,23 @@ static bool no_other_child(const char *path, const char *own)
 	return lstat(leaf, &st) == 0;
 }
 
-int cg_leaf_sweep(const char *path, const char *own, bool *busy)
+/* Where sweeps have got to is written into the file of claims: a number for each folder, or, where
+ * two of them meet, for both, which costs a turn. */
+void cg_leaf_sweep(const char *path, struct cg_sweep *s)
 {
+	off_t at = (off_t)(number_of(path) % TURNS) * (off_t)sizeof(int64_t);
 	CLEANUP(fd) int dir = -1;
-	_Alignas(8) char data[8192];
-	int removed = 0, seen = 0;
-	long n;
+	int64_t was = 0, turn;
 
-	if (no_other_child(path, own))
-		return 0;
+	if (no_other_child(path, s->own))
+		return;
 	dir = fd_open_nolinks(AT_FDCWD, path, DIR_FLAGS, 0);
 	if (dir < 0 || faccessat(dir, ".", W_OK, AT_EACCESS) < 0)
-		return 0;
-	while (seen < LIST_MAX && (n = syscall(SYS_getdents64, dir, data, sizeof(data))) > 0)
-		for (long at = 0; at < n; seen++) {
-			const struct fd_entry *d = (const void *)(data + at);
-
-			if (is_ours(d->name))
-				removed += sweep_one(dir, d->name, busy);
-			at += d->reclen;
-		}
-	return removed;
+		return;
+	if (s->claims >= 0 && pread(s->claims, &was, sizeof(was), at) != sizeof(was))
+		was = 0;
+	turn = was;
+	folder_some(dir, LOOKS, &turn, sweep_one, s);
+	if (s->claims >= 0 && turn != was)
+		(void)!pwrite(s->claims, &turn, sizeof(turn), at);
 }

@@ -148,22 +148,18 @@ int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
 	return 0;
 }
 
-/* Shared while a run begins, exclusive (if it is to be had at once) for a sweep. In a folder that
- * nobody else can enter, so that nobody else can hold it; without one there is no sweep. */
-static int cgroup_lock(int how)
+/* In a folder that nobody else can enter, so that nobody else can hold what is locked there;
+ * without one there is no sweep. */
+static int open_claims(void)
 {
 	char folder[48] = LOCK_FOLDER, path[64];
-	CLEANUP(fd) int fd = -1;
 
 	if (geteuid() != 0)
 		(void)snprintf(folder, sizeof(folder), "/run/user/%u/brig", geteuid());
 	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
 		return -1;
 	(void)snprintf(path, sizeof(path), "%s/cgroups", folder);
-	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || flock(fd, how | (how == LOCK_EX ? LOCK_NB : 0)) < 0)
-		return -1;
-	return TAKE_FD(fd);
+	return open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
 /* A limit that somebody wrote and that nothing but a cgroup holds to: the watch is late by a look,
@@ -221,8 +217,8 @@ int enforce_cgroup(struct backend_job *j, struct box_start *c, const struct job_
 {
 	struct cgroup_limits want = limits_of(j);
 
-	/* Until the child is in it a leaf looks abandoned: no sweep meanwhile. */
-	j->cgroup_lock = cgroup_lock(LOCK_SH);
+	/* Until it is locked a leaf looks abandoned: no sweep takes it meanwhile. */
+	j->cgroup_claim = cgroup_claim(open_claims(), j->id);
 	if (cgroup_begin(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
 		return err_wrap(e, "control group");
 	c->join_late = j->kind->tell && j->plan->by_root && cgroup_can_wait(j->cgroup);
@@ -248,11 +244,11 @@ void enforce_sweep(struct backend_job *j)
 {
 	CLEANUP(mem)
 	struct cg_map *places = j->unswept ? TAKE_PTR(j->unswept) : cgroup_places(j->cgroup);
-	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
+	CLEANUP(fd) int claims = places ? open_claims() : -1;
 	bool busy = false;
 
-	if (lock >= 0)
-		(void)cgroup_sweep(NULL, places, j->id, &busy);
+	if (claims >= 0)
+		(void)cgroup_sweep(NULL, places, claims, j->id, &busy);
 	if (busy)
 		j->unswept = TAKE_PTR(places);
 }

@@ -71,7 +71,7 @@ struct backend_job {
 	int timer;  /* ticks of the watch */
 	int given[INIT_FD_COUNT];
 	struct cgroup *cgroup;
-	int cgroup_lock;        /* held until the child is in its leaf */
+	int cgroup_claim;       /* held until its leaves are locked */
 	struct cg_map *unswept; /* a dead run was still ending there when leaves were swept */
 	struct ids *ids;
 	struct protect *protect;

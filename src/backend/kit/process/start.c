@@ -354,7 +354,7 @@ static struct backend_job *job_new(const struct box_kind *kind, struct box_plan 
 	j->kind = kind;
 	j->plan = p;
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
-	j->pid = j->pidfd = j->control = j->events = j->timer = j->disk.fd = j->cgroup_lock = -1;
+	j->pid = j->pidfd = j->control = j->events = j->timer = j->disk.fd = j->cgroup_claim = -1;
 	j->hold = -1;
 	memset(j->given, -1, sizeof(j->given));
 	return j;
@@ -737,7 +737,7 @@ static int follow(struct backend_job *j, struct box_start *c, const struct job_w
 	/* There is time for these before the child has something to say. */
 	if (listen_events(j, e) < 0)
 		return -e->code;
-	j->cgroup_lock = fd_close(j->cgroup_lock);
+	j->cgroup_claim = fd_close(j->cgroup_claim);
 	enforce_sweep(j);
 	return started(j, c, w, e);
 }
@@ -854,7 +854,7 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->control);
 	(void)fd_close(j->pidfd);
 	disk_done(&j->disk);
-	(void)fd_close(j->cgroup_lock);
+	(void)fd_close(j->cgroup_claim);
 	reap(j);
 	if (j->unswept)
 		enforce_sweep(j);

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 
 #include "backend/kit/protect/gitsay.h"
+#include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "backend/kit/protect/protected_names.h"
 #include "base/clock.h"
@@ -24,6 +25,8 @@
 #define RUN "run" /* whose it is: its first entry, and its last */
 #define TEXT_MAX ((size_t)4 << 20)
 #define MAKE_TRIES 16
+#define TURN ".turn" /* where the next sweep goes on, where one does not get to the end; */
+#define LOOKS 16     /* at so many runs each looks twice */
 #define BEAT_US 1000000
 #define TOLD_MAX ((size_t)1 << 20) /* of one workspace, */
 #define TOLD_ROOM 4096             /* and the last words of those that found it full */
@@ -77,8 +80,8 @@ static void put_repositories(const struct protect *t, struct buf *b)
 	}
 }
 
-/* Names that a placeholder holds are the journal's. */
-static void put_all(const struct protect *t, struct buf *b)
+/* Whose it is and where. By itself it says that placeholders may be there, and no more. */
+static void put_head(const struct protect *t, struct buf *b)
 {
 	struct timespec now;
 
@@ -91,6 +94,12 @@ static void put_all(const struct protect *t, struct buf *b)
 	buf_printf(b, "%llx.%lx %d %d %x", (unsigned long long)now.tv_sec,
 		   (unsigned long)now.tv_nsec, t->writable, t->plan->git_absent, t->bare);
 	buf_putc(b, '\0');
+}
+
+/* Names that a placeholder holds are the journal's. */
+static void put_all(const struct protect *t, struct buf *b)
+{
+	put_head(t, b);
 	put_three(b, RUN, t->id, "", "");
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		const struct protected_name *n = &t->plan->protected[i];
@@ -134,7 +143,6 @@ static int write_text(int fd, const struct buf *text)
 	return r;
 }
 
-/* A number for a name, that of another name with a chance of one in 2^62. */
 static uint64_t number_of(const char *id)
 {
 	uint64_t n = 0xcbf29ce484222325;
@@ -142,24 +150,6 @@ static uint64_t number_of(const char *id)
 	for (; *id; id++)
 		n = (n ^ (unsigned char)*id) * 0x100000001b3;
 	return n >> 2;
-}
-
-/* A byte of the folder, locked by a run while it or its survivor lives. It only saves work: with
- * many runs at once, opening their files to find them locked is most of a sweep. Where there is no
- * such lock that is still done. */
-static struct flock byte_of(const char *id, short type)
-{
-	return (struct flock){
-		.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)number_of(id), .l_len = 1
-	};
-}
-
-static bool known_to_live(int folder, const char *id)
-{
-	struct flock byte = byte_of(id, F_WRLCK);
-
-	/* Its own kind: a file system that has no answer may leave the question as it is. */
-	return fcntl(folder, F_OFD_GETLK, &byte) == 0 && byte.l_type == F_RDLCK;
 }
 
 /* One run after another finds the same file; runs at once begin at a place of their own. */
@@ -232,27 +222,37 @@ static int write_new(int folder, const char *id, const struct buf *text)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
+static int cannot_write(int r, struct err *e)
+{
+	(void)err_errno(e, r, "cannot write down what the run must not change");
+	return err_hint(e, "make room where brig keeps its state; brig doctor names the folder");
+}
+
 int inventory_open(struct protect *t, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, e);
-	struct flock byte = byte_of(t->id, F_RDLCK);
 
 	if (folder < 0)
 		return -e->code;
-	(void)fcntl(folder, F_OFD_SETLK, &byte);
-	put_all(t, &text);
+	put_head(t, &text);
 	if (text.failed)
 		return err_nomem(e);
 	t->inventory = write_new(folder, t->id, &text);
+	return t->inventory < 0 ? cannot_write(t->inventory, e) : 0;
+}
+
+int inventory_fill(struct protect *t, struct err *e)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
+	int r;
+
+	put_all(t, &text);
+	if (text.failed)
+		return err_nomem(e);
+	r = lseek(t->inventory, 0, SEEK_SET) < 0 ? -errno : write_text(t->inventory, &text);
 	t->beat = clock_us();
-	if (t->inventory >= 0) {
-		t->runs = TAKE_FD(folder);
-		return 0;
-	}
-	errno = -t->inventory;
-	(void)err_sys(e, "cannot write down what the run must not change");
-	return err_hint(e, "make room where brig keeps its state; brig doctor names the folder");
+	return r < 0 ? cannot_write(r, e) : 0;
 }
 
 void inventory_beat(struct protect *t)
@@ -351,7 +351,7 @@ static void tell(const struct protect *t, int folder, struct outcome *o)
 
 void inventory_close(struct protect *t, struct outcome *o)
 {
-	CLEANUP(fd) int folder = t->runs >= 0 ? TAKE_FD(t->runs) : state_find(FOLDER, NULL, 0);
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
 
 	if (t->inventory >= 0 && folder >= 0)
 		put_away(folder, t->id, t->inventory);
@@ -502,7 +502,7 @@ static bool next_entry(const struct buf *text, const char *at, const char *v[4])
 
 /* A machine that went down may have kept the new name of a spare file, and of what was written
  * into it nothing or a part: the rest is an earlier run's, and what the user made since then is
- * none of that one's work. An earlier version of brig does not say whose it is. */
+ * none of that one's work. Of a run that had not begun there is a head alone. */
 static bool is_whole(const struct buf *text, const char *at, const char *id)
 {
 	bool begins = false, ends = false;
@@ -514,7 +514,7 @@ static bool is_whole(const struct buf *text, const char *at, const char *id)
 			return false;
 		begins |= ends && at == first;
 	}
-	return begins == ends;
+	return begins && ends;
 }
 
 static void find_all(struct finder *f, const struct buf *text, const char *at)
@@ -551,32 +551,57 @@ static const char *read_head(struct finder *f, const struct buf *text)
 	return facts;
 }
 
-/* The lock is held: nobody else finishes this one. */
+/* Placeholders are removed with the last run of the workspace. Whoever still makes mounts there
+ * holds them a moment longer than its run, or, if it is an engine, until it is asked to end. */
+static bool placeholders_gone(const struct ident *workspace, const char *id)
+{
+	CLEANUP(journal) struct journal *j = NULL;
+	struct err e;
+
+	if (journal_open(workspace, -1, &j, &e) < 0)
+		return false;
+	if (!journal_shared(j))
+		journal_forget(j, id);
+	journal_clean(j);
+	return !journal_shared(j);
+}
+
+static void check(struct finder *f, const struct buf *text, const char *head, const char *id)
+{
+	if (!is_whole(text, head, id))
+		return;
+	find_all(f, text, head);
+	inventory_keep(&f->t, f->o);
+}
+
+/* The lock is held: nobody else finishes this one. What is checked is checked once: then its head
+ * alone stays until the placeholders are gone. */
 static void finish(int folder, const char *id, int fd)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(outcome) struct outcome *o = outcome_new();
 	CLEANUP(arena) struct arena *arena = arena_new(TEXT_MAX);
-	struct finder f = {
-		.t = { .id = id, .claim = -1, .inventory = -1, .runs = -1, .config = { -1, -1 } },
-		.plan = { .arena = arena },
-		.o = o
-	};
+	struct finder f = { .t = { .id = id, .claim = -1, .inventory = -1, .config = { -1, -1 } },
+			    .plan = { .arena = arena },
+			    .o = o };
 	struct stat st, same;
 	const char *head;
 
 	/* It may be another file by now: whoever was faster has removed it. */
-	if (fstat(fd, &st) < 0 || fstatat(folder, id, &same, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    st.st_ino != same.st_ino)
+	if (!o || !arena || fstat(fd, &st) < 0 ||
+	    fstatat(folder, id, &same, AT_SYMLINK_NOFOLLOW) < 0 || st.st_ino != same.st_ino)
 		return;
 	f.t.plan = &f.plan;
 	f.beat = f.t.until = st.st_mtim;
-	if (o && arena && read_all(fd, &text) && (head = read_head(&f, &text)) &&
-	    is_whole(&text, head, id)) {
-		find_all(&f, &text, head);
-		inventory_keep(&f.t, o);
-	}
-	(void)unlinkat(folder, id, 0);
+	head = read_all(fd, &text) ? read_head(&f, &text) : NULL;
+	if (head && journal_kept(&f.plan.workspace_ident))
+		return;
+	if (head)
+		check(&f, &text, head, id);
+	if (!head || placeholders_gone(&f.plan.workspace_ident, id))
+		(void)unlinkat(folder, id, 0);
+	else
+		(void)!ftruncate(fd, (off_t)(head + strlen(head) + 1 - text.data));
 	protect_links_done(&f.t);
 	for (size_t i = 0; i < f.t.tree_count; i++)
 		(void)fd_close(f.t.trees[i].fd);
@@ -594,26 +619,72 @@ static void remove_unfinished(int folder, const char *name)
 		(void)unlinkat(folder, name, 0);
 }
 
-void inventory_sweep(void)
+static void look_at_run(int folder, const char *id)
+{
+	CLEANUP(fd) int fd = openat(folder, id, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		finish(folder, id, fd);
+}
+
+static bool look_at_entry(void *arg, int folder, const char *name)
+{
+	(void)arg;
+	if (str_starts(name, "told-") || str_starts(name, SPARE) || str_eq(name, TURN))
+		return false;
+	if (name[0] == '.')
+		remove_unfinished(folder, name);
+	else
+		look_at_run(folder, name);
+	return true;
+}
+
+/* The runs of a workspace, however many others there are, and what they have placed in it. */
+static void sweep_workspace(int folder, const struct ident *workspace)
+{
+	CLEANUP(journal) struct journal *look = NULL, *j = NULL;
+	const char *at = NULL;
+	char id[JOURNAL_ID];
+	struct err e;
+
+	if (journal_look(workspace, &look) < 0)
+		return;
+	while (journal_next_run(look, &at, id))
+		look_at_run(folder, id);
+	if (journal_shared(look) || journal_open(workspace, -1, &j, &e) < 0)
+		return;
+	for (at = NULL; journal_next_run(look, &at, id);)
+		if (faccessat(folder, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+			journal_forget(j, id);
+	journal_clean(j);
+}
+
+static void sweep_some(int folder)
+{
+	CLEANUP(fd) int fd = openat(folder, TURN, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	int64_t was = 0, turn;
+
+	if (fd >= 0 && pread(fd, &was, sizeof(was), 0) != sizeof(was))
+		was = 0;
+	turn = was;
+	folder_some(folder, LOOKS, &turn, look_at_entry, NULL);
+	if (turn == was)
+		return;
+	if (fd < 0)
+		fd = openat(folder, TURN, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	(void)!pwrite(fd, &turn, sizeof(turn), 0);
+}
+
+void inventory_sweep(const struct ident *workspace)
 {
 	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
-	const struct fd_entry *e;
-	struct folder d;
 
-	folder_begin(&d, folder);
-	while (folder >= 0 && (e = folder_next(&d))) {
-		CLEANUP(fd) int fd = -1;
-
-		if (str_starts(e->name, "told-") || str_starts(e->name, SPARE))
-			continue;
-		if (e->name[0] == '.') {
-			remove_unfinished(folder, e->name);
-			continue;
-		}
-		if (known_to_live(folder, e->name))
-			continue;
-		fd = openat(folder, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-			finish(folder, e->name, fd);
+	if (folder < 0)
+		return;
+	if (!workspace) {
+		folder_some(folder, SIZE_MAX, &(int64_t){ 0 }, look_at_entry, NULL);
+		return;
 	}
+	sweep_workspace(folder, workspace);
+	sweep_some(folder);
 }

@@ -16,7 +16,9 @@
 
 #define TEXT_MAX ((size_t)1 << 20)
 #define FOLDER "workspaces"
-#define NAME "journal"
+#define FILES 64 /* so that a run among a thousand reads, locks and waits for a few */
+#define NAME_ROOM 16
+#define RUN '='     /* how the line of a run begins, where a tree's has its path */
 #define KEPT "kept" /* a folder of empty files, WORKSPACE.ID; gone when it has none */
 #define KEPT_TRIES 10
 #define WORKSPACE_ROOM 48
@@ -27,6 +29,7 @@ struct journal {
 	bool shared;
 	char workspace[WORKSPACE_ROOM]; /* how its lines begin */
 	struct buf all, lines;          /* all there is; ours, without their beginning */
+	struct buf gone;                /* lines of runs that are to be forgotten */
 };
 
 struct journal *journal_free(struct journal *j)
@@ -40,18 +43,37 @@ struct journal *journal_free(struct journal *j)
 	(void)fd_close(j->folder);
 	buf_done(&j->all);
 	buf_done(&j->lines);
+	buf_done(&j->gone);
 	free(j);
 	return NULL;
 }
 
-/* Where a workspace's byte is. Two that meet there wait for each other's last run, no more. */
-static off_t byte_of(const char *workspace)
+static uint64_t number_of(const char *workspace)
 {
 	uint64_t h = 1469598103934665603U;
 
 	for (; *workspace; workspace++)
 		h = (h ^ (unsigned char)*workspace) * 1099511628211U;
-	return (off_t)(h >> 2);
+	return h;
+}
+
+/* Where a workspace's byte is. Two that meet there wait for each other's last run, no more. */
+static off_t byte_of(const char *workspace)
+{
+	return (off_t)(number_of(workspace) >> 2);
+}
+
+static void name_file(unsigned number, char out[NAME_ROOM])
+{
+	(void)snprintf(out, NAME_ROOM, "journal.%02x", number % FILES);
+}
+
+static int open_file(int folder, const char *workspace, int flags)
+{
+	char name[NAME_ROOM];
+
+	name_file((unsigned)number_of(workspace), name);
+	return openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
 static int lock_byte(int file, const char *workspace, short how)
@@ -143,10 +165,11 @@ static int open_workspace(int folder, const char *workspace, int claim, struct j
 	*j = (struct journal){ .folder = folder,
 			       .file = claim,
 			       .all = BUF_INIT(TEXT_MAX),
-			       .lines = BUF_INIT(TEXT_MAX) };
+			       .lines = BUF_INIT(TEXT_MAX),
+			       .gone = BUF_INIT(TEXT_MAX) };
 	(void)snprintf(j->workspace, sizeof(j->workspace), "%s", workspace);
 	if (j->file < 0)
-		j->file = openat(folder, NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		j->file = open_file(folder, workspace, O_RDWR | O_CREAT);
 	if (j->file < 0 || flock(j->file, LOCK_EX) < 0)
 		return -errno;
 	j->shared = lock_byte(j->file, j->workspace, F_WRLCK) < 0 ||
@@ -208,11 +231,12 @@ bool journal_named(const struct journal *j, const char *tree, const char *path)
 	return listed(&j->lines, line);
 }
 
-int journal_claim(struct journal *j, const char *text, struct err *e)
+int journal_claim(struct journal *j, const char *id, const char *text, struct err *e)
 {
 	CLEANUP(buf) struct buf add = BUF_INIT(TEXT_MAX);
 	int r = 0;
 
+	buf_printf(&add, "%s%c%s\n", j->workspace, RUN, id);
 	for (size_t n; *text; text += n) {
 		CLEANUP(buf) struct buf line = BUF_INIT(TEXT_MAX);
 
@@ -226,8 +250,7 @@ int journal_claim(struct journal *j, const char *text, struct err *e)
 		return err_nomem(e);
 	if (lock_byte(j->file, j->workspace, F_RDLCK) < 0 || lseek(j->file, 0, SEEK_END) < 0)
 		return err_sys(e, "cannot lock the journal of the workspace");
-	if (add.len)
-		r = fd_write_all(j->file, add.data, add.len);
+	r = fd_write_all(j->file, add.data, add.len);
 	if (r < 0) {
 		(void)err_errno(e, r, "cannot write the journal of the workspace");
 		return err_hint(e, "make room where brig keeps its state; brig doctor "
@@ -237,14 +260,15 @@ int journal_claim(struct journal *j, const char *text, struct err *e)
 	return j->file;
 }
 
-int journal_holder(void)
+int journal_holder(const struct ident *workspace)
 {
 	struct err e;
 	CLEANUP(fd) int folder = open_folder(&e);
-	int fd = folder < 0
-			 ? -1
-			 : openat(folder, NAME, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	char text[WORKSPACE_ROOM];
+	int fd;
 
+	name_workspace(workspace, text);
+	fd = folder < 0 ? -1 : open_file(folder, text, O_RDONLY | O_CREAT);
 	return folder < 0 ? -e.code : fd < 0 ? -errno : fd;
 }
 
@@ -314,7 +338,7 @@ static void remove_all(const struct journal *j)
 	char *at = copy, *line, *open_path = NULL;
 
 	while (copy && (line = strsep(&at, "\n"))) {
-		char *path = strchr(line, '\t');
+		char *path = *line == RUN ? NULL : strchr(line, '\t');
 
 		if (!path)
 			continue;
@@ -329,38 +353,67 @@ static void remove_all(const struct journal *j)
 	}
 }
 
-/* What a writer that dies in here leaves twice does no harm. */
-static void forget(struct journal *j)
+/* Of our lines those of runs stay, until each is forgotten by its name; the others with `names`. */
+static void keep_lines(const struct journal *j, const struct buf *ours, bool names, struct buf *ret)
 {
-	CLEANUP(buf) struct buf ours = BUF_INIT(TEXT_MAX), others = BUF_INIT(TEXT_MAX);
+	for (const char *at = buf_str(ours), *end; *at; at = end) {
+		CLEANUP(buf) struct buf line = BUF_INIT(TEXT_MAX);
 
-	if (split(j, &ours, &others) < 0)
+		end = at + strcspn(at, "\n");
+		end += *end == '\n';
+		buf_add(&line, at, (size_t)(end - at));
+		if (*at == RUN ? !listed(&j->gone, buf_str(&line)) : names)
+			buf_printf(ret, "%s%s", j->workspace, buf_str(&line));
+		ret->failed |= line.failed;
+	}
+}
+
+/* What a writer that dies in here leaves twice does no harm. */
+static void forget(struct journal *j, bool names)
+{
+	CLEANUP(buf) struct buf ours = BUF_INIT(TEXT_MAX), left = BUF_INIT(TEXT_MAX);
+
+	if (split(j, &ours, &left) < 0)
 		return;
-	if (!others.len || pwrite(j->file, others.data, others.len, 0) == (ssize_t)others.len)
-		(void)!ftruncate(j->file, (off_t)others.len);
-	/* A claim that follows writes what is not there: now that is all of ours. */
+	keep_lines(j, &ours, !names, &left);
+	if (left.failed || left.len > j->all.len)
+		return;
+	if (!left.len || pwrite(j->file, left.data, left.len, 0) == (ssize_t)left.len)
+		(void)!ftruncate(j->file, (off_t)left.len);
+	/* A claim that follows writes what is not there. */
 	buf_done(&j->all);
-	j->all = others;
-	others = (struct buf)BUF_INIT(TEXT_MAX);
+	j->all = left;
+	left = (struct buf)BUF_INIT(TEXT_MAX);
+	buf_done(&j->lines);
+	(void)split(j, &j->lines, NULL);
+}
+
+void journal_forget(struct journal *j, const char *id)
+{
+	buf_printf(&j->gone, "%c%s\n", RUN, id);
 }
 
 void journal_clean(struct journal *j)
 {
-	if (j->shared || !j->lines.len)
+	if (!j->lines.len || (j->shared && !j->gone.len))
 		return;
-	remove_all(j);
-	forget(j);
-	buf_done(&j->lines);
+	if (!j->shared)
+		remove_all(j);
+	forget(j, !j->shared);
 }
 
-/* No run holds anything: what most runs find. */
-static bool nothing_held(void)
+bool journal_next_run(const struct journal *j, const char **at, char id[JOURNAL_ID])
 {
-	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
-	struct stat st;
+	for (const char *line; *(line = *at ? *at : buf_str(&j->lines));) {
+		size_t n = strcspn(line, "\n");
 
-	return folder >= 0 && fstatat(folder, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       S_ISREG(st.st_mode) && !st.st_size;
+		*at = line + n + (line[n] == '\n');
+		if (*line != RUN || n < 2 || n > JOURNAL_ID || memchr(line, '/', n))
+			continue;
+		(void)snprintf(id, JOURNAL_ID, "%.*s", (int)n - 1, line + 1);
+		return true;
+	}
+	return false;
 }
 
 /* Does a run that lives hold the byte? Asked without the lock, which all that begin or end want. */
@@ -371,34 +424,39 @@ static bool held(int file, const char *workspace)
 	return fcntl(file, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 }
 
-static void sweep_workspace(int folder, int file, const char *workspace)
+int journal_look(const struct ident *workspace, struct journal **ret)
 {
-	CLEANUP(journal) struct journal *j = NULL;
-	int copy = held(file, workspace) ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 3);
+	CLEANUP(journal) struct journal *j = calloc(1, sizeof(*j));
+	struct stat st;
+	int r;
 
-	if (copy >= 0)
-		(void)open_workspace(copy, workspace, -1, &j);
-	if (j)
-		journal_clean(j);
+	if (!j)
+		return -ENOMEM;
+	*j = (struct journal){ .folder = state_find(FOLDER, NULL, 0),
+			       .file = -1,
+			       .all = BUF_INIT(TEXT_MAX),
+			       .lines = BUF_INIT(TEXT_MAX),
+			       .gone = BUF_INIT(TEXT_MAX) };
+	name_workspace(workspace, j->workspace);
+	j->file = j->folder < 0 ? -1 : open_file(j->folder, j->workspace, O_RDONLY);
+	if (j->file < 0 || fstat(j->file, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
+		return -ENOENT;
+	r = read_all(j);
+	if (r == 0)
+		r = split(j, &j->lines, NULL);
+	if (r == 0 && !j->lines.len)
+		r = -ENOENT;
+	j->shared = held(j->file, j->workspace);
+	if (r == 0)
+		*ret = TAKE_PTR(j);
+	return r;
 }
 
-/* Every workspace named in the file, each once or, where their lines are mixed, more often. */
-void journal_sweep(void)
+bool journal_kept(const struct ident *workspace)
 {
-	char text[65536], last[WORKSPACE_ROOM] = "";
-	struct err e;
-	CLEANUP(fd) int folder = nothing_held() ? -1 : open_folder(&e);
-	CLEANUP(fd)
-	int file = folder < 0 ? -1 : openat(folder, NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t got = file < 0 ? 0 : read(file, text, sizeof(text) - 1);
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	char text[WORKSPACE_ROOM];
 
-	text[got > 0 ? got : 0] = '\0';
-	for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
-		size_t n = strcspn(at, "\t\n") + 1;
-
-		if (at[n - 1] != '\t' || n >= sizeof(last) || strncmp(at, last, n) == 0)
-			continue;
-		(void)snprintf(last, sizeof(last), "%.*s", (int)n, at);
-		sweep_workspace(folder, file, last);
-	}
+	name_workspace(workspace, text);
+	return folder >= 0 && any_kept(folder, keeps, text);
 }

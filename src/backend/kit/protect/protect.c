@@ -32,7 +32,6 @@ struct protect *protect_free(struct protect *t)
 	protect_reap(t);
 	(void)fd_close(t->claim);
 	(void)fd_close(t->inventory);
-	(void)fd_close(t->runs);
 	for (size_t i = 0; i < t->tree_count; i++)
 		(void)fd_close(t->trees[i].fd);
 	for (size_t i = 0; i < TREES_MAX; i++)
@@ -157,7 +156,7 @@ static int claim(struct protect *t, struct journal *j, struct err *e)
 	}
 	if (text.failed)
 		return err_nomem(e);
-	t->claim = journal_claim(j, buf_str(&text), e);
+	t->claim = journal_claim(j, t->id, buf_str(&text), e);
 	return t->claim < 0 ? -e->code : 0;
 }
 
@@ -207,7 +206,10 @@ static int begin(struct protect *t, struct err *e)
 {
 	int workspace = protect_tree(t, t->plan->workspace, e);
 
-	return workspace < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0 ? -e->code : 0;
+	return workspace < 0 || inventory_open(t, e) < 0 || protect_unshare(t, e) < 0 ||
+			       hold_names(t, e) < 0
+		       ? -e->code
+		       : 0;
 }
 
 int protect_write_down(struct protect *t, struct err *e)
@@ -222,7 +224,7 @@ int protect_write_down(struct protect *t, struct err *e)
 	find_git(t);
 	protect_links_begin(t);
 	protect_keep_configs(t);
-	if (inventory_open(t, e) < 0)
+	if (inventory_fill(t, e) < 0)
 		return err_wrap(e, "protected names");
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;
@@ -244,7 +246,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	t->plan = p;
 	t->id = id;
 	t->asker.avoid = p->workspace;
-	t->claim = t->inventory = t->runs = t->lifeline = -1;
+	t->claim = t->inventory = t->lifeline = -1;
 	for (size_t i = 0; i < TREES_MAX; i++)
 		t->config[i] = -1;
 	t->writable = p->policy == POLICY_WORKSPACE_WRITE;
@@ -463,7 +465,7 @@ static void close_trees(struct protect *t)
 
 int protect_holder(const struct box_plan *p, int *ret)
 {
-	int fd = p->protected_count ? journal_holder() : -1;
+	int fd = p->protected_count ? journal_holder(&p->workspace_ident) : -1;
 
 	*ret = fd < 0 ? -1 : fd;
 	return p->protected_count && fd < 0 ? fd : 0;
@@ -493,6 +495,7 @@ static void release_all(struct protect *t, struct outcome *o)
 		return;
 	for (size_t i = 0; i < t->plan->protected_count; i++)
 		release(t, o, i, j);
+	journal_forget(j, t->id);
 	journal_clean(j);
 }
 

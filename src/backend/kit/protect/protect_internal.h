@@ -35,7 +35,6 @@ struct protect {
 	bool writable;             /* the workspace, by the command */
 	struct timespec until; /* what changed later is reported and left; 0: all is taken away */
 	int inventory;         /* STATE/runs/ID; -1: none */
-	int runs;              /* the folder it is in, with our byte locked; -1: none */
 	uint64_t beat;         /* when it was last touched */
 	pid_t survivor;        /* 0: none */
 	int lifeline;          /* its end tells the survivor that we are gone; -1: none */

@@ -36,8 +36,6 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 	}
 	keep[n++] = lifeline;
 	keep[n++] = t->inventory;
-	if (t->runs >= 0)
-		keep[n++] = t->runs;
 	if (pidfd >= 0)
 		keep[n++] = pidfd;
 	for (size_t i = 0; i < t->tree_count; i++)

@@ -11,6 +11,7 @@
 #include "base/state.h"
 #include "egress/unresolved.h"
 #include "model/credentials.h"
+#include "model/spec_writes.h"
 #include "sandbox/recorder.h"
 
 /* What auto did not take is told with the result and, because it is unusual, at once. */
@@ -126,6 +127,11 @@ static void conduct(struct run *r)
 	/* The door's processes start while the plan is made. */
 	if (keep_home(r, &e) < 0 || run_door_start(r, &e) < 0 ||
 	    r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
+		run_refuse(r->o, &e);
+		return;
+	}
+	/* From here on what it may write is nobody's word any more. */
+	if (spec_note_writes(r->spec, r->backend->can & BACKEND_REMOTE, &e) < 0) {
 		run_refuse(r->o, &e);
 		return;
 	}

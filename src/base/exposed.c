@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/exposed.c - the places that guests may write, and what lies in them.
+ *
+ * STATE/exposed has two links for each place, which lead nowhere and are read with one system call:
+ *
+ *	i-DEVICE-INODE -> BIRTH PATH     what it is; its birth tells an inode that was used again
+ *	p-HASH -> PATH                   what it is called, for devices whose numbers change
+ *
+ * A path is walked name by name, as the kernel would, and each folder entered is looked up. Where
+ * the walk leaves a mount (by a link, onto another mount, at its end) the folder is looked for in
+ * all other mounts of its file system, and the way up from there is looked up as well: a bind mount
+ * is a second way into a place, or out of one. */
+#include "base/exposed.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/folder.h"
+#include "base/mounts.h"
+#include "base/sha256.h"
+#include "base/state.h"
+#include "base/str.h"
+
+#define FOLDER "exposed"
+#define SEEN (O_PATH | O_NOFOLLOW | O_CLOEXEC)
+#define LINKS_MAX 40 /* as the kernel has it */
+
+enum {
+	TIDY_FROM = 20000, /* entries, two for each place: from there on those that are gone go */
+	ENTRIES_MAX = 131072,
+	NAME_SIZE = 64,
+	ALSO_MAX = 256,
+	NAME_ROOM = NAME_MAX + 2, /* too long a name stays too long, and openat says so */
+};
+
+/* One thing on the way. */
+struct thing {
+	int fd;
+	struct statx x;
+};
+
+struct look {
+	int notes; /* -1: none were made */
+	unsigned flags;
+	struct ident also[ALSO_MAX];
+	const char *const *also_name;
+	size_t also_count;
+	struct arena *arena; /* of the mounts */
+	struct mounts mounts;
+	bool have_mounts;
+	struct thing cur;
+	char real[PATH_MAX];     /* of cur: every link is resolved */
+	char todo[2 * PATH_MAX]; /* names still to be walked */
+	unsigned links;
+	struct statx end; /* where the walk came to */
+	bool nameless;    /* that has no name: a pipe, a file that was removed */
+	bool missing;     /* there is nothing */
+	struct err *why;
+};
+
+/* Results of a step: go on, it is exposed, or the walk is over. */
+enum step { ON, EXPOSED, OVER };
+
+static int look_at(int fd, struct statx *x)
+{
+	return statx(fd, "", AT_EMPTY_PATH | AT_NO_AUTOMOUNT,
+		     STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID, x) < 0
+		       ? -errno
+		       : 0;
+}
+
+static bool same(const struct statx *a, const struct statx *b)
+{
+	return a->stx_ino == b->stx_ino && a->stx_dev_major == b->stx_dev_major &&
+	       a->stx_dev_minor == b->stx_dev_minor;
+}
+
+static bool same_mount(const struct statx *a, const struct statx *b)
+{
+	return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor &&
+	       (!(a->stx_mask & b->stx_mask & STATX_MNT_ID) || a->stx_mnt_id == b->stx_mnt_id);
+}
+
+static void identity_name(const struct statx *x, char name[NAME_SIZE])
+{
+	(void)snprintf(name, NAME_SIZE, "i-%x:%x-%llx", x->stx_dev_major, x->stx_dev_minor,
+		       (unsigned long long)x->stx_ino);
+}
+
+static void path_name(const char *path, char name[NAME_SIZE])
+{
+	char hex[SHA256_HEX];
+
+	sha256_of(path, strlen(path), hex);
+	(void)snprintf(name, NAME_SIZE, "p-%.40s", hex);
+}
+
+/* When it was made, as text without a blank; "-": the file system does not say. */
+static void birth_text(const struct statx *x, char *out, size_t n)
+{
+	if (x->stx_mask & STATX_BTIME)
+		(void)snprintf(out, n, "%llx.%x", (unsigned long long)x->stx_btime.tv_sec,
+			       x->stx_btime.tv_nsec);
+	else
+		(void)snprintf(out, n, "-");
+}
+
+/* The text of a note; false: there is none of that name. */
+static bool note_text(int notes, const char *name, char text[PATH_MAX])
+{
+	ssize_t n = readlinkat(notes, name, text, PATH_MAX - 1);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return n >= 0;
+}
+
+/* ---- noting ---- */
+
+static bool is_gone(const char *text)
+{
+	const char *path = strchr(text, '/');
+	struct stat st;
+
+	return !path || (lstat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR));
+}
+
+/* Looks through all notes; with `tidy` those go whose place is not where it was. */
+static int count_notes(int notes, bool tidy, size_t *ret)
+{
+	char text[PATH_MAX];
+	struct folder f;
+	size_t n = 0;
+
+	if (lseek(notes, 0, SEEK_SET) < 0)
+		return -errno;
+	folder_begin(&f, notes);
+	for (const struct fd_entry *one; (one = folder_next(&f));) {
+		if (tidy && note_text(notes, one->name, text) && is_gone(text) &&
+		    unlinkat(notes, one->name, 0) == 0)
+			continue;
+		n++;
+	}
+	*ret = n;
+	return -f.error;
+}
+
+static int make_room(int notes, struct err *e)
+{
+	size_t n = 0;
+	int r = count_notes(notes, false, &n);
+
+	if (r == 0 && n >= TIDY_FROM)
+		r = count_notes(notes, true, &n);
+	if (r < 0)
+		return err_errno(e, r, "cannot read the list of places that sandboxes write");
+	if (n >= ENTRIES_MAX)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOSPC,
+				  "remove folders that are no longer needed",
+				  "the list of places that sandboxes write is full");
+	return 0;
+}
+
+/* What is noted of the identity may be of an older path, or of a folder that is gone. */
+static int put_identity(int notes, const char *name, const char *text)
+{
+	char draft[NAME_SIZE];
+
+	if (symlinkat(text, notes, name) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return -errno;
+	(void)snprintf(draft, sizeof(draft), "t-%d", gettid());
+	(void)unlinkat(notes, draft, 0);
+	if (symlinkat(text, notes, draft) < 0 || renameat(notes, draft, notes, name) < 0)
+		return -errno;
+	return 0;
+}
+
+static int put(int notes, const char *name, const char *text, const char *real, struct err *e)
+{
+	char by_path[NAME_SIZE];
+	int r = 0;
+
+	if (make_room(notes, e) < 0)
+		return -e->code;
+	path_name(real, by_path);
+	if (symlinkat(real, notes, by_path) < 0 && errno != EEXIST)
+		r = -errno;
+	if (r == 0)
+		r = put_identity(notes, name, text);
+	if (r < 0)
+		return err_errno(e, r, "cannot note that sandboxes write '%.200s'", real);
+	return 0;
+}
+
+static int real_path(int fd, char real[PATH_MAX])
+{
+	char link[32];
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, real, PATH_MAX - 1);
+	if (n < 0)
+		return -errno;
+	real[n] = '\0';
+	return 0;
+}
+
+int exposed_note(const char *path, struct err *e)
+{
+	CLEANUP(fd) int fd = open(path, O_PATH | O_CLOEXEC);
+	char real[PATH_MAX], name[NAME_SIZE], birth[32], text[PATH_MAX + 64], was[PATH_MAX];
+	CLEANUP(fd) int notes = -1;
+	struct statx x;
+
+	if (fd < 0 || look_at(fd, &x) < 0 || real_path(fd, real) < 0)
+		return err_sys(e, "cannot look at '%.200s'", path);
+	if (real[0] != '/')
+		return err_set(e, ERR_UNAVAILABLE, ENOENT, "'%.200s' has no path here", path);
+	notes = state_open(FOLDER, NULL, 0, e);
+	if (notes < 0)
+		return err_wrap(e, "cannot note that sandboxes write '%.150s'", path);
+	identity_name(&x, name);
+	birth_text(&x, birth, sizeof(birth));
+	(void)snprintf(text, sizeof(text), "%s %s", birth, real);
+	if (note_text(notes, name, was) && str_eq(was, text))
+		return 0;
+	return put(notes, name, text, real, e);
+}
+
+/* ---- asking ---- */
+
+static enum step say(const struct look *l, const char *place, bool now)
+{
+	(void)err_set(l->why, ERR_POLICY, EPERM,
+		      now ? "it lies in '%.200s', where this run may write"
+			  : "it lies in '%.200s', where commands in sandboxes may have written",
+		      place);
+	return EXPOSED;
+}
+
+static enum step unknown(const struct look *l, int code)
+{
+	(void)err_errno(l->why, code, "'%.200s' cannot be looked at",
+			l->real[0] ? l->real : l->todo);
+	l->why->kind = ERR_POLICY;
+	return EXPOSED;
+}
+
+/* Is this itself a place? */
+static enum step is_place(const struct look *l, const struct statx *x, const char *real)
+{
+	char name[NAME_SIZE], text[PATH_MAX], birth[32];
+	const char *blank;
+
+	for (size_t i = 0; i < l->also_count; i++)
+		if (l->also[i].ino == x->stx_ino &&
+		    l->also[i].dev == makedev(x->stx_dev_major, x->stx_dev_minor))
+			return say(l, l->also_name[i], true);
+	if (l->notes < 0)
+		return ON;
+	identity_name(x, name);
+	birth_text(x, birth, sizeof(birth));
+	if (note_text(l->notes, name, text)) {
+		blank = strchr(text, ' ');
+		if (!blank || birth[0] == '-' || text[0] == '-' ||
+		    (strlen(birth) == (size_t)(blank - text) &&
+		     strncmp(birth, text, strlen(birth)) == 0))
+			return say(l, blank ? blank + 1 : text, false);
+	}
+	path_name(real, name);
+	return note_text(l->notes, name, text) ? say(l, text, false) : ON;
+}
+
+/* Cuts the last name off; "/" stays. */
+static void cut(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash)
+		slash[slash == path ? 1 : 0] = '\0';
+}
+
+static int append(char path[PATH_MAX], const char *name)
+{
+	size_t n = str_eq(path, "/") ? 0 : strlen(path);
+
+	return snprintf(path + n, PATH_MAX - n, "/%s", name) < (int)(PATH_MAX - n) ? 0
+										   : -ENAMETOOLONG;
+}
+
+/* All folders from this one up to the root; `path` is its own, and used up. */
+static enum step climb(const struct look *l, char *path)
+{
+	CLEANUP(fd) int fd = open(path, SEEN | O_DIRECTORY);
+	struct statx x, above;
+	int up;
+
+	if (fd < 0 || look_at(fd, &x) < 0)
+		return unknown(l, errno);
+	for (;;) {
+		if (is_place(l, &x, path) == EXPOSED)
+			return EXPOSED;
+		up = openat(fd, "..", SEEN | O_DIRECTORY);
+		if (up < 0)
+			return unknown(l, errno);
+		(void)fd_close(fd);
+		fd = up;
+		if (look_at(fd, &above) < 0)
+			return unknown(l, errno);
+		if (same(&above, &x) && same_mount(&above, &x))
+			return ON;
+		x = above;
+		cut(path);
+	}
+}
+
+/* The path of w by this mount, if that shows it. */
+static bool by_mount(const struct mount *m, const struct where *w, char path[PATH_MAX])
+{
+	size_t n = str_eq(m->root, "/") ? 0 : strlen(m->root);
+	const char *rest = w->path + n;
+
+	if (m->dev != w->dev || strncmp(w->path, m->root, n) != 0 || (*rest && *rest != '/'))
+		return false;
+	if (str_eq(rest, "/"))
+		rest = "";
+	return snprintf(path, PATH_MAX, "%s%s", str_eq(m->point, "/") && *rest ? "" : m->point,
+			rest) < PATH_MAX;
+}
+
+static int have_mounts(struct look *l)
+{
+	struct err e = { 0 };
+
+	if (l->have_mounts)
+		return 0;
+	l->arena = arena_new((size_t)32 << 20);
+	if (!l->arena)
+		return -ENOMEM;
+	if (mounts_read(l->arena, &l->mounts, &e) < 0)
+		return -e.code;
+	l->have_mounts = true;
+	return 0;
+}
+
+/* The same thing by every other mount that shows it. One that is hidden by another mount is not
+ * shown to anybody. */
+static enum step aliases(struct look *l, const struct thing *t)
+{
+	char path[PATH_MAX];
+	struct where w;
+	int r = have_mounts(l);
+
+	if (r == 0)
+		r = mounts_where(&l->mounts, l->arena, t->fd, &w);
+	if (r < 0)
+		return unknown(l, r);
+	for (size_t i = 0; i < l->mounts.n; i++) {
+		const struct mount *m = &l->mounts.v[i];
+		CLEANUP(fd) int fd = -1;
+		struct statx x;
+
+		if (((t->x.stx_mask & STATX_MNT_ID) && m->id == t->x.stx_mnt_id) ||
+		    !by_mount(m, &w, path))
+			continue;
+		fd = open(path, SEEN);
+		if (fd < 0 || look_at(fd, &x) < 0 || !same(&x, &t->x))
+			continue;
+		if (is_place(l, &x, path) == EXPOSED)
+			return EXPOSED;
+		if (!S_ISDIR(x.stx_mode))
+			cut(path);
+		if (climb(l, path) == EXPOSED)
+			return EXPOSED;
+	}
+	return ON;
+}
+
+static enum step start_at_root(struct look *l)
+{
+	int fd = open("/", SEEN | O_DIRECTORY);
+
+	if (fd < 0)
+		return unknown(l, errno);
+	if (l->cur.fd >= 0)
+		(void)fd_close(l->cur.fd);
+	l->cur.fd = fd;
+	(void)snprintf(l->real, sizeof(l->real), "/");
+	return look_at(fd, &l->cur.x) < 0 ? unknown(l, errno) : is_place(l, &l->cur.x, "/");
+}
+
+/* Puts `head` before what is still to be walked. */
+static int prepend(struct look *l, const char *head)
+{
+	char rest[sizeof(l->todo)];
+
+	(void)snprintf(rest, sizeof(rest), "%s", l->todo);
+	return snprintf(l->todo, sizeof(l->todo), "%s%s%s", head, *rest ? "/" : "", rest) <
+			       (int)sizeof(l->todo)
+		       ? 0
+		       : -ENAMETOOLONG;
+}
+
+/* The links of procfs are the kernel's: their text is no path, and leads nobody. */
+static enum step magic(struct look *l, const char *name)
+{
+	CLEANUP(fd) int fd = openat(l->cur.fd, name, O_PATH | O_CLOEXEC);
+	char real[PATH_MAX];
+	struct statx x;
+	int r;
+
+	if (fd < 0)
+		return unknown(l, errno);
+	if (look_at(fd, &x) < 0 || real_path(fd, real) < 0)
+		return unknown(l, errno);
+	l->nameless = real[0] != '/' || !x.stx_nlink;
+	if (real[0] != '/')
+		return S_ISREG(x.stx_mode) || S_ISDIR(x.stx_mode) ? unknown(l, ENOENT) : OVER;
+	if (!x.stx_nlink)
+		cut(real);
+	r = prepend(l, real);
+	return r < 0 ? unknown(l, r) : start_at_root(l);
+}
+
+static enum step follow(struct look *l, int link, const char *name)
+{
+	char goal[PATH_MAX];
+	struct statfs fs;
+	ssize_t n;
+	int r;
+
+	if (++l->links > LINKS_MAX)
+		return unknown(l, ELOOP);
+	if (aliases(l, &l->cur) == EXPOSED)
+		return EXPOSED;
+	if (fstatfs(l->cur.fd, &fs) < 0)
+		return unknown(l, errno);
+	if (fs.f_type == PROC_SUPER_MAGIC)
+		return magic(l, name);
+	n = readlinkat(link, "", goal, sizeof(goal) - 1);
+	if (n < 0)
+		return unknown(l, errno);
+	goal[n] = '\0';
+	r = prepend(l, goal);
+	if (r < 0)
+		return unknown(l, r);
+	return goal[0] == '/' ? start_at_root(l) : ON;
+}
+
+/* The last name of the path, which is no folder. */
+static enum step judge_file(struct look *l, const struct thing *t)
+{
+	l->end = t->x;
+	if (is_place(l, &t->x, l->real) == EXPOSED)
+		return EXPOSED;
+	if (!same_mount(&t->x, &l->cur.x) && aliases(l, t) == EXPOSED)
+		return EXPOSED;
+	if ((l->flags & EXPOSED_SHARED) && S_ISREG(t->x.stx_mode) && t->x.stx_nlink > 1 &&
+	    (t->x.stx_uid == geteuid() || (t->x.stx_mode & (S_IWGRP | S_IWOTH)))) {
+		(void)err_set(l->why, ERR_POLICY, EPERM,
+			      "it has %u names (hard links), and one may lie where commands in "
+			      "sandboxes write",
+			      t->x.stx_nlink);
+		return EXPOSED;
+	}
+	return OVER;
+}
+
+static enum step go_up(struct look *l)
+{
+	int fd = openat(l->cur.fd, "..", SEEN | O_DIRECTORY);
+
+	if (fd < 0)
+		return unknown(l, errno);
+	(void)fd_close(l->cur.fd);
+	l->cur.fd = fd;
+	cut(l->real);
+	return look_at(fd, &l->cur.x) < 0 ? unknown(l, errno) : ON;
+}
+
+/* One name further. */
+static enum step enter(struct look *l, const char *name)
+{
+	struct thing next = { .fd = openat(l->cur.fd, name, SEEN) };
+	CLEANUP(fd) int fd = next.fd;
+	int r;
+
+	l->missing = fd < 0 && (errno == ENOENT || errno == ENOTDIR);
+	if (fd < 0)
+		return l->missing ? OVER : unknown(l, errno);
+	r = look_at(fd, &next.x);
+	if (r < 0)
+		return unknown(l, r);
+	if (S_ISLNK(next.x.stx_mode))
+		return follow(l, fd, name);
+	if (!same_mount(&next.x, &l->cur.x) && aliases(l, &l->cur) == EXPOSED)
+		return EXPOSED;
+	r = append(l->real, name);
+	if (r < 0)
+		return unknown(l, r);
+	if (!S_ISDIR(next.x.stx_mode))
+		return judge_file(l, &next);
+	(void)fd_close(l->cur.fd);
+	l->cur = next;
+	fd = -1;
+	return is_place(l, &l->cur.x, l->real);
+}
+
+/* Takes the next name off what is to be walked; false: there is none. */
+static bool next_name(struct look *l, char name[NAME_ROOM])
+{
+	size_t skip = strspn(l->todo, "/"), n = strcspn(l->todo + skip, "/");
+
+	(void)snprintf(name, NAME_ROOM, "%.*s", (int)n, l->todo + skip);
+	memmove(l->todo, l->todo + skip + n, strlen(l->todo + skip + n) + 1);
+	return n > 0;
+}
+
+/* `file` is what the kernel says the path leads to, or -1: the walk must have come to the same. */
+static enum step walk(struct look *l, int file)
+{
+	struct statx x;
+	char name[NAME_ROOM];
+	enum step s = start_at_root(l);
+
+	while (s == ON && next_name(l, name)) {
+		if (str_eq(name, "."))
+			continue;
+		s = str_eq(name, "..") ? go_up(l) : enter(l, name);
+	}
+	if (s == EXPOSED || aliases(l, &l->cur) == EXPOSED)
+		return EXPOSED;
+	if (s == ON)
+		l->end = l->cur.x;
+	if (l->nameless || (l->missing && file < 0))
+		return OVER;
+	if (file < 0 || look_at(file, &x) < 0)
+		return unknown(l, errno);
+	return same(&x, &l->end) ? OVER : unknown(l, ESTALE);
+}
+
+/* The places of this run. What is not there yet cannot have been written to. */
+static int open_also(struct look *l, const char *const *also)
+{
+	for (l->also_name = also; also && also[l->also_count]; l->also_count++) {
+		CLEANUP(fd) int fd = -1;
+		struct stat st;
+
+		if (l->also_count == ALSO_MAX)
+			return -E2BIG;
+		fd = open(also[l->also_count], O_PATH | O_CLOEXEC);
+		if (fd < 0 && errno != ENOENT && errno != ENOTDIR)
+			return -errno;
+		if (fd >= 0 && fstat(fd, &st) < 0)
+			return -errno;
+		if (fd >= 0)
+			l->also[l->also_count] = ident_of(&st);
+	}
+	return 0;
+}
+
+static bool ask(const char *path, const char *const *also, unsigned flags, struct err *why)
+{
+	struct look l = { .notes = -1, .flags = flags, .cur.fd = -1, .why = why };
+	CLEANUP(fd)
+	int file = open(path, O_PATH | O_CLOEXEC); /* first: it mounts what is mounted
+						    * by being used */
+	enum step s;
+	int r = file >= 0 || errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+
+	if (r < 0) {
+		(void)unknown(&l, r);
+		return true;
+	}
+	l.notes = state_find(FOLDER, NULL, 0);
+	if (l.notes < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		r = -errno;
+	if (r == 0)
+		r = open_also(&l, also);
+	if (r == 0 && path[0] != '/')
+		r = getcwd(l.todo, PATH_MAX) ? 0 : -errno;
+	if (r == 0 && snprintf(l.todo + strlen(l.todo), PATH_MAX, "/%s", path) >= PATH_MAX)
+		r = -ENAMETOOLONG;
+	s = r < 0 ? unknown(&l, r) : walk(&l, file);
+	if (l.cur.fd >= 0)
+		(void)fd_close(l.cur.fd);
+	if (l.notes >= 0)
+		(void)fd_close(l.notes);
+	arena_free(l.arena);
+	return s == EXPOSED;
+}
+
+bool exposed_path(const char *path, const char *const *also, unsigned flags, struct err *why)
+{
+	return ask(path, also, flags, why);
+}
+
+bool exposed_fd(int fd, const char *const *also, unsigned flags, struct err *why)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return ask(path, also, flags, why);
+}

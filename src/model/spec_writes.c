@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/spec_writes.h"
+
+#include <string.h>
+
+#include "base/exposed.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+struct writes {
+	struct arena *arena;
+	const struct place *at; /* NULL: nothing is relative */
+	const char **v;
+	size_t n;
+};
+
+static int add(struct writes *w, const char *path, struct err *e)
+{
+	const char **slot = ARENA_PUSH(w->arena, w->v, w->n);
+
+	if (!slot)
+		return err_nomem(e);
+	*slot = path;
+	if (!path || !w->at)
+		return 0;
+	return path_resolve(w->arena, w->at, path, slot, e);
+}
+
+/* brig's own folders have one for each project or sandbox: the one that holds them all is noted. */
+static int add_above(struct writes *w, const char *path, int levels, struct err *e)
+{
+	char *above = path ? arena_strdup(w->arena, path) : NULL;
+
+	if (!path)
+		return 0;
+	if (!above)
+		return err_nomem(e);
+	for (char *slash; levels-- > 0 && (slash = strrchr(above, '/')) && slash != above;)
+		*slash = '\0';
+	return add(w, above, e);
+}
+
+/* A command on the host writes what it likes; where it begins is all that can be named. */
+static bool writes_workspace(const struct spec *s)
+{
+	if (spec_on_host(s))
+		return true;
+	return s->policy != POLICY_READONLY && s->workspace_mode == WORKSPACE_DIRECT &&
+	       !s->private_workspace && !s->no_workspace;
+}
+
+int spec_writes(struct arena *a, const struct spec *s, const struct place *at,
+		const char *const **ret, struct err *e)
+{
+	struct writes w = { .arena = a, .at = at };
+	const char *workdir = s->workdir || !at ? s->workdir : at->cwd;
+
+	if (workdir && writes_workspace(s) && add(&w, workdir, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < s->write.n; i++)
+		if (add(&w, s->write.v[i], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (s->mounts.v[i].writable && add(&w, s->mounts.v[i].source, e) < 0)
+			return -e->code;
+	/* HOMES/ID/home, SANDBOXES/ID/store, SANDBOXES/ID/data/NAME */
+	if (add_above(&w, s->home_folder, 2, e) < 0 || add_above(&w, s->store, 2, e) < 0 ||
+	    add_above(&w, s->data_folder, 3, e) < 0 || add(&w, NULL, e) < 0)
+		return -e->code;
+	*ret = w.v;
+	return 0;
+}
+
+int spec_note_writes(const struct spec *s, bool elsewhere, struct err *e)
+{
+	CLEANUP(arena) struct arena *a = arena_new((size_t)8 << 20);
+	const char *const *v;
+
+	if (!a)
+		return err_nomem(e);
+	if (spec_writes(a, s, NULL, &v, e) < 0)
+		return -e->code;
+	for (; *v; v++)
+		if (exposed_note(*v, e) < 0 && !(elsewhere && e->code == ENOENT))
+			return -e->code;
+	if (elsewhere)
+		err_clear(e);
+	return 0;
+}

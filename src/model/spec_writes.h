@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/spec_writes.h - what of the host's a run of this spec may write. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/spec.h"
+
+/* The paths, NULL-terminated, in the arena; those of the spec are borrowed. As far as the spec is
+ * checked: before spec_check they are as they were written, relative to `at`, which may be NULL
+ * afterwards. */
+int spec_writes(struct arena *a, const struct spec *s, const struct place *at,
+		const char *const **ret, struct err *e);
+
+/* Notes all of them (base/exposed.h), before the command starts. With `elsewhere`, what is not here
+ * is on another machine. */
+int spec_note_writes(const struct spec *s, bool elsewhere, struct err *e);

@@ -512,11 +512,9 @@ void protect_unasked(const struct protect *t, struct outcome *o)
 	outcome_deny(o, "protected-path", ".", reason);
 }
 
-void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
+/* What links lead to comes first: a link to a name that was taken away is as it was. */
+static void judge(struct protect *t, bool cover_lost, struct outcome *o)
 {
-	protect_dismiss(t);
-	open_trees(t);
-	/* What links lead to comes first: a link to a name that was taken away is as it was. */
 	for (int links = 0; links < 2; links++)
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
@@ -524,6 +522,23 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 	if (t->began.tv_sec) /* else the command cannot have begun */
 		protect_repositories(t, o);
 	protect_unasked(t, o);
+}
+
+void protect_settle(struct protect *t, struct outcome *o)
+{
+	if (!t)
+		return;
+	open_trees(t);
+	judge(t, false, o);
+	close_trees(t);
+	t->asker = (struct reader_asker){ .avoid = t->asker.avoid }; /* each look has its own */
+}
+
+void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
+{
+	protect_dismiss(t);
+	open_trees(t);
+	judge(t, cover_lost, o);
 	release_all(t, o);
 	close_trees(t);
 	inventory_close(t, o);

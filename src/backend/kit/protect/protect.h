@@ -51,6 +51,11 @@ enum protect_news protect_news(struct protect *t, struct outcome *o);
  * the run. -1 where that process is somebody else's. */
 void protect_survive(struct protect *t, int pidfd);
 
+/* Judges all of it now, as protect_end does, and goes on protecting: for an open sandbox in which
+ * no command runs at the moment. What is moved and told is added to *o. Where nothing has changed
+ * it takes as long as a look through the workspace's folders. Nothing to do for NULL. */
+void protect_settle(struct protect *t, struct outcome *o);
+
 /* After the last process is gone: removes placeholders no other run needs, moves what appeared or
  * changed under a protected name to quarantine and reports it. */
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o);

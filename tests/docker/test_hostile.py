@@ -350,6 +350,23 @@ def the_doors_helper_runs_in_a_root_of_brigs_own():
         assert nothing_left()
 
 
+@test(limit=60)
+def labels_of_the_image_do_not_say_whose_a_container_is():
+    e, tag = common.shared, mine("labels")
+    named = {"brig.run": "x", "brig.nonce": "x", "brig.sandbox": "sb-1", "brig.instance": "x", "brig.user.team": "x", "brig.door": "x", "other": "kept"}
+    assert e.ask("POST", "/images/load", archive(f"localhost/{tag}", image(), named), "application/x-tar")[0] == 200
+    assert e.ask("GET", f"/images/localhost/{tag}/json")[1]["Config"]["Labels"] == named  # the control: a container has them, too
+    word = token()
+    p = start_box("--", "sh", "-c", f": {word}; read end", image=f"localhost/{tag}", stdin=subprocess.PIPE)
+    try:
+        labels = e.ask("GET", f"/containers/{container_of(word, running=True)}/json")[1]["Config"]["Labels"]
+    finally:
+        _, errors = p.communicate(b"\n", timeout=60 * PATIENCE)
+    assert p.returncode == 0, errors
+    assert {n: v for n, v in labels.items() if v == "x"} == {} and labels["brig.sandbox"] == "" and labels["other"] == "kept", labels
+    assert len(labels["brig.nonce"]) == 32, labels
+
+
 @test(as_user="root", limit=60)
 def without_a_root_of_its_own_the_images_program_would_be_the_helper():
     e = common.shared

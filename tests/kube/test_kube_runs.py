@@ -322,6 +322,36 @@ def the_workspace_goes_there_and_what_changed_comes_back():
     assert {"path": "out/c", "change": "made", "sha256": hashlib.sha256(b"new\n").hexdigest()} in changes, changes
 
 
+# Repositories by the letters of a file system to which case is all one; what is there before, and what the pod makes of it.
+IN_OTHER_LETTERS = {
+    "bare": ((), "mkdir -p bare/Objects bare/Refs; touch bare/Objects/o bare/Refs/r bare/head; echo evil > bare/Config", "bare"),
+    "deep/er": ((), "mkdir -p deep/er/OBJECTS deep/er/rEFS; touch deep/er/OBJECTS/o deep/er/rEFS/r deep/er/Head; echo evil > deep/er/config", "deep"),
+    "tree": ((), "mkdir tree; echo ref > tree/Head; echo evil > tree/CommonDir", "tree"),
+    "half": (("half/Objects/o", "half/Refs/r"), "echo ref > half/head; echo evil > half/config", "half/head"),
+    "rest": (("rest/hEAD",), "mkdir -p rest/objects rest/refs; touch rest/objects/o rest/refs/r; echo evil > rest/config", "rest/config"),
+}
+
+
+@test(as_user="both")
+def a_repository_in_other_letters_stays_there_and_a_users_file_is_no_draft():
+    work = workspace()
+    for had, _, _ in IN_OTHER_LETTERS.values():
+        for name in had:
+            (work / name).parent.mkdir(parents=True, exist_ok=True)
+            (work / name).write_text("mine\n")
+    (work / ".brig-coming-home").write_text("mine\n")
+    time.sleep(1.1)
+    with cluster() as api:
+        done = sh(api, "; ".join(text for _, text, _ in IN_OTHER_LETTERS.values()) + "; mkdir -p plain/objects plain/refs; echo x > plain/objects/o; echo x > plain/config",
+                  "--json", workspace="copy").json
+    left = {str(p.relative_to(work)) for p in work.rglob("*") if p.is_file()}
+    assert left == {".brig-coming-home", "plain/objects/o", "plain/config"} | {n for had, _, _ in IN_OTHER_LETTERS.values() for n in had}, left
+    assert (work / ".brig-coming-home").read_text() == "mine\n"
+    told = {d["target"] for d in done["denials"]}
+    for _, _, target in IN_OTHER_LETTERS.values():
+        assert any(t == target or t.startswith(target + "/") for t in told), (target, told)
+
+
 @test(as_user="both")
 def a_claim_is_the_workspace_and_stays_in_the_cluster():
     (workspace() / "here").write_text("mine\n")

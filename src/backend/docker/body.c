@@ -383,12 +383,23 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 	json_object_end(j);
 }
 
+static bool is_own_label(const struct backend_plan *p, const char *name)
+{
+	for (size_t i = 0; i < p->label_count; i++)
+		if (str_eq(p->labels[i].name, name))
+			return true;
+	return str_eq(name, DOCKER_LABEL_RUN) || str_eq(name, DOCKER_LABEL_NONCE);
+}
+
 static void labels(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
 	json_key(j, "Labels");
 	json_object(j);
 	for (size_t i = 0; i < p->label_count; i++)
 		json_kstr(j, p->labels[i].name, p->labels[i].value);
+	for (size_t i = 0; r->labels && i < r->labels->n; i++)
+		if (!is_own_label(p, r->labels->v[i]))
+			json_kstr(j, r->labels->v[i], "");
 	json_kstr(j, DOCKER_LABEL_RUN, r->id);
 	json_kstr(j, DOCKER_LABEL_NONCE, r->nonce);
 	json_object_end(j);

@@ -118,6 +118,8 @@ struct body_run {
 	const char *network;       /* network bridge: what the helper is connected to */
 	const char **volumes;      /* of the image: covered by tmpfs */
 	size_t volume_count;
+	const struct strlist
+		*labels;      /* of the image: emptied unless the run sets them; NULL: none */
 	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
 	const char *work;     /* where the engine finds the workspace; NULL: at its own place */
 	const char *home;     /* and the kept HOME */
@@ -156,6 +158,7 @@ struct image {
 	struct strlist command; /* what it runs by itself */
 	const char **volumes;
 	size_t volume_count;
+	struct strlist labels; /* of its own that begin as brig's do */
 	struct arena *arena;
 };
 

@@ -94,6 +94,18 @@ static int take_command(const struct jread *config, struct image *ret, struct er
 	return 0;
 }
 
+/* A container has its image's labels, too: whose it is must not be the image's to say. */
+static int take_labels(const struct jread *config, struct image *ret, struct err *e)
+{
+	const struct jread *v = jread_get(config, "Labels");
+
+	for (void *it = jread_first(v); it; it = jread_next(v, it))
+		if (str_starts(jread_key(it), "brig.") &&
+		    list_add_string(ret->arena, &ret->labels, jread_key(it), e) < 0)
+			return -e->code;
+	return 0;
+}
+
 static int take(const struct jread *json, const char *ref, struct image *ret, struct err *e)
 {
 	const char *id = jread_str(json, "Id");
@@ -108,7 +120,8 @@ static int take(const struct jread *json, const char *ref, struct image *ret, st
 	/* Podman leaves the kind of hash out. */
 	(void)snprintf(ret->id, sizeof(ret->id), "%s%s", strchr(id, ':') ? "" : "sha256:", id);
 	(void)snprintf(ret->digest, sizeof(ret->digest), "%s", digest ? digest : ret->id);
-	if (take_command(jread_get(json, "Config"), ret, e) < 0)
+	if (take_command(jread_get(json, "Config"), ret, e) < 0 ||
+	    take_labels(jread_get(json, "Config"), ret, e) < 0)
 		return -e->code;
 	return take_volumes(jread_get(json, "Config"), ref, ret, e);
 }

@@ -165,6 +165,7 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 				    .network = g->bridge.name[0] ? g->bridge.name : BRIDGE_ROOTLESS,
 				    .volumes = g->image.volumes,
 				    .volume_count = g->image.volume_count,
+				    .labels = &g->image.labels,
 				    .image_id = g->image.id,
 				    .work = g->work[0] ? g->work : NULL,
 				    .home = g->home[0] ? g->home : NULL,

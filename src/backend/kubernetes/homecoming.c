@@ -12,6 +12,7 @@
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/protected_names.h"
 #include "base/buf.h"
+#include "base/draft.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/sha256.h"
@@ -20,7 +21,6 @@
 #define DEPTH_MAX 64
 #define LINE_MAX_BYTES ((size_t)64 << 10)
 #define PIECE 65536
-#define DRAFT ".brig-coming-home"
 
 /* ---- names ---- */
 
@@ -126,21 +126,21 @@ static int copy_bytes(int from, int to)
 static int take_over(const struct homecoming *h, int from, int folder, const char *name,
 		     mode_t mode)
 {
-	CLEANUP(fd) int to = -1;
+	struct draft d;
 	struct stat owner;
 	int r;
 
-	(void)unlinkat(folder, DRAFT, 0);
-	to = openat(folder, DRAFT, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (to < 0 || fstat(h->work, &owner) < 0)
+	if (fstat(h->work, &owner) < 0)
 		return -errno;
-	r = copy_bytes(from, to);
-	if (r == 0 && geteuid() == 0 && fchown(to, owner.st_uid, owner.st_gid) < 0)
-		r = -errno;
-	if (r == 0 && (fchmod(to, mode & 0777) < 0 || renameat(folder, DRAFT, folder, name) < 0))
-		r = -errno;
+	r = draft_open(folder, &d);
 	if (r < 0)
-		(void)unlinkat(folder, DRAFT, 0);
+		return r;
+	r = copy_bytes(from, d.fd);
+	if (r == 0 && geteuid() == 0 && fchown(d.fd, owner.st_uid, owner.st_gid) < 0)
+		r = -errno;
+	if (r == 0)
+		return draft_keep(&d, name, mode);
+	draft_drop(&d);
 	return r;
 }
 
@@ -211,6 +211,23 @@ static DIR *open_list(int folder)
 	return d;
 }
 
+/* What of a git folder is in there, in whatever letters: the folder may come to lie where case is
+ * all one, and be a repository there. */
+static unsigned parts_in(int folder)
+{
+	DIR *all = open_list(folder);
+	const struct dirent *x;
+	unsigned seen = 0;
+
+	while (all && (x = readdir(all)))
+		for (size_t i = 0; i < GIT_NAMES; i++)
+			if (strcasecmp(x->d_name, git_names[i]) == 0)
+				seen |= 1U << i;
+	if (all)
+		(void)closedir(all);
+	return seen;
+}
+
 static int one_folder(struct homecoming *h, int from, int to, const char *path, unsigned depth);
 
 static int enter(struct homecoming *h, int from, int to, const char *name, const char *path,
@@ -223,7 +240,7 @@ static int enter(struct homecoming *h, int from, int to, const char *name, const
 	if (sub < 0)
 		return -errno;
 	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		if (guarded(h, path) || gitdir_is(sub)) {
+		if (guarded(h, path) || gitdir_enough(parts_in(sub))) {
 			h->repository++;
 			refuse(h, path, guarded(h, path));
 			h->repository--;
@@ -257,7 +274,7 @@ static bool is_repository(unsigned had, unsigned will, const char *path, const c
 
 static int one_folder(struct homecoming *h, int from, int to, const char *path, unsigned depth)
 {
-	unsigned had = gitdir_look(to), will = gitdir_look(from);
+	unsigned had = parts_in(to), will = parts_in(from);
 	DIR *all = depth < DEPTH_MAX ? open_list(from) : NULL;
 	const struct dirent *x;
 	char below[PATH_MAX];
@@ -309,7 +326,7 @@ static void gone(struct homecoming *h, int from, int to, const char *name, const
 					 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (left < 0 && st.st_ctim.tv_sec >= h->since)
 			return;
-		if (sub >= 0 && !gitdir_is(sub))
+		if (sub >= 0 && !gitdir_enough(parts_in(sub)))
 			gone_from(h, left, sub, path, depth + 1);
 		if (sub >= 0 && left < 0)
 			(void)unlinkat(to, name, AT_REMOVEDIR); /* of what is empty */

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "model/groups.h"
 #include "model/spec_lists.h"
+#include "model/suffixes.h"
 
 #define RULE_MAX 2048
 #define METHODS_MAX 16
@@ -152,48 +153,6 @@ int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *
 	return 0;
 }
 
-/* Public suffixes in everyday use and hosts that give names to strangers. A wildcard below one lets
- * out whatever a stranger puts there; the exact name can still be allowed. */
-static const char *const anybodys[] = { "co.uk",
-					"org.uk",
-					"com.au",
-					"co.jp",
-					"com.br",
-					"co.in",
-					"co.nz",
-					"com.cn",
-					"co.kr",
-					"co.za",
-					"github.io",
-					"gitlab.io",
-					"pages.dev",
-					"workers.dev",
-					"vercel.app",
-					"netlify.app",
-					"herokuapp.com",
-					"web.app",
-					"firebaseapp.com",
-					"appspot.com",
-					"run.app",
-					"fly.dev",
-					"onrender.com",
-					"ngrok.io",
-					"ngrok.app",
-					"ngrok-free.app",
-					"trycloudflare.com",
-					"cloudfront.net",
-					"azurewebsites.net",
-					"amazonaws.com",
-					"s3.amazonaws.com",
-					"nip.io",
-					"sslip.io",
-					"xip.io",
-					"localtest.me",
-					"duckdns.org",
-					"blogspot.com",
-					"repl.co",
-					NULL };
-
 /* Words that are names by their form and can never be meant as one. */
 static int check_word(const struct rule *r, struct err *e)
 {
@@ -219,15 +178,11 @@ int rule_check_allow(const struct rule *r, struct err *e)
 {
 	if (!r->host || check_word(r, e) < 0)
 		return r->host ? -e->code : 0;
-	if (!str_starts(r->host, "*."))
+	/* It would let out whatever a stranger puts there; the exact name can still be allowed. */
+	if (!str_starts(r->host, "*.") || !suffix_is_anybodys(r->host + 2))
 		return 0;
-	for (size_t i = 0; anybodys[i]; i++)
-		if (str_eq(r->host + 2, anybodys[i])) {
-			(void)err_set(e, ERR_CONFIG, EINVAL,
-				      "'%s' covers names that anybody can have", r->host);
-			return err_hint(e, "name the host: --allow NAME.%s", r->host + 2);
-		}
-	return 0;
+	(void)err_set(e, ERR_CONFIG, EINVAL, "'%s' covers names that anybody can have", r->host);
+	return err_hint(e, "name the host: --allow NAME.%s", r->host + 2);
 }
 
 int list_add_rule(struct arena *a, struct strlist *l, const char *text, struct err *e)

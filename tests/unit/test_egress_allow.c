@@ -343,9 +343,17 @@ static void passthrough_excludes_rules_about_requests(void **state UNUSED)
 
 static void wildcards_for_anybody_are_refused(void **state UNUSED)
 {
-	static const char *const wide[] = { "*.github.io", "*.co.uk", "*.nip.io" };
+	static const char *const wide[] = {
+		/* of the list, with its "*", in A-labels, and above one of them */
+		"*.github.io", "*.co.uk", "*.kobe.jp", "*.a.ck", "*.xn--55qx5d.cn", "*.a.run.app",
+		"*.deno.dev", "*.supabase.co", "*.S3.Amazonaws.com", "*.fastly.net",
+		/* of brig's own, at any depth */
+		"*.nip.io", "*.oast.fun", "*.webhook.site", "*.blob.core.windows.net",
+		"*.s3.us-east-1.amazonaws.com", "*.lambda-url.us-east-1.on.aws",
+		"*.x.cloudapp.azure.com"
+	};
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(wide); i++) {
 		s = spec_free(s);
 		s = spec_new(&e);
 		allow(wide[i]);
@@ -354,6 +362,19 @@ static void wildcards_for_anybody_are_refused(void **state UNUSED)
 		assert_non_null(strstr(e.what, "anybody"));
 	}
 	allow("me.github.io");
+}
+
+/* Its control: a name of somebody's own, an exception of the list, what merely ends alike. */
+static void wildcards_for_somebody_are_taken(void **state UNUSED)
+{
+	static const char *const own[] = { "*.me.github.io",   "*.example.co.uk", "*.city.kobe.jp",
+					   "*.www.ck",         "*.example.org",   "*.notgithub.io",
+					   "*.xamazonaws.com", "*.crates.io",     "*.github.com",
+					   "*.example.test",   "*.me.hf.space" };
+
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		allow(own[i]);
+	compile();
 }
 
 static void a_denial_is_told_in_json(void **state UNUSED)
@@ -530,6 +551,7 @@ int main(void)
 		TEST(answers_that_are_not_public_are_dropped),
 		TEST(passthrough_excludes_rules_about_requests),
 		TEST(wildcards_for_anybody_are_refused),
+		TEST(wildcards_for_somebody_are_taken),
 		TEST(a_denial_is_told_in_json),
 		TEST(requests_a_minute_are_counted_by_host_and_in_all),
 		TEST(one_more_than_that_is_given_its_turn),

@@ -9,11 +9,11 @@
 #include "base/clean.h"
 #include "base/jread.h"
 #include "base/str.h"
+#include "cli/agent_confirm.h"
 #include "cli/cli.h"
 
 #define CALLS_MAX ((size_t)8 << 20)
 #define ARGS_SHOWN 300
-#define CONFIRM_MAX ((size_t)16 << 10) /* what somebody can be asked to read */
 #define BILLION 1000000000ULL
 #define PANEL_WIDTH 76
 
@@ -91,43 +91,11 @@ static void on_call(void *arg, const struct chat_call *c)
 	message_log(PRIORITY_INFO, "brig: tool", buf_str(&b));
 }
 
-/* All of it, as the tool will read it: \u0072 is an r. false: it cannot be shown whole. */
-static bool call_whole(const struct chat_call *c, struct buf *b)
-{
-	CLEANUP(jread) struct jread *args = NULL;
-	CLEANUP(mem) char *text = NULL;
-	struct err unused;
-
-	if (jread_parse(buf_str(&c->args), c->args.len, &args, &unused) == 0)
-		text = jread_dump(args);
-	clean_put(b, c->name, strlen(c->name));
-	buf_putc(b, ' ');
-	if (text)
-		clean_put(b, text, strlen(text));
-	return text && !b->failed;
-}
-
-/* Somebody must be there: without a terminal nobody agrees. Nor to what could not be shown. */
 static bool on_confirm(void *arg, const struct chat_call *c)
 {
 	const struct agent_show *s = arg;
-	CLEANUP(buf) struct buf b = BUF_INIT(CONFIRM_MAX);
-	char answer[16] = "";
-	FILE *tty = s->yes ? NULL : fopen("/dev/tty", "r+e");
 
-	if (!tty)
-		return s->yes;
-	if (!call_whole(c, &b)) {
-		(void)fprintf(tty, "brig: a command that cannot be shown whole is not run\n");
-		(void)fclose(tty);
-		return false;
-	}
-	(void)fprintf(tty, "Run %s ? [y/N] ", buf_str(&b));
-	(void)fflush(tty);
-	if (!fgets(answer, sizeof(answer), tty))
-		answer[0] = '\0';
-	(void)fclose(tty);
-	return answer[0] == 'y' || answer[0] == 'Y';
+	return s->yes || agent_confirm(c);
 }
 
 static void say_denials(const struct agent_show *s, const struct jread *list)

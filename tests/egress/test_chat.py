@@ -526,31 +526,99 @@ def a_role_may_want_somebody_to_be_asked():
             assert p.returncode == 0 and outcome in results(w)[0], (err, results(w))
 
 
+ASKED = 0.6 * PATIENCE  # nobody answers faster, and what comes sooner does not count
+
+
+def at_terminal():
+    import test_terminal
+
+    real = test_terminal.start_brig
+    test_terminal.start_brig = lambda *_, **more: real("agent", "role.yaml", "-p", "x", **more)
+    try:
+        return test_terminal.Terminal("x", brig_options=())
+    finally:
+        test_terminal.start_brig = real
+
+
 @test
 def nobody_agrees_to_what_is_not_shown():
     """What a model would hide: behind many harmless words, in escapes, in more than anybody reads."""
-    from test_terminal import Terminal
-    import test_terminal
-
     hidden = {"argv": ["sh", "-c", "true " + " " * 400 + "; touch hidden"]}
     escaped = '{"argv":["\\u0074ouch","\\u0065scaped"]}'
     endless = {"argv": ["touch", "endless", "x" * 40000]}
     ask = "{type: shell, blocked_commands: [], require_confirmation: true}"
     with model(calls(("run_command", hidden), ("run_command", escaped), ("run_command", endless), ("run_command", {"argv": ["touch", "agreed"]})), text("ok"), tools=ask) as w:
-        real = test_terminal.start_brig
-        test_terminal.start_brig = lambda *_, **more: real("agent", "role.yaml", "-p", "x", **more)
-        try:
-            t = Terminal("x", brig_options=())
-        finally:
-            test_terminal.start_brig = real
-        for shown, answer in ((b"; touch hidden", b"n\n"), (b'"touch","escaped"', b"n\n"), (b'"touch","agreed"', b"y\n")):
+        t = at_terminal()
+        for shown, answer in ((b" touch hidden", b"n\n"), (b'"touch","escaped"', b"n\n"), (b'"touch","agreed"', b"y\n")):
             t.until(shown)
             t.until(b"? [y/N] ")
+            time.sleep(ASKED)
             t.type(answer)
             t.seen = b""
         assert t.finish() == 0, t.seen
         assert ["did not agree" in r for r in results(w)] == [True, True, True, False], results(w)
         assert [(workspace() / n).exists() for n in ("hidden", "escaped", "endless", "agreed")] == [False, False, False, True]
+
+
+def screen(seen, rows=24, cols=80):
+    """What a plain terminal of that size shows last."""
+    lines = []
+    for line in seen.decode("utf-8", "replace").replace("\r", "").split("\n"):
+        lines += [line[i:i + cols] for i in range(0, len(line), cols)] or [""]
+    return "\n".join(lines[-rows:])
+
+
+# A command, what it would leave, how often Enter shows more of it, and the word that runs it.
+HIDING = {
+    "blanks": ("touch blanks;" + " " * 6000 + "ls -la src", 0, b"y"),
+    "lines": ("touch lines;" + "\n" * 6000 + "ls -la src", 0, b"y"),
+    "other": ("touch other #" + "\u3000" * 2000 + "\n ls -la src", 0, b"y"),
+    "turned": ("touch turned \u202e; ls", 0, b"y"),
+    "chain": ("touch chain" + " && true" * 40, 3, b"run"),
+    "mixed": ("touch mixed; " + "# \t" * 700 + "\nls -la src", None, b"n"),
+}
+
+
+@test
+def what_is_agreed_to_is_on_the_screen():
+    """Half a screen at a time, folded; the word of a longer one is another. The control agrees to what it has seen."""
+    ask = "{type: shell, blocked_commands: [], require_confirmation: true}"
+    for name, (command, pages, word) in HIDING.items():
+        with model(calls(("run_command", {"argv": ["sh", "-c", command]})), text("ok"), tools=ask):
+            t = at_terminal()
+            t.until(b"? [y/N] " if pages == 0 else b"do not run it ")
+            assert f"touch {name}" in screen(t.seen), (name, screen(t.seen))
+            assert "\u202e" not in t.seen.decode(), name
+            for page in range(pages or 0):
+                time.sleep(ASKED)
+                t.seen = b""
+                t.type(b"\n")
+                t.until(b"Type run to run it" if page == pages - 1 else b"do not run it ")
+            time.sleep(ASKED)
+            t.type(word + b"\n")
+            assert t.finish() == 0, t.seen
+            assert (workspace() / name).exists() == (word != b"n"), (name, t.seen)
+
+
+@test
+def an_answer_from_before_the_question_does_not_count():
+    """Typed while the model thinks, as a line and as half of one; then the control, typed after it."""
+    ask = "{type: shell, blocked_commands: [], require_confirmation: true}"
+    with model(calls(("run_command", {"argv": ["touch", "early"]})), calls(("run_command", {"argv": ["touch", "late"]})), text("ok"), tools=ask) as w:
+        t = at_terminal()
+        t.type(b"y\ny\nye")
+        t.until(b"? [y/N] ")
+        t.type(b"y\n")  # at once, as a script would
+        t.until(b"does not count")
+        time.sleep(ASKED)
+        t.type(b"\n")
+        t.seen = b""
+        t.until(b"late")
+        t.until(b"? [y/N] ")
+        time.sleep(ASKED)
+        t.type(b"y\n")
+        assert t.finish() == 0, t.seen
+        assert not (workspace() / "early").exists() and (workspace() / "late").exists(), results(w)
 
 
 @test

@@ -16,7 +16,7 @@ from harness import (FACTOR, PATIENCE, TOP, brig, brig_argv, brig_environment, b
                      test, tree, wait_until, workspace)
 
 REAL = shutil.which("bwrap")
-NEEDED = "--size --perms --add-seccomp-fd --clearenv --info-fd --disable-userns"
+NEEDED = "--size --perms --clearenv --info-fd --disable-userns"
 
 
 def bwrap(*words, **more):
@@ -283,14 +283,17 @@ def what_it_cannot_honour_is_refused_naming_native():
 
 @test(alone=True)
 def auto_takes_bwrap_where_native_cannot_and_says_why():
-    deny = compile_c(TOP / "tests/lib/deny-securebits.c")
+    deny = compile_c(TOP / "tests/lib/deny-second-namespace.c")
     done = behind([deny], "run", "--backend", "native", "--", "true")
     assert done.returncode == 125, "the control: native cannot"
     done = behind([deny], "run", "--json", "--", "true")
     got = json.loads(done.stdout)
     assert done.returncode == 0 and got["backend"] == "bwrap", done.stderr
-    assert [p["backend"] for p in got["passed_over"]] == ["native"] and "secure bits" in got["passed_over"][0]["reason"]
+    assert [p["backend"] for p in got["passed_over"]] == ["native"] and "second user and mount namespace" in got["passed_over"][0]["reason"]
     assert "auto chose bwrap and passed over native" in done.stderr
+    assert "does not let brig lock bubblewrap's mounts" in done.stderr, done.stderr
+    done = behind([deny], "run", "--backend", "bwrap", "--profile", "strict", "--", "true")
+    assert done.returncode == 125 and "second user and mount namespace" in done.stderr, done.stderr
     assert json.loads(behind([deny], "plan", "--", "true").stdout)["passed_over"][0]["backend"] == "native"
     done = behind([deny], "doctor")
     assert done.returncode == 0 and "auto passed over native" in done.stdout

@@ -7,7 +7,7 @@
 #include "backend/bwrap/letter.h"
 #include "base/str.h"
 
-static const char old_enough[] = "x\0--size\0--perms\0--add-seccomp-fd\0--clearenv\0--info-fd\0"
+static const char old_enough[] = "x\0--size\0--perms\0--clearenv\0--info-fd\0"
 				 "--disable-userns\0";
 
 static void a_program_that_lacks_an_option_is_too_old(void **state UNUSED)

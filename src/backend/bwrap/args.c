@@ -324,7 +324,6 @@ int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_
 	option(&m, "--remount-ro", "/dev");
 	option(&m, "--remount-ro", "/");
 	option(&m, "--chdir", p->cwd);
-	descriptor(&m, "--add-seccomp-fd", BWRAP_SECCOMP, "seccomp", 0);
 	descriptor(&m, "--info-fd", BWRAP_INFO, "info", 0);
 	return m.failed ? err_nomem(e) : 0;
 }

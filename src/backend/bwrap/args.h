@@ -14,10 +14,9 @@ struct bwrap_features {
 };
 
 enum bwrap_fd {
-	BWRAP_NO_FD,   /* plain text */
-	BWRAP_OP,      /* of operation `op`: a file's text, or what is bound */
-	BWRAP_SECCOMP, /* the system-call filter */
-	BWRAP_INFO,    /* where bubblewrap writes the pid of its child */
+	BWRAP_NO_FD, /* plain text */
+	BWRAP_OP,    /* of operation `op`: a file's text, or what is bound */
+	BWRAP_INFO,  /* where bubblewrap writes the pid of its child */
 };
 
 struct bwrap_arg {

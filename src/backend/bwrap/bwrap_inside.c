@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/bwrap/bwrap_inside.c - from bubblewrap's exec to where kit/process/inside.h takes over.
  *
- * bubblewrap has made the namespaces and mounts, dropped the capabilities and loaded the filter.
- * What it cannot do follows here: the look whether each tree is the one that was meant, resource
- * limits, Landlock, the look whether all of it holds. */
+ * bubblewrap has made the namespaces and mounts and dropped the capabilities. What it cannot do
+ * follows here: to lock the mounts, the look whether each tree is the one that was meant, resource
+ * limits, Landlock, the filter, the look whether all of it holds. */
 #include "backend/bwrap/bwrap_inside.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/prctl.h>
 
 #include "backend/bwrap/letter.h"
-#include "backend/kit/process/landlock.h"
+#include "backend/kit/process/seccomp.h"
 #include "base/fd.h"
 
 static int same_objects(const struct letter *l, struct err *e)
@@ -32,21 +32,31 @@ static int same_objects(const struct letter *l, struct err *e)
 	return 0;
 }
 
-static int lock_down(const struct inside *c, struct err *e)
+/* Some machines let bubblewrap make namespaces and nobody else. There its mounts stay as they are,
+ * which the monitor tells; who asked for the strict profile did not mean that. */
+static int lock(struct inside *c, struct err *e)
 {
-	if (inside_limits(c, e) < 0)
-		return -e->code;
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return err_sys(e, "cannot make init non-dumpable");
-	return landlock_apply(c->writable, c->writable_count, e);
+	bool entered;
+	int r = inside_lock(c->proc, &entered, e);
+
+	c->proc = fd_close(c->proc);
+	if (entered || (r != -EPERM && r != -EACCES))
+		return r;
+	if (c->profile == SECCOMP_STRICT)
+		return err_hint(e, "the strict profile needs it: use another backend");
+	c->unlocked = true;
+	return 0;
 }
 
-static int enter(const struct letter *l, int *fds, struct err *e)
+static int enter(struct letter *l, int *fds, struct err *e)
 {
-	if (inside_close(&l->inside, NULL, 0, e) < 0 || same_objects(l, e) < 0 ||
-	    inside_count(&l->inside, fds, e) < 0 || inside_open(&l->inside, fds, e) < 0)
+	struct inside *c = &l->inside;
+
+	if (inside_close(c, &c->proc, 1, e) < 0 || inside_count(c, fds, e) < 0 ||
+	    inside_sockets(c, fds, e) < 0 || lock(c, e) < 0 || same_objects(l, e) < 0 ||
+	    inside_open(c, fds, e) < 0)
 		return -e->code;
-	return lock_down(&l->inside, e);
+	return inside_lock_down(c, e);
 }
 
 /* None of ours is to reach the command; it gets its streams by dup2. */

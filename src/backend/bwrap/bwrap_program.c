@@ -41,11 +41,10 @@ static bool find(const char *name, char full[PATH_MAX])
 }
 
 /* What every run needs, of which the last to arrive came with 0.8.0; then what is used if there. */
-static const char *const options[] = { "--size",     "--perms",     "--add-seccomp-fd",
-				       "--clearenv", "--info-fd",   "--disable-userns",
-				       "--bind-fd",  "--ro-bind-fd" };
-enum { NEEDED = 0x3f, BIND_FD = 0xc0 };
-static_assert(ARRAY_LEN(options) == 8, "a bit of the masks above for each");
+static const char *const options[] = { "--size",           "--perms",   "--clearenv",  "--info-fd",
+				       "--disable-userns", "--bind-fd", "--ro-bind-fd" };
+enum { NEEDED = 0x1f, BIND_FD = 0x60 };
+static_assert(ARRAY_LEN(options) == 7, "a bit of the masks above for each");
 
 /* Which of them are there, in one pass: every run makes it. */
 static unsigned find_options(const char *data, size_t n)

@@ -20,8 +20,6 @@
 #include <sys/syscall.h>
 
 #include "backend/bwrap/letter.h"
-#include "backend/kit/limits/sysctl.h"
-#include "backend/kit/process/seccomp.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -40,8 +38,8 @@ static void let_go(struct launch *l)
 	for (size_t i = 0; i < ARRAY_LEN(l->text); i++)
 		l->text[i] = fd_close(l->text[i]);
 	l->letter = fd_close(l->letter);
-	l->seccomp = fd_close(l->seccomp);
 	l->brig = fd_close(l->brig);
+	l->proc = fd_close(l->proc);
 }
 
 void launch_done(struct launch *l)
@@ -59,21 +57,16 @@ static int memory_file(const char *name, int *ret, struct err *e)
 }
 
 /* Whoever has inherited it reads from the beginning. */
-static int fill_from(int fd, size_t at, const void *data, size_t n, struct err *e)
+static int fill(int fd, const void *data, size_t n, struct err *e)
 {
 	ssize_t put;
 
 	for (size_t done = 0; done < n; done += (size_t)put) {
-		put = pwrite(fd, (const char *)data + done, n - done, (off_t)(at + done));
+		put = pwrite(fd, (const char *)data + done, n - done, (off_t)done);
 		if (put < 0)
 			return err_sys(e, "cannot fill an anonymous file");
 	}
 	return 0;
-}
-
-static int fill(int fd, const void *data, size_t n, struct err *e)
-{
-	return fill_from(fd, 0, data, n, e);
 }
 
 /* What is bound must be what was planned; inside, brig looks once more. */
@@ -193,10 +186,7 @@ static int send_arguments(struct launch *l, struct err *e)
 		if (a->fd == BWRAP_NO_FD)
 			buf_puts(&b, a->text);
 		else
-			buf_printf(&b, "%d",
-				   a->fd == BWRAP_OP        ? l->ops[a->op]
-				   : a->fd == BWRAP_SECCOMP ? l->seccomp
-							    : l->info);
+			buf_printf(&b, "%d", a->fd == BWRAP_OP ? l->ops[a->op] : l->info);
 		buf_putc(&b, '\0');
 	}
 	if (b.failed)
@@ -217,20 +207,6 @@ static int write_letter(struct launch *l, const struct inside *c, struct err *e)
 	if (b.failed)
 		return err_set(e, ERR_USAGE, E2BIG, "the command and its variables are too long");
 	return fill(l->letter, b.data, b.len, e);
-}
-
-/* One program: under it nobody loads another. */
-static int write_filter(struct launch *l, const struct inside *c, struct err *e)
-{
-	size_t n, front = 0;
-	const void *program = seccomp_bytes((enum seccomp_profile)c->profile, &n);
-	const void *affinity = seccomp_affinity_bytes(&front);
-
-	if (!c->cpus)
-		front = 0;
-	if (fill(l->seccomp, affinity, front, e) < 0)
-		return -e->code;
-	return fill_from(l->seccomp, front, program, n, e);
 }
 
 /* A socket, because a write to it raises no signal in a program that embeds us. */
@@ -275,8 +251,8 @@ static void list(struct launch *l, int fd)
 static int list_all(struct launch *l, const struct box_start *start, struct err *e)
 {
 	const struct inside *c = &start->inside;
-	const int more[] = { l->text[1], l->letter,  l->seccomp, l->brig, l->info, l->said,
-			     l->hold,    c->control, c->in,      c->out,  c->err };
+	const int more[] = { l->text[1], l->letter, l->brig, l->info, l->said, l->hold,
+			     c->control, c->in,     c->out,  c->err,  l->proc };
 
 	l->all = arena_alloc(l->plan->arena,
 			     (l->op_count + ARRAY_LEN(more) + PREPARED_MAX) * sizeof(*l->all));
@@ -302,10 +278,12 @@ static int prepare(struct launch *l, struct box_start *start, struct err *e)
 
 	if (r < 0)
 		return err_errno(e, r, "cannot open the journal of the workspace");
+	l->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (l->proc < 0)
+		return err_sys(e, "cannot open '/proc'");
 	l->brig = brig_program(e);
 	if (l->brig < 0 || open_operations(l, e) < 0 || open_arguments(l, e) < 0 ||
 	    memory_file("brig-letter", &l->letter, e) < 0 ||
-	    memory_file("brig-filter", &l->seccomp, e) < 0 ||
 	    memory_file("brig-info", &l->info, e) < 0 || memory_file("brig-said", &l->said, e) < 0)
 		return -e->code;
 	fill_argv(l);
@@ -376,7 +354,6 @@ static int inherit(const struct launch *l, struct err *e)
 static int leave_root(const struct box_start *c, struct err *e)
 {
 	struct supervisor_msg ready = { .said = SUPERVISOR_READY };
-	CLEANUP(fd) int proc = -1;
 
 	if (attach_trees(c, e) < 0)
 		return -e->code;
@@ -385,10 +362,6 @@ static int leave_root(const struct box_start *c, struct err *e)
 	if (fd_send(c->inside.control, &ready, sizeof(ready), NULL, 0) < 0 || box_wait(c, e) < 0 ||
 	    box_become(c, e) < 0)
 		return -e->code;
-	/* As native; an ordinary user has nothing to say here. */
-	proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (proc >= 0)
-		sysctl_user_limits(proc);
 	return 0;
 }
 
@@ -469,13 +442,10 @@ static int tell(struct backend_job *j, struct box_start *c, struct err *e)
 		return err_errno(e, r, "cannot hold the placeholders");
 	if (bwrap_args(l->plan, &l->program.has, &l->args, e) < 0 || expect_trees(l, e) < 0)
 		return -e->code;
+	c->inside.proc = l->proc;
 	c->inside.tmpfs_count = l->args.tmpfs_count;
 	for (size_t i = 0; i < c->inside.tmpfs_count; i++)
 		c->inside.tmpfs[i] = l->args.tmpfs[i];
-	/* Under the filter nobody inside could: it is inherited. */
-	if (write_filter(l, &c->inside, e) < 0 || inside_bind(j->pid, c->inside.cpus, e) < 0)
-		return -e->code;
-	c->inside.cpus = 0;
 	if (fill_operations(l, e) < 0 || write_letter(l, &c->inside, e) < 0)
 		return -e->code;
 	return send_arguments(l, e);

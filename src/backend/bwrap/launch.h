@@ -15,8 +15,9 @@ struct launch {
 	size_t op_count;
 	struct letter_check *checks;
 	size_t check_count;
-	int text[2];               /* the arguments: our end and bubblewrap's */
-	int letter, seccomp, brig; /* the letter, the filter, brig itself */
+	int text[2];      /* the arguments: our end and bubblewrap's */
+	int letter, brig; /* the letter, brig itself */
+	int proc;         /* the host's: bubblewrap's cannot be written */
 	/* The pid of its child; its complaints. Files, not pipes: a write to a pipe whose reader
 	 * has died would kill bubblewrap and leave its child waiting for ever. */
 	int info, said;
@@ -29,8 +30,8 @@ struct launch {
 
 #define LAUNCH_INIT(p, prog)                                                                       \
 	{                                                                                          \
-		.plan = (p), .program = (prog), .text = { -1, -1 }, .letter = -1, .seccomp = -1,   \
-		.brig = -1, .info = -1, .said = -1, .hold = -1                                     \
+		.plan = (p), .program = (prog), .text = { -1, -1 }, .letter = -1, .brig = -1,      \
+		.proc = -1, .info = -1, .said = -1, .hold = -1                                     \
 	}
 void launch_done(struct launch *l);
 

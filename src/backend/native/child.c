@@ -2,8 +2,6 @@
 #include "backend/native/child.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
-#include <linux/securebits.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,8 +15,6 @@
 
 #include "backend/kit/net/door_net.h"
 #include "backend/kit/process/job_bridge.h"
-#include "backend/kit/process/landlock.h"
-#include "backend/kit/process/seccomp.h"
 #include "backend/native/mount.h"
 #include "base/str.h"
 
@@ -94,31 +90,6 @@ static int network(const struct box_start *c, struct err *e)
 	return c->plan->door ? door(c, e) : loopback(e);
 }
 
-static int drop_privileges(struct err *e)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = { 0 };
-
-	for (int cap = 0; cap < 64; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-			if (errno == EINVAL)
-				break; /* past the last one this kernel knows */
-			return err_sys(e, "cannot drop capability %d", cap);
-		}
-	if (prctl(PR_SET_SECUREBITS,
-		  SECBIT_NOROOT | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_CAP_AMBIENT_RAISE |
-			  SECURE_ALL_LOCKS,
-		  0, 0, 0) < 0)
-		return err_sys(e, "cannot lock the secure bits");
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return err_sys(e, "cannot clear ambient capabilities");
-	if (syscall(SYS_capset, &head, none) < 0)
-		return err_sys(e, "cannot give up the capabilities");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, "cannot set no-new-privs");
-	return 0;
-}
-
 /* The caller's variables were copied along with its memory; init has no use for them. */
 static void forget_environment(void)
 {
@@ -151,32 +122,11 @@ static int build(const struct box_start *c, int *fds, struct err *e)
 		return err_sys(e, "cannot set the host name");
 	if (network(c, e) < 0 || mount_plan(c, e) < 0)
 		return -e->code;
+	if (inside_sockets(&c->inside, fds, e) < 0 || mount_lock(e) < 0)
+		return -e->code;
 	if (chdir(p->cwd) < 0)
 		return err_sys(e, "cannot enter '%s'", p->cwd);
 	return inside_open(&c->inside, fds, e);
-}
-
-/* From here on everything only ever gets less. Returns the Landlock ABI. */
-static int lock_down(const struct box_start *c, struct err *e)
-{
-	const struct box_plan *p = c->plan;
-	int abi, r;
-
-	if (inside_limits(&c->inside, e) < 0 || drop_privileges(e) < 0)
-		return -e->code;
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return err_sys(e, "cannot make init non-dumpable");
-	abi = landlock_apply(p->writable, p->writable_count, e);
-	if (abi < 0)
-		return -e->code;
-	r = seccomp_install((enum seccomp_profile)p->profile, c->inside.cpus > 0);
-	if (r < 0) {
-		errno = -r;
-		(void)err_sys(e, "cannot load the system-call filter");
-		e->kind = ERR_UNAVAILABLE;
-		return -e->code;
-	}
-	return abi;
 }
 
 _Noreturn void child_main(const struct box_start *c)
@@ -192,7 +142,7 @@ _Noreturn void child_main(const struct box_start *c)
 	/* Changing ids cleared it. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	forget_environment();
-	abi = lock_down(c, &e);
+	abi = inside_lock_down(&c->inside, &e);
 	if (abi < 0 || inside_check(&c->inside, &e) < 0 || inside_permit(&c->inside, &e) < 0)
 		init_fail(c->inside.control, &e);
 	init_main(&c->inside, abi, fds);

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "backend/kit/limits/sysctl.h"
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"
 #include "model/paths.h"
@@ -376,32 +375,22 @@ static int do_device(struct builder *b, const struct op *o, struct err *e)
 	return bind_source(b, o, false, 0666, DEVICE_ATTRS, e);
 }
 
-/* Second lines: the filter, and what the host user has left, come first. And a convenience: a
- * server inside may listen on port 80. Where they cannot be written they are not there. They are
- * written in the new procfs, because in the machine's own every sandbox that lives has an entry of
- * the same name, and a look-up passes by all of them. */
-static void set_sysctls(const struct builder *b)
+/* A convenience: a server inside may listen on port 80. Where it cannot be written it is not there.
+ * In the new procfs, because in the machine's own every sandbox that lives has an entry of the same
+ * name, and a look-up passes by all of them. */
+static void open_ports(const struct builder *b)
 {
-	CLEANUP(fd) int proc = openat(b->root, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (proc < 0)
-		return;
-	sysctl_user_limits(proc);
-	(void)fd_write_file(proc, "sys/user/max_user_namespaces", "0");
 	if (b->plan->network != NETWORK_HOST)
-		(void)fd_write_file(proc, "sys/net/ipv4/ip_unprivileged_port_start", "0");
+		(void)fd_write_file(b->root, "proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
 }
 
-/* Read-only as a whole, for no file in it is the command's to change: its place among the first to
- * be killed when memory runs out is not, nor a namespace's limits. */
+/* Writable until mount_lock has mapped its ids there. */
 static int do_proc(struct builder *b, const struct op *o, struct err *e)
 {
 	const char *at = o->dst + 1;
 
 	if (mount("proc", at, "proc", PROC_FLAGS, "hidepid=2") == 0) {
-		set_sysctls(b);
-		if (mount(NULL, at, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | PROC_FLAGS, NULL) < 0)
-			return err_sys(e, "cannot make proc read-only");
+		open_ports(b);
 		return 0;
 	}
 	(void)err_sys(e, "cannot mount proc");
@@ -769,4 +758,20 @@ int mount_plan(const struct box_start *c, struct err *e)
 	(void)fd_close(b.root);
 	(void)umask(mask);
 	return r;
+}
+
+/* Read-only as a whole, for no file in it is the command's to change: its place among the first to
+ * be killed when memory runs out is not, nor a namespace's limits. */
+int mount_lock(struct err *e)
+{
+	CLEANUP(fd) int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	bool entered;
+
+	if (proc < 0)
+		return err_sys(e, "cannot open '/proc'");
+	if (inside_lock(proc, &entered, e) < 0)
+		return -e->code;
+	if (mount(NULL, "/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | PROC_FLAGS, NULL) < 0)
+		return err_sys(e, "cannot make proc read-only");
+	return 0;
 }

@@ -15,3 +15,6 @@ bool mount_can_wait(void);
 
 /* Builds the root, enters it and detaches the old one. Waits for protected names to be held. */
 int mount_plan(const struct box_start *c, struct err *e);
+
+/* inside_lock; then /proc is read-only. */
+int mount_lock(struct err *e);

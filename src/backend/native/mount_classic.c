@@ -46,7 +46,7 @@ static unsigned long wanted(const struct op *o)
 	case OP_HIDE:
 		return MS_RDONLY | MS_NOSUID | MS_NOEXEC;
 	case OP_PROC:
-		return PROC_FLAGS | MS_RDONLY;
+		return PROC_FLAGS; /* and read-only by mount_lock */
 	default:
 		return MS_NOSUID | MS_NODEV | (o->writable ? 0 : MS_RDONLY) |
 		       (o->noexec ? MS_NOEXEC : 0);

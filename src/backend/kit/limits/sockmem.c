@@ -41,49 +41,6 @@ int sockmem_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_there(int net)
-{
-	CLEANUP(fd) int user = ioctl(net, NS_GET_USERNS);
-
-	if (user < 0 || setns(user, CLONE_NEWUSER) < 0 || setns(net, CLONE_NEWNET) < 0)
-		return -errno;
-	return sockmem_open();
-}
-
-/* The guest is at work in there, but has no process in it that could see or signal this one. */
-static _Noreturn void helper(int net, int say)
-{
-	int fd;
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a copy of the monitor's memory goes in there */
-	fd = open_there(net);
-	_exit(fd_send(say, &fd, sizeof(fd), &fd, fd >= 0) < 0);
-}
-
-int sockmem_open_in(int net)
-{
-	CLEANUP(fd) int ours = -1, theirs = -1;
-	int pair[2], said, fd = -1;
-	size_t n = 1;
-	pid_t child;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	ours = pair[0];
-	theirs = pair[1];
-	child = proc_fork(NULL);
-	if (child == 0)
-		helper(net, theirs);
-	if (child < 0)
-		return -errno;
-	(void)fd_close(TAKE_FD(theirs));
-	(void)proc_wait(child);
-	if (fd_recv(ours, &said, sizeof(said), &fd, &n) != (ssize_t)sizeof(said))
-		return -ECHILD;
-	return n == 1 ? fd : said < 0 ? said : -EBADF;
-}
-
 static bool begin(int fd, unsigned kind)
 {
 	struct {

@@ -19,10 +19,6 @@ struct sockmem {
 
 int sockmem_open(void); /* for the caller's namespace: a descriptor or -errno */
 
-/* For a namespace that somebody else has made, of which the caller owns the user namespace. A
- * helper enters both, opens the socket and is gone when this returns. A descriptor or -errno. */
-int sockmem_open_in(int net);
-
 /* What all sockets of the namespace together could hold at most, for less than a step takes: their
  * number, from the procfs of a process in it, times the most that one gets. UINT64_MAX: nobody
  * knows. */

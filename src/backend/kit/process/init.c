@@ -81,7 +81,9 @@ static int open_slave(int master)
 /* Before the command can act: if this cannot be said nothing is started. */
 static void say_begins(const struct inside *c, int landlock, int *fds)
 {
-	struct supervisor_msg m = { .said = SUPERVISOR_BEGINS, .landlock = landlock };
+	struct supervisor_msg m = { .said = SUPERVISOR_BEGINS,
+				    .landlock = landlock,
+				    .unlocked = c->unlocked };
 	int list[INIT_FD_COUNT], r;
 	struct err e = { 0 };
 	size_t n = 0;

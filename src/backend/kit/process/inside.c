@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/securebits.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -11,8 +13,11 @@
 #include <sys/syscall.h>
 
 #include "backend/kit/limits/sockmem.h"
+#include "backend/kit/limits/sysctl.h"
 #include "backend/kit/net/door_net.h"
 #include "backend/kit/net/rtnl.h"
+#include "backend/kit/process/landlock.h"
+#include "backend/kit/process/seccomp.h"
 #include "base/str.h"
 #include "proc/agent_socket.h"
 
@@ -47,20 +52,21 @@ int inside_close(const struct inside *c, const int *more, size_t n, struct err *
 	return r < 0 ? err_errno(e, r, "cannot close inherited descriptors") : 0;
 }
 
-int inside_bind(pid_t pid, unsigned n, struct err *e)
+/* To the first n of the CPUs that this process may use, counted from a start that differs between
+ * runs. Nothing if n is 0. */
+static int bind_to_cpus(unsigned n, struct err *e)
 {
 	cpu_set_t have, want;
-	unsigned who = (unsigned)(pid ? pid : (pid_t)syscall(SYS_gettid));
 	unsigned total, start, seen = 0;
 
 	if (!n)
 		return 0;
-	if (sched_getaffinity(pid, sizeof(have), &have) < 0)
+	if (sched_getaffinity(0, sizeof(have), &have) < 0)
 		return err_sys(e, "cannot read the CPU affinity");
 	total = (unsigned)CPU_COUNT(&have);
 	if (!total)
 		return err_set(e, ERR_INTERNAL, EINVAL, "no CPU may be used");
-	start = total > n ? who % total : 0;
+	start = total > n ? (unsigned)syscall(SYS_gettid) % total : 0;
 	CPU_ZERO(&want);
 	for (unsigned cpu = 0, index = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (!CPU_ISSET(cpu, &have))
@@ -70,7 +76,7 @@ int inside_bind(pid_t pid, unsigned n, struct err *e)
 			seen++;
 		}
 	}
-	if (!seen || sched_setaffinity(pid, sizeof(want), &want) < 0)
+	if (!seen || sched_setaffinity(0, sizeof(want), &want) < 0)
 		return err_sys(e, "cannot bind to %u CPUs", n);
 	return 0;
 }
@@ -93,7 +99,7 @@ int inside_files(const struct inside *c)
 	return 0;
 }
 
-int inside_limits(const struct inside *c, struct err *e)
+static int limits(const struct inside *c, struct err *e)
 {
 	struct rlimit_want extra = { .resource = RLIMIT_NPROC,
 				     .value = { .rlim_cur = c->nproc, .rlim_max = c->nproc } };
@@ -108,7 +114,7 @@ int inside_limits(const struct inside *c, struct err *e)
 	/* Who started brig may have lowered it further: nobody may raise it again. */
 	if (c->nice > getpriority(PRIO_PROCESS, 0) && setpriority(PRIO_PROCESS, 0, c->nice) < 0)
 		return err_sys(e, "cannot lower the priority");
-	return inside_bind(0, c->cpus, e);
+	return bind_to_cpus(c->cpus, e);
 }
 
 static int open_terminal(const struct inside *c, struct err *e)
@@ -167,6 +173,67 @@ int inside_count(const struct inside *c, int *fds, struct err *e)
 			  "disk writes cannot be limited here: the kernel does not count them");
 }
 
+int inside_sockets(const struct inside *c, int *fds, struct err *e)
+{
+	/* Missing where another's filter is in force already: the result says `partial` anyway. */
+	if (c->give_diag)
+		fds[INIT_FD_DIAG] = sockmem_open();
+	if (c->give_names)
+		fds[INIT_FD_NAMES] = door_names();
+	if (c->give_routes && (fds[INIT_FD_ROUTES] = rtnl_open()) < 0)
+		return err_errno(e, fds[INIT_FD_ROUTES], "cannot open a routing socket");
+	return 0;
+}
+
+/* One id to itself is enough: nobody in there can become somebody else. */
+static int keep_id(int proc, const char *map, unsigned id, struct err *e)
+{
+	char line[64];
+	int r;
+
+	(void)snprintf(line, sizeof(line), "%u %u 1\n", id, id);
+	r = fd_write_file(proc, map, line);
+	return r < 0 ? err_errno(e, r, "cannot write '%s' of the second user namespace", map) : 0;
+}
+
+static int keep_ids(int proc, unsigned uid, unsigned gid, struct err *e)
+{
+	int r = fd_write_file(proc, "self/setgroups", "deny");
+
+	if (r < 0)
+		return err_errno(e, r,
+				 "cannot write 'self/setgroups' of the second user namespace");
+	return keep_id(proc, "self/uid_map", uid, e) < 0 ? -e->code
+							 : keep_id(proc, "self/gid_map", gid, e);
+}
+
+static int cannot_lock(struct err *e)
+{
+	(void)err_sys(e, "cannot make a second user and mount namespace");
+	if (e->code != ENOSPC && e->code != EUSERS)
+		return -e->code;
+	e->kind = ERR_UNAVAILABLE;
+	return err_hint(e, "each sandbox takes two of user.max_user_namespaces and of "
+			   "user.max_mnt_namespaces, and they can be nested 32 deep");
+}
+
+int inside_lock(int proc, bool *entered, struct err *e)
+{
+	unsigned uid = getuid(), gid = getgid();
+
+	*entered = unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
+	if (!*entered)
+		return cannot_lock(e);
+	/* Whoever has changed its ids finds its own files there to be root's. */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		return err_sys(e, "cannot make init dumpable");
+	if (keep_ids(proc, uid, gid, e) < 0)
+		return -e->code;
+	sysctl_user_limits(proc);
+	(void)fd_write_file(proc, "sys/user/max_user_namespaces", "0");
+	return 0;
+}
+
 int inside_open(const struct inside *c, int *fds, struct err *e)
 {
 	if (c->tty && (fds[INIT_FD_PTY] = open_terminal(c, e)) < 0)
@@ -178,15 +245,8 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		if (fds[INIT_FD_MOUNTS] < 0 || (c->open && fds[INIT_FD_NEWS] < 0))
 			return err_sys(e, "cannot open mountinfo");
 	}
-	/* Missing where another's filter is in force already: the result says `partial` anyway. */
-	if (c->give_diag)
-		fds[INIT_FD_DIAG] = sockmem_open();
-	if (c->give_names)
-		fds[INIT_FD_NAMES] = door_names();
 	if (c->give_agent && (fds[INIT_FD_AGENT] = agent_socket_make(SSH_AGENT_INSIDE, e)) < 0)
 		return -e->code;
-	if (c->give_routes && (fds[INIT_FD_ROUTES] = rtnl_open()) < 0)
-		return err_errno(e, fds[INIT_FD_ROUTES], "cannot open a routing socket");
 	if (!c->give_proc)
 		return 0;
 	if (open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)
@@ -195,6 +255,54 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		if (open_folder(c->tmpfs[i], &fds[(size_t)INIT_FD_TMP + i], e) < 0)
 			return -e->code;
 	return 0;
+}
+
+static int drop_privileges(struct err *e)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { 0 };
+
+	for (int cap = 0; cap < 64; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+			if (errno == EINVAL)
+				break; /* past the last one this kernel knows */
+			return err_sys(e, "cannot drop capability %d", cap);
+		}
+	if (prctl(PR_SET_SECUREBITS,
+		  SECBIT_NOROOT | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_CAP_AMBIENT_RAISE |
+			  SECURE_ALL_LOCKS,
+		  0, 0, 0) < 0)
+		return err_sys(e, "cannot lock the secure bits");
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return err_sys(e, "cannot clear ambient capabilities");
+	if (syscall(SYS_capset, &head, none) < 0)
+		return err_sys(e, "cannot give up the capabilities");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "cannot set no-new-privs");
+	return 0;
+}
+
+static int filter(const struct inside *c, struct err *e)
+{
+	int r = seccomp_install((enum seccomp_profile)c->profile, c->cpus > 0);
+
+	if (r == 0)
+		return 0;
+	(void)err_errno(e, r, "cannot load the system-call filter");
+	e->kind = ERR_UNAVAILABLE;
+	return -e->code;
+}
+
+int inside_lock_down(const struct inside *c, struct err *e)
+{
+	int abi;
+
+	if (limits(c, e) < 0 || (!c->unlocked && drop_privileges(e) < 0))
+		return -e->code;
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_sys(e, "cannot make init non-dumpable");
+	abi = landlock_apply(c->writable, c->writable_count, e);
+	return abi < 0 || filter(c, e) < 0 ? -e->code : abi;
 }
 
 int inside_check(const struct inside *c, struct err *e)

@@ -46,6 +46,7 @@ struct inside {
 	size_t rlimit_count;
 	unsigned profile; /* enum seccomp_profile */
 	int control;      /* the child's end */
+	int proc;         /* for inside_lock; of native -1: it has its own */
 	int in, out, err; /* the command's streams; in is -1 for no input, all with a terminal */
 	bool tty;
 	bool open; /* there is no command yet: they come by ASK_EXEC, and init stays */
@@ -56,6 +57,7 @@ struct inside {
 	uint64_t nproc;   /* RLIMIT_NPROC; 0: leave it */
 	unsigned cpus;    /* bind to that many CPUs; 0: all */
 	int nice;
+	bool unlocked; /* inside_lock was not possible, and nothing was gained by it */
 };
 
 /* The last step before init_main: until the door is there, and the command may begin. */
@@ -68,19 +70,29 @@ int inside_wait(const struct inside *c, struct err *e);
  * becomes non-dumpable: from then on the file is root's. */
 int inside_count(const struct inside *c, int *fds, struct err *e);
 
+/* What the monitor wants of the network inside: sockets, opened while this process has a say in it.
+ */
+int inside_sockets(const struct inside *c, int *fds, struct err *e);
+
+/* Once all mounts are made: a second user and mount namespace. The kernel locks the mounts that one
+ * user namespace takes over from another: they stay together when the mount namespace ends, so that
+ * whoever was left a descriptor in one of them does not find it without those that lie over it.
+ * Descriptors of folders from before lead to the mounts of the first, which are gone. The
+ * capabilities are those of the new namespace, which owns nothing but the mounts. proc: a procfs
+ * that can be written, for the ids and, as a second line, limits of the new one. After an error
+ * *entered says whether there is a way back: not from half of it. */
+int inside_lock(int proc, bool *entered, struct err *e);
+
 /* What the monitor wants to look at later. Opened now: soon nothing here may open it any more. */
 int inside_open(const struct inside *c, int *fds, struct err *e);
 
-/* Resource limits, priority, CPUs. */
-int inside_limits(const struct inside *c, struct err *e);
+/* From here on everything only ever gets less: resource limits, priority, CPUs, capabilities,
+ * Landlock, the system-call filter. Returns the Landlock ABI. */
+int inside_lock_down(const struct inside *c, struct err *e);
 
 /* The limit of open files, for the command alone: it also bounds how many descriptors of the user's
  * may be on their way, and init has some to send. 0 or -errno. */
 int inside_files(const struct inside *c);
-
-/* Binds a process, 0: the caller, to the first n of the CPUs that it may use, counted from a start
- * that differs between runs. Nothing if n is 0. */
-int inside_bind(pid_t pid, unsigned n, struct err *e);
 
 /* Looks instead of believing; a single "no" and nothing may be started. */
 int inside_check(const struct inside *c, struct err *e);

@@ -98,20 +98,6 @@ static void look_at_disk(struct backend_job *j)
 	}
 }
 
-/* bubblewrap loads the filter before init can open it. Only once a run has lasted: it takes a
- * process. */
-static void reach_sockets(struct backend_job *j)
-{
-	CLEANUP(fd) int net = -1;
-
-	if (j->diag_tried || j->given[INIT_FD_DIAG] >= 0 || j->plan->network == NETWORK_HOST)
-		return;
-	j->diag_tried = true;
-	net = openat(j->given[INIT_FD_PROC], "1/ns/net", O_RDONLY | O_CLOEXEC);
-	if (net >= 0)
-		j->given[INIT_FD_DIAG] = sockmem_open_in(net);
-}
-
 /* Socket buffers. To list them takes the kernel a walk through tables of the whole machine, most of
  * what a quiet run costs: left out where all sockets there are could not fill half of what the last
  * look has left. Until the next turn the other half is theirs, as it is with a list. */
@@ -121,7 +107,6 @@ static uint64_t in_sockets(struct backend_job *j)
 
 	if (used < max && sockmem_most(j->given[INIT_FD_PROC]) <= (max - used) / 2)
 		return 0;
-	reach_sockets(j);
 	return sockmem_step(&j->sockmem, j->given[INIT_FD_DIAG]);
 }
 

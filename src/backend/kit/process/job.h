@@ -87,7 +87,6 @@ struct backend_job {
 	unsigned tick; /* of the timer */
 	struct memfds memfds;
 	struct sockmem sockmem;
-	bool diag_tried;  /* to open from outside what init could not */
 	uint64_t buffers; /* bytes in sockets */
 	uint64_t used;    /* bytes, at the last look; of these in sockets */
 	uint64_t counted;

@@ -30,9 +30,8 @@ static const struct program {
 
 _Static_assert(LENGTH(programs) == SECCOMP_PROFILES, "one program for each profile");
 
-/* In front of the main program, or stacked under it: the strictest answer of all filters counts, so
- * this one need not look at the architecture (the main one kills the foreign) nor know the
- * profiles. Its last instruction is for the stacked form alone. */
+/* Stacked under the main program: the strictest answer of all filters counts, so this one need not
+ * look at the architecture (the main one kills the foreign) nor know the profiles. */
 static const struct sock_filter affinity[] = {
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_sched_setaffinity, 0, 1),
@@ -48,18 +47,6 @@ static int load(const struct sock_filter *insn, unsigned short len)
 	if (syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
 		return -errno;
 	return 0;
-}
-
-const void *seccomp_affinity_bytes(size_t *n)
-{
-	*n = (LENGTH(affinity) - 1) * sizeof(struct sock_filter);
-	return affinity;
-}
-
-const void *seccomp_bytes(enum seccomp_profile profile, size_t *n)
-{
-	*n = programs[profile].len * sizeof(struct sock_filter);
-	return programs[profile].insn;
 }
 
 int seccomp_install(enum seccomp_profile profile, bool deny_affinity)

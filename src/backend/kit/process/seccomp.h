@@ -22,8 +22,3 @@ enum seccomp_profile {
  * set. Async-signal-safe, allocates nothing: meant for the child between clone and exec, where one
  * thread exists (other threads would not be covered). */
 int seccomp_install(enum seccomp_profile profile, bool deny_affinity);
-
-/* The program of a profile as the kernel takes it, for somebody else to load; *n is in bytes. */
-const void *seccomp_bytes(enum seccomp_profile profile, size_t *n);
-/* ... and what denies sched_setaffinity(), to be put in front of it. */
-const void *seccomp_affinity_bytes(size_t *n);

@@ -24,6 +24,10 @@
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
+#define UNLOCKED                                                                                   \
+	"this machine does not let brig lock bubblewrap's mounts: of two runs in one workspace "   \
+	"at "                                                                                      \
+	"a time, one can be handed folders of the other without the covers on them"
 
 /* Root only: the range of ids ... */
 static int take_ids(struct backend_job *j, struct err *e)
@@ -293,6 +297,8 @@ static int started(struct backend_job *j, struct box_start *c, const struct job_
 	if (m.said == SUPERVISOR_FAILED)
 		return failed_inside(j, &m, e);
 	j->isolation.landlock_abi = m.landlock;
+	if (m.unlocked && w->host.note)
+		w->host.note(w->host.arg, UNLOCKED);
 	return running(j, w, e);
 }
 

@@ -497,7 +497,7 @@ void box_plan_look(struct box_plan *p)
 
 int box_plan_names(struct box_plan *p, struct err *e)
 {
-	if (!p->named && (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_code(p, e) < 0))
+	if (!p->named && (plan_protect(p, e) < 0 || plan_code(p, e) < 0))
 		return -e->code;
 	p->named = true;
 	return 0;

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/process/landlock.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/paths.h"
+#include "proc/confine.h"
 
 #define PLAN_MAX ((size_t)32 << 20)
 #define ROOT_STARTED_UID 1000

@@ -59,9 +59,8 @@ static const char *guarded(const struct homecoming *h, const char *path)
 {
 	if (h->repository || leads_to(path, ".git"))
 		return "a repository stays as it is here: fetch commits by a bundle or a push";
-	for (size_t i = 0; i < guarded_name_count; i++)
-		if (guarded_names[i].class < NAME_REPORTED && leads_to(path, guarded_names[i].name))
-			return guarded_names[i].reason;
+	if (name_forbidden(path))
+		return name_forbidden(path)->reason;
 	return is_obeyed(h, path)
 		       ? "a link or git's configuration leads a program on this host there"
 		       : NULL;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "backend/kit/protect/before.h"
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/inventory.h"
 #include "backend/kit/protect/journal.h"
@@ -39,6 +40,7 @@ struct protect *protect_free(struct protect *t)
 	free(t->placeholder);
 	free(t->cover);
 	protect_links_done(t);
+	t->before = before_free(t->before);
 	free(t);
 	return NULL;
 }
@@ -226,6 +228,7 @@ int protect_write_down(struct protect *t, struct err *e)
 	protect_keep_configs(t);
 	if (inventory_fill(t, e) < 0)
 		return err_wrap(e, "protected names");
+	t->before = before_take(t);
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;
 }
@@ -519,8 +522,10 @@ static void judge(struct protect *t, bool cover_lost, struct outcome *o)
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
 				look_after(t, o, i, cover_lost);
-	if (t->began.tv_sec) /* else the command cannot have begun */
+	if (t->began.tv_sec) { /* else the command cannot have begun */
 		protect_repositories(t, o);
+		before_tell(t, o);
+	}
 	protect_unasked(t, o);
 }
 

@@ -33,6 +33,7 @@ struct protect {
 	bool strict;               /* git did not say where an index leads */
 	int config[TREES_MAX];     /* of each git folder of the plan, as it was; -1: none */
 	bool writable;             /* the workspace, by the command */
+	struct before *before;     /* before.h; NULL: nothing was noted */
 	struct timespec until; /* what changed later is reported and left; 0: all is taken away */
 	int inventory;         /* STATE/runs/ID; -1: none */
 	uint64_t beat;         /* when it was last touched */

@@ -2,140 +2,170 @@
 #include "backend/kit/protect/protected_names.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/agent_files.h"
 
 /* clang-format off */
+#define N(name) name, sizeof(name) - 1
+#define ROW(name, class, reason) { N(name), class, reason },
+#define ROWS_OF(agent) AGENT_FILES_##agent(ROW)
 const struct guarded_name guarded_names[] = {
-	/* A program on the host may act on them the moment they are there. Each costs every run, so
-	 * only names that need no further step are here. */
-	{ ".vscode", NAME_HELD, "tasks and settings of an editor that has the folder open" },
-	{ ".mcp.json", NAME_HELD, "servers that an agent starts" },
-	{ ".claude", NAME_HELD, "hooks, commands and settings of an agent" },
-	{ ".codex", NAME_HELD, "settings of an agent" },
-	{ ".cursor", NAME_HELD, "servers and rules of an editor" },
-	{ ".gemini", NAME_HELD, "settings of an agent" },
+	/* Whatever `brig wrap` knows, whether it is held, taken away or reported. */
+	AGENTS(ROWS_OF)
+
+	/* A program on the host may act on them the moment they are there, as on the agents' above.
+	 * Each costs every run, so only names that need no further step are held. */
+	{ N(".vscode"), NAME_HELD, "tasks and settings of an editor that has the folder open" },
+	{ N(".cursor"), NAME_HELD, "servers and rules of an editor" },
 
 	/* The host asks, or is asked, before it acts on these. */
-	{ ".brig.yaml", NAME_TAKEN, "settings of the next run here" },
-	{ ".envrc", NAME_TAKEN, "run by direnv" },
-	{ ".gitattributes", NAME_TAKEN, "which filters git runs" },
-	{ ".husky", NAME_TAKEN, "hooks of git" },
-	{ ".githooks", NAME_TAKEN, "hooks of git, by custom" },
-	{ ".idea", NAME_TAKEN, "run configurations of an editor" },
-	{ ".zed", NAME_TAKEN, "tasks of an editor" },
-	{ ".devcontainer", NAME_TAKEN, "commands an editor runs on the host" },
-	{ ".windsurf", NAME_TAKEN, "settings of an editor" },
-	{ ".continue", NAME_TAKEN, "servers of an agent" },
-	{ ".opencode", NAME_TAKEN, "plugins and tools that an agent loads" },
-	{ ".qwen", NAME_TAKEN, "hooks and servers of an agent" },
-	{ ".amazonq", NAME_TAKEN, "hooks and servers of an agent" },
-	{ ".factory", NAME_TAKEN, "hooks and servers of an agent" },
-	{ ".qoder", NAME_TAKEN, "hooks and servers of an agent" },
-	{ ".crush.json", NAME_TAKEN, "servers that an agent starts" },
-	{ "crush.json", NAME_TAKEN, "servers that an agent starts" },
-	{ ".roo/mcp.json", NAME_TAKEN, "servers that an agent starts" },
-	{ ".junie/mcp", NAME_TAKEN, "servers that an agent starts" },
-	{ ".kiro/hooks", NAME_TAKEN, "commands that an editor runs when files change" },
-	{ ".kiro/settings", NAME_TAKEN, "servers that an editor starts" },
-	{ ".clinerules/hooks", NAME_TAKEN, "programs that an agent runs" },
-	{ ".github/hooks", NAME_TAKEN, "commands that an agent runs" },
-	{ ".helix", NAME_TAKEN, "language servers that an editor starts" },
-	{ ".fleet", NAME_TAKEN, "run configurations of an editor" },
-	{ ".theia", NAME_TAKEN, "tasks and settings of an editor" },
-	{ ".direnv", NAME_TAKEN, "what an allowed .envrc loads again without a question" },
-	{ ".hg/hgrc", NAME_TAKEN, "hooks and extensions that hg loads at every look" },
-	{ ".hg/hgrc-not-shared", NAME_TAKEN, "hooks and extensions that hg loads at every look" },
-	{ ".hg/sharedpath", NAME_TAKEN, "whose settings hg reads as well" },
-	{ ".jj/repo", NAME_POINTER, "as a file: whose settings jj reads instead" },
-	{ ".jj/repo/config.toml", NAME_TAKEN, "programs that jj runs" },
-	{ ".bashrc", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".bash_profile", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".bash_login", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".bash_logout", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".profile", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".zshrc", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".zshenv", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".zprofile", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".zlogin", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".zlogout", NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ ".inputrc", NAME_TAKEN, "key bindings of a shell whose HOME this is" },
-	{ ".gitconfig", NAME_TAKEN, "configuration of git whose HOME this is" },
+	{ N(".brig.yaml"), NAME_TAKEN, "settings of the next run here" },
+	{ N(".envrc"), NAME_TAKEN, "run by direnv" },
+	{ N(".gitattributes"), NAME_TAKEN, "which filters git runs" },
+	{ N(".husky"), NAME_TAKEN, "hooks of git" },
+	{ N(".githooks"), NAME_TAKEN, "hooks of git, by custom" },
+	{ N(".idea"), NAME_TAKEN, "run configurations of an editor" },
+	{ N(".zed"), NAME_TAKEN, "tasks of an editor" },
+	{ N(".devcontainer"), NAME_TAKEN, "commands an editor runs on the host" },
+	{ N(".windsurf"), NAME_TAKEN, "settings of an editor" },
+	{ N(".continue"), NAME_TAKEN, "servers of an agent" },
+	{ N(".qwen"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".amazonq"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".factory"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".qoder"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".openhands"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".kilocode"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".trae"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".augment"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".iflow"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".codebuddy"), NAME_TAKEN, "hooks and servers of an agent" },
+	{ N(".pi"), NAME_TAKEN, "extensions and settings that an agent loads" },
+	{ N(".crush.json"), NAME_TAKEN, "servers that an agent starts" },
+	{ N("crush.json"), NAME_TAKEN, "servers that an agent starts" },
+	{ N(".crush/crush.json"), NAME_TAKEN, "servers that an agent starts" },
+	{ N(".roo/mcp.json"), NAME_TAKEN, "servers that an agent starts" },
+	{ N(".junie/mcp"), NAME_TAKEN, "servers that an agent starts" },
+	{ N(".kiro/hooks"), NAME_TAKEN, "commands that an editor runs when files change" },
+	{ N(".kiro/settings"), NAME_TAKEN, "servers that an editor starts" },
+	{ N(".clinerules/hooks"), NAME_TAKEN, "programs that an agent runs" },
+	{ N(".github/hooks"), NAME_TAKEN, "commands that an agent runs" },
+	{ N(".helix"), NAME_TAKEN, "language servers that an editor starts" },
+	{ N(".fleet"), NAME_TAKEN, "run configurations of an editor" },
+	{ N(".theia"), NAME_TAKEN, "tasks and settings of an editor" },
+	{ N(".vs/mcp.json"), NAME_TAKEN, "servers that an editor starts" },
+	{ N(".vim/coc-settings.json"), NAME_TAKEN, "language servers that an editor starts" },
+	{ N(".direnv"), NAME_TAKEN, "what an allowed .envrc loads again without a question" },
+	{ N(".hg/hgrc"), NAME_TAKEN, "hooks and extensions that hg loads at every look" },
+	{ N(".hg/hgrc-not-shared"), NAME_TAKEN, "hooks and extensions that hg loads at every look" },
+	{ N(".hg/sharedpath"), NAME_TAKEN, "whose settings hg reads as well" },
+	{ N(".sl/config"), NAME_TAKEN, "hooks and extensions that sl loads at every look" },
+	{ N("_darcs/prefs/defaults"), NAME_TAKEN, "commands that darcs runs" },
+	{ N(".jj/repo"), NAME_POINTER, "as a file: whose settings jj reads instead" },
+	{ N(".jj/repo/config.toml"), NAME_TAKEN, "programs that jj runs" },
+	{ N(".bashrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".bash_profile"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".bash_login"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".bash_logout"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".profile"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".zshrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".zshenv"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".zprofile"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".zlogin"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".zlogout"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".cshrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".tcshrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".kshrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ N(".inputrc"), NAME_TAKEN, "key bindings of a shell whose HOME this is" },
+	{ N(".gitconfig"), NAME_TAKEN, "configuration of git whose HOME this is" },
 
 	/* Tools on the host obey them, and agents change them for good reasons. */
-	{ ".gitmodules", NAME_REPORTED, "what git submodule clones, and from where" },
-	{ ".cargo/config.toml", NAME_REPORTED, "programs that cargo and rust-analyzer run" },
-	{ ".cargo/config", NAME_REPORTED, "programs that cargo and rust-analyzer run" },
-	{ "rust-toolchain.toml", NAME_REPORTED, "which toolchain cargo runs" },
-	{ "rust-toolchain", NAME_REPORTED, "which toolchain cargo runs" },
-	{ "package.json", NAME_REPORTED, "scripts that npm runs" },
-	{ ".npmrc", NAME_REPORTED, "where packages come from, and which shell runs scripts" },
-	{ ".yarnrc.yml", NAME_REPORTED, "the program that yarn is" },
-	{ ".yarnrc", NAME_REPORTED, "the program that yarn is" },
-	{ ".pnpmfile.cjs", NAME_REPORTED, "run by pnpm" },
-	{ ".pre-commit-config.yaml", NAME_REPORTED, "hooks that pre-commit runs" },
-	{ "lefthook.yml", NAME_REPORTED, "hooks that lefthook runs" },
-	{ "lefthook.yaml", NAME_REPORTED, "hooks that lefthook runs" },
-	{ ".lefthook.yml", NAME_REPORTED, "hooks that lefthook runs" },
-	{ ".mise.toml", NAME_REPORTED, "tools and variables of a shell" },
-	{ "mise.toml", NAME_REPORTED, "tools and variables of a shell" },
-	{ ".tool-versions", NAME_REPORTED, "tools of a shell" },
-	{ "*.code-workspace", NAME_REPORTED, "tasks and settings of an editor" },
-	{ "*.sublime-project", NAME_REPORTED, "build commands and settings of an editor" },
-	{ ".nvim.lua", NAME_REPORTED, "run by an editor that was told to" },
-	{ ".nvimrc", NAME_REPORTED, "run by an editor that was told to" },
-	{ ".exrc", NAME_REPORTED, "run by an editor that was told to" },
-	{ ".vimrc", NAME_REPORTED, "run by an editor that was told to" },
-	{ ".lvimrc", NAME_REPORTED, "run by an editor that was told to" },
-	{ ".dir-locals.el", NAME_REPORTED, "variables of an editor, which asks about some" },
-	{ ".dir-locals-2.el", NAME_REPORTED, "variables of an editor, which asks about some" },
-	{ ".luarc.json", NAME_REPORTED, "a plugin that a language server loads" },
-	{ "rust-analyzer.toml", NAME_REPORTED, "commands that a language server runs" },
-	{ ".gdbinit", NAME_REPORTED, "run by a debugger that was told to" },
-	{ ".lldbinit", NAME_REPORTED, "run by a debugger that was told to" },
-	{ ".env", NAME_REPORTED, "variables that tools and shells take over" },
-	{ "flake.nix", NAME_REPORTED, "what nix builds and a shell loads" },
-	{ "shell.nix", NAME_REPORTED, "what nix builds and a shell loads" },
-	{ "devenv.nix", NAME_REPORTED, "what nix builds and a shell loads" },
-	{ ".mise.local.toml", NAME_REPORTED, "tools and variables of a shell" },
-	{ "mise.local.toml", NAME_REPORTED, "tools and variables of a shell" },
-	{ ".mise/config.toml", NAME_REPORTED, "tools and variables of a shell" },
-	{ ".config/mise.toml", NAME_REPORTED, "tools and variables of a shell" },
-	{ "CLAUDE.md", NAME_REPORTED, "what an agent is told to do" },
-	{ "AGENTS.md", NAME_REPORTED, "what an agent is told to do" },
-	{ "GEMINI.md", NAME_REPORTED, "what an agent is told to do" },
-	{ ".cursorrules", NAME_REPORTED, "what an agent is told to do" },
-	{ ".windsurfrules", NAME_REPORTED, "what an agent is told to do" },
-	{ ".clinerules", NAME_REPORTED, "what an agent is told to do" },
-	{ ".github/copilot-instructions.md", NAME_REPORTED, "what an agent is told to do" },
-	{ "opencode.json", NAME_REPORTED, "servers and rules of an agent" },
-	{ ".opencode.json", NAME_REPORTED, "servers and rules of an agent" },
-	{ ".kiro", NAME_REPORTED, "what an agent is told to do" },
-	{ ".roo", NAME_REPORTED, "what an agent is told to do" },
-	{ ".junie", NAME_REPORTED, "what an agent is told to do" },
-	{ ".agent", NAME_REPORTED, "what an agent is told to do" },
-	{ ".agents", NAME_REPORTED, "what an agent is told to do" },
-	{ "QWEN.md", NAME_REPORTED, "what an agent is told to do" },
-	{ ".goosehints", NAME_REPORTED, "what an agent is told to do" },
-	{ ".aider.conf.yml", NAME_REPORTED, "commands that an agent runs" },
-	{ "rebase-merge/git-rebase-todo", NAME_STEP, "lines that git rebase --continue runs" },
-	{ "rebase-apply/patch", NAME_STEP, "what git am --continue applies" },
-	{ "sequencer/todo", NAME_STEP, "what git cherry-pick --continue applies" },
+	{ N(".gitmodules"), NAME_REPORTED, "what git submodule clones, and from where" },
+	{ N(".lfsconfig"), NAME_REPORTED, "where git-lfs fetches from, and what it is sent" },
+	{ N(".cargo/config.toml"), NAME_REPORTED, "programs that cargo and rust-analyzer run" },
+	{ N(".cargo/config"), NAME_REPORTED, "programs that cargo and rust-analyzer run" },
+	{ N("rust-toolchain.toml"), NAME_REPORTED, "which toolchain cargo runs" },
+	{ N("rust-toolchain"), NAME_REPORTED, "which toolchain cargo runs" },
+	{ N("package.json"), NAME_REPORTED, "scripts that npm runs" },
+	{ N(".npmrc"), NAME_REPORTED, "where packages come from, and which shell runs scripts" },
+	{ N(".yarnrc.yml"), NAME_REPORTED, "the program that yarn is" },
+	{ N(".yarnrc"), NAME_REPORTED, "the program that yarn is" },
+	{ N(".pnpmfile.cjs"), NAME_REPORTED, "run by pnpm" },
+	{ N(".pnp.cjs"), NAME_REPORTED, "loaded before each script of yarn" },
+	{ N("bunfig.toml"), NAME_REPORTED, "what bun loads before each script" },
+	{ N(".bazelrc"), NAME_REPORTED, "options of bazel, which name programs" },
+	{ N(".repo/repo"), NAME_REPORTED, "the program that repo is" },
+	{ N(".pre-commit-config.yaml"), NAME_REPORTED, "hooks that pre-commit runs" },
+	{ N("lefthook.yml"), NAME_REPORTED, "hooks that lefthook runs" },
+	{ N("lefthook.yaml"), NAME_REPORTED, "hooks that lefthook runs" },
+	{ N(".lefthook.yml"), NAME_REPORTED, "hooks that lefthook runs" },
+	{ N(".mise.toml"), NAME_REPORTED, "tools and variables of a shell" },
+	{ N("mise.toml"), NAME_REPORTED, "tools and variables of a shell" },
+	{ N(".tool-versions"), NAME_REPORTED, "tools of a shell" },
+	{ N("*.code-workspace"), NAME_REPORTED, "tasks and settings of an editor" },
+	{ N("*.sublime-project"), NAME_REPORTED, "build commands and settings of an editor" },
+	{ N(".nvim.lua"), NAME_REPORTED, "run by an editor that was told to" },
+	{ N(".nvimrc"), NAME_REPORTED, "run by an editor that was told to" },
+	{ N(".exrc"), NAME_REPORTED, "run by an editor that was told to" },
+	{ N(".vimrc"), NAME_REPORTED, "run by an editor that was told to" },
+	{ N(".lvimrc"), NAME_REPORTED, "run by an editor that was told to" },
+	{ N(".lazy.lua"), NAME_REPORTED, "run by an editor that was told to" },
+	{ N(".dir-locals.el"), NAME_REPORTED, "variables of an editor, which asks about some" },
+	{ N(".dir-locals-2.el"), NAME_REPORTED, "variables of an editor, which asks about some" },
+	{ N(".luarc.json"), NAME_REPORTED, "a plugin that a language server loads" },
+	{ N("rust-analyzer.toml"), NAME_REPORTED, "commands that a language server runs" },
+	{ N(".gdbinit"), NAME_REPORTED, "run by a debugger that was told to" },
+	{ N(".lldbinit"), NAME_REPORTED, "run by a debugger that was told to" },
+	{ N(".pdbrc"), NAME_REPORTED, "run by a debugger" },
+	{ N(".rspec"), NAME_REPORTED, "files that rspec loads" },
+	{ N(".irbrc"), NAME_REPORTED, "run by a shell of ruby" },
+	{ N(".pryrc"), NAME_REPORTED, "run by a shell of ruby" },
+	{ N(".Rprofile"), NAME_REPORTED, "run by R" },
+	{ N(".iex.exs"), NAME_REPORTED, "run by a shell of elixir" },
+	{ N(".ghci"), NAME_REPORTED, "run by a shell of haskell, if it is nobody else's" },
+	{ N(".ocamlinit"), NAME_REPORTED, "run by a shell of ocaml" },
+	{ N(".octaverc"), NAME_REPORTED, "run by octave" },
+	{ N(".venv/bin/python"), NAME_REPORTED, "run by an editor that looks at the environment" },
+	{ N("venv/bin/python"), NAME_REPORTED, "run by an editor that looks at the environment" },
+	{ N(".env"), NAME_REPORTED, "variables that tools and shells take over" },
+	{ N("flake.nix"), NAME_REPORTED, "what nix builds and a shell loads" },
+	{ N("shell.nix"), NAME_REPORTED, "what nix builds and a shell loads" },
+	{ N("devenv.nix"), NAME_REPORTED, "what nix builds and a shell loads" },
+	{ N(".mise.local.toml"), NAME_REPORTED, "tools and variables of a shell" },
+	{ N("mise.local.toml"), NAME_REPORTED, "tools and variables of a shell" },
+	{ N(".mise/config.toml"), NAME_REPORTED, "tools and variables of a shell" },
+	{ N(".config/mise.toml"), NAME_REPORTED, "tools and variables of a shell" },
+	{ N(".cursorrules"), NAME_REPORTED, "what an agent is told to do" },
+	{ N(".windsurfrules"), NAME_REPORTED, "what an agent is told to do" },
+	{ N(".clinerules"), NAME_REPORTED, "what an agent is told to do" },
+	{ N(".github/copilot-instructions.md"), NAME_REPORTED, "what an agent is told to do" },
+	{ N(".kiro"), NAME_REPORTED, "what an agent is told to do" },
+	{ N(".roo"), NAME_REPORTED, "what an agent is told to do" },
+	{ N(".junie"), NAME_REPORTED, "what an agent is told to do" },
+	{ N(".agent"), NAME_REPORTED, "what an agent is told to do" },
+	{ N(".agents"), NAME_REPORTED, "what an agent is told to do" },
+	{ N("QWEN.md"), NAME_REPORTED, "what an agent is told to do" },
+	{ N(".goosehints"), NAME_REPORTED, "what an agent is told to do" },
+	{ N("rebase-merge/git-rebase-todo"), NAME_STEP, "lines that git rebase --continue runs" },
+	{ N("rebase-apply/patch"), NAME_STEP, "what git am --continue applies" },
+	{ N("sequencer/todo"), NAME_STEP, "what git cherry-pick --continue applies" },
 };
 /* clang-format on */
 const size_t guarded_name_count = ARRAY_LEN(guarded_names);
 
-/* `n` is the path's length. */
-static bool ends_with(const char *path, size_t n, const char *name)
+/* Letters are all one, as they are to some file systems. `n` is the path's length. */
+static bool ends_with(const char *path, size_t n, const struct guarded_name *g)
 {
-	size_t m = strlen(name);
+	const char *tail;
 
-	if (!n || path[n - 1] != name[m - 1])
+	if (n < g->len || ((path[n - 1] ^ g->name[g->len - 1]) & ~0x20))
 		return false;
-	if (name[0] == '*')
-		return n > m - 1 && str_eq(path + n - (m - 1), name + 1);
-	return n >= m && str_eq(path + n - m, name) && (n == m || path[n - m - 1] == '/');
+	tail = path + n - g->len;
+	if (g->name[0] == '*')
+		return strcasecmp(tail + 1, g->name + 1) == 0;
+	return (n == g->len || tail[-1] == '/') && strcasecmp(tail, g->name) == 0;
 }
 
 bool name_points(const char *path)
@@ -146,24 +176,59 @@ bool name_points(const char *path)
 	return false;
 }
 
-/* What npm has put there is code already, and its scripts run when it is put there. */
-static bool is_of_package(const char *path, size_t n)
+/* What the plan has made sure of: the very name, at the top. */
+static bool is_planned(const char *path, const char *at, const struct guarded_name *g)
 {
-	return ends_with(path, n, "package.json") &&
-	       (str_starts(path, "node_modules/") || strstr(path, "/node_modules/"));
+	return at == path && g->class < NAME_REPORTED && strncmp(at, g->name, g->len) == 0;
+}
+
+/* The strictest name that path is or lies below. Only names with a dot in front are folders' whose
+ * files count one by one, so that most parts of a path are not compared; a pointer is none as a
+ * folder. */
+static const struct guarded_name *find(const char *path, bool planned)
+{
+	const struct guarded_name *best = NULL;
+	size_t n = strlen(path);
+
+	for (size_t i = 0; n && i < guarded_name_count; i++) {
+		const struct guarded_name *g = &guarded_names[i];
+
+		if (ends_with(path, n, g) && (!best || g->class < best->class) &&
+		    (planned || !is_planned(path, path + n - g->len, g)))
+			best = g;
+	}
+	for (const char *at = path; at; at = strchr(at, '/')) {
+		at += *at == '/';
+		for (size_t i = 0; *at == '.' && i < guarded_name_count; i++) {
+			const struct guarded_name *g = &guarded_names[i];
+
+			if (g->name[0] == '.' && g->class != NAME_POINTER &&
+			    (!best || g->class < best->class) &&
+			    strncasecmp(at, g->name, g->len) == 0 && at[g->len] == '/' &&
+			    (planned || !is_planned(path, at, g)))
+				best = g;
+		}
+	}
+	return best;
+}
+
+const struct guarded_name *name_forbidden(const char *path)
+{
+	const struct guarded_name *g = find(path, true);
+
+	return g && g->class < NAME_REPORTED ? g : NULL;
+}
+
+/* What a package manager has put there is code already, and its scripts run when it is put there.
+ */
+static bool is_of_package(const char *path)
+{
+	return str_starts(path, "node_modules/") || strstr(path, "/node_modules/");
 }
 
 const struct guarded_name *name_reported(const char *path)
 {
-	size_t n = strlen(path);
-
-	if (is_of_package(path, n))
-		return NULL;
-	for (size_t i = 0; i < guarded_name_count; i++)
-		if (guarded_names[i].class >= NAME_REPORTED &&
-		    ends_with(path, n, guarded_names[i].name))
-			return &guarded_names[i];
-	return NULL;
+	return is_of_package(path) ? NULL : find(path, false);
 }
 
 bool name_ends_step(const char *name)

@@ -16,6 +16,7 @@ enum name_class {
 
 struct guarded_name {
 	const char *name; /* "*.x": whatever ends so; only of reported ones */
+	size_t len;
 	enum name_class class;
 	const char *reason;
 };
@@ -26,8 +27,11 @@ extern const size_t guarded_name_count;
 /* Is a folder of this name, relative to the workspace, none to be taken away? */
 bool name_points(const char *path);
 
-/* The reported name or step that `path`, relative to any folder of the workspace, ends with; NULL:
- * none. */
+/* The name that `path`, relative to the workspace, is or lies below, at whatever depth and in
+ * whatever letters; NULL: none. Of several the strictest. */
+const struct guarded_name *name_forbidden(const char *path); /* of those that no command may make */
+/* Of all that is told: forbidden names too, but for those at the top, which the plan has made sure
+ * of. */
 const struct guarded_name *name_reported(const char *path);
 /* Is that the last part of a step? Most names are not, and this takes less to say so. */
 bool name_ends_step(const char *name);

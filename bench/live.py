@@ -101,6 +101,7 @@ def daemon(bench):
     with Daemon(bench, bench.person) as d:
         _create(bench, d)
         _burst(bench, d)
+        _crowd(bench, d)
         _events(bench, d)
         _memory(bench, d)
         _files(bench, d)
@@ -180,6 +181,43 @@ def _create(bench, d):
     n = bench.count(200, 30)
     _judged(bench, "network none", d.ask("create", n, NONE), 6)
     _judged(bench, "with the proxy", d.ask("create", n, PROXY), 10)
+
+
+def _ticks(pids):
+    """Of a CPU's time that processes have had, in seconds."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += int(words[11]) + int(words[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def _crowd(bench, d):
+    """A create costs what it costs among few, and those that idle cost nothing; CROWD names another number of them."""
+    few, many = 10, int(os.environ.get("CROWD", "0")) or bench.count(300, 60)
+    bench.head(f"create among {few} and among {many:,} sandboxes that idle")
+    place, n, rows, ids = d.who.folder("crowd"), bench.count(100, 20), {}, []
+    for there in (few, many):
+        while len(ids) < there:
+            ws = place / str(len(ids))
+            with d.who.files():
+                ws.mkdir()
+            ids.append(d.create("--workdir", str(ws)))
+        rows[there] = d.ask("create", n, NONE)
+    if all(rows.values()):
+        bench.add(timed_row(f"among {few}", rows[few]))
+        row = timed_row(f"among {many:,}", rows[many])
+        row.ratio, row.peer = rows[many]["p50"] / rows[few]["p50"], f"among {few}"
+        row.target, row.ok = "<= 1.3", row.ratio <= 1.3 and not rows[many]["failed"]
+        bench.add(row)
+    pids = list(_descendants(d))
+    before, seconds = _ticks(pids), 5
+    time.sleep(seconds)
+    share = (_ticks(pids) - before) / seconds
+    bench.add(Row("all of them, idle", many, rate=share, unit="of a core", target="< 0.02", ok=share < 0.02))
+    d.delete(*ids)
+    shutil.rmtree(place)
 
 
 def _burst(bench, d):

@@ -122,6 +122,8 @@ int tasks_open(struct monitor *m, struct err *e);
 
 /* monitor_store.c: names the store in the spec, or leaves it without one */
 int store_open(struct monitor *m, struct spec *s, struct err *e);
+/* Something may be written to it: it is looked at until nothing runs. */
+void store_wake(struct monitor *m);
 
 /* monitor_copies.c: takes what is copied in out of a spec, as no backend need know of it; makes it
  * in the sandbox that was opened. What is taken is the spec's own memory. */

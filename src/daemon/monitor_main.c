@@ -303,6 +303,7 @@ void monitor_answer(struct monitor *m, struct monitor_client *c, const struct mo
 	}
 	if (q->version != MONITOR_VERSION)
 		return;
+	store_wake(m);
 	switch ((enum monitor_asks)q->asks) {
 	case MONITOR_EXEC:
 		task_exec(m, q, p->order, order, fds, n);

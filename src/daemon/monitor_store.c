@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/tree.h"
+#include "daemon/monitor_companions.h"
 #include "daemon/monitor_internal.h"
 #include "model/store.h"
 #include "sandbox/manager.h"
@@ -121,7 +122,14 @@ static void on_look(struct loop_timer *t, uint64_t now)
 		monitor_stop(m, "disk", 0);
 		return;
 	}
-	loop_at(m->loop, t, now + LOOK_US);
+	if (sandbox_living(m->sandbox) || companions_living(m))
+		loop_at(m->loop, t, now + LOOK_US);
+}
+
+void store_wake(struct monitor *m)
+{
+	if (m->looks.due && !m->looks.at)
+		loop_at(m->loop, &m->looks, clock_us() + LOOK_US);
 }
 
 int store_open(struct monitor *m, struct spec *s, struct err *e)
@@ -159,6 +167,6 @@ int store_open(struct monitor *m, struct spec *s, struct err *e)
 				  "set XDG_STATE_HOME to a folder on a disk, or leave --disk out",
 				  "limits.disk cannot count what is kept in memory");
 	m->looks.due = on_look;
-	loop_at(m->loop, &m->looks, clock_us() + LOOK_US);
+	store_wake(m);
 	return 0;
 }

@@ -14,18 +14,23 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
+#include "base/buf.h"
+#include "base/folder.h"
+#include "base/state.h"
 #include "base/str.h"
 #include "model/paths.h"
 
 #define RECENT 32
 #define LOOKS_MAX 16384
 #define HELD_MAX 128 /* folders */
+#define MONITORS_MAX ((size_t)1 << 20)
 
 /* Folders seen last: servers come in swarms. */
 struct recent {
 	const char *name;
 	struct where at;
 	bool found;
+	bool own; /* brig's, for monitors */
 };
 
 /* A folder that a process is in. */
@@ -40,7 +45,9 @@ struct socket_search {
 	struct hiding h;
 	struct recent recent[RECENT];
 	size_t next;
-	size_t looks; /* left at processes: anybody may bind names that need one */
+	struct ident own;    /* the folder of monitors' sockets; no inode: there is none */
+	struct buf monitors; /* the numbers of their files, in order */
+	size_t looks;        /* left at processes: anybody may bind names that need one */
 	struct standing *standings;
 	size_t standing_count;
 	bool stood; /* they were looked for */
@@ -106,6 +113,7 @@ static const struct recent *resolve(struct socket_search *s, const char *folder)
 {
 	CLEANUP(fd) int fd = -1;
 	struct recent *r;
+	struct stat st;
 	int found;
 
 	for (size_t i = 0; i < RECENT; i++)
@@ -116,6 +124,8 @@ static const struct recent *resolve(struct socket_search *s, const char *folder)
 	fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	found = fd < 0 ? -errno : mounts_where(&s->h.sight->mounts, s->h.plan->arena, fd, &r->at);
 	r->found = found == 0;
+	r->own = found == 0 && s->own.ino && fstat(fd, &st) == 0 && st.st_dev == s->own.dev &&
+		 st.st_ino == s->own.ino;
 	return found == -ENOMEM || !r->name ? NULL : r;
 }
 
@@ -129,6 +139,37 @@ static void meet(struct socket_search *s, const struct where *folder, const char
 	s->at = *folder; /* a copy: of the recent ones it may soon be none */
 	s->met = look_at(folder, name, &st) && (uint32_t)st.st_ino == s->now->ino &&
 		 st.st_nlink == 1;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* There is one for each sandbox that lives. Their folder is listed once; nobody else can make a
+ * second name for a file in it. */
+static void list_monitors(struct socket_search *s, int folder)
+{
+	const struct fd_entry *d;
+	struct folder f;
+
+	folder_begin(&f, folder);
+	while ((d = folder_next(&f)))
+		buf_add(&s->monitors, &(uint32_t){ (uint32_t)d->ino }, sizeof(uint32_t));
+	if (s->monitors.failed || f.error)
+		s->monitors.len = 0;
+	if (s->monitors.len)
+		qsort(s->monitors.data, s->monitors.len / sizeof(uint32_t), sizeof(uint32_t),
+		      by_number);
+}
+
+static bool is_monitors(const struct socket_search *s)
+{
+	return s->now->known && s->now->dev == s->own.dev && s->monitors.len &&
+	       bsearch(&s->now->ino, s->monitors.data, s->monitors.len / sizeof(uint32_t),
+		       sizeof(uint32_t), by_number);
 }
 
 static int hide_absolute(struct socket_search *s, const char *path, struct err *e)
@@ -147,6 +188,7 @@ static int hide_absolute(struct socket_search *s, const char *path, struct err *
 		return err_nomem(e);
 	if (!r->found)
 		return 0;
+	s->met |= r->own && is_monitors(s);
 	meet(s, &r->at, slash + 1);
 	return hide_in(&s->h, &r->at, slash + 1, e);
 }
@@ -329,9 +371,19 @@ static int one_socket(void *ctx, const struct bound_socket *b, struct err *e)
 int plan_sockets(struct box_plan *p, struct err *e)
 {
 	struct socket_search s = { .h = { .plan = p, .sight = p->sight, .first = p->op_count },
-				   .looks = LOOKS_MAX };
+				   .looks = LOOKS_MAX,
+				   .monitors = BUF_INIT(MONITORS_MAX) };
+	CLEANUP(fd) int own = state_find("daemon/sockets", NULL, 0);
+	struct stat st;
 	bool known;
-	int r = sockets_list(one_socket, &s, &known, e);
+	int r;
+
+	if (own >= 0 && fstat(own, &st) == 0) {
+		s.own = ident_of(&st);
+		list_monitors(&s, own);
+	}
+	r = sockets_list(one_socket, &s, &known, e);
+	buf_done(&s.monitors);
 
 	for (size_t i = 0; i < s.standing_count; i++)
 		(void)fd_close(s.standings[i].fd);

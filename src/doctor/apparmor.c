@@ -8,13 +8,13 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "proc/host_program.h"
+#include "proc/spawn.h"
 
 #define FOLDER "etc/apparmor.d"
 #define NAME "brig"
@@ -141,26 +141,21 @@ static void remove_profile(const char *root)
 /* What the parser has to say goes to stderr: stdout may be carrying JSON. */
 static int load(const char *root, const char *parser, struct err *e)
 {
+	static const char *const envp[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };
 	char path[PATH_MAX];
-	char *const argv[] = { (char *)(uintptr_t)parser, (char[]){ "-r" }, path, NULL };
-	char *const envp[] = { (char[]){ "PATH=/usr/sbin:/usr/bin:/sbin:/bin" }, NULL };
-	posix_spawn_file_actions_t actions;
-	int r, status = 0;
+	const char *const argv[] = { parser, "-r", path, NULL };
+	const struct host_program h = {
+		.program = parser, .argv = argv, .envp = envp, .streams = (const int[]){ -1, 2, 2 }
+	};
+	int status;
 	pid_t pid;
 
 	(void)snprintf(path, sizeof(path), "%s/" FOLDER "/" NAME, str_eq(root, "/") ? "" : root);
-	r = posix_spawn_file_actions_init(&actions);
-	if (r == 0) {
-		r = posix_spawn_file_actions_adddup2(&actions, 2, 1);
-		if (r == 0)
-			r = posix_spawn(&pid, parser, &actions, NULL, argv, envp);
-		(void)posix_spawn_file_actions_destroy(&actions);
-	}
-	if (r != 0)
-		return err_errno(e, r, "cannot start '%s'", parser);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return err_sys(e, "cannot wait for '%s'", parser);
+	if (host_start(&h, &pid, NULL, e) < 0)
+		return -e->code;
+	status = proc_wait(pid);
+	if (status < 0)
+		return err_errno(e, status, "cannot wait for '%s'", parser);
 	if (status != 0)
 		return err_set(e, ERR_UNAVAILABLE, EINVAL, "'%s' refused the profile", parser);
 	return 0;

@@ -3,13 +3,15 @@
  *
  * What nobody asked for does not fail; it is told, so that one knows what there would be. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "backend/backend.h"
 #include "base/str.h"
 #include "doctor/machine.h"
+#include "proc/host_program.h"
+#include "proc/spawn.h"
 
 #define SCRATCH_MAX ((size_t)64 << 10)
 #define SLURM_MS 30000 /* a queue may be busy */
@@ -23,7 +25,8 @@ static enum check_status missing(struct machine *m, const struct backend *b)
 /* "bubblewrap 0.8.0", from the program itself; "bubblewrap" when it does not say. */
 static void bwrap_version(const char *path, char *out, size_t n)
 {
-	char *const argv[] = { (char[]){ "bwrap" }, (char[]){ "--version" }, NULL };
+	static const char *const argv[] = { "bwrap", "--version", NULL };
+	struct err unused;
 	int ends[2];
 	ssize_t got = -1;
 	pid_t pid;
@@ -31,16 +34,16 @@ static void bwrap_version(const char *path, char *out, size_t n)
 	(void)snprintf(out, n, "bubblewrap");
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return;
-	pid = fork();
-	if (pid == 0) {
-		(void)dup2(ends[1], STDOUT_FILENO);
-		(void)execve(path, argv, (char *[]){ NULL });
-		_exit(127);
-	}
+	if (host_start(&(struct host_program){ .program = path,
+					       .argv = argv,
+					       .streams = (const int[]){ -1, ends[1], -1 },
+					       .dies_with = SIGKILL },
+		       &pid, NULL, &unused) < 0)
+		pid = -1;
 	(void)fd_close(ends[1]);
 	if (pid > 0) {
 		got = read(ends[0], out, n - 1);
-		(void)waitpid(pid, NULL, 0);
+		(void)proc_wait(pid);
 	}
 	(void)fd_close(ends[0]);
 	if (got > 0)

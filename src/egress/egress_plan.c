@@ -48,8 +48,11 @@ static int add_secret(struct egress_plan *p, const struct spec *s, const struct 
 
 static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *envp, struct err *e)
 {
+	const char *const *places = spec_places(s, p->arena);
 	struct credentiallist granted = { 0 };
 
+	if (!places)
+		return err_nomem(e);
 	if (credentials_granted(p->arena, s, &granted, e) < 0)
 		return -e->code;
 	p->secrets = arena_alloc(p->arena, (granted.n + 1) * sizeof(*p->secrets));
@@ -59,7 +62,7 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 		char *value = NULL;
 		size_t len = 0;
 
-		if (cred_fetch(&granted.v[i], envp, &value, &len, e) < 0) {
+		if (cred_fetch(&granted.v[i], envp, places, &value, &len, e) < 0) {
 			if (e->code != ENOENT || !may_lack(s) ||
 			    list_add_string(p->arena, &p->lacking, granted.v[i].name, e) < 0)
 				return -e->code;

@@ -5,10 +5,8 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "base/base64.h"
 #include "base/clock.h"
@@ -16,9 +14,13 @@
 #include "base/jread.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "proc/host_program.h"
+#include "proc/host_find.h"
+#include "proc/spawn.h"
 
 #define FILE_MAX ((size_t)256 << 10)
 #define ANSWER_MAX ((size_t)16 << 10)
+#define ENVIRONMENT_MAX ((size_t)4 << 20)
 #define HELPER_US 10000000
 #define HUB "docker.io"
 #define HUB_HOST "index." HUB /* what its credentials are kept under */
@@ -144,35 +146,22 @@ int login_answer(const char *text, size_t n, struct login *ret, struct err *e)
 
 /* ---- helper programs ---- */
 
-static int spawn(const char *name, int in, int out, pid_t *ret)
+static int spawn(const char *name, int in, int out, pid_t *ret, struct err *e)
 {
-	char *const argv[] = { (char *)(uintptr_t)name, (char *)(uintptr_t) "get", NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int r;
+	CLEANUP(arena) struct arena *a = arena_new(ENVIRONMENT_MAX);
+	const char *const argv[] = { name, "get", NULL };
+	char program[PATH_MAX];
+	struct host_program h = { .program = program,
+				  .argv = argv,
+				  .streams = (const int[]){ in, out, -1 },
+				  .dies_with = SIGKILL };
 
-	(void)sigemptyset(&none);
-	if (posix_spawn_file_actions_init(&actions) != 0)
-		return -ENOMEM;
-	if (posix_spawnattr_init(&attr) != 0) {
-		(void)posix_spawn_file_actions_destroy(&actions);
-		return -ENOMEM;
-	}
-	r = posix_spawn_file_actions_adddup2(&actions, in, 0);
-	if (!r)
-		r = posix_spawn_file_actions_adddup2(&actions, out, 1);
-	if (!r)
-		r = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-	if (!r)
-		r = posix_spawnattr_setsigmask(&attr, &none);
-	if (!r)
-		r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	if (!r)
-		r = posix_spawnp(ret, name, &actions, &attr, argv, environ);
-	(void)posix_spawn_file_actions_destroy(&actions);
-	(void)posix_spawnattr_destroy(&attr);
-	return -r;
+	if (!a)
+		return err_nomem(e);
+	if (host_find(name, NULL, NULL, program, e) < 0 ||
+	    host_environment(a, host_keyring_names, environ, NULL, &h.envp, e) < 0)
+		return -e->code;
+	return host_start(&h, ret, NULL, e);
 }
 
 static int read_end(int fd, char *out, size_t room, size_t *len)
@@ -217,8 +206,9 @@ static int talk(const char *name, const char *registry, char *out, size_t *len, 
 	r = pipe2(in, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0 ? -errno : 0;
 	if (r == 0)
 		r = fd_write_all(in[1], key, strlen(key));
+	err_clear(e);
 	if (r == 0)
-		r = spawn(name, in[0], from[1], &pid);
+		r = spawn(name, in[0], from[1], &pid, e);
 	(void)fd_close(in[0]);
 	(void)fd_close(in[1]);
 	(void)fd_close(from[1]);
@@ -228,9 +218,10 @@ static int talk(const char *name, const char *registry, char *out, size_t *len, 
 	if (pid > 0) {
 		if (r < 0)
 			(void)kill(pid, SIGKILL);
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
+		status = proc_wait(pid);
 	}
+	if (e->code)
+		return -e->code;
 	if (r < 0)
 		return err_errno(e, r, "cannot be asked");
 	if (status && says_none(out, *len))

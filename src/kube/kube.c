@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "base/wait.h"
 #include "kube/kube_packet.h"
+#include "proc/host_program.h"
 #include "proc/spawn.h"
 
 #define PROGRAM "brig-kube"
@@ -41,53 +42,48 @@ struct kube {
 
 /* ---- the process ---- */
 
-/* In a child: only what is safe there. */
-static _Noreturn void become_kube(const char *program, int control)
-{
-	char *const argv[] = { (char[]){ PROGRAM }, NULL }, *const none[] = { NULL };
-
-	proc_default_signals();
-	proc_unblock_signals();
-	if (chdir("/") == 0 && proc_place_streams(control, -1, -1) == 0 &&
-	    fd_close_range(3, INT_MAX) == 0)
-		(void)execve(program, argv, none);
-	_exit(127);
-}
-
-/* Above the streams, which the child's own would overwrite. */
 static int pair_of(int type, int *here, int *there)
 {
 	int pair[2];
 
 	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	for (int i = 0; i < 2; i++)
-		if (pair[i] < 3) {
-			int low = pair[i];
-
-			pair[i] = fcntl(low, F_DUPFD_CLOEXEC, 3);
-			(void)fd_close(low);
-		}
 	*here = pair[0];
 	*there = pair[1];
-	return pair[0] < 0 || pair[1] < 0 ? -EMFILE : 0;
+	return 0;
 }
+
+/* Where brig's state is: what guests could write is noted there. */
+static const char *const passed[] = { "HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR" };
 
 static int start(struct kube *k, struct err *e)
 {
+	static const char *const argv[] = { PROGRAM, NULL };
+	char program[PATH_MAX], text[ARRAY_LEN(passed)][PATH_MAX];
+	const char *env[ARRAY_LEN(passed) + 1] = { NULL };
 	CLEANUP(fd) int there = -1;
-	char program[PATH_MAX];
+	size_t n = 0;
 	int r;
 
 	if (program_find(PROGRAM, program, sizeof(program), e) < 0)
 		return -e->code;
+	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
+		const char *value = getenv(passed[i]);
+
+		if (value && snprintf(text[n], PATH_MAX, "%s=%s", passed[i], value) < PATH_MAX) {
+			env[n] = text[n];
+			n++;
+		}
+	}
 	r = pair_of(SOCK_SEQPACKET, &k->control, &there);
 	if (r < 0)
 		return err_errno(e, r, "cannot make a socket pair");
-	k->pid = proc_fork(NULL);
-	if (k->pid == 0)
-		become_kube(program, there);
-	return k->pid < 0 ? err_sys(e, "cannot start " PROGRAM) : 0;
+	return host_start(&(struct host_program){ .program = program,
+						  .argv = argv,
+						  .envp = env,
+						  .streams = (const int[]){ there, -1, -1 },
+						  .own = true },
+			  &k->pid, NULL, e);
 }
 
 static int lost(struct err *e, int r)

@@ -467,7 +467,7 @@ static void values_that_cannot_be_sent_are_refused(void **state UNUSED)
 		{ "credentials: {A: {host: a.example, from: {command: ['yes']}}}\n",
 		  "longer than" },
 		{ "credentials: {A: {host: a.example, from: {command: [/nonexistent]}}}\n",
-		  "cannot run" },
+		  "there is no program" },
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

@@ -51,12 +51,18 @@ static int bwrap_plan(const struct spec *s, struct backend_plan **ret, const cha
 		      struct err *e)
 {
 	CLEANUP(bwrap_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+	const char *const *places;
 
 	if (!p)
 		return err_nomem(e);
 	/* The descriptors of its operations are made first of all. */
 	if ((notes ? box_plan_begin : box_plan_new)(s, "bwrap", &p->box, e) < 0 ||
-	    box_plan_names(p->box, e) < 0 || bwrap_find(p->box->arena, &p->program, e) < 0)
+	    box_plan_names(p->box, e) < 0)
+		return -e->code;
+	places = spec_places(s, p->box->arena);
+	if (!places)
+		return err_nomem(e);
+	if (bwrap_find(p->box->arena, places, &p->program, e) < 0)
 		return -e->code;
 	p->box->read_only_root = true;
 	note_differences(p->box, s);
@@ -103,7 +109,7 @@ static int bwrap_program(struct arena *a, const char **path, struct err *e)
 {
 	struct bwrap_program p = { 0 };
 
-	if (bwrap_find(a, &p, e) < 0)
+	if (bwrap_find(a, NULL, &p, e) < 0)
 		return -e->code;
 	*path = p.path;
 	return 0;

@@ -11,34 +11,13 @@
 
 #include "base/fd.h"
 #include "base/program.h"
+#include "proc/host_find.h"
 
-#define FOLDERS_USUAL "/usr/bin:/usr/local/bin:/bin"
 #define PROGRAM_MAX ((off_t)64 << 20)
 
 /* Defined by the command line's is_brig.c alone: is this process brig, or brig-more without a
  * library? */
 extern const char brig_is_this_program[] __attribute__((weak));
-
-/* The first executable file of that name; a relative folder is nobody's to trust. */
-static bool along(const char *path, const char *name, char full[PATH_MAX])
-{
-	for (size_t n; path && *path; path += n + (path[n] == ':')) {
-		n = strcspn(path, ":");
-		if (path[0] != '/' ||
-		    snprintf(full, PATH_MAX, "%.*s/%s", (int)n, path, name) >= PATH_MAX)
-			continue;
-		if (access(full, X_OK) == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool find(const char *name, char full[PATH_MAX])
-{
-	const char *path = getenv("PATH");
-
-	return along(path ? path : FOLDERS_USUAL, name, full);
-}
 
 /* What every run needs, of which the last to arrive came with 0.8.0; then what is used if there. */
 static const char *const options[] = { "--size",           "--perms",   "--clearenv",  "--info-fd",
@@ -101,14 +80,17 @@ static int look_inside(const char *path, struct bwrap_features *ret, struct err 
 			  "'%s' is not bubblewrap 0.8 or newer, which brig needs", path);
 }
 
-int bwrap_find(struct arena *a, struct bwrap_program *ret, struct err *e)
+int bwrap_find(struct arena *a, const char *const *places, struct bwrap_program *ret, struct err *e)
 {
 	char full[PATH_MAX];
+	int r = host_find("bwrap", NULL, places, full, e);
 
-	if (!find("bwrap", full))
+	if (r == -ENOENT)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
 				  "sudo apt install bubblewrap, or use --backend native",
 				  "bubblewrap (bwrap) is not installed");
+	if (r < 0)
+		return r;
 	ret->path = arena_strdup(a, full);
 	if (!ret->path)
 		return err_nomem(e);
@@ -119,15 +101,20 @@ int brig_program(struct err *e)
 {
 	struct err not_ours = { 0 };
 	char full[PATH_MAX];
-	int fd;
+	int fd, r;
 
 	if (brig_is_this_program)
 		(void)snprintf(full, sizeof(full), "/proc/self/exe");
-	else if (program_find("brig", full, sizeof(full), &not_ours) < 0 && !find("brig", full))
-		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
-				  "put brig on PATH, or use --backend native",
-				  "the program brig, which backend 'bwrap' starts inside, is not "
-				  "installed");
+	else if (program_find("brig", full, sizeof(full), &not_ours) < 0) {
+		r = host_find("brig", NULL, NULL, full, e);
+		if (r == -ENOENT)
+			return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+					  "put brig on PATH, or use --backend native",
+					  "the program brig, which backend 'bwrap' starts inside, "
+					  "is not installed");
+		if (r < 0)
+			return r;
+	}
 	fd = open(full, O_PATH | O_CLOEXEC);
 	return fd < 0 ? err_sys(e, "cannot open '%s'", full) : fd;
 }

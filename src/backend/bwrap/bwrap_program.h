@@ -10,9 +10,10 @@ struct bwrap_program {
 	struct bwrap_features has;
 };
 
-/* Looks for bwrap along PATH, in absolute folders, and at what it can do. An honest error when
- * there is none, or one older than 0.8. */
-int bwrap_find(struct arena *a, struct bwrap_program *ret, struct err *e);
+/* Looks for bwrap along PATH, past what a guest could write (proc/host_find.h), and at what it
+ * can do. An honest error when there is none, or one older than 0.8. */
+int bwrap_find(struct arena *a, const char *const *places, struct bwrap_program *ret,
+	       struct err *e);
 
 /* Options in the text of a program; apart for the tests. -ENOTSUP: too old. */
 int bwrap_read_features(const char *data, size_t n, struct bwrap_features *ret);

@@ -25,6 +25,7 @@
 #include "base/str.h"
 #include "model/code.h"
 #include "model/paths.h"
+#include "proc/host_program.h"
 
 #define TEXT_MAX ((size_t)16 << 20)
 #define START_MS 20000
@@ -385,8 +386,8 @@ static void enter(const struct box_start *c)
 	const struct launch *l = c->own;
 	const struct rlimit core = { .rlim_cur = 1,
 				     .rlim_max = 1 }; /* as native; see kit/plan/plan.c */
-	char *envp[] = { NULL };
 	struct err e = { 0 };
+	int failed;
 
 	/* No death signal here, nor --die-with-parent: bubblewrap killed in the middle of its start
 	 * leaves a child that waits for ever. Init ends when the monitor or bubblewrap is gone. */
@@ -394,8 +395,8 @@ static void enter(const struct box_start *c)
 		init_fail(c->inside.control, &e);
 	/* Later the filter pretends. */
 	(void)setrlimit(RLIMIT_CORE, &core);
-	(void)execve(l->program.path, l->argv, envp);
-	(void)err_sys(&e, "cannot start '%s'", l->program.path);
+	failed = host_exec(l->program.path, (const char *const *)l->argv, NULL);
+	(void)err_errno(&e, failed, "cannot start '%s'", l->program.path);
 	init_fail(c->inside.control, &e);
 }
 

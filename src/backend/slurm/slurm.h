@@ -30,9 +30,10 @@ struct backend_plan {
 	struct arena *arena; /* keeps the texts of the spec as well */
 	struct slurm_spec slurm;
 	const char *srun;
-	const char **options; /* of srun, from the spec */
-	const char **envp;    /* of Slurm's programs */
-	struct buf settings;  /* JSON for the node, but for what only a start knows */
+	const char **options;      /* of srun, from the spec */
+	const char *const *envp;   /* of Slurm's programs */
+	const char *const *places; /* of the run; NULL: none */
+	struct buf settings;       /* JSON for the node, but for what only a start knows */
 	const char *const *words;
 	const char **variables;
 	const char *code;
@@ -81,8 +82,11 @@ int slurm_start(struct backend_plan *p, const struct job_want *w, struct job_io 
 int slurm_ask(const struct backend_plan *p, const char *const *argv, const char *in,
 	      unsigned seconds, struct buf *out, struct err *e);
 /* A program of Slurm's along PATH. */
-int slurm_program(struct arena *a, const char *name, const char **ret, struct err *e);
-const char **slurm_environment(struct arena *a);
+int slurm_program(const struct backend_plan *p, const char *name, const char **ret, struct err *e);
+int slurm_start_program(const struct backend_plan *p, const char *const *argv, const int *streams,
+			pid_t *pid, int *pidfd, struct err *e);
+/* Of a plan that has its arena and its places. */
+int slurm_environment(struct backend_plan *p, struct err *e);
 
 /* slurm_prune.c: what the cluster is called; and the one that a spool was submitted to. False: it
  * does not say. */

@@ -156,7 +156,7 @@ static void ask_accounting(struct backend_array *a)
 	uint64_t job, task;
 	const char *text;
 
-	if (!a->job || !argv[8] || slurm_program(a->plan->arena, "sacct", &argv[0], &unused) < 0 ||
+	if (!a->job || !argv[8] || slurm_program(a->plan, "sacct", &argv[0], &unused) < 0 ||
 	    slurm_ask(a->plan, argv, NULL, ASK_S, &out, &unused) < 0 || !out.len)
 		return;
 	text = buf_str(&out);
@@ -186,7 +186,7 @@ static int ask_queue(struct backend_array *a, struct err *e)
 
 	if (check_cluster(a, e) < 0)
 		return -e->code;
-	if (slurm_program(a->plan->arena, "squeue", &argv[0], e) < 0 ||
+	if (slurm_program(a->plan, "squeue", &argv[0], e) < 0 ||
 	    slurm_ask(a->plan, argv, NULL, ASK_S, &out, e) < 0)
 		return err_wrap(e, "cannot ask which runs of this batch still run");
 	read_queue(a, buf_str(&out));
@@ -206,7 +206,7 @@ static void array_cancel(struct backend_array *a)
 			       NULL };
 	struct err unused = { 0 };
 
-	if (a->job && argv[1] && slurm_program(a->plan->arena, "scancel", &argv[0], &unused) == 0)
+	if (a->job && argv[1] && slurm_program(a->plan, "scancel", &argv[0], &unused) == 0)
 		(void)slurm_ask(a->plan, argv, NULL, ASK_S, &out, &unused);
 }
 
@@ -286,7 +286,7 @@ static int ask_size(struct backend_array *a, struct err *e)
 	char name[SLURM_NAME_ROOM];
 	int r;
 
-	if (slurm_program(a->plan->arena, "scontrol", &argv[0], e) < 0 ||
+	if (slurm_program(a->plan, "scontrol", &argv[0], e) < 0 ||
 	    slurm_ask(a->plan, argv, NULL, ASK_S, &out, e) < 0)
 		return -e->code;
 	slurm_text_cluster(buf_str(&out), name);
@@ -436,7 +436,7 @@ static const char **sbatch(const struct backend_array *a, const char *list, stru
 		(void)err_nomem(e);
 		return NULL;
 	}
-	if (slurm_program(m, "sbatch", &v[0], e) < 0)
+	if (slurm_program(a->plan, "sbatch", &v[0], e) < 0)
 		return NULL;
 	/* The short environment that sbatch itself has from us. With NONE the node would run the
 	 * user's login shell before each task, and give the task what that has set. */

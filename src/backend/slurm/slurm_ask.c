@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,63 +16,62 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "proc/host_program.h"
+#include "proc/host_find.h"
 #include "proc/spawn.h"
 
 #define WORDS_ROOM 512
 
-static const char *const passed[] = {
-	"HOME", "PATH", "USER", "LOGNAME", "KRB5CCNAME", "SLURM_CONF"
-};
+static const char *const passed[] = { "HOME",       "PATH",       "USER", "LOGNAME",
+				      "KRB5CCNAME", "SLURM_CONF", NULL };
 
-const char **slurm_environment(struct arena *a)
+int slurm_environment(struct backend_plan *p, struct err *e)
 {
-	const char **v = arena_alloc(a, (ARRAY_LEN(passed) + 2) * sizeof(*v));
+	const char *const *own, **v;
 	size_t n = 0;
 
-	for (size_t i = 0; v && i < ARRAY_LEN(passed); i++) {
-		const char *value = getenv(passed[i]);
-
-		if (value && !(v[n++] = arena_printf(a, "%s=%s", passed[i], value)))
-			return NULL;
-	}
-	if (v)
-		v[n] = "LC_ALL=C.UTF-8";
-	return v;
+	if (!p->arena)
+		return err_nomem(e);
+	if (host_environment(p->arena, passed, environ, p->places, &own, e) < 0)
+		return -e->code;
+	while (own[n])
+		n++;
+	v = arena_alloc(p->arena, (n + 2) * sizeof(*v));
+	if (!v)
+		return err_nomem(e);
+	memcpy(v, own, n * sizeof(*v));
+	v[n] = "LC_ALL=C.UTF-8";
+	p->envp = v;
+	return 0;
 }
 
-int slurm_program(struct arena *a, const char *name, const char **ret, struct err *e)
+int slurm_program(const struct backend_plan *p, const char *name, const char **ret, struct err *e)
 {
-	const char *path = getenv("PATH");
+	char full[PATH_MAX];
+	int r = host_find(name, NULL, p->places, full, e);
 
-	for (size_t n; path && *path; path += n + (path[n] == ':')) {
-		const char *at;
-
-		n = strcspn(path, ":");
-		at = arena_printf(a, "%.*s/%s", (int)n, path, name);
-		if (!at)
-			return err_nomem(e);
-		if (path[0] == '/' && access(at, X_OK) == 0) {
-			*ret = at;
-			return 0;
-		}
-	}
-	return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
-			  "apt install slurm-client, and give it the cluster's slurm.conf",
-			  "no Slurm on this machine: there is no '%s'", name);
+	if (r == -ENOENT)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+				  "apt install slurm-client, and give it the cluster's slurm.conf",
+				  "no Slurm on this machine: there is no '%s'", name);
+	if (r < 0)
+		return r;
+	*ret = arena_strdup(p->arena, full);
+	return *ret ? 0 : err_nomem(e);
 }
 
-static _Noreturn void become(const struct backend_plan *p, const char *const *argv, int in, int out,
-			     int err)
+int slurm_start_program(const struct backend_plan *p, const char *const *argv, const int *streams,
+			pid_t *pid, int *pidfd, struct err *e)
 {
-	proc_default_signals();
-	(void)setsid();
-	(void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-	if (proc_place_streams(in, out, err) < 0)
-		_exit(125);
-	(void)fd_close_range(3, INT32_MAX);
-	proc_unblock_signals();
-	(void)execve(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)p->envp);
-	_exit(127);
+	const struct host_program h = { .program = argv[0],
+					.argv = argv,
+					.envp = p->envp,
+					.streams = streams,
+					.session = true,
+					/* srun takes that as a wish to end the job. */
+					.dies_with = SIGTERM };
+
+	return host_start(&h, pid, pidfd, e);
 }
 
 /* The last line that it wrote, without control characters. */
@@ -145,18 +143,16 @@ int slurm_ask(const struct backend_plan *p, const char *const *argv, const char 
 	int input = in ? as_input(in) : -1, log = memfd_create("brig-slurm-log", MFD_CLOEXEC);
 	CLEANUP(fd) int from = -1;
 	const char *name = strrchr(argv[0], '/');
-	int ends[2], pidfd = -1, late, status;
-	pid_t pid;
+	int ends[2], pidfd = -1, late, status, r;
+	pid_t pid = -1;
 
 	if ((in && input < 0) || log < 0 || pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "cannot ask Slurm");
 	from = ends[0];
-	pid = proc_fork(&pidfd);
-	if (pid == 0)
-		become(p, argv, input, ends[1], log);
+	r = slurm_start_program(p, argv, (const int[]){ input, ends[1], log }, &pid, &pidfd, e);
 	(void)fd_close(ends[1]);
-	if (pid < 0)
-		return err_sys(e, "cannot start a process");
+	if (r < 0)
+		return r;
 	late = collect(from, clock_us() + (uint64_t)seconds * 1000000, out);
 	if (late < 0)
 		(void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);

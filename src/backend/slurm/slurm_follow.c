@@ -51,7 +51,7 @@ static void end_task(const struct follower *f)
 	const char *argv[] = { NULL, f->task, NULL };
 	struct err unused = { 0 };
 
-	if (f->p->slurm.array && slurm_program(f->p->arena, "scancel", &argv[0], &unused) == 0)
+	if (f->p->slurm.array && slurm_program(f->p, "scancel", &argv[0], &unused) == 0)
 		(void)slurm_ask(f->p, argv, NULL, ASK_S, &out, &unused);
 }
 
@@ -64,7 +64,7 @@ static enum slurm_state ask_state(const struct follower *f)
 
 	if (!f->p->slurm.array)
 		return SLURM_GONE;
-	if (slurm_program(f->p->arena, "squeue", &argv[0], &e) < 0)
+	if (slurm_program(f->p, "squeue", &argv[0], &e) < 0)
 		return SLURM_THERE;
 	if (slurm_ask(f->p, argv, NULL, ASK_S, &out, &e) < 0)
 		return strstr(e.what, "Invalid job id") ? SLURM_GONE : SLURM_THERE;
@@ -81,7 +81,7 @@ static bool rest_cancelled(const struct follower *f)
 
 	(void)snprintf(line, sizeof(line), "%llu", (unsigned long long)f->p->slurm.array);
 	argv[8] = arena_strdup(f->p->arena, line);
-	if (!argv[8] || slurm_program(f->p->arena, "squeue", &argv[0], &unused) < 0 ||
+	if (!argv[8] || slurm_program(f->p, "squeue", &argv[0], &unused) < 0 ||
 	    slurm_ask(f->p, argv, NULL, ASK_S, &out, &unused) < 0)
 		return false;
 	(void)snprintf(line, sizeof(line), "%llu CANCELLED", (unsigned long long)f->p->slurm.array);

@@ -30,7 +30,7 @@ static int ask(const struct backend_plan *p, const char *const *words, struct bu
 	const char *argv[8] = { NULL };
 	size_t n = 0;
 
-	if (slurm_program(p->arena, words[0], &argv[n++], e) < 0)
+	if (slurm_program(p, words[0], &argv[n++], e) < 0)
 		return -e->code;
 	for (words++; *words && n + 1 < ARRAY_LEN(argv); words++)
 		argv[n++] = *words;
@@ -47,7 +47,7 @@ static void look_for_programs(const struct backend_plan *p, struct slurm_row *r)
 	struct err e = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (slurm_program(p->arena, names[i], &unused, &e) < 0) {
+		if (slurm_program(p, names[i], &unused, &e) < 0) {
 			say(r, SLURM_ROW_FAIL, e.hint, "%s", e.what);
 			return;
 		}

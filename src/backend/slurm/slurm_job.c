@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -242,7 +241,7 @@ static bool is_suspended(const struct backend_job *j)
 	const char *argv[] = { NULL, "-h", "-o", "%T", "-j", j->job_id, NULL };
 	struct err unused = { 0 };
 
-	return slurm_program(j->plan->arena, "squeue", &argv[0], &unused) == 0 &&
+	return slurm_program(j->plan, "squeue", &argv[0], &unused) == 0 &&
 	       slurm_ask(j->plan, argv, NULL, ASK_S, &out, &unused) == 0 &&
 	       strstr(buf_str(&out), "SUSPEND");
 }
@@ -286,21 +285,6 @@ static void on_patience(struct loop_timer *t, uint64_t now)
 	loop_at(j->loop, t, now + PATIENCE_US);
 }
 
-static _Noreturn void become(const struct backend_plan *p, const char *const *argv, int in, int out,
-			     int log)
-{
-	proc_default_signals();
-	(void)setsid();
-	/* srun takes that as a wish to end the job. */
-	(void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-	if (proc_place_streams(in, out, log) < 0)
-		_exit(125);
-	(void)fd_close_range(3, INT32_MAX);
-	proc_unblock_signals();
-	(void)execve(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)p->envp);
-	_exit(127);
-}
-
 void slurm_watch(struct backend_job *j, struct slurm_stream *s, int fd, watch_fn *ready)
 {
 	s->w = (struct loop_watch){ .fd = fd, .ready = ready };
@@ -312,7 +296,7 @@ void slurm_watch(struct backend_job *j, struct slurm_stream *s, int fd, watch_fn
 /* argv NULL: a process of ours follows a task. */
 static int open_client(struct backend_job *j, const char *const *argv, struct err *e)
 {
-	int to[2] = { -1, -1 }, from[2] = { -1, -1 }, pidfd = -1;
+	int to[2] = { -1, -1 }, from[2] = { -1, -1 }, pidfd = -1, r = 0;
 
 	j->log = memfd_create("brig-slurm-log", MFD_CLOEXEC);
 	if (j->log < 0 || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
@@ -322,15 +306,18 @@ static int open_client(struct backend_job *j, const char *const *argv, struct er
 	slurm_watch(j, &j->in, j->in.w.fd, on_input);
 	slurm_watch(j, &j->out, j->out.w.fd, on_room);
 	slurm_watch(j, &j->err, j->err.w.fd, on_room);
-	j->client_pid = proc_fork(&pidfd);
-	if (j->client_pid == 0 && argv)
-		become(j->plan, argv, to[0], from[1], j->log);
+	j->client_pid = argv ? -1 : proc_fork(&pidfd);
 	if (j->client_pid == 0)
 		slurm_follow(j->plan, to[0], from[1], j->log);
+	if (argv)
+		r = slurm_start_program(j->plan, argv, (const int[]){ to[0], from[1], j->log },
+					&j->client_pid, &pidfd, e);
+	else if (j->client_pid < 0)
+		r = err_sys(e, "cannot start a process");
 	(void)fd_close(to[0]);
 	(void)fd_close(from[1]);
-	if (j->client_pid < 0)
-		return err_sys(e, "cannot start a process");
+	if (r < 0)
+		return r;
 	j->client = (struct loop_watch){ .fd = pidfd, .ready = on_gone };
 	if (loop_want(j->loop, &j->client, EPOLLIN) < 0)
 		return err_nomem(e);

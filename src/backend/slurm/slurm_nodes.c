@@ -190,7 +190,7 @@ static int list_nodes(const struct backend_plan *p, const char *nodes, struct bu
 	const char *argv[12] = { NULL, "-h", "-N", "-o", "%N %t %G %P" };
 	size_t n = 5;
 
-	if (slurm_program(p->arena, "sinfo", &argv[0], e) < 0)
+	if (slurm_program(p, "sinfo", &argv[0], e) < 0)
 		return -e->code;
 	if (p->slurm.partition) {
 		argv[n++] = "-p";
@@ -354,7 +354,7 @@ static int ask_facts(const struct backend_plan *p, struct slurm_facts *f, struct
 		CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
 		const char *argv[] = { NULL, "-a", "show", "-o", what[i], NULL };
 
-		if (slurm_program(p->arena, "scontrol", &argv[0], e) < 0 ||
+		if (slurm_program(p, "scontrol", &argv[0], e) < 0 ||
 		    slurm_ask(p, argv, NULL, ASK_S, &out, e) < 0)
 			return -e->code;
 		if (i == 0)
@@ -433,8 +433,7 @@ int slurm_nodes_fit(const struct backend_plan *p, struct slurm_nodes *ret, struc
 {
 	const char *unused;
 
-	if (slurm_program(p->arena, "srun", &unused, e) < 0 ||
-	    slurm_nodes_look(p, false, ret, e) < 0)
+	if (slurm_program(p, "srun", &unused, e) < 0 || slurm_nodes_look(p, false, ret, e) < 0)
 		return -e->code;
 	/* Slurm would say that it has no such node, or let the job wait for one. */
 	if (p->want.gpus && !ret->facts.most_gpus)

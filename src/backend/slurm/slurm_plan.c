@@ -375,11 +375,13 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 	p->timeout = stricter(s->command.timeout, s->slurm.time);
 	p->output = s->command.output;
 	p->arena = arena_new_on(s->arena, PLAN_MAX);
-	p->envp = p->arena ? slurm_environment(p->arena) : NULL;
-	if (!p->envp)
+	p->places = p->arena ? spec_places(s, p->arena) : NULL;
+	if (!p->places)
 		return err_nomem(e);
+	if (slurm_environment(p, e) < 0)
+		return -e->code;
 	/* A plan can be made anywhere; a start needs the program. */
-	if (slurm_program(p->arena, "srun", &p->srun, &missing) < 0)
+	if (slurm_program(p, "srun", &p->srun, &missing) < 0)
 		p->srun = "srun";
 	if (options(p, s, e) < 0 || variables(p, s, e) < 0 || paths(p, s, e) < 0 ||
 	    settings(p, s, e) < 0 || command(p, s, e) < 0)

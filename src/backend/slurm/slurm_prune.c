@@ -60,7 +60,7 @@ int slurm_cluster(const struct backend_plan *p, char out[SLURM_NAME_ROOM], struc
 	CLEANUP(buf) struct buf text = BUF_INIT(SLURM_TEXT_MAX);
 	const char *argv[] = { NULL, "show", "config", NULL };
 
-	if (slurm_program(p->arena, "scontrol", &argv[0], e) < 0 ||
+	if (slurm_program(p, "scontrol", &argv[0], e) < 0 ||
 	    slurm_ask(p, argv, NULL, ASK_S, &text, e) < 0)
 		return -e->code;
 	slurm_text_cluster(buf_str(&text), out);
@@ -85,11 +85,8 @@ static int ask_jobs(struct queue *q, struct err *e)
 	int r = -1;
 
 	q->asked = true;
-	p.envp = p.arena ? slurm_environment(p.arena) : NULL;
-	if (!p.envp)
-		(void)err_nomem(e);
-	else if (slurm_cluster(&p, q->cluster, e) == 0 &&
-		 slurm_program(p.arena, "squeue", &argv[0], e) == 0)
+	if (slurm_environment(&p, e) == 0 && slurm_cluster(&p, q->cluster, e) == 0 &&
+	    slurm_program(&p, "squeue", &argv[0], e) == 0)
 		r = slurm_ask(&p, argv, NULL, ASK_S, &q->comments, e);
 	(void)arena_free(p.arena);
 	return r < 0 ? -e->code : 0;

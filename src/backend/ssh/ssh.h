@@ -26,15 +26,15 @@ struct backend_plan {
 	struct ssh_spec ssh; /* where, and how to get there */
 	const char *folder;  /* of the control socket; NULL: connections are not shared */
 	const char *socket;
-	const char *program;  /* the OpenSSH client */
-	const char **argv;    /* it, up to the host */
-	const char **envp;    /* of the client: nothing in there may reach the remote host */
-	const char **command; /* what the wrapper runs */
-	const char **vars;    /* NAME=VALUE for it */
-	const char *cwd;      /* there; NULL: where a login begins */
-	uint64_t timeout;     /* of it, in milliseconds; 0: none */
-	uint64_t output;      /* bytes kept of each stream */
-	const char *code;     /* that goes over in front of its input; NULL: none */
+	const char *program;     /* the OpenSSH client */
+	const char **argv;       /* it, up to the host */
+	const char *const *envp; /* of the client: nothing in there may reach the remote host */
+	const char **command;    /* what the wrapper runs */
+	const char **vars;       /* NAME=VALUE for it */
+	const char *cwd;         /* there; NULL: where a login begins */
+	uint64_t timeout;        /* of it, in milliseconds; 0: none */
+	uint64_t output;         /* bytes kept of each stream */
+	const char *code;        /* that goes over in front of its input; NULL: none */
 	size_t code_size;
 	bool brig;  /* it is a brig that makes the sandbox there */
 	bool keeps; /* ... and stays there for commands: brig-hold */

@@ -14,6 +14,7 @@
 #include "backend/ssh/ssh.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "proc/host_program.h"
 #include "proc/spawn.h"
 
 #define LOG_ROOM 8192
@@ -44,37 +45,22 @@ int client_folder(const struct backend_plan *p, struct err *e)
 	return 0;
 }
 
-/* All that happens between clone and exec: nothing is allocated. */
-struct ssh_launch {
-	const char *program;
-	const char **argv, **envp;
-	int in, out, err, leash;
-};
-
-static _Noreturn void launch(const struct ssh_launch *l)
+/* Waits in a process of its own until the leash is let go of, whose other end must be brig's alone:
+ * nothing is allocated, and signals stay blocked. */
+static _Noreturn void keep(struct host_program h, int leash)
 {
 	char word;
 
-	proc_default_signals();
 	(void)setsid();
-	if (proc_place_streams(l->in, l->out, l->err) < 0)
+	(void)prctl(PR_SET_NAME, "brig-ssh-keeper", 0, 0, 0);
+	proc_default_signals();
+	if (proc_place_streams(h.streams[0], h.streams[1], h.streams[2]) < 0 || dup2(leash, 3) < 0)
 		_exit(125);
-	if (l->leash >= 0) {
-		/* The other end must be brig's alone. Signals stay blocked: this one waits. */
-		(void)prctl(PR_SET_NAME, "brig-ssh-keeper", 0, 0, 0);
-		if (dup2(l->leash, 3) < 0)
-			_exit(125);
-		(void)fd_close_range(4, INT32_MAX);
-		if (read(3, &word, 1) != 0)
-			_exit(0);
-	} else {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	}
-	(void)fd_close_range(3, INT32_MAX);
-	proc_unblock_signals();
-	(void)execve(l->program, (char *const *)(uintptr_t)l->argv,
-		     (char *const *)(uintptr_t)l->envp);
-	_exit(127);
+	(void)fd_close_range(4, INT32_MAX);
+	if (read(3, &word, 1) != 0)
+		_exit(0);
+	h.streams = (const int[]){ 0, 1, 2 };
+	host_become(&h);
 }
 
 /* The client closes what it inherits, so its log goes by way of our own list of descriptors. */
@@ -116,12 +102,11 @@ static bool can_log(void)
 int client_start(const struct backend_plan *p, const struct client_want *w, struct ssh_client *c,
 		 struct err *e)
 {
-	struct ssh_launch l = { .program = p->program,
-				.envp = p->envp,
-				.in = w->in,
-				.out = w->out,
-				.err = w->err,
-				.leash = w->leash };
+	const int streams[] = { w->in, w->out, w->err };
+	struct host_program h = {
+		.program = p->program, .envp = p->envp, .streams = streams, .session = true
+	};
+	const char **argv = NULL;
 
 	*c = (struct ssh_client)CLIENT_NONE;
 	if (w->leash < 0 && can_log()) {
@@ -129,11 +114,16 @@ int client_start(const struct backend_plan *p, const struct client_want *w, stru
 		if (c->log < 0)
 			return err_sys(e, "cannot keep the log of ssh");
 	}
-	if (arguments(p, w, c, &l.argv, e) < 0)
+	if (arguments(p, w, c, &argv, e) < 0)
 		return -e->code;
+	h.argv = argv;
+	if (w->leash < 0) {
+		h.dies_with = SIGKILL;
+		return host_start(&h, &c->pid, &c->pidfd, e);
+	}
 	c->pid = proc_fork(&c->pidfd);
 	if (c->pid == 0)
-		launch(&l);
+		keep(h, w->leash);
 	return c->pid > 0 ? 0 : err_sys(e, "cannot start a process");
 }
 

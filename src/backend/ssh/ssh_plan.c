@@ -12,6 +12,7 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "model/code.h"
+#include "proc/host_find.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
 #define SOCKET_NAME 16 /* hexadecimal digits */
@@ -45,9 +46,9 @@ static const char *const fixed[] = {
 };
 
 /* What the client needs of ours. LANG and LC_* are left out: Debian's ssh_config sends them. */
-static const char *const client_vars[] = { "HOME",           "PATH",       "USER",
-					   "LOGNAME",        "KRB5CCNAME", "SSH_AUTH_SOCK",
-					   "XDG_RUNTIME_DIR" };
+static const char *const client_vars[] = {
+	"HOME", "PATH", "USER", "LOGNAME", "KRB5CCNAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", NULL
+};
 
 int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e)
 {
@@ -90,20 +91,18 @@ static int check_host(const struct spec *s, struct err *e)
 	return 0;
 }
 
-static int find_program(struct backend_plan *p, struct err *e)
+static int find_program(struct backend_plan *p, const char *const *places, struct err *e)
 {
-	const char *path = getenv("PATH");
+	char full[PATH_MAX];
+	int r = host_find("ssh", NULL, places, full, e);
 
-	for (size_t n; path && *path; path += n + (path[n] == ':')) {
-		n = strcspn(path, ":");
-		p->program = arena_printf(p->arena, "%.*s/ssh", (int)n, path);
-		if (!p->program)
-			return err_nomem(e);
-		if (path[0] == '/' && access(p->program, X_OK) == 0)
-			return 0;
-	}
-	return err_refuse(e, ERR_UNAVAILABLE, ENOENT, "apt install openssh-client",
-			  "no OpenSSH client 'ssh' on this machine");
+	if (r == -ENOENT)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOENT, "apt install openssh-client",
+				  "no OpenSSH client 'ssh' on this machine");
+	if (r < 0)
+		return r;
+	p->program = arena_strdup(p->arena, full);
+	return p->program ? 0 : err_nomem(e);
 }
 
 /* A connection is shared only by runs that would make the same one. */
@@ -192,18 +191,29 @@ static int client_arguments(struct backend_plan *p, struct err *e)
 		      e);
 }
 
-static int client_environment(struct backend_plan *p, struct err *e)
+/* HOME and what else leads to its settings is refused where a guest could write. */
+static int client_environment(struct backend_plan *p, const char *const *places, struct err *e)
 {
-	size_t n = 0;
+	static const char *const usual[] = { "PATH=" HOST_USUAL_PATH, NULL };
 
-	for (size_t i = 0; i < ARRAY_LEN(client_vars); i++) {
-		const char *value = getenv(client_vars[i]);
+	if (host_environment(p->arena, client_vars, environ, places, &p->envp, e) < 0)
+		return -e->code;
+	if (!p->envp[0])
+		p->envp = usual;
+	return 0;
+}
 
-		if (value && ssh_put(p, &p->envp, &n,
-				     arena_printf(p->arena, "%s=%s", client_vars[i], value), e) < 0)
-			return -e->code;
-	}
-	return n ? 0 : ssh_put(p, &p->envp, &n, "PATH=/usr/bin:/bin", e);
+/* Its settings name programs (ProxyCommand, Match exec). ~ is the folder that it finds by itself.
+ */
+static int check_settings(const struct backend_plan *p, const char *const *places, struct err *e)
+{
+	const char *home = getenv("HOME"), *const argv[] = {
+		"ssh", p->ssh.config_file ? p->ssh.config_file : "",
+		p->ssh.identity_file ? p->ssh.identity_file : "",
+		home ? arena_printf(p->arena, "%s/.ssh/config", home) : "", NULL
+	};
+
+	return host_check_words(argv, places, e);
 }
 
 /* The command's own, but for names that the wrapper goes by. */
@@ -282,6 +292,7 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 	     struct err *e)
 {
 	CLEANUP(ssh_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+	const char *const *places;
 
 	if (!p)
 		return err_nomem(e);
@@ -295,8 +306,12 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 	p->arena = arena_new_on(s->arena, PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
-	if (check_host(s, e) < 0 || find_program(p, e) < 0 || control_socket(p, e) < 0 ||
-	    client_arguments(p, e) < 0 || client_environment(p, e) < 0)
+	places = spec_places(s, p->arena);
+	if (!places)
+		return err_nomem(e);
+	if (check_host(s, e) < 0 || find_program(p, places, e) < 0 || control_socket(p, e) < 0 ||
+	    client_arguments(p, e) < 0 || client_environment(p, places, e) < 0 ||
+	    check_settings(p, places, e) < 0)
 		return -e->code;
 	if (variables(p, s, e) < 0 || command(p, s, e) < 0)
 		return -e->code;

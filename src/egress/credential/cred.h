@@ -21,11 +21,12 @@
 #define CRED_PLACEHOLDER_LEN 37 /* "brig-" and 32 letters and digits */
 
 /* Reads the value from its source: the caller's environment, a file of at most 4 KiB that others
- * cannot write, or the output of a command run without a shell for at most 10 seconds. One line
- * feed at the end is dropped. Blocks. The value lies in locked memory; free it with
- * cred_value_free. */
-int cred_fetch(const struct credential_spec *c, char *const *envp, char **value, size_t *len,
-	       struct err *e);
+ * cannot write, or the output of a command run without a shell for at most 10 seconds, in `/` and
+ * with the variables of host_keyring_names. `places` are those of the run (base/exposed.h): what
+ * lies in one is not executed. One line feed at the end is dropped. Blocks. The value lies in
+ * locked memory; free it with cred_value_free. */
+int cred_fetch(const struct credential_spec *c, char *const *envp, const char *const *places,
+	       char **value, size_t *len, struct err *e);
 /* A copy in locked memory. */
 int cred_value_new(const char *p, size_t n, char **ret, struct err *e);
 void cred_value_free(char *value, size_t len); /* wipes it first */

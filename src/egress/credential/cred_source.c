@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,7 +16,11 @@
 #include "base/wait.h"
 #include "egress/credential/cred.h"
 #include "model/login_file.h"
+#include "proc/host_program.h"
+#include "proc/host_find.h"
+#include "proc/spawn.h"
 
+#define ENVIRONMENT_MAX ((size_t)4 << 20)
 #define COMMAND_US ((uint64_t)10 * 1000 * 1000)
 
 /* --- memory that is neither swapped nor dumped --- */
@@ -148,42 +152,39 @@ static int from_file(const char *path, char *out, size_t *len, struct err *e)
 	return read_all(fd, 0, out, len, e);
 }
 
-static int spawn(const struct strlist *words, char *const *envp, int out, pid_t *ret, struct err *e)
+static int spawn(const struct strlist *words, char *const *envp, const char *const *places, int out,
+		 pid_t *ret, struct err *e)
 {
-	CLEANUP(mem) char **argv = calloc(words->n + 1, sizeof(*argv));
-	posix_spawn_file_actions_t actions;
-	int r;
+	CLEANUP(arena) struct arena *a = arena_new(ENVIRONMENT_MAX);
+	CLEANUP(mem) const char **argv = calloc(words->n + 1, sizeof(*argv));
+	char program[PATH_MAX];
+	struct host_program h = { .program = program,
+				  .argv = argv,
+				  .streams = (const int[]){ -1, out, 2 },
+				  .dies_with = SIGKILL };
 
-	if (!argv || posix_spawn_file_actions_init(&actions) != 0)
+	if (!argv || !a)
 		return err_nomem(e);
 	for (size_t i = 0; i < words->n; i++)
-		argv[i] = (char *)(uintptr_t)words->v[i];
-	r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-	if (!r)
-		r = posix_spawn_file_actions_adddup2(&actions, out, 1);
-	if (!r)
-		r = posix_spawnp(ret, words->v[0], &actions, NULL, argv, envp);
-	(void)posix_spawn_file_actions_destroy(&actions);
-	if (r)
-		return err_errno(e, r, "cannot run '%.100s'", words->v[0]);
-	return 0;
+		argv[i] = words->v[i];
+	if (host_find(argv[0], variable(envp, "PATH"), places, program, e) < 0 ||
+	    host_check_words(argv, places, e) < 0 ||
+	    host_environment(a, host_keyring_names, envp, places, &h.envp, e) < 0)
+		return -e->code;
+	return host_start(&h, ret, NULL, e);
 }
 
 /* Waits for the end, or brings it about. */
 static int reap(pid_t pid, bool wanted, uint64_t deadline)
 {
 	CLEANUP(fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	int status = 0;
-
 	if (!wanted || pidfd < 0 || wait_fd(pidfd, POLLIN, deadline) < 0)
 		(void)kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return status;
+	return proc_wait(pid);
 }
 
-static int from_command(const struct strlist *words, char *const *envp, char *out, size_t *len,
-			struct err *e)
+static int from_command(const struct strlist *words, char *const *envp, const char *const *places,
+			char *out, size_t *len, struct err *e)
 {
 	uint64_t deadline = clock_us() + COMMAND_US;
 	int ends[2], r, status;
@@ -191,7 +192,7 @@ static int from_command(const struct strlist *words, char *const *envp, char *ou
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "no pipe");
-	r = spawn(words, envp, ends[1], &pid, e);
+	r = spawn(words, envp, places, ends[1], &pid, e);
 	(void)close(ends[1]);
 	if (r < 0 || pid <= 0)
 		return (void)close(ends[0]), -e->code;
@@ -200,13 +201,13 @@ static int from_command(const struct strlist *words, char *const *envp, char *ou
 	status = reap(pid, r == 0, deadline);
 	if (r < 0)
 		return r;
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+	if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		return err_set(e, ERR_CONFIG, EIO, "'%.100s' failed", words->v[0]);
 	return 0;
 }
 
-static int fetch(const struct credential_spec *c, char *const *envp, char *out, size_t *len,
-		 struct err *e)
+static int fetch(const struct credential_spec *c, char *const *envp, const char *const *places,
+		 char *out, size_t *len, struct err *e)
 {
 	switch (c->from) {
 	case FROM_ENVIRONMENT:
@@ -216,11 +217,11 @@ static int fetch(const struct credential_spec *c, char *const *envp, char *out, 
 	case FROM_COMMAND:
 		break;
 	}
-	return from_command(&c->source, envp, out, len, e);
+	return from_command(&c->source, envp, places, out, len, e);
 }
 
-int cred_fetch(const struct credential_spec *c, char *const *envp, char **value, size_t *len,
-	       struct err *e)
+int cred_fetch(const struct credential_spec *c, char *const *envp, const char *const *places,
+	       char **value, size_t *len, struct err *e)
 {
 	size_t n = 0;
 	char *p;
@@ -231,7 +232,7 @@ int cred_fetch(const struct credential_spec *c, char *const *envp, char **value,
 	p = value_new(e);
 	if (!p)
 		return -e->code;
-	if (fetch(c, envp, p, &n, e) < 0) {
+	if (fetch(c, envp, places, p, &n, e) < 0) {
 		cred_value_free(p, SECRET_MAX + 1);
 		return err_wrap(e, "credential '%.60s'", c->name);
 	}

@@ -19,6 +19,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "proc/host_program.h"
+#include "proc/host_find.h"
 #include "proc/spawn.h"
 
 #define TUN "/dev/net/tun"
@@ -28,10 +30,13 @@
 static const char *const pastas[] = { "/usr/bin/pasta", "/usr/local/bin/pasta" };
 static const char *const slirps[] = { "/usr/bin/slirp4netns", "/usr/local/bin/slirp4netns" };
 
-static const char *first(const char *const *paths, size_t n)
+/* NULL: none, or one that a guest could have written, and then *e says so. */
+static const char *first(const char *const *paths, size_t n, struct err *e)
 {
+	char full[PATH_MAX];
+
 	for (size_t i = 0; i < n; i++)
-		if (access(paths[i], X_OK) == 0)
+		if (host_find(paths[i], NULL, NULL, full, e) == 0)
 			return paths[i];
 	return NULL;
 }
@@ -42,8 +47,10 @@ int user_cable_find(const char **path, struct err *e)
 {
 	bool root = geteuid() == 0;
 	const char *found =
-		root ? first(slirps, ARRAY_LEN(slirps)) : first(pastas, ARRAY_LEN(pastas));
+		root ? first(slirps, ARRAY_LEN(slirps), e) : first(pastas, ARRAY_LEN(pastas), e);
 
+	if (!found && e->code != ENOENT)
+		return -e->code;
 	if (!found)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
 				  root ? "apt install slirp4netns; or use --network proxy"
@@ -143,23 +150,13 @@ static int start_stand_in(int user, int net, struct user_cable *ret, struct err 
 
 /* ---- the program ---- */
 
-/* Between fork and exec: no allocation. */
-static _Noreturn void become(const char *const *argv)
+/* As root slirp4netns mounts over /tmp, for everybody where that is shared. */
+static int mounts_of_its_own(void)
 {
-	static char path[] = "PATH=/usr/bin:/bin";
-	char *const envp[] = { path, NULL };
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	(void)setsid(); /* the terminal's signals are not for it */
-	proc_default_signals();
-	proc_unblock_signals();
-	/* As root slirp4netns mounts over /tmp, for everybody where that is shared. */
-	if (geteuid() == 0 &&
-	    (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0))
-		_exit(127);
-	if (proc_leave_streams() == 0 && fd_close_range(3, INT_MAX) == 0)
-		(void)execve(argv[0], (char *const *)(uintptr_t)argv, envp);
-	_exit(127);
+	return geteuid() == 0 && (unshare(CLONE_NEWNS) < 0 ||
+				  mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		       ? errno
+		       : 0;
 }
 
 static int on_link(void *arg, const struct nlmsghdr *m)
@@ -197,15 +194,19 @@ static int wait_for_device(const struct user_cable *u, int rtnl, const char *pat
 
 static int start_program(pid_t target, const char *path, struct user_cable *ret, struct err *e)
 {
+	static const char *const envp[] = { "PATH=/usr/bin:/bin", NULL };
+	struct host_program h = { .program = path,
+				  .envp = envp,
+				  .first = mounts_of_its_own,
+				  .dies_with = SIGKILL,
+				  .session = true };
 	const char *argv[USER_CABLE_ARGS];
 	char pid[16];
 
 	(void)snprintf(pid, sizeof(pid), "%d", target);
 	user_cable_argv(path, pid, argv);
-	ret->pid = proc_fork(&ret->pidfd);
-	if (ret->pid == 0)
-		become(argv);
-	return ret->pid < 0 ? err_sys(e, "cannot start '%s'", path) : 0;
+	h.argv = argv;
+	return host_start(&h, &ret->pid, &ret->pidfd, e);
 }
 
 int user_cable_start(int user, int net, int rtnl, struct router_cable *c, struct user_cable *ret,

@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +19,8 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "model/paths.h"
+#include "proc/host_program.h"
+#include "proc/host_find.h"
 
 #define FOLDER "git"
 #define SLOTS 1024 /* files of the cache, never more */
@@ -27,7 +28,6 @@
 #define CONFIG_MAX ((size_t)1 << 20)
 #define HALF "sharedindex."
 #define HALVES_MAX 8
-#define VARIABLES_MAX 510
 
 /* What a file can make git do is compute, so that CPU time is what is limited; the time by the
  * clock is for a git that waits for something. */
@@ -115,23 +115,6 @@ static void keep(enum reader_kind kind, const struct stamp *file, const struct b
 
 /* ---- the question ---- */
 
-/* The first git of the caller's PATH; one that the command could have put there is none. */
-static bool find_git(const char *avoid, char out[PATH_MAX])
-{
-	const char *path = getenv("PATH");
-	char full[PATH_MAX];
-
-	for (size_t n; path && *path; path += n + (path[n] == ':')) {
-		n = strcspn(path, ":");
-		if (!n || path[0] != '/' ||
-		    snprintf(full, sizeof(full), "%.*s/git", (int)n, path) >= (int)sizeof(full) ||
-		    access(full, X_OK) < 0)
-			continue;
-		return realpath(full, out) && !path_under(out, avoid);
-	}
-	return false;
-}
-
 struct git_question {
 	enum reader_kind kind;
 	const char *brig, *git, *format, *halves;
@@ -141,14 +124,21 @@ struct git_question {
 	uint64_t *spent; /* grows by the CPU time of whoever answered */
 };
 
-/* The caller's, without what configures brig. */
-static void own_variables(const char *env[VARIABLES_MAX + 2])
+/* Where brig's folders are, and what a sanitizer is told; nothing that configures brig. */
+static const char *const passed[] = {
+	"HOME",           "USER",         "PATH",
+	"XDG_STATE_HOME", "TMPDIR",       "XDG_RUNTIME_DIR",
+	"XDG_CACHE_HOME", "ASAN_OPTIONS", "DBUS_SESSION_BUS_ADDRESS"
+};
+
+static void own_variables(const char *env[ARRAY_LEN(passed) + 2])
 {
 	size_t n = 0;
 
-	for (char **v = environ; v && *v && n < VARIABLES_MAX; v++)
-		if (!str_starts(*v, "BRIG_") && !str_starts(*v, "XDG_CONFIG_HOME="))
-			env[n++] = *v;
+	for (char **v = environ; v && *v; v++)
+		for (size_t i = 0; i < ARRAY_LEN(passed) && n < ARRAY_LEN(passed); i++)
+			if (str_starts(*v, passed[i]) && (*v)[strlen(passed[i])] == '=')
+				env[n++] = *v;
 	env[n++] = "XDG_CONFIG_HOME=/nonexistent";
 	env[n] = NULL;
 }
@@ -169,23 +159,17 @@ static pid_t ask(const struct git_question *q)
 			       "reader",    q->git,
 			       q->format,   q->halves,
 			       NULL };
-	const char *env[VARIABLES_MAX + 2];
-	posix_spawn_file_actions_t files;
+	const char *env[ARRAY_LEN(passed) + 2];
+	const struct host_program h = { .program = q->brig,
+					.argv = argv,
+					.envp = env,
+					.streams = (const int[]){ q->fd, q->out, -1 },
+					.own = true };
+	struct err unused;
 	pid_t pid;
-	int r;
 
 	own_variables(env);
-	if (posix_spawn_file_actions_init(&files) != 0)
-		return -1;
-	r = posix_spawn_file_actions_adddup2(&files, q->fd, 0);
-	r |= posix_spawn_file_actions_adddup2(&files, q->out, 1);
-	r |= posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-	r |= posix_spawn_file_actions_addchdir_np(&files, "/");
-	if (r == 0)
-		r = posix_spawn(&pid, q->brig, &files, NULL, (char *const *)argv,
-				(char *const *)env);
-	(void)posix_spawn_file_actions_destroy(&files);
-	return r == 0 ? pid : -1;
+	return host_start(&h, &pid, NULL, &unused) == 0 ? pid : -1;
 }
 
 struct reader_listener {
@@ -248,7 +232,7 @@ static bool reap(pid_t pid, int *status, uint64_t *spent)
 {
 	struct rusage used;
 
-	while (wait4(pid, status, 0, &used) < 0)
+	while (wait4(pid, status, __WALL, &used) < 0)
 		if (errno != EINTR)
 			return false;
 	*spent += (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000U +
@@ -425,7 +409,7 @@ static bool too_late(const struct reader_asker *who)
 enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, const char *format,
 			    struct reader_asker *who, struct buf *ret)
 {
-	char brig[PATH_MAX], git[PATH_MAX];
+	char brig[PATH_MAX], found[PATH_MAX], git[PATH_MAX];
 	struct git_question q = { .kind = kind,
 				  .brig = brig,
 				  .git = git,
@@ -433,6 +417,7 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 				  .halves = buf_str(&c->names),
 				  .fd = c->fd,
 				  .spent = &who->spent };
+	const char *const avoid[] = { who->avoid, NULL };
 	enum reader_said said;
 	struct err e;
 
@@ -444,7 +429,8 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 		who->unasked++;
 		return READER_HOSTILE;
 	}
-	if (program_find("brig", brig, sizeof(brig), &e) < 0 || !find_git(who->avoid, git) ||
+	if (program_find("brig", brig, sizeof(brig), &e) < 0 ||
+	    host_find("git", NULL, avoid, found, &e) < 0 || !realpath(found, git) ||
 	    lseek(c->fd, 0, SEEK_SET) < 0)
 		return READER_NOBODY;
 	q.until = who->until;

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/host_program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "proc/spawn.h"
+
+#define STACK 32768
+#define FIRST 3
+
+int host_exec(const char *program, const char *const *argv, const char *const *envp)
+{
+	static const char *const none[] = { NULL };
+
+	if (chdir("/") < 0)
+		return errno;
+	(void)execve(program, (char *const *)(uintptr_t)argv,
+		     (char *const *)(uintptr_t)(envp ? envp : none));
+	return errno;
+}
+
+/* Each may be in the place of another: all go up before the first comes down. */
+static int place(const struct host_program *h)
+{
+	int up[FIRST + HOST_FDS_MAX], above = FIRST + (int)h->fd_count;
+	int r;
+
+	if (h->fd_count > HOST_FDS_MAX)
+		return EMFILE;
+	for (int i = 0; i < above; i++) {
+		int fd = i >= FIRST ? h->fds[i - FIRST] : h->streams ? h->streams[i] : -1;
+
+		up[i] = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, above);
+		/* The caller may have closed one of its own streams. */
+		if (up[i] < 0 && (i >= FIRST || (fd >= 0 && errno != EBADF)))
+			return fd < 0 ? EBADF : errno;
+	}
+	r = proc_place_streams(up[0], up[1], up[2]);
+	for (int i = FIRST; r == 0 && i < above; i++)
+		r = dup2(up[i], i) < 0 ? -errno : 0;
+	return r < 0 ? -r : -fd_close_range(above, INT_MAX);
+}
+
+/* Its memory may hold a secret of the user's. */
+static int no_core(void)
+{
+	const struct rlimit none = { 0, 0 };
+
+	return setrlimit(RLIMIT_CORE, &none) < 0 ? errno : 0;
+}
+
+/* An errno, if it returns; nothing is allocated. */
+static int become(const struct host_program *h)
+{
+	int r = h->first ? h->first() : 0;
+
+	if (r == 0 && h->dies_with && prctl(PR_SET_PDEATHSIG, h->dies_with, 0, 0, 0) < 0)
+		r = errno;
+	if (h->session)
+		(void)setsid();
+	proc_default_signals();
+	if (r == 0)
+		r = place(h);
+	if (r == 0 && !h->own)
+		r = no_core();
+	if (r)
+		return r;
+	proc_unblock_signals();
+	return host_exec(h->program, h->argv, h->envp);
+}
+
+_Noreturn void host_become(const struct host_program *h)
+{
+	(void)become(h);
+	_exit(127);
+}
+
+struct host_program_entry {
+	const struct host_program *h;
+	volatile int failed;
+};
+
+static int enter(void *arg)
+{
+	struct host_program_entry *x = arg;
+
+	x->failed = become(x->h);
+	_exit(127);
+}
+
+int host_start(const struct host_program *h, pid_t *pid, int *pidfd, struct err *e)
+{
+	_Alignas(16) char stack[STACK];
+	struct host_program_entry x = { .h = h };
+	sigset_t all, old;
+	int fd = -1;
+	pid_t child;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	child = clone(enter, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PIDFD, &x, &fd);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (child < 0)
+		return err_sys(e, "cannot start a process for '%s'", h->program);
+	if (x.failed) {
+		(void)proc_wait(child);
+		(void)fd_close(fd);
+		return err_errno(e, x.failed, "cannot start '%s'", h->program);
+	}
+	*pid = child;
+	if (pidfd)
+		*pidfd = fd;
+	else
+		(void)fd_close(fd);
+	return 0;
+}

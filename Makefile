@@ -5,7 +5,8 @@
 #   make            build/brig                       make lint      every check without running brig
 #   make deps       what make needs: apt-get         make format    lay out the C files
 #   make run        a Python snippet, contained      make bench     brig and its peers, one table
-#   make test       every suite                      make fuzz      FUZZ_TIME=60 seconds a target
+#   make check      a first answer, without root     make fuzz      FUZZ_TIME=60 seconds a target
+#   make test       every suite
 #   make test-asan  all tests under sanitizers       make soak      10 minutes a fuzz target, KILLS=200 a backend, the suites SOAK=20 times,
 #   make install    PREFIX=/usr/local, DESTDIR=                     what make test leaves to it (docs/design/tests.md)
 #   make uninstall  what make install put there
@@ -25,11 +26,15 @@ ARGS ?=
 # A warning breaks our own builds. An archive is built by compilers that we have not seen.
 WERROR ?= $(if $(wildcard .git),true,false)
 
+# Where ccache is, what one clone has compiled another need not: no path of a clone counts.
+export CCACHE_BASEDIR = $(CURDIR)
+export CCACHE_NOHASHDIR = 1
+
 MESON = meson setup -Dwerror=$(WERROR)
 C_FILES = $(shell find include src tests tools bench -name '*.[ch]')
 
 .NOTPARALLEL:
-.PHONY: build build-asan build-fuzz deps run test test-asan test-engines test-kernels test-cluster deb test-deb bench fuzz soak lint format install uninstall clean
+.PHONY: build build-asan build-fuzz deps run check test test-asan test-engines test-kernels test-cluster deb test-deb bench fuzz soak lint format install uninstall clean
 
 build:
 	@tools/deps --check build
@@ -56,6 +61,10 @@ deps-%:
 
 run: deps-build build
 	@$(if $(ARGS),$(BUILD)/brig $(ARGS),tools/demo $(BUILD)/brig)
+
+# No root, engine or Node: what a change breaks first.
+check: build
+	@ONLY_AS=user tests/run-suite --build $(BUILD) --fast lint unit fuzz run escape
 
 test: deps-test deps-npm build build-asan
 	@tests/run-suite --build $(BUILD)
@@ -89,10 +98,10 @@ soak: deps-test deps-npm build build-asan build-fuzz
 	@tools/fuzz build-fuzz 600
 	@BRIG_KILLS=$(KILLS) BRIG=$(BUILD)/brig tests/soak
 	@tests/run-suite --build $(BUILD) --repeat $(SOAK) run escape
-	@tests/run-suite --build $(BUILD) --whole denied asan
+	@tests/run-suite --build $(BUILD) --whole tidy denied bwrap asan
 
 lint: deps-lint build
-	@tests/run-suite --build $(BUILD) lint tidy
+	@tests/run-suite --build $(BUILD) --whole lint tidy
 	@tools/sizes
 
 format: deps-lint

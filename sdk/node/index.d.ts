@@ -176,6 +176,10 @@ export class Result {
   readonly truncated: boolean;
   readonly durationMs: number;
   readonly denials: Record<string, unknown>[];
+  /** Files that programs on the host obey and that the command may have changed. */
+  readonly changedTrust: Record<string, unknown>[];
+  /** Other commands were running: what this one left is looked at when the last of them has ended. */
+  readonly unsettled: boolean;
   readonly error: unknown;
   readonly raw: Record<string, unknown>;
   get stdout(): string;

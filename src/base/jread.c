@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <sys/random.h>
 
 static const json_t *in(const struct jread *v)
 {
@@ -18,7 +19,14 @@ static const struct jread *out(const json_t *v)
 int jread_parse(const char *p, size_t n, struct jread **ret, struct err *e)
 {
 	json_error_t why;
-	json_t *v = json_loadb(p ? p : "", n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+	json_t *v;
+	size_t seed = 0;
+
+	/* Taken once. By itself it reads a file, which a confined process cannot, and then takes
+	 * the time, which a stranger knows. */
+	(void)!getrandom(&seed, sizeof(seed), GRND_NONBLOCK);
+	json_object_seed(seed);
+	v = json_loadb(p ? p : "", n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 
 	if (!v)
 		return err_set(e, ERR_INTERNAL, EBADMSG, "not JSON: %s", why.text);

@@ -21,7 +21,7 @@
 #include "bundle/archive.h"
 #include "bundle/ssh_sign.h"
 #include "image/registry.h"
-#include "wire/confine_net.h"
+#include "proc/confine.h"
 
 #define STEP_US 100000
 
@@ -110,6 +110,7 @@ static _Noreturn void registry_main(struct fetch_errand *x)
 					    .progress = w->progress ? show : NULL,
 					    .arg = x };
 	CLEANUP(registry) struct registry *r = NULL;
+	const struct confine_want rest = { .bytes = ARCHIVE_MAX };
 	struct err e = { 0 };
 
 	(void)prctl(PR_SET_NAME, "brig-registry");
@@ -118,8 +119,7 @@ static _Noreturn void registry_main(struct fetch_errand *x)
 	signals_kill_after(w->timeout_ms + 1000);
 	if (fd_close_except(3, keep, ARRAY_LEN(keep)) < 0)
 		(void)err_set(&e, ERR_INTERNAL, EIO, "cannot close descriptors");
-	else if (registry_open(&want, &r, &e) == 0 &&
-		 confine_net("brig-registry", ARCHIVE_MAX, &e) == 0)
+	else if (registry_open(&want, &r, &e) == 0 && confine(CONFINE_REGISTRY, &rest, &e) == 0)
 		(void)(x->oci ? push : pull)(x, r, &e);
 	(void)fd_write_all(x->tells, &e, sizeof(e));
 	_exit(0);

@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "bundle/archive.h"
-#include "proc/confine_files.h"
+#include "proc/confine.h"
 
 struct unpacking {
 	int archive, folder, file;
@@ -74,16 +74,6 @@ static int end(void *arg)
 	return 0;
 }
 
-/* The reader of JSON takes its random numbers from a file, once: now. */
-static void warm_up(void)
-{
-	struct jread *v = NULL;
-	struct err e = { 0 };
-
-	if (jread_parse("{\"a\": 1}", 8, &v, &e) == 0)
-		(void)jread_free(v);
-}
-
 static _Noreturn void child(int archive, int folder, int tells)
 {
 	CLEANUP(buf) struct buf manifest = BUF_INIT(MANIFEST_MAX + 1);
@@ -93,18 +83,16 @@ static _Noreturn void child(int archive, int folder, int tells)
 				       .add = folder < 0 ? NULL : add,
 				       .end = folder < 0 ? NULL : end,
 				       .arg = &u };
+	const struct confine_want rest = { .folder = folder, .bytes = UINT64_MAX };
 	const int keep[] = { archive, folder, tells };
 	struct err e = { 0 };
 	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
 
-	warm_up();
 	(void)umask(022);
 	(void)prctl(PR_SET_NAME, "brig-unpack");
-	if (r == 0)
-		r = confine_files(folder, true);
 	if (r < 0)
-		(void)err_errno(&e, r, "cannot confine the process that reads the bundle");
-	else
+		(void)err_errno(&e, r, "cannot close descriptors");
+	else if (confine(folder < 0 ? CONFINE_INSPECTOR : CONFINE_BUNDLER, &rest, &e) == 0)
 		(void)archive_read(&io, &manifest, &e);
 	if (fd_write_all(tells, &e, sizeof(e)) == 0 && !e.code)
 		(void)fd_write_all(tells, buf_str(&manifest), manifest.len);

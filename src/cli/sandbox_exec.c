@@ -229,6 +229,32 @@ static void say_denials(const struct jread *list)
 	}
 }
 
+static void say_trust(const struct jread *result)
+{
+	const struct jread *list = jread_get(result, "changed_trust");
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+	size_t n = jread_count(list);
+	uint64_t more = n + (uint64_t)jread_int(result, "changed_trust_more", 0);
+
+	for (size_t i = 0; i < n && i < NAMES_SAID; i++, more--) {
+		const char *path = jread_str(jread_at(list, i), "path");
+
+		buf_printf(&b, "%s '%.200s'", i ? "," : "", path ? path : "");
+	}
+	if (more && n)
+		buf_printf(&b, " and %llu more", (unsigned long long)more);
+	if (n) {
+		CLEANUP(buf) struct buf line = BUF_INIT(4200);
+
+		buf_printf(&line, "changed, and obeyed by tools on the host:%s", buf_str(&b));
+		message_log(PRIORITY_NOTICE, "brig", buf_str(&line));
+	}
+	if (jread_bool(result, "unsettled"))
+		message_log(PRIORITY_NOTICE, "brig",
+			    "what it left in the workspace is looked at when the last command in "
+			    "the sandbox has ended");
+}
+
 static void say_asked(const struct jread *unresolved)
 {
 	const struct jread *names = jread_get(unresolved, "names");
@@ -265,6 +291,7 @@ static void finish(struct session_exec *x, const struct jread *result)
 	say_error(result);
 	if (!x->asked->quiet) {
 		say_denials(jread_get(result, "denials"));
+		say_trust(result);
 		say_asked(jread_get(result, "unresolved"));
 	}
 }

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/tar.h"
-#include "proc/confine_files.h"
+#include "proc/confine.h"
 
 #define ENTRIES_MAX 1000000
 
@@ -35,14 +35,16 @@ static int get(void *arg, void *p, size_t n)
 static _Noreturn void child(int folder, uint64_t most, int from, int tells)
 {
 	struct tar_limits l = { .bytes = most, .entries = ENTRIES_MAX };
+	const struct confine_want rest = { .folder = folder, .bytes = UINT64_MAX };
 	const int keep[] = { folder, from, tells };
+	struct err e;
 	char dust[4096];
 	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
 
 	l.mask = umask(0);
 	(void)umask(l.mask);
 	if (r == 0)
-		r = confine_files(folder, false);
+		r = confine(CONFINE_UNPACKER, &rest, &e);
 	if (r == 0)
 		r = tar_unpack(folder, &l, get, NULL, &from);
 	/* What fills up the last record; if it failed, nobody shall wait for us. */

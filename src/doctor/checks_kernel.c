@@ -12,9 +12,9 @@
 
 #include "backend/kit/limits/cgroup.h"
 #include "backend/kit/process/job.h"
-#include "backend/kit/process/landlock.h"
 #include "base/str.h"
 #include "doctor/machine.h"
+#include "proc/confine.h"
 
 void check_sandbox(struct machine *m, struct finding *f)
 {

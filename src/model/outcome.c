@@ -484,6 +484,7 @@ static void lists_json(const struct outcome *o, struct json *j)
 	json_array_end(j);
 	json_ku64(j, "changed_trust_more", o->trust_more);
 	json_ku64(j, "unseen_folders", o->unseen_folders);
+	json_kbool(j, "unsettled", o->unsettled);
 	json_key(j, "passed_over");
 	json_array(j);
 	for (size_t i = 0; i < o->passed_count; i++) {

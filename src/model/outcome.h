@@ -89,6 +89,8 @@ struct outcome {
 	enum outcome_kind kind;
 	bool started;    /* the command itself began to run */
 	bool left;       /* something of it may still run, and hold its streams open */
+	bool unsettled;  /* what it left in the workspace is judged when other commands have ended,
+			  * and told to the last of them */
 	bool unrecorded; /* the record of it could not be written, or not all of it */
 	int exit_code, signal;
 	struct stream out, err, both;

@@ -67,6 +67,40 @@ def password_home(path):
         yield
 
 
+# ---- the same folder by another mount ----
+
+
+@test(by_root=True)
+def a_mount_of_the_hosts_is_no_second_way_to_write():
+    """Above the workspace, with the workspace in it, a part of it, in the workspace itself; and to what is only to be read."""
+    w, above, below, data = folder("top", "w"), folder("above"), folder("below"), folder("data")
+
+    def run(*args):
+        return brig("run", "--workdir", w, *args)
+
+    subprocess.run(as_identity(["git", "init", "-q", str(w)]), check=True)
+    for name in ("below/alias", "data/b", "again", "part"):
+        folder(*name.split("/"))
+    (w / "inner").mkdir()
+    with mounted(above, "--bind", w.parent), mounted(below / "alias", "--bind", w), mounted(scratch() / "again", "--bind", data / "b"):
+        assert (above / w.name / ".git").is_dir() and (below / "alias/.git").is_dir(), "the control: both lead there"
+        (data / "b/f").write_text("mine")
+        assert (scratch() / "again/f").read_text() == "mine", "the control"
+        for backend, grant in itertools.product(BOTH, (("--write", above), ("--write", below), ("--mount", f"{above}:/data:rw"), ("--mount", f"{below}:/data:rw"))):
+            refused(run("--backend", backend, *grant, "--", "true"), "second way")
+        refused(run("--write", data, "--read", scratch() / "again", "--", "true"), "could be written at")
+        done = run("--write", data, "--", "sh", "-c", f"echo ok > {data}/b/f")
+        assert done.status == 0 and (data / "b/f").read_text() == "ok\n", done.errors
+    with mounted(scratch() / "part", "--bind", w / ".git/hooks"):
+        refused(run("--write", scratch() / "part", "--", "true"), "second way")
+    for source in (w.parent, w, w / ".git", w / ".git/hooks"):
+        with mounted(w / "inner", "--bind", source):
+            refused(run("--", "sh", "-c", "true"), "second way")
+    with mounted(w / "inner", "--bind", data):
+        assert run("--", "touch", "inner/fine").status == 0
+    assert (data / "fine").exists() or (w / "inner/fine").exists()  # an idmapped tree is shown without the mounts in it
+
+
 # ---- brig's own state ----
 
 

@@ -303,6 +303,49 @@ def inotify_watches_run_out_for_the_sandbox_only():
         assert 0 < int(h.process.result.facts["watches"]) <= most // 4 + room, (way, h.process.result.facts)
 
 
+# take N: so many pipes, each as large as it can be; then waits for the end of its input.  look: how large a new one is.
+PIPES = """
+import fcntl, os, sys
+if sys.argv[1] == "look":
+    print(fcntl.fcntl(os.pipe()[1], 1032))
+    sys.exit()
+keep, size, most = [], 1 << 20, 0
+for _ in range(int(sys.argv[2])):
+    keep += os.pipe()
+    while size > 65536:
+        try:
+            most = max(most, fcntl.fcntl(keep[-1], 1031, size))
+            break
+        except PermissionError:
+            size //= 2
+print(most or fcntl.fcntl(keep[-1], 1032), fcntl.fcntl(keep[-1], 1031, 4096), flush=True)
+sys.stdin.read()
+"""
+
+
+@test(alone=True)
+def pages_of_pipes_run_out_for_the_sandbox_only():
+    """The kernel counts them for the user, whichever namespace they are in."""
+    user = attackers_uid()
+
+    def look():
+        return int(on_host("/usr/bin/python3", "-c", PIPES, "look", user=user).stdout)
+
+    def taken(process):
+        with process:
+            size = process.stdout.readline().split()
+            seen = look()
+            process.stdin.close()
+        return [*map(int, size)], seen
+
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    assert look() == 65536, "too many of them are in use already"
+    control = subprocess.Popen(["setpriv", f"--reuid={user}", "--clear-groups", "--inh-caps=-all", "/usr/bin/python3", "-c", PIPES, "take", "90"], **pipes)
+    assert taken(control) == ([1 << 20, 4096], 8192), "the control proves nothing"
+    for backend in ("native", "bwrap"):
+        assert taken(start_brig("run", "--backend", backend, "--", "/usr/bin/python3", "-c", PIPES, "take", "90", **pipes)) == ([65536, 4096], 65536), backend
+
+
 @test
 def the_number_of_watches_is_not_the_guests_to_set():
     """Nor the number of instances, by whichever name of the file."""

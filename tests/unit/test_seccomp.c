@@ -583,7 +583,8 @@ static const struct example examples[] = {
 	{ NO, "prlimit64", 1, 4, 0x1000, 0 },
 	{ YES, "seccomp", 0, 0, 0, 0 },
 	{ YES, "seccomp", 2, 0, 0x1000, 0 },
-	/* leases: F_SETLEASE, F_NOTIFY, F_SETDELEG; beside them F_GETLEASE, F_SETPIPE_SZ */
+	/* leases: F_SETLEASE, F_NOTIFY, F_SETDELEG; beside them F_GETLEASE, F_SETPIPE_SZ up to what
+	 * a pipe has anyway */
 	{ BAD, "fcntl", 3, 1024, 0, 0 },
 	{ BAD, "fcntl", 3, JUNK | 1024, 1, 0 },
 	{ BAD, "fcntl", JUNK, 1026, 0, 0 },
@@ -591,6 +592,12 @@ static const struct example examples[] = {
 	{ YES, "fcntl", 1024, 1, 1024, 0 },
 	{ YES, "fcntl", 3, 1025, 0, 0 },
 	{ YES, "fcntl", 3, 1031, 1024, 0 },
+	{ YES, "fcntl", 3, 1031, 65536, 0 },
+	{ YES, "fcntl", 3, JUNK | 1031, 0, 0 },
+	{ NO, "fcntl", 3, 1031, 65537, 0 },
+	{ NO, "fcntl", 3, 1031, JUNK | 131072, 0 },
+	{ NO, "fcntl", 3, JUNK | 1031, 1 << 20, 0 },
+	{ NO, "fcntl", 3, 1031, 0xffffffff, 0 },
 	{ YES, "fcntl", 3, 1030, 0, 0 },
 	{ YES, "fcntl", 3, 38, 0, 0 },
 	/* huge pages, of any size */

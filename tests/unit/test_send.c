@@ -3,15 +3,8 @@
  * request. */
 #include "unit.h"
 
-#include <arpa/inet.h>
-#include <linux/landlock.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-
 #include "base/parcel.h"
 #include "telemetry/send.h"
-#include "telemetry/send/confine.h"
 #include "telemetry/send/request.h"
 
 static void what_brig_writes_is_read(void **state UNUSED)
@@ -102,72 +95,11 @@ static void nor_a_request_that_is_cut_off_or_too_long(void **state UNUSED)
 	assert_int_equal(request_parse(b.data, b.len, &q, &e), -EINVAL);
 }
 
-/* ---- what is left of the process ---- */
-
-static int listen_somewhere(uint16_t *port)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t n = sizeof(a);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
-	assert_int_equal(listen(fd, 4), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
-	*port = ntohs(a.sin_port);
-	return fd;
-}
-
-static int connect_to(uint16_t port)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-				 .sin_port = htons(port) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	return connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : 0;
-}
-
-/* In a child: what worked before does not afterwards. */
-static void live_confined(uint16_t port, uint16_t other)
-{
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-	char *const argv[] = { (char[]){ "true" }, NULL };
-
-	must(open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0);
-	must(connect_to(port) == 0 && connect_to(other) == 0);
-	confine(port);
-	must(connect_to(port) == 0);
-	must(prctl(PR_GET_DUMPABLE) == 0 && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
-	if (abi >= 1) {
-		must(open("/etc/passwd", O_RDONLY | O_CLOEXEC) < 0 && errno == EACCES);
-		must(open("/tmp/brig-test-made", O_CREAT | O_WRONLY | O_CLOEXEC, 0600) < 0);
-		must(execv("/bin/true", argv) < 0 && errno == EACCES);
-	}
-	if (abi >= 4)
-		must(connect_to(other) == -EACCES);
-	_exit(0);
-}
-
-static void a_hole_in_a_parser_finds_nothing_to_take(void **state UNUSED)
-{
-	uint16_t port, other;
-	int one = listen_somewhere(&port), two = listen_somewhere(&other), status;
-	pid_t pid = fork();
-
-	if (pid == 0)
-		live_confined(port, other);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	(void)close(one);
-	(void)close(two);
-}
-
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_brig_writes_is_read),
 	cmocka_unit_test(an_empty_body_is_a_body),
 	cmocka_unit_test(anything_else_is_refused),
 	cmocka_unit_test(nor_a_request_that_is_cut_off_or_too_long),
-	cmocka_unit_test(a_hole_in_a_parser_finds_nothing_to_take),
 };
 
 int main(void)

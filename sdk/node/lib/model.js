@@ -117,6 +117,8 @@ export class Result {
     this.truncated = truncated || raw.stdout_truncated === true || raw.stderr_truncated === true;
     this.durationMs = Number(raw.duration_ms ?? 0);
     this.denials = Array.isArray(raw.denials) ? raw.denials : [];
+    this.changedTrust = Array.isArray(raw.changed_trust) ? raw.changed_trust : [];
+    this.unsettled = raw.unsettled === true;
     this.error = raw.error ?? null;
     this.raw = raw;
   }

@@ -140,6 +140,16 @@ class Result:
         return self.stderr_bytes.decode("utf-8", "replace")
 
     @property
+    def changed_trust(self) -> List[Dict[str, Any]]:
+        """Files that programs on the host obey and that the command may have changed."""
+        return _objects(self.raw, "changed_trust")
+
+    @property
+    def unsettled(self) -> bool:
+        """Other commands were running: what this one left is looked at when the last of them has ended."""
+        return self.raw.get("unsettled") is True
+
+    @property
     def ok(self) -> bool:
         return self.outcome == "exited" and self.exit_code == 0
 

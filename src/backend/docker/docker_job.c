@@ -23,6 +23,7 @@
 #include "proc/spawn.h"
 
 #define LOOK_MS 20     /* at protected names */
+#define LAST_MS 2      /* from a command's end to that of what it started */
 #define LEAVE_MS 20000 /* for a guard that was told to end it all */
 #define PAUSE_MS 60000
 #define IMAGE_WORDS (1 << 20)
@@ -34,7 +35,8 @@ struct backend_job {
 	int control, timer, events;
 	struct protect *protect;
 	bool ended, tampered, cover_lost;
-	bool oom;                       /* of an open sandbox: a command ran out of memory */
+	bool awake, left; /* of an open one: something runs; or did when its command had ended */
+	bool oom;         /* of an open sandbox: a command ran out of memory */
 	struct command_table *commands; /* of an open sandbox; else NULL */
 	struct lend_pool lent;
 	bool answered;       /* whether it stands still */
@@ -211,10 +213,18 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 	}
 }
 
+/* Where nothing runs there is nothing to watch. */
+static int set_pace(const struct backend_job *j)
+{
+	bool rests = j->commands && !commands_there(j->commands);
+	const struct timespec look = { .tv_nsec = rests ? 0 : LOOK_MS * 1000000 };
+	const struct itimerspec every = { .it_interval = look, .it_value = look };
+
+	return j->timer < 0 ? 0 : timerfd_settime(j->timer, 0, &every, NULL);
+}
+
 static int open_events(struct backend_job *j, struct err *e)
 {
-	const struct itimerspec every = { .it_interval = { .tv_nsec = LOOK_MS * 1000000 },
-					  .it_value = { .tv_nsec = LOOK_MS * 1000000 } };
 	struct epoll_event ev = { .events = EPOLLIN };
 
 	j->events = epoll_create1(EPOLL_CLOEXEC);
@@ -223,7 +233,7 @@ static int open_events(struct backend_job *j, struct err *e)
 	if (!j->protect)
 		return 0;
 	j->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (j->timer < 0 || timerfd_settime(j->timer, 0, &every, NULL) < 0 ||
+	if (j->timer < 0 || set_pace(j) < 0 ||
 	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->timer, &ev) < 0)
 		return err_sys(e, "cannot set a timer");
 	return 0;
@@ -396,19 +406,39 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 	return 0;
 }
 
-static void on_timer(struct backend_job *j, struct outcome *o)
+/* false: the sandbox is ended. */
+static bool names_hold(struct backend_job *j, struct outcome *o)
 {
 	enum protect_news news;
-	uint64_t ticks;
 
-	if (j->timer < 0 || read(j->timer, &ticks, sizeof(ticks)) != (ssize_t)sizeof(ticks) ||
-	    j->tampered || j->cover_lost)
-		return;
+	if (!j->protect || j->tampered || j->cover_lost)
+		return !j->protect;
 	news = protect_news(j->protect, o);
 	j->tampered = news == PROTECT_TAMPERED;
 	j->cover_lost = news == PROTECT_LOST;
 	if (news != PROTECT_QUIET)
 		ask(j, COMMAND_FIRST, SIGKILL);
+	return news == PROTECT_QUIET;
+}
+
+static void on_timer(struct backend_job *j, struct outcome *o)
+{
+	uint64_t ticks;
+
+	if (j->timer >= 0 && read(j->timer, &ticks, sizeof(ticks)) == (ssize_t)sizeof(ticks))
+		(void)names_hold(j, o);
+}
+
+/* As on native: what was left running when its command ended is judged when that ends. */
+static void on_rest(struct backend_job *j, struct outcome *o)
+{
+	if (!j->commands || !j->awake || commands_there(j->commands))
+		return;
+	j->awake = false;
+	(void)set_pace(j);
+	if (j->left && !j->ended)
+		protect_settle(j->protect, o);
+	j->left = false;
 }
 
 static enum job_event docker_event(struct backend_job *j, bool alarm, struct outcome *o)
@@ -424,6 +454,8 @@ static enum job_event docker_event(struct backend_job *j, bool alarm, struct out
 			if (j->note)
 				j->note(j->note_arg, m.text);
 		}
+	if (r >= 0)
+		on_rest(j, o);
 	return r < 0 || j->ended ? JOB_ENDED : JOB_NOTHING;
 }
 
@@ -575,7 +607,35 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 					   .hear = hear_all,
 					   .job = j };
 
-	return command_start(&host, w, io, ret, e);
+	int r;
+
+	if (!j->awake && j->protect && !names_hold(j, NULL))
+		return err_refuse(e, ERR_POLICY, EPERM, "create another sandbox",
+				  "a protected name in the workspace lost its cover: the sandbox "
+				  "was ended");
+	r = command_start(&host, w, io, ret, e);
+	if (r == 0 && !j->awake) {
+		j->awake = true;
+		(void)set_pace(j);
+	}
+	return r;
+}
+
+/* As box_exec.c does it. */
+static void settle(struct backend_job *j, struct outcome *o)
+{
+	struct pollfd p = { .fd = j->control, .events = POLLIN };
+
+	if (!j->protect || j->tampered || j->cover_lost || j->ended)
+		return;
+	o->unsettled = commands_running(j->commands) > 0;
+	if (o->unsettled)
+		return;
+	if (commands_there(j->commands) && poll(&p, 1, LAST_MS) > 0)
+		(void)hear_all(j);
+	j->left = commands_there(j->commands) > 0;
+	if (names_hold(j, o))
+		protect_settle(j->protect, o);
 }
 
 static bool docker_began(const struct backend_job *j, uint32_t command)
@@ -594,6 +654,8 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 		(void)err_hint(&x.why, "image '%.100s' does not have it", j->plan->image);
 	if (x.refused)
 		command_refused(&x, o);
+	else
+		settle(j, o);
 	if (x.refused || o->kind != OUTCOME_FAILED)
 		return true;
 	if (j->oom) {

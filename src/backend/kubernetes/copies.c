@@ -17,7 +17,7 @@
 #include "base/state.h"
 #include "base/tar.h"
 #include "base/tree.h"
-#include "proc/confine_files.h"
+#include "proc/confine.h"
 #include "proc/files.h"
 #include "proc/spawn.h"
 
@@ -254,16 +254,18 @@ static int get(void *arg, void *p, size_t n)
 	return 0;
 }
 
-/* What a stranger has packed; see proc/confine_files.h. */
+/* What a stranger has packed; see proc/confine.h. */
 static _Noreturn void unpack(int folder, int from, uint64_t most)
 {
 	struct tar_limits l = { .bytes = most, .entries = FILE_TREE_MAX, .mask = 077 };
+	const struct confine_want rest = { .folder = folder, .bytes = UINT64_MAX };
 	const int keep[] = { folder, from };
+	struct err e;
 	char dust[4096];
 	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
 
 	if (r == 0)
-		r = confine_files(folder, false);
+		r = confine(CONFINE_UNPACKER, &rest, &e);
 	if (r == 0)
 		r = tar_unpack(folder, &l, get, NULL, &from);
 	while (r == 0 && read(from, dust, sizeof(dust)) > 0)

@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "daemon/tls_front.h"
-#include "egress/worker/lockdown.h"
+#include "proc/confine.h"
 #include "wire/link.h"
 
 #define SHAKE_US ((uint64_t)10 * 1000000)
@@ -330,7 +330,7 @@ static const char *open_context(SSL_CTX **ret)
 static size_t most_sessions(void)
 {
 	struct rlimit files;
-	rlim_t most = LOCKDOWN_FILES;
+	rlim_t most = CONFINE_FILES;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < most)
 		most = files.rlim_max;
@@ -353,13 +353,13 @@ int main(void)
 	const char *why;
 
 	(void)sigaction(SIGPIPE, &ignore, NULL);
-	if (lockdown_early(&e) < 0 || loop_new(&h.loop, &e) < 0)
+	if (confine_early(&e) < 0 || loop_new(&h.loop, &e) < 0)
 		return refuse(e.what);
 	h.most = most_sessions();
 	why = open_context(&h.ctx);
 	if (why)
 		return refuse(why);
-	if (lockdown(LOCKDOWN_TLS, &e) < 0)
+	if (confine(CONFINE_TLS, NULL, &e) < 0)
 		return refuse(e.what);
 	if (fd_send(TLS_CHANNEL, "", 1, NULL, 0) < 0 ||
 	    loop_want(h.loop, &h.channel, EPOLLIN) < 0 ||

@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "egress/resolving.h"
-#include "egress/worker/lockdown.h"
 #include "egress/worker/resolve.h"
+#include "proc/confine.h"
 #include "wire/dns.h"
 
 #define SOCKET 3
@@ -156,8 +156,8 @@ int answer_main(void)
 
 	s.w = (struct loop_watch){ .fd = SOCKET, .ready = on_question };
 	s.tick.due = on_tick;
-	if (lockdown_early(&e) < 0 || loop_new(&s.loop, &e) < 0 ||
-	    resolver_new(s.loop, &s.resolver, &e) < 0 || lockdown(LOCKDOWN_WORKER, &e) < 0 ||
+	if (confine_early(&e) < 0 || loop_new(&s.loop, &e) < 0 ||
+	    resolver_new(s.loop, &s.resolver, &e) < 0 || confine(CONFINE_WORKER, NULL, &e) < 0 ||
 	    loop_want(s.loop, &s.w, EPOLLIN) < 0)
 		return 1;
 	loop_run(s.loop, on_settle, &s);

@@ -14,7 +14,7 @@
 #include "egress/rules/addr.h"
 #include "egress/rules/host.h"
 #include "egress/worker/authority.h"
-#include "egress/worker/lockdown.h"
+#include "proc/confine.h"
 
 #define SKEW (-3600L) /* a guest whose clock is a little behind */
 #define LEAF_LIFE (2L * 24 * 3600)
@@ -164,7 +164,7 @@ int keeper_main(int sock, int out)
 		r = authority_make(&k.authority, tell, &out);
 	(void)close(out);
 	if (r == 0)
-		r = lockdown(LOCKDOWN_KEEPER, &e);
+		r = confine(CONFINE_KEEPER, NULL, &e);
 	if (r == 0)
 		serve(&k, sock);
 	authority_done(&k.authority);

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "egress/unresolved.h"
-#include "egress/worker/lockdown.h"
+#include "proc/confine.h"
 #include "wire/dns.h"
 
 #define SOCKET 3
@@ -127,8 +127,8 @@ int refuse_main(void)
 	struct refused r = { .page = p };
 	struct err e;
 
-	if (p == MAP_FAILED || close(PAGE) < 0 || lockdown_early(&e) < 0 ||
-	    lockdown(LOCKDOWN_KEEPER, &e) < 0)
+	if (p == MAP_FAILED || close(PAGE) < 0 || confine_early(&e) < 0 ||
+	    confine(CONFINE_KEEPER, NULL, &e) < 0)
 		return 1;
 	serve(&r);
 	return 0;

@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "egress/signing.h"
-#include "egress/worker/lockdown.h"
+#include "proc/confine.h"
 
 #define LISTENER 3
 #define MONITOR 4
@@ -238,8 +238,8 @@ int sign_main(void)
 			    .monitor = { .fd = MONITOR, .ready = on_monitor } };
 	struct err e;
 
-	if (lockdown_early(&e) < 0 || loop_new(&k.loop, &e) < 0 ||
-	    lockdown(LOCKDOWN_SIGNER, &e) < 0 || loop_want(k.loop, &k.monitor, EPOLLIN) < 0)
+	if (confine_early(&e) < 0 || loop_new(&k.loop, &e) < 0 ||
+	    confine(CONFINE_SIGNER, NULL, &e) < 0 || loop_want(k.loop, &k.monitor, EPOLLIN) < 0)
 		return 1;
 	accept_more(&k);
 	for (;;)

@@ -41,8 +41,8 @@
 #include "egress/unresolved.h"
 #include "egress/worker_start.h"
 #include "egress/worker/keeper.h"
-#include "egress/worker/lockdown.h"
 #include "egress/worker/worker.h"
+#include "proc/confine.h"
 
 #define TICK_US 250000
 #define CONTROL 3
@@ -68,7 +68,7 @@ static int start_keeper(int *sock, struct err *e)
 		(void)close(pair[0]);
 		(void)close(CONTROL);
 		(void)close(TURN);
-		if (lockdown_early(e) < 0)
+		if (confine_early(e) < 0)
 			_exit(1);
 		_exit(keeper_main(pair[1], AUTHORITY));
 	}
@@ -401,10 +401,10 @@ static int serve(struct worker *k, struct err *e)
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "cannot read a limit");
 	/* The lockdown raises the limit to the highest there may be. */
-	k->most = (int)((files.rlim_max < LOCKDOWN_FILES ? files.rlim_max : LOCKDOWN_FILES) / 2);
+	k->most = (int)((files.rlim_max < CONFINE_FILES ? files.rlim_max : CONFINE_FILES) / 2);
 	if (bound_memory(k, e) < 0)
 		return -e->code;
-	if (lockdown(LOCKDOWN_WORKER, e) < 0)
+	if (confine(CONFINE_WORKER, NULL, e) < 0)
 		return -e->code;
 	if (loop_want(k->loop, &k->monitor, EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to the monitor");
@@ -459,7 +459,7 @@ int main(int argc, char **argv)
 		_exit(answer_main());
 	if (argc == 2 && strcmp(argv[1], SIGNING_WORD) == 0)
 		_exit(sign_main());
-	r = lockdown_early(&e);
+	r = confine_early(&e);
 	if (r == 0)
 		r = start_keeper(&keeper, &e);
 	if (r == 0)

@@ -94,12 +94,16 @@ static size_t count_bits(uint32_t v)
 }
 
 /* In the child: everything of ours but its own four is closed. */
-static _Noreturn void become_speaker(const struct kube_job *j, const int *fds, int line)
+static _Noreturn void become_speaker(const struct kube_main *m, const struct kube_job *j,
+				     const int *fds, int line)
 {
 	struct speaker s = { .channel = fds[0], .keeper = line, .in = -1, .out = -1, .err = -1 };
 	int keep[KUBE_FDS_MAX + 1] = { line, fds[0] };
+	struct url server;
 	size_t n = 1;
+	struct err e;
 
+	s.port = url_parse(m->config.server, &server, &e) == 0 ? server.port : 0;
 	s.in = j->streams & KUBE_IN ? fds[n++] : -1;
 	s.out = j->streams & KUBE_OUT ? fds[n++] : -1;
 	s.err = j->streams & KUBE_ERR ? fds[n++] : -1;
@@ -126,7 +130,7 @@ static void start_speaker(struct kube_main *m, const struct kube_job *j, const i
 	}
 	r->pid = fork(); /* there is one thread */
 	if (r->pid == 0)
-		become_speaker(j, fds, pair[1]);
+		become_speaker(m, j, fds, pair[1]);
 	(void)close(pair[1]);
 	r->line = r->pid > 0 ? pair[0] : fd_close(pair[0]);
 }

@@ -12,13 +12,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/str.h"
 #include "kube/kube.h"
-#include "wire/confine_net.h"
+#include "proc/confine.h"
 #include "wire/tcp.h"
 
 #define SECRET_MAX ((size_t)4 << 20)
@@ -253,13 +252,15 @@ int speaker_run(struct speaker *s, enum kube_job_kind kind)
 		[KUBE_WATCH] = speaker_watch,
 		[KUBE_ATTACH] = speaker_attach,
 	};
+	const struct confine_want rest = { .port = s->port, .bytes = UINT64_MAX };
 	struct kube_letter l;
 	struct err e = { 0 };
 	int r;
 
 	(void)prctl(PR_SET_NAME, "brig-speaker", 0, 0, 0);
 	s->given = (struct buf)BUF_INIT(SECRET_MAX);
-	if (confine_net("brig-speaker", RLIM_INFINITY, &e) < 0) {
+	/* What OpenSSL's configuration asks it to load cannot be loaded later. */
+	if (tls_client_new(&s->tls, &e) < 0 || confine(CONFINE_SPEAKER, &rest, &e) < 0) {
 		speaker_fail(s, &e);
 		return 1;
 	}

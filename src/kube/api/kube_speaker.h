@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kube/api/kube_speaker.h - brig-speaker: a process that has one conversation with the API server.
  *
- * Forked by brig-kube, then confined (wire/confine_net.h): it is nobody, if brig-kube is root's, it
+ * Forked by brig-kube, then confined (proc/confine.h): it is nobody, if brig-kube is root's, it
  * writes no file and starts no program. It asks brig-kube for credentials before each request. All
  * of it blocks, never past a deadline (clock_us). */
 #pragma once
@@ -17,6 +17,7 @@ struct speaker {
 	int channel;      /* to brig */
 	int keeper;       /* to brig-kube */
 	int in, out, err; /* brig's streams; -1: none */
+	uint16_t port;    /* of the server, the only one that it reaches; 0: none */
 	struct buf given; /* what the secret is in */
 	struct kube_secret secret;
 	uint64_t serial;

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/signals.h"
-#include "telemetry/send/confine.h"
+#include "proc/confine.h"
 #include "telemetry/send/request.h"
 #include "wire/tcp.h"
 #include "wire/tls_client.h"
@@ -172,8 +172,7 @@ static int prepare(struct sender *s, struct err *e)
 		return -e->code;
 	if (u->tls && tls_client_new(&s->tls, e) < 0)
 		return -e->code;
-	confine(u->port);
-	return 0;
+	return confine(CONFINE_SENDER, &(struct confine_want){ .port = u->port }, e);
 }
 
 int main(int argc, char **argv)
@@ -199,5 +198,5 @@ int main(int argc, char **argv)
 		freeaddrinfo(s.addresses);
 	(void)tls_client_free(s.tls);
 	request_done(&s.request);
-	return r == 0 ? DELIVERED : give_up(&e, NOT_DELIVERED);
+	_exit(r == 0 ? DELIVERED : give_up(&e, NOT_DELIVERED));
 }

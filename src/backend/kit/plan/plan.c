@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/process/landlock.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/paths.h"
+#include "proc/confine.h"
 
 #define PLAN_MAX ((size_t)32 << 20)
 #define ROOT_STARTED_UID 1000
@@ -497,7 +497,7 @@ void box_plan_look(struct box_plan *p)
 
 int box_plan_names(struct box_plan *p, struct err *e)
 {
-	if (!p->named && (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_code(p, e) < 0))
+	if (!p->named && (plan_protect(p, e) < 0 || plan_code(p, e) < 0))
 		return -e->code;
 	p->named = true;
 	return 0;

@@ -355,7 +355,7 @@ int plan_guard(struct box_plan *p, struct err *e)
 	if (!s)
 		return err_nomem(e);
 	*s = (struct sight){ 0 };
-	if (look(p, s, e) < 0 || guard_places(p, s, listed, e) < 0 ||
+	if (look(p, s, e) < 0 || plan_ways(p, s, e) < 0 || guard_places(p, s, listed, e) < 0 ||
 	    guard_settings(p, s, listed, e) < 0 || guard_config(p, s, e) < 0 ||
 	    guard_metrics(p, s, e) < 0 || leave_out_kernelfs(p, s, e) < 0)
 		return -e->code;

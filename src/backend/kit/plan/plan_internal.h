@@ -67,8 +67,6 @@ int plan_git_grants(const struct box_plan *p, size_t from, struct err *e);
 bool plan_has_names(const struct box_plan *p);       /* will plan_protect find any? */
 int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders; after the
 						      * worktree */
-/* After plan_protect: refuses a second writable way to a protected name. */
-int plan_ways(struct box_plan *p, struct err *e);
 int plan_guard(struct box_plan *p,
 	       struct err *e); /* what no shown tree may show; after all trees */
 enum { SETTINGS_PLACES = 3 };
@@ -97,6 +95,10 @@ struct sight {
 	struct shown *v;
 	size_t n;
 };
+
+/* plan_ways.c: refuses a second writable way to the workspace, to a protected name, or to what was
+ * named to be read. */
+int plan_ways(struct box_plan *p, const struct sight *s, struct err *e);
 
 /* plan_sockets.c: covers the host's sockets, and pipes that are not to be written, in what is
  * shown. */

@@ -200,86 +200,6 @@ static int mount_point_exists(struct box_plan *p, const struct want *w, struct e
 	return 0;
 }
 
-/* The workspace again, as a whole. */
-static int check_overlap(const struct box_plan *p, const struct want *w, struct err *e)
-{
-	if (!w->writable || str_eq(w->flag, "workdir") || !p->workspace ||
-	    !path_under(p->workspace, w->src))
-		return 0;
-	(void)err_set(e, ERR_POLICY, EPERM,
-		      "%s: '%s' would be a second way to write to the workspace", w->flag, w->src);
-	return err_hint(e, "the workspace is at '%s' inside, and writable there", p->spec->inside);
-}
-
-/* Does the bind show the name, or a part of it, by its path or by a folder on the way to it that is
- * mounted elsewhere on the host? */
-static bool leads_to(const struct op *o, const struct protected_name *n)
-{
-	char path[PATH_MAX];
-	struct ident seen;
-	struct stat st;
-
-	if (snprintf(path, sizeof(path), "%s/%s", n->tree, n->path) >= (int)sizeof(path))
-		return true;
-	if (path_under(path, o->src) || path_under(o->src, path))
-		return true;
-	for (size_t at = strlen(path); at >= strlen(n->tree); at--) {
-		if (path[at] && path[at] != '/')
-			continue;
-		path[at] = '\0';
-		if (lstat(path, &st) < 0)
-			continue;
-		seen = ident_of(&st);
-		if (ident_same(&seen, &o->ident))
-			return true;
-	}
-	return false;
-}
-
-/* The bind that carries the name's own cover. */
-static bool is_own(const struct op *o, const struct protected_name *n)
-{
-	return str_eq(o->src, n->tree) && path_under(n->inside, o->dst);
-}
-
-/* A repository below the workspace, which an index may name. */
-static bool shows_repository(const struct box_plan *p, const struct op *o)
-{
-	char path[PATH_MAX];
-	struct stat st;
-
-	return p->workspace && !str_eq(o->src, p->workspace) && path_under(o->src, p->workspace) &&
-	       (snprintf(path, sizeof(path), "%s/.git", o->src) >= (int)sizeof(path) ||
-		lstat(path, &st) == 0);
-}
-
-static int second_way(const struct box_plan *p, const struct op *o, const char *name, struct err *e)
-{
-	(void)err_set(e, ERR_POLICY, EPERM,
-		      "'%s' would be a second way to write to '%s' in the workspace", o->src, name);
-	return err_hint(e, "programs on the host obey it; the workspace is at '%s' inside",
-			p->spec->inside);
-}
-
-int plan_ways(struct box_plan *p, struct err *e)
-{
-	for (size_t i = 0; p->protected_count && i < p->op_count; i++) {
-		const struct op *o = &p->ops[i];
-
-		if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !o->writable)
-			continue;
-		for (size_t k = 0; k < p->protected_count; k++) {
-			const struct protected_name *n = &p->protected[k];
-
-			if (!is_own(o, n) && leads_to(o, n))
-				return second_way(p, o, n->path, e);
-		}
-		if (shows_repository(p, o))
-			return second_way(p, o, ".git", e);
-	}
-	return 0;
-}
-
 /* The tree that decides what stands at dst so far: the last one bound at or above it. */
 static const struct op *tree_at(const struct box_plan *p, const char *dst)
 {
@@ -359,8 +279,7 @@ static int one_want(struct box_plan *p, const struct want *w, struct err *e)
 	}
 	if (seen_already(p, w))
 		return 0;
-	if (check_overlap(p, w, e) < 0 || check_kept_home(p, w, e) < 0 ||
-	    mount_point_exists(p, w, e) < 0)
+	if (check_kept_home(p, w, e) < 0 || mount_point_exists(p, w, e) < 0)
 		return -e->code;
 	if (plan_bind(p, w->src, w->dst, w->writable, w->owned, e) < 0)
 		return err_wrap(e, "%s", w->flag);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/process/box_exec.c - further commands of a sandbox that has brig's own init inside.
  */
+#include <poll.h>
 #include <signal.h>
 
 #include "backend/kit/process/start_internal.h"
+
+#define LAST_MS 2 /* from a command's end to that of the last process which it started */
 
 static int room(void *job, size_t commands, struct err *e)
 {
@@ -15,6 +18,14 @@ static bool hear(void *job)
 {
 	(void)job_hear(job);
 	return true;
+}
+
+/* Nobody looks while nothing runs. */
+static int lost(struct err *e)
+{
+	return err_refuse(
+		e, ERR_POLICY, EPERM, "create another sandbox",
+		"a protected name in the workspace lost its cover: the sandbox was ended");
 }
 
 int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
@@ -32,7 +43,7 @@ int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 					   .takes_short = true,
 					   .job = j };
 	bool rested = !commands_there(j->commands);
-	int r = command_start(&host, w, io, ret, e);
+	int r = rested && !job_news(j, NULL) ? lost(e) : command_start(&host, w, io, ret, e);
 
 	if (r == 0 && rested)
 		(void)job_tick(j, false);
@@ -69,6 +80,24 @@ static void judge(struct backend_job *j, int status, struct outcome *o)
 	}
 }
 
+/* What the command has left is judged before its end is told, unless others run: theirs may be half
+ * done, and the last of them has it judged. Processes that it left do not put it off. */
+static void settle(struct backend_job *j, struct outcome *o)
+{
+	struct pollfd p = { .fd = j->control, .events = POLLIN };
+
+	if (!j->protect || j->tampered || j->cover_lost)
+		return;
+	o->unsettled = commands_running(j->commands) > 0;
+	if (o->unsettled)
+		return;
+	if (commands_there(j->commands) && poll(&p, 1, LAST_MS) > 0)
+		(void)job_hear(j);
+	j->left = commands_there(j->commands) > 0;
+	if (job_news(j, o))
+		protect_settle(j->protect, o);
+}
+
 bool box_began(const struct backend_job *j, uint32_t command)
 {
 	return command_began(j->commands, command);
@@ -86,6 +115,8 @@ bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 		command_refused(&x, o);
 	else
 		judge(j, x.status, o);
+	if (!x.refused)
+		settle(j, o);
 	o->phases.started = x.started;
 	return true;
 }

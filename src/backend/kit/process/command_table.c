@@ -68,6 +68,16 @@ size_t commands_there(const struct command_table *t)
 	return n;
 }
 
+size_t commands_running(const struct command_table *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; t && i < COMMANDS_MAX; i++)
+		n += t->all[i].wanted && t->all[i].said != SUPERVISOR_EXITED &&
+		     t->all[i].said != SUPERVISOR_FAILED;
+	return n;
+}
+
 /* A place is free again when neither side has a use for it. */
 static void leave(struct job_command *k)
 {

@@ -48,4 +48,5 @@ bool command_ended(struct command_table *t, uint32_t number, struct command_end 
 bool command_began(const struct command_table *t, uint32_t number);
 void command_refused(const struct command_end *x, struct outcome *o); /* into the outcome */
 
-size_t commands_there(const struct command_table *t); /* for the supervisor; 0 for NULL */
+size_t commands_there(const struct command_table *t);   /* for the supervisor; 0 for NULL */
+size_t commands_running(const struct command_table *t); /* whose end was not heard of yet */

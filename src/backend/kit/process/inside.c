@@ -16,10 +16,10 @@
 #include "backend/kit/limits/sysctl.h"
 #include "backend/kit/net/door_net.h"
 #include "backend/kit/net/rtnl.h"
-#include "backend/kit/process/landlock.h"
 #include "backend/kit/process/seccomp.h"
 #include "base/str.h"
 #include "proc/agent_socket.h"
+#include "proc/confine.h"
 
 #define FDS_CHECKED 32 /* everything inherited was closed, so ours are the lowest numbers */
 
@@ -295,14 +295,16 @@ static int filter(const struct inside *c, struct err *e)
 
 int inside_lock_down(const struct inside *c, struct err *e)
 {
-	int abi;
+	const struct confine_want files = { .writable = c->writable,
+					    .writable_count = c->writable_count,
+					    .sockets = true };
+	int abi = landlock_abi();
 
 	if (limits(c, e) < 0 || (!c->unlocked && drop_privileges(e) < 0))
 		return -e->code;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "cannot make init non-dumpable");
-	abi = landlock_apply(c->writable, c->writable_count, e);
-	return abi < 0 || filter(c, e) < 0 ? -e->code : abi;
+	return confine(CONFINE_COMMAND, &files, e) < 0 || filter(c, e) < 0 ? -e->code : abi;
 }
 
 int inside_check(const struct inside *c, struct err *e)

@@ -26,7 +26,6 @@
 #define ASK_EVERY 5 /* ticks */
 #define TICK_NS (10 * 1000 * 1000)
 #define HURRY_NS (1000 * 1000)
-#define REST_S 2 /* of an open sandbox in which nothing runs, and nothing can change */
 
 static void kill_all(struct backend_job *j)
 {
@@ -76,10 +75,7 @@ bool job_hear(struct backend_job *j)
 int job_tick(const struct backend_job *j, bool hurry)
 {
 	bool rests = !hurry && j->commands && !commands_there(j->commands);
-	const struct timespec every = { .tv_sec = rests ? REST_S : 0,
-					.tv_nsec = rests   ? 0
-						   : hurry ? HURRY_NS
-							   : TICK_NS };
+	const struct timespec every = { .tv_nsec = rests ? 0 : hurry ? HURRY_NS : TICK_NS };
 	const struct itimerspec tick = { .it_interval = every, .it_value = every };
 
 	return j->timer < 0 ? 0 : timerfd_settime(j->timer, 0, &tick, NULL);
@@ -175,14 +171,15 @@ static void look(struct backend_job *j)
 	kill_all(j);
 }
 
-static void on_news(struct backend_job *j, struct outcome *o)
+bool job_news(struct backend_job *j, struct outcome *o)
 {
-	enum protect_news news = protect_news(j->protect, o);
+	enum protect_news news = j->protect ? protect_news(j->protect, o) : PROTECT_QUIET;
 
 	j->tampered |= news == PROTECT_TAMPERED;
 	j->cover_lost |= news == PROTECT_LOST;
 	if (news != PROTECT_QUIET)
 		kill_all(j);
+	return news == PROTECT_QUIET;
 }
 
 static void on_timer(struct backend_job *j, struct outcome *o)
@@ -194,7 +191,7 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 	if (j->protect)
 		protect_survive(j->protect, j->pidfd);
 	if (j->protect && !j->cover_lost && !j->tampered)
-		on_news(j, o);
+		(void)job_news(j, o);
 	if (j->frozen) /* nothing changes, and init does not answer */
 		return;
 	j->tick++;
@@ -263,6 +260,10 @@ enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o)
 	for (int i = 0; i < n; i++)
 		if (on_ready(j, &ev[i], o) == JOB_ENDED)
 			said = JOB_ENDED;
+	if (j->left && said != JOB_ENDED && !commands_there(j->commands)) {
+		j->left = false;
+		protect_settle(j->protect, o);
+	}
 	return said;
 }
 
@@ -311,7 +312,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	if (j->protect && !j->cover_lost) {
 		if (j->given[INIT_FD_NEWS] >= 0 || mounts_changed(j->given[INIT_FD_MOUNTS]))
 			check_covers(j);
-		on_news(j, o);
+		(void)job_news(j, o);
 	}
 	job_end(j);
 	(void)job_hear(j);

@@ -72,6 +72,7 @@ struct backend_job {
 	int given[INIT_FD_COUNT];
 	struct cgroup *cgroup;
 	int cgroup_claim;       /* held until its leaves are locked */
+	bool left;              /* a command has left something running that was not judged */
 	struct cg_map *unswept; /* a dead run was still ending there when leaves were swept */
 	struct ids *ids;
 	struct protect *protect;
@@ -167,7 +168,11 @@ bool job_hear(struct backend_job *j);
 /* box_exec.c. One word of init's about a command of an open sandbox. */
 void job_command_said(struct backend_job *j, const struct supervisor_msg *m);
 
-/* job.c. Starts the watch's timer, or sets its pace. 0 or -1 with errno. */
+/* job.c. Looks whether all covers are where they were; anything else ends the sandbox. */
+bool job_news(struct backend_job *j, struct outcome *o);
+
+/* job.c. Starts the watch's timer, or sets its pace; where nothing runs there is nothing to watch,
+ * and it stands still. 0 or -1 with errno. */
 int job_tick(const struct backend_job *j, bool hurry);
 
 /* job.c: three slots of a backend's table; box_exec.c: two more. */

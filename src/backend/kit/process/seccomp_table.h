@@ -236,9 +236,15 @@ static const struct clause arg_rules[VERDICTS][8] = {
 		{ .then = V_ALLOW },
 	},
 	/* A lease on any file that is shown, be it read-only, makes the host's open() wait for as
-	 * long as 45 seconds, again and again. EINVAL is the answer of file systems without. */
+	 * long as 45 seconds, again and again. EINVAL is the answer of file systems without.
+	 * The pages of pipes are counted for the user, on the host as in here: no pipe has more than
+	 * it is made with, which is 64 KiB. EPERM is the answer where they are used up. */
 	[ARG_FCNTL] = {
 		{ .when = { IS(LOW(1), F_SETLEASE, F_NOTIFY, F_SETDELEG_CMD) }, .then = V_EINVAL },
+		{ .when = { IS(LOW(1), F_SETPIPE_SZ), ANY_BIT(LOW(2), ~(uint32_t)0x1ffff) },
+		  .then = V_EPERM },
+		{ .when = { IS(LOW(1), F_SETPIPE_SZ), ANY_BIT(LOW(2), 0x10000),
+			    ANY_BIT(LOW(2), 0xffff) }, .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
 	/* Huge pages are a pool of the machine's, outside of every memory limit. */

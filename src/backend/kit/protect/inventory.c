@@ -255,14 +255,17 @@ int inventory_fill(struct protect *t, struct err *e)
 	return r < 0 ? cannot_write(r, e) : 0;
 }
 
+void inventory_touch(struct protect *t)
+{
+	t->beat = clock_us();
+	if (t->inventory >= 0)
+		(void)futimens(t->inventory, NULL);
+}
+
 void inventory_beat(struct protect *t)
 {
-	uint64_t now = clock_us();
-
-	if (t->inventory < 0 || now - t->beat < BEAT_US)
-		return;
-	t->beat = now;
-	(void)futimens(t->inventory, NULL);
+	if (clock_us() - t->beat >= BEAT_US)
+		inventory_touch(t);
 }
 
 /* ---- what is told later ---- */

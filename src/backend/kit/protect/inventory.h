@@ -18,6 +18,7 @@ struct protect;
 int inventory_open(struct protect *t, struct err *e); /* before anything is placed */
 int inventory_fill(struct protect *t, struct err *e); /* before the command may act */
 void inventory_beat(struct protect *t);
+void inventory_touch(struct protect *t); /* all that was made until now was judged */
 
 /* The check is done. What an earlier run left to be reported is added to *o, unless it is NULL. */
 void inventory_close(struct protect *t, struct outcome *o);

@@ -537,6 +537,7 @@ void protect_settle(struct protect *t, struct outcome *o)
 	judge(t, false, o);
 	close_trees(t);
 	t->asker = (struct reader_asker){ .avoid = t->asker.avoid }; /* each look has its own */
+	inventory_touch(t);
 }
 
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan/plan_ways.c - a second writable way to what has a place of its own.
+ *
+ * A cover lies over one path. The same folder may be shown by another: by a grant, or by a mount of
+ * the host's in or around what is shown. Trees, and the mounts that are carried in with them, are
+ * compared by their place on their file system, never by what a path looks like. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kit/plan/plan_internal.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+static bool within(const struct where *one, const struct where *other)
+{
+	return one->dev == other->dev && path_under(one->path, other->path);
+}
+
+static const char *rest_of(const struct where *one, const struct where *top)
+{
+	return one->path + (str_eq(top->path, "/") ? 0 : strlen(top->path));
+}
+
+/* The tree that decides what stands at a path inside: the innermost, and the last there. */
+static const struct shown *shown_at(const struct sight *s, const char *inside)
+{
+	const struct shown *best = NULL;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (path_under(inside, s->v[i].inside) &&
+		    (!best || strlen(s->v[i].inside) >= strlen(best->inside)))
+			best = &s->v[i];
+	return best;
+}
+
+/* Where the tree shows `at`, which lies in it; NULL: another one lies over that, or no memory. */
+static const char *seen_at(struct box_plan *p, const struct sight *s, const struct shown *v,
+			   const struct where *at)
+{
+	const char *inside = arena_printf(p->arena, "%s%s", v->inside, rest_of(at, &v->at));
+
+	return inside && shown_at(s, inside) == v ? inside : NULL;
+}
+
+static int refuse(const struct box_plan *p, const struct shown *v, const char *what, struct err *e)
+{
+	(void)err_set(e, ERR_POLICY, EPERM, "'%.150s' would be a second way to write to %s",
+		      v->at.real, what);
+	return err_hint(e, "programs on the host obey it; the workspace is at '%s' inside",
+			p->spec->inside);
+}
+
+/* As a whole, or a repository in it, which an index may name. Whoever can write to the folders
+ * above the workspace puts another one in its place. */
+static int guard_workspace(struct box_plan *p, const struct sight *s, struct err *e)
+{
+	const struct shown *own = p->workspace ? shown_at(s, p->spec->inside) : NULL;
+	char git[PATH_MAX];
+	struct stat st;
+
+	for (size_t i = 0; own && i < s->n; i++) {
+		const struct shown *v = &s->v[i];
+
+		if (v == own || !v->writable)
+			continue;
+		if (within(&own->at, &v->at))
+			return refuse(p, v, "the workspace", e);
+		if (p->protected_count && within(&v->at, &own->at) &&
+		    (snprintf(git, sizeof(git), "%s/.git", v->at.real) >= (int)sizeof(git) ||
+		     lstat(git, &st) == 0))
+			return refuse(p, v, "'.git' in the workspace", e);
+	}
+	return 0;
+}
+
+static int guard_name(struct box_plan *p, const struct sight *s, const struct protected_name *n,
+		      struct err *e)
+{
+	char path[PATH_MAX];
+	struct where at;
+
+	/* No link is on the way to it, so that the list of mounts alone says where it is. */
+	if (snprintf(path, sizeof(path), "%s/%s", n->tree, n->path) >= (int)sizeof(path) ||
+	    mounts_where_text(&s->mounts, p->arena, path, &at) < 0)
+		return err_set(e, ERR_POLICY, ENAMETOOLONG, "cannot say where '%.150s' is",
+			       n->path);
+	for (size_t i = 0; i < s->n; i++) {
+		const struct shown *v = &s->v[i];
+		const char *inside;
+
+		if (!v->writable || v->at.dev != at.dev)
+			continue;
+		inside = within(&at, &v->at) ? seen_at(p, s, v, &at) : NULL;
+		/* A mount of the host's below a name is covered along with it. */
+		if ((inside && !str_eq(inside, n->inside)) ||
+		    (within(&v->at, &at) && !str_eq(v->at.path, at.path) &&
+		     (v->asked || !path_under(v->inside, n->inside)))) {
+			(void)snprintf(path, sizeof(path), "'%.150s' in the workspace", n->path);
+			return refuse(p, v, path, e);
+		}
+	}
+	return 0;
+}
+
+static bool is_covered(const struct box_plan *p, const char *inside)
+{
+	for (size_t i = 0; i < p->op_count; i++)
+		if (p->ops[i].kind == OP_COVER && !p->ops[i].writable &&
+		    str_eq(p->ops[i].dst, inside))
+			return true;
+	return false;
+}
+
+/* What was named to be read. */
+static int guard_read(struct box_plan *p, const struct sight *s, const struct shown *read,
+		      struct err *e)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct shown *v = &s->v[i];
+		const char *inside = v->writable && within(&read->at, &v->at)
+					     ? seen_at(p, s, v, &read->at)
+					     : NULL;
+
+		if (!inside || str_eq(inside, read->inside) || is_covered(p, inside))
+			continue;
+		(void)err_set(e, ERR_POLICY, EPERM,
+			      "read: '%.150s' could be written at '%.150s' inside", read->at.real,
+			      inside);
+		return err_hint(e, "a mount of the host's shows it there: grant a narrower folder");
+	}
+	return 0;
+}
+
+int plan_ways(struct box_plan *p, const struct sight *s, struct err *e)
+{
+	const struct strlist *l = &p->spec->read;
+
+	if (guard_workspace(p, s, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < p->protected_count; i++)
+		if (guard_name(p, s, &p->protected[i], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t k = 0; s->v[i].asked && !s->v[i].writable && k < l->n; k++)
+			if (str_eq(l->v[k], s->v[i].inside) && guard_read(p, s, &s->v[i], e) < 0)
+				return -e->code;
+	return 0;
+}

@@ -1,0 +1,210 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks by a command of a sandbox that stays open: what it left is judged when it has ended, not when the sandbox does.
+
+The oracle: while the sandbox is open the user goes on (git status, commit, checkout), and a file shows whether code of the guest's ran."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from attack import on_host  # noqa: E402
+from daemon import daemon  # noqa: E402
+from harness import main, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
+from open_sandbox import Sandbox  # noqa: E402
+from victim import GITLINK, children, control, hook, ran, repository, session, settings, sh, survivor_of, taken, told, use  # noqa: E402
+
+
+def sub():
+    return f"{GITLINK}sub; mkdir -p sub/.git/objects sub/.git/refs; git rev-parse HEAD > sub/.git/HEAD; {settings('sub/.git/config')}"
+
+
+def plants():
+    """What a command does, and what must not be there afterwards."""
+    return ((sub(), "sub/.git"), ("echo evil > .envrc", ".envrc"), (hook(".husky/pre-commit"), ".husky"), ("echo evil > .bashrc; (sleep 0.3) &", ".bashrc"),
+            ("rm -f .git/COMMIT_EDITMSG; ln -s ../../victim .git/COMMIT_EDITMSG", ".git/COMMIT_EDITMSG"),
+            ("mkdir -p .git/remotes; echo URL: ext::sh > .git/remotes/x", ".git/remotes"),
+            (f"mkdir -p .git/modules/m/objects .git/modules/m/refs; cp .git/HEAD .git/modules/m/HEAD; {settings('.git/modules/m/config')}", ".git/modules/m"))
+
+
+LATE = "(sleep 0.4; echo evil > .envrc) > /dev/null 2>&1 &"
+
+
+def here():
+    return os.environ["BRIG_BACKEND"]
+
+
+def there(name):
+    return os.path.lexists(workspace() / name)
+
+
+@test(backends=("native", "bwrap"))
+def what_a_command_left_is_judged_when_it_has_ended():
+    control(sub())
+    repository()
+    with Sandbox(here()) as s:
+        for i, (script, name) in enumerate(plants()):
+            assert s.run(2 * i + 1, "echo fine > work")["denials"] == []
+            r = s.run(2 * i + 2, script)
+            assert r["exit_code"] == 0 and not r["unsettled"], (script, r)
+            assert not there(name) and told(r, name), (script, r["denials"])
+            use()
+            assert not ran(), script
+        assert (workspace() / "work").read_text() == "fine\n" and len(taken()) >= len(plants())
+    assert not taken(), "it was told before"
+
+
+@test(backends=("native", "bwrap"))
+def what_commands_left_side_by_side_is_judged_with_the_last():
+    repository()
+    with Sandbox(here()) as s:
+        s.start(1, "touch ready; while [ ! -e go ]; do sleep 0.01; done")
+        s.until("ready")
+        r = s.run(2, "echo evil > .envrc")
+        assert r["unsettled"] and r["denials"] == [], r
+        (workspace() / "go").touch()
+        r = s.wait(1)
+        assert not r["unsettled"] and told(r, ".envrc") and not there(".envrc"), r
+        assert s.run(3, "true")["denials"] == []
+    assert taken()
+
+
+@test(backends=("native", "bwrap"))
+def what_a_process_that_was_left_running_makes_is_judged_when_it_ends():
+    with Sandbox(here()) as s:
+        assert s.run(1, LATE)["denials"] == []
+        assert wait_until(lambda: s.say("turn 10") == "ok" and taken()), "nobody looked"
+        assert not there(".envrc")
+
+
+@test(backends=("native", "bwrap"))
+def an_ordinary_days_work_in_an_open_sandbox_stays():
+    """The control of all of the above: what everybody does."""
+    repository()
+    with Sandbox(here()) as s:
+        work = ("git init -q new && cd new && git config user.name a && git config user.email a@b && echo x > f && git add f && git commit -qm x",
+                "git clone -q new clone", "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m more", "git worktree add -q ../tree 2>&1 || git worktree add -q tree",
+                "mkdir -p src && echo '{}' > package.json")
+        for i, line in enumerate(work):
+            r = s.run(i + 1, line)
+            assert r["exit_code"] == 0 and r["denials"] == [], (line, r)
+        assert there("new/.git/config") and there("clone/f") and there("package.json")
+    assert not taken()
+
+
+def monitor():
+    """The processes that must die for nobody to be left: the monitor, and its survivor."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            p = pathlib.Path(f"/proc/{pid}")
+            if p.joinpath("comm").read_text() == "brig-monitor\n" and str(state()).encode() in p.joinpath("environ").read_bytes():
+                found.append(int(pid))
+    return found
+
+
+def kill_all():
+    pids = monitor()
+    assert len(pids) == 1, pids
+    pids += [c for c in children(pids[0]) if session(c) == c]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)  # so that the survivor does not see the end of the other
+    for pid in reversed(pids):
+        os.kill(pid, signal.SIGKILL)
+
+
+def runs():
+    return [f for f in (state() / "brig/runs").iterdir() if not f.name.startswith((".", "told"))]
+
+
+@test
+def where_everything_is_killed_after_a_command_nothing_that_it_planted_is_left():
+    """And nothing of brig's, once the sandbox is deleted."""
+    with daemon() as d:
+        box = d.create(spec={"workspace": {"path": str(workspace())}})["id"]
+        r = d.exec(box, "sh", "-c", "echo evil > .envrc; mkdir .husky; echo evil > .husky/x")
+        assert {x["target"] for x in r["denials"]} == {".envrc", ".husky"} and r["changed_trust"] == [] and r["unsettled"] is False, r
+        time.sleep(0.5)
+        kill_all()
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").json["state"] == "stopped")
+        assert d.call("DELETE", f"/v1/sandboxes/{box}").status in (200, 204)
+        assert wait_until(lambda: not list(workspace().iterdir())), list(workspace().iterdir())
+        assert wait_until(lambda: not runs()) and len(taken()) == 2
+    assert sh("true")["denials"] == []
+
+
+@test
+def where_everything_is_killed_while_a_command_runs_the_delete_takes_what_it_planted():
+    with daemon() as d:
+        box = d.create(spec={"workspace": {"path": str(workspace())}})["id"]
+        began = d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["sh", "-c", "echo evil > .envrc; touch ready; sleep 60"], "detach": True})
+        assert began.status in (200, 202), began
+        assert wait_until(lambda: there("ready"))
+        made = (workspace() / ".envrc").stat().st_ctime_ns
+        assert wait_until(lambda: runs()[0].stat().st_mtime_ns > made), "no beat"
+        kill_all()
+        assert there(".envrc"), "somebody survived: the test is void"
+        assert d.call("DELETE", f"/v1/sandboxes/{box}").status in (200, 204)
+        assert wait_until(lambda: not there(".envrc")) and wait_until(lambda: not runs()) and taken()
+    assert [x["target"] for x in sh("true")["denials"]] == [".envrc"], "nobody told"
+
+
+def crowd(n):
+    """So many files of runs that live: locked by this process. Their locks, which end with them."""
+    folder, held = state() / "brig/runs", []
+    for i in range(n):
+        f = (folder / f"{i:032x}").open("w")
+        os.chown(f.fileno(), uid(), uid())
+        fcntl.flock(f, fcntl.LOCK_EX)
+        held.append(f)
+    return held
+
+
+def dispel(held):
+    for f in held:
+        pathlib.Path(f.name).unlink()
+        f.close()
+
+
+def killed(at):
+    (at / "ready").unlink(missing_ok=True)
+    p = start_brig("run", "--", "sh", "-c", "echo evil > .envrc; touch ready; sleep 60", cwd=at)
+    assert wait_until((at / "ready").exists)
+    made = (at / ".envrc").stat().st_ctime_ns
+    assert wait_until(lambda: max(f.stat().st_mtime_ns for f in runs()) > made), "no beat"
+    for pid in (survivor_of(p.pid), p.pid):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (survivor_of(p.pid), p.pid):
+        os.kill(pid, signal.SIGKILL)
+    p.wait()
+    p.stdout.close()
+    p.stderr.close()
+    assert (at / ".envrc").exists(), "somebody survived: the test is void"
+
+
+@test
+def a_killed_run_is_found_among_many_that_live():
+    """More than a start looks at: at once by the next in its workspace, and by those elsewhere in turn."""
+    at, other = workspace() / "at", workspace() / "other"
+    on_host("mkdir", "at", "other", cwd=workspace())
+    sh("true", cwd=other)
+    held = crowd(200)
+    killed(at)
+    assert [d["target"] for d in sh("true", cwd=at)["denials"]] == [".envrc"] and not (at / ".envrc").exists()
+    killed(at)
+    starts = 0
+    while (at / ".envrc").exists():
+        starts += 1
+        assert starts < 20 and sh("true", cwd=other)["denials"] == []
+    assert starts < 15 and len(runs()) == 200, (starts, len(runs()))
+    dispel(held)
+    assert sh("true", cwd=at)["denials"] and len(taken()) == 2 and not runs()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

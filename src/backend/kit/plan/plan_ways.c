@@ -34,13 +34,13 @@ static const struct shown *shown_at(const struct sight *s, const char *inside)
 	return best;
 }
 
-/* Where the tree shows `at`, which lies in it; NULL: another one lies over that, or no memory. */
-static const char *seen_at(struct box_plan *p, const struct sight *s, const struct shown *v,
-			   const struct where *at)
+/* Does the tree show `at`, which lies in it, or does another one lie over that? */
+static bool is_seen(const struct sight *s, const struct shown *v, const struct where *at,
+		    char inside[PATH_MAX])
 {
-	const char *inside = arena_printf(p->arena, "%s%s", v->inside, rest_of(at, &v->at));
-
-	return inside && shown_at(s, inside) == v ? inside : NULL;
+	/* What is too long to be said counts as shown: who asks refuses it. */
+	return snprintf(inside, PATH_MAX, "%s%s", v->inside, rest_of(at, &v->at)) >= PATH_MAX ||
+	       shown_at(s, inside) == v;
 }
 
 static int refuse(const struct box_plan *p, const struct shown *v, const char *what, struct err *e)
@@ -77,23 +77,24 @@ static int guard_workspace(struct box_plan *p, const struct sight *s, struct err
 static int guard_name(struct box_plan *p, const struct sight *s, const struct protected_name *n,
 		      struct err *e)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], inside[PATH_MAX];
 	struct where at;
+	int r;
 
 	/* No link is on the way to it, so that the list of mounts alone says where it is. */
-	if (snprintf(path, sizeof(path), "%s/%s", n->tree, n->path) >= (int)sizeof(path) ||
-	    mounts_where_text(&s->mounts, p->arena, path, &at) < 0)
-		return err_set(e, ERR_POLICY, ENAMETOOLONG, "cannot say where '%.150s' is",
-			       n->path);
+	r = snprintf(path, sizeof(path), "%s/%s", n->tree, n->path) >= (int)sizeof(path)
+		    ? -ENAMETOOLONG
+		    : mounts_where_text(&s->mounts, p->arena, path, &at);
+	if (r < 0)
+		return err_set(e, ERR_POLICY, -r, "cannot say where '%.150s' is", n->path);
 	for (size_t i = 0; i < s->n; i++) {
 		const struct shown *v = &s->v[i];
-		const char *inside;
 
 		if (!v->writable || v->at.dev != at.dev)
 			continue;
-		inside = within(&at, &v->at) ? seen_at(p, s, v, &at) : NULL;
 		/* A mount of the host's below a name is covered along with it. */
-		if ((inside && !str_eq(inside, n->inside)) ||
+		if ((within(&at, &v->at) && is_seen(s, v, &at, inside) &&
+		     !str_eq(inside, n->inside)) ||
 		    (within(&v->at, &at) && !str_eq(v->at.path, at.path) &&
 		     (v->asked || !path_under(v->inside, n->inside)))) {
 			(void)snprintf(path, sizeof(path), "'%.150s' in the workspace", n->path);
@@ -116,13 +117,14 @@ static bool is_covered(const struct box_plan *p, const char *inside)
 static int guard_read(struct box_plan *p, const struct sight *s, const struct shown *read,
 		      struct err *e)
 {
+	char inside[PATH_MAX];
+
 	for (size_t i = 0; i < s->n; i++) {
 		const struct shown *v = &s->v[i];
-		const char *inside = v->writable && within(&read->at, &v->at)
-					     ? seen_at(p, s, v, &read->at)
-					     : NULL;
 
-		if (!inside || str_eq(inside, read->inside) || is_covered(p, inside))
+		if (!v->writable || !within(&read->at, &v->at) ||
+		    !is_seen(s, v, &read->at, inside) || str_eq(inside, read->inside) ||
+		    is_covered(p, inside))
 			continue;
 		(void)err_set(e, ERR_POLICY, EPERM,
 			      "read: '%.150s' could be written at '%.150s' inside", read->at.real,

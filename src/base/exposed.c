@@ -244,7 +244,7 @@ int exposed_note(const char *path, struct err *e)
 static enum step say(const struct look *l, const char *place, bool now)
 {
 	(void)err_set(l->why, ERR_POLICY, EPERM,
-		      now ? "it lies in '%.200s', where this run may write"
+		      now ? "it lies in '%.200s', where this run works or may write"
 			  : "it lies in '%.200s', where commands in sandboxes may have written",
 		      place);
 	return EXPOSED;

@@ -56,6 +56,10 @@ int options_parse(const struct subcommand *c, struct spec *s, int argc, char **a
 int options_one(const struct subcommand *c, struct spec *s, int argc, char **argv, int *at,
 		struct err *e);
 
+/* The options in a NULL-terminated list, up to the first word that is none, for whoever starts them
+ * in another folder: paths in them become absolute. New words are in the arena. */
+int options_absolute(struct arena *arena, const struct place *at, char **words, struct err *e);
+
 /* One "KEY=VALUE" of --set. */
 int options_set(struct spec *s, const char *text, struct err *e);
 

@@ -13,12 +13,13 @@
 #include "model/bundles.h"
 #include "model/config.h"
 #include "model/paths.h"
+#include "model/settings_used.h"
 #include "model/show.h"
 #include "model/trust.h"
 #include "sandbox/recorder.h"
 
 struct allow_asked {
-	const char *file;
+	const char *file, *dialect;
 	bool revoke, json, help;
 };
 
@@ -31,6 +32,8 @@ static int parse(int argc, char **argv, struct allow_asked *a, struct err *e)
 			a->json = true;
 		else if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
 			a->help = true;
+		else if (str_eq(argv[i], "--dialect") && i + 1 < argc)
+			a->dialect = argv[++i];
 		else if (argv[i][0] != '-' && !a->file)
 			a->file = argv[i];
 		else
@@ -181,9 +184,10 @@ static void tell_role(const struct telling *t)
 
 /* What does not parse is not trusted: whoever mends it later would change it anyway. That of a
  * project is brig's own; another may be a role. */
-static int read_settings(struct spec *s, const char *path, const struct buf *data,
-			 enum dialect *was, struct err *e)
+static int read_settings(struct spec *s, const char *path, const char *dialect,
+			 const struct buf *data, enum dialect *was, struct err *e)
 {
+	enum dialect named = DIALECT_COUNT;
 	const char *slash = strrchr(path, '/');
 	bool own = str_ends_nocase(path, "/.brig.yaml") && !bundle_has(path);
 	struct source src = {
@@ -193,31 +197,31 @@ static int read_settings(struct spec *s, const char *path, const struct buf *dat
 	src.folder = arena_strndup(s->arena, path, slash > path ? (size_t)(slash - path) : 1);
 	if (!src.folder)
 		return err_nomem(e);
-	return config_read_text(s, buf_str(data), data->len, own ? DIALECT_BRIG : DIALECT_COUNT,
+	if (dialect && dialect_by_name(dialect, &named, e) < 0)
+		return -e->code;
+	return config_read_text(s, buf_str(data), data->len, own && !dialect ? DIALECT_BRIG : named,
 				&src, was, e);
 }
 
-/* The settings of a role that somebody names are taken as they are, trusted or not. */
-static int show(const struct spec *before, const char *path, const struct buf *data,
-		struct json *json, struct err *e)
+static int show(const struct spec *before, const char *path, const char *dialect,
+		const struct buf *data, struct json *json, struct err *e)
 {
 	CLEANUP(spec) struct spec *after = spec_clone(before, e);
 	struct telling t = { .spec = after, .json = json };
 	enum dialect was;
 
-	if (!after || read_settings(after, path, data, &was, e) < 0)
+	if (!after || read_settings(after, path, dialect, data, &was, e) < 0)
 		return -e->code;
 	if (json) {
 		json_key(json, "loosens");
 		json_object(json);
 	}
-	if (was != DIALECT_INITRUNNER || bundle_has(path))
-		(void)tighten_each(before, after, ORIGIN_PROJECT, tell, &t);
+	(void)tighten_each(before, after, ORIGIN_PROJECT, tell, &t);
 	if (json)
 		json_object_end(json);
 	if (was == DIALECT_INITRUNNER)
 		tell_role(&t);
-	else if (!t.any && !json)
+	else if (!t.any && !json && was == DIALECT_BRIG)
 		(void)printf("it loosens nothing: a run takes it as it is, trusted or not\n");
 	return 0;
 }
@@ -232,7 +236,8 @@ int allow_bytes(const struct spec *s, const char *path, const char *data, size_t
 	return trust_add(path, data, n, e);
 }
 
-static int trust(const struct spec *s, const char *path, struct json *json, struct err *e)
+static int trust(const struct spec *s, const char *path, const char *dialect, struct json *json,
+		 struct err *e)
 {
 	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
 	char hex[SHA256_HEX];
@@ -246,8 +251,9 @@ static int trust(const struct spec *s, const char *path, struct json *json, stru
 	} else {
 		(void)printf("sha256 %s, %zu bytes\n", hex, data.len);
 	}
-	if (show(s, path, &data, json, e) < 0 ||
-	    allow_bytes(s, path, buf_str(&data), data.len, e) < 0)
+	/* It may be of another dialect from now on. */
+	if (show(s, path, dialect, &data, json, e) < 0 ||
+	    allow_bytes(s, path, buf_str(&data), data.len, e) < 0 || settings_forget(path, e) < 0)
 		return -e->code;
 	if (!json)
 		(void)printf("%s: trusted as it is now; any change ends that\n", path);
@@ -287,7 +293,7 @@ static int change(const struct allow_asked *a, struct json *json, struct err *e)
 		json_kstr(json, "file", path);
 	if (json)
 		json_kbool(json, "trusted", !a->revoke);
-	return (a->revoke ? untrust : trust)(s, path, json, e);
+	return a->revoke ? untrust(s, path, json, e) : trust(s, path, a->dialect, json, e);
 }
 
 static int allow(const struct subcommand *c, int argc, char **argv)
@@ -319,10 +325,11 @@ static int allow(const struct subcommand *c, int argc, char **argv)
 
 const struct subcommand cmd_allow = {
 	.name = "allow",
-	.usage = "[--revoke] [--json] [FILE | BUNDLE]",
-	.help = "trust a project's .brig.yaml, a role or a bundle as it is now",
+	.usage = "[--revoke] [--dialect NAME] [--json] [FILE | BUNDLE]",
+	.help = "trust a project's .brig.yaml, a file of --config, a role or a bundle as it is now",
 	.about =
 		"  --revoke          trust it no longer\n"
+		"  --dialect NAME    what FILE is written in, where it does not say so itself\n"
 		"  --json            one object: file, digest, what it loosens, the role\n"
 		"\n"
 		"Without FILE: the .brig.yaml that a run from here would read. Prints its digest\n"

@@ -312,8 +312,11 @@ static char *brig_path(void)
 
 static int install(const struct subcommand *c, int argc, char **argv, struct err *e)
 {
+	CLEANUP(arena) struct arena *arena = arena_new((size_t)1 << 20);
 	struct mcp_asked a = { 0 };
 	struct host_change done = { 0 };
+	char cwd[PATH_MAX];
+	const struct place here = { .cwd = cwd, .home = cli_home() };
 	const char *config = getenv("XDG_CONFIG_HOME");
 	CLEANUP(mem) char *self = brig_path();
 	const struct mcp_host *h;
@@ -324,7 +327,11 @@ static int install(const struct subcommand *c, int argc, char **argv, struct err
 	h = a.host ? host_by_name(a.host) : NULL;
 	if (!h)
 		return unknown_host(a.host, e);
-	if (check_words(c, a.rest, e) < 0)
+	/* Whoever starts it does so in the folder of another project. */
+	if (!arena)
+		return err_nomem(e);
+	if (check_words(c, a.rest, e) < 0 || cli_here(cwd, e) < 0 ||
+	    options_absolute(arena, &here, a.rest, e) < 0)
 		return -e->code;
 	if (!cli_home() || !self)
 		return err_set(e, ERR_USAGE, ENOENT, self ? "HOME is not set" : "brig has no path");

@@ -253,6 +253,22 @@ static void say_keyless(const struct wrapping *w)
 	message_print("hint", e.hint);
 }
 
+/* It is typed again, or kept in a script: somewhere else. */
+static int make_absolute(const struct wrapping *w, struct strlist *words, struct err *e)
+{
+	char **v = arena_alloc(w->spec->arena, (words->n + 1) * sizeof(*v));
+	char cwd[PATH_MAX];
+	const struct place here = { .cwd = cwd, .home = cli_home() };
+
+	if (!v)
+		return err_nomem(e);
+	memcpy(v, words->v, words->n * sizeof(*v));
+	words->v = (const char **)v;
+	return cli_here(cwd, e) < 0 || words->n < 2
+		       ? -e->code
+		       : options_absolute(w->spec->arena, &here, v + 2, e);
+}
+
 static int go(struct wrapping *w, struct err *e)
 {
 	struct wrap_program program;
@@ -269,6 +285,8 @@ static int go(struct wrapping *w, struct err *e)
 	    wrap_line_make(w->spec->arena, &w->asked, &words, e) < 0 ||
 	    (w->branch && make_branch(w, &branch, e) < 0) ||
 	    wrap_line_make(w->spec->arena, &w->asked, &words, e) < 0)
+		return -e->code;
+	if (w->dry && make_absolute(w, &words, e) < 0)
 		return -e->code;
 	if (w->dry) {
 		print_line(&words);

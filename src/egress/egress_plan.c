@@ -10,6 +10,7 @@
 #include "model/credentials.h"
 #include "model/dialect/dialect.h"
 #include "model/spec_lists.h"
+#include "model/spec_writes.h"
 
 #define MARK "brig-egress-plan 2"
 #define PLAN_BYTES ((size_t)16 << 20)
@@ -59,10 +60,15 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 	if (!p->secrets)
 		return err_nomem(e);
 	for (size_t i = 0; i < granted.n; i++) {
+		const struct credential_spec *c = &granted.v[i];
 		char *value = NULL;
 		size_t len = 0;
 
-		if (cred_fetch(&granted.v[i], envp, places, &value, &len, e) < 0) {
+		/* One of a guest's making would go where the user sends the true one, and another
+		 * secret of the user's to where a guest's link sends it. */
+		if (c->from == FROM_FILE && spec_check_input(s, c->name, c->source.v[0], e) < 0)
+			return -e->code;
+		if (cred_fetch(c, envp, places, &value, &len, e) < 0) {
 			if (e->code != ENOENT || !may_lack(s) ||
 			    list_add_string(p->arena, &p->lacking, granted.v[i].name, e) < 0)
 				return -e->code;
@@ -111,7 +117,7 @@ int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan 
 	p->bind_names = s->dialect_used == DIALECT_IRONCLAW;
 	p->redact_json = s->dialect_used != DIALECT_IRONCLAW; /* which documents a block */
 	p->memory = memory_for(s->limits.memory);
-	if (fetch_all(p, s, envp, e) < 0 || check(p, e) < 0)
+	if (spec_check_inputs(s, e) < 0 || fetch_all(p, s, envp, e) < 0 || check(p, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(p);
 	return 0;

@@ -15,6 +15,7 @@
 
 #include "base/str.h"
 #include "model/bundles.h"
+#include "model/config_word.h"
 #include "model/paths.h"
 #include "model/trust.h"
 
@@ -63,9 +64,9 @@ static int load_own(struct spec *s, const struct config_place *at, const char *p
 		.home = at->home,
 		.cwd = at->cwd,
 		.origin = origin,
-		.trusted = true,
 		.ceiling = at->ceiling,
 	};
+	const struct config_word word = { .path = path, .data = &data };
 	enum dialect was;
 	struct stat st;
 
@@ -76,7 +77,7 @@ static int load_own(struct spec *s, const struct config_place *at, const char *p
 	if (config_slurp_fd(fd, path, &data, &st, e) < 0 || check_owner(path, &st, e) < 0 ||
 	    folder_of(s->arena, path, &src.folder, e) < 0)
 		return -e->code;
-	return config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e);
+	return config_take_word(s, at, &word, DIALECT_BRIG, &src, &was, e);
 }
 
 const char *config_user_file(struct spec *s, const struct config_place *at)
@@ -132,12 +133,11 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 		     struct err *e)
 {
 	struct place here = { .cwd = at->cwd, .home = at->home };
-	struct source src = { .name = at->file,
-			      .home = at->home,
-			      .cwd = at->cwd,
-			      .origin = ORIGIN_FILE,
-			      .trusted = true };
+	struct source src = {
+		.name = at->file, .home = at->home, .cwd = at->cwd, .origin = ORIGIN_FILE
+	};
 	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
+	struct config_word word = { .data = &data, .named = true };
 	const char *full, *path = at->file;
 	enum dialect was;
 	struct stat st;
@@ -150,8 +150,11 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 		path = path[0] == '~' ? full : arena_printf(s->arena, "%s/%s", at->cwd, path);
 	if (!path)
 		return err_nomem(e);
-	if (config_slurp(path, &data, &st, e) < 0 || check_bundle(path, full, &data, e) < 0 ||
-	    config_read_text(s, buf_str(&data), data.len, named, &src, &was, e) < 0)
+	if (config_slurp(path, &data, &st, e) < 0 || check_bundle(path, full, &data, e) < 0)
+		return -e->code;
+	word.path = path;
+	word.pipe = S_ISFIFO(st.st_mode);
+	if (config_take_word(s, at, &word, named, &src, &was, e) < 0)
 		return -e->code;
 	s->dialect_used = (int)was;
 	s->config_file = full;
@@ -168,9 +171,8 @@ static int load_ironclaw_file(struct spec *s, const struct config_place *at, boo
 {
 	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
 	CLEANUP(fd) int fd = -1;
-	struct source src = {
-		.home = at->home, .cwd = at->cwd, .origin = ORIGIN_USER, .trusted = true
-	};
+	struct source src = { .home = at->home, .cwd = at->cwd, .origin = ORIGIN_USER };
+	struct config_word word = { .data = &data };
 	enum dialect was;
 	struct stat st;
 
@@ -181,7 +183,7 @@ static int load_ironclaw_file(struct spec *s, const struct config_place *at, boo
 	if (at->home)
 		fd = open(src.name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0 && (!at->home || errno == ENOENT || errno == ENOTDIR))
-		return *in_play ? ironclaw_read(s, &src, NULL, 0, e) : 0;
+		return *in_play ? ironclaw_read(s, &src, NULL, 0, e) : 0; /* defaults alone */
 	if (fd < 0)
 		return err_sys(e, "cannot open '%.200s'", src.name);
 	if (config_slurp_fd(fd, src.name, &data, &st, e) < 0)
@@ -191,7 +193,8 @@ static int load_ironclaw_file(struct spec *s, const struct config_place *at, boo
 	*in_play = true;
 	if (check_owner(src.name, &st, e) < 0)
 		return -e->code;
-	return config_read_text(s, buf_str(&data), data.len, DIALECT_IRONCLAW, &src, &was, e);
+	word.path = src.name;
+	return config_take_word(s, at, &word, DIALECT_IRONCLAW, &src, &was, e);
 }
 
 static int ambient_lines(struct spec *s, const struct config_place *at, struct env_line *lines,
@@ -304,8 +307,8 @@ static int read_project(struct spec *s, const struct config_place *at, const cha
 	struct source src = {
 		.name = path, .home = at->home, .cwd = at->cwd, .origin = ORIGIN_PROJECT
 	};
+	const struct config_word word = { .path = path, .data = &data, .project = true };
 	const struct audit_spec audit = s->audit;
-	CLEANUP(spec) struct spec *before = NULL;
 	enum dialect was;
 	struct stat st;
 
@@ -316,12 +319,7 @@ static int read_project(struct spec *s, const struct config_place *at, const cha
 	if (config_slurp_fd(fd, path, &data, &st, e) < 0 ||
 	    folder_of(s->arena, path, &src.folder, e) < 0)
 		return -e->code;
-	src.trusted = trust_has(path, buf_str(&data), data.len);
-	s->untrusted = !src.trusted;
-	before = spec_clone(s, e); /* maps are merged in place */
-	if (before &&
-	    config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e) == 0 &&
-	    (src.trusted || tighten_check(before, s, path, e) == 0))
+	if (config_take_word(s, at, &word, DIALECT_BRIG, &src, &was, e) == 0)
 		return 0;
 	s->audit = audit; /* a refused file has no say in whether that is recorded */
 	return -e->code;
@@ -374,10 +372,11 @@ int config_load(struct spec *s, const struct config_place *at, struct err *e)
 	if (at->dialect && !at->file && named != DIALECT_IRONCLAW)
 		return err_refuse(e, ERR_USAGE, EINVAL, "name it with --config FILE",
 				  "--dialect %s needs a file", at->dialect);
-	if (load_own(s, at, system_file(at), ORIGIN_SYSTEM, e) < 0 || load_user(s, at, e) < 0 ||
+	/* The environment first, though it is stronger: it may say where the run works. */
+	if (spec_set_environment(s, at->environ, e) < 0 ||
+	    load_own(s, at, system_file(at), ORIGIN_SYSTEM, e) < 0 || load_user(s, at, e) < 0 ||
 	    (at->file && load_file(s, at, named, e) < 0) ||
-	    load_ambient(s, at, named == DIALECT_IRONCLAW, e) < 0 ||
-	    spec_set_environment(s, at->environ, e) < 0)
+	    load_ambient(s, at, named == DIALECT_IRONCLAW, e) < 0)
 		return -e->code;
 	if (at->alone)
 		return 0;

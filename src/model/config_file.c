@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model/config_file.c - one file of settings, whatever dialect it is in. */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "model/config.h"
 #include "model/dialect/initrunner.h"
+
+#define PIPE_MS 10000
+
+/* Of a pipe: is there more to read, or its end? Somebody must write to it, who may never come. */
+static int wait_for(int fd, const char *name, struct err *e)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int r = poll(&p, 1, PIPE_MS);
+
+	if (r < 0 && errno != EINTR)
+		return err_sys(e, "cannot read '%.200s'", name);
+	return r ? 0
+		 : err_refuse(e, ERR_CONFIG, ETIMEDOUT, "name a file, or write to the pipe at once",
+			      "nothing was written to the pipe '%.200s' for %d seconds", name,
+			      PIPE_MS / 1000);
+}
 
 /* The whole of a regular file or a pipe, at most one byte more than is ever taken. */
 int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, struct err *e)
@@ -19,8 +36,13 @@ int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, 
 		return err_refuse(e, ERR_CONFIG, EINVAL,
 				  "name a file of settings, such as brig.yaml",
 				  "'%.200s' is not a file", name);
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0 && !ret->failed)
-		buf_add(ret, chunk, (size_t)n);
+	do {
+		if (S_ISFIFO(st->st_mode) && wait_for(fd, name, e) < 0)
+			return -e->code;
+		n = read(fd, chunk, sizeof(chunk));
+		if (n > 0)
+			buf_add(ret, chunk, (size_t)n);
+	} while ((n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) && !ret->failed);
 	if (n < 0)
 		return err_sys(e, "cannot read '%.200s'", name);
 	if (ret->failed)
@@ -30,7 +52,7 @@ int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, 
 
 int config_slurp(const char *path, struct buf *ret, struct stat *st, struct err *e)
 {
-	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
 	if (fd < 0) {
 		(void)err_sys(e, "cannot open '%.200s'", path);

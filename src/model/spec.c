@@ -97,7 +97,7 @@ bool spec_other_programs(const struct spec *s)
 
 bool spec_strangers(const struct spec *s, enum origin by)
 {
-	return by == ORIGIN_LINE || (s->untrusted && by == ORIGIN_PROJECT);
+	return by == ORIGIN_LINE || (s->strangers & 1U << by);
 }
 
 bool spec_wrote(const struct spec *s, enum field_id id)

@@ -302,7 +302,8 @@ struct spec {
 	int dialect_used; /* enum dialect of the --config file or the environment; 0: brig's */
 	const char *config_file; /* that of --config, absolute; NULL: none was read */
 	bool config_trusted;    /* ... and `brig allow` was said of it as it is; for a role alone */
-	bool untrusted;         /* a project's file was read that nobody has trusted */
+	unsigned strangers;     /* 1 << enum origin: files that nobody has trusted and that a guest
+				   may have written, the project's own among them */
 	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
 				   folder */
 	/* Set by the conductor under HOME_KEEP: the folder that is shown as HOME, and what its

@@ -87,3 +87,42 @@ int spec_note_writes(const struct spec *s, bool elsewhere, struct err *e)
 		err_clear(e);
 	return 0;
 }
+
+int spec_check_input(const struct spec *s, const char *what, const char *path, struct err *e)
+{
+	CLEANUP(arena) struct arena *a = arena_new((size_t)8 << 20);
+	struct err why = { 0 };
+	const char *const *also = NULL;
+
+	if (!a)
+		return err_nomem(e);
+	if (spec_writes(a, s, NULL, &also, e) < 0)
+		return -e->code;
+	if (!exposed_path(path, also, EXPOSED_SHARED, &why))
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM, "%.60s: '%.120s' is not used: %.180s", what, path,
+		      why.what);
+	return err_hint(e, "keep it in a folder that no sandbox may write, such as ~/.config/brig");
+}
+
+int spec_check_inputs(const struct spec *s, struct err *e)
+{
+	const struct {
+		enum field_id id;
+		const char *path;
+	} files[] = {
+		{ FIELD_SSH_IDENTITY_FILE, s->ssh.identity_file },
+		{ FIELD_SSH_CONFIG_FILE, s->ssh.config_file },
+		{ FIELD_KUBE_CONFIG, s->kube.config },
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (files[i].path &&
+		    spec_check_input(s, fields[files[i].id].key, files[i].path, e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->egress.roots.n; i++)
+		if (spec_check_input(s, fields[FIELD_EGRESS_ROOTS].key, s->egress.roots.v[i], e) <
+		    0)
+			return -e->code;
+	return 0;
+}

@@ -15,3 +15,10 @@ int spec_writes(struct arena *a, const struct spec *s, const struct place *at,
 /* Notes all of them (base/exposed.h), before the command starts. With `elsewhere`, what is not here
  * is on another machine. */
 int spec_note_writes(const struct spec *s, bool elsewhere, struct err *e);
+
+/* A file that brig reads on the host and passes on, or obeys, for this run: a secret, a certificate
+ * to trust, a key, settings of another program. Refused where a guest may have written it, or this
+ * run may. `what` says what it is. */
+int spec_check_input(const struct spec *s, const char *what, const char *path, struct err *e);
+/* Those that the spec names beside credentials, which are looked at where they are fetched. */
+int spec_check_inputs(const struct spec *s, struct err *e);

@@ -179,7 +179,10 @@ int tighten_each(const struct spec *before, const struct spec *after, enum origi
 
 struct refusal {
 	const struct spec *after;
+	enum origin by;
 	const char *path;
+	const struct err
+		*why; /* of a file that is the user's to name; NULL: of the project's own */
 	bool changed; /* since it was trusted */
 	struct err *e;
 };
@@ -187,21 +190,28 @@ struct refusal {
 static int refuse(void *arg, enum field_id id, const struct envvar *entry)
 {
 	const struct refusal *r = arg;
-	const char *where = r->after->origin[id] == ORIGIN_PROJECT ? r->after->where[id] : NULL;
+	const char *where = r->after->origin[id] == r->by ? r->after->where[id] : NULL;
 
-	(void)err_set(r->e, ERR_POLICY, EPERM, "%.160s: %s%s%.60s: %s may only tighten",
+	(void)err_set(r->e, ERR_POLICY, EPERM, "%.130s: %s%s%.40s: %s may only tighten%s%.150s",
 		      where ? where : r->path, fields[id].key, entry ? "." : "",
 		      entry ? entry->name : "",
 		      r->changed ? "the file has changed since it was trusted, and an untrusted one"
-				 : "an untrusted project file");
+		      : r->why   ? "the file is not trusted, and"
+				 : "an untrusted project file",
+		      r->why ? ": " : "", r->why ? r->why->what : "");
 	return err_hint(r->e, "read %s, then trust it as it is now: brig allow %.150s",
 			r->changed ? "what has changed" : "the file", r->path);
 }
 
-int tighten_check(const struct spec *before, const struct spec *after, const char *path,
-		  struct err *e)
+int tighten_check(const struct spec *before, const struct spec *after, enum origin by,
+		  const char *path, const struct err *why, struct err *e)
 {
-	struct refusal r = { .after = after, .path = path, .changed = trust_had(path), .e = e };
+	struct refusal r = { .after = after,
+			     .by = by,
+			     .path = path,
+			     .why = why,
+			     .changed = trust_had(path),
+			     .e = e };
 
-	return tighten_each(before, after, ORIGIN_PROJECT, refuse, &r);
+	return tighten_each(before, after, by, refuse, &r);
 }

@@ -24,6 +24,7 @@ int tighten_each(const struct spec *before, const struct spec *after, enum origi
 		 loosened_fn *fn, void *arg);
 
 /* Refuses what a file nobody trusts has loosened. `before` is the spec as the other layers left it,
- * `after` the same with the file read; only what the file itself decides is compared. */
-int tighten_check(const struct spec *before, const struct spec *after, const char *path,
-		  struct err *e);
+ * `after` the same with the file read as the layer `by`; only what the file itself decides is
+ * compared. `why` says why the file counts as a stranger's; NULL: because it is the project's. */
+int tighten_check(const struct spec *before, const struct spec *after, enum origin by,
+		  const char *path, const struct err *why, struct err *e);

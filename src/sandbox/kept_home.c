@@ -77,7 +77,7 @@ static int put_project(const struct statx *st, char *line, size_t n)
 static int name_it(const struct spec *s, const char *backend, char id[SHA256_HEX], struct err *e)
 {
 	const char *const texts[] = { s->workdir, fields[FIELD_POLICY].words[s->policy], backend,
-				      image_of(s), s->untrusted ? "untrusted" : "trusted" };
+				      image_of(s), s->strangers ? "untrusted" : "trusted" };
 	unsigned char digest[SHA256_SIZE];
 	struct sha256 h;
 	struct statx st;
@@ -229,7 +229,7 @@ static void about_text(const struct spec *s, const char *backend, struct buf *b)
 	json_kstr(&j, "backend", backend);
 	json_kstr(&j, "policy", fields[FIELD_POLICY].words[s->policy]);
 	json_kstr(&j, "image", image_of(s));
-	json_kbool(&j, "trusted", !s->untrusted);
+	json_kbool(&j, "trusted", !s->strangers);
 	if (s->home_seed.n)
 		json_kstr(&j, "seed", s->home_seed.v[0]);
 	json_object_end(&j);

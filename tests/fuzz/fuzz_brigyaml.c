@@ -64,7 +64,7 @@ static void require_tighter(const char *data, size_t n)
 	struct spec *before = spec_new(&e), *s = read_as(data, n, ORIGIN_PROJECT, &e);
 
 	require(before != NULL);
-	if (s && tighten_check(before, s, "f.yaml", &e) == 0) {
+	if (s && tighten_check(before, s, ORIGIN_PROJECT, "f.yaml", NULL, &e) == 0) {
 		require(s->policy <= before->policy && s->backend == before->backend);
 		require(s->network == NETWORK_NONE && s->profile <= before->profile);
 		require(s->limits.memory <= before->limits.memory && s->limits.memory);

@@ -55,7 +55,7 @@ GRACE = 2.0 * PATIENCE  # what the kernel may take to tear down namespaces and c
 SKIPPED = 77
 JOBS = 2 if FACTOR > 1 else max(2, min(8, 2 * len(os.sched_getaffinity(0))))  # a test waits for half of its time
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/git", "brig/runs", "brig/workspaces", "brig/trusted", "brig/exposed", "brig/home.key", "brig/quarantine", "brig/images",
+KEPT = ("brig", "brig/git", "brig/runs", "brig/workspaces", "brig/trusted", "brig/exposed", "brig/settings", "brig/home.key", "brig/quarantine", "brig/images",
         "brig/audit", "brig/bundles", "brig/changes", "brig/daemon", "brig/docker", "brig/hold", "brig/instance", "brig/kubernetes", "brig/senders", "brig/slurm", "brig/ssh")
 KEPT_BELOW = ("brig/audit/", "brig/changes/", "brig/daemon/", "brig/exposed/", "brig/git/", "brig/images/", "brig/kubernetes/.place.", "brig/quarantine/", "brig/runs/.spare-", "brig/runs/.turn", "brig/slurm/", "brig/workspaces/journal.")
 
@@ -212,18 +212,35 @@ def brig_environment(env=None):
     return {k: v for k, v in names.items() if v is not None}
 
 
-def start_brig(*args, env=None, cwd=None, **popen):
-    """Start brig and return the Popen, for tests that signal it or talk to it."""
+def _allow_settings(args, env, cwd):
+    """A file of settings in the workspace counts once it was shown: what its user has said before this call."""
+    dialect = [word for pair in zip(args, args[1:]) if pair[0] == "--dialect" for word in pair]
+    for flag, file in zip(args, args[1:]):
+        file = pathlib.Path(cwd or _now.work, os.fspath(file))
+        if flag not in ("--config", "--role") or not file.is_file() or _now.work not in file.resolve().parents:
+            continue
+        known = (file, file.read_bytes())
+        if known not in _now.allowed:
+            subprocess.run(brig_argv("allow", *dialect, file.resolve()), env=brig_environment(env), cwd=_now.work, check=False,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            _now.allowed.append(known)
+
+
+def start_brig(*args, env=None, cwd=None, allow=True, **popen):
+    """Start brig and return the Popen, for tests that signal it or talk to it. Unless told otherwise, files of
+    --config in the workspace are allowed first."""
     popen.setdefault("stdin", subprocess.DEVNULL)
     popen.setdefault("stdout", subprocess.PIPE)
     popen.setdefault("stderr", subprocess.PIPE)
     with _files_as(os.geteuid()):  # else the kernel takes it for a change of identity, and libc drops TMPDIR
+        if allow:
+            _allow_settings(args, env, cwd)
         return subprocess.Popen(brig_argv(*args), env=brig_environment(env), cwd=cwd or _now.work, **popen)
 
 
-def brig(*args, input=b"", env=None, cwd=None, timeout=30):
+def brig(*args, input=b"", env=None, cwd=None, timeout=30, allow=True):
     """Run brig to its end; past timeout it is killed and the test fails."""
-    p = start_brig(*args, env=env, cwd=cwd, stdin=subprocess.PIPE)
+    p = start_brig(*args, env=env, cwd=cwd, allow=allow, stdin=subprocess.PIPE)
     try:
         out, err = p.communicate(input, timeout * PATIENCE)
     except subprocess.TimeoutExpired:
@@ -370,7 +387,7 @@ class Place:
     """The folders of one test, its identity, and what was there before it."""
 
     def __init__(self, base, number, user, alone):
-        self.base, self.user, self.alone, self.calls = base, user, alone, []
+        self.base, self.user, self.alone, self.calls, self.allowed = base, user, alone, [], []
         self.uid = os.geteuid() if user == "root" or not IS_ROOT else ORDINARY
         self.wrap = (base / "bin/wrap").read_text().split("\n") if (base / "bin/wrap").exists() else []
         top = base / f"{number:04}"

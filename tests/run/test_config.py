@@ -322,8 +322,13 @@ def ironclaws_full_access_and_disabled_run_after_the_opt_in():
         assert ("its settings with it" in done.errors) == (len(env) > 2), done
     done = brig("exec", "--policy", "full_access", "--i-know-this-is-not-a-sandbox", "id -u", env={"SANDBOX_ENABLED": "true"})
     assert done.status == 0, done
+    # No file that is named is the second opt-in, wherever it lies.
     path = put("a.env", "SANDBOX_ENABLED=false\nSANDBOX_ALLOW_FULL_ACCESS=true\n")
-    assert brig("exec", "--config", path, "true").status == 0
+    done = brig("exec", "--config", path, "true")
+    assert done.status == 125 and "cannot ask for a run on the host" in done.errors, done
+    path = put("a.env", "SANDBOX_ENABLED=false\n")
+    assert brig("exec", "--config", path, "true").status == 125
+    assert brig("exec", "--config", path, "--i-know-this-is-not-a-sandbox", "true").status == 0
     # A policy that protects, and a flag, are requests all the same.
     for env, flags, word in (({"SANDBOX_ENABLED": "false", "SANDBOX_POLICY": "readonly"}, (), "SANDBOX_POLICY: backend 'none' cannot honour policy readonly"),
                              ({"SANDBOX_ENABLED": "false"}, ("--allow", "a.example"), "cannot honour --allow")):

@@ -212,7 +212,8 @@ def the_doors_program_is_tried():
     here = scratch() / "bin"
     here.mkdir()
     shutil.copy(brig_path(), here / "brig")
-    config = write("b.yaml", "brig: 1\nnetwork: proxy\n")
+    config = scratch() / "b.yaml"
+    config.write_text("brig: 1\nnetwork: proxy\n")
 
     def doctor(*more):
         argv = [*brig_argv()[:-1], str(here / "brig"), "doctor", *more]
@@ -258,7 +259,7 @@ def where_nothing_would_run_nothing_is_ready():
         assert got[row][0] == "fail" and "runs on the host, outside of any sandbox" in got[row][1], done
         assert "--i-know-this-is-not-a-sandbox" in done.text, done
         assert got[network] == ("warn", "network host: the command is not in a sandbox"), done
-    done = brig("doctor", "--config", write("a.env", "SANDBOX_ENABLED=false\nSANDBOX_ALLOW_FULL_ACCESS=true\n"))
+    done = brig("doctor", "--i-know-this-is-not-a-sandbox", env={"SANDBOX_ENABLED": "false"})
     assert done.status == 0 and done.text.endswith("\nready: commands run on the host, without a sandbox\n"), done
     done = brig("doctor", "--config", write("role.yaml", ROLE.format(backend="ssh") + "    ssh: {host: 127.0.0.1}\n"))
     assert rows(done)["network_policy"][0] == "warn" and "network none is not enforced" in done.text, done

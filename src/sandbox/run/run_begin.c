@@ -125,8 +125,8 @@ static void conduct(struct run *r)
 	}
 	backends_tidy(r->spec->workdir ? r->spec->workdir : ".");
 	/* The door's processes start while the plan is made. */
-	if (keep_home(r, &e) < 0 || run_door_start(r, &e) < 0 ||
-	    r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
+	if (spec_check_inputs(r->spec, &e) < 0 || keep_home(r, &e) < 0 ||
+	    run_door_start(r, &e) < 0 || r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
 		run_refuse(r->o, &e);
 		return;
 	}

@@ -16,6 +16,7 @@
 #include "backend/kit/protect/protected_names.h"
 #include "base/str.h"
 #include "model/paths.h"
+#include "model/settings_used.h"
 #include "model/tool_settings.h"
 
 #define LOOKS_MAX 100
@@ -338,22 +339,35 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 	return 0;
 }
 
-/* The next run would obey what this one wrote into the file that was given with --config. */
-static int protect_config(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+static int protect_setting(struct box_plan *p, const struct guarded_tree *t, const char *path,
+			   struct err *e)
 {
-	const char *path = p->spec->config_file;
 	size_t n = strlen(t->host);
-	char real[PATH_MAX];
 
-	if (!path)
+	if (!path_under(path, t->host) || path[n] != '/' || plan_protects(p, t->host, path + n + 1))
 		return 0;
-	if (path_under(path, t->host) && path[n] == '/' &&
-	    !plan_protects(p, t->host, path + n + 1) &&
-	    plan_protect_name(p, t, path + n + 1, false, e) < 0)
+	return plan_protect_name(p, t, path + n + 1, false, e);
+}
+
+/* The next run would obey what this one wrote into a file that was ever given with --config, to
+ * this run or to another. */
+static int protect_settings(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+{
+	const char *path = p->spec->config_file, *const * used;
+	char real[PATH_MAX];
+	size_t n;
+	int r;
+
+	if (path && protect_setting(p, t, path, e) < 0)
 		return -e->code;
-	if (realpath(path, real) && path_under(real, t->host) && real[n] == '/' &&
-	    !plan_protects(p, t->host, real + n + 1))
-		return plan_protect_name(p, t, real + n + 1, false, e);
+	if (path && realpath(path, real) && protect_setting(p, t, real, e) < 0)
+		return -e->code;
+	r = settings_used(p->arena, &used, &n);
+	if (r < 0)
+		return err_errno(e, r, "cannot read which files were used as settings");
+	for (size_t i = 0; i < n; i++)
+		if (protect_setting(p, t, used[i], e) < 0)
+			return -e->code;
 	return 0;
 }
 
@@ -404,7 +418,7 @@ static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, s
 		if (r < 0)
 			return r;
 	}
-	if (protect_config(p, t, e) < 0)
+	if (protect_settings(p, t, e) < 0)
 		return -e->code;
 	return plan_repository(p, t, e) < 0 ? -e->code : plan_protect_goals(p, t, e);
 }

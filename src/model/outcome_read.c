@@ -102,6 +102,7 @@ int outcome_read(const struct jread *v, struct outcome *o, struct err *e)
 	(void)snprintf(o->id, sizeof(o->id), "%s", id ? id : "");
 	o->out.truncated = jread_bool(v, "stdout_truncated");
 	o->err.truncated = jread_bool(v, "stderr_truncated");
+	o->unsettled = jread_bool(v, "unsettled");
 	for (size_t i = 0; i < jread_count(asked) && i < LIST_MAX; i++)
 		if (jread_text(jread_at(asked, i)))
 			outcome_asked(o, jread_text(jread_at(asked, i)));

@@ -52,6 +52,26 @@ def is_fine(s):
 
 
 @test(limit=120)
+def what_a_command_left_is_judged_when_it_has_ended():
+    """As on native (tests/escape/test_open.py), where the plants are shown to be obeyed."""
+    with opened() as s:
+        for i, (line, name) in enumerate((("echo evil > .envrc", ".envrc"), ("mkdir .husky; echo evil > .husky/pre-commit", ".husky"),
+                                          ("(sleep 0.4; echo evil > .bashrc) > /dev/null 2>&1 & echo evil > .zshrc", ".zshrc"))):
+            assert s.run(2 * i + 1, "echo fine > work")["denials"] == []
+            r = s.run(2 * i + 2, line)
+            assert r["exit_code"] == 0 and not r["unsettled"] and [d["target"] for d in r["denials"]] == [name], (line, r)
+            assert not (workspace() / name).exists()
+        kept = state() / "brig/quarantine"
+        assert wait_until(lambda: s.say("turn 10") == "ok" and len(list(kept.iterdir())) == 4), "nobody looked at what was left running"
+        assert not (workspace() / ".bashrc").exists() and (workspace() / "work").read_text() == "fine\n"
+        bystander(s)
+        r = s.run(50, "echo evil > .envrc")
+        assert r["unsettled"] and r["denials"] == [], r
+        (workspace() / "go").touch()
+        assert [d["target"] for d in s.wait(99)["denials"]] == [".envrc"] and not (workspace() / ".envrc").exists()
+
+
+@test(limit=120)
 def cancel_ends_what_forked_twice_and_left_its_session():
     with opened() as s:
         bystander(s)

@@ -353,7 +353,7 @@ def _named(folder, uid, home):
     for name, line in (("passwd", f"tester:x:{uid}:{uid}::{home}:/bin/sh"), ("group", f"tester:x:{uid}:"),
                        ("subuid", "tester:200000:65536"), ("subgid", "tester:200000:65536")):
         path = pathlib.Path("/etc") / name
-        others = [l for l in (path.read_text() if path.exists() else "").splitlines() if l != line]
+        others = [l for l in (path.read_text() if path.exists() else "").splitlines() if not l.startswith("tester:")]  # useradd may have given it ids
         (folder / name).write_text("\n".join([*others, line, ""]))
     return 'for f in passwd group subuid subgid; do touch /etc/$f; mount --bind "$0/$f" /etc/$f; done; exec "$@"'
 

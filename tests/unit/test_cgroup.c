@@ -730,6 +730,60 @@ static void a_sweep_finds_what_lies_beside_the_leaf_of_a_run(void **state)
 	free(places);
 }
 
+/* Beside runs that begin all the time: what is being made is left alone, whoever else is dead. */
+static void a_sweep_needs_no_quiet_moment(void **state)
+{
+	struct tree *t = *state;
+	int claims, claim;
+
+	describe(t, V2_AT_CG, "0::/a/b\n");
+	put(t, "cg/a/b/cgroup.procs", OTHERS);
+	put(t, "claims", "");
+	claims = open(path_in(t, "claims"), O_RDWR | O_CLOEXEC);
+	claim = cgroup_claim(open(path_in(t, "claims"), O_RDWR | O_CLOEXEC), "made");
+	assert_true(claims >= 0 && claim >= 0);
+	assert_int_equal(mkdir(path_in(t, "cg/a/brig-made"), 0700), 0);
+	assert_int_equal(mkdir(path_in(t, "cg/a/b/brig-monitor-made"), 0700), 0);
+	assert_int_equal(mkdir(path_in(t, "cg/a/brig-dead"), 0700), 0);
+	assert_int_equal(cgroup_sweep(&t->host, NULL, claims, NULL, &(bool){ false }), 1);
+	assert_int_equal(access(path_in(t, "cg/a/brig-made"), F_OK), 0);
+	assert_int_equal(access(path_in(t, "cg/a/b/brig-monitor-made"), F_OK), 0);
+	(void)close(claim); /* it died before it had locked them */
+	assert_int_equal(cgroup_sweep(&t->host, NULL, claims, NULL, &(bool){ false }), 2);
+	(void)close(claims);
+}
+
+/* More than a sweep looks at: all that live are asked in turn, so that every dead one is met. */
+static void a_dead_leaf_among_many_is_swept_in_turn(void **state)
+{
+	enum { MANY = 100 };
+	struct tree *t = *state;
+	int held[MANY], claims, sweeps = 0;
+	char name[32];
+
+	describe(t, V2_AT_CG, "0::/a/b\n");
+	put(t, "cg/a/b/cgroup.procs", OTHERS);
+	put(t, "claims", "");
+	claims = open(path_in(t, "claims"), O_RDWR | O_CLOEXEC);
+	for (int i = 0; i < MANY; i++) {
+		(void)snprintf(name, sizeof(name), "cg/a/brig-%d", i);
+		assert_int_equal(mkdir(path_in(t, name), 0700), 0);
+		held[i] = open(path_in(t, name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		assert_int_equal(flock(held[i], LOCK_EX), 0);
+	}
+	for (int dead = 0; dead < MANY; dead += MANY / 4) {
+		(void)close(held[dead]);
+		for (sweeps = 0; sweeps < MANY / 8; sweeps++)
+			if (cgroup_sweep(&t->host, NULL, claims, NULL, &(bool){ false }))
+				break;
+		assert_true(sweeps < MANY / 8);
+	}
+	for (int i = 0; i < MANY; i++)
+		if (i % (MANY / 4))
+			(void)close(held[i]);
+	(void)close(claims);
+}
+
 #define ON_TREE(test) cmocka_unit_test_setup_teardown(test, make_tree, remove_tree)
 
 int main(void)
@@ -756,6 +810,8 @@ int main(void)
 		ON_TREE(an_id_that_is_not_a_plain_word_is_refused),
 		ON_TREE(a_sweep_takes_abandoned_leaves_only),
 		ON_TREE(a_sweep_finds_what_lies_beside_the_leaf_of_a_run),
+		ON_TREE(a_sweep_needs_no_quiet_moment),
+		ON_TREE(a_dead_leaf_among_many_is_swept_in_turn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,8 @@ def an_ordinary_days_work_in_an_open_sandbox_stays():
             r = s.run(i + 1, line)
             assert r["exit_code"] == 0 and r["denials"] == [], (line, r)
         assert there("new/.git/config") and there("clone/f") and there("package.json")
+        told_of = [[t["path"] for t in s.run(10 + i, line)["changed_trust"]] for i, line in enumerate(("true", "echo '{ }' > package.json", "true"))]
+        assert told_of[0] == told_of[2] == [] and "package.json" in told_of[1], told_of
     assert not taken()
 
 

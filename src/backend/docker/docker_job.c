@@ -16,6 +16,7 @@
 #include "backend/docker/ledger.h"
 #include "backend/kit/process/command_table.h"
 #include "backend/kit/process/ends.h"
+#include "backend/kit/process/told.h"
 #include "backend/kit/protect/protect.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -35,6 +36,7 @@ struct backend_job {
 	int control, timer, events;
 	struct protect *protect;
 	bool ended, tampered, cover_lost;
+	struct told_list changes; /* that results of commands have told */
 	bool awake, left; /* of an open one: something runs; or did when its command had ended */
 	bool oom;         /* of an open sandbox: a command ran out of memory */
 	struct command_table *commands; /* of an open sandbox; else NULL */
@@ -500,6 +502,7 @@ static struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->events);
 	(void)command_table_free(j->commands);
 	lend_pool_done(&j->lent);
+	told_done(&j->changes);
 	free(j->words);
 	free(j->image);
 	free(j);
@@ -625,6 +628,7 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 static void settle(struct backend_job *j, struct outcome *o)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	size_t before = o->trust_count;
 
 	if (!j->protect || j->tampered || j->cover_lost || j->ended)
 		return;
@@ -634,8 +638,10 @@ static void settle(struct backend_job *j, struct outcome *o)
 	if (commands_there(j->commands) && poll(&p, 1, LAST_MS) > 0)
 		(void)hear_all(j);
 	j->left = commands_there(j->commands) > 0;
-	if (names_hold(j, o))
-		protect_settle(j->protect, o);
+	if (!names_hold(j, o))
+		return;
+	protect_settle(j->protect, o);
+	told_filter(&j->changes, j->plan->box->workspace, o, before);
 }
 
 static bool docker_began(const struct backend_job *j, uint32_t command)

@@ -85,6 +85,7 @@ static void judge(struct backend_job *j, int status, struct outcome *o)
 static void settle(struct backend_job *j, struct outcome *o)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	size_t before = o->trust_count;
 
 	if (!j->protect || j->tampered || j->cover_lost)
 		return;
@@ -94,8 +95,10 @@ static void settle(struct backend_job *j, struct outcome *o)
 	if (commands_there(j->commands) && poll(&p, 1, LAST_MS) > 0)
 		(void)job_hear(j);
 	j->left = commands_there(j->commands) > 0;
-	if (job_news(j, o))
-		protect_settle(j->protect, o);
+	if (!job_news(j, o))
+		return;
+	protect_settle(j->protect, o);
+	told_filter(&j->told, j->plan->workspace, o, before);
 }
 
 bool box_began(const struct backend_job *j, uint32_t command)

@@ -17,6 +17,7 @@
 #include "backend/kit/plan/ids.h"
 #include "backend/kit/process/command_table.h"
 #include "backend/kit/process/inside.h"
+#include "backend/kit/process/told.h"
 #include "backend/kit/protect/protect.h"
 
 /* What the new process finds in its copy of our memory. */
@@ -72,6 +73,7 @@ struct backend_job {
 	int given[INIT_FD_COUNT];
 	struct cgroup *cgroup;
 	int cgroup_claim;       /* held until its leaves are locked */
+	struct told_list told;  /* by results of commands */
 	bool left;              /* a command has left something running that was not judged */
 	struct cg_map *unswept; /* a dead run was still ending there when leaves were swept */
 	struct ids *ids;

@@ -869,6 +869,7 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)ids_free(j->ids);
 	(void)command_table_free(j->commands);
 	lend_pool_done(&j->lent);
+	told_done(&j->told);
 	free(j);
 	return NULL;
 }

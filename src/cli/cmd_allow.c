@@ -326,7 +326,7 @@ static int allow(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_allow = {
 	.name = "allow",
 	.usage = "[--revoke] [--dialect NAME] [--json] [FILE | BUNDLE]",
-	.help = "trust a project's .brig.yaml, a file of --config, a role or a bundle as it is now",
+	.help = "trust a file of settings, a role or a bundle as it is now",
 	.about =
 		"  --revoke          trust it no longer\n"
 		"  --dialect NAME    what FILE is written in, where it does not say so itself\n"

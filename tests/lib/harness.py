@@ -216,14 +216,13 @@ def _allow_settings(args, env, cwd):
     """A file of settings in the workspace counts once it was shown: what its user has said before this call."""
     dialect = [word for pair in zip(args, args[1:]) if pair[0] == "--dialect" for word in pair]
     for flag, file in zip(args, args[1:]):
-        file = pathlib.Path(cwd or _now.work, os.fspath(file))
+        file = pathlib.Path(cwd or _now.work, os.fsdecode(file))
         if flag not in ("--config", "--role") or not file.is_file() or _now.work not in file.resolve().parents:
             continue
-        known = (file, file.read_bytes())
-        if known not in _now.allowed:
+        if _now.allowed.get(file) != file.read_bytes():
             subprocess.run(brig_argv("allow", *dialect, file.resolve()), env=brig_environment(env), cwd=_now.work, check=False,
                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            _now.allowed.append(known)
+            _now.allowed[file] = file.read_bytes()
 
 
 def start_brig(*args, env=None, cwd=None, allow=True, **popen):
@@ -387,7 +386,7 @@ class Place:
     """The folders of one test, its identity, and what was there before it."""
 
     def __init__(self, base, number, user, alone):
-        self.base, self.user, self.alone, self.calls, self.allowed = base, user, alone, [], []
+        self.base, self.user, self.alone, self.calls, self.allowed = base, user, alone, [], {}
         self.uid = os.geteuid() if user == "root" or not IS_ROOT else ORDINARY
         self.wrap = (base / "bin/wrap").read_text().split("\n") if (base / "bin/wrap").exists() else []
         top = base / f"{number:04}"

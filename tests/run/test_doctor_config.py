@@ -249,7 +249,8 @@ def a_role_gets_a_docker_row_and_a_sandbox_row():
 
 @test
 def where_nothing_would_run_nothing_is_ready():
-    rlm = write("rlm.yaml", "sandbox:\n  runtime: local\n")
+    rlm = scratch() / "rlm.yaml"
+    rlm.write_text(f"sandbox:\n  runtime: local\n  allowed_mount_roots: ['{workspace()}', /tmp]\n")
     for config, env, row, network in ((rlm, {}, "configured_runtime", "docker_network_policy"),
                                       (None, {"SANDBOX_ENABLED": "false"}, "sandbox", "network_policy"),
                                       (None, {"SANDBOX_POLICY": "full_access"}, "sandbox", "network_policy")):
@@ -259,7 +260,9 @@ def where_nothing_would_run_nothing_is_ready():
         assert got[row][0] == "fail" and "runs on the host, outside of any sandbox" in got[row][1], done
         assert "--i-know-this-is-not-a-sandbox" in done.text, done
         assert got[network] == ("warn", "network host: the command is not in a sandbox"), done
-    done = brig("doctor", "--i-know-this-is-not-a-sandbox", env={"SANDBOX_ENABLED": "false"})
+    (scratch() / "brig").mkdir()
+    (scratch() / "brig/config.yaml").write_text("allow_full_access: true\n")
+    done = brig("doctor", env={"SANDBOX_ENABLED": "false", "XDG_CONFIG_HOME": str(scratch())})
     assert done.status == 0 and done.text.endswith("\nready: commands run on the host, without a sandbox\n"), done
     done = brig("doctor", "--config", write("role.yaml", ROLE.format(backend="ssh") + "    ssh: {host: 127.0.0.1}\n"))
     assert rows(done)["network_policy"][0] == "warn" and "network none is not enforced" in done.text, done

@@ -2,7 +2,6 @@
 #include "base/program.h"
 
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +44,6 @@ int program_become(const char *name, char **argv, struct err *e)
 
 	if (program_find(name, path, sizeof(path), e) < 0)
 		return -e->code;
-	argv[0] = (char *)(uintptr_t)name;
 	(void)execv(path, argv);
 	return err_sys(e, "cannot start '%s'", path);
 }

@@ -11,5 +11,6 @@
  * that place in the hint. */
 int program_find(const char *name, char *path, size_t n, struct err *e);
 
-/* Becomes that program, under its own name in argv[0]; returns only with an error. */
+/* Becomes that program, in our folder and with our descriptors and variables: it is still brig that
+ * the user has started. Returns only with an error. */
 int program_become(const char *name, char **argv, struct err *e);

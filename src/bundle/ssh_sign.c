@@ -13,15 +13,28 @@
 #include "base/fd.h"
 #include "base/sha256.h"
 #include "base/str.h"
-#include "proc/exec.h"
+#include "proc/host_find.h"
+#include "proc/host_program.h"
+#include "proc/spawn.h"
 
 #define KEY_MAX ((size_t)16 << 10)
 #define WORDS " \t\r\n"
+#define VARIABLES_MAX ((size_t)4 << 20)
 
-static int run_keygen(const char *const *argv, const char *const *env, int in, const int *keep,
-		      size_t n, struct err *e)
+#define SEARCHED "/usr/bin:/bin:/usr/local/bin"
+
+/* `fds` are 3, 4, ... there. 1: it says no. */
+static int run_keygen(const char *const *argv, const char *const *env, const int *streams,
+		      const int *fds, size_t n, struct err *e)
 {
-	int status = 0;
+	char program[PATH_MAX];
+	const struct host_program h = { .program = program,
+					.argv = argv,
+					.envp = env,
+					.streams = streams,
+					.fds = fds,
+					.fd_count = n };
+	int status, r;
 	pid_t pid;
 
 	if (!getpwuid(geteuid()))
@@ -29,43 +42,47 @@ static int run_keygen(const char *const *argv, const char *const *env, int in, c
 			e, ERR_UNAVAILABLE, ENOENT, "a line in /etc/passwd for it will do",
 			"ssh-keygen works for no user without a name, and uid %u has none",
 			(unsigned)geteuid());
-	pid = fork();
-	if (pid < 0)
-		return err_sys(e, "cannot start ssh-keygen");
-	if (pid == 0) {
-		for (size_t i = 0; i < n; i++)
-			(void)fcntl(keep[i], F_SETFD, 0);
-		if (in >= 0) {
-			int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-			if (null < 0 || dup2(in, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
-				_exit(127);
-		} else if (dup2(2, 1) < 0) {
-			_exit(127);
-		}
-		(void)proc_exec(argv, env, "/usr/bin:/bin:/usr/local/bin");
-		_exit(127);
-	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+	r = host_find("ssh-keygen", SEARCHED, NULL, program, e);
+	if (r == -ENOENT)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOENT, "apt install openssh-client",
 				  "ssh-keygen is not here");
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
+	if (r < 0 || host_start(&h, &pid, NULL, e) < 0)
+		return -e->code;
+	status = proc_wait(pid);
+	return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
 }
+
+/* What signs asks for a passphrase, or an agent that has the key. */
+static const char *const signer_names[] = { "HOME",        "USER",
+					    "LOGNAME",     "PATH",
+					    "TERM",        "LANG",
+					    "LC_*",        "SSH_AUTH_SOCK",
+					    "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE",
+					    "DISPLAY",     "WAYLAND_DISPLAY",
+					    "XAUTHORITY",  "XDG_RUNTIME_DIR",
+					    NULL };
 
 int sign_make(const char *file, const char *key, struct err *e)
 {
-	const char *const argv[] = { "ssh-keygen", "-q", "-Y", "sign", "-n", SIGN_NAMESPACE,
-				     "-f",         key,  "--", file,   NULL };
+	CLEANUP(arena) struct arena *a = arena_new(VARIABLES_MAX);
+	CLEANUP(mem) char *real = realpath(file, NULL), *real_key = realpath(key, NULL);
+	const char *const argv[] = { "ssh-keygen", "-q",     "-Y", "sign", "-n", SIGN_NAMESPACE,
+				     "-f",         real_key, "--", real,   NULL };
+	const char *const *env;
 	char path[PATH_MAX];
 	int r;
 
+	if (!a)
+		return err_nomem(e);
+	if (!real || !real_key)
+		return err_sys(e, "cannot find '%.200s'", real ? key : file);
 	if (snprintf(path, sizeof(path), "%s.sig", file) >= (int)sizeof(path))
 		return err_set(e, ERR_USAGE, ENAMETOOLONG, "'%.100s...' is too long", file);
 	if (unlink(path) < 0 && errno != ENOENT)
 		return err_sys(e, "cannot replace '%.200s'", path);
-	r = run_keygen(argv, (const char *const *)environ, -1, NULL, 0, e);
+	if (host_environment(a, signer_names, environ, NULL, &env, e) < 0)
+		return -e->code;
+	r = run_keygen(argv, env, (const int[]){ 0, 2, 2 }, NULL, 0, e);
 	return r > 0 ? err_refuse(e, ERR_CONFIG, EINVAL,
 				  "KEY is the file of a private key, or of a public one whose "
 				  "private half your agent has",
@@ -138,11 +155,13 @@ int sign_verify(int archive, int signature, const char *key_file, char *signer, 
 		struct err *e)
 {
 	static const char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C", NULL };
-	char type[64], blob[KEY_MAX], keys[64], sig[64];
-	const char *const argv[] = { "ssh-keygen", "-Y", "verify",       "-f", keys, "-I",
-				     "brig",       "-n", SIGN_NAMESPACE, "-s", sig,  NULL };
+	char type[64], blob[KEY_MAX];
+	const char *const argv[] = {
+		"ssh-keygen", "-Y", "verify",       "-f", "/proc/self/fd/3", "-I",
+		"brig",       "-n", SIGN_NAMESPACE, "-s", "/proc/self/fd/4", NULL
+	};
 	CLEANUP(fd) int list = -1;
-	int keep[2], r;
+	int r;
 
 	if (signature < 0)
 		return err_refuse(e, ERR_POLICY, ENOENT,
@@ -154,13 +173,10 @@ int sign_verify(int archive, int signature, const char *key_file, char *signer, 
 	list = list_of_signers(type, blob, e);
 	if (list < 0)
 		return list;
-	(void)snprintf(keys, sizeof(keys), "/proc/self/fd/%d", list);
-	(void)snprintf(sig, sizeof(sig), "/proc/self/fd/%d", signature);
-	keep[0] = list;
-	keep[1] = signature;
 	if (lseek(archive, 0, SEEK_SET) < 0)
 		return err_sys(e, "cannot read the bundle");
-	r = run_keygen(argv, env, archive, keep, ARRAY_LEN(keep), e);
+	r = run_keygen(argv, env, (const int[]){ archive, -1, -1 },
+		       (const int[]){ list, signature }, 2, e);
 	if (r > 0)
 		return err_refuse(e, ERR_POLICY, EKEYREJECTED,
 				  "somebody else signed it, or it was changed since",

@@ -61,6 +61,7 @@ static int audit(const struct subcommand *c, int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
 			return help(c, argv[1]);
+	argv[0] = (char[]){ "brig-audit" };
 	(void)program_become("brig-audit", argv, &e);
 	error_print(&e);
 	return EXIT_BRIG;

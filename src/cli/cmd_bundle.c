@@ -59,6 +59,7 @@ static int bundle(const struct subcommand *c, int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
 			return help(c, argv[1]);
+	argv[0] = (char[]){ "brig-bundle" };
 	(void)program_become("brig-bundle", argv, &e);
 	error_print(&e);
 	return EXIT_BRIG;

@@ -5,7 +5,6 @@
  * comes first: the browser is given the path of a page of the user's own that leads there. */
 #include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +18,12 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "daemon/daemon_client.h"
+#include "proc/host_find.h"
+#include "proc/host_program.h"
 
 #define PAGE "dashboard.html"
 #define OPENER "xdg-open"
+#define VARIABLES_MAX ((size_t)4 << 20)
 
 struct dashboard_asked {
 	uint64_t port;
@@ -121,25 +123,39 @@ static int write_page(const char *url, char path[PATH_MAX], struct err *e)
 	return r < 0 ? err_errno(e, r, "cannot write '%.200s'", path) : 0;
 }
 
-/* Along the user's own PATH, as a shell would; nobody waits for it. */
+/* What a browser and what opens one go by. */
+static const char *const opener_names[] = { "HOME",
+					    "USER",
+					    "LOGNAME",
+					    "PATH",
+					    "LANG",
+					    "LC_*",
+					    "DISPLAY",
+					    "WAYLAND_DISPLAY",
+					    "XAUTHORITY",
+					    "DBUS_SESSION_BUS_ADDRESS",
+					    "DESKTOP_SESSION",
+					    "BROWSER",
+					    "GNOME_*",
+					    "KDE_*",
+					    "XDG_*",
+					    NULL };
+
+/* Nobody waits for it. */
 static int open_page(char *path, struct err *e)
 {
-	char *argv[] = { (char[]){ OPENER }, path, NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t how;
+	CLEANUP(arena) struct arena *a = arena_new(VARIABLES_MAX);
+	const char *const argv[] = { OPENER, path, NULL };
+	char program[PATH_MAX];
+	struct host_program h = { .program = program, .argv = argv, .session = true };
 	pid_t pid;
-	int r;
 
-	(void)posix_spawn_file_actions_init(&files);
-	(void)posix_spawnattr_init(&how);
-	(void)posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID);
-	for (int fd = 0; fd < 3; fd++)
-		(void)posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
-	(void)posix_spawn_file_actions_addclosefrom_np(&files, 3);
-	r = posix_spawnp(&pid, OPENER, &files, &how, argv, environ);
-	(void)posix_spawn_file_actions_destroy(&files);
-	(void)posix_spawnattr_destroy(&how);
-	return r ? err_errno(e, r, "cannot start " OPENER) : 0;
+	if (!a)
+		return err_nomem(e);
+	if (host_find(OPENER, NULL, NULL, program, e) < 0 ||
+	    host_environment(a, opener_names, environ, NULL, &h.envp, e) < 0)
+		return -e->code;
+	return host_start(&h, &pid, NULL, e);
 }
 
 /* Without a screen there is nothing to open it on: the address is printed in any case. */

@@ -3,9 +3,6 @@
  *
  * A start pays for each page of tables that the program has, whether it looks at them or not: they
  * hold addresses, which are made anew at every start (docs/design/programs.md). */
-#include <limits.h>
-#include <unistd.h>
-
 #include "base/program.h"
 #include "cli/cli_start.h"
 
@@ -18,14 +15,10 @@ const struct subcommand *const commands[] = { &cmd_run,    &cmd_shell,  &cmd_sh,
 /* The same words, and the same name: what it prints is brig's. */
 int command_elsewhere(int argc, char **argv)
 {
-	char path[PATH_MAX];
 	struct err e = { 0 };
 
 	(void)argc;
-	if (program_find(MORE, path, sizeof(path), &e) == 0) {
-		(void)execv(path, argv);
-		(void)err_sys(&e, "cannot start '%s'", path);
-	}
+	(void)program_become(MORE, argv, &e);
 	error_print(&e);
 	return EXIT_BRIG;
 }

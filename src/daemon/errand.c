@@ -14,14 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/program.h"
 #include "base/str.h"
-#include "proc/spawn.h"
+#include "proc/host_program.h"
 
 #define OUT_MAX ((size_t)8 << 20)
 #define WORDS_MAX ((size_t)4096) /* of what it says on its second stream */
@@ -49,32 +48,6 @@ struct errand {
 
 /* ---- the process ---- */
 
-/* Runs in the daemon's memory until it execs. */
-static _Noreturn void become(const char *program, const char *const *argv, int out, int err)
-{
-	proc_default_signals();
-	proc_unblock_signals();
-	if (proc_place_streams(-1, out, err) < 0)
-		_exit(126);
-	(void)fd_close_range(3, INT32_MAX);
-	(void)execve(program, (char *const *)(uintptr_t)argv, environ);
-	_exit(127);
-}
-
-static pid_t spawn(const char *program, const char *const *argv, int out, int err)
-{
-	sigset_t all, old;
-	pid_t pid;
-
-	(void)sigfillset(&all);
-	(void)sigprocmask(SIG_SETMASK, &all, &old);
-	pid = vfork(); /* allow vfork: the daemon has one thread, the child only execs */
-	if (pid == 0)
-		become(program, argv, out, err);
-	(void)sigprocmask(SIG_SETMASK, &old, NULL);
-	return pid;
-}
-
 static int start(struct errand *r, const struct errand_asked *q, struct err *e)
 {
 	CLEANUP(fd) int out = -1, err = -1;
@@ -94,11 +67,12 @@ static int start(struct errand *r, const struct errand_asked *q, struct err *e)
 	if (fcntl(r->out.fd, F_SETFL, O_NONBLOCK) < 0 ||
 	    fcntl(r->words.fd, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "cannot read without waiting");
-	r->pid = spawn(path, q->argv, out, err);
-	if (r->pid < 0)
-		return err_sys(e, "cannot start a process");
-	r->ends.fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
-	return r->ends.fd < 0 ? err_sys(e, "cannot watch a process") : 0;
+	return host_start(&(struct host_program){ .program = path,
+						  .argv = q->argv,
+						  .envp = (const char *const *)environ,
+						  .streams = (const int[]){ -1, out, err },
+						  .own = true },
+			  &r->pid, &r->ends.fd, e);
 }
 
 /* ---- its end ---- */
@@ -177,7 +151,7 @@ static void settle(struct errand *r, int status)
 static void finish(struct errand *r)
 {
 	int status = -1;
-	pid_t got = r->pid > 0 ? waitpid(r->pid, &status, WNOHANG) : -1;
+	pid_t got = r->pid > 0 ? waitpid(r->pid, &status, WNOHANG | __WALL) : -1;
 
 	close_watch(r, &r->out);
 	close_watch(r, &r->words);

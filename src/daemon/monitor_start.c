@@ -4,7 +4,6 @@
  * A monitor is executed, not only forked: nothing of the daemon's memory, where other tenants'
  * sandboxes are, is in it or in what it clones into a sandbox. */
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,66 +12,27 @@
 #include "base/fd.h"
 #include "base/sockets.h"
 #include "daemon/monitor_internal.h"
-#include "proc/spawn.h"
+#include "proc/host_program.h"
 
-enum { ABOVE = MONITOR_FD_END + 1 };
-
-/* Runs in the daemon's memory until it execs. What the daemon listens on is let go of first: one
- * that is killed meanwhile can be started again. */
-static _Noreturn void become(const int *fds, size_t n, char *const *argv)
+static int start(const int *fds, size_t n, const char *const *argv, int *pidfd, struct err *e)
 {
-	for (size_t i = 0; i < n; i++)
-		if (dup2(fds[i], MONITOR_FD_FOLDER + (int)i) < 0)
-			_exit(126);
-	(void)fd_close_range(MONITOR_FD_FOLDER + (int)n, INT32_MAX);
-	proc_default_signals();
-	proc_unblock_signals();
-	(void)setsid();
-	if (proc_leave_streams() < 0 || chdir("/") < 0)
-		_exit(126);
-	(void)execve("/proc/self/exe", argv, environ);
-	_exit(127);
-}
+	pid_t unused;
 
-/* Its pidfd, or -1 with errno. */
-static int spawn(const int *fds, size_t n, char *const *argv)
-{
-	sigset_t all, old;
-	pid_t pid;
-
-	(void)sigfillset(&all);
-	(void)sigprocmask(SIG_SETMASK, &all, &old);
-	pid = vfork(); /* allow vfork: the daemon has one thread, the child only execs */
-	if (pid == 0)
-		become(fds, n, argv);
-	(void)sigprocmask(SIG_SETMASK, &old, NULL);
-	return pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
-/* The copies are above the numbers that they go to. */
-static int start(const int *fds, size_t n, char *const *argv, int *pidfd, struct err *e)
-{
-	int copies[MONITOR_FD_END - MONITOR_FD_FOLDER] = { 0 };
-	int failed = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		copies[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
-		failed = copies[i] < 0 ? errno : failed;
-	}
-	if (!failed) {
-		*pidfd = spawn(copies, n, argv);
-		failed = *pidfd < 0 ? errno : 0;
-	}
-	for (size_t i = 0; i < n; i++)
-		(void)fd_close(copies[i]);
-	return failed ? err_errno(e, failed, "cannot start a monitor") : 0;
+	return host_start(&(struct host_program){ .program = "/proc/self/exe",
+						  .argv = argv,
+						  .envp = (const char *const *)environ,
+						  .fds = fds,
+						  .fd_count = n,
+						  .session = true,
+						  .own = true },
+			  &unused, pidfd, e);
 }
 
 int monitor_start(int folder, int sockets, const char *id, int *ret, int *pidfd, struct err *e)
 {
 	CLEANUP(fd) int here = -1, there = -1;
 	char name[] = MONITOR_NAME, text[SANDBOX_ID_SIZE];
-	char *const argv[] = { name, text, NULL };
+	const char *const argv[] = { name, text, NULL };
 	int pair[2];
 
 	(void)snprintf(text, sizeof(text), "%s", id);
@@ -89,7 +49,7 @@ int monitor_start(int folder, int sockets, const char *id, int *ret, int *pidfd,
 int monitor_start_tidy(int folder, int *pidfd, struct err *e)
 {
 	char name[] = MONITOR_NAME, word[] = MONITOR_TIDIES;
-	char *const argv[] = { name, word, NULL };
+	const char *const argv[] = { name, word, NULL };
 
 	return start(&folder, 1, argv, pidfd, e);
 }

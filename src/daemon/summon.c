@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "proc/host_program.h"
 
 #define READY_FD 3
 #define TEXT_MAX 700
@@ -52,32 +51,19 @@ static void short_environment(char **out)
 
 static int spawn(int ready, struct err *e)
 {
-	char *argv[] = { (char[]){ "brigd" }, (char[]){ "--ready-fd" }, (char[]){ "3" }, NULL };
+	static const char *const argv[] = { "brigd", "--ready-fd", "3", NULL };
 	char *env[ARRAY_LEN(passed_on) + 1];
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t how;
-	sigset_t none, all;
 	pid_t pid;
-	int r;
 
 	short_environment(env);
-	(void)sigemptyset(&none);
-	(void)sigfillset(&all);
-	(void)posix_spawn_file_actions_init(&files);
-	(void)posix_spawnattr_init(&how);
-	(void)posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-						     POSIX_SPAWN_SETSIGDEF);
-	(void)posix_spawnattr_setsigmask(&how, &none);
-	(void)posix_spawnattr_setsigdefault(&how, &all);
-	(void)posix_spawn_file_actions_addchdir_np(&files, "/");
-	(void)posix_spawn_file_actions_adddup2(&files, ready, READY_FD);
-	for (int fd = 0; fd < READY_FD; fd++)
-		(void)posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
-	(void)posix_spawn_file_actions_addclosefrom_np(&files, READY_FD + 1);
-	r = posix_spawn(&pid, "/proc/self/exe", &files, &how, argv, env);
-	(void)posix_spawn_file_actions_destroy(&files);
-	(void)posix_spawnattr_destroy(&how);
-	return r ? err_errno(e, r, "cannot start it") : 0;
+	return host_start(&(struct host_program){ .program = "/proc/self/exe",
+						  .argv = argv,
+						  .envp = (const char *const *)env,
+						  .fds = &ready,
+						  .fd_count = 1,
+						  .session = true,
+						  .own = true },
+			  &pid, NULL, e);
 }
 
 /* "1": it is there; else "CODE WHAT" and, in the next line, a hint. */

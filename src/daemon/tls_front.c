@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/program.h"
 #include "model/paths.h"
-#include "proc/spawn.h"
+#include "proc/host_program.h"
 
 #define PROGRAM "brig-tls"
 
@@ -77,28 +77,10 @@ static int open_files(const struct tls_front *f, int *cert, int *key, struct err
 
 /* ---- the process ---- */
 
-/* Runs in the daemon's memory until it execs. */
-static _Noreturn void become_front(const char *program, const int *fds)
-{
-	char name[] = PROGRAM;
-	char *const argv[] = { name, NULL }, *const none[] = { NULL };
-
-	for (int i = 0; i < FDS; i++)
-		if (dup2(fds[i], TLS_LISTENER + i) < 0)
-			_exit(126);
-	(void)fd_close_range(TLS_FD_END, INT32_MAX);
-	proc_default_signals();
-	proc_unblock_signals();
-	if (proc_leave_streams() < 0)
-		_exit(126);
-	(void)execve(program, argv, none);
-	_exit(127);
-}
-
 /* The kernel may still have something to do for one that was killed: nobody waits for that. */
 static bool has_ended(struct tls_front *f)
 {
-	pid_t got = f->dead > 0 ? waitpid(f->dead, NULL, WNOHANG) : -1;
+	pid_t got = f->dead > 0 ? waitpid(f->dead, NULL, WNOHANG | __WALL) : -1;
 
 	if (got == 0 || (got < 0 && f->dead > 0 && errno == EINTR))
 		return false;
@@ -108,32 +90,20 @@ static bool has_ended(struct tls_front *f)
 
 static int launch(struct tls_front *f, const int *fds, struct err *e)
 {
+	static const char *const argv[] = { PROGRAM, NULL };
 	char program[PATH_MAX];
-	int copies[FDS] = { -1, -1, -1, -1 };
-	sigset_t all, old;
-	int failed = 0;
 
 	if (!has_ended(f))
 		return err_set(e, ERR_UNAVAILABLE, EBUSY,
 			       "the " PROGRAM " before this one was killed, and has not ended");
 	if (program_find(PROGRAM, program, sizeof(program), e) < 0)
 		return -e->code;
-	for (int i = 0; i < FDS; i++) {
-		copies[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, TLS_FD_END);
-		failed = copies[i] < 0 ? errno : failed;
-	}
-	(void)sigfillset(&all);
-	(void)sigprocmask(SIG_SETMASK, &all, &old);
-	if (!failed) {
-		f->pid = vfork(); /* allow vfork: the daemon has one thread, the child only execs */
-		if (f->pid == 0)
-			become_front(program, copies);
-		failed = f->pid < 0 ? errno : 0;
-	}
-	(void)sigprocmask(SIG_SETMASK, &old, NULL);
-	for (int i = 0; i < FDS; i++)
-		(void)fd_close(copies[i]);
-	return failed ? err_errno(e, failed, "cannot start " PROGRAM) : 0;
+	return host_start(&(struct host_program){ .program = program,
+						  .argv = argv,
+						  .fds = fds,
+						  .fd_count = FDS,
+						  .own = true },
+			  &f->pid, NULL, e);
 }
 
 int tls_front_word(int channel, struct err *e)

@@ -17,6 +17,7 @@
 #include "base/program.h"
 #include "base/str.h"
 #include "base/url.h"
+#include "proc/host_program.h"
 #include "proc/spawn.h"
 #include "telemetry/senders.h"
 
@@ -124,34 +125,31 @@ static int pick_variables(struct send_launch *l, const char *ca_file, struct err
 	return 0;
 }
 
-/* The sender's place among all of them is its descriptor 3. */
-static int keep_place(int fd)
+/* Nobody has the next run wait for it. */
+static int later(void)
 {
-	return fd == 3 ? fcntl(fd, F_SETFD, 0) : dup2(fd, 3) == 3 ? 0 : -1;
-}
-
-/* In a child: only what is safe there. */
-static _Noreturn void become_sender(const struct send_launch *l)
-{
-	char *const argv[] = { (char[]){ PROGRAM }, NULL };
-
-	(void)setsid();
-	proc_default_signals();
-	proc_unblock_signals();
-	(void)setpriority(PRIO_PROCESS, 0, NICE); /* the next run comes first */
-	/* The current folder may be the workspace, on a disk somebody wants to unmount. */
-	if (chdir("/") == 0 && proc_place_streams(l->request, -1, -1) == 0 &&
-	    keep_place(l->place) == 0 && fd_close_range(4, INT_MAX) == 0)
-		(void)execve(l->program, argv, l->variables);
-	_exit(127);
+	(void)setpriority(PRIO_PROCESS, 0, NICE);
+	return 0;
 }
 
 static int start(const struct send_launch *l, struct err *e)
 {
+	static const char *const argv[] = { PROGRAM, NULL };
+	const struct host_program h = {
+		.program = l->program,
+		.argv = argv,
+		.envp = (const char *const *)l->variables,
+		.streams = (const int[]){ l->request, -1, -1 },
+		.fds = &l->place, /* among all senders */
+		.fd_count = 1,
+		.first = later,
+		.session = true,
+		.own = true,
+	};
 	int r = proc_fork_away(false);
 
 	if (r == 0)
-		become_sender(l);
+		host_become(&h);
 	return r < 0 ? err_sys(e, "cannot start '%s'", l->program) : 0;
 }
 

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -18,12 +17,14 @@
 #include "base/jread.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "proc/exec.h"
+#include "proc/host_find.h"
+#include "proc/host_program.h"
 #include "proc/spawn.h"
 
 #define SEARCHED "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define SAID_MAX 512 /* of stderr */
 #define VARIABLES_MAX 264
+#define NOT_INSTALLED (-ENOENT)
 
 /* ---- its answer ---- */
 
@@ -178,28 +179,21 @@ struct kube_plugin_run {
 	struct buf text, said;
 };
 
-static _Noreturn void become_plugin(const char *const *argv, const char *const *env, int out,
-				    int err)
-{
-	const char *path = SEARCHED;
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	(void)setsid();
-	proc_default_signals();
-	proc_unblock_signals();
-	for (const char *const *v = env; *v; v++)
-		path = str_starts(*v, "PATH=") ? *v + strlen("PATH=") : path;
-	if (proc_place_streams(-1, out, err) == 0 && fd_close_range(3, INT_MAX) == 0)
-		_exit(proc_exec(argv, env, path) == ENOENT ? 127 : 126);
-	_exit(125);
-}
-
 static int start(const char *const *argv, const char *const *env, struct kube_plugin_run *r,
 		 struct err *e)
 {
 	CLEANUP(fd) int out = -1, err = -1;
+	const char *path = SEARCHED;
+	char program[PATH_MAX];
+	struct host_program h = {
+		.program = program, .argv = argv, .envp = env, .dies_with = SIGKILL, .session = true
+	};
 	int ends[2];
 
+	for (const char *const *v = env; *v; v++)
+		path = str_starts(*v, "PATH=") ? *v + strlen("PATH=") : path;
+	if (host_find(argv[0], path, NULL, program, e) < 0 || host_check_words(argv, NULL, e) < 0)
+		return -e->code;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "cannot make a pipe");
 	r->out = ends[0];
@@ -208,10 +202,8 @@ static int start(const char *const *argv, const char *const *env, struct kube_pl
 		return err_sys(e, "cannot make a pipe");
 	r->err = ends[0];
 	err = ends[1];
-	r->pid = proc_fork(NULL);
-	if (r->pid == 0)
-		become_plugin(argv, env, out, err);
-	return r->pid < 0 ? err_sys(e, "cannot start the plugin") : 0;
+	h.streams = (const int[]){ -1, out, err };
+	return host_start(&h, &r->pid, NULL, e);
 }
 
 /* What does not fit is thrown away; the program is not to wait for us. */
@@ -279,7 +271,7 @@ static int failed(const struct kube_config *c, const struct kube_plugin_run *r, 
 		(void)err_set(e, ERR_UNAVAILABLE, EACCES,
 			      "the credential plugin '%.100s' took longer than %d seconds", name,
 			      KUBE_PLUGIN_MS / 1000);
-	else if (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127)
+	else if (status == NOT_INSTALLED)
 		(void)err_set(e, ERR_UNAVAILABLE, EACCES,
 			      "the credential plugin '%.100s' is not installed", name);
 	else
@@ -310,6 +302,10 @@ int kube_plugin_run(struct arena *a, const struct kube_config *c, const char *ca
 	if (make_env(a, c, ca, b, env, e) < 0)
 		return -e->code;
 	code = start(argv, env, &r, e);
+	if (code == -ENOENT)
+		code = failed(c, &r, NOT_INSTALLED, e);
+	else if (code < 0)
+		code = err_wrap(e, "credential plugin '%.100s'", c->plugin->command);
 	if (code == 0) {
 		status = end_of(r.pid, listen_to(&r) == 0);
 		if (status != 0)

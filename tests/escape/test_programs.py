@@ -1,0 +1,187 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that brig starts on the host are none that a command in a sandbox could have written, wherever that lies and
+whatever leads there; with the same programs in a clean folder as the control. And how they are started: in `/`, with a short
+environment, and not on a file that a sandbox writes."""
+
+import pathlib
+import shutil
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from harness import brig, main, scratch, test, workspace  # noqa: E402
+
+SYSTEM = "/usr/local/bin:/usr/bin:/bin"
+OPTIONS = "--size --perms --add-seccomp-fd --clearenv --info-fd --disable-userns --bind-fd --ro-bind-fd"  # what brig looks for in a bwrap
+VALUE = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def settings(command):
+    """The user's own file, with a command for a credential."""
+    text = f"brig: 1\nnetwork: proxy\negress: {{allow: [api.test]}}\ncredentials:\n  KEY: {{host: api.test, from: {{command: [{', '.join(command)}]}}}}\n"
+    path = scratch() / "own.yaml"
+    path.write_text(text)
+    return ["--config", str(path)]
+
+
+def starts(name):
+    """The line that has brig start the program of that name."""
+    return {"bwrap": ["--backend", "bwrap"], "ssh": ["--backend", "ssh", "--set", "ssh.host=box.invalid"], "sinfo": ["--backend", "slurm"], "srun": ["--backend", "slurm"],
+            "keeper": settings(["keeper"])}[name]
+
+
+KINDS = ("bwrap", "ssh", "sinfo", "keeper")
+NAMES = (*KINDS, "srun", "scontrol", "sbatch", "squeue", "scancel")
+
+
+def mark():
+    return scratch() / "mark"
+
+
+def script(interpreter="/bin/sh"):
+    return f"#!{interpreter}\n# {OPTIONS}\nbasename $0 >> {mark()}\nexit 1\n"
+
+
+def plant(folder, *flags, env=None):
+    """By a command in a sandbox."""
+    line = f'mkdir -p {folder} && cd {folder} && for p in {" ".join(NAMES)}; do cat > $p <<"END" || exit 1\n{script()}END\nchmod 755 $p; done'
+    done = brig("run", *flags, "--", "sh", "-c", line, env=env)
+    assert done.status == 0, done.errors
+
+
+def put(folder, interpreter="/bin/sh"):
+    """By the user."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        (folder / name).write_text(script(interpreter))
+        (folder / name).chmod(0o755)
+
+
+def started(path):
+    """Which of the kinds were started, and what was said."""
+    found, said = set(), {}
+    for name in KINDS:
+        mark().unlink(missing_ok=True)
+        done = brig("run", *starts(name), "--", "true", env={"PATH": path})
+        said[name] = done.errors
+        # Root's bwrap runs as a user who cannot write here; where the planted one is passed over, the real one serves.
+        if mark().exists() or name == "bwrap" and done.status != 0:
+            found.add(name)
+    mark().unlink(missing_ok=True)
+    return found, said
+
+
+def venv():
+    plant(".venv/bin")
+    return workspace() / ".venv/bin"
+
+
+def relative():
+    plant(".venv/bin")
+    return ".venv/bin"
+
+
+def linked():
+    plant("tools")
+    clean = scratch() / "links"
+    clean.mkdir()
+    for name in NAMES:
+        (clean / name).symlink_to(workspace() / "tools" / name)
+    return clean
+
+
+def linked_folder():
+    plant("tools")
+    (scratch() / "way").symlink_to(workspace() / "tools")
+    return scratch() / "way"
+
+
+def written():
+    tree = scratch() / "tree"
+    tree.mkdir()
+    plant(tree / "bin", "--write", str(tree))
+    return tree / "bin"
+
+
+def kept_home():
+    cache = scratch() / "cache"
+    cache.mkdir(mode=0o700)
+    plant('"$HOME/bin"', "--home", "keep", env={"XDG_CACHE_HOME": str(cache)})
+    return next(cache.rglob("keeper")).parent
+
+
+def interpreted():
+    plant("tools")
+    shutil.copy("/bin/sh", workspace() / "tools" / "shell")
+    put(scratch() / "scripts", workspace() / "tools" / "shell")
+    return scratch() / "scripts"
+
+
+@test(limit=120)
+def no_program_that_a_run_could_write_is_started():
+    put(scratch() / "clean")
+    assert started(f"{scratch()}/clean:{SYSTEM}")[0] == set(KINDS)
+    for way in (venv, relative, linked, linked_folder, written, kept_home, interpreted):
+        folder = way()
+        found, said = started(f"{folder}:{SYSTEM}")
+        assert not found, (way.__name__, found)
+        if way is not relative:
+            assert "is not started on the host" in said["keeper"] and str(folder) in said["keeper"] and "hint: " in said["keeper"], (way.__name__, said)
+    # Behind what is passed over, the next one is found.
+    assert started(f"{workspace()}/.venv/bin:{scratch()}/clean:{SYSTEM}")[0] == set(KINDS)
+
+
+@test
+def the_first_run_in_a_workspace_starts_none_of_its_programs_either():
+    put(workspace() / "bin")
+    found, said = started(f"{workspace()}/bin:{SYSTEM}")
+    assert not found and "where this run may write" in said["keeper"], (found, said)
+
+
+@test(limit=120)
+def a_credential_command_is_given_nothing_that_a_run_could_write():
+    work, own = workspace(), scratch() / "own"
+    own.mkdir()
+    text = f"#!/bin/sh\necho run >> {mark()}\necho {VALUE}\n"
+    for folder in (work, own):
+        (folder / "token").write_text(text)
+        (folder / "token").chmod(0o755)
+    (own / "link").symlink_to(work / "token")
+    brig("run", "--", "true")
+    forms = (lambda f: [f"{f}/token"], lambda f: ["sh", f"{f}/token"], lambda f: ["sh", "-c", f'"{f}/token"'], lambda f: ["sh", "-c", f'"cd {f} && ./token"'],
+             lambda f: ["env", "-i", "PATH=/usr/bin:/bin", f"{f}/token"], lambda f: ["sh", "-c", f"'. \"$1\"'", "sh", f"{f}/token"],
+             lambda f: ["env", f"--chdir={f}", "./token"])
+    for form in forms:
+        assert brig("run", *settings(form(own)), "--", "true").status == 0 and mark().read_text() == "run\n", form(own)
+        mark().unlink()
+        done = brig("run", *settings(form(work)), "--", "true")
+        assert done.status == 125 and not mark().exists() and "on the host" in done.errors, (form(work), done.errors)
+    for command in ([str(own / "link")], ["sh", str(own / "link")]):
+        done = brig("run", *settings(command), "--", "true")
+        assert done.status == 125 and not mark().exists(), (command, done.errors)
+
+
+@test
+def a_credential_command_begins_in_the_root_with_a_short_environment():
+    (workspace() / "getpass.py").write_text(f"open({str(mark())!r}, 'w')\n")
+    (workspace() / "rc").write_text(f"touch {mark()}\n")
+    seen = scratch() / "seen"
+    env = {"PATH": f"{workspace()}/bin:.:{SYSTEM}", "PYTHONPATH": str(workspace()), "ENV": str(workspace() / "rc"), "BASH_ENV": str(workspace() / "rc"), "LD_PRELOAD": "",
+           "VAULT_ADDR": "https://vault.test", "OTHER": "1"}
+    (workspace() / "bin").mkdir()
+    brig("run", "--", "true")
+    done = brig("run", *settings(["python3", "-c", f'"import getpass; print(\'{VALUE}\')"']), "--", "true", env=env)
+    assert done.status == 0 and not mark().exists(), done.errors
+    done = brig("run", *settings(["sh", "-c", f'"pwd > {seen}; env >> {seen}; ls /proc/self/fd >> {seen}; echo {VALUE}"']), "--", "true", env=env)
+    assert done.status == 0 and not mark().exists(), done.errors
+    lines = seen.read_text().splitlines()
+    names = {line.split("=")[0] for line in lines if "=" in line}
+    assert lines[0] == "/" and f"PATH={SYSTEM}" in lines and "VAULT_ADDR" in names, lines
+    assert not names & {"PYTHONPATH", "ENV", "BASH_ENV", "LD_PRELOAD", "OTHER", "XDG_STATE_HOME"}, names
+    assert [int(line) for line in lines if line.isdigit()] == [0, 1, 2, 3], lines  # 3 is the folder that ls reads
+    done = brig("run", *settings(["sh", "-c", f'"echo {VALUE}"']), "--", "true", env={"AWS_CONFIG_FILE": str(workspace() / "aws")})
+    assert done.status == 125 and "AWS_CONFIG_FILE leads to" in done.errors, done.errors
+
+
+if __name__ == "__main__":
+    sys.exit(main())

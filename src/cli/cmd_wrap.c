@@ -185,7 +185,7 @@ static int make_branch(struct wrapping *w, struct wrap_branch *b, struct err *e)
 	w->asked.workdir = b->folder;
 	if (b->there)
 		return wrap_branch_check(b, e);
-	if (wrap_branch_line(w->spec->arena, b, &words, e) < 0)
+	if (wrap_branch_look(b, e) < 0 || wrap_branch_line(w->spec->arena, b, &words, e) < 0)
 		return -e->code;
 	if (w->dry) {
 		print_line(&words);
@@ -208,8 +208,9 @@ static void say_branch(const struct wrapping *w, const struct wrap_branch *b)
 		return;
 	buf_printf(&text, "its work is on branch '%s' in ", b->name);
 	buf_put_word(&text, b->folder);
-	buf_printf(&text, "; to take it over: git merge %s; to end it: git worktree remove ",
-		   b->name);
+	buf_printf(&text, "; to take it over: git merge %s", b->name);
+	wrap_branch_merge(b, &text);
+	buf_puts(&text, "; to end it: git worktree remove ");
 	buf_put_word(&text, b->folder);
 	buf_printf(&text, " && git branch -d %s", b->name);
 	message_print("brig: note", buf_str(&text));

@@ -9,19 +9,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/kit/protect/brings.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "model/spec_lists.h"
 
 #define NAME_LONGEST 100
 
-/* The name is a word of git's, and of a file system. No hooks: they may come out of the branch. */
+/* The name is a word of git's, and of a file system. No hooks: they may come out of the branch.
+ * What is checked out is the commit that was looked at, wherever the branch may be by now. */
 static const char script[] =
 	"exec >&2\n"
 	"git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false \"$@\"; }\n"
-	"if git show-ref --verify --quiet \"refs/heads/$1\"; then git worktree add -- \"$2\" "
-	"\"$1\"\n"
-	"else git worktree add -b \"$1\" -- \"$2\"; fi";
+	"if git worktree list --porcelain | grep -qxF \"branch refs/heads/$1\"; then\n"
+	"echo \"branch '$1' has a work tree already\"; exit 1; fi\n"
+	"git worktree add --detach -- \"$2\" \"$3\" || exit\n"
+	"git show-ref --verify --quiet \"refs/heads/$1\" || git branch \"$1\" \"$3\" || exit\n"
+	"git -C \"$2\" symbolic-ref HEAD \"refs/heads/$1\"";
 
 /* --- its name --- */
 
@@ -198,7 +202,8 @@ int wrap_branch_line(struct arena *a, const struct wrap_branch *b, struct strlis
 		"--quiet",   "--backend", "auto",   "--policy", "workspace_write",
 		"--network", "none",      "--git",  "write",    "--workdir",
 		b->top,      "--write",   b->place, "--",       "sh",
-		"-c",        script,      "sh",     b->name,    b->folder
+		"-c",        script,      "sh",     b->name,    b->folder,
+		b->commit
 	};
 	struct strlist l = { 0 };
 
@@ -207,6 +212,68 @@ int wrap_branch_line(struct arena *a, const struct wrap_branch *b, struct strlis
 			return -e->code;
 	*ret = l;
 	return 0;
+}
+
+/* The first of them, and how many more there are. */
+static void put_names(const struct branch_names *n, char *text, size_t size)
+{
+	unsigned long more = n->more;
+
+	for (size_t at = strlen(n->names.data) + 1; at < n->names.len;
+	     at += strlen(n->names.data + at) + 1)
+		more++;
+	if (more)
+		(void)snprintf(text, size, "'%.150s' and %lu more", n->names.data, more);
+	else
+		(void)snprintf(text, size, "'%.150s'", n->names.data);
+}
+
+int wrap_branch_look(struct wrap_branch *b, struct err *e)
+{
+	struct branch_names n = BRANCH_NAMES_NONE;
+	char names[256];
+	bool asked = branch_brings(b->top, b->name, &n);
+
+	(void)snprintf(b->commit, sizeof(b->commit), "%s", n.commit[0] ? n.commit : "HEAD");
+	if (n.names.len)
+		put_names(&n, names, sizeof(names));
+	if (!asked)
+		(void)err_refuse(
+			e, ERR_CONFIG, EIO, "by hand: git worktree add, then brig wrap in it",
+			"--branch: git could not be asked what is in branch '%s'", b->name);
+	else if (n.names.len)
+		(void)err_set(e, ERR_POLICY, EPERM,
+			      "branch '%s' has %s, which programs on this host obey and your work "
+			      "tree has not in these words",
+			      b->name, names);
+	if (asked && n.names.len)
+		(void)err_hint(e,
+			       "git show %.12s:%.60s; if it is yours: git worktree add, then brig "
+			       "wrap in it",
+			       n.commit, n.names.data);
+	asked = asked && !n.names.len;
+	buf_done(&n.names);
+	return asked ? 0 : -e->code;
+}
+
+void wrap_branch_merge(const struct wrap_branch *b, struct buf *text)
+{
+	struct branch_names n = BRANCH_NAMES_NONE;
+	bool asked = branch_brings(b->top, b->name, &n);
+
+	if (!asked)
+		buf_puts(text, " (git could not be asked what that brings)");
+	else if (n.names.len)
+		buf_puts(text, " (it brings what programs on this host obey:");
+	for (size_t at = 0; asked && at < n.names.len; at += strlen(n.names.data + at) + 1) {
+		buf_puts(text, at ? ", " : " ");
+		buf_put_word(text, n.names.data + at);
+	}
+	if (asked && n.more)
+		buf_printf(text, " and %lu more", n.more);
+	if (asked && n.names.len)
+		buf_printf(text, "; look first: git show %s:NAME)", b->name);
+	buf_done(&n.names);
 }
 
 int wrap_branch_check(const struct wrap_branch *b, struct err *e)

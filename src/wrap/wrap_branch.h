@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "model/lists.h"
 
@@ -20,10 +21,16 @@ struct wrap_branch {
 	char place[PATH_MAX];  /* the folder of its further ones */
 	char folder[PATH_MAX]; /* this one */
 	bool there;            /* already */
+	char commit[72];       /* that it begins with; wrap_branch_look */
 };
 
 /* Looks where it would be, and changes nothing. */
 int wrap_branch_find(const char *cwd, const char *name, struct wrap_branch *ret, struct err *e);
+/* Refused where it would check out what no run may make as a file, and the repository's own work
+ * tree has not. Runs may have moved any ref. */
+int wrap_branch_look(struct wrap_branch *b, struct err *e);
+/* Adds what of that kind a merge would bring, in brackets; nothing where it brings none. */
+void wrap_branch_merge(const struct wrap_branch *b, struct buf *text);
 /* Makes the folder around it. */
 int wrap_branch_place(const struct wrap_branch *b, struct err *e);
 /* Words of `brig run`, without the first, that make it. */

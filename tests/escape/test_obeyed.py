@@ -4,11 +4,14 @@
 
 The oracle is what lies in the workspace afterwards, and what the report says of it."""
 
+import os
 import pathlib
+import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from harness import brig, main, test, workspace  # noqa: E402
+from harness import brig, home, main, test, uid, workspace  # noqa: E402
 
 
 def report(script, *options, **more):
@@ -69,6 +72,105 @@ def a_new_name_with_a_dot_is_told_whatever_it_is_and_everyday_work_is_quiet():
                 "node_modules/z/.vscode/settings.json", "node_modules/z/package.json", "target/debug/x", "src/.gitignore")
     done = report(put((".nextagent/other", *everyday)))
     assert trusted(done) == set() and not done["denials"], (done["changed_trust"], done["denials"])
+
+
+# ---- as commits ----
+
+
+def git(*words, at=None):
+    done = subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=a@b", *words], cwd=at or repo(), preexec_fn=lambda: os.setuid(uid()) if os.geteuid() == 0 else None,
+                          env={**os.environ, "HOME": str(home())}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout.strip()
+
+
+def repo():
+    return workspace() / "repo"
+
+
+def repository():
+    """Of the user's: a commit, an editor's settings among it, and a branch with others."""
+    shutil.rmtree(repo(), ignore_errors=True)
+    shutil.rmtree(workspace() / "repo.worktrees", ignore_errors=True)
+    repo().mkdir()
+    if os.geteuid() == 0:
+        os.chown(repo(), uid(), uid())
+    git("init", "-q", "-b", "main", ".")
+    git("config", "user.name", "n")
+    git("config", "user.email", "a@b")
+    for name in ("f", ".vscode/settings.json"):
+        (repo() / name).parent.mkdir(exist_ok=True)
+        (repo() / name).write_text("mine\n")
+    if os.geteuid() == 0:
+        subprocess.run(["chown", "-R", f"{uid()}:{uid()}", repo()], check=True)
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    git("commit", "-q", "--allow-empty", "-m", "two")
+
+
+PUT = '''put() { h=$(printf '%s' "${2:-evil}" | git hash-object -w --stdin); git update-index --add --cacheinfo "${3:-100644},$h,$1"; }
+tree() { put "$1"; t=$(git write-tree); git reset -q; echo $t; }
+'''
+NEXT = 'c=$(git commit-tree -p HEAD -m x $(tree .envrc)); '
+# What a run does in a repository, and what its commits bring by that.
+CARRIED = {
+    "plain": ("put .envrc; put .husky/pre-commit '#!/bin/sh' 100755; git commit -qm x", {".envrc", ".husky/pre-commit"}),
+    "deep": ("put packages/a/.claude/settings.json; git commit -qm x", {"packages/a/.claude/settings.json"}),
+    "letters": ("put .VSCode/Tasks.json; git commit -qm x", {".VSCode/Tasks.json"}),
+    "changed": ("put .vscode/settings.json; git commit -qm x", {".vscode/settings.json"}),
+    "amended": ("put .mcp.json; git commit -q --amend -m x", {".mcp.json"}),
+    "taken back": ("put .envrc; git commit -qm x; git rm -q --cached .envrc; git commit -qm y", {".envrc"}),
+    "merged": ("git checkout -qb side; put .envrc; git commit -qm x; git reset -q --hard; git checkout -q main; git commit -q --allow-empty -m z; git merge -q --no-edit side", {".envrc"}),
+    "renamed": ("git mv f g; git commit -qm x; git update-index --add --cacheinfo 100644,$(git rev-parse HEAD:g),.envrc; git update-index --force-remove g; git commit -qm y", {".envrc"}),
+    "tag": (NEXT + "git tag -am t v1 $c", {".envrc"}),
+    "by hand": (NEXT + "mkdir -p .git/refs/odd; echo $c > .git/refs/odd/x", {".envrc"}),
+    "packed": (NEXT + "git branch x $c; git pack-refs --all", {".envrc"}),
+    "no ref's name": (NEXT + "echo $c > .git/refs/heads/x.lock", {".envrc"}),
+    "detached": (NEXT + "git checkout -q --detach; git update-ref HEAD $c", {".envrc"}),
+    "stash": (NEXT + "git update-ref refs/stash $c", {".envrc"}),
+    "gitlink": ("git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),.cursor; git commit -qm x", {".cursor"}),
+    "link": ("put .claude /nowhere 120000; git commit -qm x", {".claude"}),
+    "graft": ("c=$(git commit-tree -m old $(tree .envrc)); n=$(git commit-tree -p $c -m x $c^{tree}); mkdir -p .git/info; echo $(git rev-parse HEAD) $c > .git/info/grafts; git update-ref refs/heads/x $n", {".envrc", ".vscode/settings.json"}),
+    "replaced": (NEXT + "git replace $(git rev-parse HEAD) $c", {".envrc", ".git"}),
+    "not there": ("echo 0123456789012345678901234567890123456789 > .git/refs/heads/x", {".git"}),
+    "nothing": ("echo more >> f; git add f; git commit -qm x; git tag v2; git branch y", set()),  # the control
+}
+
+
+@test(as_user="both", limit=180)
+def what_is_forbidden_as_a_file_is_told_as_a_commit():
+    for name, (script, brings) in CARRIED.items():
+        repository()
+        done = report(PUT + script, cwd=repo())
+        assert done["exit_code"] == 0, (name, done["stderr"])
+        said = {c["path"]: c["reason"] for c in done["changed_trust"]}
+        assert set(said) == brings, (name, said, done["denials"])
+        assert all(p == ".git" or "in commit " in said[p] for p in brings), (name, said)
+        # What is there now is what was there: nothing is told twice.
+        assert report("git log -1", cwd=repo())["changed_trust"] == [], name
+
+
+@test(as_user="both", limit=120)
+def a_branch_is_not_checked_out_with_what_a_run_has_committed():
+    def branch(name):
+        return brig("wrap", "--branch", name, "--", "cat", "f", cwd=repo())
+
+    repository()
+    done = branch("mine")  # the control: what the user's own tree has comes along
+    assert done.status == 0 and (workspace() / "repo.worktrees/mine/.vscode/settings.json").read_text() == "mine\n", done
+    assert "git merge mine;" in done.errors and git("rev-parse", "--abbrev-ref", "HEAD", at=workspace() / "repo.worktrees/mine") == "mine", done.errors
+    for script, name in (("put .envrc; git commit -qm x", ".envrc"), ("put .vscode/settings.json; git commit -qm x", ".vscode/settings.json"), ("put a/.MCP.json; git commit -qm x", "a/.MCP.json"),
+                         (NEXT + "git branch task $c", ".envrc"), ("put .cursor /nowhere 120000; git commit -qm x", ".cursor")):
+        repository()
+        report(PUT + script, cwd=repo())
+        done = branch("task")
+        assert done.status == 125 and f"'{name}'" in done.errors and "git show" in done.errors, (script, done.errors)
+        assert not (workspace() / "repo.worktrees/task").exists()
+    # An agent on its branch: the merge is named with what it brings.
+    repository()
+    done = brig("wrap", "--branch", "work", "--", "sh", "-c", PUT + "put .envrc; git commit -qm x", cwd=repo())
+    assert done.status == 0 and "git merge work (it brings what programs on this host obey: .envrc;" in done.errors, done.errors
+    shutil.rmtree(home() / ".cache", ignore_errors=True)  # the HOME that wrap keeps
 
 
 if __name__ == "__main__":

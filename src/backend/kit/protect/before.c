@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/kit/protect/commits.h"
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protected_names.h"
 #include "base/folder.h"
@@ -13,7 +14,9 @@
 #define DOTS_MAX ((size_t)16 << 10) /* some thousand names, each looked for in the other list */
 
 struct before {
-	struct buf dots; /* names at the top, NUL after each */
+	struct buf dots;   /* names at the top, NUL after each */
+	struct refs *refs; /* of each git folder that the plan knows */
+	size_t count;
 };
 
 struct before *before_free(struct before *b)
@@ -21,6 +24,9 @@ struct before *before_free(struct before *b)
 	if (!b)
 		return NULL;
 	buf_done(&b->dots);
+	for (size_t i = 0; i < b->count; i++)
+		refs_done(&b->refs[i]);
+	free(b->refs);
 	free(b);
 	return NULL;
 }
@@ -92,6 +98,54 @@ static void tell_dots(struct protect *t, struct outcome *o, int top)
 	b->dots = now;
 }
 
+/* ---- refs ---- */
+
+/* The first of the files of one git folder stands for it; NULL: another did. */
+static const char *git_of(const struct protect *t, size_t i)
+{
+	const struct git_config *c = t->plan->configs;
+
+	for (size_t k = 0; k < i; k++)
+		if (str_eq(c[k].git, c[i].git))
+			return NULL;
+	return c[i].git;
+}
+
+static bool read_refs(const char *git, struct refs *ret)
+{
+	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, git, O_PATH | O_DIRECTORY, 0);
+
+	return fd < 0 || refs_read(fd, ret);
+}
+
+static void take_refs(struct protect *t, struct before *b)
+{
+	b->refs = calloc(t->plan->config_count ? t->plan->config_count : 1, sizeof(*b->refs));
+	for (size_t i = 0; b->refs && i < t->plan->config_count; i++, b->count++) {
+		b->refs[i] = (struct refs)REFS_NONE;
+		if (git_of(t, i))
+			(void)read_refs(git_of(t, i), &b->refs[i]); /* told afterwards */
+	}
+}
+
+static void tell_refs(struct protect *t, struct outcome *o)
+{
+	for (size_t i = 0; i < t->before->count; i++) {
+		const char *git = git_of(t, i), *name = git;
+		struct refs now = REFS_NONE;
+
+		if (!git)
+			continue;
+		(void)protect_tree_of(t, &name);
+		if (!read_refs(git, &now))
+			outcome_deny(o, "protected-path", name, "more refs than brig looks at");
+		else if (!refs_same(&t->before->refs[i], &now))
+			commits_tell(git, name, &t->before->refs[i], &now, &t->asker, o);
+		refs_done(&t->before->refs[i]);
+		t->before->refs[i] = now;
+	}
+}
+
 /* ---- all of it ---- */
 
 struct before *before_take(struct protect *t)
@@ -104,6 +158,7 @@ struct before *before_take(struct protect *t)
 		return NULL;
 	b->dots = (struct buf)BUF_INIT(DOTS_MAX);
 	(void)list_dots(top, &b->dots); /* what is missing is told as new */
+	take_refs(t, b);
 	return b;
 }
 
@@ -112,6 +167,8 @@ void before_tell(struct protect *t, struct outcome *o)
 	struct err e;
 	int top = t->before && o ? protect_tree(t, t->plan->workspace, &e) : -1;
 
-	if (top >= 0)
-		tell_dots(t, o, top);
+	if (top < 0)
+		return;
+	tell_dots(t, o, top);
+	tell_refs(t, o);
 }

@@ -45,6 +45,34 @@
 	"exec \"$1\" --git-dir=/tmp/g ls-files --stage --sparse -z"
 #define READ_CONFIG LIMITED "exec \"$1\" config --file - --no-includes --list -z"
 
+/* Objects as they are, by their own names: nothing in the git folder may put others in their place
+ * or make up who is whose parent. */
+#define READ_REPOSITORY                                                                            \
+	LIMITED                                                                                    \
+	"export LC_ALL=C GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null; git=$1 at=$2; "        \
+	"g() { \"$git\" -c core.commitGraph=false --git-dir=\"$at\" \"$@\"; }; "
+#define READ_COMMITS                                                                               \
+	READ_REPOSITORY                                                                            \
+	"ids() { grep -aoE '^[0-9a-f]{40,64}' | sort -u; }; "                                      \
+	"head -c \"$3\" > /tmp/old && ids < /tmp/old > /tmp/o; ids > /tmp/n; "                     \
+	"comm -13 /tmp/o /tmp/n > /tmp/t || exit 1; "                                              \
+	"g cat-file --batch-check < /tmp/t > /tmp/c || exit 1; "                                   \
+	"if grep -q ' missing$' /tmp/c; then printf '/missing\\0'; fi; "                           \
+	"if [ -n \"$(g for-each-ref --count=1 refs/replace)\" ]; then printf '/replace\\0'; fi; "  \
+	"{ sed 's/^/^/' /tmp/o; cat /tmp/t; } > /tmp/r; "                                          \
+	"g rev-list --all --ignore-missing --stdin < /tmp/r > /tmp/c || exit 1; "                  \
+	"g diff-tree --stdin -r -m --root --no-renames --name-only -z --diff-filter=d < /tmp/c"
+#define READ_TREE                                                                                  \
+	READ_REPOSITORY                                                                            \
+	"c=$(g rev-parse -q --verify \"refs/heads/$3^{commit}\" || "                               \
+	"g rev-parse -q --verify 'HEAD^{commit}') || exit 0; "                                     \
+	"printf '%s\\0' \"$c\"; g ls-tree -r -z --full-tree \"$c\""
+
+static const char *const scripts[] = {
+	[READER_INDEX] = READ_INDEX,     [READER_CONFIG] = READ_CONFIG, [READER_LIST] = READ_CONFIG,
+	[READER_COMMITS] = READ_COMMITS, [READER_TREE] = READ_TREE,
+};
+
 /* ---- the cache ---- */
 
 static void slot_name(const struct stamp *f, char out[32])
@@ -119,6 +147,9 @@ struct git_question {
 	enum reader_kind kind;
 	const char *brig, *git, *format, *halves;
 	const char *backend;
+	const char *shown; /* an option more */
+	reader_record_fn *fn;
+	void *arg;
 	uint64_t until;
 	int fd, out;
 	uint64_t *spent; /* grows by the CPU time of whoever answered */
@@ -146,19 +177,13 @@ static void own_variables(const char *env[ARRAY_LEN(passed) + 2])
 /* brig alone, without the user's settings of it. */
 static pid_t ask(const struct git_question *q)
 {
-	const char *argv[] = { q->brig,     "run",
-			       "--quiet",   "--backend",
-			       q->backend,  "--policy",
-			       "readonly",  "--network",
-			       "none",      "--memory",
-			       "256m",      "--timeout",
-			       CLOCK_LIMIT, "--pids",
-			       "16",        "--no-audit",
-			       "--",        "/bin/sh",
-			       "-c",        q->kind == READER_INDEX ? READ_INDEX : READ_CONFIG,
-			       "reader",    q->git,
-			       q->format,   q->halves,
-			       NULL };
+	const char *argv[] = { q->brig,          "run",      "--quiet",  "--backend",
+			       q->backend,       "--policy", "readonly", "--network",
+			       "none",           "--memory", "256m",     "--timeout",
+			       CLOCK_LIMIT,      "--pids",   "16",       "--no-audit",
+			       q->shown,         "--",       "/bin/sh",  "-c",
+			       scripts[q->kind], "reader",   q->git,     q->format,
+			       q->halves,        NULL };
 	const char *env[ARRAY_LEN(passed) + 2];
 	const struct host_program h = { .program = q->brig,
 					.argv = argv,
@@ -177,12 +202,32 @@ struct reader_listener {
 	struct gitsay_index index;
 	struct buf text; /* of a configuration */
 	struct buf *answer;
+	reader_record_fn *fn; /* of a repository */
+	void *arg;
 };
+
+static void hear_records(struct reader_listener *l, const char *data, size_t n)
+{
+	struct gitsay_index *g = &l->index;
+
+	for (size_t i = 0; i < n && !g->hostile; i++) {
+		g->hostile = g->have == sizeof(g->record);
+		if (g->hostile)
+			return;
+		g->record[g->have++] = data[i];
+		if (data[i])
+			continue;
+		l->fn(l->arg, g->record);
+		g->have = 0;
+	}
+}
 
 static void hear(struct reader_listener *l, const char *data, size_t n)
 {
 	if (l->kind == READER_INDEX)
 		gitsay_index(&l->index, data, n, l->answer);
+	else if (l->fn)
+		hear_records(l, data, n);
 	else
 		buf_add(&l->text, data, n);
 }
@@ -218,6 +263,8 @@ static enum reader_said judge(struct reader_listener *l, bool heard, int status)
 		return READER_NOBODY;
 	if (!heard || code != 0)
 		return READER_HOSTILE;
+	if (l->fn)
+		return l->index.have ? READER_HOSTILE : READER_PLAIN;
 	if (l->kind == READER_INDEX)
 		return gitsay_index_end(&l->index, l->answer) ? READER_PLAIN : READER_HOSTILE;
 	if (l->kind == READER_LIST) {
@@ -253,7 +300,9 @@ static enum reader_said converse(const struct git_question *asked, struct buf *r
 		return READER_NOBODY;
 	*l = (struct reader_listener){ .kind = q.kind,
 				       .text = BUF_INIT(CONFIG_MAX),
-				       .answer = ret };
+				       .answer = ret,
+				       .fn = q.fn,
+				       .arg = q.arg };
 	q.out = pipe[1];
 	pid = ask(&q);
 	(void)fd_close(pipe[1]);
@@ -415,6 +464,7 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 				  .git = git,
 				  .format = format,
 				  .halves = buf_str(&c->names),
+				  .shown = "--quiet",
 				  .fd = c->fd,
 				  .spent = &who->spent };
 	const char *const avoid[] = { who->avoid, NULL };
@@ -439,6 +489,45 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 	/* Of two halves the stamp of one says too little. */
 	if (said == READER_PLAIN && !c->halves && kind != READER_LIST)
 		keep(kind, &c->stamp, ret);
+	return said;
+}
+
+/* ---- repositories ---- */
+
+enum reader_said reader_repository(enum reader_kind kind, const char *git, const char *word,
+				   int input, struct reader_asker *who, reader_record_fn *fn,
+				   void *arg)
+{
+	char brig[PATH_MAX], found[PATH_MAX], program[PATH_MAX], shown[PATH_MAX + 16];
+	const char *const avoid[] = { who->avoid, NULL };
+	CLEANUP(buf) struct buf unused = BUF_INIT(1);
+	struct git_question q = { .kind = kind,
+				  .brig = brig,
+				  .git = program,
+				  .format = git,
+				  .halves = word,
+				  .shown = shown,
+				  .fn = fn,
+				  .arg = arg,
+				  .fd = input,
+				  .spent = &who->spent };
+	enum reader_said said;
+	struct err e;
+
+	if (!who->until)
+		who->until = clock_us() + READER_CLOCK_US;
+	if (too_late(who)) {
+		who->unasked++;
+		return READER_HOSTILE;
+	}
+	if (program_find("brig", brig, sizeof(brig), &e) < 0 ||
+	    host_find("git", NULL, avoid, found, &e) < 0 || !realpath(found, program) ||
+	    snprintf(shown, sizeof(shown), "--workdir=%s", git) >= (int)sizeof(shown) ||
+	    lseek(input, 0, SEEK_SET) < 0)
+		return READER_NOBODY;
+	q.until = who->until;
+	said = ask_either(&q, &unused);
+	who->unasked += said != READER_PLAIN && too_late(who);
 	return said;
 }
 

@@ -13,10 +13,12 @@
 #include "base/fd.h"
 
 enum reader_kind {
-	READER_INDEX,  /* the answer: the path of each gitlink */
-	READER_CONFIG, /* the answer: gitsay_config's facts */
-	READER_LIST,   /* of a configuration, the answer: all that git lists. Never kept: addresses
-			* may   hold a password */
+	READER_INDEX,   /* the answer: the path of each gitlink */
+	READER_CONFIG,  /* the answer: gitsay_config's facts */
+	READER_LIST,    /* of a configuration, the answer: all that git lists. Never kept: addresses
+			 * may   hold a password */
+	READER_COMMITS, /* of a repository: reader_repository */
+	READER_TREE,
 };
 
 enum reader_said {
@@ -81,3 +83,17 @@ enum reader_said reader_places(const char *file, struct reader_asker *who, struc
 /* The same for one that may name a working tree, as those of all submodules do: to be asked only
  * where hooks are named relative to it. */
 enum reader_said reader_trees(const char *file, struct reader_asker *who, struct buf *facts);
+
+/* What git says of a repository, whose git folder it is shown read-only, record by record, as they
+ * come; what is in a record is a hostile command's own.
+ *
+ * READER_COMMITS: `input` has the bytes of all its refs as they were, `word` says how many, then
+ * as they are. Of each commit that was not reachable and is now: its name, then the path of
+ * each file that it adds or changes. "/missing": a ref names what is not there; "/replace": git
+ * shows objects in place of others.
+ * READER_TREE: `word` is a branch, or HEAD is looked at. The commit, then "MODE TYPE ID\tPATH" of
+ * each file; nothing where there is no commit. */
+typedef void reader_record_fn(void *arg, const char *record);
+enum reader_said reader_repository(enum reader_kind kind, const char *git, const char *word,
+				   int input, struct reader_asker *who, reader_record_fn *fn,
+				   void *arg);

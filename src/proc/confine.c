@@ -70,10 +70,15 @@ enum {
 
 static const char *const no_files[] = { NULL };
 static const char *const roots[] = { ROOTS, NULL };
-/* Files of the resolver are replaced by others of the same name: the folder is what stays. */
-static const char *const names[] = {
-	ROOTS, "/etc", "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager", NULL
-};
+/* Files of the resolver are replaced by others of the same name: the folder is what stays. The one
+ * that /etc leads to may lie anywhere. */
+static const char *const names[] = { ROOTS,
+				     "/etc",
+				     "/etc/resolv.conf",
+				     "/run/systemd/resolve",
+				     "/run/resolvconf",
+				     "/run/NetworkManager",
+				     NULL };
 
 enum confine_net { NET_ALL, NET_NO_BIND, NET_PORT };
 

@@ -547,6 +547,8 @@ void box_plan_note(struct box_plan *p, const char *text)
 
 struct box_plan *box_plan_free(struct box_plan *p)
 {
+	for (size_t i = 0; p && i < p->survey_count; i++)
+		known_done(&p->surveys[i].survey.known);
 	if (p)
 		(void)arena_free(p->arena);
 	free(p);

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "backend/kit/protect/survey.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
@@ -112,11 +113,10 @@ struct git_folder {
 	const char *tree, *path, *host;
 };
 
-/* An index of git's whose gitlinks lead git on: the folder it lies in, and the working tree that
- * its names are relative to. Both are paths of the host's. */
-struct watched_index {
-	const char *git, *root;
-	const char *config; /* the folder with the repository's configuration */
+/* A tree that the command may write to, and its git folders before the run. */
+struct plan_survey {
+	const char *tree;
+	struct survey survey;
 };
 
 /* A file of git's configuration that is obeyed in a working tree. */
@@ -124,6 +124,7 @@ struct git_config {
 	const char *file, *git; /* git: the git folder that obeys it */
 	const char *root;       /* the working tree; NULL: the file says, or there is none */
 	int depth;              /* 0, or by how many others it is included */
+	bool nested;            /* where git does not say what is in it, that is noted */
 	bool asked, trees;      /* trees: also where the working tree is */
 	struct buf facts;       /* gitsay_config's, of the arena */
 };
@@ -187,15 +188,14 @@ struct box_plan {
 	size_t shared_count;
 	struct git_folder *gits;
 	size_t git_count;
-	struct watched_index *indexes;
-	size_t index_count;
+	struct plan_survey *surveys;
+	size_t survey_count;
 	struct git_config *configs;
 	size_t config_count;
 	bool looked, named, searched; /* box_plan_look, _names, _search are done */
 	const struct sight *sight;    /* box_plan_guard is, and has seen this; of the arena */
 	bool no_nodes;                /* as placeholders: somebody else mounts what is there */
 	bool by_name;                 /* an engine mounts, and makes a place that is missing */
-	bool git_absent;              /* from the workspace: nothing of a repository is protected */
 	bool mounts_alone;            /* no Landlock behind them */
 	bool read_only_root;          /* what the run gets, whatever was asked for */
 	const char *store;            /* some of it outlives a stop there; NULL: none */

@@ -31,7 +31,7 @@ static int on_module(void *arg, const char *path)
 	const struct above *a = arg;
 	const char *git = arena_printf(a->p->arena, "%s/%s", a->common, path);
 
-	return git ? plan_config_of(a->p, git, git, NULL, a->e) : err_nomem(a->e);
+	return git ? plan_config_of(a->p, git, git, NULL, false, a->e) : err_nomem(a->e);
 }
 
 static int watch_worktrees(const struct above *a, int folder)
@@ -49,7 +49,7 @@ static int watch_worktrees(const struct above *a, int folder)
 		git = arena_printf(a->p->arena, "%s/worktrees/%s", a->common, en->d_name);
 		root = git ? plan_worktree_root(a->p, git) : NULL;
 		if (root)
-			r = plan_watch(a->p, git, root, a->common, a->e);
+			r = plan_config_of(a->p, a->common, git, root, false, a->e);
 	}
 	if (d)
 		(void)closedir(d);
@@ -77,7 +77,8 @@ static int watch_repository(struct box_plan *p, const char *common, const char *
 	if (fd < 0 || fstat(fd, &st) < 0 || !is_users(p, &st))
 		return 0;
 	*e = (struct err){ 0 };
-	if ((root && plan_watch(p, common, root, common, e) < 0) || watch_worktrees(&a, fd) < 0)
+	if ((root && plan_config_of(p, common, common, root, false, e) < 0) ||
+	    watch_worktrees(&a, fd) < 0)
 		return -e->code;
 	r = gitdirs_below(fd, "modules", on_module, &a);
 	return r < 0 && !e->code ? err_errno(e, r, "cannot look through '%s/modules'", common) : r;
@@ -97,7 +98,7 @@ int plan_pointer(struct box_plan *p, const char *file, const char *root, struct 
 	common = plan_git_line(path, text, sizeof(text)) ? plan_against(p, git, text) : NULL;
 	if (!common)
 		return watch_repository(p, git, root, e);
-	return plan_watch(p, git, root, common, e) < 0
+	return plan_config_of(p, common, git, root, false, e) < 0
 		       ? -e->code
 		       : watch_repository(p, common, plan_main_root(p, common), e);
 }

@@ -42,12 +42,14 @@ static int plan_config_add(struct box_plan *p, const struct git_config *c, struc
 }
 
 int plan_config_of(struct box_plan *p, const char *config, const char *git, const char *root,
-		   struct err *e)
+		   bool nested, struct err *e)
 {
 	const char *shared = arena_printf(p->arena, "%s/config", config);
 	const char *own = arena_printf(p->arena, "%s/config.worktree", git);
-	const struct git_config one = { .file = shared, .git = git, .root = root };
-	const struct git_config other = { .file = own, .git = git, .root = root };
+	const struct git_config one = {
+		.file = shared, .git = git, .root = root, .nested = nested
+	};
+	const struct git_config other = { .file = own, .git = git, .root = root, .nested = nested };
 
 	if (!shared || !own)
 		return err_nomem(e);
@@ -65,15 +67,33 @@ static bool known_here(struct box_plan *p, struct git_config *c)
 	return c->asked;
 }
 
+/* One of many, in which the user may keep anything, must not refuse the run. */
+static int note_unsaid(struct box_plan *p, struct git_config *c, struct err *e)
+{
+	const char *text = arena_printf(
+		p->arena,
+		"git does not say which hooks and files '%s' names: they are not protected",
+		c->file);
+
+	if (!text)
+		return err_nomem(e);
+	plan_note(p, text);
+	c->asked = true;
+	return 0;
+}
+
 typedef enum reader_said reader_fn(const char *file, struct reader_asker *who, struct buf *facts);
 
 static int ask(struct box_plan *p, struct git_config *c, reader_fn *reader,
 	       struct reader_asker *who, struct err *e)
 {
 	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+	enum reader_said said = reader(c->file, who, &facts);
 	char *text;
 
-	switch (reader(c->file, who, &facts)) {
+	if (said != READER_PLAIN && c->nested)
+		return note_unsaid(p, c, e);
+	switch (said) {
 	case READER_PLAIN:
 		break;
 	case READER_HOSTILE:
@@ -252,7 +272,9 @@ static int take_include(struct box_plan *p, const struct guarded_tree *t,
 {
 	const char *slash = strrchr(c->file, '/'), *path = NULL;
 	const char *folder = arena_printf(p->arena, "%.*s", (int)(slash - c->file), c->file);
-	struct git_config next = { .git = c->git, .root = c->root, .depth = c->depth + 1 };
+	struct git_config next = {
+		.git = c->git, .root = c->root, .depth = c->depth + 1, .nested = c->nested
+	};
 	int r = folder ? place_of(p, folder, value, &path, e) : err_nomem(e);
 
 	if (r <= 0)

@@ -2,21 +2,17 @@
 /* backend/kit/plan/plan_git.c - the protected names of a git folder, wherever it lies: in the
  * workspace, as the workspace, or shared by worktrees; and the places that its configuration names.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/protect/git_reader.h"
 #include "backend/kit/protect/gitdirs.h"
-#include "backend/kit/protect/gitsay.h"
 #include "base/str.h"
 #include "model/paths.h"
 
-#define WORKTREES_MAX 64
-#define SUBMODULES_MAX 64
+#define COVERED_MAX 768 /* names in git folders other than the main one */
 
 /* One name below a git folder, which `prefix` leads to. */
 static int protect_part(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
@@ -27,64 +23,15 @@ static int protect_part(struct box_plan *p, const struct guarded_tree *t, const 
 	return name ? plan_protect_name(p, t, name, hold, e) : err_nomem(e);
 }
 
-/* A git folder's own parts. Only the workspace's own are held while they are missing. */
+/* The parts of the main git folder: held while they are missing. */
 static int protect_parts(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
-			 bool hold, struct err *e)
+			 struct err *e)
 {
 	for (size_t i = 0; i < GIT_PARTS; i++)
-		if (!git_parts[i].list &&
-		    protect_part(p, t, prefix, git_parts[i].name, hold && git_parts[i].hold, e) < 0)
+		if (git_parts[i].kind != GIT_PART_LIST && git_parts[i].kind != GIT_PART_BACK &&
+		    protect_part(p, t, prefix, git_parts[i].name, git_parts[i].hold, e) < 0)
 			return -e->code;
 	return 0;
-}
-
-int plan_watch(struct box_plan *p, const char *git, const char *root, const char *config,
-	       struct err *e)
-{
-	struct watched_index *slot;
-
-	for (size_t i = 0; i < p->index_count; i++)
-		if (str_eq(p->indexes[i].git, git))
-			return 0;
-	slot = ARENA_PUSH(p->arena, p->indexes, p->index_count);
-	if (!slot)
-		return err_nomem(e);
-	*slot = (struct watched_index){ .git = git, .root = root, .config = config };
-	return plan_config_of(p, config, git, root, e);
-}
-
-struct module_walk {
-	struct box_plan *p;
-	const struct guarded_tree *t;
-	struct err *e;
-};
-
-static int protect_module(void *arg, const char *path)
-{
-	const struct module_walk *w = arg;
-	const char *prefix = arena_printf(w->p->arena, "%s/", path);
-	const char *host = arena_printf(w->p->arena, "%s/%s", w->t->host, path);
-
-	if (!prefix || !host)
-		return err_nomem(w->e);
-	return protect_parts(w->p, w->t, prefix, false, w->e) < 0
-		       ? -w->e->code
-		       : plan_config_of(w->p, host, host, NULL, w->e);
-}
-
-/* The git folders of submodules: known by the names in them, however they are called. */
-static int protect_modules(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
-			   struct err *e)
-{
-	struct module_walk w = { .p = p, .t = t, .e = e };
-	const char *folder = arena_printf(p->arena, "%smodules", prefix);
-	int r;
-
-	if (!folder)
-		return err_nomem(e);
-	*e = (struct err){ 0 };
-	r = gitdirs_below(t->fd, folder, protect_module, &w);
-	return r < 0 && !e->code ? err_errno(e, r, "cannot look through '%s'", folder) : r;
 }
 
 bool plan_git_line(const char *path, char *out, size_t n)
@@ -185,54 +132,7 @@ const char *plan_worktree_root(struct box_plan *p, const char *git)
 	return arena_printf(p->arena, "%.*s", (int)(slash - root), root);
 }
 
-/* Every worktree's own folder says where the shared one is: those files stay as they are. Its index
- * names paths of its working tree. */
-static int protect_one_worktree(struct box_plan *p, const struct guarded_tree *t,
-				const char *folder, const char *config, struct err *e)
-{
-	static const char *const files[] = { "commondir", "gitdir", "config.worktree" };
-	const char *prefix = arena_printf(p->arena, "%s/", folder), *root;
-	const char *git = arena_printf(p->arena, "%s/%s", t->host, folder);
-
-	if (!prefix || !git)
-		return err_nomem(e);
-	for (size_t i = 0; i < ARRAY_LEN(files); i++)
-		if (protect_part(p, t, prefix, files[i], false, e) < 0)
-			return -e->code;
-	if (protect_modules(p, t, prefix, e) < 0)
-		return -e->code;
-	root = plan_worktree_root(p, git);
-	return root ? plan_watch(p, git, root, config, e) : 0;
-}
-
-static int protect_worktrees(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
-			     const char *config, struct err *e)
-{
-	const char *folder = arena_printf(p->arena, "%sworktrees", prefix);
-	int fd = folder ? fd_open_nolinks(t->fd, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH)
-			: -ENOMEM;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	int r = 0, left = WORKTREES_MAX;
-
-	for (struct dirent *en; d && r == 0 && (en = readdir(d));) {
-		const char *one;
-
-		if (str_eq(en->d_name, ".") || str_eq(en->d_name, ".."))
-			continue;
-		if (!left--)
-			r = err_set(e, ERR_UNAVAILABLE, E2BIG, "more than %d git worktrees",
-				    WORKTREES_MAX);
-		one = r == 0 ? arena_printf(p->arena, "%s/%s", folder, en->d_name) : NULL;
-		if (r == 0)
-			r = one ? protect_one_worktree(p, t, one, config, e) : err_nomem(e);
-	}
-	if (d)
-		(void)closedir(d);
-	return r;
-}
-
-/* All of a git folder. `host` is its path; its index names paths below `root`, or nothing that is
- * looked at for NULL. */
+/* The main git folder. `host` is its path, `root` its working tree or NULL. */
 static int protect_git(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
 		       const char *host, const char *root, struct err *e)
 {
@@ -244,52 +144,8 @@ static int protect_git(struct box_plan *p, const struct guarded_tree *t, const c
 				     .path = host + strlen(t->host) +
 					     (host[strlen(t->host)] == '/'),
 				     .host = host };
-	if (protect_parts(p, t, prefix, true, e) < 0 || protect_modules(p, t, prefix, e) < 0 ||
-	    protect_worktrees(p, t, prefix, host, e) < 0)
-		return -e->code;
-	return root ? plan_watch(p, host, root, host, e) : plan_config_of(p, host, host, NULL, e);
-}
-
-/* ---- what git has said before ---- */
-
-static bool said_before(enum reader_kind kind, const char *folder, const char *name,
-			struct buf *ret)
-{
-	char path[PATH_MAX + 32];
-	struct stamp now;
-	struct stat st;
-
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
-		return false;
-	now = stamp_of(&st);
-	return reader_known(kind, &now, ret);
-}
-
-/* What an index names that git was not asked about yet. It is asked only for one that may name a
- * submodule; without an answer the look afterwards decides. */
-static bool says_now(const struct watched_index *at, struct reader_asker *who, struct buf *ret)
-{
-	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
-	CLEANUP(fd) int dir = fd_open_nolinks(AT_FDCWD, at->git, O_PATH | O_DIRECTORY, 0);
-	struct reader_copy copy = READER_COPY_NONE;
-	bool said = false;
-	CLEANUP(fd) int config = -1;
-
-	if (dir < 0 || reader_copy(READER_INDEX, dir, "index", &copy) < 0)
-		return false;
-	if (reader_has_links(&copy)) {
-		CLEANUP(fd)
-		int folder = fd_open_nolinks(AT_FDCWD, at->config, O_PATH | O_DIRECTORY, 0);
-
-		config = openat(folder, "config", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	}
-	if (config >= 0 && reader_config(READER_CONFIG, config, who, &facts) == READER_PLAIN)
-		said = reader_ask(READER_INDEX, &copy,
-				  gitsay_has(&facts, "format=sha256") ? "sha256" : "sha1", who,
-				  ret) == READER_PLAIN;
-	reader_copy_done(&copy);
-	return said;
+	return protect_parts(p, t, prefix, e) < 0 ? -e->code
+						  : plan_config_of(p, host, host, root, false, e);
 }
 
 /* A path of the host's, if it lies in the tree; NULL otherwise. */
@@ -300,55 +156,97 @@ static const char *in_tree(const struct guarded_tree *t, const char *host)
 		       : NULL;
 }
 
-/* A repository that an index names: a file stays as it is, of a folder its parts do. What it leads
- * git on to is watched in turn. */
-static int protect_submodule(struct box_plan *p, const struct guarded_tree *t, const char *root,
-			     const char *link, struct err *e)
+/* ---- all the others ---- */
+
+/* The main one, which has its rules already, or one in a folder that is covered as a whole. */
+static bool has_rules(const struct box_plan *p, const struct guarded_tree *t, const char *git)
 {
-	const char *top = arena_printf(p->arena, "%s/%s", root, link);
-	const char *host = top ? arena_printf(p->arena, "%s/.git", top) : NULL;
-	const char *path = in_tree(t, host), *git = NULL;
-	char text[PATH_MAX];
-	struct stat st;
+	for (size_t i = 0; i < p->git_count; i++)
+		if (str_eq(p->gits[i].tree, t->host) && str_eq(p->gits[i].path, git))
+			return true;
+	for (size_t i = 0; i < p->protected_count; i++) {
+		const struct protected_name *n = &p->protected[i];
+		size_t len = strlen(n->path);
+
+		if (n->existed && str_eq(n->tree, t->host) && strncmp(git, n->path, len) == 0 &&
+		    (!git[len] || git[len] == '/'))
+			return true;
+	}
+	return false;
+}
+
+/* Its configuration, which may be that of the folder that it shares. */
+static int configured_by(struct box_plan *p, const struct guarded_tree *t, const char *git,
+			 struct err *e)
+{
+	const char *host = arena_printf(p->arena, "%s/%s", t->host, git), *common = host, *root;
+	char text[PATH_MAX], path[PATH_MAX + 32];
 
 	if (!host)
 		return err_nomem(e);
-	if (!path || str_eq(path, ".git") || plan_protects(p, t->host, path))
-		return 0;
-	if (fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0) /* nothing may appear there */
-		return plan_protect_name(p, t, path, false, e);
-	if (S_ISDIR(st.st_mode)) {
-		git = host;
-		path = arena_printf(p->arena, "%s/", path);
-		if (!path || protect_parts(p, t, path, false, e) < 0 ||
-		    protect_modules(p, t, path, e) < 0)
-			return path ? -e->code : err_nomem(e);
-	} else {
-		if (plan_protect_goal(p, t, path, e) < 0)
-			return -e->code;
-		if (plan_git_line(host, text, sizeof(text)) && str_starts(text, "gitdir: "))
-			git = plan_against(p, top, text + strlen("gitdir: "));
-	}
-	return git ? plan_watch(p, git, top, git, e) : 0;
+	root = gitdir_named(git) ? plan_main_root(p, host) : plan_worktree_root(p, host);
+	(void)snprintf(path, sizeof(path), "%s/commondir", host);
+	if (plan_git_line(path, text, sizeof(text)))
+		common = plan_against(p, host, text);
+	return common ? plan_config_of(p, common, host, root, true, e) : 0;
 }
 
-/* The list grows with what is found; the bound is on all of it. */
-static int protect_submodules(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+/* What is there of its parts; what is missing is looked for afterwards. */
+static int protect_nested(struct box_plan *p, const struct guarded_tree *t, const char *git,
+			  struct err *e)
 {
-	struct reader_asker who = { .avoid = p->workspace };
-	int left = SUBMODULES_MAX;
+	const char *prefix = arena_printf(p->arena, "%s/", git);
+	struct stat st;
 
-	for (size_t i = 0; i < p->index_count; i++) {
-		CLEANUP(buf) struct buf links = BUF_INIT(READER_ANSWER_MAX);
-		const struct watched_index one = p->indexes[i];
+	if (!prefix)
+		return err_nomem(e);
+	for (size_t i = 0; i < GIT_PARTS; i++) {
+		char path[PATH_MAX];
 
-		if (!said_before(READER_INDEX, one.git, "index", &links) &&
-		    !says_now(&one, &who, &links))
+		if (git_parts[i].kind == GIT_PART_LIST ||
+		    snprintf(path, sizeof(path), "%s%s", prefix, git_parts[i].name) >=
+			    (int)sizeof(path) ||
+		    fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		for (const char *link = NULL; (link = gitsay_next(&links, link)) && left; left--)
-			if (protect_submodule(p, t, one.root, link, e) < 0)
-				return -e->code;
+		if (protect_part(p, t, prefix, git_parts[i].name, false, e) < 0)
+			return -e->code;
 	}
+	return configured_by(p, t, git, e);
+}
+
+/* Every git folder of the user's that the record or a look from the top has. One that a run has
+ * made is not covered: it is judged by what is in it, and may be removed. */
+static int protect_all(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+{
+	struct plan_survey *slot = ARENA_PUSH(p->arena, p->surveys, p->survey_count);
+	size_t first = p->protected_count;
+	struct ident ident;
+	struct stat st;
+
+	if (!slot)
+		return err_nomem(e);
+	*slot = (struct plan_survey){ .tree = t->host };
+	if (fstat(t->fd, &st) < 0)
+		return err_sys(e, "cannot look at '%s'", t->host);
+	ident = ident_of(&st);
+	if (survey_take(t->fd, &ident, &slot->survey, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < slot->survey.known.n; i++) {
+		const struct known_thing *k = &slot->survey.known.v[i];
+
+		if (k->kind != RECORD_GIT || !*k->path || has_rules(p, t, k->path))
+			continue;
+		if (p->protected_count - first > COVERED_MAX) {
+			plan_note(p, "more repositories than brig covers: what git would run in "
+				     "the others is compared after the run");
+			break;
+		}
+		if (protect_nested(p, t, k->path, e) < 0)
+			return -e->code;
+	}
+	if (slot->survey.unseen)
+		plan_note(p, "more folders than brig looks through at a first run: repositories "
+			     "in the rest are judged as if the run had made them");
 	return 0;
 }
 
@@ -383,6 +281,8 @@ int plan_worktree(struct box_plan *p, struct err *e)
 	if (t.fd < 0)
 		return err_errno(e, t.fd, "cannot open '%s'", common);
 	r = protect_git(p, &t, "", common, plan_main_root(p, common), e);
+	if (r == 0)
+		r = protect_all(p, &t, e);
 	if (r == 0)
 		r = plan_configured(p, &t, e);
 	if (r == 0)
@@ -423,7 +323,7 @@ static int shut_repository(struct box_plan *p, const struct guarded_tree *t, str
 	if ((path && shut(p, t, path, e) < 0) || shut(p, t, ".git", e) < 0)
 		return -e->code;
 	return goal ? plan_pointer(p, own, p->workspace, e)
-		    : plan_watch(p, own, p->workspace, own, e);
+		    : plan_config_of(p, own, own, p->workspace, false, e);
 }
 
 static int protect_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e)
@@ -435,9 +335,8 @@ static int protect_repository(struct box_plan *p, const struct guarded_tree *t, 
 
 	if (!own)
 		return err_nomem(e);
-	p->git_absent = fstatat(t->fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0;
-	if (p->git_absent) /* `git init` inside is ordinary work: its result is looked at */
-		return plan_watch(p, own, p->workspace, own, e);
+	if (fstatat(t->fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0; /* `git init` inside is ordinary work: its result is looked at */
 	if (S_ISDIR(st.st_mode))
 		return protect_git(p, t, ".git/", own, p->workspace, e);
 	/* A git folder elsewhere in the workspace is one all the same. */
@@ -462,7 +361,7 @@ int plan_repository(struct box_plan *p, const struct guarded_tree *t, struct err
 		return -e->code;
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE)
 		return 0;
-	if (plan_above(p, e) < 0 || protect_submodules(p, t, e) < 0)
+	if (plan_above(p, e) < 0 || protect_all(p, t, e) < 0)
 		return -e->code;
 	return plan_configured(p, t, e);
 }

@@ -171,7 +171,7 @@ int plan_repository(struct box_plan *p, const struct guarded_tree *t, struct err
 
 /* Those of a repository: `config` is its folder, `git` that of the working tree `root`, or NULL. */
 int plan_config_of(struct box_plan *p, const char *config, const char *git, const char *root,
-		   struct err *e);
+		   bool nested, struct err *e);
 /* What all of them name in this tree. May ask git, and refuses where that does not answer. */
 int plan_configured(struct box_plan *p, const struct guarded_tree *t, struct err *e);
 
@@ -180,9 +180,6 @@ int plan_above(struct box_plan *p, struct err *e);
 /* What a `.git` that is a file leads to: a worktree's, with the folder that it shares, or a
  * submodule's. */
 int plan_pointer(struct box_plan *p, const char *file, const char *root, struct err *e);
-/* plan_git.c: an index, and the configuration of the repository it belongs to. */
-int plan_watch(struct box_plan *p, const char *git, const char *root, const char *config,
-	       struct err *e);
 /* The one line of a file of git's, without its end; false when it is no such file. */
 bool plan_git_line(const char *path, char *out, size_t n);
 /* The text of a path that may be relative to a folder, made absolute; NULL: it cannot be. */

@@ -21,7 +21,7 @@
 
 #define LOOKS_MAX 100
 #define LINKS_MAX 40 /* as many as the kernel follows */
-#define NAMES_MAX 1024
+#define NAMES_MAX 4096
 #define INSIDE_MAX 2000 /* entries of covered folders that are looked at, one by one */
 #define INSIDE_DEPTH 12
 

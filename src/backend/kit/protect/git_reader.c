@@ -85,7 +85,7 @@ static void slot_name(const struct stamp *f, char out[32])
 /* The first record of a slot: of which file and what question. */
 static void slot_key(enum reader_kind kind, const struct stamp *f, char out[192])
 {
-	(void)snprintf(out, 192, "2 %d %llx %llx %llx %llx.%lx %llx.%lx", (int)kind,
+	(void)snprintf(out, 192, "3 %d %llx %llx %llx %llx.%lx %llx.%lx", (int)kind,
 		       (unsigned long long)f->ident.dev, (unsigned long long)f->ident.ino,
 		       (unsigned long long)f->size, (unsigned long long)f->mtime.tv_sec,
 		       (unsigned long)f->mtime.tv_nsec, (unsigned long long)f->ctime.tv_sec,

@@ -5,8 +5,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 
+#include "backend/kit/protect/protect_internal.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #define DEPTH_MAX 12
@@ -14,14 +18,15 @@
 #define ENTRIES_MAX 16384
 
 const struct git_part git_parts[GIT_PARTS] = {
-	{ .name = "hooks", .hold = true },
-	{ .name = "config", .hold = true },
-	{ .name = "config.worktree" },         /* read where config says so */
-	{ .name = "info/attributes" },         /* names drivers that config defines */
-	{ .name = "objects/info/alternates" }, /* objects of another folder, and its alternates */
-	{ .name = "commondir" },               /* config and hooks of another folder */
-	{ .name = "remotes", .list = true },   /* addresses, as in old days: ext::sh -c ... */
-	{ .name = "branches", .list = true },  /* the same, older still */
+	{ "hooks", GIT_PART_HOOKS, .hold = true },
+	{ "config", GIT_PART_CONFIG, .hold = true },
+	{ "config.worktree", GIT_PART_FILE },         /* read where config says so */
+	{ "info/attributes", GIT_PART_FILE },         /* names drivers that config defines */
+	{ "objects/info/alternates", GIT_PART_FILE }, /* objects of another folder */
+	{ "commondir", GIT_PART_COMMON },             /* config and hooks of another folder */
+	{ "gitdir", GIT_PART_BACK },
+	{ "remotes", GIT_PART_LIST },  /* addresses, as in old days: ext::sh -c ... */
+	{ "branches", GIT_PART_LIST }, /* the same, older still */
 };
 
 const char *const git_hooks[GIT_HOOKS] = {
@@ -55,13 +60,22 @@ const char *const git_hooks[GIT_HOOKS] = {
 	"post-index-change",
 };
 
-const char *const git_names[GIT_NAMES] = { "HEAD", "objects", "refs", "commondir" };
+const char *const git_names[GIT_NAMES] = {
+	"HEAD", "objects", "refs", "commondir", "config", "hooks"
+};
 
-bool gitdir_enough(unsigned names)
+bool gitdir_obeyed(unsigned names)
 {
 	return (names & GIT_HEAD) &&
 	       ((names & (GIT_OBJECTS | GIT_REFS)) == (GIT_OBJECTS | GIT_REFS) ||
 		(names & GIT_COMMONDIR));
+}
+
+bool gitdir_enough(unsigned names)
+{
+	return gitdir_obeyed(names) ||
+	       ((names & (GIT_OBJECTS | GIT_REFS)) == (GIT_OBJECTS | GIT_REFS) &&
+		(names & (GIT_CONFIG | GIT_HOOKS_FOLDER)));
 }
 
 unsigned gitdir_look(int folder)
@@ -81,8 +95,61 @@ bool gitdir_is(int folder)
 
 	if (fstatat(folder, git_names[0], &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return false;
-	return gitdir_enough(gitdir_look(folder));
+	return gitdir_obeyed(gitdir_look(folder));
 }
+
+bool gitdir_named(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strcasecmp(slash ? slash + 1 : path, ".git") == 0;
+}
+
+/* ---- parts ---- */
+
+static void each_entry(int tree, const struct git_part *part, const char *path, git_part_fn *fn,
+		       void *ctx)
+{
+	CLEANUP(fd) int fd = protect_open(tree, path);
+	const struct fd_entry *e;
+	struct folder d;
+	struct stat st;
+
+	folder_begin(&d, fd);
+	while (fd >= 0 && (e = folder_next(&d))) {
+		char entry[PATH_MAX];
+
+		if (snprintf(entry, sizeof(entry), "%s/%s", path, e->name) < (int)sizeof(entry) &&
+		    fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			fn(ctx, part, entry, &st);
+	}
+}
+
+void gitdir_parts(int tree, const char *git, git_part_fn *fn, void *ctx)
+{
+	for (size_t i = 0; i < GIT_PARTS; i++) {
+		const struct git_part *part = &git_parts[i];
+		bool folder = part->kind == GIT_PART_HOOKS || part->kind == GIT_PART_LIST;
+		char path[PATH_MAX];
+		struct stat st;
+		int r;
+
+		if (snprintf(path, sizeof(path), "%s%s%s", git, *git ? "/" : "", part->name) >=
+		    (int)sizeof(path))
+			continue;
+		r = fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW);
+		if (r < 0 && errno == EACCES) {
+			protect_reopen(tree, path);
+			r = fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW);
+		}
+		if (r == 0 && folder && S_ISDIR(st.st_mode))
+			each_entry(tree, part, path, fn, ctx);
+		else if (r == 0)
+			fn(ctx, part, path, &st);
+	}
+}
+
+/* ---- those below a folder ---- */
 
 struct search {
 	int tree;
@@ -90,23 +157,6 @@ struct search {
 	void *arg;
 	int folders, entries; /* left */
 };
-
-static int open_folder(int tree, const char *path)
-{
-	int fd = fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-	char proc[32];
-	CLEANUP(fd) int closed = -1;
-
-	if (fd != -EACCES)
-		return fd;
-	closed = fd_open_nolinks(tree, path, O_PATH | O_DIRECTORY, FD_BENEATH);
-	if (closed < 0)
-		return closed;
-	(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", closed);
-	if (chmod(proc, 0700) < 0)
-		return -errno;
-	return fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-}
 
 static int look_through(struct search *s, const char *folder, int depth);
 
@@ -132,7 +182,7 @@ static int look_below(struct search *s, DIR *d, const char *folder, int depth)
 
 static int look_through(struct search *s, const char *folder, int depth)
 {
-	int fd = open_folder(s->tree, folder), r = 0;
+	int fd = protect_open(s->tree, folder), r = 0;
 	char path[PATH_MAX];
 	DIR *d;
 

@@ -176,7 +176,7 @@ bool gitsay_config(const char *data, size_t n, struct buf *facts)
 		name[len] = '\0';
 		if (line)
 			memcpy(value, line + 1, (size_t)(end - line));
-		plain &= is_harmless(name, value);
+		plain &= is_harmless(name, value) || is_key(name, "core", "worktree");
 		take_setting(name, value, facts);
 	}
 	if (plain)

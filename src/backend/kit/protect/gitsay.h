@@ -22,7 +22,8 @@ void gitsay_index(struct gitsay_index *g, const char *data, size_t n, struct buf
 bool gitsay_index_end(const struct gitsay_index *g, const struct buf *links); /* is it whole? */
 
 /* `git config --list -z`, all of it. Adds what matters of it, NUL after each: "plain" when every
- * setting is known to run nothing and to read nothing else; "hooks=PATH", "include=PATH",
+ * setting is known to run nothing and to read nothing else (a working tree
+ * is the caller's to judge); "hooks=PATH", "include=PATH",
  * "worktree=PATH", "format=NAME". false: not as git prints it. */
 bool gitsay_config(const char *data, size_t n, struct buf *facts);
 

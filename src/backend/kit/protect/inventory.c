@@ -21,7 +21,7 @@
 #define SPARES 128                  /* numbers, and so files at most; */
 #define SPARE_TRIES 16              /* none is looked for, or put away, longer than this */
 #define SPARE_MAX ((off_t)64 << 10) /* what is larger is removed */
-#define MAGIC "brig-run 2"
+#define MAGIC "brig-run 3"
 #define RUN "run" /* whose it is: its first entry, and its last */
 #define TEXT_MAX ((size_t)4 << 20)
 #define MAKE_TRIES 16
@@ -61,22 +61,18 @@ static void put_three(struct buf *b, const char *what, const char *one, const ch
 	put(b, three);
 }
 
-/* Where git is led from: its folders, and each index. */
-static void put_repositories(const struct protect *t, struct buf *b)
+/* The trees whose records say what was there. */
+static void put_trees(const struct protect *t, struct buf *b)
 {
-	const struct box_plan *p = t->plan;
+	for (size_t i = 0; i < t->tree_count; i++) {
+		const struct ident *at = &t->trees[i].ident;
+		char name[64];
 
-	for (size_t i = 0; i < p->git_count; i++)
-		put_three(b, "git", p->gits[i].tree, p->gits[i].path, p->gits[i].host);
-	for (size_t i = 0; i < p->config_count; i++)
-		if (!i || !str_eq(p->configs[i].git, p->configs[i - 1].git))
-			put_three(b, "config", p->configs[i].git, "", "");
-	for (size_t i = 0; i < p->index_count; i++) {
-		put_three(b, "index", p->indexes[i].git, p->indexes[i].root, p->indexes[i].config);
-		put(b, "was");
-		put(b, "");
-		put(b, "");
-		put_stamp(b, protect_links_seen(t, i));
+		if (t->trees[i].record < 0)
+			continue;
+		(void)snprintf(name, sizeof(name), "%llx-%llx", (unsigned long long)at->dev,
+			       (unsigned long long)at->ino);
+		put_three(b, "tree", t->trees[i].path, name, "");
 	}
 }
 
@@ -91,8 +87,7 @@ static void put_head(const struct protect *t, struct buf *b)
 	buf_printf(b, "%llx-%llx", (unsigned long long)t->plan->workspace_ident.dev,
 		   (unsigned long long)t->plan->workspace_ident.ino);
 	buf_putc(b, '\0');
-	buf_printf(b, "%llx.%lx %d %d %x", (unsigned long long)now.tv_sec,
-		   (unsigned long)now.tv_nsec, t->writable, t->plan->git_absent, t->bare);
+	buf_printf(b, "%llx.%lx", (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
 	buf_putc(b, '\0');
 }
 
@@ -111,7 +106,7 @@ static void put_all(const struct protect *t, struct buf *b)
 		put(b, n->path);
 		put_stamp(b, n->existed ? &n->was : NULL);
 	}
-	put_repositories(t, b);
+	put_trees(t, b);
 	put_three(b, RUN, t->id, "", "");
 }
 
@@ -370,8 +365,6 @@ struct finder {
 	struct box_plan plan;
 	struct outcome *o;
 	struct timespec beat;
-	struct stamp *was; /* one per index; no inode: there was none */
-	size_t was_count;
 };
 
 /* Hexadecimal numbers with one character between them, and nothing else. */
@@ -440,57 +433,21 @@ static void find_one(struct finder *f, const char *tree_path, const char *path, 
 			     "you use it");
 }
 
-/* One entry; what is compared by name is compared at once, the rest is put back into the plan. */
+/* One entry. */
 static int recall(struct finder *f, const char *const v[4])
 {
 	struct box_plan *p = &f->plan;
-	struct stamp was;
-	bool there;
+	struct protected_name *n;
 
-	if (str_eq(v[0], "name")) {
-		struct protected_name *n = ARENA_PUSH(p->arena, p->protected, p->protected_count);
-
-		if (!n)
-			return -ENOMEM;
-		*n = (struct protected_name){ .tree = v[1], .path = v[2] };
-		find_one(f, v[1], v[2], v[3]);
-	} else if (str_eq(v[0], "git")) {
-		struct git_folder *g = ARENA_PUSH(p->arena, p->gits, p->git_count);
-
-		if (!g)
-			return -ENOMEM;
-		*g = (struct git_folder){ .tree = v[1], .path = v[2], .host = v[3] };
-	} else if (str_eq(v[0], "config")) {
-		struct git_config *c = ARENA_PUSH(p->arena, p->configs, p->config_count);
-
-		if (!c)
-			return -ENOMEM;
-		*c = (struct git_config){ .git = v[1] };
-	} else if (str_eq(v[0], "index")) {
-		struct watched_index *w = ARENA_PUSH(p->arena, p->indexes, p->index_count);
-
-		if (!w)
-			return -ENOMEM;
-		*w = (struct watched_index){ .git = v[1], .root = v[2], .config = v[3] };
-	} else if (str_eq(v[0], "was") && read_stamp(v[3], &there, &was) && p->index_count) {
-		struct stamp *s = ARENA_PUSH(p->arena, f->was, f->was_count);
-
-		if (!s)
-			return -ENOMEM;
-		*s = there ? was : (struct stamp){ 0 };
-	}
-	return 0;
-}
-
-/* What each index was; only now is it known how many there are. */
-static int recall_indexes(struct finder *f)
-{
-	for (size_t i = 0; i < f->plan.index_count; i++) {
-		bool there = i < f->was_count && f->was[i].ident.ino;
-
-		if (protect_links_recall(&f->t, i, there ? &f->was[i] : NULL) < 0)
-			return -ENOMEM;
-	}
+	if (str_eq(v[0], "tree"))
+		protect_records_dead(&f->t, f->o, v[1], v[2]);
+	if (!str_eq(v[0], "name"))
+		return 0;
+	n = ARENA_PUSH(p->arena, p->protected, p->protected_count);
+	if (!n)
+		return -ENOMEM;
+	*n = (struct protected_name){ .tree = v[1], .path = v[2] };
+	find_one(f, v[1], v[2], v[3]);
 	return 0;
 }
 
@@ -527,8 +484,6 @@ static void find_all(struct finder *f, const struct buf *text, const char *at)
 
 	for (; r == 0 && next_entry(text, at, v); at = v[3])
 		r = recall(f, v);
-	if (r == 0 && recall_indexes(f) == 0)
-		protect_repositories(&f->t, f->o);
 	protect_unasked(&f->t, f->o);
 }
 
@@ -539,18 +494,15 @@ static const char *read_head(struct finder *f, const struct buf *text)
 		text->len && str_eq(text->data, MAGIC) ? gitsay_next(text, text->data) : NULL;
 	const char *ident = workspace ? gitsay_next(text, workspace) : NULL;
 	const char *facts = ident ? gitsay_next(text, ident) : NULL;
-	unsigned long long v[5];
+	unsigned long long v[2];
 
 	if (!facts || !read_numbers(ident, v, 2))
 		return NULL;
 	f->plan.workspace = f->t.asker.avoid = workspace;
 	f->plan.workspace_ident = (struct ident){ .dev = (dev_t)v[0], .ino = (ino_t)v[1] };
-	if (!read_numbers(facts, v, ARRAY_LEN(v)))
+	if (!read_numbers(facts, v, 2))
 		return NULL;
 	f->t.began = (struct timespec){ .tv_sec = (time_t)v[0], .tv_nsec = (long)v[1] };
-	f->t.writable = v[2];
-	f->plan.git_absent = v[3];
-	f->t.bare = (unsigned)v[4];
 	return facts;
 }
 
@@ -595,7 +547,7 @@ static void finish(int folder, const char *id, int fd)
 	    fstatat(folder, id, &same, AT_SYMLINK_NOFOLLOW) < 0 || st.st_ino != same.st_ino)
 		return;
 	f.t.plan = &f.plan;
-	f.beat = f.t.until = st.st_mtim;
+	f.beat = st.st_mtim;
 	head = read_all(fd, &text) ? read_head(&f, &text) : NULL;
 	if (head && journal_kept(&f.plan.workspace_ident))
 		return;
@@ -605,9 +557,10 @@ static void finish(int folder, const char *id, int fd)
 		(void)unlinkat(folder, id, 0);
 	else
 		(void)!ftruncate(fd, (off_t)(head + strlen(head) + 1 - text.data));
-	protect_links_done(&f.t);
-	for (size_t i = 0; i < f.t.tree_count; i++)
+	for (size_t i = 0; i < f.t.tree_count; i++) {
 		(void)fd_close(f.t.trees[i].fd);
+		known_done(&f.t.trees[i].known);
+	}
 }
 
 /* Of a run that was killed while it wrote: nothing had begun. What was removed by another sweep may

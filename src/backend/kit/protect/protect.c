@@ -39,7 +39,6 @@ struct protect *protect_free(struct protect *t)
 		(void)fd_close(t->config[i]);
 	free(t->placeholder);
 	free(t->cover);
-	protect_links_done(t);
 	t->before = before_free(t->before);
 	free(t);
 	return NULL;
@@ -57,7 +56,8 @@ int protect_tree(struct protect *t, const char *path, struct err *e)
 	fd = fd_open_nolinks(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
 	if (fd < 0)
 		return err_errno(e, fd, "cannot open '%s'", path);
-	t->trees[t->tree_count++] = (struct tree){ .path = path, .fd = fd };
+	t->trees[t->tree_count++] =
+		(struct tree){ .path = path, .fd = fd, .record = -1, .known = KNOWN_LIST_NONE };
 	return fd;
 }
 
@@ -173,7 +173,7 @@ static void find_git(struct protect *t)
 		if (fstatat(t->trees[i].fd, own ? ".git" : ".", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISDIR(st.st_mode))
 			t->trees[i].redirect = own ? ".git/" REDIRECT : REDIRECT;
-		else if (gitdir_enough(t->bare) && !(t->bare & GIT_COMMONDIR))
+		else if (gitdir_obeyed(gitdir_look(t->trees[i].fd)))
 			t->trees[i].redirect = REDIRECT;
 	}
 }
@@ -216,44 +216,53 @@ static int begin(struct protect *t, struct err *e)
 
 int protect_write_down(struct protect *t, struct err *e)
 {
-	int workspace = t ? protect_tree(t, t->plan->workspace, e) : 0;
-
 	if (!t)
 		return 0;
-	if (workspace < 0)
+	if (protect_records_begin(t, e) < 0)
 		return err_wrap(e, "protected names");
-	t->bare = gitdir_look(workspace);
-	find_git(t);
-	protect_links_begin(t);
-	protect_keep_configs(t);
-	if (inventory_fill(t, e) < 0)
-		return err_wrap(e, "protected names");
-	t->before = before_take(t);
+	if (t->plan->protected_count) {
+		find_git(t);
+		protect_keep_configs(t);
+		if (inventory_fill(t, e) < 0)
+			return err_wrap(e, "protected names");
+		t->before = before_take(t);
+	}
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;
+}
+
+/* A run that shares no folder with another can be given nothing. */
+static bool concerns(const struct box_plan *p)
+{
+	bool shares = p->protected_count || p->workspace;
+
+	for (size_t i = 0; !shares && i < p->op_count; i++)
+		shares = p->ops[i].writable &&
+			 (p->ops[i].kind == OP_BIND || p->ops[i].kind == OP_BIND_FD);
+	return shares;
 }
 
 int protect_begin(struct box_plan *p, const char *id, struct protect **ret, struct err *e)
 {
 	CLEANUP(protect) struct protect *t = NULL;
 
-	if (!p->protected_count)
+	if (!concerns(p))
 		return 0;
 	t = calloc(1, sizeof(*t));
-	if (t) {
-		t->placeholder = calloc(p->protected_count, sizeof(*t->placeholder));
-		t->cover = calloc(p->protected_count, sizeof(*t->cover));
-	}
-	if (!t || !t->placeholder || !t->cover)
+	if (!t)
+		return err_nomem(e);
+	t->claim = t->inventory = t->lifeline = t->live = -1;
+	for (size_t i = 0; i < TREES_MAX; i++)
+		t->config[i] = -1;
+	t->placeholder = calloc(p->protected_count + 1, sizeof(*t->placeholder));
+	t->cover = calloc(p->protected_count + 1, sizeof(*t->cover));
+	if (!t->placeholder || !t->cover)
 		return err_nomem(e);
 	t->plan = p;
 	t->id = id;
-	t->asker.avoid = p->workspace;
-	t->claim = t->inventory = t->lifeline = -1;
-	for (size_t i = 0; i < TREES_MAX; i++)
-		t->config[i] = -1;
-	t->writable = p->policy == POLICY_WORKSPACE_WRITE;
-	if (begin(t, e) < 0) {
+	t->asker.avoid = p->workspace ? p->workspace : "/";
+	t->writable = p->workspace && p->policy == POLICY_WORKSPACE_WRITE;
+	if (p->protected_count && begin(t, e) < 0) {
 		protect_end(t, false, NULL);
 		return err_wrap(e, "protected names");
 	}
@@ -280,6 +289,8 @@ bool protect_covers_hold(const struct protect *t, int mountinfo)
 	char text[8192];
 	ssize_t n;
 
+	if (!t->plan->protected_count)
+		return true;
 	if (!a || lseek(mountinfo, 0, SEEK_SET) < 0)
 		return false;
 	while ((n = read(mountinfo, text, sizeof(text))) > 0)
@@ -360,15 +371,6 @@ static bool as_before(const struct protected_name *n, const struct stat *st, boo
 	return stamp_same(&now, &n->was);
 }
 
-static const char *made(const char *path)
-{
-	return str_ends_nocase(path, "/.git")
-		       ? "a repository made during the run where git's index names a submodule; on "
-			 "the "
-			 "host, empty its folder and run git submodule update --init"
-		       : "made during the run";
-}
-
 /* Nothing is there, by whatever links on the way; asked only where it spares opening a folder. */
 static bool absent(int tree, const char *path)
 {
@@ -414,7 +416,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	if (!n->existed && own_folder(n->path, &st))
 		return;
 	if (!n->existed && !n->covered)
-		quarantine(t, o, tree, n->path, made(n->path));
+		quarantine(t, o, tree, n->path, "made during the run");
 	else if (n->existed && !as_before(n, &st, cover_lost))
 		changed(t, o, tree, n);
 	else if (n->link && !leads_as_before(tree, n))
@@ -476,7 +478,7 @@ int protect_holder(const struct box_plan *p, int *ret)
 
 int protect_hold(const struct protect *t, int holder)
 {
-	return t ? journal_hold(&t->plan->workspace_ident, t->claim, holder) : 0;
+	return t && t->claim >= 0 ? journal_hold(&t->plan->workspace_ident, t->claim, holder) : 0;
 }
 
 int protect_let_go(int hold)
@@ -515,15 +517,20 @@ void protect_unasked(const struct protect *t, struct outcome *o)
 	outcome_deny(o, "protected-path", ".", reason);
 }
 
+bool protect_changed(const struct protect *t, const struct stat *st)
+{
+	return !S_ISSOCK(st->st_mode) && !time_before(&st->st_ctim, &t->began);
+}
+
 /* What links lead to comes first: a link to a name that was taken away is as it was. */
-static void judge(struct protect *t, bool cover_lost, struct outcome *o)
+static void judge(struct protect *t, bool cover_lost, bool last, struct outcome *o)
 {
 	for (int links = 0; links < 2; links++)
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
 				look_after(t, o, i, cover_lost);
 	if (t->began.tv_sec) { /* else the command cannot have begun */
-		protect_repositories(t, o);
+		protect_records_judge(t, o, last);
 		before_tell(t, o);
 	}
 	protect_unasked(t, o);
@@ -534,7 +541,7 @@ void protect_settle(struct protect *t, struct outcome *o)
 	if (!t)
 		return;
 	open_trees(t);
-	judge(t, false, o);
+	judge(t, false, false, o);
 	close_trees(t);
 	t->asker = (struct reader_asker){ .avoid = t->asker.avoid }; /* each look has its own */
 	inventory_touch(t);
@@ -544,9 +551,12 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 {
 	protect_dismiss(t);
 	open_trees(t);
-	judge(t, cover_lost, o);
-	release_all(t, o);
+	judge(t, cover_lost, true, o);
+	if (t->plan->protected_count)
+		release_all(t, o);
 	close_trees(t);
 	inventory_close(t, o);
+	protect_records_others(t, o);
+	t->live = fd_close(t->live);
 	protect_reap(t);
 }

@@ -5,6 +5,7 @@
 
 #include "backend/kit/protect/git_reader.h"
 #include "backend/kit/protect/protect.h"
+#include "backend/kit/protect/git_record.h"
 
 #define TREES_MAX 2 /* the workspace and a worktree's git folder */
 #define REDIRECT "commondir"
@@ -15,6 +16,9 @@ struct tree {
 	const char *redirect; /* the file that must not appear; NULL: no git folder */
 	bool closed;          /* opened again for the look afterwards */
 	mode_t mode;          /* to be given back */
+	int record;           /* of its git folders; -1: none */
+	struct ident ident;
+	struct known_list known; /* what was there when nobody wrote */
 };
 
 struct protect {
@@ -23,22 +27,19 @@ struct protect {
 	int claim; /* our journal */
 	struct tree trees[TREES_MAX];
 	size_t tree_count;
-	bool *placeholder;     /* one per protected name */
-	unsigned bare;         /* what of a bare repository was at the top: bits of bare_parts */
-	struct ident *cover;   /* what each covered name was when the run began */
-	unsigned moved;        /* into quarantine */
-	struct timespec began; /* whatever has a later ctime was changed by the run, or during it */
-	struct seen_index *seen;   /* one per index of the plan */
+	bool *placeholder;         /* one per protected name */
+	struct ident *cover;       /* what each covered name was when the run began */
+	unsigned moved;            /* into quarantine */
+	struct timespec began;     /* names that are told of have changed since */
 	struct reader_asker asker; /* of git, after the run */
-	bool strict;               /* git did not say where an index leads */
 	int config[TREES_MAX];     /* of each git folder of the plan, as it was; -1: none */
 	bool writable;             /* the workspace, by the command */
 	struct before *before;     /* before.h; NULL: nothing was noted */
-	struct timespec until; /* what changed later is reported and left; 0: all is taken away */
-	int inventory;         /* STATE/runs/ID; -1: none */
-	uint64_t beat;         /* when it was last touched */
-	pid_t survivor;        /* 0: none */
-	int lifeline;          /* its end tells the survivor that we are gone; -1: none */
+	int live;                  /* the folder of records, locked by all that live; -1: none */
+	int inventory;             /* STATE/runs/ID; -1: none */
+	uint64_t beat;             /* when it was last touched */
+	pid_t survivor;            /* 0: none */
+	int lifeline;              /* its end tells the survivor that we are gone; -1: none */
 };
 
 /* Says how many questions to git had no answer for want of time. */
@@ -72,18 +73,23 @@ void quarantine(struct protect *t, struct outcome *o, int tree, const char *path
 /* unshare.c: gives each protected file that has other names an inode of its own. */
 int protect_unshare(struct protect *t, struct err *e);
 
-/* protect_git.c. After the run: repositories that the command made, at the top or where git on the
- * host goes on its own from there. */
-void protect_repositories(struct protect *t, struct outcome *o);
 bool protect_changed(const struct protect *t, const struct stat *st); /* since the run began */
-/* Takes away what a git folder made during the run would have the host's git run. */
-void protect_tame(struct protect *t, struct outcome *o, int tree, const char *git);
-bool protect_plain(struct protect *t, int tree, const char *git); /* is there nothing to take? */
-/* Has none of what a run may not write in a git folder changed since it began? */
-bool protect_parts_old(const struct protect *t, int tree, const char *git);
-/* Takes away what changed among the places that the configuration of a git folder names. `git` and
- * its working tree `root` are paths of the host's. false: git does not say which they are. */
-bool protect_places(struct protect *t, struct outcome *o, const char *git, const char *root);
+
+/* judge.c: all git folders of a tree against its record. `text` receives the next one. Is there
+ * anything in it that a run has made? */
+bool judge_tree(struct protect *t, struct outcome *o, const struct tree *tree, struct buf *text);
+/* The same of those alone that runs have made. */
+void judge_made(struct protect *t, struct outcome *o, const struct tree *tree, struct buf *text);
+
+/* protect_record.c. Before the command may act. */
+int protect_records_begin(struct protect *t, struct err *e);
+/* `last`: the run has ended, and the records are brought up to date. */
+void protect_records_judge(struct protect *t, struct outcome *o, bool last);
+/* What was made in other trees while this run lived. */
+void protect_records_others(struct protect *t, struct outcome *o);
+/* A tree of a run whose end nobody saw, by the name of its record. */
+void protect_records_dead(struct protect *t, struct outcome *o, const char *path, const char *name);
+
 /* Keeps the configurations of the plan's git folders open. */
 void protect_keep_configs(struct protect *t);
 /* Is this one of them, and changed by nothing but new plain settings? The user's own git may
@@ -92,30 +98,6 @@ bool protect_config_kept(struct protect *t, const char *tree_path, const char *p
 /* What git says of a configuration in a git folder. */
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
 				      const char *name, struct buf *facts);
-
-bool protect_worktree_plain(int tree, const char *folder); /* as git makes a worktree's folder */
-/* Was it made since the run began? false where the file system does not say. */
-bool protect_made(const struct protect *t, int tree, const char *path);
-/* Was it, or a folder on the way to it, renamed into place since the run began? Its parts are as
- * old as they were then. Only times tell: what has changed otherwise may have been renamed, too. */
-enum protect_move { PROTECT_STAYED, PROTECT_UNCLEAR, PROTECT_MOVED };
-#define PROTECT_UNCLEAR_REASON                                                                     \
-	"a repository with more than plain settings, in a folder that changed: is it the one "     \
-	"that "                                                                                    \
-	"was there?"
-enum protect_move protect_moved(const struct protect *t, int tree, const char *path);
-
-/* walk.c: repositories elsewhere, and names that are only reported. After protect_repositories. */
-void protect_walk(struct protect *t, struct outcome *o);
-
-/* protect_links.c: what each index named, and where that leads afterwards. */
-void protect_links_begin(struct protect *t);
-void protect_links(struct protect *t, struct outcome *o);
-void protect_links_done(struct protect *t);
-void protect_links_forget(struct protect *t); /* in a survivor, which has no copies */
-/* What an index was at the start of a run that is dead; NULL: there was none. */
-int protect_links_recall(struct protect *t, size_t i, const struct stamp *was);
-const struct stamp *protect_links_seen(const struct protect *t, size_t i); /* NULL: none */
 
 /* survivor.c. Sends it home before the check is made by whom it belongs to. */
 void protect_dismiss(struct protect *t);

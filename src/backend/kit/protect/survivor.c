@@ -25,7 +25,7 @@
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
 {
-	int keep[2 * TREES_MAX + 4];
+	int keep[3 * TREES_MAX + 5];
 	size_t n = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -38,12 +38,16 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 	keep[n++] = t->inventory;
 	if (pidfd >= 0)
 		keep[n++] = pidfd;
-	for (size_t i = 0; i < t->tree_count; i++)
+	if (t->live >= 0)
+		keep[n++] = t->live;
+	for (size_t i = 0; i < t->tree_count; i++) {
 		keep[n++] = t->trees[i].fd;
+		if (t->trees[i].record >= 0)
+			keep[n++] = t->trees[i].record;
+	}
 	for (size_t i = 0; i < TREES_MAX; i++)
 		if (t->config[i] >= 0)
 			keep[n++] = t->config[i];
-	protect_links_forget(t);
 	(void)fd_close_except(3, keep, n);
 	t->claim = -1;
 }
@@ -117,8 +121,8 @@ void protect_survive(struct protect *t, int pidfd)
 	int ends[2];
 	pid_t pid;
 
-	if (!t || t->lifeline >= 0 || (pidfd >= 0 && clock_us() - t->beat < AFTER_US) ||
-	    pipe2(ends, O_CLOEXEC) < 0)
+	if (!t || t->inventory < 0 || t->lifeline >= 0 ||
+	    (pidfd >= 0 && clock_us() - t->beat < AFTER_US) || pipe2(ends, O_CLOEXEC) < 0)
 		return;
 	pid = fork();
 	if (pid == 0) {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/walk.c - one look through the workspace after a run, shallow folders first,
- * for as many folders as the budget has: repositories that appeared or changed where no index
- * leads, and names that are the command's to change but that the user should know of.
- *
- * Nothing was written down before: whatever has a ctime from before the run is as it was. */
+#include "backend/kit/protect/walk.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,199 +15,55 @@
 #include "base/folder.h"
 #include "base/str.h"
 
-#define FOLDERS 1024         /* in about five milliseconds */
-#define FOLDERS_STRICT 16384 /* when git did not say where it would be led */
-#define FOLDERS_GIT 4096     /* inside of all git folders together, */
-#define FOLDERS_OWN 16384    /* and where git keeps what is its own, in each that the plan knows */
-#define QUEUE_MAX ((size_t)4 << 20)
+#define EACH_KNOWN                                                                                 \
+	16384            /* folders in each git folder that is known, where git writes; the rest   \
+			  */
+#define ALL_KNOWN 262144 /* of all of them together */
+#define QUEUE_MAX ((size_t)16 << 20)
 
-struct folder_walk {
-	struct protect *t;
-	struct outcome *o;
-	const char *top; /* of the tree */
-	const char *git; /* inside of which it goes; NULL: it stays outside of them */
-	struct buf gits; /* that were met on the way, NUL after each */
-	int tree;
-	dev_t dev;
-	struct buf queue; /* of folders, NUL after each */
-	struct buf later; /* the same, where git writes nothing */
-	size_t next;      /* the first that was not looked at */
-	size_t left;
-	uint64_t unseen;
+/* Folders that are still to be looked at, shallow ones first. */
+struct walk_queue {
+	struct git_walk *w;
+	const char *git;         /* inside of which it goes; NULL: outside of all */
+	struct buf queue, later; /* NUL after each; later: in a git folder, where git writes not */
+	size_t next, *left;
 };
 
-static void tell(struct folder_walk *w, const char *path, const char *reason)
+/* What of a folder's entries is of interest. */
+struct noted {
+	struct buf names; /* a type and a name each */
+	unsigned parts;
+};
+
+static bool is_git_name(const char *name)
 {
-	if (w->o)
-		outcome_trust(w->o, path, reason);
+	return strcasecmp(name, ".git") == 0;
 }
 
-/* Nobody said whether an index leads into this repository, which is as it was: what it names must
- * be, too. */
-static void look_at_places(struct folder_walk *w, const char *git)
+static unsigned part_of(const char *name)
 {
-	char host[PATH_MAX], root[PATH_MAX];
-	char *slash;
-
-	if (snprintf(host, sizeof(host), "%s/%s", w->top, git) >= (int)sizeof(host))
-		return;
-	(void)snprintf(root, sizeof(root), "%s", host);
-	slash = strrchr(root, '/');
-	if (str_eq(slash, "/.git"))
-		*slash = '\0';
-	if (!protect_places(w->t, w->o, host, root))
-		quarantine(w->t, w->o, w->tree, git,
-			   "its configuration names other files, and git could not be asked which");
+	for (size_t i = 0; i < GIT_NAMES; i++)
+		if (strcasecmp(name, git_names[i]) == 0)
+			return 1U << i;
+	return 0;
 }
 
-/* `part` tells: each git folder of the plan has its own. */
-static bool is_known(const struct folder_walk *w, const char *git, const char *part)
+static bool join(char out[PATH_MAX], const char *folder, const char *name)
 {
-	char path[PATH_MAX + 16];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", git, part);
-	return plan_protects(w->t->plan, w->top, path);
+	return snprintf(out, PATH_MAX, "%s%s%s", folder, *folder ? "/" : "", name) < PATH_MAX;
 }
-
-/* A git folder outside of the plan. */
-static void look_at_repository(struct folder_walk *w, const char *git)
-{
-	bool fresh = protect_made(w->t, w->tree, git);
-	enum protect_move move = PROTECT_STAYED;
-
-	if (is_known(w, git, "config") || is_known(w, git, "commondir") ||
-	    protect_worktree_plain(w->tree, git))
-		return;
-	if (!fresh)
-		move = protect_moved(w->t, w->tree, git);
-	if (move != PROTECT_STAYED && protect_plain(w->t, w->tree, git))
-		move = PROTECT_STAYED;
-	if (!fresh && protect_parts_old(w->t, w->tree, git) && move != PROTECT_MOVED) {
-		if (move == PROTECT_UNCLEAR)
-			tell(w, git, PROTECT_UNCLEAR_REASON);
-		if (w->t->strict)
-			look_at_places(w, git);
-		return;
-	}
-	if (w->t->strict && fresh)
-		quarantine(w->t, w->o, w->tree, git,
-			   "a repository made during the run, and git could not be asked");
-	else if (w->t->strict || !protect_plain(w->t, w->tree, git))
-		protect_tame(w->t, w->o, w->tree, git);
-	tell(w, git,
-	     fresh ? "a repository made during the run" : "a repository's settings changed");
-}
-
-static void look_at_pointer(struct folder_walk *w, const char *path, const struct stat *st)
-{
-	if (plan_protects(w->t->plan, w->top, path) || !protect_changed(w->t, st))
-		return;
-	if (w->t->strict)
-		quarantine(w->t, w->o, w->tree, path,
-			   "it leads git to another folder, and git could not be asked");
-	tell(w, path, "made or changed during the run: where the folder's repository is");
-}
-
-static void look_at_entry(struct folder_walk *w, int fd, const char *folder,
-			  const struct fd_entry *entry)
-{
-	const char *name = entry->name;
-	const struct guarded_name *known;
-	char path[PATH_MAX];
-	struct stat st;
-
-	if (snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", name) >=
-	    (int)sizeof(path))
-		return;
-	known = name_reported(path);
-	if (entry->type != DT_DIR && entry->type != DT_UNKNOWN && !known && !str_eq(name, ".git"))
-		return;
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return;
-	if (known && protect_changed(w->t, &st))
-		tell(w, path, known->reason);
-	if (str_eq(name, ".git") && *folder) {
-		if (S_ISDIR(st.st_mode)) {
-			look_at_repository(w, path);
-			buf_add(&w->gits, path, strlen(path) + 1);
-		} else {
-			look_at_pointer(w, path, &st);
-		}
-		return;
-	}
-	if (S_ISDIR(st.st_mode) && st.st_dev == w->dev)
-		buf_add(&w->queue, path, strlen(path) + 1);
-}
-
-/* A git folder of the plan was looked at already; only what git would go on with is of interest. */
-static bool is_planned(const struct folder_walk *w, const char *folder)
-{
-	for (size_t i = 0; i < w->t->plan->git_count; i++)
-		if (str_eq(w->t->plan->gits[i].tree, w->t->plan->workspace) &&
-		    str_eq(w->t->plan->gits[i].path, folder))
-			return true;
-	return str_eq(folder, ".git");
-}
-
-/* A descriptor or -errno. */
-static int open_folder(const struct folder_walk *w, const char *folder)
-{
-	int fd;
-
-	if (*folder)
-		return protect_open(w->tree, folder);
-	fd = openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-typedef void look_fn(struct folder_walk *w, int fd, const char *folder,
-		     const struct fd_entry *entry);
-
-/* All of a folder, which may not be open (-errno). Does it have a HEAD? Nothing is a git folder
- * without one. */
-static bool look_through(struct folder_walk *w, int fd, const char *folder, look_fn *look)
-{
-	const struct fd_entry *e;
-	bool head = false;
-	struct folder d;
-
-	if (fd < 0) {
-		w->unseen += fd != -ENOENT && fd != -ELOOP;
-		return false;
-	}
-	folder_begin(&d, fd);
-	while ((e = folder_next(&d))) {
-		head |= strcasecmp(e->name, "HEAD") == 0;
-		look(w, fd, folder, e);
-	}
-	w->unseen += d.error != 0;
-	return head;
-}
-
-static void look_at_folder(struct folder_walk *w, const char *folder)
-{
-	CLEANUP(fd)
-	int fd = *folder && is_planned(w, folder) ? -ENOENT /* it has a walk of its own */
-						  : open_folder(w, folder);
-
-	if (look_through(w, fd, folder, look_at_entry) && *folder && gitdir_enough(gitdir_look(fd)))
-		look_at_repository(w, folder);
-}
-
-/* ---- inside of a git folder ---- */
 
 static bool is_fan(const char *name)
 {
 	return strspn(name, "0123456789abcdef") == 2 && !name[2];
 }
 
-/* A folder of objects of the git folder that is walked through: git keeps files in there, and no
- * folder. */
-static bool is_fan_path(const struct folder_walk *w, const char *path)
+/* A folder of objects of the git folder that is looked through. */
+static bool is_fan_path(const struct walk_queue *s, const char *path)
 {
-	size_t n = strlen(w->git);
+	size_t n = s->git ? strlen(s->git) : 0;
 
-	if (n && (strncmp(path, w->git, n) != 0 || path[n] != '/'))
+	if (!s->git || (n && (strncmp(path, s->git, n) != 0 || path[n] != '/')))
 		return false;
 	path += n + (n > 0);
 	return str_starts(path, "objects/") && is_fan(path + strlen("objects/"));
@@ -229,191 +82,207 @@ static bool is_gits_own(const char *name)
 	return false;
 }
 
-/* Came it here since the run began? A folder that was renamed into place brings old links along. */
-static bool is_new_here(const struct folder_walk *w, const char *path, const struct stat *st)
+static bool is_noted(const struct walk_queue *s, const char *folder, const struct fd_entry *e)
 {
-	char part[PATH_MAX];
-	struct stat above;
+	char path[PATH_MAX];
 
-	if (protect_changed(w->t, st))
+	if (e->type == DT_DIR || e->type == DT_UNKNOWN || is_git_name(e->name))
 		return true;
-	(void)snprintf(part, sizeof(part), "%s", path);
-	for (char *slash;
-	     (slash = strrchr(part, '/')) && (size_t)(slash - part) > strlen(w->git);) {
-		*slash = '\0';
-		if (fstatat(w->tree, part, &above, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    protect_changed(w->t, &above))
-			return true;
+	if (e->type == DT_LNK || e->type == DT_FIFO)
+		return !is_fan_path(s, folder); /* objects are read by their sum */
+	if (s->git)
+		return name_ends_step(e->name);
+	return join(path, folder, e->name) && name_reported(path);
+}
+
+/* false: not all of it could be read. */
+static bool note_entries(const struct walk_queue *s, int fd, const char *folder, struct noted *n)
+{
+	const struct fd_entry *e;
+	struct folder d;
+
+	folder_begin(&d, fd);
+	while ((e = folder_next(&d))) {
+		n->parts |= part_of(e->name);
+		if (is_noted(s, folder, e))
+			buf_add(&n->names, e->name, strlen(e->name) + 1);
 	}
-	return false;
+	return !d.error && !n->names.failed;
 }
 
-/* git makes no link in there, and writes through one: at the next commit, checkout or gc of the
- * user's what it writes would be the command's words, and the file the command's choice. */
-static bool take_link(struct folder_walk *w, const char *path, const struct stat *st)
+static bool is_listed(const struct git_walk *w, const char *git)
 {
-	if ((!S_ISLNK(st->st_mode) && !S_ISFIFO(st->st_mode)) || !is_new_here(w, path, st))
-		return false;
-	quarantine(w->t, w->o, w->tree, path,
-		   S_ISLNK(st->st_mode) ? "a link where git writes, made during the run"
-					: "a pipe where git writes, made during the run");
-	return true;
+	const struct known_thing *k = known_find(w->known, git);
+
+	return k && k->kind != RECORD_PART;
 }
 
-static bool is_looked_at(const struct folder_walk *w, const char *folder,
-			 const struct fd_entry *entry)
+static void push(struct walk_queue *s, const char *folder, const char *name, const char *path)
 {
-	switch (entry->type) {
-	case DT_DIR:
-	case DT_UNKNOWN:
-		return true;
-	case DT_LNK:
-	case DT_FIFO:
-		return !is_fan_path(w, folder); /* objects are read by their sum */
-	default:
-		return str_eq(entry->name, ".git") || name_ends_step(entry->name);
-	}
+	bool later = s->git && str_eq(folder, s->git) && !is_gits_own(name);
+
+	buf_add(later ? &s->later : &s->queue, path, strlen(path) + 1);
 }
 
-static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
-			  const struct fd_entry *entry)
+/* Folders of objects have no folders in them, which most file systems tell by a number. */
+static void met_folder(struct walk_queue *s, const char *folder, const char *name, const char *path,
+		       const struct stat *st)
 {
-	const char *name = entry->name;
-	const struct guarded_name *known;
+	if (is_git_name(name))
+		buf_add(&s->w->gits, path, strlen(path) + 1);
+	else if (is_fan_path(s, folder))
+		s->w->on_thing(s->w, WALK_STRAY, s->git, path, st);
+	else if (!is_fan_path(s, path) || st->st_nlink != 2)
+		push(s, folder, name, path);
+}
+
+static void met(struct walk_queue *s, int fd, const char *folder, const char *name)
+{
 	char path[PATH_MAX];
 	struct stat st;
 
-	if (!is_looked_at(w, folder, entry))
-		return;
-	if (snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", name) >=
-	    (int)sizeof(path)) {
-		w->unseen++;
+	if (!join(path, folder, name)) {
+		s->w->unseen++;
+		s->w->more = true;
 		return;
 	}
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || take_link(w, path, &st))
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	known = S_ISDIR(st.st_mode) ? NULL : name_reported(path);
-	if (known && known->class == NAME_STEP && protect_changed(w->t, &st))
-		tell(w, path, known->reason);
-	if (str_eq(name, ".git") && !S_ISDIR(st.st_mode)) {
-		look_at_pointer(w, path, &st);
-	} else if (str_eq(name, ".git")) {
-		look_at_repository(w, path);
-	} else if (S_ISDIR(st.st_mode) && is_fan_path(w, folder)) {
-		quarantine(w->t, w->o, w->tree, path, "a folder where git keeps objects");
-	} else if (S_ISDIR(st.st_mode) && st.st_dev == w->dev) {
-		/* What came into one of those has changed it. */
-		if (!is_fan_path(w, path) || protect_changed(w->t, &st))
-			buf_add(str_eq(folder, w->git) && !is_gits_own(name) ? &w->later
-									     : &w->queue,
-				path, strlen(path) + 1);
+	if (S_ISDIR(st.st_mode) && !s->git && name_reported(path))
+		s->w->on_thing(s->w, WALK_NAME, NULL, path, &st);
+	if (S_ISDIR(st.st_mode))
+		met_folder(s, folder, name, path, &st);
+	else if (is_git_name(name))
+		s->w->on_thing(s->w, WALK_POINTER, s->git, path, &st);
+	else if (s->git && (S_ISLNK(st.st_mode) || S_ISFIFO(st.st_mode)))
+		s->w->on_thing(s->w, WALK_WRITTEN, s->git, path, &st);
+	else
+		s->w->on_thing(s->w, s->git ? WALK_STEP : WALK_NAME, s->git, path, &st);
+}
+
+static int open_folder(const struct git_walk *w, const char *folder)
+{
+	int fd;
+
+	if (*folder)
+		return protect_open(w->tree, folder);
+	fd = openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* A folder that is a git folder itself has its own turn; the tree is looked through all the same,
+ * and so is what git does not take for one yet. */
+static void look_at(struct walk_queue *s, const char *folder)
+{
+	struct noted n = { .names = BUF_INIT(QUEUE_MAX) };
+	CLEANUP(fd) int fd = open_folder(s->w, folder);
+	bool own = s->git && str_eq(folder, s->git);
+
+	if (fd < 0) {
+		s->w->unseen += fd != -ENOENT && fd != -ELOOP && fd != -ENOTDIR;
+		return;
 	}
+	s->w->unseen += !note_entries(s, fd, folder, &n);
+	if (own || (gitdir_enough(n.parts) && !gitdir_obeyed(n.parts)) ||
+	    (!*folder && gitdir_obeyed(n.parts)))
+		s->w->on_git(s->w, fd, folder, n.parts);
+	if (!own && *folder && gitdir_obeyed(n.parts))
+		buf_add(&s->w->gits, folder, strlen(folder) + 1);
+	else
+		for (const char *name = NULL; (name = gitsay_next(&n.names, name));)
+			met(s, fd, folder, name);
+	buf_done(&n.names);
 }
 
-static void look_inside(struct folder_walk *w, const char *folder)
+/* Until the queue or the budget is empty. */
+static bool look_through(struct walk_queue *s)
 {
-	CLEANUP(fd) int fd = open_folder(w, folder);
-
-	if (look_through(w, fd, folder, look_at_inner) && !str_eq(folder, w->git) &&
-	    gitdir_enough(gitdir_look(fd)))
-		look_at_repository(w, folder);
-}
-
-/* The next folder of the queue; false: there is none, or the budget is spent. */
-static bool next_folder(struct folder_walk *w, char folder[PATH_MAX])
-{
-	if (w->next >= w->queue.len || !w->left)
-		return false;
-	(void)snprintf(folder, PATH_MAX, "%s", w->queue.data + w->next);
-	w->next += strlen(folder) + 1;
-	w->left--;
-	return true;
-}
-
-static bool begin(struct folder_walk *w, const char *top, const char *first)
-{
-	struct stat st;
-	struct err e;
-
-	w->top = top;
-	w->tree = protect_tree(w->t, top, &e);
-	if (w->tree < 0 || fstat(w->tree, &st) < 0)
-		return false;
-	w->dev = st.st_dev;
-	buf_add(&w->queue, first, strlen(first) + 1);
-	return true;
-}
-
-static void end(struct folder_walk *w)
-{
-	for (; w->next < w->queue.len; w->next += strlen(w->queue.data + w->next) + 1)
-		w->unseen++;
-	w->unseen += w->queue.failed + w->gits.failed;
-	if (w->o)
-		w->o->unseen_folders += w->unseen;
-	buf_done(&w->queue);
-	buf_done(&w->later);
-}
-
-/* More folders than anybody's git has, so that a link in one of them is not found. */
-static void too_many(struct folder_walk *w)
-{
-	char path[PATH_MAX + 16];
-
-	(void)snprintf(path, sizeof(path), "%s%slogs", w->git, *w->git ? "/" : "");
-	quarantine(w->t, w->o, w->tree, path, "more folders than brig looks at");
-	if (w->o)
-		outcome_deny(w->o, "protected-path", *w->git ? w->git : ".",
-			     "more folders in here than brig looks at: look for links before git "
-			     "is used");
-}
-
-/* First where git writes, for as many folders as `own`; then the rest. Returns what is left of the
- * budget. */
-static size_t walk_inside(const struct folder_walk *outer, const char *top, const char *git,
-			  size_t own, size_t left)
-{
-	struct folder_walk w = { .t = outer->t,
-				 .o = outer->o,
-				 .git = git,
-				 .left = own,
-				 .queue = BUF_INIT(QUEUE_MAX),
-				 .later = BUF_INIT(QUEUE_MAX) };
 	char folder[PATH_MAX];
 
-	if (begin(&w, top, git)) {
-		while (next_folder(&w, folder))
-			look_inside(&w, folder);
-		if (w.next < w.queue.len || w.queue.failed)
-			too_many(&w);
-		buf_add(&w.queue, w.later.data, w.later.len);
-		w.queue.failed |= w.later.failed;
-		w.left = left;
-		while (next_folder(&w, folder))
-			look_inside(&w, folder);
+	for (; s->next < s->queue.len && *s->left; --*s->left) {
+		(void)snprintf(folder, sizeof(folder), "%s", s->queue.data + s->next);
+		s->next += strlen(folder) + 1;
+		look_at(s, folder);
 	}
-	end(&w);
-	return w.left;
+	return s->next >= s->queue.len && !s->queue.failed;
 }
 
-void protect_walk(struct protect *t, struct outcome *o)
+static void count_unseen(struct walk_queue *s)
 {
-	struct folder_walk w = { .t = t,
-				 .o = o,
-				 .left = t->strict ? FOLDERS_STRICT : FOLDERS,
-				 .queue = BUF_INIT(QUEUE_MAX),
-				 .gits = BUF_INIT(QUEUE_MAX) };
-	size_t left = FOLDERS_GIT;
-	char folder[PATH_MAX];
+	for (; s->next < s->queue.len; s->next += strlen(s->queue.data + s->next) + 1)
+		s->w->unseen++;
+	s->w->unseen += s->queue.failed;
+}
 
-	if (begin(&w, t->plan->workspace, ""))
-		while (next_folder(&w, folder))
-			look_at_folder(&w, folder);
-	end(&w);
-	for (size_t i = 0; i < t->plan->git_count; i++)
-		left = walk_inside(&w, t->plan->gits[i].tree, t->plan->gits[i].path, FOLDERS_OWN,
-				   left);
-	for (const char *git = NULL; (git = gitsay_next(&w.gits, git));)
-		left = walk_inside(&w, t->plan->workspace, git, left, left);
-	buf_done(&w.gits);
+static void search(struct git_walk *w, const char *git, size_t *left, size_t *rest)
+{
+	struct walk_queue s = { .w = w,
+				.git = git,
+				.queue = BUF_INIT(QUEUE_MAX),
+				.later = BUF_INIT(QUEUE_MAX),
+				.left = left };
+	const char *first = git ? git : "";
+	bool all;
+
+	buf_add(&s.queue, first, strlen(first) + 1);
+	all = look_through(&s);
+	s.left = rest;
+	if (s.later.len)
+		buf_add(&s.queue, s.later.data, s.later.len);
+	s.queue.failed |= s.later.failed;
+	all &= look_through(&s);
+	count_unseen(&s);
+	if (!all)
+		w->on_more(w, first);
+	buf_done(&s.queue);
+	buf_done(&s.later);
+}
+
+static void search_known(struct git_walk *w, const char *git)
+{
+	size_t own = w->known_left < EACH_KNOWN ? w->known_left : EACH_KNOWN, left = own;
+	size_t rest = own;
+
+	search(w, git, &left, &rest);
+	w->known_left -= own - (left < rest ? left : rest);
+}
+
+/* Those that are not known, and those that are met in them. */
+static void search_met(struct git_walk *w)
+{
+	char git[PATH_MAX];
+
+	for (size_t next = 0; next < w->gits.len;) {
+		(void)snprintf(git, sizeof(git), "%s", w->gits.data + next);
+		next += strlen(git) + 1;
+		if (!is_listed(w, git))
+			search(w, git, &w->inside, &w->inside);
+	}
+	w->more |= w->gits.failed;
+	buf_done(&w->gits);
+	w->gits = (struct buf)WALK_GITS;
+}
+
+/* A tree that is a git folder itself is looked through as one. */
+void walk_new(struct git_walk *w)
+{
+	search(w, is_listed(w, "") ? "" : NULL, &w->outside, &w->outside);
+	search_met(w);
+	if (w->more)
+		w->on_more(w, "");
+}
+
+void walk_tree(struct git_walk *w)
+{
+	w->known_left = ALL_KNOWN;
+	for (size_t i = 0; i < w->known->n; i++)
+		if (w->known->v[i].kind != RECORD_PART && *w->known->v[i].path)
+			search_known(w, w->known->v[i].path);
+	walk_new(w);
+}
+
+void walk_one(struct git_walk *w, const char *git)
+{
+	search(w, git, &w->inside, &w->inside);
+	search_met(w);
 }

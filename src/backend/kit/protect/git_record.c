@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/protect/git_record.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/folder.h"
+#include "base/state.h"
+#include "base/str.h"
+
+#define FOLDER "records"
+#define MARKS "open" /* in there: empty files called as the records */
+#define MAGIC "brig-workspace 1"
+#define WHOLE "whole"
+#define PART "open"
+#define END "end" /* the last word: a machine that went down may have kept less */
+#define STAMP_NUMBERS 8
+
+/* ---- the list ---- */
+
+static void put(struct buf *text, enum record_kind kind, const char *path, const struct stamp *s)
+{
+	buf_printf(text, "%c %llx %llx %x %llx %llx.%lx %llx.%lx", (char)kind,
+		   (unsigned long long)s->ident.dev, (unsigned long long)s->ident.ino,
+		   (unsigned)s->ident.type, (unsigned long long)s->size,
+		   (unsigned long long)s->mtime.tv_sec, (unsigned long)s->mtime.tv_nsec,
+		   (unsigned long long)s->ctime.tv_sec, (unsigned long)s->ctime.tv_nsec);
+	buf_putc(text, '\0');
+	buf_add(text, path, strlen(path) + 1);
+}
+
+void known_put(struct buf *text, enum record_kind kind, const char *path, const struct stat *st)
+{
+	const struct stamp s = stamp_of(st);
+
+	put(text, kind, path, &s);
+}
+
+/* Lower-case hexadecimal digits, as known_put writes them. */
+static const char *number(const char *at, char end, unsigned long long *ret)
+{
+	size_t n = strspn(at, "0123456789abcdef");
+
+	if (!n || n > 16 || at[n] != end)
+		return NULL;
+	*ret = strtoull(at, NULL, 16);
+	return at + n + (end != '\0');
+}
+
+static bool read_stamp(const char *at, struct stamp *ret)
+{
+	static const char ends[STAMP_NUMBERS] = { ' ', ' ', ' ', ' ', '.', ' ', '.', '\0' };
+	unsigned long long v[STAMP_NUMBERS];
+
+	for (size_t i = 0; i < STAMP_NUMBERS; i++)
+		if (!(at = number(at, ends[i], &v[i])))
+			return false;
+	*ret = (struct stamp){
+		.ident = { .dev = (dev_t)v[0], .ino = (ino_t)v[1], .type = (mode_t)v[2] },
+		.size = (off_t)v[3],
+		.mtime = { .tv_sec = (time_t)v[4], .tv_nsec = (long)v[5] },
+		.ctime = { .tv_sec = (time_t)v[6], .tv_nsec = (long)v[7] }
+	};
+	return true;
+}
+
+static bool read_entry(const char *words, const char *path, struct known_thing *ret)
+{
+	*ret = (struct known_thing){ .path = path, .kind = (enum record_kind)words[0] };
+	return words[0] && strchr("gmp", words[0]) && words[1] == ' ' && path[0] != '/' &&
+	       read_stamp(words + 2, &ret->was);
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct known_thing *)a)->path, ((const struct known_thing *)b)->path);
+}
+
+/* The field behind `at`, or NULL. */
+static const char *behind(const struct buf *b, const char *at)
+{
+	at += strlen(at) + 1;
+	return at < b->data + b->len ? at : NULL;
+}
+
+bool known_read(struct known_list *l)
+{
+	const char *at = l->text.len ? l->text.data : NULL, *path;
+	size_t room = 0;
+
+	free(l->v);
+	l->v = NULL;
+	l->n = 0;
+	if (l->text.failed || (l->text.len && l->text.data[l->text.len - 1]))
+		return false;
+	for (const char *c = at; c; c = behind(&l->text, c))
+		room++;
+	if (!room)
+		return true;
+	l->v = calloc(room / 2 + 1, sizeof(*l->v));
+	while (l->v && at && (path = behind(&l->text, at)) && read_entry(at, path, &l->v[l->n])) {
+		l->n++;
+		at = behind(&l->text, path);
+	}
+	if (l->v && !at) {
+		qsort(l->v, l->n, sizeof(*l->v), by_path);
+		return true;
+	}
+	l->n = 0;
+	return false;
+}
+
+const struct known_thing *known_find(const struct known_list *l, const char *path)
+{
+	const struct known_thing wanted = { .path = path };
+
+	return l->n ? bsearch(&wanted, l->v, l->n, sizeof(*l->v), by_path) : NULL;
+}
+
+bool known_same(const struct known_list *l, const char *path, const struct stat *st)
+{
+	const struct known_thing *k = known_find(l, path);
+	const struct stamp now = stamp_of(st);
+
+	return k && k->kind == RECORD_PART && stamp_same(&k->was, &now);
+}
+
+bool known_restamp(struct known_list *l, const char *path, const struct stat *st)
+{
+	struct buf text = BUF_INIT(RECORD_MAX);
+	const struct stamp now = stamp_of(st);
+
+	if (!known_find(l, path))
+		return true;
+	for (size_t i = 0; i < l->n; i++)
+		put(&text, l->v[i].kind, l->v[i].path,
+		    str_eq(l->v[i].path, path) ? &now : &l->v[i].was);
+	buf_done(&l->text);
+	l->text = text;
+	return known_read(l);
+}
+
+void known_done(struct known_list *l)
+{
+	buf_done(&l->text);
+	free(l->v);
+	l->v = NULL;
+	l->n = 0;
+}
+
+/* ---- who lives ---- */
+
+static int lock(int fd, int how, short type)
+{
+	struct flock all = { .l_type = type, .l_whence = SEEK_SET, .l_len = 1 };
+
+	return fcntl(fd, how, &all) < 0 ? -errno : 0;
+}
+
+/* Is it locked by anybody else? Where nothing can be said, it is. */
+static bool is_locked(int fd)
+{
+	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
+
+	return fcntl(fd, F_OFD_GETLK, &all) < 0 || all.l_type != F_UNLCK;
+}
+
+int record_live(struct err *e)
+{
+	int fd = state_open(FOLDER, NULL, 0, e);
+
+	if (fd >= 0)
+		(void)lock(fd, F_OFD_SETLK, F_RDLCK);
+	return fd;
+}
+
+bool record_others(int live)
+{
+	return live < 0 || is_locked(live);
+}
+
+bool record_written_by_others(int record)
+{
+	return is_locked(record);
+}
+
+int record_join(int record, bool *alone)
+{
+	*alone = lock(record, F_OFD_SETLK, F_WRLCK) == 0;
+	return *alone ? 0 : lock(record, F_OFD_SETLKW, F_RDLCK);
+}
+
+void record_share(int record)
+{
+	(void)lock(record, F_OFD_SETLK, F_RDLCK);
+}
+
+bool record_alone(int record)
+{
+	return lock(record, F_OFD_SETLK, F_WRLCK) == 0;
+}
+
+/* ---- the file ---- */
+
+static void name_of(const struct ident *tree, char out[64])
+{
+	(void)snprintf(out, 64, "%llx-%llx", (unsigned long long)tree->dev,
+		       (unsigned long long)tree->ino);
+}
+
+bool record_ident(const char *name, struct ident *ret)
+{
+	unsigned long long dev, ino;
+	const char *at = number(name, '-', &dev);
+
+	if (!at || !number(at, '\0', &ino))
+		return false;
+	*ret = (struct ident){ .dev = (dev_t)dev, .ino = (ino_t)ino, .type = S_IFDIR };
+	return true;
+}
+
+int record_find(const struct ident *tree)
+{
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	char name[64];
+
+	name_of(tree, name);
+	return folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int record_open(int live, const struct ident *tree, struct err *e)
+{
+	char name[64];
+	int fd;
+
+	name_of(tree, name);
+	fd = openat(live, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? err_sys(e, "cannot open brig's record of the workspace") : fd;
+}
+
+/* Its words, and behind them the entries. */
+static bool read_text(int record, struct buf *ret)
+{
+	char data[16384];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(record, data, sizeof(data), at)) > 0) {
+		buf_add(ret, data, (size_t)n);
+		at += n;
+	}
+	return n == 0 && ret->len > sizeof(END) && !ret->failed &&
+	       memcmp(ret->data + ret->len - sizeof(END) - 1, "\0" END, sizeof(END) + 1) == 0;
+}
+
+bool record_load(int record, struct known_list *ret, bool *whole, struct buf *path)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(RECORD_MAX);
+	const char *state, *tree, *first;
+
+	if (!read_text(record, &text) || !str_eq(text.data, MAGIC))
+		return false;
+	state = behind(&text, text.data);
+	tree = state ? behind(&text, state) : NULL;
+	first = tree ? behind(&text, tree) : NULL;
+	if (!first || (!str_eq(state, WHOLE) && !str_eq(state, PART)))
+		return false;
+	*whole = str_eq(state, WHOLE);
+	if (path)
+		buf_add(path, tree, strlen(tree) + 1);
+	ret->text.len = 0;
+	buf_add(&ret->text, first, text.len - (size_t)(first - text.data) - sizeof(END));
+	return known_read(ret);
+}
+
+int record_store(int record, const char *path, const struct buf *text, bool whole)
+{
+	CLEANUP(buf) struct buf all = BUF_INIT(RECORD_MAX + 8192);
+	int r = 0;
+
+	buf_add(&all, MAGIC, sizeof(MAGIC));
+	buf_add(&all, whole ? WHOLE : PART, whole ? sizeof(WHOLE) : sizeof(PART));
+	buf_add(&all, path, strlen(path) + 1);
+	if (text->len)
+		buf_add(&all, text->data, text->len);
+	buf_add(&all, END, sizeof(END));
+	if (text->failed || all.failed)
+		return -E2BIG;
+	if (ftruncate(record, 0) < 0 || lseek(record, 0, SEEK_SET) < 0)
+		r = -errno;
+	return r < 0 ? r : fd_write_all(record, all.data, all.len);
+}
+
+/* ---- trees to be looked at again ---- */
+
+void record_leave_open(int live, const struct ident *tree)
+{
+	char name[64];
+	CLEANUP(fd) int folder = -1;
+
+	name_of(tree, name);
+	(void)mkdirat(live, MARKS, 0700);
+	folder = openat(live, MARKS, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (folder >= 0)
+		(void)fd_close(openat(folder, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+void record_close(int live, const char *name)
+{
+	char mark[80];
+
+	(void)snprintf(mark, sizeof(mark), MARKS "/%s", name);
+	(void)unlinkat(live, mark, 0);
+}
+
+bool record_is_open(const struct ident *tree)
+{
+	CLEANUP(fd) int folder = state_find(FOLDER "/" MARKS, NULL, 0);
+	char name[64];
+
+	name_of(tree, name);
+	return folder >= 0 && faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+size_t record_open_ones(int live, struct buf *names, size_t max)
+{
+	CLEANUP(fd) int fd = openat(live, MARKS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct fd_entry *e;
+	struct folder d;
+	size_t more = 0;
+
+	folder_begin(&d, fd);
+	while (fd >= 0 && (e = folder_next(&d))) {
+		if (max)
+			buf_add(names, e->name, strlen(e->name) + 1);
+		more += !max;
+		max -= max > 0;
+	}
+	return more;
+}

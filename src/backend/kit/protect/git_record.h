@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/protect/git_record.h - the git folders of a tree that commands may write to, kept
+ * from run to run in STATE/records/DEV-INO.
+ *
+ * A list of git folders and of the things in them that git obeys, each with its stamp. It is what
+ * was there when nobody wrote: the first of overlapping runs writes it before its command acts,
+ * the last one afterwards. Who writes in the tree holds a lock on the file for as long as it lives,
+ * and every run one on the folder: a descriptor that one run has given to another may outlive it,
+ * in whichever tree. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fd.h"
+
+enum record_kind {
+	RECORD_GIT = 'g',  /* a git folder of the user's: its things are believed by their stamps */
+	RECORD_MADE = 'm', /* one that a run made, and that was harmless then: they are not */
+	RECORD_PART = 'p', /* something that git obeys, or a link or pipe where it writes */
+};
+
+struct known_thing {
+	const char *path; /* in the tree */
+	enum record_kind kind;
+	struct stamp was;
+};
+
+struct known_list {
+	struct buf text;       /* owns the paths */
+	struct known_thing *v; /* by path */
+	size_t n;
+};
+
+#define RECORD_MAX ((size_t)16 << 20)
+#define KNOWN_LIST_NONE                                                                            \
+	{                                                                                          \
+		.text = BUF_INIT(RECORD_MAX)                                                       \
+	}
+
+/* Adds an entry to the text of a list. */
+void known_put(struct buf *text, enum record_kind kind, const char *path, const struct stat *st);
+/* Reads the text; false, and the list is empty: it is no such text. */
+bool known_read(struct known_list *l);
+const struct known_thing *known_find(const struct known_list *l,
+				     const char *path); /* NULL: it is not */
+/* Is it in the list as it is now? */
+bool known_same(const struct known_list *l, const char *path, const struct stat *st);
+/* It was replaced by brig itself. false: no memory. */
+bool known_restamp(struct known_list *l, const char *path, const struct stat *st);
+void known_done(struct known_list *l);
+
+/* Locked as a living run's, in whichever tree; a descriptor or -errno. */
+int record_live(struct err *e);
+bool record_others(int live); /* does another one live? */
+
+int record_find(const struct ident *tree); /* the file of a tree; -1: there is none */
+/* The same, made if need be; a descriptor or -errno. `live` is record_live's. */
+int record_open(int live, const struct ident *tree, struct err *e);
+bool record_written_by_others(int record); /* does anybody write in the tree now? */
+/* Makes us one of those; *alone: there was no other. 0 or -errno. */
+int record_join(int record, bool *alone);
+void record_share(int record); /* after that: others may join */
+/* Are we the only one? Until record_join or the end of the descriptor nobody else joins then. */
+bool record_alone(int record);
+
+/* *whole: what it says is what was there when the last run ended. false: there is no such list. */
+bool record_load(int record, struct known_list *ret, bool *whole, struct buf *path);
+/* Replaces it. `whole`: nobody writes any more. 0 or -errno. */
+int record_store(int record, const char *path, const struct buf *text, bool whole);
+
+/* Trees in which something was made while other runs lived: to be looked at when those end. The
+ * names of up to `max` are added, NUL after each; how many more there are. */
+void record_leave_open(int live, const struct ident *tree);
+void record_close(int live, const char *name);
+size_t record_open_ones(int live, struct buf *names, size_t max);
+bool record_is_open(const struct ident *tree);
+bool record_ident(const char *name, struct ident *ret);

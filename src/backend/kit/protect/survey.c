@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/protect/survey.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kit/protect/gitdirs.h"
+#include "backend/kit/protect/protect_internal.h"
+#include "backend/kit/protect/walk.h"
+#include "base/str.h"
+
+#define FIRST_FOLDERS 16384 /* in about 80 ms, once */
+#define LATER_FOLDERS 256
+#define GIT_FOLDERS 16384 /* inside of git folders */
+
+struct surveyor {
+	struct survey *s;
+	int tree;
+	const struct known_list *was;
+	struct buf text;
+	bool open; /* what runs have made may be in the hands of one that lives */
+};
+
+static void put_part(void *ctx, const struct git_part *part, const char *path,
+		     const struct stat *st)
+{
+	struct surveyor *s = ctx;
+
+	(void)part;
+	known_put(&s->text, RECORD_PART, path, st);
+}
+
+/* Counts what a plain one has not. */
+static void count_odd(void *ctx, const struct git_part *part, const char *path,
+		      const struct stat *st)
+{
+	struct {
+		const struct known_list *was;
+		size_t odd;
+	} *c = ctx;
+
+	(void)part;
+	if (!known_same(c->was, path, st) && !str_ends_nocase(path, ".sample"))
+		c->odd++;
+}
+
+/* One that a run has made stays so unless the user has changed it since. */
+static bool still_made(const struct surveyor *s, const char *git)
+{
+	const struct known_thing *k = known_find(s->was, git);
+	struct {
+		const struct known_list *was;
+		size_t odd;
+	} c = { .was = s->was };
+
+	if (!k || k->kind != RECORD_MADE)
+		return false;
+	if (!s->open)
+		gitdir_parts(s->tree, git, count_odd, &c);
+	return !c.odd;
+}
+
+static void on_git(struct git_walk *w, int fd, const char *git, unsigned parts)
+{
+	struct surveyor *s = w->ctx;
+	bool made = still_made(s, git);
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return;
+	if (gitdir_obeyed(parts) || gitdir_named(git))
+		known_put(&s->text, made ? RECORD_MADE : RECORD_GIT, git, &st);
+	gitdir_parts(s->tree, git, put_part, s);
+}
+
+static void on_thing(struct git_walk *w, enum walk_what what, const char *git, const char *path,
+		     const struct stat *st)
+{
+	struct surveyor *s = w->ctx;
+
+	(void)git;
+	if (what == WALK_POINTER || what == WALK_WRITTEN)
+		known_put(&s->text, RECORD_PART, path, st);
+}
+
+/* What the user has added to a repository of his own since: worktrees, submodules. */
+static int on_below(void *ctx, const char *git)
+{
+	struct git_walk *w = ctx;
+	const struct surveyor *s = w->ctx;
+
+	if (!known_find(s->was, git))
+		walk_one(w, git);
+	return 0;
+}
+
+static void put_below(const struct surveyor *s, struct git_walk *w, const char *git)
+{
+	static const char *const folders[] = { "modules", "worktrees" };
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++)
+		if (snprintf(path, sizeof(path), "%s%s%s", git, *git ? "/" : "", folders[i]) <
+		    (int)sizeof(path))
+			(void)gitdirs_below(s->tree, path, on_below, w);
+}
+
+static void on_more(struct git_walk *w, const char *git)
+{
+	(void)w;
+	(void)git;
+}
+
+/* What would make the tree itself a git folder, and is the user's. */
+static void put_top(struct surveyor *s)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < GIT_NAMES; i++)
+		if (fstatat(s->tree, git_names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+			known_put(&s->text, RECORD_PART, git_names[i], &st);
+}
+
+/* Of those that are known the parts; links in them and pointers stay known while they are as they
+ * were. */
+static void put_known(struct surveyor *s, struct git_walk *w)
+{
+	for (size_t i = 0; i < s->was->n; i++) {
+		const struct known_thing *k = &s->was->v[i];
+		CLEANUP(fd) int fd = -1;
+		struct stat st;
+
+		if (k->kind != RECORD_PART) {
+			fd = *k->path ? fd_open_nolinks(s->tree, k->path, O_PATH | O_DIRECTORY,
+							FD_BENEATH)
+				      : openat(s->tree, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+			if (fd >= 0)
+				on_git(w, fd, k->path, gitdir_look(fd));
+			if (fd >= 0 && k->kind == RECORD_GIT)
+				put_below(s, w, k->path);
+		} else if (!S_ISREG(k->was.ident.type) || gitdir_named(k->path)) {
+			if (fstatat(s->tree, k->path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			    known_same(s->was, k->path, &st))
+				known_put(&s->text, RECORD_PART, k->path, &st);
+		}
+	}
+}
+
+static int finish(struct surveyor *s, struct err *e)
+{
+	known_done(&s->s->known);
+	s->s->known.text = s->text;
+	return known_read(&s->s->known)
+		       ? 0
+		       : err_set(e, ERR_UNAVAILABLE, E2BIG,
+				 "there are more git folders in the workspace than brig can list");
+}
+
+/* Of the tree as it is. `was` is empty the first time. */
+static int look(struct surveyor *s, bool first, struct err *e)
+{
+	static const struct known_list none;
+	struct git_walk w = { .tree = s->tree,
+			      .known = first ? &none : s->was,
+			      .outside = first ? FIRST_FOLDERS : LATER_FOLDERS,
+			      .inside = GIT_FOLDERS,
+			      .on_git = on_git,
+			      .on_thing = on_thing,
+			      .on_more = on_more,
+			      .ctx = s,
+			      .gits = WALK_GITS };
+
+	put_top(s);
+	if (!first)
+		put_known(s, &w);
+	walk_new(&w);
+	s->s->unseen = first ? w.unseen : 0;
+	s->s->fresh = true;
+	return finish(s, e);
+}
+
+int survey_take(int tree, const struct ident *ident, struct survey *ret, struct err *e)
+{
+	CLEANUP(fd) int record = record_find(ident);
+	CLEANUP(fd) int own = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct known_list was = KNOWN_LIST_NONE;
+	struct surveyor s = { .s = ret, .tree = own, .was = &was, .text = BUF_INIT(RECORD_MAX) };
+	bool there, whole = false;
+	int r;
+
+	*ret = (struct survey){ .ident = *ident, .known = KNOWN_LIST_NONE };
+	if (own < 0)
+		return err_sys(e, "cannot look through the workspace");
+	if (record >= 0 && record_written_by_others(record)) {
+		(void)record_load(record, &ret->known, &whole, NULL);
+		return 0;
+	}
+	there = record >= 0 && record_load(record, &was, &whole, NULL);
+	if (there && !whole) {
+		ret->known = was;
+		return 0;
+	}
+	s.open = there && record_is_open(ident);
+	r = look(&s, !there, e);
+	known_done(&was);
+	return r;
+}

@@ -1,0 +1,344 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Between runs: what one run leaves, another completes or a third is handed, and git on the host would obey.
+
+The oracle: every forbidden thing that a script makes is there on the host (the control), and gone, or as it was, after a run; and git, used afterwards,
+runs nothing of the guest's."""
+
+import json
+import os
+import pathlib
+import stat
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from attack import on_host  # noqa: E402
+from harness import PATIENCE, brig, brig_environment, main, scratch, start_brig, test, wait_until, workspace  # noqa: E402
+from victim import AS_ME, GITLINK, attack, clear, git, hook, ran, repository, settings, sh, taken, told, use  # noqa: E402
+
+# What git runs from a git folder, is led by, or writes through: a line of sh, in the git folder.
+THINGS = {
+    "config": "printf '[core]\\n\\tfsmonitor = EVIL\\n' > config",
+    "config.include": "printf '[include]\\n\\tpath = ../EVIL\\n' > config",
+    "config.worktree": "echo EVIL > config.worktree",
+    "hooks": "mkdir -p hooks; echo EVIL > hooks/pre-commit; chmod 755 hooks/pre-commit",
+    "hooks.link": "rm -rf hooks; mkdir EVIL; ln -s EVIL hooks",
+    "info": "mkdir -p info; echo EVIL > info/attributes",
+    "alternates": "mkdir -p objects/info; echo EVIL > objects/info/alternates",
+    "commondir": "echo ../../EVIL > commondir",
+    "remotes": "mkdir -p remotes; echo EVIL > remotes/x",
+    "branches": "mkdir -p branches; echo EVIL > branches/x",
+    "link": "mkdir -p logs; rm -f logs/HEAD; ln -s /EVIL logs/HEAD",
+    "deep.link": "mkdir -p logs/refs/heads; ln -s /EVIL logs/refs/heads/b",
+    "pipe": "rm -f COMMIT_EDITMSG; mkfifo COMMIT_EDITMSG",
+    "inner": "mkdir -p x/objects x/refs; echo ref: refs/heads/b > x/HEAD; printf '[core]\\n\\tfsmonitor = EVIL\\n' > x/config",
+    "stray": "mkdir -p objects/ab/x/.git; printf '[core]\\n\\tfsmonitor = EVIL\\n' > objects/ab/x/.git/config",
+}
+# Where a git folder may be; {t} is the thing's name. Those of the user's are there before.
+KINDS = {
+    "nested": "nested-{t}/.git", "bare": "bare-{t}", "module": ".git/modules/old-{t}",
+    "new": "new-{t}/.git", "new bare": "newbare-{t}", "separate": "sep-{t}/g", "new module": ".git/modules/m-{t}", "worktree": ".git/worktrees/w-{t}",
+    "in a git folder": ".git/in/{t}/.git", "capitals": "up-{t}/.GIT",
+}
+USERS = ("nested", "bare", "module")
+MAKE = "mkdir -p {g}/objects {g}/refs; echo ref: refs/heads/main > {g}/HEAD"
+
+
+def pairs():
+    return [(kind, thing, KINDS[kind].format(t=thing)) for kind in KINDS for thing in THINGS]
+
+
+def prepare_all(at):
+    repository(at)
+    lines = [MAKE.format(g=g) + f"; printf '[core]\\n\\tbare = false\\n' > {g}/config; mkdir -p {g}/hooks; echo mine > {g}/hooks/mine" for kind, _, g in pairs() if kind in USERS]
+    on_host("sh", "-c", "\n".join(lines), cwd=at)
+
+
+def all_at_once():
+    lines = []
+    for kind, thing, g in pairs():
+        if kind not in USERS:
+            lines.append(MAKE.format(g=g))
+        if kind == "worktree":
+            lines.append(f"printf '../..\\n' > {g}/commondir; rm -r {g}/objects {g}/refs; mkdir {g}/objects")
+        if kind == "separate":
+            lines.append(f"mkdir -p sep-{thing}/n; echo gitdir: ../g > sep-{thing}/n/.git")
+        lines.append(f"(cd {g}; {THINGS[thing]})")
+    return "\n".join(lines)
+
+
+def evil_in(folder):
+    """Paths in a git folder that are forbidden things."""
+    found = []
+    for at, folders, files in os.walk(folder):
+        for name in folders + files:
+            path = pathlib.Path(at) / name
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode) or stat.S_ISFIFO(mode) or (stat.S_ISREG(mode) and b"EVIL" in path.read_bytes()):
+                found.append(str(path))
+    return found
+
+
+@test(limit=240)
+def each_forbidden_thing_in_each_kind_of_git_folder():
+    control = scratch() / "control"
+    control.mkdir()
+    os.chown(control, os.stat(workspace()).st_uid, os.stat(workspace()).st_gid)
+    prepare_all(control)
+    on_host("sh", "-c", all_at_once(), cwd=control)
+    assert not [p for p in pairs() if not evil_in(control / p[2])], "the control proves nothing"
+    clear(control)
+    control.rmdir()
+    prepare_all(workspace())
+    on_host("sh", "-c", f"cat > all.sh <<'END'\n{all_at_once()}\nEND", cwd=workspace())
+    r = sh("sh all.sh")
+    left = [(kind, thing, evil_in(workspace() / g)) for kind, thing, g in pairs() if evil_in(workspace() / g)]
+    assert not left, (left[:5], len(left))
+    lost = [g for kind, _, g in pairs() if kind in USERS and (workspace() / g / "hooks/mine").read_text() != "mine\n"]
+    assert r["outcome"] == "exited" and r["denials"] and not lost and taken(), (r["denials"][:3], lost)
+
+
+@test
+def everyday_work_leaves_nothing_to_be_taken():
+    """init, clone, a worktree, bare and separate folders: they stay, may be changed by a later run, and removed."""
+    repository()
+    target = ("--set", f"workspace.target={workspace()}")
+    r = sh(f"git init -q a; git clone -q . b; git worktree add -q c; git init -q --bare d.git; mkdir e; git init -q --separate-git-dir e/g e/n; (cd b; echo x > x; git add x; {AS_ME} commit -qm x)", *target)
+    assert r["exit_code"] == 0 and r["denials"] == [], (r["denials"], r["stderr"])
+    r = sh("git -C b config user.name n && git -C a remote add o https://example.org/x && git -C b gc -q && git worktree remove c && rm -rf a d.git && mv b b2 && mv e f", *target)
+    assert r["exit_code"] == 0 and (workspace() / "b2/x").exists(), r["stderr"]
+    assert not [d for d in r["denials"] if not d["target"].startswith("f/")], r["denials"]
+    assert git("status", "--short", cwd=workspace() / "b2").stdout == b""
+    taken()
+
+
+@test(limit=120)
+def a_git_folder_that_a_second_run_completes():
+    """Harmless in each run, harmful together."""
+    bare = "printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = touch {p}; false\\n' > n/config"
+    evil = bare.replace("{p}", str(scratch() / "PWNED"))
+
+    def look(at):
+        git("status", cwd=at / "n")
+        use(at)
+
+    for first, second in ((f"mkdir -p n/objects n/refs; {evil}", "cp .git/HEAD n/HEAD"), (f"mkdir -p n; {evil}", "mkdir n/objects n/refs; cp .git/HEAD n/HEAD"),
+                          (f"mkdir -p x/objects x/refs; mv x n; cp .git/HEAD n/HEAD; rm -f n/config; mkdir y; cd y; mkdir n; {evil}", "mv y/n/config n/config"),
+                          (f"mkdir -p n/g/objects n/g/refs; {settings('n/g/config')}", "cp .git/HEAD n/g/HEAD; mv n/g n/.git"),
+                          (f"mkdir -p g/objects g/refs n; {settings('g/config')}; echo gitdir: ../g > n/.git", "cp .git/HEAD g/HEAD")):
+        for inside in (False, True):
+            repository()
+            for script in (first, second):
+                if inside:
+                    sh(script)
+                else:
+                    on_host("sh", "-c", script, cwd=workspace())
+            look(workspace())
+            assert ran() != inside, (first, inside)
+            taken()
+            clear()
+
+
+@test
+def a_submodule_behind_hundreds_of_others():
+    """An index with more gitlinks than anybody has, of the repository or of a worktree that the run made."""
+    def cloned(at):
+        repository(at)
+        on_host("sh", "-c", f"{GITLINK}sub; {AS_ME} commit -qm link; mkdir -p sub", cwd=at)
+
+    many = "for i in $(seq 100 170); do printf \"160000 $(git rev-parse HEAD) 0\\ta$i\\n\"; done | {e} git update-index --index-info"
+    worktree = "W=.git/worktrees/zz; mkdir -p $W; cp .git/HEAD $W/HEAD; printf '../..\\n' > $W/commondir; echo $PWD/../nowhere/.git > $W/gitdir; " + many.format(e="GIT_INDEX_FILE=$PWD/$W/index")
+    for fill in (worktree, many.format(e="")):
+        attack(f"{fill}; mkdir -p sub/g/objects sub/g/refs; {settings('sub/g/config')}; git rev-parse HEAD > sub/g/keep", "mv sub/g sub/.git; cp sub/.git/keep sub/.git/HEAD", prepare=cloned)
+        clear()
+
+
+@test
+def a_folder_that_passes_for_a_worktrees():
+    """Only GIT/worktrees/NAME may share another folder."""
+    for at, common in (("x/n/.git", "../.."), ("x/worktrees/n", "../.."), ("x/a/worktrees/n", "../../..")):
+        top = "x"
+        script = (f"mkdir -p {at} {top}/objects {top}/refs; cp -r .git/objects/* {top}/objects/; git rev-parse HEAD > {at}/HEAD; printf '{common}\\n' > {at}/commondir; "
+                  f"{settings(f'{top}/config')}; mkdir -p x/n; [ -e x/n/.git ] || echo gitdir: $PWD/{at} > x/n/.git")
+
+        def look(where):
+            git("status", cwd=where / "x/n")
+            use(where)
+
+        for inside in (False, True):
+            repository()
+            if inside:
+                sh(script, "--set", f"workspace.target={workspace()}")
+            else:
+                on_host("sh", "-c", script, cwd=workspace())
+            look(workspace())
+            assert ran() != inside, (at, inside)
+            taken()
+            clear()
+
+
+@test
+def hooks_of_a_nested_repository_stay_as_they_are():
+    """Rewritten, replaced, added, renamed; in its hooks folder, where core.hooksPath leads and in a file that it includes."""
+    def nested(at):
+        repository(at)
+        repository(at / "vendor/lib")
+        on_host("sh", "-c", "cd vendor/lib; printf '#!/bin/sh\\nexit 0\\n' > .git/hooks/pre-commit; chmod 755 .git/hooks/pre-commit", cwd=at)
+
+    def configured(at):
+        nested(at)
+        on_host("sh", "-c", "cd vendor/lib; git config core.hooksPath .myhooks; mkdir .myhooks; git config include.path ../more; touch more", cwd=at)
+
+    def look(at):
+        git("commit", "-q", "--allow-empty", "-m", "x", cwd=at / "vendor/lib")
+
+    h = "vendor/lib/.git/hooks"
+    line = f"printf '#!/bin/sh\\ntouch {scratch()}/PWNED\\n'"
+    for prepare, script in ((nested, f"{line} > {h}/pre-commit"), (nested, f"{line} > {h}/new; chmod 755 {h}/new; mv {h}/new {h}/pre-commit"), (nested, hook(f"{h}/commit-msg")),
+                            (nested, f"mv {h} old; mkdir {h}; {line} > {h}/pre-commit; chmod 755 {h}/pre-commit"), (configured, hook("vendor/lib/.myhooks/pre-commit")),
+                            (configured, f"mv vendor/lib/.myhooks y; {hook('vendor/lib/.myhooks/pre-commit')}"), (configured, settings("vendor/lib/more"))):
+        for inside in (False, True):
+            prepare(workspace())
+            if inside:
+                r = sh(script)
+            else:
+                on_host("sh", "-c", script, cwd=workspace())
+            look(workspace())
+            assert ran() != inside, (script, inside and r["denials"])
+            assert not inside or prepare is not nested or os.access(workspace() / h / "pre-commit", os.X_OK), script
+            taken()
+            clear()
+
+
+@test
+def what_the_user_makes_between_runs_is_the_users():
+    repository()
+    assert sh("git init -q made")["denials"] == []
+    on_host("sh", "-c", f"git init -q mine; {hook('mine/.git/hooks/pre-commit')}; {hook('made/.git/hooks/pre-commit')}; git -C mine config core.fsmonitor false; ln -s logs mine/.git/l", cwd=workspace())
+    for _ in range(2):
+        r = sh("true")
+        assert r["denials"] == [] and not taken(), r["denials"]
+    for name in ("mine", "made"):
+        assert (workspace() / name / ".git/hooks/pre-commit").exists()
+        sh(f"echo evil > {name}/.git/hooks/pre-commit")
+        assert "evil" not in (workspace() / name / ".git/hooks/pre-commit").read_text()
+
+
+@test
+def a_git_file_that_leads_out_is_taken_away():
+    """To a kept HOME, whose place on the host a run can tell; to another folder; by a link."""
+    outside = scratch() / "outside"
+    for script, options in ((f"H=$(grep \" $HOME \" /proc/self/mountinfo | cut -d' ' -f4); cp -r .git $HOME/g; {settings('$HOME/g/config')}; mkdir n; echo gitdir: $H/g > n/.git", ("--home", "keep")),
+                            (f"mkdir n; echo gitdir: {outside} > n/.git", ()), (f"mkdir n; ln -s {outside} n/.git", ()), (f"mkdir n; ln -s {outside} l; echo gitdir: ../l > n/.git", ()),
+                            ("mkdir n; echo gitdir: ../../../../x > n/.git", ()), ("mkdir n; mkfifo n/.git", ()), ("mkdir n; printf 'gitdir: ../a\\ngitdir: b' > n/.git", ())):
+        outside.mkdir(exist_ok=True)
+        repository()
+        r = sh(script, *options)
+        assert told(r, "n/.git") and not os.path.lexists(workspace() / "n/.git") and taken(), (script, r["denials"])
+        clear()
+    on_host("rm", "-rf", brig_environment()["HOME"] + "/.cache")
+
+
+@test
+def links_that_lead_out_are_told_when_they_are_new():
+    on_host("sh", "-c", "ln -s /etc/passwd old; mkdir d", cwd=workspace())
+    r = sh("ln -s /etc/passwd new; ln -s ../../x d/up; ln -s ../d d/in; ln -s nowhere d/here")
+    assert {c["path"] for c in r["changed_trust"]} == {"new", "d/up"}, r["changed_trust"]
+
+
+GIVE = """import array, os, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+s.bind(sys.argv[1])
+s.listen(1)
+c, _ = s.accept()
+c.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [os.open(sys.argv[2], os.O_RDWR)]).tobytes())])
+"""
+TAKE = """import array, os, socket, sys, time
+c = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+while True:
+    try:
+        c.connect(sys.argv[1])
+        break
+    except OSError:
+        time.sleep(0.05)
+fd = array.array("i", c.recvmsg(1, socket.CMSG_SPACE(4))[1][0][2][:4])[0]
+while c.recv(1):
+    pass
+print("taken", flush=True)
+sys.stdin.read(1)
+os.lseek(fd, 0, 2)
+os.write(fd, sys.argv[2].encode())
+print("written")
+"""
+
+
+@test(limit=120)
+def a_descriptor_that_outlives_the_check():
+    """It is written to when the run that made the file is over: by a readonly run in the same folder, and by one in another."""
+    channel = scratch() / "channel"
+    for there in (False, True):
+        channel.mkdir(exist_ok=True)
+        os.chown(channel, os.stat(workspace()).st_uid, os.stat(workspace()).st_gid)
+        other = scratch() / "other"
+        other.mkdir(exist_ok=True)
+        os.chown(other, os.stat(workspace()).st_uid, os.stat(workspace()).st_gid)
+        share = ("--write", str(channel)) if there else ()
+        sock = f"{channel}/s" if there else "s"
+        evil = f"[core]\n\tfsmonitor = \"touch {scratch()}/PWNED; false\"\n"
+        taker = start_brig("run", *(() if there else ("--policy", "readonly")), *share, "--json", "--", "python3", "-c", TAKE, sock, evil, cwd=other if there else workspace(), stdin=-1)
+        giver = start_brig("run", *share, "--json", "--", "sh", "-c", f"git init -q n; exec python3 -c '{GIVE}' {sock} n/.git/config")
+        out, err = giver.communicate(timeout=30 * PATIENCE)
+        first = json.loads(out)
+        assert first["exit_code"] == 0 and first["denials"] == [] and (workspace() / "n/.git/config").exists(), (first, err)
+        out, err = taker.communicate(b"x", timeout=30 * PATIENCE)
+        second = json.loads(out)
+        assert "written" in second["stdout"], second
+        git("status", cwd=workspace() / "n")
+        assert not ran() and second["denials"], second
+        assert [d for d in second["denials"] if d["target"].endswith("n/.git/config")] and taken(), second["denials"]
+        (channel / "s").unlink(missing_ok=True)
+        channel.rmdir()
+        clear()
+
+
+@test(limit=120)
+def a_killed_run_is_judged_against_the_record():
+    """Nobody is left to finish the check: the next brig does, by what was there before."""
+    repository()
+    repository(workspace() / "vendor")
+    p = start_brig("run", "--", "sh", "-c", f"git init -q n; {settings('n/.git/config')}; ln -s /x vendor/.git/FETCH_HEAD; touch ready; sleep 300")
+    assert wait_until((workspace() / "ready").exists)
+    time.sleep(0.3)
+    for pid in [c for c in pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split()]:
+        os.kill(int(pid), 9)
+    p.kill()
+    p.communicate()
+    time.sleep(0.3)
+    r = sh("true")
+    git("status", cwd=workspace() / "n")
+    assert not ran() and not (workspace() / "vendor/.git/FETCH_HEAD").is_symlink() and taken(), r["denials"]
+    assert {d["target"] for d in r["denials"]} >= {"n/.git/config", "vendor/.git/FETCH_HEAD"}, r["denials"]
+
+
+@test(as_user="user", limit=120)
+def more_repositories_than_are_covered_lock_nobody_out():
+    """Worktrees and repositories that a run has made: the next one starts, and so does one with as many of the user's."""
+    many = ("import os; [(os.makedirs(f'{at}/{{x}}', exist_ok=True), open(f'{at}/HEAD', 'w').write('ref: refs/heads/main'), {more}) "
+            "for i in range({n}) for x in ('objects', 'refs', 'hooks')]")
+    worktrees = many.format(at=".git/worktrees/w{i}", more="open(f'.git/worktrees/w{i}/commondir', 'w').write('../..\\n')", n=70)
+    made = many.format(at="m{i}/.git", more="0", n=300)
+    users = many.format(at="u{i}/.git", more="open(f'u{i}/.git/hooks/h', 'w').write('a') if x == 'hooks' else 0", n=300)
+    repository()
+    r = brig("run", "--json", "--", "python3", "-c", f"{worktrees}\n{made}").json
+    assert r["exit_code"] == 0 and r["denials"] == [], (r["denials"][:3], r["stderr"])
+    on_host("python3", "-c", users, cwd=workspace())
+    r = sh("for i in $(seq 0 299); do echo evil > u$i/.git/hooks/h; done")
+    assert r["outcome"] == "exited", r["error"]
+    left = [i for i in range(300) if (workspace() / f"u{i}/.git/hooks/h").exists() and "evil" in (workspace() / f"u{i}/.git/hooks/h").read_text()]
+    assert not left, left[:5]
+    taken()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

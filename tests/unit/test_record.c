@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit/test_record.c - the record of a tree's git folders: what is read of it, and who may write
+ * it.
+ */
+#include "unit.h"
+
+#include "backend/kit/protect/git_record.h"
+#include "base/str.h"
+
+static char top[PATH_MAX];
+
+static int enter(void **state UNUSED)
+{
+	enter_scratch(top);
+	set_below("XDG_STATE_HOME", top, "state");
+	return 0;
+}
+
+static int leave(void **state UNUSED)
+{
+	leave_scratch(top);
+	return 0;
+}
+
+static const struct stat some = { .st_dev = 0xfe00,
+				  .st_ino = 42,
+				  .st_mode = S_IFREG | 0644,
+				  .st_size = 7,
+				  .st_mtim = { 1, 2 },
+				  .st_ctim = { 3, 4 } };
+
+static void what_was_put_is_found_again_and_nothing_else(void **state UNUSED)
+{
+	struct known_list l = KNOWN_LIST_NONE;
+	struct stat other = some;
+
+	known_put(&l.text, RECORD_PART, "b/.git/config", &some);
+	known_put(&l.text, RECORD_GIT, "b/.git", &some);
+	known_put(&l.text, RECORD_MADE, "a b\tc/.git", &some);
+	assert_true(known_read(&l) && l.n == 3);
+	assert_true(known_find(&l, "b/.git")->kind == RECORD_GIT);
+	assert_true(known_find(&l, "a b\tc/.git")->kind == RECORD_MADE);
+	assert_null(known_find(&l, "b"));
+	assert_true(known_same(&l, "b/.git/config", &some));
+	assert_false(known_same(&l, "b/.git", &some)); /* a folder is never believed by its stamp */
+	other.st_ctim.tv_nsec++;
+	assert_false(known_same(&l, "b/.git/config", &other));
+	other = some;
+	other.st_ino++;
+	assert_false(known_same(&l, "b/.git/config", &other));
+	known_done(&l);
+}
+
+static void a_text_that_brig_does_not_write_is_no_list(void **state UNUSED)
+{
+	static const char *const bad[] = { "x 1 2 3 4 5.6 7.8|p|",
+					   "p 1 2 3 4 5.6 7.8|/p|",
+					   "p 1 2 3 4 5.6 7.8|",
+					   "p 1 2 3 4 5.6 7|p|",
+					   "p 1 2 3 4 5.6 7.8 9|p|",
+					   "p -1 2 3 4 5.6 7.8|p|",
+					   "p 0x1 2 3 4 5.6 7.8|p|",
+					   "p  1 2 3 4 5.6 7.8|p|",
+					   "p 1 2 3 4 5.6 7.8|p|p|",
+					   "|p|",
+					   "p A 2 3 4 5.6 7.8|p|",
+					   "p 1 2 3 4 5.6 7.8|p",
+					   "p 11112222333344445 2 3 4 5.6 7.8|p|" };
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct known_list l = KNOWN_LIST_NONE;
+
+		for (const char *c = bad[i]; *c; c++)
+			buf_putc(&l.text, *c == '|' ? '\0' : *c);
+		assert_false(known_read(&l));
+		assert_int_equal(l.n, 0);
+		known_done(&l);
+	}
+}
+
+static void a_record_is_whole_or_none(void **state UNUSED)
+{
+	const struct ident tree = { .dev = 1, .ino = 2 };
+	struct known_list l = KNOWN_LIST_NONE, back = KNOWN_LIST_NONE;
+	CLEANUP(buf) struct buf path = BUF_INIT(PATH_MAX);
+	CLEANUP(fd) int live = -1, record = -1;
+	bool whole = false;
+	struct stat st;
+	struct err e;
+
+	live = record_live(&e);
+	record = record_open(live, &tree, &e);
+	assert_true(live >= 0 && record >= 0);
+	assert_false(record_load(record, &back, &whole, NULL)); /* empty */
+	known_put(&l.text, RECORD_GIT, ".git", &some);
+	assert_int_equal(record_store(record, "/some/where", &l.text, true), 0);
+	assert_true(record_load(record, &back, &whole, &path) && whole && back.n == 1);
+	assert_string_equal(buf_str(&path), "/some/where");
+	assert_int_equal(record_store(record, "/some/where", &l.text, false), 0);
+	assert_true(record_load(record, &back, &whole, NULL) && !whole);
+	assert_int_equal(fstat(record, &st), 0);
+	for (off_t n = st.st_size - 1; n >= 0; n--) { /* a machine that went down */
+		assert_int_equal(ftruncate(record, n), 0);
+		assert_false(record_load(record, &back, &whole, NULL));
+	}
+	known_done(&l);
+	known_done(&back);
+}
+
+static void the_first_writes_and_the_last_closes(void **state UNUSED)
+{
+	const struct ident tree = { .dev = 0xfe00, .ino = 0xabc };
+	CLEANUP(fd) int live = -1, one = -1, two = -1;
+	CLEANUP(buf) struct buf names = BUF_INIT(4096);
+	struct ident named;
+	bool alone;
+	struct err e;
+
+	live = record_live(&e);
+	one = record_open(live, &tree, &e);
+	two = record_open(live, &tree, &e);
+	assert_true(record_join(one, &alone) == 0 && alone);
+	assert_true(record_written_by_others(two));
+	record_share(one);
+	assert_true(record_join(two, &alone) == 0 && !alone);
+	assert_false(record_alone(one));
+	two = fd_close(two);
+	assert_true(record_alone(one) && !record_others(live));
+	record_leave_open(live, &tree);
+	assert_true(record_is_open(&tree));
+	assert_int_equal(record_open_ones(live, &names, 8), 0);
+	assert_string_equal(names.data, "fe00-abc");
+	assert_true(record_ident(names.data, &named) && named.ino == 0xabc);
+	assert_false(record_ident("fe00", &named) || record_ident("../x-1", &named));
+	assert_int_equal(record_open_ones(live, &names, 0), 1);
+	record_close(live, "fe00-abc");
+	assert_false(record_is_open(&tree));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_put_is_found_again_and_nothing_else),
+		cmocka_unit_test(a_text_that_brig_does_not_write_is_no_list),
+		cmocka_unit_test_setup_teardown(a_record_is_whole_or_none, enter, leave),
+		cmocka_unit_test_setup_teardown(the_first_writes_and_the_last_closes, enter, leave),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -30,14 +31,17 @@ static int load(int dir, struct arena *a, struct used_list *ret)
 	CLEANUP(buf) struct buf b = BUF_INIT(LIST_MAX);
 	CLEANUP(fd) int fd = openat(dir, LIST, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	char chunk[4096], *text;
+	struct stat st;
 	ssize_t n;
 
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return errno == ENOENT ? 0 : -errno;
+	if (st.st_size > (off_t)LIST_MAX)
+		return -EFBIG;
 	while ((n = read(fd, chunk, sizeof(chunk))) > 0)
 		buf_add(&b, chunk, (size_t)n);
 	if (n < 0 || b.failed)
-		return n < 0 ? -errno : -EFBIG;
+		return n < 0 ? -errno : -ENOMEM;
 	text = arena_strndup(a, buf_str(&b), b.len);
 	if (!text)
 		return -ENOMEM;

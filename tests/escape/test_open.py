@@ -26,10 +26,10 @@ def sub():
 
 def plants():
     """What a command does, and what must not be there afterwards."""
-    return ((sub(), "sub/.git"), ("echo evil > .envrc", ".envrc"), (hook(".husky/pre-commit"), ".husky"), ("echo evil > .bashrc; (sleep 0.3) &", ".bashrc"),
+    return ((sub(), "sub/.git/config"), ("echo evil > .envrc", ".envrc"), (hook(".husky/pre-commit"), ".husky/pre-commit"), ("echo evil > .bashrc; (sleep 0.3) &", ".bashrc"),
             ("rm -f .git/COMMIT_EDITMSG; ln -s ../../victim .git/COMMIT_EDITMSG", ".git/COMMIT_EDITMSG"),
-            ("mkdir -p .git/remotes; echo URL: ext::sh > .git/remotes/x", ".git/remotes"),
-            (f"mkdir -p .git/modules/m/objects .git/modules/m/refs; cp .git/HEAD .git/modules/m/HEAD; {settings('.git/modules/m/config')}", ".git/modules/m"))
+            ("mkdir -p .git/remotes; echo URL: ext::sh > .git/remotes/x", ".git/remotes/x"),
+            (f"mkdir -p .git/modules/m/objects .git/modules/m/refs; cp .git/HEAD .git/modules/m/HEAD; {settings('.git/modules/m/config')}", ".git/modules/m/config"))
 
 
 LATE = "(sleep 0.4; echo evil > .envrc) > /dev/null 2>&1 &"
@@ -52,7 +52,7 @@ def what_a_command_left_is_judged_when_it_has_ended():
             assert s.run(2 * i + 1, "echo fine > work")["denials"] == []
             r = s.run(2 * i + 2, script)
             assert r["exit_code"] == 0 and not r["unsettled"], (script, r)
-            assert not there(name) and told(r, name), (script, r["denials"])
+            assert not there(name) and any(f"{name}/".startswith(f"{d['target']}/") for d in r["denials"]), (script, r["denials"])
             use()
             assert not ran(), script
         assert (workspace() / "work").read_text() == "fine\n" and len(taken()) >= len(plants())

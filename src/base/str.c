@@ -36,6 +36,26 @@ bool str_has_control(const char *s)
 	return false;
 }
 
+const char *str_shell_word(const char *s, char *out, size_t n)
+{
+	static const char ends[] = "'", quote[] = "'\\''";
+	size_t used = 0;
+
+	if (n < 3 || str_has_control(s))
+		return "PATH";
+	out[used++] = *ends;
+	for (; *s; s++) {
+		size_t len = *s == *ends ? sizeof(quote) - 1 : 1;
+
+		if (used + len + 2 > n)
+			return "PATH";
+		memcpy(out + used, *s == *ends ? quote : s, len);
+		used += len;
+	}
+	memcpy(out + used, ends, sizeof(ends));
+	return out;
+}
+
 static size_t min3(size_t a, size_t b, size_t c)
 {
 	size_t m = a < b ? a : b;

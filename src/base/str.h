@@ -12,6 +12,10 @@ bool str_ends_nocase(const char *s, const char *suffix);
 bool str_starts_nocase(const char *s, const char *prefix);
 bool str_has_control(const char *s); /* any byte below 0x20 or 0x7f: such names are refused */
 
+/* One word for a shell, for a line that somebody may paste: in quotes, or the word PATH where it
+ * does not fit or a terminal would not show it as it is. */
+const char *str_shell_word(const char *s, char *out, size_t n);
+
 /* The word of a NULL-terminated list that `s` most likely meant, or NULL when none is near. */
 const char *str_nearest(const char *s, const char *const *words);
 

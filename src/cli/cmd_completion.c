@@ -148,21 +148,24 @@ static void bash_values(const struct field *f)
 		bash_groups(f);
 		return;
 	}
-	if (!f->words && !is_path(f))
-		return;
-	(void)printf("\t--%s) COMPREPLY=($(compgen ", f->flag);
 	if (f->words) {
-		(void)printf("-W '");
+		(void)printf("\t--%s) COMPREPLY=($(compgen -W '", f->flag);
 		words(f->words);
-		(void)printf("'");
-	} else {
-		(void)printf("-f");
+		(void)printf("' -- \"$cur\")); return ;;\n");
+	} else if (is_path(f)) {
+		(void)printf("\t--%s) _brig_files -f; return ;;\n", f->flag);
 	}
-	(void)printf(" -- \"$cur\")); return ;;\n");
 }
+
+/* Names are a guest's: they are taken line by line, never split or expanded, and readline quotes
+ * what it inserts (-o filenames). */
+static const char bash_files[] =
+	"_brig_files() {\n\tmapfile -t COMPREPLY < <(compgen \"$@\" -- \"$cur\")\n"
+	"\tcompopt -o filenames 2> /dev/null\n}\n";
 
 static void bash(void)
 {
+	(void)printf("%s", bash_files);
 	(void)printf("_brig() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} "
 		     "prev=${COMP_WORDS[COMP_CWORD-1]} words= any= at=\n"
 		     "\tif [[ $cur == @ && $COMP_WORDBREAKS == *@* ]]; then cur= at=1\n"
@@ -177,11 +180,10 @@ static void bash(void)
 	(void)printf("\tesac\n\tcase ${COMP_WORDS[1]} in\n");
 	for (const struct subcommand *const *c = commands; *c; c++)
 		bash_command(*c);
-	(void)printf(
-		"\tesac\n"
-		"\tif [[ $any && $cur != -* ]]; then COMPREPLY=($(compgen -c -f -- \"$cur\"))\n"
-		"\telse COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n\tfi\n"
-		"}\ncomplete -o default -F _brig brig\n");
+	(void)printf("\tesac\n"
+		     "\tif [[ $any && $cur != -* ]]; then _brig_files -c -f\n"
+		     "\telse COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n\tfi\n"
+		     "}\ncomplete -o default -F _brig brig\n");
 }
 
 /* Quotes and brackets mean something to both shells; the help texts are kept free of them, except

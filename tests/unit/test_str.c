@@ -183,7 +183,21 @@ static void a_character_is_decoded(void **state UNUSED)
 	assert_int_equal(utf8_code("\xf4\x8f\xbf\xbf", 4), 0x10ffff);
 }
 
+static void a_shell_takes_it_for_one_word(void **state UNUSED)
+{
+	char out[16];
+
+	assert_string_equal(str_shell_word("/a b", out, sizeof(out)), "'/a b'");
+	assert_string_equal(str_shell_word("", out, sizeof(out)), "''");
+	assert_string_equal(str_shell_word("$(x)`;", out, sizeof(out)), "'$(x)`;'");
+	assert_string_equal(str_shell_word("a';b'c", out, sizeof(out)), "'a'\\'';b'\\''c'");
+	assert_string_equal(str_shell_word("1234567890123", out, sizeof(out)), "'1234567890123'");
+	assert_string_equal(str_shell_word("12345678901234", out, sizeof(out)), "PATH");
+	assert_string_equal(str_shell_word("a\nb", out, sizeof(out)), "PATH");
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_shell_takes_it_for_one_word),
 	cmocka_unit_test(prefixes_and_suffixes_are_compared_whole),
 	cmocka_unit_test(every_control_character_is_seen_and_nothing_else),
 	cmocka_unit_test(the_nearest_word_is_what_was_meant),

@@ -94,6 +94,7 @@ static bool may_write(const struct stat *st, uint32_t uid, uint32_t gid)
 int docker_not_writable(const struct backend_plan *p, struct err *e)
 {
 	struct stat st = { 0 };
+	char word[160];
 
 	(void)stat(p->box->workspace, &st);
 	(void)err_set(e, ERR_PERMISSION, EACCES,
@@ -101,10 +102,10 @@ int docker_not_writable(const struct backend_plan *p, struct err *e)
 		      "%u)",
 		      p->uid, p->box->workspace, st.st_uid);
 	if (st.st_uid == p->uid)
-		return err_hint(e, "use --policy readonly, or: chmod u+rwx '%s'",
-				p->box->workspace);
-	return err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", p->uid, p->gid,
-			p->box->workspace);
+		return err_hint(e, "use --policy readonly, or: chmod u+rwx %s",
+				str_shell_word(p->box->workspace, word, sizeof(word)));
+	return err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u %s", p->uid, p->gid,
+			str_shell_word(p->box->workspace, word, sizeof(word)));
 }
 
 /* The command could not even begin to write: say so before it starts. Root may show the workspace

@@ -282,6 +282,7 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	/* Private: the copy of a shared mount is its peer, and covers mounted on it would show on
 	 * the host. */
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_IDMAP, .propagation = MS_PRIVATE };
+	char word[160];
 	struct ident now;
 	struct stat st;
 
@@ -305,5 +306,6 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 				"leave --home keep out, give a long-lived sandbox limits.tmp (what "
 				"it writes is then in memory), start brig as an ordinary user, "
 				"or set XDG_CACHE_HOME to a folder on another file system");
-	return err_hint(e, "start brig as an ordinary user, or: chown -R USER:USER '%s'", t->src);
+	return err_hint(e, "start brig as an ordinary user, or: chown -R USER:USER %s",
+			str_shell_word(t->src, word, sizeof(word)));
 }

@@ -232,6 +232,7 @@ static bool seen_already(const struct box_plan *p, const struct want *w)
 /* The command could not even begin to write: say so before it starts. */
 static int check_writable(struct box_plan *p, struct err *e)
 {
+	char word[160];
 	struct stat st;
 
 	if (!p->workspace || p->spec->policy != POLICY_WORKSPACE_WRITE)
@@ -251,9 +252,10 @@ static int check_writable(struct box_plan *p, struct err *e)
 		      "Permission denied: the user inside cannot write to '%s' (owner %u)",
 		      p->workspace, st.st_uid);
 	if (st.st_uid == geteuid())
-		return err_hint(e, "use --policy readonly, or: chmod u+rwx '%s'", p->workspace);
-	return err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", geteuid(),
-			getegid(), p->workspace);
+		return err_hint(e, "use --policy readonly, or: chmod u+rwx %s",
+				str_shell_word(p->workspace, word, sizeof(word)));
+	return err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u %s", geteuid(),
+			getegid(), str_shell_word(p->workspace, word, sizeof(word)));
 }
 
 static int private_workspace(struct box_plan *p, struct err *e)

@@ -104,9 +104,9 @@ static int check_stranger(const struct spec *before, struct spec *s, const struc
 			e, ERR_POLICY, EPERM,
 			"'%.120s' was a file of %s when it was used, and is another kind now: "
 			"%.150s",
-			w->path, used, why->what);
+			real, used, why->what);
 	else
-		(void)err_set(e, ERR_POLICY, EPERM, "'%.120s' %s: %.180s", w->path,
+		(void)err_set(e, ERR_POLICY, EPERM, "'%.120s' %s: %.180s", real,
 			      trust_had(real) ? "has changed since it was allowed"
 					      : "is not trusted",
 			      why->what);

@@ -922,8 +922,11 @@ def the_file_of_config_is_not_the_commands_to_change():
         assert done.status == 0 and here.read_text() == "brig: 1\n", done.errors
     done = brig("run", "--config", other / "role.yaml", "--write", other, "--", "true")
     assert done.status == 125 and "--config" in done.errors, done.errors
-    # The control: without being given it is an ordinary file.
-    assert brig("run", "--", "sh", "-c", "echo x >> role.yaml").status == 0 and here.read_text() == "brig: 1\nx\n"
+    # It stays so for runs that do not name it. The control: one that never was is an ordinary file.
+    assert brig("run", "--", "sh", "-c", "echo x >> role.yaml").status != 0 and here.read_text() == "brig: 1\n"
+    (workspace() / "plain.yaml").write_text("brig: 1\n")
+    assert brig("run", "--", "sh", "-c", "echo x >> plain.yaml").status == 0
+    assert (workspace() / "plain.yaml").read_text() == "brig: 1\nx\n"
 
 
 if __name__ == "__main__":

@@ -125,11 +125,14 @@ def an_installed_role_runs_nothing_until_it_was_allowed():
     assert run(role).text == "ran\n" and bundle("list", "--json").json[0]["trusted"]
     done = brig("agent", "helper@1.2.0", "-p", "hello", env=env)
     assert "OPENAI_API_KEY" in done.errors and "allowed" not in done.errors, done.errors  # it got as far as the key
-    # A file of the project's must not stand in for it: named, a role is the user's own word.
+    # A file of the project's must not stand in for it: named and allowed, a role is the user's own word.
     (workspace() / "helper").write_text((scratch() / "role/role.yaml").read_text().replace("helper", "other"))
     for command in (["agent", "helper", "-p", "hello"], ["allow", "helper"]):
         done = brig(*command, env=env)
         assert done.status == 125 and "and a file in this folder" in done.errors and "./NAME" in done.errors, (command, done.errors)
+    done = brig("agent", "./helper", "-p", "hello", env=env)
+    assert done.status == 125 and "is not trusted" in done.errors, done.errors
+    assert brig("allow", "./helper", env=env).status == 0
     done = brig("agent", "./helper", "-p", "hello", env=env)
     assert "OPENAI_API_KEY" in done.errors and "in this folder" not in done.errors, done.errors
     (workspace() / "helper").unlink()
@@ -151,6 +154,7 @@ def a_file_here_is_not_taken_for_a_bundle_or_a_reference():
     for words in (("agent", "helper", "-p", "hello"), ("allow", "helper")):
         done = brig(*words, env=env)
         assert done.status == 125 and "and a file in this folder" in done.errors and "./NAME" in done.errors, done.errors
+    assert brig("allow", "./helper", env=env).status == 0
     done = brig("agent", "./helper", "-p", "hello", env=env)
     assert "OPENAI_API_KEY" in done.errors, done.errors  # the file, which got as far as the key
     (here / "helper").unlink()

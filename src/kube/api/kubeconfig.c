@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/base64.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/url.h"
@@ -436,6 +437,7 @@ static int add_text(struct kube_files *f, const char *name, const char *text, si
 static int add_file(struct kube_files *f, const char *path, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(KUBECONFIG_MAX);
+	struct err why = { 0 };
 
 	if (path[0] != '/')
 		return err_refuse(e, ERR_CONFIG, EINVAL, "name it from / on",
@@ -446,6 +448,11 @@ static int add_file(struct kube_files *f, const char *path, struct err *e)
 		err_clear(e);
 		return 0;
 	}
+	/* It names servers, keys and programs. */
+	if (exposed_path(path, NULL, EXPOSED_SHARED, &why))
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "keep it in a folder that no sandbox may write",
+				  "the kubeconfig '%.150s' is not used: %.200s", path, why.what);
 	return add_text(f, path, buf_str(&text), text.len, e) < 0 ? -e->code : 1;
 }
 

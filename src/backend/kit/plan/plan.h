@@ -89,17 +89,18 @@ struct prepared_tree {
 
 /* A name inside the writable workspace that the command must not change. */
 struct protected_name {
-	const char *path;   /* relative to tree */
-	const char *tree;   /* host path of the tree it lies in */
-	const char *inside; /* path in the sandbox */
-	bool existed;       /* before the run */
-	bool covered;       /* by a mount; a link cannot be */
-	bool file;          /* a place for a mounted file: never held by a folder */
-	bool folder;        /* held by a folder while it is missing */
-	size_t op;          /* index of the cover; meaningless unless covered */
-	bool link;          /* to a place in the tree, which is protected too */
-	struct stamp was;   /* of what was there */
-	struct ident goal;  /* of a link: what it led to; all zero: nothing */
+	const char *path;    /* relative to tree */
+	const char *tree;    /* host path of the tree it lies in */
+	const char *inside;  /* path in the sandbox */
+	bool existed;        /* before the run */
+	bool covered;        /* by a mount; a link cannot be */
+	bool file;           /* a place for a mounted file: never held by a folder */
+	bool folder;         /* held by a folder while it is missing */
+	size_t op;           /* index of the cover; meaningless unless covered */
+	bool link;           /* to a place that the command could write to */
+	const char *goal_at; /* of such a link: that place, if it is in the tree; protected too */
+	struct stamp was;    /* of what was there */
+	struct stamp goal;   /* of a link: what it led to; all zero: nothing */
 };
 
 /* A protected file with other names, by which it could be written: it becomes a file of its own. */

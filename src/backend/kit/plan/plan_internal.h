@@ -162,6 +162,21 @@ int plan_protect_goal(struct box_plan *p, const struct guarded_tree *t, const ch
 /* Where the protected names that are links lead; after all the others. */
 int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct err *e);
 
+enum { LINKS_MAX = 40 }; /* as many as the kernel follows */
+
+/* Where a link in the tree leads, over links and mounts outside of it. */
+struct link_way {
+	const char *goal; /* its place in the tree; NULL: elsewhere, or the tree itself */
+	const char *passed[LINKS_MAX]; /* links in the tree on the way there */
+	size_t passed_count;
+	int links;
+	bool lost; /* it cannot be followed */
+};
+
+/* plan_links.c. The last name of the way may be a link in the tree again. */
+void plan_follow(struct box_plan *p, const struct guarded_tree *t, const char *path,
+		 struct link_way *ret);
+
 /* plan_git.c: the shared git folder of a worktree; then the workspace's own repository, if it has
  * one, and those that it lies in. */
 int plan_worktree(struct box_plan *p, struct err *e);

@@ -20,7 +20,6 @@
 #include "model/tool_settings.h"
 
 #define LOOKS_MAX 100
-#define LINKS_MAX 40 /* as many as the kernel follows */
 #define NAMES_MAX 4096
 #define INSIDE_MAX 2000 /* entries of covered folders that are looked at, one by one */
 #define INSIDE_DEPTH 12
@@ -66,28 +65,6 @@ static int pin_parents(struct box_plan *p, const struct guarded_tree *t, char *p
 	return 0;
 }
 
-/* Where a link at path leads, relative to the tree; NULL when that is elsewhere or cannot be told.
- */
-static const char *link_goal(struct box_plan *p, const struct guarded_tree *t, const char *path)
-{
-	char to[PATH_MAX];
-	ssize_t n = readlinkat(t->fd, path, to, sizeof(to) - 1);
-	const char *slash = strrchr(path, '/'), *folder, *goal;
-	struct place at;
-	struct err e;
-
-	if (n <= 0)
-		return NULL;
-	to[n] = '\0';
-	folder = slash ? arena_printf(p->arena, "%s/%.*s", t->host, (int)(slash - path), path)
-		       : t->host;
-	at = (struct place){ .cwd = folder };
-	if (!folder || path_resolve(p->arena, &at, to, &goal, &e) < 0)
-		return NULL;
-	return path_under(goal, t->host) && goal[strlen(t->host)] ? goal + strlen(t->host) + 1
-								  : NULL;
-}
-
 /* A file with more than one name is not protected by a cover over one of them. */
 static int note_shared(struct box_plan *p, const struct guarded_tree *t, const char *path,
 		       const struct stat *st, struct err *e)
@@ -122,19 +99,53 @@ static int record(struct box_plan *p, const struct guarded_tree *t, const char *
 	return st ? note_shared(p, t, path, st, e) : 0;
 }
 
+bool plan_protects(const struct box_plan *p, const char *tree, const char *path)
+{
+	for (size_t i = 0; i < p->protected_count; i++)
+		if (str_eq(p->protected[i].tree, tree) && str_eq(p->protected[i].path, path))
+			return true;
+	return false;
+}
+
+/* Links on the way there are compared as well. *ret: relative to the tree; NULL: elsewhere. */
+static int link_goal(struct box_plan *p, const struct guarded_tree *t, const char *path,
+		     const char **ret, struct err *e)
+{
+	struct link_way way;
+	struct stat st;
+
+	plan_follow(p, t, path, &way);
+	for (size_t i = 0; i < way.passed_count; i++)
+		if (!way.passed[i])
+			return err_nomem(e);
+		else if (!plan_protects(p, t->host, way.passed[i]) &&
+			 fstatat(t->fd, way.passed[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			 record(p, t, way.passed[i], &st, false, e) < 0)
+			return -e->code;
+	if (way.lost)
+		plan_note(p, arena_printf(p->arena,
+					  "'%.200s' is a link that brig cannot follow: what it "
+					  "leads to is not protected",
+					  path));
+	*ret = way.goal;
+	return 0;
+}
+
 /* A link cannot be covered: it is compared after the run, and so is what it leads to in the end. */
 static int protect_link(struct box_plan *p, const struct guarded_tree *t, const char *path,
 			const struct stat *st, struct err *e)
 {
+	size_t at = p->protected_count;
 	struct protected_name *n;
 	struct stat there;
 
-	if (record(p, t, path, st, false, e) < 0)
+	if (record(p, t, path, st, false, e) < 0 ||
+	    link_goal(p, t, path, &p->protected[at].goal_at, e) < 0)
 		return -e->code;
-	n = &p->protected[p->protected_count - 1];
-	n->link = link_goal(p, t, path) != NULL;
-	if (n->link && fstatat(t->fd, path, &there, 0) == 0)
-		n->goal = ident_of(&there);
+	n = &p->protected[at];
+	n->link = n->goal_at;
+	if (fstatat(t->fd, path, &there, 0) == 0)
+		n->goal = stamp_of(&there);
 	return 0;
 }
 
@@ -191,23 +202,16 @@ int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const ch
 				   : record(p, t, path, &st, true, e);
 }
 
-bool plan_protects(const struct box_plan *p, const char *tree, const char *path)
-{
-	for (size_t i = 0; i < p->protected_count; i++)
-		if (str_eq(p->protected[i].tree, tree) && str_eq(p->protected[i].path, path))
-			return true;
-	return false;
-}
-
 /* A link among the folders on the way is compared as well; returns where the way goes on, NULL when
  * it leaves the tree or path is no link. */
 static const char *past_link(struct box_plan *p, const struct guarded_tree *t, const char *path,
 			     const char *rest, struct err *e)
 {
-	const char *goal = link_goal(p, t, path);
+	const char *goal;
 	struct stat st;
 
-	if (!goal || fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if (fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISLNK(st.st_mode) ||
+	    link_goal(p, t, path, &goal, e) < 0 || !goal ||
 	    (!plan_protects(p, t->host, path) && record(p, t, path, &st, false, e) < 0))
 		return NULL;
 	return arena_printf(p->arena, "%s%s", goal, rest);
@@ -263,7 +267,7 @@ static bool holds_objects(const char *folder, const char *name)
 static int look_at_entry(struct inside_walk *w, const char *folder, int fd, const char *name,
 			 int depth)
 {
-	const char *path;
+	const char *path, *goal;
 	struct stat st;
 
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -276,7 +280,9 @@ static int look_at_entry(struct inside_walk *w, const char *folder, int fd, cons
 	if (!path)
 		return err_nomem(w->e);
 	if (S_ISLNK(st.st_mode))
-		return plan_protect_goal(w->p, w->t, link_goal(w->p, w->t, path), w->e);
+		return link_goal(w->p, w->t, path, &goal, w->e) < 0
+			       ? -w->e->code
+			       : plan_protect_goal(w->p, w->t, goal, w->e);
 	if (S_ISDIR(st.st_mode))
 		return look_inside(w, path, depth + 1);
 	return note_shared(w->p, w->t, path, &st, w->e);
@@ -323,7 +329,7 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 
 		if (!str_eq(n.tree, t->host) || n.file)
 			continue;
-		if (n.link && plan_protect_goal(p, t, link_goal(p, t, n.path), e) < 0)
+		if (n.link && plan_protect_goal(p, t, n.goal_at, e) < 0)
 			return -e->code;
 		if (n.existed && n.covered && S_ISDIR(n.was.ident.type) &&
 		    look_into(&w, n.path) < 0)

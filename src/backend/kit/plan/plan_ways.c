@@ -104,6 +104,21 @@ static int guard_name(struct box_plan *p, const struct sight *s, const struct pr
 	return 0;
 }
 
+/* A protected link to a place outside: where the command may write there, by whatever grant, what
+ * it leads to is compared afterwards. */
+static void watch_link(struct box_plan *p, const struct sight *s, struct protected_name *n)
+{
+	char path[PATH_MAX];
+	struct where at;
+
+	if (n->link || !n->existed || !S_ISLNK(n->was.ident.type) ||
+	    snprintf(path, sizeof(path), "%s/%s", n->tree, n->path) >= (int)sizeof(path) ||
+	    mounts_find(&s->mounts, p->arena, path, &at) < 0)
+		return;
+	for (size_t i = 0; i < s->n; i++)
+		n->link |= s->v[i].writable && within(&at, &s->v[i].at);
+}
+
 static bool is_covered(const struct box_plan *p, const char *inside)
 {
 	for (size_t i = 0; i < p->op_count; i++)
@@ -122,9 +137,10 @@ static int guard_read(struct box_plan *p, const struct sight *s, const struct sh
 	for (size_t i = 0; i < s->n; i++) {
 		const struct shown *v = &s->v[i];
 
+		/* By its own path both were asked for; plan_mounts has narrowed what is wider. */
 		if (!v->writable || !within(&read->at, &v->at) ||
 		    !is_seen(s, v, &read->at, inside) || str_eq(inside, read->inside) ||
-		    is_covered(p, inside))
+		    is_covered(p, inside) || (v->asked && path_under(read->at.real, v->at.real)))
 			continue;
 		(void)err_set(e, ERR_POLICY, EPERM,
 			      "read: '%.150s' could be written at '%.150s' inside", read->at.real,
@@ -140,9 +156,11 @@ int plan_ways(struct box_plan *p, const struct sight *s, struct err *e)
 
 	if (guard_workspace(p, s, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < p->protected_count; i++)
+	for (size_t i = 0; i < p->protected_count; i++) {
+		watch_link(p, s, &p->protected[i]);
 		if (guard_name(p, s, &p->protected[i], e) < 0)
 			return -e->code;
+	}
 	for (size_t i = 0; i < s->n; i++)
 		for (size_t k = 0; s->v[i].asked && !s->v[i].writable && k < l->n; k++)
 			if (str_eq(l->v[k], s->v[i].inside) && guard_read(p, s, &s->v[i], e) < 0)

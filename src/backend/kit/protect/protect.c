@@ -352,12 +352,13 @@ static bool take(int tree, int dir, const char *path, const char *name, bool sha
 
 static bool leads_as_before(int tree, const struct protected_name *n)
 {
-	struct ident now = { 0 };
+	struct stamp now = { 0 };
 	struct stat st;
 
 	if (fstatat(tree, n->path, &st, 0) == 0)
-		now = ident_of(&st);
-	return ident_same(&now, &n->goal);
+		now = stamp_of(&st);
+	return S_ISREG(now.ident.type) ? stamp_same(&now, &n->goal)
+				       : ident_same(&now.ident, &n->goal.ident);
 }
 
 /* Through a cover a folder cannot be changed, nor has it a second name: only the host did. A file

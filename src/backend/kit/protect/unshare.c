@@ -61,6 +61,7 @@ static int replace(int dir, const char *name, const struct ident *ident, const c
 	return r;
 }
 
+/* A name, or a link that leads there. */
 static void refresh(struct box_plan *p, int tree, const struct shared_file *f)
 {
 	struct stat st;
@@ -71,6 +72,9 @@ static void refresh(struct box_plan *p, int tree, const struct shared_file *f)
 		if (str_eq(n->tree, f->tree) && str_eq(n->path, f->path) &&
 		    fstatat(tree, n->path, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			n->was = stamp_of(&st);
+		if (ident_same(&n->goal.ident, &f->ident) &&
+		    fstatat(tree, f->path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			n->goal = stamp_of(&st);
 	}
 }
 

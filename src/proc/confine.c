@@ -346,15 +346,17 @@ static int allow(const struct confine_rules *l, const char *path, uint64_t right
  * and /proc are decided by their mounts and modes; a thread names its siblings there. */
 static int command_rules(const struct confine_rules *l, const struct confine_want *w, struct err *e)
 {
-	const uint64_t sockets = w->sockets ? 0 : LANDLOCK_ACCESS_FS_MAKE_SOCK;
-
 	if (allow(l, "/", FS_SEE, e) < 0 ||
 	    allow(l, "/dev", FS_SEE | FS_WRITE | FS_IOCTL_DEV, e) < 0 ||
 	    allow(l, "/proc", FS_SEE | FS_WRITE, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < w->writable_count; i++)
-		if (allow(l, w->writable[i], l->fs & ~sockets, e) < 0)
+	for (size_t i = 0; i < w->writable_count; i++) {
+		bool none = i < 64 ? w->no_sockets >> i & 1 : w->no_sockets != 0;
+
+		if (allow(l, w->writable[i],
+			  none ? l->fs & ~(uint64_t)LANDLOCK_ACCESS_FS_MAKE_SOCK : l->fs, e) < 0)
 			return -e->code;
+	}
 	return 0;
 }
 

@@ -35,10 +35,11 @@ enum { CONFINE_FILES = 16384 }; /* descriptors that a server has at most */
 struct confine_want {
 	const char *const *writable; /* COMMAND: all that may be changed */
 	size_t writable_count;
-	bool sockets;   /* COMMAND: sockets may be made there */
-	int folder;     /* UNPACKER, BUNDLER */
-	uint16_t port;  /* SENDER, SPEAKER */
-	uint64_t bytes; /* to which an open file may grow; not of COMMAND */
+	uint64_t no_sockets; /* COMMAND: a bit for each of the first of them, in which no socket may
+				be made; all that have no bit are like these, if there are any */
+	int folder;          /* UNPACKER, BUNDLER */
+	uint16_t port;       /* SENDER, SPEAKER */
+	uint64_t bytes;      /* to which an open file may grow; not of COMMAND */
 };
 
 /* Of this thread and its children; call it while there is one thread. No allocation. */

@@ -21,6 +21,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import CLOSED, FOLDER, box, container_of, engine, image, podmans, shared_engine, shared_podmans, start_box, token  # noqa: E402
+from two_runs import PROGRAM  # noqa: E402
 from harness import PATIENCE, around, brig_path, files_as_root, home, identity, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
 
 around(shared_engine)
@@ -30,6 +31,12 @@ around(shared_podmans)
 def mine(name):
     """The same file runs as root and as a user, side by side on one engine."""
     return f"hostile-{identity()}:{name}"
+
+
+def settle_all(folder):
+    """Root's command is user 1000 in the container."""
+    for path in (folder, *folder.rglob("*")) if identity() == "root" else ():
+        os.chown(path, 1000, 1000, follow_symlinks=False)
 
 
 def run_bare(e, body, refusal=None):
@@ -54,6 +61,33 @@ def nothing_left():
 
 def engines():
     return (common.shared, podmans[identity()])
+
+
+# ---- a folder that outlives its container ----
+
+
+@test
+def what_a_container_left_to_another_is_not_written_past_its_covers():
+    """An engine's mounts are not locked: a folder that another container was given has none over it once its own has ended.
+    What was changed in a folder that was covered is taken away."""
+    subprocess.run(["git", "init", "-q", workspace()], check=True)
+    (workspace() / ".git/hooks/pre-commit").write_text("mine\n")
+    (workspace() / "both.py").write_text(PROGRAM)
+    with files_as_root():
+        settle_all(workspace())
+    tries = [".:write:.git/hooks/pre-commit", ".:write:.git/hooks/new"]
+    python = {"image": engine.PYTHON_IMAGE}
+    stays = start_box("--json", "--", "python3", "both.py", "stay", *tries, **python)
+    first = box("--", "python3", "both.py", "go", ".", **python)
+    (workspace() / "ended").touch()
+    out, err = stays.communicate(timeout=60 * PATIENCE)
+    r = json.loads(out)
+    assert first.status == 0 and r["exit_code"] == 0, (first.errors, err, r)
+    got = r["stdout"]
+    left = [p for p in (workspace() / ".git").rglob("*") if p.is_file() and "PWNED" in p.read_text(errors="replace")]
+    assert not left, (got, left)
+    if "+ write" in got:
+        assert any(d["target"].startswith(".git/hooks") for d in r["denials"]), (got, r["denials"])
 
 
 # ---- links in the image ----

@@ -5,55 +5,17 @@ lay over that folder must not.
 
 The control does the same with one user and mount namespace, where the covers are gone; the oracle is what is on disk."""
 
+import json
 import pathlib
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, on_host  # noqa: E402
-from harness import PATIENCE, brig_argv, brig_environment, brig_path, main, scratch, test, workspace  # noqa: E402
+from harness import PATIENCE, TOP, brig, brig_argv, brig_environment, brig_path, compile_c, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from two_runs import PROGRAM  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
-# stay TRY...: gets a descriptor for each distinct ROOT and, once `ended` is there, tries ROOT:WHAT:PATH by it.  go ROOT...: sends them.
-PROGRAM = r"""
-import array, os, socket, sys, time
-def patient(call):
-    for _ in range(3000):
-        try:
-            return call()
-        except OSError:
-            time.sleep(0.01)
-    sys.exit(3)
-role, words = sys.argv[1], sys.argv[2:]
-if role == "go":
-    c = socket.socket(socket.AF_UNIX)
-    patient(lambda: c.connect("s.sock"))
-    c.sendmsg([b"f"], [(1, 1, array.array("i", [os.open(w, os.O_RDONLY | os.O_DIRECTORY) for w in words]).tobytes())])
-    c.recv(1)
-    sys.exit()
-tries = [w.split(":") for w in words]
-roots = list(dict.fromkeys(t[0] for t in tries))
-s = socket.socket(socket.AF_UNIX)
-s.bind("s.sock")
-s.listen(1)
-c = s.accept()[0]
-fds = dict(zip(roots, array.array("i", c.recvmsg(1, 256)[1][0][2])))
-c.send(b"x")
-patient(lambda: os.stat("ended"))
-def write(path, fd):
-    f = os.open(path, os.O_CREAT | os.O_WRONLY, 0o755, dir_fd=fd)
-    os.write(f, b"#!/bin/sh\necho PWNED\n")
-calls = {"write": write, "unlink": lambda p, fd: os.unlink(p, dir_fd=fd), "chmod": lambda p, fd: os.chmod(p, 0o777, dir_fd=fd),
-         "rename": lambda p, fd: os.rename(p, p + ".moved", src_dir_fd=fd, dst_dir_fd=fd),
-         "link": lambda p, fd: os.link(p, "second", src_dir_fd=fd, dst_dir_fd=fd),
-         "read": lambda p, fd: os.read(os.open(p, os.O_RDONLY, dir_fd=fd), 1)}
-for root, what, path in tries:
-    try:
-        calls[what](path, fds[root])
-        print("+", what, path)
-    except OSError as e:
-        print("-", what, path, e.strerror)
-"""
 TRIES = (("write", ".git/hooks/pre-commit"), ("write", ".git/hooks/post-checkout"), ("unlink", ".git/hooks/pre-commit"), ("chmod", ".git/hooks/pre-commit"),
          ("rename", ".git/hooks"), ("rename", ".git"), ("write", ".git/config"), ("link", ".git/config"), ("write", ".vscode/tasks.json"),
          ("write", ".envrc"), ("rename", ".vscode"))
@@ -112,6 +74,49 @@ def a_folder_outlives_its_run_with_all_that_lay_over_it():
         out, _ = attack(data, backend)
         assert "+" not in out, out
         assert snapshot(workspace(), data) == before, backend
+
+
+@test
+def where_mounts_cannot_be_locked_what_changed_under_a_cover_is_taken_away():
+    data = prepare()
+    out, err = attack(data, "bwrap", compile_c(TOP / "tests/lib/deny-second-namespace.c"))
+    assert "does not let brig lock" in err, err
+    assert uid() == 0 or "+ write .git/hooks/post-checkout" in out, ("the control proves nothing", out)
+    obeyed = [p for p in workspace().rglob("*") if p.is_file() and p.name not in ("both.py", "second")]
+    assert not [p for p in obeyed if b"PWNED" in p.read_bytes()], (out, err)
+
+
+@test
+def what_the_host_changes_under_a_cover_is_told():
+    """A hook goes to quarantine, as a file would; in an editor's folder it is the editor's work."""
+    prepare()
+    line = "touch ready; while [ ! -e ended ]; do sleep 0.02; done"
+    p = start_brig("run", "--json", "--", "sh", "-c", line)
+    assert wait_until((workspace() / "ready").exists)
+    for name in (".git/hooks/pre-commit", ".git/hooks/new", ".vscode/tasks.json", ".vscode/new.json"):
+        (workspace() / name).write_text("theirs\n")
+    (workspace() / "ended").touch()
+    r = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
+    assert {d["target"] for d in r["denials"]} == {".git/hooks/pre-commit", ".git/hooks/new"}, r["denials"]
+    assert {".vscode/tasks.json", ".vscode/new.json"} <= {t["path"] for t in r["changed_trust"]}, r["changed_trust"]
+    assert not (workspace() / ".git/hooks/new").exists() and (workspace() / ".vscode/new.json").read_text() == "theirs\n"
+    r = brig("run", "--json", "--", "true").json
+    assert not r["denials"] and not r["changed_trust"], r
+
+
+BIND = "import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])"
+
+
+@test
+def under_strict_no_socket_is_made_in_a_tree_of_the_hosts():
+    """Where two runs meet. In folders of a run's own, and by default, they are made: test suites do."""
+    data = prepare()
+    for backend in ("native", "bwrap"):
+        for profile, place, allowed in (("strict", ".", False), ("strict", data, False), ("strict", "/tmp", True), ("default", ".", True), ("default", data, True)):
+            done = brig("run", "--backend", backend, "--profile", profile, "--write", data, "--", PYTHON, "-c", BIND, f"{place}/one")
+            assert (done.status == 0) == allowed and (allowed or "PermissionError" in done.errors), (backend, profile, place, done.errors)
+            for made in (workspace() / "one", data / "one"):
+                made.unlink(missing_ok=True)
 
 
 @test

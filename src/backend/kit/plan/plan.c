@@ -197,6 +197,8 @@ int plan_bind_seen(struct box_plan *p, const char *src, const char *dst, bool wr
 	o->writable = writable;
 	if (writable && plan_writable(p, dst, e) < 0)
 		return -e->code;
+	if (writable && p->writable_count <= WRITABLE_BITS)
+		p->writable_host |= (uint64_t)1 << (p->writable_count - 1);
 	if (owned && p->needs_range)
 		return bind_prepared(p, o, st, e);
 	return 0;
@@ -208,6 +210,8 @@ int plan_writable(struct box_plan *p, const char *inside, struct err *e)
 
 	if (slot)
 		*slot = arena_strdup(p->arena, inside);
+	if (slot && p->writable_count <= WRITABLE_BITS) /* one may have been taken back */
+		p->writable_host &= ~((uint64_t)1 << (p->writable_count - 1));
 	return slot && *slot ? 0 : err_nomem(e);
 }
 

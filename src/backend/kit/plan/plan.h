@@ -136,6 +136,8 @@ struct toolchain {
 	const char *variable, *root; /* what it is told inside; NULL: nothing */
 };
 
+enum { WRITABLE_BITS = 64 };
+
 struct box_plan {
 	struct arena *arena;     /* keeps the texts of the spec as well */
 	const char *backend;     /* its name, told inside as BRIG_SANDBOX */
@@ -179,6 +181,8 @@ struct box_plan {
 
 	const char **writable; /* paths inside that Landlock lets be changed */
 	size_t writable_count;
+	uint64_t
+		writable_host; /* a bit for each of the first WRITABLE_BITS: a tree of the host's */
 
 	struct rlimit_want rlimits[RLIMITS_MAX];
 	size_t rlimit_count;

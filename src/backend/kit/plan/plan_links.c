@@ -14,7 +14,7 @@
 #include "model/paths.h"
 
 /* Where the walk stands: a folder, and what is left of the way. */
-struct walk {
+struct link_walk {
 	struct box_plan *p;
 	const struct guarded_tree *t;
 	int at;
@@ -32,7 +32,7 @@ static bool same_mount(int a, int b)
 }
 
 /* By its place on the file system, for what is on another mount. */
-static const char *by_mounts(const struct walk *w)
+static const char *by_mounts(const struct link_walk *w)
 {
 	struct where tree, here;
 	struct mounts m;
@@ -49,7 +49,7 @@ static const char *by_mounts(const struct walk *w)
 }
 
 /* The path of the folder in the tree, "" for the tree itself; NULL: it is not in there. */
-static const char *in_tree(const struct walk *w)
+static const char *in_tree(const struct link_walk *w)
 {
 	char link[32], real[PATH_MAX];
 	size_t top = strlen(w->t->host);
@@ -67,7 +67,7 @@ static const char *in_tree(const struct walk *w)
 	return by_mounts(w);
 }
 
-static const char *join(struct walk *w, const char *folder, const char *name, const char *more)
+static const char *join(struct link_walk *w, const char *folder, const char *name, const char *more)
 {
 	return arena_printf(w->p->arena, "%s%s%s%s%s", folder, *folder ? "/" : "", name,
 			    *more ? "/" : "", more);
@@ -75,7 +75,7 @@ static const char *join(struct walk *w, const char *folder, const char *name, co
 
 /* Goes on with the text of a link instead of its name. false: that is too long, or there is none.
  */
-static bool take_link(struct walk *w, const char *name, const char *more)
+static bool take_link(struct link_walk *w, const char *name, const char *more)
 {
 	char to[PATH_MAX], next[PATH_MAX];
 	ssize_t n = readlinkat(w->at, name, to, sizeof(to) - 1);
@@ -95,7 +95,7 @@ static bool take_link(struct walk *w, const char *name, const char *more)
 	return root >= 0;
 }
 
-static bool enter(struct walk *w, const char *name)
+static bool enter(struct link_walk *w, const char *name)
 {
 	int next = openat(w->at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -104,7 +104,7 @@ static bool enter(struct walk *w, const char *name)
 	return next >= 0;
 }
 
-static void end_at(struct walk *w, const char *name, const char *more)
+static void end_at(struct link_walk *w, const char *name, const char *more)
 {
 	const char *folder = in_tree(w);
 
@@ -112,7 +112,7 @@ static void end_at(struct walk *w, const char *name, const char *more)
 }
 
 /* A link: in the tree it is a name of its own if it is the last, and compared if not. */
-static bool at_link(struct walk *w, const char *name, const char *more)
+static bool at_link(struct link_walk *w, const char *name, const char *more)
 {
 	const char *folder = in_tree(w);
 
@@ -127,7 +127,7 @@ static bool at_link(struct walk *w, const char *name, const char *more)
 }
 
 /* One name of the way; false: it is at its end. */
-static bool step(struct walk *w)
+static bool step(struct link_walk *w)
 {
 	const char *from = w->rest + strspn(w->rest, "/"), *more, *folder;
 	size_t n = strcspn(from, "/");
@@ -158,7 +158,7 @@ void plan_follow(struct box_plan *p, const struct guarded_tree *t, const char *p
 		 struct link_way *ret)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	struct walk w = { .p = p, .t = t, .way = ret };
+	struct link_walk w = { .p = p, .t = t, .way = ret };
 	char folder[PATH_MAX];
 
 	*ret = (struct link_way){ .goal = NULL };

@@ -18,6 +18,7 @@
 #include "backend/kit/net/rtnl.h"
 #include "backend/kit/process/seccomp.h"
 #include "base/str.h"
+#include "model/paths.h"
 #include "proc/agent_socket.h"
 #include "proc/confine.h"
 
@@ -293,11 +294,26 @@ static int filter(const struct inside *c, struct err *e)
 	return -e->code;
 }
 
+/* Under the strict profile no socket is made in a tree of the host's: two runs would hand each
+ * other descriptors there. A rule is for all that lies below, so that a tree of the host's in a
+ * folder of the run's own has the rights of both. */
+static uint64_t no_sockets(const struct inside *c)
+{
+	uint64_t none = 0;
+
+	for (size_t i = 0; i < c->writable_count && i < WRITABLE_BITS; i++)
+		for (size_t k = 0; k < c->writable_count; k++)
+			if ((k >= WRITABLE_BITS || c->writable_host >> k & 1) &&
+			    path_under(c->writable[k], c->writable[i]))
+				none |= (uint64_t)1 << i;
+	return c->profile == SECCOMP_STRICT ? none : 0;
+}
+
 int inside_lock_down(const struct inside *c, struct err *e)
 {
 	const struct confine_want files = { .writable = c->writable,
 					    .writable_count = c->writable_count,
-					    .sockets = true };
+					    .no_sockets = no_sockets(c) };
 	int abi = landlock_abi();
 
 	if (limits(c, e) < 0 || (!c->unlocked && drop_privileges(e) < 0))

@@ -40,6 +40,7 @@ struct inside {
 	uint32_t uid;
 	const char *const *writable; /* what Landlock lets be changed */
 	size_t writable_count;
+	uint64_t writable_host;              /* as box_plan has it */
 	const char *tmpfs[INSIDE_TMPFS_MAX]; /* folders, one on each private file system */
 	size_t tmpfs_count;
 	struct rlimit_want rlimits[RLIMITS_MAX];

@@ -297,6 +297,8 @@ static int started(struct backend_job *j, struct box_start *c, const struct job_
 	if (m.said == SUPERVISOR_FAILED)
 		return failed_inside(j, &m, e);
 	j->isolation.landlock_abi = m.landlock;
+	if (m.unlocked)
+		protect_unlocked(j->protect);
 	if (m.unlocked && w->host.note)
 		w->host.note(w->host.arg, UNLOCKED);
 	return running(j, w, e);
@@ -385,6 +387,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->uid = p->uid;
 	c->writable = p->writable;
 	c->writable_count = p->writable_count;
+	c->writable_host = p->writable_host;
 	/* HOME and the rest are the same file system, as far as they are in memory. */
 	c->tmpfs[0] = p->store ? "/dev/shm" : "/tmp";
 	c->tmpfs_count = 1;

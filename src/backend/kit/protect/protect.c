@@ -226,6 +226,8 @@ int protect_write_down(struct protect *t, struct err *e)
 		if (inventory_fill(t, e) < 0)
 			return err_wrap(e, "protected names");
 		t->before = before_take(t);
+		protect_covered_begin(t);
+		t->unlocked = t->plan->by_name;
 	}
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;
@@ -361,8 +363,8 @@ static bool leads_as_before(int tree, const struct protected_name *n)
 				       : ident_same(&now.ident, &n->goal.ident);
 }
 
-/* Through a cover a folder cannot be changed, nor has it a second name: only the host did. A file
- * is its inode, whoever wrote to it by whichever way. */
+/* A covered folder is compared entry by entry (covered.c): the host may have added one. A file is
+ * its inode, whoever wrote to it by whichever way. */
 static bool as_before(const struct protected_name *n, const struct stat *st, bool cover_lost)
 {
 	struct stamp now = stamp_of(st);
@@ -530,6 +532,7 @@ static void judge(struct protect *t, bool cover_lost, bool last, struct outcome 
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
 				look_after(t, o, i, cover_lost);
+	protect_covered(t, o);
 	if (t->began.tv_sec) { /* else the command cannot have begun */
 		protect_records_judge(t, o, last);
 		before_tell(t, o);

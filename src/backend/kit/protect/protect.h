@@ -56,6 +56,9 @@ void protect_survive(struct protect *t, int pidfd);
  * it takes as long as a look through the workspace's folders. Nothing to do for NULL. */
 void protect_settle(struct protect *t, struct outcome *o);
 
+/* The run's mounts are not locked: what lies in covered folders is not believed. NULL: nothing. */
+void protect_unlocked(struct protect *t);
+
 /* After the last process is gone: removes placeholders no other run needs, moves what appeared or
  * changed under a protected name to quarantine and reports it. */
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o);

@@ -40,6 +40,10 @@ struct protect {
 	uint64_t beat;             /* when it was last touched */
 	pid_t survivor;            /* 0: none */
 	int lifeline;              /* its end tells the survivor that we are gone; -1: none */
+	struct covered_entry *covered; /* what lies in covered folders; of the plan's arena */
+	size_t covered_count;
+	bool listed;   /* they are: the run is this process's own */
+	bool unlocked; /* its mounts are not locked */
 };
 
 /* Says how many questions to git had no answer for want of time. */
@@ -69,6 +73,10 @@ void quarantine_lead(struct protect *t, struct outcome *o, int tree, const char 
 		     const char *why, const struct lead *lead);
 /* The same, led to by the workspace's own git folder if it lies in there. */
 void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why);
+
+/* covered.c: writes down what lies in covered folders; tells, or takes away, what changed there. */
+void protect_covered_begin(struct protect *t);
+void protect_covered(struct protect *t, struct outcome *o);
 
 /* unshare.c: gives each protected file that has other names an inode of its own. */
 int protect_unshare(struct protect *t, struct err *e);

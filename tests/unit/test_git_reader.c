@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit/test_git_reader.c - what is copied for the git that is asked, and what is too large for it.
- */
+/* unit/test_git_reader.c - what git is not asked about: what is too large, or no file. */
 #include "unit.h"
 
 #include "backend/kit/protect/git_reader.h"
@@ -15,53 +14,50 @@ static void file_of(const char *name, off_t size)
 	assert_int_equal(ftruncate(fd, size), 0);
 }
 
-static int copy_of(enum reader_kind kind, const char *name, off_t *size)
+/* With no time left the answer is "hostile" for all; what would have been asked is counted. */
+static bool is_asked_about(const char *name)
 {
-	struct reader_copy c = { .fd = -1 };
-	int r = reader_copy(kind, AT_FDCWD, name, &c);
-	struct stat st;
+	struct reader_asker late = { .avoid = "/", .until = 1 };
+	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+	CLEANUP(fd) int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
-	*size = r == 0 && fstat(c.fd, &st) == 0 ? st.st_size : -1;
-	reader_copy_done(&c);
-	return r;
+	assert_int_equal(reader_config(READER_CONFIG, fd, &late, &facts), READER_HOSTILE);
+	return late.unasked;
 }
 
-/* Settings that are larger than any are nobody's to read: what is said of them is "hostile". */
-static void settings_are_copied_up_to_a_mebibyte(void **state UNUSED)
+static void settings_are_asked_about_up_to_a_mebibyte(void **state UNUSED)
 {
 	char top[PATH_MAX];
-	off_t size;
 
 	enter_scratch(top);
+	set_below("XDG_STATE_HOME", top, "state");
 	file_of("config", MIB);
-	assert_int_equal(copy_of(READER_CONFIG, "config", &size), 0);
-	assert_int_equal(size, MIB);
+	assert_true(is_asked_about("config"));
 	file_of("config", MIB + 1);
-	assert_int_equal(copy_of(READER_CONFIG, "config", &size), -EFBIG);
+	assert_false(is_asked_about("config"));
 	file_of("config", 100 * MIB);
-	assert_int_equal(copy_of(READER_CONFIG, "config", &size), -EFBIG);
+	assert_false(is_asked_about("config"));
 	leave_scratch(top);
 }
 
-static void only_files_are_copied(void **state UNUSED)
+static void only_files_are_asked_about(void **state UNUSED)
 {
 	char top[PATH_MAX];
-	off_t size;
 
 	enter_scratch(top);
-	assert_int_equal(mkdir("folder", 0700) | mkfifo("pipe", 0600) | symlink("pipe", "link"), 0);
-	assert_int_equal(copy_of(READER_CONFIG, "folder", &size), -EFBIG);
-	assert_int_equal(copy_of(READER_CONFIG, "pipe", &size), -EFBIG);
-	assert_int_equal(copy_of(READER_CONFIG, "link", &size), -ELOOP);
-	assert_int_equal(copy_of(READER_CONFIG, "missing", &size), -ENOENT);
+	set_below("XDG_STATE_HOME", top, "state");
+	assert_int_equal(mkdir("folder", 0700) | mkfifo("pipe", 0600), 0);
+	assert_false(is_asked_about("folder"));
+	assert_false(is_asked_about("pipe"));
+	assert_false(is_asked_about("missing"));
 	leave_scratch(top);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(settings_are_copied_up_to_a_mebibyte),
-		cmocka_unit_test(only_files_are_copied),
+		cmocka_unit_test(settings_are_asked_about_up_to_a_mebibyte),
+		cmocka_unit_test(only_files_are_asked_about),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

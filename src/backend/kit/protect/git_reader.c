@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/kit/protect/git_reader.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -24,25 +23,13 @@
 
 #define FOLDER "git"
 #define SLOTS 1024 /* files of the cache, never more */
-#define FILE_MAX ((off_t)128 << 20)
 #define CONFIG_MAX ((size_t)1 << 20)
-#define HALF "sharedindex."
-#define HALVES_MAX 8
 
 /* What a file can make git do is compute, so that CPU time is what is limited; the time by the
  * clock is for a git that waits for something. */
 #define LIMITED "ulimit -t 2 && "
 #define CLOCK_LIMIT "10s"
 
-/* The index becomes that of an empty repository: nothing but itself is read. */
-#define READ_INDEX                                                                                 \
-	LIMITED                                                                                    \
-	"mkdir -p /tmp/g/objects /tmp/g/refs && echo 'ref: refs/heads/x' > /tmp/g/HEAD && "        \
-	"printf '[core]\\n\\trepositoryformatversion = 1\\n[extensions]\\n\\tobjectformat = "      \
-	"%s\\n' "                                                                                  \
-	"\"$2\" > /tmp/g/config && for h in $3; do "                                               \
-	"head -c \"${h#*:}\" > \"/tmp/g/${h%%:*}\" || exit 1; done; cat > /tmp/g/index && "        \
-	"exec \"$1\" --git-dir=/tmp/g ls-files --stage --sparse -z"
 #define READ_CONFIG LIMITED "exec \"$1\" config --file - --no-includes --list -z"
 
 /* Objects as they are, by their own names: nothing in the git folder may put others in their place
@@ -69,8 +56,10 @@
 	"printf '%s\\0' \"$c\"; g ls-tree -r -z --full-tree \"$c\""
 
 static const char *const scripts[] = {
-	[READER_INDEX] = READ_INDEX,     [READER_CONFIG] = READ_CONFIG, [READER_LIST] = READ_CONFIG,
-	[READER_COMMITS] = READ_COMMITS, [READER_TREE] = READ_TREE,
+	[READER_CONFIG] = READ_CONFIG,
+	[READER_LIST] = READ_CONFIG,
+	[READER_COMMITS] = READ_COMMITS,
+	[READER_TREE] = READ_TREE,
 };
 
 /* ---- the cache ---- */
@@ -105,7 +94,7 @@ static bool read_slot(const char *name, struct buf *ret)
 	return n == 0 && ret->len && !ret->failed && !ret->data[ret->len - 1];
 }
 
-bool reader_known(enum reader_kind kind, const struct stamp *file, struct buf *ret)
+static bool reader_known(enum reader_kind kind, const struct stamp *file, struct buf *ret)
 {
 	CLEANUP(buf) struct buf slot = BUF_INIT(READER_ANSWER_MAX + 256);
 	char name[32], key[192];
@@ -145,7 +134,8 @@ static void keep(enum reader_kind kind, const struct stamp *file, const struct b
 
 struct git_question {
 	enum reader_kind kind;
-	const char *brig, *git, *format, *halves;
+	const char *brig, *git;
+	const char *at, *word; /* of a repository; NULL: the last words are left out */
 	const char *backend;
 	const char *shown; /* an option more */
 	reader_record_fn *fn;
@@ -182,8 +172,8 @@ static pid_t ask(const struct git_question *q)
 			       "none",           "--memory", "256m",     "--timeout",
 			       CLOCK_LIMIT,      "--pids",   "16",       "--no-audit",
 			       q->shown,         "--",       "/bin/sh",  "-c",
-			       scripts[q->kind], "reader",   q->git,     q->format,
-			       q->halves,        NULL };
+			       scripts[q->kind], "reader",   q->git,     q->at,
+			       q->word,          NULL };
 	const char *env[ARRAY_LEN(passed) + 2];
 	const struct host_program h = { .program = q->brig,
 					.argv = argv,
@@ -199,7 +189,9 @@ static pid_t ask(const struct git_question *q)
 
 struct reader_listener {
 	enum reader_kind kind;
-	struct gitsay_index index;
+	char record[4096 + 128]; /* the one that has begun */
+	size_t have;
+	bool hostile;    /* it is longer than any */
 	struct buf text; /* of a configuration */
 	struct buf *answer;
 	reader_record_fn *fn; /* of a repository */
@@ -208,28 +200,16 @@ struct reader_listener {
 
 static void hear_records(struct reader_listener *l, const char *data, size_t n)
 {
-	struct gitsay_index *g = &l->index;
-
-	for (size_t i = 0; i < n && !g->hostile; i++) {
-		g->hostile = g->have == sizeof(g->record);
-		if (g->hostile)
+	for (size_t i = 0; i < n && !l->hostile; i++) {
+		l->hostile = l->have == sizeof(l->record);
+		if (l->hostile)
 			return;
-		g->record[g->have++] = data[i];
+		l->record[l->have++] = data[i];
 		if (data[i])
 			continue;
-		l->fn(l->arg, g->record);
-		g->have = 0;
+		l->fn(l->arg, l->record);
+		l->have = 0;
 	}
-}
-
-static void hear(struct reader_listener *l, const char *data, size_t n)
-{
-	if (l->kind == READER_INDEX)
-		gitsay_index(&l->index, data, n, l->answer);
-	else if (l->fn)
-		hear_records(l, data, n);
-	else
-		buf_add(&l->text, data, n);
 }
 
 /* false: it said too much or took too long, and is to be ended. */
@@ -249,8 +229,11 @@ static bool listen_to(struct reader_listener *l, int fd, uint64_t until)
 			return true;
 		if (n < 0)
 			return false;
-		hear(l, data, (size_t)n);
-		if (l->index.hostile || l->text.failed)
+		if (l->fn)
+			hear_records(l, data, (size_t)n);
+		else
+			buf_add(&l->text, data, (size_t)n);
+		if (l->hostile || l->text.failed)
 			return false;
 	}
 }
@@ -264,9 +247,7 @@ static enum reader_said judge(struct reader_listener *l, bool heard, int status)
 	if (!heard || code != 0)
 		return READER_HOSTILE;
 	if (l->fn)
-		return l->index.have ? READER_HOSTILE : READER_PLAIN;
-	if (l->kind == READER_INDEX)
-		return gitsay_index_end(&l->index, l->answer) ? READER_PLAIN : READER_HOSTILE;
+		return l->have ? READER_HOSTILE : READER_PLAIN;
 	if (l->kind == READER_LIST) {
 		buf_add(l->answer, l->text.data, l->text.len);
 		return l->answer->failed ? READER_HOSTILE : READER_PLAIN;
@@ -315,33 +296,7 @@ static enum reader_said converse(const struct git_question *asked, struct buf *r
 	return said;
 }
 
-/* ---- an index in two halves ---- */
-
-static bool is_half(const char *name)
-{
-	size_t n = strlen(HALF);
-
-	if (!str_starts(name, HALF))
-		return false;
-	name += n;
-	n = strspn(name, "0123456789abcdef");
-	return (n == 40 || n == 64) && !name[n];
-}
-
-/* Calls fn for each until it returns something other than 0, which is the result. */
-static int each_half(int folder, int (*fn)(void *arg, int dir, const char *name), void *arg)
-{
-	int fd = folder < 0 ? -1 : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	int r = 0, left = HALVES_MAX;
-
-	for (struct dirent *e; d && r == 0 && (e = readdir(d));)
-		if (is_half(e->d_name))
-			r = left-- ? fn(arg, fd, e->d_name) : -E2BIG;
-	if (d)
-		(void)closedir(d);
-	return r;
-}
+/* ---- the copy ---- */
 
 static int copy_all(int from, int to, off_t size)
 {
@@ -355,84 +310,26 @@ static int copy_all(int from, int to, off_t size)
 	return 0;
 }
 
-struct halves {
-	struct reader_copy *to;
-	off_t size;
-};
-
-static int add_half(void *arg, int dir, const char *name)
+/* Held in memory: nobody can change it while it is read. */
+static int copy_open(int from, int *ret)
 {
-	struct halves *h = arg;
-	CLEANUP(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return -EIO;
-	h->size += st.st_size;
-	if (h->size > FILE_MAX)
-		return -EFBIG;
-	h->to->halves = true;
-	buf_printf(&h->to->names, "%s:%lld ", name, (long long)st.st_size);
-	return copy_all(fd, h->to->fd, st.st_size);
-}
-
-void reader_copy_done(struct reader_copy *c)
-{
-	c->fd = fd_close(c->fd);
-	buf_done(&c->names);
-}
-
-/* `folder` is where it lies. */
-static int copy_open(enum reader_kind kind, int folder, int from, struct reader_copy *ret)
-{
-	struct halves h = { .to = ret };
+	CLEANUP(fd) int fd = -1;
 	struct stat st;
 	int r;
 
 	if (fstat(from, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode) ||
-	    st.st_size > (kind == READER_INDEX ? FILE_MAX : (off_t)CONFIG_MAX))
+	if (!S_ISREG(st.st_mode) || st.st_size > (off_t)CONFIG_MAX)
 		return -EFBIG;
-	ret->stamp = stamp_of(&st);
-	ret->fd = memfd_create("brig-copy", MFD_CLOEXEC);
-	if (ret->fd < 0)
+	fd = memfd_create("brig-copy", MFD_CLOEXEC);
+	if (fd < 0)
 		return -errno;
-	h.size = st.st_size;
-	r = kind == READER_INDEX ? each_half(folder, add_half, &h) : 0;
+	r = copy_all(from, fd, st.st_size);
+	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		r = -errno;
 	if (r == 0)
-		r = copy_all(from, ret->fd, st.st_size);
-	if (r == 0 && ret->names.failed)
-		r = -E2BIG;
-	if (r < 0)
-		ret->fd = fd_close(ret->fd);
+		*ret = TAKE_FD(fd);
 	return r;
-}
-
-int reader_copy(enum reader_kind kind, int folder, const char *name, struct reader_copy *ret)
-{
-	CLEANUP(fd)
-	int from = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-	return from < 0 ? -errno : copy_open(kind, folder, from, ret);
-}
-
-bool reader_has_links(const struct reader_copy *c)
-{
-	static const char mode[] = { 0, 0, (char)0xe0,
-				     0 }; /* as every version of the format has it */
-	off_t size = lseek(c->fd, 0, SEEK_END);
-	void *text;
-	bool found;
-
-	if (size <= 0)
-		return false;
-	text = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, c->fd, 0);
-	if (text == MAP_FAILED)
-		return true;
-	found = memmem(text, (size_t)size, mode, sizeof(mode));
-	(void)munmap(text, (size_t)size);
-	return found;
 }
 
 /* Under native, or where that is not to be had under bubblewrap. */
@@ -455,24 +352,22 @@ static bool too_late(const struct reader_asker *who)
 	return clock_us() >= who->until || who->spent >= READER_BUDGET_US;
 }
 
-enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, const char *format,
-			    struct reader_asker *who, struct buf *ret)
+/* Keeps a plain answer. Blocks for as long as a run takes, at most for what is left of the budget.
+ */
+static enum reader_said ask_about(enum reader_kind kind, int copy, const struct stamp *file,
+				  struct reader_asker *who, struct buf *ret)
 {
 	char brig[PATH_MAX], found[PATH_MAX], git[PATH_MAX];
 	struct git_question q = { .kind = kind,
 				  .brig = brig,
 				  .git = git,
-				  .format = format,
-				  .halves = buf_str(&c->names),
 				  .shown = "--quiet",
-				  .fd = c->fd,
+				  .fd = copy,
 				  .spent = &who->spent };
 	const char *const avoid[] = { who->avoid, NULL };
 	enum reader_said said;
 	struct err e;
 
-	if (!c->halves && reader_known(kind, &c->stamp, ret))
-		return READER_PLAIN;
 	if (!who->until)
 		who->until = clock_us() + READER_CLOCK_US;
 	if (too_late(who)) {
@@ -480,15 +375,13 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 		return READER_HOSTILE;
 	}
 	if (program_find("brig", brig, sizeof(brig), &e) < 0 ||
-	    host_find("git", NULL, avoid, found, &e) < 0 || !realpath(found, git) ||
-	    lseek(c->fd, 0, SEEK_SET) < 0)
+	    host_find("git", NULL, avoid, found, &e) < 0 || !realpath(found, git))
 		return READER_NOBODY;
 	q.until = who->until;
 	said = ask_either(&q, ret);
 	who->unasked += said != READER_PLAIN && too_late(who);
-	/* Of two halves the stamp of one says too little. */
-	if (said == READER_PLAIN && !c->halves && kind != READER_LIST)
-		keep(kind, &c->stamp, ret);
+	if (said == READER_PLAIN && kind != READER_LIST)
+		keep(kind, file, ret);
 	return said;
 }
 
@@ -504,8 +397,8 @@ enum reader_said reader_repository(enum reader_kind kind, const char *git, const
 	struct git_question q = { .kind = kind,
 				  .brig = brig,
 				  .git = program,
-				  .format = git,
-				  .halves = word,
+				  .at = git,
+				  .word = word,
 				  .shown = shown,
 				  .fn = fn,
 				  .arg = arg,
@@ -559,8 +452,7 @@ static bool may_say(int fd, const char *word, const char *other)
 enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
 			       struct buf *ret)
 {
-	struct reader_copy copy = READER_COPY_NONE;
-	enum reader_said said = READER_HOSTILE;
+	CLEANUP(fd) int copy = -1;
 	struct stamp now;
 	struct stat st;
 
@@ -569,10 +461,9 @@ enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_aske
 	now = stamp_of(&st);
 	if (reader_known(kind, &now, ret))
 		return READER_PLAIN;
-	if (lseek(fd, 0, SEEK_SET) == 0 && copy_open(kind, -1, fd, &copy) == 0)
-		said = reader_ask(kind, &copy, "", who, ret);
-	reader_copy_done(&copy);
-	return said;
+	if (lseek(fd, 0, SEEK_SET) < 0 || copy_open(fd, &copy) < 0)
+		return READER_HOSTILE;
+	return ask_about(kind, copy, &now, who, ret);
 }
 
 /* Opening alone has effects of its own on a pipe or a device: only a file is opened. */

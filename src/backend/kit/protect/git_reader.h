@@ -13,7 +13,6 @@
 #include "base/fd.h"
 
 enum reader_kind {
-	READER_INDEX,   /* the answer: the path of each gitlink */
 	READER_CONFIG,  /* the answer: gitsay_config's facts */
 	READER_LIST,    /* of a configuration, the answer: all that git lists. Never kept: addresses
 			 * may   hold a password */
@@ -29,30 +28,6 @@ enum reader_said {
 
 #define READER_ANSWER_MAX ((size_t)256 << 10)
 
-/* What was said of it last time; false: nobody asked, or it has changed since. Cheap. */
-bool reader_known(enum reader_kind kind, const struct stamp *file, struct buf *ret);
-
-/* A copy of the file, made while nobody can write to it, for a question that may be asked later.
- * Held in memory; an index may have further halves, which are copied along. */
-struct reader_copy {
-	int fd; /* -1: none was made */
-	bool halves;
-	struct stamp stamp; /* of the file */
-	struct buf names;   /* of the halves, "NAME:SIZE " each */
-};
-
-#define READER_COPY_NONE                                                                           \
-	{                                                                                          \
-		.fd = -1, .names = BUF_INIT(4096)                                                  \
-	}
-void reader_copy_done(struct reader_copy *c);
-
-/* `folder` is where the file called `name` lies. 0 or -errno; -EFBIG costs nothing. */
-int reader_copy(enum reader_kind kind, int folder, const char *name, struct reader_copy *ret);
-
-/* May it be the copy of an index that names a submodule? false: it has the mode of one nowhere. */
-bool reader_has_links(const struct reader_copy *c);
-
 /* Whose question it is: a git below the host folder `avoid` is nobody. All questions of one run
  * share a budget; what is asked later is not answered. It is one of CPU time: a machine that is
  * busy with something else must not make an innocent file hostile. By the clock they have six times
@@ -66,12 +41,8 @@ struct reader_asker {
 	uint64_t unasked; /* questions that came too late, or had no answer in time */
 };
 
-/* Asks, and keeps a plain answer. `format` is the object format of an index's repository. Blocks
- * for as long as a run takes, at most for what is left of the budget. */
-enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, const char *format,
-			    struct reader_asker *who, struct buf *ret);
-
-/* READER_CONFIG or READER_LIST of a configuration that is open for reading. */
+/* What git says of a configuration that is open for reading and is no larger than a mebibyte.
+ * Blocks for as long as a run takes, at most for what is left of the budget. */
 enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
 			       struct buf *ret);
 

@@ -5,7 +5,6 @@
 
 #include "base/str.h"
 
-#define GITLINK "160000 "
 #define VALUE_MAX 4096
 
 /* An allow-list: git knows dozens of keys that run a program, and gains more; what an ordinary
@@ -49,73 +48,6 @@ static const struct {
 	{ "extensions", "objectformat" },
 	{ "extensions", "refstorage" },
 };
-
-/* A path as git writes it: relative, and no component that means something else. */
-static bool is_plain_path(const char *path)
-{
-	if (!*path || str_has_control(path))
-		return false;
-	while (*path) {
-		size_t n = strcspn(path, "/");
-
-		if (!n || (n == 1 && path[0] == '.') || (n == 2 && !memcmp(path, "..", 2)) ||
-		    (n == 4 && strncasecmp(path, ".git", 4) == 0))
-			return false;
-		path += n;
-		if (*path && !*++path)
-			return false;
-	}
-	return true;
-}
-
-/* "MODE HASH STAGE TAB PATH"; NULL: something else. */
-static const char *path_of(const char *record)
-{
-	size_t mode = strspn(record, "01234567"), hash;
-
-	if (mode != 6 || record[6] != ' ')
-		return NULL;
-	record += 7;
-	hash = strspn(record, "0123456789abcdef");
-	if ((hash != 40 && hash != 64) || record[hash] != ' ')
-		return NULL;
-	record += hash + 1;
-	if (record[0] < '0' || record[0] > '3' || record[1] != '\t')
-		return NULL;
-	return record + 2;
-}
-
-static void end_record(struct gitsay_index *g, struct buf *links)
-{
-	const char *path;
-
-	g->record[g->have] = '\0';
-	path = path_of(g->record);
-	g->have = 0;
-	if (!path) {
-		g->hostile = true;
-	} else if (str_starts(g->record, GITLINK)) {
-		g->hostile |= !is_plain_path(path);
-		buf_add(links, path, strlen(path) + 1);
-	}
-}
-
-void gitsay_index(struct gitsay_index *g, const char *data, size_t n, struct buf *links)
-{
-	for (size_t i = 0; i < n && !g->hostile; i++) {
-		if (!data[i])
-			end_record(g, links);
-		else if (g->have < sizeof(g->record) - 1)
-			g->record[g->have++] = data[i];
-		else
-			g->hostile = true;
-	}
-}
-
-bool gitsay_index_end(const struct gitsay_index *g, const struct buf *links)
-{
-	return !g->hostile && !g->have && !links->failed;
-}
 
 /* Section and key stand before the first dot and behind the last one. */
 static bool is_key(const char *name, const char *section, const char *key)

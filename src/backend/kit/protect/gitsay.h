@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/gitsay.h - what git printed about an index or a configuration, as a list.
+/* backend/kit/protect/gitsay.h - what git printed about a configuration, as a list.
  *
  * The names and values in it are a hostile command's own. Whatever is not as git prints it makes
  * the whole answer void. Pure: no file, no process. */
@@ -9,17 +9,6 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-
-/* `git ls-files --stage -z`, piece by piece; an index may have millions of entries. */
-struct gitsay_index {
-	char record[4096 + 128]; /* the one that has begun */
-	size_t have;
-	bool hostile; /* not as git prints it, or a gitlink by a name that is no plain path */
-};
-
-/* Adds the path of each gitlink to `links`, NUL after each. */
-void gitsay_index(struct gitsay_index *g, const char *data, size_t n, struct buf *links);
-bool gitsay_index_end(const struct gitsay_index *g, const struct buf *links); /* is it whole? */
 
 /* `git config --list -z`, all of it. Adds what matters of it, NUL after each: "plain" when every
  * setting is known to run nothing and to read nothing else (a working tree

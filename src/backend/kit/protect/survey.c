@@ -152,10 +152,7 @@ static int finish(struct surveyor *s, struct err *e)
 {
 	known_done(&s->s->known);
 	s->s->known.text = s->text;
-	return known_read(&s->s->known)
-		       ? 0
-		       : err_set(e, ERR_UNAVAILABLE, E2BIG,
-				 "there are more git folders in the workspace than brig can list");
+	return known_read(&s->s->known) ? 0 : err_nomem(e);
 }
 
 /* Of the tree as it is. `was` is empty the first time. */

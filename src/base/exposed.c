@@ -514,7 +514,7 @@ static enum step enter(struct look *l, const char *name)
 		return judge_file(l, &next);
 	(void)fd_close(l->cur.fd);
 	l->cur = next;
-	fd = -1;
+	l->cur.fd = TAKE_FD(fd);
 	return is_place(l, &l->cur.x, l->real);
 }
 

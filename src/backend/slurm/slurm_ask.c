@@ -27,7 +27,8 @@ static const char *const passed[] = { "HOME",       "PATH",       "USER", "LOGNA
 
 int slurm_environment(struct backend_plan *p, struct err *e)
 {
-	const char *const *own, **v;
+	const char *const *own;
+	const char **v;
 	size_t n = 0;
 
 	if (!p->arena)

@@ -472,6 +472,8 @@ def links_and_files_lead_to_no_other_repository():
         (top / ".git" / name).symlink_to(scratch())
         branch(top, f"x-{name}")  # git gives up, or takes what leads nowhere for nothing
         untouched()
+        subprocess.run(["rm", "-rf", top / ".git" / name], check=True)  # one at a time, whether it was taken away or not
+    (top / ".git/logs").symlink_to(scratch())
     git("worktree", "add", "-q", "-b", "control", workspace() / "control", at=top)
     assert (scratch() / "refs/heads/control").exists()
 

@@ -92,16 +92,22 @@ static bool resolve(const struct judge *j, const char *folder, const char *text,
 	       snprintf(out, PATH_MAX, "%s", host) < PATH_MAX;
 }
 
-/* By its letters, and by where links on the way lead. */
-static bool lies_in_trees(const struct judge *j, const char *host)
+static bool in_trees(const struct judge *j, const char *host)
 {
-	CLEANUP(fd) int fd = open(host, O_PATH | O_CLOEXEC);
-	char real[PATH_MAX], proc[32];
-	const char *path = host;
+	return protect_tree_of(j->t, &host) >= 0;
+}
+
+/* Where the kernel comes to by the text as it stands: behind a link, `..` is not what it seems. */
+static bool leads_into_trees(const struct judge *j, const char *folder, const char *text)
+{
+	char path[PATH_MAX], real[PATH_MAX], proc[32];
+	CLEANUP(fd) int fd = -1;
 	ssize_t n;
 
-	if (protect_tree_of(j->t, &path) < 0)
+	if (snprintf(path, sizeof(path), "%s/%s/%s", text[0] == '/' ? "" : j->tree->path,
+		     text[0] == '/' ? "" : folder, text) >= (int)sizeof(path))
 		return false;
+	fd = open(path, O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT;
 	(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
@@ -109,8 +115,7 @@ static bool lies_in_trees(const struct judge *j, const char *host)
 	if (n <= 0)
 		return false;
 	real[n] = '\0';
-	path = real;
-	return protect_tree_of(j->t, &path) >= 0;
+	return in_trees(j, real);
 }
 
 static void folder_of(const char *path, char out[PATH_MAX])
@@ -129,15 +134,31 @@ static const char *pointer_fault(const struct judge *j, const char *path, const 
 	if (!S_ISREG(st->st_mode) || !read_pointer(j->tree->fd, path, text))
 		return "neither a git folder nor a line that leads to one";
 	folder_of(path, folder);
-	if (!resolve(j, folder, text, host) || !lies_in_trees(j, host))
+	if (!resolve(j, folder, text, host) || !in_trees(j, host) ||
+	    !leads_into_trees(j, folder, text))
 		return "made or changed during the run, and leads git out of the workspace";
 	return NULL;
 }
 
+/* The same line leads elsewhere once a folder on its way is a link: git itself writes none that
+ * goes by one out of the tree. */
+static const char *known_fault(const struct judge *j, const char *path, const struct stat *st)
+{
+	char text[POINTER_MAX], folder[PATH_MAX], host[PATH_MAX];
+
+	if (!S_ISREG(st->st_mode) || !read_pointer(j->tree->fd, path, text))
+		return NULL;
+	folder_of(path, folder);
+	if (!resolve(j, folder, text, host) || !in_trees(j, host) ||
+	    leads_into_trees(j, folder, text))
+		return NULL;
+	return "leads git out of the workspace by a link";
+}
+
 static void judge_pointer(struct judge *j, const char *path, const struct stat *st)
 {
-	const char *fault =
-		known_same(&j->tree->known, path, st) ? NULL : pointer_fault(j, path, st);
+	const char *fault = known_same(&j->tree->known, path, st) ? known_fault(j, path, st)
+								  : pointer_fault(j, path, st);
 
 	if (S_ISSOCK(st->st_mode)) /* a placeholder */
 		return;

@@ -240,6 +240,56 @@ def a_git_file_that_leads_out_is_taken_away():
     on_host("rm", "-rf", brig_environment()["HOME"] + "/.cache")
 
 
+HOME_IS = "H=$(grep \" $HOME \" /proc/self/mountinfo | head -1 | cut -d' ' -f4); "
+EVIL_FOLDER = "mkdir -p {at}/objects {at}/refs; cp .git/HEAD {at}/HEAD; "
+
+
+def evil_folder(at):
+    return EVIL_FOLDER.format(at=at) + settings(f"{at}/config")
+
+
+@test(limit=180)
+def a_git_line_leads_where_the_kernel_goes():
+    """`..` behind a link; a folder on its way that a later run makes a link, whose goal comes later still, from elsewhere."""
+    keep = ("--home", "keep")
+    line = "mkdir n; printf 'gitdir: {}\\n' > n/.git"
+    link = HOME_IS + "ln -s $H way"
+    behind = f"{HOME_IS} mkdir -p ~/s; {evil_folder('~/g')}; ln -s $H/s way; {line.format('../way/../g')}"
+    cases = ((behind,), (line.format("../way/g"), f"{link}; {evil_folder('~/g')}"), (line.format(f"{workspace()}/way/g"), f"{evil_folder('~/g')}; {link}"), (line.format("../way/g"), link, evil_folder("~/g")),
+             (f"mkdir way; cp -r .git way/g; {line.format('../way/g')}", f"{evil_folder('~/g')}; rm -rf way; {link}"), (f"{line.format('../way/../g')}", f"{HOME_IS} mkdir -p ~/s; {evil_folder('~/g')}; ln -s $H/s way"))
+    other = scratch() / "other"
+    for scripts in cases:
+        for inside in (False, True):
+            repository()
+            repository(other)
+            for i, script in enumerate(scripts):
+                if inside:
+                    r = sh(script, *keep, cwd=other if i == 2 else None)
+                else:
+                    home = scratch() / "kept"
+                    on_host("sh", "-c", f"mkdir -p {home}; HOME={home}; {script.replace(HOME_IS, f'H={home}; ')}", cwd=workspace())
+            git("status", cwd=workspace() / "n")
+            assert ran() != inside, (scripts, inside)
+            assert not inside or (r["outcome"] == "exited" and not os.path.lexists(workspace() / "n/.git") and taken()), (scripts, r["denials"])
+            clear()
+            on_host("rm", "-rf", brig_environment()["HOME"] + "/.cache", str(scratch() / "kept"), str(other))
+
+
+@test
+def a_git_line_of_the_users_may_lead_anywhere():
+    """By a link out of the workspace, to a folder that is there or is not; until a run has it lead elsewhere."""
+    outside = scratch() / "outside"
+    repository()
+    on_host("sh", "-c", f"mkdir {outside}; git init -q {outside}/g; ln -s {outside} way; mkdir n m l; echo gitdir: ../way/g/.git > n/.git; echo gitdir: {outside}/none > m/.git; ln -s ../way/g/.git l/.git", cwd=workspace())
+    for _ in range(2):
+        r = sh("true")
+        assert r["denials"] == [] and not taken(), r["denials"]
+    assert git("status", "--short", cwd=workspace() / "n").returncode == 0
+    r = sh("mkdir -p away/g; cp -r .git away/g/.git; ln -sfn away way")
+    assert told(r, "l/.git") and told(r, "n/.git") and not told(r, "m/.git") and taken(), r["denials"]
+    on_host("rm", "-rf", str(outside))
+
+
 @test
 def links_that_lead_out_are_told_when_they_are_new():
     on_host("sh", "-c", "ln -s /etc/passwd old; mkdir d", cwd=workspace())

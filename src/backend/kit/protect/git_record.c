@@ -38,6 +38,11 @@ void known_put(struct buf *text, enum record_kind kind, const char *path, const 
 	put(text, kind, path, &s);
 }
 
+void known_keep(struct buf *text, const struct known_thing *k)
+{
+	put(text, k->kind, k->path, &k->was);
+}
+
 /* Lower-case hexadecimal digits, as known_put writes them. */
 static const char *number(const char *at, char end, unsigned long long *ret)
 {

@@ -41,6 +41,7 @@ struct known_list {
 
 /* Adds an entry to the text of a list. */
 void known_put(struct buf *text, enum record_kind kind, const char *path, const struct stat *st);
+void known_keep(struct buf *text, const struct known_thing *k); /* as it is in another list */
 /* Reads the text; false, and the list is empty: it is no such text. */
 bool known_read(struct known_list *l);
 const struct known_thing *known_find(const struct known_list *l,

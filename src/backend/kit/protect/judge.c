@@ -12,6 +12,7 @@
 
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/gitsay.h"
+#include "backend/kit/protect/pointer.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "backend/kit/protect/protected_names.h"
 #include "backend/kit/protect/walk.h"
@@ -21,7 +22,6 @@
 #define OUTSIDE 65536 /* folders, in about a third of a second */
 #define INSIDE 65536  /* in git folders that are not known */
 #define HOOKS_EACH 64 /* are moved one by one */
-#define POINTER_MAX 4096
 
 struct judge {
 	struct protect *t;
@@ -55,27 +55,6 @@ static void tell(const struct judge *j, const char *path, const char *reason)
 
 /* ---- pointers ---- */
 
-/* The line of a `.git` file, as git reads it: "gitdir: GOAL". false: it is none. */
-static bool read_pointer(int tree, const char *path, char out[POINTER_MAX])
-{
-	CLEANUP(fd) int fd = fd_open_nolinks(tree, path, O_RDONLY | O_NONBLOCK, FD_BENEATH);
-	char text[POINTER_MAX];
-	struct stat st;
-	ssize_t n = fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1
-			    ? -1
-			    : read(fd, text, sizeof(text) - 1);
-
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
-		text[--n] = '\0';
-	if (!str_starts(text, "gitdir: ") || strlen(text) != (size_t)n || str_has_control(text))
-		return false;
-	(void)snprintf(out, POINTER_MAX, "%s", text + strlen("gitdir: "));
-	return true;
-}
-
 /* The host's path of what a text in `folder` of the tree names, by its letters. */
 static bool resolve(const struct judge *j, const char *folder, const char *text, char out[PATH_MAX])
 {
@@ -97,25 +76,13 @@ static bool in_trees(const struct judge *j, const char *host)
 	return protect_tree_of(j->t, &host) >= 0;
 }
 
-/* Where the kernel comes to by the text as it stands: behind a link, `..` is not what it seems. */
-static bool leads_into_trees(const struct judge *j, const char *folder, const char *text)
+/* By a link, and by `..` behind one, it would lead elsewhere than its letters say; git writes none
+ * that does. What is missing is asked for again after each run. */
+static bool leads_straight(const struct judge *j, const char *folder, const char *text)
 {
-	char path[PATH_MAX], real[PATH_MAX], proc[32];
-	CLEANUP(fd) int fd = -1;
-	ssize_t n;
+	CLEANUP(fd) int fd = pointer_open(j->tree->fd, folder, text);
 
-	if (snprintf(path, sizeof(path), "%s/%s/%s", text[0] == '/' ? "" : j->tree->path,
-		     text[0] == '/' ? "" : folder, text) >= (int)sizeof(path))
-		return false;
-	fd = open(path, O_PATH | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT;
-	(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	n = readlink(proc, real, sizeof(real) - 1);
-	if (n <= 0)
-		return false;
-	real[n] = '\0';
-	return in_trees(j, real);
+	return fd >= 0 || fd == -ENOENT;
 }
 
 static void folder_of(const char *path, char out[PATH_MAX])
@@ -131,28 +98,50 @@ static const char *pointer_fault(const struct judge *j, const char *path, const 
 
 	if (!strchr(path, '/'))
 		return "not a folder, made or changed during the run";
-	if (!S_ISREG(st->st_mode) || !read_pointer(j->tree->fd, path, text))
+	if (!S_ISREG(st->st_mode) || !pointer_read(j->tree->fd, path, text))
 		return "neither a git folder nor a line that leads to one";
 	folder_of(path, folder);
 	if (!resolve(j, folder, text, host) || !in_trees(j, host) ||
-	    !leads_into_trees(j, folder, text))
+	    !leads_straight(j, folder, text))
 		return "made or changed during the run, and leads git out of the workspace";
 	return NULL;
 }
 
-/* The same line leads elsewhere once a folder on its way is a link: git itself writes none that
- * goes by one out of the tree. */
-static const char *known_fault(const struct judge *j, const char *path, const struct stat *st)
+/* Programs of the user's that write to it write elsewhere. */
+static bool leads_out(const struct judge *j, const char *path)
+{
+	char to[PATH_MAX], folder[PATH_MAX], host[PATH_MAX];
+	ssize_t n = readlinkat(j->tree->fd, path, to, sizeof(to) - 1);
+
+	if (n <= 0)
+		return false;
+	to[n] = '\0';
+	folder_of(path, folder);
+	return resolve(j, folder, to, host) && !path_under(host, j->tree->path);
+}
+
+/* By its letters. */
+static bool names_outside(const struct judge *j, const char *path, const struct stat *st)
 {
 	char text[POINTER_MAX], folder[PATH_MAX], host[PATH_MAX];
 
-	if (!S_ISREG(st->st_mode) || !read_pointer(j->tree->fd, path, text))
-		return NULL;
+	if (S_ISLNK(st->st_mode))
+		return leads_out(j, path);
 	folder_of(path, folder);
-	if (!resolve(j, folder, text, host) || !in_trees(j, host) ||
-	    leads_into_trees(j, folder, text))
+	return pointer_read(j->tree->fd, path, text) && resolve(j, folder, text, host) &&
+	       !in_trees(j, host);
+}
+
+/* The line is as it was; what it leads to may be another since. What leads nowhere yet by a link in
+ * the tree may lead to something tomorrow, when nobody looks here. */
+static const char *known_fault(const struct judge *j, const char *path, const struct stat *st)
+{
+	enum pointer_leads leads = pointer_leads(&j->tree->known, j->tree->fd, path);
+
+	if (leads == POINTER_AS_BEFORE || !pointer_fault(j, path, st) ||
+	    (leads == POINTER_NOWHERE && names_outside(j, path, st)))
 		return NULL;
-	return "leads git out of the workspace by a link";
+	return "leads git elsewhere than before the run";
 }
 
 static void judge_pointer(struct judge *j, const char *path, const struct stat *st)
@@ -168,7 +157,7 @@ static void judge_pointer(struct judge *j, const char *path, const struct stat *
 	}
 	if (!is_known(j, path))
 		tell(j, path, "made during the run: where the folder's repository is");
-	known_put(j->text, RECORD_PART, path, st);
+	pointer_put(j->text, j->tree->fd, path, st);
 }
 
 /* ---- what a configuration says ---- */
@@ -184,8 +173,8 @@ static bool tree_fits(const struct judged *g, const char *value)
 	    protect_tree_of(j->t, &path) != j->tree->fd ||
 	    snprintf(pointer, sizeof(pointer), "%s/.git", path) >= (int)sizeof(pointer))
 		return false;
-	return read_pointer(j->tree->fd, pointer, text) && resolve(j, path, text, back) &&
-	       str_eq(back, own);
+	return leads_straight(j, g->git, value) && pointer_read(j->tree->fd, pointer, text) &&
+	       resolve(j, path, text, back) && leads_straight(j, path, text) && str_eq(back, own);
 }
 
 /* By a second name it could be written later; git reads no folder. */
@@ -358,19 +347,6 @@ static void on_git(struct git_walk *w, int fd, const char *git, unsigned parts)
 		tell(j, git, "a repository made during the run");
 }
 
-/* Programs of the user's that write to it write elsewhere. */
-static bool leads_out(const struct judge *j, const char *path)
-{
-	char to[PATH_MAX], folder[PATH_MAX], host[PATH_MAX];
-	ssize_t n = readlinkat(j->tree->fd, path, to, sizeof(to) - 1);
-
-	if (n <= 0)
-		return false;
-	to[n] = '\0';
-	folder_of(path, folder);
-	return resolve(j, folder, to, host) && !path_under(host, j->tree->path);
-}
-
 static void judge_name(struct judge *j, const char *path, const struct stat *st)
 {
 	const struct guarded_name *known = name_reported(path);
@@ -482,6 +458,8 @@ void judge_made(struct protect *t, struct outcome *o, const struct tree *tree, s
 
 		if (k->kind == RECORD_MADE)
 			walk_one(&w, k->path);
+		else if (str_ends_nocase(k->path, "/")) /* a goal */
+			known_keep(text, k);
 		else if (fstatat(tree->fd, *k->path ? k->path : ".", &st, AT_SYMLINK_NOFOLLOW) == 0)
 			known_put(text, k->kind, k->path, &st);
 	}

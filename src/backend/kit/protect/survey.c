@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/kit/protect/gitdirs.h"
+#include "backend/kit/protect/pointer.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "backend/kit/protect/walk.h"
 #include "base/str.h"
@@ -81,7 +82,9 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 	struct surveyor *s = w->ctx;
 
 	(void)git;
-	if (what == WALK_POINTER || what == WALK_WRITTEN)
+	if (what == WALK_POINTER)
+		pointer_put(&s->text, s->tree, path, st);
+	else if (what == WALK_WRITTEN)
 		known_put(&s->text, RECORD_PART, path, st);
 }
 
@@ -142,8 +145,12 @@ static void put_known(struct surveyor *s, struct git_walk *w)
 				put_below(s, w, k->path);
 		} else if (!S_ISREG(k->was.ident.type) || gitdir_named(k->path)) {
 			if (fstatat(s->tree, k->path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			    known_same(s->was, k->path, &st))
-				known_put(&s->text, RECORD_PART, k->path, &st);
+			    known_same(s->was, k->path, &st)) {
+				if (gitdir_named(k->path))
+					pointer_put(&s->text, s->tree, k->path, &st);
+				else
+					known_put(&s->text, RECORD_PART, k->path, &st);
+			}
 		}
 	}
 }

@@ -276,6 +276,9 @@ def a_commit_inside_an_existing_submodule_works():
         r = sh(f"cd sub && echo a >> a && git add a && {AS_ME} commit -qm within && cd .. && git add sub && {AS_ME} commit -qm outer", *target)
         assert r["exit_code"] == 0 and r["denials"] == [], r
         assert git("status", "--short").stdout == b"" and b"within" in git("log", "-1", cwd=workspace() / "sub").stdout
+    # It is judged all the same: what a run may not make as a file is told where a commit of the submodule brings it.
+    r = sh(f"cd sub && git update-index --add --cacheinfo 100644,$(git hash-object -w a),.envrc && {AS_ME} commit -qm bring", *target)
+    assert r["exit_code"] == 0 and [c["path"] for c in r["changed_trust"] if "in commit " in c["reason"]] == [".envrc"], r
     drop_other()
 
 

@@ -33,11 +33,12 @@
 #define READ_CONFIG LIMITED "exec \"$1\" config --file - --no-includes --list -z"
 
 /* Objects as they are, by their own names: nothing in the git folder may put others in their place
- * or make up who is whose parent. */
+ * or make up who is whose parent. A work tree that is not shown here (that of a submodule, by
+ * core.worktree) would be the end of git; none of these questions needs one. */
 #define READ_REPOSITORY                                                                            \
 	LIMITED                                                                                    \
 	"export LC_ALL=C GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null; git=$1 at=$2; "        \
-	"g() { \"$git\" -c core.commitGraph=false --git-dir=\"$at\" \"$@\"; }; "
+	"g() { \"$git\" -c core.commitGraph=false --git-dir=\"$at\" --work-tree=/tmp \"$@\"; }; "
 #define READ_COMMITS                                                                               \
 	READ_REPOSITORY                                                                            \
 	"ids() { grep -aoE '^[0-9a-f]{40,64}' | sort -u; }; "                                      \

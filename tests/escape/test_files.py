@@ -542,9 +542,13 @@ def a110_missing_names_in_an_existing_git_folder_are_not_there_afterwards():
     repository()
     shutil.rmtree(workspace() / ".git/hooks", ignore_errors=True)
     before = set(tree(workspace() / ".git"))
-    brig("run", "--", "sh", "-c", "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; echo x > .git/config.worktree; git init -q --bare .git/modules/x")
-    assert set(tree(workspace() / ".git")) - {"modules"} == before
-    quarantined()
+    brig("run", "--", "sh", "-c", "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; echo x > .git/config.worktree; git init -q --bare .git/modules/x; "
+         "git init -q --bare .git/modules/y; mkdir -p .git/modules/y/hooks; echo x > .git/modules/y/hooks/pre-commit; echo x > .git/modules/y/config.worktree")
+    left = set(tree(workspace() / ".git")) - before
+    # A repository that is as git makes it stays; of the other nothing that git would obey.
+    assert {"modules/x/HEAD", "modules/x/config", "modules/x/objects"} <= left and all(f"{name}/".startswith("modules/") for name in left), left
+    assert not [name for name in left if "/hooks/" in name and not name.endswith(".sample") or "config.worktree" in name], left
+    assert len(quarantined()) > 1
 
 
 @test

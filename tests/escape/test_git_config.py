@@ -6,6 +6,7 @@ The oracle: after the run the user goes on (git status, commit, checkout), and a
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -412,19 +413,23 @@ def a_repository_above_of_somebody_elses_commands_nothing():
 # ---- who is asked ----
 
 
-def no_git():
-    """A PATH whose git is the workspace's own, which is none."""
+def no_git(*behind):
+    """A PATH whose first git is the workspace's own, which is none; then what starts brig as somebody else."""
     host("mkdir -p bin; echo > bin/git; chmod 755 bin/git", workspace())
-    return {"PATH": f"{workspace()}/bin:/usr/bin:/bin"}
+    tools = scratch() / "tools"
+    tools.mkdir(exist_ok=True)
+    if not (tools / "setpriv").is_symlink():
+        (tools / "setpriv").symlink_to(shutil.which("setpriv"))
+    return {"PATH": ":".join(map(str, (workspace() / "bin", tools, *behind)))}
 
 
 @test
 def without_an_answer_the_run_is_refused_and_nothing_is_touched():
     repository()
     host("git config core.hooksPath tools/hooks", workspace())
-    done = brig("run", "--", "touch", "x", env=no_git())
+    done = brig("run", "--", "/usr/bin/touch", "x", env=no_git())
     assert done.status == 125 and "git cannot be asked which" in done.errors and not (workspace() / "x").exists(), done.errors
-    assert brig("run", "--", "true").status == 0
+    assert brig("run", "--", "true", env=no_git("/usr/bin", "/bin")).status == 0  # it is passed over: the next one is asked
     host("printf '[core\\nhookspath' > .git/config", workspace())
     done = brig("run", "--", "touch", "x")
     assert done.status == 125 and "does not say in time" in done.errors and not (workspace() / "x").exists(), done.errors
@@ -442,7 +447,7 @@ def a_place_that_cannot_be_followed_refuses_the_run():
 def a_plain_configuration_asks_nobody():
     repository()
     host("git remote add up https://example.org/x.git", workspace())
-    assert brig("run", "--", "true", env=no_git()).status == 0
+    assert brig("run", "--", "/bin/true", env=no_git()).status == 0
 
 
 if __name__ == "__main__":

@@ -295,7 +295,8 @@ def a_grant_below_a_protected_folder_leaves_the_folder_protected():
 @test(as_user="user", backends=BOTH)
 def brigs_own_files_are_not_to_be_locked_by_who_is_shown_the_folder_around_them():
     """A lock needs no more than a file that can be opened; other runs waited for as long as the command liked."""
-    assert brig("run", "--", "true").status == 0 and list(state().rglob("journal.*")), "the control proves nothing"
+    for cwd in (workspace(), folder("elsewhere")):  # the files of the one that is to wait, too
+        assert brig("run", "--", "true", cwd=cwd).status == 0 and list(state().rglob("journal.*")), "the control proves nothing"
     p = subprocess.Popen(as_identity(["/usr/bin/python3", "-c", LOCKER, state()]), cwd=workspace(), stdin=subprocess.DEVNULL)
     with holding(p, workspace()) as host:  # the control: the same without a sandbox
         assert int((workspace() / "ready").read_text()) > 1

@@ -6,14 +6,15 @@
  * placeholder that protect.c makes on the host for the time of the run (placeholder.h) and that is
  * covered too. Folders on the way to a covered name are pinned (mounted on themselves, writable),
  * because a mount point cannot be renamed away. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
+#include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/protected_names.h"
+#include "base/folder.h"
 #include "base/str.h"
 #include "model/paths.h"
 #include "model/settings_used.h"
@@ -290,22 +291,24 @@ static int look_at_entry(struct inside_walk *w, const char *folder, int fd, cons
 
 static int look_inside(struct inside_walk *w, const char *folder, int depth)
 {
+	CLEANUP(fd)
 	int fd = depth > INSIDE_DEPTH
 			 ? -1
 			 : fd_open_nolinks(w->t->fd, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	bool hooks = str_eq(folder, ".git/hooks");
+	const struct fd_entry *en;
+	struct folder d;
 	int r = 0;
 
 	w->deep |= depth > INSIDE_DEPTH;
-	for (struct dirent *en; d && r == 0 && (en = readdir(d));) {
-		if (str_eq(en->d_name, ".") || str_eq(en->d_name, ".."))
+	folder_begin(&d, fd);
+	while (fd >= 0 && r == 0 && (en = folder_next(&d))) {
+		if (hooks && gitdir_is_sample(en->type, en->name))
 			continue;
 		if (w->left-- <= 0)
 			break;
-		r = look_at_entry(w, folder, fd, en->d_name, depth);
+		r = look_at_entry(w, folder, fd, en->name, depth);
 	}
-	if (d)
-		(void)closedir(d);
 	return r;
 }
 

@@ -4,14 +4,15 @@
  *
  * Through a cover nothing in there can be changed. But that there is no way around it was believed
  * three times and was wrong three times; and where the mounts are not locked there is one. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/protect_internal.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #define ENTRIES_MAX 2000
@@ -34,24 +35,23 @@ struct covered_walk {
 
 static bool look_in(struct covered_walk *w, const char *folder, int depth)
 {
-	int fd = fd_open_nolinks(w->tree, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	bool go_on = true;
+	CLEANUP(fd) int fd = fd_open_nolinks(w->tree, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	bool go_on = true, hooks = str_eq(folder, ".git/hooks");
+	const struct fd_entry *en;
 	char path[PATH_MAX];
+	struct folder d;
 	struct stat st;
 
-	for (struct dirent *en; go_on && d && (en = readdir(d));) {
-		if (str_eq(en->d_name, ".") || str_eq(en->d_name, "..") ||
-		    snprintf(path, sizeof(path), "%s/%s", folder, en->d_name) >=
-			    (int)sizeof(path) ||
-		    fstatat(fd, en->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	folder_begin(&d, fd);
+	while (go_on && fd >= 0 && (en = folder_next(&d))) {
+		if ((hooks && gitdir_is_sample(en->type, en->name)) ||
+		    snprintf(path, sizeof(path), "%s/%s", folder, en->name) >= (int)sizeof(path) ||
+		    fstatat(fd, en->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    S_ISSOCK(st.st_mode)) /* runs' placeholders come and go */
 			continue;
 		go_on = w->left-- > 0 && w->each(w, path, &st) &&
 			(!S_ISDIR(st.st_mode) || depth == DEPTH_MAX || look_in(w, path, depth + 1));
 	}
-	if (d)
-		(void)closedir(d);
 	return go_on;
 }
 

@@ -280,10 +280,13 @@ bool record_load(int record, struct known_list *ret, bool *whole, struct buf *pa
 	return known_read(ret);
 }
 
+/* In its place: a file that is emptied first gets new blocks, and waits for them, at every start
+ * and every end. */
 int record_store(int record, const char *path, const struct buf *text, bool whole)
 {
 	CLEANUP(buf) struct buf all = BUF_INIT(RECORD_MAX + 8192);
-	int r = 0;
+	struct stat st;
+	int r;
 
 	buf_add(&all, MAGIC, sizeof(MAGIC));
 	buf_add(&all, whole ? WHOLE : PART, whole ? sizeof(WHOLE) : sizeof(PART));
@@ -293,9 +296,12 @@ int record_store(int record, const char *path, const struct buf *text, bool whol
 	buf_add(&all, END, sizeof(END));
 	if (text->failed || all.failed)
 		return -E2BIG;
-	if (ftruncate(record, 0) < 0 || lseek(record, 0, SEEK_SET) < 0)
+	if (lseek(record, 0, SEEK_SET) < 0 || fstat(record, &st) < 0)
+		return -errno;
+	r = fd_write_all(record, all.data, all.len);
+	if (r == 0 && st.st_size > (off_t)all.len && ftruncate(record, (off_t)all.len) < 0)
 		r = -errno;
-	return r < 0 ? r : fd_write_all(record, all.data, all.len);
+	return r;
 }
 
 /* ---- trees to be looked at again ---- */

@@ -107,6 +107,11 @@ bool gitdir_named(const char *path)
 
 /* ---- parts ---- */
 
+bool gitdir_is_sample(unsigned char type, const char *name)
+{
+	return type == DT_REG && str_ends_nocase(name, ".sample");
+}
+
 static void each_entry(int tree, const struct git_part *part, const char *path, git_part_fn *fn,
 		       void *ctx)
 {
@@ -119,6 +124,8 @@ static void each_entry(int tree, const struct git_part *part, const char *path, 
 	while (fd >= 0 && (e = folder_next(&d))) {
 		char entry[PATH_MAX];
 
+		if (part->kind == GIT_PART_HOOKS && gitdir_is_sample(e->type, e->name))
+			continue;
 		if (snprintf(entry, sizeof(entry), "%s/%s", path, e->name) < (int)sizeof(entry) &&
 		    fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			fn(ctx, part, entry, &st);

@@ -26,8 +26,11 @@ struct git_part {
 enum { GIT_PARTS = 9 };
 extern const struct git_part git_parts[GIT_PARTS];
 
-/* Calls fn for each that is there, and for each entry of hooks and lists, by its path in the tree;
- * one that is closed to its owner is opened again. */
+/* An entry of hooks, by its type in the folder, that git never runs: it makes a dozen in each. */
+bool gitdir_is_sample(unsigned char type, const char *name);
+
+/* Calls fn for each that is there, and for each entry of hooks, samples aside, and of lists, by its
+ * path in the tree; one that is closed to its owner is opened again. */
 typedef void git_part_fn(void *ctx, const struct git_part *part, const char *path,
 			 const struct stat *st);
 void gitdir_parts(int tree, const char *git, git_part_fn *fn, void *ctx);

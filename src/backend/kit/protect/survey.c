@@ -170,6 +170,7 @@ static int look(struct surveyor *s, bool first, struct err *e)
 			      .known = first ? &none : s->was,
 			      .outside = first ? FIRST_FOLDERS : LATER_FOLDERS,
 			      .inside = GIT_FOLDERS,
+			      .no_names = true,
 			      .on_git = on_git,
 			      .on_thing = on_thing,
 			      .on_more = on_more,

@@ -21,17 +21,21 @@
 #define ALL_KNOWN 262144 /* of all of them together */
 #define QUEUE_MAX ((size_t)16 << 20)
 
+enum { IS_FOLDER = 'd', MAY_BE = '?' };
+
 /* Folders that are still to be looked at, shallow ones first. */
 struct walk_queue {
 	struct git_walk *w;
 	const char *git;         /* inside of which it goes; NULL: outside of all */
 	struct buf queue, later; /* NUL after each; later: in a git folder, where git writes not */
 	size_t next, *left;
+	char above[PATH_MAX]; /* where those that are next lie, if it is open */
+	int above_fd;         /* -1: it is not */
 };
 
 /* What of a folder's entries is of interest. */
 struct noted {
-	struct buf names; /* a type and a name each */
+	struct buf names; /* IS_FOLDER or MAY_BE, and a name */
 	unsigned parts;
 };
 
@@ -88,6 +92,8 @@ static bool is_noted(const struct walk_queue *s, const char *folder, const struc
 
 	if (e->type == DT_DIR || e->type == DT_UNKNOWN || is_git_name(e->name))
 		return true;
+	if (!s->git && s->w->no_names)
+		return false;
 	if (e->type == DT_LNK || e->type == DT_FIFO)
 		return !is_fan_path(s, folder); /* objects are read by their sum */
 	if (s->git)
@@ -104,8 +110,10 @@ static bool note_entries(const struct walk_queue *s, int fd, const char *folder,
 	folder_begin(&d, fd);
 	while ((e = folder_next(&d))) {
 		n->parts |= part_of(e->name);
-		if (is_noted(s, folder, e))
+		if (is_noted(s, folder, e)) {
+			buf_putc(&n->names, e->type == DT_DIR ? IS_FOLDER : MAY_BE);
 			buf_add(&n->names, e->name, strlen(e->name) + 1);
+		}
 	}
 	return !d.error && !n->names.failed;
 }
@@ -136,8 +144,21 @@ static void met_folder(struct walk_queue *s, const char *folder, const char *nam
 		push(s, folder, name, path);
 }
 
-static void met(struct walk_queue *s, int fd, const char *folder, const char *name)
+/* A folder of which nothing is to be known but what is in it. */
+static bool is_plain_folder(const struct walk_queue *s, const char *folder, const char *name,
+			    const char *path)
 {
+	if (is_git_name(name))
+		return false;
+	if (s->git)
+		return !is_fan_path(s, folder) && !is_fan_path(s, path);
+	return s->w->no_names || !name_reported(path);
+}
+
+/* `noted` is one of struct noted's. */
+static void met(struct walk_queue *s, int fd, const char *folder, const char *noted)
+{
+	const char *name = noted + 1;
 	char path[PATH_MAX];
 	struct stat st;
 
@@ -146,9 +167,13 @@ static void met(struct walk_queue *s, int fd, const char *folder, const char *na
 		s->w->more = true;
 		return;
 	}
+	if (*noted == IS_FOLDER && is_plain_folder(s, folder, name, path)) {
+		push(s, folder, name, path);
+		return;
+	}
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	if (S_ISDIR(st.st_mode) && !s->git && name_reported(path))
+	if (S_ISDIR(st.st_mode) && !s->git && !s->w->no_names && name_reported(path))
 		s->w->on_thing(s->w, WALK_NAME, NULL, path, &st);
 	if (S_ISDIR(st.st_mode))
 		met_folder(s, folder, name, path, &st);
@@ -160,14 +185,35 @@ static void met(struct walk_queue *s, int fd, const char *folder, const char *na
 		s->w->on_thing(s->w, s->git ? WALK_STEP : WALK_NAME, s->git, path, &st);
 }
 
-static int open_folder(const struct git_walk *w, const char *folder)
+/* Those of one folder follow each other: it is opened once, and they from there by one name. */
+static void open_above(struct walk_queue *s, const char *folder, size_t n)
 {
-	int fd;
+	const char *next = s->next < s->queue.len ? s->queue.data + s->next : "";
 
-	if (*folder)
-		return protect_open(w->tree, folder);
-	fd = openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (s->above_fd >= 0 && strlen(s->above) == n && memcmp(s->above, folder, n) == 0)
+		return;
+	s->above_fd = fd_close(s->above_fd);
+	if (strncmp(next, folder, n + 1) != 0 || strchr(next + n + 1, '/'))
+		return;
+	(void)snprintf(s->above, sizeof(s->above), "%.*s", (int)n, folder);
+	s->above_fd = protect_open(s->w->tree, s->above);
+}
+
+static int open_folder(struct walk_queue *s, const char *folder)
+{
+	const char *slash = strrchr(folder, '/'), *name = slash ? slash + 1 : folder;
+	int above = s->w->tree, fd;
+
+	if (slash) {
+		open_above(s, folder, (size_t)(slash - folder));
+		above = s->above_fd;
+	}
+	if (above < 0)
+		return protect_open(s->w->tree, folder);
+	fd = openat(above, *name ? name : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	return errno == EACCES && *name ? protect_open(s->w->tree, folder) : -errno;
 }
 
 /* A folder that is a git folder itself has its own turn; the tree is looked through all the same,
@@ -175,7 +221,7 @@ static int open_folder(const struct git_walk *w, const char *folder)
 static void look_at(struct walk_queue *s, const char *folder)
 {
 	struct noted n = { .names = BUF_INIT(QUEUE_MAX) };
-	CLEANUP(fd) int fd = open_folder(s->w, folder);
+	CLEANUP(fd) int fd = open_folder(s, folder);
 	bool own = s->git && str_eq(folder, s->git);
 
 	if (fd < 0) {
@@ -220,7 +266,8 @@ static void search(struct git_walk *w, const char *git, size_t *left, size_t *re
 				.git = git,
 				.queue = BUF_INIT(QUEUE_MAX),
 				.later = BUF_INIT(QUEUE_MAX),
-				.left = left };
+				.left = left,
+				.above_fd = -1 };
 	const char *first = git ? git : "";
 	bool all;
 
@@ -234,6 +281,7 @@ static void search(struct git_walk *w, const char *git, size_t *left, size_t *re
 	count_unseen(&s);
 	if (!all)
 		w->on_more(w, first);
+	(void)fd_close(s.above_fd);
 	buf_done(&s.queue);
 	buf_done(&s.later);
 }

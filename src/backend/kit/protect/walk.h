@@ -20,6 +20,7 @@ struct git_walk {
 	const struct known_list *known; /* whose git folders come first; not NULL */
 	size_t outside;                 /* folders outside of git folders that are looked at */
 	size_t inside;                  /* in git folders that are not known, all together */
+	bool no_names;                  /* nothing is WALK_NAME */
 	/* `fd` is the git folder, `parts` bits of gitdir_look. */
 	void (*on_git)(struct git_walk *w, int fd, const char *git, unsigned parts);
 	/* `git`: the git folder that it is in, or NULL. */

@@ -13,8 +13,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from harness import brig, main, scratch, test, workspace  # noqa: E402
-from victim import (AS_ME, GITLINK, attack, clear, drop_other, git, hook, ran, repository, settings, sh, taken, told, use,  # noqa: E402
-                    with_submodule)
+from victim import (AS_ME, GITLINK, USUAL_PATH, attack, clear, drop_other, git, hook, no_git, ran, repository, settings, sh, taken,  # noqa: E402
+                    told, use, with_submodule)
 
 HERE = pathlib.Path(__file__).resolve().parent
 MAKE = "python3 mk.py"
@@ -507,14 +507,15 @@ def more_folders_than_anybody_has_are_told():
 
 @test
 def without_a_git_to_ask_a_new_repository_is_hostile():
-    """PATH has a git of the workspace's own: that one is not asked, nor is it run."""
-    repository()
-    on_host("sh", "-c", f"mkdir bin; printf '#!/bin/sh\\ntouch {scratch()}/PWNED\\n' > bin/git; chmod 755 bin/git", cwd=workspace())
-    done = brig("run", "--json", "--", "sh", "-c", f"{GITLINK}sub; {evil('sub')}", env={"PATH": f"{workspace()}/bin:/usr/bin:/bin"})
-    assert not ran(), done.json
-    assert told(done.json, "sub/.git/config"), done.json
-    use()
-    assert not ran() and taken()
+    """PATH has a git of the workspace's own: that one is not asked, nor is it run; the next one is."""
+    for behind, make, stays in (((), "git init -q sub", False), (("/usr/bin", "/bin"), "git init -q sub", True), ((), evil("sub"), False), (("/usr/bin", "/bin"), evil("sub"), False)):
+        repository()
+        r = brig("run", "--json", *USUAL_PATH, "--", "sh", "-c", f"{GITLINK}sub; {make}", env=no_git(*behind)).json
+        assert not ran() and r["exit_code"] == 0, (behind, make, r)
+        assert bool(told(r, "sub/.git/config")) != stays, (behind, make, r["denials"])
+        use()
+        assert not ran() and bool(taken()) != stays, (behind, make)
+        clear()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ The oracle: after the run the user goes on (git status, commit, checkout), and a
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from harness import brig, main, scratch, test, workspace  # noqa: E402
-from victim import (AS_ME, GITLINK, attack, clear, drop_other, git, hook, payload, ran, remove, repository, settings, sh,  # noqa: E402
+from victim import (AS_ME, GITLINK, USUAL_PATH, attack, clear, drop_other, git, hook, no_git, payload, ran, remove, repository, settings, sh,  # noqa: E402
                     taken, told, use, with_submodule)
 
 
@@ -283,7 +282,7 @@ def stays(script, prepare, env=None, kept=("sub/.git/config", "sub/.git/HEAD", "
     prepare(workspace())
     was = [(workspace() / k).stat().st_ino for k in kept]
     time.sleep(0.05)  # what changes in one tick of the clock with the start counts as changed by the run
-    done = brig("run", "--json", "--", "sh", "-c", script, env=env() if env else None)
+    done = brig("run", "--json", *USUAL_PATH, "--", "sh", "-c", script, env=env() if env else None)
     r = done.json
     gone = taken()
     assert not gone and was == [(workspace() / k).stat().st_ino for k in kept], (script, gone, r["denials"])
@@ -413,21 +412,11 @@ def a_repository_above_of_somebody_elses_commands_nothing():
 # ---- who is asked ----
 
 
-def no_git(*behind):
-    """A PATH whose first git is the workspace's own, which is none; then what starts brig as somebody else."""
-    host("mkdir -p bin; echo > bin/git; chmod 755 bin/git", workspace())
-    tools = scratch() / "tools"
-    tools.mkdir(exist_ok=True)
-    if not (tools / "setpriv").is_symlink():
-        (tools / "setpriv").symlink_to(shutil.which("setpriv"))
-    return {"PATH": ":".join(map(str, (workspace() / "bin", tools, *behind)))}
-
-
 @test
 def without_an_answer_the_run_is_refused_and_nothing_is_touched():
     repository()
     host("git config core.hooksPath tools/hooks", workspace())
-    done = brig("run", "--", "/usr/bin/touch", "x", env=no_git())
+    done = brig("run", *USUAL_PATH, "--", "touch", "x", env=no_git())
     assert done.status == 125 and "git cannot be asked which" in done.errors and not (workspace() / "x").exists(), done.errors
     assert brig("run", "--", "true", env=no_git("/usr/bin", "/bin")).status == 0  # it is passed over: the next one is asked
     host("printf '[core\\nhookspath' > .git/config", workspace())
@@ -447,7 +436,7 @@ def a_place_that_cannot_be_followed_refuses_the_run():
 def a_plain_configuration_asks_nobody():
     repository()
     host("git remote add up https://example.org/x.git", workspace())
-    assert brig("run", "--", "/bin/true", env=no_git()).status == 0
+    assert brig("run", *USUAL_PATH, "--", "true", env=no_git()).status == 0
 
 
 if __name__ == "__main__":

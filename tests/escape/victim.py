@@ -110,6 +110,19 @@ def sh(script, *options, cwd=None):
     return done.json
 
 
+USUAL_PATH = ("--env", "PATH=/usr/bin:/bin")  # for the command, where brig's own has nothing
+
+
+def no_git(*behind):
+    """A PATH of brig's whose first git is the workspace's own, which is not to be run; then what starts brig as somebody else."""
+    on_host("sh", "-c", f"mkdir -p bin; printf '#!/bin/sh\\n{payload()}\\n' > bin/git; chmod 755 bin/git", cwd=workspace())
+    tools = scratch() / "tools"
+    tools.mkdir(exist_ok=True)
+    if not (tools / "setpriv").is_symlink():
+        (tools / "setpriv").symlink_to(shutil.which("setpriv"))
+    return {"PATH": ":".join(map(str, (workspace() / "bin", tools, *behind)))}
+
+
 def told(r, target):
     return [d for d in r["denials"] if d["kind"] == "protected-path" and d["target"] == target]
 

@@ -225,6 +225,42 @@ def what_the_user_makes_between_runs_is_the_users():
         assert "evil" not in (workspace() / name / ".git/hooks/pre-commit").read_text()
 
 
+def with_own(at, where):
+    """A repository of the user's, with a hook, a setting that runs something and a link where git writes."""
+    on_host("sh", "-c", f"git init -q {where}; {hook(f'{where}/.git/hooks/pre-commit')}; git -C {where} config core.pager less; ln -s HEAD {where}/.git/l", cwd=at)
+    return [at / where / ".git" / name for name in ("hooks/pre-commit", "config", "l")]
+
+
+@test
+def repositories_of_the_users_behind_many_folders_stay():
+    """Made between runs; and links in a git folder that is known already."""
+    repository()
+    assert sh("true")["denials"] == []
+    on_host("sh", "-c", "mkdir pad; cd pad; seq 1 400 | xargs mkdir; ln -s HEAD ../.git/l", cwd=workspace())
+    own = [*with_own(workspace(), "pad/400/x/lib"), workspace() / ".git/l"]
+    r = sh("true")
+    assert r["denials"] == [] and not taken() and all(os.path.lexists(p) for p in own), r["denials"]
+    r = sh(f"echo EVIL > pad/400/x/lib/.git/hooks/post-commit; git init -q pad/399/x; {hook('pad/399/x/.git/hooks/pre-commit')}")
+    assert not (workspace() / "pad/399/x/.git/hooks/pre-commit").exists() and not evil_in(workspace() / "pad/400/x/lib/.git/hooks") and taken(), r["denials"]
+    assert all(os.path.lexists(p) for p in own)
+
+
+MANY = "import os; os.makedirs('pad', exist_ok=True); [os.mkdir(f'pad/{i}') for i in range(66000)]"
+
+
+@test(as_user="user", limit=240)
+def more_folders_than_are_looked_at_hide_nothing_and_take_nothing():
+    """What lies behind them was the user's before: it stays, and is told when it comes to light. What the run makes is taken away all the same."""
+    repository()
+    on_host("python3", "-c", MANY, cwd=workspace())
+    own = with_own(workspace(), "pad/7/x/lib")
+    assert told(sh("true"), ".") and not taken()
+    plant = f"git init -q n; {hook('n/.git/hooks/pre-commit')}; git init -q pad/1/n; {hook('pad/1/n/.git/hooks/pre-commit')}"
+    r = sh(f"cd pad; seq 1000 9000 | xargs rmdir; cd ..; {plant}")
+    assert all(os.path.lexists(p) for p in own) and told(r, "pad/7/x/lib/.git/hooks/pre-commit"), r["denials"]
+    assert taken() and not (workspace() / "n/.git/hooks/pre-commit").exists() and not (workspace() / "pad/1/n/.git/hooks/pre-commit").exists(), r["denials"]
+
+
 @test
 def a_git_file_that_leads_out_is_taken_away():
     """To a kept HOME, whose place on the host a run can tell; to another folder; by a link."""

@@ -244,9 +244,9 @@ static int protect_all(struct box_plan *p, const struct guarded_tree *t, struct 
 		if (protect_nested(p, t, k->path, e) < 0)
 			return -e->code;
 	}
-	if (slot->survey.unseen)
-		plan_note(p, "more folders than brig looks through at a first run: repositories "
-			     "in the rest are judged as if the run had made them");
+	if (slot->survey.partial)
+		plan_note(p, "more folders than brig looks through: what git would obey in the "
+			     "rest is not covered, and what was there already stays");
 	return 0;
 }
 

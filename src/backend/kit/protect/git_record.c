@@ -16,6 +16,7 @@
 #define WHOLE "whole"
 #define PART "open"
 #define END "end" /* the last word: a machine that went down may have kept less */
+#define REST "."  /* is in a list that has not all */
 #define STAMP_NUMBERS 8
 
 /* ---- the list ---- */
@@ -41,6 +42,18 @@ void known_put(struct buf *text, enum record_kind kind, const char *path, const 
 void known_keep(struct buf *text, const struct known_thing *k)
 {
 	put(text, k->kind, k->path, &k->was);
+}
+
+void known_put_partial(struct buf *text)
+{
+	static const struct stamp none;
+
+	put(text, RECORD_PART, REST, &none);
+}
+
+bool known_partial(const struct known_list *l)
+{
+	return known_find(l, REST);
 }
 
 /* Lower-case hexadecimal digits, as known_put writes them. */

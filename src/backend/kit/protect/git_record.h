@@ -42,6 +42,9 @@ struct known_list {
 /* Adds an entry to the text of a list. */
 void known_put(struct buf *text, enum record_kind kind, const char *path, const struct stat *st);
 void known_keep(struct buf *text, const struct known_thing *k); /* as it is in another list */
+/* There was more in the tree than was looked at. */
+void known_put_partial(struct buf *text);
+bool known_partial(const struct known_list *l);
 /* Reads the text; false, and the list is empty: it is no such text. */
 bool known_read(struct known_list *l);
 const struct known_thing *known_find(const struct known_list *l,

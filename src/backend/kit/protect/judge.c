@@ -19,8 +19,6 @@
 #include "base/str.h"
 #include "model/paths.h"
 
-#define OUTSIDE 65536 /* folders, in about a third of a second */
-#define INSIDE 65536  /* in git folders that are not known */
 #define HOOKS_EACH 64 /* are moved one by one */
 
 struct judge {
@@ -29,6 +27,7 @@ struct judge {
 	const struct tree *tree;
 	struct buf *text; /* of the next record */
 	bool made;        /* by a run: something that was put there */
+	bool partial;     /* not all was looked at */
 };
 
 /* One git folder while its parts are judged. */
@@ -51,6 +50,21 @@ static void tell(const struct judge *j, const char *path, const char *reason)
 {
 	if (j->o)
 		outcome_trust(j->o, path, reason);
+}
+
+/* Nobody looked there before the command: it may well be the user's, and nothing has changed since.
+ * A command can bring it about with a great many folders, so it is told as loudly. */
+static bool is_spared(const struct judge *j, const char *git, const char *path,
+		      const struct stat *st)
+{
+	if (!known_partial(&j->tree->known) || is_known(j, path) || (git && is_known(j, git)) ||
+	    protect_changed(j->t, st))
+		return false;
+	if (j->o)
+		outcome_deny(j->o, "protected-path", path,
+			     "lies where brig did not look before the run, for there were too many "
+			     "folders; it stays: look at it before git is used there");
+	return true;
 }
 
 /* ---- pointers ---- */
@@ -152,7 +166,8 @@ static void judge_pointer(struct judge *j, const char *path, const struct stat *
 	if (S_ISSOCK(st->st_mode)) /* a placeholder */
 		return;
 	if (fault) {
-		quarantine(j->t, j->o, j->tree->fd, path, fault);
+		if (!is_spared(j, NULL, path, st))
+			quarantine(j->t, j->o, j->tree->fd, path, fault);
 		return;
 	}
 	if (!is_known(j, path))
@@ -279,7 +294,8 @@ static void judge_part(void *ctx, const struct git_part *part, const char *path,
 		return;
 	if (!(g->believed && (known_same(&j->tree->known, path, st) || is_planned(j, path))) &&
 	    !part_plain(g, part, path, st)) {
-		take_part(g, part, path);
+		if (!is_spared(j, g->git, path, st))
+			take_part(g, part, path);
 		return;
 	}
 	known_put(j->text, RECORD_PART, path, st);
@@ -369,6 +385,8 @@ static void judge_written(struct judge *j, const char *git, const char *path, co
 		known_put(j->text, RECORD_PART, path, st);
 		return;
 	}
+	if (is_spared(j, k && k->kind == RECORD_GIT ? NULL : git, path, st))
+		return;
 	quarantine(j->t, j->o, j->tree->fd, path,
 		   S_ISLNK(st->st_mode) ? "a link where git writes, made during the run"
 					: "a pipe where git writes, made during the run");
@@ -387,7 +405,9 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 		judge_written(j, git, path, st);
 		break;
 	case WALK_STRAY:
-		quarantine(j->t, j->o, j->tree->fd, path, "a folder where git keeps objects");
+		if (!is_spared(j, git, path, st))
+			quarantine(j->t, j->o, j->tree->fd, path,
+				   "a folder where git keeps objects");
 		break;
 	case WALK_NAME:
 		judge_name(j, path, st);
@@ -405,7 +425,8 @@ static void on_more(struct git_walk *w, const char *git)
 	struct judge *j = w->ctx;
 	char path[PATH_MAX + 16];
 
-	if (*git) {
+	j->partial = true;
+	if (*git && !known_partial(&j->tree->known)) {
 		(void)snprintf(path, sizeof(path), "%s/logs", git);
 		quarantine(j->t, j->o, j->tree->fd, path, "more folders than brig looks at");
 	}
@@ -422,8 +443,8 @@ static struct git_walk walk_of(struct judge *j)
 {
 	return (struct git_walk){ .tree = j->tree->fd,
 				  .known = &j->tree->known,
-				  .outside = OUTSIDE,
-				  .inside = INSIDE,
+				  .outside = WALK_OUTSIDE,
+				  .inside = WALK_INSIDE,
 				  .on_git = on_git,
 				  .on_thing = on_thing,
 				  .on_more = on_more,
@@ -438,6 +459,8 @@ bool judge_tree(struct protect *t, struct outcome *o, const struct tree *tree, s
 	struct stat st;
 
 	walk_tree(&w);
+	if (j.partial || known_partial(&tree->known))
+		known_put_partial(text);
 	if (o)
 		o->unseen_folders += w.unseen;
 	for (size_t i = 0; i < GIT_NAMES; i++)

@@ -12,10 +12,6 @@
 #include "backend/kit/protect/walk.h"
 #include "base/str.h"
 
-#define FIRST_FOLDERS 16384 /* in about 80 ms, once */
-#define LATER_FOLDERS 256
-#define GIT_FOLDERS 16384 /* inside of git folders */
-
 struct surveyor {
 	struct survey *s;
 	int tree;
@@ -88,32 +84,12 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 		known_put(&s->text, RECORD_PART, path, st);
 }
 
-/* What the user has added to a repository of his own since: worktrees, submodules. */
-static int on_below(void *ctx, const char *git)
-{
-	struct git_walk *w = ctx;
-	const struct surveyor *s = w->ctx;
-
-	if (!known_find(s->was, git))
-		walk_one(w, git);
-	return 0;
-}
-
-static void put_below(const struct surveyor *s, struct git_walk *w, const char *git)
-{
-	static const char *const folders[] = { "modules", "worktrees" };
-	char path[PATH_MAX];
-
-	for (size_t i = 0; i < ARRAY_LEN(folders); i++)
-		if (snprintf(path, sizeof(path), "%s%s%s", git, *git ? "/" : "", folders[i]) <
-		    (int)sizeof(path))
-			(void)gitdirs_below(s->tree, path, on_below, w);
-}
-
 static void on_more(struct git_walk *w, const char *git)
 {
-	(void)w;
+	const struct surveyor *s = w->ctx;
+
 	(void)git;
+	s->s->partial = true;
 }
 
 /* What would make the tree itself a git folder, and is the user's. */
@@ -126,35 +102,6 @@ static void put_top(struct surveyor *s)
 			known_put(&s->text, RECORD_PART, git_names[i], &st);
 }
 
-/* Of those that are known the parts; links in them and pointers stay known while they are as they
- * were. */
-static void put_known(struct surveyor *s, struct git_walk *w)
-{
-	for (size_t i = 0; i < s->was->n; i++) {
-		const struct known_thing *k = &s->was->v[i];
-		CLEANUP(fd) int fd = -1;
-		struct stat st;
-
-		if (k->kind != RECORD_PART) {
-			fd = *k->path ? fd_open_nolinks(s->tree, k->path, O_PATH | O_DIRECTORY,
-							FD_BENEATH)
-				      : openat(s->tree, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-			if (fd >= 0)
-				on_git(w, fd, k->path, gitdir_look(fd));
-			if (fd >= 0 && k->kind == RECORD_GIT)
-				put_below(s, w, k->path);
-		} else if (!S_ISREG(k->was.ident.type) || gitdir_named(k->path)) {
-			if (fstatat(s->tree, k->path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			    known_same(s->was, k->path, &st)) {
-				if (gitdir_named(k->path))
-					pointer_put(&s->text, s->tree, k->path, &st);
-				else
-					known_put(&s->text, RECORD_PART, k->path, &st);
-			}
-		}
-	}
-}
-
 static int finish(struct surveyor *s, struct err *e)
 {
 	known_done(&s->s->known);
@@ -162,14 +109,14 @@ static int finish(struct surveyor *s, struct err *e)
 	return known_read(&s->s->known) ? 0 : err_nomem(e);
 }
 
-/* Of the tree as it is. `was` is empty the first time. */
-static int look(struct surveyor *s, bool first, struct err *e)
+/* Of the tree as it is, by the same walk as afterwards: what it finds then and not now was made in
+ * between. */
+static int look(struct surveyor *s, struct err *e)
 {
-	static const struct known_list none;
 	struct git_walk w = { .tree = s->tree,
-			      .known = first ? &none : s->was,
-			      .outside = first ? FIRST_FOLDERS : LATER_FOLDERS,
-			      .inside = GIT_FOLDERS,
+			      .known = s->was,
+			      .outside = WALK_OUTSIDE,
+			      .inside = WALK_INSIDE,
 			      .no_names = true,
 			      .on_git = on_git,
 			      .on_thing = on_thing,
@@ -178,10 +125,9 @@ static int look(struct surveyor *s, bool first, struct err *e)
 			      .gits = WALK_GITS };
 
 	put_top(s);
-	if (!first)
-		put_known(s, &w);
-	walk_new(&w);
-	s->s->unseen = first ? w.unseen : 0;
+	walk_tree(&w);
+	if (s->s->partial)
+		known_put_partial(&s->text);
 	s->s->fresh = true;
 	return finish(s, e);
 }
@@ -208,7 +154,7 @@ int survey_take(int tree, const struct ident *ident, struct survey *ret, struct 
 		return 0;
 	}
 	s.open = there && record_is_open(ident);
-	r = look(&s, !there, e);
+	r = look(&s, e);
 	known_done(&was);
 	return r;
 }

@@ -312,7 +312,7 @@ static void search_met(struct git_walk *w)
 }
 
 /* A tree that is a git folder itself is looked through as one. */
-void walk_new(struct git_walk *w)
+static void walk_new(struct git_walk *w)
 {
 	search(w, is_listed(w, "") ? "" : NULL, &w->outside, &w->outside);
 	search_met(w);

@@ -36,8 +36,9 @@ struct git_walk {
 	size_t known_left;
 };
 
+#define WALK_OUTSIDE 65536 /* folders, in about a third of a second */
+#define WALK_INSIDE 65536  /* in git folders that are not known */
 #define WALK_GITS BUF_INIT((size_t)16 << 20)
 
 void walk_tree(struct git_walk *w);
-void walk_new(struct git_walk *w);                  /* without what is known */
 void walk_one(struct git_walk *w, const char *git); /* a git folder alone, and those in it */

@@ -99,6 +99,28 @@ def an_ordinary_days_work_in_an_open_sandbox_stays():
     assert not taken()
 
 
+def late_plants():
+    """Into folders that were there when earlier commands ended, and that were listed then."""
+    bare = "mkdir -p {0}/objects {0}/refs; cp .git/HEAD {0}/HEAD; "
+    return (("git init -q old/a/b; " + settings("old/a/b/.git/config"), "old/a/b/.git/config"), ("echo 'gitdir: /tmp' > old/a/.git", "old/a/.git"),
+            (bare.format("old/c") + settings("old/c/config"), "old/c/config"), ("mkdir new && mv old/a new/a; echo 'gitdir: /tmp' > new/a/.git", "new/a/.git"),
+            ("touch -r old keep; ln -s ../../../victim .git/refs/heads/x; touch -r keep .git/refs/heads old", ".git/refs/heads/x"),
+            ("mkdir old/d/e; echo 'gitdir: /tmp' > old/d/e/.git; touch -d 2001-01-01 old/d/e old/d old", "old/d/e/.git"))
+
+
+@test(backends=("native",))
+def what_comes_into_folders_that_were_listed_before_is_judged():
+    """A folder that is as it was is not listed again: nothing that a command does leaves it so."""
+    repository()
+    with Sandbox(here()) as s:
+        assert s.run(1, "mkdir -p old/a/b old/c old/d; echo x > old/a/f")["denials"] == []
+        for i, (script, name) in enumerate(late_plants()):
+            time.sleep(0.05)
+            assert s.run(3 * i + 2, "true")["denials"] == [] and s.run(3 * i + 3, "echo more >> old/a/f || echo more > f")["denials"] == []
+            r = s.run(3 * i + 4, script)
+            assert r["exit_code"] == 0 and not there(name) and any(f"{name}/".startswith(f"{d['target']}/") for d in r["denials"]), (script, r)
+
+
 def monitor():
     """The processes that must die for nobody to be left: the monitor, and its survivor."""
     found = []

@@ -445,6 +445,7 @@ static struct git_walk walk_of(struct judge *j)
 				  .known = &j->tree->known,
 				  .outside = WALK_OUTSIDE,
 				  .inside = WALK_INSIDE,
+				  .seen = j->tree->seen,
 				  .on_git = on_git,
 				  .on_thing = on_thing,
 				  .on_more = on_more,

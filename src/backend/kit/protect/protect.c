@@ -14,6 +14,7 @@
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/placeholder.h"
 #include "backend/kit/protect/protected_names.h"
+#include "backend/kit/protect/seen.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/mounts.h"
@@ -33,8 +34,10 @@ struct protect *protect_free(struct protect *t)
 	protect_reap(t);
 	(void)fd_close(t->claim);
 	(void)fd_close(t->inventory);
-	for (size_t i = 0; i < t->tree_count; i++)
+	for (size_t i = 0; i < t->tree_count; i++) {
 		(void)fd_close(t->trees[i].fd);
+		t->trees[i].seen = seen_free(t->trees[i].seen);
+	}
 	for (size_t i = 0; i < TREES_MAX; i++)
 		(void)fd_close(t->config[i]);
 	free(t->placeholder);

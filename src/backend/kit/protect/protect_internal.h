@@ -18,7 +18,8 @@ struct tree {
 	mode_t mode;          /* to be given back */
 	int record;           /* of its git folders; -1: none */
 	struct ident ident;
-	struct known_list known; /* what was there when nobody wrote */
+	struct known_list known;   /* what was there when nobody wrote */
+	struct seen_folders *seen; /* seen.h; NULL: none */
 };
 
 struct protect {

@@ -12,6 +12,7 @@
 
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protect_internal.h"
+#include "backend/kit/protect/seen.h"
 #include "backend/kit/protect/survey.h"
 #include "base/arena.h"
 #include "base/str.h"
@@ -109,6 +110,10 @@ void protect_records_judge(struct protect *t, struct outcome *o, bool last)
 
 		if (tree->record < 0)
 			continue;
+		if (last)
+			seen_freeze(tree->seen);
+		else if (!tree->seen)
+			tree->seen = seen_new(tree->fd);
 		made = judge_tree(t, o, tree, &text);
 		if (last)
 			store(t->live, tree, &text, made);

@@ -12,6 +12,7 @@
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "backend/kit/protect/protected_names.h"
+#include "backend/kit/protect/seen.h"
 #include "base/folder.h"
 #include "base/str.h"
 
@@ -21,7 +22,8 @@
 #define ALL_KNOWN 262144 /* of all of them together */
 #define QUEUE_MAX ((size_t)16 << 20)
 
-enum { IS_FOLDER = 'd', MAY_BE = '?' };
+/* How an entry is noted: a folder to go on with, something to be looked at, or not at all. */
+enum noted_as { IS_FOLDER = 'd', MAY_BE = '?', IS_NONE = 0 };
 
 /* Folders that are still to be looked at, shallow ones first. */
 struct walk_queue {
@@ -37,6 +39,7 @@ struct walk_queue {
 struct noted {
 	struct buf names; /* IS_FOLDER or MAY_BE, and a name */
 	unsigned parts;
+	bool quiet; /* seen.h: nothing else is in there that counts */
 };
 
 static bool is_git_name(const char *name)
@@ -101,6 +104,24 @@ static bool is_noted(const struct walk_queue *s, const char *folder, const struc
 	return join(path, folder, e->name) && name_reported(path);
 }
 
+static bool is_told(const char *folder, const char *name)
+{
+	char path[PATH_MAX];
+
+	return !join(path, folder, name) || name_reported(path);
+}
+
+/* A folder of which nothing is to be known but what is in it. */
+static bool is_plain_folder(const struct walk_queue *s, const char *folder,
+			    const struct fd_entry *e)
+{
+	if (e->type != DT_DIR || is_git_name(e->name))
+		return false;
+	if (s->git)
+		return !is_fan(e->name) && !is_fan_path(s, folder);
+	return s->w->no_names || !is_told(folder, e->name);
+}
+
 /* false: not all of it could be read. */
 static bool note_entries(const struct walk_queue *s, int fd, const char *folder, struct noted *n)
 {
@@ -109,9 +130,14 @@ static bool note_entries(const struct walk_queue *s, int fd, const char *folder,
 
 	folder_begin(&d, fd);
 	while ((e = folder_next(&d))) {
+		enum noted_as as = is_plain_folder(s, folder, e) ? IS_FOLDER
+				   : is_noted(s, folder, e)      ? MAY_BE
+								 : IS_NONE;
+
 		n->parts |= part_of(e->name);
-		if (is_noted(s, folder, e)) {
-			buf_putc(&n->names, e->type == DT_DIR ? IS_FOLDER : MAY_BE);
+		n->quiet &= as == IS_FOLDER || (as == IS_NONE && e->type == DT_REG);
+		if (as != IS_NONE) {
+			buf_putc(&n->names, (char)as);
 			buf_add(&n->names, e->name, strlen(e->name) + 1);
 		}
 	}
@@ -144,17 +170,6 @@ static void met_folder(struct walk_queue *s, const char *folder, const char *nam
 		push(s, folder, name, path);
 }
 
-/* A folder of which nothing is to be known but what is in it. */
-static bool is_plain_folder(const struct walk_queue *s, const char *folder, const char *name,
-			    const char *path)
-{
-	if (is_git_name(name))
-		return false;
-	if (s->git)
-		return !is_fan_path(s, folder) && !is_fan_path(s, path);
-	return s->w->no_names || !name_reported(path);
-}
-
 /* `noted` is one of struct noted's. */
 static void met(struct walk_queue *s, int fd, const char *folder, const char *noted)
 {
@@ -167,7 +182,7 @@ static void met(struct walk_queue *s, int fd, const char *folder, const char *no
 		s->w->more = true;
 		return;
 	}
-	if (*noted == IS_FOLDER && is_plain_folder(s, folder, name, path)) {
+	if (*noted == IS_FOLDER) {
 		push(s, folder, name, path);
 		return;
 	}
@@ -199,36 +214,70 @@ static void open_above(struct walk_queue *s, const char *folder, size_t n)
 	s->above_fd = protect_open(s->w->tree, s->above);
 }
 
+/* Where a folder lies, and its last name. -1: it is opened by its path. */
+static int above(struct walk_queue *s, const char *folder, const char **name)
+{
+	const char *slash = strrchr(folder, '/');
+
+	*name = slash ? slash + 1 : folder;
+	if (!slash)
+		return s->w->tree;
+	open_above(s, folder, (size_t)(slash - folder));
+	return s->above_fd;
+}
+
 static int open_folder(struct walk_queue *s, const char *folder)
 {
-	const char *slash = strrchr(folder, '/'), *name = slash ? slash + 1 : folder;
-	int above = s->w->tree, fd;
+	const char *name;
+	int at = above(s, folder, &name), fd;
 
-	if (slash) {
-		open_above(s, folder, (size_t)(slash - folder));
-		above = s->above_fd;
-	}
-	if (above < 0)
+	if (at < 0)
 		return protect_open(s->w->tree, folder);
-	fd = openat(above, *name ? name : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(at, *name ? name : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
 	return errno == EACCES && *name ? protect_open(s->w->tree, folder) : -errno;
+}
+
+/* Goes on with what an earlier walk found in it. false: it is to be listed. */
+static bool look_as_seen(struct walk_queue *s, const char *folder)
+{
+	const char *names, *name;
+	char path[PATH_MAX];
+	struct stat st;
+	int at;
+
+	if (!seen_has(s->w->seen, folder, s->git))
+		return false;
+	at = above(s, folder, &name);
+	if (fstatat(at < 0 ? s->w->tree : at, at < 0 ? folder : name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	names = seen_names(s->w->seen, folder, s->git, &st);
+	for (const char *n = names; n && *n; n += strlen(n) + 1)
+		if (join(path, folder, n + 1))
+			push(s, folder, n + 1, path);
+	return names;
 }
 
 /* A folder that is a git folder itself has its own turn; the tree is looked through all the same,
  * and so is what git does not take for one yet. */
 static void look_at(struct walk_queue *s, const char *folder)
 {
-	struct noted n = { .names = BUF_INIT(QUEUE_MAX) };
+	bool own = s->git && str_eq(folder, s->git), whole;
+	bool keep = !own && *folder && seen_wants(s->w->seen);
+	struct noted n = { .names = BUF_INIT(QUEUE_MAX), .quiet = keep };
 	CLEANUP(fd) int fd = open_folder(s, folder);
-	bool own = s->git && str_eq(folder, s->git);
+	struct stat st;
 
 	if (fd < 0) {
 		s->w->unseen += fd != -ENOENT && fd != -ELOOP && fd != -ENOTDIR;
 		return;
 	}
-	s->w->unseen += !note_entries(s, fd, folder, &n);
+	keep = keep && fstat(fd, &st) == 0;
+	whole = note_entries(s, fd, folder, &n);
+	s->w->unseen += !whole;
+	if (keep && whole && n.quiet && !gitdir_enough(n.parts))
+		seen_put(s->w->seen, folder, s->git, &st, &n.names);
 	if (own || (gitdir_enough(n.parts) && !gitdir_obeyed(n.parts)) ||
 	    (!*folder && gitdir_obeyed(n.parts)))
 		s->w->on_git(s->w, fd, folder, n.parts);
@@ -248,7 +297,8 @@ static bool look_through(struct walk_queue *s)
 	for (; s->next < s->queue.len && *s->left; --*s->left) {
 		(void)snprintf(folder, sizeof(folder), "%s", s->queue.data + s->next);
 		s->next += strlen(folder) + 1;
-		look_at(s, folder);
+		if ((s->git && str_eq(folder, s->git)) || !look_as_seen(s, folder))
+			look_at(s, folder);
 	}
 	return s->next >= s->queue.len && !s->queue.failed;
 }
@@ -314,6 +364,7 @@ static void search_met(struct git_walk *w)
 /* A tree that is a git folder itself is looked through as one. */
 static void walk_new(struct git_walk *w)
 {
+	seen_begin(w->seen);
 	search(w, is_listed(w, "") ? "" : NULL, &w->outside, &w->outside);
 	search_met(w);
 	if (w->more)
@@ -323,6 +374,7 @@ static void walk_new(struct git_walk *w)
 void walk_tree(struct git_walk *w)
 {
 	w->known_left = ALL_KNOWN;
+	seen_begin(w->seen);
 	for (size_t i = 0; i < w->known->n; i++)
 		if (w->known->v[i].kind != RECORD_PART && *w->known->v[i].path)
 			search_known(w, w->known->v[i].path);

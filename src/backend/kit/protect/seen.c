@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/protect/seen.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+#include <linux/magic.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#define FIRST_ROOM 1024 /* a power of two */
+#define ROOM_MAX 131072
+#define PROBES 8 /* whoever chooses names so that they meet is not remembered */
+#define TEXT_MAX ((size_t)16 << 20)
+#define TICK_NS 20000000 /* twice the longest tick of a kernel's clock */
+#define SECOND_NS 1000000000
+#define XFS_MAGIC 0x58465342
+
+struct one {
+	struct stamp was;
+	uint32_t path, names; /* in the text; 0: free */
+	bool git;
+};
+
+struct seen_folders {
+	dev_t dev;
+	struct timespec before; /* what has changed since is not believed */
+	struct one *v;
+	size_t room, n;
+	struct buf text;
+	bool frozen;
+};
+
+static bool keeps_stamps(int tree)
+{
+	static const unsigned long kinds[] = { EXT4_SUPER_MAGIC, XFS_MAGIC, BTRFS_SUPER_MAGIC,
+					       TMPFS_MAGIC };
+	struct statfs fs;
+
+	if (fstatfs(tree, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if ((unsigned long)fs.f_type == kinds[i])
+			return true;
+	return false;
+}
+
+struct seen_folders *seen_free(struct seen_folders *s)
+{
+	if (!s)
+		return NULL;
+	buf_done(&s->text);
+	free(s->v);
+	free(s);
+	return NULL;
+}
+
+struct seen_folders *seen_new(int tree)
+{
+	struct stat st;
+	struct seen_folders *s =
+		keeps_stamps(tree) && fstat(tree, &st) == 0 ? calloc(1, sizeof(*s)) : NULL;
+
+	if (!s)
+		return NULL;
+	*s = (struct seen_folders){ .dev = st.st_dev,
+				    .room = FIRST_ROOM,
+				    .text = BUF_INIT(TEXT_MAX) };
+	s->v = calloc(s->room, sizeof(*s->v));
+	buf_putc(&s->text, '\0'); /* so that 0 is nobody's */
+	if (!s->v || s->text.failed)
+		return seen_free(s);
+	seen_begin(s);
+	return s;
+}
+
+void seen_begin(struct seen_folders *s)
+{
+	if (!s)
+		return;
+	(void)clock_gettime(CLOCK_REALTIME, &s->before);
+	s->before.tv_nsec -= TICK_NS;
+	if (s->before.tv_nsec < 0) {
+		s->before.tv_nsec += SECOND_NS;
+		s->before.tv_sec--;
+	}
+}
+
+void seen_freeze(struct seen_folders *s)
+{
+	if (s)
+		s->frozen = true;
+}
+
+static size_t place_of(const char *path, size_t room)
+{
+	uint64_t h = 14695981039346656037ULL; /* FNV-1a */
+
+	for (; *path; path++)
+		h = (h ^ (unsigned char)*path) * 1099511628211ULL;
+	return (size_t)(h ^ (h >> 32)) & (room - 1);
+}
+
+/* It, or a free one in its place, or NULL. */
+static struct one *slot_of(const struct seen_folders *s, struct one *v, size_t room,
+			   const char *path)
+{
+	size_t at = place_of(path, room);
+
+	for (size_t i = 0; i < PROBES; i++) {
+		struct one *o = &v[(at + i) & (room - 1)];
+
+		if (!o->path || str_eq(s->text.data + o->path, path))
+			return o;
+	}
+	return NULL;
+}
+
+static const struct one *find(const struct seen_folders *s, const char *path, bool git)
+{
+	const struct one *o = s ? slot_of(s, s->v, s->room, path) : NULL;
+
+	return o && o->path && o->git == git ? o : NULL;
+}
+
+static void grow(struct seen_folders *s)
+{
+	size_t room = s->room * 2;
+	struct one *v = s->room < ROOM_MAX ? calloc(room, sizeof(*v)) : NULL;
+
+	if (!v)
+		return;
+	s->n = 0;
+	for (size_t i = 0; i < s->room; i++) {
+		struct one *to =
+			s->v[i].path ? slot_of(s, v, room, s->text.data + s->v[i].path) : NULL;
+
+		if (to) {
+			*to = s->v[i];
+			s->n++;
+		}
+	}
+	free(s->v);
+	s->v = v;
+	s->room = room;
+}
+
+/* Names that were put again leave their old text behind: when there is no more room, all goes. */
+static void forget(struct seen_folders *s)
+{
+	memset(s->v, 0, s->room * sizeof(*s->v));
+	s->n = 0;
+	s->text.len = 1;
+	s->text.failed = false;
+}
+
+bool seen_has(const struct seen_folders *s, const char *path, bool git)
+{
+	return find(s, path, git) != NULL;
+}
+
+bool seen_wants(const struct seen_folders *s)
+{
+	return s && !s->frozen;
+}
+
+void seen_put(struct seen_folders *s, const char *path, bool git, const struct stat *st,
+	      const struct buf *names)
+{
+	struct one *o, fresh = { .was = stamp_of(st), .git = git };
+
+	if (!seen_wants(s) || st->st_dev != s->dev || !time_before(&st->st_ctim, &s->before))
+		return;
+	if (s->n >= s->room / 2)
+		grow(s);
+	o = slot_of(s, s->v, s->room, path);
+	if (!o)
+		return;
+	fresh.path = (uint32_t)s->text.len;
+	buf_add(&s->text, path, strlen(path) + 1);
+	fresh.names = (uint32_t)s->text.len;
+	if (names->len)
+		buf_add(&s->text, names->data, names->len);
+	buf_putc(&s->text, '\0');
+	if (s->text.failed) {
+		forget(s);
+		return;
+	}
+	s->n += !o->path;
+	*o = fresh;
+}
+
+const char *seen_names(const struct seen_folders *s, const char *path, bool git,
+		       const struct stat *st)
+{
+	const struct one *o = find(s, path, git);
+	const struct stamp now = stamp_of(st);
+
+	return o && stamp_same(&o->was, &now) ? s->text.data + o->names : NULL;
+}

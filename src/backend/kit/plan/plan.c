@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
+#include "backend/kit/protect/seen.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/paths.h"
@@ -551,8 +552,10 @@ void box_plan_note(struct box_plan *p, const char *text)
 
 struct box_plan *box_plan_free(struct box_plan *p)
 {
-	for (size_t i = 0; p && i < p->survey_count; i++)
+	for (size_t i = 0; p && i < p->survey_count; i++) {
 		known_done(&p->surveys[i].survey.known);
+		(void)seen_free(p->surveys[i].survey.seen);
+	}
 	if (p)
 		(void)arena_free(p->arena);
 	free(p);

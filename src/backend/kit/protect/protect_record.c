@@ -47,6 +47,7 @@ static int join(struct protect *t, struct survey *s, struct tree *tree, struct e
 	int r;
 
 	tree->ident = s->ident;
+	tree->seen = TAKE_PTR(s->seen);
 	tree->record = record_open(t->live, &s->ident, e);
 	if (tree->record < 0)
 		return -e->code;

@@ -9,6 +9,7 @@
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/pointer.h"
 #include "backend/kit/protect/protect_internal.h"
+#include "backend/kit/protect/seen.h"
 #include "backend/kit/protect/walk.h"
 #include "base/str.h"
 
@@ -118,6 +119,7 @@ static int look(struct surveyor *s, struct err *e)
 			      .outside = WALK_OUTSIDE,
 			      .inside = WALK_INSIDE,
 			      .no_names = true,
+			      .seen = seen_new(s->tree),
 			      .on_git = on_git,
 			      .on_thing = on_thing,
 			      .on_more = on_more,
@@ -128,6 +130,7 @@ static int look(struct surveyor *s, struct err *e)
 	walk_tree(&w);
 	if (s->s->partial)
 		known_put_partial(&s->text);
+	s->s->seen = w.seen;
 	s->s->fresh = true;
 	return finish(s, e);
 }

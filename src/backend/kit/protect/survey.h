@@ -13,7 +13,8 @@ struct survey {
 	struct ident ident;
 	bool fresh; /* what is there now, nobody writes; otherwise what the record says */
 	struct known_list known;
-	bool partial; /* there were more folders than are looked at */
+	struct seen_folders *seen; /* which the walk afterwards need not list again, or NULL */
+	bool partial;              /* there were more folders than are looked at */
 };
 
 /* `tree` is open at `ident`, and may be O_PATH. */

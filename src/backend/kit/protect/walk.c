@@ -122,6 +122,15 @@ static bool is_plain_folder(const struct walk_queue *s, const char *folder,
 	return s->w->no_names || !is_told(folder, e->name);
 }
 
+/* Nothing to any walk but a way to more folders: also where names do not count to this one. */
+static bool is_quiet(const struct walk_queue *s, const char *folder, const struct fd_entry *e,
+		     enum noted_as as)
+{
+	if (as != IS_FOLDER && (as != IS_NONE || e->type != DT_REG))
+		return false;
+	return s->git || !s->w->no_names || !is_told(folder, e->name);
+}
+
 /* false: not all of it could be read. */
 static bool note_entries(const struct walk_queue *s, int fd, const char *folder, struct noted *n)
 {
@@ -135,7 +144,7 @@ static bool note_entries(const struct walk_queue *s, int fd, const char *folder,
 								 : IS_NONE;
 
 		n->parts |= part_of(e->name);
-		n->quiet &= as == IS_FOLDER || (as == IS_NONE && e->type == DT_REG);
+		n->quiet = n->quiet && is_quiet(s, folder, e, as);
 		if (as != IS_NONE) {
 			buf_putc(&n->names, (char)as);
 			buf_add(&n->names, e->name, strlen(e->name) + 1);

@@ -21,7 +21,7 @@ struct git_walk {
 	size_t outside;                 /* folders outside of git folders that are looked at */
 	size_t inside;                  /* in git folders that are not known, all together */
 	bool no_names;                  /* nothing is WALK_NAME */
-	struct seen_folders *seen;      /* of walks for which names count; or NULL */
+	struct seen_folders *seen;      /* seen.h; or NULL */
 	/* `fd` is the git folder, `parts` bits of gitdir_look. */
 	void (*on_git)(struct git_walk *w, int fd, const char *git, unsigned parts);
 	/* `git`: the git folder that it is in, or NULL. */

@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
-from harness import PATIENCE, brig, brig_environment, main, scratch, start_brig, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, brig_environment, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
 from victim import AS_ME, GITLINK, attack, clear, git, hook, ran, repository, settings, sh, taken, told, use  # noqa: E402
 
 # What git runs from a git folder, is led by, or writes through: a line of sh, in the git folder.
@@ -424,6 +424,36 @@ def more_repositories_than_are_covered_lock_nobody_out():
     left = [i for i in range(300) if (workspace() / f"u{i}/.git/hooks/h").exists() and "evil" in (workspace() / f"u{i}/.git/hooks/h").read_text()]
     assert not left, left[:5]
     taken()
+
+
+def seen():
+    return {
+        "old/a/b/.git/config": "git init -q old/a/b; " + settings("old/a/b/.git/config"),
+        "old/a/.git": "echo 'gitdir: /tmp' > old/a/.git; touch -r old/c old/a",
+        "old/c/config": "mkdir -p old/c/objects old/c/refs; cp .git/HEAD old/c/HEAD; " + settings("old/c/config"),
+        "new/d/.git": "mkdir new && mv old/d new/d; echo 'gitdir: /tmp' > new/d/.git; touch -d 2001-01-01 new/d new old",
+    }
+
+
+@test
+def what_comes_into_folders_that_earlier_runs_have_listed_is_judged():
+    """They are not listed again while they are as they were; what the user makes there is the user's, and a broken list is none."""
+    repository()
+    on_host("mkdir", "-p", "old/a/b", "old/c", "old/d", "old/e/f", cwd=workspace())
+    for i, (name, script) in enumerate(seen().items()):
+        time.sleep(0.05)
+        assert sh("true")["denials"] == [] and sh("true")["denials"] == []
+        lists = list((state() / "brig/records").glob("*.seen"))
+        assert len(lists) == 1, lists
+        if i == 2:
+            lists[0].write_bytes(lists[0].read_bytes()[:-9] + bytes(9))
+        r = sh(script)
+        assert not os.path.lexists(workspace() / name) and any(f"{name}/".startswith(f"{d['target']}/") for d in r["denials"]), (script, r)
+    assert sh("true")["denials"] == []
+    git("init", "-q", "old/e/f")
+    git("config", "core.fsmonitor", "true", cwd=workspace() / "old/e/f")
+    assert sh("true")["denials"] == [] and (workspace() / "old/e/f/.git/config").exists()
+    assert taken()
 
 
 if __name__ == "__main__":

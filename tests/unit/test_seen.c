@@ -148,6 +148,54 @@ static void many_are_kept_and_none_when_frozen(void **state UNUSED)
 	(void)seen_free(s);
 }
 
+static struct seen_folders *loaded(const char *name)
+{
+	CLEANUP(fd) int fd = openat(tree, name, O_RDONLY | O_CLOEXEC);
+	struct seen_folders *s = seen_new(tree);
+
+	assert_true(fd >= 0 && s);
+	seen_load(s, fd);
+	return s;
+}
+
+static void a_file_brings_all_of_it_or_nothing(void **state UNUSED)
+{
+	struct stat st = make("a"), file;
+	struct seen_folders *s = seen_new(tree), *again;
+	CLEANUP(fd) int fd = openat(tree, "file", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (!s)
+		skip();
+	wait_for_clock(s);
+	assert_false(seen_is_new(s));
+	put(s, "a", &st, "db");
+	assert_true(seen_is_new(s));
+	assert_int_equal(seen_store(s, fd), 0);
+	again = loaded("file");
+	assert_string_equal(seen_names(again, "a", false, &st), "db");
+	assert_false(seen_is_new(again) || seen_is_new(s));
+	again = seen_free(again);
+	file = look("file");
+	for (off_t at = 0; at < file.st_size; at++) {
+		char was, other;
+
+		assert_int_equal(pread(fd, &was, 1, at), 1);
+		other = (char)(was ^ 1);
+		assert_int_equal(pwrite(fd, &other, 1, at), 1);
+		again = loaded("file");
+		assert_false(seen_has(again, "a", false));
+		again = seen_free(again);
+		assert_int_equal(pwrite(fd, &was, 1, at), 1);
+	}
+	for (off_t len = file.st_size; len-- > 0;) {
+		assert_int_equal(ftruncate(fd, len), 0);
+		again = loaded("file");
+		assert_false(seen_has(again, "a", false));
+		again = seen_free(again);
+	}
+	(void)seen_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +203,7 @@ int main(void)
 						leave),
 		cmocka_unit_test_setup_teardown(every_change_of_names_is_noticed, enter, leave),
 		cmocka_unit_test_setup_teardown(what_is_too_young_is_not_believed, enter, leave),
+		cmocka_unit_test_setup_teardown(a_file_brings_all_of_it_or_nothing, enter, leave),
 		cmocka_unit_test_setup_teardown(many_are_kept_and_none_when_frozen, enter, leave),
 	};
 

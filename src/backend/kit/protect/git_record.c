@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/folder.h"
 #include "base/state.h"
@@ -363,4 +364,38 @@ size_t record_open_ones(int live, struct buf *names, size_t max)
 		max -= max > 0;
 	}
 	return more;
+}
+
+/* ---- what was seen ---- */
+
+#define SEEN ".seen"
+
+void record_seen_load(const struct ident *tree, struct seen_folders *seen)
+{
+	CLEANUP(fd) int folder = seen ? state_find(FOLDER, NULL, 0) : -1;
+	CLEANUP(fd) int fd = -1;
+	char record[64], name[64 + sizeof(SEEN)];
+
+	name_of(tree, record);
+	(void)snprintf(name, sizeof(name), "%s" SEEN, record);
+	if (folder >= 0)
+		fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		seen_load(seen, fd);
+}
+
+/* In one piece, since others may be reading. Without it the next walk takes longer. */
+void record_seen_store(int live, const struct ident *tree, struct seen_folders *seen)
+{
+	char record[64], name[64 + sizeof(SEEN)], draft[96];
+	CLEANUP(fd) int fd = -1;
+
+	if (!seen_is_new(seen))
+		return;
+	name_of(tree, record);
+	(void)snprintf(name, sizeof(name), "%s" SEEN, record);
+	(void)snprintf(draft, sizeof(draft), "%s.%d", name, gettid());
+	fd = openat(live, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0 && (seen_store(seen, fd) < 0 || renameat(live, draft, live, name) < 0))
+		(void)unlinkat(live, draft, 0);
 }

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "backend/kit/protect/seen.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -80,4 +81,8 @@ void record_leave_open(int live, const struct ident *tree);
 void record_close(int live, const char *name);
 size_t record_open_ones(int live, struct buf *names, size_t max);
 bool record_is_open(const struct ident *tree);
+
+/* What walks have seen of the tree, seen.h, lies beside its record. `seen` may be NULL. */
+void record_seen_load(const struct ident *tree, struct seen_folders *seen);
+void record_seen_store(int live, const struct ident *tree, struct seen_folders *seen);
 bool record_ident(const char *name, struct ident *ret);

@@ -95,6 +95,7 @@ static void store(int live, const struct tree *tree, const struct buf *text, boo
 	if (!record_alone(tree->record))
 		return;
 	(void)record_store(tree->record, tree->path, text->failed ? &tree->known.text : text, true);
+	record_seen_store(live, &tree->ident, tree->seen);
 	name_of(&tree->ident, name);
 	if (made && record_others(live))
 		record_leave_open(live, &tree->ident);

@@ -8,6 +8,7 @@
 
 #include <linux/magic.h>
 
+#include "backend/kit/protect/protected_names.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 
@@ -32,7 +33,14 @@ struct seen_folders {
 	size_t room, n;
 	struct buf text;
 	bool frozen;
+	bool fresh; /* something was put that was not loaded */
 };
+
+/* Of the file; behind it come the entries and the text. */
+struct seen_head {
+	uint64_t magic, names, count, len, sum;
+};
+#define MAGIC 0x316e656573676962ULL /* "bigseen1" */
 
 static bool keeps_stamps(int tree)
 {
@@ -190,6 +198,7 @@ void seen_put(struct seen_folders *s, const char *path, bool git, const struct s
 		return;
 	}
 	s->n += !o->path;
+	s->fresh = true;
 	*o = fresh;
 }
 
@@ -200,4 +209,105 @@ const char *seen_names(const struct seen_folders *s, const char *path, bool git,
 	const struct stamp now = stamp_of(st);
 
 	return o && stamp_same(&o->was, &now) ? s->text.data + o->names : NULL;
+}
+
+/* ---- the file ---- */
+
+/* Against a machine that went down, not against anybody who can write here. */
+static uint64_t sum_of(uint64_t h, const void *data, size_t n)
+{
+	const char *at = data;
+	uint64_t word;
+
+	for (; n >= sizeof(word); n -= sizeof(word), at += sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		h = (h ^ word) * 1099511628211ULL;
+		h ^= h >> 29;
+	}
+	for (; n; n--, at++)
+		h = (h ^ (unsigned char)*at) * 1099511628211ULL;
+	return h;
+}
+
+/* Of the names that count: a folder that was of no interest to one brig may be to another. */
+static uint64_t sum_of_names(void)
+{
+	uint64_t h = sizeof(struct one);
+
+	for (size_t i = 0; i < guarded_name_count; i++)
+		h = sum_of(h, guarded_names[i].name, guarded_names[i].len + 1) +
+		    (uint64_t)guarded_names[i].class;
+	return h;
+}
+
+bool seen_is_new(const struct seen_folders *s)
+{
+	return s && s->fresh;
+}
+
+int seen_store(struct seen_folders *s, int fd)
+{
+	CLEANUP(buf) struct buf all = BUF_INIT(2 * TEXT_MAX);
+	struct seen_head h = {
+		.magic = MAGIC, .names = sum_of_names(), .count = s->n, .len = s->text.len
+	};
+	size_t head = sizeof(h);
+
+	buf_add(&all, &h, head);
+	for (size_t i = 0; i < s->room; i++)
+		if (s->v[i].path)
+			buf_add(&all, &s->v[i], sizeof(s->v[i]));
+	buf_add(&all, s->text.data, s->text.len);
+	if (all.failed)
+		return -E2BIG;
+	h.sum = sum_of(MAGIC, all.data + head, all.len - head);
+	memcpy(all.data, &h, head);
+	s->fresh = false;
+	return fd_write_all(fd, all.data, all.len);
+}
+
+/* The whole file, if it is one and fits. */
+static bool read_all(int fd, struct buf *ret, struct seen_head *h)
+{
+	char data[16384];
+	ssize_t n;
+
+	while ((n = read(fd, data, sizeof(data))) > 0)
+		buf_add(ret, data, (size_t)n);
+	if (n < 0 || ret->failed || ret->len < sizeof(*h))
+		return false;
+	memcpy(h, ret->data, sizeof(*h));
+	return h->magic == MAGIC && h->names == sum_of_names() && h->count <= ROOM_MAX &&
+	       h->len <= TEXT_MAX && h->len > 1 &&
+	       ret->len == sizeof(*h) + h->count * sizeof(struct one) + h->len &&
+	       h->sum == sum_of(MAGIC, ret->data + sizeof(*h), ret->len - sizeof(*h)) &&
+	       !ret->data[ret->len - 1] && !ret->data[ret->len - 2];
+}
+
+void seen_load(struct seen_folders *s, int fd)
+{
+	CLEANUP(buf) struct buf all = BUF_INIT(2 * TEXT_MAX);
+	struct seen_head h;
+
+	if (!s || !read_all(fd, &all, &h))
+		return;
+	forget(s);
+	s->text.len = 0;
+	buf_add(&s->text, all.data + all.len - h.len, h.len);
+	for (size_t i = 0; i < h.count && !s->text.failed; i++) {
+		struct one o, *to;
+
+		memcpy(&o, all.data + sizeof(h) + i * sizeof(o), sizeof(o));
+		if (s->n >= s->room / 2)
+			grow(s);
+		to = o.path && o.path < h.len && o.names < h.len
+			     ? slot_of(s, s->v, s->room, s->text.data + o.path)
+			     : NULL;
+		if (to) {
+			s->n += !to->path;
+			*to = o;
+		}
+	}
+	if (s->text.failed)
+		forget(s);
 }

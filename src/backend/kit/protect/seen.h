@@ -17,6 +17,12 @@ struct seen_folders *seen_new(
 	int tree); /* NULL: the file system is none of those, or there is no memory */
 struct seen_folders *seen_free(struct seen_folders *s);
 
+/* From one run to the next, through a file that is brig's own. Which names count is part of it, so
+ * that another brig starts anew; what does not fit in any other way is as good as empty. */
+void seen_load(struct seen_folders *s, int fd);
+int seen_store(struct seen_folders *s, int fd); /* 0 or -errno */
+bool seen_is_new(const struct seen_folders *s); /* not what was loaded; `s` may be NULL */
+
 /* Of these `s` may be NULL. */
 void seen_begin(struct seen_folders *s);  /* a walk: what is younger than now is not believed */
 void seen_freeze(struct seen_folders *s); /* nothing more is put: there is no next walk */

@@ -126,6 +126,7 @@ static int look(struct surveyor *s, struct err *e)
 			      .ctx = s,
 			      .gits = WALK_GITS };
 
+	record_seen_load(&s->s->ident, w.seen);
 	put_top(s);
 	walk_tree(&w);
 	if (s->s->partial)

@@ -37,7 +37,9 @@ static void what_was_put_is_found_again_and_nothing_else(void **state UNUSED)
 	known_put(&l.text, RECORD_PART, "b/.git/config", &some);
 	known_put(&l.text, RECORD_GIT, "b/.git", &some);
 	known_put(&l.text, RECORD_MADE, "a b\tc/.git", &some);
-	assert_true(known_read(&l) && l.n == 3);
+	assert_true(known_read(&l) && l.n == 3 && !known_partial(&l));
+	known_put_partial(&l.text);
+	assert_true(known_read(&l) && l.n == 4 && known_partial(&l));
 	assert_true(known_find(&l, "b/.git")->kind == RECORD_GIT);
 	assert_true(known_find(&l, "a b\tc/.git")->kind == RECORD_MADE);
 	assert_null(known_find(&l, "b"));
@@ -99,6 +101,17 @@ static void a_record_is_whole_or_none(void **state UNUSED)
 	assert_int_equal(record_store(record, "/some/where", &l.text, false), 0);
 	assert_true(record_load(record, &back, &whole, NULL) && !whole);
 	assert_int_equal(fstat(record, &st), 0);
+	for (off_t n = 0; n < st.st_size; n++) { /* parts of two */
+		char c;
+
+		assert_int_equal(pread(record, &c, 1, n), 1);
+		c ^= 1;
+		assert_int_equal(pwrite(record, &c, 1, n), 1);
+		assert_false(record_load(record, &back, &whole, NULL));
+		c ^= 1;
+		assert_int_equal(pwrite(record, &c, 1, n), 1);
+	}
+	assert_true(record_load(record, &back, &whole, NULL));
 	for (off_t n = st.st_size - 1; n >= 0; n--) { /* a machine that went down */
 		assert_int_equal(ftruncate(record, n), 0);
 		assert_false(record_load(record, &back, &whole, NULL));

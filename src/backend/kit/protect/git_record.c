@@ -13,11 +13,11 @@
 
 #define FOLDER "records"
 #define MARKS "open" /* in there: empty files called as the records */
-#define MAGIC "brig-workspace 1"
+#define MAGIC "brig-workspace 2"
 #define WHOLE "whole"
 #define PART "open"
-#define END "end" /* the last word: a machine that went down may have kept less */
-#define REST "."  /* is in a list that has not all */
+#define SUM_SIZE 17 /* the last word, of all before it: what was written halfway is no record */
+#define REST "."    /* is in a list that has not all */
 #define STAMP_NUMBERS 8
 
 /* ---- the list ---- */
@@ -259,6 +259,25 @@ int record_open(int live, const struct ident *tree, struct err *e)
 	return fd < 0 ? err_sys(e, "cannot open brig's record of the workspace") : fd;
 }
 
+/* FNV-1a: against accidents. Nobody else writes here. */
+static unsigned long long sum_of(const char *data, size_t n)
+{
+	unsigned long long h = 0xcbf29ce484222325U;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)data[i]) * 0x100000001b3U;
+	return h;
+}
+
+static bool is_sound(const struct buf *b)
+{
+	size_t n = b->len > SUM_SIZE ? b->len - SUM_SIZE : 0;
+	unsigned long long sum;
+
+	return n && !b->failed && !b->data[b->len - 1] && !b->data[n - 1] &&
+	       number(b->data + n, '\0', &sum) && sum == sum_of(b->data, n);
+}
+
 /* Its words, and behind them the entries. */
 static bool read_text(int record, struct buf *ret)
 {
@@ -270,8 +289,7 @@ static bool read_text(int record, struct buf *ret)
 		buf_add(ret, data, (size_t)n);
 		at += n;
 	}
-	return n == 0 && ret->len > sizeof(END) && !ret->failed &&
-	       memcmp(ret->data + ret->len - sizeof(END) - 1, "\0" END, sizeof(END) + 1) == 0;
+	return n == 0 && is_sound(ret);
 }
 
 bool record_load(int record, struct known_list *ret, bool *whole, struct buf *path)
@@ -290,7 +308,7 @@ bool record_load(int record, struct known_list *ret, bool *whole, struct buf *pa
 	if (path)
 		buf_add(path, tree, strlen(tree) + 1);
 	ret->text.len = 0;
-	buf_add(&ret->text, first, text.len - (size_t)(first - text.data) - sizeof(END));
+	buf_add(&ret->text, first, text.len - (size_t)(first - text.data) - SUM_SIZE);
 	return known_read(ret);
 }
 
@@ -307,8 +325,11 @@ int record_store(int record, const char *path, const struct buf *text, bool whol
 	buf_add(&all, path, strlen(path) + 1);
 	if (text->len)
 		buf_add(&all, text->data, text->len);
-	buf_add(&all, END, sizeof(END));
 	if (text->failed || all.failed)
+		return -E2BIG;
+	buf_printf(&all, "%016llx", sum_of(all.data, all.len));
+	buf_putc(&all, '\0');
+	if (all.failed)
 		return -E2BIG;
 	if (lseek(record, 0, SEEK_SET) < 0 || fstat(record, &st) < 0)
 		return -errno;

@@ -57,8 +57,10 @@ static int join(struct protect *t, struct survey *s, struct tree *tree, struct e
 	if (s->fresh && alone) {
 		tree->known = s->known;
 		s->known = (struct known_list)KNOWN_LIST_NONE;
-	} else {
-		(void)record_load(tree->record, &tree->known, &whole, NULL);
+	} else if (!record_load(tree->record, &tree->known, &whole, NULL)) {
+		return err_refuse(e, ERR_UNAVAILABLE, EAGAIN, "start again",
+				  "another run did not get to write brig's record of '%s'",
+				  tree->path);
 	}
 	if (restamp(t, tree, e) < 0)
 		return -e->code;
@@ -88,13 +90,19 @@ int protect_records_begin(struct protect *t, struct err *e)
 }
 
 /* The next record, if nobody else writes there. */
-static void store(int live, const struct tree *tree, const struct buf *text, bool made)
+static void store(int live, const struct tree *tree, const struct buf *text, bool made,
+		  struct outcome *o)
 {
 	char name[64];
+	int r;
 
 	if (!record_alone(tree->record))
 		return;
-	(void)record_store(tree->record, tree->path, text->failed ? &tree->known.text : text, true);
+	r = record_store(tree->record, tree->path, text->failed ? &tree->known.text : text, true);
+	if (r < 0 && o)
+		outcome_deny(o, "protected-path", ".",
+			     "brig's record of the repositories in here could not be written: the "
+			     "next run takes those that runs have made for yours");
 	record_seen_store(live, &tree->ident, tree->seen);
 	name_of(&tree->ident, name);
 	if (made && record_others(live))
@@ -118,7 +126,7 @@ void protect_records_judge(struct protect *t, struct outcome *o, bool last)
 			tree->seen = seen_new(tree->fd);
 		made = judge_tree(t, o, tree, &text);
 		if (last)
-			store(t->live, tree, &text, made);
+			store(t->live, tree, &text, made, o);
 	}
 }
 
@@ -176,7 +184,7 @@ static void look_again(struct protect *t, struct outcome *o, const char *name)
 		if (tree) {
 			tree->known = known;
 			judge_made(&f, there, tree, &text);
-			store(t->live, tree, &text, true);
+			store(t->live, tree, &text, true, there);
 			tell_of(t, o, buf_str(&path), there);
 		} else {
 			record_close(t->live, name); /* it is gone */
@@ -225,6 +233,6 @@ void protect_records_dead(struct protect *t, struct outcome *o, const char *path
 	if (!tree || !record_load(record, &tree->known, &whole, NULL) || whole)
 		return;
 	made = judge_tree(t, o, tree, &text);
-	store(live, tree, &text, made);
+	store(live, tree, &text, made, o);
 	tree->record = -1;
 }

@@ -126,6 +126,27 @@ static bool leads_to_exposed(const char *name, size_t n, const char *const *also
 	return length < PATH_MAX && access(path, F_OK) == 0 && exposed_path(path, also, 0, why);
 }
 
+/* `~/x`, `$HOME/x` and `${HOME}/x`, as a shell would read them. */
+static bool is_below_home(const char *word, const char *at)
+{
+	static const char name[] = "$HOME";
+	size_t n = sizeof(name) - 1;
+
+	return at > word && (at[-1] == '~' || at[-1] == '}' ||
+			     ((size_t)(at - word) >= n && memcmp(at - n, name, n) == 0));
+}
+
+static bool leads_below_home(const char *name, size_t n, const char *const *also,
+			     char path[PATH_MAX], struct err *why)
+{
+	const char *home = getenv("HOME");
+	char whole[PATH_MAX];
+	int length = home ? snprintf(whole, sizeof(whole), "%s%.*s", home, (int)n, name) : 0;
+
+	return length > 0 && length < PATH_MAX &&
+	       leads_to_exposed(whole, (size_t)length, also, path, why);
+}
+
 /* The word as a whole, then every piece of it from its first slash on. */
 static bool word_is_exposed(const char *word, const char *const *also, char path[PATH_MAX],
 			    struct err *why)
@@ -137,7 +158,8 @@ static bool word_is_exposed(const char *word, const char *const *also, char path
 	for (const char *at = word; (at = strchr(at, '/'));) {
 		size_t n = strcspn(at, between);
 
-		if (leads_to_exposed(at, n, also, path, why))
+		if (leads_to_exposed(at, n, also, path, why) ||
+		    (is_below_home(word, at) && leads_below_home(at, n, also, path, why)))
 			return true;
 		at += n;
 	}

@@ -136,12 +136,18 @@ static void a_word_that_leads_into_a_place_is_refused(void **state UNUSED)
 		     { "-fTOP/work/bin/tool", true },
 		     { "cd TOP/work && ./bin/tool", true },
 		     { "exec('TOP/work/bin/tool')", true },
+		     { ". ~/work/bin/tool", true },
+		     { "\"$HOME/work/bin/tool\"", true },
+		     { "${HOME}/work/bin/tool", true },
+		     { "~/clean/tool", false },
+		     { "x/work/bin/tool", false },
 		     { "TOP/clean/tool", false },
 		     { "TOP/work/none", false },
 		     { "https://vault.example/TOP", false },
 		     { "--raw", false },
 		     { "", false } };
 
+	assert_int_equal(setenv("HOME", top, 1), 0);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const char *const argv[] = { "sh", "-c", at(rows[i].word), NULL };
 		int r = host_check_words(argv, also, &e);

@@ -245,7 +245,7 @@ def repositories_of_the_users_behind_many_folders_stay():
     assert all(os.path.lexists(p) for p in own)
 
 
-MANY = "import os; os.makedirs('pad', exist_ok=True); [os.mkdir(f'pad/{i}') for i in range(66000)]"
+MANY = "import os; os.makedirs('more'); [os.makedirs(f'pad/{i}') for i in range(9)]; [os.mkdir(f'more/{i}') for i in range(66000)]"
 
 
 @test(as_user="user", limit=240)
@@ -254,11 +254,13 @@ def more_folders_than_are_looked_at_hide_nothing_and_take_nothing():
     repository()
     on_host("python3", "-c", MANY, cwd=workspace())
     own = with_own(workspace(), "pad/7/x/lib")
-    assert told(sh("true"), ".") and not taken()
+    assert told(sh(f"git init -q hid/b/c/n; {hook('hid/b/c/n/.git/hooks/pre-commit')}"), ".")
+    taken()
     plant = f"git init -q n; {hook('n/.git/hooks/pre-commit')}; git init -q pad/1/n; {hook('pad/1/n/.git/hooks/pre-commit')}"
-    r = sh(f"cd pad; seq 1000 9000 | xargs rmdir; cd ..; {plant}")
+    r = sh(f"cd more; seq 1000 9000 | xargs rmdir; cd ..; {plant}; mv hid/b/c hid2")
     assert all(os.path.lexists(p) for p in own) and told(r, "pad/7/x/lib/.git/hooks/pre-commit"), r["denials"]
     assert taken() and not (workspace() / "n/.git/hooks/pre-commit").exists() and not (workspace() / "pad/1/n/.git/hooks/pre-commit").exists(), r["denials"]
+    assert not (workspace() / "hid2/n/.git/hooks/pre-commit").exists(), r["denials"]
 
 
 @test

@@ -52,13 +52,30 @@ static void tell(const struct judge *j, const char *path, const char *reason)
 		outcome_trust(j->o, path, reason);
 }
 
+/* Neither it nor a folder that it is in: by the name of one of those it came from elsewhere. */
+static bool is_untouched(const struct judge *j, const char *path)
+{
+	char part[PATH_MAX];
+	struct stat st;
+
+	for (size_t n = 0; path[n]; n++) {
+		n += strcspn(path + n, "/");
+		(void)snprintf(part, sizeof(part), "%.*s", (int)n, path);
+		if (fstatat(j->tree->fd, part, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    protect_changed(j->t, &st))
+			return false;
+		if (!path[n])
+			break;
+	}
+	return true;
+}
+
 /* Nobody looked there before the command: it may well be the user's, and nothing has changed since.
  * A command can bring it about with a great many folders, so it is told as loudly. */
-static bool is_spared(const struct judge *j, const char *git, const char *path,
-		      const struct stat *st)
+static bool is_spared(const struct judge *j, const char *git, const char *path)
 {
 	if (!known_partial(&j->tree->known) || is_known(j, path) || (git && is_known(j, git)) ||
-	    protect_changed(j->t, st))
+	    !is_untouched(j, path))
 		return false;
 	if (j->o)
 		outcome_deny(j->o, "protected-path", path,
@@ -166,7 +183,7 @@ static void judge_pointer(struct judge *j, const char *path, const struct stat *
 	if (S_ISSOCK(st->st_mode)) /* a placeholder */
 		return;
 	if (fault) {
-		if (!is_spared(j, NULL, path, st))
+		if (!is_spared(j, NULL, path))
 			quarantine(j->t, j->o, j->tree->fd, path, fault);
 		return;
 	}
@@ -294,7 +311,7 @@ static void judge_part(void *ctx, const struct git_part *part, const char *path,
 		return;
 	if (!(g->believed && (known_same(&j->tree->known, path, st) || is_planned(j, path))) &&
 	    !part_plain(g, part, path, st)) {
-		if (!is_spared(j, g->git, path, st))
+		if (!is_spared(j, g->git, path))
 			take_part(g, part, path);
 		return;
 	}
@@ -385,7 +402,7 @@ static void judge_written(struct judge *j, const char *git, const char *path, co
 		known_put(j->text, RECORD_PART, path, st);
 		return;
 	}
-	if (is_spared(j, k && k->kind == RECORD_GIT ? NULL : git, path, st))
+	if (is_spared(j, k && k->kind == RECORD_GIT ? NULL : git, path))
 		return;
 	quarantine(j->t, j->o, j->tree->fd, path,
 		   S_ISLNK(st->st_mode) ? "a link where git writes, made during the run"
@@ -405,7 +422,7 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 		judge_written(j, git, path, st);
 		break;
 	case WALK_STRAY:
-		if (!is_spared(j, git, path, st))
+		if (!is_spared(j, git, path))
 			quarantine(j->t, j->o, j->tree->fd, path,
 				   "a folder where git keeps objects");
 		break;

@@ -18,7 +18,8 @@ struct surveyor {
 	int tree;
 	const struct known_list *was;
 	struct buf text;
-	bool open; /* what runs have made may be in the hands of one that lives */
+	size_t more; /* times that a budget was too small, or paths too long */
+	bool open;   /* what runs have made may be in the hands of one that lives */
 };
 
 static void put_part(void *ctx, const struct git_part *part, const char *path,
@@ -87,10 +88,10 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 
 static void on_more(struct git_walk *w, const char *git)
 {
-	const struct surveyor *s = w->ctx;
+	struct surveyor *s = w->ctx;
 
 	(void)git;
-	s->s->partial = true;
+	s->more++;
 }
 
 /* What would make the tree itself a git folder, and is the user's. */
@@ -129,6 +130,7 @@ static int look(struct surveyor *s, struct err *e)
 	record_seen_load(&s->s->ident, w.seen);
 	put_top(s);
 	walk_tree(&w);
+	s->s->partial = s->more > w.more; /* nobody's work has paths that git cannot open */
 	if (s->s->partial)
 		known_put_partial(&s->text);
 	s->s->seen = w.seen;

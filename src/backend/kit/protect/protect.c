@@ -36,8 +36,11 @@ struct protect *protect_free(struct protect *t)
 	(void)fd_close(t->inventory);
 	for (size_t i = 0; i < t->tree_count; i++) {
 		(void)fd_close(t->trees[i].fd);
+		(void)fd_close(t->trees[i].record); /* and with it the lock that says who writes */
+		known_done(&t->trees[i].known);
 		t->trees[i].seen = seen_free(t->trees[i].seen);
 	}
+	(void)fd_close(t->live);
 	for (size_t i = 0; i < TREES_MAX; i++)
 		(void)fd_close(t->config[i]);
 	free(t->placeholder);

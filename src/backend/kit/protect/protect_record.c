@@ -230,9 +230,11 @@ void protect_records_dead(struct protect *t, struct outcome *o, const char *path
 	    (record = record_open(live, &ident, &e)) < 0 || !record_alone(record))
 		return; /* who writes there judges it */
 	tree = foreign_tree(t, path, &ident, record);
-	if (!tree || !record_load(record, &tree->known, &whole, NULL) || whole)
+	if (!tree)
 		return;
-	made = judge_tree(t, o, tree, &text);
-	store(live, tree, &text, made, o);
-	tree->record = -1;
+	if (record_load(record, &tree->known, &whole, NULL) && !whole) {
+		made = judge_tree(t, o, tree, &text);
+		store(live, tree, &text, made, o);
+	}
+	tree->record = -1; /* closed here */
 }

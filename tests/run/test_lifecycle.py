@@ -508,6 +508,7 @@ def a_killed_run_does_not_take_the_placeholders_of_a_living_one():
     (workspace() / "go").touch()
     assert b.communicate(timeout=20 * PATIENCE)[0] == b"held\n"
     assert set(tree(workspace())) == {"a.ready", "b.ready", "go"}
+    assert brig("run", "--", "true").status == 0  # a's file was kept for as long as b held the names
 
 
 # ---- the host changes the workspace during a run ----

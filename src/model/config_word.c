@@ -33,15 +33,18 @@ static int places(struct spec *s, const struct config_place *at, const char *con
 	return path_resolve(s->arena, &here, s->workdir ? s->workdir : at->cwd, &v[n], e);
 }
 
-/* 1, with the reason, 0 or negative. */
+/* 1, with the reason, 0 or negative. The user's and the system's own files are judged by earlier
+ * runs alone: no run that could write to their places is planned, and commands that start none are
+ * given in any folder. */
 static int is_exposed(struct spec *s, const struct config_place *at, const struct config_word *w,
-		      struct err *why, struct err *e)
+		      enum origin by, struct err *why, struct err *e)
 {
+	bool own = by == ORIGIN_USER || by == ORIGIN_SYSTEM;
 	const char *const *also = NULL;
 
 	if (w->project)
 		return 1;
-	if (places(s, at, &also, e) < 0)
+	if (!own && places(s, at, &also, e) < 0)
 		return -e->code;
 	return exposed_path(w->path, also, EXPOSED_SHARED, why);
 }
@@ -129,7 +132,7 @@ int config_take_word(struct spec *s, const struct config_place *at, const struct
 	struct err why = { 0 };
 	char link[PATH_MAX];
 	const char *real = realpath(w->path, link) ? link : w->path; /* a pipe has none */
-	int exposed = before ? is_exposed(s, at, w, &why, e) : -1;
+	int exposed = before ? is_exposed(s, at, w, src->origin, &why, e) : -1;
 
 	if (exposed < 0)
 		return -e->code;
@@ -137,7 +140,7 @@ int config_take_word(struct spec *s, const struct config_place *at, const struct
 	if (config_read_text(s, buf_str(w->data), w->data->len, named, src, was, e) < 0)
 		return -e->code;
 	if (!exposed) /* by what it says itself? */
-		exposed = is_exposed(s, at, w, &why, e);
+		exposed = is_exposed(s, at, w, src->origin, &why, e);
 	if (exposed < 0)
 		return -e->code;
 	src->trusted = !exposed || is_allowed(w, real);

@@ -217,7 +217,7 @@ def _allow_settings(args, env, cwd):
     dialect = [word for pair in zip(args, args[1:]) if pair[0] == "--dialect" for word in pair]
     for flag, file in zip(args, args[1:]):
         file = pathlib.Path(cwd or _now.work, os.fsdecode(file))
-        if flag not in ("--config", "--role") or not file.is_file() or _now.work not in file.resolve().parents:
+        if flag not in ("--config", "--role", "agent") or not file.is_file() or _now.work not in file.resolve().parents:
             continue
         if _now.allowed.get(file) != file.read_bytes():
             subprocess.run(brig_argv("allow", *dialect, file.resolve()), env=brig_environment(env), cwd=_now.work, check=False,
@@ -227,7 +227,7 @@ def _allow_settings(args, env, cwd):
 
 def start_brig(*args, env=None, cwd=None, allow=True, **popen):
     """Start brig and return the Popen, for tests that signal it or talk to it. Unless told otherwise, files of
-    --config in the workspace are allowed first."""
+    --config and roles of agents in the workspace are allowed first."""
     popen.setdefault("stdin", subprocess.DEVNULL)
     popen.setdefault("stdout", subprocess.PIPE)
     popen.setdefault("stderr", subprocess.PIPE)

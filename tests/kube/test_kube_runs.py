@@ -342,7 +342,7 @@ def a_repository_in_other_letters_stays_there_and_a_users_file_is_no_draft():
     (work / ".brig-coming-home").write_text("mine\n")
     time.sleep(1.1)
     with cluster() as api:
-        done = sh(api, "; ".join(text for _, text, _ in IN_OTHER_LETTERS.values()) + "; mkdir -p plain/objects plain/refs; echo x > plain/objects/o; echo x > plain/config",
+        done = sh(api, "; ".join(text for _, text, _ in IN_OTHER_LETTERS.values()) + "; mkdir -p plain/objects; echo x > plain/objects/o; echo x > plain/config",
                   "--json", workspace="copy").json
     left = {str(p.relative_to(work)) for p in work.rglob("*") if p.is_file()}
     assert left == {".brig-coming-home", "plain/objects/o", "plain/config"} | {n for had, _, _ in IN_OTHER_LETTERS.values() for n in had}, left

@@ -370,7 +370,7 @@ static void on_git(struct git_walk *w, int fd, const char *git, unsigned parts)
 	gitdir_parts(j->tree->fd, git, judge_part, &g);
 	if (!listed)
 		return;
-	if (g.known && k->was.ident.ino == st.st_ino && k->was.ident.dev == st.st_dev) {
+	if (k && g.known && k->was.ident.ino == st.st_ino && k->was.ident.dev == st.st_dev) {
 		known_put(j->text, RECORD_GIT, git, &st);
 		return;
 	}

@@ -128,9 +128,9 @@ def an_installed_role_runs_nothing_until_it_was_allowed():
     # A file of the project's must not stand in for it: named and allowed, a role is the user's own word.
     (workspace() / "helper").write_text((scratch() / "role/role.yaml").read_text().replace("helper", "other"))
     for command in (["agent", "helper", "-p", "hello"], ["allow", "helper"]):
-        done = brig(*command, env=env)
+        done = brig(*command, env=env, allow=False)
         assert done.status == 125 and "and a file in this folder" in done.errors and "./NAME" in done.errors, (command, done.errors)
-    done = brig("agent", "./helper", "-p", "hello", env=env)
+    done = brig("agent", "./helper", "-p", "hello", env=env, allow=False)
     assert done.status == 125 and "is not trusted" in done.errors, done.errors
     assert brig("allow", "./helper", env=env).status == 0
     done = brig("agent", "./helper", "-p", "hello", env=env)

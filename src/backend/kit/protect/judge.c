@@ -151,26 +151,26 @@ static bool leads_out(const struct judge *j, const char *path)
 	return resolve(j, folder, to, host) && !path_under(host, j->tree->path);
 }
 
-/* By its letters. */
-static bool names_outside(const struct judge *j, const char *path, const struct stat *st)
+/* What leads nowhere yet by a link in the tree may lead to something tomorrow, when nobody looks
+ * here; by its letters alone it is asked for again. */
+static bool may_lead_later(const struct judge *j, const char *path, const struct stat *st)
 {
 	char text[POINTER_MAX], folder[PATH_MAX], host[PATH_MAX];
 
 	if (S_ISLNK(st->st_mode))
-		return leads_out(j, path);
+		return !leads_out(j, path);
 	folder_of(path, folder);
 	return pointer_read(j->tree->fd, path, text) && resolve(j, folder, text, host) &&
-	       !in_trees(j, host);
+	       in_trees(j, host) && !leads_straight(j, folder, text);
 }
 
-/* The line is as it was; what it leads to may be another since. What leads nowhere yet by a link in
- * the tree may lead to something tomorrow, when nobody looks here. */
+/* The line is as it was; what it leads to may be another since. */
 static const char *known_fault(const struct judge *j, const char *path, const struct stat *st)
 {
 	enum pointer_leads leads = pointer_leads(&j->tree->known, j->tree->fd, path);
 
 	if (leads == POINTER_AS_BEFORE || !pointer_fault(j, path, st) ||
-	    (leads == POINTER_NOWHERE && names_outside(j, path, st)))
+	    (leads == POINTER_NOWHERE && !may_lead_later(j, path, st)))
 		return NULL;
 	return "leads git elsewhere than before the run";
 }

@@ -17,7 +17,7 @@ bool pointer_read(int tree, const char *path, char out[POINTER_MAX])
 			    ? -1
 			    : read(fd, text, sizeof(text) - 1);
 
-	if (n <= 0)
+	if (n <= 0 || n == POINTER_MAX - 1) /* no path is as long */
 		return false;
 	text[n] = '\0';
 	while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))

@@ -318,9 +318,10 @@ static const char *layers(const struct isolation *i, struct buf *b)
 		put_layer(b, "network", i->network);
 	if (i->network_by)
 		put_layer(b, "network_by", i->network_by);
-	gpu_set_text(&i->gpus, ',', gpus, sizeof(gpus));
-	if (gpus[0])
+	if (!gpu_set_empty(&i->gpus)) {
+		gpu_set_text(&i->gpus, ',', gpus, sizeof(gpus));
 		put_layer(b, "gpus", gpus);
+	}
 	return b->len ? buf_str(b) : NULL;
 }
 

@@ -150,15 +150,28 @@ static int guard_read(struct box_plan *p, const struct sight *s, const struct sh
 	return 0;
 }
 
+/* Is something that the command could write to shown by another tree as well? Otherwise there is
+ * one way to each name, and that is the name's own. */
+static bool trees_meet(const struct sight *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t k = 0; s->v[i].writable && k < s->n; k++)
+			if (k != i &&
+			    (within(&s->v[i].at, &s->v[k].at) || within(&s->v[k].at, &s->v[i].at)))
+				return true;
+	return false;
+}
+
 int plan_ways(struct box_plan *p, const struct sight *s, struct err *e)
 {
 	const struct strlist *l = &p->spec->read;
+	bool meet = trees_meet(s);
 
 	if (guard_workspace(p, s, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < p->protected_count; i++) {
 		watch_link(p, s, &p->protected[i]);
-		if (guard_name(p, s, &p->protected[i], e) < 0)
+		if (meet && guard_name(p, s, &p->protected[i], e) < 0)
 			return -e->code;
 	}
 	for (size_t i = 0; i < s->n; i++)

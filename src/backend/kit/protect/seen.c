@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-#define FIRST_ROOM 1024 /* a power of two */
+#define FIRST_ROOM 64 /* a power of two */
 #define ROOM_MAX 131072
 #define PROBES 8 /* whoever chooses names so that they meet is not remembered */
 #define TEXT_MAX ((size_t)16 << 20)

@@ -24,6 +24,7 @@ const struct guarded_name guarded_names[] = {
 	/* The host asks, or is asked, before it acts on these. */
 	{ N(".brig.yaml"), NAME_TAKEN, "settings of the next run here" },
 	{ N(".envrc"), NAME_TAKEN, "run by direnv" },
+	{ N(".pdbrc"), NAME_TAKEN, "run by python's debugger without a question" },
 	{ N(".gitattributes"), NAME_TAKEN, "which filters git runs" },
 	{ N(".husky"), NAME_TAKEN, "hooks of git" },
 	{ N(".githooks"), NAME_TAKEN, "hooks of git, by custom" },
@@ -118,7 +119,6 @@ const struct guarded_name guarded_names[] = {
 	{ N("rust-analyzer.toml"), NAME_REPORTED, "commands that a language server runs" },
 	{ N(".gdbinit"), NAME_REPORTED, "run by a debugger that was told to" },
 	{ N(".lldbinit"), NAME_REPORTED, "run by a debugger that was told to" },
-	{ N(".pdbrc"), NAME_REPORTED, "run by a debugger" },
 	{ N(".rspec"), NAME_REPORTED, "files that rspec loads" },
 	{ N(".irbrc"), NAME_REPORTED, "run by a shell of ruby" },
 	{ N(".pryrc"), NAME_REPORTED, "run by a shell of ruby" },

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "base/buf.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/random.h"
@@ -167,6 +168,17 @@ static int check_place(const struct batch_options *o, int folder, struct err *e)
 	return bad ? refuse_place(o->out, e) : 0;
 }
 
+/* A ledger is believed, so no earlier run may have written one either. */
+static int check_earlier(const char *out, struct err *e)
+{
+	struct err why = { 0 };
+
+	if (!exposed_path(out, NULL, 0, &why))
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM, "name a folder of its own: --out ~/batches/1",
+			  "--out '%.100s' is not used: %.200s", out, why.what);
+}
+
 /* A shell's "> results.jsonl", most likely in the workspace. */
 static int check_output(const struct batch_options *o, struct err *e)
 {
@@ -260,7 +272,7 @@ static int open_all(const struct batch_options *o, struct batch_ledger *l, struc
 	CLEANUP(fd) int folder = -1;
 
 	if (open_folder(o->out, &folder, e) < 0 || check_place(o, folder, e) < 0 ||
-	    open_file(folder, LEDGER, &l->ledger, e) < 0)
+	    check_earlier(o->out, e) < 0 || open_file(folder, LEDGER, &l->ledger, e) < 0)
 		return -e->code;
 	if (flock(l->ledger, LOCK_EX | LOCK_NB) < 0)
 		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "wait for its end, or end it",

@@ -125,8 +125,9 @@ static int find_program(struct wrapping *w, struct wrap_program *p, struct err *
 		if (!a)
 			return 0; /* run says so, and what helps */
 		return err_refuse(e, ERR_CONFIG, ENOENT, a->install,
-				  "%s is not installed: there is no '%s' in your PATH", a->title,
-				  a->name);
+				  "%s is not installed: there is no '%s' in your PATH that "
+				  "no sandbox could have put there",
+				  a->title, a->name);
 	}
 	/* A single file may be one of many names, and a toolchain's: run finds those. */
 	if (!a && str_eq(p->show, p->path))

@@ -11,6 +11,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/sha256.h"
@@ -83,6 +84,7 @@ static int find_agent(int *ret, struct err *e)
 {
 	const char *path = getenv("SSH_AUTH_SOCK");
 	CLEANUP(fd) int fd = -1, line = -1;
+	struct err why = { 0 };
 	struct stat st;
 
 	if (!path || !*path)
@@ -102,6 +104,8 @@ static int find_agent(int *ret, struct err *e)
 	if (st.st_uid != geteuid())
 		return refuse(e, "use an agent of your own: " START_HINT, path,
 			      "belongs to another user");
+	if (exposed_path(path, NULL, 0, &why))
+		return refuse(e, "use an agent of your own: " START_HINT, path, why.what);
 	line = dial(fd);
 	if (line == -EPERM)
 		return refuse(e, "use an agent of your own: " START_HINT, path,

@@ -10,6 +10,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/jread.h"
 #include "base/json.h"
@@ -265,6 +266,7 @@ static int find(const char *registry, bool podman, char *text, struct login *ret
 {
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		const char *value = getenv(places[i].variable);
+		struct err why = { 0 };
 		char path[PATH_MAX];
 		ssize_t n;
 		int r;
@@ -275,6 +277,10 @@ static int find(const char *registry, bool podman, char *text, struct login *ret
 			continue;
 		n = fd_read_file(AT_FDCWD, path, text, FILE_MAX);
 		r = n > 0 ? login_read(text, (size_t)n, registry, ret, e) : 1;
+		if (r == 0 && exposed_path(path, NULL, EXPOSED_SHARED, &why))
+			return err_refuse(
+				e, ERR_POLICY, EPERM, "keep it where no sandbox may write",
+				"the credentials in '%.150s' are not used: %.200s", path, why.what);
 		if (r <= 0)
 			return r < 0 ? err_wrap(e, "'%.150s'", path) : 0;
 	}

@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/exposed.h"
 #include "base/str.h"
+#include "model/paths.h"
 
 static bool is_program(const char *path)
 {
@@ -59,6 +61,19 @@ static void what_to_show(struct wrap_program *p)
 		memcpy(p->show, p->path, sizeof(p->show));
 }
 
+/* `at` is the name in PATH. */
+static bool is_guests(const char *at, const struct wrap_program *p)
+{
+	char cwd[PATH_MAX];
+	const char *const also[] = { cwd, NULL };
+	struct err why;
+
+	if (!p->show[0])
+		return false;
+	return !getcwd(cwd, sizeof(cwd)) ||
+	       (!path_under(p->show, cwd) && exposed_path(at, also, 0, &why));
+}
+
 int wrap_program_find(const char *name, struct wrap_program *ret)
 {
 	const char *path = getenv("PATH");
@@ -71,7 +86,8 @@ int wrap_program_find(const char *name, struct wrap_program *ret)
 		    !is_program(at) || !realpath(at, ret->path))
 			continue;
 		what_to_show(ret);
-		return 0;
+		if (!is_guests(at, ret))
+			return 0;
 	}
 	return -ENOENT;
 }

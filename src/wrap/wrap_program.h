@@ -13,5 +13,7 @@ struct wrap_program {
 	char show[PATH_MAX]; /* for --read; "" where it is shown anyway */
 };
 
-/* Along PATH, absolute entries alone. 0 or -ENOENT. */
+/* Along PATH, absolute entries alone. One that a guest could have put there, in the folder that
+ * this is or anywhere else, is passed over unless it really lies in this folder: it would say what
+ * else is shown. 0 or -ENOENT. */
 int wrap_program_find(const char *name, struct wrap_program *ret);

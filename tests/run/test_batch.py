@@ -310,8 +310,15 @@ def its_files_are_not_where_runs_can_write():
     done = brig("batch", path, "--out", scratch() / "theirs")
     assert done.status == 125 and "no batch that is known" in done.errors and "hint: " in done.errors, done.errors
     assert (scratch() / "theirs/results.jsonl").read_text() == "precious\n"
-    # Read-only it is nobody's, and elsewhere anyway.
-    assert brig("batch", path, "--out", inside, "--policy", "readonly", "--quiet").status == 0
+    # Read-only it is nobody's, where no run before could write either, and elsewhere anyway.
+    done = brig("batch", path, "--out", inside, "--policy", "readonly")
+    assert done.status == 125 and "may have written" in done.errors, done.errors
+    fresh = scratch() / "fresh"
+    fresh.mkdir()
+    inside = fresh / "out"
+    with files_as_root():
+        os.chown(fresh, os.stat(scratch()).st_uid, -1)
+    assert brig("batch", path, "--out", inside, "--policy", "readonly", "--quiet", cwd=fresh).status == 0
     assert "forged" not in (inside / "results.jsonl").read_text().replace(json.dumps("forged")[1:-1] + " >", "")
     assert brig("batch", path, "--out", scratch() / "good", "--quiet").status in (0, 1)
 

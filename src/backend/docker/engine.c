@@ -10,6 +10,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "base/exposed.h"
 #include "base/num.h"
 #include "base/str.h"
 
@@ -239,6 +240,19 @@ static int unavailable(const char *path, struct err *e)
 	}
 }
 
+/* It is told what is shown, and the passwords of registries; a guest that plays it says what it
+ * likes of the sandbox. */
+static int check_guests(const char *path, struct err *e)
+{
+	struct err why = { 0 };
+
+	if (access(path, F_OK) < 0 || !exposed_path(path, NULL, 0, &why))
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM,
+			  "let DOCKER_HOST name the engine's own: unix:///var/run/docker.sock",
+			  "socket '%.107s' is not taken for an engine's: %.200s", path, why.what);
+}
+
 static int open_in(const char *path, unsigned ms, struct engine *ret, struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
@@ -250,6 +264,8 @@ static int open_in(const char *path, unsigned ms, struct engine *ret, struct err
 				  "at most 107 bytes: a link with a shorter name helps",
 				  "the path of socket '%s' is too long", path);
 	memcpy(g.path, path, strlen(path) + 1);
+	if (check_guests(path, e) < 0)
+		return -e->code;
 	if (engine_connect(&g, ms, &g.client, e) < 0 || ping(&g, deadline, e) < 0)
 		return unavailable(path, e);
 	g.rootless = stat(path, &st) == 0 && st.st_uid != 0;
@@ -267,7 +283,7 @@ int engine_open_at(const char *path, struct engine *ret, struct err *e)
 
 static bool is_worse(int code, int than)
 {
-	return !than || than == ENOENT || (than == ECONNREFUSED && code == EACCES);
+	return !than || than == ENOENT || code == EPERM || (than == ECONNREFUSED && code == EACCES);
 }
 
 /* Places where something lies; the others cost no time. */

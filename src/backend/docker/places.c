@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/docker/engine.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/sha256.h"
 #include "base/str.h"
@@ -76,6 +77,7 @@ static int add_context(struct arena *a, struct engine_places *at, struct err *e)
 {
 	const char *folder = config_folder(a), *name = getenv("DOCKER_CONTEXT");
 	CLEANUP(jread) struct jread *config = NULL;
+	struct err why = { 0 };
 	const char *host;
 
 	if (!folder)
@@ -88,6 +90,10 @@ static int add_context(struct arena *a, struct engine_places *at, struct err *e)
 	}
 	if (!name || !*name || str_eq(name, "default"))
 		return 0;
+	if (exposed_path(folder, NULL, 0, &why))
+		return err_refuse(e, ERR_POLICY, EPERM, "set DOCKER_HOST",
+				  "docker context '%.64s' is not used: '%.100s': %.200s", name,
+				  folder, why.what);
 	host = context_host(a, folder, name);
 	if (!host)
 		return err_refuse(e, ERR_CONFIG, ENOENT,

@@ -19,7 +19,6 @@
 #include "daemon/tokens.h"
 
 enum {
-	API_TENANT_SANDBOXES = 256,
 	API_TENANT_EXECS = 1024,
 	API_TENANT_INPUT = 32 << 20, /* bytes that wait for a tenant's commands to read them */
 	API_PAGE = 100,

@@ -151,14 +151,16 @@ static enum problem resolve_spec(struct api *a, const struct http_call *c, const
 
 static enum problem within_quota(struct api *a, const struct http_call *c, struct err *e)
 {
+	unsigned most = tokens_sandboxes(a->tokens, c->caller->tenant);
 	struct sandbox_count n;
 
 	if (!c->caller->tenant[0])
 		return PROBLEM_NONE;
 	sandboxes_count(a->boxes, c->caller->tenant, &n);
-	if (n.pending + n.ready + n.paused + n.stopped + n.failed < API_TENANT_SANDBOXES)
+	if (n.pending + n.ready + n.paused + n.stopped + n.failed < most)
 		return PROBLEM_NONE;
-	(void)problem_say(PROBLEM_QUOTA, e, "this tenant has %d sandboxes", API_TENANT_SANDBOXES);
+	(void)problem_say(PROBLEM_QUOTA, e, "this tenant has %u sandboxes, as many as it may have",
+			  most);
 	(void)err_hint(e, "delete some that are no longer needed");
 	return PROBLEM_QUOTA;
 }

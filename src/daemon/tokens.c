@@ -79,10 +79,33 @@ static bool take_word(const char **p, const char *end, const char **word, size_t
 	return *n > 0;
 }
 
+static bool starts(const char *word, size_t n, const char *key)
+{
+	return n > strlen(key) && memcmp(word, key, strlen(key)) == 0;
+}
+
+/* What may stand behind the sum, in any order and each once. */
+static const char *read_more(const char *word, size_t n, struct token *t)
+{
+	static const char ceiling[] = "ceiling=/", sandboxes[] = "sandboxes=";
+	size_t k = sizeof(sandboxes) - 1;
+
+	if (starts(word, n, ceiling) && !t->ceiling) {
+		t->ceiling = strndup(word + strlen("ceiling="), n - strlen("ceiling="));
+		return t->ceiling ? NULL : "there is no memory for it";
+	}
+	if (!starts(word, n, sandboxes) || t->sandboxes)
+		return "behind the SHA-256 only ceiling=/PATH and sandboxes=N may stand";
+	for (; k < n && word[k] >= '0' && word[k] <= '9' && t->sandboxes <= SANDBOXES_MOST; k++)
+		t->sandboxes = t->sandboxes * 10 + (unsigned)(word[k] - '0');
+	return k < n || !t->sandboxes || t->sandboxes > SANDBOXES_MOST
+		       ? "its sandboxes= is not a number from 1 to 256"
+		       : NULL;
+}
+
 static const char *read_line(const char *p, const char *end, struct token *t)
 {
-	static const char key[] = "ceiling=";
-	const char *word;
+	const char *word, *why = NULL;
 	size_t n;
 
 	if (!take_word(&p, end, &word, &n) || n >= sizeof(t->tenant))
@@ -96,15 +119,9 @@ static const char *read_line(const char *p, const char *end, struct token *t)
 	if (!take_word(&p, end, &word, &n) || n != 2 * sizeof(t->digest) ||
 	    hex_decode(word, t->digest, sizeof(t->digest)) < 0)
 		return "it has no SHA-256 in 64 small digits";
-	if (!take_word(&p, end, &word, &n))
-		return NULL;
-	if (n <= sizeof(key) - 1 || memcmp(word, key, sizeof(key) - 1) != 0 ||
-	    word[sizeof(key) - 1] != '/')
-		return "behind the SHA-256 only ceiling=/PATH may stand";
-	t->ceiling = strndup(word + sizeof(key) - 1, n - (sizeof(key) - 1));
-	if (!t->ceiling)
-		return "there is no memory for it";
-	return take_word(&p, end, &word, &n) ? "there are words at its end" : NULL;
+	while (!why && take_word(&p, end, &word, &n))
+		why = read_more(word, n, t);
+	return why;
 }
 
 void tokens_drop(struct token *v, size_t n)
@@ -267,6 +284,17 @@ bool tokens_holds(struct tokens *t, const unsigned char digest[32], const char *
 		holds |= same_digest(digest, t->v[i].digest) && str_eq(tenant, t->v[i].tenant) &&
 			 (t->v[i].scopes & scopes) == scopes;
 	return holds;
+}
+
+unsigned tokens_sandboxes(struct tokens *t, const char *tenant)
+{
+	unsigned least = SANDBOXES_MOST;
+
+	for (size_t i = 0; t && is_fresh(t) && i < t->n; i++)
+		if (str_eq(tenant, t->v[i].tenant) && t->v[i].sandboxes &&
+		    t->v[i].sandboxes < least)
+			least = t->v[i].sandboxes;
+	return least;
 }
 
 const struct token *tokens_of(struct tokens *t, const char *tenant)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/tokens.h - who may call over TCP: a file with a line a token,
  *
- *	NAME SCOPES SHA256-HEX [ceiling=FILE]
+ *	NAME SCOPES SHA256-HEX [ceiling=FILE] [sandboxes=N]
  *
  * which must be the daemon's own and closed to others. It is read again when it has changed; one
  * that cannot be read then lets nobody in. NAME is the tenant. The token itself is nowhere. */
@@ -15,13 +15,18 @@
 
 enum token_scope { SCOPE_READ = 1, SCOPE_RUN = 2, SCOPE_ADMIN = 4 };
 
-enum { TOKEN_SIZE = 49 /* "brig_", 43 characters, NUL */, TENANT_SIZE = 64 };
+enum {
+	TOKEN_SIZE = 49, /* "brig_", 43 characters, NUL */
+	TENANT_SIZE = 64,
+	SANDBOXES_MOST = 256, /* of a tenant */
+};
 
 struct token {
 	char tenant[TENANT_SIZE];
 	unsigned scopes; /* run includes read, admin both */
 	unsigned char digest[32];
-	char *ceiling; /* path; NULL: the daemon's own */
+	char *ceiling;      /* path; NULL: the daemon's own */
+	unsigned sandboxes; /* that the tenant may have; 0: as many as any */
 };
 
 struct tokens;
@@ -39,6 +44,8 @@ const struct token *tokens_find(struct tokens *t, const char *token, size_t n);
 /* Is there still a token with this sum, of this tenant and with these scopes? */
 bool tokens_holds(struct tokens *t, const unsigned char digest[32], const char *tenant,
 		  unsigned scopes);
+/* How many this tenant may have: the least that a line of its says. */
+unsigned tokens_sandboxes(struct tokens *t, const char *tenant);
 /* The first of this tenant's; NULL: it has none. Borrowed until the next call. */
 const struct token *tokens_of(struct tokens *t, const char *tenant);
 

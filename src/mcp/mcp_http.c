@@ -65,11 +65,13 @@ static bool by_token(struct mcp_http *h, struct http_call *c)
 	if (!(found->scopes & SCOPE_RUN))
 		return http_turn_away(c, PROBLEM_FORBIDDEN, NULL,
 				      "the token's scopes do not include this");
-	if (found->ceiling)
+	if (found->ceiling || found->sandboxes)
 		return http_turn_away(
 			c, PROBLEM_FORBIDDEN,
-			"give it a token without ceiling=; brig mcp's own settings bound all",
-			"the token has a ceiling of its own, which only the daemon applies");
+			"give it a token without ceiling= and sandboxes=; brig mcp's own settings "
+			"bound all",
+			"the token has a ceiling or a number of sandboxes of its own, which only "
+			"the daemon applies");
 	(void)snprintf(c->caller->tenant, sizeof(c->caller->tenant), "%s", found->tenant);
 	memcpy(c->caller->digest, found->digest, sizeof(c->caller->digest));
 	c->caller->known = true;

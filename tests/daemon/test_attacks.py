@@ -285,6 +285,20 @@ def a_tenant_has_no_more_connections_than_its_share():
 
 
 @test
+def a_tenant_has_no_more_sandboxes_than_its_lines_say():
+    """What they may have of memory and processes in all is the ceiling times that number."""
+    with daemon_with_tokens(a="run", b="run") as d:
+        lines = d.token_file.read_text().splitlines()
+        d.token_file.write_text("".join(f"{line} sandboxes=2\n" if line.startswith("a ") else f"{line}\n" for line in lines))
+        made = [d.call("POST", "/v1/sandboxes", {}, token=d.tokens["a"]) for _ in range(3)]
+        assert [m.status for m in made] == [202, 202, 429] and made[2].code == "quota" and "2 sandboxes" in made[2].json["detail"], made
+        assert [d.call("POST", "/v1/sandboxes", {}, token=d.tokens["b"]).status for _ in range(3)] == [202] * 3, "another tenant's share"
+        for word in ("sandboxes=0", "sandboxes=257", "sandboxes=2x", "sandboxes=", "sandboxes=1 sandboxes=2", "memory=1"):
+            d.token_file.write_text("".join(f"{line} {word}\n" for line in lines))
+            assert d.call("GET", "/v1/info", token=d.tokens["a"]).status == 401, word
+
+
+@test
 def clients_that_vanish_leave_nothing():
     with daemon() as d:
         box = d.create()["id"]

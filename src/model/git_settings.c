@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -15,7 +16,14 @@
 #include "model/git_syntax.h"
 #include "model/paths.h"
 
-enum { FILE_MAX = 1 << 20, DEPTH_MAX = 10, FILES_MAX = 64, TEXT_MAX = 1 << 16, KEY_MAX = 1 << 14 };
+enum {
+	FILE_MAX = 1 << 20,
+	DEPTH_MAX = 10,
+	FILES_MAX = 64,
+	TEXT_MAX = 1 << 16,
+	KEY_MAX = 1 << 14,
+	FILTERS_MAX = 64
+};
 
 /* Sorted by section, as they are written. The first six are the identity; the last four are for who
  * has an ssh-agent. */
@@ -75,12 +83,34 @@ enum {
 	FORMAT = SIGNING + 1
 };
 
+/* A filter that attributes may name. What it runs is the caller's and stays outside, but for one
+ * that every machine has in the same words. */
+enum filter_key { FILTER_CLEAN, FILTER_SMUDGE, FILTER_PROCESS, FILTER_REQUIRED, FILTER_KEYS };
+static const char *const filter_keys[] = { "clean", "smudge", "process", "required" };
+static const struct {
+	enum filter_key key;
+	const char *value;
+} stock_lfs[] = {
+	{ FILTER_CLEAN, "git-lfs clean -- %f" },
+	{ FILTER_SMUDGE, "git-lfs smudge -- %f" },
+	{ FILTER_SMUDGE, "git-lfs smudge --skip -- %f" },
+	{ FILTER_PROCESS, "git-lfs filter-process" },
+	{ FILTER_PROCESS, "git-lfs filter-process --skip" },
+	{ FILTER_REQUIRED, "true" },
+};
+
+struct git_filter {
+	const char *name, *value[FILTER_KEYS];
+};
+
 struct git_reading {
 	struct arena *arena;
 	const struct git_files *files;
 	const char *value[KNOWN]; /* the last one counts, as for git */
-	const char *file;         /* being read */
-	unsigned depth, count;    /* of files, open and in all */
+	struct git_filter *filters;
+	size_t filter_count;
+	const char *file;      /* being read */
+	unsigned depth, count; /* of files, open and in all */
 	bool undecided, full;
 };
 
@@ -193,6 +223,34 @@ static int include(struct git_reading *r, const struct git_setting *s)
 
 /* ---- settings ---- */
 
+static struct git_filter *filter_of(struct git_reading *r, const char *name)
+{
+	struct git_filter *f;
+
+	for (size_t i = 0; i < r->filter_count; i++)
+		if (str_eq(r->filters[i].name, name))
+			return &r->filters[i];
+	if (r->filter_count == FILTERS_MAX)
+		return NULL;
+	f = ARENA_PUSH(r->arena, r->filters, r->filter_count);
+	if (f)
+		*f = (struct git_filter){ .name = arena_strdup(r->arena, name) };
+	r->full |= !f || !f->name;
+	return f && f->name ? f : NULL;
+}
+
+static void take_filter(struct git_reading *r, const struct git_setting *s)
+{
+	struct git_filter *f = str_has_control(s->sub) ? NULL : filter_of(r, s->sub);
+
+	for (size_t i = 0; f && i < FILTER_KEYS; i++) {
+		if (!str_eq(s->key, filter_keys[i]))
+			continue;
+		f->value[i] = arena_strdup(r->arena, s->value ? s->value : "true");
+		r->full |= !f->value[i];
+	}
+}
+
 static int on_setting(void *arg, const struct git_setting *s)
 {
 	struct git_reading *r = arg;
@@ -200,6 +258,8 @@ static int on_setting(void *arg, const struct git_setting *s)
 	if (str_eq(s->key, "path") &&
 	    ((str_eq(s->section, "include") && !*s->sub) || str_eq(s->section, "includeif")))
 		return include(r, s);
+	if (*s->sub && str_eq(s->section, "filter"))
+		take_filter(r, s);
 	for (size_t i = 0; i < KNOWN; i++) {
 		const char *value = s->value ? s->value : "true";
 
@@ -228,7 +288,11 @@ static int open_own(const struct git_reading *r, const char *path)
 	fd = fd_open_nolinks(AT_FDCWD, real, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd < 0)
 		return fd;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
+	if (fstat(fd, &st) < 0)
+		return -EPERM;
+	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)) /* /dev/null: how to say "none" */
+		return -ENOENT;
+	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
 		return -EPERM;
 	return TAKE_FD(fd);
 }
@@ -323,15 +387,51 @@ static void settle_signing(struct git_reading *r)
 		r->value[i] = NULL;
 }
 
+static void put_quoted(struct buf *b, const char *text)
+{
+	buf_putc(b, '"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			buf_putc(b, '\\');
+		buf_putc(b, *text);
+	}
+	buf_putc(b, '"');
+}
+
 static void put_value(struct buf *b, const char *key, const char *value)
 {
-	buf_printf(b, "\t%s = \"", key);
-	for (; *value; value++) {
-		if (*value == '"' || *value == '\\')
-			buf_putc(b, '\\');
-		buf_putc(b, *value);
+	buf_printf(b, "\t%s = ", key);
+	put_quoted(b, value);
+	buf_putc(b, '\n');
+}
+
+static bool is_stock(const struct git_filter *f)
+{
+	for (size_t key = 0; key < FILTER_KEYS; key++) {
+		bool found = !f->value[key];
+
+		for (size_t i = 0; i < ARRAY_LEN(stock_lfs) && !found; i++)
+			found = stock_lfs[i].key == key &&
+				str_eq(stock_lfs[i].value, f->value[key]);
+		if (!found)
+			return false;
 	}
-	buf_puts(b, "\"\n");
+	return str_eq(f->name, "lfs") && f->value[FILTER_CLEAN];
+}
+
+/* Without its filter a file would be committed as it is. So git is told that it cannot do without
+ * one, and refuses a file whose filter is not there. */
+static void put_filter(struct buf *b, const struct git_filter *f)
+{
+	bool stock = is_stock(f);
+
+	buf_puts(b, "[filter ");
+	put_quoted(b, f->name);
+	buf_puts(b, "]\n");
+	for (size_t i = 0; i < FILTER_REQUIRED; i++)
+		if (stock && f->value[i])
+			put_value(b, filter_keys[i], f->value[i]);
+	put_value(b, filter_keys[FILTER_REQUIRED], "true");
 }
 
 const char *git_settings_text(struct arena *a, const struct git_files *f, bool *undecided)
@@ -349,6 +449,8 @@ const char *git_settings_text(struct arena *a, const struct git_files *f, bool *
 			buf_printf(&b, "[%s]\n", section = known[i].section);
 		put_value(&b, known[i].key, r.value[i]);
 	}
+	for (size_t i = 0; i < r.filter_count; i++)
+		put_filter(&b, &r.filters[i]);
 	if (undecided)
 		*undecided = r.undecided;
 	return r.full || b.failed ? NULL : arena_strdup(a, buf_str(&b));

@@ -2,9 +2,11 @@
 /* model/git_settings.h - the caller's own git settings that may be known inside.
  *
  * Name, e-mail and a short list of habits are copied from the files that git would read for the
- * caller; nothing that names a program, a file, an address or a secret is on the list. Where a
- * condition of an include cannot be decided without git, no name and no e-mail is given rather
- * than a wrong one. No file that the command could write is read. */
+ * caller; nothing that names a program, a file, an address or a secret is on the list, but for Git
+ * LFS in its own words. Of every other filter git is told that it is required: it refuses a file
+ * that it would otherwise take in unfiltered. Where a condition of an include cannot be decided
+ * without git, no name and no e-mail is given rather than a wrong one. No file that the command
+ * could write is read. */
 #pragma once
 
 #include <stdbool.h>

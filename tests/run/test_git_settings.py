@@ -3,6 +3,7 @@
 """The caller's git settings inside: the first commit has the right name, and nothing that names a program comes along."""
 
 import os
+import shutil
 import pathlib
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def home():
 
 
 def environment():
-    return {"HOME": str(home())}
+    return {"HOME": str(home()), "GIT_CONFIG_SYSTEM": "/dev/null"}  # a package may have written the real one
 
 
 def configured(text):
@@ -114,6 +115,51 @@ def the_global_file_inside_is_the_sandboxs_own():
     done = inside("sh", "-ec", "git config --global user.name Grace; git config user.name")
     assert done.status == 0 and done.stdout == b"Grace\n", done.errors
     assert (home() / ".gitconfig").read_text() == CONFIG
+
+
+LFS = """[filter "lfs"]
+    clean = git-lfs clean -- %f
+    smudge = git-lfs smudge -- %f
+    process = git-lfs filter-process
+    required = true
+"""
+ADD = "head -c 2000 /dev/zero > b.bin; git add b.bin; git cat-file -s :b.bin"
+
+
+def filtered(name):
+    """A repository of the caller's whose attributes name a filter."""
+    shutil.rmtree(workspace() / ".git", ignore_errors=True)
+    (workspace() / "b.bin").unlink(missing_ok=True)
+    outside("init", "-q")
+    (workspace() / ".gitattributes").write_text(f"*.bin filter={name} -text\n")
+
+
+@test
+def files_of_git_lfs_are_added_as_pointers():
+    """By the settings that git lfs install writes; what is not there inside is told by git."""
+    for text in (LFS, LFS.replace("smudge --", "smudge --skip --").replace("filter-process", "filter-process --skip")):
+        configured(text)
+        filtered("lfs")
+        done = inside("sh", "-ec", ADD + "; rm b.bin; git checkout -q b.bin; wc -c < b.bin")
+        size, again = done.text.split()
+        assert done.status == 0 and 100 < int(size) < 200 and again == ("2000" if text is LFS else size), (done.text, done.errors)
+
+
+@test
+def a_filter_that_is_not_carried_is_refused_by_git():
+    """The control is a file of no filter, and the same filter in the repository's own settings."""
+    for text, name in (('[filter "x"]\nclean = tr a b\n', "x"), ('[filter "we \\"ird\\\\"]\nsmudge = cat\n', None), (LFS.replace("git-lfs clean", "/opt/git-lfs clean"), "lfs")):
+        configured(text)
+        filtered(name)
+        done = inside("sh", "-c", ADD)
+        if name:
+            assert done.status and "failed" in done.errors and "opt" not in inside("cat", "/etc/gitconfig").text, (text, done.errors)
+        else:
+            assert done.text == "2000\n" and inside("git", "config", "--system", "--name-only", "--list").text == 'filter.we "ird\\.required\n', done.errors
+    configured('[filter "x"]\nclean = tr a b\n')
+    filtered("x")
+    outside("config", "filter.x.clean", "head -c 5")
+    assert inside("sh", "-ec", ADD).text == "5\n"
 
 
 @test

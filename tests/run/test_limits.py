@@ -4,12 +4,13 @@
 
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import FACTOR, PATIENCE, brig, brig_argv, brig_environment, identity, main, scratch, seconds, start_brig, test, tree, wait_until, workspace  # noqa: E402
+from harness import FACTOR, PATIENCE, brig, brig_argv, brig_environment, identity, main, scratch, seconds, start_brig, test, tree, uid, wait_until, workspace  # noqa: E402
 
 ENFORCERS = {"cgroup", "watch", "watch (partial)", "rlimit", "affinity", "nice", "tmpfs", "monitor", "kubelet", "none"}
 COUNTED = tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 14)  # processes, for each user namespace
@@ -457,6 +458,10 @@ def open_files_are_limited():
     code = "import os\nn = 0\ntry:\n  while True: os.open('/dev/null', 0); n += 1\nexcept OSError as e: print(e.errno)"
     assert python(code, "--set", "limits.files=64").text == "24\n"
     assert sh("ulimit -n").text == "4096\n"
+    for profile, hard, want in ((), 8192, "4096\n"), ((), 2048, "1792\n"), (("--profile", "strict"), 8192, "768\n"):
+        p = start_brig("run", *profile, "--", "sh", "-c", "ulimit -n", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard)))  # noqa: B023
+        out = p.communicate(timeout=20 * PATIENCE)[0].decode()
+        assert out == (want if uid() else "2048\n" if hard == 2048 else "4096\n"), (profile, hard, out)
 
 
 @test

@@ -34,19 +34,22 @@ static int cannot_limit(const char *what, struct err *e)
 			  "%s cannot be limited here: no cgroup is writable", what);
 }
 
-/* Root's runs have ids of their own, which count alone. */
+/* Root's runs have ids of their own, which count alone. brig sends under its hard limit; the user's
+ * other programs have the soft one, for which the strict profile leaves room as well. */
 void enforce_files(const struct box_plan *p, struct rlimit_want *limits, size_t n)
 {
 	struct rlimit ours;
+	rlim_t most;
 
-	if (p->by_root || plan_wrote(p, LIMIT_FILES) || getrlimit(RLIMIT_NOFILE, &ours) < 0 ||
-	    ours.rlim_cur < 2 * FILES_ROOM)
+	if (p->by_root || plan_wrote(p, LIMIT_FILES) || getrlimit(RLIMIT_NOFILE, &ours) < 0)
 		return;
+	most = p->profile == PROFILE_STRICT ? ours.rlim_cur : ours.rlim_max;
+	if (most < 2 * FILES_ROOM)
+		return;
+	most -= FILES_ROOM;
 	for (size_t i = 0; i < n; i++)
-		if (limits[i].resource == RLIMIT_NOFILE &&
-		    limits[i].value.rlim_max > ours.rlim_cur - FILES_ROOM)
-			limits[i].value.rlim_cur = limits[i].value.rlim_max =
-				ours.rlim_cur - FILES_ROOM;
+		if (limits[i].resource == RLIMIT_NOFILE && limits[i].value.rlim_max > most)
+			limits[i].value.rlim_cur = limits[i].value.rlim_max = most;
 }
 
 /* Since Linux 5.14 the processes of a user are counted for each user namespace, so that a limit set

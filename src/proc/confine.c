@@ -343,13 +343,15 @@ static int allow(const struct confine_rules *l, const char *path, uint64_t right
 }
 
 /* Everything that is visible may be read and executed; what may be changed is said by path. Devices
- * and /proc are decided by their mounts and modes; a thread names its siblings there. */
+ * and /proc are decided by their mounts and modes. */
 static int command_rules(const struct confine_rules *l, const struct confine_want *w, struct err *e)
 {
 	if (allow(l, "/", FS_SEE, e) < 0 ||
 	    allow(l, "/dev", FS_SEE | FS_WRITE | FS_IOCTL_DEV, e) < 0 ||
 	    allow(l, "/proc", FS_SEE | FS_WRITE, e) < 0)
 		return -e->code;
+	if (w->procs >= 0 && allow_fd(l, w->procs, FS_SEE | FS_WRITE) < 0)
+		return err_sys(e, "cannot add the Landlock rule of a procfs");
 	for (size_t i = 0; i < w->writable_count; i++) {
 		bool none = i < 64 ? w->no_sockets >> i & 1 : w->no_sockets != 0;
 
@@ -461,7 +463,7 @@ int confine_early(struct err *e)
 
 int confine(enum confine_role role, const struct confine_want *want, struct err *e)
 {
-	const struct confine_want nothing = { .folder = -1 };
+	const struct confine_want nothing = { .procs = -1, .folder = -1 };
 	const struct confinement *r = &roles[role];
 
 	want = want ? want : &nothing;

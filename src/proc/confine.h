@@ -37,6 +37,7 @@ struct confine_want {
 	size_t writable_count;
 	uint64_t no_sockets; /* COMMAND: a bit for each of the first of them, in which no socket may
 				be made; all that have no bit are like these, if there are any */
+	int procs;           /* COMMAND: one more procfs, which nothing inside can reach; or -1 */
 	int folder;          /* UNPACKER, BUNDLER */
 	uint16_t port;       /* SENDER, SPEAKER */
 	uint64_t bytes;      /* to which an open file may grow; not of COMMAND */

@@ -138,7 +138,8 @@ void proc_unblock_signals(void)
 /* Above the streams themselves: the caller may have closed one. */
 static int open_null(void)
 {
-	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), up = fd;
+	/* O_NOCTTY: init, whom it would wait for, is under seccomp_listen as well. */
+	int fd = open("/dev/null", O_RDWR | O_NOCTTY | O_CLOEXEC), up = fd;
 
 	if (fd >= 0 && fd < 3) {
 		up = fcntl(fd, F_DUPFD_CLOEXEC, 3);

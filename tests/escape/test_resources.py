@@ -361,11 +361,11 @@ def the_number_of_watches_is_not_the_guests_to_set():
 def nothing_inside_leaves_the_first_to_be_killed():
     """When the machine runs out of memory the kernel takes the guest; the host reads the files it goes by."""
     files = [f"/proc/{p}/{n}" for p in ("self", "thread-self", "self/task/self/..", "1") for n in ("oom_score_adj", "oom_adj")]
-    files += ["/proc/self/autogroup", "/proc/self/timerslack_ns", "/proc/self/coredump_filter", "/proc/self/comm", "/proc/self/clear_refs"]
+    files += ["/proc/self/autogroup", "/proc/self/timerslack_ns", "/proc/self/coredump_filter", "/proc/self/clear_refs"]
     outside("procfs", "open-write", "/proc/self/oom_score_adj").must_work()
     for backend in ("native", "bwrap"):
         attempt = inside("procfs", "open-write", *files, options=("--backend", backend)).must_fail("/proc/self/oom_score_adj")
-        assert attempt.denied["/proc/self/comm"] == "EROFS", attempt.denied
+        assert attempt.denied["/proc/self/clear_refs"] == "EROFS", attempt.denied
         script = "for f in /proc/*/oom_score_adj; do echo 0 > $f; done 2>/dev/null; " + WAIT
         with held("run", "--backend", backend, "--", "sh", "-c", script) as h:
             found = {pathlib.Path(f"/proc/{p}/oom_score_adj").read_text() for p in h.pids() if inner_pid(p)}

@@ -567,6 +567,7 @@ static int take_on(const struct stage *s, int role, struct err *e)
 	const char *writable[] = { inside };
 	const struct confine_want want = { .writable = writable,
 					   .writable_count = 1,
+					   .procs = -1,
 					   .folder = s->inside,
 					   .port = s->port,
 					   .bytes = 4096 };

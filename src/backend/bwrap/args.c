@@ -191,6 +191,11 @@ static void proc(struct maker *m, const struct op *o)
 	option(m, "--ro-bind", "/proc/sys");
 	text(m, "/proc/sys");
 	option(m, "--remount-ro", o->dst);
+	/* One more, for selfwrite.h: behind a folder that nobody enters without a capability, in a
+	 * root that is read-only, so that nobody opens it. */
+	number(m, "--perms", "%o", 0);
+	option(m, "--dir", BWRAP_PROCS_FOLDER);
+	option(m, "--proc", BWRAP_PROCS);
 }
 
 static void private(struct maker *m, const struct op *o)

@@ -7,6 +7,9 @@
 
 #include "backend/kit/process/inside.h"
 
+#define BWRAP_PROCS_FOLDER "/.brig"
+#define BWRAP_PROCS BWRAP_PROCS_FOLDER "/proc"
+
 /* What the program at hand knows beyond 0.8.0, found in the program itself: distributions carry
  * newer options back. */
 struct bwrap_features {

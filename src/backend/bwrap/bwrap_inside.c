@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "backend/bwrap/args.h"
 #include "backend/bwrap/letter.h"
 #include "backend/kit/process/seccomp.h"
 #include "base/fd.h"
@@ -34,12 +35,15 @@ static int same_objects(const struct letter *l, struct err *e)
 
 /* Some machines let bubblewrap make namespaces and nobody else. There its mounts stay as they are,
  * which the monitor tells; who asked for the strict profile did not mean that. */
-static int lock(struct inside *c, struct err *e)
+static int lock(struct inside *c, int *fds, struct err *e)
 {
 	bool entered;
 	int r = inside_lock(c->proc, &entered, e);
 
 	c->proc = fd_close(c->proc);
+	/* With the capabilities of the new namespace, until inside_lock_down. */
+	if (entered)
+		fds[INIT_FD_PROCS] = open(BWRAP_PROCS, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (entered || (r != -EPERM && r != -EACCES))
 		return r;
 	if (c->profile == SECCOMP_STRICT)
@@ -53,10 +57,10 @@ static int enter(struct letter *l, int *fds, struct err *e)
 	struct inside *c = &l->inside;
 
 	if (inside_close(c, &c->proc, 1, e) < 0 || inside_count(c, fds, e) < 0 ||
-	    inside_sockets(c, fds, e) < 0 || lock(c, e) < 0 || same_objects(l, e) < 0 ||
+	    inside_sockets(c, fds, e) < 0 || lock(c, fds, e) < 0 || same_objects(l, e) < 0 ||
 	    inside_open(c, fds, e) < 0)
 		return -e->code;
-	return inside_lock_down(c, e);
+	return inside_lock_down(c, fds, e);
 }
 
 /* None of ours is to reach the command; it gets its streams by dup2. */

@@ -122,7 +122,7 @@ static int build(const struct box_start *c, int *fds, struct err *e)
 		return err_sys(e, "cannot set the host name");
 	if (network(c, e) < 0 || mount_plan(c, e) < 0)
 		return -e->code;
-	if (inside_sockets(&c->inside, fds, e) < 0 || mount_lock(e) < 0)
+	if (inside_sockets(&c->inside, fds, e) < 0 || mount_lock(&fds[INIT_FD_PROCS], e) < 0)
 		return -e->code;
 	if (chdir(p->cwd) < 0)
 		return err_sys(e, "cannot enter '%s'", p->cwd);
@@ -142,7 +142,7 @@ _Noreturn void child_main(const struct box_start *c)
 	/* Changing ids cleared it. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	forget_environment();
-	abi = inside_lock_down(&c->inside, &e);
+	abi = inside_lock_down(&c->inside, fds, &e);
 	if (abi < 0 || inside_check(&c->inside, &e) < 0 || inside_permit(&c->inside, &e) < 0)
 		init_fail(c->inside.control, &e);
 	init_main(&c->inside, abi, fds);

@@ -761,15 +761,16 @@ int mount_plan(const struct box_start *c, struct err *e)
 }
 
 /* Read-only as a whole, for no file in it is the command's to change: its place among the first to
- * be killed when memory runs out is not, nor a namespace's limits. */
-int mount_lock(struct err *e)
+ * be killed when memory runs out is not, nor a namespace's limits. The one of the first namespace,
+ * in which nobody is by then, stays as it is. */
+int mount_lock(int *procs, struct err *e)
 {
-	CLEANUP(fd) int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	bool entered;
 
-	if (proc < 0)
+	*procs = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (*procs < 0)
 		return err_sys(e, "cannot open '/proc'");
-	if (inside_lock(proc, &entered, e) < 0)
+	if (inside_lock(*procs, &entered, e) < 0)
 		return -e->code;
 	if (mount(NULL, "/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | PROC_FLAGS, NULL) < 0)
 		return err_sys(e, "cannot make proc read-only");

@@ -16,5 +16,5 @@ bool mount_can_wait(void);
 /* Builds the root, enters it and detaches the old one. Waits for protected names to be held. */
 int mount_plan(const struct box_start *c, struct err *e);
 
-/* inside_lock; then /proc is read-only. */
-int mount_lock(struct err *e);
+/* inside_lock; then /proc is read-only, but for init by *procs (selfwrite.h). */
+int mount_lock(int *procs, struct err *e);

@@ -44,6 +44,30 @@ static const char *path_inside(struct box_plan *p, const char *path)
 	return b.failed || !b.len ? PATH_FALLBACK : arena_strdup(p->arena, buf_str(&b));
 }
 
+static bool path_has(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	for (const char *at = path; (at = strstr(at, dir)); at += n)
+		if ((at == path || at[-1] == ':') && (at[n] == ':' || !at[n]))
+			return true;
+	return false;
+}
+
+/* Compilers and tools of GPUs stand in folders of their own, which distributions put into the PATH
+ * of some users and not of others. */
+static const char *path_with_gpus(struct box_plan *p, const char *path)
+{
+	static const char *const tools[] = { "/usr/local/nvidia/bin", "/usr/local/cuda/bin",
+					     "/opt/rocm/bin" };
+
+	for (size_t i = 0; path && !gpu_set_empty(&p->gpus) && i < ARRAY_LEN(tools); i++)
+		if (!path_has(path, tools[i]) && folder_shown(p, tools[i]) &&
+		    access(tools[i], X_OK) == 0)
+			path = arena_printf(p->arena, "%s:%s", path, tools[i]);
+	return path;
+}
+
 static int inherited(struct box_plan *p, struct envblock *b, struct err *e)
 {
 	for (char **v = environ; v && *v; v++) {
@@ -140,7 +164,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 	if (!p->envp)
 		return err_nomem(e);
 	b.v = p->envp;
-	p->path_value = path_inside(p, caller);
+	p->path_value = path_with_gpus(p, path_inside(p, caller));
 	if (p->path_value && !p->no_nodes && caller && !str_eq(caller, p->path_value) &&
 	    plan_other_tools(p, caller, e) < 0)
 		return -e->code;

@@ -21,6 +21,8 @@
 
 #include "backend/kit/limits/watch.h"
 #include "backend/kit/process/inside.h"
+#include "backend/kit/process/seccomp.h"
+#include "backend/kit/process/selfwrite.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "proc/commands.h"
@@ -189,18 +191,40 @@ static void reap(const struct inside *c, pid_t command, int io)
 	}
 }
 
-static _Noreturn void serve(const struct inside *c, pid_t command, int io)
+static struct selfwrite selfwrite_of(const struct inside *c, const int *fds)
 {
-	struct pollfd p = { .fd = c->control, .events = POLLIN };
+	return (struct selfwrite){ .listener = fds[INIT_FD_LISTENER],
+				   .procs = fds[INIT_FD_PROCS],
+				   .memory = c->profile != SECCOMP_STRICT };
+}
+
+/* As ppoll of the control socket alone, but that whoever waits for its file is answered first. A
+ * listener that has no process left to ask hangs up; nobody is there to notice. */
+static int hear(int control, const struct selfwrite *s, const struct timespec *wait)
+{
+	struct pollfd p[] = { { .fd = control, .events = POLLIN },
+			      { .fd = s->listener, .events = POLLIN } };
 	sigset_t none;
+	int n;
 
 	(void)sigemptyset(&none);
+	n = ppoll(p, ARRAY_LEN(p), wait, &none);
+	if (n > 0 && p[1].revents & POLLIN)
+		selfwrite_answer(s);
+	return n <= 0 ? n : p[0].revents != 0;
+}
+
+static _Noreturn void serve(const struct inside *c, pid_t command, const int *fds)
+{
+	const struct selfwrite s = selfwrite_of(c, fds);
+	const int io = fds[INIT_FD_IO];
+
 	for (;;) {
 		struct supervisor_request r;
 		int n;
 
 		reap(c, command, io);
-		n = ppoll(&p, 1, NULL, &none);
+		n = hear(c->control, &s, NULL);
 		reap(c, command, io);
 		if (n < 0 && errno != EINTR)
 			_exit(125);
@@ -257,7 +281,8 @@ static void answer(const struct command_terms *c, struct commands *t, int io)
 	}
 }
 
-static _Noreturn void serve_commands(const struct inside *inside, struct commands *t, int io)
+static _Noreturn void serve_commands(const struct inside *inside, struct commands *t,
+				     const int *fds)
 {
 	const struct command_terms terms = { .control = inside->control,
 					     .inside = true,
@@ -265,21 +290,19 @@ static _Noreturn void serve_commands(const struct inside *inside, struct command
 					     .limit = limit_files,
 					     .arg = inside };
 	const struct command_terms *c = &terms;
-	struct pollfd p = { .fd = c->control, .events = POLLIN };
-	sigset_t none;
+	const struct selfwrite s = selfwrite_of(inside, fds);
 
-	(void)sigemptyset(&none);
 	for (;;) {
 		int ms = commands_turn(t, c), n;
 		const struct timespec wait = { .tv_nsec = (long)ms * 1000 * 1000 };
 
 		if (ms == -ETIME)
 			_exit(125); /* and the kernel ends the rest */
-		n = ppoll(&p, 1, ms < 0 ? NULL : &wait, &none);
+		n = hear(c->control, &s, ms < 0 ? NULL : &wait);
 		if (n < 0 && errno != EINTR)
 			_exit(125);
 		if (n > 0)
-			answer(c, t, io);
+			answer(c, t, fds[INIT_FD_IO]);
 	}
 }
 
@@ -294,16 +317,16 @@ static _Noreturn void stay_open(const struct inside *c, int landlock, int *fds)
 	say_begins(c, landlock, fds);
 	if (fd_send(c->control, &started, sizeof(started), NULL, 0) < 0)
 		_exit(125); /* the monitor is gone */
-	serve_commands(c, t, fds[INIT_FD_IO]);
+	serve_commands(c, t, fds);
 }
 
-static void wait_a_moment(void)
+/* A listener wakes it up early, and nobody is the worse for that. */
+static void wait_a_moment(const struct inside *c, const int *fds)
 {
 	const struct timespec moment = { .tv_nsec = 1000 * 1000 };
-	sigset_t none;
+	const struct selfwrite s = selfwrite_of(c, fds);
 
-	(void)sigemptyset(&none);
-	(void)ppoll(NULL, 0, &moment, &none);
+	(void)hear(-1, &s, &moment);
 }
 
 _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
@@ -344,8 +367,8 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 	/* A command that is done at once is reported with its start: the monitor wakes up only
 	 * once. */
 	if (!c->tty)
-		wait_a_moment();
+		wait_a_moment(c, fds);
 	if (fd_send(c->control, &started, sizeof(started), NULL, 0) < 0)
 		_exit(125); /* the monitor is gone */
-	serve(c, command, fds[INIT_FD_IO]);
+	serve(c, command, fds);
 }

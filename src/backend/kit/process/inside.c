@@ -283,9 +283,15 @@ static int drop_privileges(struct err *e)
 	return 0;
 }
 
-static int filter(const struct inside *c, struct err *e)
+/* One listener is all that the kernel lets a process have above it: within another sandbox of
+ * brig's there is none, and names and memory stay closed. */
+static int filter(const struct inside *c, int *fds, struct err *e)
 {
-	int r = seccomp_install((enum seccomp_profile)c->profile, c->cpus > 0);
+	int r;
+
+	if (fds[INIT_FD_PROCS] >= 0)
+		fds[INIT_FD_LISTENER] = seccomp_listen();
+	r = seccomp_install((enum seccomp_profile)c->profile, c->cpus > 0);
 
 	if (r == 0)
 		return 0;
@@ -309,18 +315,19 @@ static uint64_t no_sockets(const struct inside *c)
 	return c->profile == SECCOMP_STRICT ? none : 0;
 }
 
-int inside_lock_down(const struct inside *c, struct err *e)
+int inside_lock_down(const struct inside *c, int *fds, struct err *e)
 {
 	const struct confine_want files = { .writable = c->writable,
 					    .writable_count = c->writable_count,
-					    .no_sockets = no_sockets(c) };
+					    .no_sockets = no_sockets(c),
+					    .procs = fds[INIT_FD_PROCS] };
 	int abi = landlock_abi();
 
 	if (limits(c, e) < 0 || (!c->unlocked && drop_privileges(e) < 0))
 		return -e->code;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "cannot make init non-dumpable");
-	return confine(CONFINE_COMMAND, &files, e) < 0 || filter(c, e) < 0 ? -e->code : abi;
+	return confine(CONFINE_COMMAND, &files, e) < 0 || filter(c, fds, e) < 0 ? -e->code : abi;
 }
 
 int inside_check(const struct inside *c, struct err *e)

@@ -29,7 +29,10 @@ enum init_fd {
 	INIT_FD_ROUTES, /* a routing socket of the sandbox's network */
 	INIT_FD_TMP,    /* on the private file systems, for statfs; the first of several */
 	INIT_FD_COUNT = INIT_FD_TMP + INSIDE_TMPFS_MAX,
-	INIT_FD_IO = INIT_FD_COUNT, /* init's own count of what was written: stays with it */
+	/* What stays with init. */
+	INIT_FD_IO = INIT_FD_COUNT, /* its own count of what was written */
+	INIT_FD_PROCS,              /* selfwrite.h; may be missing, and then so is the next */
+	INIT_FD_LISTENER,
 	INIT_FD_ALL
 };
 
@@ -89,7 +92,7 @@ int inside_open(const struct inside *c, int *fds, struct err *e);
 
 /* From here on everything only ever gets less: resource limits, priority, CPUs, capabilities,
  * Landlock, the system-call filter. Returns the Landlock ABI. */
-int inside_lock_down(const struct inside *c, struct err *e);
+int inside_lock_down(const struct inside *c, int *fds, struct err *e);
 
 /* The limit of open files, for the command alone: it also bounds how many descriptors of the user's
  * may be on their way, and init has some to send. 0 or -errno. */

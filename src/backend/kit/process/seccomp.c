@@ -3,9 +3,12 @@
 #include "backend/kit/process/seccomp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,6 +19,10 @@
 #else
 #error "no system-call filter for this architecture"
 #endif
+
+/* Not in the headers of every build host. */
+#define NOTIF_SET_FLAGS SECCOMP_IOW(4, uint64_t)
+#define NOTIF_SYNC_WAKE_UP 1UL
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -39,14 +46,47 @@ static const struct sock_filter affinity[] = {
 	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };
 
-static int load(const struct sock_filter *insn, unsigned short len)
+/* What a thread's name and a process's memory are opened with, and hardly anything else. The two
+ * numbers are O_LARGEFILE and O_NOFOLLOW, on either architecture. */
+#define OPENED_WITH (~(uint32_t)(O_CLOEXEC | 0100000 | 0400000))
+static const struct sock_filter listen[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef __NR_open
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_open, 0, 2),
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+	BPF_JUMP(BPF_JMP | BPF_JA, 2, 0, 0),
+#endif
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 0, 4),
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+	BPF_STMT(BPF_ALU | BPF_AND | BPF_K, OPENED_WITH),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, O_RDWR, 2, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, O_WRONLY, 1, 0),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+};
+
+static int load(const struct sock_filter *insn, unsigned short len, unsigned flags)
 {
 	/* The kernel only reads the program; its structure merely lacks the const. */
 	struct sock_fprog prog = { .len = len, .filter = (struct sock_filter *)insn };
 
-	if (syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
-		return -errno;
-	return 0;
+	int r = (int)syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);
+
+	return r < 0 ? -errno : r;
+}
+
+/* A signal would end the open(), and few expect that of a file: not once it is being answered,
+ * where the kernel can. */
+int seccomp_listen(void)
+{
+	int r = load(listen, LENGTH(listen),
+		     SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+
+	if (r == -EINVAL)
+		r = load(listen, LENGTH(listen), SECCOMP_FILTER_FLAG_NEW_LISTENER);
+	if (r >= 0) /* who asks and who answers take turns on one CPU; from Linux 6.6 on */
+		(void)ioctl(r, NOTIF_SET_FLAGS, NOTIF_SYNC_WAKE_UP);
+	return r;
 }
 
 int seccomp_install(enum seccomp_profile profile, bool deny_affinity)
@@ -56,8 +96,8 @@ int seccomp_install(enum seccomp_profile profile, bool deny_affinity)
 	if ((unsigned int)profile >= SECCOMP_PROFILES)
 		return -EINVAL;
 	if (deny_affinity)
-		r = load(affinity, LENGTH(affinity));
+		r = load(affinity, LENGTH(affinity), 0);
 	if (r < 0)
 		return r;
-	return load(programs[profile].insn, programs[profile].len);
+	return load(programs[profile].insn, programs[profile].len, 0);
 }

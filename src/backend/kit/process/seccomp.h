@@ -22,3 +22,8 @@ enum seccomp_profile {
  * set. Async-signal-safe, allocates nothing: meant for the child between clone and exec, where one
  * thread exists (other threads would not be covered). */
 int seccomp_install(enum seccomp_profile profile, bool deny_affinity);
+
+/* Before it: from now on an open() for writing that neither creates nor empties waits for an answer
+ * through the descriptor that is returned (selfwrite.h), whoever makes it. One that has O_NOCTTY
+ * does not, and the process that answers makes no other. -errno: nothing has changed. */
+int seccomp_listen(void);

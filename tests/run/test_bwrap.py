@@ -65,7 +65,7 @@ def the_world_is_the_one_native_shows():
     worlds = [brig("run", "--backend", b, "--env", "A=b c", "--", "sh", "-c", LOOK) for b in ("native", "bwrap")]
     native, other = [set(w.text.splitlines()) for w in worlds]
     assert [w.status for w in worlds] == [0, 0]
-    assert native == other, (native - other, other - native)
+    assert other - native == {"/.brig d 0 "} and not native - other, (native - other, other - native)  # what is in it: escape/test_selfwrite.py
 
 
 SAME = ("outcome", "exit_code", "signal", "stdout", "stderr", "stdout_bytes", "stderr_bytes",

@@ -181,6 +181,9 @@ static int settle_terminal(const struct subcommand *c, struct spec *s, struct er
 				  "out",
 				  "--tty and --json exclude each other");
 	s->command.unattended = s->command.tty && !isatty(STDIN_FILENO);
+	/* Whoever is there ends it, and a server is there until somebody does. */
+	if (!spec_wrote(s, FIELD_TIMEOUT) && (s->ports.n || (!s->cli.json && isatty(STDIN_FILENO))))
+		s->command.timeout = 0;
 	return 0;
 }
 

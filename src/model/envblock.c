@@ -21,20 +21,24 @@ int envblock_put(struct envblock *b, const char *name, const char *value, struct
 	return 0;
 }
 
-int envblock_put_offline(struct envblock *b, const struct spec *s, struct err *e)
+int envblock_put_quiet(struct envblock *b, const struct spec *s, struct err *e)
 {
-	static const char *const all[][2] = {
-		{ "npm_config_fetch_retries", "0" },
-		{ "npm_config_update_notifier", "false" },
-		{ "PIP_RETRIES", "0" },
-		{ "CARGO_NET_RETRY", "0" },
-		{ "YARN_HTTP_RETRY", "0" },
-		{ "UV_HTTP_RETRIES", "0" },
-		{ "BUNDLE_RETRY", "0" },
+	static const struct {
+		const char *name, *value;
+		bool always;
+	} all[] = {
+		{ "npm_config_fetch_retries", "0", false },
+		{ "npm_config_update_notifier", "false", true },
+		{ "PIP_RETRIES", "0", false },
+		{ "CARGO_NET_RETRY", "0", false },
+		{ "YARN_HTTP_RETRY", "0", false },
+		{ "UV_HTTP_RETRIES", "0", false },
+		{ "BUNDLE_RETRY", "0", false },
 	};
 
-	for (size_t i = 0; s->network == NETWORK_NONE && i < ARRAY_LEN(all); i++)
-		if (envblock_put(b, all[i][0], all[i][1], e) < 0)
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if ((all[i].always || s->network == NETWORK_NONE) &&
+		    envblock_put(b, all[i].name, all[i].value, e) < 0)
 			return -e->code;
 	return 0;
 }

@@ -13,9 +13,9 @@ struct envblock {
 /* Takes the place of one of the same name. */
 int envblock_put(struct envblock *b, const char *name, const char *value, struct err *e);
 
-/* Without a network a second try is only waiting: npm goes on for more than a minute. And every
- * `npm test` would ask for a newer npm, which looks as if the tests had wanted a network. */
-int envblock_put_offline(struct envblock *b, const struct spec *s, struct err *e);
+/* Without a network a second try is only waiting: npm goes on for more than a minute. And with a
+ * fresh HOME every `npm test` would ask for a newer npm, as it does once a week outside. */
+int envblock_put_quiet(struct envblock *b, const struct spec *s, struct err *e);
 
 /* What the spec names, last: variables of the caller's, then its own. *path becomes the PATH that
  * it sets, where the command's code is to obey that. */

@@ -122,11 +122,14 @@ static void add(struct publish *p, int fd, uint16_t port)
 static int open_port(struct publish *p, const struct port_spec *w, struct err *e)
 {
 	struct published *ret = &p->ports[p->n_ports];
-	int fds[FAMILIES] = { -1, -1 }, r = -EADDRINUSE;
+	/* The server prints its own: that one is the best that nobody has asked for. */
+	uint16_t own = w->container < LOWEST_ORDINARY ? 0 : w->container;
+	int fds[FAMILIES] = { -1, -1 };
+	int r = listen_both(w->host ? w->host : own, fds, &ret->host);
 
 	/* A free one is asked for in one family, and may be taken in the other. */
-	for (int i = 0; i < (w->host ? 1 : TRIES) && r == -EADDRINUSE; i++)
-		r = listen_both(w->host, fds, &ret->host);
+	for (int i = 0; i < TRIES && r < 0 && !w->host; i++)
+		r = listen_both(0, fds, &ret->host);
 	if (r < 0)
 		return refused(w, r, e);
 	ret->port = w->container;

@@ -5,12 +5,14 @@
 import pathlib
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import PATIENCE, brig, main, skip, test, wait_until, workspace  # noqa: E402
+import record  # noqa: E402
+from harness import PATIENCE, brig, main, skip, start_brig, state, test, wait_until, workspace  # noqa: E402
 from ports import ECHO, received, served  # noqa: E402
 
 NODE = r"""
@@ -125,6 +127,22 @@ def bytes_pass_in_both_directions_and_each_ends_by_itself():
             sender.start()
             assert received(c) == data
             sender.join()
+
+
+@test
+def a_port_is_the_same_on_the_host_where_it_is_free():
+    """Of one that is the system's to give no other program takes it meanwhile; a second run gets another one."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        assert [p["host_port"] for p in brig("run", "--json", "-p", str(port), "--", "true").json["ports"]] != [port], "taken"
+    p = start_brig("run", "-p", str(port), "--", "cat", stdin=subprocess.PIPE)
+    assert f"is 127.0.0.1:{port} on this host" in p.stderr.readline().decode()
+    r = brig("run", "--json", "-p", str(port), "--", "true").json
+    assert r["exit_code"] == 0 and r["ports"][0]["host_port"] not in (0, port), r["ports"]
+    p.communicate(timeout=15 * PATIENCE)
+    limits = [r.get("timeout_ms") for r in record.verified(record.folder(state())) if r["type"] == "sandbox.create"]
+    assert limits == [None] * 3, "who publishes a port has all the time"
 
 
 @test

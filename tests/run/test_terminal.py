@@ -367,6 +367,8 @@ def a_terminal_where_nobody_types_has_a_time_limit_and_says_so():
     assert brig("run", "--tty", "--", "true").status == 0 and Terminal("true").finish() == 0
     limits = [r.get("timeout_ms") for r in record.verified(record.folder(state())) if r["type"] == "sandbox.create"]
     assert limits == [500, 500, 600000, None], limits
+    assert Terminal("true", brig_options=()).finish() == 0  # somebody is there, though the command has no terminal
+    assert [r.get("timeout_ms") for r in record.verified(record.folder(state())) if r["type"] == "sandbox.create"][4:] == [None]
 
 
 # ---- options ----

@@ -207,7 +207,7 @@ static int fixed_variables(struct backend_plan *p, const struct spec *s, struct 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (envblock_put(b, all[i][0], all[i][1], e) < 0)
 			return -e->code;
-	return envblock_put_offline(b, s, e);
+	return envblock_put_quiet(b, s, e);
 }
 
 static int door_variables_of(struct backend_plan *p, struct envblock *b, struct err *e)

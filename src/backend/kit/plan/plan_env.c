@@ -174,7 +174,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    envblock_put(&b, "LOGNAME", p->user_name, e) < 0 ||
 	    envblock_put(&b, "SHELL", "/bin/sh", e) < 0 ||
 	    envblock_put(&b, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &b, e) < 0 ||
-	    door_variables_of(p, &b, e) < 0 || envblock_put_offline(&b, s, e) < 0 ||
+	    door_variables_of(p, &b, e) < 0 || envblock_put_quiet(&b, s, e) < 0 ||
 	    gpu_variables(p, &b, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     envblock_put(&b, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))

@@ -6,6 +6,7 @@
 #include "cli/cli_start.h"
 #include "daemon/monitor_protocol.h"
 #include "daemon/use.h"
+#include "wrap/wrap_agents.h"
 
 const struct subcommand *const commands[] = {
 	&cmd_run,       &cmd_shell,      &cmd_sh,       &cmd_exec,   &cmd_python,  &cmd_script,
@@ -15,25 +16,73 @@ const struct subcommand *const commands[] = {
 	&cmd_schema,    &cmd_completion, &cmd_version,  &cmd_help,   NULL
 };
 
-int command_unknown(const char *name)
+/* What other tools call it. */
+static const struct {
+	const char *word, *here;
+} elsewhere[] = {
+	{ "ps", "brig sandbox list" },
+	{ "ls", "brig sandbox list" },
+	{ "list", "brig sandbox list" },
+	{ "create", "brig sandbox create" },
+	{ "start", "brig sandbox create" },
+	{ "stop", "brig sandbox stop ID" },
+	{ "kill", "brig sandbox stop ID" },
+	{ "rm", "brig sandbox delete ID" },
+	{ "delete", "brig sandbox delete ID" },
+	{ "attach", "brig sandbox exec -t ID -- bash" },
+	{ "cp", "brig sandbox cp" },
+	{ "logs", "brig sandbox logs ID" },
+	{ "build", "brig image build" },
+	{ "pull", "brig image" },
+	{ "serve", "brig daemon" },
+};
+
+static const char *nearest_command(const char *name)
 {
 	const char *names[40];
-	const char *near;
-	struct err e = { 0 };
 	size_t n = 0;
 
 	for (const struct subcommand *const *c = commands; *c && n < ARRAY_LEN(names) - 1; c++)
 		names[n++] = (*c)->name;
 	names[n] = NULL;
-	near = str_nearest(name, names);
-	(void)err_set(&e, ERR_USAGE, EINVAL, "unknown command '%.100s'", name);
+	return str_nearest(name, names);
+}
+
+static void hint_at(const char *name, struct err *e)
+{
+	static const char *const options[] = { "--version", "--help", NULL };
+	const char *near = name[0] == '-' ? str_nearest(name, options) : nearest_command(name);
+
+	for (size_t i = 0; i < ARRAY_LEN(elsewhere); i++)
+		if (str_eq(name, elsewhere[i].word)) {
+			(void)err_hint(e, "%s; to run a program of that name: brig run -- %s",
+				       elsewhere[i].here, name);
+			return;
+		}
+	for (const struct wrap_agent *a = wrap_agents; a->name; a++)
+		if (str_eq(name, a->name)) {
+			(void)err_hint(e, "brig wrap %s", name);
+			return;
+		}
 	/* A slip of the finger spares the first letter: `brig make` does not mean image. */
 	if (near && near[0] == name[0])
-		(void)err_hint(&e, "did you mean 'brig %s'?", near);
+		(void)err_hint(e, "did you mean 'brig %s'?", near);
+	else if (name[0] == '-')
+		(void)err_hint(e, "options stand behind a command: brig run %.60s -- COMMAND",
+			       name);
 	else
 		(void)err_hint(
-			&e, "brig run -- %.60s ... runs it in a sandbox; brig help lists commands",
+			e, "brig run -- %.60s ... runs it in a sandbox; brig help lists commands",
 			name);
+}
+
+int command_unknown(const char *name)
+{
+	struct err e = { 0 };
+
+	(void)err_set(&e, ERR_USAGE, EINVAL, "unknown %s '%.100s'",
+		      name[0] == '-' ? "option" : "command", name);
+	hint_at(name, &e);
 	error_print(&e);
 	return EXIT_BRIG;
 }

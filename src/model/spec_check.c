@@ -100,9 +100,13 @@ static int check_system(const struct spec *s, const struct place *at, const char
 static int check_grant(const struct spec *s, const struct place *at, const char *path,
 		       bool writable, struct err *e)
 {
-	if (check_system(s, at, path, writable, e) < 0)
+	enum home_kind kind = home_kind(path, at->home);
+	bool home = writable && !named_root(s, path) && kind != HOME_APART;
+
+	/* /home/NAME is somebody's before it is a part of the system. */
+	if (!(home && kind == HOME_ITSELF) && check_system(s, at, path, writable, e) < 0)
 		return -e->code;
-	if (!writable || named_root(s, path) || home_kind(path, at->home) == HOME_APART)
+	if (!home)
 		return 0;
 	return err_refuse(e, ERR_POLICY, EPERM, "name the folder below it that is needed",
 			  "'%.200s' is, or contains, your home folder", path);

@@ -50,6 +50,16 @@ def a_word_that_is_nearly_right_is_told_the_right_one():
 
 
 @test(as_user="user")
+def words_of_other_tools_are_told_brigs_own():
+    for word, want in (("claude", "brig wrap claude"), ("ps", "brig sandbox list"), ("attach", "brig sandbox exec -t"), ("rm", "brig sandbox delete"),
+                       ("--verion", "'brig --version'"), ("--json", "brig run --json -- COMMAND"), ("cowsay", "brig run -- cowsay")):
+        done = brig(word)
+        assert done.status == 125 and f"'{word}'" in done.errors and want in done.errors, (word, done.errors)
+    done = brig("run", "--write", home(), "--", "true")
+    assert done.status == 125 and "your home folder" in done.errors and "system" not in done.errors, done.errors
+
+
+@test(as_user="user")
 def without_brig_more_a_run_works_and_the_rest_says_what_is_missing():
     alone = scratch() / "alone"
     alone.mkdir(mode=0o755)

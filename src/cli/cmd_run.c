@@ -347,8 +347,8 @@ static void say_trust(const struct outcome *o)
 	for (int first = 1; first >= 0; first--)
 		for (size_t i = 0; i < o->trust_count && said < TRUST_SHOWN; i++)
 			if (is_first_of_its_kind(o, i) == first) {
-				buf_printf(&text, "%s '%.200s'", said++ ? "," : "",
-					   o->trust[i].path);
+				buf_puts(&text, said++ ? ", " : " ");
+				trust_put(&text, o->trust[i].path, o->trust[i].reason);
 				more--;
 			}
 	if (more)

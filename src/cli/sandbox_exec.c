@@ -24,6 +24,7 @@
 #include "cli/sandbox_cli.h"
 #include "cli/terminal.h"
 #include "daemon/exec_result.h"
+#include "model/outcome.h"
 
 #define EVENT_MAX ((size_t)256 << 20)
 #define INPUT_MAX 65536
@@ -237,9 +238,11 @@ static void say_trust(const struct jread *result)
 	uint64_t more = n + (uint64_t)jread_int(result, "changed_trust_more", 0);
 
 	for (size_t i = 0; i < n && i < NAMES_SAID; i++, more--) {
-		const char *path = jread_str(jread_at(list, i), "path");
+		const struct jread *c = jread_at(list, i);
+		const char *path = jread_str(c, "path"), *reason = jread_str(c, "reason");
 
-		buf_printf(&b, "%s '%.200s'", i ? "," : "", path ? path : "");
+		buf_puts(&b, i ? ", " : " ");
+		trust_put(&b, path ? path : "", reason ? reason : "");
 	}
 	if (more && n)
 		buf_printf(&b, " and %llu more", (unsigned long long)more);

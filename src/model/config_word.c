@@ -113,7 +113,7 @@ static int check_stranger(const struct spec *before, struct spec *s, const struc
 			      trust_had(real) ? "has changed since it was allowed"
 					      : "is not trusted",
 			      why->what);
-	return err_hint(e, "read it, then trust it as it is now: brig allow %.150s", real);
+	return trust_hint("it", real, e);
 }
 
 static void remember(const struct config_word *w, const char *real, enum dialect was)

@@ -237,6 +237,13 @@ void outcome_trust(struct outcome *o, const char *path, const char *reason)
 		o->trust_more++;
 }
 
+void trust_put(struct buf *b, const char *path, const char *reason)
+{
+	buf_printf(b, "'%.200s'", path);
+	if (str_starts(reason, "in commit "))
+		buf_printf(b, " (%.*s)", (int)strcspn(reason, ":"), reason);
+}
+
 void outcome_pass(struct outcome *o, const char *backend, const char *reason)
 {
 	struct passed p = { .backend = arena_strdup(o->arena, backend),

@@ -150,6 +150,8 @@ void outcome_drop(struct outcome *o, const char *kind, uint64_t n); /* another b
 uint64_t outcome_denied(const struct outcome *o);                   /* how often, listed or not */
 /* At most 100 are kept, the rest is counted. */
 void outcome_trust(struct outcome *o, const char *path, const char *reason);
+/* Its name for a person, and the commit where the reason names one. */
+void trust_put(struct buf *b, const char *path, const char *reason);
 void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_publish(struct outcome *o, const struct published *p);
 void outcome_asked(struct outcome *o, const char *name);

@@ -199,8 +199,7 @@ static int refuse(void *arg, enum field_id id, const struct envvar *entry)
 		      : r->why   ? "the file is not trusted, and"
 				 : "an untrusted project file",
 		      r->why ? ": " : "", r->why ? r->why->what : "");
-	return err_hint(r->e, "read %s, then trust it as it is now: brig allow %.150s",
-			r->changed ? "what has changed" : "the file", r->path);
+	return trust_hint(r->changed ? "what has changed" : "the file", r->path, r->e);
 }
 
 int tighten_check(const struct spec *before, const struct spec *after, enum origin by,

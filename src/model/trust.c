@@ -76,6 +76,17 @@ bool trust_had(const char *path)
 	return listed(path, NULL);
 }
 
+int trust_hint(const char *what, const char *path, struct err *e)
+{
+	CLEANUP(buf) struct buf word = BUF_INIT(4 * PATH_MAX);
+
+	buf_put_word(&word, path);
+	if (word.len > sizeof(e->hint) - 80)
+		return err_hint(e, "read %s, then trust it as it is now: brig allow FILE", what);
+	return err_hint(e, "read %s, then trust it as it is now: brig allow %s", what,
+			buf_str(&word));
+}
+
 /* Written beside and moved over: a reader sees the old list or the new one. */
 static int save(int dir, const struct buf *list, struct err *e)
 {

@@ -14,6 +14,8 @@
 bool trust_has(const char *path, const char *data, size_t n); /* false also without a list */
 bool trust_had(const char *path); /* with whatever content: of one that is not trusted as it is,
 				   * that it has changed since */
+/* Adds the line that trusts it, as one to paste; `what` is to be read before. -e->code. */
+int trust_hint(const char *what, const char *path, struct err *e);
 int trust_add(const char *path, const char *data, size_t n, struct err *e);
 int trust_remove(const char *path, struct err *e); /* 1: it was there; 0: it was not */
 

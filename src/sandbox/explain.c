@@ -40,6 +40,7 @@ static const char *const no_change[] = {
 	"File exists",
 	"Not a directory",
 	"No such device or address",
+	"would be overwritten by", /* git, of what holds a name that is missing */
 	"EBUSY",
 	"EROFS",
 	"EACCES",
@@ -95,10 +96,7 @@ static const char *const unshown[] = {
 
 /* In a git folder; those of the workspace are in guarded_names. */
 static const char *const git_names[] = {
-	".git/config",
-	".git/hooks",
-	".git/info/attributes",
-	".git/modules",
+	".git/config", ".git/hooks", ".git/info/attributes", ".git/modules", ".git/worktrees",
 };
 
 /* Folders that a program wants to make where nothing can be made, and the variable that moves it.
@@ -119,6 +117,9 @@ static const struct {
 	"browser); brig's is around all of it"
 #define NO_ENGINE                                                                                  \
 	"services of the host are not reached from inside: call docker and podman outside of brig"
+#define NOT_EMPTY                                                                                  \
+	"protected names that are missing are held inside, so the workspace is never empty: "      \
+	"clone into a new folder in it, or outside of the sandbox"
 #define NO_PACKAGES                                                                                \
 	"apt works on the host's packages, which are not shown inside: install them on the host, " \
 	"or run in an image that has them (--backend docker --image NAME)"
@@ -141,6 +142,7 @@ static const struct {
 	{ "user namespaces are not enabled", NO_NAMESPACES }, /* podman */
 	{ "Cannot connect to the Docker daemon", NO_ENGINE },
 	{ "Cannot connect to Podman", NO_ENGINE },
+	{ "destination path '.' already exists", NOT_EMPTY }, /* git clone */
 };
 
 struct words {
@@ -286,8 +288,8 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 				 name));
 	else if (s->policy == POLICY_WORKSPACE_WRITE &&
 		 (found(w, "Read-only file system") || found(w, "EROFS")))
-		add(o, "it may write in the workspace, /tmp and HOME; --write FOLDER adds another "
-		       "folder");
+		add(o, "it may write in /tmp, HOME and the workspace, but for protected names and "
+		       "settings that you allowed; --write FOLDER adds another folder");
 }
 
 static bool shown(const struct spec *s, const char *path)

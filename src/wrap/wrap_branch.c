@@ -228,6 +228,27 @@ static void put_names(const struct branch_names *n, char *text, size_t size)
 		(void)snprintf(text, size, "'%.150s'", n->names.data);
 }
 
+/* Lines to paste: a run may have chosen the name, so it is one word, and never half of one. */
+static void propose(const struct wrap_branch *b, const struct branch_names *n, struct err *e)
+{
+	CLEANUP(buf) struct buf object = BUF_INIT(2 * PATH_MAX);
+	CLEANUP(buf) struct buf line = BUF_INIT(8 * PATH_MAX);
+
+	buf_printf(&object, "%.12s:%s", n->commit, n->names.data);
+	buf_puts(&line, "look at it: git show ");
+	buf_put_word(&line, buf_str(&object));
+	buf_puts(&line, "; if it is yours: git worktree add ");
+	buf_put_word(&line, b->folder);
+	buf_printf(&line, " %s, then this again", b->name);
+	if (line.len < sizeof(e->hint))
+		(void)err_hint(e, "%s", buf_str(&line));
+	else
+		(void)err_hint(e,
+			       "look at it: git show %.12s; if it is yours: git worktree add, then "
+			       "brig wrap in it",
+			       n->commit);
+}
+
 int wrap_branch_look(struct wrap_branch *b, struct err *e)
 {
 	struct branch_names n = BRANCH_NAMES_NONE;
@@ -247,10 +268,7 @@ int wrap_branch_look(struct wrap_branch *b, struct err *e)
 			      "tree has not in these words",
 			      b->name, names);
 	if (asked && n.names.len)
-		(void)err_hint(e,
-			       "git show %.12s:%.60s; if it is yours: git worktree add, then brig "
-			       "wrap in it",
-			       n.commit, n.names.data);
+		propose(b, &n, e);
 	asked = asked && !n.names.len;
 	buf_done(&n.names);
 	return asked ? 0 : -e->code;

@@ -6,6 +6,7 @@ The oracle is what lies in the workspace afterwards, and what the report says of
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -166,10 +167,16 @@ def a_branch_is_not_checked_out_with_what_a_run_has_committed():
         done = branch("task")
         assert done.status == 125 and f"'{name}'" in done.errors and "git show" in done.errors, (script, done.errors)
         assert not (workspace() / "repo.worktrees/task").exists()
+    # The lines are there to be pasted: a name that the run chose is one word.
+    repository()
+    report(PUT + "put '.vscode/$(id >x).json'; git commit -qm x", cwd=repo())
+    done = branch("task")
+    line = next(x for x in done.errors.splitlines() if "git show" in x)
+    assert ":.vscode/$(id >x).json" in shlex.split(line.split("git show ")[1].split("; if ")[0])[0] and f"git worktree add {workspace()}/repo.worktrees/task task" in line, line
     # An agent on its branch: the merge is named with what it brings.
     repository()
     done = brig("wrap", "--branch", "work", "--", "sh", "-c", PUT + "put .envrc; git commit -qm x", cwd=repo())
-    assert done.status == 0 and "git merge work (it brings what programs on this host obey: .envrc;" in done.errors, done.errors
+    assert done.status == 0 and "git merge work (it brings what programs on this host obey: .envrc;" in done.errors and "'.envrc' (in commit " in done.errors, done.errors
     shutil.rmtree(home() / ".cache", ignore_errors=True)  # the HOME that wrap keeps
 
 

@@ -87,7 +87,11 @@ def a_file_of_a_foreign_dialect_needs_to_be_allowed_and_keeps_its_dialect():
     role = workspace() / "role.yaml"
     role.write_text(ROLE)
     done = brig("run", "--config", role, "--", "true", allow=False)
-    assert done.status == 125 and "is not trusted" in done.errors and "brig allow" in done.errors, done
+    assert done.status == 125 and "is not trusted" in done.errors and f"brig allow {role}\n" in done.errors, done
+    odd = workspace() / "a $(id).yaml"  # the line is there to be pasted
+    odd.write_text(ROLE)
+    done = brig("run", "--config", odd, "--", "true", allow=False)
+    assert done.status == 125 and f"brig allow '{odd}'\n" in done.errors, done
     assert brig("allow", role).status == 0
     assert brig("run", "--config", role, "--", "true", allow=False).status == 0  # control
     role.write_text("brig: 1\npolicy: readonly\n")  # it would only tighten

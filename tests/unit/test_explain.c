@@ -63,6 +63,14 @@ static void a_name_counts_as_a_whole(void **state)
 	assert_null(LINE("/run/screens: Permission denied"));
 	assert_non_null(strstr(LINE("touch: '../x': Read-only file system"), "--write"));
 	assert_non_null(strstr(LINE(".envrc: Read-only file system"), "is protected"));
+	assert_non_null(strstr(LINE("files would be overwritten by checkout:\n\t.vscode\n"),
+			       "'.vscode' is protected"));
+	assert_null(LINE("files would be overwritten by checkout:\n\tx\n"));
+	assert_non_null(strstr(LINE("failed to delete '.git/worktrees/w': Device or resource busy"),
+			       "'.git/worktrees' is protected"));
+	assert_non_null(strstr(LINE("destination path '.' already exists and is not empty"),
+			       "clone into a new folder"));
+	assert_null(LINE("destination path 'x' already exists and is not empty"));
 	s->policy = POLICY_READONLY;
 	assert_null(LINE(".envrc: Permission denied"));
 	assert_non_null(LINE(".envrc: Read-only file system"));

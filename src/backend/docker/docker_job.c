@@ -531,7 +531,7 @@ static void judge_names(const struct backend_job *j, struct outcome *o)
 	}
 	(void)err_set(&o->error, ERR_POLICY, EPERM,
 		      "a protected name in the workspace lost its cover: the run was ended");
-	(void)err_hint(&o->error, "the host renamed or removed it during the run; start again");
+	(void)err_hint(&o->error, LOST_COVER_HINT);
 }
 
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */

@@ -290,8 +290,7 @@ static void judge(const struct backend_job *j, const struct cgroup_events *seen,
 		(void)err_set(
 			&o->error, ERR_POLICY, EPERM,
 			"a protected name in the workspace lost its cover: the run was ended");
-		(void)err_hint(&o->error,
-			       "the host renamed or removed it during the run; start again");
+		(void)err_hint(&o->error, LOST_COVER_HINT);
 	} else if (j->killed_memory || seen->oom) {
 		o->kind = OUTCOME_OOM;
 	} else if (j->killed_pids || j->killed_disk) {

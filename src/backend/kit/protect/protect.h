@@ -59,6 +59,10 @@ void protect_settle(struct protect *t, struct outcome *o);
 /* The run's mounts are not locked: what lies in covered folders is not believed. NULL: nothing. */
 void protect_unlocked(struct protect *t);
 
+#define LOST_COVER_HINT                                                                            \
+	"a program on the host replaced or removed it: git branch -d, push -u, config and remote " \
+	"write .git/config; start again"
+
 /* After the last process is gone: removes placeholders no other run needs, moves what appeared or
  * changed under a protected name to quarantine and reports it. */
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o);

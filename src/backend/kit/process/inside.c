@@ -290,7 +290,7 @@ static int filter(const struct inside *c, int *fds, struct err *e)
 	int r;
 
 	if (fds[INIT_FD_PROCS] >= 0)
-		fds[INIT_FD_LISTENER] = seccomp_listen();
+		fds[INIT_FD_LISTENER] = seccomp_listen(c->gpus);
 	r = seccomp_install((enum seccomp_profile)c->profile, c->cpus > 0);
 
 	if (r == 0)

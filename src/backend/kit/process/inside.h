@@ -61,6 +61,7 @@ struct inside {
 	uint64_t nproc;   /* RLIMIT_NPROC; 0: leave it */
 	unsigned cpus;    /* bind to that many CPUs; 0: all */
 	int nice;
+	bool gpus;     /* whose library names its threads by fopen("w") */
 	bool unlocked; /* inside_lock was not possible, and nothing was gained by it */
 };
 

@@ -49,21 +49,30 @@ static const struct sock_filter affinity[] = {
 /* What a thread's name and a process's memory are opened with, and hardly anything else. The two
  * numbers are O_LARGEFILE and O_NOFOLLOW, on either architecture. */
 #define OPENED_WITH (~(uint32_t)(O_CLOEXEC | 0100000 | 0400000))
-static const struct sock_filter listen[] = {
-	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 #ifdef __NR_open
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_open, 0, 2),
-	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-	BPF_JUMP(BPF_JMP | BPF_JA, 2, 0, 0),
+#define LISTEN_OPEN                                                                                \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_open, 0, 2),                                      \
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),        \
+		BPF_JUMP(BPF_JMP | BPF_JA, 2, 0, 0),
+#else
+#define LISTEN_OPEN
 #endif
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 0, 4),
-	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-	BPF_STMT(BPF_ALU | BPF_AND | BPF_K, OPENED_WITH),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, O_RDWR, 2, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, O_WRONLY, 1, 0),
-	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
-};
+#define LISTEN(with)                                                                               \
+	{                                                                                          \
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),             \
+			LISTEN_OPEN BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 0, 4),        \
+			BPF_STMT(BPF_LD | BPF_W | BPF_ABS,                                         \
+				 offsetof(struct seccomp_data, args[2])),                          \
+			BPF_STMT(BPF_ALU | BPF_AND | BPF_K, with),                                 \
+			BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, O_RDWR, 2, 0),                         \
+			BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, O_WRONLY, 1, 0),                       \
+			BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),                              \
+			BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),                         \
+	}
+
+static const struct sock_filter listen[] = LISTEN(OPENED_WITH);
+/* fopen("w"), which is how most files come to be: each of them waits. */
+static const struct sock_filter listen_streams[] = LISTEN(OPENED_WITH & ~(O_CREAT | O_TRUNC));
 
 static int load(const struct sock_filter *insn, unsigned short len, unsigned flags)
 {
@@ -77,13 +86,14 @@ static int load(const struct sock_filter *insn, unsigned short len, unsigned fla
 
 /* A signal would end the open(), and few expect that of a file: not once it is being answered,
  * where the kernel can. */
-int seccomp_listen(void)
+int seccomp_listen(bool streams)
 {
-	int r = load(listen, LENGTH(listen),
+	const struct sock_filter *insn = streams ? listen_streams : listen;
+	int r = load(insn, LENGTH(listen),
 		     SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
 
 	if (r == -EINVAL)
-		r = load(listen, LENGTH(listen), SECCOMP_FILTER_FLAG_NEW_LISTENER);
+		r = load(insn, LENGTH(listen), SECCOMP_FILTER_FLAG_NEW_LISTENER);
 	if (r >= 0) /* who asks and who answers take turns on one CPU; from Linux 6.6 on */
 		(void)ioctl(r, NOTIF_SET_FLAGS, NOTIF_SYNC_WAKE_UP);
 	return r;

@@ -23,7 +23,8 @@ enum seccomp_profile {
  * thread exists (other threads would not be covered). */
 int seccomp_install(enum seccomp_profile profile, bool deny_affinity);
 
-/* Before it: from now on an open() for writing that neither creates nor empties waits for an answer
- * through the descriptor that is returned (selfwrite.h), whoever makes it. One that has O_NOCTTY
- * does not, and the process that answers makes no other. -errno: nothing has changed. */
-int seccomp_listen(void);
+/* Before it: from now on an open() for writing that neither creates nor empties, with streams those
+ * as well, waits for an answer through the descriptor that is returned (selfwrite.h), whoever makes
+ * it. One that has O_NOCTTY does not, and the process that answers makes no other. -errno: nothing
+ * has changed. */
+int seccomp_listen(bool streams);

@@ -395,6 +395,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->rlimit_count = p->rlimit_count;
 	enforce_files(p, c->rlimits, c->rlimit_count);
 	c->profile = (unsigned)p->profile;
+	c->gpus = !gpu_set_empty(&p->gpus);
 	c->tty = job_has_tty(w);
 	c->wait_door =
 		((p->door || p->network == NETWORK_NONE) && j->kind->inside) || has_bridge(j);

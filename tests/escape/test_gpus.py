@@ -81,6 +81,17 @@ def gpus_that_were_asked_for_are_shown_and_no_others():
 
 
 @test(by_root=True)
+def with_a_gpu_threads_can_be_named_by_fopen_and_nothing_else_of_proc_can_be_written():
+    """As the driver's library does, which gives up otherwise. Without one it stays closed, which is the control."""
+    script = "echo named > /proc/self/comm; read name < /proc/$$/comm; echo $name; for f in oom_score_adj oom_adj clear_refs timens_offsets; do echo 1 > /proc/self/$f && echo $f; done; echo 1 > new && cat new"
+    with machine(NVIDIA):
+        done = brig("run", "--quiet", "--gpus", "1", "--", "sh", "-c", script)
+        assert done.text.split() == ["named", "1"], (done.text, done.errors)
+        assert brig("run", "--quiet", "--", "sh", "-c", script).text.split() == ["sh", "1"]
+    (workspace() / "new").unlink()
+
+
+@test(by_root=True)
 def what_only_has_the_name_of_a_gpu_is_not_shown():
     """A device of another driver would be a way to it: memory, disks. The node beside it is shown, which is the control."""
     fakes = {"nvidia1": ("file", "not a device"), "nvidia2": ("link", "/dev/nvidia0"), "nvidia3": ("c", 1, 3), "nvidia4": ("b", 195, 4),

@@ -99,6 +99,19 @@ def an_ordinary_days_work_in_an_open_sandbox_stays():
     assert not taken()
 
 
+@test(backends=("native", "bwrap"))
+def each_commit_with_such_a_name_is_told():
+    """The second one as well: the user has looked at the first."""
+    put = "git update-index --add --cacheinfo 100644,$(echo %d | git hash-object -w --stdin),.envrc; git -c user.name=a -c user.email=a@b commit -qm x; git rev-parse --short=12 HEAD"
+    repository()
+    with Sandbox(here()) as s:
+        for i in range(2):
+            r = s.run(2 * i + 1, put % i)
+            commit = r["stdout"].strip()
+            assert [t["path"] for t in r["changed_trust"] if f"in commit {commit}: " in t["reason"]] == [".envrc"], (i, r)
+            assert s.run(2 * i + 2, "true")["changed_trust"] == []  # control: and once
+
+
 def late_plants():
     """Into folders that were there when earlier commands ended, and that were listed then."""
     bare = "mkdir -p {0}/objects {0}/refs; cp .git/HEAD {0}/HEAD; "

@@ -65,7 +65,9 @@ void told_filter(struct told_list *l, const char *workspace, struct outcome *o, 
 	if (from < o->trust_count)
 		tree = fd_open_nolinks(AT_FDCWD, workspace, O_PATH | O_DIRECTORY, 0);
 	for (size_t i = from; tree >= 0 && i < o->trust_count; i++)
-		if (!known(l, tree, o->trust[i].path))
+		/* A commit is new each time: the file of that name says nothing of it. */
+		if (str_starts(o->trust[i].reason, "in commit ") ||
+		    !known(l, tree, o->trust[i].path))
 			o->trust[left++] = o->trust[i];
 	if (tree >= 0)
 		o->trust_count = left;

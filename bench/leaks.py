@@ -59,7 +59,7 @@ def _processes(who):
 
 
 def _files(who, ws):
-    """Entries of shared temporary folders, and all files of the user but the record and spare inventories, of which a bounded number is kept."""
+    """Entries of shared temporary folders, and all files of the user but the record."""
     found = set()
     for top in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/run/lock"):
         with contextlib.suppress(OSError):
@@ -71,8 +71,7 @@ def _files(who, ws):
         for folder, folders, names in os.walk(top):
             if os.path.basename(folder) == "brig" and "audit" in folders:
                 folders.remove("audit")
-            kept = ".spare-" if folder.endswith("/brig/runs") else "/"
-            found.update(os.path.join(folder, name) for name in (*folders, *names) if not name.startswith(kept))
+            found.update(os.path.join(folder, name) for name in (*folders, *names))
     return found
 
 

@@ -3,7 +3,7 @@
 #include "backend/backend.h"
 #include "backend/bwrap/bwrap_inside.h"
 #include "backend/kit/net/members.h"
-#include "backend/kit/protect/inventory.h"
+#include "backend/kit/protect/dead.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/dialect/dialect.h"
@@ -56,7 +56,7 @@ void backends_tidy(const char *workspace)
 	for (const struct backend *const *b = backends_all; *b; b++)
 		if ((*b)->tidy)
 			(*b)->tidy();
-	inventory_sweep(workspace ? &ident : NULL);
+	dead_sweep(workspace ? &ident : NULL);
 }
 
 _Noreturn void backend_inside(int letter)

@@ -156,7 +156,8 @@ def kill_all():
 
 
 def runs():
-    return [f for f in (state() / "brig/runs").iterdir() if not f.name.startswith((".", "told"))]
+    """The records of the trees in which somebody lives, or died."""
+    return [state() / "brig/records" / f.name for f in (state() / "brig/records/live").iterdir() if not f.name.startswith(".")]
 
 
 @test
@@ -192,19 +193,23 @@ def where_everything_is_killed_while_a_command_runs_the_delete_takes_what_it_pla
 
 
 def crowd(n):
-    """So many files of runs that live: locked by this process. Their locks, which end with them."""
-    folder, held = state() / "brig/runs", []
+    """So many trees in which runs live: their records are locked by this process. The locks end with them."""
+    folder, held = state() / "brig/records", []
     for i in range(n):
-        f = (folder / f"{i:032x}").open("w")
+        (folder / f"live/{i:x}-1").touch()
+        f = (folder / f"{i:x}-1").open("w+")
         os.chown(f.fileno(), uid(), uid())
-        fcntl.flock(f, fcntl.LOCK_EX)
+        os.chown(folder / f"live/{i:x}-1", uid(), uid())
+        fcntl.lockf(f, fcntl.LOCK_SH)
         held.append(f)
     return held
 
 
 def dispel(held):
     for f in held:
-        pathlib.Path(f.name).unlink()
+        at = pathlib.Path(f.name)
+        (at.parent / "live" / at.name).unlink()
+        at.unlink()
         f.close()
 
 

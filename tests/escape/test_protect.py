@@ -551,7 +551,8 @@ def killed(script, *, both):
     assert wait_until((workspace() / "ready").exists)
     guard = survivor_of(p.pid)
     if both:
-        beat = next(f for f in (workspace().parent / "state/brig/runs").iterdir() if not f.name.startswith(("told", ".")))
+        records = workspace().parent / "state/brig/records"
+        beat = next(records / f.name for f in (records / "live").iterdir() if not f.name.startswith("."))
         made = max(f.lstat().st_ctime_ns for f in workspace().rglob("*"))
         assert wait_until(lambda: beat.stat().st_mtime_ns > made), "no beat"
         os.kill(guard, 9)
@@ -591,7 +592,7 @@ def whatever_a_killed_run_left_is_told_however_much_it_is():
     make = (f"import os\nfor i in range(100):\n for n in ('objects', 'refs', 'hooks'): os.makedirs(f'{long}{{i}}/.git/{{n}}')\n"
             f" open(f'{long}{{i}}/.git/HEAD', 'w').write('ref: refs/heads/m'); open(f'{long}{{i}}/.git/hooks/pre-push', 'w')")
     killed(f'python3 -c "{make}"', both=False)
-    kept = next((workspace().parent / "state/brig/runs").glob("told-*"))
+    kept = next((workspace().parent / "state/brig/workspaces").glob("told-*"))
     assert kept.stat().st_size > 1 << 16, "the test is void"
     assert len([d for d in sh("true")["denials"] if d["target"].startswith(long) and "killed" in d["reason"]]) == 100
     assert sh("true")["denials"] == [] and taken()
@@ -613,39 +614,43 @@ def the_next_run_finishes_where_nobody_survived():
 
 
 @test
-def the_next_run_finishes_what_was_written_into_a_spare():
-    """Runs at once leave a file each for later ones; that of a killed run is none of them, though it was one."""
-    runs = workspace().parent / "state/brig/runs"
-    for p in [start_brig("run", "--", "sleep", "1") for _ in range(4)]:
-        assert p.wait() == 0
-        p.stdout.close()
-        p.stderr.close()
-    spares = {f.stat().st_ino for f in runs.glob(".spare-*")}
-    assert 2 <= len(spares) <= 4, sorted(runs.iterdir())
-    killed(HOSTILE, both=True)
-    left = [f.stat().st_ino for f in runs.iterdir() if not f.name.startswith((".", "told"))]
-    assert len(left) == 1 and left[0] in spares, "the test is void"
-    assert {d["target"] for d in sh("true")["denials"]} == {".bashrc", ".husky"}
-    assert len(taken()) == 2 and sh("true")["denials"] == []
-    assert all(f.name.startswith(".spare-") for f in runs.iterdir()), sorted(runs.iterdir())
+def what_one_of_two_killed_runs_left_is_taken_away_with_the_other():
+    """One dies with its survivor while another lives in the workspace, which had begun when the file was there; then the last one ends."""
+    (workspace() / "go").unlink(missing_ok=True)
+    first = start_brig("run", "--", "sh", "-c", f"{HOSTILE}; touch ready; sleep 60")
+    assert wait_until((workspace() / "ready").exists)
+    guard = survivor_of(first.pid)
+    second = start_brig("run", "--json", "--", "sh", "-c", "touch begun; while [ ! -e go ]; do sleep 0.1; done")
+    assert wait_until((workspace() / "begun").exists)
+    for pid in (guard, first.pid):
+        os.kill(pid, 9)
+    assert first.wait() and (workspace() / ".bashrc").exists(), "somebody survived: the test is void"
+    host("touch go")
+    said = json.loads(second.communicate()[0])["denials"]
+    assert {d["target"] for d in said} == {".bashrc", ".husky"} and len(taken()) == 2, said
+    assert not (workspace() / ".bashrc").exists() and sh("true")["denials"] == []
+    first.stdout.close()
+    first.stderr.close()
 
 
 @test
-def what_a_crash_kept_of_an_earlier_run_takes_nothing_of_the_users():
-    """A machine went down: a spare file had its new name already, and of its new text nothing, or not all."""
-    runs = workspace().parent / "state/brig/runs"
+def what_a_crash_kept_of_a_record_takes_nothing_of_the_users():
+    """A machine went down: of what was written at the start there is nothing, or not all, or a run began and its record is as the one before left it."""
+    records = workspace().parent / "state/brig/records"
+    killed("true", both=True)
+    (mark,) = (f for f in (records / "live").iterdir() if not f.name.startswith("."))
+    record, whole = records / mark.name, (records / mark.name).read_bytes()
     sh("true")
-    (spare,) = runs.glob(".spare-*")
-    words = spare.read_bytes().split(b"\0")
-    own = words[words.index(b"run") + 1].decode()
-    whole = b"\0".join(words)
+    ended = record.read_bytes()
     (workspace() / ".bashrc").write_text("the user's own")
-    for name, text in (("0" * 32, whole), (own, b"\0".join(words[:-5]) + b"\0"), (own, whole.replace(own.encode(), b"0" * 32, 1)), (own, whole)):
-        (runs / name).write_bytes(text)
-        os.chown(runs / name, uid(), uid())
+    os.chown(workspace() / ".bashrc", uid(), uid())
+    for text in (b"", whole[:-20], whole.replace(b"/.bashrc", b"/.bashrd"), ended, whole):
+        record.write_bytes(text)
+        mark.touch()
+        os.chown(mark, uid(), uid())
         said = [d["target"] for d in sh("true")["denials"]]
-        assert not (runs / name).exists()
-        if (name, text) != (own, whole):
+        assert not mark.exists()
+        if text != whole:
             assert (workspace() / ".bashrc").exists() and not said and not taken(), said
     assert said == [".bashrc"] and len(taken()) == 1, "the control: as it stands it is that run's work"
 

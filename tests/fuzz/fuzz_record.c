@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (size_t i = 0; i < l.n; i++) {
 			const struct stat st = stat_of(&l.v[i].was);
 
-			require(*l.v[i].path != '/' && known_find(&l, l.v[i].path));
+			require((*l.v[i].path == '/') == (l.v[i].kind == RECORD_NAME) &&
+				known_find(&l, l.v[i].path));
 			known_put(&again.text, l.v[i].kind, l.v[i].path, &st);
 		}
 		require(known_read(&again) && again.n == l.n);

@@ -55,9 +55,10 @@ GRACE = 2.0 * PATIENCE  # what the kernel may take to tear down namespaces and c
 SKIPPED = 77
 JOBS = 2 if FACTOR > 1 else max(2, min(8, 2 * len(os.sched_getaffinity(0))))  # a test waits for half of its time
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/git", "brig/records", "brig/runs", "brig/workspaces", "brig/trusted", "brig/exposed", "brig/settings", "brig/home.key", "brig/quarantine", "brig/images",
+KEPT = ("brig", "brig/git", "brig/records", "brig/records/live/.turn", "brig/workspaces", "brig/trusted", "brig/exposed", "brig/settings", "brig/home.key", "brig/quarantine", "brig/images",
         "brig/audit", "brig/bundles", "brig/changes", "brig/daemon", "brig/docker", "brig/hold", "brig/instance", "brig/kubernetes", "brig/senders", "brig/slurm", "brig/ssh")
-KEPT_BELOW = ("brig/audit/", "brig/changes/", "brig/daemon/", "brig/exposed/", "brig/git/", "brig/images/", "brig/kubernetes/.place.", "brig/quarantine/", "brig/records/", "brig/runs/.spare-", "brig/runs/.turn", "brig/slurm/", "brig/workspaces/journal.")
+KEPT_BELOW = ("brig/audit/", "brig/changes/", "brig/daemon/", "brig/exposed/", "brig/git/", "brig/images/", "brig/kubernetes/.place.", "brig/quarantine/", "brig/records/", "brig/slurm/", "brig/workspaces/journal.")
+LIVE = "brig/records/live/"  # of runs, and of those that nobody has finished
 
 IS_ROOT = os.geteuid() == 0
 ONLY_AS = tuple(os.environ.get("ONLY_AS", "").split())
@@ -425,7 +426,7 @@ class Place:
     def _files(self):
         found = {str(self.home / p) for p in tree(self.home)}
         for folder in (self.state, self.runtime):
-            found |= {str(folder / p) for p in tree(folder) if p not in KEPT and not p.startswith(KEPT_BELOW)}
+            found |= {str(folder / p) for p in tree(folder) if p not in KEPT and (not p.startswith(KEPT_BELOW) or p.startswith(LIVE))}
         for entry in os.scandir(self.tmp):
             if IS_ROOT or entry.name.startswith("brig"):
                 found.add(entry.path)

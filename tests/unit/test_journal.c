@@ -59,7 +59,7 @@ static int claim(const char *const *names)
 	for (const char *const *n = names; *n; n++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s\t%s\n", tree, *n);
 	must(journal_open(&workspace, -1, &j, &e) == 0);
-	fd = journal_claim(j, "run", text, &e);
+	fd = journal_claim(j, text, &e);
 	must(fd >= 0);
 	for (; *names; names++)
 		make(*names);
@@ -73,7 +73,6 @@ static void clean(void)
 	struct err e;
 
 	must(journal_open(&workspace, -1, &j, &e) == 0);
-	journal_forget(j, "run");
 	journal_clean(j);
 }
 
@@ -162,10 +161,9 @@ static void what_is_cleaned_and_claimed_at_once_is_written_down_again(void **sta
 
 	(void)close(first);
 	assert_int_equal(journal_open(&workspace, -1, &j, &e), 0);
-	journal_forget(j, "run");
 	journal_clean(j);
 	(void)snprintf(text, sizeof(text), "%s\t.envrc\n", tree);
-	second = journal_claim(j, "run", text, &e);
+	second = journal_claim(j, text, &e);
 	assert_true(second >= 0);
 	make(".envrc");
 	j = journal_free(j);
@@ -218,7 +216,6 @@ static void a_run_that_ends_sees_whether_it_is_the_last(void **state UNUSED)
 	j = journal_free(j);
 	assert_int_equal(journal_open(&workspace, second, &j, &e), 0);
 	assert_false(journal_shared(j));
-	journal_forget(j, "run");
 	journal_clean(j);
 	j = journal_free(j);
 	assert_false(exists("both"));

@@ -43,6 +43,9 @@ static void what_was_put_is_found_again_and_nothing_else(void **state UNUSED)
 	assert_true(known_find(&l, "b/.git")->kind == RECORD_GIT);
 	assert_true(known_find(&l, "a b\tc/.git")->kind == RECORD_MADE);
 	assert_null(known_find(&l, "b"));
+	known_put_name(&l.text, "b/.git/config", NULL); /* beside what is known of it as a part */
+	assert_true(known_read(&l) && l.n == 5 && !known_name(&l, "b/.git"));
+	assert_int_equal(known_name(&l, "b/.git/config")->was.ident.type, 0);
 	assert_true(known_same(&l, "b/.git/config", &some));
 	assert_false(known_same(&l, "b/.git", &some)); /* a folder is never believed by its stamp */
 	other.st_ctim.tv_nsec++;
@@ -57,6 +60,7 @@ static void a_text_that_brig_does_not_write_is_no_list(void **state UNUSED)
 {
 	static const char *const bad[] = { "x 1 2 3 4 5.6 7.8|p|",
 					   "p 1 2 3 4 5.6 7.8|/p|",
+					   "n 1 2 3 4 5.6 7.8|p|",
 					   "p 1 2 3 4 5.6 7.8|",
 					   "p 1 2 3 4 5.6 7|p|",
 					   "p 1 2 3 4 5.6 7.8 9|p|",
@@ -95,10 +99,10 @@ static void a_record_is_whole_or_none(void **state UNUSED)
 	assert_true(live >= 0 && record >= 0);
 	assert_false(record_load(record, &back, &whole, NULL)); /* empty */
 	known_put(&l.text, RECORD_GIT, ".git", &some);
-	assert_int_equal(record_store(record, "/some/where", &l.text, true), 0);
+	assert_int_equal(record_store(record, "/some/where", &l.text, NULL, true), 0);
 	assert_true(record_load(record, &back, &whole, &path) && whole && back.n == 1);
 	assert_string_equal(buf_str(&path), "/some/where");
-	assert_int_equal(record_store(record, "/some/where", &l.text, false), 0);
+	assert_int_equal(record_store(record, "/some/where", &l.text, NULL, false), 0);
 	assert_true(record_load(record, &back, &whole, NULL) && !whole);
 	assert_int_equal(fstat(record, &st), 0);
 	for (off_t n = 0; n < st.st_size; n++) { /* parts of two */
@@ -124,7 +128,6 @@ static void the_first_writes_and_the_last_closes(void **state UNUSED)
 {
 	const struct ident tree = { .dev = 0xfe00, .ino = 0xabc };
 	CLEANUP(fd) int live = -1, one = -1, two = -1;
-	CLEANUP(buf) struct buf names = BUF_INIT(4096);
 	struct ident named;
 	bool alone;
 	struct err e;
@@ -139,15 +142,16 @@ static void the_first_writes_and_the_last_closes(void **state UNUSED)
 	assert_false(record_alone(one));
 	two = fd_close(two);
 	assert_true(record_alone(one) && !record_others(live));
-	record_leave_open(live, &tree);
-	assert_true(record_is_open(&tree));
-	assert_int_equal(record_open_ones(live, &names, 8), 0);
-	assert_string_equal(names.data, "fe00-abc");
-	assert_true(record_ident(names.data, &named) && named.ino == 0xabc);
-	assert_false(record_ident("fe00", &named) || record_ident("../x-1", &named));
-	assert_int_equal(record_open_ones(live, &names, 0), 1);
-	record_close(live, "fe00-abc");
+	record_mark(live, RECORD_LIVE, &tree);
 	assert_false(record_is_open(&tree));
+	record_mark(live, RECORD_OPEN, &tree);
+	assert_true(record_is_open(&tree));
+	assert_int_equal(access("state/brig/records/open/fe00-abc", F_OK), 0);
+	assert_true(record_ident("fe00-abc", &named) && named.ino == 0xabc);
+	assert_false(record_ident("fe00", &named) || record_ident("../x-1", &named));
+	record_unmark(live, RECORD_OPEN, &tree);
+	assert_false(record_is_open(&tree));
+	assert_int_equal(access("state/brig/records/live/fe00-abc", F_OK), 0);
 }
 
 int main(void)

@@ -2,17 +2,19 @@
 #include "backend/kit/protect/git_record.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-#include "base/folder.h"
 #include "base/state.h"
 #include "base/str.h"
 
 #define FOLDER "records"
-#define MARKS "open" /* in there: empty files called as the records */
+#define LIVE "live" /* in there: marks */
+#define OPEN "open"
 #define MAGIC "brig-workspace 2"
 #define WHOLE "whole"
 #define PART "open"
@@ -45,11 +47,37 @@ void known_keep(struct buf *text, const struct known_thing *k)
 	put(text, k->kind, k->path, &k->was);
 }
 
+static const struct stamp none;
+
 void known_put_partial(struct buf *text)
 {
-	static const struct stamp none;
-
 	put(text, RECORD_PART, REST, &none);
+}
+
+/* A slash before it, so that it is not taken for the part of a git folder that it may be, too. */
+static bool name_path(const char *path, char out[PATH_MAX])
+{
+	return snprintf(out, PATH_MAX, "/%s", path) < PATH_MAX;
+}
+
+void known_put_name(struct buf *text, const char *path, const struct stamp *was)
+{
+	char name[PATH_MAX];
+
+	if (name_path(path, name))
+		put(text, RECORD_NAME, name, was ? was : &none);
+}
+
+const struct known_thing *known_name(const struct known_list *l, const char *path)
+{
+	char name[PATH_MAX];
+
+	return name_path(path, name) ? known_find(l, name) : NULL;
+}
+
+bool known_is_git(const struct known_thing *k)
+{
+	return k->kind == RECORD_GIT || k->kind == RECORD_MADE;
 }
 
 bool known_partial(const struct known_list *l)
@@ -88,8 +116,8 @@ static bool read_stamp(const char *at, struct stamp *ret)
 static bool read_entry(const char *words, const char *path, struct known_thing *ret)
 {
 	*ret = (struct known_thing){ .path = path, .kind = (enum record_kind)words[0] };
-	return words[0] && strchr("gmp", words[0]) && words[1] == ' ' && path[0] != '/' &&
-	       read_stamp(words + 2, &ret->was);
+	return words[0] && strchr("gmpn", words[0]) && words[1] == ' ' &&
+	       (path[0] == '/') == (ret->kind == RECORD_NAME) && read_stamp(words + 2, &ret->was);
 }
 
 static int by_path(const void *a, const void *b)
@@ -223,9 +251,9 @@ bool record_alone(int record)
 
 /* ---- the file ---- */
 
-static void name_of(const struct ident *tree, char out[64])
+void record_name(const struct ident *tree, char out[RECORD_NAME_SIZE])
 {
-	(void)snprintf(out, 64, "%llx-%llx", (unsigned long long)tree->dev,
+	(void)snprintf(out, RECORD_NAME_SIZE, "%llx-%llx", (unsigned long long)tree->dev,
 		       (unsigned long long)tree->ino);
 }
 
@@ -243,18 +271,18 @@ bool record_ident(const char *name, struct ident *ret)
 int record_find(const struct ident *tree)
 {
 	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
-	char name[64];
+	char name[RECORD_NAME_SIZE];
 
-	name_of(tree, name);
+	record_name(tree, name);
 	return folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 int record_open(int live, const struct ident *tree, struct err *e)
 {
-	char name[64];
+	char name[RECORD_NAME_SIZE];
 	int fd;
 
-	name_of(tree, name);
+	record_name(tree, name);
 	fd = openat(live, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd < 0 ? err_sys(e, "cannot open brig's record of the workspace") : fd;
 }
@@ -285,10 +313,12 @@ static bool read_text(int record, struct buf *ret)
 	off_t at = 0;
 	ssize_t n;
 
+	(void)flock(record, LOCK_SH);
 	while ((n = pread(record, data, sizeof(data), at)) > 0) {
 		buf_add(ret, data, (size_t)n);
 		at += n;
 	}
+	(void)flock(record, LOCK_UN);
 	return n == 0 && is_sound(ret);
 }
 
@@ -314,10 +344,23 @@ bool record_load(int record, struct known_list *ret, bool *whole, struct buf *pa
 
 /* In its place: a file that is emptied first gets new blocks, and waits for them, at every start
  * and every end. */
-int record_store(int record, const char *path, const struct buf *text, bool whole)
+static int write_text(int record, const struct buf *text)
+{
+	struct stat st;
+	int r;
+
+	if (lseek(record, 0, SEEK_SET) < 0 || fstat(record, &st) < 0)
+		return -errno;
+	r = fd_write_all(record, text->data, text->len);
+	if (r == 0 && st.st_size > (off_t)text->len && ftruncate(record, (off_t)text->len) < 0)
+		r = -errno;
+	return r;
+}
+
+int record_store(int record, const char *path, const struct buf *text, const struct buf *names,
+		 bool whole)
 {
 	CLEANUP(buf) struct buf all = BUF_INIT(RECORD_MAX + 8192);
-	struct stat st;
 	int r;
 
 	buf_add(&all, MAGIC, sizeof(MAGIC));
@@ -325,66 +368,67 @@ int record_store(int record, const char *path, const struct buf *text, bool whol
 	buf_add(&all, path, strlen(path) + 1);
 	if (text->len)
 		buf_add(&all, text->data, text->len);
-	if (text->failed || all.failed)
+	if (names && names->len)
+		buf_add(&all, names->data, names->len);
+	if (text->failed || (names && names->failed) || all.failed)
 		return -E2BIG;
 	buf_printf(&all, "%016llx", sum_of(all.data, all.len));
 	buf_putc(&all, '\0');
 	if (all.failed)
 		return -E2BIG;
-	if (lseek(record, 0, SEEK_SET) < 0 || fstat(record, &st) < 0)
-		return -errno;
-	r = fd_write_all(record, all.data, all.len);
-	if (r == 0 && st.st_size > (off_t)all.len && ftruncate(record, (off_t)all.len) < 0)
-		r = -errno;
+	(void)flock(record, LOCK_EX); /* those that join read it meanwhile */
+	r = write_text(record, &all);
+	(void)flock(record, LOCK_UN);
 	return r;
 }
 
-/* ---- trees to be looked at again ---- */
+/* ---- marks ---- */
 
-void record_leave_open(int live, const struct ident *tree)
+static const char *const mark_folders[] = { [RECORD_LIVE] = LIVE, [RECORD_OPEN] = OPEN };
+
+static void mark_path(enum record_mark mark, const struct ident *tree, char out[80])
 {
-	char name[64];
-	CLEANUP(fd) int folder = -1;
+	char name[RECORD_NAME_SIZE];
 
-	name_of(tree, name);
-	(void)mkdirat(live, MARKS, 0700);
-	folder = openat(live, MARKS, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (folder >= 0)
-		(void)fd_close(openat(folder, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	record_name(tree, name);
+	(void)snprintf(out, 80, "%s/%s", mark_folders[mark], name);
 }
 
-void record_close(int live, const char *name)
+/* A further name of the record: a file that is made and removed costs a run more. */
+void record_mark(int live, enum record_mark mark, const struct ident *tree)
 {
-	char mark[80];
+	char name[RECORD_NAME_SIZE], path[80];
+	struct err e;
 
-	(void)snprintf(mark, sizeof(mark), MARKS "/%s", name);
-	(void)unlinkat(live, mark, 0);
+	record_name(tree, name);
+	mark_path(mark, tree, path);
+	if (linkat(live, name, live, path, 0) == 0 || errno != ENOENT)
+		return;
+	(void)mkdirat(live, mark_folders[mark], 0700);
+	(void)fd_close(record_open(live, tree, &e));
+	(void)!linkat(live, name, live, path, 0);
+}
+
+void record_unmark(int live, enum record_mark mark, const struct ident *tree)
+{
+	char path[80];
+
+	mark_path(mark, tree, path);
+	(void)unlinkat(live, path, 0);
+}
+
+int record_marks(enum record_mark mark)
+{
+	return state_find(mark == RECORD_LIVE ? FOLDER "/" LIVE : FOLDER "/" OPEN, NULL, 0);
 }
 
 bool record_is_open(const struct ident *tree)
 {
-	CLEANUP(fd) int folder = state_find(FOLDER "/" MARKS, NULL, 0);
-	char name[64];
+	CLEANUP(fd) int folder = record_marks(RECORD_OPEN);
+	char name[RECORD_NAME_SIZE];
 
-	name_of(tree, name);
+	record_name(tree, name);
 	return folder >= 0 && faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-size_t record_open_ones(int live, struct buf *names, size_t max)
-{
-	CLEANUP(fd) int fd = openat(live, MARKS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	const struct fd_entry *e;
-	struct folder d;
-	size_t more = 0;
-
-	folder_begin(&d, fd);
-	while (fd >= 0 && (e = folder_next(&d))) {
-		if (max)
-			buf_add(names, e->name, strlen(e->name) + 1);
-		more += !max;
-		max -= max > 0;
-	}
-	return more;
 }
 
 /* ---- what was seen ---- */
@@ -395,9 +439,9 @@ void record_seen_load(const struct ident *tree, struct seen_folders *seen)
 {
 	CLEANUP(fd) int folder = seen ? state_find(FOLDER, NULL, 0) : -1;
 	CLEANUP(fd) int fd = -1;
-	char record[64], name[64 + sizeof(SEEN)];
+	char record[RECORD_NAME_SIZE], name[RECORD_NAME_SIZE + sizeof(SEEN)];
 
-	name_of(tree, record);
+	record_name(tree, record);
 	(void)snprintf(name, sizeof(name), "%s" SEEN, record);
 	if (folder >= 0)
 		fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -408,12 +452,12 @@ void record_seen_load(const struct ident *tree, struct seen_folders *seen)
 /* In one piece, since others may be reading. Without it the next walk takes longer. */
 void record_seen_store(int live, const struct ident *tree, struct seen_folders *seen)
 {
-	char record[64], name[64 + sizeof(SEEN)], draft[96];
+	char record[RECORD_NAME_SIZE], name[RECORD_NAME_SIZE + sizeof(SEEN)], draft[96];
 	CLEANUP(fd) int fd = -1;
 
 	if (!seen_is_new(seen))
 		return;
-	name_of(tree, record);
+	record_name(tree, record);
 	(void)snprintf(name, sizeof(name), "%s" SEEN, record);
 	(void)snprintf(draft, sizeof(draft), "%s.%d", name, gettid());
 	fd = openat(live, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -4,9 +4,10 @@
  *
  * A list of git folders and of the things in them that git obeys, each with its stamp. It is what
  * was there when nobody wrote: the first of overlapping runs writes it before its command acts,
- * the last one afterwards. Who writes in the tree holds a lock on the file for as long as it lives,
- * and every run one on the folder: a descriptor that one run has given to another may outlive it,
- * in whichever tree. */
+ * the last one afterwards. In between it also has the protected names of those that run, so that
+ * somebody else can finish the check, and is touched every second while something runs. Who writes
+ * in the tree holds a lock on the file for as long as it lives, and every run one on the folder: a
+ * descriptor that one run has given to another may outlive it, in whichever tree. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,6 +21,8 @@ enum record_kind {
 	RECORD_GIT = 'g',  /* a git folder of the user's: its things are believed by their stamps */
 	RECORD_MADE = 'm', /* one that a run made, and that was harmless then: they are not */
 	RECORD_PART = 'p', /* something that git obeys, or a link or pipe where it writes */
+	RECORD_NAME =
+		'n', /* a protected name, with a slash before it; no stamp: nothing is there */
 };
 
 struct known_thing {
@@ -43,6 +46,9 @@ struct known_list {
 /* Adds an entry to the text of a list. */
 void known_put(struct buf *text, enum record_kind kind, const char *path, const struct stat *st);
 void known_keep(struct buf *text, const struct known_thing *k); /* as it is in another list */
+/* A protected name; `was` is NULL for nothing. */
+void known_put_name(struct buf *text, const char *path, const struct stamp *was);
+bool known_is_git(const struct known_thing *k); /* a git folder, whoever made it */
 /* There was more in the tree than was looked at. */
 void known_put_partial(struct buf *text);
 bool known_partial(const struct known_list *l);
@@ -50,6 +56,7 @@ bool known_partial(const struct known_list *l);
 bool known_read(struct known_list *l);
 const struct known_thing *known_find(const struct known_list *l,
 				     const char *path); /* NULL: it is not */
+const struct known_thing *known_name(const struct known_list *l, const char *path);
 /* Is it in the list as it is now? */
 bool known_same(const struct known_list *l, const char *path, const struct stat *st);
 /* It was replaced by brig itself. false: no memory. */
@@ -72,17 +79,25 @@ bool record_alone(int record);
 
 /* *whole: what it says is what was there when the last run ended. false: there is no such list. */
 bool record_load(int record, struct known_list *ret, bool *whole, struct buf *path);
-/* Replaces it. `whole`: nobody writes any more. 0 or -errno. */
-int record_store(int record, const char *path, const struct buf *text, bool whole);
+/* Replaces it. `names`, or NULL, is a further part of the text. `whole`: nobody writes any more. 0
+ * or -errno. */
+int record_store(int record, const char *path, const struct buf *text, const struct buf *names,
+		 bool whole);
 
-/* Trees in which something was made while other runs lived: to be looked at when those end. The
- * names of up to `max` are added, NUL after each; how many more there are. */
-void record_leave_open(int live, const struct ident *tree);
-void record_close(int live, const char *name);
-size_t record_open_ones(int live, struct buf *names, size_t max);
+/* Further names of the records, in folders of their own. */
+enum record_mark {
+	RECORD_LIVE, /* a run lives there, or nobody has finished its check */
+	RECORD_OPEN, /* something was made there while other runs lived: to be looked at again */
+};
+void record_mark(int live, enum record_mark mark, const struct ident *tree);
+void record_unmark(int live, enum record_mark mark, const struct ident *tree);
+int record_marks(enum record_mark mark); /* the folder of them; -1: there is none */
 bool record_is_open(const struct ident *tree);
+
+#define RECORD_NAME_SIZE 64 /* room for the name of a record: its tree's device and inode */
+void record_name(const struct ident *tree, char out[RECORD_NAME_SIZE]);
+bool record_ident(const char *name, struct ident *ret); /* of the tree with that record */
 
 /* What walks have seen of the tree, seen.h, lies beside its record. `seen` may be NULL. */
 void record_seen_load(const struct ident *tree, struct seen_folders *seen);
 void record_seen_store(int live, const struct ident *tree, struct seen_folders *seen);
-bool record_ident(const char *name, struct ident *ret);

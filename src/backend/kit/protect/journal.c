@@ -18,7 +18,6 @@
 #define FOLDER "workspaces"
 #define FILES 64 /* so that a run among a thousand reads, locks and waits for a few */
 #define NAME_ROOM 16
-#define RUN '='     /* how the line of a run begins, where a tree's has its path */
 #define KEPT "kept" /* a folder of empty files, WORKSPACE.ID; gone when it has none */
 #define KEPT_TRIES 10
 #define WORKSPACE_ROOM 48
@@ -29,7 +28,6 @@ struct journal {
 	bool shared;
 	char workspace[WORKSPACE_ROOM]; /* how its lines begin */
 	struct buf all, lines;          /* all there is; ours, without their beginning */
-	struct buf gone;                /* lines of runs that are to be forgotten */
 };
 
 struct journal *journal_free(struct journal *j)
@@ -43,7 +41,6 @@ struct journal *journal_free(struct journal *j)
 	(void)fd_close(j->folder);
 	buf_done(&j->all);
 	buf_done(&j->lines);
-	buf_done(&j->gone);
 	free(j);
 	return NULL;
 }
@@ -165,8 +162,7 @@ static int open_workspace(int folder, const char *workspace, int claim, struct j
 	*j = (struct journal){ .folder = folder,
 			       .file = claim,
 			       .all = BUF_INIT(TEXT_MAX),
-			       .lines = BUF_INIT(TEXT_MAX),
-			       .gone = BUF_INIT(TEXT_MAX) };
+			       .lines = BUF_INIT(TEXT_MAX) };
 	(void)snprintf(j->workspace, sizeof(j->workspace), "%s", workspace);
 	if (j->file < 0)
 		j->file = open_file(folder, workspace, O_RDWR | O_CREAT);
@@ -231,12 +227,11 @@ bool journal_named(const struct journal *j, const char *tree, const char *path)
 	return listed(&j->lines, line);
 }
 
-int journal_claim(struct journal *j, const char *id, const char *text, struct err *e)
+int journal_claim(struct journal *j, const char *text, struct err *e)
 {
 	CLEANUP(buf) struct buf add = BUF_INIT(TEXT_MAX);
 	int r = 0;
 
-	buf_printf(&add, "%s%c%s\n", j->workspace, RUN, id);
 	for (size_t n; *text; text += n) {
 		CLEANUP(buf) struct buf line = BUF_INIT(TEXT_MAX);
 
@@ -250,7 +245,7 @@ int journal_claim(struct journal *j, const char *id, const char *text, struct er
 		return err_nomem(e);
 	if (lock_byte(j->file, j->workspace, F_RDLCK) < 0 || lseek(j->file, 0, SEEK_END) < 0)
 		return err_sys(e, "cannot lock the journal of the workspace");
-	r = fd_write_all(j->file, add.data, add.len);
+	r = fd_write_all(j->file, buf_str(&add), add.len);
 	if (r < 0) {
 		(void)err_errno(e, r, "cannot write the journal of the workspace");
 		return err_hint(e, "make room where brig keeps its state; brig doctor "
@@ -338,7 +333,7 @@ static void remove_all(const struct journal *j)
 	char *at = copy, *line, *open_path = NULL;
 
 	while (copy && (line = strsep(&at, "\n"))) {
-		char *path = *line == RUN ? NULL : strchr(line, '\t');
+		char *path = strchr(line, '\t');
 
 		if (!path)
 			continue;
@@ -353,30 +348,15 @@ static void remove_all(const struct journal *j)
 	}
 }
 
-/* Of our lines those of runs stay, until each is forgotten by its name; the others with `names`. */
-static void keep_lines(const struct journal *j, const struct buf *ours, bool names, struct buf *ret)
-{
-	for (const char *at = buf_str(ours), *end; *at; at = end) {
-		CLEANUP(buf) struct buf line = BUF_INIT(TEXT_MAX);
-
-		end = at + strcspn(at, "\n");
-		end += *end == '\n';
-		buf_add(&line, at, (size_t)(end - at));
-		if (*at == RUN ? !listed(&j->gone, buf_str(&line)) : names)
-			buf_printf(ret, "%s%s", j->workspace, buf_str(&line));
-		ret->failed |= line.failed;
-	}
-}
-
 /* What a writer that dies in here leaves twice does no harm. */
-static void forget(struct journal *j, bool names)
+void journal_clean(struct journal *j)
 {
-	CLEANUP(buf) struct buf ours = BUF_INIT(TEXT_MAX), left = BUF_INIT(TEXT_MAX);
+	CLEANUP(buf) struct buf left = BUF_INIT(TEXT_MAX), ours = BUF_INIT(TEXT_MAX);
 
-	if (split(j, &ours, &left) < 0)
+	if (!j->lines.len || j->shared)
 		return;
-	keep_lines(j, &ours, !names, &left);
-	if (left.failed || left.len > j->all.len)
+	remove_all(j);
+	if (split(j, &ours, &left) < 0)
 		return;
 	if (!left.len || pwrite(j->file, left.data, left.len, 0) == (ssize_t)left.len)
 		(void)!ftruncate(j->file, (off_t)left.len);
@@ -385,78 +365,18 @@ static void forget(struct journal *j, bool names)
 	j->all = left;
 	left = (struct buf)BUF_INIT(TEXT_MAX);
 	buf_done(&j->lines);
-	(void)split(j, &j->lines, NULL);
 }
 
-void journal_forget(struct journal *j, const char *id)
-{
-	buf_printf(&j->gone, "%c%s\n", RUN, id);
-}
-
-void journal_clean(struct journal *j)
-{
-	if (!j->lines.len || (j->shared && !j->gone.len))
-		return;
-	if (!j->shared)
-		remove_all(j);
-	forget(j, !j->shared);
-}
-
-bool journal_next_run(const struct journal *j, const char **at, char id[JOURNAL_ID])
-{
-	for (const char *line; *(line = *at ? *at : buf_str(&j->lines));) {
-		size_t n = strcspn(line, "\n");
-
-		*at = line + n + (line[n] == '\n');
-		if (*line != RUN || n < 2 || n > JOURNAL_ID || memchr(line, '/', n))
-			continue;
-		(void)snprintf(id, JOURNAL_ID, "%.*s", (int)n - 1, line + 1);
-		return true;
-	}
-	return false;
-}
-
-/* Does a run that lives hold the byte? Asked without the lock, which all that begin or end want. */
-static bool held(int file, const char *workspace)
-{
-	struct flock l = { .l_type = F_WRLCK, .l_start = byte_of(workspace), .l_len = 1 };
-
-	return fcntl(file, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
-}
-
-int journal_look(const struct ident *workspace, struct journal **ret)
-{
-	CLEANUP(journal) struct journal *j = calloc(1, sizeof(*j));
-	struct stat st;
-	int r;
-
-	if (!j)
-		return -ENOMEM;
-	*j = (struct journal){ .folder = state_find(FOLDER, NULL, 0),
-			       .file = -1,
-			       .all = BUF_INIT(TEXT_MAX),
-			       .lines = BUF_INIT(TEXT_MAX),
-			       .gone = BUF_INIT(TEXT_MAX) };
-	name_workspace(workspace, j->workspace);
-	j->file = j->folder < 0 ? -1 : open_file(j->folder, j->workspace, O_RDONLY);
-	if (j->file < 0 || fstat(j->file, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
-		return -ENOENT;
-	r = read_all(j);
-	if (r == 0)
-		r = split(j, &j->lines, NULL);
-	if (r == 0 && !j->lines.len)
-		r = -ENOENT;
-	j->shared = held(j->file, j->workspace);
-	if (r == 0)
-		*ret = TAKE_PTR(j);
-	return r;
-}
-
-bool journal_kept(const struct ident *workspace)
+bool journal_held(const struct ident *workspace)
 {
 	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	CLEANUP(fd) int file = -1;
 	char text[WORKSPACE_ROOM];
+	struct flock l = { .l_type = F_WRLCK, .l_len = 1 };
 
 	name_workspace(workspace, text);
-	return folder >= 0 && any_kept(folder, keeps, text);
+	l.l_start = byte_of(text);
+	file = folder < 0 ? -1 : open_file(folder, text, O_RDONLY);
+	return (file >= 0 && fcntl(file, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK) ||
+	       (folder >= 0 && any_kept(folder, keeps, text));
 }

@@ -2,8 +2,8 @@
 /* backend/kit/protect/journal.h - which placeholders the runs in a workspace hold.
  *
  * Files of brig's, each for some of all workspaces and locked for every change. A line is a
- * workspace and the path of a tree and that of a placeholder in it, with tabs between, or the
- * workspace and one of its runs. Every run holds a shared lock on one byte of the file, chosen by
+ * workspace and the path of a tree and that of a placeholder in it, with tabs between. Every run
+ * holds a shared lock on one byte of the file, chosen by
  * its workspace, for as long as it lives: where that byte can be locked exclusively the lines
  * belong to runs that have ended, however many there were. */
 #pragma once
@@ -13,8 +13,6 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fd.h"
-
-#define JOURNAL_ID 40 /* room for the id of a run */
 
 struct journal;
 
@@ -30,15 +28,9 @@ int journal_folder(const struct journal *j);  /* where brig keeps it; borrowed *
 /* Is this name a placeholder, of a live run or of one that has ended? */
 bool journal_named(const struct journal *j, const char *tree, const char *path);
 
-/* Adds this run and its lines ("tree TAB path"); returns the descriptor that holds them for as long
- * as it is open. */
-int journal_claim(struct journal *j, const char *id, const char *text, struct err *e);
-
-/* The workspace as it is written, without a lock; shared is as of now. -ENOENT: nothing is. */
-int journal_look(const struct ident *workspace, struct journal **ret);
-/* The runs of the workspace that were not forgotten, from *at on, which begins as NULL. */
-bool journal_next_run(const struct journal *j, const char **at, char id[JOURNAL_ID]);
-void journal_forget(struct journal *j, const char *id); /* with the next journal_clean */
+/* Adds the lines of a run ("tree TAB path"); returns the descriptor that holds them for as long as
+ * it is open. */
+int journal_claim(struct journal *j, const char *text, struct err *e);
 
 /* A descriptor for journal_hold, which holds nothing yet. Cannot be written to. -errno. */
 int journal_holder(const struct ident *workspace);
@@ -51,7 +43,9 @@ int journal_hold(const struct ident *workspace, int claim, int holder);
  * else who was asked to make mounts there and goes on whoever dies. 0 or -errno. */
 int journal_keep(const struct ident *workspace, const char *id);
 void journal_let_go(const char *id); /* nothing when it was not kept */
-bool journal_kept(const struct ident *workspace);
+
+/* journal_shared without the lock, which all that begin or end want. */
+bool journal_held(const struct ident *workspace);
 
 /* Removes all placeholders and forgets them, unless another run lives. */
 void journal_clean(struct journal *j);

@@ -266,10 +266,8 @@ static bool part_plain(struct judged *g, const struct git_part *part, const char
 
 static void move_part(struct judged *g, const char *path, const char *why)
 {
-	const struct lead lead = { .tree = g->j->tree->fd, .git = *g->git ? g->git : NULL };
-
 	g->moved++;
-	quarantine_lead(g->j->t, g->j->o, g->j->tree->fd, path, why, &lead);
+	quarantine_of(g->j->t, g->j->o, g->j->tree->fd, path, why, *g->git ? g->git : NULL);
 }
 
 /* A folder of hooks that nobody's work is in goes in one piece, as one of addresses always does. */
@@ -298,7 +296,8 @@ static void take_part(struct judged *g, const struct git_part *part, const char 
 /* What the plan protects was compared already, and stays where it may. */
 static bool is_planned(const struct judge *j, const char *path)
 {
-	return is_known(j, path) && plan_protects(j->t->plan, j->tree->path, path);
+	return is_known(j, path) && (plan_protects(j->t->plan, j->tree->path, path) ||
+				     known_name(&j->tree->known, path));
 }
 
 static void judge_part(void *ctx, const struct git_part *part, const char *path,

@@ -9,14 +9,15 @@
 #include <time.h>
 
 #include "backend/kit/protect/before.h"
+#include "backend/kit/protect/dead.h"
 #include "backend/kit/protect/gitdirs.h"
-#include "backend/kit/protect/inventory.h"
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/placeholder.h"
 #include "backend/kit/protect/protected_names.h"
 #include "backend/kit/protect/seen.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/mounts.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -25,6 +26,7 @@
 #define JOURNAL_MAX ((size_t)1 << 20)
 #define MOUNTS_MAX ((size_t)4 << 20)
 #define ARENA_MAX (4 * MOUNTS_MAX)
+#define BEAT_US 1000000
 
 struct protect *protect_free(struct protect *t)
 {
@@ -33,7 +35,6 @@ struct protect *protect_free(struct protect *t)
 	protect_dismiss(t);
 	protect_reap(t);
 	(void)fd_close(t->claim);
-	(void)fd_close(t->inventory);
 	for (size_t i = 0; i < t->tree_count; i++) {
 		(void)fd_close(t->trees[i].fd);
 		(void)fd_close(t->trees[i].record); /* and with it the lock that says who writes */
@@ -164,24 +165,12 @@ static int claim(struct protect *t, struct journal *j, struct err *e)
 	}
 	if (text.failed)
 		return err_nomem(e);
-	t->claim = journal_claim(j, t->id, buf_str(&text), e);
-	return t->claim < 0 ? -e->code : 0;
-}
-
-/* The git folders, the workspace's own and the shared one of a worktree, in which the redirecting
- * file must not appear. */
-static void find_git(struct protect *t)
-{
-	for (size_t i = 0; i < t->tree_count; i++) {
-		bool own = str_eq(t->trees[i].path, t->plan->workspace);
-		struct stat st;
-
-		if (fstatat(t->trees[i].fd, own ? ".git" : ".", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISDIR(st.st_mode))
-			t->trees[i].redirect = own ? ".git/" REDIRECT : REDIRECT;
-		else if (gitdir_obeyed(gitdir_look(t->trees[i].fd)))
-			t->trees[i].redirect = REDIRECT;
-	}
+	t->claim = journal_claim(j, buf_str(&text), e);
+	if (t->claim < 0)
+		return -e->code;
+	if (t->writable)
+		record_mark(t->live, RECORD_LIVE, &t->plan->workspace_ident);
+	return 0;
 }
 
 static int hold_all(struct protect *t, struct journal *j, struct err *e)
@@ -214,10 +203,7 @@ static int begin(struct protect *t, struct err *e)
 {
 	int workspace = protect_tree(t, t->plan->workspace, e);
 
-	return workspace < 0 || inventory_open(t, e) < 0 || protect_unshare(t, e) < 0 ||
-			       hold_names(t, e) < 0
-		       ? -e->code
-		       : 0;
+	return workspace < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0 ? -e->code : 0;
 }
 
 int protect_write_down(struct protect *t, struct err *e)
@@ -227,10 +213,7 @@ int protect_write_down(struct protect *t, struct err *e)
 	if (protect_records_begin(t, e) < 0)
 		return err_wrap(e, "protected names");
 	if (t->plan->protected_count) {
-		find_git(t);
 		protect_keep_configs(t);
-		if (inventory_fill(t, e) < 0)
-			return err_wrap(e, "protected names");
 		t->before = before_take(t);
 		protect_covered_begin(t);
 		t->unlocked = t->plan->by_name;
@@ -259,7 +242,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return err_nomem(e);
-	t->claim = t->inventory = t->lifeline = t->live = -1;
+	t->claim = t->lifeline = t->live = -1;
 	for (size_t i = 0; i < TREES_MAX; i++)
 		t->config[i] = -1;
 	t->placeholder = calloc(p->protected_count + 1, sizeof(*t->placeholder));
@@ -270,6 +253,9 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	t->id = id;
 	t->asker.avoid = p->workspace ? p->workspace : "/";
 	t->writable = p->workspace && p->policy == POLICY_WORKSPACE_WRITE;
+	t->live = record_live(e);
+	if (t->live < 0)
+		return -e->code;
 	if (p->protected_count && begin(t, e) < 0) {
 		protect_end(t, false, NULL);
 		return err_wrap(e, "protected names");
@@ -329,19 +315,28 @@ static bool names_in_place(struct protect *t)
 	return true;
 }
 
+/* The file that turns git on the host to another folder at once. */
+static bool is_redirect(const struct protected_name *n)
+{
+	const char *slash = strrchr(n->path, '/');
+
+	return !n->existed && str_eq(slash ? slash + 1 : n->path, "commondir");
+}
+
 enum protect_news protect_news(struct protect *t, struct outcome *o)
 {
 	enum protect_news found = PROTECT_QUIET;
-	struct stat st;
+	struct ident now;
+	struct err e;
 
-	inventory_beat(t);
-	for (size_t i = 0; i < t->tree_count; i++) {
-		const struct tree *tree = &t->trees[i];
+	if (clock_us() - t->beat >= BEAT_US)
+		protect_records_touch(t);
+	for (size_t i = 0; i < t->plan->protected_count; i++) {
+		const struct protected_name *n = &t->plan->protected[i];
 
-		if (!tree->redirect ||
-		    fstatat(tree->fd, tree->redirect, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (!is_redirect(n) || !look_at(t, i, &now))
 			continue;
-		quarantine(t, o, tree->fd, tree->redirect, "made during the run");
+		quarantine(t, o, protect_tree(t, n->tree, &e), n->path, "made during the run");
 		found = PROTECT_TAMPERED;
 	}
 	return found == PROTECT_QUIET && !names_in_place(t) ? PROTECT_LOST : found;
@@ -509,8 +504,10 @@ static void release_all(struct protect *t, struct outcome *o)
 		return;
 	for (size_t i = 0; i < t->plan->protected_count; i++)
 		release(t, o, i, j);
-	journal_forget(j, t->id);
 	journal_clean(j);
+	for (size_t i = 0; i < t->tree_count; i++)
+		if (t->trees[i].last && !journal_shared(j))
+			record_unmark(t->live, RECORD_LIVE, &t->trees[i].ident);
 }
 
 void protect_unasked(const struct protect *t, struct outcome *o)
@@ -554,7 +551,7 @@ void protect_settle(struct protect *t, struct outcome *o)
 	judge(t, false, false, o);
 	close_trees(t);
 	t->asker = (struct reader_asker){ .avoid = t->asker.avoid }; /* each look has its own */
-	inventory_touch(t);
+	protect_records_touch(t);
 }
 
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
@@ -565,7 +562,9 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 	if (t->plan->protected_count)
 		release_all(t, o);
 	close_trees(t);
-	inventory_close(t, o);
+	for (size_t i = 0; o && i < t->tree_count; i++)
+		if (t->trees[i].record >= 0)
+			told_tell(&t->trees[i].ident, o);
 	protect_records_others(t, o);
 	t->live = fd_close(t->live);
 	protect_reap(t);

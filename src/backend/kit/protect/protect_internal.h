@@ -8,15 +8,15 @@
 #include "backend/kit/protect/git_record.h"
 
 #define TREES_MAX 2 /* the workspace and a worktree's git folder */
-#define REDIRECT "commondir"
 
 struct tree {
 	const char *path;
 	int fd;
-	const char *redirect; /* the file that must not appear; NULL: no git folder */
-	bool closed;          /* opened again for the look afterwards */
-	mode_t mode;          /* to be given back */
-	int record;           /* of its git folders; -1: none */
+	bool closed; /* opened again for the look afterwards */
+	mode_t mode; /* to be given back */
+	int record;  /* of its git folders; -1: none */
+	bool joined; /* another run had begun there */
+	bool last;   /* no other run is left there: the record was stored */
 	struct ident ident;
 	struct known_list known;   /* what was there when nobody wrote */
 	struct seen_folders *seen; /* seen.h; NULL: none */
@@ -37,8 +37,7 @@ struct protect {
 	bool writable;             /* the workspace, by the command */
 	struct before *before;     /* before.h; NULL: nothing was noted */
 	int live;                  /* the folder of records, locked by all that live; -1: none */
-	int inventory;             /* STATE/runs/ID; -1: none */
-	uint64_t beat;             /* when it was last touched */
+	uint64_t beat;             /* when the records were last touched */
 	pid_t survivor;            /* 0: none */
 	int lifeline;              /* its end tells the survivor that we are gone; -1: none */
 	struct covered_entry *covered; /* what lies in covered folders; of the plan's arena */
@@ -63,15 +62,10 @@ int protect_tree(struct protect *t, const char *path, struct err *e); /* borrowe
 /* The tree that a path of the host's lies in; *path becomes relative to it. -1: none of ours. */
 int protect_tree_of(const struct protect *t, const char **path);
 
-/* What leads git to a name: moved away where that cannot be. Either may be NULL. */
-struct lead {
-	int tree;
-	const char *index, *git;
-};
-
-/* Moves a name away and reports it; or what leads there; or the run has failed. `o` may be NULL. */
-void quarantine_lead(struct protect *t, struct outcome *o, int tree, const char *path,
-		     const char *why, const struct lead *lead);
+/* Moves a name away and reports it; or the git folder that leads there, unless NULL; or the run has
+ * failed. `o` may be NULL. */
+void quarantine_of(struct protect *t, struct outcome *o, int tree, const char *path,
+		   const char *why, const char *git);
 /* The same, led to by the workspace's own git folder if it lies in there. */
 void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why);
 
@@ -92,12 +86,13 @@ void judge_made(struct protect *t, struct outcome *o, const struct tree *tree, s
 
 /* protect_record.c. Before the command may act. */
 int protect_records_begin(struct protect *t, struct err *e);
+void protect_records_touch(struct protect *t); /* all that was made until now was judged */
 /* `last`: the run has ended, and the records are brought up to date. */
 void protect_records_judge(struct protect *t, struct outcome *o, bool last);
 /* What was made in other trees while this run lived. */
 void protect_records_others(struct protect *t, struct outcome *o);
-/* A tree of a run whose end nobody saw, by the name of its record. */
-void protect_records_dead(struct protect *t, struct outcome *o, const char *path, const char *name);
+/* A tree of runs whose end nobody saw. false: somebody is there. */
+bool protect_records_dead(const struct ident *tree);
 
 /* Keeps the configurations of the plan's git folders open. */
 void protect_keep_configs(struct protect *t);

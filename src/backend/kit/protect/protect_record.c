@@ -10,20 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/protect/gitsay.h"
+#include "backend/kit/protect/dead.h"
+#include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/protect_internal.h"
+#include "backend/kit/protect/protected_names.h"
 #include "backend/kit/protect/seen.h"
 #include "backend/kit/protect/survey.h"
 #include "base/arena.h"
+#include "base/clock.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #define FOREIGN_MAX 64 /* trees that one run looks at again */
-
-static void name_of(const struct ident *i, char out[64])
-{
-	(void)snprintf(out, 64, "%llx-%llx", (unsigned long long)i->dev,
-		       (unsigned long long)i->ino);
-}
 
 /* Files with other names have become private copies since. */
 static int restamp(const struct protect *t, struct tree *tree, struct err *e)
@@ -40,10 +38,44 @@ static int restamp(const struct protect *t, struct tree *tree, struct err *e)
 	return 0;
 }
 
+/* The protected names of a run in the tree, for whoever finishes its check. Names that a
+ * placeholder holds are the journal's. What another run knew before stands. */
+static void put_names(const struct protect *t, const struct tree *tree, struct buf *ret)
+{
+	struct stamp began = { 0 };
+
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &began.mtime);
+	if (!known_name(&tree->known, ""))
+		known_put_name(ret, "", &began);
+	for (size_t i = 0; i < t->plan->protected_count; i++) {
+		const struct protected_name *n = &t->plan->protected[i];
+
+		if (!t->placeholder[i] && !n->file && str_eq(n->tree, tree->path) &&
+		    !known_name(&tree->known, n->path))
+			known_put_name(ret, n->path, n->existed ? &n->was : NULL);
+	}
+}
+
 /* What stands in the record from now on is what was there before the command. */
+static int write_down(struct protect *t, struct tree *tree, bool needed, struct err *e)
+{
+	CLEANUP(buf) struct buf names = BUF_INIT(RECORD_MAX);
+	int r = 0;
+
+	put_names(t, tree, &names);
+	if (needed || names.len)
+		r = record_store(tree->record, tree->path, &tree->known.text, &names, false);
+	if (r == 0 && !tree->joined)
+		record_share(tree->record);
+	if (r == 0)
+		return 0;
+	(void)err_errno(e, r, "cannot write down what the run must not change in '%s'", tree->path);
+	return err_hint(e, "make room where brig keeps its state; brig doctor names the folder");
+}
+
 static int join(struct protect *t, struct survey *s, struct tree *tree, struct err *e)
 {
-	bool alone, whole;
+	bool alone, whole = true;
 	int r;
 
 	tree->ident = s->ident;
@@ -54,6 +86,8 @@ static int join(struct protect *t, struct survey *s, struct tree *tree, struct e
 	r = record_join(tree->record, &alone);
 	if (r < 0)
 		return err_errno(e, r, "cannot lock brig's record of '%s'", tree->path);
+	tree->joined = !alone;
+	record_mark(t->live, RECORD_LIVE, &tree->ident);
 	if (s->fresh && alone) {
 		tree->known = s->known;
 		s->known = (struct known_list)KNOWN_LIST_NONE;
@@ -62,20 +96,11 @@ static int join(struct protect *t, struct survey *s, struct tree *tree, struct e
 				  "another run did not get to write brig's record of '%s'",
 				  tree->path);
 	}
-	if (restamp(t, tree, e) < 0)
-		return -e->code;
-	if (!alone)
-		return 0;
-	r = record_store(tree->record, tree->path, &tree->known.text, false);
-	record_share(tree->record);
-	return r < 0 ? err_errno(e, r, "cannot write brig's record of '%s'", tree->path) : 0;
+	return restamp(t, tree, e) < 0 ? -e->code : write_down(t, tree, alone || whole, e);
 }
 
 int protect_records_begin(struct protect *t, struct err *e)
 {
-	t->live = record_live(e);
-	if (t->live < 0)
-		return -e->code;
 	for (size_t i = 0; t->writable && i < t->plan->survey_count; i++) {
 		struct plan_survey *s = &t->plan->surveys[i];
 
@@ -86,29 +111,75 @@ int protect_records_begin(struct protect *t, struct err *e)
 			    join(t, &s->survey, &t->trees[k], e) < 0)
 				return -e->code;
 	}
+	t->beat = clock_us();
 	return 0;
 }
 
-/* The next record, if nobody else writes there. */
+void protect_records_touch(struct protect *t)
+{
+	t->beat = clock_us();
+	for (size_t i = 0; i < t->tree_count; i++)
+		if (t->trees[i].record >= 0)
+			(void)futimens(t->trees[i].record, NULL);
+}
+
+/* ---- names ---- */
+
+/* Of a run that is dead: `beat` was its last sign of life; NULL: others lived on, and look at what
+ * there was themselves. */
+static void judge_name(struct protect *t, struct outcome *o, const struct tree *tree,
+		       const struct known_thing *k, const struct timespec *beat)
+{
+	const char *path = k->path + 1, *name;
+	bool existed = k->was.ident.type;
+	CLEANUP(fd) int opened = -1;
+	int dir = protect_parent(tree->fd, path, &name, &opened);
+	struct stamp now;
+	struct stat st;
+
+	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(st.st_mode) ||
+	    (!existed && S_ISDIR(st.st_mode) && name_points(path)))
+		return;
+	now = stamp_of(&st);
+	if (!existed && (!beat || !time_before(beat, &st.st_ctim)))
+		quarantine(t, o, tree->fd, path, "made during the run");
+	else if (!existed)
+		outcome_deny(o, "protected-path", path,
+			     "made during the run or after it; left in place: look at it before "
+			     "you use it");
+	else if (beat && (S_ISDIR(st.st_mode) ? !ident_same(&now.ident, &k->was.ident)
+					      : !stamp_same(&now, &k->was)))
+		outcome_deny(o, "protected-path", path,
+			     "changed during the run or after it; left in place: look at it before "
+			     "you use it");
+}
+
+static void judge_names(struct protect *t, struct outcome *o, const struct tree *tree,
+			const struct timespec *beat)
+{
+	for (size_t i = 0; i < tree->known.n; i++)
+		if (tree->known.v[i].kind == RECORD_NAME && tree->known.v[i].path[1])
+			judge_name(t, o, tree, &tree->known.v[i], beat);
+}
+
+/* ---- the end ---- */
+
+/* The next record; nobody else writes there. */
 static void store(int live, const struct tree *tree, const struct buf *text, bool made,
 		  struct outcome *o)
 {
-	char name[64];
-	int r;
+	int r = record_store(tree->record, tree->path, text->failed ? &tree->known.text : text,
+			     NULL, true);
 
-	if (!record_alone(tree->record))
-		return;
-	r = record_store(tree->record, tree->path, text->failed ? &tree->known.text : text, true);
 	if (r < 0 && o)
 		outcome_deny(o, "protected-path", ".",
 			     "brig's record of the repositories in here could not be written: the "
 			     "next run takes those that runs have made for yours");
 	record_seen_store(live, &tree->ident, tree->seen);
-	name_of(&tree->ident, name);
 	if (made && record_others(live))
-		record_leave_open(live, &tree->ident);
+		record_mark(live, RECORD_OPEN, &tree->ident);
 	else
-		record_close(live, name);
+		record_unmark(live, RECORD_OPEN, &tree->ident);
 }
 
 void protect_records_judge(struct protect *t, struct outcome *o, bool last)
@@ -125,27 +196,70 @@ void protect_records_judge(struct protect *t, struct outcome *o, bool last)
 		else if (!tree->seen)
 			tree->seen = seen_new(tree->fd);
 		made = judge_tree(t, o, tree, &text);
-		if (last)
-			store(t->live, tree, &text, made, o);
+		tree->last = last && record_alone(tree->record);
+		if (!tree->last)
+			continue;
+		if (tree->joined) /* those that had begun before may be dead */
+			judge_names(t, o, tree, NULL);
+		store(t->live, tree, &text, made, o);
 	}
 }
 
 /* ---- trees of others ---- */
 
-/* A tree that is not this run's, with its record; nobody writes there. */
-static struct tree *foreign_tree(struct protect *f, const char *path, const struct ident *ident,
-				 int record)
-{
-	struct err e;
-	int fd = protect_tree(f, path, &e);
-	struct tree *tree = fd < 0 ? NULL : &f->trees[f->tree_count - 1];
-	struct stat st;
+/* A tree that is not this run's, its record, and what looks at them. */
+struct other {
+	struct protect p;
+	struct box_plan plan;
+	struct buf path;
+	struct stat record; /* its last beat */
+	bool whole;
+};
 
-	if (!tree || fstat(fd, &st) < 0 || st.st_dev != ident->dev || st.st_ino != ident->ino)
-		return NULL;
+#define OTHER_NONE                                                                                 \
+	{                                                                                          \
+		.p = { .claim = -1, .live = -1, .lifeline = -1, .config = { -1, -1 } },            \
+		.path = BUF_INIT(PATH_MAX),                                                        \
+	}
+
+/* 0 or -errno: -EBUSY where somebody writes, -ENOENT where there is no such tree or record. */
+static int open_other(struct other *x, const struct ident *ident, const char *id)
+{
+	struct known_list known = KNOWN_LIST_NONE;
+	CLEANUP(fd) int record = record_open(x->p.live, ident, &(struct err){ 0 });
+	struct tree *tree = &x->p.trees[0];
+	struct stat st;
+	int r = 0;
+
+	if (record < 0 || !record_alone(record))
+		return -EBUSY;
+	if (fstat(record, &x->record) < 0 || !record_load(record, &known, &x->whole, &x->path))
+		r = -ENOENT;
+	x->p.plan = &x->plan;
+	x->p.id = id;
+	x->plan.workspace = x->p.asker.avoid = buf_str(&x->path);
+	if (r == 0 &&
+	    (protect_tree(&x->p, buf_str(&x->path), &(struct err){ 0 }) < 0 ||
+	     fstat(tree->fd, &st) < 0 || st.st_dev != ident->dev || st.st_ino != ident->ino))
+		r = -ENOENT;
+	if (r < 0) {
+		known_done(&known);
+		return r;
+	}
 	tree->ident = *ident;
-	tree->record = record;
-	return tree;
+	tree->record = TAKE_FD(record);
+	tree->known = known;
+	return 0;
+}
+
+static void close_other(struct other *x)
+{
+	for (size_t i = 0; i < x->p.tree_count; i++) {
+		(void)fd_close(x->p.trees[i].fd);
+		(void)fd_close(x->p.trees[i].record);
+		known_done(&x->p.trees[i].known);
+	}
+	buf_done(&x->path);
 }
 
 /* By its path on the host where it is not this run's workspace. */
@@ -164,50 +278,43 @@ static void tell_of(const struct protect *t, struct outcome *o, const char *path
 	}
 }
 
-static void look_again(struct protect *t, struct outcome *o, const char *name)
+static void look_again(struct protect *t, struct outcome *o, const struct ident *ident)
 {
 	CLEANUP(outcome) struct outcome *there = outcome_new();
-	CLEANUP(buf) struct buf path = BUF_INIT(PATH_MAX), text = BUF_INIT(RECORD_MAX);
-	struct box_plan plan = { 0 };
-	struct protect f = { .plan = &plan, .id = t->id, .moved = t->moved };
-	struct known_list known = KNOWN_LIST_NONE;
-	struct ident ident;
-	struct tree *tree;
-	struct err e;
-	int record = record_ident(name, &ident) ? record_open(t->live, &ident, &e) : -1;
-	bool whole = false;
+	CLEANUP(buf) struct buf text = BUF_INIT(RECORD_MAX);
+	struct other x = OTHER_NONE;
+	int r;
 
-	if (record >= 0 && there && record_alone(record) &&
-	    record_load(record, &known, &whole, &path) && whole) {
-		plan.workspace = f.asker.avoid = buf_str(&path);
-		tree = foreign_tree(&f, buf_str(&path), &ident, record);
-		if (tree) {
-			tree->known = known;
-			judge_made(&f, there, tree, &text);
-			store(t->live, tree, &text, true, there);
-			tell_of(t, o, buf_str(&path), there);
-		} else {
-			record_close(t->live, name); /* it is gone */
-		}
+	x.p.live = t->live;
+	x.p.moved = t->moved;
+	r = there ? open_other(&x, ident, t->id) : -ENOMEM;
+	if (r == 0 && x.whole) {
+		judge_made(&x.p, there, &x.p.trees[0], &text);
+		store(t->live, &x.p.trees[0], &text, true, there);
+		tell_of(t, o, buf_str(&x.path), there);
+	} else if (r == -ENOENT) {
+		record_unmark(t->live, RECORD_OPEN, ident);
 	}
-	t->moved = f.moved;
-	(void)fd_close(record);
-	known_done(&known);
-	for (size_t i = 0; i < f.tree_count; i++)
-		(void)fd_close(f.trees[i].fd);
+	t->moved = x.p.moved;
+	close_other(&x);
 }
 
 void protect_records_others(struct protect *t, struct outcome *o)
 {
-	CLEANUP(buf) struct buf names = BUF_INIT(FOREIGN_MAX * 64);
+	CLEANUP(fd) int marks = t->live < 0 ? -1 : record_marks(RECORD_OPEN);
+	size_t left = FOREIGN_MAX, more = 0;
+	const struct fd_entry *en;
+	struct ident ident;
 	char reason[128];
-	size_t more;
+	struct folder d;
 
-	if (t->live < 0)
-		return;
-	more = record_open_ones(t->live, &names, FOREIGN_MAX);
-	for (const char *name = NULL; (name = gitsay_next(&names, name));)
-		look_again(t, o, name);
+	folder_begin(&d, marks);
+	while (marks >= 0 && (en = folder_next(&d))) {
+		if (left && record_ident(en->name, &ident))
+			look_again(t, o, &ident);
+		more += !left;
+		left -= left > 0;
+	}
 	if (!more || !o || record_others(t->live))
 		return;
 	(void)snprintf(reason, sizeof(reason),
@@ -217,24 +324,42 @@ void protect_records_others(struct protect *t, struct outcome *o)
 	outcome_deny(o, "protected-path", ".", reason);
 }
 
-void protect_records_dead(struct protect *t, struct outcome *o, const char *path, const char *name)
+static void finish(struct other *x, struct outcome *o)
 {
-	CLEANUP(fd) int live = -1, record = -1;
 	CLEANUP(buf) struct buf text = BUF_INIT(RECORD_MAX);
-	struct ident ident;
-	struct tree *tree;
-	bool whole, made;
-	struct err e;
+	const struct tree *tree = &x->p.trees[0];
+	const struct known_thing *run = known_name(&tree->known, "");
+	bool made;
 
-	if (!record_ident(name, &ident) || (live = record_live(&e)) < 0 ||
-	    (record = record_open(live, &ident, &e)) < 0 || !record_alone(record))
-		return; /* who writes there judges it */
-	tree = foreign_tree(t, path, &ident, record);
-	if (!tree)
-		return;
-	if (record_load(record, &tree->known, &whole, NULL) && !whole) {
-		made = judge_tree(t, o, tree, &text);
-		store(live, tree, &text, made, o);
-	}
-	tree->record = -1; /* closed here */
+	if (run)
+		x->p.began = run->was.mtime;
+	judge_names(&x->p, o, tree, &x->record.st_mtim);
+	made = judge_tree(&x->p, o, tree, &text);
+	protect_unasked(&x->p, o);
+	store(x->p.live, tree, &text, made, o);
+	told_keep(&tree->ident, o);
+}
+
+bool protect_records_dead(const struct ident *ident)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	CLEANUP(fd) int record = record_find(ident), live = -1;
+	struct other x = OTHER_NONE;
+	char name[RECORD_NAME_SIZE], id[96];
+	struct stat st;
+	int r;
+
+	if (!o || (record >= 0 && record_written_by_others(record)) || journal_held(ident))
+		return false;
+	if (record < 0 || fstat(record, &st) < 0)
+		return true;
+	record_name(ident, name); /* with its last beat it is nobody else's name in quarantine */
+	(void)snprintf(id, sizeof(id), "%s-%llx.%lx", name, (unsigned long long)st.st_mtim.tv_sec,
+		       (unsigned long)st.st_mtim.tv_nsec);
+	live = x.p.live = record_live(&(struct err){ 0 });
+	r = live < 0 ? -EBUSY : open_other(&x, ident, id);
+	if (r == 0 && !x.whole)
+		finish(&x, o);
+	close_other(&x);
+	return r != -EBUSY;
 }

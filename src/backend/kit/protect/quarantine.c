@@ -80,7 +80,7 @@ static bool cut_at_link(int tree, char *path)
 /* Into brig's state folder, or, on another file system, aside in the tree. 0 or -errno. */
 static int move_away(struct protect *t, int tree, const char *path, char *place, size_t n)
 {
-	char folder[PATH_MAX] = "", to[96];
+	char folder[PATH_MAX] = "", to[160];
 	const char *name;
 	struct err e;
 	CLEANUP(fd) int opened = -1;
@@ -135,25 +135,15 @@ static void failed(struct outcome *o, const char *path)
 	(void)err_hint(&o->error, "remove it before you use git, an editor or a shell there");
 }
 
-void quarantine_lead(struct protect *t, struct outcome *o, int tree, const char *path,
-		     const char *why, const struct lead *lead)
+void quarantine_of(struct protect *t, struct outcome *o, int tree, const char *path,
+		   const char *why, const char *git)
 {
-	bool index = lead && lead->index;
-
-	if (move(t, o, tree, path, why) == 0)
-		return;
-	if (index && move(t, o, lead->tree, lead->index, "it leads to what cannot be moved") == 0)
-		return;
-	if (lead && lead->git &&
-	    move(t, o, lead->tree, lead->git, "it leads to what cannot be moved") == 0)
-		return;
-	failed(o, path);
+	if (move(t, o, tree, path, why) < 0 &&
+	    (!git || move(t, o, tree, git, "it leads to what cannot be moved") < 0))
+		failed(o, path);
 }
 
 void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why)
 {
-	const struct lead git = { .tree = tree, .git = ".git" };
-	bool part = str_starts(path, ".git/");
-
-	quarantine_lead(t, o, tree, path, why, part ? &git : NULL);
+	quarantine_of(t, o, tree, path, why, str_starts(path, ".git/") ? ".git" : NULL);
 }

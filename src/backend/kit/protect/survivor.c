@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "backend/kit/protect/inventory.h"
+#include "backend/kit/protect/dead.h"
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "base/clock.h"
@@ -25,7 +25,7 @@
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
 {
-	int keep[3 * TREES_MAX + 5];
+	int keep[3 * TREES_MAX + 3];
 	size_t n = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -35,7 +35,6 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 			(void)dup2(null, i);
 	}
 	keep[n++] = lifeline;
-	keep[n++] = t->inventory;
 	if (pidfd >= 0)
 		keep[n++] = pidfd;
 	if (t->live >= 0)
@@ -79,14 +78,9 @@ static void wait_for_sandbox(const struct protect *t, int pidfd)
 		(void)poll(&p, 1, SANDBOX_MS);
 		return;
 	}
-	for (int waited = 0; waited < SANDBOX_MS; waited += LOOK_MS) {
-		CLEANUP(journal) struct journal *j = NULL;
-		struct err e;
-
-		if (journal_open(&t->plan->workspace_ident, -1, &j, &e) < 0 || !journal_shared(j))
-			return;
+	for (int waited = 0; waited < SANDBOX_MS && journal_held(&t->plan->workspace_ident);
+	     waited += LOOK_MS)
 		(void)poll(NULL, 0, LOOK_MS);
-	}
 }
 
 static _Noreturn void survive(struct protect *t, int lifeline, int pidfd)
@@ -112,7 +106,7 @@ static _Noreturn void survive(struct protect *t, int lifeline, int pidfd)
 	t->lifeline = -1;
 	protect_end(t, false, o);
 	if (o)
-		inventory_keep(t, o);
+		told_keep(&t->plan->workspace_ident, o);
 	_exit(0);
 }
 
@@ -121,7 +115,7 @@ void protect_survive(struct protect *t, int pidfd)
 	int ends[2];
 	pid_t pid;
 
-	if (!t || t->inventory < 0 || t->lifeline >= 0 ||
+	if (!t || !t->writable || t->lifeline >= 0 ||
 	    (pidfd >= 0 && clock_us() - t->beat < AFTER_US) || pipe2(ends, O_CLOEXEC) < 0)
 		return;
 	pid = fork();

@@ -157,7 +157,7 @@ static bool is_listed(const struct git_walk *w, const char *git)
 {
 	const struct known_thing *k = known_find(w->known, git);
 
-	return k && k->kind != RECORD_PART;
+	return k && known_is_git(k);
 }
 
 static void push(struct walk_queue *s, const char *folder, const char *name, const char *path)
@@ -385,7 +385,7 @@ void walk_tree(struct git_walk *w)
 	w->known_left = ALL_KNOWN;
 	seen_begin(w->seen);
 	for (size_t i = 0; i < w->known->n; i++)
-		if (w->known->v[i].kind != RECORD_PART && *w->known->v[i].path)
+		if (known_is_git(&w->known->v[i]) && *w->known->v[i].path)
 			search_known(w, w->known->v[i].path);
 	walk_new(w);
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/protect/dead.h - what is left to do for runs that were killed with their survivors.
+ *
+ * The record of a tree in which nobody writes any more, and which was not brought up to date, is
+ * that of a run whose check was never made. Whoever finds it moves only what lies in a place that
+ * was empty and is not younger than the last sign of life; whatever came later may be the user's
+ * own and is reported, never moved. */
+#pragma once
+
+#include "base/fd.h"
+#include "model/outcome.h"
+
+/* Finishes what dead runs have left: those of this workspace and some of all others, at a cost that
+ * does not grow with their number; NULL: all. The placeholders of their workspaces go with them. */
+void dead_sweep(const struct ident *workspace);
+
+/* Keeps denials for the next run in the workspace to report. */
+void told_keep(const struct ident *workspace, const struct outcome *o);
+/* What was kept is added to *o. */
+void told_tell(const struct ident *workspace, struct outcome *o);

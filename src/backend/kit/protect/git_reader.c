@@ -299,38 +299,18 @@ static enum reader_said converse(const struct git_question *asked, struct buf *r
 
 /* ---- the copy ---- */
 
-static int copy_all(int from, int to, off_t size)
+/* Held in memory: nobody can change it while it is read. -1: it is too large, or changes. */
+static int copy_of(int from, const struct stat *st)
 {
-	for (off_t left = size; left > 0;) {
-		ssize_t n = sendfile(to, from, NULL, (size_t)left);
+	CLEANUP(fd) int fd = memfd_create("brig-copy", MFD_CLOEXEC);
+	off_t at = 0;
 
-		if (n <= 0)
-			return n < 0 ? -errno : -EAGAIN; /* it shrank: somebody writes to it */
-		left -= n;
-	}
-	return 0;
-}
-
-/* Held in memory: nobody can change it while it is read. */
-static int copy_open(int from, int *ret)
-{
-	CLEANUP(fd) int fd = -1;
-	struct stat st;
-	int r;
-
-	if (fstat(from, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size > (off_t)CONFIG_MAX)
-		return -EFBIG;
-	fd = memfd_create("brig-copy", MFD_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	r = copy_all(from, fd, st.st_size);
-	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
-		r = -errno;
-	if (r == 0)
-		*ret = TAKE_FD(fd);
-	return r;
+	if (fd < 0 || !S_ISREG(st->st_mode) || st->st_size > (off_t)CONFIG_MAX)
+		return -1;
+	while (at < st->st_size)
+		if (sendfile(fd, from, &at, (size_t)(st->st_size - at)) <= 0)
+			return -1;
+	return TAKE_FD(fd);
 }
 
 /* Under native, or where that is not to be had under bubblewrap. */
@@ -353,18 +333,11 @@ static bool too_late(const struct reader_asker *who)
 	return clock_us() >= who->until || who->spent >= READER_BUDGET_US;
 }
 
-/* Keeps a plain answer. Blocks for as long as a run takes, at most for what is left of the budget.
- */
-static enum reader_said ask_about(enum reader_kind kind, int copy, const struct stamp *file,
-				  struct reader_asker *who, struct buf *ret)
+/* Blocks for as long as a run takes, at most for what is left of the budget. */
+static enum reader_said ask_in_time(struct git_question *q, struct reader_asker *who,
+				    struct buf *ret)
 {
 	char brig[PATH_MAX], found[PATH_MAX], git[PATH_MAX];
-	struct git_question q = { .kind = kind,
-				  .brig = brig,
-				  .git = git,
-				  .shown = "--quiet",
-				  .fd = copy,
-				  .spent = &who->spent };
 	const char *const avoid[] = { who->avoid, NULL };
 	enum reader_said said;
 	struct err e;
@@ -376,52 +349,58 @@ static enum reader_said ask_about(enum reader_kind kind, int copy, const struct 
 		return READER_HOSTILE;
 	}
 	if (program_find("brig", brig, sizeof(brig), &e) < 0 ||
-	    host_find("git", NULL, avoid, found, &e) < 0 || !realpath(found, git))
+	    host_find("git", NULL, avoid, found, &e) < 0 || !realpath(found, git) ||
+	    lseek(q->fd, 0, SEEK_SET) < 0)
 		return READER_NOBODY;
-	q.until = who->until;
-	said = ask_either(&q, ret);
+	q->brig = brig;
+	q->git = git;
+	q->until = who->until;
+	q->spent = &who->spent;
+	said = ask_either(q, ret);
 	who->unasked += said != READER_PLAIN && too_late(who);
-	if (said == READER_PLAIN && kind != READER_LIST)
-		keep(kind, file, ret);
 	return said;
 }
-
-/* ---- repositories ---- */
 
 enum reader_said reader_repository(enum reader_kind kind, const char *git, const char *word,
 				   int input, struct reader_asker *who, reader_record_fn *fn,
 				   void *arg)
 {
-	char brig[PATH_MAX], found[PATH_MAX], program[PATH_MAX], shown[PATH_MAX + 16];
-	const char *const avoid[] = { who->avoid, NULL };
+	char shown[PATH_MAX + 16];
 	CLEANUP(buf) struct buf unused = BUF_INIT(1);
 	struct git_question q = { .kind = kind,
-				  .brig = brig,
-				  .git = program,
 				  .at = git,
 				  .word = word,
 				  .shown = shown,
 				  .fn = fn,
 				  .arg = arg,
-				  .fd = input,
-				  .spent = &who->spent };
-	enum reader_said said;
-	struct err e;
+				  .fd = input };
 
-	if (!who->until)
-		who->until = clock_us() + READER_CLOCK_US;
-	if (too_late(who)) {
-		who->unasked++;
-		return READER_HOSTILE;
-	}
-	if (program_find("brig", brig, sizeof(brig), &e) < 0 ||
-	    host_find("git", NULL, avoid, found, &e) < 0 || !realpath(found, program) ||
-	    snprintf(shown, sizeof(shown), "--workdir=%s", git) >= (int)sizeof(shown) ||
-	    lseek(input, 0, SEEK_SET) < 0)
+	if (snprintf(shown, sizeof(shown), "--workdir=%s", git) >= (int)sizeof(shown))
 		return READER_NOBODY;
-	q.until = who->until;
-	said = ask_either(&q, &unused);
-	who->unasked += said != READER_PLAIN && too_late(who);
+	return ask_in_time(&q, who, &unused);
+}
+
+enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
+			       struct buf *ret)
+{
+	struct git_question q = { .kind = kind, .shown = "--quiet" };
+	CLEANUP(fd) int copy = -1;
+	enum reader_said said;
+	struct stamp now;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return READER_HOSTILE;
+	now = stamp_of(&st);
+	if (reader_known(kind, &now, ret))
+		return READER_PLAIN;
+	copy = copy_of(fd, &st);
+	if (copy < 0)
+		return READER_HOSTILE;
+	q.fd = copy;
+	said = ask_in_time(&q, who, ret);
+	if (said == READER_PLAIN && kind != READER_LIST)
+		keep(kind, &now, ret);
 	return said;
 }
 
@@ -448,23 +427,6 @@ static bool may_say(int fd, const char *word, const char *other)
 	while ((n = read(fd, data, sizeof(data))) > 0)
 		buf_add(&text, data, (size_t)n);
 	return n < 0 || text.failed || has_word(&text, word) || has_word(&text, other);
-}
-
-enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
-			       struct buf *ret)
-{
-	CLEANUP(fd) int copy = -1;
-	struct stamp now;
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return READER_HOSTILE;
-	now = stamp_of(&st);
-	if (reader_known(kind, &now, ret))
-		return READER_PLAIN;
-	if (lseek(fd, 0, SEEK_SET) < 0 || copy_open(fd, &copy) < 0)
-		return READER_HOSTILE;
-	return ask_about(kind, copy, &now, who, ret);
 }
 
 /* Opening alone has effects of its own on a pipe or a device: only a file is opened. */

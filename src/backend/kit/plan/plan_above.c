@@ -86,16 +86,11 @@ static int watch_repository(struct box_plan *p, const char *common, const char *
 
 int plan_pointer(struct box_plan *p, const char *file, const char *root, struct err *e)
 {
-	char text[PATH_MAX], path[PATH_MAX + 32];
-	const char *git, *common;
+	const char *git = plan_goal_of(p, file, root), *common;
 
-	if (!plan_git_line(file, text, sizeof(text)) || !str_starts(text, "gitdir: "))
-		return 0;
-	git = plan_against(p, root, text + strlen("gitdir: "));
 	if (!git)
 		return 0;
-	(void)snprintf(path, sizeof(path), "%s/commondir", git);
-	common = plan_git_line(path, text, sizeof(text)) ? plan_against(p, git, text) : NULL;
+	common = plan_common_of(p, git);
 	if (!common)
 		return watch_repository(p, git, root, e);
 	return plan_config_of(p, common, git, root, false, e) < 0

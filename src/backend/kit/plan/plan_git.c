@@ -34,7 +34,8 @@ static int protect_parts(struct box_plan *p, const struct guarded_tree *t, const
 	return 0;
 }
 
-bool plan_git_line(const char *path, char *out, size_t n)
+/* The one line of a file of git's, without its end; false when it is no such file. */
+static bool git_line(const char *path, char *out, size_t n)
 {
 	ssize_t len;
 	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
@@ -49,7 +50,8 @@ bool plan_git_line(const char *path, char *out, size_t n)
 	return !str_has_control(out) && out[0];
 }
 
-const char *plan_against(struct box_plan *p, const char *folder, const char *text)
+/* The text of a path that may be relative to a folder, made absolute; NULL: it cannot be. */
+static const char *against(struct box_plan *p, const char *folder, const char *text)
 {
 	struct place at = { .cwd = folder };
 	const char *path;
@@ -70,16 +72,37 @@ bool plan_is_git(const char *path)
 	return lstat(part, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+const char *plan_goal_of(struct box_plan *p, const char *file, const char *root)
+{
+	char text[PATH_MAX];
+
+	if (!git_line(file, text, sizeof(text)) || !str_starts(text, "gitdir: "))
+		return NULL;
+	return against(p, root, text + strlen("gitdir: "));
+}
+
 const char *plan_git_goal(struct box_plan *p)
 {
-	char text[PATH_MAX], path[PATH_MAX + 32];
+	char path[PATH_MAX + 32];
 
 	if (!p->workspace)
 		return NULL;
 	(void)snprintf(path, sizeof(path), "%s/.git", p->workspace);
-	if (!plan_git_line(path, text, sizeof(text)) || !str_starts(text, "gitdir: "))
-		return NULL;
-	return plan_against(p, p->workspace, text + strlen("gitdir: "));
+	return plan_goal_of(p, path, p->workspace);
+}
+
+/* Where the line of a file in a git folder leads; NULL: nowhere. */
+static const char *named_in(struct box_plan *p, const char *git, const char *name)
+{
+	char text[PATH_MAX], path[PATH_MAX + 32];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", git, name);
+	return git_line(path, text, sizeof(text)) ? against(p, git, text) : NULL;
+}
+
+const char *plan_common_of(struct box_plan *p, const char *git)
+{
+	return named_in(p, git, "commondir");
 }
 
 /* Says why git has nothing here. A submodule has its git folder in that of the tree around it. */
@@ -104,15 +127,11 @@ static void note_not_back(struct box_plan *p, const char *gitdir)
  * user's. */
 static const char *worktree_common(struct box_plan *p, const char *gitdir)
 {
-	char text[PATH_MAX], path[PATH_MAX + 32];
-	const char *back, *common, *own = arena_printf(p->arena, "%s/.git", p->workspace), *home;
+	const char *own = arena_printf(p->arena, "%s/.git", p->workspace);
+	const char *back = named_in(p, gitdir, "gitdir"), *common = plan_common_of(p, gitdir);
 	const char *name = strrchr(gitdir, '/');
+	const char *home = common ? arena_printf(p->arena, "%s/worktrees%s", common, name) : NULL;
 
-	(void)snprintf(path, sizeof(path), "%s/gitdir", gitdir);
-	back = plan_git_line(path, text, sizeof(text)) ? plan_against(p, gitdir, text) : NULL;
-	(void)snprintf(path, sizeof(path), "%s/commondir", gitdir);
-	common = plan_git_line(path, text, sizeof(text)) ? plan_against(p, gitdir, text) : NULL;
-	home = common ? arena_printf(p->arena, "%s/worktrees%s", common, name) : NULL;
 	if (back && own && home && str_eq(back, own) && str_eq(home, gitdir) && plan_is_git(common))
 		return common;
 	note_not_back(p, gitdir);
@@ -121,12 +140,9 @@ static const char *worktree_common(struct box_plan *p, const char *gitdir)
 
 const char *plan_worktree_root(struct box_plan *p, const char *git)
 {
-	char text[PATH_MAX], path[PATH_MAX + 32];
-	const char *root, *slash;
+	const char *root = named_in(p, git, "gitdir");
+	const char *slash = root ? strrchr(root, '/') : NULL;
 
-	(void)snprintf(path, sizeof(path), "%s/gitdir", git);
-	root = plan_git_line(path, text, sizeof(text)) ? plan_against(p, git, text) : NULL;
-	slash = root ? strrchr(root, '/') : NULL;
 	if (!slash || !str_eq(slash, "/.git"))
 		return NULL;
 	return arena_printf(p->arena, "%.*s", (int)(slash - root), root);
@@ -179,16 +195,13 @@ static bool has_rules(const struct box_plan *p, const struct guarded_tree *t, co
 static int configured_by(struct box_plan *p, const struct guarded_tree *t, const char *git,
 			 struct err *e)
 {
-	const char *host = arena_printf(p->arena, "%s/%s", t->host, git), *common = host, *root;
-	char text[PATH_MAX], path[PATH_MAX + 32];
+	const char *host = arena_printf(p->arena, "%s/%s", t->host, git), *common, *root;
 
 	if (!host)
 		return err_nomem(e);
 	root = gitdir_named(git) ? plan_main_root(p, host) : plan_worktree_root(p, host);
-	(void)snprintf(path, sizeof(path), "%s/commondir", host);
-	if (plan_git_line(path, text, sizeof(text)))
-		common = plan_against(p, host, text);
-	return common ? plan_config_of(p, common, host, root, true, e) : 0;
+	common = plan_common_of(p, host);
+	return plan_config_of(p, common ? common : host, host, root, true, e);
 }
 
 /* What is there of its parts; what is missing is looked for afterwards. */

@@ -138,11 +138,6 @@ static int leave_out_kernelfs(struct box_plan *p, const struct sight *s, struct 
 
 /* --- brig's own state, and the record in it --- */
 
-static bool within(const struct where *one, const struct where *other)
-{
-	return one->dev == other->dev && path_under(one->path, other->path);
-}
-
 static int refuse(const struct shown *v, const char *what, const char *hint, struct err *e)
 {
 	(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' would %s", v->at.real, what);

@@ -5,6 +5,7 @@
 #include "backend/kit/plan/plan.h"
 #include "base/mounts.h"
 #include "base/sockets.h"
+#include "model/paths.h"
 #include "model/store.h"
 
 /* Appends an operation; NULL and *e without memory. */
@@ -88,6 +89,12 @@ struct shown {
 	bool system; /* of every run's tree */
 	bool kept;   /* the HOME that brig keeps for this project */
 };
+
+/* By their places on the file system. */
+static inline bool within(const struct where *one, const struct where *other)
+{
+	return one->dev == other->dev && path_under(one->path, other->path);
+}
 
 /* What plan_guard has looked at once for all guards. */
 struct sight {
@@ -195,10 +202,10 @@ int plan_above(struct box_plan *p, struct err *e);
 /* What a `.git` that is a file leads to: a worktree's, with the folder that it shares, or a
  * submodule's. */
 int plan_pointer(struct box_plan *p, const char *file, const char *root, struct err *e);
-/* The one line of a file of git's, without its end; false when it is no such file. */
-bool plan_git_line(const char *path, char *out, size_t n);
-/* The text of a path that may be relative to a folder, made absolute; NULL: it cannot be. */
-const char *plan_against(struct box_plan *p, const char *folder, const char *text);
+/* Where a `.git` that is a file in `root` leads; NULL: it is no such file. */
+const char *plan_goal_of(struct box_plan *p, const char *file, const char *root);
+/* The folder that a worktree's git folder shares; NULL: none. */
+const char *plan_common_of(struct box_plan *p, const char *git);
 /* The working tree that a worktree's git folder belongs to; NULL: none. */
 const char *plan_worktree_root(struct box_plan *p, const char *git);
 /* The working tree of a common folder, where it lies in one. */

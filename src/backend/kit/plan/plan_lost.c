@@ -76,11 +76,6 @@ int lost_add(struct hiding *h, struct lost *l, const struct bound_socket *b,
 	return slot->name ? 0 : err_nomem(e);
 }
 
-static bool within(const struct where *one, const struct where *other)
-{
-	return one->dev == other->dev && path_under(one->path, other->path);
-}
-
 /* Can pipes in it be written to? */
 static bool open_pipes(const struct hiding *h, const struct shown *v)
 {

@@ -12,9 +12,8 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/protect/gitdirs.h"
+#include "backend/kit/protect/covered.h"
 #include "backend/kit/protect/protected_names.h"
-#include "base/folder.h"
 #include "base/str.h"
 #include "model/paths.h"
 #include "model/settings_used.h"
@@ -22,8 +21,6 @@
 
 #define LOOKS_MAX 100
 #define NAMES_MAX 4096
-#define INSIDE_MAX 2000 /* entries of covered folders that are looked at, one by one */
-#define INSIDE_DEPTH 12
 
 /* *at receives its index; there is one for each place. */
 static int cover(struct box_plan *p, const struct guarded_tree *t, const char *path, bool pin,
@@ -248,84 +245,36 @@ int plan_protect_goal(struct box_plan *p, const struct guarded_tree *t, const ch
 struct inside_walk {
 	struct box_plan *p;
 	const struct guarded_tree *t;
-	int left;  /* entries that will still be looked at */
-	bool git;  /* the covered folder is a git folder as a whole */
-	bool deep; /* a folder was left out for its depth */
 	struct err *e;
 };
 
-static int look_inside(struct inside_walk *w, const char *folder, int depth);
-
-/* Where git keeps objects, thousands of them, under names that their contents give: no program
- * goes by such a name. */
-static bool holds_objects(const char *folder, const char *name)
-{
-	return str_ends_nocase(folder, "/objects") &&
-	       (str_eq(name, "pack") || (strspn(name, "0123456789abcdef") == 2 && !name[2]));
-}
-
 /* A cover holds the folder, not what a link in it leads to, nor a file's other names. */
-static int look_at_entry(struct inside_walk *w, const char *folder, int fd, const char *name,
-			 int depth)
+static int look_at_entry(void *ctx, const char *entry, const struct stat *st)
 {
+	struct inside_walk *w = ctx;
 	const char *path, *goal;
-	struct stat st;
 
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (S_ISDIR(st->st_mode) || (S_ISREG(st->st_mode) && st->st_nlink < 2))
 		return 0;
-	if (S_ISREG(st.st_mode) && st.st_nlink < 2)
-		return 0;
-	if (S_ISDIR(st.st_mode) && w->git && holds_objects(folder, name))
-		return 0;
-	path = arena_printf(w->p->arena, "%s/%s", folder, name);
+	path = arena_strdup(w->p->arena, entry);
 	if (!path)
 		return err_nomem(w->e);
-	if (S_ISLNK(st.st_mode))
-		return link_goal(w->p, w->t, path, &goal, w->e) < 0
-			       ? -w->e->code
-			       : plan_protect_goal(w->p, w->t, goal, w->e);
-	if (S_ISDIR(st.st_mode))
-		return look_inside(w, path, depth + 1);
-	return note_shared(w->p, w->t, path, &st, w->e);
-}
-
-static int look_inside(struct inside_walk *w, const char *folder, int depth)
-{
-	CLEANUP(fd)
-	int fd = depth > INSIDE_DEPTH
-			 ? -1
-			 : fd_open_nolinks(w->t->fd, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-	bool hooks = str_eq(folder, ".git/hooks");
-	const struct fd_entry *en;
-	struct folder d;
-	int r = 0;
-
-	w->deep |= depth > INSIDE_DEPTH;
-	folder_begin(&d, fd);
-	while (fd >= 0 && r == 0 && (en = folder_next(&d))) {
-		if (hooks && gitdir_is_sample(en->type, en->name))
-			continue;
-		if (w->left-- <= 0)
-			break;
-		r = look_at_entry(w, folder, fd, en->name, depth);
-	}
-	return r;
-}
-
-static int look_into(struct inside_walk *w, const char *folder)
-{
-	char path[PATH_MAX];
-
-	w->git = snprintf(path, sizeof(path), "%s/%s", w->t->host, folder) < (int)sizeof(path) &&
-		 plan_is_git(path);
-	return look_inside(w, folder, 1);
+	if (!S_ISLNK(st->st_mode))
+		return note_shared(w->p, w->t, path, st, w->e);
+	return link_goal(w->p, w->t, path, &goal, w->e) < 0
+		       ? -w->e->code
+		       : plan_protect_goal(w->p, w->t, goal, w->e);
 }
 
 /* Where the links lead, if that lies in the tree, link by link, and those inside of covered
  * folders. Last, so that a name with a place of its own in the lists keeps it. */
 int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
-	struct inside_walk w = { .p = p, .t = t, .left = INSIDE_MAX, .e = e };
+	struct inside_walk w = { .p = p, .t = t, .e = e };
+	struct covered_look l = {
+		.tree = t->fd, .left = COVERED_ENTRIES, .each = look_at_entry, .ctx = &w
+	};
+	char path[PATH_MAX];
 
 	for (size_t i = 0; i < p->protected_count; i++) {
 		const struct protected_name n = p->protected[i];
@@ -334,15 +283,19 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 			continue;
 		if (n.link && plan_protect_goal(p, t, n.goal_at, e) < 0)
 			return -e->code;
-		if (n.existed && n.covered && S_ISDIR(n.was.ident.type) &&
-		    look_into(&w, n.path) < 0)
-			return -e->code;
+		if (n.existed && n.covered && S_ISDIR(n.was.ident.type)) {
+			l.git = snprintf(path, sizeof(path), "%s/%s", t->host, n.path) <
+					(int)sizeof(path) &&
+				plan_is_git(path);
+			if (covered_look(&l, n.path) < 0)
+				return -e->code;
+		}
 		if (i > NAMES_MAX)
 			return err_set(e, ERR_POLICY, ELOOP,
 				       "too many links lead from the protected names in '%s'",
 				       t->host);
 	}
-	if (w.left <= 0 || w.deep)
+	if (l.left <= 0 || l.deep)
 		plan_note(p, "folders with protected names are large or deep: links and second "
 			     "names in there were not all looked at");
 	return 0;

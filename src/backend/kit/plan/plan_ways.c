@@ -12,11 +12,6 @@
 #include "base/str.h"
 #include "model/paths.h"
 
-static bool within(const struct where *one, const struct where *other)
-{
-	return one->dev == other->dev && path_under(one->path, other->path);
-}
-
 static const char *rest_of(const struct where *one, const struct where *top)
 {
 	return one->path + (str_eq(top->path, "/") ? 0 : strlen(top->path));

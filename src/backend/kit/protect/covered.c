@@ -10,50 +10,66 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/kit/protect/covered.h"
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "base/folder.h"
 #include "base/str.h"
 
-#define ENTRIES_MAX 2000
 #define DEPTH_MAX 12
+
+static bool is_left_out(const struct covered_look *l, const char *folder, const struct fd_entry *e)
+{
+	if (str_eq(folder, ".git/hooks"))
+		return gitdir_is_sample(e->type, e->name);
+	return l->git && str_ends_nocase(folder, "/objects") &&
+	       (str_eq(e->name, "pack") ||
+		(strspn(e->name, "0123456789abcdef") == 2 && !e->name[2]));
+}
+
+static int look_in(struct covered_look *l, const char *folder, int depth)
+{
+	CLEANUP(fd) int fd = fd_open_nolinks(l->tree, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	const struct fd_entry *en;
+	char path[PATH_MAX];
+	struct folder d;
+	struct stat st;
+	int r = 0;
+
+	folder_begin(&d, fd);
+	while (fd >= 0 && r == 0 && l->left > 0 && (en = folder_next(&d))) {
+		if (is_left_out(l, folder, en) ||
+		    snprintf(path, sizeof(path), "%s/%s", folder, en->name) >= (int)sizeof(path) ||
+		    fstatat(fd, en->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		l->left--;
+		r = l->each(l->ctx, path, &st);
+		l->deep |= S_ISDIR(st.st_mode) && depth == DEPTH_MAX;
+		if (r == 0 && S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
+			r = look_in(l, path, depth + 1);
+	}
+	return r;
+}
+
+int covered_look(struct covered_look *l, const char *folder)
+{
+	return look_in(l, folder, 1);
+}
+
+/* ---- of a run ---- */
 
 struct covered_entry {
 	const char *tree, *path;
 	struct stamp stamp;
 };
 
-/* Calls `each` for all that a folder holds; false from it ends the walk. */
-struct covered_walk {
+struct covered_check {
 	struct protect *t;
 	struct outcome *o;
 	const struct protected_name *name;
-	int tree, left;
-	bool (*each)(struct covered_walk *w, const char *path, const struct stat *st);
+	int tree;
 	bool changed;
 };
-
-static bool look_in(struct covered_walk *w, const char *folder, int depth)
-{
-	CLEANUP(fd) int fd = fd_open_nolinks(w->tree, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-	bool go_on = true, hooks = str_eq(folder, ".git/hooks");
-	const struct fd_entry *en;
-	char path[PATH_MAX];
-	struct folder d;
-	struct stat st;
-
-	folder_begin(&d, fd);
-	while (go_on && fd >= 0 && (en = folder_next(&d))) {
-		if ((hooks && gitdir_is_sample(en->type, en->name)) ||
-		    snprintf(path, sizeof(path), "%s/%s", folder, en->name) >= (int)sizeof(path) ||
-		    fstatat(fd, en->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    S_ISSOCK(st.st_mode)) /* runs' placeholders come and go */
-			continue;
-		go_on = w->left-- > 0 && w->each(w, path, &st) &&
-			(!S_ISDIR(st.st_mode) || depth == DEPTH_MAX || look_in(w, path, depth + 1));
-	}
-	return go_on;
-}
 
 /* Not a git folder as a whole: the user's own git changes that, and others look at its parts. */
 static bool is_listed(int tree, const struct protected_name *n)
@@ -66,33 +82,34 @@ static bool is_listed(int tree, const struct protected_name *n)
 	       faccessat(tree, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
-static void walk_all(struct covered_walk *w)
+static void look_at_all(struct covered_check *c,
+			int (*each)(void *ctx, const char *path, const struct stat *st))
 {
+	struct covered_look l = { .left = COVERED_ENTRIES, .each = each, .ctx = c };
 	struct err e;
 
-	w->left = ENTRIES_MAX;
-	for (size_t i = 0; i < w->t->plan->protected_count; i++) {
-		w->name = &w->t->plan->protected[i];
-		w->tree = protect_tree(w->t, w->name->tree, &e);
-		if (is_listed(w->tree, w->name) && !look_in(w, w->name->path, 1))
+	for (size_t i = 0; i < c->t->plan->protected_count; i++) {
+		c->name = &c->t->plan->protected[i];
+		l.tree = c->tree = protect_tree(c->t, c->name->tree, &e);
+		if (is_listed(c->tree, c->name) && covered_look(&l, c->name->path))
 			return;
 	}
 }
 
-static bool remember(struct covered_walk *w, const char *path, const struct stat *st)
+static int remember(void *ctx, const char *path, const struct stat *st)
 {
-	struct arena *a = w->t->plan->arena;
-	struct covered_entry *slot = ARENA_PUSH(a, w->t->covered, w->t->covered_count);
-	const char *copy = slot ? arena_strdup(a, path) : NULL;
+	struct covered_check *c = ctx;
+	struct arena *a = c->t->plan->arena;
+	const char *copy = arena_strdup(a, path);
+	struct covered_entry *slot =
+		copy ? ARENA_PUSH(a, c->t->covered, c->t->covered_count) : NULL;
 
-	if (!copy) {
-		w->t->covered_count -= slot != NULL;
-		return false;
-	}
-	*slot = (struct covered_entry){ .tree = w->name->tree,
+	if (!slot)
+		return -ENOMEM;
+	*slot = (struct covered_entry){ .tree = c->name->tree,
 					.path = copy,
 					.stamp = stamp_of(st) };
-	return true;
+	return 0;
 }
 
 static int by_place(const void *a, const void *b)
@@ -105,12 +122,12 @@ static int by_place(const void *a, const void *b)
 
 void protect_covered_begin(struct protect *t)
 {
-	struct covered_walk w = { .t = t, .each = remember };
+	struct covered_check c = { .t = t };
 
 	t->covered = NULL;
 	t->covered_count = 0;
 	t->listed = true;
-	walk_all(&w);
+	look_at_all(&c, remember);
 	if (t->covered_count)
 		qsort(t->covered, t->covered_count, sizeof(*t->covered), by_place);
 }
@@ -130,36 +147,39 @@ static bool is_taken(const struct protect *t, const struct protected_name *n)
 	return git || t->unlocked;
 }
 
-static bool compare(struct covered_walk *w, const char *path, const struct stat *st)
+/* A socket is a placeholder: they come and go. */
+static int compare(void *ctx, const char *path, const struct stat *st)
 {
-	const struct covered_entry key = { .tree = w->name->tree, .path = path };
+	struct covered_check *c = ctx;
+	const struct covered_entry key = { .tree = c->name->tree, .path = path };
 	const struct covered_entry *was =
-		w->t->covered_count
-			? bsearch(&key, w->t->covered, w->t->covered_count, sizeof(key), by_place)
+		c->t->covered_count
+			? bsearch(&key, c->t->covered, c->t->covered_count, sizeof(key), by_place)
 			: NULL;
 	struct stamp now = stamp_of(st);
 
-	if (was && (S_ISDIR(st->st_mode) ? ident_same(&now.ident, &was->stamp.ident)
-					 : stamp_same(&now, &was->stamp)))
-		return true;
-	w->changed = true;
-	if (is_taken(w->t, w->name))
-		quarantine(w->t, w->o, w->tree, path,
+	if (S_ISSOCK(st->st_mode) ||
+	    (was && (S_ISDIR(st->st_mode) ? ident_same(&now.ident, &was->stamp.ident)
+					  : stamp_same(&now, &was->stamp))))
+		return 0;
+	c->changed = true;
+	if (is_taken(c->t, c->name))
+		quarantine(c->t, c->o, c->tree, path,
 			   "changed during the run, in a folder that was covered");
-	else if (w->o)
-		outcome_trust(w->o, path,
+	else if (c->o)
+		outcome_trust(c->o, path,
 			      "changed during the run, from outside: inside it was covered");
-	return true;
+	return 0;
 }
 
 void protect_covered(struct protect *t, struct outcome *o)
 {
-	struct covered_walk w = { .t = t, .o = o, .each = compare };
+	struct covered_check c = { .t = t, .o = o };
 
 	if (!t->listed) /* of a run that is dead */
 		return;
-	walk_all(&w);
-	if (w.changed) /* told once */
+	look_at_all(&c, compare);
+	if (c.changed) /* told once */
 		protect_covered_begin(t);
 }
 

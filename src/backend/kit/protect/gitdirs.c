@@ -89,15 +89,6 @@ unsigned gitdir_look(int folder)
 	return seen;
 }
 
-bool gitdir_is(int folder)
-{
-	struct stat st;
-
-	if (fstatat(folder, git_names[0], &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	return gitdir_obeyed(gitdir_look(folder));
-}
-
 bool gitdir_named(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -165,52 +156,34 @@ struct search {
 	int folders, entries; /* left */
 };
 
-static int look_through(struct search *s, const char *folder, int depth);
-
-static int look_below(struct search *s, DIR *d, const char *folder, int depth)
-{
-	int r = 0;
-
-	for (struct dirent *e; r == 0 && (e = readdir(d));) {
-		char path[PATH_MAX];
-
-		if (str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
-			continue;
-		if (!s->entries--)
-			return -E2BIG;
-		if (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN)
-			continue;
-		if (snprintf(path, sizeof(path), "%s/%s", folder, e->d_name) >= (int)sizeof(path))
-			return -E2BIG;
-		r = look_through(s, path, depth + 1);
-	}
-	return r;
-}
-
 static int look_through(struct search *s, const char *folder, int depth)
 {
-	int fd = protect_open(s->tree, folder), r = 0;
+	CLEANUP(fd) int fd = protect_open(s->tree, folder);
+	bool git = fd >= 0 && depth && gitdir_obeyed(gitdir_look(fd));
+	const struct fd_entry *e;
 	char path[PATH_MAX];
-	DIR *d;
+	struct folder d;
+	int r = 0;
 
 	if (fd < 0) /* nothing there, or no folder */
 		return fd == -EACCES || fd == -EPERM ? fd : 0;
-	if (depth > DEPTH_MAX || !s->folders--) {
-		(void)fd_close(fd);
+	if (depth > DEPTH_MAX || !s->folders--)
 		return -E2BIG;
-	}
-	if (depth && gitdir_is(fd)) {
-		(void)fd_close(fd);
+	if (git) {
 		r = s->fn(s->arg, folder);
 		if (snprintf(path, sizeof(path), "%s/modules", folder) >= (int)sizeof(path))
 			return -E2BIG;
 		return r != 0 ? r : look_through(s, path, 0);
 	}
-	d = fdopendir(fd);
-	r = d ? look_below(s, d, folder, depth) : -errno;
-	if (d)
-		(void)closedir(d);
-	return r;
+	folder_begin(&d, fd);
+	while (r == 0 && (e = folder_next(&d))) {
+		if (!s->entries-- ||
+		    snprintf(path, sizeof(path), "%s/%s", folder, e->name) >= (int)sizeof(path))
+			return -E2BIG;
+		if (e->type == DT_DIR || e->type == DT_UNKNOWN)
+			r = look_through(s, path, depth + 1);
+	}
+	return r ? r : -d.error;
 }
 
 int gitdirs_below(int tree, const char *folder, int (*fn)(void *arg, const char *path), void *arg)

@@ -57,7 +57,6 @@ unsigned gitdir_look(int folder);
 bool gitdir_obeyed(unsigned names); /* HEAD, and the rest of it here or elsewhere */
 /* The same, or it wants nothing but HEAD: another run, or the user, may bring it. */
 bool gitdir_enough(unsigned names);
-bool gitdir_is(int folder);          /* gitdir_obeyed of a folder; most tell by one look */
 bool gitdir_named(const char *path); /* called `.git`, in any letters */
 
 /* Calls fn for each git folder below `folder` of `tree`, by its path in the tree, until it returns

@@ -65,8 +65,7 @@ static int write_down(struct protect *t, struct tree *tree, bool needed, struct 
 	put_names(t, tree, &names);
 	if (needed || names.len)
 		r = record_store(tree->record, tree->path, &tree->known.text, &names, false);
-	if (r == 0 && !tree->joined)
-		record_share(tree->record);
+	record_share(tree->record);
 	if (r == 0)
 		return 0;
 	(void)err_errno(e, r, "cannot write down what the run must not change in '%s'", tree->path);
@@ -86,9 +85,10 @@ static int join(struct protect *t, struct survey *s, struct tree *tree, struct e
 	r = record_join(tree->record, &alone);
 	if (r < 0)
 		return err_errno(e, r, "cannot lock brig's record of '%s'", tree->path);
-	tree->joined = !alone;
-	record_mark(t->live, RECORD_LIVE, &tree->ident);
-	if (s->fresh && alone) {
+	tree->joined = !s->fresh || !alone;
+	if (!str_eq(tree->path, t->plan->workspace)) /* which is marked already */
+		record_mark(t->live, RECORD_LIVE, &tree->ident);
+	if (!tree->joined) {
 		tree->known = s->known;
 		s->known = (struct known_list)KNOWN_LIST_NONE;
 	} else if (!record_load(tree->record, &tree->known, &whole, NULL)) {
@@ -168,8 +168,7 @@ static void judge_names(struct protect *t, struct outcome *o, const struct tree 
 static void store(int live, const struct tree *tree, const struct buf *text, bool made,
 		  struct outcome *o)
 {
-	int r = record_store(tree->record, tree->path, text->failed ? &tree->known.text : text,
-			     NULL, true);
+	int r = record_store(tree->record, tree->path, text, NULL, true);
 
 	if (r < 0 && o)
 		outcome_deny(o, "protected-path", ".",

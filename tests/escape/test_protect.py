@@ -545,16 +545,17 @@ def a_cover_that_can_be_written_ends_the_run_like_one_that_is_gone():
 HOSTILE = "echo evil > .bashrc; mkdir .husky; echo evil > .husky/pre-commit"
 
 
-def killed(script, *, both):
+def killed(script, *, both, at=None):
     """A run whose brig is killed once the script has done its work; with its survivor or without."""
-    p = start_brig("run", "--", "sh", "-c", f"{script}; touch ready; sleep 60")
-    assert wait_until((workspace() / "ready").exists)
+    at = at or workspace()
+    p = start_brig("run", "--", "sh", "-c", f"{script}; touch ready; sleep 60", cwd=at)
+    assert wait_until((at / "ready").exists)
     guard = survivor_of(p.pid)
     if both:
         records = workspace().parent / "state/brig/records"
-        beat = next(records / f.name for f in (records / "live").iterdir() if not f.name.startswith("."))
+        beats = [records / f.name for f in (records / "live").iterdir() if not f.name.startswith(".")]
         made = max(f.lstat().st_ctime_ns for f in workspace().rglob("*"))
-        assert wait_until(lambda: beat.stat().st_mtime_ns > made), "no beat"
+        assert beats and wait_until(lambda: min(f.stat().st_mtime_ns for f in beats) > made), "no beat"
         os.kill(guard, 9)
     os.kill(p.pid, 9)
     p.wait()
@@ -611,6 +612,20 @@ def the_next_run_finishes_where_nobody_survived():
     assert {d["target"] for d in r["denials"]} == {".bashrc", ".husky", ".git/config"}, r["denials"]
     use()
     assert not ran() and len(taken()) == 3 and sh("true")["denials"] == []
+
+
+@test
+def the_next_run_in_a_worktree_finishes_the_folder_that_it_shares():
+    """A name in there that git reads where the configuration says so: made by the run, it goes, and is told."""
+    repository()
+    host("git worktree add -q tree")
+    tree = workspace() / "tree"
+    killed(f"{HOSTILE}; echo x > ../.git/config.worktree", both=True, at=tree)
+    assert (workspace() / ".git/config.worktree").exists() and (tree / ".bashrc").exists(), "somebody survived: the test is void"
+    r = brig("run", "--json", "--", "true", cwd=tree).json
+    assert {d["target"] for d in r["denials"]} == {".bashrc", ".husky", "config.worktree"}, r["denials"]
+    assert all("killed" in d["reason"] for d in r["denials"]) and len(taken()) == 3
+    assert not (workspace() / ".git/config.worktree").exists() and brig("run", "--json", "--", "true", cwd=tree).json["denials"] == []
 
 
 @test

@@ -213,7 +213,9 @@ static void say_branch(const struct wrapping *w, const struct wrap_branch *b)
 	wrap_branch_merge(b, &text);
 	buf_puts(&text, "; to end it: git worktree remove ");
 	buf_put_word(&text, b->folder);
-	buf_printf(&text, " && git branch -d %s", b->name);
+	/* It rewrites the configuration that all runs in this repository have covered. */
+	buf_printf(&text, " && git branch -d %s, when no other agent works in this repository",
+		   b->name);
 	message_print("brig: note", buf_str(&text));
 }
 

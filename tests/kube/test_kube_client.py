@@ -19,8 +19,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from apiserver import BINARY, CLOSE, PING, PONG, ApiServer, Certificates  # noqa: E402
+from apiserver import BINARY, CLOSE, PING, PONG, ApiServer  # noqa: E402
 from harness import PATIENCE, brig_argv, brig_environment, brig_path, descendants, files_as_root, identity, main, scratch, test, uid, wait_until, workspace  # noqa: E402
+from podcluster import certificates  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG", "build/brig")).resolve().parent
 PODS = "/api/v1/namespaces/default/pods"
@@ -66,22 +67,6 @@ def drive(*args, config=None, env=None, input=b""):
         p.kill()
         raise AssertionError(f"{args}: {p.communicate()}") from None
     return Done(p, out, err)
-
-
-def certificates():
-    """Made once for all tests: it takes longer than most of them."""
-    kept = brig_path().parent / "kube-certificates"
-    if not kept.exists():
-        with files_as_root():
-            new = kept.with_suffix(f".{os.getpid()}")
-            new.mkdir()
-            made = Certificates(new)
-            made.authority("other")
-            for file in new.iterdir():
-                file.chmod(0o644)
-            with contextlib.suppress(OSError):
-                new.rename(kept)
-    return Certificates(kept)
 
 
 @contextlib.contextmanager

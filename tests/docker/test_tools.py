@@ -18,7 +18,7 @@ from common import engine, environment, settle, shared_engine  # noqa: E402
 from harness import around, brig, identity, main, scratch, test, tree, workspace  # noqa: E402
 
 around(shared_engine)
-BACKENDS = ("native", "bwrap", "docker")
+WITHOUT_ENGINE = ("native", "bwrap")  # what differs for root there is not the tool's part, and the run suite's to show
 SHOWN = ("/usr/bin", "/usr/lib", "/usr/share")  # what an image with these tools would hold
 
 
@@ -53,7 +53,8 @@ def made_by_the_command(path):
     return path.stat().st_uid == expected
 
 
-@test(backends=BACKENDS, limit=120)
+@test(backends=WITHOUT_ENGINE, as_user="user", limit=120)
+@test(backends=("docker",), limit=120)
 def cargo_builds_with_a_crate_of_the_mirror():
     crate = mirror() / "answer"
     files = {"Cargo.toml": '[package]\nname = "answer"\nversion = "1.0.0"\n', "src/lib.rs": "pub fn answer() -> u32 { 42 }\n"}
@@ -71,7 +72,8 @@ def cargo_builds_with_a_crate_of_the_mirror():
     assert made_by_the_command(workspace() / "target/release/app")
 
 
-@test(backends=BACKENDS)
+@test(backends=WITHOUT_ENGINE, as_user="user")
+@test(backends=("docker",))
 def pip_installs_a_wheel_of_the_mirror():
     with zipfile.ZipFile(mirror() / "answer-1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("answer.py", "answer = 42\n")
@@ -85,7 +87,8 @@ def pip_installs_a_wheel_of_the_mirror():
     assert not tree(workspace())  # all of it was in the private home
 
 
-@test(backends=BACKENDS)
+@test(backends=WITHOUT_ENGINE, as_user="user")
+@test(backends=("docker",))
 def npm_installs_a_package_of_the_mirror():
     with tarfile.open(mirror() / "answer-1.0.0.tgz", "w:gz") as tgz:
         for name, text in (("package.json", '{"name": "answer", "version": "1.0.0"}'), ("index.js", "module.exports = 42;\n")):
@@ -98,7 +101,8 @@ def npm_installs_a_package_of_the_mirror():
     assert made_by_the_command(workspace() / "node_modules/answer/index.js")
 
 
-@test(backends=BACKENDS, limit=120)
+@test(backends=WITHOUT_ENGINE, as_user="user", limit=120)
+@test(backends=("docker",), limit=120)
 def go_builds_and_tests_with_a_module_of_the_mirror():
     versions, prefix = mirror() / "answer.test/answer/@v", "answer.test/answer@v1.0.0"
     write(versions / "list", "v1.0.0\n")

@@ -30,6 +30,9 @@ WERROR ?= $(if $(wildcard .git),true,false)
 export CCACHE_BASEDIR = $(CURDIR)
 export CCACHE_NOHASHDIR = 1
 
+# meson finds ccache by itself unless a compiler is named.
+CCACHE = $(shell command -v ccache)
+
 MESON = meson setup -Dwerror=$(WERROR)
 C_FILES = $(shell find include src tests tools bench -name '*.[ch]')
 
@@ -46,7 +49,7 @@ build:
 # The second compiler and the sanitizers in one build.
 build-asan: deps-test
 	@test -f build-asan/build.ninja || \
-		CC=clang $(MESON) -Db_sanitize=address,undefined -Db_lundef=false -Dstatic_cli=false build-asan
+		CC="$(CCACHE) clang" $(MESON) -Db_sanitize=address,undefined -Db_lundef=false -Dstatic_cli=false build-asan
 	@ninja --quiet -C build-asan
 
 build-fuzz: deps-fuzz

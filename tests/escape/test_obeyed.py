@@ -151,6 +151,16 @@ def what_is_forbidden_as_a_file_is_told_as_a_commit():
         assert report("git log -1", cwd=repo())["changed_trust"] == [], name
 
 
+@test
+def a_repository_that_is_removed_brings_nothing():
+    repository()
+    for script in ("rm -rf repo", "rm -rf .git"):
+        (repo() if "repo" in script else workspace()).mkdir(exist_ok=True)
+        git("init", "-q", at=repo() if "repo" in script else workspace())
+        done = report(f"exec 2>/dev/null; {script}; true")
+        assert not [d for d in done["denials"] if "commits" in d["reason"]], (script, done["denials"])
+
+
 @test(as_user="both", limit=120)
 def a_branch_is_not_checked_out_with_what_a_run_has_committed():
     def branch(name):

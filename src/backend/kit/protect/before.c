@@ -139,7 +139,7 @@ static void tell_refs(struct protect *t, struct outcome *o)
 		(void)protect_tree_of(t, &name);
 		if (!read_refs(git, &now))
 			outcome_deny(o, "protected-path", name, "more refs than brig looks at");
-		else if (!refs_same(&t->before->refs[i], &now))
+		else if (now.text.len && !refs_same(&t->before->refs[i], &now))
 			commits_tell(git, name, &t->before->refs[i], &now, &t->asker, o);
 		refs_done(&t->before->refs[i]);
 		t->before->refs[i] = now;

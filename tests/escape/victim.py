@@ -14,6 +14,7 @@ from harness import brig, brig_environment, scratch, wait_until, workspace  # no
 
 ME = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always")
 AS_ME = "git " + " ".join(ME)
+MAKE_GIT = "mkdir -p {g}/objects {g}/refs; echo ref: refs/heads/main > {g}/HEAD"
 GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
 
 

@@ -114,6 +114,8 @@ struct git_folder {
 	const char *tree, *path, *host;
 };
 
+enum { SURVEYS_MAX = 32 };
+
 /* A tree that the command may write to, and its git folders before the run. */
 struct plan_survey {
 	const char *tree;

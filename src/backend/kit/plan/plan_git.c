@@ -195,7 +195,8 @@ static bool has_rules(const struct box_plan *p, const struct guarded_tree *t, co
 static int configured_by(struct box_plan *p, const struct guarded_tree *t, const char *git,
 			 struct err *e)
 {
-	const char *host = arena_printf(p->arena, "%s/%s", t->host, git), *common, *root;
+	const char *host = arena_printf(p->arena, "%s%s%s", t->host, *git ? "/" : "", git);
+	const char *common, *root;
 
 	if (!host)
 		return err_nomem(e);
@@ -208,7 +209,7 @@ static int configured_by(struct box_plan *p, const struct guarded_tree *t, const
 static int protect_nested(struct box_plan *p, const struct guarded_tree *t, const char *git,
 			  struct err *e)
 {
-	const char *prefix = arena_printf(p->arena, "%s/", git);
+	const char *prefix = arena_printf(p->arena, "%s%s", git, *git ? "/" : "");
 	struct stat st;
 
 	if (!prefix)
@@ -244,10 +245,11 @@ static int protect_all(struct box_plan *p, const struct guarded_tree *t, struct 
 	ident = ident_of(&st);
 	if (survey_take(t->fd, &ident, &slot->survey, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < slot->survey.known.n; i++) {
+	/* Without a workspace there is no journal of covers: they are compared alone. */
+	for (size_t i = 0; p->workspace && i < slot->survey.known.n; i++) {
 		const struct known_thing *k = &slot->survey.known.v[i];
 
-		if (k->kind != RECORD_GIT || !*k->path || has_rules(p, t, k->path))
+		if (k->kind != RECORD_GIT || has_rules(p, t, k->path))
 			continue;
 		if (p->protected_count - first > COVERED_MAX) {
 			plan_note(p, "more repositories than brig covers: what git would run in "
@@ -260,6 +262,44 @@ static int protect_all(struct box_plan *p, const struct guarded_tree *t, struct 
 	if (slot->survey.partial)
 		plan_note(p, "more folders than brig looks through: what git would obey in the "
 			     "rest is not covered, and what was there already stays");
+	return 0;
+}
+
+/* One of --write and --mount. */
+static int protect_written(struct box_plan *p, const char *host, const char *inside, struct err *e)
+{
+	struct guarded_tree t = { .host = host, .inside = inside };
+	CLEANUP(fd) int fd = -1;
+
+	for (size_t i = 0; i < p->survey_count; i++)
+		if (path_under(host, p->surveys[i].tree))
+			return 0;
+	fd = fd_open_nolinks(AT_FDCWD, host, O_PATH | O_DIRECTORY, 0);
+	if (fd == -ENOTDIR)
+		return 0;
+	if (fd < 0)
+		return err_errno(e, fd, "cannot open '%s'", host);
+	if (p->survey_count == SURVEYS_MAX)
+		return err_refuse(e, ERR_POLICY, E2BIG, "name a folder that holds them",
+				  "more than %d writable trees", SURVEYS_MAX);
+	t.fd = fd;
+	return protect_all(p, &t, e) < 0 || (p->workspace && (plan_configured(p, &t, e) < 0 ||
+							      plan_protect_goals(p, &t, e) < 0))
+		       ? -e->code
+		       : 0;
+}
+
+int plan_written(struct box_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+
+	for (size_t i = 0; i < s->write.n; i++)
+		if (protect_written(p, s->write.v[i], s->write.v[i], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (s->mounts.v[i].writable &&
+		    protect_written(p, s->mounts.v[i].source, s->mounts.v[i].target, e) < 0)
+			return -e->code;
 	return 0;
 }
 

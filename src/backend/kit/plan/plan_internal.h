@@ -190,6 +190,8 @@ int plan_worktree(struct box_plan *p, struct err *e);
 /* Where the workspace's `.git` file leads; NULL: it is no such file. */
 const char *plan_git_goal(struct box_plan *p);
 int plan_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e);
+/* The repositories in what else the command may write to; after those of the workspace. */
+int plan_written(struct box_plan *p, struct err *e);
 
 /* Those of a repository: `config` is its folder, `git` that of the working tree `root`, or NULL. */
 int plan_config_of(struct box_plan *p, const char *config, const char *git, const char *root,

@@ -391,13 +391,11 @@ bool plan_has_names(const struct box_plan *p)
 	       (p->spec->policy == POLICY_WORKSPACE_WRITE || p->spec->git == GIT_NONE);
 }
 
-int plan_protect(struct box_plan *p, struct err *e)
+static int protect_own(struct box_plan *p, struct err *e)
 {
 	struct guarded_tree t = { .host = p->workspace, .inside = p->spec->inside };
 	CLEANUP(fd) int fd = -1;
 
-	if (!plan_has_names(p))
-		return 0;
 	fd = fd_open_nolinks(AT_FDCWD, p->workspace, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
 		return err_errno(e, fd, "cannot open '%s'", p->workspace);
@@ -405,4 +403,9 @@ int plan_protect(struct box_plan *p, struct err *e)
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE)
 		return plan_repository(p, &t, e);
 	return protect_workspace(p, &t, e);
+}
+
+int plan_protect(struct box_plan *p, struct err *e)
+{
+	return plan_has_names(p) && protect_own(p, e) < 0 ? -e->code : plan_written(p, e);
 }

@@ -12,7 +12,7 @@
 #include "base/state.h"
 #include "base/str.h"
 
-#define FOLDER "records"
+#define FOLDER RECORD_FOLDER
 #define LIVE "live" /* in there: marks */
 #define OPEN "open"
 #define MAGIC "brig-workspace 2"

@@ -37,6 +37,7 @@ struct known_list {
 	size_t n;
 };
 
+#define RECORD_FOLDER "records" /* of the state folder */
 #define RECORD_MAX ((size_t)16 << 20)
 #define KNOWN_LIST_NONE                                                                            \
 	{                                                                                          \

@@ -48,8 +48,10 @@ static bool is_known(const struct judge *j, const char *path)
 
 static void tell(const struct judge *j, const char *path, const char *reason)
 {
+	char room[2 * PATH_MAX];
+
 	if (j->o)
-		outcome_trust(j->o, path, reason);
+		outcome_trust(j->o, protect_called(j->t, j->tree->fd, path, room), reason);
 }
 
 /* Neither it nor a folder that it is in: by the name of one of those it came from elsewhere. */
@@ -74,11 +76,13 @@ static bool is_untouched(const struct judge *j, const char *path)
  * A command can bring it about with a great many folders, so it is told as loudly. */
 static bool is_spared(const struct judge *j, const char *git, const char *path)
 {
+	char room[2 * PATH_MAX];
+
 	if (!known_partial(&j->tree->known) || is_known(j, path) || (git && is_known(j, git)) ||
 	    !is_untouched(j, path))
 		return false;
 	if (j->o)
-		outcome_deny(j->o, "protected-path", path,
+		outcome_deny(j->o, "protected-path", protect_called(j->t, j->tree->fd, path, room),
 			     "lies where brig did not look before the run, for there were too many "
 			     "folders; it stays: look at it before git is used there");
 	return true;
@@ -439,7 +443,7 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 static void on_more(struct git_walk *w, const char *git)
 {
 	struct judge *j = w->ctx;
-	char path[PATH_MAX + 16];
+	char path[PATH_MAX + 16], room[2 * PATH_MAX];
 
 	j->partial = true;
 	if (*git && !known_partial(&j->tree->known)) {
@@ -447,7 +451,8 @@ static void on_more(struct git_walk *w, const char *git)
 		quarantine(j->t, j->o, j->tree->fd, path, "more folders than brig looks at");
 	}
 	if (j->o)
-		outcome_deny(j->o, "protected-path", *git ? git : ".",
+		outcome_deny(j->o, "protected-path",
+			     protect_called(j->t, j->tree->fd, *git ? git : ".", room),
 			     *git ? "more folders in here than brig looks at: look for links "
 				    "before git is used"
 				  : "more folders than brig looks at: there may be repositories "
@@ -457,7 +462,11 @@ static void on_more(struct git_walk *w, const char *git)
 
 static struct git_walk walk_of(struct judge *j)
 {
+	const char *own = j->t->plan->workspace;
+
+	/* Of other trees nothing is told but what git obeys. */
 	return (struct git_walk){ .tree = j->tree->fd,
+				  .no_names = !own || !str_eq(j->tree->path, own),
 				  .known = &j->tree->known,
 				  .outside = WALK_OUTSIDE,
 				  .inside = WALK_INSIDE,

@@ -42,7 +42,7 @@ struct protect *protect_free(struct protect *t)
 		t->trees[i].seen = seen_free(t->trees[i].seen);
 	}
 	(void)fd_close(t->live);
-	for (size_t i = 0; i < TREES_MAX; i++)
+	for (size_t i = 0; i < GITS_MAX; i++)
 		(void)fd_close(t->config[i]);
 	free(t->placeholder);
 	free(t->cover);
@@ -66,6 +66,19 @@ int protect_tree(struct protect *t, const char *path, struct err *e)
 	t->trees[t->tree_count++] =
 		(struct tree){ .path = path, .fd = fd, .record = -1, .known = KNOWN_LIST_NONE };
 	return fd;
+}
+
+const char *protect_called(const struct protect *t, int tree, const char *path,
+			   char room[2 * PATH_MAX])
+{
+	const char *own = t->plan->workspace;
+
+	for (size_t i = 0; i < t->tree_count; i++)
+		if (t->trees[i].fd == tree && !(own && str_eq(t->trees[i].path, own))) {
+			(void)snprintf(room, 2 * PATH_MAX, "%s/%s", t->trees[i].path, path);
+			return room;
+		}
+	return path;
 }
 
 int protect_tree_of(const struct protect *t, const char **path)
@@ -243,7 +256,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	if (!t)
 		return err_nomem(e);
 	t->claim = t->lifeline = t->live = -1;
-	for (size_t i = 0; i < TREES_MAX; i++)
+	for (size_t i = 0; i < GITS_MAX; i++)
 		t->config[i] = -1;
 	t->placeholder = calloc(p->protected_count + 1, sizeof(*t->placeholder));
 	t->cover = calloc(p->protected_count + 1, sizeof(*t->cover));
@@ -251,7 +264,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 		return err_nomem(e);
 	t->plan = p;
 	t->id = id;
-	t->asker.avoid = p->workspace ? p->workspace : "/";
+	t->asker.avoid = p->workspace ? p->workspace : p->survey_count ? p->surveys[0].tree : "/";
 	t->writable = p->workspace && p->policy == POLICY_WORKSPACE_WRITE;
 	t->live = record_live(e);
 	if (t->live < 0)
@@ -494,6 +507,16 @@ int protect_let_go(int hold)
 	return fd_close(hold);
 }
 
+/* `shared`: another run still has placeholders in the workspace. */
+static void unmark(const struct protect *t, bool shared)
+{
+	const char *own = t->plan->workspace;
+
+	for (size_t i = 0; i < t->tree_count; i++)
+		if (t->trees[i].last && !(shared && own && str_eq(t->trees[i].path, own)))
+			record_unmark(t->live, RECORD_LIVE, &t->trees[i].ident);
+}
+
 /* Short, since other workspaces wait. */
 static void release_all(struct protect *t, struct outcome *o)
 {
@@ -505,9 +528,7 @@ static void release_all(struct protect *t, struct outcome *o)
 	for (size_t i = 0; i < t->plan->protected_count; i++)
 		release(t, o, i, j);
 	journal_clean(j);
-	for (size_t i = 0; i < t->tree_count; i++)
-		if (t->trees[i].last && !journal_shared(j))
-			record_unmark(t->live, RECORD_LIVE, &t->trees[i].ident);
+	unmark(t, journal_shared(j));
 }
 
 void protect_unasked(const struct protect *t, struct outcome *o)
@@ -561,6 +582,8 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 	judge(t, cover_lost, true, o);
 	if (t->plan->protected_count)
 		release_all(t, o);
+	else
+		unmark(t, false);
 	close_trees(t);
 	for (size_t i = 0; o && i < t->tree_count; i++)
 		if (t->trees[i].record >= 0)

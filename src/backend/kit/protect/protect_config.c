@@ -34,7 +34,7 @@ void protect_keep_configs(struct protect *t)
 {
 	struct err e;
 
-	for (size_t i = 0; i < t->plan->git_count && i < TREES_MAX; i++) {
+	for (size_t i = 0; i < t->plan->git_count && i < GITS_MAX; i++) {
 		const struct git_folder *g = &t->plan->gits[i];
 		int tree = protect_tree(t, g->tree, &e);
 
@@ -84,7 +84,7 @@ bool protect_config_kept(struct protect *t, const char *tree_path, const char *p
 {
 	struct err e;
 
-	for (size_t i = 0; i < t->plan->git_count && i < TREES_MAX; i++) {
+	for (size_t i = 0; i < t->plan->git_count && i < GITS_MAX; i++) {
 		const struct git_folder *g = &t->plan->gits[i];
 		int tree = str_eq(g->tree, tree_path) ? protect_tree(t, g->tree, &e) : -1;
 		char config[PATH_MAX];

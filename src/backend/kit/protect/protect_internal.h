@@ -3,11 +3,14 @@
  * this. */
 #pragma once
 
+#include <limits.h>
+
 #include "backend/kit/protect/git_reader.h"
 #include "backend/kit/protect/protect.h"
 #include "backend/kit/protect/git_record.h"
 
-#define TREES_MAX 2 /* the workspace and a worktree's git folder */
+#define TREES_MAX (SURVEYS_MAX + 2)
+#define GITS_MAX 2
 
 struct tree {
 	const char *path;
@@ -33,7 +36,7 @@ struct protect {
 	unsigned moved;            /* into quarantine */
 	struct timespec began;     /* names that are told of have changed since */
 	struct reader_asker asker; /* of git, after the run */
-	int config[TREES_MAX];     /* of each git folder of the plan, as it was; -1: none */
+	int config[GITS_MAX];      /* of each git folder of the plan, as it was; -1: none */
 	bool writable;             /* the workspace, by the command */
 	struct before *before;     /* before.h; NULL: nothing was noted */
 	int live;                  /* the folder of records, locked by all that live; -1: none */
@@ -59,6 +62,9 @@ void protect_reopen(int tree, const char *path); /* to its owner, with all folde
 int protect_parent(int tree, const char *path, const char **name, int *opened);
 
 int protect_tree(struct protect *t, const char *path, struct err *e); /* borrowed; -errno */
+/* What to call a name in it: by its path on the host where that is not the workspace. */
+const char *protect_called(const struct protect *t, int tree, const char *path,
+			   char room[2 * PATH_MAX]);
 /* The tree that a path of the host's lies in; *path becomes relative to it. -1: none of ours. */
 int protect_tree_of(const struct protect *t, const char **path);
 

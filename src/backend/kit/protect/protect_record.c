@@ -86,7 +86,8 @@ static int join(struct protect *t, struct survey *s, struct tree *tree, struct e
 	if (r < 0)
 		return err_errno(e, r, "cannot lock brig's record of '%s'", tree->path);
 	tree->joined = !s->fresh || !alone;
-	if (!str_eq(tree->path, t->plan->workspace)) /* which is marked already */
+	if (!t->plan->workspace ||
+	    !str_eq(tree->path, t->plan->workspace)) /* which is marked already */
 		record_mark(t->live, RECORD_LIVE, &tree->ident);
 	if (!tree->joined) {
 		tree->known = s->known;
@@ -101,7 +102,7 @@ static int join(struct protect *t, struct survey *s, struct tree *tree, struct e
 
 int protect_records_begin(struct protect *t, struct err *e)
 {
-	for (size_t i = 0; t->writable && i < t->plan->survey_count; i++) {
+	for (size_t i = 0; i < t->plan->survey_count; i++) {
 		struct plan_survey *s = &t->plan->surveys[i];
 
 		if (protect_tree(t, s->tree, e) < 0)

@@ -100,7 +100,7 @@ static int move_away(struct protect *t, int tree, const char *path, char *place,
 
 static int move(struct protect *t, struct outcome *o, int tree, const char *name, const char *why)
 {
-	char place[PATH_MAX + 128] = "", reason[PATH_MAX + 256], path[PATH_MAX];
+	char place[PATH_MAX + 128] = "", reason[PATH_MAX + 256], path[PATH_MAX], room[2 * PATH_MAX];
 	int r;
 
 	(void)snprintf(path, sizeof(path), "%s", name);
@@ -117,7 +117,7 @@ static int move(struct protect *t, struct outcome *o, int tree, const char *name
 		       r == 0 ? "moved to " : "it could not be moved: ",
 		       r == 0 ? place : strerrordesc_np(-r));
 	if (o)
-		outcome_deny(o, "protected-path", path, reason);
+		outcome_deny(o, "protected-path", protect_called(t, tree, path, room), reason);
 	return r;
 }
 

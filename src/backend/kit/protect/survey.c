@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/kit/protect/gitdirs.h"
+#include "backend/kit/protect/neighbours.h"
 #include "backend/kit/protect/pointer.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "backend/kit/protect/seen.h"
@@ -20,6 +21,7 @@ struct surveyor {
 	struct buf text;
 	size_t more; /* times that a budget was too small, or paths too long */
 	bool open;   /* what runs have made may be in the hands of one that lives */
+	struct neighbours beside;
 };
 
 static void put_part(void *ctx, const struct git_part *part, const char *path,
@@ -28,7 +30,8 @@ static void put_part(void *ctx, const struct git_part *part, const char *path,
 	struct surveyor *s = ctx;
 
 	(void)part;
-	known_put(&s->text, RECORD_PART, path, st);
+	if (neighbours_know(&s->beside, RECORD_PART, path, st))
+		known_put(&s->text, RECORD_PART, path, st);
 }
 
 /* Counts what a plain one has not. */
@@ -64,11 +67,12 @@ static bool still_made(const struct surveyor *s, const char *git)
 static void on_git(struct git_walk *w, int fd, const char *git, unsigned parts)
 {
 	struct surveyor *s = w->ctx;
-	bool made = still_made(s, git);
+	bool made;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
 		return;
+	made = still_made(s, git) || !neighbours_know(&s->beside, RECORD_GIT, git, &st);
 	if (gitdir_obeyed(parts) || gitdir_named(git))
 		known_put(&s->text, made ? RECORD_MADE : RECORD_GIT, git, &st);
 	gitdir_parts(s->tree, git, put_part, s);
@@ -80,6 +84,8 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 	struct surveyor *s = w->ctx;
 
 	(void)git;
+	if (!neighbours_know(&s->beside, RECORD_PART, path, st))
+		return;
 	if (what == WALK_POINTER)
 		pointer_put(&s->text, s->tree, path, st);
 	else if (what == WALK_WRITTEN)
@@ -160,7 +166,8 @@ int survey_take(int tree, const struct ident *ident, struct survey *ret, struct 
 		return 0;
 	}
 	s.open = there && record_is_open(ident);
-	r = look(&s, e);
+	r = neighbours_begin(&s.beside, own) ? look(&s, e) : err_nomem(e);
+	neighbours_done(&s.beside);
 	known_done(&was);
 	return r;
 }

@@ -25,7 +25,7 @@
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
 {
-	int keep[3 * TREES_MAX + 3];
+	int keep[2 * TREES_MAX + GITS_MAX + 3];
 	size_t n = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -44,7 +44,7 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 		if (t->trees[i].record >= 0)
 			keep[n++] = t->trees[i].record;
 	}
-	for (size_t i = 0; i < TREES_MAX; i++)
+	for (size_t i = 0; i < GITS_MAX; i++)
 		if (t->config[i] >= 0)
 			keep[n++] = t->config[i];
 	(void)fd_close_except(3, keep, n);

@@ -69,7 +69,7 @@ struct supervisor_msg {
 	uint32_t command; /* which one; COMMAND_FIRST, or the number that ASK_EXEC gave it */
 	int status;       /* a wait status */
 	int landlock;     /* of BEGINS: ABI obtained */
-	bool unlocked;    /* of BEGINS: its mounts are not locked */
+	bool unlocked;    /* of BEGINS and STARTED: its mounts are not locked */
 	unsigned fds;     /* of BEGINS: which descriptors are attached, in the supervisor's order */
 	bool left;        /* of ENDED and LOST: some descendant would not die in time */
 	uint64_t at;      /* when, on the monotonic clock, in microseconds; 0: not said */

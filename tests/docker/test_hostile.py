@@ -66,28 +66,75 @@ def engines():
 # ---- a folder that outlives its container ----
 
 
-@test
-def what_a_container_left_to_another_is_not_written_past_its_covers():
-    """An engine's mounts are not locked: a folder that another container was given has none over it once its own has ended.
-    What was changed in a folder that was covered is taken away."""
-    subprocess.run(["git", "init", "-q", workspace()], check=True)
-    (workspace() / ".git/hooks/pre-commit").write_text("mine\n")
-    (workspace() / "both.py").write_text(PROGRAM)
-    with files_as_root():
-        settle_all(workspace())
-    tries = [".:write:.git/hooks/pre-commit", ".:write:.git/hooks/new"]
-    python = {"image": engine.PYTHON_IMAGE}
-    stays = start_box("--json", "--", "python3", "both.py", "stay", *tries, **python)
-    first = box("--", "python3", "both.py", "go", ".", **python)
+def hand_over(tries, *options, **python):
+    """What a run gets done by folders of another that has ended."""
+    stays = start_box("--json", *options, "--", "python3", "both.py", "stay", *tries, **python)
+    first = box(*options, "--", "python3", "both.py", "go", *dict.fromkeys(t.split(":")[0] for t in tries), settled=False, **python)
     (workspace() / "ended").touch()
     out, err = stays.communicate(timeout=60 * PATIENCE)
     r = json.loads(out)
     assert first.status == 0 and r["exit_code"] == 0, (first.errors, err, r)
-    got = r["stdout"]
-    left = [p for p in (workspace() / ".git").rglob("*") if p.is_file() and "PWNED" in p.read_text(errors="replace")]
-    assert not left, (got, left)
-    if "+ write" in got:
-        assert any(d["target"].startswith(".git/hooks") for d in r["denials"]), (got, r["denials"])
+    for name in ("ended", "s.sock"):
+        (workspace() / name).unlink()
+    return r, err.decode()
+
+
+def pwned(*folders):
+    return [p for f in folders for p in f.rglob("*") if p.is_file() and "PWNED" in p.read_text(errors="replace") and p.name != "both.py"]
+
+
+@test(limit=90)
+def what_a_container_left_to_another_is_not_written_past_its_covers():
+    """Hooks, a folder that is only read in one that is written, and brig's own state, which is masked, by folders that outlive their container."""
+    subprocess.run(["git", "init", "-q", workspace()], check=True)
+    (workspace() / ".git/hooks/pre-commit").write_text("mine\n")
+    (workspace() / "both.py").write_text(PROGRAM)
+    data = scratch() / "data"
+    (data / "b").mkdir(parents=True)
+    with files_as_root():
+        settle_all(workspace())
+        settle_all(data)
+    grants = ["--write", data, "--read", data / "b"]
+    tries = [".:write:.git/hooks/pre-commit", ".:write:.git/hooks/new", f"{data}:write:b/file"]
+    if identity() == "user":  # root's is closed to who is inside
+        (state() / "brig").mkdir(exist_ok=True)
+        (state() / "brig/probe").write_text("private\n")
+        grants += ["--read", state()]
+        tries += [f"{state()}:read:brig/probe"]
+    r, err = hand_over(tries, *grants, image=engine.PYTHON_IMAGE)
+    assert len(r["stdout"].splitlines()) == len(tries) and "+" not in r["stdout"] and not pwned(workspace(), data), (r["stdout"], err)
+    assert not r["denials"] and "cannot be locked" not in err, (r["denials"], err)
+    (state() / "brig/probe").unlink(missing_ok=True)
+    if identity() == "root":  # control: where the mounts are not locked, which is told; and what was covered is taken away
+        for path in (workspace(), workspace() / ".git/hooks"):
+            path.chmod(0o777)
+        r, err = hand_over(tries[1:2], "--set", "docker.user=0:0", image=engine.PYTHON_IMAGE)
+        assert "+ write .git/hooks/new" in r["stdout"] and "cannot be locked" in err, (r["stdout"], err)
+        assert any(d["target"].startswith(".git/hooks") for d in r["denials"]) and not pwned(workspace()), r["denials"]
+        done = box("--profile", "strict", "--set", "docker.user=0:0", "--", "true")
+        assert done.status == 125 and "strict profile" in done.errors, done.errors
+
+
+UNDO = "umount .git/hooks; unshare -Um umount .git/hooks; unshare -Urm umount .git/hooks; mount -o remount,bind,rw .git/hooks; echo EVIL > .git/hooks/new"
+
+
+@test
+def no_cover_is_taken_off_by_the_guest():
+    """On both engines, in user and mount namespaces of the guest's own, too."""
+    subprocess.run(["git", "init", "-q", workspace()], check=True)
+    hooks = workspace() / ".git/hooks"
+    with files_as_root():
+        settle_all(workspace())
+    for e in engines():
+        done = box("--json", "--", "sh", "-c", UNDO, host=e.host).json
+        assert not (hooks / "new").exists() and done["stderr"].count("ermitted") == 3 and "Read-only file system" in done["stderr"], done["stderr"]
+    with files_as_root():  # control: the same mounts in a container that may
+        common.shared.ask("GET", "/_ping")
+        binds = [f"{workspace()}:/w", f"{hooks}:/w/.git/hooks:ro"]
+        status, text = run_bare(common.shared, {"Image": engine.IMAGE, "Cmd": ["sh", "-c", UNDO], "WorkingDir": "/w",
+                                               "HostConfig": {"Binds": binds, "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"]}})
+        assert status == 0 and (hooks / "new").exists(), (status, text)
+        (hooks / "new").unlink()
 
 
 # ---- links in the image ----

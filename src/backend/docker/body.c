@@ -355,6 +355,8 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 	json_kbool(j, "Privileged", false);
 	json_kbool(j, "PublishAllPorts", false);
 	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
+	if (docker_lends(p, r->rootless, r->podman))
+		strings(j, "CapAdd", (const char *const[]){ DOCKER_LENT }, 1);
 	security(p, r, false, j);
 	json_kbool(j, "ReadonlyRootfs", p->tune.read_only);
 	json_kstr(j, "NetworkMode", network_mode(p, r));
@@ -410,6 +412,11 @@ static void labels(const struct backend_plan *p, const struct body_run *r, struc
 bool docker_is_owner(const struct backend_plan *p, bool rootless, bool podman)
 {
 	return p->user_auto && rootless && !podman;
+}
+
+bool docker_lends(const struct backend_plan *p, bool rootless, bool podman)
+{
+	return docker_is_owner(p, rootless, podman) && docker_shares_kernel(p);
 }
 
 static void user(const struct backend_plan *p, const struct body_run *r, struct json *j)

@@ -140,6 +140,10 @@ bool docker_has_door(const struct backend_plan *p);
 bool docker_is_mounted(const struct backend_plan *p, const char *path);
 /* Is the command root inside, who is the caller outside? */
 bool docker_is_owner(const struct backend_plan *p, bool rootless, bool podman);
+/* Is the gate lent the one capability with which it takes that root's id along into a user
+ * namespace? It is gone before there is a command. */
+#define DOCKER_LENT "SETFCAP"
+bool docker_lends(const struct backend_plan *p, bool rootless, bool podman);
 
 /* body.c: the JSON body of POST /containers/create. Pure. */
 void docker_body(const struct backend_plan *p, const struct body_run *r, struct json *j);

@@ -208,6 +208,8 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 		}
 		if (m.said == SUPERVISOR_STARTED) {
 			j->started = m;
+			if (m.unlocked)
+				protect_unlocked(j->protect);
 			if (m.container.moved)
 				(void)docker_plan_move(j->plan);
 			return 0;

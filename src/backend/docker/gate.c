@@ -23,6 +23,11 @@
 #define TALK_MS 60000 /* a container's start, on a machine that has other work */
 #define LOOK_MS 250
 #define MESSAGE_MAX ((size_t)8 << 20)
+#define UNLOCKED                                                                                   \
+	"the container's mounts cannot be locked, because it is root's or the engine lets it "     \
+	"make "                                                                                    \
+	"no user namespace: of two runs in one workspace at a time, one can be handed folders of " \
+	"the other without the covers on them"
 
 struct gate_list {
 	struct guard *g;
@@ -308,7 +313,8 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .no_input = g->s->in < 0,
 			       .open = g->s->open,
 			       .line = g->s->line,
-			       .agent = g->plan->box->signing };
+			       .agent = g->plan->box->signing,
+			       .lent = docker_lends(p, g->engine.rootless, g->engine.podman) };
 
 	g->same_kernel = w.same_kernel;
 	if (w.same_kernel)
@@ -356,6 +362,9 @@ int gate_pass(struct guard *g, struct err *e)
 	if (strncmp(a.magic, GATE_MAGIC, sizeof(a.magic)) != 0)
 		return nonsense(e);
 	g->no_filter = a.no_filter;
+	g->unlocked = a.unlocked;
+	if (a.unlocked && w.same_kernel)
+		(void)guard_note(g, UNLOCKED);
 	if (!a.err.code)
 		return 0;
 	guard_take_words(e, &a.err);

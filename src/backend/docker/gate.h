@@ -21,7 +21,7 @@
 #include "base/err.h"
 
 #define GATE_PROGRAM "brig-gate"
-#define GATE_MAGIC "brig gate 2" /* another form of anything below: another number */
+#define GATE_MAGIC "brig gate 3" /* another form of anything below: another number */
 #define GATE_GO '!'
 #define GATE_LINE ".line" /* behind the gate's own path: the socket */
 
@@ -53,6 +53,7 @@ struct gate_want {
 	uint8_t open;               /* there is no command: they come over the line */
 	uint8_t line;               /* there is one: also without commands, for ASK_SOCKETS */
 	uint8_t agent;              /* an agent's socket goes out over it, first */
+	uint8_t lent;               /* it has CAP_SETFCAP, and gives it up */
 	uint64_t hosts[GATE_HOSTS]; /* file systems of the host's that nobody may be shown, or 0 */
 	uint64_t groups;            /* the one at /sys/fs/cgroup, where nobody may write, or 0 */
 	uint64_t users;             /* the guard's user namespace, or 0 */
@@ -74,6 +75,7 @@ struct gate_answer {
 	char magic[16];
 	struct err err;    /* code 0: all is as it was asked for */
 	uint8_t no_filter; /* ... but another kernel, which has no such filters */
+	uint8_t unlocked;  /* ... but its mounts come apart when it ends */
 };
 
 /* gate_check.c, inside: is /proc the kernel's, and not a folder of the image? */

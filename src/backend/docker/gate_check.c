@@ -74,10 +74,11 @@ static int check_privileges(const struct gate_want *w, struct err *e)
 	if (syscall(SYS_capget, &head, data) < 0)
 		return err_sys(e, "cannot tell the capabilities inside");
 	for (int i = 0; i < 2; i++)
-		if (data[i].effective || data[i].permitted || data[i].inheritable)
+		if ((data[i].effective | data[i].permitted | data[i].inheritable) &
+		    ~(i == CAP_TO_INDEX(CAP_SETFCAP) && w->lent ? CAP_TO_MASK(CAP_SETFCAP) : 0))
 			return not_taken("with capabilities", e);
 	for (unsigned long c = 0; c < 64; c++)
-		if (prctl(PR_CAPBSET_READ, c, 0, 0, 0) > 0)
+		if (prctl(PR_CAPBSET_READ, c, 0, 0, 0) > 0 && !(w->lent && c == CAP_SETFCAP))
 			return not_taken("with capabilities to be had", e);
 	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
 		return not_taken("without no-new-privileges", e);

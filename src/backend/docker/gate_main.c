@@ -3,8 +3,9 @@
  *
  *     hello ─▶ hear what was asked for ─▶ compare ─▶ answer ─▶ wait for the word ─▶ the command
  *
- * Runs as the command would: no capability, the user inside, and from its answer on under the
- * filter that the command has: the exact one, which it loads itself (seccomp_json.h says why).
+ * Runs as the command would: no capability, the user inside, and from its answer on in the user and
+ * mount namespace and under the filter that the command has: the exact one, which it loads itself
+ * (seccomp_json.h says why).
  * Nothing of the image is executed before it, and it needs nothing of the image: it is linked
  * statically and mounted under a name that nobody could foresee. Afterwards it passes signals on,
  * collects orphans, and ends as the command did, a signal's death as 128 and its number. In a
@@ -22,6 +23,7 @@
 #include <termios.h>
 
 #include "backend/docker/gate.h"
+#include "backend/kit/process/locked.h"
 #include "backend/kit/process/seccomp.h"
 #include "base/fd.h"
 #include "proc/exec.h"
@@ -104,6 +106,38 @@ static int take_filter(const struct gate_want *w, struct gate_answer *a)
 			   "or use --backend native");
 }
 
+/* What an engine mounts comes apart with its namespace, and a descriptor that another run was
+ * handed would lead to the workspace without its covers. No other kernel hands one over. Some
+ * machines let no container make namespaces, and root may not take its id along unless it was lent
+ * the capability for that, which goes this way alone. The guard tells what was not locked; who
+ * asked for the strict profile did not mean it. */
+static int lock(const struct gate_want *w, struct gate_answer *a)
+{
+	CLEANUP(fd) int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct err *e = &a->err;
+	bool entered = false;
+
+	a->unlocked = true;
+	if (!w->same_kernel && !w->lent)
+		return 0;
+	if (proc < 0)
+		return err_sys(e, "cannot open /proc inside");
+	if (getuid() == 0 && !w->lent)
+		(void)err_set(e, ERR_UNAVAILABLE, EPERM,
+			      "the mounts of a container that is root's cannot be locked");
+	else if (locked_enter(proc, &entered, e) == 0)
+		a->unlocked = false;
+	if (!a->unlocked)
+		return locked_drop(e);
+	if (entered || w->lent)
+		return -e->code;
+	if (w->profile == SECCOMP_STRICT)
+		return err_hint(e, "the strict profile needs it: name another user, or use "
+				   "another backend");
+	err_clear(e);
+	return 0;
+}
+
 static bool pass(struct gate *g, const char *own)
 {
 	struct gate_answer a = { .magic = GATE_MAGIC };
@@ -113,7 +147,7 @@ static bool pass(struct gate *g, const char *own)
 	if (!gate_has_proc() || !say_hello() || !read_all(&g->want, sizeof(g->want)) ||
 	    g->want.mounts > GATE_MOUNTS_MAX || !hear_mounts(g))
 		return false;
-	fine = gate_check(&g->want, g->mounts, own, &a.err) == 0 &&
+	fine = gate_check(&g->want, g->mounts, own, &a.err) == 0 && lock(&g->want, &a) == 0 &&
 	       (!g->want.line || gate_reach(&g->want, own, &g->line, &a.err) == 0) &&
 	       take_filter(&g->want, &a) == 0;
 	return fd_write_all(STDOUT_FILENO, &a, sizeof(a)) == 0 && fine && read_all(&word, 1) &&

@@ -134,6 +134,7 @@ int guard_tell_image(const struct guard *g, struct err *e)
 static void tell_started(const struct guard *g)
 {
 	struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
+				    .unlocked = g->unlocked,
 				    .container = { .user_ns = g->engine.rootless,
 						   .podman = g->engine.podman,
 						   .moved = g->moved,

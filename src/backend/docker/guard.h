@@ -65,6 +65,7 @@ struct guard {
 	char gate_inside[48];          /* where: nobody can foresee it */
 	bool same_kernel;              /* inside as here */
 	bool no_filter;                /* it has none, and the command is under none */
+	bool unlocked;                 /* its mounts come apart when it ends */
 	char secret[GATE_SECRET + 1];  /* by which it says that nothing was executed */
 	int listener, line;            /* of an open sandbox: for its gate, and to it; -1: none */
 	struct ucred inside;           /* the gate's, as the host counts */

@@ -260,13 +260,12 @@ static bool has_rule(enum seccomp_profile profile, enum verdict v)
 	return false;
 }
 
-/* unshare(CLONE_NEWUSER | CLONE_NEWNET), and with no other flag. */
-static void allow_namespace(struct json *j)
+/* unshare with these flags, and with no other. */
+static void allow_namespace(uint64_t flags, struct json *j)
 {
 	struct filter_walk w = { .j = j };
 
-	w.tests[0] =
-		(struct test){ .op = TEST_IS, .value = CLONE_NEWUSER | CLONE_NEWNET, .used = true };
+	w.tests[0] = (struct test){ .op = TEST_IS, .value = flags, .used = true };
 	json_object(j);
 	json_key(j, "names");
 	json_array(j);
@@ -301,8 +300,7 @@ static void profile_json(enum seccomp_profile profile, bool door, struct json *j
 		else
 			rule(&w, V_ALLOW);
 	}
-	if (door)
-		allow_namespace(j);
+	allow_namespace(CLONE_NEWUSER | (door ? CLONE_NEWNET : CLONE_NEWNS), j);
 	json_array_end(j);
 	json_object_end(j);
 }

@@ -7,6 +7,8 @@
  * A sandbox's container is told which calls there are; what they may be given is the business of
  * the native filter, which the gate loads over it. Said to an engine it takes four hundred rules,
  * which four programs read and libseccomp compiles at every start, and some cannot be said at all.
+ * One more call is allowed than the command has: the gate makes a second user and mount namespace
+ * (gate_main.c).
  */
 #pragma once
 

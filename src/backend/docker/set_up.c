@@ -339,11 +339,14 @@ static bool lists(const struct jread *array, const char *prefix)
 /* Docker says ALL as it was told; Podman lists them one by one. */
 static bool drops_all(const struct guard *g, const struct jread *host)
 {
-	const struct jread *drop = jread_get(host, "CapDrop");
+	const struct jread *drop = jread_get(host, "CapDrop"), *add = jread_get(host, "CapAdd");
 
 	if (g->engine.podman)
-		return jread_count(drop) >= 10 && !jread_count(jread_get(host, "CapAdd"));
-	return lists(drop, "ALL") && !jread_count(jread_get(host, "CapAdd"));
+		return jread_count(drop) >= 10 && !jread_count(add);
+	if (docker_lends(g->plan, g->engine.rootless, false))
+		return lists(drop, "ALL") && jread_count(add) == 1 &&
+		       (lists(add, DOCKER_LENT) || lists(add, "CAP_" DOCKER_LENT));
+	return lists(drop, "ALL") && !jread_count(add);
 }
 
 /* A limit somebody wrote must hold; a default that does not is reported. A rootless engine on

@@ -79,13 +79,8 @@ int inside_count(const struct inside *c, int *fds, struct err *e);
  */
 int inside_sockets(const struct inside *c, int *fds, struct err *e);
 
-/* Once all mounts are made: a second user and mount namespace. The kernel locks the mounts that one
- * user namespace takes over from another: they stay together when the mount namespace ends, so that
- * whoever was left a descriptor in one of them does not find it without those that lie over it.
- * Descriptors of folders from before lead to the mounts of the first, which are gone. The
- * capabilities are those of the new namespace, which owns nothing but the mounts. proc: a procfs
- * that can be written, for the ids and, as a second line, limits of the new one. After an error
- * *entered says whether there is a way back: not from half of it. */
+/* locked_enter (backend/kit/process/locked.h), and limits of the new namespace as a second line.
+ * `proc` can be written. */
 int inside_lock(int proc, bool *entered, struct err *e);
 
 /* What the monitor wants to look at later. Opened now: soon nothing here may open it any more. */

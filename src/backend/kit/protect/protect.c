@@ -229,7 +229,6 @@ int protect_write_down(struct protect *t, struct err *e)
 		protect_keep_configs(t);
 		t->before = before_take(t);
 		protect_covered_begin(t);
-		t->unlocked = t->plan->by_name;
 	}
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;

@@ -614,3 +614,17 @@ bool exposed_fd(int fd, const char *const *also, unsigned flags, struct err *why
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	return ask(path, also, flags, why);
 }
+
+int exposed_check(const char *what, const char *path, const char *const *also, unsigned flags,
+		  struct err *e)
+{
+	struct err why = { 0 };
+
+	if (!ask(path, also, flags, &why))
+		return 0;
+	if (why.code == ENOMEM)
+		return err_nomem(e);
+	return err_refuse(e, ERR_POLICY, EPERM,
+			  "keep it in a folder that no sandbox may write, such as ~/.config",
+			  "%.60s '%.120s' is not used: %.180s", what, path, why.what);
+}

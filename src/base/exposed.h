@@ -30,5 +30,8 @@ int exposed_note(const char *path, struct err *e);
  * False means that no guest can change where the path leads, so that nothing is lost between this
  * and opening it. */
 bool exposed_path(const char *path, const char *const *also, unsigned flags, struct err *why);
+/* The same as a refusal: "`what` 'PATH' is not used: ...", with the next step; or 0. */
+int exposed_check(const char *what, const char *path, const char *const *also, unsigned flags,
+		  struct err *e);
 /* The same for what is open, by the path that it has now. How it was reached is not known. */
 bool exposed_fd(int fd, const char *const *also, unsigned flags, struct err *why);

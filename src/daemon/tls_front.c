@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/program.h"
 #include "model/paths.h"
@@ -66,6 +67,9 @@ static int key_hidden(const struct tls_front *f, int key, struct err *e)
 
 static int open_files(const struct tls_front *f, int *cert, int *key, struct err *e)
 {
+	if (exposed_check("the certificate", f->cert, NULL, EXPOSED_SHARED, e) < 0 ||
+	    exposed_check("the private key", f->key, NULL, 0, e) < 0)
+		return -e->code;
 	*cert = open(f->cert, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (*cert < 0)
 		return err_sys(e, "cannot read the certificate '%.200s'", f->cert);

@@ -222,13 +222,10 @@ static int reload(struct tokens *t, struct err *e)
 int tokens_open(const char *path, struct tokens **ret, struct err *e)
 {
 	CLEANUP(tokens) struct tokens *t = calloc(1, sizeof(*t));
-	struct err why = { 0 };
 
 	/* Whoever writes it decides who gets in. */
-	if (exposed_path(path, NULL, EXPOSED_SHARED, &why))
-		return err_refuse(e, ERR_POLICY, EPERM,
-				  "keep it in a folder that no sandbox may write",
-				  "the token file '%.150s' is not used: %.200s", path, why.what);
+	if (exposed_check("the token file", path, NULL, EXPOSED_SHARED, e) < 0)
+		return -e->code;
 	if (!t || !(t->path = realpath(path, NULL)))
 		return t ? err_sys(e, "cannot open '%.200s'", path) : err_nomem(e);
 	if (reload(t, e) < 0)

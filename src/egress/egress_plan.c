@@ -49,12 +49,11 @@ static int add_secret(struct egress_plan *p, const struct spec *s, const struct 
 
 static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *envp, struct err *e)
 {
-	const char *const *places = spec_places(s, p->arena);
+	const char *const *places = NULL;
 	struct credentiallist granted = { 0 };
 
-	if (!places)
-		return err_nomem(e);
-	if (credentials_granted(p->arena, s, &granted, e) < 0)
+	if (spec_places(p->arena, s, &places, e) < 0 ||
+	    credentials_granted(p->arena, s, &granted, e) < 0)
 		return -e->code;
 	p->secrets = arena_alloc(p->arena, (granted.n + 1) * sizeof(*p->secrets));
 	if (!p->secrets)

@@ -365,10 +365,6 @@ bool spec_place_taken(const struct spec *s, const char *path);
 /* Was it to be at its own path, and is not? */
 bool spec_moved_workspace(const struct spec *s);
 
-/* Of a checked spec: what the command may write on this host, and the workspace in any case, as
- * base/exposed.h takes them. NULL without memory. */
-const char *const *spec_places(const struct spec *s, struct arena *a);
-
 /* What the choice of a backend means, without a backend: does the command run on this host, outside
  * of any sandbox? On another host? In namespaces of this host's kernel, and by name? Are the
  * programs inside others than this host's? */

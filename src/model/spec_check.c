@@ -227,25 +227,6 @@ bool spec_moved_workspace(const struct spec *s)
 	       !str_eq(s->inside, s->workdir);
 }
 
-const char *const *spec_places(const struct spec *s, struct arena *a)
-{
-	const char *const more[] = { s->private_workspace || s->no_workspace ? NULL : s->workdir,
-				     s->home_folder, s->store, s->data_folder };
-	const char **v =
-		arena_alloc(a, (ARRAY_LEN(more) + s->write.n + s->mounts.n + 1) * sizeof(*v));
-	size_t n = 0;
-
-	for (size_t i = 0; v && i < ARRAY_LEN(more); i++)
-		if (more[i])
-			v[n++] = more[i];
-	for (size_t i = 0; v && i < s->write.n; i++)
-		v[n++] = s->write.v[i];
-	for (size_t i = 0; v && i < s->mounts.n; i++)
-		if (s->mounts.v[i].writable)
-			v[n++] = s->mounts.v[i].source;
-	return v;
-}
-
 static int check_place(const struct spec *s, const char *target, struct err *e)
 {
 	if (target_check(target, s->inside, e) < 0)

@@ -49,13 +49,13 @@ static bool writes_workspace(const struct spec *s)
 	       !s->private_workspace && !s->no_workspace;
 }
 
-int spec_writes(struct arena *a, const struct spec *s, const struct place *at,
+static int list(struct arena *a, const struct spec *s, const struct place *at, bool workspace,
 		const char *const **ret, struct err *e)
 {
 	struct writes w = { .arena = a, .at = at };
 	const char *workdir = s->workdir || !at ? s->workdir : at->cwd;
 
-	if (workdir && writes_workspace(s) && add(&w, workdir, e) < 0)
+	if (workdir && workspace && add(&w, workdir, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->write.n; i++)
 		if (add(&w, s->write.v[i], e) < 0)
@@ -69,6 +69,17 @@ int spec_writes(struct arena *a, const struct spec *s, const struct place *at,
 		return -e->code;
 	*ret = w.v;
 	return 0;
+}
+
+int spec_writes(struct arena *a, const struct spec *s, const struct place *at,
+		const char *const **ret, struct err *e)
+{
+	return list(a, s, at, writes_workspace(s), ret, e);
+}
+
+int spec_places(struct arena *a, const struct spec *s, const char *const **ret, struct err *e)
+{
+	return list(a, s, NULL, !s->private_workspace && !s->no_workspace, ret, e);
 }
 
 int spec_note_writes(const struct spec *s, bool elsewhere, struct err *e)
@@ -91,18 +102,13 @@ int spec_note_writes(const struct spec *s, bool elsewhere, struct err *e)
 int spec_check_input(const struct spec *s, const char *what, const char *path, struct err *e)
 {
 	CLEANUP(arena) struct arena *a = arena_new((size_t)8 << 20);
-	struct err why = { 0 };
 	const char *const *also = NULL;
 
 	if (!a)
 		return err_nomem(e);
 	if (spec_writes(a, s, NULL, &also, e) < 0)
 		return -e->code;
-	if (!exposed_path(path, also, EXPOSED_SHARED, &why))
-		return 0;
-	(void)err_set(e, ERR_POLICY, EPERM, "%.60s: '%.120s' is not used: %.180s", what, path,
-		      why.what);
-	return err_hint(e, "keep it in a folder that no sandbox may write, such as ~/.config/brig");
+	return exposed_check(what, path, also, EXPOSED_SHARED, e);
 }
 
 int spec_check_inputs(const struct spec *s, struct err *e)

@@ -12,8 +12,11 @@
 int spec_writes(struct arena *a, const struct spec *s, const struct place *at,
 		const char *const **ret, struct err *e);
 
-/* Notes all of them (base/exposed.h), before the command starts. With `elsewhere`, what is not here
- * is on another machine. */
+/* Of a checked spec: these, and the workspace in any case, as base/exposed.h takes them. */
+int spec_places(struct arena *a, const struct spec *s, const char *const **ret, struct err *e);
+
+/* Notes all that may be written (base/exposed.h), before the command starts. With `elsewhere`, what
+ * is not here is on another machine. */
 int spec_note_writes(const struct spec *s, bool elsewhere, struct err *e);
 
 /* A file that brig reads on the host and passes on, or obeys, for this run: a secret, a certificate

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, files_as_root, home, identity, main, scratch, start_brig, test, workspace  # noqa: E402
+from harness import brig, files_as_root, home, identity, main, scratch, start_brig, state, test, workspace  # noqa: E402
 
 BOTH = ("native", "bwrap")
 ROLE = ("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: r}\nspec:\n  role: x\n  model: {provider: ollama, name: m}\n"
@@ -223,6 +223,70 @@ def a_secret_that_a_run_could_write_is_not_sent():
         file.write_text("no certificate\n")
         done = brig("run", "--network", "proxy", "--set", f"egress.roots={file}", "--", "true")
         assert ("is not used" in done.errors) == (file.parent == place), done
+
+
+def both_places():
+    """A folder that an earlier run could write, and one that none could."""
+    place, own = folder("place"), folder("own")
+    write_by_run("native", "true", "--write", place)
+    return place, own
+
+
+def refuses(word, call, **more):
+    """Is it refused for that word? Otherwise it got further, and failed for want of an engine, a server or a login."""
+    done = brig(*call, **more)
+    assert done.status == 125, done
+    return word in done.errors and "may have written" in done.errors and "no sandbox may write" in done.errors
+
+
+@test
+def no_login_of_a_registry_is_taken_from_a_file_that_a_run_could_write():
+    for at in both_places():
+        for entry in ({"auths": {"127.0.0.1:1": {"auth": "YTpi"}}}, {"credsStore": "x"}):
+            (at / "config.json").write_text(json.dumps(entry))
+            call = ("bundle", "pull", "127.0.0.1:1/team/role:1", "--plain-http", "-o", scratch() / "out")
+            assert refuses("the credentials in", call, env={"DOCKER_CONFIG": str(at)}) == (at.name == "place"), entry
+
+
+@test
+def no_file_of_sshs_own_is_used_that_a_run_could_write():
+    """By whatever name, by a link, and in a folder that the settings include."""
+    own = home() / ".ssh"
+    own.mkdir(mode=0o700)
+    (own / "config.d").mkdir()
+    call = ("run", "--backend", "ssh", "--set", "ssh.host=box.invalid", "--", "true")
+    try:
+        for at in both_places():
+            for name in ("id_ed25519", "known_hosts", "config", "config.d/one"):
+                (at / "file").write_text("")
+                (own / name).symlink_to(at / "file")
+                assert refuses("ssh's own", call) == (at.name == "place"), name
+                (own / name).unlink()
+    finally:
+        (own / "config.d").rmdir()
+        own.rmdir()
+
+
+@test
+def the_daemon_has_no_certificate_that_a_run_could_write():
+    place, own = both_places()
+    keys = state() / "brig/tls"
+    keys.mkdir(parents=True)
+    (keys / "key.pem").write_text("no key\n")
+    (keys / "key.pem").chmod(0o600)
+    tokens = own / "tokens"
+    tokens.write_text("")
+    tokens.chmod(0o600)
+    try:
+        for at in (place, own):
+            (at / "cert.pem").write_text("no certificate\n")
+            (at / "key.pem").symlink_to(keys / "key.pem")
+            for cert, key, word in ((at / "cert.pem", keys / "key.pem", "the certificate"), (own / "tokens", at / "key.pem", "the private key")):
+                call = ("daemon", "--listen", "127.0.0.1:0", "--token-file", tokens, "--tls-cert", cert, "--tls-key", key)
+                assert refuses(word, call) == (at == place), (cert, key)
+    finally:
+        (keys / "key.pem").unlink()
+        keys.rmdir()
 
 
 @test

@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from apiserver import BINARY, CLOSE, PING, PONG, ApiServer  # noqa: E402
-from harness import PATIENCE, brig_argv, brig_environment, brig_path, descendants, files_as_root, identity, main, scratch, test, uid, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, identity, main, scratch, test, uid, wait_until, workspace  # noqa: E402
 from podcluster import certificates  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG", "build/brig")).resolve().parent
@@ -228,6 +228,26 @@ def a_plugin_has_a_fixed_environment_and_no_terminal():
         info = json.loads(next(line for line in text.splitlines() if line.startswith("KUBERNETES_EXEC_INFO=")).split("=", 1)[1])
         assert info["spec"]["interactive"] is False and info["spec"]["cluster"]["server"].endswith(str(api.port)), info
         assert int(text.splitlines()[-1]) <= 5, text  # 0, 1, 2 and what ls and the shell open
+
+
+@test
+def what_a_kubeconfig_names_is_not_used_where_a_run_could_write_it():
+    """The same files serve in a folder that no run could write: the control."""
+    place, own = scratch() / "place", scratch() / "own"
+    for at in (place, own):
+        at.mkdir()
+        for name, text in (("token", "a-token\n"), ("plugin", f"#!/bin/sh\ncat <<'E'\n{credential(token='a-token')}\nE\n")):
+            (at / name).write_text(text)
+            (at / name).chmod(0o755)
+    assert brig("run", "--write", place, "--", "true").status == 0
+    with server() as api:
+        call = {"apiVersion": "client.authentication.k8s.io/v1", "command": f"{own}/plugin", "interactiveMode": "Never"}
+        for at in (place, own):
+            for user, word in (({"tokenFile": f"{at}/token"}, "is not used"), ({"exec": {**call, "command": f"{at}/plugin"}}, "is not started"),
+                               ({"exec": {**call, "args": [f"{at}/token"]}}, "is not given"),
+                               ({"exec": {**call, "env": [{"name": "PYTHONPATH", "value": str(at)}]}}, "the variable PYTHONPATH")):
+                done = drive("times=1", "ask", "GET", "/version", config=api.kubeconfig(user=user))
+                assert (word in done.err and "may have written" in done.err) if at == place else [s for s, _ in done.answers] == [200], (at, user, done.out, done.err)
 
 
 @test

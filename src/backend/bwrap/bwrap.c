@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "backend/bwrap/launch.h"
+#include "model/spec_writes.h"
 
 struct backend_plan {
 	struct box_plan *box;
@@ -59,10 +60,8 @@ static int bwrap_plan(const struct spec *s, struct backend_plan **ret, const cha
 	if ((notes ? box_plan_begin : box_plan_new)(s, "bwrap", &p->box, e) < 0 ||
 	    box_plan_names(p->box, e) < 0)
 		return -e->code;
-	places = spec_places(s, p->box->arena);
-	if (!places)
-		return err_nomem(e);
-	if (bwrap_find(p->box->arena, places, &p->program, e) < 0)
+	if (spec_places(p->box->arena, s, &places, e) < 0 ||
+	    bwrap_find(p->box->arena, places, &p->program, e) < 0)
 		return -e->code;
 	p->box->read_only_root = true;
 	note_differences(p->box, s);

@@ -13,6 +13,7 @@
 #include "model/config.h"
 #include "model/credentials.h"
 #include "model/envrules.h"
+#include "model/spec_writes.h"
 #include "proc/node_place.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
@@ -375,10 +376,9 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 	p->timeout = stricter(s->command.timeout, s->slurm.time);
 	p->output = s->command.output;
 	p->arena = arena_new_on(s->arena, PLAN_MAX);
-	p->places = p->arena ? spec_places(s, p->arena) : NULL;
-	if (!p->places)
+	if (!p->arena)
 		return err_nomem(e);
-	if (slurm_environment(p, e) < 0)
+	if (spec_places(p->arena, s, &p->places, e) < 0 || slurm_environment(p, e) < 0)
 		return -e->code;
 	/* A plan can be made anywhere; a start needs the program. */
 	if (slurm_program(p, "srun", &p->srun, &missing) < 0)

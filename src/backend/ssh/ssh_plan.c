@@ -7,17 +7,22 @@
 #include <string.h>
 
 #include "backend/ssh/ssh.h"
+#include "base/exposed.h"
 #include "base/fd.h"
+#include "base/folder.h"
+#include "base/home.h"
 #include "base/sha256.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "model/code.h"
+#include "model/spec_writes.h"
 #include "proc/host_find.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
 #define SOCKET_NAME 16 /* hexadecimal digits */
 #define SOCKET_ROOM 88 /* of 108: ssh adds a suffix of 17 while it makes the socket */
 #define LIST_ROOM 4096
+#define OWN_FILES_MAX 1024
 #define SCRIPT_MAX ((size_t)32 << 20)
 
 /* No setting of the user's own ssh configuration may loosen these. */
@@ -203,17 +208,51 @@ static int client_environment(struct backend_plan *p, const char *const *places,
 	return 0;
 }
 
-/* Its settings name programs (ProxyCommand, Match exec). ~ is the folder that it finds by itself.
+/* Keys, known hosts, settings and what these include, by whatever names the user has given them. */
+static int check_own(const struct backend_plan *p, const char *path, const char *const *places,
+		     unsigned *room, struct err *e)
+{
+	CLEANUP(fd) int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct stat st;
+	struct folder f;
+
+	if (!path)
+		return err_nomem(e);
+	if (lstat(path, &st) < 0 || S_ISSOCK(st.st_mode))
+		return 0;
+	if (!(*room)--)
+		return err_refuse(e, ERR_POLICY, E2BIG, "ssh.config_file names another one",
+				  "there are more than %d files in ~/.ssh", OWN_FILES_MAX);
+	if (exposed_check("ssh's own", path, places, EXPOSED_SHARED, e) < 0)
+		return -e->code;
+	if (fd < 0)
+		return 0;
+	folder_begin(&f, fd);
+	for (const struct fd_entry *one; (one = folder_next(&f));)
+		if (check_own(p, arena_printf(p->arena, "%s/%s", path, one->name), places, room,
+			      e) < 0)
+			return -e->code;
+	return 0;
+}
+
+/* Its settings name programs (ProxyCommand, Match exec). ~ is the folder that it finds by itself,
+ * in the line of the user.
  */
 static int check_settings(const struct backend_plan *p, const char *const *places, struct err *e)
 {
 	const char *home = getenv("HOME"), *const argv[] = {
 		"ssh", p->ssh.config_file ? p->ssh.config_file : "",
-		p->ssh.identity_file ? p->ssh.identity_file : "",
-		home ? arena_printf(p->arena, "%s/.ssh/config", home) : "", NULL
+		p->ssh.identity_file ? p->ssh.identity_file : "", NULL
 	};
+	unsigned room = OWN_FILES_MAX;
+	char listed[PATH_MAX];
 
-	return host_check_words(argv, places, e);
+	if (host_check_words(argv, places, e) < 0 ||
+	    (home && check_own(p, arena_printf(p->arena, "%s/.ssh", home), places, &room, e) < 0))
+		return -e->code;
+	if (home_listed(geteuid(), listed, sizeof(listed)) < 0 || (home && str_eq(home, listed)))
+		return 0;
+	return check_own(p, arena_printf(p->arena, "%s/.ssh", listed), places, &room, e);
 }
 
 /* The command's own, but for names that the wrapper goes by. */
@@ -306,10 +345,8 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 	p->arena = arena_new_on(s->arena, PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
-	places = spec_places(s, p->arena);
-	if (!places)
-		return err_nomem(e);
-	if (check_host(s, e) < 0 || find_program(p, places, e) < 0 || control_socket(p, e) < 0 ||
+	if (spec_places(p->arena, s, &places, e) < 0 || check_host(s, e) < 0 ||
+	    find_program(p, places, e) < 0 || control_socket(p, e) < 0 ||
 	    client_arguments(p, e) < 0 || client_environment(p, places, e) < 0 ||
 	    check_settings(p, places, e) < 0)
 		return -e->code;

@@ -179,20 +179,22 @@ struct kube_plugin_run {
 	struct buf text, said;
 };
 
-static int start(const char *const *argv, const char *const *env, struct kube_plugin_run *r,
-		 struct err *e)
+static int start(struct arena *a, const char *const *argv, const char *const *env,
+		 struct kube_plugin_run *r, struct err *e)
 {
+	static const char *const every[] = { "*", NULL };
 	CLEANUP(fd) int out = -1, err = -1;
 	const char *path = SEARCHED;
 	char program[PATH_MAX];
 	struct host_program h = {
-		.program = program, .argv = argv, .envp = env, .dies_with = SIGKILL, .session = true
+		.program = program, .argv = argv, .dies_with = SIGKILL, .session = true
 	};
 	int ends[2];
 
 	for (const char *const *v = env; *v; v++)
 		path = str_starts(*v, "PATH=") ? *v + strlen("PATH=") : path;
-	if (host_find(argv[0], path, NULL, program, e) < 0 || host_check_words(argv, NULL, e) < 0)
+	if (host_find(argv[0], path, NULL, program, e) < 0 || host_check_words(argv, NULL, e) < 0 ||
+	    host_environment(a, every, (char *const *)(uintptr_t)env, NULL, &h.envp, e) < 0)
 		return -e->code;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "cannot make a pipe");
@@ -301,7 +303,7 @@ int kube_plugin_run(struct arena *a, const struct kube_config *c, const char *ca
 		argv[n++] = *v;
 	if (make_env(a, c, ca, b, env, e) < 0)
 		return -e->code;
-	code = start(argv, env, &r, e);
+	code = start(a, argv, env, &r, e);
 	if (code == -ENOENT)
 		code = failed(c, &r, NOT_INSTALLED, e);
 	else if (code < 0)

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/exposed.h"
 #include "base/str.h"
 #include "kube/api/kube_plugin.h"
 
@@ -51,6 +52,14 @@ struct kube_keeper *kube_keeper_free(struct kube_keeper *k)
 	return NULL;
 }
 
+/* What the kubeconfig names is a key, a token, or whom to believe. */
+static int read_named(const char *file, struct buf *b, struct err *e)
+{
+	if (exposed_check("of the kubeconfig,", file, NULL, EXPOSED_SHARED, e) < 0)
+		return -e->code;
+	return kube_read_file(file, b, e);
+}
+
 /* Either the text itself or what is in the file. */
 static int text_or_file(struct arena *a, const char *text, const char *file, const char **ret,
 			struct err *e)
@@ -60,7 +69,7 @@ static int text_or_file(struct arena *a, const char *text, const char *file, con
 	*ret = text ? text : "";
 	if (text || !file)
 		return 0;
-	if (kube_read_file(file, &b, e) < 0)
+	if (read_named(file, &b, e) < 0)
 		return -e->code;
 	if (memchr(buf_str(&b), '\0', b.len))
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not text", file);
@@ -76,7 +85,7 @@ static int token_of(struct arena *a, const struct kube_config *c, const char **r
 	*ret = c->token ? c->token : "";
 	if (!c->token_file)
 		return 0;
-	if (kube_read_file(c->token_file, &b, e) < 0)
+	if (read_named(c->token_file, &b, e) < 0)
 		return -e->code;
 	n = b.len;
 	while (n && strchr(" \t\r\n", b.data[n - 1]))

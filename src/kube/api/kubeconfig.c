@@ -437,7 +437,6 @@ static int add_text(struct kube_files *f, const char *name, const char *text, si
 static int add_file(struct kube_files *f, const char *path, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(KUBECONFIG_MAX);
-	struct err why = { 0 };
 
 	if (path[0] != '/')
 		return err_refuse(e, ERR_CONFIG, EINVAL, "name it from / on",
@@ -449,10 +448,8 @@ static int add_file(struct kube_files *f, const char *path, struct err *e)
 		return 0;
 	}
 	/* It names servers, keys and programs. */
-	if (exposed_path(path, NULL, EXPOSED_SHARED, &why))
-		return err_refuse(e, ERR_POLICY, EPERM,
-				  "keep it in a folder that no sandbox may write",
-				  "the kubeconfig '%.150s' is not used: %.200s", path, why.what);
+	if (exposed_check("the kubeconfig", path, NULL, EXPOSED_SHARED, e) < 0)
+		return -e->code;
 	return add_text(f, path, buf_str(&text), text.len, e) < 0 ? -e->code : 1;
 }
 

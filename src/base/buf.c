@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 void buf_done(struct buf *b)
 {
@@ -105,6 +107,21 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	(void)vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
 	va_end(ap);
 	b->len += (size_t)n;
+}
+
+int buf_read_file(struct buf *b, int fd)
+{
+	char data[16384];
+	off_t at = 0;
+	ssize_t n;
+
+	while (!b->failed && (n = pread(fd, data, sizeof(data), at)) != 0) {
+		if (n < 0)
+			return -errno;
+		buf_add(b, data, (size_t)n);
+		at += n;
+	}
+	return b->failed ? -E2BIG : 0;
 }
 
 const char *buf_str(const struct buf *b)

@@ -38,5 +38,8 @@ void buf_putc(struct buf *b, char c);
 /* Decimal digits, with zeros in front up to `width`; much cheaper than buf_printf. */
 void buf_putu(struct buf *b, uint64_t v, unsigned width);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* All of a file, from its beginning, wherever the descriptor stands; 0 or -errno, -E2BIG where it
+ * is more than fits. */
+int buf_read_file(struct buf *b, int fd);
 const char *buf_str(const struct buf *b); /* "" while empty; borrowed until the next append */
 char *buf_take(struct buf *b);            /* caller frees; NULL if the buffer failed */

@@ -46,20 +46,18 @@ static bool add_file(struct refs_walk *w, int folder, const char *name)
 	CLEANUP(fd)
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	size_t before = w->to->text.len;
-	char data[8192];
 	struct stat st;
-	ssize_t n = 0;
+	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return true;
 	if (!w->left--)
 		return false;
-	while ((n = read(fd, data, sizeof(data))) > 0 && !w->to->text.failed)
-		buf_add(&w->to->text, data, (size_t)n);
+	r = buf_read_file(&w->to->text, fd);
 	buf_printf(&w->to->names, "%s %zu", name, w->to->text.len - before);
 	buf_putc(&w->to->names, '\0');
 	buf_putc(&w->to->text, '\n');
-	return n == 0 && !w->to->text.failed && !w->to->names.failed;
+	return r == 0 && !w->to->text.failed && !w->to->names.failed;
 }
 
 /* `only`: the name of the files that count, one folder down; NULL: all. */

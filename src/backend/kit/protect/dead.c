@@ -77,16 +77,6 @@ void told_keep(const struct ident *workspace, const struct outcome *o)
 	(void)fd_write_all(fd, buf_str(&text), text.len);
 }
 
-static bool read_all(int fd, struct buf *ret)
-{
-	char data[8192];
-	ssize_t n;
-
-	while ((n = read(fd, data, sizeof(data))) > 0)
-		buf_add(ret, data, (size_t)n);
-	return n == 0 && ret->len && !ret->failed && !ret->data[ret->len - 1];
-}
-
 void told_tell(const struct ident *workspace, struct outcome *o)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX + TOLD_ROOM);
@@ -99,7 +89,7 @@ void told_tell(const struct ident *workspace, struct outcome *o)
 		fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || unlinkat(folder, name, 0) < 0)
 		return;
-	if (!read_all(fd, &text)) {
+	if (buf_read_file(&text, fd) < 0 || !text.len || text.data[text.len - 1]) {
 		outcome_deny(o, "protected-path", ".",
 			     "a run that was killed left more than can be told: what it made is "
 			     "in quarantine, in brig's state folder");

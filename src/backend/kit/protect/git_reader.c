@@ -14,6 +14,7 @@
 
 #include "backend/kit/protect/gitsay.h"
 #include "base/clock.h"
+#include "base/draft.h"
 #include "base/program.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -87,12 +88,8 @@ static bool read_slot(const char *name, struct buf *ret)
 	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
 	CLEANUP(fd)
 	int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	char data[4096];
-	ssize_t n = -1;
 
-	while (fd >= 0 && (n = read(fd, data, sizeof(data))) > 0)
-		buf_add(ret, data, (size_t)n);
-	return n == 0 && ret->len && !ret->failed && !ret->data[ret->len - 1];
+	return fd >= 0 && buf_read_file(ret, fd) == 0 && ret->len && !ret->data[ret->len - 1];
 }
 
 static bool reader_known(enum reader_kind kind, const struct stamp *file, struct buf *ret)
@@ -114,21 +111,18 @@ static void keep(enum reader_kind kind, const struct stamp *file, const struct b
 {
 	struct err e;
 	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, &e);
-	CLEANUP(fd) int fd = -1;
-	char name[32], key[192], fresh[64];
+	char name[32], key[192];
+	struct draft d;
 
 	slot_name(file, name);
 	slot_key(kind, file, key);
-	(void)snprintf(fresh, sizeof(fresh), "%s.%ld", name, (long)getpid());
-	fd = folder < 0 ? -1
-			: openat(folder, fresh,
-				 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
+	if (folder < 0 || draft_open(folder, &d) < 0)
 		return;
-	if (fd_write_all(fd, key, strlen(key) + 1) < 0 ||
-	    (answer->len && fd_write_all(fd, answer->data, answer->len) < 0) ||
-	    renameat(folder, fresh, folder, name) < 0)
-		(void)unlinkat(folder, fresh, 0);
+	if (fd_write_all(d.fd, key, strlen(key) + 1) < 0 ||
+	    (answer->len && fd_write_all(d.fd, answer->data, answer->len) < 0))
+		draft_drop(&d);
+	else
+		(void)draft_keep(&d, name, 0600);
 }
 
 /* ---- the question ---- */
@@ -421,12 +415,8 @@ static bool has_word(const struct buf *text, const char *word)
 static bool may_say(int fd, const char *word, const char *other)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(CONFIG_MAX + 1);
-	char data[8192];
-	ssize_t n;
 
-	while ((n = read(fd, data, sizeof(data))) > 0)
-		buf_add(&text, data, (size_t)n);
-	return n < 0 || text.failed || has_word(&text, word) || has_word(&text, other);
+	return buf_read_file(&text, fd) < 0 || has_word(&text, word) || has_word(&text, other);
 }
 
 /* Opening alone has effects of its own on a pipe or a device: only a file is opened. */

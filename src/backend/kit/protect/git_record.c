@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/draft.h"
 #include "base/state.h"
 #include "base/str.h"
 
@@ -309,17 +310,12 @@ static bool is_sound(const struct buf *b)
 /* Its words, and behind them the entries. */
 static bool read_text(int record, struct buf *ret)
 {
-	char data[16384];
-	off_t at = 0;
-	ssize_t n;
+	int r;
 
 	(void)flock(record, LOCK_SH);
-	while ((n = pread(record, data, sizeof(data), at)) > 0) {
-		buf_add(ret, data, (size_t)n);
-		at += n;
-	}
+	r = buf_read_file(ret, record);
 	(void)flock(record, LOCK_UN);
-	return n == 0 && is_sound(ret);
+	return r == 0 && is_sound(ret);
 }
 
 bool record_load(int record, struct known_list *ret, bool *whole, struct buf *path)
@@ -452,15 +448,15 @@ void record_seen_load(const struct ident *tree, struct seen_folders *seen)
 /* In one piece, since others may be reading. Without it the next walk takes longer. */
 void record_seen_store(int live, const struct ident *tree, struct seen_folders *seen)
 {
-	char record[RECORD_NAME_SIZE], name[RECORD_NAME_SIZE + sizeof(SEEN)], draft[96];
-	CLEANUP(fd) int fd = -1;
+	char record[RECORD_NAME_SIZE], name[RECORD_NAME_SIZE + sizeof(SEEN)];
+	struct draft d;
 
-	if (!seen_is_new(seen))
+	if (!seen_is_new(seen) || draft_open(live, &d) < 0)
 		return;
 	record_name(tree, record);
 	(void)snprintf(name, sizeof(name), "%s" SEEN, record);
-	(void)snprintf(draft, sizeof(draft), "%s.%d", name, gettid());
-	fd = openat(live, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd >= 0 && (seen_store(seen, fd) < 0 || renameat(live, draft, live, name) < 0))
-		(void)unlinkat(live, draft, 0);
+	if (seen_store(seen, d.fd) < 0)
+		draft_drop(&d);
+	else
+		(void)draft_keep(&d, name, 0600);
 }

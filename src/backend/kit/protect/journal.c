@@ -118,19 +118,6 @@ static bool remove_kept(int dir, const char *name, const char *id)
 	return dot && str_eq(dot + 1, id) && unlinkat(dir, name, 0) == 0;
 }
 
-static int read_all(struct journal *j)
-{
-	char text[4096];
-	off_t at = 0;
-	ssize_t n;
-
-	while ((n = pread(j->file, text, sizeof(text), at)) > 0) {
-		buf_add(&j->all, text, (size_t)n);
-		at += n;
-	}
-	return n < 0 ? -errno : j->all.failed ? -ENOMEM : 0;
-}
-
 /* Puts each line into the one buffer or the other. */
 static int split(const struct journal *j, struct buf *ours, struct buf *others)
 {
@@ -170,7 +157,7 @@ static int open_workspace(int folder, const char *workspace, int claim, struct j
 		return -errno;
 	j->shared = lock_byte(j->file, j->workspace, F_WRLCK) < 0 ||
 		    any_kept(folder, keeps, j->workspace);
-	r = read_all(j);
+	r = buf_read_file(&j->all, j->file);
 	if (r == 0)
 		r = split(j, &j->lines, NULL);
 	if (r < 0)

@@ -292,16 +292,10 @@ bool protect_covers_hold(const struct protect *t, int mountinfo)
 	CLEANUP(arena) struct arena *a = arena_new(ARENA_MAX);
 	CLEANUP(buf) struct buf list = BUF_INIT(MOUNTS_MAX);
 	struct mounts mounts;
-	char text[8192];
-	ssize_t n;
 
 	if (!t->plan->protected_count)
 		return true;
-	if (!a || lseek(mountinfo, 0, SEEK_SET) < 0)
-		return false;
-	while ((n = read(mountinfo, text, sizeof(text))) > 0)
-		buf_add(&list, text, (size_t)n);
-	if (n < 0 || list.failed || mounts_parse(a, list.data, &mounts) < 0)
+	if (!a || buf_read_file(&list, mountinfo) < 0 || mounts_parse(a, list.data, &mounts) < 0)
 		return false;
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		const struct protected_name *p = &t->plan->protected[i];

@@ -269,12 +269,7 @@ int seen_store(struct seen_folders *s, int fd)
 /* The whole file, if it is one and fits. */
 static bool read_all(int fd, struct buf *ret, struct seen_head *h)
 {
-	char data[16384];
-	ssize_t n;
-
-	while ((n = read(fd, data, sizeof(data))) > 0)
-		buf_add(ret, data, (size_t)n);
-	if (n < 0 || ret->failed || ret->len < sizeof(*h))
+	if (buf_read_file(ret, fd) < 0 || ret->len < sizeof(*h))
 		return false;
 	memcpy(h, ret->data, sizeof(*h));
 	return h->magic == MAGIC && h->names == sum_of_names() && h->count <= ROOM_MAX &&

@@ -234,6 +234,18 @@ bool record_written_by_others(int record)
 	return is_locked(record);
 }
 
+bool record_outlived(int record, int tree)
+{
+	struct statx born, written;
+
+	return statx(tree, "", AT_EMPTY_PATH, STATX_BTIME, &born) == 0 &&
+	       statx(record, "", AT_EMPTY_PATH, STATX_MTIME, &written) == 0 &&
+	       (born.stx_mask & STATX_BTIME) &&
+	       (born.stx_btime.tv_sec > written.stx_mtime.tv_sec ||
+		(born.stx_btime.tv_sec == written.stx_mtime.tv_sec &&
+		 born.stx_btime.tv_nsec > written.stx_mtime.tv_nsec));
+}
+
 int record_join(int record, bool *alone)
 {
 	*alone = lock(record, F_OFD_SETLK, F_WRLCK) == 0;

@@ -72,6 +72,8 @@ int record_find(const struct ident *tree); /* the file of a tree; -1: there is n
 /* The same, made if need be; a descriptor or -errno. `live` is record_live's. */
 int record_open(int live, const struct ident *tree, struct err *e);
 bool record_written_by_others(int record); /* does anybody write in the tree now? */
+/* The tree was made since: it is another folder, which has got the inode of one that is gone. */
+bool record_outlived(int record, int tree);
 /* Makes us one of those; *alone: there was no other. 0 or -errno. */
 int record_join(int record, bool *alone);
 void record_share(int record); /* after that: others may join */

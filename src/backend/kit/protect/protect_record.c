@@ -238,9 +238,9 @@ static int open_other(struct other *x, const struct ident *ident, const char *id
 	x->p.plan = &x->plan;
 	x->p.id = id;
 	x->plan.workspace = x->p.asker.avoid = buf_str(&x->path);
-	if (r == 0 &&
-	    (protect_tree(&x->p, buf_str(&x->path), &(struct err){ 0 }) < 0 ||
-	     fstat(tree->fd, &st) < 0 || st.st_dev != ident->dev || st.st_ino != ident->ino))
+	if (r == 0 && (protect_tree(&x->p, buf_str(&x->path), &(struct err){ 0 }) < 0 ||
+		       fstat(tree->fd, &st) < 0 || st.st_dev != ident->dev ||
+		       st.st_ino != ident->ino || record_outlived(record, tree->fd)))
 		r = -ENOENT;
 	if (r < 0) {
 		known_done(&known);

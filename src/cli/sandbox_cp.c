@@ -14,6 +14,7 @@
 
 #include "base/clean.h"
 #include "base/draft.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -306,6 +307,15 @@ static int settle_outside(const char *to, const char *from, bool folder, int *ab
 	return *above < 0 ? err_sys(e, "cannot open the folder of '%.200s'", to) : 0;
 }
 
+/* What came out is a guest's, wherever it lies now: no file of it is obeyed as the user's own. */
+static int note_guests(int above, const char *name, struct err *e)
+{
+	char path[300];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", above, name);
+	return exposed_note(path, e);
+}
+
 static int get_file(struct daemon_client *d, const struct box_path *from, int above,
 		    const char *name, mode_t mode, uint64_t most, struct err *e)
 {
@@ -322,7 +332,7 @@ static int get_file(struct daemon_client *d, const struct box_path *from, int ab
 		return r;
 	}
 	r = draft_keep(&to, name, mode & 0777 & ~mask);
-	return r < 0 ? err_errno(e, r, "cannot write '%.100s'", name) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write '%.100s'", name) : note_guests(above, name, e);
 }
 
 static int get_folder(struct daemon_client *d, const struct box_path *from, int above,
@@ -338,7 +348,7 @@ static int get_folder(struct daemon_client *d, const struct box_path *from, int 
 	folder = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (folder < 0)
 		return err_sys(e, "cannot open folder '%.100s'", name);
-	if (unpack_child_start(folder, most, &u, e) < 0)
+	if (note_guests(above, name, e) < 0 || unpack_child_start(folder, most, &u, e) < 0)
 		return -e->code;
 	/* With what an archive is besides its files. */
 	r = get_bytes(d, from, "/archive", u.to, most + most / 2 + ((uint64_t)1 << 30), e);

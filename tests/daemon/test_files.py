@@ -736,6 +736,28 @@ def another_tenants_files_are_no_different_from_none():
 # ---- the command line ----
 
 @test
+def settings_that_were_copied_out_are_not_the_users_own():
+    """As a file and in a folder; the control is the same text by the user's own hand."""
+    text = "brig: 1\nenv: {set: {A: loose}}\nwrite: [%s]\n"
+    place = scratch() / "host"
+    with files_as_root():
+        (place / "w").mkdir(parents=True)
+        for folder in (place, place / "w"):
+            os.chown(folder, workspace().stat().st_uid, workspace().stat().st_gid)
+    text %= place / "w"
+    with box() as b:
+        b.sh(f"mkdir /tmp/d; printf '%s' '{text}' | tee /tmp/one.yaml > /tmp/d/two.yaml")
+        for what in ("one.yaml", "d"):
+            assert brig("sandbox", "cp", f"{b.id}:/tmp/{what}", ".", env={"BRIG_HOST": f"unix://{b.d.path}"}, cwd=place).status == 0
+    (place / "own.yaml").write_text(text)
+    for file, good in (("own.yaml", True), ("one.yaml", False), ("d/two.yaml", False)):
+        assert (place / file).read_text() == text, file
+        done = brig("run", "--config", place / file, "--", "touch", place / "w/made", allow=False)
+        assert (done.status == 0) == good == (place / "w/made").exists() and (good or "brig allow" in done.errors), (file, done)
+        (place / "w/made").unlink(missing_ok=True)
+
+
+@test
 def cp_goes_both_ways():
     with box() as b:
         place = scratch() / "host"

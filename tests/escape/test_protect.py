@@ -93,6 +93,23 @@ def a_configuration_that_was_written_in_place_is_not_compared_with_itself():
     assert not (workspace() / ".git/config").exists() and taken()
 
 
+@test
+def a_configuration_that_was_replaced_by_more_than_plain_settings_is_put_back():
+    """By the host's git, for no one can tell: the user has the one from before, and the new one in quarantine."""
+    repository()
+    host("git remote add origin /nowhere; chmod 640 .git/config")
+    before = (workspace() / ".git/config").read_bytes()
+    p = start_brig("run", "--json", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.01; done")
+    assert wait_until((workspace() / "ready").exists)
+    host(f"git config core.fsmonitor '{payload()}'; touch go")
+    out, err = p.communicate(timeout=30 * PATIENCE)
+    assert b"changed during the run" in out and b"put back as it was" in out, (out, err)
+    now = workspace() / ".git/config"
+    assert now.read_bytes() == before and now.stat().st_mode & 0o777 == 0o640 and now.stat().st_uid == workspace().stat().st_uid and taken()
+    use()
+    assert not ran() and sh("git remote")["stdout"] == "origin\n"
+
+
 # ---- links in covered folders ----
 
 

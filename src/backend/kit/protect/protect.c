@@ -398,11 +398,17 @@ static bool own_folder(const char *path, const struct stat *st)
 
 static void changed(struct protect *t, struct outcome *o, int tree, const struct protected_name *n)
 {
-	if (!protect_config_kept(t, n->tree, n->path))
-		quarantine(t, o, tree, n->path, "changed during the run");
-	else if (o)
+	if (protect_config_kept(t, n->tree, n->path)) {
+		if (o)
+			outcome_trust(o, n->path,
+				      "replaced during the run, with plain settings more or less");
+		return;
+	}
+	quarantine(t, o, tree, n->path, "changed during the run");
+	if (protect_config_back(t, n, tree) && o)
 		outcome_trust(o, n->path,
-			      "replaced during the run, with plain settings more or less");
+			      "put back as it was before the run: if the change was yours, it is "
+			      "in quarantine");
 }
 
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)

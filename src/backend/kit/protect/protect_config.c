@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/kit/protect/git_reader.h"
 #include "backend/kit/protect/gitsay.h"
@@ -80,18 +81,54 @@ static bool config_grew(struct protect *t, int tree, const char *git, int was)
 	return false;
 }
 
-bool protect_config_kept(struct protect *t, const char *tree_path, const char *path)
+/* Which of the plan's git folders this is the configuration of; git_count: none. */
+static size_t folder_of(const struct protect *t, const char *tree_path, const char *path)
 {
-	struct err e;
+	size_t i = 0;
 
-	for (size_t i = 0; i < t->plan->git_count && i < GITS_MAX; i++) {
+	for (; i < t->plan->git_count && i < GITS_MAX; i++) {
 		const struct git_folder *g = &t->plan->gits[i];
-		int tree = str_eq(g->tree, tree_path) ? protect_tree(t, g->tree, &e) : -1;
 		char config[PATH_MAX];
 
 		(void)snprintf(config, sizeof(config), "%s%sconfig", g->path, *g->path ? "/" : "");
-		if (tree >= 0 && str_eq(config, path))
-			return config_grew(t, tree, g->path, t->config[i]);
+		if (str_eq(g->tree, tree_path) && str_eq(config, path))
+			return i;
 	}
-	return false;
+	return t->plan->git_count;
+}
+
+bool protect_config_kept(struct protect *t, const char *tree_path, const char *path)
+{
+	size_t i = folder_of(t, tree_path, path);
+	struct err e;
+	int tree = i < t->plan->git_count ? protect_tree(t, tree_path, &e) : -1;
+
+	return tree >= 0 && config_grew(t, tree, t->plan->gits[i].path, t->config[i]);
+}
+
+/* Without a name nobody can have opened it for writing since: through its cover it could not be. */
+static bool as_it_was(int was, const struct stamp *stamp, struct stat *st)
+{
+	return was >= 0 && fstat(was, st) == 0 && st->st_nlink == 0 && st->st_size == stamp->size &&
+	       st->st_mtim.tv_sec == stamp->mtime.tv_sec &&
+	       st->st_mtim.tv_nsec == stamp->mtime.tv_nsec;
+}
+
+bool protect_config_back(struct protect *t, const struct protected_name *n, int tree)
+{
+	size_t i = folder_of(t, n->tree, n->path);
+	int was = i < t->plan->git_count ? t->config[i] : -1, dir;
+	CLEANUP(buf) struct buf text = BUF_INIT(LIST_MAX);
+	CLEANUP(fd) int opened = -1, fd = -1;
+	const char *name;
+	struct stat st;
+
+	if (!n->existed || !as_it_was(was, &n->was, &st) || buf_read_file(&text, was) < 0)
+		return false;
+	dir = protect_parent(tree, n->path, &name, &opened);
+	fd = dir < 0 ? -1
+		     : openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			      st.st_mode & 0777);
+	return fd >= 0 && (geteuid() != 0 || fchown(fd, st.st_uid, st.st_gid) == 0) &&
+	       fchmod(fd, st.st_mode & 0777) == 0 && fd_write_all(fd, text.data, text.len) == 0;
 }

@@ -105,6 +105,9 @@ void protect_keep_configs(struct protect *t);
 /* Is this one of them, and changed by nothing but new plain settings? The user's own git may
  * replace it meanwhile. */
 bool protect_config_kept(struct protect *t, const char *tree_path, const char *path);
+/* Puts one that went to quarantine back as it was before the run, where its name is free and the
+ * user's own git had replaced it: without any, git takes the folder for none of its own. */
+bool protect_config_back(struct protect *t, const struct protected_name *n, int tree);
 /* What git says of a configuration in a git folder. */
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
 				      const char *name, struct buf *facts);

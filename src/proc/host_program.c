@@ -28,10 +28,8 @@ int host_exec(const char *program, const char *const *argv, const char *const *e
 	return errno;
 }
 
-/* Each may be in the place of another: all go up before the first comes down. Not inlined, nor is
- * the next: execve() does not return, and on a stack that is shared with the caller the sanitizer's
- * marks around their variables would stay. */
-__attribute__((noinline)) static int place(const struct host_program *h)
+/* Each may be in the place of another: all go up before the first comes down. */
+static int place(const struct host_program *h)
 {
 	int up[FIRST + HOST_FDS_MAX], above = FIRST + (int)h->fd_count;
 	int r;
@@ -53,7 +51,7 @@ __attribute__((noinline)) static int place(const struct host_program *h)
 }
 
 /* Its memory may hold a secret of the user's. */
-__attribute__((noinline)) static int no_core(void)
+static int no_core(void)
 {
 	const struct rlimit none = { 0, 0 };
 

@@ -119,12 +119,13 @@ int proc_fork_away(bool allocates)
 	return -1;
 }
 
+/* By the kernel's call: libc keeps two to itself, which whoever started brig may have ignored. */
 void proc_default_signals(void)
 {
-	const struct sigaction dfl = { .sa_handler = SIG_DFL };
+	static const char dfl[64]; /* the kernel's struct sigaction of SIG_DFL, and room */
 
 	for (int s = 1; s <= SIGNALS; s++)
-		(void)sigaction(s, &dfl, NULL);
+		(void)syscall(SYS_rt_sigaction, s, dfl, NULL, SIGNALS / 8);
 }
 
 void proc_unblock_signals(void)

@@ -118,7 +118,7 @@ def without_a_network_package_managers_do_not_try_again():
     asked = "echo $npm_config_fetch_retries $PIP_RETRIES $CARGO_NET_RETRY $npm_config_update_notifier"
     assert brig("exec", asked).text == "0 0 0 false\n"
     assert brig("exec", "--env", "PIP_RETRIES=7", asked).text == "0 7 0 false\n"
-    assert brig("exec", "--network", "proxy", asked).text == "\n"
+    assert brig("exec", "--network", "proxy", asked).text == "false\n"
 
 
 @test

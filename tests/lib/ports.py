@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import functools
 import os
+import random
 import re
 import socket
 import threading
@@ -61,11 +62,19 @@ class Served:
         return socket.create_connection((address, self.port), 15 * PATIENCE)
 
 
+def free_port():
+    """One that no neighbour gets meanwhile: not among those that the kernel gives away."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)), socket.create_server(("::1", port), family=socket.AF_INET6):
+            return port
+
+
 @contextlib.contextmanager
 def served(code=ECHO, *options, family="socket.AF_INET", address="127.0.0.1", command=None, start=None):
     """A server on port 8000 of a sandbox; its brig is ended at the end."""
     argv = command or ("python3", "-c", SERVER.format(code=code, family=family, address=address))
-    p = (start or functools.partial(start_brig, "run"))(*options, "--publish", "8000", "--", *argv)
+    p = (start or functools.partial(start_brig, "run"))(*options, "--publish", f"{free_port()}:8000", "--", *argv)
     try:
         line = p.stderr.readline().decode()
         found = re.search(r"port 8000 of the sandbox is 127\.0\.0\.1:(\d+) on this host", line)

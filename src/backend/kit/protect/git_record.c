@@ -262,6 +262,18 @@ bool record_alone(int record)
 	return lock(record, F_OFD_SETLK, F_WRLCK) == 0;
 }
 
+void record_leave(int record)
+{
+	(void)lock(record, F_OFD_SETLK, F_UNLCK);
+}
+
+/* Two that both kept theirs would each find the other. */
+bool record_last(int record)
+{
+	record_leave(record);
+	return record_alone(record);
+}
+
 /* ---- the file ---- */
 
 void record_name(const struct ident *tree, char out[RECORD_NAME_SIZE])

@@ -79,6 +79,9 @@ int record_join(int record, bool *alone);
 void record_share(int record); /* after that: others may join */
 /* Are we the only one? Until record_join or the end of the descriptor nobody else joins then. */
 bool record_alone(int record);
+void record_leave(int record);
+/* Leaves. Is nobody else left? Then as above. Of several that leave at once, one is told so. */
+bool record_last(int record);
 
 /* *whole: what it says is what was there when the last run ended. false: there is no such list. */
 bool record_load(int record, struct known_list *ret, bool *whole, struct buf *path);

@@ -506,14 +506,21 @@ int protect_let_go(int hold)
 	return fd_close(hold);
 }
 
-/* `shared`: another run still has placeholders in the workspace. */
+/* `shared`: another run still has placeholders in the workspace, and takes the mark away with the
+ * last of them. The journal is locked, so that they come one after the other. */
 static void unmark(const struct protect *t, bool shared)
 {
 	const char *own = t->plan->workspace;
 
-	for (size_t i = 0; i < t->tree_count; i++)
-		if (t->trees[i].last && !(shared && own && str_eq(t->trees[i].path, own)))
-			record_unmark(t->live, RECORD_LIVE, &t->trees[i].ident);
+	for (size_t i = 0; i < t->tree_count; i++) {
+		const struct tree *tree = &t->trees[i];
+		bool here = own && str_eq(tree->path, own);
+
+		if (here && shared)
+			record_leave(tree->record);
+		else if (tree->last || (here && tree->left && record_alone(tree->record)))
+			record_unmark(t->live, RECORD_LIVE, &tree->ident);
+	}
 }
 
 /* Short, since other workspaces wait. */

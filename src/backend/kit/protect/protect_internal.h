@@ -19,6 +19,7 @@ struct tree {
 	mode_t mode; /* to be given back */
 	int record;  /* of its git folders; -1: none */
 	bool joined; /* another run had begun there */
+	bool left;   /* we have: what was made there was judged */
 	bool last;   /* no other run is left there: the record was stored */
 	struct ident ident;
 	struct known_list known;   /* what was there when nobody wrote */

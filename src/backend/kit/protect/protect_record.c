@@ -196,7 +196,8 @@ void protect_records_judge(struct protect *t, struct outcome *o, bool last)
 		else if (!tree->seen)
 			tree->seen = seen_new(tree->fd);
 		made = judge_tree(t, o, tree, &text);
-		tree->last = last && record_alone(tree->record);
+		tree->left = last;
+		tree->last = last && record_last(tree->record);
 		if (!tree->last)
 			continue;
 		if (tree->joined) /* those that had begun before may be dead */

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """brig mcp install and uninstall: other programs' settings keep everything but one entry."""
 
+import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
@@ -121,10 +124,21 @@ def what_its_program_writes_meanwhile_stays():
         at = next(i for i, a in enumerate(argv) if a.endswith("/brig"))
         argv[at:at] = ["strace", "-o", "/dev/null", "-e", f"inject=fsync:signal=SIGSTOP:when={2 if before else 1}"]
         p = subprocess.Popen(argv, env=brig_environment({"HOME": str(home())}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        stopped = []
+        stopped, looks = [], {}
+
+        def still(q):
+            """Five looks in a row without a step: strace stops it for a moment at every call."""
+            with contextlib.suppress(OSError):
+                text = pathlib.Path(f"/proc/{q}/status").read_text()
+                steps = re.search(r"voluntary_ctxt_switches:\s*(\d+)", text)[1]
+                standing = re.search(r"State:\s*[Tt]", text) and looks.get(q, ("", 0))[0] == steps
+                looks[q] = (steps, looks[q][1] + 1 if standing else 0)
+                return looks[q][1] >= 5
+            return False
 
         def stands():
-            stopped[:] = [q for q in descendants(p.pid) if pathlib.Path(f"/proc/{q}/stat").read_text().rpartition(")")[2].split()[0] in "Tt" and (not before or (file.parent / "mcp.json.brig-backup").exists())]
+            time.sleep(0.01)
+            stopped[:] = [q for q in descendants(p.pid) if still(q)]
             return stopped or p.poll() is not None
         assert wait_until(stands) and stopped, (name, p.poll(), p.stderr.read())
         if meanwhile:

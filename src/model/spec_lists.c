@@ -155,7 +155,8 @@ int list_add_port(struct arena *a, struct portlist *l, const char *text, struct 
 			p.protocol = protocols[i];
 	if (!p.protocol || (colon && port_number(text, (size_t)(colon - text), &p.host) < 0) ||
 	    port_number(rest, slash ? (size_t)(slash - rest) : strlen(rest), &p.container) < 0)
-		return err_refuse(e, ERR_USAGE, EINVAL, "such as 8080:80, or 80 for any free port",
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "such as 8080:80, or 8080 for that one or another that is free",
 				  "port '%.100s' is not [HOST_PORT:]PORT", text);
 	for (size_t i = 0; i < l->n; i++)
 		if (p.host && l->v[i].host == p.host && str_eq(l->v[i].protocol, p.protocol))

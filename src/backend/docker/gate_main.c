@@ -27,6 +27,7 @@
 #include "backend/kit/process/seccomp.h"
 #include "base/fd.h"
 #include "proc/exec.h"
+#include "proc/spawn.h"
 
 #define EXIT_MISSING 127
 #define EXIT_PLAIN 126
@@ -37,7 +38,6 @@ struct gate {
 	struct gate_mount mounts[GATE_MOUNTS_MAX];
 	struct termios terminal; /* as it was */
 	bool has_terminal;
-	sigset_t mask; /* likewise */
 	struct gate_line line;
 };
 
@@ -194,7 +194,8 @@ static _Noreturn void become(const struct gate *g, int go, char **argv)
 		(void)sigprocmask(SIG_BLOCK, &output, NULL);
 		(void)tcsetpgrp(STDIN_FILENO, getpgrp());
 	}
-	(void)sigprocmask(SIG_SETMASK, &g->mask, NULL);
+	proc_default_signals(); /* what the engine's starter ignored reaches us */
+	proc_unblock_signals();
 	not_executed(g, argv[0],
 		     proc_exec((const char *const *)argv, (const char *const *)environ,
 			       path ? path : DEFAULT_PATH));
@@ -291,7 +292,7 @@ int main(int argc, char **argv)
 	pid_t command;
 
 	signals_of(&all);
-	(void)sigprocmask(SIG_BLOCK, &all, &g.mask);
+	(void)sigprocmask(SIG_BLOCK, &all, NULL);
 	make_raw(&g);
 	if (argc < 1 || !pass(&g, argv[0]) || (argc < 2 && !g.want.open))
 		return GATE_REFUSED;

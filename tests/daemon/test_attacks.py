@@ -389,7 +389,11 @@ def a_token_that_is_taken_back_while_the_body_comes_is_out():
                 slow.sendall(head_of(d, "/v1/sandboxes", d.tokens["a"]) + b"{")
                 # A line more moves all that was read; a line less takes the token back.
                 lines = [line for line in d.token_file.read_text().splitlines() if not (taken and line.startswith("a "))]
-                d.token_file.write_text("\n".join([*lines, "#", ""]))
+                # Under its name at once: half a file has no such token for a head that is still read.
+                draft = d.token_file.with_name("draft")
+                draft.write_text("\n".join([*lines, "#", ""]))
+                draft.chmod(0o600)
+                draft.rename(d.token_file)
                 assert wait_until(lambda: d.call("GET", "/v1/info", token=d.tokens["a"]).status == (401 if taken else 200), 10)
                 slow.sendall(b"}")
                 said = slow.recv(4096)

@@ -47,7 +47,7 @@ static const struct {
 	const char *title;
 	const char *starts[8];
 } sections[] = {
-	{ "limits", { "limits.", "gpus", NULL } },
+	{ "limits", { "limits.", "gpu", NULL } },
 	{ "network",
 	  { "network", "egress.", "leaks.", "credentials", "use_credentials", "ports", NULL } },
 	{ "containers", { "docker.", "image", "runtime", "labels", NULL } },

@@ -26,11 +26,9 @@ static const struct {
 static const struct {
 	const char *name;
 	enum gpu_driver driver;
-} drivers[] = { { "nvidia", GPU_DRIVER_NVIDIA },
-		{ "nvidia-frontend", GPU_DRIVER_NVIDIA },
-		{ "nvidia-uvm", GPU_DRIVER_UVM },
-		{ "drm", GPU_DRIVER_DRM },
-		{ "kfd", GPU_DRIVER_KFD } };
+} drivers[] = { { "nvidia", GPU_DRIVER_NVIDIA },  { "nvidia-frontend", GPU_DRIVER_NVIDIA },
+		{ "nvidia-uvm", GPU_DRIVER_UVM }, { "drm", GPU_DRIVER_DRM },
+		{ "kfd", GPU_DRIVER_KFD },        { "nvidia-caps", GPU_DRIVER_CAPS } };
 
 bool gpu_node(size_t at, struct gpu_node *ret)
 {
@@ -170,6 +168,69 @@ void gpu_majors(const char *text, unsigned ret[GPU_DRIVERS])
 			    !ret[drivers[i].driver])
 				ret[drivers[i].driver] = major;
 	}
+}
+
+static bool instances(const char *text, struct gpu_name *ret)
+{
+	size_t n = strcspn(text, "/");
+
+	return text[n] && number(text, n, 4095, &ret->gi) &&
+	       number(text + n + 1, strlen(text + n + 1), 4095, &ret->ci);
+}
+
+bool gpu_name(const char *text, struct gpu_name *ret)
+{
+	size_t n = strcspn(text, "/");
+
+	*ret = (struct gpu_name){ .mig = text[n] };
+	if (ret->mig && !instances(text + n + 1, ret))
+		return false;
+	if (!str_starts(text, "GPU-") && !str_starts(text, "MIG-"))
+		return number(text, n, 4095, &ret->number);
+	if (n >= sizeof(ret->uuid) || strspn(text + 4, "0123456789abcdef-") != n - 4)
+		return false;
+	(void)snprintf(ret->uuid, sizeof(ret->uuid), "%.*s", (int)n, text);
+	return true;
+}
+
+/* What stands behind a key, at the beginning of a line, and blanks; *n is 0 where there is none. */
+static const char *said_of(const char *text, const char *key, size_t *n)
+{
+	*n = 0;
+	for (; *text; text += *text == '\n') {
+		if (str_starts(text, key)) {
+			text += strlen(key);
+			text += strspn(text, " \t");
+			*n = strcspn(text, " \t\n");
+			return text;
+		}
+		text += strcspn(text, "\n");
+	}
+	return text;
+}
+
+bool gpu_information(const char *text, char uuid[GPU_UUID_ROOM], unsigned *ret)
+{
+	size_t n, k;
+	const char *id = said_of(text, "GPU UUID:", &n),
+		   *minor = said_of(text, "Device Minor:", &k);
+
+	if (!n || n >= GPU_UUID_ROOM || !number(minor, k, GPUS_MAX - 1, ret))
+		return false;
+	(void)snprintf(uuid, GPU_UUID_ROOM, "%.*s", (int)n, id);
+	return true;
+}
+
+bool gpu_capability(const char *text, struct gpu_node *ret)
+{
+	size_t n;
+	const char *minor = said_of(text, "DeviceFileMinor:", &n);
+
+	*ret = (struct gpu_node){ .driver = GPU_DRIVER_CAPS };
+	if (!number(minor, n, 1048575, &ret->minor))
+		return false;
+	(void)snprintf(ret->path, sizeof(ret->path), "/dev/nvidia-caps/nvidia-cap%u", ret->minor);
+	return true;
 }
 
 static bool add_numbers(unsigned first, unsigned last, uint64_t *ret, uint64_t *render)

@@ -12,12 +12,19 @@
 
 #include "base/json.h"
 
-enum { GPUS_MAX = 64, GPU_PATH_ROOM = 32 };
+enum { GPUS_MAX = 64, GPU_PATH_ROOM = 40, GPU_UUID_ROOM = 48 };
 
 /* What all GPUs of a driver share. */
 enum gpu_shared { GPU_NVIDIACTL, GPU_UVM, GPU_UVM_TOOLS, GPU_KFD, GPU_SHARED };
 
-enum gpu_driver { GPU_DRIVER_NVIDIA, GPU_DRIVER_UVM, GPU_DRIVER_DRM, GPU_DRIVER_KFD, GPU_DRIVERS };
+enum gpu_driver {
+	GPU_DRIVER_NVIDIA,
+	GPU_DRIVER_UVM,
+	GPU_DRIVER_DRM,
+	GPU_DRIVER_KFD,
+	GPU_DRIVER_CAPS,
+	GPU_DRIVERS
+};
 
 /* Bits 1 << number: of /dev/nvidiaN, of /dev/dri/renderD(128+N), 1 << enum gpu_shared. */
 struct gpu_set {
@@ -47,6 +54,21 @@ bool gpu_set_name(struct gpu_set *s, const char *path);
 void gpu_set_json(const struct gpu_set *s, struct json *j); /* an array of paths */
 /* Their paths, with this between them; what does not fit is left out. */
 void gpu_set_text(const struct gpu_set *s, char between, char *out, size_t room);
+
+/* One GPU as somebody names it: "1", or "GPU-..." as NVIDIA's tools print it; with "/3/0" behind it
+ * that compute instance of that GPU instance alone, as "nvidia-smi mig -lci" counts them. The
+ * kernel does not tell what "MIG-..." is: an engine's own tools can. */
+struct gpu_name {
+	unsigned number;
+	char uuid[GPU_UUID_ROOM]; /* empty: it is the number */
+	bool mig;
+	unsigned gi, ci; /* meaningless without mig */
+};
+bool gpu_name(const char *text, struct gpu_name *ret);
+/* What NVIDIA's driver says of a GPU, /proc/driver/nvidia/gpus/BUS/information. */
+bool gpu_information(const char *text, char uuid[GPU_UUID_ROOM], unsigned *number);
+/* Likewise of the right to an instance, /proc/driver/nvidia/capabilities/...: its node. */
+bool gpu_capability(const char *text, struct gpu_node *ret);
 
 /* Major numbers of the drivers by /proc/devices; 0: there is no such driver. */
 void gpu_majors(const char *text, unsigned ret[GPU_DRIVERS]);

@@ -483,6 +483,7 @@ static const struct {
 	LIST(members),
 	LIST(labels),
 	LIST(ports),
+	LIST(gpu),
 	LIST(notes),
 	LIST(credentials),
 	LIST(use_credentials),

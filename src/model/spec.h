@@ -278,7 +278,8 @@ struct spec {
 	bool no_workspace; /* the dialect shows no folder unless one is declared */
 
 	const char *image, *runtime;
-	uint64_t gpus; /* how many; FIELD_ALL: all of them */
+	uint64_t gpus;      /* how many; FIELD_ALL: all of them */
+	struct strlist gpu; /* or which */
 	struct docker_spec docker;
 	struct ssh_spec ssh;
 	struct slurm_spec slurm;

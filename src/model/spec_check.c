@@ -16,6 +16,7 @@
 #include "model/dialect/dialect.h"
 #include "model/dialect/extra_args.h"
 #include "model/envrules.h"
+#include "model/gpus.h"
 #include "model/paths.h"
 #include "model/rule.h"
 #include "model/spec.h"
@@ -635,10 +636,28 @@ static int check_audit(struct spec *s, const struct place *at, struct err *e)
 		       : 0;
 }
 
+static int check_gpus(const struct spec *s, struct err *e)
+{
+	struct gpu_name name;
+
+	if (s->gpus && s->gpu.n)
+		return err_refuse(e, ERR_USAGE, EINVAL, "leave one of them out",
+				  "gpus is a count, gpu says which: not both");
+	for (size_t i = 0; i < s->gpu.n; i++)
+		if (!gpu_name(s->gpu.v[i], &name))
+			return err_refuse(e, ERR_USAGE, EINVAL,
+					  "such as 0, GPU-8f6d2c1a-..., or 0/3/0 for a MIG device: "
+					  "nvidia-smi -L; nvidia-smi mig -lci",
+					  "gpu '%.60s' is neither a number nor the id of a GPU",
+					  s->gpu.v[i]);
+	return 0;
+}
+
 int spec_check(struct spec *s, const struct place *at, struct err *e)
 {
 	if (check_policy(s, e) < 0 || check_home(s, e) < 0 || check_env(s, e) < 0 ||
-	    check_extra_args(s, e) < 0 || check_egress(s, e) < 0 || check_ports(s, e) < 0)
+	    check_extra_args(s, e) < 0 || check_egress(s, e) < 0 || check_ports(s, e) < 0 ||
+	    check_gpus(s, e) < 0)
 		return -e->code;
 	if (s->command.tty && !s->command.unattended && !spec_wrote(s, FIELD_TIMEOUT))
 		s->command.timeout = 0;

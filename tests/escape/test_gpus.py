@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import held, inner_pid, on_host  # noqa: E402
-from gpu_nodes import CHARACTERS, NVIDIA, OTHERS, SCREENS, machine, numbers, seen  # noqa: E402
+from gpu_nodes import CAPS, CHARACTERS, MIG, NVIDIA, OTHERS, SCREENS, UUIDS, driver, machine, numbers, seen  # noqa: E402
 from harness import brig, files_as_root, main, test, workspace  # noqa: E402
 
 PROBE = """
@@ -78,6 +78,43 @@ def gpus_that_were_asked_for_are_shown_and_no_others():
         assert shown("--gpus", "1") == numbers(lowest)
         found, variables, _ = probe("--gpus", "2")
         assert found == dict.fromkeys(OTHERS, errno.ENXIO) and not variables, found
+
+
+@test(by_root=True)
+def gpus_by_number_and_id_are_those_and_no_others():
+    first, second = ({name: what for name, what in NVIDIA.items() if name != other} for other in ("nvidia1", "nvidia0"))
+    with machine({**NVIDIA, **OTHERS}), driver():
+        assert shown("--gpu", "1") == numbers(second)
+        assert shown("--gpu", UUIDS[0]) == numbers(first)
+        assert shown("--gpu", UUIDS[1], "--gpu", "0", "--gpu", "1") == numbers(NVIDIA)
+        assert shown("--gpu", "1", env={"SLURM_JOB_ID": "7", "SLURM_STEP_GPUS": "1"}) == numbers(second)
+        assert "'0' is not of this job" in refused("--gpu", "0", env={"SLURM_JOB_ID": "7", "SLURM_STEP_GPUS": "1"})
+        for wrong, said in (("2", "'2' is not here"), ("64", "is not here"), (UUIDS[0][:-1], "is not here"), ("MIG-8f6d2c1a", "does not tell"),
+                            ("0/1/0", "no MIG device")):
+            assert said in refused("--gpu", wrong), wrong
+        assert "not both" in refused("--gpu", "0", "--gpus", "1")
+        for wrong in ("", "all", "-1", "0,1", "GPU-../../x", "0/1", "0/1/", "0/1/0/0", "/dev/nvidia0"):
+            assert "neither a number nor the id" in refused("--gpu", wrong), wrong
+        (workspace() / ".brig.yaml").write_text("brig: 1\ngpu: ['0']\n")
+        assert "untrusted" in refused()
+        (workspace() / ".brig.yaml").unlink()
+    with machine(OTHERS):
+        assert set(shown("--gpu", "1")) == {"dri", "dri/renderD129", "kfd"}
+
+
+@test(by_root=True)
+def a_part_of_a_gpu_is_that_part_and_never_the_right_to_divide_it():
+    def part(*names):
+        return numbers({name: what for name, what in NVIDIA.items() if name != "nvidia1"},
+                       {f"nvidia-caps/nvidia-cap{CAPS[name]}": ("c", 505, CAPS[name]) for name in names})
+    with machine({**NVIDIA, **MIG}, modes=dict.fromkeys(MIG, 0o444)), driver(CAPS):
+        assert shown("--gpu", "0/2/1") == part("gi2", "gi2/ci1")
+        assert shown("--gpu", "0/2/1", "--gpu", f"{UUIDS[0]}/2/0") == part("gi2", "gi2/ci0", "gi2/ci1")
+        assert shown("--gpu", "0", "--gpu", "0/1/0") == shown("--gpus", "1") == part(*CAPS)
+        for wrong in ("0/3/0", "0/1/1", "1/1/0"):
+            assert "no MIG device" in refused("--gpu", wrong), wrong
+    with machine({**NVIDIA, **MIG, "nvidia-caps/nvidia-cap12": ("c", 1, 12)}), driver(CAPS):  # which has the name alone
+        assert "'/dev/nvidia-caps/nvidia-cap12' is not a node of its driver" in refused("--gpu", "0/1/0")
 
 
 @test(by_root=True)

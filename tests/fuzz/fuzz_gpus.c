@@ -35,6 +35,22 @@ static void read_numbers(const char *text)
 	require(!ok || strspn(text, "0123456789,-") == strlen(text));
 }
 
+static void read_driver(const char *text)
+{
+	char uuid[GPU_UUID_ROOM];
+	unsigned number;
+	struct gpu_name name;
+	struct gpu_node node;
+
+	if (gpu_name(text, &name))
+		require(!strchr(name.uuid, '/') &&
+			strspn(text, "0123456789abcdefGPUMI-/") == strlen(text));
+	if (gpu_information(text, uuid, &number))
+		require(number < GPUS_MAX && uuid[0] && strstr(text, uuid));
+	if (gpu_capability(text, &node))
+		require(node.driver == GPU_DRIVER_CAPS && node.minor < 1 << 20);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);
@@ -51,6 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(majors[i] <= 4095 && (!majors[i] || strstr(text, "Character ")));
 	require(!majors[GPU_DRIVER_KFD] || strstr(text, "kfd"));
 	read_numbers(text);
+	read_driver(text);
 	if (gpu_set_name(&s, text)) {
 		gpu_set_text(&s, ' ', out, sizeof(out));
 		require(strcmp(out, text) == 0);

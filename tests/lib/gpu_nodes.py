@@ -9,14 +9,19 @@ No driver is behind the nodes: an open that reaches one ends with ENXIO."""
 import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 
 from harness import files_as_root, scratch
 
-CHARACTERS = {"nvidia": 195, "nvidiactl": 195, "drm": 226, "nvidia-uvm": 507, "kfd": 511}
+CHARACTERS = {"nvidia": 195, "nvidiactl": 195, "drm": 226, "nvidia-caps": 505, "nvidia-uvm": 507, "kfd": 511}
 NVIDIA = {"nvidia0": ("c", 195, 0), "nvidia1": ("c", 195, 1), "nvidiactl": ("c", 195, 255),
           "nvidia-uvm": ("c", 507, 0), "nvidia-uvm-tools": ("c", 507, 1)}
 OTHERS = {"dri/renderD128": ("c", 226, 128), "dri/renderD129": ("c", 226, 129), "kfd": ("c", 511, 0)}
+# Two instances of nvidia0, one of them with two of its own, and the rights to divide GPUs and to watch all of them.
+CAPS = {"gi1": 12, "gi1/ci0": 13, "gi2": 21, "gi2/ci0": 22, "gi2/ci1": 23}
+MIG = {f"nvidia-caps/nvidia-cap{minor}": ("c", 505, minor) for minor in (1, 2, *CAPS.values())}
+UUIDS = {0: "GPU-8f6d2c1a-0a6f-43be-9f0c-6a5d7f6b1e01", 1: "GPU-0123abcd-0a6f-43be-9f0c-6a5d7f6b1e02"}
 # Beside them on a real machine, and nobody's to compute with.
 SCREENS = {"dri/card0": ("c", 226, 0), "nvidia-modeset": ("c", 195, 254)}
 PLAIN = {"null": ("c", 1, 3), "zero": ("c", 1, 5), "full": ("c", 1, 7), "random": ("c", 1, 8), "urandom": ("c", 1, 9), "tty": ("c", 5, 0), "ptmx": ("c", 5, 2)}
@@ -43,6 +48,28 @@ def _make(folder, name, what, mode):
 
 def listed(majors):
     return "Character devices:\n  1 mem\n" + "".join(f"{number:3} {name}\n" for name, number in majors.items()) + "\nBlock devices:\n  7 loop\n"
+
+
+@contextlib.contextmanager
+def driver(parts=()):
+    """What NVIDIA's driver tells below /proc/driver: ids of its GPUs, and which node is the right to which of these parts of the first one."""
+    with files_as_root():
+        folder = scratch() / "driver"
+        for number, uuid in UUIDS.items():
+            bus = folder / "nvidia/gpus" / f"0000:{number + 1:02x}:00.0"
+            bus.mkdir(parents=True)
+            (bus / "information").write_text(f"Model: \t\t NVIDIA H200\nIRQ:   \t\t 7\nGPU UUID: \t {uuid}\nDevice Minor: \t {number}\n")
+        for name, minor in {"mig/config": 1, "mig/monitor": 2, **{f"gpu0/mig/{part}/access": minor for part, minor in dict(parts).items()}}.items():
+            right = folder / "nvidia/capabilities" / name
+            right.parent.mkdir(parents=True, exist_ok=True)
+            right.write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+        _run("mount", "--bind", folder, "/proc/driver")
+    try:
+        yield
+    finally:
+        with files_as_root():
+            _run("umount", "/proc/driver")
+            shutil.rmtree(folder)
 
 
 @contextlib.contextmanager
@@ -93,6 +120,5 @@ def seen(folder):
 def numbers(*sets):
     """What seen() gives for such nodes, with their folders."""
     found = {name: what[1:] for nodes in sets for name, what in nodes.items()}
-    if any(name.startswith("dri/") for name in found):
-        found["dri"] = (0, 0)
-    return found
+    folders = {name.partition("/")[0] for name in found if "/" in name}
+    return {**found, **dict.fromkeys(folders, (0, 0))}

@@ -29,8 +29,8 @@ static int bwrap_honours(const struct spec *s, struct err *e)
 	if (spec_wrote(s, FIELD_TMP_EXEC) && !s->tmp_exec)
 		what = "a /tmp without programs (limits.tmp_exec: false)";
 	/* It mounts a device by its name: nobody could compare what it has found there. */
-	if (spec_asks(s, FIELD_GPUS))
-		return backend_cannot(s, "bwrap", FIELD_GPUS, NULL, e);
+	if (spec_asks(s, FIELD_GPUS) || spec_asks(s, FIELD_GPU))
+		return backend_cannot(s, "bwrap", s->gpus ? FIELD_GPUS : FIELD_GPU, NULL, e);
 	if (!what)
 		return 0;
 	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",

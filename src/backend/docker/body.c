@@ -330,13 +330,17 @@ static void no_health_check(struct json *j)
 }
 
 /* -1 is the engine's word for all of them. */
-static void gpus(uint64_t count, struct json *j)
+static void gpus(const struct tuning *t, struct json *j)
 {
 	json_key(j, "DeviceRequests");
 	json_array(j);
 	json_object(j);
-	json_key(j, "Count");
-	json_i64(j, count == FIELD_ALL ? -1 : (int64_t)count);
+	if (t->gpu_ids) {
+		strings(j, "DeviceIDs", (const char *const *)t->gpu_ids, t->gpus);
+	} else {
+		json_key(j, "Count");
+		json_i64(j, t->gpus == FIELD_ALL ? -1 : (int64_t)t->gpus);
+	}
 	json_key(j, "Capabilities");
 	json_array(j);
 	json_array(j);
@@ -373,7 +377,7 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 	tmpfs(p, r, j);
 	mounts(p, r, j);
 	if (p->tune.gpus)
-		gpus(p->tune.gpus, j);
+		gpus(&p->tune, j);
 	if (r->tty && r->rows && r->api >= 42) {
 		json_key(j, "ConsoleSize");
 		json_array(j);

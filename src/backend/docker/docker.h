@@ -43,7 +43,8 @@ struct tuning {
 		nano_cpus, pids, shm, oom_score, stop_timeout;
 	bool has_swappiness, has_oom_score, has_stop_timeout, read_only;
 	const char *cpuset_cpus, *cpuset_mems, *stop_signal, *hostname;
-	uint64_t gpus; /* how many; FIELD_ALL: all of them */
+	uint64_t gpus;        /* how many; FIELD_ALL: all of them */
+	const char **gpu_ids; /* which, so many; NULL: the engine chooses */
 };
 
 enum docker_user { DOCKER_USER_IDS, DOCKER_USER_IMAGE };

@@ -214,6 +214,31 @@ static int add_ulimit(struct backend_plan *p, const char *name, uint64_t v, stru
 	return 0;
 }
 
+static int gpu_ids(struct backend_plan *p, struct err *e)
+{
+	const struct strlist *which = &p->spec->gpu;
+	const char **ids = arena_alloc(p->box->arena, which->n * sizeof(*ids));
+
+	if (!which->n)
+		return 0;
+	if (!ids)
+		return err_nomem(e);
+	for (size_t i = 0; i < which->n; i++) {
+		if (strchr(which->v[i], '/'))
+			return err_refuse(
+				e, ERR_UNAVAILABLE, ENOTSUP,
+				"by its own id, MIG-...: nvidia-smi -L",
+				"gpu '%.60s': an engine knows a MIG device by its id alone",
+				which->v[i]);
+		ids[i] = arena_strdup(p->box->arena, which->v[i]);
+		if (!ids[i])
+			return err_nomem(e);
+	}
+	p->tune.gpu_ids = ids;
+	p->tune.gpus = which->n;
+	return 0;
+}
+
 static int limits(struct backend_plan *p, struct err *e)
 {
 	const struct limits *l = &p->spec->limits;
@@ -230,7 +255,7 @@ static int limits(struct backend_plan *p, struct err *e)
 		.gpus = p->spec->gpus,
 	};
 	/* One byte, not none: see the native plan. */
-	if (add_ulimit(p, "core", 1, e) < 0)
+	if (gpu_ids(p, e) < 0 || add_ulimit(p, "core", 1, e) < 0)
 		return -e->code;
 	/* A backstop between two looks of the watch. */
 	if (l->disk && add_ulimit(p, "fsize", l->disk * 2, e) < 0)

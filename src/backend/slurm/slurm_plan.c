@@ -94,7 +94,7 @@ static int check_credentials(const struct spec *s, struct err *e)
 int slurm_check(const struct spec *s, struct err *e)
 {
 	static const enum field_id never[] = { FIELD_SSH_AGENT, FIELD_COMPANIONS, FIELD_COPIES,
-					       FIELD_BUILTIN_TOOLS };
+					       FIELD_BUILTIN_TOOLS, FIELD_GPU };
 
 	for (size_t i = 0; i < ARRAY_LEN(never); i++)
 		if (spec_asks(s, never[i]))

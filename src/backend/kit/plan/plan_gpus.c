@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "backend/kit/plan/gpu_driver.h"
 #include "backend/kit/plan/plan_internal.h"
 #include "base/str.h"
 
@@ -23,6 +24,12 @@ struct gpus_here {
 	unsigned majors[GPU_DRIVERS];
 	int job;                 /* 1: of Slurm's, which has these: */
 	uint64_t nvidia, render; /* ... numbers; meaningless otherwise */
+	uint64_t parts;          /* those of NVIDIA's of which MIG devices alone were asked for */
+};
+
+struct showing {
+	struct box_plan *p;
+	const struct gpus_here *h;
 };
 
 static bool is_there(const struct gpus_here *h, const struct gpu_node *n, struct stat *st)
@@ -107,18 +114,11 @@ static int too_few(const struct box_plan *p, const struct gpus_here *h, size_t t
 	return err_hint(e, "ask for at most %zu, or for all", there);
 }
 
-static int choose(struct box_plan *p, struct gpus_here *h, struct err *e)
+static int choose_count(struct box_plan *p, const struct gpus_here *h, struct err *e)
 {
 	uint64_t count = p->spec->gpus;
 	struct gpu_set *s = &p->gpus;
 
-	if (h->job) {
-		narrow_to_job(h);
-		if (check_job(h, e) < 0)
-			return -e->code;
-	}
-	s->nvidia = h->job ? h->nvidia : h->found.nvidia;
-	s->render = h->job ? h->render : h->found.render;
 	if (count != FIELD_ALL) {
 		size_t there;
 
@@ -130,8 +130,51 @@ static int choose(struct box_plan *p, struct gpus_here *h, struct err *e)
 		if (there < count)
 			return too_few(p, h, there, e);
 	}
-	if (!gpu_set_count(s))
-		return too_few(p, h, 0, e);
+	return gpu_set_count(s) ? 0 : too_few(p, h, 0, e);
+}
+
+/* What was asked for whole and in parts is whole. */
+static int choose_named(struct box_plan *p, struct gpus_here *h, struct err *e)
+{
+	const struct gpu_set may = p->gpus;
+	const uint64_t *from = may.nvidia ? &may.nvidia : &may.render;
+	uint64_t chosen = 0, whole = 0;
+
+	for (size_t i = 0; i < p->spec->gpu.n; i++) {
+		struct gpu_name name;
+		uint64_t bit;
+
+		if (gpu_find(p->spec->gpu.v[i], &name, e) < 0)
+			return -e->code;
+		bit = name.number < GPUS_MAX ? (uint64_t)1 << name.number & *from : 0;
+		if (!bit) {
+			(void)err_set(e, ERR_UNAVAILABLE, ENODEV, "gpu '%.60s' is not %s",
+				      p->spec->gpu.v[i], h->job ? "of this job of Slurm" : "here");
+			return err_hint(e, "nvidia-smi -L lists them, as does ls /dev/nvidia* "
+					   "/dev/dri (the first renderD is 0)");
+		}
+		chosen |= bit;
+		whole |= name.mig ? 0 : bit;
+	}
+	h->parts = chosen & ~whole;
+	p->gpus = may.nvidia ? (struct gpu_set){ .nvidia = chosen }
+			     : (struct gpu_set){ .render = chosen };
+	return 0;
+}
+
+static int choose(struct box_plan *p, struct gpus_here *h, struct err *e)
+{
+	struct gpu_set *s = &p->gpus;
+
+	if (h->job) {
+		narrow_to_job(h);
+		if (check_job(h, e) < 0)
+			return -e->code;
+	}
+	s->nvidia = h->job ? h->nvidia : h->found.nvidia;
+	s->render = h->job ? h->render : h->found.render;
+	if ((p->spec->gpu.n ? choose_named(p, h, e) : choose_count(p, h, e)) < 0)
+		return -e->code;
 	s->shared = h->found.shared &
 		    ((s->nvidia ? ~(1U << GPU_KFD) : 0) | (s->render ? 1U << GPU_KFD : 0));
 	if (s->nvidia && !(s->shared & 1U << GPU_NVIDIACTL))
@@ -142,17 +185,26 @@ static int choose(struct box_plan *p, struct gpus_here *h, struct err *e)
 }
 
 /* As the user inside, who has the caller's groups unless root is the caller. */
-static bool may_open(const struct box_plan *p, const char *path, const struct stat *st)
+static bool may_open(const struct box_plan *p, const struct gpu_node *n, const struct stat *st)
 {
-	const mode_t both = S_IROTH | S_IWOTH;
+	const bool reads = n->driver == GPU_DRIVER_CAPS; /* that is all that is done with these */
+	const mode_t both = S_IROTH | (reads ? 0 : S_IWOTH);
 
 	if (!p->by_root)
-		return faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) == 0;
+		return faccessat(AT_FDCWD, n->path, R_OK | (reads ? 0 : W_OK), AT_EACCESS) == 0;
 	return (st->st_mode & both) == both ||
 	       (!p->needs_range && p->uids[0].outside == st->st_uid &&
 		(st->st_mode & both << 6) == both << 6) ||
 	       (!p->needs_range && p->gids[0].outside == st->st_gid &&
 		(st->st_mode & both << 3) == both << 3);
+}
+
+static bool is_shown(const struct box_plan *p, dev_t number)
+{
+	for (size_t i = 0; i < p->gpu_device_count; i++)
+		if (p->gpu_devices[i] == number)
+			return true;
+	return false;
 }
 
 static int show(struct box_plan *p, const struct gpus_here *h, const struct gpu_node *n,
@@ -163,12 +215,16 @@ static int show(struct box_plan *p, const struct gpus_here *h, const struct gpu_
 	struct op *o;
 
 	if (!is_there(h, n, &st))
-		return err_set(e, ERR_POLICY, EPERM, "'%s' was replaced meanwhile", n->path);
-	if (!may_open(p, n->path, &st))
+		return err_refuse(e, ERR_UNAVAILABLE, ENODEV,
+				  "nvidia-modprobe makes NVIDIA's nodes; try again",
+				  "gpus: '%s' is not a node of its driver", n->path);
+	if (!may_open(p, n, &st))
 		return err_refuse(e, ERR_PERMISSION, EACCES,
 				  p->by_root ? "chmod 666 it, or start brig as a user of its group"
 					     : "become a member of its group: ls -l says which",
 				  "gpus: the user inside may not open '%s'", n->path);
+	if (is_shown(p, st.st_rdev)) /* of two instances in one */
+		return 0;
 	if (plan_parents(p, n->path, e) < 0)
 		return -e->code;
 	number = ARENA_PUSH(p->arena, p->gpu_devices, p->gpu_device_count);
@@ -199,17 +255,46 @@ static int say(struct box_plan *p, struct err *e)
 	return 0;
 }
 
+static int show_instance(void *arg, const struct gpu_node *n, struct err *e)
+{
+	const struct showing *s = arg;
+
+	return show(s->p, s->h, n, e);
+}
+
+/* MIG devices: the nodes that are the rights to them, of all or of those that were asked for. */
+static int show_instances(struct box_plan *p, const struct gpus_here *h, struct err *e)
+{
+	struct showing s = { .p = p, .h = h };
+
+	for (unsigned i = 0; i < GPUS_MAX; i++)
+		if ((p->gpus.nvidia & ~h->parts) >> i & 1 &&
+		    gpu_each_instance(i, show_instance, &s, e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < p->spec->gpu.n; i++) {
+		struct gpu_name name;
+
+		if (gpu_find(p->spec->gpu.v[i], &name, e) < 0 ||
+		    (name.mig && h->parts >> name.number & 1 &&
+		     gpu_instance(&name, show_instance, &s, e) < 0))
+			return -e->code;
+	}
+	return 0;
+}
+
 int plan_gpus(struct box_plan *p, struct err *e)
 {
 	struct gpus_here h = { 0 };
 	struct gpu_node n;
 
-	if (!p->spec->gpus)
+	if (!p->spec->gpus && !p->spec->gpu.n)
 		return 0;
 	if (look(p, &h, e) < 0 || choose(p, &h, e) < 0)
 		return -e->code;
 	for (size_t i = 0; gpu_node(i, &n); i++)
 		if (gpu_set_has(&p->gpus, &n) && show(p, &h, &n, e) < 0)
 			return -e->code;
+	if (show_instances(p, &h, e) < 0)
+		return -e->code;
 	return say(p, e);
 }

@@ -56,7 +56,7 @@ void backends_tidy(const char *workspace)
 	for (const struct backend *const *b = backends_all; *b; b++)
 		if ((*b)->tidy)
 			(*b)->tidy();
-	dead_sweep(workspace ? &ident : NULL);
+	dead_sweep(workspace ? &ident : NULL, workspace);
 }
 
 _Noreturn void backend_inside(int letter)

@@ -631,6 +631,32 @@ def the_next_run_finishes_where_nobody_survived():
     assert not ran() and len(taken()) == 3 and sh("true")["denials"] == []
 
 
+@test(as_user="user")
+def a_folder_that_has_moved_or_whose_device_has_another_number_is_finished_too():
+    """Many devices are numbered anew when the machine starts. Another folder with that inode number is not taken for it."""
+    records, first, second = workspace().parent / "state/brig/records", workspace() / "first", workspace() / "second"
+    host("mkdir first")
+    killed(HOSTILE, both=True, at=first)
+    first.rename(second)
+    r = brig("run", "--json", "--", "true", cwd=second).json
+    assert {d["target"] for d in r["denials"]} == {".bashrc", ".husky"} and len(taken()) == 2, r["denials"]
+    killed(f"{HOSTILE}; git init -q .; {settings('.git/config')}", both=True, at=second)
+    name = f"{second.stat().st_dev:x}-{second.stat().st_ino:x}"
+    was = (records / name).stat()
+    for f in (records / name, records / "live" / name):
+        f.rename(f.parent / f"fff{name}")
+    (records / f"{name}.seen").unlink(missing_ok=True)
+    assert was.st_ino == (records / f"fff{name}").stat().st_ino, "the test is void"
+    r = brig("run", "--json", "--", "true", cwd=second).json
+    assert {d["target"] for d in r["denials"]} == {".bashrc", ".husky", ".git/config"} and len(taken()) == 3, r["denials"]
+    assert brig("run", "--json", "--", "true", cwd=second).json["denials"] == [] and not (records / f"fff{name}").exists()
+    third = workspace() / "third"
+    host("mkdir third; echo mine > third/.bashrc")
+    killed(HOSTILE, both=True, at=second)
+    (records / name).rename(records / f"fff{third.stat().st_dev:x}-{third.stat().st_ino:x}")
+    assert brig("run", "--json", "--", "true", cwd=third).json["denials"] == [] and (third / ".bashrc").exists() and not taken()
+
+
 @test
 def the_next_run_in_a_worktree_finishes_the_folder_that_it_shares():
     """A name in there that git reads where the configuration says so: made by the run, it goes, and is told."""

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/kit/protect/gitsay.h"
@@ -118,52 +119,95 @@ static void clear(int marks, const struct ident *tree, const char *name)
 	(void)unlinkat(marks, name, 0);
 }
 
-/* `found`: true once there was something to finish. */
-static bool look_at_mark(void *found, int marks, const char *name)
+struct sweep {
+	struct ident workspace;
+	const char *here; /* its path; NULL: there is none */
+	int marks;
+	bool found; /* there was something to finish */
+};
+
+static void finish(struct sweep *s, const struct ident *tree, const char *name, const char *here)
+{
+	CLEANUP(mem) char *real = here ? realpath(here, NULL) : NULL;
+
+	if (!protect_records_dead(tree, real))
+		return;
+	clear(s->marks, tree, name);
+	s->found = true;
+}
+
+static bool look_at_mark(void *arg, int marks, const char *name)
 {
 	struct ident tree;
 
+	(void)marks;
 	if (!record_ident(name, &tree))
 		return false;
-	if (!protect_records_dead(&tree))
-		return true;
-	clear(marks, &tree, name);
-	*(bool *)found = true;
+	finish(arg, &tree, name, NULL);
 	return true;
 }
 
-static void sweep_some(int marks)
+/* A record of the workspace's inode, by another number of its device. */
+static bool look_at_record(void *arg, int records, const char *name)
 {
-	CLEANUP(fd) int fd = openat(marks, TURN, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	struct sweep *s = arg;
+	struct ident tree;
+
+	(void)records;
+	if (!record_ident(name, &tree) || tree.ino != s->workspace.ino || !record_unfinished(&tree))
+		return false;
+	finish(s, &tree, name, s->here);
+	return true;
+}
+
+/* The mark may be gone, though nobody has looked: its tree was not mounted then, or has moved. A
+ * folder without a record may have one from before the machine was started again. */
+static void sweep_workspace(struct sweep *s)
+{
+	CLEANUP(fd) int records = state_find(RECORD_FOLDER, NULL, 0);
+	char name[RECORD_NAME_SIZE];
+
+	record_name(&s->workspace, name);
+	if (records < 0)
+		return;
+	if (faccessat(records, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		folder_some(records, SIZE_MAX, &(int64_t){ 0 }, look_at_record, s);
+	else if (faccessat(s->marks, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+		 record_unfinished(&s->workspace))
+		finish(s, &s->workspace, name, s->here);
+}
+
+static void sweep_some(struct sweep *s)
+{
+	CLEANUP(fd) int fd = openat(s->marks, TURN, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	int64_t was = 0, turn;
 
 	if (fd >= 0 && pread(fd, &was, sizeof(was), 0) != sizeof(was))
 		was = 0;
 	turn = was;
-	folder_some(marks, LOOKS, &turn, look_at_mark, &(bool){ false });
+	folder_some(s->marks, LOOKS, &turn, look_at_mark, s);
 	if (turn == was)
 		return;
 	if (fd < 0)
-		fd = openat(marks, TURN, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		fd = openat(s->marks, TURN, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	(void)!pwrite(fd, &turn, sizeof(turn), 0);
 }
 
 /* A run that died in this workspace may have written to the git folder that worktrees share: then
  * all are looked at. */
-void dead_sweep(const struct ident *workspace)
+void dead_sweep(const struct ident *workspace, const char *here)
 {
 	CLEANUP(fd) int marks = record_marks(RECORD_LIVE);
-	bool found = !workspace;
-	char name[RECORD_NAME_SIZE];
+	struct sweep s = { .here = here, .marks = marks, .found = !workspace };
 
 	if (marks < 0)
 		return;
-	if (workspace)
-		record_name(workspace, name);
-	if (workspace && faccessat(marks, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		(void)look_at_mark(&found, marks, name);
-	if (found)
-		folder_some(marks, SIZE_MAX, &(int64_t){ 0 }, look_at_mark, &found);
+	if (workspace) {
+		s.workspace = *workspace;
+		sweep_workspace(&s);
+	}
+	if (s.found)
+		folder_some(marks, SIZE_MAX, &(int64_t){ 0 }, look_at_mark, &s);
 	else
-		sweep_some(marks);
+		sweep_some(&s);
 }

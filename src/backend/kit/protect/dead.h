@@ -10,9 +10,10 @@
 #include "base/fd.h"
 #include "model/outcome.h"
 
-/* Finishes what dead runs have left: those of this workspace and some of all others, at a cost that
- * does not grow with their number; NULL: all. The placeholders of their workspaces go with them. */
-void dead_sweep(const struct ident *workspace);
+/* Finishes what dead runs have left: those of this workspace, whose path is `here`, and some of all
+ * others, at a cost that does not grow with their number; NULL: all. The placeholders of their
+ * workspaces go with them. */
+void dead_sweep(const struct ident *workspace, const char *here);
 
 /* Keeps denials for the next run in the workspace to report. */
 void told_keep(const struct ident *workspace, const struct outcome *o);

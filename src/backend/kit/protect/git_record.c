@@ -175,6 +175,13 @@ bool known_same(const struct known_list *l, const char *path, const struct stat 
 	return k && k->kind == RECORD_PART && stamp_same(&k->was, &now);
 }
 
+void known_move(struct known_list *l, dev_t from, dev_t to)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].was.ident.dev == from)
+			l->v[i].was.ident.dev = to;
+}
+
 bool known_restamp(struct known_list *l, const char *path, const struct stat *st)
 {
 	struct buf text = BUF_INIT(RECORD_MAX);
@@ -234,16 +241,21 @@ bool record_written_by_others(int record)
 	return is_locked(record);
 }
 
+struct timespec record_birth(int tree)
+{
+	struct statx x;
+
+	if (statx(tree, "", AT_EMPTY_PATH, STATX_BTIME, &x) < 0 || !(x.stx_mask & STATX_BTIME))
+		return (struct timespec){ 0 };
+	return (struct timespec){ .tv_sec = x.stx_btime.tv_sec, .tv_nsec = x.stx_btime.tv_nsec };
+}
+
 bool record_outlived(int record, int tree)
 {
-	struct statx born, written;
+	const struct timespec born = record_birth(tree);
+	struct stat st;
 
-	return statx(tree, "", AT_EMPTY_PATH, STATX_BTIME, &born) == 0 &&
-	       statx(record, "", AT_EMPTY_PATH, STATX_MTIME, &written) == 0 &&
-	       (born.stx_mask & STATX_BTIME) &&
-	       (born.stx_btime.tv_sec > written.stx_mtime.tv_sec ||
-		(born.stx_btime.tv_sec == written.stx_mtime.tv_sec &&
-		 born.stx_btime.tv_nsec > written.stx_mtime.tv_nsec));
+	return fstat(record, &st) == 0 && time_before(&st.st_mtim, &born);
 }
 
 int record_join(int record, bool *alone)
@@ -300,6 +312,25 @@ int record_find(const struct ident *tree)
 
 	record_name(tree, name);
 	return folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+bool record_unfinished(const struct ident *tree)
+{
+	static const char open[] = MAGIC "\0" PART;
+	CLEANUP(fd) int fd = record_find(tree);
+	char head[sizeof(open)];
+
+	return fd >= 0 && pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+	       memcmp(head, open, sizeof(head)) == 0 && !is_locked(fd);
+}
+
+void record_rename(int live, const struct ident *was, const struct ident *is)
+{
+	char from[RECORD_NAME_SIZE], to[RECORD_NAME_SIZE];
+
+	record_name(was, from);
+	record_name(is, to);
+	(void)renameat2(live, from, live, to, RENAME_NOREPLACE);
 }
 
 int record_open(int live, const struct ident *tree, struct err *e)

@@ -60,6 +60,8 @@ const struct known_thing *known_find(const struct known_list *l,
 const struct known_thing *known_name(const struct known_list *l, const char *path);
 /* Is it in the list as it is now? */
 bool known_same(const struct known_list *l, const char *path, const struct stat *st);
+/* The device that it was written on has another number now. */
+void known_move(struct known_list *l, dev_t from, dev_t to);
 /* It was replaced by brig itself. false: no memory. */
 bool known_restamp(struct known_list *l, const char *path, const struct stat *st);
 void known_done(struct known_list *l);
@@ -72,6 +74,12 @@ int record_find(const struct ident *tree); /* the file of a tree; -1: there is n
 /* The same, made if need be; a descriptor or -errno. `live` is record_live's. */
 int record_open(int live, const struct ident *tree, struct err *e);
 bool record_written_by_others(int record); /* does anybody write in the tree now? */
+/* Nobody has finished it, and nobody writes in the tree. Costs next to nothing. */
+bool record_unfinished(const struct ident *tree);
+/* The tree's device has another number now. */
+void record_rename(int live, const struct ident *was, const struct ident *is);
+/* When the tree was made; zero where its file system does not say. */
+struct timespec record_birth(int tree);
 /* The tree was made since: it is another folder, which has got the inode of one that is gone. */
 bool record_outlived(int record, int tree);
 /* Makes us one of those; *alone: there was no other. 0 or -errno. */

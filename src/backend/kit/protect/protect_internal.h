@@ -98,8 +98,9 @@ void protect_records_touch(struct protect *t); /* all that was made until now wa
 void protect_records_judge(struct protect *t, struct outcome *o, bool last);
 /* What was made in other trees while this run lived. */
 void protect_records_others(struct protect *t, struct outcome *o);
-/* A tree of runs whose end nobody saw. false: somebody is there. */
-bool protect_records_dead(const struct ident *tree);
+/* A tree of runs whose end nobody saw. false: somebody is there. `here`, or NULL, is where it may
+ * be if it is not where it was. */
+bool protect_records_dead(const struct ident *tree, const char *here);
 
 /* Keeps the configurations of the plan's git folders open. */
 void protect_keep_configs(struct protect *t);

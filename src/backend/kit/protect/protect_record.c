@@ -42,7 +42,7 @@ static int restamp(const struct protect *t, struct tree *tree, struct err *e)
  * placeholder holds are the journal's. What another run knew before stands. */
 static void put_names(const struct protect *t, const struct tree *tree, struct buf *ret)
 {
-	struct stamp began = { 0 };
+	struct stamp began = { .ctime = record_birth(tree->fd) };
 
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &began.mtime);
 	if (!known_name(&tree->known, ""))
@@ -223,8 +223,35 @@ struct other {
 		.path = BUF_INIT(PATH_MAX),                                                        \
 	}
 
+/* Where the tree is: where it was or, if that is another folder now, where somebody has found it.
+ */
+static void place(struct other *x, const struct ident *ident, const char *here)
+{
+	struct stat st;
+
+	if (!here || (stat(buf_str(&x->path), &st) == 0 && st.st_ino == ident->ino))
+		return;
+	x->path.len = 0;
+	buf_add(&x->path, here, strlen(here) + 1);
+}
+
+/* Many devices have another number when the machine has been started again. Then it is known by
+ * its inode and by when it was made. */
+static bool is_tree(const struct tree *tree, const struct known_list *known, int record,
+		    const struct ident *ident, const struct stat *st)
+{
+	const struct known_thing *run = known_name(known, "");
+	const struct timespec born = record_birth(tree->fd);
+
+	if (st->st_ino != ident->ino || record_outlived(record, tree->fd))
+		return false;
+	return st->st_dev == ident->dev ||
+	       (run && born.tv_sec && run->was.ctime.tv_sec == born.tv_sec &&
+		run->was.ctime.tv_nsec == born.tv_nsec);
+}
+
 /* 0 or -errno: -EBUSY where somebody writes, -ENOENT where there is no such tree or record. */
-static int open_other(struct other *x, const struct ident *ident, const char *id)
+static int open_other(struct other *x, const struct ident *ident, const char *id, const char *here)
 {
 	struct known_list known = KNOWN_LIST_NONE;
 	CLEANUP(fd) int record = record_open(x->p.live, ident, &(struct err){ 0 });
@@ -236,18 +263,20 @@ static int open_other(struct other *x, const struct ident *ident, const char *id
 		return -EBUSY;
 	if (fstat(record, &x->record) < 0 || !record_load(record, &known, &x->whole, &x->path))
 		r = -ENOENT;
+	if (r == 0)
+		place(x, ident, here);
 	x->p.plan = &x->plan;
 	x->p.id = id;
 	x->plan.workspace = x->p.asker.avoid = buf_str(&x->path);
 	if (r == 0 && (protect_tree(&x->p, buf_str(&x->path), &(struct err){ 0 }) < 0 ||
-		       fstat(tree->fd, &st) < 0 || st.st_dev != ident->dev ||
-		       st.st_ino != ident->ino || record_outlived(record, tree->fd)))
+		       fstat(tree->fd, &st) < 0 || !is_tree(tree, &known, record, ident, &st)))
 		r = -ENOENT;
 	if (r < 0) {
 		known_done(&known);
 		return r;
 	}
-	tree->ident = *ident;
+	tree->ident = ident_of(&st);
+	known_move(&known, ident->dev, st.st_dev);
 	tree->record = TAKE_FD(record);
 	tree->known = known;
 	return 0;
@@ -288,7 +317,7 @@ static void look_again(struct protect *t, struct outcome *o, const struct ident 
 
 	x.p.live = t->live;
 	x.p.moved = t->moved;
-	r = there ? open_other(&x, ident, t->id) : -ENOMEM;
+	r = there ? open_other(&x, ident, t->id, NULL) : -ENOMEM;
 	if (r == 0 && x.whole) {
 		judge_made(&x.p, there, &x.p.trees[0], &text);
 		store(t->live, &x.p.trees[0], &text, true, there);
@@ -341,7 +370,7 @@ static void finish(struct other *x, struct outcome *o)
 	told_keep(&tree->ident, o);
 }
 
-bool protect_records_dead(const struct ident *ident)
+bool protect_records_dead(const struct ident *ident, const char *here)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
 	CLEANUP(fd) int record = record_find(ident), live = -1;
@@ -358,9 +387,11 @@ bool protect_records_dead(const struct ident *ident)
 	(void)snprintf(id, sizeof(id), "%s-%llx.%lx", name, (unsigned long long)st.st_mtim.tv_sec,
 		       (unsigned long)st.st_mtim.tv_nsec);
 	live = x.p.live = record_live(&(struct err){ 0 });
-	r = live < 0 ? -EBUSY : open_other(&x, ident, id);
+	r = live < 0 ? -EBUSY : open_other(&x, ident, id, here);
 	if (r == 0 && !x.whole)
 		finish(&x, o);
+	if (r == 0 && x.p.trees[0].ident.dev != ident->dev)
+		record_rename(live, ident, &x.p.trees[0].ident);
 	close_other(&x);
 	return r != -EBUSY;
 }

@@ -131,9 +131,32 @@ static bool is_quiet(const struct walk_queue *s, const char *folder, const struc
 	return s->git || !s->w->no_names || !is_told(folder, e->name);
 }
 
+static bool is_ascii(const char *name)
+{
+	for (; *name; name++)
+		if (*name & 0x80)
+			return false;
+	return true;
+}
+
+/* Where a file system takes other signs for letters (a long s, one that nobody sees), the kernel is
+ * asked whether something answers to a name that no entry has. */
+static void ask_for_names(int fd, bool git, struct noted *n)
+{
+	struct stat st;
+
+	n->parts |= gitdir_look(fd);
+	if (git || fstatat(fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	n->quiet = false;
+	buf_putc(&n->names, MAY_BE);
+	buf_add(&n->names, ".git", sizeof(".git"));
+}
+
 /* false: not all of it could be read. */
 static bool note_entries(const struct walk_queue *s, int fd, const char *folder, struct noted *n)
 {
+	bool git = false, ascii = true;
 	const struct fd_entry *e;
 	struct folder d;
 
@@ -144,12 +167,16 @@ static bool note_entries(const struct walk_queue *s, int fd, const char *folder,
 								 : IS_NONE;
 
 		n->parts |= part_of(e->name);
+		git = git || is_git_name(e->name);
+		ascii = ascii && is_ascii(e->name);
 		n->quiet = n->quiet && is_quiet(s, folder, e, as);
 		if (as != IS_NONE) {
 			buf_putc(&n->names, (char)as);
 			buf_add(&n->names, e->name, strlen(e->name) + 1);
 		}
 	}
+	if (!ascii)
+		ask_for_names(fd, git, n);
 	return !d.error && !n->names.failed;
 }
 

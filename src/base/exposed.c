@@ -63,6 +63,7 @@ struct look {
 	char real[PATH_MAX];     /* of cur: every link is resolved */
 	char todo[2 * PATH_MAX]; /* names still to be walked */
 	unsigned links;
+	bool passes;      /* what is met now does not count */
 	struct statx end; /* where the walk came to */
 	bool nameless;    /* that has no name: a pipe, a file that was removed */
 	bool missing;     /* there is nothing */
@@ -264,6 +265,8 @@ static enum step is_place(const struct look *l, const struct statx *x, const cha
 	char name[NAME_SIZE], text[PATH_MAX], birth[32];
 	const char *blank;
 
+	if (l->passes)
+		return ON;
 	for (size_t i = 0; i < l->also_count; i++)
 		if (l->also[i].ino == x->stx_ino &&
 		    l->also[i].dev == makedev(x->stx_dev_major, x->stx_dev_minor))
@@ -434,6 +437,23 @@ static enum step magic(struct look *l, const char *name)
 	return r < 0 ? unknown(l, r) : start_at_root(l);
 }
 
+/* Does the link in the folder that the walk has come to lie in a place? */
+static enum step judge_link(struct look *l)
+{
+	bool passes = l->passes;
+	char path[PATH_MAX];
+	enum step s = ON;
+
+	l->passes = false;
+	memcpy(path, l->real, sizeof(path));
+	if (passes) /* else every folder above was looked up on the way */
+		s = climb(l, path);
+	if (s == ON)
+		s = aliases(l, &l->cur);
+	l->passes = passes;
+	return s;
+}
+
 static enum step follow(struct look *l, int link, const char *name)
 {
 	char goal[PATH_MAX];
@@ -443,7 +463,7 @@ static enum step follow(struct look *l, int link, const char *name)
 
 	if (++l->links > LINKS_MAX)
 		return unknown(l, ELOOP);
-	if (aliases(l, &l->cur) == EXPOSED)
+	if (judge_link(l) == EXPOSED)
 		return EXPOSED;
 	if (fstatfs(l->cur.fd, &fs) < 0)
 		return unknown(l, errno);
@@ -573,7 +593,11 @@ static int open_also(struct look *l, const char *const *also)
 
 static bool ask(const char *path, const char *const *also, unsigned flags, struct err *why)
 {
-	struct look l = { .notes = -1, .flags = flags, .cur.fd = -1, .why = why };
+	struct look l = { .notes = -1,
+			  .flags = flags,
+			  .passes = flags & EXPOSED_LINKS,
+			  .cur.fd = -1,
+			  .why = why };
 	CLEANUP(fd)
 	int file = open(path, O_PATH | O_CLOEXEC); /* first: it mounts what is mounted
 						    * by being used */

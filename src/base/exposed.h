@@ -18,6 +18,9 @@ enum {
 	 * is written there is written here. For settings and secrets; programs often have several.
 	 */
 	EXPOSED_SHARED = 1,
+	/* Nothing counts but the links on the way, those that lie in a place: a guest may have
+	 * chosen where they lead. */
+	EXPOSED_LINKS = 2,
 };
 
 /* Before a command may write to a folder or a file of the host's. Cheap when it is known. A run

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/exposed.h"
 #include "base/json.h"
 #include "base/program.h"
 #include "base/signals.h"
@@ -335,6 +336,8 @@ static int install(const struct subcommand *c, int argc, char **argv, struct err
 		return -e->code;
 	if (!cli_home() || !self)
 		return err_set(e, ERR_USAGE, ENOENT, self ? "HOME is not set" : "brig has no path");
+	if (!a.out && exposed_check("the program", self, NULL, 0, e) < 0)
+		return err_hint(e, "install brig where no sandbox may write: make install");
 	r = host_install(h, cli_home(), config && config[0] == '/' ? config : NULL, self,
 			 a.out ? NULL : a.rest, a.dry, &done, e);
 	if (r == 0)

@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exposed.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "model/bundles.h"
 #include "model/config.h"
@@ -49,6 +52,24 @@ int cli_role(struct spec *s, const char *word, struct err *e)
 	return s->cli.config ? 0 : err_nomem(e);
 }
 
+/* The shell has come here by a link, and shows its name: one that a guest may have made could lead
+ * a run that is meant for a folder of the project to any other of the user's. */
+static int check_way(const char *cwd, struct err *e)
+{
+	CLEANUP(buf) struct buf word = BUF_INIT(4 * PATH_MAX);
+	const char *way = getenv("PWD");
+	struct stat here, there;
+	struct err why = { 0 };
+
+	if (!way || way[0] != '/' || str_eq(way, cwd) || stat(way, &there) < 0 ||
+	    stat(".", &here) < 0 || here.st_ino != there.st_ino || here.st_dev != there.st_dev ||
+	    !exposed_path(way, NULL, EXPOSED_LINKS, &why))
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM, "'%.120s' leads here by a link: %.200s", way, why.what);
+	buf_put_word(&word, cwd);
+	return err_hint(e, "if this is the folder that you mean: cd %s", buf_str(&word));
+}
+
 int cli_load_reader(struct spec *s, struct err *project, struct err *e)
 {
 	char cwd[PATH_MAX];
@@ -59,7 +80,9 @@ int cli_load_reader(struct spec *s, struct err *project, struct err *e)
 				   .environ = environ,
 				   .project = project };
 
-	return cli_here(cwd, e) < 0 ? -e->code : config_load(s, &at, e);
+	if (cli_here(cwd, e) < 0 || (!s->workdir && check_way(cwd, e) < 0))
+		return -e->code;
+	return config_load(s, &at, e);
 }
 
 int cli_load(struct spec *s, struct err *e)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/draft.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -106,7 +107,8 @@ struct host_file {
 	struct buf text;
 };
 
-static int find_file(const struct mcp_host *h, const char *home, const char *config,
+/* `add`: an entry that a guest could rewrite would be a program of its own that is started here. */
+static int find_file(const struct mcp_host *h, const char *home, const char *config, bool add,
 		     struct host_change *c, struct err *e)
 {
 	char path[PATH_MAX];
@@ -127,6 +129,8 @@ static int find_file(const struct mcp_host *h, const char *home, const char *con
 			return err_refuse(e, ERR_CONFIG, ENOENT, "remove it, or make what it names",
 					  "'%s' is a link to nothing", path);
 	}
+	if (add && exposed_check("the file of settings", path, NULL, 0, e) < 0)
+		return -e->code;
 	if (real && strlen(real) >= sizeof(c->path) - 16)
 		return err_set(e, ERR_CONFIG, ENAMETOOLONG, "the path of the file is too long");
 	(void)snprintf(c->path, sizeof(c->path), "%s", real ? real : path);
@@ -264,7 +268,7 @@ int host_install(const struct mcp_host *h, const char *home, const char *config,
 	int r;
 
 	*ret = (struct host_change){ .entry = BUF_INIT(1 << 16) };
-	r = find_file(h, home, config, ret, e);
+	r = find_file(h, home, config, args, ret, e);
 	/* A file that is not there needs no folder to be shown what would be in it. */
 	if (r == 0 && (ret->there || (args && !dry)))
 		r = open_folder(h, ret, &f, e);

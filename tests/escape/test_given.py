@@ -32,6 +32,26 @@ def folder(name):
     return at
 
 
+# ---- where it is started ----
+
+
+@test
+def a_link_that_a_run_made_does_not_say_which_folder_the_next_one_works_in():
+    """A shell that has followed it names the link in PWD. One of the user's own is the control, and so is the folder by its own name."""
+    secret, own = folder("secret"), scratch() / "own"
+    own.symlink_to(workspace())
+    (workspace() / "sub").mkdir()
+    os.chown(workspace() / "sub", workspace().stat().st_uid, -1)
+    at = {"PWD": str(own / "sub")}
+    assert brig("run", "--", "touch", "taken", cwd=workspace() / "sub", env=at).status == 0 and (workspace() / "sub/taken").exists()
+    plant(f"rm -r sub; ln -s {secret} sub")
+    for way in (workspace() / "sub", own / "sub"):
+        for call in (("run",), ("wrap",), ("run", "--policy", "readonly"), ("plan",)):
+            done = brig(*call, "--", "touch", "taken", cwd=secret, env={"PWD": str(way)})
+            assert done.status == 125 and "by a link" in done.errors and str(secret) in done.errors and not (secret / "taken").exists(), done
+    assert brig("run", "--", "touch", "taken", cwd=secret, env={"PWD": str(secret)}).status == 0 and (secret / "taken").exists()
+
+
 # ---- a batch ----
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, files_as_root, home, identity, main, scratch, start_brig, state, test, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, brig_path, files_as_root, home, identity, main, scratch, start_brig, state, test, workspace  # noqa: E402
 
 BOTH = ("native", "bwrap")
 ROLE = ("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: r}\nspec:\n  role: x\n  model: {provider: ollama, name: m}\n"
@@ -306,6 +306,32 @@ def an_entry_of_mcp_has_absolute_paths():
                     "--policy", "readonly"], args
     line = brig("wrap", "--dry-run", "--read", "d", "--", "true").text
     assert f"--read {here}/d" in line, line
+
+
+@test
+def no_entry_of_mcp_is_put_where_a_run_could_rewrite_it_or_its_program():
+    """Another program would start whatever stands there. The control: the same file before any run."""
+    file, copy = workspace() / "claude.json", workspace() / "bin"
+    file.write_text("{}")
+    os.chown(file, workspace().stat().st_uid, -1)
+    (home() / ".claude.json").symlink_to(file)
+    try:
+        assert brig("mcp", "install", "claude-code").status == 0 and "mcpServers" in file.read_text()
+        write_by_run("native", "true")
+        done = brig("mcp", "install", "claude-code", "--", "--policy", "readonly")
+        assert done.status == 125 and "may have written" in done.errors and "readonly" not in file.read_text(), done
+        assert brig("mcp", "uninstall", "claude-code").status == 0
+        (home() / ".claude.json").unlink()
+        (home() / ".claude.json").write_text("{}")
+        os.chown(home() / ".claude.json", workspace().stat().st_uid, -1)
+        copy.mkdir()
+        subprocess.run(["cp", "-L", brig_path(), brig_path().parent / "brig-more", copy], check=True)
+        argv = [str(copy / "brig") if word == str(brig_path()) else word for word in brig_argv("mcp", "install", "claude-code")]
+        done = subprocess.run(argv, env=brig_environment(), capture_output=True, timeout=30)
+        assert done.returncode == 125 and b"may have written" in done.stderr and (home() / ".claude.json").read_text() == "{}", done
+    finally:
+        for left in home().glob(".claude.json*"):
+            left.unlink()
 
 
 @test(limit=90)

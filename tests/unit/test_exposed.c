@@ -120,6 +120,21 @@ static void a_link_leads_into_a_place_and_out_of_one(void **state)
 	assert_false(is("own/near"));
 }
 
+static void of_links_alone_those_count_that_lie_in_a_place(void **state)
+{
+	(void)state;
+	note("p");
+	assert_return_code(symlink(in("own"), in("p/sub/out")), 0);
+	assert_return_code(symlink(in("p/sub"), in("own/in")), 0);
+	assert_return_code(symlink("in/out", in("own/twice")), 0);
+	assert_true(asked(in("p/sub"), 0));
+	assert_false(asked(in("p/sub"), EXPOSED_LINKS));
+	assert_false(asked(in("own/in"), EXPOSED_LINKS));
+	assert_true(asked(in("p/sub/out"), EXPOSED_LINKS));
+	assert_true(asked(in("own/in/out"), EXPOSED_LINKS));
+	assert_true(asked(in("own/twice"), EXPOSED_LINKS));
+}
+
 static void a_place_keeps_its_note_when_it_is_renamed_and_when_it_is_made_again(void **state)
 {
 	(void)state;
@@ -238,6 +253,7 @@ static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, gone)
 	TEST(what_lies_in_a_place_is_exposed_and_what_lies_beside_is_not),
 	TEST(a_link_leads_into_a_place_and_out_of_one),
+	TEST(of_links_alone_those_count_that_lie_in_a_place),
 	TEST(a_place_keeps_its_note_when_it_is_renamed_and_when_it_is_made_again),
 	TEST(a_file_with_two_names_counts_for_settings_alone),
 	TEST(the_places_of_the_run_itself_count),

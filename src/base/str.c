@@ -36,6 +36,22 @@ bool str_has_control(const char *s)
 	return false;
 }
 
+/* FNV-1a, a word at a time. */
+uint64_t mem_hash(uint64_t sum, const void *data, size_t n)
+{
+	const char *at = data;
+	uint64_t h = sum ^ 0xcbf29ce484222325U, word;
+
+	for (; n >= sizeof(word); n -= sizeof(word), at += sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		h = (h ^ word) * 0x100000001b3U;
+		h ^= h >> 29;
+	}
+	for (; n; n--, at++)
+		h = (h ^ (unsigned char)*at) * 0x100000001b3U;
+	return h;
+}
+
 const char *str_shell_word(const char *s, char *out, size_t n)
 {
 	static const char ends[] = "'", quote[] = "'\\''";

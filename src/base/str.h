@@ -12,6 +12,10 @@ bool str_ends_nocase(const char *s, const char *suffix);
 bool str_starts_nocase(const char *s, const char *prefix);
 bool str_has_control(const char *s); /* any byte below 0x20 or 0x7f: such names are refused */
 
+/* Goes on with a sum, 0 at first. Spreads, and finds accidents; whoever wants to can make two that
+ * meet. For this machine alone. */
+uint64_t mem_hash(uint64_t sum, const void *data, size_t n);
+
 /* One word for a shell, for a line that somebody may paste: in quotes, or the word PATH where it
  * does not fit or a terminal would not show it as it is. */
 const char *str_shell_word(const char *s, char *out, size_t n);

@@ -9,7 +9,7 @@
 
 #define WORKERS 8
 #define ROUNDS 40
-#define FILE_OF_7_9 37 /* where the journal of this workspace is */
+#define FILE_OF_7_9 40 /* where the journal of this workspace is */
 
 static char top[PATH_MAX], tree[PATH_MAX + 8];
 static const struct ident workspace = { .dev = 7, .ino = 9, .type = S_IFDIR };

@@ -36,7 +36,8 @@ struct seen_folders {
 	bool fresh; /* something was put that was not loaded */
 };
 
-/* Of the file; behind it come the entries and the text. */
+/* Of the file; behind it come the entries and the text. The sum is against a machine that went
+ * down, not against anybody who can write here. */
 struct seen_head {
 	uint64_t magic, names, count, len, sum;
 };
@@ -105,10 +106,8 @@ void seen_freeze(struct seen_folders *s)
 
 static size_t place_of(const char *path, size_t room)
 {
-	uint64_t h = 14695981039346656037ULL; /* FNV-1a */
+	uint64_t h = mem_hash(0, path, strlen(path));
 
-	for (; *path; path++)
-		h = (h ^ (unsigned char)*path) * 1099511628211ULL;
 	return (size_t)(h ^ (h >> 32)) & (room - 1);
 }
 
@@ -213,29 +212,13 @@ const char *seen_names(const struct seen_folders *s, const char *path, bool git,
 
 /* ---- the file ---- */
 
-/* Against a machine that went down, not against anybody who can write here. */
-static uint64_t sum_of(uint64_t h, const void *data, size_t n)
-{
-	const char *at = data;
-	uint64_t word;
-
-	for (; n >= sizeof(word); n -= sizeof(word), at += sizeof(word)) {
-		memcpy(&word, at, sizeof(word));
-		h = (h ^ word) * 1099511628211ULL;
-		h ^= h >> 29;
-	}
-	for (; n; n--, at++)
-		h = (h ^ (unsigned char)*at) * 1099511628211ULL;
-	return h;
-}
-
 /* Of the names that count: a folder that was of no interest to one brig may be to another. */
 static uint64_t sum_of_names(void)
 {
 	uint64_t h = sizeof(struct one);
 
 	for (size_t i = 0; i < guarded_name_count; i++)
-		h = sum_of(h, guarded_names[i].name, guarded_names[i].len + 1) +
+		h = mem_hash(h, guarded_names[i].name, guarded_names[i].len + 1) +
 		    (uint64_t)guarded_names[i].class;
 	return h;
 }
@@ -260,7 +243,7 @@ int seen_store(struct seen_folders *s, int fd)
 	buf_add(&all, s->text.data, s->text.len);
 	if (all.failed)
 		return -E2BIG;
-	h.sum = sum_of(MAGIC, all.data + head, all.len - head);
+	h.sum = mem_hash(0, all.data + head, all.len - head);
 	memcpy(all.data, &h, head);
 	s->fresh = false;
 	return fd_write_all(fd, all.data, all.len);
@@ -275,7 +258,7 @@ static bool read_all(int fd, struct buf *ret, struct seen_head *h)
 	return h->magic == MAGIC && h->names == sum_of_names() && h->count <= ROOM_MAX &&
 	       h->len <= TEXT_MAX && h->len > 1 &&
 	       ret->len == sizeof(*h) + h->count * sizeof(struct one) + h->len &&
-	       h->sum == sum_of(MAGIC, ret->data + sizeof(*h), ret->len - sizeof(*h)) &&
+	       h->sum == mem_hash(0, ret->data + sizeof(*h), ret->len - sizeof(*h)) &&
 	       !ret->data[ret->len - 1] && !ret->data[ret->len - 2];
 }
 

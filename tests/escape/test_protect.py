@@ -758,5 +758,22 @@ def what_the_user_did_after_a_killed_run_stays():
     assert len(taken()) == 1 and sh("true")["denials"] == []
 
 
+@test(as_user="root")
+def a_folder_that_got_the_inode_of_a_killed_runs_is_another():
+    """The record of that run is none of it: what the user has made there stays."""
+    at = workspace() / "work"
+    at.mkdir()
+    killed("true", both=True, at=at)
+    remove(at)
+    at.mkdir()
+    records = workspace().parent / "state/brig/records"
+    for record in [f for f in (*records.iterdir(), *(records / "live").iterdir()) if f.name.startswith(f"{at.stat().st_dev:x}-")]:
+        record.rename(record.parent / f"{at.stat().st_dev:x}-{at.stat().st_ino:x}")  # as if the file system had given it again
+    repository(at)
+    host(hook(".git/hooks/pre-push"), at)
+    r = json.loads(brig("run", "--json", "--", "true", cwd=at).stdout)
+    assert r["denials"] == [] and not taken() and (at / ".git/hooks/pre-push").exists(), r["denials"]
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -99,10 +99,10 @@ static void a_record_is_whole_or_none(void **state UNUSED)
 	assert_true(live >= 0 && record >= 0);
 	assert_false(record_load(record, &back, &whole, NULL)); /* empty */
 	known_put(&l.text, RECORD_GIT, ".git", &some);
-	assert_int_equal(record_store(record, "/some/where", &l.text, NULL, true), 0);
+	assert_int_equal(record_store(record, -1, "/some/where", &l.text, true), 0);
 	assert_true(record_load(record, &back, &whole, &path) && whole && back.n == 1);
 	assert_string_equal(buf_str(&path), "/some/where");
-	assert_int_equal(record_store(record, "/some/where", &l.text, NULL, false), 0);
+	assert_int_equal(record_store(record, -1, "/some/where", &l.text, false), 0);
 	assert_true(record_load(record, &back, &whole, NULL) && !whole);
 	assert_int_equal(fstat(record, &st), 0);
 	for (off_t n = 0; n < st.st_size; n++) { /* parts of two */
@@ -121,6 +121,32 @@ static void a_record_is_whole_or_none(void **state UNUSED)
 		assert_false(record_load(record, &back, &whole, NULL));
 	}
 	known_done(&l);
+	known_done(&back);
+}
+
+/* Both have one device and inode to whoever looks for the record. */
+static void a_record_is_of_the_folder_it_was_written_for_alone(void **state UNUSED)
+{
+	const struct ident tree = { .dev = 1, .ino = 2 };
+	struct known_list back = KNOWN_LIST_NONE;
+	CLEANUP(buf) struct buf none = BUF_INIT(1);
+	CLEANUP(fd) int live = -1, record = -1, one = -1, other = -1;
+	bool whole;
+	struct err e;
+
+	assert_int_equal(mkdir("one", 0755), 0);
+	one = open("one", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	live = record_live(&e);
+	record = record_open(live, &tree, &e);
+	assert_int_equal(record_store(record, one, "/some/where", &none, true), 0);
+	assert_int_equal(mkdir("one/more", 0755), 0); /* no time but that of its birth counts */
+	assert_true(record_load(record, &back, &whole, NULL));
+	assert_true(record_is_of(&back, one, false));
+	do { /* until the kernel's clock has gone on */
+		other = fd_close(other);
+		assert_true((rmdir("other") == 0 || errno == ENOENT) && mkdir("other", 0755) == 0);
+		other = open("other", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	} while (record_is_of(&back, other, false));
 	known_done(&back);
 }
 
@@ -160,6 +186,8 @@ int main(void)
 		cmocka_unit_test(what_was_put_is_found_again_and_nothing_else),
 		cmocka_unit_test(a_text_that_brig_does_not_write_is_no_list),
 		cmocka_unit_test_setup_teardown(a_record_is_whole_or_none, enter, leave),
+		cmocka_unit_test_setup_teardown(a_record_is_of_the_folder_it_was_written_for_alone,
+						enter, leave),
 		cmocka_unit_test_setup_teardown(the_first_writes_and_the_last_closes, enter, leave),
 	};
 

@@ -16,7 +16,7 @@
 #define FOLDER RECORD_FOLDER
 #define LIVE "live" /* in there: marks */
 #define OPEN "open"
-#define MAGIC "brig-workspace 2"
+#define MAGIC "brig-workspace 3"
 #define WHOLE "whole"
 #define PART "open"
 #define SUM_SIZE 17 /* the last word, of all before it: what was written halfway is no record */
@@ -182,19 +182,11 @@ void known_move(struct known_list *l, dev_t from, dev_t to)
 			l->v[i].was.ident.dev = to;
 }
 
-bool known_restamp(struct known_list *l, const char *path, const struct stat *st)
+void known_restamp(struct known_list *l, const char *path, const struct stat *st)
 {
-	struct buf text = BUF_INIT(RECORD_MAX);
-	const struct stamp now = stamp_of(st);
-
-	if (!known_find(l, path))
-		return true;
 	for (size_t i = 0; i < l->n; i++)
-		put(&text, l->v[i].kind, l->v[i].path,
-		    str_eq(l->v[i].path, path) ? &now : &l->v[i].was);
-	buf_done(&l->text);
-	l->text = text;
-	return known_read(l);
+		if (str_eq(l->v[i].path, path))
+			l->v[i].was = stamp_of(st);
 }
 
 void known_done(struct known_list *l)
@@ -239,23 +231,6 @@ bool record_others(int live)
 bool record_written_by_others(int record)
 {
 	return is_locked(record);
-}
-
-struct timespec record_birth(int tree)
-{
-	struct statx x;
-
-	if (statx(tree, "", AT_EMPTY_PATH, STATX_BTIME, &x) < 0 || !(x.stx_mask & STATX_BTIME))
-		return (struct timespec){ 0 };
-	return (struct timespec){ .tv_sec = x.stx_btime.tv_sec, .tv_nsec = x.stx_btime.tv_nsec };
-}
-
-bool record_outlived(int record, int tree)
-{
-	const struct timespec born = record_birth(tree);
-	struct stat st;
-
-	return fstat(record, &st) == 0 && time_before(&st.st_mtim, &born);
 }
 
 int record_join(int record, bool *alone)
@@ -343,23 +318,33 @@ int record_open(int live, const struct ident *tree, struct err *e)
 	return fd < 0 ? err_sys(e, "cannot open brig's record of the workspace") : fd;
 }
 
-/* FNV-1a: against accidents. Nobody else writes here. */
-static unsigned long long sum_of(const char *data, size_t n)
-{
-	unsigned long long h = 0xcbf29ce484222325U;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (unsigned char)data[i]) * 0x100000001b3U;
-	return h;
-}
-
 static bool is_sound(const struct buf *b)
 {
 	size_t n = b->len > SUM_SIZE ? b->len - SUM_SIZE : 0;
 	unsigned long long sum;
 
 	return n && !b->failed && !b->data[b->len - 1] && !b->data[n - 1] &&
-	       number(b->data + n, '\0', &sum) && sum == sum_of(b->data, n);
+	       number(b->data + n, '\0', &sum) && sum == mem_hash(0, b->data, n);
+}
+
+/* Inodes are given again, and to a folder in the place of one that is gone first of all. Empty
+ * where the file system does not tell. */
+static void birth_of(int tree, char out[RECORD_BIRTH])
+{
+	struct statx st;
+
+	*out = '\0';
+	if (statx(tree, "", AT_EMPTY_PATH, STATX_BTIME, &st) == 0 && (st.stx_mask & STATX_BTIME))
+		(void)snprintf(out, RECORD_BIRTH, "%llx.%x",
+			       (unsigned long long)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
+}
+
+bool record_is_of(const struct known_list *l, int tree, bool sure)
+{
+	char born[RECORD_BIRTH];
+
+	birth_of(tree, born);
+	return *born && *l->born ? str_eq(born, l->born) : !sure;
 }
 
 /* Its words, and behind them the entries. */
@@ -376,15 +361,17 @@ static bool read_text(int record, struct buf *ret)
 bool record_load(int record, struct known_list *ret, bool *whole, struct buf *path)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(RECORD_MAX);
-	const char *state, *tree, *first;
+	const char *state, *born, *tree, *first;
 
 	if (!read_text(record, &text) || !str_eq(text.data, MAGIC))
 		return false;
 	state = behind(&text, text.data);
-	tree = state ? behind(&text, state) : NULL;
+	born = state ? behind(&text, state) : NULL;
+	tree = born ? behind(&text, born) : NULL;
 	first = tree ? behind(&text, tree) : NULL;
 	if (!first || (!str_eq(state, WHOLE) && !str_eq(state, PART)))
 		return false;
+	(void)snprintf(ret->born, sizeof(ret->born), "%s", born);
 	*whole = str_eq(state, WHOLE);
 	if (path)
 		buf_add(path, tree, strlen(tree) + 1);
@@ -408,22 +395,22 @@ static int write_text(int record, const struct buf *text)
 	return r;
 }
 
-int record_store(int record, const char *path, const struct buf *text, const struct buf *names,
-		 bool whole)
+int record_store(int record, int tree, const char *path, const struct buf *text, bool whole)
 {
 	CLEANUP(buf) struct buf all = BUF_INIT(RECORD_MAX + 8192);
+	char born[RECORD_BIRTH];
 	int r;
 
+	birth_of(tree, born);
 	buf_add(&all, MAGIC, sizeof(MAGIC));
 	buf_add(&all, whole ? WHOLE : PART, whole ? sizeof(WHOLE) : sizeof(PART));
+	buf_add(&all, born, strlen(born) + 1);
 	buf_add(&all, path, strlen(path) + 1);
 	if (text->len)
 		buf_add(&all, text->data, text->len);
-	if (names && names->len)
-		buf_add(&all, names->data, names->len);
-	if (text->failed || (names && names->failed) || all.failed)
+	if (text->failed || all.failed)
 		return -E2BIG;
-	buf_printf(&all, "%016llx", sum_of(all.data, all.len));
+	buf_printf(&all, "%016llx", (unsigned long long)mem_hash(0, all.data, all.len));
 	buf_putc(&all, '\0');
 	if (all.failed)
 		return -E2BIG;

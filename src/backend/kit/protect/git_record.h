@@ -31,10 +31,13 @@ struct known_thing {
 	struct stamp was;
 };
 
+#define RECORD_BIRTH 32 /* room for when a tree was made */
+
 struct known_list {
 	struct buf text;       /* owns the paths */
 	struct known_thing *v; /* by path */
 	size_t n;
+	char born[RECORD_BIRTH]; /* the tree of the record that it was loaded from */
 };
 
 #define RECORD_FOLDER "records" /* of the state folder */
@@ -62,8 +65,8 @@ const struct known_thing *known_name(const struct known_list *l, const char *pat
 bool known_same(const struct known_list *l, const char *path, const struct stat *st);
 /* The device that it was written on has another number now. */
 void known_move(struct known_list *l, dev_t from, dev_t to);
-/* It was replaced by brig itself. false: no memory. */
-bool known_restamp(struct known_list *l, const char *path, const struct stat *st);
+/* It was replaced by brig itself. */
+void known_restamp(struct known_list *l, const char *path, const struct stat *st);
 void known_done(struct known_list *l);
 
 /* Locked as a living run's, in whichever tree; a descriptor or -errno. */
@@ -78,10 +81,6 @@ bool record_written_by_others(int record); /* does anybody write in the tree now
 bool record_unfinished(const struct ident *tree);
 /* The tree's device has another number now. */
 void record_rename(int live, const struct ident *was, const struct ident *is);
-/* When the tree was made; zero where its file system does not say. */
-struct timespec record_birth(int tree);
-/* The tree was made since: it is another folder, which has got the inode of one that is gone. */
-bool record_outlived(int record, int tree);
 /* Makes us one of those; *alone: there was no other. 0 or -errno. */
 int record_join(int record, bool *alone);
 void record_share(int record); /* after that: others may join */
@@ -93,10 +92,11 @@ bool record_last(int record);
 
 /* *whole: what it says is what was there when the last run ended. false: there is no such list. */
 bool record_load(int record, struct known_list *ret, bool *whole, struct buf *path);
-/* Replaces it. `names`, or NULL, is a further part of the text. `whole`: nobody writes any more. 0
- * or -errno. */
-int record_store(int record, const char *path, const struct buf *text, const struct buf *names,
-		 bool whole);
+/* Is the tree that list's? Or another folder, which has got the inode of one that is gone. `sure`:
+ * not where a file system does not say when it was made. */
+bool record_is_of(const struct known_list *l, int tree, bool sure);
+/* Replaces it. `tree` is open at `path`. `whole`: nobody writes any more. 0 or -errno. */
+int record_store(int record, int tree, const char *path, const struct buf *text, bool whole);
 
 /* Further names of the records, in folders of their own. */
 enum record_mark {

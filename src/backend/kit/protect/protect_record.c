@@ -24,25 +24,23 @@
 #define FOREIGN_MAX 64 /* trees that one run looks at again */
 
 /* Files with other names have become private copies since. */
-static int restamp(const struct protect *t, struct tree *tree, struct err *e)
+static void restamp(const struct protect *t, struct tree *tree)
 {
 	for (size_t i = 0; i < t->plan->shared_count; i++) {
 		const struct shared_file *f = &t->plan->shared[i];
 		struct stat st;
 
 		if (str_eq(f->tree, tree->path) &&
-		    fstatat(tree->fd, f->path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    !known_restamp(&tree->known, f->path, &st))
-			return err_nomem(e);
+		    fstatat(tree->fd, f->path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			known_restamp(&tree->known, f->path, &st);
 	}
-	return 0;
 }
 
 /* The protected names of a run in the tree, for whoever finishes its check. Names that a
  * placeholder holds are the journal's. What another run knew before stands. */
 static void put_names(const struct protect *t, const struct tree *tree, struct buf *ret)
 {
-	struct stamp began = { .ctime = record_birth(tree->fd) };
+	struct stamp began = { 0 };
 
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &began.mtime);
 	if (!known_name(&tree->known, ""))
@@ -59,12 +57,16 @@ static void put_names(const struct protect *t, const struct tree *tree, struct b
 /* What stands in the record from now on is what was there before the command. */
 static int write_down(struct protect *t, struct tree *tree, bool needed, struct err *e)
 {
-	CLEANUP(buf) struct buf names = BUF_INIT(RECORD_MAX);
+	CLEANUP(buf) struct buf text = BUF_INIT(RECORD_MAX);
+	size_t known;
 	int r = 0;
 
-	put_names(t, tree, &names);
-	if (needed || names.len)
-		r = record_store(tree->record, tree->path, &tree->known.text, &names, false);
+	for (size_t i = 0; i < tree->known.n; i++)
+		known_keep(&text, &tree->known.v[i]);
+	known = text.len;
+	put_names(t, tree, &text);
+	if (needed || text.len > known)
+		r = record_store(tree->record, tree->fd, tree->path, &text, false);
 	record_share(tree->record);
 	if (r == 0)
 		return 0;
@@ -97,7 +99,8 @@ static int join(struct protect *t, struct survey *s, struct tree *tree, struct e
 				  "another run did not get to write brig's record of '%s'",
 				  tree->path);
 	}
-	return restamp(t, tree, e) < 0 ? -e->code : write_down(t, tree, alone || whole, e);
+	restamp(t, tree);
+	return write_down(t, tree, alone || whole, e);
 }
 
 int protect_records_begin(struct protect *t, struct err *e)
@@ -169,7 +172,7 @@ static void judge_names(struct protect *t, struct outcome *o, const struct tree 
 static void store(int live, const struct tree *tree, const struct buf *text, bool made,
 		  struct outcome *o)
 {
-	int r = record_store(tree->record, tree->path, text, NULL, true);
+	int r = record_store(tree->record, tree->fd, tree->path, text, true);
 
 	if (r < 0 && o)
 		outcome_deny(o, "protected-path", ".",
@@ -237,17 +240,10 @@ static void place(struct other *x, const struct ident *ident, const char *here)
 
 /* Many devices have another number when the machine has been started again. Then it is known by
  * its inode and by when it was made. */
-static bool is_tree(const struct tree *tree, const struct known_list *known, int record,
+static bool is_tree(const struct tree *tree, const struct known_list *known,
 		    const struct ident *ident, const struct stat *st)
 {
-	const struct known_thing *run = known_name(known, "");
-	const struct timespec born = record_birth(tree->fd);
-
-	if (st->st_ino != ident->ino || record_outlived(record, tree->fd))
-		return false;
-	return st->st_dev == ident->dev ||
-	       (run && born.tv_sec && run->was.ctime.tv_sec == born.tv_sec &&
-		run->was.ctime.tv_nsec == born.tv_nsec);
+	return st->st_ino == ident->ino && record_is_of(known, tree->fd, st->st_dev != ident->dev);
 }
 
 /* 0 or -errno: -EBUSY where somebody writes, -ENOENT where there is no such tree or record. */
@@ -269,7 +265,7 @@ static int open_other(struct other *x, const struct ident *ident, const char *id
 	x->p.id = id;
 	x->plan.workspace = x->p.asker.avoid = buf_str(&x->path);
 	if (r == 0 && (protect_tree(&x->p, buf_str(&x->path), &(struct err){ 0 }) < 0 ||
-		       fstat(tree->fd, &st) < 0 || !is_tree(tree, &known, record, ident, &st)))
+		       fstat(tree->fd, &st) < 0 || !is_tree(tree, &known, ident, &st)))
 		r = -ENOENT;
 	if (r < 0) {
 		known_done(&known);

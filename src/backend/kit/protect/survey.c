@@ -160,8 +160,10 @@ int survey_take(int tree, const struct ident *ident, struct survey *ret, struct 
 		(void)record_load(record, &ret->known, &whole, NULL);
 		return 0;
 	}
-	there = record >= 0 && !record_outlived(record, own) &&
-		record_load(record, &was, &whole, NULL);
+	there = record >= 0 && record_load(record, &was, &whole, NULL) &&
+		record_is_of(&was, own, false);
+	if (!there)
+		known_done(&was);
 	if (there && !whole) {
 		ret->known = was;
 		return 0;

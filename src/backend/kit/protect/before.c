@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/kit/protect/before.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#include "backend/kit/protect/commits.h"
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protected_names.h"
 #include "base/folder.h"
 #include "base/str.h"
 
 #define DOTS_MAX ((size_t)16 << 10) /* some thousand names, each looked for in the other list */
+#define REFS_MAX ((size_t)16 << 20)
+#define REF_FILES_MAX 4096
+#define REF_DEPTH_MAX 12
+#define TOLD_MAX 16 /* names of one repository's new commits */
 
 struct before {
-	struct buf dots;   /* names at the top, NUL after each */
-	struct refs *refs; /* of each git folder that the plan knows */
+	struct buf dots;  /* names at the top, NUL after each */
+	struct buf *refs; /* the bytes of those of each git folder that the plan knows */
 	size_t count;
 };
 
@@ -25,7 +31,7 @@ struct before *before_free(struct before *b)
 		return NULL;
 	buf_done(&b->dots);
 	for (size_t i = 0; i < b->count; i++)
-		refs_done(&b->refs[i]);
+		buf_done(&b->refs[i]);
 	free(b->refs);
 	free(b);
 	return NULL;
@@ -39,17 +45,12 @@ static bool is_everyday(const char *name)
 {
 	static const char *const ends[] = { "ignore", "cache", ".swp", ".swo", ".swx", "~" };
 	static const char *const begins[] = { ".coverage", ".nfs", ".#", ".brig-", ".fuse_hidden" };
-	static const char *const whole[] = { ".git",
-					     ".gitkeep",
-					     ".venv",
-					     ".tox",
-					     ".nox",
-					     ".eggs",
-					     ".nyc_output",
-					     ".next",
-					     ".nuxt",
-					     ".DS_Store",
-					     ".ipynb_checkpoints" };
+	/* clang-format off */
+	static const char *const whole[] = {
+		".git", ".gitkeep", ".venv", ".tox", ".nox", ".eggs", ".nyc_output", ".next", ".nuxt",
+		".DS_Store", ".ipynb_checkpoints",
+	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
 		if (str_ends_nocase(name, ends[i]))
@@ -98,6 +99,90 @@ static void tell_dots(struct protect *t, struct outcome *o, int top)
 	b->dots = now;
 }
 
+/* ---- what no command may make as a file, carried as a commit ----
+ *
+ * Whatever a ref says is checked out one day: by the user, or by brig. */
+
+struct brought {
+	struct outcome *o;
+	const char *git;
+	char commit[72];  /* whose names come */
+	struct buf paths; /* that were told, NUL after each */
+	unsigned told;
+};
+
+static bool is_id(const char *s)
+{
+	size_t n = strspn(s, "0123456789abcdef");
+
+	return (n == 40 || n == 64) && !s[n];
+}
+
+static void on_record(void *arg, const char *record)
+{
+	struct brought *b = arg;
+	const struct guarded_name *g;
+	char reason[256];
+
+	if (str_eq(record, "/missing")) {
+		outcome_trust(b->o, b->git, "a ref names a commit that is not there");
+		return;
+	}
+	if (str_eq(record, "/replace")) {
+		outcome_trust(b->o, b->git,
+			      "refs/replace: git shows other objects in place of some");
+		return;
+	}
+	if (is_id(record)) {
+		(void)snprintf(b->commit, sizeof(b->commit), "%s", record);
+		return;
+	}
+	g = name_forbidden(record);
+	if (!g || gitsay_has(&b->paths, record))
+		return;
+	if (b->told++ >= TOLD_MAX) {
+		b->o->trust_more++;
+		return;
+	}
+	buf_add(&b->paths, record, strlen(record) + 1);
+	(void)snprintf(reason, sizeof(reason), "in commit %.12s: %s", b->commit, g->reason);
+	outcome_trust(b->o, record, reason);
+}
+
+static int both(const struct buf *was, const struct buf *is)
+{
+	int fd = memfd_create("brig-refs", MFD_CLOEXEC);
+
+	if (fd >= 0 && (fd_write_all(fd, buf_str(was), was->len) < 0 ||
+			fd_write_all(fd, buf_str(is), is->len) < 0))
+		fd = fd_close(fd);
+	return fd;
+}
+
+/* Tells the forbidden names that commits between the two bring, with the commit that does. `git` is
+ * a path of the host's, `name` what it is called in the report. */
+static void tell_commits(const char *git, const char *name, const struct buf *was,
+			 const struct buf *is, struct reader_asker *who, struct outcome *o)
+{
+	struct brought b = { .o = o, .git = name, .paths = BUF_INIT(1 << 20) };
+	CLEANUP(fd) int input = both(was, is);
+	enum reader_said said = READER_NOBODY;
+	char size[32];
+
+	(void)snprintf(size, sizeof(size), "%zu", was->len);
+	if (input >= 0)
+		said = reader_repository(READER_COMMITS, git, size, input, who, on_record, &b);
+	if (said == READER_NOBODY)
+		outcome_trust(o, name,
+			      "refs changed, and there is no git to say what commits bring");
+	else if (said == READER_HOSTILE)
+		outcome_deny(
+			o, "protected-path", name,
+			"git did not say which files the new commits bring: look at them before "
+			"they are checked out");
+	buf_done(&b.paths);
+}
+
 /* ---- refs ---- */
 
 /* The first of the files of one git folder stands for it; NULL: another did. */
@@ -111,37 +196,100 @@ static const char *git_of(const struct protect *t, size_t i)
 	return c[i].git;
 }
 
-static bool read_refs(const char *git, struct refs *ret)
-{
-	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, git, O_PATH | O_DIRECTORY, 0);
+struct refs_walk {
+	struct buf *to;
+	unsigned left;
+};
 
-	return fd < 0 || refs_read(fd, ret);
+/* Its name and size, after a blank, so that it is no commit's, and its bytes, whatever they say. A
+ * file that is not there, or is none, says nothing: git follows no link among its refs but HEAD,
+ * which would be one of old. */
+static bool add_file(struct refs_walk *w, int folder, const char *name)
+{
+	CLEANUP(fd)
+	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return true;
+	if (!w->left--)
+		return false;
+	buf_printf(w->to, " %s %lld\n", name, (long long)st.st_size);
+	r = buf_read_file(w->to, fd);
+	buf_putc(w->to, '\n');
+	return r == 0 && !w->to->failed;
+}
+
+/* `only`: the name of the files that count, one folder down; NULL: all. */
+static bool add_folder(struct refs_walk *w, int above, const char *name, const char *only,
+		       unsigned depth)
+{
+	CLEANUP(fd)
+	int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct fd_entry *e;
+	struct folder d;
+	bool ok = depth < REF_DEPTH_MAX;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+	folder_begin(&d, fd);
+	while (ok && (e = folder_next(&d))) {
+		struct stat st;
+		bool folder =
+			e->type == DT_DIR || (e->type == DT_UNKNOWN &&
+					      fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+					      S_ISDIR(st.st_mode));
+
+		if (folder && (!only || !depth))
+			ok = add_folder(w, fd, e->name, only, depth + 1);
+		else if (!folder && (!only || (depth && str_eq(e->name, only))))
+			ok = add_file(w, fd, e->name);
+	}
+	return ok && !d.error;
+}
+
+/* false: there are more than brig looks at, or not in that way. */
+static bool read_refs(const char *path, struct buf *ret)
+{
+	CLEANUP(fd) int git = fd_open_nolinks(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
+	struct refs_walk w = { .to = ret, .left = REF_FILES_MAX };
+
+	return git < 0 || (add_file(&w, git, "HEAD") && add_file(&w, git, "packed-refs") &&
+			   add_folder(&w, git, "refs", NULL, 0) &&
+			   add_folder(&w, git, "worktrees", "HEAD", 0) &&
+			   add_folder(&w, git, "reftable", NULL, 0));
 }
 
 static void take_refs(struct protect *t, struct before *b)
 {
 	b->refs = calloc(t->plan->config_count ? t->plan->config_count : 1, sizeof(*b->refs));
 	for (size_t i = 0; b->refs && i < t->plan->config_count; i++, b->count++) {
-		b->refs[i] = (struct refs)REFS_NONE;
+		b->refs[i] = (struct buf)BUF_INIT(REFS_MAX);
 		if (git_of(t, i))
 			(void)read_refs(git_of(t, i), &b->refs[i]); /* told afterwards */
 	}
+}
+
+static bool same(const struct buf *a, const struct buf *b)
+{
+	return a->len == b->len && (!a->len || memcmp(a->data, b->data, a->len) == 0);
 }
 
 static void tell_refs(struct protect *t, struct outcome *o)
 {
 	for (size_t i = 0; i < t->before->count; i++) {
 		const char *git = git_of(t, i), *name = git;
-		struct refs now = REFS_NONE;
+		struct buf now = BUF_INIT(REFS_MAX);
 
 		if (!git)
 			continue;
 		(void)protect_tree_of(t, &name);
 		if (!read_refs(git, &now))
 			outcome_deny(o, "protected-path", name, "more refs than brig looks at");
-		else if (now.text.len && !refs_same(&t->before->refs[i], &now))
-			commits_tell(git, name, &t->before->refs[i], &now, &t->asker, o);
-		refs_done(&t->before->refs[i]);
+		else if (now.len && !same(&t->before->refs[i], &now))
+			tell_commits(git, name, &t->before->refs[i], &now, &t->asker, o);
+		buf_done(&t->before->refs[i]);
 		t->before->refs[i] = now;
 	}
 }

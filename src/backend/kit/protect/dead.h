@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/dead.h - what is left to do for runs that were killed with their survivors.
+/* backend/kit/protect/dead.h - finishes the check of a run whose monitor was killed: a survivor
+ * does, or the next brig, where that was killed with it.
  *
  * The record of a tree in which nobody writes any more, and which was not brought up to date, is
  * that of a run whose check was never made. Whoever finds it moves only what lies in a place that

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/kit/protect/covered.h"
@@ -58,11 +57,6 @@ int covered_look(struct covered_look *l, const char *folder)
 
 /* ---- of a run ---- */
 
-struct covered_entry {
-	const char *tree, *path;
-	struct stamp stamp;
-};
-
 struct covered_check {
 	struct protect *t;
 	struct outcome *o;
@@ -96,40 +90,31 @@ static void look_at_all(struct covered_check *c,
 	}
 }
 
+/* As a name of the host's. false: it is longer than any that could be opened. */
+static bool host_path(const struct covered_check *c, const char *path, char out[PATH_MAX])
+{
+	return snprintf(out, PATH_MAX, "%s/%s", c->name->tree + 1, path) < PATH_MAX;
+}
+
 static int remember(void *ctx, const char *path, const struct stat *st)
 {
 	struct covered_check *c = ctx;
-	struct arena *a = c->t->plan->arena;
-	const char *copy = arena_strdup(a, path);
-	struct covered_entry *slot =
-		copy ? ARENA_PUSH(a, c->t->covered, c->t->covered_count) : NULL;
+	const struct stamp now = stamp_of(st);
+	char host[PATH_MAX];
 
-	if (!slot)
-		return -ENOMEM;
-	*slot = (struct covered_entry){ .tree = c->name->tree,
-					.path = copy,
-					.stamp = stamp_of(st) };
+	if (host_path(c, path, host))
+		known_put_name(&c->t->covered.text, host, &now);
 	return 0;
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct covered_entry *x = a, *y = b;
-	int r = strcmp(x->tree, y->tree);
-
-	return r ? r : strcmp(x->path, y->path);
 }
 
 void protect_covered_begin(struct protect *t)
 {
 	struct covered_check c = { .t = t };
 
-	t->covered = NULL;
-	t->covered_count = 0;
+	known_done(&t->covered);
 	t->listed = true;
 	look_at_all(&c, remember);
-	if (t->covered_count)
-		qsort(t->covered, t->covered_count, sizeof(*t->covered), by_place);
+	(void)known_read(&t->covered); /* of what is not in the list is told that it changed */
 }
 
 /* Who changes what is in a git folder's hooks does not do so by the way. In other folders editors
@@ -151,16 +136,14 @@ static bool is_taken(const struct protect *t, const struct protected_name *n)
 static int compare(void *ctx, const char *path, const struct stat *st)
 {
 	struct covered_check *c = ctx;
-	const struct covered_entry key = { .tree = c->name->tree, .path = path };
-	const struct covered_entry *was =
-		c->t->covered_count
-			? bsearch(&key, c->t->covered, c->t->covered_count, sizeof(key), by_place)
-			: NULL;
-	struct stamp now = stamp_of(st);
+	const struct stamp now = stamp_of(st);
+	const struct known_thing *k;
+	char host[PATH_MAX];
 
+	k = host_path(c, path, host) ? known_name(&c->t->covered, host) : NULL;
 	if (S_ISSOCK(st->st_mode) ||
-	    (was && (S_ISDIR(st->st_mode) ? ident_same(&now.ident, &was->stamp.ident)
-					  : stamp_same(&now, &was->stamp))))
+	    (k && (S_ISDIR(st->st_mode) ? ident_same(&now.ident, &k->was.ident)
+					: stamp_same(&now, &k->was))))
 		return 0;
 	c->changed = true;
 	if (is_taken(c->t, c->name))

@@ -44,6 +44,7 @@ struct protect *protect_free(struct protect *t)
 	(void)fd_close(t->live);
 	for (size_t i = 0; i < GITS_MAX; i++)
 		(void)fd_close(t->config[i]);
+	known_done(&t->covered);
 	free(t->placeholder);
 	free(t->cover);
 	t->before = before_free(t->before);
@@ -255,6 +256,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	if (!t)
 		return err_nomem(e);
 	t->claim = t->lifeline = t->live = -1;
+	t->covered = (struct known_list)KNOWN_LIST_NONE;
 	for (size_t i = 0; i < GITS_MAX; i++)
 		t->config[i] = -1;
 	t->placeholder = calloc(p->protected_count + 1, sizeof(*t->placeholder));

@@ -44,10 +44,9 @@ struct protect {
 	uint64_t beat;             /* when the records were last touched */
 	pid_t survivor;            /* 0: none */
 	int lifeline;              /* its end tells the survivor that we are gone; -1: none */
-	struct covered_entry *covered; /* what lies in covered folders; of the plan's arena */
-	size_t covered_count;
-	bool listed;   /* they are: the run is this process's own */
-	bool unlocked; /* its mounts are not locked */
+	struct known_list covered; /* what lies in covered folders, by paths of the host's */
+	bool listed;               /* it is: the run is this process's own */
+	bool unlocked;             /* its mounts are not locked */
 };
 
 /* Says how many questions to git had no answer for want of time. */
@@ -114,6 +113,6 @@ bool protect_config_back(struct protect *t, const struct protected_name *n, int 
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
 				      const char *name, struct buf *facts);
 
-/* survivor.c. Sends it home before the check is made by whom it belongs to. */
+/* dead.c. Sends the survivor home before the check is made by whom it belongs to. */
 void protect_dismiss(struct protect *t);
 void protect_reap(struct protect *t); /* it has ended, or is about to */

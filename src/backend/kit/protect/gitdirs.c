@@ -29,36 +29,18 @@ const struct git_part git_parts[GIT_PARTS] = {
 	{ "branches", GIT_PART_LIST }, /* the same, older still */
 };
 
+/* clang-format off */
 const char *const git_hooks[GIT_HOOKS] = {
-	"applypatch-msg",
-	"pre-applypatch",
-	"post-applypatch",
-	"pre-commit",
-	"pre-merge-commit",
-	"prepare-commit-msg",
-	"commit-msg",
-	"post-commit",
-	"pre-rebase",
-	"post-checkout",
-	"post-merge",
-	"pre-push",
-	"pre-receive",
-	"update",
-	"proc-receive",
-	"post-receive",
-	"post-update",
-	"reference-transaction",
-	"push-to-checkout",
-	"pre-auto-gc",
-	"post-rewrite",
-	"sendemail-validate",
-	"fsmonitor-watchman",
-	"p4-changelist",
-	"p4-prepare-changelist",
-	"p4-post-changelist",
-	"p4-pre-submit",
+	"applypatch-msg", "pre-applypatch", "post-applypatch",
+	"pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-commit",
+	"pre-rebase", "post-checkout", "post-merge", "pre-push",
+	"pre-receive", "update", "proc-receive", "post-receive", "post-update",
+	"reference-transaction", "push-to-checkout", "pre-auto-gc", "post-rewrite",
+	"sendemail-validate", "fsmonitor-watchman",
+	"p4-changelist", "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit",
 	"post-index-change",
 };
+/* clang-format on */
 
 const char *const git_names[GIT_NAMES] = {
 	"HEAD", "objects", "refs", "commondir", "config", "hooks"

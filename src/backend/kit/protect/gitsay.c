@@ -9,53 +9,26 @@
 
 /* An allow-list: git knows dozens of keys that run a program, and gains more; what an ordinary
  * `git init`, `clone` or `remote add` writes is short. */
-static const struct {
-	const char *section, *key;
-} harmless[] = {
-	{ "core", "repositoryformatversion" },
-	{ "core", "filemode" },
-	{ "core", "bare" },
-	{ "core", "logallrefupdates" },
-	{ "core", "symlinks" },
-	{ "core", "ignorecase" },
-	{ "core", "precomposeunicode" },
-	{ "core", "autocrlf" },
-	{ "core", "eol" },
-	{ "core", "safecrlf" },
-	{ "core", "quotepath" },
-	{ "core", "abbrev" },
-	{ "user", "name" },
-	{ "user", "email" },
-	{ "author", "name" },
-	{ "author", "email" },
-	{ "committer", "name" },
-	{ "committer", "email" },
-	{ "remote", "url" },
-	{ "remote", "fetch" },
-	{ "remote", "tagopt" },
-	{ "remote", "prune" },
-	{ "branch", "remote" },
-	{ "branch", "merge" },
-	{ "branch", "rebase" },
-	{ "branch", "description" },
-	{ "init", "defaultbranch" },
-	{ "pull", "rebase" },
-	{ "pull", "ff" },
-	{ "push", "default" },
-	{ "push", "autosetupremote" },
-	{ "color", "ui" },
-	{ "advice", "detachedhead" },
-	{ "extensions", "objectformat" },
-	{ "extensions", "refstorage" },
+/* clang-format off */
+static const char *const harmless[] = {
+	"core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates",
+	"core.symlinks", "core.ignorecase", "core.precomposeunicode", "core.autocrlf", "core.eol",
+	"core.safecrlf", "core.quotepath", "core.abbrev",
+	"user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email",
+	"remote.url", "remote.fetch", "remote.tagopt", "remote.prune",
+	"branch.remote", "branch.merge", "branch.rebase", "branch.description", "init.defaultbranch",
+	"pull.rebase", "pull.ff", "push.default", "push.autosetupremote",
+	"color.ui", "advice.detachedhead", "extensions.objectformat", "extensions.refstorage",
 };
+/* clang-format on */
 
-/* Section and key stand before the first dot and behind the last one. */
-static bool is_key(const char *name, const char *section, const char *key)
+/* Section and key of `name`, which stand before its first dot and behind its last one. */
+static bool is_key(const char *name, const char *key)
 {
-	const char *first = strchr(name, '.'), *last = strrchr(name, '.');
+	const char *first = strchr(name, '.'), *dot = strchr(key, '.');
 
-	return first && (size_t)(first - name) == strlen(section) &&
-	       strncmp(name, section, strlen(section)) == 0 && str_eq(last + 1, key);
+	return first && first - name == dot - key && strncmp(name, key, (size_t)(dot - key)) == 0 &&
+	       str_eq(strrchr(name, '.'), dot);
 }
 
 static bool is_harmless(const char *name, const char *value)
@@ -64,7 +37,7 @@ static bool is_harmless(const char *name, const char *value)
 	if (strstr(value, "::") || str_has_control(value))
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(harmless); i++)
-		if (is_key(name, harmless[i].section, harmless[i].key))
+		if (is_key(name, harmless[i]))
 			return true;
 	return false;
 }
@@ -77,13 +50,13 @@ static void add_fact(struct buf *facts, const char *what, const char *value)
 
 static void take_setting(const char *name, const char *value, struct buf *facts)
 {
-	if (is_key(name, "core", "hookspath"))
+	if (is_key(name, "core.hookspath"))
 		add_fact(facts, "hooks=", value);
-	else if (is_key(name, "include", "path") || is_key(name, "includeif", "path"))
+	else if (is_key(name, "include.path") || is_key(name, "includeif.path"))
 		add_fact(facts, "include=", value);
-	else if (is_key(name, "core", "worktree"))
+	else if (is_key(name, "core.worktree"))
 		add_fact(facts, "worktree=", value);
-	else if (is_key(name, "extensions", "objectformat"))
+	else if (is_key(name, "extensions.objectformat"))
 		add_fact(facts, "format=", value);
 }
 
@@ -108,7 +81,7 @@ bool gitsay_config(const char *data, size_t n, struct buf *facts)
 		name[len] = '\0';
 		if (line)
 			memcpy(value, line + 1, (size_t)(end - line));
-		plain &= is_harmless(name, value) || is_key(name, "core", "worktree");
+		plain &= is_harmless(name, value) || is_key(name, "core.worktree");
 		take_setting(name, value, facts);
 	}
 	if (plain)

@@ -12,6 +12,13 @@
 #define N(name) name, sizeof(name) - 1
 #define ROW(name, class, reason) { N(name), class, reason },
 #define ROWS_OF(agent) AGENT_FILES_##agent(ROW)
+/* Many names of one kind. */
+#define AGENT(name) ROW(name, NAME_TAKEN, "hooks and servers of an agent")
+#define SERVERS(name) ROW(name, NAME_TAKEN, "servers that an agent starts")
+#define SHELL(name) ROW(name, NAME_TAKEN, "run by a shell whose HOME this is")
+#define TOOLS(name) ROW(name, NAME_REPORTED, "tools and variables of a shell")
+#define EDITOR(name) ROW(name, NAME_REPORTED, "run by an editor that was told to")
+#define TOLD(name) ROW(name, NAME_REPORTED, "what an agent is told to do")
 const struct guarded_name guarded_names[] = {
 	/* Whatever `brig wrap` knows, whether it is held, taken away or reported. */
 	AGENTS(ROWS_OF)
@@ -33,22 +40,11 @@ const struct guarded_name guarded_names[] = {
 	{ N(".devcontainer"), NAME_TAKEN, "commands an editor runs on the host" },
 	{ N(".windsurf"), NAME_TAKEN, "settings of an editor" },
 	{ N(".continue"), NAME_TAKEN, "servers of an agent" },
-	{ N(".qwen"), NAME_TAKEN, "hooks and servers of an agent" },
-	{ N(".amazonq"), NAME_TAKEN, "hooks and servers of an agent" },
-	{ N(".factory"), NAME_TAKEN, "hooks and servers of an agent" },
-	{ N(".qoder"), NAME_TAKEN, "hooks and servers of an agent" },
-	{ N(".openhands"), NAME_TAKEN, "hooks and servers of an agent" },
-	{ N(".kilocode"), NAME_TAKEN, "hooks and servers of an agent" },
-	{ N(".trae"), NAME_TAKEN, "hooks and servers of an agent" },
-	{ N(".augment"), NAME_TAKEN, "hooks and servers of an agent" },
-	{ N(".iflow"), NAME_TAKEN, "hooks and servers of an agent" },
-	{ N(".codebuddy"), NAME_TAKEN, "hooks and servers of an agent" },
+	AGENT(".qwen") AGENT(".amazonq") AGENT(".factory") AGENT(".qoder") AGENT(".openhands")
+	AGENT(".kilocode") AGENT(".trae") AGENT(".augment") AGENT(".iflow") AGENT(".codebuddy")
 	{ N(".pi"), NAME_TAKEN, "extensions and settings that an agent loads" },
-	{ N(".crush.json"), NAME_TAKEN, "servers that an agent starts" },
-	{ N("crush.json"), NAME_TAKEN, "servers that an agent starts" },
-	{ N(".crush/crush.json"), NAME_TAKEN, "servers that an agent starts" },
-	{ N(".roo/mcp.json"), NAME_TAKEN, "servers that an agent starts" },
-	{ N(".junie/mcp"), NAME_TAKEN, "servers that an agent starts" },
+	SERVERS(".crush.json") SERVERS("crush.json") SERVERS(".crush/crush.json")
+	SERVERS(".roo/mcp.json") SERVERS(".junie/mcp")
 	{ N(".kiro/hooks"), NAME_TAKEN, "commands that an editor runs when files change" },
 	{ N(".kiro/settings"), NAME_TAKEN, "servers that an editor starts" },
 	{ N(".clinerules/hooks"), NAME_TAKEN, "programs that an agent runs" },
@@ -66,19 +62,9 @@ const struct guarded_name guarded_names[] = {
 	{ N("_darcs/prefs/defaults"), NAME_TAKEN, "commands that darcs runs" },
 	{ N(".jj/repo"), NAME_POINTER, "as a file: whose settings jj reads instead" },
 	{ N(".jj/repo/config.toml"), NAME_TAKEN, "programs that jj runs" },
-	{ N(".bashrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".bash_profile"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".bash_login"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".bash_logout"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".profile"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".zshrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".zshenv"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".zprofile"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".zlogin"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".zlogout"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".cshrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".tcshrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
-	{ N(".kshrc"), NAME_TAKEN, "run by a shell whose HOME this is" },
+	SHELL(".bashrc") SHELL(".bash_profile") SHELL(".bash_login") SHELL(".bash_logout")
+	SHELL(".profile") SHELL(".zshrc") SHELL(".zshenv") SHELL(".zprofile") SHELL(".zlogin")
+	SHELL(".zlogout") SHELL(".cshrc") SHELL(".tcshrc") SHELL(".kshrc")
 	{ N(".inputrc"), NAME_TAKEN, "key bindings of a shell whose HOME this is" },
 	{ N(".gitconfig"), NAME_TAKEN, "configuration of git whose HOME this is" },
 
@@ -102,17 +88,12 @@ const struct guarded_name guarded_names[] = {
 	{ N("lefthook.yml"), NAME_REPORTED, "hooks that lefthook runs" },
 	{ N("lefthook.yaml"), NAME_REPORTED, "hooks that lefthook runs" },
 	{ N(".lefthook.yml"), NAME_REPORTED, "hooks that lefthook runs" },
-	{ N(".mise.toml"), NAME_REPORTED, "tools and variables of a shell" },
-	{ N("mise.toml"), NAME_REPORTED, "tools and variables of a shell" },
+	TOOLS(".mise.toml") TOOLS("mise.toml")
 	{ N(".tool-versions"), NAME_REPORTED, "tools of a shell" },
 	{ N("*.code-workspace"), NAME_REPORTED, "tasks and settings of an editor" },
 	{ N("*.sublime-project"), NAME_REPORTED, "build commands and settings of an editor" },
-	{ N(".nvim.lua"), NAME_REPORTED, "run by an editor that was told to" },
-	{ N(".nvimrc"), NAME_REPORTED, "run by an editor that was told to" },
-	{ N(".exrc"), NAME_REPORTED, "run by an editor that was told to" },
-	{ N(".vimrc"), NAME_REPORTED, "run by an editor that was told to" },
-	{ N(".lvimrc"), NAME_REPORTED, "run by an editor that was told to" },
-	{ N(".lazy.lua"), NAME_REPORTED, "run by an editor that was told to" },
+	EDITOR(".nvim.lua") EDITOR(".nvimrc") EDITOR(".exrc") EDITOR(".vimrc") EDITOR(".lvimrc")
+	EDITOR(".lazy.lua")
 	{ N(".dir-locals.el"), NAME_REPORTED, "variables of an editor, which asks about some" },
 	{ N(".dir-locals-2.el"), NAME_REPORTED, "variables of an editor, which asks about some" },
 	{ N(".luarc.json"), NAME_REPORTED, "a plugin that a language server loads" },
@@ -133,21 +114,11 @@ const struct guarded_name guarded_names[] = {
 	{ N("flake.nix"), NAME_REPORTED, "what nix builds and a shell loads" },
 	{ N("shell.nix"), NAME_REPORTED, "what nix builds and a shell loads" },
 	{ N("devenv.nix"), NAME_REPORTED, "what nix builds and a shell loads" },
-	{ N(".mise.local.toml"), NAME_REPORTED, "tools and variables of a shell" },
-	{ N("mise.local.toml"), NAME_REPORTED, "tools and variables of a shell" },
-	{ N(".mise/config.toml"), NAME_REPORTED, "tools and variables of a shell" },
-	{ N(".config/mise.toml"), NAME_REPORTED, "tools and variables of a shell" },
-	{ N(".cursorrules"), NAME_REPORTED, "what an agent is told to do" },
-	{ N(".windsurfrules"), NAME_REPORTED, "what an agent is told to do" },
-	{ N(".clinerules"), NAME_REPORTED, "what an agent is told to do" },
-	{ N(".github/copilot-instructions.md"), NAME_REPORTED, "what an agent is told to do" },
-	{ N(".kiro"), NAME_REPORTED, "what an agent is told to do" },
-	{ N(".roo"), NAME_REPORTED, "what an agent is told to do" },
-	{ N(".junie"), NAME_REPORTED, "what an agent is told to do" },
-	{ N(".agent"), NAME_REPORTED, "what an agent is told to do" },
-	{ N(".agents"), NAME_REPORTED, "what an agent is told to do" },
-	{ N("QWEN.md"), NAME_REPORTED, "what an agent is told to do" },
-	{ N(".goosehints"), NAME_REPORTED, "what an agent is told to do" },
+	TOOLS(".mise.local.toml") TOOLS("mise.local.toml") TOOLS(".mise/config.toml")
+	TOOLS(".config/mise.toml")
+	TOLD(".cursorrules") TOLD(".windsurfrules") TOLD(".clinerules")
+	TOLD(".github/copilot-instructions.md") TOLD(".kiro") TOLD(".roo") TOLD(".junie")
+	TOLD(".agent") TOLD(".agents") TOLD("QWEN.md") TOLD(".goosehints")
 	{ N("rebase-merge/git-rebase-todo"), NAME_STEP, "lines that git rebase --continue runs" },
 	{ N("rebase-apply/patch"), NAME_STEP, "what git am --continue applies" },
 	{ N("sequencer/todo"), NAME_STEP, "what git cherry-pick --continue applies" },

@@ -151,15 +151,10 @@ static const char *real_place(struct box_plan *p, const char *path)
 	return found && !str_eq(found, path) ? found : NULL;
 }
 
-static bool lies_in(const struct guarded_tree *t, const char *path)
-{
-	return path_under(path, t->host) && path[strlen(t->host)];
-}
-
 static int protect_one(struct box_plan *p, const struct guarded_tree *t, const char *path,
 		       struct err *e)
 {
-	return lies_in(t, path) ? plan_protect_goal(p, t, path + strlen(t->host) + 1, e) : 0;
+	return in_tree(t, path) ? plan_protect_goal(p, t, in_tree(t, path), e) : 0;
 }
 
 /* By the name that the configuration has for it, and by where that leads from outside. */

@@ -164,14 +164,6 @@ static int protect_git(struct box_plan *p, const struct guarded_tree *t, const c
 						  : plan_config_of(p, host, host, root, false, e);
 }
 
-/* A path of the host's, if it lies in the tree; NULL otherwise. */
-static const char *in_tree(const struct guarded_tree *t, const char *host)
-{
-	return host && path_under(host, t->host) && host[strlen(t->host)]
-		       ? host + strlen(t->host) + 1
-		       : NULL;
-}
-
 /* ---- all the others ---- */
 
 /* The main one, which has its rules already, or one in a folder that is covered as a whole. */

@@ -160,7 +160,7 @@ static int guard_kept(struct box_plan *p, const struct sight *s, const struct ke
 	for (size_t i = 0; i < s->n; i++) {
 		const struct shown *v = &s->v[i];
 		bool around = within(&k->at, &v->at), part = within(&v->at, &k->at);
-		const char *inside, *rest;
+		const char *inside;
 
 		if (v->kept && part && !around) /* this run's own HOME */
 			continue;
@@ -170,8 +170,7 @@ static int guard_kept(struct box_plan *p, const struct sight *s, const struct ke
 			return refuse(v, k->parts, k->instead, e);
 		if (!around || !k->there)
 			continue;
-		rest = k->at.path + (str_eq(v->at.path, "/") ? 0 : strlen(v->at.path));
-		inside = arena_printf(p->arena, "%s%s", v->inside, rest);
+		inside = arena_printf(p->arena, "%s%s", v->inside, rest_of(&k->at, &v->at));
 		if (!inside)
 			return err_nomem(e);
 		if (!plan_op(p, OP_MASK, inside, e))
@@ -252,50 +251,58 @@ const char *plan_settings_place(struct box_plan *p, int which, const char *liste
 	return arena_printf(p->arena, "%s%s/brig", base, which == 0 ? "" : "/.config");
 }
 
-/* By whatever links the file is reached. */
-static int guard_file(struct box_plan *p, const struct sight *s, const char *file,
-		      const char *except, const char *what, struct err *e)
+#define ELSEWHERE "choose another folder, or --policy readonly"
+#define SETTINGS "make brig's own settings writable"
+#define IRONCLAW ".ironclaw/.env"
+
+/* A path of the host's that no tree may let the command write to, by whatever links it is reached;
+ * with all that lies in it where it is a folder. */
+struct shut {
+	const char *path, *what, *hint;
+	const char *except; /* a tree that may: there it is covered; or NULL */
+	bool folder;
+};
+
+/* 1: it is not there. */
+static int guard_shut(struct box_plan *p, const struct sight *s, const struct shut *k,
+		      struct err *e)
 {
 	struct where at;
 
-	if (mounts_find(&s->mounts, p->arena, file, &at) < 0)
-		return 0;
-	for (size_t i = 0; i < s->n; i++)
-		if (s->v[i].writable && within(&at, &s->v[i].at) &&
-		    !(except && str_eq(s->v[i].at.real, except)))
-			return refuse(&s->v[i], what, "choose another folder, or --policy readonly",
-				      e);
-	return 0;
+	if (!k->path)
+		return err_nomem(e);
+	if (mounts_find(&s->mounts, p->arena, k->path, &at) < 0)
+		return 1;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct shown *v = &s->v[i];
+
+		if (v->writable && (within(&at, &v->at) || (k->folder && within(&v->at, &at))) &&
+		    !(k->except && str_eq(v->at.real, k->except)))
+			return refuse(v, k->what, k->hint, e);
+	}
+	return at.missing;
+}
+
+static int guard_setting(struct box_plan *p, const struct sight *s, const char *folder,
+			 const char *name, struct err *e)
+{
+	const struct shut file = { .path = arena_printf(p->arena, "%s/%s", folder, name),
+				   .what = SETTINGS,
+				   .hint = ELSEWHERE };
+
+	return guard_shut(p, s, &file, e);
 }
 
 /* One of these places. The file itself may be a link to elsewhere, as those who keep their settings
  * in a repository have it; in a folder that is not there it cannot be. */
-static int guard_folder(struct box_plan *p, const struct sight *s, const char *folder,
-			struct err *e)
+static int guard_folder(struct box_plan *p, const struct sight *s, const char *path, struct err *e)
 {
-	const char *file = arena_printf(p->arena, "%s/config.yaml", folder);
-	struct where at;
+	const struct shut folder = {
+		.path = path, .what = SETTINGS, .hint = ELSEWHERE, .folder = true
+	};
+	int r = guard_shut(p, s, &folder, e);
 
-	if (!file)
-		return err_nomem(e);
-	if (mounts_find(&s->mounts, p->arena, folder, &at) < 0)
-		return 0;
-	for (size_t k = 0; k < s->n; k++)
-		if (s->v[k].writable && (within(&at, &s->v[k].at) || within(&s->v[k].at, &at)))
-			return refuse(&s->v[k], "make brig's own settings writable",
-				      "choose another folder, or --policy readonly", e);
-	return at.missing ? 0
-			  : guard_file(p, s, file, NULL, "make brig's own settings writable", e);
-}
-
-/* IronClaw's file in a home folder is obeyed as well. */
-static int guard_ironclaw(struct box_plan *p, const struct sight *s, const char *home,
-			  struct err *e)
-{
-	const char *file = arena_printf(p->arena, "%s/.ironclaw/.env", home);
-
-	return file ? guard_file(p, s, file, NULL, "make brig's own settings writable", e)
-		    : err_nomem(e);
+	return r ? r : guard_setting(p, s, path, "config.yaml", e);
 }
 
 /* A run that writes the settings of the next one is contained by nothing. */
@@ -311,33 +318,29 @@ static int guard_settings(struct box_plan *p, const struct sight *s, const char 
 		if (folder && guard_folder(p, s, folder, e) < 0)
 			return -e->code;
 	}
-	if (own && own[0] == '/' && guard_ironclaw(p, s, own, e) < 0)
+	/* IronClaw's file in a home folder is obeyed as well. */
+	if (own && own[0] == '/' && guard_setting(p, s, own, IRONCLAW, e) < 0)
 		return -e->code;
-	return listed && !same ? guard_ironclaw(p, s, listed, e) : 0;
+	return listed && !same ? guard_setting(p, s, listed, IRONCLAW, e) : 0;
 }
 
-/* A file of settings in the workspace is covered; by another way it would be the command's. */
-static int guard_config(struct box_plan *p, const struct sight *s, struct err *e)
+/* A file of settings in the workspace is covered; by another way it would be the command's. That of
+ * metrics is neither changed inside nor a link put in its place, by whatever name it is called. */
+static int guard_files(struct box_plan *p, const struct sight *s, struct err *e)
 {
-	const char *file = p->spec->config_file;
+	const struct shut files[] = {
+		{ .path = p->spec->config_file,
+		  .what = "let the command change the file of --config",
+		  .hint = ELSEWHERE,
+		  .except = p->workspace },
+		{ .path = p->spec->metrics_textfile,
+		  .what = "let the command change metrics.textfile",
+		  .hint = "choose a folder for it that the command cannot write to" },
+	};
 
-	return file ? guard_file(p, s, file, p->workspace,
-				 "let the command change the file of --config", e)
-		    : 0;
-}
-
-/* Neither changed inside nor a link put in its place, by whatever name it is called. */
-static int guard_metrics(struct box_plan *p, const struct sight *s, struct err *e)
-{
-	const char *file = p->spec->metrics_textfile;
-	struct where at;
-
-	if (!file || mounts_find(&s->mounts, p->arena, file, &at) < 0)
-		return 0;
-	for (size_t i = 0; i < s->n; i++)
-		if (s->v[i].writable && within(&at, &s->v[i].at))
-			return refuse(&s->v[i], "let the command change metrics.textfile",
-				      "choose a folder for it that the command cannot write to", e);
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		if (files[i].path && guard_shut(p, s, &files[i], e) < 0)
+			return -e->code;
 	return 0;
 }
 
@@ -351,8 +354,8 @@ int plan_guard(struct box_plan *p, struct err *e)
 		return err_nomem(e);
 	*s = (struct sight){ 0 };
 	if (look(p, s, e) < 0 || plan_ways(p, s, e) < 0 || guard_places(p, s, listed, e) < 0 ||
-	    guard_settings(p, s, listed, e) < 0 || guard_config(p, s, e) < 0 ||
-	    guard_metrics(p, s, e) < 0 || leave_out_kernelfs(p, s, e) < 0)
+	    guard_settings(p, s, listed, e) < 0 || guard_files(p, s, e) < 0 ||
+	    leave_out_kernelfs(p, s, e) < 0)
 		return -e->code;
 	p->sight = s;
 	return 0;

@@ -2,6 +2,8 @@
 /* backend/kit/plan/plan_internal.h - the parts that fill one plan; nobody else includes this. */
 #pragma once
 
+#include <string.h>
+
 #include "backend/kit/plan/plan.h"
 #include "base/mounts.h"
 #include "base/sockets.h"
@@ -96,6 +98,12 @@ static inline bool within(const struct where *one, const struct where *other)
 	return one->dev == other->dev && path_under(one->path, other->path);
 }
 
+/* Of one that is: its path below the other. */
+static inline const char *rest_of(const struct where *one, const struct where *other)
+{
+	return one->path + (other->path[1] ? strlen(other->path) : 0);
+}
+
 /* What plan_guard has looked at once for all guards. */
 struct sight {
 	struct mounts mounts;
@@ -158,6 +166,14 @@ struct guarded_tree {
 	int fd; /* O_PATH */
 	const char *host, *inside;
 };
+
+/* The path in the tree of one of the host's, which may be NULL; NULL: it is not in there. */
+static inline const char *in_tree(const struct guarded_tree *t, const char *host)
+{
+	size_t n = strlen(t->host);
+
+	return host && path_under(host, t->host) && host[n] ? host + n + 1 : NULL;
+}
 
 /* `hold`: a placeholder keeps the name while it is missing; otherwise it is looked for afterwards.
  */

@@ -49,7 +49,7 @@ static const char *by_mounts(const struct link_walk *w)
 }
 
 /* The path of the folder in the tree, "" for the tree itself; NULL: it is not in there. */
-static const char *in_tree(const struct link_walk *w)
+static const char *tree_path(const struct link_walk *w)
 {
 	char link[32], real[PATH_MAX];
 	size_t top = strlen(w->t->host);
@@ -106,7 +106,7 @@ static bool enter(struct link_walk *w, const char *name)
 
 static void end_at(struct link_walk *w, const char *name, const char *more)
 {
-	const char *folder = in_tree(w);
+	const char *folder = tree_path(w);
 
 	w->way->goal = folder ? join(w, folder, name, more) : NULL;
 }
@@ -114,7 +114,7 @@ static void end_at(struct link_walk *w, const char *name, const char *more)
 /* A link: in the tree it is a name of its own if it is the last, and compared if not. */
 static bool at_link(struct link_walk *w, const char *name, const char *more)
 {
-	const char *folder = in_tree(w);
+	const char *folder = tree_path(w);
 
 	if (folder && !*more) {
 		end_at(w, name, more);
@@ -147,7 +147,7 @@ static bool step(struct link_walk *w)
 	}
 	w->way->lost = !enter(w, name);
 	if (!w->way->lost && !*more) { /* up, or here: the folder itself is meant */
-		folder = in_tree(w);
+		folder = tree_path(w);
 		w->way->goal = folder && *folder ? folder : NULL;
 	}
 	memmove(w->rest, more, strlen(more) + 1);

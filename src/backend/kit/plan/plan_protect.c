@@ -301,14 +301,13 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 	return 0;
 }
 
-static int protect_setting(struct box_plan *p, const struct guarded_tree *t, const char *path,
+static int protect_setting(struct box_plan *p, const struct guarded_tree *t, const char *host,
 			   struct err *e)
 {
-	size_t n = strlen(t->host);
+	const char *path = in_tree(t, host);
 
-	if (!path_under(path, t->host) || path[n] != '/' || plan_protects(p, t->host, path + n + 1))
-		return 0;
-	return plan_protect_name(p, t, path + n + 1, false, e);
+	return path && !plan_protects(p, t->host, path) ? plan_protect_name(p, t, path, false, e)
+							: 0;
 }
 
 /* The next run would obey what this one wrote into a file that was ever given with --config, to

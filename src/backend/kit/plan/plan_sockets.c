@@ -98,7 +98,7 @@ int hide_in(struct hiding *h, const struct where *folder, const char *name, stru
 			continue;
 		if (!look_at(folder, name, &st))
 			return 0;
-		rest = folder->path + (str_eq(v->at.path, "/") ? 0 : strlen(v->at.path));
+		rest = rest_of(folder, &v->at);
 		if (hide(h,
 			 arena_printf(h->plan->arena, "%s%s/%s", v->inside,
 				      str_eq(rest, "/") ? "" : rest, name),

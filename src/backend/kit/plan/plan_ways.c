@@ -12,11 +12,6 @@
 #include "base/str.h"
 #include "model/paths.h"
 
-static const char *rest_of(const struct where *one, const struct where *top)
-{
-	return one->path + (str_eq(top->path, "/") ? 0 : strlen(top->path));
-}
-
 /* The tree that decides what stands at a path inside: the innermost, and the last there. */
 static const struct shown *shown_at(const struct sight *s, const char *inside)
 {

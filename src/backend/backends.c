@@ -70,7 +70,7 @@ static unsigned bits(const struct spec *s, const struct backend *b)
 	bool brig = b->can & BACKEND_DELEGATES ||
 		    (b->can & BACKEND_REMOTE && s->ssh.remote == SSH_REMOTE_BRIG);
 
-	return brig ? b->bit | ON_NATIVE : b->bit;
+	return b->bit | (brig ? ON_NATIVE : 0) | (s->stays ? ON_LASTING : 0);
 }
 
 /* InitRunner documents what ssh does not enforce: its reader has warned of each. */
@@ -118,7 +118,9 @@ int backend_cannot(const struct spec *s, const char *backend, enum field_id id, 
 	if (!flag && s->where[id])
 		(void)err_wrap(e, "%.160s", s->where[id]);
 	if (!able)
-		return err_hint(e, "no backend in this version of brig can");
+		return f->honoured & ON_LASTING
+			       ? err_hint(e, "a long-lived sandbox can: brig sandbox create")
+			       : err_hint(e, "no backend in this version of brig can");
 	if (s->backend != BACKEND_AUTO || !only_untrusted(s, id))
 		return err_hint(e, "backend '%s' can", able);
 	if (s->origin[id] == ORIGIN_LINE)

@@ -131,16 +131,27 @@ static int check_file(struct spec *s, const struct config_asked *a, enum dialect
 	return str_starts(e->what, a->file) ? -e->code : err_wrap(e, "%.128s", a->file);
 }
 
+/* Does it ask for what only a long-lived sandbox has? */
+static bool lasts(const struct spec *s)
+{
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (fields[i].honoured == ON_LASTING && spec_asks(s, (enum field_id)i))
+			return true;
+	return s->companions.n > 0;
+}
+
 /* What a run would say. One that this version refuses, or that wants another word of the caller's,
  * is not the file's mistake, but worth a line; nor is an engine that is not there, but then it
  * cannot run here. The exit status, or negative. */
-static int try_backend(const struct spec *s, char *text, size_t n, struct err *e)
+static int try_backend(struct spec *s, char *text, size_t n, struct err *e)
 {
 	enum spec_fault why;
 	const char *name;
 
+	s->stays = lasts(s);
 	if (spec_backend(s, &name, &why, e) == 0) {
-		(void)snprintf(text, n, "%s would run it", name);
+		(void)snprintf(text, n, "%s would run it%s", name,
+			       s->stays ? ", by brig sandbox create" : "");
 		return 0;
 	}
 	if (why == FAULT_FILE)

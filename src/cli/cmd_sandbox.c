@@ -41,7 +41,7 @@ struct sandbox_verb_row {
 static const struct sandbox_verb_row verbs[] = {
 	{ "create",
 	  "[OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME] "
-	  "[--restart no|on-failure] [--no-wait]",
+	  "[--cleanup-ttl TIME] [--restart no|on-failure] [--no-wait]",
 	  "make one, print its id when it is ready", OPT_NAME | OPT_LABEL | OPT_TIMES | OPT_WAIT, 0,
 	  -1, verb_create },
 	{ "list", "[--label K=V]... [--state STATE]", "those there are", OPT_LABEL | OPT_STATE, 0,
@@ -99,6 +99,8 @@ static const struct {
 	TEXT("--ttl", OPT_TIMES, ttl, "TIME", "deleted this long after it was made"),
 	TEXT("--idle-ttl", OPT_TIMES, idle_ttl, "TIME",
 	     "stopped when nothing ran for so long (10m; 0: never)"),
+	TEXT("--cleanup-ttl", OPT_WAIT, cleanup_ttl, "TIME",
+	     "deleted this long after it has stopped or failed (360h; 0: never)"),
 	TEXT("--restart", OPT_WAIT, restart, "NAME",
 	     "no or on-failure: begin it again when it ends by itself"),
 	FLAG("--no-wait", OPT_WAIT, no_wait, "print the id at once"),

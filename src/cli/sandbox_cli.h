@@ -10,8 +10,8 @@ enum { SANDBOX_WORDS_MAX = 64 };
 
 /* All options of all verbs; each verb says which it takes. */
 struct sandbox_asked {
-	const char *name, *ttl, *idle_ttl, *restart, *grace, *timeout, *cwd, *since, *state, *limit,
-		*signal;
+	const char *name, *ttl, *idle_ttl, *cleanup_ttl, *restart, *grace, *timeout, *cwd, *since,
+		*state, *limit, *signal;
 	const char *labels[SANDBOX_WORDS_MAX], *env[SANDBOX_WORDS_MAX];
 	size_t label_count, env_count;
 	bool json, no_wait, tty, detach, follow, dry_run, help, quiet, recursive, force;
@@ -33,8 +33,7 @@ static inline void cleanup_sandbox_secrets(struct sandbox_secrets *s)
 
 /* What settings say besides the spec, for the daemon's other words. */
 struct sandbox_besides {
-	bool agents;       /* they come from an agents-sandbox file */
-	char idle_ttl[32]; /* "": nobody wrote it */
+	bool agents; /* they come from an agents-sandbox file */
 };
 
 /* The settings that hold here, as the daemon's client sends them: over its own socket all of them,

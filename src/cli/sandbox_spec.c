@@ -125,16 +125,6 @@ int sandbox_resolve(struct spec *s, struct buf *out, struct sandbox_secrets *sec
 	return out->failed ? err_set(e, ERR_CONFIG, E2BIG, "the settings are too large") : 0;
 }
 
-/* How long a sandbox may idle is the daemon's business: no backend honours it. */
-static void take_idle_ttl(struct spec *s, struct sandbox_besides *to)
-{
-	if (!spec_wrote(s, FIELD_IDLE_TTL))
-		return;
-	(void)snprintf(to->idle_ttl, sizeof(to->idle_ttl), "%llums",
-		       (unsigned long long)s->idle_ttl);
-	s->origin[FIELD_IDLE_TTL] = ORIGIN_DEFAULT;
-}
-
 int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
 		 struct sandbox_secrets *secrets, int *rest, struct sandbox_besides *besides,
 		 struct err *e)
@@ -150,7 +140,6 @@ int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, 
 		return r;
 	if (local && cli_load(s, e) < 0)
 		return -e->code;
-	take_idle_ttl(s, besides);
 	if (local && sandbox_resolve(s, out, secrets, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->notes.n; i++)

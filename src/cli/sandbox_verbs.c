@@ -202,7 +202,6 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	struct json j;
 	const char *restart = a->restart;
 	struct sandbox_besides besides = { .agents = false };
-	struct sandbox_asked said = *a;
 	bool local = daemon_client_local(d);
 	int rest = 0;
 
@@ -215,9 +214,9 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 				  "create takes no command");
 	json_init(&j, &body, false);
 	json_object(&j);
-	if (!said.idle_ttl && besides.idle_ttl[0])
-		said.idle_ttl = besides.idle_ttl;
-	if (put_common(&j, &said, NULL, e) < 0)
+	if (a->cleanup_ttl)
+		json_kstr(&j, "cleanup_ttl", a->cleanup_ttl);
+	if (put_common(&j, a, NULL, e) < 0)
 		return -e->code;
 	if (!restart && besides.agents && local)
 		restart = "on-failure"; /* as that system does */
@@ -336,6 +335,17 @@ static void tell_stopped(const struct jread *v)
 					       "HOME and /tmp");
 }
 
+/* A second delete, or a third, finds what it asks for. */
+static int say_gone(const struct sandbox_asked *a, const char *ref)
+{
+	char text[160];
+
+	(void)snprintf(text, sizeof(text), "there is no sandbox '%.80s': nothing was deleted", ref);
+	if (!a->quiet)
+		message_print("brig: note", text);
+	return 0;
+}
+
 static int act_on(struct daemon_client *d, const struct sandbox_asked *a, const char *ref,
 		  const char *method, const char *more, struct buf *body, struct err *e)
 {
@@ -343,8 +353,11 @@ static int act_on(struct daemon_client *d, const struct sandbox_asked *a, const 
 	char target[256];
 
 	if (sandbox_target_of(target, ref, more, e) < 0 ||
-	    sandbox_ask(d, method, target, body, &v, e) < 0)
+	    sandbox_ask(d, method, target, body, &v, e) < 0) {
+		if (e->code == ENOENT && str_eq(method, "DELETE"))
+			return say_gone(a, ref);
 		return a->rest_count > 1 ? err_wrap(e, "'%s'", ref) : -e->code;
+	}
 	if (a->json && v)
 		sandbox_print_json(v);
 	else if (!a->json && !a->quiet)

@@ -49,6 +49,7 @@ static const struct api_member sandbox_members[] = {
 	{ "store", API_BOOL, NULL, "HOME, /tmp and a writable layer are on disk, and outlive a stop", false },
 	{ "execs_running", API_INT, NULL, "commands that run now", true },
 	{ "idle_ttl_ms", API_INT, NULL, "as of create, in milliseconds", true },
+	{ "cleanup_ttl_ms", API_INT, NULL, "likewise", true },
 	{ "expires", API_STRING, NULL, "RFC 3339; null: never", false },
 	END
 };

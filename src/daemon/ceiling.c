@@ -179,7 +179,7 @@ static void settle_backend(const struct spec *before, struct spec *s)
 }
 
 enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, struct buf *out,
-			   struct err *e)
+			   struct spec **ret, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = c ? spec_clone(c->spec, e) : spec_new(e);
 	CLEANUP(spec) struct spec *before = NULL;
@@ -192,6 +192,8 @@ enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, 
 		return e->kind == ERR_INTERNAL ? PROBLEM_INVALID : problem_of(e);
 	if (!c) {
 		buf_add(out, spec, n);
+		if (ret)
+			*ret = TAKE_PTR(s);
 		return PROBLEM_NONE;
 	}
 	before = spec_clone(c->spec, e);
@@ -204,5 +206,7 @@ enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, 
 	settle_backend(before, s);
 	json_init(&j, out, false);
 	config_write_json(s, &j);
+	if (ret)
+		*ret = TAKE_PTR(s);
 	return out->failed ? PROBLEM_TOO_LARGE : PROBLEM_NONE;
 }

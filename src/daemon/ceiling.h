@@ -24,7 +24,9 @@ int ceiling_of(const char *spec, size_t n, struct ceiling **ret, struct err *e);
 struct ceiling *ceiling_free(struct ceiling *c);
 DEFINE_CLEANUP(ceiling, struct ceiling *, ceiling_free)
 
+struct spec;
+
 /* Writes the spec that holds, as JSON, into `out`. `c` NULL: the caller is the owner, and the spec
- * is only read to see that it can be. */
+ * is only read to see that it can be. *ret is the same, the caller's; `ret` may be NULL. */
 enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, struct buf *out,
-			   struct err *e);
+			   struct spec **ret, struct err *e);

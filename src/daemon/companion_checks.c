@@ -4,8 +4,8 @@
  *     check → (failed: wait, check again, or too often) → healthy → hook, hook... → ready
  *
  * A check is a command in the companion, a hook one in the sandbox. What a check writes is kept to
- * its last 4 KiB, for who asks why. A companion that was healthy once is not checked again: its end
- * is what is noticed. */
+ * its last 4 KiB, for who asks why. A companion that was healthy once is not checked again until it
+ * has ended, and was begun anew: its end is what is noticed. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,6 +20,7 @@
 #define RETRIES 30
 #define TEST_MAX 64 /* words */
 #define BEGINS_US ((uint64_t)5 * 1000)
+#define PAUSED_US ((uint64_t)1000 * 1000)
 
 static struct companion *of_asks(struct loop_watch *w)
 {
@@ -187,9 +188,12 @@ static void on_next(struct loop_timer *t, uint64_t now)
 	uint64_t ms = c->spec->health.timeout ? c->spec->health.timeout : TIMEOUT_MS;
 	struct brig_error e;
 
-	(void)now;
 	if (!companion_is_awaited(c))
 		return;
+	if (c->m->stage == MONITOR_IS_PAUSED) {
+		loop_at(c->m->loop, t, now + PAUSED_US);
+		return;
+	}
 	for (size_t i = 1; i < test->n && i <= TEST_MAX; i++)
 		words[i - 1] = test->v[i];
 	if (begin(c, c->sandbox, line ? shell : words, ms, &e) == 0)

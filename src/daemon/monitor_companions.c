@@ -74,7 +74,7 @@ static bool all_ready(const struct companions *all)
 /* Whoever stops the sandbox ends what is under way: that is nobody's failure. */
 bool companion_is_awaited(const struct companion *c)
 {
-	return c->m->stage == MONITOR_IS_OPENING && c->state == COMPANION_STARTING;
+	return c->m->stage != MONITOR_IS_STOPPING && c->state == COMPANION_STARTING;
 }
 
 void companion_becomes(struct companion *c, enum companion_state state, const char *reason)
@@ -89,7 +89,7 @@ void companion_becomes(struct companion *c, enum companion_state state, const ch
 	if (m->stage == MONITOR_IS_OPENING && state == COMPANION_READY &&
 	    all_ready(m->companions)) {
 		loop_at(m->loop, &m->companions->bound, 0);
-		monitor_opened(m);
+		command_begin(m);
 	}
 }
 
@@ -119,17 +119,27 @@ static void put_plain(struct buf *to, const struct companion_words *w, size_t n)
 }
 
 /* For who asks why: on the log, which is its owner's alone. */
-static void note_words(const struct companion *c, const char *whose,
-		       const struct companion_words *w)
+void companion_note_words(const struct monitor *m, const char *whose,
+			  const struct companion_words *w)
 {
 	CLEANUP(buf) struct buf line = BUF_INIT(2 * COMPANION_WORDS);
 
 	if (!w->n)
 		return;
-	buf_printf(&line, "companion '%s': the last words of %s: ", c->spec->name, whose);
+	buf_printf(&line, "%s: ", whose);
 	put_plain(&line, w, NOTED);
 	if (!line.failed)
-		monitor_note(c->m, buf_str(&line));
+		monitor_note(m, buf_str(&line));
+}
+
+static void note_words(const struct companion *c, const char *whose,
+		       const struct companion_words *w)
+{
+	char text[160];
+
+	(void)snprintf(text, sizeof(text), "companion '%s': the last words of %s", c->spec->name,
+		       whose);
+	companion_note_words(c->m, text, w);
 }
 
 void companion_spoils(struct companion *c, const char *reason, const char *what)
@@ -142,6 +152,8 @@ void companion_spoils(struct companion *c, const char *reason, const char *what)
 	note_words(c, "its command", &c->said);
 	note_words(c, c->healthy ? "the hook" : "its health check", &c->answer);
 	companion_becomes(c, COMPANION_FAILED, reason);
+	if (c->m->stage != MONITOR_IS_OPENING)
+		return;
 	(void)err_refuse(&s.err, ERR_UNAVAILABLE, ECHILD,
 			 "brig sandbox logs ID has more of what it wrote",
 			 "companion '%s' is not ready: %s%s%s", c->spec->name, what,
@@ -297,7 +309,7 @@ static void *open_aside(void *arg)
 
 /* A container does not end with the thread that has made it; a door does, and a native sandbox,
  * which takes no time. */
-static int begin_one(struct companion *c, struct err *e)
+int companion_open(struct companion *c, struct err *e)
 {
 	if (!c->m->companions->engine || c->spec->network == NETWORK_PROXY)
 		return open_one(c, e);
@@ -354,7 +366,7 @@ int companions_open(struct monitor *m, const struct spec *s, struct err *e)
 	    companions_check(all->spec, all->engine, e) < 0 || sandbox_router(&all->router, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < n; i++)
-		if (begin_one(&all->v[i], e) < 0)
+		if (companion_open(&all->v[i], e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -406,7 +418,7 @@ static void service_ended(struct companion *c)
 	finish_service(c, reason, &why);
 	if (c->m->stage == MONITOR_IS_STOPPING)
 		return;
-	if (companion_is_awaited(c)) {
+	if (c->m->stage == MONITOR_IS_OPENING && companion_is_awaited(c)) {
 		if (why.code) {
 			never_began(c, &why);
 			return;
@@ -417,6 +429,7 @@ static void service_ended(struct companion *c)
 	}
 	note_words(c, "its command", &c->said);
 	companion_becomes(c, COMPANION_FAILED, reason);
+	companion_again(c);
 }
 
 static void on_service(struct loop_watch *w, uint32_t events)
@@ -507,7 +520,12 @@ static int set_command(const struct companion *c, brig_request *q, struct err *e
 	return words ? r : -e->code;
 }
 
-static int start_one(struct companion *c, struct err *e)
+static int unfollowed(const struct companion *c, struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, EIO, "companion '%s' cannot be followed", c->spec->name);
+}
+
+int companion_serve(struct companion *c, struct err *e)
 {
 	struct loop *loop = c->m->loop;
 	char reason[MONITOR_REASON];
@@ -525,20 +543,26 @@ static int start_one(struct companion *c, struct err *e)
 		return err_wrap(e, "companion '%s'", c->spec->name);
 	}
 	c->since = clock_us();
-	c->turns = (struct loop_watch){ .fd = brig_sandbox_fd(c->sandbox), .ready = on_sandbox };
+	if (c->turns.fd < 0) {
+		c->turns = (struct loop_watch){ .fd = brig_sandbox_fd(c->sandbox),
+						.ready = on_sandbox };
+		if (c->turns.fd < 0 || loop_want(loop, &c->turns, EPOLLIN) < 0)
+			return unfollowed(c, e);
+	}
 	c->serves = (struct loop_watch){ .fd = brig_run_fd(c->run), .ready = on_service };
-	if (c->turns.fd < 0 || c->serves.fd < 0 || loop_want(loop, &c->turns, EPOLLIN) < 0 ||
-	    loop_want(loop, &c->serves, EPOLLIN) < 0)
-		return err_set(e, ERR_INTERNAL, EIO, "companion '%s' cannot be followed",
-			       c->spec->name);
+	if (c->serves.fd < 0 || loop_want(loop, &c->serves, EPOLLIN) < 0)
+		return unfollowed(c, e);
 	if (brig_run_dispatch(c->run))
 		return 0;
 	finish_service(c, reason, e);
 	if (!e->code) {
 		(void)err_set(e, ERR_UNAVAILABLE, ECHILD, "its command has ended (%s)", reason);
-		(void)snprintf(c->m->reason, sizeof(c->m->reason), UNHEALTHY);
+		(void)snprintf(reason, sizeof(reason), UNHEALTHY);
 	}
-	companion_becomes(c, COMPANION_FAILED, *c->m->reason ? c->m->reason : reason);
+	if (c->m->stage == MONITOR_IS_OPENING)
+		(void)snprintf(c->m->reason, sizeof(c->m->reason), "%s",
+			       e->code == ECHILD ? reason : "");
+	companion_becomes(c, COMPANION_FAILED, reason);
 	return err_wrap(e, "companion '%s'", c->spec->name);
 }
 
@@ -551,7 +575,7 @@ int companions_start(struct monitor *m, struct err *e)
 	write_states(m);
 	for (size_t i = 0; i < all->n; i++) {
 		tell(&all->v[i]);
-		if (start_one(&all->v[i], e) < 0)
+		if (companion_serve(&all->v[i], e) < 0)
 			return -e->code;
 	}
 	loop_at(m->loop, &all->bound, clock_us() + BOUND_US);
@@ -621,6 +645,10 @@ void companions_close(struct monitor *m)
 	for (size_t i = 0; i < all->n; i++) {
 		struct companion *c = &all->v[i];
 
+		loop_at(m->loop, &c->again, 0);
+		if (c->opening)
+			(void)pthread_join(c->opens, NULL);
+		c->opening = false;
 		if (c->turns.fd >= 0)
 			(void)loop_want(m->loop, &c->turns, 0);
 		c->turns.fd = -1;

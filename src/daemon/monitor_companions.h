@@ -2,7 +2,7 @@
 /* daemon/monitor_companions.h - the companions of a monitor's sandbox: each is a sandbox of its
  * own.
  *
- *     starting → ready → (failed) → stopped, each for itself
+ *     starting → ready → (failed → starting → ...) → stopped, each for itself
  *
  * All of them are on the loop of the monitor, which owns them as it owns the sandbox: they are
  * paused and stopped with it, and its end is theirs. docs/design/companions.md has the whole. */
@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "daemon/monitor_internal.h"
+#include "daemon/restart.h"
 #include "model/spec.h"
 
 enum { COMPANION_WORDS = 4096 };
@@ -23,7 +24,7 @@ struct companion_words {
 
 struct companion {
 	struct loop_watch turns, serves, asks; /* its sandbox; its command; what goes on beside */
-	struct loop_timer next;                /* check */
+	struct loop_timer next, again;         /* check; try after its end */
 	struct monitor *m;
 	const struct companion_spec *spec;
 	const char *address; /* of the monitor's spec */
@@ -38,7 +39,8 @@ struct companion {
 	bool healthy;          /* what is beside is a hook */
 	size_t hooks;          /* that were run */
 	uint64_t failures;     /* of checks, in a row */
-	uint64_t since;        /* its command runs, in microseconds */
+	uint64_t since;        /* its command runs, in microseconds; 0: it did not begin */
+	struct restart restart;
 	struct companion_words said, answer;
 	/* Things that each client, and that any, was told of; its sandbox lists but so many. */
 	size_t denied[MONITOR_CLIENTS], denied_most;
@@ -76,11 +78,22 @@ void companions_meet(struct monitor *m, size_t client);
 /* ---- for companion_checks.c ---- */
 
 void companion_hear(struct companion_words *w, const char *data, size_t n);
-/* Does the sandbox wait for it still? */
+/* Onto the log, without anything for a terminal. */
+void companion_note_words(const struct monitor *m, const char *whose,
+			  const struct companion_words *w);
+/* Is it still to become ready, and nobody stops it? */
 bool companion_is_awaited(const struct companion *c);
 void companion_becomes(struct companion *c, enum companion_state state, const char *reason);
-/* The sandbox cannot become ready. `what` is a whole sentence without its end. */
+/* It does not become ready, nor does a sandbox that waits for it. `what` is a whole sentence
+ * without its end. */
 void companion_spoils(struct companion *c, const char *reason, const char *what);
+
+/* Makes its sandbox; where an engine takes its time, c->opens does. Then starts its command. */
+int companion_open(struct companion *c, struct err *e);
+int companion_serve(struct companion *c, struct err *e);
+
+/* companion_restart.c: it has ended, or could not begin; there will be another try. */
+void companion_again(struct companion *c);
 
 /* companion_checks.c: begins with them. */
 void companion_check(struct companion *c);

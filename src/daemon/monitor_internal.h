@@ -87,6 +87,7 @@ struct monitor {
 	uint64_t store_most, store_room, store_next; /* next: when it is looked at anyway */
 	brig_sandbox *sandbox;
 	struct companions *companions; /* NULL: it has none */
+	struct main_command *command;  /* likewise */
 	enum monitor_stage stage;
 	uint64_t idle_ms, life_ms;
 	char reason[MONITOR_REASON];
@@ -142,6 +143,13 @@ int tools_make(struct monitor *m, const struct strlist *l, const char *inside, s
 /* When nothing runs inside any more: what was renewed there, to the host. */
 void tools_return(struct monitor *m);
 
+/* monitor_command.c: takes the words of the spec's `command`; begins it, after which the monitor is
+ * open, as it is at once where there is none. */
+int command_take(struct monitor *m, const struct spec *s, struct err *e);
+void command_begin(struct monitor *m);
+size_t command_living(const struct monitor *m); /* 1: it runs */
+void command_close(struct monitor *m);          /* after the sandbox */
+
 /* monitor_files.c */
 void files_ask(struct monitor *m, const struct monitor_client *c, const struct monitor_ask *q,
 	       const int *fds, size_t n);
@@ -163,4 +171,5 @@ void monitor_close(struct monitor *m); /* ... if it is not yet; says so to every
 void monitor_give_up(struct monitor *m, const struct monitor_say *s);
 void monitor_note(const struct monitor *m, const char *text); /* on the log */
 int monitor_write(const struct monitor *m, const char *name, const char *p, size_t n); /* -errno */
-void monitor_rest(struct monitor *m); /* sets the idle timer as things stand */
+int monitor_write_first(const struct monitor *m); /* which containers are its; -errno */
+void monitor_rest(struct monitor *m);             /* sets the idle timer as things stand */

@@ -100,7 +100,7 @@ static void on_idle(struct loop_timer *t, uint64_t now)
 {
 	struct monitor *m = of_timer(t, offsetof(struct monitor, idle));
 
-	if (sandbox_living(m->sandbox)) /* a command has left something running */
+	if (sandbox_living(m->sandbox) > command_living(m)) /* left running by a command */
 		loop_at(m->loop, t, now + m->idle_ms * 1000);
 	else
 		monitor_stop(m, "idle", 0);
@@ -132,6 +132,7 @@ static void end_all(struct monitor *m, brig_result **ret)
 	(void)loop_want(m->loop, &m->turns, 0);
 	(void)brig_sandbox_close(m->sandbox, ret, &unused);
 	m->sandbox = NULL;
+	command_close(m);
 	tools_return(m);
 	companions_close(m);
 }
@@ -386,6 +387,10 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	struct err other;
 	int r = q ? read_spec(m, request_spec(q), e) : err_nomem(e);
 
+	if (r == 0) /* what the daemon honours is no matter of the backend */
+		request_spec(q)->stays = true;
+	if (r == 0)
+		r = command_take(m, request_spec(q), e);
 	if (r == 0)
 		r = companions_place(request_spec(q), e);
 	if (r == 0)
@@ -399,8 +404,6 @@ static int open_sandbox(struct monitor *m, struct err *e)
 		r = copies_take(request_spec(q), &in, e);
 	if (r == 0)
 		r = store_open(m, request_spec(q), e);
-	if (r == 0)
-		request_spec(q)->stays = true;
 	if (r == 0) {
 		if (m->companions)
 			request_seat(q, m->companions->router, 0);
@@ -431,7 +434,7 @@ static bool put_first(struct buf *b, brig_sandbox *s)
 }
 
 /* Of containers, whose processes are below none of ours: which they are, for brig-use. */
-static int write_first(const struct monitor *m)
+int monitor_write_first(const struct monitor *m)
 {
 	const struct companions *all = m->companions;
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)USE_TOPS * USE_FIRST_SIZE);
@@ -457,7 +460,7 @@ static int write_facts(const struct monitor *m, struct err *e)
 	outcome_json(sandbox_facts(m->sandbox), &j);
 	r = b.failed ? -ENOMEM : monitor_write(m, MONITOR_FACTS, b.data, b.len);
 	if (r == 0)
-		r = write_first(m);
+		r = monitor_write_first(m);
 	return r < 0 ? err_errno(e, r, "cannot write down what the sandbox is like") : 0;
 }
 
@@ -578,19 +581,19 @@ void monitor_opened(struct monitor *m)
 	set_times(m, &times);
 }
 
-/* With companions it is open when all of them are ready. */
+/* With companions it is open when all of them are ready; with a command, when that has begun. */
 static void serve(struct monitor *m)
 {
 	m->turns = (struct loop_watch){ .fd = brig_sandbox_fd(m->sandbox), .ready = on_sandbox };
-	if (!m->companions)
-		monitor_opened(m);
-	else
-		companions_check_all(m);
 	if (m->turns.fd < 0 || loop_want(m->loop, &m->turns, EPOLLIN) < 0) {
 		monitor_stop(m, "failed", 0);
 		monitor_close(m);
 		return;
 	}
+	if (!m->companions)
+		command_begin(m);
+	else
+		companions_check_all(m);
 	make_durable(m);
 	loop_run(m->loop, after_turn, m);
 }

@@ -9,8 +9,9 @@
 bool restart_is_failure(const char *reason)
 {
 	/* Asked for, or a bound that it would only meet again. */
-	static const char *const wanted[] = { "",        "stopped", "idle",
-					      "expired", "disk",    "host-session-ended" };
+	static const char *const wanted[] = { "",          "stopped", "idle",
+					      "expired",   "disk",    "host-session-ended",
+					      "crash-loop" };
 
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if (str_eq(reason, wanted[i]))

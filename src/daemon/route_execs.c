@@ -421,7 +421,7 @@ static enum problem within_ceiling(struct api *a, const struct http_call *c,
 	if (x->output)
 		buf_printf(&asked, "\"output\":\"%llub\"", (unsigned long long)x->output);
 	buf_puts(&asked, "}}");
-	return ceiling_apply(top, buf_str(&asked), asked.len, &all, e);
+	return ceiling_apply(top, buf_str(&asked), asked.len, &all, NULL, e);
 }
 
 static enum problem start(struct api *a, struct http_call *c, const struct jread *body, bool last,

@@ -8,10 +8,9 @@
 #include "daemon/api.h"
 #include "daemon/creation.h"
 #include "daemon/sandbox_id.h"
+#include "model/spec.h"
 
 #define MINUTE_MS ((uint64_t)60 * 1000)
-#define IDLE_TTL (10 * MINUTE_MS)
-#define CLEANUP_TTL (360 * 60 * MINUTE_MS)
 #define GRACE 5000
 #define LABELS_MAX 64
 #define LABEL_SIZE 256
@@ -117,18 +116,19 @@ static void wait_for(struct api *a, struct http_call *c, const char *id, uint64_
 
 /* Below the ceiling of a token: its own, else the daemon's. */
 static enum problem below(struct api *a, const struct token *t, const struct buf *asked,
-			  struct buf *out, struct err *e)
+			  struct buf *out, struct spec **ret, struct err *e)
 {
 	CLEANUP(ceiling) struct ceiling *own = NULL;
 
 	if (t && t->ceiling && ceiling_open(t->ceiling, &own, e) < 0)
 		return problem_say(PROBLEM_INTERNAL, e, "the ceiling of this token is not there");
-	return ceiling_apply(own ? own : a->ceiling, buf_str(asked), asked->len, out, e);
+	return ceiling_apply(own ? own : a->ceiling, buf_str(asked), asked->len, out, ret, e);
 }
 
 /* The owner has no ceiling. */
 static enum problem resolve_spec(struct api *a, const struct http_call *c, const struct jread *spec,
-				 struct buf *asked, struct buf *out, struct err *e)
+				 struct buf *asked, struct buf *out, struct spec **ret,
+				 struct err *e)
 {
 	const char *path = jread_str(jread_get(spec, "workspace"), "path");
 
@@ -145,8 +145,8 @@ static enum problem resolve_spec(struct api *a, const struct http_call *c, const
 		return PROBLEM_INVALID;
 	}
 	if (c->caller->local)
-		return ceiling_apply(NULL, buf_str(asked), asked->len, out, e);
-	return below(a, c->caller->token, asked, out, e);
+		return ceiling_apply(NULL, buf_str(asked), asked->len, out, ret, e);
+	return below(a, c->caller->token, asked, out, ret, e);
 }
 
 static enum problem within_quota(struct api *a, const struct http_call *c, struct err *e)
@@ -180,32 +180,94 @@ static enum problem read_restart(const struct http_call *c, const struct jread *
 	return PROBLEM_NONE;
 }
 
-static enum problem read_create(struct api *a, const struct http_call *c, const struct jread *body,
-				struct sandbox_create *x, struct label *labels, struct buf *asked,
-				struct buf *spec, struct err *e)
-{
-	enum problem p = within_quota(a, c, e);
+/* What is read for a creation, which borrows it. */
+struct making {
+	struct buf asked, spec;
+	struct spec *settled; /* the same as `spec` */
+	struct label labels[LABELS_MAX];
+};
 
-	*x = (struct sandbox_create){ .tenant = c->caller->tenant,
-				      .name = jread_str(body, "name"),
-				      .labels = labels };
-	if (p == PROBLEM_NONE)
-		p = read_labels(jread_get(body, "labels"), labels, &x->label_count, e);
-	if (p == PROBLEM_NONE)
-		p = api_time(body, "idle_ttl", IDLE_TTL, &x->idle_ttl, e);
+static struct making *making_new(void)
+{
+	struct making *k = calloc(1, sizeof(*k));
+
+	if (k)
+		k->asked = k->spec = (struct buf)BUF_INIT(SPEC_MAX);
+	return k;
+}
+
+static struct making *making_free(struct making *k)
+{
+	if (!k)
+		return NULL;
+	buf_done(&k->asked);
+	buf_done(&k->spec);
+	(void)spec_free(k->settled);
+	free(k);
+	return NULL;
+}
+DEFINE_CLEANUP(making, struct making *, making_free)
+
+/* Those of the settings as well; the call's own win. */
+static enum problem add_labels(struct sandbox_create *x, struct making *k, struct err *e)
+{
+	const struct envlist *l = &k->settled->labels;
+	size_t said = x->label_count;
+
+	for (size_t i = 0; i < l->n; i++) {
+		size_t at = 0;
+
+		while (at < said && !str_eq(k->labels[at].key, l->v[i].name))
+			at++;
+		if (at < said)
+			continue;
+		if (x->label_count == LABELS_MAX)
+			return problem_say(PROBLEM_INVALID, e, "more than %d labels", LABELS_MAX);
+		if (strlen(l->v[i].name) + strlen(l->v[i].value) > LABEL_SIZE - 2)
+			return problem_say(PROBLEM_INVALID, e, "a label is too long");
+		k->labels[x->label_count++] = (struct label){ l->v[i].name, l->v[i].value };
+	}
+	return PROBLEM_NONE;
+}
+
+/* How long it may idle, and stay once it has stopped: the call's own word, else the settings'. */
+static enum problem read_times(const struct jread *body, struct sandbox_create *x,
+			       const struct making *k, struct err *e)
+{
+	const struct spec *s = k->settled;
+	enum problem p = api_time(body, "idle_ttl", s->idle_ttl, &x->idle_ttl, e);
+
 	if (p == PROBLEM_NONE)
 		p = api_time(body, "ttl", 0, &x->ttl, e);
-	if (p == PROBLEM_NONE)
-		p = api_time(body, "cleanup_ttl", CLEANUP_TTL, &x->cleanup_ttl, e);
+	return p == PROBLEM_NONE ? api_time(body, "cleanup_ttl", s->cleanup_ttl, &x->cleanup_ttl, e)
+				 : p;
+}
+
+static enum problem read_create(struct api *a, const struct http_call *c, const struct jread *body,
+				struct sandbox_create *x, struct making *k, struct err *e)
+{
+	enum problem p = k ? within_quota(a, c, e) : PROBLEM_INTERNAL;
+
+	if (p != PROBLEM_NONE)
+		return p;
+	*x = (struct sandbox_create){ .tenant = c->caller->tenant,
+				      .name = jread_str(body, "name"),
+				      .labels = k->labels };
+	p = read_labels(jread_get(body, "labels"), k->labels, &x->label_count, e);
 	if (p == PROBLEM_NONE)
 		p = read_restart(c, body, &x->restart, e);
 	if (p == PROBLEM_NONE)
-		p = resolve_spec(a, c, jread_get(body, "spec"), asked, spec, e);
-	x->spec = buf_str(spec);
-	x->spec_size = spec->len;
+		p = resolve_spec(a, c, jread_get(body, "spec"), &k->asked, &k->spec, &k->settled,
+				 e);
+	if (p == PROBLEM_NONE)
+		p = read_times(body, x, k, e);
+	if (p == PROBLEM_NONE)
+		p = add_labels(x, k, e);
+	x->spec = buf_str(&k->spec);
+	x->spec_size = k->spec.len;
 	if (!c->caller->local) {
-		x->asked = buf_str(asked);
-		x->asked_size = asked->len;
+		x->asked = buf_str(&k->asked);
+		x->asked_size = k->asked.len;
 	}
 	return p;
 }
@@ -241,9 +303,7 @@ static enum problem make(struct api *a, struct http_call *c, struct sandbox_crea
 
 void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 {
-	CLEANUP(buf) struct buf spec = BUF_INIT(SPEC_MAX);
-	CLEANUP(buf) struct buf asked = BUF_INIT(SPEC_MAX);
-	struct label labels[LABELS_MAX];
+	CLEANUP(making) struct making *k = making_new();
 	struct sandbox_create x;
 	char id[SANDBOX_ID_SIZE];
 	struct err e = { 0 };
@@ -252,7 +312,7 @@ void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 	enum problem p = flag(c, "wait", &wait, &e);
 
 	if (p == PROBLEM_NONE)
-		p = read_create(a, c, body, &x, labels, &asked, &spec, &e);
+		p = read_create(a, c, body, &x, k, &e);
 	if (p == PROBLEM_NONE)
 		p = make(a, c, &x, id, &e);
 	if (p != PROBLEM_NONE)
@@ -267,14 +327,14 @@ void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 enum problem sandbox_begin(struct api *a, struct http_call *c, const struct jread *body,
 			   char id[SANDBOX_ID_SIZE], struct err *e)
 {
-	CLEANUP(buf) struct buf spec = BUF_INIT(SPEC_MAX);
-	CLEANUP(buf) struct buf asked = BUF_INIT(SPEC_MAX);
-	struct label labels[LABELS_MAX];
+	CLEANUP(making) struct making *k = making_new();
 	struct sandbox_create x;
-	enum problem p = read_create(a, c, body, &x, labels, &asked, &spec, e);
+	enum problem p = read_create(a, c, body, &x, k, e);
 
+	if (p != PROBLEM_NONE)
+		return p;
 	x.cleanup_ttl = MINUTE_MS; /* of a daemon that was killed before it could delete it */
-	return p == PROBLEM_NONE ? make(a, c, &x, id, e) : p;
+	return make(a, c, &x, id, e);
 }
 
 /* ---- one ---- */
@@ -295,7 +355,7 @@ static enum problem narrowed(const struct buf *spec, const struct buf *by, struc
 
 	if (ceiling_of(buf_str(spec), spec->len, &top, e) < 0)
 		return problem_say(PROBLEM_INTERNAL, e, "the sandbox's spec cannot be read");
-	return ceiling_apply(top, buf_str(by), by->len, out, e);
+	return ceiling_apply(top, buf_str(by), by->len, out, NULL, e);
 }
 
 static enum problem narrow_hosts(struct api *a, const struct http_call *c,
@@ -344,7 +404,7 @@ static enum problem look_again(struct api *a, const struct http_call *c, struct 
 	if (c->caller->local)
 		t = a->tokens && p == PROBLEM_NONE ? tokens_of(a->tokens, whose) : NULL;
 	if (p == PROBLEM_NONE)
-		p = below(a, t, &asked, &spec, e);
+		p = below(a, t, &asked, &spec, NULL, e);
 	if (p == PROBLEM_NONE && by.len)
 		p = narrowed(&spec, &by, &out, e);
 	if (p == PROBLEM_NONE)

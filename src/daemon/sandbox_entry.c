@@ -431,6 +431,7 @@ void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j)
 	json_ku64(j, "execs_running", b->exec_count);
 	json_kstr(j, "restart", b->restart.on ? "on-failure" : "no");
 	json_ku64(j, "idle_ttl_ms", b->idle_ttl);
+	json_ku64(j, "cleanup_ttl_ms", b->cleanup_ttl);
 	put_time(j, "expires", b->ttl ? b->created + b->ttl * 1000 : 0);
 	if (b->error.code)
 		put_error(&b->error, j);

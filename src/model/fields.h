@@ -110,6 +110,7 @@ enum field_id {
 	FIELD_GPU,
 	FIELD_COMMAND,
 	FIELD_IDLE_TTL,
+	FIELD_CLEANUP_TTL,
 	FIELD_METRICS_TEXTFILE,
 	FIELD_AUDIT_ENABLED,
 	FIELD_NO_AUDIT,
@@ -170,7 +171,9 @@ enum {
 	ON_DOCKER = 8,
 	ON_SSH = 16,
 	ON_SLURM = 32,
-	ON_KUBERNETES = 64
+	ON_KUBERNETES = 64,
+	ON_LASTING =
+		128 /* no backend: the daemon's part of a long-lived sandbox, on each of them */
 };
 
 /* Commands, as bits of `commands`. */

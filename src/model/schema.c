@@ -235,13 +235,16 @@ static void where(const struct field *f, struct json *j)
 		{ ON_SSH, "ssh" },       { ON_KUBERNETES, "kubernetes" },
 		{ ON_NONE, "none" },
 	};
+	const unsigned lasting = f->honoured & ON_LASTING
+					 ? ON_NATIVE | ON_BWRAP | ON_DOCKER /* what has exec */
+					 : 0;
 
 	if (f->honoured == ~0U)
 		return;
 	json_key(j, "x-backends");
 	json_array(j);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		if (f->honoured & all[i].bit)
+		if ((f->honoured | lasting) & all[i].bit)
 			json_str(j, all[i].name);
 	json_array_end(j);
 }

@@ -33,11 +33,11 @@ static bool first_of_group(size_t at, size_t len)
 	return true;
 }
 
-/* What no backend of this version honours is shown only where somebody asks for it: the text can be
- * given back to brig. */
+/* What no backend honours, a long-lived sandbox alone, is shown only where somebody asks for it:
+ * the text can be given back to brig. */
 static bool unheard(const struct spec *s, enum field_id id)
 {
-	return !fields[id].honoured && !spec_asks(s, id);
+	return !(fields[id].honoured & ~(unsigned)ON_LASTING) && !spec_asks(s, id);
 }
 
 typedef void field_fn(void *arg, const struct spec *s, enum field_id id, const char *name);

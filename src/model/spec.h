@@ -296,9 +296,9 @@ struct spec {
 	struct companionlist companions;
 	struct envlist labels;
 	struct portlist ports;
-	const char *metrics_textfile; /* NULL: none */
-	uint64_t idle_ttl;            /* milliseconds */
-	struct strlist notes;         /* what a reader wants said that is no error, one line each */
+	const char *metrics_textfile;   /* NULL: none */
+	uint64_t idle_ttl, cleanup_ttl; /* milliseconds */
+	struct strlist notes; /* what a reader wants said that is no error, one line each */
 
 	int dialect_used; /* enum dialect of the --config file or the environment; 0: brig's */
 	const char *config_file; /* that of --config, absolute; NULL: none was read */

@@ -420,8 +420,10 @@ def one_that_is_wrong_keeps_none_of_the_others_and_labels_that_are_not_named_sta
         assert sandbox("update", "one").status == 125
         none = sandbox("delete", "--label", "team=blue")
         assert none.status == 0 and none.text == "" and "nothing was deleted" in none.errors, none.errors
-        a = sandbox("delete", "no-such", "one", "nor-this", "two")
+        a = sandbox("pause", "no-such", "one", "nor-this", "two")
         assert a.status == 125 and a.text.split() == ["one", "two"] and "'no-such'" in a.errors and "'nor-this'" in a.errors, (a.text, a.errors)
+        a = sandbox("delete", "no-such", "one", "nor-this", "two")
+        assert a.status == 0 and a.text.split() == ["one", "two"] and "'no-such': nothing was deleted" in a.errors, "what is not there is as it should be"
         assert d.call("GET", "/v1/sandboxes").json["sandboxes"] == []
 
 

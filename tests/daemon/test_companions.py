@@ -121,15 +121,38 @@ def what_is_not_ready_fails_the_sandbox_with_the_reason():
         assert wait_until(lambda: "brig-monitor" not in descendants().values())
 
 
+def served(d, box, name):
+    """Its address and process, as the sandbox sees the one and the host the other."""
+    return ask(d, box, name, "import os; out = os.stat('/proc/self/ns/net').st_ino")
+
+
 @test
-def one_that_ends_later_is_told_of_and_the_sandbox_stays():
+def one_that_ends_is_told_of_and_begun_again_while_the_sandbox_stays():
     with daemon() as d:
-        box = d.create(spec=spec({"a": puppet(), "b": {"command": ["sleep", "1000"]}}))["id"]
+        box = d.create(spec=spec({"a": puppet(data="/data", post_start_on_primary=["echo hook >> hooks"]), "b": {"command": ["sleep", "1000"]}}))["id"]
+
+        def told(name):
+            return [(e["type"], e.get("reason")) for e in events(d, box) if e.get("companion") == name]
+        place = served(d, box, "a")
+        ask(d, box, "a", "open('/data/kept', 'w').write('1')")
         assert d.exec(box, "python3", "-c", "import socket; socket.create_connection(('a', 8080)).sendall(b'\"import os; os._exit(4)\"\\n')")["exit_code"] == 0
-        assert wait_until(lambda: [c["state"] for c in d.shown(box)["companions"]] == ["failed", "ready"]), d.shown(box)
-        told = [e for e in events(d, box) if e["type"] == "companion.failed"]
-        assert len(told) == 1 and (told[0]["companion"], told[0]["reason"]) == ("a", "exited"), told
+        again = [("companion.starting", None), ("companion.ready", None)]
+        assert wait_until(lambda: told("a") == [*again, ("companion.failed", "exited"), *again], WAIT), told("a")
+        assert served(d, box, "a") == place, "in the same sandbox"
+        # Its sandbox is gone as well: another one takes its seat, with the same data and address.
+        with files_as_root():
+            init = next(p for p, n in descendants(monitor(box)).items() if n == "brig-init" and os.stat(f"/proc/{p}/ns/net").st_ino == place)
+            os.kill(init, signal.SIGKILL)
+        assert wait_until(lambda: told("a")[-2:] == again and len(told("a")) == 8, WAIT), told("a")
+        assert served(d, box, "a") != place and ask(d, box, "a", "out = open('/data/kept').read()") == "1"
+        assert [c["state"] for c in d.shown(box)["companions"]] == ["ready", "ready"] and len(told("b")) == 2, d.shown(box)
+        assert (workspace() / "hooks").read_text() == "hook\n", "hooks are of the creation"
         assert d.shown(box)["state"] == "ready" and d.exec(box, "true")["exit_code"] == 0
+        # A stop waits for none that is to come again.
+        ask_end = "import socket; socket.create_connection(('a', 8080)).sendall(b'\"import os; os._exit(4)\"\\n')"
+        d.exec(box, "python3", "-c", ask_end)
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop").json["state"] == "stopped"
+        assert wait_until(lambda: "brig-init" not in descendants().values())
 
 
 @test

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page "Isolation and Security" of agents-sandbox, claim by claim, asked of the daemon's sandboxes on native."""
 
+import json
 import pathlib
 import shutil
 import socket
@@ -10,9 +11,36 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import Daemon, daemon  # noqa: E402
-from harness import PATIENCE, descendants, files_as_root, main, runtime, scratch, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, descendants, files_as_root, home, main, runtime, scratch, state, test, wait_until, workspace  # noqa: E402
 
 WAIT = 10 * PATIENCE
+
+SERVE = "import http.server as h; h.ThreadingHTTPServer(('', PORT), h.SimpleHTTPRequestHandler).serve_forever()"
+
+# Every key that the page, or the file it speaks of, has; a companion is a command of the host's programs here.
+EVERY = """
+brig: 1
+backend: native
+workspace: {path: WORKSPACE}
+mounts: ["SCRATCH/shown:/shown"]
+copies: [{source: SCRATCH/copied, target: /tmp/copied, exclude: ["*.log"]}]
+builtin_tools: [git, uv]
+env: {set: {COLOUR: blue}}
+labels: {team: red, tier: one}
+ports: ["HOST_PORT:8000"]
+command: [sh, -c, "echo main >> main; cd /tmp/copied; exec python3 -c \\"$SERVER\\""]
+idle_ttl: 1h
+cleanup_ttl: 1s
+limits: {memory: 512m, pids: 200}
+companions:
+  web:
+    command: [sh, -c, "cd /data; echo of the companion > index.html; exec python3 -c \\"$SERVER\\""]
+    data: /data
+    env: {SERVER: "SERVE_WEB"}
+    limits: {memory: 256m, pids: 50}
+    healthcheck: {test: [CMD-SHELL, "python3 -c \\"import socket; socket.create_connection(('localhost', 80), 1)\\""], interval: 50ms, retries: 200}
+    post_start_on_primary: ["echo hook >> hooks"]
+"""
 
 CONNECT = """
 import socket, sys
@@ -190,6 +218,97 @@ def host_uid_and_host_gid_are_those_of_the_user_inside():
         for backend in ("native", "bwrap"):
             got = sh(d, sandbox(d, backend=backend), "echo $HOST_UID:$HOST_GID $(id -u):$(id -g)")["stdout"].split()
             assert got[0] == got[1] and got[0] != ":", got
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def every_file(port):
+    """The file with every key, and what it names."""
+    for name, files in (("shown", {"file": "shown"}), ("copied", {"index.html": "of the sandbox\n", "a.log": "left out"})):
+        (scratch() / name).mkdir()
+        for file, text in files.items():
+            (scratch() / name / file).write_text(text)
+    (home() / ".git-credentials").write_text("https://user:word@git.test\n")
+    text = EVERY.replace("WORKSPACE", str(workspace())).replace("SCRATCH", str(scratch())).replace("HOST_PORT", str(port))
+    text = text.replace("SERVE_WEB", SERVE.replace("PORT", "80")).replace("{COLOUR: blue}", '{COLOUR: blue, SERVER: "%s"}' % SERVE.replace("PORT", "8000"))
+    (scratch() / "every.yaml").write_text(text)
+    return scratch() / "every.yaml"
+
+
+def fetch(port):
+    with socket.create_connection(("127.0.0.1", port), WAIT) as s:
+        s.sendall(b"GET /index.html HTTP/1.0\r\n\r\n")
+        return s.makefile("rb").read().decode().partition("\r\n\r\n")[2]
+
+
+@test(limit=90, as_user="user")
+def one_file_with_every_key_is_one_sandbox():
+    port = free_port()
+    file = every_file(port)
+    with daemon() as d:
+        def sandbox(*words):
+            return brig("sandbox", *words, env=d.environment, timeout=60)
+
+        def inside(line):
+            r = sandbox("exec", "every", "--", "sh", "-c", line)
+            assert r.status == 0, (line, r)
+            return r.text
+        checked = brig("config", "check", str(file))
+        assert checked.status == 0 and "native would run it, by brig sandbox create" in checked.text, checked
+        # The control: a run has no such thing, and says who has.
+        refused = brig("run", "--config", str(file), "--", "true")
+        assert refused.status == 125 and "brig sandbox create" in refused.errors, refused
+        made = sandbox("create", "--config", str(file), "--name", "every")
+        assert made.status == 0, made.errors
+        assert "the login of 'git' is inside" in made.errors and "'uv'" not in made.errors, made.errors
+        box = made.text.strip()
+        assert inside("cat /shown/file /tmp/copied/index.html; ls /tmp/copied; echo $COLOUR; cat ~/.git-credentials") == \
+            "shownof the sandbox\nindex.html\nblue\nhttps://user:word@git.test\n"
+        get = "import urllib.request as u; print(u.urlopen('http://web/').read().decode(), end='')"
+        assert inside(f'python3 -c "{get}"') == "of the companion\n"
+        assert wait_until(lambda: (workspace() / "main").exists(), WAIT)
+        assert wait_until(lambda: not sandbox("exec", "every", "--", "python3", "-c", "import socket; socket.create_connection(('localhost', 8000), 1)").status, WAIT)
+        assert fetch(port) == "of the sandbox\n" and (workspace() / "hooks").read_text() == "hook\n"
+        shown = d.shown(box)
+        assert (shown["labels"], shown["idle_ttl_ms"], shown["cleanup_ttl_ms"]) == ({"team": "red", "tier": "one"}, 3600000, 1000), shown
+        listed = sandbox("list", "--label", "team=red", "--json")
+        assert box in listed.text and box not in sandbox("list", "--label", "team=blue", "--json").text, listed
+        # What it is there for is begun again when it ends, and keeps it from being idle no more than a companion does.
+        inside("kill $(cat /proc/[0-9]*/stat | awk '$2 == \"(python3)\" {print $1; exit}')")
+        assert wait_until(lambda: (workspace() / "main").read_text() == "main\nmain\n", WAIT)
+        assert "command: it has ended (signalled)" in sandbox("logs", "every").errors
+        assert sandbox("update", "every", "--idle-ttl", "100ms").status == 0
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").status == 404, WAIT), d.shown(box)
+        (home() / ".git-credentials").unlink()
+        told = [json.loads(line) for line in sandbox("events").text.splitlines()]
+        assert any(e["type"] == "sandbox.stopped" and e["reason"] == "idle" for e in told), told
+
+
+@test
+def labels_of_a_file_select_what_is_deleted_and_a_second_delete_succeeds():
+    (scratch() / "one.yaml").write_text("brig: 1\nlabels: {team: red}\ncleanup_ttl: 2h\n")
+    with daemon() as d:
+        def sandbox(*words):
+            return brig("sandbox", *words, env=d.environment)
+        ids = [sandbox("create", "--config", str(scratch() / "one.yaml"), *more).text.strip()
+               for more in ((), ("--label", "team=blue"), ("--name", "third", "--cleanup-ttl", "1h"))]
+        assert [d.shown(i)["labels"] for i in ids] == [{"team": "red"}, {"team": "blue"}, {"team": "red"}], "a flag wins"
+        assert [d.shown(i)["cleanup_ttl_ms"] for i in ids] == [7200000, 7200000, 3600000], "a flag wins"
+        assert sandbox("delete", "--label", "team=red").text.split() == [ids[0], ids[2]]
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{ids[2]}").status == 404, WAIT)
+        for ref in ("third", ids[0], ids[1], ids[1], "third"):
+            gone = sandbox("delete", ref)
+            assert gone.status == 0, gone
+        assert "there is no sandbox 'third': nothing was deleted" in gone.errors, gone
+        failed = sandbox("create", "--config", str(scratch() / "two.yaml"))
+        assert failed.status == 125, failed
+        (scratch() / "two.yaml").write_text("brig: 1\ncommand: [no-such-program]\n")
+        failed = sandbox("create", "--config", str(scratch() / "two.yaml"))
+        assert failed.status == 125 and "no-such-program" in failed.errors, failed
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@
 const char *const agents_keys[] = {
 	"image",     "mounts",       "copies",     "builtin_tools", "companion_containers",
 	"labels",    "envs",         "idle_ttl",   "ports",         "command",
-	"cpu_limit", "memory_limit", "disk_limit", "gpus",          NULL,
+	"cpu_limit", "memory_limit", "disk_limit", "gpus",          "cleanup_ttl",
+	NULL,
 };
 
 /* Keys that people bring from elsewhere to reach the host. */
@@ -312,7 +313,8 @@ static int read_limits(struct spec *s, const struct source *src, const struct no
 {
 	const struct node *cpus = node_get(root, "cpu_limit"),
 			  *memory = node_get(root, "memory_limit"),
-			  *disk = node_get(root, "disk_limit"), *ttl = node_get(root, "idle_ttl");
+			  *disk = node_get(root, "disk_limit"), *ttl = node_get(root, "idle_ttl"),
+			  *cleanup = node_get(root, "cleanup_ttl");
 
 	if (cpus && read_limit(s, src, FIELD_CPUS, cpus, agents_cpus, e) < 0)
 		return -e->code;
@@ -320,7 +322,9 @@ static int read_limits(struct spec *s, const struct source *src, const struct no
 		return -e->code;
 	if (disk && read_limit(s, src, FIELD_DISK, disk, agents_size, e) < 0)
 		return -e->code;
-	return ttl ? read_limit(s, src, FIELD_IDLE_TTL, ttl, agents_duration, e) : 0;
+	if (ttl && read_limit(s, src, FIELD_IDLE_TTL, ttl, agents_duration, e) < 0)
+		return -e->code;
+	return cleanup ? read_limit(s, src, FIELD_CLEANUP_TTL, cleanup, agents_duration, e) : 0;
 }
 
 static int check_keys(const struct source *src, const struct node *root, struct err *e)

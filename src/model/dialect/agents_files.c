@@ -221,9 +221,16 @@ static int read_tool(struct files *f, const struct node *n, const char **name, b
 	return foreign_set(f->s, f->src, FIELD_BUILTIN_TOOLS, n, text, e);
 }
 
+/* A cache that sandboxes share would let one of them plant packages for the next. */
+static bool has_login(const char *name)
+{
+	return !str_eq(name, "uv") && !str_eq(name, "apt");
+}
+
 static int read_tools(struct files *f, const struct node *root, struct err *e)
 {
 	CLEANUP(buf) struct buf real = BUF_INIT(256);
+	CLEANUP(buf) struct buf bare = BUF_INIT(256);
 	const struct node *list;
 	struct strlist seen = { 0 };
 
@@ -244,16 +251,24 @@ static int read_tools(struct files *f, const struct node *root, struct err *e)
 						  "builtin_tools: '%s' appears twice", name);
 		if (list_add_string(f->s->arena, &seen, name, e) < 0)
 			return -e->code;
-		if (is_real)
-			buf_printf(&real, "%s%s", real.len ? ", " : "", name);
+		if (is_real) {
+			struct buf *to = has_login(name) ? &real : &bare;
+
+			buf_printf(to, "%s%s", to->len ? ", " : "", name);
+		}
 	}
-	if (real.failed)
+	if (real.failed || bare.failed)
 		return err_nomem(e);
+	if (bare.len && foreign_note(f->s, e,
+				     "%s: builtin_tools: of %s nothing of the host's enters; its "
+				     "cache is the sandbox's own, in HOME",
+				     f->src->name, buf_str(&bare)) < 0)
+		return -e->code;
 	if (!real.len)
 		return 0;
 	return foreign_note(f->s, e,
-			    "%s: builtin_tools: the real files of %s enter, credentials included; "
-			    "{NAME: placeholder} keeps them out",
+			    "%s: builtin_tools: the real logins of %s enter; {NAME: placeholder} "
+			    "keeps them out (claude, codex, opencode)",
 			    f->src->name, buf_str(&real));
 }
 

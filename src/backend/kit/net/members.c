@@ -70,7 +70,9 @@ static int rules(int fd, const struct member *m, unsigned n)
 	};
 	int r = rtnl_rule(fd, &all[0]);
 
-	return r == 0 ? rtnl_rule(fd, &all[1]) : r;
+	if (r == 0 || r == -EEXIST) /* of one that had this seat before */
+		r = rtnl_rule(fd, &all[1]);
+	return r == -EEXIST ? 0 : r;
 }
 
 /* The rules come first: until the device is up nothing comes by it. */
@@ -133,6 +135,8 @@ int members_join(int router, int member, unsigned n, struct err *e)
 	 * namespace's, and goes with the descriptor. */
 	if (flock(ns, LOCK_EX) < 0)
 		return err_sys(e, "cannot have the companions' router to itself");
+	/* The kernel takes its time with the cable of a member that is gone. */
+	(void)rtnl_delete(router, m.index);
 	if ((r = rtnl_veth(member, DEVICE, member_mac, m.name, router_mac, ns, m.index, 0)) < 0 ||
 	    (r = router_side(router, &m, n)) < 0 || (r = member_side(member, &m)) < 0)
 		return err_errno(e, r, "cannot lay a cable to the companions' router");

@@ -166,6 +166,15 @@ int rtnl_down(int fd, int index)
 	return set_flag(fd, index, 0);
 }
 
+int rtnl_delete(int fd, int index)
+{
+	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
+	struct rtnl_request r;
+
+	begin(&r, RTM_DELLINK, 0, &link, sizeof(link));
+	return ask(fd, &r);
+}
+
 int rtnl_move(int fd, int index, int ns)
 {
 	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };

@@ -25,6 +25,7 @@ int rtnl_move(int fd, int index, int ns); /* into the namespace behind ns; it is
 int rtnl_quiet(int fd, int index);        /* no IPv6 address of its own making; before rtnl_up */
 int rtnl_up(int fd, int index);
 int rtnl_down(int fd, int index);
+int rtnl_delete(int fd, int index); /* with its other end */
 
 /* A device that forwards IPv4, which is a setting of each and of nothing else, and takes neither
  * source routes nor redirects, which would be ways around. */

@@ -265,9 +265,10 @@ static void set_environment(void)
 
 static bool of_this_machine(const struct op *o, const char *top)
 {
-	static const char *const system_trees[] = { "/usr",   "/bin",        "/sbin",   "/lib",
-						    "/lib32", "/lib64",      "/libx32", "/nix",
-						    "/etc",   "/sys/devices" };
+	static const char *const system_trees[] = {
+		"/usr", "/bin", "/sbin",        "/lib",       "/lib32",   "/lib64",    "/libx32",
+		"/nix", "/etc", "/sys/devices", "/.packages", "/var/lib", "/var/cache"
+	};
 	static const char *const made[] = { "/etc/passwd",      "/etc/group",
 					    "/etc/hosts",       "/etc/hostname",
 					    "/etc/resolv.conf", "/etc/nsswitch.conf",

@@ -208,7 +208,8 @@ def brig_argv(*args):
 def brig_environment(env=None):
     """A small fixed environment and env's changes to it; None removes a variable."""
     names = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "TERM": "dumb",
-             "HOME": str(_now.home), "XDG_STATE_HOME": str(_now.state), "XDG_RUNTIME_DIR": str(_now.runtime)}
+             "HOME": str(_now.home), "XDG_STATE_HOME": str(_now.state), "XDG_RUNTIME_DIR": str(_now.runtime),
+             "XDG_CACHE_HOME": str(_now.base / f"cache-{_now.uid}")}  # all tests share the copy of what packages ship
     names.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS") or k == "BRIG_BACKEND"})
     names.update(env or {})
     return {k: v for k, v in names.items() if v is not None}
@@ -726,6 +727,9 @@ def _prepare(base):
         if helper.exists():
             shutil.copy(helper, base / "bin" / name)
             (base / "bin" / name).chmod(0o755)
+    for user in {os.geteuid(), ORDINARY} if IS_ROOT else {os.geteuid()}:
+        (base / f"cache-{user}").mkdir(mode=0o700)
+        os.chown(base / f"cache-{user}", user, -1)
     wrap = shlex.split(os.environ.get("BRIG_WRAP", ""))
     if wrap:
         program = shutil.which(wrap[0]) or sys.exit(f"harness: no '{wrap[0]}', named by BRIG_WRAP")

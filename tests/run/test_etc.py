@@ -3,6 +3,7 @@
 """Which pieces of the host's /etc a command sees: what programs look for, and nothing that is somebody's alone."""
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import pty
@@ -10,30 +11,52 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_argv, brig_environment, files_as_root, main, scratch, test, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, files_as_root, main, scratch, start_brig, test, uid, workspace  # noqa: E402
 
-ETC = pathlib.Path("/etc")
+ETC, LIB = pathlib.Path("/etc"), pathlib.Path("/var/lib")
 SECRET = "CANARY-5150"
 
 
 @contextlib.contextmanager
-def etc():
-    """/etc with a writable layer over it, in this test's own mount namespace."""
-    disk = scratch() / "disk"
+def layer(folder):
+    """A folder with a writable layer over it, in this test's own mount namespace."""
+    disk = scratch() / f"disk{folder.replace('/', '-')}"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(disk)], check=True)
-    (disk / "upper").mkdir()
-    (disk / "work").mkdir()
-    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir=/etc,upperdir={disk}/upper,workdir={disk}/work", "/etc"], check=True)
+    with files_as_root():
+        (disk / "upper").mkdir()
+        (disk / "work").mkdir()
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={folder},upperdir={disk}/upper,workdir={disk}/work", folder], check=True)
     try:
         yield
     finally:
-        subprocess.run(["umount", "/etc"], check=True)
+        subprocess.run(["umount", folder], check=True)
         subprocess.run(["umount", str(disk)], check=True)
 
 
+@contextlib.contextmanager
+def etc(conffiles=None):
+    """/etc and /var/lib of this test's own, on a machine whose packages ship these files: a path and its text. None: it has no package manager that brig knows."""
+    with layer("/etc"), layer("/var/lib"):
+        with files_as_root():
+            for name in ("dpkg/status", "ucf/hashfile"):
+                (LIB / name).unlink(missing_ok=True)
+        if conffiles is not None:
+            shipped("zeta", conffiles)
+        yield
+
+
+def sums(conffiles):
+    return [f"{path} {hashlib.md5(text.encode()).hexdigest()}" for path, text in conffiles.items()]
+
+
+def shipped(package, conffiles, status="install ok installed"):
+    lines = [f"Package: {package}", f"Status: {status}", "Priority: optional", "Conffiles:", *(f" {line}" for line in sums(conffiles)), "Description: x", " Conffiles:", ""]
+    put("/var/lib/dpkg/status", "\n".join(lines))
+
+
 def put(name, text, mode=0o644):
-    path = ETC / name
+    path = ETC / name  # or a path of its own
     with files_as_root():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
@@ -135,6 +158,100 @@ def what_a_person_at_a_terminal_misses_is_there_for_one():
         assert p.wait() == 0
         os.close(main_end)
         assert (workspace() / "seen").read_text() == "# bash.bashrc\n# inputrc\n# screenrc\n# vim/vimrc\n"
+
+
+def own_cache():
+    """A cache folder of this test's own: what others have found in it is of another machine."""
+    folder = scratch() / "cache"
+    with files_as_root():
+        folder.mkdir(exist_ok=True)
+        os.chown(folder, uid(), uid())
+    return {"XDG_CACHE_HOME": str(folder)}
+
+
+def shown(script, *options):
+    return brig("run", *options, "--", "sh", "-c", f"({script}) 2>/dev/null; true", env=own_cache()).text
+
+
+def compared_long_ago():
+    with files_as_root():
+        os.utime(scratch() / "cache/brig/packages/now", (1, 1))
+
+
+@test(by_root=True, backends=("native", "bwrap"))
+def what_a_package_ships_is_shown_until_somebody_writes_into_it():
+    texts = {"/etc/zeta/a.conf": "as shipped\n", "/etc/zeta/sub/b.conf": "too\n", "/etc/zeta/changed.conf": "shipped\n", "/etc/zeta/closed.conf": "closed\n", "/etc/zeta/others.conf": "others\n", "/etc/zeta.conf": "alone\n",
+             "/etc/cron.d/zeta": "x\n", "/var/lib/zeta/data": "data\n", "/etc/zeta/big.conf": "x" * 2000000, "/etc/../tmp/x": "x\n", "/etc/zeta/gone.conf": "x\n"}
+    with etc(texts):
+        for path, text in texts.items():
+            if ".." not in path and "gone" not in path:
+                put(path, text)
+        put("/etc/zeta/changed.conf", f"shipped\n{SECRET}\n")
+        put("/etc/zeta/own.conf", SECRET)
+        put("/etc/zeta/closed.conf", "closed\n", 0o640)
+        os.chown("/etc/zeta/others.conf", 4242, 4242)
+        for link, goal in (("zeta/link", "../../usr/bin/env"), ("zeta/next", "a.conf"), ("zeta.cfg", "/etc/zeta.conf"), ("zeta/secret", "own.conf"), ("zeta/shadow", "/etc/shadow")):
+            with contextlib.suppress(FileExistsError):
+                (ETC / link).symlink_to(goal)
+        everything = "find -L /etc/zeta /etc/zeta.* /var/lib/zeta /etc/cron.d -type f | sort"
+        there = "/etc/zeta.cfg /etc/zeta.conf /etc/zeta/a.conf /etc/zeta/link /etc/zeta/next /etc/zeta/sub/b.conf /var/lib/zeta/data".split()
+        assert shown(everything).split() == there, shown(everything)
+        assert shown("cat /etc/zeta/a.conf /etc/zeta/next /etc/zeta.cfg /var/lib/zeta/data; head -c 4 /etc/zeta/link") == "as shipped\nas shipped\nalone\ndata\n\x7fELF"
+        assert shown("echo x > /etc/zeta/a.conf && echo WROTE; echo x > /etc/zeta/new && echo WROTE; chmod 600 /etc/zeta/a.conf && echo WROTE; rm /etc/zeta && echo WROTE") == ""
+        assert SECRET not in shown("cat /etc/zeta/*.conf /.packages/etc/zeta/*.conf")
+        plan = brig("plan", "--", "true", env=own_cache()).json
+        assert plan["backend"] != "native" or {"op": "symlink", "target": "/etc/zeta", "to": "/.packages/etc/zeta", "package": "zeta"} in plan["ops"], plan["ops"]
+        # What an administrator writes later is not shown, and once it was seen neither is what was there before.
+        put("/etc/zeta/a.conf", SECRET)
+        assert SECRET not in shown("cat /etc/zeta/a.conf")
+        compared_long_ago()
+        assert shown(everything).split() == [p for p in there if p not in ("/etc/zeta/a.conf", "/etc/zeta/next")]
+        # The control: a package that ships what is there.
+        shipped("zeta", {**texts, "/etc/zeta/a.conf": SECRET})
+        assert shown("cat /etc/zeta/a.conf") == SECRET
+        # One that was removed leaves its files, which nobody vouches for any more.
+        shipped("zeta", texts, "deinstall ok config-files")
+        assert shown(everything) == ""
+
+
+@test(by_root=True)
+def what_is_mounted_below_a_packages_folder_stands_beside_the_rest():
+    texts = {"/etc/zeta/a.conf": "a\n", "/etc/zeta/sub/b.conf": "b\n"}
+    with etc(texts):
+        for path, text in texts.items():
+            put(path, text)
+        put("/etc/zeta/sub/own.conf", "own\n")
+        words = "cat /etc/zeta/a.conf /etc/zeta/sub/b.conf /etc/zeta/sub/own.conf"
+        assert shown(words) == "a\nb\n"
+        assert shown(words, "--read", "/etc/zeta/sub/own.conf") == "a\nb\nown\n"
+        assert shown(words, "--read", "/etc/zeta") == "a\nb\nown\n"
+        assert shown("cat /etc/zeta/sub/own.conf", "--read", "/etc/zeta/sub") == "own\n"
+
+
+@test(by_root=True)
+def what_packages_make_for_everybody_is_shown_while_it_is_everybodys():
+    with etc({}):
+        for size in (10, 3000000):  # copied, and mounted
+            put("/var/lib/ghostscript/fonts/x", "f" * size)
+            with files_as_root():
+                (LIB / "ghostscript/closed").unlink(missing_ok=True)
+            compared = "wc -c < /var/lib/ghostscript/fonts/x; cat /var/lib/ghostscript/closed"
+            assert shown(compared) == f"{size}\n", size
+            put("/var/lib/ghostscript/closed", SECRET, 0o640)
+            compared_long_ago()
+            assert shown(compared) == "", size
+            compared_long_ago()
+
+
+@test(by_root=True)
+def many_first_runs_at_once_make_one_copy():
+    with etc({"/etc/zeta.conf": "z\n"}):
+        put("/etc/zeta.conf", "z\n")
+        env = own_cache()
+        runs = [start_brig("run", "--", "cat", "/etc/zeta.conf", env=env) for _ in range(6)]
+        assert [p.communicate()[0] for p in runs] == [b"z\n"] * 6
+        with files_as_root():
+            assert len([p for p in (scratch() / "cache/brig/packages").iterdir() if p.is_dir()]) == 1
 
 
 if __name__ == "__main__":

@@ -226,7 +226,6 @@ told("docker_says_what_to_do", ("--", "docker", "ps"), "call docker and podman o
 told("apt_says_what_to_do", ("--", "apt-get", "download", "hello"), "install them on the host")
 told("a_folder_that_is_not_written_names_the_option", ("--", "touch", "/usr/x"), "--write FOLDER")
 told("a_link_to_the_workspace_names_the_folder", ("--workdir", "link", "--", "true"), "hint: use '", before="mkdir d && ln -s d link", status=125)
-told("a_service_without_its_settings_names_them", ("--", "/usr/sbin/nginx", "-t"), "the host's '/etc/nginx' is not shown inside; --read /etc/nginx")
 
 
 def as_user(script):

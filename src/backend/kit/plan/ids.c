@@ -281,7 +281,8 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	CLEANUP(fd) int tree = -1;
 	/* Private: the copy of a shared mount is its peer, and covers mounted on it would show on
 	 * the host. */
-	struct mount_attr a = { .attr_set = MOUNT_ATTR_IDMAP, .propagation = MS_PRIVATE };
+	struct mount_attr a = { .attr_set = t->as_it_is ? 0 : MOUNT_ATTR_IDMAP,
+				.propagation = MS_PRIVATE };
 	char word[160];
 	struct ident now;
 	struct stat st;
@@ -291,12 +292,13 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	now = ident_of(&st);
 	if (!ident_same(&now, &t->ident))
 		return err_replaced(e, t->src);
-	ns = map_namespace(later ? later : &now_only, t, uid, gid, e);
+	if (!t->as_it_is)
+		ns = map_namespace(later ? later : &now_only, t, uid, gid, e);
 	ids_settle(&now_only);
-	if (ns < 0)
+	if (ns < 0 && !t->as_it_is)
 		return -e->code;
 	tree = open_tree(src, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	a.userns_fd = (uint64_t)ns;
+	a.userns_fd = t->as_it_is ? 0 : (uint64_t)ns;
 	if (tree >= 0 && mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof(a)) == 0)
 		return TAKE_FD(tree);
 	(void)err_sys(e, "'%s' belongs to root and cannot be idmapped here", t->src);

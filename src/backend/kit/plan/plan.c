@@ -129,6 +129,14 @@ static int bind_prepared(struct box_plan *p, struct op *o, const struct stat *st
 	return 0;
 }
 
+int plan_hand_over(struct box_plan *p, struct op *o, const struct stat *st, struct err *e)
+{
+	if (bind_prepared(p, o, st, e) < 0)
+		return -e->code;
+	p->prepared[o->fd_slot].as_it_is = true;
+	return 0;
+}
+
 /* A folder of brig's own, at dst. */
 static int bind_kept(struct box_plan *p, const char *folder, const char *dst, bool map,
 		     struct err *e)
@@ -374,7 +382,8 @@ static int fill(struct box_plan *p, struct err *e)
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_gpus(p, e) < 0 ||
 	    plan_door(p, e) < 0 || plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 ||
 	    plan_data(p, p->by_root, e) < 0 || link_workspace(p, e) < 0 || git_outside(p, e) < 0 ||
-	    plan_check_stored(p, e) < 0 || plan_environment(p, e) < 0)
+	    plan_packages_links(p, e) < 0 || plan_check_stored(p, e) < 0 ||
+	    plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)

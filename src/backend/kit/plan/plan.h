@@ -64,6 +64,7 @@ struct op {
 	bool kept;   /* brig's own folder: a kept HOME, or one of a long-lived sandbox's */
 	bool stored; /* ... of the latter: brig makes mount points there */
 	bool skip;   /* found to be needless at start */
+	const char *package; /* of what packages ship: their names; NULL: it is not of these */
 	enum op_look
 		look; /* a folder to be looked through, or a text to be read, before it is shown */
 };
@@ -85,6 +86,7 @@ struct prepared_tree {
 	struct ident ident;
 	uint32_t disk_uid, disk_gid; /* owner on disk, shown as the user inside */
 	bool kept;                   /* brig's own folder */
+	bool as_it_is;               /* not idmapped: root's, and readable by everybody */
 };
 
 /* A name inside the writable workspace that the command must not change. */
@@ -212,6 +214,7 @@ struct box_plan {
 	struct ident workspace_ident;
 	struct toolchain *toolchains;
 	size_t toolchain_count;
+	const struct packages *packages; /* what they ship is shown; NULL: nothing is */
 	const char *repository; /* the working tree around it, shown read-only; NULL: none */
 
 	const struct door_want *door; /* network proxy; NULL: no door */

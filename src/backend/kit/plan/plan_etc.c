@@ -49,7 +49,7 @@ static const struct {
 	{ "/etc/vim", AT_TERMINAL },
 };
 
-static bool for_everybody(const struct stat *st)
+bool etc_for_everybody(const struct stat *st)
 {
 	mode_t need = S_ISDIR(st->st_mode) ? S_IROTH | S_IXOTH : S_IROTH;
 
@@ -90,8 +90,7 @@ static bool has_word(const char *text)
 	return has_auth(lower);
 }
 
-/* Does the text of a configuration look as if a login stood in it? */
-static bool etc_has_login(const char *text)
+bool etc_has_login(const char *text)
 {
 	if (has_word(text))
 		return true;
@@ -114,9 +113,7 @@ static ssize_t read_text(int dir, const char *path, bool logins, char text[LOOKE
 		       : n;
 }
 
-/* Takes the descriptor; `text` is room to look for logins, or NULL. false: something in there is
- * not everybody's, or there is too much. */
-static bool folder_for_everybody(int fd, int depth, char *text, unsigned *left)
+bool etc_folder_for_everybody(int fd, int depth, char *text, unsigned *left)
 {
 	const struct fd_entry *n;
 	bool fine = fd >= 0;
@@ -130,15 +127,15 @@ static bool folder_for_everybody(int fd, int depth, char *text, unsigned *left)
 			fine = fstatat(fd, n->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 		if (!fine || n->type == DT_LNK || S_ISLNK(st.st_mode))
 			continue; /* a link leads to what is shown, or nowhere */
-		fine = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && for_everybody(&st);
+		fine = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && etc_for_everybody(&st);
 		if (fine && text && S_ISREG(st.st_mode))
 			fine = read_text(fd, n->name, true, text) >= 0;
 		if (fine && S_ISDIR(st.st_mode))
-			fine = depth < DEPTH_MAX &&
-			       folder_for_everybody(
+			fine = depth > 0 &&
+			       etc_folder_for_everybody(
 				       openat(fd, n->name,
 					      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-				       depth + 1, text, left);
+				       depth - 1, text, left);
 	}
 	(void)fd_close(fd);
 	return fine && !d.error;
@@ -152,7 +149,7 @@ static bool above_for_everybody(const char *path)
 
 	for (const char *slash = path + strlen("/etc/"); (slash = strchr(slash, '/')); slash++) {
 		(void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
-		if (lstat(folder, &st) < 0 || !S_ISDIR(st.st_mode) || !for_everybody(&st))
+		if (lstat(folder, &st) < 0 || !S_ISDIR(st.st_mode) || !etc_for_everybody(&st))
 			return false;
 	}
 	return true;
@@ -165,7 +162,7 @@ static int show_checked(struct box_plan *p, const char *path, unsigned flags, st
 	struct stat st;
 
 	if ((flags & AT_TERMINAL && !p->spec->command.tty) || lstat(path, &st) < 0 ||
-	    !for_everybody(&st) || !above_for_everybody(path))
+	    !etc_for_everybody(&st) || !above_for_everybody(path))
 		return 0;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return 0;
@@ -178,10 +175,11 @@ static int show_checked(struct box_plan *p, const char *path, unsigned flags, st
 int plan_etc(struct box_plan *p, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
-		if (plan_same_place(p, plain[i], e) < 0)
+		if (!plan_packages_have(p, plain[i]) && plan_same_place(p, plain[i], e) < 0)
 			return err_wrap(e, "system folder");
 	for (size_t i = 0; i < ARRAY_LEN(checked); i++)
-		if (show_checked(p, checked[i].path, checked[i].flags, e) < 0)
+		if (!plan_packages_have(p, checked[i].path) &&
+		    show_checked(p, checked[i].path, checked[i].flags, e) < 0)
 			return err_wrap(e, "system folder");
 	return 0;
 }
@@ -214,6 +212,7 @@ void plan_etc_look(struct box_plan *p)
 			continue;
 		}
 		fd = open(o->src, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		o->skip = !folder_for_everybody(fd, 0, o->look == LOOK_LOGINS ? text : NULL, &left);
+		o->skip = !etc_folder_for_everybody(fd, DEPTH_MAX,
+						    o->look == LOOK_LOGINS ? text : NULL, &left);
 	}
 }

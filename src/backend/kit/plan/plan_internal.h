@@ -57,7 +57,22 @@ void plan_note(struct box_plan *p, const char *text);
 int plan_root(struct box_plan *p,
 	      struct err *e);                    /* system folders, /etc, /proc, /dev, /tmp, HOME */
 int plan_etc(struct box_plan *p, struct err *e); /* the host's pieces of /etc */
-void plan_etc_look(struct box_plan *p);          /* are they fit to be shown? */
+/* Is it root's, and may everybody read it, or enter it, and nobody else write? */
+bool etc_for_everybody(const struct stat *st);
+/* All that is in the folder, which is closed; `text` is room of LOOKED_TEXT_MAX to look for logins,
+ * or NULL. false: something in there is not everybody's, or there is too much. */
+bool etc_folder_for_everybody(int fd, int depth, char *text, unsigned *left);
+/* Does the text of a configuration look as if a login stood in it? */
+bool etc_has_login(const char *text);
+/* What packages ship: the mounts, in the fixed tree, before plan_etc; and the links, after
+ * everything else. */
+int plan_packages_root(struct box_plan *p, struct err *e);
+int plan_packages_links(struct box_plan *p, struct err *e);
+/* Is what the host has at path theirs as a whole? */
+bool plan_packages_have(const struct box_plan *p, const char *path);
+/* The parent opens the source of `o`, as it is, for a child that could not. */
+int plan_hand_over(struct box_plan *p, struct op *o, const struct stat *st, struct err *e);
+void plan_etc_look(struct box_plan *p); /* are they fit to be shown? */
 /* Before all trees: is the workspace a folder of a repository that can be shown around it? */
 int plan_subfolder(struct box_plan *p, struct err *e);
 int plan_toolchains(struct box_plan *p, struct err *e); /* before plan_mounts, which shows them */

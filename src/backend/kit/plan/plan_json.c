@@ -29,8 +29,10 @@ static void op_json(const struct op *o, struct json *j)
 		json_ku64(j, "size", o->size);
 	if (bound)
 		json_kbool(j, "read_only", !o->writable);
-	if (o->kind == OP_BIND_FD)
+	if (o->kind == OP_BIND_FD && !o->package)
 		json_kbool(j, "idmapped", true);
+	if (o->package && *o->package)
+		json_kstr(j, "package", o->package);
 	json_object_end(j);
 }
 

@@ -365,7 +365,7 @@ static int fixed_tree(struct box_plan *p, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(system_trees); i++)
 		if (plan_same_place(p, system_trees[i], e) < 0 || layer_over(p, e) < 0)
 			return err_wrap(e, "system folder");
-	if (plan_etc(p, e) < 0)
+	if (plan_packages_root(p, e) < 0 || plan_etc(p, e) < 0)
 		return -e->code;
 	/* /run stays empty, and is what covers masked folders. */
 	if (dir(p, "/run", 0755, e) < 0 || etc_files(p, e) < 0 || dir(p, "/dev", 0755, e) < 0 ||
@@ -381,6 +381,6 @@ int plan_root(struct box_plan *p, struct err *e)
 	if (fixed_tree(p, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < p->op_count; i++)
-		p->ops[i].fixed = !p->ops[i].kept;
+		p->ops[i].fixed = !p->ops[i].kept || p->ops[i].package;
 	return plan_kept_home(p, p->by_root, e);
 }

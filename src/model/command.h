@@ -68,7 +68,8 @@ struct command {
 	const char *const *env; /* NAME=VALUE, in place of the sandbox's own of that name */
 	const char *cwd;        /* inside; NULL: where the sandbox's first command would begin */
 	bool tty;
-	bool unattended;  /* a terminal, and nobody who types */
-	uint64_t timeout; /* milliseconds; 0: none */
-	uint64_t output;  /* bytes kept of each stream; 0: no limit (passed-through output only) */
+	bool unattended;     /* a terminal, and nobody who types */
+	uint64_t timeout;    /* milliseconds; 0: none */
+	uint64_t kill_after; /* the milliseconds from SIGTERM to SIGKILL then; 0: none */
+	uint64_t output; /* bytes kept of each stream; 0: no limit (passed-through output only) */
 };

@@ -2,6 +2,7 @@
 #include "model/outcome.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,11 +282,24 @@ void outcome_hit(struct outcome *o, enum limit l)
 
 void outcome_ended(struct outcome *o, int status)
 {
+	if (o->kind == OUTCOME_CANCELLED && WIFEXITED(status)) {
+		o->by_itself = true;
+		o->exit_code = WEXITSTATUS(status);
+	}
+	if (o->kind != OUTCOME_FAILED)
+		return;
 	o->kind = WIFSIGNALED(status) ? OUTCOME_SIGNALLED : OUTCOME_EXITED;
 	if (WIFSIGNALED(status))
 		o->signal = WTERMSIG(status);
 	else
 		o->exit_code = WEXITSTATUS(status);
+}
+
+void outcome_ended_as(struct outcome *o, int shell_status)
+{
+	bool killed = shell_status > 128 && shell_status < 128 + NSIG;
+
+	outcome_ended(o, killed ? W_EXITCODE(0, shell_status - 128) : W_EXITCODE(shell_status, 0));
 }
 
 int outcome_status(const struct outcome *o)
@@ -301,6 +315,8 @@ int outcome_status(const struct outcome *o)
 	case OUTCOME_LIMIT:
 		return 137;
 	case OUTCOME_CANCELLED:
+		if (o->by_itself)
+			return o->exit_code;
 		return o->signal ? 128 + o->signal : 130;
 	default:
 		break;

@@ -92,6 +92,7 @@ struct outcome {
 	bool unsettled;  /* what it left in the workspace is judged when other commands have ended,
 			  * and told to the last of them */
 	bool unrecorded; /* the record of it could not be written, or not all of it */
+	bool by_itself;  /* of a cancelled one: it handled the signal, exit_code is its own */
 	int exit_code, signal;
 	struct stream out, err, both;
 	uint64_t duration_us, setup_us;
@@ -156,7 +157,11 @@ void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_publish(struct outcome *o, const struct published *p);
 void outcome_asked(struct outcome *o, const char *name);
 void outcome_hit(struct outcome *o, enum limit l);
-void outcome_ended(struct outcome *o, int status); /* by itself, with this wait status */
+/* With this wait status. What was judged before stands; who handled a cancel's signal and exited
+ * keeps its own status. */
+void outcome_ended(struct outcome *o, int status);
+/* The same, told as a shell does: 128 and a number may as well be an exit, but seldom is. */
+void outcome_ended_as(struct outcome *o, int shell_status);
 /* Keeps a copy of what contained it. */
 void outcome_contain(struct outcome *o, const struct isolation *i);
 /* Their names, for a report. */

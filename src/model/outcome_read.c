@@ -85,6 +85,7 @@ int outcome_read_end(const struct jread *v, struct outcome *o, struct err *e)
 	o->kind = kind;
 	o->exit_code = (int)jread_int(v, "exit_code", 0) & 0xff;
 	o->signal = (int)jread_int(v, "signal", 0) & 0x7f;
+	o->by_itself = kind == OUTCOME_CANCELLED; /* that brig has judged it */
 	if (kind == OUTCOME_REFUSED || kind == OUTCOME_FAILED)
 		read_error(jread_get(v, "error"), &o->error);
 	return 0;

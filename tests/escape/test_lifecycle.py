@@ -38,8 +38,8 @@ def a097_nothing_outlives_the_main_program():
 
 @test
 def a097_nothing_outlives_a_timeout_or_a_signal():
-    done = brig("run", "--timeout", "1s", "--", "python3", "-c", STUBBORN + "time.sleep(60)")
-    assert done.status == 124 and not descendants()
+    took, done = timed(brig, "run", "--timeout", "1s", "--kill-after", "300ms", "--", "python3", "-c", STUBBORN + "time.sleep(60)")
+    assert done.status == 124 and took < 4 and not descendants()
     with held("run", "--", "python3", "-c", STUBBORN + "open('ready', 'w')\ntime.sleep(60)") as h:
         pids = h.pids()
         h.process.terminate()

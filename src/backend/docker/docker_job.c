@@ -511,18 +511,6 @@ static struct backend_job *job_free(struct backend_job *j)
 	return NULL;
 }
 
-/* Init passes a signal's death on as 128 and its number; nothing else tells the two apart. */
-static void judge_status(int code, struct outcome *o)
-{
-	if (code > 128 && code < 128 + 32) {
-		o->kind = OUTCOME_SIGNALLED;
-		o->signal = code - 128;
-	} else {
-		o->kind = OUTCOME_EXITED;
-		o->exit_code = code;
-	}
-}
-
 static void judge_names(const struct backend_job *j, struct outcome *o)
 {
 	if (j->tampered) {
@@ -539,6 +527,8 @@ static void judge_names(const struct backend_job *j, struct outcome *o)
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
 static void judge(const struct backend_job *j, struct outcome *o)
 {
+	if (o->kind == OUTCOME_CANCELLED && j->end.container.ended)
+		outcome_ended_as(o, j->end.container.exit_code);
 	if (o->kind != OUTCOME_FAILED)
 		return;
 	if (j->tampered || j->cover_lost) {
@@ -561,7 +551,7 @@ static void judge(const struct backend_job *j, struct outcome *o)
 		(void)err_set(&o->error, ERR_INTERNAL, EIO,
 			      "the engine did not tell how the command ended");
 	} else {
-		judge_status(j->end.container.exit_code, o);
+		outcome_ended_as(o, j->end.container.exit_code);
 	}
 }
 
@@ -664,9 +654,9 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 		command_refused(&x, o);
 	else
 		settle(j, o);
-	if (x.refused || o->kind != OUTCOME_FAILED)
+	if (x.refused)
 		return true;
-	if (j->oom) {
+	if (o->kind == OUTCOME_FAILED && j->oom) {
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
 	} else {

@@ -280,7 +280,7 @@ static int serve(pid_t command, int line)
 		if (sig == SIGCHLD)
 			status = reap(command);
 		else if (sig > 0)
-			(void)kill(command, sig);
+			(void)kill(-command, sig); /* all of its group, as on native */
 	}
 	return status;
 }

@@ -473,7 +473,7 @@ static void judge_status(const struct backend_job *j, const struct command_end *
 		o->kind = OUTCOME_OOM;
 	else if (o->kind == OUTCOME_FAILED && j->pids && killed)
 		o->kind = OUTCOME_LIMIT;
-	else if (o->kind == OUTCOME_FAILED)
+	else
 		outcome_ended(o, x->status);
 	if (j->oom)
 		outcome_hit(o, LIMIT_MEMORY);

@@ -290,6 +290,7 @@ static void settle(struct backend_plan *p, const struct spec *s)
 	p->profile = s->profile;
 	p->read_only_root = s->read_only_root;
 	p->timeout = s->command.argv && s->command.argv[0] ? s->command.timeout : 0;
+	p->kill_after = s->command.kill_after;
 	p->output = s->command.output;
 	p->uid = s->user.given ? s->user.uid : caller ? caller : ROOTS_CHOICE;
 	p->gid = s->user.given ? s->user.gid : caller ? getegid() : ROOTS_CHOICE;

@@ -45,7 +45,7 @@ struct backend_plan {
 	struct limits limits;
 	bool tmp_given; /* somebody wrote limits.tmp */
 	uint64_t gpus;
-	uint64_t timeout, output;
+	uint64_t timeout, kill_after, output;
 	enum network network;
 	struct door_want door; /* of network proxy */
 	enum profile profile;

@@ -415,7 +415,8 @@ static void no_names(struct json *j)
 
 uint64_t pod_deadline(const struct backend_plan *p)
 {
-	uint64_t seconds = p->timeout ? (p->timeout + 999) / 1000 + KUBE_SET_UP_S : KUBE_LONGEST_S;
+	uint64_t seconds = p->timeout ? (p->timeout + p->kill_after + 999) / 1000 + KUBE_SET_UP_S
+				      : KUBE_LONGEST_S;
 
 	return seconds < KUBE_LONGEST_S ? seconds : KUBE_LONGEST_S;
 }

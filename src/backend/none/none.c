@@ -286,14 +286,11 @@ static void none_signal(struct backend_job *j, uint32_t command, int sig)
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
 static void judge(const struct backend_job *j, struct outcome *o)
 {
-	if (o->kind != OUTCOME_FAILED)
-		return;
-	if (!j->ended || j->lost) {
+	if (j->ended && !j->lost)
+		outcome_ended(o, j->status);
+	else if (o->kind == OUTCOME_FAILED)
 		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
 			      "the command's warden was ended from outside");
-	} else {
-		outcome_ended(o, j->status);
-	}
 }
 
 /* Its end is seen by the pidfd. */
@@ -326,7 +323,7 @@ static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *
 		return false;
 	if (x.refused)
 		command_refused(&x, o);
-	else if (o->kind == OUTCOME_FAILED)
+	else
 		outcome_ended(o, x.status);
 	return true;
 }

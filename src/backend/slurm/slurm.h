@@ -40,7 +40,7 @@ struct backend_plan {
 	size_t code_size;
 	struct slurm_path *paths;
 	size_t path_count;
-	uint64_t timeout, output; /* milliseconds; bytes kept of each stream */
+	uint64_t timeout, kill_after, output; /* milliseconds; bytes kept of each stream */
 	struct {
 		uint64_t cpus, mib, minutes, gpus; /* 0: Slurm's own */
 	} want;

@@ -137,13 +137,17 @@ static uint64_t stricter(uint64_t a, uint64_t b)
  * given. One CPU, where nobody wrote how many. */
 static void limits(struct backend_plan *p, const struct spec *s)
 {
+	uint64_t grace = p->kill_after / 1000 + 30; /* for the words of its end, too */
+
 	p->want.cpus =
 		spec_wrote(s, FIELD_CPUS) && s->limits.cpus ? (s->limits.cpus + 999) / 1000 : 1;
 	if (s->limits.memory)
 		p->want.mib = (s->limits.memory + MIB - 1) / MIB + NODE_MARGIN_MIB;
 	p->want.gpus = s->gpus;
+	if (grace < MARGIN_S)
+		grace = MARGIN_S;
 	if (p->timeout)
-		p->want.minutes = ((p->timeout + 999) / 1000 + MARGIN_S + 59) / 60;
+		p->want.minutes = ((p->timeout + 999) / 1000 + grace + 59) / 60;
 }
 
 /* Slurm would leave a job that asks for more than its partition gives in the queue for ever. */
@@ -374,6 +378,7 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 		return err_nomem(e);
 	p->slurm = s->slurm;
 	p->timeout = stricter(s->command.timeout, s->slurm.time);
+	p->kill_after = s->command.kill_after;
 	p->output = s->command.output;
 	p->arena = arena_new_on(s->arena, PLAN_MAX);
 	if (!p->arena)

@@ -59,7 +59,7 @@ static void find_command(struct buf *b)
  * parent is signalled instead; where neither works, only the deadline is left. */
 static void watcher(const struct backend_plan *p, struct buf *b)
 {
-	uint64_t limit = p->timeout / 1000;
+	uint64_t limit = p->timeout ? (p->timeout + p->kill_after) / 1000 : 0;
 
 	buf_puts(
 		b,

@@ -33,6 +33,7 @@ struct backend_plan {
 	const char **vars;       /* NAME=VALUE for it */
 	const char *cwd;         /* there; NULL: where a login begins */
 	uint64_t timeout;        /* of it, in milliseconds; 0: none */
+	uint64_t kill_after;     /* the milliseconds that its end may take then */
 	uint64_t output;         /* bytes kept of each stream */
 	const char *code;        /* that goes over in front of its input; NULL: none */
 	size_t code_size;

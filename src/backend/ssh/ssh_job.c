@@ -138,18 +138,6 @@ static void end_remotely(struct backend_job *j)
 		j->left = true;
 }
 
-/* A shell calls both "exit 137" and a SIGKILL 137; the second is the likelier one by far. */
-static void judge_status(int status, struct outcome *o)
-{
-	if (status > 128 && status < 128 + 65) {
-		o->kind = OUTCOME_SIGNALLED;
-		o->signal = status - 128;
-	} else {
-		o->kind = OUTCOME_EXITED;
-		o->exit_code = status;
-	}
-}
-
 static void judge(struct backend_job *j, struct outcome *o)
 {
 	struct isolation unused = { 0 }, *i = j->isolation ? j->isolation : &unused;
@@ -161,11 +149,11 @@ static void judge(struct backend_job *j, struct outcome *o)
 		o->error = e;
 	if (j->report.len && o->error.code)
 		(void)err_wrap(&o->error, "on '%.60s'", j->plan->ssh.host);
-	if (o->kind != OUTCOME_FAILED || j->report.len)
+	if (j->report.len)
 		return;
 	if (j->told)
-		judge_status(j->status, o);
-	else
+		outcome_ended_as(o, j->status);
+	else if (o->kind == OUTCOME_FAILED)
 		(void)client_explain(j->plan, &j->client, false, &o->error);
 }
 

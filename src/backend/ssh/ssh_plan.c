@@ -339,6 +339,7 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 	p->brig = s->ssh.remote == SSH_REMOTE_BRIG;
 	p->cwd = s->ssh.remote_cwd;
 	p->timeout = s->command.timeout;
+	p->kill_after = s->command.kill_after;
 	p->output = s->command.output;
 	p->code = code_is_file(s) ? s->command.code.text : NULL;
 	p->code_size = s->command.code.size;

@@ -30,15 +30,19 @@ static void on_look(struct loop_timer *t, uint64_t now)
 	run_unrecorded(r, &e);
 }
 
+/* One that was cancelled before has its SIGKILL coming. */
 static void on_deadline(struct loop_timer *t, uint64_t now)
 {
 	struct run *r = run_of(t);
+	uint64_t grace = r->command ? r->command->kill_after * 1000 : 0;
 
-	(void)now;
 	run_end_as(r, OUTCOME_TIMEOUT, 0);
 	if (r->o->kind == OUTCOME_TIMEOUT)
 		outcome_hit(r->o, LIMIT_TIMEOUT);
-	run_strike(r, SIGKILL);
+	if (r->cancelled)
+		return;
+	run_strike(r, grace ? SIGTERM : SIGKILL);
+	loop_at(r->loop, &r->kill.t, grace ? now + grace : 0);
 }
 
 /* Once: the end may take its time on another host. */

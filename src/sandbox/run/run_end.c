@@ -66,7 +66,8 @@ static bool command_ended(struct run *r)
 	note_start(r);
 	if (r->o->started)
 		outcome_contain(r->o, &r->of->isolation);
-	if (r->cancelled) /* what it has started did not get the time to tidy up that it used */
+	if (r->cancelled || r->o->kind == OUTCOME_TIMEOUT) /* what it has started did not get the
+							      time to tidy up that it used */
 		run_strike(r, SIGKILL);
 	run_note_end(r);
 	run_has_ended(r);

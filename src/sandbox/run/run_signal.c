@@ -25,10 +25,11 @@ void run_end_as(struct run *r, enum outcome_kind kind, int sig)
 	r->o->signal = sig;
 }
 
-/* A first cancel is passed on and gives the command a moment to tidy up; a second does not wait. */
+/* A first cancel is passed on and gives the command a moment to tidy up; a second does not wait,
+ * and neither does one that follows the timeout's SIGTERM. */
 void run_cancel(struct run *r, int sig)
 {
-	bool again = r->cancelled;
+	bool again = r->cancelled || r->o->kind == OUTCOME_TIMEOUT;
 
 	if (r->ended) { /* only undelivered output is left: let it go */
 		pump_close(&r->out);

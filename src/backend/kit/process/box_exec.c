@@ -68,9 +68,7 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m)
  */
 static void judge(struct backend_job *j, int status, struct outcome *o)
 {
-	if (o->kind != OUTCOME_FAILED)
-		return;
-	if (cgroup_killed(j->cgroup)) {
+	if (o->kind == OUTCOME_FAILED && cgroup_killed(j->cgroup)) {
 		j->killed_memory = true;
 		box_signal(j, COMMAND_FIRST, SIGKILL);
 		o->kind = OUTCOME_OOM;

@@ -280,6 +280,8 @@ void box_signal(struct backend_job *j, uint32_t command, int sig)
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
 static void judge(const struct backend_job *j, const struct cgroup_events *seen, struct outcome *o)
 {
+	if (j->exited && o->kind == OUTCOME_CANCELLED)
+		outcome_ended(o, j->status);
 	if (o->kind != OUTCOME_FAILED)
 		return;
 	if (j->tampered) {

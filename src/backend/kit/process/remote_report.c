@@ -85,6 +85,9 @@ int report_read(const char *text, size_t n, struct outcome *o, struct isolation 
 		return err_wrap(e, "the report of the remote brig");
 	if (outcome_read_end(v, o->kind == OUTCOME_FAILED ? o : &unused, e) < 0)
 		return err_wrap(e, "the remote brig");
+	if (o->kind == OUTCOME_CANCELLED &&
+	    (unused.kind == OUTCOME_EXITED || unused.kind == OUTCOME_CANCELLED))
+		outcome_ended_as(o, unused.exit_code);
 	read_isolation(jread_get(v, "isolation"), o, i);
 	outcome_read_lists(v, o);
 	return 0;

@@ -258,6 +258,8 @@ int backend_members_open(int *router, struct err *e);
  * all others in turn; NULL: all of them. Before planning: a plan must not take a dead run's
  * placeholder for something of the user's. Cheap when there is nothing, however many live. */
 void backends_tidy(const char *workspace);
+/* What was found of them in this workspace is added to *o; the next run there tells it, too. */
+void backends_told(const char *workspace, struct outcome *o);
 
 /* Pods of this state folder whose run is gone, wherever in a cluster runs have been: removed, or
  * with `dry` only named. Blocks. */

@@ -59,6 +59,18 @@ void backends_tidy(const char *workspace)
 	dead_sweep(workspace ? &ident : NULL, workspace);
 }
 
+void backends_told(const char *workspace, struct outcome *o)
+{
+	struct ident ident;
+	struct stat st;
+
+	if (stat(workspace, &st) < 0)
+		return;
+	ident = ident_of(&st);
+	told_await(&ident);
+	told_tell(&ident, true, o);
+}
+
 _Noreturn void backend_inside(int letter)
 {
 	bwrap_inside(letter);

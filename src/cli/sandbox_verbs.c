@@ -12,6 +12,7 @@
 #include "sandbox/manager.h"
 #include "cli/follow.h"
 #include "cli/sandbox_cli.h"
+#include "daemon/monitor_protocol.h"
 #include "daemon/sandboxes.h"
 #include "model/store.h"
 
@@ -150,7 +151,7 @@ static int say_failed(const struct jread *v, struct err *e)
 }
 
 /* What the user should know of it, as brig run would have said it. It stays on the log as well. */
-void sandbox_tell_notes(struct daemon_client *d, const char *id, const char *said)
+static void tell_notes(struct daemon_client *d, const char *id, const char *said, const char *only)
 {
 	CLEANUP(fd) int fd = memfd_create("brig-notes", MFD_CLOEXEC);
 	CLEANUP(buf) struct buf text = BUF_INIT(NOTES_MAX + 1);
@@ -169,8 +170,13 @@ void sandbox_tell_notes(struct daemon_client *d, const char *id, const char *sai
 		buf_add(&text, part, (size_t)n);
 	rest = text.len ? text.data : NULL;
 	while ((line = strsep(&rest, "\n")))
-		if (*line && !(said && str_eq(line, said)))
+		if (*line && !(said && str_eq(line, said)) && str_starts(line, only))
 			message_print("brig: note", line);
+}
+
+void sandbox_tell_notes(struct daemon_client *d, const char *id, const char *said)
+{
+	tell_notes(d, id, said, "");
 }
 
 /* The name of one that has failed is in the error: what is printed can be used. */
@@ -300,6 +306,17 @@ int sandbox_each(struct daemon_client *d, const struct sandbox_asked *a, sandbox
 
 /* ---- changing ---- */
 
+/* What its commands have left in the workspace, by a connection of its own: after notes one cannot
+ * be used again. */
+static void tell_left(const char *ref)
+{
+	CLEANUP(daemon_client) struct daemon_client *d = NULL;
+	struct err unused;
+
+	if (daemon_client_open(false, &d, &unused) == 0)
+		tell_notes(d, ref, NULL, MONITOR_LEFT);
+}
+
 /* What a stop leaves, which is not everything. */
 static void tell_stopped(const struct jread *v)
 {
@@ -364,6 +381,8 @@ static int act_on(struct daemon_client *d, const struct sandbox_asked *a, const 
 		(void)printf("%s\n", ref);
 	if (!a->json && !a->quiet && v && str_eq(more, "/stop"))
 		tell_stopped(v);
+	if (!a->json && !a->quiet && str_eq(more, "/stop"))
+		tell_left(ref);
 	return 0;
 }
 
@@ -409,6 +428,20 @@ int verb_stop(struct daemon_client *d, const struct sandbox_asked *a, struct err
 	return act(d, a, "POST", "/stop", &body, e);
 }
 
+/* Its notes go with it: what its commands have left in the workspace is told first. */
+static void end_first(struct daemon_client *d, const struct sandbox_asked *a, const char *ref)
+{
+	CLEANUP(buf) struct buf body = BUF_INIT(16);
+	char target[256];
+	struct err unused;
+
+	buf_puts(&body, "{}");
+	if (a->json || a->quiet || sandbox_target_of(target, ref, "/stop", &unused) < 0)
+		return;
+	(void)sandbox_ask(d, "POST", target, &body, NULL, &unused);
+	tell_left(ref);
+}
+
 static int delete_labelled(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
 {
 	CLEANUP(buf) struct buf target = BUF_INIT(4096);
@@ -439,6 +472,8 @@ int verb_delete(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	if (!a->rest_count)
 		return err_refuse(e, ERR_USAGE, EINVAL, "brig sandbox delete ID...",
 				  "which ones are to be deleted was not said");
+	for (int i = 0; i < a->rest_count; i++)
+		end_first(d, a, a->rest[i]);
 	return act(d, a, "DELETE", "", NULL, e);
 }
 
@@ -507,6 +542,8 @@ int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct er
 	int r = p ? sandbox_each(d, a, on_prune, p, e) : err_nomem(e);
 
 	for (size_t i = 0; p && r == 0 && i < p->n; i++) {
+		if (!a->dry_run && !a->json && !a->quiet)
+			tell_left(p->ids[i]);
 		if (!a->dry_run && (sandbox_target_of(target, p->ids[i], "", e) < 0 ||
 				    sandbox_ask(d, "DELETE", target, NULL, NULL, e) < 0))
 			r = -e->code;

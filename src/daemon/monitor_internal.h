@@ -7,6 +7,7 @@
 #include "daemon/kept.h"
 #include "daemon/monitor_protocol.h"
 #include "model/spec.h"
+#include "model/outcome.h"
 
 /* Descriptors that a monitor begins with. */
 enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_SOCKETS, MONITOR_FD_END };
@@ -170,6 +171,9 @@ void monitor_close(struct monitor *m); /* ... if it is not yet; says so to every
 /* It will not be: ends all there is, and tells; `s` is the last word. */
 void monitor_give_up(struct monitor *m, const struct monitor_say *s);
 void monitor_note(const struct monitor *m, const char *text); /* on the log */
+/* The same of what commands that end with the sandbox have left in the workspace: nobody may be
+ * waiting for their results. */
+void monitor_left(const struct monitor *m, const struct outcome *o);
 int monitor_write(const struct monitor *m, const char *name, const char *p, size_t n); /* -errno */
 int monitor_write_first(const struct monitor *m); /* which containers are its; -errno */
 void monitor_rest(struct monitor *m);             /* sets the idle timer as things stand */

@@ -12,10 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "base/clean.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/folder.h"
@@ -24,6 +26,7 @@
 #include "base/tree.h"
 #include "daemon/monitor_companions.h"
 #include "daemon/monitor_internal.h"
+#include "daemon/sandbox_id.h"
 #include "daemon/use.h"
 #include "model/companions.h"
 #include "model/config.h"
@@ -35,6 +38,8 @@
 #define SECRET_NAME 256 /* of its name, with the end */
 #define SPEC_MAX ((size_t)1 << 20)
 #define LOG_MAX ((off_t)256 << 10)
+#define NOTE_MAX 4000
+#define LEFT_SAID 50
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)
 
 /* ---- its folder ---- */
@@ -53,10 +58,11 @@ void monitor_note(const struct monitor *m, const char *text)
 	CLEANUP(fd)
 	int fd = openat(m->folder, MONITOR_LOG,
 			O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-	CLEANUP(buf) struct buf line = BUF_INIT(4096);
+	CLEANUP(buf) struct buf line = BUF_INIT((size_t)4 * NOTE_MAX);
 	struct stat st;
 
-	buf_printf(&line, "%.4000s\n", text);
+	clean_put(&line, text, strnlen(text, NOTE_MAX)); /* a name in it may have line ends */
+	buf_putc(&line, '\n');
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size < LOG_MAX && !line.failed)
 		(void)fd_write_all(fd, line.data, line.len);
 }
@@ -123,15 +129,41 @@ static void set_times(struct monitor *m, const struct monitor_ask *q)
 
 /* ---- ending ---- */
 
+void monitor_left(const struct monitor *m, const struct outcome *o)
+{
+	size_t n = 0;
+	char text[1100];
+
+	for (size_t i = 0; o && i < o->denial_count; i++) {
+		const struct denial *d = &o->denials[i];
+
+		if (!str_eq(d->kind, "protected-path") || n++ >= LEFT_SAID)
+			continue;
+		(void)snprintf(text, sizeof(text), MONITOR_LEFT "'%.400s': %.500s", d->target,
+			       d->reason);
+		monitor_note(m, text);
+	}
+	if (n <= LEFT_SAID)
+		return;
+	(void)snprintf(text, sizeof(text), MONITOR_LEFT "%zu more; brig audit show", n - LEFT_SAID);
+	monitor_note(m, text);
+}
+
 static void end_all(struct monitor *m, brig_result **ret)
 {
 	struct brig_error unused;
+	brig_result *own = NULL;
 
 	m->over = true;
 	m->stage = MONITOR_IS_STOPPING;
 	(void)loop_want(m->loop, &m->turns, 0);
-	(void)brig_sandbox_close(m->sandbox, ret, &unused);
+	(void)brig_sandbox_close(m->sandbox, &own, &unused);
 	m->sandbox = NULL;
+	if (own)
+		monitor_left(m, result_outcome(own));
+	if (ret)
+		*ret = TAKE_PTR(own);
+	brig_result_free(own);
 	command_close(m);
 	tools_return(m);
 	companions_close(m);
@@ -612,6 +644,40 @@ static void remove_aside(int folder)
 			(void)tree_remove(folder, d->name);
 }
 
+/* A sandbox whose monitor was killed, if it is one: its notes have what that has left, as those of
+ * one that was stopped have. */
+static void note_lost(int folder, const char *id)
+{
+	CLEANUP(fd) int fd = openat(folder, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(spec) struct spec *s = NULL;
+	CLEANUP(outcome) struct outcome *o = NULL;
+	struct monitor m = { .folder = fd };
+	static const char lost[] = "lost";
+	struct err e;
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ||
+	    faccessat(fd, MONITOR_ENDED, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return;
+	s = spec_new(&e);
+	if (!s || read_spec(&m, s, &e) < 0)
+		return;
+	o = sandbox_told(s);
+	monitor_left(&m, o);
+	(void)monitor_write(&m, MONITOR_ENDED, lost, strlen(lost));
+}
+
+static void note_all_lost(int folder)
+{
+	CLEANUP(fd) int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct fd_entry *d;
+	struct folder f;
+
+	folder_begin(&f, own);
+	while ((d = folder_next(&f)))
+		if (id_is(SANDBOX_ID, d->name))
+			note_lost(folder, d->name);
+}
+
 int monitor_main(int argc, char **argv)
 {
 	struct monitor_say refused = { .says = MONITOR_REFUSED, .version = MONITOR_VERSION };
@@ -620,6 +686,7 @@ int monitor_main(int argc, char **argv)
 	if (argc == 2 && str_eq(argv[1], MONITOR_TIDIES)) {
 		(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
 		sandbox_tidy();
+		note_all_lost(MONITOR_FD_FOLDER);
 		remove_aside(MONITOR_FD_FOLDER);
 		return 0;
 	}

@@ -28,9 +28,10 @@ enum { MONITOR_VERSION = 2, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 #define MONITOR_FIRST "first" /* of containers: USE_FIRST of each, "-," in front: and our own */
 #define MONITOR_ENDED "ended" /* the reason, in one word, for who did not hear of it */
 #define MONITOR_LOG "log"     /* what the user should know, line by line */
-#define MONITOR_EXECS "execs" /* a folder: kept.h, one file for each command */
-#define MONITOR_COMPANIONS "companions" /* JSON: how each of them is */
-#define MONITOR_DATA "data"             /* a folder: one for each companion that has data */
+#define MONITOR_LEFT "left in the workspace: " /* so begin those of its end */
+#define MONITOR_EXECS "execs"                  /* a folder: kept.h, one file for each command */
+#define MONITOR_COMPANIONS "companions"        /* JSON: how each of them is */
+#define MONITOR_DATA "data"                    /* a folder: one for each companion that has data */
 #define MONITOR_STORE "store" /* a folder: what the sandbox itself keeps (model/store.h) */
 
 enum monitor_asks {

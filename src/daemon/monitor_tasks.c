@@ -196,6 +196,8 @@ void task_finish(struct monitor_task *t)
 	if (r && t->lost)
 		result_cut(r);
 	tell_denied(t, r);
+	if (r && !t->last && t->m->stage == MONITOR_IS_STOPPING)
+		monitor_left(t->m, result_outcome(r));
 	keep_end(t, r);
 	let_go(t);
 	if (t->last)

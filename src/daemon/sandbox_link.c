@@ -315,6 +315,28 @@ static void was_refused(struct sandbox_entry *b, int folder)
 	entry_done(b, SANDBOX_RESUME, problem_of(&b->error), &b->error);
 }
 
+bool entry_is_dead(const struct sandbox_entry *b)
+{
+	return b->dead && b->s->tidier.fd >= 0;
+}
+
+/* Whoever waits for the end of one that was killed. From the last on: one that is deleted leaves
+ * the list. */
+static void end_dead(struct sandboxes *s)
+{
+	for (size_t i = s->count; i > 0; i--) {
+		struct sandbox_entry *b = s->all[i - 1];
+
+		if (!b->dead)
+			continue;
+		b->dead = false;
+		if (b->state == STATE_DELETING && b->link.fd < 0)
+			entry_remove(b);
+		else if (b->link.fd < 0)
+			entry_done(b, SANDBOX_STOP, PROBLEM_NONE, NULL);
+	}
+}
+
 static void on_tidied(struct loop_watch *w, uint32_t events)
 {
 	struct sandboxes *s = (struct sandboxes *)((char *)w - offsetof(struct sandboxes, tidier));
@@ -325,6 +347,8 @@ static void on_tidied(struct loop_watch *w, uint32_t events)
 	link_tidied(s);
 	if (again)
 		link_tidy(s);
+	if (s->tidier.fd < 0)
+		end_dead(s);
 }
 
 void link_tidied(struct sandboxes *s)
@@ -361,10 +385,12 @@ void link_lost(struct sandbox_entry *b)
 	b->stopping = b->unsure = false;
 	b->held = 0;
 	execs_lost(b);
+	b->dead = killed;
 	if (killed)
 		link_tidy(b->s);
 	if (b->state == STATE_DELETING) {
-		entry_remove(b);
+		if (!entry_is_dead(b))
+			entry_remove(b);
 		return;
 	}
 	if (b->opening && b->closed && !b->error.code) {
@@ -384,7 +410,8 @@ void link_lost(struct sandbox_entry *b)
 		(void)sandboxes_do(b->s, "", b->id, SANDBOX_DELETE, 0, NULL, NULL, &gone);
 		return;
 	}
-	entry_done(b, SANDBOX_STOP, PROBLEM_NONE, NULL);
+	if (!entry_is_dead(b))
+		entry_done(b, SANDBOX_STOP, PROBLEM_NONE, NULL);
 	(void)err_set(&gone, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
 	entry_done(b, SANDBOX_PAUSE, PROBLEM_SANDBOX_NOT_READY, &gone);
 	entry_done(b, SANDBOX_RESUME, PROBLEM_SANDBOX_NOT_READY, &gone);

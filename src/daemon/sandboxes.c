@@ -434,7 +434,7 @@ static bool has_come_true(const struct sandbox_entry *b, enum sandbox_verb verb)
 	case SANDBOX_RESUME:
 		return b->state == STATE_READY && !b->opening;
 	case SANDBOX_STOP:
-		return b->link.fd < 0 && !is_sought(b);
+		return b->link.fd < 0 && !is_sought(b) && !entry_is_dead(b);
 	case SANDBOX_DELETE:
 		return false;
 	}
@@ -485,7 +485,7 @@ enum problem sandboxes_do(struct sandboxes *s, const char *tenant, const char *r
 	}
 	if (await(b, verb, done, arg) < 0)
 		return problem_nomem(e);
-	if (verb == SANDBOX_DELETE && b->link.fd < 0 && !is_sought(b))
+	if (verb == SANDBOX_DELETE && b->link.fd < 0 && !is_sought(b) && !entry_is_dead(b))
 		entry_remove(b);
 	return PROBLEM_NONE;
 }

@@ -69,6 +69,7 @@ struct sandbox_entry {
 	bool unsure;                         /* ... or let go of us; no hello yet */
 	bool stopping;                       /* it was told to */
 	bool closed;                         /* the monitor has said its last word */
+	bool dead; /* it was killed, and a tidier looks at what its sandbox has left */
 	struct restart restart;
 	bool restarting; /* nobody asked for this start */
 	struct verb_waiter *waiters;
@@ -162,8 +163,9 @@ void link_times(struct sandbox_entry *b);
 void link_kill(struct sandbox_entry *b);          /* for one that does not listen */
 bool link_is_away(const struct sandbox_entry *b); /* it lives, and will be asked again */
 void link_close(struct sandbox_entry *b);         /* leaves it alone */
-void link_tidy(struct sandboxes *s);              /* after one that was killed */
-void link_tidied(struct sandboxes *s);            /* leaves that to itself */
+bool entry_is_dead(const struct sandbox_entry *b);
+void link_tidy(struct sandboxes *s);   /* after one that was killed */
+void link_tidied(struct sandboxes *s); /* leaves that to itself */
 /* What became of a sandbox whose monitor is gone. */
 void link_lost(struct sandbox_entry *b);
 

@@ -132,6 +132,15 @@ void sandbox_tidy(void)
 	backends_tidy(NULL);
 }
 
+struct outcome *sandbox_told(const struct spec *s)
+{
+	struct outcome *o = outcome_new();
+
+	if (o && s->workdir)
+		backends_told(s->workdir, o);
+	return o;
+}
+
 int sandbox_prune_pods(bool dry, void (*said)(void *arg, const char *pod), void *arg, struct err *e)
 {
 	return kube_prune(dry, said, arg, e);

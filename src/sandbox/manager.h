@@ -51,6 +51,8 @@ const char *const *sandbox_image_command(const brig_sandbox *s, const char **fol
 const struct outcome *sandbox_facts(const brig_sandbox *s);
 /* Removes what died with its monitor has left behind. */
 void sandbox_tidy(void);
+/* What sandbox_tidy found in the workspace of this spec; free it. NULL: no memory. */
+struct outcome *sandbox_told(const struct spec *s);
 /* Pods whose run is gone, each told by its name; dry: and left. */
 int sandbox_prune_pods(bool dry, void (*said)(void *arg, const char *pod), void *arg,
 		       struct err *e);

@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from daemon import daemon  # noqa: E402
-from harness import main, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
+from harness import brig, main, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
 from open_sandbox import Sandbox  # noqa: E402
 from victim import GITLINK, children, control, hook, ran, repository, session, settings, sh, survivor_of, taken, told, use  # noqa: E402
 
@@ -188,8 +188,34 @@ def where_everything_is_killed_while_a_command_runs_the_delete_takes_what_it_pla
         kill_all()
         assert there(".envrc"), "somebody survived: the test is void"
         assert d.call("DELETE", f"/v1/sandboxes/{box}").status in (200, 204)
-        assert wait_until(lambda: not there(".envrc")) and wait_until(lambda: not runs()) and taken()
+        assert not there(".envrc"), "deleted before anybody looked"
+        assert wait_until(lambda: not runs()) and taken()
     assert [x["target"] for x in sh("true")["denials"]] == [".envrc"], "nobody told"
+
+
+@test(as_user="user")
+def a_stop_and_a_delete_tell_what_was_planted_however_the_sandbox_ended():
+    """A name of the command's is one line of brig's, whatever is in it. The control: a sandbox that left nothing has nothing told."""
+    evil = "a\nleft in the workspace: x"
+    for dies, verb in ((False, "stop"), (False, "delete"), (True, "stop"), (True, "delete"), (None, "delete")):
+        repository()
+        with daemon() as d:
+            box = d.create(spec={"workspace": {"path": str(workspace())}})["id"]
+            script = "true" if dies is None else f"echo evil > .envrc; git init -q '{evil}'; git -C '{evil}' config core.fsmonitor x"
+            d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["sh", "-c", f"{script}; touch ready; sleep 60"], "detach": True})
+            assert wait_until(lambda: there("ready"))
+            made = (workspace() / "ready").stat().st_ctime_ns
+            assert wait_until(lambda: runs()[0].stat().st_mtime_ns > made), "no beat"
+            if dies:
+                kill_all()
+            done = brig("sandbox", verb, box, env=d.environment)
+            said = [line for line in done.errors.splitlines() if "left in the workspace: " in line]
+            assert done.status == 0 and len(said) == (0 if dies is None else 2) and not there(".envrc"), done
+            assert dies is None or (any("'.envrc'" in line for line in said) and any("x/.git/config'" in line for line in said)), said
+            assert bool(taken()) == (dies is not None)
+            if dies:
+                assert len(sh("true")["denials"]) == 2, "the next run tells it, too"
+        on_host("rm", "-rf", evil, "ready", ".git", cwd=workspace())
 
 
 def crowd(n):

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/journal.h"
@@ -25,7 +26,9 @@
 #define TOLD_NAME (RECORD_NAME_SIZE + 8)
 #define TOLD_ROOM 4096 /* and the last words of those that found it full */
 #define TURN ".turn"   /* where the next sweep goes on, where one does not get to the end; */
-#define LOOKS 16       /* at so many trees each looks twice */
+#define AWAIT_NS 20000000L
+#define AWAIT_TIMES 100
+#define LOOKS 16 /* at so many trees each looks twice */
 #define SANDBOX_MS 30000
 #define LOOK_MS 50
 #define AFTER_US 50000 /* a shorter run has none: it costs more than such a run */
@@ -88,7 +91,7 @@ void told_keep(const struct ident *workspace, const struct outcome *o)
 	(void)fd_write_all(fd, buf_str(&text), text.len);
 }
 
-void told_tell(const struct ident *workspace, struct outcome *o)
+void told_tell(const struct ident *workspace, bool again, struct outcome *o)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX + TOLD_ROOM);
 	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0), fd = -1;
@@ -98,7 +101,7 @@ void told_tell(const struct ident *workspace, struct outcome *o)
 	told_name(workspace, name);
 	if (folder >= 0)
 		fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || unlinkat(folder, name, 0) < 0)
+	if (fd < 0 || (!again && unlinkat(folder, name, 0) < 0))
 		return;
 	if (buf_read_file(&text, fd) < 0 || !text.len || text.data[text.len - 1]) {
 		outcome_deny(o, "protected-path", ".",
@@ -111,6 +114,15 @@ void told_tell(const struct ident *workspace, struct outcome *o)
 		outcome_deny(o, "protected-path", target, said);
 		target = reason;
 	}
+}
+
+void told_await(const struct ident *workspace)
+{
+	const struct timespec moment = { .tv_nsec = AWAIT_NS };
+	CLEANUP(fd) int record = record_find(workspace);
+
+	for (int i = 0; i < AWAIT_TIMES && record >= 0 && record_written_by_others(record); i++)
+		(void)nanosleep(&moment, NULL);
 }
 
 /* ---- a survivor of the monitor ----

@@ -18,5 +18,7 @@ void dead_sweep(const struct ident *workspace, const char *here);
 
 /* Keeps denials for the next run in the workspace to report. */
 void told_keep(const struct ident *workspace, const struct outcome *o);
-/* What was kept is added to *o. */
-void told_tell(const struct ident *workspace, struct outcome *o);
+/* What was kept is added to *o; `again`: it stays kept. */
+void told_tell(const struct ident *workspace, bool again, struct outcome *o);
+/* Waits a moment for whoever still looks at what a run in the workspace has left. */
+void told_await(const struct ident *workspace);

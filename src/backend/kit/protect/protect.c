@@ -595,7 +595,7 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 	close_trees(t);
 	for (size_t i = 0; o && i < t->tree_count; i++)
 		if (t->trees[i].record >= 0)
-			told_tell(&t->trees[i].ident, o);
+			told_tell(&t->trees[i].ident, false, o);
 	protect_records_others(t, o);
 	t->live = fd_close(t->live);
 	protect_reap(t);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "egress/monitor.h"
 #include "egress/unresolved.h"
+#include "model/spec_writes.h"
 #include "sandbox/recorder.h"
 
 #define KEEP_MAX ((size_t)1 << 30)
@@ -23,12 +24,16 @@ void run_refuse(struct outcome *o, const struct err *e)
 				       : OUTCOME_REFUSED;
 }
 
-/* The command may begin once its start is on the record. */
+/* The command may begin once its start is on the record. From here on what it may write is nobody's
+ * word any more; a run that was refused before has written nothing. */
 static int permit(void *arg, struct err *e)
 {
 	struct run *r = arg;
-	int got = recorder_begin(r->recorder, r->o->id, r->backend->name, e);
+	int got;
 
+	if (!r->joins && spec_note_writes(r->spec, r->backend->can & BACKEND_REMOTE, e) < 0)
+		return -e->code;
+	got = recorder_begin(r->recorder, r->o->id, r->backend->name, e);
 	r->o->unrecorded |= got < 0;
 	return got;
 }
@@ -103,7 +108,7 @@ void run_start(struct run *r, uint64_t from, struct err *e)
 		.seat = r->io.seat,
 		.host = { .asked_to_stop = run_asked_to_stop, .note = run_tell, .arg = r }
 	};
-	bool asks = r->backend->can & BACKEND_PERMITS && r->recorder && !r->joins;
+	bool asks = r->backend->can & BACKEND_PERMITS && !r->joins;
 	bool awaits = r->backend->can & BACKEND_AWAITS;
 	struct job_io io = { .in = -1,
 			     .out = -1,

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "base/cleanup.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "telemetry/send.h"
@@ -27,11 +28,13 @@ static bool is_address(const char *name)
 
 static int to_file(const char *path, const char *line, size_t n, struct err *e)
 {
-	CLEANUP(fd)
-	int fd =
-		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
-	int r = fd < 0 ? -errno : fd_write_all(fd, line, n);
+	CLEANUP(fd) int fd = -1;
+	int r;
 
+	if (exposed_check("the file", path, NULL, EXPOSED_SHARED, e) < 0)
+		return -e->code;
+	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, line, n);
 	return r < 0 ? err_errno(e, r, "cannot write to '%.200s'", path) : 0;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/exposed.h"
 #include "base/state.h"
 #include "base/str.h"
 
@@ -32,8 +33,12 @@ static int check_owner(int fd, const char *path, struct err *e)
 static int open_named(const char *path, bool make, struct err *e)
 {
 	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-	CLEANUP(fd) int fd = open(path, flags);
+	CLEANUP(fd) int fd = -1;
 
+	/* Whoever reads one asks what is in it; who goes on with one believes it. */
+	if (make && exposed_check("the folder of the record", path, NULL, 0, e) < 0)
+		return -e->code;
+	fd = open(path, flags);
 	if (fd < 0 && errno == ENOENT && make) {
 		if (mkdir(path, 0700) < 0 && errno != EEXIST) {
 			(void)err_sys(e, "cannot make the folder of the record '%.200s'", path);

@@ -27,6 +27,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/folder.h"
+#include "base/home.h"
 #include "base/mounts.h"
 #include "base/sha256.h"
 #include "base/state.h"
@@ -41,6 +42,8 @@ enum {
 	ENTRIES_MAX = 131072,
 	NAME_SIZE = 64,
 	ALSO_MAX = 256,
+	TRIES = 8,
+	NOTES_MAX = STATE_CACHE,  /* the places of a state */
 	NAME_ROOM = NAME_MAX + 2, /* too long a name stays too long, and openat says so */
 };
 
@@ -51,7 +54,8 @@ struct thing {
 };
 
 struct look {
-	int notes; /* -1: none were made */
+	int notes[NOTES_MAX]; /* of each state that this user may have had */
+	size_t note_count;
 	unsigned flags;
 	struct ident also[ALSO_MAX];
 	const char *const *also_name;
@@ -259,23 +263,15 @@ static enum step unknown(const struct look *l, int code)
 	return EXPOSED;
 }
 
-/* Is this itself a place? */
-static enum step is_place(const struct look *l, const struct statx *x, const char *real)
+/* Do these notes have it? */
+static enum step is_noted(const struct look *l, int notes, const struct statx *x, const char *real)
 {
 	char name[NAME_SIZE], text[PATH_MAX], birth[32];
 	const char *blank;
 
-	if (l->passes)
-		return ON;
-	for (size_t i = 0; i < l->also_count; i++)
-		if (l->also[i].ino == x->stx_ino &&
-		    l->also[i].dev == makedev(x->stx_dev_major, x->stx_dev_minor))
-			return say(l, l->also_name[i], true);
-	if (l->notes < 0)
-		return ON;
 	identity_name(x, name);
 	birth_text(x, birth, sizeof(birth));
-	if (note_text(l->notes, name, text)) {
+	if (note_text(notes, name, text)) {
 		blank = strchr(text, ' ');
 		if (!blank || birth[0] == '-' || text[0] == '-' ||
 		    (strlen(birth) == (size_t)(blank - text) &&
@@ -283,7 +279,22 @@ static enum step is_place(const struct look *l, const struct statx *x, const cha
 			return say(l, blank ? blank + 1 : text, false);
 	}
 	path_name(real, name);
-	return note_text(l->notes, name, text) ? say(l, text, false) : ON;
+	return note_text(notes, name, text) ? say(l, text, false) : ON;
+}
+
+/* Is this itself a place? */
+static enum step is_place(const struct look *l, const struct statx *x, const char *real)
+{
+	if (l->passes)
+		return ON;
+	for (size_t i = 0; i < l->also_count; i++)
+		if (l->also[i].ino == x->stx_ino &&
+		    l->also[i].dev == makedev(x->stx_dev_major, x->stx_dev_minor))
+			return say(l, l->also_name[i], true);
+	for (size_t i = 0; i < l->note_count; i++)
+		if (is_noted(l, l->notes[i], x, real) == EXPOSED)
+			return EXPOSED;
+	return ON;
 }
 
 /* Cuts the last name off; "/" stays. */
@@ -591,13 +602,49 @@ static int open_also(struct look *l, const char *const *also)
 	return 0;
 }
 
-static bool ask(const char *path, const char *const *also, unsigned flags, struct err *why)
+/* Most places of a state are one and the same. */
+static bool has_notes(const struct look *l, int fd)
 {
-	struct look l = { .notes = -1,
-			  .flags = flags,
-			  .passes = flags & EXPOSED_LINKS,
-			  .cur.fd = -1,
-			  .why = why };
+	struct stat st, had;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	for (size_t i = 0; i < l->note_count; i++)
+		if (fstat(l->notes[i], &had) == 0 && had.st_ino == st.st_ino &&
+		    had.st_dev == st.st_dev)
+			return true;
+	return false;
+}
+
+/* Another environment may have led to another state: who sets XDG_STATE_HOME today has made notes
+ * elsewhere yesterday. */
+static int open_notes(struct look *l)
+{
+	char home[PATH_MAX];
+	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+
+	for (int i = 0; i < NOTES_MAX; i++) {
+		CLEANUP(fd) int fd = state_find_at(i, listed, FOLDER);
+
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+			return -errno;
+		if (fd >= 0 && !has_notes(l, fd))
+			l->notes[l->note_count++] = TAKE_FD(fd);
+	}
+	return 0;
+}
+
+static void close_notes(struct look *l)
+{
+	while (l->note_count)
+		(void)fd_close(l->notes[--l->note_count]);
+}
+
+static bool ask_once(const char *path, const char *const *also, unsigned flags, struct err *why)
+{
+	struct look l = {
+		.flags = flags, .passes = flags & EXPOSED_LINKS, .cur.fd = -1, .why = why
+	};
 	CLEANUP(fd)
 	int file = open(path, O_PATH | O_CLOEXEC); /* first: it mounts what is mounted
 						    * by being used */
@@ -608,9 +655,7 @@ static bool ask(const char *path, const char *const *also, unsigned flags, struc
 		(void)unknown(&l, r);
 		return true;
 	}
-	l.notes = state_find(FOLDER, NULL, 0);
-	if (l.notes < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-		r = -errno;
+	r = open_notes(&l);
 	if (r == 0)
 		r = open_also(&l, also);
 	if (r == 0 && path[0] != '/')
@@ -620,10 +665,22 @@ static bool ask(const char *path, const char *const *also, unsigned flags, struc
 	s = r < 0 ? unknown(&l, r) : walk(&l, file);
 	if (l.cur.fd >= 0)
 		(void)fd_close(l.cur.fd);
-	if (l.notes >= 0)
-		(void)fd_close(l.notes);
+	close_notes(&l);
 	arena_free(l.arena);
 	return s == EXPOSED;
+}
+
+/* Whoever owns the file may be replacing it just now. */
+static bool ask(const char *path, const char *const *also, unsigned flags, struct err *why)
+{
+	for (int i = 0; i < TRIES; i++) {
+		if (!ask_once(path, also, flags, why))
+			return false;
+		if (why->code != ESTALE)
+			return true;
+		err_clear(why);
+	}
+	return ask_once(path, also, flags, why);
 }
 
 bool exposed_path(const char *path, const char *const *also, unsigned flags, struct err *why)
@@ -651,4 +708,45 @@ int exposed_check(const char *what, const char *path, const char *const *also, u
 	return err_refuse(e, ERR_POLICY, EPERM,
 			  "keep it in a folder that no sandbox may write, such as ~/.config",
 			  "%.60s '%.120s' is not used: %.180s", what, path, why.what);
+}
+
+/* Is it where every run's guards look, whatever the variables are? */
+static bool is_usual(const char *path, const char *listed)
+{
+	static const int usual[] = { 3, 4, 7 };
+	char place[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+		if (state_place(usual[i], listed, place, sizeof(place)) == 0 && str_eq(path, place))
+			return true;
+	return geteuid() == 0 && (str_eq(path, STATE_OF_ROOT) || str_eq(path, CACHE_OF_ROOT));
+}
+
+int exposed_check_own(struct err *e)
+{
+	static const struct {
+		int which;
+		const char *variable;
+	} own[] = { { 0, "XDG_STATE_HOME" },
+		    { STATE_SECOND, "XDG_RUNTIME_DIR" },
+		    { STATE_CACHE, "XDG_CACHE_HOME" } };
+	char home[PATH_MAX], path[PATH_MAX];
+	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		struct err why = { 0 };
+
+		/* Below what is no folder nothing can be made. */
+		if (state_place(own[i].which, NULL, path, sizeof(path)) < 0 ||
+		    is_usual(path, listed) || (access(path, F_OK) < 0 && errno == ENOTDIR) ||
+		    !ask(path, NULL, 0, &why))
+			continue;
+		if (why.code == ENOMEM)
+			return err_nomem(e);
+		(void)err_set(e, ERR_POLICY, EPERM,
+			      "brig's own folder '%.120s' is not used: %.200s", path, why.what);
+		return err_hint(e, "let %s name a folder that no sandbox may write, or unset it",
+				own[i].variable);
+	}
+	return 0;
 }

@@ -36,5 +36,8 @@ bool exposed_path(const char *path, const char *const *also, unsigned flags, str
 /* The same as a refusal: "`what` 'PATH' is not used: ...", with the next step; or 0. */
 int exposed_check(const char *what, const char *path, const char *const *also, unsigned flags,
 		  struct err *e);
+/* The same for the folders of brig's own, which it believes: another run may have had what a
+ * variable names today for its workspace. */
+int exposed_check_own(struct err *e);
 /* The same for what is open, by the path that it has now. How it was reached is not known. */
 bool exposed_fd(int fd, const char *const *also, unsigned flags, struct err *why);

@@ -77,14 +77,14 @@ static int first_choice(char *path, size_t n)
 	if (xdg && xdg[0] == '/')
 		return below(xdg, "/brig", path, n);
 	if (geteuid() == 0)
-		return below("/var/lib", "/brig", path, n);
+		return below(STATE_OF_ROOT, "", path, n);
 	return below(getenv("HOME"), IN_HOME, path, n);
 }
 
 /* The same for what can be had again. */
 static int usual_cache(char *path, size_t n)
 {
-	return geteuid() == 0 ? below("/var/cache", "/brig", path, n)
+	return geteuid() == 0 ? below(CACHE_OF_ROOT, "", path, n)
 			      : below(getenv("HOME"), CACHE_IN_HOME, path, n);
 }
 
@@ -105,7 +105,7 @@ int state_place(int which, const char *listed, char *path, size_t n)
 	case STATE_SECOND:
 		return below(getenv("XDG_RUNTIME_DIR"), "/brig", path, n);
 	case 2:
-		return geteuid() == 0 ? below("/var/lib", "/brig", path, n)
+		return geteuid() == 0 ? below(STATE_OF_ROOT, "", path, n)
 				      : below(getenv("HOME"), IN_HOME, path, n);
 	case 3:
 		return below(listed, IN_HOME, path, n);
@@ -177,6 +177,16 @@ int state_find(const char *sub, char *path, size_t n)
 	char own[PATH_MAX];
 
 	return try_all(sub, false, path ? path : own, path ? n : sizeof(own));
+}
+
+int state_find_at(int which, const char *listed, const char *sub)
+{
+	char path[PATH_MAX];
+
+	errno = ENOENT;
+	return state_place(which, listed, path, sizeof(path)) < 0
+		       ? -1
+		       : try_base(sub, false, path, sizeof(path));
 }
 
 bool state_displaced(char *path, size_t n)

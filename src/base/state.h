@@ -16,6 +16,9 @@
 
 #include "base/err.h"
 
+#define STATE_OF_ROOT "/var/lib/brig"
+#define CACHE_OF_ROOT "/var/cache/brig"
+
 enum { STATE_SECOND = 1, STATE_CACHE = 5, STATE_PLACES = 8 };
 
 /* Opens (and makes) the folder `sub` below it; a descriptor or -errno. `path`, unless NULL,
@@ -24,6 +27,9 @@ int state_open(const char *sub, char *path, size_t n, struct err *e);
 
 /* Opens the folder where state_open has made it; a descriptor or -1. `path` as there. */
 int state_find(const char *sub, char *path, size_t n);
+
+/* The same in one of these places, as state_place numbers them. */
+int state_find_at(int which, const char *listed, const char *sub);
 
 /* The places where this user's state and cache are or may come to be, numbered from 0 to
  * STATE_PLACES: of the state the two that are used, then those that another environment would lead

@@ -306,11 +306,15 @@ static int read_role(struct packing *p, struct err *e)
 {
 	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
 	CLEANUP(fd)
-	int fd = openat(p->folder, p->role, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	int fd = openat(p->folder, p->role,
+			O_RDONLY | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	const struct node *version;
 	struct node *root;
 	struct stat st;
 
+	if (fd < 0 && errno == ELOOP) /* as of all other files, which are left out */
+		return err_refuse(e, ERR_POLICY, ELOOP, "name the file that it leads to",
+				  "the role '%.150s' is a symbolic link", p->role);
 	if (fd < 0 && p->all)
 		return err_refuse(e, ERR_USAGE, ENOENT, "name the file of the role instead",
 				  "there is no " MANIFEST_ROLE " in '%.200s'", p->want->path);

@@ -10,15 +10,20 @@
 #include <sys/wait.h>
 
 #include "base/base64.h"
+#include "base/exposed.h"
 #include "base/fd.h"
+#include "base/random.h"
 #include "base/sha256.h"
+#include "base/state.h"
 #include "base/str.h"
+#include "base/tree.h"
 #include "proc/host_find.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
 
 #define KEY_MAX ((size_t)16 << 10)
 #define WORDS " \t\r\n"
+#define COPY "bundle" /* of what is to be signed */
 #define VARIABLES_MAX ((size_t)4 << 20)
 
 #define SEARCHED "/usr/bin:/bin:/usr/local/bin"
@@ -62,32 +67,84 @@ static const char *const signer_names[] = { "HOME",        "USER",
 					    "XAUTHORITY",  "XDG_RUNTIME_DIR",
 					    NULL };
 
-int sign_make(const char *file, const char *key, struct err *e)
+static int copy_archive(int archive, int folder, struct err *e)
+{
+	CLEANUP(fd)
+	int to = openat(folder, COPY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	char piece[65536];
+	off_t at = 0;
+	ssize_t n = 0;
+	int r = to < 0 ? -errno : 0;
+
+	while (r == 0 && (n = pread(archive, piece, sizeof(piece), at)) > 0) {
+		r = fd_write_all(to, piece, (size_t)n);
+		at += n;
+	}
+	return r < 0 || n < 0 ? err_errno(e, r < 0 ? r : -EIO, "cannot keep what is to be signed")
+			      : 0;
+}
+
+static int keygen_sign(const char *folder, const char *key, struct err *e)
 {
 	CLEANUP(arena) struct arena *a = arena_new(VARIABLES_MAX);
-	CLEANUP(mem) char *real = realpath(file, NULL), *real_key = realpath(key, NULL);
-	const char *const argv[] = { "ssh-keygen", "-q",     "-Y", "sign", "-n", SIGN_NAMESPACE,
-				     "-f",         real_key, "--", real,   NULL };
+	char copy[PATH_MAX + 64];
+	const char *const argv[] = { "ssh-keygen", "-q", "-Y", "sign", "-n", SIGN_NAMESPACE,
+				     "-f",         key,  "--", copy,   NULL };
 	const char *const *env;
-	char path[PATH_MAX];
 	int r;
 
 	if (!a)
 		return err_nomem(e);
-	if (!real || !real_key)
-		return err_sys(e, "cannot find '%.200s'", real ? key : file);
-	if (snprintf(path, sizeof(path), "%s.sig", file) >= (int)sizeof(path))
-		return err_set(e, ERR_USAGE, ENAMETOOLONG, "'%.100s...' is too long", file);
-	if (unlink(path) < 0 && errno != ENOENT)
-		return err_sys(e, "cannot replace '%.200s'", path);
+	(void)snprintf(copy, sizeof(copy), "%s/" COPY, folder);
 	if (host_environment(a, signer_names, environ, NULL, &env, e) < 0)
 		return -e->code;
 	r = run_keygen(argv, env, (const int[]){ 0, 2, 2 }, NULL, 0, e);
 	return r > 0 ? err_refuse(e, ERR_CONFIG, EINVAL,
 				  "KEY is the file of a private key, or of a public one whose "
 				  "private half your agent has",
-				  "ssh-keygen did not sign '%.200s' with '%.200s'", file, key)
+				  "ssh-keygen did not sign the bundle with '%.200s'", key)
 		     : r;
+}
+
+static int take_signature(int folder, int *ret, struct err *e)
+{
+	CLEANUP(fd) int to = memfd_create("brig-signature", MFD_CLOEXEC);
+	char text[SIGN_MAX];
+	ssize_t n = fd_read_file(folder, COPY ".sig", text, sizeof(text));
+
+	if (n < 0)
+		return err_errno(e, (int)n, "cannot read what ssh-keygen has signed");
+	if (to < 0 || fd_write_all(to, text, (size_t)n) < 0)
+		return err_sys(e, "no memory for the signature");
+	*ret = TAKE_FD(to);
+	return 0;
+}
+
+int sign_make(int archive, const char *key, int *ret, struct err *e)
+{
+	CLEANUP(mem) char *real = realpath(key, NULL);
+	char path[PATH_MAX], name[33], folder[PATH_MAX + sizeof(name)];
+	CLEANUP(fd) int state = -1, own = -1;
+	int r;
+
+	if (!real)
+		return err_sys(e, "cannot find '%.200s'", key);
+	if (exposed_check("the key", key, NULL, EXPOSED_SHARED, e) < 0)
+		return -e->code;
+	state = state_open("bundles", path, sizeof(path), e);
+	if (state < 0 || random_hex(name, sizeof(name), e) < 0)
+		return -e->code;
+	(void)snprintf(folder, sizeof(folder), "%s/%s", path, name);
+	if (mkdirat(state, name, 0700) < 0)
+		return err_sys(e, "cannot make '%.200s'", folder);
+	own = openat(state, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = own < 0 ? err_sys(e, "cannot open '%.200s'", folder) : copy_archive(archive, own, e);
+	if (r == 0)
+		r = keygen_sign(folder, real, e);
+	if (r == 0)
+		r = take_signature(own, ret, e);
+	(void)tree_remove(state, name);
+	return r;
 }
 
 /* ---- verifying ---- */
@@ -104,9 +161,12 @@ static int read_key(const char *file, char type[64], char *blob, size_t room, st
 	static const char plain[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@.-+/=";
 	CLEANUP(mem) char *text = malloc(KEY_MAX);
-	ssize_t n = text ? fd_read_file(AT_FDCWD, file, text, KEY_MAX) : -ENOMEM;
 	char *at, *word, *rest;
+	ssize_t n;
 
+	if (exposed_check("the signer's key", file, NULL, EXPOSED_SHARED, e) < 0)
+		return -e->code;
+	n = text ? fd_read_file(AT_FDCWD, file, text, KEY_MAX) : -ENOMEM;
 	if (n < 0)
 		return err_errno(e, (int)n, "cannot read '%.200s'", file);
 	at = text;

@@ -9,9 +9,9 @@
 #define SIGN_NAMESPACE "brig-bundle"
 #define SIGN_MAX ((size_t)64 << 10) /* of a signature */
 
-/* Writes FILE.sig beside the file, in place of one that is there. ssh-keygen may ask for the key's
- * words on the terminal, or the user's agent. */
-int sign_make(const char *file, const char *key, struct err *e);
+/* *ret receives a memory file with the archive's signature. ssh-keygen may ask for the key's words
+ * on the terminal, or the user's agent; it is given a copy where no guest can put another one. */
+int sign_make(int archive, const char *key, int *ret, struct err *e);
 
 /* Is the signature in `signature` one of the archive's by the only public key in that file? Both
  * are memory files. `signer` receives the key's fingerprint. */

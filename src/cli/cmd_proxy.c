@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/output.h"
 #include "base/signals.h"
 #include "cli/cli.h"
 #include "sandbox/proxy.h"
@@ -16,11 +17,16 @@ struct proxy_asked {
 
 static int write_authority(const char *path, const char *pem, struct err *e)
 {
-	CLEANUP(fd)
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-	int r = fd < 0 ? -errno : fd_write_all(fd, pem, strlen(pem));
+	struct output to;
+	int r;
 
-	return r < 0 ? err_errno(e, r, "cannot write '%s'", path) : 0;
+	if (output_open(path, 0644, &to, e) < 0)
+		return -e->code;
+	r = fd_write_all(to.fd, pem, strlen(pem));
+	if (r == 0)
+		return output_keep(&to, e);
+	output_drop(&to);
+	return err_errno(e, r, "cannot write '%s'", path);
 }
 
 static int ready(void *arg, uint16_t port, const char *authority, struct err *e)

@@ -240,6 +240,26 @@ static void on_passed(void *arg, uint64_t bytes)
 	progress_add(arg, bytes);
 }
 
+/* Where a guest may have made it, a link would show another file of the user's inside. */
+static int open_own(const char *from, struct err *e)
+{
+	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	struct err why = { 0 };
+	int fd = fd_open_nolinks(AT_FDCWD, from, flags, 0);
+
+	if (fd == -ELOOP && !exposed_path(from, NULL, 0, &why)) {
+		fd = open(from, flags);
+		fd = fd < 0 ? -errno : fd;
+	}
+	if (fd == -ELOOP)
+		return err_refuse(
+			e, ERR_POLICY, ELOOP, "name what it leads to, if that is meant",
+			"'%.150s' is, or passes through, a symbolic link that commands in "
+			"sandboxes may have made",
+			from);
+	return fd < 0 ? err_errno(e, fd, "cannot open '%.200s'", from) : fd;
+}
+
 static int copy_in(struct daemon_client *d, const char *from, struct box_path *to,
 		   struct progress *p, struct left_out *left, struct err *e)
 {
@@ -249,9 +269,11 @@ static int copy_in(struct daemon_client *d, const char *from, struct box_path *t
 
 	if (str_eq(from, "-"))
 		return put_stdin(d, to, e);
-	fd = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, "cannot open '%.200s'", from);
+	fd = open_own(from, e);
+	if (fd < 0)
+		return -e->code;
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "cannot look at '%.200s'", from);
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return err_set(e, ERR_USAGE, EINVAL, "'%.200s' is neither a file nor a folder",
 			       from);

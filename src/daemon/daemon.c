@@ -16,6 +16,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/signals.h"
 #include "base/state.h"
@@ -122,6 +123,8 @@ static int take_lock(struct brigd *d, struct err *e)
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char path[PATH_MAX];
 
+	if (exposed_check_own(e) < 0)
+		return -e->code;
 	d->state = state_open("daemon", path, sizeof(path), e);
 	if (d->state < 0)
 		return d->state;

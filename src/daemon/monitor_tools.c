@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "base/draft.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/sha256.h"
 #include "base/str.h"
@@ -48,6 +49,8 @@ static ssize_t read_login(const char *path, char *text, struct err *e)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(e, fd < 0 ? fd : -errno, "builtin_tools: cannot open '%.200s'",
 				 path);
+	if (exposed_check("builtin_tools: the login", path, NULL, EXPOSED_SHARED, e) < 0)
+		return -e->code;
 	n = S_ISREG(st.st_mode) && st.st_size < (off_t)LOGIN_MAX ? pread(fd, text, LOGIN_MAX - 1, 0)
 								 : -1;
 	if (n < 0)

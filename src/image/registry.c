@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "base/url.h"
 #include "image/challenge.h"
+#include "proc/host_find.h"
 #include "wire/tcp.h"
 #include "wire/tls_client.h"
 
@@ -534,6 +535,8 @@ int registry_open(const struct registry_want *w, struct registry **ret, struct e
 	(void)snprintf(r->base, sizeof(r->base), "%s://%s", w->plain ? "http" : "https",
 		       w->ref->host);
 	/* Before anything is confined; reading all roots takes its time. */
+	if (host_check_variables(host_tls_names, e) < 0)
+		return -e->code;
 	if (!w->plain && tls_client_new(&r->tls, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(r);

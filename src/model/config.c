@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/exposed.h"
 #include "base/str.h"
 #include "model/bundles.h"
 #include "model/config_word.h"
@@ -372,6 +373,8 @@ int config_load(struct spec *s, const struct config_place *at, struct err *e)
 	if (at->dialect && !at->file && named != DIALECT_IRONCLAW)
 		return err_refuse(e, ERR_USAGE, EINVAL, "name it with --config FILE",
 				  "--dialect %s needs a file", at->dialect);
+	if (exposed_check_own(e) < 0)
+		return -e->code;
 	/* The environment first, though it is stronger: it may say where the run works. */
 	if (spec_set_environment(s, at->environ, e) < 0 ||
 	    load_own(s, at, system_file(at), ORIGIN_SYSTEM, e) < 0 || load_user(s, at, e) < 0 ||

@@ -13,6 +13,7 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/jread.h"
 #include "base/str.h"
@@ -33,10 +34,13 @@ static ssize_t read_file(const char *home, const char *file, char *text, struct 
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "cannot open '~/%s'", file);
+	if (exposed_check("the login", path, NULL, EXPOSED_SHARED, e) < 0)
+		return -e->code;
 	if (!S_ISREG(st.st_mode) || st.st_size >= (off_t)FILE_MAX)
 		return err_set(e, ERR_CONFIG, EINVAL, "'~/%s' is not a file with a login", file);
 	if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
-		return err_set(e, ERR_POLICY, EPERM, "'~/%s' can be written by others", file);
+		return err_refuse(e, ERR_POLICY, EPERM, "chmod 600 it, if nobody else wrote to it",
+				  "'~/%s' can be written by others", file);
 	return pread(fd, text, FILE_MAX - 1, 0);
 }
 

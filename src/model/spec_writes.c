@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/spec_writes.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/exposed.h"
@@ -111,6 +113,19 @@ int spec_check_input(const struct spec *s, const char *what, const char *path, s
 	return exposed_check(what, path, also, EXPOSED_SHARED, e);
 }
 
+/* Runs beside this one replace the file all the time: its folder says who can. */
+static int check_metrics(const struct spec *s, struct err *e)
+{
+	const char *file = s->metrics_textfile, *slash = file ? strrchr(file, '/') : NULL;
+	char folder[PATH_MAX];
+
+	if (!slash)
+		return 0;
+	(void)snprintf(folder, sizeof(folder), "%.*s", slash > file ? (int)(slash - file) : 1,
+		       file);
+	return spec_check_input(s, fields[FIELD_METRICS_TEXTFILE].key, folder, e);
+}
+
 int spec_check_inputs(const struct spec *s, struct err *e)
 {
 	const struct {
@@ -130,5 +145,10 @@ int spec_check_inputs(const struct spec *s, struct err *e)
 		if (spec_check_input(s, fields[FIELD_EGRESS_ROOTS].key, s->egress.roots.v[i], e) <
 		    0)
 			return -e->code;
-	return 0;
+	for (size_t i = 0; i < s->audit.anchor.n; i++)
+		if (s->audit.anchor.v[i][0] == '/' &&
+		    spec_check_input(s, fields[FIELD_AUDIT_ANCHOR].key, s->audit.anchor.v[i], e) <
+			    0)
+			return -e->code;
+	return check_metrics(s, e);
 }

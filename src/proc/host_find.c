@@ -225,6 +225,9 @@ const char *const host_keyring_names[] = { "HOME",
 					   "SSL_CERT_DIR",
 					   NULL };
 
+const char *const host_tls_names[] = { "SSL_CERT_FILE",   "SSL_CERT_DIR",    "OPENSSL_CONF",
+				       "OPENSSL_MODULES", "OPENSSL_ENGINES", NULL };
+
 static bool is_named(const char *const *names, const char *variable, size_t n)
 {
 	for (; *names; names++) {
@@ -263,19 +266,33 @@ static char *clean_path(struct arena *a, const char *path, const char *const *al
 	return out.failed ? NULL : arena_strdup(a, buf_str(&out));
 }
 
-static int check_value(const char *variable, const char *value, const char *const *also,
+/* A path, or one behind a sign: unix:path=/run/bus, FILE:/tmp/krb5cc. */
+static int check_value(const char *variable, size_t n, const char *value, const char *const *also,
 		       struct err *e)
 {
+	char path[PATH_MAX];
 	struct err why = { 0 };
 
-	if (*value != '/' || !exposed_path(value, also, 0, &why))
+	if (*value == '/' ? !exposed_path(value, also, 0, &why)
+			  : !word_is_exposed(value, also, path, &why))
 		return 0;
 	if (why.code == ENOMEM)
 		return err_nomem(e);
 	return err_refuse(e, ERR_POLICY, EPERM,
 			  "let it name something where no sandbox may write, or unset it",
-			  "the variable %.*s leads to '%.120s': %.200s",
-			  (int)(value - 1 - variable), variable, value, why.what);
+			  "the variable %.*s leads to '%.120s': %.200s", (int)n, variable,
+			  *value == '/' ? value : path, why.what);
+}
+
+int host_check_variables(const char *const *names, struct err *e)
+{
+	for (; *names; names++) {
+		const char *value = getenv(*names);
+
+		if (value && check_value(*names, strlen(*names), value, NULL, e) < 0)
+			return -e->code;
+	}
+	return 0;
 }
 
 int host_environment(struct arena *a, const char *const *names, char *const *envp,
@@ -295,7 +312,8 @@ int host_environment(struct arena *a, const char *const *names, char *const *env
 
 		if (!value++ || !is_named(names, envp[i], (size_t)(value - 1 - envp[i])))
 			continue;
-		if (!path && check_value(envp[i], value, also, e) < 0)
+		if (!path &&
+		    check_value(envp[i], (size_t)(value - 1 - envp[i]), value, also, e) < 0)
 			return -e->code;
 		v[n] = path ? clean_path(a, value, also) : envp[i];
 		if (!v[n++])

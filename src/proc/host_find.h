@@ -31,6 +31,13 @@ int host_check_words(const char *const *argv, const char *const *also, struct er
  * it: [env, NAME=value, ...]. */
 extern const char *const host_keyring_names[];
 
+/* What a program of brig's own goes by that lets OpenSSL read the environment: roots, and settings
+ * that name code to be loaded. */
+extern const char *const host_tls_names[];
+
+/* A variable of this process, of these names, that leads to something exposed is a refusal. */
+int host_check_variables(const char *const *names, struct err *e);
+
 /* "NAME=value" for each of `names` (NULL-terminated; "LC_*" stands for all that begin so) that
  * `envp` has, NULL-terminated. PATH goes without the folders that are exposed; another value that
  * is the path of something exposed is a refusal. */

@@ -12,6 +12,7 @@
 #include "audit/log.h"
 #include "audit/prune.h"
 #include "audit/running.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -688,7 +689,8 @@ int recorder_refused(const struct spec *s, const char *command, const struct err
 {
 	CLEANUP(recorder) struct recorder *r = NULL;
 	char text[sizeof(why->what)];
-	int opened = open_for_one(s, &r, e);
+	/* That may be why. */
+	int opened = exposed_check_own(e) < 0 ? -e->code : open_for_one(s, &r, e);
 	struct record x;
 
 	if (opened <= 0)

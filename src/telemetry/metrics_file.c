@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 
 #define FILE_MAX ((size_t)512 << 10)
@@ -39,6 +40,9 @@ static int textfile_open(struct textfile *p, const char *path, struct err *e)
 	(void)snprintf(p->name, sizeof(p->name), "%s", slash + 1);
 	(void)snprintf(p->fresh, sizeof(p->fresh), "%.249s.new", slash + 1);
 	(void)snprintf(p->lock, sizeof(p->lock), "%.249s.lock", slash + 1);
+	/* Of a run that was refused for it, too. */
+	if (exposed_check("the folder", folder, NULL, 0, e) < 0)
+		return -e->code;
 	p->dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return p->dir < 0 ? err_sys(e, "cannot open the folder '%.200s'", folder) : 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/parcel.h"
 #include "base/program.h"
@@ -116,6 +117,9 @@ static int pick_variables(struct send_launch *l, const char *ca_file, struct err
 				      value);
 			return err_hint(e, "%s needs one", passed[i]);
 		}
+		if (value &&
+		    exposed_check("the trusted certificates", value, NULL, EXPOSED_SHARED, e) < 0)
+			return -e->code;
 		if (value && asprintf(&l->variables[n], "%s=%s", passed[i], value) < 0) {
 			l->variables[n] = NULL;
 			return err_nomem(e);

@@ -53,10 +53,11 @@ bool wrap_has_credential(const struct spec *s, const char *name)
 		return true;
 	if (!credential_known(s->arena, name, &known) || !known.login)
 		return false;
-	/* One that has expired is there: the run says so, and what to do. */
+	/* One that has expired or is not to be trusted is there: the run says so, and what to do.
+	 */
 	r = login_file_read(known.login, getenv("HOME"), token, sizeof(token), &n, &e);
 	explicit_bzero(token, sizeof(token));
-	return r == 0 || r == -ETIMEDOUT;
+	return r == 0 || r == -ETIMEDOUT || r == -EPERM;
 }
 
 const char *wrap_first_key(const struct wrap_agent *a, const struct spec *s)

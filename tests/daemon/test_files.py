@@ -777,6 +777,12 @@ def cp_goes_both_ways():
         assert cp("t", f"{b.id}:/tmp").status == 0 and b.sh("cat /tmp/t/d/f; readlink /tmp/t/link") == "deepd/f\n"
         assert cp("t", f"{b.id}:new").status == 0 and (workspace() / "new/d/f").read_text() == "deep"
         assert cp(f"{b.id}:/tmp/t/d/f", "one").status == 0 and (place / "one").read_text() == "deep"
+        (place / "own").symlink_to(place / "t/d/f")
+        assert cp("own", f"{b.id}:/tmp/own").status == 0 and b.sh("cat /tmp/own") == "deep"
+        b.sh(f"ln -s {place}/one planted; ln -s {place} above")
+        for link in ("planted", "above/one"):  # where a guest made it, it would show another file of the user's
+            done = cp(str(workspace() / link), f"{b.id}:/tmp/planted")
+            assert done.status == 125 and "symbolic link" in done.errors, done.errors
         assert cp(f"{b.id}:/tmp/t/run", ".").status == 0 and (place / "run").stat().st_mode & 0o111
         assert cp(f"{b.id}:/tmp/t", "back").status == 0 and (place / "back/d/f").read_text() == "deep" and not (place / "back/link").exists()
         assert cp(f"{b.id}:/tmp/t", "back").status == 0 and (place / "back/t/d/f").read_text() == "deep"

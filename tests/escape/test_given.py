@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What brig goes on with, connects to or shows on the word of a name that an earlier command may have put there: the ledger of a batch, the program of a
-wrapped agent, the socket of an engine or of an ssh-agent. The same by the user's own hand is the control."""
+"""What brig goes on with, connects to, writes to or shows on the word of a name that an earlier command may have put there: the ledger of a batch, the program and
+the login of a wrapped agent, the socket of an engine or of an ssh-agent, folders of brig's own, records, certificates, keys. The same by the user's own hand is the control."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_argv, brig_environment, main, scratch, test, wait_until, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, home, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 
@@ -206,6 +206,192 @@ def a_docker_context_that_a_run_could_write_is_not_used():
         assert done.status == 125 and said in done.errors, done.errors
     done = brig("run", "--backend", "docker", "--image", "x", "--", "true", env={"DOCKER_CONFIG": str(workspace()), "DOCKER_CONTEXT": "c"}, cwd=elsewhere())
     assert done.status == 125 and "may have written" in done.errors, done.errors
+
+
+@test(as_user="user")
+def a_docker_context_that_leads_to_what_a_run_could_write_is_not_used():
+    """In a folder of the user's own, each file by a link, by a second name and by a link above it."""
+    own, name = folder("own"), hashlib.sha256(b"c").hexdigest()
+    host = '{"Endpoints": {"docker": {"Host": "unix://%s"}}}' % (scratch() / "s")
+    plant(f"echo '{{\"currentContext\": \"c\"}}' > config.json; mkdir -p meta/{name}; echo '{host}' > meta/{name}/meta.json")
+    config, meta = own / "config.json", own / "contexts/meta" / name / "meta.json"
+    meta.parent.mkdir(parents=True)
+
+    def ask():
+        return brig("run", "--backend", "docker", "--image", "x", "--", "true", env={"DOCKER_CONFIG": str(own)}, cwd=elsewhere()).errors
+
+    def clean():
+        config.unlink(missing_ok=True)
+        meta.unlink(missing_ok=True)
+        config.write_text('{"currentContext": "c"}')
+        meta.write_text(host)
+
+    clean()
+    assert str(scratch() / "s") in ask(), "the control proves nothing"
+    for file, planted in ((config, workspace() / "config.json"), (meta, workspace() / "meta" / name / "meta.json")):
+        for put in (os.symlink, os.link):
+            clean()
+            file.unlink()
+            put(planted, file)
+            said = ask()
+            assert "context is not used" in said and ("may have written" in said or "hard links" in said), (file, put, said)
+    clean()
+    meta.unlink()
+    meta.parent.rmdir()
+    meta.parent.symlink_to(workspace() / "meta" / name)
+    assert "may have written" in ask()
+
+
+# ---- folders of brig's own ----
+
+
+@test(as_user="user")
+def no_folder_that_a_run_could_make_becomes_brigs_own():
+    """A variable that leads there today: what a run has made in it would be believed. The notes of yesterday's state count, wherever today's is."""
+    usual = {"XDG_STATE_HOME": str(home() / ".local/state"), "XDG_RUNTIME_DIR": None}
+    (home() / ".local").symlink_to(state())  # the state of who sets no variable is where the test looks for one
+    (state() / "state").symlink_to(state())
+    usual["XDG_STATE_HOME"] = None
+    own = folder("own")
+    plant("mkdir -pm 700 x/brig/homes x/brig/ssh", env=usual)
+    for variable, words in (("XDG_STATE_HOME", ()), ("XDG_CACHE_HOME", ("--home", "keep")), ("XDG_RUNTIME_DIR", ())):
+        (own / variable).mkdir(mode=0o700)
+        done = brig("run", *words, "--", "true", env={**usual, variable: str(own / variable)}, cwd=elsewhere())
+        assert done.status == 0, (variable, done.errors)  # the control
+        before = sorted(workspace().rglob("*"))
+        done = brig("run", *words, "--", "true", env={**usual, variable: str(workspace() / "x")}, cwd=elsewhere())
+        assert done.status == 125 and variable in done.errors and "may have written" in done.errors, (variable, done.errors)
+        assert sorted(workspace().rglob("*")) == before, variable
+    for words in (("bundle", "list"), ("daemon",)):
+        done = brig(*words, env={**usual, "XDG_STATE_HOME": str(workspace() / "x")}, cwd=elsewhere())
+        assert done.status == 125 and "may have written" in done.errors, (words, done.errors)
+    (home() / ".local").unlink()
+    (state() / "state").unlink()
+
+
+@test
+def a_run_that_is_refused_has_written_nowhere():
+    notes = state() / "brig/exposed"
+    done = brig("run", "--write", str(state()), "--", "true", cwd=elsewhere())
+    assert done.status == 125 and "brig's own state" in done.errors and not (notes.exists() and list(notes.iterdir())), done.errors
+    assert brig("run", "--", "true", cwd=elsewhere()).status == 0 and len(list(notes.iterdir())) == 2  # the control
+    assert brig("run", "--set", "audit.enabled=false", "--write", str(state()), "--", "true").status == 125 and len(list(notes.iterdir())) == 2
+
+
+# ---- what brig writes ----
+
+
+def settings(text):
+    path = scratch() / "own.yaml"
+    path.write_text("brig: 1\n" + text)
+    return "--config", str(path)
+
+
+@test
+def neither_record_nor_anchor_nor_metrics_go_where_a_run_could_write():
+    victim, own = folder("victim"), folder("own")
+    victim.chmod(0o700)
+    (own / "d").mkdir(mode=0o700)
+    os.chown(own / "d", uid(), -1)
+    plant(f"mkdir -m 700 d; ln -s {victim} way")
+    for line in ("audit: {dir: %s}", "audit: {anchor: [%s/heads]}", "metrics: {textfile: %s/brig.prom}"):
+        done = brig("run", *settings(line % (own / "d")), "--", "true", cwd=elsewhere())
+        assert done.status == 0 and list((own / "d").iterdir()), (line, done.errors)  # the control
+        for at in ("d", "way"):
+            done = brig("run", *settings(line % (workspace() / at)), "--", "true", cwd=elsewhere())
+            assert done.status == 125 and "may have written" in done.errors and not list(victim.iterdir()) and not list((workspace() / "d").iterdir()), (line, at, done.errors)
+    # This run, the first one there: its own head would be the command's to change.
+    first = folder("first")
+    done = brig("run", *settings(f"audit: {{anchor: [{first}/heads]}}"), "--", "true", cwd=first)
+    assert done.status == 125 and "this run works or may write" in done.errors, done.errors
+
+
+@test
+def no_link_or_pipe_that_a_run_made_is_written_through():
+    victim, own = scratch() / "victim", folder("own")
+    victim.write_text("precious")
+    os.chown(victim, uid(), -1)
+    (own / "report").symlink_to(own / "there")
+    done = brig("audit", "export", "--output", str(own / "report"))
+    assert done.status == 0 and (own / "there").read_text().startswith("["), done.errors  # the control: a link of the user's own is followed
+    plant(f"ln -s {victim} report; ln -s {scratch()} way; mkfifo ca.pem pipe")
+    for name in ("report", "pipe"):
+        done = brig("audit", "export", "--output", name)
+        assert done.status == 0 and not (workspace() / name).is_symlink() and (workspace() / name).read_text().startswith("["), done.errors
+    done = brig("audit", "export", "--output", str(workspace() / "way/victim"))
+    assert done.status == 125 and "symbolic link" in done.errors, done.errors
+    p = subprocess.Popen(brig_argv("proxy", "--allow", "api.test", "ca.pem"), cwd=workspace(), env=brig_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    assert wait_until((workspace() / "ca.pem").is_file)
+    p.terminate()
+    assert p.wait(30) == 0 and victim.read_text() == "precious"
+
+
+# ---- keys and certificates ----
+
+LOGIN = '{"claudeAiOauth": {"accessToken": "sk-ant-oat01-' + 40 * "a" + '"}}'
+
+
+@test(as_user="user")
+def a_login_that_a_run_could_write_is_not_used():
+    """~/.claude is a link into a folder of settings that is worked on in a sandbox."""
+    plant(f"mkdir claude; echo '{LOGIN}' > claude/.credentials.json; chmod 600 claude/.credentials.json")
+    own = folder("own")
+    (own / ".credentials.json").write_text(LOGIN)
+    (own / ".credentials.json").chmod(0o600)
+    os.chown(own / ".credentials.json", uid(), -1)
+    for at, status in ((own, 0), (workspace() / "claude", 125)):
+        (home() / ".claude").symlink_to(at)
+        done = brig("run", "--network", "proxy", "--allow", "api.anthropic.com", "--credential", "CLAUDE_CODE_OAUTH_TOKEN", "--", "true", cwd=elsewhere())
+        assert done.status == status and (status == 0 or "may have written" in done.errors), done.errors
+        (home() / ".claude").unlink()
+
+
+@test(as_user="user")
+def no_certificate_or_configuration_of_tls_is_taken_from_a_run():
+    own = folder("own")
+    (own / "ca.pem").touch()
+    plant("touch ca.pem")
+    for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "OPENSSL_MODULES"):
+        for at, said in ((own, "127.0.0.1:9"), (workspace(), f"variable {variable} leads to")):
+            done = brig("bundle", "inspect", "oci://127.0.0.1:9/x/y:1", env={variable: str(at / "ca.pem")}, cwd=elsewhere())
+            assert done.status == 125 and said in done.errors, (variable, done.errors)
+    traces = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:9"}
+    for at in (own, workspace()):
+        done = brig("run", "--", "true", env={**traces, "OTEL_EXPORTER_OTLP_CERTIFICATE": str(at / "ca.pem")}, cwd=elsewhere())
+        assert done.status == 0 and ("may have written" in done.errors) == (at == workspace()), done.errors
+
+
+@test(as_user="root")
+def a_bundle_is_signed_as_it_was_packed_and_by_no_key_of_a_run():
+    """A command that lives meanwhile puts its own in the place of the file, as soon as that is there."""
+    role, key = folder("role"), scratch() / "key"
+    (role / "role.yaml").write_text("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: x, description: d}\nspec:\n  role: hi\n  model: {provider: openai, name: gpt-4o-mini}\n")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    when = {"SOURCE_DATE_EPOCH": "1"}
+    assert brig("bundle", "pack", str(role), "-o", str(scratch() / "good.bundle"), env=when).status == 0
+    swap = "touch up; until [ -e x.bundle ]; do :; done; echo mine > y; mv y x.bundle"
+    p = subprocess.Popen(brig_argv("run", "--", "sh", "-c", swap), cwd=workspace(), env=brig_environment(), stdin=subprocess.DEVNULL)
+    assert wait_until((workspace() / "up").exists)
+    done = brig("bundle", "pack", str(role), "-o", "x.bundle", "--sign", str(key), env=when)
+    assert p.wait(30) == 0 and done.status == 0 and (workspace() / "x.bundle").read_text() == "mine\n", done.errors
+    (scratch() / "good.bundle.sig").write_bytes((workspace() / "x.bundle.sig").read_bytes())
+    done = brig("bundle", "inspect", str(scratch() / "good.bundle"), "--verify-key", f"{key}.pub", cwd=elsewhere())
+    assert done.status == 0 and "SHA256:" in done.text, done.errors
+    plant(f"echo '{pathlib.Path(f'{key}.pub').read_text().strip()}' > vendor.pub")
+    done = brig("bundle", "inspect", str(scratch() / "good.bundle"), "--verify-key", str(workspace() / "vendor.pub"), cwd=elsewhere())
+    assert done.status == 125 and "may have written" in done.errors, done.errors
+
+
+@test(as_user="user")
+def an_address_behind_a_sign_leads_no_program_to_what_a_run_made():
+    own, value = folder("own"), "abcdefghijklmnopqrstuvwxyz0123456789"
+    (own / "bus").touch()
+    plant("touch bus")
+    words = settings(f"network: proxy\negress: {{allow: [api.test]}}\ncredentials: {{KEY: {{host: api.test, from: {{command: [echo, {value}]}}}}}}\n")
+    for form in ("unix:path=%s", "FILE:%s", "%s"):
+        for at, status in ((own, 0), (workspace(), 125)):
+            done = brig("run", *words, "--", "true", env={"DBUS_SESSION_BUS_ADDRESS": form % (at / "bus")}, cwd=elsewhere())
+            assert done.status == status and (status == 0 or "DBUS_SESSION_BUS_ADDRESS leads to" in done.errors), (form, done.errors)
 
 
 if __name__ == "__main__":

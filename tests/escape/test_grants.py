@@ -359,7 +359,7 @@ def the_home_folder_is_no_workspace_by_any_name():
 @test(by_root=True)
 def the_home_folder_is_no_workspace_by_the_password_entry_or_a_bind():
     real, other = secret_home("real", "u"), folder("other")
-    shown, _, _ = seen(real)
+    shown, _, _ = seen(real, env={"XDG_STATE_HOME": str(folder("apart"))})  # else what is in there is a guest's from now on
     assert shown, "the control proves nothing"
     with password_home(real):
         for cwd in (real, real.parent):

@@ -208,7 +208,7 @@ def a_login_is_used_and_stays_outside():
     login(1000)
     refused(wrap("claude", env=env), "has expired", "claude setup-token")
     login(mode=0o666)
-    refused(wrap("claude", env=env), "nobody has logged in")
+    refused(wrap("claude", env=env), "can be written by others", "chmod 600")
     login()
     with Web("api.anthropic.com", handler=Handler) as web:
         door = ("--set", f"egress.resolve=api.anthropic.com=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem")

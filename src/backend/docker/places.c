@@ -49,6 +49,20 @@ static const char *config_folder(struct arena *a)
 	return home && home[0] == '/' ? arena_printf(a, "%s/.docker", home) : NULL;
 }
 
+/* Each file by itself: one of them, or a folder on the way, may be a link of the user's to where
+ * guests write. */
+static int check_guests(const char *path, struct err *e)
+{
+	struct err why = { 0 };
+
+	if (!path)
+		return err_nomem(e);
+	if (!exposed_path(path, NULL, EXPOSED_SHARED, &why))
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM, "set DOCKER_HOST",
+			  "docker's context is not used: '%.120s': %.200s", path, why.what);
+}
+
 static struct jread *read_json(const char *path)
 {
 	struct jread *v = NULL;
@@ -60,7 +74,8 @@ static struct jread *read_json(const char *path)
 }
 
 /* The docker command keeps a context in a folder named by the hash of the context's name. */
-static const char *context_host(struct arena *a, const char *folder, const char *name)
+static int context_host(struct arena *a, const char *folder, const char *name, const char **ret,
+			struct err *e)
 {
 	CLEANUP(jread) struct jread *meta = NULL;
 	char hex[SHA256_HEX];
@@ -68,37 +83,35 @@ static const char *context_host(struct arena *a, const char *folder, const char 
 
 	sha256_of(name, strlen(name), hex);
 	path = arena_printf(a, "%s/contexts/meta/%s/meta.json", folder, hex);
-	meta = path ? read_json(path) : NULL;
+	if (check_guests(path, e) < 0)
+		return -e->code;
+	meta = read_json(path);
 	host = jread_str(jread_get(jread_get(meta, "Endpoints"), "docker"), "Host");
-	return host ? arena_strdup(a, host) : NULL;
+	if (!host)
+		return err_refuse(e, ERR_CONFIG, ENOENT,
+				  "docker context ls shows them; or set DOCKER_HOST",
+				  "docker context '%.64s' is not known", name);
+	*ret = arena_strdup(a, host);
+	return *ret ? 0 : err_nomem(e);
 }
 
 static int add_context(struct arena *a, struct engine_places *at, struct err *e)
 {
-	const char *folder = config_folder(a), *name = getenv("DOCKER_CONTEXT");
+	const char *folder = config_folder(a), *name = getenv("DOCKER_CONTEXT"), *path = NULL;
 	CLEANUP(jread) struct jread *config = NULL;
-	struct err why = { 0 };
-	const char *host;
+	const char *host = NULL;
 
 	if (!folder)
 		return 0;
 	if (!name || !*name) {
-		const char *path = arena_printf(a, "%s/config.json", folder);
-
+		path = arena_printf(a, "%s/config.json", folder);
 		config = path ? read_json(path) : NULL;
 		name = jread_str(config, "currentContext");
 	}
 	if (!name || !*name || str_eq(name, "default"))
 		return 0;
-	if (exposed_path(folder, NULL, 0, &why))
-		return err_refuse(e, ERR_POLICY, EPERM, "set DOCKER_HOST",
-				  "docker context '%.64s' is not used: '%.100s': %.200s", name,
-				  folder, why.what);
-	host = context_host(a, folder, name);
-	if (!host)
-		return err_refuse(e, ERR_CONFIG, ENOENT,
-				  "docker context ls shows them; or set DOCKER_HOST",
-				  "docker context '%.64s' is not known", name);
+	if ((path && check_guests(path, e) < 0) || context_host(a, folder, name, &host, e) < 0)
+		return -e->code;
 	return add_address(a, at, "docker context", host, e);
 }
 

@@ -6,6 +6,7 @@
 
 #include "audit/read/story.h"
 #include "base/fd.h"
+#include "base/output.h"
 #include "base/str.h"
 #include "cli/audit/asked.h"
 #include "cli/cli.h"
@@ -61,13 +62,6 @@ static int open_query(const struct asked *a, int *dirfd, struct query **q, struc
 	return query_open(*dirfd, path, !a->no_index, q, e);
 }
 
-static int make_output(const char *path, struct err *e)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-
-	return fd < 0 ? err_sys(e, "cannot write to '%.200s'", path) : fd;
-}
-
 /* Without the index it works, and takes longer: that is worth a word when somebody waits for it. */
 static void say_unindexed(const struct asked *a, const struct query *q)
 {
@@ -94,8 +88,8 @@ static int write_found(const struct asked *a, struct query *q, struct list_sink 
 int audit_list(const struct asked *a, struct err *e)
 {
 	CLEANUP(fd) int dirfd = -1;
-	CLEANUP(fd) int made = -1;
 	CLEANUP(query) struct query *q = NULL;
+	struct output to = { .fd = -1, .folder = -1 };
 	struct list_sink s = { .fd = STDOUT_FILENO, .out = BUF_INIT(OUT_MAX), .e = e };
 	int r = open_query(a, &dirfd, &q, e);
 
@@ -103,12 +97,15 @@ int audit_list(const struct asked *a, struct err *e)
 		return r;
 	err_clear(e);
 	if (a->output) {
-		s.fd = made = make_output(a->output, e);
-		if (made < 0)
-			return made;
+		if (output_open(a->output, 0600, &to, e) < 0)
+			return -e->code;
+		s.fd = to.fd;
 	}
 	say_unindexed(a, q);
 	r = write_found(a, q, &s, e);
+	if (r == 0 && a->output)
+		r = output_keep(&to, e);
+	output_drop(&to);
 	if (r == 0 && !s.exporter.some && a->format == FORMAT_TEXT && !a->output)
 		message_print("brig: note", q ? "no record matches" : "there is no record yet");
 	buf_done(&s.out);

@@ -9,8 +9,10 @@
 #include <time.h>
 
 #include "base/draft.h"
+#include "base/exposed.h"
 #include "base/fd.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "base/str.h"
 #include "bundle/archive.h"
 #include "bundle/fetch.h"
@@ -206,39 +208,56 @@ static void begin_object(struct json *j, struct buf *b)
 
 /* ---- pack ---- */
 
+static int copy_to(int fd, int from)
+{
+	char piece[65536];
+	off_t at = 0;
+	ssize_t n;
+	int r = 0;
+
+	while (r == 0 && (n = pread(from, piece, sizeof(piece), at)) != 0) {
+		r = n < 0 ? -errno : fd_write_all(fd, piece, (size_t)n);
+		at += n;
+	}
+	return r;
+}
+
+/* What the user has named is replaced. */
+static int write_to(const char *path, int from, struct err *e)
+{
+	struct output to;
+	int r;
+
+	if (output_open(path, 0666, &to, e) < 0)
+		return -e->code;
+	r = copy_to(to.fd, from);
+	if (r == 0)
+		return output_keep(&to, e);
+	output_drop(&to);
+	return err_errno(e, r, "cannot write '%.200s'", path);
+}
+
 /* Whole or not at all: the file has its name when all is in it. What has a name that nobody wrote
  * is not replaced. */
-static int write_to(const char *path, bool written, int from, struct err *e)
+static int write_new(const char *name, int from, struct err *e)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	char above[PATH_MAX] = ".", piece[65536];
-	CLEANUP(fd) int folder = -1;
+	CLEANUP(fd) int folder = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	mode_t mask = umask(077);
-	struct draft d;
-	off_t at = 0;
-	ssize_t n = 0;
+	struct draft d = { .folder = -1, .fd = -1 };
 	int r;
 
 	(void)umask(mask);
-	if (slash)
-		(void)snprintf(above, sizeof(above), "%.*s",
-			       slash == path ? 1 : (int)(slash - path), path);
-	folder = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (folder < 0 || !*name)
-		return err_sys(e, "cannot open the folder of '%.200s'", path);
-	r = draft_open(folder, &d);
-	while (r == 0 && (n = pread(from, piece, sizeof(piece), at)) > 0) {
-		r = fd_write_all(d.fd, piece, (size_t)n);
-		at += n;
-	}
-	if (r == 0 && n == 0)
-		r = (written ? draft_keep : draft_keep_new)(&d, name, 0666 & ~mask);
+	r = folder < 0 ? -errno : draft_open(folder, &d);
+	if (r == 0)
+		r = copy_to(d.fd, from);
+	if (r == 0)
+		r = draft_keep_new(&d, name, 0666 & ~mask);
 	else
 		draft_drop(&d);
 	if (r == -EEXIST)
 		return err_refuse(e, ERR_USAGE, EEXIST, "-o FILE replaces it, or is another name",
-				  "there is a '%.200s' already", path);
-	return r < 0 || n < 0 ? err_errno(e, r < 0 ? r : -EIO, "cannot write '%.200s'", path) : 0;
+				  "there is a '%.200s' already", name);
+	return r < 0 ? err_errno(e, r, "cannot write '%.200s'", name) : 0;
 }
 
 static int64_t now_or_epoch(void)
@@ -336,7 +355,7 @@ static int do_pack(const struct bundle_asked *a, struct err *e)
 				     .version = a->option[BUNDLE_OPTION_VERSION],
 				     .created = now_or_epoch() };
 	CLEANUP(cargo) struct cargo c = CARGO_NONE;
-	char usual[2 * BUNDLE_WORD_MAX + sizeof("-.bundle")];
+	char usual[2 * BUNDLE_WORD_MAX + sizeof("-.bundle")], sig[PATH_MAX];
 	struct packed p;
 
 	if (file && !*file)
@@ -345,15 +364,22 @@ static int do_pack(const struct bundle_asked *a, struct err *e)
 	if (c.archive < 0)
 		return err_sys(e, "no memory file");
 	if (bundle_pack(&w, c.archive, &p, e) < 0 ||
-	    (!file && usual_name(&c, usual, sizeof(usual), e) < 0) ||
-	    write_to(file ? file : usual, file != NULL, c.archive, e) < 0)
+	    (!file && usual_name(&c, usual, sizeof(usual), e) < 0))
+		return -e->code;
+	if (snprintf(sig, sizeof(sig), "%s.sig", file ? file : usual) >= (int)sizeof(sig))
+		return err_set(e, ERR_USAGE, ENAMETOOLONG, "the name of the file is too long");
+	/* Signed before it has a name: what somebody puts in the place of the file is not. Who
+	 * wanted it signed shall not send an older one either. */
+	if (key && sign_make(c.archive, key, &c.signature, e) < 0) {
+		if (file)
+			(void)unlink(file);
+		return -e->code;
+	}
+	if ((file ? write_to(file, c.archive, e) : write_new(usual, c.archive, e)) < 0 ||
+	    (key && write_to(sig, c.signature, e) < 0))
 		return -e->code;
 	file = file ? file : usual;
 	tell_packed(&p);
-	if (key && (sign_make(file, key, e) < 0 || read_signature(file, &c, e) < 0)) {
-		(void)unlink(file); /* who wanted it signed shall not send it as it is */
-		return -e->code;
-	}
 	return tell_archive(a, file, &c, e);
 }
 
@@ -555,12 +581,12 @@ static int do_pull(const struct bundle_asked *a, struct err *e)
 	    inspect_cargo(&c, &m, e) < 0)
 		return -e->code;
 	bundle_manifest_done(&m);
-	if (write_to(file, true, c.archive, e) < 0)
+	if (write_to(file, c.archive, e) < 0)
 		return -e->code;
 	/* An older one would be another bundle's. */
 	if (c.signature < 0 && unlink(sig) < 0 && errno != ENOENT)
 		return err_sys(e, "cannot remove '%.200s'", sig);
-	if (c.signature >= 0 && write_to(sig, true, c.signature, e) < 0)
+	if (c.signature >= 0 && write_to(sig, c.signature, e) < 0)
 		return -e->code;
 	return tell_archive(a, file, &c, e);
 }
@@ -661,8 +687,8 @@ int main(int argc, char **argv)
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
-	if (parse(&a, argc, argv, &e) == 0 && commands_of[a.command](&a, &e) == 0 &&
-	    fflush(stdout) == 0)
+	if (parse(&a, argc, argv, &e) == 0 && exposed_check_own(&e) == 0 &&
+	    commands_of[a.command](&a, &e) == 0 && fflush(stdout) == 0)
 		return 0;
 	if (!e.code)
 		(void)err_sys(&e, "cannot print");

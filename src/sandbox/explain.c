@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/explain.h"
 
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "backend/kit/protect/protected_names.h"
 #include "backend/backend.h"
@@ -10,6 +13,10 @@
 #include "base/str.h"
 #include "model/groups.h"
 #include "model/paths.h"
+
+#define PLAIN_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/"
+
+enum { TRIES_MAX = 64 };
 
 /* How programs say that a name could not be found or a host not reached. */
 static const char *const no_network[] = {
@@ -56,43 +63,8 @@ static const char *const not_there[] = {
 	"NoSuchFileException",       "cannot find", "cannot open",
 };
 
-/* Settings of the host's that a sandbox is not shown by itself, and that hold no logins where they
- * are as they were installed. */
-static const char *const unshown[] = {
-	"/etc/apache2",
-	"/etc/fpc.cfg",
-	"/etc/gai.conf",
-	"/etc/gdb",
-	"/etc/ghostscript",
-	"/etc/haproxy",
-	"/etc/ImageMagick-6",
-	"/etc/ImageMagick-7",
-	"/etc/krb5.conf",
-	"/etc/ldap/ldap.conf",
-	"/etc/lighttpd",
-	"/etc/login.defs",
-	"/etc/manpath.config",
-	"/etc/my.cnf",
-	"/etc/mysql",
-	"/etc/networks",
-	"/etc/nginx",
-	"/etc/octave.conf",
-	"/etc/odbc.ini",
-	"/etc/odbcinst.ini",
-	"/etc/perl",
-	"/etc/postgresql-common",
-	"/etc/R",
-	"/etc/redis",
-	"/etc/rpc",
-	"/etc/sensors3.conf",
-	"/etc/shells",
-	"/etc/terminfo",
-	"/etc/texmf",
-	"/etc/timezone",
-	"/etc/wgetrc",
-	"/etc/X11",
-	"/etc/xdg",
-};
+/* Where a root of brig's own has a part of what the host has. */
+static const char *const partly_shown[] = { "/etc/", "/var/lib/", "/var/cache/" };
 
 /* In a git folder; those of the workspace are in guarded_names. */
 static const char *const git_names[] = {
@@ -124,6 +96,18 @@ static const struct {
 	"apt works on the host's packages, which are not shown inside: install them on the host, " \
 	"or run in an image that has them (--backend docker --image NAME)"
 
+#define NO_PING                                                                                    \
+	"nobody has raw sockets inside, so ping does not work: curl or nc tell whether a host "    \
+	"answers, with --allow HOST"
+#define NO_OTHERS                                                                                  \
+	"other users and groups of the host are not known inside: give files to them, by chown "   \
+	"or in ACLs, outside of the sandbox"
+#define NO_SETID                                                                                   \
+	"set-id bits (chmod u+s, g+s) cannot be set inside: set them outside of the sandbox"
+#define NO_CORE                                                                                    \
+	"no core files are written inside: gdb -batch -ex run -ex bt --args COMMAND shows where "  \
+	"it failed"
+
 /* What programs say that want more than anybody has inside. */
 static const struct {
 	const char *phrase, *line;
@@ -143,6 +127,15 @@ static const struct {
 	{ "Cannot connect to the Docker daemon", NO_ENGINE },
 	{ "Cannot connect to Podman", NO_ENGINE },
 	{ "destination path '.' already exists", NOT_EMPTY }, /* git clone */
+	{ "ping: socktype", NO_PING },                        /* iputils */
+	{ "ping: socket", NO_PING },
+	{ "cap_net_raw", NO_PING },
+	{ "Lacking privilege for icmp socket", NO_PING }, /* inetutils */
+	{ "permission denied (are you root?)", NO_PING }, /* busybox */
+	{ "invalid user", NO_OTHERS },                    /* chown, install */
+	{ "invalid group", NO_OTHERS },
+	{ "Invalid argument near character", NO_OTHERS },   /* setfacl */
+	{ "core file size: cannot modify limit", NO_CORE }, /* ulimit -c */
 };
 
 struct words {
@@ -308,19 +301,67 @@ static bool in_image(const struct outcome *o)
 	return b && b->can & BACKEND_ENGINE;
 }
 
+/* What everybody on the host may read, over all folders above it: whoever chose the path gets the
+ * user to show no more than that. */
+static bool for_everybody(const char *path)
+{
+	char part[PATH_MAX];
+	struct stat st;
+
+	for (const char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
+		(void)snprintf(part, sizeof(part), "%.*s", (int)(end - path), path);
+		if (stat(part, &st) < 0 || !(st.st_mode & S_IXOTH))
+			return false;
+	}
+	return stat(path, &st) == 0 && st.st_uid == 0 && st.st_mode & S_IROTH &&
+	       (S_ISREG(st.st_mode) || (S_ISDIR(st.st_mode) && st.st_mode & S_IXOTH));
+}
+
+/* The path that begins at `at`, as the host has it, where links lead; NULL: none that could be
+ * shown. Only letters that mean nothing to a shell count. */
+static const char *unshown(const struct spec *s, struct words w, const char *at, struct arena *a)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+	size_t n = 0, left = w.n - (size_t)(at - w.text);
+
+	while (n < left && n < sizeof(path) - 1 && (goes_on(at[n]) || at[n] == '/' || at[n] == '+'))
+		n++;
+	while (n && (at[n - 1] == '.' || at[n - 1] == '/')) /* of the sentence */
+		n--;
+	memcpy(path, at, n);
+	path[n] = '\0';
+	if (!realpath(path, real) || shown(s, real) || !for_everybody(real))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_LEN(partly_shown); i++)
+		if (str_starts(real, partly_shown[i]) &&
+		    strspn(real, PLAIN_LETTERS) == strlen(real))
+			return arena_strdup(a, real);
+	return NULL;
+}
+
 static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 {
+	int tries = 0;
+
 	if (!has_root(o) || in_image(o) || !any(w, not_there, ARRAY_LEN(not_there)))
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(unshown); i++)
-		if (named(w, unshown[i]) && !shown(s, unshown[i]) &&
-		    access(unshown[i], R_OK) == 0) {
-			add(o, arena_printf(o->arena,
-					    "the host's '%s' is not shown inside; --read %s shows "
-					    "it",
-					    unshown[i], unshown[i]));
+	for (size_t i = 0; i < ARRAY_LEN(partly_shown); i++) {
+		struct words rest = w;
+
+		for (const char *at; tries < TRIES_MAX && (at = found(rest, partly_shown[i]));
+		     rest.n -= (size_t)(at + 1 - rest.text), rest.text = at + 1, tries++) {
+			bool begins = at == w.text || (!goes_on(at[-1]) && at[-1] != '/');
+			const char *path = begins ? unshown(s, w, at, o->arena) : NULL;
+
+			if (!path)
+				continue;
+			add(o,
+			    arena_printf(o->arena,
+					 "the host's '%s' is not shown inside; --read %s shows it",
+					 path, path));
 			return;
 		}
+	}
 }
 
 static void about_rights(const struct spec *s, struct words w, struct outcome *o)
@@ -330,6 +371,10 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 	if (s->profile != PROFILE_DEBUG && found(w, "No permission to enable") &&
 	    found(w, " event")) {
 		add(o, "--profile debug lets perf count what runs inside");
+		return;
+	}
+	if (found(w, "changing permissions of") && found(w, "Operation not permitted")) {
+		add(o, NO_SETID);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)

@@ -3,8 +3,9 @@
  *
  * No kernel event tells of a file that could not be opened or a name that was not found. What is
  * left is what the command said last. It is hostile: it is searched for brig's own phrases and
- * names, nothing of it is repeated, and whatever it says brings out one of a few fixed lines that
- * name no way around a protection. */
+ * names, and whatever it says brings out one of a few fixed lines that name no way around a
+ * protection. Nothing of it is repeated but the path of something below /etc, /var/lib or
+ * /var/cache that is root's and that everybody on the host may read. */
 #pragma once
 
 #include "model/outcome.h"

@@ -223,6 +223,8 @@ def what_is_mounted_below_a_packages_folder_stands_beside_the_rest():
         put("/etc/zeta/sub/own.conf", "own\n")
         words = "cat /etc/zeta/a.conf /etc/zeta/sub/b.conf /etc/zeta/sub/own.conf"
         assert shown(words) == "a\nb\n"
+        told = brig("run", "--", "cat", "/etc/zeta/sub/own.conf", env=own_cache()).errors
+        assert "hint: the host's '/etc/zeta/sub/own.conf' is not shown inside; --read /etc/zeta/sub/own.conf shows it" in told, told
         assert shown(words, "--read", "/etc/zeta/sub/own.conf") == "a\nb\nown\n"
         assert shown(words, "--read", "/etc/zeta") == "a\nb\nown\n"
         assert shown("cat /etc/zeta/sub/own.conf", "--read", "/etc/zeta/sub") == "own\n"

@@ -106,6 +106,49 @@ static void who_wants_more_rights_is_told_what_to_do(void **state)
 	assert_null(LINE("su: Critical error - immediate abort"));
 }
 
+static void a_file_of_the_hosts_is_named_if_everybody_may_read_it(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	char *read[] = { "/etc/passwd" };
+
+	assert_non_null(
+		strstr(LINE("cat: /etc/passwd: No such file or directory"),
+		       "the host's '/etc/passwd' is not shown inside; --read /etc/passwd "));
+	assert_non_null(LINE("cannot open '/etc/passwd'."));
+	assert_non_null(LINE("/etc/nowhere /etc/../etc/passwd not found"));
+	assert_null(LINE("cat: /etc/passwd"));
+	assert_null(LINE("/etc/shadow: No such file or directory")); /* root's alone */
+	assert_null(LINE("/x/etc/passwd: No such file or directory"));
+	assert_null(LINE("/etc/passwd.old: No such file or directory"));
+	assert_null(LINE("/etc/../usr/bin/env: No such file or directory"));
+	assert_null(LINE("/etc/: No such file or directory"));
+	assert_null(LINE("/etc/$(id): No such file or directory"));
+	s->read.v = (const char **)read;
+	s->read.n = 1;
+	assert_null(LINE("cat: /etc/passwd: No such file or directory"));
+	s->read.n = 0;
+	o->backend = "docker";
+	assert_null(LINE("cat: /etc/passwd: No such file or directory"));
+}
+
+static void what_is_refused_by_its_kind_is_told(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	assert_non_null(strstr(LINE("ping: socktype: SOCK_RAW"), "raw sockets"));
+	assert_non_null(strstr(LINE("chown: invalid user: 'daemon'"), "other users"));
+	assert_non_null(
+		strstr(LINE("setfacl: Option -m: Invalid argument near character 3"), "ACLs"));
+	assert_non_null(strstr(LINE("bash: ulimit: core file size: cannot modify limit: Operation "
+				    "not permitted"),
+			       "gdb"));
+	assert_null(LINE("chmod: changing permissions of 'x': No such file or directory"));
+	assert_non_null(
+		strstr(LINE("chmod: changing permissions of 'x': Operation not permitted"), "g+s"));
+}
+
 static void only_of_a_command_that_failed(void **state)
 {
 	struct spec *s = *state;
@@ -131,6 +174,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_group_is_named_where_its_host_is, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(who_wants_more_rights_is_told_what_to_do, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			a_file_of_the_hosts_is_named_if_everybody_may_read_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_refused_by_its_kind_is_told, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(only_of_a_command_that_failed, setup, teardown),
 	};

@@ -21,7 +21,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import CLOSED, FOLDER, box, container_of, engine, image, podmans, shared_engine, shared_podmans, start_box, token  # noqa: E402
-from two_runs import PROGRAM  # noqa: E402
+from two_runs import GIVE, PROGRAM, TAKE  # noqa: E402
 from harness import PATIENCE, around, brig_path, files_as_root, home, identity, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
 
 around(shared_engine)
@@ -113,6 +113,24 @@ def what_a_container_left_to_another_is_not_written_past_its_covers():
         assert any(d["target"].startswith(".git/hooks") for d in r["denials"]) and not pwned(workspace()), r["denials"]
         done = box("--profile", "strict", "--set", "docker.user=0:0", "--", "true")
         assert done.status == 125 and "strict profile" in done.errors, done.errors
+
+
+@test(limit=90)
+def what_a_container_was_given_and_writes_later_is_judged_when_it_ends():
+    """A descriptor of a plain configuration, given by a run that has ended and was judged, to one that only reads. The control: it is written."""
+    make = "import os; [os.makedirs('n/.git/' + x) for x in ('objects', 'refs')]; open('n/.git/HEAD', 'w').write('ref: refs/heads/main\\n'); open('n/.git/config', 'w').write('[core]\\n\\tbare = false\\n'); "
+    taker = start_box("--policy", "readonly", "--json", "--", "python3", "-c", TAKE, "s", f"\tfsmonitor = touch {scratch()}/ran\n", image=engine.PYTHON_IMAGE, stdin=subprocess.PIPE)
+    first = box("--json", "--", "python3", "-c", make + GIVE, "s", "n/.git/config", image=engine.PYTHON_IMAGE, settled=False).json
+    config = workspace() / "n/.git/config"
+    assert first["exit_code"] == 0 and first["denials"] == [] and config.exists(), first
+    out, err = taker.communicate(b"x", timeout=60 * PATIENCE)
+    second = json.loads(out)
+    assert "written" in second["stdout"], (second, err)
+    assert not config.exists() and [d["target"] for d in second["denials"]] == ["n/.git/config"], second["denials"]
+    subprocess.run(["git", "-C", workspace() / "n", "status"], capture_output=True, check=False)
+    assert not (scratch() / "ran").exists()
+    with files_as_root():
+        shutil.rmtree(state() / "brig/quarantine")
 
 
 UNDO = "umount .git/hooks; unshare -Um umount .git/hooks; unshare -Urm umount .git/hooks; mount -o remount,bind,rw .git/hooks; echo EVIL > .git/hooks/new"

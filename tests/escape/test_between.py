@@ -15,6 +15,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from harness import PATIENCE, brig, brig_environment, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
+from two_runs import GIVE, TAKE  # noqa: E402
 from victim import AS_ME, GITLINK, attack, clear, git, hook, ran, repository, settings, sh, taken, told, use  # noqa: E402
 
 # What git runs from a git folder, is led by, or writes through: a line of sh, in the git folder.
@@ -333,32 +334,6 @@ def links_that_lead_out_are_told_when_they_are_new():
     on_host("sh", "-c", "ln -s /etc/passwd old; mkdir d", cwd=workspace())
     r = sh("ln -s /etc/passwd new; ln -s ../../x d/up; ln -s ../d d/in; ln -s nowhere d/here")
     assert {c["path"] for c in r["changed_trust"]} == {"new", "d/up"}, r["changed_trust"]
-
-
-GIVE = """import array, os, socket, sys
-s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-s.bind(sys.argv[1])
-s.listen(1)
-c, _ = s.accept()
-c.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [os.open(sys.argv[2], os.O_RDWR)]).tobytes())])
-"""
-TAKE = """import array, os, socket, sys, time
-c = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-while True:
-    try:
-        c.connect(sys.argv[1])
-        break
-    except OSError:
-        time.sleep(0.05)
-fd = array.array("i", c.recvmsg(1, socket.CMSG_SPACE(4))[1][0][2][:4])[0]
-while c.recv(1):
-    pass
-print("taken", flush=True)
-sys.stdin.read(1)
-os.lseek(fd, 0, 2)
-os.write(fd, sys.argv[2].encode())
-print("written")
-"""
 
 
 @test(limit=120)

@@ -41,3 +41,29 @@ for root, what, path in tries:
     except OSError as e:
         print("-", what, path, e.strerror)
 """
+
+# A descriptor of a file instead: GIVE SOCKET FILE sends it and ends; TAKE SOCKET TEXT writes to it once there is input.
+GIVE = """import array, os, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+s.bind(sys.argv[1])
+s.listen(1)
+c, _ = s.accept()
+c.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [os.open(sys.argv[2], os.O_RDWR)]).tobytes())])
+"""
+TAKE = """import array, os, socket, sys, time
+c = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+while True:
+    try:
+        c.connect(sys.argv[1])
+        break
+    except OSError:
+        time.sleep(0.05)
+fd = array.array("i", c.recvmsg(1, socket.CMSG_SPACE(4))[1][0][2][:4])[0]
+while c.recv(1):
+    pass
+print("taken", flush=True)
+sys.stdin.read(1)
+os.lseek(fd, 0, 2)
+os.write(fd, sys.argv[2].encode())
+print("written")
+"""

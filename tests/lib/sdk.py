@@ -10,7 +10,7 @@ import subprocess
 import textwrap
 import zlib
 
-from harness import PATIENCE, TOP, brig_argv, brig_environment, brig_path, files_as_root, scratch, workspace
+from harness import PATIENCE, TOP, brig, brig_argv, brig_environment, brig_path, files_as_root, scratch, workspace
 
 PYTHON = "/usr/bin/python3"
 WAIT = 40 * PATIENCE
@@ -97,6 +97,20 @@ def start_node(code, *args, env=None):
 def node(code, *args, env=None):
     """Runs it; what it printed."""
     return finish(start_node(code, *args, env=env), textwrap.dedent(code))
+
+
+def plant_program(call):
+    """A brig in a folder of PATH, and behind a link from there: call(env) starts it before there was a run in the folder where it lies, and not afterwards."""
+    planted, linked, started = workspace() / "bin/brig", scratch() / "linked", workspace() / "started"
+    linked.mkdir()
+    (linked / "brig").symlink_to(planted)
+    subprocess.run([*brig_argv()[:-1], "sh", "-c", f"mkdir bin; printf '#!/bin/sh\\ntouch {started}\\n' > {planted}; chmod +x {planted}"], cwd=workspace(), check=True)
+    for ran in (True, False):
+        for env in ({"PATH": f"{planted.parent}:/usr/bin:/bin"}, {"PATH": f"{linked}:/usr/bin:/bin"}, {"BRIG_PROGRAM": str(planted)}):
+            said = call(env)
+            assert started.exists() == ran and ("may have written" in said) != ran, (env, said)
+            started.unlink(missing_ok=True)
+        assert brig("run", "--", "true").status == 0
 
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$\n*", re.M | re.S)

@@ -217,6 +217,15 @@ def a_daemon_is_started_when_there_is_none():
     assert told.startswith("ConnectionFailed ") and "BRIG_PROGRAM" in told, told
 
 
+@test(as_user="user")
+def no_program_is_started_that_a_run_could_have_put_there():
+    """Into a folder of PATH, or behind a link of the user's. The control: before the run the same program is started."""
+    sdk.plant_program(lambda env: sdk.node("""
+        import { Client } from "brig";
+        await new Client().info().catch((e) => console.log(e.message));
+    """, env=env))
+
+
 @test
 def nothing_is_said_at_a_socket_that_a_guest_can_have_put_there():
     """The control: in a folder that is closed the same server is spoken to."""

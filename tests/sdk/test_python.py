@@ -329,6 +329,21 @@ def a_daemon_is_started_when_there_is_none():
     assert "BRIG_PROGRAM" in told, told
 
 
+@test(as_user="user")
+def no_program_is_started_that_a_run_could_have_put_there():
+    """Into a folder of PATH, or behind a link of the user's. The control: before the run the same program is started."""
+    sdk.plant_program(lambda env: sdk.python("""
+        import asyncio
+        import brig
+        from brig import aio
+        for call in (lambda: brig.Client().info(), lambda: asyncio.run(aio.Client().info())):
+            try:
+                call()
+            except brig.ConnectionFailed as e:
+                print(e)
+    """, env=env))
+
+
 @test
 def nothing_is_said_to_a_guest_that_plays_the_daemon():
     for guest, call in ((False, "brig.Client().info()"), (True, "brig.Client().info()"), (True, "asyncio.run(aio.Client().info())")):

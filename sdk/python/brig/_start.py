@@ -9,6 +9,7 @@ import subprocess
 import threading
 from typing import Optional
 
+from ._exposed import is_exposed
 from .errors import ConnectionFailed
 
 # What brig itself reads: where its folders are, and the ways to other daemons.
@@ -18,10 +19,18 @@ TEXT_MAX = 700
 
 
 def _program(program: Optional[str]) -> str:
-    found = shutil.which(program or os.environ.get("BRIG_PROGRAM") or "brig")
-    if not found:
-        raise ConnectionFailed("no daemon runs, and there is no program 'brig' to start one", "install brig, or name it in BRIG_PROGRAM")
-    return os.path.abspath(found)
+    """Past those that a sandbox could have put there: into the .venv/bin of a project, say."""
+    name, passed = program or os.environ.get("BRIG_PROGRAM") or "brig", ""
+    folders = [os.getcwd()] if "/" in name else os.environ.get("PATH", os.defpath).split(":")
+    for folder in filter(os.path.isabs, folders):
+        found = shutil.which(os.path.join(folder, name))
+        if found and not is_exposed(found):
+            return found
+        passed = passed or found or ""
+    if passed:
+        raise ConnectionFailed(f"no daemon runs, and '{passed}' is not started: it lies where commands in sandboxes may have written",
+                               "install brig where no sandbox may write, or start the daemon by hand: brig daemon")
+    raise ConnectionFailed("no daemon runs, and there is no program 'brig' to start one", "install brig, or name it in BRIG_PROGRAM")
 
 
 def _listen(fd: int) -> str:

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Could a command in a sandbox have written this program? brig notes the folders that commands may write to in its state.
+import { createHash } from "node:crypto";
+import { lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import path from "node:path";
+
+const LINKS_MAX = 40;
+
+function isLink(file) {
+  try {
+    return lstatSync(file).isSymbolicLink();
+  } catch {
+    return false;
+  }
+}
+
+function notes({ XDG_STATE_HOME, HOME, XDG_RUNTIME_DIR }) {
+  const own = process.geteuid() === 0 ? "/var/lib" : HOME && `${HOME}/.local/state`;
+  return [XDG_STATE_HOME, own, XDG_RUNTIME_DIR].filter((base) => base?.startsWith("/")).map((base) => `${base}/brig/exposed`);
+}
+
+/** The path and every folder above it. */
+function above(file) {
+  return file === "/" ? [file] : [file, ...above(path.dirname(file))];
+}
+
+/** The path as it is written, and as it is with each link on the way followed. */
+function ways(file) {
+  const found = [file];
+  for (let i = 0; i < LINKS_MAX; i++) {
+    const link = above(file).reverse().find(isLink);
+    if (link === undefined) break;
+    file = path.resolve(path.dirname(link), readlinkSync(link), path.relative(link, file));
+    found.push(file);
+  }
+  return found;
+}
+
+/** The name of the note of what is there, by its identity: glibc's numbers of a device. */
+function identity(file) {
+  const { dev, ino } = statSync(file, { bigint: true });
+  const major = ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & 0xfffff000n);
+  const minor = (dev & 0xffn) | ((dev >> 12n) & 0xffffff00n);
+  return `i-${major.toString(16)}:${minor.toString(16)}-${ino.toString(16)}`;
+}
+
+/** By name and by identity, of the program, of every folder above it, and of all links that lead there. */
+export function isExposed(file) {
+  const folders = new Set([...ways(path.resolve(file)), realpathSync(file)].flatMap(above));
+  const names = [...folders].map((f) => `p-${createHash("sha256").update(f).digest("hex").slice(0, 40)}`);
+  for (const f of folders) {
+    try {
+      names.push(identity(f));
+    } catch {
+      // it is known by its name alone
+    }
+  }
+  return notes(process.env).some((place) => names.some((name) => isLink(`${place}/${name}`)));
+}

@@ -89,21 +89,6 @@ static bool is_gits_own(const char *name)
 	return false;
 }
 
-static bool is_noted(const struct walk_queue *s, const char *folder, const struct fd_entry *e)
-{
-	char path[PATH_MAX];
-
-	if (e->type == DT_DIR || e->type == DT_UNKNOWN || is_git_name(e->name))
-		return true;
-	if (!s->git && s->w->no_names)
-		return false;
-	if (e->type == DT_LNK || e->type == DT_FIFO)
-		return !is_fan_path(s, folder); /* objects are read by their sum */
-	if (s->git)
-		return name_ends_step(e->name);
-	return join(path, folder, e->name) && name_reported(path);
-}
-
 static bool is_told(const char *folder, const char *name)
 {
 	char path[PATH_MAX];
@@ -111,24 +96,22 @@ static bool is_told(const char *folder, const char *name)
 	return !join(path, folder, name) || name_reported(path);
 }
 
-/* A folder of which nothing is to be known but what is in it. */
-static bool is_plain_folder(const struct walk_queue *s, const char *folder,
-			    const struct fd_entry *e)
+/* `told`: it is a name that is told of. */
+static enum noted_as noted_as(const struct walk_queue *s, const char *folder,
+			      const struct fd_entry *e, bool told)
 {
-	if (e->type != DT_DIR || is_git_name(e->name))
-		return false;
-	if (s->git)
-		return !is_fan(e->name) && !is_fan_path(s, folder);
-	return s->w->no_names || !is_told(folder, e->name);
-}
+	bool fan = is_fan_path(s, folder); /* objects are read by their sum */
 
-/* Nothing to any walk but a way to more folders: also where names do not count to this one. */
-static bool is_quiet(const struct walk_queue *s, const char *folder, const struct fd_entry *e,
-		     enum noted_as as)
-{
-	if (as != IS_FOLDER && (as != IS_NONE || e->type != DT_REG))
-		return false;
-	return s->git || !s->w->no_names || !is_told(folder, e->name);
+	if (e->type == DT_DIR && !is_git_name(e->name) &&
+	    (s->git ? !fan && !is_fan(e->name) : s->w->no_names || !told))
+		return IS_FOLDER; /* of which nothing is to be known but what is in it */
+	if (e->type == DT_DIR || e->type == DT_UNKNOWN || is_git_name(e->name))
+		return MAY_BE;
+	if (!s->git && s->w->no_names)
+		return IS_NONE;
+	if (e->type == DT_LNK || e->type == DT_FIFO)
+		return fan ? IS_NONE : MAY_BE;
+	return told || (s->git && name_ends_step(e->name)) ? MAY_BE : IS_NONE;
 }
 
 static bool is_ascii(const char *name)
@@ -162,14 +145,14 @@ static bool note_entries(const struct walk_queue *s, int fd, const char *folder,
 
 	folder_begin(&d, fd);
 	while ((e = folder_next(&d))) {
-		enum noted_as as = is_plain_folder(s, folder, e) ? IS_FOLDER
-				   : is_noted(s, folder, e)      ? MAY_BE
-								 : IS_NONE;
+		bool told = !s->git && (n->quiet || !s->w->no_names) && is_told(folder, e->name);
+		enum noted_as as = noted_as(s, folder, e, told);
 
 		n->parts |= part_of(e->name);
 		git = git || is_git_name(e->name);
 		ascii = ascii && is_ascii(e->name);
-		n->quiet = n->quiet && is_quiet(s, folder, e, as);
+		/* To any walk, also where names do not count to this one. */
+		n->quiet &= !told && (as == IS_FOLDER || (as == IS_NONE && e->type == DT_REG));
 		if (as != IS_NONE) {
 			buf_putc(&n->names, (char)as);
 			buf_add(&n->names, e->name, strlen(e->name) + 1);

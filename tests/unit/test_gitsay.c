@@ -88,7 +88,8 @@ static void words_are_found_however_they_are_written(void **state UNUSED)
 
 	for (size_t i = 0; i < ARRAY_LEN(named); i++) {
 		write_text("config", named[i]);
-		assert_int_equal(reader_places("config", &late, &facts), READER_HOSTILE);
+		assert_int_equal(reader_facts("config", READER_PLACES, &late, &facts),
+				 READER_HOSTILE);
 		assert_int_equal(late.unasked, i + 1);
 	}
 }
@@ -102,7 +103,7 @@ static void nobody_is_asked_when_the_time_is_spent(void **state UNUSED)
 	CLEANUP(buf) struct buf facts = BUF_INIT(4096);
 
 	write_text("config", "[core]\nhooksPath=x");
-	assert_int_equal(reader_places("config", &spent, &facts), READER_HOSTILE);
+	assert_int_equal(reader_facts("config", READER_PLACES, &spent, &facts), READER_HOSTILE);
 	assert_int_equal(spent.unasked, 1);
 }
 
@@ -115,11 +116,12 @@ static void what_names_no_place_asks_nobody(void **state UNUSED)
 
 	for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
 		write_text("config", plain[i]);
-		assert_int_equal(reader_places("config", &late, &facts), READER_PLAIN);
+		assert_int_equal(reader_facts("config", READER_PLACES, &late, &facts),
+				 READER_PLAIN);
 	}
-	assert_int_equal(reader_places("missing", &late, &facts), READER_PLAIN);
+	assert_int_equal(reader_facts("missing", READER_PLACES, &late, &facts), READER_PLAIN);
 	assert_int_equal(mkfifo("pipe", 0600), 0);
-	assert_int_equal(reader_places("pipe", &late, &facts), READER_PLAIN);
+	assert_int_equal(reader_facts("pipe", READER_PLACES, &late, &facts), READER_PLAIN);
 	assert_true(late.unasked == 0 && facts.len == 0);
 }
 
@@ -130,7 +132,7 @@ static void a_configuration_too_large_to_look_through_is_hostile(void **state UN
 	int fd = open("config", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 	assert_true(fd >= 0 && ftruncate(fd, (off_t)2 << 20) == 0 && close(fd) == 0);
-	assert_int_equal(reader_places("config", &late, &facts), READER_HOSTILE);
+	assert_int_equal(reader_facts("config", READER_PLACES, &late, &facts), READER_HOSTILE);
 }
 
 #define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)

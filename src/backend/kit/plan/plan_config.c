@@ -82,13 +82,11 @@ static int note_unsaid(struct box_plan *p, struct git_config *c, struct err *e)
 	return 0;
 }
 
-typedef enum reader_said reader_fn(const char *file, struct reader_asker *who, struct buf *facts);
-
-static int ask(struct box_plan *p, struct git_config *c, reader_fn *reader,
+static int ask(struct box_plan *p, struct git_config *c, enum reader_about about,
 	       struct reader_asker *who, struct err *e)
 {
 	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
-	enum reader_said said = reader(c->file, who, &facts);
+	enum reader_said said = reader_facts(c->file, about, who, &facts);
 	char *text;
 
 	if (said != READER_PLAIN && c->nested)
@@ -118,6 +116,15 @@ static int ask(struct box_plan *p, struct git_config *c, reader_fn *reader,
 	c->facts = (struct buf){ .data = text, .len = facts.len };
 	c->asked = true;
 	return 0;
+}
+
+/* The value of the next fact that begins so, after *at, which is NULL at first; NULL: no more. */
+static const char *next_value(const struct git_config *c, const char **at, const char *begins)
+{
+	while ((*at = gitsay_next(&c->facts, *at)))
+		if (str_starts(*at, begins))
+			return *at + strlen(begins);
+	return NULL;
 }
 
 /* 1 and the path for one that can be told; 0 for none. What brig cannot follow git might. */
@@ -197,19 +204,17 @@ static int find_bases(struct box_plan *p, const char *git, struct reader_asker *
 		return -e->code;
 	for (size_t i = 0; i < p->config_count; i++) {
 		struct git_config *c = &p->configs[i];
-		const char *path;
+		const char *at = NULL, *value, *path;
 
 		if (!str_eq(c->git, git))
 			continue;
 		if (c->root && add_base(p, b, c->root, e) < 0)
 			return -e->code;
-		if (!c->facts.len && !c->trees && ask(p, c, reader_trees, who, e) < 0)
+		if (!c->facts.len && !c->trees && ask(p, c, READER_TREES, who, e) < 0)
 			return -e->code;
 		c->trees = true;
-		for (const char *fact = NULL; (fact = gitsay_next(&c->facts, fact));) {
-			int r = str_starts(fact, "worktree=")
-					? place_of(p, git, strchr(fact, '=') + 1, &path, e)
-					: 0;
+		while ((value = next_value(c, &at, "worktree="))) {
+			int r = place_of(p, git, value, &path, e);
 
 			if (r < 0 || (r && add_base(p, b, path, e) < 0))
 				return -e->code;
@@ -289,26 +294,22 @@ static const char *unmarked(const char *value)
 static int take_includes(struct box_plan *p, const struct guarded_tree *t,
 			 const struct git_config *c, struct err *e)
 {
-	for (const char *fact = NULL; (fact = gitsay_next(&c->facts, fact));) {
-		const char *value = str_starts(fact, "include=") ? strchr(fact, '=') + 1 : NULL;
+	const char *at = NULL, *value;
 
-		if (value && (take_include(p, t, c, value, e) < 0 ||
-			      (unmarked(value) && take_include(p, t, c, unmarked(value), e) < 0)))
+	while ((value = next_value(c, &at, "include=")))
+		if (take_include(p, t, c, value, e) < 0 ||
+		    (unmarked(value) && take_include(p, t, c, unmarked(value), e) < 0))
 			return -e->code;
-	}
 	return 0;
 }
 
 static int take_all_hooks(struct box_plan *p, const struct guarded_tree *t,
 			  const struct git_config *c, struct reader_asker *who, struct err *e)
 {
+	const char *at = NULL, *value;
 	struct hook_bases b = { 0 };
 
-	for (const char *fact = NULL; (fact = gitsay_next(&c->facts, fact));) {
-		const char *value = str_starts(fact, "hooks=") ? strchr(fact, '=') + 1 : NULL;
-
-		if (!value)
-			continue;
+	while ((value = next_value(c, &at, "hooks="))) {
 		if (!b.count && find_bases(p, c->git, who, &b, e) < 0)
 			return -e->code;
 		if (take_hooks(p, t, &b, value, e) < 0 ||
@@ -325,7 +326,7 @@ int plan_configured(struct box_plan *p, const struct guarded_tree *t, struct err
 
 	for (size_t i = 0; i < p->config_count; i++) {
 		if (!p->configs[i].asked && !known_here(p, &p->configs[i]) &&
-		    ask(p, &p->configs[i], reader_places, &who, e) < 0)
+		    ask(p, &p->configs[i], READER_PLACES, &who, e) < 0)
 			return -e->code;
 		c = p->configs[i]; /* the list may move */
 		if (take_includes(p, t, &c, e) < 0)

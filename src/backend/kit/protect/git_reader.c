@@ -183,14 +183,12 @@ static pid_t ask(const struct git_question *q)
 }
 
 struct reader_listener {
-	enum reader_kind kind;
+	const struct git_question *q;
 	char record[4096 + 128]; /* the one that has begun */
 	size_t have;
 	bool hostile;    /* it is longer than any */
 	struct buf text; /* of a configuration */
 	struct buf *answer;
-	reader_record_fn *fn; /* of a repository */
-	void *arg;
 };
 
 static void hear_records(struct reader_listener *l, const char *data, size_t n)
@@ -202,7 +200,7 @@ static void hear_records(struct reader_listener *l, const char *data, size_t n)
 		l->record[l->have++] = data[i];
 		if (data[i])
 			continue;
-		l->fn(l->arg, l->record);
+		l->q->fn(l->q->arg, l->record);
 		l->have = 0;
 	}
 }
@@ -224,7 +222,7 @@ static bool listen_to(struct reader_listener *l, int fd, uint64_t until)
 			return true;
 		if (n < 0)
 			return false;
-		if (l->fn)
+		if (l->q->fn)
 			hear_records(l, data, (size_t)n);
 		else
 			buf_add(&l->text, data, (size_t)n);
@@ -241,9 +239,9 @@ static enum reader_said judge(struct reader_listener *l, bool heard, int status)
 		return READER_NOBODY;
 	if (!heard || code != 0)
 		return READER_HOSTILE;
-	if (l->fn)
+	if (l->q->fn)
 		return l->have ? READER_HOSTILE : READER_PLAIN;
-	if (l->kind == READER_LIST) {
+	if (l->q->kind == READER_LIST) {
 		buf_add(l->answer, l->text.data, l->text.len);
 		return l->answer->failed ? READER_HOSTILE : READER_PLAIN;
 	}
@@ -274,11 +272,7 @@ static enum reader_said converse(const struct git_question *asked, struct buf *r
 
 	if (!l || pipe2(pipe, O_CLOEXEC) < 0)
 		return READER_NOBODY;
-	*l = (struct reader_listener){ .kind = q.kind,
-				       .text = BUF_INIT(CONFIG_MAX),
-				       .answer = ret,
-				       .fn = q.fn,
-				       .arg = q.arg };
+	*l = (struct reader_listener){ .q = asked, .text = BUF_INIT(CONFIG_MAX), .answer = ret };
 	q.out = pipe[1];
 	pid = ask(&q);
 	(void)fd_close(pipe[1]);
@@ -416,7 +410,8 @@ static bool may_say(int fd, const char *word, const char *other)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(CONFIG_MAX + 1);
 
-	return buf_read_file(&text, fd) < 0 || has_word(&text, word) || has_word(&text, other);
+	return buf_read_file(&text, fd) < 0 || has_word(&text, word) ||
+	       (other && has_word(&text, other));
 }
 
 /* Opening alone has effects of its own on a pipe or a device: only a file is opened. */
@@ -436,22 +431,13 @@ static int open_file(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-static enum reader_said facts_of(const char *file, const char *word, const char *other,
-				 struct reader_asker *who, struct buf *facts)
+enum reader_said reader_facts(const char *file, enum reader_about about, struct reader_asker *who,
+			      struct buf *facts)
 {
 	CLEANUP(fd) int fd = open_file(file);
+	bool trees = about == READER_TREES;
 
-	if (fd < 0 || !may_say(fd, word, other))
+	if (fd < 0 || !may_say(fd, trees ? "worktree" : "hookspath", trees ? NULL : "include"))
 		return READER_PLAIN;
 	return reader_config(READER_CONFIG, fd, who, facts);
-}
-
-enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts)
-{
-	return facts_of(file, "hookspath", "include", who, facts);
-}
-
-enum reader_said reader_trees(const char *file, struct reader_asker *who, struct buf *facts)
-{
-	return facts_of(file, "worktree", "worktree", who, facts);
 }

@@ -46,14 +46,16 @@ struct reader_asker {
 enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
 			       struct buf *ret);
 
-/* The facts of a configuration that names other files: plain and none where it has not the words
- * for it, which costs one look through its bytes, or where there is no such file. A link is
- * followed: git does. */
-enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts);
-
-/* The same for one that may name a working tree, as those of all submodules do: to be asked only
- * where hooks are named relative to it. */
-enum reader_said reader_trees(const char *file, struct reader_asker *who, struct buf *facts);
+/* The facts of a configuration: plain and none where it has not the words for what is asked about,
+ * which costs one look through its bytes, or where there is no such file. A link is followed: git
+ * does. */
+enum reader_about {
+	READER_PLACES, /* other files that it names */
+	READER_TREES,  /* a working tree, as those of all submodules do: to be asked only where
+			* hooks are named relative to it */
+};
+enum reader_said reader_facts(const char *file, enum reader_about about, struct reader_asker *who,
+			      struct buf *facts);
 
 /* What git says of a repository, whose git folder it is shown read-only, record by record, as they
  * come; what is in a record is a hostile command's own.

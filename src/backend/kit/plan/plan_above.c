@@ -4,7 +4,6 @@
  *
  * Nothing above can be changed by the command, and so nothing is covered there; each `.git` on the
  * way up counts, because one repository may lie in another. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 
 #include "backend/kit/plan/plan_internal.h"
 #include "backend/kit/protect/gitdirs.h"
-#include "base/str.h"
+#include "base/folder.h"
 
 #define WORKTREES_MAX 512
 
@@ -36,23 +35,20 @@ static int on_module(void *arg, const char *path)
 
 static int watch_worktrees(const struct above *a, int folder)
 {
-	int fd = fd_open_nolinks(folder, "worktrees", O_RDONLY | O_DIRECTORY, FD_BENEATH), r = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	int left = WORKTREES_MAX;
+	CLEANUP(fd)
+	int fd = fd_open_nolinks(folder, "worktrees", O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	int left = WORKTREES_MAX, r = 0;
+	const struct fd_entry *en;
+	struct folder d;
 
-	for (struct dirent *en; d && r == 0 && left && (en = readdir(d));) {
-		const char *git, *root;
+	folder_begin(&d, fd);
+	while (fd >= 0 && r == 0 && left-- && (en = folder_next(&d))) {
+		const char *git = arena_printf(a->p->arena, "%s/worktrees/%s", a->common, en->name);
+		const char *root = git ? plan_worktree_root(a->p, git) : NULL;
 
-		if (str_eq(en->d_name, ".") || str_eq(en->d_name, ".."))
-			continue;
-		left--;
-		git = arena_printf(a->p->arena, "%s/worktrees/%s", a->common, en->d_name);
-		root = git ? plan_worktree_root(a->p, git) : NULL;
 		if (root)
 			r = plan_config_of(a->p, a->common, git, root, false, a->e);
 	}
-	if (d)
-		(void)closedir(d);
 	return r;
 }
 

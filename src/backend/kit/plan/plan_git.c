@@ -14,23 +14,25 @@
 
 #define COVERED_MAX 768 /* names in git folders other than the main one */
 
-/* One name below a git folder, which `prefix` leads to. */
-static int protect_part(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
-			const char *part, bool hold, struct err *e)
-{
-	const char *name = arena_printf(p->arena, "%s%s", prefix, part);
-
-	return name ? plan_protect_name(p, t, name, hold, e) : err_nomem(e);
-}
-
-/* The parts of the main git folder: held while they are missing. */
+/* The parts of a git folder, which `prefix` leads to. Those of the main one are held while they are
+ * missing; of a nested one what is missing is looked for afterwards. */
 static int protect_parts(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
-			 struct err *e)
+			 bool nested, struct err *e)
 {
-	for (size_t i = 0; i < GIT_PARTS; i++)
-		if (git_parts[i].kind != GIT_PART_LIST && git_parts[i].kind != GIT_PART_BACK &&
-		    protect_part(p, t, prefix, git_parts[i].name, git_parts[i].hold, e) < 0)
+	for (size_t i = 0; i < GIT_PARTS; i++) {
+		const struct git_part *part = &git_parts[i];
+		const char *name = arena_printf(p->arena, "%s%s", prefix, part->name);
+		struct stat st;
+
+		if (!name)
+			return err_nomem(e);
+		if (part->kind == GIT_PART_LIST ||
+		    (nested ? fstatat(t->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0
+			    : part->kind == GIT_PART_BACK))
+			continue;
+		if (plan_protect_name(p, t, name, part->hold && !nested, e) < 0)
 			return -e->code;
+	}
 	return 0;
 }
 
@@ -160,8 +162,9 @@ static int protect_git(struct box_plan *p, const struct guarded_tree *t, const c
 				     .path = host + strlen(t->host) +
 					     (host[strlen(t->host)] == '/'),
 				     .host = host };
-	return protect_parts(p, t, prefix, e) < 0 ? -e->code
-						  : plan_config_of(p, host, host, root, false, e);
+	return protect_parts(p, t, prefix, false, e) < 0
+		       ? -e->code
+		       : plan_config_of(p, host, host, root, false, e);
 }
 
 /* ---- all the others ---- */
@@ -197,27 +200,14 @@ static int configured_by(struct box_plan *p, const struct guarded_tree *t, const
 	return plan_config_of(p, common ? common : host, host, root, true, e);
 }
 
-/* What is there of its parts; what is missing is looked for afterwards. */
 static int protect_nested(struct box_plan *p, const struct guarded_tree *t, const char *git,
 			  struct err *e)
 {
 	const char *prefix = arena_printf(p->arena, "%s%s", git, *git ? "/" : "");
-	struct stat st;
 
 	if (!prefix)
 		return err_nomem(e);
-	for (size_t i = 0; i < GIT_PARTS; i++) {
-		char path[PATH_MAX];
-
-		if (git_parts[i].kind == GIT_PART_LIST ||
-		    snprintf(path, sizeof(path), "%s%s", prefix, git_parts[i].name) >=
-			    (int)sizeof(path) ||
-		    fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (protect_part(p, t, prefix, git_parts[i].name, false, e) < 0)
-			return -e->code;
-	}
-	return configured_by(p, t, git, e);
+	return protect_parts(p, t, prefix, true, e) < 0 ? -e->code : configured_by(p, t, git, e);
 }
 
 /* Every git folder of the user's that the record or a look from the top has. One that a run has
@@ -257,6 +247,16 @@ static int protect_all(struct box_plan *p, const struct guarded_tree *t, struct 
 	return 0;
 }
 
+/* All of a tree in which nothing else was looked for; without a workspace nothing is covered. */
+static int protect_whole(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+{
+	if (protect_all(p, t, e) < 0)
+		return -e->code;
+	return p->workspace && (plan_configured(p, t, e) < 0 || plan_protect_goals(p, t, e) < 0)
+		       ? -e->code
+		       : 0;
+}
+
 /* One of --write and --mount. */
 static int protect_written(struct box_plan *p, const char *host, const char *inside, struct err *e)
 {
@@ -275,10 +275,7 @@ static int protect_written(struct box_plan *p, const char *host, const char *ins
 		return err_refuse(e, ERR_POLICY, E2BIG, "name a folder that holds them",
 				  "more than %d writable trees", SURVEYS_MAX);
 	t.fd = fd;
-	return protect_all(p, &t, e) < 0 || (p->workspace && (plan_configured(p, &t, e) < 0 ||
-							      plan_protect_goals(p, &t, e) < 0))
-		       ? -e->code
-		       : 0;
+	return protect_whole(p, &t, e);
 }
 
 int plan_written(struct box_plan *p, struct err *e)
@@ -327,11 +324,7 @@ int plan_worktree(struct box_plan *p, struct err *e)
 		return err_errno(e, t.fd, "cannot open '%s'", common);
 	r = protect_git(p, &t, "", common, plan_main_root(p, common), e);
 	if (r == 0)
-		r = protect_all(p, &t, e);
-	if (r == 0)
-		r = plan_configured(p, &t, e);
-	if (r == 0)
-		r = plan_protect_goals(p, &t, e);
+		r = protect_whole(p, &t, e);
 	(void)fd_close(t.fd);
 	return r;
 }

@@ -108,7 +108,7 @@ static int list_once(int fd, uint32_t states, struct socket_list *l, struct err 
 			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
 		  .want = { .sdiag_family = AF_UNIX,
 			    .udiag_states = states,
-			    .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_VFS } };
+			    .udiag_show = UDIAG_SHOW_VFS | (l->each ? UDIAG_SHOW_NAME : 0) } };
 	_Alignas(struct nlmsghdr) char data[ANSWER_BYTES];
 	bool end = false;
 

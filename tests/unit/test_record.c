@@ -162,21 +162,21 @@ static void the_first_writes_and_the_last_closes(void **state UNUSED)
 	one = record_open(live, &tree, &e);
 	two = record_open(live, &tree, &e);
 	assert_true(record_join(one, &alone) == 0 && alone);
-	assert_true(record_written_by_others(two));
+	assert_true(record_locked(two));
 	record_share(one);
 	assert_true(record_join(two, &alone) == 0 && !alone);
 	assert_false(record_alone(one));
 	two = fd_close(two);
-	assert_true(record_alone(one) && !record_others(live));
+	assert_true(record_alone(one) && !record_locked(live));
 	record_mark(live, RECORD_LIVE, &tree);
-	assert_false(record_is_open(&tree));
+	assert_false(record_is_open(live, &tree));
 	record_mark(live, RECORD_OPEN, &tree);
-	assert_true(record_is_open(&tree));
+	assert_true(record_is_open(live, &tree));
 	assert_int_equal(access("state/brig/records/open/fe00-abc", F_OK), 0);
 	assert_true(record_ident("fe00-abc", &named) && named.ino == 0xabc);
 	assert_false(record_ident("fe00", &named) || record_ident("../x-1", &named));
 	record_unmark(live, RECORD_OPEN, &tree);
-	assert_false(record_is_open(&tree));
+	assert_false(record_is_open(live, &tree));
 	assert_int_equal(access("state/brig/records/live/fe00-abc", F_OK), 0);
 }
 

@@ -196,7 +196,6 @@ static int guard_place(struct box_plan *p, const struct sight *s, const char *pl
 		       struct err *e)
 {
 	struct kept state = {
-		.there = access(place, F_OK) == 0,
 		.writable = cache ? "make brig's own cache folder writable"
 				  : "make brig's own state folder writable",
 		.parts = cache ? "show brig's own cache" : "show brig's own state",
@@ -209,6 +208,7 @@ static int guard_place(struct box_plan *p, const struct sight *s, const char *pl
 	/* What this user cannot reach is no place for its state. */
 	if (mounts_find(&s->mounts, p->arena, place, &state.at) < 0)
 		return 0;
+	state.there = !state.at.missing;
 	return guard_kept(p, s, &state, e);
 }
 

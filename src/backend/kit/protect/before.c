@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/protect/before.h"
-
+/* backend/kit/protect/before.c - what is noted of a workspace before a run, so that the report can
+ * say by shape what is new: names at the top that begin with a dot, which no table has to know, and
+ * commits that bring what no command may make as a file.
+ *
+ * Told, and never taken away. A few files are read into memory and compared as they are; what is in
+ * them only git knows, in its sandbox. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "backend/kit/protect/gitsay.h"
+#include "backend/kit/protect/protect_internal.h"
 #include "backend/kit/protect/protected_names.h"
 #include "base/folder.h"
 #include "base/str.h"

@@ -119,9 +119,10 @@ void told_tell(const struct ident *workspace, bool again, struct outcome *o)
 void told_await(const struct ident *workspace)
 {
 	const struct timespec moment = { .tv_nsec = AWAIT_NS };
-	CLEANUP(fd) int record = record_find(workspace);
+	CLEANUP(fd) int records = state_find(RECORD_FOLDER, NULL, 0);
+	CLEANUP(fd) int record = record_find(records, workspace);
 
-	for (int i = 0; i < AWAIT_TIMES && record >= 0 && record_written_by_others(record); i++)
+	for (int i = 0; i < AWAIT_TIMES && record >= 0 && record_locked(record); i++)
 		(void)nanosleep(&moment, NULL);
 }
 
@@ -301,8 +302,8 @@ static bool look_at_record(void *arg, int records, const char *name)
 	struct sweep *s = arg;
 	struct ident tree;
 
-	(void)records;
-	if (!record_ident(name, &tree) || tree.ino != s->workspace.ino || !record_unfinished(&tree))
+	if (!record_ident(name, &tree) || tree.ino != s->workspace.ino ||
+	    !record_unfinished(records, &tree))
 		return false;
 	finish(s, &tree, name, s->here);
 	return true;
@@ -321,7 +322,7 @@ static void sweep_workspace(struct sweep *s)
 	if (faccessat(records, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		folder_some(records, SIZE_MAX, &(int64_t){ 0 }, look_at_record, s);
 	else if (faccessat(s->marks, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-		 record_unfinished(&s->workspace))
+		 record_unfinished(records, &s->workspace))
 		finish(s, &s->workspace, name, s->here);
 }
 

@@ -9,13 +9,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "backend/kit/protect/gitsay.h"
 #include "base/draft.h"
 #include "base/state.h"
 #include "base/str.h"
 
 #define FOLDER RECORD_FOLDER
-#define LIVE "live" /* in there: marks */
-#define OPEN "open"
 #define MAGIC "brig-workspace 3"
 #define WHOLE "whole"
 #define PART "open"
@@ -126,13 +125,6 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct known_thing *)a)->path, ((const struct known_thing *)b)->path);
 }
 
-/* The field behind `at`, or NULL. */
-static const char *behind(const struct buf *b, const char *at)
-{
-	at += strlen(at) + 1;
-	return at < b->data + b->len ? at : NULL;
-}
-
 bool known_read(struct known_list *l)
 {
 	const char *at = l->text.len ? l->text.data : NULL, *path;
@@ -143,14 +135,15 @@ bool known_read(struct known_list *l)
 	l->n = 0;
 	if (l->text.failed || (l->text.len && l->text.data[l->text.len - 1]))
 		return false;
-	for (const char *c = at; c; c = behind(&l->text, c))
+	for (const char *c = at; c; c = gitsay_next(&l->text, c))
 		room++;
 	if (!room)
 		return true;
 	l->v = calloc(room / 2 + 1, sizeof(*l->v));
-	while (l->v && at && (path = behind(&l->text, at)) && read_entry(at, path, &l->v[l->n])) {
+	while (l->v && at && (path = gitsay_next(&l->text, at)) &&
+	       read_entry(at, path, &l->v[l->n])) {
 		l->n++;
-		at = behind(&l->text, path);
+		at = gitsay_next(&l->text, path);
 	}
 	if (l->v && !at) {
 		qsort(l->v, l->n, sizeof(*l->v), by_path);
@@ -206,14 +199,6 @@ static int lock(int fd, int how, short type)
 	return fcntl(fd, how, &all) < 0 ? -errno : 0;
 }
 
-/* Is it locked by anybody else? Where nothing can be said, it is. */
-static bool is_locked(int fd)
-{
-	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
-
-	return fcntl(fd, F_OFD_GETLK, &all) < 0 || all.l_type != F_UNLCK;
-}
-
 int record_live(struct err *e)
 {
 	int fd = state_open(FOLDER, NULL, 0, e);
@@ -223,14 +208,11 @@ int record_live(struct err *e)
 	return fd;
 }
 
-bool record_others(int live)
+bool record_locked(int fd)
 {
-	return live < 0 || is_locked(live);
-}
+	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
 
-bool record_written_by_others(int record)
-{
-	return is_locked(record);
+	return fd < 0 || fcntl(fd, F_OFD_GETLK, &all) < 0 || all.l_type != F_UNLCK;
 }
 
 int record_join(int record, bool *alone)
@@ -280,23 +262,22 @@ bool record_ident(const char *name, struct ident *ret)
 	return true;
 }
 
-int record_find(const struct ident *tree)
+int record_find(int records, const struct ident *tree)
 {
-	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
 	char name[RECORD_NAME_SIZE];
 
 	record_name(tree, name);
-	return folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	return records < 0 ? -1 : openat(records, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-bool record_unfinished(const struct ident *tree)
+bool record_unfinished(int records, const struct ident *tree)
 {
 	static const char open[] = MAGIC "\0" PART;
-	CLEANUP(fd) int fd = record_find(tree);
+	CLEANUP(fd) int fd = record_find(records, tree);
 	char head[sizeof(open)];
 
 	return fd >= 0 && pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-	       memcmp(head, open, sizeof(head)) == 0 && !is_locked(fd);
+	       memcmp(head, open, sizeof(head)) == 0 && !record_locked(fd);
 }
 
 void record_rename(int live, const struct ident *was, const struct ident *is)
@@ -365,10 +346,10 @@ bool record_load(int record, struct known_list *ret, bool *whole, struct buf *pa
 
 	if (!read_text(record, &text) || !str_eq(text.data, MAGIC))
 		return false;
-	state = behind(&text, text.data);
-	born = state ? behind(&text, state) : NULL;
-	tree = born ? behind(&text, born) : NULL;
-	first = tree ? behind(&text, tree) : NULL;
+	state = gitsay_next(&text, text.data);
+	born = state ? gitsay_next(&text, state) : NULL;
+	tree = born ? gitsay_next(&text, born) : NULL;
+	first = tree ? gitsay_next(&text, tree) : NULL;
 	if (!first || (!str_eq(state, WHOLE) && !str_eq(state, PART)))
 		return false;
 	(void)snprintf(ret->born, sizeof(ret->born), "%s", born);
@@ -422,18 +403,16 @@ int record_store(int record, int tree, const char *path, const struct buf *text,
 
 /* ---- marks ---- */
 
-static const char *const mark_folders[] = { [RECORD_LIVE] = LIVE, [RECORD_OPEN] = OPEN };
-
-static void mark_path(enum record_mark mark, const struct ident *tree, char out[80])
+static void mark_path(const char *mark, const struct ident *tree, char out[80])
 {
 	char name[RECORD_NAME_SIZE];
 
 	record_name(tree, name);
-	(void)snprintf(out, 80, "%s/%s", mark_folders[mark], name);
+	(void)snprintf(out, 80, "%s/%s", mark, name);
 }
 
 /* A further name of the record: a file that is made and removed costs a run more. */
-void record_mark(int live, enum record_mark mark, const struct ident *tree)
+void record_mark(int live, const char *mark, const struct ident *tree)
 {
 	char name[RECORD_NAME_SIZE], path[80];
 	struct err e;
@@ -442,12 +421,12 @@ void record_mark(int live, enum record_mark mark, const struct ident *tree)
 	mark_path(mark, tree, path);
 	if (linkat(live, name, live, path, 0) == 0 || errno != ENOENT)
 		return;
-	(void)mkdirat(live, mark_folders[mark], 0700);
+	(void)mkdirat(live, mark, 0700);
 	(void)fd_close(record_open(live, tree, &e));
 	(void)!linkat(live, name, live, path, 0);
 }
 
-void record_unmark(int live, enum record_mark mark, const struct ident *tree)
+void record_unmark(int live, const char *mark, const struct ident *tree)
 {
 	char path[80];
 
@@ -455,34 +434,40 @@ void record_unmark(int live, enum record_mark mark, const struct ident *tree)
 	(void)unlinkat(live, path, 0);
 }
 
-int record_marks(enum record_mark mark)
+int record_marks(const char *mark)
 {
-	return state_find(mark == RECORD_LIVE ? FOLDER "/" LIVE : FOLDER "/" OPEN, NULL, 0);
+	char folder[32];
+
+	(void)snprintf(folder, sizeof(folder), FOLDER "/%s", mark);
+	return state_find(folder, NULL, 0);
 }
 
-bool record_is_open(const struct ident *tree)
+bool record_is_open(int records, const struct ident *tree)
 {
-	CLEANUP(fd) int folder = record_marks(RECORD_OPEN);
-	char name[RECORD_NAME_SIZE];
+	char path[80];
 
-	record_name(tree, name);
-	return folder >= 0 && faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	mark_path(RECORD_OPEN, tree, path);
+	return records >= 0 && faccessat(records, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* ---- what was seen ---- */
 
-#define SEEN ".seen"
-
-void record_seen_load(const struct ident *tree, struct seen_folders *seen)
+static void seen_name(const struct ident *tree, char out[RECORD_NAME_SIZE + 8])
 {
-	CLEANUP(fd) int folder = seen ? state_find(FOLDER, NULL, 0) : -1;
-	CLEANUP(fd) int fd = -1;
-	char record[RECORD_NAME_SIZE], name[RECORD_NAME_SIZE + sizeof(SEEN)];
+	char record[RECORD_NAME_SIZE];
 
 	record_name(tree, record);
-	(void)snprintf(name, sizeof(name), "%s" SEEN, record);
-	if (folder >= 0)
-		fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	(void)snprintf(out, RECORD_NAME_SIZE + 8, "%s.seen", record);
+}
+
+void record_seen_load(int records, const struct ident *tree, struct seen_folders *seen)
+{
+	CLEANUP(fd) int fd = -1;
+	char name[RECORD_NAME_SIZE + 8];
+
+	seen_name(tree, name);
+	if (records >= 0 && seen)
+		fd = openat(records, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
 		seen_load(seen, fd);
 }
@@ -490,13 +475,12 @@ void record_seen_load(const struct ident *tree, struct seen_folders *seen)
 /* In one piece, since others may be reading. Without it the next walk takes longer. */
 void record_seen_store(int live, const struct ident *tree, struct seen_folders *seen)
 {
-	char record[RECORD_NAME_SIZE], name[RECORD_NAME_SIZE + sizeof(SEEN)];
+	char name[RECORD_NAME_SIZE + 8];
 	struct draft d;
 
 	if (!seen_is_new(seen) || draft_open(live, &d) < 0)
 		return;
-	record_name(tree, record);
-	(void)snprintf(name, sizeof(name), "%s" SEEN, record);
+	seen_name(tree, name);
 	if (seen_store(seen, d.fd) < 0)
 		draft_drop(&d);
 	else

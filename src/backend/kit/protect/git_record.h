@@ -71,14 +71,16 @@ void known_done(struct known_list *l);
 
 /* Locked as a living run's, in whichever tree; a descriptor or -errno. */
 int record_live(struct err *e);
-bool record_others(int live); /* does another one live? */
+/* Does another one live; or, of a tree's own file, does anybody write there now? Where nothing can
+ * be said, it is so. */
+bool record_locked(int fd);
 
-int record_find(const struct ident *tree); /* the file of a tree; -1: there is none */
+/* The file of a tree; -1: there is none. `records` is their folder, open, or -1. */
+int record_find(int records, const struct ident *tree);
 /* The same, made if need be; a descriptor or -errno. `live` is record_live's. */
 int record_open(int live, const struct ident *tree, struct err *e);
-bool record_written_by_others(int record); /* does anybody write in the tree now? */
 /* Nobody has finished it, and nobody writes in the tree. Costs next to nothing. */
-bool record_unfinished(const struct ident *tree);
+bool record_unfinished(int records, const struct ident *tree);
 /* The tree's device has another number now. */
 void record_rename(int live, const struct ident *was, const struct ident *is);
 /* Makes us one of those; *alone: there was no other. 0 or -errno. */
@@ -99,19 +101,19 @@ bool record_is_of(const struct known_list *l, int tree, bool sure);
 int record_store(int record, int tree, const char *path, const struct buf *text, bool whole);
 
 /* Further names of the records, in folders of their own. */
-enum record_mark {
-	RECORD_LIVE, /* a run lives there, or nobody has finished its check */
-	RECORD_OPEN, /* something was made there while other runs lived: to be looked at again */
-};
-void record_mark(int live, enum record_mark mark, const struct ident *tree);
-void record_unmark(int live, enum record_mark mark, const struct ident *tree);
-int record_marks(enum record_mark mark); /* the folder of them; -1: there is none */
-bool record_is_open(const struct ident *tree);
+#define RECORD_LIVE "live" /* a run lives there, or nobody has finished its check */
+#define RECORD_OPEN                                                                                \
+	"open" /* something was made there while other runs lived: is looked at again              \
+		*/
+void record_mark(int live, const char *mark, const struct ident *tree);
+void record_unmark(int live, const char *mark, const struct ident *tree);
+int record_marks(const char *mark); /* the folder of them; -1: there is none */
+bool record_is_open(int records, const struct ident *tree);
 
 #define RECORD_NAME_SIZE 64 /* room for the name of a record: its tree's device and inode */
 void record_name(const struct ident *tree, char out[RECORD_NAME_SIZE]);
 bool record_ident(const char *name, struct ident *ret); /* of the tree with that record */
 
 /* What walks have seen of the tree, seen.h, lies beside its record. `seen` may be NULL. */
-void record_seen_load(const struct ident *tree, struct seen_folders *seen);
+void record_seen_load(int records, const struct ident *tree, struct seen_folders *seen);
 void record_seen_store(int live, const struct ident *tree, struct seen_folders *seen);

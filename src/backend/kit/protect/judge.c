@@ -60,15 +60,10 @@ static bool is_untouched(const struct judge *j, const char *path)
 	char part[PATH_MAX];
 	struct stat st;
 
-	for (size_t n = 0; path[n]; n++) {
-		n += strcspn(path + n, "/");
-		(void)snprintf(part, sizeof(part), "%.*s", (int)n, path);
+	for (size_t n = 0; path_grow(path, &n, part);)
 		if (fstatat(j->tree->fd, part, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    protect_changed(j->t, &st))
 			return false;
-		if (!path[n])
-			break;
-	}
 	return true;
 }
 
@@ -106,11 +101,6 @@ static bool resolve(const struct judge *j, const char *folder, const char *text,
 	       snprintf(out, PATH_MAX, "%s", host) < PATH_MAX;
 }
 
-static bool in_trees(const struct judge *j, const char *host)
-{
-	return protect_tree_of(j->t, &host) >= 0;
-}
-
 /* By a link, and by `..` behind one, it would lead elsewhere than its letters say; git writes none
  * that does. What is missing is asked for again after each run. */
 static bool leads_straight(const struct judge *j, const char *folder, const char *text)
@@ -127,17 +117,29 @@ static void folder_of(const char *path, char out[PATH_MAX])
 	(void)snprintf(out, PATH_MAX, "%.*s", slash ? (int)(slash - path) : 0, path);
 }
 
-static const char *pointer_fault(const struct judge *j, const char *path, const struct stat *st)
+/* Does the line of a `.git` file lead into a tree of the run's? *straight: without a link. */
+static bool leads_in(const struct judge *j, const char *path, bool *straight)
 {
 	char text[POINTER_MAX], folder[PATH_MAX], host[PATH_MAX];
+	const char *at = host;
+
+	folder_of(path, folder);
+	if (!pointer_read(j->tree->fd, path, text) || !resolve(j, folder, text, host))
+		return false;
+	*straight = leads_straight(j, folder, text);
+	return protect_tree_of(j->t, &at) >= 0;
+}
+
+static const char *pointer_fault(const struct judge *j, const char *path, const struct stat *st)
+{
+	char text[POINTER_MAX];
+	bool straight;
 
 	if (!strchr(path, '/'))
 		return "not a folder, made or changed during the run";
 	if (!S_ISREG(st->st_mode) || !pointer_read(j->tree->fd, path, text))
 		return "neither a git folder nor a line that leads to one";
-	folder_of(path, folder);
-	if (!resolve(j, folder, text, host) || !in_trees(j, host) ||
-	    !leads_straight(j, folder, text))
+	if (!leads_in(j, path, &straight) || !straight)
 		return "made or changed during the run, and leads git out of the workspace";
 	return NULL;
 }
@@ -159,13 +161,10 @@ static bool leads_out(const struct judge *j, const char *path)
  * here; by its letters alone it is asked for again. */
 static bool may_lead_later(const struct judge *j, const char *path, const struct stat *st)
 {
-	char text[POINTER_MAX], folder[PATH_MAX], host[PATH_MAX];
+	bool straight;
 
-	if (S_ISLNK(st->st_mode))
-		return !leads_out(j, path);
-	folder_of(path, folder);
-	return pointer_read(j->tree->fd, path, text) && resolve(j, folder, text, host) &&
-	       in_trees(j, host) && !leads_straight(j, folder, text);
+	return S_ISLNK(st->st_mode) ? !leads_out(j, path)
+				    : leads_in(j, path, &straight) && !straight;
 }
 
 /* The line is as it was; what it leads to may be another since. */

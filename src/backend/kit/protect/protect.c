@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/kit/protect/before.h"
 #include "backend/kit/protect/dead.h"
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/journal.h"

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <limits.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "backend/kit/protect/git_reader.h"
 #include "backend/kit/protect/protect.h"
@@ -39,7 +41,7 @@ struct protect {
 	struct reader_asker asker; /* of git, after the run */
 	int config[GITS_MAX];      /* of each git folder of the plan, as it was; -1: none */
 	bool writable;             /* the workspace, by the command */
-	struct before *before;     /* before.h; NULL: nothing was noted */
+	struct before *before;     /* before.c; NULL: nothing was noted */
 	int live;                  /* the folder of records, locked by all that live; -1: none */
 	uint64_t beat;             /* when the records were last touched */
 	pid_t survivor;            /* 0: none */
@@ -48,6 +50,18 @@ struct protect {
 	bool listed;               /* it is: the run is this process's own */
 	bool unlocked;             /* its mounts are not locked */
 };
+
+/* The next longer beginning of a path that ends with a name; *n is 0 at first. false: that was all.
+ */
+static inline bool path_grow(const char *path, size_t *n, char out[PATH_MAX])
+{
+	bool more = path[*n];
+
+	*n += *n && more;
+	*n += strcspn(path + *n, "/");
+	(void)snprintf(out, PATH_MAX, "%.*s", (int)*n, path);
+	return more;
+}
 
 /* Says how many questions to git had no answer for want of time. */
 void protect_unasked(const struct protect *t, struct outcome *o);
@@ -78,6 +92,12 @@ void quarantine(struct protect *t, struct outcome *o, int tree, const char *path
 /* covered.c: writes down what lies in covered folders; tells, or takes away, what changed there. */
 void protect_covered_begin(struct protect *t);
 void protect_covered(struct protect *t, struct outcome *o);
+
+/* before.c. NULL: there is nothing to be noted, or no memory for it, which is told afterwards. */
+struct before *before_take(struct protect *t);
+/* Tells what has changed since then, and notes it for the next time. */
+void before_tell(struct protect *t, struct outcome *o);
+struct before *before_free(struct before *b);
 
 /* unshare.c: gives each protected file that has other names an inode of its own. */
 int protect_unshare(struct protect *t, struct err *e);

@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/folder.h"
+#include "base/state.h"
 #include "base/str.h"
 
 #define FOREIGN_MAX 64 /* trees that one run looks at again */
@@ -179,7 +180,7 @@ static void store(int live, const struct tree *tree, const struct buf *text, boo
 			     "brig's record of the repositories in here could not be written: the "
 			     "next run takes those that runs have made for yours");
 	record_seen_store(live, &tree->ident, tree->seen);
-	if (made && record_others(live))
+	if (made && record_locked(live))
 		record_mark(live, RECORD_OPEN, &tree->ident);
 	else
 		record_unmark(live, RECORD_OPEN, &tree->ident);
@@ -341,7 +342,7 @@ void protect_records_others(struct protect *t, struct outcome *o)
 		more += !left;
 		left -= left > 0;
 	}
-	if (!more || !o || record_others(t->live))
+	if (!more || !o || record_locked(t->live))
 		return;
 	(void)snprintf(reason, sizeof(reason),
 		       "%llu more workspaces in which runs made repositories at the same time were "
@@ -369,13 +370,14 @@ static void finish(struct other *x, struct outcome *o)
 bool protect_records_dead(const struct ident *ident, const char *here)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
-	CLEANUP(fd) int record = record_find(ident), live = -1;
+	CLEANUP(fd) int records = state_find(RECORD_FOLDER, NULL, 0), live = -1;
+	CLEANUP(fd) int record = record_find(records, ident);
 	struct other x = OTHER_NONE;
 	char name[RECORD_NAME_SIZE], id[96];
 	struct stat st;
 	int r;
 
-	if (!o || (record >= 0 && record_written_by_others(record)) || journal_held(ident))
+	if (!o || (record >= 0 && record_locked(record)) || journal_held(ident))
 		return false;
 	if (record < 0 || fstat(record, &st) < 0)
 		return true;

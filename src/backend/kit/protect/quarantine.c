@@ -18,21 +18,16 @@
 void protect_reopen(int tree, const char *path)
 {
 	char part[PATH_MAX], proc[32];
-	const char *slash = path;
 	struct stat st;
 
-	do {
-		CLEANUP(fd) int fd = -1;
-
-		slash = strchrnul(slash + 1, '/');
-		(void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-		fd = fd_open_nolinks(tree, part, O_PATH | O_DIRECTORY, FD_BENEATH);
+	for (size_t n = 0; path_grow(path, &n, part);) {
+		CLEANUP(fd) int fd = fd_open_nolinks(tree, part, O_PATH | O_DIRECTORY, FD_BENEATH);
 		if (fd < 0)
 			return;
 		(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
 		if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
 			(void)chmod(proc, (st.st_mode & 07777) | 0700);
-	} while (*slash);
+	}
 }
 
 int protect_open(int tree, const char *path)

@@ -27,7 +27,7 @@ struct neighbour {
 };
 
 struct neighbours {
-	int tree;
+	int tree, records;
 	bool any; /* does another run live at all? */
 	struct neighbour *v;
 	size_t n;
@@ -39,11 +39,11 @@ static bool meet_neighbour(struct neighbours *b, const struct stat *st, const ch
 			   const char *from)
 {
 	const struct ident ident = ident_of(st);
-	CLEANUP(fd) int record = record_find(&ident);
+	CLEANUP(fd) int record = record_find(b->records, &ident);
 	struct neighbour *more;
 	bool whole;
 
-	if (record < 0 || !record_written_by_others(record))
+	if (record < 0 || !record_locked(record))
 		return true;
 	more = realloc(b->v, (b->n + 1) * sizeof(*more));
 	if (!more)
@@ -84,17 +84,11 @@ static bool look_above(struct neighbours *b)
 	return true;
 }
 
-/* Does anybody live? The folder of records is locked by all. */
-static bool others_live(void)
+static bool neighbours_begin(struct neighbours *b, int tree, int records)
 {
-	CLEANUP(fd) int folder = state_find(RECORD_FOLDER, NULL, 0);
-
-	return folder >= 0 && record_others(folder);
-}
-
-static bool neighbours_begin(struct neighbours *b, int tree)
-{
-	*b = (struct neighbours){ .tree = tree, .any = others_live() };
+	*b = (struct neighbours){ .tree = tree,
+				  .records = records,
+				  .any = records >= 0 && record_locked(records) };
 	return !b->any || look_above(b);
 }
 
@@ -105,17 +99,13 @@ static bool look_below(struct neighbours *b, const char *path)
 	char part[PATH_MAX];
 	struct stat st;
 
-	for (size_t n = 0; path[n]; n++) {
-		n += strcspn(path + n, "/");
-		(void)snprintf(part, sizeof(part), "%.*s", (int)n, path);
-		if (strncmp(b->looked, part, n) != 0 || (b->looked[n] && b->looked[n] != '/')) {
-			if (fstatat(b->tree, part, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			    S_ISDIR(st.st_mode) && !meet_neighbour(b, &st, part, ""))
-				return false;
-			(void)snprintf(b->looked, sizeof(b->looked), "%s", part);
-		}
-		if (!path[n])
-			break;
+	for (size_t n = 0; path_grow(path, &n, part);) {
+		if (strncmp(b->looked, part, n) == 0 && (!b->looked[n] || b->looked[n] == '/'))
+			continue;
+		if (fstatat(b->tree, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+		    !meet_neighbour(b, &st, part, ""))
+			return false;
+		(void)snprintf(b->looked, sizeof(b->looked), "%s", part);
 	}
 	return true;
 }
@@ -172,7 +162,7 @@ static void neighbours_done(struct neighbours *b)
 
 struct surveyor {
 	struct survey *s;
-	int tree;
+	int tree, records;
 	const struct known_list *was;
 	struct buf text;
 	size_t more; /* times that a budget was too small, or paths too long */
@@ -289,7 +279,7 @@ static int look(struct surveyor *s, struct err *e)
 			      .ctx = s,
 			      .gits = WALK_GITS };
 
-	record_seen_load(&s->s->ident, w.seen);
+	record_seen_load(s->records, &s->s->ident, w.seen);
 	put_top(s);
 	walk_tree(&w);
 	s->s->partial = s->more > w.more; /* nobody's work has paths that git cannot open */
@@ -302,17 +292,20 @@ static int look(struct surveyor *s, struct err *e)
 
 int survey_take(int tree, const struct ident *ident, struct survey *ret, struct err *e)
 {
-	CLEANUP(fd) int record = record_find(ident);
+	CLEANUP(fd) int records = state_find(RECORD_FOLDER, NULL, 0);
+	CLEANUP(fd) int record = record_find(records, ident);
 	CLEANUP(fd) int own = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct known_list was = KNOWN_LIST_NONE;
-	struct surveyor s = { .s = ret, .tree = own, .was = &was, .text = BUF_INIT(RECORD_MAX) };
+	struct surveyor s = {
+		.s = ret, .tree = own, .records = records, .was = &was, .text = BUF_INIT(RECORD_MAX)
+	};
 	bool there, whole = false;
 	int r;
 
 	*ret = (struct survey){ .ident = *ident, .known = KNOWN_LIST_NONE };
 	if (own < 0)
 		return err_sys(e, "cannot look through the workspace");
-	if (record >= 0 && record_written_by_others(record)) {
+	if (record >= 0 && record_locked(record)) {
 		(void)record_load(record, &ret->known, &whole, NULL);
 		return 0;
 	}
@@ -324,8 +317,8 @@ int survey_take(int tree, const struct ident *ident, struct survey *ret, struct 
 		ret->known = was;
 		return 0;
 	}
-	s.open = there && record_is_open(ident);
-	r = neighbours_begin(&s.beside, own) ? look(&s, e) : err_nomem(e);
+	s.open = there && record_is_open(records, ident);
+	r = neighbours_begin(&s.beside, own, records) ? look(&s, e) : err_nomem(e);
 	neighbours_done(&s.beside);
 	known_done(&was);
 	return r;

@@ -171,6 +171,42 @@ static int sh_argv(struct spec *s, int argc, char **argv, struct err *e)
 	return spec_set_argv(s, argc, words, e);
 }
 
+static bool is_among(const char *word, const char *const *list)
+{
+	while (*list && !str_eq(*list, word))
+		list++;
+	return *list;
+}
+
+/* What nobody starts at a terminal but to type into it: editors and the like in any case, others
+ * without a script or words of their own. */
+static bool is_typed_into(const char *const *argv)
+{
+	static const char *const always[] = { "vi",   "vim",  "nvim", "nano", "emacs", "less",
+					      "more", "view", "top",  "htop", "tmux",  NULL };
+	static const char *const alone[] = { "sh",   "bash",    "dash",    "zsh",    "fish",
+					     "ksh",  "node",    "python3", "python", "irb",
+					     "psql", "sqlite3", "gdb",     "mysql",  "ipython",
+					     "ghci", NULL };
+	static const char *const still[] = { "-i", "-l", "--login", NULL };
+	const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+
+	if (is_among(name, always))
+		return true;
+	for (const char *const *a = argv + 1; *a; a++)
+		if (!is_among(*a, still))
+			return false;
+	return is_among(name, alone);
+}
+
+/* Without it a shell on the caller's terminal would be mute. */
+static void lend_terminal(struct spec *s)
+{
+	if (!spec_wrote(s, FIELD_TTY) && !s->cli.json && !s->cli.array && !spec_remote(s) &&
+	    s->command.argv && is_typed_into(s->command.argv) && terminal_is_ours())
+		s->command.tty = true;
+}
+
 static int settle_terminal(const struct subcommand *c, struct spec *s, struct err *e)
 {
 	if ((c == &cmd_shell || c == &cmd_sh) && !spec_wrote(s, FIELD_TTY))
@@ -226,8 +262,13 @@ static int prepare(const struct subcommand *c, brig_request *q, int argc, char *
 				   : shell_argv(s, e);
 	if (rest >= argc)
 		return usage(c, "no command was given", e);
-	if (!c->permute)
-		return spec_set_argv(s, argc - rest, argv + rest, e);
+	if (!c->permute) {
+		if (spec_set_argv(s, argc - rest, argv + rest, e) < 0)
+			return -e->code;
+		if (c == &cmd_run)
+			lend_terminal(s);
+		return 0;
+	}
 	if (argc - rest != 1)
 		return err_refuse(e, ERR_USAGE, EINVAL, "put it in quotes, or use: brig run -- ...",
 				  "%s takes one command line, not %d words", c->name, argc - rest);
@@ -289,6 +330,8 @@ static void say_denials(const struct outcome *o)
 	for (size_t i = 0; i < o->denial_count; i++) {
 		const struct denial *d = &o->denials[i];
 
+		if (outcome_is_asked(d))
+			continue;
 		if (said[d->class]++ >= DENIALS_SAID) {
 			more += d->count;
 			continue;

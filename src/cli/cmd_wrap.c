@@ -66,6 +66,15 @@ static void note_late_options(const struct wrapping *w)
 		}
 }
 
+static const char *nearest_agent(const char *word)
+{
+	const char *names[16] = { NULL };
+
+	for (size_t i = 0; i + 1 < ARRAY_LEN(names) && wrap_agents[i].name; i++)
+		names[i] = wrap_agents[i].name;
+	return str_nearest(word, names);
+}
+
 /* Options, then whom. What follows is for the agent, whatever it looks like. */
 static int parse(const struct subcommand *c, struct wrapping *w, int argc, char **argv,
 		 struct err *e)
@@ -107,6 +116,8 @@ static int parse(const struct subcommand *c, struct wrapping *w, int argc, char 
 		return 0;
 	}
 	(void)err_set(e, ERR_USAGE, EINVAL, "'%.60s' is no agent that brig knows", argv[at]);
+	if (nearest_agent(argv[at]))
+		return err_hint(e, "did you mean 'brig wrap %s'?", nearest_agent(argv[at]));
 	return err_hint(e,
 			"claude, codex, gemini, opencode or aider; anything else: brig wrap "
 			"[OPTION...] -- %.60s",

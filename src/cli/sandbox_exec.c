@@ -210,14 +210,18 @@ static void say_error(const struct jread *result)
 /* As brig run says it; the result and the record have more. */
 static void say_denials(const struct jread *list)
 {
-	size_t n = jread_count(list);
+	size_t n = 0;
 
-	for (size_t i = 0; i < n && i < DENIALS_SAID; i++) {
+	for (size_t i = 0; i < jread_count(list); i++) {
 		const struct jread *d = jread_at(list, i);
 		const char *kind = jread_str(d, "kind"), *target = jread_str(d, "target"),
 			   *reason = jread_str(d, "reason");
 		CLEANUP(buf) struct buf b = BUF_INIT(4096);
 
+		if ((reason && outcome_is_asked(&(struct denial){ .class = DENIAL_NETWORK,
+								  .reason = reason })) ||
+		    n++ >= DENIALS_SAID)
+			continue;
 		buf_printf(&b, "%.60s '%.400s': %.500s", kind ? kind : "denied",
 			   target ? target : "", reason ? reason : "");
 		message_log(PRIORITY_WARNING, "brig", buf_str(&b));

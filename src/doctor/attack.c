@@ -469,11 +469,12 @@ static const char *word(const struct assault *a)
 
 void attack_text(const struct report *r, struct buf *out)
 {
-	size_t broke = attack_broke(r);
+	size_t broke = attack_broke(r), all = 0;
 
 	for (size_t i = 0; i < r->count; i++) {
 		const struct siege *s = &r->sieges[i];
 
+		all += s->usable ? s->count : 0;
 		if (!s->usable)
 			buf_printf(out, "[skip] %s: %s\n", s->backend, s->why);
 		for (size_t k = 0; k < s->count && s->usable; k++) {
@@ -488,7 +489,7 @@ void attack_text(const struct report *r, struct buf *out)
 			   "not contained: %zu attack%s worked, or nothing could be attacked\n",
 			   broke, broke == 1 ? "" : "s");
 	else
-		buf_puts(out, "contained: every attack was held\n");
+		buf_printf(out, "contained: every attack was held (%zu)\n", all);
 }
 
 static void siege_json(const struct siege *s, struct json *j)

@@ -14,7 +14,8 @@
 #define TARGET_MAX 4352 /* bytes: a path, and a little */
 #define REASON_MAX 4608
 #define TRUST_MAX 512
-#define TRUST_KIND_MAX 16            /* of one reason, so that none pushes out another */
+#define TRUST_KIND_MAX 16 /* of one reason, so that none pushes out another */
+#define NO_NETWORK "this sandbox has no network"
 #define ALIKE_MAX 4                  /* of a target, with different reasons */
 #define ARENA_MAX ((size_t)24 << 20) /* more than all limits below come to */
 
@@ -124,6 +125,11 @@ static bool list(struct outcome *o, enum denial_class class, const struct denial
 	*slot = d;
 	o->class_count[class]++;
 	return true;
+}
+
+bool outcome_is_asked(const struct denial *d)
+{
+	return d->class == DENIAL_NETWORK && str_eq(d->reason, NO_NETWORK);
 }
 
 /* One more name of a folder of which there are too many. */
@@ -266,6 +272,7 @@ void outcome_publish(struct outcome *o, const struct published *p)
 		*slot = *p;
 }
 
+/* A report that is read has it among its denials already. */
 void outcome_asked(struct outcome *o, const char *name)
 {
 	const char *copy = arena_strdup(o->arena, name),
@@ -273,6 +280,10 @@ void outcome_asked(struct outcome *o, const char *name)
 
 	if (slot)
 		*slot = copy;
+	for (size_t i = 0; i < o->denial_count; i++)
+		if (str_eq(o->denials[i].target, name) && outcome_is_asked(&o->denials[i]))
+			return;
+	outcome_deny(o, "network", name, NO_NETWORK);
 }
 
 void outcome_hit(struct outcome *o, enum limit l)

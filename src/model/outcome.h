@@ -147,6 +147,8 @@ void outcome_deny_since(struct outcome *o, const struct outcome *from, const uin
 /* Its sandbox has ended with it: what was found then belongs to it as well. */
 void outcome_ends_with(struct outcome *o, const struct outcome *box, const uint64_t *mark,
 		       size_t n);
+/* Of a name that was asked for where there is no network: texts tell those in one line. */
+bool outcome_is_asked(const struct denial *d);
 void outcome_drop(struct outcome *o, const char *kind, uint64_t n); /* another brig's count */
 uint64_t outcome_denied(const struct outcome *o);                   /* how often, listed or not */
 /* At most 100 are kept, the rest is counted. */

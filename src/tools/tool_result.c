@@ -65,6 +65,8 @@ static void say_denials(struct buf *b, const struct outcome *o, size_t from, uin
 		const struct denial *d = &o->denials[i];
 		size_t k = setting_of(d->kind);
 
+		if (outcome_is_asked(d)) /* see say_names */
+			continue;
 		buf_printf(b, "- %s: ", d->kind);
 		put_some(b, d->target, 200);
 		buf_puts(b, " (");
@@ -169,14 +171,6 @@ static void put_denials(struct json *j, const struct outcome *o, size_t from)
 			json_kstr(j, "setting", settings[k].setting);
 		json_object_end(j);
 	}
-	for (size_t i = 0; i < o->asked_count && i < NAMES_SHOWN; i++) {
-		json_object(j);
-		json_kstr(j, "kind", "network");
-		put_clean(j, "target", o->asked[i], 300);
-		json_kstr(j, "reason", "this sandbox has no network");
-		json_kstr(j, "setting", settings[0].setting);
-		json_object_end(j);
-	}
 }
 
 static void put_streams(struct json *j, const struct outcome *o)
@@ -226,7 +220,8 @@ void result_run(struct tool_call *c, const struct outcome *o)
 	if (box)
 		put_denials(&d, box, c->denials_before);
 	json_array_end(&d);
-	c->result.more = not_shown(o, 0, 0) + names_not_shown(o) +
+	c->result.more = not_shown(o, 0, 0) +
+			 (names_not_shown(o) ? o->questions - o->asked_count : 0) +
 			 (box ? not_shown(box, c->denials_before, c->denied_before) : 0);
 	json_key(&j, "denials");
 	json_raw(&j, buf_str(&c->result.denials), c->result.denials.len);

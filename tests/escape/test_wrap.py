@@ -105,6 +105,7 @@ def it_stands_for_a_line_of_run():
     one = said("--env", "MINE=1", "claude", "--flag", "a b", env=env)
     line = wrap("--dry-run", "--env", "MINE=1", "claude", "--flag", "a b", env=env).text
     # What stands behind the name is the agent's, also where it was probably meant for brig.
+    assert "did you mean 'brig wrap claude'?" in wrap("--dry-run", "cluade", env=env).errors
     done = wrap("--dry-run", "claude", "--allow", "@npm", "--", "--branch", env=env)
     assert done.text.rstrip().endswith("--allow @npm -- --branch"), done.text
     assert "note: '--allow' goes to Claude Code" in done.errors and "brig wrap --allow ... claude" in done.errors and "--branch" not in done.errors, done.errors

@@ -19,7 +19,7 @@ import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (FACTOR, PATIENCE, brig, brig_argv, brig_environment, descendants, main, scratch, start_brig, test, tree, wait_until, workspace)  # noqa: E402
+from harness import (FACTOR, PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, start_brig, test, tree, wait_until, workspace)  # noqa: E402
 
 
 
@@ -601,6 +601,13 @@ def the_workspace_being_renamed_leaves_no_stubs_at_its_new_place():
     assert p.returncode in (0, 125)
     brig("run", "--workdir", scratch() / "new", "--", "true")
     assert not [n for n in tree(scratch()) if n not in ("new", "new/ready", "new/more")], tree(scratch())
+
+
+@test(as_user="user")
+def a_brig_inside_of_a_sandbox_says_where_it_is():
+    where = pathlib.Path(brig_path()).resolve().parent
+    done = brig("run", "--read", str(where), "--", str(brig_path()), "run", "--", "true")
+    assert done.status == 125 and "inside of a sandbox of brig's" in done.errors and "sysctl" not in done.errors, done.errors
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ def a_name_that_is_asked_for_without_a_network_is_told_at_once_and_counted():
     assert done.status == 124 and "1 question for names was refused (x.example)" in done.errors, done
     r = brig("exec", "--json", "getent hosts x.example; getent hosts localhost; getent hosts x_y.example").json
     assert r["unresolved"]["names"] == ["x.example"] and r["unresolved"]["questions"] == 1, r["unresolved"]
+    assert r["denials"] == [{"kind": "network", "target": "x.example", "reason": "this sandbox has no network"}], r["denials"]
     # The record says the same, and nothing where nothing was asked for.
     recorded = brig("audit", "list", "--run", r["id"], "--type", "sandbox.exec", "--json").json
     assert [(e["questions"], e["names"]) for e in recorded] == [(1, "x.example")], recorded

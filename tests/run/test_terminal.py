@@ -97,6 +97,36 @@ def without_tty_there_is_no_terminal_inside_even_at_one():
         assert b"[False, False, False]" in t.seen and b"OSError" in t.seen, t.seen
 
 
+@test(as_user="user")
+def a_shell_at_a_terminal_has_one_without_being_asked():
+    for argv in (("sh",), ("/bin/bash", "-i")):
+        t = Terminal(*argv, brig_options=())
+        t.type(b"[ -t 0 ] && [ -t 1 ] && echo 'ha''s one'; exit 3\n")
+        assert t.finish() == 3 and b"has one" in t.seen, t.seen
+    for argv, options in ((("sh", "-c", "[ -t 0 ] || echo 'no''ne'"), ()), (("sh",), ("--no-tty",))):  # a script has none, and who says so
+        t = Terminal(*argv, brig_options=options)
+        t.type(b"[ -t 0 ] || echo 'no''ne'\n\x04")
+        assert t.finish() == 0 and b"none" in t.seen, t.seen
+
+
+PAINTER = ("import socket, sys, termios, tty; mode = termios.tcgetattr(0); {}\n"
+           "try: socket.getaddrinfo('x.example', 80)\nexcept OSError: pass\n"
+           "print('asked', flush=True); sys.stdin.read(1); termios.tcsetattr(0, termios.TCSADRAIN, mode); print('restored', flush=True)")
+
+
+@test(as_user="user")
+def notes_wait_while_a_command_paints_the_screen():
+    said = b"brig: note: it asks for 'x.example'"
+    for how, waits in (("tty.setraw(0)", True), ("0", False)):
+        t = Terminal(*python(PAINTER.format(how)))
+        t.until(b"asked")
+        if not waits:
+            t.until(said)
+        t.type(b"x\n")
+        assert t.finish() == 0, t.seen
+        assert t.seen.count(said) == 1 and (t.seen.index(said) > t.seen.index(b"restored")) == waits, t.seen
+
+
 @test
 def letters_say_what_words_say():
     (scratch() / "seen").touch()

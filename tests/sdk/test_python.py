@@ -52,7 +52,13 @@ def a_sandbox_lives_and_its_commands_are_heard():
             assert (r.exit_code, r.stdout_bytes, r.stderr) == (9, b"\\xff\\0", "é"), r
             r = box.exec("echo $A; pwd", env={"A": "b c"}, cwd="/tmp")
             assert r.stdout == "b c\\n/tmp\\n", r.stdout
-            assert box.exec(["sleep", "60"], timeout=0.1).outcome == "timeout"
+            late = box.exec(["sleep", "60"], timeout=0.1)
+            assert late.outcome == "timeout"
+            try:
+                late.check()
+                raise AssertionError("a command that was late has passed")
+            except brig.CommandFailed as e:
+                assert str(e) == "the command timed out", e
             assert box.exec(["head", "-c", "100000", "/dev/zero"], output_limit=1000).truncated
             long = "x" * 300000
             assert box.exec(["wc", "-c"], stdin=long).stdout.strip() == "300000"

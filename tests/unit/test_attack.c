@@ -50,7 +50,7 @@ static void one_that_was_not_shown_to_work_is_a_warning(void **state UNUSED)
 
 	assert_int_equal(attack_broke(&r), 0);
 	told(&r, "[warn] native b: held");
-	told(&r, "contained: every attack was held");
+	told(&r, "contained: every attack was held (2)");
 }
 
 static void nothing_attacked_is_nothing_contained(void **state UNUSED)

@@ -65,7 +65,8 @@ struct run {
 	struct outcome *o;
 	note_fn *note;
 	void *note_arg;
-	bool redacted;             /* that something was is told */
+	struct buf held; /* notes that would be written across the command's screen; NUL-ended */
+	bool redacted;   /* that something was is told */
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct loop *loop;
 	struct run_watch watches[RUN_SOURCES];

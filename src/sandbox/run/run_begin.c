@@ -14,6 +14,8 @@
 #include "model/spec_writes.h"
 #include "sandbox/recorder.h"
 
+#define HELD_MAX 16384 /* of notes that wait for the end of a run */
+
 /* What auto did not take is told with the result and, because it is unusual, at once. */
 static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
 {
@@ -27,8 +29,9 @@ static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
 		outcome_pass(r->o, name, c.passed[i].why.what);
 		if (result < 0 || !note)
 			continue;
-		(void)snprintf(line, sizeof(line), "auto chose %s and passed over %s: %s",
-			       c.backend->name, name, c.passed[i].why.what);
+		(void)snprintf(line, sizeof(line), "auto chose %s and passed over %s: %s%s%s",
+			       c.backend->name, name, c.passed[i].why.what,
+			       c.passed[i].why.hint[0] ? "; " : "", c.passed[i].why.hint);
 		note(note_arg, line);
 	}
 	r->backend = c.backend;
@@ -209,6 +212,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 	}
 	*r = *like;
 	r->o = o;
+	r->held = (struct buf)BUF_INIT(HELD_MAX);
 	prepare(r);
 	if (random_hex(o->id, sizeof(o->id), &e) < 0 || make_recorder(r, &e) < 0) {
 		o->unrecorded = true;

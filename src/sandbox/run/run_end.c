@@ -4,6 +4,8 @@
 #include "sandbox/run/run.h"
 
 #include <signal.h>
+#include <string.h>
+#include <termios.h>
 
 #include "base/clock.h"
 #include "egress/monitor.h"
@@ -14,12 +16,31 @@
 
 #define DRAIN_US (1000 * 1000) /* for streams that somebody may hold open for ever */
 
+/* A program that reads single keys paints the whole screen: what is written there meanwhile stays
+ * in its picture, or is gone with the next one. */
+static bool is_painted(const struct run *r)
+{
+	struct termios t;
+
+	return r->master >= 0 && !r->ended && r->out.from >= 0 && tcgetattr(r->out.from, &t) == 0 &&
+	       !(t.c_lflag & ICANON);
+}
+
 void run_tell(void *run, const char *text)
 {
-	const struct run *r = run;
+	struct run *r = run;
 
-	if (r->note)
+	if (r->note && is_painted(r))
+		buf_add(&r->held, text, strlen(text) + 1);
+	else if (r->note)
 		r->note(r->note_arg, text);
+}
+
+static void tell_held(struct run *r)
+{
+	for (size_t at = 0; at < r->held.len; at += strlen(r->held.data + at) + 1)
+		r->note(r->note_arg, r->held.data + at);
+	buf_done(&r->held);
 }
 
 void run_unrecorded(struct run *r, const struct err *why)
@@ -149,6 +170,7 @@ void run_end(struct run *r)
 		run_carry(r->of, r);
 	while (!r->over)
 		run_turn(r, -1);
+	tell_held(r);
 	if (r->joins)
 		run_names_count_own(r);
 	run_forget(r);

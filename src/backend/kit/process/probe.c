@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 #include "backend/kit/process/job.h"
 #include "base/clock.h"
@@ -58,6 +60,32 @@ static bool in_container(void)
 	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 
+/* The root of a chroot is seldom that of a mount; a container's always is. */
+static bool in_chroot(void)
+{
+	struct statx x;
+
+	return statx(AT_FDCWD, "/", 0, STATX_TYPE, &x) == 0 &&
+	       x.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT &&
+	       !(x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
+/* What is around brig itself, and no setting of the machine. */
+static int explain_around(struct err *e)
+{
+	if (getenv("BRIG_SANDBOX")) {
+		e->kind = ERR_UNAVAILABLE;
+		(void)err_wrap(e, "this is inside of a sandbox of brig's, which makes no other");
+		return err_hint(e, "run the command as it is: it is contained already; or start "
+				   "brig outside");
+	}
+	if (!in_chroot())
+		return 0;
+	e->kind = ERR_UNAVAILABLE;
+	(void)err_wrap(e, "this is a chroot, where the kernel lets nobody make user namespaces");
+	return err_hint(e, "enter it by systemd-nspawn -D, or another way that uses pivot_root");
+}
+
 static const struct cause *find_cause(const struct cause *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -79,6 +107,8 @@ int box_explain(struct err *e)
 
 	if (e->hint[0] || (e->code != EPERM && e->code != EACCES && e->code != ENOSPC &&
 			   e->code != EINVAL && e->code != EUSERS && e->code != ENOSYS))
+		return -e->code;
+	if (explain_around(e) < 0)
 		return -e->code;
 	c = find_cause(causes, ARRAY_LEN(causes));
 	if (!c && e->code == ENOSPC)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_argv, brig_environment, files_as_root, main, scratch, start_brig, test, uid, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, files_as_root, main, scratch, skip, start_brig, test, uid, workspace  # noqa: E402
 
 ETC, LIB = pathlib.Path("/etc"), pathlib.Path("/var/lib")
 SECRET = "CANARY-5150"
@@ -254,6 +254,23 @@ def many_first_runs_at_once_make_one_copy():
         assert [p.communicate()[0] for p in runs] == [b"z\n"] * 6
         with files_as_root():
             assert len([p for p in (scratch() / "cache/brig/packages").iterdir() if p.is_dir()]) == 1
+
+
+@test(backends=("native", "bwrap"))
+def the_topology_of_the_machine_is_shown_and_nothing_of_what_its_cpus_do():
+    system = pathlib.Path("/sys/devices/system")
+    names = ["cpu/possible", "cpu/present", "cpu/cpu0/topology/core_id", "cpu/cpu0/topology/thread_siblings_list", "cpu/cpu0/cache/index0/size", "node/online", "node/node0/cpulist"]
+    names = [n for n in names if (system / n).exists()]
+    if not (system / "cpu/cpu0/topology").exists() or not LIB.joinpath("dpkg/status").exists() or (system / "cpu/cpu64").exists():
+        skip("no topology, no package database, or too many CPUs")
+    env = {"XDG_CACHE_HOME": str(scratch())}  # the first run has folders where later ones have links
+    for _ in range(2):
+        got = brig("run", "--", "sh", "-c", f"cd {system} && cat {' '.join(names)}; ls -d cpu/cpu0/cpuidle cpu/cpu0/cpufreq cpu/vulnerabilities 2>/dev/null; echo x > cpu/online; echo x > cpu/cpu0/topology/core_id", env=env)
+        assert got.text == "".join((system / n).read_text() for n in names), got
+        assert got.errors.count("Read-only file system") + got.errors.count("Permission denied") >= 2, got
+    one = min(os.sched_getaffinity(0))
+    got = subprocess.run(["taskset", "-c", str(one), *brig_argv("run", "--", "sh", "-c", f"cat {system}/cpu/online {system}/cpu/possible")], env=brig_environment(env), cwd=workspace(), capture_output=True, text=True, check=True)
+    assert got.stdout == f"{one}\n{(system / 'cpu/possible').read_text()}", got
 
 
 if __name__ == "__main__":

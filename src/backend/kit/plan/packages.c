@@ -22,7 +22,7 @@
 #include "base/state.h"
 #include "base/str.h"
 
-#define VERSION "brig packages 1"
+#define VERSION "brig packages 2"
 #define LIST_MAX ((size_t)256 << 10)
 #define SEEN_MAX ((size_t)4 << 20)
 
@@ -168,6 +168,8 @@ static bool database_stamp(struct buf *b)
 		return false;
 	buf_putc(b, ' ');
 	put_stamp(b, UCF_SUMS);
+	buf_putc(b, ' ');
+	put_stamp(b, "/sys"); /* made when the machine started */
 	return !b->failed;
 }
 

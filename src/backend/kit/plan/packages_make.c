@@ -22,10 +22,12 @@
 #define ARENA_MAX ((size_t)64 << 20)
 #define STATUS_MAX ((size_t)64 << 20)
 #define FILE_MAX ((size_t)1 << 20)
+#define SYSTEM "/sys/devices/system"
+#define SYSTEM_IN_TREE "sys/devices/system"
 #define COPIES_MAX ((size_t)64 << 20)
 #define LIVE_COPY ((uint64_t)512 << 10)
 
-enum { FILES_MAX = 8192, LIVE_ENTRIES = 50000, LIVE_DEPTH = 32, KEPT_DAYS = 7 };
+enum { FILES_MAX = 8192, CPUS_MAX = 64, LIVE_ENTRIES = 50000, LIVE_DEPTH = 32, KEPT_DAYS = 7 };
 
 /* Of the boot, of logins, of the package manager, of devices and of services that nobody starts
  * inside: no program there asks for them, and each name costs every start a little. The
@@ -497,6 +499,92 @@ static void mark_whole(struct copier *m)
 	}
 }
 
+/* What programs ask of CPUs and memory: how they lie to each other, not what they are doing. */
+static const struct {
+	const char *folder; /* of each CPU or node, or "" */
+	const char *names;  /* NULL: all files in there, and in folders below */
+} asked[] = {
+	{ "cpu", " online possible present offline isolated kernel_max " },
+	{ "cpu/smt", " active control " },
+	{ "cpu/cpu#/topology", NULL },
+	{ "cpu/cpu#/cache", NULL },
+	{ "node", " online possible has_cpu has_memory has_normal_memory " },
+	{ "node/node#", " cpulist cpumap distance meminfo " },
+};
+
+/* Files of the kernel have no size and no lasting identity: they are read, and not compared later.
+ */
+static int copy_sys_file(struct copier *m, const char *path)
+{
+	static const struct stat plain = { .st_mode = S_IFREG | 0444 };
+	CLEANUP(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	m->file.len = 0;
+	m->file.failed = false;
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !etc_for_everybody(&st) ||
+	    buf_read_file(&m->file, fd) < 0 || m->file.len > 4096 || m->files == FILES_MAX)
+		return 0;
+	return write_copy(m, path, &plain);
+}
+
+static int copy_sys_folder(struct copier *m, const char *at, const char *names, int depth)
+{
+	CLEANUP(fd) int fd = open_live(at);
+	char below[PATH_MAX], word[NAME_MAX + 3];
+	const struct fd_entry *n;
+	struct folder d;
+	int r = 0;
+
+	folder_begin(&d, fd);
+	while (r == 0 && fd >= 0 && (n = folder_next(&d))) {
+		(void)snprintf(word, sizeof(word), " %s ", n->name);
+		(void)snprintf(below, sizeof(below), "%s/%s", at, n->name);
+		if (n->type == DT_DIR && !names && depth > 0 && !str_eq(n->name, "power"))
+			r = copy_sys_folder(m, below, NULL, depth - 1);
+		else if (n->type == DT_REG && !str_eq(n->name, "uevent") &&
+			 (!names || strstr(names, word)))
+			r = copy_sys_file(m, below);
+	}
+	return r;
+}
+
+/* "cpu/cpu#/topology": for each number that is there. */
+static int copy_sys_each(struct copier *m, const char *pattern, const char *names)
+{
+	int before = (int)strcspn(pattern, "#"), r = 0;
+	char path[PATH_MAX];
+
+	if (!pattern[before]) {
+		(void)snprintf(path, sizeof(path), SYSTEM "/%s", pattern);
+		return copy_sys_folder(m, path, names, 0);
+	}
+	for (int i = 0; r == 0 && i < CPUS_MAX; i++) {
+		(void)snprintf(path, sizeof(path), SYSTEM "/%.*s%d%s", before, pattern, i,
+			       pattern + before + 1);
+		r = copy_sys_folder(m, path, names, 1);
+	}
+	return r;
+}
+
+/* A machine with more CPUs than that is not shown by halves. */
+static int copy_sys(struct copier *m)
+{
+	char path[64];
+	struct stat st;
+	int r = 0;
+
+	(void)snprintf(path, sizeof(path), SYSTEM "/cpu/cpu%d", CPUS_MAX);
+	if (lstat(SYSTEM "/cpu/cpu0/topology", &st) < 0 || lstat(path, &st) == 0)
+		return 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(asked); i++)
+		r = copy_sys_each(m, asked[i].folder, asked[i].names);
+	buf_puts(&m->list, "w " PACKAGES_PLACE SYSTEM "/cpu\t\n");
+	if (fstatat(m->tree, SYSTEM_IN_TREE "/node", &st, 0) == 0)
+		buf_puts(&m->list, "w " PACKAGES_PLACE SYSTEM "/node\t\n");
+	return r;
+}
+
 static int read_whole(const char *path, struct buf *b)
 {
 	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -535,6 +623,8 @@ static int fill(struct copier *m)
 		r = copy_links(m, "/var/lib", LIVE_DEPTH);
 	if (r == 0 && !m->list.failed)
 		mark_whole(m);
+	if (r == 0)
+		r = copy_sys(m);
 	return r < 0 ? r : m->list.failed || m->seen.failed || m->packages.failed ? -ENOMEM : 0;
 }
 

@@ -70,6 +70,9 @@ int plan_packages_root(struct box_plan *p, struct err *e);
 int plan_packages_links(struct box_plan *p, struct err *e);
 /* Is what the host has at path theirs as a whole? */
 bool plan_packages_have(const struct box_plan *p, const char *path);
+#define CPU_ONLINE "/sys/devices/system/cpu/online"
+/* Does the copy of the machine's topology show these CPUs? */
+bool plan_packages_cpus(struct box_plan *p, const char *list);
 /* The parent opens the source of `o`, as it is, for a child that could not. */
 int plan_hand_over(struct box_plan *p, struct op *o, const struct stat *st, struct err *e);
 void plan_etc_look(struct box_plan *p); /* are they fit to be shown? */

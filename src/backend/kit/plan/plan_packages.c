@@ -88,6 +88,24 @@ int plan_packages_root(struct box_plan *p, struct err *e)
 	return show(p, found, e);
 }
 
+bool plan_packages_have(const struct box_plan *p, const char *path)
+{
+	for (size_t i = 0; p->packages && i < p->packages->n; i++)
+		if (p->packages->v[i].whole && str_eq(p->packages->v[i].path, path))
+			return true;
+	return false;
+}
+
+bool plan_packages_cpus(struct box_plan *p, const char *list)
+{
+	char path[PATH_MAX], text[4096];
+
+	if (!plan_packages_have(p, "/sys/devices/system/cpu"))
+		return false;
+	(void)snprintf(path, sizeof(path), "%s" CPU_ONLINE, p->packages->tree);
+	return fd_read_file(AT_FDCWD, path, text, sizeof(text)) >= 0 && str_eq(text, list);
+}
+
 /* The cache folder, or as much of its path as is there, in what the command may write to: the run
  * will be refused, and nothing is to be made before. */
 static bool cache_is_writable(const struct box_plan *p)
@@ -125,14 +143,6 @@ static int renew(struct box_plan *p, struct err *e)
 	return show(p, made, e);
 }
 
-bool plan_packages_have(const struct box_plan *p, const char *path)
-{
-	for (size_t i = 0; p->packages && i < p->packages->n; i++)
-		if (p->packages->v[i].whole && str_eq(p->packages->v[i].path, path))
-			return true;
-	return false;
-}
-
 /* What the plan has put below the folders that are linked into: few of all its operations. */
 struct linker {
 	struct box_plan *plan;
@@ -157,7 +167,8 @@ static int stand(struct linker *s, struct err *e)
 		const char **slot;
 
 		if ((o->look != LOOK_NOT && o->skip) ||
-		    !(str_starts(o->dst, "/etc") || str_starts(o->dst, "/var")))
+		    !(str_starts(o->dst, "/etc") || str_starts(o->dst, "/var") ||
+		      str_starts(o->dst, "/sys")))
 			continue;
 		slot = o->kind == OP_DIR ? ARENA_PUSH(p->arena, s->dirs, s->dir_count)
 					 : ARENA_PUSH(p->arena, s->others, s->other_count);
@@ -268,7 +279,7 @@ int plan_packages_links(struct box_plan *p, struct err *e)
 		return 0;
 	if ((p->by_root && show_copy(p, e) < 0) || stand(&s, e) < 0 ||
 	    link_into(&s, "/etc", e) < 0 || link_into(&s, "/var/lib", e) < 0 ||
-	    link_into(&s, "/var/cache", e) < 0)
+	    link_into(&s, "/var/cache", e) < 0 || link_into(&s, "/sys/devices/system", e) < 0)
 		return err_wrap(e, "system folder");
 	return 0;
 }

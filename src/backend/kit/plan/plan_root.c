@@ -15,7 +15,6 @@
 
 #define COPY_MAX (256 << 10)
 #define HOSTS_MAX 4096
-#define CPU_LIST "/sys/devices/system/cpu/online"
 
 /* Shown read-only where the host has them; a link stays a link (merged /usr). */
 static const char *const system_trees[] = { "/usr",   "/bin",   "/sbin",   "/lib",
@@ -298,7 +297,7 @@ static const char *cpu_list(struct box_plan *p)
 	cpu_set_t set;
 
 	if (sched_getaffinity(0, sizeof(set), &set) < 0) /* more CPUs than the set has bits */
-		return host_text(p, CPU_LIST, "");
+		return host_text(p, CPU_ONLINE, "");
 	for (int cpu = 0, end; cpu < CPU_SETSIZE; cpu = end + 1) {
 		for (end = cpu; end < CPU_SETSIZE && CPU_ISSET(end, &set);)
 			end++;
@@ -316,13 +315,16 @@ static const char *cpu_list(struct box_plan *p)
 	return list.failed ? NULL : arena_strndup(p->arena, list.data, list.len);
 }
 
-/* Runtimes ask /sys how many CPUs there are and what the cgroup allows; nothing else is answered.
- */
+/* Runtimes ask /sys how many CPUs there are, how they lie to each other (of the copy, etc.md), and
+ * what the cgroup allows; nothing else is answered. */
 static int sys_ops(struct box_plan *p, struct err *e)
 {
 	const struct limits *l = &p->spec->limits;
+	const char *cpus = cpu_list(p);
 
-	if (plan_file(p, CPU_LIST, cpu_list(p), e) < 0)
+	if (!cpus)
+		return err_nomem(e);
+	if (!plan_packages_cpus(p, cpus) && plan_file(p, CPU_ONLINE, cpus, e) < 0)
 		return -e->code;
 	if (plan_file(p, "/sys/fs/cgroup/memory.max",
 		      arena_printf(p->arena, "%llu\n", (unsigned long long)l->memory), e) < 0 ||

@@ -16,6 +16,28 @@ static const struct jread *out(const json_t *v)
 	return (const struct jread *)v;
 }
 
+bool jread_within(const char *p, size_t n, unsigned depth, unsigned values)
+{
+	unsigned level = 0, seen = 0;
+	bool quoted = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (quoted && p[i] == '\\')
+			i++;
+		else if (p[i] == '"')
+			quoted = !quoted;
+		else if (!quoted && (p[i] == '{' || p[i] == '['))
+			level++;
+		else if (!quoted && (p[i] == '}' || p[i] == ']') && level)
+			level--;
+		if (!quoted && (p[i] == '{' || p[i] == '[' || p[i] == ','))
+			seen++;
+		if (level > depth || seen > values)
+			return false;
+	}
+	return true;
+}
+
 int jread_parse(const char *p, size_t n, struct jread **ret, struct err *e)
 {
 	json_error_t why;

@@ -20,6 +20,10 @@ int jread_parse(const char *p, size_t n, struct jread **ret, struct err *e);
 struct jread *jread_free(struct jread *root); /* takes NULL */
 DEFINE_CLEANUP(jread, struct jread *, jread_free)
 
+/* Before anything is built of it: does it go at most so deep, and hold at most so many values,
+ * whatever else is wrong with it? A byte of text may become sixty of a tree. */
+bool jread_within(const char *p, size_t n, unsigned depth, unsigned values);
+
 enum jread_kind {
 	JREAD_NONE,
 	JREAD_NULL,

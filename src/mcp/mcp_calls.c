@@ -43,6 +43,27 @@ static struct mcp_request *request_new(const struct mcp_ask *a)
 
 /* ---- calls ---- */
 
+/* Images as such, other kinds as resources that carry their text: the address names nothing. */
+static void put_shown(struct json *j, const struct tool_shown *s, size_t number)
+{
+	char uri[64];
+
+	json_object(j);
+	json_kstr(j, "type", s->image ? "image" : "resource");
+	if (!s->image) {
+		(void)snprintf(uri, sizeof(uri), "brig:shown/%zu", number);
+		json_key(j, "resource");
+		json_object(j);
+		json_kstr(j, "uri", uri);
+	}
+	json_kstr(j, "mimeType", s->mime);
+	json_key(j, s->image ? "data" : "text");
+	json_strn(j, s->data, s->len);
+	if (!s->image)
+		json_object_end(j);
+	json_object_end(j);
+}
+
 void mcp_put_result(struct json *j, const struct tool_result *r)
 {
 	json_key(j, "content");
@@ -52,6 +73,8 @@ void mcp_put_result(struct json *j, const struct tool_result *r)
 	json_key(j, "text");
 	json_strn(j, buf_str(&r->text), r->text.len);
 	json_object_end(j);
+	for (size_t i = 0; i < r->shown_count; i++)
+		put_shown(j, &r->shown[i], i + 1);
 	json_array_end(j);
 	if (r->json.len) {
 		json_key(j, "structuredContent");

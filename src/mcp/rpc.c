@@ -6,29 +6,6 @@
 
 #include "base/str.h"
 
-/* Before anything is built of it: how deep it goes and how much it holds, whatever else is wrong
- * with it. */
-static bool too_deep(const char *p, size_t n)
-{
-	unsigned depth = 0, values = 0;
-	bool quoted = false;
-
-	for (size_t i = 0; i < n; i++) {
-		if (quoted && p[i] == '\\')
-			i++;
-		else if (p[i] == '"')
-			quoted = !quoted;
-		else if (!quoted && (p[i] == '{' || p[i] == '['))
-			depth++;
-		else if (!quoted && (p[i] == '}' || p[i] == ']') && depth)
-			depth--;
-		values += !quoted && (p[i] == '{' || p[i] == '[' || p[i] == ',');
-		if (depth > RPC_DEPTH || values > RPC_VALUES)
-			return true;
-	}
-	return false;
-}
-
 bool rpc_id(const struct jread *v, char out[RPC_ID_MAX + 8])
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(RPC_ID_MAX + 7);
@@ -92,7 +69,7 @@ int rpc_parse(const char *p, size_t n, struct rpc_message *ret, const char **why
 	*ret = (struct rpc_message){ 0 };
 	if (n > RPC_MESSAGE_MAX)
 		return refuse(why, RPC_REQUEST, "the message is too long");
-	if (too_deep(p, n))
+	if (!jread_within(p, n, RPC_DEPTH, RPC_VALUES))
 		return refuse(why, RPC_REQUEST,
 			      "the message is nested too deeply, or has too many values");
 	if (jread_parse(p, n, &ret->root, &e) < 0) {

@@ -566,6 +566,11 @@ bool run_handle_began(const brig_run *x)
 	return x->run && run_began(x->run);
 }
 
+const char *run_handle_id(const brig_run *x)
+{
+	return x->result->o->id;
+}
+
 uint32_t run_handle_number(const brig_run *x)
 {
 	return x->run ? run_number(x->run) : 0;

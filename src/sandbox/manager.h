@@ -31,6 +31,7 @@ void run_handle_signal(brig_run *x, int sig);
 /* Once it has ended: what the reader of its output has not taken is let go. */
 void run_handle_drop(brig_run *x);
 bool run_handle_began(const brig_run *x);                   /* is it executed? */
+const char *run_handle_id(const brig_run *x);               /* on the record; borrowed */
 uint32_t run_handle_number(const brig_run *x);              /* 0: it was never started */
 void sandbox_end_command(brig_sandbox *s, uint32_t number); /* with all it has left running */
 void sandbox_signal(brig_sandbox *s, int sig);

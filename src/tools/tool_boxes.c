@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tools/tool_boxes.c - sandboxes that stay: create_sandbox, list_sandboxes, delete_sandbox. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include "base/str.h"
 #include "sandbox/manager.h"
 #include "tools/tools_internal.h"
+
+#define TURN_MS 100
 
 static void on_box(struct loop_watch *w, uint32_t events)
 {
@@ -67,6 +70,7 @@ void box_close(struct tool_box *b, brig_result **ret)
 		*ret = NULL;
 	if (!b)
 		return;
+	contexts_leave(b->of, b);
 	unlist(b);
 	for (struct tool_call *c = b->of->calls; c; c = c->next)
 		if (c->box == b)
@@ -77,6 +81,24 @@ void box_close(struct tool_box *b, brig_result **ret)
 		(void)brig_sandbox_close(b->sandbox, ret, &unused);
 	brig_request_free(b->request);
 	free(b);
+}
+
+void box_end_run(struct tool_box *b, brig_request *q, brig_run *run, brig_result **ret)
+{
+	struct brig_error unused;
+
+	brig_request_cancel(q);
+	while (brig_run_dispatch(run)) {
+		struct pollfd p[] = { { .fd = brig_run_fd(run), .events = POLLIN },
+				      { .fd = brig_sandbox_fd(b->sandbox), .events = POLLIN } };
+
+		sandbox_end_command(b->sandbox, run_handle_number(run));
+		run_handle_drop(run); /* nobody reads it any more */
+		if (!brig_sandbox_dispatch(b->sandbox))
+			break;
+		(void)poll(p, ARRAY_LEN(p), TURN_MS);
+	}
+	(void)brig_run_finish(run, ret, &unused);
 }
 
 static struct tool_box *box_find(struct tools *t, const char *ref)
@@ -119,7 +141,7 @@ static void put_box(struct json *j, const struct tool_box *b)
 	json_object_end(j);
 }
 
-static bool name_ok(const char *s)
+bool box_name_ok(const char *s)
 {
 	static const char rest[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
 
@@ -136,7 +158,7 @@ int create_sandbox(struct tool_call *c, const struct jread *args, struct err *e)
 
 	if (args_text(args, "name", 63, &name, e) < 0)
 		return -e->code;
-	if (name && !name_ok(name))
+	if (name && !box_name_ok(name))
 		return err_set(e, ERR_USAGE, EINVAL,
 			       "a name has lower-case letters, digits, '.', '_' and '-'");
 	if (is_far(c))

@@ -193,17 +193,26 @@ static void put_limits(struct json *j, const struct outcome *o)
 	json_array_end(j);
 }
 
+static void put_text(struct buf *b, const struct tool_call *c, const struct outcome *o, size_t max)
+{
+	bool silent = !c->result.failed && !o->out.data.len && !o->err.data.len && c->plain.len;
+	char *text = outcome_text(o, max);
+
+	if (!silent)
+		buf_puts(b, text ? text : "(no memory for the output)");
+	free(text);
+	shown_put_text(c, b);
+}
+
 void result_run(struct tool_call *c, const struct outcome *o)
 {
 	const struct outcome *box = c->box ? sandbox_facts(c->box->sandbox) : NULL;
 	uint64_t max = o->dialect == DIALECT_INITRUNNER ? c->of->spec->command.output : 0;
 	struct buf *b = &c->result.text;
-	char *text = outcome_text(o, (size_t)max);
 	struct json j, d;
 
 	c->result.failed = outcome_status(o) != 0;
-	buf_puts(b, text ? text : "(no memory for the output)");
-	free(text);
+	put_text(b, c, o, (size_t)max);
 	explain(b, c, o, box);
 	json_init(&j, &c->result.json, false);
 	json_object(&j);
@@ -229,15 +238,21 @@ void result_run(struct tool_call *c, const struct outcome *o)
 	json_kstr(&j, "run", o->id);
 	if (o->error.code)
 		json_kstr(&j, "error", o->error.what);
+	if (o == c->o)
+		shown_put_json(c, &j);
 	json_object_end(&j);
+}
+
+void result_put_denials(struct buf *b, const struct outcome *o)
+{
+	buf_puts(b, HEAD);
+	say_denials(b, o, 0, 0);
+	buf_puts(b, TAIL);
 }
 
 bool result_box(struct tool_call *c, const struct outcome *o)
 {
-	if (!o->denial_count)
-		return false;
-	buf_puts(&c->result.text, HEAD);
-	say_denials(&c->result.text, o, 0, 0);
-	buf_puts(&c->result.text, TAIL);
-	return true;
+	if (o->denial_count)
+		result_put_denials(&c->result.text, o);
+	return o->denial_count > 0;
 }

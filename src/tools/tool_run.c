@@ -114,14 +114,10 @@ int call_start(struct tool_call *c, struct err *e)
 
 /* ---- what is common to all three ---- */
 
-/* How long it may take: within what the user has set, the model's word counts. */
-static int set_timeout(struct tool_call *c, const struct jread *args, enum code_kind kind,
-		       struct err *e)
+int call_timeout(struct tool_call *c, const struct jread *args, enum code_kind kind, struct err *e)
 {
 	const struct spec *s = c->of->spec;
 	uint64_t tool = s->command.code.tool[kind].timeout, top = TIMEOUT_TOP_MS, asked = 0, ms;
-	char text[32];
-	struct brig_error be;
 
 	if (args_number(args, "timeout", 1, TIMEOUT_ANY_MS / 1000, &asked, e) < 0)
 		return -e->code;
@@ -135,19 +131,30 @@ static int set_timeout(struct tool_call *c, const struct jread *args, enum code_
 	else if (asked)
 		ms = top;
 	c->timeout_ms = ms;
+	return 0;
+}
+
+static int set_timeout(struct tool_call *c, const struct jread *args, enum code_kind kind,
+		       struct err *e)
+{
+	char text[32];
+	struct brig_error be;
+
+	if (call_timeout(c, args, kind, e) < 0)
+		return -e->code;
 	if (is_far(c)) {
 		far_timeout(c);
 		return 0;
 	}
 	if (c->box) {
-		(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)ms);
+		(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)c->timeout_ms);
 		if (brig_request_set(c->request, "limits.timeout", text, &be) < 0) {
 			error_import(&be, e);
 			return -e->code;
 		}
 		return 0;
 	}
-	request_spec(c->request)->command.timeout = ms;
+	request_spec(c->request)->command.timeout = c->timeout_ms;
 	request_spec(c->request)->origin[FIELD_TIMEOUT] = ORIGIN_FLAG;
 	return 0;
 }
@@ -303,18 +310,19 @@ int run_command(struct tool_call *c, const struct jread *args, struct err *e)
 
 /* ---- run_python ---- */
 
-/* The box has the network that this tool is not to have; and a hook is put before a file alone. */
-static int check_offline(const struct tool_call *c, struct err *e)
+int call_check_offline(const struct tool_call *c, const char *without, struct err *e)
 {
 	const struct spec *s = c->of->spec;
+	char hint[64];
 
-	if (is_apart(c) && s->command.code.hooks.where)
+	(void)snprintf(hint, sizeof(hint), "leave '%s' out", without);
+	if (s->command.code.hooks.where)
 		return err_refuse(e, ERR_POLICY, EPERM,
 				  is_far(c) ? "the user starts brig mcp on stdio without --daemon"
-					    : "leave 'sandbox' out",
+					    : hint,
 				  "audit_hooks_enabled: Python code runs in a sandbox of its own "
 				  "alone");
-	if (!is_apart(c) || !s->command.code.tool[CODE_PYTHON].offline || !c->of->reach_out)
+	if (!s->command.code.tool[CODE_PYTHON].offline || !c->of->reach_out)
 		return 0;
 	if (is_far(c))
 		return err_refuse(e, ERR_POLICY, EPERM,
@@ -323,8 +331,14 @@ static int check_offline(const struct tool_call *c, struct err *e)
 				  "network_disabled: the role's Python code gets no network, and "
 				  "the "
 				  "sandboxes of this server have one");
-	return err_refuse(e, ERR_POLICY, EPERM, "leave 'sandbox' out",
+	return err_refuse(e, ERR_POLICY, EPERM, hint,
 			  "network_disabled: Python code runs in a sandbox of its own alone");
+}
+
+/* The box has the network that this tool is not to have; and a hook is put before a file alone. */
+static int check_offline(const struct tool_call *c, struct err *e)
+{
+	return is_apart(c) ? call_check_offline(c, "sandbox", e) : 0;
 }
 
 /* What the user has said of the network is for the tools that have one: to this call of its own it
@@ -372,8 +386,14 @@ int run_python(struct tool_call *c, const struct jread *args, struct err *e)
 	size_t n = 3;
 	int r;
 
-	if (args_text(args, "code", CODE_MAX, &code, e) < 0 ||
-	    call_request(c, args, CODE_PYTHON, e) < 0 || check_offline(c, e) < 0 ||
+	if (args_text(args, "code", CODE_MAX, &code, e) < 0)
+		return -e->code;
+	if (context_asked(args))
+		return context_run(c, args, code, e);
+	if (args_there(args, "restart"))
+		return err_refuse(e, ERR_USAGE, EINVAL, "give the name of one as 'context'",
+				  "there is no context to restart");
+	if (call_request(c, args, CODE_PYTHON, e) < 0 || check_offline(c, e) < 0 ||
 	    put_words(c, args, argv, &n, e) < 0)
 		return -e->code;
 	pass_over_network(c);

@@ -44,6 +44,11 @@ static const struct tool_arg in_command[] = {
 static const struct tool_arg in_python[] = {
 	{ "code", TOOL_TEXT, .about = "The program.", .need = true },
 	{ "args", TOOL_TEXTS, .about = "sys.argv[1:]." },
+	{ "context", TOOL_TEXT,
+	  .about = "A name, such as 'main': variables, imports and figures live on for the next "
+		   "call with this name. The value of the last expression is shown, and what "
+		   "display() is given." },
+	{ "restart", TOOL_FLAG, .about = "Begin the context anew, without its variables." },
 	ARG_TIMEOUT,
 	ARG_BOX,
 	ARG_END,
@@ -126,6 +131,12 @@ static const struct tool_arg denial[] = {
 	ARG_END,
 };
 
+static const struct tool_arg shown[] = {
+	{ "mime", TOOL_TEXT },
+	{ "bytes", TOOL_NUMBER },
+	ARG_END,
+};
+
 static const struct tool_arg out_run[] = {
 	{ "outcome", TOOL_TEXT, .need = true },
 	{ "exit_code", TOOL_NUMBER, .need = true },
@@ -139,6 +150,7 @@ static const struct tool_arg out_run[] = {
 	{ "denials", TOOL_LIST, .of = denial },
 	{ "run", TOOL_TEXT, .about = "Its id in brig's record." },
 	{ "error", TOOL_TEXT },
+	{ "shown", TOOL_LIST, .of = shown, .about = "In a context: what follows as content." },
 	ARG_END,
 };
 
@@ -211,7 +223,9 @@ const struct tool tool_table[] = {
 	{ .name = "run_python",
 	  .title = "Run Python code",
 	  .about = "Runs Python 3 code in a sandbox around the workspace and returns its exit code "
-		   "and output. The code is a read-only file inside.",
+		   "and output. The code is a read-only file inside. With `context` it runs in one "
+		   "Python process that stays, and what it shows (HTML, SVG, images, figures of "
+		   "matplotlib) comes back as content.",
 	  .input = in_python,
 	  .output = out_run,
 	  .runs = true,

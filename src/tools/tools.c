@@ -45,7 +45,10 @@ static void call_free(struct tool_call *c)
 	if (c->run) {
 		brig_request_cancel(c->request);
 		(void)loop_want(c->of->loop, &c->w, 0);
-		(void)brig_run_finish(c->run, &r, &unused);
+		if (c->box)
+			box_end_run(c->box, c->request, c->run, &r);
+		else
+			(void)brig_run_finish(c->run, &r, &unused);
 		brig_result_free(r);
 	}
 	brig_request_free(c->request);
@@ -53,6 +56,9 @@ static void call_free(struct tool_call *c)
 	if (c->own_box)
 		box_close(c->box, NULL);
 	far_done(c);
+	context_forget(c);
+	shown_done(c);
+	(void)outcome_free(c->o);
 	buf_done(&c->body);
 	buf_done(&c->result.text);
 	buf_done(&c->result.json);
@@ -203,6 +209,7 @@ struct tools *tools_free(struct tools *t)
 		call_free(c);
 	}
 	far_settle(t);
+	contexts_free(t);
 	while (t->boxes)
 		box_close(t->boxes, NULL);
 	(void)spec_free(t->spec);
@@ -240,6 +247,7 @@ void tool_begin(struct tools *t, const struct tool *tool, const struct jread *ar
 				 .by = *by,
 				 .file = { .answers.fd = -1, .data.fd = -1, .word = -1 },
 				 .body = BUF_INIT(2 * TOOL_FILE_MAX),
+				 .plain = BUF_INIT(TEXT_MAX),
 				 .result = { .text = BUF_INIT(TEXT_MAX),
 					     .json = BUF_INIT(TEXT_MAX),
 					     .denials = BUF_INIT(TEXT_MAX) } };
@@ -263,6 +271,10 @@ void tool_cancel(struct tool_call *c)
 	c->cancelled = true;
 	if (c->run) {
 		brig_request_cancel(c->request);
+		return;
+	}
+	if (c->context) {
+		context_cancel(c);
 		return;
 	}
 	if (far_cancel(c))

@@ -60,6 +60,16 @@ struct tool {
 extern const struct tool tool_table[]; /* brig's own; ends with a name that is NULL */
 void tool_schema(struct json *j, const struct tool_arg *args); /* as JSON Schema */
 
+/* Something to look at that a context has shown: text, or an image as base64. */
+struct tool_shown {
+	const char *mime; /* one of a fixed list */
+	char *data;       /* valid UTF-8; the base64 is valid, what it means nobody has looked at */
+	size_t len;
+	bool image;
+};
+
+enum { TOOL_SHOWN_MAX = 64 };
+
 /* How a call ended. Borrowed by `done`. */
 struct tool_result {
 	bool failed;        /* as the model is told: also a command that did not exit with 0 */
@@ -70,6 +80,8 @@ struct tool_result {
 			     * takes. Empty: there is none */
 	uint64_t more;      /* denials that are not in it */
 	char run[33];       /* on the record; "": nothing was run */
+	struct tool_shown shown[TOOL_SHOWN_MAX];
+	size_t shown_count;
 };
 
 struct tool_listener {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "brig.h"
+#include "interp/interp.h"
 #include "model/outcome.h"
 #include "proc/files.h"
 #include "tools/tool_ask.h"
@@ -23,6 +24,9 @@ struct tool_box {
 	char id[TOOL_ID_SIZE], name[64];
 	bool ended; /* by itself: a limit, or somebody's doing */
 };
+
+/* Variables that live from one call of run_python to the next (tool_context.c). */
+struct tool_context;
 
 typedef void file_next_fn(struct tool_call *c, int error);
 
@@ -81,6 +85,10 @@ struct tool_call {
 	char line[256];
 	size_t line_len;
 	void (*ended)(struct tool_call *c, const struct outcome *o); /* its run */
+	struct tool_context *context; /* that it is busy with; NULL: none */
+	struct outcome *o;            /* of its code in that, so far */
+	struct buf plain;             /* what that has shown, as text */
+	size_t shown_bytes, shown_lost;
 	struct tool_far far;
 	struct tool_file file;
 	char path[TOOL_PATH_MAX];
@@ -102,6 +110,8 @@ struct tools {
 	size_t call_count;
 	struct tool_box *boxes;
 	size_t box_count;
+	struct tool_context *contexts;
+	size_t context_count;
 	/* Of the daemon's that stay: how many are being made, and how many ever were. */
 	size_t making, made;
 };
@@ -136,9 +146,33 @@ int call_request(struct tool_call *c, const struct jread *args, enum code_kind k
 int call_argv(struct tool_call *c, const char *const *argv, struct err *e);
 tool_fn run_command, run_python, run_script, run_role_script;
 
+/* How long a call may take, within what the user has set: c->timeout_ms. */
+int call_timeout(struct tool_call *c, const struct jread *args, enum code_kind kind, struct err *e);
+/* Is there a setting that keeps Python code out of a sandbox that is open already? `without` is
+ * what to leave out. */
+int call_check_offline(const struct tool_call *c, const char *without, struct err *e);
+
+/* ---- contexts (tool_context.c) ---- */
+
+/* run_python with `context`. */
+int context_run(struct tool_call *c, const struct jread *args, const char *code, struct err *e);
+bool context_asked(const struct jread *args);
+void context_cancel(struct tool_call *c);
+void context_forget(struct tool_call *c); /* everything ends: nobody is told */
+void contexts_leave(struct tools *t, const struct tool_box *b); /* the box is about to end */
+void contexts_free(struct tools *t);
+
+/* ---- what contexts show (tool_shown.c) ---- */
+
+void shown_add(struct tool_call *c, const struct interp_answer *a);
+void shown_put_text(const struct tool_call *c, struct buf *b); /* in words */
+void shown_put_json(const struct tool_call *c, struct json *j);
+void shown_done(struct tool_call *c);
+
 /* ---- results (tool_result.c) ---- */
 
 void result_run(struct tool_call *c, const struct outcome *o);
+void result_put_denials(struct buf *b, const struct outcome *o);
 /* What was denied in a box as a whole, which is known when it has ended. true: something was. */
 bool result_box(struct tool_call *c, const struct outcome *o);
 
@@ -147,8 +181,12 @@ bool result_box(struct tool_call *c, const struct outcome *o);
 int box_open(struct tools *t, struct tool_box **ret, struct err *e);
 /* Ends it; *ret (may be NULL) is what it came to, or NULL. Takes NULL. */
 void box_close(struct tool_box *b, brig_result **ret);
+/* Ends a command of it with all that it has started, and waits for that: commands are apart
+ * (request_apart), and what tells of their end comes to the sandbox. */
+void box_end_run(struct tool_box *b, brig_request *q, brig_run *run, brig_result **ret);
 /* The one that the argument `sandbox` names; NULL and 0: none was named. */
 int box_of(struct tools *t, const struct jread *args, struct tool_box **ret, struct err *e);
+bool box_name_ok(const char *s);
 tool_fn create_sandbox, list_sandboxes, delete_sandbox;
 
 /* ---- files (tool_files.c, tool_file_op.c) ---- */

@@ -373,6 +373,17 @@ def the_way_to_the_model_has_settings_of_its_own():
         assert done.status == 0 and len(w.asked) == 1, done.errors
 
 
+@test(as_user="user")
+def a_context_lives_from_call_to_call():
+    steps = [calls(("run_python", {"code": code, "context": "a"})) for code in ("x = 41", "x + 1")]
+    with model(*steps, calls(("run_python", {"code": "x"})), text("ok")) as w:
+        done = agent("-p", "x")
+        told = results(w)
+        assert done.status == 0 and told[:2] == ["(no output)", "VALUE:\n42\n"] and "NameError" in told[2], (done, told)
+    runs = [r["run"] for r in of_type("tool.call")]
+    assert runs[0] == runs[1] != runs[2] and set(runs) <= {r["run"] for r in of_type("sandbox.exec")}, runs
+
+
 @test
 def a_flood_hides_no_denial():
     for options, listed, least in (("--allow", "some.test"), 16, 25), ((), 8, 33):

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""run_python with a context: variables live from call to call, results to look at, bounds, programs that lie."""
+
+import base64
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
+
+from harness import descendants, main, test, wait_until, workspace
+from mcp import LEGACY, Client
+
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+
+# The program's own way out, from inside: what every code in a context can reach.
+SAY = """import os, threading, time
+line = next(t for t in threading.enumerate() if t.name == 'brig-line')
+while line.open is None: time.sleep(0.01)
+"""
+
+
+def text(result):
+    return result["content"][0]["text"]
+
+
+def kinds(result):
+    return [c.get("mimeType") or c.get("resource", {}).get("mimeType") for c in result["content"][1:]]
+
+
+@test
+def variables_live_until_a_restart():
+    with Client(era=LEGACY) as c:
+        assert c.done("run_python", code="import os; x = 41", context="a")["exit_code"] == 0
+        r = c.call("run_python", code="print('hi'); x += 1; x", context="a")
+        assert text(r) == "STDOUT:\nhi\n\nVALUE:\n42\n" and r["structuredContent"]["stdout"] == "hi\n", r
+        # One process, in one sandbox; another name is another one, and so is a call without.
+        pid = text(c.call("run_python", code="os.getpid()", context="a"))
+        assert text(c.call("run_python", code="os.getpid()", context="a")) == pid
+        for other in ({"context": "b"}, {}, {"context": True}):
+            r = c.call("run_python", code="x", **other)
+            assert r["isError"] and "NameError" in r["structuredContent"]["stderr"], (other, r)
+        c.done("run_python", code="y = 1", context=True)
+        assert "\n1\n" in text(c.call("run_python", code="y", context="main"))
+        r = c.call("run_python", code="x", context="a", restart=True)
+        assert r["isError"] and "NameError: name 'x'" in text(r) and "brig" not in r["structuredContent"]["stderr"], r
+        for bad in ({"restart": True}, {"context": "A b"}, {"context": 3}, {"context": "a", "restart": 1}, {"context": "a", "args": "x"},
+                    {"context": "a", "sandbox": "none"}):
+            r = c.call("run_python", code="1", **bad)
+            assert r["isError"] and text(r).startswith("Error: "), (bad, r)
+        # Programs that the code starts, its children, threads, await, exit, what is written between calls.
+        s = c.done("run_python", code="""
+import asyncio, os, subprocess, sys, threading
+subprocess.run(['sh', '-c', 'echo out; echo err >&2'])
+if os.fork() == 0:
+    print('child')
+else:
+    os.wait()
+    await asyncio.sleep(0.01)
+    t = threading.Timer(0.2, print, ['late'])
+    t.start()
+""", context="a")
+        assert sorted(s["stdout"].split()) == ["child", "out"] and s["stderr"] == "err\n", s
+        assert c.done("run_python", code="t.join(); print(sys.argv)", args=["p q"], context="a")["stdout"] == "late\n['', 'p q']\n"
+        assert c.call("run_python", code="exit(3)", context="a")["structuredContent"]["exit_code"] == 3
+        assert "still" in text(c.call("run_python", code="z = 'still'; z", context="a"))
+        # In a sandbox that is there already, and gone with it.
+        box = c.done("create_sandbox")["sandbox"]
+        c.done("run_python", code="open('/tmp/of-it', 'w').write('x'); v = 5", context="a", sandbox=box)
+        assert c.done("run_command", argv=["cat", "/tmp/of-it"], sandbox=box)["stdout"] == "x"
+        assert "\n5\n" in text(c.call("run_python", code="v", context="a", sandbox=box))
+        c.done("delete_sandbox", sandbox=box)
+        box = c.done("create_sandbox", name="again")["sandbox"]
+        assert c.call("run_python", code="v", context="a", sandbox=box)["isError"]
+        # What runs in one when the server ends ends with it.
+        c.begin("tools/call", {"name": "run_command", "arguments": {"argv": ["sleep", "1000"], "sandbox": box}})
+        c.begin("tools/call", {"name": "run_python", "arguments": {"code": "import time; time.sleep(1000)", "context": "b"}})
+        assert wait_until(lambda: "1000" in str([pathlib.Path(f"/proc/{p}/cmdline").read_bytes() for p in descendants(c.process.pid)]))
+        below = descendants(c.process.pid)
+    assert wait_until(lambda: not any(pathlib.Path(f"/proc/{p}").exists() for p in below))
+
+
+@test
+def results_are_content():
+    with Client() as c:
+        r = c.call("run_python", context="a", code=f"""
+class Rich:
+    def _repr_html_(self): return '<b>bold</b>'
+    def _repr_svg_(self): return '<svg/>'
+    def _repr_markdown_(self): return '**b**'
+    def _repr_json_(self): return {{'a': [1]}}
+    def _repr_png_(self): return {PNG!r}
+    def __repr__(self): return 'rich'
+display(Rich())
+class Bundle:
+    def _repr_mimebundle_(self, **_): return {{'text/latex': '$x$', 'application/x-other': 'no', 'image/png': b'no image'}}
+    def _repr_html_(self): raise ValueError
+Bundle()
+""")
+        assert not r["isError"] and text(r).startswith("SHOWN:\nrich\n[text/html, 11 bytes]\n") and "VALUE:\n<__main__.Bundle" in text(r), r
+        assert kinds(r) == ["text/html", "text/markdown", "image/svg+xml", "application/json", "image/png", "text/latex"], r
+        assert [s["mime"] for s in r["structuredContent"]["shown"]] == kinds(r)
+        by = dict(zip(kinds(r), r["content"][1:]))
+        assert by["text/html"]["type"] == "resource" and by["text/html"]["resource"]["text"] == "<b>bold</b>"
+        assert by["image/png"]["type"] == "image" and base64.b64decode(by["image/png"]["data"]) == PNG
+        assert json.loads(by["application/json"]["resource"]["text"]) == {"a": [1]}
+        # matplotlib, as far as it is needed: pyplot with one figure open.
+        folder = workspace() / "matplotlib"
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
+        (folder / "pyplot.py").write_text(f"""
+import os
+open_ = []
+class Figure:
+    def savefig(self, to, **_): to.write({PNG!r})
+def figure(n=None):
+    if n is None:
+        open_.append(Figure())
+    return open_[(n or len(open_)) - 1]
+def get_fignums(): return list(range(1, len(open_) + 1))
+def close(f): open_.remove(f)
+def show(): raise RuntimeError('of the backend')
+assert os.environ['MPLBACKEND'] == 'agg'
+""")
+        r = c.call("run_python", code="import matplotlib.pyplot as plt\nplt.figure()\nplt.show()\nf = plt.figure()\n1;", context="a")
+        assert not r["isError"] and kinds(r) == ["image/png", "image/png"], r
+        assert kinds(c.call("run_python", code="1", context="a")) == []
+
+
+@test(as_user="user")
+def a_context_is_bounded():
+    with Client("--output-limit", "1k", "--timeout", "30s") as c:
+        s = c.done("run_python", code="for i in range(20000): print(i)", context="a")
+        assert len(s["stdout"]) <= 1024 and s["stdout_truncated"] and "output" in s["limits_hit"], s
+        s = c.call("run_python", code="import os; b = 'x' * (1 << 20)\nos.write(2, b.encode())\nfor i in range(40): display(b)", context="a")
+        assert len(text(s)) < 3 << 20 and "left out" in text(s) and not s["isError"], text(s)[-300:]
+        r = c.call("run_python", code="class H:\n def _repr_html_(self): return 'y' * (5 << 20)\nH()", context="a")
+        assert "left out" in text(r) and kinds(r) == [], r
+        # A time limit interrupts, and takes nothing away from who lets itself be interrupted.
+        for code in ("kept = 7\nimport time\ntime.sleep(100)", "while True: pass", "import asyncio\nawait asyncio.sleep(100)",
+                     "import subprocess; subprocess.run(['sleep', '100'])"):
+            r = c.call("run_python", code=code, timeout=1, context="a")
+            assert r["isError"] and r["structuredContent"]["outcome"] == "timeout" and "still there" in text(r), (code, r)
+        assert "\n7\n" in text(c.call("run_python", code="kept", context="a"))
+        r = c.call("run_python", code="while True:\n  try:\n    time.sleep(9)\n  except BaseException: pass", timeout=1, context="a")
+        assert r["isError"] and r["structuredContent"]["outcome"] == "timeout" and "variables are lost" in text(r), r
+        r = c.call("run_python", code="kept", context="a")
+        assert "NameError" in text(r), r
+        # One call at a time; a cancelled one leaves the rest.
+        c.done("run_python", code="kept = 8", context="a")
+        busy = c.begin("tools/call", {"name": "run_python", "arguments": {"code": "print('on', flush=True)\nwhile True: pass", "context": "a"}},
+                       progressToken=1)
+        assert wait_until(lambda: c.read(0) or c.notes)
+        assert "is busy" in text(c.call("run_python", code="1", context="a"))
+        c.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}})
+        assert wait_until(lambda: "busy" not in text(c.call("run_python", code="1", context="a")))
+        assert "\n8\n" in text(c.call("run_python", code="kept", context="a"))
+        for i in range(7):
+            c.done("run_python", code="1", context=f"n{i}")
+        r = c.call("run_python", code="1", context="one-too-many")
+        assert r["isError"] and "8 contexts" in text(r), r
+
+
+def answer(**members):
+    return json.dumps(members)
+
+
+# What a program could write in place of an answer; {n} is the number of the call. The first is a control: it is taken.
+LIES = {
+    "shown": (answer(type="show", id="N", value=False, data={"text/plain": "forged"}), True),
+    "early end": (answer(type="done", id="N", end="ok", code=0), None),
+    "other call": (answer(type="out", id=99, stream="stdout", text="forged"), False),
+    "no JSON": ("forged", False),
+    "not an object": ("[1]", False),
+    "deep": ("[" * 100000, False),
+    "many": ("[" + "1," * 100000 + "1]", False),
+    "unknown type": (answer(type="obey", id="N"), False),
+    "a member more": (answer(type="out", id="N", stream="stdout", text="x", more=1), False),
+    "twice the same": ('{"type":"out","type":"done","id":"N","stream":"stdout","text":"x"}', False),
+    "ready again": (answer(type="ready", id=0), False),
+    "unknown kind": (answer(type="show", id="N", value=False, data={"text/x-shell": "x"}), False),
+    "no image": (answer(type="show", id="N", value=False, data={"image/png": base64.b64encode(b"GIF89a").decode()}), False),
+    "no base64": (answer(type="show", id="N", value=False, data={"image/png": "iVBORw0KGgo\"<script>".replace('"', "'")}), False),
+    "a code of 256": (answer(type="done", id="N", end="ok", code=256), False),
+    "a NUL": (answer(type="out", id="N", stream="stdout", text="\0"), False),
+    "half a character": ('{"type":"out","id":"N","stream":"stdout","text":"\\ud800"}', False),
+}
+
+
+@test(as_user="user")
+def what_is_no_answer_ends_the_context_alone():
+    with Client() as c:
+        c.done("run_python", code="kept = 1", context="other")
+        for name, (line, taken) in LIES.items():
+            line = line.replace('"N"', "N")
+            r = c.call("run_python", context="a", code="v = 1\n" + SAY + f"text = {line!r}.replace('N', str(line.open))\n"
+                       "os.write(line.fd, text.encode() + b'\\n')\ntime.sleep(0.2)\nprint('after')")
+            if taken:
+                assert "SHOWN:\nforged" in text(r) and "after" in text(r), (name, r)
+                continue
+            if taken is None:  # it ended the call; what comes now is no answer to anything
+                assert not r["isError"] and "after" not in text(r), (name, r)
+                assert "no answer" in text(c.call("run_python", code="1", context="a")), name
+                continue
+            assert r["isError"] and "variables are lost" in text(r) and "no answer" in text(r) and "after" not in text(r), (name, r)
+        assert "NameError" in text(c.call("run_python", code="v", context="a"))
+        for code, why in (("os.write(line.fd, b'x' * (20 << 20))", "too long"), ("os._exit(7)", "exit code 7"), ("os.kill(os.getpid(), 9)", "signal 9"),
+                          ("os.close(line.fd); time.sleep(99)", "variables are lost"),
+                          ("os.execvp('sleep', ['sleep', '99'])", "variables are lost")):
+            r = c.call("run_python", code=SAY + code, context="a", timeout=1)
+            assert r["isError"] and why in text(r), (code, r)
+        assert "\n1\n" in text(c.call("run_python", code="kept", context="other"))
+
+
+@test
+def what_a_context_may_do_is_what_its_sandbox_may():
+    with Client() as c:
+        for code in ("import socket\nsocket.create_connection(('192.0.2.1', 80), 1)", "open('/etc/passwd', 'a')"):
+            r = c.call("run_python", context="a", code=code)
+            assert r["isError"] and r["structuredContent"]["exit_code"] == 1 and "Error: [Errno" in text(r), r
+        # What is found when its sandbox ends is told by the call that ends it.
+        c.done("run_python", context="a", code="open('.envrc', 'w').write('x')\nimport os; os.listdir()")
+        r = c.call("run_python", context="a", code="1", restart=True)
+        assert "Denied by the sandbox" in text(r) and ".envrc" in text(r), r
+    assert not (workspace() / ".envrc").exists()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

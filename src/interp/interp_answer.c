@@ -66,7 +66,7 @@ static bool is_image(const struct mime *m, const char *text)
 	CLEANUP(mem) char *bytes = malloc(n + 1);
 	ssize_t len = bytes ? base64_read(text, n, bytes, n + 1) : -1;
 
-	return len >= (ssize_t)m->magic_len && memcmp(bytes, m->magic, m->magic_len) == 0;
+	return bytes && len >= (ssize_t)m->magic_len && memcmp(bytes, m->magic, m->magic_len) == 0;
 }
 
 static bool read_data(const struct jread *data, struct interp_answer *a)

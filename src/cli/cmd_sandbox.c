@@ -100,7 +100,7 @@ static const struct {
 	TEXT("--idle-ttl", OPT_TIMES, idle_ttl, "TIME",
 	     "stopped when nothing ran for so long (10m; 0: never)"),
 	TEXT("--cleanup-ttl", OPT_WAIT, cleanup_ttl, "TIME",
-	     "deleted this long after it has stopped or failed (360h; 0: never)"),
+	     "deleted so long after it has ended (360h; 0: never)"),
 	TEXT("--restart", OPT_WAIT, restart, "NAME",
 	     "no or on-failure: begin it again when it ends by itself"),
 	FLAG("--no-wait", OPT_WAIT, no_wait, "print the id at once"),

@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
@@ -461,9 +462,9 @@ def settings_of_the_next_run_are_not_the_commands_to_write():
 # ---- what the user does meanwhile ----
 
 
-def meanwhile(script, *work):
+def meanwhile(script, *work, limit="--timeout=60s"):
     """A run, and what the user does in its repository once the script goes on; the report."""
-    p = start_brig("run", "--json", "--", "sh", "-c", f"touch ready; {script}")
+    p = start_brig("run", "--json", limit, "--", "sh", "-c", f"touch ready; {script}")
     assert wait_until((workspace() / "ready").exists)
     for one in work:
         on_host("sh", "-c", one, cwd=workspace())  # the command may be in its way
@@ -471,33 +472,124 @@ def meanwhile(script, *work):
     return json.loads(out)
 
 
+EVERYDAY = ("git branch -d old", "git remote add up . && git fetch -q up", "git checkout -q --track -b new up/main", "git push -q -u up HEAD:pushed",
+            "git config user.name me", "git branch -m new newer", "git checkout -q main", "git remote rename up down")
+
+
 @test
-def a_remote_that_the_user_adds_meanwhile_is_kept():
-    for work in ("git remote add up https://example.org/x.git", "git config user.name me; git config branch.main.remote up",
-                 "git config core.fsmonitor false; git remote add up https://example.org/x.git"):
+def git_on_the_host_ends_no_run():
+    """It replaces the configuration: the run goes on and the file is as closed to it as before."""
+    repository()
+    host("git checkout -q -B main; git branch old; git config core.fsmonitor false")
+    p = start_brig("run", "--json", "--", "sh", "-c", "touch ready; until [ -e go ] && [ ! -w .git/config ]; do sleep 0.01; done; git -c user.name=a -c user.email=b commit -q --allow-empty "
+                   "-m inside || exit 3; echo x >> .git/config && exit 4; git config core.pager x && exit 5; rm -f .git/config && exit 6; exit 0")
+    assert wait_until((workspace() / "ready").exists)
+    for work in EVERYDAY:
+        host(work)
+    host("touch go")
+    r = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
+    assert (r["outcome"], r["exit_code"], r["denials"]) == ("exited", 0, []), (r["outcome"], r["exit_code"], r["error"], r["denials"], r["stderr"], text(".git/config"))
+    assert [c for c in r["changed_trust"] if c["path"] == ".git/config"], r
+    assert 'branch "newer"' in text(".git/config") and "fsmonitor = false" in text(".git/config"), text(".git/config")
+    assert "inside" in git("log", "--oneline").stdout.decode()
+
+
+@test
+def git_on_the_host_ends_no_open_sandbox():
+    """Whether a command runs there or not; and while none does, nothing keeps the user from writing to the file."""
+    repository()
+    made = brig("sandbox", "create", "--json").json["id"]
+    try:
+        assert brig("sandbox", "exec", made, "--", "true").status == 0
+        for n in range(2):
+            host(f"git config branch.b{n}.remote up")
+            done = brig("sandbox", "exec", made, "--", "sh", "-c", "echo x >> .git/config")
+            assert done.status and "Read-only" in done.errors, (n, done.errors)
+        begun = time.monotonic()
+        host("printf '[branch \"c\"]\\n\\tremote = up\\n' >> .git/config")
+        assert time.monotonic() - begun < 20
+        p = start_brig("sandbox", "exec", made, "--", "sh", "-c", "touch ready; sleep 0.5; ! touch .git/config")
+        assert wait_until((workspace() / "ready").exists)
+        host("git config branch.d.remote up; git config branch.d.merge refs/heads/d")
+        assert p.communicate(timeout=60 * PATIENCE) is not None and p.returncode == 0
+    finally:
+        assert brig("daemon", "stop", "--all").status == 0
+    assert all(f'"{b}"' in text(".git/config") for b in ("b0", "b1", "c", "d")) and not taken(), text(".git/config")
+
+
+GRAB = """
+import os, sys, time
+how, line = sys.argv[1], sys.argv[2].encode()
+def get():
+    if how == "link":
+        os.link(".git/config", ".git/second")
+        return None
+    fd = os.open(".git/config", os.O_PATH if how == "path" else os.O_WRONLY | os.O_APPEND)
+    if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
+        os.close(fd)
+        raise OSError
+    return fd
+def is_it(fd):
+    return fd is None or os.stat(".git/config").st_ino == os.fstat(fd).st_ino
+open("ready", "w").close()
+while True:
+    try:
+        fd = get()
+        while is_it(fd) and not os.statvfs(".git/config").f_flag & os.ST_RDONLY:
+            pass
+        time.sleep(0.1)
+        if not is_it(fd):
+            continue
+        open("got", "w").close()
+        time.sleep(0.2)
+        if is_it(fd):
+            break
+    except OSError:
+        pass
+w = fd if how == "write" else os.open(f"/proc/self/fd/{fd}" if how == "path" else ".git/second", os.O_WRONLY | os.O_APPEND)
+os.write(w, line)
+open("wrote", "w").close()
+time.sleep(60)
+"""
+
+
+@test
+def what_a_command_got_hold_of_while_the_cover_was_off_is_of_no_use():
+    """A descriptor for writing, one that can be opened once more, a second name: got in the moment after the host's rename, used when the cover is back."""
+    line = f"[core]\n\tfsmonitor = {payload()}\n"
+    for how in ("path", "write", "link"):
         repository()
-        if "fsmonitor" in work:
-            host("git config core.fsmonitor false")
-        r = meanwhile("sleep 60", work)
-        assert r["outcome"] == "failed" and "lost its cover" in str(r["error"]), r
-        assert r["denials"] == [] and [c for c in r["changed_trust"] if c["path"] == ".git/config"], (work, r["denials"], r["changed_trust"], text(".git/config"))
-        assert ("example.org" in text(".git/config")) == ("remote add" in work) and git("status").returncode == 0
+        p = start_brig("run", "--json", "--timeout=20s", "--", "python3", "-c", GRAB, how, line)
+        assert wait_until((workspace() / "ready").exists)
+        for n in range(200):
+            if p.poll() is not None or (workspace() / "got").exists():
+                break
+            on_host("git", "config", f"branch.b{n}.remote", "up", cwd=workspace())
+            wait_until(lambda: p.poll() is not None, 0.2)
+        r = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
+        assert r["outcome"] == "failed" and "opened for writing" in r["error"]["hint"], (how, r["outcome"], r["error"], r["denials"])
+        assert how != "path" or (workspace() / "got").exists()
+        assert not (workspace() / "wrote").exists() and "fsmonitor" not in text(".git/config"), how
+        use()
+        assert not ran(), (how, r)
+        taken()
         clear()
 
 
 @test
 def a_command_that_writes_to_the_configuration_while_the_user_does_gains_nothing():
-    """The host's rename takes the cover off: whatever comes in before the run is ended must not stay."""
+    """The host's rename takes the cover off: whatever comes in before it is back ends the run, and must not stay."""
     line = f"[core]\\n\\tfsmonitor = {payload()}\\n"
     control(f"printf '{line}' >> .git/config")
     for script in (f"while :; do printf '{line}' >> .git/config; done", f"printf '{line}' > x; while :; do cp x y; mv -f y .git/config; done",
                    "while :; do rm -rf .git/config; done", f"printf '{line}' > x; while :; do ln -f x .git/config; done",
                    f"while :; do printf '[include]\\n\\tpath = ../x\\n' >> .git/config; printf '{line}' > x; done"):
         repository()
-        r = meanwhile(f"({script}) 2>/dev/null", "git remote add up https://example.org/x.git", "sleep 0.2")
+        r = meanwhile(f"({script}) 2>/dev/null", *(f"git config branch.b{n}.remote up" for n in range(20)), limit="--timeout=3s")
+        found = text(".git/config") if (workspace() / ".git/config").exists() else None
         use()
-        assert not ran(), (script, r["denials"])
-        assert r["outcome"] == "failed", r
+        assert not ran(), (r["outcome"], r["error"], r["changed_trust"], found, script, r["denials"])
+        assert r["outcome"] in ("failed", "timeout"), r
         taken()
         clear()
 

@@ -519,9 +519,7 @@ static void judge_names(const struct backend_job *j, struct outcome *o)
 			      "ended");
 		return;
 	}
-	(void)err_set(&o->error, ERR_POLICY, EPERM,
-		      "a protected name in the workspace lost its cover: the run was ended");
-	(void)err_hint(&o->error, LOST_COVER_HINT);
+	(void)protect_lost(j->protect, "run", &o->error);
 }
 
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
@@ -605,9 +603,7 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 	int r;
 
 	if (!j->awake && j->protect && !names_hold(j, NULL))
-		return err_refuse(e, ERR_POLICY, EPERM, "create another sandbox",
-				  "a protected name in the workspace lost its cover: the sandbox "
-				  "was ended");
+		return protect_lost(j->protect, "sandbox", e);
 	r = command_start(&host, w, io, ret, e);
 	if (r == 0 && !j->awake) {
 		j->awake = true;

@@ -20,14 +20,6 @@ static bool hear(void *job)
 	return true;
 }
 
-/* Nobody looks while nothing runs. */
-static int lost(struct err *e)
-{
-	return err_refuse(
-		e, ERR_POLICY, EPERM, "create another sandbox",
-		"a protected name in the workspace lost its cover: the sandbox was ended");
-}
-
 int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
 	     struct err *e)
 {
@@ -43,10 +35,15 @@ int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 					   .takes_short = true,
 					   .job = j };
 	bool rested = !commands_there(j->commands);
-	int r = rested && !job_news(j, NULL) ? lost(e) : command_start(&host, w, io, ret, e);
+	/* Nobody looks while nothing runs. */
+	int r = rested && !(job_news(j, NULL) && job_wake(j))
+			? protect_lost(j->protect, "sandbox", e)
+			: command_start(&host, w, io, ret, e);
 
 	if (r == 0 && rested)
 		(void)job_tick(j, false);
+	else if (rested && j->protect)
+		protect_rest(j->protect);
 	return r;
 }
 
@@ -59,8 +56,11 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m)
 	if (m->said != SUPERVISOR_ENDED)
 		return;
 	(void)enforce_room(j, commands_there(j->commands), &unused);
-	if (!commands_there(j->commands))
-		(void)job_tick(j, false);
+	if (commands_there(j->commands))
+		return;
+	(void)job_tick(j, false);
+	if (j->protect)
+		protect_rest(j->protect);
 }
 
 /* Only what the conductor has not judged already. A process that the kernel killed for the memory

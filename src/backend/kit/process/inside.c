@@ -205,6 +205,7 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 			fds[INIT_FD_NEWS] = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 		if (fds[INIT_FD_MOUNTS] < 0 || (c->open && fds[INIT_FD_NEWS] < 0))
 			return err_sys(e, "cannot open mountinfo");
+		fds[INIT_FD_SPACE] = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	}
 	if (c->give_agent && (fds[INIT_FD_AGENT] = agent_socket_make(SSH_AGENT_INSIDE, e)) < 0)
 		return -e->code;

@@ -22,6 +22,7 @@ enum init_fd {
 	INIT_FD_PTY,    /* master of the command's terminal */
 	INIT_FD_MOUNTS, /* mountinfo, for poll: changes when a cover is lost */
 	INIT_FD_NEWS,   /* of an open sandbox: the same once more, which no loop looks at */
+	INIT_FD_SPACE,  /* its mount namespace: a cover may have to be put back; may be missing */
 	INIT_FD_PROC,   /* root of the sandbox's /proc */
 	INIT_FD_DIAG,   /* tells of the sockets inside; may be missing */
 	INIT_FD_NAMES,  /* where questions for names arrive; may be missing */

@@ -171,10 +171,27 @@ static void look(struct backend_job *j)
 	kill_all(j);
 }
 
+static bool covered_again(struct backend_job *j)
+{
+	if (!protect_cover_again(j->protect, j->given[INIT_FD_SPACE], j->given[INIT_FD_MOUNTS]))
+		return false;
+	if (j->commands && !commands_there(j->commands))
+		protect_rest(j->protect);
+	return true;
+}
+
+bool job_wake(struct backend_job *j)
+{
+	return !j->protect ||
+	       protect_wake(j->protect, j->given[INIT_FD_SPACE], j->given[INIT_FD_MOUNTS]);
+}
+
 bool job_news(struct backend_job *j, struct outcome *o)
 {
 	enum protect_news news = j->protect ? protect_news(j->protect, o) : PROTECT_QUIET;
 
+	if (news == PROTECT_LOST && covered_again(j))
+		news = PROTECT_QUIET;
 	j->tampered |= news == PROTECT_TAMPERED;
 	j->cover_lost |= news == PROTECT_LOST;
 	if (news != PROTECT_QUIET)
@@ -242,8 +259,9 @@ static void check_covers(struct backend_job *j)
 {
 	int news = j->given[INIT_FD_NEWS];
 
-	if (!j->protect || j->given[INIT_FD_MOUNTS] < 0 || (news >= 0 && !mounts_changed(news)) ||
-	    protect_covers_hold(j->protect, j->given[INIT_FD_MOUNTS]))
+	if (!j->protect || j->cover_lost || j->given[INIT_FD_MOUNTS] < 0 ||
+	    (news >= 0 && !mounts_changed(news)) ||
+	    protect_covers_hold(j->protect, j->given[INIT_FD_MOUNTS]) || covered_again(j))
 		return;
 	j->cover_lost = true;
 	kill_all(j);
@@ -289,10 +307,7 @@ static void judge(const struct backend_job *j, const struct cgroup_events *seen,
 			      "the command tried to turn git on the host to another folder: it was "
 			      "ended");
 	} else if (j->cover_lost) {
-		(void)err_set(
-			&o->error, ERR_POLICY, EPERM,
-			"a protected name in the workspace lost its cover: the run was ended");
-		(void)err_hint(&o->error, LOST_COVER_HINT);
+		(void)protect_lost(j->protect, "run", &o->error);
 	} else if (j->killed_memory || seen->oom) {
 		o->kind = OUTCOME_OOM;
 	} else if (j->killed_pids || j->killed_disk) {

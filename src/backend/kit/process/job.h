@@ -172,6 +172,8 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m);
 
 /* job.c. Looks whether all covers are where they were; anything else ends the sandbox. */
 bool job_news(struct backend_job *j, struct outcome *o);
+/* Before a command of an open sandbox begins in which none runs. */
+bool job_wake(struct backend_job *j);
 
 /* job.c. Starts the watch's timer, or sets its pace; where nothing runs there is nothing to watch,
  * and it stands still. 0 or -1 with errno. */

@@ -287,8 +287,7 @@ static enum reader_said converse(const struct git_question *asked, struct buf *r
 
 /* ---- the copy ---- */
 
-/* Held in memory: nobody can change it while it is read. -1: it is too large, or changes. */
-static int copy_of(int from, const struct stat *st)
+int reader_copy(int from, const struct stat *st)
 {
 	CLEANUP(fd) int fd = memfd_create("brig-copy", MFD_CLOEXEC);
 	off_t at = 0;
@@ -382,7 +381,7 @@ enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_aske
 	now = stamp_of(&st);
 	if (reader_known(kind, &now, ret))
 		return READER_PLAIN;
-	copy = copy_of(fd, &st);
+	copy = reader_copy(fd, &st);
 	if (copy < 0)
 		return READER_HOSTILE;
 	q.fd = copy;

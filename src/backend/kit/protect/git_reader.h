@@ -41,6 +41,9 @@ struct reader_asker {
 	uint64_t unasked; /* questions that came too late, or had no answer in time */
 };
 
+/* A copy in memory: nobody can change it while it is read. -1: it is too large, or changes. */
+int reader_copy(int from, const struct stat *st);
+
 /* What git says of a configuration that is open for reading and is no larger than a mebibyte.
  * Blocks for as long as a run takes, at most for what is left of the budget. */
 enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,

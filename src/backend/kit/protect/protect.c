@@ -41,8 +41,11 @@ struct protect *protect_free(struct protect *t)
 		t->trees[i].seen = seen_free(t->trees[i].seen);
 	}
 	(void)fd_close(t->live);
-	for (size_t i = 0; i < GITS_MAX; i++)
+	for (size_t i = 0; i < GITS_MAX; i++) {
 		(void)fd_close(t->config[i]);
+		(void)fd_close(t->pinned[i]);
+		(void)fd_close(t->leased[i].fd);
+	}
 	known_done(&t->covered);
 	free(t->placeholder);
 	free(t->cover);
@@ -149,8 +152,7 @@ static int hold(struct protect *t, struct journal *j, size_t i, int *node, struc
 	return 0;
 }
 
-/* What stands at a name now; all zero and false when nothing does. */
-static bool look_at(struct protect *t, size_t i, struct ident *ret)
+bool protect_look_at(struct protect *t, size_t i, struct ident *ret)
 {
 	const struct protected_name *n = &t->plan->protected[i];
 	struct stat st;
@@ -173,7 +175,8 @@ static int claim(struct protect *t, struct journal *j, struct err *e)
 
 		/* The plan looked before the lock was taken: placeholders may have come and gone
 		 * since. */
-		if (n->covered && (!look_at(t, i, &now) || journal_named(j, n->tree, n->path)))
+		if (n->covered &&
+		    (!protect_look_at(t, i, &now) || journal_named(j, n->tree, n->path)))
 			buf_printf(&text, "%s\t%s\n", n->tree, n->path);
 	}
 	if (text.failed)
@@ -195,7 +198,7 @@ static int hold_all(struct protect *t, struct journal *j, struct err *e)
 			continue;
 		if (hold(t, j, i, &node, e) < 0)
 			return -e->code;
-		(void)look_at(t, i, &t->cover[i]);
+		(void)protect_look_at(t, i, &t->cover[i]);
 	}
 	return 0;
 }
@@ -257,7 +260,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	t->claim = t->lifeline = t->live = -1;
 	t->covered = (struct known_list)KNOWN_LIST_NONE;
 	for (size_t i = 0; i < GITS_MAX; i++)
-		t->config[i] = -1;
+		t->config[i] = t->pinned[i] = t->leased[i].fd = -1;
 	t->placeholder = calloc(p->protected_count + 1, sizeof(*t->placeholder));
 	t->cover = calloc(p->protected_count + 1, sizeof(*t->cover));
 	if (!t->placeholder || !t->cover)
@@ -307,17 +310,24 @@ bool protect_covers_hold(const struct protect *t, int mountinfo)
 	return true;
 }
 
+/* The command may have closed its own folder; that moves nothing. */
+bool protect_in_place(struct protect *t, size_t i)
+{
+	struct ident now;
+
+	return protect_look_at(t, i, &now) ? ident_same(&now, &t->cover[i]) : errno == EACCES;
+}
+
 static bool names_in_place(struct protect *t)
 {
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		const struct protected_name *n = &t->plan->protected[i];
-		struct ident now;
 
-		if (!n->covered || t->plan->ops[n->op].skip)
+		if (!n->covered || t->plan->ops[n->op].skip || protect_in_place(t, i))
 			continue;
-		/* The command may have closed its own folder; that moves nothing. */
-		if (!look_at(t, i, &now) ? errno != EACCES : !ident_same(&now, &t->cover[i]))
-			return false;
+		t->lost = n->path;
+		t->lost_why = protect_config_of(t, n) < t->plan->git_count ? LOST_COVER : LOST_NAME;
+		return false;
 	}
 	return true;
 }
@@ -341,12 +351,14 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		const struct protected_name *n = &t->plan->protected[i];
 
-		if (!is_redirect(n) || !look_at(t, i, &now))
+		if (!is_redirect(n) || !protect_look_at(t, i, &now))
 			continue;
 		quarantine(t, o, protect_tree(t, n->tree, &e), n->path, "made during the run");
 		found = PROTECT_TAMPERED;
 	}
-	return found == PROTECT_QUIET && !names_in_place(t) ? PROTECT_LOST : found;
+	return found == PROTECT_QUIET && !(names_in_place(t) && protect_leases_hold(t))
+		       ? PROTECT_LOST
+		       : found;
 }
 
 /* Is it still a placeholder? It goes, unless another run needs it. */
@@ -397,19 +409,33 @@ static bool own_folder(const char *path, const struct stat *st)
 	return S_ISDIR(st->st_mode) && name_points(path);
 }
 
+static bool kept(struct protect *t, struct outcome *o, const struct protected_name *n, bool locked)
+{
+	bool plain = protect_config_kept(t, n, locked);
+
+	if (plain && o)
+		outcome_trust(o, n->path,
+			      "replaced during the run, with plain settings more or less");
+	return plain;
+}
+
+/* The user's git is kept out only where its work would be undone. */
 static void changed(struct protect *t, struct outcome *o, int tree, const struct protected_name *n)
 {
-	if (protect_config_kept(t, n->tree, n->path)) {
-		if (o)
-			outcome_trust(o, n->path,
-				      "replaced during the run, with plain settings more or less");
+	bool locked;
+
+	if (kept(t, o, n, false))
 		return;
+	locked = protect_config_lock(t, n, tree, true);
+	if (!(locked && kept(t, o, n, true))) {
+		quarantine(t, o, tree, n->path, "changed during the run");
+		if (protect_config_back(t, n, tree) && o)
+			outcome_trust(o, n->path,
+				      "put back as it was before the run: if the change was yours, "
+				      "it is in quarantine");
 	}
-	quarantine(t, o, tree, n->path, "changed during the run");
-	if (protect_config_back(t, n, tree) && o)
-		outcome_trust(o, n->path,
-			      "put back as it was before the run: if the change was yours, it is "
-			      "in quarantine");
+	if (locked)
+		(void)protect_config_lock(t, n, tree, false);
 }
 
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)

@@ -46,6 +46,19 @@ enum protect_news {
  * run. */
 enum protect_news protect_news(struct protect *t, struct outcome *o);
 
+/* After PROTECT_LOST, or covers that do not hold: covers anew what the user's own git has replaced,
+ * in the sandbox's mount namespace (-1: there is no way in). true: all covers hold again. It may
+ * take as long as git takes to answer. */
+bool protect_cover_again(struct protect *t, int space, int mountinfo);
+
+/* No command runs, and nobody looks: what was covered anew is the host's to write to. */
+void protect_rest(struct protect *t);
+/* ... one is about to begin. false: the covers do not hold. */
+bool protect_wake(struct protect *t, int space, int mountinfo);
+
+/* Says what was lost, and what to do. `what` was ended. Returns -e->code. */
+int protect_lost(const struct protect *t, const char *what, struct err *e);
+
 /* Starts, once, a process that finishes the check should this one be killed. `pidfd` is the
  * sandbox's first process: then a run of a few milliseconds has none, which would cost more than
  * the run. -1 where that process is somebody else's. */
@@ -58,10 +71,6 @@ void protect_settle(struct protect *t, struct outcome *o);
 
 /* The run's mounts are not locked: what lies in covered folders is not believed. NULL: nothing. */
 void protect_unlocked(struct protect *t);
-
-#define LOST_COVER_HINT                                                                            \
-	"a program on the host replaced or removed it: git branch -d, push -u, config and remote " \
-	"write .git/config; start again"
 
 /* After the last process is gone: removes placeholders no other run needs, moves what appeared or
  * changed under a protected name to quarantine and reports it. */

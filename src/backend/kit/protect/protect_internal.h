@@ -28,6 +28,19 @@ struct tree {
 	struct seen_folders *seen; /* seen.h; NULL: none */
 };
 
+/* A configuration that was covered anew: nobody opens it for writing before we have let it go. */
+struct leased {
+	int fd; /* -1: it is as it was at first */
+	struct stamp stamp;
+};
+
+enum lost_why {
+	LOST_NAME,     /* no configuration of the user's repository */
+	LOST_COVER,    /* the cover could not be put back */
+	LOST_OPEN,     /* somebody has it open for writing, or a second name of it */
+	LOST_SETTINGS, /* it says more than plain settings */
+};
+
 struct protect {
 	struct box_plan *plan;
 	const char *id;
@@ -39,7 +52,13 @@ struct protect {
 	unsigned moved;            /* into quarantine */
 	struct timespec began;     /* names that are told of have changed since */
 	struct reader_asker asker; /* of git, after the run */
-	int config[GITS_MAX];      /* of each git folder of the plan, as it was; -1: none */
+	struct stat config_was[GITS_MAX];
+	int pinned[GITS_MAX]; /* the file itself, so that its inode is nobody else's; -1: none */
+	int config[GITS_MAX]; /* a copy of each git folder's configuration, as it was; -1: none */
+	struct leased leased[GITS_MAX];
+	bool resting;     /* they are let go for as long as no command runs */
+	const char *lost; /* the first name that lost its cover for good; NULL: none */
+	enum lost_why lost_why;
 	bool writable;             /* the workspace, by the command */
 	struct before *before;     /* before.c; NULL: nothing was noted */
 	int live;                  /* the folder of records, locked by all that live; -1: none */
@@ -125,10 +144,25 @@ bool protect_records_dead(const struct ident *tree, const char *here);
 void protect_keep_configs(struct protect *t);
 /* Is this one of them, and changed by nothing but new plain settings? The user's own git may
  * replace it meanwhile. */
-bool protect_config_kept(struct protect *t, const char *tree_path, const char *path);
+bool protect_config_kept(struct protect *t, const struct protected_name *n,
+			 bool locked); /* by us */
 /* Puts one that went to quarantine back as it was before the run, where its name is free and the
  * user's own git had replaced it: without any, git takes the folder for none of its own. */
 bool protect_config_back(struct protect *t, const struct protected_name *n, int tree);
+/* Which of the plan's git folders this is the configuration of; git_count: none. */
+size_t protect_config_of(const struct protect *t, const struct protected_name *n);
+/* Takes git's own lock of it, or lets go. false: it is none, or somebody keeps it locked. */
+bool protect_config_lock(const struct protect *t, const struct protected_name *n, int tree,
+			 bool take);
+/* The file itself, for reading; -errno. */
+int protect_config_open(int tree, const char *git, const char *name);
+/* Differs the first from the second by nothing but plain settings? Of whatever inodes. */
+bool protect_config_plain(struct protect *t, int was, int is);
+/* What stands at a protected name now; all zero and false when nothing does. */
+bool protect_look_at(struct protect *t, size_t i, struct ident *ret);
+bool protect_in_place(struct protect *t, size_t i); /* of a covered name: it is what was covered */
+/* cover_again.c: has nobody tried to write to what was covered anew? */
+bool protect_leases_hold(const struct protect *t);
 /* What git says of a configuration in a git folder. */
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
 				      const char *name, struct buf *facts);

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/protect/cover_again.c - a configuration that the user's own git has replaced while a
+ * run lasts is covered anew, and the run goes on.
+ *
+ * git renames a new file over the old one, and the kernel takes the cover off with it: for a moment
+ * the command can open the new file, write to it, give it a second name or put another in its
+ * place. None of that is prevented; what it has gained by then is made worthless, in this order:
+ *
+ *   lost -> covered: no name inside leads to it for writing any more
+ *        -> leased: nobody has it open for writing, and nobody will without our knowing first:
+ *           neither by a descriptor from that moment, which leads past the cover (O_PATH), nor by a
+ *           second name, nor by the mounts of another run
+ *        -> judged: what it says differs by plain settings alone
+ *        -> as before
+ *
+ * Whatever fails on the way ends the run, as it does when somebody opens the file later on. */
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/nsfs.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/kit/protect/protect_internal.h"
+#include "proc/spawn.h"
+
+#define QUIET_MS 5
+#define TRIES 1000 /* a millisecond each: git replaces the file once for each setting */
+
+/* ---- in the sandbox's mount namespace ---- */
+
+static int enter(int space)
+{
+	CLEANUP(fd) int user = ioctl(space, NS_GET_USERNS);
+
+	return user < 0 || setns(user, CLONE_NEWUSER) < 0 || setns(space, CLONE_NEWNS) < 0 ? -errno
+											   : 0;
+}
+
+/* -ESTALE: something else is there by now. */
+static int put_cover(const char *inside, const struct ident *want)
+{
+	struct mount_attr a = { .attr_set =
+					MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+	CLEANUP(fd) int at = fd_open_nolinks(AT_FDCWD, inside, O_PATH, 0);
+	CLEANUP(fd) int tree = -1;
+	struct statvfs fs;
+	struct ident now;
+	struct stat st;
+
+	if (at < 0 || fstat(at, &st) < 0 || fstatvfs(at, &fs) < 0)
+		return at < 0 ? at : -errno;
+	now = ident_of(&st);
+	if (!ident_same(&now, want))
+		return -ESTALE;
+	if (fs.f_flag & ST_RDONLY)
+		return 0;
+	tree = open_tree(at, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof(a)) < 0)
+		return -errno;
+	return move_mount(tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* By a process of its own: nobody leaves a user namespace again. */
+static int cover_inside(int space, const char *inside, const struct ident *want)
+{
+	pid_t pid = space < 0 ? -1 : proc_fork(NULL);
+	int status;
+
+	if (pid == 0) {
+		int r = enter(space);
+
+		_exit(r < 0 ? EPERM : -put_cover(inside, want));
+	}
+	status = pid < 0 ? -EPERM : proc_wait(pid);
+	if (status < 0)
+		return status;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EPERM;
+}
+
+/* ---- the lease ---- */
+
+/* A signal that nobody minds: we ask. */
+static bool take_lease(int fd)
+{
+	return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
+}
+
+bool protect_leases_hold(const struct protect *t)
+{
+	for (size_t i = 0; !t->resting && i < GITS_MAX; i++)
+		if (t->leased[i].fd >= 0 && fcntl(t->leased[i].fd, F_GETLEASE) != F_RDLCK)
+			return false;
+	return true;
+}
+
+/* Who opens the file for writing waits for us, and nobody would look. */
+void protect_rest(struct protect *t)
+{
+	for (size_t i = 0; i < GITS_MAX; i++)
+		if (t->leased[i].fd >= 0) {
+			(void)fcntl(t->leased[i].fd, F_SETLEASE, F_UNLCK);
+			t->resting = true;
+		}
+}
+
+/* ---- one configuration ---- */
+
+struct again {
+	struct protect *t;
+	size_t name, git;
+	int space;
+	int tree;
+	bool anew;
+};
+
+static bool lose(const struct again *a, enum lost_why why)
+{
+	a->t->lost = a->t->plan->protected[a->name].path;
+	a->t->lost_why = why;
+	return false;
+}
+
+static bool is_leased(const struct protect *t, size_t git)
+{
+	return t->leased[git].fd >= 0 && fcntl(t->leased[git].fd, F_GETLEASE) == F_RDLCK;
+}
+
+/* What is covered, and is what the name leads to on the host. */
+static bool hold(struct again *a, int *fd, const struct stat *st)
+{
+	struct protect *t = a->t;
+	struct leased *l = &t->leased[a->git];
+	struct stamp stamp;
+	struct stat now;
+
+	if (!take_lease(*fd) || fstat(*fd, &now) < 0 || now.st_nlink > 1)
+		return lose(a, LOST_OPEN);
+	stamp = stamp_of(&now);
+	if (!(l->fd >= 0 && stamp_same(&stamp, &l->stamp)) &&
+	    !protect_config_plain(t, t->config[a->git], *fd))
+		return lose(a, LOST_SETTINGS);
+	(void)fd_close(l->fd);
+	*l = (struct leased){ .fd = TAKE_FD(*fd), .stamp = stamp };
+	t->cover[a->name] = ident_of(st);
+	a->anew = true;
+	return true;
+}
+
+/* 1: done; 0: it was replaced once more; -1: lost. */
+static int try_once(struct again *a)
+{
+	struct protect *t = a->t;
+	const struct protected_name *n = &t->plan->protected[a->name];
+	CLEANUP(fd) int fd = protect_config_open(a->tree, t->plan->gits[a->git].path, "config");
+	struct ident now, there;
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return lose(a, LOST_NAME) ? 1 : -1;
+	/* The kernel takes the cover off while the name still leads to the old file. */
+	if (!st.st_nlink)
+		return 0;
+	now = ident_of(&st);
+	if (ident_same(&now, &t->cover[a->name]) &&
+	    (t->leased[a->git].fd < 0 || is_leased(t, a->git)))
+		return 1;
+	r = t->config[a->git] < 0 ? -EPERM : cover_inside(a->space, n->inside, &now);
+	if (r < 0 && r != -ESTALE)
+		return lose(a, LOST_COVER) ? 1 : -1;
+	/* Nobody is asked, which takes longer, before git is done. */
+	if (r == 0)
+		(void)poll(NULL, 0, QUIET_MS);
+	if (r < 0 || !protect_look_at(t, a->name, &there) || !ident_same(&there, &now))
+		return 0;
+	return hold(a, &fd, &st) ? 1 : -1;
+}
+
+static bool cover_config(struct again *a)
+{
+	struct err e;
+	int r = 0;
+
+	a->tree = protect_tree(a->t, a->t->plan->protected[a->name].tree, &e);
+	for (int tries = 0; a->tree >= 0 && r == 0 && tries < TRIES; tries++) {
+		if (tries)
+			(void)poll(NULL, 0, 1);
+		r = try_once(a);
+	}
+	return r == 1 || (r == 0 && lose(a, LOST_COVER));
+}
+
+/* All that is covered, once; a->anew says whether anything was lost. */
+static bool cover_names(struct again *a)
+{
+	struct protect *t = a->t;
+
+	a->anew = false;
+	for (a->name = 0; a->name < t->plan->protected_count; a->name++) {
+		const struct protected_name *n = &t->plan->protected[a->name];
+
+		if (!n->covered || t->plan->ops[n->op].skip)
+			continue;
+		a->git = protect_config_of(t, n);
+		if (a->git == t->plan->git_count || !n->existed) {
+			if (!protect_in_place(t, a->name))
+				return lose(a, LOST_NAME);
+			continue;
+		}
+		if (!t->resting && t->leased[a->git].fd >= 0 && !is_leased(t, a->git))
+			return lose(a, LOST_OPEN);
+		if (!cover_config(a))
+			return false;
+	}
+	t->resting = false;
+	t->lost = NULL;
+	return true;
+}
+
+bool protect_cover_again(struct protect *t, int space, int mountinfo)
+{
+	struct again a = { .t = t, .space = space };
+
+	t->asker = (struct reader_asker){ .avoid = t->asker.avoid }; /* each look has its own */
+	/* git may have replaced it once more; what nobody replaced was lost by other means. */
+	for (int tries = 0; tries < TRIES && cover_names(&a); tries++)
+		if (protect_covers_hold(t, mountinfo))
+			return true;
+		else if (!a.anew)
+			return false;
+	return false;
+}
+
+bool protect_wake(struct protect *t, int space, int mountinfo)
+{
+	return !t->resting || protect_cover_again(t, space, mountinfo);
+}
+
+int protect_lost(const struct protect *t, const char *what, struct err *e)
+{
+	static const char *const hints[] = {
+		[LOST_NAME] = "a program on the host replaced or removed it; change it while no "
+			      "run is there, then start again",
+		[LOST_COVER] = "a program on the host replaced or removed it: git branch -d, push "
+			       "-u, config and remote write .git/config; start again",
+		[LOST_OPEN] = "it was replaced on the host, and then opened for writing, or given "
+			      "a second name, by the command or another program; look at it, then "
+			      "start again",
+		[LOST_SETTINGS] = "it was replaced on the host, with more than new names, remotes "
+				  "and branches; make other settings while no run is there, then "
+				  "start again",
+	};
+
+	return err_refuse(e, ERR_POLICY, EPERM, hints[t->lost_why],
+			  "a protected name in the workspace lost its cover%s%.200s: the %s was "
+			  "ended",
+			  t->lost ? ", " : "", t->lost ? t->lost : "", what);
+}

@@ -605,6 +605,7 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 	if (!j->awake && j->protect && !names_hold(j, NULL))
 		return protect_lost(j->protect, "sandbox", e);
 	r = command_start(&host, w, io, ret, e);
+	j->left &= r < 0;
 	if (r == 0 && !j->awake) {
 		j->awake = true;
 		(void)set_pace(j);
@@ -648,8 +649,7 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 		(void)err_hint(&x.why, "image '%.100s' does not have it", j->plan->image);
 	if (x.refused)
 		command_refused(&x, o);
-	else
-		settle(j, o);
+	settle(j, o);
 	if (x.refused)
 		return true;
 	if (o->kind == OUTCOME_FAILED && j->oom) {

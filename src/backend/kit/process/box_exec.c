@@ -40,6 +40,7 @@ int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 			? protect_lost(j->protect, "sandbox", e)
 			: command_start(&host, w, io, ret, e);
 
+	j->left &= r < 0; /* its own end has all judged, and tells of it */
 	if (r == 0 && rested)
 		(void)job_tick(j, false);
 	else if (rested && j->protect)
@@ -116,8 +117,7 @@ bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 		command_refused(&x, o);
 	else
 		judge(j, x.status, o);
-	if (!x.refused)
-		settle(j, o);
+	settle(j, o);
 	o->phases.started = x.started;
 	return true;
 }

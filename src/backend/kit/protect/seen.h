@@ -4,8 +4,8 @@
  *
  * A folder's ctime changes with every name that comes or goes in it, and no program can set it. So
  * one with the stamp of its listing has the names of its listing. Two changes within one tick of
- * the clock have one stamp: a stamp is believed only if it was older than that when the folder was
- * listed. Only of file systems that are known to keep such stamps. */
+ * the kernel's clock have one stamp: a stamp is believed only if that clock had passed it when the
+ * folder was listed. Only of file systems that are known to keep such stamps. */
 #pragma once
 
 #include "base/buf.h"

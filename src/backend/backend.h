@@ -251,8 +251,8 @@ extern const struct backend backend_native, backend_bwrap, backend_docker, backe
 _Noreturn void backend_inside(int letter);
 
 /* The network of a sandbox and its companions (kit/net/members.h): its router, which is there as
- * long as the descriptor is. */
-int backend_members_open(int *router, struct err *e);
+ * long as the descriptor is, and two sockets for whoever answers for names there. */
+int backend_members_open(int *router, int *packets, int *streams, struct err *e);
 
 /* Removes what runs that died with their monitor have left behind: in this workspace, and some of
  * all others in turn; NULL: all of them. Before planning: a plan must not take a dead run's

@@ -338,7 +338,14 @@ int backend_would_take(const struct spec *given, const struct backend *b, struct
 	return 0;
 }
 
-int backend_members_open(int *router, struct err *e)
+int backend_members_open(int *router, int *packets, int *streams, struct err *e)
 {
-	return members_open(router, e);
+	int fds[MEMBERS_SOCKETS];
+
+	if (members_open(fds, e) < 0)
+		return -e->code;
+	*router = fds[MEMBERS_ROUTES];
+	*packets = fds[MEMBERS_PACKETS];
+	*streams = fds[MEMBERS_STREAMS];
+	return 0;
 }

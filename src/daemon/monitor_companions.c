@@ -289,7 +289,8 @@ static int open_one(struct companion *c, struct err *e)
 
 	if (r == 0) {
 		brig_request_on_note(q, on_note, c);
-		request_seat(q, c->m->companions->router, (unsigned)(c - c->m->companions->v) + 1);
+		request_seat(q, c->m->companions->router.fd,
+			     (unsigned)(c - c->m->companions->v) + 1);
 		r = brig_sandbox_open(q, &c->sandbox, &be);
 		if (r < 0)
 			error_import(&be, e);
@@ -352,7 +353,7 @@ int companions_open(struct monitor *m, const struct spec *s, struct err *e)
 		return err_nomem(e);
 	}
 	m->companions = all;
-	all->router = -1;
+	all->router.fd = -1;
 	all->bound.due = on_bound;
 	for (; all->n < n; all->n++) {
 		struct companion *c = &all->v[all->n];
@@ -363,7 +364,8 @@ int companions_open(struct monitor *m, const struct spec *s, struct err *e)
 		c->turns.fd = c->serves.fd = c->asks.fd = -1;
 	}
 	if (companion_backend(all->spec, &all->engine, e) < 0 ||
-	    companions_check(all->spec, all->engine, e) < 0 || sandbox_router(&all->router, e) < 0)
+	    companions_check(all->spec, all->engine, e) < 0 ||
+	    sandbox_router(all->spec, &all->router, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < n; i++)
 		if (companion_open(&all->v[i], e) < 0)
@@ -660,5 +662,5 @@ void companions_close(struct monitor *m)
 			c->state = COMPANION_STOPPED;
 	}
 	write_states(m);
-	all->router = fd_close(all->router);
+	sandbox_router_close(&all->router);
 }

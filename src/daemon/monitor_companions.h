@@ -13,6 +13,7 @@
 #include "daemon/monitor_internal.h"
 #include "daemon/restart.h"
 #include "model/spec.h"
+#include "sandbox/manager.h"
 
 enum { COMPANION_WORDS = 4096 };
 
@@ -49,7 +50,7 @@ struct companion {
 struct companions {
 	struct spec *spec;  /* the sandbox's */
 	const char *engine; /* the backend whose containers they are in; NULL: none */
-	int router;
+	struct members_router router;
 	struct loop_timer bound; /* by when all of them must be ready */
 	size_t n;
 	struct companion v[];

@@ -438,7 +438,7 @@ static int open_sandbox(struct monitor *m, struct err *e)
 		r = store_open(m, request_spec(q), e);
 	if (r == 0) {
 		if (m->companions)
-			request_seat(q, m->companions->router, 0);
+			request_seat(q, m->companions->router.fd, 0);
 		brig_request_on_note(q, on_note, m);
 		r = brig_sandbox_open(q, &m->sandbox, &be);
 		if (r < 0)

@@ -12,7 +12,7 @@
 #include "model/spec_lists.h"
 #include "model/spec_writes.h"
 
-#define MARK "brig-egress-plan 2"
+#define MARK "brig-egress-plan 3"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
@@ -102,6 +102,21 @@ static uint64_t memory_for(uint64_t limit)
 	return share > MEMORY_MIN ? share : MEMORY_MIN;
 }
 
+static int take_members(struct egress_plan *p, const struct memberlist *l, struct err *e)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct envvar *slot = ARENA_PUSH(p->arena, p->members.v, p->members.n);
+
+		if (!slot)
+			return err_nomem(e);
+		slot->name = arena_strdup(p->arena, l->v[i].name);
+		slot->value = arena_strdup(p->arena, l->v[i].address);
+		if (!slot->name || !slot->value)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
 int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan **ret,
 		    struct err *e)
 {
@@ -116,7 +131,8 @@ int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan 
 	p->bind_names = s->dialect_used == DIALECT_IRONCLAW;
 	p->redact_json = s->dialect_used != DIALECT_IRONCLAW; /* which documents a block */
 	p->memory = memory_for(s->limits.memory);
-	if (spec_check_inputs(s, e) < 0 || fetch_all(p, s, envp, e) < 0 || check(p, e) < 0)
+	if (take_members(p, &s->members, e) < 0 || spec_check_inputs(s, e) < 0 ||
+	    fetch_all(p, s, envp, e) < 0 || check(p, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(p);
 	return 0;
@@ -208,6 +224,7 @@ static void fields_of(struct parcel *p, struct egress_plan *plan)
 	parcel_flag(p, &plan->leaks.strict);
 	pairs(p, &plan->leaks.rules);
 	parcel_flag(p, &plan->bind_names);
+	pairs(p, &plan->members);
 	texts(p, &plan->lacking);
 	parcel_flag(p, &plan->redact_json);
 	parcel_number(p, &plan->memory);

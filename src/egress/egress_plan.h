@@ -19,6 +19,7 @@ struct egress_plan {
 	struct credentiallist credentials; /* those granted to this run */
 	struct secret *secrets;            /* one for each credential, values in locked memory */
 	uint64_t memory;                   /* bytes that connections of the worker may take */
+	struct envlist members; /* the network beside the door: names and their addresses */
 	struct strlist lacking; /* names that are bound by themselves and have no value */
 	bool redact_json;       /* what is blocked elsewhere is taken out of a body of JSON */
 	bool bind_names;        /* {NAME} of an unbound name is a misuse too (IronClaw) */

@@ -16,10 +16,14 @@ struct resolving {
 	int pidfd;
 };
 
-/* The socket stays the caller's to close. */
-int resolving_start(struct resolving *r, int socket, struct err *e);
+struct memberlist;
+
+/* The socket stays the caller's to close. Names of members are answered without a question to
+ * anybody; there may be none. */
+int resolving_start(struct resolving *r, int socket, const struct memberlist *l, struct err *e);
 void resolving_stop(struct resolving *r);
 
-/* worker/answer.c: what brig-egress does when it is started with this word. The socket is 3. */
+/* worker/answer.c: what brig-egress does when it is started with this word. The socket is 3; 4 has
+ * the names of members, if it is there. */
 #define RESOLVING_WORD "answers"
 int answer_main(void);

@@ -19,6 +19,13 @@
  */
 #define DOORLESS_RESOLV "nameserver ::1\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 #define DOOR_ADDRESS_TEXT "198.19.255.253"
+/* The network of a sandbox and its companions: the first member's address; the number of its cable
+ * in the router, the next one's are one higher; who answers for names there, and nobody else does
+ * for a sandbox without a network of its own. */
+#define MEMBERS_FIRST 0xc613fe01U /* 198.19.254.1 */
+#define MEMBERS_CABLE 128
+#define MEMBERS_RESOLVER "198.19.254.254"
+#define MEMBERS_RESOLV "nameserver " MEMBERS_RESOLVER "\noptions timeout:1 attempts:2\n"
 #define DOOR_JAVA "/etc/brig/cacerts"        /* the same for Java */
 #define DOOR_ROOTS "/etc/brig/ca-bundle.crt" /* inside: host roots and the run's authority */
 #define DOOR_PROXY_PORT 3128                 /* unless egress.port says otherwise */

@@ -41,9 +41,15 @@ int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
 int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
 		  struct err *e);
 size_t sandbox_living(const brig_sandbox *s); /* commands, with those that left something */
-/* The router of a sandbox and its companions, which is there as long as the descriptor is; and the
- * sandbox that is opened, whose spec has members, as the nth of them. */
-int sandbox_router(int *ret, struct err *e);
+/* The router of a sandbox and its companions, which is there as long as the descriptor is, and who
+ * answers for the names of the spec's members in it; and the sandbox that is opened, whose spec has
+ * members, as the nth of them. */
+struct members_router {
+	int fd; /* -1: none */
+	int pid, pidfd;
+};
+int sandbox_router(const struct spec *s, struct members_router *ret, struct err *e);
+void sandbox_router_close(struct members_router *r); /* also one of { .fd = -1 } */
 void request_seat(brig_request *q, int router, unsigned n);
 /* What the image of an open sandbox would run by itself, and where; NULL: it says nothing, or there
  * is none. Borrowed. */

@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "egress/members_named.h"
 #include "sandbox/manager_internal.h"
 
 struct brig_sandbox {
@@ -263,9 +264,28 @@ int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, ui
 	return run_files(s->run, words, ends, ret, e);
 }
 
-int sandbox_router(int *ret, struct err *e)
+int sandbox_router(const struct spec *s, struct members_router *ret, struct err *e)
 {
-	return backend_members_open(ret, e);
+	CLEANUP(fd) int router = -1, packets = -1, streams = -1;
+	struct resolving names = { 0 };
+
+	if (backend_members_open(&router, &packets, &streams, e) < 0 ||
+	    members_named_start(&names, packets, streams, &s->members, e) < 0)
+		return -e->code;
+	*ret = (struct members_router){ .fd = TAKE_FD(router),
+					.pid = names.pid,
+					.pidfd = names.pidfd };
+	return 0;
+}
+
+void sandbox_router_close(struct members_router *r)
+{
+	struct resolving names = { .pid = r->pid, .pidfd = r->pidfd };
+
+	if (r->fd < 0)
+		return;
+	resolving_stop(&names);
+	*r = (struct members_router){ .fd = fd_close(r->fd) };
 }
 
 void request_seat(brig_request *q, int router, unsigned n)

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Companions of a sandbox: services beside it, each a sandbox of its own. PostgreSQL and Redis are Debian's."""
 
+import concurrent.futures
 import contextlib
 import http.server
+import json
 import os
 import pathlib
 import signal
@@ -11,7 +13,7 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from companions import ask, events, puppet, spec  # noqa: E402
+from companions import ask, events, puppet, resolve, spec  # noqa: E402
 from daemon import daemon  # noqa: E402
 from harness import PATIENCE, brig, descendants, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
 
@@ -280,6 +282,72 @@ def members_have_a_network_of_their_own_beside_the_sandboxs():
         serve = d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["python3", "-m", "http.server", "8080"], "detach": True})
         assert serve.status in (200, 201, 202), serve
         assert wait_until(lambda: ask(d, box, "a", other.replace("NAME", "sandbox")) == "198.19.254.1")
+
+
+# By packet and by stream, for an address of IPv4, then of IPv6.
+GIVEN, NEVER = [[0, "198.19.254.2"]] * 2 + [[0, None]] * 2, [[3, None]] * 4
+
+HOSTILE = r"""
+import os, random, socket, struct
+there = (server, 53)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+good = message("a", 1)
+for i in range(1500):
+    bent = bytearray(good)
+    bent[random.randrange(len(bent))] = random.randrange(256)
+    s.sendto((os.urandom(random.randrange(1400)), bytes(bent), good[:i % len(good)])[i % 3], there)
+held = []
+for i in range(200):
+    c = socket.create_connection(there, 5)
+    c.sendall((b"", b"\xff\xff", b"\0", b"\0\x05abc", struct.pack(">H", len(good)) + good)[i % 5])
+    held.append(c)
+# An answer for somebody else, by an address that is theirs.
+f = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+f.setsockopt(socket.IPPROTO_IP, 15, 1)
+f.bind(("198.19.254.3", 5353))
+try:
+    f.sendto(good, there)
+except OSError:
+    pass  # its own kernel will not send from there
+s.sendto(b"control", ("198.19.254.3", 5353))
+out = [out, said(by_stream(good)), said(by_packet(good))]
+"""
+
+
+@test
+def names_are_answered_by_dns_for_members_alone_whatever_is_sent():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(), "b": puppet()}))["id"]
+
+        def inside(code):
+            r = d.exec(box, "python3", "-c", code + "\nimport json; print(json.dumps(out))")
+            assert r["exit_code"] == 0, r
+            return json.loads(r["stdout"])
+        others = ["c", "a.b", "example.com", "localhost", "198.19.254.2"]
+        asked = inside(resolve(["a", "A", "sandbox", *others]))
+        assert asked["a"] == asked["A"] == GIVEN and asked["sandbox"][0] == [0, "198.19.254.1"], asked
+        assert all(asked[n] == NEVER for n in others), asked
+        assert ask(d, box, "b", resolve(["a", "c"])) == {"a": GIVEN, "c": NEVER}
+        # Who answers can make no socket, and has none but those two.
+        with files_as_root():
+            who = [p for p, n in descendants(monitor(box)).items() if n == "brig-egress"]
+            links = [os.readlink(f"/proc/{who[0]}/fd/{n}") for n in os.listdir(f"/proc/{who[0]}/fd")]
+            assert len(who) == 1 and "Seccomp:\t2" in pathlib.Path(f"/proc/{who[0]}/status").read_text(), who
+        heard = "import socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 5353)); s.settimeout(20)\n" \
+                "out = [s.recv(512).decode('latin1')]\ns.settimeout(0.3)\ntry:\n    out.append(s.recv(512).decode('latin1'))\nexcept OSError:\n    pass"
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            other = pool.submit(ask, d, box, "b", heard)
+            assert wait_until(lambda: "14E9" in ask(d, box, "b", "out = open('/proc/net/udp').read()"), WAIT), "it listens"
+            tried = inside(resolve(["a"]) + HOSTILE)
+            assert tried == [{"a": GIVEN}, *GIVEN[:2]], tried
+            assert other.result() == ["control"], "nothing that it has not asked for"
+        with files_as_root():
+            assert wait_until(lambda: sum("socket" in os.readlink(f"/proc/{who[0]}/fd/{n}") for n in os.listdir(f"/proc/{who[0]}/fd")) ==
+                              sum("socket" in link for link in links), 3 * WAIT), "streams that ask for nothing are closed"
+        # Behind a door it is the door's resolver that knows them.
+        box = d.create(spec=spec({"a": puppet()}, network="proxy"))["id"]
+        asked = inside(resolve(["a", "A", "example.com"]))
+        assert asked["a"] == asked["A"] == GIVEN and asked["example.com"][0][1].startswith("198.18."), asked
 
 
 def serving():

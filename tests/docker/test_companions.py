@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 import neighbours  # noqa: E402
 from common import engine, podmans, settle, shared_engine, shared_podmans  # noqa: E402
-from companions import ask, events, here, puppet, reach, spec  # noqa: E402
+from companions import ask, events, here, puppet, reach, resolve, spec  # noqa: E402
 from daemon import daemon  # noqa: E402
 from harness import FACTOR, around, descendants, files_as_root, identity, main, scratch, state, test, wait_until  # noqa: E402
 
@@ -154,6 +154,7 @@ def a_companion_reaches_nothing_but_its_members():
         assert plain.text == f"{len(addresses)}\n", (plain.text, plain.errors)
         many = d.create(spec=made({"a": puppet(), "b": puppet()}))["id"]
         one = d.create(spec=made({"a": puppet(env={"WHO": "one"})}))["id"]
+        assert ask(d, many, "a", resolve(["b", "example.com"])) == {"b": [[0, "198.19.254.3"]] * 2 + [[0, None]] * 2, "example.com": [[3, None]] * 4}
         seen.visits.clear()
         far = (*addresses, "ff02::1", "fe80::1", "198.19.254.254", "198.19.254.200")
         for box in (many, one):

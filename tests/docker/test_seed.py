@@ -112,6 +112,8 @@ def every_key(where):
         box = made.text.strip()
         got = sandbox("exec", "every", "--", "sh", "-c", "cat /shown/file /tmp/copied/index.html; ls /tmp/copied; echo $COLOUR; cat ~/.git-credentials; wget -qO- http://web:8080/")
         assert got.text == "shownof the sandbox\nindex.html\nblue\nhttps://user:word@git.test\nof the companion\n", got
+        asked = sandbox("exec", "every", "--", "nslookup", "web")
+        assert asked.status == 0 and "198.19.254.2" in asked.text, asked  # under bridge
         assert wait_until(lambda: fetch(port) == "of the sandbox\n", WAIT) and (workspace() / "hooks").read_text() == "of the companion\n"
         assert (workspace() / "main").read_text() == "main\n"
         shown = d.shown(box)

@@ -60,7 +60,9 @@ int door_write_files(const struct guard *g, struct err *e)
 	const char *name = g->plan->tune.hostname ? g->plan->tune.hostname : b->hostname;
 	const char *more = g->plan->members ? g->plan->members : "";
 	const char *hosts = arena_printf(b->arena, DOOR_HOSTS "%s", name, more);
-	const char *names = b->network == NETWORK_NONE ? NO_RESOLV : DOOR_RESOLV;
+	const char *names = b->network != NETWORK_NONE ? DOOR_RESOLV
+			    : g->plan->members         ? MEMBERS_RESOLV
+						       : NO_RESOLV;
 
 	if (!hosts)
 		return err_nomem(e);

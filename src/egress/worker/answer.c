@@ -12,11 +12,13 @@
 
 #include "base/clock.h"
 #include "egress/resolving.h"
+#include "egress/worker/member_names.h"
 #include "egress/worker/resolve.h"
 #include "proc/confine.h"
 #include "wire/dns.h"
 
 #define SOCKET 3
+#define MEMBERS 4
 #define QUESTIONS 256 /* at a time */
 #define AT_ONCE 64
 #define TICK_US 250000
@@ -35,6 +37,7 @@ struct answering {
 	struct loop *loop;
 	struct loop_timer tick;
 	struct resolver *resolver;
+	struct member_names members;
 	struct open_question asked[QUESTIONS];
 };
 
@@ -47,18 +50,32 @@ static const struct addr *choose(const struct addr *v, size_t n)
 	return NULL;
 }
 
+static void send_back(const struct open_question *k, const unsigned char *out, ssize_t n)
+{
+	if (n > 0)
+		(void)sendto(SOCKET, out, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL,
+			     (const struct sockaddr *)&k->from, k->from_size);
+}
+
 static void reply(const struct open_question *k, enum dns_code code, const struct addr *a)
 {
 	unsigned char out[DNS_UDP_MAX];
 	struct dns_address da = { 0 };
-	ssize_t n;
 
 	if (a)
 		memcpy(da.bytes, a->b, 4);
-	n = dns_write_answer(k->packet, &k->q, code, a ? &da : NULL, TTL, out, sizeof(out));
-	if (n > 0)
-		(void)sendto(SOCKET, out, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL,
-			     (const struct sockaddr *)&k->from, k->from_size);
+	send_back(k, out,
+		  dns_write_answer(k->packet, &k->q, code, a ? &da : NULL, TTL, out, sizeof(out)));
+}
+
+/* A companion is beside the sandbox: no resolver of the host's hears its name. */
+static bool answer_member(const struct answering *s, const struct open_question *k)
+{
+	unsigned char out[DNS_UDP_MAX];
+	ssize_t n = member_names_own(&s->members, k->packet, &k->q, out, sizeof(out));
+
+	send_back(k, out, n);
+	return n != 0;
 }
 
 static void on_found(void *arg, const struct addr *v, size_t n)
@@ -84,6 +101,8 @@ static bool answer_now(struct answering *s, struct open_question *k, int r, stru
 		reply(k, DNS_REFUSED, NULL);
 		return true;
 	}
+	if (answer_member(s, k))
+		return true;
 	if (host_parse(egress_text(k->q.name, k->q.name_len), h) != HOST_OK || host_is_local(h)) {
 		reply(k, DNS_NXDOMAIN, NULL);
 		return true;
@@ -156,6 +175,7 @@ int answer_main(void)
 
 	s.w = (struct loop_watch){ .fd = SOCKET, .ready = on_question };
 	s.tick.due = on_tick;
+	(void)member_names_take(&s.members, MEMBERS); /* there may be none */
 	if (confine_early(&e) < 0 || loop_new(&s.loop, &e) < 0 ||
 	    resolver_new(s.loop, &s.resolver, &e) < 0 || confine(CONFINE_WORKER, NULL, &e) < 0 ||
 	    loop_want(s.loop, &s.w, EPOLLIN) < 0)

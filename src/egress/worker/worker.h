@@ -13,6 +13,7 @@
 #include "egress/scan/scan.h"
 #include "egress/scan/scan_json.h"
 #include "egress/scan/scrub.h"
+#include "egress/worker/member_names.h"
 #include "egress/worker/mint.h"
 #include "egress/worker/resolve.h"
 #include "egress/worker/roots.h"
@@ -67,7 +68,8 @@ struct worker {
 	struct resolver *resolver;
 	struct upstream_proxy chain; /* the proxy this machine uses */
 	struct synth *synth;
-	struct addr *own; /* of this machine, the public ones */
+	struct member_names members; /* beside the sandbox, not behind the door */
+	struct addr *own;            /* of this machine, the public ones */
 	size_t n_own;
 	int routes;  /* to ask the kernel where an address leads */
 	size_t base; /* bytes in use before the first connection */

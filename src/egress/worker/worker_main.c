@@ -36,6 +36,7 @@
 #include "base/fd.h"
 #include "base/sanitized.h"
 #include "base/wait.h"
+#include "egress/members_named.h"
 #include "egress/resolving.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
@@ -200,6 +201,8 @@ static int compile(struct worker *k, struct err *e)
 	bool delayed = false;
 	int r = 0;
 
+	for (size_t i = 0; i < p->members.n; i++)
+		(void)member_names_add(&k->members, p->members.v[i].value, p->members.v[i].name);
 	if (egress_rules_new(&p->egress, &k->rules, e) < 0 ||
 	    chain_parse(p->egress.upstream_proxy, &k->chain, e) < 0 ||
 	    rate_new(&p->egress.rate, &k->rate, e) < 0)
@@ -457,6 +460,8 @@ int main(int argc, char **argv)
 		_exit(refuse_main());
 	if (argc == 2 && strcmp(argv[1], RESOLVING_WORD) == 0)
 		_exit(answer_main());
+	if (argc == 2 && strcmp(argv[1], MEMBERS_WORD) == 0)
+		_exit(members_main());
 	if (argc == 2 && strcmp(argv[1], SIGNING_WORD) == 0)
 		_exit(sign_main());
 	r = confine_early(&e);

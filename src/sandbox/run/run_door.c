@@ -155,7 +155,7 @@ int run_door_attach(struct run *r, const struct job_io *io, struct err *e)
 			       ? egress_attach(r->door, w.sockets, io->door, w.n, e)
 			       : err_set(e, ERR_INTERNAL, EPROTO, "the door has lost a socket");
 	if (r->spec->network == NETWORK_BRIDGE && io->door_count == 1)
-		code = resolving_start(&r->resolving, io->door[0], e);
+		code = resolving_start(&r->resolving, io->door[0], &r->spec->members, e);
 	for (size_t i = 0; i < io->door_count; i++)
 		(void)fd_close(io->door[i]);
 	return code;

@@ -16,13 +16,16 @@
 
 #include "backend/kit/net/rtnl.h"
 #include "base/fd.h"
+#include "model/door_spec.h"
 #include "model/spec.h"
 #include "proc/spawn.h"
 
-#define FIRST_INDEX 128 /* of both ends; a bridge and a door have lower ones */
+#define FIRST_INDEX MEMBERS_CABLE /* of both ends; a bridge and a door have lower ones */
 #define FIRST_RULE 10
 #define DEVICE "brig0"
-#define GATEWAY MEMBERS_NET "254"
+#define GATEWAY MEMBERS_RESOLVER
+#define DNS_PORT 53
+#define STREAMS_WAITING 128
 
 static const unsigned char router_mac[6] = { 0x02, 'b', 'r', 'i', 'g', 5 };
 static const unsigned char member_mac[6] = { 0x02, 'b', 'r', 'i', 'g', 6 };
@@ -145,19 +148,40 @@ int members_join(int router, int member, unsigned n, struct err *e)
 
 /* ---- the router ---- */
 
+/* Its address comes with the first cable. */
+static int resolver(int type)
+{
+	CLEANUP(fd) int fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(DNS_PORT) };
+	const int on = 1;
+
+	(void)inet_pton(AF_INET, MEMBERS_RESOLVER, &at.sin_addr);
+	if (fd < 0 || setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) < 0 ||
+	    setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)) < 0 ||
+	    bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
+	    (type == SOCK_STREAM && listen(fd, STREAMS_WAITING) < 0))
+		return -errno;
+	return TAKE_FD(fd);
+}
+
 static _Noreturn void in_router(int to)
 {
-	int fd = rtnl_open(), said = fd < 0 ? fd : 0;
+	const int fds[MEMBERS_SOCKETS] = { [MEMBERS_ROUTES] = rtnl_open(),
+					   [MEMBERS_PACKETS] = resolver(SOCK_DGRAM),
+					   [MEMBERS_STREAMS] = resolver(SOCK_STREAM) };
+	int said = 0;
 
-	(void)fd_send(to, &said, sizeof(said), &fd, fd >= 0);
+	for (size_t i = 0; i < MEMBERS_SOCKETS && said == 0; i++)
+		said = fds[i] < 0 ? fds[i] : 0;
+	(void)fd_send(to, &said, sizeof(said), fds, said == 0 ? MEMBERS_SOCKETS : 0);
 	_exit(0);
 }
 
-int members_open(int *ret, struct err *e)
+int members_open(int ret[MEMBERS_SOCKETS], struct err *e)
 {
 	CLEANUP(fd) int ours = -1, theirs = -1;
-	int pair[2], said = -ECHILD, fd = -1;
-	size_t n = 1;
+	int pair[2], said = -ECHILD, fds[MEMBERS_SOCKETS];
+	size_t n = MEMBERS_SOCKETS;
 	pid_t child;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -171,9 +195,10 @@ int members_open(int *ret, struct err *e)
 		return err_sys(e, "cannot make a namespace for the companions' router");
 	(void)fd_close(TAKE_FD(theirs));
 	(void)proc_wait(child);
-	if (fd_recv(ours, &said, sizeof(said), &fd, &n) != (ssize_t)sizeof(said) || n != 1)
+	if (fd_recv(ours, &said, sizeof(said), fds, &n) != (ssize_t)sizeof(said) ||
+	    n != MEMBERS_SOCKETS)
 		return err_errno(e, said < 0 ? said : -ECHILD,
 				 "cannot make the companions' router");
-	*ret = fd;
+	memcpy(ret, fds, sizeof(fds));
 	return 0;
 }

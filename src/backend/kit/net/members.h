@@ -18,8 +18,10 @@
 
 enum { MEMBERS_MAX = 32 };
 
-/* Makes the router: a routing socket, the caller's. */
-int members_open(int *ret, struct err *e);
+/* Makes the router: a routing socket, and two for questions about names, which nobody answers yet.
+ * All are the caller's. */
+enum { MEMBERS_ROUTES, MEMBERS_PACKETS, MEMBERS_STREAMS, MEMBERS_SOCKETS };
+int members_open(int ret[MEMBERS_SOCKETS], struct err *e);
 
 /* Lays the cable of the nth member, from 0 on, whose routing socket is `member`. The kernel is
  * asked whether anything else could be reached by it. */

@@ -231,9 +231,10 @@ static int etc_files(struct box_plan *p, struct err *e)
 		/* Under network host the command resolves names as the host does. */
 		{ "/etc/hosts", host ? host_text(p, "/etc/hosts", hosts) : hosts },
 		{ "/etc/hostname", "brig\n" },
-		{ "/etc/resolv.conf", host   ? host_text(p, "/etc/resolv.conf", "")
-				      : door ? DOOR_RESOLV
-					     : DOORLESS_RESOLV },
+		{ "/etc/resolv.conf", host                 ? host_text(p, "/etc/resolv.conf", "")
+				      : door               ? DOOR_RESOLV
+				      : p->spec->members.n ? MEMBERS_RESOLV
+							   : DOORLESS_RESOLV },
 		{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 					"services: files\nprotocols: files\n" },
 	};

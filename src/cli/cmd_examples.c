@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/cmd_examples.c - "examples": what people begin with, out of the program itself. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "model/config.h"
 #include "setup/examples.h"
 
 #define LIST_MAX ((size_t)256 << 10)
@@ -62,6 +64,44 @@ static int show(const struct example *x, const char *name, struct err *e)
 				"example '%s' has no file '%.60s'", x->name, name);
 }
 
+/* An example that is one file: into this folder, under its own name, and trusted as it is, since
+ * every byte of it is brig's own. */
+static int copy_alone(const struct example *x, const struct example_file *f, struct err *e)
+{
+	CLEANUP(spec) struct spec *s = spec_new(e);
+	char cwd[PATH_MAX], path[PATH_MAX + 64];
+	const struct config_place at = {
+		.cwd = "/", .home = cli_home(), .environ = environ, .alone = true
+	};
+	struct err unread = { 0 };
+
+	if (!s || cli_here(cwd, e) < 0 || example_copy_file(f, e) < 0)
+		return -e->code;
+	(void)snprintf(path, sizeof(path), "%s/%s", str_eq(cwd, "/") ? "" : cwd, f->name);
+	(void)config_load(s, &at, &unread); /* says where the record is */
+	if (allow_bytes(s, path, f->data, f->size, e) < 0)
+		return err_wrap(e, "'%s' is written and not trusted yet", f->name);
+	message_answer("copied", f->name);
+	(void)printf("next:\n  brig agent %s -p \"Use python to compute 2**100\"\n"
+		     "  brig examples show %s\n",
+		     f->name, x->name);
+	return 0;
+}
+
+/* The only one beside its README; NULL: there are more. */
+static const struct example_file *only_file(const struct example *x)
+{
+	const struct example_file *only = NULL;
+
+	for (size_t i = 0; i < x->count; i++)
+		if (!str_eq(x->files[i].name, "README.md")) {
+			if (only)
+				return NULL;
+			only = &x->files[i];
+		}
+	return only && str_starts(only->name, x->name) ? only : NULL;
+}
+
 static int copy(const struct example *x, const char *folder, struct err *e)
 {
 	CLEANUP(buf)
@@ -100,8 +140,10 @@ static int act(const struct subcommand *c, int argc, char **argv, struct err *e)
 	x = example_find(argv[2], e);
 	if (!x)
 		return -e->code;
-	return str_eq(verb, "show") ? show(x, argc > 3 ? argv[3] : NULL, e)
-				    : copy(x, argc > 3 ? argv[3] : x->name, e);
+	if (str_eq(verb, "show"))
+		return show(x, argc > 3 ? argv[3] : NULL, e);
+	return argc == 3 && only_file(x) ? copy_alone(x, only_file(x), e)
+					 : copy(x, argc > 3 ? argv[3] : x->name, e);
 }
 
 static int run(const struct subcommand *c, int argc, char **argv)
@@ -132,9 +174,11 @@ const struct subcommand cmd_examples = {
 	.name = "examples",
 	.usage = "[list [--json] | show NAME [FILE] | copy NAME [FOLDER]]",
 	.help = "show or copy an example to begin with",
-	.about = "  list              what there is\n"
-		 "  show NAME         print its README and its files, or one FILE as it is\n"
-		 "  copy NAME         into a new folder NAME, or into FOLDER; overwrites nothing\n",
+	.about =
+		"  list              what there is\n"
+		"  show NAME         print its README and its files, or one FILE as it is\n"
+		"  copy NAME         into a new folder NAME, or into FOLDER; one that is a single\n"
+		"                    file into this folder; overwrites nothing\n",
 	.word = word,
 	.run = run,
 };

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/cmd_image.c - "image": fetches an image ahead of the first run that needs it. */
+/* cli/cmd_image.c - "image": fetches or builds an image ahead of the first run that needs it. */
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "sandbox/manager.h"
+#include "setup/examples.h"
 
-static const char *const verbs[] = { "pull" };
+#define DOCKERFILE_MAX ((size_t)64 << 10)
+#define WORKER "ironclaw-worker:latest" /* as IronClaw's page calls it */
+
+static const char *const verbs[] = { "pull", "build" };
 
 static const char *verb(size_t i)
 {
@@ -20,18 +27,40 @@ static int usage(const struct subcommand *c)
 {
 	struct err e = { 0 };
 
-	(void)err_set(&e, ERR_USAGE, EINVAL, "image takes: pull REF");
+	(void)err_set(&e, ERR_USAGE, EINVAL, "image takes: pull REF, build [REF]");
 	(void)err_hint(&e, "usage: brig %s %s", c->name, c->usage);
 	error_print(&e);
 	return EXIT_BRIG;
 }
 
-static int pull(const char *backend, const char *ref, bool as_json)
+struct image_asked {
+	const char *ref, *backend, *file, *base;
+	bool as_json;
+};
+
+/* From a Dockerfile that needs no other file, or from the one that is in the program. */
+static int build(const struct image_asked *a, struct err *e)
+{
+	CLEANUP(mem) char *text = a->file ? malloc(DOCKERFILE_MAX) : NULL;
+	bool told = false;
+	ssize_t n = text ? fd_read_file(AT_FDCWD, a->file, text, DOCKERFILE_MAX) : 0;
+
+	if (a->file && n < 0)
+		return err_errno(e, (int)n, "cannot read '%.200s'", a->file);
+	if (a->file && (n == 0 || n >= (ssize_t)DOCKERFILE_MAX - 1))
+		return err_refuse(e, ERR_USAGE, EFBIG, "docker build -t REF FOLDER builds it",
+				  "'%.200s' is empty, or too long for a Dockerfile", a->file);
+	return sandbox_build(a->ref, text ? text : rust_dockerfile, a->base, progress_note, &told,
+			     e);
+}
+
+static int get(const struct image_asked *a, bool builds)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(4096);
+	const char *ref = a->ref;
 	struct err e = { 0 };
-	bool told = false;
-	int r = sandbox_pull(backend, ref, progress_note, &told, &e);
+	bool told = false, as_json = a->as_json;
+	int r = builds ? build(a, &e) : sandbox_pull(a->backend, ref, progress_note, &told, &e);
 
 	progress_clear();
 	if (r < 0) {
@@ -44,37 +73,60 @@ static int pull(const char *backend, const char *ref, bool as_json)
 	return 0;
 }
 
+/* 1: it was an option, with its value; 0: it was not. */
+static int take_value(int argc, char **argv, int *i, const char *name, const char **to)
+{
+	size_t n = strlen(name);
+
+	if (str_eq(argv[*i], name) && *i + 1 < argc)
+		*to = argv[++*i];
+	else if (str_starts(argv[*i], name) && argv[*i][n] == '=')
+		*to = argv[*i] + n + 1;
+	else
+		return 0;
+	return 1;
+}
+
 static int run(const struct subcommand *c, int argc, char **argv)
 {
-	const char *ref = NULL, *backend = NULL;
-	bool as_json = false;
+	struct image_asked a = { 0 };
+	bool builds = argc > 1 && str_eq(argv[1], verbs[1]);
 
 	if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
 		help_command(c);
 		return 0;
 	}
-	if (argc < 2 || !str_eq(argv[1], verbs[0]))
+	if (argc < 2 || (!builds && !str_eq(argv[1], verbs[0])))
 		return usage(c);
 	for (int i = 2; i < argc; i++) {
-		if (str_eq(argv[i], "--backend") && argv[i + 1])
-			backend = argv[++i];
-		else if (str_starts(argv[i], "--backend="))
-			backend = argv[i] + strlen("--backend=");
-		else if (str_eq(argv[i], "--json"))
-			as_json = true;
-		else if (str_starts(argv[i], "-") || ref)
+		if (builds ? take_value(argc, argv, &i, "-f", &a.file) ||
+				     take_value(argc, argv, &i, "--file", &a.file) ||
+				     take_value(argc, argv, &i, "--base", &a.base) ||
+				     take_value(argc, argv, &i, "-t", &a.ref)
+			   : take_value(argc, argv, &i, "--backend", &a.backend))
+			continue;
+		if (str_eq(argv[i], "--json"))
+			a.as_json = true;
+		else if (str_starts(argv[i], "-") || a.ref)
 			return usage(c);
 		else
-			ref = argv[i];
+			a.ref = argv[i];
 	}
-	return ref ? pull(backend, ref, as_json) : usage(c);
+	if (builds && !a.ref)
+		a.ref = WORKER;
+	return a.ref ? get(&a, builds) : usage(c);
 }
 
 const struct subcommand cmd_image = {
 	.name = "image",
 	.minor = true,
-	.usage = "pull REF [--backend docker] [--json]",
-	.help = "fetch a container image ahead of the first run",
+	.usage = "pull REF [--backend docker] | build [REF] [-f FILE] [--base REF]",
+	.help = "fetch or build a container image ahead of the first run",
+	.about = "  pull REF          from a registry\n"
+		 "  build [REF]       IronClaw's worker, ironclaw-worker:latest: Rust, git, bash\n"
+		 "  -f FILE           from this Dockerfile, which copies nothing in\n"
+		 "  --base REF        upon this image\n"
+		 "  --json            answer in JSON\n",
 	.word = verb,
 	.run = run,
 };

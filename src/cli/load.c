@@ -12,6 +12,9 @@
 #include "cli/cli.h"
 #include "model/bundles.h"
 #include "model/config.h"
+#include "model/dialect/foreign.h"
+
+#define INSIDE "/workspace"
 
 const char *cli_home(void)
 {
@@ -85,7 +88,28 @@ int cli_load_reader(struct spec *s, struct err *project, struct err *e)
 	return config_load(s, &at, e);
 }
 
+/* What the folder is called inside, where this host has none of that name: pages of other systems
+ * write --workdir /workspace and mean the folder one stands in. */
+static int mean_inside(struct spec *s, struct err *e)
+{
+	char cwd[PATH_MAX];
+	struct stat st;
+
+	if (s->origin[FIELD_WORKDIR] != ORIGIN_FLAG || !s->workdir || !str_eq(s->workdir, INSIDE) ||
+	    lstat(INSIDE, &st) == 0)
+		return 0;
+	if (cli_here(cwd, e) < 0 || check_way(cwd, e) < 0)
+		return -e->code;
+	s->workdir = arena_strdup(s->arena, cwd);
+	if (!s->workdir)
+		return err_nomem(e);
+	return foreign_note(s, e, INSIDE " is what the folder is called inside: it is '%s' here",
+			    cwd);
+}
+
 int cli_load(struct spec *s, struct err *e)
 {
-	return cli_load_reader(s, NULL, e);
+	int r = cli_load_reader(s, NULL, e);
+
+	return r < 0 ? r : mean_inside(s, e);
 }

@@ -35,6 +35,7 @@ static const struct {
 	{ "build", "brig image build" },
 	{ "pull", "brig image" },
 	{ "serve", "brig daemon" },
+	{ "onboard", "brig init asks and writes the project's settings" },
 };
 
 static const char *nearest_command(const char *name)

@@ -79,9 +79,9 @@ void ironclaw_image(struct machine *m, struct finding *f)
 		finding_say(f, m->spec->docker.auto_pull ? CHECK_WARN : CHECK_FAIL,
 			    "Image '%s' not found", image);
 		finding_hint(f,
-			     "docker build -t %s -f Dockerfile.worker ., or "
-			     "SANDBOX_AUTO_PULL=true",
-			     image);
+			     "brig image build %s, or docker build -t %s -f Dockerfile.worker .%s",
+			     image, image,
+			     m->spec->docker.auto_pull ? "" : ", or SANDBOX_AUTO_PULL=true");
 	} else {
 		finding_say(f, CHECK_SKIP, "not reached: %s", machine_engine(m)->detail);
 	}

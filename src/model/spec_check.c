@@ -467,6 +467,9 @@ bool spec_switched_off(const struct spec *s, enum field_id id)
 {
 	bool off = spec_on_host(s);
 
+	/* InitRunner's `none` is its word on all that a role says beside it. */
+	if (s->dialect_used == DIALECT_INITRUNNER)
+		return off && s->origin[id] == ORIGIN_FILE;
 	return s->dialect_used == DIALECT_IRONCLAW && off &&
 	       !(id == FIELD_POLICY && s->policy == POLICY_READONLY) &&
 	       (s->origin[id] == ORIGIN_USER || s->origin[id] == ORIGIN_FILE ||
@@ -481,6 +484,8 @@ static void drop_door(struct spec *s)
 	bool asked = spec_asks(s, FIELD_EGRESS_ALLOW) && !spec_switched_off(s, FIELD_EGRESS_ALLOW);
 
 	if (host_run && s->network == NETWORK_PROXY && !spec_wrote(s, FIELD_NETWORK) && !asked)
+		s->network = NETWORK_HOST;
+	if (host_run && spec_wrote(s, FIELD_NETWORK) && spec_switched_off(s, FIELD_NETWORK))
 		s->network = NETWORK_HOST;
 }
 

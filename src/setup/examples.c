@@ -82,6 +82,15 @@ static int copy_file(int top, const struct example_file *f, struct err *e)
 	return r < 0 ? err_errno(e, r, "cannot write '%s'", f->name) : 0;
 }
 
+int example_copy_file(const struct example_file *f, struct err *e)
+{
+	CLEANUP(fd) int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (here < 0)
+		return err_sys(e, "cannot open this folder");
+	return is_free(here, f->name, e) < 0 ? -e->code : copy_file(here, f, e);
+}
+
 int example_copy(const struct example *x, const char *path, struct err *e)
 {
 	CLEANUP(fd) int top = -1;

@@ -22,10 +22,14 @@ struct example {
 /* By tools/gen-examples, in the order of their names. */
 extern const struct example examples[];
 extern const size_t example_count;
+
 extern const char worker_dockerfile[]; /* of images/worker */
+extern const char rust_dockerfile[];   /* ... IronClaw's, with Rust */
 
 const struct example *example_find(const char *name, struct err *e); /* NULL and why */
 
 /* Into the folder at path, which is made where it is not there. If one of the names is taken,
  * nothing is copied. */
 int example_copy(const struct example *x, const char *path, struct err *e);
+/* One of them, into this folder. */
+int example_copy_file(const struct example_file *f, struct err *e);

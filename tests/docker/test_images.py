@@ -157,7 +157,7 @@ def missing_private_and_unreachable_are_three_things():
     for pull in ("true", "false"):
         done = brig("exec", "true", env=environment(env={"SANDBOX_IMAGE": "127.0.0.1:1/worker:1", "SANDBOX_AUTO_PULL": pull, "SANDBOX_POLICY": "readonly"}))
         assert done.status == 125 and "Image '127.0.0.1:1/worker:1' not found" in done.errors, done.errors
-        assert "hint: docker build -t 127.0.0.1:1/worker:1 -f Dockerfile.worker ." in done.errors, done.errors
+        assert "hint: brig image build 127.0.0.1:1/worker:1, or docker build -t 127.0.0.1:1/worker:1 -f Dockerfile.worker ." in done.errors, done.errors
     for bad in ("--privileged", "/etc/passwd", "a b", "x\ny"):
         assert box("--", "true", image=bad).status == 125, bad
     assert json.loads(box("--json", "--auto-pull", "no", "--", "true", image="no/such:1").stdout)["error"]["code"] == "unavailable"

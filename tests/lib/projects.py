@@ -13,7 +13,7 @@ from harness import PATIENCE, TOP, brig, brig_argv, brig_environment, brig_path,
 FOLDER = TOP / "examples/projects"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 # Those that need an engine are run by tests/docker.
-IN_CONTAINERS = {"agents-postgres", "docker-backend", "docker-sandbox", "ironclaw-policy", "rlm-config"}
+IN_CONTAINERS = {"agents-postgres", "docker-backend", "docker-data", "docker-sandbox", "ironclaw-policy", "rlm-config"}
 
 
 def readme(name):
@@ -24,7 +24,7 @@ def readme(name):
 
 def copied(name):
     """A copy below scratch, as a user makes it."""
-    done = brig("examples", "copy", name, cwd=scratch())
+    done = brig("examples", "copy", name, name, cwd=scratch())
     assert done.status == 0 and f"copied: {name}" in done.text, done.errors
     return scratch() / name
 

@@ -34,6 +34,7 @@ NOT_RUN = (
     ("README.md", r"brig run -- true$", "shows what is said in a container that allows no namespaces"),
     (".*", r"(curl|node_exporter|prometheus) ", "needs the daemon's token of the line before, or another program"),
     (".*", r"brig (run|batch|doctor) --backend slurm", "needs a cluster; tests/cluster has one"),
+    ("docs/dialects/agents.md", r"brig sandbox exec work", "runs in the container of the line before; tests/docker/test_seed.py does it"),
     (".*slurm.md", r"jq ", "reads what a batch on that cluster has written"),
     (".*", r"bench/run|tests/run-suite|tests/soak|python3 tests/", "measures or tests for minutes"),
     (".*", r"cc app|pip install \./sdk|npm pack", "tests/run/test_example.py and tests/sdk run it"),

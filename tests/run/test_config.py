@@ -302,11 +302,51 @@ def an_empty_list_asks_for_nothing_and_show_can_be_given_back():
     text = "brig: 1\ncopies: []\ncompanions: {}\nports: []\nbuiltin_tools: []\ncommand: []\n"
     assert "native would run it" in check(text).text
     assert brig("run", "--config", scratch() / "f.yaml", "--", "true").status == 0
-    assert check("brig: 1\nbuiltin_tools: [git]\n").text.count("cannot honour builtin_tools") == 1
+    assert "native would run it, by brig sandbox create" in check("brig: 1\nbuiltin_tools: [git]\n").text
+    refused = brig("run", "--config", scratch() / "f.yaml", "--", "true")
+    assert refused.errors.count("cannot honour builtin_tools") == 1 and "brig sandbox create" in refused.errors, refused
     for more in ((), ("--config", put("agents.yaml", "image: x\n"))):
         text = brig("config", "show", *more).text
         done = check(text if text.startswith("brig: 1") else "brig: 1\n" + text)
         assert done.status in (0, 2) and "cannot honour" not in done.text, done
+
+
+# The block of InitRunner's page, whole.
+BLOCK = """
+security:
+  sandbox:
+    backend: none
+    network: none
+    allowed_read_paths: []
+    allowed_write_paths: []
+    memory_limit: "256m"
+    cpu_limit: 1.0
+    read_only_rootfs: true
+    bind_mounts: []
+    env_passthrough: []
+    docker: {image: "python:3.12-slim", user: "auto", runtime: null, extra_args: []}
+    ssh: {host: my-build-box, remote_cwd: /srv/work, identity_file: null, config_file: null, connect_timeout: 10, control_persist: "60s"}
+"""
+
+
+@test
+def initrunners_whole_block_with_backend_none_runs_after_the_opt_in():
+    path = put("role.yaml", BLOCK)
+    done = brig("run", "--config", path, "--", "id", "-u")
+    assert done.status == 125 and "if that is intended: brig run --i-know-this-is-not-a-sandbox" in done.errors, done
+    done = brig("run", "--i-know-this-is-not-a-sandbox", "--config", path, "--", "id", "-u")
+    assert done.status == 0 and done.text.strip().isdigit() and "its settings with it" in done.errors, done
+    # What the caller adds is no part of the block.
+    done = brig("run", "--i-know-this-is-not-a-sandbox", "--config", path, "--memory", "1g", "--", "true")
+    assert done.status == 125 and "cannot honour --memory" in done.errors, done
+
+
+@test
+def a_workdir_by_its_name_inside_is_this_folder():
+    (workspace() / "mine").write_text("")
+    done = brig("exec", "ls", "--workdir", "/workspace")
+    assert done.status == 0 and "mine" in done.text and "/workspace is what the folder is called inside" in done.errors, done
+    assert brig("exec", "ls", "--workdir", "/workspaces").status == 125
 
 
 @test

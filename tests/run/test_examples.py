@@ -5,13 +5,14 @@
 import json
 import os
 import pathlib
+import shutil
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / d) for d in ("lib", "egress")]
 import projects  # noqa: E402
 import sshd  # noqa: E402
 from door import Handler, Web, root  # noqa: E402
-from harness import TOP, brig, main, scratch, test, tree, workspace  # noqa: E402
+from harness import TOP, brig, main, scratch, state, test, tree, workspace  # noqa: E402
 from projects import FOLDER, follow  # noqa: E402
 
 PLAIN = ("batch", "ci-job", "initrunner-role", "mcp-server", "npm-proxy", "python-snippet", "review", "wrap-agent")
@@ -120,6 +121,23 @@ def the_examples_of_the_daemon_do_what_their_readmes_say():
         (folder / "node_modules").mkdir()
         (folder / "node_modules/brig").symlink_to(TOP / "sdk/node")
         follow("node-sdk", folder=folder)
+
+
+@test(as_user="user")
+def an_example_that_is_one_file_is_copied_into_this_folder_and_trusted():
+    """As InitRunner's page goes on after `examples copy docker-sandbox`: with the file, here."""
+    for status in (0, 125):  # a second time it is there
+        done = brig("examples", "copy", "docker-sandbox")
+        assert done.status == status, done
+    assert sorted(p.name for p in workspace().iterdir()) == ["docker-sandbox.yaml"] and "nothing was copied" in done.errors, done.errors
+    nowhere = {"DOCKER_HOST": "unix:///no/such", "OPENAI_API_KEY": "not-a-key-of-anybody"}
+    for line in (("agent", "docker-sandbox.yaml", "-p", "Use python to compute 2**100"), ("run", "--config", "docker-sandbox.yaml", "--", "true")):
+        tried = brig(*line, env=nowhere, allow=False)
+        assert "Docker is not available" in tried.errors + tried.text and "trusted" not in tried.errors, (tried.text, tried.errors)
+    shutil.rmtree(state() / "brig/run")
+    with (workspace() / "docker-sandbox.yaml").open("a") as f:  # the control: what anybody has changed is nobody's word
+        f.write("\n# mine\n")
+    assert "trust" in brig("run", "--config", "docker-sandbox.yaml", "--", "true", env=nowhere, allow=False).errors
 
 
 @test(as_user="user")

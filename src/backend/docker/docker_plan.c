@@ -62,7 +62,8 @@ static int who(struct backend_plan *p, struct err *e)
 {
 	const char *user = p->spec->docker.user;
 
-	if (p->spec->user.given) {
+	/* One that only a dialect brings along is a name for whoever may write the workspace. */
+	if (p->spec->user.given && spec_wrote(p->spec, FIELD_USER)) {
 		p->uid = p->spec->user.uid;
 		p->gid = p->spec->user.gid;
 	} else if (user && !*user) {

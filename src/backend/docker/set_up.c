@@ -557,8 +557,9 @@ static int get_image(struct guard *g, struct err *e)
 		return 0;
 	if (!p->ironclaw || !str_starts(e->what, "Image '"))
 		return -e->code;
-	return err_hint(e, "docker build -t %.100s -f Dockerfile.worker .%s", p->image,
-			p->auto_pull ? "" : ", or SANDBOX_AUTO_PULL=true");
+	return err_hint(
+		e, "brig image build %.100s, or docker build -t %.100s -f Dockerfile.worker .%s",
+		p->image, p->image, p->auto_pull ? "" : ", or SANDBOX_AUTO_PULL=true");
 }
 
 typedef int fit_fn(struct guard *g, struct err *e);

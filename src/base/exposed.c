@@ -670,13 +670,13 @@ static bool ask_once(const char *path, const char *const *also, unsigned flags, 
 	return s == EXPOSED;
 }
 
-/* Whoever owns the file may be replacing it just now. */
+/* Whoever owns the file may be making or replacing it just now. */
 static bool ask(const char *path, const char *const *also, unsigned flags, struct err *why)
 {
 	for (int i = 0; i < TRIES; i++) {
 		if (!ask_once(path, also, flags, why))
 			return false;
-		if (why->code != ESTALE)
+		if (why->code != ESTALE && why->code != ENOENT)
 			return true;
 		err_clear(why);
 	}
@@ -736,9 +736,10 @@ int exposed_check_own(struct err *e)
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		struct err why = { 0 };
 
-		/* Below what is no folder nothing can be made. */
+		/* Nothing is read from where nothing can be reached. */
 		if (state_place(own[i].which, NULL, path, sizeof(path)) < 0 ||
-		    is_usual(path, listed) || (access(path, F_OK) < 0 && errno == ENOTDIR) ||
+		    is_usual(path, listed) ||
+		    (access(path, F_OK) < 0 && (errno == ENOTDIR || errno == EACCES)) ||
 		    !ask(path, NULL, 0, &why))
 			continue;
 		if (why.code == ENOMEM)

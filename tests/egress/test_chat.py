@@ -386,7 +386,8 @@ def a_context_lives_from_call_to_call():
 
 @test
 def a_flood_hides_no_denial():
-    for options, listed, least in (("--allow", "some.test"), 16, 25), ((), 8, 33):
+    listed, least = 16, 25
+    for options in ("--allow", "some.test"), ():
         with model(calls(("run_python", {"code": FLOOD})), text("ok"), tls=True) as w:
             done = agent("-p", "x", *options)
             assert done.status == 0 and done.errors.count("brig: denied: network: ") == listed, done

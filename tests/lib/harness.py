@@ -426,7 +426,8 @@ class Place:
         return pathlib.Path("/tmp")
 
     def _files(self):
-        found = {str(self.home / p) for p in tree(self.home)}
+        # A brig that was started by another program has its cache here, with the copy of what packages ship.
+        found = {str(self.home / p) for p in tree(self.home) if not f"{p}/".startswith(".cache/brig/packages/") and p not in (".cache", ".cache/brig")}
         for folder in (self.state, self.runtime):
             found |= {str(folder / p) for p in tree(folder) if p not in KEPT and (not p.startswith(KEPT_BELOW) or p.startswith(LIVE))}
         for entry in os.scandir(self.tmp):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_argv, brig_environment, files_as_root, main, scratch, skip, start_brig, test, uid, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, files_as_root, identity, main, scratch, skip, start_brig, test, uid, workspace  # noqa: E402
 
 ETC, LIB = pathlib.Path("/etc"), pathlib.Path("/var/lib")
 SECRET = "CANARY-5150"
@@ -173,6 +173,11 @@ def shown(script, *options):
     return brig("run", *options, "--", "sh", "-c", f"({script}) 2>/dev/null; true", env=own_cache()).text
 
 
+def out_of_reach():
+    """Root's copy is shown by the newer system calls alone: where those are denied nothing of it is."""
+    return identity() == "root" and "deny-new-syscalls" in os.environ.get("BRIG_WRAP", "")
+
+
 def compared_long_ago():
     with files_as_root():
         os.utime(scratch() / "cache/brig/packages/now", (1, 1))
@@ -193,6 +198,9 @@ def what_a_package_ships_is_shown_until_somebody_writes_into_it():
         for link, goal in (("zeta/link", "../../usr/bin/env"), ("zeta/next", "a.conf"), ("zeta.cfg", "/etc/zeta.conf"), ("zeta/secret", "own.conf"), ("zeta/shadow", "/etc/shadow")):
             with contextlib.suppress(FileExistsError):
                 (ETC / link).symlink_to(goal)
+        if out_of_reach():
+            assert shown("ls -d /etc/zeta*") == ""
+            return
         everything = "find -L /etc/zeta /etc/zeta.* /var/lib/zeta /etc/cron.d -type f | sort"
         there = "/etc/zeta.cfg /etc/zeta.conf /etc/zeta/a.conf /etc/zeta/link /etc/zeta/next /etc/zeta/sub/b.conf /var/lib/zeta/data".split()
         assert shown(everything).split() == there, shown(everything)
@@ -221,6 +229,9 @@ def what_is_mounted_below_a_packages_folder_stands_beside_the_rest():
         for path, text in texts.items():
             put(path, text)
         put("/etc/zeta/sub/own.conf", "own\n")
+        if out_of_reach():
+            assert shown("ls -d /etc/zeta") == ""
+            return
         words = "cat /etc/zeta/a.conf /etc/zeta/sub/b.conf /etc/zeta/sub/own.conf"
         assert shown(words) == "a\nb\n"
         told = brig("run", "--", "cat", "/etc/zeta/sub/own.conf", env=own_cache()).errors
@@ -235,6 +246,9 @@ def what_packages_make_for_everybody_is_shown_while_it_is_everybodys():
     with etc({}):
         for size in (10, 3000000):  # copied, and mounted
             put("/var/lib/ghostscript/fonts/x", "f" * size)
+            if out_of_reach():
+                assert shown("ls -d /var/lib/ghostscript") == ""
+                return
             with files_as_root():
                 (LIB / "ghostscript/closed").unlink(missing_ok=True)
             compared = "wc -c < /var/lib/ghostscript/fonts/x; cat /var/lib/ghostscript/closed"
@@ -249,6 +263,9 @@ def what_packages_make_for_everybody_is_shown_while_it_is_everybodys():
 def many_first_runs_at_once_make_one_copy():
     with etc({"/etc/zeta.conf": "z\n"}):
         put("/etc/zeta.conf", "z\n")
+        if out_of_reach():
+            assert shown("ls -d /etc/zeta*") == ""
+            return
         env = own_cache()
         runs = [start_brig("run", "--", "cat", "/etc/zeta.conf", env=env) for _ in range(6)]
         assert [p.communicate()[0] for p in runs] == [b"z\n"] * 6
@@ -263,6 +280,9 @@ def the_topology_of_the_machine_is_shown_and_nothing_of_what_its_cpus_do():
     names = [n for n in names if (system / n).exists()]
     if not (system / "cpu/cpu0/topology").exists() or not LIB.joinpath("dpkg/status").exists() or (system / "cpu/cpu64").exists():
         skip("no topology, no package database, or too many CPUs")
+    if out_of_reach():
+        assert shown(f"ls {system}/cpu") == "online\n"
+        return
     env = {"XDG_CACHE_HOME": str(scratch())}  # the first run has folders where later ones have links
     for _ in range(2):
         got = brig("run", "--", "sh", "-c", f"cd {system} && cat {' '.join(names)}; ls -d cpu/cpu0/cpuidle cpu/cpu0/cpufreq cpu/vulnerabilities 2>/dev/null; echo x > cpu/online; echo x > cpu/cpu0/topology/core_id", env=env)

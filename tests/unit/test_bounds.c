@@ -5,6 +5,7 @@
  * is this program as well: all of them see one page that says how far ahead the clock is. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -371,12 +372,27 @@ static int open_page(char path[64])
 	return named ? 0 : setenv(PAGE_VARIABLE, path, 1);
 }
 
+/* What answers for companions' names is looked for beside this program, which is one folder down. */
+static int find_egress(void)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *slash;
+
+	path[n < 0 ? 0 : n] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash || (size_t)(slash - path) + sizeof("/brig-egress") > sizeof(path))
+		return -1;
+	(void)strcpy(slash, "/brig-egress"); /* NOLINT */
+	return symlink("../brig-egress", path) == 0 || errno == EEXIST ? 0 : -1;
+}
+
 int main(int argc, char **argv)
 {
 	char path[64];
 	int r;
 
-	if (open_page(path) < 0)
+	if (open_page(path) < 0 || find_egress() < 0)
 		return 1;
 	if (argc > 1 && str_eq(argv[0], MONITOR_NAME))
 		return monitor_main(argc, argv);

@@ -134,11 +134,11 @@ static bool still_so(int folder, const char *id)
 /* Where the open folder is: whoever opens it again follows no link. */
 static bool place(struct arena *a, int folder, struct packages *ret)
 {
-	char link[64], path[PATH_MAX];
+	char open[64], path[PATH_MAX];
 	ssize_t n;
 
-	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", folder);
-	n = readlink(link, path, sizeof(path));
+	(void)snprintf(open, sizeof(open), "/proc/self/fd/%d", folder);
+	n = readlink(open, path, sizeof(path));
 	if (n <= 0 || n == (ssize_t)sizeof(path))
 		return false;
 	ret->tree = arena_printf(a, "%.*s/%s/tree", (int)n, path, ret->id);

@@ -161,7 +161,7 @@ static bool leads_out(const struct judge *j, const char *path)
  * here; by its letters alone it is asked for again. */
 static bool may_lead_later(const struct judge *j, const char *path, const struct stat *st)
 {
-	bool straight;
+	bool straight = false;
 
 	return S_ISLNK(st->st_mode) ? !leads_out(j, path)
 				    : leads_in(j, path, &straight) && !straight;

@@ -372,7 +372,8 @@ static int open_page(char path[64])
 	return named ? 0 : setenv(PAGE_VARIABLE, path, 1);
 }
 
-/* What answers for companions' names is looked for beside this program, which is one folder down. */
+/* What answers for companions' names is looked for beside this program, which is one folder down.
+ */
 static int find_egress(void)
 {
 	char path[PATH_MAX];

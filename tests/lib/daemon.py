@@ -14,6 +14,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 
 from harness import PATIENCE, brig_argv, brig_environment, files_as_root, runtime, scratch, start_brig, wait_until
 
@@ -120,12 +121,13 @@ class Daemon:
         with files_as_root():
             self.opener = subprocess.Popen([*argv, "/usr/bin/python3", "-c", OPENER], stdin=there, env=brig_environment())
         there.close()
-        self.to_opener = here
+        self.to_opener, self.dialling = here, threading.Lock()
 
     def dial(self, timeout=WAIT, path=None):
         """A connected socket, by this test's identity; to a monitor's, which takes packets, if there is a path."""
-        self.to_opener.send(f"packets:{path}".encode() if path else str(self.path).encode())
-        word, fds, _, _ = socket.recv_fds(self.to_opener, 4096, 1)
+        with self.dialling:  # threads of a test share the opener
+            self.to_opener.send(f"packets:{path}".encode() if path else str(self.path).encode())
+            word, fds, _, _ = socket.recv_fds(self.to_opener, 4096, 1)
         assert word == b"ok", word
         s = socket.socket(fileno=fds[0])
         s.settimeout(timeout)

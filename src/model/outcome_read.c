@@ -9,7 +9,8 @@
 #include "base/str.h"
 #include "model/outcome.h"
 
-#define LIST_MAX 4096 /* more than another brig lists */
+#define LIST_MAX 4096  /* more than another brig lists */
+#define COUNTED_MAX 64 /* of one are counted with it */
 
 static bool find_kind(const char *name, enum outcome_kind *ret)
 {
@@ -44,12 +45,15 @@ static void read_denials(const struct jread *v, struct outcome *o)
 		const struct jread *d = jread_at(denied, i);
 		const char *kind = jread_str(d, "kind"), *target = jread_str(d, "target"),
 			   *reason = jread_str(d, "reason");
+		int64_t left;
 
 		if (!kind || !target || !reason)
 			continue;
-		outcome_deny(o, kind, target, reason);
-		if (jread_int(d, "count", 1) > 1)
-			outcome_drop(o, kind, (uint64_t)jread_int(d, "count", 1) - 1);
+		left = jread_int(d, "count", 1);
+		for (int k = 0; k == 0 || (k < COUNTED_MAX && left > 0); k++, left--)
+			outcome_deny(o, kind, target, reason);
+		if (left > 0)
+			outcome_drop(o, kind, (uint64_t)left);
 	}
 	for (int c = 0; c < DENIAL_CLASSES; c++) {
 		int64_t n =

@@ -134,14 +134,14 @@ static bool still_so(int folder, const char *id)
 /* Where the open folder is: whoever opens it again follows no link. */
 static bool place(struct arena *a, int folder, struct packages *ret)
 {
-	char open[64], path[PATH_MAX];
+	char number[64], where[PATH_MAX];
 	ssize_t n;
 
-	(void)snprintf(open, sizeof(open), "/proc/self/fd/%d", folder);
-	n = readlink(open, path, sizeof(path));
-	if (n <= 0 || n == (ssize_t)sizeof(path))
+	(void)snprintf(number, sizeof(number), "/proc/self/fd/%d", folder);
+	n = readlink(number, where, sizeof(where));
+	if (n <= 0 || n == (ssize_t)sizeof(where))
 		return false;
-	ret->tree = arena_printf(a, "%.*s/%s/tree", (int)n, path, ret->id);
+	ret->tree = arena_printf(a, "%.*s/%s/tree", (int)n, where, ret->id);
 	return ret->tree && access(ret->tree, F_OK) == 0;
 }
 

@@ -82,8 +82,7 @@ for a in {[x for x in addresses if not x.startswith('127.') and x != '::1'] + ['
     for port in ({oracle.port}, 22, 853):
         s = socket.socket(family, socket.SOCK_STREAM); s.settimeout(5)
         say(a + '/' + str(port), lambda: s.connect((a, port)))
-    u = socket.socket(family, socket.SOCK_DGRAM); u.settimeout(2); u.connect((a, {oracle.port})); u.send(b'x')
-    say(a + '/udp', lambda: u.recv(1))
+    say(a + '/udp', lambda: ask_udp(a, {oracle.port}))
 for name, kind in (('raw', (socket.AF_INET, socket.SOCK_RAW, 1)), ('icmp', (socket.AF_INET, socket.SOCK_DGRAM, 1)), ('packet', (17, socket.SOCK_RAW, 768))):
     say('!' + name, lambda: socket.socket(*kind))
 say('!own', lambda: socket.create_connection(('127.0.0.1', 443), timeout=5))

@@ -95,6 +95,7 @@ def the_pages_own_example_runs_as_its_quick_start_is_printed():
 
 def every_key(where):
     port = free_port()
+    bridges = empty_bridges()
     settle()
     for name, files in (("shown", {"file": "shown"}), ("copied", {"index.html": "of the sandbox\n", "a.log": "left out"})):
         (scratch() / name).mkdir()
@@ -132,7 +133,13 @@ def every_key(where):
         assert sandbox("update", "every", "--idle-ttl", "100ms").status == 0
         assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").status == 404, WAIT), d.shown(box)
         assert wait_until(lambda: not [n for n, labels in where.containers().items() if labels.get("brig.sandbox") == box], WAIT)
+    assert wait_until(lambda: empty_bridges() <= bridges, WAIT), empty_bridges() - bridges
     (home() / ".git-credentials").unlink()
+
+
+def empty_bridges():
+    """Of Podman's networks, those that nothing is a port of."""
+    return {p.name for p in pathlib.Path("/sys/class/net").glob("podman*") if not list((p / "brif").iterdir())}
 
 
 def labels_user(where, name):

@@ -36,6 +36,13 @@ def say(name, f):
     try: r = f()
     except Exception as e: r = type(e).__name__ + ' ' + str(e)
     print(name, r, flush=True)
+def ask_udp(address, port):
+    u = socket.socket(socket.AF_INET6 if ':' in address else socket.AF_INET, socket.SOCK_DGRAM)
+    u.settimeout(2); u.connect((address, port))
+    for last in (False, False, True):  # after six refusals at once, the kernel sends one a second
+        try: u.send(b'x'); return u.recv(1)
+        except socket.timeout:
+            if last: raise
 def talk(host, port, data, sni=None, tls=True, many=True):
     s = socket.create_connection((host, port), timeout=10)
     if tls:

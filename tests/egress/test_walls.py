@@ -33,9 +33,7 @@ for a in {addresses + ['0.0.0.0', '10.0.0.1', '169.254.169.254', '172.17.0.1', '
     for port in ({oracle.port}, 22, 853, 8080):
         s = socket.socket(family, socket.SOCK_STREAM); s.settimeout(5)
         say(a + '/' + str(port), lambda: s.connect((a, port)))
-    u = socket.socket(family, socket.SOCK_DGRAM); u.settimeout(2); u.connect((a, {oracle.port}))
-    u.send(b'x')
-    say(a + '/udp', lambda: u.recv(1))
+    say(a + '/udp', lambda: ask_udp(a, {oracle.port}))
 say('own', lambda: socket.create_connection(('127.0.0.1', {oracle.port}), timeout=5))
 say('own6', lambda: socket.create_connection(('::1', {oracle.port}), timeout=5))
 """

@@ -72,7 +72,10 @@ void bridge_remove(struct engine *g, struct bridge *b)
 	if (!b->name[0])
 		return;
 	(void)snprintf(path, sizeof(path), "/networks/%s", b->name);
-	(void)engine_ask(g, &q, &a, &e);
+	/* Podman looks for the cable's end where it put it, not in the router, and then leaves the
+	 * bridge. */
+	if (engine_ask(g, &q, &a, &e) == 0 && (a.status < 300 || a.status == 404) && g->podman)
+		nearby_part(b->port, b->device);
 	b->name[0] = '\0';
 }
 
@@ -100,9 +103,11 @@ static bool is_beside(const struct guard *g)
 }
 
 /* Only then are this machine's routes those behind the cable. */
-static int leads_here(const struct guard *g, const struct door_answer *a, struct err *e)
+static int leads_here(struct guard *g, const struct door_answer *a, struct err *e)
 {
-	if (g->engine.rootless ? is_beside(g) : nearby_joined(a->other, a->cable))
+	g->bridge.port = a->other;
+	if (g->engine.rootless ? is_beside(g)
+			       : nearby_joined(a->other, a->cable, &g->bridge.device))
 		return 0;
 	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, ELSEWHERE_HINT,
 			  "network bridge cannot close this host and its LAN: the engine's network "

@@ -183,6 +183,8 @@ struct bridge {
 	char name[64];        /* of the network; "": none was made */
 	int follow;           /* tells of new addresses and routes of this machine; -1: nobody */
 	struct nearby closed; /* by the helper */
+	int port, device; /* indices of the cable's end on this machine, and of the bridge that it
+			   * is a port of; 0: none */
 };
 
 /* Makes the network that the helper is put into, and no other container. */

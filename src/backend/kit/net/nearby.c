@@ -143,6 +143,7 @@ void nearby_heard(int fd)
 
 struct veth_search {
 	int index, other;
+	int *bridge;
 	bool found;
 };
 
@@ -150,19 +151,42 @@ static int on_link(void *arg, const struct nlmsghdr *m)
 {
 	const struct ifinfomsg *l = NLMSG_DATA(m);
 	const int *other = rtnl_find(m, sizeof(*l), IFLA_LINK, sizeof(*other));
+	const int *bridge = rtnl_find(m, sizeof(*l), IFLA_MASTER, sizeof(*bridge));
 	struct veth_search *p = arg;
 
 	if (m->nlmsg_type != RTM_NEWLINK || m->nlmsg_len < NLMSG_LENGTH(sizeof(*l)))
 		return -EPROTO;
-	p->found |= l->ifi_index == p->index && other && *other == p->other;
+	if (l->ifi_index != p->index || !other || *other != p->other)
+		return 0;
+	p->found = true;
+	*p->bridge = bridge ? *bridge : 0;
 	return 0;
 }
 
-bool nearby_joined(int index, int other)
+bool nearby_joined(int index, int other, int *ret_bridge)
 {
 	CLEANUP(fd) int fd = rtnl_open();
-	struct veth_search p = { .index = index, .other = other };
+	struct veth_search p = { .index = index, .other = other, .bridge = ret_bridge };
 
 	return fd >= 0 && index > 0 && rtnl_list(fd, RTM_GETLINK, AF_UNSPEC, on_link, &p) == 0 &&
 	       p.found;
+}
+
+static int on_port(void *arg, const struct nlmsghdr *m)
+{
+	const int *bridge = rtnl_find(m, sizeof(struct ifinfomsg), IFLA_MASTER, sizeof(*bridge));
+	const int *wanted = arg;
+
+	return bridge && *bridge == *wanted ? -EBUSY : 0;
+}
+
+void nearby_part(int index, int bridge)
+{
+	CLEANUP(fd) int fd = rtnl_open();
+
+	if (fd < 0 || bridge <= 0)
+		return;
+	(void)rtnl_delete(fd, index); /* the kernel takes its time with a namespace that ends */
+	if (rtnl_list(fd, RTM_GETLINK, AF_UNSPEC, on_port, &bridge) == 0)
+		(void)rtnl_delete(fd, bridge);
 }

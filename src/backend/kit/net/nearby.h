@@ -32,5 +32,8 @@ void nearby_heard(int fd); /* takes what it had to say */
 
 /* Does the veth with this index, in the namespace of the caller, have the other one at its other
  * end? An engine may live in another namespace than its user, whose routes would then say nothing.
- */
-bool nearby_joined(int index, int other);
+ * The bridge is the one that it is a port of; 0: none. */
+bool nearby_joined(int index, int other, int *ret_bridge);
+
+/* Removes that veth, and the bridge if no other port is left. It takes privilege. */
+void nearby_part(int index, int bridge);

@@ -19,6 +19,14 @@ const char *err_kind_name(enum err_kind kind)
 	return (unsigned)kind < ERR_KINDS ? kind_names[kind] : "internal";
 }
 
+enum err_kind err_kind_of(const char *name)
+{
+	for (int i = 0; name && i < ERR_KINDS; i++)
+		if (!strcmp(name, kind_names[i]))
+			return (enum err_kind)i;
+	return ERR_INTERNAL;
+}
+
 void err_clear(struct err *e)
 {
 	memset(e, 0, sizeof(*e));

@@ -44,4 +44,5 @@ int err_nomem(struct err *e);
 int err_replaced(struct err *e, const char *path);
 
 const char *err_kind_name(enum err_kind kind);
+enum err_kind err_kind_of(const char *name); /* ERR_INTERNAL: there is none of that name */
 void err_clear(struct err *e);

@@ -92,8 +92,9 @@ struct monitor {
 	enum monitor_stage stage;
 	uint64_t idle_ms, life_ms;
 	char reason[MONITOR_REASON];
-	bool over;   /* the sandbox is closed */
-	bool closed; /* ... and everybody has been told */
+	struct err why; /* of its end: code 0, there is no more to say */
+	bool over;      /* the sandbox is closed */
+	bool closed;    /* ... and everybody has been told */
 };
 
 /* monitor_clients.c */

@@ -149,6 +149,19 @@ void monitor_left(const struct monitor *m, const struct outcome *o)
 	monitor_note(m, text);
 }
 
+/* Nobody may have waited for a command of its. */
+static void tell_why(struct monitor *m, const struct err *why)
+{
+	char text[sizeof(why->what) + sizeof(why->hint) + 32];
+
+	m->why = *why;
+	if (!why->code)
+		return;
+	(void)snprintf(text, sizeof(text), "it has ended: %s%s%s", why->what,
+		       *why->hint ? "; hint: " : "", why->hint);
+	monitor_note(m, text);
+}
+
 static void end_all(struct monitor *m, brig_result **ret)
 {
 	struct brig_error unused;
@@ -159,8 +172,10 @@ static void end_all(struct monitor *m, brig_result **ret)
 	(void)loop_want(m->loop, &m->turns, 0);
 	(void)brig_sandbox_close(m->sandbox, &own, &unused);
 	m->sandbox = NULL;
-	if (own)
+	if (own) {
+		tell_why(m, &result_outcome(own)->error);
 		monitor_left(m, result_outcome(own));
+	}
 	if (ret)
 		*ret = TAKE_PTR(own);
 	brig_result_free(own);
@@ -204,10 +219,13 @@ void monitor_close(struct monitor *m)
 	for (struct monitor_task *t = m->tasks; t; t = t->next)
 		if (t->run)
 			task_finish(t);
+	if (m->why.code)
+		(void)monitor_write(m, MONITOR_WHY, (const char *)&m->why, sizeof(m->why));
 	(void)monitor_write(m, MONITOR_ENDED, m->reason, strlen(m->reason));
 	clients_hide(m);
 	clients_flush(m);
 	memcpy(gone.reason, m->reason, sizeof(gone.reason));
+	gone.err = m->why;
 	clients_say(m, &gone);
 	loop_stop(m->loop);
 }

@@ -27,6 +27,7 @@ enum { MONITOR_VERSION = 2, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 #define MONITOR_FACTS "facts" /* JSON: what the sandbox that was opened is like */
 #define MONITOR_FIRST "first" /* of containers: USE_FIRST of each, "-," in front: and our own */
 #define MONITOR_ENDED "ended" /* the reason, in one word, for who did not hear of it */
+#define MONITOR_WHY "why"     /* ... and a struct err, where there is more to say */
 #define MONITOR_LOG "log"     /* what the user should know, line by line */
 #define MONITOR_LEFT "left in the workspace: " /* so begin those of its end */
 #define MONITOR_EXECS "execs"                  /* a folder: kept.h, one file for each command */
@@ -90,7 +91,7 @@ enum monitor_says {
 	MONITOR_GIVES,  /* comes with the end to write a command's input to, or without */
 	MONITOR_PAUSED, /* err: why not */
 	MONITOR_CONTINUED,
-	MONITOR_CLOSED,    /* the sandbox is gone; reason: why. The last word */
+	MONITOR_CLOSED,    /* the sandbox is gone; reason: why; err: its own end. The last word */
 	MONITOR_COMPANION, /* value: enum companion_state, reason; MONITOR_COMPANIONS has it */
 	MONITOR_DENIED,    /* a companion something: reason has the kind, err what and why */
 };

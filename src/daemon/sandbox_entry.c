@@ -290,6 +290,7 @@ static int take_line(struct sandbox_entry *b, const char *line, size_t n)
 	error = jread_get(v, "error");
 	if (error) {
 		b->error.code = (int)jread_int(error, "errno", EIO);
+		b->error.kind = err_kind_of(jread_str(error, "code"));
 		take_text(b->error.what, sizeof(b->error.what), error, "what");
 		take_text(b->error.hint, sizeof(b->error.hint), error, "hint");
 	}

@@ -257,6 +257,16 @@ void execs_free(struct sandbox_entry *b)
 
 /* ---- starting ---- */
 
+static enum problem is_stopped(const struct sandbox_entry *b, struct err *e)
+{
+	const struct err *why = &b->error;
+
+	(void)problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is stopped: %s", b->id,
+			  why->code ? why->what : "resume it");
+	(void)err_hint(e, "%s%sbrig sandbox resume %s", why->hint, *why->hint ? "; " : "", b->id);
+	return PROBLEM_SANDBOX_NOT_READY;
+}
+
 static enum problem may_exec(const struct sandbox_entry *b, struct err *e)
 {
 	if (b->state == STATE_PAUSED) {
@@ -265,12 +275,8 @@ static enum problem may_exec(const struct sandbox_entry *b, struct err *e)
 		(void)err_hint(e, "brig sandbox resume %s", b->id);
 		return PROBLEM_SANDBOX_PAUSED;
 	}
-	if (b->state == STATE_STOPPED && !b->stopping && !b->opening) {
-		(void)problem_say(PROBLEM_SANDBOX_NOT_READY, e,
-				  "sandbox '%s' is stopped: resume it", b->id);
-		(void)err_hint(e, "brig sandbox resume %s", b->id);
-		return PROBLEM_SANDBOX_NOT_READY;
-	}
+	if (b->state == STATE_STOPPED && !b->stopping && !b->opening)
+		return is_stopped(b, e);
 	if (b->state == STATE_FAILED) {
 		(void)problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' has failed", b->id);
 		(void)err_hint(e, "brig sandbox get %s says why", b->id);

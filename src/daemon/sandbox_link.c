@@ -177,12 +177,17 @@ static void on_hello(struct sandbox_entry *b, const struct monitor_say *m)
 	ask_again(b, m->value);
 }
 
+static void take_error(struct sandbox_entry *b, const struct err *e)
+{
+	b->error = *e;
+	b->error.what[sizeof(b->error.what) - 1] = b->error.hint[sizeof(b->error.hint) - 1] = '\0';
+}
+
 static void on_refused(struct sandbox_entry *b, const struct monitor_say *m)
 {
 	b->closed = true;
-	b->error = m->err;
+	take_error(b, &m->err);
 	(void)snprintf(b->reason, sizeof(b->reason), "%s", m->reason);
-	b->error.what[sizeof(b->error.what) - 1] = b->error.hint[sizeof(b->error.hint) - 1] = '\0';
 	if (!b->error.code)
 		b->error.code = EIO;
 }
@@ -190,6 +195,8 @@ static void on_refused(struct sandbox_entry *b, const struct monitor_say *m)
 static void on_closed(struct sandbox_entry *b, const struct monitor_say *m)
 {
 	b->closed = true;
+	if (!b->opening) /* else it was not to be */
+		take_error(b, &m->err);
 	(void)snprintf(b->reason, sizeof(b->reason), "%.*s", (int)sizeof(m->reason) - 1, m->reason);
 }
 
@@ -270,13 +277,18 @@ static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int 
 /* The reason that it has left behind, if it had the time. */
 static void find_reason(struct sandbox_entry *b, int folder)
 {
-	char text[MONITOR_REASON];
+	char text[MONITOR_REASON], why[sizeof(struct err) + 1];
+	struct err e;
 
-	if (!b->closed && folder >= 0 &&
-	    fd_read_file(folder, MONITOR_ENDED, text, sizeof(text)) > 0 && text[0])
-		(void)snprintf(b->reason, sizeof(b->reason), "%s", text);
-	else if (!b->closed)
-		(void)snprintf(b->reason, sizeof(b->reason), "lost");
+	if (b->closed)
+		return;
+	if (folder < 0 || fd_read_file(folder, MONITOR_ENDED, text, sizeof(text)) <= 0 || !text[0])
+		(void)snprintf(text, sizeof(text), "lost");
+	(void)snprintf(b->reason, sizeof(b->reason), "%s", text);
+	if (folder < 0 || fd_read_file(folder, MONITOR_WHY, why, sizeof(why)) != sizeof(e))
+		return;
+	memcpy(&e, why, sizeof(e));
+	take_error(b, &e);
 }
 
 /* A creation that failed keeps what it said, and nothing else. */
@@ -546,7 +558,9 @@ int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n
 					   .life = life_left(b) };
 	int sock = -1, pidfd = -1, r;
 
+	err_clear(&b->error); /* of its last end */
 	(void)unlinkat(folder, MONITOR_ENDED, 0);
+	(void)unlinkat(folder, MONITOR_WHY, 0);
 	if (monitor_start(folder, b->s->sockets, b->id, &sock, &pidfd, e) < 0)
 		return -e->code;
 	b->found = false;

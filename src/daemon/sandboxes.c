@@ -124,7 +124,7 @@ void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char
 	b->since = wall_us();
 	if (reason != b->reason)
 		(void)snprintf(b->reason, sizeof(b->reason), "%s", reason ? reason : "");
-	if (state != STATE_FAILED)
+	if (state != STATE_FAILED && state != STATE_STOPPED)
 		b->error = (struct err){ 0 };
 	/* A disk that takes no more leaves an older state behind, which the next daemon corrects:
 	 * whether there is a monitor is seen, not read. */

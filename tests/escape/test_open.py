@@ -218,6 +218,28 @@ def a_stop_and_a_delete_tell_what_was_planted_however_the_sandbox_ended():
         on_host("rm", "-rf", evil, "ready", ".git", cwd=workspace())
 
 
+@test(as_user="user")
+def why_a_guard_ended_the_sandbox_is_told_by_every_verb():
+    """Also by a daemon that was not there when it happened, and not of one that was resumed."""
+    (workspace() / ".vscode").mkdir()
+    with daemon() as d:
+        box = d.create(spec={"workspace": {"path": str(workspace())}})["id"]
+        d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["sh", "-c", "touch ready; sleep 60"], "detach": True})
+        assert wait_until(lambda: there("ready")) and "error" not in d.shown(box)
+        d.stop(signal.SIGKILL)
+        (workspace() / ".vscode").rename(workspace() / "moved")
+        assert wait_until(lambda: not monitor())
+        for _ in range(2):
+            d.start() if d.process.poll() is not None else d.restart()
+            why = d.becomes(box, "stopped")["error"]
+            assert why["code"] == "policy" and "lost its cover, .vscode" in why["what"] and why["hint"], why
+            for verb in (("exec", box, "--", "true"), ("logs", box), ("get", box)):
+                done = brig("sandbox", *verb, env=d.environment)
+                assert why["what"] in done.text + done.errors and why["hint"] in done.text + done.errors, (verb, done)
+        d.do(box, "resume")
+        assert "error" not in d.becomes(box, "ready")
+
+
 def crowd(n):
     """So many trees in which runs live: their records are locked by this process. The locks end with them."""
     folder, held = state() / "brig/records", []

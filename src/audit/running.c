@@ -309,3 +309,33 @@ void running_end(struct running *r)
 	(void)clear_slot(r->fd, r->offset);
 	r->fd = fd_close(r->fd);
 }
+
+/* --- for readers --- */
+
+static bool is_held(int fd, uint64_t offset)
+{
+	struct flock f = { .l_type = F_WRLCK,
+			   .l_whence = SEEK_SET,
+			   .l_start = (off_t)offset,
+			   .l_len = RUNNING_SLOT };
+
+	return fcntl(fd, F_OFD_GETLK, &f) == 0 && f.l_type != F_UNLCK;
+}
+
+size_t running_live(int dirfd, char (*ids)[33], size_t room)
+{
+	CLEANUP(fd) int fd = audit_file_open(dirfd, "running", O_RDONLY);
+	char slot[RUNNING_SLOT];
+	size_t n = 0;
+
+	for (uint64_t at = 0; fd >= 0 && n < room && at < (uint64_t)SLOTS_MAX * RUNNING_SLOT;
+	     at += RUNNING_SLOT) {
+		struct running_entry t;
+
+		if (pread(fd, slot, sizeof(slot), (off_t)at) != RUNNING_SLOT)
+			break;
+		if (used(slot) && parse_slot(slot, &t) && is_held(fd, at))
+			memcpy(ids[n++], t.run, sizeof(t.run));
+	}
+	return n;
+}

@@ -35,3 +35,6 @@ int running_begin(struct log *l, const struct run_info *i, const char *principal
 void running_end(struct running *r);
 /* The end could not be recorded: whoever starts next will say so. */
 void running_abandon(struct running *r);
+
+/* The ids of runs in progress whose brig is alive, at most `room`; how many. Takes no lock. */
+size_t running_live(int dirfd, char (*ids)[33], size_t room);

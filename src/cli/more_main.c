@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "cli/cli_start.h"
 #include "daemon/monitor_protocol.h"
-#include "daemon/use.h"
+#include "daemon/use_main.h"
 #include "wrap/wrap_agents.h"
 
 const struct subcommand *const commands[] = {

@@ -164,7 +164,7 @@ api_serve_fn serve_file_read, serve_file_write, serve_file_remove, serve_file_st
 	serve_file_mkdir, serve_file_move, serve_file_watch, serve_pack, serve_unpack;
 api_serve_fn serve_events;
 api_serve_fn serve_dashboard, serve_enter, serve_session, serve_leave, serve_asset;
-api_serve_fn serve_audit, serve_audit_follow, serve_doctor, serve_use, serve_policy,
+api_serve_fn serve_audit, serve_audit_follow, serve_runs, serve_doctor, serve_use, serve_policy,
 	serve_policy_apply;
 api_serve_fn serve_run;
 

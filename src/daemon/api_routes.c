@@ -207,6 +207,11 @@ static const struct api_member records_members[] = {
 	END
 };
 
+static const struct api_member runs_members[] = {
+	{ "runs", API_LIST, NULL, "as of brig audit runs --json, the newest first", true },
+	END
+};
+
 static const struct api_member used_members[] = {
 	{ "sandboxes", API_OBJECT, NULL, "by id: processes, threads, memory in bytes, cpu_ms; null where nothing can be seen", true },
 	END
@@ -251,7 +256,7 @@ const struct api_schema api_schemas[] = {
 	{ "Size", size_members }, { "File", file_members }, { "FileList", files_members },
 	{ "Mkdir", mkdir_members }, { "Move", move_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
 	{ "DashboardOpen", dashboard_members }, { "Dashboard", dashboard_object }, { "Code", code_members },
-	{ "Session", session_members }, { "Records", records_members }, { "Use", used_members },
+	{ "Session", session_members }, { "Records", records_members }, { "Runs", runs_members }, { "Use", used_members },
 	{ "PolicyDiff", policy_members }, { "PolicyApply", apply_members }, { "Doctor", any_members },
 	{ "Info", info_members }, { "Problem", problem_members }, { NULL, NULL },
 };
@@ -306,6 +311,12 @@ static const struct api_member audit_query[] = {
 	{ "until", API_STRING, NULL, "up to then", false }, END
 };
 static const struct api_member follow_query[] = { AUDIT_ROWS, END };
+static const struct api_member runs_query[] = {
+	{ "limit", API_INT, NULL, "the newest so many (100; at most 500)", false },
+	{ "live", API_BOOL, NULL, "true: those in progress alone", false },
+	{ "run", API_STRING, NULL, "this one, by its id or the first digits of it", false },
+	{ "within", API_STRING, NULL, "commands of the sandbox that is this run", false }, END
+};
 static const struct api_member use_query[] = {
 	{ "sandbox", API_STRING, NULL, "by id or name; repeatable, at most 100", true }, END
 };
@@ -390,6 +401,8 @@ const struct api_route api_routes[] = {
 		.query = audit_query, .status = 200, .answers = "Records", .page = SCOPE_READ },
 	{ "GET", "/v1/audit/follow", SCOPE_READ, serve_audit_follow, "followAudit", "the newest records, then each new one, as events",
 		.query = follow_query, .status = 200, .type = "text/event-stream", .page = SCOPE_READ },
+	{ "GET", "/v1/runs", SCOPE_READ, serve_runs, "runs", "all runs of the owner's, the daemon's and others, live and ended",
+		.query = runs_query, .status = 200, .answers = "Runs", .page = SCOPE_READ },
 	{ "GET", "/v1/doctor", SCOPE_READ, serve_doctor, "doctor", "is this machine ready? the owner alone may ask",
 		.status = 200, .answers = "Doctor", .page = SCOPE_READ },
 	{ "GET", "/v1/use", SCOPE_READ, serve_use, "use", "what sandboxes use now", .query = use_query, .status = 200,

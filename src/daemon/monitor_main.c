@@ -27,9 +27,9 @@
 #include "daemon/monitor_companions.h"
 #include "daemon/monitor_internal.h"
 #include "daemon/sandbox_id.h"
-#include "daemon/use.h"
 #include "model/companions.h"
 #include "model/config.h"
+#include "proc/use.h"
 #include "sandbox/manager.h"
 
 #define BEGIN_MS 10000

@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "daemon/errand.h"
-#include "daemon/use.h"
+#include "daemon/use_main.h"
 
 #define TEXTS ((size_t)128 << 10)
 #define VALUE_MAX 512
@@ -162,6 +162,42 @@ void serve_audit_follow(struct api *a, struct http_call *c, const struct jread *
 {
 	(void)body;
 	ask_record(a, c, true);
+}
+
+void serve_runs(struct api *a, struct http_call *c, const struct jread *body)
+{
+	struct errand_words w = { .n = 0 };
+	struct err e = { 0 };
+	enum problem p;
+	char live[8] = "";
+	int r;
+
+	(void)body;
+	if (!owners(c))
+		return;
+	word(&w, "brig-audit");
+	word(&w, "runs");
+	word(&w, "--json");
+	p = put_limit(c, &w, &e);
+	if (p == PROBLEM_NONE)
+		p = put_option(c, "run", &w, &e);
+	if (p == PROBLEM_NONE)
+		p = put_option(c, "within", &w, &e);
+	r = http_param(c, "live", live, sizeof(live));
+	if (p == PROBLEM_NONE && r != -ENOENT && !str_eq(live, "true") && !str_eq(live, "false"))
+		p = problem_say(PROBLEM_INVALID, &e, "'live' is true or false");
+	if (str_eq(live, "true"))
+		word(&w, "--live");
+	if (p != PROBLEM_NONE) {
+		http_problem(c, p, &e);
+		return;
+	}
+	errand_run(a, c,
+		   &(struct errand_asked){ .program = "brig-audit",
+					   .argv = w.v,
+					   .head = "{\"runs\":",
+					   .tail = "}",
+					   .seconds = SECONDS });
 }
 
 /* ---- the machine ---- */

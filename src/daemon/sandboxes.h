@@ -17,7 +17,7 @@
 #include "base/loop.h"
 #include "daemon/event_log.h"
 #include "daemon/problem.h"
-#include "daemon/use.h"
+#include "proc/use.h"
 
 enum { SANDBOX_ID_SIZE = 30, EXEC_ID_SIZE = 30 }; /* "sb_" and "ex_", 26 characters, NUL */
 

@@ -311,7 +311,7 @@ def a_tenant_sees_its_own_alone():
             assert who(f"/v1/audit?sandbox={other['id']}").code == "not-found"
             assert who("/v1/audit").code == "forbidden" and who("/v1/audit/follow").code == "forbidden"
             assert who(f"/v1/audit?sandbox={mine['id']}&run={other['run']}").code == "invalid"
-            assert who("/v1/doctor").code == "forbidden" and who("/v1/policy/allow?rule=a.example.org").code == "forbidden"
+            assert who("/v1/doctor").code == "forbidden" and who("/v1/runs").code == "forbidden" and who("/v1/policy/allow?rule=a.example.org").code == "forbidden"
             assert list(who(f"/v1/use?sandbox={mine['id']}&sandbox={other['id']}").json["sandboxes"]) == [mine["id"]]
             assert who(f"/v1/sandboxes/{other['id']}").code == "not-found"
         # The owner sees both; a tenant gets nothing that changes, whatever it asks for.

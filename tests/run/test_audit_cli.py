@@ -95,6 +95,11 @@ def a_run_reads_as_a_story():
     assert RUN.search(audit("show", "last").text).group() != result["id"]
     objects = audit("show", result["id"], "--json").json
     assert {o["run"] for o in objects} == {result["id"]} and objects[0]["type"] == "sandbox.create"
+    # The same in a line, and as an object.
+    assert re.search(rf"{result['id'][:8]}  -\s+timeout\s.* 0  sleep ", audit("runs").text), audit("runs").text
+    told = audit("runs", "--run", result["id"], "--json").json
+    assert [(o["run"], o["outcome"], o["limits"], o["live"]) for o in told] == [(result["id"], "timeout", 1, False)], told
+    assert len(audit("runs", "-n", "2", "--json").json) == 2 and audit("runs", "--live", "--json").json == []
     assert "no run" in audit("show", "f" * 32, status=1).errors
     assert audit("show", "nonsense!", status=1).errors.startswith("brig: 'nonsense!' is no run id")
 
@@ -317,9 +322,10 @@ def an_index_does_not_take_the_room_of_the_record():
 def hostile_names_stay_text():
     brig("run", "--", HOSTILE)
     place = handmade([{"type": "egress.deny", "host": HOSTILE, "reason": "=HYPERLINK(\"x\")", "agent": "@SUM(A1)", HOSTILE: "+1"},
-                      {"type": HOSTILE, "run": HOSTILE, "argv0": "-2+3"}])
+                      {"type": HOSTILE, "run": HOSTILE, "argv0": "-2+3"}, {"type": "sandbox.create", "run": "f" * 32, "argv0": HOSTILE, "workspace": HOSTILE, "agent": HOSTILE},
+                      {"type": "egress.deny", "run": "f" * 32, "host": HOSTILE}, {"type": "sandbox.create", "run": "\x1b" * 32}])
     commands = [("list",), ("list", "--json"), ("list", "--jsonl"), ("list", "--csv"), ("security-events",), ("show", "last"),
-                ("show", "last", "--json"), *(("export", "-f", f) for f in ("json", "jsonl", "csv", "ocsf", "ocsf-jsonl", "text"))]
+                ("show", "last", "--json"), ("runs",), ("runs", "--json"), *(("export", "-f", f) for f in ("json", "jsonl", "csv", "ocsf", "ocsf-jsonl", "text"))]
     for command in commands:
         for where in ((), ("--dir", str(place))):
             if command[0] == "show" and where:
@@ -434,7 +440,7 @@ def mistakes_get_a_next_step():
         said = audit(*args, status=125).errors
         assert said.startswith("brig: ") and hint in said.split("hint: ")[1], (args, said)
     assert "audit.dir" in audit("list", "--help").text
-    for command in ("list", "show", "security-events", "export", "tail", "verify", "prune"):
+    for command in ("list", "runs", "show", "security-events", "export", "tail", "verify", "prune"):
         assert f"usage: brig audit {command}" in audit(command, "--help").text
         assert command in brig("completion", "bash").text
 

@@ -241,9 +241,11 @@ static void a_run_whose_brig_died_is_noticed_once(void **state UNUSED)
 {
 	struct log *l = open_log(0, false);
 	struct running mine, next;
+	char live[4][33];
 
 	assert_false(in_child(die_running, (void *)(uintptr_t)ID1, 10));
 	assert_false(in_child(die_after_the_end, (void *)(uintptr_t)ID2, 10));
+	assert_int_equal(running_live(log_dirfd(l), live, ARRAY_LEN(live)), 0);
 	begin_run(l, ID3, &mine); /* takes over the slot of the dead */
 	assert_true(log_says("\"type\":\"sandbox.exec\",\"run\":\"" ID1 "\""));
 	assert_true(log_says("\"principal\":\"uid:1\",\"agent\":\"the builder\","));
@@ -253,7 +255,10 @@ static void a_run_whose_brig_died_is_noticed_once(void **state UNUSED)
 	assert_int_equal(log_head(l).seq, 5);
 	begin_run(l, "44444444444444444444444444444444", &next); /* ours lives */
 	assert_int_equal(log_head(l).seq, 6);
+	assert_int_equal(running_live(log_dirfd(l), live, ARRAY_LEN(live)), 2);
+	assert_string_equal(live[0], ID3);
 	running_end(&mine);
+	assert_int_equal(running_live(log_dirfd(l), live, ARRAY_LEN(live)), 1);
 	running_end(&next);
 	begin_run(l, ID3, &mine);
 	assert_int_equal(mine.offset, 0);

@@ -6,6 +6,7 @@
 #include "audit/events.h"
 #include "audit/read/export.h"
 #include "audit/read/filter.h"
+#include "audit/read/runs.h"
 #include "audit/read/story.h"
 #include "base/str.h"
 
@@ -209,6 +210,70 @@ static void a_story_has_a_beginning_and_an_end(void **state UNUSED)
 	assert_non_null(strstr(buf_str(&b), "denials     1\n"));
 }
 
+static void say_live(void *data UNUSED, struct json *j, size_t i UNUSED)
+{
+	json_kbool(j, "live", true);
+}
+
+static struct runs *counted(size_t most)
+{
+	struct runs *rs = runs_new(most);
+	struct entry en;
+
+	assert_non_null(rs);
+	entry_of("{\"seq\":0,\"time\":\"2026-01-02T03:04:00.000000Z\",\"type\":\"sandbox.create\","
+		 "\"run\":\"ffffffffffffffffffffffffffffffff\"}",
+		 &en);
+	assert_int_equal(runs_add(rs, &en), 0);
+	for (int twice = 0; twice < 2; twice++) {
+		entry_of(lines[0], &en);
+		assert_int_equal(runs_add(rs, &en), 0);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+		entry_of(lines[i], &en);
+		assert_int_equal(runs_count(rs, &en), 0);
+	}
+	entry_of(lines[2], &en);
+	assert_int_equal(runs_count(rs, &en), 0);
+	return rs;
+}
+
+static void a_run_is_told_in_a_few_words(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(1 << 20);
+	CLEANUP(runs) struct runs *rs = counted(2);
+	json_t *all, *run, *denied;
+	struct json j;
+
+	assert_int_equal(runs_n(rs), 2);
+	assert_string_equal(runs_id(rs, 0), RUN);
+	assert_null(runs_id(rs, 2));
+	json_init(&j, &b, false);
+	runs_json(rs, &j, say_live, NULL);
+	all = parsed(&b);
+	run = json_array_get(all, 0);
+	assert_string_equal(json_string_value(json_object_get(run, "outcome")), "oom");
+	assert_string_equal(json_string_value(json_object_get(run, "access")), "read_only");
+	assert_int_equal(json_integer_value(json_object_get(run, "requests")), 1);
+	assert_int_equal(json_integer_value(json_object_get(run, "denials")), 9);
+	assert_true(json_is_true(json_object_get(run, "live")));
+	denied = json_array_get(json_object_get(run, "denied"), 0);
+	assert_int_equal(json_array_size(json_object_get(run, "denied")), 1);
+	assert_int_equal(json_integer_value(json_object_get(denied, "count")), 2);
+	assert_string_equal(json_string_value(json_object_get(denied, "host")),
+			    "evil\x1b[2J.example.net");
+	assert_null(json_object_get(json_array_get(all, 1), "outcome"));
+	json_decref(all);
+}
+
+static void the_oldest_run_makes_room(void **state UNUSED)
+{
+	CLEANUP(runs) struct runs *rs = counted(1);
+
+	assert_int_equal(runs_n(rs), 1);
+	assert_string_equal(runs_id(rs, 0), RUN);
+}
+
 static void a_filter_decides(void **state UNUSED)
 {
 	static const struct {
@@ -255,6 +320,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(ocsf_tells_an_allowed_request_from_a_denied_one),
 	cmocka_unit_test(text_is_a_line_a_record_and_safe),
 	cmocka_unit_test(a_story_has_a_beginning_and_an_end),
+	cmocka_unit_test(a_run_is_told_in_a_few_words),
+	cmocka_unit_test(the_oldest_run_makes_room),
 	cmocka_unit_test(a_filter_decides),
 };
 

@@ -73,6 +73,16 @@ static int set_format(struct asked *a, const char *text, struct err *e)
 				    "there is no format '%.64s'", text);
 }
 
+static int set_within(struct asked *a, const char *text, struct err *e)
+{
+	struct filter f = { 0 };
+
+	if (filter_set_run(&f, text, e) < 0)
+		return -e->code;
+	a->within = f.run;
+	return 0;
+}
+
 static int add_anchor(struct asked *a, const char *file, struct err *e)
 {
 	if (a->anchor_count == ANCHORS_MAX)
@@ -101,6 +111,8 @@ static int take(struct asked *a, enum audit_option_id id, const char *value, str
 		return filter_add_type(&a->filter, value, e);
 	case OPTION_RUN:
 		return filter_set_run(&a->filter, value, e);
+	case OPTION_WITHIN:
+		return set_within(a, value, e);
 	case OPTION_SINCE:
 		return set_when(&a->filter.since, value, e);
 	case OPTION_UNTIL:
@@ -135,6 +147,9 @@ static void flip(struct asked *a, enum audit_option_id id)
 		break;
 	case OPTION_CSV:
 		a->format = FORMAT_CSV;
+		break;
+	case OPTION_LIVE:
+		a->live = true;
 		break;
 	case OPTION_DRY_RUN:
 		a->dry_run = true;
@@ -203,7 +218,7 @@ static int find_command(struct asked *a, const char *word, struct err *e)
 static void defaults(struct asked *a)
 {
 	static const uint64_t limits[AUDIT_COMMANDS] = {
-		[AUDIT_LIST] = 50, [AUDIT_SECURITY] = 50, [AUDIT_TAIL] = 10
+		[AUDIT_LIST] = 50, [AUDIT_RUNS] = 50, [AUDIT_SECURITY] = 50, [AUDIT_TAIL] = 10
 	};
 
 	a->filter.limit = limits[a->command];

@@ -19,7 +19,8 @@ struct asked {
 	struct filter filter;
 	enum format format;
 	bool limited; /* a limit was given */
-	bool json, dry_run, no_index;
+	bool json, dry_run, no_index, live;
+	const char *within;        /* runs of this sandbox; NULL: all that are of none */
 	const char *output, *word; /* word: the one positional argument, or NULL */
 	uint64_t max_age_ms, max_records;
 	bool aged, counted; /* they were given */
@@ -39,8 +40,12 @@ int asked_settle(struct asked *a, struct spec *s, struct err *e);
 /* The folder of the record, opened; its path goes to `path`. -ENOENT: there is none yet. */
 int asked_open_dir(const struct asked *a, char path[PATH_MAX], struct err *e);
 
+/* A reader of it. -ENOENT: a record that does not exist yet is an empty one to whoever lists it. */
+int asked_query(const struct asked *a, int *dirfd, struct query **q, struct err *e);
+
 /* One per command; each returns 0 or -errno, or 1 for a record that is not as it should be. */
 int audit_list(const struct asked *a, struct err *e);
+int audit_runs(const struct asked *a, struct err *e);
 int audit_show(const struct asked *a, struct err *e);
 int audit_tail(const struct asked *a, struct err *e);
 int audit_verify(const struct asked *a, struct err *e);

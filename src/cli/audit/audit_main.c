@@ -18,10 +18,10 @@ int asked_open_dir(const struct asked *a, char path[PATH_MAX], struct err *e)
 int main(int argc, char **argv)
 {
 	static int (*const run[AUDIT_COMMANDS])(const struct asked *a, struct err *e) = {
-		[AUDIT_LIST] = audit_list,     [AUDIT_SHOW] = audit_show,
-		[AUDIT_SECURITY] = audit_list, [AUDIT_EXPORT] = audit_list,
-		[AUDIT_TAIL] = audit_tail,     [AUDIT_VERIFY] = audit_verify,
-		[AUDIT_PRUNE] = audit_prune,
+		[AUDIT_LIST] = audit_list,     [AUDIT_RUNS] = audit_runs,
+		[AUDIT_SHOW] = audit_show,     [AUDIT_SECURITY] = audit_list,
+		[AUDIT_EXPORT] = audit_list,   [AUDIT_TAIL] = audit_tail,
+		[AUDIT_VERIFY] = audit_verify, [AUDIT_PRUNE] = audit_prune,
 	};
 	CLEANUP(spec) struct spec *s = NULL;
 	struct asked a;

@@ -51,8 +51,7 @@ static int tell_entry(void *data, const struct entry *en)
 	return flush_to(s->fd, &s->out, false, s->e);
 }
 
-/* A record that does not exist yet is an empty one to whoever lists it. */
-static int open_query(const struct asked *a, int *dirfd, struct query **q, struct err *e)
+int asked_query(const struct asked *a, int *dirfd, struct query **q, struct err *e)
 {
 	char path[PATH_MAX];
 
@@ -91,7 +90,7 @@ int audit_list(const struct asked *a, struct err *e)
 	CLEANUP(query) struct query *q = NULL;
 	struct output to = { .fd = -1, .folder = -1 };
 	struct list_sink s = { .fd = STDOUT_FILENO, .out = BUF_INIT(OUT_MAX), .e = e };
-	int r = open_query(a, &dirfd, &q, e);
+	int r = asked_query(a, &dirfd, &q, e);
 
 	if (r < 0 && (r != -ENOENT || a->dir))
 		return r;
@@ -131,7 +130,7 @@ int audit_show(const struct asked *a, struct err *e)
 	char id[33];
 	int r;
 
-	if (open_query(a, &dirfd, &q, e) < 0 || query_resolve_run(q, a->word, id, e) < 0)
+	if (asked_query(a, &dirfd, &q, e) < 0 || query_resolve_run(q, a->word, id, e) < 0)
 		return -e->code;
 	all.filter.run = id;
 	r = a->format == FORMAT_TEXT ? tell(q, &all.filter, &s, e) : write_found(&all, q, &s, e);

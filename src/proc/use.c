@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/use.h"
+#include "proc/use.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -8,11 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/fd.h"
-#include "base/json.h"
 
-#define OUT_MAX ((size_t)1 << 20)
 #define PROCESSES_MAX ((size_t)1 << 18)
 
 enum use_place { UNKNOWN, BELOW, ELSEWHERE };
@@ -23,7 +20,8 @@ struct process {
 	enum use_place place; /* of the sandbox that is looked at */
 };
 
-struct processes {
+struct use {
+	int proc;
 	struct process *v; /* by pid */
 	size_t n, room;
 };
@@ -35,10 +33,6 @@ struct tops {
 		pid_t pid;
 		bool container;
 	} v[USE_TOPS];
-};
-
-struct used {
-	uint64_t processes, threads, memory, ticks;
 };
 
 /* "PID (NAME) STATE PPID ...": the name may have anything in it, so its last bracket counts. Fields
@@ -66,7 +60,7 @@ static bool read_stat(int proc, const char *pid, struct process *p)
 	return true;
 }
 
-static bool add(struct processes *all, const struct process *p)
+static bool add(struct use *all, const struct process *p)
 {
 	if (all->n == all->room) {
 		size_t room = all->room ? all->room * 2 : 1024;
@@ -89,15 +83,15 @@ static int by_pid(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static void look(int proc, struct processes *all)
+static void look(struct use *all)
 {
-	DIR *d = fdopendir(dup(proc));
+	DIR *d = fdopendir(dup(all->proc));
 	struct dirent *x;
 
 	while (d && (x = readdir(d))) {
 		struct process p;
 
-		if (isdigit((unsigned char)x->d_name[0]) && read_stat(proc, x->d_name, &p) &&
+		if (isdigit((unsigned char)x->d_name[0]) && read_stat(all->proc, x->d_name, &p) &&
 		    !add(all, &p))
 			break;
 	}
@@ -107,7 +101,7 @@ static void look(int proc, struct processes *all)
 		qsort(all->v, all->n, sizeof(*all->v), by_pid);
 }
 
-static struct process *find(const struct processes *all, pid_t pid)
+static struct process *find(const struct use *all, pid_t pid)
 {
 	const struct process key = { .pid = pid };
 
@@ -126,7 +120,7 @@ static bool begins(const struct tops *t, const struct process *p)
 
 /* A chain of parents may be as long as there are processes, and whoever is inside decides that:
  * each is walked once. Numbers that came again while they were read could make a ring of it. */
-static bool belongs(const struct processes *all, struct process *p, const struct tops *t)
+static bool belongs(const struct use *all, struct process *p, const struct tops *t)
 {
 	enum use_place found = ELSEWHERE;
 	size_t steps = 0;
@@ -150,7 +144,7 @@ static uint64_t number_at(const char *text, const char *key)
 }
 
 /* Of a process with a number in a pid namespace of its own; brig's own beside it have none. */
-static void count(int proc, const struct process *p, struct used *u)
+static void count(int proc, const struct process *p, struct used *u, uint64_t *ticks)
 {
 	char path[64], text[8192];
 	const char *at;
@@ -167,31 +161,47 @@ static void count(int proc, const struct process *p, struct used *u)
 	u->processes++;
 	u->threads += number_at(text, "\nThreads:");
 	u->memory += (number_at(text, "\nRssAnon:") + number_at(text, "\nRssShmem:")) * 1024;
-	u->ticks += p->ticks;
+	*ticks += p->ticks;
 }
 
-static void put(struct json *j, int proc, struct processes *all, const char *name,
-		const struct tops *t)
+/* A number may have gone to another process since. */
+static bool is_same(const struct use *all, pid_t pid, uint64_t start)
 {
-	struct used u = { 0 };
-	uint64_t second = (uint64_t)sysconf(_SC_CLK_TCK);
+	const struct process *p = find(all, pid);
 
+	return p && p->start == start;
+}
+
+static void read_tops(const struct use *all, const char *text, struct tops *t)
+{
+	char *end;
+
+	for (const char *at = text; *at && t->n < USE_TOPS; at = *end == ',' ? end + 1 : "") {
+		pid_t pid = (pid_t)strtol(at, &end, 10);
+		bool container = *end == '@';
+
+		if (pid > 1 && (!container || is_same(all, pid, strtoull(end + 1, NULL, 10)))) {
+			t->v[t->n].pid = pid;
+			t->v[t->n++].container = container;
+		}
+		end += strcspn(end, ",");
+	}
+}
+
+bool use_of(struct use *all, const char *tops, struct used *ret)
+{
+	uint64_t second = (uint64_t)sysconf(_SC_CLK_TCK), ticks = 0;
+	struct tops t = { 0 };
+
+	*ret = (struct used){ 0 };
+	read_tops(all, tops, &t);
 	for (size_t i = 0; i < all->n; i++)
 		all->v[i].place = UNKNOWN;
-	for (size_t i = 0; t->n && i < all->n; i++)
-		if (belongs(all, &all->v[i], t))
-			count(proc, &all->v[i], &u);
-	json_key(j, name);
-	if (!u.processes) {
-		json_null(j);
-		return;
-	}
-	json_object(j);
-	json_ku64(j, "processes", u.processes);
-	json_ku64(j, "threads", u.threads);
-	json_ku64(j, "memory", u.memory);
-	json_ku64(j, "cpu_ms", u.ticks * 1000 / (second ? second : 100));
-	json_object_end(j);
+	for (size_t i = 0; t.n && i < all->n; i++)
+		if (belongs(all, &all->v[i], &t))
+			count(all->proc, &all->v[i], ret, &ticks);
+	ret->cpu_ms = ticks * 1000 / (second ? second : 100);
+	return ret->processes > 0;
 }
 
 bool use_first(pid_t pid, char ret[USE_FIRST_SIZE])
@@ -207,52 +217,25 @@ bool use_first(pid_t pid, char ret[USE_FIRST_SIZE])
 	return true;
 }
 
-/* A number may have gone to another process since. */
-static bool is_same(const struct processes *all, pid_t pid, uint64_t start)
+struct use *use_look(void)
 {
-	const struct process *p = find(all, pid);
+	struct use *u = calloc(1, sizeof(*u));
 
-	return p && p->start == start;
+	if (!u)
+		return NULL;
+	u->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (u->proc < 0)
+		return use_free(u);
+	look(u);
+	return u;
 }
 
-static void put_word(struct json *j, int proc, struct processes *all, char *word)
+struct use *use_free(struct use *u)
 {
-	char *equals = strrchr(word, '='), *at, *rest, *end;
-	struct tops t = { 0 };
-
-	if (!equals)
-		return;
-	*equals = '\0';
-	for (rest = equals + 1; (at = strsep(&rest, ",")) && t.n < USE_TOPS;) {
-		pid_t pid = (pid_t)strtol(at, &end, 10);
-		bool container = *end == '@';
-
-		if (pid <= 1 || (container && !is_same(all, pid, strtoull(end + 1, NULL, 10))))
-			continue;
-		t.v[t.n].pid = pid;
-		t.v[t.n++].container = container;
+	if (u) {
+		(void)fd_close(u->proc);
+		free(u->v);
+		free(u);
 	}
-	put(j, proc, all, word, &t);
-}
-
-int use_main(int argc, char **argv)
-{
-	CLEANUP(buf) struct buf out = BUF_INIT(OUT_MAX);
-	CLEANUP(fd) int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct processes all = { 0 };
-	struct json j;
-
-	if (proc < 0)
-		return 1;
-	look(proc, &all);
-	json_init(&j, &out, false);
-	json_object(&j);
-	json_key(&j, "sandboxes");
-	json_object(&j);
-	for (int i = 1; i < argc; i++)
-		put_word(&j, proc, &all, argv[i]);
-	json_object_end(&j);
-	json_object_end(&j);
-	free(all.v);
-	return out.failed || fd_write_all(STDOUT_FILENO, out.data, out.len) < 0;
+	return NULL;
 }

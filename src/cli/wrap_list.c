@@ -99,6 +99,10 @@ static void put_agent(struct buf *b, struct arena *arena, const struct spec *s,
 		buf_printf(b, "%s\n", a->hosts[i]);
 	}
 	put_words(b, "variables", a->variables);
+	if (a->hides_git) {
+		put_head(b, "");
+		buf_puts(b, "GIT_AUTHOR_NAME and its kin: its shell hides your git settings\n");
+	}
 	put_words(b, "arguments", a->arguments);
 	put_settings(b, a);
 	if (a->remark) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/git_settings.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -112,6 +113,7 @@ struct git_reading {
 	const char *file;      /* being read */
 	unsigned depth, count; /* of files, open and in all */
 	bool undecided, full;
+	bool own; /* the repository's file: what it includes may be anything */
 };
 
 static int read_file(struct git_reading *r, const char *path);
@@ -212,9 +214,9 @@ static int include(struct git_reading *r, const struct git_setting *s)
 	int holds = conditional ? condition_holds(r, s->sub) : 1;
 	const char *path = s->value && holds ? path_in(r, s->value) : NULL;
 
-	if (holds == 0)
+	if (holds == 0 && !r->own)
 		return 0;
-	if (holds < 0 || !path || r->depth >= DEPTH_MAX || r->count++ >= FILES_MAX)
+	if (holds < 0 || r->own || !path || r->depth >= DEPTH_MAX || r->count++ >= FILES_MAX)
 		r->undecided = true;
 	else
 		(void)read_file(r, path);
@@ -283,7 +285,7 @@ static int open_own(const struct git_reading *r, const char *path)
 	/* Most are not there, which one look tells for less than one at each folder on the way. */
 	if (faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) < 0 || !realpath(path, real))
 		return -errno;
-	if (r->files->workspace && path_under(real, r->files->workspace))
+	if (!r->own && r->files->workspace && path_under(real, r->files->workspace))
 		return -EPERM;
 	fd = fd_open_nolinks(AT_FDCWD, real, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd < 0)
@@ -454,4 +456,39 @@ const char *git_settings_text(struct arena *a, const struct git_files *f, bool *
 	if (undecided)
 		*undecided = r.undecided;
 	return r.full || b.failed ? NULL : arena_strdup(a, buf_str(&b));
+}
+
+struct git_files git_files_of_caller(void)
+{
+	const char *off = getenv("GIT_CONFIG_NOSYSTEM"), *system = getenv("GIT_CONFIG_SYSTEM");
+
+	return (struct git_files){ .home = getenv("HOME"),
+				   .config = getenv("XDG_CONFIG_HOME"),
+				   .global = getenv("GIT_CONFIG_GLOBAL"),
+				   .system = off      ? NULL
+					     : system ? system
+						      : "/etc/gitconfig" };
+}
+
+const char *const git_who_names[] = { "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME",
+				      "GIT_COMMITTER_EMAIL" };
+static_assert(ARRAY_LEN(git_who_names) == GIT_WHO_COUNT, "one variable for each");
+
+/* known[] begins with name and e-mail of "user", which stand for both of the others. */
+void git_identity(struct arena *a, const struct git_files *f, const char *ret[GIT_WHO_COUNT])
+{
+	struct git_reading r = { .arena = a, .files = f };
+
+	read_all(&r);
+	r.own = true;
+	if (f->own)
+		(void)read_file(&r, f->own);
+	for (size_t i = 0; i < GIT_WHO_COUNT; i++) {
+		const char *said = getenv(git_who_names[i]), *own = r.value[2 + i];
+
+		ret[i] = said && *said && !str_has_control(said) ? said
+			 : r.undecided                           ? NULL
+			 : own                                   ? own
+								 : r.value[i % 2];
+	}
 }

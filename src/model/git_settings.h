@@ -20,13 +20,31 @@ struct git_files {
 	const char *system;    /* GIT_CONFIG_SYSTEM, /etc/gitconfig; NULL: not read */
 	const char *git_dir;   /* of the workspace, for `includeIf "gitdir:..."`; NULL: not known */
 	const char *workspace; /* what lies below is the command's and not read; may be NULL */
+	const char *own;       /* of the repository, for git_identity alone; NULL: not read */
 	bool signing; /* there is an ssh-agent: also how to sign, with the key in place of its file
 		       */
 };
 
+/* Where git would look for the caller: by HOME and git's own variables. */
+struct git_files git_files_of_caller(void);
+
 /* The text of a configuration file, "" when nothing applies; NULL when the arena is full.
  * *undecided, if it is not NULL: whether the identity was left out for an include. */
 const char *git_settings_text(struct arena *a, const struct git_files *f, bool *undecided);
+
+enum git_who {
+	GIT_AUTHOR_NAME,
+	GIT_AUTHOR_EMAIL,
+	GIT_COMMITTER_NAME,
+	GIT_COMMITTER_EMAIL,
+	GIT_WHO_COUNT
+};
+extern const char *const git_who_names[GIT_WHO_COUNT]; /* the variables of these names */
+
+/* Who writes and who commits, as git would find it: by the caller's variables, else by the files,
+ * `own` last; NULL where nothing says. None at all where an include cannot be decided, or `own` has
+ * one. */
+void git_identity(struct arena *a, const struct git_files *f, const char *ret[GIT_WHO_COUNT]);
 
 /* Whether git's pattern matches that folder: 1, 0, or -ENOTSUP for one with brackets or escapes. */
 int git_dir_matches(const char *pattern, const char *path, bool nocase);

@@ -35,6 +35,9 @@ static const char *const of_codex[] = { "hide_agent_reasoning",
 					NULL };
 static const char *const of_gemini[] = { "general.vimMode", "model.name", "ui.hideBanner",
 					 "ui.hideTips",     "ui.theme",   NULL };
+static const char *const logins_of_gemini[] = { "GEMINI_API_KEY", "gemini-api-key",
+						"GOOGLE_CLOUD_ACCESS_TOKEN", "oauth-personal",
+						NULL };
 static const char *const of_opencode[] = { "model", "small_model", "theme", "username", NULL };
 static const char *const of_aider[] = {
 	"auto-commits", "code-theme", "dark-mode", "edit-format", "editor-model",
@@ -44,14 +47,15 @@ static const char *const of_aider[] = {
 
 const struct tool_settings tool_settings[] = {
 	{ "claude",
-	  { { ".claude/settings.json", SETTINGS_JSON, of_claude, NULL, 0 },
-	    { ".claude.json", SETTINGS_JSON, of_claude_state, "ANTHROPIC_API_KEY", 20 } } },
-	{ "codex", { { ".codex/config.toml", SETTINGS_TOML, of_codex, NULL, 0 } } },
-	{ "gemini", { { ".gemini/settings.json", SETTINGS_JSON, of_gemini, NULL, 0 } } },
+	  { { ".claude/settings.json", SETTINGS_JSON, of_claude, NULL, 0, NULL },
+	    { ".claude.json", SETTINGS_JSON, of_claude_state, "ANTHROPIC_API_KEY", 20, NULL } } },
+	{ "codex", { { ".codex/config.toml", SETTINGS_TOML, of_codex, NULL, 0, NULL } } },
+	{ "gemini",
+	  { { ".gemini/settings.json", SETTINGS_JSON, of_gemini, NULL, 0, logins_of_gemini } } },
 	{ "opencode",
-	  { { ".config/opencode/opencode.json", SETTINGS_JSON, of_opencode, NULL, 0 } } },
-	{ "aider", { { ".aider.conf.yml", SETTINGS_YAML, of_aider, NULL, 0 } } },
-	{ NULL, { { NULL, SETTINGS_JSON, NULL, NULL, 0 } } },
+	  { { ".config/opencode/opencode.json", SETTINGS_JSON, of_opencode, NULL, 0, NULL } } },
+	{ "aider", { { ".aider.conf.yml", SETTINGS_YAML, of_aider, NULL, 0, NULL } } },
+	{ NULL, { { NULL, SETTINGS_JSON, NULL, NULL, 0, NULL } } },
 };
 
 const struct tool_settings *tool_settings_find(const char *name)
@@ -161,8 +165,20 @@ static void put_agreed(struct json *j, const struct settings_file *f, const char
 	json_object_end(j);
 }
 
-static int take_json(const struct settings_file *f, const char *text, size_t n,
-		     const char *placeholder, struct buf *out)
+/* As Gemini CLI does. */
+static void put_login(struct json *j, const char *way)
+{
+	json_key(j, "security");
+	json_object(j);
+	json_key(j, "auth");
+	json_object(j);
+	json_kstr(j, "selectedType", way);
+	json_object_end(j);
+	json_object_end(j);
+}
+
+static int take_json(const struct settings_file *f, const char *text, size_t n, const char *answer,
+		     struct buf *out)
 {
 	CLEANUP(jread) struct jread *v = NULL;
 	struct err e;
@@ -182,13 +198,15 @@ static int take_json(const struct settings_file *f, const char *text, size_t n,
 		r = put_group(&j, v, f->names, f->names[i]);
 		any |= r > 0;
 	}
-	if (placeholder)
-		put_agreed(&j, f, placeholder);
+	if (answer && f->logins)
+		put_login(&j, answer);
+	else if (answer)
+		put_agreed(&j, f, answer);
 	json_object_end(&j);
 	buf_putc(out, '\n');
 	if (r < 0 || out->failed)
 		return -ENOMEM;
-	if (!any && !placeholder)
+	if (!any && !answer)
 		buf_done(out);
 	return 0;
 }
@@ -260,13 +278,13 @@ int tool_settings_take(const struct settings_file *f, const char *text, size_t n
 					: take_lines(f, text, n, out);
 }
 
-int tool_settings_agree(const struct settings_file *f, const char *text, size_t n,
-			const char *placeholder, struct buf *out)
+int tool_settings_answer(const struct settings_file *f, const char *text, size_t n,
+			 const char *answer, struct buf *out)
 {
-	int r = take_json(f, text, n, placeholder, out);
+	int r = take_json(f, text, n, answer, out);
 
 	if (r != -EBADMSG)
 		return r;
-	buf_done(out); /* what is no such file gives nothing, and keeps nobody from agreeing */
-	return take_json(f, "{}", 2, placeholder, out);
+	buf_done(out); /* what is no such file gives nothing, and keeps nobody from an answer */
+	return take_json(f, "{}", 2, answer, out);
 }

@@ -20,9 +20,11 @@ enum settings_form { SETTINGS_JSON, SETTINGS_TOML, SETTINGS_YAML };
 struct settings_file {
 	const char *path; /* below HOME, there as here */
 	enum settings_form form;
-	const char *const *names; /* "theme", or "ui.theme" in JSON; NULL-terminated */
-	const char *key;          /* a variable with a key, about which it asks; NULL: none */
-	size_t key_end;           /* ... unless these last bytes of it are in the file */
+	const char *const *names;  /* "theme", or "ui.theme" in JSON; NULL-terminated */
+	const char *key;           /* a variable with a key, about which it asks; NULL: none */
+	size_t key_end;            /* ... unless these last bytes of it are in the file */
+	const char *const *logins; /* pairs: a credential, and the way of logging in that it is;
+				    * NULL: it does not ask for one */
 };
 
 struct tool_settings {
@@ -41,7 +43,7 @@ int tool_settings_get(const char *name, const struct tool_settings **ret, struct
  * of its names is there. 0, -ENOMEM, or -EBADMSG: it is no such file. */
 int tool_settings_take(const struct settings_file *f, const char *text, size_t n, struct buf *out);
 
-/* The same, and that its user agrees to the key that f->key will be: they have, to a placeholder.
- */
-int tool_settings_agree(const struct settings_file *f, const char *text, size_t n,
-			const char *placeholder, struct buf *out);
+/* The same, and the answer to what it would ask: the placeholder that f->key will be, to which its
+ * user has agreed, or the way of f->logins. */
+int tool_settings_answer(const struct settings_file *f, const char *text, size_t n,
+			 const char *answer, struct buf *out);

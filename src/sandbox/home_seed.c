@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "egress/credential/cred.h"
 #include "model/tool_settings.h"
 
@@ -58,24 +59,38 @@ static int open_new(int home, const char *below, struct err *e)
 	return fd < 0 ? err_sys(e, "cannot begin a kept HOME") : fd;
 }
 
-static int take(const struct settings_file *f, char *text, const unsigned char *secret,
-		struct buf *out)
+/* The way in that its credential is; NULL: it has none, or does not ask. */
+static const char *login_of(const struct settings_file *f, const struct spec *s)
+{
+	for (const char *const *w = f->logins; w && *w; w += 2)
+		for (size_t i = 0; i < s->use_credentials.n; i++)
+			if (str_eq(s->use_credentials.v[i], *w))
+				return w[1];
+	return NULL;
+}
+
+static int take(const struct settings_file *f, char *text, const struct spec *s,
+		const unsigned char *secret, struct buf *out)
 {
 	char placeholder[CRED_PLACEHOLDER_LEN + 1];
 	ssize_t n = read_own(f->path, text);
+	const char *answer = login_of(f, s);
 
-	if (!secret || !f->key)
-		return n <= 0 ? -EBADMSG : tool_settings_take(f, text, (size_t)n, out);
-	cred_placeholder_kept(secret, f->key, placeholder);
-	return tool_settings_agree(f, text, n > 0 ? (size_t)n : 0, placeholder, out);
+	if (secret && f->key) {
+		cred_placeholder_kept(secret, f->key, placeholder);
+		answer = placeholder;
+	}
+	if (answer)
+		return tool_settings_answer(f, text, n > 0 ? (size_t)n : 0, answer, out);
+	return n <= 0 ? -EBADMSG : tool_settings_take(f, text, (size_t)n, out);
 }
 
-static int put_file(int home, const struct settings_file *f, char *text,
+static int put_file(int home, const struct settings_file *f, char *text, const struct spec *s,
 		    const unsigned char *secret, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(TOOL_SETTINGS_MAX);
 	CLEANUP(fd) int fd = -1;
-	int r = take(f, text, secret, &out);
+	int r = take(f, text, s, secret, &out);
 
 	if (r == -ENOMEM)
 		return err_nomem(e);
@@ -88,20 +103,19 @@ static int put_file(int home, const struct settings_file *f, char *text,
 	return r < 0 ? err_errno(e, r, "cannot begin a kept HOME") : 0;
 }
 
-int home_seed_put(int home, const struct strlist *programs, const unsigned char *secret,
-		  struct err *e)
+int home_seed_put(int home, const struct spec *s, const unsigned char *secret, struct err *e)
 {
 	CLEANUP(mem) char *text = malloc(TOOL_SETTINGS_MAX);
 
 	if (!text)
 		return err_nomem(e);
-	for (size_t i = 0; i < programs->n; i++) {
+	for (size_t i = 0; i < s->home_seed.n; i++) {
 		const struct tool_settings *t;
 
-		if (tool_settings_get(programs->v[i], &t, e) < 0)
+		if (tool_settings_get(s->home_seed.v[i], &t, e) < 0)
 			return -e->code;
 		for (size_t k = 0; k < 2 && t->files[k].path; k++)
-			if (put_file(home, &t->files[k], text, secret, e) < 0)
+			if (put_file(home, &t->files[k], text, s, secret, e) < 0)
 				return -e->code;
 	}
 	explicit_bzero(text, TOOL_SETTINGS_MAX); /* there may be keys in it */

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "base/err.h"
-#include "model/lists.h"
+#include "model/spec.h"
 
-/* Writes what model/tool_settings.h lets out of the caller's own files of these programs into a new
- * and empty folder, which nobody else has seen yet. A file that is not there, or is none of its
- * kind, gives nothing. `secret`: what placeholders are made from; NULL: there will be none. */
-int home_seed_put(int home, const struct strlist *programs, const unsigned char *secret,
-		  struct err *e);
+/* Writes what model/tool_settings.h lets out of the caller's own files of the programs of
+ * `home_seed` into a new and empty folder, which nobody else has seen yet, and the answers to what
+ * they would ask about their keys. A file that is not there, or is none of its kind, gives nothing.
+ * `secret`: what placeholders are made from; NULL: there will be none. */
+int home_seed_put(int home, const struct spec *s, const unsigned char *secret, struct err *e);

@@ -186,8 +186,7 @@ static int begin_home(int folder, const struct spec *s, const unsigned char *sec
 	if (mkdirat(folder, name, 0700) < 0)
 		return err_sys(e, "cannot make a HOME to be kept");
 	fd = openat(folder, name, FOLDER);
-	r = fd < 0 ? err_sys(e, "cannot open a new HOME")
-		   : home_seed_put(fd, &s->home_seed, secret, e);
+	r = fd < 0 ? err_sys(e, "cannot open a new HOME") : home_seed_put(fd, s, secret, e);
 	if (r == 0 && renameat2(folder, name, folder, HOME, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (r == 0 && errno == EINVAL && renameat(folder, name, folder, HOME) == 0)

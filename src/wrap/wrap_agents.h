@@ -30,6 +30,8 @@ struct wrap_agent {
 	const char *seed;          /* of --home-seed */
 	/* Arguments in front of the caller's own; variables. */
 	const struct wrap_word *arguments, *variables;
+	bool hides_git; /* its shell keeps git from the settings outside of the repository: whose
+			 * the commits are is said by variables */
 	/* Variables that lead it to another server: brig would send the key to the vendor's. */
 	const char *const *elsewhere;
 	const char

@@ -140,7 +140,7 @@ static int look(const char *at, char top[PATH_MAX], struct err *e)
 			  at);
 }
 
-static int find_top(const char *cwd, char top[PATH_MAX], struct err *e)
+int wrap_branch_top(const char *cwd, char top[PATH_MAX], struct err *e)
 {
 	char at[PATH_MAX], *slash;
 
@@ -164,7 +164,7 @@ int wrap_branch_find(const char *cwd, const char *name, struct wrap_branch *ret,
 	char flat[NAME_LONGEST + 1];
 	struct stat st;
 
-	if (check_name(name, e) < 0 || find_top(cwd, b.top, e) < 0)
+	if (check_name(name, e) < 0 || wrap_branch_top(cwd, b.top, e) < 0)
 		return -e->code;
 	(void)snprintf(flat, sizeof(flat), "%s", name);
 	for (char *p = flat; *p; p++)

@@ -24,6 +24,8 @@ struct wrap_branch {
 	char commit[72];       /* that it begins with; wrap_branch_look */
 };
 
+/* The top of the repository's own work tree, for a folder in it or in a further one. */
+int wrap_branch_top(const char *cwd, char top[PATH_MAX], struct err *e);
 /* Looks where it would be, and changes nothing. */
 int wrap_branch_find(const char *cwd, const char *name, struct wrap_branch *ret, struct err *e);
 /* Refused where it would check out what no run may make as a file, and the repository's own work

@@ -10,9 +10,11 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/credentials.h"
+#include "model/git_settings.h"
 #include "model/login_file.h"
 #include "model/spec_lists.h"
 #include "model/toolchains.h"
+#include "wrap/wrap_branch.h"
 
 #define LOGIN_LONGEST 4096
 
@@ -223,6 +225,29 @@ int wrap_check_elsewhere(const struct wrap_agent *a, const struct spec *s, struc
 	return 0;
 }
 
+static int put_identity(struct run_words *l, const struct wrap_asked *w, struct err *e)
+{
+	const char *who[GIT_WHO_COUNT], *at = w->workdir ? w->workdir : w->spec->workdir;
+	struct git_files f = git_files_of_caller();
+	struct err none = { 0 };
+	char top[PATH_MAX];
+
+	if (wrap_branch_top(at ? at : ".", top, &none) == 0) {
+		f.workspace = top;
+		f.git_dir = arena_printf(l->arena, "%s/.git", top);
+		f.own = arena_printf(l->arena, "%s/.git/config", top);
+	}
+	git_identity(l->arena, &f, who);
+	for (size_t i = 0; i < GIT_WHO_COUNT; i++) {
+		const char *set =
+			who[i] ? arena_printf(l->arena, "%s=%s", git_who_names[i], who[i]) : NULL;
+
+		if (set && put_pair(l, "--env", set, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
 static int put_agent(struct run_words *l, const struct wrap_asked *w, struct err *e)
 {
 	const struct wrap_agent *a = w->agent;
@@ -236,6 +261,8 @@ static int put_agent(struct run_words *l, const struct wrap_asked *w, struct err
 	for (const struct wrap_word *v = a->variables; v->text; v++)
 		if (wrap_word_fits(v, l->key) && put_pair(l, "--env", v->text, e) < 0)
 			return -e->code;
+	if (a->hides_git && put_identity(l, w, e) < 0)
+		return -e->code;
 	return spec_wrote(w->spec, FIELD_AUDIT_AGENT)
 		       ? 0
 		       : put_pair(l, "--set", arena_printf(l->arena, "audit.agent=%s", a->name), e);

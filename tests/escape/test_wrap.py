@@ -259,6 +259,7 @@ def a_login_of_a_vendor_is_for_the_part_of_its_host_that_it_needs():
     env = {**install(), "ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
     home, account, soon = pathlib.Path(env["HOME"]), "0c7c93a6-1b1e-4ea0-9c1b-5d2d1be0a3c4", int(time.time()) + 3600
     put(home / ".local/bin/gemini", AGENT, 0o755)
+    put(home / ".gitconfig", "[user]\n\temail = ada@example.org\n")
 
     def codex(until):
         put(home / ".codex/auth.json", json.dumps({"OPENAI_API_KEY": None, "tokens": {"access_token": jwt(until), "refresh_token": f"R{KEY}", "account_id": account}}), 0o600)
@@ -284,9 +285,11 @@ def a_login_of_a_vendor_is_for_the_part_of_its_host_that_it_needs():
         (target, fields, _), = web.seen
         fields = {k.lower(): v for k, v in fields}
         assert fields["authorization"] == f"Bearer {jwt(soon)}" and fields["chatgpt-account-id"] == account, fields
-        done = wrap(*door, "gemini", "sh", 'curl -sS -d {} -H "Authorization: Bearer $GOOGLE_CLOUD_ACCESS_TOKEN" https://cloudcode-pa.googleapis.com/v1internal:x; env', env=env)
+        done = wrap(*door, "gemini", "sh", 'curl -sS -d {} -H "Authorization: Bearer $GOOGLE_CLOUD_ACCESS_TOKEN" https://cloudcode-pa.googleapis.com/v1internal:x; env; cat ~/.gemini/settings.json', env=env)
         assert "GOOGLE_GENAI_USE_GCA=true" in done.text and "GOOGLE_CLOUD_ACCESS_TOKEN=brig-" in done.text and KEY not in done.text and "a run does not renew it" in done.errors, done.text
         assert dict(web.seen[-1][1])["Authorization"] == f"Bearer {KEY}"
+        # It asks for nothing at a terminal, and commits as its user although it hides git's settings from git.
+        assert '"selectedType":"oauth-personal"' in done.text and "GIT_COMMITTER_EMAIL=ada@example.org\n" in done.text, done.text
         assert said(*door, "gemini", "search", KEY.encode().hex(), env=env) == []
         put(workspace() / "found", f"R{KEY}")
         assert said(*door, "gemini", "search", KEY.encode().hex(), env=env) == [str(workspace() / "found")]

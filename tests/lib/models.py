@@ -10,8 +10,16 @@ DONE = "The work is done."
 
 
 def _tool_names(body):
-    tools = [t for group in body.get("tools") or [] for t in group.get("functionDeclarations", [group])]
+    """Codex 0.169 has its tools in the first item of `input`, in groups; Gemini has groups, too."""
+    groups = [*(body.get("tools") or []), *(t for i in body.get("input") or [] if i.get("type") == "additional_tools" for t in i["tools"])]
+    tools = [t for g in groups for t in g.get("functionDeclarations", g.get("tools", [g]))]
     return {t.get("name") for t in tools}
+
+
+def _fitting(schema):
+    """An answer to a question with a form: what each part may be at its simplest."""
+    plain = {"number": 1, "integer": 1, "boolean": False, "array": []}
+    return {k: v["enum"][0] if "enum" in v else plain.get(str(v.get("type")).lower(), "it is easy") for k, v in schema.get("properties", {}).items()}
 
 
 class Model(http.server.BaseHTTPRequestHandler):
@@ -93,11 +101,13 @@ class Model(http.server.BaseHTTPRequestHandler):
                      {"type": "message_stop"}])
 
     def openai(self, body):
-        back = any(i.get("type") == "function_call_output" for i in body.get("input", []))
-        given = {"exec_command": {"cmd": self.command_line}, "shell_command": {"command": self.command_line}, "shell": {"command": ["sh", "-c", self.command_line]},
+        back = any(i.get("type", "").endswith("_call_output") for i in body.get("input", []))
+        given = {"exec": f"text(JSON.stringify(await tools.exec_command({{cmd: {json.dumps(self.command_line)}}})));", "exec_command": {"cmd": self.command_line}, "shell_command": {"command": self.command_line}, "shell": {"command": ["sh", "-c", self.command_line]},
                  "bash": {"command": self.command_line, "description": "do it"}}
         name = next((n for n in given if n in _tool_names(body)), None)
-        item = ({"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": name, "arguments": json.dumps(given[name])} if name and not back
+        item = ({"type": "custom_tool_call", "id": "ct_1", "call_id": "call_1", "status": "completed", "namespace": "functions", "name": name, "input": given[name]}
+                if name == "exec" and not back
+                else {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": name, "arguments": json.dumps(given[name])} if name and not back
                 else {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": DONE, "annotations": []}]})
         response = {"id": "resp_1", "object": "response", "status": "completed", "model": body.get("model"), "output": [item],
                     "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
@@ -111,7 +121,10 @@ class Model(http.server.BaseHTTPRequestHandler):
         body = body.get("request", body)
         parts = [p for c in body.get("contents", []) for p in c.get("parts", [])]
         call = "run_shell_command" in _tool_names(body) and not any("functionResponse" in p for p in parts)
-        part = {"functionCall": {"name": "run_shell_command", "args": {"command": self.command_line, "description": "do it"}}} if call else {"text": DONE}
+        form = body.get("generationConfig", {})
+        form = form.get("responseJsonSchema") or form.get("responseSchema")
+        part = ({"text": json.dumps(_fitting(form))} if form
+                else {"functionCall": {"name": "run_shell_command", "args": {"command": self.command_line, "description": "do it"}}} if call else {"text": DONE})
         answer = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
                   "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}}
         answer = {"response": answer} if wrapped else answer

@@ -197,6 +197,47 @@ static void patterns_match_as_gits_do(void **state UNUSED)
 	assert_int_equal(git_dir_matches("/A/B", "/a/b", true), 1);
 }
 
+/* Who commits, for that ~/.gitconfig and that configuration of the repository. */
+static const char *who(const char *config, const char *own)
+{
+	static char text[1024];
+	char home[256], file[256];
+	struct arena *a = arena_new(1 << 20);
+	struct git_files f = { .home = home, .config = "/nonexistent", .own = file };
+	const char *got[GIT_WHO_COUNT];
+
+	(void)snprintf(home, sizeof(home), "%s", in_top("home"));
+	(void)snprintf(file, sizeof(file), "%s", in_top("ws/inc"));
+	f.workspace = in_top("ws");
+	save("home/.gitconfig", config);
+	save("ws/inc", own);
+	assert_non_null(a);
+	git_identity(a, &f, got);
+	(void)snprintf(text, sizeof(text), "%s|%s|%s|%s", got[GIT_AUTHOR_NAME],
+		       got[GIT_AUTHOR_EMAIL], got[GIT_COMMITTER_NAME], got[GIT_COMMITTER_EMAIL]);
+	(void)arena_free(a);
+	return text;
+}
+
+static void the_identity_is_what_git_would_find(void **state UNUSED)
+{
+	static const char home[] = "[user]\nname = Ada\nemail = ada@home\n";
+
+	for (size_t i = 0; i < GIT_WHO_COUNT; i++)
+		(void)unsetenv(git_who_names[i]);
+	assert_string_equal(who(home, ""), "Ada|ada@home|Ada|ada@home");
+	assert_string_equal(who(home, "[user]\nemail = ada@work\n[committer]\nname = Bot\n"),
+			    "Ada|ada@work|Bot|ada@work");
+	assert_string_equal(who("", ""), "(null)|(null)|(null)|(null)");
+	/* What the repository's file includes is the command's to choose. */
+	assert_string_equal(who(home, "[include]\npath = x\n"), "(null)|(null)|(null)|(null)");
+	assert_string_equal(who(home, "[includeIf \"gitdir:/no/\"]\npath = x\n"),
+			    "(null)|(null)|(null)|(null)");
+	assert_int_equal(setenv("GIT_COMMITTER_EMAIL", "by@variable", 1), 0);
+	assert_string_equal(who(home, ""), "Ada|ada@home|Ada|by@variable");
+	(void)unsetenv("GIT_COMMITTER_EMAIL");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +249,7 @@ int main(void)
 		cmocka_unit_test(nothing_of_the_commands_is_read),
 		cmocka_unit_test(an_include_that_is_missing_or_of_itself_is_no_harm),
 		cmocka_unit_test(patterns_match_as_gits_do),
+		cmocka_unit_test(the_identity_is_what_git_would_find),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

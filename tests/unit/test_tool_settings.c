@@ -61,11 +61,23 @@ static void a_key_that_is_a_placeholder_is_agreed_to(void **state UNUSED)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(buf) struct buf b = BUF_INIT(4096);
 
-		assert_int_equal(
-			tool_settings_agree(f, rows[i].text, strlen(rows[i].text), placeholder, &b),
-			0);
+		assert_int_equal(tool_settings_answer(f, rows[i].text, strlen(rows[i].text),
+						      placeholder, &b),
+				 0);
 		assert_string_equal(buf_str(&b), rows[i].out);
 	}
+}
+
+static void a_way_of_logging_in_is_answered(void **state UNUSED)
+{
+	const struct settings_file *f = &tool_settings_find("gemini")->files[0];
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+	static const char text[] = "{\"ui\":{\"theme\":\"x\"},\"security\":{\"auth\":{"
+				   "\"selectedType\":\"vertex-ai\"}}}";
+
+	assert_int_equal(tool_settings_answer(f, text, strlen(text), f->logins[1], &b), 0);
+	assert_string_equal(buf_str(&b), "{\"ui\":{\"theme\":\"x\"},\"security\":{\"auth\":{"
+					 "\"selectedType\":\"gemini-api-key\"}}}\n");
 }
 
 static void its_folder_is_known_by_its_whole_name(void **state UNUSED)
@@ -148,6 +160,7 @@ static void an_unknown_program_is_refused_by_name(void **state UNUSED)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(of_json_only_listed_names_with_plain_values),
 	cmocka_unit_test(a_key_that_is_a_placeholder_is_agreed_to),
+	cmocka_unit_test(a_way_of_logging_in_is_answered),
 	cmocka_unit_test(its_folder_is_known_by_its_whole_name),
 	cmocka_unit_test(a_long_text_is_no_taste),
 	cmocka_unit_test(of_toml_only_lines_before_the_tables),

@@ -29,7 +29,9 @@ from harness import PATIENCE, brig, brig_environment, files_as_root, main, scrat
 from models import DONE, Model  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-FOLDER = pathlib.Path(subprocess.run([HERE / "fetch", "--where"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+# Where they are. Those of the day, which `fetch-newest` has brought, and all that it brings; or those that package.json pins.
+NEWEST = os.environ.get("BRIG_AGENTS")
+FOLDER = pathlib.Path(NEWEST or subprocess.run([HERE / "fetch", "--where"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
 KEY = "sk-proj-zq8Gk2vTn41Lw0bYd7RmPx5"
 # What it can see of a key, its own memory apart, and a commit.
 TASK = "env > env; cat /proc/[0-9]*/environ > environ 2>/dev/null; cat /proc/[0-9]*/cmdline > cmdline 2>/dev/null; echo made > made; git add made; git commit -qm made"
@@ -39,12 +41,12 @@ class Scripted(Model):
     command_line = TASK
 
 
-def install(scope):
+def install(*names):
     """The packages of one vendor, where an ordinary user can reach them."""
     with files_as_root():
         to = scratch() / "npm/node_modules"
         to.mkdir(parents=True)
-        for name in (scope, ".bin"):
+        for name in (*names, ".bin"):
             if subprocess.run(["cp", "-al", FOLDER / "node_modules" / name, to / name], stderr=subprocess.DEVNULL, check=False).returncode:
                 shutil.rmtree(to / name, ignore_errors=True)
                 subprocess.run(["cp", "-a", FOLDER / "node_modules" / name, to / name], check=True)
@@ -63,13 +65,13 @@ def repository():
     return workspace() / "repo"
 
 
-def work(host, field, env, *words):
+def work(host, field, env, *words, handler=Scripted):
     """Wrap it, let it do the task, and look at what the vendor's host was sent."""
-    with Web(host, handler=Scripted) as web:
+    with Web(host, handler=handler) as web:
         web.asked = []
         done = brig("wrap", "--set", f"egress.resolve={host}=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem", *words, env=env, cwd=workspace() / "repo", timeout=120)
         assert done.status == 0 and DONE in done.text, (done.status, done.text, done.errors)
-        calls = [c for c in web.asked if c[2].get("model")]
+        calls = [c for c in web.asked if c[2].get("model") or c[2].get("contents")]
         assert len(calls) >= 2 and all(KEY in fields.get(field, "") for _, fields, _ in calls), [(p, f) for p, f, _ in calls]
         assert not any(KEY in json.dumps(body) for _, _, body in calls)
     return done
@@ -84,6 +86,8 @@ def the_key_is_nowhere(folder, name):
 
 @test(as_user="user")
 def the_agents_are_those_that_are_pinned():
+    if NEWEST:
+        return
     for name, version in json.loads((HERE / "package.json").read_text())["dependencies"].items():
         with files_as_root():
             assert json.loads((FOLDER / "node_modules" / name / "package.json").read_text())["version"] == version, name
@@ -199,6 +203,61 @@ def codex_completes_a_task_with_a_login_that_stays_outside():
     with files_as_root():
         places = [p for t in (top, scratch() / "cache") for p in t.rglob("*") if p.is_file() and not p.is_symlink()]
         assert len(places) > 4 and [p for p in places if any(x.encode() in p.read_bytes() for x in (access, account, KEY))] == []
+
+
+if NEWEST:
+
+    def at_a_terminal(host, env, top, *words, questions):
+        """Ask it to make it, and say yes to whatever it asks on the way: (what is seen, what is typed). All that it showed."""
+        shown = ""
+        with Web(host, handler=Scripted) as web:
+            web.asked = []
+            k = Keyboard("wrap", "--set", f"egress.resolve={host}=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem", *words, env={**env, "TERM": "xterm-256color"}, cwd=top)
+            try:
+                for seen, typed in questions:
+                    k.until(seen)
+                    shown += k.seen
+                    time.sleep(0.5)  # the screen is painted before the keys are read
+                    k.type(typed)
+                k.until("workisdone")
+            finally:
+                k.end()
+        return shown
+
+    @test(as_user="user", limit=120)
+    def gemini_completes_a_task_commits_and_has_no_key():
+        """Its shell hides the settings outside of the repository from git; whose the commit is it knows all the same."""
+        (scratch() / "own").mkdir()
+        (scratch() / "own/.gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+        env, top = {**install("@google", "@github", "@lydell"), "GEMINI_API_KEY": KEY, "HOME": str(scratch() / "own")}, repository()
+        git("config", "--unset", "user.name")
+        work("generativelanguage.googleapis.com", "x-goog-api-key", env, "gemini", "--yolo", "-p", "make it")
+        assert (top / "made").read_text() == "made\n" and git("log", "-1", "--format=%s %an %ce") == "made Ada n@example.org\n"
+        the_key_is_nowhere(top, "GEMINI_API_KEY")
+
+    @test(as_user="user", limit=120)
+    def gemini_at_a_terminal_does_not_ask_how_to_log_in():
+        (scratch() / "own").mkdir()
+        env, top = {**install("@google", "@github", "@lydell"), "GEMINI_API_KEY": KEY, "HOME": str(scratch() / "own")}, repository()
+        shown = at_a_terminal("generativelanguage.googleapis.com", env, top, "gemini", "--yolo", questions=[("Typeyourmessage", b"make it"), ("makeit", b"\r")])
+        assert "authenticate" not in shown and "APIKey" not in shown, shown
+        assert git("log", "-1", "--format=%s") == "made\n"
+
+    @test(as_user="user", limit=120)
+    def codex_at_a_terminal_completes_a_task():
+        env, top = {**install("@openai"), "OPENAI_API_KEY": KEY}, repository()
+        at_a_terminal("api.openai.com", env, top, "codex", "--dangerously-bypass-approvals-and-sandbox", questions=[("trust", b"\r"), ("forshortcuts", b"make it"), ("makeit", b"\r")])
+        assert git("log", "-1", "--format=%s") == "made\n"
+
+    @test(as_user="user", limit=120)
+    def opencode_completes_a_task_and_has_no_key():
+        class Modest(Model):  # it asks before it reads /proc
+            command_line = "env > env; echo made > made; git add made; git commit -qm made"
+
+        env, top = {**install("opencode-ai", *(p.name for p in (FOLDER / "node_modules").glob("opencode-linux-*"))), "ANTHROPIC_API_KEY": KEY}, repository()
+        work("api.anthropic.com", "x-api-key", env, "opencode", "run", "-m", "anthropic/claude-sonnet-4-5", "make it", handler=Modest)
+        assert git("log", "-1", "--format=%s") == "made\n"
+        the_key_is_nowhere(top, "ANTHROPIC_API_KEY")
 
 
 if __name__ == "__main__":

@@ -159,21 +159,15 @@ static const char *host_text(struct box_plan *p, const char *path, const char *o
 
 int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 {
-	const char *off = getenv("GIT_CONFIG_NOSYSTEM"), *system = getenv("GIT_CONFIG_SYSTEM");
-	struct git_files f = { .home = getenv("HOME"),
-			       .config = getenv("XDG_CONFIG_HOME"),
-			       .global = getenv("GIT_CONFIG_GLOBAL"),
-			       .system = off      ? NULL
-					 : system ? system
-						  : "/etc/gitconfig",
-			       .workspace = p->workspace,
-			       .signing = p->signing };
+	struct git_files f = git_files_of_caller();
 	const char *top = p->repository ? p->repository : p->workspace;
 	const char *git = top ? arena_printf(p->arena, "%s/.git", top) : NULL;
 	bool undecided;
 	const char *text;
 	struct stat st;
 
+	f.workspace = p->workspace;
+	f.signing = p->signing;
 	/* A file there leads to the real one; what it says is not for brig to read. */
 	if (git && (lstat(git, &st) < 0 || S_ISDIR(st.st_mode)))
 		f.git_dir = git;

@@ -576,6 +576,117 @@ def what_a_command_got_hold_of_while_the_cover_was_off_is_of_no_use():
         clear()
 
 
+GIVE = """
+import array, os, socket, sys, time
+flags, at = getattr(os, sys.argv[1]) | os.O_APPEND, sys.argv[2]
+s = socket.socket(socket.AF_UNIX)
+away = s.connect_ex(at + "/s")
+covered = {os.stat(".git/config").st_ino}
+open("ready", "w").close()
+while True:
+    try:
+        fd = os.open(".git/config", flags)
+        ino = os.fstat(fd).st_ino
+        if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
+            covered.add(ino)
+        elif ino not in covered and os.stat(".git/config").st_ino == ino:
+            break
+        os.close(fd)
+    except OSError:
+        pass
+while away:
+    open("got", "w").close()
+    time.sleep(0.001)
+    away = s.connect_ex(at + "/s")
+s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+"""
+TAKE = """
+import array, os, socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.bind("s")
+s.listen(1)
+while True:
+    given = s.accept()[0].recvmsg(1, 100)[1]
+    if given:
+        break
+fd = array.array("i", given[0][2])[0]
+open("has", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.01)
+for get in (lambda: fd, lambda: os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_APPEND)):
+    try:
+        os.write(get(), sys.argv[1].encode())
+    except OSError:
+        pass
+open("tried", "w").close()
+while os.path.exists("go"):
+    time.sleep(0.01)
+"""
+
+
+def taker(at):
+    return start_brig("run", "--json", "--timeout=60s", "--", "python3", "-c", TAKE, f"[core]\n\tfsmonitor = {payload()}\n", cwd=at)
+
+
+def until_got(p, got):
+    """The user goes on until the command has it, or is ended."""
+    assert wait_until((workspace() / "ready").exists)
+    for n in range(200):
+        if got.exists() or p.poll() is not None:
+            break
+        on_host("git", "config", f"branch.b{n}.remote", "up", cwd=workspace())
+        wait_until(lambda: got.exists() or p.poll() is not None, 0.1)
+
+
+def taker_writes(b, at):
+    """While it lives, and when it has ended."""
+    host("touch go", at)
+    assert wait_until((at / "tried").exists)
+    use()
+    assert not ran() and "fsmonitor" not in text(".git/config"), text(".git/config")
+    host("rm go", at)
+    b.communicate(timeout=60 * PATIENCE)
+    use()
+    assert not ran()
+
+
+@test
+def what_another_run_was_given_while_the_cover_was_off_is_of_no_use_to_it():
+    """A descriptor for writing, in a run elsewhere that lives on: the run that gave it is ended, and its check is over."""
+    repository()
+    other = scratch() / "other"
+    on_host("mkdir", other, cwd=workspace().parent)
+    b = taker(other)
+    assert wait_until((other / "s").exists)
+    for _ in range(5):  # it may be ended before it has given anything
+        a = start_brig("run", "--json", "--timeout=20s", f"--write={other}", "--", "python3", "-c", GIVE, "O_WRONLY", str(other))
+        until_got(a, other / "has")
+        a.communicate(timeout=60 * PATIENCE)
+        if (other / "has").exists():
+            break
+    assert wait_until((other / "has").exists) and "branch" in text(".git/config")
+    taker_writes(b, other)
+    remove(other)
+
+
+@test(backends=("native",))
+def what_another_run_was_given_is_of_no_use_while_a_sandbox_rests():
+    """One that leads past the cover, in a run of the same workspace that began later: nobody looks at an idle sandbox's names."""
+    repository()
+    made = brig("sandbox", "create", "--json").json["id"]
+    try:
+        a = start_brig("sandbox", "exec", made, "--", "python3", "-c", GIVE, "O_PATH", ".")
+        until_got(a, workspace() / "got")
+        assert a.poll() is None
+        b = taker(workspace())
+        assert wait_until((workspace() / "has").exists) and a.communicate(timeout=60 * PATIENCE) is not None and a.returncode == 0
+        taker_writes(b, workspace())
+        assert brig("sandbox", "exec", made, "--", "sh", "-c", "! echo x >> .git/config").status == 0
+    finally:
+        assert brig("daemon", "stop", "--all").status == 0
+    taken()
+
+
 @test
 def a_command_that_writes_to_the_configuration_while_the_user_does_gains_nothing():
     """The host's rename takes the cover off: whatever comes in before it is back ends the run, and must not stay."""

@@ -12,6 +12,8 @@
  *           second name, nor by the mounts of another run
  *        -> judged: what it says differs by plain settings alone
  *        -> as before
+ *        -> when no command runs any more, a copy in its place: what was got hold of, and may have
+ *           been given to another run, leads to a file without a name
  *
  * Whatever fails on the way ends the run, as it does when somebody opens the file later on. */
 #include <fcntl.h>
@@ -101,14 +103,22 @@ bool protect_leases_hold(const struct protect *t)
 	return true;
 }
 
-/* Who opens the file for writing waits for us, and nobody would look. */
+/* Who opens the file for writing waits for us, and nobody would look. What another run was given
+ * of it is to be worth nothing by then. */
 void protect_rest(struct protect *t)
 {
-	for (size_t i = 0; i < GITS_MAX; i++)
-		if (t->leased[i].fd >= 0) {
-			(void)fcntl(t->leased[i].fd, F_SETLEASE, F_UNLCK);
-			t->resting = true;
-		}
+	t->asleep = true;
+	for (size_t i = 0; i < GITS_MAX; i++) {
+		struct leased *l = &t->leased[i];
+
+		if (l->fd < 0)
+			continue;
+		if (l->bare)
+			protect_config_own(t, i);
+		l->bare = false;
+		(void)fcntl(l->fd, F_SETLEASE, F_UNLCK);
+		t->resting = true;
+	}
 }
 
 /* ---- one configuration ---- */
@@ -148,7 +158,7 @@ static bool hold(struct again *a, int *fd, const struct stat *st)
 	    !protect_config_plain(t, t->config[a->git], *fd))
 		return lose(a, LOST_SETTINGS);
 	(void)fd_close(l->fd);
-	*l = (struct leased){ .fd = TAKE_FD(*fd), .stamp = stamp };
+	*l = (struct leased){ .fd = TAKE_FD(*fd), .stamp = stamp, .bare = !t->asleep };
 	t->cover[a->name] = ident_of(st);
 	a->anew = true;
 	return true;
@@ -241,7 +251,10 @@ bool protect_cover_again(struct protect *t, int space, int mountinfo)
 
 bool protect_wake(struct protect *t, int space, int mountinfo)
 {
-	return !t->resting || protect_cover_again(t, space, mountinfo);
+	bool held = !t->resting || protect_cover_again(t, space, mountinfo);
+
+	t->asleep &= !held;
+	return held;
 }
 
 int protect_lost(const struct protect *t, const char *what, struct err *e)

@@ -612,6 +612,8 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 {
 	protect_dismiss(t);
 	open_trees(t);
+	for (size_t i = 0; i < t->plan->git_count && i < GITS_MAX; i++)
+		protect_config_own(t, i);
 	judge(t, cover_lost, true, o);
 	if (t->plan->protected_count)
 		release_all(t, o);

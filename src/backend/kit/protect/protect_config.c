@@ -15,6 +15,7 @@
 
 #define CONFIG_TRIES 1000 /* a millisecond each */
 #define LOCK_TRIES 500    /* the same */
+#define OWN_TRIES 16      /* git on the host replaces it meanwhile */
 #define CONFIG_LOCK "config.lock"
 #define LIST_MAX ((size_t)64 << 10) /* of settings, compared one by one */
 
@@ -104,30 +105,58 @@ size_t protect_config_of(const struct protect *t, const struct protected_name *n
 }
 
 /* Takes git's own lock, or lets go of it. 0 or -errno. */
-static int lock(int tree, const char *path, bool take)
+static int lock_in(int dir, bool take)
 {
-	CLEANUP(fd) int opened = -1, fd = -1;
-	const char *name;
-	int dir = protect_parent(tree, path, &name, &opened);
+	CLEANUP(fd) int fd = -1;
 
-	if (dir < 0)
-		return dir;
 	if (!take)
 		return unlinkat(dir, CONFIG_LOCK, 0) < 0 ? -errno : 0;
 	fd = openat(dir, CONFIG_LOCK, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd < 0 ? -errno : 0;
 }
 
-bool protect_config_lock(const struct protect *t, const struct protected_name *n, int tree,
-			 bool take)
+static int lock(int dir, bool take)
 {
-	int r = protect_config_of(t, n) < t->plan->git_count ? lock(tree, n->path, take) : -ENOENT;
+	int r = lock_in(dir, take);
 
 	for (int tries = 1; r == -EEXIST && tries < LOCK_TRIES; tries++) {
 		(void)poll(NULL, 0, 1);
-		r = lock(tree, n->path, take);
+		r = lock_in(dir, take);
 	}
-	return r == 0;
+	return r;
+}
+
+bool protect_config_lock(const struct protect *t, const struct protected_name *n, int tree,
+			 bool take)
+{
+	CLEANUP(fd) int opened = -1;
+	const char *name;
+	int dir = protect_config_of(t, n) < t->plan->git_count
+			  ? protect_parent(tree, n->path, &name, &opened)
+			  : -ENOENT;
+
+	return dir >= 0 && lock(dir, take) == 0;
+}
+
+void protect_config_own(struct protect *t, size_t git)
+{
+	const struct git_folder *g = &t->plan->gits[git];
+	struct err e;
+	int tree = protect_tree(t, g->tree, &e), r = -EAGAIN;
+	CLEANUP(fd) int dir = tree < 0 ? -1 : protect_open(tree, *g->path ? g->path : ".");
+	struct ident now;
+	struct stat st;
+
+	if (t->pinned[git] < 0)
+		return;
+	for (int tries = 0; dir >= 0 && r == -EAGAIN && tries < OWN_TRIES; tries++) {
+		if (fstatat(dir, "config", &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+		    !replaced(&t->config_was[git], &st))
+			return;
+		now = ident_of(&st);
+		r = protect_own_file(dir, "config", &now, t->id, lock);
+	}
+	t->alien[git] = r < 0;
 }
 
 /* git on the host that has read what a command slipped in would write it once more after it was
@@ -150,7 +179,7 @@ bool protect_config_kept(struct protect *t, const struct protected_name *n, bool
 	struct err e;
 	int tree = i < t->plan->git_count ? protect_tree(t, n->tree, &e) : -1;
 
-	if (tree < 0)
+	if (tree < 0 || t->alien[i])
 		return false;
 	if (!locked)
 		wait_unlocked(n, tree);

@@ -32,6 +32,7 @@ struct tree {
 struct leased {
 	int fd; /* -1: it is as it was at first */
 	struct stamp stamp;
+	bool bare; /* a command was there while it had no cover */
 };
 
 enum lost_why {
@@ -56,8 +57,10 @@ struct protect {
 	int pinned[GITS_MAX]; /* the file itself, so that its inode is nobody else's; -1: none */
 	int config[GITS_MAX]; /* a copy of each git folder's configuration, as it was; -1: none */
 	struct leased leased[GITS_MAX];
-	bool resting;     /* they are let go for as long as no command runs */
-	const char *lost; /* the first name that lost its cover for good; NULL: none */
+	bool resting;         /* they are let go for as long as no command runs */
+	bool asleep;          /* no command runs */
+	bool alien[GITS_MAX]; /* replaced, and who has it open is not known: it cannot stay */
+	const char *lost;     /* the first name that lost its cover for good; NULL: none */
 	enum lost_why lost_why;
 	bool writable;             /* the workspace, by the command */
 	struct before *before;     /* before.c; NULL: nothing was noted */
@@ -120,6 +123,10 @@ struct before *before_free(struct before *b);
 
 /* unshare.c: gives each protected file that has other names an inode of its own. */
 int protect_unshare(struct protect *t, struct err *e);
+/* Does so with one, which is `ident`: 0 or -errno. `lock`, or NULL, keeps the user's git away while
+ * one takes the other's place. */
+int protect_own_file(int dir, const char *name, const struct ident *ident, const char *id,
+		     int (*lock)(int dir, bool take));
 
 bool protect_changed(const struct protect *t, const struct stat *st); /* since the run began */
 
@@ -140,6 +147,9 @@ void protect_records_others(struct protect *t, struct outcome *o);
  * be if it is not where it was. */
 bool protect_records_dead(const struct ident *tree, const char *here);
 
+/* One that was replaced, and which a command could open before it was covered anew, becomes a file
+ * that nobody has open: the descriptor may be another run's by now. No command may run. */
+void protect_config_own(struct protect *t, size_t git);
 /* Keeps the configurations of the plan's git folders open. */
 void protect_keep_configs(struct protect *t);
 /* Is this one of them, and changed by nothing but new plain settings? The user's own git may

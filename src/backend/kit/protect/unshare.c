@@ -30,15 +30,13 @@ static int fill(int from, int to, const struct stat *st)
 	return 0;
 }
 
-/* 0 or -errno. */
-static int replace(int dir, const char *name, const struct ident *ident, const char *id)
+/* Beside it, by a name of its own. */
+static int copy(int dir, const char *name, const struct ident *ident, const char *beside)
 {
-	char copy[64];
 	struct stat st;
 	CLEANUP(fd) int from = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	CLEANUP(fd) int to = -1;
 	struct ident now;
-	int r;
 
 	if (from < 0 || fstat(from, &st) < 0)
 		return -errno;
@@ -49,15 +47,44 @@ static int replace(int dir, const char *name, const struct ident *ident, const c
 		return -EPERM;
 	if (st.st_size > COPY_MAX)
 		return -EFBIG;
-	(void)snprintf(copy, sizeof(copy), ".brig-copy-%s", id);
-	to = openat(dir, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	to = openat(dir, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (to < 0)
 		return -errno;
-	r = fill(from, to, &st);
-	if (r == 0 && renameat(dir, copy, dir, name) < 0)
+	return fill(from, to, &st);
+}
+
+static bool is_still(int dir, const char *name, const struct ident *ident)
+{
+	struct ident now;
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	now = ident_of(&st);
+	return ident_same(&now, ident);
+}
+
+int protect_own_file(int dir, const char *name, const struct ident *ident, const char *id,
+		     int (*lock)(int dir, bool take))
+{
+	char beside[64];
+	bool locked = false;
+	int r;
+
+	(void)snprintf(beside, sizeof(beside), ".brig-copy-%s", id);
+	r = copy(dir, name, ident, beside);
+	if (r == -EEXIST)
+		return r;
+	if (r == 0 && lock)
+		locked = lock(dir, true) == 0;
+	if (r == 0 && locked && !is_still(dir, name, ident))
+		r = -EAGAIN;
+	if (r == 0 && renameat(dir, beside, dir, name) < 0)
 		r = -errno;
+	if (locked)
+		(void)lock(dir, false);
 	if (r < 0)
-		(void)unlinkat(dir, copy, 0);
+		(void)unlinkat(dir, beside, 0);
 	return r;
 }
 
@@ -89,7 +116,7 @@ int protect_unshare(struct protect *t, struct err *e)
 		if (tree < 0)
 			return -e->code;
 		dir = protect_parent(tree, f->path, &name, &opened);
-		r = dir < 0 ? dir : replace(dir, name, &f->ident, t->id);
+		r = dir < 0 ? dir : protect_own_file(dir, name, &f->ident, t->id, NULL);
 		if (r < 0) {
 			(void)err_errno(e, r,
 					"'%s' in '%s' has other names, by which the command could "

@@ -167,6 +167,68 @@ def a_clean_run_in_a_repository_changes_not_one_byte():
     assert contents(workspace()) == before
 
 
+# Programs that go through the whole project, each with what it found or failed at.
+WALK = r"""
+t=$(mktemp -d); top=$(pwd)
+each() { n=$1; shift; "$@" > $t/said 2>&1; echo "$n $? $(sort $t/said | tr '\n' ' ')"; }
+list() { find "$1" -path "$1/.git" -prune -o -mindepth 1 \( -type f -printf '%P f %s\n' -o -printf '%P %y\n' \); }
+each copy sh -c "cp -a . $t/copy"
+each copied list $t/copy
+each copytree python3 -c "
+import os, shutil
+shutil.copytree('.', '$t/tree')
+for top, _, names in os.walk('.'):
+    for n in names: open(os.path.join(top, n), 'rb').read()"
+each tree list $t/tree
+each tar sh -c "tar cf $t/all.tar . && tar tf $t/all.tar | grep -v /.git"
+each find find . -path ./.git -prune -o -type f -print
+each grep grep -rl text --exclude-dir=.git .
+each add git add -A -n
+each stash git stash -q -u
+each pop git stash pop -q
+each clean git clean -fdxq
+each status git status --short
+rm -rf $t
+"""
+
+
+def walked():
+    """What the programs find outside, then inside, of the same project."""
+    owner = os.stat(workspace()).st_uid
+    argv = ["sh", "-c", WALK]
+    if os.geteuid() == 0 and owner != 0:
+        argv = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", "--", *argv]
+    (workspace() / "new").write_text("text\n")
+    settle()
+    outside = subprocess.run(argv, cwd=workspace(), env=brig_environment({"HOME": "/nonexistent"}), capture_output=True, text=True, check=False)
+    (workspace() / "new").write_text("text\n")
+    inside = sh(WALK)
+    found = [(a.split(" ", 2), b.split(" ", 2)) for a, b in zip(outside.stdout.splitlines(), inside.stdout.decode().splitlines())]
+    assert len(found) == WALK.count("\neach "), (outside, inside.stdout, inside.errors)
+    assert all(a[:2] == b[:2] and a[1] == "0" for a, b in found), found
+    return found
+
+
+@test(backends=("native", "bwrap"))
+def who_walks_through_the_whole_tree_finds_what_is_there_outside():
+    """A name that is missing reads as an empty file, and git does not see it; one that is there is as it is."""
+    repository()
+    for key in ("name", "email"):
+        git("config", f"user.{key}", "me")
+    for (name, _, out), (_, _, got) in walked():
+        for n in HELD if name in ("copied", "tree", "tar") else ():
+            line = f"./{n} " if name == "tar" else f"{n} f {21 if n == '.mcp.json' else 0} "
+            assert line in got, (name, got)
+            got = got.replace(line, "")
+        assert got == out, (name, out, got)
+    for n in HELD:
+        (workspace() / n).mkdir()
+        (workspace() / n / "settings").write_text("text\n")
+    git("add", "-A")
+    git("commit", "-q", "-m", "2")
+    assert [(a, b) for a, b in walked() if a != b] == []
+
+
 @test
 def placeholders_do_not_show_in_git_status():
     repository()

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/bwrap/args.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/kit/protect/placeholder.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/paths.h"
@@ -103,6 +105,33 @@ static void bind(struct maker *m, const struct op *o)
 		descriptor(m, o->writable ? "--bind-fd" : "--ro-bind-fd", BWRAP_OP, src, index);
 	else
 		option(m, o->writable ? "--bind" : "--ro-bind", src);
+	text(m, o->dst);
+}
+
+bool bwrap_may_hold(const struct box_plan *p, size_t op)
+{
+	for (size_t i = 0; p->ops[op].kind == OP_COVER && i < p->protected_count; i++) {
+		const struct protected_name *n = &p->protected[i];
+
+		if (n->covered && n->op == op)
+			return !n->existed || S_ISSOCK(n->was.ident.type);
+	}
+	return false;
+}
+
+/* A protected name: itself, or what is seen of a placeholder. */
+static void cover(struct maker *m, const struct op *o)
+{
+	size_t op = (size_t)(o - m->plan->ops);
+	const char *host = bwrap_may_hold(m->plan, op) ? bwrap_host_path(m->plan, o) : NULL;
+	CLEANUP(fd) int fd = host ? fd_open_nolinks(AT_FDCWD, host, O_PATH, 0) : -1;
+
+	if (fd < 0 || !placeholder_reads(fd)) {
+		bind(m, o);
+		return;
+	}
+	number(m, "--perms", "%o", 0444);
+	descriptor(m, "--ro-bind-data", BWRAP_OP, o->dst, op);
 	text(m, o->dst);
 }
 
@@ -252,7 +281,7 @@ static void operation(struct maker *m, const struct op *o)
 		break;
 	case OP_COVER:
 		if (!str_eq(o->dst, CODE_FOLDER)) /* read-only with the root */
-			bind(m, o);
+			cover(m, o);
 		break;
 	case OP_BIND:
 	case OP_BIND_FD:

@@ -50,6 +50,10 @@ int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_
  * descriptors: what stands there is compared inside, and bubblewrap needs less time for a path. */
 bool bwrap_by_fd(const struct op *o);
 
+/* May a node hold the name that this operation covers? Then the file that is seen of it is handed
+ * over as a descriptor, whether it is needed in the end or not. */
+bool bwrap_may_hold(const struct box_plan *p, size_t op);
+
 /* The host path of what a bind, cover or hidden socket is made of; NULL without memory. */
 const char *bwrap_host_path(struct box_plan *p, const struct op *o);
 

@@ -27,7 +27,7 @@ static int same_objects(const struct letter *l, struct err *e)
 		if (lstat(c->path, &st) < 0)
 			return err_sys(e, "cannot look at '%s' inside", c->path);
 		now = ident_of(&st);
-		if (!ident_same(&now, &c->ident))
+		if (c->ident.ino ? !ident_same(&now, &c->ident) : now.type != c->ident.type)
 			return err_replaced(e, c->path);
 	}
 	return 0;

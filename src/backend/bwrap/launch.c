@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 
 #include "backend/bwrap/letter.h"
+#include "backend/kit/protect/placeholder.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -126,7 +127,7 @@ static int open_operations(struct launch *l, struct err *e)
 		const struct op *o = &p->ops[i];
 		struct ident found;
 
-		if (has_text(o))
+		if (has_text(o) || bwrap_may_hold(p, i))
 			(void)memory_file("brig-file", &l->ops[i], e);
 		else if (o->copy || bwrap_by_fd(o))
 			l->ops[i] = open_source(l, o, &found, e);
@@ -145,8 +146,11 @@ static int fill_operations(struct launch *l, struct err *e)
 	for (size_t i = 0; i < l->op_count; i++) {
 		const struct op *o = &p->ops[i];
 		const struct op *from = shown(p, o);
+		const char *held = o->kind == OP_COVER ? placeholder_text(o->dst) : "";
 
 		if (has_text(o) && fill(l->ops[i], from->data, op_size(from), e) < 0)
+			return -e->code;
+		if (l->ops[i] >= 0 && *held && fill(l->ops[i], held, strlen(held), e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -168,6 +172,8 @@ static int expect_trees(struct launch *l, struct err *e)
 			fd = open_source(l, o, &now, e);
 			if (fd < 0)
 				return -e->code;
+			if (placeholder_reads(fd) && bwrap_may_hold(l->plan, i))
+				now = (struct ident){ .type = S_IFREG };
 		}
 		if (expect(l, o, &now, e) < 0)
 			return -e->code;

@@ -9,7 +9,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-/* A path that must be the same object inside as the monitor saw outside. */
+/* A path that must be the same object inside as the monitor saw outside. Without an inode: one of
+ * bubblewrap's own of that type. */
 struct letter_check {
 	const char *path; /* inside */
 	struct ident ident;

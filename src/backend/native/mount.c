@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "backend/kit/protect/placeholder.h"
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"
 #include "model/paths.h"
@@ -20,6 +21,9 @@
 #define ROOT_OWN ((uint64_t)1 << 20) /* what brig itself puts there */
 #define FD_PATH_LEN 32
 #define CODE_NAME ".code"
+#define HELD_ATTRS (MOUNT_ATTR_RDONLY | COMMON_ATTRS | MOUNT_ATTR_NOEXEC)
+
+static const char *const held_names[] = { "/.held", "/.held.json" };
 
 struct builder {
 	const struct box_plan *plan;
@@ -32,7 +36,9 @@ struct builder {
 	const char *parent_path; /* of some operation; parent_len bytes of it */
 	size_t parent_len;
 	int null, empty; /* what masks are copies of: the null device, an empty folder */
-	bool plain;      /* trees of the fixed part are mounted that have no attributes yet */
+	int held[ARRAY_LEN(
+		held_names)]; /* what is seen of a name that is held, by placeholder_text */
+	bool plain;           /* trees of the fixed part are mounted that have no attributes yet */
 	int layer; /* where writable layers keep what is written; gone from the tree in the end */
 };
 
@@ -488,13 +494,44 @@ static int do_show(struct builder *b, const struct op *o, struct err *e)
 	return bind_fd(b, from, target, bind_attrs(o), e);
 }
 
+/* A file of the new root, made once for all names; its own goes in the end. */
+static int held_file(struct builder *b, bool json, struct err *e)
+{
+	const char *text = placeholder_text(held_names[json]);
+	CLEANUP(fd) int fd = -1;
+	int r;
+
+	if (b->held[json] >= 0)
+		return b->held[json];
+	fd = openat(b->root, &held_names[json][1], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+	if (r < 0)
+		return err_errno(e, r, "cannot make what covers it");
+	b->held[json] = open_inside(b, held_names[json]);
+	return b->held[json] < 0 ? err_errno(e, b->held[json], "cannot open what covers it")
+				 : b->held[json];
+}
+
+static int drop_held(const struct builder *b, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(held_names); i++)
+		if (b->held[i] >= 0 && unlinkat(b->root, &held_names[i][1], 0) < 0)
+			return err_sys(e, "cannot remove a name");
+	return 0;
+}
+
+/* A name that is missing is held by the node of a socket, which nobody can open. */
 static int do_again(struct builder *b, const struct op *o, struct err *e)
 {
 	CLEANUP(fd) int at = open_inside(b, o->dst);
+	int from;
 
 	if (at < 0)
 		return err_errno(e, at, "cannot open it");
-	return bind_fd(b, at, at, bind_attrs(o), e);
+	if (o->writable || !placeholder_reads(at))
+		return bind_fd(b, at, at, bind_attrs(o), e);
+	from = held_file(b, *placeholder_text(o->dst), e);
+	return from < 0 ? from : bind_fd(b, from, at, HELD_ATTRS, e);
 }
 
 static int make_layer(const struct builder *b, struct err *e)
@@ -734,9 +771,13 @@ bool mount_can_wait(void)
 int mount_plan(const struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = c->plan;
-	struct builder b = {
-		.plan = p, .root = -1, .parent = -1, .null = -1, .empty = -1, .layer = -1
-	};
+	struct builder b = { .plan = p,
+			     .root = -1,
+			     .parent = -1,
+			     .null = -1,
+			     .empty = -1,
+			     .held = { -1, -1 },
+			     .layer = -1 };
 	mode_t mask = umask(0);
 	int r;
 
@@ -748,13 +789,15 @@ int mount_plan(const struct box_start *c, struct err *e)
 	close_layer(&b);
 	/* What is added is waited for last: names are held and looked for meanwhile. */
 	if (r == 0 && (enter_root(e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
-		       do_added(&b, c, e) < 0 || seal_root(&b, e) < 0))
+		       do_added(&b, c, e) < 0 || drop_held(&b, e) < 0 || seal_root(&b, e) < 0))
 		r = -e->code;
 	for (size_t i = 0; i < PREPARED_MAX; i++)
 		(void)fd_close(b.prepared[i]);
 	(void)fd_close(b.parent);
 	(void)fd_close(b.null);
 	(void)fd_close(b.empty);
+	(void)fd_close(b.held[0]);
+	(void)fd_close(b.held[1]);
 	(void)fd_close(b.root);
 	(void)umask(mask);
 	return r;

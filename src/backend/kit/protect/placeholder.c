@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -15,6 +17,7 @@
 #include "base/str.h"
 
 #define SPARE "spare"
+#define ZFS_MAGIC 0x2fc12fc1U /* of no header of the kernel's */
 #define OPEN_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /* What mknod says where there are no such nodes, and what a filter on system calls says. */
@@ -60,6 +63,29 @@ int placeholder_link(int node, int dir, const char *name)
 		return -EBADF;
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", node);
 	return linkat(AT_FDCWD, path, dir, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+bool placeholder_reads(int fd)
+{
+	static const unsigned listing[] = { EXT4_SUPER_MAGIC,     XFS_SUPER_MAGIC,
+					    BTRFS_SUPER_MAGIC,    TMPFS_MAGIC,
+					    F2FS_SUPER_MAGIC,     ZFS_MAGIC,
+					    OVERLAYFS_SUPER_MAGIC };
+	struct statfs fs;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode) || fstatfs(fd, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(listing); i++)
+		if ((unsigned)fs.f_type == listing[i])
+			return true;
+	return false;
+}
+
+/* No servers: an agent takes an empty file for a broken one. */
+const char *placeholder_text(const char *path)
+{
+	return str_ends_nocase(path, ".json") ? "{ \"mcpServers\": {} }\n" : "";
 }
 
 static bool is_empty(int dir, const char *name)

@@ -26,6 +26,14 @@ int placeholder_node(int dir, const char *name);
  */
 int placeholder_link(int node, int dir, const char *name);
 
+/* Is it a node (O_PATH will do) that the command may see as a file? git goes by the kind that the
+ * folder above lists, and leaves a socket alone; where a file system lists none, git would add the
+ * file. */
+bool placeholder_reads(int fd);
+/* What that file at `path` says, for it is read by whatever walks through the tree: nothing, but
+ * for a name that is JSON. It is mounted over the node, read-only. */
+const char *placeholder_text(const char *path);
+
 bool placeholder_is(int dir, const char *name); /* still there, still empty */
 
 /* Takes it away again; false when it is something else by now, or cannot be removed. */

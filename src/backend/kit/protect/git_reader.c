@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/draft.h"
 #include "base/program.h"
+#include "base/sha256.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "model/paths.h"
@@ -66,21 +67,23 @@ static const char *const scripts[] = {
 
 /* ---- the cache ---- */
 
-static void slot_name(const struct stamp *f, char out[32])
-{
-	uint64_t h = ((uint64_t)f->ident.ino * 0x9e3779b97f4a7c15U) ^ (uint64_t)f->ident.dev;
+/* By its bytes: a command can give a file the stamp of another, wherever stamps are coarser than
+ * two writes are apart or can be set. */
+struct slot {
+	char name[16];
+	char key[SHA256_HEX + 16]; /* the first record: what question, of which file */
+};
 
-	(void)snprintf(out, 32, "%03x", (unsigned)((h >> 20) % SLOTS));
-}
-
-/* The first record of a slot: of which file and what question. */
-static void slot_key(enum reader_kind kind, const struct stamp *f, char out[192])
+static struct slot slot_of(enum reader_kind kind, const struct buf *text)
 {
-	(void)snprintf(out, 192, "3 %d %llx %llx %llx %llx.%lx %llx.%lx", (int)kind,
-		       (unsigned long long)f->ident.dev, (unsigned long long)f->ident.ino,
-		       (unsigned long long)f->size, (unsigned long long)f->mtime.tv_sec,
-		       (unsigned long)f->mtime.tv_nsec, (unsigned long long)f->ctime.tv_sec,
-		       (unsigned long)f->ctime.tv_nsec);
+	char sum[SHA256_HEX];
+	struct slot s;
+
+	sha256_of(buf_str(text), text->len, sum);
+	(void)snprintf(s.name, sizeof(s.name), "%03x",
+		       (unsigned)(mem_hash(0, sum, sizeof(sum)) % SLOTS));
+	(void)snprintf(s.key, sizeof(s.key), "4 %d %s", (int)kind, sum);
+	return s;
 }
 
 static bool read_slot(const char *name, struct buf *ret)
@@ -92,37 +95,30 @@ static bool read_slot(const char *name, struct buf *ret)
 	return fd >= 0 && buf_read_file(ret, fd) == 0 && ret->len && !ret->data[ret->len - 1];
 }
 
-static bool reader_known(enum reader_kind kind, const struct stamp *file, struct buf *ret)
+static bool reader_known(const struct slot *s, struct buf *ret)
 {
-	CLEANUP(buf) struct buf slot = BUF_INIT(READER_ANSWER_MAX + 256);
-	char name[32], key[192];
-	size_t n;
+	CLEANUP(buf) struct buf slot = BUF_INIT(READER_ANSWER_MAX + sizeof(s->key));
+	size_t n = strlen(s->key) + 1;
 
-	slot_name(file, name);
-	slot_key(kind, file, key);
-	if (!read_slot(name, &slot) || !str_eq(slot.data, key))
+	if (!read_slot(s->name, &slot) || !str_eq(slot.data, s->key))
 		return false;
-	n = strlen(key) + 1;
 	buf_add(ret, slot.data + n, slot.len - n);
 	return !ret->failed;
 }
 
-static void keep(enum reader_kind kind, const struct stamp *file, const struct buf *answer)
+static void keep(const struct slot *s, const struct buf *answer)
 {
 	struct err e;
 	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, &e);
-	char name[32], key[192];
 	struct draft d;
 
-	slot_name(file, name);
-	slot_key(kind, file, key);
 	if (folder < 0 || draft_open(folder, &d) < 0)
 		return;
-	if (fd_write_all(d.fd, key, strlen(key) + 1) < 0 ||
+	if (fd_write_all(d.fd, s->key, strlen(s->key) + 1) < 0 ||
 	    (answer->len && fd_write_all(d.fd, answer->data, answer->len) < 0))
 		draft_drop(&d);
 	else
-		(void)draft_keep(&d, name, 0600);
+		(void)draft_keep(&d, s->name, 0600);
 }
 
 /* ---- the question ---- */
@@ -367,27 +363,35 @@ enum reader_said reader_repository(enum reader_kind kind, const char *git, const
 	return ask_in_time(&q, who, &unused);
 }
 
+static int copy_of(const struct buf *text)
+{
+	CLEANUP(fd) int fd = memfd_create("brig-copy", MFD_CLOEXEC);
+
+	return fd < 0 || fd_write_all(fd, buf_str(text), text->len) < 0 ? -1 : TAKE_FD(fd);
+}
+
 enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
 			       struct buf *ret)
 {
 	struct git_question q = { .kind = kind, .shown = "--quiet" };
+	CLEANUP(buf) struct buf text = BUF_INIT(CONFIG_MAX);
 	CLEANUP(fd) int copy = -1;
 	enum reader_said said;
-	struct stamp now;
+	struct slot slot;
 	struct stat st;
 
-	if (fstat(fd, &st) < 0)
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || buf_read_file(&text, fd) < 0)
 		return READER_HOSTILE;
-	now = stamp_of(&st);
-	if (reader_known(kind, &now, ret))
+	slot = slot_of(kind, &text);
+	if (reader_known(&slot, ret))
 		return READER_PLAIN;
-	copy = reader_copy(fd, &st);
+	copy = copy_of(&text);
 	if (copy < 0)
 		return READER_HOSTILE;
 	q.fd = copy;
 	said = ask_in_time(&q, who, ret);
 	if (said == READER_PLAIN && kind != READER_LIST)
-		keep(kind, &now, ret);
+		keep(&slot, ret);
 	return said;
 }
 

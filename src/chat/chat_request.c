@@ -76,14 +76,12 @@ static int wait_for(const struct chat_ask *q, int fd, uint64_t until, struct err
 static int door_refused(struct attempt *t, int status, const char *p, size_t n, struct err *e)
 {
 	CLEANUP(jread) struct jread *root = NULL;
-	const struct jread *said;
 	const char *what;
 	const struct chat_endpoint *to = chat_line_to(t->l);
 	struct err unused;
 
 	(void)jread_parse(p, n, &root, &unused);
-	said = jread_get(root, "error");
-	what = jread_str(said, "what");
+	what = jread_str(root, "what");
 	t->again = status == 502 || status == 504;
 	(void)err_set(e, ERR_UNAVAILABLE, EHOSTUNREACH,
 		      "the model's server could not be asked: %.280s", what ? what : "no reason");

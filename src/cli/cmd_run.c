@@ -13,14 +13,14 @@
 #include "base/signals.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/denials.h"
 #include "cli/terminal.h"
 #include "model/code.h"
 #include "sandbox/manager.h"
 #include "sandbox/recorder.h"
 
-#define DENIALS_SAID 64 /* of each class, on stderr */
-#define NAMES_SHOWN 4   /* names in the line about a network that was not there */
-#define TRUST_SHOWN 6   /* names in the line about changed files */
+#define NAMES_SHOWN 4 /* names in the line about a network that was not there */
+#define TRUST_SHOWN 6 /* names in the line about changed files */
 
 struct ctx {
 	brig_manager *manager;
@@ -320,36 +320,6 @@ static void say_limit(const struct outcome *o, const struct spec *s)
 	}
 }
 
-/* A part of each class: the result and the record have more. */
-static void say_denials(const struct outcome *o)
-{
-	size_t said[DENIAL_CLASSES] = { 0 };
-	uint64_t more = 0;
-	char text[1024], times[48];
-
-	for (size_t i = 0; i < o->denial_count; i++) {
-		const struct denial *d = &o->denials[i];
-
-		if (outcome_is_asked(d))
-			continue;
-		if (said[d->class]++ >= DENIALS_SAID) {
-			more += d->count;
-			continue;
-		}
-		(void)snprintf(times, sizeof(times), " (%llu times)", (unsigned long long)d->count);
-		(void)snprintf(text, sizeof(text), "%s '%.400s': %.500s%s", d->kind, d->target,
-			       d->reason, d->count > 1 ? times : "");
-		message_log(PRIORITY_WARNING, "brig", text);
-	}
-	for (int c = 0; c < DENIAL_CLASSES; c++)
-		more += o->denials_dropped[c];
-	if (!more)
-		return;
-	(void)snprintf(text, sizeof(text), "%llu more denials; brig audit show %s",
-		       (unsigned long long)more, o->id);
-	message_log(PRIORITY_WARNING, "brig", text);
-}
-
 /* brig's words begin a line of their own, below whatever the command has painted. */
 static void fresh_line(const struct outcome *o)
 {
@@ -426,7 +396,7 @@ static void say(const struct outcome *o, const struct spec *s)
 		say_limit(o, s);
 	if (s->cli.quiet)
 		return;
-	say_denials(o);
+	denials_say(o, s->audit.agent);
 	say_trust(o);
 	say_asked(o);
 	for (size_t i = 0; i < o->hint_count; i++)

@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/denials.h"
 #include "cli/follow.h"
 #include "cli/sandbox_cli.h"
 #include "cli/terminal.h"
@@ -28,7 +29,6 @@
 
 #define EVENT_MAX ((size_t)256 << 20)
 #define INPUT_MAX 65536
-#define DENIALS_SAID 64 /* on stderr; the result has all */
 #define NAMES_SAID 4
 #define UNSURE_TRIES 50
 #define UNSURE_MS 20
@@ -216,15 +216,13 @@ static void say_denials(const struct jread *list)
 		const struct jread *d = jread_at(list, i);
 		const char *kind = jread_str(d, "kind"), *target = jread_str(d, "target"),
 			   *reason = jread_str(d, "reason");
-		CLEANUP(buf) struct buf b = BUF_INIT(4096);
+		const struct denial said = { .kind = kind ? kind : "denied",
+					     .target = target ? target : "",
+					     .reason = reason ? reason : "",
+					     .class = denial_class_of(kind ? kind : ""),
+					     .count = 1 };
 
-		if ((reason && outcome_is_asked(&(struct denial){ .class = DENIAL_NETWORK,
-								  .reason = reason })) ||
-		    n++ >= DENIALS_SAID)
-			continue;
-		buf_printf(&b, "%.60s '%.400s': %.500s", kind ? kind : "denied",
-			   target ? target : "", reason ? reason : "");
-		message_log(PRIORITY_WARNING, "brig", buf_str(&b));
+		n += n < DENIALS_SAID ? denial_say(&said) : 1;
 	}
 	if (n > DENIALS_SAID) {
 		CLEANUP(buf) struct buf b = BUF_INIT(128);

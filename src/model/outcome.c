@@ -16,6 +16,7 @@
 #define TRUST_MAX 512
 #define TRUST_KIND_MAX 16 /* of one reason, so that none pushes out another */
 #define NO_NETWORK "this sandbox has no network"
+#define COVERED "it could not be changed, because programs on the host obey it"
 #define ALIKE_MAX 4                  /* of a target, with different reasons */
 #define ARENA_MAX ((size_t)24 << 20) /* more than all limits below come to */
 
@@ -74,7 +75,7 @@ const char *denial_class_kind(enum denial_class c)
 	return classes[c].kind;
 }
 
-static enum denial_class class_of(const char *kind)
+enum denial_class denial_class_of(const char *kind)
 {
 	for (int c = 0; c < DENIAL_OTHER; c++)
 		if (str_eq(kind, classes[c].kind))
@@ -132,6 +133,11 @@ bool outcome_is_asked(const struct denial *d)
 	return d->class == DENIAL_NETWORK && str_eq(d->reason, NO_NETWORK);
 }
 
+bool outcome_is_covered(const struct denial *d)
+{
+	return d->class == DENIAL_PATH && str_eq(d->reason, COVERED);
+}
+
 /* One more name of a folder of which there are too many. */
 static void deny_folder(struct outcome *o, const char *kind, const char *target)
 {
@@ -168,12 +174,17 @@ void outcome_deny_as(struct outcome *o, enum denial_class class, const char *kin
 
 void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason)
 {
-	outcome_deny_as(o, class_of(kind), kind, target, reason);
+	outcome_deny_as(o, denial_class_of(kind), kind, target, reason);
+}
+
+void outcome_covered(struct outcome *o, const char *name)
+{
+	outcome_deny(o, "protected-path", name, COVERED);
 }
 
 void outcome_drop(struct outcome *o, const char *kind, uint64_t n)
 {
-	uint64_t *at = &o->denials_dropped[class_of(kind)];
+	uint64_t *at = &o->denials_dropped[denial_class_of(kind)];
 
 	*at = *at + n < n ? UINT64_MAX : *at + n;
 }

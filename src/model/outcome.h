@@ -147,8 +147,13 @@ void outcome_deny_since(struct outcome *o, const struct outcome *from, const uin
 /* Its sandbox has ended with it: what was found then belongs to it as well. */
 void outcome_ends_with(struct outcome *o, const struct outcome *box, const uint64_t *mark,
 		       size_t n);
-/* Of a name that was asked for where there is no network: texts tell those in one line. */
+/* The command said that it could not change a protected name, which no event of the kernel tells.
+ * It could as well have tried: the list is no more its own to write than it was. */
+void outcome_covered(struct outcome *o, const char *name);
+/* Those that texts tell in other words: of a name that was asked for where there is no network, in
+ * one line; of a protected name, by a hint. */
 bool outcome_is_asked(const struct denial *d);
+bool outcome_is_covered(const struct denial *d);
 void outcome_drop(struct outcome *o, const char *kind, uint64_t n); /* another brig's count */
 uint64_t outcome_denied(const struct outcome *o);                   /* how often, listed or not */
 /* At most 100 are kept, the rest is counted. */
@@ -187,4 +192,5 @@ char *outcome_text(const struct outcome *o, size_t max);
 bool outcome_timeout_text(const struct outcome *o, char *out, size_t n);
 
 const char *outcome_name(enum outcome_kind k);
+enum denial_class denial_class_of(const char *kind);
 const char *denial_class_kind(enum denial_class c); /* as `denials_dropped` names it */

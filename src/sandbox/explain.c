@@ -239,16 +239,38 @@ static void about_network(const struct spec *s, struct words w, struct outcome *
 	      : "it had no network; --allow HOST or @GROUP opens one for the hosts that it needs");
 }
 
-static const char *guarded(const struct spec *s, struct words w)
+/* The next protected name that is named, from *at on; NULL: none. */
+static const char *guarded(const struct spec *s, struct words w, size_t *at)
 {
-	for (size_t i = 0; i < ARRAY_LEN(git_names); i++)
-		if (named(w, git_names[i]))
-			return git_names[i];
-	for (size_t i = 0; i < guarded_name_count; i++)
+	while (*at < ARRAY_LEN(git_names) + guarded_name_count) {
+		size_t i = (*at)++;
+
+		if (i < ARRAY_LEN(git_names)) {
+			if (named(w, git_names[i]))
+				return git_names[i];
+			continue;
+		}
+		i -= ARRAY_LEN(git_names);
 		if (guarded_names[i].class <= NAME_TAKEN &&
 		    named_in(w, guarded_names[i].name, true, s->inside))
 			return guarded_names[i].name;
+	}
 	return NULL;
+}
+
+/* Each that is named in a line with such words is a denial. */
+static void deny_covered(const struct spec *s, struct words w, struct outcome *o)
+{
+	while (w.n) {
+		const char *end = memchr(w.text, '\n', w.n), *name;
+		struct words line = { w.text, end ? (size_t)(end - w.text) : w.n };
+		size_t at = 0, past = line.n + (end ? 1 : 0);
+
+		if (any(line, no_change, ARRAY_LEN(no_change)))
+			while ((name = guarded(s, line, &at)))
+				outcome_covered(o, name);
+		w = (struct words){ w.text + past, w.n - past };
+	}
 }
 
 /* A file system of its own: what it lacks there may be brig's doing. */
@@ -260,6 +282,7 @@ static bool has_root(const struct outcome *o)
 static void about_files(const struct spec *s, struct words w, struct outcome *o)
 {
 	const char *name;
+	size_t at = 0;
 
 	if (!has_root(o) || !any(w, no_change, ARRAY_LEN(no_change)))
 		return;
@@ -272,7 +295,9 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 		add(o, "under policy readonly it may change nothing but /tmp and HOME");
 		return;
 	}
-	name = s->policy == POLICY_WORKSPACE_WRITE ? guarded(s, w) : NULL;
+	name = s->policy == POLICY_WORKSPACE_WRITE ? guarded(s, w, &at) : NULL;
+	if (name)
+		deny_covered(s, w, o);
 	if (name)
 		add(o,
 		    arena_printf(o->arena,

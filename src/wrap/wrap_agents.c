@@ -16,6 +16,7 @@
 static const char *const claude_keys[] = { "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", NULL };
 /* At its first start it looks whether its vendor can be reached, there too, and ends if not. */
 static const char *const claude_hosts[] = { "platform.claude.com", NULL };
+static const char *const claude_chatter[] = { "downloads.claude.ai", "github.com", NULL };
 static const struct wrap_word claude_variables[] = {
 	{ "IS_SANDBOX=1", ITS_SANDBOX },
 	{ "DISABLE_AUTOUPDATER=1", NO_UPDATES },
@@ -26,6 +27,8 @@ static const struct wrap_word claude_variables[] = {
 #define CODEX_LOGIN "CODEX_CHATGPT_TOKEN"
 static const char *const codex_keys[] = { "CODEX_API_KEY", "OPENAI_API_KEY", CODEX_LOGIN, NULL };
 static const char *const codex_beside[] = { CODEX_LOGIN, "CODEX_CHATGPT_ACCOUNT", NULL };
+static const char *const codex_chatter[] = { "chatgpt.com", "github.com", "api.github.com",
+					     "raw.githubusercontent.com", NULL };
 /* Its own settings for the vendor want a login at a terminal, and try a WebSocket first. */
 #define CODEX_KEY "it takes the key from the variable at a terminal, too, and tries no WebSocket"
 #define CODEX_CHATGPT "the login by ChatGPT is for this address, and is named by variables as well"
@@ -52,6 +55,7 @@ static const struct wrap_word codex_arguments[] = {
 
 #define GEMINI_LOGIN "GOOGLE_CLOUD_ACCESS_TOKEN"
 static const char *const gemini_keys[] = { "GEMINI_API_KEY", GEMINI_LOGIN, NULL };
+static const char *const gemini_chatter[] = { "play.googleapis.com", "*.npmjs.org", NULL };
 #define GEMINI_GOOGLE "the login with Google is in a variable as well"
 static const struct wrap_word gemini_variables[] = {
 	{ "SANDBOX=brig", ITS_SANDBOX },
@@ -72,6 +76,7 @@ static const char *const any_keys[] = { "ANTHROPIC_API_KEY",
 					"GROQ_API_KEY",
 					"MISTRAL_API_KEY",
 					NULL };
+static const char *const opencode_chatter[] = { "*.npmjs.org", NULL };
 static const struct wrap_word opencode_variables[] = {
 	{ "OPENCODE_DISABLE_AUTOUPDATE=1", NO_UPDATES },
 	{ "OPENCODE_DISABLE_MODELS_FETCH=1", NO_SMALL_TALK },
@@ -109,6 +114,7 @@ const struct wrap_agent wrap_agents[] = {
 			   .install = "npm install -g @anthropic-ai/claude-code",
 			   .credentials = claude_keys,
 			   .hosts = claude_hosts,
+			   .chatter = claude_chatter,
 			   .seed = "claude",
 			   .arguments = nothing,
 			   .variables = claude_variables,
@@ -121,6 +127,7 @@ const struct wrap_agent wrap_agents[] = {
 			  .install = "npm install -g @openai/codex",
 			  .credentials = codex_keys,
 			  .beside = codex_beside,
+			  .chatter = codex_chatter,
 			  .seed = "codex",
 			  .arguments = codex_arguments,
 			  .variables = nothing,
@@ -131,6 +138,7 @@ const struct wrap_agent wrap_agents[] = {
 			   .title = "Gemini CLI",
 			   .install = "npm install -g @google/gemini-cli",
 			   .credentials = gemini_keys,
+			   .chatter = gemini_chatter,
 			   .seed = "gemini",
 			   .arguments = nothing,
 			   .variables = gemini_variables,
@@ -144,6 +152,7 @@ const struct wrap_agent wrap_agents[] = {
 			     .install = "npm install -g opencode-ai",
 			     .credentials = any_keys,
 			     .each = true,
+			     .chatter = opencode_chatter,
 			     .seed = "opencode",
 			     .arguments = nothing,
 			     .variables = opencode_variables,

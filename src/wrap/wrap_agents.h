@@ -27,7 +27,10 @@ struct wrap_agent {
 	const char *const *beside; /* pairs: a credential, and a second that it needs; may be NULL
 				    */
 	const char *const *hosts;  /* what it needs besides; may be NULL */
-	const char *seed;          /* of --home-seed */
+	const char *const
+		*chatter; /* hosts, or *.DOMAIN, that it asks on every run, for updates and
+			   * telemetry: that they are refused is no news; may be NULL */
+	const char *seed; /* of --home-seed */
 	/* Arguments in front of the caller's own; variables. */
 	const struct wrap_word *arguments, *variables;
 	bool hides_git; /* its shell keeps git from the settings outside of the repository: whose

@@ -162,7 +162,7 @@ def a_command_is_told_what_its_door_denied():
         assert done.json["denials"] == [] and not done.errors, done.errors
         # People see it, too, as brig run says it.
         said = sandbox("exec", "one", *ask).errors
-        assert "brig: network 'other.example:443': not-allowed" in said and "--allow other.example" in said, said
+        assert "brig: refused: other.example:443 (--allow other.example)" in said, said
         assert sandbox("exec", "one", "--quiet", *ask).errors == ""
         # The door is the sandbox's, and so is the record of what it decided: the command's leads there.
         ran = sandbox("exec", "one", "--json", *ask).json["id"]

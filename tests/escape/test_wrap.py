@@ -285,11 +285,12 @@ def a_login_of_a_vendor_is_for_the_part_of_its_host_that_it_needs():
         (target, fields, _), = web.seen
         fields = {k.lower(): v for k, v in fields}
         assert fields["authorization"] == f"Bearer {jwt(soon)}" and fields["chatgpt-account-id"] == account, fields
-        done = wrap(*door, "gemini", "sh", 'curl -sS -d {} -H "Authorization: Bearer $GOOGLE_CLOUD_ACCESS_TOKEN" https://cloudcode-pa.googleapis.com/v1internal:x; env; cat ~/.gemini/settings.json', env=env)
+        done = wrap(*door, "gemini", "sh", 'curl -sS -d {} -H "Authorization: Bearer $GOOGLE_CLOUD_ACCESS_TOKEN" https://cloudcode-pa.googleapis.com/v1internal:x; env; cat ~/.gemini/settings.json; curl -s https://play.googleapis.com/ https://other.example/', env=env)
         assert "GOOGLE_GENAI_USE_GCA=true" in done.text and "GOOGLE_CLOUD_ACCESS_TOKEN=brig-" in done.text and KEY not in done.text and "a run does not renew it" in done.errors, done.text
         assert dict(web.seen[-1][1])["Authorization"] == f"Bearer {KEY}"
         # It asks for nothing at a terminal, and commits as its user although it hides git's settings from git.
         assert '"selectedType":"oauth-personal"' in done.text and "GIT_COMMITTER_EMAIL=ada@example.org\n" in done.text, done.text
+        assert "brig: refused, as on every run of this agent: play.googleapis.com\n" in done.errors and "brig: refused: other.example:443 (--allow other.example)\n" in done.errors, done.errors
         assert said(*door, "gemini", "search", KEY.encode().hex(), env=env) == []
         put(workspace() / "found", f"R{KEY}")
         assert said(*door, "gemini", "search", KEY.encode().hex(), env=env) == [str(workspace() / "found")]

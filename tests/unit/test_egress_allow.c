@@ -391,10 +391,11 @@ static void a_denial_is_told_in_json(void **state UNUSED)
 	assert_false(tunnel("example.org", 8443));
 	verdict_json(&v, &b);
 	assert_string_equal(buf_str(&b),
-			    "{\"error\":{\"reason\":\"not-allowed\",\"what\":\"Host not in "
+			    "{\"error\":\"Host not in allowlist: example.org:8443; --allow "
+			    "example.org:8443\",\"reason\":\"not-allowed\",\"what\":\"Host not in "
 			    "allowlist: example.org:8443\",\"hint\":\"--allow "
 			    "example.org:8443\",\"host\":\"example.org\",\"port\":8443,\"rule\":"
-			    "null}}\n");
+			    "null}\n");
 }
 
 /* --- limits --- */

@@ -71,9 +71,25 @@ static void a_name_counts_as_a_whole(void **state)
 	assert_non_null(strstr(LINE("destination path '.' already exists and is not empty"),
 			       "clone into a new folder"));
 	assert_null(LINE("destination path 'x' already exists and is not empty"));
+	assert_true(o->denial_count > 2 && outcome_is_covered(&o->denials[0]));
 	s->policy = POLICY_READONLY;
 	assert_null(LINE(".envrc: Permission denied"));
 	assert_non_null(LINE(".envrc: Read-only file system"));
+}
+
+static void a_name_in_such_a_line_is_a_denial(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	s->policy = POLICY_WORKSPACE_WRITE;
+	assert_non_null(LINE("sh: .git/hooks/x: Read-only file system\n.envrc is there\n"
+			     "sh: .vscode: File exists\nsh: .git/hooks/y: EROFS\n"));
+	assert_int_equal(o->denial_count, 2);
+	assert_string_equal(o->denials[0].target, ".git/hooks");
+	assert_int_equal(o->denials[0].count, 2);
+	assert_string_equal(o->denials[1].target, ".vscode");
+	assert_string_equal(o->denials[1].kind, "protected-path");
 }
 
 static void a_group_is_named_where_its_host_is(void **state)
@@ -171,6 +187,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_name_counts_as_a_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_name_in_such_a_line_is_a_denial, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_group_is_named_where_its_host_is, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(who_wants_more_rights_is_told_what_to_do, setup,

@@ -60,12 +60,13 @@ bool verdict_deny(struct egress_verdict *v, enum egress_reason r, const char *hi
 
 void verdict_json(const struct egress_verdict *v, struct buf *out)
 {
+	char error[sizeof(v->what) + sizeof(v->hint) + 2];
 	struct json j;
 
 	json_init(&j, out, false);
 	json_object(&j);
-	json_key(&j, "error");
-	json_object(&j);
+	(void)snprintf(error, sizeof(error), "%s%s%s", v->what, *v->hint ? "; " : "", v->hint);
+	json_kstr(&j, "error", error);
 	json_kstr(&j, "reason", egress_reason_name(v->reason));
 	json_kstr(&j, "what", v->what);
 	json_kstr(&j, "hint", *v->hint ? v->hint : NULL);
@@ -74,7 +75,6 @@ void verdict_json(const struct egress_verdict *v, struct buf *out)
 	json_kstr(&j, "rule", v->rule);
 	if (v->retry_after)
 		json_ku64(&j, "retry_after", v->retry_after);
-	json_object_end(&j);
 	json_object_end(&j);
 	buf_putc(out, '\n');
 }

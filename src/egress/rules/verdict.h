@@ -57,6 +57,7 @@ int egress_reason_status(enum egress_reason r); /* of the HTTP answer: 403, 400,
 bool verdict_deny(struct egress_verdict *v, enum egress_reason r, const char *hint, const char *fmt,
 		  ...) __attribute__((format(printf, 4, 5)));
 
-/* The body of the answer the guest gets: {"error": {"reason", "what", "hint", "host", "port",
- * "rule", "retry_after"}} and a line feed. */
+/* The body of the answer the guest gets: {"error", "reason", "what", "hint", "host", "port",
+ * "rule", "retry_after"} and a line feed. `error` is one text, as clients print it: what and hint.
+ */
 void verdict_json(const struct egress_verdict *v, struct buf *out);

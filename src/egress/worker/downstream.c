@@ -30,11 +30,9 @@ void downstream_fail(struct downstream *d, int status, const char *reason, const
 
 	json_init(&j, &body, false);
 	json_object(&j);
-	json_key(&j, "error");
-	json_object(&j);
+	json_kstr(&j, "error", what);
 	json_kstr(&j, "reason", reason);
 	json_kstr(&j, "what", what);
-	json_object_end(&j);
 	json_object_end(&j);
 	buf_putc(&body, '\n');
 	d->ops->refuse(d,

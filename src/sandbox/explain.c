@@ -2,9 +2,11 @@
 #include "sandbox/explain.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "backend/kit/protect/protected_names.h"
@@ -104,6 +106,7 @@ static const struct {
 	"or in ACLs, outside of the sandbox"
 #define NO_SETID                                                                                   \
 	"set-id bits (chmod u+s, g+s) cannot be set inside: set them outside of the sandbox"
+#define OWN_CONFIG ", or use git config --global, which is the sandbox's own"
 #define NO_CORE                                                                                    \
 	"no core files are written inside: gdb -batch -ex run -ex bt --args COMMAND shows where "  \
 	"it failed"
@@ -302,8 +305,8 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 		add(o,
 		    arena_printf(o->arena,
 				 "'%s' is protected in the workspace, because programs on the host "
-				 "obey it: change it outside of the sandbox",
-				 name));
+				 "obey it: change it outside of the sandbox%s",
+				 name, str_eq(name, ".git/config") ? OWN_CONFIG : ""));
 	else if (s->policy == POLICY_WORKSPACE_WRITE &&
 		 (found(w, "Read-only file system") || found(w, "EROFS")))
 		add(o, "it may write in /tmp, HOME and the workspace, but for protected names and "
@@ -398,8 +401,15 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 		add(o, "--profile debug lets perf count what runs inside");
 		return;
 	}
-	if (found(w, "changing permissions of") && found(w, "Operation not permitted")) {
+	if ((found(w, "changing permissions of") || found(w, "cannot change permissions of")) &&
+	    found(w, "Operation not permitted")) {
 		add(o, NO_SETID);
+		return;
+	}
+	/* Ids that nobody has inside. */
+	if ((found(w, "changing ownership of") || found(w, "changing group of")) &&
+	    found(w, "Invalid argument")) {
+		add(o, NO_OTHERS);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
@@ -409,13 +419,37 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 		}
 }
 
+/* A shell says 128 more. */
+static int died_of(const struct outcome *o)
+{
+	if (o->kind == OUTCOME_SIGNALLED)
+		return o->signal;
+	return o->exit_code > 128 ? o->exit_code - 128 : 0;
+}
+
+/* Only to whom a core would be written outside. */
+static void about_core(struct outcome *o)
+{
+	struct rlimit core;
+	int sig = died_of(o);
+	bool dumps = sig == SIGSEGV || sig == SIGABRT || sig == SIGBUS || sig == SIGFPE ||
+		     sig == SIGILL || sig == SIGTRAP || sig == SIGQUIT;
+
+	if (dumps && has_root(o) && !in_image(o) && getrlimit(RLIMIT_CORE, &core) == 0 &&
+	    core.rlim_cur > 0)
+		add(o, NO_CORE);
+}
+
 void explain(const struct spec *s, const char *said, size_t n, struct outcome *o)
 {
 	struct words w = { said, n };
 	bool failed =
 		o->kind == OUTCOME_SIGNALLED || (o->kind == OUTCOME_EXITED && o->exit_code != 0);
 
-	if (!failed || !n)
+	if (!failed)
+		return;
+	about_core(o);
+	if (!n)
 		return;
 	about_network(s, w, o);
 	about_files(s, w, o);

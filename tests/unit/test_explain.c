@@ -2,10 +2,12 @@
 /* unit/test_explain.c - what a failed command's last words bring out: brig's own lines, never a
  * word of the command's. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -24,6 +26,7 @@ static const char *line(struct outcome *o, const struct spec *s, const char *sai
 	return o->hint_count ? o->hints[0] : NULL;
 }
 
+#define SOME_CORE 4096
 #define LINE(text) line(o, s, text, sizeof(text) - 1)
 
 static int setup(void **state)
@@ -116,10 +119,46 @@ static void who_wants_more_rights_is_told_what_to_do(void **state)
 	assert_non_null(strstr(LINE("No usable sandbox! If this is"), "--no-sandbox"));
 	assert_non_null(strstr(LINE("No permission to enable x event."), "--profile debug"));
 	assert_null(LINE("consult: Critical errors"));
+	assert_non_null(strstr(LINE("install: cannot change permissions of 'd': Operation not "
+				    "permitted"),
+			       "set-id bits"));
+	assert_non_null(
+		strstr(LINE("chown: changing ownership of 'x': Invalid argument"), "other users"));
+	assert_null(LINE("chown: changing ownership of 'x': No such file or directory"));
 	s->profile = PROFILE_DEBUG;
 	assert_null(LINE("No permission to enable x event."));
 	o->backend = "docker";
 	assert_null(LINE("su: Critical error - immediate abort"));
+}
+
+/* It said nothing; a core is missed by whom outside one would be written for. */
+static void a_core_that_is_missed_is_told_of(void **state)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	const struct spec *s = *state;
+	struct rlimit was;
+
+	assert_int_equal(getrlimit(RLIMIT_CORE, &was), 0);
+	if (was.rlim_max < SOME_CORE)
+		skip();
+	outcome_contain(o, &(struct isolation){ .mount_ns = true });
+	for (int with = 0; with < 2; with++) {
+		const struct rlimit now = { .rlim_cur = with ? SOME_CORE : 0,
+					    .rlim_max = was.rlim_max };
+
+		assert_int_equal(setrlimit(RLIMIT_CORE, &now), 0);
+		o->kind = OUTCOME_SIGNALLED;
+		o->signal = SIGSEGV;
+		explain(s, "", 0, o);
+		o->kind = OUTCOME_EXITED;
+		o->exit_code = 128 + SIGABRT;
+		explain(s, "", 0, o);
+		o->exit_code = 128 + SIGTERM;
+		explain(s, "", 0, o);
+		assert_int_equal(o->hint_count, with ? 2 : 0);
+	}
+	assert_non_null(strstr(o->hints[0], "no core files"));
+	(void)setrlimit(RLIMIT_CORE, &was);
 }
 
 static void a_file_of_the_hosts_is_named_if_everybody_may_read_it(void **state)
@@ -186,6 +225,7 @@ static void only_of_a_command_that_failed(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_core_that_is_missed_is_told_of, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_counts_as_a_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_in_such_a_line_is_a_denial, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_group_is_named_where_its_host_is, setup,

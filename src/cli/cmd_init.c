@@ -35,18 +35,25 @@ struct init_value {
 	const char **to;
 };
 
-static const char *const own[] = { "--yes",      "--dry-run", "--force", "--json",    "--no-allow",
-				   "--apparmor", "--image",   "--base",  "--backend", "--network",
-				   "--agent",    "--allow",   "--help",  NULL };
+static const char *const own[] = { "--yes",       "--dry-run",  "--force", "--json",
+				   "--no-allow",  "--apparmor", "--image", "--base",
+				   "--backend",   "--network",  "--agent", "--allow",
+				   "--keep-home", "--help",     NULL };
 
 static int take_switch(struct init_asked *a, const char *word)
 {
 	const struct init_switch all[] = {
-		{ "--yes", &a->yes },           { "-y", &a->yes },
-		{ "--dry-run", &a->dry },       { "--force", &a->force },
-		{ "--json", &a->json },         { "--no-allow", &a->no_allow },
-		{ "--apparmor", &a->apparmor }, { "--image", &a->image },
-		{ "--help", &a->help },         { "-h", &a->help },
+		{ "--yes", &a->yes },
+		{ "-y", &a->yes },
+		{ "--dry-run", &a->dry },
+		{ "--force", &a->force },
+		{ "--json", &a->json },
+		{ "--no-allow", &a->no_allow },
+		{ "--apparmor", &a->apparmor },
+		{ "--image", &a->image },
+		{ "--keep-home", &a->keep_home },
+		{ "--help", &a->help },
+		{ "-h", &a->help },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
@@ -111,6 +118,7 @@ static int parse(struct initiation *x, int argc, char **argv, struct err *e)
 	}
 	x->asked.image |= x->asked.image_ref != NULL;
 	x->asked.yes &= !x->asked.dry;
+	x->answers.keep_home = x->asked.keep_home;
 	if (x->asked.base && (x->asked.image_ref || !x->asked.image))
 		return err_refuse(e, ERR_USAGE, EINVAL, "brig init --image --base REF",
 				  "--base belongs to an image that is built");
@@ -371,7 +379,11 @@ static int consent(struct initiation *x, struct err *e)
 {
 	if (x->asked.dry || (!x->asked.yes && !x->asks))
 		return 0;
-	return x->asked.yes ? 1 : init_confirm("write this as .brig.yaml?", true, e);
+	return x->asked.yes
+		       ? 1
+		       : init_confirm(
+				 "write this, with remarks on what else can be set, as .brig.yaml?",
+				 true, e);
 }
 
 static int go(struct initiation *x, struct err *e)
@@ -458,6 +470,7 @@ const struct subcommand cmd_init = {
 		 "  --network WORD    none; packages: registries of what is found, to read; proxy\n"
 		 "  --allow HOST      open this host or @GROUP besides; repeatable\n"
 		 "  --backend NAME    auto, native, bwrap or docker\n"
+		 "  --keep-home       keep a HOME for this project, with its caches\n"
 		 "  --agent NAME      claude, codex, gemini, opencode, aider or none\n"
 		 "  --image[=REF]     run in a container: of REF, which is pulled, or of one that\n"
 		 "                    is built with compilers, git and Python, as user 1000\n"

@@ -181,9 +181,22 @@ static int ask_apparmor(struct initiation *x, struct err *e)
 	return r < 0 ? r : 0;
 }
 
+static int ask_home(struct initiation *x, struct err *e)
+{
+	int r = x->answers.keep_home
+			? 1
+			: init_confirm("Keep a HOME for this project, with its caches, from run to "
+				       "run?",
+				       false, e);
+
+	x->answers.keep_home = r > 0;
+	return r < 0 ? r : 0;
+}
+
 int init_ask(struct initiation *x, struct err *e)
 {
-	if (ask_network(x, e) < 0 || ask_backend(x, e) < 0 || ask_apparmor(x, e) < 0)
+	if (ask_network(x, e) < 0 || ask_backend(x, e) < 0 || ask_home(x, e) < 0 ||
+	    ask_apparmor(x, e) < 0)
 		return -e->code;
 	if (x->asked.image || !chose_images(x))
 		return 0;

@@ -12,7 +12,7 @@
 #define INIT_IMAGE "brig-worker:latest"
 
 struct init_asked {
-	bool yes, dry, force, json, no_allow, apparmor, image, help;
+	bool yes, dry, force, json, no_allow, apparmor, image, keep_home, help;
 	const char *image_ref; /* of --image=REF; NULL: it is built */
 	const char *base;
 	const char *backend, *network, *agent; /* NULL: not said */

@@ -43,9 +43,22 @@ void init_tell_found(const struct initiation *x)
 	(void)fflush(to);
 }
 
+/* Who answers sees what is set, on half a screen; the file has remarks besides. */
 void init_tell_text(const struct initiation *x)
 {
-	(void)printf(x->asks ? "\n%s\n" : "%s", buf_str(&x->text));
+	const char *line = buf_str(&x->text), *end;
+
+	if (!x->asks) {
+		(void)printf("%s", line);
+		return;
+	}
+	(void)printf("\n");
+	for (; *line; line = *end ? end + 1 : end) {
+		end = line + strcspn(line, "\n");
+		if (end > line && line[strspn(line, " ")] != '#')
+			(void)printf("%.*s\n", (int)(end - line), line);
+	}
+	(void)printf("\n");
 }
 
 /* What passed is not news. */

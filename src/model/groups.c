@@ -13,7 +13,8 @@
 
 /* Registries that serve from hosts below their own name are written as one wildcard each. */
 static const char *const pypi[] = { "pypi.org", "*.pythonhosted.org", NULL };
-static const char *const npm[] = { "*.npmjs.org", NULL };
+/* yarn has a name of its own for the same registry. */
+static const char *const npm[] = { "*.npmjs.org", "*.yarnpkg.com", NULL };
 static const char *const crates[] = { "crates.io", "*.crates.io", NULL };
 static const char *const go[] = { "proxy.golang.org", NULL };
 static const char *const docs[] = { "docs.rs",    "doc.rust-lang.org",
@@ -27,7 +28,9 @@ static const char *const build[] = { "dl.google.com", "download.qt.io", NULL };
 /* What `npm install` asks about known faults goes there by POST. Nothing is published there, and
  * nobody but the registry sees it, which sees the path of every GET, too. */
 static const char *const npm_reading[] = { "GET,HEAD *.npmjs.org",
-					   "POST *.npmjs.org/-/npm/v1/security/", NULL };
+					   "POST *.npmjs.org/-/npm/v1/security/",
+					   "GET,HEAD *.yarnpkg.com",
+					   "POST *.yarnpkg.com/-/npm/v1/security/", NULL };
 /* The proxy fetches a module from the server that its path names: a GET of
  * /attacker.example/WHATEVER/@v/list is a message to that server. So only paths of servers whose
  * visitors are not shown to whoever has a name there, but as a number a day. */

@@ -9,7 +9,7 @@
 
 bool setup_loosens(const struct setup_answers *a)
 {
-	return a->backend || a->image || a->network != SETUP_NETWORK_NONE;
+	return a->backend || a->image || a->keep_home || a->network != SETUP_NETWORK_NONE;
 }
 
 static void put_found(const struct project_found *f, struct buf *out)
@@ -23,13 +23,17 @@ static void put_found(const struct project_found *f, struct buf *out)
 	buf_puts(out, ".\n");
 }
 
-/* A rule, and in its column the reason. */
+/* A rule, and in its column the reason, for the first of its group. */
 static void put_rule(const char *methods, const char *rule, const struct group *g, struct buf *out)
 {
+	bool first = rule == (g->reading ? g->reading[0] : g->hosts[0]);
 	int used = (int)(strlen("    - ") + strlen(methods) + strlen(rule));
 
-	buf_printf(out, "    - %s%s%*s# @%s: %s\n", methods, rule,
-		   used < REASON_COLUMN - 1 ? REASON_COLUMN - used : 2, "", g->name, g->help);
+	buf_printf(out, "    - %s%s", methods, rule);
+	if (first)
+		buf_printf(out, "%*s# @%s: %s", used < REASON_COLUMN - 1 ? REASON_COLUMN - used : 2,
+			   "", g->name, g->help);
+	buf_putc(out, '\n');
 }
 
 static void put_group(const struct group *g, struct buf *out)
@@ -112,8 +116,6 @@ static const char tail[] =
 	"\n# More of this machine, read-only, and toolchains below your home folder.\n"
 	"# read: [~/datasets]\n"
 	"# toolchains: true\n"
-	"\n# HOME is empty and gone afterwards. Kept for this project, with its caches:\n"
-	"# home: keep\n"
 	"\n# A key of yours for the host it belongs to; the command holds a placeholder.\n"
 	"# use_credentials: [GITHUB_TOKEN]\n";
 
@@ -130,6 +132,11 @@ void setup_text(const struct setup_answers *a, const struct project_found *f, st
 		      "policy: workspace_write\n");
 	put_network(a, f, out);
 	put_backend(a, out);
+	buf_puts(out,
+		 a->keep_home
+			 ? "\n# HOME is kept for this project, with its caches.\nhome: keep\n"
+			 : "\n# HOME is empty and gone afterwards. Kept for this project, with "
+			   "its caches:\n# home: keep\n");
 	buf_puts(out, tail);
 	if (a->agent)
 		buf_printf(out,

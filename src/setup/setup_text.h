@@ -18,7 +18,8 @@ struct setup_answers {
 	const char *image;   /* NULL: none */
 	enum setup_network network;
 	struct strlist allow; /* rules of the caller's own, checked */
-	const char *agent;    /* of `brig wrap`; NULL: none */
+	bool keep_home;
+	const char *agent; /* of `brig wrap`; NULL: none */
 };
 
 /* Does it do more than tighten what holds without any file? */

@@ -89,7 +89,8 @@ def a_file_fits_what_is_found_and_a_run_uses_it():
     done = brig("init", "--yes")
     assert done.status == 0, done.errors
     assert "brig wrap claude" in done.text and "brig run -- npm install" in done.text and "trusted as it is now" in done.text, done.text
-    assert settings() == ["brig: 1", "policy: workspace_write", "network: proxy", "egress:", "  allow:", "    - GET,HEAD *.npmjs.org", "    - POST *.npmjs.org/-/npm/v1/security/", "    - GET,HEAD pypi.org",
+    assert settings() == ["brig: 1", "policy: workspace_write", "network: proxy", "egress:", "  allow:", "    - GET,HEAD *.npmjs.org", "    - POST *.npmjs.org/-/npm/v1/security/", "    - GET,HEAD *.yarnpkg.com",
+                          "    - POST *.yarnpkg.com/-/npm/v1/security/", "    - GET,HEAD pypi.org",
                           "    - GET,HEAD *.pythonhosted.org"], settings()
     assert "# Found here: package.json (Node), pyproject.toml (Python), pom.xml (Java), CLAUDE.md (Claude Code).\n" in file().read_text()
     assert brig("config", "check", FILE).text.startswith(".brig.yaml: ok"), "config check"
@@ -167,11 +168,12 @@ def a_talk_at_a_terminal():
     t.say(b"[packages]: ", b"@pypi api.example.org\n")
     t.say(b"[auto]: ", b"nativ\n")
     t.say(b"[auto]: ", b" native \n")
-    t.until(b"backend: native")
+    t.say(b"[y/N]: ", b"y\n")
+    t.until(b"backend: native\r\nhome: keep\r\n\r\nwrite this")  # no remarks: the questions stay on the screen
     t.say(b"[Y/n]: ", b"what\n")
     t.say(b"[Y/n]: ", b"\n")
     assert t.end() == 0 and b"wrote " in t.seen, t.seen
-    assert settings()[2:] == ["network: proxy", "egress:", "  allow:", '    - "@pypi"', '    - "api.example.org"', "backend: native"], settings()
+    assert settings()[2:] == ["network: proxy", "egress:", "  allow:", '    - "@pypi"', '    - "api.example.org"', "backend: native", "home: keep"], settings()
 
 
 @test
@@ -182,7 +184,7 @@ def no_and_the_end_of_input_and_ctrl_c_leave_nothing():
                                            (b"[auto]: ", b"\x04", 1, b"nothing was written"), (b"[packages]: ", b"\x03", 130, b""), (b"[Y/n]: ", b"\x03", 130, b""),
                                            (b"[packages]: ", b"%" * 3000 + b"\n" + b"?\n" * 2, 1, b"three answers")):
         t = Talk()
-        for q in (b"[packages]: ", b"[auto]: ", b"[Y/n]: "):
+        for q in (b"[packages]: ", b"[auto]: ", b"[y/N]: ", b"[Y/n]: "):
             t.say(q, answer if q == question else b"\n")
             if q == question:
                 break

@@ -106,7 +106,7 @@ static void every_text_reads_back(void **state)
 		if (config_read_text(s, buf_str(&text), text.len, DIALECT_BRIG, &src, &was, &e) < 0)
 			fail_msg("%s\n%s", e.what, buf_str(&text));
 		assert_int_equal(s->egress.allow.n,
-				 a.allow.n + (a.network == SETUP_NETWORK_PACKAGES ? 2 : 0));
+				 a.allow.n + (a.network == SETUP_NETWORK_PACKAGES ? 4 : 0));
 		assert_int_equal(setup_loosens(&a), i % 4 || a.network);
 		if (i & 2)
 			assert_string_equal(s->image, "a/b:c");

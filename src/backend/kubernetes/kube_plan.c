@@ -305,6 +305,17 @@ static void settle(struct backend_plan *p, const struct spec *s)
 		p->workdir = s->workdir;
 }
 
+/* A command is never root there, and nobody can give it the image's folders, as docker's guard does
+ * (own_root.c). */
+static void note_differences(struct backend_plan *p)
+{
+	if (!p->read_only_root)
+		p->notes[p->note_count++] =
+			"the image's own files belong to root, and the command does not: of a "
+			"writable root it can change what the image lets anybody change; use an "
+			"image whose folders belong to the user inside";
+}
+
 int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
 	      struct err *e)
 {
@@ -327,6 +338,7 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 		return -e->code;
 	if (p->workdir && box_plan_copied(s, "kubernetes", &p->obeyed, e) < 0)
 		return -e->code;
+	note_differences(p);
 	if (notes)
 		*notes = p->notes;
 	*ret = TAKE_PTR(p);
@@ -370,6 +382,8 @@ void kube_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstr(j, "copied", p->workdir);
 	limits_json(p, j);
 	json_kstrs(j, "env", (const char *const *)p->envp);
+	if (p->note_count)
+		json_kstrs(j, "notes", p->notes);
 	if (p->kube.use != KUBE_USE_AUTO)
 		json_kstr(j, "use", fields[FIELD_KUBE_USE].words[p->kube.use]);
 	if (p->kube.template) {

@@ -8,6 +8,8 @@
 #include "model/code.h"
 #include "model/dialect/dialect.h"
 
+enum { ENGINE_WAIT_MS = 2000 };
+
 const struct backend *const backends_all[] = {
 	&backend_native,     &backend_bwrap, &backend_docker, &backend_ssh,
 	&backend_kubernetes, &backend_none,  &backend_slurm,  NULL,
@@ -263,6 +265,16 @@ static int usable(const struct spec *s, const struct backend *b, struct err *e)
 	return b->probe(s, &unused, e);
 }
 
+/* One passed over for what this machine lacks, and not for what it never can: who has no engine is
+ * told of that, and not to install one. */
+static bool lacks_less(const struct backend_choice *c, const struct backend *only)
+{
+	char unused[256];
+
+	return c->passed_count && c->passed[0].why.code != ENOTSUP && only->health &&
+	       only->health(ENGINE_WAIT_MS, unused, sizeof(unused)) < 0;
+}
+
 /* The only one able is taken untried: whatever stops it says so itself. */
 static int choose_auto(const struct spec *s, struct backend_choice *c, struct err *e)
 {
@@ -283,6 +295,10 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 		pass_over(n ? &later : c, *b, &why);
 		if (!first.code)
 			first = why;
+	}
+	if (n == 1 && lacks_less(c, able[0])) {
+		*e = first;
+		return -e->code;
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct err why = { 0 };

@@ -81,7 +81,8 @@ enum {
 	IDENTITY = 6,
 	KNOWN = sizeof(known) / sizeof(*known),
 	SIGNING = KNOWN - 4,
-	FORMAT = SIGNING + 1
+	FORMAT = SIGNING + 1,
+	COMMITS = SIGNING + 2
 };
 
 /* A filter that attributes may name. What it runs is the caller's and stays outside, but for one
@@ -436,14 +437,26 @@ static void put_filter(struct buf *b, const struct git_filter *f)
 	put_value(b, filter_keys[FILTER_REQUIRED], "true");
 }
 
-const char *git_settings_text(struct arena *a, const struct git_files *f, bool *undecided)
+static bool is_true(const char *value)
+{
+	static const char *const words[] = { "true", "yes", "on", "1" };
+
+	for (size_t i = 0; value && i < ARRAY_LEN(words); i++)
+		if (strcasecmp(value, words[i]) == 0)
+			return true;
+	return false;
+}
+
+const char *git_settings_text(struct arena *a, const struct git_files *f, struct git_left *left)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(TEXT_MAX);
 	struct git_reading r = { .arena = a, .files = f };
 	const char *section = "";
 
 	read_all(&r);
+	left->signing = is_true(r.value[COMMITS]);
 	settle_signing(&r);
+	left->signing &= !r.value[COMMITS];
 	for (size_t i = r.undecided ? IDENTITY : 0; i < KNOWN; i++) {
 		if (!r.value[i])
 			continue;
@@ -453,8 +466,7 @@ const char *git_settings_text(struct arena *a, const struct git_files *f, bool *
 	}
 	for (size_t i = 0; i < r.filter_count; i++)
 		put_filter(&b, &r.filters[i]);
-	if (undecided)
-		*undecided = r.undecided;
+	left->undecided = r.undecided;
 	return r.full || b.failed ? NULL : arena_strdup(a, buf_str(&b));
 }
 

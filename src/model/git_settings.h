@@ -28,9 +28,14 @@ struct git_files {
 /* Where git would look for the caller: by HOME and git's own variables. */
 struct git_files git_files_of_caller(void);
 
-/* The text of a configuration file, "" when nothing applies; NULL when the arena is full.
- * *undecided, if it is not NULL: whether the identity was left out for an include. */
-const char *git_settings_text(struct arena *a, const struct git_files *f, bool *undecided);
+/* What was left out. */
+struct git_left {
+	bool undecided; /* the identity, for an include */
+	bool signing;   /* of commits, which the caller asks for */
+};
+
+/* The text of a configuration file, "" when nothing applies; NULL when the arena is full. */
+const char *git_settings_text(struct arena *a, const struct git_files *f, struct git_left *left);
 
 enum git_who {
 	GIT_AUTHOR_NAME,

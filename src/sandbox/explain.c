@@ -111,6 +111,10 @@ static const struct {
 	"no core files are written inside: gdb -batch -ex run -ex bt --args COMMAND shows where "  \
 	"it failed"
 
+#define NO_SIGNING                                                                                 \
+	"keys that sign commits stay outside: --ssh-agent lends yours where gpg.format is ssh, "   \
+	"or git -c commit.gpgsign=false commit"
+
 /* What programs say that want more than anybody has inside. */
 static const struct {
 	const char *phrase, *line;
@@ -135,6 +139,7 @@ static const struct {
 	{ "cap_net_raw", NO_PING },
 	{ "Lacking privilege for icmp socket", NO_PING }, /* inetutils */
 	{ "permission denied (are you root?)", NO_PING }, /* busybox */
+	{ "failed to sign the data", NO_SIGNING },        /* git */
 	{ "invalid user", NO_OTHERS },                    /* chown, install */
 	{ "invalid group", NO_OTHERS },
 	{ "Invalid argument near character", NO_OTHERS },   /* setfacl */

@@ -71,6 +71,24 @@ def the_first_commit_has_the_callers_name():
 
 
 @test
+def who_signs_outside_is_told_that_nobody_signs_inside():
+    configured(CONFIG)
+    told = "commits inside are not signed"
+    assert told in inside("git", "init", "-q", ".").errors and told not in inside("true").errors
+    done = inside("git", "-c", "commit.gpgsign=true", "commit", "-q", "--allow-empty", "-m", "x")
+    assert done.status and "hint: keys that sign commits stay outside: --ssh-agent" in done.errors, done.errors
+
+
+@test
+def who_shows_keys_is_told_so():
+    (home() / ".ssh").mkdir()
+    (home() / "src").mkdir()
+    for grant, told in ((("--read", home()), True), (("--mount", f"{home()}/.ssh:/k"), True), (("--read", home() / "src"), False)):
+        done = brig("run", *grant, "--", "true", env=environment())
+        assert done.status == 0 and ("can read keys of yours: '~/.ssh'" in done.errors) == told, (grant, done.errors)
+
+
+@test
 def git_inside_says_what_git_outside_says():
     for text in (CONFIG, '[USER] Name = "a # b"\n', "[user]\r\n\tname = a\\\r\n b\r\n", '[user "sub"]\nname = x\n[user]\nname = "q\\\\\\"z"  y  \n',
                  "[pull] rebase = ; none\n[color]ui=false#x\n", "[user.x]\nname = old\n"):

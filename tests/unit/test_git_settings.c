@@ -55,7 +55,7 @@ static int tear_down(void **state)
 	return rmdir(top);
 }
 
-static bool undecided;
+static struct git_left left;
 
 /* What is shown for a caller with that ~/.gitconfig. */
 static const char *shown(const char *config)
@@ -73,7 +73,7 @@ static const char *shown(const char *config)
 	(void)snprintf(ws, sizeof(ws), "%s", in_top("ws"));
 	save("home/.gitconfig", config);
 	assert_non_null(a);
-	got = git_settings_text(a, &f, &undecided);
+	got = git_settings_text(a, &f, &left);
 	assert_non_null(got);
 	(void)snprintf(text, sizeof(text), "%s", got);
 	(void)arena_free(a);
@@ -95,11 +95,14 @@ static void name_and_habits_are_shown_and_nothing_that_names_a_program(void **st
 		"[user]\n\tname = \"Ada the first\"\n\temail = \"ada@example.org\"\n"
 		"[commit]\n\tverbose = \"true\"\n[core]\n\tautocrlf = \"input\"\n"
 		"[init]\n\tdefaultbranch = \"trunk\"\n");
-	assert_false(undecided);
+	assert_false(left.undecided);
+	assert_true(left.signing);
 }
 
 static void the_last_value_counts_and_is_quoted(void **state UNUSED)
 {
+	assert_string_equal(shown("[commit]\ngpgsign = no\n"), "");
+	assert_false(left.signing);
 	assert_string_equal(shown("[user]\nname = first\n[USER]\nName = \"a\\\\b\\\"c # d\" e\n"),
 			    "[user]\n\tname = \"a\\\\b\\\"c # d e\"\n");
 	/* A line end in a value could begin a section. */
@@ -109,10 +112,10 @@ static void the_last_value_counts_and_is_quoted(void **state UNUSED)
 static void a_broken_file_gives_no_identity(void **state UNUSED)
 {
 	assert_string_equal(shown("[user]\nname = me\n[user\n"), "");
-	assert_true(undecided);
+	assert_true(left.undecided);
 	assert_string_equal(shown("[color]\nui = auto\n[user]\nname = \"me\n"),
 			    "[color]\n\tui = \"auto\"\n");
-	assert_true(undecided);
+	assert_true(left.undecided);
 }
 
 static void includes_are_followed_where_they_apply(void **state UNUSED)
@@ -133,7 +136,7 @@ static void includes_are_followed_where_they_apply(void **state UNUSED)
 		"[user]\n\temail = \"h@x\"\n");
 	assert_string_equal(shown("[includeIf \"gitdir/i:WS/\"]\npath = inc\n"),
 			    "[user]\n\temail = \"work@example.org\"\n");
-	assert_false(undecided);
+	assert_false(left.undecided);
 }
 
 static void what_cannot_be_decided_leaves_the_identity_out(void **state UNUSED)
@@ -151,7 +154,7 @@ static void what_cannot_be_decided_leaves_the_identity_out(void **state UNUSED)
 			"[user]\nname = me\n[color]\nui = never\n[includeIf \"%s\"]\npath = inc\n",
 			conditions[i]);
 		assert_string_equal(shown(text), "[color]\n\tui = \"never\"\n");
-		assert_true(undecided);
+		assert_true(left.undecided);
 	}
 }
 
@@ -159,14 +162,14 @@ static void nothing_of_the_commands_is_read(void **state UNUSED)
 {
 	save("ws/inc", "[user]\nemail = mallory@example.org\n");
 	assert_string_equal(shown("[user]\nname = me\n[include]\npath = ../ws/inc\n"), "");
-	assert_true(undecided);
+	assert_true(left.undecided);
 	(void)unlink(in_top("home/inc"));
 	assert_int_equal(symlink("../ws/inc", in_top("home/inc")), 0);
 	assert_string_equal(shown("[user]\nname = me\n[include]\npath = inc\n"), "");
 	assert_int_equal(unlink(in_top("home/inc")), 0);
 	assert_int_equal(mkfifo(in_top("home/fifo"), 0600), 0);
 	assert_string_equal(shown("[user]\nname = me\n[include]\npath = fifo\n"), "");
-	assert_true(undecided);
+	assert_true(left.undecided);
 }
 
 static void an_include_that_is_missing_or_of_itself_is_no_harm(void **state UNUSED)
@@ -174,7 +177,7 @@ static void an_include_that_is_missing_or_of_itself_is_no_harm(void **state UNUS
 	assert_string_equal(shown("[user]\nname = me\n[include]\npath = nowhere\n"),
 			    "[user]\n\tname = \"me\"\n");
 	assert_string_equal(shown("[include]\npath = .gitconfig\n[user]\nname = me\n"), "");
-	assert_true(undecided);
+	assert_true(left.undecided);
 }
 
 static void patterns_match_as_gits_do(void **state UNUSED)

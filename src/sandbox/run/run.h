@@ -161,6 +161,7 @@ void run_door_end(struct run *r);
 
 void run_names_turn(struct run *r);
 /* The outcome gets what was asked for; of a command, while it ran. */
+void run_note_keys(const struct run *r); /* of the caller's, that a grant shows */
 void run_names_count(struct run *r);
 void run_names_count_own(struct run *r);
 

@@ -139,6 +139,7 @@ static void conduct(struct run *r)
 	for (const char *const *n = notes; r->note && n && *n; n++)
 		r->note(r->note_arg, *n);
 	note_unreachable(r);
+	run_note_keys(r);
 	if (run_agent_open(r, &e) < 0 || run_ports_open(r, &e) < 0) {
 		run_refuse(r->o, &e);
 		return;

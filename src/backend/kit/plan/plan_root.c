@@ -157,12 +157,24 @@ static const char *host_text(struct box_plan *p, const char *path, const char *o
 	return n < 0 ? otherwise : arena_strndup(p->arena, text, (size_t)n);
 }
 
+/* Is it likely to commit? Others are not told about what they do not do. */
+static bool commits(const struct spec *s)
+{
+	const char *program =
+		s->command.argv && s->command.argv[0] ? strrchr(s->command.argv[0], '/') : NULL;
+
+	if (s->audit.agent)
+		return true;
+	program = program ? program + 1 : s->command.argv ? s->command.argv[0] : NULL;
+	return program && str_eq(program, "git");
+}
+
 int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 {
 	struct git_files f = git_files_of_caller();
 	const char *top = p->repository ? p->repository : p->workspace;
 	const char *git = top ? arena_printf(p->arena, "%s/.git", top) : NULL;
-	bool undecided;
+	struct git_left left;
 	const char *text;
 	struct stat st;
 
@@ -171,13 +183,16 @@ int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 	/* A file there leads to the real one; what it says is not for brig to read. */
 	if (git && (lstat(git, &st) < 0 || S_ISDIR(st.st_mode)))
 		f.git_dir = git;
-	text = git_settings_text(p->arena, &f, &undecided);
+	text = git_settings_text(p->arena, &f, &left);
 	if (!text)
 		return err_nomem(e);
-	if (undecided && git && lstat(git, &st) == 0)
+	if (left.undecided && git && lstat(git, &st) == 0)
 		plan_note(p, "git inside has no name and e-mail: whether an include of your git "
 			     "configuration applies cannot be told without git; set them inside "
 			     "with git config --global");
+	if (left.signing && !p->signing && commits(p->spec))
+		plan_note(p, "commits inside are not signed: your key stays outside; --ssh-agent "
+			     "lends it where gpg.format is ssh");
 	*ret = text;
 	return 0;
 }

@@ -290,7 +290,7 @@ static enum step is_place(const struct look *l, const struct statx *x, const cha
 	for (size_t i = 0; i < l->also_count; i++)
 		if (l->also[i].ino == x->stx_ino &&
 		    l->also[i].dev == makedev(x->stx_dev_major, x->stx_dev_minor))
-			return say(l, l->also_name[i], true);
+			return l->flags & EXPOSED_BESIDES ? ON : say(l, l->also_name[i], true);
 	for (size_t i = 0; i < l->note_count; i++)
 		if (is_noted(l, l->notes[i], x, real) == EXPOSED)
 			return EXPOSED;

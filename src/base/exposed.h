@@ -21,6 +21,8 @@ enum {
 	/* Nothing counts but the links on the way, those that lie in a place: a guest may have
 	 * chosen where they lead. */
 	EXPOSED_LINKS = 2,
+	/* `also` are places that do not count: could anybody else have written it? */
+	EXPOSED_BESIDES = 4,
 };
 
 /* Before a command may write to a folder or a file of the host's. Cheap when it is known. A run

@@ -70,28 +70,28 @@ def a_file_that_cannot_be_made_private_refuses_the_run():
     assert not (workspace() / "ran").exists() and sorted(p.name for p in workspace().iterdir()) == [".git", ".mcp.json", "file", "other"]
 
 
-@test
-def a_covered_file_that_changed_all_the_same_is_taken_away():
-    """By whom and how does not matter: here the host, in place."""
-    host("echo mine > .envrc")
-    p = start_brig("run", "--json", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.01; done")
-    assert wait_until((workspace() / "ready").exists)
-    host("echo other >> .envrc; touch go")
-    out, err = p.communicate(timeout=30 * PATIENCE)
-    assert b"changed during the run" in out, (out, err)
-    assert not (workspace() / ".envrc").exists() and taken()
+WAITING = "touch ready; while [ ! -e go ]; do sleep 0.01; done"
 
 
 @test
-def a_configuration_that_was_written_in_place_is_not_compared_with_itself():
-    """A replaced one may have gained plain settings; this is the same file, before and now."""
-    repository()
-    p = start_brig("run", "--json", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.01; done")
-    assert wait_until((workspace() / "ready").exists)
-    host(f"printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> .git/config; touch go")
-    out, err = p.communicate(timeout=30 * PATIENCE)
-    assert b"changed during the run" in out, (out, err)
-    assert not (workspace() / ".git/config").exists() and taken()
+def what_was_written_in_place_stays_unless_another_run_could_write_it():
+    """A covered file is the same all the time, so that it was the host. A run in the folder above has no cover there."""
+    host("mkdir p; cd p; git init -q .; echo mine > .envrc")
+    here = workspace() / "p"
+    for other in (False, True):
+        p = start_brig("run", "--json", "--", "sh", "-c", WAITING, cwd=here)
+        assert wait_until((here / "ready").exists)
+        if other:
+            assert brig("run", "--", "sh", "-c", "echo evil >> p/.envrc").status == 0
+        else:
+            host("cd p; echo more >> .envrc; printf '[alias]\\n\\tx = !id\\n' >> .git/config")
+        (here / "go").touch()
+        out, _ = p.communicate(timeout=30 * PATIENCE)
+        r = json.loads(out)
+        names = {c["path"] for c in r["changed_trust"] if "outside" in c["reason"]}
+        assert names == (set() if other else {".envrc", ".git/config"}) and bool(told(r, ".envrc")) == other == bool(taken()), (other, r)
+        assert text("p/.envrc") == "mine\nmore\n" and "alias" in text("p/.git/config"), other
+        host("rm -f p/ready p/go")
 
 
 @test
@@ -708,11 +708,48 @@ def a_command_that_writes_to_the_configuration_while_the_user_does_gains_nothing
 @test
 def settings_that_are_more_than_plain_go_even_if_the_user_made_them():
     repository()
-    for work in ("git config core.pager ./x", "git remote set-url up https://example.org/y", "git remote set-url --add up https://example.org/y", "git config --unset core.fsmonitor"):
-        host("git remote add up https://example.org/x; git config core.fsmonitor false")
+    for work in ("git config core.pager ./x", "git config --unset core.fsmonitor"):
+        host("git config core.fsmonitor false")
         r = meanwhile("sleep 60", work)
         assert told(r, ".git/config") and taken(), (work, r)
         host("rm -f ready; git config core.bare false")
+
+
+SAVES = ("git remote set-url up https://example.org/y", "git -C nested config user.name me", "echo new > x && mv x .envrc", "mv .mcp.json .mcp.json~; echo new > .mcp.json; rm .mcp.json~",
+         "cp .gitattributes x && mv x .gitattributes", "echo new > .vscode/x && mv .vscode/x .vscode/settings.json", "rm .zshrc")
+
+
+@test(backends=("native", "bwrap"))
+def what_the_user_saves_meanwhile_ends_no_run():
+    """By rename, as editors do: nobody can tell whose it is by then, so that what was there comes back, and the new file is in quarantine. Its cover is back at once."""
+    repository()
+    host("git remote add up https://example.org/x; git init -q nested; mkdir .vscode; for f in .envrc .mcp.json .gitattributes .zshrc .vscode/settings.json; do echo old > $f; done")
+    p = start_brig("run", "--json", "--", "sh", "-c", "while [ ! -e go ]; do [ -e ready ] || touch ready; sleep 0.01; done; "
+                   "for f in .git/config nested/.git/config .envrc .mcp.json .gitattributes .vscode/settings.json; do while [ -w $f ]; do sleep 0.01; done; (echo x >> $f) 2> /dev/null && exit 4; done; exit 0")
+    assert wait_until((workspace() / "ready").exists)
+    for work in SAVES:
+        host(work)
+        host("rm ready")
+        assert wait_until((workspace() / "ready").exists), work
+    host("touch go")
+    r = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
+    assert (r["outcome"], r["exit_code"]) == ("exited", 0), r
+    assert {d["target"] for d in r["denials"]} == {".git/config", ".envrc", ".mcp.json"} and len(taken()) == 3, r["denials"]
+    assert {c["path"] for c in r["changed_trust"]} == {".git/config", "nested/.git/config", ".envrc", ".mcp.json", ".vscode/settings.json", ".zshrc"}, r["changed_trust"]
+    assert [text(f) for f in (".envrc", ".mcp.json", ".gitattributes", ".vscode/settings.json")] == ["old\n", "old\n", "old\n", "new\n"]
+    assert "name = me" in text("nested/.git/config") and "/x" in text(".git/config") and "/y" not in text(".git/config") and not (workspace() / ".zshrc").exists()
+    assert not list(workspace().rglob(".brig-*"))
+
+
+@test
+def a_command_that_writes_to_what_the_user_saves_gains_nothing():
+    for script in ("while :; do echo evil > .envrc; done", "while :; do cp evil x; mv -f x .envrc; rm -f .envrc; done", "while :; do ln -f evil .envrc; done"):
+        host("echo mine > .envrc; echo evil > evil")
+        r = meanwhile(f"({script}) 2>/dev/null", *(f"echo mine > y{n}; mv y{n} .envrc" for n in range(9)), limit="--timeout=1s")
+        assert r["outcome"] in ("timeout", "failed"), r
+        assert not (workspace() / ".envrc").exists() or text(".envrc") == "mine\n", (script, r)
+        taken()
+        clear()
 
 
 # ---- covers that are there and do not cover ----

@@ -42,40 +42,58 @@ static void facts_name_places_and_say_what_is_plain(void **state UNUSED)
 		    !gitsay_has(&facts, "plain"));
 }
 
-static bool grew(const char *was, const char *is)
+static enum gitsay_change change(const char *was, const char *is)
 {
 	CLEANUP(buf) struct buf one = BUF_INIT(4096);
 	CLEANUP(buf) struct buf other = BUF_INIT(4096);
 
 	list(&one, was);
 	list(&other, is);
-	return gitsay_grew(&one, &other);
+	return gitsay_change(&one, &other);
 }
 
-static void a_list_grows_by_plain_settings_under_new_names_alone(void **state UNUSED)
+static void a_list_differs_by_plain_settings_by_where_they_lead_or_by_others(void **state UNUSED)
 {
-	static const char was[] = "core.bare=false|core.pager=less|remote.up.url=https://a|";
+	static const char was[] =
+		"core.bare=false|core.pager=less|remote.up.url=https://a|user.name=a|"
+		"branch.m.merge=refs/heads/m|branch.m.remote=up|";
+	static const struct {
+		const char *is;
+		enum gitsay_change want;
+	} rows[] = {
+		{ was, GITSAY_PLAIN },
+		{ "core.bare=false|core.pager=less|remote.up.url=https://a|remote.b.url=https://b|"
+		  "remote.b.fetch=+x:y|",
+		  GITSAY_PLAIN },
+		{ "user.name=me|core.bare=false|core.pager=less|", GITSAY_PLAIN },
+		{ "core.bare=false|core.pager=less|user.name=b|branch.m.merge=refs/heads/n|",
+		  GITSAY_PLAIN },
+		/* More of what is there, or another value. */
+		{ "core.bare=false|core.pager=less|remote.up.url=https://a|remote.up.url=https://"
+		  "b|",
+		  GITSAY_LED },
+		{ "core.bare=false|core.pager=less|remote.up.url=https://b|", GITSAY_LED },
+		{ "core.bare=false|core.pager=less|branch.m.remote=https://b|", GITSAY_LED },
+		{ "core.bare=true|core.pager=less|", GITSAY_LED },
+		/* Something else than plain, less of that, not as git prints it. */
+		{ "core.bare=false|core.pager=less|core.fsmonitor=x|", GITSAY_HOSTILE },
+		{ "core.bare=false|core.pager=more|remote.up.url=https://a|", GITSAY_HOSTILE },
+		{ "core.bare=false|core.pager=less|remote.b.url=ext::sh|", GITSAY_HOSTILE },
+		{ "core.bare=false|core.pager=less|remote.up.url=ext::sh|", GITSAY_HOSTILE },
+		{ "core.bare=false|remote.up.url=https://a|", GITSAY_HOSTILE },
+		{ "", GITSAY_HOSTILE },
+		{ "core.bare=false|core.pager=less", GITSAY_HOSTILE },
+	};
 
-	assert_true(grew(was, was));
-	assert_true(grew(was, "core.bare=false|core.pager=less|remote.up.url=https://a|"
-			      "remote.b.url=https://b|remote.b.fetch=+x:y|"));
-	assert_true(grew(was, "user.name=me|core.bare=false|core.pager=less|"));
-	/* More of what is there, another value, something else than plain. */
-	assert_false(grew(was, "core.bare=false|core.pager=less|remote.up.url=https://a|"
-			       "remote.up.url=https://b|"));
-	assert_false(grew(was, "core.bare=false|core.pager=less|remote.up.url=https://b|"));
-	assert_false(grew(was, "core.bare=false|core.pager=less|core.fsmonitor=x|"));
-	assert_false(grew(was, "core.bare=false|core.pager=more|remote.up.url=https://a|"));
-	assert_false(grew(was, "core.bare=false|core.pager=less|remote.b.url=ext::sh|"));
-	/* Less of what is not plain, or in another order. */
-	assert_false(grew(was, "core.bare=false|remote.up.url=https://a|"));
-	assert_false(grew(was, ""));
-	assert_false(grew("core.pager=a|core.editor=b|", "core.editor=b|core.pager=a|"));
-	assert_false(grew("core.pager=a|core.pager=b|", "core.pager=b|core.pager=a|"));
-	/* Not as git prints it. */
-	assert_false(grew(was, "core.bare=false|core.pager=less"));
-	assert_false(grew("", "user.name|"));
-	assert_true(grew("", "user.name=me|"));
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_int_equal(change(was, rows[i].is), rows[i].want);
+	/* In another order. */
+	assert_int_equal(change("core.pager=a|core.editor=b|", "core.editor=b|core.pager=a|"),
+			 GITSAY_HOSTILE);
+	assert_int_equal(change("core.pager=a|core.pager=b|", "core.pager=b|core.pager=a|"),
+			 GITSAY_HOSTILE);
+	assert_int_equal(change("", "user.name|"), GITSAY_HOSTILE);
+	assert_int_equal(change("", "user.name=me|"), GITSAY_PLAIN);
 }
 
 static void words_are_found_however_they_are_written(void **state UNUSED)
@@ -138,7 +156,7 @@ static void a_configuration_too_large_to_look_through_is_hostile(void **state UN
 #define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(facts_name_places_and_say_what_is_plain),
-	cmocka_unit_test(a_list_grows_by_plain_settings_under_new_names_alone),
+	cmocka_unit_test(a_list_differs_by_plain_settings_by_where_they_lead_or_by_others),
 	HERE(words_are_found_however_they_are_written),
 	HERE(nobody_is_asked_when_the_time_is_spent),
 	HERE(what_names_no_place_asks_nobody),

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/cover_again.c - a configuration that the user's own git has replaced while a
+/* backend/kit/protect/cover_again.c - a file that the user's own git or editor has replaced while a
  * run lasts is covered anew, and the run goes on.
  *
- * git renames a new file over the old one, and the kernel takes the cover off with it: for a moment
+ * They rename a new file over the old one, and the kernel takes the cover off with it: for a moment
  * the command can open the new file, write to it, give it a second name or put another in its
- * place. None of that is prevented; what it has gained by then is made worthless, in this order:
+ * place. None of that is prevented; what it has gained by then is made worthless. Of a
+ * configuration of git's, which is obeyed all the time, in this order:
  *
  *   lost -> covered: no name inside leads to it for writing any more
  *        -> leased: nobody has it open for writing, and nobody will without our knowing first:
@@ -15,7 +16,8 @@
  *        -> when no command runs any more, a copy in its place: what was got hold of, and may have
  *           been given to another run, leads to a file without a name
  *
- * Whatever fails on the way ends the run, as it does when somebody opens the file later on. */
+ * Any other file is covered, and compared when the run has ended (kept_files.c). Whatever fails on
+ * the way ends the run, as it does when somebody opens the file later on. */
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/nsfs.h>
@@ -33,6 +35,9 @@
 
 #define QUIET_MS 5
 #define TRIES 1000 /* a millisecond each: git replaces the file once for each setting */
+#define ABSENT                                                                                     \
+	200 /* of them, while nothing is there: some editors move the old one aside first          \
+	     */
 
 /* ---- in the sandbox's mount namespace ---- */
 
@@ -95,10 +100,15 @@ static bool take_lease(int fd)
 	return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
 }
 
+static bool is_leased(const struct kept_file *k)
+{
+	return k->leased >= 0 && fcntl(k->leased, F_GETLEASE) == F_RDLCK;
+}
+
 bool protect_leases_hold(const struct protect *t)
 {
-	for (size_t i = 0; !t->resting && i < GITS_MAX; i++)
-		if (t->leased[i].fd >= 0 && fcntl(t->leased[i].fd, F_GETLEASE) != F_RDLCK)
+	for (size_t i = 0; !t->resting && i < t->kept_count; i++)
+		if (t->kept[i].leased >= 0 && !is_leased(&t->kept[i]))
 			return false;
 	return true;
 }
@@ -108,26 +118,28 @@ bool protect_leases_hold(const struct protect *t)
 void protect_rest(struct protect *t)
 {
 	t->asleep = true;
-	for (size_t i = 0; i < GITS_MAX; i++) {
-		struct leased *l = &t->leased[i];
+	for (size_t i = 0; i < t->kept_count; i++) {
+		struct kept_file *k = &t->kept[i];
 
-		if (l->fd < 0)
+		if (k->leased < 0)
 			continue;
-		if (l->bare)
-			protect_config_own(t, i);
-		l->bare = false;
-		(void)fcntl(l->fd, F_SETLEASE, F_UNLCK);
+		if (k->bare)
+			protect_config_own(t, k);
+		k->bare = false;
+		(void)fcntl(k->leased, F_SETLEASE, F_UNLCK);
 		t->resting = true;
 	}
 }
 
-/* ---- one configuration ---- */
+/* ---- one file ---- */
 
 struct again {
 	struct protect *t;
-	size_t name, git;
+	size_t name;
+	struct kept_file *kept; /* NULL: none */
 	int space;
 	int tree;
+	int absent;
 	bool anew;
 };
 
@@ -138,68 +150,77 @@ static bool lose(const struct again *a, enum lost_why why)
 	return false;
 }
 
-static bool is_leased(const struct protect *t, size_t git)
+/* A configuration that is covered, and is what the name leads to on the host. */
+static bool hold(struct again *a, int *fd)
 {
-	return t->leased[git].fd >= 0 && fcntl(t->leased[git].fd, F_GETLEASE) == F_RDLCK;
-}
-
-/* What is covered, and is what the name leads to on the host. */
-static bool hold(struct again *a, int *fd, const struct stat *st)
-{
-	struct protect *t = a->t;
-	struct leased *l = &t->leased[a->git];
+	struct kept_file *k = a->kept;
 	struct stamp stamp;
 	struct stat now;
 
 	if (!take_lease(*fd) || fstat(*fd, &now) < 0 || now.st_nlink > 1)
 		return lose(a, LOST_OPEN);
 	stamp = stamp_of(&now);
-	if (!(l->fd >= 0 && stamp_same(&stamp, &l->stamp)) &&
-	    !protect_config_plain(t, t->config[a->git], *fd))
+	if (!(k->leased >= 0 && stamp_same(&stamp, &k->stamp)) &&
+	    protect_config_change(a->t, k->copy, *fd) == GITSAY_HOSTILE)
 		return lose(a, LOST_SETTINGS);
-	(void)fd_close(l->fd);
-	*l = (struct leased){ .fd = TAKE_FD(*fd), .stamp = stamp, .bare = !t->asleep };
-	t->cover[a->name] = ident_of(st);
-	a->anew = true;
+	(void)fd_close(k->leased);
+	k->leased = TAKE_FD(*fd);
+	k->stamp = stamp;
+	k->bare = !a->t->asleep;
 	return true;
+}
+
+/* As a name that was missing from the start: what the command makes there is found afterwards. */
+static int gone(const struct again *a)
+{
+	if (a->kept->config)
+		return lose(a, LOST_NAME) ? 1 : -1;
+	a->t->plan->ops[a->kept->name->op].skip = a->kept->gone = true;
+	return 1;
 }
 
 /* 1: done; 0: it was replaced once more; -1: lost. */
 static int try_once(struct again *a)
 {
 	struct protect *t = a->t;
-	const struct protected_name *n = &t->plan->protected[a->name];
-	CLEANUP(fd) int fd = protect_config_open(a->tree, t->plan->gits[a->git].path, "config");
+	const struct protected_name *n = a->kept->name;
+	CLEANUP(fd) int fd = protect_file_open(a->tree, n->path);
 	struct ident now, there;
 	struct stat st;
 	int r;
 
+	if (fd == -ENOENT)
+		return a->absent++ < ABSENT ? 0 : gone(a);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return lose(a, LOST_NAME) ? 1 : -1;
 	/* The kernel takes the cover off while the name still leads to the old file. */
 	if (!st.st_nlink)
 		return 0;
 	now = ident_of(&st);
-	if (ident_same(&now, &t->cover[a->name]) &&
-	    (t->leased[a->git].fd < 0 || is_leased(t, a->git)))
+	if (ident_same(&now, &t->cover[a->name]) && (a->kept->leased < 0 || is_leased(a->kept)))
 		return 1;
-	r = t->config[a->git] < 0 ? -EPERM : cover_inside(a->space, n->inside, &now);
-	if (r < 0 && r != -ESTALE)
+	r = cover_inside(a->space, n->inside, &now);
+	if (r < 0 && r != -ESTALE && r != -ENOENT)
 		return lose(a, LOST_COVER) ? 1 : -1;
 	/* Nobody is asked, which takes longer, before git is done. */
 	if (r == 0)
 		(void)poll(NULL, 0, QUIET_MS);
 	if (r < 0 || !protect_look_at(t, a->name, &there) || !ident_same(&there, &now))
 		return 0;
-	return hold(a, &fd, &st) ? 1 : -1;
+	if (a->kept->config && !hold(a, &fd))
+		return -1;
+	t->cover[a->name] = now;
+	a->anew = true;
+	return 1;
 }
 
-static bool cover_config(struct again *a)
+static bool cover_file(struct again *a)
 {
 	struct err e;
 	int r = 0;
 
-	a->tree = protect_tree(a->t, a->t->plan->protected[a->name].tree, &e);
+	a->absent = 0;
+	a->tree = protect_tree(a->t, a->kept->name->tree, &e);
 	for (int tries = 0; a->tree >= 0 && r == 0 && tries < TRIES; tries++) {
 		if (tries)
 			(void)poll(NULL, 0, 1);
@@ -219,15 +240,15 @@ static bool cover_names(struct again *a)
 
 		if (!n->covered || t->plan->ops[n->op].skip)
 			continue;
-		a->git = protect_config_of(t, n);
-		if (a->git == t->plan->git_count || !n->existed) {
+		a->kept = protect_kept(t, n);
+		if (!a->kept) {
 			if (!protect_in_place(t, a->name))
 				return lose(a, LOST_NAME);
 			continue;
 		}
-		if (!t->resting && t->leased[a->git].fd >= 0 && !is_leased(t, a->git))
+		if (!t->resting && a->kept->leased >= 0 && !is_leased(a->kept))
 			return lose(a, LOST_OPEN);
-		if (!cover_config(a))
+		if (!cover_file(a))
 			return false;
 	}
 	t->resting = false;
@@ -262,8 +283,9 @@ int protect_lost(const struct protect *t, const char *what, struct err *e)
 	static const char *const hints[] = {
 		[LOST_NAME] = "a program on the host replaced or removed it; change it while no "
 			      "run is there, then start again",
-		[LOST_COVER] = "a program on the host replaced or removed it: git branch -d, push "
-			       "-u, config and remote write .git/config; start again",
+		[LOST_COVER] = "a program on the host replaced or removed it, and it could not be "
+			       "covered anew (on docker none can); save it in place, or while no "
+			       "run is there, and start again",
 		[LOST_OPEN] = "it was replaced on the host, and then opened for writing, or given "
 			      "a second name, by the command or another program; look at it, then "
 			      "start again",

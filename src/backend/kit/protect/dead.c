@@ -135,7 +135,7 @@ void told_await(const struct ident *workspace)
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
 {
-	int keep[2 * TREES_MAX + 2 * GITS_MAX + 3];
+	int keep[2 * TREES_MAX + 2 * KEPT_MAX + 3];
 	size_t n = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -154,11 +154,9 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 		if (t->trees[i].record >= 0)
 			keep[n++] = t->trees[i].record;
 	}
-	for (size_t i = 0; i < GITS_MAX; i++) {
-		if (t->config[i] >= 0)
-			keep[n++] = t->config[i];
-		if (t->pinned[i] >= 0)
-			keep[n++] = t->pinned[i];
+	for (size_t i = 0; i < t->kept_count; i++) {
+		keep[n++] = t->kept[i].copy;
+		keep[n++] = t->kept[i].pinned;
 	}
 	(void)fd_close_except(3, keep, n);
 	t->claim = -1;

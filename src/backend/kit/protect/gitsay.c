@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/kit/protect/gitsay.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -140,21 +141,41 @@ static const char *find_same(const struct buf *was, const char *at, const char *
 	return at;
 }
 
-bool gitsay_grew(const struct buf *was, const struct buf *is)
+/* What another value of leads git nowhere else. */
+static bool leads_nowhere(const char *record)
 {
+	static const char *const sections[] = { "user.", "author.", "committer.", "pull.",
+						"color." };
+	static const char *const keys[] = { "branch.merge", "branch.rebase", "branch.description" };
+	char name[512];
+	bool found = false;
+
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(record, "\n"), record);
+	for (size_t i = 0; i < ARRAY_LEN(sections); i++)
+		found |= str_starts(name, sections[i]);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		found |= is_key(name, keys[i]);
+	return found;
+}
+
+enum gitsay_change gitsay_change(const struct buf *was, const struct buf *is)
+{
+	enum gitsay_change found = GITSAY_PLAIN;
 	const char *at = NULL, *same;
 
 	if (!is->len || is->data[is->len - 1] || (was->len && was->data[was->len - 1]))
-		return false;
+		return GITSAY_HOSTILE;
 	for (const char *record = NULL; (record = gitsay_next(is, record));) {
 		same = find_same(was, at, record);
 		if (same)
 			at = same;
-		else if (!record_harmless(record) || has_key(was, record))
-			return false;
+		else if (!record_harmless(record))
+			return GITSAY_HOSTILE;
+		else if (has_key(was, record) && !leads_nowhere(record))
+			found = GITSAY_LED;
 	}
 	while ((at = gitsay_next(was, at)))
 		if (!record_harmless(at))
-			return false;
-	return true;
+			return GITSAY_HOSTILE;
+	return found;
 }

@@ -20,6 +20,10 @@ bool gitsay_config(const char *data, size_t n, struct buf *facts);
 const char *gitsay_next(const struct buf *list, const char *at);
 bool gitsay_has(const struct buf *list, const char *record);
 
-/* Two outputs of `git config --list -z`: is the second the first with nothing but plain settings
- * added, under names that it had not, or taken away? */
-bool gitsay_grew(const struct buf *was, const struct buf *is);
+/* How the second of two outputs of `git config --list -z` differs from the first. */
+enum gitsay_change {
+	GITSAY_HOSTILE, /* by something that is not on the list */
+	GITSAY_LED,     /* by plain settings, one of which leads git elsewhere than before */
+	GITSAY_PLAIN, /* by plain settings: more of them, fewer, or with values that lead nowhere */
+};
+enum gitsay_change gitsay_change(const struct buf *was, const struct buf *is);

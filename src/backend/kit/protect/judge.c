@@ -213,7 +213,7 @@ static bool tree_fits(const struct judged *g, const char *value)
 }
 
 /* By a second name it could be written later; git reads no folder. */
-static bool config_plain(struct judged *g, const struct stat *st)
+static bool config_plain(struct judged *g, const char *path, const struct stat *st)
 {
 	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
 	struct judge *j = g->j;
@@ -221,7 +221,7 @@ static bool config_plain(struct judged *g, const struct stat *st)
 	if (S_ISDIR(st->st_mode))
 		return true;
 	if (!S_ISREG(st->st_mode) || st->st_nlink > 1 ||
-	    protect_config_facts(j->t, j->tree->fd, g->git, "config", &facts) != READER_PLAIN ||
+	    protect_config_facts(j->t, j->tree->fd, path, &facts) != READER_PLAIN ||
 	    !gitsay_has(&facts, "plain"))
 		return false;
 	for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));)
@@ -255,7 +255,7 @@ static bool part_plain(struct judged *g, const struct git_part *part, const char
 	case GIT_PART_HOOKS: /* git runs no sample */
 		return str_ends_nocase(path, ".sample") && !S_ISDIR(st->st_mode);
 	case GIT_PART_CONFIG:
-		return config_plain(g, st);
+		return config_plain(g, path, st);
 	case GIT_PART_COMMON:
 		return common_plain(g, path);
 	case GIT_PART_BACK:

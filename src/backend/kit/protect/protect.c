@@ -41,10 +41,10 @@ struct protect *protect_free(struct protect *t)
 		t->trees[i].seen = seen_free(t->trees[i].seen);
 	}
 	(void)fd_close(t->live);
-	for (size_t i = 0; i < GITS_MAX; i++) {
-		(void)fd_close(t->config[i]);
-		(void)fd_close(t->pinned[i]);
-		(void)fd_close(t->leased[i].fd);
+	for (size_t i = 0; i < t->kept_count; i++) {
+		(void)fd_close(t->kept[i].copy);
+		(void)fd_close(t->kept[i].pinned);
+		(void)fd_close(t->kept[i].leased);
 	}
 	known_done(&t->covered);
 	free(t->placeholder);
@@ -229,7 +229,7 @@ int protect_write_down(struct protect *t, struct err *e)
 	if (protect_records_begin(t, e) < 0)
 		return err_wrap(e, "protected names");
 	if (t->plan->protected_count) {
-		protect_keep_configs(t);
+		protect_keep_files(t);
 		t->before = before_take(t);
 		protect_covered_begin(t);
 	}
@@ -259,8 +259,6 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 		return err_nomem(e);
 	t->claim = t->lifeline = t->live = -1;
 	t->covered = (struct known_list)KNOWN_LIST_NONE;
-	for (size_t i = 0; i < GITS_MAX; i++)
-		t->config[i] = t->pinned[i] = t->leased[i].fd = -1;
 	t->placeholder = calloc(p->protected_count + 1, sizeof(*t->placeholder));
 	t->cover = calloc(p->protected_count + 1, sizeof(*t->cover));
 	if (!t->placeholder || !t->cover)
@@ -326,7 +324,7 @@ static bool names_in_place(struct protect *t)
 		if (!n->covered || t->plan->ops[n->op].skip || protect_in_place(t, i))
 			continue;
 		t->lost = n->path;
-		t->lost_why = protect_config_of(t, n) < t->plan->git_count ? LOST_COVER : LOST_NAME;
+		t->lost_why = protect_kept(t, n) ? LOST_COVER : LOST_NAME;
 		return false;
 	}
 	return true;
@@ -409,38 +407,61 @@ static bool own_folder(const char *path, const struct stat *st)
 	return S_ISDIR(st->st_mode) && name_points(path);
 }
 
-static bool kept(struct protect *t, struct outcome *o, const struct protected_name *n, bool locked)
+static bool kept(struct protect *t, struct outcome *o, const struct kept_file *k, int tree,
+		 bool locked)
 {
-	bool plain = protect_config_kept(t, n, locked);
+	bool plain = protect_config_kept(t, k, tree, locked);
 
 	if (plain && o)
-		outcome_trust(o, n->path,
+		outcome_trust(o, k->name->path,
 			      "replaced during the run, with plain settings more or less");
 	return plain;
 }
 
-/* The user's git is kept out only where its work would be undone. */
-static void changed(struct protect *t, struct outcome *o, int tree, const struct protected_name *n)
+/* Something else than what was covered stands there. The user's git is kept out only where its work
+ * would be undone. */
+static void replaced(struct protect *t, struct outcome *o, int tree, const struct kept_file *k)
 {
+	const char *path = k->name->path;
 	bool locked;
 
-	if (kept(t, o, n, false))
+	if (protect_kept_same(k, tree) && protect_kept_back(t, k, tree, true))
 		return;
-	locked = protect_config_lock(t, n, tree, true);
-	if (!(locked && kept(t, o, n, true))) {
-		quarantine(t, o, tree, n->path, "changed during the run");
-		if (protect_config_back(t, n, tree) && o)
-			outcome_trust(o, n->path,
+	if (kept(t, o, k, tree, false))
+		return;
+	locked = protect_config_lock(k, tree, true);
+	if (!(locked && kept(t, o, k, tree, true))) {
+		quarantine(t, o, tree, path, "changed during the run");
+		if (protect_kept_back(t, k, tree, false) && o)
+			outcome_trust(o, path,
 				      "put back as it was before the run: if the change was yours, "
 				      "it is in quarantine");
 	}
 	if (locked)
-		(void)protect_config_lock(t, n, tree, false);
+		(void)protect_config_lock(k, tree, false);
+}
+
+static void changed(struct protect *t, struct outcome *o, int tree, struct protected_name *n,
+		    const struct stat *st)
+{
+	const struct kept_file *k = protect_kept(t, n);
+
+	if (protect_host_wrote(t, n, st)) {
+		n->was = stamp_of(st); /* told once */
+		if (o)
+			outcome_trust(o, n->path,
+				      "changed during the run, from outside: inside it was "
+				      "covered");
+	} else if (k) {
+		replaced(t, o, tree, k);
+	} else {
+		quarantine(t, o, tree, n->path, "changed during the run");
+	}
 }
 
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)
 {
-	const struct protected_name *n = &t->plan->protected[i];
+	struct protected_name *n = &t->plan->protected[i];
 	struct err e;
 	int tree = protect_tree(t, n->tree, &e), dir;
 	CLEANUP(fd) int opened = -1;
@@ -461,7 +482,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	if (!n->existed && !n->covered)
 		quarantine(t, o, tree, n->path, "made during the run");
 	else if (n->existed && !as_before(n, &st, cover_lost))
-		changed(t, o, tree, n);
+		changed(t, o, tree, n, &st);
 	else if (n->link && !leads_as_before(tree, n))
 		quarantine(t, o, tree, n->path, "led elsewhere after the run");
 }
@@ -582,6 +603,17 @@ bool protect_changed(const struct protect *t, const struct stat *st)
 	return !S_ISSOCK(st->st_mode) && !time_before(&st->st_ctim, &t->began);
 }
 
+static void tell_gone(struct protect *t, struct outcome *o)
+{
+	for (size_t i = 0; o && i < t->kept_count; i++) {
+		if (t->kept[i].gone)
+			outcome_trust(o, t->kept[i].name->path,
+				      "removed on the host during the run: not covered from then "
+				      "on");
+		t->kept[i].gone = false;
+	}
+}
+
 /* What links lead to comes first: a link to a name that was taken away is as it was. */
 static void judge(struct protect *t, bool cover_lost, bool last, struct outcome *o)
 {
@@ -589,6 +621,7 @@ static void judge(struct protect *t, bool cover_lost, bool last, struct outcome 
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
 				look_after(t, o, i, cover_lost);
+	tell_gone(t, o);
 	protect_covered(t, o);
 	if (t->began.tv_sec) { /* else the command cannot have begun */
 		protect_records_judge(t, o, last);
@@ -612,8 +645,8 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 {
 	protect_dismiss(t);
 	open_trees(t);
-	for (size_t i = 0; i < t->plan->git_count && i < GITS_MAX; i++)
-		protect_config_own(t, i);
+	for (size_t i = 0; i < t->kept_count; i++)
+		protect_config_own(t, &t->kept[i]);
 	judge(t, cover_lost, true, o);
 	if (t->plan->protected_count)
 		release_all(t, o);

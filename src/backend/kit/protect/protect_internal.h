@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protect.h"
 #include "backend/kit/protect/git_record.h"
 
 #define TREES_MAX (SURVEYS_MAX + 2)
-#define GITS_MAX 2
+#define KEPT_MAX 24
 
 struct tree {
 	const char *path;
@@ -28,15 +29,23 @@ struct tree {
 	struct seen_folders *seen; /* seen.h; NULL: none */
 };
 
-/* A configuration that was covered anew: nobody opens it for writing before we have let it go. */
-struct leased {
-	int fd; /* -1: it is as it was at first */
-	struct stamp stamp;
-	bool bare; /* a command was there while it had no cover */
+/* A covered file that the host may replace meanwhile. */
+struct kept_file {
+	const struct protected_name *name;
+	bool config; /* of git's: judged by what it says, at once */
+	bool gone;   /* the host has removed it: it is covered no more, which is to be told */
+	int pinned;  /* the file itself, so that its inode is nobody else's */
+	int copy;    /* of its bytes as they were */
+	struct stat was;
+	int leased; /* a configuration that was covered anew: nobody opens it for writing before we
+		     * have let it go; -1: it is as it was at first */
+	struct stamp stamp; /* of that */
+	bool bare;          /* a command was there while it had no cover */
+	bool alien;         /* who has it open is not known: it cannot stay */
 };
 
 enum lost_why {
-	LOST_NAME,     /* no configuration of the user's repository */
+	LOST_NAME,     /* no file, or none that is kept */
 	LOST_COVER,    /* the cover could not be put back */
 	LOST_OPEN,     /* somebody has it open for writing, or a second name of it */
 	LOST_SETTINGS, /* it says more than plain settings */
@@ -53,14 +62,11 @@ struct protect {
 	unsigned moved;            /* into quarantine */
 	struct timespec began;     /* names that are told of have changed since */
 	struct reader_asker asker; /* of git, after the run */
-	struct stat config_was[GITS_MAX];
-	int pinned[GITS_MAX]; /* the file itself, so that its inode is nobody else's; -1: none */
-	int config[GITS_MAX]; /* a copy of each git folder's configuration, as it was; -1: none */
-	struct leased leased[GITS_MAX];
-	bool resting;         /* they are let go for as long as no command runs */
-	bool asleep;          /* no command runs */
-	bool alien[GITS_MAX]; /* replaced, and who has it open is not known: it cannot stay */
-	const char *lost;     /* the first name that lost its cover for good; NULL: none */
+	struct kept_file kept[KEPT_MAX];
+	size_t kept_count;
+	bool resting;     /* their leases are let go for as long as no command runs */
+	bool asleep;      /* no command runs */
+	const char *lost; /* the first name that lost its cover for good; NULL: none */
 	enum lost_why lost_why;
 	bool writable;             /* the workspace, by the command */
 	struct before *before;     /* before.c; NULL: nothing was noted */
@@ -147,35 +153,37 @@ void protect_records_others(struct protect *t, struct outcome *o);
  * be if it is not where it was. */
 bool protect_records_dead(const struct ident *tree, const char *here);
 
-/* One that was replaced, and which a command could open before it was covered anew, becomes a file
- * that nobody has open: the descriptor may be another run's by now. No command may run. */
-void protect_config_own(struct protect *t, size_t git);
-/* Keeps the configurations of the plan's git folders open. */
-void protect_keep_configs(struct protect *t);
-/* Is this one of them, and changed by nothing but new plain settings? The user's own git may
- * replace it meanwhile. */
-bool protect_config_kept(struct protect *t, const struct protected_name *n,
+/* kept_files.c: keeps open, and copies, what the host may replace. */
+void protect_keep_files(struct protect *t);
+struct kept_file *protect_kept(struct protect *t, const struct protected_name *n); /* or NULL */
+/* A configuration that was replaced, and which a command could open before it was covered anew,
+ * becomes a file that nobody has open: the descriptor may be another run's by now. No command may
+ * run. */
+void protect_config_own(struct protect *t, struct kept_file *k);
+/* Is it a configuration, and changed by nothing but plain settings? The user's own git may replace
+ * it meanwhile. */
+bool protect_config_kept(struct protect *t, const struct kept_file *k, int tree,
 			 bool locked); /* by us */
-/* Puts one that went to quarantine back as it was before the run, where its name is free and the
- * user's own git had replaced it: without any, git takes the folder for none of its own. */
-bool protect_config_back(struct protect *t, const struct protected_name *n, int tree);
-/* Which of the plan's git folders this is the configuration of; git_count: none. */
-size_t protect_config_of(const struct protect *t, const struct protected_name *n);
 /* Takes git's own lock of it, or lets go. false: it is none, or somebody keeps it locked. */
-bool protect_config_lock(const struct protect *t, const struct protected_name *n, int tree,
-			 bool take);
-/* The file itself, for reading; -errno. */
-int protect_config_open(int tree, const char *git, const char *name);
-/* Differs the first from the second by nothing but plain settings? Of whatever inodes. */
-bool protect_config_plain(struct protect *t, int was, int is);
+bool protect_config_lock(const struct kept_file *k, int tree, bool take);
+enum gitsay_change protect_config_change(struct protect *t, int was, int is);
+bool protect_kept_same(const struct kept_file *k, int tree); /* has it the bytes that it had? */
+/* Makes it anew as it was, in place of what is there or only where nothing is: nobody has that file
+ * open. */
+bool protect_kept_back(const struct protect *t, const struct kept_file *k, int tree, bool over);
+/* Of a file that changed: it was covered all the time, and no run but those in this tree could
+ * write to it. */
+bool protect_host_wrote(const struct protect *t, const struct protected_name *n,
+			const struct stat *st);
+int protect_file_open(int tree, const char *path); /* for reading; -errno */
 /* What stands at a protected name now; all zero and false when nothing does. */
 bool protect_look_at(struct protect *t, size_t i, struct ident *ret);
 bool protect_in_place(struct protect *t, size_t i); /* of a covered name: it is what was covered */
 /* cover_again.c: has nobody tried to write to what was covered anew? */
 bool protect_leases_hold(const struct protect *t);
-/* What git says of a configuration in a git folder. */
-enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
-				      const char *name, struct buf *facts);
+/* What git says of a configuration. */
+enum reader_said protect_config_facts(struct protect *t, int tree, const char *path,
+				      struct buf *facts);
 
 /* dead.c. Sends the survivor home before the check is made by whom it belongs to. */
 void protect_dismiss(struct protect *t);

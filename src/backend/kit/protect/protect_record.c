@@ -223,8 +223,7 @@ struct other {
 
 #define OTHER_NONE                                                                                 \
 	{                                                                                          \
-		.p = { .claim = -1, .live = -1, .lifeline = -1, .config = { -1, -1 } },            \
-		.path = BUF_INIT(PATH_MAX),                                                        \
+		.p = { .claim = -1, .live = -1, .lifeline = -1 }, .path = BUF_INIT(PATH_MAX),      \
 	}
 
 /* Where the tree is: where it was or, if that is another folder now, where somebody has found it.

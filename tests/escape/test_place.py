@@ -60,6 +60,27 @@ def nothing_beside_the_workspace_is_shown_and_nothing_above_it_is_the_hosts():
 
 
 @test(by_root=True, backends=BOTH)
+def what_is_left_below_a_mount_in_the_workspace_is_taken_away_like_the_rest():
+    """Nothing can be moved from there to another file system. What the mount hides is not to be written to at all: nobody would find it."""
+    repository(workspace())
+    hostile = "git init -q m/r; printf '[core]\\n\\tfsmonitor = ./x\\n' >> m/r/.git/config; cp m/r/.git/hooks/*.sample m/r/.git/hooks/pre-commit 2> /dev/null || " \
+              "{ mkdir -p m/r/.git/hooks; echo exit > m/r/.git/hooks/pre-commit; }; chmod 755 m/r/.git/hooks/pre-commit"
+    (workspace() / "m").mkdir()
+    with files_as_root():
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"uid={uid()},gid={uid()}", "tmpfs", workspace() / "m"], check=True)
+    try:
+        r = brig("run", "--json", "--", "sh", "-c", hostile).json
+        at = workspace() / "m/r/.git"
+        assert (r["outcome"], r["exit_code"]) == ("exited", 0), r
+        assert at.exists() and not (at / "config").exists() and not (at / "hooks/pre-commit").exists(), [*at.iterdir()]
+        assert "m/r/.git/config" in {d["target"] for d in r["denials"]} and "moved to m/r/.git/.brig-quarantine-" in str(r["denials"]), r["denials"]
+    finally:
+        with files_as_root():
+            subprocess.run(["umount", "-l", workspace() / "m"], check=True)
+    assert not [*(workspace() / "m").iterdir()]
+
+
+@test(by_root=True, backends=BOTH)
 def places_of_all_kinds_hold_the_workspace():
     """Also where folders of the host are shown, or brig's own root has some."""
     for place in (f"/srv/{os.getpid()}/deep/er", f"/opt/{os.getpid()}", f"/root/{os.getpid()}", f"/run/user/{uid()}/p{os.getpid()}", f"/var/lib/{os.getpid()}",

@@ -297,11 +297,14 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	ids_settle(&now_only);
 	if (ns < 0 && !t->as_it_is)
 		return -e->code;
-	tree = open_tree(src, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	/* With the mounts below: what they hide, brig could not judge either. */
+	tree = open_tree(src, "",
+			 AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	a.userns_fd = t->as_it_is ? 0 : (uint64_t)ns;
-	if (tree >= 0 && mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof(a)) == 0)
+	if (tree >= 0 && mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof(a)) == 0)
 		return TAKE_FD(tree);
-	(void)err_sys(e, "'%s' belongs to root and cannot be idmapped here", t->src);
+	(void)err_sys(e, "'%s', or a mount below it, belongs to root and cannot be idmapped here",
+		      t->src);
 	e->kind = ERR_UNAVAILABLE;
 	if (t->kept)
 		return err_hint(e,

@@ -127,6 +127,19 @@ ssize_t dns_write_answer(const unsigned char *p, const struct dns_question *q, e
 	return (ssize_t)(n + 12 + size);
 }
 
+ssize_t dns_take_question(const unsigned char *p, size_t n, struct dns_question *ret,
+			  unsigned char *out, size_t room)
+{
+	int r = dns_read_question(p, n, ret);
+
+	if (r == -EBADMSG)
+		return -1;
+	if (r < 0)
+		return dns_write_answer(p, ret, ret->opcode ? DNS_NOTIMP : DNS_FORMERR, NULL, 0,
+					out, room);
+	return ret->class == DNS_IN ? 0 : dns_write_answer(p, ret, DNS_REFUSED, NULL, 0, out, room);
+}
+
 ssize_t dns_write_question(uint16_t id, const char *name, uint16_t type, unsigned char *out,
 			   size_t room)
 {

@@ -32,6 +32,11 @@ struct dns_address {
  * or DNS_NOTIMP is the answer (ret->id is then known). */
 int dns_read_question(const unsigned char *p, size_t n, struct dns_question *ret);
 
+/* Reads a question that is to be answered: 0, and it is one of class IN. Otherwise the length of
+ * the refusal that was written to out, or -1 when not even that can be given. */
+ssize_t dns_take_question(const unsigned char *p, size_t n, struct dns_question *ret,
+			  unsigned char *out, size_t room);
+
 /* Writes the answer to q, whose message is at p: with the address, or with none. Returns its length
  * or -ENOSPC. */
 ssize_t dns_write_answer(const unsigned char *p, const struct dns_question *q, enum dns_code code,

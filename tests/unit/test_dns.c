@@ -69,6 +69,25 @@ static void names_that_text_cannot_carry_are_malformed(void **state UNUSED)
 	}
 }
 
+static void what_cannot_be_answered_is_refused_or_dropped(void **state UNUSED)
+{
+	unsigned char p[512], out[DNS_UDP_MAX];
+	struct dns_question q;
+	ssize_t n = question("a.test", DNS_A, p);
+
+	assert_int_equal(dns_take_question(p, (size_t)n, &q, out, sizeof(out)), 0);
+	assert_int_equal(dns_take_question(p, 3, &q, out, sizeof(out)), -1);
+	p[n - 1] = 3; /* class CH */
+	assert_true(dns_take_question(p, (size_t)n, &q, out, sizeof(out)) > 0);
+	assert_int_equal(out[3] & 15, DNS_REFUSED);
+	p[13] = '.';
+	assert_true(dns_take_question(p, (size_t)n, &q, out, sizeof(out)) > 0);
+	assert_int_equal(out[3] & 15, DNS_FORMERR);
+	p[2] |= 2 << 3; /* the server's status */
+	assert_true(dns_take_question(p, (size_t)n, &q, out, sizeof(out)) > 0);
+	assert_int_equal(out[3] & 15, DNS_NOTIMP);
+}
+
 static void a_chain_of_aliases_is_followed_but_not_for_ever(void **state UNUSED)
 {
 	/* a.test CNAME b.test, b.test A 192.0.2.1; then one that points at itself */
@@ -94,6 +113,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(an_answer_gives_the_address_to_its_question_only),
 	cmocka_unit_test(no_data_and_no_such_name_have_no_record),
 	cmocka_unit_test(names_that_text_cannot_carry_are_malformed),
+	cmocka_unit_test(what_cannot_be_answered_is_refused_or_dropped),
 	cmocka_unit_test(a_chain_of_aliases_is_followed_but_not_for_ever),
 };
 

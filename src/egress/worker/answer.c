@@ -68,16 +68,6 @@ static void reply(const struct open_question *k, enum dns_code code, const struc
 		  dns_write_answer(k->packet, &k->q, code, a ? &da : NULL, TTL, out, sizeof(out)));
 }
 
-/* A companion is beside the sandbox: no resolver of the host's hears its name. */
-static bool answer_member(const struct answering *s, const struct open_question *k)
-{
-	unsigned char out[DNS_UDP_MAX];
-	ssize_t n = member_names_own(&s->members, k->packet, &k->q, out, sizeof(out));
-
-	send_back(k, out, n);
-	return n != 0;
-}
-
 static void on_found(void *arg, const struct addr *v, size_t n)
 {
 	struct open_question *k = arg;
@@ -87,22 +77,21 @@ static void on_found(void *arg, const struct addr *v, size_t n)
 	reply(k, a || n ? DNS_NOERROR : DNS_NXDOMAIN, a);
 }
 
-/* What needs no question to anybody. */
-static bool answer_now(struct answering *s, struct open_question *k, int r, struct host *h)
+/* What needs no question to anybody. A companion is beside the sandbox: no resolver of the host's
+ * hears its name. */
+static bool answer_now(struct answering *s, struct open_question *k, size_t size, struct host *h)
 {
+	unsigned char out[DNS_UDP_MAX];
 	struct addr known[RESOLVE_MAX];
+	ssize_t said = dns_take_question(k->packet, size, &k->q, out, sizeof(out));
 	size_t n;
 
-	if (r < 0) {
-		reply(k, k->q.opcode ? DNS_NOTIMP : DNS_FORMERR, NULL);
+	if (!said)
+		said = member_names_own(&s->members, k->packet, &k->q, out, sizeof(out));
+	if (said) {
+		send_back(k, out, said);
 		return true;
 	}
-	if (k->q.class != DNS_IN) {
-		reply(k, DNS_REFUSED, NULL);
-		return true;
-	}
-	if (answer_member(s, k))
-		return true;
 	if (host_parse(egress_text(k->q.name, k->q.name_len), h) != HOST_OK || host_is_local(h)) {
 		reply(k, DNS_NXDOMAIN, NULL);
 		return true;
@@ -135,7 +124,6 @@ static void on_question(struct loop_watch *w, uint32_t events)
 		struct open_question *free_one = place(s), *k = free_one ? free_one : &none;
 		struct host h;
 		ssize_t n;
-		int r;
 
 		k->from_size = sizeof(k->from);
 		n = recvfrom(SOCKET, k->packet, sizeof(k->packet), MSG_DONTWAIT | MSG_TRUNC,
@@ -144,8 +132,7 @@ static void on_question(struct loop_watch *w, uint32_t events)
 			return;
 		if ((size_t)n > sizeof(k->packet))
 			continue;
-		r = dns_read_question(k->packet, (size_t)n, &k->q);
-		if (r == -EBADMSG || answer_now(s, k, r, &h))
+		if (answer_now(s, k, (size_t)n, &h))
 			continue;
 		k->lookup = free_one ? resolver_ask(s->resolver, &h, on_found, k) : NULL;
 		if (!k->lookup)

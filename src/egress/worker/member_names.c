@@ -2,7 +2,6 @@
 #include "egress/worker/member_names.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -51,7 +50,7 @@ ssize_t member_names_own(const struct member_names *m, const unsigned char *p,
 	struct dns_address a = { .six = false };
 
 	for (size_t i = 0; i < m->n; i++) {
-		if (q->class != DNS_IN || strcasecmp(m->v[i].name, q->name) != 0)
+		if (strcasecmp(m->v[i].name, q->name) != 0)
 			continue;
 		memcpy(a.bytes, m->v[i].address, sizeof(m->v[i].address));
 		return dns_write_answer(p, q, DNS_NOERROR, q->type == DNS_A ? &a : NULL, TTL, out,
@@ -64,17 +63,9 @@ ssize_t member_names_answer(const struct member_names *m, const unsigned char *p
 			    unsigned char *out, size_t room)
 {
 	struct dns_question q;
-	int r = dns_read_question(p, n, &q);
-	ssize_t own;
+	ssize_t r = dns_take_question(p, n, &q, out, room);
 
-	if (r == -EBADMSG)
-		return -1;
-	if (r < 0)
-		return dns_write_answer(p, &q, q.opcode ? DNS_NOTIMP : DNS_FORMERR, NULL, 0, out,
-					room);
-	own = member_names_own(m, p, &q, out, room);
-	if (own)
-		return own;
-	return dns_write_answer(p, &q, q.class == DNS_IN ? DNS_NXDOMAIN : DNS_REFUSED, NULL, 0, out,
-				room);
+	if (!r)
+		r = member_names_own(m, p, &q, out, room);
+	return r ? r : dns_write_answer(p, &q, DNS_NXDOMAIN, NULL, 0, out, room);
 }

@@ -27,19 +27,12 @@ static ssize_t answer(struct worker *k, const unsigned char *p, size_t n, unsign
 	struct dns_address da = { 0 };
 	struct host h;
 	struct addr a;
-	int r = dns_read_question(p, n, &q);
-	ssize_t own;
+	ssize_t r = dns_take_question(p, n, &q, out, room);
 
-	if (r == -EBADMSG)
-		return -1;
-	if (r < 0)
-		return dns_write_answer(p, &q, q.opcode ? DNS_NOTIMP : DNS_FORMERR, NULL, 0, out,
-					room);
-	if (q.class != DNS_IN)
-		return dns_write_answer(p, &q, DNS_REFUSED, NULL, 0, out, room);
-	own = member_names_own(&k->members, p, &q, out, room);
-	if (own)
-		return own;
+	if (!r)
+		r = member_names_own(&k->members, p, &q, out, room);
+	if (r)
+		return r;
 	if (host_parse(egress_text(q.name, q.name_len), &h) != HOST_OK || host_is_local(&h))
 		return dns_write_answer(p, &q, DNS_NXDOMAIN, NULL, 0, out, room);
 	/* Also for HTTPS, TXT and the rest: the name exists and has none of it. */

@@ -64,7 +64,7 @@ static void note(struct refused *r, const struct dns_question *q)
 	struct host h;
 	uint32_t at;
 
-	if (q->class != DNS_IN || (q->type != DNS_A && q->type != DNS_AAAA) ||
+	if ((q->type != DNS_A && q->type != DNS_AAAA) ||
 	    host_parse(egress_text(q->name, q->name_len), &h) != HOST_OK || host_is_local(&h))
 		return;
 	at = keep(p, &h);
@@ -77,19 +77,16 @@ static void note(struct refused *r, const struct dns_question *q)
 	__atomic_store_n(&p->questions, p->questions + 1, __ATOMIC_RELEASE);
 }
 
-/* The answer's length; 0: none is given. */
-static ssize_t refuse(struct refused *r, const unsigned char *in, size_t n, unsigned char *out,
+/* The answer's length; -1: none is given. */
+static ssize_t refuse(struct refused *f, const unsigned char *in, size_t n, unsigned char *out,
 		      size_t room)
 {
 	struct dns_question q;
-	int got = dns_read_question(in, n, &q);
+	ssize_t r = dns_take_question(in, n, &q, out, room);
 
-	if (got == -EBADMSG)
-		return 0;
-	if (got < 0)
-		return dns_write_answer(in, &q, q.opcode ? DNS_NOTIMP : DNS_FORMERR, NULL, 0, out,
-					room);
-	note(r, &q);
+	if (r)
+		return r;
+	note(f, &q);
 	return dns_write_answer(in, &q, DNS_REFUSED, NULL, 0, out, room);
 }
 

@@ -111,9 +111,35 @@ static const struct {
 	"no core files are written inside: gdb -batch -ex run -ex bt --args COMMAND shows where "  \
 	"it failed"
 
+#define NO_RENAME                                                                                  \
+	"what is protected in the workspace (.gitattributes, .envrc and their kind, where they "   \
+	"are) cannot be replaced inside: change it outside of the sandbox"
+#define NO_MOVE                                                                                    \
+	"the folder of the workspace cannot be moved or removed inside, only what is in it: do "   \
+	"that outside of the sandbox"
+#define NO_ROOM                                                                                    \
+	"/tmp, HOME and /dev/shm are in memory, with limits.tmp for all of them: "                 \
+	"--set limits.tmp=2g makes room"
+
 #define NO_SIGNING                                                                                 \
 	"keys that sign commits stay outside: --ssh-agent lends yours where gpg.format is ssh, "   \
 	"or git -c commit.gpgsign=false commit"
+
+/* git writes configurations that are covered. The file is named, too: this says more. */
+#define SUBMODULES                                                                                 \
+	"git submodule init, update and sync write protected configurations: call them outside "   \
+	"of the sandbox; inside, git -C SUBMODULE checkout COMMIT works where it was fetched"
+#define SPARSE                                                                                     \
+	"git sparse-checkout writes the protected .git/config: call it outside of the sandbox, "   \
+	"before the run"
+
+static const struct {
+	const char *phrase, *line;
+} by_git[] = {
+	{ "Failed to register url for submodule", SUBMODULES },
+	{ "could not set 'core.worktree'", SUBMODULES },
+	{ "failed to initialize worktree config", SPARSE },
+};
 
 /* What programs say that want more than anybody has inside. */
 static const struct {
@@ -144,6 +170,7 @@ static const struct {
 	{ "invalid group", NO_OTHERS },
 	{ "Invalid argument near character", NO_OTHERS },   /* setfacl */
 	{ "core file size: cannot modify limit", NO_CORE }, /* ulimit -c */
+	{ "sed: cannot rename ", NO_RENAME },               /* sed -i names its draft alone */
 };
 
 struct words {
@@ -287,6 +314,25 @@ static bool has_root(const struct outcome *o)
 	return o->isolation && o->isolation->mount_ns;
 }
 
+/* More than that a file is protected; NULL: nothing. */
+static const char *git_said(struct words w)
+{
+	for (size_t i = 0; i < ARRAY_LEN(by_git); i++)
+		if (found(w, by_git[i].phrase))
+			return by_git[i].line;
+	return NULL;
+}
+
+/* "cannot move '/work' to ...: Device or resource busy" */
+static bool moves_workspace(const struct spec *s, struct words w)
+{
+	char quoted[PATH_MAX + 2];
+
+	return s->inside && found(w, "Device or resource busy") &&
+	       snprintf(quoted, sizeof(quoted), "'%s'", s->inside) < (int)sizeof(quoted) &&
+	       found(w, quoted);
+}
+
 static void about_files(const struct spec *s, struct words w, struct outcome *o)
 {
 	const char *name;
@@ -306,7 +352,11 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 	name = s->policy == POLICY_WORKSPACE_WRITE ? guarded(s, w, &at) : NULL;
 	if (name)
 		deny_covered(s, w, o);
-	if (name)
+	if (name && git_said(w))
+		add(o, git_said(w));
+	else if (!name && moves_workspace(s, w))
+		add(o, NO_MOVE);
+	else if (name)
 		add(o,
 		    arena_printf(o->arena,
 				 "'%s' is protected in the workspace, because programs on the host "
@@ -401,6 +451,10 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 {
 	if (!has_root(o) || in_image(o))
 		return;
+	if (found(w, "/dev/shm") && (found(w, "No space left on device") || found(w, "ENOSPC"))) {
+		add(o, NO_ROOM);
+		return;
+	}
 	if (s->profile != PROFILE_DEBUG && found(w, "No permission to enable") &&
 	    found(w, " event")) {
 		add(o, "--profile debug lets perf count what runs inside");

@@ -71,6 +71,17 @@ static void a_name_counts_as_a_whole(void **state)
 	assert_null(LINE("files would be overwritten by checkout:\n\tx\n"));
 	assert_non_null(strstr(LINE("failed to delete '.git/worktrees/w': Device or resource busy"),
 			       "'.git/worktrees' is protected"));
+	assert_non_null(strstr(LINE("could not write config file .git/config: Device or resource "
+				    "busy\nfatal: Failed to register url for submodule path 'x'"),
+			       "git submodule"));
+	assert_non_null(strstr(LINE("could not write config file .git/config: EBUSY\nerror: failed "
+				    "to initialize worktree config"),
+			       "sparse-checkout"));
+	assert_null(LINE("Failed to register url for submodule path 'x'"));
+	s->inside = "/w/x";
+	assert_non_null(strstr(LINE("mv: cannot move '/w/x' to 'y': Device or resource busy"),
+			       "moved or removed"));
+	assert_null(LINE("mv: cannot move '/w/xy' to 'y': Device or resource busy"));
 	assert_non_null(strstr(LINE("destination path '.' already exists and is not empty"),
 			       "clone into a new folder"));
 	assert_null(LINE("destination path 'x' already exists and is not empty"));
@@ -122,6 +133,10 @@ static void who_wants_more_rights_is_told_what_to_do(void **state)
 	assert_non_null(strstr(LINE("install: cannot change permissions of 'd': Operation not "
 				    "permitted"),
 			       "set-id bits"));
+	assert_non_null(
+		strstr(LINE("sed: cannot rename ./sedX: Device or resource busy"), "outside"));
+	assert_non_null(strstr(LINE("dd: '/dev/shm/x': No space left on device"), "limits.tmp"));
+	assert_null(LINE("dd: '/x': No space left on device"));
 	assert_non_null(
 		strstr(LINE("chown: changing ownership of 'x': Invalid argument"), "other users"));
 	assert_null(LINE("chown: changing ownership of 'x': No such file or directory"));

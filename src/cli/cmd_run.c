@@ -13,6 +13,7 @@
 #include "base/signals.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/config_allow.h"
 #include "cli/denials.h"
 #include "cli/terminal.h"
 #include "model/code.h"
@@ -452,8 +453,16 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+static int on_always(void *arg, const char *rule, bool writes, struct buf *diff, struct err *e)
+{
+	(void)arg;
+	return config_allow(
+		&(struct config_allow){ .rule = rule, .dry_run = !writes, .diff = diff }, e);
+}
+
 static int execute(struct ctx *x)
 {
+	CLEANUP(fd) int asks = -1;
 	struct spec *s = request_spec(x->request);
 	struct terminal t = { 0 };
 	brig_result *r = NULL;
@@ -467,6 +476,10 @@ static int execute(struct ctx *x)
 		brig_request_stdio(x->request, in, 1, 2);
 	brig_request_on_note(x->request, on_note, s);
 	request_signals(x->request, open_signals());
+	if (s->egress.ask) {
+		asks = terminal_open();
+		request_asks(x->request, asks, on_always);
+	}
 	if (s->command.tty)
 		terminal_raw(&t);
 	(void)brig_execute(x->request, &r, &be);

@@ -185,16 +185,25 @@ static void put_lines(struct buf *command, struct buf *option, const char *rule)
 	buf_puts(option, " -- COMMAND");
 }
 
+static int put_diff(const struct own_file *f, struct buf *diff, struct err *e)
+{
+	allow_edit_diff(f->path, buf_str(&f->after), f->after.len, &f->edit, diff);
+	return diff->failed ? err_nomem(e) : 0;
+}
+
 static int say(const struct own_file *f, const struct config_allow *a, bool changed, struct err *e)
 {
 	CLEANUP(buf) struct buf diff = BUF_INIT(TEXT_MAX), command = BUF_INIT(4096);
 	CLEANUP(buf) struct buf option = BUF_INIT(4096), out = BUF_INIT(TEXT_MAX);
 	struct json j;
 
-	allow_edit_diff(f->path, buf_str(&f->after), f->after.len, &f->edit, &diff);
 	put_lines(&command, &option, a->rule);
-	if (diff.failed)
-		return err_nomem(e);
+	if (put_diff(f, a->diff ? a->diff : &diff, e) < 0)
+		return -e->code;
+	if (a->diff && f->edit.there)
+		buf_printf(a->diff, "%s: it has this rule already\n", f->path);
+	if (a->diff)
+		return 0;
 	if (!a->json) {
 		(void)printf("%s", buf_str(&diff));
 		(void)printf("%s: %s\n", f->path,

@@ -4,11 +4,13 @@
 
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 struct config_allow {
 	const char *rule;
 	bool dry_run, json;
+	struct buf *diff; /* gets the difference instead of standard output; NULL: that does */
 };
 
 /* The exit status, or negative and *e. */

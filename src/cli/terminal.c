@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/terminal.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,13 @@ void terminal_restore(struct terminal *t)
 	if (t->raw)
 		(void)tcsetattr(0, TCSADRAIN, &t->before);
 	t->raw = false;
+}
+
+int terminal_open(void)
+{
+	CLEANUP(fd) int fd = open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	return fd >= 0 && tcgetpgrp(fd) == getpgrp() ? TAKE_FD(fd) : -1;
 }
 
 bool terminal_is_ours(void)

@@ -15,6 +15,10 @@ struct terminal {
 void terminal_raw(struct terminal *t); /* nothing happens unless stdin is a terminal */
 void terminal_restore(struct terminal *t);
 
+/* The terminal that the caller sits at, whatever became of the three streams, not blocking; -1:
+ * there is none, or this process does not stand in its foreground. */
+int terminal_open(void);
+
 /* Whether stdin, stdout and stderr are one terminal, and this process stands in its foreground. */
 bool terminal_is_ours(void);
 

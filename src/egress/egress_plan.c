@@ -12,7 +12,7 @@
 #include "model/spec_lists.h"
 #include "model/spec_writes.h"
 
-#define MARK "brig-egress-plan 3"
+#define MARK "brig-egress-plan 4"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
@@ -193,6 +193,7 @@ static void egress(struct parcel *p, struct egress_spec *s)
 	parcel_number(p, &s->rate.bytes_in);
 	parcel_flag(p, &s->https_only);
 	parcel_flag(p, &s->inspect);
+	parcel_flag(p, &s->ask);
 	parcel_number(p, &s->port);
 	parcel_number(p, &s->host_service);
 	if (!s->upstream_proxy)

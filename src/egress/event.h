@@ -19,6 +19,8 @@ enum egress_event_kind {
 	EGRESS_EVENT_LEAK,   /* something like a secret was let pass: `rule` is its kind, `count` */
 	EGRESS_EVENT_REDACT, /* ... was taken out; the same */
 	EGRESS_EVENT_UNREACHED, /* an allowed host was not: `what` says why */
+	EGRESS_EVENT_ASK,       /* a name that no rule allows waits for an answer: `count` is the
+				   question's       number */
 	EGRESS_EVENT_KINDS
 };
 
@@ -41,8 +43,14 @@ struct egress_event {
 /* A packet holds one or more of them, whole. */
 enum { EGRESS_BATCH = 32 };
 
+/* What the worker hears of a question. */
+struct egress_answer {
+	uint32_t id;
+	uint32_t answer; /* enum question_answer */
+};
+
 /* The first packet to the worker comes with the configuration, the second with the sockets: this,
- * and the descriptors. */
+ * and the descriptors. Then come answers, one a packet. */
 struct egress_sockets {
 	uint32_t n;
 	uint32_t kinds[24]; /* enum door_kind */

@@ -299,6 +299,22 @@ int egress_fd(const struct egress *g)
 	return g->gone ? -1 : g->control;
 }
 
+bool egress_answer(struct egress *g, uint32_t id, enum question_answer a)
+{
+	const struct egress_answer m = { .id = id, .answer = a };
+
+	return !g->gone &&
+	       send(g->control, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(m);
+}
+
+bool egress_names_host(const struct egress_event *ev)
+{
+	struct host h;
+
+	return host_parse(egress_text(ev->host, strlen(ev->host)), &h) == HOST_OK &&
+	       strcmp(h.name, ev->host) == 0;
+}
+
 static void cut(char *text, size_t n)
 {
 	text[n - 1] = '\0';

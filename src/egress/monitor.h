@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "egress/event.h"
+#include "egress/rules/questions.h"
 #include "model/door_spec.h"
 #include "model/spec.h"
 
@@ -45,6 +46,11 @@ int egress_attach(struct egress *g, const struct door_socket *what, const int *f
 int egress_await(struct egress *g, unsigned ms, struct err *e);
 
 int egress_fd(const struct egress *g); /* readable: egress_next has something; -1: gone */
+
+/* The answer to a question of the worker's (EGRESS_EVENT_ASK); false: it does not take it. */
+bool egress_answer(struct egress *g, uint32_t id, enum question_answer a);
+
+bool egress_names_host(const struct egress_event *ev); /* in the one spelling that names have */
 
 /* What the result shows of an event: it is counted, and a denial is listed. */
 struct outcome;

@@ -491,20 +491,24 @@ static void drop_door(struct spec *s)
 
 /* Whoever names a host wants to reach it: a list without a word on the network means the door. An
  * empty one names none, and is what an untrusted file may write. So does --allow where a file that
- * stands below the flags says none: `brig init` writes that. */
+ * stands below the flags says none: `brig init` writes that. Whoever wants to be asked about names
+ * wants a door as well. */
 static void imply_door(struct spec *s)
 {
+	bool ask = s->egress.ask;
+	bool flagged = (s->origin[FIELD_EGRESS_ALLOW] == ORIGIN_FLAG && s->egress.allow.n) ||
+		       (s->origin[FIELD_EGRESS_ASK] == ORIGIN_FLAG && ask);
 	bool stands = s->origin[FIELD_NETWORK] == ORIGIN_SYSTEM ||
 		      s->origin[FIELD_NETWORK] == ORIGIN_USER ||
 		      s->origin[FIELD_NETWORK] == ORIGIN_PROJECT;
 
 	if (s->network != NETWORK_NONE)
 		return;
-	if (stands && s->origin[FIELD_EGRESS_ALLOW] == ORIGIN_FLAG && s->egress.allow.n) {
+	if (stands && flagged) {
 		s->network = NETWORK_PROXY;
 		s->origin[FIELD_NETWORK] = ORIGIN_FLAG;
 		s->where[FIELD_NETWORK] = NULL;
-	} else if (spec_asks(s, FIELD_EGRESS_ALLOW) && !spec_wrote(s, FIELD_NETWORK)) {
+	} else if ((spec_asks(s, FIELD_EGRESS_ALLOW) || ask) && !spec_wrote(s, FIELD_NETWORK)) {
 		s->network = NETWORK_PROXY;
 	}
 }

@@ -404,6 +404,17 @@ void brig_request_on_note(brig_request *q, brig_note_fn *fn, void *arg)
 	q->note_arg = arg;
 }
 
+void request_asks(brig_request *q, int terminal, always_fn *always)
+{
+	q->io.terminal = terminal > 0 ? terminal : 0;
+	q->io.always = always;
+}
+
+void request_asker(brig_request *q, const struct name_asker *a)
+{
+	q->io.asker = a;
+}
+
 void brig_request_cancel(brig_request *q)
 {
 	uint64_t one = 1;

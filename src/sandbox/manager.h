@@ -17,6 +17,15 @@ brig_request *request_from(
 struct spec *request_checked(const brig_request *q, struct err *e);
 void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run_io */
 
+/* Whoever is asked about names that no rule allows: the person at this terminal, as struct run_io
+ * has it (-1: none), or, of an open sandbox, an asker; both borrowed. */
+struct name_asker;
+struct buf;
+void request_asks(brig_request *q, int terminal,
+		  int (*always)(void *arg, const char *rule, bool writes, struct buf *diff,
+				struct err *e));
+void request_asker(brig_request *q, const struct name_asker *a);
+
 /* Output is told (brig_request_on_output) and not kept: nothing of it is in the result. The sandbox
  * is dispatched by the caller, whatever its commands do: the kernel lets few of them wait for one
  * and the same descriptor by epoll in epoll. */

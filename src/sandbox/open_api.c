@@ -79,7 +79,7 @@ int brig_sandbox_open(brig_request *q, brig_sandbox **ret, struct brig_error *be
 	*ret = NULL;
 	if (!s)
 		return error_give(&e, be);
-	s->run = run_open(s->spec, s->cancel, q->io.seat, q->note, q->note_arg, s->o);
+	s->run = run_open(s->spec, s->cancel, q->io.seat, q->io.asker, q->note, q->note_arg, s->o);
 	if (!s->run || run_over(s->run)) {
 		e = s->o->error;
 		sandbox_free(s);

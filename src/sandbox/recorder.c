@@ -19,6 +19,7 @@
 #include "egress/event.h"
 #include "egress/rules/verdict.h"
 #include "model/digest.h"
+#include "sandbox/sandbox.h"
 #include "sandbox/tally.h"
 
 /* Old records are looked for once in so many. */
@@ -512,7 +513,7 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 	struct record x;
 
 	if (!r || !r->log || ev->kind == EGRESS_EVENT_READY || ev->kind == EGRESS_EVENT_FAILED ||
-	    ev->kind == EGRESS_EVENT_UNREACHED)
+	    ev->kind == EGRESS_EVENT_UNREACHED || ev->kind == EGRESS_EVENT_ASK)
 		return 0;
 	if (!r->egress && !(r->egress = tally_new()))
 		return err_nomem(e);
@@ -522,6 +523,23 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 			return e->kind = ERR_UNAVAILABLE, -e->code;
 	}
 	return put_egress_sums(r, false, e);
+}
+
+int recorder_answer(struct recorder *r, const struct name_question *q, const char *answer,
+		    const char *by, struct err *e)
+{
+	struct record x;
+
+	if (!r || !r->log)
+		return 0;
+	fill_common(r, &x, EVENT_EGRESS_ANSWER);
+	record_text(&x, "host", q->host);
+	record_number(&x, "port", q->port);
+	record_text(&x, "answer", answer);
+	record_text(&x, "by", by);
+	if (log_append(r->log, &x, 1, e) < 0)
+		return e->kind = ERR_UNAVAILABLE, -e->code;
+	return 0;
 }
 
 int recorder_signature(struct recorder *r, const char *key, const char *purpose, struct err *e)

@@ -31,6 +31,11 @@ int recorder_ready(struct recorder *r, struct err *e);
 struct egress_event;
 int recorder_egress(struct recorder *r, const struct egress_event *ev, struct err *e);
 
+/* What somebody said of a name that no rule allows, before it counts. */
+struct name_question;
+int recorder_answer(struct recorder *r, const struct name_question *q, const char *answer,
+		    const char *by, struct err *e);
+
 /* A signature of the user's ssh-agent, before it is given; `key` is a fingerprint. */
 int recorder_signature(struct recorder *r, const char *key, const char *purpose, struct err *e);
 

@@ -11,6 +11,24 @@
 
 typedef void output_fn(void *arg, int stream, const char *data, size_t n);
 
+/* A name that no rule allows, held at the door until somebody says whether it may be reached. */
+struct name_question {
+	uint32_t id; /* no other of the run has it */
+	const char *host;
+	uint16_t port;
+	uint64_t until; /* clock_us: then nobody has answered */
+};
+
+/* Who is asked. `word` is what came of it: once, run, always, no, late. */
+struct name_asker {
+	void *arg;
+	void (*opened)(void *arg, const struct name_question *q);
+	void (*closed)(void *arg, const struct name_question *q, const char *word, const char *by);
+};
+
+/* Adds a rule to the user's own settings, or, unless it `writes`, only says what would change. */
+typedef int always_fn(void *arg, const char *rule, bool writes, struct buf *diff, struct err *e);
+
 struct run_io {
 	int in;       /* where input comes from; -1: none */
 	int out, err; /* where output goes; -1: it is kept in the outcome */
@@ -20,8 +38,13 @@ struct run_io {
 	bool tells; /* output is not kept, but goes to on_output alone */
 	bool apart; /* a command whose sandbox is turned by the caller, too, and not by it */
 	unsigned short rows, cols; /* of a terminal that nobody sits at; 0: ask `out` */
-	int signals;             /* a signalfd: TERM, INT, HUP, QUIT cancel, WINCH resizes; or -1 */
-	int cancel;              /* readable: cancel; or -1 */
+	int signals; /* a signalfd: TERM, INT, HUP, QUIT cancel, WINCH resizes; or -1 */
+	int cancel;  /* readable: cancel; or -1 */
+	const struct name_asker *asker; /* borrowed as long as the run is there; NULL: none */
+	int terminal;      /* of the person who is asked instead: a descriptor for this alone, not
+			      blocking; borrowed; 0: none */
+	always_fn *always; /* for that person's "always"; NULL: it cannot be had */
+	void *always_arg;
 	const struct seat *seat; /* of a sandbox that has members; borrowed until it is open */
 };
 
@@ -46,8 +69,14 @@ void run_dispatch(struct run *r);
 
 /* A sandbox without a command, which stays until run_close: over at once if it was refused. Turned
  * as a run is. */
-struct run *run_open(const struct spec *s, int cancel, const struct seat *seat, note_fn *note,
-		     void *note_arg, struct outcome *o);
+struct run *run_open(const struct spec *s, int cancel, const struct seat *seat,
+		     const struct name_asker *asker, note_fn *note, void *note_arg,
+		     struct outcome *o);
+
+/* Of a run, or an open sandbox, with an asker: the answer to an open question. `always` is on the
+ * record as such; whoever writes the rule down has done so. `by` is who gave it. */
+enum run_answer { RUN_ANSWER_NO, RUN_ANSWER_ONCE, RUN_ANSWER_RUN, RUN_ANSWER_ALWAYS };
+int run_answer(struct run *r, uint32_t id, enum run_answer a, const char *by, struct err *e);
 
 /* A command in it: a run as any other, with an outcome of its own. Its spec is the sandbox's with
  * another command. Turning it turns its sandbox, too, and what ends that ends it. The spec must

@@ -2,75 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """--tty: a terminal of the command's own, at whatever the caller has. Attacks on terminals are in tests/escape."""
 
-import contextlib
 import fcntl
 import hashlib
 import os
 import pathlib
 import platform
-import pty
 import re
-import select
 import signal
-import struct
 import sys
 import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import record  # noqa: E402
-from harness import PATIENCE, brig, descendants, main, scratch, seconds, start_brig, state, test, tree, wait_until, workspace  # noqa: E402
-
-
-
-class Terminal:
-    """A terminal with brig in its foreground, and this test at the keyboard."""
-
-    def __init__(self, *args, rows=24, cols=80, brig_options=("--tty",), **more):
-        self.master, self.slave = pty.openpty()
-        self.size(rows, cols)
-        self.before = termios.tcgetattr(self.slave)
-        self.seen = b""
-        self.process = start_brig("run", *brig_options, "--", *args, stdin=self.slave, stdout=self.slave, stderr=self.slave,
-                                  start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), **more)
-
-    def size(self, rows=None, cols=None):
-        if rows:
-            fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
-        return struct.unpack("HHHH", fcntl.ioctl(self.slave, termios.TIOCGWINSZ, b"\0" * 8))[:2]
-
-    def type(self, text):
-        os.write(self.master, text)
-
-    def read(self, seconds=0.05):
-        if select.select([self.master], [], [], seconds)[0]:
-            with contextlib.suppress(OSError):
-                self.seen += os.read(self.master, 65536)
-
-    def until(self, word, seconds=10):
-        end = time.monotonic() + seconds * PATIENCE
-        while word not in self.seen:
-            assert time.monotonic() < end, f"no {word} in {self.seen}"
-            self.read()
-        return self.seen
-
-    def finish(self, seconds=10):
-        """Read on until brig has ended; its status."""
-        end = time.monotonic() + seconds * PATIENCE
-        while self.process.poll() is None:
-            assert time.monotonic() < end, f"brig does not end: {self.seen}"
-            self.read(0.01)
-        while select.select([self.master], [], [], 0)[0]:
-            had = len(self.seen)
-            self.read(0)
-            if len(self.seen) == had:
-                break
-        code = self.process.returncode
-        return code if code >= 0 else 128 - code
-
-    def restored(self):
-        return termios.tcgetattr(self.slave) == self.before
-
+from harness import brig, descendants, main, scratch, seconds, start_brig, state, test, tree, wait_until, workspace  # noqa: E402
+from terminals import Terminal  # noqa: E402
 
 ASKED = "import os; print([os.isatty(i) for i in range(3)])"
 

@@ -219,6 +219,15 @@ static void tell_signature(struct story *s, const struct entry *en)
 	(void)put(&s->events, ", for ", en, "purpose", "");
 }
 
+static void tell_answer(struct story *s, const struct entry *en)
+{
+	buf_puts(&s->events, "answer     ");
+	(void)put(&s->events, "", en, "host", "");
+	(void)put(&s->events, ":", en, "port", "");
+	(void)put(&s->events, ": ", en, "answer", "");
+	(void)put(&s->events, ", by ", en, "by", "");
+}
+
 static void tell_other(struct story *s, const struct entry *en)
 {
 	clean_put(&s->events, en->type.p, en->type.n);
@@ -232,21 +241,14 @@ static const struct {
 	bool denial; /* counts as one */
 	void (*tell)(struct story *s, const struct entry *en);
 } tellers[] = {
-	{ "egress.allow", false, tell_network },
-	{ "egress.deny", true, tell_network },
-	{ "egress.done", false, tell_done },
-	{ "access.deny", true, tell_denial },
-	{ "limit.hit", false, tell_limit },
-	{ "leak.block", true, tell_secret },
-	{ "leak.", false, tell_secret },
-	{ "credential.misuse", true, tell_secret },
-	{ "credential.", false, tell_secret },
-	{ "sandbox.create", false, NULL },
-	{ "sandbox.ready", false, NULL },
-	{ "log.summary", false, tell_more },
-	{ "sandbox.exec", false, NULL },
-	{ "agent.sign", false, tell_signature },
-	{ "", false, tell_other },
+	{ "egress.allow", false, tell_network },    { "egress.deny", true, tell_network },
+	{ "egress.done", false, tell_done },        { "egress.answer", false, tell_answer },
+	{ "access.deny", true, tell_denial },       { "limit.hit", false, tell_limit },
+	{ "leak.block", true, tell_secret },        { "leak.", false, tell_secret },
+	{ "credential.misuse", true, tell_secret }, { "credential.", false, tell_secret },
+	{ "sandbox.create", false, NULL },          { "sandbox.ready", false, NULL },
+	{ "log.summary", false, tell_more },        { "sandbox.exec", false, NULL },
+	{ "agent.sign", false, tell_signature },    { "", false, tell_other },
 };
 
 static void tell_event(struct story *s, const struct entry *en)

@@ -376,6 +376,18 @@ static bool plain_path(const char *path)
 	return strlen(path) < 120 && path_prefix_check(path, &e) == 0;
 }
 
+/* A person knows names of the internet. What a name means on this machine's own networks only the
+ * operator can say, in egress.resolve. And no answer would help a request that is refused for
+ * how it talks. */
+static bool is_askable(const struct egress_rules *r, const struct egress_request *q,
+		       const struct egress_verdict *v)
+{
+	bool near = v->pinned && addr_class(&v->pin) == ADDR_LOOPBACK;
+
+	return (v->pinned || !host_is_inner(&v->host)) && q->via != EGRESS_VIA_OTHER &&
+	       (q->via != EGRESS_VIA_HTTP || !r->https_only || near);
+}
+
 static bool not_in_list(const struct egress_rules *r, struct question *k)
 {
 	const struct egress_request *q = k->q;
@@ -393,6 +405,7 @@ static bool not_in_list(const struct egress_rules *r, struct question *k)
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, "use https://",
 				    "plain HTTP to %s is refused", v->host.name);
 	if (!request) {
+		v->askable = is_askable(r, q, v);
 		(void)snprintf(hint, sizeof(hint), "--allow %s%s", v->host.name, port);
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, hint, "Host not in allowlist: %s%s",
 				    v->host.name, port);
@@ -403,6 +416,14 @@ static bool not_in_list(const struct egress_rules *r, struct question *k)
 	return verdict_deny(v, EGRESS_NOT_ALLOWED, hint,
 			    "Host not in allowlist for this request: %.*s %s%s%.150s",
 			    (int)q->method.n, q->method.p, v->host.name, port, path);
+}
+
+static bool verdict_grant(struct egress_verdict *v, const char *by)
+{
+	v->reason = EGRESS_OK;
+	v->rule = by;
+	v->what[0] = v->hint[0] = '\0';
+	return true;
 }
 
 static bool check_allow(const struct egress_rules *r, struct question *k)
@@ -417,7 +438,9 @@ static bool check_allow(const struct egress_rules *r, struct question *k)
 		k->v->rule = r->allow.v[i].text;
 		return true;
 	}
-	return not_in_list(r, k);
+	if (!not_in_list(r, k) && k->v->askable && k->q->granted)
+		return verdict_grant(k->v, k->q->granted);
+	return false;
 }
 
 /* --- the request --- */

@@ -9,7 +9,9 @@
  * The door asks at each step with what it knows by then: the name and port when a connection is
  * made (method and target not there), the server name once a ClientHello came, method and target of
  * every single request. A later "yes" never undoes an earlier "no". Nothing may be resolved before
- * the first "yes"; every address a resolver gives is then asked about with egress_address. */
+ * the first "yes"; every address a resolver gives is then asked about with egress_address. What a
+ * person may be asked about is marked (`askable`), and the answer is `granted` of the next call: it
+ * stands in for the missing rule and for nothing else. */
 #pragma once
 
 #include <stdbool.h>
@@ -43,6 +45,8 @@ struct egress_request {
 	struct egress_text sni;    /* p NULL: none was sent */
 	uint16_t port;             /* where the connection is meant to go */
 	struct egress_text method, target; /* of a request; p NULL: not known yet */
+	const char *granted; /* a person's word on this very name and port, in place of a rule that
+				allows; borrowed. NULL: none */
 };
 
 int egress_rules_new(const struct egress_spec *s, struct egress_rules **ret, struct err *e);

@@ -148,6 +148,22 @@ bool host_matches(const char *pattern, const struct host *name)
 	return name->len > n && memcmp(name->name + name->len - n, pattern, n) == 0;
 }
 
+bool host_is_inner(const struct host *name)
+{
+	static const char *const inner[] = {
+		"*.internal", "*.intranet", "*.private",   "*.corp", "*.home",
+		"*.lan",      "*.local",    "*.localhost", "*.arpa", "*.localdomain",
+		"*.onion",    "*.alt",      NULL
+	};
+
+	if (!memchr(name->name, '.', name->len))
+		return true;
+	for (size_t i = 0; inner[i]; i++)
+		if (host_matches(inner[i], name))
+			return true;
+	return host_is_local(name);
+}
+
 bool host_is_local(const struct host *name)
 {
 	static const char *const locals[] = { "localhost",

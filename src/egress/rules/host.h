@@ -55,5 +55,8 @@ bool host_eq(const struct host *a, const struct host *b);
  * label: never the apex for "*.x", never a mere suffix of the text. */
 bool host_matches(const char *pattern, const struct host *name);
 
+/* A name that means something on somebody's own networks alone, if anywhere: of one label, or below
+ * a domain that no registry gives out; and all that host_is_local says. */
+bool host_is_inner(const struct host *name);
 /* localhost and its like, which name this machine whatever a resolver says. */
 bool host_is_local(const struct host *name);

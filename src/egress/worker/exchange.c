@@ -150,7 +150,7 @@ static void decide(struct exchange *x, const struct arrival *from, const struct 
 		x->t.v.port = from->port;
 		(void)verdict_deny(&x->t.v, EGRESS_BAD_REQUEST, NULL, "%s", why);
 		exchange_deny(x, &x->t.v);
-	} else if (!exchange_judge(x, q, &e) || !exchange_scan(x, q)) {
+	} else if (!exchange_judge(x, from, q, &e) || !exchange_scan(x, q)) {
 		exchange_deny(x, &x->t.v);
 	} else if (!report_allow(x->k, &x->t.v, q->method)) {
 		refuse(x, 503, "internal", "the decision cannot be recorded");

@@ -35,7 +35,14 @@ struct arrival {
 	uint16_t port;
 	struct host tunnel; /* the name its connection was opened for; empty: none */
 	struct host sni;
+	struct host granted; /* somebody let this connection through to this name, once */
+	uint16_t granted_port;
 };
+
+/* Which name and port a request is for; false: the layers contradict one another. */
+struct egress_request;
+bool exchange_name(const struct arrival *from, const struct http1_request *q,
+		   struct egress_request *ret, struct host *name, const char **why);
 
 /* Decides at once: it may be refused when this returns. Nothing of the arguments is kept but `k`
  * and `d`. NULL: no memory. */

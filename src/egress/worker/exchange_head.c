@@ -285,7 +285,7 @@ static bool report_used(struct exchange *x, uint64_t used)
 }
 
 /* Allowlist, rate, leaks, credentials; the head as it will be sent is in x->head. */
-bool exchange_judge(struct exchange *x, const struct http1_request *q,
+bool exchange_judge(struct exchange *x, const struct arrival *from, const struct http1_request *q,
 		    const struct egress_request *e)
 {
 	CLEANUP(arena) struct arena *arena = arena_new(HEAD_ROOM);
@@ -295,7 +295,7 @@ bool exchange_judge(struct exchange *x, const struct http1_request *q,
 	uint64_t used = 0;
 	bool narrow;
 
-	if (!egress_decide(k->rules, e, &x->t.v))
+	if (!asked_decide(k, from, e, &x->t.v))
 		return false;
 	if (!arena)
 		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL, "no memory");

@@ -59,12 +59,9 @@ static inline struct egress_text exchange_text(struct http1_text t)
 bool exchange_passes(struct http1_text name); /* to the next hop? */
 /* Does `Connection` say that a field is for this hop only? */
 bool exchange_listed_off(const struct http1_field *f, size_t n, struct http1_text name);
-/* Which name and port a request is for; false: the layers contradict one another. */
 bool exchange_adds_tls(const struct arrival *from, const struct http1_request *q);
-bool exchange_name(const struct arrival *from, const struct http1_request *q,
-		   struct egress_request *ret, struct host *name, const char **why);
 /* Allowlist, rate, leaks, credentials; the head as it will be sent is in x->head. */
-bool exchange_judge(struct exchange *x, const struct http1_request *q,
+bool exchange_judge(struct exchange *x, const struct arrival *from, const struct http1_request *q,
 		    const struct egress_request *e);
 bool exchange_scan(struct exchange *x, const struct http1_request *q); /* of the body, if any */
 

@@ -102,6 +102,17 @@ void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_
 	(void)report_flush(k); /* the guest may be gone the moment it hears of it */
 }
 
+void report_question(struct worker *k, const struct egress_verdict *v, uint32_t id)
+{
+	struct egress_event *ev = room(k);
+
+	if (ev) {
+		fill(ev, EGRESS_EVENT_ASK, v, (struct http1_text){ "", 0 });
+		ev->count = id;
+	}
+	(void)report_flush(k);
+}
+
 void report_done(struct worker *k, const struct transfer *t, const struct upstream *u)
 {
 	struct egress_event *ev = room(k);

@@ -156,10 +156,13 @@ static struct link *upward(struct session *s)
 									     : NULL;
 }
 
-/* Nothing is read while a tunnel opens or a request cannot take it, or before the last word is out.
+/* Nothing is read while somebody is asked, a tunnel opens or a request cannot take it, or before
+ * the last word is out.
  */
 static bool reads(struct session *s)
 {
+	if (s->question)
+		return false;
 	if (s->state == SESSION_EXCHANGE)
 		return session_reads(s);
 	return s->state == SESSION_TUNNEL ? upward(s) != NULL

@@ -40,6 +40,7 @@ struct session {
 	enum session_state state;
 	bool running; /* in session_run: an event from below is seen by its loop */
 	bool half_closed;
+	uint32_t question; /* the one whose answer it waits for; 0: none */
 	struct arrival from;
 	struct egress_verdict refused; /* told once the guest has sent its first request */
 	uint64_t deadline;             /* an exchange has its own */
@@ -85,6 +86,11 @@ bool session_reads(const struct session *s); /* could its exchange take more of 
 void session_deny(struct session *s, const struct egress_verdict *v, struct http1_text method);
 /* An answer of the door itself that is no denial; the connection ends. */
 void session_answer(struct session *s, int status, const char *reason, const char *what);
+
+/* ---- session_ask.c ---- */
+
+/* After a refusal: does it wait for somebody's answer? It is run again when there is one. */
+bool session_asks(struct session *s, struct egress_verdict *v);
 
 /* ---- session_tunnel.c ---- */
 

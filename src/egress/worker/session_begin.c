@@ -82,7 +82,7 @@ static bool decide_tunnel(struct session *s, const char *host, size_t n, uint16_
 				    .host = egress_text(host, n),
 				    .port = port };
 
-	if (!egress_decide(s->k->rules, &q, v) || !rate_name(s->k->rate, &v->host, v) ||
+	if (!asked_decide(s->k, &s->from, &q, v) || !rate_name(s->k->rate, &v->host, v) ||
 	    (s->k->scanner && !scan_host(s->k->scanner, &v->host, v)))
 		return false;
 	s->from.tunnel = v->host;
@@ -108,12 +108,15 @@ bool session_socks(struct session *s)
 		session_linger(s);
 		return true;
 	}
-	link_take(&s->guest, (size_t)n);
 	if (decide_tunnel(s, q.host, q.host_len, q.port, &v)) {
+		link_take(&s->guest, (size_t)n);
 		socks_reply(SOCKS_OK, reply);
 		(void)link_add(&s->guest, reply, sizeof(reply));
 		return true;
 	}
+	if (session_asks(s, &v))
+		return false;
+	link_take(&s->guest, (size_t)n);
 	report_deny(s->k, &v, session_connect);
 	socks_reply(SOCKS_NOT_ALLOWED, reply);
 	(void)link_add(&s->guest, reply, sizeof(reply));
@@ -160,7 +163,7 @@ bool session_hello(struct session *s)
 		return true;
 	}
 	q.host = q.sni = egress_text(h.name, h.name_len);
-	if (egress_decide(s->k->rules, &q, &v) && rate_name(s->k->rate, &v.host, &v) &&
+	if (asked_decide(s->k, &s->from, &q, &v) && rate_name(s->k->rate, &v.host, &v) &&
 	    (!s->k->scanner || scan_host(s->k->scanner, &v.host, &v))) {
 		if (v.passthrough && h.encrypted) {
 			/* The name inside is another's to see: it could be any. */
@@ -175,6 +178,8 @@ bool session_hello(struct session *s)
 			terminate(s, &v.host);
 		return true;
 	}
+	if (session_asks(s, &v))
+		return false;
 	if (v.reason == EGRESS_TLS_MISMATCH || v.reason == EGRESS_BAD_REQUEST ||
 	    host_parse(q.sni, &name) != HOST_OK) {
 		report_deny(s->k, &v, session_tls);
@@ -243,7 +248,8 @@ static void connect_request(struct session *s, const struct http1_request *q, si
 		}
 	}
 	if (!decide_tunnel(s, host.p, host.n, port, &v)) {
-		session_deny(s, &v, session_connect);
+		if (!session_asks(s, &v))
+			session_deny(s, &v, session_connect);
 		return;
 	}
 	link_take(&s->guest, n);
@@ -281,8 +287,8 @@ bool session_head(struct session *s)
 			connect_request(s, &q, (size_t)n);
 		else
 			session_answer(s, 400, "bad-request", "CONNECT inside a connection");
-		return true;
+		return !s->question;
 	}
 	session_request(s, &q, (size_t)n);
-	return true;
+	return !s->question;
 }

@@ -157,8 +157,23 @@ static void follow(struct session *s)
 	session_patience(s, IDLE_US);
 }
 
+/* A name that no layer below had to say: plain HTTP. */
+static bool waits(struct session *s, const struct http1_request *q)
+{
+	struct egress_verdict v = { 0 };
+	struct host name = { 0 };
+	struct egress_request e;
+	const char *why;
+
+	return s->k->questions && !s->refused.reason &&
+	       exchange_name(&s->from, q, &e, &name, &why) &&
+	       !asked_decide(s->k, &s->from, &e, &v) && session_asks(s, &v);
+}
+
 void session_request(struct session *s, const struct http1_request *q, size_t head)
 {
+	if (waits(s, q))
+		return;
 	s->minor = q->minor;
 	s->asked = http1_text_is(q->method, "HEAD") ? HTTP1_ASKED_HEAD : HTTP1_ASKED_PLAIN;
 	s->keep = q->keeps_alive;

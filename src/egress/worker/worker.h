@@ -7,6 +7,7 @@
 #include "egress/egress_plan.h"
 #include "egress/event.h"
 #include "egress/rules/allow.h"
+#include "egress/rules/questions.h"
 #include "egress/rules/rate.h"
 #include "egress/rules/upstream_proxy.h"
 #include "egress/scan/coding.h"
@@ -59,6 +60,7 @@ struct worker {
 	struct loop_watch monitor; /* the control socket */
 	struct egress_plan *plan;
 	struct egress_rules *rules;
+	struct questions *questions; /* NULL: nobody is asked */
 	struct rate *rate;
 	struct scanner *scanner;   /* NULL: leaks are not looked for */
 	struct creds *creds;       /* NULL: there are none */
@@ -98,6 +100,7 @@ struct worker {
  * nothing may be forwarded. */
 bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
+void report_question(struct worker *k, const struct egress_verdict *v, uint32_t id);
 /* What was let out is over; by way of `u`, which may be NULL. */
 void report_done(struct worker *k, const struct transfer *t, const struct upstream *u);
 void report_unreached(struct worker *k, const struct upstream *u);
@@ -156,6 +159,15 @@ void session_refuse(struct listener *l, int fd); /* there is no room for it */
 void session_settle(struct worker *k); /* sends what was decided, then runs who was held for it */
 void session_tick(struct worker *k, uint64_t now);
 struct session *session_free(struct session *s);
+
+/* ---- session_ask.c: names that a person is asked about ---- */
+
+struct arrival;
+/* egress_decide, with the answers that were given until now. */
+bool asked_decide(struct worker *k, const struct arrival *from, const struct egress_request *q,
+		  struct egress_verdict *v);
+void asked_answer(struct worker *k, const struct egress_answer *a);
+void asked_tick(struct worker *k, uint64_t now);
 
 /* ---- names.c: the door's DNS ---- */
 

@@ -201,6 +201,8 @@ static int compile(struct worker *k, struct err *e)
 	bool delayed = false;
 	int r = 0;
 
+	if (p->egress.ask && !(k->questions = calloc(1, sizeof(*k->questions))))
+		return err_nomem(e);
 	for (size_t i = 0; i < p->members.n; i++)
 		(void)member_names_add(&k->members, p->members.v[i].value, p->members.v[i].name);
 	if (egress_rules_new(&p->egress, &k->rules, e) < 0 ||
@@ -308,12 +310,14 @@ static void on_listener(struct loop_watch *w, uint32_t events)
 static void on_monitor(struct loop_watch *w, uint32_t events)
 {
 	struct worker *k = (struct worker *)((char *)w - offsetof(struct worker, monitor));
-	char word;
-	ssize_t n = recv(w->fd, &word, sizeof(word), MSG_DONTWAIT);
+	struct egress_answer a;
+	ssize_t n = recv(w->fd, &a, sizeof(a), MSG_DONTWAIT);
 
 	(void)events;
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		loop_stop(k->loop);
+	else if (n == (ssize_t)sizeof(a) && k->questions)
+		asked_answer(k, &a);
 }
 
 /* Deadlines here are for peers that hang: they are looked at a few times a second, and only while
@@ -324,6 +328,7 @@ static void on_tick(struct loop_timer *t, uint64_t now)
 
 	report_leaks(k);
 	resolver_tick(k->resolver, now);
+	asked_tick(k, now);
 	session_tick(k, now);
 	names_tick(k, now);
 	upstream_tick(k, now);
@@ -444,6 +449,7 @@ static void worker_done(struct worker *k)
 	(void)synth_free(k->synth);
 	(void)loop_free(k->loop);
 	buf_done(&k->piece);
+	free(k->questions);
 	free(k->own);
 	(void)fd_close(k->routes);
 }

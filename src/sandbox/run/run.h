@@ -11,9 +11,13 @@
  * job; whichever is turned turns the sandbox with it. */
 #pragma once
 
+#include <termios.h>
+
 #include "base/loop.h"
+#include "egress/monitor.h"
 #include "egress/resolving.h"
 #include "sandbox/kept_home.h"
+#include "sandbox/prompt.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
 
@@ -30,11 +34,27 @@ enum run_source {
 	RUN_PORTS,
 	RUN_NAMES,
 	RUN_AGENT,
+	RUN_ASK,     /* the terminal, while its person is asked */
 	RUN_SANDBOX, /* of a command: what goes on in the sandbox that it belongs to */
 	RUN_SOURCES
 };
 
 struct egress_event;
+
+/* Open questions, the first first. */
+struct run_asks {
+	struct run_question {
+		uint32_t id;
+		char host[256];
+		uint16_t port;
+		uint64_t until;
+	} v[QUESTIONS_OPEN];
+	size_t n;
+	struct prompt prompt; /* of the first, while it is `shown` */
+	bool shown, painted;
+	bool changed; /* `before` is to be restored */
+	struct termios before;
+};
 
 struct run_watch {
 	struct loop_watch w; /* first */
@@ -70,7 +90,7 @@ struct run {
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct loop *loop;
 	struct run_watch watches[RUN_SOURCES];
-	struct run_timer deadline, kill, look, drain, again;
+	struct run_timer deadline, kill, look, drain, again, late;
 	struct pump out, err;
 	struct last_words said; /* the last of its error output; on a terminal, of its output */
 	struct vtfilter out_filter, err_filter;
@@ -85,7 +105,8 @@ struct run {
 	bool cancelled, ended;
 	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
-	bool door_ends;      /* nobody is surprised when it is gone */
+	struct run_asks asks;
+	bool door_ends; /* nobody is surprised when it is gone */
 	struct err door_lost;
 	struct unresolved *unresolved; /* network none; NULL: nobody listens */
 	uint64_t questions;            /* of a command: asked in its sandbox before it */
@@ -148,6 +169,8 @@ void run_has_ended(struct run *r);
 void run_unrecorded(struct run *r, const struct err *why);
 /* One line for the user. */
 void run_tell(void *run, const char *text);
+/* Does the command have its terminal as a screen? */
+bool run_is_painted(const struct run *r);
 
 /* ---- what a run may have: a door, names nobody answers, an ssh-agent, ports ---- */
 
@@ -158,6 +181,16 @@ void run_door_turn(struct run *r);
 /* why: the door's own words, or NULL */
 void run_door_lost(struct run *r, const struct egress_event *why);
 void run_door_end(struct run *r);
+
+/* ---- run_ask.c: names that somebody is asked about ---- */
+
+int run_ask_check(struct run *r, struct err *e); /* is somebody there? */
+void run_ask_open(struct run *r, const struct egress_event *ev);
+void run_ask_late(struct run *r);
+void run_ask_type(struct run *r); /* the terminal has something */
+/* The descriptor to read the answer from; -1: nobody is asked at a terminal now. */
+int run_ask_fd(const struct run *r);
+void run_ask_end(struct run *r); /* what is open is open no longer */
 
 void run_names_turn(struct run *r);
 /* The outcome gets what was asked for; of a command, while it ran. */

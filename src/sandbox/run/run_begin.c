@@ -128,8 +128,9 @@ static void conduct(struct run *r)
 	}
 	backends_tidy(r->spec->workdir ? r->spec->workdir : ".");
 	/* The door's processes start while the plan is made. */
-	if (spec_check_inputs(r->spec, &e) < 0 || keep_home(r, &e) < 0 ||
-	    run_door_start(r, &e) < 0 || r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
+	if (spec_check_inputs(r->spec, &e) < 0 || run_ask_check(r, &e) < 0 ||
+	    keep_home(r, &e) < 0 || run_door_start(r, &e) < 0 ||
+	    r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
 		run_refuse(r->o, &e);
 		return;
 	}
@@ -244,12 +245,17 @@ struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *no
 		     o);
 }
 
-struct run *run_open(const struct spec *s, int cancel, const struct seat *seat, note_fn *note,
-		     void *note_arg, struct outcome *o)
+struct run *run_open(const struct spec *s, int cancel, const struct seat *seat,
+		     const struct name_asker *asker, note_fn *note, void *note_arg,
+		     struct outcome *o)
 {
-	const struct run_io none = {
-		.in = -1, .out = -1, .err = -1, .signals = -1, .cancel = cancel, .seat = seat
-	};
+	const struct run_io none = { .in = -1,
+				     .out = -1,
+				     .err = -1,
+				     .signals = -1,
+				     .cancel = cancel,
+				     .asker = asker,
+				     .seat = seat };
 
 	return begin(&(struct run){ .spec = s, .io = none, .note = note, .note_arg = note_arg }, o);
 }

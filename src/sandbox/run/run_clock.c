@@ -72,6 +72,12 @@ static void on_again(struct loop_timer *t, uint64_t now)
 	run_look_at_alarm(run_of(t));
 }
 
+static void on_late(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	run_ask_late(run_of(t));
+}
+
 void run_stop_clock(struct run *r)
 {
 	loop_at(r->loop, &r->deadline.t, 0);
@@ -89,7 +95,8 @@ void run_set_timers(struct run *r)
 		       { offsetof(struct run, kill), on_kill },
 		       { offsetof(struct run, look), on_look },
 		       { offsetof(struct run, drain), on_drain },
-		       { offsetof(struct run, again), on_again } };
+		       { offsetof(struct run, again), on_again },
+		       { offsetof(struct run, late), on_late } };
 
 	for (size_t i = 0; i < ARRAY_LEN(timers); i++)
 		*(struct run_timer *)((char *)r + timers[i].at) =

@@ -117,6 +117,8 @@ void run_door_turn(struct run *r)
 		case EGRESS_NEWS:
 			if (ev.kind == EGRESS_EVENT_FAILED)
 				run_door_lost(r, &ev);
+			if (ev.kind == EGRESS_EVENT_ASK)
+				run_ask_open(r, &ev);
 			egress_count(&ev, r->o);
 			egress_denial(&ev, r->o);
 			note_redacted(r, &ev);

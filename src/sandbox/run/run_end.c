@@ -18,7 +18,7 @@
 
 /* A program that reads single keys paints the whole screen: what is written there meanwhile stays
  * in its picture, or is gone with the next one. */
-static bool is_painted(const struct run *r)
+bool run_is_painted(const struct run *r)
 {
 	struct termios t;
 
@@ -30,7 +30,7 @@ void run_tell(void *run, const char *text)
 {
 	struct run *r = run;
 
-	if (r->note && is_painted(r))
+	if (r->note && run_is_painted(r))
 		buf_add(&r->held, text, strlen(text) + 1);
 	else if (r->note)
 		r->note(r->note_arg, text);
@@ -53,6 +53,7 @@ void run_unrecorded(struct run *r, const struct err *why)
 
 void run_has_ended(struct run *r)
 {
+	run_ask_end(r);
 	r->job = NULL;
 	r->ended = true;
 	run_stop_clock(r);

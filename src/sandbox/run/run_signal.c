@@ -36,6 +36,7 @@ void run_cancel(struct run *r, int sig)
 		pump_close(&r->err);
 		return;
 	}
+	run_ask_end(r);
 	run_end_as(r, OUTCOME_CANCELLED, sig);
 	run_strike(r, again || !r->command ? SIGKILL : sig ? sig : SIGTERM);
 	r->cancelled = true;
@@ -54,6 +55,7 @@ void run_leave(struct run *r)
 	if (r->ended)
 		return;
 	r->in.leave = false;
+	run_ask_end(r);
 	run_end_as(r, OUTCOME_CANCELLED, SIGQUIT);
 	run_strike(r, SIGKILL);
 	r->cancelled = true;

@@ -59,6 +59,9 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 	case RUN_AGENT:
 		signing_turn(r->signing);
 		break;
+	case RUN_ASK:
+		run_ask_type(r);
+		break;
 	case RUN_SANDBOX:
 		run_dispatch(r->of);
 		break;
@@ -84,10 +87,15 @@ static struct pollfd readable(int fd)
 
 void run_arrange(struct run *r)
 {
+	int asks = run_ask_fd(r);
+	/* Between a question and its answer nothing of the command's is seen, and it sees nothing.
+	 */
+	const struct pollfd none = { .fd = -1 };
+
 	r->over |= r->ended && pump_done(&r->out) && pump_done(&r->err) && publish_done(r->ports);
-	follow(r, RUN_OUT, pump_wants(&r->out));
-	follow(r, RUN_ERR, pump_wants(&r->err));
-	follow(r, RUN_IN, r->ended ? readable(-1) : feed_wants(&r->in));
+	follow(r, RUN_OUT, asks >= 0 ? none : pump_wants(&r->out));
+	follow(r, RUN_ERR, asks >= 0 ? none : pump_wants(&r->err));
+	follow(r, RUN_IN, r->ended || asks >= 0 ? none : feed_wants(&r->in));
 	follow(r, RUN_ROOM, r->ended ? readable(-1) : feed_room(&r->in));
 	follow(r, RUN_EVENT, readable(r->ended ? -1 : r->events));
 	follow(r, RUN_ALARM, (struct pollfd){ .fd = r->ended ? -1 : r->alarm, .events = POLLPRI });
@@ -96,6 +104,7 @@ void run_arrange(struct run *r)
 	follow(r, RUN_DOOR, readable(r->door && !r->ended ? egress_fd(r->door) : -1));
 	follow(r, RUN_NAMES, readable(r->ended ? -1 : unresolved_fd(r->unresolved)));
 	follow(r, RUN_AGENT, readable(r->ended ? -1 : signing_fd(r->signing)));
+	follow(r, RUN_ASK, readable(asks));
 	follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
 	follow(r, RUN_SANDBOX,
 	       readable(r->of && !r->ended && r->of->carrier == r ? loop_fd(r->of->loop) : -1));

@@ -20,7 +20,7 @@
 
 struct cache_asked {
 	const char *project; /* as written; NULL: the current folder */
-	bool clear, all, json, help;
+	bool clear, all, gone, json, help;
 };
 
 static int parse(int argc, char **argv, struct cache_asked *a, struct err *e)
@@ -36,14 +36,16 @@ static int parse(int argc, char **argv, struct cache_asked *a, struct err *e)
 			a->clear = true;
 		else if (a->clear && str_eq(argv[i], "--all"))
 			a->all = true;
+		else if (a->clear && str_eq(argv[i], "--gone"))
+			a->gone = true;
 		else if (a->clear && argv[i][0] != '-' && !a->project)
 			a->project = argv[i];
 		else
 			return command_refuses(&cmd_cache, argv[i], e);
 	}
-	if (a->all && a->project)
-		return err_refuse(e, ERR_USAGE, EINVAL, "--all, or one project",
-				  "cache clear takes --all or a project, not both");
+	if (a->all + a->gone + (a->project ? 1 : 0) > 1)
+		return err_refuse(e, ERR_USAGE, EINVAL, "--all, --gone or one project",
+				  "cache clear takes one of --all, --gone and a project");
 	return 0;
 }
 
@@ -106,6 +108,8 @@ static void put_row(struct listing *l, const struct kept_home_row *r, const char
 					   : "  (cleared, and this is left: brig cache clear)");
 	else if (r->used)
 		buf_puts(&l->text, "  (in use)");
+	else if (r->gone)
+		buf_puts(&l->text, "  (its folder is gone)");
 	buf_putc(&l->text, '\n');
 }
 
@@ -126,6 +130,7 @@ static void put_json(struct listing *l, const struct kept_home_row *r, const cha
 	json_kstr(j, "last_use", r->last ? last : NULL);
 	json_kbool(j, "in_use", r->used);
 	json_kbool(j, "leftover", r->leftover);
+	json_kbool(j, "gone", r->gone);
 	json_object_end(j);
 }
 
@@ -170,6 +175,7 @@ static int list(const struct cache_asked *a, struct err *e)
 
 struct wanted {
 	const char *project, *id; /* NULL both: all */
+	bool gone;                /* of these, those without a project */
 	char path[SHA256_HEX];    /* the project's */
 	char (*ids)[SHA256_HEX];
 	size_t n;
@@ -184,6 +190,8 @@ static int pick(void *arg, const struct kept_home_row *r)
 	if (w->n == CLEAR_MAX)
 		return 1;
 	if (r->leftover) /* all of them go anyway */
+		return 0;
+	if (w->gone && !r->gone)
 		return 0;
 	if (all || (w->project && r->path && str_eq(r->path, w->path)) ||
 	    (w->id && str_starts(r->id, w->id)))
@@ -203,7 +211,8 @@ static int find(const struct cache_asked *a, struct arena *arena, struct wanted 
 {
 	char cwd[PATH_MAX], real[PATH_MAX];
 
-	if (a->all)
+	w->gone = a->gone;
+	if (a->all || a->gone)
 		return 0;
 	if (a->project && is_id(a->project)) {
 		w->id = a->project;
@@ -313,11 +322,12 @@ static const char *word(size_t i)
 const struct subcommand cmd_cache = {
 	.name = "cache",
 	.minor = true,
-	.usage = "[list | clear [PROJECT | --all]] [--json]",
+	.usage = "[list | clear [PROJECT | --gone | --all]] [--json]",
 	.help = "show or clear the HOMEs kept for projects by --home keep",
 	.about =
 		"  clear PROJECT     remove those of that folder (or one, by its id); without it,\n"
 		"                    of the current folder; refused while a run uses it\n"
+		"  clear --gone      remove those of folders that are gone, or were made anew\n"
 		"  clear --all       remove all of them\n"
 		"  --json            as JSON\n",
 	.word = word,

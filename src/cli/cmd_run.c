@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/config_allow.h"
 #include "cli/denials.h"
+#include "cli/near_program.h"
 #include "cli/terminal.h"
 #include "model/code.h"
 #include "sandbox/manager.h"
@@ -183,8 +184,9 @@ static bool is_among(const char *word, const char *const *list)
  * without a script or words of their own. */
 static bool is_typed_into(const char *const *argv)
 {
-	static const char *const always[] = { "vi",   "vim",  "nvim", "nano", "emacs", "less",
-					      "more", "view", "top",  "htop", "tmux",  NULL };
+	static const char *const always[] = { "vi",   "vim",    "nvim", "nano", "emacs",
+					      "less", "more",   "view", "top",  "htop",
+					      "tmux", "screen", NULL };
 	static const char *const alone[] = { "sh",   "bash",    "dash",    "zsh",    "fish",
 					     "ksh",  "node",    "python3", "python", "irb",
 					     "psql", "sqlite3", "gdb",     "mysql",  "ipython",
@@ -387,12 +389,26 @@ static void say_asked(const struct outcome *o)
 	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
 }
 
+static void say_error(const struct outcome *o, const struct spec *s)
+{
+	const char *name = s->command.argv ? s->command.argv[0] : NULL;
+	struct err said = o->error;
+	char near[64];
+
+	if (said.kind == ERR_NOT_FOUND && str_starts(said.hint, "correct the name") && name &&
+	    !strchr(name, '/') && !spec_other_programs(s) && near_program(name, near, sizeof(near)))
+		(void)snprintf(said.hint, sizeof(said.hint),
+			       "did you mean '%s'? If not, show what holds it: --read FOLDER",
+			       near);
+	error_print(&said);
+}
+
 static void say(const struct outcome *o, const struct spec *s)
 {
 	if (has_words(o, s))
 		fresh_line(o);
 	if (o->error.code)
-		error_print(&o->error);
+		say_error(o, s);
 	else
 		say_limit(o, s);
 	if (s->cli.quiet)

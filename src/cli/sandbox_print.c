@@ -14,12 +14,22 @@
 
 #define CELLS_MAX ((size_t)256 << 20)
 
-enum column { COL_ID, COL_NAME, COL_STATE, COL_BACKEND, COL_RUNNING, COL_AGE, COL_LABELS, COLS };
+enum column {
+	COL_ID,
+	COL_NAME,
+	COL_STATE,
+	COL_BACKEND,
+	COL_RUNNING,
+	COL_AGE,
+	COL_FOLDER,
+	COL_LABELS,
+	COLS
+};
 
 static const char *const heads[COLS] = {
 	[COL_ID] = "ID",           [COL_NAME] = "NAME",       [COL_STATE] = "STATE",
 	[COL_BACKEND] = "BACKEND", [COL_RUNNING] = "RUNNING", [COL_AGE] = "AGE",
-	[COL_LABELS] = "LABELS",
+	[COL_FOLDER] = "FOLDER",   [COL_LABELS] = "LABELS",
 };
 
 /* A table is as wide as what is in it: names have up to 63 characters. */
@@ -69,7 +79,7 @@ static void put_state(struct buf *b, const struct jread *v)
 	const char *state = jread_str(v, "state"), *reason = jread_str(v, "reason");
 
 	put_clean(b, state ? state : "-");
-	if (!reason || !*reason)
+	if (!reason || !*reason || (state && str_eq(state, reason)))
 		return;
 	buf_puts(b, " (");
 	put_clean(b, reason);
@@ -95,11 +105,17 @@ static void put_labels(struct buf *b, const struct jread *v)
 
 /* ---- list ---- */
 
+static const char *folder_of(const struct jread *v)
+{
+	return jread_str(jread_get(jread_get(v, "spec"), "workspace"), "path");
+}
+
 static void put_cell(struct buf *b, enum column c, const struct jread *v)
 {
 	const char *text = c == COL_ID        ? jread_str(v, "id")
 			   : c == COL_NAME    ? jread_str(v, "name")
 			   : c == COL_BACKEND ? jread_str(v, "backend")
+			   : c == COL_FOLDER  ? folder_of(v)
 					      : NULL;
 
 	if (c == COL_STATE)

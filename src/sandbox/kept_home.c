@@ -217,7 +217,9 @@ void kept_home_path(const char *project, char ret[SHA256_HEX])
 
 static void about_text(const struct spec *s, const char *backend, struct buf *b)
 {
-	char path[SHA256_HEX];
+	char path[SHA256_HEX], folder[128];
+	struct statx st;
+	struct err unused;
 	struct json j;
 
 	kept_home_path(s->workdir, path);
@@ -225,6 +227,10 @@ static void about_text(const struct spec *s, const char *backend, struct buf *b)
 	json_object(&j);
 	json_kstr(&j, "project", s->workdir);
 	json_kstr(&j, "path", path);
+	if (look_at_project(s, &st, &unused) == 0) {
+		(void)put_project(&st, folder, sizeof(folder));
+		json_kstr(&j, "folder", folder);
+	}
 	json_kstr(&j, "backend", backend);
 	json_kstr(&j, "policy", fields[FIELD_POLICY].words[s->policy]);
 	json_kstr(&j, "image", image_of(s));
@@ -467,6 +473,28 @@ static bool in_use(int folder)
 	return true;
 }
 
+/* Was the folder that it is of removed, or made anew? A name that is no text cannot be looked for.
+ */
+static bool is_without_project(const char *project, const char *path, const char *folder)
+{
+	CLEANUP(fd) int fd = -1;
+	char hash[SHA256_HEX], now[128];
+	struct statx st;
+
+	if (!project || project[0] != '/' || !path)
+		return false;
+	kept_home_path(project, hash);
+	if (!str_eq(hash, path))
+		return false;
+	fd = fd_open_nolinks(AT_FDCWD, project, O_PATH | O_DIRECTORY, 0);
+	if (fd < 0)
+		return fd == -ENOENT || fd == -ENOTDIR;
+	if (!folder || statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) < 0)
+		return false;
+	(void)put_project(&st, now, sizeof(now));
+	return !str_eq(folder, now);
+}
+
 static int one_row(int homes, const char *id,
 		   int (*each)(void *arg, const struct kept_home_row *row), void *arg)
 {
@@ -490,6 +518,7 @@ static int one_row(int homes, const char *id,
 	row.image = jread_str(about, "image");
 	row.seed = jread_str(about, "seed");
 	row.trusted = jread_bool(about, "trusted");
+	row.gone = is_without_project(row.project, row.path, jread_str(about, "folder"));
 	row.used = in_use(folder);
 	(void)flock(folder, LOCK_UN);
 	if (fstatat(folder, ABOUT, &st, AT_SYMLINK_NOFOLLOW) == 0)

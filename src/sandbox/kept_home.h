@@ -44,6 +44,7 @@ struct kept_home_row {
 	const char *path;                                    /* as kept_home_path gives it */
 	const char *seed; /* the program whose settings it began with; NULL: none */
 	bool trusted;
+	bool gone;      /* there is no such folder any more, or another one by its name */
 	bool leftover;  /* it was cleared, and this could not be; or somebody is at it */
 	bool used;      /* by a run, now */
 	uint64_t bytes; /* on disk */

@@ -155,6 +155,9 @@ def a_new_project_does_not_inherit_from_one_that_was_removed():
     # On a busy machine the number may be somebody else's each time; then this was no try, and the other backend and user have theirs.
     sh("echo mine > ~/.profile", "--workdir", project)
     assert sh("cat ~/.profile", "--workdir", project) == "mine\n"  # the control
+    there = [h["gone"] for h in listed()]
+    assert there.count(False) == 1 and len(there) > 1, there
+    assert clear("--gone").text == f"{len(there) - 1} cleared\n" and [h["gone"] for h in listed()] == [False]
     cleared()
 
 

@@ -138,6 +138,7 @@ def a_failure_that_is_brigs_doing_is_explained():
     for command in ("echo getaddrinfo >&2", "echo 'x.vscode: Permission denied' >&2; exit 1", "echo getaddrinfo; exit 1", "exit 1"):
         assert "hint:" not in brig("exec", command).errors, command
     assert "hint:" not in brig("exec", "--quiet", "curl -sS https://x.example/").errors
+    assert "hint: did you mean 'env'?" in brig("run", "--", "evn").errors
     assert "hint:" not in brig("exec", "--network", "host", "echo getaddrinfo >&2; exit 1").errors
 
 

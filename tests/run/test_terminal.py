@@ -45,10 +45,10 @@ def without_tty_there_is_no_terminal_inside_even_at_one():
 
 @test(as_user="user")
 def a_shell_at_a_terminal_has_one_without_being_asked():
-    for argv in (("sh",), ("/bin/bash", "-i")):
+    for argv, shell in ((("sh",), b"/bin/sh"), (("/bin/bash", "-i"), b"/usr/bin/bash")):
         t = Terminal(*argv, brig_options=())
-        t.type(b"[ -t 0 ] && [ -t 1 ] && echo 'ha''s one'; exit 3\n")
-        assert t.finish() == 3 and b"has one" in t.seen, t.seen
+        t.type(b"[ -t 0 ] && [ -t 1 ] && echo 'ha''s one'\" $SHELL\"; exit 3\n")
+        assert t.finish() == 3 and b"has one " + shell in t.seen, t.seen
     for argv, options in ((("sh", "-c", "[ -t 0 ] || echo 'no''ne'"), ()), (("sh",), ("--no-tty",))):  # a script has none, and who says so
         t = Terminal(*argv, brig_options=options)
         t.type(b"[ -t 0 ] || echo 'no''ne'\n\x04")

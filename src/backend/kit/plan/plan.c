@@ -224,6 +224,11 @@ int plan_writable(struct box_plan *p, const char *inside, struct err *e)
 	return slot && *slot ? 0 : err_nomem(e);
 }
 
+bool plan_has_terminal(const struct box_plan *p)
+{
+	return p->spec->command.tty || p->spec->stays;
+}
+
 void plan_note(struct box_plan *p, const char *text)
 {
 	if (p->note_count + 1 < ARRAY_LEN(p->notes))

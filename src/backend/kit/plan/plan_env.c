@@ -2,6 +2,7 @@
 /* backend/kit/plan/plan_env.c - the variables inside: built from nothing, never inherited. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/kit/plan/plan_internal.h"
 #include "base/buf.h"
@@ -150,6 +151,25 @@ static int gpu_variables(const struct box_plan *p, struct envblock *b, struct er
 		       : envblock_put(b, "NVIDIA_VISIBLE_DEVICES", buf_str(&theirs), e);
 }
 
+/* The shell that is run, as programs inside that start one look for it. */
+static const char *shell_of(struct box_plan *p)
+{
+	static const char *const known[] = { "bash", "zsh", "fish", "ksh" };
+	const char *const *argv = p->spec->command.argv;
+	const char *name = argv ? argv[0] : NULL;
+
+	for (size_t i = 0; name && !p->no_nodes && i < ARRAY_LEN(known); i++) {
+		const char *path = arena_printf(p->arena, "/usr/bin/%s", known[i]);
+
+		if (path &&
+		    (str_eq(name, known[i]) || str_eq(name, path) ||
+		     str_eq(name, path + strlen("/usr"))) &&
+		    access(path, X_OK) == 0)
+			return path;
+	}
+	return "/bin/sh";
+}
+
 int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
@@ -172,7 +192,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    envblock_put(&b, "HOME", p->home, e) < 0 ||
 	    envblock_put(&b, "USER", p->user_name, e) < 0 ||
 	    envblock_put(&b, "LOGNAME", p->user_name, e) < 0 ||
-	    envblock_put(&b, "SHELL", "/bin/sh", e) < 0 ||
+	    envblock_put(&b, "SHELL", shell_of(p), e) < 0 ||
 	    envblock_put(&b, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &b, e) < 0 ||
 	    door_variables_of(p, &b, e) < 0 || envblock_put_quiet(&b, s, e) < 0 ||
 	    gpu_variables(p, &b, e) < 0 ||

@@ -161,7 +161,7 @@ static int show_checked(struct box_plan *p, const char *path, unsigned flags, st
 {
 	struct stat st;
 
-	if ((flags & AT_TERMINAL && !p->spec->command.tty) || lstat(path, &st) < 0 ||
+	if ((flags & AT_TERMINAL && !plan_has_terminal(p)) || lstat(path, &st) < 0 ||
 	    !etc_for_everybody(&st) || !above_for_everybody(path))
 		return 0;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))

@@ -53,6 +53,8 @@ int plan_programs(struct box_plan *p, const char *flag, const char *src, struct 
 
 int plan_writable(struct box_plan *p, const char *inside, struct err *e);
 void plan_note(struct box_plan *p, const char *text);
+/* Does its command have a terminal, or may one that comes later? */
+bool plan_has_terminal(const struct box_plan *p);
 
 int plan_root(struct box_plan *p,
 	      struct err *e);                    /* system folders, /etc, /proc, /dev, /tmp, HOME */

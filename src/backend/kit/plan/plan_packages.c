@@ -257,7 +257,7 @@ static int link_into(struct linker *s, const char *folder, struct err *e)
 	for (size_t i = 0; i < found->n; i++) {
 		const struct package_entry *v = &found->v[i];
 
-		if (v->live || (v->terminal && !s->plan->spec->command.tty) ||
+		if (v->live || (v->terminal && !plan_has_terminal(s->plan)) ||
 		    memcmp(v->path, folder, n) != 0 || v->path[n] != '/')
 			continue;
 		if (!any && linked_into(s, folder, &may, e) < 0)

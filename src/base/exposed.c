@@ -54,7 +54,7 @@ struct thing {
 };
 
 struct look {
-	int notes[NOTES_MAX]; /* of each state that this user may have had */
+	int notes[NOTES_MAX + 1]; /* of each state that this user may have had; the owner's */
 	size_t note_count;
 	unsigned flags;
 	struct ident also[ALSO_MAX];
@@ -634,6 +634,26 @@ static int open_notes(struct look *l)
 	return 0;
 }
 
+/* Root is given other users' files: what their sandboxes write is in their own notes. Whatever they
+ * have put there can only add to what is exposed. */
+static int open_owners_notes(struct look *l, int file)
+{
+	char home[PATH_MAX], path[PATH_MAX], notes[PATH_MAX + sizeof("/" FOLDER)];
+	struct stat st;
+	int fd;
+
+	if (geteuid() != 0 || file < 0 || fstat(file, &st) < 0 || st.st_uid == 0 ||
+	    home_listed(st.st_uid, home, sizeof(home)) < 0 ||
+	    state_place(STATE_LISTED, home, path, sizeof(path)) < 0)
+		return 0;
+	(void)snprintf(notes, sizeof(notes), "%s/" FOLDER, path);
+	fd = open(notes, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -errno;
+	l->notes[l->note_count++] = fd;
+	return 0;
+}
+
 static void close_notes(struct look *l)
 {
 	while (l->note_count)
@@ -656,6 +676,8 @@ static bool ask_once(const char *path, const char *const *also, unsigned flags, 
 		return true;
 	}
 	r = open_notes(&l);
+	if (r == 0)
+		r = open_owners_notes(&l, file);
 	if (r == 0)
 		r = open_also(&l, also);
 	if (r == 0 && path[0] != '/')
@@ -713,7 +735,7 @@ int exposed_check(const char *what, const char *path, const char *const *also, u
 /* Is it where every run's guards look, whatever the variables are? */
 static bool is_usual(const char *path, const char *listed)
 {
-	static const int usual[] = { 3, 4, 7 };
+	static const int usual[] = { STATE_LISTED, 4, 7 };
 	char place[PATH_MAX];
 
 	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)

@@ -107,7 +107,7 @@ int state_place(int which, const char *listed, char *path, size_t n)
 	case 2:
 		return geteuid() == 0 ? below(STATE_OF_ROOT, "", path, n)
 				      : below(getenv("HOME"), IN_HOME, path, n);
-	case 3:
+	case STATE_LISTED:
 		return below(listed, IN_HOME, path, n);
 	case 4:
 		(void)snprintf(base, sizeof(base), "/run/user/%u", geteuid());

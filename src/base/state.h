@@ -19,7 +19,7 @@
 #define STATE_OF_ROOT "/var/lib/brig"
 #define CACHE_OF_ROOT "/var/cache/brig"
 
-enum { STATE_SECOND = 1, STATE_CACHE = 5, STATE_PLACES = 8 };
+enum { STATE_SECOND = 1, STATE_LISTED = 3, STATE_CACHE = 5, STATE_PLACES = 8 };
 
 /* Opens (and makes) the folder `sub` below it; a descriptor or -errno. `path`, unless NULL,
  * receives where that is. */

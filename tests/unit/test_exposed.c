@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -20,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/exposed.h"
+#include "base/home.h"
 
 static char top[PATH_MAX];
 
@@ -98,6 +100,38 @@ static void what_lies_in_a_place_is_exposed_and_what_lies_beside_is_not(void **s
 	assert_false(is("own/f"));
 	assert_false(is("own/none"));
 	assert_false(asked("/usr/bin/env", 0));
+}
+
+/* The list of accounts has one more than this machine's. */
+#define OTHER_USER 54321
+int __real_home_listed(uid_t uid, char *path, size_t n);
+int __wrap_home_listed(uid_t uid, char *path, size_t n);
+int __wrap_home_listed(uid_t uid, char *path, size_t n)
+{
+	if (uid != OTHER_USER)
+		return __real_home_listed(uid, path, n);
+	return snprintf(path, n, "%s", in("home")) < (int)n ? 0 : -ENAMETOOLONG;
+}
+
+static void of_another_users_file_that_users_notes_count_for_root(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	put("p/f");
+	put("p/roots");
+	put("own/f");
+	assert_return_code(chown(in("p/f"), OTHER_USER, OTHER_USER), 0);
+	assert_return_code(chown(in("own/f"), OTHER_USER, OTHER_USER), 0);
+	assert_false(is("p/f"));
+	/* As the other user's brig would have noted it. */
+	assert_true(mkdir(in("home"), 0700) == 0 && mkdir(in("home/.local"), 0700) == 0 &&
+		    setenv("XDG_STATE_HOME", in("home/.local/state"), 1) == 0);
+	note("p");
+	assert_return_code(setenv("XDG_STATE_HOME", in("state"), 1), 0);
+	assert_true(is("p/f"));
+	assert_false(is("p/roots"));
+	assert_false(is("own/f"));
 }
 
 static void a_link_leads_into_a_place_and_out_of_one(void **state)
@@ -252,6 +286,7 @@ static void a_bind_mount_is_a_second_way(void **state)
 static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, gone)
 	TEST(what_lies_in_a_place_is_exposed_and_what_lies_beside_is_not),
+	TEST(of_another_users_file_that_users_notes_count_for_root),
 	TEST(a_link_leads_into_a_place_and_out_of_one),
 	TEST(of_links_alone_those_count_that_lie_in_a_place),
 	TEST(a_place_keeps_its_note_when_it_is_renamed_and_when_it_is_made_again),

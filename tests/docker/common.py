@@ -11,7 +11,7 @@ import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import engine  # noqa: E402
-from harness import brig, identity, start_brig, wait_until, workspace  # noqa: E402
+from harness import brig, files_as_root, identity, start_brig, wait_until, workspace  # noqa: E402
 
 _numbers = itertools.count()
 FOLDER = object()
@@ -99,6 +99,32 @@ def start_box(*argv, image=engine.IMAGE, host=None, env=None, **more):
 
 def sh(script, *opts, **more):
     return box(*opts, "--", "sh", "-c", script, **more)
+
+
+# What a worker's base has already is not installed: these tests have no network.
+TOOLS = tuple((f"bin/{name}", b"#!/bin/sh\n") for name in ("cc", "make", "git", "curl", "python3"))
+
+
+def base(where, name):
+    where.import_image(image(*TOOLS), name)
+    return name
+
+
+def given_to_inside(folder):
+    """Root's command is user 1000 in a container."""
+    with files_as_root():
+        for at, _, files in os.walk(folder):
+            for name in (at, *(os.path.join(at, f) for f in files)):
+                os.chown(name, 1000, 1000)
+    return folder
+
+
+def called(name, image=engine.PYTHON_IMAGE):
+    """One more name for an image of the shared engine's; gives it back."""
+    repo, _, tag = name.rpartition(":")
+    status, text = shared.ask("POST", f"/images/{image}/tag?repo={repo}&tag={tag}")
+    assert status == 201, text
+    return name
 
 
 def ours(where=None):

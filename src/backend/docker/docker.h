@@ -70,6 +70,7 @@ struct backend_plan {
 	bool map_home; /* the kept HOME, in the same way */
 	bool map_work; /* the workspace is shown with its owner mapped to the user inside: work.c */
 	uint32_t disk_uid, disk_gid; /* that owner */
+	bool root_asked;             /* for a writable root, by somebody: no dialect's default */
 	bool user_auto; /* nobody wrote the ids: an engine in a user namespace may choose better */
 	struct tuning tune;
 	struct tmpfs_want *tmpfs;

@@ -245,6 +245,7 @@ static int limits(struct backend_plan *p, struct err *e)
 	const struct limits *l = &p->spec->limits;
 	uint64_t tmp = l->tmp < SHM_MAX ? l->tmp : SHM_MAX;
 
+	p->root_asked = spec_wrote(p->spec, FIELD_READ_ONLY_ROOT);
 	p->tune = (struct tuning){
 		.memory = l->memory,
 		.memory_swap = l->memory, /* the sum of both: no swap */

@@ -621,7 +621,7 @@ int guard_set_up(struct guard *g, struct err *e)
 		guard_resize(g);
 	guard_watch_hits(g);
 	guard_watch_writes(g);
-	if (!own_root(g) && !g->plan->companion)
+	if (!own_root(g) && g->plan->root_asked && !g->plan->companion)
 		(void)guard_note(g, DOCKER_ROOTS_OWN);
 	return 0;
 }

@@ -87,9 +87,8 @@ static const char *program(const struct spec *s)
 int search_files(struct tool_call *c, const struct jread *args, struct err *e)
 {
 	const char *pattern = NULL, *path = NULL, *name = NULL;
-	const char *argv[] = {
-		program(c->of->spec), "-rnIZ", "-Dskip", "-F", "-e", NULL, "--", NULL, NULL, NULL
-	};
+	const char *argv[11] = { program(c->of->spec), "-rnIZ", "-Dskip", "-F", "-e" };
+	size_t n = 5;
 	CLEANUP(buf) struct buf include = BUF_INIT(PATTERN_MAX + 32);
 	bool regex = false;
 
@@ -100,14 +99,15 @@ int search_files(struct tool_call *c, const struct jread *args, struct err *e)
 	    call_request(c, args, CODE_NONE, e) < 0)
 		return -e->code;
 	argv[3] = regex ? "-E" : "-F";
-	argv[5] = pattern;
-	argv[7] = path ? path : ".";
+	argv[n++] = pattern;
+	if (!path || !strstr(path, ".git")) /* who names it wants it */
+		argv[n++] = "--exclude-dir=.git";
 	if (name) {
 		buf_printf(&include, "--include=%s", name);
-		argv[8] = argv[7];
-		argv[7] = argv[6];
-		argv[6] = buf_str(&include);
+		argv[n++] = buf_str(&include);
 	}
+	argv[n++] = "--";
+	argv[n] = path ? path : ".";
 	c->ended = search_ended;
 	return call_argv(c, argv, e) < 0 ? -e->code : call_start(c, e);
 }

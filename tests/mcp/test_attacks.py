@@ -214,10 +214,13 @@ def a_tool_that_reaches_out_says_so():
 def a_search_runs_nothing_that_was_left_in_path():
     (workspace() / "bin").mkdir()
     (workspace() / "text").write_text("needle\n")
+    (workspace() / "sub/.git").mkdir(parents=True)
+    (workspace() / "sub/.git/description").write_text("needle\n")  # found by who names it
     with Client("--env", f"PATH={workspace()}/bin:/usr/bin:/bin") as c:
         c.done("write_file", path="bin/grep", text="#!/bin/sh\ntouch planted\n")
         c.done("run_command", argv=["chmod", "+x", "bin/grep"])
         assert [m["path"] for m in c.done("search_files", pattern="needle")["matches"]] == ["./text"]
+        assert [m["path"] for m in c.done("search_files", pattern="needle", path="sub/.git")["matches"]] == ["sub/.git/description"]
         assert not (workspace() / "planted").exists()
         c.done("run_command", argv=["grep", "needle", "text"])
         assert (workspace() / "planted").exists()  # the control

@@ -137,7 +137,7 @@ export class Result {
 
   check() {
     if (this.ok) return this;
-    const what = this.outcome === "exited" ? `exited with ${this.exitCode}` : this.outcome === "timeout" ? "timed out" : `ended: ${this.outcome}`;
+    const what = this.outcome === "exited" ? `exited with ${this.exitCode}` : this.outcome === "timeout" ? `timed out after ${(this.durationMs / 1000).toFixed(1)} s` : `ended: ${this.outcome}`;
     const last = this.stderr.trim().split("\n").pop();
     throw new CommandFailed(`the command ${what}${last ? `: ${last}` : ""}`, this);
   }

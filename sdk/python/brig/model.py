@@ -157,7 +157,7 @@ class Result:
         """This result, if the command exited with 0; else CommandFailed."""
         if self.ok:
             return self
-        what = f"exited with {self.exit_code}" if self.outcome == "exited" else "timed out" if self.outcome == "timeout" else f"ended: {self.outcome}"
+        what = f"exited with {self.exit_code}" if self.outcome == "exited" else f"timed out after {self.duration_ms / 1000:.1f} s" if self.outcome == "timeout" else f"ended: {self.outcome}"
         last = self.stderr.strip().rpartition("\n")[2]
         raise CommandFailed(f"the command {what}{': ' + last if last else ''}", self)
 

@@ -341,8 +341,12 @@ void errand_run(struct api *a, struct http_call *c, const struct errand_asked *q
 void errands_end(struct api *a)
 {
 	while (a->errands) {
-		if (a->errands->pid > 0)
-			(void)kill(a->errands->pid, SIGKILL);
-		leave(a->errands);
+		struct errand *r = a->errands;
+
+		if (r->pid > 0)
+			(void)kill(r->pid, SIGKILL);
+		if (r->call) /* its connection ends later */
+			r->call->room = r->call->gone = NULL;
+		leave(r);
 	}
 }

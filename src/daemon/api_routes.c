@@ -310,7 +310,10 @@ static const struct api_member audit_query[] = {
 	{ "since", API_STRING, NULL, "from then on: 2h, 7d (ago), or RFC 3339", false },
 	{ "until", API_STRING, NULL, "up to then", false }, END
 };
-static const struct api_member follow_query[] = { AUDIT_ROWS, END };
+static const struct api_member follow_query[] = {
+	AUDIT_ROWS,
+	{ "run", API_STRING, NULL, "of this run, by its id or the first digits of it", false }, END
+};
 static const struct api_member runs_query[] = {
 	{ "limit", API_INT, NULL, "the newest so many (100; at most 500)", false },
 	{ "live", API_BOOL, NULL, "true: those in progress alone", false },
@@ -397,6 +400,7 @@ const struct api_route api_routes[] = {
 	{ "GET", "/", 0, serve_asset, "page", "the dashboard; for browsers", .status = 200, .type = "text/html; charset=utf-8", .browser = true },
 	{ "GET", "/dashboard.css", 0, serve_asset, "style", "its style", .status = 200, .type = "text/css; charset=utf-8", .browser = true },
 	{ "GET", "/dashboard.js", 0, serve_asset, "script", "its script", .status = 200, .type = "text/javascript; charset=utf-8", .browser = true },
+	{ "GET", "/runs.js", 0, serve_asset, "runsScript", "the script of its runs", .status = 200, .type = "text/javascript; charset=utf-8", .browser = true },
 	{ "GET", "/v1/audit", SCOPE_READ, serve_audit, "audit", "records; of a tenant those of one of its own sandboxes",
 		.query = audit_query, .status = 200, .answers = "Records", .page = SCOPE_READ },
 	{ "GET", "/v1/audit/follow", SCOPE_READ, serve_audit_follow, "followAudit", "the newest records, then each new one, as events",

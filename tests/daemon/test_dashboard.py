@@ -17,7 +17,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import Answer, Events, daemon, daemon_with_tokens, token  # noqa: E402
-from harness import PATIENCE, files_as_root, home, main, start_brig, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, files_as_root, home, main, start_brig, test, wait_until, workspace  # noqa: E402
 
 WAIT = 10 * PATIENCE
 
@@ -175,7 +175,7 @@ def a_session_counts_from_its_own_page_alone():
         assert p.call("GET", "/v1/info", headers={"Cookie": None, "Authorization": f"Bearer {d.tokens['a']}"}).status == 401
         assert d.call("GET", "/v1/info", headers={"Cookie": p.cookie}, tcp=True).status == 401
         assert d.call("GET", "/").status == 404 and d.call("POST", "/v1/dashboard/session", {"code": p.code}).status == 404
-        for path, kind in (("/", "text/html"), ("/dashboard.css", "text/css"), ("/dashboard.js", "text/javascript")):
+        for path, kind in (("/", "text/html"), ("/dashboard.css", "text/css"), ("/runs.js", "text/javascript"), ("/dashboard.js", "text/javascript")):
             a = p.call("GET", path, headers={"Cookie": None, "Sec-Fetch-Site": "cross-site"})
             assert a.status == 200 and a.headers["Content-Type"].startswith(kind), a
             csp = a.headers["Content-Security-Policy"]
@@ -404,6 +404,17 @@ def what_takes_long_keeps_nobody_waiting():
         assert doctor["schema"] == 1 and doctor["checks"]
         for bad in ("limit=0", "limit=501", "since=yesterday", "type=", "run=zz", "sandbox=nobody"):
             assert p.call("GET", f"/v1/audit?{bad}").status in (400, 404), bad
+        # Runs of whoever: that of the sandbox, its commands, and one that the daemon has no part in; what is asked in passing is refused.
+        assert brig("run", "--set", "audit.agent=night shift", "--", "sh", "-c", "exit 3").status == 3
+        runs = p.call("GET", "/v1/runs?limit=2").json["runs"]
+        assert [(r["live"], r.get("outcome"), r.get("rc"), r.get("agent")) for r in runs] == [(False, "exited", 3, "night shift"), (True, None, None, None)], runs
+        assert runs[1]["run"] == box["run"] and runs[1]["use"]["processes"] > 100 and p.call("GET", "/v1/runs?live=true").json["runs"][0]["run"] == box["run"]
+        assert [r["argv0"] for r in p.call("GET", f"/v1/runs?within={box['run']}").json["runs"]] == ["python3", "/bin/sh"], p.call("GET", f"/v1/runs?within={box['run']}")
+        for bad in ("limit=0", "limit=501", "live=1", "run=zz", "within=--help", "within="):
+            assert p.call("GET", f"/v1/runs?{bad}").status == 400, bad
+        # The daemon may end while it still tells.
+        telling = [p.stream("/v1/audit/follow") for _ in range(2)]
+        assert all(s.status == 200 for s in telling)
 
 
 @test

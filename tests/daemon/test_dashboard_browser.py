@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import browser  # noqa: E402
 from daemon import daemon  # noqa: E402
-from harness import PATIENCE, TOP, around, files_as_root, home, identity, main, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, TOP, around, brig, files_as_root, home, identity, main, start_brig, test, wait_until, workspace  # noqa: E402
 
 WAIT = 10 * PATIENCE
 BOXES, EVENTS = (int(os.environ.get(name, most)) for name, most in (("BRIG_BOXES", 100), ("BRIG_EVENTS", 10_000)))
@@ -56,6 +56,22 @@ def complaints(b):
     return [line["message"] for line in b.log() if line["level"] == "SEVERE" and "401" not in line["message"]]
 
 
+def every_run_is_shown(b):
+    """On the first page: those of the daemon, those without, live and ended; one of them as a story."""
+    assert brig("run", "--network", "proxy", "--set", "audit.agent=night shift", "--", "sh", "-c", "curl -s https://refused.example.net/; exit 3").status == 3
+    b.until("[...document.querySelectorAll('.view .cols')].some(r => /night shift.*exit 3.*1 denied.*refused.example.net:443.*Allow…/s.test(r.innerText) && r.innerText.includes(arguments[0]))", str(workspace()))
+    live = start_brig("run", "--", "sh", "-c", "sleep 1000")
+    b.until("[...document.querySelectorAll('.view .cols')].some(r => /sh.*running.*MiB|sh.*running.*KiB/s.test(r.innerText))")
+    live.terminate()
+    live.communicate()
+    b.until("[...document.querySelectorAll('.view .cols')].some(r => /sandbox.web.*running/s.test(r.innerText)) && ![...document.querySelectorAll('.view .cols')].some(r => /sh.*running/s.test(r.innerText))")
+    picture(b, "runs")
+    b.script("[...document.querySelectorAll('.view a')].find(a => a.closest('.cols').innerText.includes('night shift')).click()")
+    b.until("/began.*sh.*for night shift.*denied.*refused.example.net:443.*ended.*exited with status 3/s.test(document.querySelector('.timeline')?.innerText)")
+    b.until("/refused.example.net:443.*1 denied.*Allow…/s.test(document.querySelector('.bars').innerText) && document.querySelectorAll('.lanes .tick.bad').length === 1")
+    picture(b, "run")
+
+
 @test(limit=240)
 def every_page_shows_what_there_is():
     with browser.borrowed(window) as b, daemon() as d:
@@ -63,6 +79,11 @@ def every_page_shows_what_there_is():
         web = d.create(name="web", spec={"workspace": {"path": str(workspace())}, "network": "proxy", "egress": {"allow": ["good.example.org"]}, "limits": {"memory": "256m", "pids": "64"}})
         d.exec("web", "sh", "-c", "echo to-be-seen; echo to-be-red >&2; exit 3")
         b.go(address(d, admin=True))
+        page(b, "network")
+        b.sees("Nothing has asked for the network yet")
+        page(b, "")
+        every_run_is_shown(b)
+        page(b, "sandboxes")
         b.sees("web")
         assert "#code" not in b.url() and b.cookies()[0]["httpOnly"] and b.cookies()[0]["sameSite"] == "Strict", b.cookies()
         assert b.script("return document.cookie") == ""
@@ -86,20 +107,20 @@ def every_page_shows_what_there_is():
         b.sees("What contains it")
         b.until("document.activeElement.tagName === 'H1' && document.title.startsWith('web')")
         b.sees("exec.finished")
-        b.until("/limit 256m by .*CPUs.all/s.test(document.querySelector('dl').innerText)")
+        b.until("/limit 256m[ ,].*CPUs.all/s.test(document.querySelector('dl').innerText)")
         b.click("details summary")
         b.until("/to-be-seen/.test(document.querySelector('pre').innerText) && document.querySelector('pre .err').innerText.includes('to-be-red')")
         b.sees("exit 3")
         # Decisions as they happen, with the reason, on its own page and on that of all.
         page(b, "network")
-        b.sees("Nothing has asked for the network yet")
+        b.sees("night shift")
         d.exec("web", "sh", "-c", "curl -sS -m 10 https://new.example.net/ || true")
         b.sees("new.example.net:443")
         b.sees("Host not in allowlist")
         b.until("[...document.querySelectorAll('.view a')].some(a => a.textContent === 'web')")
         picture(b, "network")
         # "Allow this": the difference; nothing changes before the host is typed.
-        b.click(".view button")
+        b.click("[aria-label^='Allow new.example.net']")
         b.sees('+    - "new.example.net"', "#allow")
         picture(b, "allow")
         b.type("#allow input", "new.example.ne")
@@ -166,6 +187,7 @@ def many_sandboxes_and_events_leave_a_page_that_answers():
         ids = [d.call("POST", "/v1/sandboxes", {"name": f"box-{i}", "spec": {}}).json["id"] for i in range(BOXES)]
         assert wait_until(lambda: d.call("GET", "/metrics").body.count(b'state="ready"} %d' % BOXES) == 1, 6 * WAIT)
         b.go(address(d))
+        page(b, "sandboxes")
         until("list", "document.querySelector('.list').getAttribute('aria-rowcount') === arguments[0]", str(BOXES + 1))
         began = time.monotonic()
         flood = threading.Thread(target=events, args=(d, ids, EVENTS))
@@ -190,7 +212,7 @@ def many_sandboxes_and_events_leave_a_page_that_answers():
         b.sees("sandbox.updated")
         assert d.call("GET", f"/v1/sandboxes/{ids[0]}").json["labels"] == {"n": str(last)}
         until("story", "document.querySelectorAll('[aria-label=Events] li').length > 1 && document.querySelectorAll('[aria-label=Events] li').length <= 500")
-        page(b, "")
+        page(b, "sandboxes")
         b.sees("box-")
         picture(b, "many")
         assert complaints(b) == []
@@ -260,7 +282,12 @@ def strings_from_inside_and_other_pages_do_nothing():
         b.script("document.body.innerHTML = arguments[0]", ATTACK)
         b.until("window.owned === 1")
         # Here it is text, escapes and all, wherever it is shown.
+        brig("run", "--set", f"audit.agent={ATTACK}", "--", f"./{program.name}", ATTACK)
         b.go(address(d, admin=True))
+        b.until("[...document.querySelectorAll('.view .chip.agent')].some(c => c.textContent === arguments[0])", SEEN[:64])
+        b.script("[...document.querySelectorAll('.view a')].find(a => a.textContent.startsWith('./<img')).click()")
+        b.sees(f"began ./{SEEN.replace('/', '|')} for {SEEN[:64]} ·", ".timeline")
+        page(b, "sandboxes")
         b.sees("l=" + SEEN)
         page(b, "sandbox/guest")
         b.sees(SEEN.replace("/", "|"))

@@ -49,7 +49,7 @@ function bytes(text) {
 
 function span(ms) {
   const s = Math.max(0, ms / 1000);
-  if (s < 1) return `${Math.round(ms)} ms`;
+  if (s < 1) return ms > 0 && ms < 1 ? "< 1 ms" : `${Math.round(ms)} ms`;
   if (s < 90) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
   if (s < 5400) return `${Math.round(s / 60)} min`;
   return s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} d`;
@@ -63,7 +63,7 @@ function clock(text, day) {
 }
 
 const STATES = { ready: "good", failed: "bad", paused: "warn", pending: "warn", deleting: "warn" };
-const stateChip = (b) => chip(b.state + (b.reason && b.state !== "ready" ? ` · ${b.reason}` : ""), STATES[b.state]);
+const stateChip = (b) => h("span", { class: `chip ${STATES[b.state] || ""}`, title: shown(b.reason || "") }, b.state + (b.reason && b.state !== "ready" ? ` · ${b.reason}` : ""));
 
 // ---- calls ----
 
@@ -185,6 +185,7 @@ class List {
   draw() {
     const [first, end] = this.inSight(), keep = new Set();
     this.room.style.height = `${this.rows.length * this.height}px`;
+    this.element.style.minHeight = `${Math.min(5, this.rows.length) * this.height + 36}px`;
     for (let i = first; i < end; i++) {
       const data = this.rows[i], had = this.made.get(data.key);
       keep.add(data.key);
@@ -298,6 +299,7 @@ async function sandboxesPage(signal) {
   show("Sandboxes", title("Sandboxes", counts, h("span", { class: "grow" }), find), empty, list.element);
   const info = await call("/v1/info");
   all = await allBoxes();
+  list.set([...all.values()].reverse());
   draw();
   watchUse(list, signal);
   follow((last) => `/v1/events?since=${last ?? info.last_event}`, (type, ev) => { if (ev.sandbox) { changed.add(ev.sandbox); reload(); } }, signal)
@@ -318,9 +320,9 @@ async function watchUse(list, signal) {
     takeUse(rows, (await call(`/v1/use?${query({ sandbox: rows.map((b) => b.id) })}`)).sandboxes);
     list.set(list.rows);
   };
-  while (!signal.aborted) {
+  for (let wait = 800; !signal.aborted; wait = USE_MS) {
     try { await look(); } catch (e) { if (signal.aborted) return; }
-    await new Promise((done) => setTimeout(done, USE_MS));
+    await new Promise((done) => setTimeout(done, wait));
   }
 }
 
@@ -336,13 +338,17 @@ function takeUse(rows, use) {
 
 // ---- one sandbox ----
 
-const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value ?? "–"));
+const fact = (name, value, kind) => h("div", { class: kind }, h("dt", {}, name), h("dd", {}, value ?? "–"));
 
-function facts(b, use) {
+const BY = { watch: ", watched", "watch (partial)": ", watched" };
+
+// `begun`: what the record has of it, where a default stands in numbers.
+function facts(b, use, begun) {
   const l = b.spec?.limits || {}, by = b.isolation?.limits || {};
-  const limit = (k, text) => (text ? `${text} by ${by[k] || "?"}` : by[k] && by[k] !== "none" ? `default by ${by[k]}` : "none");
+  const how = (k) => BY[by[k]] || ` by ${by[k] || "?"}`, memory = l.memory || (begun?.memory ? size(begun.memory) : null);
+  const limit = (k, text) => (text ? text + how(k) : by[k] && by[k] !== "none" ? `default${how(k)}` : "none");
   return h("dl", { class: "grid" }, fact("State", stateChip(b)), fact("Created", clock(b.created, true)), fact("Backend", b.backend), fact("Network", b.isolation?.network || b.spec?.network || "none"),
-    fact("Workspace", h("span", { class: "mono" }, b.spec?.workspace?.path || "private")), fact("Memory", use ? `${size(use.memory)}, limit ${limit("memory", l.memory)}` : limit("memory", l.memory)),
+    fact("Workspace", h("span", { class: "mono" }, b.spec?.workspace?.path || "private")), fact("Memory", use ? `${size(use.memory)}, limit ${limit("memory", memory)}` : limit("memory", memory)),
     fact("Processes", use ? `${use.processes}, limit ${limit("pids", l.pids)}` : limit("pids", l.pids)), fact("CPUs", l.cpus ? limit("cpus", l.cpus) : "all"),
     fact("Stops when idle for", b.idle_ttl_ms ? span(b.idle_ttl_ms) : "never"), fact("Expires", b.expires ? clock(b.expires, true) : "never"));
 }
@@ -353,7 +359,7 @@ function layers(b) {
   if (i.seccomp) on.push(`seccomp: ${i.seccomp}`);
   if (i.landlock_abi) on.push(`landlock ${i.landlock_abi}`);
   if (i.cgroup) on.push(`control groups: ${i.cgroup}`);
-  return on.length ? h("div", { class: "chips" }, on.map((t) => chip(t, "good"))) : h("p", { class: "soft" }, "Not known yet.");
+  return on.length ? h("div", { class: "chips" }, on.map((t) => chip(t, / none$/.test(t) ? "warn" : "good"))) : h("p", { class: "soft" }, "Not known yet.");
 }
 
 function outcomeChip(x) {
@@ -419,13 +425,13 @@ async function sandboxPage(signal, id) {
   const top = h("section", { class: "panel", "aria-label": "Facts" }), shell = h("section", { class: "panel", "aria-labelledby": "layers" });
   const commands = h("div", {}), events = h("ul", { class: "plain scroll", tabindex: "0", "aria-label": "Events" }), network = h("div", {}), notes = h("pre", {});
   const seen = new Set();
-  let b = await call(`/v1/sandboxes/${id}`), use = null, history = [], hidden = "";
+  let b = await call(`/v1/sandboxes/${id}`), use = null, begun = null, history = [], hidden = "";
   const unseen = (e) => { if (e.status !== 403) throw e; hidden = "The token of this session does not see it."; return { execs: [] }; };
-  show(b.name || b.id, title(b.name || b.id, b.name ? h("span", { class: "soft mono" }, b.id) : null, h("span", { class: "grow" }), h("a", { href: "#/" }, "All sandboxes")), top, h("div", { class: "split" },
+  show(b.name || b.id, title(b.name || b.id, b.name ? h("span", { class: "soft mono" }, b.id) : null, h("span", { class: "grow" }), h("a", { href: "#/sandboxes" }, "All sandboxes")), top, h("div", { class: "split" },
     h("div", {}, h("section", { class: "panel", "aria-labelledby": "cmds" }, h("h2", { id: "cmds" }, "Commands"), commands), h("section", { class: "panel", "aria-labelledby": "net" }, h("h2", { id: "net" }, "Network decisions"), network)),
     h("div", {}, shell, h("section", { class: "panel", "aria-labelledby": "evs" }, h("h2", { id: "evs" }, "What happened"), events), h("section", { class: "panel", "aria-labelledby": "notes" }, h("h2", { id: "notes" }, "Notes"), notes))));
   const draw = paced(() => {
-    top.replaceChildren(facts(b, use));
+    top.replaceChildren(facts(b, use, begun));
     shell.replaceChildren(h("h2", { id: "layers" }, "What contains it"), layers(b));
     events.replaceChildren(...(history.length ? history.slice(-EVENTS_MAX).reverse().map(eventLine) : [h("li", { class: "soft" }, "Nothing is kept any more.")]));
   }, DRAW_MS);
@@ -452,6 +458,7 @@ async function sandboxPage(signal, id) {
   }, RELOAD_MS);
   draw();
   reload();
+  if (b.run && !session.tenant) call(`/v1/runs?${query({ run: b.run, limit: 1 })}`).then((a) => { begun = a.runs[0] || null; draw(); }).catch(() => undefined);
   useOf(id, signal, (u) => { use = u; draw(); });
   const heard = (type, ev) => { if (!ev.seq) return; history.push(ev); if (history.length > 2 * EVENTS_MAX) history = history.slice(-EVENTS_MAX); draw(); };
   const path = (since, more) => `/v1/events?${query({ sandbox: b.id, since, follow: more })}`;
@@ -500,11 +507,18 @@ function allowButton(r) {
   return h("button", { type: "button", class: "row", "aria-label": `Allow ${shown(ruleOf(r))}…`, on: { click: () => askAllow(ruleOf(r)) } }, "Allow…");
 }
 
+// `told`: what is known of it, for a name instead of digits.
+function runLink(run, n, told) {
+  if (!run) return h("span", { class: "soft" }, "–");
+  const name = told && (told.agent || command(told));
+  return h("a", { class: name ? undefined : "mono", title: shown(told?.workspace || run), href: `#/run/${run}` }, name || run.slice(0, n));
+}
+
 async function networkPage(signal) {
-  let rows = [], only = "all", names = new Map(), total = 0;
+  let rows = [], only = "all", names = new Map(), told = new Map(), total = 0;
   const seen = new Set();
-  const list = new List("hosts", "Decisions", [["Time"], ["Decision"], ["Host"], ["Method", "wide"], ["Why", "wide"], ["Sandbox", "wide"], [""]], (r) => [[clock(r.time)], [decisionChip(r)], [h("strong", {}, target(r))], [r.method || "–", "wide"],
-    [h("span", { class: "soft", title: shown(r.reason || r.rule || "") }, r.reason || (r.rule ? `rule ${r.rule}` : r.pattern || "–")), "wide"], [names.has(r.run) ? h("a", { href: `#/sandbox/${names.get(r.run).id}` }, names.get(r.run).name || names.get(r.run).id) : h("span", { class: "soft mono" }, (r.run || "").slice(0, 12)), "wide"], [allowButton(r)]]);
+  const list = new List("hosts", "Decisions", [["Time"], ["Decision"], ["Host"], ["Method", "wide"], ["Why", "wide"], ["Sandbox or run", "wide"], [""]], (r) => [[clock(r.time)], [decisionChip(r)], [h("strong", {}, target(r))], [r.method || "–", "wide"],
+    [h("span", { class: "soft", title: shown(r.reason || r.rule || "") }, r.reason || (r.rule ? `rule ${r.rule}` : r.pattern || "–")), "wide"], [names.has(r.run) ? h("a", { href: `#/sandbox/${names.get(r.run).id}` }, names.get(r.run).name || names.get(r.run).id) : runLink(r.run, 12, told.get(r.run)), "wide"], [allowButton(r)]]);
   const tally = h("span", { class: "soft small", role: "status" });
   const pick = ["all", "denied", "allowed"].map((w) => h("button", { type: "button", class: "row", "aria-pressed": String(w === only), on: { click: () => { only = w; pick.forEach((b) => b.setAttribute("aria-pressed", String(b.textContent === w))); draw(); } } }, w));
   const empty = h("div", { class: "panel empty" }, h("p", {}, "Nothing has asked for the network yet."), h("p", { class: "small" }, "Sandboxes with ", h("code", {}, "--network proxy"), " are seen here, whoever started them."));
@@ -516,7 +530,7 @@ async function networkPage(signal) {
   }, DRAW_MS);
   show("Network", title("Network decisions", h("div", { class: "chips", role: "group", "aria-label": "Which" }, pick), h("span", { class: "grow" }), tally), empty, list.element);
   if (session.tenant) { empty.replaceChildren(h("p", {}, "Open one of your sandboxes to see its decisions.")); return; }
-  const who = paced(async () => { try { names = new Map([...(await allBoxes()).values()].map((b) => [b.run, { id: b.id, name: b.name }])); list.set(list.rows); } catch (e) { if (!signal.aborted) console.warn(e.message); } }, 5000);
+  const who = paced(async () => { try { names = new Map([...(await allBoxes()).values()].map((b) => [b.run, { id: b.id, name: b.name }])); told = new Map((await call(`/v1/runs?${query({ limit: RUNS_MAX })}`)).runs.map((r) => [r.run, r])); list.set(list.rows); } catch (e) { if (!signal.aborted) console.warn(e.message); } }, 5000);
   who();
   follow(() => `/v1/audit/follow?${query({ type: decisions, limit: 200 })}`, (type, r) => {
     if (seen.has(r.seq)) return;
@@ -524,7 +538,7 @@ async function networkPage(signal) {
     total++;
     rows.unshift({ ...r, key: r.seq });
     if (rows.length > DECISIONS_MAX) { seen.delete(rows.at(-1).seq); rows.length = DECISIONS_MAX; }
-    if (r.run && !names.has(r.run)) who();
+    if (r.run && !names.has(r.run) && !told.has(r.run)) who();
     draw();
   }, signal).catch((e) => main.append(failure(e)));
 }
@@ -577,7 +591,7 @@ function recordText(r) {
 }
 
 function recordItem(r) {
-  const item = h("details", {}, h("summary", {}, clock(r.time, true), chip(r.type, /deny|block|misuse|refused|fail|lost/.test(r.type) ? "bad" : /limit|policy|redact/.test(r.type) ? "warn" : ""), h("span", {}, recordText(r)), h("span", { class: "soft mono wide" }, (r.run || "").slice(0, 10))));
+  const item = h("details", {}, h("summary", {}, clock(r.time, true), chip(r.type, /deny|block|misuse|refused|fail|lost/.test(r.type) ? "bad" : /limit|policy|redact/.test(r.type) ? "warn" : ""), storyLine(r), h("span", { class: "wide" }, runLink(r.run, 10))));
   item.addEventListener("toggle", () => {
     if (!item.open || item.full) return;
     item.full = true;
@@ -657,7 +671,7 @@ async function enter() {
   return call("/v1/dashboard/session");
 }
 
-const PAGES = [[/^#\/?$/, sandboxesPage], [/^#\/sandbox\/([a-z0-9._-]+)$/, sandboxPage], [/^#\/network$/, networkPage], [/^#\/record(?:\?(.*))?$/, recordPage], [/^#\/doctor$/, doctorPage]];
+const PAGES = [[/^#\/?$/, runsPage], [/^#\/run\/([0-9a-f]{4,32})$/, runPage], [/^#\/sandboxes$/, sandboxesPage], [/^#\/sandbox\/([a-z0-9._-]+)$/, sandboxPage], [/^#\/network$/, networkPage], [/^#\/record(?:\?(.*))?$/, recordPage], [/^#\/doctor$/, doctorPage]];
 
 async function route(first) {
   if (!session) return;
@@ -668,7 +682,7 @@ async function route(first) {
   const [pattern, f] = PAGES.find(([p]) => p.test(location.hash || "#/")) || PAGES[0];
   const word = (location.hash || "#/").split(/[/?]/)[1] || "";
   for (const a of document.querySelectorAll("#nav a")) a.toggleAttribute("aria-current", false);
-  document.querySelector(`#nav a[href="#/${word === "sandbox" ? "" : word}"]`)?.setAttribute("aria-current", "page");
+  document.querySelector(`#nav a[href="#/${{ sandbox: "sandboxes", run: "" }[word] ?? word}"]`)?.setAttribute("aria-current", "page");
   main.replaceChildren(h("p", { class: "empty" }, "…"));
   try {
     await f(page.signal, pattern.exec(location.hash || "#/")?.[1]);

@@ -198,12 +198,33 @@ static void settle_end(struct batch *b, enum batch_class c)
 		stop(b);
 }
 
+/* Most results have no such word. */
+static bool was_taken(const char *object, size_t n)
+{
+	static const char kind[] = "\"protected-path\"";
+	CLEANUP(jread) struct jread *v = NULL;
+	const struct jread *denials;
+	struct err unused;
+	bool taken = false;
+
+	if (!memmem(object, n, kind, strlen(kind)) || jread_parse(object, n, &v, &unused) < 0)
+		return false;
+	denials = jread_get(v, "denials");
+	for (size_t i = 0; i < jread_count(denials); i++) {
+		const char *why = jread_str(jread_at(denials, i), "reason");
+
+		taken |= why && strstr(why, OUTCOME_MOVED);
+	}
+	return taken;
+}
+
 static void ended(struct batch *b, const struct batch_job *job, enum batch_class c,
 		  const char *outcome, const char *object, size_t n)
 {
 	CLEANUP(buf) struct buf line = BUF_INIT(BATCH_RESULT_MAX);
 
 	b->count.running--;
+	b->count.taken += was_taken(object, n);
 	if (c == BATCH_CANCELLED || again(b, job, c))
 		return;
 	write_result(b, job, class_names[c], object, n, &line);

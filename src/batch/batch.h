@@ -32,6 +32,7 @@ int batch_classes_read(const char *text, unsigned *ret, struct err *e);
 
 struct batch_count {
 	uint64_t lines, done, failed, running, retries;
+	uint64_t taken;  /* runs that left something which was moved to quarantine */
 	uint64_t before; /* of done: by an earlier batch, which this one resumes */
 	uint64_t since_us;
 	uint64_t by[BATCH_CLASSES];

@@ -99,10 +99,6 @@ static int read_once(const char *path, struct buf *data, struct err *e)
 		(void)err_errno(e, fd, "cannot open '%.200s'", path);
 		return err_hint(e, "name a file that is there and that you can read");
 	}
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return err_refuse(e, ERR_CONFIG, EINVAL,
-				  "name a file of settings, such as .brig.yaml",
-				  "'%.200s' is not a plain file", path);
 	return config_slurp_fd(fd, path, data, &st, e);
 }
 

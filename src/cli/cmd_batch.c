@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/cmd_batch.c - "batch": many runs from one file of JSON lines. */
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -105,16 +108,31 @@ static int take_options(struct batch_cli *b, struct err *e)
 
 /* ---- what it runs ---- */
 
+/* A pipe with a name may have been planted, and nobody may ever write to it; <(...) has none. */
+static int open_lines(const char *path, struct err *e)
+{
+	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct statfs fs;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+		return err_sys(e, "cannot open '%.200s'", path);
+	if (S_ISFIFO(st.st_mode) && fs.f_type != PIPEFS_MAGIC)
+		return err_refuse(e, ERR_USAGE, EINVAL, "brig batch - < PIPE reads from one",
+				  "'%.200s' is a named pipe", path);
+	(void)fcntl(fd, F_SETFL, 0);
+	return TAKE_FD(fd);
+}
+
 static int read_all(const char *path, struct buf *text, struct err *e)
 {
 	CLEANUP(fd)
-	int fd = str_eq(path, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-				   : open(path, O_RDONLY | O_CLOEXEC);
+	int fd = str_eq(path, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open_lines(path, e);
 	char part[65536];
 	ssize_t n;
 
 	if (fd < 0)
-		return err_sys(e, "cannot open '%.200s'", path);
+		return str_eq(path, "-") ? err_sys(e, "cannot read standard input") : -e->code;
 	while ((n = read(fd, part, sizeof(part))) > 0 || (n < 0 && errno == EINTR))
 		if (n > 0)
 			buf_add(text, part, (size_t)n);
@@ -228,6 +246,7 @@ static void print_json(const struct batch_count *c, enum batch_end how)
 	json_ku64(&j, "lines", c->lines);
 	json_ku64(&j, "done", c->done);
 	json_ku64(&j, "failed", c->failed);
+	json_ku64(&j, "quarantined", c->taken);
 	json_ku64(&j, "resumed", c->before);
 	json_ku64(&j, "retries", c->retries);
 	json_ku64(&j, "duration_ms", (clock_us() - c->since_us) / 1000);
@@ -259,7 +278,11 @@ static void say_end(const struct batch_cli *b, const struct batch_count *c, enum
 	if (c->failed > now)
 		buf_printf(&text, "%s%llu before the resume", now ? ", " : ": ",
 			   (unsigned long long)(c->failed - now));
-	message_log(c->failed ? PRIORITY_WARNING : PRIORITY_INFO, "brig", buf_str(&text));
+	if (c->taken)
+		buf_printf(&text, "; %llu left something that went to quarantine",
+			   (unsigned long long)c->taken);
+	message_log(c->failed || c->taken ? PRIORITY_WARNING : PRIORITY_INFO, "brig",
+		    buf_str(&text));
 	if (how == BATCH_STOPPED && c->done < c->lines)
 		message_print("hint", b->o.max_failures
 					      ? "it was stopped by --max-failures"

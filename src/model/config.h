@@ -48,7 +48,8 @@ int config_read_text(struct spec *s, const char *data, size_t n, enum dialect na
 		     const struct source *src, enum dialect *was, struct err *e);
 /* What another process of brig's has resolved, and sends: it counts in full. */
 int config_read_sent(struct spec *s, const char *data, size_t n, struct err *e);
-/* The bytes of a regular file or a pipe, at most 1 MiB; *st says whose it is. */
+/* The bytes of a regular file, at most 1 MiB; *st says whose it is. Of one that the user has named:
+ * or of a pipe. */
 int config_slurp(const char *path, struct buf *ret, struct stat *st, struct err *e);
 int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, struct err *e);
 /* The project file that would be read for this spec; NULL when there is none. */

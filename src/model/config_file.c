@@ -24,15 +24,17 @@ static int wait_for(int fd, const char *name, struct err *e)
 			      PIPE_MS / 1000);
 }
 
-/* The whole of a regular file or a pipe, at most one byte more than is ever taken. */
-int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, struct err *e)
+/* The whole of a regular file, or where that may be of a pipe, at most one byte more than is ever
+ * taken. */
+static int slurp(int fd, const char *name, bool pipe, struct buf *ret, struct stat *st,
+		 struct err *e)
 {
 	char chunk[16384];
 	ssize_t n;
 
 	if (fstat(fd, st) < 0)
 		return err_sys(e, "cannot read '%.200s'", name);
-	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
+	if (!S_ISREG(st->st_mode) && !(pipe && S_ISFIFO(st->st_mode)))
 		return err_refuse(e, ERR_CONFIG, EINVAL,
 				  "name a file of settings, such as brig.yaml",
 				  "'%.200s' is not a file", name);
@@ -50,6 +52,11 @@ int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, 
 	return 0;
 }
 
+int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, struct err *e)
+{
+	return slurp(fd, name, false, ret, st, e);
+}
+
 int config_slurp(const char *path, struct buf *ret, struct stat *st, struct err *e)
 {
 	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -59,7 +66,7 @@ int config_slurp(const char *path, struct buf *ret, struct stat *st, struct err 
 		e->kind = ERR_CONFIG;
 		return err_hint(e, "name a file that is there and that you can read");
 	}
-	return config_slurp_fd(fd, path, ret, st, e);
+	return slurp(fd, path, true, ret, st, e);
 }
 
 static int read_tree(struct spec *s, const struct source *src, enum dialect d,

@@ -134,6 +134,9 @@ struct outcome *outcome_new(void); /* NULL without memory */
 struct outcome *outcome_free(struct outcome *o);
 DEFINE_CLEANUP(outcome, struct outcome *, outcome_free)
 
+/* In the reason of what went to quarantine, before its place. */
+#define OUTCOME_MOVED "; moved to "
+
 /* The same again is counted. Of each class a number is listed (protected-path: 1,000, then by
  * folder; others: 256), the rest is counted in denials_dropped. The class goes by the kind. */
 void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason);

@@ -279,6 +279,17 @@ def a_ledger_that_is_not_ours_is_not_believed():
 
 
 @test
+def a_named_pipe_is_refused_and_what_went_to_quarantine_is_told():
+    os.mkfifo(workspace() / "planted")
+    done = brig("batch", workspace() / "planted", timeout=20)
+    assert done.status == 125 and "named pipe" in done.errors and "hint: " in done.errors, done
+    (workspace() / "planted").unlink()
+    path = lines({"shell": "echo evil > .envrc"}, {"shell": 'echo \'"protected-path" ; moved to \''})
+    done = brig("batch", path, "--jobs", "1", "--json", "--out", scratch() / "told")
+    assert done.status == 0 and "0 failed; 1 left something that went to quarantine" in done.errors and done.json["quarantined"] == 1, done
+
+
+@test
 def its_files_are_not_where_runs_can_write():
     path = lines({"shell": "echo forged > out/results.jsonl; true"})
     inside = workspace() / "out"

@@ -613,6 +613,7 @@ def allow_follows_no_link_and_waits_for_nobody():
         for reader in ((), (os.open(place, os.O_RDWR | os.O_NONBLOCK),)):  # nobody writes; and somebody might
             assert brig("allow", timeout=10).status == 125
             assert brig("allow", place, timeout=10).status == 125
+            assert "is not a file" in brig("run", "--", "true", timeout=8).errors
             for fd in reader:
                 os.close(fd)
         place.unlink()

@@ -114,8 +114,8 @@ static int move(struct protect *t, struct outcome *o, int tree, const char *name
 	}
 	if (r == -ENOENT) /* another run, or the user, was faster */
 		return 0;
-	(void)snprintf(reason, sizeof(reason), "%s; %s%s", why,
-		       r == 0 ? "moved to " : "it could not be moved: ",
+	(void)snprintf(reason, sizeof(reason), "%s%s%s", why,
+		       r == 0 ? OUTCOME_MOVED : "; it could not be moved: ",
 		       r == 0 ? place : strerrordesc_np(-r));
 	if (o)
 		outcome_deny(o, "protected-path", protect_called(t, tree, path, room), reason);

@@ -229,6 +229,23 @@ def who_walks_through_the_whole_tree_finds_what_is_there_outside():
     assert [(a, b) for a, b in walked() if a != b] == []
 
 
+@test(backends=("native", "bwrap"))
+def an_agents_empty_folder_is_not_in_gits_way():
+    """A wrapped agent finds its folder of settings, which git would remove; in other repositories git sees such folders."""
+    (scratch() / "cache").mkdir()
+    if identity() == "root":
+        os.chown(scratch() / "cache", *(2 * [os.stat(workspace()).st_uid]))
+    repository()
+    (workspace() / "new").write_text("text\n")
+    script = f"test -d .claude && {AS_ME} stash -qu && git stash pop -q > /tmp/said && test -e new && git clean -fd; git init -q /tmp/x; mkdir /tmp/x/.claude; touch /tmp/x/.claude/y; git -C /tmp/x status --short"
+    done = sh(f"set -e; {script}", "--home", "keep", "--home-seed", "claude", env={"XDG_CACHE_HOME": str(scratch() / "cache")})
+    assert done.status == 0 and done.text == "Removing new\n?? .claude/\n", (done.text, done.errors)
+    (workspace() / ".claude").mkdir()  # there is one: it is git's to see
+    (workspace() / ".claude/mine").write_text("text\n")
+    done = sh("git status --short", "--home", "keep", "--home-seed", "claude", env={"XDG_CACHE_HOME": str(scratch() / "cache")})
+    assert done.text == "?? .claude/\n", (done.text, done.errors)
+
+
 @test
 def placeholders_do_not_show_in_git_status():
     repository()

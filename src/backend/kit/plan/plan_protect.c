@@ -13,7 +13,9 @@
 
 #include "backend/kit/plan/plan_internal.h"
 #include "backend/kit/protect/covered.h"
+#include "backend/kit/protect/placeholder.h"
 #include "backend/kit/protect/protected_names.h"
+#include "base/buf.h"
 #include "base/str.h"
 #include "model/paths.h"
 #include "model/settings_used.h"
@@ -21,6 +23,7 @@
 
 #define LOOKS_MAX 100
 #define NAMES_MAX 4096
+#define NAMES_TEXT_MAX 1024
 
 /* *at receives its index; there is one for each place. */
 static int cover(struct box_plan *p, const struct guarded_tree *t, const char *path, bool pin,
@@ -351,6 +354,24 @@ static bool is_settings(const struct spec *s, const char *name)
 		if (tool_settings_in(s->home_seed.v[i], name))
 			return true;
 	return false;
+}
+
+const char *plan_held_folders(struct box_plan *p)
+{
+	CLEANUP(buf) struct buf names = BUF_INIT(NAMES_TEXT_MAX);
+	CLEANUP(fd) int top = -1;
+
+	if (p->spec->home_seed.n && plan_has_names(p))
+		top = fd_open_nolinks(AT_FDCWD, p->workspace, O_PATH | O_DIRECTORY, 0);
+	for (size_t i = 0; top >= 0 && i < guarded_name_count; i++) {
+		const char *name = guarded_names[i].name;
+
+		if (guarded_names[i].class == NAME_HELD && is_settings(p->spec, name) &&
+		    (faccessat(top, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+		     placeholder_is(top, name)))
+			buf_printf(&names, "/%s/\n", name);
+	}
+	return names.failed ? NULL : arena_strdup(p->arena, buf_str(&names));
 }
 
 static int protect_held(struct box_plan *p, const struct guarded_tree *t, const char *name,

@@ -15,6 +15,8 @@
 
 #define COPY_MAX (256 << 10)
 #define HOSTS_MAX 4096
+#define GIT_LEAVES "/etc/brig.gitleaves" /* settings for the workspace's own repository */
+#define GIT_IGNORED "/etc/brig.gitignore"
 
 /* Shown read-only where the host has them; a link stays a link (merged /usr). */
 static const char *const system_trees[] = { "/usr",   "/bin",   "/sbin",   "/lib",
@@ -197,12 +199,31 @@ int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 	return 0;
 }
 
+/* git stash -u and git clean -d want to remove an empty folder, and fail at one that is held. */
+static int git_leaves(struct box_plan *p, const char **text, struct err *e)
+{
+	const char *names = plan_held_folders(p);
+
+	if (!names)
+		return err_nomem(e);
+	if (!*names || strpbrk(p->spec->inside, "*?[\\\"\n"))
+		return 0;
+	*text = arena_printf(p->arena,
+			     "%s[includeIf \"gitdir:%s/.git\"]\n\tpath = " GIT_LEAVES "\n", *text,
+			     p->spec->inside);
+	if (!*text)
+		return err_nomem(e);
+	return plan_file(p, GIT_LEAVES, "[core]\n\texcludesFile = " GIT_IGNORED "\n", e) < 0
+		       ? -e->code
+		       : plan_file(p, GIT_IGNORED, names, e);
+}
+
 /* ~/.gitconfig stays the sandbox's own. */
 static int git_settings(struct box_plan *p, struct err *e)
 {
 	const char *text;
 
-	if (box_plan_git(p, &text, e) < 0)
+	if (box_plan_git(p, &text, e) < 0 || git_leaves(p, &text, e) < 0)
 		return -e->code;
 	return *text ? plan_file(p, "/etc/gitconfig", text, e) : 0;
 }

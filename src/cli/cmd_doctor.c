@@ -2,6 +2,7 @@
 /* cli/cmd_doctor.c - "doctor": is this machine ready, layer by layer. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -14,7 +15,7 @@
 #define SET_MAX 64
 
 struct doctor_asked {
-	bool json, fix, help, attack;
+	bool json, all, fix, help, attack;
 	const char *file, *dialect, *backend;
 	const char *set[SET_MAX]; /* KEY=VALUE */
 	size_t set_count;
@@ -22,9 +23,9 @@ struct doctor_asked {
 
 static int unknown(const char *word, struct err *e)
 {
-	static const char *const options[] = { "--json",   "--fix",     "--help",    "--role",
-					       "--config", "--dialect", "--backend", "--attack",
-					       "--set",    NULL };
+	static const char *const options[] = { "--all",    "--json",   "--fix",     "--help",
+					       "--role",   "--config", "--dialect", "--backend",
+					       "--attack", "--set",    NULL };
 	const char *near = word[0] == '-' ? str_nearest(word, options) : NULL;
 
 	(void)err_set(e, ERR_USAGE, EINVAL, "%s '%.100s'",
@@ -70,6 +71,8 @@ static int parse(int argc, char **argv, struct doctor_asked *a, struct err *e)
 			continue;
 		if (str_eq(argv[i], "--json"))
 			a->json = true;
+		else if (str_eq(argv[i], "--all"))
+			a->all = true;
 		else if (str_eq(argv[i], "--fix"))
 			a->fix = true;
 		else if (str_eq(argv[i], "--attack"))
@@ -120,17 +123,18 @@ static int fix(bool json, const struct spec *s)
 	return told(doctor_fix_image(s, on_pull, done, sizeof(done), &e), json, done, &e) | r;
 }
 
-static int show(const struct diagnosis *d, bool json)
+/* A person is told what to do; who reads it by a program, or names a file, gets every line. */
+static int show(const struct diagnosis *d, const struct doctor_asked *a)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
 	struct json j;
 
-	if (json) {
+	if (a->json) {
 		json_init(&j, &out, true);
 		doctor_json(d, &j);
 		buf_putc(&out, '\n');
 	} else {
-		doctor_text(d, &out);
+		doctor_text(d, !a->all && !a->file && isatty(STDOUT_FILENO), &out);
 	}
 	if (out.failed || fputs(buf_str(&out), stdout) == EOF || fflush(stdout) == EOF)
 		return EXIT_BRIG;
@@ -182,7 +186,7 @@ static int examine(const struct doctor_asked *a, const struct spec *s)
 
 	checks = doctor_checks(s, &n);
 	doctor_examine(checks, n, s, &d);
-	status = show(&d, a->json);
+	status = show(&d, a);
 	return status ? status : fixed;
 }
 
@@ -206,7 +210,7 @@ static int doctor(const struct subcommand *c, int argc, char **argv)
 		if (a.attack)
 			return error_print(&e), EXIT_BRIG;
 		doctor_refusal(&e, &d);
-		return show(&d, a.json);
+		return show(&d, &a);
 	}
 	return a.attack ? attack(&a, s) : examine(&a, s);
 }
@@ -214,7 +218,7 @@ static int doctor(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_doctor = {
 	.name = "doctor",
 	.usage = "[--role FILE | --config FILE] [--backend NAME] [--set KEY=VALUE] [--attack] "
-		 "[--json] [--fix]",
+		 "[--all] [--json] [--fix]",
 	.help = "check whether sandboxes work here, and how to fix what does not",
 	.about = "  --role FILE       what this role needs, in the words of its dialect\n"
 		 "  --config FILE     the same for any configuration file\n"
@@ -223,6 +227,7 @@ const struct subcommand cmd_doctor = {
 		 "  --set KEY=VALUE   the same for any setting, as in brig run\n"
 		 "  --attack          attack a sandbox of each backend, and the same outside as a\n"
 		 "                    control; print what held\n"
+		 "  --all             every check; at a terminal only what needs a look is shown\n"
 		 "  --json            one object: schema, ready, checks\n"
 		 "  --fix             install what can be installed: as root, an AppArmor profile\n"
 		 "                    that lets brig alone make user namespaces; under backend\n"

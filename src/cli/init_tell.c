@@ -68,7 +68,7 @@ static void tell_doctor(const struct initiation *x)
 	const char *line, *end;
 	bool shown = false;
 
-	doctor_text(&x->diagnosis, &b);
+	doctor_text(&x->diagnosis, false, &b);
 	for (line = buf_str(&b); *line; line = *end ? end + 1 : end) {
 		end = line + strcspn(line, "\n");
 		if (*line == '[')

@@ -59,7 +59,12 @@ void check_env_allowlist(struct machine *m, struct finding *f)
 {
 	size_t n = m->spec ? m->spec->env_pass.n : 0;
 
-	finding_say(f, n > ENV_MANY ? CHECK_WARN : CHECK_PASS, "%zu host env var(s) allowed.", n);
+	if (m->spec && m->spec->dialect_used)
+		finding_say(f, n > ENV_MANY ? CHECK_WARN : CHECK_PASS,
+			    "%zu host env var(s) allowed.", n);
+	else
+		finding_say(f, n > ENV_MANY ? CHECK_WARN : CHECK_PASS,
+			    "%zu of your variables %s passed by name", n, n == 1 ? "is" : "are");
 	if (n > ENV_MANY)
 		finding_hint(f, "pass only what the command needs: each may hold a secret");
 }

@@ -252,13 +252,17 @@ static void put_line(struct buf *out, const char *text)
 	buf_putc(out, '\n');
 }
 
-void doctor_text(const struct diagnosis *d, struct buf *out)
+void doctor_text(const struct diagnosis *d, bool brief, struct buf *out)
 {
-	size_t failed = doctor_failed(d);
+	size_t failed = doctor_failed(d), passed = 0, skipped = 0;
 
 	for (size_t i = 0; i < d->count; i++) {
 		const struct finding *f = &d->findings[i];
 
+		passed += f->status == CHECK_PASS;
+		skipped += f->status == CHECK_SKIP;
+		if (brief && (f->status == CHECK_PASS || f->status == CHECK_SKIP))
+			continue;
 		buf_printf(out, "[%s] %s: ", status_names[f->status], d->checks[i].name);
 		put_line(out, f->detail);
 		if (f->hint[0]) {
@@ -266,6 +270,9 @@ void doctor_text(const struct diagnosis *d, struct buf *out)
 			put_line(out, f->hint);
 		}
 	}
+	if (brief)
+		buf_printf(out, "passed: %zu, not needed here: %zu; brig doctor --all has them\n",
+			   passed, skipped);
 	if (failed)
 		buf_printf(out, "not ready: %zu check%s failed\n", failed, failed == 1 ? "" : "s");
 	else

@@ -55,7 +55,8 @@ void doctor_examine(const struct check *checks, size_t n, const struct spec *s,
 /* A configuration that cannot be read is the only row. */
 void doctor_refusal(const struct err *e, struct diagnosis *ret);
 size_t doctor_failed(const struct diagnosis *d); /* how many; 0: ready */
-void doctor_text(const struct diagnosis *d, struct buf *out);
+/* `brief`: what passed or does not apply is counted. */
+void doctor_text(const struct diagnosis *d, bool brief, struct buf *out);
 void doctor_json(const struct diagnosis *d, struct json *j);
 
 /* Texts of a finding: one line each, whatever bytes a path holds. */

@@ -137,12 +137,19 @@ static void warnings_and_skips_leave_a_machine_ready(void **state)
 	(void)state;
 	doctor_examine(fine, ARRAY_LEN(fine), NULL, &d);
 	assert_int_equal(doctor_failed(&d), 0);
-	doctor_text(&d, &out);
+	doctor_text(&d, false, &out);
 	assert_string_equal(buf_str(&out), "[pass] a: as it should be\n"
 					   "[warn] b: less than there could be\n"
 					   "hint: mend it\n"
 					   "[skip] c: \n"
 					   "ready: sandboxes can be made here\n");
+	buf_done(&out);
+	doctor_text(&d, true, &out);
+	assert_string_equal(buf_str(&out),
+			    "[warn] b: less than there could be\n"
+			    "hint: mend it\n"
+			    "passed: 1, not needed here: 1; brig doctor --all has them\n"
+			    "ready: sandboxes can be made here\n");
 }
 
 static void a_failure_makes_it_not_ready_and_is_counted(void **state)
@@ -153,10 +160,10 @@ static void a_failure_makes_it_not_ready_and_is_counted(void **state)
 	(void)state;
 	doctor_examine(broken, ARRAY_LEN(broken), NULL, &d);
 	assert_int_equal(doctor_failed(&d), 2);
-	doctor_text(&d, &out);
+	doctor_text(&d, false, &out);
 	assert_non_null(strstr(buf_str(&out), "\nnot ready: 2 checks failed\n"));
 	doctor_examine(broken, 2, NULL, &d);
-	doctor_text(&d, &out);
+	doctor_text(&d, false, &out);
 	assert_non_null(strstr(buf_str(&out), "\nnot ready: 1 check failed\n"));
 }
 

@@ -6,6 +6,7 @@ the folders above it reaches neither the host nor what is covered in it."""
 import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -226,6 +227,23 @@ def a_read_only_workspace_in_a_private_folder_stays_read_only():
     assert not (workspace().parent / "beside").exists()
     assert brig("run", "--", "sh", "-c", "echo x > file").status == 0 and (workspace() / "file").read_text() == "x\n", "the control proves nothing"
     (workspace() / "pipe").unlink()
+
+
+@test(as_user="root")
+def another_users_private_folder_in_the_workspace_stays_closed():
+    """What needs covers in it cannot be reached by brig's child, and not by the command."""
+    private = workspace() / "private"
+    private.mkdir()
+    subprocess.run(["git", "init", "-q", private / "repo"], check=True)
+    script = "echo x > private/repo/.git/hooks/x; chmod 755 private; mv private p; ls private/repo"
+    for mode, opened in ((0o755, True), (0o700, False)):
+        for path in (private, *private.rglob("*")):
+            os.chown(path, 65534, 65534)
+        private.chmod(mode)
+        done = brig("run", "--", "sh", "-c", script)
+        assert done.status == (0 if opened else 2) and "error" not in done.errors, done.errors
+        assert private.stat().st_mode & 0o777 == mode and (private / "repo/.git").is_dir() and not (private / "repo/.git/hooks/x").exists()
+    shutil.rmtree(private)
 
 
 if __name__ == "__main__":

@@ -96,12 +96,14 @@ static void each_entry(int tree, const struct git_part *part, const char *path, 
 	folder_begin(&d, fd);
 	while (fd >= 0 && (e = folder_next(&d))) {
 		char entry[PATH_MAX];
+		bool fits;
 
 		if (part->kind == GIT_PART_HOOKS && gitdir_is_sample(e->type, e->name))
 			continue;
-		if (snprintf(entry, sizeof(entry), "%s/%s", path, e->name) < (int)sizeof(entry) &&
-		    fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-			fn(ctx, part, entry, &st);
+		/* git, which stands in the working tree, has a shorter way to it than we do. */
+		fits = snprintf(entry, sizeof(entry), "%s/%s", path, e->name) < (int)sizeof(entry);
+		if (fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			fn(ctx, part, fits ? entry : path, &st);
 	}
 }
 

@@ -158,6 +158,7 @@ typedef void api_serve_fn(struct api *a, struct http_call *c, const struct jread
 api_serve_fn serve_health, serve_ready, serve_metrics, serve_openapi, serve_info, serve_stop;
 api_serve_fn serve_create, serve_list, serve_show, serve_update, serve_delete, serve_pause,
 	serve_resume, serve_halt, serve_delete_many, serve_logs;
+api_serve_fn serve_questions, serve_question_answer;
 api_serve_fn serve_exec, serve_execs, serve_exec_show, serve_exec_stream, serve_exec_signal,
 	serve_exec_cancel, serve_exec_stdin, serve_exec_resize;
 api_serve_fn serve_file_read, serve_file_write, serve_file_remove, serve_file_stat, serve_file_list,

@@ -115,6 +115,23 @@ static const struct api_member exec_object[] = {
 	END
 };
 
+static const struct api_member question_members[] = {
+	{ "question", API_INT, NULL, "its number in this sandbox", true },
+	{ "host", API_STRING, NULL, "the name, as the resolver would get it", true },
+	{ "port", API_INT, NULL, "where it would be connected to", true },
+	END
+};
+
+static const struct api_member questions_members[] = {
+	{ "questions", API_LIST, "Question", "those that wait for an answer, the oldest first", true },
+	END
+};
+
+static const struct api_member answer_members[] = {
+	{ "answer", API_STRING, NULL, "once, run or no", true },
+	END
+};
+
 static const struct api_member signal_members[] = {
 	{ "signal", API_STRING, NULL, "its name, with or without SIG, or its number", true },
 	END
@@ -253,6 +270,7 @@ const struct api_schema api_schemas[] = {
 	{ "Run", run_members },
 	{ "ExecStarted", started_members }, { "ExecList", execs_members }, { "Exec", exec_object },
 	{ "Result", any_members }, { "Spec", any_members }, { "Signal", signal_members },
+	{ "Question", question_members }, { "QuestionList", questions_members }, { "Answer", answer_members },
 	{ "Size", size_members }, { "File", file_members }, { "FileList", files_members },
 	{ "Mkdir", mkdir_members }, { "Move", move_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
 	{ "DashboardOpen", dashboard_members }, { "Dashboard", dashboard_object }, { "Code", code_members },
@@ -357,6 +375,10 @@ const struct api_route api_routes[] = {
 		.query = done_query, .status = 200, .answers = "Sandbox" },
 	{ "POST", BOX "/stop", SCOPE_RUN, serve_halt, "stopSandbox", "end its processes, keep its files",
 		.asks = "Stop", .query = done_query, .status = 200, .answers = "Sandbox" },
+	{ "GET", BOX "/questions", SCOPE_READ, serve_questions, "listQuestions", "names that no rule allows, held until somebody answers (egress.ask)",
+		.status = 200, .answers = "QuestionList", .page = SCOPE_READ },
+	{ "POST", BOX "/questions/{question}", SCOPE_ADMIN, serve_question_answer, "answerQuestion", "may it be reached? the owner alone may say",
+		.asks = "Answer", .status = 204, .page = SCOPE_ADMIN },
 	{ "GET", BOX "/logs", SCOPE_RUN, serve_logs, "logs", "notes about it, and why it failed", .status = 200, .type = "text/plain", .page = SCOPE_READ },
 	{ "POST", BOX "/exec", SCOPE_RUN, serve_exec, "exec", "run a command in it; the object of --json, or events",
 		.asks = "ExecStart", .status = 200, .answers = "Result", .stream = true, .own_keys = true },

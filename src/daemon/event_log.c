@@ -652,6 +652,11 @@ int events_next(struct events *ev, struct events_cursor *at, const char *tenant,
 	return 0;
 }
 
+bool events_heard(const struct events *ev)
+{
+	return ev->listeners != NULL;
+}
+
 void events_listen(struct events *ev, struct events_listener *l)
 {
 	l->next = ev->listeners;

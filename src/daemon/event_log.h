@@ -28,6 +28,8 @@ struct event_note {
 /* Returns the number it was given; 0: it could not be written, and nobody has heard of it. */
 uint64_t events_add(struct events *ev, const struct event_note *n);
 
+bool events_heard(const struct events *ev); /* does anybody listen? */
+
 /* The folder "events" below the state; what a killed daemon left half written is cut off. */
 int events_open(int state_dir, struct events **ret, struct err *e);
 struct events *events_free(struct events *ev);

@@ -230,6 +230,7 @@ static void give_door(const struct spec *own, struct spec *s)
 
 	s->egress = own->egress;
 	s->egress.host_service = 0;
+	s->egress.ask = false; /* a question says whose it is by its sandbox alone */
 	s->leaks = own->leaks;
 	for (size_t i = 0; i < ARRAY_LEN(written); i++)
 		s->origin[written[i]] = own->origin[written[i]];

@@ -8,6 +8,7 @@
 #include "daemon/monitor_protocol.h"
 #include "model/spec.h"
 #include "model/outcome.h"
+#include "sandbox/manager.h"
 
 /* Descriptors that a monitor begins with. */
 enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_SOCKETS, MONITOR_FD_END };
@@ -87,6 +88,7 @@ struct monitor {
 	int store;                                   /* what outlives a stop; -1: nothing does */
 	uint64_t store_most, store_room, store_next; /* next: when it is looked at anyway */
 	brig_sandbox *sandbox;
+	struct name_asker asker;       /* the sandbox's, with `ask` */
 	struct companions *companions; /* NULL: it has none */
 	struct main_command *command;  /* likewise */
 	enum monitor_stage stage;
@@ -156,6 +158,10 @@ void command_close(struct monitor *m);          /* after the sandbox */
 void files_ask(struct monitor *m, const struct monitor_client *c, const struct monitor_ask *q,
 	       const int *fds, size_t n);
 void files_end(struct monitor *m, const struct monitor_client *c, uint64_t id);
+
+/* monitor_questions.c */
+void questions_begin(struct monitor *m, brig_request *q);
+void questions_take(struct monitor *m, const struct monitor_ask *q, const char *by, size_t n);
 
 /* monitor_marks.c: fills what tells whose it is, for a backend that has such marks. */
 int monitor_marks(const struct monitor *m, struct spec *s, struct err *e);

@@ -379,6 +379,9 @@ void monitor_answer(struct monitor *m, struct monitor_client *c, const struct mo
 	case MONITOR_FILES_END:
 		files_end(m, c, q->value);
 		break;
+	case MONITOR_ANSWER:
+		questions_take(m, q, p->order, order);
+		break;
 	default:
 		answer_task(m, q);
 		break;
@@ -458,6 +461,7 @@ static int open_sandbox(struct monitor *m, struct err *e)
 		if (m->companions)
 			request_seat(q, m->companions->router.fd, 0);
 		brig_request_on_note(q, on_note, m);
+		questions_begin(m, q);
 		r = brig_sandbox_open(q, &m->sandbox, &be);
 		if (r < 0)
 			error_import(&be, e);

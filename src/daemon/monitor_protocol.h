@@ -15,7 +15,13 @@
 #include "base/err.h"
 #include "daemon/sandboxes.h"
 
-enum { MONITOR_VERSION = 2, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_REASON = 24 };
+enum {
+	MONITOR_VERSION = 2,
+	MONITOR_CLIENTS = 8,
+	MONITOR_SECRETS = 16,
+	MONITOR_REASON = 24,
+	MONITOR_BY = 96
+};
 
 /* In the folder of a sandbox, which is its owner's alone. The folder itself is locked as long as
  * there is a monitor, from before it is started. */
@@ -55,6 +61,8 @@ enum monitor_asks {
 	MONITOR_FILES, /* an operation on files (proc/files.h), value: its number. An order comes
 			* along, and its ends; the rest is said through them */
 	MONITOR_FILES_END, /* value: the number of one that takes too long */
+	MONITOR_ANSWER,    /* value: the number of a question, rows: enum run_answer; who gives it
+			    * comes along behind the request */
 	MONITOR_ASKS
 };
 
@@ -94,6 +102,10 @@ enum monitor_says {
 	MONITOR_CLOSED,    /* the sandbox is gone; reason: why; err: its own end. The last word */
 	MONITOR_COMPANION, /* value: enum companion_state, reason; MONITOR_COMPANIONS has it */
 	MONITOR_DENIED,    /* a companion something: reason has the kind, err what and why */
+	MONITOR_QUESTION,  /* a name that no rule allows waits: value: the question's number, and
+			    * from bit 32 the port; err.what: the host */
+	MONITOR_ANSWERED,  /* the same once it is open no longer; reason: the answer, err.hint: by
+			    * whom */
 };
 
 #define MONITOR_RAN ((uint64_t)1 << 32)

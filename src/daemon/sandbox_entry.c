@@ -101,6 +101,7 @@ struct sandbox_entry *entry_free(struct sandbox_entry *b)
 	link_close(b);
 	execs_free(b);
 	files_forget(b);
+	questions_forget(b);
 	labels_free(b->labels);
 	free(b);
 	return NULL;

@@ -266,6 +266,12 @@ static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int 
 	case MONITOR_DENIED:
 		on_denied(b, m);
 		break;
+	case MONITOR_QUESTION:
+		questions_opened(b, m);
+		break;
+	case MONITOR_ANSWERED:
+		questions_closed(b, m);
+		break;
 	default:
 		execs_heard(b, m, fd);
 		break;
@@ -397,6 +403,7 @@ void link_lost(struct sandbox_entry *b)
 	b->stopping = b->unsure = false;
 	b->held = 0;
 	execs_lost(b);
+	questions_forget(b);
 	b->dead = killed;
 	if (killed)
 		link_tidy(b->s);

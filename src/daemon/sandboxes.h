@@ -17,6 +17,7 @@
 #include "base/loop.h"
 #include "daemon/event_log.h"
 #include "daemon/problem.h"
+#include "model/answer.h"
 #include "proc/use.h"
 
 enum { SANDBOX_ID_SIZE = 30, EXEC_ID_SIZE = 30 }; /* "sb_" and "ex_", 26 characters, NUL */
@@ -157,6 +158,12 @@ enum problem exec_listen(struct sandboxes *s, const char *tenant, const char *re
 			 struct err *e);
 void exec_more(struct exec_watch *w);
 struct exec_watch *exec_unwatch(struct exec_watch *w);
+
+/* Names that no rule allows, held until somebody answers: a list of them; the answer to one. */
+enum problem questions_list(struct sandboxes *s, const char *tenant, const char *ref,
+			    struct json *j, struct err *e);
+enum problem questions_answer_one(struct sandboxes *s, const char *tenant, const char *ref,
+				  uint32_t id, enum run_answer a, const char *by, struct err *e);
 
 enum problem exec_signal(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
 			 int sig, struct err *e);

@@ -77,7 +77,8 @@ struct sandbox_entry {
 	size_t exec_count;
 	struct exec_watch *watches;
 	struct file_op *files;
-	uint64_t held; /* as the monitor was told */
+	struct box_question *questions; /* open ones, the oldest first */
+	uint64_t held;                  /* as the monitor was told */
 };
 
 struct sandboxes {
@@ -104,6 +105,11 @@ static inline enum problem problem_nomem(struct err *e)
 	(void)err_nomem(e);
 	return PROBLEM_INTERNAL;
 }
+
+/* sandbox_questions.c */
+void questions_forget(struct sandbox_entry *b);
+void questions_opened(struct sandbox_entry *b, const struct monitor_say *m);
+void questions_closed(struct sandbox_entry *b, const struct monitor_say *m);
 
 /* sandbox_entry.c: what is on disk */
 struct sandbox_entry *entry_new(struct sandboxes *s); /* NULL: no memory */

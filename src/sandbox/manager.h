@@ -6,6 +6,7 @@
 #include "brig.h"
 #include "model/outcome.h"
 #include "model/spec.h"
+#include "sandbox/sandbox.h"
 
 /* brig as the bwrap backend starts it inside a sandbox; see backend_inside. */
 _Noreturn void sandbox_inside(int letter);
@@ -19,12 +20,11 @@ void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run
 
 /* Whoever is asked about names that no rule allows: the person at this terminal, as struct run_io
  * has it (-1: none), or, of an open sandbox, an asker; both borrowed. */
-struct name_asker;
-struct buf;
 void request_asks(brig_request *q, int terminal,
 		  int (*always)(void *arg, const char *rule, bool writes, struct buf *diff,
 				struct err *e));
 void request_asker(brig_request *q, const struct name_asker *a);
+int sandbox_answer(brig_sandbox *s, uint32_t id, enum run_answer a, const char *by, struct err *e);
 
 /* Output is told (brig_request_on_output) and not kept: nothing of it is in the result. The sandbox
  * is dispatched by the caller, whatever its commands do: the kernel lets few of them wait for one

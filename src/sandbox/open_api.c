@@ -299,6 +299,11 @@ const char *const *sandbox_image_command(const brig_sandbox *s, const char **fol
 	return run_image_command(s->run, folder);
 }
 
+int sandbox_answer(brig_sandbox *s, uint32_t id, enum run_answer a, const char *by, struct err *e)
+{
+	return run_answer(s->run, id, a, by, e);
+}
+
 size_t sandbox_living(const brig_sandbox *s)
 {
 	return run_living(s->run);

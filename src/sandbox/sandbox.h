@@ -6,6 +6,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "model/answer.h"
 #include "model/outcome.h"
 #include "model/spec.h"
 
@@ -75,7 +76,6 @@ struct run *run_open(const struct spec *s, int cancel, const struct seat *seat,
 
 /* Of a run, or an open sandbox, with an asker: the answer to an open question. `always` is on the
  * record as such; whoever writes the rule down has done so. `by` is who gave it. */
-enum run_answer { RUN_ANSWER_NO, RUN_ANSWER_ONCE, RUN_ANSWER_RUN, RUN_ANSWER_ALWAYS };
 int run_answer(struct run *r, uint32_t id, enum run_answer a, const char *by, struct err *e);
 
 /* A command in it: a run as any other, with an outcome of its own. Its spec is the sandbox's with

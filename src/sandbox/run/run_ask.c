@@ -242,6 +242,7 @@ static const struct {
 	[RUN_ANSWER_ONCE] = { "once", ANSWER_ONCE },
 	[RUN_ANSWER_RUN] = { "run", ANSWER_RUN },
 	[RUN_ANSWER_ALWAYS] = { "always", ANSWER_RUN },
+	[RUN_ANSWER_NOBODY] = { "late", ANSWER_LATE },
 };
 
 int run_answer(struct run *r, uint32_t id, enum run_answer a, const char *by, struct err *e)

@@ -108,8 +108,54 @@ static void a_name_that_the_file_system_takes_for_gits_is_gits(void **state UNUS
 	leave_scratch(top);
 }
 
+/* ---- parts whose path is longer than any ---- */
+
+static void note_hooks(void *ctx, const struct git_part *part, const char *path,
+		       const struct stat *st)
+{
+	size_t *length = ctx;
+
+	assert_true(part->kind == GIT_PART_HOOKS && S_ISREG(st->st_mode));
+	*length = strlen(path);
+}
+
+static void go_down(const char *name, char path[PATH_MAX])
+{
+	size_t n = strlen(path);
+
+	assert_true(mkdir(name, 0700) == 0 && chdir(name) == 0);
+	(void)snprintf(path + n, PATH_MAX - n, "%s%s", n ? "/" : "", name);
+}
+
+/* git stands in the working tree, and reaches its hooks by a few names. */
+static void a_hook_whose_path_is_too_long_is_told_by_its_folder(void **state UNUSED)
+{
+	char name[200] = "", git[PATH_MAX] = "";
+	CLEANUP(fd) int tree = -1, hook = -1;
+	size_t found = 0;
+	int depth = 1;
+
+	enter_scratch(top);
+	tree = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	memset(name, 'd', sizeof(name) - 1);
+	for (; strlen(git) + sizeof(name) < PATH_MAX - 32; depth++)
+		go_down(name, git);
+	name[PATH_MAX - 16 - strlen(git)] = '\0';
+	go_down(name, git);
+	assert_return_code(mkdir("hooks", 0700), errno);
+	hook = open("hooks/post-checkout", O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+	assert_return_code(hook, errno);
+	gitdir_parts(tree, git, note_hooks, &found);
+	assert_int_equal(found, strlen(git) + strlen("/hooks"));
+	assert_true(unlink("hooks/post-checkout") == 0 && rmdir("hooks") == 0);
+	for (; depth; depth--, memset(name, 'd', sizeof(name) - 1))
+		assert_true(chdir("..") == 0 && rmdir(name) == 0);
+	leave_scratch(top);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_name_that_the_file_system_takes_for_gits_is_gits),
+	cmocka_unit_test(a_hook_whose_path_is_too_long_is_told_by_its_folder),
 };
 
 int main(void)

@@ -526,6 +526,9 @@ static int do_again(struct builder *b, const struct op *o, struct err *e)
 	CLEANUP(fd) int at = open_inside(b, o->dst);
 	int from;
 
+	/* As in do_mask: another user's private folder is closed to the command, too. */
+	if (at == -EACCES)
+		return 0;
 	if (at < 0)
 		return err_errno(e, at, "cannot open it");
 	if (o->writable || !placeholder_reads(at))

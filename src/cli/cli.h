@@ -27,6 +27,8 @@ struct subcommand {
 	const char *(*word)(size_t i);
 	/* What may come behind one of them, in the same way; may be NULL. */
 	const char *(*word_behind)(const char *word, size_t i);
+	/* Does a sandbox come behind this one? May be NULL. */
+	bool (*box_behind)(const char *word);
 	/* argv[0] is the command's name. Returns the exit status. */
 	int (*run)(const struct subcommand *c, int argc, char **argv);
 };

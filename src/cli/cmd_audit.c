@@ -76,11 +76,17 @@ static const char *word(size_t i)
 	return i < AUDIT_OPTIONS ? audit_options[i].name : NULL;
 }
 
+static const char *word_behind(const char *before, size_t i)
+{
+	return i == 0 && str_eq(before, "show") ? "last" : NULL;
+}
+
 const struct subcommand cmd_audit = {
 	.name = "audit",
 	.usage = "[COMMAND [OPTION...]]",
 	.help = "show what ran, who asked, what was denied; verify the record",
 	.more = more,
 	.word = word,
+	.word_behind = word_behind,
 	.run = audit,
 };

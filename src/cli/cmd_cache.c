@@ -319,6 +319,13 @@ static const char *word(size_t i)
 	return i < ARRAY_LEN(words) ? words[i] : NULL;
 }
 
+static const char *word_behind(const char *before, size_t i)
+{
+	static const char *const words[] = { "--gone", "--all" };
+
+	return str_eq(before, "clear") && i < ARRAY_LEN(words) ? words[i] : NULL;
+}
+
 const struct subcommand cmd_cache = {
 	.name = "cache",
 	.minor = true,
@@ -331,5 +338,6 @@ const struct subcommand cmd_cache = {
 		"  clear --all       remove all of them\n"
 		"  --json            as JSON\n",
 	.word = word,
+	.word_behind = word_behind,
 	.run = cache,
 };

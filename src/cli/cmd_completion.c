@@ -84,6 +84,25 @@ static bool has_behind(const struct subcommand *c, const char *word)
 	return c->word_behind && c->word_behind(word, 0);
 }
 
+static bool has_box(const struct subcommand *c, const char *word)
+{
+	return c->box_behind && c->box_behind(word);
+}
+
+/* Ids and names of sandboxes, which others may have chosen: only letters that mean nothing to a
+ * shell. A daemon that does not run is not started. */
+#define BOXES                                                                                      \
+	"command brig sandbox list 2> /dev/null | "                                                \
+	"awk \"NR > 1 { for (i = 1; i < 3; i++) if (\\$i ~ /^[A-Za-z0-9][A-Za-z0-9._-]*\\$/) "     \
+	"print \\$i }\""
+
+static void setting_words(void)
+{
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (fields[i].key && fields[i].honoured)
+			(void)printf(" %s=", fields[i].key);
+}
+
 /* Values that stand for others: nothing else is known of what --allow takes. */
 static bool takes_groups(const struct field *f)
 {
@@ -122,6 +141,8 @@ static void bash_command(const struct subcommand *c)
 		(void)printf(" --set");
 	(void)printf("'%s", c->fields && !c->word ? "; any=1" : "");
 	for (size_t i = 0; i < o.n; i++) {
+		if (has_box(c, o.v[i]))
+			(void)printf("; [[ $prev != %s ]] || words=$(_brig_boxes)", o.v[i]);
 		if (!has_behind(c, o.v[i]))
 			continue;
 		(void)printf("; [[ $prev != %s ]] || words='", o.v[i]);
@@ -161,7 +182,14 @@ static void bash_values(const struct field *f)
  * what it inserts (-o filenames). */
 static const char bash_files[] =
 	"_brig_files() {\n\tmapfile -t COMPREPLY < <(compgen \"$@\" -- \"$cur\")\n"
-	"\tcompopt -o filenames 2> /dev/null\n}\n";
+	"\tcompopt -o filenames 2> /dev/null\n}\n"
+	"_brig_boxes() {\n\t" BOXES "\n}\n";
+
+/* Who has not begun an option gets none, unless there is nothing else. */
+static const char bash_words[] =
+	"\tif [[ $cur != -* ]]; then\n\t\tlocal word plain=\n"
+	"\t\tfor word in $words; do [[ $word == -* ]] || plain+=\" $word\"; done\n"
+	"\t\twords=${plain:-$words}\n\tfi\n";
 
 static void bash(void)
 {
@@ -177,11 +205,14 @@ static void bash(void)
 	(void)printf("' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $prev in\n");
 	for (int i = 0; i < FIELD_COUNT; i++)
 		bash_values(&fields[i]);
+	(void)printf("\t--set) COMPREPLY=($(compgen -W '");
+	setting_words();
+	(void)printf("' -- \"$cur\")); compopt -o nospace 2> /dev/null; return ;;\n");
 	(void)printf("\tesac\n\tcase ${COMP_WORDS[1]} in\n");
 	for (const struct subcommand *const *c = commands; *c; c++)
 		bash_command(*c);
-	(void)printf("\tesac\n"
-		     "\tif [[ $any && $cur != -* ]]; then _brig_files -c -f\n"
+	(void)printf("\tesac\n%s", bash_words);
+	(void)printf("\tif [[ $any && $cur != -* ]]; then _brig_files -c -f\n"
 		     "\telse COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n\tfi\n"
 		     "}\ncomplete -o default -F _brig brig\n");
 }
@@ -227,6 +258,11 @@ static void zsh_command(const struct subcommand *c)
 	own_words(c, &o);
 	(void)printf("\t%s) ", c->name);
 	for (size_t i = 0; i < o.n; i++)
+		if (has_box(c, o.v[i]))
+			(void)printf("[[ $words[CURRENT-1] != %s ]] || { compadd -- "
+				     "${(f)\"$(_brig_boxes)\"}; return }; ",
+				     o.v[i]);
+	for (size_t i = 0; i < o.n; i++)
 		if (has_behind(c, o.v[i])) {
 			(void)printf("[[ $words[CURRENT-1] != %s ]] || { compadd --", o.v[i]);
 			behind_print(c, o.v[i], " ");
@@ -247,8 +283,8 @@ static void zsh_command(const struct subcommand *c)
 
 static void zsh(void)
 {
-	(void)printf(
-		"#compdef brig\n_brig() {\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a names=(\n");
+	(void)printf("#compdef brig\n_brig_boxes() {\n\t" BOXES
+		     "\n}\n_brig() {\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a names=(\n");
 	for (const struct subcommand *const *c = commands; *c; c++) {
 		(void)printf("\t\t\t'%s:", (*c)->name);
 		quoted((*c)->help);
@@ -282,7 +318,7 @@ static void fish_option(const struct subcommand *c, const struct field *f)
 
 static void fish(void)
 {
-	(void)printf("complete -c brig -f\n");
+	(void)printf("function __brig_boxes\n\t" BOXES "\nend\ncomplete -c brig -f\n");
 	for (const struct subcommand *const *c = commands; *c; c++) {
 		(void)printf("complete -c brig -n __fish_use_subcommand -a %s -d '", (*c)->name);
 		quoted((*c)->help);
@@ -296,6 +332,12 @@ static void fish(void)
 			     (*c)->name);
 		own_print(&o, " ");
 		(void)printf("%s'\n", (*c)->fields ? " --set" : "");
+		for (size_t i = 0; i < o.n; i++)
+			if (has_box(*c, o.v[i]))
+				(void)printf(
+					"complete -c brig -n '__fish_seen_subcommand_from %s; "
+					"and __fish_seen_subcommand_from %s' -a '(__brig_boxes)'\n",
+					(*c)->name, o.v[i]);
 		for (size_t i = 0; i < o.n; i++)
 			if (has_behind(*c, o.v[i])) {
 				(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s; "

@@ -339,6 +339,15 @@ static const char *word(size_t i)
 	return i < ARRAY_LEN(options) ? options[i].option : NULL;
 }
 
+static bool box_behind(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		if (str_eq(verbs[i].name, name))
+			return verbs[i].usage && (str_starts(verbs[i].usage, "ID") ||
+						  str_starts(verbs[i].usage, "[ID]"));
+	return false;
+}
+
 const struct subcommand cmd_sandbox = {
 	.name = "sandbox",
 	.usage = "COMMAND [OPTION...] [ID]",
@@ -347,5 +356,6 @@ const struct subcommand cmd_sandbox = {
 	.more = more,
 	.verbs = true,
 	.word = word,
+	.box_behind = box_behind,
 	.run = sandbox,
 };

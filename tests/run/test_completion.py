@@ -8,6 +8,7 @@ import pathlib
 import pty
 import select
 import shutil
+import subprocess
 import string
 import sys
 import time
@@ -105,6 +106,20 @@ def zsh_takes_names_as_they_are():
 @test(limit=120, as_user="user")
 def fish_takes_names_as_they_are():
     complete_all("fish")
+
+
+@test(as_user="user")
+def what_fits_behind_a_word_is_offered():
+    """Names of sandboxes are others' to choose: what would mean something to the shell is left out."""
+    (scratch() / "script").write_bytes(brig("completion", "bash").stdout)
+    (scratch() / "brig").write_text("#!/bin/sh\nprintf 'ID NAME\\nsb_1 box\\nsb_2 x$(id>pwned)\\n'\n")
+    (scratch() / "brig").chmod(0o755)
+    offers = 'source script; t() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _brig; echo "${COMPREPLY[*]}"; }; '
+    for line, want in (("sandbox exec ''", "sb_1 box sb_2"), ("audit show ''", "last"), ("wrap ''", "claude codex gemini opencode aider"), ("wrap --dr", "--dry-run"),
+                       ("run --set limits.kill", "limits.kill_after="), ("cache clear ''", "--gone --all")):
+        done = subprocess.run(["bash", "-c", f"{offers} t brig {line}"], cwd=scratch(), env={"PATH": f"{scratch()}:/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+        assert done.stdout == want + "\n" and not done.stderr, (line, done)
+    assert not (scratch() / "pwned").exists()
 
 
 if __name__ == "__main__":

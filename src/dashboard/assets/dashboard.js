@@ -702,6 +702,7 @@ async function begin() {
   document.getElementById("leave").hidden = false;
   document.getElementById("scope").textContent = [session.tenant ? `tenant ${shown(session.tenant)}` : "", session.admin ? "may change settings" : "read only"].filter(Boolean).join(" · ");
   setLive(true);
+  watchLive();
   await route(true);
 }
 

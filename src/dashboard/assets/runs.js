@@ -3,7 +3,7 @@
 // Loaded before dashboard.js, whose functions it calls; nothing is done here until a page is shown.
 "use strict";
 
-const RUNS_MAX = 200, STORY_MAX = 500, POINTS_MAX = 120, BARS_MAX = 30, RUNS_MS = 2000;
+const RUNS_MAX = 200, STORY_MAX = 500, POINTS_MAX = 120, POINT_MS = 900, WATCHED_MAX = 64, BARS_MAX = 30, RUNS_MS = 2000, SOON_MS = 800, IDLE_MS = 10000;
 const SVG = "http://www.w3.org/2000/svg";
 
 // ---- words ----
@@ -66,6 +66,49 @@ function storyLine(r) {
   return h("span", { class: "grow" }, h("span", { class: "word" }, word), " ", about ? h("strong", {}, about) : null, " ", h("span", { class: "soft" }, more.filter(Boolean).join(" · ")));
 }
 
+// ---- what those in progress use ----
+
+// At most POINTS_MAX: then every second one goes, and from then on every second look.
+class Samples {
+  constructor() { this.v = []; this.step = 1; this.seen = 0; this.at = -Infinity; }
+
+  add(point) {
+    if (point.t - this.at < POINT_MS) return;
+    this.at = point.t;
+    if (this.seen++ % this.step) return;
+    this.v.push(point);
+    if (this.v.length > POINTS_MAX) { this.v = this.v.filter((_, i) => i % 2 === 0); this.step *= 2; }
+  }
+}
+
+const watched = new Map();
+let lookNow = () => undefined;
+
+function samplesOf(run) {
+  if (!watched.has(run)) {
+    if (watched.size >= WATCHED_MAX) watched.delete(watched.keys().next().value);
+    watched.set(run, new Samples());
+  }
+  return watched.get(run);
+}
+
+// One look for all pages, while the dashboard is in sight; a page that wants to hear of it has `onLive`. Of what nobody looks at, nothing is known.
+async function watchLive() {
+  let last = null;
+  while (session && !session.tenant) {
+    try {
+      if (!document.hidden) {
+        const fresh = (await call(`/v1/runs?${query({ live: true, limit: RUNS_MAX })}`, { signal: undefined })).runs;
+        for (const r of fresh) if (r.use) samplesOf(r.run).add({ t: Date.now() - Date.parse(r.began), memory: r.use.memory, cpu: r.use.cpu_ms });
+        page?.onLive?.(fresh);
+      }
+    } catch (e) { if (session) console.warn(e.message); }
+    const wait = page !== last ? SOON_MS : page?.onLive ? USE_MS : IDLE_MS;
+    last = page;
+    await new Promise((done) => { lookNow = done; setTimeout(done, wait); });
+  }
+}
+
 // ---- the list ----
 
 // Names that were asked for without a network are told with the end, and are no denials of a door.
@@ -99,13 +142,17 @@ function matches(r, names, text) {
   return !text || [r.run, r.agent, command(r), r.workspace, box?.name, box?.id, ...deniedNames(r)].some((t) => t && String(t).toLowerCase().includes(text));
 }
 
-// CPU, from one look to the next.
+// CPU, from one look to another; two in a moment say nothing.
 function takeFigures(all, fresh) {
   const now = performance.now();
   for (const r of fresh) {
-    const old = all.get(r.run);
-    if (old?.use && r.use && old.seen && r.use.cpu_ms >= old.use.cpu_ms && now > old.seen) r.cpu = 100 * (r.use.cpu_ms - old.use.cpu_ms) / (now - old.seen);
-    r.seen = now;
+    const old = all.get(r.run), from = old?.from;
+    r.cpu = old?.cpu;
+    r.from = from || (r.use ? { at: now, ms: r.use.cpu_ms } : undefined);
+    if (from && r.use && now - from.at >= SOON_MS / 2) {
+      r.cpu = Math.max(0, 100 * (r.use.cpu_ms - from.ms) / (now - from.at));
+      r.from = { at: now, ms: r.use.cpu_ms };
+    }
     r.key = r.run;
     all.set(r.run, r);
   }
@@ -113,7 +160,7 @@ function takeFigures(all, fresh) {
 
 async function runsPage(signal) {
   if (session.tenant) return sandboxesPage(signal);
-  const all = new Map();
+  const here = page, all = new Map();
   let names = new Map(), only = "all", asked = false;
   const list = new List("runs", "Runs", [["Command and folder"], ["State"], ["Began", "wide"], ["Memory", "wide num"], ["CPU", "wide num"], ["Network", "wide"], ["Denied"]], (r) => runRow(r, names));
   const find = h("input", { type: "search", "aria-label": "Find by agent, command, folder, id or host", placeholder: "Find by agent, command, folder or host", autocomplete: "off" });
@@ -129,13 +176,6 @@ async function runsPage(signal) {
     list.element.hidden = !list.rows.length;
   }, DRAW_MS);
   const who = paced(async () => { try { names = new Map([...(await allBoxes()).values()].map((b) => [b.run, { id: b.id, name: b.name }])); draw(); } catch (e) { if (!signal.aborted) console.warn(e.message); } }, 5000);
-  const live = async () => {
-    const fresh = (await call(`/v1/runs?${query({ live: true, limit: RUNS_MAX })}`)).runs, now = new Set(fresh.map((r) => r.run));
-    const gone = [...all.values()].some((r) => r.live && !now.has(r.run));
-    takeFigures(all, fresh);
-    if (gone) reload();
-    draw();
-  };
   const load = async () => {
     const fresh = (await call(`/v1/runs?${query({ limit: RUNS_MAX })}`)).runs, here = new Set(fresh.map((r) => r.run));
     for (const [id, r] of all) if (!here.has(id) && !r.live) all.delete(id);
@@ -149,10 +189,13 @@ async function runsPage(signal) {
   show("Runs", title("Runs", h("div", { class: "chips", role: "group", "aria-label": "Which" }, pick), h("span", { class: "grow" }), find), empty, none, list.element);
   await load();
   follow(() => `/v1/audit/follow?${query({ type: ["sandbox.create", "sandbox.exec", "egress.deny", "access.deny"], limit: 1 })}`, () => reload(), signal).catch((e) => main.append(failure(e)));
-  for (let wait = 0; !signal.aborted; wait = wait ? USE_MS : 800) {
-    await new Promise((done) => setTimeout(done, wait));
-    try { if (!document.hidden) await live(); } catch (e) { if (signal.aborted) return; }
-  }
+  here.onLive = (fresh) => {
+    const now = new Set(fresh.map((r) => r.run));
+    if ([...all.values()].some((r) => r.live && !now.has(r.run))) reload();
+    takeFigures(all, fresh);
+    draw();
+  };
+  lookNow();
 }
 
 // ---- curves ----
@@ -181,23 +224,13 @@ function curve(label, points, ms, format, steps) {
 // Requests and denials as ticks on the same axis.
 function ticks(records, began, ms) {
   const w = 600, lane = { "egress.allow": [4, "good"], "egress.deny": [24, "bad"], "access.deny": [24, "bad"], "leak.block": [24, "bad"], "limit.hit": [24, "warn"] };
-  const marks = records.filter((r) => lane[r.type]).map((r) => {
-    const x = (ms ? Math.min(w - 1, Math.max(1, w * (Date.parse(r.time) - began) / ms)) : 1).toFixed(1), [at, kind] = lane[r.type];
+  const kindOf = (r) => lane[r.type === "log.summary" ? r.of : r.type];
+  const marks = records.filter(kindOf).map((r) => {
+    const x = (ms ? Math.min(w - 1, Math.max(1, w * (Date.parse(r.time) - began) / ms)) : 1).toFixed(1), [at, kind] = kindOf(r);
     return svg("line", { class: `tick ${kind}`, x1: x, x2: x, y1: at, y2: at + 14 });
   });
   return h("figure", { class: "curve" }, h("figcaption", {}, h("span", { class: "soft" }, "Requests above, denials and limits below")),
     svg("svg", { viewBox: `0 0 ${w} 42`, preserveAspectRatio: "none", class: "lanes", role: "img", "aria-label": `${whole(marks.length, "event")} over time` }, svg("line", { class: "base", x1: 0, x2: w, y1: 21, y2: 21 }), ...marks));
-}
-
-// At most POINTS_MAX: then every second one goes, and from then on every second look.
-class Samples {
-  constructor() { this.v = []; this.step = 1; this.seen = 0; }
-
-  add(point) {
-    if (this.seen++ % this.step) return;
-    this.v.push(point);
-    if (this.v.length > POINTS_MAX) { this.v = this.v.filter((_, i) => i % 2 === 0); this.step *= 2; }
-  }
 }
 
 function cpuOf(samples) {
@@ -218,7 +251,7 @@ function overTime(run, records, samples) {
     if (points.length) parts.push(curve(label, [[0, 0], ...points], ms, size, true));
   }
   if (records.some((r) => /^(egress\.|access\.|limit\.|leak\.)/.test(r.type))) parts.push(ticks(records, began, ms));
-  if (!parts.length) return h("p", { class: "soft" }, run.live ? "Nothing has been measured yet." : "Nothing was measured: it was over too soon, or nobody looked.");
+  if (!parts.length) return h("p", { class: "soft" }, run.live ? "Nothing has been measured yet." : "Memory and CPU are seen while the dashboard is open; it sent and received nothing.");
   return h("div", {}, h("div", { class: "curves" }, parts), h("div", { class: "axis soft small" }, h("span", {}, "0"), h("span", {}, span(ms))));
 }
 
@@ -287,20 +320,19 @@ function runFacts(r, box) {
 }
 
 async function runPage(signal, id) {
+  const here = page;
   const top = h("section", { class: "panel", "aria-label": "Facts" }), over = h("div", {}), hosts = h("div", {}), story = h("div", {}), cage = h("div", {}), note = h("p", { class: "soft small" });
-  const samples = new Samples();
   let run = null, records = [], inner = [], box = null;
   const one = async () => {
     run = (await call(`/v1/runs?${query({ run: id, limit: 1 })}`)).runs[0];
     if (!run) throw new Problem(404, { detail: "No such run is on the record.", hint: "brig audit runs" });
-    if (run.use) samples.add({ t: Date.now() - Date.parse(run.began), memory: run.use.memory, cpu: run.use.cpu_ms });
   };
   const all = async () => {
     [records, inner] = await Promise.all([call(`/v1/audit?${query({ run: id, limit: STORY_MAX })}`).then((a) => a.records), call(`/v1/runs?${query({ within: id, limit: RUNS_MAX })}`).then((a) => a.runs)]);
   };
   const draw = paced(() => {
     top.replaceChildren(runFacts(run, box));
-    over.replaceChildren(overTime(run, records, samples.v));
+    over.replaceChildren(overTime(run, records, watched.get(run.run)?.v || []));
     hosts.replaceChildren(bars(records));
     story.replaceChildren(timeline(run, records, inner));
     note.textContent = records.length >= STORY_MAX ? `The newest ${STORY_MAX} records; all of them: brig audit list -n 0 --run ${id.slice(0, 12)}` : "";
@@ -318,9 +350,9 @@ async function runPage(signal, id) {
   allBoxes().then((boxes) => { box = [...boxes.values()].find((b) => b.run === id) || null; draw(); }).catch(() => undefined);
   if (!run.live) return;
   follow(() => `/v1/audit/follow?${query({ run: id, limit: 1 })}`, () => reload(), signal).catch(() => undefined);
-  while (!signal.aborted && run.live) {
-    await new Promise((done) => setTimeout(done, samples.v.length > 2 ? USE_MS : 1000));
-    try { if (!document.hidden) { await one(); draw(); } } catch (e) { if (signal.aborted) return; }
-  }
-  reload();
+  here.onLive = (fresh) => {
+    const now = fresh.find((r) => r.run === id);
+    if (now) { run = now; draw(); } else if (run.live) reload();
+  };
+  lookNow();
 }

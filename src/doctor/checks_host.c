@@ -9,6 +9,7 @@
 #include "backend/kit/plan/ids.h"
 #include "base/fd.h"
 #include "base/state.h"
+#include "base/taken.h"
 #include "doctor/machine.h"
 
 void check_identity(struct machine *m, struct finding *f)
@@ -97,6 +98,26 @@ static bool can_use(const char *path)
 	return fd >= 0;
 }
 
+static int count(void *arg, const struct taken_row *r)
+{
+	size_t *n = arg;
+
+	*n += r->id != NULL;
+	return 0;
+}
+
+static void say_quarantine(const char *path, struct finding *f)
+{
+	size_t n = 0;
+	struct err e = { 0 };
+
+	(void)taken_each(count, &n, &e);
+	if (n)
+		finding_say(f, CHECK_PASS, "'%s'; in quarantine: %zu (brig quarantine)", path, n);
+	else
+		finding_say(f, CHECK_PASS, "'%s'", path);
+}
+
 void check_state(struct machine *m, struct finding *f)
 {
 	char path[PATH_MAX];
@@ -108,7 +129,7 @@ void check_state(struct machine *m, struct finding *f)
 		finding_say(f, CHECK_PASS, "'%s', made when first needed", path);
 		return;
 	} else if (can_use(path)) {
-		finding_say(f, CHECK_PASS, "'%s'", path);
+		say_quarantine(path, f);
 		return;
 	} else {
 		finding_say(f, CHECK_WARN,

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (PATIENCE, brig, brig_environment, home, identity, main, scratch, start_brig, test, tree, wait_until, workspace)  # noqa: E402
+from harness import (PATIENCE, brig, brig_environment, home, identity, main, scratch, start_brig, state, test, tree, wait_until, workspace)  # noqa: E402
 
 HELD = (".vscode", ".mcp.json", ".claude", ".codex", ".cursor", ".gemini")
 CHECKED = (".envrc", ".githooks", ".gitattributes", ".husky", ".idea", ".zed", ".devcontainer", ".windsurf", ".continue",
@@ -369,6 +369,35 @@ def checked_names_of_every_type_are_quarantined():
 def several_names_in_one_run_are_all_reported():
     quarantined(report("for n in .envrc .bashrc .husky .zshrc; do echo evil > $n; done; echo good > fine"), ".envrc", ".bashrc", ".husky", ".zshrc")
     assert set(tree(workspace())) == {"fine"}
+
+
+@test
+def quarantine_is_shown_put_back_and_cleared_and_is_no_repository():
+    """The control: the folder that was put back is one."""
+    evil = scratch() / "ran"
+    report(f"printf 'evil\\033[2J\\n' > .envrc; git init -q .husky; git -C .husky config core.fsmonitor 'touch {evil}'; git init -q --bare .devcontainer; git -C .devcontainer config alias.x '!touch {evil}'")
+    listed = {q["from"].rsplit("/", 1)[1]: q for q in brig("quarantine", "--json").json["quarantine"]}
+    assert set(listed) == {".envrc", ".husky", ".devcontainer"} and listed[".husky"]["kind"] == "folder" and "made during" in listed[".envrc"]["why"], listed
+    shown = brig("quarantine", "show", listed[".envrc"]["id"], listed[".husky"]["id"]).text
+    assert "evil" in shown and "\033" not in shown and "git.taken" in shown, shown
+    for name in (".husky", ".devcontainer"):
+        try:
+            git("-C", state() / "brig/quarantine" / listed[name]["id"] / "thing", "x" if name == ".devcontainer" else "status")
+            raise RuntimeError("git obeyed what is in quarantine")
+        except AssertionError:
+            assert not evil.exists(), name
+    assert "3 (brig quarantine)" in brig("doctor").text
+    (workspace() / ".envrc").write_text("mine")
+    done = brig("quarantine", "restore", listed[".envrc"]["id"])
+    assert done.status == 125 and "hint: something is there" in done.errors and (workspace() / ".envrc").read_text() == "mine", done
+    assert brig("quarantine", "restore", listed[".husky"]["id"]).status == 0
+    git("status", at=workspace() / ".husky")
+    assert evil.exists() and report("true")["denials"] == [], "it is the user's now"
+    evil.unlink()
+    for words, said in ((("clear", "../records"), "there is no"), (("restore", "nope"), "there is no"), (("clear",), "takes an id"), (("show", "."), "there is no")):
+        done = brig("quarantine", *words)
+        assert done.status == 125 and said in done.errors and "hint: " in done.errors, (words, done)
+    assert brig("quarantine", "clear", "--all").text == "2 removed\n" and brig("quarantine").text == "nothing is in quarantine\n"
 
 
 @test

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "backend/kit/protect/protect_internal.h"
-#include "base/state.h"
 #include "base/str.h"
+#include "base/taken.h"
 
 /* The command may have taken its owner's rights from folders: they are given back to those on the
  * way to path, and to path itself if it is one. */
@@ -72,31 +72,26 @@ static bool cut_at_link(int tree, char *path)
 	return false;
 }
 
-/* Into brig's state folder, or, on another file system, aside in the tree; or, below a mount in the
- * tree, beside where it was. 0 or -errno. */
-static int move_away(struct protect *t, int tree, const char *path, char *place, size_t n)
+/* Into brig's state folder, or, on another file system, aside in the tree. 0 or -errno. */
+static int move_away(struct protect *t, int tree, const char *path, const char *why, char *place,
+		     size_t n)
 {
-	char folder[PATH_MAX] = "", to[160];
+	char from[2 * PATH_MAX] = "", to[160];
 	const char *name;
-	struct err e;
 	CLEANUP(fd) int opened = -1;
-	CLEANUP(fd) int state = state_open("quarantine", folder, sizeof(folder), &e);
 	int dir = protect_parent(tree, path, &name, &opened);
 
 	if (dir < 0)
 		return dir;
 	(void)snprintf(to, sizeof(to), "%s-%u", t->id, t->moved++);
-	(void)snprintf(place, n, "%s/%s", folder, to);
-	if (state >= 0 && renameat(dir, name, state, to) == 0)
+	for (size_t i = 0; i < t->tree_count; i++)
+		if (t->trees[i].fd == tree)
+			(void)snprintf(from, sizeof(from), "%s/%s", t->trees[i].path, path);
+	if (taken_put(dir, name, to, from, why, place, n) == 0)
 		return 0;
 	(void)snprintf(to, sizeof(to), ".brig-quarantine-%s-%u", t->id, t->moved);
 	(void)snprintf(place, n, "%s", to);
-	if (renameat(dir, name, tree, to) == 0)
-		return 0;
-	if (errno != EXDEV)
-		return -errno;
-	(void)snprintf(place, n, "%.*s%s", (int)(name - path), path, to);
-	return renameat(dir, name, dir, to) < 0 ? -errno : 0;
+	return renameat(dir, name, tree, to) < 0 ? -errno : 0;
 }
 
 static int move(struct protect *t, struct outcome *o, int tree, const char *name, const char *why)
@@ -105,12 +100,12 @@ static int move(struct protect *t, struct outcome *o, int tree, const char *name
 	int r;
 
 	(void)snprintf(path, sizeof(path), "%s", name);
-	r = move_away(t, tree, path, place, sizeof(place));
+	r = move_away(t, tree, path, why, place, sizeof(place));
 	if (r == -ELOOP && cut_at_link(tree, path))
-		r = move_away(t, tree, path, place, sizeof(place));
+		r = move_away(t, tree, path, why, place, sizeof(place));
 	if (r < 0 && r != -ENOENT) {
 		protect_reopen(tree, path);
-		r = move_away(t, tree, path, place, sizeof(place));
+		r = move_away(t, tree, path, why, place, sizeof(place));
 	}
 	if (r == -ENOENT) /* another run, or the user, was faster */
 		return 0;

@@ -62,6 +62,7 @@ KEPT_BELOW = ("brig/audit/", "brig/changes/", "brig/daemon/", "brig/exposed/", "
 LIVE = "brig/records/live/"  # of runs, and of those that nobody has finished
 
 IS_ROOT = os.geteuid() == 0
+OWN_STATE = pathlib.Path("/var/lib/brig")
 ONLY_AS = tuple(os.environ.get("ONLY_AS", "").split())
 MUST_RUN = os.environ.get("CI") == "true" or os.environ.get("MUST_RUN") == "1"
 
@@ -422,6 +423,8 @@ class Place:
             again.mkdir(parents=True)
             _mount(TOP, again, MS_BIND)
         _mount(tmp, "/tmp", MS_BIND | MS_REC)
+        if OWN_STATE.is_dir():  # where root's runs of every day are noted, some of them in /tmp
+            _mount(None, OWN_STATE, 0, "tmpfs")
         _mount(None, "/", MS_REC | MS_SHARED)
         return pathlib.Path("/tmp")
 
@@ -462,8 +465,8 @@ def _check(result):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _mount(source, target, flags):
-    _check(_libc.mount(os.fsencode(source) if source else None, os.fsencode(target), None, flags, None))
+def _mount(source, target, flags, kind=None):
+    _check(_libc.mount(os.fsencode(source) if source else None, os.fsencode(target), os.fsencode(kind) if kind else None, flags, None))
 
 
 def _adopt_orphans():

@@ -47,6 +47,7 @@ struct mcp_peer {
 	mcp_say_fn *say;
 	void *arg;
 	bool initialized;
+	bool elicits; /* it asks its person, if it is asked to */
 	struct mcp_request *requests;
 	size_t request_count;
 };
@@ -57,6 +58,7 @@ struct mcp_server {
 	struct mcp_peer *peers;
 	struct mcp_task *tasks; /* the newest first */
 	size_t task_count;
+	uint32_t answering; /* the question whose answer is being heard; 0: none */
 };
 
 /* One message, as it is answered. */
@@ -83,6 +85,10 @@ void mcp_call_tool(const struct mcp_ask *a);
 void mcp_listen(const struct mcp_ask *a);
 void mcp_cancel(struct mcp_peer *p, const struct jread *params);
 void mcp_request_drop(struct mcp_request *r); /* nobody waits for it any more */
+
+/* mcp_elicit.c */
+void mcp_elicit_begin(struct mcp_peer *p, const struct jread *capabilities);
+void mcp_elicited(struct mcp_peer *p, const struct rpc_message *m); /* its answer */
 
 /* mcp_tasks.c */
 /* A request whose call goes on becomes a task, and is answered with it. */

@@ -126,6 +126,7 @@ static void initialize(const struct mcp_ask *a)
 		return;
 	}
 	a->peer->initialized = true;
+	mcp_elicit_begin(a->peer, jread_get(a->m->params, "capabilities"));
 	mcp_result(a, &j, &b);
 	json_kstr(&j, "protocolVersion", version);
 	json_key(&j, "capabilities");
@@ -303,6 +304,8 @@ void mcp_take(struct mcp_peer *p, const struct rpc_message *m)
 		serve(&a);
 	else if (m->kind == RPC_IS_NOTIFICATION && str_eq(m->method, "notifications/cancelled"))
 		mcp_cancel(p, m->params);
+	else if (m->kind == RPC_IS_RESPONSE)
+		mcp_elicited(p, m);
 }
 
 void mcp_hear(struct mcp_peer *p, const char *data, size_t n)

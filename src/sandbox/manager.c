@@ -566,6 +566,12 @@ void run_handle_signal(brig_run *x, int sig)
 		run_signal(x->run, sig);
 }
 
+int run_handle_answer(brig_run *x, uint32_t id, enum run_answer a, const char *by, struct err *e)
+{
+	return x->run ? run_answer(x->run, id, a, by, e)
+		      : err_set(e, ERR_USAGE, ENOENT, "the run is over");
+}
+
 void run_handle_drop(brig_run *x)
 {
 	if (x->run)

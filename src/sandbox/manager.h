@@ -24,6 +24,7 @@ void request_asks(brig_request *q, int terminal,
 		  int (*always)(void *arg, const char *rule, bool writes, struct buf *diff,
 				struct err *e));
 void request_asker(brig_request *q, const struct name_asker *a);
+int run_handle_answer(brig_run *x, uint32_t id, enum run_answer a, const char *by, struct err *e);
 int sandbox_answer(brig_sandbox *s, uint32_t id, enum run_answer a, const char *by, struct err *e);
 
 /* Output is told (brig_request_on_output) and not kept: nothing of it is in the result. The sandbox

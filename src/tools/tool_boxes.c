@@ -33,6 +33,9 @@ int box_open(struct tools *t, struct tool_box **ret, struct err *e)
 		return err_nomem(e);
 	b->of = t;
 	b->request = request_from(t->spec);
+	b->asker.sandbox = &b->sandbox;
+	if (b->request)
+		asker_begin(&b->asker, t, b->request);
 	if (!b->request) {
 		(void)err_nomem(e);
 	} else if (brig_sandbox_open(b->request, &b->sandbox, &be) < 0) {

@@ -99,6 +99,8 @@ int call_start(struct tool_call *c, struct err *e)
 		c->denied_before = outcome_denied(sandbox_facts(c->box->sandbox));
 		r = brig_sandbox_exec(c->box->sandbox, c->request, &c->run, &be);
 	} else {
+		c->asker.run = &c->run;
+		asker_begin(&c->asker, c->of, c->request);
 		r = brig_start(c->request, &c->run, &be);
 	}
 	if (r < 0) {

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -17,12 +18,24 @@
 #include "base/jread.h"
 #include "base/json.h"
 #include "base/loop.h"
+#include "model/answer.h"
 #include "model/spec.h"
+
+/* Whoever has the person that is asked about names that no rule allows (egress.ask). */
+struct tools_asks {
+	void *arg;
+	void (*asked)(void *arg, uint32_t handle, const char *host, uint16_t port);
+	void (*closed)(void *arg, uint32_t handle);
+};
 
 enum { TOOLS_BOXES_MAX = 16, TOOLS_CALLS_MAX = 64 };
 
 struct tools;
 struct tool_call;
+
+/* From now on, for sandboxes of this process. */
+void tools_ask_by(struct tools *t, const struct tools_asks *by);
+void tools_answer(struct tools *t, uint32_t handle, enum run_answer a, const char *by);
 
 typedef int tool_fn(struct tool_call *c, const struct jread *args, struct err *e);
 

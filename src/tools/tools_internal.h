@@ -6,6 +6,7 @@
 #include "interp/interp.h"
 #include "model/outcome.h"
 #include "proc/files.h"
+#include "sandbox/sandbox.h"
 #include "tools/tool_ask.h"
 #include "tools/tools.h"
 
@@ -13,6 +14,14 @@
 #define TOOL_FILE_MAX ((size_t)8 << 20) /* of a file that is read or edited */
 #define TOOL_ID_SIZE 33
 #define FAR_REF_SIZE 64
+
+/* Asks for one sandbox, or one run; where they are is looked at when there is an answer. */
+struct tool_asker {
+	struct name_asker as;
+	struct tools *of;
+	brig_sandbox *const *sandbox;
+	brig_run *const *run;
+};
 
 /* A sandbox that stays: one that create_sandbox made, or a call's own for its files. */
 struct tool_box {
@@ -23,6 +32,7 @@ struct tool_box {
 	brig_sandbox *sandbox;
 	char id[TOOL_ID_SIZE], name[64];
 	bool ended; /* by itself: a limit, or somebody's doing */
+	struct tool_asker asker;
 };
 
 /* Variables that live from one call of run_python to the next (tool_context.c). */
@@ -74,6 +84,7 @@ struct tool_call {
 	struct tool_listener by;
 	brig_request *request;
 	brig_run *run;
+	struct tool_asker asker;
 	struct tool_box *box; /* NULL: the run has a sandbox of its own */
 	bool own_box;
 	bool cancelled, over;
@@ -114,7 +125,14 @@ struct tools {
 	size_t context_count;
 	/* Of the daemon's that stay: how many are being made, and how many ever were. */
 	size_t making, made;
+	struct tools_asks asks_by;
+	struct tool_question *questions; /* open ones */
+	uint32_t asked;
 };
+
+/* ---- questions (tool_questions.c) ---- */
+
+void asker_begin(struct tool_asker *a, struct tools *t, brig_request *q);
 
 /* ---- arguments (tool_args.c) ---- */
 

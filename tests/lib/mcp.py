@@ -14,14 +14,14 @@ META = "io.modelcontextprotocol/"
 
 
 class Client:
-    """Starts the server with these options and speaks with it. era: MODERN, LEGACY or None."""
+    """Starts the server with these options and speaks with it. era: MODERN, LEGACY or None; can: its capabilities."""
 
-    def __init__(self, *options, era=MODERN, tasks=False, wait=30 * PATIENCE, **how):
+    def __init__(self, *options, era=MODERN, tasks=False, wait=30 * PATIENCE, can=None, **how):
         self.process = start_brig("mcp", *options, stdin=subprocess.PIPE, bufsize=0, **how)
         self.era, self.tasks, self.wait, self.next, self.rest = era, tasks, wait, 0, b""
         self.answers, self.notes, self.loose = {}, [], []
         if era == LEGACY:
-            self.hello = self.ask("initialize", {"protocolVersion": LEGACY, "capabilities": {},
+            self.hello = self.ask("initialize", {"protocolVersion": LEGACY, "capabilities": can or {},
                                                  "clientInfo": {"name": "test", "version": "1"}})
             self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
 

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clean.h"
 #include "base/fd.h"
+#include "base/num.h"
 #include "base/sha256.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -122,6 +124,21 @@ static void tell_text(const struct telling *t, const char *key, const char *what
 	(void)printf("  %s: %s\n", what, buf_str(&line));
 }
 
+/* A number of bytes or milliseconds, as people write it. */
+static void put_words(struct buf *b, enum field_id id)
+{
+	bool size = fields[id].type == FIELD_T_SIZE;
+	uint64_t v = strtoull(buf_str(b), NULL, 10);
+	char text[64];
+
+	if ((!size && fields[id].type != FIELD_T_DURATION) || !b->len ||
+	    strspn(b->data, "0123456789") != b->len)
+		return;
+	(size ? num_size_text : num_duration_text)(v, text, sizeof(text));
+	b->len = 0;
+	buf_puts(b, text);
+}
+
 static int tell(void *arg, enum field_id id, const struct envvar *entry)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)4 << 20), name = BUF_INIT(4096);
@@ -138,6 +155,8 @@ static int tell(void *arg, enum field_id id, const struct envvar *entry)
 		json_key(t->json, buf_str(&name));
 		json_raw(t->json, b.data, b.len);
 	} else {
+		if (!entry)
+			put_words(&b, id);
 		(void)printf("%s  %s: %s\n", t->any ? "" : "it loosens:\n", buf_str(&name),
 			     buf_str(&b));
 	}

@@ -590,7 +590,7 @@ def allow_shows_what_it_trusts():
         assert done.status == 0, done.errors
         assert hashlib.sha256(text.encode()).hexdigest() in done.text
         loosened = [line.strip() for line in done.text.splitlines() if line.startswith("  ")]
-        assert [line.split(":")[0] for line in loosened] == ["network", "limits.memory", "env.set.PATH"] and '"/workspace/bin"' in done.text, done.text
+        assert [line.split(":")[0] for line in loosened] == ["network", "limits.memory", "env.set.PATH"] and "memory: 3g" in done.text and '"/workspace/bin"' in done.text, done.text
         put(".brig.yaml", "policy: readonly\n", workspace())
         assert "loosens nothing" in brig("allow").text
 

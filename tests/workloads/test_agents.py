@@ -207,10 +207,13 @@ def codex_completes_a_task_with_a_login_that_stays_outside():
 
 if NEWEST:
 
-    def at_a_terminal(host, env, top, *words, questions):
+    class Modest(Model):  # opencode asks before it reads /proc
+        command_line = "env > env; echo made > made; git add made; git commit -qm made"
+
+    def at_a_terminal(host, env, top, *words, questions, handler=Scripted):
         """Ask it to make it, and say yes to whatever it asks on the way: (what is seen, what is typed). All that it showed."""
         shown = ""
-        with Web(host, handler=Scripted) as web:
+        with Web(host, handler=handler) as web:
             web.asked = []
             k = Keyboard("wrap", "--set", f"egress.resolve={host}=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem", *words, env={**env, "TERM": "xterm-256color"}, cwd=top)
             try:
@@ -220,6 +223,10 @@ if NEWEST:
                     time.sleep(0.5)  # the screen is painted before the keys are read
                     k.type(typed)
                 k.until("workisdone")
+                end = time.monotonic() + 30 * PATIENCE  # it may have asked for a title first
+                while git("log", "-1", "--format=%s") != "made\n" and time.monotonic() < end:
+                    if select.select([k.master], [], [], 0.1)[0]:
+                        os.read(k.master, 65536)
             finally:
                 k.end()
         return shown
@@ -249,12 +256,20 @@ if NEWEST:
         at_a_terminal("api.openai.com", env, top, "codex", "--dangerously-bypass-approvals-and-sandbox", questions=[("trust", b"\r"), ("forshortcuts", b"make it"), ("makeit", b"\r")])
         assert git("log", "-1", "--format=%s") == "made\n"
 
+    def opencode():
+        with files_as_root():
+            platform = [p.name for p in (FOLDER / "node_modules").glob("opencode-linux-*")]
+        return install("opencode-ai", *platform)
+
+    @test(as_user="user", limit=120)
+    def opencode_at_a_terminal_completes_a_task():
+        env, top = {**opencode(), "ANTHROPIC_API_KEY": KEY}, repository()
+        at_a_terminal("api.anthropic.com", env, top, "opencode", "-m", "anthropic/claude-sonnet-4-5", questions=[("Askanything", b"make it"), ("makeit", b"\r")], handler=Modest)
+        assert git("log", "-1", "--format=%s") == "made\n"
+
     @test(as_user="user", limit=120)
     def opencode_completes_a_task_and_has_no_key():
-        class Modest(Model):  # it asks before it reads /proc
-            command_line = "env > env; echo made > made; git add made; git commit -qm made"
-
-        env, top = {**install("opencode-ai", *(p.name for p in (FOLDER / "node_modules").glob("opencode-linux-*"))), "ANTHROPIC_API_KEY": KEY}, repository()
+        env, top = {**opencode(), "ANTHROPIC_API_KEY": KEY}, repository()
         work("api.anthropic.com", "x-api-key", env, "opencode", "run", "-m", "anthropic/claude-sonnet-4-5", "make it", handler=Modest)
         assert git("log", "-1", "--format=%s") == "made\n"
         the_key_is_nowhere(top, "ANTHROPIC_API_KEY")

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "egress")]
@@ -20,6 +21,7 @@ import common  # noqa: E402
 from common import box, container_of, engine, environment, options, ours, podmans, settle, shared_engine, shared_podmans, start_box, token  # noqa: E402
 from door import ADDRESS, PROXY, TALK, Handler, Oracle, Web, configure, denials, own_addresses, said  # noqa: E402
 from harness import PATIENCE, around, brig, brig_path, descendants, home, identity, installed_hidden, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
+from terminals import Terminal  # noqa: E402
 
 around(shared_engine)
 around(shared_podmans)
@@ -68,6 +70,18 @@ def clients_reach_what_is_allowed_without_a_setting():
         assert r["isolation"]["network"] == "proxy" and r["egress"]["allowed"] == 9 and nothing_left(r["id"]), r
         record = brig("audit", "list", "--json").text
         assert '"egress.allow"' in record and '"egress.deny"' in record, record
+
+
+@test
+def a_name_that_no_rule_allows_is_asked_about():
+    settle()
+    with Web("one.test") as web:
+        t = Terminal("curl", "-sS", "https://one.test/", env=environment(), brig_options=(*options(image=engine.CURL_IMAGE)[1:], "--ask", "--config", str(configure(web, allow=[]))))
+        t.until(b"and press Enter: ", 60)
+        assert b"one.test  port 443" in t.seen and web.seen == [], t.seen
+        time.sleep(0.6)  # what is typed sooner does not count
+        t.type(b"once\r")
+        assert t.finish(60) == 0 and b"hello" in t.seen and len(web.seen) == 1, t.seen
 
 
 @test(limit=120)

@@ -36,9 +36,9 @@ void run_cancel(struct run *r, int sig)
 		pump_close(&r->err);
 		return;
 	}
-	run_ask_end(r);
 	run_end_as(r, OUTCOME_CANCELLED, sig);
 	run_strike(r, again || !r->command ? SIGKILL : sig ? sig : SIGTERM);
+	run_ask_end(r); /* not before: what waits at the door would end by the refusal */
 	r->cancelled = true;
 	loop_at(r->loop, &r->kill.t, clock_us() + GRACE_US);
 }

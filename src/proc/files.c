@@ -86,9 +86,16 @@ void file_refuse(int answers, int error)
 	answer(answers, &a);
 }
 
+uint32_t file_mode(const struct stat *st)
+{
+	bool held = S_ISREG(st->st_mode) && st->st_nlink == 0 && (st->st_mode & 07777) == 0444;
+
+	return held ? S_IFSOCK : st->st_mode;
+}
+
 static struct file_answer of_stat(const struct stat *st)
 {
-	return (struct file_answer){ .mode = st->st_mode,
+	return (struct file_answer){ .mode = file_mode(st),
 				     .size = (uint64_t)st->st_size,
 				     .mtime = (int64_t)st->st_mtim.tv_sec * 1000000 +
 					      st->st_mtim.tv_nsec / 1000 };

@@ -263,7 +263,7 @@ int file_list(struct file_work *w)
 			continue;
 		if (n++ == FILE_ENTRIES_MAX)
 			return 1;
-		e.mode = st.st_mode;
+		e.mode = file_mode(&st);
 		e.size = (uint64_t)st.st_size;
 		e.mtime = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
 		r = put_entry(w, &e, d->name);

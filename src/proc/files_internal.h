@@ -20,6 +20,10 @@ typedef int file_verb_fn(struct file_work *w);
 file_verb_fn file_stat, file_read, file_write, file_list, file_mkdir, file_move, file_remove,
 	file_watch, file_pack, file_unpack;
 
+/* The mode that is told: what brig shows where a missing name is held, a file of no name, is told
+ * as the node that holds it. */
+uint32_t file_mode(const struct stat *st);
+
 /* The descriptor of what the path names, without following a link; -errno. */
 int file_open(const char *path, int flags);
 /* The folder that holds it, and its name there; -EINVAL for "/". */

@@ -120,6 +120,12 @@ static int put_folder(struct pack *p, int fd, const struct stat *st, unsigned de
 	return r < 0 ? r : walk(p, fd, depth + 1);
 }
 
+/* A file without a name is what is shown where a missing one is held, or was removed meanwhile. */
+static bool is_packed(const struct stat *st)
+{
+	return S_ISDIR(st->st_mode) || (S_ISREG(st->st_mode) && st->st_nlink);
+}
+
 /* Whatever it has become since its name was read. */
 static int put_one(struct pack *p, int folder, const char *name, unsigned depth)
 {
@@ -132,7 +138,7 @@ static int put_one(struct pack *p, int folder, const char *name, unsigned depth)
 	p->l->entries--;
 	if (fd < 0 && errno == ELOOP)
 		return put_link(p, folder, name);
-	if (fd < 0 || fstat(fd, &st) < 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
+	if (fd < 0 || fstat(fd, &st) < 0 || !is_packed(&st)) {
 		if (fd >= 0 || errno != ENOENT)
 			leave_out(p);
 		return 0;

@@ -686,6 +686,8 @@ def a_worktree_cannot_be_turned_to_another_common_folder():
                           capture_output=True, text=True, check=False)
     assert "core.fsmonitor=evil" not in done.stdout, "the host's git obeys a configuration made inside"
     for d in r["denials"]:
+        if "obey it" in d["reason"]:
+            continue  # of the write that was refused
         forget(workspace() / d["reason"].rsplit(" ", 1)[1])
 
 

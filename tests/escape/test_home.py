@@ -629,7 +629,7 @@ def a_list_shows_what_is_there_and_a_name_clears_it():
     assert clear(other).text == f"no HOME is kept for {other}\n"
     assert json.loads(clear("--json").stdout) == {"schema": 1, "cleared": 1, "left": 0}
     refused(brig("cache", "celar", env=environment()), "cache does not accept 'celar'")
-    refused(clear("--all", other), "not both")
+    refused(clear("--all", other), "takes one of --all")
     assert not homes()
 
 

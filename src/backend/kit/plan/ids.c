@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/mounts.h"
+#include "model/paths.h"
 #include "base/num.h"
 #include "base/str.h"
 
@@ -272,13 +274,46 @@ static int map_namespace(struct ids *i, const struct prepared_tree *t, uint32_t 
 	return fd;
 }
 
+/* Are all mounts below of the host's kernel? Those cannot be idmapped, and are masked. */
+static bool only_kernels_below(const char *src)
+{
+	CLEANUP(arena) struct arena *arena = arena_new(1 << 20);
+	struct mounts m = { 0 };
+	struct err unused = { 0 };
+
+	if (!arena || mounts_read(arena, &m, &unused) < 0)
+		return false;
+	for (size_t i = 0; i < m.n; i++)
+		if (!m.v[i].kernel && path_under(m.v[i].point, src) && !str_eq(m.v[i].point, src))
+			return false;
+	return true;
+}
+
+/* With the mounts below: what they hide, brig could not judge either. A descriptor or -errno. */
+static int clone_mapped(const char *path, int src, struct mount_attr *a)
+{
+	const unsigned copy = AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
+	CLEANUP(fd) int all = open_tree(src, "", copy | AT_RECURSIVE);
+	CLEANUP(fd) int one = -1;
+
+	if (all < 0)
+		return -errno;
+	if (mount_setattr(all, "", AT_EMPTY_PATH | AT_RECURSIVE, a, sizeof(*a)) == 0)
+		return TAKE_FD(all);
+	if (errno != EINVAL || !only_kernels_below(path))
+		return -EINVAL;
+	one = open_tree(src, "", copy);
+	if (one < 0 || mount_setattr(one, "", AT_EMPTY_PATH, a, sizeof(*a)) < 0)
+		return -errno;
+	return TAKE_FD(one);
+}
+
 int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, struct ids *later,
 		 struct err *e)
 {
 	struct ids now_only = { .lock = -1 };
 	CLEANUP(fd) int ns = -1;
 	CLEANUP(fd) int src = fd_open_nolinks(AT_FDCWD, t->src, O_PATH, 0);
-	CLEANUP(fd) int tree = -1;
 	/* Private: the copy of a shared mount is its peer, and covers mounted on it would show on
 	 * the host. */
 	struct mount_attr a = { .attr_set = t->as_it_is ? 0 : MOUNT_ATTR_IDMAP,
@@ -286,6 +321,7 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	char word[160];
 	struct ident now;
 	struct stat st;
+	int tree;
 
 	if (src < 0 || fstat(src, &st) < 0)
 		return err_sys(e, "cannot open '%s'", t->src);
@@ -297,14 +333,13 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	ids_settle(&now_only);
 	if (ns < 0 && !t->as_it_is)
 		return -e->code;
-	/* With the mounts below: what they hide, brig could not judge either. */
-	tree = open_tree(src, "",
-			 AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	a.userns_fd = t->as_it_is ? 0 : (uint64_t)ns;
-	if (tree >= 0 && mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof(a)) == 0)
-		return TAKE_FD(tree);
-	(void)err_sys(e, "'%s', or a mount below it, belongs to root and cannot be idmapped here",
-		      t->src);
+	tree = clone_mapped(t->src, src, &a);
+	if (tree >= 0)
+		return tree;
+	(void)err_errno(e, tree,
+			"'%s', or a mount below it, belongs to root and cannot be idmapped here",
+			t->src);
 	e->kind = ERR_UNAVAILABLE;
 	if (t->kept)
 		return err_hint(e,

@@ -4,6 +4,7 @@
  *
  * One rename each, however much lies below. What cannot be moved is not left alone: what leads
  * there is moved instead, and where that fails as well the run has failed. */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -72,7 +73,8 @@ static bool cut_at_link(int tree, char *path)
 	return false;
 }
 
-/* Into brig's state folder, or, on another file system, aside in the tree. 0 or -errno. */
+/* Into brig's state folder, or, on another file system, aside in the tree; or, below a mount in the
+ * tree, beside where it was. 0 or -errno. */
 static int move_away(struct protect *t, int tree, const char *path, const char *why, char *place,
 		     size_t n)
 {
@@ -91,7 +93,12 @@ static int move_away(struct protect *t, int tree, const char *path, const char *
 		return 0;
 	(void)snprintf(to, sizeof(to), ".brig-quarantine-%s-%u", t->id, t->moved);
 	(void)snprintf(place, n, "%s", to);
-	return renameat(dir, name, tree, to) < 0 ? -errno : 0;
+	if (renameat(dir, name, tree, to) == 0)
+		return 0;
+	if (errno != EXDEV)
+		return -errno;
+	(void)snprintf(place, n, "%.*s%s", (int)(name - path), path, to);
+	return renameat(dir, name, dir, to) < 0 ? -errno : 0;
 }
 
 static int move(struct protect *t, struct outcome *o, int tree, const char *name, const char *why)

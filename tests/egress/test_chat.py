@@ -12,11 +12,11 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "run"))
 
 import record  # noqa: E402
 from door import Handler, Web, root  # noqa: E402
 from harness import PATIENCE, brig, descendants, home, main, start_brig, state, test, wait_until, workspace  # noqa: E402
+from terminals import Terminal  # noqa: E402
 
 NAME = "model.test"
 KEY = "sk-scripted-0123456789abcdefghijklmnop"
@@ -493,25 +493,13 @@ def a_conversation_is_kept_and_goes_on():
 
 @test
 def a_person_talks_with_it_on_a_terminal():
-    from test_terminal import Terminal
-
     def hang(h):
         h.begin()
         h.event({"choices": [{"delta": {"content": "thinking"}}]})
         time.sleep(15)
 
-    class Talk(Terminal):
-        def __init__(self):
-            super().__init__("x", brig_options=())
-
     with model(text("hello you"), hang, text("still here")) as w:
-        import test_terminal
-        real, test_terminal.start_brig = test_terminal.start_brig, lambda *_, **more: real_start("agent", "role.yaml", **more)
-        real_start = real
-        try:
-            t = Talk()
-        finally:
-            test_terminal.start_brig = real
+        t = Terminal(words=("agent", "role.yaml"))
         t.until(b"> ")
         t.type(b"hi\n")
         t.until(b"hello you\r\n> ")
@@ -542,14 +530,7 @@ ASKED = 0.6 * PATIENCE  # nobody answers faster, and what comes sooner does not 
 
 
 def at_terminal():
-    import test_terminal
-
-    real = test_terminal.start_brig
-    test_terminal.start_brig = lambda *_, **more: real("agent", "role.yaml", "-p", "x", **more)
-    try:
-        return test_terminal.Terminal("x", brig_options=())
-    finally:
-        test_terminal.start_brig = real
+    return Terminal(words=("agent", "role.yaml", "-p", "x"))
 
 
 @test

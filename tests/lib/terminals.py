@@ -14,14 +14,14 @@ from harness import PATIENCE, start_brig
 
 
 class Terminal:
-    """A terminal with brig in its foreground, and this test at the keyboard."""
+    """A terminal with brig in its foreground, and this test at the keyboard; `words` in place of a run's."""
 
-    def __init__(self, *args, rows=24, cols=80, brig_options=("--tty",), **more):
+    def __init__(self, *args, rows=24, cols=80, brig_options=("--tty",), words=None, **more):
         self.master, self.slave = pty.openpty()
         self.size(rows, cols)
         self.before = termios.tcgetattr(self.slave)
         self.seen = b""
-        self.process = start_brig("run", *brig_options, "--", *args, stdin=self.slave, stdout=self.slave, stderr=self.slave,
+        self.process = start_brig(*(words or ("run", *brig_options, "--", *args)), stdin=self.slave, stdout=self.slave, stderr=self.slave,
                                   start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), **more)
 
     def size(self, rows=None, cols=None):

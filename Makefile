@@ -23,6 +23,9 @@ SOAK ?= 20
 KILLS ?= 200
 ARGS ?=
 
+# What a run starts.
+PROGRAMS = brig brig-more brig-audit brig-egress brig-door brig-gate
+
 # A warning breaks our own builds. An archive is built by compilers that we have not seen.
 WERROR ?= $(if $(wildcard .git),true,false)
 
@@ -36,15 +39,23 @@ CCACHE = $(shell command -v ccache)
 MESON = meson setup -Dwerror=$(WERROR)
 C_FILES = $(shell find include src tests tools bench -name '*.[ch]')
 
-.NOTPARALLEL:
-.PHONY: build build-asan build-fuzz deps run check test test-asan test-engines test-kernels test-cluster deb test-deb bench fuzz soak lint format install uninstall clean
+# What a step says is of interest where it fails.
+quietly = said=$$($(1) 2>&1) || { printf '%s\n' "$$said"; exit 1; }
 
-build:
-	@tools/deps --check build
-	@test -f $(BUILD)/build.ninja || $(MESON) --prefix=$(or $(abspath $(PREFIX)),/usr/local) $(BUILD)
-	@$(if $(PREFIX),tools/set-prefix $(BUILD) $(abspath $(PREFIX)))
-	@test -e $(BUILD)/brig || echo "building, which takes some minutes and says nothing more unless it fails"
+.NOTPARALLEL:
+.PHONY: build configure build-asan build-fuzz deps run check test test-asan test-engines test-kernels test-cluster deb test-deb bench fuzz soak lint format install uninstall clean
+
+build: configure
+	@test ! -e $(BUILD)/brig -o -e $(BUILD)/tests/test_str || echo "building the rest: tests and pages"
 	@ninja --quiet -C $(BUILD)
+
+configure:
+	@tools/deps --check build
+	@test -e $(BUILD)/brig || echo "building, which takes some minutes and says nothing more unless it fails"
+	@test -f $(BUILD)/build.ninja || \
+		{ $(call quietly,$(MESON) --prefix=$(or $(abspath $(PREFIX)),/usr/local) $(BUILD)); }
+	@$(if $(PREFIX),tools/set-prefix $(BUILD) $(abspath $(PREFIX)))
+	@$(call quietly,ninja -C $(BUILD) build.ninja)
 
 # The second compiler and the sanitizers in one build.
 build-asan: deps-test
@@ -62,7 +73,9 @@ deps: deps-build
 deps-%:
 	@tools/deps $*
 
-run: deps-build build
+# A first look needs no tests, benchmarks or pages.
+run: deps-build configure
+	@ninja --quiet -C $(BUILD) $(if $(ARGS),,$(PROGRAMS))
 	@$(if $(ARGS),$(BUILD)/brig $(ARGS),tools/demo $(BUILD)/brig)
 
 # No root, engine or Node: what a change breaks first.

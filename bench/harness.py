@@ -33,6 +33,7 @@ class Row:
     peer: str = ""
     target: str = ""
     ok: bool | None = None
+    better: str = ""  # "more" or "less": the guard watches its ratio
     raw: dict = field(default_factory=dict)
 
 

@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "wire/http1.h"
 #include "wire/link.h"
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "audit/log.h"
-#include "base/cleanup.h"
-#include "base/sha256.h"
+#include "base/bytes/sha256.h"
+#include "base/text/cleanup.h"
 
 enum { RUN_RECORDS = 5, BATCH = 1000 };
 

@@ -17,7 +17,7 @@
 
 #include "audit/log.h"
 #include "audit/verify.h"
-#include "base/clock.h"
+#include "base/sys/clock.h"
 
 #define THREADS 16
 #define WINDOW 64

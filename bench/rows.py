@@ -436,9 +436,16 @@ def scan(bench):
     if done.returncode != 0:
         bench.note(f"bench-scan: {done.stderr.strip()[-200:]}")
         return
-    for name, figure, unit in (line.split() for line in done.stdout.splitlines()):
-        value, judged = float(figure), name.startswith("scan-")
-        bench.add(Row(name, 1, rate=value, unit=unit, target=">= 2" if judged else "", ok=value >= 2 if judged else None))
+    figures = [(name, float(figure), unit) for name, figure, unit in (line.split() for line in done.stdout.splitlines())]
+    sum_of = next((value for name, value, _ in figures if name == "sum"), None)
+    least = {"scan-json": 1.4, "scrub-json": 3}
+    for name, value, unit in figures:
+        row = Row(name, 1, rate=value, unit=unit)
+        if name in least:
+            row.target, row.ok = f">= {least[name]}", value >= least[name]
+        if unit == "GB/s" and name != "sum" and sum_of:
+            row.ratio, row.peer, row.better = value / sum_of, "sum", "more"
+        bench.add(row)
 
 
 def _rate_row(name, f, floor):

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
-#include "base/str.h"
-#include "daemon/monitor_protocol.h"
-#include "daemon/sandboxes.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "daemon/registry/sandboxes.h"
+#include "daemon/shared/monitor_protocol.h"
 
 struct bench {
 	struct loop *loop;

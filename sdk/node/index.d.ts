@@ -166,6 +166,33 @@ export interface Output {
   text: string;
 }
 
+/** What a call of a context shows. `new`: what was behind its name had ended. */
+export interface Shown {
+  number: number;
+  type: "value" | "display" | "error" | "new";
+  /** By kind, such as text/plain or image/png; images as base64. */
+  data: Record<string, string>;
+  /** The same in words. */
+  text: string;
+  raw: Record<string, unknown>;
+}
+
+/** A name that no rule allows: the sandbox's door holds a connection until somebody answers, a minute at most. */
+export interface Question {
+  number: number;
+  host: string;
+  port: number;
+}
+
+export interface CodeOptions {
+  /** sys.argv, behind its name. */
+  args?: Iterable<string>;
+  /** In a new context of this name. */
+  restart?: boolean;
+  timeout?: Time;
+  outputLimit?: number | string;
+}
+
 /** How a command ended. A command that failed is a result; check() makes it an error. */
 export class Result {
   readonly outcome: string;
@@ -182,6 +209,10 @@ export class Result {
   readonly unsettled: boolean;
   readonly error: unknown;
   readonly raw: Record<string, unknown>;
+  /** Of a call of a context. */
+  readonly shown: Shown[];
+  /** Of a call of a context: the value of its last expression. */
+  get value(): Shown | null;
   get stdout(): string;
   get stderr(): string;
   get ok(): boolean;
@@ -222,6 +253,12 @@ export class Sandbox implements AsyncDisposable {
   /** A command that was started before, to listen to it again from its beginning. */
   command(exec: string): Exec;
   commands(): Promise<ExecInfo[]>;
+  /** Python that stays: variables live on from call to call. */
+  context(name?: string): Context;
+  /** Names that wait for an answer (`ask: true` of `egress`). */
+  questions(): Promise<Question[]>;
+  /** May it be reached? `run` is as long as the sandbox is open. The daemon's owner alone may say. */
+  answer(question: number | Question, answer: "once" | "run" | "no"): Promise<void>;
   pause(): Promise<SandboxInfo>;
   /** Goes on after pause() or stop(). */
   resume(): Promise<SandboxInfo>;
@@ -234,6 +271,16 @@ export class Sandbox implements AsyncDisposable {
   logs(): Promise<string>;
   events(options?: { since?: number; follow?: boolean; signal?: AbortSignal }): AsyncGenerator<Event, void, void>;
   [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Python in a sandbox whose variables live on from call to call. */
+export class Context {
+  readonly name: string;
+  private constructor();
+  /** A call that goes on by itself; cancel() interrupts it, and leaves the variables. */
+  start(code: string, options?: CodeOptions): Promise<Exec>;
+  /** Code to its end; `shown` of the result has what it shows. */
+  run(code: string, options?: CodeOptions): Promise<Result>;
 }
 
 /** A command in a sandbox. It runs on whether or not anybody listens; cancel() ends it. */

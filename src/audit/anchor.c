@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "base/cleanup.h"
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/text/cleanup.h"
+#include "base/text/str.h"
 #include "telemetry/send.h"
 
 #define SYSLOG_SOCKET "/dev/log"
@@ -114,7 +114,7 @@ static int add_line(struct anchor_lines *l, const struct anchor_line *a)
 	return 0;
 }
 
-static int read_whole(const char *path, char **ret, size_t *n, struct err *e)
+static int anchor_read_whole(const char *path, char **ret, size_t *n, struct err *e)
 {
 	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	CLEANUP(mem) char *text = NULL;
@@ -141,8 +141,8 @@ static int read_whole(const char *path, char **ret, size_t *n, struct err *e)
 	return 0;
 }
 
-static int take_lines(const char *text, size_t n, const struct audit_key *k, unsigned source,
-		      struct verify_anchor *about, struct anchor_lines *out)
+static int anchor_take_lines(const char *text, size_t n, const struct audit_key *k, unsigned source,
+			     struct verify_anchor *about, struct anchor_lines *out)
 {
 	struct anchor_line a = { .source = source };
 
@@ -194,8 +194,8 @@ int anchor_read(const char *const *files, const struct audit_key *k, struct veri
 			break;
 		}
 		(void)snprintf(about[*count].name, sizeof(about->name), "%.127s", files[*count]);
-		r = read_whole(files[*count], &text, &len, e);
-		if (r == 0 && take_lines(text, len, k, *count, &about[*count], &l) < 0)
+		r = anchor_read_whole(files[*count], &text, &len, e);
+		if (r == 0 && anchor_take_lines(text, len, k, *count, &about[*count], &l) < 0)
 			r = err_nomem(e);
 	}
 	if (r < 0) {

@@ -18,7 +18,7 @@
 
 #include "audit/dir.h"
 #include "audit/log.h"
-#include "base/clock.h"
+#include "base/sys/clock.h"
 
 #define OUT_MAX ((size_t)256 << 20)
 #define LOCK_SPIN_US 60
@@ -74,7 +74,7 @@ static int cannot(struct chain *c, int code, const char *what, struct err *e)
 	return hint_at(code, e);
 }
 
-static int broken(struct chain *c, const char *why, struct err *e)
+static int chain_broken(struct chain *c, const char *why, struct err *e)
 {
 	return err_refuse(e, ERR_UNAVAILABLE, EBADMSG,
 			  "brig audit verify says more; move the folder away to begin a new record",
@@ -99,7 +99,7 @@ static int use_segment(struct chain *c, uint32_t number, int flags, struct err *
 }
 
 /* Moves h over every line from its offset on that is the next one of the chain. */
-static void walk(const struct chain *c, const char *p, size_t n, struct head *h)
+static void chain_walk(const struct chain *c, const char *p, size_t n, struct head *h)
 {
 	const char *end;
 	struct line l;
@@ -129,7 +129,7 @@ static int mend_tail(struct chain *c, uint64_t size, struct err *e)
 
 	if (got < 0)
 		return text ? cannot(c, errno, "read", e) : err_nomem(e);
-	walk(c, text, (size_t)got, h);
+	chain_walk(c, text, (size_t)got, h);
 	c->mending.adopted += h->seq - was;
 	c->mending.cut += size - h->offset;
 	if (size > h->offset && ftruncate(c->segment_fd, (off_t)h->offset) < 0)
@@ -145,7 +145,7 @@ static int next_segment(struct chain *c, struct err *e)
 	struct stat st;
 
 	if (h->segment == UINT32_MAX)
-		return broken(c, "there is no number left for another segment", e);
+		return chain_broken(c, "there is no number left for another segment", e);
 	if (use_segment(c, h->segment + 1, O_CREAT, e) < 0)
 		return -e->code;
 	if (c->sync && fsync(c->dir) < 0)
@@ -226,9 +226,9 @@ static int catch_up(struct chain *c, struct err *e)
 	if (r == -ENOENT)
 		return without_head(c, e) < 0 ? -e->code : find_end(c, e);
 	if (r == -EINVAL && c->state.foreign)
-		return broken(c, "its head was signed with another key", e);
+		return chain_broken(c, "its head was signed with another key", e);
 	if (r == -EINVAL)
-		return broken(c, "its head is damaged", e);
+		return chain_broken(c, "its head is damaged", e);
 	return r < 0 ? cannot(c, -r, "read", e) : find_end(c, e);
 }
 
@@ -307,7 +307,7 @@ void chain_unlock(struct chain *c)
 
 /* --- append --- */
 
-static uint64_t wall_us(void)
+static uint64_t chain_wall_us(void)
 {
 	struct timespec t;
 
@@ -315,7 +315,8 @@ static uint64_t wall_us(void)
 	return t.tv_sec < 0 ? 0 : (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void put_line(struct chain *c, const char *body, size_t n, uint64_t now, struct head *h)
+static void chain_put_line(struct chain *c, const char *body, size_t n, uint64_t now,
+			   struct head *h)
 {
 	struct record_link at = { .seq = h->seq + 1,
 				  .time_us = now > h->time_us ? now : h->time_us,
@@ -353,7 +354,7 @@ static int put_mending(struct chain *c, uint64_t now, struct head *h)
 		failed |= bodies_add(&b, &r, &c->key);
 	}
 	for (size_t i = 0; i < b.n; from = b.ends[i++])
-		put_line(c, b.text.data + from, b.ends[i] - from, now, h);
+		chain_put_line(c, b.text.data + from, b.ends[i] - from, now, h);
 	bodies_done(&b);
 	return failed ? -ENOMEM : 0;
 }
@@ -396,7 +397,7 @@ static int commit(struct chain *c, struct head *h, struct err *e)
 
 int chain_append(struct chain *c, const struct bodies *b, struct err *e)
 {
-	uint64_t now = wall_us();
+	uint64_t now = chain_wall_us();
 	struct head h;
 	size_t from = 0;
 
@@ -408,7 +409,7 @@ int chain_append(struct chain *c, const struct bodies *b, struct err *e)
 	if (put_mending(c, now, &h) < 0)
 		return err_nomem(e);
 	for (size_t i = 0; i < b->n; from = b->ends[i++])
-		put_line(c, b->text.data + from, b->ends[i] - from, now, &h);
+		chain_put_line(c, b->text.data + from, b->ends[i] - from, now, &h);
 	if (c->out.failed)
 		return err_nomem(e);
 	return c->out.len ? commit(c, &h, e) : 0;

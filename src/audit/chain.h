@@ -9,7 +9,7 @@
 
 #include "audit/head.h"
 #include "audit/record.h"
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 /* Records to be written, as record_body left them. */
 struct bodies {

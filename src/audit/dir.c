@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
-#include "base/exposed.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "base/files/exposed.h"
+#include "base/files/state.h"
+#include "base/text/cleanup.h"
+#include "base/text/str.h"
 
 #define SUFFIX ".jsonl"
 
@@ -114,7 +114,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int collect(DIR *d, uint32_t **ret, size_t *count)
+static int dir_collect(DIR *d, uint32_t **ret, size_t *count)
 {
 	CLEANUP(mem) uint32_t *v = NULL;
 	size_t n = 0, room = 0;
@@ -149,7 +149,7 @@ int audit_segments(int dirfd, uint32_t **ret, size_t *n, struct err *e)
 		(void)fd_close(fd);
 		return err_sys(e, "cannot list the folder of the record");
 	}
-	r = collect(d, ret, n);
+	r = dir_collect(d, ret, n);
 	(void)closedir(d);
 	return r < 0 ? err_nomem(e) : 0;
 }

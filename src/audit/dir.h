@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum { SEGMENT_NAME_SIZE = 24 };
 

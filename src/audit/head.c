@@ -4,20 +4,20 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/hex.h"
-#include "base/cleanup.h"
-#include "base/str.h"
+#include "base/bytes/hex.h"
+#include "base/text/cleanup.h"
+#include "base/text/str.h"
 
 #define WORD "brig-head 1 "
 
 /* By hand: every append writes one and reads two, and printf costs more than the signature. */
-static char *put(char *p, const char *text, size_t n)
+static char *head_put(char *p, const char *text, size_t n)
 {
 	memcpy(p, text, n);
 	return p + n;
 }
 
-static char *put_number(char *p, uint64_t v)
+static char *head_put_number(char *p, uint64_t v)
 {
 	char digits[20];
 	size_t at = sizeof(digits);
@@ -26,7 +26,7 @@ static char *put_number(char *p, uint64_t v)
 		digits[--at] = (char)('0' + v % 10);
 		v /= 10;
 	} while (v);
-	p = put(p, digits + at, sizeof(digits) - at);
+	p = head_put(p, digits + at, sizeof(digits) - at);
 	*p = ' ';
 	return p + 1;
 }
@@ -34,14 +34,14 @@ static char *put_number(char *p, uint64_t v)
 /* The text in front of the signature; its length. */
 static size_t unsigned_line(const struct head *h, const char *id, char out[HEAD_SLOT])
 {
-	char *p = put(out, WORD, sizeof(WORD) - 1);
+	char *p = head_put(out, WORD, sizeof(WORD) - 1);
 
-	p = put(p, id, KEY_ID_SIZE - 1);
+	p = head_put(p, id, KEY_ID_SIZE - 1);
 	*p++ = ' ';
-	p = put_number(p, h->seq);
-	p = put_number(p, h->segment);
-	p = put_number(p, h->offset);
-	p = put_number(p, h->time_us);
+	p = head_put_number(p, h->seq);
+	p = head_put_number(p, h->segment);
+	p = head_put_number(p, h->offset);
+	p = head_put_number(p, h->time_us);
 	hex_encode(h->mac, sizeof(h->mac), p);
 	p += 2 * sizeof(h->mac);
 	*p++ = ' ';
@@ -70,7 +70,7 @@ void head_format(const struct head *h, const struct audit_key *k, char slot[HEAD
 	slot[HEAD_SLOT - 1] = '\n';
 }
 
-static const char *number(const char *p, const char *end, uint64_t max, uint64_t *ret)
+static const char *head_number(const char *p, const char *end, uint64_t max, uint64_t *ret)
 {
 	uint64_t v = 0;
 	const char *from = p;
@@ -100,10 +100,10 @@ static int take_apart(const char *p, size_t n, char id[KEY_ID_SIZE], struct head
 	memcpy(id, p, KEY_ID_SIZE - 1);
 	id[KEY_ID_SIZE - 1] = '\0';
 	p += KEY_ID_SIZE;
-	p = number(p, end, UINT64_MAX, &ret->seq);
-	p = number(p, end, UINT32_MAX, &segment);
-	p = number(p, end, UINT64_MAX, &ret->offset);
-	p = number(p, end, UINT64_MAX, &ret->time_us);
+	p = head_number(p, end, UINT64_MAX, &ret->seq);
+	p = head_number(p, end, UINT32_MAX, &segment);
+	p = head_number(p, end, UINT64_MAX, &ret->offset);
+	p = head_number(p, end, UINT64_MAX, &ret->time_us);
 	if (!p || end - p != 2 * SHA256_SIZE + 1 + 2 * SHA256_SIZE ||
 	    hex_decode(p, ret->mac, SHA256_SIZE) < 0)
 		return -EINVAL;
@@ -170,7 +170,7 @@ static ssize_t read_stable(int fd, char out[HEAD_FILE])
 }
 
 /* What both slots say. */
-static int judge(const char text[HEAD_FILE], const struct audit_key *k, struct head_state *ret)
+static int head_judge(const char text[HEAD_FILE], const struct audit_key *k, struct head_state *ret)
 {
 	struct head h;
 
@@ -205,7 +205,7 @@ int head_read(int fd, const struct audit_key *k, struct head_state *ret)
 	char text[HEAD_FILE];
 	ssize_t n = read_stable(fd, text);
 
-	return n < 0 ? (int)n : judge(text, k, ret);
+	return n < 0 ? (int)n : head_judge(text, k, ret);
 }
 
 int head_follow(int fd, const struct audit_key *k, struct head_state *s)
@@ -220,7 +220,7 @@ int head_follow(int fd, const struct audit_key *k, struct head_state *s)
 		s->head = s->on_file; /* whoever had the lock before may have gone on from it */
 		return 0;
 	}
-	r = judge(text, k, s);
+	r = head_judge(text, k, s);
 	memcpy(s->text, text, sizeof(text));
 	s->on_file = s->head;
 	s->known = r == 0 && !s->damaged && !s->foreign;

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/hex.h"
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/random.h"
+#include "base/bytes/hex.h"
+#include "base/text/cleanup.h"
+#include "base/sys/clock.h"
+#include "base/files/fd.h"
+#include "base/bytes/random.h"
 
 #define KEY_FILE "key"
 #define KEY_VARIABLE "BRIG_AUDIT_KEY"

@@ -2,8 +2,8 @@
 /* audit/key.h - the key of one record: signs lines and heads, and fingerprints secrets. */
 #pragma once
 
-#include "base/err.h"
-#include "base/hmac.h"
+#include "base/bytes/hmac.h"
+#include "base/text/err.h"
 
 enum { KEY_SIZE = 32, KEY_ID_SIZE = 17, FINGERPRINT_SIZE = 13 };
 

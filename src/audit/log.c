@@ -13,7 +13,7 @@
 
 #include "audit/anchor.h"
 #include "audit/chain.h"
-#include "base/clock.h"
+#include "base/sys/clock.h"
 
 /* Past this the one who submits writes first. */
 #define PENDING_MAX ((size_t)4 << 20)

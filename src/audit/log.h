@@ -13,7 +13,7 @@
 #include "audit/head.h"
 #include "audit/key.h"
 #include "audit/record.h"
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 struct log;
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "audit/dir.h"
-#include "base/cleanup.h"
-#include "base/str.h"
+#include "base/text/cleanup.h"
+#include "base/text/str.h"
 
 #define PIECE ((uint64_t)4 << 20)
 #define THREADS_MAX 64

@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "audit/dir.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 struct prune_cut {
 	struct head last; /* the last record to go; seq 0: none goes */
@@ -160,7 +160,7 @@ static int move_back(int dir, const uint32_t *numbers, struct prune_cut *c, stru
 	return 0;
 }
 
-static int replace(int dir, const char *name, const void *p, size_t n, struct err *e)
+static int prune_replace(int dir, const char *name, const void *p, size_t n, struct err *e)
 {
 	char fresh[64];
 	CLEANUP(fd) int fd = -1;
@@ -186,7 +186,7 @@ static int shorten(int dir, const struct prune_cut *c, struct err *e)
 
 	audit_segment_name(c->last.segment, name);
 	if (r == 0)
-		r = replace(dir, name, f.text + c->offset, f.n - (size_t)c->offset, e);
+		r = prune_replace(dir, name, f.text + c->offset, f.n - (size_t)c->offset, e);
 	file_done(&f);
 	return r;
 }
@@ -203,8 +203,8 @@ static int say_so(struct log *l, const struct prune_cut *c, const struct prune_o
 	return log_append_locked(l, &r, 1, e);
 }
 
-static int carry_out(struct log *l, const struct prune_cut *c, const uint32_t *numbers,
-		     const struct prune_options *o, struct prune_report *ret, struct err *e)
+static int prune_carry_out(struct log *l, const struct prune_cut *c, const uint32_t *numbers,
+			   const struct prune_options *o, struct prune_report *ret, struct err *e)
 {
 	bool whole = c->offset == c->size;
 	int dir = log_dirfd(l);
@@ -218,7 +218,7 @@ static int carry_out(struct log *l, const struct prune_cut *c, const uint32_t *n
 		whole = false; /* log.prune itself went there */
 	}
 	head_format(&c->last, log_key(l), slot);
-	if (replace(dir, "base", slot, sizeof(slot), e) < 0)
+	if (prune_replace(dir, "base", slot, sizeof(slot), e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < c->index + whole; i++) {
 		struct stat st;
@@ -271,7 +271,7 @@ static int prune_locked(struct log *l, const struct prune_options *o, struct pru
 	ret->removed = c.last.seq - c.first + 1;
 	ret->last = c.last.seq;
 	ret->left -= ret->removed;
-	return o->dry_run ? 0 : carry_out(l, &c, numbers, o, ret, e);
+	return o->dry_run ? 0 : prune_carry_out(l, &c, numbers, o, ret, e);
 }
 
 int prune(struct log *l, const struct prune_options *o, struct prune_report *ret, struct err *e)

@@ -4,10 +4,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/hex.h"
+#include "base/bytes/hex.h"
 #include "audit/redact.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/bytes/json.h"
+#include "base/text/str.h"
 
 #define LIST_BYTES_MAX 8192
 #define TAIL_PREV ",\"prev\":\""
@@ -67,7 +67,7 @@ void record_list(struct record *r, const char *field, const char *const *list)
 
 /* --- building a line --- */
 
-static void put_number(struct buf *out, int64_t v)
+static void record_put_number(struct buf *out, int64_t v)
 {
 	if (v < 0)
 		buf_putc(out, '-');
@@ -85,7 +85,7 @@ static void put_milli(struct buf *out, int64_t v)
 	}
 }
 
-static void put_text(struct buf *out, const char *text, const struct audit_key *k)
+static void record_put_text(struct buf *out, const char *text, const struct audit_key *k)
 {
 	char clean[RECORD_TEXT_MAX];
 
@@ -104,7 +104,7 @@ static void put_list(struct buf *out, const char *const *list, const struct audi
 			buf_puts(out, "\"...\"");
 			break;
 		}
-		put_text(out, list[i], k);
+		record_put_text(out, list[i], k);
 	}
 	buf_putc(out, ']');
 }
@@ -122,18 +122,18 @@ static void put_common(struct buf *out, const char *name, const char *text,
 	if (!text)
 		return;
 	put_key(out, name);
-	put_text(out, text, k);
+	record_put_text(out, text, k);
 }
 
-static void put_value(struct buf *out, const struct record_value *v, enum value_kind kind,
-		      const struct audit_key *k)
+static void record_put_value(struct buf *out, const struct record_value *v, enum value_kind kind,
+			     const struct audit_key *k)
 {
 	switch (kind) {
 	case VALUE_TEXT:
-		put_text(out, v->text, k);
+		record_put_text(out, v->text, k);
 		break;
 	case VALUE_NUMBER:
-		put_number(out, v->number);
+		record_put_number(out, v->number);
 		break;
 	case VALUE_MILLI:
 		put_milli(out, v->number);
@@ -163,7 +163,7 @@ void record_body(const struct record *r, const struct audit_key *k, struct buf *
 		if (!r->values[i].given)
 			continue;
 		put_key(out, t->fields[i].name);
-		put_value(out, &r->values[i], t->fields[i].kind, k);
+		record_put_value(out, &r->values[i], t->fields[i].kind, k);
 	}
 }
 

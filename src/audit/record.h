@@ -13,7 +13,7 @@
 
 #include "audit/events.h"
 #include "audit/key.h"
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 enum {
 	RECORD_TEXT_MAX = 512,        /* bytes of one text */

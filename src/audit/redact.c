@@ -8,8 +8,8 @@
 #include <strings.h>
 
 #include "audit/key.h"
-#include "base/cleanup.h"
-#include "base/str.h"
+#include "base/text/cleanup.h"
+#include "base/text/str.h"
 
 #define INPUT_MAX ((size_t)64 << 10)
 #define VALUE_MAX ((size_t)4 << 10) /* how far the end of quotes and braces is looked for */
@@ -387,7 +387,7 @@ static const char *match_context(const char *text, const char *p, size_t n, size
 	return NULL;
 }
 
-static size_t put(char *out, size_t at, size_t room, const char *p, size_t n)
+static size_t redact_put(char *out, size_t at, size_t room, const char *p, size_t n)
 {
 	if (at >= room)
 		return at;
@@ -430,12 +430,13 @@ size_t redact(const struct audit_key *k, const char *text, size_t n, char *out, 
 
 			while (p < end && !word_begins(text, p))
 				p++;
-			at = put(out, at, room, from, (size_t)(p - from));
+			at = redact_put(out, at, room, from, (size_t)(p - from));
 			continue;
 		}
 		key_fingerprint(k, p, len, print);
-		at = put(out, at, room, mark,
-			 (size_t)snprintf(mark, sizeof(mark), "[redacted:%s:%s]", kind, print));
+		at = redact_put(
+			out, at, room, mark,
+			(size_t)snprintf(mark, sizeof(mark), "[redacted:%s:%s]", kind, print));
 		p += len;
 	}
 	return utf8_cut(out, at);

@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "audit/dir.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 #define SLOTS_MAX 4096
 #define SLOTS_FEW 96 /* as many fit on the stack */
@@ -25,7 +25,7 @@ struct running_entry {
 	uint64_t offset, time_us;
 };
 
-static uint64_t wall_us(void)
+static uint64_t running_wall_us(void)
 {
 	struct timespec t;
 
@@ -73,7 +73,7 @@ static int fill_slot(int fd, uint64_t offset, const struct run_info *i, const st
 	int n = snprintf(text, sizeof(text),
 			 WORD "%.32s %.16s %.16s %" PRIu32 " %" PRIu64 " %" PRIu64 " %.*s",
 			 or_dash(i->run), or_dash(i->policy), or_dash(i->backend), h->segment,
-			 h->offset, wall_us(), ARGV0_MAX, or_dash(i->argv0));
+			 h->offset, running_wall_us(), ARGV0_MAX, or_dash(i->argv0));
 
 	for (int at = 0; at < n; at++)
 		if (text[at] == '\n' || text[at] == '\t')
@@ -86,7 +86,7 @@ static int fill_slot(int fd, uint64_t offset, const struct run_info *i, const st
 }
 
 /* The next word of *p, which must be shorter than n; an empty one when it is not. */
-static void take_word(char **p, char *out, size_t n)
+static void running_take_word(char **p, char *out, size_t n)
 {
 	size_t len = strcspn(*p, " ");
 
@@ -98,7 +98,7 @@ static bool take_number(char **p, uint64_t *ret)
 {
 	char word[24];
 
-	take_word(p, word, sizeof(word));
+	running_take_word(p, word, sizeof(word));
 	return num_count(word, ret) == 0;
 }
 
@@ -114,9 +114,9 @@ static bool parse_slot(const char slot[RUNNING_SLOT], struct running_entry *t)
 	text[n] = '\0';
 	if (!str_starts(text, WORD))
 		return false;
-	take_word(&p, t->run, sizeof(t->run));
-	take_word(&p, t->policy, sizeof(t->policy));
-	take_word(&p, t->backend, sizeof(t->backend));
+	running_take_word(&p, t->run, sizeof(t->run));
+	running_take_word(&p, t->policy, sizeof(t->policy));
+	running_take_word(&p, t->backend, sizeof(t->backend));
 	if (strspn(t->run, "0123456789abcdef") != 32 || !take_number(&p, &segment) ||
 	    segment > UINT32_MAX || !take_number(&p, &t->offset) || !take_number(&p, &t->time_us))
 		return false;
@@ -175,7 +175,7 @@ static struct seen look_for(struct log *l, const struct running_entry *t)
 static int put_crashed(struct log *l, const struct running_entry *t, const char *principal,
 		       struct err *e)
 {
-	uint64_t now = wall_us();
+	uint64_t now = running_wall_us();
 	struct record r;
 
 	record_init(&r, EVENT_SANDBOX_EXEC);
@@ -221,7 +221,7 @@ static bool used(const char *slot)
 static int bury_dead(struct log *l, int fd, char *text, size_t slots, const char *principal,
 		     struct err *e)
 {
-	size_t left = LOOK_AT, at = slots ? wall_us() % slots : 0;
+	size_t left = LOOK_AT, at = slots ? running_wall_us() % slots : 0;
 
 	for (size_t i = 0; i < slots && left; i++) {
 		uint64_t offset = (uint64_t)at * RUNNING_SLOT;

@@ -16,8 +16,8 @@
 #include "audit/dir.h"
 #include "audit/pieces.h"
 #include "audit/record.h"
-#include "base/cleanup.h"
-#include "base/str.h"
+#include "base/text/cleanup.h"
+#include "base/text/str.h"
 
 /* --- the report --- */
 
@@ -173,8 +173,8 @@ static int one_segment(struct piece_check *c, struct verify_report *r, const str
 	return check_add(c, number, size) < 0 ? err_nomem(e) : 0;
 }
 
-static int collect(struct piece_check *c, struct verify_report *r, const struct head *h,
-		   struct err *e)
+static int verify_collect(struct piece_check *c, struct verify_report *r, const struct head *h,
+			  struct err *e)
 {
 	CLEANUP(mem) uint32_t *numbers = NULL;
 	size_t n = 0;
@@ -306,7 +306,7 @@ static int check_all(const struct verify_options *o, struct piece_check *c, stru
 	if (got < 0 && got != -ENOENT && got != -EINVAL)
 		return -e->code;
 	check_base(c->dir, c->key, r, &s);
-	if (collect(c, r, &h, e) < 0)
+	if (verify_collect(c, r, &h, e) < 0)
 		return -e->code;
 	r->empty = got == -ENOENT && !r->segments && !r->pruned && !c->anchored_n;
 	if (got == -ENOENT && !r->empty)

@@ -13,14 +13,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/json.h"
-#include "model/command.h"
-#include "model/door_spec.h"
-#include "model/isolation.h"
-#include "model/outcome.h"
-#include "model/spec.h"
+#include "base/bytes/json.h"
+#include "base/text/arena.h"
+#include "base/text/err.h"
+#include "model/outcome/isolation.h"
+#include "model/outcome/outcome.h"
+#include "model/settings/command.h"
+#include "model/settings/door_spec.h"
+#include "model/settings/spec.h"
 #include "proc/lend.h"
 #include "proc/supervisor.h"
 
@@ -72,8 +72,9 @@ struct job_want {
 	 * start takes from it what the plan has not got: whether it has a terminal. */
 	const struct command *command;
 	bool no_input; /* the command reads end of file at once */
-	/* Of exec: in place of a command an operation on files (proc/files.h), whose words are the
-	 * command's. Its ends, borrowed; -1: none. It returns at once, and fills only the number.
+	/* Of exec: in place of a command an operation on files (proc/files/files.h), whose words
+	 * are the command's. Its ends, borrowed; -1: none. It returns at once, and fills only the
+	 * number.
 	 */
 	const int *files;
 	const char *id;
@@ -260,6 +261,9 @@ int backend_members_open(int *router, int *packets, int *streams, struct err *e)
 void backends_tidy(const char *workspace);
 /* What was found of them in this workspace is added to *o; the next run there tells it, too. */
 void backends_told(const char *workspace, struct outcome *o);
+/* Has all been judged that runs have left in this folder, in one that it lies in, or in those that
+ * it holds, and lives none? Else a refusal. After backends_tidy. */
+int backends_judged(const char *path, struct err *e);
 
 /* Pods of this state folder whose run is gone, wherever in a cluster runs have been: removed, or
  * with `dry` only named. Blocks. */

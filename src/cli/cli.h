@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
-#include "model/spec.h"
+#include "base/text/err.h"
+#include "model/settings/spec.h"
 
 enum { EXIT_BRIG = 125 }; /* brig itself failed, before the command ran */
 
@@ -37,8 +37,8 @@ extern const struct subcommand *const commands[]; /* NULL-terminated */
 extern const struct subcommand cmd_run, cmd_shell, cmd_sh, cmd_exec, cmd_python, cmd_script,
 	cmd_plan, cmd_batch, cmd_wrap, cmd_agent, cmd_sandbox, cmd_daemon, cmd_dashboard,
 	cmd_doctor, cmd_config, cmd_allow, cmd_init, cmd_examples, cmd_bundle, cmd_cache,
-	cmd_quarantine, cmd_audit, cmd_image, cmd_mcp, cmd_proxy, cmd_schema, cmd_completion,
-	cmd_version, cmd_help;
+	cmd_quarantine, cmd_exposed, cmd_audit, cmd_image, cmd_mcp, cmd_proxy, cmd_schema,
+	cmd_completion, cmd_version, cmd_help;
 extern const struct subcommand cmd_hold, cmd_attach,
 	cmd_node; /* not in the table: no words for people */
 

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/fd.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "doctor/attack.h"
 #include "sandbox/manager.h"
 
@@ -46,7 +46,7 @@ static int printed(int status)
 }
 
 /* Room for a whole run at once, never given back in the middle of it. */
-static void make_room(void)
+static void cli_start_make_room(void)
 {
 	(void)mallopt(M_TOP_PAD, HEAP_ROOM);
 	(void)mallopt(M_TRIM_THRESHOLD, 4 * HEAP_ROOM);
@@ -84,7 +84,7 @@ static const char *by_its_name(const char *called)
 	return str_eq(name, "brig-sh") || str_eq(name, "brig-bash") ? "sh" : NULL;
 }
 
-static int run(const struct subcommand *c, int argc, char **argv)
+static int cli_start_run(const struct subcommand *c, int argc, char **argv)
 {
 	if (c->fields && !c->verbs)
 		fill_room();
@@ -104,14 +104,14 @@ int cli_start(int argc, char **argv)
 		return attack_inside(argc - 2, argv + 2);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
-	make_room();
+	cli_start_make_room();
 	/* A caller's limit on file sizes is an error with words, not the end of us; the command
 	 * has the signal back. */
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
 	name = by_its_name(argv[0]);
 	if (name) {
 		c = command_by_name(name);
-		return c ? run(c, argc, argv) : command_elsewhere(argc, argv);
+		return c ? cli_start_run(c, argc, argv) : command_elsewhere(argc, argv);
 	}
 	c = argc > 1 ? command_by_name(argv[1]) : NULL;
 	if (!c)
@@ -120,5 +120,5 @@ int cli_start(int argc, char **argv)
 		help_all(c);
 		return printed(0);
 	}
-	return run(c, argc - 1, argv + 1);
+	return cli_start_run(c, argc - 1, argv + 1);
 }

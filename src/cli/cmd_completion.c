@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "cli/cli.h"
-#include "model/groups.h"
+#include "model/settings/groups.h"
 
-static void words(const char *const *w)
+static void completion_words(const char *const *w)
 {
 	for (; *w; w++)
 		(void)printf("%s%s", *w, w[1] ? " " : "");
@@ -171,7 +171,7 @@ static void bash_values(const struct field *f)
 	}
 	if (f->words) {
 		(void)printf("\t--%s) COMPREPLY=($(compgen -W '", f->flag);
-		words(f->words);
+		completion_words(f->words);
 		(void)printf("' -- \"$cur\")); return ;;\n");
 	} else if (is_path(f)) {
 		(void)printf("\t--%s) _brig_files -f; return ;;\n", f->flag);
@@ -239,7 +239,7 @@ static void zsh_option(const struct field *f)
 	(void)printf("]%s", f->alone ? ":" : "");
 	if (f->words) {
 		(void)printf(":%s:(", f->flag);
-		words(f->words);
+		completion_words(f->words);
 		(void)printf(")");
 	} else if (takes_groups(f)) {
 		(void)printf(":%s:(", f->flag);
@@ -249,6 +249,32 @@ static void zsh_option(const struct field *f)
 		(void)printf(":%s:%s", f->flag, is_path(f) ? "_files" : "");
 	}
 	(void)printf("'");
+}
+
+static bool is_field(const struct subcommand *c, const char *option)
+{
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (takes(c, &fields[i]) && str_eq(fields[i].flag, option + strlen("--")))
+			return true;
+	return str_eq(option, "--set");
+}
+
+/* Its own options, and what may stand where none does: its own words, else a command with words. */
+static void zsh_own(const struct subcommand *c, const struct own *o)
+{
+	const char *before = " '*:word:(";
+	bool any = false;
+
+	for (size_t i = 0; i < o->n; i++)
+		if (str_starts(o->v[i], "--") && !is_field(c, o->v[i]))
+			(void)printf(" '*%s'", o->v[i]);
+	for (size_t i = 0; i < o->n; i++)
+		if (o->v[i][0] != '-') {
+			(void)printf("%s%s", before, o->v[i]);
+			before = " ";
+			any = true;
+		}
+	(void)printf("%s", any ? ")'" : c->word ? " '*:file:_files'" : " '*::command:_normal'");
 }
 
 static void zsh_command(const struct subcommand *c)
@@ -268,29 +294,42 @@ static void zsh_command(const struct subcommand *c)
 			behind_print(c, o.v[i], " ");
 			(void)printf("; return }; ");
 		}
-	(void)printf("compadd --");
-	own_print(&o, " ");
 	if (!c->fields) {
+		(void)printf("compadd --");
+		own_print(&o, " ");
 		(void)printf("; _files ;;\n");
 		return;
 	}
-	(void)printf("; _arguments '*--set=:setting:'");
+	/* For _arguments the command is what brig is to a shell: the word before its own. */
+	(void)printf(
+		"shift words; (( CURRENT-- )); _arguments -S '*--set=:setting:_brig_settings'");
 	for (int i = 0; i < FIELD_COUNT; i++)
 		if (takes(c, &fields[i]))
 			zsh_option(&fields[i]);
-	(void)printf(" '*::command:_normal' ;;\n");
+	zsh_own(c, &o);
+	(void)printf(" ;;\n");
 }
+
+/* Behind -- stands a command; for mcp install options of its own. */
+static const char zsh_behind[] =
+	"\tlocal at=$words[(i)--]\n"
+	"\tif (( at < CURRENT )) && [[ $words[2] != mcp ]]; then\n"
+	"\t\tshift $at words; (( CURRENT -= at )); _normal; return\n\tfi\n";
 
 static void zsh(void)
 {
 	(void)printf("#compdef brig\n_brig_boxes() {\n\t" BOXES
-		     "\n}\n_brig() {\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a names=(\n");
+		     "\n}\n_brig_settings() {\n\tcompadd -S '' --");
+	setting_words();
+	(void)printf("\n}\n_brig() {\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a names=(\n");
 	for (const struct subcommand *const *c = commands; *c; c++) {
 		(void)printf("\t\t\t'%s:", (*c)->name);
 		quoted((*c)->help);
 		(void)printf("'\n");
 	}
-	(void)printf("\t\t)\n\t\t_describe command names\n\t\treturn\n\tfi\n\tcase $words[2] in\n");
+	(void)printf(
+		"\t\t)\n\t\t_describe command names\n\t\treturn\n\tfi\n%s\tcase $words[2] in\n",
+		zsh_behind);
 	for (const struct subcommand *const *c = commands; *c; c++)
 		zsh_command(*c);
 	(void)printf("\tesac\n}\n_brig \"$@\"\n");
@@ -304,7 +343,7 @@ static void fish_option(const struct subcommand *c, const struct field *f)
 		(void)printf(" -s %c", f->letter);
 	if (f->words) {
 		(void)printf(" -a '");
-		words(f->words);
+		completion_words(f->words);
 		(void)printf("'");
 	} else if (takes_groups(f)) {
 		(void)printf(" -a '");
@@ -318,7 +357,10 @@ static void fish_option(const struct subcommand *c, const struct field *f)
 
 static void fish(void)
 {
-	(void)printf("function __brig_boxes\n\t" BOXES "\nend\ncomplete -c brig -f\n");
+	(void)printf("function __brig_boxes\n\t" BOXES
+		     "\nend\nfunction __brig_settings\n\tprintf '%%s\\n'");
+	setting_words();
+	(void)printf("\nend\ncomplete -c brig -f\n");
 	for (const struct subcommand *const *c = commands; *c; c++) {
 		(void)printf("complete -c brig -n __fish_use_subcommand -a %s -d '", (*c)->name);
 		quoted((*c)->help);
@@ -331,7 +373,11 @@ static void fish(void)
 		(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s' -a '",
 			     (*c)->name);
 		own_print(&o, " ");
-		(void)printf("%s'\n", (*c)->fields ? " --set" : "");
+		(void)printf("'\n");
+		if ((*c)->fields)
+			(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s' -l set "
+				     "-r -a '(__brig_settings)'\n",
+				     (*c)->name);
 		for (size_t i = 0; i < o.n; i++)
 			if (has_box(*c, o.v[i]))
 				(void)printf(
@@ -373,7 +419,7 @@ static int completion(const struct subcommand *c, int argc, char **argv)
 	return EXIT_BRIG;
 }
 
-static const char *word(size_t i)
+static const char *completion_word(size_t i)
 {
 	static const char *const list[] = { "bash", "zsh", "fish" };
 
@@ -385,6 +431,6 @@ const struct subcommand cmd_completion = {
 	.minor = true,
 	.usage = "bash|zsh|fish",
 	.help = "print a completion script for a shell",
-	.word = word,
+	.word = completion_word,
 	.run = completion,
 };

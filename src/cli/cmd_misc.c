@@ -2,11 +2,11 @@
 /* cli/cmd_misc.c - "version", "schema" and "help". */
 #include <stdio.h>
 
-#include "base/buf.h"
-#include "base/str.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
 #include "brig.h"
 #include "cli/cli.h"
-#include "model/schema.h"
+#include "model/files/schema.h"
 
 static int asked_help(const struct subcommand *c, int argc, char **argv)
 {
@@ -69,7 +69,7 @@ static int help(const struct subcommand *c, int argc, char **argv)
 	return 0;
 }
 
-static const char *word(size_t i)
+static const char *cmd_misc_word(size_t i)
 {
 	return commands[i] ? commands[i]->name : NULL;
 }
@@ -88,5 +88,5 @@ const struct subcommand cmd_help = { .name = "help",
 				     .minor = true,
 				     .usage = "[COMMAND [all] | --all]",
 				     .help = "print this, or more about one command",
-				     .word = word,
+				     .word = cmd_misc_word,
 				     .run = help };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "cli/cli.h"
 
 enum {
@@ -130,7 +130,7 @@ bool subcommand_takes(const struct subcommand *c, const struct field *f)
 	return f->commands & c->fields;
 }
 
-static bool listed(const struct subcommand *c, const struct field *f)
+static bool help_listed(const struct subcommand *c, const struct field *f)
 {
 	return subcommand_takes(c, f) && f->honoured;
 }
@@ -141,7 +141,7 @@ static void all_options(const struct subcommand *c)
 		bool begun = false;
 
 		for (int i = 0; i < FIELD_COUNT; i++) {
-			if (!listed(c, &fields[i]) || section_of(&fields[i]) != at)
+			if (!help_listed(c, &fields[i]) || section_of(&fields[i]) != at)
 				continue;
 			if (!begun)
 				(void)printf("\n%s:\n", at ? sections[at - 1].title : "sandbox");
@@ -175,7 +175,7 @@ static void first_options(const struct subcommand *c, size_t room)
 	}
 	(void)printf("\n");
 	for (size_t i = 0; i < ARRAY_LEN(first) && shown < room; i++)
-		if (fields[first[i].id].flag && listed(c, &fields[first[i].id])) {
+		if (fields[first[i].id].flag && help_listed(c, &fields[first[i].id])) {
 			line(c, &fields[first[i].id], first[i].brief);
 			shown++;
 		}

@@ -5,14 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/exposed.h"
-#include "base/str.h"
+#include "base/files/exposed.h"
+#include "base/text/buf.h"
+#include "base/text/cleanup.h"
+#include "base/text/str.h"
 #include "cli/cli.h"
-#include "model/bundles.h"
-#include "model/config.h"
 #include "model/dialect/foreign.h"
+#include "model/files/bundles.h"
+#include "model/files/config.h"
 
 #define INSIDE "/workspace"
 
@@ -62,7 +62,7 @@ static int check_way(const char *cwd, struct err *e)
 	CLEANUP(buf) struct buf word = BUF_INIT(4 * PATH_MAX);
 	const char *way = getenv("PWD");
 	struct stat here, there;
-	struct err why = { 0 };
+	struct err why = { 0 }, step = { 0 };
 
 	if (!way || way[0] != '/' || str_eq(way, cwd) || stat(way, &there) < 0 ||
 	    stat(".", &here) < 0 || here.st_ino != there.st_ino || here.st_dev != there.st_dev ||
@@ -70,7 +70,9 @@ static int check_way(const char *cwd, struct err *e)
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM, "'%.120s' leads here by a link: %.200s", way, why.what);
 	buf_put_word(&word, cwd);
-	return err_hint(e, "if this is the folder that you mean: cd %s", buf_str(&word));
+	(void)err_hint(&step, "if this is the folder that you mean: cd %s", buf_str(&word));
+	exposed_hint(step.hint, &why, e);
+	return -e->code;
 }
 
 int cli_load_reader(struct spec *s, struct err *project, struct err *e)

@@ -3,7 +3,7 @@
  *
  * A start pays for each page of tables that the program has, whether it looks at them or not: they
  * hold addresses, which are made anew at every start (docs/design/programs.md). */
-#include "base/program.h"
+#include "base/sys/program.h"
 #include "cli/cli_start.h"
 
 #define MORE "brig-more"

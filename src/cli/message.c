@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/clean.h"
-#include "base/str.h"
+#include "base/text/buf.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
 #include "cli/cli.h"
 
 static bool to_journal(void)

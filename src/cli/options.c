@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "cli/cli.h"
 
 /* What other programs call it. A word that is nearly one of brig's needs no line here. */
@@ -57,7 +57,7 @@ int command_refuses(const struct subcommand *c, const char *word, struct err *e)
 		    : err_hint(e, "brig %s --help says what it takes", c->name);
 }
 
-static int unknown(const struct subcommand *c, const char *name, struct err *e)
+static int options_unknown(const struct subcommand *c, const char *name, struct err *e)
 {
 	const char *flags[FIELD_COUNT + OWN_WORDS_MAX + 3];
 	const char *near, *own = c->word ? c->word(0) : NULL;
@@ -199,7 +199,7 @@ int options_one(const struct subcommand *c, struct spec *s, int argc, char **arg
 	from = str_eq(name, "env-from") && fields[FIELD_ENV].commands & c->fields;
 	pair = from || str_eq(name, "set");
 	if (!pair && (!f || !(f->commands & c->fields)))
-		return unknown(c, name, e);
+		return options_unknown(c, name, e);
 	if (!pair && f->type == FIELD_T_BOOL && !f->arg)
 		return spec_set(s, id, value ? value + 1 : "true", ORIGIN_FLAG, e);
 	if (!pair && !value && f->alone)

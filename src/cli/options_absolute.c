@@ -2,9 +2,9 @@
 /* cli/options_absolute.c - options that outlive the folder where they were typed. */
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "cli/cli.h"
-#include "model/paths.h"
+#include "model/settings/paths.h"
 
 struct absolute {
 	struct arena *arena;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 int own_option_value(const struct own_option *o, int argc, char **argv, int *at, const char **ret,
 		     struct err *e)

@@ -2,7 +2,7 @@
 /* cli/own_options.h - options that a command has besides those of the field table. */
 #pragma once
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 /* An option with a value: "--name VALUE", "--name=VALUE" or "-n VALUE". */
 struct own_option {

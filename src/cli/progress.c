@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/clean.h"
-#include "base/clock.h"
-#include "base/str.h"
+#include "base/sys/clock.h"
+#include "base/text/buf.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
 #include "cli/cli.h"
 
 #define LATER_US 500000

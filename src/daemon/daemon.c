@@ -15,17 +15,17 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "base/clock.h"
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/signals.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "daemon/api.h"
-#include "daemon/errand.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/sys/clock.h"
+#include "base/sys/signals.h"
+#include "base/text/str.h"
+#include "daemon/api/api.h"
+#include "daemon/api/errand.h"
 #include "daemon/service.h"
-#include "daemon/tcp_listen.h"
 #include "daemon/tls_front.h"
+#include "http/tcp_listen.h"
 
 #define BACKLOG 512
 #define PRUNE_US ((uint64_t)3600 * 1000000)
@@ -45,20 +45,20 @@ struct brigd {
 	void (*listens)(const char *where);
 };
 
-static void stop(void *arg)
+static void daemon_stop(void *arg)
 {
 	loop_stop(((struct brigd *)arg)->api.loop);
 }
 
-static void on_signal(struct loop_watch *w, uint32_t events)
+static void daemon_on_signal(struct loop_watch *w, uint32_t events)
 {
 	(void)events;
-	stop((struct brigd *)w);
+	daemon_stop((struct brigd *)w);
 }
 
 /* Whoever has a sandbox is there. A name with '@' is of the owner's making and has no token, and
  * where there is no file of tokens nobody knows which are left: those go by their age alone. */
-static bool is_gone(void *arg, const char *tenant, uint64_t idle_s)
+static bool daemon_is_gone(void *arg, const char *tenant, uint64_t idle_s)
 {
 	const struct api *a = arg;
 	struct sandbox_count n;
@@ -75,7 +75,7 @@ static void forget_tenants(struct brigd *d, uint64_t now)
 {
 	struct api *a = &d->api;
 
-	events_forget(a->events, is_gone, a);
+	events_forget(a->events, daemon_is_gone, a);
 	loop_at(a->loop, &d->prune,
 		now + (a->tokens && !tokens_settled(a->tokens) ? REVOKE_US : PRUNE_US));
 }
@@ -96,7 +96,7 @@ static void on_revoke(struct loop_timer *t, uint64_t now)
 	loop_at(d->api.loop, t, now + REVOKE_US);
 }
 
-static void settle(void *arg)
+static void daemon_settle(void *arg)
 {
 	http_settle(arg);
 }
@@ -112,7 +112,7 @@ static int take_signals(struct brigd *d, struct err *e)
 	d->signal_fd = signals_open(SIGNALS_END);
 	if (d->signal_fd < 0)
 		return err_sys(e, "cannot listen to signals");
-	d->signals = (struct loop_watch){ .fd = d->signal_fd, .ready = on_signal };
+	d->signals = (struct loop_watch){ .fd = d->signal_fd, .ready = daemon_on_signal };
 	return loop_want(d->api.loop, &d->signals, EPOLLIN) < 0
 		       ? err_set(e, ERR_INTERNAL, EIO, "cannot listen to signals")
 		       : 0;
@@ -314,7 +314,7 @@ static int open_parts(struct brigd *d, const struct daemon_options *o, struct er
 		return err_sys(e, "cannot change to '/'");
 	api_service(a, &by);
 	a->began = clock_us();
-	a->stop = stop;
+	a->stop = daemon_stop;
 	a->stop_arg = d;
 	if (events_open(d->state, &a->events, e) < 0 || once_open(d->state, &a->once, e) < 0 ||
 	    http_new(a->loop, &by, &a->http, e) < 0)
@@ -354,7 +354,7 @@ static void say_ready(struct brigd *d, const struct daemon_options *o)
 		loop_at(d->api.loop, &d->revoke, clock_us() + REVOKE_US);
 }
 
-static void close_all(struct brigd *d)
+static void daemon_close_all(struct brigd *d)
 {
 	struct api *a = &d->api;
 
@@ -396,9 +396,9 @@ int daemon_run(const struct daemon_options *o, struct err *e)
 		r = open_doors(&d, o, e);
 	if (r == 0) {
 		say_ready(&d, o);
-		loop_run(d.api.loop, settle, d.api.http);
+		loop_run(d.api.loop, daemon_settle, d.api.http);
 		service_notify("STOPPING=1");
 	}
-	close_all(&d);
+	daemon_close_all(&d);
 	return r;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 struct daemon_options {
 	const char *listen;                 /* ADDR:PORT; NULL: the Unix socket alone */

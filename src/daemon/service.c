@@ -10,9 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/text/cleanup.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 #define FIRST_FD 3
 

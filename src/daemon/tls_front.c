@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/program.h"
-#include "model/paths.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/sys/program.h"
+#include "model/settings/paths.h"
 #include "proc/host_program.h"
 
 #define PROGRAM "brig-tls"

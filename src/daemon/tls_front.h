@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 /* Descriptors that it begins with. */
 enum { TLS_LISTENER = 3, TLS_CHANNEL, TLS_CERT, TLS_KEY, TLS_FD_END };

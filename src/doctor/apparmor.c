@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
 
@@ -103,7 +103,7 @@ static int write_fresh(int dir, const char *text)
 	return r;
 }
 
-static int open_folder(const char *root, struct err *e)
+static int apparmor_open_folder(const char *root, struct err *e)
 {
 	CLEANUP(fd) int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int dir;
@@ -120,7 +120,7 @@ static int open_folder(const char *root, struct err *e)
 
 int apparmor_write(const char *root, const char *text, struct err *e)
 {
-	CLEANUP(fd) int dir = open_folder(root, e);
+	CLEANUP(fd) int dir = apparmor_open_folder(root, e);
 	int r;
 
 	if (dir < 0 || check_old(dir, e) < 0)
@@ -132,14 +132,14 @@ int apparmor_write(const char *root, const char *text, struct err *e)
 static void remove_profile(const char *root)
 {
 	struct err ignored = { 0 };
-	CLEANUP(fd) int dir = open_folder(root, &ignored);
+	CLEANUP(fd) int dir = apparmor_open_folder(root, &ignored);
 
 	if (dir >= 0)
 		(void)unlinkat(dir, NAME, 0);
 }
 
 /* What the parser has to say goes to stderr: stdout may be carrying JSON. */
-static int load(const char *root, const char *parser, struct err *e)
+static int apparmor_load(const char *root, const char *parser, struct err *e)
 {
 	static const char *const envp[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };
 	char path[PATH_MAX];
@@ -176,7 +176,7 @@ int apparmor_install(const char *root, const char *program, const char *parser, 
 		return err_nomem(e);
 	if (apparmor_write(root, buf_str(&text), e) < 0)
 		return -e->code;
-	if (load(root, parser, e) == 0)
+	if (apparmor_load(root, parser, e) == 0)
 		return 0;
 	remove_profile(root);
 	return -e->code;

@@ -15,11 +15,11 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/num.h"
-#include "base/random.h"
-#include "base/str.h"
+#include "base/bytes/random.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "doctor/doctor.h"
 #include "sandbox/sandbox.h"
 
@@ -40,7 +40,7 @@ struct ground {
 
 /* ---- baits ---- */
 
-static int put(const char *top, const char *name, const char *text, struct err *e)
+static int attack_put(const char *top, const char *name, const char *text, struct err *e)
 {
 	char path[PATH_MAX];
 	CLEANUP(fd) int fd = -1;
@@ -52,7 +52,7 @@ static int put(const char *top, const char *name, const char *text, struct err *
 	return 0;
 }
 
-static int folder(const char *top, const char *name, struct err *e)
+static int attack_folder(const char *top, const char *name, struct err *e)
 {
 	char path[PATH_MAX];
 
@@ -83,16 +83,17 @@ static int make_files(struct ground *g, struct err *e)
 	if (chmod(g->top, 0755) < 0)
 		return err_sys(e, "cannot open '%s' up", g->top);
 	for (size_t i = 0; i < ARRAY_LEN(folders); i++)
-		if (folder(g->top, folders[i], e) < 0)
+		if (attack_folder(g->top, folders[i], e) < 0)
 			return -e->code;
 	(void)snprintf(g->ws, sizeof(g->ws), "%s/ws", g->top);
 	(void)snprintf(g->secret, sizeof(g->secret), "%s/secret", g->top);
 	(void)snprintf(path, sizeof(path), "%s/out", g->ws);
 	if (symlink("../away", path) < 0)
 		return err_sys(e, "cannot make '%s'", path);
-	if (put(g->top, "secret", g->token, e) < 0 || put(g->ws, ".git/config", "[core]\n", e) < 0)
+	if (attack_put(g->top, "secret", g->token, e) < 0 ||
+	    attack_put(g->ws, ".git/config", "[core]\n", e) < 0)
 		return -e->code;
-	if (put(g->ws, ".git/HEAD", "ref: refs/heads/main\n", e) < 0)
+	if (attack_put(g->ws, ".git/HEAD", "ref: refs/heads/main\n", e) < 0)
 		return -e->code;
 	/* Root's own trees need idmapped mounts, which not every kernel has: somebody else's then.
 	 */
@@ -150,7 +151,7 @@ static int ground_open(struct ground *g, struct err *e)
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
+static int attack_remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
 {
 	(void)st;
 	(void)flag;
@@ -167,7 +168,7 @@ static void ground_close(struct ground *g)
 		(void)waitpid(g->bait.victim, NULL, 0);
 	}
 	if (g->top[0])
-		(void)nftw(g->top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		(void)nftw(g->top, attack_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- one run ---- */
@@ -242,7 +243,7 @@ static int strike(const struct ground *g, const char *backend, const char *const
 
 /* ---- what it means ---- */
 
-static struct assault *note(struct siege *s, const char *name, const char *what)
+static struct assault *attack_note(struct siege *s, const char *name, const char *what)
 {
 	struct assault *a = &s->done[s->count++];
 
@@ -251,7 +252,7 @@ static struct assault *note(struct siege *s, const char *name, const char *what)
 }
 
 /* The attacker's own word; one it did not get to say counts as a success of the attack. */
-static void judge(const char *said, const struct attack *t, struct assault *a)
+static void attack_judge(const char *said, const struct attack *t, struct assault *a)
 {
 	char key[64];
 	const char *at;
@@ -326,7 +327,8 @@ static int strike_each(const struct ground *g, struct siege *s, struct err *e)
 	buf_putc(&said, '\n');
 	buf_add(&said, buf_str(&o->out.data), o->out.data.len);
 	for (size_t i = 0; i < attack_count; i++)
-		judge(buf_str(&said), &attacks[i], note(s, attacks[i].name, attacks[i].what));
+		attack_judge(buf_str(&said), &attacks[i],
+			     attack_note(s, attacks[i].name, attacks[i].what));
 	look_at_host(g, s);
 	return prove_all(g, s, e);
 }
@@ -334,7 +336,7 @@ static int strike_each(const struct ground *g, struct siege *s, struct err *e)
 static int strike_forks(const struct ground *g, struct siege *s, struct err *e)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
-	struct assault *a = note(s, "fork_bomb", "all processes of the machine");
+	struct assault *a = attack_note(s, "fork_bomb", "all processes of the machine");
 	const char *const words[] = { "forks", NULL }, *const more[] = { "limits.pids", PIDS_LIMIT,
 									 NULL };
 	char digits[16];
@@ -362,7 +364,7 @@ static int strike_forks(const struct ground *g, struct siege *s, struct err *e)
 static int strike_memory(const struct ground *g, struct siege *s, struct err *e)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
-	struct assault *a = note(s, "memory_bomb", "all memory of the machine");
+	struct assault *a = attack_note(s, "memory_bomb", "all memory of the machine");
 	const char *const words[] = { "memory", NULL }, *const more[] = { "limits.memory",
 									  MEMORY_LIMIT, NULL };
 
@@ -383,7 +385,8 @@ static int strike_memory(const struct ground *g, struct siege *s, struct err *e)
 static int strike_flood(const struct ground *g, struct siege *s, struct err *e)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
-	struct assault *a = note(s, "output_flood", "the memory of the reader of the output");
+	struct assault *a =
+		attack_note(s, "output_flood", "the memory of the reader of the output");
 	const char *const words[] = { "flood", NULL }, *const more[] = { NULL };
 
 	if (!o)
@@ -462,7 +465,7 @@ size_t attack_broke(const struct report *r)
 	return n + (usable == 0);
 }
 
-static const char *word(const struct assault *a)
+static const char *attack_word(const struct assault *a)
 {
 	return !a->held ? "fail" : a->proven ? "pass" : "warn";
 }
@@ -480,8 +483,8 @@ void attack_text(const struct report *r, struct buf *out)
 		for (size_t k = 0; k < s->count && s->usable; k++) {
 			const struct assault *a = &s->done[k];
 
-			buf_printf(out, "[%s] %s %s: %s (%s); %s\n", word(a), s->backend, a->name,
-				   a->held ? "held" : "BROKE OUT", a->detail, a->control);
+			buf_printf(out, "[%s] %s %s: %s (%s); %s\n", attack_word(a), s->backend,
+				   a->name, a->held ? "held" : "BROKE OUT", a->detail, a->control);
 		}
 	}
 	if (broke)

@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/json.h"
-#include "model/spec.h"
+#include "base/bytes/json.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
+#include "model/settings/spec.h"
 
 /* What the host has put out for the attacker to reach. */
 struct bait {

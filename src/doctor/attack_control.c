@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "doctor/attack.h"
 
 #define CONTROL_MS 3000
@@ -77,13 +77,13 @@ static _Noreturn void child(const struct control_job *j, int out)
 }
 
 /* exit_signal SIGCHLD, so that an ordinary wait serves for both kinds. */
-static pid_t start(bool scratch)
+static pid_t attack_control_start(bool scratch)
 {
 	return scratch ? (pid_t)syscall(SYS_clone, SCRATCH | SIGCHLD, NULL, NULL, NULL, NULL)
 		       : fork();
 }
 
-static int run(bool scratch, control_fn *fn, const void *arg, struct answer *ret)
+static int attack_control_run(bool scratch, control_fn *fn, const void *arg, struct answer *ret)
 {
 	const struct control_job j = {
 		.scratch = scratch, .fn = fn, .arg = arg, .uid = geteuid(), .gid = getegid()
@@ -95,7 +95,7 @@ static int run(bool scratch, control_fn *fn, const void *arg, struct answer *ret
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
-	pid = start(scratch);
+	pid = attack_control_start(scratch);
 	if (pid == 0)
 		child(&j, ends[1]);
 	(void)fd_close(ends[1]);
@@ -115,7 +115,7 @@ struct trial {
 	struct bait bait;
 };
 
-static void try(const void *arg, struct answer *ret)
+static void attack_control_try(const void *arg, struct answer *ret)
 {
 	const struct trial *t = arg;
 
@@ -133,7 +133,7 @@ int attack_control(const struct attack *a, const struct bait *b, char *detail, s
 		return -1;
 	}
 	t.bait.token = NULL; /* this is the control: reading anything is enough */
-	r = run(a->control == PLACE_SCRATCH, try, &t, &got);
+	r = attack_control_run(a->control == PLACE_SCRATCH, attack_control_try, &t, &got);
 	(void)snprintf(detail, n, "%s", r < 0 ? "no place to show it here" : got.detail);
 	return r;
 }
@@ -148,7 +148,7 @@ int attack_control_forks(void)
 {
 	struct answer got;
 
-	return run(true, fork_many, NULL, &got);
+	return attack_control_run(true, fork_many, NULL, &got);
 }
 
 static void fill_memory(const void *arg, struct answer *ret)
@@ -162,5 +162,5 @@ int attack_control_memory(void)
 {
 	struct answer got;
 
-	return run(true, fill_memory, NULL, &got);
+	return attack_control_run(true, fill_memory, NULL, &got);
 }

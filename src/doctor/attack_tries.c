@@ -28,8 +28,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "base/fd.h"
-#include "base/num.h"
+#include "base/files/fd.h"
+#include "base/text/num.h"
 
 #define WATCH_MS 200         /* where there is no cgroup, a watch looks every few milliseconds */
 #define METADATA 0xa9fea9feU /* 169.254.169.254 */
@@ -386,8 +386,8 @@ static void attack_flood(void)
 		(void)fd_write_all(STDOUT_FILENO, block, sizeof(block));
 }
 
-static void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void tell(const char *fmt, ...)
+static void attack_tries_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void attack_tries_tell(const char *fmt, ...)
 {
 	char line[256];
 	va_list ap;
@@ -404,7 +404,7 @@ static void bomb_forks(void)
 	int n = attack_forks();
 
 	(void)poll(NULL, 0, WATCH_MS);
-	tell("%d\n", n);
+	attack_tries_tell("%d\n", n);
 }
 
 /* Arguments: "each" SECRET SOCKET PID TOKEN, or the name of one of the three. */
@@ -429,7 +429,7 @@ int attack_inside(int argc, char **argv)
 		char detail[128] = "";
 		bool worked = attacks[i].try(&b, detail, sizeof(detail));
 
-		tell("%s %s %s\n", attacks[i].name, worked ? "broke" : "held", detail);
+		attack_tries_tell("%s %s %s\n", attacks[i].name, worked ? "broke" : "held", detail);
 	}
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "doctor/machine.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
@@ -130,7 +130,7 @@ void check_docker_daemon(struct machine *m, struct finding *f)
 		engine_hint(h, f);
 }
 
-static bool listed(const char *list, const char *name)
+static bool checks_backend_listed(const char *list, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -152,7 +152,7 @@ void check_runtimes(struct machine *m, struct finding *f)
 			    "not reached: %s", h->detail);
 		if (f->status == CHECK_FAIL)
 			engine_hint(h, f);
-	} else if (want && !listed(h->runtimes, want)) {
+	} else if (want && !checks_backend_listed(h->runtimes, want)) {
 		finding_say(f, CHECK_FAIL, "runtime '%s' is not registered with the engine (%s)",
 			    want, h->runtimes);
 		finding_hint(f,

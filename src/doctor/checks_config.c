@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "doctor/machine.h"
 #include "model/dialect/dialect.h"
-#include "model/paths.h"
+#include "model/settings/paths.h"
 
 #define ENV_MANY 6
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "doctor/machine.h"
 #include "egress/monitor.h"
 

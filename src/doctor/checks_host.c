@@ -4,13 +4,19 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/kit/net/user_cable.h"
 #include "backend/kit/plan/ids.h"
-#include "base/fd.h"
-#include "base/state.h"
-#include "base/taken.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/files/taken.h"
 #include "doctor/machine.h"
+
+enum {
+	TAKEN_DAYS = 30, /* from then on the doctor says how to clear it */
+	SECONDS_A_DAY = 86400,
+};
 
 void check_identity(struct machine *m, struct finding *f)
 {
@@ -98,22 +104,35 @@ static bool can_use(const char *path)
 	return fd >= 0;
 }
 
-static int count(void *arg, const struct taken_row *r)
-{
-	size_t *n = arg;
+struct taken_seen {
+	size_t n;
+	int64_t oldest; /* seconds */
+};
 
-	*n += r->id != NULL;
+static int checks_host_count(void *arg, const struct taken_row *r)
+{
+	struct taken_seen *s = arg;
+
+	if (!s->n++)
+		s->oldest = r->when;
 	return 0;
 }
 
 static void say_quarantine(const char *path, struct finding *f)
 {
-	size_t n = 0;
+	struct taken_seen s = { .n = 0 };
 	struct err e = { 0 };
+	int64_t days;
 
-	(void)taken_each(count, &n, &e);
-	if (n)
-		finding_say(f, CHECK_PASS, "'%s'; in quarantine: %zu (brig quarantine)", path, n);
+	(void)taken_each(checks_host_count, &s, &e);
+	days = ((int64_t)time(NULL) - s.oldest) / SECONDS_A_DAY;
+	if (s.n && days >= TAKEN_DAYS)
+		finding_say(f, CHECK_PASS,
+			    "'%s'; in quarantine: %zu, for up to %lld days (brig quarantine; "
+			    "brig quarantine clear --older %dd)",
+			    path, s.n, (long long)days, TAKEN_DAYS);
+	else if (s.n)
+		finding_say(f, CHECK_PASS, "'%s'; in quarantine: %zu (brig quarantine)", path, s.n);
 	else
 		finding_say(f, CHECK_PASS, "'%s'", path);
 }

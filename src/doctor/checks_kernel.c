@@ -12,7 +12,7 @@
 
 #include "backend/kit/limits/cgroup.h"
 #include "backend/kit/process/job.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "doctor/machine.h"
 #include "proc/confine.h"
 

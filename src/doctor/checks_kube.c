@@ -3,7 +3,7 @@
  * it, asked once for all rows. */
 #include "doctor/machine.h"
 
-static void row(struct machine *m, enum kube_row_id id, struct finding *f)
+static void checks_kube_row(struct machine *m, enum kube_row_id id, struct finding *f)
 {
 	static const enum check_status states[] = { [KUBE_PASS] = CHECK_PASS,
 						    [KUBE_WARN] = CHECK_WARN,
@@ -28,35 +28,35 @@ static void row(struct machine *m, enum kube_row_id id, struct finding *f)
 
 void check_kube_server(struct machine *m, struct finding *f)
 {
-	row(m, KUBE_ROW_SERVER, f);
+	checks_kube_row(m, KUBE_ROW_SERVER, f);
 }
 
 void check_kube_rights(struct machine *m, struct finding *f)
 {
-	row(m, KUBE_ROW_RIGHTS, f);
+	checks_kube_row(m, KUBE_ROW_RIGHTS, f);
 }
 
 void check_kube_admission(struct machine *m, struct finding *f)
 {
-	row(m, KUBE_ROW_ADMISSION, f);
+	checks_kube_row(m, KUBE_ROW_ADMISSION, f);
 }
 
 void check_kube_policies(struct machine *m, struct finding *f)
 {
-	row(m, KUBE_ROW_POLICIES, f);
+	checks_kube_row(m, KUBE_ROW_POLICIES, f);
 }
 
 void check_kube_runtime(struct machine *m, struct finding *f)
 {
-	row(m, KUBE_ROW_RUNTIME, f);
+	checks_kube_row(m, KUBE_ROW_RUNTIME, f);
 }
 
 void check_kube_sandboxes(struct machine *m, struct finding *f)
 {
-	row(m, KUBE_ROW_SANDBOXES, f);
+	checks_kube_row(m, KUBE_ROW_SANDBOXES, f);
 }
 
 void check_kube_clock(struct machine *m, struct finding *f)
 {
-	row(m, KUBE_ROW_CLOCK, f);
+	checks_kube_row(m, KUBE_ROW_CLOCK, f);
 }

@@ -3,7 +3,7 @@
  * finds it, asked once for all rows. */
 #include "doctor/machine.h"
 
-static void row(struct machine *m, enum slurm_row_id id, struct finding *f)
+static void checks_slurm_row(struct machine *m, enum slurm_row_id id, struct finding *f)
 {
 	static const enum check_status states[] = { [SLURM_ROW_PASS] = CHECK_PASS,
 						    [SLURM_ROW_WARN] = CHECK_WARN,
@@ -21,40 +21,40 @@ static void row(struct machine *m, enum slurm_row_id id, struct finding *f)
 
 void check_slurm_programs(struct machine *m, struct finding *f)
 {
-	row(m, SLURM_ROW_PROGRAMS, f);
+	checks_slurm_row(m, SLURM_ROW_PROGRAMS, f);
 }
 
 void check_slurm_controller(struct machine *m, struct finding *f)
 {
-	row(m, SLURM_ROW_CONTROLLER, f);
+	checks_slurm_row(m, SLURM_ROW_CONTROLLER, f);
 }
 
 void check_slurm_partition(struct machine *m, struct finding *f)
 {
-	row(m, SLURM_ROW_PARTITION, f);
+	checks_slurm_row(m, SLURM_ROW_PARTITION, f);
 }
 
 void check_slurm_nodes(struct machine *m, struct finding *f)
 {
-	row(m, SLURM_ROW_NODES, f);
+	checks_slurm_row(m, SLURM_ROW_NODES, f);
 }
 
 void check_slurm_brig(struct machine *m, struct finding *f)
 {
-	row(m, SLURM_ROW_BRIG, f);
+	checks_slurm_row(m, SLURM_ROW_BRIG, f);
 }
 
 void check_slurm_limits(struct machine *m, struct finding *f)
 {
-	row(m, SLURM_ROW_LIMITS, f);
+	checks_slurm_row(m, SLURM_ROW_LIMITS, f);
 }
 
 void check_slurm_gpus(struct machine *m, struct finding *f)
 {
-	row(m, SLURM_ROW_GPUS, f);
+	checks_slurm_row(m, SLURM_ROW_GPUS, f);
 }
 
 void check_slurm_accounting(struct machine *m, struct finding *f)
 {
-	row(m, SLURM_ROW_ACCOUNTING, f);
+	checks_slurm_row(m, SLURM_ROW_ACCOUNTING, f);
 }

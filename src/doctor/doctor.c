@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clean.h"
+#include "base/text/clean.h"
 #include "doctor/machine.h"
 #include "model/dialect/dialect.h"
 
@@ -24,7 +24,7 @@ static_assert(ARRAY_LEN(status_names) == CHECK_STATUSES, "a word for every statu
 /* ---- findings ---- */
 
 /* A path may hold any byte; on a line of ours it may not break the line or drive a terminal. */
-static void one_line(char *s)
+static void doctor_one_line(char *s)
 {
 	for (; *s; s++)
 		if ((unsigned char)*s < 0x20 || *s == 0x7f)
@@ -39,7 +39,7 @@ void finding_say(struct finding *f, enum check_status status, const char *fmt, .
 	va_start(ap, fmt);
 	(void)vsnprintf(f->detail, sizeof(f->detail), fmt, ap);
 	va_end(ap);
-	one_line(f->detail);
+	doctor_one_line(f->detail);
 }
 
 void finding_hint(struct finding *f, const char *fmt, ...)
@@ -49,7 +49,7 @@ void finding_hint(struct finding *f, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(f->hint, sizeof(f->hint), fmt, ap);
 	va_end(ap);
-	one_line(f->hint);
+	doctor_one_line(f->hint);
 }
 
 void say_error(struct finding *f, enum check_status status, const struct err *e)
@@ -246,7 +246,7 @@ size_t doctor_failed(const struct diagnosis *d)
 }
 
 /* A finding may quote a file, an engine or another host. */
-static void put_line(struct buf *out, const char *text)
+static void doctor_put_line(struct buf *out, const char *text)
 {
 	clean_put(out, text, strlen(text));
 	buf_putc(out, '\n');
@@ -264,10 +264,10 @@ void doctor_text(const struct diagnosis *d, bool brief, struct buf *out)
 		if (brief && (f->status == CHECK_PASS || f->status == CHECK_SKIP))
 			continue;
 		buf_printf(out, "[%s] %s: ", status_names[f->status], d->checks[i].name);
-		put_line(out, f->detail);
+		doctor_put_line(out, f->detail);
 		if (f->hint[0]) {
 			buf_puts(out, "hint: ");
-			put_line(out, f->hint);
+			doctor_put_line(out, f->hint);
 		}
 	}
 	if (brief)

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/json.h"
-#include "model/spec.h"
+#include "base/bytes/json.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
+#include "model/settings/spec.h"
 
 enum check_status {
 	CHECK_PASS,

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/num.h"
+#include "base/text/num.h"
 
 bool under_filter(void)
 {

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-#include "base/parcel.h"
+#include "base/bytes/parcel.h"
 #include "egress/credential/cred.h"
 #include "egress/rules/allow.h"
 #include "egress/rules/upstream_proxy.h"
-#include "model/credentials.h"
+#include "model/dialect/credentials.h"
 #include "model/dialect/dialect.h"
-#include "model/spec_lists.h"
-#include "model/spec_writes.h"
+#include "model/settings/spec_lists.h"
+#include "model/settings/spec_writes.h"
 
 #define MARK "brig-egress-plan 4"
 #define PLAN_BYTES ((size_t)16 << 20)
@@ -80,7 +80,7 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 }
 
 /* What would be refused in the worker is refused here, before anything runs. */
-static int check(const struct egress_plan *p, struct err *e)
+static int egress_plan_check(const struct egress_plan *p, struct err *e)
 {
 	CLEANUP(egress_rules) struct egress_rules *rules = NULL;
 	CLEANUP(creds) struct creds *creds = NULL;
@@ -132,7 +132,7 @@ int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan 
 	p->redact_json = s->dialect_used != DIALECT_IRONCLAW; /* which documents a block */
 	p->memory = memory_for(s->limits.memory);
 	if (take_members(p, &s->members, e) < 0 || spec_check_inputs(s, e) < 0 ||
-	    fetch_all(p, s, envp, e) < 0 || check(p, e) < 0)
+	    fetch_all(p, s, envp, e) < 0 || egress_plan_check(p, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(p);
 	return 0;
@@ -223,6 +223,7 @@ static void fields_of(struct parcel *p, struct egress_plan *plan)
 	egress(p, &plan->egress);
 	parcel_flag(p, &plan->leaks.scan);
 	parcel_flag(p, &plan->leaks.strict);
+	parcel_number(p, &plan->leaks.answers);
 	pairs(p, &plan->leaks.rules);
 	parcel_flag(p, &plan->bind_names);
 	pairs(p, &plan->members);

@@ -6,11 +6,11 @@
  * text holds secrets: it goes through a pipe or a sealed memfd, never to a file, and is wiped. */
 #pragma once
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
 #include "egress/scan/secret.h"
-#include "model/spec.h"
+#include "model/settings/spec.h"
 
 struct egress_plan {
 	struct arena *arena; /* owns everything below but the values */

@@ -3,8 +3,8 @@
 
 #include <sys/mman.h>
 
-#include "base/buf.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/text/buf.h"
 #include "egress/worker_start.h"
 
 #define TEXT_MAX 8192

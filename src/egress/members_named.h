@@ -6,9 +6,9 @@
  * nothing else changes. */
 #pragma once
 
-#include "base/err.h"
+#include "base/text/err.h"
 #include "egress/resolving.h"
-#include "model/spec.h"
+#include "model/settings/spec.h"
 
 /* Of a network with members; both sockets stay the caller's to close. */
 int members_named_start(struct resolving *r, int packets, int streams, const struct memberlist *l,
@@ -17,7 +17,7 @@ int members_named_start(struct resolving *r, int packets, int streams, const str
 /* Lines "ADDRESS NAME" in a file without a name, for the worker to read; the caller's. */
 int members_named_file(const struct memberlist *l, struct err *e);
 
-/* worker/members_serve.c: what brig-egress does when it is started with this word. Packets come at
+/* names/members_serve.c: what brig-egress does when it is started with this word. Packets come at
  * 3, streams at 4; 5 has the names. */
 #define MEMBERS_WORD "members"
 int members_main(void);

@@ -8,14 +8,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/wait.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
+#include "base/text/buf.h"
 #include "egress/egress_plan.h"
 #include "egress/rules/verdict.h"
 #include "egress/worker_start.h"
-#include "model/outcome.h"
+#include "model/outcome/outcome.h"
 
 #define PLAN_TEXT_MAX ((size_t)16 << 20)
 #define AUTHORITY_MAX 4096
@@ -315,7 +315,7 @@ bool egress_names_host(const struct egress_event *ev)
 	       strcmp(h.name, ev->host) == 0;
 }
 
-static void cut(char *text, size_t n)
+static void monitor_cut(char *text, size_t n)
 {
 	text[n - 1] = '\0';
 }
@@ -377,13 +377,13 @@ enum egress_news egress_next(struct egress *g, struct egress_event *ret)
 		g->gone = true;
 		return EGRESS_GONE;
 	}
-	cut(ret->host, sizeof(ret->host));
-	cut(ret->method, sizeof(ret->method));
-	cut(ret->address, sizeof(ret->address));
-	cut(ret->rule, sizeof(ret->rule));
-	cut(ret->credential, sizeof(ret->credential));
-	cut(ret->what, sizeof(ret->what));
-	cut(ret->hint, sizeof(ret->hint));
+	monitor_cut(ret->host, sizeof(ret->host));
+	monitor_cut(ret->method, sizeof(ret->method));
+	monitor_cut(ret->address, sizeof(ret->address));
+	monitor_cut(ret->rule, sizeof(ret->rule));
+	monitor_cut(ret->credential, sizeof(ret->credential));
+	monitor_cut(ret->what, sizeof(ret->what));
+	monitor_cut(ret->hint, sizeof(ret->hint));
 	return EGRESS_NEWS;
 }
 

@@ -12,12 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/cleanup.h"
-#include "base/err.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
 #include "egress/event.h"
 #include "egress/rules/questions.h"
-#include "model/door_spec.h"
-#include "model/spec.h"
+#include "model/settings/door_spec.h"
+#include "model/settings/spec.h"
 
 struct egress;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/resolving.h"
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "egress/members_named.h"
 #include "egress/worker_start.h"
 

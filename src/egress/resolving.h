@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 struct resolving {
 	pid_t pid; /* 0: none */
@@ -23,7 +23,7 @@ struct memberlist;
 int resolving_start(struct resolving *r, int socket, const struct memberlist *l, struct err *e);
 void resolving_stop(struct resolving *r);
 
-/* worker/answer.c: what brig-egress does when it is started with this word. The socket is 3; 4 has
+/* names/answer.c: what brig-egress does when it is started with this word. The socket is 3; 4 has
  * the names of members, if it is there. */
 #define RESOLVING_WORD "answers"
 int answer_main(void);

@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/base64.h"
-#include "base/clock.h"
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/loop.h"
-#include "base/sha256.h"
+#include "base/bytes/base64.h"
+#include "base/bytes/sha256.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/loop.h"
 #include "egress/worker_start.h"
 #include "proc/spawn.h"
 
@@ -54,7 +54,7 @@ struct signing {
 /* ---- the agent ---- */
 
 /* The caller's own process, or nobody. */
-static bool is_ours(int fd)
+static bool signing_is_ours(int fd)
 {
 	struct ucred who;
 	socklen_t n = sizeof(who);
@@ -63,7 +63,7 @@ static bool is_ours(int fd)
 }
 
 /* A descriptor or -errno; -EPERM: somebody else answers. */
-static int dial(int agent)
+static int signing_dial(int agent)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -71,10 +71,10 @@ static int dial(int agent)
 	(void)snprintf(to.sun_path, sizeof(to.sun_path), "/proc/self/fd/%d", agent);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
 		return -errno;
-	return is_ours(fd) ? TAKE_FD(fd) : -EPERM;
+	return signing_is_ours(fd) ? TAKE_FD(fd) : -EPERM;
 }
 
-static int refuse(struct err *e, const char *hint, const char *path, const char *why)
+static int signing_refuse(struct err *e, const char *hint, const char *path, const char *why)
 {
 	return err_refuse(e, ERR_UNAVAILABLE, ENOENT, hint, "SSH_AUTH_SOCK, '%.200s', %s", path,
 			  why);
@@ -91,27 +91,30 @@ static int find_agent(int *ret, struct err *e)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOENT, START_HINT,
 				  "--ssh-agent: there is no agent: SSH_AUTH_SOCK is not set");
 	if (path[0] != '/')
-		return refuse(e, START_HINT, path, "is no absolute path");
+		return signing_refuse(e, START_HINT, path, "is no absolute path");
 	fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return refuse(e, START_HINT, path, "is not there");
+		return signing_refuse(e, START_HINT, path, "is not there");
 	if (S_ISLNK(st.st_mode))
-		return refuse(
+		return signing_refuse(
 			e, "name the socket itself: SSH_AUTH_SOCK=$(realpath \"$SSH_AUTH_SOCK\")",
 			path, "is a link");
 	if (!S_ISSOCK(st.st_mode))
-		return refuse(e, START_HINT, path, "is no socket");
+		return signing_refuse(e, START_HINT, path, "is no socket");
 	if (st.st_uid != geteuid())
-		return refuse(e, "use an agent of your own: " START_HINT, path,
-			      "belongs to another user");
-	if (exposed_path(path, NULL, 0, &why))
-		return refuse(e, "use an agent of your own: " START_HINT, path, why.what);
-	line = dial(fd);
+		return signing_refuse(e, "use an agent of your own: " START_HINT, path,
+				      "belongs to another user");
+	if (exposed_path(path, NULL, 0, &why)) {
+		(void)signing_refuse(e, "", path, why.what);
+		exposed_hint("use an agent of your own: " START_HINT, &why, e);
+		return -e->code;
+	}
+	line = signing_dial(fd);
 	if (line == -EPERM)
-		return refuse(e, "use an agent of your own: " START_HINT, path,
-			      "is another user's agent");
+		return signing_refuse(e, "use an agent of your own: " START_HINT, path,
+				      "is another user's agent");
 	if (line < 0)
-		return refuse(e, START_HINT, path, "has no agent behind it");
+		return signing_refuse(e, START_HINT, path, "has no agent behind it");
 	*ret = TAKE_FD(fd);
 	return 0;
 }
@@ -131,7 +134,7 @@ int signing_open(bool logins, struct signing **ret, struct err *e)
 	return 0;
 }
 
-static void leave(struct signing *s, struct signing_watch *w)
+static void signing_leave(struct signing *s, struct signing_watch *w)
 {
 	if (s->loop && w->w.fd >= 0)
 		(void)loop_want(s->loop, &w->w, 0);
@@ -143,8 +146,8 @@ struct signing *signing_free(struct signing *s)
 	if (!s)
 		return NULL;
 	worker_stop(s->pid, s->pidfd);
-	leave(s, &s->worker);
-	leave(s, &s->line);
+	signing_leave(s, &s->worker);
+	signing_leave(s, &s->line);
 	if (s->loop) {
 		loop_at(s->loop, &s->pace.t, 0);
 		loop_at(s->loop, &s->patience.t, 0);
@@ -159,42 +162,42 @@ struct signing *signing_free(struct signing *s)
 /* ---- one request ---- */
 
 /* The answer to what was asked; then the next may come. */
-static void give(struct signing *s, const unsigned char *m, size_t n)
+static void signing_give(struct signing *s, const unsigned char *m, size_t n)
 {
-	leave(s, &s->line);
+	signing_leave(s, &s->line);
 	loop_at(s->loop, &s->patience.t, 0);
 	s->state = SIGNING_IDLE;
 	if (fd_send(s->worker.w.fd, m, n, NULL, 0) < 0 ||
 	    loop_want(s->loop, &s->worker.w, EPOLLIN) < 0)
-		leave(s, &s->worker);
+		signing_leave(s, &s->worker);
 }
 
-static void fail(struct signing *s)
+static void signing_fail(struct signing *s)
 {
 	const unsigned char m = AGENTMSG_FAILURE;
 
-	give(s, &m, sizeof(m));
+	signing_give(s, &m, sizeof(m));
 }
 
-static void refused(struct signing *s, enum signing_refusal why)
+static void signing_refused(struct signing *s, enum signing_refusal why)
 {
 	s->host.refuses(s->host.arg, why);
-	fail(s);
+	signing_fail(s);
 }
 
 /* An agent that asks its owner would ask as often as the command likes: few failures are enough. */
 static void unanswered(struct signing *s)
 {
 	if (s->state != SIGNING_SIGNS) {
-		fail(s);
+		signing_fail(s);
 		return;
 	}
 	s->failed++;
-	refused(s, SIGNING_NOT_SIGNED);
+	signing_refused(s, SIGNING_NOT_SIGNED);
 }
 
 /* A connection that has only begun takes all of it, or is of no use. */
-static bool say(struct signing *s, const unsigned char *m, size_t n)
+static bool signing_say(struct signing *s, const unsigned char *m, size_t n)
 {
 	s->have = 0;
 	return send(s->line.w.fd, m, n, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;
@@ -224,26 +227,27 @@ static void begin_to_sign(struct signing *s, const unsigned char *keys, size_t n
 	size_t size;
 
 	if (!agentmsg_read_sign(s->ask.request, s->ask.n, &want)) {
-		refused(s, SIGNING_OTHER_REQUEST);
+		signing_refused(s, SIGNING_OTHER_REQUEST);
 		return;
 	}
 	if (agentmsg_wants_sha1(&want)) {
-		refused(s, SIGNING_SHA1);
+		signing_refused(s, SIGNING_SHA1);
 		return;
 	}
 	purpose = agentmsg_purpose(&want);
 	if (purpose == AGENTMSG_NO_PURPOSE || (purpose == AGENTMSG_LOGIN && !s->logins)) {
-		refused(s, purpose == AGENTMSG_LOGIN ? SIGNING_LOGIN : SIGNING_OTHER_PURPOSE);
+		signing_refused(s,
+				purpose == AGENTMSG_LOGIN ? SIGNING_LOGIN : SIGNING_OTHER_PURPOSE);
 		return;
 	}
 	if (s->given == SIGNING_MOST || s->failed == SIGNING_FAILURES) {
-		refused(s, SIGNING_TOO_MANY);
+		signing_refused(s, SIGNING_TOO_MANY);
 		return;
 	}
 	size = agentmsg_write_sign(&want, m, sizeof(m));
 	s->state = SIGNING_SIGNS;
-	if (!size || !agentmsg_has_key(keys, n, &want.key) || !say(s, m, size))
-		fail(s);
+	if (!size || !agentmsg_has_key(keys, n, &want.key) || !signing_say(s, m, size))
+		signing_fail(s);
 }
 
 static void signed_now(struct signing *s, const unsigned char *m, size_t n)
@@ -259,9 +263,9 @@ static void signed_now(struct signing *s, const unsigned char *m, size_t n)
 	done.purpose = agentmsg_purpose(&want);
 	s->given++;
 	if (s->host.signs(s->host.arg, &done) < 0)
-		fail(s);
+		signing_fail(s);
 	else
-		give(s, m, n);
+		signing_give(s, m, n);
 }
 
 static void answered(struct signing *s)
@@ -272,11 +276,11 @@ static void answered(struct signing *s)
 	if (s->state == SIGNING_SIGNS)
 		signed_now(s, m, n);
 	else if (!agentmsg_is_keys(m, n))
-		fail(s);
+		signing_fail(s);
 	else if (s->ask.what == SIGNING_ASK_SIGN)
 		begin_to_sign(s, m, n);
 	else
-		give(s, m, n);
+		signing_give(s, m, n);
 }
 
 static void on_line(struct loop_watch *w, uint32_t events)
@@ -306,22 +310,22 @@ static void on_patience(struct loop_timer *t, uint64_t now)
 }
 
 /* The keys come first, whatever was asked for: nothing is sent to an agent but a key of its own. */
-static void begin(struct signing *s)
+static void signing_begin(struct signing *s)
 {
 	static const unsigned char list[] = { 0, 0, 0, 1, AGENTMSG_LIST };
 
 	s->state = SIGNING_LISTS;
-	s->line.w.fd = dial(s->agent);
+	s->line.w.fd = signing_dial(s->agent);
 	loop_at(s->loop, &s->patience.t, clock_us() + PATIENCE_US);
-	if (s->line.w.fd < 0 || !say(s, list, sizeof(list)) ||
+	if (s->line.w.fd < 0 || !signing_say(s, list, sizeof(list)) ||
 	    loop_want(s->loop, &s->line.w, EPOLLIN) < 0)
-		fail(s);
+		signing_fail(s);
 }
 
 static void on_pace(struct loop_timer *t, uint64_t now)
 {
 	(void)now;
-	begin(((struct signing_timer *)t)->s);
+	signing_begin(((struct signing_timer *)t)->s);
 }
 
 /* ---- the worker ---- */
@@ -338,7 +342,7 @@ static void on_worker(struct loop_watch *w, uint32_t events)
 	if (n == -EAGAIN)
 		return;
 	if (n != (ssize_t)sizeof(s->ask) || s->ask.n > sizeof(s->ask.request)) {
-		leave(s, &s->worker); /* it is gone, and nobody asks any more */
+		signing_leave(s, &s->worker); /* it is gone, and nobody asks any more */
 		return;
 	}
 	if (s->ask.what == SIGNING_WAS_REFUSED) {
@@ -350,7 +354,7 @@ static void on_worker(struct loop_watch *w, uint32_t events)
 	if (s->paid_until > now + AHEAD_US)
 		loop_at(s->loop, &s->pace.t, s->paid_until - AHEAD_US);
 	else
-		begin(s);
+		signing_begin(s);
 }
 
 static void start_worker(struct signing *s)
@@ -368,7 +372,7 @@ static void start_worker(struct signing *s)
 			 &unused) == 0) {
 		s->worker.w.fd = TAKE_FD(pair[0]);
 		if (loop_want(s->loop, &s->worker.w, EPOLLIN) < 0)
-			leave(s, &s->worker);
+			signing_leave(s, &s->worker);
 	}
 	(void)fd_close(pair[0]);
 	(void)fd_close(pair[1]);

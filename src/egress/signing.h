@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cleanup.h"
-#include "base/err.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
 #include "egress/rules/agentmsg.h"
 
 /* Signatures of a run, and how many of them may fail; a fingerprint. */

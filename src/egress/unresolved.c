@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "egress/worker_start.h"
 
 struct unresolved {

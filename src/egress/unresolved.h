@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 #include "egress/rules/host.h"
 
 enum { UNRESOLVED_NAMES = 32 }; /* that are kept; more are counted */
@@ -44,7 +44,7 @@ bool unresolved_nth(const struct unresolved *a, size_t n,
 /* Was it asked for again after so many questions? */
 bool unresolved_since(const struct unresolved *a, size_t n, uint64_t questions);
 
-/* worker/refuse.c: what brig-egress does when it is started with this word. The socket is 3, what
+/* names/refuse.c: what brig-egress does when it is started with this word. The socket is 3, what
  * wakes the monitor 4, the page 5. */
 #define UNRESOLVED_WORD "names"
 int refuse_main(void);

@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/cleanup.h"
-#include "base/program.h"
+#include "base/sys/program.h"
+#include "base/text/cleanup.h"
 #include "proc/host_program.h"
 
 #define HELPER "brig-egress"

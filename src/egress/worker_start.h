@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum { WORKER_FDS_MAX = 3 };
 

@@ -5,13 +5,13 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 struct cursor {
 	const char *p, *end;
 };
 
-static bool is_token(char c)
+static bool challenge_is_token(char c)
 {
 	return c > ' ' && c < 0x7f && !strchr("()<>@,;:\\\"/[]?={}", c);
 }
@@ -22,15 +22,15 @@ static void blanks(struct cursor *c)
 		c->p++;
 }
 
-static size_t word(struct cursor *c, const char **ret)
+static size_t challenge_word(struct cursor *c, const char **ret)
 {
 	*ret = c->p;
-	while (c->p < c->end && is_token(*c->p))
+	while (c->p < c->end && challenge_is_token(*c->p))
 		c->p++;
 	return (size_t)(c->p - *ret);
 }
 
-static bool put(char *out, size_t *n, char c)
+static bool challenge_put(char *out, size_t *n, char c)
 {
 	if ((unsigned char)c < ' ' || c == 0x7f || *n + 1 >= CHALLENGE_TEXT_MAX)
 		return false;
@@ -48,15 +48,15 @@ static bool value(struct cursor *c, char out[CHALLENGE_TEXT_MAX])
 	if (c->p == c->end)
 		return false;
 	if (*c->p != '"') {
-		while (c->p < c->end && is_token(*c->p))
-			if (!put(out, &n, *c->p++))
+		while (c->p < c->end && challenge_is_token(*c->p))
+			if (!challenge_put(out, &n, *c->p++))
 				return false;
 		return n > 0;
 	}
 	for (c->p++; c->p < c->end && *c->p != '"'; c->p++) {
 		if (*c->p == '\\' && ++c->p == c->end)
 			return false;
-		if (!put(out, &n, *c->p))
+		if (!challenge_put(out, &n, *c->p))
 			return false;
 	}
 	return c->p < c->end && *c->p++ == '"';
@@ -72,7 +72,7 @@ static bool parameter(struct cursor *c, struct challenge *ret, bool seen[3])
 		      { "scope", ret->scope } };
 	char other[CHALLENGE_TEXT_MAX], *to = other;
 	const char *name;
-	size_t n = word(c, &name);
+	size_t n = challenge_word(c, &name);
 
 	blanks(c);
 	if (!n || c->p == c->end || *c->p++ != '=')
@@ -94,7 +94,7 @@ int challenge_parse(const char *p, size_t n, struct challenge *ret, struct err *
 	struct challenge got = { 0 };
 	bool seen[3] = { false };
 	const char *scheme;
-	size_t len = word(&c, &scheme);
+	size_t len = challenge_word(&c, &scheme);
 
 	if (len == 6 && strncasecmp(scheme, "Bearer", 6) == 0)
 		got.scheme = CHALLENGE_BEARER;

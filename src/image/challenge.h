@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum { CHALLENGE_TEXT_MAX = 512 };
 

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base64.h"
-#include "base/clock.h"
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/jread.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/bytes/base64.h"
+#include "base/sys/clock.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/bytes/jread.h"
+#include "base/bytes/json.h"
+#include "base/text/str.h"
 #include "proc/host_program.h"
 #include "proc/host_find.h"
 #include "proc/spawn.h"
@@ -65,7 +65,7 @@ static int unusable(const char *registry, const char *what, struct err *e)
 	return err_hint(e, "docker login %.100s writes them anew", registry);
 }
 
-static int set(char *to, size_t room, const char *from)
+static int login_set(char *to, size_t room, const char *from)
 {
 	size_t n = strlen(from);
 
@@ -98,9 +98,9 @@ static int read_auth(const char *auth, const char *registry, struct login *ret, 
 	}
 	if (colon) {
 		*colon = '\0';
-		r = set(ret->user, sizeof(ret->user), both);
+		r = login_set(ret->user, sizeof(ret->user), both);
 		if (r == 0)
-			r = set(ret->secret, sizeof(ret->secret), colon + 1);
+			r = login_set(ret->secret, sizeof(ret->secret), colon + 1);
 	}
 	explicit_bzero(both, sizeof(both));
 	return r < 0 || !ret->user[0] ? unusable(registry, "make no sense", e) : 0;
@@ -118,13 +118,13 @@ int login_read(const char *text, size_t n, const char *registry, struct login *r
 	if (!helper)
 		helper = jread_str(v, "credsStore");
 	if (helper && *helper)
-		return is_helper(helper) ? set(ret->helper, sizeof(ret->helper), helper)
+		return is_helper(helper) ? login_set(ret->helper, sizeof(ret->helper), helper)
 					 : unusable(registry, "name a strange helper", e);
 	entry = of_registry(jread_get(v, "auths"), registry);
 	token = jread_str(entry, "identitytoken");
 	auth = jread_str(entry, "auth");
 	if (token && *token)
-		return set(ret->secret, sizeof(ret->secret), token) < 0
+		return login_set(ret->secret, sizeof(ret->secret), token) < 0
 			       ? unusable(registry, "are too long", e)
 			       : 0;
 	return auth && *auth ? read_auth(auth, registry, ret, e) : 1;
@@ -139,15 +139,15 @@ int login_answer(const char *text, size_t n, struct login *ret, struct err *e)
 		return -e->code;
 	user = jread_str(v, "Username");
 	secret = jread_str(v, "Secret");
-	if (!user || !secret || set(ret->secret, sizeof(ret->secret), secret) < 0 ||
-	    set(ret->user, sizeof(ret->user), str_eq(user, "<token>") ? "" : user) < 0)
+	if (!user || !secret || login_set(ret->secret, sizeof(ret->secret), secret) < 0 ||
+	    login_set(ret->user, sizeof(ret->user), str_eq(user, "<token>") ? "" : user) < 0)
 		return err_set(e, ERR_CONFIG, EBADMSG, "its answer makes no sense");
 	return 0;
 }
 
 /* ---- helper programs ---- */
 
-static int spawn(const char *name, int in, int out, pid_t *ret, struct err *e)
+static int login_spawn(const char *name, int in, int out, pid_t *ret, struct err *e)
 {
 	CLEANUP(arena) struct arena *a = arena_new(ENVIRONMENT_MAX);
 	const char *const argv[] = { name, "get", NULL };
@@ -209,7 +209,7 @@ static int talk(const char *name, const char *registry, char *out, size_t *len, 
 		r = fd_write_all(in[1], key, strlen(key));
 	err_clear(e);
 	if (r == 0)
-		r = spawn(name, in[0], from[1], &pid, e);
+		r = login_spawn(name, in[0], from[1], &pid, e);
 	(void)fd_close(in[0]);
 	(void)fd_close(in[1]);
 	(void)fd_close(from[1]);
@@ -262,7 +262,16 @@ static const struct {
 	       { "HOME", ".docker/config.json", false } };
 
 /* As login_read, from the first file that knows the registry. */
-static int find(const char *registry, bool podman, char *text, struct login *ret, struct err *e)
+static int login_refuse(const char *path, const struct err *why, struct err *e)
+{
+	(void)err_set(e, ERR_POLICY, EPERM, "the credentials in '%.150s' are not used: %.200s",
+		      path, why->what);
+	exposed_hint("keep it where no sandbox may write", why, e);
+	return -e->code;
+}
+
+static int login_find_file(const char *registry, bool podman, char *text, struct login *ret,
+			   struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		const char *value = getenv(places[i].variable);
@@ -278,16 +287,14 @@ static int find(const char *registry, bool podman, char *text, struct login *ret
 		n = fd_read_file(AT_FDCWD, path, text, FILE_MAX);
 		r = n > 0 ? login_read(text, (size_t)n, registry, ret, e) : 1;
 		if (r == 0 && exposed_path(path, NULL, EXPOSED_SHARED, &why))
-			return err_refuse(
-				e, ERR_POLICY, EPERM, "keep it where no sandbox may write",
-				"the credentials in '%.150s' are not used: %.200s", path, why.what);
+			return login_refuse(path, &why, e);
 		if (r <= 0)
 			return r < 0 ? err_wrap(e, "'%.150s'", path) : 0;
 	}
 	return 1;
 }
 
-static void put(const struct login *l, const char *registry, struct buf *out)
+static void login_put(const struct login *l, const char *registry, struct buf *out)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(ANSWER_MAX);
 	struct json j;
@@ -316,7 +323,7 @@ int login_find(const char *registry, bool podman, struct login *ret, struct err 
 
 	if (!text)
 		return err_nomem(e);
-	r = find(registry, podman, text, ret, e);
+	r = login_find_file(registry, podman, text, ret, e);
 	if (r == 0 && ret->helper[0])
 		r = ask_helper(registry, ret, e);
 	if (r == 0)
@@ -334,7 +341,7 @@ int login_field(const char *ref, bool podman, struct buf *out, struct err *e)
 	(void)login_registry(ref, registry, sizeof(registry));
 	r = login_find(registry, podman, &l, e);
 	if (r == 0)
-		put(&l, registry, out);
+		login_put(&l, registry, out);
 	explicit_bzero(&l, sizeof(l));
 	return r > 0 ? 0 : r;
 }

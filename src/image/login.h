@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
 
 enum { LOGIN_HELPER_MAX = 64, LOGIN_USER_MAX = 512, LOGIN_SECRET_MAX = 4096 };
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/jread.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/bytes/jread.h"
+#include "base/bytes/json.h"
+#include "base/text/str.h"
 
 static bool read_type(const char *text, char out[OCI_TYPE_MAX])
 {

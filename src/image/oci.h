@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
 #include "image/ref.h"
 
 #define OCI_MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"

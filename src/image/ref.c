@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/num.h"
-#include "base/str.h"
-#include "base/url.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
+#include "base/text/url.h"
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define DIGITS "0123456789"
@@ -57,7 +57,7 @@ static int not_a_ref(const char *text, const char *why, struct err *e)
 			  "'%.150s' is no reference to a registry: %s", text, why);
 }
 
-static bool take(char *to, size_t room, const char *from, size_t n)
+static bool ref_take(char *to, size_t room, const char *from, size_t n)
 {
 	if (!n || n >= room)
 		return false;
@@ -113,21 +113,21 @@ int ref_parse(const char *text, struct ref *ret, struct err *e)
 	const char *slash = strchr(at, '/'), *hash = strchr(at, '@'), *end, *colon;
 	struct ref r = { .tag = "latest" };
 
-	if (!slash || !take(r.host, sizeof(r.host), at, (size_t)(slash - at)) ||
+	if (!slash || !ref_take(r.host, sizeof(r.host), at, (size_t)(slash - at)) ||
 	    !ref_looks_like(at) || !is_host(r.host))
 		return not_a_ref(text, "it begins with no host", e);
 	if (hash && (!ref_is_digest(hash + 1) ||
-		     !take(r.digest, sizeof(r.digest), hash + 1, strlen(hash + 1))))
+		     !ref_take(r.digest, sizeof(r.digest), hash + 1, strlen(hash + 1))))
 		return not_a_ref(text, "what follows @ is no SHA-256", e);
 	end = hash ? hash : at + strlen(at);
 	colon = memchr(slash, ':', (size_t)(end > slash ? end - slash : 0));
 	if (end < slash ||
-	    !take(r.repository, sizeof(r.repository), slash + 1,
-		  (size_t)((colon ? colon : end) - slash - 1)) ||
+	    !ref_take(r.repository, sizeof(r.repository), slash + 1,
+		      (size_t)((colon ? colon : end) - slash - 1)) ||
 	    !is_repository(r.repository))
 		return not_a_ref(text, "the repository has other than a-z, 0-9 and . _ - /", e);
-	if (colon &&
-	    (!take(r.tag, sizeof(r.tag), colon + 1, (size_t)(end - colon - 1)) || !is_tag(r.tag)))
+	if (colon && (!ref_take(r.tag, sizeof(r.tag), colon + 1, (size_t)(end - colon - 1)) ||
+		      !is_tag(r.tag)))
 		return not_a_ref(text, "what follows the colon is no tag", e);
 	*ret = r;
 	return 0;

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum {
 	REF_HOST_MAX = 262, /* with a port */

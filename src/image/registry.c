@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/base64.h"
-#include "base/fd.h"
-#include "base/jread.h"
-#include "base/str.h"
-#include "base/url.h"
+#include "base/bytes/base64.h"
+#include "base/bytes/jread.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
+#include "base/text/url.h"
 #include "image/challenge.h"
 #include "proc/host_find.h"
 #include "wire/tcp.h"
@@ -60,7 +60,7 @@ static bool same_place(const struct url *a, const struct url *b)
 	return a->tls == b->tls && a->port == b->port && strcasecmp(a->host, b->host) == 0;
 }
 
-static bool is_own(const struct registry *r, const struct url *u)
+static bool registry_is_own(const struct registry *r, const struct url *u)
 {
 	struct err e = { 0 };
 	struct url own;
@@ -215,7 +215,7 @@ static char *basic(const struct login *l)
 	return both.failed ? NULL : buf_take(&text);
 }
 
-static void keep(struct registry *r, char *authorization)
+static void registry_keep(struct registry *r, char *authorization)
 {
 	if (r->authorization)
 		explicit_bzero(r->authorization, strlen(r->authorization));
@@ -244,7 +244,7 @@ static int token_url(const struct registry *r, const struct challenge *c, struct
 	return 0;
 }
 
-static bool is_token(const char *t)
+static bool registry_is_token(const char *t)
 {
 	return t && *t && strlen(t) < TOKEN_MAX - 16 && !str_has_control(t) && !strchr(t, ' ');
 }
@@ -270,10 +270,10 @@ static int fetch_token(struct registry *r, const struct challenge *c, struct err
 	token = jread_str(v, "token");
 	if (!token)
 		token = jread_str(v, "access_token");
-	if (!is_token(token))
+	if (!registry_is_token(token))
 		return err_set(e, ERR_UNAVAILABLE, EBADMSG, "the registry's token is none");
 	buf_printf(&text, "Bearer %s", token);
-	keep(r, buf_take(&text));
+	registry_keep(r, buf_take(&text));
 	return r->authorization ? 0 : err_nomem(e);
 }
 
@@ -296,7 +296,7 @@ static int log_in(struct registry *r, const struct http1_answer *answer, struct 
 		return fetch_token(r, &c, e);
 	if (!r->want.login)
 		return wants_login(r, e);
-	keep(r, basic(r->want.login));
+	registry_keep(r, basic(r->want.login));
 	return r->authorization ? 0 : err_nomem(e);
 }
 
@@ -309,7 +309,7 @@ static int with_login(struct registry *r, const struct ask *a, struct got *ret, 
 
 	if (url_parse(a->url, &u, e) < 0)
 		return -e->code;
-	if (!is_own(r, &u))
+	if (!registry_is_own(r, &u))
 		return once(r, a, NULL, ret, e);
 	if (once(r, a, r->authorization, ret, e) < 0)
 		return -e->code;
@@ -333,7 +333,7 @@ static bool is_redirect(int status)
 	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-static int follow(struct ask *a, const struct http1_answer *answer, struct err *e)
+static int registry_follow_to(struct ask *a, const struct http1_answer *answer, struct err *e)
 {
 	struct http1_text t = http1_field(answer, "Location");
 	char next[REGISTRY_URL_MAX];
@@ -344,7 +344,7 @@ static int follow(struct ask *a, const struct http1_answer *answer, struct err *
 	return 0;
 }
 
-static int ask(struct registry *r, struct ask *a, struct got *ret, struct err *e)
+static int registry_ask(struct registry *r, struct ask *a, struct got *ret, struct err *e)
 {
 	for (int i = 0; i <= REGISTRY_REDIRECTS_MAX; i++) {
 		int r2;
@@ -354,7 +354,7 @@ static int ask(struct registry *r, struct ask *a, struct got *ret, struct err *e
 		if (!is_redirect(ret->answer->status) ||
 		    !(str_eq(a->method, "GET") || str_eq(a->method, "HEAD")))
 			return 0;
-		r2 = follow(a, ret->answer, e);
+		r2 = registry_follow_to(a, ret->answer, e);
 		got_done(ret);
 		if (r2 < 0)
 			return r2;
@@ -363,7 +363,7 @@ static int ask(struct registry *r, struct ask *a, struct got *ret, struct err *e
 		       REGISTRY_REDIRECTS_MAX);
 }
 
-static int refused(const struct registry *r, int status, const char *what, struct err *e)
+static int registry_refused(const struct registry *r, int status, const char *what, struct err *e)
 {
 	const struct ref *ref = r->want.ref;
 
@@ -394,10 +394,10 @@ int registry_manifest(struct registry *r, struct buf *ret, struct err *e)
 	int done;
 
 	address(r, &a, "manifests", ref->digest[0] ? ref->digest : ref->tag);
-	if (ask(r, &a, &g, e) < 0)
+	if (registry_ask(r, &a, &g, e) < 0)
 		return -e->code;
 	done = g.answer->status == 200 ? read_small(r, &g, ret, e)
-				       : refused(r, g.answer->status, "the manifest", e);
+				       : registry_refused(r, g.answer->status, "the manifest", e);
 	got_done(&g);
 	return done;
 }
@@ -437,24 +437,24 @@ int registry_blob(struct registry *r, const struct oci_blob *b, int fd, struct e
 	int done;
 
 	address(r, &a, "blobs", b->digest);
-	if (ask(r, &a, &g, e) < 0)
+	if (registry_ask(r, &a, &g, e) < 0)
 		return -e->code;
 	done = g.answer->status == 200 ? save(r, &g, b->size, fd, e)
-				       : refused(r, g.answer->status, "a part of it", e);
+				       : registry_refused(r, g.answer->status, "a part of it", e);
 	got_done(&g);
 	return done;
 }
 
 /* ---- up ---- */
 
-static int is_there(struct registry *r, const struct oci_blob *b, struct err *e)
+static int registry_is_there(struct registry *r, const struct oci_blob *b, struct err *e)
 {
 	struct ask a = { .method = "HEAD", .fd = -1 };
 	struct got g = { 0 };
 	int status;
 
 	address(r, &a, "blobs", b->digest);
-	if (ask(r, &a, &g, e) < 0)
+	if (registry_ask(r, &a, &g, e) < 0)
 		return -e->code;
 	status = g.answer->status;
 	got_done(&g);
@@ -471,14 +471,14 @@ static int begin_upload(struct registry *r, const char *digest, struct ask *put,
 	int done;
 
 	address(r, &a, "blobs", "uploads/");
-	if (ask(r, &a, &g, e) < 0)
+	if (registry_ask(r, &a, &g, e) < 0)
 		return -e->code;
-	done = g.answer->status == 202 ? follow(&a, g.answer, e)
-				       : refused(r, g.answer->status, "an upload", e);
+	done = g.answer->status == 202 ? registry_follow_to(&a, g.answer, e)
+				       : registry_refused(r, g.answer->status, "an upload", e);
 	got_done(&g);
 	if (done < 0 || url_parse(a.url, &u, e) < 0)
 		return -e->code;
-	if (!is_own(r, &u))
+	if (!registry_is_own(r, &u))
 		return err_set(e, ERR_POLICY, EPERM, "the registry wants the upload elsewhere");
 	n = strlen(a.url);
 	(void)snprintf(a.url + n, sizeof(a.url) - n, "%cdigest=%s", strchr(a.url, '?') ? '&' : '?',
@@ -493,15 +493,15 @@ int registry_put_blob(struct registry *r, const struct oci_blob *b, int fd, stru
 		.method = "PUT", .fd = fd, .size = b->size, .type = "application/octet-stream"
 	};
 	struct got g = { 0 };
-	int there = is_there(r, b, e), status;
+	int there = registry_is_there(r, b, e), status;
 
 	if (there)
 		return there < 0 ? there : 0;
-	if (begin_upload(r, b->digest, &a, e) < 0 || ask(r, &a, &g, e) < 0)
+	if (begin_upload(r, b->digest, &a, e) < 0 || registry_ask(r, &a, &g, e) < 0)
 		return -e->code;
 	status = g.answer->status;
 	got_done(&g);
-	return status == 201 ? 0 : refused(r, status, "a part of it", e);
+	return status == 201 ? 0 : registry_refused(r, status, "a part of it", e);
 }
 
 int registry_put_manifest(struct registry *r, const char *text, size_t n, struct err *e)
@@ -513,11 +513,11 @@ int registry_put_manifest(struct registry *r, const char *text, size_t n, struct
 	int status;
 
 	address(r, &a, "manifests", r->want.ref->tag);
-	if (ask(r, &a, &g, e) < 0)
+	if (registry_ask(r, &a, &g, e) < 0)
 		return -e->code;
 	status = g.answer->status;
 	got_done(&g);
-	return status == 201 ? 0 : refused(r, status, "the manifest", e);
+	return status == 201 ? 0 : registry_refused(r, status, "the manifest", e);
 }
 
 /* ---- */
@@ -547,7 +547,7 @@ struct registry *registry_free(struct registry *r)
 {
 	if (!r)
 		return NULL;
-	keep(r, NULL);
+	registry_keep(r, NULL);
 	(void)tls_client_free(r->tls);
 	free(r);
 	return NULL;

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
 #include "image/login.h"
 #include "image/oci.h"
 #include "image/ref.h"

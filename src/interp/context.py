@@ -349,7 +349,9 @@ class Pyplot:
 
 class Context:
     def __init__(self, line, pipes, shows):
-        self.line, self.pipes, self.shows, self.loop, self.busy, self.number = line, pipes, shows, None, None, 0
+        self.line, self.pipes, self.shows, self.loop, self.number = line, pipes, shows, None, 0
+        self.busy = self.interrupted = None
+        self.open = False
         module = types.ModuleType("__main__")
         self.names = module.__dict__
         self.names.update(__builtins__=builtins, display=shows.display)
@@ -428,9 +430,11 @@ class Context:
         self.line.put("begin", request["id"], "")
         ends = [{"type": "done", "end": "interrupted", "code": 130}]
         try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            self.busy = request["id"]
-            ends = self.attempt(request["code"])
+            signal.signal(signal.SIGINT, self.interrupt)
+            self.open, self.busy = True, request["id"]
+            if self.interrupted != self.busy:  # before it had begun
+                ends = self.attempt(request["code"])
+            self.open = False
         except BaseException:  # an interrupt, or a signal of the code's own, at the very end
             pass
         for _ in range(9):
@@ -440,9 +444,15 @@ class Context:
             except BaseException:
                 continue
 
+    def interrupt(self, *_unused):
+        """One for each call, and only where it is caught: at its end none is."""
+        if self.open:
+            self.open = False
+            raise KeyboardInterrupt
+
     def finish(self, ends):
         """A second time it says nothing more: the line takes one end of a call."""
-        self.busy = None
+        self.open, self.busy = False, None
         signal.signal(signal.SIGINT, nothing)
         if os.getpid() != PID:  # a child that came out at the other end
             for stream in self.pipes.streams:
@@ -459,14 +469,20 @@ def nothing(*_unused):
 
 
 def listen(fd, context, requests):
-    """The requests' thread. An interrupt is a signal to this very process: it also ends a sleep."""
+    """The requests' thread. An interrupt is a signal to this very process: it also ends a sleep, unless it comes
+    a moment before that begins; so it is repeated until it was heard."""
     with open(fd, "rb") as lines:
         for line in lines:
             request = json.loads(line)
             if "interrupt" not in request:
                 requests.put(request)
-            elif context.busy == request["interrupt"]:
+                continue
+            context.interrupted = request["interrupt"]
+            while context.busy == context.interrupted:
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                time.sleep(0.05)
+                if not context.open or signal.getsignal(signal.SIGINT) != context.interrupt:
+                    break
     os._exit(0)
 
 

@@ -8,8 +8,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/json.h"
+#include "base/bytes/json.h"
+#include "base/files/fd.h"
 
 #define PIECE ((size_t)64 << 10)
 #define ROUNDS 4                        /* pieces at a time: others wait, too */
@@ -25,7 +25,7 @@ struct interp {
 	size_t sent;
 };
 
-static void leave(struct interp *x, struct loop_watch *w)
+static void interp_leave(struct interp *x, struct loop_watch *w)
 {
 	if (w->events)
 		(void)loop_want(x->loop, w, 0);
@@ -38,8 +38,8 @@ static void lose_to(struct interp *x, const char *why, bool gone)
 		return;
 	x->lost = true;
 	x->busy = false;
-	leave(x, &x->to);
-	leave(x, &x->from);
+	interp_leave(x, &x->to);
+	interp_leave(x, &x->from);
 	x->by.lost(x->by.arg, why, gone);
 }
 
@@ -50,7 +50,7 @@ static void lose(struct interp *x, const char *why)
 
 /* ---- what it says ---- */
 
-static void take_line(struct interp *x, const char *p, size_t n)
+static void interp_take_line(struct interp *x, const char *p, size_t n)
 {
 	CLEANUP(interp_answer) struct interp_answer a = { 0 };
 	bool ok = interp_answer_read(p, n, &a);
@@ -69,13 +69,13 @@ static void take_line(struct interp *x, const char *p, size_t n)
 	x->by.answer(x->by.arg, &a);
 }
 
-static void take_lines(struct interp *x)
+static void interp_take_lines(struct interp *x)
 {
 	size_t at = 0;
 	const char *end;
 
 	while (!x->lost && (end = memchr(x->line.data + at, '\n', x->line.len - at))) {
-		take_line(x, x->line.data + at, (size_t)(end - x->line.data) - at);
+		interp_take_line(x, x->line.data + at, (size_t)(end - x->line.data) - at);
 		at = (size_t)(end - x->line.data) + 1;
 	}
 	if (!at)
@@ -102,11 +102,11 @@ static bool take_piece(struct interp *x, char *piece)
 	}
 	/* What is behind the last line end was looked through already. */
 	if (memchr(piece, '\n', (size_t)n))
-		take_lines(x);
+		interp_take_lines(x);
 	return !x->lost;
 }
 
-static void on_said(struct loop_watch *w, uint32_t events)
+static void interp_on_said(struct loop_watch *w, uint32_t events)
 {
 	struct interp *x = (struct interp *)((char *)w - offsetof(struct interp, from));
 	CLEANUP(mem) char *piece = malloc(PIECE);
@@ -144,13 +144,13 @@ static void send_some(struct interp *x)
 		lose(x, "it cannot be followed");
 }
 
-static void on_room(struct loop_watch *w, uint32_t events)
+static void interp_on_room(struct loop_watch *w, uint32_t events)
 {
 	(void)events;
 	send_some((struct interp *)((char *)w - offsetof(struct interp, to)));
 }
 
-int interp_ask(struct interp *x, const char *code, const struct jread *args, struct err *e)
+int interp_ask(struct interp *x, const char *code, const char *const *args, struct err *e)
 {
 	struct json j;
 
@@ -160,11 +160,7 @@ int interp_ask(struct interp *x, const char *code, const struct jread *args, str
 	json_object(&j);
 	json_ku64(&j, "id", ++x->id);
 	json_kstr(&j, "code", code);
-	json_key(&j, "args");
-	json_array(&j);
-	for (size_t i = 0; i < jread_count(args); i++)
-		json_str(&j, jread_text(jread_at(args, i)));
-	json_array_end(&j);
+	json_kstrs(&j, "args", args);
 	json_object_end(&j);
 	buf_putc(&x->unsent, '\n');
 	if (x->unsent.failed)
@@ -208,8 +204,8 @@ int interp_new(struct loop *l, int to, int from, const struct interp_listener *b
 		return err_nomem(e);
 	}
 	*x = (struct interp){ .loop = l,
-			      .to = { .fd = to, .ready = on_room },
-			      .from = { .fd = from, .ready = on_said },
+			      .to = { .fd = to, .ready = interp_on_room },
+			      .from = { .fd = from, .ready = interp_on_said },
 			      .by = *by,
 			      .unsent = BUF_INIT(REQUEST_MAX),
 			      .line = BUF_INIT(INTERP_LINE_MAX + PIECE) };
@@ -223,8 +219,8 @@ struct interp *interp_free(struct interp *x)
 {
 	if (!x)
 		return NULL;
-	leave(x, &x->to);
-	leave(x, &x->from);
+	interp_leave(x, &x->to);
+	interp_leave(x, &x->from);
 	buf_done(&x->unsent);
 	buf_done(&x->line);
 	free(x);

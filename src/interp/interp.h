@@ -5,11 +5,11 @@
  *
  * Who starts the program, where, and for how long a request may take, is the caller's. The program
  * runs code that is not ours: whatever it writes that is no answer to what it was asked for ends
- *the conversation. Nothing blocks; what waits to be sent is one request. */
+ * the conversation. Nothing blocks; what waits to be sent is one request. */
 #pragma once
 
-#include "base/err.h"
-#include "base/loop.h"
+#include "base/sys/loop.h"
+#include "base/text/err.h"
 #include "interp/interp_answer.h"
 
 extern const char interp_program[]; /* the text of context.py, for python3 -c */
@@ -31,8 +31,8 @@ int interp_new(struct loop *l, int to, int from, const struct interp_listener *b
 struct interp *interp_free(struct interp *x);
 DEFINE_CLEANUP(interp, struct interp *, interp_free)
 
-/* Sends code, with a list of texts as its arguments (NULL: none), both borrowed until this returns.
+/* Sends code, with texts as its arguments (they end with NULL), both borrowed until this returns.
  * Only while nothing else is under way; before the program has said that it is ready, too. */
-int interp_ask(struct interp *x, const char *code, const struct jread *args, struct err *e);
+int interp_ask(struct interp *x, const char *code, const char *const *args, struct err *e);
 bool interp_busy(const struct interp *x);
 void interp_interrupt(struct interp *x); /* asks; whether it obeys is another matter */

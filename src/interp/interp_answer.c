@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/base64.h"
-#include "base/str.h"
+#include "base/bytes/base64.h"
+#include "base/text/str.h"
 
 enum { DEPTH_MAX = 2, VALUES_MAX = 24, MAGIC_MAX = 8 };
 
@@ -43,7 +43,7 @@ static int word_of(const struct jread *v, const char *key, const char *const *wo
 	return -1;
 }
 
-static bool text_of(const struct jread *v, const char *key, const char **ret)
+static bool interp_answer_text_of(const struct jread *v, const char *key, const char **ret)
 {
 	*ret = jread_str(v, key);
 	return *ret != NULL;
@@ -98,7 +98,7 @@ static bool read_out(const struct jread *v, struct interp_answer *a)
 	static const char *const streams[] = { "stdout", "stderr", NULL };
 
 	a->stream = word_of(v, "stream", streams) + 1;
-	return has_only(v, 4) && a->stream && text_of(v, "text", &a->text);
+	return has_only(v, 4) && a->stream && interp_answer_text_of(v, "text", &a->text);
 }
 
 static bool read_show(const struct jread *v, struct interp_answer *a)
@@ -110,8 +110,9 @@ static bool read_show(const struct jread *v, struct interp_answer *a)
 
 static bool read_fail(const struct jread *v, struct interp_answer *a)
 {
-	return has_only(v, 5) && text_of(v, "name", &a->name) &&
-	       text_of(v, "message", &a->message) && text_of(v, "trace", &a->text);
+	return has_only(v, 5) && interp_answer_text_of(v, "name", &a->name) &&
+	       interp_answer_text_of(v, "message", &a->message) &&
+	       interp_answer_text_of(v, "trace", &a->text);
 }
 
 static bool read_done(const struct jread *v, struct interp_answer *a)

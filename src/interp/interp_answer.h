@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cleanup.h"
-#include "base/jread.h"
+#include "base/bytes/jread.h"
+#include "base/text/cleanup.h"
 
 #define INTERP_LINE_MAX ((size_t)8 << 20)
 

@@ -14,14 +14,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/clean.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/home.h"
-#include "base/jread.h"
-#include "base/program.h"
-#include "base/str.h"
-#include "base/wait.h"
+#include "base/bytes/jread.h"
+#include "base/files/fd.h"
+#include "base/files/home.h"
+#include "base/sys/clock.h"
+#include "base/sys/program.h"
+#include "base/sys/wait.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
 #include "kube/kube_packet.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
@@ -56,7 +56,7 @@ static int pair_of(int type, int *here, int *there)
 /* Where brig's state is: what guests could write is noted there. */
 static const char *const passed[] = { "HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR" };
 
-static int start(struct kube *k, struct err *e)
+static int kube_start_program(struct kube *k, struct err *e)
 {
 	static const char *const argv[] = { PROGRAM, NULL };
 	char program[PATH_MAX], text[ARRAY_LEN(passed)][PATH_MAX];
@@ -96,7 +96,7 @@ static int lost(struct err *e, int r)
 }
 
 /* The error of the other side, as its own. */
-static int told(const struct kube_packet *p, struct err *e)
+static int kube_told(const struct kube_packet *p, struct err *e)
 {
 	if (!p->err.code)
 		return 0;
@@ -104,7 +104,7 @@ static int told(const struct kube_packet *p, struct err *e)
 	return -e->code;
 }
 
-static int begin(struct kube *k, const struct kube_want *w, struct err *e)
+static int kube_begin_ask(struct kube *k, const struct kube_want *w, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
 	char home[PATH_MAX] = "";
@@ -131,7 +131,7 @@ static int begin(struct kube *k, const struct kube_want *w, struct err *e)
 		r = kube_packet_recv(k->control, clock_us() + BEGIN_MS * 1000ULL, &p, &k->text);
 	if (r < 0)
 		return lost(e, r);
-	if (told(&p, e) < 0)
+	if (kube_told(&p, e) < 0)
 		return -e->code;
 	text = parcel_from(k->text.data, k->text.len, KUBE_PLACE_MARK);
 	kube_place_fields(&text, &k->place);
@@ -147,7 +147,7 @@ int kube_open(const struct kube_want *w, struct kube **ret, struct err *e)
 	if (!k)
 		return err_nomem(e);
 	*k = (struct kube){ .control = -1, .asker = -1, .text = BUF_INIT(TEXT_MAX) };
-	if (start(k, e) < 0 || begin(k, w ? w : &nothing, e) < 0)
+	if (kube_start_program(k, e) < 0 || kube_begin_ask(k, w ? w : &nothing, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(k);
 	return 0;
@@ -232,7 +232,7 @@ static int ask_once(struct kube *k, struct kube_letter *l, uint64_t deadline,
 	if (r < 0)
 		return lost(e, r);
 	ret->status = p.status;
-	return told(&p, e);
+	return kube_told(&p, e);
 }
 
 int kube_ask(struct kube *k, const struct kube_request *q, struct kube_answer *ret, struct err *e)
@@ -375,7 +375,7 @@ static int open_streams(struct kube *k, const char *path, unsigned ms, struct ku
 	if (r < 0)
 		return lost(e, r);
 	s->version = p.status;
-	return told(&p, e);
+	return kube_told(&p, e);
 }
 
 int kube_attach(struct kube *k, const char *path, unsigned ms, struct kube_streams *ret,

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/err.h"
+#include "base/text/buf.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
 
 enum {
 	KUBE_BODY_MAX = 4 << 20,    /* of a request */

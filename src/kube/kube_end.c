@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clean.h"
-#include "base/jread.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/bytes/jread.h"
+#include "base/text/clean.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "kube/kube.h"
 
 static bool says(const struct jread *v, const char *key, const char *word)
@@ -37,7 +37,7 @@ static const char *exit_code(const struct jread *root)
 	return found;
 }
 
-static void explain(const char *text, struct kube_end *ret)
+static void kube_end_explain(const char *text, struct kube_end *ret)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(sizeof(ret->why));
 
@@ -54,12 +54,13 @@ void kube_end_read(const char *text, size_t n, struct kube_end *ret)
 
 	*ret = (struct kube_end){ 0 };
 	if (!n || n > KUBE_STATUS_MAX) {
-		explain(n ? "the status of the command is too long" : "the connection was lost",
-			ret);
+		kube_end_explain(n ? "the status of the command is too long"
+				   : "the connection was lost",
+				 ret);
 		return;
 	}
 	if (jread_parse(text, n, &root, &e) < 0 || jread_kind(root) != JREAD_OBJECT) {
-		explain("the status of the command is not readable", ret);
+		kube_end_explain("the status of the command is not readable", ret);
 		return;
 	}
 	ret->known = says(root, "status", "Success");
@@ -71,5 +72,5 @@ void kube_end_read(const char *text, size_t n, struct kube_end *ret)
 	}
 	said = jread_str(root, "message");
 	if (!ret->known)
-		explain(said && said[0] ? said : "the command failed without a word", ret);
+		kube_end_explain(said && said[0] ? said : "the command failed without a word", ret);
 }

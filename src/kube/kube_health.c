@@ -6,12 +6,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clean.h"
-#include "base/clock.h"
-#include "base/jread.h"
-#include "base/json.h"
-#include "base/str.h"
-#include "base/url.h"
+#include "base/bytes/jread.h"
+#include "base/bytes/json.h"
+#include "base/sys/clock.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
+#include "base/text/url.h"
 
 #define ALL_MS 10000
 #define CLOCK_S 60 /* how far the clocks may be apart: tokens are good for minutes */
@@ -34,9 +34,10 @@ struct examining {
 	uint64_t deadline;
 };
 
-static void say(struct kube_row *r, enum kube_state state, const char *fmt, ...) ERR_PRINTF(3, 4);
+static void kube_health_say(struct kube_row *r, enum kube_state state, const char *fmt, ...)
+	ERR_PRINTF(3, 4);
 
-static void say(struct kube_row *r, enum kube_state state, const char *fmt, ...)
+static void kube_health_say(struct kube_row *r, enum kube_state state, const char *fmt, ...)
 {
 	CLEANUP(buf) struct buf clean = BUF_INIT(sizeof(r->detail));
 	char text[sizeof(r->detail)];
@@ -50,14 +51,14 @@ static void say(struct kube_row *r, enum kube_state state, const char *fmt, ...)
 	(void)snprintf(r->detail, sizeof(r->detail), "%s", clean.failed ? "?" : buf_str(&clean));
 }
 
-static void say_error(struct kube_row *r, enum kube_state state, const struct err *e)
+static void kube_health_say_error(struct kube_row *r, enum kube_state state, const struct err *e)
 {
-	say(r, state, "%s", e->what);
+	kube_health_say(r, state, "%s", e->what);
 	(void)snprintf(r->hint, sizeof(r->hint), "%s", e->hint);
 }
 
-static int ask(struct examining *x, const char *method, const char *path, const char *body,
-	       struct kube_answer *a, struct err *e)
+static int kube_health_ask(struct examining *x, const char *method, const char *path,
+			   const char *body, struct kube_answer *a, struct err *e)
 {
 	uint64_t now = clock_us();
 	const struct kube_request q = { .method = method,
@@ -94,22 +95,22 @@ static bool check_server(struct examining *x)
 	struct err e = { 0 };
 	char text[256];
 
-	if (ask(x, "GET", "/version", NULL, &a, &e) < 0) {
-		say_error(r, KUBE_FAIL, &e);
+	if (kube_health_ask(x, "GET", "/version", NULL, &a, &e) < 0) {
+		kube_health_say_error(r, KUBE_FAIL, &e);
 		return false;
 	}
 	root = object_of(&a);
 	version = jread_str(root, "gitVersion");
 	if (!version) {
 		kube_answer_text(&a, text, sizeof(text));
-		say(r, KUBE_FAIL, "%s as '%s': %s", p->server, p->user, text);
+		kube_health_say(r, KUBE_FAIL, "%s as '%s': %s", p->server, p->user, text);
 		(void)snprintf(r->hint, sizeof(r->hint), "%s",
 			       a.status == 401 ? "the credentials are not taken; log in again"
 					       : "is this the address of an API server?");
 		return false;
 	}
-	say(r, KUBE_PASS, "%s at %s, context '%s', namespace '%s'", version, p->server, p->context,
-	    p->namespace);
+	kube_health_say(r, KUBE_PASS, "%s at %s, context '%s', namespace '%s'", version, p->server,
+			p->context, p->namespace);
 	return true;
 }
 
@@ -173,8 +174,8 @@ static int may(struct examining *x, const struct kube_right *t, struct err *e)
 	char text[256];
 
 	put_review(x, t, &body);
-	if (ask(x, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", buf_str(&body),
-		&a, e) < 0)
+	if (kube_health_ask(x, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+			    buf_str(&body), &a, e) < 0)
 		return -e->code;
 	root = object_of(&a);
 	if (root)
@@ -200,20 +201,20 @@ static void check_rights(struct examining *x)
 		int yes = may(x, &rights[i], &e);
 
 		if (yes < 0) {
-			say_error(r, KUBE_WARN, &e);
+			kube_health_say_error(r, KUBE_WARN, &e);
 			return;
 		}
 		if (!yes)
 			put_right(rights[i].needed ? &lacks : &less, &rights[i]);
 	}
 	if (lacks.len)
-		say(r, KUBE_FAIL, "'%s' may not, in namespace '%s': %s", p->user, p->namespace,
-		    buf_str(&lacks));
+		kube_health_say(r, KUBE_FAIL, "'%s' may not, in namespace '%s': %s", p->user,
+				p->namespace, buf_str(&lacks));
 	else if (less.len)
-		say(r, KUBE_WARN, "'%s' may all that a run needs, but not: %s", p->user,
-		    buf_str(&less));
+		kube_health_say(r, KUBE_WARN, "'%s' may all that a run needs, but not: %s", p->user,
+				buf_str(&less));
 	else
-		say(r, KUBE_PASS, "'%s' may all that a run needs", p->user);
+		kube_health_say(r, KUBE_PASS, "'%s' may all that a run needs", p->user);
 	if (r->state != KUBE_PASS)
 		(void)snprintf(r->hint, sizeof(r->hint),
 			       "kubectl apply -f deploy/kubernetes, and bind the role to '%.100s'",
@@ -252,18 +253,18 @@ static void check_clock(struct examining *x, const struct jread *made)
 	int64_t apart;
 
 	if (!end || *end) {
-		say(r, KUBE_SKIP, "the server does not say what time it is");
+		kube_health_say(r, KUBE_SKIP, "the server does not say what time it is");
 		return;
 	}
 	apart = (int64_t)time(NULL) - timegm(&t);
 	if (apart > CLOCK_S || apart < -CLOCK_S) {
-		say(r, KUBE_WARN, "this clock and the server's are %lld seconds apart",
-		    (long long)(apart < 0 ? -apart : apart));
+		kube_health_say(r, KUBE_WARN, "this clock and the server's are %lld seconds apart",
+				(long long)(apart < 0 ? -apart : apart));
 		(void)snprintf(r->hint, sizeof(r->hint),
 			       "timedatectl set-ntp true; tokens and certificates have times");
 		return;
 	}
-	say(r, KUBE_PASS, "the clocks agree");
+	kube_health_say(r, KUBE_PASS, "the clocks agree");
 }
 
 static void check_admission(struct examining *x)
@@ -279,23 +280,24 @@ static void check_admission(struct examining *x)
 	buf_puts(&path, "/api/v1/namespaces/");
 	url_put_escaped(&path, namespace);
 	buf_puts(&path, "/pods?dryRun=All");
-	if (ask(x, "POST", buf_str(&path), pod, &a, &e) < 0) {
-		say_error(r, KUBE_WARN, &e);
+	if (kube_health_ask(x, "POST", buf_str(&path), pod, &a, &e) < 0) {
+		kube_health_say_error(r, KUBE_WARN, &e);
 		return;
 	}
 	made = object_of(&a);
 	if (made) {
-		say(r, KUBE_PASS, "a pod such as a run's would be let in");
+		kube_health_say(r, KUBE_PASS, "a pod such as a run's would be let in");
 		check_clock(x, made);
 		return;
 	}
 	kube_answer_text(&a, text, sizeof(text));
-	say(r, KUBE_FAIL, "%s", text);
-	if (a.status != 404 && ask(x, "POST", buf_str(&path), pod_by_policy, &other, &e) == 0 &&
+	kube_health_say(r, KUBE_FAIL, "%s", text);
+	if (a.status != 404 &&
+	    kube_health_ask(x, "POST", buf_str(&path), pod_by_policy, &other, &e) == 0 &&
 	    (made = object_of(&other))) {
-		say(r, KUBE_WARN,
-		    "no container may have NET_ADMIN: a NetworkPolicy alone would "
-		    "close the network, tried from inside");
+		kube_health_say(r, KUBE_WARN,
+				"no container may have NET_ADMIN: a NetworkPolicy alone would "
+				"close the network, tried from inside");
 		check_clock(x, made);
 	}
 	if (a.status == 403 && strstr(text, "PodSecurity"))
@@ -313,21 +315,22 @@ static void check_admission(struct examining *x)
 /* ---- what the cluster has ---- */
 
 /* 200: it is there; the status otherwise, 0 where there was no answer. */
-static int look(struct examining *x, const char *path, struct jread **ret, struct kube_row *r)
+static int kube_health_look(struct examining *x, const char *path, struct jread **ret,
+			    struct kube_row *r)
 {
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	struct err e = { 0 };
 	char text[256];
 
 	*ret = NULL;
-	if (ask(x, "GET", path, NULL, &a, &e) < 0) {
-		say_error(r, KUBE_SKIP, &e);
+	if (kube_health_ask(x, "GET", path, NULL, &a, &e) < 0) {
+		kube_health_say_error(r, KUBE_SKIP, &e);
 		return 0;
 	}
 	*ret = object_of(&a);
 	kube_answer_text(&a, text, sizeof(text));
 	if (!*ret)
-		say(r, KUBE_SKIP, "%s", text);
+		kube_health_say(r, KUBE_SKIP, "%s", text);
 	return *ret ? 200 : a.status;
 }
 
@@ -336,10 +339,11 @@ static void check_policies(struct examining *x)
 	CLEANUP(jread) struct jread *root = NULL;
 	struct kube_row *r = &x->rows[KUBE_ROW_POLICIES];
 
-	if (look(x, "/apis/networking.k8s.io/v1", &root, r) == 200)
-		say(r, KUBE_PASS,
-		    "NetworkPolicy is known; whether it holds is tried in each run, before the "
-		    "command");
+	if (kube_health_look(x, "/apis/networking.k8s.io/v1", &root, r) == 200)
+		kube_health_say(
+			r, KUBE_PASS,
+			"NetworkPolicy is known; whether it holds is tried in each run, before the "
+			"command");
 	else if (r->state == KUBE_SKIP)
 		r->state = KUBE_WARN;
 }
@@ -353,7 +357,7 @@ static void check_runtime(struct examining *x)
 	const struct jread *items;
 	bool found = false;
 
-	if (look(x, "/apis/node.k8s.io/v1/runtimeclasses?limit=100", &root, r) != 200)
+	if (kube_health_look(x, "/apis/node.k8s.io/v1/runtimeclasses?limit=100", &root, r) != 200)
 		return;
 	items = jread_get(root, "items");
 	for (size_t i = 0; i < jread_count(items); i++) {
@@ -366,14 +370,14 @@ static void check_runtime(struct examining *x)
 			buf_printf(&names, "%s%s", names.len ? ", " : "", name);
 	}
 	if (want && !found) {
-		say(r, KUBE_FAIL, "there is no runtime class '%s' (%s)", want,
-		    names.len ? buf_str(&names) : "none");
+		kube_health_say(r, KUBE_FAIL, "there is no runtime class '%s' (%s)", want,
+				names.len ? buf_str(&names) : "none");
 		(void)snprintf(r->hint, sizeof(r->hint),
 			       "kubectl get runtimeclass lists them; kubernetes.runtime_class");
 		return;
 	}
-	say(r, KUBE_PASS, "%s",
-	    names.len ? buf_str(&names) : "the nodes' own; no others are set up");
+	kube_health_say(r, KUBE_PASS, "%s",
+			names.len ? buf_str(&names) : "the nodes' own; no others are set up");
 }
 
 static void check_sandboxes(struct examining *x)
@@ -381,21 +385,21 @@ static void check_sandboxes(struct examining *x)
 	CLEANUP(jread) struct jread *root = NULL;
 	CLEANUP(buf) struct buf lacks = BUF_INIT(NAMES_MAX);
 	struct kube_row *r = &x->rows[KUBE_ROW_SANDBOXES];
-	int status = look(x, "/apis/agents.x-k8s.io", &root, r);
+	int status = kube_health_look(x, "/apis/agents.x-k8s.io", &root, r);
 	struct err e = { 0 };
 
 	for (size_t i = 0; status == 200 && i < ARRAY_LEN(sandbox_rights); i++)
 		if (may(x, &sandbox_rights[i], &e) == 0)
 			put_right(&lacks, &sandbox_rights[i]);
 	if (lacks.len) {
-		say(r, KUBE_WARN, "agent-sandbox is installed, and '%s' may not: %s",
-		    kube_place(x->kube)->user, buf_str(&lacks));
+		kube_health_say(r, KUBE_WARN, "agent-sandbox is installed, and '%s' may not: %s",
+				kube_place(x->kube)->user, buf_str(&lacks));
 		(void)snprintf(r->hint, sizeof(r->hint),
 			       "kubectl apply -f deploy/kubernetes, or kubernetes.use: pod");
 	} else if (status == 200)
-		say(r, KUBE_PASS, "agent-sandbox is installed");
+		kube_health_say(r, KUBE_PASS, "agent-sandbox is installed");
 	else if (status == 404)
-		say(r, KUBE_SKIP, "agent-sandbox is not installed, and not needed");
+		kube_health_say(r, KUBE_SKIP, "agent-sandbox is not installed, and not needed");
 }
 
 void kube_examine(const struct kube_health_want *w, struct kube_row rows[KUBE_ROWS])
@@ -408,10 +412,10 @@ void kube_examine(const struct kube_health_want *w, struct kube_row rows[KUBE_RO
 
 	for (int i = 0; i < KUBE_ROWS; i++) {
 		rows[i] = (struct kube_row){ 0 };
-		say(&rows[i], KUBE_SKIP, "not reached");
+		kube_health_say(&rows[i], KUBE_SKIP, "not reached");
 	}
 	if (kube_open(&w->where, &k, &e) < 0) {
-		say_error(&rows[KUBE_ROW_SERVER], KUBE_FAIL, &e);
+		kube_health_say_error(&rows[KUBE_ROW_SERVER], KUBE_FAIL, &e);
 		return;
 	}
 	x.kube = k;

@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "base/fd.h"
-#include "base/wait.h"
+#include "base/files/fd.h"
+#include "base/sys/wait.h"
 #include "kube/kube.h"
 
 static int file_of(const struct buf *b)
@@ -47,7 +47,7 @@ int kube_packet_send(int sock, struct kube_packet *p, const struct buf *text)
 }
 
 /* Copied, never mapped: the other side still has the file, and could cut it short. */
-static int take_text(int fd, uint64_t len, struct buf *text)
+static int kube_packet_take_text(int fd, uint64_t len, struct buf *text)
 {
 	char piece[16384];
 
@@ -90,7 +90,7 @@ int kube_packet_recv(int sock, uint64_t deadline, struct kube_packet *ret, struc
 	ret->err.hint[sizeof(ret->err.hint) - 1] = '\0';
 	if (ret->err.code < 0 || ret->err.kind < 0 || ret->err.kind >= ERR_KINDS)
 		return -EBADMSG;
-	return nfds ? take_text(fd, ret->len, text) : 0;
+	return nfds ? kube_packet_take_text(fd, ret->len, text) : 0;
 }
 
 /* ---- texts ---- */

@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/parcel.h"
+#include "base/bytes/parcel.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
 
 enum kube_job_kind { KUBE_ASK, KUBE_WATCH, KUBE_ATTACH, KUBE_JOB_KINDS };
 enum { KUBE_IN = 1, KUBE_OUT = 2, KUBE_ERR = 4 };

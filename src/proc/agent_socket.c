@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define BACKLOG 16
 
@@ -20,7 +20,7 @@ int agent_socket_make(const char *path, struct err *e)
 	return TAKE_FD(fd);
 }
 
-static int option(int fd, int name)
+static int agent_socket_option(int fd, int name)
 {
 	socklen_t n = sizeof(int);
 	int value = -1;
@@ -30,6 +30,7 @@ static int option(int fd, int name)
 
 bool agent_socket_is(int fd)
 {
-	return option(fd, SO_DOMAIN) == AF_UNIX && option(fd, SO_TYPE) == SOCK_STREAM &&
-	       option(fd, SO_ACCEPTCONN) == 1;
+	return agent_socket_option(fd, SO_DOMAIN) == AF_UNIX &&
+	       agent_socket_option(fd, SO_TYPE) == SOCK_STREAM &&
+	       agent_socket_option(fd, SO_ACCEPTCONN) == 1;
 }

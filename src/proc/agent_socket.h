@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 /* Inside: listens at that path. A descriptor or -errno. Allocates nothing. */
 int agent_socket_make(const char *path, struct err *e);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 #define DATA_ROOM                                                                                  \
 	(4 * (CARRY_PIECE + sizeof(struct carry_head))) /* of what waits; words have more */
@@ -86,7 +86,7 @@ static void say_channel(struct carry *c, enum carry_kind kind, uint32_t command,
 		c->broken = true;
 }
 
-static int flush(struct carry *c)
+static int carry_flush(struct carry *c)
 {
 	while (c->out_len) {
 		ssize_t n = write(c->to, c->out + c->out_at, c->out_len);
@@ -217,7 +217,8 @@ static void read_channel(struct carry *c, const struct carry_command *k, size_t 
 	}
 }
 
-static void gone(struct carry *c, const struct carry_command *k, size_t i, struct carry_channel *x)
+static void carry_gone(struct carry *c, const struct carry_command *k, size_t i,
+		       struct carry_channel *x)
 {
 	bool told = x->ending;
 
@@ -237,7 +238,7 @@ static void write_channel(struct carry *c, const struct carry_command *k, size_t
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n < 0 && errno != EINTR) {
-			gone(c, k, i, x);
+			carry_gone(c, k, i, x);
 			return;
 		}
 		x->at = (x->at + took) % CARRY_WINDOW;
@@ -338,7 +339,7 @@ static int frames(struct carry *c)
 }
 
 /* Not more than so much at once: who never stops talking is not the only one to be heard. */
-static int fill(struct carry *c)
+static int carry_fill(struct carry *c)
 {
 	for (size_t all = 0; all < FILL_MAX;) {
 		ssize_t n = read(c->from, c->in + c->in_len, sizeof(c->in) - c->in_len);
@@ -404,18 +405,18 @@ static void move_command(struct carry *c, struct carry_command *k, const struct 
 		else if (x->len || x->ending)
 			write_channel(c, k, i, x);
 		else if (is_news(p, n, x->fd))
-			gone(c, k, i, x);
+			carry_gone(c, k, i, x);
 	}
 }
 
 int carry_turn(struct carry *c, const struct pollfd *p, size_t n)
 {
-	int r = fill(c);
+	int r = carry_fill(c);
 
 	for (size_t i = 0; r == 0 && i < COMMANDS_MAX; i++)
 		if (c->all[i].number)
 			move_command(c, &c->all[i], p, n);
 	if (r == 0 && c->broken)
 		r = -ENOBUFS;
-	return r == 0 ? flush(c) : r;
+	return r == 0 ? carry_flush(c) : r;
 }

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/cpus.h"
 #include "proc/spawn.h"
 
@@ -20,7 +20,7 @@ struct closer {
 	_Alignas(16) char stack[STACK];
 };
 
-static int close_all(void *arg)
+static int closer_close_all(void *arg)
 {
 	const struct closer *c = arg;
 
@@ -30,7 +30,7 @@ static int close_all(void *arg)
 	return 0;
 }
 
-static pid_t start(struct closer *c)
+static pid_t closer_start_process(struct closer *c)
 {
 	cpu_set_t cpus;
 	sigset_t all, old;
@@ -41,7 +41,7 @@ static pid_t start(struct closer *c)
 	/* No handler of the embedding program may run in it. */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = clone(close_all, c->stack + STACK, CLONE_VM | CLONE_FILES, c);
+	pid = clone(closer_close_all, c->stack + STACK, CLONE_VM | CLONE_FILES, c);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (pid > 0)
 		(void)cpus_move(pid, &cpus);
@@ -57,13 +57,13 @@ struct closer *closer_start(int *fds, size_t n, bool here)
 		for (size_t i = 0; i < n && c->n < CLOSER_MAX; i++)
 			if (fds[i] >= 0)
 				c->fds[c->n++] = TAKE_FD(fds[i]);
-		c->pid = c->n && !here ? start(c) : -1;
+		c->pid = c->n && !here ? closer_start_process(c) : -1;
 	}
 	for (size_t i = 0; i < n; i++)
 		fds[i] = fd_close(fds[i]);
 	if (!c || c->pid > 0)
 		return c;
-	(void)close_all(c);
+	(void)closer_close_all(c);
 	free(c);
 	return NULL;
 }

@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "proc/files.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "proc/files/files.h"
 
 #define CHILDREN "/proc/thread-self/children"
 #define LOOK_MS 1
@@ -41,7 +41,7 @@ static enum place_state state_of(const struct command_place *p)
 	return __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
 }
 
-static struct command_place *find(struct commands *t, uint32_t number)
+static struct command_place *commands_find(struct commands *t, uint32_t number)
 {
 	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].taken && t->places[i].number == number)
@@ -68,8 +68,8 @@ static int send_word(const struct command_terms *c, const struct supervisor_msg 
 }
 
 /* A monitor that is gone is seen where it is listened to. */
-static void say(const struct command_terms *c, enum supervisor_said said, uint32_t number,
-		int status, const struct err *e)
+static void commands_say(const struct command_terms *c, enum supervisor_said said, uint32_t number,
+			 int status, const struct err *e)
 {
 	struct supervisor_msg m = {
 		.said = said, .command = number, .status = status, .at = clock_us()
@@ -104,7 +104,7 @@ static void say_exited(const struct command_terms *c, struct command_place *p, i
 }
 
 /* What it was sent before it ran. */
-static void pass_on(const struct command_place *p)
+static void commands_pass_on(const struct command_place *p)
 {
 	for (int sig = 1; sig <= SIGNALS; sig++)
 		if (p->waiting >> (sig - 1) & 1)
@@ -112,20 +112,21 @@ static void pass_on(const struct command_place *p)
 }
 
 /* Each word once. A command that was killed with its reaper has ended when all below it has. */
-static void tell(struct commands *t, const struct command_terms *c, struct command_place *p)
+static void commands_tell(struct commands *t, const struct command_terms *c,
+			  struct command_place *p)
 {
 	enum place_state state = state_of(p);
 	bool over = !p->reaper && (!p->killed || !t->orphans);
 
 	if (state == PLACE_FAILED && !p->told_end) {
 		p->told_start = p->told_end = true;
-		say(c, SUPERVISOR_FAILED, p->number, 0, &p->err);
+		commands_say(c, SUPERVISOR_FAILED, p->number, 0, &p->err);
 	}
 	if ((state == PLACE_RUNS || (c->apart && state > PLACE_RUNS)) && !p->told_start) {
 		p->told_start = true;
 		say_started(c, p);
 		if (state == PLACE_RUNS)
-			pass_on(p);
+			commands_pass_on(p);
 	}
 	if (!p->told_end && !p->killed && state == PLACE_EXITED) {
 		p->told_end = true;
@@ -135,7 +136,7 @@ static void tell(struct commands *t, const struct command_terms *c, struct comma
 		return;
 	if (!p->told_end)
 		say_exited(c, p, state == PLACE_EXITED ? p->status : SIGKILL);
-	say(c, SUPERVISOR_ENDED, p->number, 0, NULL);
+	commands_say(c, SUPERVISOR_ENDED, p->number, 0, NULL);
 	*p = (struct command_place){ 0 };
 }
 
@@ -159,8 +160,8 @@ static uint64_t nproc_of(const struct commands *t, const struct command_terms *c
 	return c->nproc ? c->nproc - COMMANDS_MAX + live : 0;
 }
 
-static int spawn(struct commands *t, const struct command_terms *c, const struct command_ask *a,
-		 struct err *e)
+static int commands_spawn(struct commands *t, const struct command_terms *c,
+			  const struct command_ask *a, struct err *e)
 {
 	struct command_place *p = NULL;
 	pid_t pid;
@@ -215,7 +216,7 @@ static void spawn_on_terminal(struct commands *t, const struct command_terms *c,
 		(void)fd_close(a->fds[--a->n]);
 	a->fds[a->n++] = slave;
 	if (!e->code)
-		(void)spawn(t, c, a, e);
+		(void)commands_spawn(t, c, a, e);
 }
 
 void commands_exec(struct commands *t, const struct command_terms *c, struct command_ask *a)
@@ -223,20 +224,20 @@ void commands_exec(struct commands *t, const struct command_terms *c, struct com
 	const uint32_t number = a->r.command;
 	struct err e = { 0 };
 
-	if (a->n < (a->r.tty ? 1 : 3) || number == COMMAND_FIRST || find(t, number))
+	if (a->n < (a->r.tty ? 1 : 3) || number == COMMAND_FIRST || commands_find(t, number))
 		(void)err_set(&e, ERR_INTERNAL, EPROTO, "the command could not be read");
 	else if (a->r.tty)
 		spawn_on_terminal(t, c, a, &e);
 	else
-		(void)spawn(t, c, a, &e);
+		(void)commands_spawn(t, c, a, &e);
 	if (e.code && a->r.files && a->n > 1 + FILE_END_ANSWERS)
 		file_refuse(a->fds[1 + FILE_END_ANSWERS], e.code);
 	for (size_t i = 0; i < a->n; i++)
 		(void)fd_close(a->fds[i]);
 	if (!e.code)
 		return;
-	say(c, SUPERVISOR_FAILED, number, 0, &e);
-	say(c, SUPERVISOR_ENDED, number, 0, NULL);
+	commands_say(c, SUPERVISOR_FAILED, number, 0, &e);
+	commands_say(c, SUPERVISOR_ENDED, number, 0, NULL);
 }
 
 int commands_hear(int control, struct supervisor_packet *p, struct command_ask *ret)
@@ -265,7 +266,7 @@ int commands_hear(int control, struct supervisor_packet *p, struct command_ask *
 
 void commands_signal(struct commands *t, const struct command_terms *c, uint32_t number, int sig)
 {
-	struct command_place *p = find(t, number);
+	struct command_place *p = commands_find(t, number);
 
 	/* The supervisor hears none of its own, reapers only one that stops. */
 	if (number == COMMAND_FIRST && c->inside && sig != SIGKILL)
@@ -323,7 +324,7 @@ static bool kill_orphans(struct commands *t)
 	return any || n < 0;
 }
 
-static void reap(struct commands *t)
+static void commands_reap(struct commands *t)
 {
 	int status;
 	pid_t pid;
@@ -345,7 +346,7 @@ static void reap(struct commands *t)
 
 int commands_turn(struct commands *t, const struct command_terms *c)
 {
-	reap(t);
+	commands_reap(t);
 	if (t->orphans) {
 		t->quiet = kill_orphans(t) ? 0 : t->quiet + 1;
 		t->orphans = t->quiet < QUIET_LOOKS;
@@ -355,7 +356,7 @@ int commands_turn(struct commands *t, const struct command_terms *c)
 	}
 	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].taken)
-			tell(t, c, &t->places[i]);
+			commands_tell(t, c, &t->places[i]);
 	return t->orphans ? LOOK_MS : -1;
 }
 

@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 #include "proc/supervisor.h"
 
 /* What a supervisor's commands have in common. */

@@ -26,8 +26,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/sanitized.h"
+#include "base/sys/sanitized.h"
+#include "base/text/cleanup.h"
 
 #define NOBODY 65534
 #define DNS_PORT 53
@@ -202,18 +202,18 @@ struct confine_filter {
 	unsigned short n;
 };
 
-static void load(struct confine_filter *f, size_t at)
+static void confine_load(struct confine_filter *f, size_t at)
 {
 	f->code[f->n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)at);
 }
 
-static void answer(struct confine_filter *f, uint32_t verdict)
+static void confine_answer(struct confine_filter *f, uint32_t verdict)
 {
 	f->code[f->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
 }
 
 /* Equal: skips so many; not equal: so many others. */
-static void compare(struct confine_filter *f, uint32_t value, size_t equal, size_t other)
+static void confine_compare(struct confine_filter *f, uint32_t value, size_t equal, size_t other)
 {
 	f->code[f->n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value,
 						       (uint8_t)equal, (uint8_t)other);
@@ -221,23 +221,23 @@ static void compare(struct confine_filter *f, uint32_t value, size_t equal, size
 
 static void bound(struct confine_filter *f, const struct confine_bound *b, uint32_t refuse)
 {
-	load(f, DATA(args) + b->argument * sizeof(uint64_t));
+	confine_load(f, DATA(args) + b->argument * sizeof(uint64_t));
 	f->code[f->n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, b->mask);
 	for (size_t i = 0; i < b->count; i++)
-		compare(f, b->values[i] == OWN_PID ? (uint32_t)getpid() : b->values[i],
-			b->count - i, 0);
-	answer(f, refuse);
+		confine_compare(f, b->values[i] == OWN_PID ? (uint32_t)getpid() : b->values[i],
+				b->count - i, 0);
+	confine_answer(f, refuse);
 }
 
-static void leave(struct confine_filter *f, unsigned number, unsigned have, uint32_t refuse)
+static void confine_leave(struct confine_filter *f, unsigned number, unsigned have, uint32_t refuse)
 {
 	unsigned short at = f->n;
 
-	compare(f, number, 0, 0);
+	confine_compare(f, number, 0, 0);
 	for (size_t i = 0; i < ARRAY_LEN(bounds); i++)
 		if (bounds[i].number == number && bounds[i].sets & have)
 			bound(f, &bounds[i], refuse);
-	answer(f, SECCOMP_RET_ALLOW);
+	confine_answer(f, SECCOMP_RET_ALLOW);
 	f->code[at].jf = (uint8_t)(f->n - at - 1);
 }
 
@@ -249,14 +249,14 @@ static int filter(const struct confinement *r, struct err *e)
 	struct confine_filter f = { .n = 0 };
 	struct sock_fprog p;
 
-	load(&f, DATA(arch));
-	compare(&f, OWN_ARCH, 1, 0);
-	answer(&f, SECCOMP_RET_KILL_PROCESS);
-	load(&f, DATA(nr));
+	confine_load(&f, DATA(arch));
+	confine_compare(&f, OWN_ARCH, 1, 0);
+	confine_answer(&f, SECCOMP_RET_KILL_PROCESS);
+	confine_load(&f, DATA(nr));
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
 		for (size_t k = 0; sets[i].which & have && k < sets[i].count; k++)
-			leave(&f, sets[i].numbers[k], have, refuse);
-	answer(&f, refuse);
+			confine_leave(&f, sets[i].numbers[k], have, refuse);
+	confine_answer(&f, refuse);
 	p = (struct sock_fprog){ .len = f.n, .filter = f.code };
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p) < 0
 		       ? err_sys(e, "cannot load the system-call filter of %s", r->name)
@@ -328,7 +328,8 @@ static int allow_fd(const struct confine_rules *l, int fd, uint64_t rights)
 		       : -1;
 }
 
-static int allow(const struct confine_rules *l, const char *path, uint64_t rights, struct err *e)
+static int confine_allow(const struct confine_rules *l, const char *path, uint64_t rights,
+			 struct err *e)
 {
 	CLEANUP(fd) int fd = open(path, O_PATH | O_CLOEXEC);
 
@@ -346,17 +347,18 @@ static int allow(const struct confine_rules *l, const char *path, uint64_t right
  * and /proc are decided by their mounts and modes. */
 static int command_rules(const struct confine_rules *l, const struct confine_want *w, struct err *e)
 {
-	if (allow(l, "/", FS_SEE, e) < 0 ||
-	    allow(l, "/dev", FS_SEE | FS_WRITE | FS_IOCTL_DEV, e) < 0 ||
-	    allow(l, "/proc", FS_SEE | FS_WRITE, e) < 0)
+	if (confine_allow(l, "/", FS_SEE, e) < 0 ||
+	    confine_allow(l, "/dev", FS_SEE | FS_WRITE | FS_IOCTL_DEV, e) < 0 ||
+	    confine_allow(l, "/proc", FS_SEE | FS_WRITE, e) < 0)
 		return -e->code;
 	if (w->procs >= 0 && allow_fd(l, w->procs, FS_SEE | FS_WRITE) < 0)
 		return err_sys(e, "cannot add the Landlock rule of a procfs");
 	for (size_t i = 0; i < w->writable_count; i++) {
 		bool none = i < 64 ? w->no_sockets >> i & 1 : w->no_sockets != 0;
 
-		if (allow(l, w->writable[i],
-			  none ? l->fs & ~(uint64_t)LANDLOCK_ACCESS_FS_MAKE_SOCK : l->fs, e) < 0)
+		if (confine_allow(l, w->writable[i],
+				  none ? l->fs & ~(uint64_t)LANDLOCK_ACCESS_FS_MAKE_SOCK : l->fs,
+				  e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -378,12 +380,12 @@ static int role_rules(const struct confine_rules *l, const struct confinement *r
 	static const char *const variables[] = { "SSL_CERT_DIR", "SSL_CERT_FILE" };
 
 	for (size_t i = 0; r->reads[i]; i++)
-		if (allow(l, r->reads[i], FS_READ, e) < 0)
+		if (confine_allow(l, r->reads[i], FS_READ, e) < 0)
 			return -e->code;
 	for (size_t i = 0; r->calls & CALLS_READ && i < ARRAY_LEN(variables); i++) {
 		const char *named = getenv(variables[i]);
 
-		if (named && allow(l, named, FS_READ, e) < 0)
+		if (named && confine_allow(l, named, FS_READ, e) < 0)
 			return -e->code;
 	}
 	if (r->calls & CALLS_MAKE && allow_fd(l, w->folder, FS_MAKE) < 0)
@@ -438,7 +440,7 @@ static int limit(const struct confinement *r, uint64_t bytes, struct err *e)
 }
 
 /* Started by root it is nobody from here on. */
-static int drop(const struct confinement *r, struct err *e)
+static int confine_drop(const struct confinement *r, struct err *e)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = { 0 };
@@ -469,7 +471,7 @@ int confine(enum confine_role role, const struct confine_want *want, struct err 
 	want = want ? want : &nothing;
 	if (!r->calls)
 		return landlock(r, want, e);
-	if (limit(r, want->bytes, e) < 0 || (r->nobody && drop(r, e) < 0))
+	if (limit(r, want->bytes, e) < 0 || (r->nobody && confine_drop(r, e) < 0))
 		return -e->code;
 	/* Changing ids cleared the first two. */
 	if ((r->dies && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) ||

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum confine_role {
 	CONFINE_COMMAND,   /* in a sandbox: files, abstract sockets and signals; all else is the

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 /* "0.00 0.01 0.05 2/345 6789": three averages, then those that could run now. -1: not known. */
-static long running(void)
+static long cpus_running(void)
 {
 	char text[96], *at = text;
 	ssize_t n = fd_read_file(AT_FDCWD, "/proc/loadavg", text, sizeof(text));
@@ -29,7 +29,7 @@ bool cpus_idle(cpu_set_t *all)
 	CPU_ZERO(all);
 	if (sched_getaffinity(0, sizeof(*all), all) < 0 || CPU_COUNT(all) < 2)
 		return false;
-	now = running();
+	now = cpus_running();
 	return now > 0 && now < CPU_COUNT(all);
 }
 

@@ -9,7 +9,7 @@
 
 /* errno as execve left it, or ENOENT for what is not there: a folder that may not be searched says
  * EACCES for any name. To look first is a third of what it takes to fail. */
-static int try(const char *path, char *const *argv, char *const *envp)
+static int exec_try(const char *path, char *const *argv, char *const *envp)
 {
 	if (access(path, F_OK) < 0)
 		return ENOENT;
@@ -18,7 +18,7 @@ static int try(const char *path, char *const *argv, char *const *envp)
 }
 
 /* "FOLDER/NAME"; false: it is too long. */
-static bool join(char *full, size_t size, const char *folder, size_t n, const char *name)
+static bool exec_join(char *full, size_t size, const char *folder, size_t n, const char *name)
 {
 	size_t length = strlen(name) + 1;
 
@@ -45,7 +45,8 @@ int proc_exec(const char *const *argv_, const char *const *envp_, const char *pa
 	for (bool more = true; more && (result == ENOENT || result == EACCES);) {
 		char full[PATH_MAX];
 		size_t n = strcspn(path, ":");
-		int code = join(full, sizeof(full), path, n, name) ? try(full, argv, envp) : ENOENT;
+		int code = exec_join(full, sizeof(full), path, n, name) ? exec_try(full, argv, envp)
+									: ENOENT;
 
 		if (code != ENOENT)
 			result = code;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 /* Returns only with an errno. A name with a slash is a path; an empty entry of PATH is the current
  * folder. ENOENT only when no folder has it: a file that cannot be executed wins over that, a

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
 
 #define PATH_ROOM ((size_t)64 << 10)
 #define LINE_MAX_KERNEL 256 /* of "#!", as the kernel reads it */
@@ -61,13 +61,14 @@ static bool is_exposed(const char *path, const char *const *also, struct err *wh
 	return false;
 }
 
-static int refuse(const char *path, const struct err *why, struct err *e)
+static int host_find_refuse(const char *path, const struct err *why, struct err *e)
 {
 	if (why->code == ENOMEM)
 		return err_nomem(e);
-	return err_refuse(e, ERR_POLICY, EPERM,
-			  "use one that lies where no sandbox may write, and see PATH",
-			  "'%.150s' is not started on the host: %.200s", path, why->what);
+	(void)err_set(e, ERR_POLICY, EPERM, "'%.150s' is not started on the host: %.200s", path,
+		      why->what);
+	exposed_hint("use one that lies where no sandbox may write, and see PATH", why, e);
+	return -e->code;
 }
 
 static int find_named(const char *name, const char *const *also, char full[PATH_MAX], struct err *e)
@@ -79,7 +80,7 @@ static int find_named(const char *name, const char *const *also, char full[PATH_
 				  "the program '%.150s' has a relative path", name);
 	if (snprintf(full, PATH_MAX, "%s", name) >= PATH_MAX || !is_program(full))
 		return err_set(e, ERR_UNAVAILABLE, ENOENT, "there is no program '%.150s'", name);
-	return is_exposed(full, also, &why) ? refuse(full, &why, e) : 0;
+	return is_exposed(full, also, &why) ? host_find_refuse(full, &why, e) : 0;
 }
 
 int host_find(const char *name, const char *path, const char *const *also, char full[PATH_MAX],
@@ -106,7 +107,7 @@ int host_find(const char *name, const char *path, const char *const *also, char 
 		if (why.code == ENOMEM)
 			return err_nomem(e);
 		if (!passed_over)
-			(void)refuse(full, &why, e);
+			(void)host_find_refuse(full, &why, e);
 		passed_over = true;
 	}
 	if (passed_over)
@@ -278,10 +279,10 @@ static int check_value(const char *variable, size_t n, const char *value, const 
 		return 0;
 	if (why.code == ENOMEM)
 		return err_nomem(e);
-	return err_refuse(e, ERR_POLICY, EPERM,
-			  "let it name something where no sandbox may write, or unset it",
-			  "the variable %.*s leads to '%.120s': %.200s", (int)n, variable,
-			  *value == '/' ? value : path, why.what);
+	(void)err_set(e, ERR_POLICY, EPERM, "the variable %.*s leads to '%.120s': %.200s", (int)n,
+		      variable, *value == '/' ? value : path, why.what);
+	exposed_hint("let it name something where no sandbox may write, or unset it", &why, e);
+	return -e->code;
 }
 
 int host_check_variables(const char *const *names, struct err *e)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proc/host_find.h - finds a program of the host's, past everything that a guest could have
- * written (base/exposed.h).
+ * written (base/files/exposed.h).
  *
  * `also` are the places of the run that is being planned, as exposed_path takes them; NULL: none.
  */
@@ -8,8 +8,8 @@
 
 #include <limits.h>
 
-#include "base/arena.h"
-#include "base/err.h"
+#include "base/text/arena.h"
+#include "base/text/err.h"
 
 #define HOST_USUAL_PATH "/usr/local/bin:/usr/bin:/bin"
 

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/spawn.h"
 
 #define STACK 32768
@@ -29,7 +29,7 @@ int host_exec(const char *program, const char *const *argv, const char *const *e
 }
 
 /* Each may be in the place of another: all go up before the first comes down. */
-static int place(const struct host_program *h)
+static int host_program_place(const struct host_program *h)
 {
 	int up[FIRST + HOST_FDS_MAX], above = FIRST + (int)h->fd_count;
 	int r;
@@ -69,7 +69,7 @@ static int become(const struct host_program *h)
 		(void)setsid();
 	proc_default_signals();
 	if (r == 0)
-		r = place(h);
+		r = host_program_place(h);
 	if (r == 0 && !h->own)
 		r = no_core();
 	if (r)
@@ -89,7 +89,7 @@ struct host_program_entry {
 	volatile int failed;
 };
 
-static int enter(void *arg)
+static int host_program_enter(void *arg)
 {
 	struct host_program_entry *x = arg;
 
@@ -107,7 +107,8 @@ int host_start(const struct host_program *h, pid_t *pid, int *pidfd, struct err 
 
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	child = clone(enter, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PIDFD, &x, &fd);
+	child = clone(host_program_enter, stack + sizeof(stack),
+		      CLONE_VM | CLONE_VFORK | CLONE_PIDFD, &x, &fd);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (child < 0)
 		return err_sys(e, "cannot start a process for '%s'", h->program);

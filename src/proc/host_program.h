@@ -3,7 +3,7 @@
  *
  * Its folder is `/`: what a program takes from the current one would be a workspace's. It gets the
  * variables that it is given and no others, no descriptor but those that it is given, and every
- * signal at its default and unblocked. Where it is found: proc/host_find.h, and base/program.h
+ * signal at its default and unblocked. Where it is found: proc/host_find.h, and base/sys/program.h
  * for brig's own. */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum { HOST_FDS_MAX = 16 };
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/supervisor.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -36,7 +36,7 @@ void lend_sockets(int control)
 		(void)fd_close(fds[i]);
 }
 
-static int option(int fd, int name)
+static int lend_option(int fd, int name)
 {
 	socklen_t n = sizeof(int);
 	int value = -1;
@@ -75,11 +75,11 @@ static int family_of(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
-	if (option(fd, SO_TYPE) != SOCK_STREAM || option(fd, SO_PROTOCOL) != IPPROTO_TCP ||
-	    option(fd, SO_ACCEPTCONN) != 0 || !unconnected(fd) || of_our_network(fd) || flags < 0 ||
-	    !(flags & O_NONBLOCK))
+	if (lend_option(fd, SO_TYPE) != SOCK_STREAM ||
+	    lend_option(fd, SO_PROTOCOL) != IPPROTO_TCP || lend_option(fd, SO_ACCEPTCONN) != 0 ||
+	    !unconnected(fd) || of_our_network(fd) || flags < 0 || !(flags & O_NONBLOCK))
 		return -1;
-	return option(fd, SO_DOMAIN);
+	return lend_option(fd, SO_DOMAIN);
 }
 
 struct lent lend_take(const int *fds, size_t n)

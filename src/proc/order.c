@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
-#include "base/fd.h"
-#include "base/parcel.h"
+#include "base/bytes/parcel.h"
+#include "base/files/fd.h"
+#include "base/text/buf.h"
 
 #define MARK "brig-order 2"
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)

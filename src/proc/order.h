@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum {
 	ORDER_MAX = 8 << 20, /* bytes: more than the kernel takes for a command */

@@ -15,11 +15,11 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 #include "proc/commands.h"
 #include "proc/exec.h"
-#include "proc/files.h"
+#include "proc/files/files.h"
 #include "proc/order.h"
 #include "proc/spawn.h"
 
@@ -35,20 +35,20 @@ static void set_state(struct command_place *p, enum place_state state)
 	__atomic_store_n(&p->state, state, __ATOMIC_RELEASE);
 }
 
-static void tell(struct command_place *p, enum place_state state)
+static void reaper_tell(struct command_place *p, enum place_state state)
 {
 	set_state(p, state);
 	(void)kill(getppid(), SIGCHLD);
 }
 
-static _Noreturn void fail(struct command_place *p, const struct err *e)
+static _Noreturn void reaper_fail(struct command_place *p, const struct err *e)
 {
 	p->err = *e;
-	tell(p, PLACE_FAILED);
+	reaper_tell(p, PLACE_FAILED);
 	_exit(0);
 }
 
-static int settle(const struct command_ask *a, uint64_t nproc, struct err *e)
+static int reaper_settle(const struct command_ask *a, uint64_t nproc, struct err *e)
 {
 	const struct rlimit most = { .rlim_cur = nproc, .rlim_max = nproc };
 	sigset_t all;
@@ -78,7 +78,7 @@ static bool same_name(const char *a, const char *b)
 	return strncmp(a, b, n) == 0 && b[n] == '=';
 }
 
-static const char *find(const char *const *env, const char *name)
+static const char *reaper_find(const char *const *env, const char *name)
 {
 	while (*env && !same_name(name, *env))
 		env++;
@@ -86,7 +86,7 @@ static const char *find(const char *const *env, const char *name)
 }
 
 /* The order's variables stand last among its words, with room behind them. */
-static void add_variables(struct order *o, const char *const *more)
+static void reaper_add_variables(struct order *o, const char *const *more)
 {
 	const char **end = (const char **)(uintptr_t)o->envp;
 	const char *path;
@@ -94,11 +94,11 @@ static void add_variables(struct order *o, const char *const *more)
 	while (*end)
 		end++;
 	for (; *more; more++)
-		if (!find(o->envp, *more)) {
+		if (!reaper_find(o->envp, *more)) {
 			*end++ = *more;
 			*end = NULL;
 		}
-	path = find(o->envp, "PATH=");
+	path = reaper_find(o->envp, "PATH=");
 	o->path = path ? path + strlen("PATH=") : DEFAULT_PATH;
 }
 
@@ -131,7 +131,7 @@ static int read_order(const struct command_ask *a, const struct command_terms *c
 	if (!words || !order_read(data, n, words, o))
 		return err_set(e, ERR_INTERNAL, EPROTO, "the command could not be read");
 	if (c->envp)
-		add_variables(o, c->envp);
+		reaper_add_variables(o, c->envp);
 	if (chdir(o->cwd) < 0)
 		return err_refuse(e, ERR_USAGE, errno,
 				  inside ? "name a folder as it is called inside" : "",
@@ -152,8 +152,8 @@ static int place_streams(const struct command_ask *a)
 }
 
 /* Runs in the memory of the reaper until it execs: what it leaves in *failed is seen there. */
-static pid_t start(const struct order *o, const struct command_terms *c,
-		   const struct command_ask *a, volatile int *failed)
+static pid_t reaper_start(const struct order *o, const struct command_terms *c,
+			  const struct command_ask *a, volatile int *failed)
 {
 	pid_t pid = vfork(); /* allow vfork: the reaper has one thread, the child only execs */
 
@@ -194,11 +194,11 @@ static void announce(struct command_place *p, pid_t command)
 	(void)sigaddset(&ends, SIGCHLD);
 	/* The signal alone says nothing: anybody inside may send one. */
 	if (sigtimedwait(&ends, NULL, &soon) < 0 || !has_ended(command))
-		tell(p, PLACE_RUNS);
+		reaper_tell(p, PLACE_RUNS);
 }
 
 /* A guest's child that was not waited for is counted by the kernel when it is reaped here. */
-static void collect(struct command_place *p, pid_t command)
+static void reaper_collect(struct command_place *p, pid_t command)
 {
 	struct rusage used;
 	int status;
@@ -211,7 +211,7 @@ static void collect(struct command_place *p, pid_t command)
 		if (pid != command)
 			continue;
 		p->status = status;
-		tell(p, PLACE_EXITED);
+		reaper_tell(p, PLACE_EXITED);
 		(void)sched_yield(); /* the news first, then our own end */
 		(void)fd_close_range(3, INT32_MAX);
 	}
@@ -228,9 +228,9 @@ _Noreturn void reaper_files(struct command_place *p, const struct command_terms 
 
 	for (size_t i = 1; i < a->n && i <= FILE_ENDS; i++)
 		ends[i - 1] = a->fds[i];
-	if (settle(a, nproc, &e) < 0 || read_order(a, c, words, &o, &e) < 0) {
+	if (reaper_settle(a, nproc, &e) < 0 || read_order(a, c, words, &o, &e) < 0) {
 		file_refuse(ends[FILE_END_ANSWERS], e.code);
-		fail(p, &e);
+		reaper_fail(p, &e);
 	}
 	(void)fd_close(a->fds[0]);
 	files_main(o.argv, ends, &p->written);
@@ -245,18 +245,18 @@ _Noreturn void reaper_main(struct command_place *p, const struct command_terms *
 	struct order o;
 	pid_t command;
 
-	if (settle(a, nproc, &e) < 0 || read_order(a, c, words, &o, &e) < 0)
-		fail(p, &e);
-	command = start(&o, c, a, &failed);
+	if (reaper_settle(a, nproc, &e) < 0 || read_order(a, c, words, &o, &e) < 0)
+		reaper_fail(p, &e);
+	command = reaper_start(&o, c, a, &failed);
 	if (command < 0)
 		(void)commands_full(&e);
 	else if (failed)
 		proc_exec_failed(o.argv[0], failed, c->inside, &e);
 	if (e.code)
-		fail(p, &e);
+		reaper_fail(p, &e);
 	p->command = command;
 	p->started = clock_us();
 	announce(p, command);
-	collect(p, command);
+	reaper_collect(p, command);
 	_exit(0);
 }

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define SIGNALS 64
 
@@ -84,7 +84,7 @@ int proc_close_apart(int fd)
 	return -1;
 }
 
-static pid_t copy(bool allocates)
+static pid_t spawn_copy(bool allocates)
 {
 	sigset_t old;
 	pid_t pid;
@@ -100,13 +100,13 @@ static pid_t copy(bool allocates)
 
 int proc_fork_away(bool allocates)
 {
-	pid_t pid = copy(allocates);
+	pid_t pid = spawn_copy(allocates);
 	int status;
 
 	if (pid < 0)
 		return -1;
 	if (pid == 0) {
-		pid = copy(allocates);
+		pid = spawn_copy(allocates);
 		if (pid == 0)
 			return 0;
 		_exit(pid < 0 ? errno : 0);

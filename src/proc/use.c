@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define PROCESSES_MAX ((size_t)1 << 18)
 
@@ -60,7 +60,7 @@ static bool read_stat(int proc, const char *pid, struct process *p)
 	return true;
 }
 
-static bool add(struct use *all, const struct process *p)
+static bool use_add(struct use *all, const struct process *p)
 {
 	if (all->n == all->room) {
 		size_t room = all->room ? all->room * 2 : 1024;
@@ -83,7 +83,7 @@ static int by_pid(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static void look(struct use *all)
+static void use_look_at(struct use *all)
 {
 	DIR *d = fdopendir(dup(all->proc));
 	struct dirent *x;
@@ -92,7 +92,7 @@ static void look(struct use *all)
 		struct process p;
 
 		if (isdigit((unsigned char)x->d_name[0]) && read_stat(all->proc, x->d_name, &p) &&
-		    !add(all, &p))
+		    !use_add(all, &p))
 			break;
 	}
 	if (d)
@@ -101,7 +101,7 @@ static void look(struct use *all)
 		qsort(all->v, all->n, sizeof(*all->v), by_pid);
 }
 
-static struct process *find(const struct use *all, pid_t pid)
+static struct process *use_find(const struct use *all, pid_t pid)
 {
 	const struct process key = { .pid = pid };
 
@@ -110,7 +110,7 @@ static struct process *find(const struct use *all, pid_t pid)
 
 /* Below a top, or the first process of a container, which counts as well: all there is in it is
  * below that one, because its pid namespace has no other to leave an orphan to. */
-static bool begins(const struct tops *t, const struct process *p)
+static bool use_begins(const struct tops *t, const struct process *p)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (p->parent == t->v[i].pid || (t->v[i].container && p->pid == t->v[i].pid))
@@ -125,13 +125,13 @@ static bool belongs(const struct use *all, struct process *p, const struct tops 
 	enum use_place found = ELSEWHERE;
 	size_t steps = 0;
 
-	for (struct process *at = p; at && steps++ < all->n; at = find(all, at->parent))
-		if (at->place != UNKNOWN || begins(t, at)) {
+	for (struct process *at = p; at && steps++ < all->n; at = use_find(all, at->parent))
+		if (at->place != UNKNOWN || use_begins(t, at)) {
 			found = at->place != UNKNOWN ? at->place : BELOW;
 			break;
 		}
 	for (struct process *at = p; at && at->place == UNKNOWN;
-	     at = begins(t, at) ? NULL : find(all, at->parent))
+	     at = use_begins(t, at) ? NULL : use_find(all, at->parent))
 		at->place = found;
 	return found == BELOW;
 }
@@ -144,7 +144,7 @@ static uint64_t number_at(const char *text, const char *key)
 }
 
 /* Of a process with a number in a pid namespace of its own; brig's own beside it have none. */
-static void count(int proc, const struct process *p, struct used *u, uint64_t *ticks)
+static void use_count(int proc, const struct process *p, struct used *u, uint64_t *ticks)
 {
 	char path[64], text[8192];
 	const char *at;
@@ -165,9 +165,9 @@ static void count(int proc, const struct process *p, struct used *u, uint64_t *t
 }
 
 /* A number may have gone to another process since. */
-static bool is_same(const struct use *all, pid_t pid, uint64_t start)
+static bool use_is_same(const struct use *all, pid_t pid, uint64_t start)
 {
-	const struct process *p = find(all, pid);
+	const struct process *p = use_find(all, pid);
 
 	return p && p->start == start;
 }
@@ -180,7 +180,7 @@ static void read_tops(const struct use *all, const char *text, struct tops *t)
 		pid_t pid = (pid_t)strtol(at, &end, 10);
 		bool container = *end == '@';
 
-		if (pid > 1 && (!container || is_same(all, pid, strtoull(end + 1, NULL, 10)))) {
+		if (pid > 1 && (!container || use_is_same(all, pid, strtoull(end + 1, NULL, 10)))) {
 			t->v[t->n].pid = pid;
 			t->v[t->n++].container = container;
 		}
@@ -199,7 +199,7 @@ bool use_of(struct use *all, const char *tops, struct used *ret)
 		all->v[i].place = UNKNOWN;
 	for (size_t i = 0; t.n && i < all->n; i++)
 		if (belongs(all, &all->v[i], &t))
-			count(all->proc, &all->v[i], ret, &ticks);
+			use_count(all->proc, &all->v[i], ret, &ticks);
 	ret->cpu_ms = ticks * 1000 / (second ? second : 100);
 	return ret->processes > 0;
 }
@@ -226,7 +226,7 @@ struct use *use_look(void)
 	u->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (u->proc < 0)
 		return use_free(u);
-	look(u);
+	use_look_at(u);
 	return u;
 }
 
@@ -238,4 +238,20 @@ struct use *use_free(struct use *u)
 		free(u);
 	}
 	return NULL;
+}
+
+void used_json(struct use *all, const char *tops, struct json *j)
+{
+	struct used u;
+
+	if (!all || !use_of(all, tops, &u)) {
+		json_null(j);
+		return;
+	}
+	json_object(j);
+	json_ku64(j, "processes", u.processes);
+	json_ku64(j, "threads", u.threads);
+	json_ku64(j, "memory", u.memory);
+	json_ku64(j, "cpu_ms", u.cpu_ms);
+	json_object_end(j);
 }

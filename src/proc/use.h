@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/cleanup.h"
+#include "base/bytes/json.h"
+#include "base/text/cleanup.h"
 
 enum { USE_FIRST_SIZE = 40, USE_TOPS = 17 /* of one sandbox: it and its companions */ };
 
@@ -24,6 +25,9 @@ DEFINE_CLEANUP(use, struct use *, use_free)
  * the first one of a container, which is below no process of ours. false: there are none to be
  * seen. */
 bool use_of(struct use *all, const char *tops, struct used *ret);
+
+/* The same as an object, or null; `all` may be NULL. */
+void used_json(struct use *all, const char *tops, struct json *j);
 
 /* "PID@START": that process and no other that gets its number later. false: there is none. */
 bool use_first(pid_t pid, char ret[USE_FIRST_SIZE]);

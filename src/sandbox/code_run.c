@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fd.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/paths.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
 #include "sandbox/manager.h"
 
-static int fail(const struct err *from, struct brig_error *to)
+static int code_run_fail(const struct err *from, struct brig_error *to)
 {
 	error_export(from, to);
 	return -from->code;
@@ -113,7 +113,7 @@ int brig_request_python(brig_request *q, const void *code, size_t n, struct brig
 
 	if (!code && n)
 		return error_missing("code", be);
-	return request_code(q, CODE_PYTHON, code, n, NULL, &e) < 0 ? fail(&e, be) : 0;
+	return request_code(q, CODE_PYTHON, code, n, NULL, &e) < 0 ? code_run_fail(&e, be) : 0;
 }
 
 int brig_request_python_file(brig_request *q, const char *path, struct brig_error *be)
@@ -122,7 +122,7 @@ int brig_request_python_file(brig_request *q, const char *path, struct brig_erro
 
 	if (!path)
 		return error_missing("file", be);
-	return request_code_file(q, CODE_PYTHON, path, &e) < 0 ? fail(&e, be) : 0;
+	return request_code_file(q, CODE_PYTHON, path, &e) < 0 ? code_run_fail(&e, be) : 0;
 }
 
 int brig_request_arg(brig_request *q, const char *arg, struct brig_error *be)
@@ -131,7 +131,7 @@ int brig_request_arg(brig_request *q, const char *arg, struct brig_error *be)
 
 	if (!arg)
 		return error_missing("argument", be);
-	return code_add_arg(request_spec(q), arg, &e) < 0 ? fail(&e, be) : 0;
+	return code_add_arg(request_spec(q), arg, &e) < 0 ? code_run_fail(&e, be) : 0;
 }
 
 static int interpreter(brig_request *q, const char *path, struct err *e)
@@ -147,7 +147,7 @@ int brig_request_script(brig_request *q, const char *path, const void *body, siz
 	if (!body && n)
 		return error_missing("script", be);
 	return interpreter(q, path, &e) < 0 || request_code(q, CODE_SCRIPT, body, n, NULL, &e) < 0
-		       ? fail(&e, be)
+		       ? code_run_fail(&e, be)
 		       : 0;
 }
 
@@ -159,7 +159,7 @@ int brig_request_script_file(brig_request *q, const char *with, const char *path
 	if (!path)
 		return error_missing("file", be);
 	return interpreter(q, with, &e) < 0 || request_code_file(q, CODE_SCRIPT, path, &e) < 0
-		       ? fail(&e, be)
+		       ? code_run_fail(&e, be)
 		       : 0;
 }
 
@@ -171,11 +171,13 @@ int brig_request_param(brig_request *q, const char *name, const char *value, str
 	if (!name || !value)
 		return error_missing(name ? "value" : "name of a parameter", be);
 	if (error_name("parameter", name, &e) < 0)
-		return fail(&e, be);
+		return code_run_fail(&e, be);
 	if (asprintf(&text, "%s=%s", name, value) < 0) {
 		text = NULL;
 		(void)err_nomem(&e);
-		return fail(&e, be);
+		return code_run_fail(&e, be);
 	}
-	return spec_set(request_spec(q), FIELD_PARAM, text, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;
+	return spec_set(request_spec(q), FIELD_PARAM, text, ORIGIN_API, &e) < 0
+		       ? code_run_fail(&e, be)
+		       : 0;
 }

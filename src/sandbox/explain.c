@@ -9,12 +9,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "backend/kit/protect/protected_names.h"
+#include "backend/kit/survey/protected_names.h"
 #include "backend/backend.h"
-#include "base/buf.h"
-#include "base/str.h"
-#include "model/groups.h"
-#include "model/paths.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "model/settings/groups.h"
+#include "model/settings/paths.h"
 
 #define PLAIN_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/"
 
@@ -70,19 +70,13 @@ static const char *const partly_shown[] = { "/etc/", "/var/lib/", "/var/cache/" 
 
 /* In a git folder; those of the workspace are in guarded_names. */
 static const char *const git_names[] = {
-	".git/config", ".git/hooks", ".git/info/attributes", ".git/modules", ".git/worktrees",
+	".git/config.worktree", ".git/config",  ".git/hooks",
+	".git/info/attributes", ".git/modules", ".git/worktrees",
 };
 
-/* Folders that a program wants to make where nothing can be made, and the variable that moves it.
- */
-static const struct {
-	const char *folder, *line;
-} moved[] = {
-	{ "/run/screen",
-	  "screen cannot keep its sockets in /run/screen: --env SCREENDIR=/tmp/screen "
-	  "gives it another folder" },
-};
-
+#define SCREEN_FOLDER                                                                              \
+	"screen cannot keep its sockets in /run/screen: --env SCREENDIR=/tmp/screen gives it "     \
+	"another folder"
 #define NO_ROOT                                                                                    \
 	"nobody becomes root inside: install what is needed on the host, or run in an image that " \
 	"has it (--backend docker --image NAME)"
@@ -121,6 +115,12 @@ static const struct {
 	"/tmp, HOME and /dev/shm are in memory, with limits.tmp for all of them: "                 \
 	"--set limits.tmp=2g makes room"
 
+#define NO_FILES                                                                                   \
+	"a process may have limits.files open at a time, 4096 if nothing else is set, and never "  \
+	"more than your own ulimit -Hn: --set limits.files=20000 allows more"
+#define NO_FILTER                                                                                  \
+	"filters in your own git settings are not carried inside, but for those of Git LFS: set "  \
+	"it in the repository, outside (git config --local filter.NAME.clean ...)"
 #define NO_SIGNING                                                                                 \
 	"keys that sign commits stay outside: --ssh-agent lends yours where gpg.format is ssh, "   \
 	"or git -c commit.gpgsign=false commit"
@@ -130,8 +130,11 @@ static const struct {
 	"git submodule init, update and sync write protected configurations: call them outside "   \
 	"of the sandbox; inside, git -C SUBMODULE checkout COMMIT works where it was fetched"
 #define SPARSE                                                                                     \
-	"git sparse-checkout writes the protected .git/config: call it outside of the sandbox, "   \
-	"before the run"
+	"git sparse-checkout writes protected settings once: call git sparse-checkout "            \
+	"init outside of the sandbox; set, add and reapply then work inside"
+#define WORKTREE                                                                                   \
+	"the work tree's files are gone, its place in the repository is protected: git worktree "  \
+	"prune, outside of the sandbox, removes that"
 
 static const struct {
 	const char *phrase, *line;
@@ -139,6 +142,8 @@ static const struct {
 	{ "Failed to register url for submodule", SUBMODULES },
 	{ "could not set 'core.worktree'", SUBMODULES },
 	{ "failed to initialize worktree config", SPARSE },
+	{ "could not write config file .git/config.worktree", SPARSE },
+	{ "failed to delete '.git/worktrees/", WORKTREE },
 };
 
 /* What programs say that want more than anybody has inside. */
@@ -170,7 +175,11 @@ static const struct {
 	{ "invalid group", NO_OTHERS },
 	{ "Invalid argument near character", NO_OTHERS },   /* setfacl */
 	{ "core file size: cannot modify limit", NO_CORE }, /* ulimit -c */
-	{ "sed: cannot rename ", NO_RENAME },               /* sed -i names its draft alone */
+	{ "Too many open files", NO_FILES },
+	{ "EMFILE", NO_FILES },          /* Node */
+	{ "clean filter '", NO_FILTER }, /* git */
+	{ "smudge filter ", NO_FILTER },
+	{ "sed: cannot rename ", NO_RENAME }, /* sed -i names its draft alone */
 };
 
 struct words {
@@ -236,12 +245,12 @@ static bool named_in(struct words w, const char *name, bool top, const char *wor
 	return false;
 }
 
-static bool named(struct words w, const char *name)
+static bool explain_named(struct words w, const char *name)
 {
 	return named_in(w, name, false, NULL);
 }
 
-static void add(struct outcome *o, const char *text)
+static void explain_add(struct outcome *o, const char *text)
 {
 	if (text && o->hint_count < ARRAY_LEN(o->hints))
 		o->hints[o->hint_count++] = text;
@@ -268,10 +277,10 @@ static void about_network(const struct spec *s, struct words w, struct outcome *
 	    !any(w, no_network, ARRAY_LEN(no_network)))
 		return;
 	g = group_named(w);
-	add(o,
-	    g ? arena_printf(o->arena, "it had no network; --allow @%s opens one for %s", g->name,
-			     g->help)
-	      : "it had no network; --allow HOST or @GROUP opens one for the hosts that it needs");
+	explain_add(o, g ? arena_printf(o->arena, "it had no network; --allow @%s opens one for %s",
+					g->name, g->help)
+			 : "it had no network; --allow HOST or @GROUP opens one for the hosts that "
+			   "it needs");
 }
 
 /* The next protected name that is named, from *at on; NULL: none. */
@@ -281,7 +290,7 @@ static const char *guarded(const struct spec *s, struct words w, size_t *at)
 		size_t i = (*at)++;
 
 		if (i < ARRAY_LEN(git_names)) {
-			if (named(w, git_names[i]))
+			if (explain_named(w, git_names[i]))
 				return git_names[i];
 			continue;
 		}
@@ -340,32 +349,36 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 
 	if (!has_root(o) || !any(w, no_change, ARRAY_LEN(no_change)))
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(moved); i++)
-		if (named(w, moved[i].folder)) {
-			add(o, moved[i].line);
-			return;
-		}
+	if (explain_named(w, "/run/screen")) { /* of a shell that began it */
+		if (!o->hint_count)
+			explain_add(o, SCREEN_FOLDER);
+		return;
+	}
 	if (s->policy == POLICY_READONLY && found(w, "Read-only file system")) {
-		add(o, "under policy readonly it may change nothing but /tmp and HOME");
+		explain_add(o, "under policy readonly it may change nothing but /tmp and HOME");
 		return;
 	}
 	name = s->policy == POLICY_WORKSPACE_WRITE ? guarded(s, w, &at) : NULL;
 	if (name)
 		deny_covered(s, w, o);
 	if (name && git_said(w))
-		add(o, git_said(w));
+		explain_add(o, git_said(w));
 	else if (!name && moves_workspace(s, w))
-		add(o, NO_MOVE);
+		explain_add(o, NO_MOVE);
 	else if (name)
-		add(o,
-		    arena_printf(o->arena,
-				 "'%s' is protected in the workspace, because programs on the host "
-				 "obey it: change it outside of the sandbox%s",
-				 name, str_eq(name, ".git/config") ? OWN_CONFIG : ""));
+		explain_add(
+			o,
+			arena_printf(
+				o->arena,
+				"'%s' is protected in the workspace, because programs on the host "
+				"obey it: change it outside of the sandbox%s",
+				name, str_eq(name, ".git/config") ? OWN_CONFIG : ""));
 	else if (s->policy == POLICY_WORKSPACE_WRITE &&
 		 (found(w, "Read-only file system") || found(w, "EROFS")))
-		add(o, "it may write in /tmp, HOME and the workspace, but for protected names and "
-		       "settings that you allowed; --write FOLDER adds another folder");
+		explain_add(
+			o,
+			"it may write in /tmp, HOME and the workspace, but for protected names and "
+			"settings that you allowed; --write FOLDER adds another folder");
 }
 
 static bool shown(const struct spec *s, const char *path)
@@ -438,10 +451,12 @@ static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 
 			if (!path)
 				continue;
-			add(o,
-			    arena_printf(o->arena,
-					 "the host's '%s' is not shown inside; --read %s shows it",
-					 path, path));
+			explain_add(
+				o,
+				arena_printf(
+					o->arena,
+					"the host's '%s' is not shown inside; --read %s shows it",
+					path, path));
 			return;
 		}
 	}
@@ -452,28 +467,28 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 	if (!has_root(o) || in_image(o))
 		return;
 	if (found(w, "/dev/shm") && (found(w, "No space left on device") || found(w, "ENOSPC"))) {
-		add(o, NO_ROOM);
+		explain_add(o, NO_ROOM);
 		return;
 	}
 	if (s->profile != PROFILE_DEBUG && found(w, "No permission to enable") &&
 	    found(w, " event")) {
-		add(o, "--profile debug lets perf count what runs inside");
+		explain_add(o, "--profile debug lets perf count what runs inside");
 		return;
 	}
 	if ((found(w, "changing permissions of") || found(w, "cannot change permissions of")) &&
 	    found(w, "Operation not permitted")) {
-		add(o, NO_SETID);
+		explain_add(o, NO_SETID);
 		return;
 	}
 	/* Ids that nobody has inside. */
 	if ((found(w, "changing ownership of") || found(w, "changing group of")) &&
 	    found(w, "Invalid argument")) {
-		add(o, NO_OTHERS);
+		explain_add(o, NO_OTHERS);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
 		if (found(w, refused[i].phrase)) {
-			add(o, refused[i].line);
+			explain_add(o, refused[i].line);
 			return;
 		}
 }
@@ -496,7 +511,23 @@ static void about_core(struct outcome *o)
 
 	if (dumps && has_root(o) && !in_image(o) && getrlimit(RLIMIT_CORE, &core) == 0 &&
 	    core.rlim_cur > 0)
-		add(o, NO_CORE);
+		explain_add(o, NO_CORE);
+}
+
+/* It complains on standard output, which is the command's own. */
+static void about_program(const struct spec *s, struct outcome *o)
+{
+	const char *name = s->command.argv ? s->command.argv[0] : NULL, *slash;
+
+	if (!name || !has_root(o) || in_image(o))
+		return;
+	slash = strrchr(name, '/');
+	if (!str_eq(slash ? slash + 1 : name, "screen"))
+		return;
+	for (size_t i = 0; i < s->env.n; i++)
+		if (str_eq(s->env.v[i].name, "SCREENDIR"))
+			return;
+	explain_add(o, SCREEN_FOLDER);
 }
 
 void explain(const struct spec *s, const char *said, size_t n, struct outcome *o)
@@ -504,14 +535,18 @@ void explain(const struct spec *s, const char *said, size_t n, struct outcome *o
 	struct words w = { said, n };
 	bool failed =
 		o->kind == OUTCOME_SIGNALLED || (o->kind == OUTCOME_EXITED && o->exit_code != 0);
+	size_t before;
 
 	if (!failed)
 		return;
 	about_core(o);
+	about_program(s, o);
 	if (!n)
 		return;
 	about_network(s, w, o);
 	about_files(s, w, o);
-	about_etc(s, w, o);
+	before = o->hint_count;
 	about_rights(s, w, o);
+	if (o->hint_count == before) /* what apt misses in /etc is not what it needs */
+		about_etc(s, w, o);
 }

@@ -8,8 +8,8 @@
  * /var/cache that is root's and that everybody on the host may read. */
 #pragma once
 
-#include "model/outcome.h"
-#include "model/spec.h"
+#include "model/outcome/outcome.h"
+#include "model/settings/spec.h"
 
 /* Adds lines to outcome.hints when the command failed; `said` is the end of its error output. */
 void explain(const struct spec *s, const char *said, size_t n, struct outcome *o);

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/wait.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 
 struct health_verdict {
 	int result;
@@ -32,7 +32,7 @@ static _Noreturn void probe_in_child(const struct backend *b, const struct spec 
 	_exit(fd_write_all(out, &v, sizeof(v)) < 0);
 }
 
-static int failed(char *detail, size_t n, int code, const char *what, const char *name)
+static int health_failed(char *detail, size_t n, int code, const char *what, const char *name)
 {
 	(void)snprintf(detail, n, "%s '%s'", what, name);
 	return -code;
@@ -50,7 +50,7 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 	if (b->health)
 		return b->health(ms, detail, n);
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return failed(detail, n, errno, "no pipe for a look at backend", b->name);
+		return health_failed(detail, n, errno, "no pipe for a look at backend", b->name);
 	pid = fork();
 	if (pid == 0)
 		probe_in_child(b, s, ends[1]);
@@ -64,9 +64,10 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 			;
 	}
 	if (r == -ETIMEDOUT)
-		return failed(detail, n, ETIMEDOUT, "no answer in time from backend", b->name);
+		return health_failed(detail, n, ETIMEDOUT, "no answer in time from backend",
+				     b->name);
 	if (got != (ssize_t)sizeof(v))
-		return failed(detail, n, EIO, "no answer from backend", b->name);
+		return health_failed(detail, n, EIO, "no answer from backend", b->name);
 	(void)snprintf(detail, n, "%s", v.detail);
 	return v.result;
 }

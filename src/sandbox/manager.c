@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "backend/backend.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "sandbox/health.h"
 #include "sandbox/recorder.h"
 
@@ -132,6 +132,11 @@ void sandbox_tidy(void)
 	backends_tidy(NULL);
 }
 
+int sandbox_judged(const char *path, struct err *e)
+{
+	return backends_judged(path, e);
+}
+
 struct outcome *sandbox_told(const struct spec *s)
 {
 	struct outcome *o = outcome_new();
@@ -158,7 +163,7 @@ _Noreturn void sandbox_inside(int letter)
 }
 
 /* The opt-in for a run on the host may not be all that is missing: then the rest is told. */
-static int choose(const struct spec *s, struct backend_choice *c, struct err *e)
+static int manager_choose(const struct spec *s, struct backend_choice *c, struct err *e)
 {
 	CLEANUP(spec) struct spec *opted = NULL;
 	struct err more = { 0 };
@@ -180,7 +185,7 @@ int spec_backend(const struct spec *s, const char **name, enum spec_fault *why, 
 	struct isolation unused;
 
 	*why = FAULT_VERSION;
-	if (choose(s, &c, e) < 0)
+	if (manager_choose(s, &c, e) < 0)
 		return -e->code;
 	*name = c.backend->name;
 	if (backend_would_take(s, c.backend, e) < 0) {
@@ -196,7 +201,7 @@ int companion_backend(const struct spec *s, const char **name, struct err *e)
 {
 	struct backend_choice c;
 
-	if (choose(s, &c, e) < 0)
+	if (manager_choose(s, &c, e) < 0)
 		return -e->code;
 	*name = c.backend->can & BACKEND_ENGINE ? c.backend->name : NULL;
 	return 0;
@@ -329,8 +334,8 @@ int brig_request_policy(brig_request *q, enum brig_policy policy, struct brig_er
 	return brig_request_set(q, "policy", fields[FIELD_POLICY].words[policy], be);
 }
 
-static int set_number(brig_request *q, const char *key, uint64_t v, const char *unit,
-		      struct brig_error *e)
+static int manager_set_number(brig_request *q, const char *key, uint64_t v, const char *unit,
+			      struct brig_error *e)
 {
 	char text[48];
 
@@ -347,20 +352,20 @@ int brig_request_limits(brig_request *q, const struct brig_limits *l, struct bri
 
 	if (!l)
 		return error_missing("limit", e);
-	r = set_number(q, "limits.memory", l->memory_bytes, "b", e);
+	r = manager_set_number(q, "limits.memory", l->memory_bytes, "b", e);
 	(void)snprintf(cpus, sizeof(cpus), "%llu.%03llu", (unsigned long long)l->cpu_milli / 1000,
 		       (unsigned long long)l->cpu_milli % 1000);
 	if (r == 0)
-		r = set_number(q, "limits.cpu_shares", l->cpu_shares, "", e);
+		r = manager_set_number(q, "limits.cpu_shares", l->cpu_shares, "", e);
 	if (r == 0)
-		r = set_number(q, "limits.timeout", l->timeout_ms, "ms", e);
+		r = manager_set_number(q, "limits.timeout", l->timeout_ms, "ms", e);
 	if (r == 0)
-		r = set_number(q, "limits.output", l->max_output_bytes, "b", e);
+		r = manager_set_number(q, "limits.output", l->max_output_bytes, "b", e);
 	if (r == 0)
-		r = set_number(q, "limits.pids", l->pids, "", e);
+		r = manager_set_number(q, "limits.pids", l->pids, "", e);
 	if (r == 0 && l->cpu_milli)
 		r = brig_request_set(q, "limits.cpus", cpus, e);
-	return r == 0 ? set_number(q, "limits.disk", l->disk_bytes, "b", e) : r;
+	return r == 0 ? manager_set_number(q, "limits.disk", l->disk_bytes, "b", e) : r;
 }
 
 int brig_request_input(brig_request *q, const void *data, size_t n, struct brig_error *be)

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "brig.h"
-#include "model/outcome.h"
-#include "model/spec.h"
+#include "model/outcome/outcome.h"
+#include "model/settings/spec.h"
 #include "sandbox/sandbox.h"
 
 /* brig as the bwrap backend starts it inside a sandbox; see backend_inside. */
@@ -46,10 +46,17 @@ uint32_t run_handle_number(const brig_run *x);              /* 0: it was never s
 void sandbox_end_command(brig_sandbox *s, uint32_t number); /* with all it has left running */
 void sandbox_signal(brig_sandbox *s, int sig);
 int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
-/* An operation on files (proc/files.h): words and ends, borrowed. *ret is for sandbox_end_command.
+/* An operation on files (proc/files/files.h): words and ends, borrowed. *ret is for
+ * sandbox_end_command.
  */
 int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
 		  struct err *e);
+/* The limits that a command of an open sandbox would have: milliseconds (0: none), bytes of each
+ * stream. */
+struct command_limits {
+	uint64_t timeout, output;
+};
+struct command_limits sandbox_limits(const brig_sandbox *s, const brig_request *q);
 size_t sandbox_living(const brig_sandbox *s); /* commands, with those that left something */
 /* The router of a sandbox and its companions, which is there as long as the descriptor is, and who
  * answers for the names of the spec's members in it; and the sandbox that is opened, whose spec has
@@ -68,6 +75,9 @@ const char *const *sandbox_image_command(const brig_sandbox *s, const char **fol
 const struct outcome *sandbox_facts(const brig_sandbox *s);
 /* Removes what died with its monitor has left behind. */
 void sandbox_tidy(void);
+/* Has all been judged that runs have left in this folder, around and below it, and lives none? Else
+ * a refusal. After sandbox_tidy. */
+int sandbox_judged(const char *path, struct err *e);
 /* What sandbox_tidy found in the workspace of this spec; free it. NULL: no memory. */
 struct outcome *sandbox_told(const struct spec *s);
 /* Pods whose run is gone, each told by its name; dry: and left. */

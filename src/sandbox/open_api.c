@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 #include "egress/members_named.h"
 #include "sandbox/manager_internal.h"
 
@@ -167,7 +167,7 @@ static int check_command(const brig_sandbox *s, const brig_request *q, struct er
 	return 0;
 }
 
-static const char *const *variables(struct arena *a, const struct envlist *l)
+static const char *const *open_api_variables(struct arena *a, const struct envlist *l)
 {
 	const char **v = arena_alloc(a, (l->n + 1) * sizeof(*v));
 
@@ -190,7 +190,7 @@ static struct spec *spec_of(const brig_sandbox *s, const brig_request *q, struct
 		if (spec_asks(own, of_commands[i]))
 			x->origin[of_commands[i]] = own->origin[of_commands[i]];
 	x->command.argv = own->command.argv;
-	x->command.env = variables(x->arena, &own->env);
+	x->command.env = open_api_variables(x->arena, &own->env);
 	x->command.cwd = q->folder;
 	if (spec_asks(own, FIELD_TIMEOUT))
 		x->command.timeout = own->command.timeout;
@@ -200,6 +200,14 @@ static struct spec *spec_of(const brig_sandbox *s, const brig_request *q, struct
 		return TAKE_PTR(x);
 	(void)err_nomem(e);
 	return NULL;
+}
+
+struct command_limits sandbox_limits(const brig_sandbox *s, const brig_request *q)
+{
+	const struct spec *timeout = spec_asks(q->spec, FIELD_TIMEOUT) ? q->spec : s->spec,
+			  *output = spec_asks(q->spec, FIELD_OUTPUT) ? q->spec : s->spec;
+
+	return (struct command_limits){ timeout->command.timeout, output->command.output };
 }
 
 int brig_sandbox_exec(brig_sandbox *s, brig_request *q, brig_run **ret, struct brig_error *be)

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "base/str.h"
-#include "model/suffixes.h"
+#include "base/text/str.h"
+#include "model/settings/suffixes.h"
 
 #define ENTER "\r\n"
 #define LINE "Type one of these words and press Enter: "
@@ -78,7 +78,7 @@ static enum prompt_word word_of(const struct prompt *p)
 	return PROMPT_NONE;
 }
 
-static enum prompt_word enter(struct prompt *p, struct buf *echo)
+static enum prompt_word prompt_enter(struct prompt *p, struct buf *echo)
 {
 	enum prompt_word w;
 
@@ -99,10 +99,10 @@ static void clear(struct prompt *p, struct buf *echo)
 		buf_puts(echo, "\b \b");
 }
 
-static enum prompt_word one(struct prompt *p, char c, uint64_t now, struct buf *echo)
+static enum prompt_word prompt_one(struct prompt *p, char c, uint64_t now, struct buf *echo)
 {
 	if (c == '\r' || c == '\n')
-		return enter(p, echo);
+		return prompt_enter(p, echo);
 	if (c == INTERRUPT)
 		return PROMPT_NO;
 	if (c == ESCAPE) {
@@ -130,7 +130,7 @@ enum prompt_word prompt_type(struct prompt *p, const char *data, size_t n, uint6
 			p->from = now + PROMPT_QUIET_US;
 			return PROMPT_NONE;
 		}
-		w = one(p, data[i], now, echo);
+		w = prompt_one(p, data[i], now, echo);
 		if (w != PROMPT_NONE)
 			return w;
 	}

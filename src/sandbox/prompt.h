@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 #define PROMPT_QUIET_US ((uint64_t)500 * 1000)
 

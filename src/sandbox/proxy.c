@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/random.h"
+#include "base/bytes/random.h"
+#include "base/sys/clock.h"
 #include "egress/monitor.h"
 #include "sandbox/recorder.h"
 
@@ -44,7 +44,7 @@ static int listen_on(uint16_t *port, struct err *e)
 	return TAKE_FD(fd);
 }
 
-static int hear(struct proxy *p, struct err *e)
+static int proxy_hear(struct proxy *p, struct err *e)
 {
 	struct egress_event ev;
 
@@ -79,12 +79,12 @@ static void end_door(struct proxy *p)
 	egress_end(p->door);
 	while ((w.fd = egress_fd(p->door)) >= 0 && clock_us() < until) {
 		(void)poll(&w, 1, 50);
-		if (hear(p, &e) < 0)
+		if (proxy_hear(p, &e) < 0)
 			return;
 	}
 }
 
-static int serve(struct proxy *p, int signals, struct err *e)
+static int proxy_serve(struct proxy *p, int signals, struct err *e)
 {
 	struct pollfd w[] = { { .fd = signals, .events = POLLIN },
 			      { .fd = egress_fd(p->door), .events = POLLIN } };
@@ -92,7 +92,7 @@ static int serve(struct proxy *p, int signals, struct err *e)
 	for (;;) {
 		if (poll(w, ARRAY_LEN(w), -1) < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait");
-		if (w[1].revents && hear(p, e) < 0)
+		if (w[1].revents && proxy_hear(p, e) < 0)
 			return -e->code;
 		if (w[0].revents)
 			return 0;
@@ -119,7 +119,7 @@ static int open_and_serve(struct proxy *p, const struct spec *s, char *const *en
 	    ready(p->arg, what.port, authority, e) < 0)
 		return -e->code;
 	p->o->started = true;
-	return serve(p, signals, e);
+	return proxy_serve(p, signals, e);
 }
 
 int proxy_run(const struct spec *s, char *const *envp, int own, int signals, proxy_ready_fn *ready,

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "model/outcome.h"
-#include "model/spec.h"
+#include "model/outcome/outcome.h"
+#include "model/settings/spec.h"
 #include "sandbox/sandbox.h"
 
 /* Called once, when it listens: the port, and the authority that its clients must trust. */

@@ -13,9 +13,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "egress/credential/cred.h"
-#include "model/credentials.h"
+#include "model/dialect/credentials.h"
 #include "sandbox/manager.h"
 #include "sandbox/proxy.h"
 
@@ -44,7 +44,7 @@ struct brig_proxy {
 	struct err e;
 };
 
-static int fail(const struct err *from, struct brig_error *to)
+static int proxy_api_fail(const struct err *from, struct brig_error *to)
 {
 	error_export(from, to);
 	return -from->code;
@@ -96,7 +96,7 @@ void brig_proxy_free(brig_proxy *p)
 
 /* ---- settings ---- */
 
-static int set(brig_proxy *p, const char *key, const char *value, struct brig_error *be)
+static int proxy_api_set(brig_proxy *p, const char *key, const char *value, struct brig_error *be)
 {
 	struct err e = { 0 };
 
@@ -106,17 +106,17 @@ static int set(brig_proxy *p, const char *key, const char *value, struct brig_er
 		(void)err_set(&e, ERR_USAGE, EBUSY, "this proxy was started already");
 	else if (spec_set_key(p->spec, key, value, ORIGIN_API, &e) == 0)
 		return 0;
-	return fail(&e, be);
+	return proxy_api_fail(&e, be);
 }
 
 int brig_proxy_set(brig_proxy *p, const char *key, const char *value, struct brig_error *e)
 {
-	return set(p, key, value, e);
+	return proxy_api_set(p, key, value, e);
 }
 
 int brig_proxy_allow(brig_proxy *p, const char *rule, struct brig_error *e)
 {
-	return set(p, "egress.allow", rule, e);
+	return proxy_api_set(p, "egress.allow", rule, e);
 }
 
 int brig_proxy_port(brig_proxy *p, uint16_t port, struct brig_error *e)
@@ -124,7 +124,7 @@ int brig_proxy_port(brig_proxy *p, uint16_t port, struct brig_error *e)
 	char text[8];
 
 	(void)snprintf(text, sizeof(text), "%u", port);
-	return set(p, "egress.port", text, e);
+	return proxy_api_set(p, "egress.port", text, e);
 }
 
 int brig_proxy_credential(brig_proxy *p, const char *name, const char *host, struct brig_error *be)
@@ -132,12 +132,12 @@ int brig_proxy_credential(brig_proxy *p, const char *name, const char *host, str
 	struct err e = { 0 };
 
 	if (!name || !host)
-		return set(p, "use_credentials", name, be);
+		return proxy_api_set(p, "use_credentials", name, be);
 	if (p->checked)
 		(void)err_set(&e, ERR_USAGE, EBUSY, "this proxy was started already");
 	else if (credentials_declare(p->spec, name, host, &e) == 0)
 		return 0;
-	return fail(&e, be);
+	return proxy_api_fail(&e, be);
 }
 
 void brig_proxy_resolver(brig_proxy *p, brig_resolver_fn *fn, void *arg)
@@ -198,7 +198,7 @@ static int resolve_all(brig_proxy *p, struct err *e)
 	return 0;
 }
 
-static int check(brig_proxy *p, struct err *e)
+static int proxy_api_check(brig_proxy *p, struct err *e)
 {
 	char *const self[] = { (char[]){ "proxy" } };
 	const char *home = getenv("HOME");
@@ -227,7 +227,7 @@ static void move_to(brig_proxy *p, enum proxy_stage stage)
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
-static int on_ready(void *arg, uint16_t port, const char *authority, struct err *e)
+static int proxy_api_on_ready(void *arg, uint16_t port, const char *authority, struct err *e)
 {
 	brig_proxy *p = arg;
 
@@ -248,12 +248,12 @@ static void on_denied(void *arg, const char *text)
 		p->denied(p->denied_arg, text);
 }
 
-static void *serve(void *arg)
+static void *proxy_api_serve(void *arg)
 {
 	brig_proxy *p = arg;
 
-	(void)proxy_run(p->checked, p->envp ? p->envp : environ, -1, p->stop, on_ready, on_denied,
-			p, p->o, &p->e);
+	(void)proxy_run(p->checked, p->envp ? p->envp : environ, -1, p->stop, proxy_api_on_ready,
+			on_denied, p, p->o, &p->e);
 	move_to(p, OVER);
 	return NULL;
 }
@@ -267,7 +267,7 @@ static int start_thread(brig_proxy *p, struct err *e)
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	p->stage = STARTING;
-	r = pthread_create(&p->thread, NULL, serve, p);
+	r = pthread_create(&p->thread, NULL, proxy_api_serve, p);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	p->threaded = r == 0;
 	if (r == 0)
@@ -281,8 +281,8 @@ int brig_proxy_start(brig_proxy *p, struct brig_error *be)
 	struct err e = { 0 };
 	enum proxy_stage stage;
 
-	if (check(p, &e) < 0 || start_thread(p, &e) < 0)
-		return fail(&e, be);
+	if (proxy_api_check(p, &e) < 0 || start_thread(p, &e) < 0)
+		return proxy_api_fail(&e, be);
 	(void)pthread_mutex_lock(&p->lock);
 	while (p->stage == STARTING)
 		(void)pthread_cond_wait(&p->moved, &p->lock);
@@ -325,5 +325,5 @@ int brig_proxy_stop(brig_proxy *p, brig_result **ret, struct brig_error *be)
 	else if (ret)
 		p->o = NULL;
 	(void)outcome_free(TAKE_PTR(p->o));
-	return p->e.code ? fail(&p->e, be) : 0;
+	return p->e.code ? proxy_api_fail(&p->e, be) : 0;
 }

@@ -12,17 +12,18 @@
 #include "audit/log.h"
 #include "audit/prune.h"
 #include "audit/running.h"
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
 #include "egress/event.h"
 #include "egress/rules/verdict.h"
-#include "model/digest.h"
+#include "model/outcome/digest.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/tally.h"
 
 /* Old records are looked for once in so many. */
+#define TRUST_TOLD 64 /* names that a run changed, one by one */
 #define PRUNE_EVERY 1000
 #define NAMES_RECORDED 4
 /* What the end of a run may need; less is no room. */
@@ -390,7 +391,7 @@ static int64_t limit_value(const struct limits *l, const struct command *c, enum
 	return (int64_t)values[which];
 }
 
-static uint64_t wall_us(void)
+static uint64_t recorder_wall_us(void)
 {
 	struct timespec t;
 
@@ -500,7 +501,7 @@ static int put_egress_sums(struct recorder *r, bool end, struct err *e)
 	struct sum_text text;
 	struct record x;
 
-	while (r->egress && tally_next(r->egress, wall_us(), end, &sum)) {
+	while (r->egress && tally_next(r->egress, recorder_wall_us(), end, &sum)) {
 		fill_sum(r, &sum, &text, &x);
 		if (log_append(r->log, &x, 1, e) < 0)
 			return e->kind = ERR_UNAVAILABLE, -e->code;
@@ -517,7 +518,7 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 		return 0;
 	if (!r->egress && !(r->egress = tally_new()))
 		return err_nomem(e);
-	if (tally_take(r->egress, egress_type(ev), ev, wall_us())) {
+	if (tally_take(r->egress, egress_type(ev), ev, recorder_wall_us())) {
 		fill_egress(r, ev, &x);
 		if (log_append(r->log, &x, 1, e) < 0)
 			return e->kind = ERR_UNAVAILABLE, -e->code;
@@ -556,12 +557,17 @@ int recorder_signature(struct recorder *r, const char *key, const char *purpose,
 	return 0;
 }
 
+static size_t trust_told(const struct outcome *o)
+{
+	return o->trust_count < TRUST_TOLD ? o->trust_count : TRUST_TOLD;
+}
+
 /* So many more than are written one by one. */
-static void fill_summary(const struct recorder *r, const char *kind, const char *target,
-			 uint64_t count, struct record *x)
+static void fill_summary(const struct recorder *r, enum event of, const char *kind,
+			 const char *target, uint64_t count, struct record *x)
 {
 	fill_common(r, x, EVENT_LOG_SUMMARY);
-	record_text(x, "of", event_types[EVENT_ACCESS_DENY].name);
+	record_text(x, "of", event_types[of].name);
 	record_number(x, "count", count > INT64_MAX ? INT64_MAX : (int64_t)count);
 	record_text(x, "kind", kind);
 	record_text(x, "target", target);
@@ -583,12 +589,29 @@ static size_t fill_denials(const struct recorder *r, const struct outcome *o, st
 		record_text(&x[n], "target", d->target);
 		record_text(&x[n++], "reason", d->reason);
 		if (d->count > 1)
-			fill_summary(r, d->kind, d->target, d->count - 1, &x[n++]);
+			fill_summary(r, EVENT_ACCESS_DENY, d->kind, d->target, d->count - 1,
+				     &x[n++]);
 	}
 	for (int c = 0; c < DENIAL_CLASSES; c++)
 		if (o->denials_dropped[c] && c != DENIAL_NETWORK && c != DENIAL_LEAK)
-			fill_summary(r, denial_class_kind((enum denial_class)c), NULL,
-				     o->denials_dropped[c], &x[n++]);
+			fill_summary(r, EVENT_ACCESS_DENY, denial_class_kind((enum denial_class)c),
+				     NULL, o->denials_dropped[c], &x[n++]);
+	return n;
+}
+
+/* The first of them one by one; the result of the run has more. */
+static size_t fill_trust(const struct recorder *r, const struct outcome *o, struct record *x)
+{
+	size_t n = trust_told(o);
+	uint64_t more = o->trust_count - n + o->trust_more;
+
+	for (size_t i = 0; i < n; i++) {
+		fill_common(r, &x[i], EVENT_TRUST_CHANGE);
+		record_text(&x[i], "target", o->trust[i].path);
+		record_text(&x[i], "reason", o->trust[i].reason);
+	}
+	if (more)
+		fill_summary(r, EVENT_TRUST_CHANGE, NULL, NULL, more, &x[n++]);
 	return n;
 }
 
@@ -622,7 +645,9 @@ static size_t denial_room(const struct outcome *o)
 
 static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 {
-	size_t more = denial_room(o), room = more + (size_t)__builtin_popcount(o->limits_hit) + 1;
+	size_t more = denial_room(o), trust = trust_told(o) + 1;
+	size_t room = more + (trust > 1 || o->trust_more ? trust : 0) +
+		      (size_t)__builtin_popcount(o->limits_hit) + 1;
 	CLEANUP(mem) struct record *list = room > 1 ? calloc(room, sizeof(*list)) : NULL;
 	CLEANUP(buf) struct buf text = BUF_INIT(1024), names = BUF_INIT(2048);
 	/* cppcheck-suppress uninitvar ; it is taken when there is one to write, by fill_exec */
@@ -633,6 +658,8 @@ static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 		return err_nomem(e);
 	if (more)
 		n = fill_denials(r, o, x);
+	if (o->trust_count || o->trust_more)
+		n += fill_trust(r, o, x + n);
 	n += fill_limits(r, o, x + n);
 	fill_exec(r, o, &text, &names, &x[n++]);
 	return log_append(r->log, x, n, e);

@@ -4,9 +4,9 @@
  * A spec without audit gives a NULL recorder, which every function here takes. */
 #pragma once
 
-#include "base/cleanup.h"
-#include "model/outcome.h"
-#include "model/spec.h"
+#include "base/text/cleanup.h"
+#include "model/outcome/outcome.h"
+#include "model/settings/spec.h"
 
 struct recorder;
 

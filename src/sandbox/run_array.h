@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "brig.h"
-#include "model/spec.h"
+#include "model/settings/spec.h"
 
 struct run_array;
 

@@ -5,15 +5,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/str.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 #include "telemetry/metrics.h"
 #include "telemetry/metrics_file.h"
 
 #define ARENA_MAX ((size_t)1 << 20)
 #define BODY_MAX ((size_t)1 << 20)
 
-static void say(const struct telemetry *t, const char *what, const struct err *e)
+static void run_telemetry_say(const struct telemetry *t, const char *what, const struct err *e)
 {
 	char text[sizeof(e->what) + sizeof(e->hint) + 64];
 
@@ -40,7 +40,7 @@ void telemetry_pass(struct telemetry *t, struct spec *s)
 		return;
 	otlp_traceparent(&t->otlp, text + strlen(text));
 	if (spec_set(s, FIELD_ENV, text, ORIGIN_API, &e) < 0)
-		say(t, "the command does not get the run's TRACEPARENT", &e);
+		run_telemetry_say(t, "the command does not get the run's TRACEPARENT", &e);
 }
 
 void telemetry_begin(struct telemetry *t, note_fn *note, void *note_arg)
@@ -56,7 +56,7 @@ void telemetry_begin(struct telemetry *t, note_fn *note, void *note_arg)
 	t->when.began = clock_us();
 	r = a ? otlp_open(a, environ, &t->otlp, &e) : err_nomem(&e);
 	if (r < 0)
-		say(t, "no trace", &e);
+		run_telemetry_say(t, "no trace", &e);
 	if (r <= 0)
 		return;
 	if (t->otlp.warning && note)
@@ -76,7 +76,7 @@ static bool send_trace(struct telemetry *t, const struct spec *s, const struct o
 	otlp_body(&t->otlp, s, o, &t->when, &body);
 	if (otlp_send(&t->otlp, &body, &e) == 0)
 		return true;
-	say(t, "the trace was not sent", &e);
+	run_telemetry_say(t, "the trace was not sent", &e);
 	return false;
 }
 
@@ -88,15 +88,17 @@ static void write_metrics(const struct telemetry *t, const char *path, const str
 
 	if (!m) {
 		(void)err_nomem(&e);
-		say(t, "this run is missing in the metrics", &e);
+		run_telemetry_say(t, "this run is missing in the metrics", &e);
 		return;
 	}
 	metrics_count_run(m, o);
 	metrics_add(m, METRIC_EXPORT_FAILURES, NULL, NULL, !sent);
 	if (metrics_file_add(path, m, &why, &e) < 0)
-		say(t, "this run is missing in the metrics", &e);
+		run_telemetry_say(t, "this run is missing in the metrics", &e);
 	else if (why.code)
-		say(t, "the metrics file was not as brig wrote it, counting starts afresh", &why);
+		run_telemetry_say(
+			t, "the metrics file was not as brig wrote it, counting starts afresh",
+			&why);
 }
 
 void telemetry_end(struct telemetry *t, const struct spec *s, const struct outcome *o)

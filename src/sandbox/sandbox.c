@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "sandbox/kept_home.h"
+#include "sandbox/home/kept_home.h"
 
 void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
 		 struct outcome *o)

@@ -6,9 +6,9 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "model/answer.h"
-#include "model/outcome.h"
-#include "model/spec.h"
+#include "model/outcome/outcome.h"
+#include "model/settings/answer.h"
+#include "model/settings/spec.h"
 
 typedef void output_fn(void *arg, int stream, const char *data, size_t n);
 

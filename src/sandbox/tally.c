@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define SLOTS 8192 /* at most half full */
 #define FIRST_US ((uint64_t)1000 * 1000)
@@ -28,7 +28,8 @@ struct tally {
 	size_t n;
 	struct tally_group groups[TALLY_MOST];
 	size_t n_groups;
-	size_t at; /* where the search for what is due goes on */
+	size_t at;              /* where the search for what is due goes on */
+	uint64_t soonest, next; /* nothing is due before that; of the search at hand, so far */
 };
 
 struct tally *tally_new(void)
@@ -81,7 +82,7 @@ static uint64_t hash_kind(const struct tally_kind *k)
 	return mix(mix(h, &e->port, sizeof(e->port)), &e->status, sizeof(e->status));
 }
 
-static bool same(const struct tally_kind *a, const struct tally_kind *b)
+static bool tally_same(const struct tally_kind *a, const struct tally_kind *b)
 {
 	return a->type == b->type && a->like.reason == b->like.reason &&
 	       a->like.port == b->like.port && a->like.status == b->like.status &&
@@ -122,7 +123,7 @@ static struct tally_kind **slot_of(struct tally *t, const struct tally_kind *k)
 {
 	size_t at = (size_t)(hash_kind(k) % SLOTS);
 
-	while (t->slots[at] && !same(t->slots[at], k))
+	while (t->slots[at] && !tally_same(t->slots[at], k))
 		at = (at + 1) % SLOTS;
 	return &t->slots[at];
 }
@@ -142,8 +143,8 @@ static bool take_place(struct tally *t, const struct tally_kind *k)
 	return t->groups[i].n < TALLY_PLACES && ++t->groups[i].n;
 }
 
-static bool enter(struct tally *t, struct tally_kind **slot, const struct tally_kind *k,
-		  uint64_t now)
+static bool tally_enter(struct tally *t, struct tally_kind **slot, const struct tally_kind *k,
+			uint64_t now)
 {
 	*slot = malloc(sizeof(**slot));
 	if (!*slot)
@@ -155,10 +156,14 @@ static bool enter(struct tally *t, struct tally_kind **slot, const struct tally_
 	return true;
 }
 
-static void add(struct tally_kind *k, const struct egress_event *ev, uint64_t now)
+static void tally_add(struct tally *t, struct tally_kind *k, const struct egress_event *ev,
+		      uint64_t now)
 {
-	if (!k->count)
+	if (!k->count) {
 		k->first = now;
+		t->soonest = k->due < t->soonest ? k->due : t->soonest;
+		t->next = k->due < t->next ? k->due : t->next;
+	}
 	k->count += ev->count ? ev->count : 1;
 	k->last = now;
 	k->like.bytes_out += ev->bytes_out;
@@ -175,7 +180,7 @@ bool tally_take(struct tally *t, enum event type, const struct egress_event *ev,
 	k.like.bytes_out = k.like.bytes_in = 0;
 	slot = slot_of(t, &k);
 	if (!*slot && take_place(t, &k))
-		return enter(t, slot, &k, now), true;
+		return tally_enter(t, slot, &k, now), true;
 	if (!*slot) {
 		widen(&k);
 		slot = slot_of(t, &k);
@@ -185,14 +190,14 @@ bool tally_take(struct tally *t, enum event type, const struct egress_event *ev,
 		slot = slot_of(t, &k);
 	}
 	if (!*slot)
-		return enter(t, slot, &k, now), true;
-	add(*slot, ev, now);
+		return tally_enter(t, slot, &k, now), true;
+	tally_add(t, *slot, ev, now);
 	return false;
 }
 
 /* --- sums --- */
 
-static void give(struct tally_kind *k, uint64_t now, struct tally_sum *ret)
+static void tally_give(struct tally_kind *k, uint64_t now, struct tally_sum *ret)
 {
 	*ret = (struct tally_sum){ k->type, k->like, k->count, k->first, k->last };
 	k->count = 0;
@@ -203,14 +208,22 @@ static void give(struct tally_kind *k, uint64_t now, struct tally_sum *ret)
 
 bool tally_next(struct tally *t, uint64_t now, bool end, struct tally_sum *ret)
 {
+	if (!end && !t->at && now < t->soonest)
+		return false;
+	if (!t->at)
+		t->next = UINT64_MAX;
 	for (; t->at < SLOTS; t->at++) {
 		struct tally_kind *k = t->slots[t->at];
 
-		if (k && k->count && (end || now >= k->due)) {
-			give(k, now, ret);
+		if (!k || !k->count)
+			continue;
+		if (end || now >= k->due) {
+			tally_give(k, now, ret);
 			return true;
 		}
+		t->next = k->due < t->next ? k->due : t->next;
 	}
+	t->soonest = t->next;
 	t->at = 0;
 	return false;
 }

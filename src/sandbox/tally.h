@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "audit/events.h"
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/event.h"
 
 enum {

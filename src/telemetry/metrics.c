@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "telemetry/metrics_internal.h"
 
 #define SERIES_MAX 512
@@ -94,7 +94,7 @@ static void set_label(char out[LABEL_SIZE], const char *text)
 	out[n] = '\0';
 }
 
-static int compare(const struct series *a, const struct series *b)
+static int metrics_compare(const struct series *a, const struct series *b)
 {
 	int r = (int)a->metric - (int)b->metric;
 
@@ -103,7 +103,7 @@ static int compare(const struct series *a, const struct series *b)
 	return r;
 }
 
-static bool grow(struct metrics *m)
+static bool metrics_grow(struct metrics *m)
 {
 	size_t room = m->room ? 2 * m->room : 16;
 	struct series *wider;
@@ -119,14 +119,14 @@ static bool grow(struct metrics *m)
 }
 
 /* Where the key stands or belongs; sorted, so that the samples of a family stand together. */
-static size_t place_of(const struct metrics *m, const struct series *key, bool *there)
+static size_t metrics_place_of(const struct metrics *m, const struct series *key, bool *there)
 {
 	size_t low = 0, high = m->count;
 
 	*there = false;
 	while (low < high) {
 		size_t mid = (low + high) / 2;
-		int r = compare(&m->series[mid], key);
+		int r = metrics_compare(&m->series[mid], key);
 
 		if (r == 0) {
 			*there = true;
@@ -145,7 +145,7 @@ static struct series *insert(struct metrics *m, size_t at, const struct series *
 	/* The places beyond the maximum are for "other", one a metric. */
 	if (m->count >= SERIES_MAX + METRIC_COUNT)
 		return NULL;
-	if (!grow(m)) {
+	if (!metrics_grow(m)) {
 		m->lost = true;
 		return NULL;
 	}
@@ -164,14 +164,14 @@ struct series *metrics_exact(struct metrics *m, enum metric id, const char *a, c
 
 	for (int i = 0; i < METRIC_LABELS_MAX; i++)
 		set_label(key.labels[i], row->labels[i] ? (i ? b : a) : NULL);
-	at = place_of(m, &key, &there);
+	at = metrics_place_of(m, &key, &there);
 	if (there)
 		return &m->series[at];
 	return insert(m, at, &key);
 }
 
 /* The same, or "other" when there are too many already. */
-static struct series *find(struct metrics *m, enum metric id, const char *a, const char *b)
+static struct series *metrics_find(struct metrics *m, enum metric id, const char *a, const char *b)
 {
 	struct series key = { .metric = id };
 	bool there = false;
@@ -179,13 +179,13 @@ static struct series *find(struct metrics *m, enum metric id, const char *a, con
 	set_label(key.labels[0], a);
 	set_label(key.labels[1], b);
 	if (m->count >= SERIES_MAX)
-		(void)place_of(m, &key, &there);
+		(void)metrics_place_of(m, &key, &there);
 	if (m->count < SERIES_MAX || there)
 		return metrics_exact(m, id, a, b);
 	return metrics_exact(m, id, "other", "other");
 }
 
-static void add(uint64_t *to, uint64_t n)
+static void metric_add(uint64_t *to, uint64_t n)
 {
 	if (__builtin_add_overflow(*to, n, to))
 		*to = UINT64_MAX;
@@ -193,25 +193,25 @@ static void add(uint64_t *to, uint64_t n)
 
 void metrics_add(struct metrics *m, enum metric id, const char *a, const char *b, uint64_t n)
 {
-	struct series *s = find(m, id, a, b);
+	struct series *s = metrics_find(m, id, a, b);
 
 	if (s)
-		add(&s->count, n);
+		metric_add(&s->count, n);
 }
 
 void metrics_observe(struct metrics *m, enum metric id, const char *a, const char *b, uint64_t us)
 {
 	const uint64_t *bounds = metric_table[id].buckets;
-	struct series *s = find(m, id, a, b);
+	struct series *s = metrics_find(m, id, a, b);
 	size_t i = 0;
 
 	if (!s)
 		return;
 	while (bounds[i] && us > bounds[i])
 		i++;
-	add(&s->buckets[i], 1);
-	add(&s->count, 1);
-	add(&s->sum, us);
+	metric_add(&s->buckets[i], 1);
+	metric_add(&s->count, 1);
+	metric_add(&s->sum, us);
 }
 
 void metrics_merge(struct metrics *m, const struct metrics *more)
@@ -219,14 +219,14 @@ void metrics_merge(struct metrics *m, const struct metrics *more)
 	m->lost |= more->lost;
 	for (size_t i = 0; i < more->count; i++) {
 		const struct series *from = &more->series[i];
-		struct series *to = find(m, from->metric, from->labels[0], from->labels[1]);
+		struct series *to = metrics_find(m, from->metric, from->labels[0], from->labels[1]);
 
 		if (!to)
 			continue;
-		add(&to->count, from->count);
-		add(&to->sum, from->sum);
+		metric_add(&to->count, from->count);
+		metric_add(&to->sum, from->sum);
 		for (size_t b = 0; b < BUCKETS_MAX; b++)
-			add(&to->buckets[b], from->buckets[b]);
+			metric_add(&to->buckets[b], from->buckets[b]);
 	}
 }
 

@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "model/outcome.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
+#include "model/outcome/outcome.h"
 
 enum metric {
 	METRIC_RUNS,

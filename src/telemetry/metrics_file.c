@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/exposed.h"
-#include "base/fd.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 
 #define FILE_MAX ((size_t)512 << 10)
 #define WAIT_US (2 * 1000 * 1000ULL)

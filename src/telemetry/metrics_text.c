@@ -6,7 +6,7 @@
  * behind the point, buckets that add up. */
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "telemetry/metrics_internal.h"
 
 #define SECOND 1000000ULL
@@ -39,8 +39,8 @@ static void put_seconds(struct buf *out, uint64_t us)
 }
 
 /* name_suffix{label="value",le="bound"} with a blank behind it; bound 0 of a bucket: +Inf. */
-static void put_head(struct buf *out, const struct series *s, const char *suffix, bool bucket,
-		     uint64_t bound)
+static void metrics_text_put_head(struct buf *out, const struct series *s, const char *suffix,
+				  bool bucket, uint64_t bound)
 {
 	const struct metric_row *row = &metric_table[s->metric];
 	bool any = false;
@@ -73,13 +73,13 @@ static void put_histogram(struct buf *out, const struct series *s)
 	for (size_t i = 0; i <= n; i++) {
 		if (__builtin_add_overflow(sum, s->buckets[i], &sum))
 			sum = UINT64_MAX;
-		put_head(out, s, "_bucket", true, bounds[i]);
+		metrics_text_put_head(out, s, "_bucket", true, bounds[i]);
 		buf_printf(out, "%llu\n", (unsigned long long)sum);
 	}
-	put_head(out, s, "_sum", false, 0);
+	metrics_text_put_head(out, s, "_sum", false, 0);
 	put_seconds(out, s->sum);
 	buf_putc(out, '\n');
-	put_head(out, s, "_count", false, 0);
+	metrics_text_put_head(out, s, "_count", false, 0);
 	buf_printf(out, "%llu\n", (unsigned long long)sum);
 }
 
@@ -96,7 +96,7 @@ int metrics_render(const struct metrics *m, struct buf *out)
 		if (histogram) {
 			put_histogram(out, s);
 		} else {
-			put_head(out, s, "", false, 0);
+			metrics_text_put_head(out, s, "", false, 0);
 			buf_printf(out, "%llu\n", (unsigned long long)s->count);
 		}
 	}
@@ -114,7 +114,7 @@ struct sample {
 	size_t value_len;
 };
 
-static bool take(const char **at, const char *end, const char *word)
+static bool metrics_text_take(const char **at, const char *end, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -129,7 +129,7 @@ static bool take_quoted(const char **at, const char *end, char *out, size_t room
 {
 	size_t n = 0;
 
-	if (!take(at, end, "\""))
+	if (!metrics_text_take(at, end, "\""))
 		return false;
 	while (*at < end && **at != '"') {
 		char c = *(*at)++;
@@ -150,7 +150,7 @@ static bool take_quoted(const char **at, const char *end, char *out, size_t room
 		if (!len)
 			return false;
 	}
-	return take(at, end, "\"");
+	return metrics_text_take(at, end, "\"");
 }
 
 static bool take_name(const char **at, const char *end, struct sample *s)
@@ -187,19 +187,21 @@ static bool take_labels(const char **at, const char *end, struct sample *s)
 	const char *between = "{";
 
 	for (int i = 0; i < METRIC_LABELS_MAX && row->labels[i]; i++, between = ",")
-		if (!take(at, end, between) || !take(at, end, row->labels[i]) ||
-		    !take(at, end, "=") || !take_quoted(at, end, s->labels[i], LABEL_SIZE))
+		if (!metrics_text_take(at, end, between) ||
+		    !metrics_text_take(at, end, row->labels[i]) ||
+		    !metrics_text_take(at, end, "=") ||
+		    !take_quoted(at, end, s->labels[i], LABEL_SIZE))
 			return false;
 	if (str_eq(s->suffix, "_bucket")) {
-		if (!take(at, end, between) || !take(at, end, "le=") ||
+		if (!metrics_text_take(at, end, between) || !metrics_text_take(at, end, "le=") ||
 		    !take_quoted(at, end, s->bound, sizeof(s->bound)))
 			return false;
 		between = ",";
 	}
-	return *between == '{' || take(at, end, "}");
+	return *between == '{' || metrics_text_take(at, end, "}");
 }
 
-static bool read_whole(const char **at, const char *end, uint64_t *ret)
+static bool metrics_text_read_whole(const char **at, const char *end, uint64_t *ret)
 {
 	const char *from = *at;
 	uint64_t v = 0;
@@ -218,7 +220,7 @@ static bool read_seconds(const char *at, const char *end, uint64_t *us)
 	uint64_t whole, part = 0;
 	int digits = 0;
 
-	if (!read_whole(&at, end, &whole))
+	if (!metrics_text_read_whole(&at, end, &whole))
 		return false;
 	if (at < end && *at == '.')
 		for (at++; at < end && *at >= '0' && *at <= '9' && digits < 6; at++, digits++)
@@ -256,7 +258,7 @@ struct due {
 	uint64_t sum;
 };
 
-static int compare(const struct sample *a, const struct sample *b)
+static int metrics_text_compare(const struct sample *a, const struct sample *b)
 {
 	int r = (int)a->metric - (int)b->metric;
 
@@ -274,7 +276,7 @@ static bool complete(const struct due *d)
 /* Does the sample go on with the last series, or rightly begin the next one? */
 static bool follows(struct due *d, const struct sample *s)
 {
-	int r = d->any ? compare(s, &d->last) : 1;
+	int r = d->any ? metrics_text_compare(s, &d->last) : 1;
 
 	if (r < 0 || (r == 0 && metric_table[s->metric].type == METRIC_COUNTER) ||
 	    (r > 0 && !complete(d)))
@@ -289,7 +291,7 @@ static bool put_counter(struct series *to, const struct sample *s)
 {
 	const char *at = s->value, *end = at + s->value_len;
 
-	return read_whole(&at, end, &to->count) && at == end;
+	return metrics_text_read_whole(&at, end, &to->count) && at == end;
 }
 
 static bool put_part(struct series *to, const struct sample *s, struct due *d)
@@ -300,7 +302,7 @@ static bool put_part(struct series *to, const struct sample *s, struct due *d)
 
 	if (str_eq(s->suffix, "_sum"))
 		return step == n + 1 && read_seconds(at, end, &to->sum);
-	if (!read_whole(&at, end, &v) || at != end)
+	if (!metrics_text_read_whole(&at, end, &v) || at != end)
 		return false;
 	if (str_eq(s->suffix, "_count")) {
 		to->count = v;
@@ -318,7 +320,8 @@ static bool read_sample(struct metrics *m, const char *at, const char *end, stru
 	struct sample s = { 0 };
 	struct series *to;
 
-	if (!take_name(&at, end, &s) || !take_labels(&at, end, &s) || !take(&at, end, " "))
+	if (!take_name(&at, end, &s) || !take_labels(&at, end, &s) ||
+	    !metrics_text_take(&at, end, " "))
 		return false;
 	s.value = at;
 	s.value_len = (size_t)(end - at);

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/hex.h"
-#include "base/str.h"
+#include "base/bytes/hex.h"
+#include "base/text/str.h"
 #include "telemetry/send.h"
 
 #define NAME_MAX_BYTES 128
@@ -55,7 +55,7 @@ static void attribute(struct json *j, const char *name, const char *value)
 }
 
 /* 64-bit numbers are text in the JSON of protocol buffers. */
-static void put_number(struct json *j, uint64_t v)
+static void otlp_put_number(struct json *j, uint64_t v)
 {
 	char text[24];
 
@@ -66,7 +66,7 @@ static void put_number(struct json *j, uint64_t v)
 static void attribute_number(struct json *j, const char *name, uint64_t v)
 {
 	begin_attribute(j, name, "intValue");
-	put_number(j, v);
+	otlp_put_number(j, v);
 	end_attribute(j);
 }
 
@@ -147,12 +147,12 @@ struct writer {
 	const struct otlp_times *when;
 };
 
-static void put_time(struct writer *w, const char *key, uint64_t clock)
+static void otlp_put_time(struct writer *w, const char *key, uint64_t clock)
 {
 	uint64_t since = clock > w->when->began ? clock - w->when->began : 0;
 
 	json_key(&w->j, key);
-	put_number(&w->j, (w->when->wall_us + since) * 1000);
+	otlp_put_number(&w->j, (w->when->wall_us + since) * 1000);
 }
 
 /* Opens a span and writes what all have; the caller adds attributes and closes the object. */
@@ -174,8 +174,8 @@ static void begin_span(struct writer *w, const char *name, const unsigned char *
 		json_kstr(&w->j, "traceState", w->t->parent.state);
 	json_kstr(&w->j, "name", name);
 	json_ku64(&w->j, "kind", KIND_INTERNAL);
-	put_time(w, "startTimeUnixNano", from);
-	put_time(w, "endTimeUnixNano", to < from ? from : to);
+	otlp_put_time(w, "startTimeUnixNano", from);
+	otlp_put_time(w, "endTimeUnixNano", to < from ? from : to);
 }
 
 static void status(struct writer *w, const struct outcome *o)

@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
-#include "model/outcome.h"
-#include "model/spec.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
+#include "model/outcome/outcome.h"
+#include "model/settings/spec.h"
 
 enum { TRACE_ID_SIZE = 16, SPAN_ID_SIZE = 8, TRACEPARENT_SIZE = 56 /* with the NUL */ };
 
@@ -60,7 +60,7 @@ int otlp_open(struct arena *a, char *const *variables, struct otlp *ret, struct 
 /* The run itself as a parent, for programs inside: "00-TRACE-SPAN-01". */
 void otlp_traceparent(const struct otlp *t, char out[TRACEPARENT_SIZE]);
 
-/* When it was. Clock values are base/clock.h's; wall_us is the time of day at `began`. */
+/* When it was. Clock values are base/sys/clock.h's; wall_us is the time of day at `began`. */
 struct otlp_times {
 	uint64_t wall_us, began, done;
 };

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/num.h"
-#include "base/random.h"
-#include "base/str.h"
-#include "base/url.h"
+#include "base/bytes/random.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
+#include "base/text/url.h"
 #include "telemetry/otlp.h"
 
 #define URL_DEFAULT "http://localhost:4318"
@@ -17,7 +17,7 @@
 #define BILLION 1000000000ULL
 
 /* An empty variable counts as unset. */
-static const char *get(char *const *variables, const char *name)
+static const char *otlp_env_get(char *const *variables, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -48,10 +48,10 @@ static const char *get_exporter(char *const *variables, const char *what, const 
 		if (!str_eq(names[i].what, what))
 			continue;
 		*name = names[i].traces;
-		value = get(variables, *name);
+		value = otlp_env_get(variables, *name);
 		if (!value) {
 			*name = names[i].all;
-			value = get(variables, *name);
+			value = otlp_env_get(variables, *name);
 		}
 	}
 	return value;
@@ -59,12 +59,12 @@ static const char *get_exporter(char *const *variables, const char *what, const 
 
 /* ---- lists ---- */
 
-static bool is_blank(char c)
+static bool otlp_env_is_blank(char c)
 {
 	return c == ' ' || c == '\t';
 }
 
-static int hex(char c)
+static int otlp_env_hex(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -77,9 +77,9 @@ static int decode(struct arena *a, const char *from, const char *end, const char
 {
 	char *out, *to;
 
-	while (from < end && is_blank(*from))
+	while (from < end && otlp_env_is_blank(*from))
 		from++;
-	while (from < end && is_blank(end[-1]))
+	while (from < end && otlp_env_is_blank(end[-1]))
 		end--;
 	out = to = arena_alloc(a, (size_t)(end - from) + 1);
 	if (!out)
@@ -88,9 +88,10 @@ static int decode(struct arena *a, const char *from, const char *end, const char
 		char c = *from;
 
 		if (c == '%') {
-			if (end - from < 3 || hex(from[1]) < 0 || hex(from[2]) < 0)
+			if (end - from < 3 || otlp_env_hex(from[1]) < 0 ||
+			    otlp_env_hex(from[2]) < 0)
 				return -EINVAL;
-			c = (char)(hex(from[1]) << 4 | hex(from[2]));
+			c = (char)(otlp_env_hex(from[1]) << 4 | otlp_env_hex(from[2]));
 			from += 2;
 		}
 		if (!c)
@@ -131,7 +132,7 @@ int otlp_pairs_parse(struct arena *a, const char *text, struct otlp_pairs *ret, 
 		const char *end = strchrnul(text, ',');
 		const char *at = text;
 
-		while (at < end && is_blank(*at))
+		while (at < end && otlp_env_is_blank(*at))
 			at++;
 		if (at < end && take_pair(a, at, end, &found, e) < 0)
 			return -e->code;
@@ -141,7 +142,7 @@ int otlp_pairs_parse(struct arena *a, const char *text, struct otlp_pairs *ret, 
 	return 0;
 }
 
-static bool is_token(const char *s)
+static bool otlp_env_is_token(const char *s)
 {
 	static const char more[] = "!#$%&'*+-.^_`|~";
 
@@ -155,7 +156,7 @@ static bool is_token(const char *s)
 }
 
 /* Headers of the connection are the sender's own: a second one would let text become a request. */
-static bool is_ours(const char *name)
+static bool otlp_env_is_ours(const char *name)
 {
 	static const char *const ours[] = { "connection", "content-length", "content-type",
 					    "expect",     "host",           "te",
@@ -176,7 +177,7 @@ int otlp_headers_parse(struct arena *a, const char *text, struct otlp_pairs *ret
 	for (size_t i = 0; i < found.n; i++) {
 		const struct otlp_pair *p = &found.v[i];
 
-		if (!is_token(p->name) || is_ours(p->name))
+		if (!otlp_env_is_token(p->name) || otlp_env_is_ours(p->name))
 			return err_set(e, ERR_CONFIG, EINVAL, "part %zu is not a header to send",
 				       i + 1);
 		if (str_has_control(p->value))
@@ -197,9 +198,10 @@ static bool read_id(const char *text, unsigned char *out, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		char a = text[2 * i], b = a ? text[2 * i + 1] : '\0';
 
-		if (hex(a) < 0 || hex(b) < 0 || (a >= 'A' && a <= 'F') || (b >= 'A' && b <= 'F'))
+		if (otlp_env_hex(a) < 0 || otlp_env_hex(b) < 0 || (a >= 'A' && a <= 'F') ||
+		    (b >= 'A' && b <= 'F'))
 			return false;
-		out[i] = (unsigned char)(hex(a) << 4 | hex(b));
+		out[i] = (unsigned char)(otlp_env_hex(a) << 4 | otlp_env_hex(b));
 		any |= out[i];
 	}
 	return any;
@@ -307,10 +309,10 @@ bool otlp_decide(const struct otlp *t)
 /* ---- all of it ---- */
 
 /* 1: traces are asked for; 0: not. */
-static int wanted(char *const *variables, struct err *e)
+static int otlp_env_wanted(char *const *variables, struct err *e)
 {
-	const char *disabled = get(variables, "OTEL_SDK_DISABLED"), *name;
-	const char *exporter = get(variables, "OTEL_TRACES_EXPORTER");
+	const char *disabled = otlp_env_get(variables, "OTEL_SDK_DISABLED"), *name;
+	const char *exporter = otlp_env_get(variables, "OTEL_TRACES_EXPORTER");
 
 	if (disabled && strcasecmp(disabled, "true") == 0)
 		return 0;
@@ -364,7 +366,7 @@ static int read_lists(struct arena *a, char *const *variables, struct otlp *t, s
 	if (text && otlp_headers_parse(a, text, &t->headers, e) < 0)
 		return err_wrap(e, "%s", name);
 	name = "OTEL_RESOURCE_ATTRIBUTES";
-	text = get(variables, name);
+	text = otlp_env_get(variables, name);
 	if (text && otlp_pairs_parse(a, text, &t->resource, e) < 0)
 		return err_wrap(e, "%s", name);
 	return 0;
@@ -385,7 +387,7 @@ static int read_timeout(char *const *variables, struct otlp *t, struct err *e)
 
 static void read_service(char *const *variables, struct otlp *t)
 {
-	t->service = get(variables, "OTEL_SERVICE_NAME");
+	t->service = otlp_env_get(variables, "OTEL_SERVICE_NAME");
 	for (size_t i = 0; !t->service && i < t->resource.n; i++)
 		if (str_eq(t->resource.v[i].name, "service.name"))
 			t->service = t->resource.v[i].value;
@@ -395,7 +397,7 @@ static void read_service(char *const *variables, struct otlp *t)
 
 static int read_context(char *const *variables, struct otlp *t, struct err *e)
 {
-	const char *parent = get(variables, "TRACEPARENT");
+	const char *parent = otlp_env_get(variables, "TRACEPARENT");
 
 	if (random_fill(t->trace, sizeof(t->trace), e) < 0 ||
 	    random_fill(t->span, sizeof(t->span), e) < 0)
@@ -403,7 +405,7 @@ static int read_context(char *const *variables, struct otlp *t, struct err *e)
 	/* As the standard says, one that is not valid counts as none. */
 	if (parent && otlp_parent_parse(parent, &t->parent)) {
 		memcpy(t->trace, t->parent.trace, sizeof(t->trace));
-		t->parent.state = usable_state(get(variables, "TRACESTATE"));
+		t->parent.state = usable_state(otlp_env_get(variables, "TRACESTATE"));
 	}
 	t->sampled = otlp_decide(t);
 	return 0;
@@ -412,15 +414,16 @@ static int read_context(char *const *variables, struct otlp *t, struct err *e)
 int otlp_open(struct arena *a, char *const *variables, struct otlp *ret, struct err *e)
 {
 	struct otlp t = { .by_parent = true };
-	const char *sampler = get(variables, "OTEL_TRACES_SAMPLER"), *name;
-	int r = wanted(variables, e);
+	const char *sampler = otlp_env_get(variables, "OTEL_TRACES_SAMPLER"), *name;
+	int r = otlp_env_wanted(variables, e);
 
 	if (r <= 0)
 		return r;
 	if (check_supported(variables, e) < 0 || read_url(a, variables, &t, e) < 0 ||
 	    read_lists(a, variables, &t, e) < 0 || read_timeout(variables, &t, e) < 0)
 		return -e->code;
-	if (sampler && !read_sampler(&t, sampler, get(variables, "OTEL_TRACES_SAMPLER_ARG")))
+	if (sampler &&
+	    !read_sampler(&t, sampler, otlp_env_get(variables, "OTEL_TRACES_SAMPLER_ARG")))
 		t.warning = "OTEL_TRACES_SAMPLER is not one that brig knows: parentbased_always_on "
 			    "is used";
 	t.ca_file = get_exporter(variables, "CERTIFICATE", &name);

@@ -12,12 +12,12 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/parcel.h"
-#include "base/program.h"
-#include "base/str.h"
-#include "base/url.h"
+#include "base/bytes/parcel.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/sys/program.h"
+#include "base/text/str.h"
+#include "base/text/url.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
 #include "telemetry/senders.h"
@@ -136,7 +136,7 @@ static int later(void)
 	return 0;
 }
 
-static int start(const struct send_launch *l, struct err *e)
+static int send_start(const struct send_launch *l, struct err *e)
 {
 	static const char *const argv[] = { PROGRAM, NULL };
 	const struct host_program h = {
@@ -176,7 +176,7 @@ int send_detached(const struct send *s, struct err *e)
 	l.place = place;
 	r = pick_variables(&l, s->ca_file, e);
 	if (r == 0)
-		r = start(&l, e);
+		r = send_start(&l, e);
 	for (size_t i = 0; i < ARRAY_LEN(l.variables); i++)
 		free(l.variables[i]);
 	return r;

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
 
 enum { SEND_BODY_MAX = 4 << 20, SEND_HEADERS_MAX = 64 };
 
@@ -31,6 +31,6 @@ struct send {
  * a process with threads; makes no zombie and no SIGCHLD. */
 int send_detached(const struct send *s, struct err *e);
 
-/* The request as brig-send reads it (base/parcel.h): url, time, headers, body. */
+/* The request as brig-send reads it (base/bytes/parcel.h): url, time, headers, body. */
 #define SEND_MARK "brig-send 1"
 int send_encode(const struct send *s, struct buf *out, struct err *e);

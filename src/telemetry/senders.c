@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/state.h"
+#include "base/files/state.h"
+#include "base/sys/clock.h"
+#include "base/text/cleanup.h"
 
 #define FILE_NAME "senders"
 #define LOOK_NS (5 * 1000 * 1000)
 
-static bool take(int fd, int which)
+static bool sender_take(int fd, int which)
 {
 	struct flock f = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = which, .l_len = 1 };
 
@@ -24,7 +24,7 @@ static bool take_any(int fd)
 	int first = (int)(getpid() % SENDERS_MAX); /* those who come at once look elsewhere first */
 
 	for (int i = 0; i < SENDERS_MAX; i++)
-		if (take(fd, (first + i) % SENDERS_MAX))
+		if (sender_take(fd, (first + i) % SENDERS_MAX))
 			return true;
 	return false;
 }

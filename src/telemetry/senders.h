@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum { SENDERS_MAX = 32 };
 

@@ -16,9 +16,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/wait.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "wire/http1_internal.h"
 
 #define IN_MAX ((size_t)HTTP1_HEAD_MAX + 16384)
@@ -145,7 +145,7 @@ int client_fd(const struct client *c)
 	return c->t.fd;
 }
 
-static int broken(struct client *c, struct err *e, int code, const char *what)
+static int client_broken(struct client *c, struct err *e, int code, const char *what)
 {
 	c->state = CLIENT_BROKEN;
 	if (code == ETIMEDOUT)
@@ -169,7 +169,7 @@ static int write_all(struct client *c, const char *p, size_t n, uint64_t deadlin
 		if (r == -EPIPE)
 			return 1;
 		if (r < 0)
-			return broken(c, e, -r, "cannot send the request");
+			return client_broken(c, e, -r, "cannot send the request");
 		if (w > 0) {
 			p += w;
 			n -= (size_t)w;
@@ -178,7 +178,7 @@ static int write_all(struct client *c, const char *p, size_t n, uint64_t deadlin
 	return 0;
 }
 
-static bool plain(const char *s)
+static bool client_plain(const char *s)
 {
 	for (; *s; s++)
 		if (*s <= ' ' || *s >= 0x7f)
@@ -186,7 +186,7 @@ static bool plain(const char *s)
 	return true;
 }
 
-static void put_head(const struct client *c, const struct client_request *q, struct buf *b)
+static void client_put_head(const struct client *c, const struct client_request *q, struct buf *b)
 {
 	buf_printf(b, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: brig/" BRIG_VERSION "\r\n",
 		   q->method, q->target, c->host);
@@ -211,14 +211,14 @@ int client_send(struct client *c, const struct client_request *q, uint64_t deadl
 
 	if (!client_reusable(c))
 		return err_set(e, ERR_INTERNAL, ENOTCONN, "the connection cannot be used again");
-	if (!plain(q->method) || !plain(q->target))
+	if (!client_plain(q->method) || !client_plain(q->target))
 		return err_set(e, ERR_INTERNAL, EINVAL, "'%s' cannot be asked for", q->target);
 	c->asked = q->upgrade                       ? HTTP1_ASKED_UPGRADE
 		   : strcmp(q->method, "HEAD") == 0 ? HTTP1_ASKED_HEAD
 						    : HTTP1_ASKED_PLAIN;
 	c->head = c->from = c->to = 0;
 	c->answer = (struct http1_answer){ 0 };
-	put_head(c, q, &b);
+	client_put_head(c, q, &b);
 	if (b.failed)
 		return err_set(e, ERR_INTERNAL, EMSGSIZE, "the request's head is too long");
 	/* What is small goes along: whoever reads is woken once. */
@@ -240,7 +240,7 @@ int client_write(struct client *c, const void *p, size_t n, uint64_t deadline, s
 }
 
 /* Reads what there is; 1: something, 0: the end, or -errno. */
-static int fill(struct client *c, uint64_t deadline)
+static int client_fill(struct client *c, uint64_t deadline)
 {
 	for (;;) {
 		short wait = POLLIN;
@@ -262,7 +262,7 @@ static int fill(struct client *c, uint64_t deadline)
 }
 
 /* What stood before the bytes not yet understood is done with; the answer's head is not. */
-static void make_room(struct client *c)
+static void client_make_room(struct client *c)
 {
 	memmove(c->in + c->head, c->in + c->from, c->to - c->from);
 	c->to -= c->from - c->head;
@@ -296,10 +296,10 @@ int client_answer(struct client *c, uint64_t deadline, const struct http1_answer
 		c->from += (size_t)n;
 		if (n > 0) /* 100 Continue and its kind */
 			continue;
-		make_room(c);
-		r = fill(c, deadline);
+		client_make_room(c);
+		r = client_fill(c, deadline);
 		if (r <= 0)
-			return broken(c, e, r < 0 ? -r : ECONNRESET, "no answer");
+			return client_broken(c, e, r < 0 ? -r : ECONNRESET, "no answer");
 	}
 	http1_body_init(&c->body, &c->answer);
 	c->body.keep = c->trailer;
@@ -338,16 +338,16 @@ ssize_t client_read(struct client *c, void *p, size_t n, uint64_t deadline, stru
 			return got;
 		if (c->state != CLIENT_BODY || c->from < c->to)
 			continue;
-		make_room(c);
-		r = fill(c, deadline);
+		client_make_room(c);
+		r = client_fill(c, deadline);
 		if (r == -ETIMEDOUT)
 			return err_set(e, ERR_INTERNAL, EAGAIN, "no answer in time");
 		if (r < 0)
-			return broken(c, e, -r, "cannot read the answer");
+			return client_broken(c, e, -r, "cannot read the answer");
 		if (r > 0)
 			continue;
 		if (http1_body_end(&c->body) < 0)
-			return broken(c, e, ECONNRESET, "the answer ends in the middle");
+			return client_broken(c, e, ECONNRESET, "the answer ends in the middle");
 		c->state = CLIENT_BROKEN; /* whole, but the connection is over */
 		return 0;
 	}

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
 #include "wire/http1.h"
 
 /* read and write do not block. They return bytes moved, 0 for the end of the stream (read), or

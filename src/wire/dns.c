@@ -31,8 +31,8 @@ static bool label_char(unsigned char c)
 }
 
 /* Reads the name at *at; pointers only lead backwards, so there is an end to them. */
-static int read_name(const unsigned char *p, size_t n, size_t *at, char out[DNS_NAME_MAX],
-		     size_t *len, bool pointers)
+static int dns_read_name(const unsigned char *p, size_t n, size_t *at, char out[DNS_NAME_MAX],
+			 size_t *len, bool pointers)
 {
 	size_t i = *at, used = 0, limit = *at;
 	bool jumped = false;
@@ -91,7 +91,7 @@ int dns_read_question(const unsigned char *p, size_t n, struct dns_question *ret
 	*ret = q;
 	if (q.opcode != 0 || get16(p + 4) != 1 || get16(p + 6) != 0 || get16(p + 8) != 0)
 		return -EOPNOTSUPP;
-	if (read_name(p, n, &at, q.name, &q.name_len, false) < 0 || at + 4 > n)
+	if (dns_read_name(p, n, &at, q.name, &q.name_len, false) < 0 || at + 4 > n)
 		return -EOPNOTSUPP;
 	q.type = get16(p + at);
 	q.class = get16(p + at + 2);
@@ -177,7 +177,7 @@ static int read_record(const unsigned char *p, size_t n, size_t *at, struct dns_
 {
 	size_t len;
 
-	if (read_name(p, n, at, r->name, &len, true) < 0 || *at + 10 > n)
+	if (dns_read_name(p, n, at, r->name, &len, true) < 0 || *at + 10 > n)
 		return -EBADMSG;
 	r->type = get16(p + *at);
 	r->class = get16(p + *at + 2);
@@ -188,8 +188,8 @@ static int read_record(const unsigned char *p, size_t n, size_t *at, struct dns_
 }
 
 /* One pass over the records: addresses of `name`, or where it is an alias, its new name. */
-static int pass(const unsigned char *p, size_t n, size_t at, unsigned count, uint16_t type,
-		char name[DNS_NAME_MAX], struct dns_answer *a, bool *alias)
+static int dns_pass(const unsigned char *p, size_t n, size_t at, unsigned count, uint16_t type,
+		    char name[DNS_NAME_MAX], struct dns_answer *a, bool *alias)
 {
 	size_t want = type == DNS_AAAA ? 16 : 4;
 
@@ -205,7 +205,7 @@ static int pass(const unsigned char *p, size_t n, size_t at, unsigned count, uin
 		data = r.data;
 		if (r.type == DNS_CNAME) {
 			*alias = true;
-			return read_name(p, n, &data, name, &len, true);
+			return dns_read_name(p, n, &data, name, &len, true);
 		}
 		if (r.type != type || r.size != want || a->n == DNS_ADDRS_MAX)
 			continue;
@@ -224,14 +224,14 @@ int dns_read_answer(const unsigned char *p, size_t n, uint16_t id, const char *n
 	bool alias = true;
 
 	if (n < HEAD || get16(p) != id || !(get16(p + 2) & FLAG_ANSWER) || get16(p + 4) != 1 ||
-	    read_name(p, n, &at, at_name, &len, false) < 0 || at + 4 > n ||
+	    dns_read_name(p, n, &at, at_name, &len, false) < 0 || at + 4 > n ||
 	    strcasecmp(at_name, name) != 0 || get16(p + at) != type || get16(p + at + 2) != DNS_IN)
 		return -EBADMSG;
 	a.code = (enum dns_code)(p[3] & 15);
 	a.cut = get16(p + 2) & FLAG_CUT;
 	for (unsigned i = 0; alias && !a.n; i++)
 		if (i > ALIASES_MAX ||
-		    pass(p, n, at + 4, get16(p + 6), type, at_name, &a, &alias) < 0)
+		    dns_pass(p, n, at + 4, get16(p + 6), type, at_name, &a, &alias) < 0)
 			return -EBADMSG;
 	*ret = a;
 	return 0;

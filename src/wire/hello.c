@@ -20,7 +20,7 @@ struct hello_cut {
 	bool bad;
 };
 
-static struct hello_cut take(struct hello_cut *c, size_t n)
+static struct hello_cut hello_take(struct hello_cut *c, size_t n)
 {
 	struct hello_cut got = { .p = c->p, .n = n };
 
@@ -33,9 +33,9 @@ static struct hello_cut take(struct hello_cut *c, size_t n)
 	return got;
 }
 
-static size_t number(struct hello_cut *c, size_t bytes)
+static size_t hello_number(struct hello_cut *c, size_t bytes)
 {
-	struct hello_cut got = take(c, bytes);
+	struct hello_cut got = hello_take(c, bytes);
 	size_t v = 0;
 
 	for (size_t i = 0; i < got.n; i++)
@@ -46,7 +46,7 @@ static size_t number(struct hello_cut *c, size_t bytes)
 /* What a length of so many bytes stands in front of. */
 static struct hello_cut vector(struct hello_cut *c, size_t length_bytes)
 {
-	return take(c, number(c, length_bytes));
+	return hello_take(c, hello_number(c, length_bytes));
 }
 
 /* Copies the handshake bytes of the records at p together; 1 whole, 0 more, or an error. */
@@ -86,7 +86,7 @@ static int gather(const unsigned char *p, size_t n, unsigned char *out, size_t *
 static bool server_name(struct hello_cut body, struct hello *h)
 {
 	struct hello_cut list = vector(&body, 2), name;
-	size_t type = number(&list, 1);
+	size_t type = hello_number(&list, 1);
 
 	name = vector(&list, 2);
 	if (body.bad || list.bad || name.bad || body.n || list.n || type != 0 || !name.n ||
@@ -114,7 +114,7 @@ static bool alpn(struct hello_cut body, struct hello *h)
 static bool extensions(struct hello_cut c, struct hello *h)
 {
 	while (!c.bad && c.n) {
-		size_t type = number(&c, 2);
+		size_t type = hello_number(&c, 2);
 		struct hello_cut body = vector(&c, 2);
 
 		if (c.bad || (type == EXT_SERVER_NAME && !server_name(body, h)) ||
@@ -135,12 +135,12 @@ int hello_read(const char *p, size_t n, unsigned char scratch[HELLO_MAX], struct
 
 	if (r <= 0)
 		return r;
-	(void)number(&c, 1);
+	(void)hello_number(&c, 1);
 	body = vector(&c, 3);
-	(void)take(&body, 2 + 32); /* version, random */
-	(void)vector(&body, 1);    /* session */
-	(void)vector(&body, 2);    /* ciphers */
-	(void)vector(&body, 1);    /* compression */
+	(void)hello_take(&body, 2 + 32); /* version, random */
+	(void)vector(&body, 1);          /* session */
+	(void)vector(&body, 2);          /* ciphers */
+	(void)vector(&body, 1);          /* compression */
 	if (body.bad || c.bad)
 		return -EBADMSG;
 	if (body.n) {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/num.h"
+#include "base/text/num.h"
 
 /* A chunk's size in hexadecimal; sixteen would overflow only with more, fifteen cannot. */
 #define SIZE_DIGITS_MAX 15
@@ -48,7 +48,7 @@ bool http1_take_line(const char **p, const char *end, struct http1_text *line)
 	return true;
 }
 
-static bool is_digit(char c)
+static bool http1_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -57,8 +57,8 @@ static bool is_digit(char c)
 static bool status_line(struct http1_text l, struct http1_answer *a)
 {
 	if (l.n < 12 || memcmp(l.p, "HTTP/1.", 7) != 0 || (l.p[7] != '0' && l.p[7] != '1') ||
-	    l.p[8] != ' ' || !is_digit(l.p[9]) || !is_digit(l.p[10]) || !is_digit(l.p[11]) ||
-	    (l.n > 12 && l.p[12] != ' '))
+	    l.p[8] != ' ' || !http1_is_digit(l.p[9]) || !http1_is_digit(l.p[10]) ||
+	    !http1_is_digit(l.p[11]) || (l.n > 12 && l.p[12] != ' '))
 		return false;
 	a->minor = (unsigned)(l.p[7] - '0');
 	a->status = (l.p[9] - '0') * 100 + (l.p[10] - '0') * 10 + (l.p[11] - '0');
@@ -168,7 +168,7 @@ int http1_content_length(struct http1_text t, uint64_t *ret)
 	if (!t.n || t.n > 18) /* fits whatever the digits are */
 		return -EBADMSG;
 	for (size_t i = 0; i < t.n; i++) {
-		if (!is_digit(t.p[i]))
+		if (!http1_is_digit(t.p[i]))
 			return -EBADMSG;
 		v = v * 10 + (uint64_t)(t.p[i] - '0');
 	}
@@ -319,9 +319,9 @@ static ssize_t take_data(struct http1_body *b, const char *p, size_t n, struct h
 	return (ssize_t)n;
 }
 
-static int hex(char c)
+static int http1_hex(char c)
 {
-	if (is_digit(c))
+	if (http1_is_digit(c))
 		return c - '0';
 	c |= 0x20;
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -329,7 +329,7 @@ static int hex(char c)
 
 static int size_char(struct http1_body *b, char c)
 {
-	int v = hex(c);
+	int v = http1_hex(c);
 
 	if (c == '\r' && b->digits)
 		b->state = HTTP1_SIZE_LF;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum {
 	HTTP1_HEAD_MAX = 65536,

@@ -7,7 +7,7 @@
 
 #include "wire/http1_internal.h"
 
-static ssize_t refuse(enum http1_refusal status, const char *what, const char **why)
+static ssize_t http1_request_refuse(enum http1_refusal status, const char *what, const char **why)
 {
 	*why = what;
 	return -(ssize_t)status;
@@ -87,20 +87,25 @@ static ssize_t request_line(struct http1_text l, struct http1_request *q, const 
 	struct http1_text target;
 
 	if (!space || !is_method(q->method = text(l.p, (size_t)(space - l.p))))
-		return refuse(HTTP1_BAD_REQUEST, "the request line has no method", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST, "the request line has no method",
+					    why);
 	last = memrchr(l.p, ' ', l.n);
 	if (last == space)
-		return refuse(HTTP1_BAD_REQUEST, "the request line has no version", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST, "the request line has no version",
+					    why);
 	target = text(space + 1, (size_t)(last - space - 1));
 	if (end - last != 9 || memcmp(last + 1, "HTTP/", 5) != 0)
-		return refuse(HTTP1_BAD_REQUEST, "the request line has no version", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST, "the request line has no version",
+					    why);
 	if (memcmp(last + 1, "HTTP/1.", 7) != 0 || (end[-1] != '0' && end[-1] != '1'))
-		return refuse(HTTP1_VERSION_UNSUPPORTED, "only HTTP/1.1 and HTTP/1.0", why);
+		return http1_request_refuse(HTTP1_VERSION_UNSUPPORTED, "only HTTP/1.1 and HTTP/1.0",
+					    why);
 	q->minor = (unsigned)(end[-1] - '0');
 	if (target.n > HTTP1_TARGET_MAX)
-		return refuse(HTTP1_URI_TOO_LONG, "the target is too long", why);
+		return http1_request_refuse(HTTP1_URI_TOO_LONG, "the target is too long", why);
 	if (!is_visible(target) || !target_form(target, q))
-		return refuse(HTTP1_BAD_REQUEST, "the request target is malformed", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST, "the request target is malformed",
+					    why);
 	return 0;
 }
 
@@ -111,20 +116,21 @@ static ssize_t body_framing(struct http1_request *q, const char **why)
 
 	q->framing = HTTP1_NO_BODY;
 	if (lengths + codings > 1)
-		return refuse(HTTP1_BAD_REQUEST, "more than one word on how long the body is", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST,
+					    "more than one word on how long the body is", why);
 	if (codings) {
 		if (q->minor < 1 ||
 		    !http1_text_is(http1_only(q->fields, q->n_fields, "Transfer-Encoding"),
 				   "chunked"))
-			return refuse(HTTP1_NOT_IMPLEMENTED, "a transfer coding other than chunked",
-				      why);
+			return http1_request_refuse(HTTP1_NOT_IMPLEMENTED,
+						    "a transfer coding other than chunked", why);
 		q->framing = HTTP1_CHUNKED;
 	}
 	if (!lengths)
 		return 0;
 	if (http1_content_length(http1_only(q->fields, q->n_fields, "Content-Length"), &q->length) <
 	    0)
-		return refuse(HTTP1_BAD_REQUEST, "Content-Length is malformed", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST, "Content-Length is malformed", why);
 	q->framing = q->length ? HTTP1_LENGTH : HTTP1_NO_BODY;
 	return 0;
 }
@@ -134,7 +140,8 @@ static ssize_t framing(struct http1_request *q, const char **why)
 	ssize_t r = body_framing(q, why);
 
 	if (r == 0 && q->form == HTTP1_AUTHORITY && q->framing != HTTP1_NO_BODY)
-		return refuse(HTTP1_BAD_REQUEST, "CONNECT with a body", why); /* some read it */
+		return http1_request_refuse(HTTP1_BAD_REQUEST, "CONNECT with a body",
+					    why); /* some read it */
 	return r;
 }
 
@@ -145,13 +152,15 @@ static ssize_t meaning(struct http1_request *q, const char **why)
 
 	/* Of CONNECT the target says it all, and clients that speak HTTP/1.0 send nothing else. */
 	if (hosts > 1 || (!hosts && q->form != HTTP1_AUTHORITY))
-		return refuse(HTTP1_BAD_REQUEST, hosts ? "two Host fields" : "no Host field", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST,
+					    hosts ? "two Host fields" : "no Host field", why);
 	if (hosts)
 		q->host = http1_only(q->fields, q->n_fields, "Host");
 	if (hosts && !q->host.n)
-		return refuse(HTTP1_BAD_REQUEST, "an empty Host field", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST, "an empty Host field", why);
 	if (expects && !http1_text_is(http1_only(q->fields, q->n_fields, "Expect"), "100-continue"))
-		return refuse(HTTP1_EXPECTATION_FAILED, "an unknown expectation", why);
+		return http1_request_refuse(HTTP1_EXPECTATION_FAILED, "an unknown expectation",
+					    why);
 	q->expects = expects && q->minor == 1;
 	q->keeps_alive =
 		q->minor == 1 && !http1_lists(q->fields, q->n_fields, "Connection", "close");
@@ -177,22 +186,24 @@ ssize_t http1_read_request(const char *p, size_t n, struct http1_request *ret, c
 	ssize_t r;
 
 	if (n && !may_become_head(p, n))
-		return refuse(HTTP1_BAD_REQUEST, "this is not HTTP", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST, "this is not HTTP", why);
 	if (!whole)
-		return n < HTTP1_HEAD_MAX
-			       ? 0
-			       : refuse(HTTP1_FIELDS_TOO_LARGE, "the head is too long", why);
+		return n < HTTP1_HEAD_MAX ? 0
+					  : http1_request_refuse(HTTP1_FIELDS_TOO_LARGE,
+								 "the head is too long", why);
 	if (!http1_take_line(&at, end, &line))
-		return refuse(HTTP1_BAD_REQUEST, "the request line is malformed", why);
+		return http1_request_refuse(HTTP1_BAD_REQUEST, "the request line is malformed",
+					    why);
 	r = request_line(line, &q, why);
 	if (r < 0)
 		return r;
 	while (at < end) {
 		if (q.n_fields == HTTP1_FIELDS_MAX)
-			return refuse(HTTP1_FIELDS_TOO_LARGE, "too many fields", why);
+			return http1_request_refuse(HTTP1_FIELDS_TOO_LARGE, "too many fields", why);
 		if (!http1_take_line(&at, end, &line) ||
 		    !http1_field_line(line, &q.fields[q.n_fields++]))
-			return refuse(HTTP1_BAD_REQUEST, "a header field is malformed", why);
+			return http1_request_refuse(HTTP1_BAD_REQUEST,
+						    "a header field is malformed", why);
 	}
 	r = meaning(&q, why);
 	if (r < 0)

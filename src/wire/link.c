@@ -8,7 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 /* ---- flows ---- */
 
@@ -193,7 +193,7 @@ static ssize_t push(struct link *l, const char *p, size_t n)
 	return r;
 }
 
-static size_t flush(struct link *l, size_t least)
+static size_t link_flush_out(struct link *l, size_t least)
 {
 	size_t sent = 0;
 
@@ -210,12 +210,12 @@ static size_t flush(struct link *l, size_t least)
 
 size_t link_flush(struct link *l)
 {
-	return flush(l, 1);
+	return link_flush_out(l, 1);
 }
 
 size_t link_push(struct link *l)
 {
-	return flush(l, FLOW_READ);
+	return link_flush_out(l, FLOW_READ);
 }
 
 bool link_add(struct link *l, const void *p, size_t n)

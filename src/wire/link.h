@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/loop.h"
+#include "base/sys/loop.h"
 #include "wire/tls.h"
 
 enum {

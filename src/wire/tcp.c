@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/wait.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
+#include "base/text/cleanup.h"
 
 int tcp_resolve(const char *host, uint16_t port, struct addrinfo **ret, struct err *e)
 {

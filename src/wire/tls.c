@@ -38,7 +38,7 @@ SSL_CTX *tls_context(bool server)
 /* ---- the stream below, as OpenSSL sees it ---- */
 
 /* As OpenSSL wants it said: -1, errno, and whether it may try again. */
-static int told(BIO *b, ssize_t r, int retry)
+static int tls_told(BIO *b, ssize_t r, int retry)
 {
 	BIO_clear_retry_flags(b);
 	if (r >= 0)
@@ -56,7 +56,7 @@ static int bio_read(BIO *b, char *out, int n)
 	ssize_t r = t->below.read(t->below.arg, out, (size_t)n, &wait);
 
 	t->ended |= r == 0;
-	return told(b, r, BIO_FLAGS_READ);
+	return tls_told(b, r, BIO_FLAGS_READ);
 }
 
 static int bio_write(BIO *b, const char *p, int n)
@@ -65,7 +65,7 @@ static int bio_write(BIO *b, const char *p, int n)
 	short wait;
 	ssize_t r = t->below.write(t->below.arg, p, (size_t)n, &wait);
 
-	return told(b, r, BIO_FLAGS_WRITE);
+	return tls_told(b, r, BIO_FLAGS_WRITE);
 }
 
 static long bio_ctrl(BIO *b, int cmd, long larg, void *parg)
@@ -146,7 +146,7 @@ static int verdict(struct tls *t, int r, short *wait)
 }
 
 /* What is left of earlier errors would be taken for the next call's. */
-static void forget(void)
+static void tls_forget(void)
 {
 	ERR_clear_error();
 	errno = 0;
@@ -156,7 +156,7 @@ int tls_handshake(struct tls *t, short *wait)
 {
 	int r;
 
-	forget();
+	tls_forget();
 	r = SSL_do_handshake(t->ssl);
 	if (r == 1)
 		return 0;
@@ -169,7 +169,7 @@ static ssize_t tls_read(void *arg, void *p, size_t n, short *wait)
 	struct tls *t = arg;
 	int r;
 
-	forget();
+	tls_forget();
 	r = SSL_read(t->ssl, p, n < INT32_MAX ? (int)n : INT32_MAX);
 	return r > 0 ? r : verdict(t, r, wait);
 }
@@ -179,7 +179,7 @@ static ssize_t tls_write(void *arg, const void *p, size_t n, short *wait)
 	struct tls *t = arg;
 	int r;
 
-	forget();
+	tls_forget();
 	r = SSL_write(t->ssl, p, n < RECORD ? (int)n : RECORD);
 	if (r > 0)
 		return r;
@@ -189,7 +189,7 @@ static ssize_t tls_write(void *arg, const void *p, size_t n, short *wait)
 
 void tls_shutdown(struct tls *t)
 {
-	forget();
+	tls_forget();
 	(void)SSL_shutdown(t->ssl);
 	ERR_clear_error();
 }

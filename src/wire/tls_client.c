@@ -8,7 +8,7 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 
-#include "base/wait.h"
+#include "base/sys/wait.h"
 #include "wire/tls.h"
 
 struct tls_client {
@@ -85,7 +85,7 @@ static bool show_certificates(SSL_CTX *ctx, BIO *b)
 	return good && at_end();
 }
 
-static int show(SSL_CTX *ctx, const char *cert, const char *key, struct err *e)
+static int tls_client_show(SSL_CTX *ctx, const char *cert, const char *key, struct err *e)
 {
 	BIO *certs = text_bio(cert), *keys = text_bio(key);
 	EVP_PKEY *k = keys ? PEM_read_bio_PrivateKey(keys, NULL, no_password, NULL) : NULL;
@@ -111,7 +111,7 @@ int tls_client_new_with(const struct tls_material *m, struct tls_client **ret, s
 		return -e->code;
 	if (!m->roots && !SSL_CTX_set_default_verify_paths(c->ctx))
 		return tls_error(e, "cannot read the trusted certificates");
-	if (m->cert && m->key && show(c->ctx, m->cert, m->key, e) < 0)
+	if (m->cert && m->key && tls_client_show(c->ctx, m->cert, m->key, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(c);
 	return 0;
@@ -148,7 +148,7 @@ static bool expect_host(SSL *ssl, const char *host)
 	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
-static int refused(const struct tls *t, struct err *e)
+static int tls_client_refused(const struct tls *t, struct err *e)
 {
 	const char *why = tls_distrust(t);
 
@@ -168,7 +168,7 @@ static int handshake(struct tls *t, int fd, uint64_t deadline, struct err *e)
 		if (r < 0)
 			return err_errno(e, r, "TLS did not begin in time");
 	}
-	return r == 0 ? 0 : refused(t, e);
+	return r == 0 ? 0 : tls_client_refused(t, e);
 }
 
 int transport_tls(struct tls_client *c, int fd, const char *host, uint64_t deadline,

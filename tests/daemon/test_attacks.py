@@ -514,7 +514,9 @@ def the_value_of_a_credential_goes_beside_the_request_and_is_kept_nowhere():
         # It ends with the monitor: what is resumed has to be made anew.
         os.kill(monitor, signal.SIGKILL)
         assert wait_until(lambda: d.call("GET", "/v1/sandboxes/it").json["state"] == "stopped", 20)
-        done = brig("sandbox", "resume", "it", env=env)
+        resumed = []
+        assert wait_until(lambda: resumed.append(brig("sandbox", "resume", "it", env=env)) or "is still ending" not in resumed[-1].errors, 20), resumed[-1]
+        done = resumed[-1]
         assert done.status == 125 and "'SOME_SECRET' is not set" in done.errors, done.errors
         # Without the variable nothing is made up.
         done = brig("sandbox", "create", "--config", file, env=d.environment)

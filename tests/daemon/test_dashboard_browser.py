@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard in a real browser: every page, many sandboxes and events behind it, and strings that attack it."""
 
+import base64
 import contextlib
 import http.server
 import json
@@ -15,6 +16,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import browser  # noqa: E402
+import sdk  # noqa: E402
 from daemon import daemon  # noqa: E402
 from harness import PATIENCE, TOP, around, brig, files_as_root, home, identity, main, start_brig, test, wait_until, workspace  # noqa: E402
 
@@ -98,6 +100,8 @@ def every_page_shows_what_there_is():
         b.until("[...document.querySelectorAll('.view .cols')].some(r => r.innerText.includes('later') && r.innerText.includes('stopped'))")
         picture(b, "sandboxes")
         # A host that is there for some requests alone is not offered for all of them.
+        named = "return deniedNames({ questions: 1, names: 'b.example', denied: [{ target: '.git/hooks' }, { type: 'egress.deny', host: 'a.example', reason: 'Host not in allowlist: a.example' }] }).join()"
+        assert b.script(named) == "a.example,b.example,.git/hooks"  # the button beside them is about the first
         offers = "return arguments[0].map(reason => allowButton({ type: 'egress.deny', host: 'a.example.org', reason }) !== null)"
         assert b.script(offers, ["Host not in allowlist: a.example.org", "Host not in allowlist for this request: POST a.example.org/", "plain HTTP to a.example.org is refused"]) == [True, False, False]
         # By the keyboard: along the rows, into one of them.
@@ -109,7 +113,7 @@ def every_page_shows_what_there_is():
         b.key("Enter")
         b.sees("What contains it")
         b.until("document.activeElement.tagName === 'H1' && document.title.startsWith('web')")
-        b.sees("exec.finished")
+        b.until("/ready/.test(document.querySelector('[aria-label=Events]').innerText) && /ended sh exit 3/.test(document.querySelector('[aria-label=Events]').innerText)")
         b.until("/limit 256m[ ,].*CPUs.all/s.test(document.querySelector('dl').innerText)")
         b.click("details summary")
         b.until("/to-be-seen/.test(document.querySelector('pre').innerText) && document.querySelector('pre .err').innerText.includes('to-be-red')")
@@ -155,6 +159,61 @@ def every_page_shows_what_there_is():
         b.click("#leave")
         b.sees("You have signed out")
         forget_settings()
+
+
+@test(limit=240)
+def the_owner_is_asked_on_every_page():
+    with browser.borrowed(window) as b, daemon() as d, sdk.page() as to:
+        names = {n: to for n in ("one.test", "two.test", "three.test", "xn--bcher-kva.test")}
+        d.create(name="asker", spec={"workspace": {"path": str(workspace())}, "network": "proxy", "egress": {"ask": True, "https_only": False, "resolve": names}})
+        get = "curl -s -o /dev/null -w '%{http_code} ' http://"
+
+        def asks(name):
+            return d.call("POST", "/v1/sandboxes/asker/exec", {"command": f"{get}{name}/", "detach": True}).json["exec"]
+
+        def said(run):
+            assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/asker/execs/{run}").json["state"] == "ended", 30)
+            return b"".join(base64.b64decode(e["data"]) for kind, e, _ in d.stream("GET", f"/v1/sandboxes/asker/execs/{run}/stream") if kind == "stdout")
+
+        def press(word):
+            b.until("[...document.querySelectorAll('#asks button')].some(x => x.textContent === arguments[0] && !x.disabled)", word)
+            b.script("[...document.querySelectorAll('#asks button')].find(x => x.textContent === arguments[0]).click()", word)
+
+        b.go(address(d))  # a session that only looks asks nobody
+        page(b, "doctor")
+        run = asks("one.test")
+        time.sleep(1)
+        assert b.count("#asks button") == 0
+        if d.call("GET", "/v1/sandboxes/asker/questions").json["questions"]:
+            d.call("POST", "/v1/sandboxes/asker/questions/1", {"answer": "no"})
+        assert said(run) == b"403 "
+        b.go(address(d, admin=True))
+        page(b, "doctor")
+        time.sleep(1)
+        run = asks("two.test")
+        b.sees("asker wants to reach two.test:80, which no rule allows", "#asks")
+        picture(b, "question")
+        # A click that was on its way is none.
+        assert b.script("const x = [...document.querySelectorAll('#asks button')]; return x.length === 4") is True
+        press("Once")
+        assert said(run) == b"200 "
+        b.until("document.getElementById('asks').hidden")
+        run = asks("two.test")
+        press("No")
+        assert said(run) == b"403 "
+        run = asks("xn--bcher-kva.test")
+        b.sees("not all of its letters are what they look like", "#asks")
+        press("For this sandbox")
+        assert said(run) == b"200 " and said(asks("xn--bcher-kva.test")) == b"200 "
+        run = asks("three.test")
+        press("Always…")
+        b.sees('+    - "three.test:80"', "#allow")
+        b.type("#allow input", "three.test:80")
+        b.click("#allow button.main")
+        b.sees("Changed:", "#allow")
+        assert said(run) == b"200 " and '"three.test:80"' in settings().read_text()
+        forget_settings()
+        assert complaints(b) == [], complaints(b)
 
 
 def settings():
@@ -212,7 +271,7 @@ def many_sandboxes_and_events_leave_a_page_that_answers():
         # Afterwards it has what is true now, and the story of one has its newest events, not all.
         last = max(i for i in range(EVENTS) if i % BOXES == 0)
         page(b, f"sandbox/{ids[0]}")
-        b.sees("sandbox.updated")
+        b.sees("changed")
         assert d.call("GET", f"/v1/sandboxes/{ids[0]}").json["labels"] == {"n": str(last)}
         until("story", "document.querySelectorAll('[aria-label=Events] li').length > 1 && document.querySelectorAll('[aria-label=Events] li').length <= 500")
         page(b, "sandboxes")

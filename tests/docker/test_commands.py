@@ -210,7 +210,8 @@ def nothing_inside_starves_the_gate():
         r = s.run(1, script("take.py", TAKE))
         assert (r["exit_code"], r["stdout"]) == (0, "[False, False, False, False] [True, True, True, True]\n"), r
         r = s.run(2, script("spin.py", TAKE + SPIN), limits__timeout="1s")
-        assert r["outcome"] == "timeout" and not guests(s, "python3"), r
+        assert r["outcome"] == "timeout", r
+        assert wait_until(lambda: not guests(s, "python3")), s.processes()  # killed ones still have to get a processor to end on
         is_fine(s)
 
 

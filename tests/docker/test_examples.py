@@ -48,6 +48,7 @@ def a_worker_image_is_built_and_the_examples_run_in_it():
     status, image = common.shared.ask("GET", f"/images/{WORKER}/json")
     assert status == 200 and (image["Config"]["User"], image["Config"]["WorkingDir"]) == ("1000:1000", "/workspace"), image["Config"]
     (workspace() / "Dockerfile").write_text(f"FROM {ground}\nENV MINE=1\n")
+    assert brig("allow", "--dialect", "dockerfile", "Dockerfile").status == 0
     assert brig("image", "build", "-t", "brig-mine:1", "-f", "Dockerfile", env=env, timeout=120).text == "brig-mine:1\n"
     follow("docker-backend")
 

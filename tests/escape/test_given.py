@@ -52,6 +52,35 @@ def a_link_that_a_run_made_does_not_say_which_folder_the_next_one_works_in():
     assert brig("run", "--", "touch", "taken", cwd=secret, env={"PWD": str(secret)}).status == 0 and (secret / "taken").exists()
 
 
+# ---- a recipe of an image ----
+
+
+@test
+def a_dockerfile_that_a_run_may_have_written_is_built_once_it_was_read():
+    """No policy holds for its lines: the engine runs them. One of the user's own, elsewhere, is the control: it gets as far as the engine, which is not there."""
+    def build(file):
+        done = brig("image", "build", "-t", "mine:1", "-f", file, env={"DOCKER_HOST": f"unix://{scratch()}/none"})
+        assert done.status == 125, done
+        return done.errors
+
+    own, planted = folder("own") / "Dockerfile", workspace() / "Dockerfile"
+    own.write_text("FROM base\n")
+    plant("printf 'FROM base\\nRUN curl \\033[8mevil\\n' > Dockerfile")
+    assert "is not built" not in build(own)
+    link = own.parent / "link"
+    link.symlink_to(planted)
+    for name in (planted, "Dockerfile", link):
+        errors = build(name)
+        assert "is not built: a command in a sandbox could have written it" in errors and f"brig allow --dialect dockerfile {planted}" in errors, errors
+    shown = brig("allow", "--dialect", "dockerfile", str(planted))
+    assert shown.status == 0 and "  RUN curl ?[8mevil\n" in shown.text, shown
+    assert all("is not built" not in build(name) for name in (planted, link))
+    plant("echo RUN more >> Dockerfile")
+    assert "changed since it was allowed" in build(planted)
+    plant("rm Dockerfile; mkfifo Dockerfile")  # nobody waits for it
+    assert "cannot read" in build(planted)
+
+
 # ---- a batch ----
 
 
@@ -185,7 +214,7 @@ def a_socket_that_a_run_could_make_is_neither_an_engine_nor_an_agent():
         own = folder("own-" + ask.__name__)
         with user_at(own / "s") as met:
             ask(own / "s")
-            assert met, (ask.__name__, "the control proves nothing")
+            assert wait_until(lambda: met), (ask.__name__, "the control proves nothing")
         with guest_at(workspace() / "s"):
             for path in (workspace() / "s", way / "s"):
                 done = ask(path)
@@ -274,8 +303,8 @@ def a_run_that_is_refused_has_written_nowhere():
     notes = state() / "brig/exposed"
     done = brig("run", "--write", str(state()), "--", "true", cwd=elsewhere())
     assert done.status == 125 and "brig's own state" in done.errors and not (notes.exists() and list(notes.iterdir())), done.errors
-    assert brig("run", "--", "true", cwd=elsewhere()).status == 0 and len(list(notes.iterdir())) == 2  # the control
-    assert brig("run", "--set", "audit.enabled=false", "--write", str(state()), "--", "true").status == 125 and len(list(notes.iterdir())) == 2
+    assert brig("run", "--", "true", cwd=elsewhere()).status == 0 and len([n for n in notes.iterdir() if n.is_symlink()]) == 2  # the control
+    assert brig("run", "--set", "audit.enabled=false", "--write", str(state()), "--", "true").status == 125 and len([n for n in notes.iterdir() if n.is_symlink()]) == 2
 
 
 # ---- what brig writes ----

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import held, inner_pid, on_host  # noqa: E402
-from gpu_nodes import CAPS, CHARACTERS, MIG, NVIDIA, OTHERS, SCREENS, UUIDS, driver, machine, numbers, seen  # noqa: E402
+from gpu_nodes import CAPS, CHARACTERS, MIG, NEAR, NOT_NEAR, NVIDIA, OTHERS, PCI, SCREENS, TOPOLOGY, UUIDS, amd_driver, driver, machine, numbers, nvidia_sys, seen  # noqa: E402
 from harness import brig, files_as_root, main, test, workspace  # noqa: E402
 
 PROBE = """
@@ -126,6 +126,49 @@ def with_a_gpu_threads_can_be_named_by_fopen_and_nothing_else_of_proc_can_be_wri
         assert done.text.split() == ["named", "1"], (done.text, done.errors)
         assert brig("run", "--quiet", "--", "sh", "-c", script).text.split() == ["sh", "1"]
     (workspace() / "new").unlink()
+
+
+READ_SYS = """
+import json, os, pathlib
+found, written = {}, []
+for folder in map(pathlib.Path, ("/sys/dev", "/sys/bus", "/sys/class", "/sys/devices/virtual", "/sys/devices/system/memory", "/sys/module")):
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            found[str(path)] = os.readlink(path)
+            assert path.exists(), path
+        elif path.is_file():
+            found[str(path)] = path.read_text()
+            try:
+                os.close(os.open(path, os.O_WRONLY))
+                written.append(str(path))
+            except OSError:
+                pass
+print(json.dumps([found, written]))
+"""
+
+
+@test(by_root=True)
+def of_sys_a_gpu_has_what_its_libraries_read_and_nothing_that_changes_it():
+    def below_sys(*options):
+        return json.loads(brig("run", *options, "--", "python3", "-c", READ_SYS).text)
+
+    device, kfd = "/sys/dev/char/226:128/device", "/sys/devices/virtual/kfd/kfd"
+    told = {**{f"{device}/{name}": text for name, text in list(PCI.items())[:-2]}, **{f"{kfd}/topology/{name}": text for name, text in TOPOLOGY.items()},
+            f"{device}/drm/renderD128/dev": "226:128\n", f"{device}/subsystem": "../../../../bus/pci",
+            "/sys/bus/pci/devices/0000:c1:00.0": "../../../dev/char/226:128/device", "/sys/class/kfd/kfd": "../../devices/virtual/kfd/kfd"}
+    with machine({**OTHERS, **NVIDIA}), amd_driver(), driver(), nvidia_sys():
+        on_host("test", "-f", f"{device}/rom", "-a", "-f", f"{kfd}/proc/77/vram_51134").check_returncode()
+        assert below_sys("--gpus", "all") == [{**told, **NEAR}, []]
+        assert below_sys() == [{}, []]
+    with machine(OTHERS), amd_driver():
+        assert below_sys("--gpus", "1") == [told, []]
+    with machine(OTHERS):  # a kernel that tells nothing
+        assert below_sys("--gpus", "all") == [{}, []]
+    with machine(NVIDIA), driver(), nvidia_sys():
+        on_host("test", "-f", NOT_NEAR[0]).check_returncode()
+        assert below_sys() == [{}, []] and below_sys("--gpus", "all") == [NEAR, []]
+        one = {name: text for name, text in NEAR.items() if "0000:02" not in name}
+        assert below_sys("--gpu", "0") == [one, []]
 
 
 @test(by_root=True)

@@ -53,7 +53,7 @@ def the_strongest_names_are_told_one_folder_down_and_further():
 
 @test
 def what_agents_obey_is_taken_away_or_told():
-    """Of each agent that `brig wrap` knows, by its own name (model/agent_files.h), and of those that it does not."""
+    """Of each agent that `brig wrap` knows, by its own name (model/known/agent_files.h), and of those that it does not."""
     gone = ("opencode.json", "opencode.jsonc", ".opencode/plugin/x.js", ".openhands/setup.sh", ".kilocode/mcp.json", ".trae/mcp.json", ".vs/mcp.json", ".pi/x", ".augment/x", ".iflow/x",
             ".codebuddy/x", ".crush/crush.json", ".vim/coc-settings.json", ".cshrc", ".tcshrc", ".kshrc", ".pdbrc", "_darcs/prefs/defaults")
     said = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.override.md", ".aider.conf.yml", "bunfig.toml", ".pnp.cjs", ".irbrc", ".pryrc", ".Rprofile", ".iex.exs", ".ghci", ".ocamlinit",

@@ -304,19 +304,6 @@ def what_is_put_in_the_place_of_a_placeholder_is_not_followed_opened_or_lost():
 # ---- what is not there ----
 
 
-@test
-def the_spare_folders_of_an_earlier_version_are_used_no_more():
-    spare = workspace().parent / "state/brig/workspaces/spare"
-    assert brig("run", "--", "true").status == 0
-    script = f"mkdir -m 700 {spare}; mkdir {spare}/9a84f7 {spare}/9a84f8; echo evil > {spare}/9a84f7/tasks.json"
-    assert on_host("sh", "-c", script).returncode == 0
-    with waiting(workspace()):
-        assert [p for p in workspace().rglob("tasks.json")] == []
-        assert [n for n in NAMES if not (workspace() / n).is_socket()] == []
-        assert not spare.exists()
-    assert quarantined() == ["spare-9a84f7"] and tree(workspace()) == {}
-
-
 @test(by_root=True)
 def a_full_disk_refuses_the_run_instead_of_leaving_a_name_open():
     work = scratch() / "w"

@@ -6,11 +6,13 @@ environment, and not on a file that a sandbox writes."""
 
 import pathlib
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from harness import brig, main, scratch, test, workspace  # noqa: E402
 
+TOP = pathlib.Path(__file__).resolve().parents[2]
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 OPTIONS = "--size --perms --add-seccomp-fd --clearenv --info-fd --disable-userns --bind-fd --ro-bind-fd"  # what brig looks for in a bwrap
 VALUE = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -181,6 +183,24 @@ def a_credential_command_begins_in_the_root_with_a_short_environment():
     assert [int(line) for line in lines if line.isdigit()] == [0, 1, 2, 3], lines  # 3 is the folder that ls reads
     done = brig("run", *settings(["sh", "-c", f'"echo {VALUE}"']), "--", "true", env={"AWS_CONFIG_FILE": str(workspace() / "aws")})
     assert done.status == 125 and "AWS_CONFIG_FILE leads to" in done.errors, done.errors
+
+
+@test(as_user="user")
+def the_sources_start_programs_in_one_place_alone():
+    """tools/check-layers finds every way around that place; what only speaks of one is the control."""
+    top = scratch() / "tree"
+    for folder in ("src/cli", "src/proc", "tools"):
+        (top / folder).mkdir(parents=True)
+    shutil.copy(TOP / "tools/layers", top / "tools")
+
+    ways = ("(void)execve(p, v, e);", "f = execvp;", "(execv)(p, v);", "syscall(__NR_execve, p, v, e);", "syscall(SYS_execveat, fd, p, v, e, 0);", "system (p);", "s = popen(p, m);",
+            "r = posix_spawnp(&pid, p, a, t, v, e);", "run = &fexecve;", "h = dlopen(p, 0);", "/* no */ wordexp(p, &w, 0);")
+    words = ("/* execve is not for us */", " * execve", 'say("execve failed");', "host_exec(p, v, e);", "x->system = system_of(x);", "proc_exec(p);")
+    for folder in ("cli", "proc"):
+        (top / "src" / folder / "x.c").write_text("\n".join(ways + words))
+    done = subprocess.run(["/usr/bin/python3", TOP / "tools/check-layers", top], stdout=subprocess.PIPE, check=False)
+    said = [line.split(": starts a program")[0] for line in done.stdout.decode().splitlines()]
+    assert done.returncode == 1 and said == [f"src/cli/x.c:{n}" for n in range(1, len(ways) + 1)], done.stdout.decode()
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from harness import brig, brig_argv, brig_environment, brig_path, files_as_root, home, identity, main, scratch, start_brig, state, test, workspace  # noqa: E402
+from victim import repository  # noqa: E402
 
 BOTH = ("native", "bwrap")
 ROLE = ("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: r}\nspec:\n  role: x\n  model: {provider: ollama, name: m}\n"
@@ -208,6 +210,64 @@ def a_users_own_file_that_runs_could_write_only_tightens():
     assert brig("run", "--", "touch", scratch() / "private/taken", env=env).status == 0 and taken()  # control
 
 
+def limit_in(folder):
+    """What the settings say there, for a run that would begin now."""
+    done = brig("config", "show", "--json", cwd=folder)
+    assert done.status == 0, done
+    return done.json["limits"]["pids"]
+
+
+@test
+def nothing_that_a_run_makes_takes_a_files_word_away():
+    """A `.git` ends the search for .brig.yaml, and so does a nearer one. One that no guest can have made is the control."""
+    repository(workspace())
+    top, usual = workspace() / ".brig.yaml", limit_in(workspace())
+    top.write_text("brig: 1\nlimits: {pids: 77}\n")
+    made = {"a": "mkdir a/.git", "b": "git init -q b", "c": "echo brig: 1 > c/.brig.yaml", "d": "echo 'limits: {pids: 99}' > d/.brig.yaml",
+            "e": "mkdir e/.git; echo brig: 1 > e/.brig.yaml", "f": "mkdir -p f/g/.git f/.git"}
+    for name in (*made, "f/g"):
+        (workspace() / name).mkdir()
+        os.chown(workspace() / name, workspace().stat().st_uid, workspace().stat().st_gid)
+    for name in made:
+        assert limit_in(workspace() / name) == 77, name
+    (workspace() / "a/.git").mkdir()
+    assert limit_in(workspace() / "a") == usual  # control: nothing has run here
+    (workspace() / "a/.git").rmdir()
+    for backend in BOTH:
+        write_by_run(backend, "; ".join(made.values()))
+        for name in (*made, "f/g"):
+            assert limit_in(workspace() / name) == 77, (backend, name)
+        done = brig("run", "--backend", backend, "--", "true", cwd=workspace() / "a")
+        assert "holds here as far as it tightens" in done.errors, done
+        write_by_run(backend, "rm -r a/.git b/.git c/.brig.yaml d/.brig.yaml e/.git e/.brig.yaml f/.git f/g/.git 2> /dev/null; true")
+        for name in ("c", "d", "e"):
+            with contextlib.suppress(FileNotFoundError):
+                (workspace() / name / ".brig.yaml").unlink()
+    write_by_run("native", made["b"])
+    call = loosens(top)
+    assert brig("allow", top).status == 0
+    there = ("run", "--", *call[call.index("--") + 1:])
+    assert brig(*there).status == 0 and taken()  # control: what was allowed, where it was
+    assert brig(*there, cwd=workspace() / "b", allow=False).status != 0 and not taken()  # in a repository of its own it grants nothing, as ever
+
+
+@test
+def a_projects_file_further_down_stays_once_it_was_used():
+    for backend in BOTH:
+        below = workspace() / f"{backend}/.brig.yaml"
+        below.parent.mkdir()
+        os.chown(below.parent, workspace().stat().st_uid, workspace().stat().st_gid)
+        below.write_text("brig: 1\nlimits: {pids: 77}\n")
+        attack = f"rm -f {backend}/.brig.yaml; mv {backend} gone; echo brig: 1 > {backend}/.brig.yaml; true"
+        write_by_run(backend, f"cp {backend}/.brig.yaml kept; {attack.replace('mv', ': mv')}")
+        assert below.read_text() == "brig: 1\n"  # control: nobody had used it
+        below.unlink()
+        below.write_text("brig: 1\nlimits: {pids: 77}\n")
+        assert brig("run", "--backend", backend, "--", "true", cwd=below.parent).status == 0
+        write_by_run(backend, attack)
+        assert limit_in(below.parent) == 77, backend
+
+
 @test
 def a_secret_that_a_run_could_write_is_not_sent():
     place, own = folder("place"), folder("own")
@@ -236,7 +296,7 @@ def refuses(word, call, **more):
     """Is it refused for that word? Otherwise it got further, and failed for want of an engine, a server or a login."""
     done = brig(*call, **more)
     assert done.status == 125, done
-    return word in done.errors and "may have written" in done.errors and "no sandbox may write" in done.errors
+    return all(part in done.errors for part in (word, "may have written", "no sandbox may write", "brig exposed forget "))
 
 
 @test

@@ -15,7 +15,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, held, inside, on_host, outside, WAIT  # noqa: E402
-from harness import brig, files_as_root, home, identity, main, scratch, state, test, tree, uid, workspace  # noqa: E402
+from harness import brig, files_as_root, home, identity, main, scratch, start_brig, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
 BOTH = ("native", "bwrap")
 WHO = ("-c", "user.name=x", "-c", "user.email=x@x")
@@ -149,6 +149,51 @@ def not_shown(sub, why, *options, **more):
     assert "SECRET" not in done.text and "refs/heads" not in done.text and why in done.errors and "git does not work in here" in done.errors, (done.text, done.errors)
     assert (sub.parent / "file").read_text() == "SECRET\n" and (sub / "here").exists()
     (sub / "here").unlink()
+
+
+@test(backends=BOTH)
+def a_repository_that_a_run_made_shows_the_next_one_nothing():
+    """It would say how much of the user's a run in a folder below may read. One that the user makes at that place is the control."""
+    for name in ("top/sub", "deep/er/sub"):
+        (workspace() / name).mkdir(parents=True)
+    made, above, own = workspace() / "top", workspace() / "deep/er", workspace() / "own"
+    for tree, place in ((made, made), (workspace(), above)):
+        assert brig("run", "--workdir", tree, "--", "git", "init", "-q", place).status == 0
+        (place / "file").write_text("SECRET\n")
+        not_shown(place / "sub", "may have been made by a command")
+        assert brig("run", "--workdir", tree, "--", "true").status == 0  # nor does another run make it the user's
+        not_shown(place / "sub", "may have been made by a command")
+    with start_brig("run", "--workdir", made.parent, "--", "sh", "-c", "git init -q own; : > made; read wait", stdin=subprocess.PIPE) as p:  # while it lasts
+        wait_until(lambda: (workspace() / "made").exists())
+        (own / "sub").mkdir()
+        (own / "file").write_text("SECRET\n")
+        not_shown(own / "sub", "may have been made by a command")
+        p.stdin.close()
+    shutil.rmtree(made / ".git")
+    git("init", "-q", at=made)
+    done = run(made / "sub", "cat ../file")
+    assert done.text == "SECRET\n" and SHOWN in done.errors, done
+
+
+@test(by_root=True, backends=BOTH)
+def by_another_mount_such_a_repository_shows_nothing_either():
+    """The run that made it worked in a folder above, by the mount that the next one does not stand in."""
+    alias, below = scratch() / "alias", workspace() / "below"
+    for folder in (alias, below / "sub"):
+        folder.mkdir(parents=True)
+    assert brig("run", "--workdir", workspace(), "--", "git", "init", "-q", "below").status == 0
+    (below / "file").write_text("SECRET\n")
+    with files_as_root():
+        subprocess.run(["mount", "--bind", below, alias], check=True)
+    try:
+        not_shown(alias / "sub", "may have been made by a command")
+        shutil.rmtree(below / ".git")
+        git("init", "-q", at=below)
+        done = run(alias / "sub", "cat ../file")  # control
+        assert done.text == "SECRET\n" and SHOWN in done.errors, done
+    finally:
+        with files_as_root():
+            subprocess.run(["umount", "-l", alias], check=True)
 
 
 @test(backends=BOTH)

@@ -7,7 +7,7 @@
 #include "fuzz_dialect.h"
 
 #include "model/dialect/foreign.h"
-#include "model/image_name.h"
+#include "model/known/image_name.h"
 
 static void require_path(const char *path)
 {

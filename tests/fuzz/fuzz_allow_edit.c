@@ -5,8 +5,8 @@
  * reads, and a second edit finds the rule there. */
 #include "fuzz.h"
 
-#include "model/allow_edit.h"
-#include "model/yaml.h"
+#include "base/bytes/yaml.h"
+#include "model/files/allow_edit.h"
 
 #define RULE "a.example.org"
 

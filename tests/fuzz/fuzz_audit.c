@@ -6,7 +6,7 @@
 #include "audit/head.h"
 #include "audit/record.h"
 #include "audit/redact.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 static void take_apart(const char *p, size_t n)
 {

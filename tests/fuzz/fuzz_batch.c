@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "batch/batch_internal.h"
+#include "apps/batch/batch_internal.h"
 #include "sandbox/manager.h"
 
 enum { LINES = 8 };

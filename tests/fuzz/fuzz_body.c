@@ -3,8 +3,8 @@
  * written down as the daemon keeps it, it is what it was. */
 #include "fuzz.h"
 
-#include "base/jread.h"
-#include "daemon/api.h"
+#include "base/bytes/jread.h"
+#include "daemon/api/api.h"
 
 /* What a handler relies on once its body has passed. */
 static void relied_on(const struct api_schema *s, const struct jread *v)

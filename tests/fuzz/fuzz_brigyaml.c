@@ -6,10 +6,10 @@
  */
 #include "fuzz.h"
 
-#include "base/buf.h"
-#include "base/str.h"
-#include "model/config.h"
-#include "model/trust.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "model/files/config.h"
+#include "model/files/trust.h"
 
 static const struct place at = { .cwd = "/src/project", .home = "/home/me" };
 

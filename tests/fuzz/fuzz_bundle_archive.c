@@ -6,7 +6,7 @@
 
 #include <zlib.h>
 
-#include "bundle/archive.h"
+#include "apps/bundle/archive.h"
 
 struct taken {
 	const uint8_t *p;

@@ -5,7 +5,7 @@
 
 #include <strings.h>
 
-#include "bundle/manifest.h"
+#include "apps/bundle/manifest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "proc/carry.h"
 
 static int hear(void *arg, const struct carry_head *h, const void *payload)

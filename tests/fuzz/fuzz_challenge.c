@@ -2,7 +2,7 @@
 /* fuzz/fuzz_challenge.c - WWW-Authenticate of a registry: what is read is text, and ends. */
 #include "fuzz.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "image/challenge.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,7 @@
  * stream is cut into pieces it comes to the same. The first byte says how it is cut. */
 #include "fuzz.h"
 
-#include "chat/chat_events.h"
+#include "apps/chat/chat_events.h"
 
 static void on_text(void *arg, const char *p, size_t n)
 {

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "egress/scan/coding.h"
 
 #define OUT_MAX ((size_t)64 << 20)

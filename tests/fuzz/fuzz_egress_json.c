@@ -4,7 +4,7 @@
  * however it was escaped. */
 #include "fuzz.h"
 
-#include "base/jread.h"
+#include "base/bytes/jread.h"
 #include "egress/scan/scan_json.h"
 
 static const struct secret secrets[] = {

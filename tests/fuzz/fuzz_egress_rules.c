@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 #include "egress/rules/allow.h"
-#include "model/rule.h"
+#include "model/settings/rule.h"
 
 static char *line(char **at)
 {

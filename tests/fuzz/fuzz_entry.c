@@ -8,8 +8,8 @@
 #include "audit/read/export.h"
 #include "audit/read/filter.h"
 #include "audit/read/story.h"
-#include "base/clean.h"
-#include "base/str.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
 
 static bool is_json(const char *p, size_t n)
 {

@@ -8,9 +8,9 @@
 
 #include "model/dialect/dialect.h"
 #include "model/dialect/foreign.h"
-#include "model/envrules.h"
-#include "model/groups.h"
-#include "model/image_name.h"
+#include "model/known/image_name.h"
+#include "model/settings/envrules.h"
+#include "model/settings/groups.h"
 
 static void require_lines(const struct env_line *v, size_t n)
 {

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "model/dialect/extra_args.h"
 
 #define LINES_MAX 64

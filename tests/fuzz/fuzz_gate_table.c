@@ -3,7 +3,7 @@
  * bounds, every call but the last moves on, and a line that makes no sense ends it with a word. */
 #include "fuzz.h"
 
-#include "backend/docker/gate_table.h"
+#include "backend/docker/gate/gate_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

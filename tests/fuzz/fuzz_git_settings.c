@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "model/git_syntax.h"
+#include "git/git_syntax.h"
 
 static int on_setting(void *arg, const struct git_setting *s)
 {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "backend/kit/protect/gitsay.h"
+#include "git/gitsay.h"
 
 /* Two lists in one input, whatever is in them: a list has not grown into one with a program more.
  */
@@ -30,10 +30,12 @@ static void check_growth(const char *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	CLEANUP(buf) struct buf facts = BUF_INIT(1 << 16);
+	CLEANUP(buf) struct buf list = BUF_INIT(1 << 16);
 
 	if (!size)
 		return 0;
-	(void)gitsay_config((const char *)data + 1, size - 1, &facts);
+	buf_add(&list, data + 1, size - 1);
+	(void)gitsay_config(&list, &facts);
 	check_growth((const char *)data + 1, size - 1);
 	require(!gitsay_has(&facts, "plain") || !strstr(buf_str(&facts), "hooks="));
 	return 0;

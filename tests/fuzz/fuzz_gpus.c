@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "backend/slurm/slurm_text.h"
-#include "model/gpus.h"
+#include "model/known/gpus.h"
 
 static const char *said;
 

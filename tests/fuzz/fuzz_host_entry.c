@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 
-#include "base/jread.h"
-#include "mcp/host_entry.h"
+#include "apps/mcp/host_entry.h"
+#include "base/bytes/jread.h"
 
 #define VALUE "{\"command\": \"b\"}"
 

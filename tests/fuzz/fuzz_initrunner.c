@@ -6,11 +6,11 @@
  */
 #include "fuzz.h"
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "model/dialect/extra_args.h"
-#include "model/dialect/initrunner.h"
-#include "model/dialect/migrate.h"
-#include "model/paths.h"
+#include "model/dialect/initrunner/initrunner.h"
+#include "model/migrate/migrate.h"
+#include "model/settings/paths.h"
 
 static const struct source from = { .name = "role.yaml",
 				    .folder = "/role/dir",

@@ -3,7 +3,7 @@
  */
 #include "fuzz.h"
 
-#include "base/json.h"
+#include "base/bytes/json.h"
 #include "jsoncheck.h"
 
 #define DEPTH_MAX 40

@@ -3,7 +3,7 @@
  * and none where there is no such text. */
 #include "fuzz.h"
 
-#include "model/login_file.h"
+#include "model/known/login_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "sandbox/keys.h"
 #include "sandbox/prompt.h"
+#include "sandbox/streams/keys.h"
 
 static void ask(const char *data, size_t size, size_t step)
 {

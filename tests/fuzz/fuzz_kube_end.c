@@ -3,7 +3,7 @@
  * that a terminal can show. */
 #include "fuzz.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "kube/kube.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

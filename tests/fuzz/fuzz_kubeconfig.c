@@ -3,7 +3,7 @@
  * header. */
 #include "fuzz.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "kube/api/kubeconfig.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -2,7 +2,7 @@
 /* fuzz/fuzz_left_out.c - what was left out of an archive is read as it was said, and in bounds. */
 #include "fuzz.h"
 
-#include "daemon/left_out.h"
+#include "daemon/shared/left_out.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "image/login.h"
-#include "base/base64.h"
+#include "base/bytes/base64.h"
 
 static void check(const struct login *l)
 {

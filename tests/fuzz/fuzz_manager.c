@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "backend/kit/limits/systemd.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 
 #define INPUT_MAX ((size_t)1 << 16) /* less than a socket takes at once */
 #define SECOND 1000000

@@ -3,7 +3,7 @@
  * message. What is taken says the same twice, and nothing is read beyond its end. */
 #include "fuzz.h"
 
-#include "mcp/mcp_http_internal.h"
+#include "apps/mcp/mcp_http_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,7 +5,7 @@
 
 #include <strings.h>
 
-#include "egress/worker/member_names.h"
+#include "egress/names/member_names.h"
 
 static void check(const struct member_names *m, const unsigned char *p, size_t n)
 {

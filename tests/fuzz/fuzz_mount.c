@@ -5,9 +5,9 @@
 
 #include "fuzz.h"
 
-#include "base/arena.h"
-#include "model/paths.h"
-#include "model/spec.h"
+#include "base/text/arena.h"
+#include "model/settings/paths.h"
+#include "model/settings/spec.h"
 
 static void check_target(const char *t)
 {

@@ -3,8 +3,8 @@
  * is whole, and a path is found on a mount that it lies on. */
 #include "fuzz.h"
 
-#include "base/home.h"
-#include "base/mounts.h"
+#include "base/files/home.h"
+#include "base/files/mounts.h"
 
 static void check_mounts(char *text)
 {

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-#include "base/num.h"
+#include "base/text/num.h"
 
 #define UNTOUCHED ((uint64_t)0x0123456789abcdef)
 

@@ -3,8 +3,8 @@
  * without becoming something else. */
 #include "fuzz.h"
 
-#include "base/str.h"
-#include "base/url.h"
+#include "base/text/str.h"
+#include "base/text/url.h"
 #include "telemetry/otlp.h"
 
 static void lists(const char *text)

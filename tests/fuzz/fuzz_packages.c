@@ -3,9 +3,9 @@
  * stands in them, no path leads elsewhere. The first byte chooses the list. */
 #include "fuzz.h"
 
-#include "backend/kit/plan/packages.h"
-#include "backend/kit/plan/shipped.h"
-#include "base/str.h"
+#include "backend/kit/packages/packages.h"
+#include "backend/kit/packages/shipped.h"
+#include "base/text/str.h"
 
 static void check_shipped(const struct shipped *s)
 {

@@ -3,7 +3,7 @@
  * within them, and what was read whole is written back as the same bytes. */
 #include "fuzz.h"
 
-#include "base/parcel.h"
+#include "base/bytes/parcel.h"
 
 #define MARK "fuzz"
 #define ROOM ((size_t)1 << 20)

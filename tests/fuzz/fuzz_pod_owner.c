@@ -7,7 +7,7 @@
 #include "backend/kubernetes/drover.h"
 #include "fuzz.h"
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 static void check_text(const char *text, size_t n)
 {

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "daemon/http.h"
+#include "http/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -3,7 +3,7 @@
  * read is what would be written again. */
 #include "fuzz.h"
 
-#include "backend/kit/protect/git_record.h"
+#include "backend/kit/survey/git_record.h"
 
 static struct stat stat_of(const struct stamp *s)
 {

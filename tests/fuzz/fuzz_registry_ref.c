@@ -3,7 +3,7 @@
  * have nothing in them that would mean more there. */
 #include "fuzz.h"
 
-#include "base/url.h"
+#include "base/text/url.h"
 #include "image/ref.h"
 #include "image/registry.h"
 

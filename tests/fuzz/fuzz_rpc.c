@@ -3,7 +3,7 @@
  */
 #include "fuzz.h"
 
-#include "mcp/rpc.h"
+#include "apps/mcp/rpc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -7,8 +7,8 @@
 
 #include "fuzz.h"
 
-#include "model/paths.h"
-#include "model/spec.h"
+#include "model/settings/paths.h"
+#include "model/settings/spec.h"
 
 static void require_bounds(const struct spec *s)
 {

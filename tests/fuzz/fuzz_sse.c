@@ -2,7 +2,7 @@
 /* fuzz/fuzz_sse.c - a stream of events is understood the same in one piece and byte by byte. */
 #include "fuzz.h"
 
-#include "daemon/sse.h"
+#include "http/sse.h"
 
 enum { LIMIT = 4096 };
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "backend/ssh/ssh.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define ID "ab"
 #define END "cd"

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/tar.h"
-#include "base/tree.h"
-#include "proc/files.h"
+#include "base/files/fd.h"
+#include "base/files/tar.h"
+#include "base/files/tree.h"
+#include "proc/files/files.h"
 
 struct source {
 	const uint8_t *p;

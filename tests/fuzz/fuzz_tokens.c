@@ -3,7 +3,7 @@
  */
 #include "fuzz.h"
 
-#include "daemon/tokens.h"
+#include "daemon/api/tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

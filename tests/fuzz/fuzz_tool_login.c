@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/tool_login.h"
+#include "daemon/monitor/tool_login.h"
 
 static const char *const names[] = { "claude", "codex", "git", "npm", "opencode" };
 

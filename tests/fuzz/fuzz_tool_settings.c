@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "base/jread.h"
-#include "base/str.h"
-#include "model/tool_settings.h"
+#include "base/bytes/jread.h"
+#include "base/text/str.h"
+#include "model/known/tool_settings.h"
 
 /* A name of the list, or of a group of it. */
 static bool is_listed(const struct settings_file *f, const char *name, size_t n)

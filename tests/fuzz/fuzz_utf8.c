@@ -3,7 +3,7 @@
  * of one unfinished character. */
 #include "fuzz.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* Decodes instead of classifying; 0: not UTF-8. */
 static size_t decoded_len(const uint8_t *u, size_t n)

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
-#include "sandbox/vtfilter.h"
+#include "base/text/str.h"
+#include "sandbox/streams/vtfilter.h"
 
 #define INPUT_MAX ((size_t)1 << 20)
 #define UNDO_MAX 10 /* colours off, cursor on */

@@ -2,7 +2,7 @@
 /* fuzz/fuzz_websocket.c - frames of a server: however they are cut, the same is read of them. */
 #include "fuzz.h"
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "kube/api/websocket.h"
 
 /* What was read, as text; false: refused. */

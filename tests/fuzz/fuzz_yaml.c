@@ -5,8 +5,8 @@
  * text; its positions lie in the input. An error begins with the file's name. */
 #include "fuzz.h"
 
-#include "base/str.h"
-#include "model/yaml.h"
+#include "base/bytes/yaml.h"
+#include "base/text/str.h"
 
 static void require_node(const struct node *n, int depth, int lines)
 {

@@ -13,10 +13,10 @@
 #include "backend/bwrap/args.h"
 #include "backend/docker/docker.h"
 #include "backend/kit/plan/plan.h"
-#include "base/buf.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/paths.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
 
 #define TEXT_MAX_BYTES ((size_t)1 << 20)
 #define SHOWN_ID 4242

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 #include "kube/kube.h"
 #include "kube/kube_health.h"
 

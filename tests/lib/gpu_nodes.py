@@ -72,6 +72,58 @@ def driver(parts=()):
             shutil.rmtree(folder)
 
 
+# What the kernel says of AMD's renderD128, and of all that its driver kfd drives. The last two of the first are not for a command.
+PCI = {"vendor": "0x1002\n", "device": "0x740f\n", "subsystem_vendor": "0x1002\n", "subsystem_device": "0x0c34\n", "revision": "0x02\n", "class": "0x038000\n",
+       "uevent": "DRIVER=amdgpu\nPCI_CLASS=38000\nPCI_ID=1002:740F\nPCI_SLOT_NAME=0000:c1:00.0\n", "numa_node": "1\n", "local_cpus": "ff\n", "local_cpulist": "0-7\n",
+       "rom": "firmware", "power_dpm_force_performance_level": "auto\n"}
+TOPOLOGY = {"generation_id": "2\n", "system_properties": "num_devices 1\n", "nodes/0/gpu_id": "0\n", "nodes/1/gpu_id": "51134\n", "nodes/1/properties": "drm_render_minor 128\n"}
+
+
+@contextlib.contextmanager
+def amd_driver():
+    """Below /sys/dev/char and /sys/devices/virtual: renderD128, and beside the topology what processes have of it."""
+    places = pathlib.Path("/sys/dev/char"), pathlib.Path("/sys/devices/virtual")
+    with files_as_root():
+        for place in places:
+            _run("mount", "-t", "tmpfs", "-o", "mode=755", "none", place)
+        device, kfd = places[0] / "226:128/device", places[1] / "kfd/kfd"
+        (device / "drm/renderD128").mkdir(parents=True)
+        (device / "subsystem").symlink_to("../../../../bus/pci")
+        files = {device / name: text for name, text in PCI.items()} | {kfd / "topology" / name: text for name, text in TOPOLOGY.items()}
+        for file, text in {**files, kfd / "proc/77/vram_51134": "4096\n"}.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    try:
+        yield
+    finally:
+        with files_as_root():
+            for place in places:
+                _run("umount", place)
+
+
+# What the kernel says of NVIDIA's GPUs of `driver`, and what it does not say to a command.
+NEAR = {"/sys/bus/pci/devices/0000:01:00.0/numa_node": "0\n", "/sys/bus/pci/devices/0000:02:00.0/numa_node": "1\n",
+        "/sys/module/nvidia/initstate": "live\n", "/sys/module/nvidia_uvm/initstate": "live\n", "/sys/devices/system/memory/block_size_bytes": "8000000\n"}
+NOT_NEAR = ("/sys/bus/pci/devices/0000:01:00.0/rom", "/sys/bus/pci/devices/0000:03:00.0/numa_node", "/sys/module/nvidia/parameters", "/sys/devices/system/memory/probe")
+
+
+@contextlib.contextmanager
+def nvidia_sys():
+    places = "/sys/bus/pci/devices", "/sys/module", "/sys/devices/system/memory"
+    with files_as_root():
+        for place in places:
+            _run("mount", "-t", "tmpfs", "-o", "mode=755", "none", place)
+        for name, text in {**NEAR, **dict.fromkeys(NOT_NEAR, "not for a command\n")}.items():
+            pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
+            pathlib.Path(name).write_text(text)
+    try:
+        yield
+    finally:
+        with files_as_root():
+            for place in places:
+                _run("umount", place)
+
+
 @contextlib.contextmanager
 def machine(nodes, majors=CHARACTERS, mode=0o666, modes=None):
     """Gives the file that stands for /proc/devices, too: a procfs of its own has to be told."""

@@ -3,11 +3,13 @@
 
 import contextlib
 import json
+import http.server
 import os
 import pathlib
 import re
 import subprocess
 import textwrap
+import threading
 import zlib
 
 from harness import PATIENCE, TOP, brig, brig_argv, brig_environment, brig_path, files_as_root, scratch, workspace
@@ -51,6 +53,25 @@ def packages(folder):
     _install_node(folder)
     _installed = folder
     yield
+
+
+class _Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def page():
+    """Where a server says 200 to everybody."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Page) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def venv_python():
@@ -111,6 +132,17 @@ def plant_program(call):
             assert started.exists() == ran and ("may have written" in said) != ran, (env, said)
             started.unlink(missing_ok=True)
         assert brig("run", "--", "true").status == 0
+
+
+def ask_under_another_home(call):
+    """call(env, path, home) says whether it is exposed, and again where the list of accounts names that home: notes of a run there count."""
+    (workspace() / "prog").write_text("")
+    listed = scratch() / "listed"
+    listed.mkdir()
+    assert brig("run", "--", "true", env={"XDG_STATE_HOME": str(listed / ".local/state")}).status == 0
+    other = {name: str(scratch() / "other") for name in ("HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")}
+    said = call(other, workspace() / "prog", listed)
+    assert said.split() == ["no", "yes"], said
 
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$\n*", re.M | re.S)

@@ -95,7 +95,8 @@ class Sshd:
     def __enter__(self):
         self._files()
         if os.geteuid() == 0:
-            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
+            with harness.files_as_root():  # sshd takes it from nobody else, and who comes first makes it for all
+                os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
             self._passwd()
         self.start()
         return self

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "tools/tools_internal.h"
+#include "apps/toolset/tools_internal.h"
+#include "base/bytes/json.h"
 
 static const struct tool_arg none[] = { { NULL } }, schema_2020[] = { { NULL } };
 

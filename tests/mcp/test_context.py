@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
+from daemon import daemon
 from harness import descendants, main, test, wait_until, workspace
 from mcp import LEGACY, Client
 
@@ -78,6 +79,55 @@ else:
         assert wait_until(lambda: "1000" in str([pathlib.Path(f"/proc/{p}/cmdline").read_bytes() for p in descendants(c.process.pid)]))
         below = descendants(c.process.pid)
     assert wait_until(lambda: not any(pathlib.Path(f"/proc/{p}").exists() for p in below))
+
+
+@test
+def a_context_may_be_in_a_sandbox_of_the_daemons():
+    with daemon() as d, Client("--daemon", env=d.environment) as c:
+        assert c.done("run_python", code="import os; x = 41", context="a")["exit_code"] == 0
+        r = c.call("run_python", code="print('hi'); x += 1; x", context="a")
+        assert text(r) == "STDOUT:\nhi\n\nVALUE:\n42\n" and r["structuredContent"]["stdout"] == "hi\n", r
+        assert "NameError" in text(c.call("run_python", code="x", context="b"))
+        r = c.call("run_python", context="a", args=["p q"], code=f"""
+import sys
+class Rich:
+    def _repr_html_(self): return '<b>bold</b>'
+    def _repr_png_(self): return {PNG!r}
+    def __repr__(self): return 'rich'
+display(Rich())
+sys.argv
+""")
+        assert not r["isError"] and text(r).startswith("SHOWN:\nrich\n[text/html, 11 bytes]\n") and "VALUE:\n['', 'p q']" in text(r), r
+        assert kinds(r) == ["text/html", "image/png"] == [s["mime"] for s in r["structuredContent"]["shown"]], r
+        assert base64.b64decode(r["content"][2]["data"]) == PNG
+        r = c.call("run_python", code="import time; time.sleep(100)", timeout=1, context="a")
+        assert r["structuredContent"]["outcome"] == "timeout" and "still there" in text(r), r
+        busy = c.begin("tools/call", {"name": "run_python", "arguments": {"code": "print('on', flush=True)\nwhile True: pass", "context": "a"}}, progressToken=1)
+        assert wait_until(lambda: c.read(0) or c.notes)
+        assert "is busy" in text(c.call("run_python", code="1", context="a"))
+        c.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}})
+        assert wait_until(lambda: "busy" not in text(c.call("run_python", code="1", context="a")))
+        assert "\n42\n" in text(c.call("run_python", code="x", context="a"))
+        r = c.call("run_python", code="os._exit(7)", context="a")
+        assert r["isError"] and "variables are lost" in text(r) and "exit code 7" in text(r), r
+        assert "NameError" in text(c.call("run_python", code="x", context="a"))
+        c.done("run_python", code="x = 1", context="a")
+        assert "NameError" in text(c.call("run_python", code="x", context="a", restart=True))
+        # In a sandbox that stays; those of contexts are not among them, and there are no more than eight.
+        box = c.done("create_sandbox")["sandbox"]
+        c.done("run_python", code="open('/tmp/of-it', 'w').write('x'); v = 5", context="a", sandbox=box)
+        assert c.done("run_command", argv=["cat", "/tmp/of-it"], sandbox=box)["stdout"] == "x"
+        assert "\n5\n" in text(c.call("run_python", code="v", context="a", sandbox=box))
+        assert [b["sandbox"] for b in c.done("list_sandboxes")["sandboxes"]] == [box]
+        # One whose sandbox has ended says so.
+        c.done("run_python", code="kept = 9", context="b")
+        own = next(b["id"] for b in d.call("GET", "/v1/sandboxes").json["sandboxes"] if b["name"] == "context-b")
+        d.do(own, "stop")
+        r = c.call("run_python", code="kept", context="b")
+        assert "NameError" in text(r) and "had ended" in text(r), r
+        for i in range(6):
+            c.done("run_python", code="1", context=f"n{i}")
+        assert "8 contexts" in text(c.call("run_python", code="1", context="one-too-many"))
 
 
 @test

@@ -46,13 +46,14 @@ def command(entry):
 def every_host_gets_an_entry_that_starts_the_server():
     for name, path, section in HOSTS:
         file = place(path)
+        others = os.listdir(file.parent)
         done = mcp("install", name, "--dry-run", "--", "--policy", "readonly")
         assert done.status == 0 and "would be written" in done.text and str(file) in done.text and not file.exists(), done
         assert mcp("install", name, "--", "--policy", "readonly").status == 0
         argv = command(json.loads(file.read_text())[section]["brig"])
         assert argv == [str(brig_path().resolve()), "mcp", "--policy", "readonly"] and file.stat().st_mode & 0o777 == 0o600, argv
         assert "nothing to do" in mcp("install", name, "--", "--policy", "readonly").text
-        assert mcp("uninstall", name).status == 0 and json.loads(file.read_text()) == {section: {}}
+        assert mcp("uninstall", name).status == 0 and os.listdir(file.parent) == list(others), os.listdir(file.parent)  # brig made it
         assert "nothing to do" in mcp("uninstall", name).text
     with Client(*argv[2:]) as c:  # as a host would start it
         assert c.call("write_file", path="x", text="")["isError"] and len(c.ask("tools/list")["result"]["tools"]) == 11
@@ -75,7 +76,27 @@ def everything_else_stays_as_it_was():
     assert file.is_symlink() and os.readlink(file) == str(real) and real.stat().st_mode & 0o7777 == 0o640
     assert (home() / "real/real.json.brig-backup").read_text() == before
     assert mcp("uninstall", "cursor").status == 0 and real.read_text() == before
-    assert sorted(os.listdir(home() / "real")) == ["real.json", "real.json.brig-backup"]
+    assert os.listdir(home() / "real") == ["real.json"]  # as before, so that there is nothing to keep
+
+
+@test
+def a_section_that_brig_made_goes_with_its_entry():
+    file = place(".cursor/mcp.json")
+    for before in ("{}", '{\n  "a": 1\n}\n', '{"a": 1}', '{"mcpServers": {}}\n', '{\n\t"mcpServers": { // mine\n\t},\n\t"z": 1,\n}\n'):
+        file.write_text(before)
+        assert mcp("install", "cursor").status == 0 and "brig" in file.read_text()
+        assert mcp("uninstall", "cursor").status == 0 and json_like(file.read_text()) == json_like(before), (before, file.read_text())
+    # Made by brig, and used by its program since: what that wrote stays, and no empty section.
+    for left in file.parent.iterdir():
+        left.unlink()
+    assert mcp("install", "cursor").status == 0
+    file.write_text(file.read_text().replace("{", '{"seen": 3,', 1))
+    assert mcp("uninstall", "cursor").status == 0 and json.loads(file.read_text()) == {"seen": 3}, file.read_text()
+
+
+def json_like(text):
+    """Blanks apart: where a comment stood, the line ends around it may differ."""
+    return "".join(text.split())
 
 
 @test

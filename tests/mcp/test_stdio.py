@@ -89,7 +89,9 @@ def a_command_has_status_output_and_limits():
         assert r["structuredContent"]["outcome"] == "timeout" and "limit of this call was 5 s" in r["content"][0]["text"]
         r = c.call("run_command", argv=["no-such-program"])
         assert r["isError"] and r["structuredContent"]["exit_code"] == 127
-        for bad in ({}, {"argv": []}, {"argv": ["a"], "shell": "b"}, {"argv": "ls"}, {"argv": [1]}, {"argv": ["ls"], "timeout": -1},
+        # What models of other tools say; no schema names it.
+        assert c.done("run_command", command="echo $((1 + 1))")["stdout"] == c.done("run_command", command=["echo", "2"])["stdout"] == "2\n"
+        for bad in ({}, {"argv": []}, {"argv": ["a"], "shell": "b"}, {"command": 1}, {"command": []}, {"command": "a", "shell": "b"}, {"command": "a", "argv": ["b"]}, {"argv": "ls"}, {"argv": [1]}, {"argv": ["ls"], "timeout": -1},
                     {"argv": ["ls"], "sandbox": "none"}, {"argv": ["ls"], "cwd": 3}):
             r = c.call("run_command", **bad)
             assert r["isError"] and r["content"][0]["text"].startswith("Error: "), (bad, r)
@@ -115,6 +117,11 @@ def code_and_scripts():
 @test
 def files_are_read_written_edited_listed_and_searched():
     with Client() as c:
+        # "content" is what models of other tools say; no schema names it.
+        assert c.done("write_file", path="a/b/other.txt", content="xy")["bytes"] == 2 and c.done("read_file", path="a/b/other.txt")["text"] == "xy"
+        for bad in ({}, {"text": "a", "content": "b"}, {"content": 1}, {"content": None}):
+            assert c.call("write_file", path="a/b/other.txt", **bad)["isError"], bad
+        c.done("run_command", argv=["rm", "a/b/other.txt"])
         assert c.done("write_file", path="a/b/c.txt", text="one\ntwo\nthree\n")["bytes"] == 14
         file = workspace() / "a/b/c.txt"
         assert file.read_text() == "one\ntwo\nthree\n"

@@ -78,6 +78,28 @@ def what_a_run_did_is_on_the_record():
 
 
 @test
+def what_a_run_changed_that_needs_a_look_is_on_the_record():
+    """As many as there is room for, one by one, and the rest as a number; a run that changed nothing has none."""
+    result = brig("run", "--json", "--", "sh", "-c", "echo {} > package.json; echo x > Makefile; echo x > CLAUDE.md").json
+    told = {t["path"]: t["reason"] for t in result["changed_trust"]}
+    assert "package.json" in told and "CLAUDE.md" in told, told
+    objects = audit("show", result["id"], "--json").json
+    assert {o["target"]: o["reason"] for o in objects if o["type"] == "trust.change"} == told, objects
+    story = audit("show", result["id"]).text
+    assert re.search(r"look at   ?package.json: ", story) and re.search(r"denials +0\n", story), story
+    assert audit("runs", "--run", result["id"], "--json").json[0]["changed_trust"] == len(told)
+    assert not any(o["type"] == "trust.change" for o in audit("security-events", "--json").json)
+    many = brig("run", "--json", "--", "sh", "-c", "for k in package.json CLAUDE.md .npmrc .gitmodules .env; do for i in $(seq 20); do mkdir -p d$i; echo $k > d$i/$k; done; done").json
+    found = audit("show", many["id"], "--json").json
+    one = [o for o in found if o["type"] == "trust.change"]
+    more = [o["count"] for o in found if o["type"] == "log.summary" and o["of"] == "trust.change"]
+    assert len(one) <= 64 and len(one) + sum(more) == len(many["changed_trust"]) + many["changed_trust_more"] > 64, (len(one), more)
+    assert audit("runs", "--run", many["id"], "--json").json[0]["changed_trust"] == len(one) + sum(more)
+    quiet = brig("run", "--json", "--", "true").json
+    assert not any(o["type"] == "trust.change" for o in audit("show", quiet["id"], "--json").json)
+
+
+@test
 def alone_it_lists():
     done = brig("audit")
     assert done.status == 0 and "there is no record yet" in done.errors, done.errors
@@ -100,7 +122,12 @@ def a_run_reads_as_a_story():
     told = audit("runs", "--run", result["id"], "--json").json
     assert [(o["run"], o["outcome"], o["limits"], o["live"]) for o in told] == [(result["id"], "timeout", 1, False)], told
     assert len(audit("runs", "-n", "2", "--json").json) == 2 and audit("runs", "--live", "--json").json == []
+    # A program is told by its name, and a name that was asked for without a network is a denial in each list.
+    brig("run", "--", "/usr/bin/getent", "hosts", "refused.example.net")
+    assert re.search(r" [1-9]\d*  getent ", audit("runs", "-n", "1").text), audit("runs").text
+    assert re.search(r"\ndenials     [1-9]", audit("show", "last").text), audit("show", "last").text
     assert "no run" in audit("show", "f" * 32, status=1).errors
+    assert told[0]["changed_trust"] == 0, told
     assert audit("show", "nonsense!", status=1).errors.startswith("brig: 'nonsense!' is no run id")
 
 

@@ -31,7 +31,7 @@ NOT_RUN = (
     (".*", r"(sudo )?systemctl|loginctl|journalctl|systemd-run", "needs a service manager; tests/deb tries the units"),
     (".*", r"export [A-Z_]+=", "sets a variable; its value here is the test's own"),
     (".*", r"git (worktree|merge|tag|push|status)|meson dist|gpg |sha256sum |(sudo )?make deb|lintian", "a step of a release or of the reader's own repository"),
-    ("README.md", r"brig run -- true$", "shows what is said in a container that allows no namespaces"),
+    ("docs/install.md", r"brig run -- true$", "shows what is said in a container that allows no namespaces"),
     (".*", r"(curl|node_exporter|prometheus) ", "needs the daemon's token of the line before, or another program"),
     (".*", r"brig (run|batch|doctor) --backend slurm", "needs a cluster; tests/cluster has one"),
     ("docs/dialects/agents.md", r"brig sandbox exec work", "runs in the container of the line before; tests/docker/test_seed.py does it"),
@@ -356,6 +356,9 @@ def the_reasons_are_used_and_the_contents_complete():
         name = str(path.relative_to(TOP / "docs"))
         if name != "README.md" and not name.startswith("design/"):
             assert f"({name})" in contents, f"docs/README.md does not name {name}"
+    first = (TOP / "docs/man/brig.1.scd").read_text()  # which names all manual pages, says the same page
+    for name, section in (path.name.split(".scd")[0].rsplit(".", 1) for path in PAGES):
+        assert name == "brig" or f"*{name}({section})*" in first, f"brig(1) does not name {name}({section})"
 
 
 if __name__ == "__main__":

@@ -48,7 +48,8 @@ def behind(prefix, *args):
 # ---- the same as native ----
 
 LOOK = r"""
-find / -maxdepth 3 \( -path /usr -o -path /proc -o -path /dev/core -o -path "/etc/*/*" \) -prune -o -printf "%p %y %m %l\n" 2>/dev/null | sort
+find / -maxdepth 3 \( -path /usr -o -path /proc -o -path /dev/core -o -path /etc -o -path /.etc -o -path /.packages \) -prune -o -printf "%p %y %m %l\n" 2>/dev/null | sort
+find -L /etc -mindepth 1 -maxdepth 1 -printf "%p %y %m\n" 2>/dev/null | sort  # by which links is each backend's own business
 id; pwd; hostname; env | sort | grep -v BRIG_SANDBOX
 cat /etc/passwd /etc/group /etc/hosts /etc/resolv.conf /etc/nsswitch.conf
 for f in /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty; do stat -c '%n %t %T' $f; done

@@ -84,6 +84,9 @@ def complete_all(name):
     before = sorted(os.listdir(workspace()))
     shell = Shell(name)
     try:
+        for line, want in (("run --network pro", ["run", "--network", "proxy"]), ("run --set limits.kill", ["run", "--set", "limits.kill_after="]), ("wrap gem", ["wrap", "gemini"]),
+                           *([] if name == "fish" else [("run -- setpri", ["run", "--", "setpriv"])])):
+            assert (got := shell.completed(f"brig {line}")) == want, got
         for one in NAMES:
             got = shell.completed(f"brig run --read {one[:3]}")
             assert sorted(os.listdir(workspace())) == before, (one, got)

@@ -242,6 +242,35 @@ def what_is_mounted_below_a_packages_folder_stands_beside_the_rest():
 
 
 @test(by_root=True)
+def etc_is_made_once_and_not_at_every_start():
+    """On a machine with many packages; what a run makes itself is at its place all the same, nobody inside changes any of it, and what was asked for comes too."""
+    texts = {f"/etc/zeta{i}.conf": f"{i}\n" for i in range(12)}
+    folders = scratch() / "cache/brig/packages"
+    with etc(texts):
+        for path, text in texts.items():
+            put(path, text)
+        put("/etc/own.conf", "own\n")
+        if out_of_reach():
+            return
+        words = "cat /etc/zeta*.conf; grep -c root: /etc/passwd; wc -l < /etc/hostname; readlink /etc/zeta3.conf; ls -A /etc | sort | md5sum; cat /etc/own.conf"
+        whole = "".join(sorted(texts.values(), key=lambda t: f"zeta{t.strip()}.conf")) + "1\n1\n/.packages/etc/zeta3.conf\n"
+
+        def made():
+            with files_as_root():
+                return sorted(p.name for p in folders.glob("*/tree/.links-*"))
+
+        first = shown(words)
+        assert first.startswith(whole) and "own" not in first, first
+        assert len(made()) == (0 if "deny-new-syscalls" in os.environ.get("BRIG_WRAP", "") else 1), made()
+        assert shown(words) == first and len(made()) <= 1, made()
+        assert shown("for f in /etc/hosts /etc/new /.etc/hosts /.etc/new /.packages/.links-*/x /etc/zeta1.conf; do echo x > $f && echo WROTE $f; done; rm /etc/hosts /etc/zeta1.conf && echo GONE; mv /etc /e && echo MOVED; mv /.etc /e && echo MOVED") == ""
+        # The control: with something more in /etc it is made at the start, and looks the same.
+        asked = shown(words, "--read", "/etc/own.conf")
+        assert asked.startswith(whole) and asked.endswith("own\n"), asked
+        assert len(made()) <= 1, made()
+
+
+@test(by_root=True)
 def what_packages_make_for_everybody_is_shown_while_it_is_everybodys():
     with etc({}):
         for size in (10, 3000000):  # copied, and mounted

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workspaces with a git repository: ordinary work goes on, and what the host would run or obey later stays the user's."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -398,6 +399,48 @@ def quarantine_is_shown_put_back_and_cleared_and_is_no_repository():
         done = brig("quarantine", *words)
         assert done.status == 125 and said in done.errors and "hint: " in done.errors, (words, done)
     assert brig("quarantine", "clear", "--all").text == "2 removed\n" and brig("quarantine").text == "nothing is in quarantine\n"
+
+
+@test
+def a_sparse_checkout_that_was_begun_outside_goes_on_inside_and_a_removed_work_tree_is_told():
+    repository()
+    for name in ("a", "b"):
+        (workspace() / name).mkdir()
+        (workspace() / name / "f").write_text("x\n")
+    git("add", "-A")
+    git("commit", "-qm", "two")
+    git("worktree", "add", "-q", "w")
+    git("sparse-checkout", "init", "--cone")
+    r = report("git sparse-checkout set a; test -e a/f; test ! -e b; git sparse-checkout add b; test -e b/f; git sparse-checkout reapply")
+    assert r["denials"] == [] and git("sparse-checkout", "list") == "a\nb\n", r["denials"]
+    done = sh("git worktree remove w")
+    assert done.status != 0 and "hint: the work tree's files are gone" in done.errors, done
+    git("worktree", "prune")  # as the hint says
+    assert git("worktree", "list").count("\n") == 1 and report("true")["denials"] == []
+    git("sparse-checkout", "disable")
+    done = sh("git sparse-checkout set a")
+    assert done.status != 0 and "hint: git sparse-checkout" in done.errors, done
+
+
+@test
+def quarantine_is_listed_by_time_and_cleared_by_age():
+    """Age is what brig wrote down: nothing that the run set on a file."""
+    days = [50, 3, 31, 0, 29]
+    for _ in days:
+        report("echo evil > .envrc; touch -d 2001-01-01 .envrc")
+    for age, one in zip(days, brig("quarantine", "--json").json["quarantine"]):
+        about = state() / "brig/quarantine" / one["id"] / "about"
+        words = json.loads(about.read_text())
+        about.write_text(json.dumps({**words, "when": words["when"] - age * 86400}))
+    listed = [one["when"] for one in brig("quarantine", "--json").json["quarantine"]]
+    assert listed == sorted(listed) and len(listed) == 5, listed
+    assert "5, for up to 50 days (brig quarantine; brig quarantine clear --older 30d)" in brig("doctor").text
+    for words in (("--older",), ("--older", "soon"), ("--older", "30d", "--all")):
+        done = brig("quarantine", "clear", *words)
+        assert done.status == 125 and "hint: " in done.errors, done
+    assert brig("quarantine", "clear", "--older", "30d").text == "2 removed\n"
+    assert [one["when"] for one in brig("quarantine", "--json").json["quarantine"]] == listed[2:]
+    assert brig("quarantine", "clear", "--older", "0s").text == "3 removed\n"
 
 
 @test

@@ -170,6 +170,12 @@ def what_changes_something_answers_as_json_too():
     assert said["loosens"]["network"] == "proxy" and said["loosens"]["egress.allow"] == ["example.org"] and "role" not in said, said
     said = json.loads(brig("allow", "--json", "--revoke").text)
     assert said["was_trusted"] and not said["trusted"], said
+    # What a companion does not have is not told, and to a person it is told in lines.
+    (workspace() / ".brig.yaml").write_text("companions: {db: {image: 'postgres:16', env: {KEY: hidden}}, cache: {command: [redis-server], limits: {memory: 1g}, network: bridge}}\n")
+    lines = brig("allow").text.splitlines()
+    at = lines.index("  companions:")
+    assert [line.strip() for line in lines[at + 1:-1]] == ["db:", 'image: "postgres:16"', "env:", 'KEY: "***"', "cache:", 'command: ["redis-server"]', "limits:", 'memory: "1g"', 'network: "bridge"'], lines
+    assert json.loads(brig("allow", "--json").text)["loosens"]["companions"]["db"] == {"image": "postgres:16", "env": {"KEY": "***"}}
     (workspace() / "role.yaml").write_text("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: a}\nspec:\n  role: x\n"
                                            "  model: {provider: openai, name: m, base_url: 'https://h.example', api_key_env: K}\n  tools: [{type: shell}]\n")
     role = json.loads(brig("allow", "--json", "role.yaml").text)["role"]

@@ -514,30 +514,33 @@ def a_killed_run_does_not_take_the_placeholders_of_a_living_one():
 # ---- the host changes the workspace during a run ----
 
 
-def ended_by_the_host(change):
-    """The run is ended, with a report of its own kind; returns the report's object."""
+def ended_by_the_host(change, unless=lambda done: False):
+    """The run is ended, with a report of its own kind, unless that is allowed to go on; returns the report's object."""
     p = start_sh("touch ready; while :; do echo evil > .git/config; echo evil > .git/hooks/x; "
                  "echo evil > .vscode/x; done 2>/dev/null", "--json", "--timeout", "4s")
     assert wait_until(exists("ready"))
     began = time.monotonic()
     change()
     out, err = p.communicate(timeout=20 * PATIENCE)
-    assert time.monotonic() - began < 3 * PATIENCE, out
     done = json.loads(out)
+    if unless(done):
+        return done
+    assert time.monotonic() - began < 3 * PATIENCE, out
     assert done["outcome"] == "failed" and "protected" in done["error"]["what"] and done["error"]["hint"], out
     assert p.returncode == done["exit_code"] != 0 and b"brig: " in err
     return done
 
 
 @test
-def the_host_replacing_a_covered_file_ends_the_run():
+def the_host_replacing_a_covered_file_ends_the_run_that_opened_it():
+    """The new file is covered anew within milliseconds; a command that writes to the name all the time has mostly opened it by then."""
     repository(workspace())
 
     def change():
         (workspace() / ".git/config.lock").write_text("[core]\n\tbare = false\n[user]\n\tname = me\n")
         os.rename(workspace() / ".git/config.lock", workspace() / ".git/config")
 
-    done = ended_by_the_host(change)
+    done = ended_by_the_host(change, lambda d: d["outcome"] == "timeout" and [c["path"] for c in d["changed_trust"]] == [".git/config"])
     # Whoever wrote it: it is not where git would obey it, and it is not lost.
     config = workspace() / ".git/config"
     if config.exists():

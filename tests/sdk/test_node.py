@@ -20,7 +20,7 @@ PACKAGE = TOP / "sdk/node"
 
 @test(limit=90)
 def the_examples_of_its_readme_print_what_it_says():
-    shown = [*sdk.examples(PACKAGE / "README.md", "js"), *sdk.examples(TOP / "README.md", "js")]
+    shown = [*sdk.examples(PACKAGE / "README.md", "js"), *sdk.examples(TOP / "docs/embedding.md", "js")]
     assert len(shown) >= 11
     with daemon() as d:
         for code, printed in shown:
@@ -101,6 +101,41 @@ def a_sandbox_lives_and_its_commands_are_heard():
             assert.ok(types[0] === "sandbox.accepted" && types.includes("exec.cancelled"), types.join());
         """, env=d.environment)
         (workspace() / "count").unlink()
+
+
+@test
+def python_stays_and_questions_are_answered():
+    with daemon() as d, sdk.page() as to:
+        sdk.node("""
+            import assert from "node:assert/strict";
+            import * as brig from "brig";
+            const c = new brig.Client();
+            const box = await c.create({ spec: { network: "proxy", egress: { ask: true, https_only: false, resolve: { "one.test": "TO" } } } });
+            const x = box.context("a");
+            assert.equal((await x.run("import sys, time; v = 1; sys.argv", { args: ["p q"] })).value.text, "['', 'p q']");
+            let r = await x.run("display(v)\\ntime.sleep(60)", { timeout: "500ms" });
+            assert.equal(r.outcome, "timeout");
+            assert.deepEqual(r.shown.map((s) => [s.number, s.type]), [[1, "display"], [2, "error"]]);
+            const call = await x.start("print('on', flush=True)\\ntime.sleep(60)");
+            for await (const piece of call) { assert.equal(piece.text, "on\\n"); break; }
+            await call.cancel();
+            assert.equal((await call.wait()).outcome, "cancelled");
+            assert.equal((await x.run("v")).value.text, "1");
+            assert.equal((await box.context("b").run("v")).exitCode, 1);
+            await assert.rejects(box.context("No name").run("1"), brig.Invalid);
+            assert.deepEqual(await box.questions(), []);
+            const stop = new AbortController();
+            (async () => {
+              for await (const e of c.events({ since: 0, sandbox: box.id, signal: stop.signal }))
+                if (e.type === "egress.asked") for (const q of await box.questions()) await box.answer(q, "once");
+            })().catch(() => {});
+            await new Promise((done) => setTimeout(done, 500));
+            r = await box.exec("curl -s -o /dev/null -w '%{http_code} ' http://one.test/");
+            assert.equal(r.stdout, "200 ");
+            await assert.rejects(box.answer(9, "run"), brig.NotFound);
+            stop.abort();
+            await box.delete();
+        """.replace("TO", to), env=d.environment)
 
 
 @test
@@ -223,6 +258,18 @@ def no_program_is_started_that_a_run_could_have_put_there():
     sdk.plant_program(lambda env: sdk.node("""
         import { Client } from "brig";
         await new Client().info().catch((e) => console.log(e.message));
+    """, env=env))
+
+
+@test(as_user="user")
+def what_was_noted_under_another_home_counts():
+    sdk.ask_under_another_home(lambda env, path, listed: sdk.node(f"""
+        import os from "node:os";
+        import {{ isExposed }} from "{sdk.TOP}/sdk/node/lib/exposed.js";
+        for (const homedir of ["/nowhere", "{listed}"]) {{
+          os.userInfo = () => ({{ homedir }});
+          console.log(isExposed("{path}") ? "yes" : "no");
+        }}
     """, env=env))
 
 

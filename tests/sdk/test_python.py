@@ -22,7 +22,7 @@ PACKAGE = TOP / "sdk/python"
 
 @test(limit=90)
 def the_examples_of_its_readme_print_what_it_says():
-    shown = [*sdk.examples(PACKAGE / "README.md", "python"), *sdk.examples(TOP / "README.md", "python")]
+    shown = [*sdk.examples(PACKAGE / "README.md", "python"), *sdk.examples(TOP / "docs/embedding.md", "python")]
     assert len(shown) >= 12
     with daemon() as d:
         for code, printed in shown:
@@ -193,6 +193,60 @@ def the_asynchronous_client_does_the_same():
 
 
 @test
+def python_stays_and_questions_are_answered():
+    with daemon() as d, sdk.page() as to:
+        sdk.python(f"""
+            import asyncio, threading
+            import brig
+            from brig import aio
+            c = brig.Client()
+            box = c.create(spec={{"network": "proxy", "egress": {{"ask": True, "https_only": False, "resolve": {{"one.test": "{to}", "two.test": "{to}"}}}}}})
+            x = box.context("a")
+            assert x.run("import sys, time; v = 1; sys.argv", args=["p q"]).value.text == "['', 'p q']"
+            r = x.run("time.sleep(60)", timeout=0.5)
+            assert r.outcome == "timeout" and r.shown[-1].type == "error" and r.shown[-1].text.startswith("KeyboardInterrupt"), r
+            call = x.start("print('on', flush=True)\\ntime.sleep(60)")
+            assert next(iter(call)).text == "on\\n"
+            call.cancel()
+            assert call.wait().outcome == "cancelled" and x.run("v").value.text == "1"
+            png = __import__("base64").b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+            r = x.run(f"class P:\\n def _repr_png_(self): return {{png!r}}\\nP()")
+            assert r.value.bytes("image/png") == png and box.context("b").run("v").exit_code == 1
+            try:
+                box.context("No name").run("1")
+                raise AssertionError("a bad name was taken")
+            except brig.Invalid:
+                pass
+            x.run("__import__('threading').Timer(0.1, __import__('os')._exit, [7]).start(); time.sleep(0.05)")
+            time = __import__("time"); time.sleep(1)
+            assert x.run("v").shown[0].text == "a new context: its process has ended, exit code 7"
+
+            async def also():
+                async with aio.Client() as ac:
+                    other = await ac.get(box.id)
+                    assert (await other.context().run("1 + 1")).value.text == "2" and await other.questions() == []
+            asyncio.run(also())
+
+            def person():
+                for e in c.events(since=0, sandbox=box.id):
+                    if e.type == "egress.asked":
+                        asked = box.questions()
+                        assert [(q.number, q.host, q.port) for q in asked] == [(e.data["question"], e.data["host"], 80)], asked
+                        box.answer(asked[0], "once" if e.data["host"] == "one.test" else "no")
+            threading.Thread(target=person, daemon=True).start()
+            time.sleep(0.5)
+            r = box.exec("for n in one two; do curl -s -o /dev/null -w '%{{http_code}} ' http://$n.test/; done")
+            assert r.stdout == "200 403 ", r
+            try:
+                box.answer(9, "run")
+                raise AssertionError("nobody has asked that")
+            except brig.NotFound:
+                pass
+            box.delete()
+        """, env=d.environment)
+
+
+@test
 def what_is_heard_goes_on_over_the_death_of_the_daemon():
     with daemon() as d:
         p = sdk.as_identity(sdk.venv_python(), "-u", "-c", """if True:
@@ -348,6 +402,17 @@ def no_program_is_started_that_a_run_could_have_put_there():
             except brig.ConnectionFailed as e:
                 print(e)
     """, env=env))
+
+
+@test(as_user="user")
+def what_was_noted_under_another_home_counts():
+    sdk.ask_under_another_home(lambda env, path, listed: sdk.python("""
+        import pwd, sys, types
+        from brig import _exposed
+        for home in ("/nowhere", sys.argv[2]):
+            pwd.getpwuid = lambda uid: types.SimpleNamespace(pw_dir=home)
+            print("yes" if _exposed.is_exposed(sys.argv[1]) else "no")
+    """, path, listed, env=env))
 
 
 @test

@@ -10,12 +10,12 @@
 
 #include "unit.h"
 
-#include "base/buf.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/bytes/yaml.h"
+#include "base/text/buf.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "model/dialect/dialect.h"
-#include "model/spec.h"
-#include "model/yaml.h"
+#include "model/settings/spec.h"
 
 typedef int reader_fn(struct spec *s, const struct source *src, const struct node *root,
 		      struct err *e);

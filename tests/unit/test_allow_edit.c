@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model/allow_edit.h"
+#include "model/files/allow_edit.h"
 
 static void edits_to(const char *before, const char *rule, const char *after)
 {

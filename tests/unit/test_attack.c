@@ -2,7 +2,7 @@
 /* unit/test_attack.c - how attacks are told: one that works is never passed over. */
 #include "unit.h"
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "doctor/attack.h"
 #include "jsoncheck.h"
 

@@ -5,7 +5,7 @@
 #include "audit/head.h"
 #include "audit/record.h"
 #include "audit/redact.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 static struct audit_key key;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The run's authority, written by hand and read by OpenSSL. */
-#include "egress/worker/authority.h"
+#include "egress/authority/authority.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/fd.h"
-#include "batch/batch_internal.h"
+#include "apps/batch/batch_internal.h"
+#include "base/files/fd.h"
+#include "base/text/buf.h"
 #include "unit.h"
 
 static void end_line(struct batch_ledger *l, uint64_t index, const char *text)

@@ -23,15 +23,15 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/folder.h"
-#include "base/jread.h"
-#include "base/num.h"
-#include "base/str.h"
-#include "base/tree.h"
-#include "daemon/monitor_protocol.h"
-#include "daemon/sandbox_files.h"
+#include "base/bytes/jread.h"
+#include "base/files/fd.h"
+#include "base/files/folder.h"
+#include "base/files/tree.h"
+#include "base/sys/clock.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
+#include "daemon/registry/sandbox_files.h"
+#include "daemon/shared/monitor_protocol.h"
 
 #define SECOND ((uint64_t)1000 * 1000)
 #define PATIENCE (60 * SECOND)

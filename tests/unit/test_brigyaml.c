@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "model/dialect/dialect.h"
 
 static struct spec *s;

@@ -2,8 +2,8 @@
 /* unit/test_buf.c - memory with a maximum: the growing buffer and the arena. */
 #include "unit.h"
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
 
 static void a_buffer_grows_and_is_always_ended(void **state UNUSED)
 {

@@ -5,7 +5,7 @@
 #include "backend/backend.h"
 #include "backend/bwrap/bwrap_program.h"
 #include "backend/bwrap/letter.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 static const char old_enough[] = "x\0--size\0--perms\0--clearenv\0--info-fd\0"
 				 "--disable-userns\0";

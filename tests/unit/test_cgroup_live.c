@@ -29,7 +29,7 @@
 
 #include "backend/kit/limits/cgroup.h"
 #include "backend/kit/limits/cgroup_internal.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define MIB (1024L * 1024)
 #define LIMITS                                                                                     \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "chat/chat_endpoint.h"
-#include "chat/chat_events.h"
+#include "apps/chat/chat_endpoint.h"
+#include "apps/chat/chat_events.h"
 
 static int take(const char *text, struct chat_answer *a, struct err *e)
 {

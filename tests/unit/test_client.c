@@ -5,8 +5,8 @@
 
 #include "unit.h"
 
-#include "base/buf.h"
-#include "base/clock.h"
+#include "base/sys/clock.h"
+#include "base/text/buf.h"
 #include "wire/client.h"
 
 #define SHORT_US 50000

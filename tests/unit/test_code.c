@@ -2,10 +2,10 @@
 /* unit/test_code.c - code as a request, and an outcome as the text a model reads. */
 #include "unit.h"
 
-#include "base/str.h"
-#include "model/code.h"
+#include "base/text/str.h"
 #include "model/dialect/dialect.h"
-#include "model/outcome.h"
+#include "model/outcome/outcome.h"
+#include "model/request/code.h"
 
 static const struct place here = { .cwd = "/src/project", .home = "/home/me" };
 

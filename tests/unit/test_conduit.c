@@ -8,12 +8,12 @@
 #include <sched.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/loop.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/loop.h"
 #include "proc/lend.h"
 #include "proc/supervisor.h"
-#include "sandbox/conduit.h"
+#include "sandbox/ports/conduit.h"
 
 static int tcp(int family)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/clock.h"
-#include "model/config.h"
-#include "model/trust.h"
+#include "base/files/exposed_notes.h"
+#include "base/sys/clock.h"
+#include "model/files/config.h"
+#include "model/files/settings_used.h"
+#include "model/files/trust.h"
 
 static char top[PATH_MAX];
 static struct spec *s;
@@ -483,6 +485,62 @@ static void the_file_is_found_upwards_within_a_bound(void **state UNUSED)
 	assert_int_equal(s->limits.pids, 9);
 }
 
+static void what_a_guest_may_have_made_hides_no_file_that_tightens(void **state UNUSED)
+{
+	put("user.yaml", "network: proxy\nlimits: {pids: 100, files: 50}\nwrite: [/srv]\n"
+			 "egress: {allow: [a.example], deny: [b.example]}\n");
+	put("home/proj/.brig.yaml",
+	    "network: none\nlimits: {pids: 7, files: 60}\nwrite: []\npolicy: full_access\n"
+	    "egress: {deny: [c.example]}\nenv: {set: {A: b}}\nlabels: {a: b}\n");
+	put("home/proj/deep/.brig.yaml", "limits: {pids: 9}\n");
+	loads("home/proj/deep"); /* nobody has run there: the nearest is the one */
+	assert_int_equal(s->limits.pids, 9);
+	must(exposed_note(at_top("home/proj"), EXPOSED_AS_WRITE, &e) == 0);
+	loads("home/proj/deep");
+	assert_int_equal(s->limits.pids, 7);
+	assert_int_equal(s->origin[FIELD_PIDS], ORIGIN_PROJECT);
+	assert_int_equal(s->limits.files, 50);
+	assert_int_equal(s->network, NETWORK_NONE);
+	assert_int_equal(s->policy, POLICY_WORKSPACE_WRITE);
+	assert_int_equal(s->write.n, 0);
+	assert_int_equal(s->env.n + s->labels.n, 0);
+	assert_int_equal(s->egress.deny.n, 2);
+	assert_string_equal(s->egress.deny.v[1], "c.example");
+	assert_int_equal(s->notes.n, 1);
+	put("home/proj/deep/.brig.yaml", "limits: {pids: 5}\n"); /* whichever tightens more */
+	loads("home/proj/deep");
+	assert_int_equal(s->limits.pids, 5);
+	must(trust_add(at_top("home/proj/deep/.brig.yaml"), "limits: {pids: 5}\n", 18, &e) == 0);
+	loads("home/proj/deep"); /* the user's word ends the search */
+	assert_int_equal(s->limits.files, 50);
+	assert_int_equal(s->network, NETWORK_PROXY);
+	put("home/proj/deep/.brig.yaml", "limits: {pids: nine}\n");
+	refuses("home/proj/deep", "nine");
+	must(remove("home/proj/deep/.brig.yaml") == 0 && mkdir("home/proj/deep/.git", 0755) == 0);
+	put("home/proj/.brig.yaml",
+	    "limits: {pids: nine}\n"); /* one that says nothing is no way out */
+	refuses("home/proj/deep", "nine");
+}
+
+static void of_settings_that_were_used_those_of_folders_that_are_gone_go(void **state UNUSED)
+{
+	CLEANUP(arena) struct arena *a = arena_new(1 << 20);
+	const char *const *used;
+	char path[64];
+	size_t n;
+
+	assert_int_equal(settings_remember(at_top("home/proj/.brig.yaml"), "brig", &e), 0);
+	for (int i = 0; i < 600; i++) {
+		(void)snprintf(path, sizeof(path), "/nowhere/%d/.brig.yaml", i);
+		assert_int_equal(settings_remember(path, "brig", &e), 0);
+	}
+	assert_int_equal(settings_used(a, &used, &n), 0);
+	assert_true(n < 600);
+	assert_string_equal(used[0],
+			    at_top("home/proj/.brig.yaml")); /* missing, and could be made */
+	assert_string_equal(used[n - 1], path);
+}
+
 static void the_workdir_decides_whose_file_is_read(void **state UNUSED)
 {
 	put("home/proj/.brig.yaml", "limits: {pids: 7}\n");
@@ -777,6 +835,8 @@ int main(void)
 		TEST(a_changed_file_is_trusted_no_longer),
 		TEST(trust_is_for_one_path),
 		TEST(the_file_is_found_upwards_within_a_bound),
+		TEST(what_a_guest_may_have_made_hides_no_file_that_tightens),
+		TEST(of_settings_that_were_used_those_of_folders_that_are_gone_go),
 		TEST(the_workdir_decides_whose_file_is_read),
 		TEST(a_link_in_its_place_is_refused),
 		TEST(a_file_is_read_in_its_own_dialect),

@@ -21,8 +21,8 @@
 #include <sys/timerfd.h>
 #include <sys/un.h>
 
-#include "base/cleanup.h"
-#include "base/sanitized.h"
+#include "base/sys/sanitized.h"
+#include "base/text/cleanup.h"
 #include "proc/confine.h"
 
 #define MPTCP 262

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit/test_docker.c - the docker backend without an engine: filter, stream, places, names. */
-#include "model/image_name.h"
+#include "model/known/image_name.h"
 #include "unit.h"
 
 #include <sched.h>
 #include <sys/socket.h>
 
 #include "backend/docker/docker.h"
-#include "backend/docker/gate.h"
+#include "backend/docker/gate/gate.h"
 #include "image/login.h"
-#include "backend/docker/seccomp_json.h"
+#include "backend/docker/engine/seccomp_json.h"
 #include "backend/kit/process/seccomp_table.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #if defined(__aarch64__)
 #define ARCH FILTER_AARCH64

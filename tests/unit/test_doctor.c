@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "doctor/doctor.h"
 #include "model/dialect/dialect.h"
 

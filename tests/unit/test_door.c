@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "backend/kit/net/door_net.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 static bool wants(const struct door_want *w, enum door_kind kind, uint16_t port)
 {

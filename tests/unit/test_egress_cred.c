@@ -3,7 +3,7 @@
 
 #include "egress/credential/cred.h"
 #include "egress/egress_plan.h"
-#include "model/credentials.h"
+#include "model/dialect/credentials.h"
 #include "model/dialect/dialect.h"
 
 #define VALUE "real+token/42-long"

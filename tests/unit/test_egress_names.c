@@ -2,10 +2,10 @@
 /* unit/test_egress_names.c - names and addresses inside, and the files that the resolver reads. */
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "egress/worker/resolve.h"
-#include "egress/worker/synth.h"
-#include "model/door_spec.h"
+#include "base/text/cleanup.h"
+#include "egress/names/resolve.h"
+#include "egress/names/synth.h"
+#include "model/settings/door_spec.h"
 
 static struct host host(const char *name)
 {

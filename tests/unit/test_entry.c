@@ -4,8 +4,8 @@
 #include "audit/read/entry.h"
 #include "audit/read/segments.h"
 #include "audit/read/times.h"
-#include "base/clean.h"
-#include "base/str.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
 
 #define HEAD "{\"seq\":7,\"time\":\"2026-01-02T03:04:05.678901Z\",\"type\":\"limit.hit\""
 

@@ -2,7 +2,7 @@
 /* unit/test_envrules.c - which variables may be seen inside. */
 #include "unit.h"
 
-#include "model/envrules.h"
+#include "model/settings/envrules.h"
 
 /* The endings the seeds document, and those brig adds. */
 static const char *const suffixes[] = {

@@ -2,7 +2,7 @@
 /* unit/test_err.c - errors as values. */
 #include "unit.h"
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 static void an_error_keeps_its_code_kind_and_text(void **state UNUSED)
 {

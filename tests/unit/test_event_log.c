@@ -5,10 +5,10 @@
 
 #include "unit.h"
 
-#include "base/fd.h"
-#include "base/str.h"
-#include "base/tree.h"
-#include "daemon/event_log.h"
+#include "base/files/fd.h"
+#include "base/files/tree.h"
+#include "base/text/str.h"
+#include "daemon/shared/event_log.h"
 
 static int fresh_folder(char path[64])
 {

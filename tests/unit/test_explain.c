@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "sandbox/explain.h"
 
 /* The first line for a command that exited with 1; NULL: none. The caller frees nothing: `o` has
@@ -70,7 +70,7 @@ static void a_name_counts_as_a_whole(void **state)
 			       "'.vscode' is protected"));
 	assert_null(LINE("files would be overwritten by checkout:\n\tx\n"));
 	assert_non_null(strstr(LINE("failed to delete '.git/worktrees/w': Device or resource busy"),
-			       "'.git/worktrees' is protected"));
+			       "git worktree prune"));
 	assert_non_null(strstr(LINE("could not write config file .git/config: Device or resource "
 				    "busy\nfatal: Failed to register url for submodule path 'x'"),
 			       "git submodule"));
@@ -140,10 +140,45 @@ static void who_wants_more_rights_is_told_what_to_do(void **state)
 	assert_non_null(
 		strstr(LINE("chown: changing ownership of 'x': Invalid argument"), "other users"));
 	assert_null(LINE("chown: changing ownership of 'x': No such file or directory"));
+	assert_non_null(
+		strstr(LINE("OSError: [Errno 24] Too many open files: 'x'"), "limits.files"));
+	assert_non_null(strstr(LINE("fatal: a.x: clean filter 'mine' failed"), "--local"));
 	s->profile = PROFILE_DEBUG;
 	assert_null(LINE("No permission to enable x event."));
 	o->backend = "docker";
 	assert_null(LINE("su: Critical error - immediate abort"));
+}
+
+/* What apt misses in /etc would not help it. */
+static void one_thing_is_told_of_apt(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	assert_non_null(
+		strstr(LINE("Unable to read /etc/apt/sources.list (2: No such file or "
+			    "directory)\nopen /var/lib/dpkg/lock-frontend (2: No such file or "
+			    "directory)"),
+		       "apt works on"));
+	assert_int_equal(o->hint_count, 1);
+}
+
+/* Its words are on standard output. */
+static void screen_is_told_of_its_folder(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	const char *screen[] = { "/usr/bin/screen", NULL }, *other[] = { "fullscreen", NULL };
+
+	s->command.argv = screen;
+	assert_non_null(strstr(LINE(""), "SCREENDIR"));
+	(void)LINE("Cannot make directory '/run/screen': Read-only file system");
+	assert_int_equal(o->hint_count, 1);
+	s->command.argv = other;
+	assert_null(LINE(""));
+	s->command.argv = screen;
+	o->backend = "docker";
+	assert_null(LINE(""));
 }
 
 /* It said nothing; a core is missed by whom outside one would be written for. */
@@ -252,6 +287,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_refused_by_its_kind_is_told, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(only_of_a_command_that_failed, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_thing_is_told_of_apt, setup, teardown),
+		cmocka_unit_test_setup_teardown(screen_is_told_of_its_folder, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

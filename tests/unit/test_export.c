@@ -8,7 +8,7 @@
 #include "audit/read/filter.h"
 #include "audit/read/runs.h"
 #include "audit/read/story.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define RUN "0123456789abcdef0123456789abcdef"
 #define LINE(seq, type, own)                                                                       \

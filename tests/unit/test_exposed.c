@@ -19,9 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/exposed.h"
-#include "base/home.h"
+#include "base/files/exposed.h"
+#include "base/files/exposed_notes.h"
+#include "base/files/fd.h"
+#include "base/files/home.h"
+#include "base/text/cleanup.h"
 
 static char top[PATH_MAX];
 
@@ -46,7 +48,7 @@ static void note(const char *rest)
 {
 	struct err e = { 0 };
 
-	if (exposed_note(in(rest), &e) < 0)
+	if (exposed_note(in(rest), EXPOSED_AS_WRITE, &e) < 0)
 		fail_msg("%s", e.what);
 }
 
@@ -100,6 +102,25 @@ static void what_lies_in_a_place_is_exposed_and_what_lies_beside_is_not(void **s
 	assert_false(is("own/f"));
 	assert_false(is("own/none"));
 	assert_false(asked("/usr/bin/env", 0));
+}
+
+static void a_way_that_leaves_a_place_at_once_has_passed_nothing_of_a_guests(void **state)
+{
+	(void)state;
+	put("p/sub/f");
+	put("own/f");
+	note("p");
+	assert_false(is("p/../own/f"));
+	assert_false(is("p/.//./../own/none"));
+	assert_true(is("p/sub/../../own/f")); /* where sub is, a command says */
+	assert_true(is("p/../own/../p/sub/f"));
+	assert_true(is("p/./"));
+	assert_return_code(chdir(in("p")), 0);
+	assert_false(asked("../own/f", EXPOSED_SHARED));
+	assert_true(asked("../p/sub/f", EXPOSED_SHARED));
+	assert_return_code(chdir("sub"), 0);
+	assert_true(asked("../../own/f", EXPOSED_SHARED));
+	assert_return_code(chdir("/"), 0);
 }
 
 /* The list of accounts has one more than this machine's. */
@@ -283,9 +304,193 @@ static void a_bind_mount_is_a_second_way(void **state)
 	assert_int_equal(status, 0);
 }
 
+static int forgotten(const char *rest)
+{
+	struct err e = { 0 };
+	int r = exposed_forget(in(rest), &e);
+
+	if (r < 0)
+		fail_msg("%s", e.what);
+	return r;
+}
+
+static void a_place_is_taken_back_and_what_has_a_note_of_its_own_keeps_it(void **state)
+{
+	(void)state;
+	put("p/f");
+	put("p/sub/f");
+	assert_int_equal(forgotten("p"), 0); /* nothing was noted yet */
+	note("p");
+	note("p/sub");
+	assert_int_equal(forgotten("p/f"), 0);
+	assert_true(is("p/f"));
+	assert_int_equal(forgotten("p"), 1);
+	assert_false(is("p/f"));
+	assert_true(is("p/sub/f"));
+	assert_int_equal(forgotten("p"), 0);
+	note("p"); /* the next run that may write there */
+	assert_true(is("p/f"));
+	assert_int_equal(forgotten("p/sub"), 1);
+	assert_true(is("p/sub/f"));
+}
+
+static void what_was_moved_away_is_not_taken_back_by_the_name_it_had(void **state)
+{
+	(void)state;
+	note("p");
+	assert_return_code(rename(in("p"), in("q")), 0);
+	assert_return_code(mkdir(in("p"), 0700), 0);
+	assert_int_equal(forgotten("p"), 1);
+	assert_false(is("p/f"));
+	assert_true(is("q/f"));
+	assert_int_equal(forgotten("q"), 1);
+	assert_false(is("q/f"));
+	/* Where nothing is, its name means whatever had it. */
+	note("p");
+	assert_return_code(rename(in("p"), in("r")), 0);
+	assert_int_equal(forgotten("p"), 1);
+	assert_false(is("p/f"));
+	assert_false(is("r/f"));
+}
+
+static void a_reason_names_the_way_back_by_the_name_of_today(void **state)
+{
+	struct err why = { 0 }, e = { 0 };
+
+	(void)state;
+	note("p");
+	assert_return_code(rename(in("p"), in("q")), 0);
+	put("q/f");
+	assert_true(exposed_path(in("q/f"), NULL, 0, &why));
+	assert_non_null(strstr(why.hint, in("q")));
+	assert_non_null(strstr(why.hint, "brig exposed forget "));
+	assert_true(exposed_check("it", in("q/f"), NULL, 0, &e) < 0);
+	assert_non_null(strstr(e.hint, "no sandbox may write"));
+	assert_non_null(strstr(e.hint, why.hint));
+	/* A name that a shell would take for more than a name is not put into a line. */
+	assert_return_code(mkdir(in("$(id)"), 0700), 0);
+	note("$(id)");
+	assert_true(exposed_path(in("$(id)"), NULL, 0, &why));
+	assert_null(strstr(why.hint, "$("));
+	assert_non_null(strstr(why.hint, "brig exposed"));
+}
+
+static int keep_row(void *arg, const struct exposed_row *r)
+{
+	char(*said)[PATH_MAX] = arg;
+	size_t n = strlen(*said);
+
+	if (strncmp(r->path, top, strlen(top)) != 0) /* of this user's other states */
+		return 0;
+	assert_true(r->since > 0 && r->used);
+	(void)snprintf(*said + n, PATH_MAX - n, "%s %s%s%s;", r->path + strlen(top) + 1, r->as,
+		       r->there ? "" : " gone", r->same ? "" : " other");
+	return 0;
+}
+
+static void the_list_says_what_was_noted_and_how(void **state)
+{
+	char said[PATH_MAX] = "";
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(exposed_each(keep_row, &said, &e), 0);
+	assert_string_equal(said, "");
+	note("p");
+	assert_int_equal(exposed_note(in("p"), EXPOSED_AS_WORKSPACE, &e), 0);
+	assert_int_equal(exposed_note(in("p"), EXPOSED_AS_WRITE, &e), 0);
+	assert_int_equal(exposed_note(in("own"), EXPOSED_AS_COPY, &e), 0);
+	note("p/sub");
+	assert_return_code(rename(in("p/sub"), in("sub")), 0);
+	assert_return_code(mkdir(in("p/sub"), 0700), 0);
+	assert_int_equal(exposed_each(keep_row, &said, &e), 0);
+	assert_string_equal(said, "own c;p gw;p/sub g other;");
+	assert_return_code(rmdir(in("p/sub")), 0);
+	said[0] = '\0';
+	assert_int_equal(exposed_each(keep_row, &said, &e), 0);
+	assert_string_equal(said, "own c;p gw;p/sub g gone other;");
+	assert_string_equal(exposed_as_word('c'), "sandbox cp");
+	assert_null(exposed_as_word('?'));
+}
+
+/* Notes had no letters once. */
+static void a_note_of_an_earlier_version_counts_and_is_taken_back(void **state)
+{
+	char name[96], text[PATH_MAX + 64], said[PATH_MAX] = "";
+	CLEANUP(fd) int fd = open(in("own"), O_PATH | O_CLOEXEC);
+	struct statx x;
+	struct err e = { 0 };
+
+	(void)state;
+	note("p"); /* makes the folder */
+	assert_return_code(exposed_look_at(fd, &x), 0);
+	(void)snprintf(name, sizeof(name), "state/brig/exposed/i-%x:%x-%llx", x.stx_dev_major,
+		       x.stx_dev_minor, (unsigned long long)x.stx_ino);
+	(void)snprintf(text, sizeof(text), "- %s", in("own"));
+	assert_return_code(symlink(text, in(name)), 0);
+	assert_true(is("own/f"));
+	assert_int_equal(exposed_each(keep_row, &said, &e), 0);
+	assert_string_equal(said, "own ;p g;");
+	assert_int_equal(forgotten("own"), 1);
+	assert_false(is("own/f"));
+}
+
+static void nothing_is_locked_while_a_run_lives_and_no_run_begins_meanwhile(void **state)
+{
+	CLEANUP(fd) int first = -1, second = -1, lock = -1;
+	struct err e = { 0 };
+	char seen = 0;
+	int ends[2], status;
+	pid_t pid;
+
+	(void)state;
+	first = exposed_hold(&e);
+	second = exposed_hold(&e);
+	assert_true(first >= 0 && second >= 0);
+	assert_int_equal(exposed_lock(&e), -EBUSY);
+	assert_non_null(strstr(e.hint, "brig sandbox list"));
+	first = fd_close(first);
+	assert_int_equal(exposed_lock(&e), -EBUSY);
+	/* One that lives by another state, of the same user. */
+	assert_return_code(setenv("XDG_STATE_HOME", in("other"), 1), 0);
+	assert_return_code(setenv("XDG_RUNTIME_DIR", in("state"), 1), 0);
+	assert_int_equal(exposed_lock(&e), -EBUSY);
+	assert_return_code(unsetenv("XDG_RUNTIME_DIR"), 0);
+	assert_return_code(setenv("XDG_STATE_HOME", in("state"), 1), 0);
+	second = fd_close(second);
+	lock = exposed_lock(&e);
+	assert_return_code(lock, 0);
+	assert_return_code(pipe2(ends, O_CLOEXEC), 0);
+	pid = fork();
+	assert_return_code(pid, 0);
+	if (!pid)
+		_exit(write(ends[1], "a", 1) == 1 && exposed_hold(&e) >= 0 &&
+				      write(ends[1], "b", 1) == 1
+			      ? 0
+			      : 1);
+	/* The child has the lock's descriptor, too, until it has gone: it waits for itself, and is
+	 * let go by another descriptor of the same lock. */
+	assert_int_equal(read(ends[0], &seen, 1), 1);
+	assert_int_equal(seen, 'a');
+	(void)usleep(20000);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	{
+		struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_len = 1 };
+
+		assert_return_code(fcntl(lock, F_OFD_SETLK, &all), 0);
+	}
+	assert_int_equal(read(ends[0], &seen, 1), 1);
+	assert_int_equal(seen, 'b');
+	assert_return_code(waitpid(pid, &status, 0), 0);
+	assert_int_equal(status, 0);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+}
+
 static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, gone)
 	TEST(what_lies_in_a_place_is_exposed_and_what_lies_beside_is_not),
+	TEST(a_way_that_leaves_a_place_at_once_has_passed_nothing_of_a_guests),
 	TEST(of_another_users_file_that_users_notes_count_for_root),
 	TEST(a_link_leads_into_a_place_and_out_of_one),
 	TEST(of_links_alone_those_count_that_lie_in_a_place),
@@ -294,6 +499,12 @@ static const struct CMUnitTest tests[] = {
 	TEST(the_places_of_the_run_itself_count),
 	TEST(what_is_open_is_judged_by_its_path_and_a_pipe_by_nothing),
 	TEST(a_bind_mount_is_a_second_way),
+	TEST(a_place_is_taken_back_and_what_has_a_note_of_its_own_keeps_it),
+	TEST(what_was_moved_away_is_not_taken_back_by_the_name_it_had),
+	TEST(a_reason_names_the_way_back_by_the_name_of_today),
+	TEST(the_list_says_what_was_noted_and_how),
+	TEST(a_note_of_an_earlier_version_counts_and_is_taken_back),
+	TEST(nothing_is_locked_while_a_run_lives_and_no_run_begins_meanwhile),
 };
 
 int main(void)

@@ -4,7 +4,7 @@
  * "hole" names an entry of the list of known holes of the systems whose files are read here. */
 #include "unit.h"
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "model/dialect/extra_args.h"
 
 #define WORDS_MAX 8

@@ -12,7 +12,7 @@
 
 #include "unit.h"
 
-#include "base/folder.h"
+#include "base/files/folder.h"
 
 #define CALL(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 1)
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (value))

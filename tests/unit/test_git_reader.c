@@ -3,10 +3,10 @@
  * asked about before. */
 #include "unit.h"
 
-#include "backend/kit/protect/git_reader.h"
-#include "base/sha256.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "base/bytes/sha256.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
+#include "git/git_reader.h"
 
 #define MIB ((off_t)1 << 20)
 
@@ -76,7 +76,7 @@ static void know(const char *text)
 	sha256_of(text, strlen(text), sum);
 	(void)snprintf(name, sizeof(name), "state/brig/git/%03x",
 		       (unsigned)(mem_hash(0, sum, sizeof(sum)) % 1024));
-	n = snprintf(answer, sizeof(answer), "4 %d %s%cplain%c", (int)READER_CONFIG, sum, 0, 0);
+	n = snprintf(answer, sizeof(answer), "5 %d %s%cplain%c", (int)READER_CONFIG, sum, 0, 0);
 	write_to(name, answer, (size_t)n);
 }
 

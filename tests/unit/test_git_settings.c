@@ -4,8 +4,8 @@
 
 #include <sys/stat.h>
 
-#include "model/git_settings.h"
-#include "model/git_syntax.h"
+#include "git/git_settings.h"
+#include "git/git_syntax.h"
 
 static char top[] = "/tmp/brig-git-settings-XXXXXX";
 

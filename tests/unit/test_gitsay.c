@@ -3,9 +3,9 @@
  */
 #include "unit.h"
 
-#include "backend/kit/protect/git_reader.h"
-#include "backend/kit/protect/gitsay.h"
-#include "base/str.h"
+#include "base/text/str.h"
+#include "git/git_reader.h"
+#include "git/gitsay.h"
 
 static char top[PATH_MAX];
 
@@ -36,7 +36,7 @@ static void facts_name_places_and_say_what_is_plain(void **state UNUSED)
 
 	list(&text,
 	     "core.hookspath=h|include.path=../a|includeif.gitdir:x.path=b|core.worktree=../w|");
-	assert_true(gitsay_config(text.data, text.len, &facts));
+	assert_true(gitsay_config(&text, &facts));
 	assert_true(gitsay_has(&facts, "hooks=h") && gitsay_has(&facts, "include=../a") &&
 		    gitsay_has(&facts, "include=b") && gitsay_has(&facts, "worktree=../w") &&
 		    !gitsay_has(&facts, "plain"));

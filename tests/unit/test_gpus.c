@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/str.h"
-#include "model/gpus.h"
-#include "model/spec.h"
-#include "model/trust.h"
+#include "base/text/str.h"
+#include "model/files/trust.h"
+#include "model/known/gpus.h"
+#include "model/settings/spec.h"
 
 /* ---- the setting ---- */
 

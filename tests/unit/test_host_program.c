@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/arena.h"
-#include "base/exposed.h"
-#include "base/fd.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/text/arena.h"
 #include "proc/host_find.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"

@@ -2,7 +2,7 @@
 /* unit/test_http1.c - answers that are read, and those nobody may guess at. */
 #include "unit.h"
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "wire/http1.h"
 
 #define OK_LINE "HTTP/1.1 200 OK\r\n"

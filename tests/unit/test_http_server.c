@@ -6,8 +6,8 @@
 
 #include "unit.h"
 
-#include "base/clock.h"
-#include "daemon/http.h"
+#include "base/sys/clock.h"
+#include "http/http.h"
 
 struct fixture {
 	struct loop *loop;

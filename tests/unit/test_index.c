@@ -4,7 +4,7 @@
 
 #include "audit/read/index.h"
 #include "audit/read/query.h"
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 struct place {
 	char dir[PATH_MAX];

@@ -3,7 +3,7 @@
  * IronClaw's own implementation, each named by its number in the list. */
 #include "dialectcheck.h"
 
-#include "model/groups.h"
+#include "model/settings/groups.h"
 
 static const char *golden;
 static const struct source ambient = { .name = "environment",

@@ -3,9 +3,9 @@
 #include "unit.h"
 
 #include "backend/kit/protect/journal.h"
-#include "backend/kit/protect/placeholder.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "backend/kit/survey/placeholder.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
 
 #define WORKERS 8
 #define ROUNDS 40
@@ -51,15 +51,13 @@ static void make(const char *name)
 static int claim(const char *const *names)
 {
 	CLEANUP(journal) struct journal *j = NULL;
-	char text[8192] = "";
 	struct err e;
-	size_t at = 0;
 	int fd;
 
-	for (const char *const *n = names; *n; n++)
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s\t%s\n", tree, *n);
 	must(journal_open(&workspace, -1, &j, &e) == 0);
-	fd = journal_claim(j, text, &e);
+	for (const char *const *n = names; *n; n++)
+		journal_add(j, tree, *n);
+	fd = journal_claim(j, &e);
 	must(fd >= 0);
 	for (; *names; names++)
 		make(*names);
@@ -156,14 +154,13 @@ static void what_is_cleaned_and_claimed_at_once_is_written_down_again(void **sta
 {
 	CLEANUP(journal) struct journal *j = NULL;
 	int first = CLAIM(".envrc"), second;
-	char text[PATH_MAX + 16];
 	struct err e = { 0 };
 
 	(void)close(first);
 	assert_int_equal(journal_open(&workspace, -1, &j, &e), 0);
 	journal_clean(j);
-	(void)snprintf(text, sizeof(text), "%s\t.envrc\n", tree);
-	second = journal_claim(j, text, &e);
+	journal_add(j, tree, ".envrc");
+	second = journal_claim(j, &e);
 	assert_true(second >= 0);
 	make(".envrc");
 	j = journal_free(j);
@@ -566,20 +563,6 @@ static void a_place_that_cannot_take_one_is_told(void **state UNUSED)
 	assert_int_equal(placeholder_put(-1, "a", true, false), -EBADF);
 }
 
-static void spares_of_earlier_versions_go(void **state UNUSED)
-{
-	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	must(mkdir("spare", 0700) == 0 && mkdir("spare/1a", 0755) == 0);
-	must(mkdir("spare/2b", 0755) == 0);
-	write_text("spare/2b/tasks.json", "evil");
-	placeholder_drop_spares(own);
-	assert_int_equal(access("spare", F_OK), -1);
-	placeholder_drop_spares(own);
-	assert_int_equal(access("state/brig/quarantine/spare-2b/tasks.json", F_OK), 0);
-	assert_int_equal(access("state/brig/quarantine/spare-1a", F_OK), -1);
-}
-
 #define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)
 static const struct CMUnitTest tests[] = {
 	HERE(a_name_is_held_while_its_run_lives),
@@ -605,7 +588,6 @@ static const struct CMUnitTest tests[] = {
 	HERE(only_a_node_of_our_own_gets_further_names),
 	HERE(an_empty_folder_or_file_is_a_placeholder_too),
 	HERE(a_place_that_cannot_take_one_is_told),
-	HERE(spares_of_earlier_versions_go),
 	HERE(state_that_others_may_write_to_is_not_used),
 	HERE(state_behind_a_link_is_not_used),
 };

@@ -2,7 +2,7 @@
 /* unit/test_json.c - the JSON writer: whatever goes in, valid JSON comes out. */
 #include "unit.h"
 
-#include "base/json.h"
+#include "base/bytes/json.h"
 #include "jsoncheck.h"
 
 #define REPLACED "\xef\xbf\xbd"

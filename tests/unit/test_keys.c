@@ -2,8 +2,8 @@
 /* unit/test_keys.c - the way out of a terminal that the command has for its own. */
 #include "unit.h"
 
-#include "base/cleanup.h"
-#include "sandbox/keys.h"
+#include "base/text/cleanup.h"
+#include "sandbox/streams/keys.h"
 
 #define SECOND ((uint64_t)1000000)
 

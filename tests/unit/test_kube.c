@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-#include "base/clock.h"
+#include "base/sys/clock.h"
 #include "kube/api/kube_plugin.h"
 #include "kube/api/kubeconfig.h"
 #include "kube/api/websocket.h"

@@ -8,9 +8,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/loop.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/loop.h"
 
 #define MANY 500
 

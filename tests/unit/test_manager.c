@@ -24,7 +24,7 @@
 #include "backend/kit/limits/cgroup.h"
 #include "backend/kit/limits/cgroup_internal.h"
 #include "backend/kit/limits/systemd.h"
-#include "base/clock.h"
+#include "base/sys/clock.h"
 
 #define ALL (CGROUP_HAS_MEMORY | CGROUP_HAS_CPUS | CGROUP_HAS_SHARES | CGROUP_HAS_PIDS)
 #define OK_LINE "OK 0123456789abcdef0123456789abcdef\r\n"

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "telemetry/metrics.h"
 #include "telemetry/metrics_file.h"
 

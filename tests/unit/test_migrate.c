@@ -6,11 +6,11 @@
 
 #include <dirent.h>
 
-#include "base/buf.h"
-#include "base/str.h"
-#include "model/dialect/initrunner.h"
-#include "model/dialect/migrate.h"
-#include "model/yaml.h"
+#include "base/bytes/yaml.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "model/dialect/initrunner/initrunner.h"
+#include "model/migrate/migrate.h"
 
 static const char *examples;
 

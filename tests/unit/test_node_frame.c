@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "proc/node_frame.h"
-#include "proc/node_place.h"
+#include "proc/node/node_frame.h"
+#include "proc/node/node_place.h"
 
 static void frames_arrive_however_they_are_split(void **state UNUSED)
 {

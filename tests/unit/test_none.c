@@ -24,9 +24,9 @@
 #include <cmocka.h>
 
 #include "backend/none/none.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 
 #define SECOND_US ((uint64_t)1000000)
 /* For a machine that has much else to do; nothing here takes a second by itself. */

@@ -2,7 +2,7 @@
 /* unit/test_num.c - numbers as people write them, and as they should not. */
 #include "unit.h"
 
-#include "base/num.h"
+#include "base/text/num.h"
 
 #define KIB ((uint64_t)1024)
 #define MIB (1024 * KIB)

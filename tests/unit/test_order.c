@@ -5,7 +5,7 @@
 
 #include <sys/mman.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/order.h"
 
 static const char *const words[] = { "sh", "-c", "", "a\nb", NULL };

@@ -2,7 +2,7 @@
 /* unit/test_otlp.c - the OTEL_* variables, trace context, sampling, and the JSON of a trace. */
 #include "unit.h"
 
-#include "base/url.h"
+#include "base/text/url.h"
 #include "jsoncheck.h"
 #include "telemetry/otlp.h"
 #include "telemetry/send.h"

@@ -3,9 +3,9 @@
 #include "unit.h"
 
 #include "jsoncheck.h"
-#include "model/fields.h"
-#include "model/outcome.h"
-#include "model/schema.h"
+#include "model/files/schema.h"
+#include "model/outcome/outcome.h"
+#include "model/settings/fields.h"
 
 static void every_ending_has_the_status_of_the_contract(void **state UNUSED)
 {

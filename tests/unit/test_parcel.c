@@ -2,7 +2,7 @@
 /* unit/test_parcel.c - what is written is read; anything less, more or other is not. */
 #include "unit.h"
 
-#include "base/parcel.h"
+#include "base/bytes/parcel.h"
 
 #define MARK "test 1"
 

@@ -3,8 +3,8 @@
  */
 #include "unit.h"
 
-#include "model/paths.h"
-#include "model/spec.h"
+#include "model/settings/paths.h"
+#include "model/settings/spec.h"
 
 static const struct place here = { .cwd = "/work/dir", .home = "/home/me" };
 

@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/arena.h"
-#include "base/home.h"
-#include "base/mounts.h"
-#include "base/sockets.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "base/files/home.h"
+#include "base/files/mounts.h"
+#include "base/files/state.h"
+#include "base/sys/sockets.h"
+#include "base/text/arena.h"
+#include "base/text/str.h"
 
 static char top[PATH_MAX];
 

@@ -11,10 +11,10 @@
 #include "backend/backend.h"
 #include "backend/kit/plan/plan.h"
 #include "backend/kit/protect/protect.h"
-#include "base/buf.h"
-#include "base/str.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
 #include "jsoncheck.h"
-#include "model/paths.h"
+#include "model/settings/paths.h"
 
 static char top[PATH_MAX];
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/closer.h"
 #include "proc/exec.h"
 #include "proc/spawn.h"

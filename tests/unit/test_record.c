@@ -4,8 +4,8 @@
  */
 #include "unit.h"
 
-#include "backend/kit/protect/git_record.h"
-#include "base/str.h"
+#include "backend/kit/survey/git_record.h"
+#include "base/text/str.h"
 
 static char top[PATH_MAX];
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/restart.h"
+#include "daemon/shared/restart.h"
 
 #define SECOND ((uint64_t)1000 * 1000)
 

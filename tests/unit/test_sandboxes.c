@@ -19,13 +19,13 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/jread.h"
-#include "base/str.h"
-#include "base/tree.h"
-#include "daemon/monitor_protocol.h"
-#include "daemon/sandboxes.h"
+#include "base/bytes/jread.h"
+#include "base/files/fd.h"
+#include "base/files/tree.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "daemon/registry/sandboxes.h"
+#include "daemon/shared/monitor_protocol.h"
 
 #define SECOND ((uint64_t)1000 * 1000)
 #define PATIENCE (30 * SECOND)

@@ -188,7 +188,7 @@ static void calls_with_a_fallback_do_not_exist(void **state)
 		{ "memfd_secret", 447, { -1 } },
 		{ "statmount", NR_statmount, { 0, 0, 0, -1 } },
 		{ "listns", NR_listns, { 0, 0, 0, -1 } },
-		{ "get_mempolicy", SYS_get_mempolicy, { 0, 0, 0, 0, 0 } },
+		{ "set_mempolicy", SYS_set_mempolicy, { 0, 0, 0 } },
 		{ "number 600", 600, { 0 } },
 		{ "number 10000", 10000, { 0 } },
 	};

@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "backend/kit/protect/seen.h"
-#include "base/str.h"
+#include "backend/kit/survey/seen.h"
+#include "base/text/str.h"
 
 static char top[PATH_MAX];
 static int tree = -1;

@@ -3,7 +3,7 @@
  * request. */
 #include "unit.h"
 
-#include "base/parcel.h"
+#include "base/bytes/parcel.h"
 #include "telemetry/send.h"
 #include "telemetry/send/request.h"
 

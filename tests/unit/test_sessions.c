@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/sessions.h"
+#include "daemon/api/sessions.h"
 
 #define SECOND ((uint64_t)1000 * 1000)
 

@@ -7,14 +7,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/draft.h"
-#include "base/fd.h"
-#include "base/str.h"
-#include "model/config.h"
-#include "setup/examples.h"
-#include "setup/setup_project.h"
-#include "setup/setup_text.h"
-#include "setup/setup_write.h"
+#include "apps/setup/examples.h"
+#include "apps/setup/setup_project.h"
+#include "apps/setup/setup_text.h"
+#include "apps/setup/setup_write.h"
+#include "base/files/draft.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
+#include "model/files/config.h"
 
 struct scratch_folder {
 	char path[32];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/hmac.h"
-#include "base/md5.h"
-#include "base/sha256.h"
-#include "base/sha256_block.h"
+#include "base/bytes/hmac.h"
+#include "base/bytes/md5.h"
+#include "base/bytes/sha256.h"
+#include "base/bytes/sha256_block.h"
 
 static void digest(const char *data, size_t n, size_t step, char out[SHA256_HEX])
 {

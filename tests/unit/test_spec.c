@@ -2,9 +2,9 @@
 /* unit/test_spec.c - settings from text, who wrote them, and what is refused as a whole. */
 #include "unit.h"
 
-#include "model/code.h"
-#include "model/paths.h"
-#include "model/spec.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
+#include "model/settings/spec.h"
 
 static const struct place here = { .cwd = "/src/project", .home = "/home/me" };
 

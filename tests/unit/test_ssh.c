@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 
 #include "backend/ssh/ssh.h"
-#include "base/fd.h"
-#include "base/str.h"
-#include "model/code.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
 
 #define ID "0123456789abcdef0123456789abcdef"
 #define MARKED "\036" ID

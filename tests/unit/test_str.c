@@ -2,7 +2,7 @@
 /* unit/test_str.c - text: comparison, nearest word, UTF-8 at every place it may be cut. */
 #include "unit.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 static void prefixes_and_suffixes_are_compared_whole(void **state UNUSED)
 {

@@ -5,8 +5,8 @@
 
 #include "unit.h"
 
-#include "base/str.h"
-#include "sandbox/stream.h"
+#include "base/text/str.h"
+#include "sandbox/streams/stream.h"
 
 #define TEXT "a\xc3\xbc\xe2\x82\xac\xf0\x9f\x9a\xa2z" /* one character of each length */
 #define PATIENCE 10

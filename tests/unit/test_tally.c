@@ -128,6 +128,43 @@ static void there_is_an_end_to_what_is_kept(void **state UNUSED)
 	assert_int_equal(written + summed, 50000);
 }
 
+/* While nothing is due nobody asks each of them, and no sum is late by that: whatever comes in
+ * between, and however a search was cut short by what it found. */
+static void every_sum_is_given_when_it_is_due(void **state UNUSED)
+{
+	enum { KINDS = 40 };
+	uint64_t due[KINDS], window[KINDS], count[KINDS] = { 0 }, now = 0;
+	struct tally_sum sum;
+	char host[8];
+	unsigned x = 1;
+
+	for (int i = 0; i < KINDS; i++) {
+		(void)snprintf(host, sizeof(host), "h%d", i);
+		assert_true(take("GET", host, "r", 1, now));
+		window[i] = SECOND;
+		due[i] = now + SECOND;
+	}
+	for (int step = 0; step < 20000; step++) {
+		int i = (int)((x = x * 1103515245 + 12345) >> 16) % KINDS;
+
+		now += (x >> 8) % (SECOND / 10);
+		(void)snprintf(host, sizeof(host), "h%d", i);
+		if (step % 3)
+			assert_false(take("GET", host, "r", 1, now));
+		count[i] += step % 3 != 0;
+		while (tally_next(t, now, false, &sum)) {
+			i = atoi(sum.like.host + 1);
+			assert_true(now >= due[i] && count[i] == sum.count);
+			count[i] = 0;
+			window[i] *= window[i] < 1800 * SECOND ? 2 : 1;
+			window[i] = window[i] > 3600 * SECOND ? 3600 * SECOND : window[i];
+			due[i] = now + window[i];
+		}
+		for (i = 0; i < KINDS; i++)
+			assert_true(!count[i] || now < due[i]);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, gone)
 
 int main(void)
@@ -137,6 +174,7 @@ int main(void)
 		TEST(what_one_would_tell_apart_is_told_apart),
 		TEST(a_flood_of_kinds_is_one_sum_and_hides_no_other),
 		TEST(there_is_an_end_to_what_is_kept),
+		TEST(every_sum_is_given_when_it_is_due),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

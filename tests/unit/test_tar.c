@@ -7,11 +7,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
-#include "base/fd.h"
-#include "base/tar.h"
-#include "base/tree.h"
-#include "proc/files.h"
+#include "base/files/fd.h"
+#include "base/files/tar.h"
+#include "base/files/tree.h"
+#include "base/text/buf.h"
+#include "proc/files/files.h"
 
 struct source {
 	const char *p;

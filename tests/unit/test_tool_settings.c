@@ -3,8 +3,8 @@
  */
 #include "unit.h"
 
-#include "base/str.h"
-#include "model/tool_settings.h"
+#include "base/text/str.h"
+#include "model/known/tool_settings.h"
 
 /* What of that text enters; "" for nothing, NULL for a text that is refused. */
 static const char *taken(const char *program, size_t file, const char *text, struct buf *out)

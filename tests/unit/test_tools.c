@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "tools/tools_internal.h"
+#include "apps/toolset/tools_internal.h"
 
 static void lines_are_shown_within_their_bounds(void **state)
 {

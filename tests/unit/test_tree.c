@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "base/fd.h"
-#include "base/tree.h"
+#include "base/files/fd.h"
+#include "base/files/tree.h"
 
 #define ANY ((uint64_t)1 << 40)
 #define DEEP 1500 /* no path leads to its end */

@@ -10,7 +10,7 @@
 
 #include "backend/kit/net/nearby.h"
 #include "backend/kit/net/user_cable.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 static void compare(const char *folder, const char *program, const char *file)
 {

@@ -6,9 +6,9 @@
 #include <fcntl.h>
 #include <stdarg.h>
 
-#include "backend/kit/protect/gitdirs.h"
-#include "backend/kit/protect/walk.h"
-#include "base/str.h"
+#include "backend/kit/survey/gitdirs.h"
+#include "backend/kit/survey/walk.h"
+#include "base/text/str.h"
 
 #define HIDDEN ".g\xe2\x80\x8cit" /* with a sign of no width, which ext4 and HFS+ leave out */
 #define OBJECTS "object\xc5\xbf"  /* with a long s */

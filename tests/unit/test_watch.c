@@ -30,7 +30,7 @@
 
 #include "backend/kit/limits/memfds.h"
 #include "backend/kit/limits/watch.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define MIB (1024L * 1024)
 

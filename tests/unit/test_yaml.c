@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "base/str.h"
-#include "model/yaml.h"
+#include "base/bytes/yaml.h"
+#include "base/text/str.h"
 
 static struct arena *arena;
 static struct err e;

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { begin, readObject } from "./call.js";
 import { BrigError, Conflict, ConnectionCut, ConnectionFailed, ExecEnded, NotFound, ProtocolError, Quota, SandboxFailed, VersionError, fromProblem } from "./errors.js";
 import { Files } from "./files.js";
-import { Heard, member, objects, toEvent, toExecInfo, toInfo, toSandboxInfo } from "./model.js";
+import { Heard, member, objects, toEvent, toExecInfo, toInfo, toQuestion, toSandboxInfo } from "./model.js";
 import { find } from "./place.js";
 import { at, checkKey, json, query, ref } from "./requests.js";
 import { command, duration, settings, variables } from "./settings.js";
@@ -284,6 +284,21 @@ export class Sandbox {
     return new Exec(this.#client, this.id, new Heard(ref(exec)));
   }
 
+  context(name = "main") {
+    return new Context(this, name, (request) => this.#client._ask(request));
+  }
+
+  // ---- names that no rule allows ----
+
+  async questions() {
+    return objects(await this.#client._ask({ method: "GET", target: at(this.id, "/questions"), again: true }), "questions").map(toQuestion);
+  }
+
+  async answer(question, answer) {
+    const number = typeof question === "number" ? question : question.number;
+    await this.#client._ask(json("POST", at(this.id, `/questions/${Math.trunc(number)}`), { answer }));
+  }
+
   async commands() {
     return objects(await this.#client._ask({ method: "GET", target: at(this.id, "/execs"), again: true }), "execs").map(toExecInfo);
   }
@@ -323,6 +338,27 @@ export class Sandbox {
 
   events(options = {}) {
     return this.#client.events({ ...options, sandbox: this.id });
+  }
+}
+
+/** Python in a sandbox whose variables live on from call to call. */
+export class Context {
+  #box;
+  #ask;
+
+  constructor(box, name, ask) {
+    this.#box = box;
+    this.#ask = ask;
+    this.name = name;
+  }
+
+  async start(code, { args = [], restart = false, timeout, outputLimit } = {}) {
+    const body = { code, context: this.name, args: [...args].map(String), restart, timeout: duration(timeout), output_limit: outputLimit, detach: true };
+    return this.#box.command(member(await this.#ask(json("POST", at(this.#box.id, "/exec"), body)), "exec", "string"));
+  }
+
+  async run(code, options = {}) {
+    return (await this.start(code, options)).wait();
   }
 }
 

@@ -2,6 +2,7 @@
 // Could a command in a sandbox have written this program? brig notes the folders that commands may write to in its state.
 import { createHash } from "node:crypto";
 import { lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import os from "node:os";
 import path from "node:path";
 
 const LINKS_MAX = 40;
@@ -14,9 +15,21 @@ function isLink(file) {
   }
 }
 
+/** The home that the list of accounts names: a run under another HOME has its state there. */
+function listed() {
+  try {
+    return os.userInfo().homedir;
+  } catch {
+    return undefined;
+  }
+}
+
+/** All places where this user's state is or may have been, as base/state.h numbers them. */
 function notes({ XDG_STATE_HOME, HOME, XDG_RUNTIME_DIR }) {
-  const own = process.geteuid() === 0 ? "/var/lib" : HOME && `${HOME}/.local/state`;
-  return [XDG_STATE_HOME, own, XDG_RUNTIME_DIR].filter((base) => base?.startsWith("/")).map((base) => `${base}/brig/exposed`);
+  const uid = process.geteuid();
+  const homes = [uid === 0 ? undefined : HOME, listed()].filter(Boolean).map((home) => `${home}/.local/state`);
+  const bases = [XDG_STATE_HOME, XDG_RUNTIME_DIR, uid === 0 ? "/var/lib" : undefined, ...homes, `/run/user/${uid}`];
+  return bases.filter((base) => base?.startsWith("/")).map((base) => `${base}/brig/exposed`);
 }
 
 /** The path and every folder above it. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Client of brig: run code that nobody has read in sandboxes, from Node.
-export { Client, Exec, Sandbox } from "./client.js";
+export { Client, Context, Exec, Sandbox } from "./client.js";
 export { Files } from "./files.js";
 export { Result } from "./model.js";
 export { settings } from "./settings.js";

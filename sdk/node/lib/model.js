@@ -3,6 +3,7 @@
 import { CommandFailed, ProtocolError, fromProblem } from "./errors.js";
 
 const KEPT_MAX = 64 << 20; // bytes of one stream that a client keeps
+const SHOWN_MAX = 256; // the daemon keeps fewer
 
 /** A member that must be there, and of this type. */
 export function member(raw, name, type) {
@@ -106,9 +107,20 @@ function toOutput(stream, raw) {
   return output(stream, member(raw, "seq", "integer"), Buffer.from(coded, "base64"));
 }
 
+/** What a call of a context shows: the value of its last expression, what was displayed, an error, or that it is a new context. */
+function toShown(raw) {
+  const data = raw.data !== null && typeof raw.data === "object" ? Object.fromEntries(Object.entries(raw.data).filter(([, v]) => typeof v === "string")) : {};
+  const words = raw.type === "error" ? `${raw.name}: ${raw.message}` : raw.type === "new" ? `a new context: ${raw.why}` : (data["text/plain"] ?? "");
+  return { number: member(raw, "number", "integer"), type: member(raw, "type", "string"), data, text: words, raw };
+}
+
+export function toQuestion(raw) {
+  return { number: member(raw, "question", "integer"), host: member(raw, "host", "string"), port: member(raw, "port", "integer") };
+}
+
 /** How a command ended. A command that failed is a result; check() makes it an error. */
 export class Result {
-  constructor(raw, stdout, stderr, truncated) {
+  constructor(raw, stdout, stderr, truncated, shown = []) {
     this.outcome = member(raw, "outcome", "string");
     this.exitCode = typeof raw.exit_code === "number" ? raw.exit_code : null;
     this.signal = raw.signal ?? null;
@@ -121,6 +133,12 @@ export class Result {
     this.unsettled = raw.unsettled === true;
     this.error = raw.error ?? null;
     this.raw = raw;
+    this.shown = shown;
+  }
+
+  /** Of a call of a context: the value of its last expression, or null. */
+  get value() {
+    return this.shown.find((s) => s.type === "value") ?? null;
   }
 
   get stdout() {
@@ -147,6 +165,8 @@ export class Result {
 export class Heard {
   #kept = { stdout: [], stderr: [] };
   #room = { stdout: KEPT_MAX, stderr: KEPT_MAX };
+  #shown = [];
+  #shownRoom = KEPT_MAX;
   #truncated = false;
 
   constructor(exec = null, at = 0) {
@@ -159,9 +179,17 @@ export class Heard {
   take(kind, raw) {
     if (kind === "start") this.exec = member(raw, "exec", "string");
     else if (kind === "truncated") this.#truncated = true;
-    else if (kind === "end") this.result = new Result(raw, Buffer.concat(this.#kept.stdout), Buffer.concat(this.#kept.stderr), this.#truncated);
+    else if (kind === "end") this.result = new Result(raw, Buffer.concat(this.#kept.stdout), Buffer.concat(this.#kept.stderr), this.#truncated, this.#shown);
+    else if (kind === "shown") this.#show(toShown(raw));
     else if (kind === "stdout" || kind === "stderr") return this.#keep(toOutput(kind, raw));
     return null;
+  }
+
+  #show(piece) {
+    if (piece.number <= this.#shown.length) return; // heard before
+    this.#shownRoom -= Object.values(piece.data).reduce((sum, text) => sum + text.length, 0);
+    if (this.#shown.length < SHOWN_MAX && this.#shownRoom >= 0) this.#shown.push(piece);
+    else this.#truncated = true;
   }
 
   #keep(whole) {

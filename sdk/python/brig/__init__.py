@@ -10,11 +10,11 @@
 """
 
 from ._settings import Network, Policy, Settings, settings
-from .client import Client, Exec, Files, Sandbox
+from .client import Client, Context, Exec, Files, Sandbox
 from .errors import *  # noqa: F401,F403
 from .errors import __all__ as _errors
-from .model import Change, Companion, Event, ExecInfo, File, Info, Output, Packed, Result, SandboxInfo
+from .model import Change, Companion, Event, ExecInfo, File, Info, Output, Packed, Question, Result, SandboxInfo, Shown
 
 __version__ = "0.1.0"
-__all__ = ["Change", "Client", "Companion", "Event", "Exec", "ExecInfo", "File", "Files", "Info", "Network", "Output", "Packed", "Policy", "Result", "Sandbox",
-           "SandboxInfo", "Settings", "settings", *_errors]
+__all__ = ["Change", "Client", "Companion", "Context", "Event", "Exec", "ExecInfo", "File", "Files", "Info", "Network", "Output", "Packed", "Policy", "Question", "Result", "Sandbox",
+           "SandboxInfo", "Settings", "Shown", "settings", *_errors]

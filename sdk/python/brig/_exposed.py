@@ -5,14 +5,25 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pwd
 from typing import Iterator
 
 LINKS_MAX = 40
 
 
+def _listed() -> str:
+    """The home that the list of accounts names: a run under another HOME has its state there."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return ""
+
+
 def _notes() -> Iterator[str]:
-    home = os.environ.get("HOME", "")
-    bases = [os.environ.get("XDG_STATE_HOME", ""), "/var/lib" if os.geteuid() == 0 else home and f"{home}/.local/state", os.environ.get("XDG_RUNTIME_DIR", "")]
+    """All places where this user's state is or may have been, as base/state.h numbers them."""
+    uid, env = os.geteuid(), os.environ.get
+    homes = [f"{home}/.local/state" for home in (uid and env("HOME"), _listed()) if home]
+    bases = [env("XDG_STATE_HOME", ""), env("XDG_RUNTIME_DIR", ""), *([] if uid else ["/var/lib"]), *homes, f"/run/user/{uid}"]
     return (f"{base}/brig/exposed" for base in bases if base.startswith("/"))
 
 

@@ -13,7 +13,7 @@ from . import errors
 from ._http1 import Answer, Request
 from ._settings import Words, command, duration
 from .errors import BrigError, ProtocolError, VersionError
-from .model import KEPT_MAX, Event, Output, Result, member
+from .model import KEPT_MAX, Event, Output, Result, Shown, member
 
 SCHEMA = 1  # of /v1, as this package knows it
 JSON_MAX = 65 << 20  # the daemon makes no answer of more than 64 MiB
@@ -21,6 +21,7 @@ PROBLEM_MAX = 1 << 20
 LOGS_MAX = 64 << 20
 PAGES_MAX = 100  # of a list, 500 sandboxes each
 FILE_MAX = 64 << 20
+SHOWN_MAX = 256  # the daemon keeps fewer
 INLINE_INPUT_MAX = 256 << 10
 INPUT_PIECE = 256 << 10
 CREATE_TIME = 360.0  # companions have five minutes
@@ -148,6 +149,19 @@ def exec_start(box: str, argv: Words, stdin: bool, env: Optional[Mapping[str, st
     body = {**_what(argv, env, cwd, timeout, output_limit), "stdin_open": True if stdin or tty else None, "detach": True,
             "tty": True if tty else None, "rows": tty[0] if tty else None, "cols": tty[1] if tty else None}
     return _json("POST", _box(box, "/exec"), body, key=check_key(key), again=key is not None)
+
+
+def code_start(box: str, context: str, code: str, args: Iterable[str], restart: bool, timeout: Time, output_limit: Union[None, int, str]) -> Request:
+    return _json("POST", _box(box, "/exec"), {"code": code, "context": context, "args": [str(a) for a in args], "restart": True if restart else None,
+                                             "timeout": duration(timeout), "output_limit": output_limit, "detach": True})
+
+
+def question_list(box: str) -> Request:
+    return Request("GET", _box(box, "/questions"), again=True)
+
+
+def question_answer(box: str, number: int, answer: str) -> Request:
+    return _json("POST", _box(box, f"/questions/{int(number)}"), {"answer": answer})
 
 
 def exec_list(box: str) -> Request:
@@ -287,6 +301,8 @@ class Heard:
         self.exec, self.at = exec_, at
         self.result: Optional[Result] = None
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
+        self._shown: List[Shown] = []
+        self._shown_size = 0
         self._truncated = False
 
     def take(self, kind: str, raw: Dict[str, Any]) -> Optional[Output]:
@@ -296,10 +312,21 @@ class Heard:
         elif kind == "truncated":
             self._truncated = True
         elif kind == "end":
-            self.result = Result.of(raw, bytes(self._kept["stdout"]), bytes(self._kept["stderr"]), self._truncated)
+            self.result = Result.of(raw, bytes(self._kept["stdout"]), bytes(self._kept["stderr"]), self._truncated, self._shown)
+        elif kind == "shown":
+            self._show(Shown.of(raw))
         elif kind in self._kept:
             return self._keep(Output.of(kind, raw))
         return None
+
+    def _show(self, piece: Shown) -> None:
+        if piece.number <= len(self._shown):  # heard before
+            return
+        self._shown_size += sum(map(len, piece.data.values()))
+        if len(self._shown) < SHOWN_MAX and self._shown_size <= KEPT_MAX:
+            self._shown.append(piece)
+        else:
+            self._truncated = True
 
     def _keep(self, piece: Output) -> Optional[Output]:
         if piece.end <= self.at:

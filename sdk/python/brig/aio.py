@@ -15,7 +15,7 @@ from ._routes import Time
 from ._settings import Network, Policy, Words, settings
 from .client import PAUSES, STREAM_TIME, Path, Size, T, source
 from .errors import BrigError, Conflict, ConnectionCut, ConnectionFailed, ExecEnded, NotFound, ProtocolError, Quota, SandboxFailed
-from .model import Change, Event, ExecInfo, File, Info, Output, Packed, Result, SandboxInfo, member
+from .model import Change, Event, ExecInfo, File, Info, Output, Packed, Question, Result, SandboxInfo, member
 
 __all__ = ["Client", "Exec", "Files", "Sandbox"]
 
@@ -255,6 +255,20 @@ class Sandbox:
     async def commands(self) -> List[ExecInfo]:
         return [ExecInfo.of(raw) for raw in _routes.objects(await self._client._ask(_routes.exec_list(self.id)), "execs")]
 
+    def context(self, name: str = "main") -> Context:
+        """Python that stays: variables live on from call to call."""
+        return Context(self, name)
+
+    # ---- names that no rule allows ----
+
+    async def questions(self) -> List[Question]:
+        """Those that wait for an answer (`ask=True` of its settings)."""
+        return [Question.of(raw) for raw in _routes.objects(await self._client._ask(_routes.question_list(self.id)), "questions")]
+
+    async def answer(self, question: Union[int, Question], answer: str) -> None:
+        """May it be reached? `answer` is once, run (as long as the sandbox is open) or no. The daemon's owner alone may say."""
+        await self._client._ask(_routes.question_answer(self.id, question.number if isinstance(question, Question) else question, answer))
+
     # ---- its life ----
 
     async def _becomes(self, request: Request) -> SandboxInfo:
@@ -287,6 +301,25 @@ class Sandbox:
 
     def events(self, since: Optional[int] = None, *, follow: bool = True) -> AsyncIterator[Event]:
         return self._client.events(since, sandbox=self.id, follow=follow)
+
+
+class Context:
+    """Python in a sandbox whose variables live on from call to call."""
+
+    def __init__(self, box: Sandbox, name: str) -> None:
+        self._box, self.name = box, name
+
+    def __repr__(self) -> str:
+        return f"<brig.Context {self.name} of {self._box.id}>"
+
+    async def start(self, code: str, *, args: Iterable[str] = (), restart: bool = False, timeout: Time = None, output_limit: Size = None) -> Exec:
+        """A call that goes on by itself; cancel() interrupts it, and leaves the variables."""
+        request = _routes.code_start(self._box.id, self.name, code, args, restart, timeout, output_limit)
+        return self._box.command(member(await self._box._client._ask(request), "exec", str))
+
+    async def run(self, code: str, *, args: Iterable[str] = (), restart: bool = False, timeout: Time = None, output_limit: Size = None) -> Result:
+        """Code to its end; `shown` of the result has what it shows. `restart`: in a new context of this name."""
+        return await (await self.start(code, args=args, restart=restart, timeout=timeout, output_limit=output_limit)).wait()
 
 
 class Exec:

@@ -8,7 +8,7 @@ import binascii
 import dataclasses
 import re
 import urllib.parse
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from .errors import CommandFailed, ProtocolError
 
@@ -117,6 +117,49 @@ class Output:
 
 
 @dataclasses.dataclass(frozen=True)
+class Shown:
+    """What a call of a context shows. `type` is value (of the last expression), display, error, or new: what was behind its name had ended."""
+
+    number: int
+    type: str
+    data: Dict[str, str] = dataclasses.field(repr=False)  # by kind, such as text/plain or image/png; images as base64
+    raw: Dict[str, Any] = dataclasses.field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        if self.type == "error":
+            return f"{self.raw.get('name')}: {self.raw.get('message')}"
+        return self.data.get("text/plain", "") if self.type != "new" else f"a new context: {self.raw.get('why')}"
+
+    def bytes(self, kind: str) -> bytes:
+        """Of an image: what it is."""
+        try:
+            return base64.b64decode(self.data[kind], validate=True)
+        except (binascii.Error, ValueError) as e:
+            raise ProtocolError("what a context shows is not base64") from e
+
+    @staticmethod
+    def of(raw: Dict[str, Any]) -> Shown:
+        data = raw.get("data")
+        return Shown(member(raw, "number", int), member(raw, "type", str),
+                     {k: v for k, v in data.items() if isinstance(v, str)} if isinstance(data, dict) else {}, raw)
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A name that no rule allows: the sandbox's door holds a connection until somebody answers, a minute at most."""
+
+    number: int
+    host: str
+    port: int
+
+    @staticmethod
+    def of(raw: Dict[str, Any]) -> Question:
+        return Question(member(raw, "question", int), member(raw, "host", str), member(raw, "port", int))
+
+
+@dataclasses.dataclass(frozen=True)
 class Result:
     """How a command ended. A command that failed is a result; check() makes it an error."""
 
@@ -130,6 +173,12 @@ class Result:
     denials: List[Dict[str, Any]]
     error: Any
     raw: Dict[str, Any] = dataclasses.field(repr=False)
+    shown: Tuple[Shown, ...] = dataclasses.field(default=(), repr=False)
+
+    @property
+    def value(self) -> Optional[Shown]:
+        """Of a call of a context: the value of its last expression."""
+        return next((s for s in self.shown if s.type == "value"), None)
 
     @property
     def stdout(self) -> str:
@@ -162,14 +211,14 @@ class Result:
         raise CommandFailed(f"the command {what}{': ' + last if last else ''}", self)
 
     @staticmethod
-    def of(raw: Dict[str, Any], stdout: bytes, stderr: bytes, truncated: bool) -> Result:
+    def of(raw: Dict[str, Any], stdout: bytes, stderr: bytes, truncated: bool, shown: Iterable[Shown] = ()) -> Result:
         code = raw.get("exit_code")
         cut = truncated or raw.get("stdout_truncated") is True or raw.get("stderr_truncated") is True
         took = raw.get("duration_ms")
         if not isinstance(took, (int, float)) or not 0 <= took < 1e15:
             took = 0
         return Result(member(raw, "outcome", str), code if isinstance(code, int) else None, raw.get("signal"), stdout, stderr, cut,
-                      float(took), _objects(raw, "denials"), raw.get("error"), raw)
+                      float(took), _objects(raw, "denials"), raw.get("error"), raw, tuple(shown))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,18 +5,18 @@
 #include <string.h>
 
 #include "audit/read/times.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* --- values --- */
 
-static bool is_digit(char c)
+static bool entry_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
 static bool is_hex(char c)
 {
-	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+	return entry_is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 /* Behind a backslash at p; its length with what it takes, 0 when there is no such escape. */
@@ -62,7 +62,7 @@ static const char *digits(const char *p, const char *end)
 {
 	const char *from = p;
 
-	while (p < end && is_digit(*p))
+	while (p < end && entry_is_digit(*p))
 		p++;
 	return p > from ? p : NULL;
 }
@@ -198,7 +198,7 @@ static int read_seq(const struct pair *p, uint64_t *ret)
 	if (p->kind != PAIR_NUMBER || p->value.n > 18)
 		return -EINVAL;
 	for (size_t i = 0; i < p->value.n; i++) {
-		if (!is_digit(p->value.p[i]))
+		if (!entry_is_digit(p->value.p[i]))
 			return -EINVAL;
 		v = v * 10 + (uint64_t)(p->value.p[i] - '0');
 	}
@@ -211,7 +211,7 @@ static int read_seq(const struct pair *p, uint64_t *ret)
 		name, sizeof(name) - 1, offsetof(struct entry, member)                             \
 	}
 
-static void keep(struct entry *en, const struct pair *p)
+static void entry_keep(struct entry *en, const struct pair *p)
 {
 	static const struct {
 		const char *key;
@@ -246,7 +246,7 @@ int entry_read(const char *line, size_t n, struct entry *ret)
 				return -EINVAL;
 			numbered = true;
 		} else if (p.kind == PAIR_STRING) {
-			keep(ret, &p);
+			entry_keep(ret, &p);
 		}
 	}
 	if (r < 0 || !numbered || !ret->type.n || !ret->when.n)
@@ -272,7 +272,8 @@ static unsigned hex4(const char *p)
 	unsigned v = 0;
 
 	for (int i = 0; i < 4; i++)
-		v = v * 16 + (unsigned)(is_digit(p[i]) ? p[i] - '0' : (p[i] | 0x20) - 'a' + 10);
+		v = v * 16 +
+		    (unsigned)(entry_is_digit(p[i]) ? p[i] - '0' : (p[i] | 0x20) - 'a' + 10);
 	return v;
 }
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 enum { ENTRY_LINE_MAX = 256 << 10, ENTRY_DEPTH_MAX = 16 };
 

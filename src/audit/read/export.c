@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "audit/events.h"
-#include "base/clean.h"
-#include "base/str.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
 
 static const char *const names[FORMAT_COUNT] = {
 	[FORMAT_TEXT] = "text",

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "audit/read/entry.h"
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 enum format {
 	FORMAT_TEXT,       /* a line each, for people */

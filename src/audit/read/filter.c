@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "audit/events.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* What the table calls routine is left out; types it does not know are not. */
 static bool is_security(struct slice type)

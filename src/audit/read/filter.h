@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "audit/read/entry.h"
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum { FILTER_TYPES_MAX = 32 };
 

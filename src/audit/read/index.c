@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "audit/read/index_internal.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 enum { SCHEMA = 1, BUSY_MS = 60000, BUSY_PAUSE_MS = 20, BUSY_TRIES = 250 };
 
@@ -179,7 +179,7 @@ static int make_file(struct index *ix, struct err *e)
 
 /* Under the exclusive lock nobody is between making the file and using it. Who still has the old
  * one open goes on with that. */
-static void discard(struct index *ix)
+static void index_discard(struct index *ix)
 {
 	static const char *const names[] = { INDEX_NAME "-wal", INDEX_NAME "-shm", INDEX_NAME };
 	struct stat st;
@@ -233,7 +233,7 @@ int index_renew(struct index *ix, struct err *e)
 	int r;
 
 	disconnect(ix);
-	discard(ix);
+	index_discard(ix);
 	err_clear(e);
 	r = attempt(ix, e);
 	(void)flock(ix->dirfd, LOCK_UN);
@@ -259,7 +259,7 @@ int index_open(int dirfd, const char *dir, struct index **ret, struct err *e)
 		r = index_renew(ix, e);
 	if (r == -ENOSPC) {
 		disconnect(ix);
-		discard(ix);
+		index_discard(ix);
 	}
 	if (r < 0)
 		return r;

@@ -9,8 +9,8 @@
 
 #include "audit/read/filter.h"
 #include "audit/read/segments.h"
-#include "base/cleanup.h"
-#include "base/err.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
 
 #define INDEX_NAME "audit.db"
 

@@ -240,7 +240,8 @@ static int64_t fill_segment(struct index *ix, struct state *s, int64_t room, str
 }
 
 /* One transaction's worth. 1: there may be more. */
-static int fill(struct index *ix, const struct segments *list, struct state *s, struct err *e)
+static int index_fill_in(struct index *ix, const struct segments *list, struct state *s,
+			 struct err *e)
 {
 	int64_t room = BATCH;
 	uint64_t next;
@@ -306,7 +307,7 @@ static int advance(struct index *ix, struct err *e)
 			return -e->code;
 		s = (struct state){ 0 };
 	}
-	r = fill(ix, &list, &s, e);
+	r = index_fill_in(ix, &list, &s, e);
 	if (r < 0)
 		return r;
 	if (r == 0 && !s.ready) {

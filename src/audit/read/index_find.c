@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "audit/read/index_internal.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 enum { TYPES_MAX = 64, TYPE_SIZE = 72, SELECT_MAX = 64 << 10, BINDS_MAX = 16 };
 
@@ -198,7 +198,8 @@ static int compose(struct index *ix, const struct terms *t, const struct types *
 							    : bind_all(ix, *ret, t, types, e);
 }
 
-static int walk(struct index *ix, sqlite3_stmt *q, found_fn *found, void *data, struct err *e)
+static int index_find_walk(struct index *ix, sqlite3_stmt *q, found_fn *found, void *data,
+			   struct err *e)
 {
 	int rc, r = 0;
 
@@ -228,7 +229,7 @@ int index_find(struct index *ix, const struct filter *f, bool newest_first, foun
 		if (r == 0)
 			r = compose(ix, &t, &types, newest_first, &q, e);
 		if (r == 0)
-			r = walk(ix, q, found, data, e);
+			r = index_find_walk(ix, q, found, data, e);
 	}
 	buf_done(&t.sql);
 	return r;

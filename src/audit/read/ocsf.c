@@ -8,8 +8,8 @@
 
 #include "audit/events.h"
 #include "audit/read/export.h"
-#include "base/clean.h"
-#include "base/str.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
 
 enum {
 	CLASS_PROCESS = 1007,
@@ -61,6 +61,7 @@ static const struct verdict {
 	{ "credential.misuse", 2, 2, "Blocked" }, { "credential.scrub", 2, 11, "Corrected" },
 	{ "limit.hit", 2, 2, "Blocked" },         { "config.refused", 2, 2, "Blocked" },
 	{ "auth.fail", 2, 2, "Blocked" },         { "agent.sign", 1, 1, "Allowed" },
+	{ "trust.change", 1, 17, "Logged" },
 };
 
 /* Where a field of ours has a place of its own, and is not repeated under `unmapped`. */
@@ -76,13 +77,13 @@ struct object {
 	bool some;
 };
 
-static struct object begin(struct buf *out)
+static struct object ocsf_begin(struct buf *out)
 {
 	buf_putc(out, '{');
 	return (struct object){ .out = out };
 }
 
-static void end(struct object *o)
+static void ocsf_end(struct object *o)
 {
 	buf_putc(o->out, '}');
 }
@@ -93,13 +94,13 @@ static void key(struct object *o, const char *name)
 	o->some = true;
 }
 
-static void put_number(struct object *o, const char *name, long long v)
+static void ocsf_put_number(struct object *o, const char *name, long long v)
 {
 	key(o, name);
 	buf_printf(o->out, "%lld", v);
 }
 
-static void put_text(struct object *o, const char *name, const char *text)
+static void ocsf_put_text(struct object *o, const char *name, const char *text)
 {
 	key(o, name);
 	buf_printf(o->out, "\"%s\"", text); /* texts of ours: nothing to escape */
@@ -126,7 +127,7 @@ static void put_field(struct object *o, const char *name, const struct entry *en
 	export_json_value(o->out, &p);
 }
 
-static bool has(const struct entry *en, const char *field)
+static bool ocsf_has(const struct entry *en, const char *field)
 {
 	struct pair p;
 
@@ -173,17 +174,17 @@ static void put_class(struct object *o, const struct event_type *t, const struct
 	unsigned class = t ? t->ocsf_class : 0, activity = t ? activity_of(t, en) : 0;
 	unsigned severity = t ? (unsigned)t->severity : 0;
 
-	put_number(o, "activity_id", activity);
-	put_number(o, "category_uid", class / 1000);
-	put_text(o, "category_name", categories[class / 1000]);
-	put_number(o, "class_uid", class);
-	put_text(o, "class_name", class_name(class));
-	put_number(o, "type_uid", class * 100 + activity);
-	put_number(o, "severity_id", severity);
-	put_text(o, "severity", severities[severity]);
-	put_number(o, "time", en->time / 1000);
+	ocsf_put_number(o, "activity_id", activity);
+	ocsf_put_number(o, "category_uid", class / 1000);
+	ocsf_put_text(o, "category_name", categories[class / 1000]);
+	ocsf_put_number(o, "class_uid", class);
+	ocsf_put_text(o, "class_name", class_name(class));
+	ocsf_put_number(o, "type_uid", class * 100 + activity);
+	ocsf_put_number(o, "severity_id", severity);
+	ocsf_put_text(o, "severity", severities[severity]);
+	ocsf_put_number(o, "time", en->time / 1000);
 	if (t)
-		put_text(o, "message", t->help);
+		ocsf_put_text(o, "message", t->help);
 }
 
 static void put_metadata(struct object *o, const struct entry *en)
@@ -191,22 +192,22 @@ static void put_metadata(struct object *o, const struct entry *en)
 	struct object m, product;
 
 	key(o, "metadata");
-	m = begin(o->out);
-	put_text(&m, "version", "1.1.0");
+	m = ocsf_begin(o->out);
+	ocsf_put_text(&m, "version", "1.1.0");
 	key(&m, "product");
-	product = begin(o->out);
-	put_text(&product, "name", "brig");
-	put_text(&product, "vendor_name", "brig");
-	put_text(&product, "version", BRIG_VERSION);
-	end(&product);
-	put_text(&m, "log_name", "audit");
-	put_number(&m, "sequence", (long long)en->seq);
+	product = ocsf_begin(o->out);
+	ocsf_put_text(&product, "name", "brig");
+	ocsf_put_text(&product, "vendor_name", "brig");
+	ocsf_put_text(&product, "version", BRIG_VERSION);
+	ocsf_end(&product);
+	ocsf_put_text(&m, "log_name", "audit");
+	ocsf_put_number(&m, "sequence", (long long)en->seq);
 	put_slice(&m, "uid", en->mac);
 	put_slice(&m, "event_code", en->type);
 	put_slice(&m, "correlation_uid", en->run);
 	put_slice(&m, "original_time", en->when);
 	buf_puts(o->out, ",\"profiles\":[\"security_control\"]");
-	end(&m);
+	ocsf_end(&m);
 }
 
 /* "uid:1000" is a number of the host's, anything else a name. */
@@ -216,12 +217,12 @@ static void put_user(struct object *o, const struct entry *en)
 	struct object user;
 
 	key(o, "user");
-	user = begin(o->out);
+	user = ocsf_begin(o->out);
 	if (who.n > 4 && memcmp(who.p, "uid:", 4) == 0)
 		put_slice(&user, "uid", (struct slice){ who.p + 4, who.n - 4 });
 	else
 		put_slice(&user, "name", who.p ? who : (struct slice){ "unknown", 7 });
-	end(&user);
+	ocsf_end(&user);
 }
 
 static void put_actor(struct object *o, const struct entry *en)
@@ -229,10 +230,10 @@ static void put_actor(struct object *o, const struct entry *en)
 	struct object actor;
 
 	key(o, "actor");
-	actor = begin(o->out);
+	actor = ocsf_begin(o->out);
 	put_user(&actor, en);
 	put_slice(&actor, "app_name", en->agent);
-	end(&actor);
+	ocsf_end(&actor);
 }
 
 static void put_status(struct object *o, const struct event_type *t, const struct entry *en)
@@ -242,14 +243,14 @@ static void put_status(struct object *o, const struct event_type *t, const struc
 	for (size_t i = 0; i < ARRAY_LEN(verdicts); i++)
 		if (slice_eq(en->type, verdicts[i].type)) {
 			denied = verdicts[i].action == 2;
-			put_number(o, "action_id", verdicts[i].action);
-			put_text(o, "action", denied ? "Denied" : "Allowed");
-			put_number(o, "disposition_id", verdicts[i].disposition);
-			put_text(o, "disposition", verdicts[i].word);
+			ocsf_put_number(o, "action_id", verdicts[i].action);
+			ocsf_put_text(o, "action", denied ? "Denied" : "Allowed");
+			ocsf_put_number(o, "disposition_id", verdicts[i].disposition);
+			ocsf_put_text(o, "disposition", verdicts[i].word);
 		}
 	failed = denied || (en->outcome.p && !slice_eq(en->outcome, "exited"));
-	put_number(o, "status_id", failed ? 2 : 1);
-	put_text(o, "status", failed ? "Failure" : "Success");
+	ocsf_put_number(o, "status_id", failed ? 2 : 1);
+	ocsf_put_text(o, "status", failed ? "Failure" : "Success");
 	put_slice(o, "status_detail", en->outcome);
 	if (t && t->ocsf_class == CLASS_PROCESS)
 		put_field(o, "exit_code", en, "rc");
@@ -260,14 +261,14 @@ static void put_endpoint(struct object *o, const struct entry *en)
 {
 	struct object to;
 
-	if (!en->host.p && !has(en, "address"))
+	if (!en->host.p && !ocsf_has(en, "address"))
 		return;
 	key(o, "dst_endpoint");
-	to = begin(o->out);
+	to = ocsf_begin(o->out);
 	put_slice(&to, "hostname", en->host);
 	put_field(&to, "ip", en, "address");
 	put_field(&to, "port", en, "port");
-	end(&to);
+	ocsf_end(&to);
 }
 
 static void put_request(struct object *o, const struct entry *en)
@@ -275,15 +276,15 @@ static void put_request(struct object *o, const struct entry *en)
 	struct object request, url;
 
 	key(o, "http_request");
-	request = begin(o->out);
+	request = ocsf_begin(o->out);
 	put_field(&request, "http_method", en, "method");
 	key(&request, "url");
-	url = begin(o->out);
+	url = ocsf_begin(o->out);
 	put_slice(&url, "hostname", en->host);
 	put_field(&url, "port", en, "port");
 	put_field(&url, "path", en, "path");
-	end(&url);
-	end(&request);
+	ocsf_end(&url);
+	ocsf_end(&request);
 }
 
 static void put_named(struct object *o, const char *name, const struct entry *en, const char *what,
@@ -292,13 +293,13 @@ static void put_named(struct object *o, const char *name, const struct entry *en
 	struct object part;
 
 	key(o, name);
-	part = begin(o->out);
-	if (has(en, what))
+	part = ocsf_begin(o->out);
+	if (ocsf_has(en, what))
 		put_field(&part, "name", en, what);
 	else
 		put_slice(&part, "name", en->type);
 	put_slice(&part, "uid", uid);
-	end(&part);
+	ocsf_end(&part);
 }
 
 static void put_finding(struct object *o, const struct event_type *t, const struct entry *en)
@@ -306,12 +307,12 @@ static void put_finding(struct object *o, const struct event_type *t, const stru
 	struct object info;
 
 	key(o, "finding_info");
-	info = begin(o->out);
-	put_text(&info, "title", t->help);
+	info = ocsf_begin(o->out);
+	ocsf_put_text(&info, "title", t->help);
 	put_slice(&info, "uid", en->mac.p ? en->mac : en->type);
 	key(&info, "types");
 	buf_printf(o->out, "[\"%s\"]", t->name);
-	end(&info);
+	ocsf_end(&info);
 	if (t->ocsf_class == CLASS_COMPLIANCE) {
 		key(o, "compliance");
 		buf_puts(o->out,
@@ -363,9 +364,9 @@ static void put_rules(struct object *o, const struct entry *en)
 		struct object rule;
 
 		key(o, "firewall_rule");
-		rule = begin(o->out);
+		rule = ocsf_begin(o->out);
 		put_slice(&rule, "uid", en->rule);
-		end(&rule);
+		ocsf_end(&rule);
 	}
 }
 
@@ -400,7 +401,7 @@ static void put_unmapped(struct object *o, const struct entry *en)
 void ocsf_event(struct buf *out, const struct entry *en)
 {
 	const struct event_type *t = type_of(en);
-	struct object o = begin(out);
+	struct object o = ocsf_begin(out);
 
 	put_class(&o, t, en);
 	put_metadata(&o, en);
@@ -411,5 +412,5 @@ void ocsf_event(struct buf *out, const struct entry *en)
 		put_objects(&o, t, en);
 	put_rules(&o, en);
 	put_unmapped(&o, en);
-	end(&o);
+	ocsf_end(&o);
 }

@@ -7,7 +7,7 @@
 
 #include "audit/read/index.h"
 #include "audit/read/segments.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 enum { SPOTS_MAX = 10000000 };
 
@@ -99,7 +99,7 @@ struct newest {
 	size_t count, room;
 };
 
-static int collect(void *data, const struct spot *at)
+static int query_collect(void *data, const struct spot *at)
 {
 	struct newest *w = data;
 	struct entry en;
@@ -124,7 +124,7 @@ static int run_newest(struct query *q, const struct filter *f, each_fn *each, vo
 {
 	struct newest w = { .q = q, .filter = f };
 	struct entry en;
-	int r = index_find(q->index, f, true, collect, &w, e);
+	int r = index_find(q->index, f, true, query_collect, &w, e);
 
 	if (r == -ENOMEM && !e->code)
 		(void)err_nomem(e);
@@ -179,14 +179,14 @@ struct passing {
 	void *data;
 };
 
-static int count(void *data, const struct entry *en)
+static int query_count(void *data, const struct entry *en)
 {
 	(void)en;
 	((struct passing *)data)->seen++;
 	return 0;
 }
 
-static int pass(void *data, const struct entry *en)
+static int query_pass(void *data, const struct entry *en)
 {
 	struct passing *p = data;
 
@@ -197,13 +197,13 @@ static int scan_newest(struct query *q, const struct filter *f, each_fn *each, v
 		       struct err *e)
 {
 	struct passing p = { .each = each, .data = data };
-	int r = scan(q, f, count, &p, e);
+	int r = scan(q, f, query_count, &p, e);
 
 	if (r < 0)
 		return r;
 	p.skip = p.seen > f->limit ? p.seen - f->limit : 0;
 	p.seen = 0;
-	return scan(q, f, pass, &p, e);
+	return scan(q, f, query_pass, &p, e);
 }
 
 /* --- both --- */

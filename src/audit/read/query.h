@@ -6,8 +6,8 @@
 #pragma once
 
 #include "audit/read/filter.h"
-#include "base/cleanup.h"
-#include "base/err.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
 
 struct query;
 

@@ -3,11 +3,12 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "audit/read/export.h"
-#include "base/clean.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/text/clean.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 struct kept_line {
 	char *p; /* NULL: none */
@@ -18,7 +19,7 @@ struct run_told {
 	char id[33];
 	int64_t time;
 	struct kept_line begin, end;
-	uint64_t requests, denials, bytes_out, bytes_in, limits;
+	uint64_t requests, denials, trust, bytes_out, bytes_in, limits;
 	struct {
 		struct kept_line line;
 		uint64_t count;
@@ -66,7 +67,7 @@ struct runs *runs_free(struct runs *rs)
 
 /* --- taking in --- */
 
-static int keep(struct kept_line *k, const struct entry *en)
+static int runs_keep(struct kept_line *k, const struct entry *en)
 {
 	char *p = malloc(en->len);
 
@@ -90,7 +91,7 @@ static struct run_told *at(const struct runs *rs, size_t i)
 	return &rs->v[i < rs->most ? i : i - rs->most];
 }
 
-static bool is_id(struct slice s)
+static bool runs_is_id(struct slice s)
 {
 	for (size_t i = 0; i < s.n; i++)
 		if (!strchr("0123456789abcdef", s.p[i]) || !s.p[i])
@@ -102,7 +103,7 @@ int runs_add(struct runs *rs, const struct entry *en)
 {
 	struct run_told *t;
 
-	if (!is_id(en->run))
+	if (!runs_is_id(en->run))
 		return 0;
 	for (size_t i = 0; i < rs->n; i++)
 		if (memcmp(at(rs, i)->id, en->run.p, 32) == 0)
@@ -115,7 +116,7 @@ int runs_add(struct runs *rs, const struct entry *en)
 	told_done(t);
 	memcpy(t->id, en->run.p, 32);
 	t->time = en->time;
-	return keep(&t->begin, en);
+	return runs_keep(&t->begin, en);
 }
 
 static int by_id(const void *a, const void *b)
@@ -143,7 +144,7 @@ static int sort(struct runs *rs)
 	return 0;
 }
 
-static bool number(const struct entry *en, const char *key, uint64_t *ret)
+static bool runs_number(const struct entry *en, const char *key, uint64_t *ret)
 {
 	char text[24];
 	struct pair p;
@@ -159,11 +160,11 @@ static void sum(const struct entry *en, const char *key, uint64_t *to)
 {
 	uint64_t v = 0;
 
-	if (number(en, key, &v) && __builtin_add_overflow(*to, v, to))
+	if (runs_number(en, key, &v) && __builtin_add_overflow(*to, v, to))
 		*to = UINT64_MAX;
 }
 
-static bool same(const struct entry *a, const struct entry *b, const char *key)
+static bool runs_same(const struct entry *a, const struct entry *b, const char *key)
 {
 	struct pair p, q;
 	bool x = entry_get(a, key, &p), y = entry_get(b, key, &q);
@@ -177,7 +178,7 @@ static bool alike(const struct entry *a, const struct entry *b)
 	static const char *const keys[] = { "type", "host", "port", "kind", "target", "reason" };
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (!same(a, b, keys[i]))
+		if (!runs_same(a, b, keys[i]))
 			return false;
 	return true;
 }
@@ -194,7 +195,7 @@ static int count_denial(struct run_told *t, const struct entry *en)
 		}
 	if (t->denied_n == RUNS_DENIED)
 		return 0;
-	if (keep(&t->denied[t->denied_n].line, en) < 0)
+	if (runs_keep(&t->denied[t->denied_n].line, en) < 0)
 		return -ENOMEM;
 	t->denied[t->denied_n++].count = 1;
 	return 0;
@@ -222,13 +223,15 @@ static void count_summary(struct run_told *t, const struct entry *en)
 		sum(en, "count", &t->denials);
 	else if (slice_eq(p.value, "egress.allow"))
 		sum(en, "count", &t->requests);
+	else if (slice_eq(p.value, "trust.change"))
+		sum(en, "count", &t->trust);
 }
 
 int runs_count(struct runs *rs, const struct entry *en)
 {
 	struct run_told **found, *t;
 
-	if (!is_id(en->run) || !rs->n)
+	if (!runs_is_id(en->run) || !rs->n)
 		return 0;
 	if (!rs->by_id && sort(rs) < 0)
 		return -ENOMEM;
@@ -239,9 +242,10 @@ int runs_count(struct runs *rs, const struct entry *en)
 	if (is_denial(en->type))
 		return count_denial(t, en);
 	if (slice_eq(en->type, "sandbox.exec"))
-		return keep(&t->end, en);
+		return runs_keep(&t->end, en);
 	t->requests += slice_eq(en->type, "egress.allow");
 	t->limits += slice_eq(en->type, "limit.hit");
+	t->trust += slice_eq(en->type, "trust.change");
 	if (slice_eq(en->type, "log.summary"))
 		count_summary(t, en);
 	if (slice_eq(en->type, "egress.done")) {
@@ -279,12 +283,12 @@ uint64_t runs_pid(const struct runs *rs, size_t i)
 	uint64_t pid = 0;
 
 	if (again(&at(rs, rs->n - 1 - i)->begin, &en))
-		(void)number(&en, "pid", &pid);
+		(void)runs_number(&en, "pid", &pid);
 	return pid;
 }
 
 /* Members of the line, as they stand there, under their own names or another. */
-static void copy(struct json *j, const struct kept_line *k, const char *const (*keys)[2])
+static void runs_copy(struct json *j, const struct kept_line *k, const char *const (*keys)[2])
 {
 	struct entry en;
 	struct pair p;
@@ -313,7 +317,7 @@ static void put_denied(struct json *j, const struct run_told *t)
 	json_array(j);
 	for (size_t i = 0; i < t->denied_n; i++) {
 		json_object(j);
-		copy(j, &t->denied[i].line, keys);
+		runs_copy(j, &t->denied[i].line, keys);
 		json_ku64(j, "count", t->denied[i].count);
 		json_object_end(j);
 	}
@@ -335,11 +339,12 @@ static void put_run(struct json *j, const struct run_told *t)
 	};
 
 	json_kstr(j, "run", t->id);
-	copy(j, &t->begin, begin);
-	copy(j, &t->end, end);
+	runs_copy(j, &t->begin, begin);
+	runs_copy(j, &t->end, end);
 	json_ku64(j, "requests", t->requests);
 	json_ku64(j, "denials", t->denials);
 	json_ku64(j, "limits", t->limits);
+	json_ku64(j, "changed_trust", t->trust);
 	json_ku64(j, "bytes_out", t->bytes_out);
 	json_ku64(j, "bytes_in", t->bytes_in);
 	put_denied(j, t);
@@ -358,35 +363,65 @@ void runs_json(const struct runs *rs, struct json *j,
 	json_array_end(j);
 }
 
-/* One value in a column; "-" where there is none. */
-static void column(struct buf *out, const struct kept_line *k, const char *key, int width)
+/* One value in a column; "-" where there is none. Of a path the last name alone, if `last`. */
+static void column(struct buf *out, const struct kept_line *k, const char *key, int width,
+		   bool last)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(ENTRY_LINE_MAX);
+	const char *from = "-", *slash;
 	struct entry en;
 	struct pair p;
 
 	if (again(k, &en) && entry_get(&en, key, &p) && p.value.n)
 		export_value(&text, &p);
-	buf_printf(out, "  %-*s", width, text.len ? buf_str(&text) : "-");
+	if (text.len)
+		from = buf_str(&text);
+	slash = last ? strrchr(from, '/') : NULL;
+	buf_printf(out, "  %-*s", width, slash && slash[1] ? slash + 1 : from);
 	out->failed |= text.failed;
 }
 
-static void put_took(struct buf *out, const struct run_told *t)
+/* The whole number that a field begins with; false: there is none. */
+static bool whole_number(const struct kept_line *k, const char *key, uint64_t *ret)
 {
-	char text[32] = "-", whole[24];
+	char text[24];
 	struct entry en;
 	struct pair p;
-	uint64_t ms;
 
-	if (again(&t->end, &en) && entry_get(&en, "duration_ms", &p) && p.value.n < sizeof(whole)) {
-		(void)snprintf(whole, sizeof(whole), "%.*s", (int)p.value.n, p.value.p);
-		whole[strcspn(whole, ".")] = '\0';
-		if (num_count(whole, &ms) == 0)
-			(void)snprintf(text, sizeof(text), "%llu.%llu s",
-				       (unsigned long long)(ms / 1000),
-				       (unsigned long long)(ms / 100 % 10));
-	}
+	if (!again(k, &en) || !entry_get(&en, key, &p) || p.value.n >= sizeof(text))
+		return false;
+	(void)snprintf(text, sizeof(text), "%.*s", (int)p.value.n, p.value.p);
+	text[strcspn(text, ".")] = '\0';
+	return num_count(text, ret) == 0;
+}
+
+/* `now` in microseconds, of a run that goes on; 0: it does not. */
+static void put_took(struct buf *out, const struct run_told *t, int64_t now)
+{
+	char text[32] = "-";
+	uint64_t ms = now > t->time ? (uint64_t)(now - t->time) / 1000 : 0;
+
+	if (now || whole_number(&t->end, "duration_ms", &ms))
+		(void)snprintf(text, sizeof(text), "%llu.%llu s", (unsigned long long)(ms / 1000),
+			       (unsigned long long)(ms / 100 % 10));
 	buf_printf(out, "  %9s", text);
+}
+
+/* Names that were asked for without a network are told with the end. */
+static uint64_t all_denials(const struct run_told *t)
+{
+	uint64_t questions = 0;
+
+	(void)whole_number(&t->end, "questions", &questions);
+	return t->denials + questions;
+}
+
+static int64_t microseconds_now(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 void runs_text(const struct runs *rs, bool (*is_live)(const void *data, size_t i), const void *data,
@@ -397,6 +432,7 @@ void runs_text(const struct runs *rs, bool (*is_live)(const void *data, size_t i
 			   "agent", "outcome", "took", "denied", "command", "folder");
 	for (size_t i = 0; i < rs->n; i++) {
 		const struct run_told *t = at(rs, rs->n - 1 - i);
+		bool live = is_live(data, i);
 		struct entry en;
 
 		if (!again(&t->begin, &en) || en.when.n < 19)
@@ -405,15 +441,15 @@ void runs_text(const struct runs *rs, bool (*is_live)(const void *data, size_t i
 		buf_putc(out, ' ');
 		clean_put(out, en.when.p + 11, 8);
 		buf_printf(out, "Z  %.8s", t->id);
-		column(out, &t->begin, "agent", 10);
-		if (is_live(data, i))
+		column(out, &t->begin, "agent", 10, false);
+		if (live)
 			buf_printf(out, "  %-10s", "running");
 		else
-			column(out, &t->end, "outcome", 10);
-		put_took(out, t);
-		buf_printf(out, "  %6llu", (unsigned long long)t->denials);
-		column(out, &t->begin, "argv0", 12);
-		column(out, &t->begin, "workspace", 0);
+			column(out, &t->end, "outcome", 10, false);
+		put_took(out, t, live ? microseconds_now() : 0);
+		buf_printf(out, "  %6llu", (unsigned long long)all_denials(t));
+		column(out, &t->begin, "argv0", 12, true);
+		column(out, &t->begin, "workspace", 0, false);
 		buf_putc(out, '\n');
 	}
 }

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "audit/read/entry.h"
-#include "base/cleanup.h"
-#include "base/json.h"
+#include "base/bytes/json.h"
+#include "base/text/cleanup.h"
 
 enum { RUNS_MAX = 500, RUNS_DENIED = 5 /* of one run, told apart */ };
 

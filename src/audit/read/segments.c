@@ -64,7 +64,7 @@ uint64_t lines_at(const struct lines *l)
 }
 
 /* Reads on behind what the window holds; 0 at the end of the file. */
-static ssize_t more(struct lines *l)
+static ssize_t segments_more(struct lines *l)
 {
 	ssize_t n;
 
@@ -94,7 +94,7 @@ static int pass_over(struct lines *l)
 		l->from += len;
 		if (end)
 			return 1;
-		n = more(l);
+		n = segments_more(l);
 		if (n <= 0)
 			return (int)n;
 	}
@@ -121,7 +121,7 @@ int lines_next(struct lines *l, const char **p, size_t *n)
 		*n = 0;
 		if (seen == sizeof(l->window))
 			return pass_over(l);
-		got = more(l);
+		got = segments_more(l);
 		if (got <= 0) {
 			/* What is there may be cut off and written anew: it is read again. */
 			l->fill = l->from;

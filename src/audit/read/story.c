@@ -4,27 +4,27 @@
 #include <string.h>
 
 #include "audit/read/export.h"
-#include "base/clean.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/text/clean.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 #define LABEL "%-12s"
 #define STORY_MAX ((size_t)8 << 20)
 
 /* --- values --- */
 
-static bool get(const struct entry *en, const char *key, struct pair *ret)
+static bool story_get(const struct entry *en, const char *key, struct pair *ret)
 {
 	return entry_get(en, key, ret) && ret->value.n;
 }
 
 /* "before VALUE after", or nothing where the record has no such field. */
-static bool put(struct buf *out, const char *before, const struct entry *en, const char *key,
-		const char *after)
+static bool story_put(struct buf *out, const char *before, const struct entry *en, const char *key,
+		      const char *after)
 {
 	struct pair p;
 
-	if (!get(en, key, &p))
+	if (!story_get(en, key, &p))
 		return false;
 	buf_puts(out, before);
 	export_value(out, &p);
@@ -38,7 +38,7 @@ static bool whole(const struct entry *en, const char *key, uint64_t *ret)
 	char text[24];
 	struct pair p;
 
-	if (!get(en, key, &p) || p.kind != PAIR_NUMBER || p.value.n >= sizeof(text))
+	if (!story_get(en, key, &p) || p.kind != PAIR_NUMBER || p.value.n >= sizeof(text))
 		return false;
 	memcpy(text, p.value.p, p.value.n);
 	text[p.value.n] = '\0';
@@ -75,10 +75,10 @@ static void tell_command(struct story *s, const struct entry *en)
 	struct pair p;
 
 	buf_printf(s->out, LABEL, "command");
-	if (get(en, "argv", &p))
+	if (story_get(en, "argv", &p))
 		export_value(s->out, &p);
 	else
-		buf_puts(s->out, put(s->out, "", en, "argv0", "")
+		buf_puts(s->out, story_put(s->out, "", en, "argv0", "")
 					 ? "; its arguments are recorded where audit.argv is true"
 					 : "not on the record");
 	buf_putc(s->out, '\n');
@@ -94,21 +94,22 @@ static void tell_head(struct story *s, const struct entry *en)
 	buf_putc(s->out, '\n');
 	tell_command(s, en);
 	buf_printf(s->out, LABEL, "asked by");
-	if (!put(s->out, "", en, "principal", ""))
+	if (!story_put(s->out, "", en, "principal", ""))
 		buf_puts(s->out, "nobody named");
-	(void)put(s->out, ", for agent ", en, "agent", "");
+	(void)story_put(s->out, ", for agent ", en, "agent", "");
 	buf_printf(s->out, "\n" LABEL, "policy");
-	if (!put(s->out, "", en, "access", ""))
+	if (!story_put(s->out, "", en, "access", ""))
 		buf_puts(s->out, "as resolved");
-	(void)put(s->out, ", network ", en, "network", "");
-	(void)put(s->out, ", profile ", en, "profile", "");
+	(void)story_put(s->out, ", network ", en, "network", "");
+	(void)story_put(s->out, ", profile ", en, "profile", "");
 	put_size(s->out, ", memory ", en, "memory");
 	put_duration(s->out, ", time limit ", en, "timeout_ms");
-	(void)put(s->out, "; digest ", en, "policy", "");
+	(void)story_put(s->out, "; digest ", en, "policy", "");
 	buf_putc(s->out, '\n');
-	if (put(s->out, "workspace   ", en, "workspace", ""))
+	if (story_put(s->out, "workspace   ", en, "workspace", ""))
 		buf_putc(s->out, '\n');
-	if (put(s->out, "sandbox     ", en, "within", ", where its network's decisions are told\n"))
+	if (story_put(s->out, "sandbox     ", en, "within",
+		      ", where its network's decisions are told\n"))
 		s->within = true;
 }
 
@@ -116,11 +117,11 @@ static void tell_layers(struct story *s, const struct entry *en)
 {
 	struct pair p;
 
-	if (s->told_layers || !get(en, "layers", &p))
+	if (s->told_layers || !story_get(en, "layers", &p))
 		return;
 	s->told_layers = true;
 	buf_printf(s->out, LABEL, "contained");
-	(void)put(s->out, "by ", en, "backend", ": ");
+	(void)story_put(s->out, "by ", en, "backend", ": ");
 	export_value(s->out, &p);
 	buf_putc(s->out, '\n');
 }
@@ -129,17 +130,17 @@ static void tell_layers(struct story *s, const struct entry *en)
 
 static void tell_target(struct story *s, const struct entry *en)
 {
-	(void)put(&s->events, " ", en, "method", "");
-	(void)put(&s->events, " ", en, "host", "");
-	(void)put(&s->events, ":", en, "port", "");
-	(void)put(&s->events, "", en, "path", "");
-	(void)put(&s->events, " (", en, "address", ")");
+	(void)story_put(&s->events, " ", en, "method", "");
+	(void)story_put(&s->events, " ", en, "host", "");
+	(void)story_put(&s->events, ":", en, "port", "");
+	(void)story_put(&s->events, "", en, "path", "");
+	(void)story_put(&s->events, " (", en, "address", ")");
 }
 
 static void tell_reason(struct story *s, const struct entry *en)
 {
-	(void)put(&s->events, ": ", en, "reason", "");
-	(void)put(&s->events, " [rule ", en, "rule", "]");
+	(void)story_put(&s->events, ": ", en, "reason", "");
+	(void)story_put(&s->events, " [rule ", en, "rule", "]");
 }
 
 static void tell_network(struct story *s, const struct entry *en)
@@ -155,27 +156,34 @@ static void tell_done(struct story *s, const struct entry *en)
 {
 	buf_puts(&s->events, "network   done   ");
 	tell_target(s, en);
-	(void)put(&s->events, "  status ", en, "status", "");
-	(void)put(&s->events, ", bytes out ", en, "bytes_out", "");
-	(void)put(&s->events, ", in ", en, "bytes_in", "");
-	(void)put(&s->events, ", with ", en, "credential", "");
-	(void)put(&s->events, ", of ", en, "count", " more like it");
+	(void)story_put(&s->events, "  status ", en, "status", "");
+	(void)story_put(&s->events, ", bytes out ", en, "bytes_out", "");
+	(void)story_put(&s->events, ", in ", en, "bytes_in", "");
+	(void)story_put(&s->events, ", with ", en, "credential", "");
+	(void)story_put(&s->events, ", of ", en, "count", " more like it");
 }
 
 static void tell_denial(struct story *s, const struct entry *en)
 {
 	buf_puts(&s->events, "denied   ");
-	(void)put(&s->events, " ", en, "kind", "");
-	(void)put(&s->events, " ", en, "target", "");
+	(void)story_put(&s->events, " ", en, "kind", "");
+	(void)story_put(&s->events, " ", en, "target", "");
+	tell_reason(s, en);
+}
+
+static void tell_trust(struct story *s, const struct entry *en)
+{
+	buf_puts(&s->events, "look at  ");
+	(void)story_put(&s->events, " ", en, "target", "");
 	tell_reason(s, en);
 }
 
 static void tell_limit(struct story *s, const struct entry *en)
 {
 	buf_puts(&s->events, "limit    ");
-	(void)put(&s->events, " ", en, "limit", " reached");
-	(void)put(&s->events, " (", en, "value", ")");
-	(void)put(&s->events, ", held by ", en, "enforcer", "");
+	(void)story_put(&s->events, " ", en, "limit", " reached");
+	(void)story_put(&s->events, " (", en, "value", ")");
+	(void)story_put(&s->events, ", held by ", en, "enforcer", "");
 }
 
 static void tell_secret(struct story *s, const struct entry *en)
@@ -195,44 +203,44 @@ static void tell_secret(struct story *s, const struct entry *en)
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (slice_eq(en->type, words[i].type))
 			buf_puts(&s->events, words[i].text);
-	(void)put(&s->events, ", ", en, "pattern", "");
-	(void)put(&s->events, ", ", en, "name", "");
-	(void)put(&s->events, ", to ", en, "host", "");
-	(void)put(&s->events, ":", en, "port", "");
+	(void)story_put(&s->events, ", ", en, "pattern", "");
+	(void)story_put(&s->events, ", ", en, "name", "");
+	(void)story_put(&s->events, ", to ", en, "host", "");
+	(void)story_put(&s->events, ":", en, "port", "");
 	tell_reason(s, en);
 }
 
 static void tell_more(struct story *s, const struct entry *en)
 {
 	buf_puts(&s->events, "counted  ");
-	(void)put(&s->events, " ", en, "count", " more");
-	(void)put(&s->events, " of ", en, "of", "");
-	(void)put(&s->events, " ", en, "kind", "");
-	(void)put(&s->events, " ", en, "target", "");
-	(void)put(&s->events, " ", en, "host", "");
+	(void)story_put(&s->events, " ", en, "count", " more");
+	(void)story_put(&s->events, " of ", en, "of", "");
+	(void)story_put(&s->events, " ", en, "kind", "");
+	(void)story_put(&s->events, " ", en, "target", "");
+	(void)story_put(&s->events, " ", en, "host", "");
 }
 
 static void tell_signature(struct story *s, const struct entry *en)
 {
 	buf_puts(&s->events, "signature ");
-	(void)put(&s->events, "by the ssh-agent's key ", en, "key", "");
-	(void)put(&s->events, ", for ", en, "purpose", "");
+	(void)story_put(&s->events, "by the ssh-agent's key ", en, "key", "");
+	(void)story_put(&s->events, ", for ", en, "purpose", "");
 }
 
 static void tell_answer(struct story *s, const struct entry *en)
 {
 	buf_puts(&s->events, "answer     ");
-	(void)put(&s->events, "", en, "host", "");
-	(void)put(&s->events, ":", en, "port", "");
-	(void)put(&s->events, ": ", en, "answer", "");
-	(void)put(&s->events, ", by ", en, "by", "");
+	(void)story_put(&s->events, "", en, "host", "");
+	(void)story_put(&s->events, ":", en, "port", "");
+	(void)story_put(&s->events, ": ", en, "answer", "");
+	(void)story_put(&s->events, ", by ", en, "by", "");
 }
 
 static void tell_other(struct story *s, const struct entry *en)
 {
 	clean_put(&s->events, en->type.p, en->type.n);
 	buf_puts(&s->events, "  ");
-	(void)put(&s->events, "", en, "error", "");
+	(void)story_put(&s->events, "", en, "error", "");
 	tell_reason(s, en);
 }
 
@@ -241,14 +249,23 @@ static const struct {
 	bool denial; /* counts as one */
 	void (*tell)(struct story *s, const struct entry *en);
 } tellers[] = {
-	{ "egress.allow", false, tell_network },    { "egress.deny", true, tell_network },
-	{ "egress.done", false, tell_done },        { "egress.answer", false, tell_answer },
-	{ "access.deny", true, tell_denial },       { "limit.hit", false, tell_limit },
-	{ "leak.block", true, tell_secret },        { "leak.", false, tell_secret },
-	{ "credential.misuse", true, tell_secret }, { "credential.", false, tell_secret },
-	{ "sandbox.create", false, NULL },          { "sandbox.ready", false, NULL },
-	{ "log.summary", false, tell_more },        { "sandbox.exec", false, NULL },
-	{ "agent.sign", false, tell_signature },    { "", false, tell_other },
+	{ "egress.allow", false, tell_network },
+	{ "egress.deny", true, tell_network },
+	{ "egress.done", false, tell_done },
+	{ "egress.answer", false, tell_answer },
+	{ "access.deny", true, tell_denial },
+	{ "limit.hit", false, tell_limit },
+	{ "leak.block", true, tell_secret },
+	{ "leak.", false, tell_secret },
+	{ "credential.misuse", true, tell_secret },
+	{ "credential.", false, tell_secret },
+	{ "sandbox.create", false, NULL },
+	{ "sandbox.ready", false, NULL },
+	{ "log.summary", false, tell_more },
+	{ "sandbox.exec", false, NULL },
+	{ "agent.sign", false, tell_signature },
+	{ "trust.change", false, tell_trust },
+	{ "", false, tell_other },
 };
 
 static void tell_event(struct story *s, const struct entry *en)
@@ -292,26 +309,30 @@ static void tell_how(struct story *s, const struct entry *en)
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (slice_eq(en->outcome, words[i].outcome)) {
 			buf_puts(&s->end, words[i].text);
-			if (words[i].field && !put(&s->end, "", en, words[i].field, ""))
+			if (words[i].field && !story_put(&s->end, "", en, words[i].field, ""))
 				buf_puts(&s->end, "that is not on the record");
 			return;
 		}
-	if (!put(&s->end, "", en, "outcome", ""))
+	if (!story_put(&s->end, "", en, "outcome", ""))
 		buf_puts(&s->end, "ended");
 }
 
 static void tell_end(struct story *s, const struct entry *en)
 {
+	uint64_t questions = 0;
+
 	buf_printf(&s->end, LABEL, "outcome");
 	tell_how(s, en);
-	(void)put(&s->end, " after ", en, "duration_ms", " ms");
-	(void)put(&s->end, ", set up in ", en, "setup_ms", " ms");
-	(void)put(&s->end, ": ", en, "reason", "");
-	if (put(&s->end, "\noutput      ", en, "stdout_bytes", " bytes, errors "))
-		(void)put(&s->end, "", en, "stderr_bytes", " bytes");
-	if (put(&s->end, "\nno network  questions for names that were refused: ", en, "questions",
-		""))
-		(void)put(&s->end, " (", en, "names", ")");
+	(void)story_put(&s->end, " after ", en, "duration_ms", " ms");
+	(void)story_put(&s->end, ", set up in ", en, "setup_ms", " ms");
+	(void)story_put(&s->end, ": ", en, "reason", "");
+	if (story_put(&s->end, "\noutput      ", en, "stdout_bytes", " bytes, errors "))
+		(void)story_put(&s->end, "", en, "stderr_bytes", " bytes");
+	if (story_put(&s->end, "\nno network  questions for names that were refused: ", en,
+		      "questions", ""))
+		(void)story_put(&s->end, " (", en, "names", ")");
+	if (whole(en, "questions", &questions))
+		s->denials += questions;
 	buf_putc(&s->end, '\n');
 }
 

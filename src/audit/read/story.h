@@ -4,7 +4,7 @@
 #pragma once
 
 #include "audit/read/entry.h"
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 struct story {
 	struct buf *out;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/num.h"
+#include "base/text/num.h"
 
 #define SECOND INT64_C(1000000)
 #define DAY (86400 * SECOND)
@@ -31,7 +31,7 @@ static bool leap(int64_t y)
 }
 
 /* n digits at *p as a number between low and high; moves *p, -1 when it is none. */
-static int64_t number(const char **p, const char *end, int n, int64_t low, int64_t high)
+static int64_t times_number(const char **p, const char *end, int n, int64_t low, int64_t high)
 {
 	int64_t v = 0;
 
@@ -62,14 +62,14 @@ static int64_t month_days(int64_t y, int64_t m)
 
 static int date_parse(const char **p, const char *end, int64_t *days)
 {
-	int64_t y = number(p, end, 4, 1970, 9999), m, d;
+	int64_t y = times_number(p, end, 4, 1970, 9999), m, d;
 
 	if (y < 0 || !sign(p, end, "-"))
 		return -EINVAL;
-	m = number(p, end, 2, 1, 12);
+	m = times_number(p, end, 2, 1, 12);
 	if (m < 1 || !sign(p, end, "-"))
 		return -EINVAL;
-	d = number(p, end, 2, 1, month_days(y, m));
+	d = times_number(p, end, 2, 1, month_days(y, m));
 	if (d < 0)
 		return -EINVAL;
 	*days = days_of(y, m, d);
@@ -79,10 +79,10 @@ static int date_parse(const char **p, const char *end, int64_t *days)
 /* hh:mm:ss, a fraction of any length of which six digits count. */
 static int clock_parse(const char **p, const char *end, int64_t *us)
 {
-	int64_t h = number(p, end, 2, 0, 23), m, s, scale = SECOND / 10;
+	int64_t h = times_number(p, end, 2, 0, 23), m, s, scale = SECOND / 10;
 
-	if (h < 0 || !sign(p, end, ":") || (m = number(p, end, 2, 0, 59)) < 0 ||
-	    !sign(p, end, ":") || (s = number(p, end, 2, 0, 60)) < 0)
+	if (h < 0 || !sign(p, end, ":") || (m = times_number(p, end, 2, 0, 59)) < 0 ||
+	    !sign(p, end, ":") || (s = times_number(p, end, 2, 0, 60)) < 0)
 		return -EINVAL;
 	*us = ((h * 60 + m) * 60 + s) * SECOND;
 	if (!sign(p, end, "."))
@@ -104,8 +104,8 @@ static int zone_parse(const char **p, const char *end, int64_t *us)
 		return 0;
 	}
 	west = *p < end && **p == '-';
-	if (!sign(p, end, "+-") || (h = number(p, end, 2, 0, 23)) < 0 || !sign(p, end, ":") ||
-	    (m = number(p, end, 2, 0, 59)) < 0)
+	if (!sign(p, end, "+-") || (h = times_number(p, end, 2, 0, 23)) < 0 || !sign(p, end, ":") ||
+	    (m = times_number(p, end, 2, 0, 59)) < 0)
 		return -EINVAL;
 	*us = (h * 60 + m) * 60 * SECOND * (west ? -1 : 1);
 	return 0;

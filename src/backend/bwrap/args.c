@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/protect/placeholder.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/paths.h"
+#include "backend/kit/survey/placeholder.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
 
 struct maker {
 	struct box_plan *plan;
@@ -18,7 +18,7 @@ struct maker {
 	bool failed; /* no memory; looked at once, in the end */
 };
 
-static void put(struct maker *m, struct bwrap_arg a)
+static void args_put(struct maker *m, struct bwrap_arg a)
 {
 	struct bwrap_arg *slot = ARENA_PUSH(m->plan->arena, m->args->v, m->args->n);
 
@@ -30,29 +30,31 @@ static void put(struct maker *m, struct bwrap_arg a)
 
 static void text(struct maker *m, const char *s)
 {
-	put(m, (struct bwrap_arg){ .text = s });
+	args_put(m, (struct bwrap_arg){ .text = s });
 }
 
-static void option(struct maker *m, const char *name, const char *value)
+static void args_option(struct maker *m, const char *name, const char *value)
 {
 	text(m, name);
 	text(m, value);
 }
 
-static void number(struct maker *m, const char *name, const char *fmt, unsigned long long value)
+static void args_put_number(struct maker *m, const char *name, const char *fmt,
+			    unsigned long long value)
 {
 	char digits[32];
 
 	(void)snprintf(digits, sizeof(digits), fmt[1] == 'o' ? "%04llo" : "%llu", value);
-	option(m, name, arena_strdup(m->plan->arena, digits));
+	args_option(m, name, arena_strdup(m->plan->arena, digits));
 }
 
 static void descriptor(struct maker *m, const char *name, enum bwrap_fd fd, const char *shown,
 		       size_t op)
 {
 	text(m, name);
-	put(m, (struct bwrap_arg){
-		       .text = arena_printf(m->plan->arena, "FD:%s", shown), .fd = fd, .op = op });
+	args_put(m, (struct bwrap_arg){ .text = arena_printf(m->plan->arena, "FD:%s", shown),
+					.fd = fd,
+					.op = op });
 }
 
 /* The last tree bound over dst. */
@@ -104,7 +106,7 @@ static void bind(struct maker *m, const struct op *o)
 	if (m->has->bind_fd && bwrap_by_fd(o) && src)
 		descriptor(m, o->writable ? "--bind-fd" : "--ro-bind-fd", BWRAP_OP, src, index);
 	else
-		option(m, o->writable ? "--bind" : "--ro-bind", src);
+		args_option(m, o->writable ? "--bind" : "--ro-bind", src);
 	text(m, o->dst);
 }
 
@@ -130,7 +132,7 @@ static void cover(struct maker *m, const struct op *o)
 		bind(m, o);
 		return;
 	}
-	number(m, "--perms", "%o", 0444);
+	args_put_number(m, "--perms", "%o", 0444);
 	descriptor(m, "--ro-bind-data", BWRAP_OP, o->dst, op);
 	text(m, o->dst);
 }
@@ -138,10 +140,10 @@ static void cover(struct maker *m, const struct op *o)
 /* An empty folder that nobody can write to. */
 static void empty_folder(struct maker *m, const char *dst)
 {
-	number(m, "--perms", "%o", 0555);
-	number(m, "--size", "%u", 4096);
-	option(m, "--tmpfs", dst);
-	option(m, "--remount-ro", dst);
+	args_put_number(m, "--perms", "%o", 0555);
+	args_put_number(m, "--size", "%u", 4096);
+	args_option(m, "--tmpfs", dst);
+	args_option(m, "--remount-ro", dst);
 }
 
 /* The mode alone keeps it from everybody but the host's root, who is never inside. */
@@ -207,7 +209,7 @@ static void mask(struct maker *m, const struct op *o)
 		empty_folder(m, o->dst);
 		return;
 	}
-	option(m, "--dev-bind", "/dev/null");
+	args_option(m, "--dev-bind", "/dev/null");
 	text(m, o->dst);
 }
 
@@ -216,46 +218,46 @@ static void mask(struct maker *m, const struct op *o)
  * over them. */
 static void proc(struct maker *m, const struct op *o)
 {
-	option(m, "--proc", o->dst);
-	option(m, "--ro-bind", "/proc/sys");
+	args_option(m, "--proc", o->dst);
+	args_option(m, "--ro-bind", "/proc/sys");
 	text(m, "/proc/sys");
-	option(m, "--remount-ro", o->dst);
+	args_option(m, "--remount-ro", o->dst);
 	/* One more, for selfwrite.h: behind a folder that nobody enters without a capability, in a
 	 * root that is read-only, so that nobody opens it. */
-	number(m, "--perms", "%o", 0);
-	option(m, "--dir", BWRAP_PROCS_FOLDER);
-	option(m, "--proc", BWRAP_PROCS);
+	args_put_number(m, "--perms", "%o", 0);
+	args_option(m, "--dir", BWRAP_PROCS_FOLDER);
+	args_option(m, "--proc", BWRAP_PROCS);
 }
 
 static void private(struct maker *m, const struct op *o)
 {
 	struct bwrap_args *a = m->args;
 
-	number(m, "--perms", "%o", o->mode);
-	number(m, "--size", "%u", m->plan->limits.tmp);
-	option(m, "--tmpfs", o->dst);
+	args_put_number(m, "--perms", "%o", o->mode);
+	args_put_number(m, "--size", "%u", m->plan->limits.tmp);
+	args_option(m, "--tmpfs", o->dst);
 	if (a->tmpfs_count < ARRAY_LEN(a->tmpfs))
 		a->tmpfs[a->tmpfs_count++] = o->dst;
 	else
 		m->failed = true;
 }
 
-static void folder(struct maker *m, const struct op *o)
+static void args_folder(struct maker *m, const struct op *o)
 {
 	/* The devices, their links and devpts come with it. */
 	if (str_eq(o->dst, "/dev")) {
-		option(m, "--dev", o->dst);
+		args_option(m, "--dev", o->dst);
 		return;
 	}
 	if (path_under(o->dst, "/dev") || str_eq(o->dst, "/proc"))
 		return;
-	number(m, "--perms", "%o", o->mode);
-	option(m, "--dir", o->dst);
+	args_put_number(m, "--perms", "%o", o->mode);
+	args_option(m, "--dir", o->dst);
 }
 
 static void file(struct maker *m, const struct op *o)
 {
-	number(m, "--perms", "%o", 0644);
+	args_put_number(m, "--perms", "%o", 0644);
 	descriptor(m, "--file", BWRAP_OP, o->dst, (size_t)(o - m->plan->ops));
 	text(m, o->dst);
 }
@@ -264,7 +266,7 @@ static void operation(struct maker *m, const struct op *o)
 {
 	switch (o->kind) {
 	case OP_DIR:
-		folder(m, o);
+		args_folder(m, o);
 		break;
 	case OP_FILE:
 		file(m, o);
@@ -272,7 +274,7 @@ static void operation(struct maker *m, const struct op *o)
 	case OP_SYMLINK:
 		if (path_under(o->dst, "/dev"))
 			break;
-		option(m, "--symlink", o->data);
+		args_option(m, "--symlink", o->data);
 		text(m, o->dst);
 		break;
 	case OP_PRIVATE:
@@ -291,12 +293,12 @@ static void operation(struct maker *m, const struct op *o)
 			bind(m, o);
 		break;
 	case OP_SHOW:
-		number(m, "--perms", "%o", 0644);
+		args_put_number(m, "--perms", "%o", 0644);
 		descriptor(m, "--ro-bind-data", BWRAP_OP, o->src, (size_t)(o - m->plan->ops));
 		text(m, o->dst);
 		break;
 	case OP_CODE:
-		number(m, "--perms", "%o", 0444);
+		args_put_number(m, "--perms", "%o", 0444);
 		descriptor(m, "--ro-bind-data", BWRAP_OP, o->dst, (size_t)(o - m->plan->ops));
 		text(m, o->dst);
 		break;
@@ -324,9 +326,9 @@ static void namespaces(struct maker *m)
 		text(m, always[i]);
 	if (m->plan->network != NETWORK_HOST)
 		text(m, "--unshare-net");
-	number(m, "--uid", "%u", m->plan->uid);
-	number(m, "--gid", "%u", m->plan->gid);
-	option(m, "--hostname", m->plan->hostname);
+	args_put_number(m, "--uid", "%u", m->plan->uid);
+	args_put_number(m, "--gid", "%u", m->plan->gid);
+	args_option(m, "--hostname", m->plan->hostname);
 	text(m, "--clearenv");
 	text(m, "--new-session");
 	text(m, "--as-pid-1"); /* brig's own init reaps */
@@ -355,9 +357,9 @@ int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_
 		for (size_t i = 0; i < p->op_count; i++)
 			if (!p->ops[i].skip && can_wait(p, &p->ops[i]) == late)
 				operation(&m, &p->ops[i]);
-	option(&m, "--remount-ro", "/dev");
-	option(&m, "--remount-ro", "/");
-	option(&m, "--chdir", p->cwd);
+	args_option(&m, "--remount-ro", "/dev");
+	args_option(&m, "--remount-ro", "/");
+	args_option(&m, "--chdir", p->cwd);
 	descriptor(&m, "--info-fd", BWRAP_INFO, "info", 0);
 	return m.failed ? err_nomem(e) : 0;
 }

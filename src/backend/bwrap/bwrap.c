@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "backend/bwrap/launch.h"
-#include "model/spec_writes.h"
+#include "model/settings/spec_writes.h"
 
 struct backend_plan {
 	struct box_plan *box;

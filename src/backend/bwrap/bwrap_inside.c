@@ -15,7 +15,7 @@
 #include "backend/bwrap/args.h"
 #include "backend/bwrap/letter.h"
 #include "backend/kit/process/seccomp.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 static int same_objects(const struct letter *l, struct err *e)
 {
@@ -35,7 +35,7 @@ static int same_objects(const struct letter *l, struct err *e)
 
 /* Some machines let bubblewrap make namespaces and nobody else. There its mounts stay as they are,
  * which the monitor tells; who asked for the strict profile did not mean that. */
-static int lock(struct inside *c, int *fds, struct err *e)
+static int bwrap_inside_lock(struct inside *c, int *fds, struct err *e)
 {
 	bool entered;
 	int r = inside_lock(c->proc, &entered, e);
@@ -52,13 +52,13 @@ static int lock(struct inside *c, int *fds, struct err *e)
 	return 0;
 }
 
-static int enter(struct letter *l, int *fds, struct err *e)
+static int bwrap_inside_enter(struct letter *l, int *fds, struct err *e)
 {
 	struct inside *c = &l->inside;
 
 	if (inside_close(c, &c->proc, 1, e) < 0 || inside_count(c, fds, e) < 0 ||
-	    inside_sockets(c, fds, e) < 0 || lock(c, fds, e) < 0 || same_objects(l, e) < 0 ||
-	    inside_open(c, fds, e) < 0)
+	    inside_sockets(c, fds, e) < 0 || bwrap_inside_lock(c, fds, e) < 0 ||
+	    same_objects(l, e) < 0 || inside_open(c, fds, e) < 0)
 		return -e->code;
 	return inside_lock_down(c, fds, e);
 }
@@ -90,7 +90,7 @@ _Noreturn void bwrap_inside(int letter)
 	if (data == MAP_FAILED || letter_read(data, (size_t)st.st_size, &l, &e) < 0)
 		_exit(124);
 	close_on_exec(&l.inside);
-	abi = enter(&l, fds, &e);
+	abi = bwrap_inside_enter(&l, fds, &e);
 	if (abi < 0 || inside_check(&l.inside, &e) < 0 || inside_permit(&l.inside, &e) < 0)
 		init_fail(l.inside.control, &e);
 	init_main(&l.inside, abi, fds);

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "base/fd.h"
-#include "base/program.h"
+#include "base/files/fd.h"
+#include "base/sys/program.h"
 #include "proc/host_find.h"
 
 #define PROGRAM_MAX ((off_t)64 << 20)

@@ -20,12 +20,12 @@
 #include <sys/syscall.h>
 
 #include "backend/bwrap/letter.h"
-#include "backend/kit/protect/placeholder.h"
-#include "base/clock.h"
-#include "base/num.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/paths.h"
+#include "backend/kit/survey/placeholder.h"
+#include "base/sys/clock.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
 #include "proc/host_program.h"
 
 #define TEXT_MAX ((size_t)16 << 20)
@@ -33,7 +33,7 @@
 #define SAID_MAX 1024 /* of what bubblewrap complains of */
 
 /* What only bubblewrap and the process inside need, once they have it. */
-static void let_go(struct launch *l)
+static void launch_let_go(struct launch *l)
 {
 	for (size_t i = 0; l->ops && i < l->op_count; i++)
 		l->ops[i] = fd_close(l->ops[i]);
@@ -46,7 +46,7 @@ static void let_go(struct launch *l)
 
 void launch_done(struct launch *l)
 {
-	let_go(l);
+	launch_let_go(l);
 	l->info = fd_close(l->info);
 	l->said = fd_close(l->said);
 	l->hold = fd_close(l->hold);
@@ -59,7 +59,7 @@ static int memory_file(const char *name, int *ret, struct err *e)
 }
 
 /* Whoever has inherited it reads from the beginning. */
-static int fill(int fd, const void *data, size_t n, struct err *e)
+static int launch_fill(int fd, const void *data, size_t n, struct err *e)
 {
 	ssize_t put;
 
@@ -148,9 +148,9 @@ static int fill_operations(struct launch *l, struct err *e)
 		const struct op *from = shown(p, o);
 		const char *held = o->kind == OP_COVER ? placeholder_text(o->dst) : "";
 
-		if (has_text(o) && fill(l->ops[i], from->data, op_size(from), e) < 0)
+		if (has_text(o) && launch_fill(l->ops[i], from->data, op_size(from), e) < 0)
 			return -e->code;
-		if (l->ops[i] >= 0 && *held && fill(l->ops[i], held, strlen(held), e) < 0)
+		if (l->ops[i] >= 0 && *held && launch_fill(l->ops[i], held, strlen(held), e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -199,7 +199,7 @@ static int send_arguments(struct launch *l, struct err *e)
 	if (b.failed)
 		return err_nomem(e);
 	r = fd_send(l->text[0], b.data, b.len, NULL, 0);
-	let_go(l); /* now, while there is nothing to do but wait */
+	launch_let_go(l); /* now, while there is nothing to do but wait */
 	/* One that is gone already has left its reason. */
 	if (r < 0 && r != -EPIPE)
 		return err_errno(e, r, "cannot tell bubblewrap what to do");
@@ -213,7 +213,7 @@ static int write_letter(struct launch *l, const struct inside *c, struct err *e)
 	letter_write(c, l->checks, l->check_count, &b);
 	if (b.failed)
 		return err_set(e, ERR_USAGE, E2BIG, "the command and its variables are too long");
-	return fill(l->letter, b.data, b.len, e);
+	return launch_fill(l->letter, b.data, b.len, e);
 }
 
 /* A socket, because a write to it raises no signal in a program that embeds us. */
@@ -227,7 +227,7 @@ static int open_arguments(struct launch *l, struct err *e)
 	return 0;
 }
 
-static char *number(char out[24], const char *before, int fd)
+static char *launch_number(char out[24], const char *before, int fd)
 {
 	(void)snprintf(out, 24, "%s%d", before, fd);
 	return out;
@@ -238,17 +238,17 @@ static void fill_argv(struct launch *l)
 	static char name[] = "bwrap", args[] = "--args", dashes[] = "--", word[] = "_inside";
 	char *argv[] = { name,
 			 args,
-			 number(l->numbers[0], "", l->text[1]),
+			 launch_number(l->numbers[0], "", l->text[1]),
 			 dashes,
-			 number(l->numbers[1], "/proc/self/fd/", l->brig),
+			 launch_number(l->numbers[1], "/proc/self/fd/", l->brig),
 			 word,
-			 number(l->numbers[2], "", l->letter),
+			 launch_number(l->numbers[2], "", l->letter),
 			 NULL };
 
 	memcpy(l->argv, argv, sizeof(argv));
 }
 
-static void list(struct launch *l, int fd)
+static void launch_list(struct launch *l, int fd)
 {
 	if (fd >= 0)
 		l->all[l->all_count++] = fd;
@@ -266,11 +266,11 @@ static int list_all(struct launch *l, const struct box_start *start, struct err 
 	if (!l->all)
 		return err_nomem(e);
 	for (size_t i = 0; i < l->op_count; i++)
-		list(l, l->ops[i]);
+		launch_list(l, l->ops[i]);
 	for (size_t i = 0; i < ARRAY_LEN(more); i++)
-		list(l, more[i]);
+		launch_list(l, more[i]);
 	for (size_t i = 0; i < l->plan->prepared_count; i++)
-		list(l, start->prepared[i]);
+		launch_list(l, start->prepared[i]);
 	for (size_t i = 0; i < l->all_count; i++)
 		if (l->all[i] <= STDERR_FILENO)
 			return err_set(e, ERR_INTERNAL, EBADF,
@@ -279,7 +279,7 @@ static int list_all(struct launch *l, const struct box_start *start, struct err 
 }
 
 /* All that bubblewrap inherits; what is in the files comes later. */
-static int prepare(struct launch *l, struct box_start *start, struct err *e)
+static int launch_prepare(struct launch *l, struct box_start *start, struct err *e)
 {
 	int r = protect_holder(l->plan, &l->hold);
 
@@ -304,7 +304,7 @@ static int make_point(const char *path, bool folder)
 	return folder ? mkdir(path, 0755) : mknod(path, S_IFREG | 0644, 0);
 }
 
-static int attach(int tree, const char *path, struct err *e)
+static int launch_attach(int tree, const char *path, struct err *e)
 {
 	if (move_mount(tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_sys(e, "cannot attach a mount");
@@ -332,14 +332,14 @@ static int attach_trees(const struct box_start *c, struct err *e)
 	if (!c->plan->prepared_count)
 		return 0;
 	if (bwrap_one_folder(c->plan))
-		return attach(c->prepared[0], BWRAP_TREES, e);
+		return launch_attach(c->prepared[0], BWRAP_TREES, e);
 	if (mount("tmpfs", BWRAP_TREES, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755") < 0)
 		return err_sys(e, "cannot make a place for the trees");
 	for (size_t i = 0; i < c->plan->prepared_count; i++) {
 		(void)snprintf(path, sizeof(path), BWRAP_TREES "/%zu", i);
 		if (make_point(path, S_ISDIR(c->plan->prepared[i].ident.type)) < 0)
 			return err_sys(e, "cannot make '%s'", path);
-		if (attach(c->prepared[i], path, e) < 0)
+		if (launch_attach(c->prepared[i], path, e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -387,7 +387,7 @@ static int set_up(const struct box_start *c, const struct launch *l, struct err 
 	return inherit(l, e);
 }
 
-static void enter(const struct box_start *c)
+static void launch_enter(const struct box_start *c)
 {
 	const struct launch *l = c->own;
 	const struct rlimit core = { .rlim_cur = 1,
@@ -426,20 +426,20 @@ static int await_namespace(const struct backend_job *j, struct err *e)
 	return -e->code;
 }
 
-static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
+static int launch_spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
-	if (prepare(c->own, c, e) < 0)
+	if (launch_prepare(c->own, c, e) < 0)
 		return -e->code;
 	if (!c->plan->by_root)
-		return box_vfork(j, c, enter, e);
-	if (box_clone(j, c, CLONE_NEWNS, enter, e) < 0 ||
+		return box_vfork(j, c, launch_enter, e);
+	if (box_clone(j, c, CLONE_NEWNS, launch_enter, e) < 0 ||
 	    (c->join_late && box_complete_cgroup(j, e) < 0))
 		return -e->code;
 	return await_namespace(j, e);
 }
 
 /* bubblewrap waits for its arguments by now, or will. They go last: it needs all the rest. */
-static int tell(struct backend_job *j, struct box_start *c, struct err *e)
+static int launch_tell(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	struct launch *l = c->own;
 	int r = protect_hold(j->protect, l->hold);
@@ -558,7 +558,7 @@ static pid_t inside(const struct box_start *c)
 
 const struct box_kind bwrap_kind = { .helpers = 1,
 				     .start_ms = START_MS,
-				     .spawn = spawn,
-				     .tell = tell,
+				     .spawn = launch_spawn,
+				     .tell = launch_tell,
 				     .heard = heard,
 				     .inside = inside };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/bwrap/letter.h"
 
-#include "base/parcel.h"
+#include "base/bytes/parcel.h"
 
 #define MARK "brig-letter " BRIG_VERSION
 #define LISTS_MAX ((size_t)64 << 20)

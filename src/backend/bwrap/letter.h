@@ -6,8 +6,8 @@
 #pragma once
 
 #include "backend/kit/process/inside.h"
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
 
 /* A path that must be the same object inside as the monitor saw outside. Without an inode: one of
  * bubblewrap's own of that type. */

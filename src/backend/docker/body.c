@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
-#include "backend/docker/gate.h"
-#include "backend/docker/seccomp_json.h"
+#include "backend/docker/engine/seccomp_json.h"
+#include "backend/docker/gate/gate.h"
 #include "backend/kit/process/seccomp.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
 
 #define SECCOMP_MAX ((size_t)1 << 20)
 #define NPROC_ROOM 4096
@@ -237,7 +237,7 @@ static void security(const struct backend_plan *p, const struct body_run *r, boo
 	json_array_end(j);
 }
 
-static void number(struct json *j, const char *key, uint64_t v)
+static void body_number(struct json *j, const char *key, uint64_t v)
 {
 	if (v)
 		json_ku64(j, key, v);
@@ -270,25 +270,25 @@ static bool has_ulimit(const struct backend_plan *p, const char *name)
 	return false;
 }
 
-static void limits(const struct backend_plan *p, const struct body_run *r, struct json *j)
+static void body_limits(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
 	const struct tuning *t = &p->tune;
 
-	number(j, "Memory", t->memory);
-	number(j, "MemorySwap", t->memory_swap);
-	number(j, "MemoryReservation", t->reservation);
+	body_number(j, "Memory", t->memory);
+	body_number(j, "MemorySwap", t->memory_swap);
+	body_number(j, "MemoryReservation", t->reservation);
 	if (t->has_swappiness)
 		json_ku64(j, "MemorySwappiness", t->swappiness);
-	number(j, "PidsLimit", t->pids);
-	number(j, "NanoCpus", t->nano_cpus);
-	number(j, "CpuShares", t->cpu_shares);
-	number(j, "CpuPeriod", t->cpu_period);
-	number(j, "CpuQuota", t->cpu_quota);
+	body_number(j, "PidsLimit", t->pids);
+	body_number(j, "NanoCpus", t->nano_cpus);
+	body_number(j, "CpuShares", t->cpu_shares);
+	body_number(j, "CpuPeriod", t->cpu_period);
+	body_number(j, "CpuQuota", t->cpu_quota);
 	if (t->cpuset_cpus)
 		json_kstr(j, "CpusetCpus", t->cpuset_cpus);
 	if (t->cpuset_mems)
 		json_kstr(j, "CpusetMems", t->cpuset_mems);
-	number(j, "ShmSize", t->shm);
+	body_number(j, "ShmSize", t->shm);
 	if (t->has_oom_score)
 		json_ku64(j, "OomScoreAdj", t->oom_score);
 	json_key(j, "Ulimits");
@@ -373,7 +373,7 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 					     : "keep-id");
 	if (p->runtime)
 		json_kstr(j, "Runtime", p->runtime);
-	limits(p, r, j);
+	body_limits(p, r, j);
 	tmpfs(p, r, j);
 	mounts(p, r, j);
 	if (p->tune.gpus)

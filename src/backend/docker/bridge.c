@@ -16,8 +16,8 @@
 #include <sys/un.h>
 
 #include "backend/docker/guard.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 
 #define SET_UP_MS 10000
 #define LATER_MS 1000 /* within which something new is closed, or nothing passes any more */
@@ -171,7 +171,7 @@ int bridge_close(struct guard *g, const struct door_answer *a, struct err *e)
 
 /* The helper cuts it when it hears no more of us. It is ended besides, for it may hear nothing; and
  * if that cannot be, the sandbox is. */
-static void cut(struct guard *g, const struct err *why)
+static void bridge_cut(struct guard *g, const struct err *why)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	char path[128], text[sizeof(why->what) + 64];
@@ -195,7 +195,7 @@ void bridge_follow(struct guard *g)
 
 	nearby_heard(g->bridge.follow);
 	if (nearby_read(&g->bridge.closed, &e) < 0 || close_from(g, had, LATER_MS, &e) < 0)
-		cut(g, &e);
+		bridge_cut(g, &e);
 }
 
 void bridge_lost(struct guard *g)
@@ -203,5 +203,5 @@ void bridge_lost(struct guard *g)
 	struct err e = { 0 };
 
 	(void)err_set(&e, ERR_UNAVAILABLE, ECHILD, "the router is gone");
-	cut(g, &e);
+	bridge_cut(g, &e);
 }

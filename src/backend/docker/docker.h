@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
-#include "backend/docker/engine.h"
+#include "backend/docker/engine/engine.h"
 #include "backend/kit/net/nearby.h"
 #include "backend/kit/plan/plan.h"
-#include "base/arena.h"
+#include "base/text/arena.h"
 #include "proc/supervisor.h"
 
 #define DOCKER_DEFAULT_IMAGE "python:3.12-slim"

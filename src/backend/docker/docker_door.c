@@ -18,9 +18,9 @@
 
 #include "backend/docker/guard.h"
 #include "backend/kit/net/members.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/program.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/program.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -47,7 +47,7 @@ static bool has_router(const struct guard *g)
 }
 
 /* Members alone need no socket of it. */
-static struct door_want wanted(const struct guard *g)
+static struct door_want docker_door_wanted(const struct guard *g)
 {
 	return g->plan->box->door ? *g->plan->box->door
 	       : has_router(g)    ? DOOR_WANT_NAMES
@@ -167,7 +167,7 @@ static int wait_readable(struct guard *g, int fd, uint64_t until, struct err *e)
 	return 0;
 }
 
-static int option(int fd, int name)
+static int docker_door_option(int fd, int name)
 {
 	int v = -1;
 	socklen_t n = sizeof(v);
@@ -193,7 +193,8 @@ static bool is_wanted(int fd, const struct door_socket *want)
 	} at = { 0 };
 	socklen_t n = sizeof(at);
 
-	if (option(fd, SO_TYPE) != type || option(fd, SO_ACCEPTCONN) != (type == SOCK_STREAM) ||
+	if (docker_door_option(fd, SO_TYPE) != type ||
+	    docker_door_option(fd, SO_ACCEPTCONN) != (type == SOCK_STREAM) ||
 	    getsockname(fd, &at.any, &n) < 0)
 		return false;
 	/* The port is at the same place in both. */
@@ -231,12 +232,13 @@ static int join_members(struct guard *g, struct err *e)
 {
 	const struct seat *seat = g->s->seat;
 	CLEANUP(fd) int own = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int protocol = g->door.routes < 0 ? -1 : option(g->door.routes, SO_PROTOCOL);
+	int protocol = g->door.routes < 0 ? -1 : docker_door_option(g->door.routes, SO_PROTOCOL);
 
 	if (!seat || !has_say(g))
 		return 0;
-	if (option(g->door.routes, SO_DOMAIN) != AF_NETLINK || protocol != NETLINK_ROUTE ||
-	    own < 0 || (network_of(own) && network_of(g->door.routes) == network_of(own)))
+	if (docker_door_option(g->door.routes, SO_DOMAIN) != AF_NETLINK ||
+	    protocol != NETLINK_ROUTE || own < 0 ||
+	    (network_of(own) && network_of(g->door.routes) == network_of(own)))
 		return err_set(e, ERR_INTERNAL, EPROTO,
 			       "the door's container did not send its routing socket");
 	return members_join(seat->router, g->door.routes, seat->place, e);
@@ -245,7 +247,7 @@ static int join_members(struct guard *g, struct err *e)
 static int hear_helper(struct guard *g, struct err *e)
 {
 	struct guard_door *d = &g->door;
-	const struct door_want w = wanted(g);
+	const struct door_want w = docker_door_wanted(g);
 	struct door_answer a = { 0 };
 	ssize_t n;
 
@@ -277,7 +279,7 @@ int door_wait(struct guard *g, struct err *e)
 				.router = has_router(g),
 				.member = seat != NULL,
 				.place = seat ? seat->place : 0,
-				.want = wanted(g) };
+				.want = docker_door_wanted(g) };
 	uint64_t until = clock_us() + (uint64_t)OPEN_MS * 1000;
 	int r;
 

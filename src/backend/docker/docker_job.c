@@ -18,9 +18,9 @@
 #include "backend/kit/process/ends.h"
 #include "backend/kit/process/told.h"
 #include "backend/kit/protect/protect.h"
-#include "base/fd.h"
-#include "base/str.h"
-#include "model/companions.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
+#include "model/dialect/companions.h"
 #include "proc/spawn.h"
 
 #define LOOK_MS 20     /* at protected names */
@@ -55,8 +55,8 @@ struct backend_job {
 	const char **words; /* ... NULL: nothing */
 };
 
-static struct backend_job *job_free(struct backend_job *j);
-DEFINE_CLEANUP(job, struct backend_job *, job_free)
+static struct backend_job *docker_job_free(struct backend_job *j);
+DEFINE_CLEANUP(job, struct backend_job *, docker_job_free)
 
 /* The container has a terminal of its own. This one changes nothing: it is there so that its size
  * can be set on the master, and reaches the guard as a signal. */
@@ -75,7 +75,7 @@ static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 }
 
 /* The guard is nobody's child: it outlives us. It allocates. */
-static int spawn(const struct guard_start *s, struct err *e)
+static int docker_job_spawn(const struct guard_start *s, struct err *e)
 {
 	int r = proc_fork_away(true);
 
@@ -84,7 +84,7 @@ static int spawn(const struct guard_start *s, struct err *e)
 	return r < 0 ? err_sys(e, "cannot start a process") : 0;
 }
 
-static void ask(const struct backend_job *j, uint32_t command, int sig)
+static void docker_job_ask(const struct backend_job *j, uint32_t command, int sig)
 {
 	const struct supervisor_request r = { .asks = ASK_SIGNAL,
 					      .command = command,
@@ -94,7 +94,7 @@ static void ask(const struct backend_job *j, uint32_t command, int sig)
 }
 
 /* One word of the guard's; 1, 0 when there is none now, or an error when it is gone. */
-static int hear(struct backend_job *j, struct supervisor_msg *m)
+static int docker_job_hear(struct backend_job *j, struct supervisor_msg *m)
 {
 	int fds[LEND_FDS];
 	size_t given = LEND_FDS;
@@ -127,7 +127,7 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 	return 1;
 }
 
-static int gone(struct err *e)
+static int docker_job_gone(struct err *e)
 {
 	return err_refuse(e, ERR_INTERNAL, ECHILD, "the next run of brig removes what it left",
 			  "the container's guard was ended from outside");
@@ -191,12 +191,12 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			return err_sys(e, "cannot wait for the container");
 		if (w->host.asked_to_stop && (p[1].revents || p[2].revents) &&
 		    w->host.asked_to_stop(w->host.arg)) {
-			ask(j, COMMAND_FIRST, SIGKILL);
+			docker_job_ask(j, COMMAND_FIRST, SIGKILL);
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		}
 		r = hear_early(j, &m);
 		if (r < 0)
-			return gone(e);
+			return docker_job_gone(e);
 		if (r == 0)
 			continue;
 		if (m.said == SUPERVISOR_NOTE && w->host.note)
@@ -243,7 +243,7 @@ static int open_events(struct backend_job *j, struct err *e)
 	return 0;
 }
 
-static struct backend_job *job_new(struct backend_plan *p)
+static struct backend_job *docker_job_new(struct backend_plan *p)
 {
 	struct backend_job *j = calloc(1, sizeof(*j));
 
@@ -260,7 +260,8 @@ static bool wants_line(const struct backend_plan *p)
 	return p->publishes || p->box->signing;
 }
 
-static int begin(struct backend_job *j, struct ends *ends, const struct job_want *w, struct err *e)
+static int docker_job_begin(struct backend_job *j, struct ends *ends, const struct job_want *w,
+			    struct err *e)
 {
 	CLEANUP(fd) int hold = -1;
 	struct guard_start s = { .plan = j->plan,
@@ -283,7 +284,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 	if (r < 0)
 		return err_errno(e, r, "cannot hold the placeholders");
 	s.hold = hold;
-	r = spawn(&s, e);
+	r = docker_job_spawn(&s, e);
 	hold = fd_close(hold); /* the guard's alone */
 	/* Only now can the end of the guard be seen on the socket. */
 	ends->control[1] = fd_close(ends->control[1]);
@@ -317,8 +318,8 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 	return w->command || j->commands ? 0 : err_nomem(e);
 }
 
-static void describe(const struct backend_plan *p, const struct supervisor_msg *m,
-		     struct isolation *i)
+static void docker_job_describe(const struct backend_plan *p, const struct supervisor_msg *m,
+				struct isolation *i)
 {
 	const struct box_plan *b = p->box;
 	const struct tuning *t = &p->tune;
@@ -364,7 +365,7 @@ static void describe(const struct backend_plan *p, const struct supervisor_msg *
 static int docker_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 			struct backend_job **ret, struct err *e)
 {
-	CLEANUP(job) struct backend_job *j = job_new(p);
+	CLEANUP(job) struct backend_job *j = docker_job_new(p);
 	struct ends ends = ENDS_NONE;
 	int r;
 
@@ -385,7 +386,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 	r = streams_open(&ends, w, e);
 	j->control = TAKE_FD(ends.control[0]);
 	if (r == 0)
-		r = begin(j, &ends, w, e);
+		r = docker_job_begin(j, &ends, w, e);
 	if (r == 0)
 		*io = (struct job_io){ .in = TAKE_FD(ends.in[1]),
 				       .out = TAKE_FD(ends.out[0]),
@@ -403,7 +404,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 	if (r < 0)
 		return r;
 	if (w->isolation)
-		describe(p, &j->started, w->isolation);
+		docker_job_describe(p, &j->started, w->isolation);
 	if (w->isolation && j->commands)
 		w->isolation->pause = "engine";
 	*ret = TAKE_PTR(j);
@@ -421,7 +422,7 @@ static bool names_hold(struct backend_job *j, struct outcome *o)
 	j->tampered = news == PROTECT_TAMPERED;
 	j->cover_lost = news == PROTECT_LOST;
 	if (news != PROTECT_QUIET)
-		ask(j, COMMAND_FIRST, SIGKILL);
+		docker_job_ask(j, COMMAND_FIRST, SIGKILL);
 	return news == PROTECT_QUIET;
 }
 
@@ -452,7 +453,7 @@ static enum job_event docker_event(struct backend_job *j, bool alarm, struct out
 
 	(void)alarm;
 	on_timer(j, o);
-	while ((r = hear(j, &m)) > 0)
+	while ((r = docker_job_hear(j, &m)) > 0)
 		if (m.command == COMMAND_FIRST && m.said == SUPERVISOR_NOTE) {
 			outcome_deny(o, "network", "network.closed", m.text);
 			if (j->note)
@@ -465,7 +466,7 @@ static enum job_event docker_event(struct backend_job *j, bool alarm, struct out
 
 static void docker_signal(struct backend_job *j, uint32_t command, int sig)
 {
-	ask(j, command, sig);
+	docker_job_ask(j, command, sig);
 }
 
 /* The guard leaves last, when the container is gone. Told to end it all it may still be waiting for
@@ -479,16 +480,16 @@ static void job_leave(struct backend_job *j)
 	if (j->control < 0)
 		return;
 	if (!j->ended)
-		ask(j, COMMAND_FIRST, SIGKILL);
+		docker_job_ask(j, COMMAND_FIRST, SIGKILL);
 	(void)shutdown(j->control, SHUT_WR);
-	while (poll(&p, 1, j->ended ? GONE_MS : LEAVE_MS) > 0 && hear(j, &m) >= 0)
+	while (poll(&p, 1, j->ended ? GONE_MS : LEAVE_MS) > 0 && docker_job_hear(j, &m) >= 0)
 		;
 	if (!j->told)
 		ledger_tidy(j->id);
 	j->told = true;
 }
 
-static struct backend_job *job_free(struct backend_job *j)
+static struct backend_job *docker_job_free(struct backend_job *j)
 {
 	if (!j)
 		return NULL;
@@ -523,7 +524,7 @@ static void judge_names(const struct backend_job *j, struct outcome *o)
 }
 
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
-static void judge(const struct backend_job *j, struct outcome *o)
+static void docker_job_judge(const struct backend_job *j, struct outcome *o)
 {
 	if (o->kind == OUTCOME_CANCELLED && j->end.container.ended)
 		outcome_ended_as(o, j->end.container.exit_code);
@@ -532,7 +533,7 @@ static void judge(const struct backend_job *j, struct outcome *o)
 	if (j->tampered || j->cover_lost) {
 		judge_names(j, o);
 	} else if (!j->ended) {
-		(void)gone(&o->error);
+		(void)docker_job_gone(&o->error);
 	} else if (j->end.err.code) {
 		o->error = j->end.err;
 		if (j->end.container.never_ran)
@@ -560,7 +561,7 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 	o->workspace_target = arena_strdup(o->arena, j->plan->box->cwd);
 	if (j->plan->box->repository)
 		o->repository = arena_strdup(o->arena, j->plan->box->repository);
-	judge(j, o);
+	docker_job_judge(j, o);
 	if (j->end.container.oom)
 		outcome_hit(o, LIMIT_MEMORY);
 	if (j->end.container.pids)
@@ -571,7 +572,7 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 		protect_end(j->protect, j->cover_lost, o);
 		j->protect = protect_free(j->protect);
 	}
-	(void)job_free(j);
+	(void)docker_job_free(j);
 }
 
 static bool hear_all(void *job)
@@ -580,7 +581,7 @@ static bool hear_all(void *job)
 	struct supervisor_msg m;
 	int r;
 
-	while ((r = hear(j, &m)) > 0)
+	while ((r = docker_job_hear(j, &m)) > 0)
 		;
 	return r == 0 && !j->ended;
 }
@@ -614,7 +615,7 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 }
 
 /* As box_exec.c does it. */
-static void settle(struct backend_job *j, struct outcome *o)
+static void docker_job_settle(struct backend_job *j, struct outcome *o)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
 	size_t before = o->trust_count;
@@ -649,7 +650,7 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 		(void)err_hint(&x.why, "image '%.100s' does not have it", j->plan->image);
 	if (x.refused)
 		command_refused(&x, o);
-	settle(j, o);
+	docker_job_settle(j, o);
 	if (x.refused)
 		return true;
 	if (o->kind == OUTCOME_FAILED && j->oom) {
@@ -670,12 +671,12 @@ static int docker_pause(struct backend_job *j, bool on, struct err *e)
 
 	j->answered = false;
 	if (fd_send(j->control, &r, sizeof(r), NULL, 0) < 0)
-		return gone(e);
+		return docker_job_gone(e);
 	while (!j->answered && !j->ended) {
 		if (poll(&p, 1, PAUSE_MS) == 0)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "the engine does not answer");
-		if (hear(j, &m) < 0)
-			return gone(e);
+		if (docker_job_hear(j, &m) < 0)
+			return docker_job_gone(e);
 	}
 	if (!j->answered)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
-#include "backend/docker/gate.h"
+#include "backend/docker/gate/gate.h"
 #include "backend/kit/plan/plan_internal.h"
-#include "base/num.h"
-#include "base/str.h"
-#include "model/code.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "model/dialect/dialect.h"
-#include "model/image_name.h"
-#include "model/paths.h"
+#include "model/known/image_name.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
 
 #define ROOT_STARTED_UID 1000
 #define MIB ((uint64_t)1 << 20)
@@ -240,7 +240,7 @@ static int gpu_ids(struct backend_plan *p, struct err *e)
 	return 0;
 }
 
-static int limits(struct backend_plan *p, struct err *e)
+static int docker_plan_limits(struct backend_plan *p, struct err *e)
 {
 	const struct limits *l = &p->spec->limits;
 	uint64_t tmp = l->tmp < SHM_MAX ? l->tmp : SHM_MAX;
@@ -319,7 +319,7 @@ static bool wrote_variable(const struct spec *s, const char *name)
 
 /* The image knows its own PATH; the tools' caches go where the command may write. go runs what it
  * builds, and /tmp may be noexec. */
-static int variables(struct backend_plan *p, struct err *e)
+static int docker_plan_variables(struct backend_plan *p, struct err *e)
 {
 	static const struct {
 		const char *name, *below;
@@ -390,7 +390,7 @@ static int git_settings(struct backend_plan *p, struct err *e)
 /* ---- what must not be shown ---- */
 
 /* Both by the path as written and by where its folder really is: /var/run is a link. */
-static bool shows(const struct op *o, const char *socket)
+static bool docker_plan_shows(const struct op *o, const char *socket)
 {
 	char folder[PATH_MAX], real[PATH_MAX];
 	const char *slash = strrchr(socket, '/');
@@ -411,7 +411,7 @@ static int check_sockets(const struct backend_plan *p, struct err *e)
 		const struct op *o = &p->box->ops[i];
 
 		for (size_t k = 0; o->kind == OP_BIND && k < at.n; k++)
-			if (shows(o, at.path[k]))
+			if (docker_plan_shows(o, at.path[k]))
 				return err_refuse(e, ERR_POLICY, EPERM,
 						  "an engine is root on its machine: mount a "
 						  "folder that does not hold its socket",
@@ -541,7 +541,7 @@ static int members(struct backend_plan *p, struct err *e)
 
 /* ---- where the workspace is ---- */
 
-static int ask(struct backend_plan *p, const char *path, struct err *e)
+static int docker_plan_ask(struct backend_plan *p, const char *path, struct err *e)
 {
 	const char **slot;
 
@@ -566,21 +566,21 @@ static int places(struct backend_plan *p, struct err *e)
 		return 0;
 	for (size_t i = 0; i < s->read.n; i++) {
 		p->shows_repository |= str_eq(s->read.v[i], p->box->repository);
-		if (ask(p, s->read.v[i], e) < 0)
+		if (docker_plan_ask(p, s->read.v[i], e) < 0)
 			return -e->code;
 	}
 	for (size_t i = 0; i < s->write.n; i++)
-		if (ask(p, s->write.v[i], e) < 0)
+		if (docker_plan_ask(p, s->write.v[i], e) < 0)
 			return -e->code;
 	for (size_t i = 0; i < s->mounts.n; i++)
-		if (ask(p, s->mounts.v[i].target, e) < 0)
+		if (docker_plan_ask(p, s->mounts.v[i].target, e) < 0)
 			return -e->code;
 	return 0;
 }
 
 /* ---- all of it ---- */
 
-static int fill(struct backend_plan *p, struct err *e)
+static int docker_plan_fill(struct backend_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
 
@@ -594,8 +594,8 @@ static int fill(struct backend_plan *p, struct err *e)
 	    who(p, e) < 0 || check_writable(p, e) < 0 || check_home(p, e) < 0 ||
 	    check_data(p, e) < 0 || check_sockets(p, e) < 0)
 		return -e->code;
-	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
-	    variables(p, e) < 0 || host_ids(p, e) < 0 || git_settings(p, e) < 0)
+	if (private_folders(p, e) < 0 || docker_plan_limits(p, e) < 0 || labels(p, e) < 0 ||
+	    docker_plan_variables(p, e) < 0 || host_ids(p, e) < 0 || git_settings(p, e) < 0)
 		return -e->code;
 	if (docker_plan_extra(p, e) < 0 || places(p, e) < 0 || members(p, e) < 0)
 		return -e->code;
@@ -617,7 +617,7 @@ int docker_plan(const struct spec *s, struct backend_plan **ret, const char *con
 	p->spec = s;
 	if (s->toolchains) /* the host's programs are no part of an image */
 		return backend_cannot(s, "docker", FIELD_TOOLCHAINS, "true", e);
-	if (box_plan_trees(s, "docker", &p->box, e) < 0 || fill(p, e) < 0)
+	if (box_plan_trees(s, "docker", &p->box, e) < 0 || docker_plan_fill(p, e) < 0)
 		return -e->code;
 	p->spec = NULL;
 	if (notes)

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "backend/docker/docker.h"
-#include "base/clock.h"
-#include "model/image_name.h"
+#include "base/sys/clock.h"
+#include "model/known/image_name.h"
 
 /* Before this nobody made images: builds that want to be repeatable say 1970. */
 #define FIRST_YEAR 2013
@@ -52,7 +52,7 @@ static unsigned ms_until(uint64_t until)
 	return now < until ? (unsigned)((until - now + 999) / 1000) : 1;
 }
 
-static int look(uint64_t until, struct engine_health *h, struct err *e)
+static int engine_health_look(uint64_t until, struct engine_health *h, struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
@@ -73,7 +73,7 @@ static int look(uint64_t until, struct engine_health *h, struct err *e)
 	return 0;
 }
 
-static void say(struct engine_health *h)
+static void engine_health_say(struct engine_health *h)
 {
 	static const char *const words[] = { [ENGINE_ABSENT] = "docker CLI not found",
 					     [ENGINE_DENIED] = "docker daemon unavailable",
@@ -95,13 +95,13 @@ void engine_health(unsigned ms, struct engine_health *ret)
 
 	*ret = (struct engine_health){ .state = ENGINE_READY };
 	cli = find_program("docker", ret->cli, sizeof(ret->cli));
-	if (look(clock_us() + (uint64_t)ms * 1000, ret, &e) < 0) {
+	if (engine_health_look(clock_us() + (uint64_t)ms * 1000, ret, &e) < 0) {
 		ret->state = state_of(&e);
 		(void)snprintf(ret->hint, sizeof(ret->hint), "%s", e.hint);
 		if (ret->state == ENGINE_ABSENT && cli)
 			ret->state = ENGINE_DOWN;
 	}
-	say(ret);
+	engine_health_say(ret);
 }
 
 int docker_health(unsigned ms, char *detail, size_t n)
@@ -113,8 +113,8 @@ int docker_health(unsigned ms, char *detail, size_t n)
 	return h.state == ENGINE_READY ? 0 : h.state == ENGINE_LATE ? -ETIMEDOUT : -ENOTCONN;
 }
 
-static int ask(const struct engine_health *h, const char *path, unsigned ms,
-	       struct engine_answer *ret)
+static int engine_health_ask(const struct engine_health *h, const char *path, unsigned ms,
+			     struct engine_answer *ret)
 {
 	CLEANUP(engine) struct engine g = { 0 };
 	uint64_t until = clock_us() + (uint64_t)ms * 1000;
@@ -151,7 +151,7 @@ int engine_has_image(const struct engine_health *h, const char *image, unsigned 
 	if (!image_valid(image) ||
 	    snprintf(path, sizeof(path), "/images/%s/json", image) >= (int)sizeof(path))
 		return h->state == ENGINE_READY ? 0 : -ENOTCONN;
-	r = ask(h, path, ms, &a);
+	r = engine_health_ask(h, path, ms, &a);
 	if (r < 0)
 		return r;
 	if (age)
@@ -163,7 +163,7 @@ int engine_runtimes(struct engine_health *h, unsigned ms)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	const struct jread *all;
-	int r = ask(h, "/info", ms, &a);
+	int r = engine_health_ask(h, "/info", ms, &a);
 
 	h->runtimes[0] = '\0';
 	if (r < 0 || a.status != 200)

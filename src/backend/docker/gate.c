@@ -3,7 +3,7 @@
  *
  * Identities are taken without following a link, from the folders that the plan has seen. An engine
  * that was led elsewhere meanwhile has mounted something else, and the gate says so. */
-#include "backend/docker/gate.h"
+#include "backend/docker/gate/gate.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,12 +13,12 @@
 #include <sys/socket.h>
 
 #include "backend/docker/guard.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/program.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/paths.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/program.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
 
 #define TALK_MS 60000 /* a container's start, on a machine that has other work */
 #define LOOK_MS 250
@@ -42,8 +42,8 @@ static void cleanup_list(struct gate_list *l)
 
 /* ---- what was asked for ---- */
 
-static void add(struct gate_list *l, const char *path, enum gate_kind kind, const struct stat *st,
-		bool read_only)
+static void gate_add(struct gate_list *l, const char *path, enum gate_kind kind,
+		     const struct stat *st, bool read_only)
 {
 	struct gate_mount m = { .kind = kind, .read_only = read_only };
 
@@ -63,7 +63,7 @@ static void add(struct gate_list *l, const char *path, enum gate_kind kind, cons
 }
 
 /* A file of the run's own folder. */
-static int add_file(struct gate_list *l, const char *what, const char *path, struct err *e)
+static int gate_add_file(struct gate_list *l, const char *what, const char *path, struct err *e)
 {
 	char name[64];
 	struct stat st;
@@ -71,7 +71,7 @@ static int add_file(struct gate_list *l, const char *what, const char *path, str
 	(void)snprintf(name, sizeof(name), "%.32s.%s", l->g->s->id, what);
 	if (fstatat(l->g->ledger.dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(e, "cannot look at '%s/%s'", l->g->ledger.path, name);
-	add(l, path, GATE_BIND, &st, true);
+	gate_add(l, path, GATE_BIND, &st, true);
 	return 0;
 }
 
@@ -108,7 +108,7 @@ static int add_cover(struct gate_list *l, const struct op *o, struct err *e)
 	fd = fd_open_nolinks(top, o->dst + strlen(tree->dst) + 1, O_PATH | O_CLOEXEC, FD_BENEATH);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return changed(o->dst, e);
-	add(l, o->dst, GATE_BIND, &st, !o->writable);
+	gate_add(l, o->dst, GATE_BIND, &st, !o->writable);
 	return 0;
 }
 
@@ -121,15 +121,15 @@ static int add_op(struct gate_list *l, const struct op *o, struct err *e)
 	if (o->skip)
 		return 0;
 	if (o->kind == OP_CODE)
-		return add_file(l, "code", o->dst, e);
+		return gate_add_file(l, "code", o->dst, e);
 	if (o->kind == OP_BIND)
-		add(l, o->dst, GATE_BIND, &st, !o->writable);
+		gate_add(l, o->dst, GATE_BIND, &st, !o->writable);
 	else if (o->kind == OP_COVER && !str_eq(o->dst, CODE_FOLDER))
 		return add_cover(l, o, e);
 	else if (o->kind == OP_HIDE)
-		add(l, o->dst, GATE_NULL, NULL, false);
+		gate_add(l, o->dst, GATE_NULL, NULL, false);
 	else if (o->kind == OP_MASK && tree_of(l->g->plan, o->dst))
-		add(l, o->dst, GATE_TMPFS, NULL, true);
+		gate_add(l, o->dst, GATE_TMPFS, NULL, true);
 	return 0;
 }
 
@@ -137,29 +137,29 @@ static int add_files(struct gate_list *l, struct err *e)
 {
 	const struct guard *g = l->g;
 
-	if (g->plan->user == DOCKER_USER_IDS && (add_file(l, "passwd", "/etc/passwd", e) < 0 ||
-						 add_file(l, "group", "/etc/group", e) < 0))
+	if (g->plan->user == DOCKER_USER_IDS && (gate_add_file(l, "passwd", "/etc/passwd", e) < 0 ||
+						 gate_add_file(l, "group", "/etc/group", e) < 0))
 		return -e->code;
-	if (g->plan->git && add_file(l, "git", DOCKER_GIT, e) < 0)
+	if (g->plan->git && gate_add_file(l, "git", DOCKER_GIT, e) < 0)
 		return -e->code;
 	if (g->s->line) {
 		char line[sizeof(g->gate_inside) + sizeof(GATE_LINE)];
 
 		(void)snprintf(line, sizeof(line), "%s%s", g->gate_inside, GATE_LINE);
-		if (add_file(l, "line", line, e) < 0)
+		if (gate_add_file(l, "line", line, e) < 0)
 			return -e->code;
 	}
 	if (!docker_has_door(g->plan))
 		return 0;
-	if (add_file(l, "resolv", "/etc/resolv.conf", e) < 0 ||
-	    add_file(l, "hosts", "/etc/hosts", e) < 0)
+	if (gate_add_file(l, "resolv", "/etc/resolv.conf", e) < 0 ||
+	    gate_add_file(l, "hosts", "/etc/hosts", e) < 0)
 		return -e->code;
 	if (!g->plan->box->door)
 		return 0;
-	if (add_file(l, "roots", DOOR_ROOTS, e) < 0)
+	if (gate_add_file(l, "roots", DOOR_ROOTS, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < g->door.bundle_count; i++)
-		if (add_file(l, "roots", g->door.bundles[i], e) < 0)
+		if (gate_add_file(l, "roots", g->door.bundles[i], e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -172,10 +172,10 @@ static int list_mounts(struct gate_list *l, struct err *e)
 		if (add_op(l, &g->plan->box->ops[i], e) < 0)
 			return -e->code;
 	for (size_t i = 0; i < g->plan->tmpfs_count; i++)
-		add(l, g->plan->tmpfs[i].path, GATE_TMPFS, NULL, false);
+		gate_add(l, g->plan->tmpfs[i].path, GATE_TMPFS, NULL, false);
 	for (size_t i = 0; i < g->image.volume_count; i++)
 		if (!docker_is_mounted(g->plan, g->image.volumes[i]))
-			add(l, g->image.volumes[i], GATE_TMPFS, NULL, false);
+			gate_add(l, g->image.volumes[i], GATE_TMPFS, NULL, false);
 	return add_files(l, e);
 }
 
@@ -193,7 +193,7 @@ static int nonsense(struct err *e)
 }
 
 /* What has come so far: the container's stdout, and nothing else. */
-static int take(struct guard *g, char *out, size_t n, size_t *have)
+static int gate_take(struct guard *g, char *out, size_t n, size_t *have)
 {
 	const char *p = g->early.data;
 	size_t left = g->early.len;
@@ -240,13 +240,13 @@ static int wait_more(struct guard *g, uint64_t until, struct err *e)
 	return 0;
 }
 
-static int hear(struct guard *g, void *out, size_t n, struct err *e)
+static int gate_hear(struct guard *g, void *out, size_t n, struct err *e)
 {
 	uint64_t until = clock_us() + (uint64_t)TALK_MS * 1000;
 	size_t have = 0;
 
 	for (;;) {
-		if (take(g, out, n, &have) < 0)
+		if (gate_take(g, out, n, &have) < 0)
 			return nonsense(e);
 		if (have == n)
 			return 0;
@@ -255,7 +255,7 @@ static int hear(struct guard *g, void *out, size_t n, struct err *e)
 	}
 }
 
-static int say(struct guard *g, const void *p, size_t n, struct err *e)
+static int gate_say(struct guard *g, const void *p, size_t n, struct err *e)
 {
 	int r = 0;
 
@@ -343,7 +343,7 @@ int gate_pass(struct guard *g, struct err *e)
 	struct gate_hello h = { 0 };
 	struct gate_want w;
 
-	if (hear(g, &h, sizeof(h), e) < 0)
+	if (gate_hear(g, &h, sizeof(h), e) < 0)
 		return -e->code;
 	if (strncmp(h.magic, GATE_MAGIC, sizeof(h.magic)) != 0 ||
 	    !memchr(h.boot, '\0', sizeof(h.boot)))
@@ -357,7 +357,7 @@ int gate_pass(struct guard *g, struct err *e)
 	buf_add(&message, buf_str(&l.bytes), l.bytes.len);
 	if (message.failed || l.bytes.failed)
 		return err_nomem(e);
-	if (say(g, message.data, message.len, e) < 0 || hear(g, &a, sizeof(a), e) < 0)
+	if (gate_say(g, message.data, message.len, e) < 0 || gate_hear(g, &a, sizeof(a), e) < 0)
 		return -e->code;
 	if (strncmp(a.magic, GATE_MAGIC, sizeof(a.magic)) != 0)
 		return nonsense(e);
@@ -375,5 +375,5 @@ int gate_go(struct guard *g, struct err *e)
 {
 	const char word = GATE_GO;
 
-	return say(g, &word, 1, e);
+	return gate_say(g, &word, 1, e);
 }

@@ -19,9 +19,9 @@
 #include <sys/socket.h>
 
 #include "backend/kit/protect/journal.h"
-#include "base/fd.h"
-#include "base/random.h"
-#include "base/str.h"
+#include "base/bytes/random.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 #include "proc/spawn.h"
 
 static void send_msg(const struct guard *g, const struct supervisor_msg *m)
@@ -39,7 +39,7 @@ static void close_foreign(const struct guard_start *s)
 }
 
 /* All signals are blocked since before the fork; the only one of use is the terminal's. */
-static void settle(const struct guard_start *s)
+static void guard_settle(const struct guard_start *s)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 
@@ -148,7 +148,7 @@ static void tell_started(const struct guard *g)
 
 /* Nothing runs that could miss the placeholders. While this is not known they stay, for the next
  * brig to remove: an engine that starts a container makes what is missing below its mounts. */
-static void let_go(const struct guard *g)
+static void guard_let_go(const struct guard *g)
 {
 	journal_let_go(g->s->id);
 	(void)fd_close(g->s->hold);
@@ -167,7 +167,7 @@ _Noreturn void guard_main(const struct guard_start *s)
 	g.ledger.fd = g.ledger.dir = g.proc = g.disk.fd = -1;
 	g.early.max = (size_t)1 << 20;
 	g.end.said = SUPERVISOR_ENDED;
-	settle(s);
+	guard_settle(s);
 	if (make_names(&g, &e) < 0 || guard_set_up(&g, &e) < 0) {
 		g.end.said = SUPERVISOR_FAILED;
 		g.end.err = e;
@@ -184,13 +184,13 @@ _Noreturn void guard_main(const struct guard_start *s)
 	 * leave things to be tidied up behind it. */
 	if (g.end.said == SUPERVISOR_ENDED) {
 		if (g.end.container.ended)
-			let_go(&g);
+			guard_let_go(&g);
 		send_msg(&g, &g.end);
 	}
 	clean = guard_clean(&g);
 	if (g.end.said == SUPERVISOR_FAILED) {
 		if (clean)
-			let_go(&g);
+			guard_let_go(&g);
 		send_msg(&g, &g.end);
 	}
 	_exit(0);

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "backend/docker/docker.h"
-#include "backend/docker/gate.h"
+#include "backend/docker/gate/gate.h"
 #include "backend/kit/limits/disk.h"
 
 #define NONCE_HEX 32

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 
 #include "backend/docker/guard.h"
-#include "base/fd.h"
-#include "base/sha256.h"
-#include "base/str.h"
+#include "base/bytes/sha256.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 
 #define LABEL "brig.door"
 #define REPOSITORY "localhost/brig-door"
@@ -120,7 +120,7 @@ static bool is_empty(const struct jread *v)
 }
 
 /* Nothing but our layer, and nothing that the engine would add or do for it. */
-static bool is_ours(const struct helper *h, const struct jread *image)
+static bool helper_is_ours(const struct helper *h, const struct jread *image)
 {
 	static const char *const none[] = { "Volumes", "Env",         "User",        "Cmd",
 					    "OnBuild", "Healthcheck", "ExposedPorts" };
@@ -136,7 +136,7 @@ static bool is_ours(const struct helper *h, const struct jread *image)
 }
 
 /* 0, 1 when the engine does not have it, or an error. */
-static int find(struct guard *g, const struct helper *h, struct err *e)
+static int helper_find(struct guard *g, const struct helper *h, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	char path[160];
@@ -152,7 +152,7 @@ static int find(struct guard *g, const struct helper *h, struct err *e)
 	if (a.status != 200 || !id || strlen(id) + 8 > sizeof(g->door.image))
 		return err_set(e, ERR_UNAVAILABLE, EIO,
 			       "the engine does not say what image '%s' is: %s", h->tag, a.message);
-	if (!is_ours(h, a.json)) {
+	if (!helper_is_ours(h, a.json)) {
 		(void)err_set(e, ERR_POLICY, EPERM, "image '%s' is not the one that brig made",
 			      h->tag);
 		return err_hint(e, "somebody changed it; remove it: docker rmi %s", h->tag);
@@ -216,7 +216,7 @@ static void archive(const struct helper *h, struct buf *b)
 	b->failed |= config.failed || manifest.failed;
 }
 
-static int load(struct guard *g, const struct helper *h, struct err *e)
+static int helper_load(struct guard *g, const struct helper *h, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	CLEANUP(buf) struct buf b = BUF_INIT(3 * PROGRAM_MAX);
@@ -254,7 +254,7 @@ static void remove_old(struct guard *g, const char *tag)
 
 /* Those of other versions, unless a container uses one: the engine refuses that. Their brig makes
  * it again. */
-static void sweep(struct guard *g, const struct helper *h)
+static void helper_sweep(struct guard *g, const struct helper *h)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	CLEANUP(buf) struct buf b = BUF_INIT(512);
@@ -282,17 +282,17 @@ int helper_image(struct guard *g, struct err *e)
 
 	if (helper_read(&h, g->door.helper, e) < 0)
 		return -e->code;
-	r = find(g, &h, e);
+	r = helper_find(g, &h, e);
 	if (r <= 0)
 		return r;
-	if (load(g, &h, e) < 0)
+	if (helper_load(g, &h, e) < 0)
 		return -e->code;
-	r = find(g, &h, e);
+	r = helper_find(g, &h, e);
 	if (r > 0)
 		return err_set(e, ERR_UNAVAILABLE, EIO,
 			       "the engine took the image of the door's helper, and does not have "
 			       "it");
 	if (r == 0)
-		sweep(g, &h);
+		helper_sweep(g, &h);
 	return r;
 }

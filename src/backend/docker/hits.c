@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "backend/docker/guard.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 
 static const struct {
 	const char *controller;      /* of v1 */

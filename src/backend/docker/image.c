@@ -6,11 +6,11 @@
 
 #include "backend/docker/docker.h"
 #include "image/login.h"
-#include "base/clock.h"
-#include "base/str.h"
-#include "model/image_name.h"
-#include "model/paths.h"
-#include "model/spec_lists.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "model/known/image_name.h"
+#include "model/settings/paths.h"
+#include "model/settings/spec_lists.h"
 
 #define FIELD_MAX ((size_t)7 << 10)
 #define IMAGE_MAX ((size_t)1 << 20)
@@ -106,7 +106,7 @@ static int take_labels(const struct jread *config, struct image *ret, struct err
 	return 0;
 }
 
-static int take(const struct jread *json, const char *ref, struct image *ret, struct err *e)
+static int image_take(const struct jread *json, const char *ref, struct image *ret, struct err *e)
 {
 	const char *id = jread_str(json, "Id");
 	const char *digest = jread_text(jread_at(jread_get(json, "RepoDigests"), 0));
@@ -146,7 +146,7 @@ static int inspect(struct engine *g, const char *ref, struct image *ret, struct 
 				  "a name is in lower case, such as python:3.12-slim or "
 				  "registry.example/team/tool@sha256:...",
 				  "image '%s': %s", ref, a.message);
-	return take(a.json, ref, ret, e);
+	return image_take(a.json, ref, ret, e);
 }
 
 /* ---- fetching it ---- */
@@ -253,7 +253,7 @@ static void count_layer(struct pull *p, const char *id, uint64_t now, uint64_t a
 	p->layers[i].all = all;
 }
 
-static bool tell(struct pull *p)
+static bool image_tell(struct pull *p)
 {
 	uint64_t now = 0, all = 0;
 	char line[256];
@@ -298,10 +298,10 @@ static void pull_line(void *arg, const char *line, size_t n)
 
 static bool pull_tick(void *arg)
 {
-	return tell(arg);
+	return image_tell(arg);
 }
 
-static int follow(struct pull *p, struct client *c, struct err *e)
+static int image_follow(struct pull *p, struct client *c, struct err *e)
 {
 	const struct engine_lines l = { .line = pull_line, .tick = pull_tick, .arg = p };
 	int r = engine_follow(c, &l, e);
@@ -314,7 +314,7 @@ static int follow(struct pull *p, struct client *c, struct err *e)
 	return r == -ECANCELED ? err_set(e, ERR_INTERNAL, ECANCELED, "the pull was given up") : r;
 }
 
-static int refused(struct client *c, const struct pull *p, struct err *e)
+static int image_refused(struct client *c, const struct pull *p, struct err *e)
 {
 	char text[256];
 
@@ -369,8 +369,8 @@ static int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, v
 	if (r < 0 || client_answer(c, deadline, &a, e) < 0)
 		return err_wrap(e, "image '%s'", ref);
 	if (a->status != 200)
-		return refused(c, &p, e);
-	if (follow(&p, c, e) < 0)
+		return image_refused(c, &p, e);
+	if (image_follow(&p, c, e) < 0)
 		return -e->code;
 	return p.failed[0] ? pull_failed(ref, p.failed, p.known, e) : 0;
 }
@@ -380,7 +380,7 @@ struct pull_listener {
 	void *arg;
 };
 
-static bool pass_on(void *arg, const char *line)
+static bool image_pass_on(void *arg, const char *line)
 {
 	const struct pull_listener *l = arg;
 
@@ -402,7 +402,7 @@ int docker_pull(const char *ref, void (*note)(void *arg, const char *text), void
 			"'%.100s' is not the name of an image", ref);
 	if (engine_open(&g, e) < 0)
 		return -e->code;
-	return image_pull(&g, ref, pass_on, &l, e);
+	return image_pull(&g, ref, image_pass_on, &l, e);
 }
 
 int image_get(struct engine *g, const char *ref, bool pull, pull_fn *on_progress, void *arg,

@@ -8,10 +8,10 @@
 
 #include "backend/backend.h"
 #include "backend/docker/docker.h"
-#include "base/clock.h"
-#include "base/str.h"
-#include "base/tar.h"
-#include "model/image_name.h"
+#include "base/files/tar.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "model/known/image_name.h"
 
 #define ARCHIVE_MAX ((size_t)256 << 10)
 #define TOLD_MAX 160
@@ -25,7 +25,7 @@ struct building {
 	char last[128]; /* line that a command of it wrote: one that fails says why there */
 };
 
-static int put(void *arg, const void *p, size_t n)
+static int image_build_put(void *arg, const void *p, size_t n)
 {
 	struct buf *b = arg;
 
@@ -45,9 +45,9 @@ static int archive(const char *text, struct buf *out, struct err *e)
 	t->mode = 0644;
 	t->size = n;
 	(void)snprintf(t->name, sizeof(t->name), "Dockerfile");
-	if (tar_put_entry(put, out, t) < 0 || put(out, text, n) < 0 ||
-	    put(out, zeros, (TAR_BLOCK - n % TAR_BLOCK) % TAR_BLOCK) < 0 ||
-	    tar_pack_end(put, out) < 0)
+	if (tar_put_entry(image_build_put, out, t) < 0 || image_build_put(out, text, n) < 0 ||
+	    image_build_put(out, zeros, (TAR_BLOCK - n % TAR_BLOCK) % TAR_BLOCK) < 0 ||
+	    tar_pack_end(image_build_put, out) < 0)
 		return err_nomem(e);
 	return 0;
 }
@@ -143,7 +143,7 @@ static int build_failed(const struct image_recipe *r, const char *text, const ch
 			last[0] ? "the last that was said: " : "", last, last[0] ? "; " : "");
 }
 
-static int refused(struct client *c, const struct image_recipe *r, struct err *e)
+static int image_build_refused(struct client *c, const struct image_recipe *r, struct err *e)
 {
 	char text[256];
 
@@ -172,7 +172,7 @@ static int build(const struct engine *g, const struct image_recipe *r, struct bu
 	    engine_send(g, c, &q, NULL, deadline, e) < 0 || client_answer(c, deadline, &a, e) < 0)
 		return err_wrap(e, "image '%.80s'", r->ref);
 	if (a->status != 200)
-		return refused(c, r, e);
+		return image_build_refused(c, r, e);
 	status = engine_follow(c, &l, e);
 	if (status == -ETIMEDOUT)
 		return err_refuse(e, ERR_UNAVAILABLE, ETIMEDOUT, "see what the engine is doing",

@@ -17,9 +17,9 @@
 
 #include "backend/docker/guard.h"
 #include "backend/kit/protect/journal.h"
-#include "base/fd.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
 
 #define FOLDER "docker"
 #define ENTRY_MAX 512
@@ -97,7 +97,7 @@ void ledger_say(struct ledger *l, enum ledger_word word)
 	l->word = word;
 }
 
-static void forget(int dir, const char *id)
+static void ledger_forget(int dir, const char *id)
 {
 	char name[64];
 
@@ -115,7 +115,7 @@ bool ledger_close(struct ledger *l)
 	bool all = l->dir >= 0 && l->fd >= 0 && l->word == LEDGER_QUIET;
 
 	if (all)
-		forget(l->dir, l->id);
+		ledger_forget(l->dir, l->id);
 	ledger_leave(l);
 	return all;
 }
@@ -137,7 +137,7 @@ static void filter(struct buf *b, const char *id, const char *nonce)
 	engine_escape(b, buf_str(&text));
 }
 
-static int remove_one(struct engine *g, const char *kind, const char *id, struct err *e)
+static int ledger_remove_one(struct engine *g, const char *kind, const char *id, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	char path[256];
@@ -168,7 +168,7 @@ static int remove_listed(struct engine *g, const char *kind, const char *query, 
 	for (size_t i = 0; i < jread_count(a.json); i++) {
 		const char *id = jread_str(jread_at(a.json, i), "Id");
 
-		if (id && remove_one(g, kind, id, e) < 0)
+		if (id && ledger_remove_one(g, kind, id, e) < 0)
 			r = -e->code;
 	}
 	return r;
@@ -204,7 +204,7 @@ static int remove_by_name(struct engine *g, const char *id, struct err *e)
 
 	for (int i = 0; i < NAMES; i++) {
 		name_one(name, id, i);
-		if (remove_one(g, "containers", name, e) < 0)
+		if (ledger_remove_one(g, "containers", name, e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -256,7 +256,7 @@ int remove_run(struct engine *g, const char *id, const char *nonce, enum ledger_
 
 /* ---- the sweep ---- */
 
-static bool is_id(const char *name)
+static bool ledger_is_id(const char *name)
 {
 	return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;
 }
@@ -317,7 +317,7 @@ static void tidy_entry(int dir, const char *id, int tries)
 	text[n] = '\0';
 	age = time(NULL) - st.st_mtime;
 	if (tidy_run(id, text, age) || age > KEPT_SECONDS)
-		forget(dir, id);
+		ledger_forget(dir, id);
 }
 
 void ledger_tidy(const char *id)
@@ -334,7 +334,7 @@ void docker_sweep(void)
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
 	for (struct dirent *en; d && left && (en = readdir(d));)
-		if (is_id(en->d_name)) {
+		if (ledger_is_id(en->d_name)) {
 			tidy_entry(dirfd(d), en->d_name, 1);
 			left--;
 		}

@@ -17,13 +17,13 @@
 #include <sys/stat.h>
 
 #include "backend/docker/guard.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/sockets.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/sockets.h"
 
 #define PATIENCE_US 6000000 /* with a command that was killed; the gate itself has half of it */
 
-static void name_of(const struct guard *g, const char *what, char name[64])
+static void line_name_of(const struct guard *g, const char *what, char name[64])
 {
 	(void)snprintf(name, 64, "%.32s.%s", g->s->id, what);
 }
@@ -35,7 +35,7 @@ int guard_listen(const struct guard *g, const char *what, int *ret, struct err *
 	char name[64];
 	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	name_of(g, what, name);
+	line_name_of(g, what, name);
 	socket_address(g->ledger.dir, name, &at);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    fchmodat(g->ledger.dir, name, 0666, 0) < 0 || listen(fd, 1) < 0)
@@ -99,7 +99,7 @@ int line_take(struct guard *g, struct err *e)
 	size_t one = 1;
 
 	g->listener = fd_close(g->listener);
-	name_of(g, "line", name);
+	line_name_of(g, "line", name);
 	(void)unlinkat(g->ledger.dir, name, 0);
 	if (line < 0 || getsockopt(line, SOL_SOCKET, SO_PEERCRED, &g->inside, &size) < 0)
 		return err_sys(e, "cannot reach the container's gate");
@@ -119,7 +119,7 @@ static struct guard_command *command_of(struct guard *g, uint32_t number)
 }
 
 /* What has ended is not waited for: only the gate's own word ends the count. */
-static void count(struct guard *g, const struct supervisor_request *r)
+static void line_count_request(struct guard *g, const struct supervisor_request *r)
 {
 	struct guard_command *c = command_of(g, r->asks == ASK_EXEC ? COMMAND_FIRST : r->command);
 
@@ -149,7 +149,7 @@ bool line_waits(const struct guard *g)
 
 int line_pass_on(struct guard *g, const struct supervisor_request *r, const int *fds, size_t n)
 {
-	count(g, r);
+	line_count_request(g, r);
 	/* The command may open its streams by name, as it could if the engine had made them. */
 	for (size_t i = 1; i < n && geteuid() == 0; i++)
 		(void)!fchown(fds[i], g->inside.uid, g->inside.gid);

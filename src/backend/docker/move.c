@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 bool docker_is_work(const struct backend_plan *p, const char *target)
 {

@@ -24,7 +24,7 @@
 #include "backend/kit/net/door_net.h"
 #include "backend/kit/net/members.h"
 #include "backend/kit/net/router.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 static int reach_guard(void)
 {
@@ -121,7 +121,7 @@ static int join_members(const struct door_order *w, int router, int *routes, str
 	return 0;
 }
 
-static void answer(int guard, const struct door_order *w, int router, struct opening *o)
+static void opener_answer(int guard, const struct door_order *w, int router, struct opening *o)
 {
 	struct door_answer a = { .size = sizeof(a) };
 	CLEANUP(fd) int routes = -1;
@@ -156,7 +156,7 @@ static void close_more(int guard, struct opening *o)
 	}
 }
 
-static int serve(int guard, const struct door_order *w, int router)
+static int opener_serve(int guard, const struct door_order *w, int router)
 {
 	struct opening *o =
 		mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -166,7 +166,7 @@ static int serve(int guard, const struct door_order *w, int router)
 	o->room.rtnl = -1;
 	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
 		o->room.fds[i] = -1;
-	answer(guard, w, router, o);
+	opener_answer(guard, w, router, o);
 	close_more(guard, o);
 	if (w->router && o->room.rtnl >= 0)
 		router_cut(o->room.rtnl, &o->cable);
@@ -187,5 +187,5 @@ int main(void)
 	    fd_recv(guard, &w, sizeof(w), &router, &given) != (ssize_t)sizeof(w) ||
 	    w.size != sizeof(w) || w.want.n > DOOR_SOCKETS_MAX)
 		return 2;
-	return serve(guard, &w, router);
+	return opener_serve(guard, &w, router);
 }

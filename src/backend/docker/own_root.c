@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 
 #include "backend/docker/guard.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 
 #define DEPTH 5           /* /usr/local/lib/pythonN/site-packages */
 #define FOLDERS_MAX 8192  /* given at most; the rest stays root's */

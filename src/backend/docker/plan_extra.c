@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "model/dialect/extra_args.h"
-#include "model/paths.h"
+#include "model/settings/paths.h"
 
 enum flag_kind { V_COUNT, V_SIZE, V_NANO, V_TEXT, V_TRUE, V_ALL };
 
@@ -41,7 +41,7 @@ static const struct {
 	{ "Hostname", V_TEXT, AT(hostname), NO_FLAG },
 };
 
-static int set_number(struct tuning *t, size_t row, const char *text)
+static int plan_extra_set_number(struct tuning *t, size_t row, const char *text)
 {
 	uint64_t v = 0;
 	int r = rows[row].kind == V_COUNT  ? num_count(text, &v)
@@ -71,7 +71,8 @@ static bool set_plain(struct backend_plan *p, const struct extra_arg *a)
 			memcpy(at, &yes, sizeof(yes));
 		else if (rows[i].kind == V_ALL)
 			memcpy(at, &all, sizeof(all));
-		else if (set_number(&p->tune, i, a->value) == 0 && rows[i].has != NO_FLAG)
+		else if (plan_extra_set_number(&p->tune, i, a->value) == 0 &&
+			 rows[i].has != NO_FLAG)
 			memcpy((char *)&p->tune + rows[i].has, &yes, sizeof(yes));
 		return true;
 	}

@@ -13,9 +13,9 @@
 #include <sys/syscall.h>
 
 #include "backend/docker/docker.h"
-#include "base/fd.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 #define CMDLINE_MAX 16384
 #define CHILDREN_MAX 4096
@@ -49,7 +49,7 @@ static bool is_watcher(int proc, const char *pid, const char *name)
 	return n > 0 && watches(words, (size_t)n, name);
 }
 
-static int hold(const char *pid)
+static int podman_stray_hold(const char *pid)
 {
 	uint64_t n;
 
@@ -59,7 +59,7 @@ static int hold(const char *pid)
 /* The numbers may be strangers' by the time they are used: both are held, then looked at again. */
 static void end_child(int proc, const char *watcher, const char *child)
 {
-	CLEANUP(fd) int pidfd = hold(child);
+	CLEANUP(fd) int pidfd = podman_stray_hold(child);
 	char path[64], text[CHILDREN_MAX], word[32];
 
 	(void)snprintf(path, sizeof(path), "%.16s/task/%.16s/children", watcher, watcher);
@@ -71,7 +71,7 @@ static void end_child(int proc, const char *watcher, const char *child)
 /* Its children; it ends when they have. */
 static void end_watched(int proc, const char *watcher, const char *name)
 {
-	CLEANUP(fd) int pidfd = hold(watcher);
+	CLEANUP(fd) int pidfd = podman_stray_hold(watcher);
 	char path[64], text[CHILDREN_MAX], *at = text;
 
 	(void)snprintf(path, sizeof(path), "%.16s/task/%.16s/children", watcher, watcher);

@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 
 #include "backend/docker/guard.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 #define CHUNK 65536
 #define IN_CHUNK 16384
@@ -137,7 +137,7 @@ static void reader_gone(struct serve *s, struct out *o)
 	guard_kill(s->g, SIGPIPE);
 }
 
-static void put(struct serve *s, struct out *o)
+static void serve_put(struct serve *s, struct out *o)
 {
 	while (o->n && o->fd >= 0) {
 		ssize_t w = write(o->fd, o->p, o->n);
@@ -155,14 +155,14 @@ static void put(struct serve *s, struct out *o)
 		o->n = 0;
 }
 
-static struct out *told(struct serve *s)
+static struct out *serve_told(struct serve *s)
 {
 	return s->g->s->tty ? &s->out : &s->err;
 }
 
 /* Held back are only the very first bytes, and only while they are those of the secret, by which
  * the gate says that it executed nothing. */
-static bool hold(struct serve *s, const char *data, size_t n)
+static bool serve_hold(struct serve *s, const char *data, size_t n)
 {
 	size_t known = s->held_n < GATE_SECRET ? GATE_SECRET - s->held_n : 0;
 
@@ -179,18 +179,18 @@ static bool hold(struct serve *s, const char *data, size_t n)
 }
 
 /* Lets go of held words, then of the piece that came after them. */
-static void release(struct serve *s)
+static void serve_release(struct serve *s)
 {
-	struct out before = { .fd = told(s)->fd, .p = s->held, .n = s->held_n };
+	struct out before = { .fd = serve_told(s)->fd, .p = s->held, .n = s->held_n };
 	struct pollfd p = { .fd = before.fd, .events = POLLOUT };
 
 	s->held_done = true;
 	while (before.n && before.fd >= 0) {
-		put(s, &before);
+		serve_put(s, &before);
 		if (before.n)
 			(void)poll(&p, 1, 100);
 	}
-	told(s)->fd = before.fd;
+	serve_told(s)->fd = before.fd;
 	s->held_n = 0;
 }
 
@@ -224,14 +224,14 @@ static bool hand_out(struct serve *s)
 		if (stream <= 0)
 			return stream < 0 && stream_broken(s);
 	}
-	if (out_of(s, stream) == told(s) && hold(s, data, n))
+	if (out_of(s, stream) == serve_told(s) && serve_hold(s, data, n))
 		return true;
-	if (out_of(s, stream) == told(s) && s->held_n)
-		release(s);
+	if (out_of(s, stream) == serve_told(s) && s->held_n)
+		serve_release(s);
 	out_of(s, stream)->p = data;
 	out_of(s, stream)->n = n;
-	put(s, &s->out);
-	put(s, &s->err);
+	serve_put(s, &s->out);
+	serve_put(s, &s->err);
 	return true;
 }
 
@@ -416,7 +416,7 @@ static struct pollfd at_attach(const struct serve *s)
 	return p;
 }
 
-static void turn(struct serve *s)
+static void serve_turn(struct serve *s)
 {
 	bool wants_in = !s->in_end && !s->in_n && s->g->attach >= 0;
 	struct pollfd p[PLACES] = {
@@ -454,9 +454,9 @@ static void turn(struct serve *s)
 	if (p[AT_CONTROL].revents)
 		on_control(s);
 	if (p[AT_OUT].revents)
-		put(s, &s->out);
+		serve_put(s, &s->out);
 	if (p[AT_ERR].revents)
-		put(s, &s->err);
+		serve_put(s, &s->err);
 	if (p[AT_IN].revents)
 		on_in(s);
 	if (p[AT_ATTACH].revents & POLLOUT && s->in_n)
@@ -553,7 +553,7 @@ static int listen_size(const struct guard *g)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void begin(struct serve *s)
+static void serve_begin(struct serve *s)
 {
 	const struct guard_start *q = s->g->s;
 	const int all[] = { q->in, q->out, q->err };
@@ -579,9 +579,9 @@ void guard_serve(struct guard *g)
 	static struct serve s;
 
 	s.g = g;
-	begin(&s);
+	serve_begin(&s);
 	while (!over(&s))
-		turn(&s);
+		serve_turn(&s);
 	if (s.lost && !g->end.container.ended)
 		after_loss(&s);
 	else if (!s.abandoned)
@@ -589,7 +589,7 @@ void guard_serve(struct guard *g)
 	if (g->end.container.ended && !s.abandoned && !g->s->open)
 		never_ran(&s);
 	if (s.held_n && !s.abandoned)
-		release(&s);
+		serve_release(&s);
 	s.out.fd = fd_close(s.out.fd);
 	s.err.fd = fd_close(s.err.fd);
 }

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/docker/engine/seccomp_json.h"
 #include "backend/docker/guard.h"
-#include "backend/docker/seccomp_json.h"
 #include "backend/kit/protect/journal.h"
-#include "base/clock.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 #define BODY_MAX ((size_t)4 << 20)
 #define TRIES 3
@@ -434,7 +434,7 @@ static int attach_failed(const struct guard *g, struct client *c, uint64_t deadl
 	return start_failed(g, text, e);
 }
 
-static int attach(struct guard *g, struct err *e)
+static int set_up_attach(struct guard *g, struct err *e)
 {
 	CLEANUP(client) struct client *c = NULL;
 	uint64_t deadline = clock_us() + (uint64_t)ENGINE_CALL_MS * 1000;
@@ -478,7 +478,7 @@ static int start_failed(const struct guard *g, const char *text, struct err *e)
 		      : -e->code;
 }
 
-static int start(struct guard *g, struct err *e)
+static int set_up_start(struct guard *g, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	char path[128];
@@ -609,10 +609,10 @@ int guard_set_up(struct guard *g, struct err *e)
 	    (g->s->line && line_listen(g, e) < 0))
 		return -e->code;
 	if (guard_create(g, "", docker_body, g->container, e) < 0 || verify(g, e) < 0 ||
-	    work_check(g, e) < 0 || (door && door_wait(g, e) < 0) || attach(g, e) < 0 ||
+	    work_check(g, e) < 0 || (door && door_wait(g, e) < 0) || set_up_attach(g, e) < 0 ||
 	    given_up(g, e) < 0)
 		return -e->code;
-	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || gate_pass(g, e) < 0 ||
+	if (set_up_start(g, e) < 0 || wait_for_end(g, e) < 0 || gate_pass(g, e) < 0 ||
 	    (g->s->line && line_take(g, e) < 0) || (door && door_hand_over(g, e) < 0) ||
 	    (g->plan->companion && guard_tell_image(g, e) < 0))
 		return -e->code;

@@ -16,11 +16,11 @@
 #include <string.h>
 
 #include "backend/docker/guard.h"
-#include "base/fd.h"
-#include "base/sha256.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/bytes/sha256.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 #define FOLDER "images"
 #define VERSION "targets 2" /* another rule: look again */
@@ -82,7 +82,7 @@ static bool is_passed(const struct backend_plan *p, const char *path)
 	return p->at_own_path && !root && docker_is_work(p, path);
 }
 
-static void add(struct target_look *l, const char *path, bool file)
+static void targets_add(struct target_look *l, const char *path, bool file)
 {
 	struct target *t = ARENA_PUSH(l->arena, l->targets, l->target_count);
 
@@ -119,16 +119,16 @@ static void add_ops(struct target_look *l)
 			     o->kind == OP_MASK || o->kind == OP_CODE;
 
 		if (known && !is_inside(p, o->dst))
-			add(l, o->dst,
-			    o->kind == OP_CODE || o->kind == OP_HIDE ||
-				    (o->kind == OP_BIND && o->ident.type != S_IFDIR));
+			targets_add(l, o->dst,
+				    o->kind == OP_CODE || o->kind == OP_HIDE ||
+					    (o->kind == OP_BIND && o->ident.type != S_IFDIR));
 	}
 	for (size_t i = 0; i < p->tmpfs_count; i++)
 		if (!is_inside(p, p->tmpfs[i].path))
-			add(l, p->tmpfs[i].path, false);
+			targets_add(l, p->tmpfs[i].path, false);
 }
 
-static void collect(struct target_look *l)
+static void targets_collect(struct target_look *l)
 {
 	/* The engines' own, and those of brig's that not every run has. */
 	static const struct target always[] = {
@@ -151,9 +151,9 @@ static void collect(struct target_look *l)
 	add_ops(l);
 	for (size_t i = 0; i < ARRAY_LEN(always); i++)
 		if (!is_inside(l->g->plan, always[i].path))
-			add(l, always[i].path, always[i].file);
+			targets_add(l, always[i].path, always[i].file);
 	for (size_t i = 0; i < l->g->image.volume_count; i++)
-		add(l, l->g->image.volumes[i], false);
+		targets_add(l, l->g->image.volumes[i], false);
 }
 
 /* ---- what the image has there ---- */
@@ -182,7 +182,7 @@ static int ask_for(struct target_look *l, const char *path, enum found *ret, str
 	return 0;
 }
 
-static int find(struct target_look *l, const char *path, enum found *ret, struct err *e)
+static int targets_find(struct target_look *l, const char *path, enum found *ret, struct err *e)
 {
 	struct target_seen *s;
 
@@ -202,8 +202,8 @@ static int find(struct target_look *l, const char *path, enum found *ret, struct
 
 /* From the top down to the path itself, or to what is no folder on the way, or is to be passed and
  * cannot be: then *at is that. */
-static int walk(struct target_look *l, const char *path, bool passed, const char **at,
-		enum found *ret, struct err *e)
+static int targets_walk(struct target_look *l, const char *path, bool passed, const char **at,
+			enum found *ret, struct err *e)
 {
 	const char *slash = path;
 
@@ -212,7 +212,7 @@ static int walk(struct target_look *l, const char *path, bool passed, const char
 		*at = arena_printf(l->arena, "%.*s", slash ? (int)(slash - path) : -1, path);
 		if (!*at)
 			return err_nomem(e);
-		if (find(l, *at, ret, e) < 0)
+		if (targets_find(l, *at, ret, e) < 0)
 			return -e->code;
 		if (*ret == FOUND_CLOSED && (!slash || !passed))
 			*ret = FOUND_FOLDER;
@@ -220,8 +220,8 @@ static int walk(struct target_look *l, const char *path, bool passed, const char
 	return 0;
 }
 
-static int refuse(struct target_look *l, const struct target *t, const char *at, enum found found,
-		  struct err *e)
+static int targets_refuse(struct target_look *l, const struct target *t, const char *at,
+			  enum found found, struct err *e)
 {
 	static const char *const words[] = { [FOUND_FOLDER] = "a folder",
 					     [FOUND_CLOSED] = "a closed folder",
@@ -240,16 +240,16 @@ static int refuse(struct target_look *l, const struct target *t, const char *at,
 			   "another image, or another target");
 }
 
-static int check(struct target_look *l, const struct target *t, struct err *e)
+static int targets_check_one(struct target_look *l, const struct target *t, struct err *e)
 {
 	enum found found = FOUND_OTHER, fits = t->file ? FOUND_FILE : FOUND_FOLDER;
 	const char *at;
 
-	if (walk(l, t->path, t->passed, &at, &found, e) < 0)
+	if (targets_walk(l, t->path, t->passed, &at, &found, e) < 0)
 		return -e->code;
 	if (found == FOUND_NOTHING || (found == fits && str_eq(at, t->path)))
 		return 0;
-	return refuse(l, t, at, found, e);
+	return targets_refuse(l, t, at, found, e);
 }
 
 static int look_at_bundles(struct target_look *l, unsigned char *bits, struct err *e)
@@ -258,7 +258,7 @@ static int look_at_bundles(struct target_look *l, unsigned char *bits, struct er
 		enum found found = FOUND_OTHER;
 		const char *at;
 
-		if (walk(l, bundles[i], false, &at, &found, e) < 0)
+		if (targets_walk(l, bundles[i], false, &at, &found, e) < 0)
 			return -e->code;
 		if (found == FOUND_FILE && str_eq(at, bundles[i]))
 			*bits |= (unsigned char)(1U << i);
@@ -282,7 +282,7 @@ static int look_at_image(struct target_look *l, unsigned char *bits, struct err 
 	int r = guard_create(l->g, GUARD_LOOK, docker_look_body, l->container, e);
 
 	for (size_t i = 0; r == 0 && i < l->target_count; i++)
-		r = check(l, &l->targets[i], e);
+		r = targets_check_one(l, &l->targets[i], e);
 	if (r == 0)
 		r = look_at_bundles(l, bits, e);
 	if (l->container[0])
@@ -319,7 +319,7 @@ static bool recall(int dir, const char *name, struct target_answer *a)
 }
 
 /* Of no consequence where it fails: the next run looks again. */
-static void keep(int dir, const char *name, const struct target_answer *a)
+static void targets_keep(int dir, const char *name, const struct target_answer *a)
 {
 	char draft[64];
 	CLEANUP(fd) int fd = -1;
@@ -342,7 +342,7 @@ int targets_check(struct guard *g, struct err *e)
 
 	if (!arena)
 		return err_nomem(e);
-	collect(&l);
+	targets_collect(&l);
 	if (l.failed)
 		return err_nomem(e);
 	question(&l, a.question);
@@ -351,7 +351,7 @@ int targets_check(struct guard *g, struct err *e)
 		if (look_at_image(&l, &a.bundles, e) < 0)
 			return -e->code;
 		if (dir >= 0)
-			keep(dir, name, &a);
+			targets_keep(dir, name, &a);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bundles); i++)
 		if (a.bundles & 1U << i)

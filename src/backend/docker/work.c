@@ -14,12 +14,12 @@
 
 #include "backend/docker/guard.h"
 #include "backend/kit/plan/ids.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define WORK "work"
 #define HOME "home"
 
-static void name_of(char out[64], const char *id, const char *what)
+static void work_name_of(char out[64], const char *id, const char *what)
 {
 	(void)snprintf(out, 64, "%.32s.%s", id, what);
 }
@@ -30,7 +30,7 @@ static void below_of(char out[64], const char *id)
 	(void)snprintf(out, 64, ".brig-not-mounted-%.32s", id);
 }
 
-static int make_folder(int dir, const char *name, const char *id)
+static int work_make_folder(int dir, const char *name, const char *id)
 {
 	CLEANUP(fd) int fd = -1, file = -1;
 	char below[64];
@@ -43,8 +43,8 @@ static int make_folder(int dir, const char *name, const char *id)
 	return file < 0 ? -errno : 0;
 }
 
-static int show(struct guard *g, const struct prepared_tree *t, const char *what,
-		char out[WORK_PATH_MAX], struct err *e)
+static int tree_show(struct guard *g, const struct prepared_tree *t, const char *what,
+		     char out[WORK_PATH_MAX], struct err *e)
 {
 	const struct backend_plan *p = g->plan;
 	CLEANUP(fd) int tree = -1;
@@ -53,11 +53,11 @@ static int show(struct guard *g, const struct prepared_tree *t, const char *what
 	if (g->engine.rootless) /* has no say over a mount of root's */
 		return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "a rootless engine cannot show '%s'",
 			       t->src);
-	name_of(name, g->s->id, what);
+	work_name_of(name, g->s->id, what);
 	tree = ids_map_tree(t, p->uid, p->gid, NULL, e);
 	if (tree < 0)
 		return -e->code;
-	if (make_folder(g->ledger.dir, name, g->s->id) < 0 ||
+	if (work_make_folder(g->ledger.dir, name, g->s->id) < 0 ||
 	    move_mount(tree, "", g->ledger.dir, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_sys(e, "cannot show '%s' to the engine", t->src);
 	(void)snprintf(out, WORK_PATH_MAX, "%s/%s", g->ledger.path, name);
@@ -72,7 +72,7 @@ static int show_workspace(struct guard *g, struct err *e)
 					 .disk_uid = p->disk_uid,
 					 .disk_gid = p->disk_gid };
 
-	return show(g, &t, WORK, g->work, e) < 0 ? docker_not_writable(p, e) : 0;
+	return tree_show(g, &t, WORK, g->work, e) < 0 ? docker_not_writable(p, e) : 0;
 }
 
 static int show_home(struct guard *g, struct err *e)
@@ -84,12 +84,12 @@ static int show_home(struct guard *g, struct err *e)
 			t.src = g->plan->box->ops[i].src;
 			t.ident = g->plan->box->ops[i].ident;
 		}
-	return show(g, &t, HOME, g->home, e);
+	return tree_show(g, &t, HOME, g->home, e);
 }
 
 /* What lies in a folder that only the caller can reach, root gives to the user inside, and needs no
  * mount that an engine would have to see. */
-static int give(const struct guard *g, const struct op *o, struct err *e)
+static int work_give(const struct guard *g, const struct op *o, struct err *e)
 {
 	const struct backend_plan *p = g->plan;
 	CLEANUP(fd) int fd = open(o->src, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -119,7 +119,7 @@ static int give_all(const struct guard *g, struct err *e)
 					  "use an engine of root's, or set limits.tmp, so that "
 					  "HOME and /tmp are in memory",
 					  "a rootless engine cannot be given root's '%s'", o->src);
-		if (give(g, o, e) < 0)
+		if (work_give(g, o, e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -165,12 +165,12 @@ int work_check(struct guard *g, struct err *e)
 		     : r;
 }
 
-static void remove_one(int dir, const char *id, const char *what)
+static void work_remove_one(int dir, const char *id, const char *what)
 {
 	char path[96], name[64], below[64];
 	CLEANUP(fd) int fd = -1;
 
-	name_of(name, id, what);
+	work_name_of(name, id, what);
 	below_of(below, id);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir, name);
 	(void)umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
@@ -182,6 +182,6 @@ static void remove_one(int dir, const char *id, const char *what)
 
 void work_remove(int dir, const char *id)
 {
-	remove_one(dir, id, WORK);
-	remove_one(dir, id, HOME);
+	work_remove_one(dir, id, WORK);
+	work_remove_one(dir, id, HOME);
 }

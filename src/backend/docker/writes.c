@@ -12,15 +12,15 @@
 #include <sys/vfs.h>
 
 #include "backend/docker/guard.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 
 #define HIDDEN_US (1500 * 1000) /* a runtime hides, too, until it has executed the command */
 #define MOUNTINFO_MAX 65536
 
 /* The engine may count processes in another namespace: believed when its mounts name the container.
  */
-static bool is_ours(const struct guard *g, const char *proc)
+static bool writes_is_ours(const struct guard *g, const char *proc)
 {
 	char path[64], text[MOUNTINFO_MAX];
 
@@ -37,7 +37,7 @@ static int open_proc(const struct guard *g)
 
 	(void)snprintf(proc, sizeof(proc), "/proc/%lld", (long long)g->pid);
 	(void)snprintf(path, sizeof(path), "%s/root", proc);
-	if (g->pid <= 0 || !is_ours(g, proc))
+	if (g->pid <= 0 || !writes_is_ours(g, proc))
 		return -1;
 	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	fd = root < 0 ? -1 : fd_open_nolinks(root, "proc", O_RDONLY | O_DIRECTORY, FD_BENEATH);

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "backend/kubernetes/homecoming.h"
-#include "base/fd.h"
-#include "base/state.h"
-#include "base/tar.h"
-#include "base/tree.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/files/tar.h"
+#include "base/files/tree.h"
 #include "proc/confine.h"
-#include "proc/files.h"
+#include "proc/files/files.h"
 #include "proc/spawn.h"
 
 #define FOLDER "kubernetes"
@@ -61,8 +61,8 @@ static int ways_open(struct ways *w, enum file_verb verb, struct err *e)
 }
 
 /* The pod's side begins; its ends are not ours any more. */
-static int ask(const struct copies *c, enum file_verb verb, const char *path, struct ways *w,
-	       struct err *e)
+static int copies_ask(const struct copies *c, enum file_verb verb, const char *path, struct ways *w,
+		      struct err *e)
 {
 	const struct file_order o = {
 		.verb = verb, .mode = 0444, .limit = c->most, .path = path, .to = ""
@@ -85,7 +85,7 @@ static int ask(const struct copies *c, enum file_verb verb, const char *path, st
 
 /* Until there is something on a descriptor; false: it is to stop. A pod may say nothing for ever.
  */
-static bool wait_for(struct ways *w, int fd)
+static bool copies_wait_for(struct ways *w, int fd)
 {
 	const struct copies_stop *s = w->stop;
 	struct pollfd p[] = { { .fd = fd, .events = POLLIN },
@@ -111,7 +111,7 @@ static int hear_done(struct ways *w, bool *more, struct err *e)
 		while (have < sizeof(a)) {
 			ssize_t n;
 
-			if (!wait_for(w, w->here[FILE_END_ANSWERS]))
+			if (!copies_wait_for(w, w->here[FILE_END_ANSWERS]))
 				return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 			n = read(w->here[FILE_END_ANSWERS], (char *)&a + have, sizeof(a) - have);
 			if (n < 0 && errno == EINTR)
@@ -134,7 +134,7 @@ static int hear_done(struct ways *w, bool *more, struct err *e)
 
 /* ---- there ---- */
 
-static int put(void *arg, const void *p, size_t n)
+static int copies_put_bytes(void *arg, const void *p, size_t n)
 {
 	return fd_write_all(*(const int *)arg, p, n);
 }
@@ -146,9 +146,9 @@ static _Noreturn void pack(int folder, int to, uint64_t most)
 	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
 
 	if (r == 0)
-		r = tar_pack(folder, &l, put, NULL, &to);
+		r = tar_pack(folder, &l, copies_put_bytes, NULL, &to);
 	if (r == 0)
-		r = tar_pack_end(put, &to);
+		r = tar_pack_end(copies_put_bytes, &to);
 	_exit(r < 0 ? -r & 0xff : 0);
 }
 
@@ -157,7 +157,7 @@ static int end_of(struct ways *w, pid_t pid)
 	CLEANUP(fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	int status;
 
-	if (pidfd < 0 || !wait_for(w, pidfd))
+	if (pidfd < 0 || !copies_wait_for(w, pidfd))
 		(void)kill(pid, SIGKILL);
 	status = proc_wait(pid);
 	if (w->stopped)
@@ -197,7 +197,7 @@ int copies_in(struct copies *c, struct err *e)
 	if (folder < 0)
 		return err_errno(e, folder, "cannot open '%s'", c->workdir);
 	c->since = time(NULL);
-	if (ways_open(&w, FILE_UNPACK, e) < 0 || ask(c, FILE_UNPACK, ".", &w, e) < 0)
+	if (ways_open(&w, FILE_UNPACK, e) < 0 || copies_ask(c, FILE_UNPACK, ".", &w, e) < 0)
 		return -e->code;
 	pid = proc_fork(NULL);
 	if (pid == 0)
@@ -223,7 +223,7 @@ int copies_put(const struct copies *c, const char *path, const char *text, size_
 	pid_t pid;
 	int r;
 
-	if (ways_open(&w, FILE_WRITE, e) < 0 || ask(c, FILE_WRITE, path, &w, e) < 0)
+	if (ways_open(&w, FILE_WRITE, e) < 0 || copies_ask(c, FILE_WRITE, path, &w, e) < 0)
 		return -e->code;
 	pid = proc_fork(NULL);
 	if (pid == 0)
@@ -236,7 +236,7 @@ int copies_put(const struct copies *c, const char *path, const char *text, size_
 
 /* ---- and home ---- */
 
-static int get(void *arg, void *p, size_t n)
+static int copies_get(void *arg, void *p, size_t n)
 {
 	const int *from = arg;
 	char *at = p;
@@ -267,19 +267,19 @@ static _Noreturn void unpack(int folder, int from, uint64_t most)
 	if (r == 0)
 		r = confine(CONFINE_UNPACKER, &rest, &e);
 	if (r == 0)
-		r = tar_unpack(folder, &l, get, NULL, &from);
+		r = tar_unpack(folder, &l, copies_get, NULL, &from);
 	while (r == 0 && read(from, dust, sizeof(dust)) > 0)
 		;
 	_exit(r < 0 ? -r & 0xff : 0);
 }
 
-static int fetch(const struct copies *c, int stage, bool *more, struct err *e)
+static int copies_fetch(const struct copies *c, int stage, bool *more, struct err *e)
 {
 	CLEANUP(ways) struct ways w = { .here = { -1, -1, -1 }, .there = { -1, -1, -1 } };
 	pid_t pid;
 	int r;
 
-	if (ways_open(&w, FILE_PACK, e) < 0 || ask(c, FILE_PACK, ".", &w, e) < 0)
+	if (ways_open(&w, FILE_PACK, e) < 0 || copies_ask(c, FILE_PACK, ".", &w, e) < 0)
 		return -e->code;
 	pid = proc_fork(NULL);
 	if (pid == 0)
@@ -314,7 +314,7 @@ int copies_out(const struct copies *c, struct outcome *o, struct copies_count *r
 	work = fd_open_nolinks(AT_FDCWD, c->workdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (stage < 0 || list < 0 || work < 0 || flock(stage, LOCK_EX | LOCK_NB) < 0)
 		return err_sys(e, "cannot take the workspace back");
-	r = fetch(c, stage, &ret->left_out, e);
+	r = copies_fetch(c, stage, &ret->left_out, e);
 	if (r == 0) {
 		struct homecoming h = { .work = work,
 					.stage = stage,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kubernetes/copies.h - the workspace of a pod: there before the command, and home again.
  *
- * Both ways it is an archive between a process here and one inside (proc/files.h). What comes back
- * is a stranger's: a child that can do nothing else unpacks it into a folder of brig's own, which
- * is then compared with the workspace, and only plain files that differ are taken over. Names that
- * programs on this host obey, and what was changed here meanwhile, stay as they are. */
+ * Both ways it is an archive between a process here and one inside (proc/files/files.h). What comes
+ * back is a stranger's: a child that can do nothing else unpacks it into a folder of brig's own,
+ * which is then compared with the workspace, and only plain files that differ are taken over. Names
+ * that programs on this host obey, and what was changed here meanwhile, stay as they are. */
 #pragma once
 
 #include "backend/kit/process/command_table.h"
-#include "model/outcome.h"
+#include "model/outcome/outcome.h"
 
 /* Behind a dot and the run's id: where it is unpacked, in brig's state folder, and locked
  * meanwhile. One whose lock is free was left by a brig that was killed. */

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "base/fd.h"
-#include "base/random.h"
-#include "base/str.h"
+#include "base/bytes/random.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 #include "proc/spawn.h"
 
 #define NOTES_MAX 256 /* of a cluster that never stops telling */
@@ -63,7 +63,7 @@ bool drover_note(struct drover *d, const char *text)
 	return false;
 }
 
-static void settle(const struct drover_start *s)
+static void drover_settle(const struct drover_start *s)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	struct door_there keep;
@@ -130,7 +130,7 @@ static void forget_commands(struct drover *d)
 }
 
 /* What the command may read and not write is put there by the container before its own. */
-static int fill(struct drover *d, struct err *e)
+static int drover_fill(struct drover *d, struct err *e)
 {
 	const struct supervisor_msg ready = { .said = SUPERVISOR_READY };
 
@@ -151,7 +151,7 @@ static int fill(struct drover *d, struct err *e)
 	return 0;
 }
 
-static void leave(struct drover *d)
+static void drover_leave(struct drover *d)
 {
 	hang_up(d);
 	drover_door_leave(d);
@@ -169,8 +169,8 @@ _Noreturn void drover_main(const struct drover_start *s)
 	d.note = d.watch = d.owner.watch = -1;
 	d.streams = d.door.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
 	d.end.said = SUPERVISOR_ENDED;
-	settle(s);
-	if (make_names(&d, &e) < 0 || drover_make(&d, &e) < 0 || fill(&d, &e) < 0 ||
+	drover_settle(s);
+	if (make_names(&d, &e) < 0 || drover_make(&d, &e) < 0 || drover_fill(&d, &e) < 0 ||
 	    drover_door_open(&d, &e) < 0 || drover_wait(&d, KUBE_CONTAINER, &e) < 0 ||
 	    drover_attach(&d, KUBE_CONTAINER, &e) < 0) {
 		d.end.said = SUPERVISOR_FAILED;
@@ -182,7 +182,7 @@ _Noreturn void drover_main(const struct drover_start *s)
 	}
 	/* Its line closed, brig-pod leaves and everything with it: whoever waits is told, and the
 	 * cluster's record of it goes while they read on. What never ran is removed first. */
-	leave(&d);
+	drover_leave(&d);
 	waits = d.end.said == SUPERVISOR_FAILED || drover_say(&d, &d.end, -1) == -EAGAIN;
 	kube_note_done(&d, drover_remove(&d));
 	if (waits)

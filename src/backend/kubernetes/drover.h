@@ -3,10 +3,10 @@
 #pragma once
 
 #include "backend/kubernetes/kubernetes.h"
+#include "backend/kubernetes/pod/pod_talk.h"
 #include "backend/kubernetes/pod_owner.h"
-#include "backend/kubernetes/pod_talk.h"
-#include "base/buf.h"
-#include "base/jread.h"
+#include "base/bytes/jread.h"
+#include "base/text/buf.h"
 #include "kube/kube.h"
 #include "proc/carry.h"
 #include "proc/supervisor.h"

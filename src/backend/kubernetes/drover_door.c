@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/base64.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/bytes/base64.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 
 #define LOOK_MS 250
 #define FORGET_MS 5000

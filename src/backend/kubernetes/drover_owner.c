@@ -14,10 +14,10 @@
 #include <time.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/bytes/json.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 
 #define BODY_MAX ((size_t)2 << 20)
 #define LOOK_MS 250
@@ -32,8 +32,8 @@ static const struct {
 
 /* ---- asking ---- */
 
-static void path_of(const struct drover *d, bool claims, const char *plural, const char *name,
-		    char *out)
+static void drover_owner_path_of(const struct drover *d, bool claims, const char *plural,
+				 const char *name, char *out)
 {
 	(void)snprintf(out, PATH_SIZE, "/apis/%s/%s/namespaces/%s/%s%s%s",
 		       claims ? OWNER_GROUP_CLAIMS : OWNER_GROUP,
@@ -45,7 +45,8 @@ void drover_owner_path(const struct drover *d, const char *name, char *out, size
 {
 	char path[PATH_SIZE];
 
-	path_of(d, d->owner.kind == OWNER_CLAIM, kinds[d->owner.kind].plural, name, path);
+	drover_owner_path_of(d, d->owner.kind == OWNER_CLAIM, kinds[d->owner.kind].plural, name,
+			     path);
 	(void)snprintf(out, n, "%s", path);
 }
 
@@ -62,8 +63,8 @@ void drover_owner_kind(const struct drover *d, char out[KUBE_KIND_MAX])
 }
 
 /* *ret NULL: there is no such thing. */
-static int get(struct drover *d, const char *path, const char *what, struct jread **ret,
-	       struct err *e)
+static int drover_owner_get(struct drover *d, const char *path, const char *what,
+			    struct jread **ret, struct err *e)
 {
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	const struct kube_request q = { .method = "GET", .path = path };
@@ -91,7 +92,7 @@ static int find_version(struct drover *d, const char *group, const char *plural,
 
 	*ret = NULL;
 	(void)snprintf(path, sizeof(path), "/apis/%s", group);
-	if (get(d, path, "a question for agent-sandbox", &all, e) < 0)
+	if (drover_owner_get(d, path, "a question for agent-sandbox", &all, e) < 0)
 		return -e->code;
 	if (!all)
 		return 0;
@@ -104,7 +105,7 @@ static int find_version(struct drover *d, const char *group, const char *plural,
 			"does not know",
 			group);
 	(void)snprintf(path, sizeof(path), "/apis/%s/%s", group, version);
-	if (get(d, path, "a question for agent-sandbox", &kinds_of, e) < 0)
+	if (drover_owner_get(d, path, "a question for agent-sandbox", &kinds_of, e) < 0)
 		return -e->code;
 	*ret = owner_has(kinds_of, plural) ? version : NULL;
 	return 0;
@@ -154,8 +155,8 @@ static int check_template(struct drover *d, struct err *e)
 	const char *name = d->plan->kube.template;
 	char path[PATH_SIZE];
 
-	path_of(d, true, "sandboxtemplates", name, path);
-	if (get(d, path, "a question for a SandboxTemplate", &v, e) < 0)
+	drover_owner_path_of(d, true, "sandboxtemplates", name, path);
+	if (drover_owner_get(d, path, "a question for a SandboxTemplate", &v, e) < 0)
 		return -e->code;
 	if (!v)
 		return err_refuse(e, ERR_CONFIG, ENOENT,
@@ -182,8 +183,8 @@ static int find_pool(struct drover *d, struct jread **held, const char **pool, s
 	*held = NULL;
 	if (!owner_version_has_pools(d->owner.version_of_claims))
 		return 0;
-	path_of(d, true, "sandboxwarmpools", NULL, path);
-	if (get(d, path, "a question for warm pools", held, e) < 0)
+	drover_owner_path_of(d, true, "sandboxwarmpools", NULL, path);
+	if (drover_owner_get(d, path, "a question for warm pools", held, e) < 0)
 		return -e->code;
 	*pool = owner_pool(*held, name);
 	return *pool ? 0
@@ -217,7 +218,7 @@ static void write_end(const struct drover *d, char *out, size_t n)
 		out[0] = '\0';
 }
 
-static int make(struct drover *d, const struct pod_run *r, const char *pool, struct err *e)
+static int owner_make(struct drover *d, const struct pod_run *r, const char *pool, struct err *e)
 {
 	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
@@ -295,7 +296,8 @@ static int comes_to_nothing(const struct drover *d, const char *kind, struct err
 }
 
 /* One round: 1 when something may have changed. */
-static int await(struct drover *d, const char *kind, uint64_t begun, char *told, struct err *e)
+static int drover_owner_await(struct drover *d, const char *kind, uint64_t begun, char *told,
+			      struct err *e)
 {
 	struct pollfd p[] = { { .fd = d->owner.watch, .events = POLLIN },
 			      { .fd = d->s->control, .events = POLLIN } };
@@ -322,14 +324,14 @@ static int await(struct drover *d, const char *kind, uint64_t begun, char *told,
 	return p[0].revents ? 1 : 0;
 }
 
-static int follow(struct drover *d, bool claims, const char *plural, const char *name,
-		  struct err *e)
+static int drover_owner_follow(struct drover *d, bool claims, const char *plural, const char *name,
+			       struct err *e)
 {
 	char path[PATH_SIZE], whole[PATH_SIZE + OWNER_NAME + 40];
 
 	d->owner.watch = fd_close(d->owner.watch);
 	d->owner.line.len = 0;
-	path_of(d, claims, plural, NULL, path);
+	drover_owner_path_of(d, claims, plural, NULL, path);
 	(void)snprintf(whole, sizeof(whole), "%s?fieldSelector=metadata.name%%3D%s", path, name);
 	return drover_follow(d, whole, &d->owner.watch, &d->owner.line, e);
 }
@@ -340,10 +342,10 @@ static int wait_for_sandbox(struct drover *d, char *name, struct err *e)
 	uint64_t begun = clock_us();
 	char told[OWNER_TEXT] = "";
 
-	if (follow(d, true, kinds[OWNER_CLAIM].plural, d->owner.name, e) < 0)
+	if (drover_owner_follow(d, true, kinds[OWNER_CLAIM].plural, d->owner.name, e) < 0)
 		return -e->code;
 	while (!d->owner.seen.sandbox[0])
-		if (await(d, kinds[OWNER_CLAIM].kind, begun, told, e) < 0)
+		if (drover_owner_await(d, kinds[OWNER_CLAIM].kind, begun, told, e) < 0)
 			return -e->code;
 	(void)snprintf(name, OWNER_NAME, "%s", d->owner.seen.sandbox);
 	return 0;
@@ -360,7 +362,7 @@ static int look_for_pod(struct drover *d, struct jread **ret, struct err *e)
 		return 0;
 	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", d->space,
 		       d->owner.seen.pod);
-	if (get(d, path, "a question for the pod", &v, e) < 0)
+	if (drover_owner_get(d, path, "a question for the pod", &v, e) < 0)
 		return -e->code;
 	if (v && owner_controls(d->owner.sandbox_uid, v))
 		*ret = TAKE_PTR(v);
@@ -375,10 +377,10 @@ static int wait_for_pod(struct drover *d, const char *sandbox, struct jread **re
 	int r = 0;
 
 	*ret = NULL;
-	if (follow(d, false, kinds[OWNER_SANDBOX].plural, sandbox, e) < 0)
+	if (drover_owner_follow(d, false, kinds[OWNER_SANDBOX].plural, sandbox, e) < 0)
 		return -e->code;
 	while (!*ret) {
-		r = await(d, kinds[OWNER_SANDBOX].kind, begun, told, e);
+		r = drover_owner_await(d, kinds[OWNER_SANDBOX].kind, begun, told, e);
 		if (r < 0 || (r > 0 && look_for_pod(d, ret, e) < 0))
 			return -e->code;
 	}
@@ -400,7 +402,7 @@ int drover_owner_make(struct drover *d, struct pod_run *r, struct err *e)
 		return -e->code;
 	if (r->claimed && (check_template(d, e) < 0 || find_pool(d, &pools, &pool, e) < 0))
 		return -e->code;
-	if (make(d, r, pool, e) < 0)
+	if (owner_make(d, r, pool, e) < 0)
 		return -e->code;
 	(void)snprintf(sandbox, sizeof(sandbox), "%s", o->name);
 	if (o->kind == OWNER_SANDBOX)

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/bytes/json.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 
 #define BODY_MAX ((size_t)2 << 20)
 #define LOOK_MS 250
@@ -238,7 +238,7 @@ static int make_policy(struct drover *d, const struct pod_run *r, const struct j
 /* ---- waiting for it ---- */
 
 /* Each time that something is told of it: whoever may can add a container to a pod that runs. */
-static void compare(struct drover *d, const struct jread *pod)
+static void drover_pod_compare(struct drover *d, const struct jread *pod)
 {
 	if (!differs(d, pod)) {
 		d->compared = true;
@@ -266,7 +266,7 @@ static int on_pod(struct drover *d, const struct jread *event)
 	}
 	pod_look(pod, &d->seen);
 	if (!d->differs[0])
-		compare(d, pod);
+		drover_pod_compare(d, pod);
 	return 0;
 }
 

@@ -15,8 +15,8 @@
 #include <termios.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 #include "proc/order.h"
 
 #define SIZE_MS 200 /* between looks at the size of terminals */
@@ -39,7 +39,7 @@ static size_t held_at(const struct drover *d, uint32_t number)
 }
 
 /* The first word on it, that it runs or why not. */
-static void begins(struct drover *d, size_t at, const struct carry_said *s)
+static void drover_serve_begins(struct drover *d, size_t at, const struct carry_said *s)
 {
 	struct supervisor_msg *m = &d->held[at].first;
 
@@ -59,7 +59,7 @@ static void begins(struct drover *d, size_t at, const struct carry_said *s)
 }
 
 /* Each word is held, once: a pod that repeats itself says no more by it. */
-static int on_said(struct drover *d, const struct carry_head *h, const void *payload)
+static int drover_serve_on_said(struct drover *d, const struct carry_head *h, const void *payload)
 {
 	size_t at = h->command ? held_at(d, h->command) : COMMANDS_MAX;
 	struct carry_said s;
@@ -79,7 +79,7 @@ static int on_said(struct drover *d, const struct carry_head *h, const void *pay
 	} else if (s.said == SUPERVISOR_ENDED) {
 		d->held[at].ended = true;
 	} else if (s.said == SUPERVISOR_STARTED || s.said == SUPERVISOR_FAILED) {
-		begins(d, at, &s);
+		drover_serve_begins(d, at, &s);
 	} else {
 		return -EPROTO;
 	}
@@ -96,7 +96,7 @@ int drover_frame(void *arg, const struct carry_head *h, const void *payload)
 		d->answered = true;
 		return 0;
 	}
-	return h->kind == CARRY_SAID && d->answered ? on_said(d, h, payload) : -EPROTO;
+	return h->kind == CARRY_SAID && d->answered ? drover_serve_on_said(d, h, payload) : -EPROTO;
 }
 
 static void forget_terminal(struct drover *d, uint32_t number)
@@ -109,7 +109,7 @@ static void forget_terminal(struct drover *d, uint32_t number)
 }
 
 /* true: brig has it, or is gone. */
-static bool told(struct drover *d, const struct supervisor_msg *m)
+static bool drover_serve_told(struct drover *d, const struct supervisor_msg *m)
 {
 	d->full = drover_say(d, m, -1) == -EAGAIN;
 	return !d->full;
@@ -134,7 +134,7 @@ static bool let_go_of(struct drover *d, size_t i, bool over)
 				    .at = clock_us() };
 
 	if (d->held[i].began && !d->held[i].told_began) {
-		if (!told(d, &d->held[i].first))
+		if (!drover_serve_told(d, &d->held[i].first))
 			return false;
 		d->held[i].told_began = true;
 	}
@@ -145,13 +145,13 @@ static bool let_go_of(struct drover *d, size_t i, bool over)
 	if (d->held[i].exited) {
 		m.container.oom = d->held[i].oom;
 		m.container.pids = d->held[i].pids;
-		if (!told(d, &m))
+		if (!drover_serve_told(d, &m))
 			return false;
 		d->held[i].exited = false;
 		d->held[i].told_exited = true;
 	}
 	m = (struct supervisor_msg){ .said = SUPERVISOR_ENDED, .command = number };
-	if (!d->held[i].ended || !told(d, &m))
+	if (!d->held[i].ended || !drover_serve_told(d, &m))
 		return false;
 	if (k)
 		carry_end(k);
@@ -162,7 +162,7 @@ static bool let_go_of(struct drover *d, size_t i, bool over)
 
 /* A brig that is stopped, or busy, hears the rest when it reads again. true: some wait for the
  * door. */
-static bool let_go(struct drover *d, bool over)
+static bool drover_serve_let_go(struct drover *d, bool over)
 {
 	bool waits = false;
 
@@ -178,12 +178,12 @@ static void let_go_last(struct drover *d)
 {
 	uint64_t until = clock_us() + (uint64_t)REST_MS * 1000;
 
-	(void)let_go(d, true);
+	(void)drover_serve_let_go(d, true);
 	while (d->full && clock_us() < until) {
 		struct pollfd p = { .fd = d->s->control, .events = POLLOUT };
 
 		(void)poll(&p, 1, LOOK_MS);
-		(void)let_go(d, true);
+		(void)drover_serve_let_go(d, true);
 	}
 }
 
@@ -260,7 +260,8 @@ static int open_pipes(struct carry_command *k, int *fds, size_t n, struct carry_
 	return 0;
 }
 
-static int begin(struct drover *d, const struct supervisor_request *r, int *fds, size_t n)
+static int drover_serve_begin(struct drover *d, const struct supervisor_request *r, int *fds,
+			      size_t n)
 {
 	struct carry_exec x = { .tty = r->tty,
 				.files = r->files,
@@ -282,7 +283,7 @@ static int begin(struct drover *d, const struct supervisor_request *r, int *fds,
 
 static void on_exec(struct drover *d, const struct supervisor_request *r, int *fds, size_t n)
 {
-	int code = begin(d, r, fds, n);
+	int code = drover_serve_begin(d, r, fds, n);
 	struct supervisor_msg *m;
 	struct carry_command *k;
 	size_t at;
@@ -413,7 +414,7 @@ void drover_serve(struct drover *d)
 	uint64_t since = 0;
 
 	for (;;) {
-		bool sizes = look_at_sizes(d), waits = let_go(d, false);
+		bool sizes = look_at_sizes(d), waits = drover_serve_let_go(d, false);
 		size_t n, more;
 
 		n = carry_polls(d->carry, p);

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 
 #define LOOK_MS 250
 #define KUBELET 10250
@@ -110,7 +110,7 @@ int drover_take_words(const struct err *said, struct err *e)
 	return -e->code;
 }
 
-static int judge(const struct drover *d, struct err *e)
+static int drover_talk_judge(const struct drover *d, struct err *e)
 {
 	const struct pod_answer *a = &d->answer;
 
@@ -169,7 +169,7 @@ static int talk(struct drover *d, struct err *e)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
 				       "the pod's first process does not answer");
 	}
-	return judge(d, e);
+	return drover_talk_judge(d, e);
 }
 
 int drover_attach(struct drover *d, const char *container, struct err *e)

@@ -9,14 +9,14 @@
 #include <strings.h>
 
 #include "backend/kit/plan/plan.h"
-#include "backend/kit/protect/gitdirs.h"
-#include "backend/kit/protect/protected_names.h"
-#include "base/buf.h"
-#include "base/draft.h"
-#include "base/fd.h"
-#include "base/json.h"
-#include "base/sha256.h"
-#include "base/str.h"
+#include "backend/kit/survey/gitdirs.h"
+#include "backend/kit/survey/protected_names.h"
+#include "base/bytes/json.h"
+#include "base/bytes/sha256.h"
+#include "base/files/draft.h"
+#include "base/files/fd.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
 
 #define DEPTH_MAX 64
 #define LINE_MAX_BYTES ((size_t)64 << 10)
@@ -66,13 +66,14 @@ static const char *guarded(const struct homecoming *h, const char *path)
 		       : NULL;
 }
 
-static void refuse(struct homecoming *h, const char *path, const char *why)
+static void homecoming_refuse(struct homecoming *h, const char *path, const char *why)
 {
 	h->count->refused++;
 	outcome_deny(h->outcome, "protected-path", path, why);
 }
 
-static void note(struct homecoming *h, const char *path, const char *change, const char *digest)
+static void homecoming_note(struct homecoming *h, const char *path, const char *change,
+			    const char *digest)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(LINE_MAX_BYTES);
 	struct json j;
@@ -163,7 +164,7 @@ static int one_file(struct homecoming *h, int from, int to, const char *name, co
 	if (new < 0 || fstat(new, &ns) < 0 || !S_ISREG(ns.st_mode) || digest_of(new, digest) < 0)
 		return new < 0 ? -errno : -EIO;
 	if (there && !S_ISREG(at.st_mode)) {
-		refuse(h, path, "something other than a file is there");
+		homecoming_refuse(h, path, "something other than a file is there");
 		return 0;
 	}
 	if (there)
@@ -171,16 +172,16 @@ static int one_file(struct homecoming *h, int from, int to, const char *name, co
 	if (old >= 0 && fstat(old, &os) == 0 && same_content(new, &ns, old, &os, digest))
 		return 0;
 	if (guarded(h, path)) {
-		refuse(h, path, guarded(h, path));
+		homecoming_refuse(h, path, guarded(h, path));
 		return 0;
 	}
 	if (there && at.st_ctim.tv_sec >= h->since) {
-		refuse(h, path, "it was changed on this host meanwhile");
+		homecoming_refuse(h, path, "it was changed on this host meanwhile");
 		return 0;
 	}
 	if (name_reported(path))
 		outcome_trust(h->outcome, path, name_reported(path)->reason);
-	note(h, path, there ? "changed" : "made", digest);
+	homecoming_note(h, path, there ? "changed" : "made", digest);
 	*(there ? &h->count->changed : &h->count->made) += 1;
 	/* Others may read what they could: a pod's modes say who may execute, and no more. */
 	return take_over(h, new, to, name,
@@ -229,8 +230,8 @@ static unsigned parts_in(int folder)
 
 static int one_folder(struct homecoming *h, int from, int to, const char *path, unsigned depth);
 
-static int enter(struct homecoming *h, int from, int to, const char *name, const char *path,
-		 unsigned depth)
+static int homecoming_enter(struct homecoming *h, int from, int to, const char *name,
+			    const char *path, unsigned depth)
 {
 	CLEANUP(fd) int sub = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	CLEANUP(fd) int into = -1;
@@ -241,20 +242,20 @@ static int enter(struct homecoming *h, int from, int to, const char *name, const
 	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (guarded(h, path) || gitdir_enough(parts_in(sub))) {
 			h->repository++;
-			refuse(h, path, guarded(h, path));
+			homecoming_refuse(h, path, guarded(h, path));
 			h->repository--;
 			return 0;
 		}
 		if (mkdirat(to, name, 0755) < 0)
 			return -errno;
-		note(h, path, "made", NULL);
+		homecoming_note(h, path, "made", NULL);
 		if (geteuid() == 0 && fstat(h->work, &owner) == 0)
 			(void)!fchownat(to, name, owner.st_uid, owner.st_gid, AT_SYMLINK_NOFOLLOW);
 	}
 	into = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (into >= 0)
 		return one_folder(h, sub, into, path, depth + 1);
-	refuse(h, path, "something other than a folder is there");
+	homecoming_refuse(h, path, "something other than a folder is there");
 	return 0;
 }
 
@@ -291,7 +292,7 @@ static int one_folder(struct homecoming *h, int from, int to, const char *path, 
 		    fstatat(from, x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			r = -ENAMETOOLONG;
 		else if (S_ISDIR(st.st_mode))
-			r = enter(h, from, to, x->d_name, below, depth);
+			r = homecoming_enter(h, from, to, x->d_name, below, depth);
 		else
 			r = one_file(h, from, to, x->d_name, below);
 		h->repository -= repository;
@@ -305,8 +306,8 @@ static int one_folder(struct homecoming *h, int from, int to, const char *path, 
 
 static void gone_from(struct homecoming *h, int from, int to, const char *path, unsigned depth);
 
-static void gone(struct homecoming *h, int from, int to, const char *name, const char *path,
-		 unsigned depth)
+static void homecoming_gone(struct homecoming *h, int from, int to, const char *name,
+			    const char *path, unsigned depth)
 {
 	CLEANUP(fd) int left = -1, sub = -1;
 	struct stat st, old, in;
@@ -338,7 +339,7 @@ static void gone(struct homecoming *h, int from, int to, const char *name, const
 		return;
 	if (unlinkat(to, name, 0) == 0) {
 		h->count->removed++;
-		note(h, path, "removed", NULL);
+		homecoming_note(h, path, "removed", NULL);
 	}
 }
 
@@ -352,7 +353,7 @@ static void gone_from(struct homecoming *h, int from, int to, const char *path, 
 		if (!is_dots(x->d_name) && !stays(h, x->d_name, depth) &&
 		    snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) <
 			    (int)sizeof(below))
-			gone(h, from, to, x->d_name, below, depth);
+			homecoming_gone(h, from, to, x->d_name, below, depth);
 	if (all)
 		(void)closedir(all);
 }

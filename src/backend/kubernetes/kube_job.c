@@ -15,8 +15,8 @@
 #include "backend/kit/process/command_table.h"
 #include "backend/kubernetes/copies.h"
 #include "backend/kubernetes/drover.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 #include "proc/spawn.h"
 
 #define COPY_MAX ((uint64_t)4 << 30) /* bytes of a workspace, where no limit says less */
@@ -41,10 +41,10 @@ struct backend_job {
 	struct supervisor_msg started, end;
 };
 
-static struct backend_job *job_free(struct backend_job *j);
-DEFINE_CLEANUP(job, struct backend_job *, job_free)
+static struct backend_job *kube_job_free(struct backend_job *j);
+DEFINE_CLEANUP(job, struct backend_job *, kube_job_free)
 
-static void ask(const struct backend_job *j, uint32_t command, int sig)
+static void kube_job_ask(const struct backend_job *j, uint32_t command, int sig)
 {
 	const struct supervisor_request r = { .asks = ASK_SIGNAL,
 					      .command = command,
@@ -54,7 +54,7 @@ static void ask(const struct backend_job *j, uint32_t command, int sig)
 }
 
 /* One word of the drover's; 1, 0 when there is none now, or an error when it is gone. */
-static int hear(struct backend_job *j, struct supervisor_msg *m)
+static int kube_job_hear(struct backend_job *j, struct supervisor_msg *m)
 {
 	CLEANUP(fd) int fd = -1;
 	size_t one = 1;
@@ -83,7 +83,7 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 }
 
 /* Whoever polls for the end has not seen the word that was taken here. */
-static void wake(const struct backend_job *j)
+static void kube_job_wake(const struct backend_job *j)
 {
 	const uint64_t one = 1;
 
@@ -97,13 +97,13 @@ static bool hear_all(void *job)
 	struct supervisor_msg m;
 	int r;
 
-	while ((r = hear(j, &m)) > 0)
+	while ((r = kube_job_hear(j, &m)) > 0)
 		;
-	wake(j);
+	kube_job_wake(j);
 	return r == 0 && !j->ended;
 }
 
-static int gone(struct err *e)
+static int kube_job_gone(struct err *e)
 {
 	return err_refuse(e, ERR_INTERNAL, ECHILD, "the next run of brig removes what it left",
 			  "the pod's drover was ended from outside");
@@ -121,7 +121,7 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 	if (!w->host.asked_to_stop || (!p[1].revents && !p[2].revents) ||
 	    !w->host.asked_to_stop(w->host.arg))
 		return 0;
-	ask(j, COMMAND_FIRST, SIGKILL);
+	kube_job_ask(j, COMMAND_FIRST, SIGKILL);
 	return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 }
 
@@ -170,7 +170,7 @@ static int copy_in(struct backend_job *j, struct err *e)
 }
 
 /* A container before the command's own takes what that may not write to; then its turn is over. */
-static int fill(struct backend_job *j, struct err *e)
+static int kube_job_fill(struct backend_job *j, struct err *e)
 {
 	const struct backend_plan *p = j->plan;
 	const struct supervisor_request go = { .asks = ASK_GO };
@@ -185,7 +185,7 @@ static int fill(struct backend_job *j, struct err *e)
 		pod_code_place(p, place, sizeof(place));
 	if (p->code_path && copies_put(&c, place, p->code, p->code_size, e) < 0)
 		return -e->code;
-	return fd_send(j->control, &go, sizeof(go), NULL, 0) < 0 ? gone(e) : 0;
+	return fd_send(j->control, &go, sizeof(go), NULL, 0) < 0 ? kube_job_gone(e) : 0;
 }
 
 static int until_started(struct backend_job *j, const struct job_want *w, struct err *e)
@@ -196,9 +196,9 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 
 		if (wait_for_word(j, w, e) < 0)
 			return -e->code;
-		r = hear(j, &m);
+		r = kube_job_hear(j, &m);
 		if (r < 0)
-			return gone(e);
+			return kube_job_gone(e);
 		if (r == 0)
 			continue;
 		if (m.said == SUPERVISOR_NOTE && w->host.note)
@@ -207,7 +207,7 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			*e = m.err;
 			return -e->code;
 		}
-		if (m.said == SUPERVISOR_READY && fill(j, e) < 0)
+		if (m.said == SUPERVISOR_READY && kube_job_fill(j, e) < 0)
 			return -e->code;
 		if (m.said == SUPERVISOR_STARTED) {
 			j->started = m;
@@ -218,7 +218,7 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 
 /* ---- starting ---- */
 
-static int spawn(const struct drover_start *s, struct err *e)
+static int kube_job_spawn(const struct drover_start *s, struct err *e)
 {
 	int r = proc_fork_away(true);
 
@@ -227,7 +227,7 @@ static int spawn(const struct drover_start *s, struct err *e)
 	return r < 0 ? err_sys(e, "cannot start a process") : 0;
 }
 
-static struct backend_job *job_new(struct backend_plan *p, const char *id)
+static struct backend_job *kube_job_new(struct backend_plan *p, const char *id)
 {
 	struct backend_job *j = calloc(1, sizeof(*j));
 
@@ -237,10 +237,10 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 	j->control = j->events = j->wake = -1;
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
 	j->commands = command_table_new();
-	return j->commands ? j : job_free(j);
+	return j->commands ? j : kube_job_free(j);
 }
 
-static int begin(struct backend_job *j, const struct job_want *w, struct err *e)
+static int kube_job_begin(struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	struct drover_start s = {
 		.plan = j->plan, .id = j->id, .open = !w->command, .there = w->there
@@ -252,7 +252,7 @@ static int begin(struct backend_job *j, const struct job_want *w, struct err *e)
 		return err_sys(e, "cannot make a socket");
 	j->control = pair[0];
 	s.control = pair[1];
-	r = spawn(&s, e);
+	r = kube_job_spawn(&s, e);
 	(void)fd_close(pair[1]);
 	if (r < 0 || until_started(j, w, e) < 0)
 		return -e->code;
@@ -265,7 +265,7 @@ static int begin(struct backend_job *j, const struct job_want *w, struct err *e)
 	return 0;
 }
 
-static int add_variables(struct backend_plan *p, const char *const *more, struct err *e)
+static int kube_job_add_variables(struct backend_plan *p, const char *const *more, struct err *e)
 {
 	const char **all;
 	size_t n = 0, m = 0;
@@ -292,7 +292,7 @@ static const char *closed_by(const struct supervisor_container *c)
 	return c->node ? "policy, node reachable" : "policy";
 }
 
-static void describe(const struct backend_job *j, struct isolation *i)
+static void kube_job_describe(const struct backend_job *j, struct isolation *i)
 {
 	const struct backend_plan *p = j->plan;
 
@@ -372,13 +372,13 @@ static int start_command(struct backend_job *j, const struct job_want *w, struct
 			return -e->code;
 		if (!hear_all(j) && !j->over) {
 			*e = j->end.err;
-			return j->end.err.code ? -e->code : gone(e);
+			return j->end.err.code ? -e->code : kube_job_gone(e);
 		}
 	}
 	if (command_began(j->commands, j->first))
 		return 0;
 	if (!command_ended(j->commands, j->first, &x) || !x.refused)
-		return gone(e);
+		return kube_job_gone(e);
 	*e = x.why;
 	return -e->code;
 }
@@ -394,7 +394,7 @@ static void close_io(struct job_io *io)
 static int kube_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		      struct backend_job **ret, struct err *e)
 {
-	CLEANUP(job) struct backend_job *j = job_new(p, w->id);
+	CLEANUP(job) struct backend_job *j = kube_job_new(p, w->id);
 	struct job_io mine = {
 		.in = -1, .out = -1, .err = -1, .in_peer = -1, .alarm = -1, .names = -1, .agent = -1
 	};
@@ -404,7 +404,7 @@ static int kube_start(struct backend_plan *p, const struct job_want *w, struct j
 	j->stop = (struct copies_stop){ .asked = w->host.asked_to_stop,
 					.arg = w->host.arg,
 					.wake = { w->wake[0], w->wake[1] } };
-	if (add_variables(p, w->variables, e) < 0 || begin(j, w, e) < 0)
+	if (kube_job_add_variables(p, w->variables, e) < 0 || kube_job_begin(j, w, e) < 0)
 		return -e->code;
 	mine.events = j->events;
 	j->note = w->host.note;
@@ -413,7 +413,7 @@ static int kube_start(struct backend_plan *p, const struct job_want *w, struct j
 		return -e->code;
 	j->stop.wake[1] = -1; /* a run that was cancelled is over by then; a signal is a new wish */
 	if (w->isolation)
-		describe(j, w->isolation);
+		kube_job_describe(j, w->isolation);
 	if (w->command && start_command(j, w, &mine, e) < 0) {
 		close_io(&mine);
 		return -e->code;
@@ -436,7 +436,7 @@ static void kube_signal(struct backend_job *j, uint32_t command, int sig)
 {
 	bool all = command == COMMAND_FIRST && sig == SIGKILL;
 
-	ask(j, all || command != COMMAND_FIRST ? command : j->first, sig);
+	kube_job_ask(j, all || command != COMMAND_FIRST ? command : j->first, sig);
 }
 
 static int kube_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
@@ -508,16 +508,16 @@ static void job_leave(struct backend_job *j)
 	if (j->control < 0)
 		return;
 	if (!j->ended)
-		ask(j, COMMAND_FIRST, SIGKILL);
+		kube_job_ask(j, COMMAND_FIRST, SIGKILL);
 	(void)shutdown(j->control, SHUT_WR);
-	while (poll(&p, 1, j->told ? GONE_MS : LEAVE_MS) > 0 && hear(j, &m) >= 0)
+	while (poll(&p, 1, j->told ? GONE_MS : LEAVE_MS) > 0 && kube_job_hear(j, &m) >= 0)
 		;
 	if (!j->told)
 		kube_tidy_run(j->id);
 	j->told = true;
 }
 
-static struct backend_job *job_free(struct backend_job *j)
+static struct backend_job *kube_job_free(struct backend_job *j)
 {
 	if (!j)
 		return NULL;
@@ -530,7 +530,7 @@ static struct backend_job *job_free(struct backend_job *j)
 	return NULL;
 }
 
-static void judge(struct backend_job *j, struct outcome *o)
+static void kube_job_judge(struct backend_job *j, struct outcome *o)
 {
 	struct command_end x;
 
@@ -549,7 +549,7 @@ static void judge(struct backend_job *j, struct outcome *o)
 	} else if (j->end.err.code) {
 		o->error = j->end.err;
 	} else if (j->first || !j->ended) {
-		(void)gone(&o->error);
+		(void)kube_job_gone(&o->error);
 	}
 }
 
@@ -557,9 +557,9 @@ static void kube_finish(struct backend_job *j, struct outcome *o)
 {
 	copy_out(j, o);
 	job_leave(j);
-	judge(j, o);
+	kube_job_judge(j, o);
 	say_where(j, o);
-	(void)job_free(j);
+	(void)kube_job_free(j);
 }
 
 static int kube_probe(const struct spec *s, struct isolation *ret, struct err *e)

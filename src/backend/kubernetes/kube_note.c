@@ -16,12 +16,12 @@
 
 #include "backend/kubernetes/copies.h"
 #include "backend/kubernetes/drover.h"
-#include "base/fd.h"
-#include "base/jread.h"
-#include "base/random.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "base/tree.h"
+#include "base/bytes/jread.h"
+#include "base/bytes/random.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/files/tree.h"
+#include "base/text/str.h"
 
 #define FOLDER "kubernetes"
 #define CHANGES "changes"
@@ -208,7 +208,7 @@ bool kube_place_read(int folder, const char *name, struct kube_place_note *ret)
 	return true;
 }
 
-static bool is_ours(const struct jread *pod, const char *instance)
+static bool kube_note_is_ours(const struct jread *pod, const char *instance)
 {
 	const char *value =
 		jread_str(jread_get(jread_get(pod, "metadata"), "labels"), KUBE_LABEL_INSTANCE);
@@ -256,12 +256,12 @@ static bool remove_pod(const char *const part[PARTS], const char *instance, unsi
 		return true;
 	if (a.status != 200 || jread_parse(buf_str(&a.body), a.body.len, &pod, &e) < 0)
 		return false;
-	return !is_ours(pod, instance) || remove_this(k, path, pod, ms);
+	return !kube_note_is_ours(pod, instance) || remove_this(k, path, pod, ms);
 }
 
 /* A process that is killed gives its files up one after the other: who waits for one is woken while
  * the next is still held. */
-static bool lock(int fd, int ms)
+static bool kube_note_lock(int fd, int ms)
 {
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK || ms <= 0)
@@ -280,7 +280,7 @@ static void sweep_one(int folder, const char *name, const char *instance, bool n
 	char text[ENTRY_MAX];
 	struct stat st;
 
-	if (fd < 0 || !lock(fd, now ? LOCK_MS : 0) || fstat(fd, &st) < 0 || !st.st_nlink)
+	if (fd < 0 || !kube_note_lock(fd, now ? LOCK_MS : 0) || fstat(fd, &st) < 0 || !st.st_nlink)
 		return;
 	if (!read_note(fd, text, part) || remove_pod(part, instance, now ? ASK_NOW_MS : ASK_MS) ||
 	    time(NULL) - st.st_mtime > KEPT_SECONDS)

@@ -7,10 +7,10 @@
 #include "backend/kit/plan/plan.h"
 #include "backend/kubernetes/kubernetes.h"
 #include "backend/kubernetes/pod_owner.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/envblock.h"
-#include "model/envrules.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/request/envblock.h"
+#include "model/settings/envrules.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
 #define IMAGE_MAX 1024
@@ -240,7 +240,7 @@ static int callers_variables(struct backend_plan *p, struct envblock *b, struct 
 	return 0;
 }
 
-static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
+static int kube_plan_variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	struct envblock b = { .arena = p->arena };
 	size_t room = 64 + s->env.n + s->env_pass.n;
@@ -259,7 +259,7 @@ static int variables(struct backend_plan *p, const struct spec *s, struct err *e
 
 /* ---- the plan ---- */
 
-static int arguments(struct backend_plan *p, const struct spec *s, struct err *e)
+static int kube_plan_arguments(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	size_t n = 0;
 
@@ -275,7 +275,7 @@ static int arguments(struct backend_plan *p, const struct spec *s, struct err *e
 	return 0;
 }
 
-static void settle(struct backend_plan *p, const struct spec *s)
+static void kube_plan_settle(struct backend_plan *p, const struct spec *s)
 {
 	uid_t caller = spec_claims_pod(s) ? 0 : geteuid(); /* a template knows of no caller */
 
@@ -328,13 +328,14 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 		return err_nomem(e);
 	if (kube_check_spec(s, e) < 0)
 		return -e->code;
-	settle(p, s);
+	kube_plan_settle(p, s);
 	p->home = arena_printf(p->arena, "/home/%s", s->user_name);
 	if (!p->home)
 		return err_nomem(e);
 	if (s->network == NETWORK_PROXY && door_want(&s->egress, &p->door, e) < 0)
 		return -e->code;
-	if (check_code(p, e) < 0 || arguments(p, s, e) < 0 || variables(p, s, e) < 0)
+	if (check_code(p, e) < 0 || kube_plan_arguments(p, s, e) < 0 ||
+	    kube_plan_variables(p, s, e) < 0)
 		return -e->code;
 	if (p->workdir && box_plan_copied(s, "kubernetes", &p->obeyed, e) < 0)
 		return -e->code;

@@ -12,8 +12,8 @@
 #include <sys/file.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 
 #define ASK_MS 15000
 
@@ -33,8 +33,8 @@ static bool has_owner(const struct lost_pods *p, const char *id)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-static int remove_one(struct kube *k, const struct kube_place_note *at, const char *name,
-		      const char *uid, struct err *e)
+static int kube_prune_remove_one(struct kube *k, const struct kube_place_note *at, const char *name,
+				 const char *uid, struct err *e)
 {
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	char path[400], rest[80], body[160];
@@ -53,8 +53,9 @@ static int remove_one(struct kube *k, const struct kube_place_note *at, const ch
 				 a.status);
 }
 
-static int look_at(const struct lost_pods *p, struct kube *k, const struct kube_place_note *at,
-		   const struct jread *pod, struct err *e)
+static int kube_prune_look_at(const struct lost_pods *p, struct kube *k,
+			      const struct kube_place_note *at, const struct jread *pod,
+			      struct err *e)
 {
 	const struct jread *meta = jread_get(pod, "metadata"), *labels = jread_get(meta, "labels");
 	const char *name = jread_str(meta, "name"), *uid = jread_str(meta, "uid");
@@ -69,7 +70,7 @@ static int look_at(const struct lost_pods *p, struct kube *k, const struct kube_
 	/* A pod of a Sandbox goes with it, and would only be made anew. */
 	if (!*at->kind && jread_count(jread_get(meta, "ownerReferences")))
 		return 0;
-	if (!p->dry && remove_one(k, at, name, uid, e) < 0)
+	if (!p->dry && kube_prune_remove_one(k, at, name, uid, e) < 0)
 		return -e->code;
 	if (!p->dry)
 		(void)unlinkat(p->folder, id, 0);
@@ -104,7 +105,7 @@ static int look_into(const struct lost_pods *p, const struct kube_place_note *at
 		return err_wrap(e, "namespace '%s'", at->space);
 	items = jread_get(v, "items");
 	for (size_t i = 0; r == 0 && i < jread_count(items); i++)
-		r = look_at(p, k, at, jread_at(items, i), e);
+		r = kube_prune_look_at(p, k, at, jread_at(items, i), e);
 	return r;
 }
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
-#include "base/arena.h"
+#include "base/text/arena.h"
 
 #define KUBE_POD_PROGRAM "/brig-pod" /* in the helper's image */
 #define KUBE_CONTAINER "main"

@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "backend/kubernetes/kubernetes.h"
-#include "backend/kubernetes/pod_talk.h"
-#include "base/str.h"
-#include "model/code.h"
+#include "backend/kubernetes/pod/pod_talk.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
 
 #define HELPER_MEMORY "32Mi"
 #define HELPER_FOLDER "/brig"
@@ -371,7 +371,7 @@ static void toleration(const char *text, struct json *j)
 	json_object_end(j);
 }
 
-static void place(const struct backend_plan *p, struct json *j)
+static void pod_put_place(const struct backend_plan *p, struct json *j)
 {
 	const struct kube_spec *k = &p->kube;
 
@@ -515,7 +515,7 @@ void pod_spec(const struct backend_plan *p, const struct pod_run *r, struct json
 	if (p->network == NETWORK_NONE)
 		no_names(j);
 	pod_door_names(p, j);
-	place(p, j);
+	pod_put_place(p, j);
 	pod_rights(p, j);
 	volumes(p, r, j);
 	helpers(p, r, j);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "backend/kubernetes/kubernetes.h"
-#include "backend/kubernetes/pod_talk.h"
-#include "base/str.h"
+#include "backend/kubernetes/pod/pod_talk.h"
+#include "base/text/str.h"
 
 #define DOOR_MEMORY "256Mi"
 #define DOOR_REQUEST "64Mi"

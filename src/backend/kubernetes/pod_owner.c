@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* Their forms that are known here, the newest first. */
 static const struct {

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "backend/kubernetes/kubernetes.h"
-#include "base/jread.h"
+#include "base/bytes/jread.h"
 
 #define OWNER_GROUP "agents.x-k8s.io"
 #define OWNER_GROUP_CLAIMS "extensions.agents.x-k8s.io"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 struct trail {
 	char at[160];
@@ -201,8 +201,8 @@ static bool same_text(const struct jread *a, const struct jread *b)
 
 /* ---- the trees ---- */
 
-static bool same(const char *in, const char *key, const struct jread *asked,
-		 const struct jread *seen, struct trail *t);
+static bool same_as_asked(const char *in, const char *key, const struct jread *asked,
+			  const struct jread *seen, struct trail *t);
 
 static bool stops(struct trail *t, const char *why)
 {
@@ -225,13 +225,14 @@ static bool same_members(const char *in, const struct jread *asked, const struct
 
 	for (void *i = jread_first(asked); i; i = jread_next(asked, i)) {
 		go_on(t, was, jread_key(i), 0);
-		if (!same(in, jread_key(i), jread_value(i), jread_get(seen, jread_key(i)), t))
+		if (!same_as_asked(in, jread_key(i), jread_value(i), jread_get(seen, jread_key(i)),
+				   t))
 			return false;
 	}
 	for (void *i = jread_first(seen); i; i = jread_next(seen, i)) {
 		go_on(t, was, jread_key(i), 0);
 		if (!jread_get(asked, jread_key(i)) &&
-		    !same(in, jread_key(i), NULL, jread_value(i), t))
+		    !same_as_asked(in, jread_key(i), NULL, jread_value(i), t))
 			return false;
 	}
 	t->at[was] = '\0';
@@ -246,7 +247,7 @@ static bool same_elements(const char *in, const char *key, const struct jread *a
 
 	for (size_t i = 0; i < n; i++) {
 		go_on(t, was, NULL, i);
-		if (!same(key, "", jread_at(asked, i), jread_at(seen, i), t))
+		if (!same_as_asked(key, "", jread_at(asked, i), jread_at(seen, i), t))
 			return false;
 	}
 	go_on(t, was, NULL, n);
@@ -257,8 +258,8 @@ static bool same_elements(const char *in, const char *key, const struct jread *a
 }
 
 /* An element of a list has the list's name in `in`, and none of its own. */
-static bool same(const char *in, const char *key, const struct jread *asked,
-		 const struct jread *seen, struct trail *t)
+static bool same_as_asked(const char *in, const char *key, const struct jread *asked,
+			  const struct jread *seen, struct trail *t)
 {
 	enum jread_kind kind = jread_kind(asked ? asked : seen);
 
@@ -287,9 +288,9 @@ bool pod_breaks_promise(const struct jread *asked, const struct jread *seen, cha
 {
 	struct trail t = { .at = "", .claimed = true };
 
-	if (same("", "spec", jread_get(asked, "spec"), jread_get(seen, "spec"), &t) &&
-	    same("metadata", "annotations", NULL,
-		 jread_get(jread_get(seen, "metadata"), "annotations"), &t))
+	if (same_as_asked("", "spec", jread_get(asked, "spec"), jread_get(seen, "spec"), &t) &&
+	    same_as_asked("metadata", "annotations", NULL,
+			  jread_get(jread_get(seen, "metadata"), "annotations"), &t))
 		return false;
 	(void)snprintf(out, n, "%s %s", t.at, t.why);
 	drover_clean(out);
@@ -302,11 +303,11 @@ bool pod_differs(const struct jread *asked, const struct jread *seen, char *out,
 			   *wanted = jread_get(asked, "metadata");
 	struct trail t = { .at = "" };
 
-	if (same("", "spec", jread_get(asked, "spec"), jread_get(seen, "spec"), &t) &&
-	    same("metadata", "labels", jread_get(wanted, "labels"), jread_get(meta, "labels"),
-		 &t) &&
-	    same("metadata", "annotations", jread_get(wanted, "annotations"),
-		 jread_get(meta, "annotations"), &t))
+	if (same_as_asked("", "spec", jread_get(asked, "spec"), jread_get(seen, "spec"), &t) &&
+	    same_as_asked("metadata", "labels", jread_get(wanted, "labels"),
+			  jread_get(meta, "labels"), &t) &&
+	    same_as_asked("metadata", "annotations", jread_get(wanted, "annotations"),
+			  jread_get(meta, "annotations"), &t))
 		return false;
 	(void)snprintf(out, n, "%s %s", t.at, t.why);
 	drover_clean(out);

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
-static void keep(char *out, size_t n, const char *text)
+static void pod_seen_keep(char *out, size_t n, const char *text)
 {
 	(void)snprintf(out, n, "%s", text ? text : "");
 	drover_clean(out);
@@ -36,8 +36,8 @@ static bool is_final(const char *reason)
 	return false;
 }
 
-static void say(char *out, const char *what, const char *name, const char *reason,
-		const char *message)
+static void pod_seen_say(char *out, const char *what, const char *name, const char *reason,
+			 const char *message)
 {
 	(void)snprintf(out, DROVER_REASON, "%s '%.40s': %.60s%s%.120s", what, name,
 		       reason ? reason : "no reason given", message ? ": " : "",
@@ -57,17 +57,17 @@ static void look_at_container(const struct jread *c, bool first, struct pod_seen
 	if (!first && str_eq(name, KUBE_FILLER))
 		ret->filling = jread_get(state, "running") != NULL;
 	if (waits && is_final(reason))
-		say(ret->reason, "container", name, reason, jread_str(waits, "message"));
+		pod_seen_say(ret->reason, "container", name, reason, jread_str(waits, "message"));
 	else if (waits && reason && !ret->waits[0] && !str_eq(reason, "PodInitializing"))
-		say(ret->waits, "container", name, reason, NULL);
+		pod_seen_say(ret->waits, "container", name, reason, NULL);
 	if (!over || (!first && code == 0))
 		return;
 	if (first)
 		ret->over = true;
 	ret->oom |= jread_str(over, "reason") && str_eq(jread_str(over, "reason"), "OOMKilled");
 	if (!ret->reason[0])
-		say(ret->reason, "container", name, jread_str(over, "reason"),
-		    jread_str(over, "message"));
+		pod_seen_say(ret->reason, "container", name, jread_str(over, "reason"),
+			     jread_str(over, "message"));
 }
 
 /* A scheduler's words for a claim that nobody has made; one that is being made has others. */
@@ -89,7 +89,7 @@ static void look_at_placing(const struct jread *status, struct pod_seen *ret)
 
 		if (!type || !is || !str_eq(type, "PodScheduled") || !str_eq(is, "False"))
 			continue;
-		say(ret->waits, "a node for", "pod", jread_str(c, "reason"), text);
+		pod_seen_say(ret->waits, "a node for", "pod", jread_str(c, "reason"), text);
 		ret->no_claim = is_without_claim(text);
 	}
 }
@@ -107,7 +107,7 @@ static bool is_too_large(const struct jread *status)
 }
 
 /* Kubelets sort them by name, and whoever reads them cannot rely on that. */
-static const struct jread *named(const struct jread *all, const char *name)
+static const struct jread *pod_seen_named(const struct jread *all, const char *name)
 {
 	for (size_t i = 0; i < jread_count(all); i++) {
 		const char *is = jread_str(jread_at(all, i), "name");
@@ -122,18 +122,20 @@ void pod_look(const struct jread *pod, struct pod_seen *ret)
 {
 	const struct jread *status = jread_get(pod, "status"), *meta = jread_get(pod, "metadata");
 	const struct jread *inits = jread_get(status, "initContainerStatuses");
-	const struct jread *main = named(jread_get(status, "containerStatuses"), KUBE_CONTAINER);
-	const struct jread *door = named(jread_get(status, "containerStatuses"), KUBE_DOOR);
+	const struct jread *main =
+		pod_seen_named(jread_get(status, "containerStatuses"), KUBE_CONTAINER);
+	const struct jread *door =
+		pod_seen_named(jread_get(status, "containerStatuses"), KUBE_DOOR);
 	const char *phase = jread_str(status, "phase");
 
 	ret->waits[0] = ret->reason[0] = '\0';
 	ret->no_claim = false;
 	ret->disk = is_too_large(status);
 	ret->leaving = jread_str(meta, "deletionTimestamp") != NULL;
-	keep(ret->uid, sizeof(ret->uid), jread_str(meta, "uid"));
-	keep(ret->node, sizeof(ret->node), jread_str(jread_get(pod, "spec"), "nodeName"));
-	keep(ret->address, sizeof(ret->address), jread_str(status, "hostIP"));
-	keep(ret->digest, sizeof(ret->digest), without_scheme(jread_str(main, "imageID")));
+	pod_seen_keep(ret->uid, sizeof(ret->uid), jread_str(meta, "uid"));
+	pod_seen_keep(ret->node, sizeof(ret->node), jread_str(jread_get(pod, "spec"), "nodeName"));
+	pod_seen_keep(ret->address, sizeof(ret->address), jread_str(status, "hostIP"));
+	pod_seen_keep(ret->digest, sizeof(ret->digest), without_scheme(jread_str(main, "imageID")));
 	look_at_placing(status, ret);
 	for (size_t i = 0; i < jread_count(inits); i++)
 		look_at_container(jread_at(inits, i), false, ret);
@@ -144,7 +146,7 @@ void pod_look(const struct jread *pod, struct pod_seen *ret)
 	if (phase && (str_eq(phase, "Failed") || str_eq(phase, "Succeeded"))) {
 		ret->over = true;
 		if (jread_str(status, "reason") || !ret->reason[0])
-			say(ret->reason, "pod", phase, jread_str(status, "reason"),
-			    jread_str(status, "message"));
+			pod_seen_say(ret->reason, "pod", phase, jread_str(status, "reason"),
+				     jread_str(status, "message"));
 	}
 }

@@ -16,7 +16,7 @@
 #include "backend/kit/net/door_net.h"
 #include "backend/kit/process/job_bridge.h"
 #include "backend/native/mount.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 static int write_map(const char *path, uint32_t inside, uint32_t outside, struct err *e)
 {

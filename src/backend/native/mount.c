@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "backend/kit/protect/placeholder.h"
+#include "backend/kit/survey/placeholder.h"
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"
-#include "model/paths.h"
+#include "model/settings/paths.h"
 
 #define COMMON_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 /* A device that is mounted read-only can be written to all the same; its node is the host's. */
@@ -126,7 +126,7 @@ static int set_attrs(int tree, uint64_t attrs, struct err *e)
 	return 0;
 }
 
-static int attach(int tree, int target, struct err *e)
+static int mount_attach(int tree, int target, struct err *e)
 {
 	if (move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
 		return err_sys(e, "cannot attach a mount");
@@ -152,7 +152,7 @@ static int attach_new(struct builder *b, int tree, const char *dst, bool folder,
 	target = fd_open_nolinks(parent, last_part(dst), O_PATH, FD_BENEATH);
 	if (target < 0)
 		return err_errno(e, target, "cannot open the mount point");
-	return attach(tree, target, e);
+	return mount_attach(tree, target, e);
 }
 
 /* The tree at `from` once more at `to`, with more attributes. In classic mode the attributes follow
@@ -175,7 +175,7 @@ static int bind_fd(struct builder *b, int from, int to, uint64_t attrs, struct e
 		return err_sys(e, "cannot copy a mount");
 	if (set_attrs(tree, attrs, e) < 0)
 		return -e->code;
-	return attach(tree, to, e);
+	return mount_attach(tree, to, e);
 }
 
 static uint64_t bind_attrs(const struct op *o)
@@ -185,7 +185,7 @@ static uint64_t bind_attrs(const struct op *o)
 }
 
 /* The folder that dst is made in, and its name there. */
-static int place_of(struct builder *b, const struct op *o, const char **name)
+static int mount_place_of(struct builder *b, const struct op *o, const char **name)
 {
 	*name = o->fixed ? o->dst + 1 : last_part(o->dst);
 	return o->fixed ? b->root : open_parent(b, o->dst);
@@ -205,7 +205,7 @@ static int set_attrs_at(const struct builder *b, const char *at, uint64_t attrs,
 static int do_dir(struct builder *b, const struct op *o, struct err *e)
 {
 	const char *name;
-	int parent = place_of(b, o, &name);
+	int parent = mount_place_of(b, o, &name);
 
 	if (parent < 0)
 		return err_errno(e, parent, "cannot open the folder above");
@@ -217,7 +217,7 @@ static int do_dir(struct builder *b, const struct op *o, struct err *e)
 static int do_file(struct builder *b, const struct op *o, struct err *e)
 {
 	const char *name;
-	int parent = place_of(b, o, &name);
+	int parent = mount_place_of(b, o, &name);
 	CLEANUP(fd) int fd = -1;
 	int r;
 
@@ -233,7 +233,7 @@ static int do_file(struct builder *b, const struct op *o, struct err *e)
 static int do_symlink(struct builder *b, const struct op *o, struct err *e)
 {
 	const char *name;
-	int parent = place_of(b, o, &name);
+	int parent = mount_place_of(b, o, &name);
 
 	if (parent < 0)
 		return err_errno(e, parent, "cannot open the folder above");
@@ -263,7 +263,7 @@ static int do_private(struct builder *b, const struct op *o, struct err *e)
 }
 
 /* Is it what the parent saw? It may have been swapped since. */
-static int compare(int fd, const char *name, const struct op *o, struct err *e)
+static int mount_compare(int fd, const char *name, const struct op *o, struct err *e)
 {
 	struct ident now;
 	struct stat st;
@@ -299,7 +299,7 @@ static int classic_bind(struct builder *b, const struct op *o, bool folder, mode
 		errno = -from;
 		return source_error(o, e);
 	}
-	if (compare(from, "", o, e) < 0)
+	if (mount_compare(from, "", o, e) < 0)
 		return -e->code;
 	target = make_target(b, o->dst, folder, mode);
 	if (target < 0)
@@ -336,7 +336,7 @@ static int bind_fixed(struct builder *b, const struct op *o, bool folder, mode_t
 		return err_sys(e, "cannot make the mount point");
 	if (mount(o->src, at, NULL, MS_BIND | MS_REC, NULL) < 0)
 		return source_error(o, e);
-	if (compare(b->root, at, o, e) < 0)
+	if (mount_compare(b->root, at, o, e) < 0)
 		return -e->code;
 	b->plain |= plain;
 	return plain ? 0 : set_attrs_at(b, at, attrs, e);
@@ -357,7 +357,7 @@ static int bind_source(struct builder *b, const struct op *o, bool folder, mode_
 				 OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return source_error(o, e);
-	if (compare(tree, "", o, e) < 0 || set_attrs(tree, attrs, e) < 0)
+	if (mount_compare(tree, "", o, e) < 0 || set_attrs(tree, attrs, e) < 0)
 		return -e->code;
 	return attach_new(b, tree, o->dst, folder, mode, e);
 }
@@ -482,7 +482,7 @@ static int do_mask(struct builder *b, const struct op *o, struct err *e)
 				: bind_fd(b, from, target, 0, e);
 	}
 	tree = mask_tree(b, S_ISDIR(st.st_mode), e);
-	return tree < 0 ? -e->code : attach(tree, target, e);
+	return tree < 0 ? -e->code : mount_attach(tree, target, e);
 }
 
 static int do_show(struct builder *b, const struct op *o, struct err *e)
@@ -618,7 +618,7 @@ static bool is_special(const struct op *o)
 	       !(o->kind == OP_BIND && o->fixed);
 }
 
-static int do_op(struct builder *b, const struct op *o, struct err *e)
+static int do_it(struct builder *b, const struct op *o, struct err *e)
 {
 	if (is_special(o) && set_plain(b, e) < 0)
 		return -e->code;
@@ -658,6 +658,17 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 	return err_set(e, ERR_INTERNAL, EINVAL, "unknown operation");
 }
 
+static int do_op(struct builder *b, const struct op *o, struct err *e)
+{
+	struct op moved;
+
+	if (!o->at)
+		return do_it(b, o, e);
+	moved = *o;
+	moved.dst = o->at;
+	return do_it(b, &moved, e);
+}
+
 /* An empty tmpfs on top of "/": this process keeps looking names up below it until it pivots. */
 static int make_root(struct builder *b, struct err *e)
 {
@@ -675,6 +686,8 @@ static int make_root(struct builder *b, struct err *e)
 	b->root = open("/..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (b->root < 0)
 		return err_sys(e, "cannot open the new root");
+	if (b->plan->links_etc && mkdirat(b->root, ".etc", 0755) < 0)
+		return err_sys(e, "cannot make '/.etc'");
 	return fchdir(b->root) < 0 ? err_sys(e, "cannot enter the new root") : 0;
 }
 
@@ -710,6 +723,8 @@ static int do_told_file(struct builder *b, const struct box_start *c, const stru
 {
 	struct op told = *o;
 
+	if (o->at)
+		told.dst = o->at;
 	return box_text(c, t, &told.data, e) < 0 ? -e->code : do_file(b, &told, e);
 }
 
@@ -747,7 +762,7 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 					     : !o->skip && do_op(b, o, e) < 0)
 			return err_wrap(e, "mount '%s'", o->dst);
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
-			forget_parent(b, o->dst);
+			forget_parent(b, o->at ? o->at : o->dst);
 	}
 	return set_plain(b, e) < 0 ? -e->code : open_layers(b, e);
 }

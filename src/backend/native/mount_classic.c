@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 #define LIST_MAX ((size_t)1 << 20)
 
@@ -36,7 +36,7 @@ static unsigned long flags_of(const char *text)
 	return flags;
 }
 
-static unsigned long wanted(const struct op *o)
+static unsigned long mount_classic_wanted(const struct op *o)
 {
 	switch (o->kind) {
 	case OP_DEVPTS:
@@ -102,7 +102,7 @@ static int remount(const char *path, unsigned long flags, struct err *e)
 }
 
 /* A line: id, parent, device, root, mount point, options, ... */
-static int one_line(const struct box_plan *p, char *line, struct err *e)
+static int mount_classic_one_line(const struct box_plan *p, char *line, struct err *e)
 {
 	char *field[6], *at = line;
 	const struct op *o;
@@ -119,7 +119,7 @@ static int one_line(const struct box_plan *p, char *line, struct err *e)
 	if (!o)
 		return err_set(e, ERR_INTERNAL, EIO, "a mount at '%s' that nobody planned",
 			       field[4]);
-	return remount(field[4], flags_of(field[5]) | wanted(o), e);
+	return remount(field[4], flags_of(field[5]) | mount_classic_wanted(o), e);
 }
 
 int mount_attributes(const struct box_plan *p, struct err *e)
@@ -137,7 +137,7 @@ int mount_attributes(const struct box_plan *p, struct err *e)
 	else if ((size_t)n == LIST_MAX - 1)
 		r = err_set(e, ERR_INTERNAL, E2BIG, "too many mounts");
 	for (char *at = list, *line; r == 0 && n > 0 && (line = strsep(&at, "\n")) && *line;)
-		r = one_line(p, line, e);
+		r = mount_classic_one_line(p, line, e);
 	(void)munmap(list, LIST_MAX);
 	return r;
 }

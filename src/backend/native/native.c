@@ -7,7 +7,7 @@
 #include "backend/kit/net/user_cable.h"
 #include "backend/native/child.h"
 #include "backend/native/mount.h"
-#include "model/companions.h"
+#include "model/dialect/companions.h"
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
@@ -45,12 +45,12 @@ static void native_plan_json(const struct backend_plan *p, struct json *j)
 	box_plan_json(p->box, j);
 }
 
-static void enter(const struct box_start *c)
+static void native_enter(const struct box_start *c)
 {
 	child_main(c);
 }
 
-static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
+static int native_spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	uint64_t flags = NAMESPACES;
 
@@ -59,10 +59,10 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 	/* A cgroup namespace made by clone would show the name of our own leaf inside. */
 	if (!j->cgroup)
 		flags |= CLONE_NEWCGROUP;
-	return box_clone(j, c, flags, enter, e);
+	return box_clone(j, c, flags, native_enter, e);
 }
 
-static const struct box_kind kind = { .waits = mount_can_wait, .spawn = spawn };
+static const struct box_kind kind = { .waits = mount_can_wait, .spawn = native_spawn };
 
 static int native_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 			struct backend_job **ret, struct err *e)

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 
 #define DEPTH 4          /* /usr/local/lib/pythonN is 3 below /usr */
 #define FOLDERS_MAX 8192 /* copied at most; the rest stays read-only */
@@ -45,7 +45,7 @@ static void copy_folders(int from, int to, int depth, unsigned *left)
 		}
 }
 
-static int make_folder(int layer, const char *name, const char *what, bool *made)
+static int overlay_make_folder(int layer, const char *name, const char *what, bool *made)
 {
 	char path[64];
 
@@ -59,8 +59,8 @@ static int make_folder(int layer, const char *name, const char *what, bool *made
 int overlay_mount(int target, int layer, const char *name, struct err *e)
 {
 	bool made, unused;
-	CLEANUP(fd) int upper = make_folder(layer, name, "upper", &made);
-	CLEANUP(fd) int work = make_folder(layer, name, "work", &unused);
+	CLEANUP(fd) int upper = overlay_make_folder(layer, name, "upper", &made);
+	CLEANUP(fd) int work = overlay_make_folder(layer, name, "work", &unused);
 	CLEANUP(fd) int from = openat(target, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	char options[192], at[32];
 	unsigned left = FOLDERS_MAX;

@@ -2,7 +2,7 @@
 /* backend/native/overlay.h - a private, size-limited writable layer over a read-only tree. */
 #pragma once
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 /* Puts a layer over the tree at `target` (a descriptor on it). `layer` is a folder of a private
  * tmpfs that takes what is written, `name` is used once per layer. Only folders near the top are

@@ -16,8 +16,8 @@
 #include "backend/kit/process/command_table.h"
 #include "backend/kit/process/ends.h"
 #include "backend/none/none.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 #include "proc/spawn.h"
 
 #define WAKE_MS 200
@@ -33,8 +33,8 @@ struct backend_job {
 	int status;
 };
 
-static struct backend_job *job_free(struct backend_job *j);
-DEFINE_CLEANUP(job, struct backend_job *, job_free)
+static struct backend_job *none_job_free(struct backend_job *j);
+DEFINE_CLEANUP(job, struct backend_job *, none_job_free)
 
 static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 {
@@ -45,7 +45,7 @@ static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 	return job_has_tty(w) && p->err[1] < 0 ? err_sys(e, "cannot open the terminal") : 0;
 }
 
-static int spawn(struct backend_job *j, const struct warden_start *s, struct err *e)
+static int none_spawn(struct backend_job *j, const struct warden_start *s, struct err *e)
 {
 	j->pid = proc_fork(&j->pidfd);
 	if (j->pid == 0)
@@ -53,7 +53,7 @@ static int spawn(struct backend_job *j, const struct warden_start *s, struct err
 	return j->pid > 0 ? 0 : err_sys(e, "cannot start a process");
 }
 
-static void wake(const struct backend_job *j)
+static void none_wake(const struct backend_job *j)
 {
 	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGCONT, NULL, 0);
 }
@@ -87,7 +87,7 @@ static int started(struct backend_job *j, bool begun, struct err *e)
 	while ((ready = poll(&p, 1, WAKE_MS)) <= 0) {
 		if (ready < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for the command to start");
-		wake(j);
+		none_wake(j);
 	}
 	spoke = fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m);
 	if (spoke && m.said == SUPERVISOR_BEGINS)
@@ -102,7 +102,7 @@ static int started(struct backend_job *j, bool begun, struct err *e)
 	return -e->code;
 }
 
-static struct backend_job *job_new(struct backend_plan *p)
+static struct backend_job *none_job_new(struct backend_plan *p)
 {
 	struct backend_job *j = calloc(1, sizeof(*j));
 
@@ -140,7 +140,7 @@ static int listen_events(struct backend_job *j, struct err *e)
 	return j->commands ? 0 : err_nomem(e);
 }
 
-static void describe(struct isolation *i)
+static void none_describe(struct isolation *i)
 {
 	*i = (struct isolation){ .cgroup = "none",
 				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
@@ -152,7 +152,7 @@ static void describe(struct isolation *i)
 static int none_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		      struct backend_job **ret, struct err *e)
 {
-	CLEANUP(job) struct backend_job *j = job_new(p);
+	CLEANUP(job) struct backend_job *j = none_job_new(p);
 	struct ends ends = ENDS_NONE;
 	struct warden_start s = {
 		.plan = p, .brig = getpid(), .code = -1, .tty = job_has_tty(w), .open = !w->command
@@ -172,7 +172,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	s.out = ends.out[1];
 	s.err = ends.err[1];
 	if (r == 0)
-		r = spawn(j, &s, e);
+		r = none_spawn(j, &s, e);
 	/* Only now can the end of the warden be seen on the socket. */
 	ends.control[1] = fd_close(ends.control[1]);
 	(void)fd_close(s.code);
@@ -193,7 +193,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	if (r < 0)
 		return r;
 	if (w->isolation)
-		describe(w->isolation);
+		none_describe(w->isolation);
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -226,7 +226,7 @@ static void ask_to_end(const struct backend_job *j)
 	const struct supervisor_request r = { .asks = ASK_SIGNAL, .signal = SIGKILL };
 
 	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
-	wake(j);
+	none_wake(j);
 }
 
 /* Ends everything and waits for it. A warden that does not answer is killed itself, and the command
@@ -246,7 +246,7 @@ static void job_reap(struct backend_job *j)
 	j->pid = -1;
 }
 
-static struct backend_job *job_free(struct backend_job *j)
+static struct backend_job *none_job_free(struct backend_job *j)
 {
 	if (!j)
 		return NULL;
@@ -284,7 +284,7 @@ static void none_signal(struct backend_job *j, uint32_t command, int sig)
 }
 
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
-static void judge(const struct backend_job *j, struct outcome *o)
+static void none_judge(const struct backend_job *j, struct outcome *o)
 {
 	if (j->ended && !j->lost)
 		outcome_ended(o, j->status);
@@ -294,7 +294,7 @@ static void judge(const struct backend_job *j, struct outcome *o)
 }
 
 /* Its end is seen by the pidfd. */
-static bool hear(void *job)
+static bool none_hear(void *job)
 {
 	on_control(job);
 	return true;
@@ -309,7 +309,7 @@ static int none_exec(struct backend_job *j, const struct job_want *w, struct job
 					   .envp = (const char *const *)j->plan->envp,
 					   .path = j->plan->path_value,
 					   .cwd = j->plan->cwd,
-					   .hear = hear,
+					   .hear = none_hear,
 					   .job = j };
 
 	return command_start(&host, w, io, ret, e);
@@ -332,7 +332,7 @@ static int none_probe(const struct spec *s, struct isolation *ret, struct err *e
 {
 	(void)s;
 	(void)e;
-	describe(ret);
+	none_describe(ret);
 	return 0;
 }
 
@@ -340,12 +340,12 @@ static void none_finish(struct backend_job *j, struct outcome *o)
 {
 	job_reap(j);
 	hear_lower(j);
-	judge(j, o);
+	none_judge(j, o);
 	o->left = j->left || !(j->ended || j->lost);
 	if (o->left)
 		outcome_deny(o, "process", j->plan->argv ? j->plan->argv[0] : "",
 			     "something it started could not be ended and may still run");
-	(void)job_free(j);
+	(void)none_job_free(j);
 }
 
 const struct backend backend_none = {

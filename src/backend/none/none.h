@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "backend/backend.h"
-#include "base/arena.h"
+#include "base/text/arena.h"
 #include "proc/supervisor.h"
 
 struct backend_plan {

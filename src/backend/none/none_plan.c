@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "backend/none/none.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/envblock.h"
-#include "model/envrules.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/request/envblock.h"
+#include "model/settings/envrules.h"
+#include "model/settings/paths.h"
 
 #define PLAN_MAX ((size_t)16 << 20)
 #define PATH_FALLBACK "/usr/local/bin:/usr/bin:/bin"
@@ -30,7 +30,7 @@ static int check_settings(const struct spec *s, struct err *e)
 	return 0;
 }
 
-static void note(struct backend_plan *p, const char *text)
+static void none_plan_note(struct backend_plan *p, const char *text)
 {
 	if (text && p->note_count + 1 < ARRAY_LEN(p->notes))
 		p->notes[p->note_count++] = text;
@@ -51,7 +51,9 @@ static void note_off(struct backend_plan *p, const struct spec *s)
 		enum field_id id = (enum field_id)i;
 
 		if (!is_here(id) && spec_asks(s, id) && spec_switched_off(s, id)) {
-			note(p, arena_printf(p->arena,
+			none_plan_note(
+				p,
+				arena_printf(p->arena,
 					     "the sandbox is switched off, and its settings with "
 					     "it: %s and the like have no effect",
 					     s->where[id] ? s->where[id] : fields[id].key));
@@ -60,7 +62,7 @@ static void note_off(struct backend_plan *p, const struct spec *s)
 	}
 }
 
-static int folder(struct backend_plan *p, const struct spec *s, struct err *e)
+static int none_plan_folder(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	char *here;
 
@@ -76,7 +78,9 @@ static int folder(struct backend_plan *p, const struct spec *s, struct err *e)
 	if (!p->cwd)
 		return err_nomem(e);
 	if (s->private_workspace)
-		note(p, arena_printf(p->arena,
+		none_plan_note(
+			p,
+			arena_printf(p->arena,
 				     "no private workspace on the host: the command runs in '%s'",
 				     p->cwd));
 	return 0;
@@ -96,7 +100,7 @@ static const char *on_host(struct backend_plan *p, const struct spec *s, const c
 	return *rest ? arena_printf(p->arena, "%s%s", base, rest) : p->cwd;
 }
 
-static int arguments(struct backend_plan *p, const struct spec *s, struct err *e)
+static int none_plan_arguments(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	const char *const *from = s->command.argv;
 	size_t n = 0;
@@ -137,7 +141,7 @@ static int inherited(struct backend_plan *p, struct envblock *b, struct err *e)
 	return 0;
 }
 
-static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
+static int none_plan_variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	size_t room = 1 + s->env.n + s->env_pass.n;
 	struct envblock b = { .arena = p->arena };
@@ -169,14 +173,15 @@ int none_plan(const struct spec *s, struct backend_plan **ret, const char *const
 	p->files = s->limits.files;
 	p->output = s->command.output;
 	p->timeout = s->command.timeout;
-	note(p, "this is not a sandbox: the command runs on the host with your rights");
-	if (check_settings(s, e) < 0 || folder(p, s, e) < 0 || arguments(p, s, e) < 0 ||
-	    variables(p, s, e) < 0)
+	none_plan_note(p, "this is not a sandbox: the command runs on the host with your rights");
+	if (check_settings(s, e) < 0 || none_plan_folder(p, s, e) < 0 ||
+	    none_plan_arguments(p, s, e) < 0 || none_plan_variables(p, s, e) < 0)
 		return -e->code;
 	note_off(p, s);
 	if (!reap_sees_children())
-		note(p, "/proc does not list children here: what the command detaches from "
-			"itself will outlive it");
+		none_plan_note(p,
+			       "/proc does not list children here: what the command detaches from "
+			       "itself will outlive it");
 	if (notes)
 		*notes = p->notes;
 	*ret = TAKE_PTR(p);

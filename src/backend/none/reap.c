@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 
 #include "backend/none/none.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define DEPTH_MAX 32
 
@@ -52,7 +52,7 @@ static void each_child(const char *list, const struct parent *of)
 		}
 }
 
-static void below(const struct parent *p)
+static void reap_below(const struct parent *p)
 {
 	char list[64];
 
@@ -89,7 +89,7 @@ static void visit_direct(pid_t pid)
 	struct parent p = { .pid = pid, .pidfd = -1, .depth = 1 };
 
 	(void)kill(pid, SIGSTOP);
-	below(&p);
+	reap_below(&p);
 	(void)kill(pid, SIGKILL);
 }
 
@@ -102,7 +102,7 @@ static void visit_deep(pid_t pid, const struct parent *above)
 	    (above->pidfd >= 0 && !exists(above->pidfd)))
 		return;
 	(void)syscall(SYS_pidfd_send_signal, fd, SIGSTOP, NULL, 0);
-	below(&p);
+	reap_below(&p);
 	(void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 }
 

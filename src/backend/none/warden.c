@@ -25,8 +25,8 @@
 #include <sys/wait.h>
 
 #include "backend/none/none.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 #include "proc/commands.h"
 #include "proc/exec.h"
 #include "proc/spawn.h"
@@ -44,7 +44,7 @@ struct warden {
 	int status;
 };
 
-static _Noreturn void fail(const struct warden_start *s, const struct err *e)
+static _Noreturn void warden_fail(const struct warden_start *s, const struct err *e)
 {
 	struct supervisor_msg m = { .said = SUPERVISOR_FAILED, .err = *e };
 
@@ -83,7 +83,7 @@ static int limit_files(const void *count)
 }
 
 /* Runs in the warden's memory until it execs: what it leaves in *failed is seen there. */
-static pid_t start(const struct warden_start *s, volatile int *failed)
+static pid_t warden_start_command(const struct warden_start *s, volatile int *failed)
 {
 	pid_t pid = vfork(); /* allow vfork: the warden has one thread, the child only execs */
 
@@ -161,7 +161,7 @@ static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
 /* ---- serving and ending ---- */
 
 /* Reaps what there is; false when no child is left. */
-static bool reap(struct warden *w)
+static bool warden_reap(struct warden *w)
 {
 	int status;
 	pid_t pid;
@@ -199,7 +199,7 @@ static bool end_all(struct warden *w)
 		if (!w->ended && w->command)
 			(void)kill(-w->command, SIGKILL); /* all there is where /proc is blind */
 		reap_kill_descendants();
-		if (!reap(w))
+		if (!warden_reap(w))
 			return true;
 		if (clock_us() > deadline)
 			return false;
@@ -208,7 +208,7 @@ static bool end_all(struct warden *w)
 	}
 }
 
-static _Noreturn void end(struct warden *w)
+static _Noreturn void warden_end(struct warden *w)
 {
 	/* Killed below, it has not ended by itself: only brig may have that told as its end. */
 	struct supervisor_msg m = { .said = w->ended || w->asked ? SUPERVISOR_ENDED
@@ -220,7 +220,7 @@ static _Noreturn void end(struct warden *w)
 	_exit(0);
 }
 
-static _Noreturn void serve(struct warden *w)
+static _Noreturn void warden_serve(struct warden *w)
 {
 	struct pollfd p[] = { { .fd = w->control, .events = POLLIN },
 			      { .fd = w->signals, .events = POLLIN } };
@@ -229,15 +229,15 @@ static _Noreturn void serve(struct warden *w)
 		struct supervisor_request r;
 
 		(void)poll(p, ARRAY_LEN(p), -1);
-		(void)reap(w);
+		(void)warden_reap(w);
 		if (signals_say_leave(w) || w->ended)
-			end(w);
+			warden_end(w);
 		if (!p[0].revents)
 			continue;
 		w->asked = recv(w->control, &r, sizeof(r), MSG_DONTWAIT) != sizeof(r) ||
 			   (r.asks == ASK_SIGNAL && r.signal == SIGKILL);
 		if (w->asked) /* or brig is gone */
-			end(w);
+			warden_end(w);
 		if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
 			(void)kill(-w->command, r.signal);
 	}
@@ -246,7 +246,7 @@ static _Noreturn void serve(struct warden *w)
 /* ---- an open sandbox ---- */
 
 /* false: brig is gone, or wants it all ended. */
-static bool answer(const struct command_terms *c, struct commands *t)
+static bool warden_answer(const struct command_terms *c, struct commands *t)
 {
 	struct supervisor_packet p;
 	struct command_ask a;
@@ -277,13 +277,13 @@ static _Noreturn void serve_commands(struct warden *w, const struct warden_start
 
 		w->asked = ms == -ETIME;
 		if (w->asked)
-			end(w);
+			warden_end(w);
 		(void)poll(p, ARRAY_LEN(p), ms);
 		if (signals_say_leave(w))
-			end(w);
-		w->asked = p[0].revents && !answer(&terms, t);
+			warden_end(w);
+		w->asked = p[0].revents && !warden_answer(&terms, t);
 		if (w->asked)
-			end(w);
+			warden_end(w);
 	}
 }
 
@@ -295,14 +295,14 @@ static _Noreturn void stay_open(struct warden *w, const struct warden_start *s)
 	struct err e = { 0 };
 
 	if (commands_new(&t, &e) < 0)
-		fail(s, &e);
+		warden_fail(s, &e);
 	if (fd_send(w->control, &begins, sizeof(begins), NULL, 0) < 0 ||
 	    fd_send(w->control, &started, sizeof(started), NULL, 0) < 0)
 		_exit(125); /* brig is gone */
 	serve_commands(w, s, t);
 }
 
-static void let_go(const struct warden_start *s)
+static void warden_let_go(const struct warden_start *s)
 {
 	(void)fd_close(s->in);
 	(void)fd_close(s->out);
@@ -319,33 +319,33 @@ static _Noreturn void lower(const struct warden_start *s, pid_t above)
 	struct err e = { 0 };
 
 	if (set_up(s, &w, &e) < 0)
-		fail(s, &e);
+		warden_fail(s, &e);
 	if (chdir(s->plan->cwd) < 0) {
 		(void)err_sys(&e, "cannot enter '%s'", s->plan->cwd);
-		fail(s, &e);
+		warden_fail(s, &e);
 	}
 	if (s->open)
 		stay_open(&w, s);
 	if (fd_send(w.control, &begins, sizeof(begins), NULL, 0) < 0)
 		_exit(125); /* brig is gone */
-	w.command = start(s, &failed);
+	w.command = warden_start_command(s, &failed);
 	if (w.command < 0)
 		(void)err_sys(&e, "cannot start a process");
 	else if (failed)
 		proc_exec_failed(s->plan->argv[0], failed, false, &e);
 	if (e.code)
-		fail(s, &e);
-	let_go(s);
+		warden_fail(s, &e);
+	warden_let_go(s);
 	if (fd_send(w.control, &started, sizeof(started), NULL, 0) < 0)
-		end(&w);
-	serve(&w);
+		warden_end(&w);
+	warden_serve(&w);
 }
 
 /* ---- the one above ---- */
 
 /* Until the first has left; its wait status. It hears of brig's death, and of brig's wishes, by
  * itself, unless it was stopped. */
-static int pass_on(const struct warden *w, pid_t first)
+static int warden_pass_on(const struct warden *w, pid_t first)
 {
 	struct pollfd p = { .fd = w->signals, .events = POLLIN };
 	struct signalfd_siginfo s;
@@ -372,16 +372,16 @@ _Noreturn void warden_main(const struct warden_start *s)
 	int status;
 
 	if (set_up(s, &w, &e) < 0)
-		fail(s, &e);
+		warden_fail(s, &e);
 	first = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
 	if (first == 0)
 		lower(s, me);
 	if (first < 0) {
 		(void)err_sys(&e, "cannot start a process");
-		fail(s, &e);
+		warden_fail(s, &e);
 	}
-	let_go(s);
-	status = pass_on(&w, first);
+	warden_let_go(s);
+	status = warden_pass_on(&w, first);
 	if (WIFEXITED(status))
 		_exit(WEXITSTATUS(status));
 	m.left = !end_all(&w);

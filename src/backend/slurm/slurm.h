@@ -3,7 +3,7 @@
  *
  * Slurm says where a run takes place and for how long; the brig of that node makes a native sandbox
  * there, from the same settings. srun connects both brigs, which speak in frames
- * (proc/node_frame.h): docs/design/slurm.md. */
+ * (proc/node/node_frame.h): docs/design/slurm.md. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,10 +12,10 @@
 #include "backend/backend.h"
 #include "backend/kit/process/remote_report.h"
 #include "backend/slurm/slurm_text.h"
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/loop.h"
-#include "proc/node_frame.h"
+#include "base/sys/loop.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
+#include "proc/node/node_frame.h"
 
 #define SLURM_ENTRY "_node"   /* brig's own word for what runs on a node */
 #define SLURM_COMMENT "brig:" /* and the run's id: whose job it is */

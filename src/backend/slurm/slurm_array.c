@@ -2,7 +2,7 @@
 /* backend/slurm/slurm_array.c - many runs by one sbatch.
  *
  *   STATE/slurm/array-NAME/wave      which wave, from which line, how many, which job
- *   STATE/slurm/array-NAME/SEQ/      of one wave: script, N.ask, N.out (proc/node_spool.h)
+ *   STATE/slurm/array-NAME/SEQ/      of one wave: script, N.ask, N.out (proc/node/node_spool.h)
  *
  * `wave` is written before sbatch is asked and once more when it has answered: a process that dies
  * in between finds its job by the comment. What a wave has put down is removed with it, so that a
@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/fd.h"
-#include "base/num.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "base/tree.h"
-#include "proc/node_place.h"
-#include "proc/node_spool.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/files/tree.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
+#include "proc/node/node_place.h"
+#include "proc/node/node_spool.h"
 
 #define WAVE_MAX 1000
 #define ASK_S 30
@@ -225,7 +225,7 @@ static void array_close(struct backend_array *a, bool keep)
 	free(a);
 }
 
-static int open_folder(struct backend_array *a, struct err *e)
+static int slurm_array_open_folder(struct backend_array *a, struct err *e)
 {
 	char path[PATH_MAX], name[80];
 
@@ -267,7 +267,7 @@ static int array_open(const struct spec *s, const char *name, struct backend_arr
 	a->nodes = (struct slurm_nodes){ .unfit = BUF_INIT(SLURM_TEXT_MAX), .why = BUF_INIT(1024) };
 	(void)snprintf(a->name, sizeof(a->name), "%s", name);
 	if (make_plan(a, s, e) < 0 || slurm_nodes_fit(a->plan, &a->nodes, e) < 0 ||
-	    open_folder(a, e) < 0 || (read_wave(a) && ask_queue(a, e) < 0)) {
+	    slurm_array_open_folder(a, e) < 0 || (read_wave(a) && ask_queue(a, e) < 0)) {
 		array_close(a, true); /* what may still run stays as it is */
 		return -e->code;
 	}
@@ -301,7 +301,7 @@ static int ask_size(struct backend_array *a, struct err *e)
 }
 
 /* What the node that was asked says of it. */
-static bool is_same(const struct backend_array *a, const char *text)
+static bool slurm_array_is_same(const struct backend_array *a, const char *text)
 {
 	struct node_place here, there;
 	char boot[NODE_BOOT_SIZE];
@@ -332,7 +332,7 @@ static int ask_node(struct backend_array *a, struct err *e)
 	argv[n] = NULL;
 	if (slurm_ask(a->plan, argv, NULL, PLACE_S, &out, e) < 0)
 		return -e->code;
-	a->shared = is_same(a, buf_str(&out));
+	a->shared = slurm_array_is_same(a, buf_str(&out));
 	return a->shared ? 0
 			 : err_refuse(e, ERR_UNAVAILABLE, EXDEV,
 				      "give brig's state a place that they share: XDG_STATE_HOME",

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/sys/clock.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 #include "proc/host_program.h"
 #include "proc/host_find.h"
 #include "proc/spawn.h"
@@ -103,7 +103,7 @@ static int as_input(const char *text)
 }
 
 /* 0 once it has closed its output; -ETIMEDOUT */
-static int collect(int from, uint64_t until, struct buf *out)
+static int slurm_ask_collect(int from, uint64_t until, struct buf *out)
 {
 	for (;;) {
 		struct pollfd p = { .fd = from, .events = POLLIN };
@@ -123,7 +123,7 @@ static int collect(int from, uint64_t until, struct buf *out)
 	}
 }
 
-static int judge(const char *name, int log, int late, int status, struct err *e)
+static int slurm_ask_judge(const char *name, int log, int late, int status, struct err *e)
 {
 	char words[WORDS_ROOM];
 
@@ -154,10 +154,10 @@ int slurm_ask(const struct backend_plan *p, const char *const *argv, const char 
 	(void)fd_close(ends[1]);
 	if (r < 0)
 		return r;
-	late = collect(from, clock_us() + (uint64_t)seconds * 1000000, out);
+	late = slurm_ask_collect(from, clock_us() + (uint64_t)seconds * 1000000, out);
 	if (late < 0)
 		(void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 	status = proc_wait(pid);
 	(void)fd_close(pidfd);
-	return judge(name ? name + 1 : argv[0], log, late, status, e);
+	return slurm_ask_judge(name ? name + 1 : argv[0], log, late, status, e);
 }

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/str.h"
-#include "proc/node_spool.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "proc/node/node_spool.h"
 #include "proc/spawn.h"
 
 #define FIRST_MS 5
@@ -38,7 +38,7 @@ struct follower {
 	bool over, missed;
 };
 
-static _Noreturn void leave(const char *why)
+static _Noreturn void slurm_follow_leave(const char *why)
 {
 	if (why)
 		(void)dprintf(STDERR_FILENO, "error: %s\n", why);
@@ -108,7 +108,7 @@ static _Noreturn void say_cancelled(const struct follower *f)
 		node_put(&b, NODE_REPORT, text.data, text.len);
 		(void)fd_write_all(f->out, b.data, b.len);
 	}
-	leave(o ? NULL : "out of memory");
+	slurm_follow_leave(o ? NULL : "out of memory");
 }
 
 /* The file is a node's word: it ends with its report, whatever follows. */
@@ -133,7 +133,7 @@ static size_t take_news(struct follower *f)
 	while (node_reader_next(&f->said, &frame) == 1)
 		f->over |= frame.kind == NODE_REPORT;
 	if (fd_write_all(f->out, part, (size_t)n) < 0)
-		leave(NULL);
+		slurm_follow_leave(NULL);
 	f->over |= f->said.broken; /* whoever reads sees it, too */
 	return (size_t)n;
 }
@@ -149,7 +149,7 @@ static bool take_orders(struct follower *f)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return false;
 	if (n <= 0)
-		leave(NULL); /* nobody is left who would read */
+		slurm_follow_leave(NULL); /* nobody is left who would read */
 	node_reader_add(&f->told, part, (size_t)n);
 	while (node_reader_next(&f->told, &frame) == 1)
 		ends |= frame.kind == NODE_SIGNAL;
@@ -170,12 +170,12 @@ static void look_for_life(struct follower *f)
 	if (f->missed && !f->at && (s == SLURM_CANCELLED || rest_cancelled(f)))
 		say_cancelled(f);
 	if (f->missed)
-		leave("its task ended without a report");
+		slurm_follow_leave("its task ended without a report");
 	f->missed = true;
 	f->silence = GRACE_US;
 }
 
-static _Noreturn void follow(struct follower *f, int signals)
+static _Noreturn void slurm_follow_jobs(struct follower *f, int signals)
 {
 	int wait = FIRST_MS;
 
@@ -186,11 +186,11 @@ static _Noreturn void follow(struct follower *f, int signals)
 		while (!f->over && take_news(f) > 0)
 			wait = FIRST_MS;
 		if (f->over)
-			leave(NULL);
+			slurm_follow_leave(NULL);
 		if (poll(p, ARRAY_LEN(p), wait) > 0) {
 			if (p[1].revents) {
 				end_task(f);
-				leave(NULL);
+				slurm_follow_leave(NULL);
 			}
 			if (take_orders(f)) {
 				end_task(f);
@@ -224,11 +224,11 @@ void slurm_follow(const struct backend_plan *p, int in, int out, int log)
 	f.out = STDOUT_FILENO;
 	f.folder = node_spool_open(p->slurm.spool);
 	if (f.folder < 0)
-		leave("the folder of its array is gone");
+		slurm_follow_leave("the folder of its array is gone");
 	node_spool_name(f.name, p->slurm.task, "out");
 	(void)snprintf(f.task, sizeof(f.task), "%llu_%llu", (unsigned long long)p->slurm.array,
 		       (unsigned long long)p->slurm.task);
 	node_reader_init(&f.said, NODE_FROM_NODE);
 	node_reader_init(&f.told, NODE_FROM_HERE);
-	follow(&f, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+	slurm_follow_jobs(&f, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define ASK_S 15
 
@@ -24,8 +24,8 @@ static __attribute__((format(printf, 4, 5))) void say(struct slurm_row *r,
 }
 
 /* Up to four words for one of Slurm's programs. */
-static int ask(const struct backend_plan *p, const char *const *words, struct buf *out,
-	       struct err *e)
+static int slurm_health_ask(const struct backend_plan *p, const char *const *words, struct buf *out,
+			    struct err *e)
 {
 	const char *argv[8] = { NULL };
 	size_t n = 0;
@@ -51,7 +51,7 @@ static void look_for_programs(const struct backend_plan *p, struct slurm_row *r)
 			say(r, SLURM_ROW_FAIL, e.hint, "%s", e.what);
 			return;
 		}
-	if (ask(p, version, &out, &e) < 0)
+	if (slurm_health_ask(p, version, &out, &e) < 0)
 		say(r, SLURM_ROW_FAIL, "does the slurm.conf of the cluster lie here? SLURM_CONF",
 		    "%s", e.what);
 	else
@@ -64,7 +64,7 @@ static void ask_controller(const struct backend_plan *p, struct slurm_row *r)
 	static const char *const ping[] = { "scontrol", "ping", NULL };
 	CLEANUP(buf) struct buf out = BUF_INIT(65536);
 	struct err e = { 0 };
-	int got = ask(p, ping, &out, &e);
+	int got = slurm_health_ask(p, ping, &out, &e);
 
 	if (got == 0 && strstr(buf_str(&out), " is UP"))
 		say(r, SLURM_ROW_PASS, NULL, "%.*s", (int)strcspn(buf_str(&out), "\n"),
@@ -83,7 +83,7 @@ static void ask_partition(const struct backend_plan *p, struct slurm_row *r)
 	struct slurm_facts f = { 0 };
 	struct err e = { 0 };
 
-	if (ask(p, show, &out, &e) < 0) {
+	if (slurm_health_ask(p, show, &out, &e) < 0) {
 		say(r, SLURM_ROW_FAIL, "sinfo -s lists partitions", "%s", e.what);
 	} else if (!slurm_text_partitions(buf_str(&out), name, NULL)) {
 		say(r, SLURM_ROW_FAIL, "sinfo -s lists them; name one: --set slurm.partition=NAME",
@@ -111,7 +111,7 @@ static void ask_nodes(const struct backend_plan *p, struct slurm_row *r)
 	size_t up = 0, down = 0;
 	char first[80] = "";
 
-	if (ask(p, list, &out, &e) < 0) {
+	if (slurm_health_ask(p, list, &out, &e) < 0) {
 		say(r, SLURM_ROW_FAIL, "sinfo -N shows nodes", "%s", e.what);
 		return;
 	}
@@ -166,7 +166,7 @@ static void ask_limits(const struct backend_plan *p, struct slurm_row *r)
 	struct slurm_facts f = { 0 };
 	struct err e = { 0 };
 
-	if (ask(p, show, &out, &e) < 0) {
+	if (slurm_health_ask(p, show, &out, &e) < 0) {
 		say(r, SLURM_ROW_WARN, "scontrol show config", "%s", e.what);
 		return;
 	}
@@ -183,7 +183,7 @@ static void ask_gpus(const struct backend_plan *p, struct slurm_row *r)
 	uint64_t most = 0;
 	char first[80] = "";
 
-	if (ask(p, list, &out, &e) < 0) {
+	if (slurm_health_ask(p, list, &out, &e) < 0) {
 		say(r, SLURM_ROW_WARN, "sinfo -o '%N %G' lists them", "%s", e.what);
 		return;
 	}
@@ -212,7 +212,7 @@ static void ask_accounting(const struct backend_plan *p, struct slurm_row *r)
 	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX);
 	struct err e = { 0 };
 
-	if (ask(p, list, &out, &e) == 0)
+	if (slurm_health_ask(p, list, &out, &e) == 0)
 		say(r, SLURM_ROW_PASS, NULL, "sacct answers");
 	else
 		say(r, SLURM_ROW_WARN,

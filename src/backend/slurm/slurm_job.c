@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/jread.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "base/bytes/jread.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 #include "proc/spawn.h"
 
 #define PING_US ((uint64_t)10 * 1000 * 1000)
@@ -43,7 +43,7 @@ static struct backend_job *job_of(struct loop_watch *w)
 /* ---- writing ---- */
 
 /* A reader that is gone takes no more: the rest is dropped. */
-static void flush(struct slurm_stream *s)
+static void slurm_job_flush(struct slurm_stream *s)
 {
 	size_t done = 0;
 
@@ -97,10 +97,10 @@ static void arrange(struct backend_job *j)
 		(void)loop_want(j->loop, &j->from.w, output_waits(j) ? 0 : EPOLLIN);
 }
 
-static void on_room(struct loop_watch *w, uint32_t events)
+static void slurm_job_on_room(struct loop_watch *w, uint32_t events)
 {
 	(void)events;
-	flush((struct slurm_stream *)w);
+	slurm_job_flush((struct slurm_stream *)w);
 }
 
 /* ---- what the conductor gives ---- */
@@ -121,7 +121,7 @@ static void on_input(struct loop_watch *w, uint32_t events)
 		node_put(&j->to.unsent, NODE_INPUT, part, (size_t)n);
 		j->sent += (uint64_t)n;
 	}
-	flush(&j->to);
+	slurm_job_flush(&j->to);
 }
 
 /* ---- what the node says ---- */
@@ -137,7 +137,7 @@ static void copy_word(const struct jread *v, const char *key, char *out, size_t 
 	out[n] = '\0';
 }
 
-static void on_ready(struct backend_job *j, const struct node_frame *f)
+static void slurm_job_on_ready(struct backend_job *j, const struct node_frame *f)
 {
 	CLEANUP(jread) struct jread *v = NULL;
 	struct err unused = { 0 };
@@ -154,14 +154,14 @@ static void put_output(struct slurm_stream *s, const struct node_frame *f)
 {
 	if (s->w.fd >= 0)
 		buf_add(&s->unsent, f->data, f->size);
-	flush(s);
+	slurm_job_flush(s);
 }
 
-static void take(struct backend_job *j, const struct node_frame *f)
+static void slurm_job_take(struct backend_job *j, const struct node_frame *f)
 {
 	switch (f->kind) {
 	case NODE_READY:
-		on_ready(j, f);
+		slurm_job_on_ready(j, f);
 		break;
 	case NODE_BEGAN:
 		j->began = true;
@@ -198,7 +198,7 @@ static void read_frames(struct backend_job *j)
 
 	while (!j->bad && !j->reported && !output_waits(j) &&
 	       (r = node_reader_next(&j->reader, &f)) == 1)
-		take(j, &f);
+		slurm_job_take(j, &f);
 	j->bad |= r < 0;
 	if (!j->bad)
 		return;
@@ -224,7 +224,7 @@ static void on_frames(struct loop_watch *w, uint32_t events)
 
 /* ---- its processes ---- */
 
-static void on_gone(struct loop_watch *w, uint32_t events)
+static void slurm_job_on_gone(struct loop_watch *w, uint32_t events)
 {
 	struct backend_job *j =
 		(struct backend_job *)((char *)w - offsetof(struct backend_job, client));
@@ -266,7 +266,7 @@ static void on_ping(struct loop_timer *t, uint64_t now)
 
 	if (!j->to.unsent.len)
 		node_put(&j->to.unsent, NODE_PING, NULL, 0);
-	flush(&j->to);
+	slurm_job_flush(&j->to);
 	look_for_life(j, now);
 	loop_at(j->loop, t, now + PING_US);
 }
@@ -301,11 +301,11 @@ static int open_client(struct backend_job *j, const char *const *argv, struct er
 	j->log = memfd_create("brig-slurm-log", MFD_CLOEXEC);
 	if (j->log < 0 || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
 		return err_sys(e, "cannot make a pipe");
-	slurm_watch(j, &j->to, to[1], on_room);
+	slurm_watch(j, &j->to, to[1], slurm_job_on_room);
 	slurm_watch(j, &j->from, from[0], on_frames);
 	slurm_watch(j, &j->in, j->in.w.fd, on_input);
-	slurm_watch(j, &j->out, j->out.w.fd, on_room);
-	slurm_watch(j, &j->err, j->err.w.fd, on_room);
+	slurm_watch(j, &j->out, j->out.w.fd, slurm_job_on_room);
+	slurm_watch(j, &j->err, j->err.w.fd, slurm_job_on_room);
 	j->client_pid = argv ? -1 : proc_fork(&pidfd);
 	if (j->client_pid == 0)
 		slurm_follow(j->plan, to[0], from[1], j->log);
@@ -318,11 +318,11 @@ static int open_client(struct backend_job *j, const char *const *argv, struct er
 	(void)fd_close(from[1]);
 	if (r < 0)
 		return r;
-	j->client = (struct loop_watch){ .fd = pidfd, .ready = on_gone };
+	j->client = (struct loop_watch){ .fd = pidfd, .ready = slurm_job_on_gone };
 	if (loop_want(j->loop, &j->client, EPOLLIN) < 0)
 		return err_nomem(e);
 	loop_at(j->loop, &j->ping, clock_us() + PING_US);
-	flush(&j->to);
+	slurm_job_flush(&j->to);
 	arrange(j);
 	return 0;
 }
@@ -365,7 +365,7 @@ void slurm_job_turn(struct backend_job *j)
 {
 	loop_turn(j->loop, 0);
 	read_frames(j);
-	flush(&j->to);
+	slurm_job_flush(&j->to);
 	arrange(j);
 }
 
@@ -386,7 +386,7 @@ void slurm_job_signal(struct backend_job *j, int sig)
 	if (sig == SIGKILL && j->killing)
 		return;
 	node_put_number(&j->to.unsent, NODE_SIGNAL, (uint32_t)sig, 1);
-	flush(&j->to);
+	slurm_job_flush(&j->to);
 	if (sig == SIGKILL) {
 		j->killing = true;
 		loop_at(j->loop, &j->patience, clock_us() + PATIENCE_US);
@@ -397,7 +397,7 @@ void slurm_job_signal(struct backend_job *j, int sig)
 void slurm_job_resize(struct backend_job *j, unsigned short rows, unsigned short cols)
 {
 	node_put_number(&j->to.unsent, NODE_SIZE, (uint32_t)rows << 16 | cols, 4);
-	flush(&j->to);
+	slurm_job_flush(&j->to);
 	arrange(j);
 }
 

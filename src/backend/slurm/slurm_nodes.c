@@ -11,11 +11,11 @@
 #include <time.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/fd.h"
-#include "base/num.h"
-#include "base/sha256.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "base/bytes/sha256.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 #define FRESH_S 300
 #define ASK_S 15
@@ -26,7 +26,7 @@
 
 /* ---- names ---- */
 
-static bool listed(const struct buf *b, const char *name, size_t n)
+static bool slurm_nodes_listed(const struct buf *b, const char *name, size_t n)
 {
 	const char *at = buf_str(b);
 
@@ -40,7 +40,7 @@ static bool listed(const struct buf *b, const char *name, size_t n)
 
 static void add_name(struct buf *b, const char *name, size_t n)
 {
-	if (!n || n >= NAME_ROOM || listed(b, name, n))
+	if (!n || n >= NAME_ROOM || slurm_nodes_listed(b, name, n))
 		return;
 	if (b->len)
 		buf_putc(b, ',');
@@ -142,7 +142,7 @@ static bool recall(const char *name, struct slurm_nodes *n)
 	return line && recall_facts(line + 1, &n->facts);
 }
 
-static void remember(const char *name, const struct slurm_nodes *n)
+static void slurm_nodes_remember(const char *name, const struct slurm_nodes *n)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(CACHE_MAX);
 	char draft[SHA256_HEX + 16];
@@ -243,8 +243,8 @@ struct answers {
  * that were asked are heard of, and whoever is said to fit does, because the run itself is refused
  * where it does not. Nor does it matter what stands before it on its line, which another may have
  * begun and not ended. So none can speak against another. */
-static void read_answer(const char *line, const struct buf *asked, struct answers *a,
-			struct slurm_nodes *n)
+static void slurm_nodes_read_answer(const char *line, const struct buf *asked, struct answers *a,
+				    struct slurm_nodes *n)
 {
 	char mark[16], version[32], node[NAME_ROOM], word[8];
 	const char *rest = next_word(line, mark, sizeof(mark));
@@ -252,7 +252,7 @@ static void read_answer(const char *line, const struct buf *asked, struct answer
 	rest = next_word(rest, version, sizeof(version));
 	rest = next_word(rest, node, sizeof(node));
 	rest = next_word(rest, word, sizeof(word));
-	if (!str_eq(mark, "brig-node") || !*word || !listed(asked, node, strlen(node)))
+	if (!str_eq(mark, "brig-node") || !*word || !slurm_nodes_listed(asked, node, strlen(node)))
 		return;
 	if (str_eq(version, BRIG_VERSION) && str_eq(word, "ok")) {
 		add_name(&a->fit, node, strlen(node));
@@ -274,13 +274,13 @@ static void read_answers(const char *text, const struct buf *asked, struct buf *
 	struct answers a = { BUF_INIT(SLURM_TEXT_MAX), BUF_INIT(SLURM_TEXT_MAX) };
 
 	for (const char *at = text; (at = strstr(at, SAYS)); at += strlen(SAYS))
-		read_answer(at, asked, &a, n);
+		slurm_nodes_read_answer(at, asked, &a, n);
 	buf_puts(answered, buf_str(&a.fit));
 	n->fit = count_names(&a.fit);
 	for (const char *at = buf_str(&a.unfit); *at;) {
 		size_t k = strcspn(at, ",");
 
-		if (!listed(&a.fit, at, k)) {
+		if (!slurm_nodes_listed(&a.fit, at, k)) {
 			add_name(answered, at, k);
 			add_name(&n->unfit, at, k);
 		}
@@ -337,7 +337,7 @@ static void judge_silent(const struct backend_plan *p, const struct buf *free,
 
 	for (size_t k; !nobody && *at; at += k + (at[k] == ',')) {
 		k = strcspn(at, ",");
-		if (listed(answered, at, k))
+		if (slurm_nodes_listed(answered, at, k))
 			continue;
 		add_name(&n->unfit, at, k);
 		if (!n->why.len)
@@ -379,7 +379,7 @@ static int leave_out(const struct backend_plan *p, const struct buf *allowed, st
 	at = buf_str(&all);
 	for (size_t k; *at; at += k + (at[k] == ',')) {
 		k = strcspn(at, ",");
-		if (!listed(allowed, at, k))
+		if (!slurm_nodes_listed(allowed, at, k))
 			add_name(&n->unfit, at, k);
 	}
 	return 0;
@@ -419,7 +419,7 @@ int slurm_nodes_look(const struct backend_plan *p, bool anew, struct slurm_nodes
 	if (leave_out(p, &all, ret, e) < 0 || ask_facts(p, &ret->facts, e) < 0)
 		return -e->code;
 	if (ret->fit)
-		remember(name, ret);
+		slurm_nodes_remember(name, ret);
 	return 0;
 }
 

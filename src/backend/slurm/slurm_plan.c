@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/config.h"
-#include "model/credentials.h"
-#include "model/envrules.h"
-#include "model/spec_writes.h"
-#include "proc/node_place.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
+#include "model/dialect/credentials.h"
+#include "model/files/config.h"
+#include "model/request/code.h"
+#include "model/settings/envrules.h"
+#include "model/settings/spec_writes.h"
+#include "proc/node/node_place.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
 #define LIST_ROOM 64
@@ -40,7 +40,7 @@ static const enum field_id local[] = { FIELD_BACKEND,
 
 /* ---- what cannot be honoured ---- */
 
-static bool is_word(const char *text)
+static bool slurm_plan_is_word(const char *text)
 {
 	return !text ||
 	       (*text && text[0] != '-' && !strpbrk(text, " \t") && !str_has_control(text));
@@ -59,7 +59,7 @@ static int check_words(const struct slurm_spec *s, struct err *e)
 		    { FIELD_SLURM_BRIG, s->brig } };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		if (!is_word(all[i].text))
+		if (!slurm_plan_is_word(all[i].text))
 			return err_refuse(e, ERR_CONFIG, EINVAL, "one word, as Slurm has it",
 					  "%s '%.60s' is not a name", fields[all[i].id].key,
 					  all[i].text);
@@ -114,7 +114,7 @@ int slurm_check(const struct spec *s, struct err *e)
 
 /* ---- options ---- */
 
-static int option(struct backend_plan *p, size_t *n, const char *text, struct err *e)
+static int slurm_plan_option(struct backend_plan *p, size_t *n, const char *text, struct err *e)
 {
 	if (!text || *n + 2 > LIST_ROOM)
 		return err_nomem(e);
@@ -122,10 +122,11 @@ static int option(struct backend_plan *p, size_t *n, const char *text, struct er
 	return 0;
 }
 
-static int word(struct backend_plan *p, size_t *n, const char *name, const char *value,
-		struct err *e)
+static int slurm_plan_word(struct backend_plan *p, size_t *n, const char *name, const char *value,
+			   struct err *e)
 {
-	return value ? option(p, n, arena_printf(p->arena, "--%s=%s", name, value), e) : 0;
+	return value ? slurm_plan_option(p, n, arena_printf(p->arena, "--%s=%s", name, value), e)
+		     : 0;
 }
 
 static uint64_t stricter(uint64_t a, uint64_t b)
@@ -135,7 +136,7 @@ static uint64_t stricter(uint64_t a, uint64_t b)
 
 /* What the sandbox may use is what Slurm is asked for; the node takes the stricter of what it was
  * given. One CPU, where nobody wrote how many. */
-static void limits(struct backend_plan *p, const struct spec *s)
+static void slurm_plan_limits(struct backend_plan *p, const struct spec *s)
 {
 	uint64_t grace = p->kill_after / 1000 + 30; /* for the words of its end, too */
 
@@ -203,14 +204,14 @@ static int options(struct backend_plan *p, const struct spec *s, struct err *e)
 	if (!p->options)
 		return err_nomem(e);
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-		if (option(p, &n, fixed[i], e) < 0)
+		if (slurm_plan_option(p, &n, fixed[i], e) < 0)
 			return -e->code;
-	if (word(p, &n, "partition", s->slurm.partition, e) < 0 ||
-	    word(p, &n, "account", s->slurm.account, e) < 0 ||
-	    word(p, &n, "qos", s->slurm.qos, e) < 0 ||
-	    word(p, &n, "constraint", s->slurm.constraint, e) < 0)
+	if (slurm_plan_word(p, &n, "partition", s->slurm.partition, e) < 0 ||
+	    slurm_plan_word(p, &n, "account", s->slurm.account, e) < 0 ||
+	    slurm_plan_word(p, &n, "qos", s->slurm.qos, e) < 0 ||
+	    slurm_plan_word(p, &n, "constraint", s->slurm.constraint, e) < 0)
 		return -e->code;
-	limits(p, s);
+	slurm_plan_limits(p, s);
 	return 0;
 }
 
@@ -244,7 +245,7 @@ const char **slurm_srun(const struct backend_plan *p, const char *id, const char
 
 /* ---- what the node is told ---- */
 
-static bool names(const struct spec *s, const char *name)
+static bool slurm_plan_names(const struct spec *s, const char *name)
 {
 	for (size_t i = 0; i < s->env_pass.n; i++)
 		if (str_eq(s->env_pass.v[i], name))
@@ -261,7 +262,7 @@ static bool is_set(const struct spec *s, const char *name, size_t n)
 }
 
 /* What would pass here: by its name, or because somebody named it. */
-static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
+static int slurm_plan_variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	size_t n = 0, count = s->env.n + 1;
 
@@ -277,7 +278,7 @@ static int variables(struct backend_plan *p, const struct spec *s, struct err *e
 		if (!name)
 			return err_nomem(e);
 		if ((*v)[len] && !is_set(s, name, len) &&
-		    (env_passes_by_default(name) || names(s, name)) &&
+		    (env_passes_by_default(name) || slurm_plan_names(s, name)) &&
 		    !(p->variables[n++] = arena_strdup(p->arena, *v)))
 			return err_nomem(e);
 	}
@@ -388,7 +389,7 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 	/* A plan can be made anywhere; a start needs the program. */
 	if (slurm_program(p, "srun", &p->srun, &missing) < 0)
 		p->srun = "srun";
-	if (options(p, s, e) < 0 || variables(p, s, e) < 0 || paths(p, s, e) < 0 ||
+	if (options(p, s, e) < 0 || slurm_plan_variables(p, s, e) < 0 || paths(p, s, e) < 0 ||
 	    settings(p, s, e) < 0 || command(p, s, e) < 0)
 		return -e->code;
 	if (notes)

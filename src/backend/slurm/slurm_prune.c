@@ -12,11 +12,11 @@
 #include <time.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/fd.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "base/tree.h"
-#include "proc/node_spool.h"
+#include "base/files/fd.h"
+#include "base/files/state.h"
+#include "base/files/tree.h"
+#include "base/text/str.h"
+#include "proc/node/node_spool.h"
 
 #define KEPT_S ((time_t)7 * 24 * 60 * 60)
 #define ASK_KEPT_S ((time_t)60 * 60)
@@ -130,7 +130,7 @@ static void drop_ask(int state, const char *name, bool dry)
 }
 
 /* 1: it goes. */
-static int judge(struct queue *q, int state, const char *name, struct err *e)
+static int slurm_prune_judge(struct queue *q, int state, const char *name, struct err *e)
 {
 	if (!is_old(state, name))
 		return 0;
@@ -159,7 +159,7 @@ int slurm_prune(bool dry, slurm_pruned *said, void *arg, struct err *e)
 			drop_ask(state, d->d_name, dry);
 		if (!str_starts(d->d_name, PREFIX))
 			continue;
-		r = judge(&q, state, d->d_name, e);
+		r = slurm_prune_judge(&q, state, d->d_name, e);
 		if (r <= 0)
 			continue;
 		r = 0;

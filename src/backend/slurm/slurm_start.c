@@ -13,13 +13,13 @@
 #include <sys/socket.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/home.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "proc/node_place.h"
-#include "proc/node_spool.h"
+#include "base/files/fd.h"
+#include "base/files/home.h"
+#include "base/files/state.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "proc/node/node_place.h"
+#include "proc/node/node_spool.h"
 
 #define FRAMES_MAX ((size_t)40 << 20)
 #define QUICK_MAX ((size_t)64 << 10)
@@ -138,7 +138,7 @@ static bool asked_to_stop(const struct job_want *w)
 	       w->host.asked_to_stop(w->host.arg);
 }
 
-static int give_up(bool late, struct err *e)
+static int slurm_start_give_up(bool late, struct err *e)
 {
 	return late ? err_refuse(e, ERR_UNAVAILABLE, ETIMEDOUT,
 				 "raise slurm.wait, or see what is free: sinfo, squeue",
@@ -148,7 +148,7 @@ static int give_up(bool late, struct err *e)
 }
 
 /* Until the command runs, or the node has refused it. */
-static int await(struct backend_job *j, const struct job_want *w, struct err *e)
+static int slurm_start_await(struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	uint64_t from = clock_us(), wait = j->plan->slurm.wait * 1000;
 	bool told = false;
@@ -166,9 +166,9 @@ static int await(struct backend_job *j, const struct job_want *w, struct err *e)
 		if (j->gone || j->bad)
 			return slurm_job_explain(j, e);
 		if (asked_to_stop(w))
-			return give_up(false, e);
+			return slurm_start_give_up(false, e);
 		if (wait && !j->job_id[0] && clock_us() - from > wait)
-			return give_up(true, e);
+			return slurm_start_give_up(true, e);
 		if (!told && !j->job_id[0] && clock_us() - from > QUEUE_NOTE_US && w->host.note) {
 			w->host.note(w->host.arg,
 				     "Slurm has no node yet: the run waits in its queue");
@@ -220,7 +220,8 @@ static void put_quickly(struct backend_job *j, const char *id, const char **argv
 		argv[n] = NULL;
 }
 
-static int begin(struct backend_job *j, const struct job_want *w, struct job_io *io, struct err *e)
+static int slurm_start_begin(struct backend_job *j, const struct job_want *w, struct job_io *io,
+			     struct err *e)
 {
 	struct slurm_ask a = { .id = w->id,
 			       .tty = job_has_tty(w),
@@ -233,7 +234,8 @@ static int begin(struct backend_job *j, const struct job_want *w, struct job_io 
 
 	if (j->plan->slurm.spool) /* it was submitted already, with others */
 		return open_ends(j, w, io, e) < 0 || slurm_job_follow(j, e) < 0 ||
-				       await(j, w, e) < 0 || (!j->began && refusal(j, e) < 0)
+				       slurm_start_await(j, w, e) < 0 ||
+				       (!j->began && refusal(j, e) < 0)
 			       ? -e->code
 			       : 0;
 	r = slurm_nodes_fit(j->plan, &nodes, e);
@@ -249,7 +251,7 @@ static int begin(struct backend_job *j, const struct job_want *w, struct job_io 
 	if (slurm_frames(j->plan, &a, &j->to.unsent, e) < 0 || open_ends(j, w, io, e) < 0)
 		return -e->code;
 	put_quickly(j, w->id, argv);
-	if (slurm_job_client(j, argv, e) < 0 || await(j, w, e) < 0)
+	if (slurm_job_client(j, argv, e) < 0 || slurm_start_await(j, w, e) < 0)
 		return -e->code;
 	if (!j->began && refusal(j, e) < 0)
 		return -e->code;
@@ -265,7 +267,7 @@ int slurm_start(struct backend_plan *p, const struct job_want *w, struct job_io 
 		return err_nomem(e);
 	j->no_input = w->no_input;
 	j->isolation = w->isolation;
-	if (begin(j, w, io, e) < 0) {
+	if (slurm_start_begin(j, w, io, e) < 0) {
 		/* A node that went without a report may have begun it. */
 		if (w->outcome)
 			w->outcome->started = j->began || (j->job_id[0] && !j->reported);

@@ -4,16 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/text/cleanup.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 #define WORD_ROOM SLURM_NAME_ROOM
 #define SLURM_GPUS_MAX 1024 /* of one node: more is not believed */
 
 /* ---- words ---- */
 
-static const char *next_line(const char *at)
+static const char *slurm_text_next_line(const char *at)
 {
 	size_t n = strcspn(at, "\n");
 
@@ -21,7 +21,7 @@ static const char *next_line(const char *at)
 }
 
 /* A number of n characters; false: it is none. */
-static bool number(const char *at, size_t n, uint64_t *ret)
+static bool slurm_text_number(const char *at, size_t n, uint64_t *ret)
 {
 	char text[24];
 
@@ -32,7 +32,7 @@ static bool number(const char *at, size_t n, uint64_t *ret)
 }
 
 /* One of several, with commas. */
-static bool listed(const char *names, const char *name, size_t n)
+static bool slurm_text_listed(const char *names, const char *name, size_t n)
 {
 	for (size_t k; *names; names += k + (names[k] == ',')) {
 		k = strcspn(names, ",");
@@ -53,13 +53,13 @@ uint64_t slurm_text_seconds(const char *text)
 	uint64_t days = 0, all = 0, v;
 
 	if (text[n] == '-') {
-		if (!number(text, n, &days) || days > 36500)
+		if (!slurm_text_number(text, n, &days) || days > 36500)
 			return 0;
 		text += n + 1;
 	}
 	for (int i = 0; i < 3; i++) {
 		n = strcspn(text, ":");
-		if (!number(text, n, &v) || v > 1000000 || (text[n] == ':') != (i < 2))
+		if (!slurm_text_number(text, n, &v) || v > 1000000 || (text[n] == ':') != (i < 2))
 			return 0;
 		all = all * 60 + v;
 		text += n + (text[n] == ':');
@@ -75,7 +75,7 @@ static void config_value(const char *text, const char *key, char out[WORD_ROOM])
 	size_t k = strlen(key);
 
 	out[0] = '\0';
-	for (; *text; text = next_line(text)) {
+	for (; *text; text = slurm_text_next_line(text)) {
 		const char *at = text + k;
 
 		if (strncmp(text, key, k) != 0 || (*at != ' ' && *at != '='))
@@ -101,10 +101,10 @@ void slurm_text_config(const char *text, struct slurm_facts *f)
 	config_value(text, "ConstrainCores", cores);
 	config_value(text, "JobAcctGatherParams", kills);
 	config_value(text, "JobAcctGatherType", gather);
-	cgroup = listed(plugins, "task/cgroup", strlen("task/cgroup"));
+	cgroup = slurm_text_listed(plugins, "task/cgroup", strlen("task/cgroup"));
 	f->holds_memory = (cgroup && str_eq(memory, "yes")) ||
-			  (listed(kills, "OverMemoryKill", strlen("OverMemoryKill")) && *gather &&
-			   !str_eq(gather, "jobacct_gather/none"));
+			  (slurm_text_listed(kills, "OverMemoryKill", strlen("OverMemoryKill")) &&
+			   *gather && !str_eq(gather, "jobacct_gather/none"));
 	f->holds_cpus = cgroup && str_eq(cores, "yes");
 }
 
@@ -153,7 +153,8 @@ static bool is_meant(const char *line, const char *names)
 	char word[WORD_ROOM];
 
 	word_value(line, names ? "PartitionName" : "Default", word);
-	return *word && (names ? listed(names, word, strlen(word)) : str_eq(word, "YES"));
+	return *word &&
+	       (names ? slurm_text_listed(names, word, strlen(word)) : str_eq(word, "YES"));
 }
 
 size_t slurm_text_partitions(const char *text, const char *names, const char *state)
@@ -161,7 +162,7 @@ size_t slurm_text_partitions(const char *text, const char *names, const char *st
 	char word[WORD_ROOM];
 	size_t n = 0;
 
-	for (; *text; text = next_line(text)) {
+	for (; *text; text = slurm_text_next_line(text)) {
 		word_value(text, "State", word);
 		n += is_meant(text, names) && (!state || str_eq(word, state));
 	}
@@ -172,7 +173,7 @@ void slurm_text_partition(const char *text, const char *names, struct slurm_fact
 {
 	char word[WORD_ROOM];
 
-	for (; *text; text = next_line(text)) {
+	for (; *text; text = slurm_text_next_line(text)) {
 		if (!is_meant(text, names))
 			continue;
 		word_value(text, "MaxTime", word);
@@ -198,7 +199,8 @@ static uint64_t gpus_of(const char *item, size_t n)
 	for (; end < n && item[end] != '('; end++)
 		if (item[end] == ':')
 			colon = end;
-	return number(item + colon + 1, end - colon - 1, &v) && v <= SLURM_GPUS_MAX ? v : 0;
+	return slurm_text_number(item + colon + 1, end - colon - 1, &v) && v <= SLURM_GPUS_MAX ? v
+											       : 0;
 }
 
 uint64_t slurm_text_gpus(const char *gres, size_t n)
@@ -230,7 +232,7 @@ bool slurm_text_queue(const char **at, const char *comment, uint64_t *job, uint6
 		const char *line = *at, *second, *third;
 		size_t n = strcspn(line, " \n"), k, rest;
 
-		*at = next_line(line);
+		*at = slurm_text_next_line(line);
 		if (line[n] != ' ')
 			continue;
 		second = line + n + 1;
@@ -240,7 +242,7 @@ bool slurm_text_queue(const char **at, const char *comment, uint64_t *job, uint6
 		third = second + k + 1;
 		rest = strcspn(third, "\n");
 		if (rest == strlen(comment) && memcmp(third, comment, rest) == 0 &&
-		    number(line, n, job) && number(second, k, task))
+		    slurm_text_number(line, n, job) && slurm_text_number(second, k, task))
 			return true;
 	}
 	return false;
@@ -254,12 +256,13 @@ bool slurm_text_account(const char **at, uint64_t *job, uint64_t *task)
 		const char *line = *at, *second, *state;
 		size_t n = strcspn(line, "_|\n"), k;
 
-		*at = next_line(line);
+		*at = slurm_text_next_line(line);
 		if (line[n] != '_')
 			continue;
 		second = line + n + 1;
 		k = strcspn(second, "|\n");
-		if (second[k] != '|' || !number(line, n, job) || !number(second, k, task))
+		if (second[k] != '|' || !slurm_text_number(line, n, job) ||
+		    !slurm_text_number(second, k, task))
 			continue;
 		state = second + k + 1;
 		for (size_t i = 0; i < ARRAY_LEN(living); i++)
@@ -287,7 +290,7 @@ bool slurm_text_wave(const char *text, uint64_t v[4])
 	for (size_t i = 0; i < 4; i++) {
 		size_t n = strcspn(text, " \n");
 
-		if (!number(text, n, &v[i]) || text[n] != (i < 3 ? ' ' : '\n'))
+		if (!slurm_text_number(text, n, &v[i]) || text[n] != (i < 3 ? ' ' : '\n'))
 			return false;
 		text += n + 1;
 	}
@@ -302,7 +305,7 @@ bool slurm_text_place(const char *text, uint64_t v[3], const char **boot, size_t
 	for (size_t i = 0; i < 3; i++) {
 		size_t k = strcspn(text, " \n");
 
-		if (text[k] != ' ' || !number(text, k, &v[i]))
+		if (text[k] != ' ' || !slurm_text_number(text, k, &v[i]))
 			return false;
 		text += k + 1;
 	}

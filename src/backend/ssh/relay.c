@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "backend/ssh/ssh.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define PART 16384
 #define HELD_MAX ((size_t)65536)
@@ -64,7 +64,7 @@ static void take_off(struct buf *b, size_t n)
 }
 
 /* A reader that went away takes no more: the rest is dropped. */
-static void flush(struct relay *r)
+static void relay_flush(struct relay *r)
 {
 	while (r->unsent.len && r->to >= 0) {
 		ssize_t n = send(r->to, r->unsent.data, r->unsent.len, MSG_NOSIGNAL);
@@ -81,7 +81,7 @@ static void flush(struct relay *r)
 	r->unsent.len = r->to < 0 ? 0 : r->unsent.len;
 }
 
-static void give(struct relay *r, size_t n)
+static void relay_give(struct relay *r, size_t n)
 {
 	if (!r->drop && n)
 		buf_add(&r->unsent, r->held.data, n);
@@ -106,7 +106,7 @@ static size_t mark_at(const struct relay *r, bool *whole)
 	return r->held.len;
 }
 
-static bool take_line(struct relay *r)
+static bool relay_take_line(struct relay *r)
 {
 	const char *end =
 		r->held.len && !r->report ? memchr(r->held.data, '\n', r->held.len) : NULL;
@@ -124,7 +124,7 @@ static bool take_line(struct relay *r)
 	return true;
 }
 
-static bool look(struct relay *r)
+static bool relay_look(struct relay *r)
 {
 	bool whole;
 	size_t at;
@@ -135,18 +135,18 @@ static bool look(struct relay *r)
 		return false;
 	}
 	if (r->in_line)
-		return take_line(r);
+		return relay_take_line(r);
 	at = mark_at(r, &whole);
-	give(r, at);
+	relay_give(r, at);
 	if (!whole) {
 		if (r->from < 0)
-			give(r, r->held.len);
+			relay_give(r, r->held.len);
 		return false;
 	}
 	take_off(&r->held, strlen(r->mark));
 	r->line.len = 0;
 	r->in_line = true;
-	return take_line(r);
+	return relay_take_line(r);
 }
 
 enum said relay_move(struct relay *r)
@@ -154,8 +154,8 @@ enum said relay_move(struct relay *r)
 	char part[PART];
 	ssize_t n;
 
-	flush(r);
-	if (r->held.len && look(r))
+	relay_flush(r);
+	if (r->held.len && relay_look(r))
 		return SAID_LINE;
 	while (r->from >= 0 && !r->unsent.len) {
 		n = read(r->from, part, sizeof(part));
@@ -167,9 +167,9 @@ enum said relay_move(struct relay *r)
 			buf_add(&r->held, part, (size_t)n);
 		else
 			r->from = fd_close(r->from);
-		if ((r->held.len || r->in_line) && look(r))
+		if ((r->held.len || r->in_line) && relay_look(r))
 			return SAID_LINE;
-		flush(r);
+		relay_flush(r);
 	}
 	return SAID_NOTHING;
 }

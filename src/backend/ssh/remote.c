@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backend/ssh/ssh.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define WATCH_SLACK_S 15
 
@@ -24,7 +24,7 @@ void remote_reader(size_t n, bool one_line, char *out, size_t room)
 
 /* Everything with the run's id among its variables, again until nothing is found: a fork may slip
  * through one look, not through twenty. */
-static void sweep(struct buf *b)
+static void remote_sweep(struct buf *b)
 {
 	buf_puts(b, "k(){ _bi=0;while [ $_bi -lt 20 ];do "
 		    "_bl=$(grep -lasF BRIG_RUN=$_bn /proc/[0-9]*/environ);[ -n \"$_bl\" ]||break;"
@@ -33,7 +33,7 @@ static void sweep(struct buf *b)
 }
 
 /* "~" is the remote home. */
-static void folder(const char *path, struct buf *b)
+static void remote_folder(const char *path, struct buf *b)
 {
 	buf_puts(b, "unset CDPATH;cd -- ");
 	if (str_eq(path, "~") || str_starts(path, "~/")) {
@@ -141,9 +141,9 @@ void remote_run(const struct backend_plan *p, const char *id, const struct nonce
 	buf_puts(b, "exec 4>&2 5>&1 2>/dev/null;"
 		    "m(){ printf '\\036%s %s\\n' $_bb \"$1\" >&4;};"
 		    "n(){ printf '\\036%s %s\\n' $_be \"$1\" >&4;};");
-	sweep(b);
+	remote_sweep(b);
 	if (p->cwd)
-		folder(p->cwd, b);
+		remote_folder(p->cwd, b);
 	search_path(p, b);
 	buf_puts(b, "set --");
 	for (const char **a = p->command; *a; a++) {
@@ -198,7 +198,7 @@ void remote_signal(const struct remote_goal *g, int sig, bool twice, struct buf 
 		buf_puts(b, "&&exit;");
 	if (g->keeps && g->pid > 1)
 		ask_to_end(g, b);
-	sweep(b);
+	remote_sweep(b);
 	buf_puts(b, "k;");
 	if (twice)
 		buf_puts(b, "sleep 1;k;");

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "backend/ssh/ssh.h"
-#include "base/str.h"
-#include "model/code.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
 
 /* Of this side alone: its folder, its choice of backend, what it keeps of the output. */
 static const enum field_id local[] = { FIELD_WORKDIR, FIELD_BACKEND,  FIELD_OUTPUT,
@@ -27,8 +27,8 @@ static bool goes_over(const struct spec *s, enum field_id id)
 	       s->origin[id] != ORIGIN_DEFAULT;
 }
 
-static int set(struct backend_plan *p, size_t *n, const struct field *f, const char *value,
-	       struct err *e)
+static int settings_set(struct backend_plan *p, size_t *n, const struct field *f, const char *value,
+			struct err *e)
 {
 	const char *text = value ? arena_printf(p->arena, "%s=%s", f->key, value) : NULL;
 
@@ -36,7 +36,7 @@ static int set(struct backend_plan *p, size_t *n, const struct field *f, const c
 							  : ssh_put(p, &p->command, n, text, e);
 }
 
-static const char *number(struct backend_plan *p, const struct field *f, uint64_t v)
+static const char *settings_number(struct backend_plan *p, const struct field *f, uint64_t v)
 {
 	unsigned long long n = v;
 
@@ -54,29 +54,30 @@ static const char *number(struct backend_plan *p, const struct field *f, uint64_
 	}
 }
 
-static int list(struct backend_plan *p, size_t *n, const struct field *f, const void *at,
-		struct err *e)
+static int settings_list(struct backend_plan *p, size_t *n, const struct field *f, const void *at,
+			 struct err *e)
 {
 	const struct strlist *l = at;
 	const struct mountlist *m = at;
 
 	if (f->type == FIELD_T_MOUNTS) {
 		for (size_t i = 0; i < m->n; i++)
-			if (set(p, n, f,
-				arena_printf(p->arena, "%s:%s%s", m->v[i].source, m->v[i].target,
-					     m->v[i].writable ? ":rw" : ""),
-				e) < 0)
+			if (settings_set(p, n, f,
+					 arena_printf(p->arena, "%s:%s%s", m->v[i].source,
+						      m->v[i].target,
+						      m->v[i].writable ? ":rw" : ""),
+					 e) < 0)
 				return -e->code;
 		return 0;
 	}
 	for (size_t i = 0; i < l->n; i++)
-		if (set(p, n, f, l->v[i], e) < 0)
+		if (settings_set(p, n, f, l->v[i], e) < 0)
 			return -e->code;
 	return 0;
 }
 
-static int one(struct backend_plan *p, const struct spec *s, size_t *n, enum field_id id,
-	       struct err *e)
+static int settings_one(struct backend_plan *p, const struct spec *s, size_t *n, enum field_id id,
+			struct err *e)
 {
 	const struct field *f = &fields[id];
 	const void *at = (const char *)s + f->offset;
@@ -84,29 +85,32 @@ static int one(struct backend_plan *p, const struct spec *s, size_t *n, enum fie
 
 	switch (f->type) {
 	case FIELD_T_BOOL:
-		return set(p, n, f, *(const bool *)at ? "true" : "false", e);
+		return settings_set(p, n, f, *(const bool *)at ? "true" : "false", e);
 	case FIELD_T_WORD:
-		return set(p, n, f, f->words[*(const int *)at], e);
+		return settings_set(p, n, f, f->words[*(const int *)at], e);
 	case FIELD_T_COUNT:
 	case FIELD_T_SIZE:
 	case FIELD_T_DURATION:
 	case FIELD_T_MILLI:
 		if (!*(const uint64_t *)at && f->none)
-			return set(p, n, f, "none", e);
+			return settings_set(p, n, f, "none", e);
 		/* 0 where that is no value: no limit, as without the setting */
 		return !*(const uint64_t *)at && f->min
 			       ? 0
-			       : set(p, n, f, number(p, f, *(const uint64_t *)at), e);
+			       : settings_set(p, n, f, settings_number(p, f, *(const uint64_t *)at),
+					      e);
 	case FIELD_T_STRING:
 	case FIELD_T_PATH:
-		return *(const char *const *)at ? set(p, n, f, *(const char *const *)at, e) : 0;
+		return *(const char *const *)at ? settings_set(p, n, f, *(const char *const *)at, e)
+						: 0;
 	case FIELD_T_USER:
-		return set(p, n, f,
-			   u->given ? arena_printf(p->arena, "%u:%u", u->uid, u->gid) : "auto", e);
+		return settings_set(
+			p, n, f,
+			u->given ? arena_printf(p->arena, "%u:%u", u->uid, u->gid) : "auto", e);
 	case FIELD_T_STRINGS:
 	case FIELD_T_PATHS:
 	case FIELD_T_MOUNTS:
-		return list(p, n, f, at, e);
+		return settings_list(p, n, f, at, e);
 	default:
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "set it in the configuration of the brig there",
@@ -114,7 +118,7 @@ static int one(struct backend_plan *p, const struct spec *s, size_t *n, enum fie
 	}
 }
 
-static int words(struct backend_plan *p, size_t *n, const char *const *v, struct err *e)
+static int settings_words(struct backend_plan *p, size_t *n, const char *const *v, struct err *e)
 {
 	for (; *v; v++)
 		if (ssh_put(p, &p->command, n, *v, e) < 0)
@@ -144,23 +148,24 @@ int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, s
 		return err_refuse(e, ERR_USAGE, ENOTSUP,
 				  "--set ssh.remote_cwd=FOLDER: a folder of the other host",
 				  "'%s' is a folder of this host", fields[FIELD_WORKDIR].key);
-	if (words(p, n, head, e) < 0)
+	if (settings_words(p, n, head, e) < 0)
 		return -e->code;
 	for (int id = 0; id < FIELD_COUNT; id++)
-		if (goes_over(s, (enum field_id)id) && one(p, s, n, (enum field_id)id, e) < 0)
+		if (goes_over(s, (enum field_id)id) &&
+		    settings_one(p, s, n, (enum field_id)id, e) < 0)
 			return -e->code;
 	for (const char **v = p->vars; *v; v++)
 		if (ssh_put(p, &p->command, n, "--env-from", e) < 0 ||
 		    ssh_put(p, &p->command, n, variable_from(p, v), e) < 0)
 			return -e->code;
-	if (code && (set(p, n, &fields[FIELD_CODE_PATH], s->command.code.path, e) < 0 ||
-		     words(p, n, file, e) < 0))
+	if (code && (settings_set(p, n, &fields[FIELD_CODE_PATH], s->command.code.path, e) < 0 ||
+		     settings_words(p, n, file, e) < 0))
 		return -e->code;
 	if (p->keeps)
 		return 0;
-	if (!code && words(p, n, tail, e) < 0)
+	if (!code && settings_words(p, n, tail, e) < 0)
 		return -e->code;
-	return words(p, n, code ? s->command.argv + 2 : s->command.argv, e);
+	return settings_words(p, n, code ? s->command.argv + 2 : s->command.argv, e);
 }
 
 int settings_for_attach(struct backend_plan *p, const struct job_want *w, struct err *e)
@@ -176,7 +181,8 @@ int settings_for_attach(struct backend_plan *p, const struct job_want *w, struct
 
 	while (p->vars[count])
 		count++;
-	if (words(p, &n, (const char *const[]){ "brig", "_attach", p->hold, NULL }, e) < 0 ||
+	if (settings_words(p, &n, (const char *const[]){ "brig", "_attach", p->hold, NULL }, e) <
+		    0 ||
 	    ssh_put(p, &p->command, &n, arena_printf(p->arena, "%u", p->number), e) < 0 ||
 	    ssh_put(p, &p->command, &n, "exec", e) < 0 ||
 	    ssh_put(p, &p->command, &n,
@@ -189,5 +195,5 @@ int settings_for_attach(struct backend_plan *p, const struct job_want *w, struct
 	for (const char **v = p->vars; *v; v++)
 		if (ssh_put(p, &p->command, &n, variable_from(p, v), e) < 0)
 			return -e->code;
-	return words(p, &n, c->argv, e);
+	return settings_words(p, &n, c->argv, e);
 }

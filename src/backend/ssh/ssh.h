@@ -15,8 +15,8 @@
 
 #include "backend/backend.h"
 #include "backend/kit/process/remote_report.h"
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
 
 #define MARK '\036' /* then a number, a blank, and a word */
 enum { ID_ROOM = 33, REPORT_MAX = 32 << 20 /* bytes; more than all denials of a run */ };

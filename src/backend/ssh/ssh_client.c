@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 
 #include "backend/ssh/ssh.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
 
@@ -47,7 +47,7 @@ int client_folder(const struct backend_plan *p, struct err *e)
 
 /* Waits in a process of its own until the leash is let go of, whose other end must be brig's alone:
  * nothing is allocated, and signals stay blocked. */
-static _Noreturn void keep(struct host_program h, int leash)
+static _Noreturn void ssh_client_keep(struct host_program h, int leash)
 {
 	char word;
 
@@ -64,8 +64,8 @@ static _Noreturn void keep(struct host_program h, int leash)
 }
 
 /* The client closes what it inherits, so its log goes by way of our own list of descriptors. */
-static int arguments(const struct backend_plan *p, const struct client_want *w,
-		     const struct ssh_client *c, const char ***ret, struct err *e)
+static int ssh_client_arguments(const struct backend_plan *p, const struct client_want *w,
+				const struct ssh_client *c, const char ***ret, struct err *e)
 {
 	const char *const tail[] = { "--", p->ssh.host, w->reader, NULL };
 	const char *log = arena_printf(p->arena, "/proc/%d/fd/%d", getpid(), c->log);
@@ -114,7 +114,7 @@ int client_start(const struct backend_plan *p, const struct client_want *w, stru
 		if (c->log < 0)
 			return err_sys(e, "cannot keep the log of ssh");
 	}
-	if (arguments(p, w, c, &argv, e) < 0)
+	if (ssh_client_arguments(p, w, c, &argv, e) < 0)
 		return -e->code;
 	h.argv = argv;
 	if (w->leash < 0) {
@@ -123,7 +123,7 @@ int client_start(const struct backend_plan *p, const struct client_want *w, stru
 	}
 	c->pid = proc_fork(&c->pidfd);
 	if (c->pid == 0)
-		keep(h, w->leash);
+		ssh_client_keep(h, w->leash);
 	return c->pid > 0 ? 0 : err_sys(e, "cannot start a process");
 }
 
@@ -192,7 +192,7 @@ static const struct {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-static int say(size_t i, const char *host, struct err *e)
+static int ssh_client_say(size_t i, const char *host, struct err *e)
 {
 	char what[256], hint[200];
 
@@ -242,7 +242,7 @@ int client_explain(const struct backend_plan *p, const struct ssh_client *c, boo
 	text[n > 0 ? n : 0] = '\0';
 	for (size_t i = 0; before && i < ARRAY_LEN(causes); i++)
 		if (strstr(text, causes[i].words))
-			return say(i, host, e);
+			return ssh_client_say(i, host, e);
 	if (before && !text[0] && !has_name(getuid()))
 		return err_refuse(
 			e, ERR_UNAVAILABLE, ENOENT,

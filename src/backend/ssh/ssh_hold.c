@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "backend/ssh/ssh_job.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 
 #define FACTS_MAX ((size_t)1 << 20)
 #define OPEN_PATIENCE_MS 30000
@@ -123,7 +123,7 @@ void ssh_hold_close(struct ssh_hold *h)
 }
 
 /* One message after the other: the next session must not take the place of the last. */
-static void await(struct ssh_client *c)
+static void ssh_hold_await(struct ssh_client *c)
 {
 	struct pollfd p = { .fd = c->pidfd, .events = POLLIN };
 
@@ -132,13 +132,14 @@ static void await(struct ssh_client *c)
 	client_done(c);
 }
 
-static void tell(struct backend_job *j, const char *hold, uint32_t number, const char *words)
+static void ssh_hold_tell(struct backend_job *j, const char *hold, uint32_t number,
+			  const char *words)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT((size_t)4096);
 	const struct remote_goal g = { .hold = hold, .number = number };
 	struct err unused;
 
-	await(&j->killer);
+	ssh_hold_await(&j->killer);
 	remote_tell(&g, words, &text);
 	(void)ssh_job_say(j, &text, -1, false, &j->killer, &unused);
 }
@@ -148,7 +149,7 @@ void ssh_hold_signal(struct ssh_hold *h, uint32_t number, int sig)
 	char words[32];
 
 	(void)snprintf(words, sizeof(words), "signal %d", sig);
-	tell(h->job, h->job->id, number, words);
+	ssh_hold_tell(h->job, h->job->id, number, words);
 }
 
 void ssh_hold_resize(struct backend_job *command, unsigned rows, unsigned cols)
@@ -156,5 +157,5 @@ void ssh_hold_resize(struct backend_job *command, unsigned rows, unsigned cols)
 	char words[32];
 
 	(void)snprintf(words, sizeof(words), "size %u %u", rows, cols);
-	tell(command, command->plan->hold, command->plan->number, words);
+	ssh_hold_tell(command, command->plan->hold, command->plan->number, words);
 }

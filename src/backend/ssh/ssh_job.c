@@ -17,8 +17,8 @@
 #include <sys/timerfd.h>
 
 #include "backend/ssh/ssh_job.h"
-#include "base/fd.h"
-#include "base/num.h"
+#include "base/files/fd.h"
+#include "base/text/num.h"
 
 #define LOST_PATIENCE_MS 4000
 #define ABANDON_PATIENCE_MS 2500
@@ -50,7 +50,7 @@ static void on_more(struct backend_job *j)
 }
 
 /* Listens to the goal of the relay while output waits for it. */
-static void follow(struct backend_job *j)
+static void ssh_job_follow(struct backend_job *j)
 {
 	bool waits = !relay_flushed(&j->relay);
 
@@ -70,7 +70,7 @@ static void follow(struct backend_job *j)
 }
 
 /* The other side cannot be told, or does not obey: the connection goes, and the outcome says so. */
-static void give_up(struct backend_job *j)
+static void ssh_job_give_up(struct backend_job *j)
 {
 	uint64_t ticks;
 
@@ -84,11 +84,11 @@ enum job_event ssh_job_event(struct backend_job *j)
 {
 	bool gone = client_ended(&j->client);
 
-	give_up(j);
+	ssh_job_give_up(j);
 	while (relay_move(&j->relay) == SAID_LINE)
 		on_line(j);
 	on_more(j);
-	follow(j);
+	ssh_job_follow(j);
 	if (gone && relay_flushed(&j->relay))
 		return JOB_ENDED;
 	/* What is left waits for its reader, and that is what wakes us. */
@@ -138,7 +138,7 @@ static void end_remotely(struct backend_job *j)
 		j->left = true;
 }
 
-static void judge(struct backend_job *j, struct outcome *o)
+static void ssh_job_judge(struct backend_job *j, struct outcome *o)
 {
 	struct isolation unused = { 0 }, *i = j->isolation ? j->isolation : &unused;
 	struct err e = { 0 };
@@ -206,7 +206,7 @@ void ssh_job_finish(struct backend_job *j, struct outcome *o)
 	on_more(j);
 	if (!j->told)
 		end_remotely(j);
-	judge(j, o);
+	ssh_job_judge(j, o);
 	if (j->left)
 		outcome_deny(o, "process", j->plan->ssh.host,
 			     "something of the run may still be there: it could not be ended");

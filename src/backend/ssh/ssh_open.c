@@ -14,8 +14,8 @@
 #include <sys/eventfd.h>
 
 #include "backend/ssh/ssh_job.h"
-#include "base/fd.h"
-#include "base/random.h"
+#include "base/bytes/random.h"
+#include "base/files/fd.h"
 #include "proc/supervisor.h"
 
 struct ssh_command {
@@ -33,7 +33,7 @@ struct ssh_open {
 	struct ssh_hold hold;
 };
 
-static void leave(struct ssh_command *k)
+static void ssh_open_leave(struct ssh_command *k)
 {
 	(void)ssh_job_free(k->job);
 	(void)ssh_plan_free(k->plan);
@@ -43,7 +43,7 @@ static void leave(struct ssh_command *k)
 struct ssh_open *ssh_open_free(struct ssh_open *s)
 {
 	for (size_t i = 0; s && i < COMMANDS_MAX; i++)
-		leave(&s->all[i]);
+		ssh_open_leave(&s->all[i]);
 	if (s) {
 		(void)fd_close(s->wake);
 		(void)fd_close(s->hold.leash);
@@ -53,7 +53,7 @@ struct ssh_open *ssh_open_free(struct ssh_open *s)
 	return NULL;
 }
 
-static void wake(const struct ssh_open *s)
+static void ssh_open_wake(const struct ssh_open *s)
 {
 	const uint64_t one = 1;
 
@@ -111,7 +111,7 @@ int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_
 
 /* ---- commands ---- */
 
-static struct ssh_command *find(struct ssh_open *s, uint32_t number)
+static struct ssh_command *ssh_open_find(struct ssh_open *s, uint32_t number)
 {
 	for (size_t i = 0; i < COMMANDS_MAX; i++)
 		if (s->all[i].number == number)
@@ -122,7 +122,7 @@ static struct ssh_command *find(struct ssh_open *s, uint32_t number)
 int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
 		  struct err *e)
 {
-	struct ssh_command *k = find(j->open, 0);
+	struct ssh_command *k = ssh_open_find(j->open, 0);
 	const char *hold = j->plan->keeps ? j->id : NULL;
 
 	if (job_has_tty(w) && !hold)
@@ -133,7 +133,7 @@ int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io
 				  "a sandbox has at most %d commands at a time", COMMANDS_MAX);
 	if (ssh_plan_command(j->plan, w, hold, j->open->last + 1, &k->plan, e) < 0 ||
 	    ssh_job_start(k->plan, w, io, &k->job, e) < 0) {
-		leave(k);
+		ssh_open_leave(k);
 		return -e->code;
 	}
 	*ret = k->number = ++j->open->last;
@@ -142,7 +142,7 @@ int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io
 
 bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
-	struct ssh_command *k = command ? find(j->open, command) : NULL;
+	struct ssh_command *k = command ? ssh_open_find(j->open, command) : NULL;
 	const struct ssh_hold *h = &j->open->hold;
 	/* The sandbox's end is the command's, unless that was told before. */
 	bool lost = j->open->closing || (h->job && client_ended(&h->job->client));
@@ -152,22 +152,22 @@ bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 		return false;
 	ssh_job_finish(k->job, o);
 	k->job = NULL;
-	leave(k);
+	ssh_open_leave(k);
 	/* What the sandbox's end waited for may be gone with it, and with it what would wake it. */
 	if (j->open->closing)
-		wake(j->open);
+		ssh_open_wake(j->open);
 	return true;
 }
 
 /* ---- ending ---- */
 
 /* From here on its commands' sessions are waited for as well. */
-static void close_all(struct backend_job *j)
+static void ssh_open_close_all(struct backend_job *j)
 {
 	struct ssh_open *s = j->open;
 
 	s->closing = true;
-	wake(s);
+	ssh_open_wake(s);
 	if (s->hold.job && !s->hold.over)
 		ssh_hold_close(&s->hold);
 	for (size_t i = 0; i < COMMANDS_MAX; i++) {
@@ -184,12 +184,12 @@ static void close_all(struct backend_job *j)
 void ssh_open_signal(struct backend_job *j, uint32_t command, int sig)
 {
 	struct ssh_open *s = j->open;
-	struct ssh_command *k = command ? find(s, command) : NULL;
+	struct ssh_command *k = command ? ssh_open_find(s, command) : NULL;
 
 	if (k)
 		ssh_job_strike(k->job, sig);
 	else if (!s->closing && command == COMMAND_FIRST && sig == SIGKILL)
-		close_all(j);
+		ssh_open_close_all(j);
 	else if (!s->closing && s->hold.job && command <= s->last) /* 0: all; else it has ended */
 		ssh_hold_signal(&s->hold, command, sig);
 }
@@ -197,7 +197,7 @@ void ssh_open_signal(struct backend_job *j, uint32_t command, int sig)
 void ssh_open_resize(struct backend_job *j, uint32_t command, unsigned short rows,
 		     unsigned short cols)
 {
-	struct ssh_command *k = command ? find(j->open, command) : NULL;
+	struct ssh_command *k = command ? ssh_open_find(j->open, command) : NULL;
 
 	if (k && k->plan->hold && !j->open->closing)
 		ssh_hold_resize(k->job, rows, cols);
@@ -213,7 +213,7 @@ static void hear_hold(struct backend_job *j)
 	h->over = true;
 	(void)epoll_ctl(j->events, EPOLL_CTL_DEL, h->job->events, NULL);
 	if (!j->open->closing)
-		close_all(j);
+		ssh_open_close_all(j);
 	/* Nothing runs there any more; what is not told yet may wait for a reader here. */
 	for (size_t i = 0; h->job->told && i < COMMANDS_MAX; i++)
 		if (j->open->all[i].number && !j->open->all[i].over)
@@ -256,7 +256,7 @@ void ssh_open_finish(struct backend_job *j, struct outcome *o)
 			continue;
 		if (!k->plan->hold)
 			ssh_job_finish(TAKE_PTR(k->job), o);
-		leave(k);
+		ssh_open_leave(k);
 	}
 	(void)ssh_job_free(j);
 }

@@ -7,15 +7,15 @@
 #include <string.h>
 
 #include "backend/ssh/ssh.h"
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/folder.h"
-#include "base/home.h"
-#include "base/sha256.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/spec_writes.h"
+#include "base/bytes/sha256.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/files/folder.h"
+#include "base/files/home.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/settings/spec_writes.h"
 #include "proc/host_find.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
@@ -69,7 +69,7 @@ int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text
 	return 0;
 }
 
-static void note(struct backend_plan *p, const char *text)
+static void ssh_plan_note(struct backend_plan *p, const char *text)
 {
 	if (text && p->note_count + 1 < ARRAY_LEN(p->notes))
 		p->notes[p->note_count++] = text;
@@ -157,14 +157,14 @@ static int control_socket(struct backend_plan *p, struct err *e)
 	return p->socket ? 0 : err_nomem(e);
 }
 
-static int option(struct backend_plan *p, size_t *n, const char *text, struct err *e)
+static int ssh_plan_option(struct backend_plan *p, size_t *n, const char *text, struct err *e)
 {
 	return ssh_put(p, &p->argv, n, "-o", e) < 0 ? -e->code : ssh_put(p, &p->argv, n, text, e);
 }
 
 static int seconds(struct backend_plan *p, size_t *n, const char *name, uint64_t ms, struct err *e)
 {
-	return option(
+	return ssh_plan_option(
 		p, n,
 		arena_printf(p->arena, "%s=%llu", name, (unsigned long long)(ms + 999) / 1000), e);
 }
@@ -183,17 +183,17 @@ static int client_arguments(struct backend_plan *p, struct err *e)
 				 ssh_put(p, &p->argv, &n, s->identity_file, e) < 0))
 		return -e->code;
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-		if (option(p, &n, fixed[i], e) < 0)
+		if (ssh_plan_option(p, &n, fixed[i], e) < 0)
 			return -e->code;
 	/* To OpenSSH 0 means for ever. */
 	if (seconds(p, &n, "ConnectTimeout", s->connect_timeout, e) < 0 ||
 	    (s->control_persist ? seconds(p, &n, "ControlPersist", s->control_persist, e)
-				: option(p, &n, "ControlPersist=no", e)) < 0)
+				: ssh_plan_option(p, &n, "ControlPersist=no", e)) < 0)
 		return -e->code;
-	return option(p, &n,
-		      p->socket ? arena_printf(p->arena, "ControlPath=%s", p->socket)
-				: "ControlPath=none",
-		      e);
+	return ssh_plan_option(p, &n,
+			       p->socket ? arena_printf(p->arena, "ControlPath=%s", p->socket)
+					 : "ControlPath=none",
+			       e);
 }
 
 /* HOME and what else leads to its settings is refused where a guest could write. */
@@ -256,8 +256,8 @@ static int check_settings(const struct backend_plan *p, const char *const *place
 }
 
 /* The command's own, but for names that the wrapper goes by. */
-static int variable(struct backend_plan *p, size_t *n, const char *name, const char *value,
-		    struct err *e)
+static int ssh_plan_variable(struct backend_plan *p, size_t *n, const char *name, const char *value,
+			     struct err *e)
 {
 	if (str_starts(name, "_b") || str_eq(name, "BRIG_RUN"))
 		return err_refuse(e, ERR_USAGE, EINVAL, "give it another name",
@@ -266,7 +266,7 @@ static int variable(struct backend_plan *p, size_t *n, const char *name, const c
 }
 
 /* Only what somebody named goes over. */
-static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
+static int ssh_plan_variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	size_t n = 0;
 
@@ -275,11 +275,11 @@ static int variables(struct backend_plan *p, const struct spec *s, struct err *e
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *name = s->env_pass.v[i], *value = getenv(name);
 
-		if (value && variable(p, &n, name, value, e) < 0)
+		if (value && ssh_plan_variable(p, &n, name, value, e) < 0)
 			return -e->code;
 	}
 	for (size_t i = 0; i < s->env.n; i++)
-		if (variable(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
+		if (ssh_plan_variable(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
 			return -e->code;
 	if (!n && !p->vars)
 		p->vars = arena_alloc(p->arena, sizeof(*p->vars));
@@ -351,20 +351,21 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 	    client_arguments(p, e) < 0 || client_environment(p, places, e) < 0 ||
 	    check_settings(p, places, e) < 0)
 		return -e->code;
-	if (variables(p, s, e) < 0 || command(p, s, e) < 0)
+	if (ssh_plan_variables(p, s, e) < 0 || command(p, s, e) < 0)
 		return -e->code;
 	if (!p->brig)
-		note(p, arena_printf(p->arena,
-				     "this is not a sandbox: the command runs on '%s' with your "
-				     "rights there",
-				     s->ssh.host));
+		ssh_plan_note(
+			p, arena_printf(p->arena,
+					"this is not a sandbox: the command runs on '%s' with your "
+					"rights there",
+					s->ssh.host));
 	if (notes)
 		*notes = p->notes;
 	*ret = TAKE_PTR(p);
 	return 0;
 }
 
-static bool among(const char *const *v, const char *text)
+static bool ssh_plan_among(const char *const *v, const char *text)
 {
 	size_t n = strcspn(text, "=");
 
@@ -381,7 +382,7 @@ static int variables_of(struct backend_plan *p, const struct backend_plan *sandb
 	size_t n = 0;
 
 	for (const char **v = sandbox->vars; *v && !p->hold; v++)
-		if (!among(own, *v) && ssh_put(p, &p->vars, &n, *v, e) < 0)
+		if (!ssh_plan_among(own, *v) && ssh_put(p, &p->vars, &n, *v, e) < 0)
 			return -e->code;
 	for (; own && *own; own++) {
 		size_t length = strcspn(*own, "=");
@@ -389,7 +390,7 @@ static int variables_of(struct backend_plan *p, const struct backend_plan *sandb
 
 		if (!name)
 			return err_nomem(e);
-		if (variable(p, &n, name, *own + length + 1, e) < 0)
+		if (ssh_plan_variable(p, &n, name, *own + length + 1, e) < 0)
 			return -e->code;
 	}
 	if (!p->vars)

@@ -16,11 +16,11 @@
 
 #include "backend/kit/process/ends.h"
 #include "backend/ssh/ssh_job.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/num.h"
-#include "base/random.h"
-#include "base/str.h"
+#include "base/bytes/random.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 #define TEXT_MAX ((size_t)32 << 20)
 #define ONE_LINE_MAX 3000 /* the longest text that is worth reading byte by byte */
@@ -152,7 +152,7 @@ static int find_mark(struct backend_job *j, int fd, size_t *noise, size_t *match
 	}
 }
 
-static int refuse(struct backend_job *j, const char *line, struct err *e)
+static int ssh_start_refuse(struct backend_job *j, const char *line, struct err *e)
 {
 	const struct backend_plan *p = j->plan;
 	const char *host = p->ssh.host, *name = p->command[0];
@@ -186,14 +186,14 @@ static int refuse(struct backend_job *j, const char *line, struct err *e)
 }
 
 /* What the wrapper says before the command runs. 1: it runs. */
-static int hear(struct backend_job *j, struct err *e)
+static int ssh_start_hear(struct backend_job *j, struct err *e)
 {
 	while (relay_move(&j->relay) == SAID_LINE) {
 		const char *line = buf_str(&j->relay.line) + 1; /* behind the blank */
 		uint64_t pid;
 
 		if (line[0] != 'S')
-			return refuse(j, line, e);
+			return ssh_start_refuse(j, line, e);
 		if (num_count(line + 2, &pid) < 0 || pid < 2 || pid > INT_MAX)
 			return err_set(e, ERR_INTERNAL, EPROTO, "'%.40s' is no process", line);
 		j->pid = (long)pid;
@@ -243,7 +243,7 @@ static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *
 		if (poll(p, ARRAY_LEN(p), SLICE_MS) < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for ssh");
 		sent = sent || send_prefix(x, ends->in[1]) == 1;
-		if (!j->marked_err && hear(j, e) < 0)
+		if (!j->marked_err && ssh_start_hear(j, e) < 0)
 			return -e->code;
 		if (!j->marked_out && find_mark(j, ends->out[0], &noise, &matched) == -E2BIG)
 			return err_set(e, ERR_UNAVAILABLE, EPROTO,
@@ -258,7 +258,8 @@ static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *
 	return 0;
 }
 
-static int prepare(struct backend_job *j, struct prefix *x, char reader[READER_ROOM], struct err *e)
+static int ssh_start_prepare(struct backend_job *j, struct prefix *x, char reader[READER_ROOM],
+			     struct err *e)
 {
 	x->text = (struct buf)BUF_INIT(TEXT_MAX);
 	remote_run(j->plan, j->id, &j->nonces, &x->text);
@@ -317,7 +318,7 @@ static int check_identity(const struct ssh_spec *s, struct err *e)
 	return err_hint(e, "name the file of the private key, or leave it to ~/.ssh/config");
 }
 
-static int begin(struct backend_job *j, struct ends *ends, struct err *e)
+static int ssh_start_begin(struct backend_job *j, struct ends *ends, struct err *e)
 {
 	char reader[READER_ROOM];
 	struct client_want w = { .reader = reader, .leash = -1 };
@@ -327,7 +328,8 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 	if (random_hex(j->nonces.begin, sizeof(j->nonces.begin), e) < 0 ||
 	    random_hex(j->nonces.end, sizeof(j->nonces.end), e) < 0 ||
 	    check_identity(&j->plan->ssh, e) < 0 || client_folder(j->plan, e) < 0 ||
-	    open_ends(ends, e) < 0 || start_keeper(j, e) < 0 || prepare(j, &x, reader, e) < 0)
+	    open_ends(ends, e) < 0 || start_keeper(j, e) < 0 ||
+	    ssh_start_prepare(j, &x, reader, e) < 0)
 		return buf_done(&x.text), -e->code;
 	w.in = ends->in[0];
 	w.out = ends->out[1];
@@ -363,7 +365,7 @@ int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_i
 	(void)sigemptyset(&pipe);
 	(void)sigaddset(&pipe, SIGPIPE);
 	(void)pthread_sigmask(SIG_BLOCK, &pipe, &old);
-	r = begin(j, &ends, e);
+	r = ssh_start_begin(j, &ends, e);
 	while (!sigismember(&old, SIGPIPE) &&
 	       sigtimedwait(&pipe, NULL, &(struct timespec){ 0 }) > 0)
 		;

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "audit/read/times.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "cli/cli.h"
-#include "model/paths.h"
+#include "model/settings/paths.h"
 
 static int unknown_command(const char *word, struct err *e)
 {
@@ -91,7 +91,7 @@ static int add_anchor(struct asked *a, const char *file, struct err *e)
 	return 0;
 }
 
-static int take(struct asked *a, enum audit_option_id id, const char *value, struct err *e)
+static int asked_take(struct asked *a, enum audit_option_id id, const char *value, struct err *e)
 {
 	const char **const texts[AUDIT_OPTIONS] = {
 		[OPTION_OUTCOME] = &a->filter.outcome,
@@ -161,7 +161,7 @@ static void flip(struct asked *a, enum audit_option_id id)
 
 /* "--name VALUE", "--name=VALUE", "-n VALUE", "-nVALUE": whether the word names this option; what
  * follows in the word is *value, or NULL. */
-static bool names(const struct audit_option *o, const char *word, const char **value)
+static bool option_named(const struct audit_option *o, const char *word, const char **value)
 {
 	const char *const forms[] = { o->name, o->alias };
 
@@ -188,7 +188,7 @@ static int one_option(struct asked *a, int argc, char **argv, int *i, struct err
 	for (int id = 0; id < AUDIT_OPTIONS; id++) {
 		const struct audit_option *o = &audit_options[id];
 
-		if (!(o->commands & 1U << a->command) || !names(o, argv[*i], &value))
+		if (!(o->commands & 1U << a->command) || !option_named(o, argv[*i], &value))
 			continue;
 		if (!o->arg && value)
 			return err_set(e, ERR_USAGE, EINVAL, "option '%s' takes no value", o->name);
@@ -199,7 +199,7 @@ static int one_option(struct asked *a, int argc, char **argv, int *i, struct err
 		if (!value && *i + 1 >= argc)
 			return err_refuse(e, ERR_USAGE, EINVAL, "brig audit --help says which",
 					  "option '%s' needs a value", o->name);
-		return take(a, (enum audit_option_id)id, value ? value : argv[++*i], e);
+		return asked_take(a, (enum audit_option_id)id, value ? value : argv[++*i], e);
 	}
 	return unknown_option(a, argv[*i], e);
 }

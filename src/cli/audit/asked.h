@@ -8,9 +8,9 @@
 #include "audit/read/export.h"
 #include "audit/read/filter.h"
 #include "audit/read/query.h"
-#include "base/err.h"
+#include "base/text/err.h"
 #include "cli/audit/words.h"
-#include "model/spec.h"
+#include "model/settings/spec.h"
 
 enum { ANCHORS_MAX = 8 };
 

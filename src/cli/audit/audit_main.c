@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/audit/audit_main.c - brig-audit: reads the record. Started by `brig audit`. */
 #include "audit/dir.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "cli/audit/asked.h"
 #include "cli/cli.h"
 

@@ -8,7 +8,7 @@
 
 #include "audit/read/runs.h"
 #include "audit/running.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "cli/audit/asked.h"
 #include "cli/cli.h"
 #include "proc/use.h"
@@ -40,7 +40,7 @@ static bool is_live(const void *data, size_t i)
 	return id_is_live(f, runs_id(f->runs, i));
 }
 
-static bool wanted(const struct runs_search *f, const struct entry *en)
+static bool audit_runs_wanted(const struct runs_search *f, const struct entry *en)
 {
 	struct pair p;
 	bool inner = entry_get(en, "within", &p);
@@ -54,14 +54,14 @@ static bool wanted(const struct runs_search *f, const struct entry *en)
 	return f->a->within ? inner && slice_eq(p.value, f->a->within) : !inner || f->a->filter.run;
 }
 
-static int add(void *data, const struct entry *en)
+static int audit_runs_add(void *data, const struct entry *en)
 {
 	struct runs_search *f = data;
 
-	return wanted(f, en) ? runs_add(f->runs, en) : 0;
+	return audit_runs_wanted(f, en) ? runs_add(f->runs, en) : 0;
 }
 
-static int count(void *data, const struct entry *en)
+static int audit_runs_count(void *data, const struct entry *en)
 {
 	const struct runs_search *f = data;
 
@@ -89,7 +89,7 @@ static int find_begin(struct query *q, struct runs_search *f, struct err *e)
 		if (query_run(q, &of, note_time, &wide.since, e) < 0)
 			return -e->code;
 	}
-	return query_run(q, &wide, add, f, e);
+	return query_run(q, &wide, audit_runs_add, f, e);
 }
 
 /* One that is in progress may have begun before all that are shown. */
@@ -100,7 +100,7 @@ static int find_live(struct query *q, struct runs_search *f, struct err *e)
 
 	for (size_t i = 0; r == 0 && i < f->live_n; i++) {
 		one.run = f->live[i];
-		r = query_run(q, &one, add, f, e);
+		r = query_run(q, &one, audit_runs_add, f, e);
 	}
 	return r;
 }
@@ -109,7 +109,7 @@ static int find_rest(struct query *q, struct runs_search *f, struct err *e)
 {
 	static const char *const types[] = { "sandbox.exec", "egress.*",          "access.deny",
 					     "leak.block",   "credential.misuse", "limit.hit",
-					     "log.summary" };
+					     "log.summary",  "trust.change" };
 	struct filter rest = { .since = runs_since(f->runs), .limit = RECORDS };
 
 	if (!runs_n(f->runs))
@@ -118,10 +118,10 @@ static int find_rest(struct query *q, struct runs_search *f, struct err *e)
 		rest.types[rest.type_count++] = types[i];
 	if (runs_n(f->runs) == 1)
 		rest.run = runs_id(f->runs, 0);
-	return query_run(q, &rest, count, f, e);
+	return query_run(q, &rest, audit_runs_count, f, e);
 }
 
-static int find(struct query *q, struct runs_search *f, struct err *e)
+static int audit_runs_find(struct query *q, struct runs_search *f, struct err *e)
 {
 	int r = f->a->live ? find_live(q, f, e) : find_begin(q, f, e);
 
@@ -134,7 +134,6 @@ static void put_state(void *data, struct json *j, size_t i)
 {
 	struct runs_search *f = data;
 	char top[24];
-	struct used u;
 
 	json_kbool(j, "live", is_live(f, i));
 	if (!is_live(f, i))
@@ -143,19 +142,10 @@ static void put_state(void *data, struct json *j, size_t i)
 		f->use = use_look();
 	(void)snprintf(top, sizeof(top), "%llu", (unsigned long long)runs_pid(f->runs, i));
 	json_key(j, "use");
-	if (!f->use || !use_of(f->use, top, &u)) {
-		json_null(j);
-		return;
-	}
-	json_object(j);
-	json_ku64(j, "processes", u.processes);
-	json_ku64(j, "threads", u.threads);
-	json_ku64(j, "memory", u.memory);
-	json_ku64(j, "cpu_ms", u.cpu_ms);
-	json_object_end(j);
+	used_json(f->use, top, j);
 }
 
-static int tell(struct runs_search *f, struct err *e)
+static int audit_runs_tell(struct runs_search *f, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(OUT_MAX);
 	struct json j;
@@ -191,10 +181,10 @@ int audit_runs(const struct asked *a, struct err *e)
 	err_clear(e);
 	if (q) {
 		f->live_n = running_live(dirfd, f->live, ARRAY_LEN(f->live));
-		r = find(q, f, e);
+		r = audit_runs_find(q, f, e);
 	}
 	if (r == 0 || r == -ENOENT)
-		r = tell(f, e);
+		r = audit_runs_tell(f, e);
 	f->use = use_free(f->use);
 	return r;
 }

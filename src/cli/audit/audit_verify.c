@@ -6,9 +6,9 @@
 
 #include "audit/prune.h"
 #include "audit/verify.h"
-#include "base/clean.h"
-#include "base/json.h"
-#include "base/num.h"
+#include "base/bytes/json.h"
+#include "base/text/clean.h"
+#include "base/text/num.h"
 #include "cli/audit/asked.h"
 
 #define OUT_MAX ((size_t)1 << 20)

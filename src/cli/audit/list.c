@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "audit/read/story.h"
-#include "base/fd.h"
-#include "base/output.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/files/output.h"
+#include "base/text/str.h"
 #include "cli/audit/asked.h"
 #include "cli/cli.h"
 
@@ -35,7 +35,7 @@ struct list_sink {
 	struct err *e;
 };
 
-static int put_entry(void *data, const struct entry *en)
+static int list_put_entry(void *data, const struct entry *en)
 {
 	struct list_sink *s = data;
 
@@ -77,7 +77,7 @@ static int write_found(const struct asked *a, struct query *q, struct list_sink 
 	export_begin(&s->exporter, a->format, &s->out);
 	s->exporter.terminal = isatty(s->fd);
 	if (q)
-		r = query_run(q, &a->filter, put_entry, s, e);
+		r = query_run(q, &a->filter, list_put_entry, s, e);
 	if (r < 0)
 		return r;
 	export_end(&s->exporter);
@@ -111,7 +111,7 @@ int audit_list(const struct asked *a, struct err *e)
 	return r;
 }
 
-static int tell(struct query *q, const struct filter *f, struct list_sink *s, struct err *e)
+static int list_tell(struct query *q, const struct filter *f, struct list_sink *s, struct err *e)
 {
 	int r;
 
@@ -133,7 +133,8 @@ int audit_show(const struct asked *a, struct err *e)
 	if (asked_query(a, &dirfd, &q, e) < 0 || query_resolve_run(q, a->word, id, e) < 0)
 		return -e->code;
 	all.filter.run = id;
-	r = a->format == FORMAT_TEXT ? tell(q, &all.filter, &s, e) : write_found(&all, q, &s, e);
+	r = a->format == FORMAT_TEXT ? list_tell(q, &all.filter, &s, e)
+				     : write_found(&all, q, &s, e);
 	buf_done(&s.out);
 	return r;
 }

@@ -25,7 +25,7 @@ struct tail {
 	struct err *e;
 };
 
-static int enter(struct tail *t, uint64_t number)
+static int tail_enter(struct tail *t, uint64_t number)
 {
 	struct lines *l;
 	int fd = segment_open(t->dirfd, number);
@@ -76,13 +76,13 @@ static int next(struct tail *t, struct entry *en)
 		r = next_here(t, en);
 		if (r)
 			return r;
-		if (enter(t, number) < 0)
+		if (tail_enter(t, number) < 0)
 			return -t->e->code;
 	}
 	return next_here(t, en);
 }
 
-static int put(void *data, const struct entry *en)
+static int tail_put(void *data, const struct entry *en)
 {
 	struct tail *t = data;
 
@@ -93,7 +93,7 @@ static int put(void *data, const struct entry *en)
 }
 
 /* To the end of what is there, from the segment before the newest: that may be empty. */
-static int count(struct tail *t)
+static int tail_count(struct tail *t)
 {
 	CLEANUP(segments) struct segments list = { 0 };
 	struct entry en = { 0 };
@@ -103,7 +103,7 @@ static int count(struct tail *t)
 		return -t->e->code;
 	if (!list.count)
 		return 0;
-	if (enter(t, list.numbers[list.count > 1 ? list.count - 2 : 0]) < 0)
+	if (tail_enter(t, list.numbers[list.count > 1 ? list.count - 2 : 0]) < 0)
 		return -t->e->code;
 	while ((r = next(t, &en)) > 0)
 		t->seen = en.seq;
@@ -120,13 +120,13 @@ static int show_newest(struct tail *t, const char *path)
 	if (f.since && !t->asked->limited)
 		f.limit = 0;
 	if (query_open(t->dirfd, path, !t->asked->no_index, &q, t->e) < 0 ||
-	    query_run(q, &f, put, t, t->e) < 0)
+	    query_run(q, &f, tail_put, t, t->e) < 0)
 		return -t->e->code;
 	return flush_to(STDOUT_FILENO, &t->out, true, t->e);
 }
 
 /* Until the folder changes or a second is over; 1 when nobody reads what is written any more. */
-static int rest(struct tail *t)
+static int tail_rest(struct tail *t)
 {
 	struct pollfd p[] = { { .fd = t->notify, .events = POLLIN }, { .fd = STDOUT_FILENO } };
 	char events[4096];
@@ -141,7 +141,7 @@ static int rest(struct tail *t)
 	return 0;
 }
 
-static int follow(struct tail *t)
+static int tail_follow(struct tail *t)
 {
 	struct entry en = { 0 };
 	int r;
@@ -149,11 +149,11 @@ static int follow(struct tail *t)
 	t->seen = 0;
 	for (;;) {
 		while ((r = next(t, &en)) > 0)
-			if (filter_match(&t->asked->filter, &en) && put(t, &en) < 0)
+			if (filter_match(&t->asked->filter, &en) && tail_put(t, &en) < 0)
 				return -t->e->code;
 		if (r < 0 || flush_to(STDOUT_FILENO, &t->out, true, t->e) < 0)
 			return -t->e->code;
-		r = rest(t);
+		r = tail_rest(t);
 		if (r)
 			return r < 0 ? r : 0;
 	}
@@ -178,11 +178,11 @@ int audit_tail(const struct asked *a, struct err *e)
 	if (notify >= 0)
 		(void)inotify_add_watch(notify, path, IN_MODIFY | IN_CREATE | IN_MOVED_TO);
 	export_begin(&t.exporter, a->format, &t.out);
-	r = count(&t);
+	r = tail_count(&t);
 	if (r == 0)
 		r = show_newest(&t, path);
 	if (r == 0)
-		r = follow(&t);
+		r = tail_follow(&t);
 	t.lines = lines_free(t.lines);
 	(void)fd_close(t.fd);
 	buf_done(&t.out);

@@ -8,20 +8,20 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/draft.h"
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/num.h"
-#include "base/output.h"
-#include "base/str.h"
-#include "bundle/archive.h"
-#include "bundle/fetch.h"
-#include "bundle/pack.h"
-#include "bundle/ssh_sign.h"
+#include "apps/bundle/archive.h"
+#include "apps/bundle/fetch.h"
+#include "apps/bundle/pack.h"
+#include "apps/bundle/ssh_sign.h"
+#include "base/files/draft.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/files/output.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "cli/bundle/bundle_show.h"
 #include "cli/bundle/bundle_words.h"
 #include "cli/cli.h"
-#include "model/trust.h"
+#include "model/files/trust.h"
 #include "sandbox/health.h"
 
 #define TIMEOUT_MS (10 * 60 * 1000)
@@ -57,7 +57,7 @@ static int find_command(const char *word, enum bundle_command *ret, struct err *
 		    : err_hint(e, "brig bundle --help lists what it knows");
 }
 
-static int usage(const struct bundle_asked *a, struct err *e)
+static int bundle_main_usage(const struct bundle_asked *a, struct err *e)
 {
 	const struct bundle_word *w = &bundle_commands[a->command];
 
@@ -91,7 +91,7 @@ static int take_option(struct bundle_asked *a, int argc, char **argv, int *at, s
 			bundle_commands[a->command].name);
 }
 
-static int parse(struct bundle_asked *a, int argc, char **argv, struct err *e)
+static int bundle_main_parse(struct bundle_asked *a, int argc, char **argv, struct err *e)
 {
 	const char *digest;
 	bool plain = false;
@@ -107,12 +107,12 @@ static int parse(struct bundle_asked *a, int argc, char **argv, struct err *e)
 			if (take_option(a, argc, argv, &i, e) < 0)
 				return -e->code;
 		} else if (a->rest_count == bundle_commands[a->command].args)
-			return usage(a, e);
+			return bundle_main_usage(a, e);
 		else
 			a->rest[a->rest_count++] = argv[i];
 	}
 	if (a->rest_count != bundle_commands[a->command].args)
-		return usage(a, e);
+		return bundle_main_usage(a, e);
 	a->json = a->option[BUNDLE_OPTION_JSON] != NULL;
 	a->timeout_ms = TIMEOUT_MS;
 	if (a->option[BUNDLE_OPTION_TIMEOUT] &&
@@ -141,7 +141,7 @@ static int read_signature(const char *file, struct cargo *c, struct err *e)
 	return cargo_seal(fd, SIGN_MAX, path, &c->signature, e);
 }
 
-static int read_file(const char *file, struct cargo *c, struct err *e)
+static int bundle_main_read_file(const char *file, struct cargo *c, struct err *e)
 {
 	CLEANUP(fd) int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
@@ -173,7 +173,7 @@ static int open_cargo(const struct bundle_asked *a, const char *word, struct car
 	struct fetch_want w;
 
 	if (!ref_looks_like(word))
-		return read_file(word, c, e);
+		return bundle_main_read_file(word, c, e);
 	if (!str_starts(word, "oci://") && access(word, F_OK) == 0) {
 		(void)err_set(e, ERR_USAGE, EEXIST,
 			      "'%.150s' is a file here, and the form of a registry's reference",
@@ -359,7 +359,7 @@ static int do_pack(const struct bundle_asked *a, struct err *e)
 	struct packed p;
 
 	if (file && !*file)
-		return usage(a, e);
+		return bundle_main_usage(a, e);
 	c.archive = memfd_create("brig-bundle", MFD_CLOEXEC);
 	if (c.archive < 0)
 		return err_sys(e, "no memory file");
@@ -560,7 +560,7 @@ static int do_push(const struct bundle_asked *a, struct err *e)
 		return err_refuse(e, ERR_USAGE, EINVAL, "leave @sha256:... out",
 				  "a push makes a digest, it cannot be given one");
 	/* What is no bundle here would be none there. */
-	if (read_file(a->rest[0], &c, e) < 0 || inspect_cargo(&c, &m, e) < 0)
+	if (bundle_main_read_file(a->rest[0], &c, e) < 0 || inspect_cargo(&c, &m, e) < 0)
 		return -e->code;
 	bundle_manifest_done(&m);
 	return fetch_push(&w, &c, e) < 0 ? -e->code : tell_archive(a, a->rest[0], &c, e);
@@ -575,7 +575,7 @@ static int do_pull(const struct bundle_asked *a, struct err *e)
 	struct fetch_want w;
 
 	if (!file || !*file || snprintf(sig, sizeof(sig), "%s.sig", file) >= (int)sizeof(sig))
-		return usage(a, e);
+		return bundle_main_usage(a, e);
 	if (fetch_of(a, a->rest[0], &w, e) < 0 || fetch_pull(&w, &c, e) < 0 ||
 	    check_cargo(a, &c, digest, signer, sizeof(signer), e) < 0 ||
 	    inspect_cargo(&c, &m, e) < 0)
@@ -644,10 +644,10 @@ static int do_remove(const struct bundle_asked *a, struct err *e)
 	struct json j;
 
 	if (!at || (size_t)(at - a->rest[0]) >= sizeof(name))
-		return usage(a, e);
+		return bundle_main_usage(a, e);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)(at - a->rest[0]), a->rest[0]);
 	if (!bundle_name_ok(name) || !bundle_version_ok(at + 1))
-		return usage(a, e);
+		return bundle_main_usage(a, e);
 	if (bundle_remove(name, at + 1, forget, e) < 0)
 		return -e->code;
 	if (a->json) {
@@ -687,7 +687,7 @@ int main(int argc, char **argv)
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
-	if (parse(&a, argc, argv, &e) == 0 && exposed_check_own(&e) == 0 &&
+	if (bundle_main_parse(&a, argc, argv, &e) == 0 && exposed_check_own(&e) == 0 &&
 	    commands_of[a.command](&a, &e) == 0 && fflush(stdout) == 0)
 		return 0;
 	if (!e.code)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clean.h"
+#include "base/text/clean.h"
 
 void show_line(const char *name, const char *text)
 {

@@ -3,9 +3,9 @@
  * cleaned. */
 #pragma once
 
-#include "base/json.h"
-#include "bundle/install.h"
-#include "bundle/manifest.h"
+#include "apps/bundle/install.h"
+#include "apps/bundle/manifest.h"
+#include "base/bytes/json.h"
 
 /* One line of "NAME: TEXT", nothing where there is no text. */
 void show_line(const char *name, const char *text);

@@ -23,8 +23,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 #include "daemon/tls_front.h"
 #include "proc/confine.h"
 #include "wire/link.h"
@@ -129,7 +129,7 @@ static void set_time(struct tls_session *s, bool taken)
 	s->ending = s->inner.eof;
 }
 
-static void pass(struct tls_session *s)
+static void tls_main_pass(struct tls_session *s)
 {
 	struct loop *l = s->h->loop;
 	bool moved, by_daemon = false, by_caller = false;
@@ -150,7 +150,7 @@ static void pass(struct tls_session *s)
 static void on_inner(struct loop_watch *w, uint32_t events)
 {
 	(void)events;
-	pass((struct tls_session *)((char *)w - offsetof(struct tls_session, inner)));
+	tls_main_pass((struct tls_session *)((char *)w - offsetof(struct tls_session, inner)));
 }
 
 /* The handshake is done: the daemon gets the other end. */
@@ -180,7 +180,7 @@ static void on_outer(struct loop_watch *w, uint32_t events)
 
 	(void)events;
 	if (s->passing) {
-		pass(s);
+		tls_main_pass(s);
 		return;
 	}
 	r = link_handshake(&s->outer);
@@ -191,7 +191,7 @@ static void on_outer(struct loop_watch *w, uint32_t events)
 	if (r < 0)
 		session_end(s);
 	else if (s->passing)
-		pass(s);
+		tls_main_pass(s);
 }
 
 static void drop_oldest(struct tls_host *h)
@@ -338,7 +338,7 @@ static size_t most_sessions(void)
 	return most < SESSIONS_MAX ? (size_t)most : SESSIONS_MAX;
 }
 
-static int refuse(const char *why)
+static int tls_main_refuse(const char *why)
 {
 	(void)fd_send(TLS_CHANNEL, why, strlen(why), NULL, 0);
 	return 1;
@@ -354,13 +354,13 @@ int main(void)
 
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (confine_early(&e) < 0 || loop_new(&h.loop, &e) < 0)
-		return refuse(e.what);
+		return tls_main_refuse(e.what);
 	h.most = most_sessions();
 	why = open_context(&h.ctx);
 	if (why)
-		return refuse(why);
+		return tls_main_refuse(why);
 	if (confine(CONFINE_TLS, NULL, &e) < 0)
-		return refuse(e.what);
+		return tls_main_refuse(e.what);
 	if (fd_send(TLS_CHANNEL, "", 1, NULL, 0) < 0 ||
 	    loop_want(h.loop, &h.channel, EPOLLIN) < 0 ||
 	    loop_want(h.loop, &h.accepts, EPOLLIN) < 0)

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/str.h"
-#include "base/hmac.h"
-#include "base/random.h"
+#include "base/text/str.h"
+#include "base/bytes/hmac.h"
+#include "base/bytes/random.h"
 #include "egress/credential/cred_internal.h"
 #include "egress/rules/path.h"
-#include "model/rule.h"
+#include "model/settings/rule.h"
 
 #define PREFIX "brig-"
 #define CREDS_BYTES ((size_t)1 << 20)
@@ -107,8 +107,8 @@ static int add_host(struct creds *all, struct cred *c, const char *text, struct 
 	return 0;
 }
 
-static int add(struct creds *all, const struct credential_spec *spec, const struct secret *secret,
-	       struct err *e)
+static int cred_add(struct creds *all, const struct credential_spec *spec,
+		    const struct secret *secret, struct err *e)
 {
 	struct cred *c = &all->v[all->n++];
 
@@ -139,7 +139,7 @@ int creds_new(const struct credentiallist *specs, const struct secret *secrets, 
 	if (!c->v)
 		return err_nomem(e);
 	for (size_t i = 0; i < specs->n; i++)
-		if (add(c, &specs->v[i], &secrets[i], e) < 0)
+		if (cred_add(c, &specs->v[i], &secrets[i], e) < 0)
 			return -e->code;
 	*ret = TAKE_PTR(c);
 	return 0;
@@ -279,7 +279,7 @@ static bool is_authorization(const struct credential_spec *c)
 	       (c->slot == SLOT_HEADER && strcasecmp(c->field, "authorization") == 0);
 }
 
-static bool is_word(struct egress_text t)
+static bool cred_is_word(struct egress_text t)
 {
 	for (size_t i = 0; i < t.n; i++)
 		if (!((t.p[i] | 32) >= 'a' && (t.p[i] | 32) <= 'z'))
@@ -304,7 +304,7 @@ static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c,
 	    (value->n > prefix && strncasecmp(value->p, c->spec->prefix, prefix) == 0 &&
 	     cred_is_token(c, egress_text(value->p + prefix, value->n - prefix)))) {
 		buf_puts(&out, c->spec->prefix);
-	} else if (split && is_authorization(c->spec) && is_word(scheme) &&
+	} else if (split && is_authorization(c->spec) && cred_is_word(scheme) &&
 		   cred_is_token(c, rest)) {
 		buf_add(&out, scheme.p, scheme.n);
 		buf_putc(&out, ' ');

@@ -12,18 +12,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 #include "egress/rules/request_head.h"
 #include "egress/rules/verdict.h"
 #include "egress/scan/secret.h"
-#include "model/spec.h"
+#include "model/settings/spec.h"
 
 #define CRED_PLACEHOLDER_LEN 37 /* "brig-" and 32 letters and digits */
 
 /* Reads the value from its source: the caller's environment, a file of at most 4 KiB that others
  * cannot write, or the output of a command run without a shell for at most 10 seconds, in `/` and
- * with the variables of host_keyring_names. `places` are those of the run (base/exposed.h): what
- * lies in one is not executed. One line feed at the end is dropped. Blocks. The value lies in
+ * with the variables of host_keyring_names. `places` are those of the run (base/files/exposed.h):
+ * what lies in one is not executed. One line feed at the end is dropped. Blocks. The value lies in
  * locked memory; free it with cred_value_free. */
 int cred_fetch(const struct credential_spec *c, char *const *envp, const char *const *places,
 	       char **value, size_t *len, struct err *e);

@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
 #include "egress/credential/cred.h"
-#include "model/credentials.h"
+#include "model/dialect/credentials.h"
 
 #define CRED_TEXT_MAX 131072
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "egress/credential/cred_internal.h"
 
 static bool bound_to(const struct cred *c, const struct cred_target *to)

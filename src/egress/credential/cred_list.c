@@ -30,8 +30,9 @@ static bool has_place(const struct cred *c, const struct list_style *style, stru
 	return false;
 }
 
-static enum cred_outcome put_value(struct cred_job *j, const struct list_style *style, size_t i,
-				   struct egress_text name, struct buf *out, uint64_t *seen)
+static enum cred_outcome cred_list_put_value(struct cred_job *j, const struct list_style *style,
+					     size_t i, struct egress_text name, struct buf *out,
+					     uint64_t *seen)
 {
 	const struct cred *c = &j->creds->v[i];
 
@@ -64,7 +65,7 @@ static enum cred_outcome put_pair(struct cred_job *j, const struct list_style *s
 		if (!(j->bound >> i & 1) || !has_place(c, style, name, &own))
 			continue;
 		if (cred_is_token(c, value))
-			return put_value(j, style, i, name, out, seen);
+			return cred_list_put_value(j, style, i, name, out, seen);
 		if (own)
 			slot = c;
 	}

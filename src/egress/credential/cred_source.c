@@ -12,10 +12,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "base/wait.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "egress/credential/cred.h"
-#include "model/login_file.h"
+#include "model/known/login_file.h"
 #include "proc/host_program.h"
 #include "proc/host_find.h"
 #include "proc/spawn.h"
@@ -76,7 +76,7 @@ int cred_value_new(const char *p, size_t n, char **ret, struct err *e)
 
 /* --- sources --- */
 
-static const char *variable(char *const *envp, const char *name)
+static const char *cred_source_variable(char *const *envp, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -89,7 +89,7 @@ static const char *variable(char *const *envp, const char *name)
 static int from_environment(const struct credential_spec *c, char *const *envp, char *out,
 			    size_t *len, struct err *e)
 {
-	const char *name = c->source.v[0], *value = variable(envp, name);
+	const char *name = c->source.v[0], *value = cred_source_variable(envp, name);
 
 	if (value && (*value || !c->login)) {
 		*len = strlen(value);
@@ -100,8 +100,8 @@ static int from_environment(const struct credential_spec *c, char *const *envp, 
 		return 0;
 	}
 	if (c->login) {
-		int r = login_file_read(c->login, variable(envp, "HOME"), out, SECRET_MAX + 1, len,
-					e);
+		int r = login_file_read(c->login, cred_source_variable(envp, "HOME"), out,
+					SECRET_MAX + 1, len, e);
 
 		if (r != -ENOENT)
 			return r;
@@ -111,7 +111,7 @@ static int from_environment(const struct credential_spec *c, char *const *envp, 
 }
 
 /* Reads to the end; one byte more than the maximum shows that it is too much. */
-static int read_all(int fd, uint64_t deadline, char *out, size_t *len, struct err *e)
+static int cred_source_read_all(int fd, uint64_t deadline, char *out, size_t *len, struct err *e)
 {
 	size_t n = 0;
 
@@ -149,11 +149,11 @@ static int from_file(const char *path, char *out, size_t *len, struct err *e)
 		(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' can be written by others", path);
 		return err_hint(e, "chmod 600 %.200s", path);
 	}
-	return read_all(fd, 0, out, len, e);
+	return cred_source_read_all(fd, 0, out, len, e);
 }
 
-static int spawn(const struct strlist *words, char *const *envp, const char *const *places, int out,
-		 pid_t *ret, struct err *e)
+static int cred_source_spawn(const struct strlist *words, char *const *envp,
+			     const char *const *places, int out, pid_t *ret, struct err *e)
 {
 	CLEANUP(arena) struct arena *a = arena_new(ENVIRONMENT_MAX);
 	CLEANUP(mem) const char **argv = calloc(words->n + 1, sizeof(*argv));
@@ -167,7 +167,7 @@ static int spawn(const struct strlist *words, char *const *envp, const char *con
 		return err_nomem(e);
 	for (size_t i = 0; i < words->n; i++)
 		argv[i] = words->v[i];
-	if (host_find(argv[0], variable(envp, "PATH"), places, program, e) < 0 ||
+	if (host_find(argv[0], cred_source_variable(envp, "PATH"), places, program, e) < 0 ||
 	    host_check_words(argv, places, e) < 0 ||
 	    host_environment(a, host_keyring_names, envp, places, &h.envp, e) < 0)
 		return -e->code;
@@ -175,7 +175,7 @@ static int spawn(const struct strlist *words, char *const *envp, const char *con
 }
 
 /* Waits for the end, or brings it about. */
-static int reap(pid_t pid, bool wanted, uint64_t deadline)
+static int cred_source_reap(pid_t pid, bool wanted, uint64_t deadline)
 {
 	CLEANUP(fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (!wanted || pidfd < 0 || wait_fd(pidfd, POLLIN, deadline) < 0)
@@ -192,13 +192,13 @@ static int from_command(const struct strlist *words, char *const *envp, const ch
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "no pipe");
-	r = spawn(words, envp, places, ends[1], &pid, e);
+	r = cred_source_spawn(words, envp, places, ends[1], &pid, e);
 	(void)close(ends[1]);
 	if (r < 0 || pid <= 0)
 		return (void)close(ends[0]), -e->code;
-	r = read_all(ends[0], deadline, out, len, e);
+	r = cred_source_read_all(ends[0], deadline, out, len, e);
 	(void)close(ends[0]);
-	status = reap(pid, r == 0, deadline);
+	status = cred_source_reap(pid, r == 0, deadline);
 	if (r < 0)
 		return r;
 	if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
@@ -206,8 +206,8 @@ static int from_command(const struct strlist *words, char *const *envp, const ch
 	return 0;
 }
 
-static int fetch(const struct credential_spec *c, char *const *envp, const char *const *places,
-		 char *out, size_t *len, struct err *e)
+static int cred_source_fetch(const struct credential_spec *c, char *const *envp,
+			     const char *const *places, char *out, size_t *len, struct err *e)
 {
 	switch (c->from) {
 	case FROM_ENVIRONMENT:
@@ -232,7 +232,7 @@ int cred_fetch(const struct credential_spec *c, char *const *envp, const char *c
 	p = value_new(e);
 	if (!p)
 		return -e->code;
-	if (fetch(c, envp, places, p, &n, e) < 0) {
+	if (cred_source_fetch(c, envp, places, p, &n, e) < 0) {
 		cred_value_free(p, SECRET_MAX + 1);
 		return err_wrap(e, "credential '%.60s'", c->name);
 	}

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 #define RSA_SHA2_256 2U
 #define RSA_SHA2_512 4U
@@ -42,7 +42,7 @@ void agentmsg_put_number(unsigned char p[AGENTMSG_HEAD], uint32_t v)
 		p[i] = (unsigned char)(v >> (24 - 8 * i));
 }
 
-static struct agentmsg_bytes take(struct agentmsg_rest *r, size_t n)
+static struct agentmsg_bytes agentmsg_take(struct agentmsg_rest *r, size_t n)
 {
 	struct agentmsg_bytes b = { .p = r->p };
 
@@ -58,14 +58,14 @@ static struct agentmsg_bytes take(struct agentmsg_rest *r, size_t n)
 
 static uint32_t take_number(struct agentmsg_rest *r)
 {
-	struct agentmsg_bytes b = take(r, AGENTMSG_HEAD);
+	struct agentmsg_bytes b = agentmsg_take(r, AGENTMSG_HEAD);
 
 	return r->bad ? 0 : agentmsg_number(b.p);
 }
 
 static void take_byte(struct agentmsg_rest *r, unsigned char want)
 {
-	struct agentmsg_bytes b = take(r, 1);
+	struct agentmsg_bytes b = agentmsg_take(r, 1);
 
 	r->bad |= r->bad || b.p[0] != want;
 }
@@ -76,17 +76,17 @@ static struct agentmsg_bytes take_string(struct agentmsg_rest *r, size_t min, si
 	uint32_t n = take_number(r);
 
 	r->bad |= n < min || n > max;
-	return take(r, n);
+	return agentmsg_take(r, n);
 }
 
-static bool same(const struct agentmsg_bytes *a, const void *p, size_t n)
+static bool agentmsg_same(const struct agentmsg_bytes *a, const void *p, size_t n)
 {
 	return a->n == n && memcmp(a->p, p, n) == 0;
 }
 
 static bool is_text(const struct agentmsg_bytes *a, const char *text)
 {
-	return same(a, text, strlen(text));
+	return agentmsg_same(a, text, strlen(text));
 }
 
 bool agentmsg_read_sign(const unsigned char *m, size_t n, struct agentmsg_sign *ret)
@@ -132,7 +132,7 @@ static bool is_login(const struct agentmsg_sign *s)
 	else if (!r.bad && !is_text(&method, "publickey"))
 		return false;
 	return !r.bad && !r.n && is_text(&service, "ssh-connection") &&
-	       same(&key, s->key.p, s->key.n);
+	       agentmsg_same(&key, s->key.p, s->key.n);
 }
 
 enum agentmsg_purpose agentmsg_purpose(const struct agentmsg_sign *s)
@@ -188,7 +188,7 @@ static bool walk_keys(const unsigned char *m, size_t n, const struct agentmsg_by
 	for (left = take_number(&r); left && !r.bad; left--) {
 		struct agentmsg_bytes one = take_string(&r, 1, AGENTMSG_KEY_MAX);
 
-		*found |= !r.bad && key && same(&one, key->p, key->n);
+		*found |= !r.bad && key && agentmsg_same(&one, key->p, key->n);
 		(void)take_string(&r, 0, AGENTMSG_ANSWER_MAX);
 	}
 	return !r.bad && !r.n;

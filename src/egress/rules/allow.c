@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/str.h"
+#include "base/text/arena.h"
+#include "base/text/str.h"
 #include "egress/rules/path.h"
-#include "model/groups.h"
-#include "model/rule.h"
+#include "model/settings/groups.h"
+#include "model/settings/rule.h"
 
 #define RULES_BYTES ((size_t)4 << 20)
 #define RULES_MAX 10000
@@ -148,7 +148,7 @@ static int add_passthrough(struct egress_rules *r, const char *pattern, struct e
 	return 0;
 }
 
-static int compile(struct egress_rules *r, const struct egress_spec *s, struct err *e)
+static int allow_compile(struct egress_rules *r, const struct egress_spec *s, struct err *e)
 {
 	r->https_only = s->https_only;
 	r->inspect = s->inspect;
@@ -179,7 +179,7 @@ int egress_rules_new(const struct egress_spec *s, struct egress_rules **ret, str
 
 	if (!r || !(r->arena = arena_new(RULES_BYTES)))
 		return err_nomem(e);
-	if (compile(r, s, e) < 0)
+	if (allow_compile(r, s, e) < 0)
 		return err_wrap(e, "egress");
 	*ret = TAKE_PTR(r);
 	return 0;
@@ -316,7 +316,7 @@ enum fit { FIT_NO, FIT_YES, FIT_BROKEN };
 /* Before the request is known, a rule about requests allows as far as it can be told, and denies
  * nothing. A rule that denies is for any port where it names none, and for a path in any case: some
  * servers know no other. */
-static enum fit fits(struct question *k, const struct rule *rule, bool denies)
+static enum fit allow_fits(struct question *k, const struct rule *rule, bool denies)
 {
 	bool any_port = denies, any_case = denies, early = !denies;
 
@@ -346,7 +346,7 @@ static bool is_narrow(const struct rulelist *l, const struct egress_verdict *v, 
 static bool check_deny(const struct egress_rules *r, struct question *k)
 {
 	for (size_t i = 0; i < r->deny.n; i++) {
-		enum fit f = fits(k, &r->deny.v[i], true);
+		enum fit f = allow_fits(k, &r->deny.v[i], true);
 
 		if (f == FIT_BROKEN)
 			return false;
@@ -429,7 +429,7 @@ static bool verdict_grant(struct egress_verdict *v, const char *by)
 static bool check_allow(const struct egress_rules *r, struct question *k)
 {
 	for (size_t i = 0; i < r->allow.n; i++) {
-		enum fit f = fits(k, &r->allow.v[i], false);
+		enum fit f = allow_fits(k, &r->allow.v[i], false);
 
 		if (f == FIT_BROKEN)
 			return false;

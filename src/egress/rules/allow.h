@@ -18,11 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 #include "egress/rules/addr.h"
 #include "egress/rules/host.h"
 #include "egress/rules/verdict.h"
-#include "model/spec.h"
+#include "model/settings/spec.h"
 
 struct egress_rules;
 

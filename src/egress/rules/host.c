@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define LABEL_MAX 63
 
@@ -25,7 +25,7 @@ const char *host_fault_text(enum host_fault f)
 	return faults[f];
 }
 
-static bool is_digit(char c)
+static bool host_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -35,7 +35,7 @@ static char canonical(char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return (char)(c + ('a' - 'A'));
-	return (c >= 'a' && c <= 'z') || is_digit(c) || c == '-' || c == '.' ? c : '\0';
+	return (c >= 'a' && c <= 'z') || host_is_digit(c) || c == '-' || c == '.' ? c : '\0';
 }
 
 /* Why a byte that has no canonical form is there. */
@@ -92,7 +92,7 @@ enum host_fault host_parse(struct egress_text t, struct host *ret)
 	ret->len = (uint8_t)t.n;
 	f = check_labels(ret->name, &last);
 	/* No top-level domain begins with a digit; every spelling of an IPv4 address ends so. */
-	if (f == HOST_OK && is_digit(*last))
+	if (f == HOST_OK && host_is_digit(*last))
 		f = HOST_ADDRESS;
 	if (f != HOST_OK)
 		*ret = (struct host){ 0 };
@@ -106,7 +106,7 @@ static enum host_fault parse_port(struct egress_text t, uint16_t *ret)
 	if (!t.n || t.n > 5 || t.p[0] == '0')
 		return HOST_BAD_PORT;
 	for (size_t i = 0; i < t.n; i++) {
-		if (!is_digit(t.p[i]))
+		if (!host_is_digit(t.p[i]))
 			return HOST_BAD_PORT;
 		v = v * 10 + (uint32_t)(t.p[i] - '0');
 	}

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "egress/rules/host.h"
 
 #define PATH_MAX_LEN 8192

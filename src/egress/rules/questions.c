@@ -3,7 +3,8 @@
 
 enum { FREE, OPEN, RUN, NO, LATE };
 
-static struct question_entry *find(struct questions *q, const struct host *h, uint16_t port)
+static struct question_entry *questions_find(struct questions *q, const struct host *h,
+					     uint16_t port)
 {
 	for (unsigned i = 0; i < QUESTIONS_MAX; i++)
 		if (q->v[i].state != FREE && q->v[i].port == port && host_eq(&q->v[i].host, h))
@@ -35,8 +36,8 @@ static void close_as(struct questions *q, struct question_entry *x, enum questio
 	x->until = now + QUESTION_REST_US;
 }
 
-static enum question_found ask(struct questions *q, const struct host *h, uint16_t port,
-			       uint64_t now, uint32_t *id)
+static enum question_found questions_ask(struct questions *q, const struct host *h, uint16_t port,
+					 uint64_t now, uint32_t *id)
 {
 	bool may = q->open < QUESTIONS_OPEN && q->asked < QUESTIONS_MAX && now >= q->quiet_until;
 	struct question_entry *x = may ? empty(q) : NULL;
@@ -56,7 +57,7 @@ static enum question_found ask(struct questions *q, const struct host *h, uint16
 enum question_found questions_look(struct questions *q, const struct host *h, uint16_t port,
 				   uint64_t now, bool asks, uint32_t *id)
 {
-	struct question_entry *x = find(q, h, port);
+	struct question_entry *x = questions_find(q, h, port);
 
 	if (x && x->state == OPEN && now >= x->until)
 		close_as(q, x, ANSWER_LATE, x->until);
@@ -65,7 +66,7 @@ enum question_found questions_look(struct questions *q, const struct host *h, ui
 		x = NULL;
 	}
 	if (!x)
-		return asks ? ask(q, h, port, now, id) : QUESTION_NONE;
+		return asks ? questions_ask(q, h, port, now, id) : QUESTION_NONE;
 	*id = x->id;
 	return x->state == OPEN  ? QUESTION_WAITS
 	       : x->state == RUN ? QUESTION_YES

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/groups.h"
+#include "model/settings/groups.h"
 
 #define MINUTE_MS 60000
 #define NAMES_MAX 100000
@@ -73,7 +73,7 @@ static uint64_t hash(const char *s)
 	return h;
 }
 
-static struct name *find(struct rate *r, const struct host *h)
+static struct name *rate_find(struct rate *r, const struct host *h)
 {
 	size_t at = hash(h->name) & (r->slots - 1);
 
@@ -84,7 +84,7 @@ static struct name *find(struct rate *r, const struct host *h)
 
 bool rate_name(struct rate *r, const struct host *h, struct egress_verdict *v)
 {
-	struct name *n = find(r, h);
+	struct name *n = rate_find(r, h);
 
 	if (n->text)
 		return true;
@@ -134,14 +134,14 @@ static void refill(struct bucket *b, uint64_t a_minute, uint64_t now_ms)
 }
 
 /* How long until there is a token, in milliseconds; those before may have taken what is to come. */
-static uint64_t wait_for(const struct bucket *b, uint64_t a_minute)
+static uint64_t rate_wait_for(const struct bucket *b, uint64_t a_minute)
 {
 	return b->units >= COST ? 0
 				: (uint64_t)(COST - b->units + (int64_t)a_minute - 1) / a_minute;
 }
 
-static bool refuse(struct egress_verdict *v, uint64_t wait, uint64_t limit, const char *hint,
-		   const char *to)
+static bool rate_refuse(struct egress_verdict *v, uint64_t wait, uint64_t limit, const char *hint,
+			const char *to)
 {
 	v->retry_after = (uint32_t)((wait + 999) / 1000);
 	return verdict_deny(v, EGRESS_LIMIT, hint, "more than %llu requests a minute%s%s",
@@ -157,19 +157,20 @@ bool rate_request(struct rate *r, const struct host *h, uint64_t now_ms, struct 
 
 	if (!rate_name(r, h, v))
 		return false;
-	n = find(r, h);
+	n = rate_find(r, h);
 	if (domain) {
 		refill(&n->bucket, domain, now_ms);
-		wait = wait_for(&n->bucket, domain);
+		wait = rate_wait_for(&n->bucket, domain);
 	}
 	if (total) {
 		refill(&r->all, total, now_ms);
-		again = wait_for(&r->all, total);
+		again = rate_wait_for(&r->all, total);
 	}
 	if (wait > RATE_WAIT_MS)
-		return refuse(v, wait, domain, "--set egress.rate.domain=N raises it", h->name);
+		return rate_refuse(v, wait, domain, "--set egress.rate.domain=N raises it",
+				   h->name);
 	if (again > RATE_WAIT_MS)
-		return refuse(v, again, total, "--set egress.rate.total=N raises it", "");
+		return rate_refuse(v, again, total, "--set egress.rate.total=N raises it", "");
 	n->bucket.units -= domain ? COST : 0;
 	r->all.units -= total ? COST : 0;
 	v->wait_ms = (uint32_t)(wait > again ? wait : again);

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 #include "egress/rules/host.h"
 #include "egress/rules/verdict.h"
-#include "model/spec.h"
+#include "model/settings/spec.h"
 
 #define RATE_WAIT_MS 10000
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/arena.h"
+#include "base/text/arena.h"
 #include "egress/rules/host.h"
 
 #define HEAD_FIELDS_MAX 128

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define SCHEME "http://"
 

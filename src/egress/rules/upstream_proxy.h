@@ -6,7 +6,7 @@
  * the names, so which addresses they lead to is for it to judge. */
 #pragma once
 
-#include "base/err.h"
+#include "base/text/err.h"
 #include "egress/rules/addr.h"
 #include "egress/rules/host.h"
 

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/json.h"
+#include "base/bytes/json.h"
 
 static const struct {
 	const char *name;

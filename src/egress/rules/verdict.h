@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "egress/rules/addr.h"
 #include "egress/rules/host.h"
 

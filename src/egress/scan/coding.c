@@ -111,7 +111,7 @@ struct decoder *decoder_free(struct decoder *d)
 	return NULL;
 }
 
-static int broken(struct err *e)
+static int coding_broken(struct err *e)
 {
 	return err_set(e, ERR_INTERNAL, EBADMSG, "a body whose content coding is broken");
 }
@@ -127,7 +127,7 @@ static int open_stage(struct stage *s, int window, struct err *e)
 
 static int feed_stage(struct decoder *d, unsigned i, const char *p, size_t n, struct err *e);
 
-static int give(struct decoder *d, unsigned i, char *p, size_t n, struct err *e)
+static int coding_give(struct decoder *d, unsigned i, char *p, size_t n, struct err *e)
 {
 	if (!n)
 		return 0;
@@ -154,8 +154,8 @@ static int inflate_all(struct decoder *d, unsigned i, const char *p, size_t n, s
 		s->z.avail_out = OUT_CHUNK;
 		r = inflate(&s->z, Z_NO_FLUSH);
 		if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-			return broken(e);
-		given = give(d, i, d->chunk[i], OUT_CHUNK - s->z.avail_out, e);
+			return coding_broken(e);
+		given = coding_give(d, i, d->chunk[i], OUT_CHUNK - s->z.avail_out, e);
 		if (given < 0)
 			return given;
 		if (r == Z_STREAM_END) {
@@ -164,7 +164,7 @@ static int inflate_all(struct decoder *d, unsigned i, const char *p, size_t n, s
 				return 0;
 			/* gzip may have further members; deflate has nothing more to say */
 			if (s->state == STAGE_DONE || inflateReset(&s->z) != Z_OK)
-				return broken(e);
+				return coding_broken(e);
 			s->state = STAGE_RUNNING;
 		} else if (s->z.avail_out) {
 			return 0;
@@ -201,10 +201,10 @@ static int feed_stage(struct decoder *d, unsigned i, const char *p, size_t n, st
 	int r = 0;
 
 	if (n && s->state == STAGE_DONE)
-		return broken(e);
+		return coding_broken(e);
 	if (n && s->state == STAGE_BETWEEN) {
 		if (inflateReset(&s->z) != Z_OK)
-			return broken(e);
+			return coding_broken(e);
 		s->state = STAGE_RUNNING;
 	}
 	if (n && s->state == STAGE_NEW)
@@ -236,6 +236,6 @@ int decoder_feed(struct decoder *d, const char *p, size_t n, bool last, decoder_
 		/* No byte at all is an empty body, whatever the head said. */
 		if (d->in && d->stages[i].state != STAGE_BETWEEN &&
 		    d->stages[i].state != STAGE_DONE)
-			return broken(e);
+			return coding_broken(e);
 	return 0;
 }

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/err.h"
+#include "base/text/buf.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
 #include "egress/rules/host.h"
 
 #define CODING_DEPTH 3

@@ -36,7 +36,7 @@ static int processor_fits(struct err *e)
 	return 0;
 }
 
-static int compile(struct matcher *m, const struct literal *l, size_t n, struct err *e)
+static int match_compile(struct matcher *m, const struct literal *l, size_t n, struct err *e)
 {
 	CLEANUP(mem) const char **texts = calloc(n, sizeof(*texts));
 	CLEANUP(mem) unsigned *flags = calloc(n, sizeof(*flags)), *ids = calloc(n, sizeof(*ids));
@@ -69,7 +69,7 @@ int matcher_new(const struct literal *l, size_t n, struct matcher **ret, struct 
 
 	if (!m)
 		return err_nomem(e);
-	if (n && (processor_fits(e) < 0 || compile(m, l, n, e) < 0))
+	if (n && (processor_fits(e) < 0 || match_compile(m, l, n, e) < 0))
 		return -e->code;
 	*ret = TAKE_PTR(m);
 	return 0;

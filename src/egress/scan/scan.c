@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "egress/scan/scan_internal.h"
 
 #define SCANNER_BYTES ((size_t)64 << 20)
@@ -60,7 +60,7 @@ static int read_actions(struct scanner *s, const struct leak_spec *l, struct err
 	return 0;
 }
 
-static int compile(struct scanner *s, struct err *e)
+static int scan_compile(struct scanner *s, struct err *e)
 {
 	CLEANUP(mem) struct literal *l = calloc(shapes_count, sizeof(*l));
 	size_t n = 0;
@@ -116,7 +116,7 @@ int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *
 	s->context = o->context;
 	if (read_actions(s, o->leaks, e) < 0 ||
 	    needles_new(s->arena, o->secrets, o->n_secrets, &s->needles, e) < 0 ||
-	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || compile(s, e) < 0 ||
+	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || scan_compile(s, e) < 0 ||
 	    make_windows(s, e) < 0)
 		return -e->code;
 	s->hold = hold_for(&s->needles);
@@ -231,7 +231,7 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 		return -e->code;
 	b->direction = d;
 	b->part = SCAN_BODY;
-	b->needles_only = b->credential_field = b->no_redact = false;
+	b->needles_only = b->shapes_only = b->credential_field = b->no_redact = false;
 	b->can_mask = NULL;
 	b->soften = false;
 	b->take_out = NULL;
@@ -297,7 +297,7 @@ static void preview(char out[24], const char *p, size_t n)
 			*c = '?';
 }
 
-static void tell(struct scan *b, const struct scan_hit *hit)
+static void scan_tell(struct scan *b, const struct scan_hit *hit)
 {
 	if (b->scanner->report)
 		b->scanner->report(b->scanner->context, hit);
@@ -343,7 +343,7 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 		return true;
 	if (!shape_is_block(kind))
 		preview(hit.preview, p, (size_t)(to - from));
-	tell(b, &hit);
+	scan_tell(b, &hit);
 	if (hit.action == LEAK_REDACT)
 		return scan_mask(b, shape, from, to);
 	if (hit.action == LEAK_WARN)
@@ -365,10 +365,10 @@ static bool found_needle(struct scan *b, const struct needle *n, int64_t to)
 	if (b->take_out && b->take_out(b->taker, b, n, to, &again)) {
 		hit.action = LEAK_REDACT;
 		if (!again)
-			tell(b, &hit);
+			scan_tell(b, &hit);
 		return true;
 	}
-	tell(b, &hit);
+	scan_tell(b, &hit);
 	if (b->direction == SCAN_IN)
 		return true;
 	b->blocked = true;
@@ -511,7 +511,7 @@ static void slide(struct scan *b, size_t keep)
 	b->base += (int64_t)b->n;
 }
 
-static void release(struct scan *b, struct scan_release *ret)
+static void scan_release_up_to(struct scan *b, struct scan_release *ret)
 {
 	size_t all = b->held + b->n, limit = b->direction == SCAN_OUT ? b->scanner->hold : 0;
 	size_t keep = b->last ? 0 : all < limit ? all : limit, out = all - keep;
@@ -524,11 +524,12 @@ static void release(struct scan *b, struct scan_release *ret)
 		window_add(&b->scanner->body, b->win[b->which], b->win_n);
 }
 
-static bool look(struct scan *b)
+static bool scan_look(struct scan *b)
 {
 	int r;
 
-	if (!seek_feed(b->scanner->seek,
+	if (!b->shapes_only &&
+	    !seek_feed(b->scanner->seek,
 		       &(struct seek_text){ .at = b->base,
 					    .before = egress_text(b->win[b->which], b->win_n),
 					    .data = b->data,
@@ -545,6 +546,11 @@ static bool look(struct scan *b)
 		return verdict_deny(b->verdict, EGRESS_INTERNAL, NULL, "the leak scan failed");
 	}
 	return r == 0 && scan_hex(b);
+}
+
+void scan_shapes(struct scan *b)
+{
+	b->shapes_only = true;
 }
 
 void scan_keep(struct scan *b)
@@ -565,12 +571,12 @@ bool scan_feed(struct scan *b, char *p, size_t n, bool last, struct scan_release
 	b->n = n;
 	b->last = last;
 	b->verdict = v;
-	if (!look(b))
+	if (!scan_look(b))
 		return false;
 	go_on_masking(b);
 	for (size_t i = 0; i < b->n_masks; i++)
 		apply_mask(b, &b->masks[i]);
 	b->n_masks = 0;
-	release(b, ret);
+	scan_release_up_to(b, ret);
 	return true;
 }

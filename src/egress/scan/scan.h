@@ -14,12 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 #include "egress/rules/request_head.h"
 #include "egress/rules/verdict.h"
 #include "egress/scan/secret.h"
-#include "model/leaks.h"
-#include "model/spec.h"
+#include "model/settings/leaks.h"
+#include "model/settings/spec.h"
 
 struct scanner;
 
@@ -69,6 +69,8 @@ DEFINE_CLEANUP(scan, struct scan *, scan_close)
 
 /* Its bytes cannot be changed: what would be redacted is blocked. */
 void scan_keep(struct scan *b);
+/* Known values were taken out of it: its shapes alone are looked for. */
+void scan_shapes(struct scan *b);
 /* So many bytes behind the end of a token it has been found. */
 size_t scan_hold(const struct scanner *s);
 

@@ -26,7 +26,8 @@ struct layout {
 	bool full;
 };
 
-static struct head_piece *add(struct layout *l, const char *p, size_t n, enum scan_part part)
+static struct head_piece *scan_head_add(struct layout *l, const char *p, size_t n,
+					enum scan_part part)
 {
 	struct head_piece *x = &l->v[l->n];
 
@@ -54,7 +55,7 @@ static bool for_credentials(struct egress_text name)
 	return false;
 }
 
-static int hex(char c)
+static int scan_head_hex(char c)
 {
 	return c >= '0' && c <= '9'   ? c - '0'
 	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -68,8 +69,8 @@ static size_t unescape(char *p, size_t n)
 	size_t out = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		int high = i + 2 < n && p[i] == '%' ? hex(p[i + 1]) : -1,
-		    low = high >= 0 ? hex(p[i + 2]) : -1;
+		int high = i + 2 < n && p[i] == '%' ? scan_head_hex(p[i + 1]) : -1,
+		    low = high >= 0 ? scan_head_hex(p[i + 2]) : -1;
 
 		p[out++] = low < 0 ? p[i] : (char)(high * 16 + low);
 		i += low < 0 ? 0 : 2;
@@ -93,7 +94,7 @@ static void add_decoded(struct layout *l, struct egress_text target)
 		if (shorter == n)
 			break;
 		n = shorter;
-		(void)add(l, copy, n, SCAN_URL);
+		(void)scan_head_add(l, copy, n, SCAN_URL);
 	}
 	explicit_bzero(copy, target.n);
 }
@@ -131,7 +132,7 @@ static void add_query(struct layout *l, struct egress_text target)
 
 	if (!l->s->needles.n || p >= end)
 		return;
-	x = add(l, l->s->query.p, l->s->query.n, SCAN_URL);
+	x = scan_head_add(l, l->s->query.p, l->s->query.n, SCAN_URL);
 	x->needles_only = true;
 	while (next_value(&p, end, &value)) {
 		buf_add(&l->s->text, value.p, value.n);
@@ -155,15 +156,15 @@ static void add_fields(struct layout *l, struct egress_head *h)
 		struct egress_field *f = &h->fields[i];
 		struct head_piece *x;
 
-		x = add(l, f->name.p, f->name.n, SCAN_FIELD);
+		x = scan_head_add(l, f->name.p, f->name.n, SCAN_FIELD);
 		x->text = &f->name;
-		x = add(l, f->value.p, f->value.n, SCAN_FIELD);
+		x = scan_head_add(l, f->value.p, f->value.n, SCAN_FIELD);
 		x->text = &f->value;
 		x->credential_field = for_credentials(f->name);
 	}
 	if (!l->s->needles.n)
 		return;
-	(void)add(l, "", 0, SCAN_FIELD);
+	(void)scan_head_add(l, "", 0, SCAN_FIELD);
 	l->v[l->n - 1].needles_only = true;
 	for (size_t i = 0; i < h->n_fields; i++) {
 		buf_add(&l->s->text, h->fields[i].value.p, h->fields[i].value.n);
@@ -172,7 +173,7 @@ static void add_fields(struct layout *l, struct egress_head *h)
 }
 
 /* A redaction goes into a copy: the head borrows its texts. */
-static bool replace(struct egress_head *h, const struct head_piece *x, const char *now)
+static bool scan_head_replace(struct egress_head *h, const struct head_piece *x, const char *now)
 {
 	char *copy;
 
@@ -213,7 +214,7 @@ bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
 
 	s->text.len = 0;
 	if (h->target.p) {
-		add(&l, h->target.p, h->target.n, SCAN_URL)->text = &h->target;
+		scan_head_add(&l, h->target.p, h->target.n, SCAN_URL)->text = &h->target;
 		add_decoded(&l, h->target);
 		if (d == SCAN_OUT)
 			add_query(&l, h->target);
@@ -226,7 +227,7 @@ bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
 			continue;
 		if (!scan_piece(s, d, &l.v[i], v))
 			return false;
-		if (!replace(h, &l.v[i], s->text.data + l.v[i].at))
+		if (!scan_head_replace(h, &l.v[i], s->text.data + l.v[i].at))
 			return verdict_deny(v, EGRESS_INTERNAL, NULL, "no memory");
 	}
 	if (d == SCAN_OUT && target.p)

@@ -19,7 +19,7 @@ static inline unsigned is_hex(char c)
 	return hex_digit[(unsigned char)c];
 }
 
-static bool is_word(char c)
+static bool scan_hex_is_word(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 	       c == '_';
@@ -46,8 +46,8 @@ static bool is_edge(const struct scan *b, int64_t before, int64_t behind)
 {
 	int64_t first = scan_first(b) < 0 ? 0 : scan_first(b), end = b->base + (int64_t)b->n;
 
-	return before < first || behind >= end || !is_word(byte_at(b, before)) ||
-	       !is_word(byte_at(b, behind));
+	return before < first || behind >= end || !scan_hex_is_word(byte_at(b, before)) ||
+	       !scan_hex_is_word(byte_at(b, behind));
 }
 
 static bool is_twilio(const struct scan *b, int64_t from)

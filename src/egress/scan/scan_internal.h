@@ -2,8 +2,8 @@
 /* egress/scan/scan_internal.h - the parts of the leak scan, for one another. */
 #pragma once
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
 #include "egress/scan/match.h"
 #include "egress/scan/scan.h"
 #include "egress/scan/seek.h"
@@ -66,8 +66,8 @@ struct scan {
 	struct match_stream *stream;
 	enum scan_direction direction;
 	enum scan_part part;
-	bool needles_only, credential_field, no_redact; /* of the text at hand */
-	int64_t base;                                   /* offset of data[0] */
+	bool needles_only, shapes_only, credential_field, no_redact; /* of the text at hand */
+	int64_t base;                                                /* offset of data[0] */
 	char *win[2];
 	unsigned which;
 	size_t win_n, held;

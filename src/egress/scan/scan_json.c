@@ -138,7 +138,7 @@ struct json_scan *json_scan_close(struct json_scan *j)
 
 /* --- units --- */
 
-static bool grow(struct json_scan *j)
+static bool scan_json_grow(struct json_scan *j)
 {
 	size_t room = j->room ? j->room * 2 : 2 * SLICE;
 	struct unit *more = room * sizeof(*more) <= RAW_MAX ? malloc(room * sizeof(*more)) : NULL;
@@ -157,7 +157,7 @@ static bool grow(struct json_scan *j)
 
 static void add_unit(struct json_scan *j, char means, size_t n, enum unit_kind kind)
 {
-	if (j->n_means == MEANS_MAX || (j->n == j->room && !grow(j))) {
+	if (j->n_means == MEANS_MAX || (j->n == j->room && !scan_json_grow(j))) {
 		j->failed = true;
 		return;
 	}
@@ -176,7 +176,7 @@ static void add_plain(struct json_scan *j, char c)
 		j->not_json = true;
 }
 
-static int hex(char c)
+static int scan_json_hex(char c)
 {
 	return c >= '0' && c <= '9'   ? c - '0'
 	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -217,7 +217,7 @@ static void end_escape(struct json_scan *j, char means)
 		add_unit(j, means, j->in_escape, kind);
 	} else {
 		for (size_t i = 2; i < ESCAPE_MAX; i++)
-			v = v << 4 | (unsigned)hex(j->escape[i]);
+			v = v << 4 | (unsigned)scan_json_hex(j->escape[i]);
 		add_number(j, v, kind);
 	}
 	j->not_json |= !j->inside;
@@ -233,7 +233,7 @@ static void go_on_escape(struct json_scan *j, char c)
 	if (found) {
 		j->escape[j->in_escape++] = c;
 		end_escape(j, means[found - short_ones]);
-	} else if (j->in_escape == 1 ? c == 'u' : hex(c) >= 0) {
+	} else if (j->in_escape == 1 ? c == 'u' : scan_json_hex(c) >= 0) {
 		j->escape[j->in_escape++] = c;
 		if (j->in_escape == ESCAPE_MAX)
 			end_escape(j, 0);
@@ -270,7 +270,8 @@ static bool rewrite(struct json_scan *j, const struct unit *u, char c)
 	return true;
 }
 
-static bool release(struct json_scan *j, struct egress_text now, size_t first, struct buf *out)
+static bool scan_json_release(struct json_scan *j, struct egress_text now, size_t first,
+			      struct buf *out)
 {
 	for (size_t i = 0; i < now.n; i++) {
 		const struct unit *u = &j->units[first + i];
@@ -313,7 +314,7 @@ static bool slice(struct json_scan *j, const char *p, size_t n, bool last, struc
 		return false;
 	if (!scan_feed(j->view, j->means, j->n_means, last, &r, v))
 		return false;
-	if (!release(j, r.held, 0, out) || !release(j, r.data, r.held.n, out))
+	if (!scan_json_release(j, r.held, 0, out) || !scan_json_release(j, r.data, r.held.n, out))
 		return verdict_deny(v, EGRESS_LEAK, NULL,
 				    "the request's body carries a secret that cannot be taken out "
 				    "of its JSON");

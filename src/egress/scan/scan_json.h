@@ -10,7 +10,7 @@
  * is replaced as in any text. Known values are also looked for in the bytes as they are. */
 #pragma once
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "egress/scan/scan.h"
 
 struct json_scan;

@@ -112,7 +112,7 @@ int scrub_open(struct scrubber *s, const struct codings *codings, struct scrub *
 	return 0;
 }
 
-static void drop(struct scrub *b)
+static void scrub_drop(struct scrub *b)
 {
 	if (b->held)
 		explicit_bzero(b->held, b->room);
@@ -127,7 +127,7 @@ struct scrub *scrub_close(struct scrub *b)
 	if (!b)
 		return NULL;
 	(void)decoder_free(b->decoder);
-	drop(b);
+	scrub_drop(b);
 	free(b);
 	return NULL;
 }
@@ -136,7 +136,7 @@ struct scrub *scrub_close(struct scrub *b)
 
 /* Ranges come in no order but nearly so: what overlaps becomes one, the rest is put in its place.
  */
-static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
+static bool scrub_on_end(void *context, const struct needle *k, ptrdiff_t at)
 {
 	struct scrub *b = context;
 	ptrdiff_t first = -(ptrdiff_t)b->unsent;
@@ -167,7 +167,7 @@ static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
 	return true;
 }
 
-static void put(struct scrub *b, ptrdiff_t from, ptrdiff_t to)
+static void scrub_put(struct scrub *b, ptrdiff_t from, ptrdiff_t to)
 {
 	if (from < 0 && from < to) {
 		ptrdiff_t stop = to < 0 ? to : 0;
@@ -190,7 +190,7 @@ static size_t open_run(const struct scrub *b)
 	return all < SCRUB_HOLD ? all : SCRUB_HOLD;
 }
 
-static int make_room(struct scrub *b, size_t n, struct err *e)
+static int scrub_make_room(struct scrub *b, size_t n, struct err *e)
 {
 	size_t room = b->room ? b->room : 512;
 	struct scrub old = *b;
@@ -205,7 +205,7 @@ static int make_room(struct scrub *b, size_t n, struct err *e)
 	if (b->held && b->tail) {
 		if (old.held_n)
 			memcpy(b->held, old.held, old.held_n);
-		drop(&old);
+		scrub_drop(&old);
 		return 0;
 	}
 	free(b->held);
@@ -220,7 +220,7 @@ static int keep_tail(struct scrub *b, size_t n, struct err *e)
 	size_t in_data = n < b->n ? n : b->n;
 	char *swap;
 
-	if (make_room(b, n, e) < 0)
+	if (scrub_make_room(b, n, e) < 0)
 		return -e->code;
 	if (n > in_data)
 		memcpy(b->tail, b->held + b->held_n - (n - in_data), n - in_data);
@@ -247,20 +247,20 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 					    .before = egress_text(b->held, b->held_n),
 					    .data = p,
 					    .n = n },
-		       on_end, b))
+		       scrub_on_end, b))
 		return err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed");
 	for (size_t i = 0; i < b->n_ranges; i++) {
 		const struct scrub_range *r = &s->ranges[i];
 		const char *name = s->secrets[r->secret].placeholder;
 
-		put(b, at, r->from);
+		scrub_put(b, at, r->from);
 		if (!r->joined)
 			buf_puts(b->out, name ? name : "[REDACTED]");
 		at = r->to;
 	}
 	tail = last || !s->needles.n ? 0 : open_run(b);
 	keep = (ptrdiff_t)tail > (ptrdiff_t)n - at ? (size_t)((ptrdiff_t)n - at) : tail;
-	put(b, at, (ptrdiff_t)n - (ptrdiff_t)keep);
+	scrub_put(b, at, (ptrdiff_t)n - (ptrdiff_t)keep);
 	if (keep_tail(b, tail, e) < 0)
 		return -e->code;
 	b->unsent = keep;
@@ -268,7 +268,7 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 	return b->out->failed ? err_nomem(e) : 0;
 }
 
-static int plain(struct scrub *b, const char *p, size_t n, bool last, struct err *e)
+static int scrub_plain(struct scrub *b, const char *p, size_t n, bool last, struct err *e)
 {
 	do {
 		size_t take = n < SLICE ? n : SLICE;
@@ -283,17 +283,17 @@ static int plain(struct scrub *b, const char *p, size_t n, bool last, struct err
 
 static int decoded(void *context, char *p, size_t n, struct err *e)
 {
-	return plain(context, p, n, false, e);
+	return scrub_plain(context, p, n, false, e);
 }
 
 int scrub_feed(struct scrub *b, const char *p, size_t n, bool last, struct buf *out, struct err *e)
 {
 	b->out = out;
 	if (!b->decoder)
-		return plain(b, p, n, last, e);
+		return scrub_plain(b, p, n, last, e);
 	if (decoder_feed(b->decoder, p, n, last, decoded, b, e) < 0)
 		return -e->code;
-	return last ? plain(b, "", 0, true, e) : 0;
+	return last ? scrub_plain(b, "", 0, true, e) : 0;
 }
 
 bool scrub_coded(const struct scrub *b)

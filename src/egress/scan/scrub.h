@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
 #include "egress/scan/coding.h"
 #include "egress/scan/secret.h"
 

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/scan/secret.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 static const char std[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-static int add(struct arena *a, struct variants *l, enum secret_form form, const char *p, size_t n,
-	       bool caseless, struct err *e)
+static int secret_add(struct arena *a, struct variants *l, const struct variant *v, struct err *e)
 {
 	struct variant *slot;
 
 	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].n == n && memcmp(l->v[i].p, p, n) == 0)
+		if (l->v[i].n == v->n && memcmp(l->v[i].p, v->p, v->n) == 0)
 			return 0;
 	slot = ARENA_PUSH(a, l->v, l->n);
 	if (!slot)
 		return err_nomem(e);
-	*slot = (struct variant){ .form = form, .p = p, .n = n, .caseless = caseless };
-	if (n > l->longest)
-		l->longest = n;
+	*slot = *v;
+	if (v->n > l->longest)
+		l->longest = v->n;
 	return 0;
 }
 
@@ -59,8 +59,11 @@ static int add_base64(struct arena *a, const struct secret *s, struct variants *
 			return err_nomem(e);
 		for (size_t i = 0; i < n; i++)
 			url[i] = (char)(p[i] == '+' ? '-' : p[i] == '/' ? '_' : p[i]);
-		if (add(a, l, SECRET_BASE64, p, n, false, e) < 0 ||
-		    add(a, l, SECRET_BASE64_URL, url, n, false, e) < 0)
+		if (secret_add(a, l, &(struct variant){ .form = SECRET_BASE64, .p = p, .n = n },
+			       e) < 0 ||
+		    secret_add(a, l,
+			       &(struct variant){ .form = SECRET_BASE64_URL, .p = url, .n = n },
+			       e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -227,18 +230,30 @@ static const struct {
 	{ html_all_hex, SECRET_HTML, true },   { html_all_decimal, SECRET_HTML, false },
 };
 
+/* begins[i]: where in the form the i-th character's bytes begin. */
+static bool is_wide(const size_t *begins, size_t len, size_t n)
+{
+	return n > SECRET_NARROW && begins[len - SECRET_SHOWS] < n - SECRET_NARROW;
+}
+
 static int add_escaped(struct arena *a, const struct secret *s, struct variants *l, struct err *e)
 {
+	static_assert(SECRET_MIN >= SECRET_SHOWS, "no value has fewer characters");
 	for (size_t i = 0; i < sizeof(escapes) / sizeof(*escapes); i++) {
 		CLEANUP(buf) struct buf b = BUF_INIT(SECRET_MAX * SECRET_GROWS + 1);
-		char *copy;
+		struct variant v = { .form = escapes[i].form, .caseless = escapes[i].caseless };
+		size_t begins[SECRET_MAX];
 
-		for (size_t c = 0; c < s->len; c++)
+		for (size_t c = 0; c < s->len; c++) {
+			begins[c] = b.len;
 			escapes[i].escape(&b, s->value[c]);
-		copy = b.failed ? NULL : arena_strndup(a, buf_str(&b), b.len);
-		if (!copy)
+		}
+		v.n = b.len;
+		v.wide = is_wide(begins, s->len, b.len);
+		v.p = b.failed ? NULL : arena_strndup(a, buf_str(&b), b.len);
+		if (!v.p)
 			return err_nomem(e);
-		if (add(a, l, escapes[i].form, copy, b.len, escapes[i].caseless, e) < 0)
+		if (secret_add(a, l, &v, e) < 0)
 			return -e->code;
 		explicit_bzero(b.data, b.len);
 	}
@@ -259,8 +274,9 @@ static int secret_variants(struct arena *a, const struct secret *s, struct varia
 	raw = arena_strndup(a, s->value, s->len);
 	if (!raw)
 		return err_nomem(e);
-	if (add(a, &l, SECRET_RAW, raw, s->len, false, e) < 0 || add_base64(a, s, &l, e) < 0 ||
-	    add_escaped(a, s, &l, e) < 0)
+	if (secret_add(a, &l, &(struct variant){ .form = SECRET_RAW, .p = raw, .n = s->len }, e) <
+		    0 ||
+	    add_base64(a, s, &l, e) < 0 || add_escaped(a, s, &l, e) < 0)
 		return -e->code;
 	*ret = l;
 	return 0;

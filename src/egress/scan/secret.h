@@ -7,14 +7,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/arena.h"
-#include "base/err.h"
+#include "base/text/arena.h"
+#include "base/text/err.h"
 #include "egress/rules/host.h"
 
 /* Shorter ones are refused as injectable: they would be found everywhere, and could be guessed. */
 #define SECRET_MIN 16
 #define SECRET_MAX 4096
 #define SECRET_GROWS 6 /* no form has more bytes for one */
+#define SECRET_SHOWS                                                                               \
+	16 /* so many characters, and no fewer, may show in how long a search takes                \
+	    */
+#define SECRET_NARROW (2 * SECRET_SHOWS) /* bytes in which most forms have them */
 
 struct secret {
 	const char *name; /* shown in records; never the value */
@@ -41,6 +45,8 @@ struct variant {
 	const char *p;
 	size_t n;
 	bool caseless;
+	bool wide; /* longer than SECRET_NARROW, and in its last so many bytes fewer than
+		      SECRET_SHOWS characters begin */
 };
 
 struct variants {

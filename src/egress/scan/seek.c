@@ -1,195 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/seek.c - places at every multiple of the stride are looked at. A form of n bytes is
- * entered with the last `stride` twelve-byte groups it has, one of which falls on such a place
- * wherever the form lies; so a form is found in the call that brings its last byte, and no later
- * than that.
+/* egress/scan/seek.c - places at every multiple of the stride are looked at. A form is entered with
+ * one group of bytes for each way it can lie to the stride, so wherever it lies one of its groups
+ * falls on such a place, and it is found in the call that brings its last byte.
  *
  * How long a look takes must tell nothing of the forms to whoever can have a text of their choice
- * looked at and measure. A group leads to one row of a table, and every row has the same number of
- * entries, all of which are tried, always. An entry is the sum of a whole form: a rolling hash with
- * a key of its own, of which the sum over any run of bytes is two loads and a turn. So all of a
- * form is there or nothing is seen: the end of one, in however long a form, is worth as little as
- * any other bytes. Rows without forms have entries that equal nothing, which read the same places
- * as the others do. Only where a whole form stands is there more to do. */
+ * looked at and measure. A group leads to one row. Of the row one entry is tried, always: the one
+ * with the group's tag, or the first. An entry is a keyed sum of the form's last bytes, as many as
+ * SECRET_SHOWS characters can have, all of a form that is shorter; as many are read and summed
+ * whatever the entry is. So the work at a place is the same for every text, also where a group is
+ * right, and the only branch is taken where all those bytes stand. They are always the same bytes
+ * of a form: who knows some of them cannot find the next one by it.
+ *
+ * Forms that take many bytes for one character need a longer sum. They have a table of their own,
+ * and are looked for where a text has the signs that begin an escape, close together; where that
+ * is follows from the text alone. */
 #include "egress/scan/seek.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
+#include "egress/scan/seek_table.h"
 
-#define GRAM 12
-#define STRIDE_MAX 32 /* more would only make the table larger */
-#define AHEAD 4       /* places; their rows are fetched meanwhile */
-#define PAD (STRIDE_MAX * (AHEAD + 1) + GRAM)
-#define BITS_MIN 10
-#define FEW 4 /* entries of a row; more are rare */
-#define BEHIND_BITS 5
-#define CASE 0x2020202020202020ULL
-#define PIECE 16384
+#define BATCH 16   /* places looked at together, so that they do not wait for one another */
+#define NEAR 512   /* places near an end of the text, in a copy */
+#define SLICE 1024 /* looked for wide forms in, or not */
+#define BLOCK 32   /* of a slice: without two signs in one no wide form ends in it */
+#define ENDS 512
 
-static_assert(SECRET_MIN > GRAM, "every form has as many bytes");
-static_assert(STRIDE_MAX <= 1 << BEHIND_BITS, "what is behind a group has room");
-static_assert((uint64_t)SECRET_MAX * SECRET_GROWS < 1U << (32 - BEHIND_BITS), "and so has a form");
+static_assert(ENDS >= 2 * (SEEK_BEHIND + 1), "what two places can lead to differs");
 
-/* Without case: what differs in bit 5 alone is compared later. Eight bytes, so that a row is half a
- * line of the cache; one look in a thousand million has another sum's and is compared in vain. */
-struct seek_entry {
-	uint32_t sum;
-	uint32_t size; /* bytes of the form, then BEHIND_BITS: how many of them are behind the group
-			*/
+/* A form has at most SECRET_SHOWS - 1 characters that begin in its last SEEK_NARROW bytes, or it
+ * is not wide; so many without three escapes among them have fewer bytes. Three in so many bytes
+ * are two in one block of the two that they can lie in; and they are of one kind. */
+static_assert(SECRET_SHOWS - 1 + 2 * (SECRET_GROWS - 1) + SECRET_GROWS - 1 < SEEK_NARROW,
+	      "a wide form has three signs in its last bytes");
+static_assert(BLOCK == SEEK_NARROW, "which lie in two blocks");
+
+/* An end that was told of: two places may lead to the same. */
+struct seek_end {
+	uint64_t feed;
+	ptrdiff_t to;
+};
+
+struct half {
+	struct seek_table table;
+	struct seek_end told[ENDS];
 };
 
 struct seek {
-	const struct needles *needles;
-	size_t stride;
-	size_t most; /* entries of a row */
-	unsigned shift;
-	struct seek_entry *rows;
-	uint32_t key[256]; /* of a byte; the same with and without bit 5 */
-	size_t reach;      /* so far back a form may begin, as far as anybody is to know */
-	char *text;        /* what is looked at, in one piece */
-	uint32_t *sums;    /* sums[i]: of the first i bytes of it */
-	uint64_t work;
+	struct half narrow, wide;
+	uint64_t feed, work;
 };
-
-static inline uint64_t load(const char *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v | CASE;
-}
-
-static inline uint32_t turn(uint32_t v, unsigned n)
-{
-	return v << (n & 31) | v >> (-n & 31);
-}
-
-static inline struct seek_entry entry(uint32_t sum, size_t n, size_t behind)
-{
-	return (struct seek_entry){ sum, (uint32_t)(n << BEHIND_BITS | behind) };
-}
-
-static inline ptrdiff_t behind(const struct seek_entry *x)
-{
-	return x->size & ((1U << BEHIND_BITS) - 1);
-}
-
-static inline size_t row_of(const struct seek *s, const char *p)
-{
-	uint64_t h = load(p) ^ load(p + GRAM - 8) * 0xff51afd7ed558ccdULL;
-
-	return (size_t)((h * 0x9e3779b97f4a7c15ULL) >> s->shift);
-}
 
 /* --- making --- */
 
-static size_t shortest(const struct needles *n)
+static int fill_half(struct arena *a, struct half *h, const struct needles *n, bool wide,
+		     struct err *e)
 {
-	size_t min = STRIDE_MAX + GRAM - 1;
+	struct seek_table *t = &h->table;
 
+	t->span = wide ? SEEK_WIDE : SEEK_NARROW;
 	for (size_t i = 0; i < n->n; i++)
-		if (n->v[i].v.n < min)
-			min = n->v[i].v.n;
-	return min;
-}
+		if (n->v[i].v.wide == wide) {
+			/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
+			const struct needle **slot = ARENA_PUSH(a, t->forms, t->n);
 
-static int make_key(struct seek *s, struct err *e)
-{
-	char *to = (char *)s->key;
-
-	for (size_t at = 0, n; at < sizeof(s->key); at += n) {
-		n = sizeof(s->key) - at < 256 ? sizeof(s->key) - at : 256;
-		if (getrandom(to + at, n, 0) != (ssize_t)n)
-			return err_sys(e, "no random bytes for the search");
-	}
-	for (size_t i = 0; i < 256; i++)
-		s->key[i] = s->key[i | 0x20];
-	return 0;
-}
-
-static uint32_t sum_of(const struct seek *s, const char *p, size_t n)
-{
-	uint32_t h = 0;
-
-	for (size_t i = 0; i < n; i++)
-		h = turn(h, 1) ^ s->key[(unsigned char)p[i]];
-	return h;
-}
-
-/* The entries by their rows; counts are those of each row. */
-static size_t count_rows(struct seek *s, uint32_t *counts)
-{
-	size_t most = FEW;
-
-	for (size_t i = 0; i < s->needles->n; i++) {
-		const struct variant *v = &s->needles->v[i].v;
-
-		for (size_t back = 0; back < s->stride; back++) {
-			uint32_t *c = &counts[row_of(s, v->p + v->n - GRAM - back)];
-
-			if (++*c > most)
-				most = *c;
+			if (!slot)
+				return err_nomem(e);
+			*slot = &n->v[i];
 		}
-	}
-	return most;
-}
-
-static void enter(struct seek *s, const struct variant *v, uint32_t *counts)
-{
-	uint32_t sum = sum_of(s, v->p, v->n);
-
-	for (size_t back = 0; back < s->stride; back++) {
-		size_t row = row_of(s, v->p + v->n - GRAM - back);
-
-		s->rows[row * s->most + --counts[row]] = entry(sum, v->n, back);
-	}
-}
-
-/* What equals nothing, and reads where one of the forms would. */
-static void fill_up(struct seek *s, size_t n_rows)
-{
-	uint64_t x = (uint64_t)s->key[0] << 32 | s->key[1] | 1;
-
-	for (size_t i = 0; i < n_rows * s->most; i++) {
-		const struct needles *n = s->needles;
-
-		if (s->rows[i].size)
-			continue;
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		s->rows[i] = entry((uint32_t)(x * 0x9e3779b97f4a7c15ULL >> 32), n->v[x % n->n].v.n,
-				   (size_t)(x >> 32) % s->stride);
-	}
-}
-
-static int make_rows(struct arena *a, struct seek *s, struct err *e)
-{
-	size_t entries = s->needles->n * s->stride, n_rows = (size_t)1 << BITS_MIN;
-	CLEANUP(mem) uint32_t *counts = NULL;
-
-	s->shift = 64 - BITS_MIN;
-	for (; n_rows < 4 * entries; s->shift--)
-		n_rows *= 2;
-	counts = calloc(n_rows, sizeof(*counts));
-	if (!counts)
-		return err_nomem(e);
-	s->most = count_rows(s, counts);
-	s->rows = arena_alloc(a, n_rows * s->most * sizeof(*s->rows));
-	if (!s->rows)
-		return err_nomem(e);
-	for (size_t i = 0; i < s->needles->n; i++)
-		enter(s, &s->needles->v[i].v, counts);
-	fill_up(s, n_rows);
-	return 0;
-}
-
-/* One of three, so that it says next to nothing of how long a form is. */
-static size_t reach_of(size_t longest)
-{
-	return longest <= 1024 ? 1024 : longest <= 4096 ? 4096 : (size_t)SECRET_MAX * SECRET_GROWS;
+	return t->n ? seek_table_fill(a, t, e) : 0;
 }
 
 int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct err *e)
@@ -198,22 +75,10 @@ int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct
 
 	if (!s)
 		return err_nomem(e);
-	s->needles = n;
-	s->stride = shortest(n) - GRAM + 1;
-	s->reach = reach_of(n->longest);
 	*ret = s;
-	if (!n->n)
-		return 0;
-	s->text = arena_alloc(a, PAD + s->reach + PIECE + PAD);
-	s->sums = arena_alloc(a, (PAD + s->reach + PIECE + PAD + 1) * sizeof(*s->sums));
-	if (!s->text || !s->sums)
-		return err_nomem(e);
-	/* In front of both: zeros, which no form has. */
-	memset(s->text, 0, PAD);
-	memset(s->sums, 0, PAD * sizeof(*s->sums));
-	s->text += PAD;
-	s->sums += PAD;
-	return make_key(s, e) < 0 || make_rows(a, s, e) < 0 ? -e->code : 0;
+	return fill_half(a, &s->narrow, n, false, e) < 0 || fill_half(a, &s->wide, n, true, e) < 0
+		       ? -e->code
+		       : 0;
 }
 
 uint64_t seek_work(const struct seek *s)
@@ -221,153 +86,326 @@ uint64_t seek_work(const struct seek *s)
 	return s->work;
 }
 
-/* --- looking --- */
+/* --- places --- */
 
-/* One piece of what seek_feed was given; it stands in s->text behind what came before it. */
-struct seek_look {
-	ptrdiff_t have, n; /* bytes before it, and its own */
-	ptrdiff_t done;    /* of the whole, before it */
-	const struct seek_text *whole;
-	seek_fn *fn;
-	void *context;
-};
-
-/* Four at a time, so that one does not wait for the other. */
-static void add_up(struct seek *s, size_t n)
+static SEEK_INLINE unsigned seek_is_there(const struct seek_table *t, const struct seek_row *r,
+					  uint64_t m, const char *end)
 {
-	const unsigned char *p = (const unsigned char *)s->text;
-	uint32_t *to = s->sums, h = 0;
+	unsigned k = seek_slot(m), meta = r->meta[k];
+	const char *to = end + SEEK_ENDS(meta);
+	uint32_t sum = seek_sum(t->key, to - SEEK_LENGTH(meta), to, t->span);
 
-	*to = 0;
-	for (; n >= 4; n -= 4, p += 4, to += 4) {
-		uint32_t a = s->key[p[0]], b = turn(a, 1) ^ s->key[p[1]],
-			 c = turn(b, 1) ^ s->key[p[2]], d = turn(c, 1) ^ s->key[p[3]];
-
-		to[1] = turn(h, 1) ^ a;
-		to[2] = turn(h, 2) ^ b;
-		to[3] = turn(h, 3) ^ c;
-		to[4] = h = turn(h, 4) ^ d;
-	}
-	for (; n; n--, to++)
-		to[1] = h = turn(h, 1) ^ s->key[*p++];
+	return (sum == r->sum[k]) & (m != 0);
 }
 
-/* The next piece behind the last bytes of what came before. */
-static void lay_out(struct seek *s, struct seek_look *l)
+/* Does an entry's form stand at one of BATCH places, the first of which ends at p? */
+static SEEK_INLINE unsigned any_of(const struct seek_table *t, const char *p, ptrdiff_t stride,
+				   size_t span, unsigned most)
 {
-	const struct seek_text *t = l->whole;
-	size_t had = l->done ? (size_t)(l->have + l->n) : t->before.n,
-	       left = t->n - (size_t)l->done, have = had < s->reach ? had : s->reach;
-	const char *old = l->done ? s->text : t->before.p;
-
-	if (have)
-		memmove(s->text, old + had - have, have);
-	l->have = (ptrdiff_t)have;
-	l->n = left < PIECE ? (ptrdiff_t)left : PIECE;
-	memcpy(s->text + have, t->data + l->done, (size_t)l->n);
-	memset(s->text + have + l->n, 0, PAD);
-	add_up(s, have + (size_t)l->n + STRIDE_MAX);
-}
-
-/* `end`: of the group, in the text. */
-static inline bool is_whole(const struct seek *s, const struct seek_entry *x, ptrdiff_t end)
-{
-	uint32_t n = x->size >> BEHIND_BITS;
-	ptrdiff_t to = end + behind(x), from = to - (ptrdiff_t)n;
-	bool fits = from >= 0;
-
-	from = fits ? from : 0;
-	return ((s->sums[to] ^ turn(s->sums[from], n)) == x->sum) & fits;
-}
-
-static inline bool probe(const struct seek *s, ptrdiff_t end, size_t most)
-{
-	const struct seek_entry *row = &s->rows[row_of(s, s->text + end - GRAM) * most];
+	const struct seek_row *const rows = t->rows;
+	const char *to[BATCH], *from[BATCH];
+	uint64_t h[BATCH];
+	uint32_t want[BATCH];
 	unsigned any = 0;
 
-	for (size_t i = 0; i < most; i++)
-		any |= is_whole(s, &row[i], end);
+	for (int i = 0; i < BATCH; i++) {
+		h[i] = seek_hash(t, p + i * stride);
+		__builtin_prefetch(&rows[h[i] >> t->shift]);
+	}
+	for (unsigned nth = 0; nth < most; nth++) {
+		for (int i = 0; i < BATCH; i++) {
+			const struct seek_row *r = &rows[h[i] >> t->shift];
+			uint64_t m = seek_slots(r, SEEK_TAG(h[i]));
+			unsigned k, meta;
+
+			for (unsigned j = 0; j < nth; j++)
+				m &= m - 1;
+			k = seek_slot(m);
+			meta = r->meta[k];
+			to[i] = p + i * stride + SEEK_ENDS(meta);
+			from[i] = to[i] - SEEK_LENGTH(meta);
+			want[i] = r->sum[k];
+		}
+		for (int i = 0; i < BATCH; i++)
+			any |= (unsigned)(seek_sum(t->key, from[i], to[i], span) == want[i]);
+	}
 	return any;
 }
 
-/* The sum of a form: which one is it? */
-static bool name_at(struct seek *s, const struct seek_look *l, ptrdiff_t to)
+/* The next place from `end` on where an entry's bytes stand; behind `stop`: there is none. */
+static SEEK_INLINE ptrdiff_t walk_as(const struct seek_table *t, const char *p, ptrdiff_t end,
+				     ptrdiff_t stop, size_t span, unsigned most)
 {
-	for (size_t k = 0; k < s->needles->n; k++) {
-		const struct needle *x = &s->needles->v[k];
+	const struct seek_table local = *t; /* in registers */
+	const ptrdiff_t stride = (ptrdiff_t)t->stride, step = BATCH * stride;
 
-		s->work += x->v.n;
-		if ((ptrdiff_t)x->v.n <= to &&
-		    needle_is(x, s->text + to - x->v.n, l->whole->caseless) &&
-		    !l->fn(l->context, x, l->done + to - l->have))
-			return false;
-	}
-	return true;
-}
-
-/* What ended before the piece was told before, and two entries may mean the same end. */
-static bool follow(struct seek *s, const struct seek_look *l, ptrdiff_t end)
-{
-	const struct seek_entry *row = &s->rows[row_of(s, s->text + end - GRAM) * s->most];
-	uint64_t seen = 0;
-
-	for (size_t i = 0; i < s->most; i++) {
-		ptrdiff_t back = behind(&row[i]), to = end + back;
-
-		if (!is_whole(s, &row[i], end) || to <= l->have || to > l->have + l->n ||
-		    (seen >> back & 1))
-			continue;
-		seen |= (uint64_t)1 << back;
-		if (!name_at(s, l, to))
-			return false;
-	}
-	return true;
-}
-
-/* The next place from `end` on where a form may stand; behind `stop`: there is none. */
-static inline ptrdiff_t next_found(const struct seek *s, ptrdiff_t end, ptrdiff_t stop, size_t most)
-{
-	ptrdiff_t stride = (ptrdiff_t)s->stride;
-
+	for (; end + step - stride <= stop; end += step)
+		if (__builtin_expect(any_of(&local, p + end, stride, span, most), 0))
+			break;
 	for (; end <= stop; end += stride) {
-		size_t later = row_of(s, s->text + end - GRAM + AHEAD * stride);
+		uint64_t h = seek_hash(t, p + end), m;
+		const struct seek_row *r = &t->rows[h >> t->shift];
+		unsigned any = 0;
 
-		__builtin_prefetch(&s->rows[later * most]);
-		if (__builtin_expect(probe(s, end, most), 0))
+		m = seek_slots(r, SEEK_TAG(h));
+		for (unsigned i = 0; i < most; i++, m &= m - 1)
+			any |= seek_is_there(t, r, m, p + end);
+		if (__builtin_expect(any, 0))
 			break;
 	}
 	return end;
 }
 
-static bool look(struct seek *s, struct seek_look *l)
+/* With the numbers known beforehand it is faster. */
+static __attribute__((noinline)) ptrdiff_t walk(const struct seek_table *t, const char *p,
+						ptrdiff_t end, ptrdiff_t stop)
 {
-	ptrdiff_t stride = (ptrdiff_t)s->stride, from = -(stride + GRAM - 2);
-	ptrdiff_t over = (ptrdiff_t)((l->whole->at + l->done + from) % stride), end, stop;
+	if (t->span == SEEK_NARROW)
+		return t->most == 1 ? walk_as(t, p, end, stop, SEEK_NARROW, 1)
+				    : walk_as(t, p, end, stop, SEEK_NARROW, t->most);
+	return t->most == 1 ? walk_as(t, p, end, stop, SEEK_WIDE, 1)
+			    : walk_as(t, p, end, stop, SEEK_WIDE, t->most);
+}
 
-	lay_out(s, l);
-	from += over > 0 ? stride - over : -over; /* the next multiple, also of negative offsets */
-	end = l->have + from + GRAM;
-	stop = l->have + l->n;
+/* --- ends --- */
+
+/* The forms of one half that end in from + 1..to of the text. */
+struct seek_call {
+	struct seek *s;
+	struct half *half;
+	const struct seek_text *t;
+	ptrdiff_t from, to;
+	seek_fn *fn;
+	void *context;
+};
+
+/* The n bytes before `to`, wherever they lie. */
+static const char *in_one_piece(const struct seek_text *t, ptrdiff_t to, size_t n, char *room)
+{
+	ptrdiff_t from = to - (ptrdiff_t)n;
+	size_t old = from < 0 ? (size_t)-from : 0, part = old < n ? old : n;
+
+	if (!old)
+		return t->data + from;
+	memcpy(room, t->before.p + t->before.n - old, part);
+	if (part < n)
+		memcpy(room + part, t->data, n - part);
+	return room;
+}
+
+static bool equals(const struct seek_call *l, const struct needle *x, ptrdiff_t to)
+{
+	const struct seek_text *t = l->t;
+	char room[SECRET_MAX * SECRET_GROWS];
+	const char *p;
+
+	if ((ptrdiff_t)x->v.n > to + (ptrdiff_t)t->before.n)
+		return false;
+	/* Most are not meant. */
+	p = in_one_piece(t, to, 8, room);
+	if (seek_load(p) != seek_load(x->v.p + x->v.n - 8))
+		return false;
+	l->s->work += x->v.n;
+	return needle_is(x, in_one_piece(t, to, x->v.n, room), t->caseless);
+}
+
+/* What an entry sums stands here: whose is it? */
+static bool tell_of(const struct seek_call *l, ptrdiff_t to)
+{
+	const struct seek_table *t = &l->half->table;
+
+	l->s->work += t->n;
+	for (size_t k = 0; k < t->n; k++)
+		if (equals(l, t->forms[k], to) && !l->fn(l->context, t->forms[k], to))
+			return false;
+	return true;
+}
+
+/* p: where offset 0 of the data would be. */
+static bool seek_follow(const struct seek_call *l, const char *p, ptrdiff_t end)
+{
+	const struct seek_table *t = &l->half->table;
+	uint64_t h = seek_hash(t, p + end);
+	const struct seek_row *r = &t->rows[h >> t->shift];
+
+	for (uint64_t m = seek_slots(r, SEEK_TAG(h)); m; m &= m - 1) {
+		ptrdiff_t to = end + SEEK_ENDS(r->meta[seek_slot(m)]);
+		struct seek_end *told = &l->half->told[to & (ENDS - 1)];
+
+		if (to <= l->from || to > l->to || !seek_is_there(t, r, m, p + end) ||
+		    (told->feed == l->s->feed && told->to == to))
+			continue;
+		*told = (struct seek_end){ l->s->feed, to };
+		if (!tell_of(l, to))
+			return false;
+	}
+	return true;
+}
+
+/* --- a text --- */
+
+/* All places whose groups end in from..stop. */
+static bool look_at_seek(const struct seek_call *l, const char *p, ptrdiff_t from, ptrdiff_t stop)
+{
+	ptrdiff_t stride = (ptrdiff_t)l->half->table.stride, end = from;
+	ptrdiff_t over = (ptrdiff_t)((l->t->at + from) % stride);
+
+	end += over > 0 ? stride - over : -over; /* the next multiple, also of negative offsets */
 	while (end <= stop) {
 		ptrdiff_t first = end;
 
-		/* With the number known beforehand it is faster. */
-		end = s->most == FEW ? next_found(s, end, stop, FEW)
-				     : next_found(s, end, stop, s->most);
-		s->work += s->most * (size_t)((end - first) / stride + (end <= stop));
-		if (end <= stop && !follow(s, l, end))
+		end = walk(&l->half->table, p, end, stop);
+		l->s->work += (size_t)((end - first) / stride + (end <= stop));
+		if (end <= stop && !seek_follow(l, p, end))
 			return false;
 		end += stride;
 	}
 	return true;
 }
 
+/* The same for places near the ends of the text, in a copy with zeros around it, which no form
+ * has. */
+static bool look_near(const struct seek_call *l, ptrdiff_t from, ptrdiff_t stop)
+{
+	char room[SEEK_WIDE + NEAR + SEEK_BEHIND];
+	const struct seek_text *t = l->t;
+	ptrdiff_t low = from - (ptrdiff_t)l->half->table.span, high = stop + SEEK_BEHIND;
+	ptrdiff_t a = low, z = high, n = (ptrdiff_t)t->n, before = (ptrdiff_t)t->before.n;
+
+	a = a < -before ? -before : a;
+	z = z > n ? n : z;
+	if (a >= z)
+		return true;
+	memset(room, 0, (size_t)(a - low));
+	if (a < 0)
+		memcpy(room + (a - low), t->before.p + before + a, (size_t)((z < 0 ? z : 0) - a));
+	if (z > 0)
+		memcpy(room + ((a > 0 ? a : 0) - low), t->data + (a > 0 ? a : 0),
+		       (size_t)(z - (a > 0 ? a : 0)));
+	memset(room + (z - low), 0, (size_t)(high - z));
+	/* Places are counted from the text's beginning, which the copy need not have. */
+	return look_at_seek(l, (const char *)((uintptr_t)room - (uintptr_t)low), from, stop);
+}
+
+static bool seek_look_at(struct seek_call l)
+{
+	const struct seek_table *t = &l.half->table;
+	ptrdiff_t low = (ptrdiff_t)t->span, high = (ptrdiff_t)(l.t->n) - (ptrdiff_t)t->behind;
+	ptrdiff_t from = l.from + 1 - (ptrdiff_t)t->behind, last;
+
+	if (!t->n || !l.t->n)
+		return true;
+	for (; from <= l.to; from = last + 1) {
+		bool inside = from >= low && from <= high;
+
+		last = inside ? high : from + NEAR - 1;
+		if (from < low && low <= high && last >= low)
+			last = low - 1;
+		last = last < l.to ? last : l.to;
+		if (!(inside ? look_at_seek(&l, l.t->data, from, last) : look_near(&l, from, last)))
+			return false;
+	}
+	return true;
+}
+
+/* --- where wide forms can be --- */
+
+static SEEK_INLINE bool two_signs(const char *p)
+{
+#ifdef SEEK_SSE2
+	unsigned m[2];
+
+	for (int i = 0; i < 2; i++) {
+		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
+		__m128i is = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('%')),
+					  _mm_cmpeq_epi8(x, _mm_set1_epi8('&')));
+
+		is = _mm_or_si128(is, _mm_cmpeq_epi8(x, _mm_set1_epi8('\\')));
+		m[i] = (unsigned)_mm_movemask_epi8(is);
+	}
+	m[0] |= m[1] << 16;
+	return m[0] & (m[0] - 1);
+#else
+	unsigned char n = 0;
+
+	for (int i = 0; i < BLOCK; i++)
+		n = (unsigned char)(n + ((p[i] == '%') | (p[i] == '&') | (p[i] == '\\')));
+	return n >= 2;
+#endif
+}
+
+/* No form has more than one of them at the beginning of its escapes. */
+static bool three_alike(const char *p, const char *end)
+{
+	unsigned percent = 0, backslash = 0, ampersand = 0;
+
+	for (; p < end; p++) {
+		percent += *p == '%';
+		backslash += *p == '\\';
+		ampersand += *p == '&';
+	}
+	return percent > 2 || backslash > 2 || ampersand > 2;
+}
+
+/* In random bytes two signs stand in every twentieth block; three of a kind around it hardly do. */
+static bool escapes(const char *p, ptrdiff_t n)
+{
+	for (ptrdiff_t at = 0, next; at < n; at = next) {
+		ptrdiff_t b = at < n - BLOCK ? at : n - BLOCK;
+
+		next = b + BLOCK;
+		if (two_signs(p + b) && three_alike(p + (b < BLOCK ? 0 : b - BLOCK),
+						    p + (n - next < BLOCK ? n : next + BLOCK)))
+			return true;
+	}
+	return false;
+}
+
+/* Can a wide form end in from + 1..to? */
+static bool is_escaped(const struct seek_text *t, ptrdiff_t from, ptrdiff_t to)
+{
+	char room[2 * BLOCK];
+
+	from -= BLOCK;
+	if (from < 0) {
+		ptrdiff_t first = from < -(ptrdiff_t)t->before.n ? -(ptrdiff_t)t->before.n : from,
+			  last = to < BLOCK ? to : BLOCK;
+
+		if (last - first < BLOCK)
+			return false; /* a wide form is longer than that */
+		if (escapes(in_one_piece(t, last, (size_t)(last - first), room), last - first))
+			return true;
+		from = 0;
+	}
+	return to - from >= BLOCK && escapes(t->data + from, to - from);
+}
+
+/* Slices one behind the other are looked at as one. */
+static bool look_for_wide(struct seek_call l)
+{
+	ptrdiff_t n = (ptrdiff_t)l.t->n;
+
+	for (ptrdiff_t at = 0, next; at < n; at = next) {
+		next = n - at < SLICE ? n : at + SLICE;
+		if (!is_escaped(l.t, at, next))
+			continue;
+		l.from = at;
+		while (next < n && is_escaped(l.t, next, n - next < SLICE ? n : next + SLICE))
+			next = n - next < SLICE ? n : next + SLICE;
+		l.to = next;
+		if (!seek_look_at(l))
+			return false;
+	}
+	return true;
+}
+
 bool seek_feed(struct seek *s, const struct seek_text *t, seek_fn *fn, void *context)
 {
-	struct seek_look l = { .whole = t, .fn = fn, .context = context };
+	struct seek_call l = { s, &s->narrow, t, 0, (ptrdiff_t)t->n, fn, context };
 
-	for (; s->needles->n && l.done < (ptrdiff_t)t->n; l.done += l.n)
-		if (!look(s, &l))
-			return false;
-	return true;
+	s->feed++;
+	if (!seek_look_at(l))
+		return false;
+	l.half = &s->wide;
+	return !s->wide.table.n || look_for_wide(l);
 }

@@ -2,10 +2,11 @@
 /* egress/scan/seek.h - the forms of known secrets in a stream, faster than any matcher of many
  * literals.
  *
- * Secrets are long, so not every byte needs a look: with forms of m bytes and more, twelve bytes at
- * every (m - 11)th place decide which ones could be near. What a look costs depends on the length
- * of the text alone, unless a whole form stands in it. One owner, no lock; nothing is remembered
- * from one call to the next: the caller keeps the bytes that came before. */
+ * Secrets are long, so not every byte needs a look: with forms of m bytes and more, six bytes at
+ * every (m - 5)th place decide which ones could be near. What a look costs depends on the text
+ * alone, unless at least the last SECRET_SHOWS characters of a value stand in it at once, in one of
+ * its forms. One owner, no lock; nothing is remembered from one call to the next: the caller keeps
+ * the bytes that came before. */
 #pragma once
 
 #include <stdbool.h>

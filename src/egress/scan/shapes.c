@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 /* --- classes of bytes --- */
 
@@ -37,7 +37,7 @@ static unsigned char class_of(char c)
 	return c == '_' ? UNDER : c == '-' ? DASH : c && strchr("+/=.~", c) ? MORE64 : 0;
 }
 
-static size_t run(const char *p, size_t n, unsigned char class)
+static size_t shapes_run(const char *p, size_t n, unsigned char class)
 {
 	size_t i = 0;
 
@@ -107,7 +107,7 @@ bool shape_may_stand(const struct shape *s, const char *p, size_t before)
 
 /* A token of n signs at `at`. Whether it is a sample is known only when all of it is there, or as
  * much as any check looks at: how a stream is cut must not decide it. */
-static enum shape_found judge(const struct shape_view *v, size_t at, size_t n)
+static enum shape_found shapes_judge(const struct shape_view *v, size_t at, size_t n)
 {
 	if (at + n == v->after && !v->ends && v->after < SHAPE_AHEAD)
 		return SHAPE_MORE;
@@ -117,16 +117,16 @@ static enum shape_found judge(const struct shape_view *v, size_t at, size_t n)
 static enum shape_found some_of(const struct shape_view *v, size_t at, unsigned char class,
 				size_t min, struct shape_range *r)
 {
-	size_t n = at < v->after ? run(v->p + at, v->after - at, class) : 0;
+	size_t n = at < v->after ? shapes_run(v->p + at, v->after - at, class) : 0;
 
 	if (n < min)
 		return at + n >= v->after && !v->ends ? SHAPE_MORE : SHAPE_NO;
 	r->ahead = at + n;
-	return judge(v, at, n);
+	return shapes_judge(v, at, n);
 }
 
-static enum shape_found plain(const struct shape *s, const struct shape_view *v,
-			      struct shape_range *r)
+static enum shape_found shapes_plain(const struct shape *s, const struct shape_view *v,
+				     struct shape_range *r)
 {
 	size_t lit = strlen(s->literal);
 	enum shape_found f = some_of(v, lit, s->class, s->min, r);
@@ -232,18 +232,18 @@ static enum shape_found digitalocean(const struct shape *s, const struct shape_v
 static enum shape_found sendgrid(const struct shape *s, const struct shape_view *v,
 				 struct shape_range *r)
 {
-	size_t left = v->after - 3, a = run(v->p + 3, left, TOKEN), b;
+	size_t left = v->after - 3, a = shapes_run(v->p + 3, left, TOKEN), b;
 
 	(void)s;
 	if (a > 22 || (a < left && (a != 22 || v->p[25] != '.')))
 		return SHAPE_NO;
 	if (a == left)
 		return v->ends ? SHAPE_NO : SHAPE_MORE;
-	b = run(v->p + 26, v->after - 26, TOKEN);
+	b = shapes_run(v->p + 26, v->after - 26, TOKEN);
 	if (b < 43)
 		return 26 + b == v->after && !v->ends ? SHAPE_MORE : SHAPE_NO;
 	r->ahead = 26 + b;
-	return judge(v, 26, b);
+	return shapes_judge(v, 26, b);
 }
 
 /* 8 to 10 digits, ":AA", 33 more */
@@ -251,7 +251,7 @@ static enum shape_found telegram(const struct shape *s, const struct shape_view 
 				 struct shape_range *r)
 {
 	size_t digits = run_back(v->p, v->before < 12 ? v->before : 12, DIGIT);
-	size_t n = run(v->p + 2, v->after - 2, s->class);
+	size_t n = shapes_run(v->p + 2, v->after - 2, s->class);
 
 	if (digits < 8 || digits > 10 ||
 	    (digits < v->before && (class_of(v->p[-1 - (ptrdiff_t)digits]) & WORD)))
@@ -337,7 +337,7 @@ static enum shape_found jwt(const struct shape *s, const struct shape_view *v,
 			    struct shape_range *r)
 {
 	size_t head = run_back(v->p, v->before < SHAPE_BACK ? v->before : SHAPE_BACK, TOKEN);
-	size_t n = run(v->p + 4, v->after - 4, TOKEN);
+	size_t n = shapes_run(v->p + 4, v->after - 4, TOKEN);
 	char json[SHAPE_BACK];
 	size_t len;
 
@@ -353,7 +353,7 @@ static enum shape_found jwt(const struct shape *s, const struct shape_view *v,
 	return len > 8 && json[0] == '{' && has_text(json, len, "\"alg\"") ? SHAPE_YES : SHAPE_NO;
 }
 
-static bool is_ours(const char *p, size_t n)
+static bool shapes_is_ours(const char *p, size_t n)
 {
 	return n >= 5 && memcmp(p, "brig-", 5) == 0;
 }
@@ -373,16 +373,16 @@ static enum shape_found bearer(const struct shape *s, const struct shape_view *v
 {
 	size_t lit = strlen(s->literal), gap = blanks(v->p + lit, v->after - lit);
 	const char *token = v->p + lit + gap;
-	size_t left = v->after - lit - gap, n = run(token, left, TOKEN68);
+	size_t left = v->after - lit - gap, n = shapes_run(token, left, TOKEN68);
 
 	if (!gap)
 		return lit == v->after && !v->ends ? SHAPE_MORE : SHAPE_NO;
 	if (n < 20)
 		return n == left && !v->ends ? SHAPE_MORE : SHAPE_NO;
-	if (is_ours(token, n))
+	if (shapes_is_ours(token, n))
 		return SHAPE_NO;
 	r->ahead = lit + gap + n;
-	return judge(v, lit + gap, n);
+	return shapes_judge(v, lit + gap, n);
 }
 
 static size_t quote(const char *p, size_t n)
@@ -413,8 +413,8 @@ static enum shape_found authorization(const struct shape *s, const struct shape_
 			continue;
 		gap = blanks(v->p + at + word, n - at - word);
 		at += word + gap;
-		len = run(v->p + at, n - at, TOKEN68);
-		if (!gap || is_ours(v->p + at, len))
+		len = shapes_run(v->p + at, n - at, TOKEN68);
+		if (!gap || shapes_is_ours(v->p + at, len))
 			return SHAPE_NO;
 		/* Decided where "bearer" is, so that both are found in the same bytes. */
 		if (len < 20 && at + len == n && !v->ends)
@@ -432,18 +432,18 @@ static enum shape_found authorization(const struct shape *s, const struct shape_
 static enum shape_found slack_hook(const struct shape *s, const struct shape_view *v,
 				   struct shape_range *r)
 {
-	size_t at = strlen(s->literal), n = run(v->p + at, v->after - at, ALNUM | MORE64);
+	size_t at = strlen(s->literal), n = shapes_run(v->p + at, v->after - at, ALNUM | MORE64);
 
 	if (n < 40)
 		return at + n == v->after && !v->ends ? SHAPE_MORE : SHAPE_NO;
 	r->ahead = at + n;
-	return judge(v, at + 20, n - 20);
+	return shapes_judge(v, at + 20, n - 20);
 }
 
 static enum shape_found discord_hook(const struct shape *s, const struct shape_view *v,
 				     struct shape_range *r)
 {
-	size_t at = strlen(s->literal), id = run(v->p + at, v->after - at, DIGIT);
+	size_t at = strlen(s->literal), id = shapes_run(v->p + at, v->after - at, DIGIT);
 
 	if (!comes_before(v, "discord.com") && !comes_before(v, "discordapp.com"))
 		return SHAPE_NO;
@@ -510,7 +510,7 @@ enum shape_found shape_check(const struct shape *s, const struct shape_view *v,
 {
 	if (!shape_may_stand(s, v->p, v->before))
 		return SHAPE_NO;
-	return s->check ? s->check(s, v, r) : plain(s, v, r);
+	return s->check ? s->check(s, v, r) : shapes_plain(s, v, r);
 }
 
 bool shape_continues(const struct shape *s, char c)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "model/leaks.h"
+#include "model/settings/leaks.h"
 
 /* Further than this behind a literal no check looks, nor further back than SHAPE_BACK. */
 #define SHAPE_AHEAD 192

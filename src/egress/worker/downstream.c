@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/worker/downstream.h"
 
-#include "base/cleanup.h"
-#include "base/json.h"
+#include "base/bytes/json.h"
+#include "base/text/cleanup.h"
 
 #define TURN ((size_t)1 << 20) /* bytes; then it is somebody else's turn */
 

@@ -8,7 +8,7 @@
  * at exchange_state when the call that it made has come back. */
 #pragma once
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "egress/rules/verdict.h"
 #include "wire/http1.h"
 

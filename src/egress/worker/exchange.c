@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/worker/exchange_internal.h"
 
 #define MOVE_US (600 * SECOND) /* nothing moving; an answer may be thought about for long */
@@ -21,7 +21,7 @@ enum exchange_state exchange_state(const struct exchange *x)
 	return x->state;
 }
 
-static bool is_over(const struct exchange *x)
+static bool exchange_is_over(const struct exchange *x)
 {
 	return x->state >= EXCHANGE_DONE;
 }
@@ -107,7 +107,8 @@ static void exchange_deny(struct exchange *x, const struct egress_verdict *v)
 	x->state = EXCHANGE_REFUSED;
 }
 
-static void refuse(struct exchange *x, int status, const char *reason, const char *what)
+static void exchange_refuse_with(struct exchange *x, int status, const char *reason,
+				 const char *what)
 {
 	downstream_fail(x->d, status, reason, what);
 	x->state = EXCHANGE_REFUSED;
@@ -134,7 +135,7 @@ void exchange_fail(struct exchange *x, int status, const char *what)
 	if (x->state == EXCHANGE_ANSWERS)
 		exchange_cut(x);
 	else
-		refuse(x, status, "upstream", what);
+		exchange_refuse_with(x, status, "upstream", what);
 }
 
 /* ---- the beginning ---- */
@@ -153,7 +154,7 @@ static void decide(struct exchange *x, const struct arrival *from, const struct 
 	} else if (!exchange_judge(x, from, q, &e) || !exchange_scan(x, q)) {
 		exchange_deny(x, &x->t.v);
 	} else if (!report_allow(x->k, &x->t.v, q->method)) {
-		refuse(x, 503, "internal", "the decision cannot be recorded");
+		exchange_refuse_with(x, 503, "internal", "the decision cannot be recorded");
 	} else {
 		x->t.open = true;
 	}
@@ -199,7 +200,7 @@ bool exchange_open(struct exchange *x, bool fresh)
 	x->up = upstream_free(x->up);
 	x->up = upstream_get(x->k, &x->t.v, x->secure, fresh);
 	if (!x->up) {
-		refuse(x, 503, "internal", "no memory");
+		exchange_refuse_with(x, 503, "internal", "no memory");
 		return false;
 	}
 	upstream_own(x->up, on_upstream, x);
@@ -249,7 +250,7 @@ bool exchange_step(struct exchange *x)
 		moved |= exchange_answer(x);
 	else if (x->state == EXCHANGE_ANSWERS)
 		moved |= exchange_down(x);
-	if (!is_over(x))
+	if (!exchange_is_over(x))
 		be_patient(x, moved);
 	return moved;
 }

@@ -3,7 +3,7 @@
  * looked at and scrubbed. */
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/worker/exchange_internal.h"
 
 #define INTERIM_MAX 16
@@ -129,6 +129,8 @@ static bool open_filters(struct exchange *x, const struct http1_answer *a)
 
 	if (x->k->scanner && scan_open(x->k->scanner, SCAN_IN, &x->scan_down, &e) < 0)
 		return false;
+	if (x->scan_down && x->k->scrubber)
+		scan_shapes(x->scan_down);
 	if (a->framing == HTTP1_NO_BODY)
 		return true;
 	if (!x->k->scrubber || !scrub_needed(x->k->scrubber)) {

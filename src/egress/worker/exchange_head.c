@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/worker/exchange_internal.h"
 
 /* Between us and the next hop only, or ours to write: never passed on, whatever `Connection` says.
@@ -151,17 +151,17 @@ static bool asks_for_part(struct http1_text name)
 	return http1_text_is(name, "Range") || http1_text_is(name, "If-Range");
 }
 
-static bool begins(struct http1_text t, const char *word)
+static bool exchange_head_begins(struct http1_text t, const char *word)
 {
 	size_t n = strlen(word);
 
 	return t.n >= n && strncasecmp(t.p, word, n) == 0;
 }
 
-static bool holds(struct http1_text t, const char *word)
+static bool exchange_head_holds(struct http1_text t, const char *word)
 {
 	for (; t.n >= strlen(word); t.p++, t.n--)
-		if (begins(t, word))
+		if (exchange_head_begins(t, word))
 			return true;
 	return false;
 }
@@ -177,7 +177,7 @@ static bool says_otherwise(struct http1_text name)
 	bool found = memchr(name.p, '_', name.n);
 
 	for (size_t i = 0; !found && i < ARRAY_LEN(words); i++)
-		found = holds(name, words[i]);
+		found = exchange_head_holds(name, words[i]);
 	return found;
 }
 
@@ -185,7 +185,8 @@ static bool says_otherwise(struct http1_text name)
  * object stores that copy from another object. */
 static bool names_another_path(struct http1_text name)
 {
-	return holds(name, "Destination") || holds(name, "Copy-Source") || holds(name, "Copy-From");
+	return exchange_head_holds(name, "Destination") ||
+	       exchange_head_holds(name, "Copy-Source") || exchange_head_holds(name, "Copy-From");
 }
 
 /* The same with every '_' read as '-'. */
@@ -214,8 +215,8 @@ struct head_filter {
 	bool narrow; /* rules of this host are about methods or paths */
 };
 
-static bool is_kept(const struct head_filter *f, const struct http1_request *q,
-		    struct http1_text name)
+static bool exchange_head_is_kept(const struct head_filter *f, const struct http1_request *q,
+				  struct http1_text name)
 {
 	if (!exchange_passes(name) || exchange_listed_off(q->fields, q->n_fields, name) ||
 	    (f->whole && asks_for_part(name)))
@@ -233,7 +234,7 @@ static void filter_request(const struct http1_request *q, const struct head_filt
 	h->method = exchange_text(q->method);
 	h->target = exchange_text(q->path);
 	for (size_t i = 0; i < q->n_fields; i++)
-		if (is_kept(f, q, q->fields[i].name))
+		if (exchange_head_is_kept(f, q, q->fields[i].name))
 			add_field(h, q->fields[i].name, q->fields[i].value);
 }
 
@@ -337,12 +338,17 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 /* A field that vouches for the body: it cannot be changed unnoticed. */
 static bool vouches(const struct http1_field *f)
 {
-	return holds(f->name, "digest") || holds(f->name, "signature") ||
-	       holds(f->name, "checksum") || holds(f->name, "content-md5") ||
-	       holds(f->name, "content-sha") || holds(f->name, "-hash") ||
+	return exchange_head_holds(f->name, "digest") ||
+	       exchange_head_holds(f->name, "signature") ||
+	       exchange_head_holds(f->name, "checksum") ||
+	       exchange_head_holds(f->name, "content-md5") ||
+	       exchange_head_holds(f->name, "content-sha") ||
+	       exchange_head_holds(f->name, "-hash") ||
 	       (http1_text_is(f->name, "Authorization") &&
-		(begins(f->value, "AWS4-") || begins(f->value, "Signature") ||
-		 begins(f->value, "Hawk") || begins(f->value, "SharedKey")));
+		(exchange_head_begins(f->value, "AWS4-") ||
+		 exchange_head_begins(f->value, "Signature") ||
+		 exchange_head_begins(f->value, "Hawk") ||
+		 exchange_head_begins(f->value, "SharedKey")));
 }
 
 static bool is_covered(const struct http1_request *q)
@@ -357,7 +363,7 @@ static bool is_json(const struct http1_request *q)
 {
 	for (size_t i = 0; i < q->n_fields; i++)
 		if (http1_text_is(q->fields[i].name, "Content-Type") &&
-		    holds(q->fields[i].value, "json"))
+		    exchange_head_holds(q->fields[i].value, "json"))
 			return true;
 	return false;
 }

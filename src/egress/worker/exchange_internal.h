@@ -35,9 +35,10 @@ struct exchange {
 	enum http1_asked asked;
 	bool up_chunked, up_done, has_body, expects;
 	bool keep_upstream;
-	bool bound;     /* a credential is bound to this host, put in or not */
-	bool fed;       /* since the last step: some of the body came */
-	bool heard_end; /* of the downstream: it says no more */
+	bool bound;      /* a credential is bound to this host, put in or not */
+	bool fed;        /* since the last step: some of the body came */
+	bool heard_end;  /* of the downstream: it says no more */
+	uint64_t looked; /* bytes of the answer that the leak scan saw */
 	unsigned interim;
 	unsigned scrubbed;   /* values taken out of the answer's head */
 	uint64_t not_before; /* its turn by the rate of requests; 0: now */

@@ -2,7 +2,7 @@
 /* egress/worker/exchange_up.c - the body of a request on its way up: scanned, then framed anew. */
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/worker/exchange_internal.h"
 
 struct decoded {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/look.c - the leak scan of what comes in: noted, never held up. */
+/* egress/worker/look.c - the leak scan of what comes in: noted, never held up; and so only as much
+ * of it is looked at as leaks.answers says. */
 #include <string.h>
 
 #include "egress/worker/exchange_internal.h"
@@ -9,8 +10,12 @@ void look_at(struct exchange *x, const char *p, size_t n, bool last)
 	struct scan_release ignored;
 	struct egress_verdict v = { 0 };
 	char copy[FLOW_READ];
-	size_t at = 0;
+	uint64_t left = x->k->plan->leaks.answers - x->looked;
+	size_t at = 0, all = n;
 
+	n = n < left ? n : (size_t)left;
+	x->looked += n;
+	last = last && n == all;
 	while (x->scan_down && (at < n || last)) {
 		size_t k = n - at < FLOW_READ ? n - at : FLOW_READ;
 		bool end = last && at + k == n;
@@ -20,6 +25,8 @@ void look_at(struct exchange *x, const char *p, size_t n, bool last)
 			x->scan_down = scan_close(x->scan_down);
 		at += k;
 	}
+	if (n < all)
+		x->scan_down = scan_close(x->scan_down);
 }
 
 static int look_decoded(void *context, char *p, size_t n, struct err *e)
@@ -38,6 +45,8 @@ void look_at_body(struct exchange *x, const char *p, size_t n, bool last)
 {
 	struct err e = { 0 };
 
+	if (!x->scan_down)
+		return;
 	if (!x->decoder_down) {
 		look_at(x, p, n, last);
 		return;

@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/worker/worker.h"
 #include "wire/dns.h"
 
@@ -19,8 +19,8 @@
 #define STREAM_US ((uint64_t)30 * 1000 * 1000) /* between two questions over TCP */
 
 /* The length of the answer, or -1 when there is none to give. */
-static ssize_t answer(struct worker *k, const unsigned char *p, size_t n, unsigned char *out,
-		      size_t room)
+static ssize_t names_answer(struct worker *k, const unsigned char *p, size_t n, unsigned char *out,
+			    size_t room)
 {
 	struct dns_question q;
 	struct egress_verdict v = { 0 };
@@ -90,7 +90,7 @@ void names_packet(struct listener *l)
 			return;
 		if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 			continue;
-		n = answer(l->k, in, (size_t)n, out, sizeof(out));
+		n = names_answer(l->k, in, (size_t)n, out, sizeof(out));
 		if (n > 0)
 			reply(l->w.fd, &m, out, (size_t)n);
 	}
@@ -131,7 +131,7 @@ static bool stream_one(struct dns_stream *t)
 	}
 	if (t->link.in.len < 2 + n)
 		return false;
-	m = answer(t->k, p + 2, n, out + 2, sizeof(out) - 2);
+	m = names_answer(t->k, p + 2, n, out + 2, sizeof(out) - 2);
 	link_take(&t->link, 2 + n);
 	if (m < 0) {
 		t->link.broken = true;

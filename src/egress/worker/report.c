@@ -5,10 +5,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "egress/worker/worker.h"
 
-static void copy(char *to, size_t room, const char *from)
+static void report_copy(char *to, size_t room, const char *from)
 {
 	size_t n = from ? strlen(from) : 0;
 
@@ -19,17 +19,17 @@ static void copy(char *to, size_t room, const char *from)
 	to[n] = '\0';
 }
 
-static void fill(struct egress_event *ev, enum egress_event_kind kind,
-		 const struct egress_verdict *v, struct http1_text method)
+static void report_fill(struct egress_event *ev, enum egress_event_kind kind,
+			const struct egress_verdict *v, struct http1_text method)
 {
 	memset(ev, 0, sizeof(*ev));
 	ev->kind = kind;
 	ev->reason = v->reason;
 	ev->port = v->port;
-	copy(ev->host, sizeof(ev->host), v->host.name);
-	copy(ev->rule, sizeof(ev->rule), v->rule);
-	copy(ev->what, sizeof(ev->what), v->what);
-	copy(ev->hint, sizeof(ev->hint), v->hint);
+	report_copy(ev->host, sizeof(ev->host), v->host.name);
+	report_copy(ev->rule, sizeof(ev->rule), v->rule);
+	report_copy(ev->what, sizeof(ev->what), v->what);
+	report_copy(ev->hint, sizeof(ev->hint), v->hint);
 	if (method.n < sizeof(ev->method))
 		memcpy(ev->method, method.p, method.n);
 }
@@ -70,7 +70,7 @@ void report_last(struct worker *k)
 
 /* Room for one more event, or NULL. Whoever makes decisions faster than the monitor reads them
  * waits for it, with everybody else: nothing could be sent before it knows. */
-static struct egress_event *room(struct worker *k)
+static struct egress_event *report_room(struct worker *k)
 {
 	if (k->n_events == EVENTS_MAX)
 		(void)report_flush(k);
@@ -84,30 +84,30 @@ static struct egress_event *room(struct worker *k)
 
 bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method)
 {
-	struct egress_event *ev = room(k);
+	struct egress_event *ev = report_room(k);
 
 	if (!ev)
 		return false;
-	fill(ev, EGRESS_EVENT_ALLOW, v, method);
+	report_fill(ev, EGRESS_EVENT_ALLOW, v, method);
 	ev->what[0] = ev->hint[0] = '\0';
 	return true;
 }
 
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method)
 {
-	struct egress_event *ev = room(k);
+	struct egress_event *ev = report_room(k);
 
 	if (ev)
-		fill(ev, EGRESS_EVENT_DENY, v, method);
+		report_fill(ev, EGRESS_EVENT_DENY, v, method);
 	(void)report_flush(k); /* the guest may be gone the moment it hears of it */
 }
 
 void report_question(struct worker *k, const struct egress_verdict *v, uint32_t id)
 {
-	struct egress_event *ev = room(k);
+	struct egress_event *ev = report_room(k);
 
 	if (ev) {
-		fill(ev, EGRESS_EVENT_ASK, v, (struct http1_text){ "", 0 });
+		report_fill(ev, EGRESS_EVENT_ASK, v, (struct http1_text){ "", 0 });
 		ev->count = id;
 	}
 	(void)report_flush(k);
@@ -115,59 +115,60 @@ void report_question(struct worker *k, const struct egress_verdict *v, uint32_t 
 
 void report_done(struct worker *k, const struct transfer *t, const struct upstream *u)
 {
-	struct egress_event *ev = room(k);
+	struct egress_event *ev = report_room(k);
 
 	if (!ev)
 		return;
-	fill(ev, EGRESS_EVENT_DONE, &t->v, (struct http1_text){ t->method, strlen(t->method) });
+	report_fill(ev, EGRESS_EVENT_DONE, &t->v,
+		    (struct http1_text){ t->method, strlen(t->method) });
 	ev->reason = EGRESS_OK;
 	ev->what[0] = ev->hint[0] = '\0';
 	ev->status = (uint16_t)t->status;
 	ev->bytes_out = t->bytes_out;
 	ev->bytes_in = t->bytes_in;
-	copy(ev->credential, sizeof(ev->credential), t->credential);
+	report_copy(ev->credential, sizeof(ev->credential), t->credential);
 	if (u && u->at_addr.family)
 		addr_text(&u->at_addr, ev->address);
 }
 
 void report_unreached(struct worker *k, const struct upstream *u)
 {
-	struct egress_event *ev = room(k);
+	struct egress_event *ev = report_room(k);
 
 	if (!ev)
 		return;
-	fill(ev, EGRESS_EVENT_UNREACHED, &u->failure, (struct http1_text){ "", 0 });
-	copy(ev->host, sizeof(ev->host), u->host.name);
+	report_fill(ev, EGRESS_EVENT_UNREACHED, &u->failure, (struct http1_text){ "", 0 });
+	report_copy(ev->host, sizeof(ev->host), u->host.name);
 	ev->port = u->port;
-	copy(ev->hint, sizeof(ev->hint),
-	     u->chained ? "look at egress.upstream_proxy"
-			: "does it answer this machine itself? Behind a proxy: --set "
-			  "egress.upstream_proxy=URL");
+	report_copy(ev->hint, sizeof(ev->hint),
+		    u->chained ? "look at egress.upstream_proxy"
+			       : "does it answer this machine itself? Behind a proxy: --set "
+				 "egress.upstream_proxy=URL");
 }
 
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name)
 {
-	struct egress_event *ev = room(k);
+	struct egress_event *ev = report_room(k);
 
 	if (!ev)
 		return false;
-	fill(ev, kind, v, (struct http1_text){ "", 0 });
+	report_fill(ev, kind, v, (struct http1_text){ "", 0 });
 	ev->what[0] = ev->hint[0] = '\0';
-	copy(ev->rule, sizeof(ev->rule), name);
+	report_copy(ev->rule, sizeof(ev->rule), name);
 	return true;
 }
 
 static void tell_leak(struct worker *k, const struct leak_count *l, uint32_t count)
 {
-	struct egress_event *ev = room(k);
+	struct egress_event *ev = report_room(k);
 
 	if (!ev)
 		return;
 	*ev = (struct egress_event){ .kind = l->redacted ? EGRESS_EVENT_REDACT : EGRESS_EVENT_LEAK,
 				     .reason = EGRESS_LEAK,
 				     .count = count };
-	copy(ev->rule, sizeof(ev->rule), l->kind);
+	report_copy(ev->rule, sizeof(ev->rule), l->kind);
 }
 
 void report_leak(struct worker *k, const char *kind, bool redacted)
@@ -185,7 +186,7 @@ void report_leak(struct worker *k, const char *kind, bool redacted)
 	}
 	l = &k->leaks[k->n_leaks++];
 	l->redacted = redacted;
-	copy(l->kind, sizeof(l->kind), i < LEAKS_MAX - 1 ? kind : "others");
+	report_copy(l->kind, sizeof(l->kind), i < LEAKS_MAX - 1 ? kind : "others");
 	tell_leak(k, l, 1);
 }
 
@@ -203,8 +204,8 @@ void report_state(int monitor, enum egress_event_kind kind, const struct err *e)
 	struct egress_event ev = { .kind = kind };
 
 	if (e) {
-		copy(ev.what, sizeof(ev.what), e->what);
-		copy(ev.hint, sizeof(ev.hint), e->hint);
+		report_copy(ev.what, sizeof(ev.what), e->what);
+		report_copy(ev.hint, sizeof(ev.hint), e->hint);
 	}
 	(void)!send(monitor, &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

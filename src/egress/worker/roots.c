@@ -8,7 +8,7 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "egress/rules/addr.h"
 
 #define FILE_MAX ((size_t)4 << 20)
@@ -162,7 +162,7 @@ static int by_subject(X509_LOOKUP *l, X509_LOOKUP_TYPE type, const X509_NAME *na
 
 /* ---- */
 
-static int read_text(struct roots *r, const char *path)
+static int roots_read_text(struct roots *r, const char *path)
 {
 	CLEANUP(mem) char *text = malloc(FILE_MAX);
 	ssize_t n = text ? fd_read_file(AT_FDCWD, path, text, FILE_MAX) : -ENOMEM;
@@ -178,10 +178,10 @@ static int read_text(struct roots *r, const char *path)
 static int read_texts(struct roots *r, const struct strlist *further, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(bundles); i++)
-		if (read_text(r, bundles[i]) == 0)
+		if (roots_read_text(r, bundles[i]) == 0)
 			break;
 	for (size_t i = 0; i < further->n; i++) {
-		int code = read_text(r, further->v[i]);
+		int code = roots_read_text(r, further->v[i]);
 
 		if (code < 0)
 			return errno = -code,

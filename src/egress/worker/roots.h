@@ -7,9 +7,9 @@
  * thirty times as long as starting a sandbox. */
 #pragma once
 
-#include "base/cleanup.h"
-#include "base/err.h"
-#include "model/spec.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
+#include "model/settings/spec.h"
 #include "wire/tls.h"
 
 struct roots;

@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/worker/session.h"
 
 #define LINGER_US (2 * SECOND)
@@ -191,7 +191,7 @@ static void take_steps(struct session *s)
 		 !downstream_tired(&s->down));
 }
 
-static bool flush(struct session *s)
+static bool session_flush(struct session *s)
 {
 	struct link *up = upward(s);
 	bool moved;
@@ -213,7 +213,7 @@ void session_run(struct session *s)
 	s->down.turn = 0;
 	do
 		take_steps(s);
-	while (flush(s) && !downstream_tired(&s->down));
+	while (session_flush(s) && !downstream_tired(&s->down));
 	if (s->guest.broken)
 		s->state = SESSION_DEAD;
 	s->running = false;
@@ -228,7 +228,7 @@ void session_run(struct session *s)
 
 /* ---- beginning and end ---- */
 
-static void on_event(struct loop_watch *w, uint32_t events)
+static void session_on_event(struct loop_watch *w, uint32_t events)
 {
 	(void)events;
 	session_run((struct session *)w);
@@ -280,7 +280,7 @@ void session_open(struct listener *l, int fd)
 		return;
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	link_init(&s->guest, fd, on_event);
+	link_init(&s->guest, fd, session_on_event);
 	s->k = l->k;
 	s->down.ops = &session_ops;
 	s->from.port = l->port;

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/worker/session.h"
 #include "wire/hello.h"
 #include "wire/socks.h"
@@ -13,7 +13,7 @@
 
 /* ---- the steps before HTTP ---- */
 
-static struct egress_text named(const struct host *h)
+static struct egress_text session_begin_named(const struct host *h)
 {
 	return h->len ? egress_text(h->name, h->len) : egress_text(NULL, 0);
 }
@@ -33,8 +33,8 @@ static bool needs_more(struct session *s)
 static bool host_service(struct session *s)
 {
 	struct egress_request q = { .via = EGRESS_VIA_OTHER,
-				    .host = named(&s->from.tunnel),
-				    .tunnel = named(&s->from.tunnel),
+				    .host = session_begin_named(&s->from.tunnel),
+				    .tunnel = session_begin_named(&s->from.tunnel),
 				    .port = s->from.port };
 	struct egress_verdict v = { 0 };
 
@@ -151,7 +151,7 @@ bool session_hello(struct session *s)
 	int r = hello_read(s->guest.in.len ? link_data(&s->guest) : "", s->guest.in.len, scratch,
 			   &h);
 	struct egress_request q = { .via = EGRESS_VIA_TLS,
-				    .tunnel = named(&s->from.tunnel),
+				    .tunnel = session_begin_named(&s->from.tunnel),
 				    .port = s->from.port };
 
 	if (r == 0)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/worker/session.h"
 
 #define PIECE 16384
@@ -69,7 +69,7 @@ static bool on_data(struct downstream *d, const char *p, size_t n)
 	return ok;
 }
 
-static bool on_end(struct downstream *d)
+static bool session_http_on_end(struct downstream *d)
 {
 	struct session *s = session_of(d);
 
@@ -116,7 +116,7 @@ static void on_hold(struct downstream *d)
 const struct downstream_ops session_ops = {
 	.head = on_head,
 	.data = on_data,
-	.end = on_end,
+	.end = session_http_on_end,
 	.full = is_full,
 	.refuse = on_refuse,
 	.reset = on_reset,
@@ -140,7 +140,7 @@ void session_answer(struct session *s, int status, const char *reason, const cha
 /* ---- the request ---- */
 
 /* What an exchange that is over leaves of its connection. */
-static void follow(struct session *s)
+static void session_http_follow(struct session *s)
 {
 	enum exchange_state how = exchange_state(s->x);
 
@@ -248,7 +248,7 @@ bool session_exchange(struct session *s)
 	s->down.ended = g->eof;
 	moved |= exchange_step(s->x);
 	if (exchange_state(s->x) >= EXCHANGE_DONE) {
-		follow(s);
+		session_http_follow(s);
 		return true;
 	}
 	if (g->broken || (g->eof && !s->fed && !g->in.len))

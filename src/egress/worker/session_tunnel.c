@@ -63,7 +63,8 @@ static bool opening(struct session *s, struct tunnel *t)
 }
 
 /* One direction; true when something moved. */
-static bool move(struct session *s, struct link *from, struct link *to, bool *closed, bool out)
+static bool session_tunnel_move(struct session *s, struct link *from, struct link *to, bool *closed,
+				bool out)
 {
 	struct transfer *t = &s->tunnel->t;
 	size_t n = from->in.len;
@@ -100,9 +101,9 @@ bool session_pipe(struct session *s)
 	u = &t->up->link;
 	moved |= link_fill(g) > 0;
 	moved |= link_fill(u) > 0;
-	moved |= move(s, g, u, &t->up_closed, true);
+	moved |= session_tunnel_move(s, g, u, &t->up_closed, true);
 	if (s->state == SESSION_TUNNEL)
-		moved |= move(s, u, g, &t->guest_closed, false);
+		moved |= session_tunnel_move(s, u, g, &t->guest_closed, false);
 	if (moved)
 		session_patience(s, TUNNEL_US);
 	if (g->broken || u->broken || (t->guest_closed && t->up_closed))

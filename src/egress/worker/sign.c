@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/fd.h"
-#include "base/loop.h"
+#include "base/files/fd.h"
+#include "base/sys/loop.h"
+#include "base/text/cleanup.h"
 #include "egress/signing.h"
 #include "proc/confine.h"
 
@@ -54,7 +54,7 @@ static void accept_more(struct signer *k)
 	(void)loop_want(k->loop, &k->w, room ? EPOLLIN : 0);
 }
 
-static void drop(struct sign_peer *p)
+static void sign_drop(struct sign_peer *p)
 {
 	struct signer *k = p->k;
 
@@ -71,7 +71,7 @@ static void drop(struct sign_peer *p)
 }
 
 /* The next request goes to the monitor, once that is free. */
-static void ask(struct signer *k)
+static void sign_ask(struct signer *k)
 {
 	for (size_t i = 0; i < PEERS && !k->busy; i++) {
 		struct sign_peer *p = k->peers[(k->next + i) % PEERS];
@@ -94,12 +94,12 @@ static void ask(struct signer *k)
 }
 
 /* May free p. */
-static void flush(struct sign_peer *p)
+static void sign_flush(struct sign_peer *p)
 {
 	ssize_t n = send(p->w.fd, p->out + p->at, p->n - p->at, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		drop(p);
+		sign_drop(p);
 		return;
 	}
 	p->at += n > 0 ? (size_t)n : 0;
@@ -110,14 +110,14 @@ static void flush(struct sign_peer *p)
 		p->state = PEER_READS;
 	}
 	if (loop_want(p->k->loop, &p->w, p->out ? EPOLLOUT : EPOLLIN) < 0)
-		drop(p);
+		sign_drop(p);
 }
 
-static void answer(struct sign_peer *p, const unsigned char *m, size_t n)
+static void sign_answer(struct sign_peer *p, const unsigned char *m, size_t n)
 {
 	p->out = malloc(AGENTMSG_HEAD + n);
 	if (!p->out) {
-		drop(p);
+		sign_drop(p);
 		return;
 	}
 	agentmsg_put_number(p->out, (uint32_t)n);
@@ -125,11 +125,11 @@ static void answer(struct sign_peer *p, const unsigned char *m, size_t n)
 	p->at = 0;
 	p->n = AGENTMSG_HEAD + n;
 	p->state = PEER_WRITES;
-	flush(p);
+	sign_flush(p);
 }
 
 /* The monitor hears of the first: that somebody tries is told, how often is nobody's concern. */
-static void refuse(struct sign_peer *p)
+static void sign_refuse(struct sign_peer *p)
 {
 	const unsigned char failure = AGENTMSG_FAILURE;
 	const struct signing_ask q = { .what = SIGNING_WAS_REFUSED };
@@ -138,7 +138,7 @@ static void refuse(struct sign_peer *p)
 	if (!k->told && fd_send(MONITOR, &q, sizeof(q), NULL, 0) < 0)
 		_exit(1);
 	k->told = true;
-	answer(p, &failure, sizeof(failure));
+	sign_answer(p, &failure, sizeof(failure));
 }
 
 static void is_whole(struct sign_peer *p)
@@ -148,12 +148,12 @@ static void is_whole(struct sign_peer *p)
 	struct agentmsg_sign unused;
 
 	if (!(m[0] == AGENTMSG_LIST && n == 1) && !agentmsg_read_sign(m, n, &unused)) {
-		refuse(p);
+		sign_refuse(p);
 		return;
 	}
 	p->state = PEER_WAITS;
 	(void)loop_want(p->k->loop, &p->w, 0);
-	ask(p->k);
+	sign_ask(p->k);
 }
 
 /* What is read is what is wanted next: the length, then the rest. Descriptors that come along are
@@ -166,7 +166,7 @@ static void on_peer(struct loop_watch *w, uint32_t events)
 
 	(void)events;
 	if (p->state == PEER_WRITES) {
-		flush(p);
+		sign_flush(p);
 		return;
 	}
 	if (p->have >= AGENTMSG_HEAD)
@@ -175,7 +175,7 @@ static void on_peer(struct loop_watch *w, uint32_t events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		drop(p);
+		sign_drop(p);
 		return;
 	}
 	p->have += (size_t)n;
@@ -184,7 +184,7 @@ static void on_peer(struct loop_watch *w, uint32_t events)
 	if (want > AGENTMSG_HEAD)
 		is_whole(p);
 	else if (!agentmsg_number(p->in) || agentmsg_number(p->in) > AGENTMSG_REQUEST_MAX)
-		drop(p); /* where the next message would begin nobody knows */
+		sign_drop(p); /* where the next message would begin nobody knows */
 }
 
 static void on_listener(struct loop_watch *w, uint32_t events)
@@ -205,7 +205,7 @@ static void on_listener(struct loop_watch *w, uint32_t events)
 	p->w = (struct loop_watch){ .fd = fd, .ready = on_peer };
 	p->k = k;
 	if (loop_want(k->loop, &p->w, EPOLLIN) < 0)
-		drop(p);
+		sign_drop(p);
 	else
 		accept_more(k);
 }
@@ -227,9 +227,9 @@ static void on_monitor(struct loop_watch *w, uint32_t events)
 		struct sign_peer *p = k->asked;
 
 		k->asked = NULL;
-		answer(p, m, (size_t)n);
+		sign_answer(p, m, (size_t)n);
 	}
-	ask(k);
+	sign_ask(k);
 }
 
 int sign_main(void)

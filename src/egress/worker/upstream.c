@@ -17,7 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 #include "egress/worker/worker.h"
 
 #define OPEN_US (15 * 1000 * 1000)
@@ -45,7 +45,7 @@ struct upstream *upstream_free(struct upstream *u)
 	return NULL;
 }
 
-static void fail(struct upstream *u, enum egress_reason reason, const char *what)
+static void upstream_fail(struct upstream *u, enum egress_reason reason, const char *what)
 {
 	u->state = UP_FAILED;
 	if (!u->failure.reason)
@@ -55,7 +55,7 @@ static void fail(struct upstream *u, enum egress_reason reason, const char *what
 }
 
 /* An idle connection that stirs is of no use any more; one with an owner is the owner's. */
-static void on_event(struct loop_watch *w, uint32_t events)
+static void upstream_on_event(struct loop_watch *w, uint32_t events)
 {
 	struct upstream *u = (struct upstream *)w;
 
@@ -66,7 +66,7 @@ static void on_event(struct loop_watch *w, uint32_t events)
 		(void)upstream_free(u);
 }
 
-static int dial(const struct addr *a, uint16_t port)
+static int upstream_dial(const struct addr *a, uint16_t port)
 {
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port) };
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
@@ -144,17 +144,17 @@ static void dial_next(struct upstream *u)
 
 		if (!may_dial(u, a))
 			continue;
-		fd = dial(a, u->dial_port);
+		fd = upstream_dial(a, u->dial_port);
 		if (fd < 0)
 			continue;
 		u->failure.reason = EGRESS_OK;
 		u->at_addr = *a;
-		link_init(&u->link, fd, on_event);
+		link_init(&u->link, fd, upstream_on_event);
 		u->state = UP_CONNECTING;
 		(void)loop_want(k->loop, &u->link.w, EPOLLOUT);
 		return;
 	}
-	fail(u, EGRESS_INTERNAL, "the host could not be reached");
+	upstream_fail(u, EGRESS_INTERNAL, "the host could not be reached");
 }
 
 static void on_lookup(void *arg, const struct addr *v, size_t n)
@@ -167,12 +167,12 @@ static void on_lookup(void *arg, const struct addr *v, size_t n)
 	if (n)
 		dial_next(u);
 	else
-		fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
+		upstream_fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
 	if (u->owner)
 		u->stirs(u->owner);
 }
 
-static void begin(struct upstream *u, const struct egress_verdict *v)
+static void upstream_begin(struct upstream *u, const struct egress_verdict *v)
 {
 	const struct upstream_proxy *chain = &u->k->chain;
 	const struct host *name = u->chained ? &chain->host : &u->host;
@@ -189,7 +189,7 @@ static void begin(struct upstream *u, const struct egress_verdict *v)
 	}
 	u->lookup = resolver_ask(u->k->resolver, name, on_lookup, u);
 	if (!u->lookup)
-		fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
+		upstream_fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
 }
 
 static struct upstream *from_pool(struct worker *k, const struct egress_verdict *v, bool tls)
@@ -221,10 +221,10 @@ struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v, 
 	u->dial_port = u->chained ? k->chain.port : u->pinned ? v->pin_port : v->port;
 	u->tls = tls;
 	u->deadline = loop_now(k->loop) + OPEN_US;
-	link_init(&u->link, -1, on_event);
+	link_init(&u->link, -1, upstream_on_event);
 	u->failure.host = v->host;
 	u->failure.port = v->port;
-	begin(u, v);
+	upstream_begin(u, v);
 	return u;
 }
 
@@ -245,7 +245,7 @@ static void reached(struct upstream *u)
 	}
 	ssl = roots_client(u->k->roots, u->host.name);
 	if (!ssl || link_tls(&u->link, ssl) < 0) {
-		fail(u, EGRESS_INTERNAL, "no memory for TLS");
+		upstream_fail(u, EGRESS_INTERNAL, "no memory for TLS");
 		return;
 	}
 	u->state = UP_SHAKING;
@@ -267,7 +267,7 @@ static void connected(struct upstream *u)
 }
 
 /* What the machine's own proxy says to CONNECT. */
-static void ask(struct upstream *u)
+static void upstream_ask(struct upstream *u)
 {
 	struct http1_answer a;
 	struct err e = { 0 };
@@ -282,11 +282,12 @@ static void ask(struct upstream *u)
 	if (n == 0 && !u->link.eof && !u->link.broken)
 		return;
 	if (n <= 0) {
-		fail(u, EGRESS_INTERNAL, "egress.upstream_proxy did not answer as a proxy");
+		upstream_fail(u, EGRESS_INTERNAL,
+			      "egress.upstream_proxy did not answer as a proxy");
 	} else if (a.status / 100 != 2) {
 		(void)snprintf(what, sizeof(what),
 			       "egress.upstream_proxy refused the connection: status %d", a.status);
-		fail(u, EGRESS_INTERNAL, what);
+		upstream_fail(u, EGRESS_INTERNAL, what);
 	} else {
 		link_take(&u->link, (size_t)n);
 		reached(u);
@@ -327,7 +328,7 @@ static void shake(struct upstream *u)
 				   "an authority of your own: --set egress.roots=FILE",
 				   "the certificate of %s cannot be trusted: %s", u->host.name,
 				   why);
-	fail(u, EGRESS_INTERNAL, "the TLS handshake with the host failed");
+	upstream_fail(u, EGRESS_INTERNAL, "the TLS handshake with the host failed");
 }
 
 void upstream_step(struct upstream *u)
@@ -339,7 +340,7 @@ void upstream_step(struct upstream *u)
 		if (u->state == UP_CONNECTING)
 			check_connect(u);
 		if (u->state == UP_ASKING)
-			ask(u);
+			upstream_ask(u);
 		if (u->state == UP_SHAKING)
 			shake(u);
 	} while (u->state != was && u->state != UP_OPEN && u->state != UP_FAILED);
@@ -353,7 +354,7 @@ bool upstream_is_late(struct upstream *u, uint64_t now)
 {
 	if (u->state >= UP_OPEN || now < u->deadline)
 		return false;
-	fail(u, EGRESS_INTERNAL, "the host did not answer in time");
+	upstream_fail(u, EGRESS_INTERNAL, "the host did not answer in time");
 	return true;
 }
 

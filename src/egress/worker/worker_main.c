@@ -33,15 +33,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "base/fd.h"
-#include "base/sanitized.h"
-#include "base/wait.h"
+#include "base/files/fd.h"
+#include "base/sys/sanitized.h"
+#include "base/sys/wait.h"
 #include "egress/members_named.h"
 #include "egress/resolving.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
 #include "egress/worker_start.h"
-#include "egress/worker/keeper.h"
+#include "egress/authority/keeper.h"
 #include "egress/worker/worker.h"
 #include "proc/confine.h"
 
@@ -189,7 +189,7 @@ static void on_hit(void *context, const struct scan_hit *hit)
 	report_leak(context, kind, hit->action == LEAK_REDACT);
 }
 
-static int compile(struct worker *k, struct err *e)
+static int worker_main_compile(struct worker *k, struct err *e)
 {
 	const struct egress_plan *p = k->plan;
 	struct scan_options o = { .leaks = &p->leaks,
@@ -383,7 +383,7 @@ static int take_sockets(struct worker *k, struct err *e)
 	return 0;
 }
 
-static int prepare(struct worker *k, int keeper, struct err *e)
+static int worker_main_prepare(struct worker *k, int keeper, struct err *e)
 {
 	k->synth = synth_new();
 	if (!k->synth)
@@ -393,14 +393,14 @@ static int prepare(struct worker *k, int keeper, struct err *e)
 	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
 		return err_set(e, ERR_INTERNAL, EIO, "OpenSSL cannot be used");
 	if (resolver_new(k->loop, &k->resolver, e) < 0 ||
-	    roots_new(&k->plan->egress.roots, &k->roots, e) < 0 || compile(k, e) < 0)
+	    roots_new(&k->plan->egress.roots, &k->roots, e) < 0 || worker_main_compile(k, e) < 0)
 		return -e->code;
 	if (read_own(k, e) < 0)
 		return -e->code;
 	return mint_new(keeper, &k->mint, e);
 }
 
-static int serve(struct worker *k, struct err *e)
+static int worker_main_serve(struct worker *k, struct err *e)
 {
 	struct rlimit files;
 	char turn;
@@ -474,9 +474,9 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = start_keeper(&keeper, &e);
 	if (r == 0)
-		r = prepare(&k, keeper, &e);
+		r = worker_main_prepare(&k, keeper, &e);
 	if (r == 0)
-		r = serve(&k, &e);
+		r = worker_main_serve(&k, &e);
 	if (r < 0)
 		report_state(CONTROL, EGRESS_EVENT_FAILED, &e);
 	worker_done(&k);

@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/jread.h"
-#include "base/str.h"
-#include "base/url.h"
+#include "base/bytes/jread.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "base/text/url.h"
 #include "kube/api/kube_speaker.h"
 #include "kube/kube.h"
 
@@ -59,7 +59,7 @@ static bool may_repeat(const struct asking *a, const struct err *e)
 }
 
 /* 0: there is an answer in `result`. */
-static int ask(struct asking *a, const struct speaker_call *c, struct err *e)
+static int kube_asking_ask(struct asking *a, const struct speaker_call *c, struct err *e)
 {
 	for (unsigned tries = 0;; tries++) {
 		uint64_t pause;
@@ -77,7 +77,7 @@ static int ask(struct asking *a, const struct speaker_call *c, struct err *e)
 
 /* ---- an object that is there already ---- */
 
-static bool is_ours(const struct kube_letter *l, const struct buf *body)
+static bool kube_asking_is_ours(const struct kube_letter *l, const struct buf *body)
 {
 	CLEANUP(jread) struct jread *root = NULL;
 	struct err ignored;
@@ -100,7 +100,7 @@ static bool exists_already(const struct buf *body)
 }
 
 /* Where the object of the letter's body is, by its own name. */
-static int path_of(const struct kube_letter *l, struct buf *path)
+static int kube_asking_path_of(const struct kube_letter *l, struct buf *path)
 {
 	CLEANUP(jread) struct jread *root = NULL;
 	struct err ignored;
@@ -127,11 +127,11 @@ static void recognise(struct asking *a)
 	struct speaker_call c = { .method = "GET" };
 	struct err ignored = { 0 };
 
-	if (!exists_already(&a->body) || path_of(a->letter, &path) < 0)
+	if (!exists_already(&a->body) || kube_asking_path_of(a->letter, &path) < 0)
 		return;
 	c.target = buf_str(&path);
-	if (ask(&look, &c, &ignored) == 0 && look.result.status == 200 &&
-	    is_ours(a->letter, &look.body)) {
+	if (kube_asking_ask(&look, &c, &ignored) == 0 && look.result.status == 200 &&
+	    kube_asking_is_ours(a->letter, &look.body)) {
 		buf_done(&a->body);
 		a->body = look.body;
 		a->result.status = 200;
@@ -154,7 +154,7 @@ void speaker_ask(struct speaker *s, const struct kube_letter *l)
 	struct kube_packet p = { 0 };
 	struct err e = { 0 };
 
-	if (ask(&a, &c, &e) == 0) {
+	if (kube_asking_ask(&a, &c, &e) == 0) {
 		if (a.result.status == 409 && l->label[0] && str_eq(l->method, "POST"))
 			recognise(&a);
 		p.status = a.result.status;

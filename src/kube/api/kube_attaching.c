@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/random.h"
-#include "base/str.h"
+#include "base/bytes/random.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 #include "kube/api/kube_speaker.h"
 #include "kube/api/websocket.h"
 #include "kube/kube.h"
@@ -52,7 +52,8 @@ struct attaching {
 
 /* ---- to the server ---- */
 
-static void put(struct attaching *a, enum ws_code code, int channel, const void *p, size_t n)
+static void kube_attaching_put(struct attaching *a, enum ws_code code, int channel, const void *p,
+			       size_t n)
 {
 	unsigned char mask[4];
 	struct err ignored;
@@ -72,12 +73,12 @@ static void start_closing(struct attaching *a)
 
 	if (a->closing)
 		return;
-	put(a, WS_CLOSE, -1, normal, sizeof(normal));
+	kube_attaching_put(a, WS_CLOSE, -1, normal, sizeof(normal));
 	a->closing = true;
 	a->until = clock_us() + CLOSING_US;
 }
 
-static void flush(struct attaching *a)
+static void kube_attaching_flush(struct attaching *a)
 {
 	while (a->gone < a->to.len && !a->over) {
 		short wait;
@@ -101,7 +102,7 @@ static void end_input(struct attaching *a)
 
 	a->speaker->in = fd_close(a->speaker->in);
 	if (a->version >= 5)
-		put(a, WS_BINARY, CHANNEL_CLOSE, &in, 1);
+		kube_attaching_put(a, WS_BINARY, CHANNEL_CLOSE, &in, 1);
 	else
 		start_closing(a);
 }
@@ -112,7 +113,7 @@ static void take_input(struct attaching *a)
 	ssize_t n = read(a->speaker->in, piece, sizeof(piece));
 
 	if (n > 0)
-		put(a, WS_BINARY, CHANNEL_IN, piece, (size_t)n);
+		kube_attaching_put(a, WS_BINARY, CHANNEL_IN, piece, (size_t)n);
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 		end_input(a);
 }
@@ -131,7 +132,7 @@ static bool take_words(struct attaching *a)
 		return false;
 	n = snprintf(text, sizeof(text), "{\"Width\":%u,\"Height\":%u}", z.cols, z.rows);
 	if (!a->closing)
-		put(a, WS_BINARY, CHANNEL_SIZE, text, (size_t)n);
+		kube_attaching_put(a, WS_BINARY, CHANNEL_SIZE, text, (size_t)n);
 	return true;
 }
 
@@ -153,7 +154,7 @@ static int *stream_of(struct attaching *a, int channel)
 }
 
 /* Bytes for a stream nobody reads any more are dropped; the command goes on. */
-static void give(struct attaching *a, int *fd)
+static void kube_attaching_give(struct attaching *a, int *fd)
 {
 	while (a->piece.n) {
 		ssize_t n =
@@ -193,7 +194,7 @@ static void give_data(struct attaching *a)
 		int *fd = stream_of(a, a->channel);
 
 		if (fd)
-			give(a, fd);
+			kube_attaching_give(a, fd);
 		else if (a->channel == CHANNEL_CLOSE)
 			close_channel(a);
 		else if (a->channel == CHANNEL_STATUS)
@@ -216,11 +217,11 @@ static void give_piece(struct attaching *a)
 		return;
 	case WS_ASKED:
 		if (a->to.len < OUT_FULL)
-			put(a, WS_PONG, -1, a->piece.p, a->piece.n);
+			kube_attaching_put(a, WS_PONG, -1, a->piece.p, a->piece.n);
 		break;
 	case WS_ENDED:
 		start_closing(a);
-		flush(a);
+		kube_attaching_flush(a);
 		a->over = true;
 		break;
 	case WS_NOTHING:
@@ -273,7 +274,7 @@ static void take_news(struct attaching *a)
 
 enum { AT_SERVER, AT_BRIG, AT_IN, AT_READER, PLACES };
 
-static void prepare(struct attaching *a, struct pollfd p[PLACES])
+static void kube_attaching_prepare(struct attaching *a, struct pollfd p[PLACES])
 {
 	const int *reader = a->piece.n ? stream_of(a, a->channel) : NULL;
 	short events = (short)((a->piece.n ? 0 : POLLIN) | (a->to.len ? POLLOUT : 0));
@@ -293,11 +294,11 @@ static int patience(const struct attaching *a)
 	return now >= until || (a->more && !a->piece.n) ? 0 : (int)((until - now) / 1000) + 1;
 }
 
-static void turn(struct attaching *a)
+static void kube_attaching_turn(struct attaching *a)
 {
 	struct pollfd p[PLACES];
 
-	prepare(a, p);
+	kube_attaching_prepare(a, p);
 	if (poll(p, PLACES, patience(a)) < 0 && errno != EINTR) {
 		a->over = true;
 		return;
@@ -311,8 +312,8 @@ static void turn(struct attaching *a)
 	understand(a);
 	take_news(a);
 	if (!a->over && !a->closing && clock_us() >= a->ping && a->to.len < OUT_FULL)
-		put(a, WS_PING, -1, NULL, 0);
-	flush(a);
+		kube_attaching_put(a, WS_PING, -1, NULL, 0);
+	kube_attaching_flush(a);
 	if (a->told)
 		start_closing(a);
 	a->over |= a->closing && clock_us() >= a->until;
@@ -326,7 +327,7 @@ static void pump(struct attaching *a)
 	a->status = (struct buf)BUF_INIT(KUBE_STATUS_MAX);
 	understand(a);
 	while (!a->over)
-		turn(a);
+		kube_attaching_turn(a);
 	buf_done(&a->to);
 	buf_done(&a->status);
 	a->t.close(a->t.arg);
@@ -361,7 +362,7 @@ static int check_answer(const struct http1_answer *h, const char *key, int *vers
 }
 
 /* The head goes with the connection. */
-static int refused(struct speaker *s, int status, uint64_t deadline, struct err *e)
+static int kube_attaching_refused(struct speaker *s, int status, uint64_t deadline, struct err *e)
 {
 	struct kube_answer a = { .status = status, .body = BUF_INIT(KUBE_STATUS_MAX) };
 	int code = status == 404 ? ENOENT : status == 401 || status == 403 ? EACCES : EREMOTEIO;
@@ -402,7 +403,7 @@ static int open_once(struct attaching *a, const struct kube_letter *l, uint64_t 
 			       : -e->code;
 	*r = (struct speaker_result){ h->status, speaker_retry_after(h) };
 	if (h->framing != HTTP1_UPGRADED) {
-		(void)refused(s, r->status, deadline, e);
+		(void)kube_attaching_refused(s, r->status, deadline, e);
 		return r->status == 429 ? 1 : -e->code;
 	}
 	if (check_answer(h, key, &a->version, e) < 0)

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 #include "kube/api/kube_secret.h"
 #include "kube/api/kube_speaker.h"
 #include "kube/kube.h"
@@ -55,7 +55,7 @@ static void answer_place(const struct kube_main *m, const struct err *e)
 	(void)kube_packet_send(CONTROL, &p, e->code || out.failed ? NULL : &out);
 }
 
-static int begin(struct kube_main *m)
+static int kube_main_begin(struct kube_main *m)
 {
 	struct kube_packet packet;
 	struct parcel p;
@@ -178,7 +178,7 @@ static void give_secret(struct kube_main *m, int line, const struct kube_packet 
 	(void)kube_packet_send(line, &p, NULL);
 }
 
-static void hear(struct kube_main *m, struct kube_running *r)
+static void kube_main_hear(struct kube_main *m, struct kube_running *r)
 {
 	struct kube_packet asked;
 
@@ -192,7 +192,7 @@ static void hear(struct kube_main *m, struct kube_running *r)
 	r->line = fd_close(r->line);
 }
 
-static void serve(struct kube_main *m)
+static void kube_main_serve(struct kube_main *m)
 {
 	struct pollfd p[KUBE_JOBS_MAX + 1];
 
@@ -206,7 +206,7 @@ static void serve(struct kube_main *m)
 			return;
 		for (size_t i = 0; i < KUBE_JOBS_MAX; i++)
 			if (p[i].fd >= 0 && p[i].revents)
-				hear(m, &m->v[i]);
+				kube_main_hear(m, &m->v[i]);
 	}
 }
 
@@ -234,9 +234,9 @@ int main(int argc, char **argv)
 	shut();
 	for (size_t i = 0; i < KUBE_JOBS_MAX; i++)
 		m.v[i].line = -1;
-	r = begin(&m);
+	r = kube_main_begin(&m);
 	if (r == 0)
-		serve(&m);
+		kube_main_serve(&m);
 	for (size_t i = 0; i < KUBE_JOBS_MAX; i++)
 		if (m.v[i].line >= 0) {
 			(void)kill(m.v[i].pid, SIGKILL);

@@ -10,13 +10,13 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/base64.h"
-#include "base/clean.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/jread.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/bytes/base64.h"
+#include "base/bytes/jread.h"
+#include "base/bytes/json.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
 #include "proc/host_find.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
@@ -179,8 +179,8 @@ struct kube_plugin_run {
 	struct buf text, said;
 };
 
-static int start(struct arena *a, const char *const *argv, const char *const *env,
-		 struct kube_plugin_run *r, struct err *e)
+static int kube_plugin_start(struct arena *a, const char *const *argv, const char *const *env,
+			     struct kube_plugin_run *r, struct err *e)
 {
 	static const char *const every[] = { "*", NULL };
 	CLEANUP(fd) int out = -1, err = -1;
@@ -262,8 +262,8 @@ static int end_of(pid_t pid, bool wait)
 	return -ETIMEDOUT;
 }
 
-static int failed(const struct kube_config *c, const struct kube_plugin_run *r, int status,
-		  struct err *e)
+static int kube_plugin_failed(const struct kube_config *c, const struct kube_plugin_run *r,
+			      int status, struct err *e)
 {
 	CLEANUP(buf) struct buf said = BUF_INIT(SAID_MAX);
 	const char *name = c->plugin->command;
@@ -303,15 +303,15 @@ int kube_plugin_run(struct arena *a, const struct kube_config *c, const char *ca
 		argv[n++] = *v;
 	if (make_env(a, c, ca, b, env, e) < 0)
 		return -e->code;
-	code = start(a, argv, env, &r, e);
+	code = kube_plugin_start(a, argv, env, &r, e);
 	if (code == -ENOENT)
-		code = failed(c, &r, NOT_INSTALLED, e);
+		code = kube_plugin_failed(c, &r, NOT_INSTALLED, e);
 	else if (code < 0)
 		code = err_wrap(e, "credential plugin '%.100s'", c->plugin->command);
 	if (code == 0) {
 		status = end_of(r.pid, listen_to(&r) == 0);
 		if (status != 0)
-			code = failed(c, &r, status, e);
+			code = kube_plugin_failed(c, &r, status, e);
 		else if (kube_plugin_read(a, c->plugin->version, buf_str(&r.text), r.text.len, ret,
 					  e) < 0)
 			code = err_wrap(e, "credential plugin '%.100s'", c->plugin->command);

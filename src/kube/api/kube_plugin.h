@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/err.h"
+#include "base/text/arena.h"
+#include "base/text/err.h"
 #include "kube/api/kubeconfig.h"
 
 enum { KUBE_PLUGIN_MS = 10000, KUBE_PLUGIN_MAX = 256 << 10 };

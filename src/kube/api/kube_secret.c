@@ -5,9 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/exposed.h"
-#include "base/str.h"
+#include "base/files/exposed.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 #include "kube/api/kube_plugin.h"
 
 #define MINUTE_US 60000000ULL
@@ -98,8 +98,8 @@ static int token_of(struct arena *a, const struct kube_config *c, const char **r
 	return 0;
 }
 
-static int make(struct kube_keeper *k, struct arena *a, struct kube_secret *s, int64_t *expires,
-		struct err *e)
+static int kube_secret_make(struct kube_keeper *k, struct arena *a, struct kube_secret *s,
+			    int64_t *expires, struct err *e)
 {
 	const struct kube_config *c = k->config;
 	struct kube_given g = { 0 };
@@ -124,7 +124,7 @@ static int make(struct kube_keeper *k, struct arena *a, struct kube_secret *s, i
 	return 0;
 }
 
-static bool same(const struct kube_secret *a, const struct kube_secret *b)
+static bool kube_secret_same(const struct kube_secret *a, const struct kube_secret *b)
 {
 	return str_eq(a->ca, b->ca) && str_eq(a->cert, b->cert) && str_eq(a->key, b->key) &&
 	       str_eq(a->token, b->token);
@@ -138,13 +138,13 @@ static int renew(struct kube_keeper *k, struct err *e)
 
 	if (!a)
 		return err_nomem(e);
-	if (make(k, a, &s, &expires, e) < 0) {
+	if (kube_secret_make(k, a, &s, &expires, e) < 0) {
 		e->code = e->code == ENOMEM ? ENOMEM : EACCES;
 		return -e->code;
 	}
 	k->made = clock_us();
 	k->expires = expires;
-	if (k->serial && same(&s, &k->secret))
+	if (k->serial && kube_secret_same(&s, &k->secret))
 		return 0;
 	(void)arena_free(k->arena);
 	k->arena = TAKE_PTR(a);

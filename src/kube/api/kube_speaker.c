@@ -14,8 +14,8 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/str.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 #include "kube/kube.h"
 #include "proc/confine.h"
 #include "wire/tcp.h"
@@ -99,7 +99,7 @@ static void keep_alive(int fd)
 		(void)setsockopt(fd, all[i].level, all[i].name, &all[i].value, sizeof(int));
 }
 
-static int explain(struct speaker *s, struct err *e)
+static int kube_speaker_explain(struct speaker *s, struct err *e)
 {
 	if (e->code == EKEYREJECTED && !e->hint[0])
 		(void)err_hint(e, "%s",
@@ -166,14 +166,14 @@ static int call_once(struct speaker *s, const struct speaker_call *c, uint64_t d
 	if (!is_usable(s)) {
 		speaker_hang_up(s);
 		if (connect_server(s, deadline, e) < 0)
-			return explain(s, e);
+			return kube_speaker_explain(s, e);
 	}
 	q.target = buf_str(&target);
 	q.fields = buf_str(&fields);
 	s->sent = true;
 	if (client_send(s->client, &q, deadline, e) < 0 ||
 	    client_answer(s->client, deadline, ret, e) < 0)
-		return explain(s, e);
+		return kube_speaker_explain(s, e);
 	return 0;
 }
 

@@ -6,9 +6,9 @@
  * of it blocks, never past a deadline (clock_us). */
 #pragma once
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/url.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
+#include "base/text/url.h"
 #include "kube/api/kube_secret.h"
 #include "kube/kube_packet.h"
 #include "wire/tls_client.h"

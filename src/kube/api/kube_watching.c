@@ -11,12 +11,12 @@
 #include <poll.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/jread.h"
-#include "base/json.h"
-#include "base/str.h"
-#include "base/url.h"
+#include "base/bytes/jread.h"
+#include "base/bytes/json.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "base/text/url.h"
 #include "kube/api/kube_speaker.h"
 #include "kube/kube.h"
 
@@ -42,7 +42,7 @@ struct watching {
 /* ---- what brig reads ---- */
 
 /* False: it has closed its end. */
-static bool tell(struct watching *w, const struct buf *b)
+static bool kube_watching_tell(struct watching *w, const struct buf *b)
 {
 	if (b->failed) {
 		(void)err_set(&w->err, ERR_UNAVAILABLE, EMSGSIZE, "an object is too long");
@@ -61,7 +61,7 @@ static bool tell_event(struct watching *w, const char *type, const struct jread 
 		jread_write(object, &b);
 	}
 	buf_puts(&b, "}\n");
-	return tell(w, &b);
+	return kube_watching_tell(w, &b);
 }
 
 static void tell_failure(struct watching *w)
@@ -79,7 +79,7 @@ static void tell_failure(struct watching *w)
 		json_kstr(&j, "hint", w->err.hint);
 	json_object_end(&j);
 	buf_putc(&b, '\n');
-	(void)tell(w, &b);
+	(void)kube_watching_tell(w, &b);
 }
 
 /* ---- answers that are not what was asked for ---- */
@@ -94,7 +94,7 @@ static void note_status(struct watching *w, const struct buf *body)
 		      text);
 }
 
-static enum watch_turn judge(struct watching *w)
+static enum watch_turn kube_watching_judge(struct watching *w)
 {
 	int status = w->result.status;
 
@@ -118,7 +118,7 @@ static uint64_t deadline_of(const struct watching *w)
 }
 
 /* A whole answer; its body is the caller's. */
-static enum watch_turn fetch(struct watching *w, const char *target, struct buf *body)
+static enum watch_turn kube_watching_fetch(struct watching *w, const char *target, struct buf *body)
 {
 	const struct speaker_call c = { .method = "GET", .target = target };
 	uint64_t deadline = deadline_of(w);
@@ -126,17 +126,17 @@ static enum watch_turn fetch(struct watching *w, const char *target, struct buf 
 
 	w->result = (struct speaker_result){ 0 };
 	if (speaker_try(w->speaker, &c, deadline, &a, &w->err) < 0)
-		return judge(w);
+		return kube_watching_judge(w);
 	w->result = (struct speaker_result){ a->status, speaker_retry_after(a) };
 	if (client_read_all(w->speaker->client, body, deadline, &w->err) < 0) {
 		w->result = (struct speaker_result){ 0 };
 		speaker_hang_up(w->speaker);
-		return judge(w);
+		return kube_watching_judge(w);
 	}
 	if (w->result.status == 200)
 		return TURN_GO_ON;
 	note_status(w, body);
-	return judge(w);
+	return kube_watching_judge(w);
 }
 
 /* ---- the list ---- */
@@ -194,7 +194,7 @@ static enum watch_turn list_part(struct watching *w, bool first, struct buf *nex
 		buf_puts(&target, "&continue=");
 		url_put_escaped(&target, buf_str(next));
 	}
-	turn = fetch(w, buf_str(&target), &body);
+	turn = kube_watching_fetch(w, buf_str(&target), &body);
 	if (turn != TURN_GO_ON)
 		return turn;
 	if (jread_parse(body.data, body.len, &list, &w->err) < 0 ||
@@ -240,10 +240,10 @@ static enum watch_turn take_error(struct watching *w, const struct jread *status
 		(struct speaker_result){ .status = code >= 400 && code < 600 ? (int)code : 500 };
 	note_status(w, &b);
 	speaker_hang_up(w->speaker);
-	return judge(w);
+	return kube_watching_judge(w);
 }
 
-static enum watch_turn take_line(struct watching *w, const char *p, size_t n)
+static enum watch_turn kube_watching_take_line(struct watching *w, const char *p, size_t n)
 {
 	static const char *const told[] = { "ADDED", "MODIFIED", "DELETED" };
 	CLEANUP(jread) struct jread *event = NULL;
@@ -269,7 +269,7 @@ static enum watch_turn take_line(struct watching *w, const char *p, size_t n)
 }
 
 /* The lines that are whole; what is left begins the next one. */
-static enum watch_turn take_lines(struct watching *w)
+static enum watch_turn kube_watching_take_lines(struct watching *w)
 {
 	size_t from = 0;
 	enum watch_turn turn = TURN_GO_ON;
@@ -281,7 +281,7 @@ static enum watch_turn take_lines(struct watching *w)
 		if (!end)
 			break;
 		if (end > at)
-			turn = take_line(w, at, (size_t)(end - at));
+			turn = kube_watching_take_line(w, at, (size_t)(end - at));
 		from += (size_t)(end - at) + 1;
 	}
 	if (from) {
@@ -310,7 +310,7 @@ static enum watch_turn lost(struct watching *w, int code, const char *what)
 	return code == EMSGSIZE ? TURN_OVER : TURN_WAIT;
 }
 
-static enum watch_turn follow(struct watching *w)
+static enum watch_turn kube_watching_follow(struct watching *w)
 {
 	uint64_t until = clock_us() + SILENCE_US;
 	struct client *c = w->speaker->client;
@@ -334,7 +334,7 @@ static enum watch_turn follow(struct watching *w)
 		buf_add(&w->line, piece, (size_t)n);
 		if (w->line.failed)
 			return lost(w, EMSGSIZE, "the API server sends an event that is too long");
-		turn = take_lines(w);
+		turn = kube_watching_take_lines(w);
 		if (turn != TURN_GO_ON)
 			return turn;
 	}
@@ -356,18 +356,18 @@ static enum watch_turn watch_once(struct watching *w)
 	c.target = buf_str(&target);
 	w->result = (struct speaker_result){ 0 };
 	if (speaker_try(w->speaker, &c, deadline, &a, &w->err) < 0)
-		return judge(w);
+		return kube_watching_judge(w);
 	w->result = (struct speaker_result){ a->status, speaker_retry_after(a) };
 	if (a->status != 200) {
 		(void)client_read_all(w->speaker->client, &body, deadline, &w->err);
 		note_status(w, &body);
-		return judge(w);
+		return kube_watching_judge(w);
 	}
 	w->well = clock_us();
 	w->result = (struct speaker_result){ 0 };
 	buf_done(&w->line);
 	w->line = (struct buf)BUF_INIT(KUBE_EVENT_MAX);
-	turn = follow(w);
+	turn = kube_watching_follow(w);
 	w->well = clock_us(); /* until now it was there */
 	/* One that ends at once, again and again, is not to be asked without a pause. */
 	return turn == TURN_GO_ON && clock_us() - began < 1000000 ? TURN_WAIT : turn;

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/base64.h"
-#include "base/exposed.h"
-#include "base/fd.h"
-#include "base/str.h"
-#include "base/url.h"
-#include "model/yaml.h"
+#include "base/bytes/base64.h"
+#include "base/bytes/yaml.h"
+#include "base/files/exposed.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
+#include "base/text/url.h"
 
 #define POD "/var/run/secrets/kubernetes.io/serviceaccount"
 #define LIST_MAX 256 /* arguments, variables */
@@ -89,7 +89,7 @@ bool kube_token_valid(const char *text)
 /* ---- values ---- */
 
 /* A path of the file, which is relative to the file. */
-static const char *resolve(struct arena *a, const struct kube_entry *x, const char *path)
+static const char *kubeconfig_resolve(struct arena *a, const struct kube_entry *x, const char *path)
 {
 	if (!path || path[0] == '/')
 		return path;
@@ -97,7 +97,8 @@ static const char *resolve(struct arena *a, const struct kube_entry *x, const ch
 }
 
 /* The text of a member: NULL where there is none, or it is empty. */
-static int text_of(const struct kube_entry *x, const char *key, const char **ret, struct err *e)
+static int kubeconfig_text_of(const struct kube_entry *x, const char *key, const char **ret,
+			      struct err *e)
 {
 	const struct node *n = node_get(x->map, key);
 
@@ -119,12 +120,12 @@ static int flag_of(const struct kube_entry *x, const char *key, bool *ret, struc
 	return n && n->kind != NODE_NULL ? node_bool(x->file->name, n, ret, e) : 0;
 }
 
-static int path_of(struct arena *a, const struct kube_entry *x, const char *key, const char **ret,
-		   struct err *e)
+static int kubeconfig_path_of(struct arena *a, const struct kube_entry *x, const char *key,
+			      const char **ret, struct err *e)
 {
-	if (text_of(x, key, ret, e) < 0)
+	if (kubeconfig_text_of(x, key, ret, e) < 0)
 		return -e->code;
-	if (*ret && !(*ret = resolve(a, x, *ret)))
+	if (*ret && !(*ret = kubeconfig_resolve(a, x, *ret)))
 		return err_nomem(e);
 	return 0;
 }
@@ -138,10 +139,10 @@ static int pem_of(struct arena *a, const struct kube_entry *x, const char *key, 
 	ssize_t n;
 
 	*text = NULL;
-	if (text_of(x, data, &coded, e) < 0)
+	if (kubeconfig_text_of(x, data, &coded, e) < 0)
 		return -e->code;
 	if (!coded)
-		return path_of(a, x, key, file, e);
+		return kubeconfig_path_of(a, x, key, file, e);
 	*file = NULL;
 	out = arena_alloc(a, strlen(coded) + 1);
 	if (!out)
@@ -223,8 +224,8 @@ static int take_cluster(struct arena *a, const struct kube_entry *x, struct kube
 		return err_hint(e, "give the cluster's authority: certificate-authority-data");
 	}
 	if (refuse_members(x, refused, ARRAY_LEN(refused), e) < 0 ||
-	    text_of(x, "server", &c->server, e) < 0 ||
-	    text_of(x, "tls-server-name", &c->tls_name, e) < 0 ||
+	    kubeconfig_text_of(x, "server", &c->server, e) < 0 ||
+	    kubeconfig_text_of(x, "tls-server-name", &c->tls_name, e) < 0 ||
 	    pem_of(a, x, "certificate-authority", "certificate-authority-data", &c->ca, &c->ca_file,
 		   e) < 0)
 		return -e->code;
@@ -321,15 +322,15 @@ static int take_plugin(struct arena *a, const struct kube_entry *user, struct ku
 	p = arena_alloc(a, sizeof(*p));
 	if (!p)
 		return err_nomem(e);
-	if (text_of(&x, "command", &p->command, e) < 0 ||
-	    text_of(&x, "apiVersion", &p->version, e) < 0 ||
-	    text_of(&x, "installHint", &p->install, e) < 0 ||
-	    text_of(&x, "interactiveMode", &interactive, e) < 0 ||
+	if (kubeconfig_text_of(&x, "command", &p->command, e) < 0 ||
+	    kubeconfig_text_of(&x, "apiVersion", &p->version, e) < 0 ||
+	    kubeconfig_text_of(&x, "installHint", &p->install, e) < 0 ||
+	    kubeconfig_text_of(&x, "interactiveMode", &interactive, e) < 0 ||
 	    flag_of(&x, "provideClusterInfo", &p->cluster_info, e) < 0 ||
 	    take_args(a, &x, &p->args, e) < 0 || take_env(a, &x, &p->env, e) < 0 ||
 	    check_plugin(&x, p, interactive, e) < 0)
 		return -e->code;
-	if (strchr(p->command, '/') && !(p->command = resolve(a, &x, p->command)))
+	if (strchr(p->command, '/') && !(p->command = kubeconfig_resolve(a, &x, p->command)))
 		return err_nomem(e);
 	c->plugin = p;
 	return 0;
@@ -352,8 +353,9 @@ static int take_user(struct arena *a, const struct kube_entry *x, struct kube_co
 	    pem_of(a, x, "client-certificate", "client-certificate-data", &c->cert, &c->cert_file,
 		   e) < 0 ||
 	    pem_of(a, x, "client-key", "client-key-data", &c->key, &c->key_file, e) < 0 ||
-	    text_of(x, "token", &c->token, e) < 0 ||
-	    path_of(a, x, "tokenFile", &c->token_file, e) < 0 || take_plugin(a, x, c, e) < 0)
+	    kubeconfig_text_of(x, "token", &c->token, e) < 0 ||
+	    kubeconfig_path_of(a, x, "tokenFile", &c->token_file, e) < 0 ||
+	    take_plugin(a, x, c, e) < 0)
 		return -e->code;
 	if ((c->cert || c->cert_file) != (c->key || c->key_file))
 		return node_error(x->file->name, x->map, e,
@@ -373,7 +375,7 @@ static int current_context(const struct kube_files *f, const char **ret, struct 
 	for (size_t i = 0; i < f->n && !*ret; i++) {
 		struct kube_entry x = { &f->v[i], f->v[i].root };
 
-		if (text_of(&x, "current-context", ret, e) < 0)
+		if (kubeconfig_text_of(&x, "current-context", ret, e) < 0)
 			return -e->code;
 	}
 	if (*ret)
@@ -392,9 +394,9 @@ static int take_all(const struct kube_files *f, const struct kube_begin *b, stru
 	if (!c->context && current_context(f, &c->context, e) < 0)
 		return -e->code;
 	if (find_entry(f, "contexts", "context", c->context, &context, e) < 0 ||
-	    text_of(&context, "cluster", &c->cluster, e) < 0 ||
-	    text_of(&context, "user", &c->user, e) < 0 ||
-	    text_of(&context, "namespace", &c->namespace, e) < 0)
+	    kubeconfig_text_of(&context, "cluster", &c->cluster, e) < 0 ||
+	    kubeconfig_text_of(&context, "user", &c->user, e) < 0 ||
+	    kubeconfig_text_of(&context, "namespace", &c->namespace, e) < 0)
 		return -e->code;
 	if (!c->cluster)
 		return node_error(context.file->name, context.map, e, "the context has no cluster");
@@ -434,7 +436,7 @@ static int add_text(struct kube_files *f, const char *name, const char *text, si
 }
 
 /* 1: it was there; 0: it is not. */
-static int add_file(struct kube_files *f, const char *path, struct err *e)
+static int kubeconfig_add_file(struct kube_files *f, const char *path, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(KUBECONFIG_MAX);
 
@@ -465,7 +467,7 @@ static int add_list(struct kube_files *f, const char *list, struct err *e)
 				       "a path of KUBECONFIG is too long");
 		memcpy(path, list, n);
 		path[n] = '\0';
-		if (n && add_file(f, path, e) < 0)
+		if (n && kubeconfig_add_file(f, path, e) < 0)
 			return -e->code;
 		list += n + (list[n] == ':');
 	}
@@ -516,7 +518,7 @@ int kubeconfig_load(struct arena *a, const struct kube_begin *b, struct kube_con
 			return -e->code;
 	} else if (b->home[0] == '/' &&
 		   snprintf(path, sizeof(path), "%s/.kube/config", b->home) < (int)sizeof(path) &&
-		   add_file(&f, path, e) < 0) {
+		   kubeconfig_add_file(&f, path, e) < 0) {
 		return -e->code;
 	}
 	if (!f.n && !given[0] && b->service_host[0]) {

@@ -7,9 +7,9 @@
  * a proxy. */
 #pragma once
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
 #include "kube/kube_packet.h"
 
 enum {

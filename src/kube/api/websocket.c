@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base64.h"
-#include "base/sha1.h"
+#include "base/bytes/base64.h"
+#include "base/bytes/sha1.h"
 
 #define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define NO_CODE 1005

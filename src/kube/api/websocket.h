@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 enum ws_code { WS_MORE = 0, WS_TEXT = 1, WS_BINARY = 2, WS_CLOSE = 8, WS_PING = 9, WS_PONG = 10 };
 enum { WS_CONTROL_MAX = 125, WS_NORMAL = 1000, WS_KEY_SIZE = 25, WS_ACCEPT_SIZE = 29 };

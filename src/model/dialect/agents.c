@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/num.h"
-#include "base/str.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "model/dialect/foreign.h"
-#include "model/paths.h"
-#include "model/spec_lists.h"
+#include "model/settings/paths.h"
+#include "model/settings/spec_lists.h"
 
 #define CPUS_MIN 10 /* thousandths: container engines take no less */
 #define CPUS_MAX 4096000
@@ -308,8 +308,8 @@ static int read_limit(struct spec *s, const struct source *src, enum field_id id
 	return foreign_set(s, src, id, n, n->text, e);
 }
 
-static int read_limits(struct spec *s, const struct source *src, const struct node *root,
-		       struct err *e)
+static int agents_read_limits(struct spec *s, const struct source *src, const struct node *root,
+			      struct err *e)
 {
 	const struct node *cpus = node_get(root, "cpu_limit"),
 			  *memory = node_get(root, "memory_limit"),
@@ -370,7 +370,7 @@ int agents_read(struct spec *s, const struct source *src, const struct node *roo
 
 	if (set_defaults(s, e) < 0 || check_keys(src, root, e) < 0 ||
 	    read_image(s, src, root, e) < 0 || agents_files(s, src, root, e) < 0 ||
-	    read_limits(s, src, root, e) < 0)
+	    agents_read_limits(s, src, root, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		const struct node *n = node_get(root, parts[i].key);

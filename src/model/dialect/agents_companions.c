@@ -4,9 +4,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/str.h"
-#include "model/companions.h"
+#include "base/text/str.h"
 #include "model/dialect/agents.h"
+#include "model/dialect/companions.h"
 #include "model/dialect/foreign.h"
 
 #define NAME_MAX_BYTES 63 /* it is a host name inside */
@@ -52,8 +52,8 @@ static int read_health(struct spec *s, const struct source *src, const struct no
 	return 0;
 }
 
-static int read_limits(const struct source *src, const struct node *map, struct companion_spec *c,
-		       struct err *e)
+static int read_limits_agents(const struct source *src, const struct node *map,
+			      struct companion_spec *c, struct err *e)
 {
 	const struct node *cpus = node_get(map, "cpu_limit"),
 			  *memory = node_get(map, "memory_limit"),
@@ -115,7 +115,7 @@ static int read_companion(struct spec *s, const struct source *src, const struct
 		return -e->code;
 	if (health && health->kind != NODE_NULL && read_health(s, src, health, &c->health, e) < 0)
 		return -e->code;
-	return read_limits(src, n, c, e) < 0 ? -e->code : read_commands(s, src, n, c, e);
+	return read_limits_agents(src, n, c, e) < 0 ? -e->code : read_commands(s, src, n, c, e);
 }
 
 /* The file's keys are unique; names are not, where only the case differs. */

@@ -6,12 +6,12 @@
  * where the file lies. Links and special files are refused when the sandbox is built. */
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/str.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
 #include "model/dialect/agents.h"
 #include "model/dialect/foreign.h"
-#include "model/paths.h"
-#include "model/spec_lists.h"
+#include "model/settings/paths.h"
+#include "model/settings/spec_lists.h"
 
 #define WORKSPACE "/workspace"
 #define ENTRIES_MAX 256

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
-#include "model/paths.h"
-#include "model/spec_lists.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
+#include "model/settings/spec_lists.h"
 
 static const char *const names[] = {
 	[DIALECT_BRIG] = "brig",     [DIALECT_INITRUNNER] = "initrunner", [DIALECT_RLM] = "rlm",
@@ -34,7 +34,7 @@ int dialect_by_name(const char *name, enum dialect *ret, struct err *e)
 		    : err_hint(e, "brig, initrunner, rlm, agents or ironclaw");
 }
 
-static bool among(const char *s, const char *const *words)
+static bool dialect_among(const char *s, const char *const *words)
 {
 	for (; *words; words++)
 		if (str_eq(s, *words))
@@ -59,7 +59,7 @@ static bool looks_rlm(const struct node *root)
 
 	for (const struct node *n = sandbox && sandbox->kind == NODE_MAP ? sandbox->first : NULL; n;
 	     n = n->next)
-		if (among(n->key, rlm_keys) || among(n->key, misplaced))
+		if (dialect_among(n->key, rlm_keys) || dialect_among(n->key, misplaced))
 			return true;
 	return false;
 }
@@ -69,7 +69,7 @@ static bool looks_agents(const struct node *root)
 	if (!node_get(root, "image"))
 		return false;
 	for (const struct node *n = root->first; n; n = n->next)
-		if (!among(n->key, agents_keys))
+		if (!dialect_among(n->key, agents_keys))
 			return false;
 	return true;
 }
@@ -359,7 +359,7 @@ int read_only_keys(const struct source *src, const struct node *map, const char 
 	for (const struct node *n = map->first; n; n = n->next) {
 		const char *near;
 
-		if (among(n->key, keys))
+		if (dialect_among(n->key, keys))
 			continue;
 		near = str_nearest(n->key, keys);
 		(void)node_key_error(src->name, n, e, "unknown key '%.60s'%s%s", n->key,

@@ -7,9 +7,9 @@
  * is opened or run; paths are resolved by text against the folder of the file. */
 #pragma once
 
-#include "base/err.h"
-#include "model/spec.h"
-#include "model/yaml.h"
+#include "base/bytes/yaml.h"
+#include "base/text/err.h"
+#include "model/settings/spec.h"
 
 enum dialect {
 	DIALECT_BRIG,

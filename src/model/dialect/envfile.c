@@ -7,9 +7,9 @@
  */
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "model/dialect/dialect.h"
-#include "model/envrules.h"
+#include "model/settings/envrules.h"
 
 #define FILE_MAX ((size_t)1 << 20)
 #define LINES_MAX 4096 /* each name is compared with all before it */
@@ -24,7 +24,7 @@ struct envfile_reader {
 	size_t n;
 };
 
-static int fail(const struct envfile_reader *r, struct err *e, const char *what)
+static int envfile_fail(const struct envfile_reader *r, struct err *e, const char *what)
 {
 	return err_set(e, ERR_CONFIG, EINVAL, "%.128s:%d:%d: %s", r->name, r->line,
 		       (int)(r->p - r->bol) + 1, what);
@@ -46,7 +46,7 @@ static void skip_blanks(struct envfile_reader *r)
 		r->p++;
 }
 
-static void next_line(struct envfile_reader *r)
+static void envfile_next_line(struct envfile_reader *r)
 {
 	if (r->p < r->end)
 		r->p++;
@@ -61,10 +61,10 @@ static int read_rest(struct envfile_reader *r, struct err *e)
 	if (at(r, '#'))
 		while (!at_end_of_line(r))
 			r->p++;
-	return at_end_of_line(r) ? 0 : fail(r, e, "more text behind the closing quote");
+	return at_end_of_line(r) ? 0 : envfile_fail(r, e, "more text behind the closing quote");
 }
 
-static int read_name(struct envfile_reader *r, const char **ret, struct err *e)
+static int envfile_read_name(struct envfile_reader *r, const char **ret, struct err *e)
 {
 	const char *from = r->p;
 
@@ -75,7 +75,7 @@ static int read_name(struct envfile_reader *r, const char **ret, struct err *e)
 		return err_nomem(e);
 	skip_blanks(r);
 	if (!at(r, '=')) {
-		(void)fail(r, e, "no '=' in this line");
+		(void)envfile_fail(r, e, "no '=' in this line");
 		return err_hint(e, "lines are NAME=value, comments begin with '#'");
 	}
 	if (!env_name_valid(*ret)) {
@@ -95,7 +95,8 @@ static int read_plain(struct envfile_reader *r, bool ours, const char **ret, str
 
 	while (!at_end_of_line(r) && !(*r->p == '#' && (r->p[-1] == ' ' || r->p[-1] == '\t'))) {
 		if (ours && strchr("$`\\\"'", *r->p)) {
-			(void)fail(r, e, "a character that shells and other readers take apart");
+			(void)envfile_fail(r, e,
+					   "a character that shells and other readers take apart");
 			return err_hint(e, "nothing is expanded here: write the value itself");
 		}
 		r->p++;
@@ -162,19 +163,20 @@ static int read_quoted(struct envfile_reader *r, bool ours, const char **ret, st
 	size_t n = 0;
 
 	if (!stop)
-		return fail(&opened, e, "a quote that is not closed");
+		return envfile_fail(&opened, e, "a quote that is not closed");
 	out = arena_alloc(r->arena, (size_t)(stop - r->p) + 1);
 	if (!out)
 		return err_nomem(e);
 	while (r->p < stop) {
 		if (ours && (at(r, '\n') || (quote == '"' && (at(r, '$') || at(r, '`')))))
-			return fail(r, e,
-				    "a value of one line without '$' and backticks is wanted");
+			return envfile_fail(
+				r, e, "a value of one line without '$' and backticks is wanted");
 		out[n++] = take_quoted(r, quote);
 	}
 	r->p++;
 	if (swallows(out))
-		return fail(&opened, e, "a quote that runs over a line with a " OURS " setting");
+		return envfile_fail(&opened, e,
+				    "a quote that runs over a line with a " OURS " setting");
 	*ret = out;
 	return read_rest(r, e);
 }
@@ -188,7 +190,7 @@ static int read_value(struct envfile_reader *r, bool ours, const char **ret, str
 	return quoted ? read_quoted(r, ours, ret, e) : read_plain(r, ours, ret, e);
 }
 
-static int add(struct envfile_reader *r, const struct env_line *l, struct err *e)
+static int envfile_add(struct envfile_reader *r, const struct env_line *l, struct err *e)
 {
 	struct env_line *slot;
 
@@ -221,10 +223,10 @@ static int read_line(struct envfile_reader *r, struct err *e)
 		r->p += 6;
 		skip_blanks(r);
 	}
-	if (read_name(r, &l.name, e) < 0 ||
+	if (envfile_read_name(r, &l.name, e) < 0 ||
 	    read_value(r, str_starts_nocase(l.name, OURS), &l.value, e) < 0)
 		return -e->code;
-	return add(r, &l, e);
+	return envfile_add(r, &l, e);
 }
 
 /* Refused wherever they stand: a carriage return would end up in the last value of a line. */
@@ -232,9 +234,9 @@ static int check_bytes(struct envfile_reader *r, struct err *e)
 {
 	for (; r->p < r->end; r->p++) {
 		if (*r->p == '\0')
-			return fail(r, e, "a NUL character");
+			return envfile_fail(r, e, "a NUL character");
 		if (*r->p == '\r') {
-			(void)fail(r, e, "a carriage return");
+			(void)envfile_fail(r, e, "a carriage return");
 			return err_hint(e, "save the file with Unix line ends");
 		}
 		if (*r->p == '\n') {
@@ -262,7 +264,7 @@ int env_file_parse(struct arena *a, const struct source *src, const char *data, 
 	while (r.p < r.end) {
 		if (read_line(&r, e) < 0)
 			return -e->code;
-		next_line(&r);
+		envfile_next_line(&r);
 	}
 	*ret = r.v;
 	*count = r.n;

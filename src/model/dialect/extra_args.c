@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "model/dialect/extra_args_table.h"
 
 #define ARGS_MAX 256 /* tokens; each flag is compared with all before it */
@@ -49,11 +49,12 @@ static const struct {
 /* The token as it may be shown: cut, and without bytes that move a terminal's cursor. */
 static const char *shown(const char *token, char *out, size_t n)
 {
-	size_t len = strlen(token), keep = len < n ? len : utf8_cut(token, n - 4);
+	size_t len = strlen(token), extra_args_keep = len < n ? len : utf8_cut(token, n - 4);
 
-	for (size_t i = 0; i < keep; i++)
+	for (size_t i = 0; i < extra_args_keep; i++)
 		out[i] = (unsigned char)token[i] < 0x20 || token[i] == 0x7f ? '?' : token[i];
-	(void)snprintf(out + keep, n - keep, "%s", keep < len ? "..." : "");
+	(void)snprintf(out + extra_args_keep, n - extra_args_keep, "%s",
+		       extra_args_keep < len ? "..." : "");
 	return out;
 }
 
@@ -76,7 +77,7 @@ static size_t name_length(const char *token)
 	return strcspn(token, "=");
 }
 
-static bool named(const char *token, size_t n, const char *flag)
+static bool extra_args_named(const char *token, size_t n, const char *flag)
 {
 	return flag && strlen(flag) == n && memcmp(token, flag, n) == 0;
 }
@@ -89,7 +90,8 @@ static int refuse_flag(enum extra_args_style style, const char *token, struct er
 
 	(void)blocked(style, token, e);
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
-		if ((named(token, n, known[i].flag) || named(token, n, known[i].letter)) &&
+		if ((extra_args_named(token, n, known[i].flag) ||
+		     extra_args_named(token, n, known[i].letter)) &&
 		    known[i].hint[style])
 			return err_hint(e, "%s", known[i].hint[style]);
 	for (size_t i = 0; i < extra_args_rows && i < FLAGS_MAX; i++)
@@ -116,14 +118,14 @@ static int refuse_word(enum extra_args_style style, const char *token, struct er
 }
 
 /* The row of the token's flag, and the value glued to it or NULL. */
-static const struct allowed *find(const char *token, enum extra_args_style style,
-				  const char **value)
+static const struct allowed *extra_args_find(const char *token, enum extra_args_style style,
+					     const char **value)
 {
 	size_t n = name_length(token);
 
 	for (size_t i = 0; i < extra_args_rows; i++) {
 		const struct allowed *a = &extra_args_table[i];
-		bool is_long = named(token, n, a->flag);
+		bool is_long = extra_args_named(token, n, a->flag);
 		bool is_short = token[1] != '-' && token[1] && token[1] == a->letter;
 
 		if (!(a->styles & 1U << style) || (!is_long && !is_short))
@@ -147,7 +149,8 @@ static bool same_slot(const struct allowed *a, const struct extra_arg *before, c
 	return strcspn(before->value, a->key) == n && memcmp(before->value, value, n) == 0;
 }
 
-static void keep(struct extra_arg *out, size_t *n, const struct allowed *a, const char *value)
+static void extra_args_keep(struct extra_arg *out, size_t *n, const struct allowed *a,
+			    const char *value)
 {
 	size_t i = 0;
 
@@ -172,7 +175,7 @@ static const struct allowed *take_flag(const struct strlist *args, size_t *i,
 	}
 	if (token[0] != '-')
 		return (void)refuse_word(style, token, e), NULL;
-	a = find(token, style, value);
+	a = extra_args_find(token, style, value);
 	if (!a)
 		return (void)refuse_flag(style, token, e), NULL;
 	if (!*value && a->alone)
@@ -202,7 +205,7 @@ int extra_args_check(const struct strlist *args, enum extra_args_style style, st
 		if (!a)
 			return -e->code;
 		if (out)
-			keep(out, &count, a, value);
+			extra_args_keep(out, &count, a, value);
 	}
 	if (n)
 		*n = count;

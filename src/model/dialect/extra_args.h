@@ -9,8 +9,8 @@
  * it. */
 #pragma once
 
-#include "base/err.h"
-#include "model/spec.h"
+#include "base/text/err.h"
+#include "model/settings/spec.h"
 
 enum extra_args_style { EXTRA_ARGS_BRIG, EXTRA_ARGS_INITRUNNER, EXTRA_ARGS_RLM };
 

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/num.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 #define KIB ((uint64_t)1024)
 #define MIB (1024 * KIB)
@@ -45,7 +45,7 @@ static bool valid_word(const struct allowed *a, const char *value)
 }
 
 /* Copies the piece up to one of `ends` and moves *s behind it; false when it is empty or long. */
-static bool cut(const char **s, const char *ends, char *out, size_t n)
+static bool extra_args_table_cut(const char **s, const char *ends, char *out, size_t n)
 {
 	size_t len = strcspn(*s, ends);
 
@@ -64,12 +64,13 @@ static bool valid_cpuset(const struct allowed *a, const char *value)
 	uint64_t first, last;
 
 	for (;;) {
-		if (!cut(&value, "-,", number, sizeof(number)) || num_count(number, &first) < 0)
+		if (!extra_args_table_cut(&value, "-,", number, sizeof(number)) ||
+		    num_count(number, &first) < 0)
 			return false;
 		last = first;
 		if (*value == '-') {
 			value++;
-			if (!cut(&value, ",", number, sizeof(number)) ||
+			if (!extra_args_table_cut(&value, ",", number, sizeof(number)) ||
 			    num_count(number, &last) < 0)
 				return false;
 		}
@@ -146,12 +147,13 @@ static bool valid_ulimit(const struct allowed *a, const char *value)
 	uint64_t soft, hard, max = 0;
 
 	(void)a;
-	if (!cut(&value, "=", name, sizeof(name)) || *value++ != '=')
+	if (!extra_args_table_cut(&value, "=", name, sizeof(name)) || *value++ != '=')
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (str_eq(name, names[i].name))
 			max = names[i].max;
-	if (!max || !cut(&value, ":", number, sizeof(number)) || num_count(number, &soft) < 0)
+	if (!max || !extra_args_table_cut(&value, ":", number, sizeof(number)) ||
+	    num_count(number, &soft) < 0)
 		return false;
 	hard = soft;
 	if (*value && num_count(value + 1, &hard) < 0)
@@ -188,13 +190,13 @@ static bool valid_tmpfs(const struct allowed *a, const char *value)
 	struct err e;
 
 	(void)a;
-	if (!cut(&value, ":", path, sizeof(path)))
+	if (!extra_args_table_cut(&value, ":", path, sizeof(path)))
 		return false;
 	if (!str_eq(path, "/tmp") && target_check(path, "/workspace", &e) < 0)
 		return false;
 	while (*value) {
 		value++;
-		if (!cut(&value, ",", option, sizeof(option)) ||
+		if (!extra_args_table_cut(&value, ",", option, sizeof(option)) ||
 		    !valid_tmpfs_option(option, &sized))
 			return false;
 	}

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/num.h"
-#include "base/str.h"
-#include "model/image_name.h"
-#include "model/paths.h"
-#include "model/spec_lists.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
+#include "model/known/image_name.h"
+#include "model/settings/paths.h"
+#include "model/settings/spec_lists.h"
 
 int foreign_set(struct spec *s, const struct source *src, enum field_id id, const struct node *n,
 		const char *text, struct err *e)

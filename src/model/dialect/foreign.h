@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/bytes/yaml.h"
+#include "base/text/err.h"
 #include "model/dialect/dialect.h"
-#include "model/spec.h"
-#include "model/yaml.h"
+#include "model/settings/spec.h"
 
 /* spec_set with text that is not the node's own: the dialect spells the value otherwise. */
 int foreign_set(struct spec *s, const struct source *src, enum field_id id, const struct node *n,

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/num.h"
-#include "base/str.h"
-#include "model/credentials.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
+#include "model/dialect/credentials.h"
 #include "model/dialect/dialect.h"
 #include "model/dialect/foreign.h"
-#include "model/groups.h"
-#include "model/image_name.h"
-#include "model/spec_lists.h"
+#include "model/known/image_name.h"
+#include "model/settings/groups.h"
+#include "model/settings/spec_lists.h"
 
 #define PREFIX "SANDBOX_"
 #define HOSTS_MAX 1024
@@ -48,7 +48,8 @@ static int fail_here(const struct ironclaw_reader *r, struct err *e)
 	return err_wrap(e, "variable %.60s", r->line->name);
 }
 
-static int set(struct ironclaw_reader *r, enum field_id id, const char *text, struct err *e)
+static int ironclaw_set(struct ironclaw_reader *r, enum field_id id, const char *text,
+			struct err *e)
 {
 	const char *where = r->line->name;
 
@@ -85,8 +86,8 @@ static int read_enabled(struct ironclaw_reader *r, const struct variable *v, con
 	if (parse_bool(r, value, &on, e) < 0)
 		return -e->code;
 	if (!on)
-		return set(r, v->id, "none", e);
-	return r->s->backend == BACKEND_NONE ? set(r, v->id, "docker", e) : 0;
+		return ironclaw_set(r, v->id, "none", e);
+	return r->s->backend == BACKEND_NONE ? ironclaw_set(r, v->id, "docker", e) : 0;
 }
 
 static int read_policy(struct ironclaw_reader *r, const struct variable *v, const char *value,
@@ -104,7 +105,7 @@ static int read_policy(struct ironclaw_reader *r, const struct variable *v, cons
 
 	for (size_t i = 0; words[i]; i++)
 		if (strcasecmp(words[i], value) == 0)
-			return set(r, v->id, means[i / 3], e);
+			return ironclaw_set(r, v->id, means[i / 3], e);
 	near = str_nearest(value, words);
 	(void)err_set(e, ERR_CONFIG, EINVAL, "unknown policy '%.60s'", value);
 	(void)err_hint(e, near ? "did you mean '%s'?" : "%s",
@@ -119,7 +120,7 @@ static int read_image(struct ironclaw_reader *r, const struct variable *v, const
 		(void)err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not the name of an image", value);
 		return fail_here(r, e);
 	}
-	return set(r, v->id, value, e);
+	return ironclaw_set(r, v->id, value, e);
 }
 
 static int read_switch(struct ironclaw_reader *r, const struct variable *v, const char *value,
@@ -129,7 +130,7 @@ static int read_switch(struct ironclaw_reader *r, const struct variable *v, cons
 
 	if (parse_bool(r, value, &on, e) < 0)
 		return -e->code;
-	return set(r, v->id, on ? "true" : "false", e);
+	return ironclaw_set(r, v->id, on ? "true" : "false", e);
 }
 
 static int parse_whole(const struct ironclaw_reader *r, const struct variable *v, const char *value,
@@ -149,15 +150,15 @@ static int parse_whole(const struct ironclaw_reader *r, const struct variable *v
 	return 0;
 }
 
-static int read_whole(struct ironclaw_reader *r, const struct variable *v, const char *value,
-		      struct err *e)
+static int ironclaw_read_whole(struct ironclaw_reader *r, const struct variable *v,
+			       const char *value, struct err *e)
 {
 	char text[64];
 
 	if (parse_whole(r, v, value, e) < 0)
 		return -e->code;
 	(void)snprintf(text, sizeof(text), "%.40s%s", value, v->unit);
-	return set(r, v->id, text, e);
+	return ironclaw_set(r, v->id, text, e);
 }
 
 /* Timers of a reaper that brig does not need: nothing outlives a run. */
@@ -187,12 +188,12 @@ static int read_opt_in(struct ironclaw_reader *r, const struct variable *v, cons
 			      "only trusted configuration may allow a run on the host");
 		return fail_here(r, e);
 	}
-	return set(r, v->id, on ? "true" : "false", e);
+	return ironclaw_set(r, v->id, on ? "true" : "false", e);
 }
 
 /* --- hosts --- */
 
-static bool listed(const struct strlist *l, const char *pattern)
+static bool ironclaw_listed(const struct strlist *l, const char *pattern)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (strcasecmp(l->v[i], pattern) == 0)
@@ -209,7 +210,7 @@ static int note_apex(struct ironclaw_reader *r, const char *host, const struct s
 	const struct group *g;
 
 	(void)snprintf(below, sizeof(below), "*.%s", host);
-	if (!dot || strchr(dot + 1, '.') || listed(hosts, below) || group_covering(host))
+	if (!dot || strchr(dot + 1, '.') || ironclaw_listed(hosts, below) || group_covering(host))
 		return 0;
 	g = group_covering(below);
 	if (g)
@@ -249,7 +250,8 @@ static int split_hosts(struct ironclaw_reader *r, const char *value, struct strl
 			(void)err_set(e, ERR_CONFIG, E2BIG, "more than %d hosts", HOSTS_MAX);
 			return fail_here(r, e);
 		}
-		if (!listed(hosts, host) && list_add_string(r->s->arena, hosts, host, e) < 0)
+		if (!ironclaw_listed(hosts, host) &&
+		    list_add_string(r->s->arena, hosts, host, e) < 0)
 			return -e->code;
 		if (!*stop)
 			return 0;
@@ -266,7 +268,8 @@ static int read_hosts(struct ironclaw_reader *r, const struct variable *v, const
 	if (split_hosts(r, value, &hosts, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < hosts.n; i++)
-		if (set(r, v->id, hosts.v[i], e) < 0 || note_apex(r, hosts.v[i], &hosts, e) < 0)
+		if (ironclaw_set(r, v->id, hosts.v[i], e) < 0 ||
+		    note_apex(r, hosts.v[i], &hosts, e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -276,12 +279,12 @@ static const struct variable variables[] = {
 	{ PREFIX "POLICY", read_policy, FIELD_POLICY },
 	{ PREFIX "IMAGE", read_image, FIELD_IMAGE },
 	{ PREFIX "AUTO_PULL", read_switch, FIELD_AUTO_PULL },
-	{ PREFIX "TIMEOUT", read_whole, FIELD_TIMEOUT, false, "seconds", "s" },
-	{ PREFIX "TIMEOUT_SECS", read_whole, FIELD_TIMEOUT, false, "seconds", "s",
+	{ PREFIX "TIMEOUT", ironclaw_read_whole, FIELD_TIMEOUT, false, "seconds", "s" },
+	{ PREFIX "TIMEOUT_SECS", ironclaw_read_whole, FIELD_TIMEOUT, false, "seconds", "s",
 	  PREFIX "TIMEOUT" },
-	{ PREFIX "MEMORY_LIMIT_MB", read_whole, FIELD_MEMORY, false, "megabytes", "m" },
-	{ PREFIX "CPU_SHARES", read_whole, FIELD_CPU_SHARES, false, "shares", "" },
-	{ PREFIX "PROXY_PORT", read_whole, FIELD_EGRESS_PORT, true, "a port", "" },
+	{ PREFIX "MEMORY_LIMIT_MB", ironclaw_read_whole, FIELD_MEMORY, false, "megabytes", "m" },
+	{ PREFIX "CPU_SHARES", ironclaw_read_whole, FIELD_CPU_SHARES, false, "shares", "" },
+	{ PREFIX "PROXY_PORT", ironclaw_read_whole, FIELD_EGRESS_PORT, true, "a port", "" },
 	{ PREFIX "ALLOWLIST", read_hosts, FIELD_EGRESS_ALLOW },
 	{ PREFIX "EXTRA_DOMAINS", read_hosts, FIELD_EGRESS_ALLOW },
 	{ PREFIX "ALLOW_FULL_ACCESS", read_opt_in, FIELD_FULL_ACCESS_OK },
@@ -323,7 +326,7 @@ static int set_defaults(struct spec *s, struct err *e)
 	return 0;
 }
 
-static const struct variable *find(const char *name)
+static const struct variable *ironclaw_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++)
 		if (str_eq(variables[i].name, name))
@@ -394,7 +397,7 @@ static int check_twin(const struct ironclaw_reader *r, const struct variable *v,
 static int read_one(struct ironclaw_reader *r, const struct env_line *lines, size_t n,
 		    struct err *e)
 {
-	const struct variable *v = find(r->line->name);
+	const struct variable *v = ironclaw_find(r->line->name);
 	const char *value = r->line->value;
 
 	if (!v)
@@ -418,7 +421,7 @@ static int read_one(struct ironclaw_reader *r, const struct env_line *lines, siz
 static bool any_known(const struct env_line *lines, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (*lines[i].value && find(lines[i].name))
+		if (*lines[i].value && ironclaw_find(lines[i].name))
 			return true;
 	return false;
 }

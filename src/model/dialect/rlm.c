@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/text/buf.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 #include "model/dialect/dialect.h"
 #include "model/dialect/extra_args.h"
 #include "model/dialect/foreign.h"
@@ -77,7 +77,7 @@ static int set_defaults(struct spec *s, const struct source *src, struct err *e)
 }
 
 /* The member of that name, unless it is absent or null: both mean the default. */
-static const struct node *written(const struct node *map, const char *key)
+static const struct node *rlm_written(const struct node *map, const char *key)
 {
 	const struct node *n = node_get(map, key);
 
@@ -87,7 +87,7 @@ static const struct node *written(const struct node *map, const char *key)
 static int read_runtime(struct spec *s, const struct source *src, const struct node *sandbox,
 			struct err *e)
 {
-	const struct node *n = written(sandbox, "runtime");
+	const struct node *n = rlm_written(sandbox, "runtime");
 	const char *word;
 
 	if (!n)
@@ -129,7 +129,7 @@ static int read_memory(struct spec *s, const struct source *src, const struct no
 static int read_roots(struct spec *s, const struct source *src, const struct node *sandbox,
 		      struct err *e)
 {
-	const struct node *n = written(sandbox, "allowed_mount_roots");
+	const struct node *n = rlm_written(sandbox, "allowed_mount_roots");
 	const char *path;
 
 	if (!n)
@@ -169,9 +169,10 @@ static int check_args(struct spec *s, const struct source *src, const struct nod
 static int check_block(struct spec *s, const struct source *src, const struct node *b,
 		       struct err *e)
 {
-	const struct node *memory = written(b, "memory_limit_mb"), *cpus = written(b, "cpus"),
-			  *image = written(b, "image"), *net = written(b, "network_enabled"),
-			  *args = written(b, "extra_args");
+	const struct node *memory = rlm_written(b, "memory_limit_mb"),
+			  *cpus = rlm_written(b, "cpus"), *image = rlm_written(b, "image"),
+			  *net = rlm_written(b, "network_enabled"),
+			  *args = rlm_written(b, "extra_args");
 	uint64_t v;
 	bool flag;
 
@@ -216,7 +217,8 @@ static int read_network(struct spec *s, const struct source *src, const struct n
 static int read_docker(struct spec *s, const struct source *src, const struct node *b,
 		       struct err *e)
 {
-	const struct node *image = written(b, "image"), *net = written(b, "network_enabled"),
+	const struct node *image = rlm_written(b, "image"),
+			  *net = rlm_written(b, "network_enabled"),
 			  *args = node_get(b, "extra_args");
 
 	if (check_block(s, src, b, e) < 0)
@@ -227,7 +229,7 @@ static int read_docker(struct spec *s, const struct source *src, const struct no
 		return -e->code;
 	if (s->backend == BACKEND_NONE) /* the block is docker's, and docker was not chosen */
 		return 0;
-	if (read_memory(s, src, written(b, "memory_limit_mb"), e) < 0 ||
+	if (read_memory(s, src, rlm_written(b, "memory_limit_mb"), e) < 0 ||
 	    read_cpus(s, src, b, e) < 0)
 		return -e->code;
 	return net ? read_network(s, src, net, e) : 0;
@@ -256,7 +258,7 @@ static int read_idle(struct spec *s, const struct source *src, const struct node
 	CLEANUP(buf) struct buf list = BUF_INIT(1024);
 
 	for (size_t i = 0; i < ARRAY_LEN(idle); i++) {
-		const struct node *n = written(sandbox, idle[i].key);
+		const struct node *n = rlm_written(sandbox, idle[i].key);
 		const char *word;
 		uint64_t v;
 		bool flag;
@@ -280,8 +282,8 @@ static int read_idle(struct spec *s, const struct source *src, const struct node
 			: 0;
 }
 
-static int refuse(const struct source *src, const struct node *n, struct err *e, const char *what,
-		  const char *hint)
+static int rlm_refuse(const struct source *src, const struct node *n, struct err *e,
+		      const char *what, const char *hint)
 {
 	(void)err_set(e, ERR_POLICY, EPERM, "%.128s:%d:%d: %s", src->name, n->line, n->column,
 		      what);
@@ -291,7 +293,7 @@ static int refuse(const struct source *src, const struct node *n, struct err *e,
 /* What would end on the host without a word. */
 static int refuse_unsafe(const struct source *src, const struct node *sandbox, struct err *e)
 {
-	const struct node *n = written(sandbox, "superbox_fallback_runtimes");
+	const struct node *n = rlm_written(sandbox, "superbox_fallback_runtimes");
 	const char *word;
 	bool on = false;
 
@@ -302,27 +304,27 @@ static int refuse_unsafe(const struct source *src, const struct node *sandbox, s
 		if (foreign_word(src, c, runtimes, &word, e) < 0)
 			return err_wrap(e, "superbox_fallback_runtimes");
 		if (str_eq(word, "local"))
-			return refuse(src, c, e,
-				      "superbox_fallback_runtimes: local is the host itself",
-				      "take local out of the list");
+			return rlm_refuse(src, c, e,
+					  "superbox_fallback_runtimes: local is the host itself",
+					  "take local out of the list");
 	}
-	n = written(sandbox, "superbox_profile");
+	n = rlm_written(sandbox, "superbox_profile");
 	if (n && foreign_word(src, n, profiles, &word, e) < 0)
 		return -e->code;
 	if (n && str_eq(word, "dev"))
-		return refuse(src, n, e, "superbox_profile: dev falls back to the host",
-			      "use secure or custom");
-	n = written(sandbox, "pure_rlm_allow_unsafe_exec");
+		return rlm_refuse(src, n, e, "superbox_profile: dev falls back to the host",
+				  "use secure or custom");
+	n = rlm_written(sandbox, "pure_rlm_allow_unsafe_exec");
 	if (n && node_bool(src->name, n, &on, e) < 0)
 		return -e->code;
-	return on ? refuse(src, n, e, "pure_rlm_allow_unsafe_exec: this runs code on the host",
-			   "set it to false; a host run is runtime: local, with the opt-in")
+	return on ? rlm_refuse(src, n, e, "pure_rlm_allow_unsafe_exec: this runs code on the host",
+			       "set it to false; a host run is runtime: local, with the opt-in")
 		  : 0;
 }
 
 static int check_pure(const struct source *src, const struct node *sandbox, struct err *e)
 {
-	const struct node *n = written(sandbox, "pure_rlm_backend");
+	const struct node *n = rlm_written(sandbox, "pure_rlm_backend");
 	const char *word;
 
 	if (!n)
@@ -330,8 +332,8 @@ static int check_pure(const struct source *src, const struct node *sandbox, stru
 	if (foreign_word(src, n, pure_backends, &word, e) < 0)
 		return -e->code;
 	if (str_eq(word, "exec"))
-		return refuse(src, n, e, "pure_rlm_backend: exec runs code on the host",
-			      "use pure_rlm_backend: docker");
+		return rlm_refuse(src, n, e, "pure_rlm_backend: exec runs code on the host",
+				  "use pure_rlm_backend: docker");
 	if (str_eq(word, "monty")) {
 		(void)node_error(src->name, n, e,
 				 "pure_rlm_backend 'monty' is not one that brig has");
@@ -358,15 +360,15 @@ static int check_keys(const struct source *src, const struct node *sandbox, stru
 static int read_sandbox(struct spec *s, const struct source *src, const struct node *b,
 			struct err *e)
 {
-	const struct node *docker = written(b, "docker"), *apple = written(b, "apple"),
+	const struct node *docker = rlm_written(b, "docker"), *apple = rlm_written(b, "apple"),
 			  *names = node_get(b, "env_allowlist");
 
 	if (check_keys(src, b, e) < 0 || refuse_unsafe(src, b, e) < 0 || check_pure(src, b, e) < 0)
 		return -e->code;
 	if (read_runtime(s, src, b, e) < 0 ||
-	    read_unit(s, src, FIELD_TIMEOUT, written(b, "default_timeout_seconds"), SECONDS_MAX,
+	    read_unit(s, src, FIELD_TIMEOUT, rlm_written(b, "default_timeout_seconds"), SECONDS_MAX,
 		      "seconds", "s", e) < 0 ||
-	    read_memory(s, src, written(b, "memory_limit_mb"), e) < 0 ||
+	    read_memory(s, src, rlm_written(b, "memory_limit_mb"), e) < 0 ||
 	    read_roots(s, src, b, e) < 0)
 		return -e->code;
 	if (names && read_list(s, src, FIELD_ENV_PASS, names, e) < 0)

@@ -5,7 +5,7 @@
  * in the line above a block, or in its indentation, makes the block one of those: it would be
  * tolerated, and the sandbox weaker than the file seems to say. So the words that only a sandbox
  * has are refused everywhere else. */
-#include "base/str.h"
+#include "base/text/str.h"
 #include "model/dialect/dialect.h"
 
 struct habitat {
@@ -26,7 +26,7 @@ static const char *const rlm_maps[] = { "docker", "apple", NULL };
 static const struct habitat role_habitat = { role_words, role_maps, "security.sandbox" };
 static const struct habitat rlm_habitat = { rlm_words, rlm_maps, "sandbox" };
 
-static bool among(const char *s, const char *const *words)
+static bool stray_among(const char *s, const char *const *words)
 {
 	for (; *words; words++)
 		if (str_eq(s, *words))
@@ -35,19 +35,19 @@ static bool among(const char *s, const char *const *words)
 }
 
 /* `block` is where the words are at home; `depth` is bounded by the YAML reader. */
-static int look(const struct habitat *h, const struct source *src, const struct node *n,
-		const struct node *const block[2], struct err *e)
+static int stray_look(const struct habitat *h, const struct source *src, const struct node *n,
+		      const struct node *const block[2], struct err *e)
 {
 	for (const struct node *c = n->first; c; c = c->next) {
 		if (c == block[0] || c == block[1])
 			continue;
-		if (c->key &&
-		    (among(c->key, h->words) || (c->kind == NODE_MAP && among(c->key, h->maps)))) {
+		if (c->key && (stray_among(c->key, h->words) ||
+			       (c->kind == NODE_MAP && stray_among(c->key, h->maps)))) {
 			(void)node_key_error(src->name, c, e, "'%.60s' does not belong here",
 					     c->key);
 			return err_hint(e, "it counts only in %s: see the lines above it", h->home);
 		}
-		if (look(h, src, c, block, e) < 0)
+		if (stray_look(h, src, c, block, e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -65,7 +65,7 @@ int stray_check(enum dialect d, const struct source *src, const struct node *roo
 		if (node_get(node_get(root, "security"), "docker") ||
 		    node_get(node_get(spec, "security"), "docker"))
 			return 0;
-		return look(&role_habitat, src, root, roles, e);
+		return stray_look(&role_habitat, src, root, roles, e);
 	}
-	return d == DIALECT_RLM ? look(&rlm_habitat, src, root, rlm, e) : 0;
+	return d == DIALECT_RLM ? stray_look(&rlm_habitat, src, root, rlm, e) : 0;
 }

@@ -13,13 +13,13 @@
 
 #include <termios.h>
 
-#include "base/loop.h"
+#include "base/sys/loop.h"
 #include "egress/monitor.h"
 #include "egress/resolving.h"
-#include "sandbox/kept_home.h"
+#include "sandbox/home/kept_home.h"
 #include "sandbox/prompt.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/stream.h"
+#include "sandbox/streams/stream.h"
 
 enum run_source {
 	RUN_OUT,
@@ -100,6 +100,7 @@ struct run {
 	int events, alarm; /* of the job; borrowed */
 	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
+	int lives;         /* exposed_hold's; -1: the command was not let go */
 	const char *const *image_command; /* borrowed from the job; see job_io */
 	const char *image_folder;
 	bool cancelled, ended;

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "egress/signing.h"
 #include "proc/agent_socket.h"
 #include "sandbox/recorder.h"

@@ -14,9 +14,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/clean.h"
-#include "base/clock.h"
-#include "base/str.h"
+#include "base/sys/clock.h"
+#include "base/text/clean.h"
+#include "base/text/str.h"
 #include "egress/monitor.h"
 #include "sandbox/recorder.h"
 
@@ -51,14 +51,14 @@ int run_ask_check(struct run *r, struct err *e)
 
 /* ---- at the terminal ---- */
 
-static void put(const struct run *r, const char *text, size_t n)
+static void run_ask_put(const struct run *r, const char *text, size_t n)
 {
 	(void)!write(r->io.terminal, text, n);
 }
 
-static void say(const struct run *r, const char *text)
+static void run_ask_say(const struct run *r, const char *text)
 {
-	put(r, text, strlen(text));
+	run_ask_put(r, text, strlen(text));
 }
 
 static const char *who(char *out, size_t n)
@@ -94,7 +94,7 @@ static void give_back(struct run *r)
 }
 
 /* The first of them; false: nobody can have seen it. */
-static bool show(struct run *r)
+static bool run_ask_show(struct run *r)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	const struct run_question *q = &r->asks.v[0];
@@ -136,10 +136,10 @@ static void hide(struct run *r, const struct run_question *q, const char *word)
 		return;
 	r->asks.shown = false;
 	if (r->master >= 0)
-		say(r, KEYS_BACK);
+		run_ask_say(r, KEYS_BACK);
 	(void)snprintf(line, sizeof(line), "%sbrig: %s:%u: %s\r\n",
 		       str_eq(word, "late") ? "\r\n" : "", q->host, q->port, word);
-	say(r, r->asks.painted ? FRESH_SCREEN : line);
+	run_ask_say(r, r->asks.painted ? FRESH_SCREEN : line);
 	give_back(r);
 	if (r->asks.painted)
 		repaint(r);
@@ -157,7 +157,7 @@ static void set_timer(struct run *r)
 	loop_at(r->loop, &r->late.t, at);
 }
 
-static struct name_question told(const struct run_question *q)
+static struct name_question run_ask_told(const struct run_question *q)
 {
 	return (struct name_question){
 		.id = q->id, .host = q->host, .port = q->port, .until = q->until
@@ -165,11 +165,11 @@ static struct name_question told(const struct run_question *q)
 }
 
 /* On the record before it counts. */
-static void settle(struct run *r, size_t i, enum question_answer a, const char *word,
-		   const char *by)
+static void run_ask_settle(struct run *r, size_t i, enum question_answer a, const char *word,
+			   const char *by)
 {
 	struct run_question was = r->asks.v[i];
-	struct name_question q = told(&was);
+	struct name_question q = run_ask_told(&was);
 	struct err e = { 0 };
 
 	if (i == 0)
@@ -190,8 +190,8 @@ static void settle(struct run *r, size_t i, enum question_answer a, const char *
 /* One question after another; what cannot be shown has nobody to answer it. */
 static void present(struct run *r)
 {
-	while (r->asks.n && r->io.terminal > 0 && !r->asks.shown && !show(r))
-		settle(r, 0, ANSWER_LATE, "late", "nobody: the terminal could not be had");
+	while (r->asks.n && r->io.terminal > 0 && !r->asks.shown && !run_ask_show(r))
+		run_ask_settle(r, 0, ANSWER_LATE, "late", "nobody: the terminal could not be had");
 }
 
 void run_ask_open(struct run *r, const struct egress_event *ev)
@@ -211,7 +211,7 @@ void run_ask_open(struct run *r, const struct egress_event *ev)
 	(void)snprintf(q->host, sizeof(q->host), "%s", ev->host);
 	r->asks.n++;
 	set_timer(r);
-	t = told(q);
+	t = run_ask_told(q);
 	if (r->io.asker)
 		r->io.asker->opened(r->io.asker->arg, &t);
 	present(r);
@@ -223,7 +223,7 @@ void run_ask_late(struct run *r)
 
 	for (size_t i = r->asks.n; i-- > 0;)
 		if (now >= r->asks.v[i].until)
-			settle(r, i, ANSWER_LATE, "late", "nobody");
+			run_ask_settle(r, i, ANSWER_LATE, "late", "nobody");
 	present(r);
 	set_timer(r);
 }
@@ -231,7 +231,7 @@ void run_ask_late(struct run *r)
 void run_ask_end(struct run *r)
 {
 	while (r->asks.n)
-		settle(r, r->asks.n - 1, ANSWER_LATE, "late", "nobody: the run is over");
+		run_ask_settle(r, r->asks.n - 1, ANSWER_LATE, "late", "nobody: the run is over");
 }
 
 static const struct {
@@ -249,7 +249,7 @@ int run_answer(struct run *r, uint32_t id, enum run_answer a, const char *by, st
 {
 	for (size_t i = 0; i < r->asks.n; i++)
 		if (r->asks.v[i].id == id) {
-			settle(r, i, answers[a].answer, answers[a].word, by);
+			run_ask_settle(r, i, answers[a].answer, answers[a].word, by);
 			present(r);
 			return 0;
 		}
@@ -278,7 +278,7 @@ static void say_lines(const struct run *r, const char *text)
 		clean_put(&out, text, (size_t)(end - text));
 		buf_puts(&out, "\r\n");
 	}
-	put(r, buf_str(&out), out.len);
+	run_ask_put(r, buf_str(&out), out.len);
 }
 
 /* The change is shown before it is made; `writes`: it is made. false: it cannot be. */
@@ -302,8 +302,9 @@ static bool always(struct run *r, bool writes)
 
 static void ask_again(struct run *r, bool confirms)
 {
-	say(r, confirms ? "Type yes and press Enter to write this; anything else goes back: "
-			: "Type once, run, always or no and press Enter: ");
+	run_ask_say(r, confirms
+			       ? "Type yes and press Enter to write this; anything else goes back: "
+			       : "Type once, run, always or no and press Enter: ");
 	prompt_begin(&r->asks.prompt, confirms, clock_us());
 }
 
@@ -346,7 +347,7 @@ void run_ask_type(struct run *r)
 		return;
 	}
 	w = prompt_type(&r->asks.prompt, data, (size_t)n, clock_us(), &echo);
-	put(r, buf_str(&echo), echo.len);
+	run_ask_put(r, buf_str(&echo), echo.len);
 	obey(r, w);
 }
 

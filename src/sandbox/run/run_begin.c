@@ -6,18 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/random.h"
-#include "base/state.h"
+#include "base/bytes/random.h"
+#include "base/files/state.h"
+#include "base/sys/clock.h"
 #include "egress/unresolved.h"
-#include "model/credentials.h"
-#include "model/spec_writes.h"
+#include "model/dialect/credentials.h"
+#include "model/settings/spec_writes.h"
 #include "sandbox/recorder.h"
 
 #define HELD_MAX 16384 /* of notes that wait for the end of a run */
 
 /* What auto did not take is told with the result and, because it is unusual, at once. */
-static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
+static int run_begin_choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
 {
 	struct backend_choice c;
 	int result = backend_choose(r->spec, &c, e);
@@ -105,7 +105,7 @@ static void conduct(struct run *r)
 	uint64_t from = clock_us();
 	struct err e = { 0 };
 
-	if (choose(r, r->note, r->note_arg, &e) < 0) {
+	if (run_begin_choose(r, r->note, r->note_arg, &e) < 0) {
 		run_refuse(r->o, &e);
 		return;
 	}
@@ -184,12 +184,12 @@ static void note_state(note_fn *note, void *note_arg)
 	note(note_arg, line);
 }
 
-static void prepare(struct run *r)
+static void run_begin_prepare(struct run *r)
 {
 	run_set_watches(r);
 	run_set_timers(r);
 	r->out.from = r->out.to = r->err.from = r->err.to = r->in.to = r->in.peer = -1;
-	r->events = r->alarm = r->master = -1;
+	r->events = r->alarm = r->master = r->lives = -1;
 	r->home = KEPT_HOME_NONE;
 	r->over = true; /* until something runs */
 }
@@ -200,7 +200,7 @@ static int make_recorder(struct run *r, struct err *e)
 			: recorder_new(r->spec, &r->recorder, e);
 }
 
-static struct run *begin(const struct run *like, struct outcome *o)
+static struct run *run_begin_like(const struct run *like, struct outcome *o)
 {
 	struct run *r = calloc(1, sizeof(*r));
 	struct err e = { 0 };
@@ -215,7 +215,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 	*r = *like;
 	r->o = o;
 	r->held = (struct buf)BUF_INIT(HELD_MAX);
-	prepare(r);
+	run_begin_prepare(r);
 	if (random_hex(o->id, sizeof(o->id), &e) < 0 || make_recorder(r, &e) < 0) {
 		o->unrecorded = true;
 		run_refuse(o, &e);
@@ -237,12 +237,12 @@ static struct run *begin(const struct run *like, struct outcome *o)
 struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
 		      struct outcome *o)
 {
-	return begin(&(struct run){ .spec = s,
-				    .command = &s->command,
-				    .io = *io,
-				    .note = note,
-				    .note_arg = note_arg },
-		     o);
+	return run_begin_like(&(struct run){ .spec = s,
+					     .command = &s->command,
+					     .io = *io,
+					     .note = note,
+					     .note_arg = note_arg },
+			      o);
 }
 
 struct run *run_open(const struct spec *s, int cancel, const struct seat *seat,
@@ -257,20 +257,21 @@ struct run *run_open(const struct spec *s, int cancel, const struct seat *seat,
 				     .asker = asker,
 				     .seat = seat };
 
-	return begin(&(struct run){ .spec = s, .io = none, .note = note, .note_arg = note_arg }, o);
+	return run_begin_like(
+		&(struct run){ .spec = s, .io = none, .note = note, .note_arg = note_arg }, o);
 }
 
 struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run_io *io,
 		     note_fn *note, void *note_arg, struct outcome *o)
 {
-	struct run *r = begin(&(struct run){ .spec = s,
-					     .command = &s->command,
-					     .joins = true,
-					     .of = sandbox,
-					     .io = *io,
-					     .note = note,
-					     .note_arg = note_arg },
-			      o);
+	struct run *r = run_begin_like(&(struct run){ .spec = s,
+						      .command = &s->command,
+						      .joins = true,
+						      .of = sandbox,
+						      .io = *io,
+						      .note = note,
+						      .note_arg = note_arg },
+				       o);
 
 	/* One that was refused is not in the sandbox's list, and may outlive it. */
 	if (r && r->over)

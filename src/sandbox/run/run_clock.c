@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stddef.h>
 
-#include "sandbox/publish.h"
+#include "sandbox/ports/publish.h"
 #include "sandbox/recorder.h"
 
 /* How often a run under `audit.on_error: end` looks whether the record still takes its end. */
@@ -18,7 +18,7 @@ static struct run *run_of(struct loop_timer *t)
 }
 
 /* The record cannot take more: the run ends here, because its policy says so. */
-static void on_look(struct loop_timer *t, uint64_t now)
+static void run_clock_on_look(struct loop_timer *t, uint64_t now)
 {
 	struct run *r = run_of(t);
 	struct err e = { 0 };
@@ -66,13 +66,13 @@ static void on_drain(struct loop_timer *t, uint64_t now)
 		pump_end(&r->out);
 }
 
-static void on_again(struct loop_timer *t, uint64_t now)
+static void run_clock_on_again(struct loop_timer *t, uint64_t now)
 {
 	(void)now;
 	run_look_at_alarm(run_of(t));
 }
 
-static void on_late(struct loop_timer *t, uint64_t now)
+static void run_clock_on_late(struct loop_timer *t, uint64_t now)
 {
 	(void)now;
 	run_ask_late(run_of(t));
@@ -93,10 +93,10 @@ void run_set_timers(struct run *r)
 		timer_fn *due;
 	} timers[] = { { offsetof(struct run, deadline), on_deadline },
 		       { offsetof(struct run, kill), on_kill },
-		       { offsetof(struct run, look), on_look },
+		       { offsetof(struct run, look), run_clock_on_look },
 		       { offsetof(struct run, drain), on_drain },
-		       { offsetof(struct run, again), on_again },
-		       { offsetof(struct run, late), on_late } };
+		       { offsetof(struct run, again), run_clock_on_again },
+		       { offsetof(struct run, late), run_clock_on_late } };
 
 	for (size_t i = 0; i < ARRAY_LEN(timers); i++)
 		*(struct run_timer *)((char *)r + timers[i].at) =

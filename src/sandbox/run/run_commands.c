@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-#include "base/clock.h"
+#include "base/sys/clock.h"
 
 /* Wakes a command for what goes on in its sandbox as well. One at a time is enough, since it turns
  * them all: the one that was asked for its descriptor last is being waited for. If every command

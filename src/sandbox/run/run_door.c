@@ -6,10 +6,10 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "base/str.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 #include "egress/monitor.h"
-#include "model/leaks.h"
+#include "model/settings/leaks.h"
 #include "sandbox/recorder.h"
 
 #define DOOR_END_US ((uint64_t)2 * 1000 * 1000)
@@ -55,7 +55,7 @@ static void note_redacted(struct run *r, const struct egress_event *ev)
 	r->redacted = true;
 	(void)snprintf(text, sizeof(text),
 		       "%s was taken out of what the command sent, and the rest went on; brig "
-		       "audit show %s says what it was",
+		       "audit show %.8s says what it was",
 		       str_eq(ev->rule, leak_rows[LEAK_PLACEHOLDER].name) ? "a placeholder"
 									  : "a secret",
 		       r->o->id);

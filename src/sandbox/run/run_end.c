@@ -7,11 +7,11 @@
 #include <string.h>
 #include <termios.h>
 
-#include "base/clock.h"
+#include "base/sys/clock.h"
 #include "egress/monitor.h"
 #include "egress/signing.h"
 #include "sandbox/explain.h"
-#include "sandbox/publish.h"
+#include "sandbox/ports/publish.h"
 #include "sandbox/recorder.h"
 
 #define DRAIN_US (1000 * 1000) /* for streams that somebody may hold open for ever */
@@ -203,6 +203,7 @@ void run_end(struct run *r)
 	(void)recorder_free(r->recorder);
 	(void)loop_free(r->loop);
 	kept_home_done(&r->home);
+	(void)fd_close(r->lives);
 	(void)spec_free(r->own);
 	free(r);
 }

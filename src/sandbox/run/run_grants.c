@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
-#include "model/paths.h"
+#include "base/text/buf.h"
+#include "model/settings/paths.h"
 #include "sandbox/run/run.h"
 
 /* Below HOME; what has them is as good as its user, here or elsewhere. */
@@ -28,23 +28,23 @@ static const char *const key_folders[] = {
 	".config/chromium",
 };
 
-static bool shows(const char *grant, const char *key)
+static bool run_grants_shows(const char *grant, const char *key)
 {
 	char real[PATH_MAX];
 
 	return grant && realpath(grant, real) && path_under(key, real);
 }
 
-static bool is_shown(const struct spec *s, const char *key)
+static bool run_grants_is_shown(const struct spec *s, const char *key)
 {
 	for (size_t i = 0; i < s->read.n; i++)
-		if (shows(s->read.v[i], key))
+		if (run_grants_shows(s->read.v[i], key))
 			return true;
 	for (size_t i = 0; i < s->write.n; i++)
-		if (shows(s->write.v[i], key))
+		if (run_grants_shows(s->write.v[i], key))
 			return true;
 	for (size_t i = 0; i < s->mounts.n; i++)
-		if (shows(s->mounts.v[i].source, key))
+		if (run_grants_shows(s->mounts.v[i].source, key))
 			return true;
 	return false;
 }
@@ -62,7 +62,7 @@ void run_note_keys(const struct run *r)
 	for (size_t i = 0; i < ARRAY_LEN(key_folders); i++) {
 		if (snprintf(path, sizeof(path), "%s/%s", home, key_folders[i]) >=
 			    (int)sizeof(path) ||
-		    !realpath(path, real) || !is_shown(s, real))
+		    !realpath(path, real) || !run_grants_is_shown(s, real))
 			continue;
 		buf_printf(
 			&text, "%s'~/%s'",

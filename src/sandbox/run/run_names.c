@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "egress/unresolved.h"
-#include "model/groups.h"
+#include "model/settings/groups.h"
 
 /* A companion has its name in /etc/hosts, with an address of one family: who looks for the other
  * asks, and is no less served. */

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "sandbox/publish.h"
+#include "sandbox/ports/publish.h"
 
 static int lend(void *arg, struct lent *ret)
 {

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 
-#include "base/clock.h"
+#include "base/sys/clock.h"
 
 #define GRACE_US (500 * 1000)
 

@@ -6,10 +6,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/sys/clock.h"
 #include "egress/monitor.h"
 #include "egress/unresolved.h"
-#include "model/spec_writes.h"
+#include "model/settings/spec_writes.h"
 #include "sandbox/recorder.h"
 
 #define KEEP_MAX ((size_t)1 << 30)
@@ -31,7 +31,8 @@ static int permit(void *arg, struct err *e)
 	struct run *r = arg;
 	int got;
 
-	if (!r->joins && spec_note_writes(r->spec, r->backend->can & BACKEND_REMOTE, e) < 0)
+	if (!r->joins &&
+	    spec_note_writes(r->spec, r->backend->can & BACKEND_REMOTE, &r->lives, e) < 0)
 		return -e->code;
 	got = recorder_begin(r->recorder, r->o->id, r->backend->name, e);
 	r->o->unrecorded |= got < 0;
@@ -48,7 +49,8 @@ static void was_started(struct run *r, uint64_t from)
 		r->o->kind = OUTCOME_FAILED;
 }
 
-static int carry_out(struct run *r, const struct job_want *w, struct job_io *io, struct err *e)
+static int run_start_carry_out(struct run *r, const struct job_want *w, struct job_io *io,
+			       struct err *e)
 {
 	struct backend_job *j = r->of ? r->of->job : NULL;
 	int got;
@@ -134,7 +136,7 @@ void run_start(struct run *r, uint64_t from, struct err *e)
 			w.authority = egress_authority(r->door, e);
 	}
 	if ((r->door && !awaits && !w.there && !w.authority) || (!asks && permit(r, e) < 0) ||
-	    carry_out(r, &w, &io, e) < 0) {
+	    run_start_carry_out(r, &w, &io, e) < 0) {
 		if (r->o->kind != OUTCOME_CANCELLED)
 			run_refuse(r->o, e);
 		if (r->o->started)

@@ -2,16 +2,16 @@
 /* sandbox/run/run_turn.c - the turns of a run: what it waits for follows from where it is. */
 #include "sandbox/run/run.h"
 
-#include "base/clock.h"
-#include "base/loop.h"
+#include "base/sys/clock.h"
+#include "base/sys/loop.h"
 #include "egress/monitor.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
-#include "sandbox/publish.h"
+#include "sandbox/ports/publish.h"
 
 #define ALARM_US 1000 /* between two looks at it, each of which reads a long file */
 
-static void on_ready(struct loop_watch *w, uint32_t events)
+static void run_turn_on_ready(struct loop_watch *w, uint32_t events)
 {
 	struct run *r = ((struct run_watch *)w)->r;
 	enum run_source source = (enum run_source)((struct run_watch *)w - r->watches);
@@ -70,7 +70,7 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 	}
 }
 
-static void follow(struct run *r, enum run_source source, struct pollfd p)
+static void run_turn_follow(struct run *r, enum run_source source, struct pollfd p)
 {
 	struct loop_watch *w = &r->watches[source].w;
 
@@ -93,21 +93,23 @@ void run_arrange(struct run *r)
 	const struct pollfd none = { .fd = -1 };
 
 	r->over |= r->ended && pump_done(&r->out) && pump_done(&r->err) && publish_done(r->ports);
-	follow(r, RUN_OUT, asks >= 0 ? none : pump_wants(&r->out));
-	follow(r, RUN_ERR, asks >= 0 ? none : pump_wants(&r->err));
-	follow(r, RUN_IN, r->ended || asks >= 0 ? none : feed_wants(&r->in));
-	follow(r, RUN_ROOM, r->ended ? readable(-1) : feed_room(&r->in));
-	follow(r, RUN_EVENT, readable(r->ended ? -1 : r->events));
-	follow(r, RUN_ALARM, (struct pollfd){ .fd = r->ended ? -1 : r->alarm, .events = POLLPRI });
-	follow(r, RUN_SIGNAL, readable(r->io.signals));
-	follow(r, RUN_CANCEL, readable(r->ended || r->cancelled ? -1 : r->io.cancel));
-	follow(r, RUN_DOOR, readable(r->door && !r->ended ? egress_fd(r->door) : -1));
-	follow(r, RUN_NAMES, readable(r->ended ? -1 : unresolved_fd(r->unresolved)));
-	follow(r, RUN_AGENT, readable(r->ended ? -1 : signing_fd(r->signing)));
-	follow(r, RUN_ASK, readable(asks));
-	follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
-	follow(r, RUN_SANDBOX,
-	       readable(r->of && !r->ended && r->of->carrier == r ? loop_fd(r->of->loop) : -1));
+	run_turn_follow(r, RUN_OUT, asks >= 0 ? none : pump_wants(&r->out));
+	run_turn_follow(r, RUN_ERR, asks >= 0 ? none : pump_wants(&r->err));
+	run_turn_follow(r, RUN_IN, r->ended || asks >= 0 ? none : feed_wants(&r->in));
+	run_turn_follow(r, RUN_ROOM, r->ended ? readable(-1) : feed_room(&r->in));
+	run_turn_follow(r, RUN_EVENT, readable(r->ended ? -1 : r->events));
+	run_turn_follow(r, RUN_ALARM,
+			(struct pollfd){ .fd = r->ended ? -1 : r->alarm, .events = POLLPRI });
+	run_turn_follow(r, RUN_SIGNAL, readable(r->io.signals));
+	run_turn_follow(r, RUN_CANCEL, readable(r->ended || r->cancelled ? -1 : r->io.cancel));
+	run_turn_follow(r, RUN_DOOR, readable(r->door && !r->ended ? egress_fd(r->door) : -1));
+	run_turn_follow(r, RUN_NAMES, readable(r->ended ? -1 : unresolved_fd(r->unresolved)));
+	run_turn_follow(r, RUN_AGENT, readable(r->ended ? -1 : signing_fd(r->signing)));
+	run_turn_follow(r, RUN_ASK, readable(asks));
+	run_turn_follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
+	run_turn_follow(
+		r, RUN_SANDBOX,
+		readable(r->of && !r->ended && r->of->carrier == r ? loop_fd(r->of->loop) : -1));
 	if (r->ended && r->of && r->of->carrier == r)
 		run_hand_on(r->of);
 	if (r->over && r->offered) /* whoever waits for it may have turned another one */
@@ -163,5 +165,6 @@ void run_dispatch(struct run *r)
 void run_set_watches(struct run *r)
 {
 	for (size_t i = 0; i < RUN_SOURCES; i++)
-		r->watches[i] = (struct run_watch){ .w = { .fd = -1, .ready = on_ready }, .r = r };
+		r->watches[i] =
+			(struct run_watch){ .w = { .fd = -1, .ready = run_turn_on_ready }, .r = r };
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/parcel.h"
-#include "base/str.h"
+#include "base/bytes/parcel.h"
+#include "base/text/str.h"
 #include "telemetry/send.h"
 
 #define FIELDS_MAX ((size_t)64 << 10)

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/url.h"
+#include "base/text/buf.h"
+#include "base/text/url.h"
 
 enum { REQUEST_MAX = 5 << 20, REQUEST_TIMEOUT_MAX_MS = 600000 };
 

@@ -11,9 +11,9 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/signals.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/signals.h"
 #include "proc/confine.h"
 #include "telemetry/send/request.h"
 #include "wire/tcp.h"
@@ -40,7 +40,7 @@ struct result {
 	uint64_t retry_after; /* microseconds; 0: the server did not say */
 };
 
-static int give_up(const struct err *e, int status)
+static int send_main_give_up(const struct err *e, int status)
 {
 	(void)fprintf(stderr, "brig-send: %s\n", e->what);
 	return status;
@@ -99,7 +99,7 @@ static uint64_t retry_after(const struct http1_answer *a)
 	return seconds < 3600 ? seconds * SECOND_US : 0;
 }
 
-static int try(struct sender *s, struct result *ret, struct err *e)
+static int send_main_try(struct sender *s, struct result *ret, struct err *e)
 {
 	CLEANUP(client) struct client *c = NULL;
 	CLEANUP(buf) struct buf body = BUF_INIT(ANSWER_MAX);
@@ -142,12 +142,12 @@ static uint64_t pause_of(int tries, const struct result *r)
 	return most / 2 + dice % (most / 2);
 }
 
-static int deliver(struct sender *s, struct err *e)
+static int send_main_deliver(struct sender *s, struct err *e)
 {
 	for (int tries = 0;; tries++) {
 		struct result r;
 		uint64_t pause;
-		bool answered = try(s, &r, e) == 0;
+		bool answered = send_main_try(s, &r, e) == 0;
 
 		if (r.status >= 200 && r.status < 300)
 			return 0;
@@ -164,7 +164,7 @@ static int deliver(struct sender *s, struct err *e)
 	}
 }
 
-static int prepare(struct sender *s, struct err *e)
+static int send_main_prepare(struct sender *s, struct err *e)
 {
 	const struct url *u = &s->request.url;
 
@@ -188,15 +188,15 @@ int main(int argc, char **argv)
 	}
 	signals_ignore_pipe();
 	if (fd_ensure_stdio() < 0 || read_request(&text, &s.request, &e) < 0)
-		return give_up(&e, NO_REQUEST);
+		return send_main_give_up(&e, NO_REQUEST);
 	s.deadline = clock_us() + s.request.timeout_ms * 1000;
 	signals_kill_after(s.request.timeout_ms);
-	r = prepare(&s, &e);
+	r = send_main_prepare(&s, &e);
 	if (r == 0)
-		r = deliver(&s, &e);
+		r = send_main_deliver(&s, &e);
 	if (s.addresses)
 		freeaddrinfo(s.addresses);
 	(void)tls_client_free(s.tls);
 	request_done(&s.request);
-	_exit(r == 0 ? DELIVERED : give_up(&e, NOT_DELIVERED));
+	_exit(r == 0 ? DELIVERED : send_main_give_up(&e, NOT_DELIVERED));
 }

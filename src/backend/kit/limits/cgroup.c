@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define FREEZE_ROUNDS 1000 /* of a millisecond */
 #define REMOVE_TRIES 60    /* with the pauses below about half a second */
@@ -435,7 +435,7 @@ struct cg_map *cgroup_places(struct cgroup *c)
 	return c ? TAKE_PTR(c->map) : NULL;
 }
 
-static void sweep(const struct cg_map *places, struct cg_sweep *s)
+static void cgroup_sweep_places(const struct cg_map *places, struct cg_sweep *s)
 {
 	struct cg_place unified = places->place[CG_UNIFIED];
 
@@ -455,9 +455,9 @@ int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, in
 	struct cg_map map;
 
 	if (places)
-		sweep(places, &s);
+		cgroup_sweep_places(places, &s);
 	else if (cg_map_read(host, &map) == 0)
-		sweep(&map, &s);
+		cgroup_sweep_places(&map, &s);
 	*busy = s.busy;
 	return s.removed;
 }

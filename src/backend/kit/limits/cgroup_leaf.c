@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/fd.h"
-#include "base/folder.h"
+#include "base/files/fd.h"
+#include "base/files/folder.h"
 
 #define MAKE_TRIES 40 /* about half a second: on a busy machine a sweep may win many times */
 #define FIRST_PAUSE_NS 100000
@@ -47,7 +47,7 @@ bool cg_set_number(const struct cg_leaf *leaf, const char *file, uint64_t value)
 }
 
 /* Digits only and saturating; "max" and the like are 0. */
-static uint64_t number(const char *s)
+static uint64_t cgroup_leaf_number(const char *s)
 {
 	uint64_t v = 0;
 
@@ -63,11 +63,11 @@ uint64_t cg_value(const char *text, const char *key)
 	size_t n = key ? strlen(key) : 0;
 
 	if (!key)
-		return number(text);
+		return cgroup_leaf_number(text);
 	while (text) {
 		text += *text == '\n';
 		if (strncmp(text, key, n) == 0 && text[n] == ' ')
-			return number(text + n + 1);
+			return cgroup_leaf_number(text + n + 1);
 		text = strchr(text, '\n');
 	}
 	return 0;
@@ -211,7 +211,7 @@ static bool claimed(int claims, const char *name)
 }
 
 /* A dot is in every unit name of systemd and in no name of ours. */
-static bool is_ours(const char *name)
+static bool cgroup_leaf_is_ours(const char *name)
 {
 	return strncmp(name, CG_PREFIX, strlen(CG_PREFIX)) == 0 && !strchr(name, '.');
 }
@@ -223,7 +223,7 @@ static bool sweep_one(void *arg, int parent, const char *name)
 	CLEANUP(fd) int dir = -1;
 	struct cg_sweep *s = arg;
 
-	if (!is_ours(name))
+	if (!cgroup_leaf_is_ours(name))
 		return false;
 	dir = claimed(s->claims, name) ? -1 : openat(parent, name, DIR_FLAGS);
 	if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)

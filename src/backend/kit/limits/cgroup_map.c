@@ -17,8 +17,8 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-#include "base/fd.h"
-#include "base/mounts.h"
+#include "base/files/fd.h"
+#include "base/files/mounts.h"
 
 #define FIRST_CGROUP_NS 0xEFFFFFFBU /* its inode: the kernel gives it to no other */
 
@@ -39,7 +39,7 @@ struct parse {
 };
 
 /* Is `word` one of the comma-separated words of `list`? */
-static bool listed(const char *list, const char *word)
+static bool cgroup_map_listed(const char *list, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -86,14 +86,14 @@ static void take_own(struct parse *p, char *line)
 		return;
 	}
 	for (int k = 0; k < CG_UNIFIED; k++)
-		if (listed(list, kind_names[k])) {
+		if (cgroup_map_listed(list, kind_names[k])) {
 			p->own[k] = path;
 			p->list[k] = list;
 		}
 }
 
 /* What is left of `own` below `root`, or NULL when it is not below it. */
-static const char *below(const char *own, const char *root)
+static const char *cgroup_map_below(const char *own, const char *root)
 {
 	size_t n = strlen(root);
 
@@ -107,7 +107,7 @@ static const char *below(const char *own, const char *root)
 static void take_place(struct parse *p, enum cg_kind kind, const char *root, const char *point)
 {
 	struct cg_place *to = &p->map->place[kind];
-	const char *rest = p->own[kind] ? below(p->own[kind], root) : NULL;
+	const char *rest = p->own[kind] ? cgroup_map_below(p->own[kind], root) : NULL;
 	size_t n = strlen(point), more = rest ? strlen(rest) + 1 : 0;
 
 	if (!rest || n + more > sizeof(to->dir))
@@ -149,22 +149,22 @@ static void take_mount(struct parse *p, char *line)
 
 	if (!strstr(line, " - cgroup") || !split(line, &m))
 		return;
-	if (listed(m.options, "ro") || listed(m.super, "ro"))
+	if (cgroup_map_listed(m.options, "ro") || cgroup_map_listed(m.super, "ro"))
 		return;
 	mounts_unescape(m.root);
 	mounts_unescape(m.point);
 	if (strcmp(m.type, "cgroup2") == 0)
 		take_place(p, CG_UNIFIED, m.root, m.point);
 	/* A new group of a hierarchy with cpuset in it takes no process until it has CPUs. */
-	if (strcmp(m.type, "cgroup") != 0 || listed(m.super, "cpuset"))
+	if (strcmp(m.type, "cgroup") != 0 || cgroup_map_listed(m.super, "cpuset"))
 		return;
 	for (int k = 0; k < CG_UNIFIED; k++)
-		if (listed(m.super, kind_names[k]))
+		if (cgroup_map_listed(m.super, kind_names[k]))
 			take_place(p, (enum cg_kind)k, m.root, m.point);
 }
 
 /* Hands every whole line in data to take_mount; returns how many bytes at the end are left. */
-static size_t take_lines(struct parse *p, char *data, size_t have, bool *skip)
+static size_t cgroup_map_take_lines(struct parse *p, char *data, size_t have, bool *skip)
 {
 	char *at = data, *end = data + have, *nl;
 
@@ -195,7 +195,7 @@ static int read_mounts(struct parse *p, const char *path)
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
-		have = take_lines(p, data, have + (size_t)n, &skip);
+		have = cgroup_map_take_lines(p, data, have + (size_t)n, &skip);
 		if (have == sizeof(data)) {
 			skip = true;
 			have = 0;
@@ -224,7 +224,7 @@ static bool take_usual(struct parse *p, const char *usual, enum cg_kind kind, bo
 	return !(f.f_flags & ST_RDONLY);
 }
 
-static void forget(struct cg_map *m)
+static void cgroup_map_forget(struct cg_map *m)
 {
 	for (size_t k = 0; k < CG_KINDS; k++)
 		m->place[k].dir[0] = '\0';
@@ -249,7 +249,7 @@ static bool all_usual(struct parse *p, const char *usual)
 		v1 |= p->own[k] != NULL;
 		/* A new group of a hierarchy with cpuset in it takes no process until it has CPUs.
 		 */
-		if (p->own[k] && !listed(p->list[k], "cpuset") &&
+		if (p->own[k] && !cgroup_map_listed(p->list[k], "cpuset") &&
 		    !take_usual(p, usual, (enum cg_kind)k, false))
 			return false;
 	}
@@ -266,7 +266,7 @@ int cg_map_read(const struct cgroup_host *host, struct cg_map *ret)
 	char text[SELF_MAX_BYTES], *at = text, *nl;
 	int r;
 
-	forget(ret);
+	cgroup_map_forget(ret);
 	r = (int)fd_read_file(AT_FDCWD, self, text, sizeof(text));
 	if (r < 0)
 		return cg_unavailable(r) ? 0 : r;
@@ -276,7 +276,7 @@ int cg_map_read(const struct cgroup_host *host, struct cg_map *ret)
 	}
 	if (usual && all_usual(&p, usual))
 		return 0;
-	forget(ret);
+	cgroup_map_forget(ret);
 	r = read_mounts(&p, mounts);
 	return r < 0 && !cg_unavailable(r) ? r : 0;
 }

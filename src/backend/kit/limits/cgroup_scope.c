@@ -27,8 +27,8 @@
 #include <time.h>
 
 #include "backend/kit/limits/systemd.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
 #include "proc/spawn.h"
 
 #define ASK_US 3000000
@@ -69,7 +69,7 @@ static void await_move(const struct cgroup_host *host, const char *before)
 }
 
 /* In a session of its own, so that the keys of a terminal do not reach it. */
-static _Noreturn void hold(const struct cgroup_host *host, int leash)
+static _Noreturn void cgroup_scope_hold(const struct cgroup_host *host, int leash)
 {
 	struct sigaction normal = { .sa_handler = SIG_DFL };
 	char before[PATH_MAX], c;
@@ -108,7 +108,7 @@ static int start_holder(struct cg_scope *s, const struct cgroup_host *host, stru
 	s->leash = pair[0];
 	r = proc_fork_away(false); /* it may have to outlive us */
 	if (r == 0)
-		hold(host, pair[1]);
+		cgroup_scope_hold(host, pair[1]);
 	(void)fd_close(pair[1]);
 	/* Its first word, or end of file if there is none. */
 	if (r < 0 || recv(s->leash, &pid, sizeof(pid), 0) != (ssize_t)sizeof(pid))

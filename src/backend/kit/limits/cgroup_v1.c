@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <sys/sysmacros.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 /* null, zero, full, random, urandom, tty, ptmx, pts */
 static const char *const devices_allowed[] = {
@@ -111,7 +111,8 @@ static bool (*const fill[CG_UNIFIED])(struct cgroup *, struct cg_leaf *,
 	[CG_FREEZER] = fill_freezer, [CG_DEVICES] = fill_devices,
 };
 
-static bool wanted(const struct cgroup *c, enum cg_kind kind, const struct cgroup_limits *l)
+static bool cgroup_v1_wanted(const struct cgroup *c, enum cg_kind kind,
+			     const struct cgroup_limits *l)
 {
 	switch (kind) {
 	case CG_MEMORY:
@@ -185,7 +186,7 @@ int cg_v1_open(struct cgroup *c, const struct cg_map *map, const struct cgroup_l
 	for (int k = 0; k < CG_UNIFIED; k++) {
 		struct cg_leaf *leaf;
 
-		if (!map->place[k].dir[0] || !wanted(c, (enum cg_kind)k, l))
+		if (!map->place[k].dir[0] || !cgroup_v1_wanted(c, (enum cg_kind)k, l))
 			continue;
 		r = get_leaf(c, map, (enum cg_kind)k, &leaf);
 		if (r < 0 && !cg_unavailable(r))

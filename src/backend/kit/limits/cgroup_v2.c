@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define CONTROLLERS 3
 
@@ -200,7 +200,7 @@ static void fill_cpu(struct cgroup *c, const struct cgroup_limits *l)
 		c->enforces |= CGROUP_HAS_SHARES;
 }
 
-static void fill(struct cgroup *c, const struct cgroup_limits *l, unsigned have)
+static void cgroup_v2_fill(struct cgroup *c, const struct cgroup_limits *l, unsigned have)
 {
 	if (have & CG_BIT(CG_MEMORY))
 		fill_memory(c, l->memory);
@@ -235,7 +235,7 @@ static int make_leaf(struct cgroup *c, int dir, unsigned have, const struct cgro
 	r = cg_leaf_make(dir, name, CG_BIT(CG_UNIFIED), &c->v2);
 	if (r < 0)
 		return r;
-	fill(c, l, have);
+	cgroup_v2_fill(c, l, have);
 	if (!c->v2.useful && !cg_leaf_remove(&c->v2))
 		cg_leaf_close(&c->v2);
 	return 0;

@@ -10,10 +10,10 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/num.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/cleanup.h"
+#include "base/text/num.h"
 
 #define FREE_FLOOR ((uint64_t)64 << 20)
 #define SLACK ((uint64_t)1 << 20) /* what a file system takes for itself */
@@ -60,8 +60,8 @@ static bool has_ended(int procfd, const char *task)
 }
 
 /* One process or thread as it is now, given what it was; false when it is gone. */
-static bool look_at(int procfd, const char *task, const struct disk_process *was,
-		    struct disk_process *now)
+static bool disk_look_at(int procfd, const char *task, const struct disk_process *was,
+			 struct disk_process *now)
 {
 	char path[96], text[512];
 	ssize_t r;
@@ -94,7 +94,7 @@ static const struct disk_process *earlier_thread(const struct disk_list *l, int 
 	return NULL;
 }
 
-static bool keep(struct disk_list *l, const struct disk_process *p)
+static bool disk_keep(struct disk_list *l, const struct disk_process *p)
 {
 	if (l->n == DISK_SEEN)
 		return false;
@@ -102,7 +102,7 @@ static bool keep(struct disk_list *l, const struct disk_process *p)
 	return true;
 }
 
-static uint64_t more(uint64_t now, uint64_t was)
+static uint64_t disk_more(uint64_t now, uint64_t was)
 {
 	return now > was ? now - was : 0;
 }
@@ -117,7 +117,7 @@ static DIR *open_list(int at, const char *path)
 	return dir;
 }
 
-static bool is_id(const char *name)
+static bool disk_is_id(const char *name)
 {
 	return name[0] >= '1' && name[0] <= '9';
 }
@@ -144,33 +144,33 @@ static uint64_t by_threads(struct disk_look *k, const char *pid, const struct di
 		const struct disk_process *old = earlier_thread(&k->before->threads, is.pid);
 
 		(void)snprintf(path, sizeof(path), "%.32s/task/%.32s", pid, e->d_name);
-		if (!is_id(e->d_name) || strcmp(e->d_name, pid) == 0 ||
-		    !look_at(k->procfd, path, old, &is))
+		if (!disk_is_id(e->d_name) || strcmp(e->d_name, pid) == 0 ||
+		    !disk_look_at(k->procfd, path, old, &is))
 			continue;
 		note_hidden(k, &is);
 		all += is.bytes;
-		grown += more(is.bytes, old ? old->bytes : 0);
-		if (!keep(&k->now->threads, &is))
+		grown += disk_more(is.bytes, old ? old->bytes : 0);
+		if (!disk_keep(&k->now->threads, &is))
 			k->seen = DISK_CLOSED;
 	}
 	if (dir)
 		(void)closedir(dir);
 	/* Until then they were counted with their process. */
-	return known || !was ? grown : more(all, was->bytes);
+	return known || !was ? grown : disk_more(all, was->bytes);
 }
 
-static void count(struct disk_look *k, const char *pid, const struct disk_process *was,
-		  struct disk_process *is)
+static void disk_count(struct disk_look *k, const char *pid, const struct disk_process *was,
+		       struct disk_process *is)
 {
 	note_hidden(k, is);
 	if (is->headless)
 		is->bytes += by_threads(k, pid, was);
-	if (!keep(&k->now->processes, is)) {
+	if (!disk_keep(&k->now->processes, is)) {
 		k->unkept += is->bytes;
 		return;
 	}
 	if (was)
-		k->grown += more(is->bytes, was->bytes);
+		k->grown += disk_more(is->bytes, was->bytes);
 	else
 		k->appeared += is->bytes;
 }
@@ -188,7 +188,7 @@ static uint64_t vanished(const struct disk_list *before, const struct disk_list 
 }
 
 /* Adds what all have written since the look before. */
-static enum disk_seen written(struct disk *d, int procfd, uint64_t *unkept)
+static enum disk_seen disk_written(struct disk *d, int procfd, uint64_t *unkept)
 {
 	struct disk_look k = { .procfd = procfd,
 			       .before = &d->passes[d->turn % 2],
@@ -202,24 +202,24 @@ static enum disk_seen written(struct disk *d, int procfd, uint64_t *unkept)
 		struct disk_process is = { .pid = (int)strtol(e->d_name, NULL, 10) };
 		const struct disk_process *was;
 
-		if (!is_id(e->d_name) || (!d->with_init && is.pid == 1))
+		if (!disk_is_id(e->d_name) || (!d->with_init && is.pid == 1))
 			continue;
 		was = earlier(&k.before->processes, &at, is.pid);
-		if (look_at(procfd, e->d_name, was, &is))
-			count(&k, e->d_name, was, &is);
+		if (disk_look_at(procfd, e->d_name, was, &is))
+			disk_count(&k, e->d_name, was, &is);
 	}
 	if (dir)
 		(void)closedir(dir);
-	k.grown += more(d->reaped, d->known);
+	k.grown += disk_more(d->reaped, d->known);
 	d->known = d->reaped;
 	k.gone = vanished(&k.before->processes, &k.now->processes);
-	d->total += k.appeared + more(k.grown, k.gone + d->owed);
-	d->owed = more(k.gone + d->owed, k.grown);
+	d->total += k.appeared + disk_more(k.grown, k.gone + d->owed);
+	d->owed = disk_more(k.gone + d->owed, k.grown);
 	*unkept = k.unkept;
 	return k.seen;
 }
 
-static uint64_t room(const struct disk *d)
+static uint64_t disk_room(const struct disk *d)
 {
 	struct statvfs v;
 
@@ -264,14 +264,14 @@ static bool is_top(int fd)
 
 void disk_begin(struct disk *d)
 {
-	d->room = room(d);
+	d->room = disk_room(d);
 	d->alone = is_top(d->fd) && is_alone(d->fd);
 	d->begun = true;
 }
 
 enum disk_seen disk_look(struct disk *d, int procfd, uint64_t limit)
 {
-	uint64_t left = room(d), unkept = 0, lost;
+	uint64_t left = disk_room(d), unkept = 0, lost;
 	enum disk_seen seen;
 
 	if (!d->begun)
@@ -280,8 +280,8 @@ enum disk_seen disk_look(struct disk *d, int procfd, uint64_t limit)
 		d->passes = calloc(2, sizeof(*d->passes));
 	if (!d->passes || left < FREE_FLOOR)
 		return DISK_OVER;
-	seen = written(d, procfd, &unkept);
-	lost = more(d->room, left);
+	seen = disk_written(d, procfd, &unkept);
+	lost = disk_more(d->room, left);
 	d->hurry = lost > d->total + SLACK;
 	if (d->total > limit || unkept > limit - d->total)
 		return DISK_OVER;

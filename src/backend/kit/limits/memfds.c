@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/text/cleanup.h"
 
 #define INODE_BYTES 1024 /* about what an empty one takes */
 

@@ -19,8 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/text/cleanup.h"
 #include "proc/spawn.h"
 
 #define ANSWER_BYTES 16384
@@ -41,7 +41,7 @@ int sockmem_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-static bool begin(int fd, unsigned kind)
+static bool sockmem_begin(int fd, unsigned kind)
 {
 	struct {
 		struct nlmsghdr head;
@@ -93,7 +93,7 @@ static uint64_t of_socket(const struct nlmsghdr *h, unsigned kind)
 }
 
 /* One answer; false when there is none now. At the end of a list the next kind is due. */
-static bool take(struct sockmem *m, int fd)
+static bool sockmem_take(struct sockmem *m, int fd)
 {
 	_Alignas(struct nlmsghdr) char data[ANSWER_BYTES];
 	ssize_t n = recv(fd, data, sizeof(data), MSG_DONTWAIT);
@@ -120,9 +120,9 @@ uint64_t sockmem_step(struct sockmem *m, int fd)
 			m->sum = m->kind = 0;
 			break;
 		}
-		if (!m->listing && !(m->listing = begin(fd, m->kind)))
+		if (!m->listing && !(m->listing = sockmem_begin(fd, m->kind)))
 			m->kind++;
-		else if (!take(m, fd))
+		else if (!sockmem_take(m, fd))
 			break;
 	}
 	return m->sum > m->last ? m->sum : m->last;

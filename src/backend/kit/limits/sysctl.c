@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define WATCHES_MAX 65536UL /* about a KiB of the kernel's memory each */
 

@@ -17,9 +17,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/text/buf.h"
 
 #define CALL_MAX 4096
 #define ANSWER_MAX 16384
@@ -58,7 +58,7 @@ static void put_u32(struct buf *b, uint32_t v)
 	buf_add(b, &v, sizeof(v));
 }
 
-static void put_text(struct buf *b, const char *s)
+static void systemd_put_text(struct buf *b, const char *s)
 {
 	put_u32(b, (uint32_t)strlen(s));
 	buf_add(b, s, strlen(s) + 1);
@@ -108,14 +108,14 @@ static void put_field(struct buf *b, int code, const char *type, const char *val
 	if (code == HEADER_SIGNATURE)
 		put_type(b, value);
 	else
-		put_text(b, value);
+		systemd_put_text(b, value);
 }
 
 /* The name of a property and the type of its value, which comes next. */
 static void put_property(struct buf *b, const char *name, const char *type)
 {
 	align(b, 8);
-	put_text(b, name);
+	systemd_put_text(b, name);
 	put_type(b, type);
 }
 
@@ -238,7 +238,7 @@ static int hear_welcome(int fd, uint64_t deadline, struct err *e)
 }
 
 /* An error's first word is its text. What a terminal would obey is not shown. */
-static int refused(const char *body, size_t n, struct err *e)
+static int systemd_refused(const char *body, size_t n, struct err *e)
 {
 	char text[TEXT_SHOWN + 1] = "";
 	uint32_t length = 0;
@@ -276,14 +276,14 @@ static int hear_answer(int fd, uint64_t deadline, struct err *e)
 		if (h.type == METHOD_RETURN)
 			return 0;
 		if (h.type == METHOD_ERROR)
-			return refused(data + fields, h.body, e);
+			return systemd_refused(data + fields, h.body, e);
 	}
 	return err_set(e, ERR_UNAVAILABLE, EPROTO,
 		       "the service manager of this user gave no answer that brig understands");
 }
 
 /* Nobody else may have a hand in it. */
-static int open_folder(const char *path, struct err *e)
+static int systemd_open_folder(const char *path, struct err *e)
 {
 	CLEANUP(fd) int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
@@ -306,7 +306,7 @@ int manager_open(const char *folder, struct err *e)
 	char own[32];
 
 	(void)snprintf(own, sizeof(own), "/run/user/%u", geteuid());
-	dir = open_folder(folder ? folder : own, e);
+	dir = systemd_open_folder(folder ? folder : own, e);
 	if (dir < 0)
 		return dir;
 	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/systemd/private", dir);
@@ -330,7 +330,7 @@ static void put_properties(struct buf *b, const char *unit, pid_t pid)
 	struct list l = list_begin(b);
 
 	put_property(b, "Description", "s");
-	put_text(b, unit);
+	systemd_put_text(b, unit);
 	put_property(b, "PIDs", "au");
 	put_pid(b, pid);
 	put_property(b, "Delegate", "b");
@@ -338,7 +338,7 @@ static void put_properties(struct buf *b, const char *unit, pid_t pid)
 	put_property(b, "KillSignal", "i");
 	put_u32(b, SIGKILL);
 	put_property(b, "CollectMode", "s");
-	put_text(b, "inactive-or-failed");
+	systemd_put_text(b, "inactive-or-failed");
 	list_end(b, l);
 }
 
@@ -347,8 +347,8 @@ int manager_start_scope(int fd, const char *unit, pid_t pid, uint64_t deadline, 
 	CLEANUP(buf) struct buf b = BUF_INIT(CALL_MAX), greeting = BUF_INIT(WELCOME_MAX);
 	size_t body = call_begin(&b, 1, "StartTransientUnit", "ssa(sv)a(sa(sv))");
 
-	put_text(&b, unit);
-	put_text(&b, "fail"); /* if there is one of that name */
+	systemd_put_text(&b, unit);
+	systemd_put_text(&b, "fail"); /* if there is one of that name */
 	put_properties(&b, unit, pid);
 	list_end(&b, list_begin(&b)); /* no other units */
 	call_end(&b, body);
@@ -365,8 +365,8 @@ int manager_attach(int fd, const char *unit, const char *sub, pid_t pid, uint64_
 	CLEANUP(buf) struct buf b = BUF_INIT(CALL_MAX);
 	size_t body = call_begin(&b, 2, "AttachProcessesToUnit", "ssau");
 
-	put_text(&b, unit);
-	put_text(&b, sub);
+	systemd_put_text(&b, unit);
+	systemd_put_text(&b, sub);
 	put_pid(&b, pid);
 	call_end(&b, body);
 	if (send_all(fd, &b, deadline, e) < 0)

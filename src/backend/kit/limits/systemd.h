@@ -5,13 +5,13 @@
  * The words are those of systemd-run --user --scope, said directly: two D-Bus calls on the socket
  * that program uses too. Nothing in the environment is believed: the socket lies below
  * /run/user/UID, which must be the caller's alone, and so must be whoever listens there. Every call
- * ends at its deadline (base/clock.h), whatever the manager does. */
+ * ends at its deadline (base/sys/clock.h), whatever the manager does. */
 #pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 /* Returns a descriptor, -ENOENT where no manager listens, or another -errno with *e. `folder` is
  * for tests; NULL: /run/user/UID. Nothing is sent yet. */

@@ -13,8 +13,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/text/cleanup.h"
 
 #define INODE_BYTES 1024 /* about what a file of a tmpfs takes of the kernel */
 #define ENTRY_BYTES 8    /* of a page table */
@@ -30,7 +30,7 @@ struct watch_look {
 	bool exact;      /* proportional sizes instead of resident ones */
 };
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t watch_add(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -43,12 +43,12 @@ static uint64_t times(uint64_t a, uint64_t b)
 }
 
 /* The decimal number at s after blanks; saturates. */
-static uint64_t number(const char *s)
+static uint64_t watch_number(const char *s)
 {
 	uint64_t v = 0;
 
 	for (s += strspn(s, " \t"); *s >= '0' && *s <= '9'; s++)
-		v = add(times(v, 10), (uint64_t)(*s - '0'));
+		v = watch_add(times(v, 10), (uint64_t)(*s - '0'));
 	return v;
 }
 
@@ -71,8 +71,8 @@ static bool sizes(const struct watch_look *k, const char *pid, uint64_t *size, u
 	if (!read_of(k, pid, "statm", text, sizeof(text)))
 		return false;
 	second = strchr(text, ' ');
-	*size = times(number(text), k->page);
-	*resident = second ? times(number(second), k->page) : 0;
+	*size = times(watch_number(text), k->page);
+	*resident = second ? times(watch_number(second), k->page) : 0;
 	return *size > 0;
 }
 
@@ -82,7 +82,7 @@ static bool kib(const char *text, const char *word, uint64_t *ret)
 	const char *line = strstr(text, word);
 
 	if (line)
-		*ret = times(number(line + strlen(word)), 1024);
+		*ret = times(watch_number(line + strlen(word)), 1024);
 	return line;
 }
 
@@ -91,7 +91,7 @@ static bool kib(const char *text, const char *word, uint64_t *ret)
  * in the cheap pass. */
 static uint64_t tables(const struct watch_look *k, const char *pid, uint64_t size)
 {
-	uint64_t most = add(size / (k->page / ENTRY_BYTES), k->page), n;
+	uint64_t most = watch_add(size / (k->page / ENTRY_BYTES), k->page), n;
 	char text[STATUS_MAX];
 
 	if (!k->exact && most <= TABLES_SMALL)
@@ -109,7 +109,7 @@ static uint64_t proportional(struct watch_look *k, const char *pid, uint64_t res
 	if (!read_of(k, pid, "smaps_rollup", text, sizeof(text)) || !kib(text, "\nPss:", &pss))
 		return resident;
 	if (kib(text, "\nPss_Shmem:", &shared))
-		k->mapped = add(k->mapped, shared);
+		k->mapped = watch_add(k->mapped, shared);
 	return pss;
 }
 
@@ -160,11 +160,12 @@ static void take_memory(struct watch_look *k, const char *pid, uint64_t tasks)
 			return;
 		pid = other;
 	}
-	k->sum.memory = add(k->sum.memory, tables(k, pid, size));
-	k->sum.memory = add(k->sum.memory, k->exact ? proportional(k, pid, resident) : resident);
+	k->sum.memory = watch_add(k->sum.memory, tables(k, pid, size));
+	k->sum.memory =
+		watch_add(k->sum.memory, k->exact ? proportional(k, pid, resident) : resident);
 }
 
-static void take(struct watch_look *k, const char *pid)
+static void watch_take(struct watch_look *k, const char *pid)
 {
 	uint64_t tasks;
 
@@ -173,7 +174,7 @@ static void take(struct watch_look *k, const char *pid)
 	tasks = threads(k, pid);
 	take_memory(k, pid, tasks);
 	if (!k->exact)
-		k->sum.tasks = add(k->sum.tasks, tasks);
+		k->sum.tasks = watch_add(k->sum.tasks, tasks);
 }
 
 /* Enough is known: a fork bomb need not be counted to its end. */
@@ -185,7 +186,7 @@ static bool decided(const struct watch_look *k)
 			: w->tasks_max && k->sum.tasks > w->tasks_max;
 }
 
-static void list(struct watch_look *k)
+static void watch_list(struct watch_look *k)
 {
 	_Alignas(8) char data[8192];
 	int seen = 0;
@@ -197,7 +198,7 @@ static void list(struct watch_look *k)
 		for (long at = 0; at < n;) {
 			const struct fd_entry *d = (const void *)(data + at);
 
-			take(k, d->name);
+			watch_take(k, d->name);
 			if (decided(k) || ++seen >= ENTRIES_MAX)
 				return;
 			at += d->reclen;
@@ -214,10 +215,10 @@ static uint64_t in_tmpfs(const struct watch *w)
 		if (fstatfs(w->tmpfs[i], &f) < 0)
 			continue;
 		if (f.f_blocks > f.f_bfree)
-			sum = add(sum, times(f.f_blocks - f.f_bfree, (uint64_t)f.f_bsize));
+			sum = watch_add(sum, times(f.f_blocks - f.f_bfree, (uint64_t)f.f_bsize));
 		/* An empty file is memory as well. */
 		if (f.f_files > f.f_ffree)
-			sum = add(sum, times(f.f_files - f.f_ffree, INODE_BYTES));
+			sum = watch_add(sum, times(f.f_files - f.f_ffree, INODE_BYTES));
 	}
 	return sum;
 }
@@ -225,17 +226,17 @@ static uint64_t in_tmpfs(const struct watch *w)
 enum watch_verdict watch_look(const struct watch *w, struct watch_usage *ret)
 {
 	struct watch_look k = { .w = w, .page = (uint64_t)sysconf(_SC_PAGESIZE) };
-	uint64_t files = add(in_tmpfs(w), w->kernel);
+	uint64_t files = watch_add(in_tmpfs(w), w->kernel);
 
-	k.sum.memory = add(files, w->held);
-	list(&k);
+	k.sum.memory = watch_add(files, w->held);
+	watch_list(&k);
 	if (w->memory_max && k.sum.memory > w->memory_max && !decided(&k)) {
 		k.exact = true;
 		k.sum.memory = files;
-		list(&k);
+		watch_list(&k);
 		/* What is mapped of it has been counted. */
 		if (w->held > k.mapped)
-			k.sum.memory = add(k.sum.memory, w->held - k.mapped);
+			k.sum.memory = watch_add(k.sum.memory, w->held - k.mapped);
 	}
 	*ret = k.sum;
 	if (w->tasks_max && k.sum.tasks > w->tasks_max)

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 
 #include "backend/kit/net/door_net.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "proc/spawn.h"
 
 /* The helper's only word; err.code 0: the sockets come along. */
@@ -84,7 +84,7 @@ static _Noreturn void helper(int guest, int say, const struct door_want *w)
 	_exit(fd_send(say, &word, sizeof(word), done ? fds : NULL, !done ? 0 : w ? w->n : 1) < 0);
 }
 
-static int hear(int from, const struct door_want *w, int *fds, struct err *e)
+static int door_for_hear(int from, const struct door_want *w, int *fds, struct err *e)
 {
 	size_t n = DOOR_SOCKETS_MAX;
 	struct word word;
@@ -121,7 +121,7 @@ static int open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_M
 	if (child < 0)
 		return err_sys(e, "cannot start the door's helper");
 	(void)proc_wait(child);
-	return hear(ours, w, fds, e);
+	return door_for_hear(ours, w, fds, e);
 }
 
 int door_open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *e)

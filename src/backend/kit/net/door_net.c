@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "backend/kit/net/rtnl.h"
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 #define BACKLOG 4096     /* the kernel has its own, smaller bound */
 #define LOOPBACK 1       /* index of lo in every namespace */

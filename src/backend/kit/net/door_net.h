@@ -15,8 +15,8 @@
 #include <sys/types.h>
 
 #include "backend/kit/net/rtnl.h"
-#include "base/err.h"
-#include "model/door_spec.h"
+#include "base/text/err.h"
+#include "model/settings/door_spec.h"
 
 #define DOOR_NEW_GUEST (-1)
 

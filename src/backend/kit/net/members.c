@@ -15,9 +15,9 @@
 #include <sys/socket.h>
 
 #include "backend/kit/net/rtnl.h"
-#include "base/fd.h"
-#include "model/door_spec.h"
-#include "model/spec.h"
+#include "base/files/fd.h"
+#include "model/settings/door_spec.h"
+#include "model/settings/spec.h"
 #include "proc/spawn.h"
 
 #define FIRST_INDEX MEMBERS_CABLE /* of both ends; a bridge and a door have lower ones */
@@ -44,7 +44,7 @@ static struct rtnl_addr address(const char *text, unsigned prefix)
 	return a;
 }
 
-static struct member describe(unsigned n)
+static struct member members_describe(unsigned n)
 {
 	struct member m = { .index = FIRST_INDEX + (int)n,
 			    .gateway = address(GATEWAY, 32),
@@ -127,7 +127,7 @@ static int confirm(int fd, const struct member *m, struct err *e)
 int members_join(int router, int member, unsigned n, struct err *e)
 {
 	CLEANUP(fd) int ns = ioctl(router, SIOCGSKNS);
-	struct member m = describe(n);
+	struct member m = members_describe(n);
 	int r;
 
 	if (n >= MEMBERS_MAX || member < 0)

@@ -14,7 +14,7 @@
  * has a say in each of them for that reason and needs no privilege. */
 #pragma once
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum { MEMBERS_MAX = 32 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/text/cleanup.h"
 
 #define TRIES 8 /* to read lists that change while they are read */
 
@@ -47,7 +47,7 @@ bool nearby_always(size_t nth, struct rtnl_addr *ret)
 	return true;
 }
 
-static bool has(const struct nearby *n, const struct rtnl_addr *a)
+static bool nearby_has(const struct nearby *n, const struct rtnl_addr *a)
 {
 	for (size_t i = 0; i < n->n; i++)
 		if (n->v[i].prefix == a->prefix && memcmp(n->v[i].bytes, a->bytes, 4) == 0)
@@ -55,7 +55,7 @@ static bool has(const struct nearby *n, const struct rtnl_addr *a)
 	return false;
 }
 
-static int add(struct nearby *n, const void *address, unsigned prefix)
+static int nearby_add(struct nearby *n, const void *address, unsigned prefix)
 {
 	struct rtnl_addr a = { .family = AF_INET, .prefix = prefix };
 	uint32_t bits;
@@ -65,7 +65,7 @@ static int add(struct nearby *n, const void *address, unsigned prefix)
 	memcpy(&bits, address, sizeof(bits));
 	bits &= htonl(prefix ? ~0U << (32 - prefix) : 0);
 	memcpy(a.bytes, &bits, sizeof(bits));
-	if (has(n, &a))
+	if (nearby_has(n, &a))
 		return 0;
 	if (n->n == NEARBY_MAX)
 		return -E2BIG;
@@ -86,19 +86,20 @@ static int on_address(void *arg, const struct nlmsghdr *m)
 	if (a->ifa_family != AF_INET)
 		return 0;
 	if (local)
-		r = add(arg, local, 32);
-	return r == 0 && net ? add(arg, net, a->ifa_prefixlen) : r;
+		r = nearby_add(arg, local, 32);
+	return r == 0 && net ? nearby_add(arg, net, a->ifa_prefixlen) : r;
 }
 
-static int on_route(void *arg, const struct nlmsghdr *m)
+static int nearby_on_route(void *arg, const struct nlmsghdr *m)
 {
 	const struct rtmsg *t = NLMSG_DATA(m);
 	const void *net = rtnl_find(m, sizeof(*t), RTA_DST, 4);
 
 	if (m->nlmsg_type != RTM_NEWROUTE || m->nlmsg_len < NLMSG_LENGTH(sizeof(*t)))
 		return -EPROTO;
-	return t->rtm_family == AF_INET && t->rtm_dst_len && net ? add(arg, net, t->rtm_dst_len)
-								 : 0;
+	return t->rtm_family == AF_INET && t->rtm_dst_len && net
+		       ? nearby_add(arg, net, t->rtm_dst_len)
+		       : 0;
 }
 
 int nearby_read(struct nearby *n, struct err *e)
@@ -111,7 +112,7 @@ int nearby_read(struct nearby *n, struct err *e)
 		fd = rtnl_open();
 		r = fd < 0 ? fd : rtnl_list(fd, RTM_GETADDR, AF_INET, on_address, n);
 		if (r == 0)
-			r = rtnl_list(fd, RTM_GETROUTE, AF_INET, on_route, n);
+			r = rtnl_list(fd, RTM_GETROUTE, AF_INET, nearby_on_route, n);
 	}
 	if (r == -E2BIG)
 		return err_refuse(e, ERR_UNAVAILABLE, E2BIG,
@@ -147,7 +148,7 @@ struct veth_search {
 	bool found;
 };
 
-static int on_link(void *arg, const struct nlmsghdr *m)
+static int nearby_on_link(void *arg, const struct nlmsghdr *m)
 {
 	const struct ifinfomsg *l = NLMSG_DATA(m);
 	const int *other = rtnl_find(m, sizeof(*l), IFLA_LINK, sizeof(*other));
@@ -168,8 +169,8 @@ bool nearby_joined(int index, int other, int *ret_bridge)
 	CLEANUP(fd) int fd = rtnl_open();
 	struct veth_search p = { .index = index, .other = other, .bridge = ret_bridge };
 
-	return fd >= 0 && index > 0 && rtnl_list(fd, RTM_GETLINK, AF_UNSPEC, on_link, &p) == 0 &&
-	       p.found;
+	return fd >= 0 && index > 0 &&
+	       rtnl_list(fd, RTM_GETLINK, AF_UNSPEC, nearby_on_link, &p) == 0 && p.found;
 }
 
 static int on_port(void *arg, const struct nlmsghdr *m)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "backend/kit/net/rtnl.h"
-#include "base/err.h"
+#include "base/text/err.h"
 
 enum { NEARBY_MAX = 4096 };
 

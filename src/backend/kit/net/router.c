@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 
 #include "backend/kit/net/nearby.h"
-#include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/text/cleanup.h"
 
 #define LOOPBACK 1
 #define INSIDE 64 /* index of both ends of the veth, or the next if the cable has that */
@@ -30,7 +30,7 @@ struct cable_search {
 	size_t devices;
 };
 
-static int on_link(void *arg, const struct nlmsghdr *m)
+static int router_on_link(void *arg, const struct nlmsghdr *m)
 {
 	const struct ifinfomsg *l = NLMSG_DATA(m);
 	const unsigned *mtu = rtnl_find(m, sizeof(*l), IFLA_MTU, sizeof(*mtu));
@@ -48,7 +48,7 @@ static int on_link(void *arg, const struct nlmsghdr *m)
 	return 0;
 }
 
-static struct rtnl_addr one(const void *bytes)
+static struct rtnl_addr router_one(const void *bytes)
 {
 	struct rtnl_addr a = { .family = AF_INET, .prefix = 32 };
 
@@ -66,11 +66,11 @@ static int on_address(void *arg, const struct nlmsghdr *m)
 		return -EPROTO;
 	if (own && a->ifa_family == AF_INET && (int)a->ifa_index == f->c->index &&
 	    !f->c->own.family)
-		f->c->own = one(own);
+		f->c->own = router_one(own);
 	return 0;
 }
 
-static int on_route(void *arg, const struct nlmsghdr *m)
+static int router_on_route(void *arg, const struct nlmsghdr *m)
 {
 	const struct rtmsg *t = NLMSG_DATA(m);
 	const void *via = rtnl_find(m, sizeof(*t), RTA_GATEWAY, 4);
@@ -80,7 +80,7 @@ static int on_route(void *arg, const struct nlmsghdr *m)
 	if (m->nlmsg_type != RTM_NEWROUTE || m->nlmsg_len < NLMSG_LENGTH(sizeof(*t)))
 		return -EPROTO;
 	if (via && by && *by == f->c->index && !t->rtm_dst_len && t->rtm_family == AF_INET)
-		f->c->gateway = one(via);
+		f->c->gateway = router_one(via);
 	return 0;
 }
 
@@ -90,9 +90,9 @@ int router_find(int rtnl, struct router_cable *ret, struct err *e)
 	int r;
 
 	*ret = (struct router_cable){ 0 };
-	if ((r = rtnl_list(rtnl, RTM_GETLINK, AF_UNSPEC, on_link, &f)) < 0 ||
+	if ((r = rtnl_list(rtnl, RTM_GETLINK, AF_UNSPEC, router_on_link, &f)) < 0 ||
 	    (r = rtnl_list(rtnl, RTM_GETADDR, AF_INET, on_address, &f)) < 0 ||
-	    (r = rtnl_list(rtnl, RTM_GETROUTE, AF_INET, on_route, &f)) < 0)
+	    (r = rtnl_list(rtnl, RTM_GETROUTE, AF_INET, router_on_route, &f)) < 0)
 		return err_errno(e, r, "cannot look at the cable to the outside");
 	if (f.devices == 1 && ret->own.family && ret->gateway.family)
 		return 0;
@@ -122,7 +122,7 @@ static struct rtnl_addr resolver(void)
 {
 	uint32_t net = htonl(DOOR_ADDRESS);
 
-	return one(&net);
+	return router_one(&net);
 }
 
 static int rules(int fd, const struct router_cable *c, const char *out)

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/text/cleanup.h"
 
 #define ANSWER 32768    /* the kernel's lists come in pieces of this size at most */
 #define ADDR_GEN_NONE 1 /* IN6_ADDR_GEN_MODE_NONE: no link-local address, no waiting for one */
@@ -24,8 +24,8 @@ struct rtnl_request {
 	char room[1024];
 };
 
-static void begin(struct rtnl_request *r, uint16_t type, uint16_t flags, const void *fixed,
-		  size_t n)
+static void rtnl_begin(struct rtnl_request *r, uint16_t type, uint16_t flags, const void *fixed,
+		       size_t n)
 {
 	memset(r, 0, sizeof(*r));
 	r->head.nlmsg_type = type;
@@ -34,7 +34,7 @@ static void begin(struct rtnl_request *r, uint16_t type, uint16_t flags, const v
 	r->head.nlmsg_len = NLMSG_LENGTH((uint32_t)n);
 }
 
-static void put(struct rtnl_request *r, uint16_t type, const void *p, size_t n)
+static void rtnl_put(struct rtnl_request *r, uint16_t type, const void *p, size_t n)
 {
 	uint32_t at = NLMSG_ALIGN(r->head.nlmsg_len);
 	struct rtattr *a = (struct rtattr *)((char *)r + at);
@@ -50,11 +50,11 @@ static uint32_t nest(struct rtnl_request *r, uint16_t type)
 {
 	uint32_t at = NLMSG_ALIGN(r->head.nlmsg_len);
 
-	put(r, type, NULL, 0);
+	rtnl_put(r, type, NULL, 0);
 	return at;
 }
 
-static void end(struct rtnl_request *r, uint32_t at)
+static void rtnl_end(struct rtnl_request *r, uint32_t at)
 {
 	struct rtattr *a = (struct rtattr *)((char *)r + at);
 
@@ -62,7 +62,7 @@ static void end(struct rtnl_request *r, uint32_t at)
 	a->rta_len = (uint16_t)(r->head.nlmsg_len - at);
 }
 
-static int ask(int fd, struct rtnl_request *r)
+static int rtnl_ask(int fd, struct rtnl_request *r)
 {
 	struct {
 		struct nlmsghdr head;
@@ -98,10 +98,10 @@ int rtnl_open(void)
 static void put_link(struct rtnl_request *r, const char *name, const unsigned char mac[6],
 		     unsigned mtu)
 {
-	put(r, IFLA_IFNAME, name, strlen(name) + 1);
-	put(r, IFLA_ADDRESS, mac, 6);
+	rtnl_put(r, IFLA_IFNAME, name, strlen(name) + 1);
+	rtnl_put(r, IFLA_ADDRESS, mac, 6);
 	if (mtu)
-		put(r, IFLA_MTU, &mtu, sizeof(mtu));
+		rtnl_put(r, IFLA_MTU, &mtu, sizeof(mtu));
 }
 
 int rtnl_veth(int fd, const char *name, const unsigned char mac[6], const char *peer,
@@ -111,21 +111,21 @@ int rtnl_veth(int fd, const char *name, const unsigned char mac[6], const char *
 	uint32_t info, data, other, at;
 	struct rtnl_request r;
 
-	begin(&r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &link, sizeof(link));
+	rtnl_begin(&r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &link, sizeof(link));
 	put_link(&r, name, mac, mtu);
 	info = nest(&r, IFLA_LINKINFO);
-	put(&r, IFLA_INFO_KIND, "veth", 5);
+	rtnl_put(&r, IFLA_INFO_KIND, "veth", 5);
 	data = nest(&r, IFLA_INFO_DATA);
 	other = nest(&r, VETH_INFO_PEER);
 	at = NLMSG_ALIGN(r.head.nlmsg_len);
 	memcpy((char *)&r + at, &link, sizeof(link));
 	r.head.nlmsg_len = at + (uint32_t)sizeof(link);
 	put_link(&r, peer, peer_mac, mtu);
-	put(&r, IFLA_NET_NS_FD, &ns, sizeof(ns));
-	end(&r, other);
-	end(&r, data);
-	end(&r, info);
-	return ask(fd, &r);
+	rtnl_put(&r, IFLA_NET_NS_FD, &ns, sizeof(ns));
+	rtnl_end(&r, other);
+	rtnl_end(&r, data);
+	rtnl_end(&r, info);
+	return rtnl_ask(fd, &r);
 }
 
 int rtnl_quiet(int fd, int index)
@@ -135,13 +135,13 @@ int rtnl_quiet(int fd, int index)
 	struct rtnl_request r;
 	uint32_t af, v6;
 
-	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
+	rtnl_begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
 	af = nest(&r, IFLA_AF_SPEC);
 	v6 = nest(&r, AF_INET6);
-	put(&r, IFLA_INET6_ADDR_GEN_MODE, &mode, sizeof(mode));
-	end(&r, v6);
-	end(&r, af);
-	return ask(fd, &r);
+	rtnl_put(&r, IFLA_INET6_ADDR_GEN_MODE, &mode, sizeof(mode));
+	rtnl_end(&r, v6);
+	rtnl_end(&r, af);
+	return rtnl_ask(fd, &r);
 }
 
 static int set_flag(int fd, int index, unsigned flags)
@@ -152,8 +152,8 @@ static int set_flag(int fd, int index, unsigned flags)
 					.ifi_change = IFF_UP };
 	struct rtnl_request r;
 
-	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
-	return ask(fd, &r);
+	rtnl_begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
+	return rtnl_ask(fd, &r);
 }
 
 int rtnl_up(int fd, int index)
@@ -171,8 +171,8 @@ int rtnl_delete(int fd, int index)
 	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
 	struct rtnl_request r;
 
-	begin(&r, RTM_DELLINK, 0, &link, sizeof(link));
-	return ask(fd, &r);
+	rtnl_begin(&r, RTM_DELLINK, 0, &link, sizeof(link));
+	return rtnl_ask(fd, &r);
 }
 
 int rtnl_move(int fd, int index, int ns)
@@ -180,9 +180,9 @@ int rtnl_move(int fd, int index, int ns)
 	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
 	struct rtnl_request r;
 
-	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
-	put(&r, IFLA_NET_NS_FD, &ns, sizeof(ns));
-	return ask(fd, &r);
+	rtnl_begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
+	rtnl_put(&r, IFLA_NET_NS_FD, &ns, sizeof(ns));
+	return rtnl_ask(fd, &r);
 }
 
 /* A setting of IPv4 for one device: IPV4_DEVCONF_*, as in /proc/sys/net/ipv4/conf. */
@@ -192,15 +192,15 @@ static int rtnl_setting(int fd, int index, uint16_t what, uint32_t value)
 	uint32_t af, v4, conf;
 	struct rtnl_request r;
 
-	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
+	rtnl_begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
 	af = nest(&r, IFLA_AF_SPEC);
 	v4 = nest(&r, AF_INET);
 	conf = nest(&r, IFLA_INET_CONF);
-	put(&r, what, &value, sizeof(value));
-	end(&r, conf);
-	end(&r, v4);
-	end(&r, af);
-	return ask(fd, &r);
+	rtnl_put(&r, what, &value, sizeof(value));
+	rtnl_end(&r, conf);
+	rtnl_end(&r, v4);
+	rtnl_end(&r, af);
+	return rtnl_ask(fd, &r);
 }
 
 int rtnl_forwards(int fd, int index, bool proxy_arp)
@@ -233,10 +233,10 @@ int rtnl_address(int fd, int index, const struct rtnl_addr *a, bool own)
 				     .ifa_index = (uint32_t)index };
 	struct rtnl_request r;
 
-	begin(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &m, sizeof(m));
-	put(&r, IFA_LOCAL, a->bytes, size_of(a));
-	put(&r, IFA_ADDRESS, a->bytes, size_of(a));
-	return ask(fd, &r);
+	rtnl_begin(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &m, sizeof(m));
+	rtnl_put(&r, IFA_LOCAL, a->bytes, size_of(a));
+	rtnl_put(&r, IFA_ADDRESS, a->bytes, size_of(a));
+	return rtnl_ask(fd, &r);
 }
 
 int rtnl_neighbour(int fd, int index, const struct rtnl_addr *a, const unsigned char mac[6])
@@ -246,10 +246,10 @@ int rtnl_neighbour(int fd, int index, const struct rtnl_addr *a, const unsigned 
 				 .ndm_state = NUD_PERMANENT };
 	struct rtnl_request r;
 
-	begin(&r, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &m, sizeof(m));
-	put(&r, NDA_DST, a->bytes, size_of(a));
-	put(&r, NDA_LLADDR, mac, 6);
-	return ask(fd, &r);
+	rtnl_begin(&r, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &m, sizeof(m));
+	rtnl_put(&r, NDA_DST, a->bytes, size_of(a));
+	rtnl_put(&r, NDA_LLADDR, mac, 6);
+	return rtnl_ask(fd, &r);
 }
 
 /* DIRECT stands in the local table too: only there is it looked at before LOCAL, and by its longer
@@ -279,15 +279,15 @@ int rtnl_route(int fd, enum rtnl_route kind, int index, const struct rtnl_addr *
 	bool closed = kind == RTNL_CLOSED;
 	struct rtnl_request r;
 
-	begin(&r, RTM_NEWROUTE, (uint16_t)(NLM_F_CREATE | (closed ? NLM_F_REPLACE : NLM_F_EXCL)),
-	      &m, sizeof(m));
+	rtnl_begin(&r, RTM_NEWROUTE,
+		   (uint16_t)(NLM_F_CREATE | (closed ? NLM_F_REPLACE : NLM_F_EXCL)), &m, sizeof(m));
 	if (to->prefix)
-		put(&r, RTA_DST, to->bytes, size_of(to));
+		rtnl_put(&r, RTA_DST, to->bytes, size_of(to));
 	if (!closed)
-		put(&r, RTA_OIF, &index, sizeof(index));
+		rtnl_put(&r, RTA_OIF, &index, sizeof(index));
 	if (via)
-		put(&r, RTA_GATEWAY, via->bytes, size_of(via));
-	return ask(fd, &r);
+		rtnl_put(&r, RTA_GATEWAY, via->bytes, size_of(via));
+	return rtnl_ask(fd, &r);
 }
 
 int rtnl_rule(int fd, const struct rtnl_rule *q)
@@ -300,23 +300,23 @@ int rtnl_rule(int fd, const struct rtnl_rule *q)
 	};
 	struct rtnl_request r;
 
-	begin(&r, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &m, sizeof(m));
-	put(&r, FRA_PRIORITY, &q->order, sizeof(q->order));
-	put(&r, FRA_IIFNAME, q->from, strlen(q->from) + 1);
+	rtnl_begin(&r, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &m, sizeof(m));
+	rtnl_put(&r, FRA_PRIORITY, &q->order, sizeof(q->order));
+	rtnl_put(&r, FRA_IIFNAME, q->from, strlen(q->from) + 1);
 	if (q->source)
-		put(&r, FRA_SRC, q->source->bytes, size_of(q->source));
+		rtnl_put(&r, FRA_SRC, q->source->bytes, size_of(q->source));
 	if (q->target)
-		put(&r, FRA_DST, q->target->bytes, size_of(q->target));
+		rtnl_put(&r, FRA_DST, q->target->bytes, size_of(q->target));
 	if (q->protocol)
-		put(&r, FRA_IP_PROTO, &q->protocol, sizeof(q->protocol));
+		rtnl_put(&r, FRA_IP_PROTO, &q->protocol, sizeof(q->protocol));
 	if (q->table)
-		put(&r, FRA_TABLE, &q->table, sizeof(q->table));
-	return ask(fd, &r);
+		rtnl_put(&r, FRA_TABLE, &q->table, sizeof(q->table));
+	return rtnl_ask(fd, &r);
 }
 
 /* ---- what the kernel tells ---- */
 
-static ssize_t hear(int fd, void *p, size_t n)
+static ssize_t rtnl_hear(int fd, void *p, size_t n)
 {
 	ssize_t got;
 
@@ -337,15 +337,15 @@ int rtnl_asks(int fd, int index, const struct rtnl_addr *source, const struct rt
 	struct rtnl_request r;
 	ssize_t n;
 
-	begin(&r, RTM_GETROUTE, 0, &m, sizeof(m));
+	rtnl_begin(&r, RTM_GETROUTE, 0, &m, sizeof(m));
 	r.head.nlmsg_flags = NLM_F_REQUEST; /* a route or an error, and no word after it */
-	put(&r, RTA_SRC, source->bytes, 4);
-	put(&r, RTA_DST, target->bytes, 4);
-	put(&r, RTA_IIF, &index, sizeof(index));
-	put(&r, RTA_IP_PROTO, &protocol, sizeof(protocol));
+	rtnl_put(&r, RTA_SRC, source->bytes, 4);
+	rtnl_put(&r, RTA_DST, target->bytes, 4);
+	rtnl_put(&r, RTA_IIF, &index, sizeof(index));
+	rtnl_put(&r, RTA_IP_PROTO, &protocol, sizeof(protocol));
 	if (send(fd, &r, r.head.nlmsg_len, 0) < 0)
 		return -errno;
-	n = hear(fd, &answer, sizeof(answer));
+	n = rtnl_hear(fd, &answer, sizeof(answer));
 	if (n < 0)
 		return (int)n;
 	if ((size_t)n >= NLMSG_LENGTH(sizeof(struct nlmsgerr)) &&
@@ -384,12 +384,12 @@ int rtnl_list(int fd, uint16_t type, int family, rtnl_fn *each, void *arg)
 	struct rtnl_request r;
 	int code = 0;
 
-	begin(&r, type, NLM_F_DUMP, &m, sizeof(m));
+	rtnl_begin(&r, type, NLM_F_DUMP, &m, sizeof(m));
 	r.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	if (send(fd, &r, r.head.nlmsg_len, 0) < 0)
 		return -errno;
 	while (code == 0) {
-		ssize_t n = hear(fd, answer, sizeof(answer));
+		ssize_t n = rtnl_hear(fd, answer, sizeof(answer));
 
 		code = n < 0 ? (int)n : piece(answer, n, each, arg);
 	}
@@ -446,6 +446,6 @@ int rtnl_again(int fd, const struct nlmsghdr *m, int index)
 	r.head.nlmsg_seq = 0;
 	r.head.nlmsg_pid = 0;
 	patch(&r, index);
-	code = ask(fd, &r);
+	code = rtnl_ask(fd, &r);
 	return code == -EEXIST ? 0 : code;
 }

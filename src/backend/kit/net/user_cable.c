@@ -17,8 +17,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/sys/clock.h"
+#include "base/files/fd.h"
 #include "proc/host_program.h"
 #include "proc/host_find.h"
 #include "proc/spawn.h"
@@ -159,7 +159,7 @@ static int mounts_of_its_own(void)
 		       : 0;
 }
 
-static int on_link(void *arg, const struct nlmsghdr *m)
+static int user_cable_on_link(void *arg, const struct nlmsghdr *m)
 {
 	const struct ifinfomsg *l = NLMSG_DATA(m);
 	const char *name = rtnl_find(m, sizeof(*l), IFLA_IFNAME, sizeof(USER_CABLE));
@@ -178,7 +178,7 @@ static int wait_for_device(const struct user_cable *u, int rtnl, const char *pat
 
 	*index = 0;
 	while (clock_us() < until) {
-		int r = rtnl_list(rtnl, RTM_GETLINK, AF_UNSPEC, on_link, index);
+		int r = rtnl_list(rtnl, RTM_GETLINK, AF_UNSPEC, user_cable_on_link, index);
 
 		if (r < 0 && r != -EAGAIN)
 			return err_errno(e, r, "cannot look at the cable");

@@ -14,10 +14,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/mounts.h"
-#include "model/paths.h"
-#include "base/num.h"
-#include "base/str.h"
+#include "base/files/mounts.h"
+#include "model/settings/paths.h"
+#include "base/text/num.h"
+#include "base/text/str.h"
 
 #define RANGE 65536U
 #define FIRST 0x20000000U /* above what useradd and container engines hand out */
@@ -125,7 +125,7 @@ static void texts_done(struct texts *t)
 
 /* Most are a line or two: only a long one gets the largest buffer, which the kernel has to clear.
  */
-static char *text_of(const char *path)
+static char *ids_text_of(const char *path)
 {
 	char few[2048], *text;
 	ssize_t n = fd_read_file(AT_FDCWD, path, few, sizeof(few));
@@ -144,7 +144,7 @@ static int texts_read(struct texts *t)
 						  "/proc/self/uid_map", "/proc/self/gid_map" };
 
 	for (int i = 0; i < TEXTS; i++)
-		if (!(t->v[i] = text_of(paths[i])))
+		if (!(t->v[i] = ids_text_of(paths[i])))
 			return -ENOMEM;
 	return 0;
 }

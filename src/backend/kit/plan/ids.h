@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "backend/kit/plan/plan.h"
-#include "base/cleanup.h"
-#include "base/err.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
 
 struct ids;
 

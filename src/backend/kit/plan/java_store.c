@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "base/base64.h"
-#include "base/sha1.h"
+#include "base/bytes/base64.h"
+#include "base/bytes/sha1.h"
 
 #define HEADER 12
 #define MAGIC "\xfe\xed\xfe\xed\0\0\0\2" /* and the version with a type in every entry */
@@ -20,13 +20,13 @@ struct java_store {
 	struct sha1 sum; /* of the password, the header and the entries */
 };
 
-static void put(char *to, uint32_t v)
+static void java_store_put(char *to, uint32_t v)
 {
 	for (unsigned i = 0; i < 4; i++)
 		to[i] = (char)(v >> (24 - 8 * i));
 }
 
-static uint32_t get(const char *p)
+static uint32_t java_store_get(const char *p)
 {
 	const unsigned char *u = (const unsigned char *)p;
 
@@ -39,8 +39,8 @@ int java_store_new(struct arena *a, const char *old, size_t n, struct java_store
 	/* "changeit", as everybody leaves it, in UTF-16, and what the format's authors chose. */
 	static const char password[] = "\0c\0h\0a\0n\0g\0e\0i\0tMighty Aphrodite";
 	struct java_store *s = arena_alloc(a, sizeof(*s));
-	bool is_jks =
-		n >= HEADER + SHA1_SIZE && memcmp(old, MAGIC, 8) == 0 && get(old + 8) < UINT32_MAX;
+	bool is_jks = n >= HEADER + SHA1_SIZE && memcmp(old, MAGIC, 8) == 0 &&
+		      java_store_get(old + 8) < UINT32_MAX;
 
 	if (!s)
 		return err_nomem(e);
@@ -48,7 +48,7 @@ int java_store_new(struct arena *a, const char *old, size_t n, struct java_store
 	s->entries = is_jks ? old + HEADER : "";
 	s->n = is_jks ? n - HEADER - SHA1_SIZE : 0;
 	memcpy(s->header, MAGIC, 8);
-	put(s->header + 8, is_jks ? get(old + 8) + 1 : 1);
+	java_store_put(s->header + 8, is_jks ? java_store_get(old + 8) + 1 : 1);
 	sha1_init(&s->sum);
 	sha1_add(&s->sum, password, sizeof(password) - 1);
 	sha1_add(&s->sum, s->header, HEADER);
@@ -93,7 +93,7 @@ int java_store_end(struct java_store *s, const char *pem, const char **ret, size
 	at = mempcpy(at, s->header, HEADER);
 	at = mempcpy(at, s->entries, s->n);
 	at = mempcpy(at, entry, sizeof(entry) - 1);
-	put(at, (uint32_t)len);
+	java_store_put(at, (uint32_t)len);
 	at = mempcpy(at + 4, cert, (size_t)len);
 	sha1_add(&s->sum, out + HEADER + s->n, (size_t)(at - out) - HEADER - s->n);
 	sha1_end(&s->sum, (unsigned char *)at);

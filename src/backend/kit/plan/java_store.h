@@ -5,8 +5,8 @@
  * file was a PKCS#12: a header, entries, and a SHA-1 over a fixed password and all of it. */
 #pragma once
 
-#include "base/arena.h"
-#include "base/err.h"
+#include "base/text/arena.h"
+#include "base/text/err.h"
 
 struct java_store;
 

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/protect/seen.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/paths.h"
+#include "backend/kit/survey/seen.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
 #include "proc/confine.h"
 
 #define PLAN_MAX ((size_t)32 << 20)
@@ -28,6 +28,8 @@ struct op *plan_op(struct box_plan *p, enum op_kind kind, const char *dst, struc
 		return NULL;
 	}
 	*o = (struct op){ .kind = kind, .dst = copy, .fd_slot = -1, .mode = 0755 };
+	if (p->links_etc && plan_moved(p, o, e) < 0)
+		return NULL;
 	return o;
 }
 
@@ -332,7 +334,7 @@ static bool user_name_valid(const char *name)
 	       !str_eq(name, "nobody");
 }
 
-static int names(struct box_plan *p, struct err *e)
+static int plan_names(struct box_plan *p, struct err *e)
 {
 	if (!user_name_valid(p->spec->user_name))
 		return err_refuse(
@@ -379,16 +381,16 @@ static int git_outside(struct box_plan *p, struct err *e)
 	return plan_worktree(p, e) < 0 ? -e->code : plan_git_grants(p, from, e);
 }
 
-static int fill(struct box_plan *p, struct err *e)
+static int plan_fill(struct box_plan *p, struct err *e)
 {
-	if (names(p, e) < 0)
+	if (plan_names(p, e) < 0)
 		return -e->code;
 	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_gpus(p, e) < 0 ||
 	    plan_door(p, e) < 0 || plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 ||
 	    plan_data(p, p->by_root, e) < 0 || link_workspace(p, e) < 0 || git_outside(p, e) < 0 ||
-	    plan_packages_links(p, e) < 0 || plan_check_stored(p, e) < 0 ||
-	    plan_environment(p, e) < 0)
+	    plan_packages_links(p, e) < 0 || plan_links_etc(p, e) < 0 ||
+	    plan_check_stored(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)
@@ -406,7 +408,7 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	p->no_nodes = true; /* gVisor, for one, cannot mount the node of a socket */
 	p->by_name = true;
 	p->mounts_alone = true;
-	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
+	if (plan_names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_kept_home(p, false, e) < 0 || plan_stored_trees(p, e) < 0 ||
 	    plan_mounts(p, e) < 0 || plan_data(p, false, e) < 0)
 		return -e->code;
@@ -483,9 +485,9 @@ static void take_settings(struct box_plan *p, const struct spec *s)
 	p->read_only_root = s->read_only_root;
 }
 
-static int make(const struct spec *s, const char *backend,
-		int (*filled)(struct box_plan *p, struct err *e), struct box_plan **ret,
-		struct err *e)
+static int plan_make(const struct spec *s, const char *backend,
+		     int (*filled)(struct box_plan *p, struct err *e), struct box_plan **ret,
+		     struct err *e)
 {
 	CLEANUP(box_plan) struct box_plan *p = calloc(1, sizeof(*p));
 
@@ -504,7 +506,7 @@ static int make(const struct spec *s, const char *backend,
 
 int box_plan_begin(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
 {
-	return make(s, backend, fill, ret, e);
+	return plan_make(s, backend, plan_fill, ret, e);
 }
 
 void box_plan_look(struct box_plan *p)
@@ -551,12 +553,12 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 
 int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
 {
-	return make(s, backend, fill_trees, ret, e);
+	return plan_make(s, backend, fill_trees, ret, e);
 }
 
 int box_plan_copied(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
 {
-	return make(s, backend, fill_copied, ret, e);
+	return plan_make(s, backend, fill_copied, ret, e);
 }
 
 void box_plan_note(struct box_plan *p, const char *text)

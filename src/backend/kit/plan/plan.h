@@ -13,16 +13,16 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "backend/kit/protect/survey.h"
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/fd.h"
-#include "base/json.h"
-#include "model/door_spec.h"
-#include "model/gpus.h"
-#include "model/isolation.h"
-#include "model/spec.h"
+#include "backend/kit/survey/survey.h"
+#include "base/bytes/json.h"
+#include "base/files/fd.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
+#include "base/text/err.h"
+#include "model/known/gpus.h"
+#include "model/outcome/isolation.h"
+#include "model/settings/door_spec.h"
+#include "model/settings/spec.h"
 
 enum op_kind {
 	OP_DIR,     /* a folder in brig's own root */
@@ -63,7 +63,8 @@ struct op {
 	bool fixed;  /* of every run's tree: the folders above are the plan's own, none is a link */
 	bool kept;   /* brig's own folder: a kept HOME, or one of a long-lived sandbox's */
 	bool stored; /* ... of the latter: brig makes mount points there */
-	bool skip;   /* found to be needless at start */
+	bool skip;   /* found to be needless at start, or made before it */
+	const char *at;      /* where it is made, for `dst` leads there; NULL: at dst */
 	const char *package; /* of what packages ship: their names; NULL: it is not of these */
 	enum op_look
 		look; /* a folder to be looked through, or a text to be read, before it is shown */
@@ -215,6 +216,8 @@ struct box_plan {
 	struct toolchain *toolchains;
 	size_t toolchain_count;
 	const struct packages *packages; /* what they ship is shown; NULL: nothing is */
+	bool links_etc; /* /etc is a folder of links that was made before the start, plan_links_etc
+			 */
 	const char *repository; /* the working tree around it, shown read-only; NULL: none */
 
 	const struct door_want *door; /* network proxy; NULL: no door */

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/protect/gitdirs.h"
-#include "base/folder.h"
+#include "backend/kit/survey/gitdirs.h"
+#include "base/files/folder.h"
 
 #define WORKTREES_MAX 512
 

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/protect/placeholder.h"
-#include "base/str.h"
-#include "model/code.h"
-#include "model/paths.h"
+#include "backend/kit/survey/placeholder.h"
+#include "base/text/str.h"
+#include "model/request/code.h"
+#include "model/settings/paths.h"
 
 /* What stands at the name on the host decides how the code can be put over it. */
 static int in_workspace(struct box_plan *p, const char *name, struct err *e)

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/protect/git_reader.h"
-#include "backend/kit/protect/gitdirs.h"
-#include "backend/kit/protect/gitsay.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "backend/kit/survey/gitdirs.h"
+#include "base/text/str.h"
+#include "git/git_reader.h"
+#include "git/gitsay.h"
+#include "model/settings/paths.h"
 
 #define CONFIGS_MAX 4096
 
@@ -82,8 +82,8 @@ static int note_unsaid(struct box_plan *p, struct git_config *c, struct err *e)
 	return 0;
 }
 
-static int ask(struct box_plan *p, struct git_config *c, enum reader_about about,
-	       struct reader_asker *who, struct err *e)
+static int plan_config_ask(struct box_plan *p, struct git_config *c, enum reader_about about,
+			   struct reader_asker *who, struct err *e)
 {
 	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
 	enum reader_said said = reader_facts(c->file, about, who, &facts);
@@ -128,8 +128,8 @@ static const char *next_value(const struct git_config *c, const char **at, const
 }
 
 /* 1 and the path for one that can be told; 0 for none. What brig cannot follow git might. */
-static int place_of(struct box_plan *p, const char *folder, const char *value, const char **ret,
-		    struct err *e)
+static int plan_config_place_of(struct box_plan *p, const char *folder, const char *value,
+				const char **ret, struct err *e)
 {
 	struct place at = { .cwd = folder, .home = getenv("HOME") };
 
@@ -210,11 +210,11 @@ static int find_bases(struct box_plan *p, const char *git, struct reader_asker *
 			continue;
 		if (c->root && add_base(p, b, c->root, e) < 0)
 			return -e->code;
-		if (!c->facts.len && !c->trees && ask(p, c, READER_TREES, who, e) < 0)
+		if (!c->facts.len && !c->trees && plan_config_ask(p, c, READER_TREES, who, e) < 0)
 			return -e->code;
 		c->trees = true;
 		while ((value = next_value(c, &at, "worktree="))) {
-			int r = place_of(p, git, value, &path, e);
+			int r = plan_config_place_of(p, git, value, &path, e);
 
 			if (r < 0 || (r && add_base(p, b, path, e) < 0))
 				return -e->code;
@@ -259,7 +259,7 @@ static int take_hooks(struct box_plan *p, const struct guarded_tree *t, const st
 	int r;
 
 	for (size_t i = 0; i < b->count; i++) {
-		r = place_of(p, b->path[i], value, &path, e);
+		r = plan_config_place_of(p, b->path[i], value, &path, e);
 		if (r < 0 || (r && protect_hooks(p, t, path, b, e) < 0))
 			return -e->code;
 	}
@@ -275,7 +275,7 @@ static int take_include(struct box_plan *p, const struct guarded_tree *t,
 	struct git_config next = {
 		.git = c->git, .root = c->root, .depth = c->depth + 1, .nested = c->nested
 	};
-	int r = folder ? place_of(p, folder, value, &path, e) : err_nomem(e);
+	int r = folder ? plan_config_place_of(p, folder, value, &path, e) : err_nomem(e);
 
 	if (r <= 0)
 		return r;
@@ -285,20 +285,13 @@ static int take_include(struct box_plan *p, const struct guarded_tree *t,
 	return next.depth > GIT_INCLUDES_MAX ? 0 : plan_config_add(p, &next, e);
 }
 
-/* A mark to newer gits, a name to others. */
-static const char *unmarked(const char *value)
-{
-	return str_starts(value, GIT_OPTIONAL) ? value + strlen(GIT_OPTIONAL) : NULL;
-}
-
 static int take_includes(struct box_plan *p, const struct guarded_tree *t,
 			 const struct git_config *c, struct err *e)
 {
 	const char *at = NULL, *value;
 
 	while ((value = next_value(c, &at, "include=")))
-		if (take_include(p, t, c, value, e) < 0 ||
-		    (unmarked(value) && take_include(p, t, c, unmarked(value), e) < 0))
+		if (take_include(p, t, c, value, e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -312,8 +305,7 @@ static int take_all_hooks(struct box_plan *p, const struct guarded_tree *t,
 	while ((value = next_value(c, &at, "hooks="))) {
 		if (!b.count && find_bases(p, c->git, who, &b, e) < 0)
 			return -e->code;
-		if (take_hooks(p, t, &b, value, e) < 0 ||
-		    (unmarked(value) && take_hooks(p, t, &b, unmarked(value), e) < 0))
+		if (take_hooks(p, t, &b, value, e) < 0)
 			return -e->code;
 	}
 	return 0;
@@ -326,7 +318,7 @@ int plan_configured(struct box_plan *p, const struct guarded_tree *t, struct err
 
 	for (size_t i = 0; i < p->config_count; i++) {
 		if (!p->configs[i].asked && !known_here(p, &p->configs[i]) &&
-		    ask(p, &p->configs[i], READER_PLACES, &who, e) < 0)
+		    plan_config_ask(p, &p->configs[i], READER_PLACES, &who, e) < 0)
 			return -e->code;
 		c = p->configs[i]; /* the list may move */
 		if (take_includes(p, t, &c, e) < 0)

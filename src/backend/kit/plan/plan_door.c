@@ -10,8 +10,8 @@
 
 #include "backend/kit/plan/java_store.h"
 #include "backend/kit/plan/plan_internal.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 #define OWN_ROOM 4096                 /* for the run's own authority */
 #define ROOTS_MAX ((size_t)768 << 10) /* the root file system has room for it */
@@ -35,7 +35,7 @@ static const char *read_bundle(struct box_plan *p, const char *path)
 	return text && fd_read_file(AT_FDCWD, path, text, (size_t)st.st_size + 1) > 0 ? text : NULL;
 }
 
-static bool is_shown(const struct box_plan *p, const char *path)
+static bool plan_door_is_shown(const struct box_plan *p, const char *path)
 {
 	for (size_t i = 0; i < p->op_count; i++)
 		if (p->ops[i].kind == OP_BIND && path_under(path, p->ops[i].dst))
@@ -49,7 +49,7 @@ static int show_over(struct box_plan *p, const char *path, const char *file, str
 	char real[PATH_MAX];
 	struct op *o;
 
-	if (!realpath(path, real) || !is_shown(p, real))
+	if (!realpath(path, real) || !plan_door_is_shown(p, real))
 		return 0;
 	for (size_t i = 0; i < p->op_count; i++)
 		if (p->ops[i].kind == OP_SHOW && str_eq(p->ops[i].dst, real))
@@ -61,8 +61,8 @@ static int show_over(struct box_plan *p, const char *path, const char *file, str
 	return 0;
 }
 
-static int add_file(struct box_plan *p, const char *path, const char *text, size_t *op,
-		    struct err *e)
+static int plan_door_add_file(struct box_plan *p, const char *path, const char *text, size_t *op,
+			      struct err *e)
 {
 	if (plan_file(p, path, text, e) < 0)
 		return -e->code;
@@ -88,7 +88,7 @@ static int begin_java(struct box_plan *p, const char *path, struct err *e)
 		return 0;
 	if (java_store_new(p->arena, old, (size_t)n, &p->java, e) < 0)
 		return -e->code;
-	return add_file(p, DOOR_JAVA, "", &p->java_op, e);
+	return plan_door_add_file(p, DOOR_JAVA, "", &p->java_op, e);
 }
 
 static int trust_java(struct box_plan *p, const char *path, struct err *e)
@@ -141,8 +141,9 @@ static int plan_chromium(struct box_plan *p, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(browsers); i++)
 		if (!p->policy_op && access(browsers[i].program, F_OK) == 0 &&
-		    is_shown(p, browsers[i].program) && !is_shown(p, browsers[i].policy))
-			return add_file(p, browsers[i].policy, "{}", &p->policy_op, e);
+		    plan_door_is_shown(p, browsers[i].program) &&
+		    !plan_door_is_shown(p, browsers[i].policy))
+			return plan_door_add_file(p, browsers[i].policy, "{}", &p->policy_op, e);
 	return 0;
 }
 
@@ -179,7 +180,7 @@ int plan_door(struct box_plan *p, struct err *e)
 	while (i < ARRAY_LEN(bundles) && !(text = read_bundle(p, bundles[i])))
 		i++;
 	p->roots_room = text ? OWN_ROOM : 0;
-	if (add_file(p, DOOR_ROOTS, text ? text : "", &p->roots_op, e) < 0 ||
+	if (plan_door_add_file(p, DOOR_ROOTS, text ? text : "", &p->roots_op, e) < 0 ||
 	    (text && show_over(p, bundles[i], DOOR_ROOTS, e) < 0))
 		return -e->code;
 	return plan_java(p, e) < 0 || plan_chromium(p, e) < 0 ? -e->code : 0;

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/buf.h"
-#include "base/str.h"
-#include "model/envblock.h"
-#include "model/envrules.h"
-#include "model/paths.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "model/request/envblock.h"
+#include "model/settings/envrules.h"
+#include "model/settings/paths.h"
 
 #define PATH_FALLBACK "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PATH_TEXT_MAX 65536

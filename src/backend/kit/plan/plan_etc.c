@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/folder.h"
-#include "base/str.h"
+#include "base/files/folder.h"
+#include "base/text/str.h"
 
 #define DEPTH_MAX 4
 #define ENTRIES_MAX 512
@@ -103,7 +103,8 @@ bool etc_has_login(const char *text)
 }
 
 /* How long the text is; -1: it is not read to its end, is no text, or has a login in it. */
-static ssize_t read_text(int dir, const char *path, bool logins, char text[LOOKED_TEXT_MAX])
+static ssize_t plan_etc_read_text(int dir, const char *path, bool logins,
+				  char text[LOOKED_TEXT_MAX])
 {
 	ssize_t n = fd_read_file(dir, path, text, LOOKED_TEXT_MAX);
 
@@ -129,7 +130,7 @@ bool etc_folder_for_everybody(int fd, int depth, char *text, unsigned *left)
 			continue; /* a link leads to what is shown, or nowhere */
 		fine = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && etc_for_everybody(&st);
 		if (fine && text && S_ISREG(st.st_mode))
-			fine = read_text(fd, n->name, true, text) >= 0;
+			fine = plan_etc_read_text(fd, n->name, true, text) >= 0;
 		if (fine && S_ISDIR(st.st_mode))
 			fine = depth > 0 &&
 			       etc_folder_for_everybody(
@@ -187,7 +188,7 @@ int plan_etc(struct box_plan *p, struct err *e)
 /* false: it is not fit to be shown. */
 static bool look_at_file(struct box_plan *p, struct op *o, char text[LOOKED_TEXT_MAX])
 {
-	ssize_t n = read_text(AT_FDCWD, o->dst, o->look == LOOK_LOGINS, text);
+	ssize_t n = plan_etc_read_text(AT_FDCWD, o->dst, o->look == LOOK_LOGINS, text);
 	const char *copy = n < 0 ? NULL : arena_strndup(p->arena, text, (size_t)n);
 
 	if (copy)

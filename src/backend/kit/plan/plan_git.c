@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/protect/gitdirs.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "backend/kit/survey/gitdirs.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 #define COVERED_MAX 768 /* names in git folders other than the main one */
 

@@ -10,17 +10,17 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/home.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/files/home.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 static bool is_tree(const struct op *o)
 {
 	return o->kind == OP_BIND || o->kind == OP_BIND_FD;
 }
 
-static int show(struct box_plan *p, struct sight *s, struct shown one, struct err *e)
+static int plan_guard_show(struct box_plan *p, struct sight *s, struct shown one, struct err *e)
 {
 	struct shown *slot = ARENA_PUSH(p->arena, s->v, s->n);
 
@@ -45,13 +45,13 @@ static int show_below(struct box_plan *p, struct sight *s, const struct op *o, s
 		one.inside = arena_printf(p->arena, "%s%s", o->dst, m->point + strlen(o->src));
 		if (!one.inside)
 			return err_nomem(e);
-		if (show(p, s, one, e) < 0)
+		if (plan_guard_show(p, s, one, e) < 0)
 			return -e->code;
 	}
 	return 0;
 }
 
-static int look(struct box_plan *p, struct sight *s, struct err *e)
+static int plan_guard_look(struct box_plan *p, struct sight *s, struct err *e)
 {
 	if (mounts_read(p->arena, &s->mounts, e) < 0)
 		return -e->code;
@@ -72,7 +72,7 @@ static int look(struct box_plan *p, struct sight *s, struct err *e)
 			     : mounts_find(&s->mounts, p->arena, o->src, &one.at);
 		if (r < 0)
 			return err_errno(e, r, "cannot find the mount of '%s'", o->src);
-		if (show(p, s, one, e) < 0 || (one.folder && show_below(p, s, o, e) < 0))
+		if (plan_guard_show(p, s, one, e) < 0 || (one.folder && show_below(p, s, o, e) < 0))
 			return -e->code;
 	}
 	return 0;
@@ -138,7 +138,8 @@ static int leave_out_kernelfs(struct box_plan *p, const struct sight *s, struct 
 
 /* --- brig's own state, and the record in it --- */
 
-static int refuse(const struct shown *v, const char *what, const char *hint, struct err *e)
+static int plan_guard_refuse(const struct shown *v, const char *what, const char *hint,
+			     struct err *e)
 {
 	(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' would %s", v->at.real, what);
 	return err_hint(e, "%s", hint);
@@ -165,9 +166,9 @@ static int guard_kept(struct box_plan *p, const struct sight *s, const struct ke
 		if (v->kept && part && !around) /* this run's own HOME */
 			continue;
 		if (v->writable && (around || part))
-			return refuse(v, k->writable, k->elsewhere, e);
+			return plan_guard_refuse(v, k->writable, k->elsewhere, e);
 		if (part && (!around || v->asked))
-			return refuse(v, k->parts, k->instead, e);
+			return plan_guard_refuse(v, k->parts, k->instead, e);
 		if (!around || !k->there)
 			continue;
 		inside = arena_printf(p->arena, "%s%s", v->inside, rest_of(&k->at, &v->at));
@@ -278,7 +279,7 @@ static int guard_shut(struct box_plan *p, const struct sight *s, const struct sh
 
 		if (v->writable && (within(&at, &v->at) || (k->folder && within(&v->at, &at))) &&
 		    !(k->except && str_eq(v->at.real, k->except)))
-			return refuse(v, k->what, k->hint, e);
+			return plan_guard_refuse(v, k->what, k->hint, e);
 	}
 	return at.missing;
 }
@@ -353,9 +354,9 @@ int plan_guard(struct box_plan *p, struct err *e)
 	if (!s)
 		return err_nomem(e);
 	*s = (struct sight){ 0 };
-	if (look(p, s, e) < 0 || plan_ways(p, s, e) < 0 || guard_places(p, s, listed, e) < 0 ||
-	    guard_settings(p, s, listed, e) < 0 || guard_files(p, s, e) < 0 ||
-	    leave_out_kernelfs(p, s, e) < 0)
+	if (plan_guard_look(p, s, e) < 0 || plan_ways(p, s, e) < 0 ||
+	    guard_places(p, s, listed, e) < 0 || guard_settings(p, s, listed, e) < 0 ||
+	    guard_files(p, s, e) < 0 || leave_out_kernelfs(p, s, e) < 0)
 		return -e->code;
 	p->sight = s;
 	return 0;

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan.h"
-#include "base/mounts.h"
-#include "base/sockets.h"
-#include "model/paths.h"
-#include "model/store.h"
+#include "base/files/mounts.h"
+#include "base/sys/sockets.h"
+#include "model/outcome/store.h"
+#include "model/settings/paths.h"
 
 /* Appends an operation; NULL and *e without memory. */
 struct op *plan_op(struct box_plan *p, enum op_kind kind, const char *dst, struct err *e);
@@ -70,6 +70,13 @@ bool etc_has_login(const char *text);
  * everything else. */
 int plan_packages_root(struct box_plan *p, struct err *e);
 int plan_packages_links(struct box_plan *p, struct err *e);
+/* After those: has /etc made before the start, where that can be had. */
+int plan_links_etc(struct box_plan *p, struct err *e);
+/* Of such a plan: where an operation in /etc is carried out. */
+int plan_moved(struct box_plan *p, struct op *o, struct err *e);
+/* The cache folder, or as much of its path as is there, in what the command may write to: the run
+ * will be refused, and nothing is to be made before. */
+bool plan_cache_is_writable(const struct box_plan *p);
 /* Is what the host has at path theirs as a whole? */
 bool plan_packages_have(const struct box_plan *p, const char *path);
 #define CPU_ONLINE "/sys/devices/system/cpu/online"
@@ -99,6 +106,10 @@ enum { SETTINGS_PLACES = 3 };
  * the home that the password entry names, or NULL. */
 const char *plan_settings_place(struct box_plan *p, int which, const char *listed);
 int plan_gpus(struct box_plan *p, struct err *e); /* after plan_root; refuses where they are not */
+/* What /sys says of the GPU with that render node, and of all that kfd drives; may be nothing. */
+int plan_gpu_render(struct box_plan *p, dev_t number, struct err *e);
+int plan_gpu_topology(struct box_plan *p, struct err *e);
+int plan_gpu_nvidia(struct box_plan *p, struct err *e); /* after all nodes */
 int plan_door(struct box_plan *p,
 	      struct err *e); /* after plan_root; nothing unless network is proxy */
 int plan_code(struct box_plan *p, struct err *e); /* Python code, over all of it */

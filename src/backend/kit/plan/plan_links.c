@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 /* Where the walk stands: a folder, and what is left of the way. */
 struct link_walk {
@@ -51,15 +51,11 @@ static const char *by_mounts(const struct link_walk *w)
 /* The path of the folder in the tree, "" for the tree itself; NULL: it is not in there. */
 static const char *tree_path(const struct link_walk *w)
 {
-	char link[32], real[PATH_MAX];
 	size_t top = strlen(w->t->host);
-	ssize_t n;
+	char real[PATH_MAX];
 
-	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", w->at);
-	n = readlink(link, real, sizeof(real) - 1);
-	if (n <= 0)
+	if (fd_real_path(w->at, real) < 0)
 		return NULL;
-	real[n] = '\0';
 	if (same_mount(w->at, w->t->fd))
 		return !path_under(real, w->t->host) ? NULL
 		       : real[top]                   ? arena_strdup(w->p->arena, real + top + 1)
@@ -67,7 +63,8 @@ static const char *tree_path(const struct link_walk *w)
 	return by_mounts(w);
 }
 
-static const char *join(struct link_walk *w, const char *folder, const char *name, const char *more)
+static const char *plan_links_join(struct link_walk *w, const char *folder, const char *name,
+				   const char *more)
 {
 	return arena_printf(w->p->arena, "%s%s%s%s%s", folder, *folder ? "/" : "", name,
 			    *more ? "/" : "", more);
@@ -95,7 +92,7 @@ static bool take_link(struct link_walk *w, const char *name, const char *more)
 	return root >= 0;
 }
 
-static bool enter(struct link_walk *w, const char *name)
+static bool plan_links_enter(struct link_walk *w, const char *name)
 {
 	int next = openat(w->at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -108,7 +105,7 @@ static void end_at(struct link_walk *w, const char *name, const char *more)
 {
 	const char *folder = tree_path(w);
 
-	w->way->goal = folder ? join(w, folder, name, more) : NULL;
+	w->way->goal = folder ? plan_links_join(w, folder, name, more) : NULL;
 }
 
 /* A link: in the tree it is a name of its own if it is the last, and compared if not. */
@@ -121,7 +118,7 @@ static bool at_link(struct link_walk *w, const char *name, const char *more)
 		return false;
 	}
 	if (folder)
-		w->way->passed[w->way->passed_count++] = join(w, folder, name, "");
+		w->way->passed[w->way->passed_count++] = plan_links_join(w, folder, name, "");
 	w->way->lost = !take_link(w, name, more);
 	return !w->way->lost;
 }
@@ -145,7 +142,7 @@ static bool step(struct link_walk *w)
 		end_at(w, name, more);
 		return false;
 	}
-	w->way->lost = !enter(w, name);
+	w->way->lost = !plan_links_enter(w, name);
 	if (!w->way->lost && !*more) { /* up, or here: the folder itself is meant */
 		folder = tree_path(w);
 		w->way->goal = folder && *folder ? folder : NULL;

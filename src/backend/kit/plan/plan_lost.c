@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "model/paths.h"
+#include "model/settings/paths.h"
 
 #define FOLDERS 1024 /* in about five milliseconds */
 #define ENTRIES 65536

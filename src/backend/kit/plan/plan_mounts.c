@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 /* Without a source: what is at dst already, once more (OP_COVER). */
 struct want {
@@ -20,7 +20,7 @@ struct wants {
 	size_t n;
 };
 
-static int add(struct box_plan *p, struct wants *w, struct want one, struct err *e)
+static int plan_mounts_add(struct box_plan *p, struct wants *w, struct want one, struct err *e)
 {
 	struct want *slot = ARENA_PUSH(p->arena, w->v, w->n);
 
@@ -36,7 +36,7 @@ static int by_target(const void *a, const void *b)
 	return strcmp(((const struct want *)a)->dst, ((const struct want *)b)->dst);
 }
 
-static bool names(const struct strlist *l, const char *path)
+static bool plan_mounts_names(const struct strlist *l, const char *path)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (str_eq(l->v[i], path))
@@ -44,39 +44,46 @@ static bool names(const struct strlist *l, const char *path)
 	return false;
 }
 
-static int collect(struct box_plan *p, struct wants *w, struct err *e)
+static int plan_mounts_collect(struct box_plan *p, struct wants *w, struct err *e)
 {
 	const struct spec *s = p->spec;
 	bool change = s->policy != POLICY_READONLY;
 
-	if (p->repository && !names(&s->read, p->repository) &&
-	    add(p, w, (struct want){ p->repository, p->repository, "git", false, true }, e) < 0)
+	if (p->repository && !plan_mounts_names(&s->read, p->repository) &&
+	    plan_mounts_add(p, w, (struct want){ p->repository, p->repository, "git", false, true },
+			    e) < 0)
 		return -e->code;
 	if (p->workspace &&
-	    add(p, w, (struct want){ p->workspace, s->inside, "workdir", change, true }, e) < 0)
+	    plan_mounts_add(p, w, (struct want){ p->workspace, s->inside, "workdir", change, true },
+			    e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->mounts.n; i++) {
 		const struct mount_spec *m = &s->mounts.v[i];
 
-		if (add(p, w,
-			(struct want){ m->source, m->target, "mount", m->writable, m->writable },
-			e) < 0)
+		if (plan_mounts_add(p, w,
+				    (struct want){ m->source, m->target, "mount", m->writable,
+						   m->writable },
+				    e) < 0)
 			return -e->code;
 	}
 	for (size_t i = 0; i < s->read.n; i++)
-		if (add(p, w, (struct want){ s->read.v[i], s->read.v[i], "read", false, false },
-			e) < 0)
+		if (plan_mounts_add(
+			    p, w, (struct want){ s->read.v[i], s->read.v[i], "read", false, false },
+			    e) < 0)
 			return -e->code;
 	for (size_t i = 0; i < p->toolchain_count; i++) {
 		const char *path = p->toolchains[i].path;
 
-		if (!names(&s->read, path) && !names(&s->write, path) &&
-		    add(p, w, (struct want){ path, path, "toolchains", false, true }, e) < 0)
+		if (!plan_mounts_names(&s->read, path) && !plan_mounts_names(&s->write, path) &&
+		    plan_mounts_add(p, w, (struct want){ path, path, "toolchains", false, true },
+				    e) < 0)
 			return -e->code;
 	}
 	for (size_t i = 0; i < s->write.n; i++)
-		if (add(p, w, (struct want){ s->write.v[i], s->write.v[i], "write", true, true },
-			e) < 0)
+		if (plan_mounts_add(
+			    p, w,
+			    (struct want){ s->write.v[i], s->write.v[i], "write", true, true },
+			    e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -100,7 +107,8 @@ static int add_cover(struct box_plan *p, struct wants *w, const char *dst, bool 
 			w->v[i].writable &= pin;
 			return 0;
 		}
-	return add(p, w, (struct want){ .dst = dst, .flag = "read", .writable = pin }, e);
+	return plan_mounts_add(p, w, (struct want){ .dst = dst, .flag = "read", .writable = pin },
+			       e);
 }
 
 /* The folders on the way from a tree to what is narrower in it are mounted on themselves: a mount
@@ -216,7 +224,7 @@ static const struct op *tree_at(const struct box_plan *p, const char *dst)
 static bool is_around(const struct box_plan *p, const struct op *o)
 {
 	return p->repository && str_eq(o->dst, p->repository) &&
-	       !names(&p->spec->read, p->repository);
+	       !plan_mounts_names(&p->spec->read, p->repository);
 }
 
 /* A wish to read what is shown there already, and cannot be written there either. What is narrower
@@ -327,7 +335,7 @@ int plan_mounts(struct box_plan *p, struct err *e)
 {
 	struct wants w = { 0 };
 
-	if (check_writable(p, e) < 0 || collect(p, &w, e) < 0)
+	if (check_writable(p, e) < 0 || plan_mounts_collect(p, &w, e) < 0)
 		return -e->code;
 	if (!p->workspace && private_workspace(p, e) < 0)
 		return -e->code;

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/folder.h"
-#include "model/paths.h"
+#include "base/files/folder.h"
+#include "model/settings/paths.h"
 
 #define LINKS_MAX 4096 /* looked at, in all folders together */
 
@@ -41,7 +41,7 @@ static bool link_leads(const char *folder, const char *tree, unsigned *links)
 }
 
 /* The tree is the folder, lies around it, or is a file in it. */
-static bool holds(const char *folder, const char *tree, unsigned *links)
+static bool programs_holds(const char *folder, const char *tree, unsigned *links)
 {
 	struct stat st;
 
@@ -63,7 +63,7 @@ int plan_programs(struct box_plan *p, const char *flag, const char *src, struct 
 		if (!n || path[0] != '/' || n >= sizeof(entry))
 			continue;
 		(void)snprintf(entry, sizeof(entry), "%.*s", (int)n, path);
-		if (!realpath(entry, folder) || !holds(folder, tree, &links))
+		if (!realpath(entry, folder) || !programs_holds(folder, tree, &links))
 			continue;
 		note = arena_printf(p->arena,
 				    "--%s '%s' can be changed inside, and programs that you run "

@@ -12,14 +12,14 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/protect/covered.h"
-#include "backend/kit/protect/placeholder.h"
-#include "backend/kit/protect/protected_names.h"
-#include "base/buf.h"
-#include "base/str.h"
-#include "model/paths.h"
-#include "model/settings_used.h"
-#include "model/tool_settings.h"
+#include "backend/kit/survey/covered.h"
+#include "backend/kit/survey/placeholder.h"
+#include "backend/kit/survey/protected_names.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "model/files/settings_used.h"
+#include "model/known/tool_settings.h"
+#include "model/settings/paths.h"
 
 #define LOOKS_MAX 100
 #define NAMES_MAX 4096
@@ -153,7 +153,8 @@ static int protect_link(struct box_plan *p, const struct guarded_tree *t, const 
 /* What stands at path: 1, or 0 for nothing. Other runs' placeholders come and go meanwhile, so that
  * what is opened is what is looked at: a name seen by one call and missed by the next would be
  * neither covered nor held. */
-static int look(const struct guarded_tree *t, const char *path, struct stat *st, struct err *e)
+static int plan_protect_look(const struct guarded_tree *t, const char *path, struct stat *st,
+			     struct err *e)
 {
 	for (int tries = 0; tries < LOOKS_MAX; tries++) {
 		CLEANUP(fd) int fd = fd_open_nolinks(t->fd, path, O_PATH, FD_BENEATH);
@@ -196,7 +197,7 @@ int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const ch
 		return record(p, t, path, NULL, false, e);
 	if (pin_parents(p, t, path, e) < 0)
 		return -e->code;
-	there = look(t, path, &st, e);
+	there = plan_protect_look(t, path, &st, e);
 	if (there <= 0)
 		return there < 0 ? -e->code : record(p, t, path, NULL, hold, e);
 	return S_ISLNK(st.st_mode) ? protect_link(p, t, path, &st, e)

@@ -9,9 +9,9 @@
 #include <sys/sysmacros.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/buf.h"
-#include "base/str.h"
-#include "model/git_settings.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "git/git_settings.h"
 
 #define COPY_MAX (256 << 10)
 #define HOSTS_MAX 4096

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/buf.h"
-#include "base/folder.h"
-#include "base/str.h"
+#include "base/files/folder.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
 
 #define QUEUE_MAX ((size_t)4 << 20)
 
@@ -23,8 +23,8 @@ static bool is_mount_point(const struct folder_search *s, const char *real)
 }
 
 /* A folder of a tree: `rest` is its path below the top. */
-static bool below(const struct where *top, const char *rest, struct where *ret, char path[PATH_MAX],
-		  char real[PATH_MAX])
+static bool plan_search_below(const struct where *top, const char *rest, struct where *ret,
+			      char path[PATH_MAX], char real[PATH_MAX])
 {
 	*ret = (struct where){ .dev = top->dev, .path = path, .real = real };
 	return snprintf(path, PATH_MAX, "%s%s", str_eq(top->path, "/") && *rest ? "" : top->path,
@@ -33,8 +33,9 @@ static bool below(const struct where *top, const char *rest, struct where *ret, 
 			rest) < PATH_MAX;
 }
 
-static int look_at(struct folder_search *s, const struct where *folder, int fd,
-		   const struct fd_entry *en, struct buf *queue, const char *rest, struct err *e)
+static int plan_search_look_at(struct folder_search *s, const struct where *folder, int fd,
+			       const struct fd_entry *en, struct buf *queue, const char *rest,
+			       struct err *e)
 {
 	struct stat st;
 
@@ -70,7 +71,7 @@ static int one_folder(struct folder_search *s, const struct where *folder, struc
 	}
 	folder_begin(&d, fd);
 	for (; r == 0 && s->entries && (en = folder_next(&d)); s->entries--)
-		r = look_at(s, folder, fd, en, queue, rest, e);
+		r = plan_search_look_at(s, folder, fd, en, queue, rest, e);
 	s->unseen += !s->entries || d.error;
 	return r;
 }
@@ -99,7 +100,7 @@ int search_tree(struct folder_search *s, const struct where *top, struct err *e)
 		}
 		memcpy(rest, queue.data + next, n + 1); /* the queue may move */
 		next += n + 1;
-		if (!below(top, rest, &folder, path, real)) {
+		if (!plan_search_below(top, rest, &folder, path, real)) {
 			s->unseen++;
 			continue;
 		}

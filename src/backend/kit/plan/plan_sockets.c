@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/buf.h"
-#include "base/folder.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/files/folder.h"
+#include "base/files/state.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 #define RECENT 32
 #define LOOKS_MAX 16384
@@ -78,7 +78,7 @@ static int hide(struct hiding *h, const char *inside, struct err *e)
 	return plan_op(h->plan, OP_HIDE, inside, e) ? 0 : -e->code;
 }
 
-static bool look_at(const struct where *folder, const char *name, struct stat *st)
+static bool plan_sockets_look_at(const struct where *folder, const char *name, struct stat *st)
 {
 	char path[PATH_MAX];
 
@@ -96,7 +96,7 @@ int hide_in(struct hiding *h, const struct where *folder, const char *name, stru
 
 		if (!v->folder || v->at.dev != folder->dev || !path_under(folder->path, v->at.path))
 			continue;
-		if (!look_at(folder, name, &st))
+		if (!plan_sockets_look_at(folder, name, &st))
 			return 0;
 		rest = rest_of(folder, &v->at);
 		if (hide(h,
@@ -109,7 +109,7 @@ int hide_in(struct hiding *h, const struct where *folder, const char *name, stru
 }
 
 /* NULL: without memory. */
-static const struct recent *resolve(struct socket_search *s, const char *folder)
+static const struct recent *plan_sockets_resolve(struct socket_search *s, const char *folder)
 {
 	CLEANUP(fd) int fd = -1;
 	struct recent *r;
@@ -137,7 +137,7 @@ static void meet(struct socket_search *s, const struct where *folder, const char
 	if (!s->sought || s->met || folder->dev != s->now->dev)
 		return;
 	s->at = *folder; /* a copy: of the recent ones it may soon be none */
-	s->met = look_at(folder, name, &st) && (uint32_t)st.st_ino == s->now->ino &&
+	s->met = plan_sockets_look_at(folder, name, &st) && (uint32_t)st.st_ino == s->now->ino &&
 		 st.st_nlink == 1;
 }
 
@@ -183,7 +183,7 @@ static int hide_absolute(struct socket_search *s, const char *path, struct err *
 		return 0;
 	memcpy(folder, path, n);
 	folder[n] = '\0';
-	r = resolve(s, folder);
+	r = plan_sockets_resolve(s, folder);
 	if (!r)
 		return err_nomem(e);
 	if (!r->found)
@@ -331,7 +331,7 @@ static int by_name(struct socket_search *s, const char *name, struct err *e)
 }
 
 /* Does a tree show files of that device? *asked: one that is not every run's. */
-static bool shows(const struct sight *sight, dev_t dev, bool *asked)
+static bool plan_sockets_shows(const struct sight *sight, dev_t dev, bool *asked)
 {
 	bool any = false;
 
@@ -360,7 +360,7 @@ static int one_socket(void *ctx, const struct bound_socket *b, struct err *e)
 	s->now = b;
 	s->at = (struct where){ 0 };
 	s->sought = s->met = false;
-	if (b->known && (!shows(s->h.sight, b->dev, &s->sought) || done_already(s, b)))
+	if (b->known && (!plan_sockets_shows(s->h.sight, b->dev, &s->sought) || done_already(s, b)))
 		return 0;
 	if (*b->name && by_name(s, b->name, e) < 0)
 		return -e->code;

@@ -5,10 +5,10 @@
  * The enemy wrote what is in them. One that things of the host's are mounted into is shown only by
  * who makes mount points without following a link: others would follow one that was left there. */
 #include "backend/kit/plan/plan_internal.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
-static bool below(const char *target, const char *dst)
+static bool plan_store_below(const char *target, const char *dst)
 {
 	return target && path_under(target, dst) && !str_eq(target, dst);
 }
@@ -16,7 +16,7 @@ static bool below(const char *target, const char *dst)
 static bool any_below(const struct strlist *l, const char *dst)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (below(l->v[i], dst))
+		if (plan_store_below(l->v[i], dst))
 			return true;
 	return false;
 }
@@ -27,11 +27,12 @@ static bool is_mounted_into(struct box_plan *p, const char *dst)
 	const struct spec *s = p->spec;
 
 	for (size_t i = 0; i < s->mounts.n; i++)
-		if (below(s->mounts.v[i].target, dst))
+		if (plan_store_below(s->mounts.v[i].target, dst))
 			return true;
-	return below(s->inside, dst) || below(s->data_target, dst) || below(p->repository, dst) ||
-	       any_below(&s->read, dst) || any_below(&s->write, dst) ||
-	       (s->git != GIT_NONE && below(plan_git_goal(p), dst)) ||
+	return plan_store_below(s->inside, dst) || plan_store_below(s->data_target, dst) ||
+	       plan_store_below(p->repository, dst) || any_below(&s->read, dst) ||
+	       any_below(&s->write, dst) ||
+	       (s->git != GIT_NONE && plan_store_below(plan_git_goal(p), dst)) ||
 	       (s->toolchains && str_eq(dst, p->home));
 }
 
@@ -58,7 +59,7 @@ int plan_check_stored(const struct box_plan *p, struct err *e)
 {
 	for (size_t i = 0; p->store && follows_links(p) && i < p->op_count; i++)
 		for (size_t k = 0; p->ops[i].stored && k < p->op_count; k++)
-			if (below(p->ops[k].dst, p->ops[i].dst))
+			if (plan_store_below(p->ops[k].dst, p->ops[i].dst))
 				return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 						  "use backend native, or set limits.tmp",
 						  "'%.200s' is to be shown in what outlives a "

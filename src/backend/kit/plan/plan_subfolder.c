@@ -4,19 +4,20 @@
  *
  * The working tree is shown read-only around the workspace, its git folder under the rules for one.
  * Less would not do: what git does not see it takes for deleted, and `commit -a` says so. What the
- * `.git` above says is not obeyed, it is only shown; and only where it is the user's own and
- * nothing that is kept from every run lies in that tree. */
+ * `.git` above says is not obeyed, it is only shown; and only where it is the user's own, and not
+ * of an earlier run's making, and nothing that is kept from every run lies in that tree. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/home.h"
-#include "base/mounts.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "backend/kit/survey/made.h"
+#include "base/files/home.h"
+#include "base/files/mounts.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 /* The nearest folder above with a `.git`, as git looks for it; NULL: none. */
 static const char *find_root(struct box_plan *p, struct stat *git)
@@ -54,7 +55,7 @@ struct around {
 };
 
 /* By its path, or by whatever links and mounts lead there. */
-static bool holds(const struct around *a, const char *place)
+static bool plan_subfolder_holds(const struct around *a, const char *place)
 {
 	struct where at;
 
@@ -68,7 +69,8 @@ static bool holds_state(const struct around *a, const char *listed)
 	char place[PATH_MAX];
 
 	for (int i = 0; i < STATE_PLACES; i++)
-		if (state_place(i, listed, place, sizeof(place)) == 0 && holds(a, place))
+		if (state_place(i, listed, place, sizeof(place)) == 0 &&
+		    plan_subfolder_holds(a, place))
 			return true;
 	return false;
 }
@@ -83,7 +85,7 @@ static bool holds_settings(const struct around *a, const char *listed)
 
 		for (size_t k = 0; folder && k < ARRAY_LEN(files); k++) {
 			(void)snprintf(path, sizeof(path), "%s%s", folder, files[k]);
-			if (holds(a, path))
+			if (plan_subfolder_holds(a, path))
 				return true;
 		}
 	}
@@ -147,6 +149,8 @@ static const char *unfit(struct box_plan *p, const char *root, const struct stat
 		return "belongs to somebody else";
 	if (!is_repository(folder))
 		return "has a .git that is no repository";
+	if (made_by_run(root)) /* who is given a folder could make all around it be shown */
+		return "may have been made by a command in a sandbox";
 	if (home_kind(root, getenv("HOME")) != HOME_APART)
 		return "is your home folder, or contains it";
 	if (st.st_dev != own.st_dev || git->st_dev != own.st_dev)

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/str.h"
-#include "model/paths.h"
-#include "model/toolchains.h"
+#include "base/text/str.h"
+#include "model/known/toolchains.h"
+#include "model/settings/paths.h"
 
 static_assert(TOOLCHAIN_KINDS < PREPARED_MAX, "each may have to be idmapped");
 
@@ -57,7 +57,9 @@ int plan_toolchains(struct box_plan *p, struct err *e)
 			return err_nomem(e);
 	}
 	if (p->spec->toolchains && !p->toolchain_count)
-		plan_note(p, "--toolchains: none was found below HOME, but for what is a link");
+		plan_note(p,
+			  "--toolchains: none was found below HOME (folders that are links do not "
+			  "count)");
 	return 0;
 }
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
 /* The tree that decides what stands at a path inside: the innermost, and the last there. */
 static const struct shown *shown_at(const struct sight *s, const char *inside)
@@ -33,7 +33,8 @@ static bool is_seen(const struct sight *s, const struct shown *v, const struct w
 	       shown_at(s, inside) == v;
 }
 
-static int refuse(const struct box_plan *p, const struct shown *v, const char *what, struct err *e)
+static int plan_ways_refuse(const struct box_plan *p, const struct shown *v, const char *what,
+			    struct err *e)
 {
 	(void)err_set(e, ERR_POLICY, EPERM, "'%.150s' would be a second way to write to %s",
 		      v->at.real, what);
@@ -55,11 +56,11 @@ static int guard_workspace(struct box_plan *p, const struct sight *s, struct err
 		if (v == own || !v->writable)
 			continue;
 		if (within(&own->at, &v->at))
-			return refuse(p, v, "the workspace", e);
+			return plan_ways_refuse(p, v, "the workspace", e);
 		if (p->protected_count && within(&v->at, &own->at) &&
 		    (snprintf(git, sizeof(git), "%s/.git", v->at.real) >= (int)sizeof(git) ||
 		     lstat(git, &st) == 0))
-			return refuse(p, v, "'.git' in the workspace", e);
+			return plan_ways_refuse(p, v, "'.git' in the workspace", e);
 	}
 	return 0;
 }
@@ -88,7 +89,7 @@ static int guard_name(struct box_plan *p, const struct sight *s, const struct pr
 		    (within(&v->at, &at) && !str_eq(v->at.path, at.path) &&
 		     (v->asked || !path_under(v->inside, n->inside)))) {
 			(void)snprintf(path, sizeof(path), "'%.150s' in the workspace", n->path);
-			return refuse(p, v, path, e);
+			return plan_ways_refuse(p, v, path, e);
 		}
 	}
 	return 0;

@@ -8,13 +8,13 @@
 
 #define LAST_MS 2 /* from a command's end to that of the last process which it started */
 
-static int room(void *job, size_t commands, struct err *e)
+static int box_exec_room(void *job, size_t commands, struct err *e)
 {
 	return enforce_room(job, commands, e);
 }
 
 /* Its end is seen by the pidfd. */
-static bool hear(void *job)
+static bool box_exec_hear(void *job)
 {
 	(void)job_hear(job);
 	return true;
@@ -29,8 +29,8 @@ int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 					   .envp = (const char *const *)j->plan->envp,
 					   .path = j->plan->path_value,
 					   .cwd = j->plan->cwd,
-					   .room = room,
-					   .hear = hear,
+					   .room = box_exec_room,
+					   .hear = box_exec_hear,
 					   .terminals = true,
 					   .takes_short = true,
 					   .job = j };
@@ -67,7 +67,7 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m)
 /* Only what the conductor has not judged already. A process that the kernel killed for the memory
  * of all is the end of all, whoever's it was; the kernel may have told of it before it was counted.
  */
-static void judge(struct backend_job *j, int status, struct outcome *o)
+static void box_exec_judge(struct backend_job *j, int status, struct outcome *o)
 {
 	if (o->kind == OUTCOME_FAILED && cgroup_killed(j->cgroup)) {
 		j->killed_memory = true;
@@ -81,7 +81,7 @@ static void judge(struct backend_job *j, int status, struct outcome *o)
 
 /* What the command has left is judged before its end is told, unless others run: theirs may be half
  * done, and the last of them has it judged. Processes that it left do not put it off. */
-static void settle(struct backend_job *j, struct outcome *o)
+static void box_exec_settle(struct backend_job *j, struct outcome *o)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
 	size_t before = o->trust_count;
@@ -116,8 +116,8 @@ bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 	if (x.refused)
 		command_refused(&x, o);
 	else
-		judge(j, x.status, o);
-	settle(j, o);
+		box_exec_judge(j, x.status, o);
+	box_exec_settle(j, o);
 	o->phases.started = x.started;
 	return true;
 }

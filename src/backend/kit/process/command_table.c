@@ -9,9 +9,9 @@
 #include <sys/eventfd.h>
 
 #include "backend/kit/process/ends.h"
-#include "base/buf.h"
-#include "base/fd.h"
-#include "proc/files.h"
+#include "base/files/fd.h"
+#include "base/text/buf.h"
+#include "proc/files/files.h"
 #include "proc/order.h"
 
 #define BEGIN_MS 60000
@@ -51,7 +51,7 @@ struct command_table *command_table_free(struct command_table *t)
 	return NULL;
 }
 
-static struct job_command *find(struct command_table *t, uint32_t number)
+static struct job_command *command_table_find(struct command_table *t, uint32_t number)
 {
 	for (size_t i = 0; t && number && i < COMMANDS_MAX; i++)
 		if (t->all[i].number == number)
@@ -79,7 +79,7 @@ size_t commands_running(const struct command_table *t)
 }
 
 /* A place is free again when neither side has a use for it. */
-static void leave(struct job_command *k)
+static void command_table_leave(struct job_command *k)
 {
 	if (k->wanted || k->there)
 		return;
@@ -105,14 +105,14 @@ static struct err *copy_err(const struct err *from)
 
 void command_said(struct command_table *t, const struct supervisor_msg *m)
 {
-	struct job_command *k = find(t, m->command);
+	struct job_command *k = command_table_find(t, m->command);
 	uint64_t one = 1;
 
 	if (!k)
 		return;
 	if (m->said == SUPERVISOR_ENDED) {
 		k->there = false;
-		leave(k);
+		command_table_leave(k);
 		return;
 	}
 	k->said = m->said;
@@ -129,7 +129,7 @@ void command_said(struct command_table *t, const struct supervisor_msg *m)
 
 void command_terminal(struct command_table *t, uint32_t number, int master)
 {
-	struct job_command *k = find(t, number);
+	struct job_command *k = command_table_find(t, number);
 
 	if (k && k->master < 0 && isatty(master))
 		k->master = master;
@@ -155,7 +155,7 @@ bool command_began(const struct command_table *t, uint32_t number)
 
 bool command_ended(struct command_table *t, uint32_t number, struct command_end *ret)
 {
-	struct job_command *k = find(t, number);
+	struct job_command *k = command_table_find(t, number);
 
 	if (!k || (k->said != SUPERVISOR_EXITED && k->said != SUPERVISOR_FAILED))
 		return false;
@@ -166,7 +166,7 @@ bool command_ended(struct command_table *t, uint32_t number, struct command_end 
 	if (ret->refused)
 		say_why(k, &ret->why);
 	k->wanted = false;
-	leave(k);
+	command_table_leave(k);
 	return true;
 }
 
@@ -217,7 +217,7 @@ static bool same_name(const char *a, const char *b)
 }
 
 /* The sandbox's variables, with the command's own in their place or behind them. */
-static const char **variables(const struct command_host *p, const struct command *c)
+static const char **command_table_variables(const struct command_host *p, const struct command *c)
 {
 	size_t n = 0, m = 0;
 	const char **all;
@@ -241,7 +241,7 @@ static const char **variables(const struct command_host *p, const struct command
 	return all;
 }
 
-static const char *path_of(const char *const *env, const char *otherwise)
+static const char *command_table_path_of(const char *const *env, const char *otherwise)
 {
 	for (; env && *env; env++)
 		if (same_name("PATH=", *env))
@@ -252,10 +252,10 @@ static const char *path_of(const char *const *env, const char *otherwise)
 static int write_order(const struct command_host *p, const struct command *c, struct buf *b,
 		       struct err *e)
 {
-	const char **env = variables(p, c);
+	const char **env = command_table_variables(p, c);
 	struct order o = { .argv = c->argv,
 			   .envp = env,
-			   .path = path_of(c->env, p->path),
+			   .path = command_table_path_of(c->env, p->path),
 			   .cwd = c->cwd ? c->cwd : p->cwd };
 	int r = env ? order_write(&o, b, e) : err_nomem(e);
 
@@ -284,8 +284,9 @@ static int send_exec(const struct command_host *h, const struct supervisor_reque
 	return sent < 0 ? err_errno(e, sent, "cannot reach the sandbox") : 0;
 }
 
-static int ask(const struct command_host *h, struct job_command *k, const struct buf *order,
-	       const struct ends *pipes, const struct job_want *w, struct err *e)
+static int command_table_ask(const struct command_host *h, struct job_command *k,
+			     const struct buf *order, const struct ends *pipes,
+			     const struct job_want *w, struct err *e)
 {
 	const struct supervisor_request r = { .asks = ASK_EXEC,
 					      .command = k->number,
@@ -341,7 +342,7 @@ static int take_terminal(const struct command_host *h, struct job_command *k,
 	return pipes->in[1] < 0 ? err_sys(e, "the command's terminal was lost") : 0;
 }
 
-static void give_up(const struct command_host *h, struct job_command *k)
+static void command_table_give_up(const struct command_host *h, struct job_command *k)
 {
 	const struct supervisor_request end = { .asks = ASK_SIGNAL,
 						.command = k->number,
@@ -350,7 +351,7 @@ static void give_up(const struct command_host *h, struct job_command *k)
 	if (k->there)
 		(void)fd_send(h->control, &end, sizeof(end), NULL, 0);
 	k->wanted = false;
-	leave(k);
+	command_table_leave(k);
 }
 
 /* How it goes is said to whoever holds its other ends. */
@@ -383,7 +384,7 @@ static int start_files(const struct command_host *h, const struct job_want *w, u
 	if (sent == 0)
 		return 0;
 	k->there = false;
-	leave(k);
+	command_table_leave(k);
 	return err_errno(e, sent, "cannot reach the sandbox");
 }
 
@@ -405,7 +406,7 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 		r = ends_pipes(&pipes, w, e);
 	if (r == 0) {
 		k = new_place(h->table, w->command, e);
-		r = k ? ask(h, k, &order, &pipes, w, e) : -e->code;
+		r = k ? command_table_ask(h, k, &order, &pipes, w, e) : -e->code;
 	}
 	pipes.out[1] = fd_close(pipes.out[1]);
 	pipes.err[1] = fd_close(pipes.err[1]);
@@ -422,7 +423,7 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 				       .names = -1,
 				       .agent = -1 };
 	} else if (k) {
-		give_up(h, k);
+		command_table_give_up(h, k);
 	}
 	ends_done(&pipes);
 	return r;

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 #define TERMINAL_PATH_MAX 64
 

@@ -23,8 +23,8 @@
 #include "backend/kit/process/inside.h"
 #include "backend/kit/process/seccomp.h"
 #include "backend/kit/process/selfwrite.h"
-#include "base/clock.h"
-#include "base/str.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
 #include "proc/commands.h"
 #include "proc/exec.h"
 #include "proc/lend.h"
@@ -52,7 +52,7 @@ static int place_streams(const struct inside *c, int terminal)
 }
 
 /* Runs in the memory of init until it execs: what it leaves in *failed is seen there. */
-static pid_t start(const struct inside *c, int terminal, volatile int *failed)
+static pid_t init_start(const struct inside *c, int terminal, volatile int *failed)
 {
 	pid_t pid = vfork(); /* allow vfork: init has one thread and the child only execs */
 
@@ -112,7 +112,7 @@ static void on_child(int sig)
 
 /* What all reaped children have written to disk: the kernel adds it up in the last parent. What
  * cannot be read is too much. */
-static uint64_t written(int io)
+static uint64_t init_written(int io)
 {
 	char text[512];
 	ssize_t n = io < 0 ? 0 : pread(io, text, sizeof(text) - 1, 0);
@@ -172,7 +172,7 @@ static uint64_t tasks(const struct inside *c)
 }
 
 /* Reaps what there is; when the command itself is among it, tells the monitor and leaves. */
-static void reap(const struct inside *c, pid_t command, int io)
+static void init_reap(const struct inside *c, pid_t command, int io)
 {
 	int status;
 	pid_t pid;
@@ -184,7 +184,7 @@ static void reap(const struct inside *c, pid_t command, int io)
 
 		if (pid != command)
 			continue;
-		m.usage.written = written(io);
+		m.usage.written = init_written(io);
 		m.usage.tasks = tasks(c);
 		(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 		_exit(0);
@@ -200,7 +200,7 @@ static struct selfwrite selfwrite_of(const struct inside *c, const int *fds)
 
 /* As ppoll of the control socket alone, but that whoever waits for its file is answered first. A
  * listener that has no process left to ask hangs up; nobody is there to notice. */
-static int hear(int control, const struct selfwrite *s, const struct timespec *wait)
+static int init_hear(int control, const struct selfwrite *s, const struct timespec *wait)
 {
 	struct pollfd p[] = { { .fd = control, .events = POLLIN },
 			      { .fd = s->listener, .events = POLLIN } };
@@ -214,7 +214,7 @@ static int hear(int control, const struct selfwrite *s, const struct timespec *w
 	return n <= 0 ? n : p[0].revents != 0;
 }
 
-static _Noreturn void serve(const struct inside *c, pid_t command, const int *fds)
+static _Noreturn void init_serve(const struct inside *c, pid_t command, const int *fds)
 {
 	const struct selfwrite s = selfwrite_of(c, fds);
 	const int io = fds[INIT_FD_IO];
@@ -223,9 +223,9 @@ static _Noreturn void serve(const struct inside *c, pid_t command, const int *fd
 		struct supervisor_request r;
 		int n;
 
-		reap(c, command, io);
-		n = hear(c->control, &s, NULL);
-		reap(c, command, io);
+		init_reap(c, command, io);
+		n = init_hear(c->control, &s, NULL);
+		init_reap(c, command, io);
 		if (n < 0 && errno != EINTR)
 			_exit(125);
 		if (n <= 0)
@@ -238,7 +238,7 @@ static _Noreturn void serve(const struct inside *c, pid_t command, const int *fd
 			lend_sockets(c->control);
 		if (r.asks == ASK_USAGE) {
 			struct supervisor_msg m = { .said = SUPERVISOR_USAGE,
-						    .usage = { .written = written(io),
+						    .usage = { .written = init_written(io),
 							       .held = system_v() } };
 
 			(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
@@ -251,7 +251,7 @@ static int limit_files(const void *inside)
 	return inside_files(inside);
 }
 
-static void answer(const struct command_terms *c, struct commands *t, int io)
+static void init_answer(const struct command_terms *c, struct commands *t, int io)
 {
 	struct supervisor_packet p;
 	struct command_ask a;
@@ -272,7 +272,7 @@ static void answer(const struct command_terms *c, struct commands *t, int io)
 	} else if (r->asks == ASK_USAGE) {
 		struct supervisor_msg m = {
 			.said = SUPERVISOR_USAGE,
-			.usage = { .written = written(io), .held = system_v() },
+			.usage = { .written = init_written(io), .held = system_v() },
 		};
 
 		if (m.usage.written < UINT64_MAX)
@@ -298,11 +298,11 @@ static _Noreturn void serve_commands(const struct inside *inside, struct command
 
 		if (ms == -ETIME)
 			_exit(125); /* and the kernel ends the rest */
-		n = hear(c->control, &s, ms < 0 ? NULL : &wait);
+		n = init_hear(c->control, &s, ms < 0 ? NULL : &wait);
 		if (n < 0 && errno != EINTR)
 			_exit(125);
 		if (n > 0)
-			answer(c, t, fds[INIT_FD_IO]);
+			init_answer(c, t, fds[INIT_FD_IO]);
 	}
 }
 
@@ -326,7 +326,7 @@ static void wait_a_moment(const struct inside *c, const int *fds)
 	const struct timespec moment = { .tv_nsec = 1000 * 1000 };
 	const struct selfwrite s = selfwrite_of(c, fds);
 
-	(void)hear(-1, &s, &moment);
+	(void)init_hear(-1, &s, &moment);
 }
 
 _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
@@ -352,7 +352,7 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 	if (c->open)
 		stay_open(c, landlock, fds);
 	say_begins(c, landlock, fds);
-	command = start(c, terminal, &failed);
+	command = init_start(c, terminal, &failed);
 	started.at = clock_us();
 	if (command < 0)
 		(void)err_sys(&e, "cannot start a process inside");
@@ -370,5 +370,5 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 		wait_a_moment(c, fds);
 	if (fd_send(c->control, &started, sizeof(started), NULL, 0) < 0)
 		_exit(125); /* the monitor is gone */
-	serve(c, command, fds);
+	init_serve(c, command, fds);
 }

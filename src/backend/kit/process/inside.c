@@ -17,8 +17,8 @@
 #include "backend/kit/net/rtnl.h"
 #include "backend/kit/process/locked.h"
 #include "backend/kit/process/seccomp.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 #include "proc/agent_socket.h"
 #include "proc/confine.h"
 
@@ -100,7 +100,7 @@ int inside_files(const struct inside *c)
 	return 0;
 }
 
-static int limits(const struct inside *c, struct err *e)
+static int inside_limits(const struct inside *c, struct err *e)
 {
 	struct rlimit_want extra = { .resource = RLIMIT_NPROC,
 				     .value = { .rlim_cur = c->nproc, .rlim_max = c->nproc } };
@@ -134,7 +134,7 @@ static int open_terminal(const struct inside *c, struct err *e)
 	return master;
 }
 
-static int open_folder(const char *path, int *fd, struct err *e)
+static int inside_open_folder(const char *path, int *fd, struct err *e)
 {
 	*fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return *fd < 0 ? err_sys(e, "cannot open '%s'", path) : 0;
@@ -211,10 +211,10 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		return -e->code;
 	if (!c->give_proc)
 		return 0;
-	if (open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)
+	if (inside_open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < c->tmpfs_count; i++)
-		if (open_folder(c->tmpfs[i], &fds[(size_t)INIT_FD_TMP + i], e) < 0)
+		if (inside_open_folder(c->tmpfs[i], &fds[(size_t)INIT_FD_TMP + i], e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -259,7 +259,7 @@ int inside_lock_down(const struct inside *c, int *fds, struct err *e)
 					    .procs = fds[INIT_FD_PROCS] };
 	int abi = landlock_abi();
 
-	if (limits(c, e) < 0 || (!c->unlocked && locked_drop(e) < 0))
+	if (inside_limits(c, e) < 0 || (!c->unlocked && locked_drop(e) < 0))
 		return -e->code;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "cannot make init non-dumpable");

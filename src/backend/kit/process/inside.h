@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "backend/kit/plan/plan.h"
-#include "base/err.h"
+#include "base/text/err.h"
 #include "proc/supervisor.h"
 
 enum { INSIDE_TMPFS_MAX = 5 };

@@ -107,7 +107,7 @@ static uint64_t in_sockets(struct backend_job *j)
 }
 
 /* What is not asked at every tick. */
-static void ask(struct backend_job *j)
+static void job_ask(struct backend_job *j)
 {
 	struct supervisor_request usage = { .asks = ASK_USAGE };
 	bool turn = j->tick % ASK_EVERY == 0;
@@ -137,7 +137,7 @@ static uint64_t resident(const struct backend_job *j)
 	return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static void look(struct backend_job *j)
+static void job_look(struct backend_job *j)
 {
 	const struct limits *l = &j->plan->limits;
 	size_t own = commands_there(j->commands); /* processes of brig's besides init */
@@ -214,12 +214,12 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 	j->tick++;
 	if ((j->watch_memory || j->watch_pids) &&
 	    (!j->disk.hurry || j->tick % (TICK_NS / HURRY_NS) == 0))
-		look(j);
-	ask(j);
+		job_look(j);
+	job_ask(j);
 }
 
-static enum job_event on_ready(struct backend_job *j, const struct epoll_event *ev,
-			       struct outcome *o)
+static enum job_event job_on_ready(struct backend_job *j, const struct epoll_event *ev,
+				   struct outcome *o)
 {
 	int fd = ev->data.fd;
 
@@ -276,7 +276,7 @@ enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o)
 	if (alarm)
 		check_covers(j);
 	for (int i = 0; i < n; i++)
-		if (on_ready(j, &ev[i], o) == JOB_ENDED)
+		if (job_on_ready(j, &ev[i], o) == JOB_ENDED)
 			said = JOB_ENDED;
 	if (j->left && said != JOB_ENDED && !commands_there(j->commands)) {
 		j->left = false;
@@ -296,7 +296,8 @@ void box_signal(struct backend_job *j, uint32_t command, int sig)
 }
 
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
-static void judge(const struct backend_job *j, const struct cgroup_events *seen, struct outcome *o)
+static void job_judge(const struct backend_job *j, const struct cgroup_events *seen,
+		      struct outcome *o)
 {
 	if (j->exited && o->kind == OUTCOME_CANCELLED)
 		outcome_ended(o, j->status);
@@ -337,7 +338,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	j->killed_disk |= j->watch_disk && j->disk.reaped > j->plan->limits.disk;
 	if (j->plan->repository)
 		o->repository = arena_strdup(o->arena, j->plan->repository);
-	judge(j, &seen, o);
+	job_judge(j, &seen, o);
 	if (j->killed_memory || seen.oom)
 		outcome_hit(o, LIMIT_MEMORY);
 	if (j->killed_pids || j->full || seen.pids_max)

@@ -9,7 +9,7 @@
 
 #include "backend/kit/net/nearby.h"
 #include "backend/kit/net/user_cable.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 struct job_bridge {
 	int rtnl, follow;
@@ -88,7 +88,7 @@ int job_bridge_open(struct backend_job *j, struct err *e)
 	return r;
 }
 
-static void cut(struct backend_job *j, const struct err *why, struct outcome *o)
+static void job_bridge_cut(struct backend_job *j, const struct err *why, struct outcome *o)
 {
 	struct job_bridge *b = j->bridge;
 	char text[sizeof(why->what) + 64];
@@ -119,7 +119,7 @@ bool job_bridge_turn(struct backend_job *j, int fd, struct outcome *o)
 		nearby_heard(fd);
 	if (e.code || nearby_read(&b->closed, &e) < 0 ||
 	    router_close(b->rtnl, &b->ends, b->closed.v + had, b->closed.n - had, &e) < 0)
-		cut(j, &e, o);
+		job_bridge_cut(j, &e, o);
 	return true;
 }
 

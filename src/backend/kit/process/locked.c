@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 
 /* One id to itself is enough: nobody in there can become somebody else. */
 static int keep_id(int proc, const char *map, unsigned id, struct err *e)

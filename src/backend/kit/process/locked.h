@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
+#include "base/text/err.h"
 
 /* Once all mounts are made: a second user and mount namespace. Descriptors of folders from before
  * lead to the mounts of the first, which are gone. The capabilities are those of the new namespace,

@@ -15,8 +15,8 @@
 #include <time.h>
 
 #include "backend/kit/process/job.h"
-#include "base/folder.h"
-#include "base/num.h"
+#include "base/files/folder.h"
+#include "base/text/num.h"
 
 #define ROUNDS 400
 #define BETWEEN_NS (500 * 1000)

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "backend/kit/process/job.h"
-#include "base/clock.h"
+#include "base/sys/clock.h"
 
 #define PROBE_MS 5000
 

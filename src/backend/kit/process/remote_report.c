@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/jread.h"
-#include "base/str.h"
+#include "base/bytes/jread.h"
+#include "base/text/str.h"
 
-static void read_limits(const struct jread *v, enum enforcer *by)
+static void report_read_limits(const struct jread *v, enum enforcer *by)
 {
 	for (int l = 0; l < LIMIT_COUNT; l++) {
 		const char *name = jread_str(v, limit_name((enum limit)l));
@@ -34,7 +34,7 @@ static void read_gpus(const struct jread *v, struct gpu_set *s)
 			(void)gpu_set_name(s, path);
 }
 
-static const char *keep(struct outcome *o, const char *text)
+static const char *report_keep(struct outcome *o, const char *text)
 {
 	return text ? arena_strdup(o->arena, text) : NULL;
 }
@@ -55,14 +55,14 @@ static void read_isolation(const struct jread *v, struct outcome *o, struct isol
 	i->no_new_privs = jread_bool(v, "no_new_privs");
 	i->capabilities_dropped = jread_bool(v, "capabilities_dropped");
 	i->read_only_root = jread_bool(v, "read_only_root");
-	i->seccomp = seccomp && !str_eq(seccomp, "none") ? keep(o, seccomp) : NULL;
+	i->seccomp = seccomp && !str_eq(seccomp, "none") ? report_keep(o, seccomp) : NULL;
 	i->landlock_abi = (int)(jread_int(v, "landlock_abi", 0) & 0xff);
-	i->cgroup = keep(o, jread_str(v, "cgroup"));
-	i->network = keep(o, jread_str(v, "network"));
+	i->cgroup = report_keep(o, jread_str(v, "cgroup"));
+	i->network = report_keep(o, jread_str(v, "network"));
 	i->uid_inside = (uint32_t)jread_int(v, "uid_inside", 0);
 	i->gid_inside = (uint32_t)jread_int(v, "gid_inside", 0);
 	read_gpus(jread_get(v, "gpus"), &i->gpus);
-	read_limits(jread_get(v, "limits"), i->limits);
+	report_read_limits(jread_get(v, "limits"), i->limits);
 }
 
 int report_facts(const char *text, size_t n, struct outcome *o, struct isolation *i, struct err *e)

@@ -74,7 +74,7 @@ static const struct sock_filter listen[] = LISTEN(OPENED_WITH);
 /* fopen("w"), which is how most files come to be: each of them waits. */
 static const struct sock_filter listen_streams[] = LISTEN(OPENED_WITH & ~(O_CREAT | O_TRUNC));
 
-static int load(const struct sock_filter *insn, unsigned short len, unsigned flags)
+static int seccomp_load(const struct sock_filter *insn, unsigned short len, unsigned flags)
 {
 	/* The kernel only reads the program; its structure merely lacks the const. */
 	struct sock_fprog prog = { .len = len, .filter = (struct sock_filter *)insn };
@@ -89,11 +89,12 @@ static int load(const struct sock_filter *insn, unsigned short len, unsigned fla
 int seccomp_listen(bool streams)
 {
 	const struct sock_filter *insn = streams ? listen_streams : listen;
-	int r = load(insn, LENGTH(listen),
-		     SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+	int r = seccomp_load(insn, LENGTH(listen),
+			     SECCOMP_FILTER_FLAG_NEW_LISTENER |
+				     SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
 
 	if (r == -EINVAL)
-		r = load(insn, LENGTH(listen), SECCOMP_FILTER_FLAG_NEW_LISTENER);
+		r = seccomp_load(insn, LENGTH(listen), SECCOMP_FILTER_FLAG_NEW_LISTENER);
 	if (r >= 0) /* who asks and who answers take turns on one CPU; from Linux 6.6 on */
 		(void)ioctl(r, NOTIF_SET_FLAGS, NOTIF_SYNC_WAKE_UP);
 	return r;
@@ -106,8 +107,8 @@ int seccomp_install(enum seccomp_profile profile, bool deny_affinity)
 	if ((unsigned int)profile >= SECCOMP_PROFILES)
 		return -EINVAL;
 	if (deny_affinity)
-		r = load(affinity, LENGTH(affinity), 0);
+		r = seccomp_load(affinity, LENGTH(affinity), 0);
 	if (r < 0)
 		return r;
-	return load(programs[profile].insn, programs[profile].len, 0);
+	return seccomp_load(programs[profile].insn, programs[profile].len, 0);
 }

@@ -656,8 +656,9 @@ static const struct syscall_rule syscall_rules[] = {
 	ALL("lsm_set_self_attr", 460, 460, V_ENOSYS),
 	ALL("lsm_list_modules", 461, 461, V_ENOSYS),
 
-	/* A machine without NUMA, and a kernel without 16-bit segments. */
-	ALL("get_mempolicy", 236, 239, V_ENOSYS),
+	/* Where memory comes from may be asked (CUDA does, where /sys has nodes), and not chosen; a
+	 * kernel without 16-bit segments. */
+	EACH("get_mempolicy", 236, 239, V_ENOSYS, V_ALLOW, V_ALLOW),
 	ALL("set_mempolicy", 237, 238, V_ENOSYS),
 	ALL("mbind", 235, 237, V_ENOSYS),
 	ALL("migrate_pages", 238, 256, V_ENOSYS),

@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/str.h"
+#include "base/files/fd.h"
+#include "base/text/str.h"
 
 /* Without it init would be held by its own filter, with nobody left to answer. */
 #define OURS (O_NOCTTY | O_NOFOLLOW | O_CLOEXEC)
@@ -37,7 +37,7 @@ static bool skip(const char **at, const char *word)
 	return true;
 }
 
-static bool number(const char **at, pid_t *ret)
+static bool selfwrite_number(const char **at, pid_t *ret)
 {
 	const char *from = *at;
 	pid_t n = 0;
@@ -49,7 +49,8 @@ static bool number(const char **at, pid_t *ret)
 }
 
 /* Only as it is written by those who mean it: no other way to the same file is looked for. */
-static bool parse(const char *path, pid_t process, pid_t thread, struct selfwrite_file *ret)
+static bool selfwrite_parse(const char *path, pid_t process, pid_t thread,
+			    struct selfwrite_file *ret)
 {
 	*ret = (struct selfwrite_file){ .process = process, .thread = process };
 	if (!skip(&path, "/proc/"))
@@ -57,11 +58,11 @@ static bool parse(const char *path, pid_t process, pid_t thread, struct selfwrit
 	if (skip(&path, "thread-self")) {
 		ret->thread = thread;
 	} else if (!skip(&path, "self")) {
-		if (!number(&path, &ret->process))
+		if (!selfwrite_number(&path, &ret->process))
 			return false;
 		ret->thread = ret->process;
 	}
-	if (skip(&path, "/task/") && !number(&path, &ret->thread))
+	if (skip(&path, "/task/") && !selfwrite_number(&path, &ret->thread))
 		return false;
 	ret->memory = str_eq(path, "/mem");
 	return ret->memory || str_eq(path, "/comm");
@@ -112,7 +113,8 @@ static bool read_path(const struct selfwrite *s, pid_t thread, uint64_t at, char
 
 /* Is it a thread of the one that asks, or, for its memory, one that it traces? The folder stays
  * that thread's, whoever is given its number later. */
-static int open_file(const struct selfwrite *s, pid_t by, const struct selfwrite_file *a, int mode)
+static int selfwrite_open_file(const struct selfwrite *s, pid_t by, const struct selfwrite_file *a,
+			       int mode)
 {
 	CLEANUP(fd) int folder = -1;
 	struct status there, tracer;
@@ -141,9 +143,9 @@ static int open_for(const struct selfwrite *s, const struct seccomp_notif *n)
 	    strncmp(path, "/proc/", strlen("/proc/")) != 0 || !status_of(s, (pid_t)n->pid, &by) ||
 	    by.process <= 1 || ioctl(s->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &n->id) < 0)
 		return -1;
-	if (!parse(path, by.process, (pid_t)n->pid, &a) || (a.memory && !s->memory))
+	if (!selfwrite_parse(path, by.process, (pid_t)n->pid, &a) || (a.memory && !s->memory))
 		return -1;
-	return open_file(s, by.process, &a, flags & O_ACCMODE);
+	return selfwrite_open_file(s, by.process, &a, flags & O_ACCMODE);
 }
 
 void selfwrite_answer(const struct selfwrite *s)

@@ -18,8 +18,8 @@
 #include "backend/kit/process/ends.h"
 #include "backend/kit/process/job_bridge.h"
 #include "backend/kit/process/start_internal.h"
-#include "base/home.h"
-#include "base/str.h"
+#include "base/files/home.h"
+#include "base/text/str.h"
 #include "proc/cpus.h"
 
 #define SET_UP_MS 60000
@@ -51,7 +51,7 @@ static int map_trees(struct backend_job *j, struct box_start *c, struct err *e)
 }
 
 /* A child that is no more says why itself; one that is there would wait for ever. */
-static int let_go(const struct backend_job *j, struct err *e)
+static int start_let_go(const struct backend_job *j, struct err *e)
 {
 	struct supervisor_request go = { .asks = ASK_GO };
 	int r = fd_send(j->control, &go, sizeof(go), NULL, 0);
@@ -68,7 +68,7 @@ static int get_permit(const struct job_want *w, struct err *e)
 
 static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	return w->host.permit ? let_go(j, e) : 0;
+	return w->host.permit ? start_let_go(j, e) : 0;
 }
 
 static void keep_fds(struct backend_job *j, const struct supervisor_msg *m, const int *fds,
@@ -233,15 +233,15 @@ static bool has_bridge(const struct backend_job *j)
 static int make_door(struct backend_job *j, const struct box_start *c, struct err *e)
 {
 	if (has_bridge(j))
-		return job_bridge_open(j, e) < 0 ? -e->code : let_go(j, e);
+		return job_bridge_open(j, e) < 0 ? -e->code : start_let_go(j, e);
 	if (!j->plan->door) {
 		j->given[INIT_FD_NAMES] = door_names_for(j->kind->inside(c));
-		return let_go(j, e);
+		return start_let_go(j, e);
 	}
 	if (door_open_for(j->kind->inside(c), j->plan->door, j->door, e) < 0)
 		return -e->code;
 	j->door_count = j->plan->door->n;
-	return let_go(j, e);
+	return start_let_go(j, e);
 }
 
 static int failed_to_begin(const struct backend_job *j, const struct supervisor_msg *m,
@@ -254,7 +254,7 @@ static int failed_to_begin(const struct backend_job *j, const struct supervisor_
 
 /* The command is let go. That it runs, or why it cannot, is the next word; whoever dies before it
  * is said leaves a run behind, which is judged as one. */
-static int running(struct backend_job *j, const struct job_want *w, struct err *e)
+static int start_running(struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	struct supervisor_msg m;
 	size_t none = 0;
@@ -301,7 +301,7 @@ static int started(struct backend_job *j, struct box_start *c, const struct job_
 		protect_unlocked(j->protect);
 	if (m.unlocked && w->host.note)
 		w->host.note(w->host.arg, UNLOCKED);
-	return running(j, w, e);
+	return start_running(j, w, e);
 }
 
 static int add_event(const struct backend_job *j, int fd, uint32_t events)
@@ -333,7 +333,7 @@ static int start_ticks(const struct backend_job *j, struct err *e)
 	return job_tick(j, false) < 0 ? err_sys(e, "cannot set a timer") : 0;
 }
 
-static void describe(struct backend_job *j)
+static void start_describe(struct backend_job *j)
 {
 	const struct box_plan *p = j->plan;
 	struct isolation *i = &j->isolation;
@@ -353,7 +353,8 @@ static void describe(struct backend_job *j)
 	i->gpus = p->gpus;
 }
 
-static struct backend_job *job_new(const struct box_kind *kind, struct box_plan *p, const char *id)
+static struct backend_job *start_job_new(const struct box_kind *kind, struct box_plan *p,
+					 const char *id)
 {
 	struct backend_job *j = calloc(1, sizeof(*j));
 
@@ -433,8 +434,8 @@ static bool can_be_late(struct backend_job *j, struct box_start *c)
 }
 
 /* What a child has from its first moment. */
-static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
-		   struct ends *pipes, struct err *e)
+static int start_prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
+			 struct ends *pipes, struct err *e)
 {
 	c->late = can_be_late(j, c);
 	if (enforce_cgroup(j, c, w, e) < 0 ||
@@ -514,8 +515,8 @@ static int complete_now(struct backend_job *j, const struct job_want *w, struct 
 }
 
 /* Everything else that is to be known before it can do its work. */
-static int settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
-		  struct err *e)
+static int start_settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
+			struct err *e)
 {
 	if (enforce_limits(j, c, e) < 0 ||
 	    (c->late ? leave_for_later(j, c, e) : complete_now(j, w, e)) < 0 ||
@@ -536,7 +537,7 @@ static int say_with(const struct backend_job *j, const void *what, size_t n, con
 		       : 0;
 }
 
-static int say(const struct backend_job *j, const void *what, size_t n, struct err *e)
+static int start_say(const struct backend_job *j, const void *what, size_t n, struct err *e)
 {
 	return say_with(j, what, n, NULL, 0, e);
 }
@@ -545,7 +546,7 @@ static int say_skips(const struct backend_job *j, const struct box_start *c, str
 {
 	for (size_t i = 0; i < c->op_count; i++)
 		c->skips[i] = j->plan->ops[i].skip;
-	return say(j, c->skips, c->op_count, e);
+	return start_say(j, c->skips, c->op_count, e);
 }
 
 /* The texts of files that were looked at: box_text waits for them, as many at once as it has room
@@ -560,7 +561,7 @@ static int say_texts(const struct backend_job *j, const struct box_start *c, siz
 		size_t more = box_waits_for_text(c, i) ? strlen(j->plan->ops[i].data) + 1 : 0;
 
 		if (n + more > sizeof(room)) {
-			if (say(j, room, n, e) < 0)
+			if (start_say(j, room, n, e) < 0)
 				return -e->code;
 			n = 0;
 		}
@@ -568,7 +569,7 @@ static int say_texts(const struct backend_job *j, const struct box_start *c, siz
 			memcpy(room + n, j->plan->ops[i].data, more);
 		n += more;
 	}
-	return n ? say(j, room, n, e) : 0;
+	return n ? start_say(j, room, n, e) : 0;
 }
 
 static int say_trees(struct backend_job *j, struct box_start *c, struct err *e)
@@ -599,12 +600,13 @@ static int say_found(struct backend_job *j, struct box_start *c, struct err *e)
 static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
 {
 	struct op_added one = { .kind = o->kind, .mode = o->mode, .writable = o->writable };
-	size_t n = strlen(o->dst) + 1;
+	const char *at = o->at ? o->at : o->dst;
+	size_t n = strlen(at) + 1;
 
 	if (n > sizeof(one.dst))
-		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", o->dst);
-	memcpy(one.dst, o->dst, n);
-	return say(j, &one, offsetof(struct op_added, dst) + n, e);
+		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", at);
+	memcpy(one.dst, at, n);
+	return start_say(j, &one, offsetof(struct op_added, dst) + n, e);
 }
 
 /* Those from *next on. */
@@ -663,7 +665,7 @@ static int complete_late(struct backend_job *j, struct box_start *c, const struc
 	return say_op(j, &end, e);
 }
 
-static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
+static int start_spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	if (j->kind->spawn(j, c, e) < 0)
 		return -e->code;
@@ -680,8 +682,8 @@ static int make_child(struct backend_job *j, struct box_start *c, struct ends *p
 {
 	bool early = j->kind->tell;
 
-	if (prepare(j, c, w, pipes, e) < 0 || (early && spawn(j, c, e) < 0) ||
-	    settle(j, c, w, e) < 0 || (!early && spawn(j, c, e) < 0))
+	if (start_prepare(j, c, w, pipes, e) < 0 || (early && start_spawn(j, c, e) < 0) ||
+	    start_settle(j, c, w, e) < 0 || (!early && start_spawn(j, c, e) < 0))
 		return -e->code;
 	if (!early) /* so that nobody speaks to a child that is gone */
 		pipes->control[1] = fd_close(pipes->control[1]);
@@ -738,8 +740,8 @@ static void let_end(struct backend_job *j, struct box_start *c)
 	(void)j->kind->heard(j, c, NULL, &known);
 }
 
-static int follow(struct backend_job *j, struct box_start *c, const struct job_want *w,
-		  struct err *e)
+static int start_follow(struct backend_job *j, struct box_start *c, const struct job_want *w,
+			struct err *e)
 {
 	if (give_permit(j, w, e) < 0)
 		return -e->code;
@@ -763,14 +765,14 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	close_prepared(c);
 	if (r < 0)
 		return -e->code;
-	r = follow(j, c, w, e);
+	r = start_follow(j, c, w, e);
 	if (r < 0 && j->kind->tell)
 		let_end(j, c);
 	return r;
 }
 
 /* Ends what there is. What was done meanwhile is told, and whether it ran. */
-static void give_up(struct backend_job *j, struct outcome *o)
+static void start_give_up(struct backend_job *j, struct outcome *o)
 {
 	job_end(j);
 	if (j->protect)
@@ -781,7 +783,7 @@ static void give_up(struct backend_job *j, struct outcome *o)
 int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const struct job_want *w,
 	      struct job_io *io, struct backend_job **ret, struct err *e)
 {
-	CLEANUP(job) struct backend_job *j = job_new(kind, p, w->id);
+	CLEANUP(job) struct backend_job *j = start_job_new(kind, p, w->id);
 	struct ends pipes = ENDS_NONE;
 	struct box_start c = { .plan = p, .own = own };
 	int r;
@@ -805,18 +807,18 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	if (r == 0)
 		r = take_io(j, &pipes, job_has_tty(w), io, e);
 	ends_done(&pipes);
-	describe(j);
+	start_describe(j);
 	if (w->isolation && (r == 0 || (w->outcome && w->outcome->started)))
 		*w->isolation = j->isolation;
 	if (r < 0) {
-		give_up(j, w->outcome);
+		start_give_up(j, w->outcome);
 		return e->kind == ERR_INTERNAL ? box_explain(e) : r;
 	}
 	*ret = TAKE_PTR(j);
 	return 0;
 }
 
-static void reap(struct backend_job *j)
+static void start_reap(struct backend_job *j)
 {
 	siginfo_t info;
 
@@ -842,7 +844,7 @@ void job_end(struct backend_job *j)
 	while (j->kind->helpers && poll(&p, 1, -1) < 0 && errno == EINTR)
 		;
 	if (!j->kind->helpers)
-		reap(j);
+		start_reap(j);
 	j->hold = protect_let_go(j->hold);
 }
 
@@ -865,7 +867,7 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->pidfd);
 	disk_done(&j->disk);
 	(void)fd_close(j->cgroup_claim);
-	reap(j);
+	start_reap(j);
 	if (j->unswept)
 		enforce_sweep(j);
 	free(j->unswept);

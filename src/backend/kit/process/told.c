@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
-#include "base/str.h"
+#include "base/text/cleanup.h"
+#include "base/text/str.h"
 
 #define TOLD_MAX 256 /* the others are told each time */
 
@@ -24,7 +24,7 @@ void told_done(struct told_list *l)
 	*l = (struct told_list){ 0 };
 }
 
-static struct told *find(struct told_list *l, const char *path)
+static struct told *told_find(struct told_list *l, const char *path)
 {
 	struct told *more;
 
@@ -43,7 +43,7 @@ static struct told *find(struct told_list *l, const char *path)
 static bool known(struct told_list *l, int tree, const char *path)
 {
 	size_t before = l->n;
-	struct told *t = find(l, path);
+	struct told *t = told_find(l, path);
 	struct stamp now = { 0 };
 	struct stat st;
 	bool same;

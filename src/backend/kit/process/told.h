@@ -5,8 +5,8 @@
  * that was told is told again only if the file has changed since then. */
 #pragma once
 
-#include "base/fd.h"
-#include "model/outcome.h"
+#include "base/files/fd.h"
+#include "model/outcome/outcome.h"
 
 struct told_list {
 	struct told *v;

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protect_internal.h"
-#include "backend/kit/protect/protected_names.h"
-#include "base/folder.h"
-#include "base/str.h"
+#include "backend/kit/survey/protected_names.h"
+#include "base/files/folder.h"
+#include "base/text/str.h"
+#include "git/gitsay.h"
 
 #define DOTS_MAX ((size_t)16 << 10) /* some thousand names, each looked for in the other list */
 #define REFS_MAX ((size_t)16 << 20)
@@ -85,19 +85,19 @@ static bool list_dots(int top, struct buf *ret)
 	return !d.error && !ret->failed;
 }
 
-static void tell_dots(struct protect *t, struct outcome *o, int top)
+static void tell_dots(struct protect *t, int top)
 {
 	struct before *b = t->before;
 	struct buf now = BUF_INIT(DOTS_MAX);
 
 	if (!list_dots(top, &now))
-		outcome_deny(o, "protected-path", ".",
+		outcome_deny(t->o, "protected-path", ".",
 			     "more names begin with a dot than brig looks at");
 	for (const char *name = NULL; (name = gitsay_next(&now, name));)
 		if (!gitsay_has(&b->dots, name) && !is_everyday(name) && !name_forbidden(name) &&
 		    !name_reported(name))
 			outcome_trust(
-				o, name,
+				t->o, name,
 				"made during the run: begins with a dot, as what programs obey "
 				"does");
 	buf_done(&b->dots);
@@ -116,7 +116,7 @@ struct brought {
 	unsigned told;
 };
 
-static bool is_id(const char *s)
+static bool before_is_id(const char *s)
 {
 	size_t n = strspn(s, "0123456789abcdef");
 
@@ -138,7 +138,7 @@ static void on_record(void *arg, const char *record)
 			      "refs/replace: git shows other objects in place of some");
 		return;
 	}
-	if (is_id(record)) {
+	if (before_is_id(record)) {
 		(void)snprintf(b->commit, sizeof(b->commit), "%s", record);
 		return;
 	}
@@ -209,7 +209,7 @@ struct refs_walk {
 /* Its name and size, after a blank, so that it is no commit's, and its bytes, whatever they say. A
  * file that is not there, or is none, says nothing: git follows no link among its refs but HEAD,
  * which would be one of old. */
-static bool add_file(struct refs_walk *w, int folder, const char *name)
+static bool before_add_file(struct refs_walk *w, int folder, const char *name)
 {
 	CLEANUP(fd)
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -249,7 +249,7 @@ static bool add_folder(struct refs_walk *w, int above, const char *name, const c
 		if (folder && (!only || !depth))
 			ok = add_folder(w, fd, e->name, only, depth + 1);
 		else if (!folder && (!only || (depth && str_eq(e->name, only))))
-			ok = add_file(w, fd, e->name);
+			ok = before_add_file(w, fd, e->name);
 	}
 	return ok && !d.error;
 }
@@ -260,10 +260,11 @@ static bool read_refs(const char *path, struct buf *ret)
 	CLEANUP(fd) int git = fd_open_nolinks(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
 	struct refs_walk w = { .to = ret, .left = REF_FILES_MAX };
 
-	return git < 0 || (add_file(&w, git, "HEAD") && add_file(&w, git, "packed-refs") &&
-			   add_folder(&w, git, "refs", NULL, 0) &&
-			   add_folder(&w, git, "worktrees", "HEAD", 0) &&
-			   add_folder(&w, git, "reftable", NULL, 0));
+	return git < 0 ||
+	       (before_add_file(&w, git, "HEAD") && before_add_file(&w, git, "packed-refs") &&
+		add_folder(&w, git, "refs", NULL, 0) &&
+		add_folder(&w, git, "worktrees", "HEAD", 0) &&
+		add_folder(&w, git, "reftable", NULL, 0));
 }
 
 static void take_refs(struct protect *t, struct before *b)
@@ -276,12 +277,12 @@ static void take_refs(struct protect *t, struct before *b)
 	}
 }
 
-static bool same(const struct buf *a, const struct buf *b)
+static bool before_same(const struct buf *a, const struct buf *b)
 {
 	return a->len == b->len && (!a->len || memcmp(a->data, b->data, a->len) == 0);
 }
 
-static void tell_refs(struct protect *t, struct outcome *o)
+static void tell_refs(struct protect *t)
 {
 	for (size_t i = 0; i < t->before->count; i++) {
 		const char *git = git_of(t, i), *name = git;
@@ -291,9 +292,9 @@ static void tell_refs(struct protect *t, struct outcome *o)
 			continue;
 		(void)protect_tree_of(t, &name);
 		if (!read_refs(git, &now))
-			outcome_deny(o, "protected-path", name, "more refs than brig looks at");
-		else if (now.len && !same(&t->before->refs[i], &now))
-			tell_commits(git, name, &t->before->refs[i], &now, &t->asker, o);
+			outcome_deny(t->o, "protected-path", name, "more refs than brig looks at");
+		else if (now.len && !before_same(&t->before->refs[i], &now))
+			tell_commits(git, name, &t->before->refs[i], &now, &t->asker, t->o);
 		buf_done(&t->before->refs[i]);
 		t->before->refs[i] = now;
 	}
@@ -303,25 +304,20 @@ static void tell_refs(struct protect *t, struct outcome *o)
 
 struct before *before_take(struct protect *t)
 {
-	struct err e;
-	int top = t->writable ? protect_tree(t, t->plan->workspace, &e) : -1;
-	struct before *b = top < 0 ? NULL : calloc(1, sizeof(*b));
+	struct before *b = t->writable ? calloc(1, sizeof(*b)) : NULL;
 
 	if (!b)
 		return NULL;
 	b->dots = (struct buf)BUF_INIT(DOTS_MAX);
-	(void)list_dots(top, &b->dots); /* what is missing is told as new */
+	(void)list_dots(t->trees[0].fd, &b->dots); /* what is missing is told as new */
 	take_refs(t, b);
 	return b;
 }
 
-void before_tell(struct protect *t, struct outcome *o)
+void before_tell(struct protect *t)
 {
-	struct err e;
-	int top = t->before && o ? protect_tree(t, t->plan->workspace, &e) : -1;
-
-	if (top < 0)
+	if (!t->before)
 		return;
-	tell_dots(t, o, top);
-	tell_refs(t, o);
+	tell_dots(t, t->trees[0].fd);
+	tell_refs(t);
 }

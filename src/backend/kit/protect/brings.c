@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/kit/protect/git_reader.h"
-#include "backend/kit/protect/protected_names.h"
-#include "base/hex.h"
-#include "base/sha1.h"
-#include "base/sha256.h"
-#include "base/str.h"
+#include "backend/kit/survey/protected_names.h"
+#include "base/bytes/hex.h"
+#include "base/bytes/sha1.h"
+#include "base/bytes/sha256.h"
+#include "base/text/str.h"
+#include "git/git_reader.h"
 
 #define NAMES_MAX 16
 #define FILE_MAX ((off_t)16 << 20)
@@ -98,7 +98,7 @@ static bool same_file(int top, const char *id, const char *path)
 }
 
 /* "100644 blob ID\tPATH" */
-static void compare(struct comparison *c, const char *record)
+static void brings_compare(struct comparison *c, const char *record)
 {
 	const char *path = strchr(record, '\t'), *type = strchr(record, ' ');
 	const char *at = type ? strchr(type + 1, ' ') : NULL;
@@ -125,7 +125,7 @@ static void on_record(void *arg, const char *record)
 	struct comparison *c = arg;
 
 	if (c->to->commit[0])
-		compare(c, record);
+		brings_compare(c, record);
 	else if (strlen(record) < sizeof(c->to->commit) && !strchr(record, '\t'))
 		(void)snprintf(c->to->commit, sizeof(c->to->commit), "%s", record);
 	else

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 struct branch_names {
 	char commit[72];  /* of the branch, or HEAD where there is none; "": nothing is committed */

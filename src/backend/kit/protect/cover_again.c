@@ -41,7 +41,7 @@
 
 /* ---- in the sandbox's mount namespace ---- */
 
-static int enter(int space)
+static int cover_again_enter(int space)
 {
 	CLEANUP(fd) int user = ioctl(space, NS_GET_USERNS);
 
@@ -82,7 +82,7 @@ static int cover_inside(int space, const char *inside, const struct ident *want)
 	int status;
 
 	if (pid == 0) {
-		int r = enter(space);
+		int r = cover_again_enter(space);
 
 		_exit(r < 0 ? EPERM : -put_cover(inside, want));
 	}
@@ -135,25 +135,23 @@ void protect_rest(struct protect *t)
 
 struct again {
 	struct protect *t;
-	size_t name;
-	struct kept_file *kept; /* NULL: none */
+	struct live_name *l;
 	int space;
-	int tree;
 	int absent;
 	bool anew;
 };
 
 static bool lose(const struct again *a, enum lost_why why)
 {
-	a->t->lost = a->t->plan->protected[a->name].path;
+	a->t->lost = a->l->n->path;
 	a->t->lost_why = why;
 	return false;
 }
 
 /* A configuration that is covered, and is what the name leads to on the host. */
-static bool hold(struct again *a, int *fd)
+static bool cover_again_hold(struct again *a, int *fd)
 {
-	struct kept_file *k = a->kept;
+	struct kept_file *k = a->l->kept;
 	struct stamp stamp;
 	struct stat now;
 
@@ -171,57 +169,54 @@ static bool hold(struct again *a, int *fd)
 }
 
 /* As a name that was missing from the start: what the command makes there is found afterwards. */
-static int gone(const struct again *a)
+static int cover_again_gone(const struct again *a)
 {
-	if (a->kept->config)
+	if (a->l->kept->config)
 		return lose(a, LOST_NAME) ? 1 : -1;
-	a->t->plan->ops[a->kept->name->op].skip = a->kept->gone = true;
+	a->t->plan->ops[a->l->n->op].skip = a->l->kept->gone = true;
 	return 1;
 }
 
 /* 1: done; 0: it was replaced once more; -1: lost. */
 static int try_once(struct again *a)
 {
-	struct protect *t = a->t;
-	const struct protected_name *n = a->kept->name;
-	CLEANUP(fd) int fd = protect_file_open(a->tree, n->path);
+	struct live_name *l = a->l;
+	CLEANUP(fd) int fd = protect_file_open(l->tree->fd, l->n->path);
 	struct ident now, there;
 	struct stat st;
 	int r;
 
 	if (fd == -ENOENT)
-		return a->absent++ < ABSENT ? 0 : gone(a);
+		return a->absent++ < ABSENT ? 0 : cover_again_gone(a);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return lose(a, LOST_NAME) ? 1 : -1;
 	/* The kernel takes the cover off while the name still leads to the old file. */
 	if (!st.st_nlink)
 		return 0;
 	now = ident_of(&st);
-	if (ident_same(&now, &t->cover[a->name]) && (a->kept->leased < 0 || is_leased(a->kept)))
+	if (ident_same(&now, &l->cover) && (l->kept->leased < 0 || is_leased(l->kept)))
 		return 1;
-	r = cover_inside(a->space, n->inside, &now);
+	r = cover_inside(a->space, l->n->inside, &now);
 	if (r < 0 && r != -ESTALE && r != -ENOENT)
 		return lose(a, LOST_COVER) ? 1 : -1;
 	/* Nobody is asked, which takes longer, before git is done. */
 	if (r == 0)
 		(void)poll(NULL, 0, QUIET_MS);
-	if (r < 0 || !protect_look_at(t, a->name, &there) || !ident_same(&there, &now))
+	if (r < 0 || !protect_look_at(l, &there) || !ident_same(&there, &now))
 		return 0;
-	if (a->kept->config && !hold(a, &fd))
+	if (l->kept->config && !cover_again_hold(a, &fd))
 		return -1;
-	t->cover[a->name] = now;
+	l->cover = now;
 	a->anew = true;
 	return 1;
 }
 
 static bool cover_file(struct again *a)
 {
-	struct err e;
 	int r = 0;
 
 	a->absent = 0;
-	a->tree = protect_tree(a->t, a->kept->name->tree, &e);
-	for (int tries = 0; a->tree >= 0 && r == 0 && tries < TRIES; tries++) {
+	for (int tries = 0; r == 0 && tries < TRIES; tries++) {
 		if (tries)
 			(void)poll(NULL, 0, 1);
 		r = try_once(a);
@@ -235,20 +230,16 @@ static bool cover_names(struct again *a)
 	struct protect *t = a->t;
 
 	a->anew = false;
-	for (a->name = 0; a->name < t->plan->protected_count; a->name++) {
-		const struct protected_name *n = &t->plan->protected[a->name];
+	for (a->l = t->names; a->l < t->names + t->name_count; a->l++) {
+		const struct kept_file *k = a->l->kept;
 
-		if (!n->covered || t->plan->ops[n->op].skip)
+		if (!protect_has_cover(t, a->l))
 			continue;
-		a->kept = protect_kept(t, n);
-		if (!a->kept) {
-			if (!protect_in_place(t, a->name))
-				return lose(a, LOST_NAME);
-			continue;
-		}
-		if (!t->resting && a->kept->leased >= 0 && !is_leased(a->kept))
+		if (!k && !protect_in_place(a->l))
+			return lose(a, LOST_NAME);
+		if (k && !t->resting && k->leased >= 0 && !is_leased(k))
 			return lose(a, LOST_OPEN);
-		if (!cover_file(a))
+		if (k && !cover_file(a))
 			return false;
 	}
 	t->resting = false;

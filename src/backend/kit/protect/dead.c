@@ -12,14 +12,16 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/protect_internal.h"
-#include "base/clock.h"
-#include "base/folder.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "base/files/folder.h"
+#include "base/files/state.h"
+#include "base/sys/clock.h"
+#include "base/text/str.h"
+#include "git/gitsay.h"
+#include "model/settings/paths.h"
 
 #define FOLDER "workspaces"
 #define TOLD_MAX ((size_t)1 << 20) /* of one workspace, */
@@ -43,7 +45,7 @@ static void told_name(const struct ident *workspace, char out[TOLD_NAME])
 	(void)snprintf(out, TOLD_NAME, "told-%s", name);
 }
 
-static void put(struct buf *b, const char *text)
+static void dead_put(struct buf *b, const char *text)
 {
 	buf_add(b, text, strlen(text) + 1);
 }
@@ -61,13 +63,13 @@ static void put_denials(struct buf *text, size_t there, const struct outcome *o)
 			more++;
 			continue;
 		}
-		put(text, d->target);
-		put(text, d->reason);
+		dead_put(text, d->target);
+		dead_put(text, d->reason);
 	}
 	(void)snprintf(reason, sizeof(reason), "%llu more, which found no room here", more);
 	if (more && there + text->len + sizeof(reason) + 2 <= TOLD_MAX + TOLD_ROOM) {
-		put(text, ".");
-		put(text, reason);
+		dead_put(text, ".");
+		dead_put(text, reason);
 	}
 }
 
@@ -212,12 +214,13 @@ static _Noreturn void survive(struct protect *t, int lifeline, int pidfd)
 	if (n != 0)
 		_exit(0);
 	wait_for_sandbox(t, pidfd);
-	o = outcome_new();
 	t->survivor = 0;
 	t->lifeline = -1;
+	o = outcome_new();
+	if (!o) /* the next brig makes the check */
+		_exit(1);
 	protect_end(t, false, o);
-	if (o)
-		told_keep(&t->plan->workspace_ident, o);
+	told_keep(&t->plan->workspace_ident, o);
 	_exit(0);
 }
 
@@ -273,10 +276,20 @@ struct sweep {
 	struct ident workspace;
 	const char *here; /* its path; NULL: there is none */
 	int marks;
-	bool found; /* there was something to finish */
+	int records; /* -1: there are none */
+	bool found;  /* there was something to finish */
 };
 
-static void finish(struct sweep *s, const struct ident *tree, const char *name, const char *here)
+/* Most marks are of runs and sandboxes that live. */
+static bool lives(const struct sweep *s, const struct ident *tree)
+{
+	CLEANUP(fd) int record = record_find(s->records, tree);
+
+	return record >= 0 && record_locked(record);
+}
+
+static void dead_finish(struct sweep *s, const struct ident *tree, const char *name,
+			const char *here)
 {
 	CLEANUP(mem) char *real = here ? realpath(here, NULL) : NULL;
 
@@ -288,12 +301,14 @@ static void finish(struct sweep *s, const struct ident *tree, const char *name, 
 
 static bool look_at_mark(void *arg, int marks, const char *name)
 {
+	struct sweep *s = arg;
 	struct ident tree;
 
 	(void)marks;
 	if (!record_ident(name, &tree))
 		return false;
-	finish(arg, &tree, name, NULL);
+	if (!lives(s, &tree))
+		dead_finish(s, &tree, name, NULL);
 	return true;
 }
 
@@ -306,7 +321,7 @@ static bool look_at_record(void *arg, int records, const char *name)
 	if (!record_ident(name, &tree) || tree.ino != s->workspace.ino ||
 	    !record_unfinished(records, &tree))
 		return false;
-	finish(s, &tree, name, s->here);
+	dead_finish(s, &tree, name, s->here);
 	return true;
 }
 
@@ -314,17 +329,16 @@ static bool look_at_record(void *arg, int records, const char *name)
  * folder without a record may have one from before the machine was started again. */
 static void sweep_workspace(struct sweep *s)
 {
-	CLEANUP(fd) int records = state_find(RECORD_FOLDER, NULL, 0);
 	char name[RECORD_NAME_SIZE];
 
 	record_name(&s->workspace, name);
-	if (records < 0)
+	if (s->records < 0)
 		return;
-	if (faccessat(records, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		folder_some(records, SIZE_MAX, &(int64_t){ 0 }, look_at_record, s);
+	if (faccessat(s->records, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		folder_some(s->records, SIZE_MAX, &(int64_t){ 0 }, look_at_record, s);
 	else if (faccessat(s->marks, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-		 record_unfinished(records, &s->workspace))
-		finish(s, &s->workspace, name, s->here);
+		 record_unfinished(s->records, &s->workspace))
+		dead_finish(s, &s->workspace, name, s->here);
 }
 
 static void sweep_some(struct sweep *s)
@@ -348,7 +362,8 @@ static void sweep_some(struct sweep *s)
 void dead_sweep(const struct ident *workspace, const char *here)
 {
 	CLEANUP(fd) int marks = record_marks(RECORD_LIVE);
-	struct sweep s = { .here = here, .marks = marks, .found = !workspace };
+	CLEANUP(fd) int records = marks < 0 ? -1 : state_find(RECORD_FOLDER, NULL, 0);
+	struct sweep s = { .here = here, .marks = marks, .records = records, .found = !workspace };
 
 	if (marks < 0)
 		return;
@@ -360,4 +375,68 @@ void dead_sweep(const struct ident *workspace, const char *here)
 		folder_some(marks, SIZE_MAX, &(int64_t){ 0 }, look_at_mark, &s);
 	else
 		sweep_some(&s);
+}
+
+/* ---- what was not judged ---- */
+
+struct waiting {
+	const char *path;
+	struct ident ident;
+	int marks; /* of trees in which runs lived; -1: there are none */
+	int told;  /* what their next runs are told; -1: nothing */
+	bool found;
+};
+
+/* What has moved has a note of its own, by what it is, which nobody takes back by this path. */
+static bool is_near(const char *noted, const char *place)
+{
+	return access(noted, F_OK) == 0 && (path_under(noted, place) || path_under(place, noted));
+}
+
+static bool dead_is_there(int folder, const char *name)
+{
+	return faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* A name that may be the user's own is left where it is, and told at the next run. */
+static bool look_at_tree(void *arg, int records, const char *name)
+{
+	char told[TOLD_NAME];
+	struct known_list list = KNOWN_LIST_NONE;
+	CLEANUP(buf) struct buf path = BUF_INIT(PATH_MAX);
+	struct waiting *w = arg;
+	CLEANUP(fd) int record = -1;
+	struct ident tree;
+	bool whole = false;
+
+	if (w->found || !record_ident(name, &tree))
+		return false;
+	record = record_find(records, &tree);
+	told_name(&tree, told);
+	if (!record_locked(record) && !record_unfinished(records, &tree) &&
+	    !dead_is_there(w->marks, name) && !dead_is_there(w->told, told) &&
+	    !record_is_open(records, &tree))
+		return false;
+	w->found = (tree.ino == w->ident.ino && tree.dev == w->ident.dev) ||
+		   !record_load(record, &list, &whole, &path) || is_near(buf_str(&path), w->path);
+	known_done(&list);
+	return false;
+}
+
+bool dead_waits(const char *path)
+{
+	CLEANUP(fd) int records = state_find(RECORD_FOLDER, NULL, 0);
+	CLEANUP(fd) int marks = record_marks(RECORD_LIVE);
+	CLEANUP(fd) int told = state_find(FOLDER, NULL, 0);
+	struct waiting w = { .path = path, .marks = marks, .told = told };
+	struct stat st;
+
+	if (records < 0)
+		return false;
+	if (record_locked(records))
+		return true;
+	if (stat(path, &st) == 0)
+		w.ident = ident_of(&st);
+	folder_some(records, SIZE_MAX, &(int64_t){ 0 }, look_at_tree, &w);
+	return w.found;
 }

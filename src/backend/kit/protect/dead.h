@@ -8,13 +8,17 @@
  * own and is reported, never moved. */
 #pragma once
 
-#include "base/fd.h"
-#include "model/outcome.h"
+#include "base/files/fd.h"
+#include "model/outcome/outcome.h"
 
 /* Finishes what dead runs have left: those of this workspace, whose path is `here`, and some of all
  * others, at a cost that does not grow with their number; NULL: all. The placeholders of their
  * workspaces go with them. */
 void dead_sweep(const struct ident *workspace, const char *here);
+
+/* Does a run of this user live, or has what one left in a tree that this path is, lies in or holds
+ * not been judged, or not been told? After dead_sweep. */
+bool dead_waits(const char *path);
 
 /* Keeps denials for the next run in the workspace to report. */
 void told_keep(const struct ident *workspace, const struct outcome *o);

@@ -8,11 +8,11 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "backend/kit/protect/placeholder.h"
 #include "backend/kit/protect/protect_internal.h"
-#include "base/folder.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "backend/kit/survey/placeholder.h"
+#include "base/files/folder.h"
+#include "base/files/state.h"
+#include "base/text/str.h"
 
 #define TEXT_MAX ((size_t)1 << 20)
 #define FOLDER "workspaces"
@@ -26,6 +26,7 @@ struct journal {
 	bool shared;
 	char workspace[RECORD_NAME_SIZE]; /* how its lines begin, before a tab */
 	struct buf lines;                 /* of all workspaces in the file */
+	size_t written;                   /* of them; the rest is added by a claim */
 };
 
 struct journal *journal_free(struct journal *j)
@@ -42,7 +43,7 @@ struct journal *journal_free(struct journal *j)
 	return NULL;
 }
 
-static int open_file(int folder, const char *workspace, int flags)
+static int journal_open_file(int folder, const char *workspace, int flags)
 {
 	char name[16];
 
@@ -52,7 +53,7 @@ static int open_file(int folder, const char *workspace, int flags)
 }
 
 /* Of a workspace's byte. Two that meet there wait for each other's last run, no more. */
-static int lock(int file, const char *workspace, int how, short *type)
+static int journal_lock(int file, const char *workspace, int how, short *type)
 {
 	struct flock l = { .l_type = *type,
 			   .l_start = (off_t)(mem_hash(0, workspace, strlen(workspace)) >> 2),
@@ -64,7 +65,7 @@ static int lock(int file, const char *workspace, int how, short *type)
 }
 
 /* Is there a file that keeps something for the workspace? */
-static bool is_kept(int folder, const char *workspace)
+static bool journal_is_kept(int folder, const char *workspace)
 {
 	CLEANUP(fd)
 	int dir = openat(folder, KEPT, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -94,19 +95,15 @@ int journal_open(const struct ident *workspace, int claim, struct journal **ret,
 	if (j->folder < 0)
 		return -e->code;
 	if (j->file < 0)
-		j->file = open_file(j->folder, j->workspace, O_RDWR | O_CREAT);
+		j->file = journal_open_file(j->folder, j->workspace, O_RDWR | O_CREAT);
 	r = j->file < 0 || flock(j->file, LOCK_EX) < 0 ? -errno : buf_read_file(&j->lines, j->file);
 	if (r < 0)
 		return err_errno(e, r, "cannot open the journal of the workspace");
-	j->shared = lock(j->file, j->workspace, F_OFD_SETLK, &all) < 0 ||
-		    is_kept(j->folder, j->workspace);
+	j->written = j->lines.len;
+	j->shared = journal_lock(j->file, j->workspace, F_OFD_SETLK, &all) < 0 ||
+		    journal_is_kept(j->folder, j->workspace);
 	*ret = TAKE_PTR(j);
 	return 0;
-}
-
-int journal_folder(const struct journal *j)
-{
-	return j->folder;
 }
 
 bool journal_shared(const struct journal *j)
@@ -114,45 +111,45 @@ bool journal_shared(const struct journal *j)
 	return j->shared;
 }
 
-static bool listed(const struct buf *lines, const char *line)
+static void journal_put_line(const struct journal *j, const char *tree, const char *path,
+			     char out[2 * PATH_MAX])
 {
-	const char *at = buf_str(lines);
-	size_t n = strlen(line);
-
-	for (; (at = strstr(at, line)); at += n)
-		if (at == lines->data || at[-1] == '\n')
-			return true;
-	return false;
+	(void)snprintf(out, 2 * PATH_MAX, "%s\t%s\t%s\n", j->workspace, tree, path);
 }
 
 bool journal_named(const struct journal *j, const char *tree, const char *path)
 {
-	char line[PATH_MAX * 2];
+	const char *at = buf_str(&j->lines);
+	char line[2 * PATH_MAX];
 
-	(void)snprintf(line, sizeof(line), "%s\t%s\t%s\n", j->workspace, tree, path);
-	return listed(&j->lines, line);
+	journal_put_line(j, tree, path, line);
+	for (; (at = strstr(at, line)); at += strlen(line))
+		if (at == j->lines.data || at[-1] == '\n')
+			return true;
+	return false;
 }
 
-int journal_claim(struct journal *j, const char *text, struct err *e)
+void journal_add(struct journal *j, const char *tree, const char *path)
 {
-	CLEANUP(buf) struct buf add = BUF_INIT(TEXT_MAX);
+	char line[2 * PATH_MAX];
+
+	if (journal_named(j, tree, path))
+		return;
+	journal_put_line(j, tree, path, line);
+	buf_puts(&j->lines, line);
+}
+
+int journal_claim(struct journal *j, struct err *e)
+{
 	short life = F_RDLCK;
 	int r;
 
-	for (size_t n; *text; text += n) {
-		CLEANUP(buf) struct buf line = BUF_INIT(TEXT_MAX);
-
-		n = strcspn(text, "\n") + 1;
-		buf_printf(&line, "%s\t%.*s", j->workspace, (int)n, text);
-		if (!listed(&j->lines, buf_str(&line)))
-			buf_puts(&add, buf_str(&line));
-		add.failed |= line.failed;
-	}
-	if (add.failed)
+	if (j->lines.failed)
 		return err_nomem(e);
-	if (lock(j->file, j->workspace, F_OFD_SETLK, &life) < 0 || lseek(j->file, 0, SEEK_END) < 0)
+	if (journal_lock(j->file, j->workspace, F_OFD_SETLK, &life) < 0 ||
+	    lseek(j->file, 0, SEEK_END) < 0)
 		return err_sys(e, "cannot lock the journal of the workspace");
-	r = fd_write_all(j->file, buf_str(&add), add.len);
+	r = fd_write_all(j->file, buf_str(&j->lines) + j->written, j->lines.len - j->written);
 	if (r < 0) {
 		(void)err_errno(e, r, "cannot write the journal of the workspace");
 		return err_hint(e, "make room where brig keeps its state; brig doctor "
@@ -170,7 +167,7 @@ int journal_holder(const struct ident *workspace)
 	int fd;
 
 	record_name(workspace, name);
-	fd = folder < 0 ? -1 : open_file(folder, name, O_RDONLY | O_CREAT);
+	fd = folder < 0 ? -1 : journal_open_file(folder, name, O_RDONLY | O_CREAT);
 	return folder < 0 ? -e.code : fd < 0 ? -errno : fd;
 }
 
@@ -185,7 +182,7 @@ int journal_hold(const struct ident *workspace, int claim, int holder)
 	if (one.st_dev != other.st_dev || one.st_ino != other.st_ino)
 		return -ESTALE;
 	record_name(workspace, name);
-	return lock(holder, name, F_OFD_SETLK, &life);
+	return journal_lock(holder, name, F_OFD_SETLK, &life);
 }
 
 /* The folder may go while we look at it: somebody else has just let go of the last one. */
@@ -231,12 +228,10 @@ void journal_let_go(const char *id)
 static void remove_placeholder(const char *tree_path, const char *path)
 {
 	CLEANUP(fd) int tree = fd_open_nolinks(AT_FDCWD, tree_path, O_PATH | O_DIRECTORY, 0);
-	CLEANUP(fd) int opened = -1;
-	const char *name;
-	int dir = tree < 0 ? tree : protect_parent(tree, path, &name, &opened);
+	CLEANUP(name_parent) struct name_parent at = protect_parent(tree, path);
 
-	if (dir >= 0)
-		(void)placeholder_take(dir, name);
+	if (at.dir >= 0)
+		(void)placeholder_take(at.dir, at.name);
 }
 
 /* What a writer that dies in here leaves twice does no harm. */
@@ -265,6 +260,7 @@ void journal_clean(struct journal *j)
 		(void)!ftruncate(j->file, (off_t)left.len);
 	/* A claim that follows writes what is not there. */
 	buf_done(&j->lines);
+	j->written = left.len;
 	j->lines = left;
 	left = (struct buf)BUF_INIT(TEXT_MAX);
 }
@@ -276,7 +272,7 @@ bool journal_held(const struct ident *workspace)
 	short all = F_WRLCK;
 
 	record_name(workspace, name);
-	file = folder < 0 ? -1 : open_file(folder, name, O_RDONLY);
-	return (file >= 0 && lock(file, name, F_OFD_GETLK, &all) == 0 && all != F_UNLCK) ||
-	       (folder >= 0 && is_kept(folder, name));
+	file = folder < 0 ? -1 : journal_open_file(folder, name, O_RDONLY);
+	return (file >= 0 && journal_lock(file, name, F_OFD_GETLK, &all) == 0 && all != F_UNLCK) ||
+	       (folder >= 0 && journal_is_kept(folder, name));
 }

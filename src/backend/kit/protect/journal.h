@@ -10,9 +10,9 @@
 
 #include <stdbool.h>
 
-#include "base/cleanup.h"
-#include "base/err.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
 
 struct journal;
 
@@ -23,14 +23,14 @@ struct journal *journal_free(struct journal *j); /* unlocks; takes NULL */
 DEFINE_CLEANUP(journal, struct journal *, journal_free)
 
 bool journal_shared(const struct journal *j); /* do other runs live in this workspace? */
-int journal_folder(const struct journal *j);  /* where brig keeps it; borrowed */
 
 /* Is this name a placeholder, of a live run or of one that has ended? */
 bool journal_named(const struct journal *j, const char *tree, const char *path);
 
-/* Adds the lines of a run ("tree TAB path"); returns the descriptor that holds them for as long as
- * it is open. */
-int journal_claim(struct journal *j, const char *text, struct err *e);
+/* Adds a name, which counts once it is claimed. */
+void journal_add(struct journal *j, const char *tree, const char *path);
+/* Writes down what was added; returns the descriptor that holds it for as long as it is open. */
+int journal_claim(struct journal *j, struct err *e);
 
 /* A descriptor for journal_hold, which holds nothing yet. Cannot be written to. -errno. */
 int journal_holder(const struct ident *workspace);

@@ -10,20 +10,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/protect/gitdirs.h"
-#include "backend/kit/protect/gitsay.h"
-#include "backend/kit/protect/pointer.h"
 #include "backend/kit/protect/protect_internal.h"
-#include "backend/kit/protect/protected_names.h"
-#include "backend/kit/protect/walk.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "backend/kit/survey/gitdirs.h"
+#include "backend/kit/survey/pointer.h"
+#include "backend/kit/survey/protected_names.h"
+#include "backend/kit/survey/walk.h"
+#include "base/text/str.h"
+#include "git/gitsay.h"
+#include "model/settings/paths.h"
 
 #define HOOKS_EACH 64 /* are moved one by one */
 
 struct judge {
 	struct protect *t;
-	struct outcome *o;
 	const struct tree *tree;
 	struct buf *text; /* of the next record */
 	bool made;        /* by a run: something that was put there */
@@ -46,14 +45,6 @@ static bool is_known(const struct judge *j, const char *path)
 	return known_find(&j->tree->known, path);
 }
 
-static void tell(const struct judge *j, const char *path, const char *reason)
-{
-	char room[2 * PATH_MAX];
-
-	if (j->o)
-		outcome_trust(j->o, protect_called(j->t, j->tree->fd, path, room), reason);
-}
-
 /* Neither it nor a folder that it is in: by the name of one of those it came from elsewhere. */
 static bool is_untouched(const struct judge *j, const char *path)
 {
@@ -71,22 +62,20 @@ static bool is_untouched(const struct judge *j, const char *path)
  * A command can bring it about with a great many folders, so it is told as loudly. */
 static bool is_spared(const struct judge *j, const char *git, const char *path)
 {
-	char room[2 * PATH_MAX];
-
 	if (!known_partial(&j->tree->known) || is_known(j, path) || (git && is_known(j, git)) ||
 	    !is_untouched(j, path))
 		return false;
-	if (j->o)
-		outcome_deny(j->o, "protected-path", protect_called(j->t, j->tree->fd, path, room),
-			     "lies where brig did not look before the run, for there were too many "
-			     "folders; it stays: look at it before git is used there");
+	protect_deny(j->t, j->tree, path,
+		     "lies where brig did not look before the run, for there were too many "
+		     "folders; it stays: look at it before git is used there");
 	return true;
 }
 
 /* ---- pointers ---- */
 
 /* The host's path of what a text in `folder` of the tree names, by its letters. */
-static bool resolve(const struct judge *j, const char *folder, const char *text, char out[PATH_MAX])
+static bool judge_resolve(const struct judge *j, const char *folder, const char *text,
+			  char out[PATH_MAX])
 {
 	CLEANUP(arena) struct arena *arena = arena_new(1 << 16);
 	char cwd[PATH_MAX];
@@ -124,10 +113,10 @@ static bool leads_in(const struct judge *j, const char *path, bool *straight)
 	const char *at = host;
 
 	folder_of(path, folder);
-	if (!pointer_read(j->tree->fd, path, text) || !resolve(j, folder, text, host))
+	if (!pointer_read(j->tree->fd, path, text) || !judge_resolve(j, folder, text, host))
 		return false;
 	*straight = leads_straight(j, folder, text);
-	return protect_tree_of(j->t, &at) >= 0;
+	return protect_tree_of(j->t, &at);
 }
 
 static const char *pointer_fault(const struct judge *j, const char *path, const struct stat *st)
@@ -154,7 +143,7 @@ static bool leads_out(const struct judge *j, const char *path)
 		return false;
 	to[n] = '\0';
 	folder_of(path, folder);
-	return resolve(j, folder, to, host) && !path_under(host, j->tree->path);
+	return judge_resolve(j, folder, to, host) && !path_under(host, j->tree->path);
 }
 
 /* What leads nowhere yet by a link in the tree may lead to something tomorrow, when nobody looks
@@ -187,11 +176,12 @@ static void judge_pointer(struct judge *j, const char *path, const struct stat *
 		return;
 	if (fault) {
 		if (!is_spared(j, NULL, path))
-			quarantine(j->t, j->o, j->tree->fd, path, fault);
+			quarantine(j->t, j->tree, path, fault);
 		return;
 	}
 	if (!is_known(j, path))
-		tell(j, path, "made during the run: where the folder's repository is");
+		protect_trust(j->t, j->tree, path,
+			      "made during the run: where the folder's repository is");
 	pointer_put(j->text, j->tree->fd, path, st);
 }
 
@@ -204,12 +194,13 @@ static bool tree_fits(const struct judged *g, const char *value)
 	const struct judge *j = g->j;
 	const char *path = host;
 
-	if (!resolve(j, g->git, value, host) || !resolve(j, g->git, ".", own) ||
-	    protect_tree_of(j->t, &path) != j->tree->fd ||
+	if (!judge_resolve(j, g->git, value, host) || !judge_resolve(j, g->git, ".", own) ||
+	    protect_tree_of(j->t, &path) != j->tree ||
 	    snprintf(pointer, sizeof(pointer), "%s/.git", path) >= (int)sizeof(pointer))
 		return false;
 	return leads_straight(j, g->git, value) && pointer_read(j->tree->fd, pointer, text) &&
-	       resolve(j, path, text, back) && leads_straight(j, path, text) && str_eq(back, own);
+	       judge_resolve(j, path, text, back) && leads_straight(j, path, text) &&
+	       str_eq(back, own);
 }
 
 /* By a second name it could be written later; git reads no folder. */
@@ -270,7 +261,7 @@ static bool part_plain(struct judged *g, const struct git_part *part, const char
 static void move_part(struct judged *g, const char *path, const char *why)
 {
 	g->moved++;
-	quarantine_of(g->j->t, g->j->o, g->j->tree->fd, path, why, *g->git ? g->git : NULL);
+	quarantine_of(g->j->t, g->j->tree, path, why, *g->git ? g->git : NULL);
 }
 
 /* A folder of hooks that nobody's work is in goes in one piece, as one of addresses always does. */
@@ -332,8 +323,7 @@ static bool is_worktrees(const struct judge *j, const char *git)
 	folder_of(above, common);
 	if (!str_eq(above, "worktrees") && !str_ends_nocase(above, "/worktrees"))
 		return false;
-	fd = *common ? protect_open(j->tree->fd, common)
-		     : openat(j->tree->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = reach_open(j->tree->fd, common);
 	return fd >= 0 && (gitdir_named(common) || gitdir_obeyed(gitdir_look(fd)));
 }
 
@@ -346,7 +336,7 @@ static void judge_top(struct judge *j)
 	for (size_t i = 0; i < GIT_NAMES; i++)
 		if (fstatat(j->tree->fd, git_names[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    !is_known(j, git_names[i]))
-			quarantine(j->t, j->o, j->tree->fd, git_names[i],
+			quarantine(j->t, j->tree, git_names[i],
 				   "it made the folder look like a bare repository");
 }
 
@@ -379,7 +369,7 @@ static void on_git(struct git_walk *w, int fd, const char *git, unsigned parts)
 	known_put(j->text, RECORD_MADE, git, &st);
 	j->made = true;
 	if (!k && !str_eq(git, ".git") && !strstr(git, ".git/"))
-		tell(j, git, "a repository made during the run");
+		protect_trust(j->t, j->tree, git, "a repository made during the run");
 }
 
 static void judge_name(struct judge *j, const char *path, const struct stat *st)
@@ -389,11 +379,11 @@ static void judge_name(struct judge *j, const char *path, const struct stat *st)
 	if (!protect_changed(j->t, st))
 		return;
 	if (known)
-		tell(j, path, known->reason);
+		protect_trust(j->t, j->tree, path, known->reason);
 	else if (S_ISLNK(st->st_mode) && leads_out(j, path))
-		tell(j, path,
-		     "a link that leads out of the workspace: what writes to it writes "
-		     "there");
+		protect_trust(j->t, j->tree, path,
+			      "a link that leads out of the workspace: what writes to it writes "
+			      "there");
 }
 
 static void judge_written(struct judge *j, const char *git, const char *path, const struct stat *st)
@@ -406,7 +396,7 @@ static void judge_written(struct judge *j, const char *git, const char *path, co
 	}
 	if (is_spared(j, k && k->kind == RECORD_GIT ? NULL : git, path))
 		return;
-	quarantine(j->t, j->o, j->tree->fd, path,
+	quarantine(j->t, j->tree, path,
 		   S_ISLNK(st->st_mode) ? "a link where git writes, made during the run"
 					: "a pipe where git writes, made during the run");
 }
@@ -425,15 +415,14 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 		break;
 	case WALK_STRAY:
 		if (!is_spared(j, git, path))
-			quarantine(j->t, j->o, j->tree->fd, path,
-				   "a folder where git keeps objects");
+			quarantine(j->t, j->tree, path, "a folder where git keeps objects");
 		break;
 	case WALK_NAME:
 		judge_name(j, path, st);
 		break;
 	case WALK_STEP:
 		if (protect_changed(j->t, st) && name_reported(path))
-			tell(j, path, name_reported(path)->reason);
+			protect_trust(j->t, j->tree, path, name_reported(path)->reason);
 		break;
 	}
 }
@@ -442,21 +431,18 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 static void on_more(struct git_walk *w, const char *git)
 {
 	struct judge *j = w->ctx;
-	char path[PATH_MAX + 16], room[2 * PATH_MAX];
+	char path[PATH_MAX + 16];
 
 	j->partial = true;
 	if (*git && !known_partial(&j->tree->known)) {
 		(void)snprintf(path, sizeof(path), "%s/logs", git);
-		quarantine(j->t, j->o, j->tree->fd, path, "more folders than brig looks at");
+		quarantine(j->t, j->tree, path, "more folders than brig looks at");
 	}
-	if (j->o)
-		outcome_deny(j->o, "protected-path",
-			     protect_called(j->t, j->tree->fd, *git ? git : ".", room),
-			     *git ? "more folders in here than brig looks at: look for links "
-				    "before git is used"
-				  : "more folders than brig looks at: there may be repositories "
-				    "in the rest that a command made; look before git is used "
-				    "there");
+	protect_deny(j->t, j->tree, *git ? git : ".",
+		     *git ? "more folders in here than brig looks at: look for links before git "
+			    "is used"
+			  : "more folders than brig looks at: there may be repositories in the "
+			    "rest that a command made; look before git is used there");
 }
 
 static struct git_walk walk_of(struct judge *j)
@@ -477,17 +463,16 @@ static struct git_walk walk_of(struct judge *j)
 				  .gits = WALK_GITS };
 }
 
-bool judge_tree(struct protect *t, struct outcome *o, const struct tree *tree, struct buf *text)
+bool judge_tree(struct protect *t, const struct tree *tree, struct buf *text)
 {
-	struct judge j = { .t = t, .o = o, .tree = tree, .text = text };
+	struct judge j = { .t = t, .tree = tree, .text = text };
 	struct git_walk w = walk_of(&j);
 	struct stat st;
 
 	walk_tree(&w);
 	if (j.partial || known_partial(&tree->known))
 		known_put_partial(text);
-	if (o)
-		o->unseen_folders += w.unseen;
+	t->o->unseen_folders += w.unseen;
 	for (size_t i = 0; i < GIT_NAMES; i++)
 		if (fstatat(tree->fd, git_names[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    is_known(&j, git_names[i]))
@@ -495,9 +480,9 @@ bool judge_tree(struct protect *t, struct outcome *o, const struct tree *tree, s
 	return j.made;
 }
 
-void judge_made(struct protect *t, struct outcome *o, const struct tree *tree, struct buf *text)
+void judge_made(struct protect *t, const struct tree *tree, struct buf *text)
 {
-	struct judge j = { .t = t, .o = o, .tree = tree, .text = text };
+	struct judge j = { .t = t, .tree = tree, .text = text };
 	struct git_walk w = walk_of(&j);
 
 	for (size_t i = 0; i < tree->known.n; i++) {

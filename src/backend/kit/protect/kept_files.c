@@ -13,10 +13,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "backend/kit/protect/git_reader.h"
 #include "backend/kit/protect/protect_internal.h"
-#include "base/exposed.h"
-#include "base/str.h"
+#include "base/files/exposed.h"
+#include "base/text/str.h"
+#include "git/git_reader.h"
 
 #define CONFIG_TRIES 1000 /* a millisecond each */
 #define LOCK_TRIES 500    /* the same */
@@ -26,12 +26,12 @@
 
 int protect_file_open(int tree, const char *path)
 {
-	CLEANUP(fd) int opened = -1;
-	const char *name;
-	int dir = protect_parent(tree, path, &name, &opened);
-	int fd = dir < 0 ? dir : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	CLEANUP(name_parent) struct name_parent at = protect_parent(tree, path);
+	int fd = at.dir < 0
+			 ? at.dir
+			 : openat(at.dir, at.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	return fd < 0 && dir >= 0 ? -errno : fd;
+	return fd < 0 && at.dir >= 0 ? -errno : fd;
 }
 
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *path,
@@ -63,7 +63,7 @@ static bool is_config(const struct protect *t, const struct protected_name *n)
 
 /* Of a file that git obeys at once without our asking it, and of what is not the workspace's own,
  * nothing else is kept. */
-static bool is_kept(const struct protect *t, const struct protected_name *n, bool config)
+static bool kept_files_is_kept(const struct protect *t, const struct protected_name *n, bool config)
 {
 	const char *own = t->plan->workspace;
 
@@ -80,37 +80,29 @@ static bool is_kept(const struct protect *t, const struct protected_name *n, boo
 
 /* The kernel takes a cover off while its name still leads to the file that is replaced: what that
  * says later on may be the command's. So its bytes are copied. */
-static void keep(struct protect *t, const struct protected_name *n, bool config)
+static void kept_files_keep(struct protect *t, struct live_name *l, bool config)
 {
-	struct kept_file k = { .name = n, .config = config, .leased = -1 };
-	struct err e;
-	int tree = protect_tree(t, n->tree, &e);
+	struct kept_file k = { .of = l, .config = config, .leased = -1 };
 
-	k.pinned = tree < 0 ? -1 : protect_file_open(tree, n->path);
+	k.pinned = protect_file_open(l->tree->fd, l->n->path);
 	k.copy = k.pinned >= 0 && fstat(k.pinned, &k.was) == 0 ? reader_copy(k.pinned, &k.was) : -1;
-	if (k.copy < 0)
+	if (k.copy < 0) {
 		(void)fd_close(k.pinned);
-	else
-		t->kept[t->kept_count++] = k;
+		return;
+	}
+	l->kept = &t->kept[t->kept_count++];
+	*l->kept = k;
 }
 
 void protect_keep_files(struct protect *t)
 {
-	for (size_t i = 0; i < t->plan->protected_count && t->kept_count < KEPT_MAX; i++) {
-		const struct protected_name *n = &t->plan->protected[i];
-		bool config = is_config(t, n);
+	for (size_t i = 0; i < t->name_count && t->kept_count < KEPT_MAX; i++) {
+		struct live_name *l = &t->names[i];
+		bool config = is_config(t, l->n);
 
-		if (is_kept(t, n, config))
-			keep(t, n, config);
+		if (kept_files_is_kept(t, l->n, config))
+			kept_files_keep(t, l, config);
 	}
-}
-
-struct kept_file *protect_kept(struct protect *t, const struct protected_name *n)
-{
-	for (size_t i = 0; i < t->kept_count; i++)
-		if (t->kept[i].name == n)
-			return &t->kept[i];
-	return NULL;
 }
 
 /* ---- configurations ---- */
@@ -134,10 +126,10 @@ enum gitsay_change protect_config_change(struct protect *t, int was, int is)
 
 /* git on the host may not be done yet: it replaces the file once for each setting, and the kernel
  * takes the cover away while the name still leads to the file that was replaced. */
-static bool config_grew(struct protect *t, const struct kept_file *k, int tree)
+static bool config_grew(struct protect *t, const struct kept_file *k)
 {
 	for (int tries = 0; tries < CONFIG_TRIES; tries++) {
-		CLEANUP(fd) int now = protect_file_open(tree, k->name->path);
+		CLEANUP(fd) int now = protect_file_open(k->of->tree->fd, k->of->n->path);
 		struct stat st;
 
 		if (now < 0 || fstat(now, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1)
@@ -163,7 +155,7 @@ static int lock_in(int dir, bool take)
 	return fd < 0 ? -errno : 0;
 }
 
-static int lock(int dir, bool take)
+static int kept_files_lock(int dir, bool take)
 {
 	int r = lock_in(dir, take);
 
@@ -174,124 +166,111 @@ static int lock(int dir, bool take)
 	return r;
 }
 
-bool protect_config_lock(const struct kept_file *k, int tree, bool take)
+bool protect_config_lock(const struct kept_file *k, bool take)
 {
-	CLEANUP(fd) int opened = -1;
-	const char *name;
-	int dir = k->config ? protect_parent(tree, k->name->path, &name, &opened) : -ENOENT;
+	CLEANUP(name_parent)
+	struct name_parent at = protect_parent(k->of->tree->fd, k->of->n->path);
 
-	return dir >= 0 && lock(dir, take) == 0;
+	return k->config && at.dir >= 0 && kept_files_lock(at.dir, take) == 0;
 }
 
 void protect_config_own(struct protect *t, struct kept_file *k)
 {
-	struct err e;
-	int tree = protect_tree(t, k->name->tree, &e), dir, r = -EAGAIN;
-	CLEANUP(fd) int opened = -1;
+	CLEANUP(name_parent)
+	struct name_parent at = protect_parent(k->of->tree->fd, k->of->n->path);
+	int r = -EAGAIN;
 	struct ident now;
-	const char *name;
 	struct stat st;
 
 	if (!k->config)
 		return;
-	dir = tree < 0 ? -1 : protect_parent(tree, k->name->path, &name, &opened);
-	for (int tries = 0; dir >= 0 && r == -EAGAIN && tries < OWN_TRIES; tries++) {
-		if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
-		    !replaced(&k->was, &st))
+	for (int tries = 0; at.dir >= 0 && r == -EAGAIN && tries < OWN_TRIES; tries++) {
+		if (fstatat(at.dir, at.name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode) || !replaced(&k->was, &st))
 			return;
 		now = ident_of(&st);
-		r = protect_own_file(dir, name, &now, t->id, lock);
+		r = protect_own_file(at.dir, at.name, &now, t->id, kept_files_lock);
 	}
 	k->alien = r < 0;
 }
 
 /* git on the host that has read what a command slipped in would write it once more after it was
  * judged. What begins from now on reads what is judged. */
-static void wait_unlocked(const struct protected_name *n, int tree)
+static void wait_unlocked(const struct live_name *l)
 {
-	CLEANUP(fd) int opened = -1;
-	const char *name;
-	int dir = protect_parent(tree, n->path, &name, &opened);
+	CLEANUP(name_parent) struct name_parent at = protect_parent(l->tree->fd, l->n->path);
 
-	for (int tries = 0; dir >= 0 && tries < LOCK_TRIES &&
-			    faccessat(dir, CONFIG_LOCK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	for (int tries = 0; at.dir >= 0 && tries < LOCK_TRIES &&
+			    faccessat(at.dir, CONFIG_LOCK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	     tries++)
 		(void)poll(NULL, 0, 1);
 }
 
-bool protect_config_kept(struct protect *t, const struct kept_file *k, int tree, bool locked)
+bool protect_config_kept(struct protect *t, const struct kept_file *k, bool locked)
 {
 	if (!k->config || k->alien)
 		return false;
 	if (!locked)
-		wait_unlocked(k->name, tree);
-	return config_grew(t, k, tree);
+		wait_unlocked(k->of);
+	return config_grew(t, k);
 }
 
 /* ---- by their bytes ---- */
 
-static bool read_all(int fd, struct buf *text)
+static bool kept_files_read_all(int fd, struct buf *text)
 {
 	return fd >= 0 && lseek(fd, 0, SEEK_SET) == 0 && buf_read_file(text, fd) >= 0;
 }
 
-bool protect_kept_same(const struct kept_file *k, int tree)
+bool protect_kept_same(const struct kept_file *k)
 {
 	CLEANUP(buf) struct buf was = BUF_INIT(BYTES_MAX);
 	CLEANUP(buf) struct buf is = BUF_INIT(BYTES_MAX);
-	CLEANUP(fd) int now = protect_file_open(tree, k->name->path);
+	CLEANUP(fd) int now = protect_file_open(k->of->tree->fd, k->of->n->path);
 	struct stat st;
 
-	return now >= 0 && fstat(now, &st) == 0 && S_ISREG(st.st_mode) && read_all(k->copy, &was) &&
-	       read_all(now, &is) && was.len == is.len && !memcmp(was.data, is.data, is.len);
+	return now >= 0 && fstat(now, &st) == 0 && S_ISREG(st.st_mode) &&
+	       kept_files_read_all(k->copy, &was) && kept_files_read_all(now, &is) &&
+	       was.len == is.len && !memcmp(was.data, is.data, is.len);
 }
 
 static int write_again(const struct kept_file *k, int dir, const char *name)
 {
-	CLEANUP(buf) struct buf text = BUF_INIT(BYTES_MAX);
-	const struct stat *st = &k->was;
-	CLEANUP(fd) int fd = -1;
+	CLEANUP(fd)
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	if (!read_all(k->copy, &text))
-		return -EIO;
-	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || (geteuid() == 0 && fchown(fd, st->st_uid, st->st_gid) < 0) ||
-	    fchmod(fd, st->st_mode & 0777) < 0)
-		return -errno;
-	return fd_write_all(fd, text.data, text.len);
+	return fd < 0 ? -errno : protect_copy(k->copy, fd, &k->was);
 }
 
-bool protect_kept_back(const struct protect *t, const struct kept_file *k, int tree, bool over)
+bool protect_kept_back(const struct protect *t, const struct kept_file *k, bool over)
 {
-	CLEANUP(fd) int opened = -1;
+	CLEANUP(name_parent)
+	struct name_parent at = protect_parent(k->of->tree->fd, k->of->n->path);
 	char draft[160];
-	const char *name;
-	int dir = protect_parent(tree, k->name->path, &name, &opened);
 
-	if (dir < 0)
+	if (at.dir < 0)
 		return false;
 	(void)snprintf(draft, sizeof(draft), ".brig-again-%s", t->id);
-	if (write_again(k, dir, draft) == 0 &&
-	    renameat2(dir, draft, dir, name, over ? 0 : RENAME_NOREPLACE) == 0)
+	if (write_again(k, at.dir, draft) == 0 &&
+	    renameat2(at.dir, draft, at.dir, at.name, over ? 0 : RENAME_NOREPLACE) == 0)
 		return true;
-	(void)unlinkat(dir, draft, 0);
+	(void)unlinkat(at.dir, draft, 0);
 	return false;
 }
 
 /* ---- who wrote it ---- */
 
-bool protect_host_wrote(const struct protect *t, const struct protected_name *n,
-			const struct stat *st)
+bool protect_host_wrote(const struct protect *t, const struct live_name *l, const struct stat *st)
 {
 	const struct ident now = ident_of(st);
-	const char *const own[] = { n->tree, NULL };
+	const char *const own[] = { l->tree->path, NULL };
 	char path[PATH_MAX];
 	struct err why;
 
-	if (!n->covered || t->unlocked || !t->listed || !S_ISREG(st->st_mode) || st->st_nlink > 1 ||
-	    !ident_same(&now, &n->was.ident) ||
-	    !ident_same(&now, &t->cover[n - t->plan->protected]))
+	if (!l->n->covered || t->unlocked || !t->listed || !S_ISREG(st->st_mode) ||
+	    st->st_nlink > 1 || !ident_same(&now, &l->n->was.ident) || !ident_same(&now, &l->cover))
 		return false;
-	return snprintf(path, sizeof(path), "%s/%s", n->tree, n->path) < (int)sizeof(path) &&
+	return snprintf(path, sizeof(path), "%s/%s", l->tree->path, l->n->path) <
+		       (int)sizeof(path) &&
 	       !exposed_path(path, own, EXPOSED_BESIDES, &why);
 }

@@ -9,20 +9,19 @@
 #include <time.h>
 
 #include "backend/kit/protect/dead.h"
-#include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/journal.h"
-#include "backend/kit/protect/placeholder.h"
-#include "backend/kit/protect/protected_names.h"
-#include "backend/kit/protect/seen.h"
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/mounts.h"
-#include "base/state.h"
-#include "base/str.h"
-#include "model/paths.h"
+#include "backend/kit/survey/gitdirs.h"
+#include "backend/kit/survey/placeholder.h"
+#include "backend/kit/survey/protected_names.h"
+#include "backend/kit/survey/seen.h"
+#include "base/files/mounts.h"
+#include "base/files/state.h"
+#include "base/sys/clock.h"
+#include "base/text/arena.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 
-#define JOURNAL_MAX ((size_t)1 << 20)
 #define MOUNTS_MAX ((size_t)4 << 20)
 #define ARENA_MAX (4 * MOUNTS_MAX)
 #define BEAT_US 1000000
@@ -47,67 +46,73 @@ struct protect *protect_free(struct protect *t)
 		(void)fd_close(t->kept[i].leased);
 	}
 	known_done(&t->covered);
-	free(t->placeholder);
-	free(t->cover);
+	free(t->names);
 	t->before = before_free(t->before);
 	free(t);
 	return NULL;
 }
 
-int protect_tree(struct protect *t, const char *path, struct err *e)
+struct tree *protect_tree(struct protect *t, const char *path, struct err *e)
 {
+	struct tree *tree = &t->trees[t->tree_count];
 	int fd;
 
 	for (size_t i = 0; i < t->tree_count; i++)
 		if (str_eq(t->trees[i].path, path))
-			return t->trees[i].fd;
-	if (t->tree_count == TREES_MAX)
-		return err_set(e, ERR_INTERNAL, E2BIG, "too many protected trees");
+			return &t->trees[i];
+	if (t->tree_count == TREES_MAX) {
+		(void)err_set(e, ERR_INTERNAL, E2BIG, "too many protected trees");
+		return NULL;
+	}
 	fd = fd_open_nolinks(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
-	if (fd < 0)
-		return err_errno(e, fd, "cannot open '%s'", path);
-	t->trees[t->tree_count++] =
-		(struct tree){ .path = path, .fd = fd, .record = -1, .known = KNOWN_LIST_NONE };
-	return fd;
+	if (fd < 0) {
+		(void)err_errno(e, fd, "cannot open '%s'", path);
+		return NULL;
+	}
+	*tree = (struct tree){ .path = path, .fd = fd, .record = -1, .known = KNOWN_LIST_NONE };
+	t->tree_count++;
+	return tree;
 }
 
-const char *protect_called(const struct protect *t, int tree, const char *path,
-			   char room[2 * PATH_MAX])
+static const char *called(const struct protect *t, const struct tree *tree, const char *path,
+			  char room[2 * PATH_MAX])
 {
-	const char *own = t->plan->workspace;
-
-	for (size_t i = 0; i < t->tree_count; i++)
-		if (t->trees[i].fd == tree && !(own && str_eq(t->trees[i].path, own))) {
-			(void)snprintf(room, 2 * PATH_MAX, "%s/%s", t->trees[i].path, path);
-			return room;
-		}
-	return path;
+	if (t->plan->workspace && str_eq(tree->path, t->plan->workspace))
+		return path;
+	(void)snprintf(room, 2 * PATH_MAX, "%s/%s", tree->path, path);
+	return room;
 }
 
-int protect_tree_of(const struct protect *t, const char **path)
+void protect_deny(struct protect *t, const struct tree *tree, const char *path, const char *reason)
+{
+	char room[2 * PATH_MAX];
+
+	outcome_deny(t->o, "protected-path", called(t, tree, path, room), reason);
+}
+
+void protect_trust(struct protect *t, const struct tree *tree, const char *path, const char *reason)
+{
+	char room[2 * PATH_MAX];
+
+	outcome_trust(t->o, called(t, tree, path, room), reason);
+}
+
+struct tree *protect_tree_of(struct protect *t, const char **path)
 {
 	for (size_t i = 0; i < t->tree_count; i++) {
 		size_t n = strlen(t->trees[i].path);
 
 		if (path_under(*path, t->trees[i].path) && (*path)[n]) {
 			*path += n + 1;
-			return t->trees[i].fd;
+			return &t->trees[i];
 		}
 	}
-	return -1;
-}
-
-/* The place cannot be written to, or is not there. Whatever else went wrong (a full disk, no
- * memory) says nothing about what the command could make. */
-static bool needless(int r)
-{
-	return r == -EROFS || r == -EACCES || r == -EPERM || r == -ENOENT || r == -ENOTDIR ||
-	       r == -ELOOP;
+	return NULL;
 }
 
 /* The first is a node; the others are names of it where the file system can. */
-static int put(const struct protect *t, int dir, const char *name, const struct protected_name *n,
-	       int *node)
+static int protect_put(const struct protect *t, int dir, const char *name,
+		       const struct protected_name *n, int *node)
 {
 	int r = n->folder ? placeholder_put(dir, name, false, false)
 			  : placeholder_link(*node, dir, name);
@@ -121,27 +126,26 @@ static int put(const struct protect *t, int dir, const char *name, const struct 
 }
 
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
-static int hold(struct protect *t, struct journal *j, size_t i, int *node, struct err *e)
+static int protect_hold_name(struct protect *t, struct journal *j, struct live_name *l, int *node,
+			     struct err *e)
 {
-	struct protected_name *n = &t->plan->protected[i];
-	int tree = protect_tree(t, n->tree, e), dir, r;
-	CLEANUP(fd) int opened = -1;
-	const char *name;
+	struct protected_name *n = l->n;
+	CLEANUP(name_parent) struct name_parent at = protect_parent(l->tree->fd, n->path);
+	int r = at.dir < 0 ? at.dir : protect_put(t, at.dir, at.name, n, node);
 
-	if (tree < 0)
-		return -e->code;
-	dir = protect_parent(tree, n->path, &name, &opened);
-	r = dir < 0 ? dir : put(t, dir, name, n, node);
 	if (r == 0 || r == -EEXIST) {
-		t->placeholder[i] =
-			r == 0 || (journal_named(j, n->tree, n->path) && placeholder_is(dir, name));
+		l->placeholder = r == 0 || (journal_named(j, n->tree, n->path) &&
+					    placeholder_is(at.dir, at.name));
 		return 0;
 	}
 	if (n->file) {
 		(void)err_errno(e, r, "the code has no place to appear at '%s'", n->inside);
 		return err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
 	}
-	if (!needless(r)) {
+	/* The place cannot be written to, or is not there. Whatever else went wrong (a full disk,
+	 * no memory) says nothing about what the command could make. */
+	if (r != -EROFS && r != -EACCES && r != -EPERM && r != -ENOENT && r != -ENOTDIR &&
+	    r != -ELOOP) {
 		(void)err_errno(e, r, "cannot hold '%s' in '%s'", n->path, n->tree);
 		return err_hint(e, "make room there, or use --policy readonly");
 	}
@@ -152,74 +156,60 @@ static int hold(struct protect *t, struct journal *j, size_t i, int *node, struc
 	return 0;
 }
 
-bool protect_look_at(struct protect *t, size_t i, struct ident *ret)
+bool protect_look_at(const struct live_name *l, struct ident *ret)
 {
-	const struct protected_name *n = &t->plan->protected[i];
 	struct stat st;
-	struct err e;
-	int tree = protect_tree(t, n->tree, &e);
-	bool there = tree >= 0 && fstatat(tree, n->path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	bool there = fstatat(l->tree->fd, l->n->path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 
 	*ret = there ? ident_of(&st) : (struct ident){ 0 };
 	return there;
 }
 
-/* What may be made is written down before it is. */
-static int claim(struct protect *t, struct journal *j, struct err *e)
+static int find_names(struct protect *t, struct err *e)
 {
-	CLEANUP(buf) struct buf text = BUF_INIT(JOURNAL_MAX);
+	struct box_plan *p = t->plan;
 
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		const struct protected_name *n = &t->plan->protected[i];
-		struct ident now;
+	t->names = calloc(p->protected_count, sizeof(*t->names));
+	if (!t->names || !protect_tree(t, p->workspace, e))
+		return t->names ? -e->code : err_nomem(e);
+	for (size_t i = 0; i < p->protected_count; i++) {
+		struct live_name l = { .n = &p->protected[i] };
 
-		/* The plan looked before the lock was taken: placeholders may have come and gone
-		 * since. */
-		if (n->covered &&
-		    (!protect_look_at(t, i, &now) || journal_named(j, n->tree, n->path)))
-			buf_printf(&text, "%s\t%s\n", n->tree, n->path);
+		l.tree = protect_tree(t, l.n->tree, e);
+		if (!l.tree)
+			return -e->code;
+		t->names[t->name_count++] = l;
 	}
-	if (text.failed)
-		return err_nomem(e);
-	t->claim = journal_claim(j, buf_str(&text), e);
+	return 0;
+}
+
+/* Under the lock that all workspaces share: what is quick. What may be made is written down before
+ * it is; the plan looked before the lock was taken, and placeholders may have come and gone. */
+static int hold_names(struct protect *t, struct err *e)
+{
+	CLEANUP(journal) struct journal *j = NULL;
+	CLEANUP(fd) int node = -1;
+	struct live_name *l;
+
+	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
+		return -e->code;
+	journal_clean(j);
+	for (l = t->names; l < t->names + t->name_count; l++)
+		if (l->n->covered && !protect_look_at(l, &l->cover))
+			journal_add(j, l->n->tree, l->n->path);
+	t->claim = journal_claim(j, e);
 	if (t->claim < 0)
 		return -e->code;
 	if (t->writable)
 		record_mark(t->live, RECORD_LIVE, &t->plan->workspace_ident);
-	return 0;
-}
-
-static int hold_all(struct protect *t, struct journal *j, struct err *e)
-{
-	CLEANUP(fd) int node = -1;
-
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		if (!t->plan->protected[i].covered)
+	for (l = t->names; l < t->names + t->name_count; l++) {
+		if (!l->n->covered)
 			continue;
-		if (hold(t, j, i, &node, e) < 0)
+		if (protect_hold_name(t, j, l, &node, e) < 0)
 			return -e->code;
-		(void)protect_look_at(t, i, &t->cover[i]);
+		(void)protect_look_at(l, &l->cover);
 	}
 	return 0;
-}
-
-/* Under the lock that all workspaces share: what is quick. */
-static int hold_names(struct protect *t, struct err *e)
-{
-	CLEANUP(journal) struct journal *j = NULL;
-
-	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
-		return -e->code;
-	placeholder_drop_spares(journal_folder(j));
-	journal_clean(j);
-	return claim(t, j, e) < 0 || hold_all(t, j, e) < 0 ? -e->code : 0;
-}
-
-static int begin(struct protect *t, struct err *e)
-{
-	int workspace = protect_tree(t, t->plan->workspace, e);
-
-	return workspace < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0 ? -e->code : 0;
 }
 
 int protect_write_down(struct protect *t, struct err *e)
@@ -259,10 +249,6 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 		return err_nomem(e);
 	t->claim = t->lifeline = t->live = -1;
 	t->covered = (struct known_list)KNOWN_LIST_NONE;
-	t->placeholder = calloc(p->protected_count + 1, sizeof(*t->placeholder));
-	t->cover = calloc(p->protected_count + 1, sizeof(*t->cover));
-	if (!t->placeholder || !t->cover)
-		return err_nomem(e);
 	t->plan = p;
 	t->id = id;
 	t->asker.avoid = p->workspace ? p->workspace : p->survey_count ? p->surveys[0].tree : "/";
@@ -270,7 +256,8 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	t->live = record_live(e);
 	if (t->live < 0)
 		return -e->code;
-	if (p->protected_count && begin(t, e) < 0) {
+	if (p->protected_count &&
+	    (find_names(t, e) < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0)) {
 		protect_end(t, false, NULL);
 		return err_wrap(e, "protected names");
 	}
@@ -289,6 +276,11 @@ static bool shown_read_only(const struct mounts *m, const char *path)
 	return read_only;
 }
 
+bool protect_has_cover(const struct protect *t, const struct live_name *l)
+{
+	return l->n->covered && !t->plan->ops[l->n->op].skip;
+}
+
 bool protect_covers_hold(const struct protect *t, int mountinfo)
 {
 	CLEANUP(arena) struct arena *a = arena_new(ARENA_MAX);
@@ -299,32 +291,30 @@ bool protect_covers_hold(const struct protect *t, int mountinfo)
 		return true;
 	if (!a || buf_read_file(&list, mountinfo) < 0 || mounts_parse(a, list.data, &mounts) < 0)
 		return false;
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		const struct protected_name *p = &t->plan->protected[i];
-
-		if (p->covered && !t->plan->ops[p->op].skip && !shown_read_only(&mounts, p->inside))
+	for (size_t i = 0; i < t->name_count; i++)
+		if (protect_has_cover(t, &t->names[i]) &&
+		    !shown_read_only(&mounts, t->names[i].n->inside))
 			return false;
-	}
 	return true;
 }
 
 /* The command may have closed its own folder; that moves nothing. */
-bool protect_in_place(struct protect *t, size_t i)
+bool protect_in_place(const struct live_name *l)
 {
 	struct ident now;
 
-	return protect_look_at(t, i, &now) ? ident_same(&now, &t->cover[i]) : errno == EACCES;
+	return protect_look_at(l, &now) ? ident_same(&now, &l->cover) : errno == EACCES;
 }
 
 static bool names_in_place(struct protect *t)
 {
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		const struct protected_name *n = &t->plan->protected[i];
+	for (size_t i = 0; i < t->name_count; i++) {
+		const struct live_name *l = &t->names[i];
 
-		if (!n->covered || t->plan->ops[n->op].skip || protect_in_place(t, i))
+		if (!protect_has_cover(t, l) || protect_in_place(l))
 			continue;
-		t->lost = n->path;
-		t->lost_why = protect_kept(t, n) ? LOST_COVER : LOST_NAME;
+		t->lost = l->n->path;
+		t->lost_why = l->kept ? LOST_COVER : LOST_NAME;
 		return false;
 	}
 	return true;
@@ -342,16 +332,16 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 {
 	enum protect_news found = PROTECT_QUIET;
 	struct ident now;
-	struct err e;
 
+	t->o = o;
 	if (clock_us() - t->beat >= BEAT_US)
 		protect_records_touch(t);
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		const struct protected_name *n = &t->plan->protected[i];
+	for (size_t i = 0; i < t->name_count; i++) {
+		const struct live_name *l = &t->names[i];
 
-		if (!is_redirect(n) || !protect_look_at(t, i, &now))
+		if (!is_redirect(l->n) || !protect_look_at(l, &now))
 			continue;
-		quarantine(t, o, protect_tree(t, n->tree, &e), n->path, "made during the run");
+		quarantine(t, l->tree, l->n->path, "made during the run");
 		found = PROTECT_TAMPERED;
 	}
 	return found == PROTECT_QUIET && !(names_in_place(t) && protect_leases_hold(t))
@@ -360,13 +350,13 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 }
 
 /* Is it still a placeholder? It goes, unless another run needs it. */
-static bool take(int tree, int dir, const char *path, const char *name, bool shared)
+static bool protect_take(int tree, int dir, const char *path, const char *name, bool shared)
 {
 	if (shared || placeholder_take(dir, name))
 		return !shared || placeholder_is(dir, name);
 	if (!placeholder_is(dir, name))
 		return false;
-	protect_reopen(tree, path); /* it cannot be moved out of a closed folder */
+	reach_reopen(tree, path); /* it cannot be moved out of a closed folder */
 	return placeholder_take(dir, name);
 }
 
@@ -392,13 +382,16 @@ static bool as_before(const struct protected_name *n, const struct stat *st, boo
 	return stamp_same(&now, &n->was);
 }
 
-/* Nothing is there, by whatever links on the way; asked only where it spares opening a folder. */
-static bool absent(int tree, const char *path)
+/* Is it compared elsewhere, or nothing there by whatever links on the way? That is asked only where
+ * it spares opening a folder. */
+static bool has_nothing(const struct live_name *l)
 {
+	const char *path = l->n->path;
 	struct stat st;
 
-	return strchr(path, '/') && fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-	       errno == ENOENT;
+	return l->n->file || l->placeholder ||
+	       (strchr(path, '/') && fstatat(l->tree->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+		errno == ENOENT);
 }
 
 /* Of a name that only points elsewhere as a file. */
@@ -407,107 +400,90 @@ static bool own_folder(const char *path, const struct stat *st)
 	return S_ISDIR(st->st_mode) && name_points(path);
 }
 
-static bool kept(struct protect *t, struct outcome *o, const struct kept_file *k, int tree,
-		 bool locked)
+static bool kept(struct protect *t, const struct kept_file *k, bool locked)
 {
-	bool plain = protect_config_kept(t, k, tree, locked);
+	bool plain = protect_config_kept(t, k, locked);
 
-	if (plain && o)
-		outcome_trust(o, k->name->path,
+	if (plain)
+		protect_trust(t, k->of->tree, k->of->n->path,
 			      "replaced during the run, with plain settings more or less");
 	return plain;
 }
 
 /* Something else than what was covered stands there. The user's git is kept out only where its work
  * would be undone. */
-static void replaced(struct protect *t, struct outcome *o, int tree, const struct kept_file *k)
+static void replaced(struct protect *t, const struct kept_file *k)
 {
-	const char *path = k->name->path;
+	const struct live_name *l = k->of;
 	bool locked;
 
-	if (protect_kept_same(k, tree) && protect_kept_back(t, k, tree, true))
+	if (protect_kept_same(k) && protect_kept_back(t, k, true))
 		return;
-	if (kept(t, o, k, tree, false))
+	if (kept(t, k, false))
 		return;
-	locked = protect_config_lock(k, tree, true);
-	if (!(locked && kept(t, o, k, tree, true))) {
-		quarantine(t, o, tree, path, "changed during the run");
-		if (protect_kept_back(t, k, tree, false) && o)
-			outcome_trust(o, path,
+	locked = protect_config_lock(k, true);
+	if (!(locked && kept(t, k, true))) {
+		quarantine(t, l->tree, l->n->path, "changed during the run");
+		if (protect_kept_back(t, k, false))
+			protect_trust(t, l->tree, l->n->path,
 				      "put back as it was before the run: if the change was yours, "
 				      "it is in quarantine");
 	}
 	if (locked)
-		(void)protect_config_lock(k, tree, false);
+		(void)protect_config_lock(k, false);
 }
 
-static void changed(struct protect *t, struct outcome *o, int tree, struct protected_name *n,
-		    const struct stat *st)
+static void changed(struct protect *t, const struct live_name *l, const struct stat *st)
 {
-	const struct kept_file *k = protect_kept(t, n);
-
-	if (protect_host_wrote(t, n, st)) {
-		n->was = stamp_of(st); /* told once */
-		if (o)
-			outcome_trust(o, n->path,
-				      "changed during the run, from outside: inside it was "
-				      "covered");
-	} else if (k) {
-		replaced(t, o, tree, k);
+	if (protect_host_wrote(t, l, st)) {
+		l->n->was = stamp_of(st); /* told once */
+		protect_trust(t, l->tree, l->n->path,
+			      "changed during the run, from outside: inside it was covered");
+	} else if (l->kept) {
+		replaced(t, l->kept);
 	} else {
-		quarantine(t, o, tree, n->path, "changed during the run");
+		quarantine(t, l->tree, l->n->path, "changed during the run");
 	}
 }
 
-static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)
+static void look_after(struct protect *t, const struct live_name *l, bool cover_lost)
 {
-	struct protected_name *n = &t->plan->protected[i];
-	struct err e;
-	int tree = protect_tree(t, n->tree, &e), dir;
-	CLEANUP(fd) int opened = -1;
-	const char *name;
+	const struct protected_name *n = l->n;
+	int tree = l->tree->fd;
+	CLEANUP(name_parent) struct name_parent at = protect_parent(tree, n->path);
 	struct stat st;
 
-	if (tree < 0 || n->file || t->placeholder[i] || absent(tree, n->path))
-		return;
-	dir = protect_parent(tree, n->path, &name, &opened);
 	/* A link on the way that the plan has not seen, and something behind it. */
-	if (dir == -ELOOP && !n->existed && fstatat(tree, n->path, &st, 0) == 0 &&
+	if (at.dir == -ELOOP && !n->existed && fstatat(tree, n->path, &st, 0) == 0 &&
 	    !own_folder(n->path, &st))
-		quarantine(t, o, tree, n->path, "reached by a link made during the run");
-	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		quarantine(t, l->tree, n->path, "reached by a link made during the run");
+	if (at.dir < 0 || fstatat(at.dir, at.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (!n->existed && own_folder(n->path, &st))
 		return;
 	if (!n->existed && !n->covered)
-		quarantine(t, o, tree, n->path, "made during the run");
+		quarantine(t, l->tree, n->path, "made during the run");
 	else if (n->existed && !as_before(n, &st, cover_lost))
-		changed(t, o, tree, n, &st);
+		changed(t, l, &st);
 	else if (n->link && !leads_as_before(tree, n))
-		quarantine(t, o, tree, n->path, "led elsewhere after the run");
+		quarantine(t, l->tree, n->path, "led elsewhere after the run");
 }
 
 /* A placeholder of ours. What is under a mounted file was never in reach. */
-static void release(struct protect *t, struct outcome *o, size_t i, const struct journal *j)
+static void protect_release(struct protect *t, const struct live_name *l, const struct journal *j)
 {
-	const struct protected_name *n = &t->plan->protected[i];
-	struct err e;
-	int tree = t->placeholder[i] ? protect_tree(t, n->tree, &e) : -1, dir;
-	CLEANUP(fd) int opened = -1;
-	const char *name;
+	const struct protected_name *n = l->n;
+	CLEANUP(name_parent) struct name_parent at = protect_parent(l->tree->fd, n->path);
 	struct stat st;
 
-	if (tree < 0)
-		return;
-	dir = protect_parent(tree, n->path, &name, &opened);
-	if (dir < 0)
+	if (at.dir < 0)
 		return;
 	if (n->file) {
 		if (!journal_shared(j))
-			(void)placeholder_take(dir, name);
-	} else if (!take(tree, dir, n->path, name, journal_shared(j)) &&
-		   fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		quarantine(t, o, tree, n->path, "made during the run");
+			(void)placeholder_take(at.dir, at.name);
+	} else if (!protect_take(l->tree->fd, at.dir, n->path, at.name, journal_shared(j)) &&
+		   fstatat(at.dir, at.name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		quarantine(t, l->tree, n->path, "made during the run");
 	}
 }
 
@@ -516,12 +492,10 @@ static void open_trees(struct protect *t)
 {
 	struct stat st;
 
-	for (size_t i = 0; i < t->tree_count; i++) {
-		bool closed = fstat(t->trees[i].fd, &st) == 0 && (st.st_mode & 0700) != 0700;
-
-		t->trees[i].mode = closed ? st.st_mode & 07777 : 0;
-		t->trees[i].closed =
-			closed && fchmod(t->trees[i].fd, (st.st_mode & 07777) | 0700) == 0;
+	for (struct tree *tree = t->trees; tree < t->trees + t->tree_count; tree++) {
+		tree->mode = fstat(tree->fd, &st) == 0 ? st.st_mode & 07777 : 0700;
+		tree->closed =
+			(tree->mode & 0700) != 0700 && fchmod(tree->fd, tree->mode | 0700) == 0;
 	}
 }
 
@@ -572,30 +546,31 @@ static void unmark(const struct protect *t, bool shared)
 }
 
 /* Short, since other workspaces wait. */
-static void release_all(struct protect *t, struct outcome *o)
+static void release_all(struct protect *t)
 {
 	CLEANUP(journal) struct journal *j = NULL;
 	struct err e;
 
 	if (journal_open(&t->plan->workspace_ident, TAKE_FD(t->claim), &j, &e) < 0)
 		return;
-	for (size_t i = 0; i < t->plan->protected_count; i++)
-		release(t, o, i, j);
+	for (size_t i = 0; i < t->name_count; i++)
+		if (t->names[i].placeholder)
+			protect_release(t, &t->names[i], j);
 	journal_clean(j);
 	unmark(t, journal_shared(j));
 }
 
-void protect_unasked(const struct protect *t, struct outcome *o)
+void protect_unasked(struct protect *t)
 {
 	char reason[160];
 
-	if (!o || !t->asker.unasked)
+	if (!t->asker.unasked)
 		return;
 	(void)snprintf(reason, sizeof(reason),
 		       "git had no time for %llu more question%s about repositories that the run "
 		       "left: what was asked about counts as hostile",
 		       (unsigned long long)t->asker.unasked, t->asker.unasked == 1 ? "" : "s");
-	outcome_deny(o, "protected-path", ".", reason);
+	outcome_deny(t->o, "protected-path", ".", reason);
 }
 
 bool protect_changed(const struct protect *t, const struct stat *st)
@@ -603,60 +578,68 @@ bool protect_changed(const struct protect *t, const struct stat *st)
 	return !S_ISSOCK(st->st_mode) && !time_before(&st->st_ctim, &t->began);
 }
 
-static void tell_gone(struct protect *t, struct outcome *o)
+static void tell_gone(struct protect *t)
 {
-	for (size_t i = 0; o && i < t->kept_count; i++) {
-		if (t->kept[i].gone)
-			outcome_trust(o, t->kept[i].name->path,
+	for (struct kept_file *k = t->kept; k < t->kept + t->kept_count; k++) {
+		if (k->gone)
+			protect_trust(t, k->of->tree, k->of->n->path,
 				      "removed on the host during the run: not covered from then "
 				      "on");
-		t->kept[i].gone = false;
+		k->gone = false;
 	}
 }
 
 /* What links lead to comes first: a link to a name that was taken away is as it was. */
-static void judge(struct protect *t, bool cover_lost, bool last, struct outcome *o)
+static void protect_judge(struct protect *t, bool cover_lost, bool last)
 {
 	for (int links = 0; links < 2; links++)
-		for (size_t i = 0; i < t->plan->protected_count; i++)
-			if (t->plan->protected[i].link == links)
-				look_after(t, o, i, cover_lost);
-	tell_gone(t, o);
-	protect_covered(t, o);
+		for (size_t i = 0; i < t->name_count; i++)
+			if (t->names[i].n->link == links && !has_nothing(&t->names[i]))
+				look_after(t, &t->names[i], cover_lost);
+	tell_gone(t);
+	protect_covered(t);
 	if (t->began.tv_sec) { /* else the command cannot have begun */
-		protect_records_judge(t, o, last);
-		before_tell(t, o);
+		protect_records_judge(t, last);
+		before_tell(t);
 	}
-	protect_unasked(t, o);
+	protect_unasked(t);
 }
 
 void protect_settle(struct protect *t, struct outcome *o)
 {
 	if (!t)
 		return;
+	t->o = o;
 	open_trees(t);
-	judge(t, false, false, o);
+	protect_judge(t, false, false);
 	close_trees(t);
 	t->asker = (struct reader_asker){ .avoid = t->asker.avoid }; /* each look has its own */
 	protect_records_touch(t);
 }
 
+/* Without memory to say what it finds, the next brig makes the check, as of a run that was killed.
+ */
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 {
+	CLEANUP(outcome) struct outcome *unheard = o ? NULL : outcome_new();
+
 	protect_dismiss(t);
+	t->o = o ? o : unheard;
+	if (!t->o)
+		return;
 	open_trees(t);
 	for (size_t i = 0; i < t->kept_count; i++)
 		protect_config_own(t, &t->kept[i]);
-	judge(t, cover_lost, true, o);
+	protect_judge(t, cover_lost, true);
 	if (t->plan->protected_count)
-		release_all(t, o);
+		release_all(t);
 	else
 		unmark(t, false);
 	close_trees(t);
 	for (size_t i = 0; o && i < t->tree_count; i++)
 		if (t->trees[i].record >= 0)
-			told_tell(&t->trees[i].ident, false, o);
-	protect_records_others(t, o);
+			told_tell(&t->trees[i].ident, false, t->o);
+	protect_records_others(t);
 	t->live = fd_close(t->live);
 	protect_reap(t);
 }

@@ -8,9 +8,9 @@
 #pragma once
 
 #include "backend/kit/plan/plan.h"
-#include "base/cleanup.h"
-#include "base/err.h"
-#include "model/outcome.h"
+#include "base/text/cleanup.h"
+#include "base/text/err.h"
+#include "model/outcome/outcome.h"
 
 struct protect;
 

@@ -13,14 +13,14 @@
 #include "backend/kit/protect/dead.h"
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/protect_internal.h"
-#include "backend/kit/protect/protected_names.h"
-#include "backend/kit/protect/seen.h"
-#include "backend/kit/protect/survey.h"
-#include "base/arena.h"
-#include "base/clock.h"
-#include "base/folder.h"
-#include "base/state.h"
-#include "base/str.h"
+#include "backend/kit/survey/protected_names.h"
+#include "backend/kit/survey/seen.h"
+#include "backend/kit/survey/survey.h"
+#include "base/files/folder.h"
+#include "base/files/state.h"
+#include "base/sys/clock.h"
+#include "base/text/arena.h"
+#include "base/text/str.h"
 
 #define FOREIGN_MAX 64 /* trees that one run looks at again */
 
@@ -46,12 +46,12 @@ static void put_names(const struct protect *t, const struct tree *tree, struct b
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &began.mtime);
 	if (!known_name(&tree->known, ""))
 		known_put_name(ret, "", &began);
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		const struct protected_name *n = &t->plan->protected[i];
+	for (size_t i = 0; i < t->name_count; i++) {
+		const struct live_name *l = &t->names[i];
 
-		if (!t->placeholder[i] && !n->file && str_eq(n->tree, tree->path) &&
-		    !known_name(&tree->known, n->path))
-			known_put_name(ret, n->path, n->existed ? &n->was : NULL);
+		if (!l->placeholder && !l->n->file && l->tree == tree &&
+		    !known_name(&tree->known, l->n->path))
+			known_put_name(ret, l->n->path, l->n->existed ? &l->n->was : NULL);
 	}
 }
 
@@ -75,7 +75,8 @@ static int write_down(struct protect *t, struct tree *tree, bool needed, struct 
 	return err_hint(e, "make room where brig keeps its state; brig doctor names the folder");
 }
 
-static int join(struct protect *t, struct survey *s, struct tree *tree, struct err *e)
+static int protect_record_join(struct protect *t, struct survey *s, struct tree *tree,
+			       struct err *e)
 {
 	bool alone, whole = true;
 	int r;
@@ -109,12 +110,10 @@ int protect_records_begin(struct protect *t, struct err *e)
 	for (size_t i = 0; i < t->plan->survey_count; i++) {
 		struct plan_survey *s = &t->plan->surveys[i];
 
-		if (protect_tree(t, s->tree, e) < 0)
+		struct tree *tree = protect_tree(t, s->tree, e);
+
+		if (!tree || protect_record_join(t, &s->survey, tree, e) < 0)
 			return -e->code;
-		for (size_t k = 0; k < t->tree_count; k++)
-			if (str_eq(t->trees[k].path, s->tree) &&
-			    join(t, &s->survey, &t->trees[k], e) < 0)
-				return -e->code;
 	}
 	t->beat = clock_us();
 	return 0;
@@ -132,61 +131,58 @@ void protect_records_touch(struct protect *t)
 
 /* Of a run that is dead: `beat` was its last sign of life; NULL: others lived on, and look at what
  * there was themselves. */
-static void judge_name(struct protect *t, struct outcome *o, const struct tree *tree,
-		       const struct known_thing *k, const struct timespec *beat)
+static void judge_name(struct protect *t, const struct tree *tree, const struct known_thing *k,
+		       const struct timespec *beat)
 {
-	const char *path = k->path + 1, *name;
+	const char *path = k->path + 1;
 	bool existed = k->was.ident.type;
-	CLEANUP(fd) int opened = -1;
-	int dir = protect_parent(tree->fd, path, &name, &opened);
+	CLEANUP(name_parent) struct name_parent at = protect_parent(tree->fd, path);
 	struct stamp now;
 	struct stat st;
 
-	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(st.st_mode) ||
-	    (!existed && S_ISDIR(st.st_mode) && name_points(path)))
+	if (at.dir < 0 || fstatat(at.dir, at.name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    S_ISSOCK(st.st_mode) || (!existed && S_ISDIR(st.st_mode) && name_points(path)))
 		return;
 	now = stamp_of(&st);
 	if (!existed && (!beat || !time_before(beat, &st.st_ctim)))
-		quarantine(t, o, tree->fd, path, "made during the run");
+		quarantine(t, tree, path, "made during the run");
 	else if (!existed)
-		outcome_deny(o, "protected-path", path,
+		protect_deny(t, tree, path,
 			     "made during the run or after it; left in place: look at it before "
 			     "you use it");
 	else if (beat && (S_ISDIR(st.st_mode) ? !ident_same(&now.ident, &k->was.ident)
 					      : !stamp_same(&now, &k->was)))
-		outcome_deny(o, "protected-path", path,
+		protect_deny(t, tree, path,
 			     "changed during the run or after it; left in place: look at it before "
 			     "you use it");
 }
 
-static void judge_names(struct protect *t, struct outcome *o, const struct tree *tree,
-			const struct timespec *beat)
+static void judge_names(struct protect *t, const struct tree *tree, const struct timespec *beat)
 {
 	for (size_t i = 0; i < tree->known.n; i++)
 		if (tree->known.v[i].kind == RECORD_NAME && tree->known.v[i].path[1])
-			judge_name(t, o, tree, &tree->known.v[i], beat);
+			judge_name(t, tree, &tree->known.v[i], beat);
 }
 
 /* ---- the end ---- */
 
 /* The next record; nobody else writes there. */
-static void store(int live, const struct tree *tree, const struct buf *text, bool made,
-		  struct outcome *o)
+static void store(struct protect *t, const struct tree *tree, const struct buf *text, bool made)
 {
 	int r = record_store(tree->record, tree->fd, tree->path, text, true);
 
-	if (r < 0 && o)
-		outcome_deny(o, "protected-path", ".",
+	if (r < 0)
+		outcome_deny(t->o, "protected-path", ".",
 			     "brig's record of the repositories in here could not be written: the "
 			     "next run takes those that runs have made for yours");
-	record_seen_store(live, &tree->ident, tree->seen);
-	if (made && record_locked(live))
-		record_mark(live, RECORD_OPEN, &tree->ident);
+	record_seen_store(t->live, &tree->ident, tree->seen);
+	if (made && record_locked(t->live))
+		record_mark(t->live, RECORD_OPEN, &tree->ident);
 	else
-		record_unmark(live, RECORD_OPEN, &tree->ident);
+		record_unmark(t->live, RECORD_OPEN, &tree->ident);
 }
 
-void protect_records_judge(struct protect *t, struct outcome *o, bool last)
+void protect_records_judge(struct protect *t, bool last)
 {
 	for (size_t i = 0; i < t->tree_count; i++) {
 		CLEANUP(buf) struct buf text = BUF_INIT(RECORD_MAX);
@@ -199,14 +195,14 @@ void protect_records_judge(struct protect *t, struct outcome *o, bool last)
 			seen_freeze(tree->seen);
 		else if (!tree->seen)
 			tree->seen = seen_new(tree->fd);
-		made = judge_tree(t, o, tree, &text);
+		made = judge_tree(t, tree, &text);
 		tree->left = last;
 		tree->last = last && record_last(tree->record);
 		if (!tree->last)
 			continue;
 		if (tree->joined) /* those that had begun before may be dead */
-			judge_names(t, o, tree, NULL);
-		store(t->live, tree, &text, made, o);
+			judge_names(t, tree, NULL);
+		store(t, tree, &text, made);
 	}
 }
 
@@ -228,7 +224,7 @@ struct other {
 
 /* Where the tree is: where it was or, if that is another folder now, where somebody has found it.
  */
-static void place(struct other *x, const struct ident *ident, const char *here)
+static void protect_record_place(struct other *x, const struct ident *ident, const char *here)
 {
 	struct stat st;
 
@@ -260,11 +256,11 @@ static int open_other(struct other *x, const struct ident *ident, const char *id
 	if (fstat(record, &x->record) < 0 || !record_load(record, &known, &x->whole, &x->path))
 		r = -ENOENT;
 	if (r == 0)
-		place(x, ident, here);
+		protect_record_place(x, ident, here);
 	x->p.plan = &x->plan;
 	x->p.id = id;
 	x->plan.workspace = x->p.asker.avoid = buf_str(&x->path);
-	if (r == 0 && (protect_tree(&x->p, buf_str(&x->path), &(struct err){ 0 }) < 0 ||
+	if (r == 0 && (!protect_tree(&x->p, buf_str(&x->path), &(struct err){ 0 }) ||
 		       fstat(tree->fd, &st) < 0 || !is_tree(tree, &known, ident, &st)))
 		r = -ENOENT;
 	if (r < 0) {
@@ -289,35 +285,35 @@ static void close_other(struct other *x)
 }
 
 /* By its path on the host where it is not this run's workspace. */
-static void tell_of(const struct protect *t, struct outcome *o, const char *path,
-		    const struct outcome *there)
+static void tell_of(struct protect *t, const char *path, const struct outcome *there)
 {
 	bool own = t->plan->workspace && str_eq(t->plan->workspace, path);
 	char target[PATH_MAX];
 
-	for (size_t i = 0; o && i < there->denial_count; i++) {
+	for (size_t i = 0; i < there->denial_count; i++) {
 		const struct denial *d = &there->denials[i];
 
 		(void)snprintf(target, sizeof(target), "%s%s%s", own ? "" : path, own ? "" : "/",
 			       d->target);
-		outcome_deny(o, "protected-path", target, d->reason);
+		outcome_deny(t->o, "protected-path", target, d->reason);
 	}
 }
 
-static void look_again(struct protect *t, struct outcome *o, const struct ident *ident)
+static void look_again(struct protect *t, const struct ident *ident)
 {
 	CLEANUP(outcome) struct outcome *there = outcome_new();
 	CLEANUP(buf) struct buf text = BUF_INIT(RECORD_MAX);
 	struct other x = OTHER_NONE;
 	int r;
 
+	x.p.o = there;
 	x.p.live = t->live;
 	x.p.moved = t->moved;
 	r = there ? open_other(&x, ident, t->id, NULL) : -ENOMEM;
 	if (r == 0 && x.whole) {
-		judge_made(&x.p, there, &x.p.trees[0], &text);
-		store(t->live, &x.p.trees[0], &text, true, there);
-		tell_of(t, o, buf_str(&x.path), there);
+		judge_made(&x.p, &x.p.trees[0], &text);
+		store(&x.p, &x.p.trees[0], &text, true);
+		tell_of(t, buf_str(&x.path), there);
 	} else if (r == -ENOENT) {
 		record_unmark(t->live, RECORD_OPEN, ident);
 	}
@@ -325,7 +321,7 @@ static void look_again(struct protect *t, struct outcome *o, const struct ident 
 	close_other(&x);
 }
 
-void protect_records_others(struct protect *t, struct outcome *o)
+void protect_records_others(struct protect *t)
 {
 	CLEANUP(fd) int marks = t->live < 0 ? -1 : record_marks(RECORD_OPEN);
 	size_t left = FOREIGN_MAX, more = 0;
@@ -337,20 +333,20 @@ void protect_records_others(struct protect *t, struct outcome *o)
 	folder_begin(&d, marks);
 	while (marks >= 0 && (en = folder_next(&d))) {
 		if (left && record_ident(en->name, &ident))
-			look_again(t, o, &ident);
+			look_again(t, &ident);
 		more += !left;
 		left -= left > 0;
 	}
-	if (!more || !o || record_locked(t->live))
+	if (!more || record_locked(t->live))
 		return;
 	(void)snprintf(reason, sizeof(reason),
 		       "%llu more workspaces in which runs made repositories at the same time were "
 		       "not looked at again",
 		       (unsigned long long)more);
-	outcome_deny(o, "protected-path", ".", reason);
+	outcome_deny(t->o, "protected-path", ".", reason);
 }
 
-static void finish(struct other *x, struct outcome *o)
+static void protect_record_finish(struct other *x)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(RECORD_MAX);
 	const struct tree *tree = &x->p.trees[0];
@@ -359,11 +355,11 @@ static void finish(struct other *x, struct outcome *o)
 
 	if (run)
 		x->p.began = run->was.mtime;
-	judge_names(&x->p, o, tree, &x->record.st_mtim);
-	made = judge_tree(&x->p, o, tree, &text);
-	protect_unasked(&x->p, o);
-	store(x->p.live, tree, &text, made, o);
-	told_keep(&tree->ident, o);
+	judge_names(&x->p, tree, &x->record.st_mtim);
+	made = judge_tree(&x->p, tree, &text);
+	protect_unasked(&x->p);
+	store(&x->p, tree, &text, made);
+	told_keep(&tree->ident, x->p.o);
 }
 
 bool protect_records_dead(const struct ident *ident, const char *here)
@@ -383,10 +379,11 @@ bool protect_records_dead(const struct ident *ident, const char *here)
 	record_name(ident, name); /* with its last beat it is nobody else's name in quarantine */
 	(void)snprintf(id, sizeof(id), "%s-%llx.%lx", name, (unsigned long long)st.st_mtim.tv_sec,
 		       (unsigned long)st.st_mtim.tv_nsec);
+	x.p.o = o;
 	live = x.p.live = record_live(&(struct err){ 0 });
 	r = live < 0 ? -EBUSY : open_other(&x, ident, id, here);
 	if (r == 0 && !x.whole)
-		finish(&x, o);
+		protect_record_finish(&x);
 	if (r == 0 && x.p.trees[0].ident.dev != ident->dev)
 		record_rename(live, ident, &x.p.trees[0].ident);
 	close_other(&x);

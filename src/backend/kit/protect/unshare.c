@@ -8,21 +8,19 @@
 #include <sys/sendfile.h>
 
 #include "backend/kit/protect/protect_internal.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define COPY_MAX ((off_t)64 << 20)
 
-static int fill(int from, int to, const struct stat *st)
+int protect_copy(int from, int to, const struct stat *st)
 {
 	const struct timespec times[] = { st->st_atim, st->st_mtim };
-	off_t left = st->st_size;
 
-	while (left > 0) {
-		ssize_t n = sendfile(to, from, NULL, (size_t)left);
+	for (off_t at = 0; at < st->st_size;) {
+		ssize_t n = sendfile(to, from, &at, (size_t)(st->st_size - at));
 
 		if (n <= 0)
 			return n < 0 ? -errno : -EAGAIN; /* it shrank: somebody writes to it */
-		left -= n;
 	}
 	if ((geteuid() == 0 && fchown(to, st->st_uid, st->st_gid) < 0) ||
 	    fchmod(to, st->st_mode & 07777) < 0 || futimens(to, times) < 0 || fsync(to) < 0)
@@ -31,7 +29,7 @@ static int fill(int from, int to, const struct stat *st)
 }
 
 /* Beside it, by a name of its own. */
-static int copy(int dir, const char *name, const struct ident *ident, const char *beside)
+static int unshare_copy(int dir, const char *name, const struct ident *ident, const char *beside)
 {
 	struct stat st;
 	CLEANUP(fd) int from = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -50,7 +48,7 @@ static int copy(int dir, const char *name, const struct ident *ident, const char
 	to = openat(dir, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (to < 0)
 		return -errno;
-	return fill(from, to, &st);
+	return protect_copy(from, to, &st);
 }
 
 static bool is_still(int dir, const char *name, const struct ident *ident)
@@ -72,7 +70,7 @@ int protect_own_file(int dir, const char *name, const struct ident *ident, const
 	int r;
 
 	(void)snprintf(beside, sizeof(beside), ".brig-copy-%s", id);
-	r = copy(dir, name, ident, beside);
+	r = unshare_copy(dir, name, ident, beside);
 	if (r == -EEXIST)
 		return r;
 	if (r == 0 && lock)
@@ -109,14 +107,14 @@ int protect_unshare(struct protect *t, struct err *e)
 {
 	for (size_t i = 0; i < t->plan->shared_count; i++) {
 		const struct shared_file *f = &t->plan->shared[i];
-		int tree = protect_tree(t, f->tree, e), dir, r;
-		CLEANUP(fd) int opened = -1;
-		const char *name;
+		const struct tree *tree = protect_tree(t, f->tree, e);
+		CLEANUP(name_parent)
+		struct name_parent at = protect_parent(tree ? tree->fd : -1, f->path);
+		int r;
 
-		if (tree < 0)
+		if (!tree)
 			return -e->code;
-		dir = protect_parent(tree, f->path, &name, &opened);
-		r = dir < 0 ? dir : protect_own_file(dir, name, &f->ident, t->id, NULL);
+		r = at.dir < 0 ? at.dir : protect_own_file(at.dir, at.name, &f->ident, t->id, NULL);
 		if (r < 0) {
 			(void)err_errno(e, r,
 					"'%s' in '%s' has other names, by which the command could "
@@ -125,7 +123,7 @@ int protect_unshare(struct protect *t, struct err *e)
 			return err_hint(e, "give it a file of its own: cp -p it aside and mv the "
 					   "copy back");
 		}
-		refresh(t->plan, tree, f);
+		refresh(t->plan, tree->fd, f);
 	}
 	return 0;
 }

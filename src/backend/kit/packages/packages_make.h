@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/packages/packages_make.h - make the copy of what packages ship; of packages.c alone.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/text/buf.h"
+
+#define DPKG_STATUS "/var/lib/dpkg/status"
+#define UCF_SUMS "/var/lib/ucf/hashfile"
+#define UCF_REGISTRY "/var/lib/ucf/registry"
+
+/* In the open folder, which the caller has locked. Removes copies that were made long ago. 0 or
+ * -errno. */
+int packages_make(int folder, const char *version, const char *stamp);
+
+bool packages_live(const char *path); /* is it one of the trees that are shown as they are? */
+
+/* A line about the file: packages.c compares it later. */
+void packages_seen(struct buf *seen, const char *path);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/sys/clock.h - monotonic time; the wall clock may jump, a deadline must not. */
+#pragma once
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_us(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}

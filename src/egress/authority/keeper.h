@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/authority/keeper.h - the process that holds the run's certificate authority.
+ *
+ * It makes a key that never leaves it, tells the certificate once, and then answers two questions
+ * on a socket: "this is the key that leaves are for" (once) and "a leaf for this name". It has no
+ * network and no files; whoever holds the other end of the socket can have leaves made and nothing
+ * else. Fixed messages, one a packet. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/text/err.h"
+
+enum { KEEPER_NAME_MAX = 254, KEEPER_LEAF_MAX = 2048 };
+
+enum keeper_kind { KEEPER_KEY, KEEPER_LEAF };
+
+struct keeper_ask {
+	uint32_t kind;
+	uint32_t serial; /* comes back with the answer: one that came too late is not taken for the
+			    next */
+	uint32_t len;
+	unsigned char data[KEEPER_NAME_MAX]; /* a SubjectPublicKeyInfo, or a canonical host name */
+};
+
+struct keeper_answer {
+	int32_t status; /* 0 or -errno */
+	uint32_t serial;
+	uint32_t len;
+	unsigned char leaf[KEEPER_LEAF_MAX]; /* DER */
+};
+
+/* The keeper's whole life: writes the certificate as PEM to `out` and closes it, then serves until
+ * the socket ends. Returns an exit status. */
+int keeper_main(int sock, int out);

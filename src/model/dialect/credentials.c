@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/dialect/credentials.h"
+
+#include <string.h>
+
+#include "base/text/str.h"
+#include "model/dialect/brigyaml.h"
+#include "model/known/login_file.h"
+#include "model/settings/envrules.h"
+#include "model/settings/groups.h"
+#include "model/settings/rule.h"
+#include "model/settings/spec_lists.h"
+
+/* --- the well-known ones --- */
+
+/* Where its variable is not set. The token lives for hours; whoever made it renews it. */
+static const struct login_file claude_login = {
+	.file = ".claude/.credentials.json",
+	.object = "claudeAiOauth",
+	.token = "accessToken",
+	.expires = "expiresAt",
+	.renew = "start claude outside of brig once, which renews it; or claude setup-token makes "
+		 "one "
+		 "that lasts",
+};
+
+/* After `codex login --with-api-key`; a login by ChatGPT leaves it empty. */
+static const struct login_file codex_login = {
+	.file = ".codex/auth.json",
+	.token = "OPENAI_API_KEY",
+};
+
+/* After `codex login`. Its token lasts for days, and its host wants the account beside it. */
+static const struct login_file chatgpt_login = {
+	.file = ".codex/auth.json",
+	.object = "tokens",
+	.token = "access_token",
+	.jwt = true,
+	.renew = "start codex outside of brig once, which renews it",
+};
+static const struct login_file chatgpt_account = {
+	.file = ".codex/auth.json",
+	.object = "tokens",
+	.token = "account_id",
+};
+
+/* After "Login with Google". It lasts for an hour. */
+static const struct login_file google_login = {
+	.file = ".gemini/oauth_creds.json",
+	.token = "access_token",
+	.expires = "expiry_date",
+	.renew = "start gemini outside of brig once, which renews it for an hour; GEMINI_API_KEY "
+		 "lasts",
+};
+
+static const struct {
+	const char *name, *host, *header, *prefix;
+	const struct login_file *login; /* NULL: its variable alone */
+	const char *path;               /* what it is for, of a host with more; NULL: all */
+} known[] = {
+	{ "GITHUB_TOKEN", "api.github.com", "Authorization", "Bearer " },
+	{ "GH_TOKEN", "api.github.com", "Authorization", "Bearer " },
+	{ "GITLAB_TOKEN", "gitlab.com", "PRIVATE-TOKEN", "" },
+	{ "OPENAI_API_KEY", "api.openai.com", "Authorization", "Bearer " },
+	{ "CODEX_API_KEY", "api.openai.com", "Authorization", "Bearer ", &codex_login },
+	{ "ANTHROPIC_API_KEY", "api.anthropic.com", "x-api-key", "" },
+	{ "CLAUDE_CODE_OAUTH_TOKEN", "api.anthropic.com", "Authorization", "Bearer ",
+	  &claude_login },
+	{ "NEARAI_API_KEY", "api.near.ai", "Authorization", "Bearer " },
+	{ "OPENROUTER_API_KEY", "openrouter.ai", "Authorization", "Bearer " },
+	{ "GROQ_API_KEY", "api.groq.com", "Authorization", "Bearer " },
+	{ "MISTRAL_API_KEY", "api.mistral.ai", "Authorization", "Bearer " },
+	{ "GEMINI_API_KEY", "generativelanguage.googleapis.com", "x-goog-api-key", "" },
+	{ "HF_TOKEN", "huggingface.co", "Authorization", "Bearer " },
+	/* The rest of that host is all that ChatGPT knows of its user. */
+	{ "CODEX_CHATGPT_TOKEN", "chatgpt.com", "Authorization", "Bearer ", &chatgpt_login,
+	  "/backend-api/codex/" },
+	{ "CODEX_CHATGPT_ACCOUNT", "chatgpt.com", "ChatGPT-Account-ID", "", &chatgpt_account,
+	  "/backend-api/codex/" },
+	/* The name is Gemini CLI's; the token is good for much more than this host. */
+	{ "GOOGLE_CLOUD_ACCESS_TOKEN", "cloudcode-pa.googleapis.com", "Authorization", "Bearer ",
+	  &google_login },
+};
+
+static bool fill_known(struct arena *a, size_t i, struct credential_spec *ret)
+{
+	struct credential_spec c = { .name = known[i].name,
+				     .slot = SLOT_HEADER,
+				     .field = known[i].header,
+				     .prefix = known[i].prefix,
+				     .login = known[i].login,
+				     .from = FROM_ENVIRONMENT };
+	struct err e;
+
+	if (list_add_string(a, &c.hosts, known[i].host, &e) < 0 ||
+	    list_add_string(a, &c.source, known[i].name, &e) < 0 ||
+	    (known[i].path && list_add_string(a, &c.paths, known[i].path, &e) < 0))
+		return false;
+	*ret = c;
+	return true;
+}
+
+bool credential_known(struct arena *a, const char *name, struct credential_spec *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (str_eq(known[i].name, name))
+			return fill_known(a, i, ret);
+	return false;
+}
+
+const struct credential_spec *credential_find(const struct credentiallist *l, const char *name)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i].name, name))
+			return &l->v[i];
+	return NULL;
+}
+
+static int credentials_add(struct arena *a, struct credentiallist *l,
+			   const struct credential_spec *c, struct err *e)
+{
+	struct credential_spec *slot;
+
+	if (l->n == CREDENTIALS_MAX)
+		return err_set(e, ERR_CONFIG, E2BIG, "more than %d credentials", CREDENTIALS_MAX);
+	slot = ARENA_PUSH(a, l->v, l->n);
+	if (!slot)
+		return err_nomem(e);
+	*slot = *c;
+	return 0;
+}
+
+/* Where that dialect's own pages put {NAME} in a URL. */
+static int add_queries(struct arena *a, struct credential_spec *c, struct err *e)
+{
+	static const char *const names[] = { "token", "access_token", "key" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (list_add_string(a, &c->query, names[i], e) < 0)
+			return -e->code;
+	return 0;
+}
+
+int credentials_add_known(struct spec *s, struct err *e)
+{
+	struct credential_spec c;
+
+	if (s->origin[FIELD_CREDENTIALS] != ORIGIN_DEFAULT)
+		return 0;
+	(void)spec_list_begin(s, FIELD_CREDENTIALS, ORIGIN_DIALECT);
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (!fill_known(s->arena, i, &c) || add_queries(s->arena, &c, e) < 0)
+			return err_nomem(e);
+		c.login = NULL; /* nobody has asked for it by name */
+		if (credentials_add(s->arena, &s->credentials, &c, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+int credentials_granted(struct arena *a, const struct spec *s, struct credentiallist *ret,
+			struct err *e)
+{
+	struct credentiallist l = { 0 };
+
+	if (!s->use_credentials.n) {
+		*ret = s->credentials;
+		return 0;
+	}
+	for (size_t i = 0; i < s->use_credentials.n; i++) {
+		const char *name = s->use_credentials.v[i];
+		const struct credential_spec *c = credential_find(&s->credentials, name);
+		struct credential_spec table;
+
+		if (credential_find(&l, name))
+			continue;
+		if (!c && credential_known(a, name, &table))
+			c = &table;
+		if (!c) {
+			(void)err_set(e, ERR_CONFIG, ENOENT, "no credential '%.60s' is declared",
+				      name);
+			return err_hint(e,
+					"write it in a brig.yaml: credentials: {%.60s: {host: "
+					"HOST, from: {env: %.60s}}}",
+					name, name);
+		}
+		if (credentials_add(a, &l, c, e) < 0)
+			return -e->code;
+	}
+	*ret = l;
+	return 0;
+}
+
+static bool rule_reaches(struct arena *a, const char *text, const char *host)
+{
+	const struct group *g = text[0] == '@' ? group_find(text) : NULL;
+	struct rule r;
+	struct err e;
+
+	if (!g && rule_parse(a, text, &r, &e) == 0 && !r.group)
+		return host_covers(r.host, host);
+	for (const char *const *h = g ? g->hosts : NULL; h && *h; h++)
+		if (host_covers(*h, host))
+			return true;
+	return false;
+}
+
+bool credential_reachable(struct arena *a, const struct spec *s, const struct credential_spec *c)
+{
+	for (size_t i = 0; i < c->hosts.n; i++) {
+		const char *host;
+		uint16_t port;
+		struct err e;
+
+		if (rule_parse_host_port(a, c->hosts.v[i], &host, &port, &e) < 0)
+			continue;
+		for (size_t k = 0; k < s->egress.allow.n; k++)
+			if (rule_reaches(a, s->egress.allow.v[k], host))
+				return true;
+		for (size_t k = 0; k < s->egress.groups.n; k++) {
+			const struct group *g = group_find(s->egress.groups.v[k]);
+
+			if (g && group_covering(host) == g)
+				return true;
+		}
+	}
+	return false;
+}
+
+bool credential_of_service(struct arena *a, const struct credential_spec *c)
+{
+	const char *host;
+	uint16_t port;
+	struct err e;
+
+	return c->hosts.n && rule_parse_host_port(a, c->hosts.v[0], &host, &port, &e) == 0 &&
+	       str_eq(host, "host.brig.internal");
+}
+
+int credentials_declare(struct spec *s, const char *name, const char *host, struct err *e)
+{
+	struct credential_spec c = { .slot = SLOT_HEADER,
+				     .field = "Authorization",
+				     .prefix = "Bearer ",
+				     .from = FROM_ENVIRONMENT };
+
+	if (!env_name_valid(name))
+		return err_set(e, ERR_USAGE, EINVAL, "'%.60s' is not a name of a variable", name);
+	if (credential_find(&s->credentials, name))
+		return err_set(e, ERR_USAGE, EEXIST, "credential '%.60s' twice", name);
+	c.name = arena_strdup(s->arena, name);
+	if (!c.name || list_add_string(s->arena, &c.hosts, host, e) < 0 ||
+	    list_add_string(s->arena, &c.source, name, e) < 0)
+		return err_nomem(e);
+	s->origin[FIELD_CREDENTIALS] = ORIGIN_API;
+	return credentials_add(s->arena, &s->credentials, &c, e);
+}
+
+/* --- reading --- */
+
+/* One text or a list of them. */
+static int read_texts(struct arena *a, const struct source *src, const struct node *n,
+		      struct strlist *ret, struct err *e)
+{
+	if (!n)
+		return 0;
+	if (n->kind == NODE_SCALAR)
+		return list_add_string(a, ret, n->text, e);
+	if (brigyaml_want(src, n, NODE_LIST, e) < 0)
+		return -e->code;
+	for (const struct node *c = n->first; c; c = c->next)
+		if (brigyaml_want(src, c, NODE_SCALAR, e) < 0 ||
+		    list_add_string(a, ret, c->text, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int read_hosts(struct spec *s, const struct source *src, const struct node *n,
+		      struct credential_spec *c, struct err *e)
+{
+	const struct node *host = brigyaml_member(n, "host");
+	const char *name;
+	uint16_t port;
+
+	if (read_texts(s->arena, src, host, &c->hosts, e) < 0)
+		return -e->code;
+	if (!c->hosts.n) {
+		(void)node_error(src->name, n, e, "'host' is missing");
+		return err_hint(e, "a credential is bound to the hosts it may be sent to");
+	}
+	for (size_t i = 0; i < c->hosts.n; i++)
+		if (rule_parse_host_port(s->arena, c->hosts.v[i], &name, &port, e) < 0)
+			return read_failed(src, host, e);
+	return 0;
+}
+
+static int read_methods(struct spec *s, const struct source *src, const struct node *n,
+			struct credential_spec *c, struct err *e)
+{
+	const struct node *methods = brigyaml_member(n, "methods"),
+			  *paths = brigyaml_member(n, "paths");
+
+	if (read_texts(s->arena, src, methods, &c->methods, e) < 0 ||
+	    read_texts(s->arena, src, paths, &c->paths, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < c->methods.n; i++)
+		if (!method_valid(c->methods.v[i]))
+			return node_error(src->name, methods, e, "'%.40s' is not a method",
+					  c->methods.v[i]);
+	for (size_t i = 0; i < c->paths.n; i++)
+		if (path_prefix_check(c->paths.v[i], e) < 0)
+			return read_failed(src, paths, e);
+	return 0;
+}
+
+static bool credentials_is_token(const char *s)
+{
+	return *s && strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$"
+			       "%&'*+-.^_`|~") == strlen(s);
+}
+
+/* Fields that frame or route the request; their value is not for anybody to inject. */
+static bool is_structural(const char *name)
+{
+	static const char *const names[] = { "host",       "content-length",   "transfer-encoding",
+					     "connection", "upgrade",          "te",
+					     "trailer",    "content-encoding", "expect",
+					     "cookie",     "keep-alive",       NULL };
+
+	for (size_t i = 0; names[i]; i++)
+		if (str_starts_nocase(name, names[i]) && strlen(name) == strlen(names[i]))
+			return true;
+	return str_starts_nocase(name, "proxy-");
+}
+
+static int read_field(const struct source *src, const struct node *m, struct credential_spec *c,
+		      struct err *e)
+{
+	if (read_text(src, m, &c->field, e) < 0)
+		return -e->code;
+	if (c->slot == SLOT_BASIC ? str_has_control(c->field) || strchr(c->field, ':')
+				  : !credentials_is_token(c->field))
+		return node_error(src->name, m, e, "'%.60s' is not a name", c->field);
+	if (c->slot == SLOT_HEADER && is_structural(c->field))
+		return node_error(src->name, m, e, "nothing can be injected into the field '%.60s'",
+				  c->field);
+	return 0;
+}
+
+/* Alone the first of them is the slot; beside another slot all of them are further places. */
+static int read_query(struct spec *s, const struct source *src, const struct node *n, bool beside,
+		      struct credential_spec *c, struct err *e)
+{
+	const struct node *m = brigyaml_member(n, "query");
+
+	if (!m)
+		return 0;
+	if (read_texts(s->arena, src, m, &c->query, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < c->query.n; i++)
+		if (!credentials_is_token(c->query.v[i]))
+			return node_error(src->name, m, e, "'%.60s' is not a name", c->query.v[i]);
+	if (!c->query.n)
+		return node_error(src->name, m, e, "query: the names of its parameters");
+	if (!beside) {
+		c->slot = SLOT_QUERY;
+		c->field = c->query.v[0];
+		c->query.v++;
+		c->query.n--;
+	}
+	return 0;
+}
+
+static int read_prefix(struct spec *s, const struct source *src, const struct node *prefix,
+		       struct credential_spec *c, struct err *e)
+{
+	if (prefix && c->slot != SLOT_HEADER)
+		return node_error(src->name, prefix, e, "a prefix belongs to a header");
+	/* "Bearer " is how Authorization is used; other fields hold the bare value. */
+	c->prefix = str_starts_nocase(c->field, "authorization") ? "Bearer " : "";
+	if (prefix && read_text(src, prefix, &c->prefix, e) < 0)
+		return -e->code;
+	if (str_has_control(c->prefix) || strlen(c->prefix) > 64)
+		return node_error(src->name, prefix, e, "not a prefix of a header value");
+	c->prefix = arena_strdup(s->arena, c->prefix);
+	c->field = arena_strdup(s->arena, c->field);
+	return c->prefix && c->field ? 0 : err_nomem(e);
+}
+
+static int read_slot(struct spec *s, const struct source *src, const struct node *n,
+		     struct credential_spec *c, struct err *e)
+{
+	static const struct {
+		const char *key;
+		enum credential_slot slot;
+	} keys[] = { { "header", SLOT_HEADER },
+		     { "cookie", SLOT_COOKIE },
+		     { "basic", SLOT_BASIC } };
+	const struct node *at = NULL;
+
+	c->slot = SLOT_HEADER;
+	c->field = "Authorization";
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const struct node *m = brigyaml_member(n, keys[i].key);
+
+		if (!m)
+			continue;
+		if (at)
+			return node_error(src->name, m, e,
+					  "one of header, cookie and basic, not two");
+		at = m;
+		c->slot = keys[i].slot;
+		if (read_field(src, m, c, e) < 0)
+			return -e->code;
+	}
+	if (read_query(s, src, n, at != NULL, c, e) < 0)
+		return -e->code;
+	return read_prefix(s, src, brigyaml_member(n, "prefix"), c, e);
+}
+
+static int read_source(struct spec *s, const struct source *src, const struct node *n,
+		       struct credential_spec *c, struct err *e)
+{
+	static const char *const keys[] = { "env", "file", "command", NULL };
+	const struct node *from = brigyaml_member(n, "from"), *m;
+	const char *path;
+
+	c->from = FROM_ENVIRONMENT;
+	if (!from)
+		return list_add_string(s->arena, &c->source, c->name, e);
+	if (brigyaml_want(src, from, NODE_MAP, e) < 0 ||
+	    read_only_keys(src, from, keys, "from", e) < 0)
+		return -e->code;
+	m = from->first;
+	if (!m || m->next || m->kind == NODE_NULL)
+		return node_error(src->name, from, e, "from: one of env, file and command");
+	c->from = str_eq(m->key, "env")    ? FROM_ENVIRONMENT
+		  : str_eq(m->key, "file") ? FROM_FILE
+					   : FROM_COMMAND;
+	if (c->from == FROM_COMMAND && brigyaml_want(src, m, NODE_LIST, e) < 0)
+		return err_hint(e, "a list of words, run without a shell: [pass, show, github]");
+	if (c->from == FROM_FILE)
+		return read_path(s, src, m, &path, e) < 0
+			       ? -e->code
+			       : list_add_string(s->arena, &c->source, path, e);
+	if (read_texts(s->arena, src, m, &c->source, e) < 0)
+		return -e->code;
+	if (!c->source.n || !*c->source.v[0] ||
+	    (c->from == FROM_ENVIRONMENT && !env_name_valid(c->source.v[0])))
+		return node_error(src->name, m, e, "%s: not something to read a value from",
+				  m->key);
+	return 0;
+}
+
+/* Further places for {NAME}: the path, and the parameters that `query` names. */
+static int read_also(struct spec *s, const struct source *src, const struct node *n,
+		     struct credential_spec *c, struct err *e)
+{
+	const struct node *also = brigyaml_member(n, "also"),
+			  *streaming = brigyaml_member(n, "streaming");
+	struct strlist places = { 0 };
+	const char *word = NULL;
+
+	if (also && read_texts(s->arena, src, also, &places, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < places.n; i++) {
+		c->in_path |= str_eq(places.v[i], "path");
+		if (str_eq(places.v[i], "query") && c->slot != SLOT_QUERY && !c->query.n) {
+			(void)node_error(src->name, also, e,
+					 "also: which parameters of the query?");
+			return err_hint(e, "name them: query: [access_token]");
+		}
+		if (!str_eq(places.v[i], "path") && !str_eq(places.v[i], "query"))
+			return node_error(src->name, also, e,
+					  "also: the further places are 'path' and 'query'");
+	}
+	if (streaming && read_text(src, streaming, &word, e) < 0)
+		return -e->code;
+	c->delayed = word && str_eq(word, "delayed");
+	if (word && !c->delayed)
+		return node_error(src->name, streaming, e, "streaming: the only word is 'delayed'");
+	return 0;
+}
+
+const struct credential_key credential_keys[] = {
+	{ "host", "where it may go: HOST[:PORT], one or several", CREDENTIAL_TEXTS },
+	{ "header", "the header it goes into; Authorization if not given", CREDENTIAL_TEXT },
+	{ "prefix", "what comes before it there; 'Bearer ' for Authorization", CREDENTIAL_TEXT },
+	{ "cookie", "instead of a header: the cookie it is", CREDENTIAL_TEXT },
+	{ "basic", "instead of a header: the password of this user", CREDENTIAL_TEXT },
+	{ "query", "parameters of the query that may hold it", CREDENTIAL_TEXTS },
+	{ "methods", "only for these methods", CREDENTIAL_TEXTS },
+	{ "paths", "only below these paths", CREDENTIAL_TEXTS },
+	{ "also", "further places where {NAME} is filled in: path, query", CREDENTIAL_TEXTS },
+	{ "from", "where the value comes from; the variable NAME if not given", CREDENTIAL_SOURCE },
+	{ "streaming", "delayed: answers are held back until they are looked through",
+	  CREDENTIAL_TEXT },
+	{ NULL, NULL, CREDENTIAL_TEXT },
+};
+enum { KEYS_MAX = ARRAY_LEN(credential_keys) };
+
+static int read_one(struct spec *s, const struct source *src, const struct node *n,
+		    struct credential_spec *c, struct err *e)
+{
+	const char *keys[KEYS_MAX] = { NULL };
+
+	for (size_t i = 0; credential_keys[i].name; i++)
+		keys[i] = credential_keys[i].name;
+	if (!env_name_valid(n->key))
+		return node_key_error(src->name, n, e, "'%.60s' is not the name of a variable",
+				      n->key);
+	if (brigyaml_want(src, n, NODE_MAP, e) < 0 ||
+	    read_only_keys(src, n, keys, "a credential", e) < 0)
+		return -e->code;
+	c->name = arena_strdup(s->arena, n->key);
+	if (!c->name)
+		return err_nomem(e);
+	if (read_hosts(s, src, n, c, e) < 0 || read_methods(s, src, n, c, e) < 0 ||
+	    read_slot(s, src, n, c, e) < 0 || read_also(s, src, n, c, e) < 0)
+		return -e->code;
+	return read_source(s, src, n, c, e);
+}
+
+int credentials_read(struct spec *s, const struct source *src, const struct node *map,
+		     struct err *e)
+{
+	struct credentiallist kept = s->credentials;
+	bool counts;
+
+	if (map->kind != NODE_NULL && brigyaml_want(src, map, NODE_MAP, e) < 0)
+		return -e->code;
+	counts = spec_list_begin(s, FIELD_CREDENTIALS, src->origin);
+	if (!counts)
+		s->credentials = (struct credentiallist){ 0 };
+	for (const struct node *n = map->first; n; n = n->next) {
+		struct credential_spec c = { 0 };
+
+		if (read_one(s, src, n, &c, e) < 0)
+			return -e->code;
+		if (credential_find(&s->credentials, c.name))
+			return node_key_error(src->name, n, e, "'%.60s' is written twice", c.name);
+		if (credentials_add(s->arena, &s->credentials, &c, e) < 0)
+			return read_failed(src, n, e);
+	}
+	if (!counts)
+		s->credentials = kept;
+	return read_where(s, src, FIELD_CREDENTIALS, map, e);
+}

@@ -98,7 +98,7 @@ TABLE = [
     Short("streams", sh("echo out; echo err >&2"), ok("out\n", stderr="err\n", stdout_bytes=4, stderr_bytes=4)),
     Short("timeout, tidied up after", sh("trap 'echo tidy; exit 7' TERM; sleep 60"),
             {"outcome": "timeout", "exit_code": 124, "limits_hit": ["timeout"], "stdout": "tidy\n"},
-            lambda: ["--timeout", "300ms"]),
+            lambda: ["--timeout", "1s"]),
     Short("timeout, detached", sh("setsid sleep 60 & sleep 60"), {"outcome": "timeout", "exit_code": 124},
             lambda: ["--timeout", "300ms"]),
     Short("left behind", sh("sleep 60 & echo done"), ok("done\n")),

@@ -240,7 +240,7 @@ def a055_random_system_calls_do_no_harm():
         assert done.json["outcome"] in ("exited", "signalled", "limit", "oom"), done.json
         calls = [s for s in done.json["stdout"].split("\n") if s.startswith("= calls")]
         print(done.json["outcome"], calls)
-        assert done.json["outcome"] != "exited" or int(calls[0].split()[2]) > 20000, calls
+        assert done.json["outcome"] != "exited" or int(calls[0].split()[2]) > 2000, calls  # each that blocks costs 50 ms
     assert (digest(scratch() / "file"), digest(brig_path()), digest("/etc/passwd")) == before
     assert brig("run", "--", "echo", "healthy").stdout == b"healthy\n"
     on_host("chmod", "-R", "u+rwX", workspace())

@@ -6,7 +6,7 @@
 #   make deps       what make needs: apt-get         make format    lay out the C files
 #   make run        a Python snippet, contained      make bench     brig and its peers, one table
 #   make check      a first answer, without root     make fuzz      FUZZ_TIME=60 seconds a target
-#   make test       every suite
+#   make test       every suite, or SUITES="unit run"
 #   make test-asan  all tests under sanitizers       make soak      10 minutes a fuzz target, KILLS=200 a backend, the suites SOAK=20 times,
 #   make install    PREFIX=/usr/local, DESTDIR=                     what make test leaves to it (docs/design/tests.md)
 #   make uninstall  what make install put there
@@ -22,6 +22,7 @@ FUZZ_TIME ?= 60
 SOAK ?= 20
 KILLS ?= 200
 ARGS ?=
+SUITES ?=
 
 # What a run starts.
 PROGRAMS = brig brig-more brig-audit brig-egress brig-door brig-gate
@@ -82,8 +83,8 @@ run: deps-build configure
 check: build
 	@ONLY_AS=user tests/run-suite --build $(BUILD) --fast lint unit fuzz run escape
 
-test: deps-test deps-npm build build-asan
-	@tests/run-suite --build $(BUILD)
+test: deps-test deps-npm build $(if $(SUITES),$(if $(findstring asan,$(SUITES)),build-asan),build-asan)
+	@tests/run-suite --build $(BUILD) $(SUITES)
 
 test-asan: build-asan
 	@tests/run-suite --whole asan

@@ -802,6 +802,46 @@ def cp_goes_both_ways():
 
 
 @test
+def brigs_own_links_of_etc_are_followed_and_no_others():
+    with box() as b:
+        # The control: what a command reads through the link, byte for byte.
+        assert b.sh("readlink /etc/hostname || true") in ("/.etc/hostname\n", "")  # where few packages are installed it is a file
+        for path in ("/etc/hostname", "/etc/passwd", "//etc//passwd"):
+            a = b.read(path)
+            assert a.status == 200 and a.body.decode() == b.sh(f"cat {path}"), (path, a)
+        assert b.stat("/etc/passwd").json["type"] == "file" and b.list("/etc/ssl").status == 200
+        package = b.sh("cd /etc; for f in *; do case $(readlink $f) in /.packages/etc/$f) [ -f $f ] && echo $f && break; esac; done; true").strip()
+        assert not package or b.read(f"/etc/{package}").body.decode() == b.sh(f"cat /etc/{package}"), package
+        done = brig("sandbox", "cp", f"{b.id}:/etc/hostname", "-", env={"BRIG_HOST": f"unix://{b.d.path}"})
+        assert done.status == 0 and members(done.stdout) == {"hostname": b.sh("cat /etc/hostname").encode()}, done
+        # Nothing is written through one, nor is it taken away.
+        here = b.sh("cat /etc/hostname; readlink /etc/hostname || true")
+        assert b.write("/etc/hostname", b"x").code in ("forbidden", "conflict") and b.remove("/etc/hostname").code == "forbidden"
+        assert b.write("/etc/ssl/new", b"x").code == "forbidden" and b.sh("cat /etc/hostname; readlink /etc/hostname || true") == here
+        assert b.post("move", **{"from": "/etc/hostname", "to": "/tmp/h"}).code in ("forbidden", "conflict")
+        # A guest's own, from wherever it can make one, to the same places.
+        b.sh("mkdir -p d/etc /tmp/etc; for at in . /tmp ~ d/etc /tmp/etc; do ln -s /.etc/hostname $at/hostname; ln -s /.etc $at/.etc; ln -s /.packages/etc $at/p; ln -s /etc $at/e; done")
+        home = b.sh("printf %s ~")
+        for at in (".", "/tmp", home, "d/etc", "/tmp/etc", "/workspace"):
+            assert b.sh(f"cat {at}/hostname") == b.sh("cat /etc/hostname"), at  # the attack: it does lead there
+            for name in ("hostname", ".etc/hostname", "e/hostname"):
+                a = b.read(f"{at}/{name}")
+                assert a.code == "conflict" and "link" in a.json["detail"], (at, name, a)
+        # A link of the host's below /etc that leads elsewhere is none of these.
+        elsewhere = b.sh("readlink /etc/os-release || true")
+        assert not elsewhere or b.read("/etc/os-release").code == "conflict"
+
+
+@test
+def a_guest_with_a_writable_root_makes_no_link_that_counts():
+    with box(read_only_root=False) as b:
+        b.sh("ln -s /.packages/etc/x /etc/x 2> /dev/null || true; mkdir -p /.etc 2> /dev/null && echo planted > /.etc/y && ln -s /.etc/y /etc/y || true")
+        for name in ("x", "y"):
+            if b.sh(f"readlink /etc/{name} || true"):
+                assert b.read(f"/etc/{name}").code == "conflict", name
+
+
+@test
 def what_is_left_out_of_a_copy_is_told():
     with box() as b:
         place = scratch() / "host"

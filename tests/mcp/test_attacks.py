@@ -67,6 +67,9 @@ def no_path_leads_out():
                     assert r["isError"], (tool, path, r)
         (workspace() / "own").write_text("s3cret")
         assert c.done("read_file", path="own")["text"] == "s3cret"  # the control
+        # brig's own links of /etc lead on; a guest's to the same place do not.
+        assert c.done("read_file", path="/etc/hostname")["text"] == c.done("run_command", shell="cat /etc/hostname; ln -s /.etc mine")["stdout"]
+        assert "leads through a link" in c.call("read_file", path="mine/hostname")["content"][0]["text"]
     assert secret.read_text() == "s3cret" and os.listdir(scratch()) == ["secret"]
 
 

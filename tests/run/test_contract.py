@@ -747,6 +747,22 @@ def schema_is_a_json_schema():
     assert one["required"] == ["host"] and one["properties"]["from"]["properties"]["env"] == {"type": "string"}, one
 
 
+@test(as_user="user")
+def no_word_that_the_schema_offers_is_refused_by_every_run():
+    def words(part, above=""):
+        for name, value in part.get("properties", {}).items():
+            yield from words(value, f"{above}{name}.") if "properties" in value else [(above + name, w) for w in value.get("enum", [])]
+
+    offered = list(words(json.loads(brig("schema").stdout)))
+    assert ("policy", "readonly") in offered and ("workspace.mode", "direct") in offered, offered
+    for key, word in offered:
+        assert "in this version of brig" not in brig("plan", "--set", f"{key}={word}", "--", "true").errors, (key, word)
+    # What is planned, and known by its name, is refused in these words, not as a misspelling.
+    (scratch() / "later.yaml").write_text("brig: 1\nworkspace: {mode: overlay}\n")
+    for done in (brig("run", "--config", scratch() / "later.yaml", "--", "true"), brig("run", "--set", "workspace.mode=overlay", "--", "true")):
+        assert done.status == 125 and "workspace.mode 'overlay' is not in this version of brig" in done.errors and "hint: " in done.errors, done.errors
+
+
 @test
 def doctor_says_which_layers_there_are():
     done = brig("doctor")

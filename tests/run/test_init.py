@@ -103,6 +103,22 @@ def a_file_fits_what_is_found_and_a_run_uses_it():
 
 
 @test
+def a_registry_of_the_projects_own_is_a_line_for_the_user():
+    touch("package.json", "yarn.lock", ".yarnrc.yml")
+    (workspace() / ".yarnrc.yml").write_text("npmRegistryServer: https://registry.evil.example\n")
+    done = brig("init", "--yes")
+    assert done.status == 0, done.errors
+    text = file().read_text()
+    assert "evil" not in text + done.text + done.errors, text
+    assert "    # .yarnrc.yml may name another registry: if so, its host is one more line, - GET,HEAD HOST\n" in text, text
+    # The line, as it is told, in its place.
+    file().write_text(text.replace("    # .yarnrc.yml may", "    - GET,HEAD registry.own.example\n    # .yarnrc.yml may"))
+    assert brig("config", "check", FILE).text.startswith(".brig.yaml: ok") and "registry.own.example" in brig("config", "show", "--config", FILE).text
+    (workspace() / ".yarnrc.yml").unlink()
+    assert brig("init", "--yes", "--force").status == 0 and "another registry" not in file().read_text()
+
+
+@test
 def a_project_that_says_nothing_gets_no_network_and_needs_no_trust():
     done = brig("init", "--yes", "--json")
     assert done.status == 0, done.errors

@@ -8,14 +8,16 @@ import os
 import pathlib
 import platform
 import re
+import shlex
 import signal
+import subprocess
 import sys
 import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import record  # noqa: E402
-from harness import brig, descendants, main, scratch, seconds, start_brig, state, test, tree, wait_until, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, descendants, main, scratch, seconds, start_brig, state, test, tree, wait_until, workspace  # noqa: E402
 from terminals import Terminal  # noqa: E402
 
 ASKED = "import os; print([os.isatty(i) for i in range(3)])"
@@ -386,6 +388,35 @@ def without_a_time_limit_brig_sleeps_until_something_happens():
         p.terminate()
         p.wait()
     assert list(seen.values()) == [{False}, {False}, {True}], seen
+
+
+# ---- beside a shell ----
+
+
+@test(limit=30)
+def a_run_in_the_background_leaves_what_is_typed_to_the_shell():
+    """A server with `&`: brig is not stopped by the next line. In the foreground it has the input."""
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    t = Terminal(words=("version",))
+    assert t.finish() == 0
+    line = shlex.join(brig_argv("run", "--", "sh", "-c", "echo up-$((40 + 2)); while [ ! -e go ]; do sleep 0.05; done; echo ready-$((40 + 2)); read word; echo got-$word"))
+    env = brig_environment({"PS1": "$ ", "HISTFILE": "/dev/null"})
+    t.process = subprocess.Popen(shell, stdin=t.slave, stdout=t.slave, stderr=t.slave, cwd=workspace(), env=env,
+                                 start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    t.type(line.encode() + b" &\n")
+    t.until(b"up-42")
+    t.type(b"echo sh''ell\n")
+    t.until(b"shell\r\n")
+    time.sleep(0.5)  # what is to be seen is that nothing happens
+    t.type(b"jobs; touch go\n")
+    t.until(b"ready-42")
+    assert b"Running" in t.seen and b"Stopped" not in t.seen, t.seen
+    t.type(b"fg\n")
+    time.sleep(0.3)
+    t.type(b"typed\n")
+    t.until(b"got-typed")
+    t.type(b"exit\n")
+    assert t.finish() == 0, t.seen
 
 
 # ---- the way out ----

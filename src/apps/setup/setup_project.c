@@ -19,6 +19,8 @@ static const struct marker table[] = {
 	{ "yarn.lock", "Node", "npm", "yarn install" },
 	{ "package-lock.json", "Node", "npm", "npm ci" },
 	{ "package.json", "Node", "npm", "npm install" },
+	{ ".yarnrc.yml", "yarn's settings", "npm", NULL, .registry = true },
+	{ ".npmrc", "npm's settings", "npm", NULL, .registry = true },
 	{ "uv.lock", "Python", "pypi", "uv sync" },
 	{ "requirements.txt", "Python", "pypi", VENV(".venv/bin/pip install -r requirements.txt") },
 	{ "pyproject.toml", "Python", "pypi", VENV(".venv/bin/pip install .") },

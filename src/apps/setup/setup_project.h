@@ -16,6 +16,7 @@ struct marker {
 	const char *group; /* whose hosts its packages come from; NULL: none is shipped */
 	const char *first; /* what one does first in such a project; NULL: nobody knows */
 	const char *agent; /* of `brig wrap`; NULL: it is a language */
+	bool registry;     /* it may name another registry than the group has */
 };
 
 enum { MARKERS_MAX = 40 };

@@ -52,6 +52,17 @@ static void put_quoted(struct buf *out, const char *text)
 	json_quote(out, text, strlen(text));
 }
 
+/* Whose host it names is the project's text, and not read: a stranger's project would open it. */
+static void put_registries(const struct project_found *f, struct buf *out)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->markers[i]->registry)
+			buf_printf(out,
+				   "    # %s may name another registry: if so, its host is one "
+				   "more line, - GET,HEAD HOST\n",
+				   f->markers[i]->name);
+}
+
 static void put_hosts(const struct setup_answers *a, const struct project_found *f, struct buf *out)
 {
 	const struct group *found[GROUP_COUNT];
@@ -71,6 +82,8 @@ static void put_hosts(const struct setup_answers *a, const struct project_found 
 	buf_puts(out, "network: proxy\negress:\n  allow:\n");
 	for (size_t i = 0; i < n; i++)
 		put_group(found[i], out);
+	if (n)
+		put_registries(f, out);
 	for (size_t i = 0; i < a->allow.n; i++) {
 		buf_puts(out, "    - ");
 		put_quoted(out, a->allow.v[i]);

@@ -265,8 +265,8 @@ static void property(const struct field *f, const char *name, struct json *j)
 	if (f->words) {
 		json_key(j, "enum");
 		json_array(j);
-		for (const char *const *w = f->words; *w; w++)
-			json_str(j, *w);
+		for (unsigned i = 0; f->words[i] && (!f->offered || i < f->offered); i++)
+			json_str(j, f->words[i]);
 		json_array_end(j);
 	}
 	if (field_repeats(f))

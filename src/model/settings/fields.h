@@ -204,8 +204,9 @@ struct field {
 	uint64_t min, max;        /* of numbers; 0 and 0: any */
 	const char *fallback;     /* the default, as text; NULL: empty */
 	const char *const *words; /* of FIELD_T_WORD, NULL-terminated */
-	const char *arg;          /* what --help calls the value; NULL for a switch */
-	const char *alone;        /* what the flag means without a value; NULL: it needs one */
+	unsigned offered;  /* so many of words a run can have, the schema says; 0: all of them */
+	const char *arg;   /* what --help calls the value; NULL for a switch */
+	const char *alone; /* what the flag means without a value; NULL: it needs one */
 	const char *help;
 	unsigned honoured, commands;
 };

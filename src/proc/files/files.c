@@ -14,18 +14,22 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/files/fd.h"
 #include "base/files/folder.h"
 #include "base/files/tar.h"
+#include "base/text/str.h"
 #include "proc/files/files_internal.h"
 
 #define FILES_MAX 256 /* descriptors: one for each level of a tree */
 #define CPU_SECONDS 300
 /* The link that leads to the workspace where that is at another path. */
 #define WORKSPACE_LINK "/workspace"
+/* Of the folder of links that native shows as /etc, and of what packages ship: see brigs_etc. */
+#define ETC "etc/"
 
 /* ---- orders ---- */
 
@@ -142,12 +146,56 @@ static const char *behind_link(const char *path)
 	return *path ? path : ".";
 }
 
+static int open_read_only(const char *folder)
+{
+	CLEANUP(fd) int fd = open(folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct statfs fs;
+
+	return fd >= 0 && fstatfs(fd, &fs) == 0 && (fs.f_flags & ST_RDONLY) ? TAKE_FD(fd) : -1;
+}
+
+/* brig's /etc has links to what it made in /.etc and to its copy of what packages ship. A link is
+ * brig's if it leads to the same name in one of these, and both it and that stand on mounts that
+ * are read-only: nobody inside can have made it, nor change where it leads. Returns that folder,
+ * and in *path what leads on from there; -1: no such link. */
+static int brigs_etc(const char **path)
+{
+	static const char *const goals[] = { "/.etc", "/.packages/etc" };
+	const char *rest = *path + strspn(*path, "/");
+	char name[NAME_MAX + 1], to[PATH_MAX], expected[PATH_MAX];
+	CLEANUP(fd) int etc = -1, goal = -1;
+	ssize_t n;
+
+	if (rest == *path || !str_starts(rest, ETC))
+		return -1;
+	rest += strlen(ETC);
+	rest += strspn(rest, "/");
+	if (strcspn(rest, "/") >= sizeof(name))
+		return -1;
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(rest, "/"), rest);
+	etc = open_read_only("/etc");
+	n = etc < 0 ? -1 : readlinkat(etc, name, to, sizeof(to) - 1);
+	if (n < 0)
+		return -1;
+	to[n] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(goals); i++) {
+		(void)snprintf(expected, sizeof(expected), "%s/%s", goals[i], name);
+		if (strcmp(to, expected) == 0)
+			goal = open_read_only(goals[i]);
+	}
+	if (goal >= 0)
+		*path = rest;
+	return TAKE_FD(goal);
+}
+
 int file_open(const char *path, int flags)
 {
 	CLEANUP(fd) int root = -1;
 
 	path = behind_link(path);
-	root = open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	root = brigs_etc(&path);
+	if (root < 0)
+		root = open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	while (*path == '/')
 		path++;
 	return root < 0 ? -errno

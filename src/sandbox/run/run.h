@@ -90,7 +90,7 @@ struct run {
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct loop *loop;
 	struct run_watch watches[RUN_SOURCES];
-	struct run_timer deadline, kill, look, drain, again, late;
+	struct run_timer deadline, kill, look, drain, again, late, back;
 	struct pump out, err;
 	struct last_words said; /* the last of its error output; on a terminal, of its output */
 	struct vtfilter out_filter, err_filter;

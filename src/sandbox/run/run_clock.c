@@ -78,12 +78,20 @@ static void run_clock_on_late(struct loop_timer *t, uint64_t now)
 	run_ask_late(run_of(t));
 }
 
+/* brig may be in the foreground now. */
+static void on_back(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	run_of(t)->in.away = false;
+}
+
 void run_stop_clock(struct run *r)
 {
 	loop_at(r->loop, &r->deadline.t, 0);
 	loop_at(r->loop, &r->kill.t, 0);
 	loop_at(r->loop, &r->look.t, 0);
 	loop_at(r->loop, &r->again.t, 0);
+	loop_at(r->loop, &r->back.t, 0);
 }
 
 void run_set_timers(struct run *r)
@@ -96,7 +104,8 @@ void run_set_timers(struct run *r)
 		       { offsetof(struct run, look), run_clock_on_look },
 		       { offsetof(struct run, drain), on_drain },
 		       { offsetof(struct run, again), run_clock_on_again },
-		       { offsetof(struct run, late), run_clock_on_late } };
+		       { offsetof(struct run, late), run_clock_on_late },
+		       { offsetof(struct run, back), on_back } };
 
 	for (size_t i = 0; i < ARRAY_LEN(timers); i++)
 		*(struct run_timer *)((char *)r + timers[i].at) =

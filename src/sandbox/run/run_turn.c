@@ -9,7 +9,8 @@
 #include "egress/unresolved.h"
 #include "sandbox/ports/publish.h"
 
-#define ALARM_US 1000 /* between two looks at it, each of which reads a long file */
+#define ALARM_US 1000  /* between two looks at it, each of which reads a long file */
+#define AWAY_US 100000 /* between two looks whether the terminal's input is for us */
 
 static void run_turn_on_ready(struct loop_watch *w, uint32_t events)
 {
@@ -32,6 +33,8 @@ static void run_turn_on_ready(struct loop_watch *w, uint32_t events)
 	case RUN_IN:
 	case RUN_ROOM:
 		feed_move(&r->in);
+		if (r->in.away)
+			loop_at(r->loop, &r->back.t, clock_us() + AWAY_US);
 		if (r->in.leave)
 			run_leave(r);
 		if (r->in.hung)

@@ -363,6 +363,7 @@ void feed_open(struct feed *f, int from, int to, int peer, bool tty)
 		(void)fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);
 	/* One that has hung up already is one, too: that is then seen. */
 	f->keyboard = tty && from >= 0 && (isatty(from) || errno == EIO);
+	f->shared = !f->keyboard && from >= 0 && isatty(from);
 	f->typed = (struct buf)BUF_INIT(TYPED_MAX);
 	if (from < 0)
 		f->to = fd_close(f->to);
@@ -374,7 +375,8 @@ struct pollfd feed_wants(const struct feed *f)
 		return (struct pollfd){ .fd = f->from, .events = POLLIN };
 	if (f->to >= 0 && f->full)
 		return (struct pollfd){ .fd = f->to, .events = POLLOUT };
-	return (struct pollfd){ .fd = f->to < 0 || f->over ? -1 : f->from, .events = POLLIN };
+	return (struct pollfd){ .fd = f->to < 0 || f->over || f->away ? -1 : f->from,
+				.events = POLLIN };
 }
 
 /* The end of input is a key on a terminal. */
@@ -469,6 +471,15 @@ static void move_typed(struct feed *f)
 		put_typed(f);
 }
 
+/* To read in the background stops brig, and with it a command that wants no input: a server that
+ * was started with `&` would stand still at the next line that is typed to the shell. */
+static bool in_background(int terminal)
+{
+	pid_t front = tcgetpgrp(terminal);
+
+	return front >= 0 && front != getpgrp();
+}
+
 void feed_move(struct feed *f)
 {
 	struct pollfd room = { .fd = f->to, .events = POLLOUT };
@@ -480,6 +491,9 @@ void feed_move(struct feed *f)
 		return;
 	}
 	if (f->to < 0 || f->over)
+		return;
+	f->away = f->shared && in_background(f->from);
+	if (f->away)
 		return;
 	f->full = poll(&room, 1, 0) == 0;
 	if (f->full)

@@ -74,6 +74,8 @@ struct feed {
 	bool keyboard;    /* `from` is one, and `to` a terminal: it is read whether or not that can
 			     take more, for the way out */
 	struct buf typed; /* and not yet taken by `to` */
+	bool shared;      /* `from` is a terminal that others of its session read as well */
+	bool away;        /* and they are in its foreground: their input is left to them */
 	bool leave;       /* somebody typed the way out */
 	bool hung;        /* the keyboard is gone for good */
 	struct keys keys;
@@ -83,6 +85,7 @@ struct feed {
 void feed_open(struct feed *f, int from, int to, int peer, bool tty);
 struct pollfd feed_wants(const struct feed *f);
 struct pollfd feed_room(const struct feed *f); /* for what was typed; fd is -1: nothing waits */
+/* Sets `away`, which whoever waits takes back after a while. */
 void feed_move(struct feed *f);
 /* After output: a program that begins to read keys does not see an end that was typed before. */
 void feed_again(struct feed *f);

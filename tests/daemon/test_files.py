@@ -783,6 +783,14 @@ def cp_goes_both_ways():
         for link in ("planted", "above/one"):  # where a guest made it, it would show another file of the user's
             done = cp(str(workspace() / link), f"{b.id}:/tmp/planted")
             assert done.status == 125 and "symbolic link" in done.errors, done.errors
+        (place / "aim").mkdir()
+        (place / "way").symlink_to(place / "aim")
+        b.sh(f"ln -s {place}/aim aimed; ln -s {place} up")
+        for link in ("aimed", "aimed/name", "aimed/.", "up/aim", "up/aim/name"):  # nor lead what comes out over one
+            done = cp(f"{b.id}:/tmp/t/run", str(workspace() / link))
+            assert done.status == 125 and "symbolic link" in done.errors and not os.listdir(place / "aim"), (link, done)
+            assert cp(f"{b.id}:/tmp/t", str(workspace() / link)).status == 125 and not os.listdir(place / "aim"), link
+        assert cp(f"{b.id}:/tmp/t/run", "way").status == 0 and os.listdir(place / "aim") == ["run"]
         assert cp(f"{b.id}:/tmp/t/run", ".").status == 0 and (place / "run").stat().st_mode & 0o111
         assert cp(f"{b.id}:/tmp/t", "back").status == 0 and (place / "back/d/f").read_text() == "deep" and not (place / "back/link").exists()
         assert cp(f"{b.id}:/tmp/t", "back").status == 0 and (place / "back/t/d/f").read_text() == "deep"

@@ -59,15 +59,18 @@ def an_event_tells_of_a_question_and_a_route_answers_it():
         assert b" 200 " in listener.recv(4096)
         run = start(d, box, f"{GET}denied.test/; {GET}one.test/; {GET}two.test/; {GET}one.test/")
         assert wait_until(lambda: d.call("GET", at).json["questions"], WAIT)
-        assert d.call("GET", at).json["questions"] == [{"question": 1, "host": "one.test", "port": 80}] and server.seen == []
+        (first,) = d.call("GET", at).json["questions"]
+        number = first["question"]
+        assert first == {"question": number, "host": "one.test", "port": 80} and server.seen == []
         for body, code in (({"answer": "always"}, "invalid"), ({"answer": "yes"}, "invalid")):
-            assert d.call("POST", f"{at}/1", body).code == code
-        assert d.call("POST", f"{at}/9", {"answer": "run"}).code == "not-found"
-        assert d.call("POST", f"{at}/1", {"answer": "run"}, token=d.tokens["ann"]).status in (403, 404)
+            assert d.call("POST", f"{at}/{number}", body).code == code
+        assert d.call("POST", f"{at}/1", {"answer": "run"}).code == "not-found"  # as its door numbers it
+        assert d.call("POST", f"{at}/{number}", {"answer": "run"}, token=d.tokens["ann"]).status in (403, 404)
         assert d.call("GET", at).json["questions"], "somebody else has answered"
-        assert d.call("POST", f"{at}/1", {"answer": "run"}).status == 204
+        assert d.call("POST", f"{at}/{number}", {"answer": "run"}).status == 204
         assert wait_until(lambda: [q["host"] for q in d.call("GET", at).json["questions"]] == ["two.test"], WAIT)
-        assert d.call("POST", f"{at}/2", {"answer": "no"}).status == 204
+        number = d.call("GET", at).json["questions"][0]["question"]
+        assert d.call("POST", f"{at}/{number}", {"answer": "no"}).status == 204
         assert said(d, box, run) == b"403200403200"
         assert server.seen == ["one.test", "one.test"] and d.call("GET", at).json["questions"] == []
         told = [(e["type"], e["data"]["host"], e["data"].get("answer")) for _, e, _ in d.stream("GET", f"/v1/events?since=0&follow=false&sandbox={box}")
@@ -77,6 +80,32 @@ def an_event_tells_of_a_question_and_a_route_answers_it():
         listener.close()
         answers = [(r["host"], r["answer"], r["by"]) for r in record.records(record.folder(state())) if r["type"] == "egress.answer"]
         assert answers == [("one.test", "run", "the owner, over the daemon's socket"), ("two.test", "no", "the owner, over the daemon's socket")], answers
+
+
+@test
+def an_answer_is_for_the_question_that_was_seen_and_for_no_later_one():
+    """A sandbox that begins anew has a door that counts from 1 again: who is asked about one name must not have said yes to another."""
+    with daemon() as d, pages("harmless.test", "evil.test") as (server, spec):
+        box = d.create(spec=spec)["id"]
+        at = f"/v1/sandboxes/{box}/questions"
+        listener = d.dial()
+        listener.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+        assert b" 200 " in listener.recv(4096)
+        start(d, box, f"{GET}harmless.test/")
+        assert wait_until(lambda: d.call("GET", at).json["questions"], WAIT)
+        (seen,) = d.call("GET", at).json["questions"]
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "1s"}).json["state"] == "stopped"
+        d.call("POST", f"/v1/sandboxes/{box}/resume")
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").json["state"] == "ready", WAIT)
+        start(d, box, f"{GET}evil.test/")
+        assert wait_until(lambda: d.call("GET", at).json["questions"], WAIT)
+        (now,) = d.call("GET", at).json["questions"]
+        assert now["host"] == "evil.test"
+        assert d.call("POST", f"{at}/{seen['question']}", {"answer": "run"}).code == "not-found"
+        assert d.call("GET", at).json["questions"] == [now] and server.seen == []
+        assert d.call("POST", f"{at}/{now['question']}", {"answer": "run"}).status == 204  # the control: that is how it is answered
+        assert wait_until(lambda: server.seen == ["evil.test"], WAIT)
+        listener.close()
 
 
 @test

@@ -13,6 +13,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from harness import brig, brig_path, home, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
 from open_sandbox import Sandbox  # noqa: E402
+from terminals import Terminal  # noqa: E402
 from victim import taken  # noqa: E402
 
 BOTH = ("native", "bwrap")
@@ -129,6 +130,38 @@ def nothing_is_taken_back_while_a_run_or_an_open_sandbox_lives():
         refused(place, "live")
     assert before.items() <= notes().items()
     forgotten(place)
+
+
+@test
+def what_was_moved_away_is_not_taken_back_by_the_name_that_it_had():
+    """A list of names tells nobody that the folder behind one of them lies elsewhere now: there it is taken back, by the name of today."""
+    outer = folder("outer")
+    inner = folder("inner", outer)
+    settings(inner)
+    plant("true", "--write", inner)
+    plant(f"mv {inner} {outer}/other", "--write", outer)  # a command may have moved it
+    mine = scratch() / "mine"
+    (outer / "other").rename(mine)
+    assert not obeyed(mine / "open.yaml")
+    refused(inner, "is not there")
+    assert not obeyed(mine / "open.yaml")
+    forgotten(mine)  # the control, and the way
+    assert obeyed(mine / "open.yaml")
+
+
+@test
+def a_run_that_came_and_went_while_the_question_stood_there_is_told():
+    place = folder("place")
+    plant("true", "--write", place)
+    for comes in (True, False):  # the second is the control: nobody came
+        t = Terminal(words=("exposed", "forget", str(place)))
+        t.until(b"Take it back?")
+        if comes:
+            plant(f"echo evil > {place}/late", "--write", place)
+        t.type(b"y\n")
+        status = t.finish()
+        assert (status == 125 and b"began while you were asked" in t.seen) if comes else status == 0, t.seen
+        assert obeyed(settings(place)) != comes
 
 
 HAND = """

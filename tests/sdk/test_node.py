@@ -5,6 +5,7 @@
 import json
 import pathlib
 import re
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -290,6 +291,24 @@ def nothing_is_said_at_a_socket_that_a_guest_can_have_put_there():
         (workspace() / "brig.sock").unlink()
         assert (said, bool(heard)) == (("UntrustedServer\n", False) if mode == 0o755 else ("ConnectionCut\n", True)), (mode, said, heard)
     workspace().chmod(0o755)
+
+
+@test
+def nothing_is_said_to_a_guest_in_a_folder_that_it_has_closed_itself():
+    """It may write to the workspace, and a folder that it makes there is the user's alone. The control: before any run the same socket is spoken to."""
+    for guest in (False, True):
+        argv = [brig_path(), "run", "--", "python3"] if guest else [sdk.PYTHON]
+        p = sdk.as_identity(*argv, "-c", f"import os; os.mkdir('own', 0o700); os.chdir('own'){sdk.LISTEN}")
+        assert p.stdout.readline() == b"up\n", p.stderr.read()
+        said = sdk.node("""
+            import { Client } from "brig";
+            await new Client().info().catch((e) => console.log(e.name));
+        """, env={"BRIG_HOST": f"unix://{workspace() / 'own/brig.sock'}"})
+        if guest:
+            p.terminate()
+        heard = p.communicate(timeout=sdk.WAIT)[0]
+        shutil.rmtree(workspace() / "own")
+        assert (said, bool(heard)) == (("UntrustedServer\n", False) if guest else ("ConnectionCut\n", True)), (guest, said, heard)
 
 
 DRIVER = """

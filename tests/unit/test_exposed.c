@@ -155,6 +155,30 @@ static void of_another_users_file_that_users_notes_count_for_root(void **state)
 	assert_false(is("own/f"));
 }
 
+/* What it leads to is root's own, and the link is the guest's. */
+static void a_link_of_another_users_guest_counts_for_root_wherever_it_leads(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	put("own/f");
+	assert_return_code(symlink(in("own/f"), in("p/out")), 0);
+	assert_return_code(symlink(in("own/none"), in("p/none")), 0);
+	assert_return_code(lchown(in("p/out"), OTHER_USER, OTHER_USER), 0);
+	assert_return_code(lchown(in("p/none"), OTHER_USER, OTHER_USER), 0);
+	assert_true(mkdir(in("home"), 0700) == 0 && mkdir(in("home/.local"), 0700) == 0 &&
+		    setenv("XDG_STATE_HOME", in("home/.local/state"), 1) == 0);
+	note("p");
+	assert_return_code(setenv("XDG_STATE_HOME", in("state"), 1), 0);
+	assert_true(is("p/out"));
+	assert_true(is("p/none"));
+	assert_false(is("p/sub")); /* root's alone, on the whole way */
+	assert_return_code(chown(in("p"), OTHER_USER, OTHER_USER), 0);
+	assert_true(is("p/sub"));
+	assert_true(is("p/sub/none")); /* what is not there yet, too */
+	assert_false(is("own/f"));
+}
+
 static void a_link_leads_into_a_place_and_out_of_one(void **state)
 {
 	(void)state;
@@ -336,6 +360,9 @@ static void a_place_is_taken_back_and_what_has_a_note_of_its_own_keeps_it(void *
 
 static void what_was_moved_away_is_not_taken_back_by_the_name_it_had(void **state)
 {
+	char was[PATH_MAX];
+	struct err e = { 0 };
+
 	(void)state;
 	note("p");
 	assert_return_code(rename(in("p"), in("q")), 0);
@@ -345,12 +372,18 @@ static void what_was_moved_away_is_not_taken_back_by_the_name_it_had(void **stat
 	assert_true(is("q/f"));
 	assert_int_equal(forgotten("q"), 1);
 	assert_false(is("q/f"));
-	/* Where nothing is, its name means whatever had it. */
+	/* Nor where nothing is: nobody sees from the name where it went. */
 	note("p");
 	assert_return_code(rename(in("p"), in("r")), 0);
-	assert_int_equal(forgotten("p"), 1);
-	assert_false(is("p/f"));
+	assert_int_equal(exposed_forget(in("p"), &e), -ENOENT);
+	assert_true(is("r/f"));
+	assert_false(exposed_was(in("p"), was));
+	assert_true(exposed_was(in("r"), was));
+	assert_string_equal(was, in("p"));
+	assert_int_equal(forgotten("r"), 1);
 	assert_false(is("r/f"));
+	assert_return_code(mkdir(in("p"), 0700), 0);
+	assert_true(is("p/f")); /* by its name */
 }
 
 static void a_reason_names_the_way_back_by_the_name_of_today(void **state)
@@ -492,6 +525,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(what_lies_in_a_place_is_exposed_and_what_lies_beside_is_not),
 	TEST(a_way_that_leaves_a_place_at_once_has_passed_nothing_of_a_guests),
 	TEST(of_another_users_file_that_users_notes_count_for_root),
+	TEST(a_link_of_another_users_guest_counts_for_root_wherever_it_leads),
 	TEST(a_link_leads_into_a_place_and_out_of_one),
 	TEST(of_links_alone_those_count_that_lie_in_a_place),
 	TEST(a_place_keeps_its_note_when_it_is_renamed_and_when_it_is_made_again),

@@ -5,6 +5,7 @@ import { isIP } from "node:net";
 import path from "node:path";
 
 import { BrigError, UntrustedServer } from "./errors.js";
+import { isExposed } from "./exposed.js";
 
 const ROOT_FOLDER = "/run/brig";
 const NAME = "brig.sock";
@@ -74,13 +75,15 @@ export function find({ host, token, ca }) {
 
 /**
  * Node cannot ask the kernel who listens at a socket. What can be seen is whether anybody else could have put it there: the
- * folder must be this user's (or root's) alone.
+ * folder must be this user's (or root's) alone, and no place of a sandbox's: a guest is the user there, and makes such folders.
  */
 export function checkSocket(place) {
   const folder = look(path.dirname(place.path));
   const socket = look(place.path);
   if (folder === null || socket === null) return; // the connection fails
   const uids = [0, process.geteuid()];
+  if (isExposed(place.path))
+    throw new UntrustedServer(`the socket '${place.path}' lies where commands in sandboxes may have written`, "name none that a sandbox writes to");
   if (folder.isDirectory() && uids.includes(folder.uid) && (folder.mode & 0o077) === 0 && uids.includes(socket.uid)) return;
   throw new UntrustedServer(`the folder of the socket '${place.path}' is not yours alone`, "chmod 700 it; name none that a sandbox writes to");
 }

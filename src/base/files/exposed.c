@@ -37,6 +37,7 @@ enum {
 	PLAIN_MAX = 120,
 	TRIES = 8,
 	NOTES_MAX = STATE_CACHE,  /* the places of a state */
+	OWNERS_MAX = 8,           /* other users on one way, for root */
 	NAME_ROOM = NAME_MAX + 2, /* too long a name stays too long, and openat says so */
 };
 
@@ -47,9 +48,13 @@ struct thing {
 };
 
 struct look {
-	int notes[NOTES_MAX + 1]; /* of each state that this user may have had; the owner's */
-	size_t note_count;
-	int owners; /* the last of them: of the file's owner, who is another user; -1: none */
+	/* Of each state that this user may have had, then of the other users whose things are met.
+	 */
+	int notes[NOTES_MAX + OWNERS_MAX];
+	size_t own_count, note_count;
+	uid_t owners[OWNERS_MAX];
+	size_t owner_count;
+	bool again; /* one was met behind what was looked up already */
 	unsigned flags;
 	struct ident also[ALSO_MAX];
 	const char *const *also_name;
@@ -107,10 +112,9 @@ static bool is_plain(const char *path)
 }
 
 /* By the name that it has now, which may be another than when it was noted. */
-static enum step say_noted(const struct look *l, int notes, const char *place, const char *real)
+static enum step say_noted(const struct look *l, bool own, const char *place, const char *real)
 {
-	const char *who = notes == l->owners ? "its owner can take that back"
-					     : "if all that lies there is yours";
+	const char *who = own ? "if all that lies there is yours" : "its owner can take that back";
 
 	(void)exposed_say(l, place, false);
 	if (is_plain(real))
@@ -129,16 +133,50 @@ static enum step exposed_unknown(const struct look *l, int code)
 }
 
 /* Do these notes have it? */
-static enum step is_noted(const struct look *l, int notes, const struct statx *x, const char *real)
+static enum step is_noted(const struct look *l, size_t at, const struct statx *x, const char *real)
 {
 	struct exposed_note n;
 
-	return exposed_noted(notes, x, real, &n) ? say_noted(l, notes, n.path, real) : ON;
+	return exposed_noted(l->notes[at], x, real, &n)
+		       ? say_noted(l, at < l->own_count, n.path, real)
+		       : ON;
+}
+
+/* Root is given other users' files, and led through their folders by their links: what their
+ * sandboxes write is in their own notes. Whatever they have put there can only add to what is
+ * exposed. 0 or -errno. */
+static int meet_owner(struct look *l, uid_t uid)
+{
+	char home[PATH_MAX], path[PATH_MAX], notes[PATH_MAX + sizeof("/" EXPOSED_FOLDER)];
+	int fd;
+
+	if (geteuid() != 0 || uid == 0)
+		return 0;
+	for (size_t i = 0; i < l->owner_count; i++)
+		if (l->owners[i] == uid)
+			return 0;
+	if (l->owner_count == OWNERS_MAX)
+		return -E2BIG;
+	l->owners[l->owner_count++] = uid;
+	if (home_listed(uid, home, sizeof(home)) < 0 ||
+	    state_place(STATE_LISTED, home, path, sizeof(path)) < 0)
+		return 0;
+	(void)snprintf(notes, sizeof(notes), "%s/" EXPOSED_FOLDER, path);
+	fd = open(notes, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -errno;
+	l->notes[l->note_count++] = fd;
+	l->again = true;
+	return 0;
 }
 
 /* Is this itself a place? */
-static enum step is_place(const struct look *l, const struct statx *x, const char *real)
+static enum step is_place(struct look *l, const struct statx *x, const char *real)
 {
+	int r = meet_owner(l, x->stx_uid);
+
+	if (r < 0)
+		return exposed_unknown(l, r);
 	if (l->passes)
 		return ON;
 	for (size_t i = 0; i < l->also_count; i++)
@@ -147,7 +185,7 @@ static enum step is_place(const struct look *l, const struct statx *x, const cha
 			return l->flags & EXPOSED_BESIDES ? ON
 							  : exposed_say(l, l->also_name[i], true);
 	for (size_t i = 0; i < l->note_count; i++)
-		if (is_noted(l, l->notes[i], x, real) == EXPOSED)
+		if (is_noted(l, i, x, real) == EXPOSED)
 			return EXPOSED;
 	return ON;
 }
@@ -170,7 +208,7 @@ static int exposed_append(char path[PATH_MAX], const char *name)
 }
 
 /* All folders from this one up to the root; `path` is its own, and used up. */
-static enum step climb(const struct look *l, char *path)
+static enum step climb(struct look *l, char *path)
 {
 	CLEANUP(fd) int fd = open(path, SEEN | O_DIRECTORY);
 	struct statx x, above;
@@ -416,6 +454,9 @@ static enum step exposed_enter(struct look *l, const char *name)
 	r = exposed_look_at(fd, &next.x);
 	if (r < 0)
 		return exposed_unknown(l, r);
+	r = meet_owner(l, next.x.stx_uid);
+	if (r < 0)
+		return exposed_unknown(l, r);
 	if (S_ISLNK(next.x.stx_mode))
 		return exposed_follow(l, fd, name);
 	if (!same_mount(&next.x, &l->cur.x) && aliases(l, &l->cur) == EXPOSED)
@@ -516,43 +557,42 @@ static int open_notes(struct look *l)
 	return 0;
 }
 
-/* Root is given other users' files: what their sandboxes write is in their own notes. Whatever they
- * have put there can only add to what is exposed. */
-static int open_owners_notes(struct look *l, int file)
-{
-	char home[PATH_MAX], path[PATH_MAX], notes[PATH_MAX + sizeof("/" EXPOSED_FOLDER)];
-	struct stat st;
-	int fd;
-
-	if (geteuid() != 0 || file < 0 || fstat(file, &st) < 0 || st.st_uid == 0 ||
-	    home_listed(st.st_uid, home, sizeof(home)) < 0 ||
-	    state_place(STATE_LISTED, home, path, sizeof(path)) < 0)
-		return 0;
-	(void)snprintf(notes, sizeof(notes), "%s/" EXPOSED_FOLDER, path);
-	fd = open(notes, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -errno;
-	l->notes[l->note_count++] = l->owners = fd;
-	return 0;
-}
-
 static void close_notes(struct look *l)
 {
 	while (l->note_count)
 		(void)fd_close(l->notes[--l->note_count]);
 }
 
+/* Anew for as long as users are met whose notes were not looked at from the beginning. */
+static enum step walk_all(struct look *l, const char *path, int file)
+{
+	enum step s = ON;
+	int r = 0;
+
+	for (l->again = true; s != EXPOSED && l->again;) {
+		l->again = l->nameless = l->missing = false;
+		l->links = 0;
+		l->todo[0] = '\0';
+		if (path[0] != '/')
+			r = getcwd(l->todo, PATH_MAX) ? 0 : -errno;
+		if (r == 0 &&
+		    snprintf(l->todo + strlen(l->todo), PATH_MAX, "/%s", path) >= PATH_MAX)
+			r = -ENAMETOOLONG;
+		s = r < 0 ? exposed_unknown(l, r) : exposed_walk(l, file);
+	}
+	return s;
+}
+
 static bool ask_once(const char *path, const char *const *also, unsigned flags, struct err *why)
 {
-	struct look l = { .flags = flags,
-			  .passes = flags & EXPOSED_LINKS,
-			  .cur.fd = -1,
-			  .owners = -1,
-			  .why = why };
+	struct look l = {
+		.flags = flags, .passes = flags & EXPOSED_LINKS, .cur.fd = -1, .why = why
+	};
 	CLEANUP(fd)
 	int file = open(path, O_PATH | O_CLOEXEC); /* first: it mounts what is mounted
 						    * by being used */
 	enum step s;
+	struct stat st;
 	int r = file >= 0 || errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
 
 	if (r < 0) {
@@ -560,15 +600,12 @@ static bool ask_once(const char *path, const char *const *also, unsigned flags, 
 		return true;
 	}
 	r = open_notes(&l);
-	if (r == 0)
-		r = open_owners_notes(&l, file);
+	l.own_count = l.note_count;
+	if (r == 0 && file >= 0 && fstat(file, &st) == 0)
+		r = meet_owner(&l, st.st_uid);
 	if (r == 0)
 		r = open_also(&l, also);
-	if (r == 0 && path[0] != '/')
-		r = getcwd(l.todo, PATH_MAX) ? 0 : -errno;
-	if (r == 0 && snprintf(l.todo + strlen(l.todo), PATH_MAX, "/%s", path) >= PATH_MAX)
-		r = -ENAMETOOLONG;
-	s = r < 0 ? exposed_unknown(&l, r) : exposed_walk(&l, file);
+	s = r < 0 ? exposed_unknown(&l, r) : walk_all(&l, path, file);
 	if (l.cur.fd >= 0)
 		(void)fd_close(l.cur.fd);
 	close_notes(&l);

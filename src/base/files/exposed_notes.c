@@ -260,6 +260,15 @@ static int open_lock(struct err *e)
 	return fd < 0 ? err_sys(e, "cannot open the list of places that sandboxes write") : fd;
 }
 
+/* Who asks a person what may be taken back sees by it that a run was there meanwhile. Two that
+ * count at once may come to one number, and never to the one before. */
+static int count_run(int fd)
+{
+	uint64_t n = exposed_runs(fd) + 1;
+
+	return pwrite(fd, &n, sizeof(n), 0) == sizeof(n) ? 0 : -EIO;
+}
+
 /* Where the file system has no locks nothing can be taken back, and nobody need keep others from
  * it. */
 int exposed_hold(struct err *e)
@@ -271,6 +280,9 @@ int exposed_hold(struct err *e)
 		return fd;
 	if (r < 0 && r != -ENOLCK && r != -EOPNOTSUPP && r != -ENOSYS && r != -EINVAL)
 		return err_errno(e, r, "cannot lock the list of places that sandboxes write");
+	r = r < 0 ? 0 : count_run(fd);
+	if (r < 0)
+		return err_errno(e, r, "cannot note that a run begins");
 	return TAKE_FD(fd);
 }
 
@@ -299,6 +311,13 @@ static bool lives_elsewhere(void)
 	return false;
 }
 
+uint64_t exposed_runs(int lock)
+{
+	uint64_t n = 0;
+
+	return pread(lock, &n, sizeof(n), 0) == sizeof(n) ? n : 0;
+}
+
 int exposed_lock(struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
@@ -319,27 +338,6 @@ int exposed_lock(struct err *e)
 
 /* ---- taking back ---- */
 
-/* All that was noted by that name, whatever has become of it. */
-static int forget_named(int notes, const char *path)
-{
-	struct exposed_note n;
-	struct folder f;
-	int found = 0;
-
-	if (lseek(notes, 0, SEEK_SET) < 0)
-		return -errno;
-	folder_begin(&f, notes);
-	for (const struct fd_entry *one; (one = folder_next(&f));) {
-		if (one->name[0] != 'i' || !note_read(notes, one->name, &n) ||
-		    !str_eq(n.path, path))
-			continue;
-		if (unlinkat(notes, one->name, 0) < 0)
-			return -errno;
-		found = 1;
-	}
-	return f.error ? -f.error : found;
-}
-
 /* What is there, by its inode; notes of others that had its name stay: they are elsewhere now. */
 static int forget_there(int notes, int fd)
 {
@@ -356,26 +354,43 @@ static int forget_there(int notes, int fd)
 	return unlinkat(notes, name, 0) < 0 ? -errno : 1;
 }
 
+/* What had the name and was moved is a guest's still, wherever it lies now. */
 int exposed_forget(const char *path, struct err *e)
 {
 	CLEANUP(fd) int notes = state_find(EXPOSED_FOLDER, NULL, 0);
 	CLEANUP(fd) int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	int r = fd >= 0 || errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
 	char by_path[NAME_SIZE];
 	struct exposed_note n;
-	bool named;
+	int r;
 
+	if (fd < 0)
+		return err_sys(e, "cannot look at '%.200s'", path);
 	if (notes < 0)
 		return 0;
+	r = forget_there(notes, fd);
 	path_name(path, by_path);
-	named = note_read(notes, by_path, &n);
-	if (r == 0)
-		r = fd >= 0 ? forget_there(notes, fd) : forget_named(notes, path);
-	if (r >= 0 && named && unlinkat(notes, by_path, 0) < 0)
-		r = -errno;
+	if (r >= 0 && note_read(notes, by_path, &n))
+		r = unlinkat(notes, by_path, 0) < 0 ? -errno : 1;
 	if (r < 0)
 		return err_errno(e, r, "cannot take back the note of '%.200s'", path);
-	return r || named;
+	return r;
+}
+
+bool exposed_was(const char *path, char was[PATH_MAX])
+{
+	CLEANUP(fd) int notes = state_find(EXPOSED_FOLDER, NULL, 0);
+	CLEANUP(fd) int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char name[NAME_SIZE];
+	struct exposed_note n;
+	struct statx x;
+
+	if (notes < 0 || fd < 0 || exposed_look_at(fd, &x) < 0)
+		return false;
+	identity_name(&x, name);
+	if (!note_read(notes, name, &n) || !is_of(&n, &x))
+		return false;
+	(void)snprintf(was, PATH_MAX, "%s", n.path);
+	return true;
 }
 
 /* ---- the list ---- */

@@ -56,9 +56,13 @@ int exposed_each(exposed_row_fn *fn, void *arg, struct err *e);
 /* Nobody of this user's lives who could write anywhere, and nobody begins until the descriptor is
  * closed. Refused where somebody does. */
 int exposed_lock(struct err *e);
-/* Takes the note of a place back, by its name and by what is there now; where nothing is, of all
- * that was noted by that name. `path` is absolute and has no links. 1, or 0: there was none. */
+/* How many have begun until now, more or less: another number where any has. */
+uint64_t exposed_runs(int lock);
+/* Takes the note of a place back, by its name and by what is there now, which must be something.
+ * `path` is absolute and has no links. 1, or 0: there was none. */
 int exposed_forget(const char *path, struct err *e);
+/* Is what is there a place by what it is, and under which name was that noted? */
+bool exposed_was(const char *path, char was[PATH_MAX]);
 
 /* ---- for base/files/exposed.c ---- */
 

@@ -21,6 +21,8 @@
 #define THING "thing"
 #define ABOUT "about"
 #define ABOUT_MAX ((size_t)32 << 10)
+/* What has no folder of ours around it: then whatever is in it is the command's, an `about` too. */
+#define BARE "bare-"
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /* ---- taking ---- */
@@ -31,13 +33,15 @@ static const struct {
 } parts[] = { { "HEAD", "HEAD.taken" }, { ".git", "git.taken" } };
 
 /* Git finds no repository in it, for root neither. */
-static void fasten(int folder, const struct stat *st)
+static void fasten(int folder, const char *name)
 {
 	CLEANUP(fd) int own = -1;
+	struct stat st;
 
-	if (!S_ISDIR(st->st_mode) || fchmodat(folder, THING, 0700, 0) < 0)
+	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
+	    fchmodat(folder, name, 0700, 0) < 0)
 		return;
-	own = openat(folder, THING, FOLDER);
+	own = openat(folder, name, FOLDER);
 	if (own < 0)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
@@ -77,6 +81,21 @@ static void write_about(int folder, const char *from, const char *why, const str
 		(void)fd_write_all(fd, text.data, text.len);
 }
 
+/* The disk is full: a rename needs no more of it. */
+static int put_bare(int state, int dir, const char *name, const char *id, char *place, size_t n)
+{
+	size_t above = strlen(place) - strlen(id);
+	char as[NAME_MAX + 1];
+
+	(void)unlinkat(state, id, AT_REMOVEDIR);
+	(void)snprintf(as, sizeof(as), BARE "%s", id);
+	(void)snprintf(place + above, n - above, "%s", as);
+	if (renameat(dir, name, state, as) < 0)
+		return -errno;
+	fasten(state, as);
+	return 0;
+}
+
 int taken_put(int dir, const char *name, const char *id, const char *from, const char *why,
 	      char *place, size_t n)
 {
@@ -91,8 +110,8 @@ int taken_put(int dir, const char *name, const char *id, const char *from, const
 	(void)snprintf(place, n, "%s/%s", path, id);
 	if (mkdirat(state, id, 0700) == 0)
 		own = openat(state, id, FOLDER);
-	if (own < 0) /* the disk is full: a rename needs no more of it */
-		return renameat(dir, name, state, id) < 0 ? -errno : 0;
+	if (own < 0)
+		return put_bare(state, dir, name, id, place, n);
 	if (renameat(dir, name, own, THING) < 0) {
 		int r = -errno;
 
@@ -102,16 +121,17 @@ int taken_put(int dir, const char *name, const char *id, const char *from, const
 	if (fstatat(own, THING, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	write_about(own, from, why, &st);
-	fasten(own, &st);
+	fasten(own, THING);
 	return 0;
 }
 
 /* ---- looking ---- */
 
-static struct jread *read_about(int folder)
+static struct jread *read_about(int folder, const char *id)
 {
 	CLEANUP(mem) char *text = malloc(ABOUT_MAX);
-	ssize_t n = text && folder >= 0 ? fd_read_file(folder, ABOUT, text, ABOUT_MAX) : -1;
+	bool ours = folder >= 0 && !str_starts(id, BARE);
+	ssize_t n = text && ours ? fd_read_file(folder, ABOUT, text, ABOUT_MAX) : -1;
 	struct jread *v = NULL;
 	struct err e;
 
@@ -121,7 +141,7 @@ static struct jread *read_about(int folder)
 static int taken_look_at(int state, const char *id, taken_look *look, void *arg)
 {
 	CLEANUP(fd) int own = openat(state, id, FOLDER);
-	CLEANUP(jread) struct jread *about = read_about(own);
+	CLEANUP(jread) struct jread *about = read_about(own, id);
 	struct taken_row r = { .id = id,
 			       .folder = about ? own : state,
 			       .name = about ? THING : id };
@@ -238,7 +258,7 @@ int taken_restore(const char *id, struct err *e)
 {
 	CLEANUP(fd) int state = state_find(TAKEN_FOLDER, NULL, 0);
 	CLEANUP(fd) int own = state >= 0 && is_name(id) ? openat(state, id, FOLDER) : -1;
-	CLEANUP(jread) struct jread *about = read_about(own);
+	CLEANUP(jread) struct jread *about = read_about(own, id);
 	const char *from = jread_str(about, "from");
 	struct stat st;
 	mode_t mode = (mode_t)jread_int(about, "mode", 0);
@@ -249,10 +269,7 @@ int taken_restore(const char *id, struct err *e)
 		return err_refuse(e, ERR_USAGE, EINVAL, "move it back by hand",
 				  "where '%.80s' was is not known", id);
 	if (put_back(own, from, id, mode, e) < 0) {
-		struct stat now;
-
-		if (fstatat(own, THING, &now, AT_SYMLINK_NOFOLLOW) == 0)
-			fasten(own, &now);
+		fasten(own, THING);
 		return -e->code;
 	}
 	(void)unlinkat(own, ABOUT, 0);

@@ -6,7 +6,8 @@
  *
  * Hostile code made it. A folder is closed to everybody, and its HEAD or .git has another name:
  * whoever comes by with git, or with a prompt that calls it, finds no repository there. Without
- *`about`, of an earlier version or on a full disk, the thing itself has the id for its name. */
+ * `about`, of an earlier version, the thing itself has the id for its name; on a full disk it is
+ * called bare-ID, so that an `about` of the command's own in it counts for nothing. */
 #pragma once
 
 #include <stdint.h>

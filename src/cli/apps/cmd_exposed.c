@@ -268,13 +268,30 @@ static int check_taken(const char *path, struct err *e)
 			  name);
 }
 
+/* What is not there may have been moved: a list of names alone does not say where to. */
+static int check_there(const char *path, struct err *e)
+{
+	if (access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR))
+		return 0;
+	return err_refuse(e, ERR_USAGE, ENOENT,
+			  "where it was moved, name it by where it is now; where it was removed, "
+			  "its note does no harm",
+			  "'%.200s' is not there", path);
+}
+
 static int check_noted(const char *path, struct exposed_list *l, struct err *e)
 {
 	struct err why = { 0 };
+	char was[PATH_MAX];
 
 	l->only = path;
 	if (exposed_each(cmd_exposed_row, l, e) < 0)
 		return -e->code;
+	if (!(l->shown + l->gone) && exposed_was(path, was)) {
+		l->only = was;
+		if (exposed_each(cmd_exposed_row, l, e) < 0)
+			return -e->code;
+	}
 	if (l->shown + l->gone)
 		return 0;
 	if (!exposed_path(path, NULL, EXPOSED_SHARED, &why))
@@ -326,8 +343,8 @@ static int lock_place(const char *path, struct err *e)
 	return TAKE_FD(lock);
 }
 
-/* On the record before it counts. */
-static int forget_locked(const char *path, struct err *e)
+/* On the record before it counts. `runs`: what began since was not there to be looked at. */
+static int forget_locked(const char *path, uint64_t runs, struct err *e)
 {
 	char cwd[PATH_MAX];
 	const struct config_place at = {
@@ -341,6 +358,10 @@ static int forget_locked(const char *path, struct err *e)
 		return -e->code;
 	(void)config_load(s, &at, &unread); /* where the record is, if they can be read */
 	lock = lock_place(path, e);
+	if (lock >= 0 && exposed_runs(lock) != runs)
+		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "look at it again, then once more",
+				  "a run began while you were asked; '%.200s' was not taken back",
+				  path);
 	if (lock < 0 || recorder_policy(s, "forget", path, NULL, e) < 0 ||
 	    exposed_forget(path, e) < 0)
 		return -e->code;
@@ -378,21 +399,24 @@ static int cmd_exposed_forget(const struct exposed_asked *a, struct err *e)
 	CLEANUP(arena) struct arena *arena = arena_new((size_t)1 << 20);
 	struct exposed_list l = { .text = BUF_INIT(TEXT_MAX) };
 	char path[PATH_MAX];
+	uint64_t runs = 0;
 	int r, lock = -1;
 
 	if (!arena)
 		return err_nomem(e);
 	if (exposed_check_own(e) < 0 || find_place(a->path, arena, path, e) < 0 ||
-	    check_own(path, e) < 0 || check_noted(path, &l, e) < 0 ||
+	    check_own(path, e) < 0 || check_noted(path, &l, e) < 0 || check_there(path, e) < 0 ||
 	    (lock = lock_place(path, e)) < 0)
 		r = -e->code;
 	else
 		r = 0;
+	if (r == 0)
+		runs = exposed_runs(lock);
 	(void)fd_close(lock); /* whoever reads it keeps nobody waiting */
 	if (r == 0)
 		r = agree(a, &l, e);
 	if (r == 0)
-		r = forget_locked(path, e);
+		r = forget_locked(path, runs, e);
 	buf_done(&l.text);
 	if (r == 0)
 		say_done(a, path);

@@ -251,20 +251,22 @@ static int refuse_link(const char *from, const struct err *why, struct err *e)
 	return -e->code;
 }
 
-/* Where a guest may have made it, a link would show another file of the user's inside. */
-static int open_own(const char *from, struct err *e)
+/* Where a guest may have made it, a link would show another file of the user's inside, or lead what
+ * comes out over one. */
+static int open_own(const char *path, int flags, struct err *e)
 {
-	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	struct err why = { 0 };
-	int fd = fd_open_nolinks(AT_FDCWD, from, flags, 0);
+	int fd;
 
-	if (fd == -ELOOP && !exposed_path(from, NULL, 0, &why)) {
-		fd = open(from, flags);
+	flags |= O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	fd = fd_open_nolinks(AT_FDCWD, path, flags, 0);
+	if (fd == -ELOOP && !exposed_path(path, NULL, 0, &why)) {
+		fd = open(path, flags);
 		fd = fd < 0 ? -errno : fd;
 	}
 	if (fd == -ELOOP)
-		return refuse_link(from, &why, e);
-	return fd < 0 ? err_errno(e, fd, "cannot open '%.200s'", from) : fd;
+		return refuse_link(path, &why, e);
+	return fd < 0 ? err_errno(e, fd, "cannot open '%.200s'", path) : fd;
 }
 
 static int copy_in(struct daemon_client *d, const char *from, struct box_path *to,
@@ -276,7 +278,7 @@ static int copy_in(struct daemon_client *d, const char *from, struct box_path *t
 
 	if (str_eq(from, "-"))
 		return put_stdin(d, to, e);
-	fd = open_own(from, e);
+	fd = open_own(from, 0, e);
 	if (fd < 0)
 		return -e->code;
 	if (fstat(fd, &st) < 0)
@@ -318,7 +320,7 @@ static int settle_outside(const char *to, const char *from, bool folder, int *ab
 	size_t n;
 
 	if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {
-		*above = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		*above = open_own(to, O_DIRECTORY, e);
 		/* All of a folder without a name goes into the one that is there. */
 		if (!last_part(from, name) && !folder)
 			return no_name(from, e);
@@ -331,9 +333,9 @@ static int settle_outside(const char *to, const char *from, bool folder, int *ab
 		for (n = strlen(path); n && path[n - 1] == '/';)
 			n--;
 		path[n - strlen(name)] = '\0';
-		*above = open(*path ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		*above = open_own(*path ? path : ".", O_DIRECTORY, e);
 	}
-	return *above < 0 ? err_sys(e, "cannot open the folder of '%.200s'", to) : 0;
+	return *above < 0 ? err_wrap(e, "'%.150s'", to) : 0;
 }
 
 /* What came out is a guest's, wherever it lies now: no file of it is obeyed as the user's own. */

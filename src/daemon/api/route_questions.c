@@ -47,15 +47,15 @@ void serve_question_answer(struct api *a, struct http_call *c, const struct jrea
 
 	if (!api_is_owner(c))
 		p = problem_say(PROBLEM_FORBIDDEN, &e, "the daemon's owner alone answers");
-	else if (num_count(c->parts[1], &id) < 0 || id > UINT32_MAX)
+	else if (num_count(c->parts[1], &id) < 0)
 		p = problem_say(PROBLEM_INVALID, &e, "that is not the number of a question");
 	else if (!question_read_answer(jread_str(body, "answer"), &what))
 		p = problem_say(
 			PROBLEM_INVALID, &e,
 			"'answer' is once, run or no; for always: /v1/policy/allow, then run");
 	else
-		p = questions_answer_one(a->boxes, c->caller->tenant, c->parts[0], (uint32_t)id,
-					 what, by, &e);
+		p = questions_answer_one(a->boxes, c->caller->tenant, c->parts[0], id, what, by,
+					 &e);
 	if (p != PROBLEM_NONE)
 		http_problem(c, p, &e);
 	else

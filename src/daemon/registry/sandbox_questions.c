@@ -3,7 +3,12 @@
  * them.
  *
  * Whoever listens to events hears of each. Where nobody does, nobody is there to answer, and the
- * door is told so at once. */
+ * door is told so at once.
+ *
+ * A door counts its questions from 1, and a sandbox that begins anew has another door. So they have
+ * numbers of ours, of which there is each once: an answer that was meant for another question is
+ * nobody's. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +20,8 @@
 
 struct box_question {
 	struct box_question *next;
-	uint32_t id;
+	uint64_t number;
+	uint32_t id; /* of the door's */
 	uint16_t port;
 	char host[256];
 };
@@ -38,10 +44,28 @@ void questions_forget(struct sandbox_entry *b)
 	b->questions = NULL;
 }
 
+static struct box_question *box_question_numbered(const struct sandbox_entry *b, uint64_t number)
+{
+	struct box_question *q = b->questions;
+
+	while (q && q->number != number)
+		q = q->next;
+	return q;
+}
+
+/* No earlier daemon has used it, unless the clock went back. */
+static uint64_t box_question_next(struct sandboxes *s)
+{
+	uint64_t now = wall_us();
+
+	s->asked = now > s->asked ? now : s->asked + 1;
+	return s->asked;
+}
+
 static void box_question_put(struct json *j, const struct box_question *q)
 {
 	json_object(j);
-	json_ku64(j, "question", q->id);
+	json_ku64(j, "question", q->number);
 	json_kstr(j, "host", q->host);
 	json_ku64(j, "port", q->port);
 }
@@ -90,6 +114,7 @@ void questions_opened(struct sandbox_entry *b, const struct monitor_say *m)
 		return;
 	}
 	q->id = id;
+	q->number = box_question_next(b->s);
 	q->port = (uint16_t)(m->value >> 32);
 	(void)snprintf(q->host, sizeof(q->host), "%.*s", (int)sizeof(q->host) - 1, m->err.what);
 	*box_question_find(b, id) = q;
@@ -129,14 +154,15 @@ enum problem questions_list(struct sandboxes *s, const char *tenant, const char 
 }
 
 enum problem questions_answer_one(struct sandboxes *s, const char *tenant, const char *ref,
-				  uint32_t id, enum run_answer a, const char *by, struct err *e)
+				  uint64_t number, enum run_answer a, const char *by, struct err *e)
 {
 	struct sandbox_entry *b = entry_find(s, tenant, ref);
+	const struct box_question *q = b ? box_question_numbered(b, number) : NULL;
 
-	if (!b || !*box_question_find(b, id))
-		return problem_say(PROBLEM_NOT_FOUND, e, "no question %u is open in '%.80s'", id,
-				   ref);
-	if (b->strange || box_question_answer(b, id, a, by) < 0)
+	if (!q)
+		return problem_say(PROBLEM_NOT_FOUND, e,
+				   "no question %" PRIu64 " is open in '%.80s'", number, ref);
+	if (b->strange || box_question_answer(b, q->id, a, by) < 0)
 		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' does not answer",
 				   b->id);
 	return PROBLEM_NONE;

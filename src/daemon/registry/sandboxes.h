@@ -165,7 +165,8 @@ struct exec_watch *exec_unwatch(struct exec_watch *w);
 enum problem questions_list(struct sandboxes *s, const char *tenant, const char *ref,
 			    struct json *j, struct err *e);
 enum problem questions_answer_one(struct sandboxes *s, const char *tenant, const char *ref,
-				  uint32_t id, enum run_answer a, const char *by, struct err *e);
+				  uint64_t number, enum run_answer a, const char *by,
+				  struct err *e);
 
 enum problem exec_signal(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
 			 int sig, struct err *e);

@@ -93,6 +93,7 @@ struct sandboxes {
 	char gone_tenant[SANDBOXES_GONE][TENANT_SIZE];
 	size_t gone_at;
 	unsigned file_ids;
+	uint64_t asked;           /* the number of the last question */
 	struct loop_watch tidier; /* a pidfd; -1: none is at work */
 	bool tidy_again;
 };

@@ -6,7 +6,8 @@
  *	i-DEVICE-INODE -> BIRTH AS PATH  what it is; its birth tells an inode that was used again
  *	p-HASH -> PATH                   what it is called, for devices whose numbers change
  *
- * and a file for locks. AS is a letter for each way that it was given; earlier versions had none.
+ * and files for locks and to count by. AS is a letter for each way that it was given; earlier
+ *versions had none.
  */
 #include "base/files/exposed_notes.h"
 
@@ -26,10 +27,12 @@
 #include "base/text/str.h"
 
 #define LOCK ".lock"
+#define ADDED ".added" /* a byte for each place since the notes were counted */
 
 enum {
 	TIDY_FROM = 20000, /* entries, two for each place: from there on those that are gone go */
-	ENTRIES_MAX = 131072,
+	ENTRIES_MAX = 131072, /* and what is noted until they are counted */
+	COUNT_AT = 256,       /* places: all notes are looked through once for so many */
 	NAME_SIZE = 64,
 	BIRTH_SIZE = 32,
 	AS_SIZE = 16,
@@ -154,11 +157,27 @@ static int count_notes(int notes, bool tidy, size_t *ret)
 	return -f.error;
 }
 
+/* One more place. Is it time to look through all notes? Where it cannot be told, it is. Whoever
+ * dies in here was counted and has noted nothing: the next count comes earlier. */
+static bool is_time_to_count(int added)
+{
+	struct stat st;
+
+	return added < 0 || write(added, "", 1) != 1 || fstat(added, &st) < 0 ||
+	       st.st_size >= COUNT_AT;
+}
+
 static int exposed_notes_make_room(int notes, struct err *e)
 {
+	CLEANUP(fd)
+	int added =
+		openat(notes, ADDED, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	size_t n = 0;
-	int r = count_notes(notes, false, &n);
+	int r;
 
+	if (!is_time_to_count(added))
+		return 0;
+	r = count_notes(notes, false, &n);
 	if (r == 0 && n >= TIDY_FROM)
 		r = count_notes(notes, true, &n);
 	if (r < 0)
@@ -167,6 +186,8 @@ static int exposed_notes_make_room(int notes, struct err *e)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOSPC,
 				  "remove folders that are no longer needed",
 				  "the list of places that sandboxes write is full");
+	if (added >= 0)
+		(void)!ftruncate(added, 0);
 	return 0;
 }
 

@@ -22,6 +22,7 @@
 #include "base/files/fd.h"
 #include "base/files/folder.h"
 #include "base/files/home.h"
+#include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/text/cleanup.h"
 #include "base/text/str.h"
@@ -270,13 +271,12 @@ static int exposed_notes_lock(int fd, int how, short type)
 	return how == F_OFD_GETLK && all.l_type != F_UNLCK ? -EAGAIN : 0;
 }
 
-static int open_lock(struct err *e)
+/* The gate: who begins to live passes it with a shared lock, and has a lock of lives.h when it lets
+ * go; who takes back closes it, and finds all locks that there are. */
+static int open_lock(int notes, struct err *e)
 {
-	CLEANUP(fd) int notes = state_open(EXPOSED_FOLDER, NULL, 0, e);
 	int fd;
 
-	if (notes < 0)
-		return notes;
 	fd = openat(notes, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd < 0 ? err_sys(e, "cannot open the list of places that sandboxes write") : fd;
 }
@@ -285,14 +285,18 @@ static int open_lock(struct err *e)
  * it. */
 int exposed_hold(struct err *e)
 {
-	CLEANUP(fd) int fd = open_lock(e);
-	int r = fd < 0 ? fd : exposed_notes_lock(fd, F_OFD_SETLKW, F_RDLCK);
+	CLEANUP(fd) int notes = state_open(EXPOSED_FOLDER, NULL, 0, e);
+	CLEANUP(fd) int gate = notes < 0 ? notes : open_lock(notes, e);
+	int r;
 
-	if (fd < 0)
-		return fd;
-	if (r < 0 && r != -ENOLCK && r != -EOPNOTSUPP && r != -ENOSYS && r != -EINVAL)
+	if (gate < 0)
+		return gate;
+	r = exposed_notes_lock(gate, F_OFD_SETLKW, F_RDLCK);
+	if (r == 0 || r == -ENOLCK || r == -EOPNOTSUPP || r == -ENOSYS || r == -EINVAL)
+		r = lives_join(notes);
+	if (r < 0)
 		return err_errno(e, r, "cannot lock the list of places that sandboxes write");
-	return TAKE_FD(fd);
+	return r;
 }
 
 static int refuse_living(struct err *e)
@@ -314,7 +318,8 @@ static bool lives_elsewhere(void)
 
 		if (notes >= 0)
 			fd = openat(notes, LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && exposed_notes_lock(fd, F_OFD_GETLK, F_WRLCK) < 0)
+		if ((fd >= 0 && exposed_notes_lock(fd, F_OFD_GETLK, F_WRLCK) < 0) ||
+		    (notes >= 0 && lives_others(notes, -1)))
 			return true;
 	}
 	return false;
@@ -322,16 +327,17 @@ static bool lives_elsewhere(void)
 
 int exposed_lock(struct err *e)
 {
-	CLEANUP(fd) int fd = -1;
+	CLEANUP(fd) int notes = -1, fd = -1;
 	int r;
 
 	if (lives_elsewhere())
 		return refuse_living(e);
-	fd = open_lock(e);
+	notes = state_open(EXPOSED_FOLDER, NULL, 0, e);
+	fd = notes < 0 ? notes : open_lock(notes, e);
 	if (fd < 0)
 		return fd;
 	r = exposed_notes_lock(fd, F_OFD_SETLK, F_WRLCK);
-	if (r == -EAGAIN || r == -EACCES)
+	if (r == -EAGAIN || r == -EACCES || (r == 0 && lives_others(notes, -1)))
 		return refuse_living(e);
 	if (r < 0)
 		return err_errno(e, r, "cannot lock the list of places that sandboxes write");

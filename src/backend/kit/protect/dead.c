@@ -17,6 +17,7 @@
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "base/files/folder.h"
+#include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/sys/clock.h"
 #include "base/text/str.h"
@@ -137,7 +138,7 @@ void told_await(const struct ident *workspace)
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
 {
-	int keep[2 * TREES_MAX + 2 * KEPT_MAX + 3];
+	int keep[2 * TREES_MAX + 2 * KEPT_MAX + 4];
 	size_t n = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -151,6 +152,8 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 		keep[n++] = pidfd;
 	if (t->live >= 0)
 		keep[n++] = t->live;
+	if (t->life >= 0)
+		keep[n++] = t->life;
 	for (size_t i = 0; i < t->tree_count; i++) {
 		keep[n++] = t->trees[i].fd;
 		if (t->trees[i].record >= 0)
@@ -433,7 +436,7 @@ bool dead_waits(const char *path)
 
 	if (records < 0)
 		return false;
-	if (record_locked(records))
+	if (lives_others(records, -1))
 		return true;
 	if (stat(path, &st) == 0)
 		w.ident = ident_of(&st);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/files/draft.h"
+#include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/text/str.h"
 #include "git/gitsay.h"
@@ -200,13 +201,17 @@ static int git_record_lock(int fd, int how, short type)
 	return fcntl(fd, how, &all) < 0 ? -errno : 0;
 }
 
-int record_live(struct err *e)
+int record_live(int *life, struct err *e)
 {
-	int fd = state_open(FOLDER, NULL, 0, e);
+	CLEANUP(fd) int fd = state_open(FOLDER, NULL, 0, e);
+	int r = fd < 0 ? fd : lives_join(fd);
 
-	if (fd >= 0)
-		(void)git_record_lock(fd, F_OFD_SETLK, F_RDLCK);
-	return fd;
+	if (fd < 0)
+		return fd;
+	if (r < 0)
+		return err_errno(e, r, "cannot lock brig's records of workspaces");
+	*life = r;
+	return TAKE_FD(fd);
 }
 
 bool record_locked(int fd)

@@ -16,6 +16,7 @@
 
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/protect_internal.h"
+#include "backend/kit/survey/record_devices.h"
 #include "base/files/folder.h"
 #include "base/files/lives.h"
 #include "base/files/state.h"
@@ -321,8 +322,7 @@ static bool look_at_record(void *arg, int records, const char *name)
 	struct sweep *s = arg;
 	struct ident tree;
 
-	if (!record_ident(name, &tree) || tree.ino != s->workspace.ino ||
-	    !record_unfinished(records, &tree))
+	if (!record_ident(name, &tree) || !record_unfinished(records, &tree))
 		return false;
 	dead_finish(s, &tree, name, s->here);
 	return true;
@@ -338,7 +338,7 @@ static void sweep_workspace(struct sweep *s)
 	if (s->records < 0)
 		return;
 	if (faccessat(s->records, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		folder_some(s->records, SIZE_MAX, &(int64_t){ 0 }, look_at_record, s);
+		record_same_inode(s->records, s->workspace.ino, look_at_record, s);
 	else if (faccessat(s->marks, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
 		 record_unfinished(s->records, &s->workspace))
 		dead_finish(s, &s->workspace, name, s->here);

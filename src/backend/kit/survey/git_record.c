@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "backend/kit/survey/record_devices.h"
 #include "base/files/draft.h"
 #include "base/files/lives.h"
 #include "base/files/state.h"
@@ -292,7 +293,8 @@ void record_rename(int live, const struct ident *was, const struct ident *is)
 
 	record_name(was, from);
 	record_name(is, to);
-	(void)renameat2(live, from, live, to, RENAME_NOREPLACE);
+	if (record_device_note(live, is->dev) == 0)
+		(void)renameat2(live, from, live, to, RENAME_NOREPLACE);
 }
 
 int record_open(int live, const struct ident *tree, struct err *e)
@@ -301,7 +303,14 @@ int record_open(int live, const struct ident *tree, struct err *e)
 	int fd;
 
 	record_name(tree, name);
-	fd = openat(live, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(live, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		int r = record_device_note(live, tree->dev);
+
+		if (r < 0)
+			return err_errno(e, r, "cannot make brig's record of the workspace");
+		fd = openat(live, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	}
 	return fd < 0 ? err_sys(e, "cannot open brig's record of the workspace") : fd;
 }
 

@@ -4,7 +4,10 @@
  */
 #include "unit.h"
 
+#include <sys/wait.h>
+
 #include "backend/kit/survey/git_record.h"
+#include "base/files/lives.h"
 #include "base/text/str.h"
 
 static char top[PATH_MAX];
@@ -89,12 +92,12 @@ static void a_record_is_whole_or_none(void **state UNUSED)
 	const struct ident tree = { .dev = 1, .ino = 2 };
 	struct known_list l = KNOWN_LIST_NONE, back = KNOWN_LIST_NONE;
 	CLEANUP(buf) struct buf path = BUF_INIT(PATH_MAX);
-	CLEANUP(fd) int live = -1, record = -1;
+	CLEANUP(fd) int live = -1, life = -1, record = -1;
 	bool whole = false;
 	struct stat st;
 	struct err e;
 
-	live = record_live(&e);
+	live = record_live(&life, &e);
 	record = record_open(live, &tree, &e);
 	assert_true(live >= 0 && record >= 0);
 	assert_false(record_load(record, &back, &whole, NULL)); /* empty */
@@ -130,13 +133,13 @@ static void a_record_is_of_the_folder_it_was_written_for_alone(void **state UNUS
 	const struct ident tree = { .dev = 1, .ino = 2 };
 	struct known_list back = KNOWN_LIST_NONE;
 	CLEANUP(buf) struct buf none = BUF_INIT(1);
-	CLEANUP(fd) int live = -1, record = -1, one = -1, other = -1;
+	CLEANUP(fd) int live = -1, life = -1, record = -1, one = -1, other = -1;
 	bool whole;
 	struct err e;
 
 	assert_int_equal(mkdir("one", 0755), 0);
 	one = open("one", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	live = record_live(&e);
+	live = record_live(&life, &e);
 	record = record_open(live, &tree, &e);
 	assert_int_equal(record_store(record, one, "/some/where", &none, true), 0);
 	assert_int_equal(mkdir("one/more", 0755), 0); /* no time but that of its birth counts */
@@ -153,12 +156,14 @@ static void a_record_is_of_the_folder_it_was_written_for_alone(void **state UNUS
 static void the_first_writes_and_the_last_closes(void **state UNUSED)
 {
 	const struct ident tree = { .dev = 0xfe00, .ino = 0xabc };
-	CLEANUP(fd) int live = -1, one = -1, two = -1;
+	CLEANUP(fd) int live = -1, life = -1, one = -1, two = -1, third = -1;
 	struct ident named;
+	int status;
+	pid_t pid;
 	bool alone;
 	struct err e;
 
-	live = record_live(&e);
+	live = record_live(&life, &e);
 	one = record_open(live, &tree, &e);
 	two = record_open(live, &tree, &e);
 	assert_true(record_join(one, &alone) == 0 && alone);
@@ -167,7 +172,19 @@ static void the_first_writes_and_the_last_closes(void **state UNUSED)
 	assert_true(record_join(two, &alone) == 0 && !alone);
 	assert_false(record_alone(one));
 	two = fd_close(two);
-	assert_true(record_alone(one) && !record_locked(live));
+	assert_true(record_alone(one) && !lives_others(live, life));
+	assert_true(lives_others(live, -1));
+	assert_false(lives_others(live, life));
+	pid = fork(); /* who has the descriptor has the lock */
+	if (pid == 0)
+		_exit(!lives_others(live, -1) || lives_others(live, life));
+	assert_true(waitpid(pid, &status, 0) == pid && status == 0);
+	third = lives_join(live);
+	assert_true(third >= 0 && lives_others(live, life) && lives_others(live, third));
+	life = fd_close(life);
+	assert_true(lives_others(live, -1) && !lives_others(live, third));
+	third = fd_close(third);
+	assert_false(lives_others(live, -1));
 	record_mark(live, RECORD_LIVE, &tree);
 	assert_false(record_is_open(live, &tree));
 	record_mark(live, RECORD_OPEN, &tree);

@@ -6,7 +6,8 @@
  *	i-DEVICE-INODE -> BIRTH AS PATH  what it is; its birth tells an inode that was used again
  *	p-HASH -> PATH                   what it is called, for devices whose numbers change
  *
- * and a file for locks. AS is a letter for each way that it was given; earlier versions had none.
+ * and files for locks and to count by. AS is a letter for each way that it was given; earlier
+ *versions had none.
  */
 #include "base/files/exposed_notes.h"
 
@@ -21,15 +22,18 @@
 #include "base/files/fd.h"
 #include "base/files/folder.h"
 #include "base/files/home.h"
+#include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/text/cleanup.h"
 #include "base/text/str.h"
 
 #define LOCK ".lock"
+#define ADDED ".added" /* a byte for each place since the notes were counted */
 
 enum {
 	TIDY_FROM = 20000, /* entries, two for each place: from there on those that are gone go */
-	ENTRIES_MAX = 131072,
+	ENTRIES_MAX = 131072, /* and what is noted until they are counted */
+	COUNT_AT = 256,       /* places: all notes are looked through once for so many */
 	NAME_SIZE = 64,
 	BIRTH_SIZE = 32,
 	AS_SIZE = 16,
@@ -154,11 +158,27 @@ static int count_notes(int notes, bool tidy, size_t *ret)
 	return -f.error;
 }
 
+/* One more place. Is it time to look through all notes? Where it cannot be told, it is. Whoever
+ * dies in here was counted and has noted nothing: the next count comes earlier. */
+static bool is_time_to_count(int added)
+{
+	struct stat st;
+
+	return added < 0 || write(added, "", 1) != 1 || fstat(added, &st) < 0 ||
+	       st.st_size >= COUNT_AT;
+}
+
 static int exposed_notes_make_room(int notes, struct err *e)
 {
+	CLEANUP(fd)
+	int added =
+		openat(notes, ADDED, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	size_t n = 0;
-	int r = count_notes(notes, false, &n);
+	int r;
 
+	if (!is_time_to_count(added))
+		return 0;
+	r = count_notes(notes, false, &n);
 	if (r == 0 && n >= TIDY_FROM)
 		r = count_notes(notes, true, &n);
 	if (r < 0)
@@ -167,6 +187,8 @@ static int exposed_notes_make_room(int notes, struct err *e)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOSPC,
 				  "remove folders that are no longer needed",
 				  "the list of places that sandboxes write is full");
+	if (added >= 0)
+		(void)!ftruncate(added, 0);
 	return 0;
 }
 
@@ -249,13 +271,12 @@ static int exposed_notes_lock(int fd, int how, short type)
 	return how == F_OFD_GETLK && all.l_type != F_UNLCK ? -EAGAIN : 0;
 }
 
-static int open_lock(struct err *e)
+/* The gate: who begins to live passes it with a shared lock, and has a lock of lives.h when it lets
+ * go; who takes back closes it, and finds all locks that there are. */
+static int open_lock(int notes, struct err *e)
 {
-	CLEANUP(fd) int notes = state_open(EXPOSED_FOLDER, NULL, 0, e);
 	int fd;
 
-	if (notes < 0)
-		return notes;
 	fd = openat(notes, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd < 0 ? err_sys(e, "cannot open the list of places that sandboxes write") : fd;
 }
@@ -273,17 +294,22 @@ static int count_run(int fd)
  * it. */
 int exposed_hold(struct err *e)
 {
-	CLEANUP(fd) int fd = open_lock(e);
-	int r = fd < 0 ? fd : exposed_notes_lock(fd, F_OFD_SETLKW, F_RDLCK);
+	CLEANUP(fd) int notes = state_open(EXPOSED_FOLDER, NULL, 0, e);
+	CLEANUP(fd) int gate = notes < 0 ? notes : open_lock(notes, e);
+	int r;
 
-	if (fd < 0)
-		return fd;
-	if (r < 0 && r != -ENOLCK && r != -EOPNOTSUPP && r != -ENOSYS && r != -EINVAL)
-		return err_errno(e, r, "cannot lock the list of places that sandboxes write");
-	r = r < 0 ? 0 : count_run(fd);
+	if (gate < 0)
+		return gate;
+	r = exposed_notes_lock(gate, F_OFD_SETLKW, F_RDLCK);
+	if (r == 0 || r == -ENOLCK || r == -EOPNOTSUPP || r == -ENOSYS || r == -EINVAL)
+		r = lives_join(notes);
 	if (r < 0)
-		return err_errno(e, r, "cannot note that a run begins");
-	return TAKE_FD(fd);
+		return err_errno(e, r, "cannot lock the list of places that sandboxes write");
+	if (count_run(gate) < 0) {
+		(void)fd_close(r);
+		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot note that a run begins");
+	}
+	return r;
 }
 
 static int refuse_living(struct err *e)
@@ -305,7 +331,8 @@ static bool lives_elsewhere(void)
 
 		if (notes >= 0)
 			fd = openat(notes, LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && exposed_notes_lock(fd, F_OFD_GETLK, F_WRLCK) < 0)
+		if ((fd >= 0 && exposed_notes_lock(fd, F_OFD_GETLK, F_WRLCK) < 0) ||
+		    (notes >= 0 && lives_others(notes, -1)))
 			return true;
 	}
 	return false;
@@ -320,16 +347,17 @@ uint64_t exposed_runs(int lock)
 
 int exposed_lock(struct err *e)
 {
-	CLEANUP(fd) int fd = -1;
+	CLEANUP(fd) int notes = -1, fd = -1;
 	int r;
 
 	if (lives_elsewhere())
 		return refuse_living(e);
-	fd = open_lock(e);
+	notes = state_open(EXPOSED_FOLDER, NULL, 0, e);
+	fd = notes < 0 ? notes : open_lock(notes, e);
 	if (fd < 0)
 		return fd;
 	r = exposed_notes_lock(fd, F_OFD_SETLK, F_WRLCK);
-	if (r == -EAGAIN || r == -EACCES)
+	if (r == -EAGAIN || r == -EACCES || (r == 0 && lives_others(notes, -1)))
 		return refuse_living(e);
 	if (r < 0)
 		return err_errno(e, r, "cannot lock the list of places that sandboxes write");

@@ -69,8 +69,8 @@ static void news(struct events_listener *l)
 	loop_at(w->api->loop, &w->later, 1);
 }
 
-int creation_wait(struct api *a, struct http_call *c, const char *id, uint64_t before,
-		  const struct creation_end *end)
+int creation_wait(struct api *a, struct http_call *c, const char *id,
+		  const struct events_cursor *before, const struct creation_end *end)
 {
 	struct creation *w = calloc(1, sizeof(*w));
 
@@ -81,7 +81,7 @@ int creation_wait(struct api *a, struct http_call *c, const char *id, uint64_t b
 				.api = a,
 				.call = c,
 				.end = end,
-				.at = { .seq = before } };
+				.at = *before };
 	(void)snprintf(w->id, sizeof(w->id), "%s", id);
 	c->gone = creation_on_gone;
 	c->arg = w;

@@ -11,7 +11,8 @@ struct creation_end {
 	creation_fn *gone;    /* the caller has left before that */
 };
 
-/* Events up to `before` are of no interest. Exactly one of *end is called, and not from within this
+/* Events up to `before` are of no interest: where the log ended when the sandbox was not there yet,
+ * so that none of them is read. Exactly one of *end is called, and not from within this
  * call. -ENOMEM: nobody waits. */
-int creation_wait(struct api *a, struct http_call *c, const char *id, uint64_t before,
-		  const struct creation_end *end);
+int creation_wait(struct api *a, struct http_call *c, const char *id,
+		  const struct events_cursor *before, const struct creation_end *end);

@@ -40,12 +40,14 @@ void serve_run(struct api *a, struct http_call *c, const struct jread *body)
 {
 	static const struct creation_end end = { .settled = route_run_begin,
 						 .gone = route_run_discard };
-	uint64_t before = events_last(a->events);
+	struct events_cursor before;
 	char id[SANDBOX_ID_SIZE] = "";
 	struct err e = { 0 };
-	enum problem p = sandbox_begin(a, c, body, id, &e);
+	enum problem p;
 
-	if (p == PROBLEM_NONE && creation_wait(a, c, id, before, &end) < 0) {
+	events_end(a->events, "", &before);
+	p = sandbox_begin(a, c, body, id, &e);
+	if (p == PROBLEM_NONE && creation_wait(a, c, id, &before, &end) < 0) {
 		route_run_discard(a, c, id);
 		(void)err_nomem(&e);
 		p = PROBLEM_INTERNAL;

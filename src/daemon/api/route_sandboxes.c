@@ -107,7 +107,7 @@ static void made(struct api *a, struct http_call *c, const char *id)
 }
 
 static void route_sandbox_wait_for(struct api *a, struct http_call *c, const char *id,
-				   uint64_t before)
+				   const struct events_cursor *before)
 {
 	static const struct creation_end end = { .settled = made, .gone = left };
 
@@ -310,9 +310,10 @@ void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 	char id[SANDBOX_ID_SIZE];
 	struct err e = { 0 };
 	bool wait = false;
-	uint64_t before = events_last(a->events);
+	struct events_cursor before;
 	enum problem p = flag(c, "wait", &wait, &e);
 
+	events_end(a->events, "", &before);
 	if (p == PROBLEM_NONE)
 		p = read_create(a, c, body, &x, k, &e);
 	if (p == PROBLEM_NONE)
@@ -320,7 +321,7 @@ void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 	if (p != PROBLEM_NONE)
 		route_sandbox_fail(c, p, &e);
 	else if (wait)
-		route_sandbox_wait_for(a, c, id, before);
+		route_sandbox_wait_for(a, c, id, &before);
 	else
 		answer_sandbox(a, c, 202, id);
 }

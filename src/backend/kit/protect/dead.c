@@ -16,7 +16,9 @@
 
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/protect_internal.h"
+#include "backend/kit/survey/record_devices.h"
 #include "base/files/folder.h"
+#include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/sys/clock.h"
 #include "base/text/str.h"
@@ -137,7 +139,7 @@ void told_await(const struct ident *workspace)
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
 {
-	int keep[2 * TREES_MAX + 2 * KEPT_MAX + 3];
+	int keep[2 * TREES_MAX + 2 * KEPT_MAX + 4];
 	size_t n = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -151,6 +153,8 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 		keep[n++] = pidfd;
 	if (t->live >= 0)
 		keep[n++] = t->live;
+	if (t->life >= 0)
+		keep[n++] = t->life;
 	for (size_t i = 0; i < t->tree_count; i++) {
 		keep[n++] = t->trees[i].fd;
 		if (t->trees[i].record >= 0)
@@ -318,8 +322,7 @@ static bool look_at_record(void *arg, int records, const char *name)
 	struct sweep *s = arg;
 	struct ident tree;
 
-	if (!record_ident(name, &tree) || tree.ino != s->workspace.ino ||
-	    !record_unfinished(records, &tree))
+	if (!record_ident(name, &tree) || !record_unfinished(records, &tree))
 		return false;
 	dead_finish(s, &tree, name, s->here);
 	return true;
@@ -335,7 +338,7 @@ static void sweep_workspace(struct sweep *s)
 	if (s->records < 0)
 		return;
 	if (faccessat(s->records, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		folder_some(s->records, SIZE_MAX, &(int64_t){ 0 }, look_at_record, s);
+		record_same_inode(s->records, s->workspace.ino, look_at_record, s);
 	else if (faccessat(s->marks, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
 		 record_unfinished(s->records, &s->workspace))
 		dead_finish(s, &s->workspace, name, s->here);
@@ -433,7 +436,7 @@ bool dead_waits(const char *path)
 
 	if (records < 0)
 		return false;
-	if (record_locked(records))
+	if (lives_others(records, -1))
 		return true;
 	if (stat(path, &st) == 0)
 		w.ident = ident_of(&st);

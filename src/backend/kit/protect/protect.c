@@ -40,6 +40,7 @@ struct protect *protect_free(struct protect *t)
 		t->trees[i].seen = seen_free(t->trees[i].seen);
 	}
 	(void)fd_close(t->live);
+	(void)fd_close(t->life);
 	for (size_t i = 0; i < t->kept_count; i++) {
 		(void)fd_close(t->kept[i].copy);
 		(void)fd_close(t->kept[i].pinned);
@@ -247,13 +248,13 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return err_nomem(e);
-	t->claim = t->lifeline = t->live = -1;
+	t->claim = t->lifeline = t->live = t->life = -1;
 	t->covered = (struct known_list)KNOWN_LIST_NONE;
 	t->plan = p;
 	t->id = id;
 	t->asker.avoid = p->workspace ? p->workspace : p->survey_count ? p->surveys[0].tree : "/";
 	t->writable = p->workspace && p->policy == POLICY_WORKSPACE_WRITE;
-	t->live = record_live(e);
+	t->live = record_live(&t->life, e);
 	if (t->live < 0)
 		return -e->code;
 	if (p->protected_count &&
@@ -641,5 +642,6 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 			told_tell(&t->trees[i].ident, false, t->o);
 	protect_records_others(t);
 	t->live = fd_close(t->live);
+	t->life = fd_close(t->life);
 	protect_reap(t);
 }

@@ -81,7 +81,8 @@ struct protect {
 	enum lost_why lost_why;
 	bool writable;             /* the workspace, by the command */
 	struct before *before;     /* before.c; NULL: nothing was noted */
-	int live;                  /* the folder of records, locked by all that live; -1: none */
+	int live;                  /* the folder of records; -1: none */
+	int life;                  /* a lock in it, as all that live have one; -1: none */
 	uint64_t beat;             /* when the records were last touched */
 	pid_t survivor;            /* 0: none */
 	int lifeline;              /* its end tells the survivor that we are gone; -1: none */

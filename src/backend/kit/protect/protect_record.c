@@ -17,6 +17,7 @@
 #include "backend/kit/survey/seen.h"
 #include "backend/kit/survey/survey.h"
 #include "base/files/folder.h"
+#include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/sys/clock.h"
 #include "base/text/arena.h"
@@ -176,7 +177,7 @@ static void store(struct protect *t, const struct tree *tree, const struct buf *
 			     "brig's record of the repositories in here could not be written: the "
 			     "next run takes those that runs have made for yours");
 	record_seen_store(t->live, &tree->ident, tree->seen);
-	if (made && record_locked(t->live))
+	if (made && lives_others(t->live, t->life))
 		record_mark(t->live, RECORD_OPEN, &tree->ident);
 	else
 		record_unmark(t->live, RECORD_OPEN, &tree->ident);
@@ -219,7 +220,8 @@ struct other {
 
 #define OTHER_NONE                                                                                 \
 	{                                                                                          \
-		.p = { .claim = -1, .live = -1, .lifeline = -1 }, .path = BUF_INIT(PATH_MAX),      \
+		.p = { .claim = -1, .live = -1, .life = -1, .lifeline = -1 },                      \
+		.path = BUF_INIT(PATH_MAX),                                                        \
 	}
 
 /* Where the tree is: where it was or, if that is another folder now, where somebody has found it.
@@ -308,6 +310,7 @@ static void look_again(struct protect *t, const struct ident *ident)
 
 	x.p.o = there;
 	x.p.live = t->live;
+	x.p.life = t->life;
 	x.p.moved = t->moved;
 	r = there ? open_other(&x, ident, t->id, NULL) : -ENOMEM;
 	if (r == 0 && x.whole) {
@@ -337,7 +340,7 @@ void protect_records_others(struct protect *t)
 		more += !left;
 		left -= left > 0;
 	}
-	if (!more || record_locked(t->live))
+	if (!more || lives_others(t->live, t->life))
 		return;
 	(void)snprintf(reason, sizeof(reason),
 		       "%llu more workspaces in which runs made repositories at the same time were "
@@ -365,7 +368,7 @@ static void protect_record_finish(struct other *x)
 bool protect_records_dead(const struct ident *ident, const char *here)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
-	CLEANUP(fd) int records = state_find(RECORD_FOLDER, NULL, 0), live = -1;
+	CLEANUP(fd) int records = state_find(RECORD_FOLDER, NULL, 0), live = -1, life = -1;
 	CLEANUP(fd) int record = record_find(records, ident);
 	struct other x = OTHER_NONE;
 	char name[RECORD_NAME_SIZE], id[96];
@@ -380,7 +383,8 @@ bool protect_records_dead(const struct ident *ident, const char *here)
 	(void)snprintf(id, sizeof(id), "%s-%llx.%lx", name, (unsigned long long)st.st_mtim.tv_sec,
 		       (unsigned long)st.st_mtim.tv_nsec);
 	x.p.o = o;
-	live = x.p.live = record_live(&(struct err){ 0 });
+	live = x.p.live = record_live(&life, &(struct err){ 0 });
+	x.p.life = life;
 	r = live < 0 ? -EBUSY : open_other(&x, ident, id, here);
 	if (r == 0 && !x.whole)
 		protect_record_finish(&x);

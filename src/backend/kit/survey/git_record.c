@@ -9,7 +9,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "backend/kit/survey/record_devices.h"
 #include "base/files/draft.h"
+#include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/text/str.h"
 #include "git/gitsay.h"
@@ -200,13 +202,17 @@ static int git_record_lock(int fd, int how, short type)
 	return fcntl(fd, how, &all) < 0 ? -errno : 0;
 }
 
-int record_live(struct err *e)
+int record_live(int *life, struct err *e)
 {
-	int fd = state_open(FOLDER, NULL, 0, e);
+	CLEANUP(fd) int fd = state_open(FOLDER, NULL, 0, e);
+	int r = fd < 0 ? fd : lives_join(fd);
 
-	if (fd >= 0)
-		(void)git_record_lock(fd, F_OFD_SETLK, F_RDLCK);
-	return fd;
+	if (fd < 0)
+		return fd;
+	if (r < 0)
+		return err_errno(e, r, "cannot lock brig's records of workspaces");
+	*life = r;
+	return TAKE_FD(fd);
 }
 
 bool record_locked(int fd)
@@ -287,7 +293,8 @@ void record_rename(int live, const struct ident *was, const struct ident *is)
 
 	record_name(was, from);
 	record_name(is, to);
-	(void)renameat2(live, from, live, to, RENAME_NOREPLACE);
+	if (record_device_note(live, is->dev) == 0)
+		(void)renameat2(live, from, live, to, RENAME_NOREPLACE);
 }
 
 int record_open(int live, const struct ident *tree, struct err *e)
@@ -296,7 +303,14 @@ int record_open(int live, const struct ident *tree, struct err *e)
 	int fd;
 
 	record_name(tree, name);
-	fd = openat(live, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(live, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		int r = record_device_note(live, tree->dev);
+
+		if (r < 0)
+			return err_errno(e, r, "cannot make brig's record of the workspace");
+		fd = openat(live, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	}
 	return fd < 0 ? err_sys(e, "cannot open brig's record of the workspace") : fd;
 }
 

@@ -6,7 +6,7 @@
  * was there when nobody wrote: the first of overlapping runs writes it before its command acts,
  * the last one afterwards. In between it also has the protected names of those that run, so that
  * somebody else can finish the check, and is touched every second while something runs. Who writes
- * in the tree holds a lock on the file for as long as it lives, and every run one on the folder: a
+ * in the tree holds a lock on the file for as long as it lives, and every run one in the folder: a
  * descriptor that one run has given to another may outlive it, in whichever tree. */
 #pragma once
 
@@ -69,10 +69,10 @@ void known_move(struct known_list *l, dev_t from, dev_t to);
 void known_restamp(struct known_list *l, const char *path, const struct stat *st);
 void known_done(struct known_list *l);
 
-/* Locked as a living run's, in whichever tree; a descriptor or -errno. */
-int record_live(struct err *e);
-/* Does another one live; or, of a tree's own file, does anybody write there now? Where nothing can
- * be said, it is so. */
+/* The folder of records, made if need be, or -errno. Until *life is closed the caller counts there
+ * as a living run, in whichever tree (base/files/lives.h). */
+int record_live(int *life, struct err *e);
+/* Of a tree's own file: does anybody write there now? Where nothing can be said, it is so. */
 bool record_locked(int fd);
 
 /* The file of a tree; -1: there is none. `records` is their folder, open, or -1. */

@@ -29,7 +29,6 @@ struct neighbour {
 
 struct neighbours {
 	int tree, records;
-	bool any; /* does another run live at all? */
 	struct neighbour *v;
 	size_t n;
 	char looked[PATH_MAX]; /* the folders on the way there have been asked for */
@@ -83,10 +82,8 @@ static bool look_above(struct neighbours *b)
 
 static bool neighbours_begin(struct neighbours *b, int tree, int records)
 {
-	*b = (struct neighbours){ .tree = tree,
-				  .records = records,
-				  .any = records >= 0 && record_locked(records) };
-	return !b->any || look_above(b);
+	*b = (struct neighbours){ .tree = tree, .records = records };
+	return records < 0 || look_above(b);
 }
 
 /* The folders from the tree down to what the path names, but for those that were asked for with the
@@ -136,7 +133,7 @@ static bool neighbours_know(struct neighbours *b, enum record_kind kind, const c
 {
 	char there[2 * PATH_MAX];
 
-	if (!b->any)
+	if (b->records < 0)
 		return true;
 	if (!look_below(b, path))
 		return false;

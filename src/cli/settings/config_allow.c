@@ -186,12 +186,6 @@ static void put_lines(struct buf *command, struct buf *option, const char *rule)
 	buf_puts(option, " -- COMMAND");
 }
 
-static int put_diff(const struct own_file *f, struct buf *diff, struct err *e)
-{
-	allow_edit_diff(f->path, buf_str(&f->after), f->after.len, &f->edit, diff);
-	return diff->failed ? err_nomem(e) : 0;
-}
-
 static int config_allow_say(const struct own_file *f, const struct config_allow *a, bool changed,
 			    struct err *e)
 {
@@ -200,7 +194,8 @@ static int config_allow_say(const struct own_file *f, const struct config_allow 
 	struct json j;
 
 	put_lines(&command, &option, a->rule);
-	if (put_diff(f, a->diff ? a->diff : &diff, e) < 0)
+	if (allow_edit_diff(f->path, buf_str(&f->after), f->after.len, &f->edit,
+			    a->diff ? a->diff : &diff, e) < 0)
 		return -e->code;
 	if (a->diff && f->edit.there)
 		buf_printf(a->diff, "%s: it has this rule already\n", f->path);

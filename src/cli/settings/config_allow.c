@@ -143,36 +143,22 @@ static int look_locked(struct own_file *f, const struct config_place *at, const 
 	return config_allow_look(f, at, rule, e);
 }
 
-static int config_allow_replace(const struct own_file *f, struct err *e)
-{
-	struct draft d;
-	int r = draft_open(f->folder, &d);
-
-	if (r == 0) {
-		r = fd_write_all(d.fd, buf_str(&f->after), f->after.len);
-		if (r == 0 && fsync(d.fd) < 0)
-			r = -errno;
-		if (r == 0)
-			r = draft_keep(&d, strrchr(f->path, '/') + 1, f->there ? f->mode : 0600);
-		else
-			draft_drop(&d);
-	}
-	return r < 0 ? err_errno(e, r, "cannot write '%.200s'", f->path) : 0;
-}
-
 /* On the record before it counts. */
 static int config_allow_change(struct own_file *f, const struct config_place *at, const char *rule,
 			       struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	char hex[SHA256_HEX];
+	int r;
 
 	if (!s || config_load(s, at, e) < 0)
 		return -e->code;
 	sha256_of(buf_str(&f->after), f->after.len, hex);
 	if (recorder_rule(s, "egress.allow", rule, f->path, hex, e) < 0)
 		return -e->code;
-	return config_allow_replace(f, e);
+	r = draft_write(f->folder, strrchr(f->path, '/') + 1, &f->after, f->there ? f->mode : 0600,
+			true);
+	return r < 0 ? err_errno(e, r, "cannot write '%.200s'", f->path) : 0;
 }
 
 /* ---- said ---- */

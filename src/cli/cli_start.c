@@ -39,8 +39,9 @@ static int printed(int status)
 	if (errno)
 		(void)err_sys(&e, "cannot write to standard output");
 	else /* an earlier attempt failed, and what it said is gone */
-		(void)err_set(&e, ERR_INTERNAL, EIO, "cannot write to standard output");
-	(void)err_hint(&e, "see whether there is space where it goes, and a reader");
+		(void)err_refuse(&e, ERR_INTERNAL, EIO,
+				 "see whether there is space where it goes, and a reader",
+				 "cannot write to standard output");
 	error_print(&e);
 	return EXIT_BRIG;
 }

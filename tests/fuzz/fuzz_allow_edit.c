@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(e.code > 0);
 		return 0;
 	}
-	allow_edit_diff("f", buf_str(&out), out.len, &x, &diff);
+	require(allow_edit_diff("f", buf_str(&out), out.len, &x, &diff, &e) == 0);
 	if (x.there) {
 		require(out.len == size && !diff.len);
 		return 0;

@@ -91,7 +91,7 @@ static void the_difference_is_as_diff_has_it(void **state)
 	(void)state;
 	assert_int_equal(allow_edit("f", before, sizeof(before) - 1, "a.example.org", &out, &x, &e),
 			 0);
-	allow_edit_diff("f", out.data, out.len, &x, &diff);
+	assert_int_equal(allow_edit_diff("f", out.data, out.len, &x, &diff, &e), 0);
 	assert_string_equal(buf_str(&diff),
 			    "--- f\n+++ f\n@@ -4,4 +4,5 @@\n egress:\n   allow:\n"
 			    "     - b.example.org\n+    - \"a.example.org\"\n d: 4\n");

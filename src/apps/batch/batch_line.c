@@ -113,9 +113,10 @@ static int loosened(void *arg, enum field_id id, const struct envvar *entry)
 	/* Seen by its own command alone; on somebody's host the check refuses every one. */
 	if (id == FIELD_ENV)
 		return 0;
-	(void)err_set(e, ERR_POLICY, EPERM, "'%s%s%.60s': a line of a batch may only tighten",
-		      fields[id].key, entry ? "." : "", entry ? entry->name : "");
-	return err_hint(e, "set it for all lines, on the command line of brig batch");
+	return err_refuse(e, ERR_POLICY, EPERM,
+			  "set it for all lines, on the command line of brig batch",
+			  "'%s%s%.60s': a line of a batch may only tighten", fields[id].key,
+			  entry ? "." : "", entry ? entry->name : "");
 }
 
 /* Other runs' HOMEs are kept by policy and seed: a tighter word must not lead into one of them. */

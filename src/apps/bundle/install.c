@@ -80,16 +80,8 @@ static int make_fresh(struct installing *x, struct err *e)
 
 static int keep_manifest(const struct installing *x, int folder, struct err *e)
 {
-	struct draft d;
-	int r = draft_open(folder, &d);
+	int r = draft_write(folder, MANIFEST_NAME, &x->text, 0644, false);
 
-	if (r == 0) {
-		r = fd_write_all(d.fd, buf_str(&x->text), x->text.len);
-		if (r == 0)
-			r = draft_keep(&d, MANIFEST_NAME, 0644);
-		else
-			draft_drop(&d);
-	}
 	return r < 0 ? err_errno(e, r, "cannot write the bundle's manifest") : 0;
 }
 

@@ -215,12 +215,8 @@ static void prune(int folder)
 
 static int history_put_file(int folder, const char *name, const struct buf *b, struct err *e)
 {
-	struct draft d = { .folder = -1 };
-	int r = draft_open(folder, &d);
+	int r = draft_write(folder, name, b, 0600, false);
 
-	if (r == 0)
-		r = fd_write_all(d.fd, b->data, b->len);
-	r = r == 0 ? draft_keep(&d, name, 0600) : (draft_drop(&d), r);
 	return r < 0 ? err_errno(e, r, "cannot keep the conversation") : 0;
 }
 

@@ -11,8 +11,9 @@
 
 static int is_taken(const char *name, struct err *e)
 {
-	(void)err_set(e, ERR_CONFIG, EEXIST, "'%.100s' exists already and was left as it is", name);
-	return err_hint(e, "--force replaces it, --dry-run prints what would be written");
+	return err_refuse(e, ERR_CONFIG, EEXIST,
+			  "--force replaces it, --dry-run prints what would be written",
+			  "'%.100s' exists already and was left as it is", name);
 }
 
 int setup_can_write(int folder, const char *name, bool replace, struct err *e)

@@ -144,10 +144,9 @@ static int helper_ended(struct guard *g, struct err *e)
 	state = jread_get(a.json, "State");
 	if (a.status == 200 && jread_bool(state, "Running"))
 		return 0;
-	(void)err_set(e, ERR_UNAVAILABLE, ECHILD,
-		      "the door's container ended (%d) without opening it",
-		      (int)jread_int(state, "ExitCode", -1));
-	return err_hint(e, ENGINE_HINT);
+	return err_refuse(e, ERR_UNAVAILABLE, ECHILD, ENGINE_HINT,
+			  "the door's container ended (%d) without opening it",
+			  (int)jread_int(state, "ExitCode", -1));
 }
 
 /* Until the descriptor is readable; gives up with the helper, with brig and with the clock. */

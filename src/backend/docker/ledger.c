@@ -7,49 +7,35 @@
  * and a nonce that nobody but the guard and its entry knows. */
 #include "backend/docker/ledger.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
 
 #include "backend/docker/guard.h"
 #include "backend/kit/protect/journal.h"
+#include "base/files/claim.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
 #include "base/text/str.h"
 
 #define FOLDER "docker"
-#define ENTRY_MAX 512
 #define SWEEP_MAX 64
 #define REMOVE_TRIES 20
 #define REMOVE_WAIT_MS 100
-#define LOCK_TRIES 200
-#define LOCK_WAIT_MS 10
+#define LOCK_MS 2000
 #define MAKING_SECONDS 30   /* that an engine may take to make something nobody waits for */
 #define STARTING_SECONDS 10 /* that a runtime may take to start something for no engine */
-#define KEPT_SECONDS (30 * 24 * 3600) /* an engine that long away was removed */
 
 static const char *const extra_files[] = { "passwd", "group", "git",  "seccomp", "code", "hosts",
 					   "resolv", "roots", "door", "filter",  "line" };
 
-/* A word on what was going on, the nonce, the socket. */
-static int write_entry(int fd, const char *nonce, const char *socket)
-{
-	char text[ENTRY_MAX];
-	int n = snprintf(text, sizeof(text), "%c%s\n%s\n", LEDGER_QUIET, nonce, socket);
-
-	return n < (int)sizeof(text) ? fd_write_all(fd, text, (size_t)n) : -ENAMETOOLONG;
-}
-
-/* Locked before it has a name: nobody can find it and take it for a dead run's. */
+/* The entry is a word on what was going on, the nonce, the socket. */
 int ledger_open(struct ledger *l, const char *id, const char *nonce, const char *socket,
 		struct err *e)
 {
-	char link[64];
-	int r;
+	char text[CLAIM_TEXT];
+	int n = snprintf(text, sizeof(text), "%c%s\n%s\n", LEDGER_QUIET, nonce, socket);
 
 	l->fd = -1;
 	l->word = LEDGER_QUIET;
@@ -57,17 +43,8 @@ int ledger_open(struct ledger *l, const char *id, const char *nonce, const char 
 	l->dir = state_open(FOLDER, l->path, sizeof(l->path), e);
 	if (l->dir < 0)
 		return -e->code;
-	l->fd = openat(l->dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (l->fd < 0)
-		return err_sys(e, "cannot note the run in '%s'", l->path);
-	(void)flock(l->fd, LOCK_EX | LOCK_NB);
-	r = write_entry(l->fd, nonce, socket);
-	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", l->fd);
-	if (r == 0 && linkat(AT_FDCWD, link, l->dir, id, AT_SYMLINK_FOLLOW) < 0)
-		r = -errno;
-	if (r < 0)
-		return err_errno(e, r, "cannot note the run in '%s'", l->path);
-	return 0;
+	l->fd = claim_make(l->dir, id, text, (size_t)n);
+	return l->fd < 0 ? err_errno(e, l->fd, "cannot note the run in '%s'", l->path) : 0;
 }
 
 int ledger_bytes(const struct ledger *l, const char *what, const void *p, size_t n, struct err *e)
@@ -256,11 +233,6 @@ int remove_run(struct engine *g, const char *id, const char *nonce, enum ledger_
 
 /* ---- the sweep ---- */
 
-static bool ledger_is_id(const char *name)
-{
-	return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;
-}
-
 /* An answer that was never heard may come true for a while. */
 static bool settled(char word, time_t age)
 {
@@ -290,34 +262,13 @@ static bool tidy_run(const char *id, char *text, time_t age)
 	       settled(text[0], age);
 }
 
-/* A guard that was killed lets go of its entry a moment after its last word was heard. */
-static bool lock_entry(int fd, int tries)
+static bool tidy_entry(void *arg, const struct claim_lost *c)
 {
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (--tries <= 0)
-			return false;
-		(void)poll(NULL, 0, LOCK_WAIT_MS);
-	}
+	(void)arg;
+	if (!tidy_run(c->id, c->text, c->age) && c->age <= CLAIM_KEPT_S)
+		return false;
+	ledger_forget(c->folder, c->id);
 	return true;
-}
-
-static void tidy_entry(int dir, const char *id, int tries)
-{
-	CLEANUP(fd) int fd = openat(dir, id, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	char text[ENTRY_MAX];
-	struct stat st;
-	time_t age;
-	ssize_t n;
-
-	if (fd < 0 || !lock_entry(fd, tries) || fstat(fd, &st) < 0)
-		return;
-	n = pread(fd, text, sizeof(text) - 1, 0);
-	if (n < 0)
-		return;
-	text[n] = '\0';
-	age = time(NULL) - st.st_mtime;
-	if (tidy_run(id, text, age) || age > KEPT_SECONDS)
-		ledger_forget(dir, id);
 }
 
 void ledger_tidy(const char *id)
@@ -325,19 +276,13 @@ void ledger_tidy(const char *id)
 	CLEANUP(fd) int dir = state_find(FOLDER, NULL, 0);
 
 	if (dir >= 0)
-		tidy_entry(dir, id, LOCK_TRIES);
+		claim_show(dir, id, LOCK_MS, tidy_entry, NULL);
 }
 
 void docker_sweep(void)
 {
-	int fd = state_find(FOLDER, NULL, 0), left = SWEEP_MAX;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	CLEANUP(fd) int dir = state_find(FOLDER, NULL, 0);
 
-	for (struct dirent *en; d && left && (en = readdir(d));)
-		if (ledger_is_id(en->d_name)) {
-			tidy_entry(dirfd(d), en->d_name, 1);
-			left--;
-		}
-	if (d)
-		(void)closedir(d);
+	if (dir >= 0)
+		claim_sweep(dir, SWEEP_MAX, tidy_entry, NULL);
 }

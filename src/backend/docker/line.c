@@ -59,11 +59,11 @@ int line_other_kernel(const struct backend_plan *p, struct err *e)
 				  "--ssh-agent is not available with runtime '%.64s': its kernel "
 				  "gives no sockets to this one",
 				  runtime);
-	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		      "a sandbox cannot stay open with runtime '%.64s': its kernel takes no "
-		      "descriptors from this one",
-		      runtime);
-	return err_hint(e, "use runtime runc, or run each command by itself");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+			  "use runtime runc, or run each command by itself",
+			  "a sandbox cannot stay open with runtime '%.64s': its kernel takes no "
+			  "descriptors from this one",
+			  runtime);
 }
 
 int line_listen(struct guard *g, struct err *e)

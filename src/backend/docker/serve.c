@@ -508,12 +508,12 @@ static void never_ran(struct serve *s)
 		(void)err_set(&end->err, ERR_NOT_FOUND, ENOENT, "'%s': command not found", name);
 		(void)err_hint(&end->err, "image '%.100s' does not have it", s->g->plan->image);
 	} else {
-		(void)err_set(&end->err, ERR_NOT_EXECUTABLE, EACCES,
-			      "'%s': it, or its interpreter, cannot be executed in image '%.100s'",
-			      name, s->g->plan->image);
-		(void)err_hint(&end->err,
-			       "it must be a file that may be executed: chmod +x, or name its "
-			       "interpreter in front");
+		(void)err_refuse(
+			&end->err, ERR_NOT_EXECUTABLE, EACCES,
+			"it must be a file that may be executed: chmod +x, or name its "
+			"interpreter in front",
+			"'%s': it, or its interpreter, cannot be executed in image '%.100s'", name,
+			s->g->plan->image);
 	}
 }
 

@@ -80,11 +80,11 @@ void guard_read_writes(struct guard *g)
 	} else if (seen == DISK_OK) {
 		g->seen_at = clock_us();
 	} else if (clock_us() - g->seen_at > HIDDEN_US) {
-		(void)err_set(&g->end.err, ERR_UNAVAILABLE, EPERM,
-			      "what the command writes to disk cannot be watched: the run was "
-			      "ended");
-		(void)err_hint(&g->end.err, "leave --disk out, run brig as root, or use --backend "
-					    "native");
+		(void)err_refuse(&g->end.err, ERR_UNAVAILABLE, EPERM,
+				 "leave --disk out, run brig as root, or use --backend "
+				 "native",
+				 "what the command writes to disk cannot be watched: the run was "
+				 "ended");
 		end_it(g);
 	}
 }

@@ -6,6 +6,8 @@
 #include "backend/kubernetes/pod/pod_talk.h"
 #include "backend/kubernetes/pod_owner.h"
 #include "base/bytes/jread.h"
+#include "base/files/claim.h"
+#include "base/files/state.h"
 #include "base/text/buf.h"
 #include "kube/kube.h"
 #include "proc/carry.h"
@@ -69,7 +71,7 @@ struct drover_door {
 struct drover {
 	const struct drover_start *s;
 	struct backend_plan *plan;
-	char instance[33], inside[KUBE_NAME_MAX], name[OWNER_NAME];
+	char instance[STATE_INSTANCE], inside[KUBE_NAME_MAX], name[OWNER_NAME];
 	struct drover_owner owner;
 	struct kube *kube;
 	const char *space; /* namespace */
@@ -186,11 +188,11 @@ void kube_tidy(void);               /* what runs have left whose drover is gone 
 int kube_notes_open(void);          /* their folder, or -errno: there never was one */
 /* A place in a cluster that a run had. */
 struct kube_place_note {
-	char text[8192];
+	char text[CLAIM_TEXT];
 	const char *context, *space, *config; /* in text; NULL: the usual one */
 	const char *kind;                     /* of what a run has there; "": pods */
 };
 /* The path of a noted kind of thing in the API; rest: its name, or a query. */
 void kube_note_path(const char *kind, const char *space, const char *rest, char *out, size_t n);
 bool kube_place_read(int folder, const char *name, struct kube_place_note *ret);
-int kube_instance(char instance[33], struct err *e);
+int kube_instance(char instance[STATE_INSTANCE], struct err *e);

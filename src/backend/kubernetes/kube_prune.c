@@ -5,33 +5,23 @@
  * this state folder's label; one whose note is locked has a drover that lives, every other one has
  * none. Pods of another state folder, of another user or host, have another label and are never
  * listed. */
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
+#include <unistd.h>
 
 #include "backend/kubernetes/drover.h"
-#include "base/files/fd.h"
+#include "base/files/folder.h"
 #include "base/text/str.h"
 
 #define ASK_MS 15000
 
 struct lost_pods {
 	int folder; /* of notes */
-	char instance[33];
+	char instance[STATE_INSTANCE];
 	bool dry;
 	kube_pruned *said;
 	void *arg;
 };
-
-/* A drover holds the note of its run as long as it lives, and has it before there is a pod. */
-static bool has_owner(const struct lost_pods *p, const char *id)
-{
-	CLEANUP(fd) int fd = openat(p->folder, id, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-
-	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
-}
 
 static int kube_prune_remove_one(struct kube *k, const struct kube_place_note *at, const char *name,
 				 const char *uid, struct err *e)
@@ -62,10 +52,11 @@ static int kube_prune_look_at(const struct lost_pods *p, struct kube *k,
 	const char *id = jread_str(labels, KUBE_LABEL),
 		   *whose = jread_str(labels, KUBE_LABEL_INSTANCE);
 
-	/* The selector has said so already; an answer is not believed for all that. */
+	/* The selector has said so already; an answer is not believed for all that. A drover holds
+	 * the note of its run as long as it lives, and has it before there is a pod. */
 	if (!name || !uid || !id || !whose || !str_eq(whose, p->instance) ||
 	    !kube_is_name(name, 63) || !kube_is_name(uid, 63) || !kube_is_name(id, 63) ||
-	    jread_str(meta, "deletionTimestamp") || has_owner(p, id))
+	    jread_str(meta, "deletionTimestamp") || claim_held(p->folder, id))
 		return 0;
 	/* A pod of a Sandbox goes with it, and would only be made anew. */
 	if (!*at->kind && jread_count(jread_get(meta, "ownerReferences")))
@@ -111,23 +102,22 @@ static int look_into(const struct lost_pods *p, const struct kube_place_note *at
 
 int kube_prune(bool dry, kube_pruned *said, void *arg, struct err *e)
 {
-	struct lost_pods p = { .folder = kube_notes_open(), .dry = dry, .said = said, .arg = arg };
-	DIR *all = p.folder < 0 ? NULL : fdopendir(p.folder);
-	const struct dirent *x;
+	CLEANUP(fd) int notes = kube_notes_open();
+	struct lost_pods p = { .folder = notes, .dry = dry, .said = said, .arg = arg };
+	const struct fd_entry *x;
+	struct folder f;
 	int r = 0;
 
-	if (!all) { /* no run was ever in a cluster */
-		(void)fd_close(p.folder);
+	if (notes < 0) /* no run was ever in a cluster */
 		return 0;
-	}
 	if (kube_instance(p.instance, e) < 0)
 		r = -e->code;
-	while (r == 0 && (x = readdir(all))) {
+	folder_begin(&f, notes);
+	while (r == 0 && (x = folder_next(&f))) {
 		struct kube_place_note at;
 
-		if (kube_place_read(p.folder, x->d_name, &at))
+		if (kube_place_read(p.folder, x->name, &at))
 			r = look_into(&p, &at, e);
 	}
-	(void)closedir(all);
 	return r;
 }

@@ -4,7 +4,6 @@
  * A batch removes its own. What one has left that died and was never resumed stays for a week: its
  * reports are there. One whose job Slurm still has stays as long as that, and where Slurm cannot be
  * asked all of them do. Of another cluster nobody here can say anything. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include <time.h>
 
 #include "backend/slurm/slurm.h"
-#include "base/files/fd.h"
+#include "base/files/folder.h"
 #include "base/files/state.h"
 #include "base/files/tree.h"
 #include "base/text/str.h"
@@ -28,30 +27,25 @@
 static time_t changed(int at, const char *name, unsigned depth)
 {
 	CLEANUP(fd) int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct fd_entry *d;
+	struct folder f;
 	struct stat st;
-	struct dirent *d;
 	time_t last;
-	DIR *dir;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return 0;
 	last = st.st_mtime;
-	dir = fdopendir(fd);
-	if (!dir)
-		return last;
-	(void)TAKE_FD(fd);
-	while ((d = readdir(dir))) {
+	folder_begin(&f, fd);
+	while ((d = folder_next(&f))) {
 		time_t t = 0;
 
-		if (d->d_name[0] == '.' ||
-		    fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (d->name[0] == '.' || fstatat(fd, d->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		if (S_ISDIR(st.st_mode) && depth)
-			t = changed(dirfd(dir), d->d_name, depth - 1);
+			t = changed(fd, d->name, depth - 1);
 		last = st.st_mtime > last ? st.st_mtime : last;
 		last = t > last ? t : last;
 	}
-	(void)closedir(dir);
 	return last;
 }
 
@@ -145,30 +139,27 @@ int slurm_prune(bool dry, slurm_pruned *said, void *arg, struct err *e)
 {
 	struct queue q = { .comments = BUF_INIT((size_t)64 << 20) };
 	CLEANUP(fd) int state = state_find(SLURM_FOLDER, NULL, 0);
-	struct dirent *d;
+	const struct fd_entry *d;
+	struct folder f;
 	int r = 0;
-	DIR *dir;
 
 	if (state < 0)
 		return 0;
-	dir = fdopendir(fcntl(state, F_DUPFD_CLOEXEC, 3));
-	if (!dir)
-		return err_sys(e, "cannot list spools of job arrays");
-	while (r == 0 && (d = readdir(dir))) {
-		if (str_starts(d->d_name, NODE_SPOOL_ASK))
-			drop_ask(state, d->d_name, dry);
-		if (!str_starts(d->d_name, PREFIX))
+	folder_begin(&f, state);
+	while (r == 0 && (d = folder_next(&f))) {
+		if (str_starts(d->name, NODE_SPOOL_ASK))
+			drop_ask(state, d->name, dry);
+		if (!str_starts(d->name, PREFIX))
 			continue;
-		r = slurm_prune_judge(&q, state, d->d_name, e);
+		r = slurm_prune_judge(&q, state, d->name, e);
 		if (r <= 0)
 			continue;
 		r = 0;
-		if (!dry && tree_remove(state, d->d_name) < 0)
-			r = err_sys(e, "cannot remove '%.100s'", d->d_name);
+		if (!dry && tree_remove(state, d->name) < 0)
+			r = err_sys(e, "cannot remove '%.100s'", d->name);
 		else if (said)
-			said(arg, d->d_name);
+			said(arg, d->name);
 	}
-	(void)closedir(dir);
 	buf_done(&q.comments);
 	return r;
 }

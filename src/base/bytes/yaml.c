@@ -93,6 +93,23 @@ const char *node_kind_name(enum node_kind k)
 	return names[k];
 }
 
+bool node_same(const struct node *a, const struct node *b, const struct node *but, node_same_fn *fn,
+	       const void *arg)
+{
+	const struct node *x = a->first, *y = b->first;
+
+	if (a == but)
+		return fn(arg, a, b);
+	if (a->kind != b->kind || !a->key != !b->key || (a->key && !str_eq(a->key, b->key)))
+		return false;
+	if (a->kind == NODE_SCALAR)
+		return a->quoted == b->quoted && str_eq(a->text, b->text);
+	for (; x && y; x = x->next, y = y->next)
+		if (!node_same(x, y, but, fn, arg))
+			return false;
+	return !x && !y;
+}
+
 const struct node *node_get(const struct node *map, const char *key)
 {
 	const struct node *n = map && map->kind == NODE_MAP ? map->first : NULL;

@@ -35,6 +35,12 @@ int yaml_parse(struct arena *a, const char *name, const char *data, size_t n, st
 const struct node *node_get(const struct node *map,
 			    const char *key); /* NULL when absent or not a map */
 
+/* Do they mean the same, in the same order? `but`, unless NULL, is a node of a's for which fn is
+ * asked instead. Depth is bounded by the reader. */
+typedef bool node_same_fn(const void *arg, const struct node *a, const struct node *b);
+bool node_same(const struct node *a, const struct node *b, const struct node *but, node_same_fn *fn,
+	       const void *arg);
+
 /* A scalar that reads as true or false; -EINVAL otherwise (kind ERR_CONFIG, position included). */
 int node_bool(const char *name, const struct node *n, bool *ret, struct err *e);
 const char *node_kind_name(enum node_kind k);

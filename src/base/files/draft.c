@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/files/fd.h"
+
 #define TRIES 8
 
 int draft_open(int folder, struct draft *ret)
@@ -78,4 +80,20 @@ void draft_drop(struct draft *d)
 	(void)unlinkat(d->folder, d->name, 0);
 	(void)close(d->fd);
 	*d = (struct draft){ .folder = -1, .fd = -1 };
+}
+
+int draft_write(int folder, const char *name, const struct buf *text, mode_t mode, bool sync)
+{
+	struct draft d;
+	int r = text->failed ? -ENOMEM : draft_open(folder, &d);
+
+	if (r < 0)
+		return r;
+	r = fd_write_all(d.fd, text->data, text->len);
+	if (r == 0 && sync && fsync(d.fd) < 0)
+		r = -errno;
+	if (r == 0)
+		return draft_keep(&d, name, mode);
+	draft_drop(&d);
+	return r;
 }

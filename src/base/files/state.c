@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/bytes/random.h"
 #include "base/files/fd.h"
 #include "base/text/cleanup.h"
 
@@ -177,6 +178,42 @@ int state_find(const char *sub, char *path, size_t n)
 	char own[PATH_MAX];
 
 	return try_all(sub, false, path ? path : own, path ? n : sizeof(own));
+}
+
+#define INSTANCE "instance"
+
+/* Made once; of two that come first the kernel takes one. */
+static int make_instance(int folder, struct err *e)
+{
+	char text[STATE_INSTANCE], draft[64];
+	CLEANUP(fd) int fd = -1;
+	int r;
+
+	if (random_hex(text, sizeof(text), e) < 0)
+		return -e->code;
+	(void)snprintf(draft, sizeof(draft), INSTANCE ".%d", getpid());
+	fd = openat(folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+	if (r == 0 && linkat(folder, draft, folder, INSTANCE, 0) < 0 && errno != EEXIST)
+		r = -errno;
+	(void)unlinkat(folder, draft, 0);
+	return r < 0 ? err_errno(e, r, "cannot name this state folder") : 0;
+}
+
+int state_instance(int folder, char instance[STATE_INSTANCE], struct err *e)
+{
+	const ssize_t whole = STATE_INSTANCE - 1;
+	char text[STATE_INSTANCE + 1];
+
+	if (fd_read_file(folder, INSTANCE, text, sizeof(text)) != whole) {
+		if (make_instance(folder, e) < 0)
+			return -e->code;
+		if (fd_read_file(folder, INSTANCE, text, sizeof(text)) != whole)
+			return err_set(e, ERR_INTERNAL, EIO,
+				       "cannot read this state folder's name");
+	}
+	memcpy(instance, text, STATE_INSTANCE);
+	return 0;
 }
 
 int state_find_at(int which, const char *listed, const char *sub)

@@ -31,6 +31,11 @@ int state_find(const char *sub, char *path, size_t n);
 /* The same in one of these places, as state_place numbers them. */
 int state_find_at(int which, const char *listed, const char *sub);
 
+/* The name of a state folder, which is made the first time: several of them may use one engine or
+ * cluster, and each has to know what there is its own. `folder` is where state_open(".") led. */
+enum { STATE_INSTANCE = 33 };
+int state_instance(int folder, char instance[STATE_INSTANCE], struct err *e);
+
 /* The places where this user's state and cache are or may come to be, numbered from 0 to
  * STATE_PLACES: of the state the two that are used, then those that another environment would lead
  * to; then those of the cache. `listed` is the home that the password entry names, or NULL. 0, or

@@ -254,13 +254,13 @@ static int check_taken(const char *path, struct err *e)
 
 	if (taken_each(count_taken, &t, e) < 0)
 		return -e->code;
-	if (t.n) {
-		(void)err_set(e, ERR_POLICY, EBUSY,
-			      "of what runs left in '%.150s' %zu %s in quarantine, '%.60s' first",
-			      path, t.n, t.n == 1 ? "thing is" : "things are", t.id);
-		return err_hint(e, "look at it first: brig quarantine, then brig quarantine clear "
-				   "or restore");
-	}
+	if (t.n)
+		return err_refuse(
+			e, ERR_POLICY, EBUSY,
+			"look at it first: brig quarantine, then brig quarantine clear "
+			"or restore",
+			"of what runs left in '%.150s' %zu %s in quarantine, '%.60s' first", path,
+			t.n, t.n == 1 ? "thing is" : "things are", t.id);
 	if (!has_aside(path, name))
 		return 0;
 	return err_refuse(e, ERR_POLICY, EBUSY, "look at it, then remove it or give it a name",

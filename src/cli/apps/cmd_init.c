@@ -137,9 +137,10 @@ int init_take_backend(struct initiation *x, const char *word, struct err *e)
 			x->answers.backend = x->usable[i].backend;
 			return 0;
 		}
-	(void)err_set(e, ERR_USAGE, EINVAL, "'%.60s' is no backend that init sets up", word);
-	return err_hint(e, "auto, native, bwrap or docker; for another host: brig examples show "
-			   "ssh-backend");
+	return err_refuse(e, ERR_USAGE, EINVAL,
+			  "auto, native, bwrap or docker; for another host: brig examples show "
+			  "ssh-backend",
+			  "'%.60s' is no backend that init sets up", word);
 }
 
 int init_take_network(struct initiation *x, const char *word, struct err *e)

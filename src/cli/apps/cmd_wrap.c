@@ -102,12 +102,12 @@ static int cmd_wrap_parse(const struct subcommand *c, struct wrapping *w, int ar
 	w->asked.words = argv + (at < argc ? at + 1 : argc);
 	if (w->list || w->help)
 		return 0;
-	if (at >= argc || (str_eq(argv[at], "--") && at + 1 >= argc)) {
-		(void)err_set(e, ERR_USAGE, EINVAL, "no agent was named");
-		return err_hint(e,
-				"brig wrap claude, codex, gemini, opencode or aider; or brig wrap "
-				"-- COMMAND; --list says what each gets");
-	}
+	if (at >= argc || (str_eq(argv[at], "--") && at + 1 >= argc))
+		return err_refuse(
+			e, ERR_USAGE, EINVAL,
+			"brig wrap claude, codex, gemini, opencode or aider; or brig wrap "
+			"-- COMMAND; --list says what each gets",
+			"no agent was named");
 	if (str_eq(argv[at], "--"))
 		return 0;
 	w->asked.agent = wrap_agent_find(argv[at]);

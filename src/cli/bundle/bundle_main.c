@@ -174,12 +174,10 @@ static int open_cargo(const struct bundle_asked *a, const char *word, struct car
 
 	if (!ref_looks_like(word))
 		return bundle_main_read_file(word, c, e);
-	if (!str_starts(word, "oci://") && access(word, F_OK) == 0) {
-		(void)err_set(e, ERR_USAGE, EEXIST,
-			      "'%.150s' is a file here, and the form of a registry's reference",
-			      word);
-		return err_hint(e, "./FILE is a file, oci://REFERENCE a reference");
-	}
+	if (!str_starts(word, "oci://") && access(word, F_OK) == 0)
+		return err_refuse(
+			e, ERR_USAGE, EEXIST, "./FILE is a file, oci://REFERENCE a reference",
+			"'%.150s' is a file here, and the form of a registry's reference", word);
 	return fetch_of(a, word, &w, e) < 0 ? -e->code : fetch_pull(&w, c, e);
 }
 

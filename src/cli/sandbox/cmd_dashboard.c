@@ -101,7 +101,6 @@ static int write_page(const char *url, char path[PATH_MAX], struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(4096);
 	CLEANUP(fd) int folder = state_open("daemon", path, PATH_MAX, e);
-	struct draft d;
 	int r;
 
 	if (folder < 0)
@@ -113,14 +112,7 @@ static int write_page(const char *url, char path[PATH_MAX], struct err *e)
 		   "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" "
 		   "content=\"0;url=%s\"><title>brig</title>\n",
 		   url);
-	r = draft_open(folder, &d);
-	if (r == 0) {
-		r = fd_write_all(d.fd, buf_str(&b), b.len);
-		if (r == 0)
-			r = draft_keep(&d, PAGE, 0600);
-		else
-			draft_drop(&d);
-	}
+	r = draft_write(folder, PAGE, &b, 0600, false);
 	return r < 0 ? err_errno(e, r, "cannot write '%.200s'", path) : 0;
 }
 

@@ -143,36 +143,22 @@ static int look_locked(struct own_file *f, const struct config_place *at, const 
 	return config_allow_look(f, at, rule, e);
 }
 
-static int config_allow_replace(const struct own_file *f, struct err *e)
-{
-	struct draft d;
-	int r = draft_open(f->folder, &d);
-
-	if (r == 0) {
-		r = fd_write_all(d.fd, buf_str(&f->after), f->after.len);
-		if (r == 0 && fsync(d.fd) < 0)
-			r = -errno;
-		if (r == 0)
-			r = draft_keep(&d, strrchr(f->path, '/') + 1, f->there ? f->mode : 0600);
-		else
-			draft_drop(&d);
-	}
-	return r < 0 ? err_errno(e, r, "cannot write '%.200s'", f->path) : 0;
-}
-
 /* On the record before it counts. */
 static int config_allow_change(struct own_file *f, const struct config_place *at, const char *rule,
 			       struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	char hex[SHA256_HEX];
+	int r;
 
 	if (!s || config_load(s, at, e) < 0)
 		return -e->code;
 	sha256_of(buf_str(&f->after), f->after.len, hex);
 	if (recorder_rule(s, "egress.allow", rule, f->path, hex, e) < 0)
 		return -e->code;
-	return config_allow_replace(f, e);
+	r = draft_write(f->folder, strrchr(f->path, '/') + 1, &f->after, f->there ? f->mode : 0600,
+			true);
+	return r < 0 ? err_errno(e, r, "cannot write '%.200s'", f->path) : 0;
 }
 
 /* ---- said ---- */
@@ -186,12 +172,6 @@ static void put_lines(struct buf *command, struct buf *option, const char *rule)
 	buf_puts(option, " -- COMMAND");
 }
 
-static int put_diff(const struct own_file *f, struct buf *diff, struct err *e)
-{
-	allow_edit_diff(f->path, buf_str(&f->after), f->after.len, &f->edit, diff);
-	return diff->failed ? err_nomem(e) : 0;
-}
-
 static int config_allow_say(const struct own_file *f, const struct config_allow *a, bool changed,
 			    struct err *e)
 {
@@ -200,7 +180,8 @@ static int config_allow_say(const struct own_file *f, const struct config_allow 
 	struct json j;
 
 	put_lines(&command, &option, a->rule);
-	if (put_diff(f, a->diff ? a->diff : &diff, e) < 0)
+	if (allow_edit_diff(f->path, buf_str(&f->after), f->after.len, &f->edit,
+			    a->diff ? a->diff : &diff, e) < 0)
 		return -e->code;
 	if (a->diff && f->edit.there)
 		buf_printf(a->diff, "%s: it has this rule already\n", f->path);

@@ -154,9 +154,10 @@ static int loosened(void *arg, enum field_id id, const struct envvar *entry)
 
 	if (harmless(n, id))
 		return 0;
-	(void)err_set(n->e, ERR_POLICY, EPERM, "'%s%s%.60s' asks for more than the daemon allows",
-		      fields[id].key, entry ? "." : "", entry ? entry->name : "");
-	return err_hint(n->e, "leave it out, or have the daemon's ceiling raised");
+	return err_refuse(n->e, ERR_POLICY, EPERM,
+			  "leave it out, or have the daemon's ceiling raised",
+			  "'%s%s%.60s' asks for more than the daemon allows", fields[id].key,
+			  entry ? "." : "", entry ? entry->name : "");
 }
 
 /* One backend alone has labels: under auto they would choose it, which a tenant may not. */

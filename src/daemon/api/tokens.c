@@ -459,18 +459,11 @@ static int tokens_replace(const char *path, const struct buf *b, struct err *e)
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	CLEANUP(mem) char *above = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 	CLEANUP(fd) int folder = above ? open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	struct draft d = { .folder = -1, .fd = -1 };
-	int r = folder < 0 ? -errno : draft_open(folder, &d);
+	int r;
 
-	if (r < 0)
-		return err_errno(e, r, "cannot write beside '%.200s'", path);
-	r = fd_write_all(d.fd, buf_str(b), b->len);
-	if (r == 0 && fsync(d.fd) < 0)
-		r = -errno;
-	if (r == 0)
-		r = draft_keep(&d, name, 0600);
-	else
-		draft_drop(&d);
+	if (folder < 0)
+		return err_sys(e, "cannot write beside '%.200s'", path);
+	r = draft_write(folder, name, b, 0600, true);
 	if (r == 0 && fsync(folder) < 0 && errno != EINVAL)
 		r = -errno;
 	return r < 0 ? err_errno(e, r, "cannot replace '%.200s'", path) : 0;

@@ -171,11 +171,9 @@ static ssize_t read_inside(const struct monitor *m, const struct tool_login *t, 
 static int monitor_tools_replace(const char *path, const struct buf *text)
 {
 	const char *slash = strrchr(path, '/');
-	struct draft d = { .folder = -1, .fd = -1 };
 	char above[4096];
 	CLEANUP(fd) int folder = -1;
 	struct stat st;
-	int r;
 
 	(void)snprintf(above, sizeof(above), "%.*s", (int)(slash - path), path);
 	folder = fd_open_nolinks(AT_FDCWD, above, O_RDONLY | O_DIRECTORY, 0);
@@ -185,13 +183,7 @@ static int monitor_tools_replace(const char *path, const struct buf *text)
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
 		return -EPERM;
-	r = draft_open(folder, &d);
-	if (r == 0)
-		r = fd_write_all(d.fd, text->data, text->len);
-	if (r == 0)
-		return draft_keep(&d, slash + 1, st.st_mode & 0777);
-	draft_drop(&d);
-	return r;
+	return draft_write(folder, slash + 1, text, st.st_mode & 0777, false);
 }
 
 /* What to say of it; NULL: there is nothing to be said. `known` is the digest of what the host had

@@ -10,8 +10,8 @@
 
 static int bad(const char *text, const char *why, struct err *e)
 {
-	(void)err_set(e, ERR_CONFIG, EINVAL, "egress.upstream_proxy '%.100s': %s", text, why);
-	return err_hint(e, "write it as http://HOST:PORT");
+	return err_refuse(e, ERR_CONFIG, EINVAL, "write it as http://HOST:PORT",
+			  "egress.upstream_proxy '%.100s': %s", text, why);
 }
 
 static bool read_port(const char *p, size_t n, uint16_t *ret)

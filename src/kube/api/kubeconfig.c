@@ -45,10 +45,10 @@ static int check_file(int fd, const char *path, struct err *e)
 		return err_sys(e, "cannot look at '%.200s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not a file", path);
-	if (st.st_uid != geteuid() && st.st_uid != 0) {
-		(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' belongs to somebody else", path);
-		return err_hint(e, "whoever owns it decides who is asked; make a copy of your own");
-	}
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "whoever owns it decides who is asked; make a copy of your own",
+				  "'%.200s' belongs to somebody else", path);
 	if (st.st_mode & S_IWOTH) {
 		(void)err_set(e, ERR_POLICY, EPERM, "everybody may change '%.200s'", path);
 		return err_hint(e, "chmod o-w '%.200s'", path);
@@ -525,9 +525,10 @@ int kubeconfig_load(struct arena *a, const struct kube_begin *b, struct kube_con
 		if (read_pod(a, b, &c, e) < 0)
 			return -e->code;
 	} else if (!f.n) {
-		(void)err_set(e, ERR_CONFIG, ENOENT, "there is no kubeconfig%s%.200s%s",
-			      given[0] ? " '" : "", given, given[0] ? "'" : "");
-		return err_hint(e, "set KUBECONFIG, or put one to ~/.kube/config");
+		return err_refuse(e, ERR_CONFIG, ENOENT,
+				  "set KUBECONFIG, or put one to ~/.kube/config",
+				  "there is no kubeconfig%s%.200s%s", given[0] ? " '" : "", given,
+				  given[0] ? "'" : "");
 	} else if (take_all(&f, b, &c, e) < 0) {
 		return -e->code;
 	}

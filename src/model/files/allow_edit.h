@@ -24,5 +24,5 @@ int allow_edit(const char *name, const char *text, size_t n, const char *rule, s
 	       struct allow_edit *ret, struct err *e);
 
 /* The difference, as `diff -u` has it; nothing where there is none. */
-void allow_edit_diff(const char *name, const char *after, size_t n, const struct allow_edit *x,
-		     struct buf *out);
+int allow_edit_diff(const char *name, const char *after, size_t n, const struct allow_edit *x,
+		    struct buf *out, struct err *e);

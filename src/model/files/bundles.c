@@ -72,7 +72,6 @@ int bundle_record_save(const struct bundle_record *b, struct err *e)
 {
 	CLEANUP(fd) int dir = state_open(FOLDER, NULL, 0, e);
 	CLEANUP(buf) struct buf text = BUF_INIT(RECORD_MAX);
-	struct draft d;
 	struct json j;
 	char file[256];
 	int r;
@@ -90,14 +89,7 @@ int bundle_record_save(const struct bundle_record *b, struct err *e)
 	json_ku64(&j, "installed", b->installed);
 	json_object_end(&j);
 	buf_putc(&text, '\n');
-	r = draft_open(dir, &d);
-	if (r == 0) {
-		r = text.failed ? -ENOMEM : fd_write_all(d.fd, text.data, text.len);
-		if (r == 0)
-			r = draft_keep(&d, file, 0600);
-		else
-			draft_drop(&d);
-	}
+	r = draft_write(dir, file, &text, 0600, false);
 	return r < 0 ? err_errno(e, r, "cannot write the record of bundle '%s'", b->name) : 0;
 }
 

@@ -17,48 +17,27 @@ static const char *const old_keys[] = { "enabled",      "image",           "netw
 
 /* --- the proof --- */
 
-static bool migrate_same(const struct migrate_job *j, const struct node *a, const struct node *b);
-
-static bool same_children(const struct migrate_job *j, const struct node *a, const struct node *b)
-{
-	const struct node *x = a->first, *y = b->first;
-
-	for (; x && y; x = x->next, y = y->next)
-		if (!migrate_same(j, x, y))
-			return false;
-	return !x && !y;
-}
-
 /* Every old key is in its new place, and nothing else is there. */
-static bool same_sandbox(const struct migrate_job *j, const struct node *b)
+static bool same_sandbox(const void *arg, const struct node *docker, const struct node *b)
 {
+	const struct migrate_job *j = arg;
 	const struct node *made = node_get(b, "backend"), *sub = node_get(b, "docker");
 	size_t stay = 1, moved = 0;
 
-	if (!made || made->kind != NODE_SCALAR || !str_eq(made->text, migrate_backend(j)))
+	if (!b->key || !str_eq(b->key, "sandbox") || !made || made->kind != NODE_SCALAR ||
+	    !str_eq(made->text, migrate_backend(j)))
 		return false;
-	for (const struct node *n = j->docker->first; n; n = n->next) {
+	for (const struct node *n = docker->first; n; n = n->next) {
 		const struct node *now = node_get(migrate_moves(n) ? sub : b, n->key);
 
 		if (str_eq(n->key, "enabled"))
 			continue;
-		if (!now || !migrate_same(j, n, now))
+		if (!now || !node_same(n, now, NULL, NULL, NULL))
 			return false;
 		moved += migrate_moves(n);
 		stay += !migrate_moves(n);
 	}
 	return b->count == stay + (moved > 0) && (sub ? sub->count : 0) == moved;
-}
-
-static bool migrate_same(const struct migrate_job *j, const struct node *a, const struct node *b)
-{
-	if (a == j->docker)
-		return b->key && str_eq(b->key, "sandbox") && same_sandbox(j, b);
-	if (a->kind != b->kind || !a->key != !b->key || (a->key && !str_eq(a->key, b->key)))
-		return false;
-	if (a->kind == NODE_SCALAR)
-		return a->quoted == b->quoted && str_eq(a->text, b->text);
-	return same_children(j, a, b);
 }
 
 /* --- the whole --- */
@@ -90,7 +69,7 @@ static int migrate(struct migrate_job *j, struct arena *a, const struct node *ro
 	if (j->out->failed)
 		return err_nomem(e);
 	if (yaml_parse(a, j->name, buf_str(j->out), j->out->len, &again, &broken) < 0 ||
-	    !migrate_same(j, root, again))
+	    !node_same(root, again, j->docker, same_sandbox, j))
 		return migrate_unable(j, e);
 	return 0;
 }
@@ -104,8 +83,9 @@ int migrate_file(const char *name, const char *data, size_t n, struct buf *out, 
 
 	if (!a)
 		return err_nomem(e);
-	if (yaml_parse(a, name, data, n, &root, e) < 0 || migrate_split(a, data, n, &j.text, e) < 0)
+	if (yaml_parse(a, name, data, n, &root, e) < 0 || edit_lines(a, data, n, &j.text, e) < 0)
 		return -e->code;
+	j.newline = edit_newline(&j.text);
 	j.security = node_get(node_get(root, "spec"), "security");
 	if (!node_get(j.security, "docker"))
 		j.security = node_get(root, "security");

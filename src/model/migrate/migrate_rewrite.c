@@ -7,6 +7,7 @@
  * the others stay. A block in flow style ({...}) is written out as lines. */
 #include <string.h>
 
+#include "base/edit/edit_yaml.h"
 #include "base/text/str.h"
 #include "model/migrate/migrate_internal.h"
 
@@ -44,100 +45,17 @@ int migrate_unable(const struct migrate_job *j, struct err *e)
 			migrate_backend(j));
 }
 
-/* --- lines --- */
-
-int migrate_split(struct arena *a, const char *data, size_t n, struct migrate_text *t,
-		  struct err *e)
-{
-	size_t count = 2;
-
-	for (size_t i = 0; i < n; i++)
-		count += data[i] == '\n';
-	*t = (struct migrate_text){ .data = data, .n = n, .newline = "\n" };
-	t->start = arena_alloc(a, count * sizeof(*t->start));
-	if (!t->start)
-		return err_nomem(e);
-	for (size_t i = 0; i < n; i++)
-		if (i == 0 || data[i - 1] == '\n')
-			t->start[t->lines++] = i;
-	t->start[t->lines] = n;
-	if (t->lines && t->start[1] >= 2 && data[t->start[1] - 2] == '\r')
-		t->newline = "\r\n";
-	return 0;
-}
-
-static size_t indent(const struct migrate_text *t, size_t line)
-{
-	size_t at = t->start[line], end = t->start[line + 1];
-
-	while (at < end && t->data[at] == ' ')
-		at++;
-	return at - t->start[line];
-}
-
-/* The first character of a line that is not a blank; a newline stands for none. */
-static char first_char(const struct migrate_text *t, size_t line)
-{
-	size_t at = t->start[line] + indent(t, line);
-
-	return at < t->start[line + 1] ? t->data[at] : '\n';
-}
-
-/* A line that is neither blank nor only a comment. */
-static bool has_content(const struct migrate_text *t, size_t line)
-{
-	return !strchr("#\r\n\t", first_char(t, line));
-}
-
-/* Where a node's position is in the text; columns count characters, not bytes. */
-static size_t offset_of(const struct migrate_text *t, int line, int column)
-{
-	size_t at, end;
-
-	if (line < 1 || (size_t)line > t->lines)
-		return t->n;
-	at = t->start[line - 1];
-	end = t->start[line];
-	for (int i = 1; i < column && at < end; i++) {
-		size_t len = utf8_len(t->data + at, end - at);
-
-		at += len ? len : 1;
-	}
-	return at;
-}
-
-/* Whether the key stands first on its line; *len is its length, quotes included. */
-static bool key_leads(const struct migrate_text *t, const struct node *n, size_t *len)
-{
-	size_t line = (size_t)n->key_line - 1, k = strlen(n->key), at;
-	bool quoted;
-
-	if (n->key_line < 1 || line >= t->lines || !has_content(t, line) ||
-	    indent(t, line) + 1 != (size_t)n->key_column)
-		return false;
-	at = t->start[line] + indent(t, line);
-	quoted = t->data[at] == '"' || t->data[at] == '\'';
-	*len = k + (quoted ? 2 : 0);
-	return at + *len <= t->n && memcmp(t->data + at + quoted, n->key, k) == 0;
-}
-
-static void put_indent(struct buf *out, size_t n)
-{
-	while (n--)
-		buf_putc(out, ' ');
-}
-
 /* Copies a line with more indentation; blank ones stay blank, the last one gets its end. */
 static void migrate_rewrite_put_line(const struct migrate_job *j, size_t line, size_t more)
 {
-	const struct migrate_text *t = &j->text;
+	const struct edit_text *t = &j->text;
 	size_t at = t->start[line], n = t->start[line + 1] - at;
 
-	if (n && !strchr("\r\n", t->data[at]))
-		put_indent(j->out, more);
-	buf_add(j->out, t->data + at, n);
-	if (n && t->data[at + n - 1] != '\n')
-		buf_puts(j->out, t->newline);
+	if (n && !strchr("\r\n", t->p[at]))
+		edit_pad(j->out, more);
+	buf_add(j->out, t->p + at, n);
+	if (n && t->p[at + n - 1] != '\n')
+		buf_puts(j->out, j->newline);
 }
 
 /* --- a block of lines --- */
@@ -148,70 +66,48 @@ struct rewrite_run {
 	size_t first, key, end;
 };
 
-/* The first line behind the block whose keys are indented by more than `outer`. */
-static size_t block_end(const struct migrate_text *t, size_t from, size_t outer)
-{
-	size_t end = from + 1;
-
-	for (size_t i = from + 1; i < t->lines; i++) {
-		bool deeper = indent(t, i) > outer;
-
-		if (has_content(t, i) && !deeper)
-			break;
-		if (has_content(t, i) || (deeper && first_char(t, i) == '#'))
-			end = i + 1;
-	}
-	return end;
-}
-
-static size_t content_end(const struct migrate_text *t, size_t from, size_t to)
-{
-	while (to > from && !has_content(t, to - 1))
-		to--;
-	return to;
-}
-
 /* Cuts the block into runs; the number of them, or 0 when its layout is another. */
 static size_t cut_runs(const struct migrate_job *j, struct rewrite_run *runs, size_t *end)
 {
-	const struct migrate_text *t = &j->text;
-	size_t n = 0, len, top = (size_t)j->docker->key_line - 1, outer = indent(t, top);
+	const struct edit_text *t = &j->text;
+	size_t n = 0, len, top = (size_t)j->docker->key_line - 1, outer = edit_yaml_indent(t, top);
 
 	for (const struct node *c = j->docker->first; c; c = c->next) {
 		size_t key = (size_t)c->key_line - 1;
 
-		if (!key_leads(t, c, &len) || key <= top ||
-		    c->key_column != j->docker->first->key_column || indent(t, key) <= outer)
+		if (!edit_yaml_key_leads(t, c, &len) || key <= top ||
+		    c->key_column != j->docker->first->key_column ||
+		    edit_yaml_indent(t, key) <= outer)
 			return 0;
 		runs[n].node = c;
 		runs[n].key = key;
-		runs[n].first = n ? content_end(t, runs[n - 1].key, key) : top + 1;
+		runs[n].first = n ? edit_yaml_content_end(t, runs[n - 1].key, key) : top + 1;
 		if (n)
 			runs[n - 1].end = runs[n].first;
 		n++;
 	}
-	*end = block_end(t, runs[n - 1].key, outer);
+	*end = edit_yaml_block_end(t, runs[n - 1].key, outer);
 	runs[n - 1].end = *end;
 	return n;
 }
 
 static void put_backend(const struct migrate_job *j, const struct rewrite_run *r, size_t in)
 {
-	const struct migrate_text *t = &j->text;
+	const struct edit_text *t = &j->text;
 	const struct node *v = r->node;
-	size_t rest = offset_of(t, v->line, v->column + (v->text ? (int)strlen(v->text) : 0));
+	size_t rest = edit_yaml_at(t, v->line, v->column + (v->text ? (int)strlen(v->text) : 0));
 
 	for (size_t i = r->first; i < r->key; i++)
 		migrate_rewrite_put_line(j, i, 0);
-	put_indent(j->out, in);
+	edit_pad(j->out, in);
 	buf_puts(j->out, "backend: ");
 	buf_puts(j->out, migrate_backend(j));
 	if (v->kind == NODE_SCALAR && v->line == v->key_line && rest < t->start[r->key + 1])
-		buf_add(j->out, t->data + rest, t->start[r->key + 1] - rest);
+		buf_add(j->out, t->p + rest, t->start[r->key + 1] - rest);
 	if (!j->out->len || j->out->data[j->out->len - 1] != '\n')
-		buf_puts(j->out, t->newline);
+		buf_puts(j->out, j->newline);
 	for (size_t i = r->key + 1; i < r->end; i++)
-		if (!has_content(t, i))
+		if (!edit_yaml_has_content(t, i))
 			migrate_rewrite_put_line(j, i, 0);
 }
 
@@ -219,8 +115,8 @@ static void put_runs(const struct migrate_job *j, const struct rewrite_run *runs
 		     size_t in, size_t step)
 {
 	if (!node_get(j->docker, "enabled")) {
-		put_indent(j->out, in);
-		buf_printf(j->out, "backend: none%s", j->text.newline);
+		edit_pad(j->out, in);
+		buf_printf(j->out, "backend: none%s", j->newline);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (str_eq(runs[i].node->key, "enabled"))
@@ -231,8 +127,8 @@ static void put_runs(const struct migrate_job *j, const struct rewrite_run *runs
 	}
 	if (!any_moves(j->docker))
 		return;
-	put_indent(j->out, in);
-	buf_printf(j->out, "docker:%s", j->text.newline);
+	edit_pad(j->out, in);
+	buf_printf(j->out, "docker:%s", j->newline);
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = runs[i].first; migrate_moves(runs[i].node) && k < runs[i].end; k++)
 			migrate_rewrite_put_line(j, k, step);
@@ -241,36 +137,37 @@ static void put_runs(const struct migrate_job *j, const struct rewrite_run *runs
 /* Everything up to the key, the new key, and the rest of its line. */
 static void migrate_rewrite_put_head(const struct migrate_job *j, size_t keylen, size_t rest)
 {
-	const struct migrate_text *t = &j->text;
-	size_t line = (size_t)j->docker->key_line - 1, at = t->start[line] + indent(t, line);
+	const struct edit_text *t = &j->text;
+	size_t line = (size_t)j->docker->key_line - 1,
+	       at = t->start[line] + edit_yaml_indent(t, line);
 
-	buf_add(j->out, t->data, at);
+	buf_add(j->out, t->p, at);
 	buf_puts(j->out, "sandbox");
 	if (rest)
 		buf_puts(j->out, ":");
 	else
 		rest = at + keylen;
-	buf_add(j->out, t->data + rest, t->start[line + 1] - rest);
-	if (t->data[t->start[line + 1] - 1] != '\n')
-		buf_puts(j->out, t->newline);
+	buf_add(j->out, t->p + rest, t->start[line + 1] - rest);
+	if (t->p[t->start[line + 1] - 1] != '\n')
+		buf_puts(j->out, j->newline);
 }
 
 /* An empty block may be written as null, which the new one is not. */
 static size_t null_end(const struct migrate_job *j)
 {
-	const struct migrate_text *t = &j->text;
-	size_t at = offset_of(t, j->docker->line, j->docker->column);
+	const struct edit_text *t = &j->text;
+	size_t at = edit_yaml_at(t, j->docker->line, j->docker->column);
 
-	while (at < t->n && strchr("nulNUL~", t->data[at]))
+	while (at < t->n && strchr("nulNUL~", t->p[at]))
 		at++;
 	return at;
 }
 
 static int rewrite_block(const struct migrate_job *j, struct arena *a, size_t keylen, struct err *e)
 {
-	const struct migrate_text *t = &j->text;
-	size_t top = (size_t)j->docker->key_line - 1, outer = indent(t, top), end = top + 1, in,
-	       n = 0;
+	const struct edit_text *t = &j->text;
+	size_t top = (size_t)j->docker->key_line - 1, outer = edit_yaml_indent(t, top),
+	       end = top + 1, in, n = 0;
 	struct rewrite_run *runs = arena_alloc(a, (j->docker->count + 1) * sizeof(*runs));
 
 	if (!runs)
@@ -279,86 +176,41 @@ static int rewrite_block(const struct migrate_job *j, struct arena *a, size_t ke
 		n = cut_runs(j, runs, &end);
 	if (j->docker->count && !n)
 		return migrate_unable(j, e);
-	in = n ? indent(t, runs[0].key) : outer + 2;
+	in = n ? edit_yaml_indent(t, runs[0].key) : outer + 2;
 	migrate_rewrite_put_head(j, keylen, n ? 0 : null_end(j));
 	put_runs(j, runs, n, in, in - outer);
-	buf_add(j->out, t->data + t->start[end], t->n - t->start[end]);
+	buf_add(j->out, t->p + t->start[end], t->n - t->start[end]);
 	return 0;
 }
 
 /* --- flow style --- */
 
-/* Moves from the opening quote to the closing one. */
-static size_t skip_quotes(const struct migrate_text *t, size_t at)
-{
-	char quote = t->data[at++];
-
-	while (at < t->n && t->data[at] != quote)
-		at += quote == '"' && t->data[at] == '\\' ? 2 : 1;
-	return at;
-}
-
-static size_t comment_end(const struct migrate_text *t, size_t at)
-{
-	while (at < t->n && t->data[at] != '\n')
-		at++;
-	return at;
-}
-
-/* The end of the flow value at `at`: behind its bracket, or in front of the ',' or bracket that
- * belongs to what is around it. */
-static size_t flow_end(const struct migrate_text *t, size_t at)
-{
-	bool collection = at < t->n && strchr("[{", t->data[at]), fresh = true;
-	size_t depth = 0, i;
-
-	for (i = at; i < t->n; i++) {
-		char c = t->data[i];
-
-		if ((c == '"' || c == '\'') && fresh)
-			i = skip_quotes(t, i);
-		else if (c == '#' && i && strchr(" \t\n", t->data[i - 1]))
-			i = comment_end(t, i);
-		else if (c == '[' || c == '{')
-			depth++;
-		else if ((c == ']' || c == '}' || c == ',') && !depth)
-			break;
-		else if ((c == ']' || c == '}') && !--depth && collection)
-			return i + 1;
-		fresh = strchr("[{,:", c) || (fresh && strchr(" \t\r\n", c));
-	}
-	if (i > t->n)
-		i = t->n; /* a quote or comment without an end */
-	while (i > at && strchr(" \t\r\n", t->data[i - 1]))
-		i--;
-	return i;
-}
-
 /* "key: value" with the value as it stands in the text. */
 static void put_member(const struct migrate_job *j, const struct node *n, size_t in)
 {
-	size_t at = offset_of(&j->text, n->line, n->column), end = flow_end(&j->text, at);
+	size_t at = edit_yaml_at(&j->text, n->line, n->column),
+	       end = edit_yaml_flow_end(&j->text, at);
 
-	put_indent(j->out, in);
+	edit_pad(j->out, in);
 	buf_printf(j->out, "%s: ", n->key);
 	if (n->kind == NODE_NULL)
 		buf_puts(j->out, "null");
 	else
-		buf_add(j->out, j->text.data + at, end - at);
-	buf_puts(j->out, j->text.newline);
+		buf_add(j->out, j->text.p + at, end - at);
+	buf_puts(j->out, j->newline);
 }
 
 static void put_sandbox(const struct migrate_job *j, size_t in)
 {
-	put_indent(j->out, in);
-	buf_printf(j->out, "backend: %s%s", migrate_backend(j), j->text.newline);
+	edit_pad(j->out, in);
+	buf_printf(j->out, "backend: %s%s", migrate_backend(j), j->newline);
 	for (const struct node *n = j->docker->first; n; n = n->next)
 		if (!migrate_moves(n) && !str_eq(n->key, "enabled"))
 			put_member(j, n, in);
 	if (!any_moves(j->docker))
 		return;
-	put_indent(j->out, in);
-	buf_printf(j->out, "docker:%s", j->text.newline);
+	edit_pad(j->out, in);
+	buf_printf(j->out, "docker:%s", j->newline);
 	for (const struct node *n = j->docker->first; n; n = n->next)
 		if (migrate_moves(n))
 			put_member(j, n, in + 2);
@@ -366,14 +218,14 @@ static void put_sandbox(const struct migrate_job *j, size_t in)
 
 static void put_tail(const struct migrate_job *j, size_t from)
 {
-	buf_add(j->out, j->text.data + from, j->text.n - from);
+	buf_add(j->out, j->text.p + from, j->text.n - from);
 }
 
 /* `docker: {...}` on lines of its own */
 static int rewrite_flow(const struct migrate_job *j, size_t keylen, struct err *e)
 {
-	const struct migrate_text *t = &j->text;
-	size_t end = flow_end(t, offset_of(t, j->docker->line, j->docker->column));
+	const struct edit_text *t = &j->text;
+	size_t end = edit_yaml_flow_end(t, edit_yaml_at(t, j->docker->line, j->docker->column));
 	size_t line = (size_t)j->docker->key_line - 1, next = line + 1;
 
 	while (next < t->lines && t->start[next] < end)
@@ -381,7 +233,7 @@ static int rewrite_flow(const struct migrate_job *j, size_t keylen, struct err *
 	if (next != line + 1)
 		return migrate_unable(j, e);
 	migrate_rewrite_put_head(j, keylen, end);
-	put_sandbox(j, indent(t, line) + 2);
+	put_sandbox(j, edit_yaml_indent(t, line) + 2);
 	put_tail(j, t->start[next]);
 	return 0;
 }
@@ -389,27 +241,27 @@ static int rewrite_flow(const struct migrate_job *j, size_t keylen, struct err *
 /* `security: {docker: {...}, ...}` */
 static int rewrite_security(const struct migrate_job *j, struct err *e)
 {
-	const struct migrate_text *t = &j->text;
+	const struct edit_text *t = &j->text;
 	size_t line = (size_t)j->security->key_line - 1, keylen, end, in;
 
-	if (!key_leads(t, j->security, &keylen))
+	if (!edit_yaml_key_leads(t, j->security, &keylen))
 		return migrate_unable(j, e);
-	end = flow_end(t, offset_of(t, j->security->line, j->security->column));
+	end = edit_yaml_flow_end(t, edit_yaml_at(t, j->security->line, j->security->column));
 	if (end > t->start[line + 1])
 		return migrate_unable(j, e);
-	in = indent(t, line) + 2;
-	buf_add(j->out, t->data, t->start[line] + in - 2 + keylen);
+	in = edit_yaml_indent(t, line) + 2;
+	buf_add(j->out, t->p, t->start[line] + in - 2 + keylen);
 	buf_puts(j->out, ":");
-	buf_add(j->out, t->data + end, t->start[line + 1] - end);
-	if (t->data[t->start[line + 1] - 1] != '\n')
-		buf_puts(j->out, t->newline);
+	buf_add(j->out, t->p + end, t->start[line + 1] - end);
+	if (t->p[t->start[line + 1] - 1] != '\n')
+		buf_puts(j->out, j->newline);
 	for (const struct node *n = j->security->first; n; n = n->next) {
 		if (n != j->docker) {
 			put_member(j, n, in);
 			continue;
 		}
-		put_indent(j->out, in);
-		buf_printf(j->out, "sandbox:%s", t->newline);
+		edit_pad(j->out, in);
+		buf_printf(j->out, "sandbox:%s", j->newline);
 		put_sandbox(j, in + 2);
 	}
 	put_tail(j, t->start[line + 1]);
@@ -418,12 +270,12 @@ static int rewrite_security(const struct migrate_job *j, struct err *e)
 
 int migrate_rewrite(const struct migrate_job *j, struct arena *a, struct err *e)
 {
-	const struct migrate_text *t = &j->text;
-	size_t keylen, at = offset_of(t, j->docker->line, j->docker->column);
+	const struct edit_text *t = &j->text;
+	size_t keylen, at = edit_yaml_at(t, j->docker->line, j->docker->column);
 
-	if (!key_leads(t, j->docker, &keylen))
+	if (!edit_yaml_key_leads(t, j->docker, &keylen))
 		return rewrite_security(j, e);
-	if (j->docker->kind == NODE_MAP && at < t->n && t->data[at] == '{')
+	if (j->docker->kind == NODE_MAP && at < t->n && t->p[at] == '{')
 		return rewrite_flow(j, keylen, e);
 	return rewrite_block(j, a, keylen, e);
 }

@@ -570,12 +570,13 @@ static int check_closed(const struct spec *s, struct err *e)
 
 	if (!closed || spec_on_host(s) || (s->network != NETWORK_HOST && !service))
 		return 0;
-	(void)err_set(e, ERR_POLICY, EPERM,
-		      "%s: the host's network and services stay closed to a sandbox of the dialect "
-		      "'%s'; this will never be supported",
-		      service ? "egress.host_service" : "network 'host'",
-		      dialect_name((enum dialect)s->dialect_used));
-	return err_hint(e, "write the settings as a brig.yaml: brig config show is a beginning");
+	return err_refuse(
+		e, ERR_POLICY, EPERM,
+		"write the settings as a brig.yaml: brig config show is a beginning",
+		"%s: the host's network and services stay closed to a sandbox of the dialect "
+		"'%s'; this will never be supported",
+		service ? "egress.host_service" : "network 'host'",
+		dialect_name((enum dialect)s->dialect_used));
 }
 
 /* A tool that is to have no network gets a sandbox that has none: no hook in the interpreter could
@@ -628,8 +629,9 @@ static int check_anchor(const struct spec *s, const char *name, struct err *e)
 	if (name[0] == '/' || str_eq(name, "syslog") || str_starts_nocase(name, "https://") ||
 	    str_starts_nocase(name, "http://"))
 		return 0;
-	(void)err_set(e, ERR_CONFIG, EINVAL, "'%.100s' cannot take the head of the record", name);
-	(void)err_hint(e, "an absolute path, syslog, or an address with https://");
+	(void)err_refuse(e, ERR_CONFIG, EINVAL,
+			 "an absolute path, syslog, or an address with https://",
+			 "'%.100s' cannot take the head of the record", name);
 	return blame(s, FIELD_AUDIT_ANCHOR, "audit.anchor", e);
 }
 

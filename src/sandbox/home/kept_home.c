@@ -14,6 +14,7 @@
 #include "base/bytes/jread.h"
 #include "base/bytes/json.h"
 #include "base/bytes/random.h"
+#include "base/files/claim.h"
 #include "base/files/fd.h"
 #include "base/files/folder.h"
 #include "base/files/state.h"
@@ -30,8 +31,7 @@
 #define KEY_FILE "home.key" /* of the state folder */
 #define ABOUT_MAX 16384
 #define TRIES 64
-#define LOCK_TRIES 10
-#define LOCK_PAUSE_NS (2 * 1000 * 1000)
+#define LOOK_MS 20 /* of another brig, which holds a HOME for a moment; a run holds it longer */
 #define COUNT_MOST ((uint64_t)1 << 40) /* of a listing */
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -460,19 +460,6 @@ int kept_home_spec(const struct spec *s, const char *folder, const unsigned char
 
 /* --- all of them --- */
 
-/* A run holds it; a look that is over in a moment does not count. */
-static bool in_use(int folder)
-{
-	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
-
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (flock(folder, LOCK_EX | LOCK_NB) == 0)
-			return false;
-		(void)nanosleep(&pause, NULL);
-	}
-	return true;
-}
-
 /* Was the folder that it is of removed, or made anew? A name that is no text cannot be looked for.
  */
 static bool is_without_project(const char *project, const char *path, const char *folder)
@@ -519,7 +506,7 @@ static int one_row(int homes, const char *id,
 	row.seed = jread_str(about, "seed");
 	row.trusted = jread_bool(about, "trusted");
 	row.gone = is_without_project(row.project, row.path, jread_str(about, "folder"));
-	row.used = in_use(folder);
+	row.used = !claim_lock(folder, LOOK_MS);
 	(void)flock(folder, LOCK_UN);
 	if (fstatat(folder, ABOUT, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		row.last = st.st_mtim.tv_sec;
@@ -620,7 +607,7 @@ static int take_away(int homes, const char *id, char gone[48], int *folder, stru
 
 	if (fd < 0)
 		return errno == ENOENT ? 1 : err_sys(e, "cannot open the kept HOME '%.16s'", id);
-	if (in_use(fd))
+	if (!claim_lock(fd, LOOK_MS))
 		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "end that run first, or wait for it",
 				  "the kept HOME '%.16s' is used by a run", id);
 	if (fstat(fd, &st) < 0 || !still_there(homes, id, &st))
@@ -653,7 +640,8 @@ static int tidy_one(int homes, const char *gone, struct err *e)
 {
 	CLEANUP(fd) int folder = openat(homes, gone, FOLDER);
 
-	return folder >= 0 && in_use(folder) ? 1 : remove_gone(homes, gone, folder, e);
+	return folder >= 0 && !claim_lock(folder, LOOK_MS) ? 1
+							   : remove_gone(homes, gone, folder, e);
 }
 
 int kept_home_tidy(size_t *left, struct err *e)

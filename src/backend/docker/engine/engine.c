@@ -213,25 +213,24 @@ static int unavailable(const char *path, struct err *e)
 	switch (code) {
 	case EACCES:
 	case EPERM:
-		(void)err_set(e, ERR_UNAVAILABLE, code,
-			      "Docker is not available: you may not use its socket '%s'", path);
-		return err_hint(e, "sudo usermod -aG docker $USER and log in again, or run a "
-				   "rootless engine");
+		return err_refuse(e, ERR_UNAVAILABLE, code,
+				  "sudo usermod -aG docker $USER and log in again, or run a "
+				  "rootless engine",
+				  "Docker is not available: you may not use its socket '%s'", path);
 	case ENOENT:
 	case ENOTDIR:
-		(void)err_set(e, ERR_UNAVAILABLE, code,
-			      "Docker is not available: there is no socket '%s'", path);
-		return err_hint(e, "install an engine (apt install docker.io, or podman), or name "
-				   "its socket in DOCKER_HOST");
+		return err_refuse(e, ERR_UNAVAILABLE, code,
+				  "install an engine (apt install docker.io, or podman), or name "
+				  "its socket in DOCKER_HOST",
+				  "Docker is not available: there is no socket '%s'", path);
 	case ECONNREFUSED:
-		(void)err_set(e, ERR_UNAVAILABLE, code,
-			      "Docker is not available: its daemon is down (socket '%s')", path);
-		return err_hint(e, "start it: sudo systemctl start docker");
+		return err_refuse(e, ERR_UNAVAILABLE, code, "start it: sudo systemctl start docker",
+				  "Docker is not available: its daemon is down (socket '%s')",
+				  path);
 	case ETIMEDOUT:
-		(void)err_set(e, ERR_UNAVAILABLE, code,
-			      "Docker is not available: docker check timed out (socket '%s')",
-			      path);
-		return err_hint(e, "restart it: sudo systemctl restart docker");
+		return err_refuse(
+			e, ERR_UNAVAILABLE, code, "restart it: sudo systemctl restart docker",
+			"Docker is not available: docker check timed out (socket '%s')", path);
 	default:
 		if (e->kind == ERR_UNAVAILABLE)
 			return -code;
@@ -319,12 +318,11 @@ static int open_first(unsigned ms, bool total, struct engine *ret, struct err *e
 			worst = now;
 	}
 	*e = worst;
-	if (worst.code == ENOENT && !at.named) {
-		(void)err_set(e, ERR_UNAVAILABLE, ENOENT,
-			      "Docker is not available: no engine's socket was found");
-		return err_hint(e, "install one (apt install docker.io, or podman), or name its "
-				   "socket in DOCKER_HOST");
-	}
+	if (worst.code == ENOENT && !at.named)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+				  "install one (apt install docker.io, or podman), or name its "
+				  "socket in DOCKER_HOST",
+				  "Docker is not available: no engine's socket was found");
 	return -e->code;
 }
 

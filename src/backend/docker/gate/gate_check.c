@@ -35,8 +35,9 @@
 
 static int not_taken(const char *what, struct err *e)
 {
-	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP, "the engine started the container %s", what);
-	return err_hint(e, "nothing was run; use an engine that keeps to it, or --backend native");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+			  "nothing was run; use an engine that keeps to it, or --backend native",
+			  "the engine started the container %s", what);
 }
 
 static int check_groups(const struct gate_want *w, gid_t gid, struct err *e)
@@ -99,11 +100,11 @@ static int check_ids(const struct gate_want *w, struct err *e)
 	    st.st_ino == w->users || statfs(".", &fs) < 0 || (fs.f_flags & ST_RDONLY) ||
 	    access(".", W_OK) == 0)
 		return 0;
-	(void)err_set(
+	return err_refuse(
 		e, ERR_PERMISSION, EACCES,
+		"use --policy readonly, --backend native, or an engine without "
+		"userns-remap",
 		"the engine maps user ids, and the user inside cannot write to the workspace");
-	return err_hint(e, "use --policy readonly, --backend native, or an engine without "
-			   "userns-remap");
 }
 
 /* ---- the table of mounts ---- */
@@ -378,10 +379,10 @@ static bool is_mounted(const char *table, const char *path, bool *read_only)
 
 static int other(const struct gate_mount *m, const char *how, struct err *e)
 {
-	(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' inside is not what was to be mounted: %s",
-		      m->path, how);
-	return err_hint(e, "nothing was run; the image, or somebody who changed the folder "
-			   "meanwhile, turned the mount to another place");
+	return err_refuse(e, ERR_POLICY, EPERM,
+			  "nothing was run; the image, or somebody who changed the folder "
+			  "meanwhile, turned the mount to another place",
+			  "'%.200s' inside is not what was to be mounted: %s", m->path, how);
 }
 
 static bool gate_check_shows(const struct gate_want *w, const struct gate_mount *m,

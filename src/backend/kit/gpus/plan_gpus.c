@@ -147,12 +147,12 @@ static int choose_named(struct box_plan *p, struct gpus_here *h, struct err *e)
 		if (gpu_find(p->spec->gpu.v[i], &name, e) < 0)
 			return -e->code;
 		bit = name.number < GPUS_MAX ? (uint64_t)1 << name.number & *from : 0;
-		if (!bit) {
-			(void)err_set(e, ERR_UNAVAILABLE, ENODEV, "gpu '%.60s' is not %s",
-				      p->spec->gpu.v[i], h->job ? "of this job of Slurm" : "here");
-			return err_hint(e, "nvidia-smi -L lists them, as does ls /dev/nvidia* "
-					   "/dev/dri (the first renderD is 0)");
-		}
+		if (!bit)
+			return err_refuse(e, ERR_UNAVAILABLE, ENODEV,
+					  "nvidia-smi -L lists them, as does ls /dev/nvidia* "
+					  "/dev/dri (the first renderD is 0)",
+					  "gpu '%.60s' is not %s", p->spec->gpu.v[i],
+					  h->job ? "of this job of Slurm" : "here");
 		chosen |= bit;
 		whole |= name.mig ? 0 : bit;
 	}

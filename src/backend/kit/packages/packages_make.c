@@ -629,20 +629,6 @@ static int packages_make_fill(struct copier *m)
 	return r < 0 ? r : m->list.failed || m->seen.failed || m->packages.failed ? -ENOMEM : 0;
 }
 
-static int write_new(int folder, const char *name, const struct buf *text)
-{
-	struct draft d;
-	int r = draft_open(folder, &d);
-
-	if (r < 0)
-		return r;
-	r = fd_write_all(d.fd, buf_str(text), text->len);
-	if (r == 0)
-		return draft_keep(&d, name, 0600);
-	draft_drop(&d);
-	return r;
-}
-
 /* Runs may still show the one that is replaced now; those of long ago nobody shows. */
 static void remove_old(int folder, const char *keep)
 {
@@ -677,7 +663,7 @@ static int make_in(struct copier *m, int folder, const char *id)
 	if (m->tree < 0 || fchmod(m->tree, 0755) < 0)
 		return -errno;
 	r = packages_make_fill(m);
-	return r < 0 ? r : write_new(own, "seen", &m->seen);
+	return r < 0 ? r : draft_write(own, "seen", &m->seen, 0600, false);
 }
 
 bool packages_live(const char *path)
@@ -707,7 +693,7 @@ int packages_make(int folder, const char *version, const char *stamp)
 	r = make_in(&m, folder, id);
 	if (r == 0) {
 		remove_old(folder, id);
-		r = write_new(folder, "now", &m.list);
+		r = draft_write(folder, "now", &m.list, 0600, false);
 	}
 	if (r < 0)
 		(void)tree_remove(folder, id);

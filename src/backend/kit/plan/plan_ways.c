@@ -133,10 +133,10 @@ static int guard_read(struct box_plan *p, const struct sight *s, const struct sh
 		    !is_seen(s, v, &read->at, inside) || str_eq(inside, read->inside) ||
 		    is_covered(p, inside) || (v->asked && path_under(read->at.real, v->at.real)))
 			continue;
-		(void)err_set(e, ERR_POLICY, EPERM,
-			      "read: '%.150s' could be written at '%.150s' inside", read->at.real,
-			      inside);
-		return err_hint(e, "a mount of the host's shows it there: grant a narrower folder");
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "a mount of the host's shows it there: grant a narrower folder",
+				  "read: '%.150s' could be written at '%.150s' inside",
+				  read->at.real, inside);
 	}
 	return 0;
 }

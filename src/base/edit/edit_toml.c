@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apps/mcp/host_toml.c - read far enough to know where a statement begins and of which table it is.
+/* base/edit/edit_toml.c - read far enough to know where a statement begins and of which table it
+ * is.
  */
-#include "apps/mcp/host_toml.h"
+#include "base/edit/edit_toml.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #define KEY_MAX 256
 #define DEPTH_MAX 64
+#define TABLE_MAX ((size_t)1 << 20)
 
 /* What was found: the table, from its head to behind its last statement. */
 struct toml_table {
@@ -83,7 +85,7 @@ static size_t skip_statement(const char *p, size_t n, size_t at)
 
 /* The name that a statement begins with, without blanks and quotes, as far as it is wanted. false:
  * nothing ends it. */
-static bool host_toml_read_name(const char *p, size_t n, char end, char out[KEY_MAX])
+static bool read_toml_name(const char *p, size_t n, char end, char out[KEY_MAX])
 {
 	size_t len = 0;
 	char quote = '\0';
@@ -113,7 +115,7 @@ static int take_head(struct toml_table *t, size_t at, size_t end, struct err *e)
 	bool plain;
 
 	if (memchr(t->text + at, '\n', end - at - 1) ||
-	    !host_toml_read_name(t->text + at + skip, end - at - skip, ']', t->head))
+	    !read_toml_name(t->text + at + skip, end - at - skip, ']', t->head))
 		return not_understood(e);
 	plain = !list && end - at > len + 1 && memcmp(t->text + at + 1, t->path, len) == 0 &&
 		t->text[at + 1 + len] == ']';
@@ -133,7 +135,7 @@ static int take_member(const struct toml_table *t, size_t at, size_t end, struct
 {
 	char name[KEY_MAX], whole[2 * KEY_MAX + 1];
 
-	if (!host_toml_read_name(t->text + at, end - at, '=', name))
+	if (!read_toml_name(t->text + at, end - at, '=', name))
 		return not_understood(e);
 	(void)snprintf(whole, sizeof(whole), "%s%s%s", t->head, t->head[0] ? "." : "", name);
 	if (t->inside)
@@ -182,12 +184,12 @@ static int find_table(struct toml_table *t, struct err *e)
 	return 0;
 }
 
-int toml_change(const char *text, size_t n, const char *section, const char *name,
-		const char *value, struct buf *out, struct err *e)
+int edit_toml_table(const struct edit_text *in, const char *section, const char *name,
+		    const char *value, struct buf *out, struct err *e)
 {
+	CLEANUP(buf) struct buf own = BUF_INIT(TABLE_MAX);
 	char path[KEY_MAX];
-	struct toml_table t = { .text = text, .n = n, .section = section, .path = path };
-	size_t at;
+	struct toml_table t = { .text = in->p, .n = in->n, .section = section, .path = path };
 
 	(void)snprintf(path, sizeof(path), "%s.%s", section, name);
 	if (find_table(&t, e) < 0)
@@ -195,17 +197,14 @@ int toml_change(const char *text, size_t n, const char *section, const char *nam
 	if (!value && !t.to)
 		return -ENOENT;
 	if (!t.to)
-		t.from = t.own = t.to = n;
+		t.from = t.own = t.to = t.n;
 	/* The empty line that was put in front goes with it. */
-	if (!value && t.from > 1 && text[t.from - 1] == '\n' && text[t.from - 2] == '\n')
+	if (!value && t.from > 1 && t.text[t.from - 1] == '\n' && t.text[t.from - 2] == '\n')
 		t.from--;
-	buf_add(out, text, t.from);
-	if (value) {
-		if (t.from && text[t.from - 1] != '\n')
-			buf_putc(out, '\n');
-		buf_printf(out, "%s[%s]\n%s", t.from && t.from == n ? "\n" : "", path, value);
-	}
-	at = value ? t.own : t.to;
-	buf_add(out, text + at, n - at);
-	return 0;
+	if (value)
+		buf_printf(&own, "%s%s[%s]\n%s", t.from && t.text[t.from - 1] != '\n' ? "\n" : "",
+			   t.from && t.from == t.n ? "\n" : "", path, value);
+	edit_replace(in, (struct edit_span){ t.from, value ? t.own : t.to }, buf_str(&own), own.len,
+		     out);
+	return own.failed ? err_nomem(e) : 0;
 }

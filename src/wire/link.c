@@ -10,45 +10,107 @@
 
 #include "base/text/cleanup.h"
 
+/* ---- room, of a pool or of nobody ---- */
+
+struct spare {
+	struct spare *next;
+};
+
+/* Which of a pool's sizes it is; POOL_SIZES: none. */
+static unsigned size_class(size_t n)
+{
+	unsigned c = 0;
+
+	while (c < POOL_SIZES && n != (size_t)FLOW_READ << c)
+		c++;
+	return c;
+}
+
+static char *room_new(struct link_pool *p, size_t n)
+{
+	unsigned c = p ? size_class(n) : POOL_SIZES;
+	struct spare *s = c < POOL_SIZES ? p->spare[c] : NULL;
+
+	if (!s)
+		return malloc(n);
+	p->spare[c] = s->next;
+	p->n_spare[c]--;
+	return (char *)s;
+}
+
+static void room_free(struct link_pool *p, char *room, size_t n)
+{
+	unsigned c = p && room ? size_class(n) : POOL_SIZES;
+	struct spare *s = (struct spare *)(void *)room; /* as malloc aligned it */
+
+	if (c == POOL_SIZES || p->n_spare[c] == POOL_KEEPS) {
+		free(room);
+		return;
+	}
+	s->next = p->spare[c];
+	p->spare[c] = s;
+	p->n_spare[c]++;
+}
+
+void link_pool_done(struct link_pool *p)
+{
+	for (unsigned c = 0; c < POOL_SIZES; c++)
+		while (p->spare[c]) {
+			struct spare *s = p->spare[c];
+
+			p->spare[c] = s->next;
+			free(s);
+		}
+	*p = (struct link_pool){ 0 };
+}
+
 /* ---- flows ---- */
 
-static void flow_drop(struct flow *f)
+static void flow_drop(struct link_pool *p, struct flow *f)
 {
-	free(f->data);
+	room_free(p, f->data, f->cap);
 	*f = (struct flow){ 0 };
 }
 
-static char *flow_room(struct flow *f, size_t n)
+static bool flow_grow(struct link_pool *p, struct flow *f, size_t cap)
+{
+	char *data = room_new(p, cap);
+
+	if (!data)
+		return false;
+	if (f->len)
+		memcpy(data, f->data + f->at, f->len);
+	room_free(p, f->data, f->cap);
+	*f = (struct flow){ .data = data, .len = f->len, .cap = cap };
+	return true;
+}
+
+static char *flow_room(struct link_pool *p, struct flow *f, size_t n)
 {
 	size_t cap = f->cap ? f->cap : FLOW_READ;
-	char *data;
 
 	if (f->at + f->len + n <= f->cap)
 		return f->data + f->at + f->len;
-	if (f->at) {
-		memmove(f->data, f->data + f->at, f->len);
-		f->at = 0;
-	}
 	if (f->len + n > FLOW_MAX)
 		return NULL;
 	while (cap < f->len + n)
 		cap *= 2;
 	if (cap != f->cap) {
-		data = realloc(f->data, cap);
-		if (!data)
+		if (!flow_grow(p, f, cap))
 			return NULL;
-		f->data = data;
-		f->cap = cap;
+	} else {
+		memmove(f->data, f->data + f->at, f->len);
+		f->at = 0;
 	}
 	return f->data + f->len;
 }
 
-static void flow_take(struct flow *f, size_t n)
+static void flow_take(struct link_pool *p, struct flow *f, size_t n)
 {
 	f->at += n;
 	f->len -= n;
 	if (!f->len)
-		flow_drop(f);
+		flow_drop(p, f);
 }
 
 /* ---- the socket, as a transport ---- */
@@ -65,7 +127,7 @@ static ssize_t socket_read(void *arg, void *p, size_t n, short *wait)
 		size_t k = l->early.len < n ? l->early.len : n;
 
 		memcpy(p, l->early.data + l->early.at, k);
-		flow_take(&l->early, k);
+		flow_take(l->pool, &l->early, k);
 		return (ssize_t)k;
 	}
 	if (l->drained)
@@ -78,7 +140,7 @@ static ssize_t socket_read(void *arg, void *p, size_t n, short *wait)
 static ssize_t socket_write(void *arg, const void *p, size_t n, short *wait)
 {
 	const struct link *l = arg;
-	ssize_t r = send(l->fd, p, n, MSG_NOSIGNAL);
+	ssize_t r = send(l->fd, p, n, MSG_NOSIGNAL | (l->follows ? MSG_MORE : 0));
 
 	*wait = POLLOUT;
 	return r < 0 ? -errno : r;
@@ -109,17 +171,59 @@ void link_init(struct link *l, int fd, watch_fn *ready)
 				   .read = socket_read,
 				   .write = socket_write,
 				   .close = socket_leave },
+			    .stuck = true,
 			    .ready = ready };
+}
+
+void link_share(struct link *l, struct link_pool *p)
+{
+	l->pool = p;
+}
+
+/* ---- who keeps what TLS reads and writes in ---- */
+
+static void link_cool(struct link *l)
+{
+	struct link_pool *p = l->pool;
+
+	if (!l->warm)
+		return;
+	*(l->warmer ? &l->warmer->colder : &p->first) = l->colder;
+	*(l->colder ? &l->colder->warmer : &p->last) = l->warmer;
+	l->warmer = l->colder = NULL;
+	l->warm = false;
+	p->n_warm--;
+}
+
+static void link_warm(struct link *l)
+{
+	struct link_pool *p = l->pool;
+	bool was = l->warm;
+
+	if (!p || !l->tls || !l->handshaken || p->first == l)
+		return;
+	link_cool(l);
+	l->colder = p->first;
+	*(p->first ? &p->first->warmer : &p->last) = l;
+	p->first = l;
+	l->warm = true;
+	if (!was)
+		tls_keep(l->tls, true);
+	if (++p->n_warm > POOL_WARM) {
+		tls_keep(p->last->tls, false);
+		link_cool(p->last);
+	}
 }
 
 void link_done(struct loop *loop, struct link *l)
 {
 	(void)loop_want(loop, &l->w, 0);
+	link_cool(l);
 	l->tls = tls_free(l->tls);
 	l->t = (struct transport){ 0 };
-	flow_drop(&l->in);
-	flow_drop(&l->out);
-	flow_drop(&l->early);
+	flow_drop(l->pool, &l->in);
+	flow_drop(l->pool, &l->out);
+	flow_drop(l->pool, &l->early);
 	l->fd = fd_close(l->fd);
 }
 
@@ -172,14 +276,14 @@ size_t link_fill(struct link *l)
 
 	if (l->eof || l->broken || l->fd < 0 || l->in.len >= FLOW_FULL)
 		return 0;
-	room = flow_room(&l->in, FLOW_READ);
+	room = flow_room(l->pool, &l->in, FLOW_READ);
 	r = room ? pull(l, room, FLOW_READ) : 0;
 	if (!room)
 		l->broken = true;
 	if (r > 0)
 		l->in.len += (size_t)r;
 	if (!l->in.len)
-		flow_drop(&l->in);
+		flow_drop(l->pool, &l->in);
 	return r > 0 ? (size_t)r : 0;
 }
 
@@ -198,11 +302,15 @@ static size_t link_flush_out(struct link *l, size_t least)
 	size_t sent = 0;
 
 	while (l->out.len >= least && !l->broken && l->fd >= 0) {
-		ssize_t r = push(l, l->out.data + l->out.at, l->out.len);
+		ssize_t r;
 
+		/* TLS takes so much at once; a plain socket all of it. */
+		l->follows = l->tls && l->out.len >= FLOW_READ + least;
+		r = push(l, l->out.data + l->out.at, l->out.len);
+		l->stuck = r <= 0;
 		if (r <= 0)
 			break;
-		flow_take(&l->out, (size_t)r);
+		flow_take(l->pool, &l->out, (size_t)r);
 		sent += (size_t)r;
 	}
 	return sent;
@@ -220,7 +328,7 @@ size_t link_push(struct link *l)
 
 bool link_add(struct link *l, const void *p, size_t n)
 {
-	char *room = n ? flow_room(&l->out, n) : NULL;
+	char *room = n ? flow_room(l->pool, &l->out, n) : NULL;
 
 	if (!n)
 		return true;
@@ -233,7 +341,7 @@ bool link_add(struct link *l, const void *p, size_t n)
 
 void link_take(struct link *l, size_t n)
 {
-	flow_take(&l->in, n);
+	flow_take(l->pool, &l->in, n);
 }
 
 void link_half_close(struct link *l)
@@ -258,9 +366,10 @@ int link_wait(struct loop *loop, struct link *l, bool reading)
 
 	if (l->fd < 0)
 		return 0;
+	link_warm(l);
 	if (l->write_wants_read || (more && !l->read_wants_write))
 		events |= EPOLLIN;
-	if (l->read_wants_write || (l->out.len && !l->write_wants_read))
+	if (l->read_wants_write || (l->out.len && l->stuck && !l->write_wants_read))
 		events |= EPOLLOUT;
 	return loop_want(loop, &l->w, events);
 }

@@ -4,7 +4,7 @@
  *
  * A link decides nothing and calls nobody: its owner fills, takes, adds and flushes until nothing
  * moves, then says with link_wait what to wake up for. The buffers exist only while they hold
- * something. */
+ * something. Links that come and go by the thousand share a pool, in which such room is kept. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,9 +21,27 @@ enum {
 	FLOW_MAX = 8 * FLOW_FULL, /* what adding can never exceed */
 };
 
+struct spare;
+
 struct flow {
 	char *data;
 	size_t at, len, cap; /* data[at] is the first of len bytes */
+};
+
+enum {
+	POOL_SIZES = 4,  /* of room: FLOW_READ and its doubles */
+	POOL_KEEPS = 16, /* of each */
+	POOL_WARM = 128, /* links */
+};
+
+/* What links share, beside which nothing of them is kept: room that one has no use for is the next
+ * one's, and the links that waited last keep what TLS reads and writes in. All others give it back,
+ * so that a thousand that wait cost little. */
+struct link_pool {
+	struct spare *spare[POOL_SIZES];
+	unsigned n_spare[POOL_SIZES];
+	struct link *first, *last; /* the warm ones; `first` waited last */
+	unsigned n_warm;
 };
 
 struct link {
@@ -36,10 +54,17 @@ struct link {
 	bool handshaken, eof, broken;
 	bool read_wants_write, write_wants_read;
 	bool drained; /* nothing more can be read before the loop tells of news */
+	bool stuck;   /* what was to be sent last did not leave; at first nothing was */
+	bool follows; /* more is about to be sent: a small packet would be one too many */
 	watch_fn *ready;
+	struct link_pool *pool; /* borrowed; NULL: it shares nothing */
+	struct link *warmer, *colder;
+	bool warm;
 };
 
 void link_init(struct link *l, int fd, watch_fn *ready);
+void link_share(struct link *l, struct link_pool *p); /* of an initialised one; p outlives it */
+void link_pool_done(struct link_pool *p);
 void link_done(struct loop *loop, struct link *l); /* closes, frees; may be called again */
 
 /* Everything below keeps to what is possible without waiting. */
@@ -65,5 +90,6 @@ void link_half_close(struct link *l); /* no more is sent: FIN, and close_notify 
 /* Nothing lies between the two sides, in either direction: not a byte was read too many. */
 bool link_clean(const struct link *l);
 
-/* Waits for room or bytes; `reading`: the owner could take more. */
+/* Waits for bytes, `reading`: the owner could take more; and for room, if the last flush found
+ * none: whoever adds and does not flush must come back of itself. */
 int link_wait(struct loop *loop, struct link *l, bool reading);

@@ -148,7 +148,8 @@ static int verdict(struct tls *t, int r, short *wait)
 /* What is left of earlier errors would be taken for the next call's. */
 static void tls_forget(void)
 {
-	ERR_clear_error();
+	if (ERR_peek_error()) /* clearing looks at each place for one */
+		ERR_clear_error();
 	errno = 0;
 }
 
@@ -207,6 +208,17 @@ struct transport tls_transport(struct tls *t)
 				   .read = tls_read,
 				   .write = tls_write,
 				   .close = tls_close };
+}
+
+void tls_keep(struct tls *t, bool keep)
+{
+	if (keep) {
+		(void)SSL_clear_mode(t->ssl, SSL_MODE_RELEASE_BUFFERS);
+		return;
+	}
+	/* With a part of a record in them they are released when that was read. */
+	(void)SSL_set_mode(t->ssl, SSL_MODE_RELEASE_BUFFERS);
+	(void)SSL_free_buffers(t->ssl);
 }
 
 bool tls_pending(const struct tls *t)

@@ -32,3 +32,5 @@ const char *tls_server_name(const struct tls *t); /* that the peer asked for, or
 struct transport tls_transport(struct tls *t);
 void tls_shutdown(struct tls *t);      /* tells the peer that no more is sent */
 bool tls_pending(const struct tls *t); /* has it read what nobody took yet? */
+/* What it reads and writes in, 50 KiB: kept while nothing is under way, or not (so at first). */
+void tls_keep(struct tls *t, bool keep);

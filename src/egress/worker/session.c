@@ -281,6 +281,7 @@ void session_open(struct listener *l, int fd)
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	link_init(&s->guest, fd, session_on_event);
+	link_share(&s->guest, &l->k->links);
 	s->k = l->k;
 	s->down.ops = &session_ops;
 	s->from.port = l->port;

@@ -150,6 +150,7 @@ static void dial_next(struct upstream *u)
 		u->failure.reason = EGRESS_OK;
 		u->at_addr = *a;
 		link_init(&u->link, fd, upstream_on_event);
+		link_share(&u->link, &k->links);
 		u->state = UP_CONNECTING;
 		(void)loop_want(k->loop, &u->link.w, EPOLLOUT);
 		return;

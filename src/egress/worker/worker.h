@@ -89,8 +89,9 @@ struct worker {
 	struct loop_timer tick;             /* set while anything has a deadline */
 	struct leak_count leaks[LEAKS_MAX]; /* the last one is for all that find no place */
 	size_t n_leaks;
-	bool stalled;     /* the monitor does not read: nothing new is decided */
-	struct buf piece; /* of an answer, scrubbed, or of a request; kept for its room */
+	bool stalled;           /* the monitor does not read: nothing new is decided */
+	struct link_pool links; /* those of guests and of hosts */
+	struct buf piece;       /* of an answer, scrubbed, or of a request; kept for its room */
 };
 
 /* ---- report.c: evidence comes before forwarding ---- */

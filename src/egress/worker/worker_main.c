@@ -436,6 +436,7 @@ static void worker_done(struct worker *k)
 	}
 	while (k->idle)
 		(void)upstream_free(k->idle);
+	link_pool_done(&k->links);
 	names_tick(k, UINT64_MAX);
 	(void)resolver_free(k->resolver);
 	(void)mint_free(k->mint);

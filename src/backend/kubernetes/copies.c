@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/kubernetes/homecoming.h"
+#include "backend/kubernetes/copy_back.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
 #include "base/files/tar.h"
@@ -316,16 +316,16 @@ int copies_out(const struct copies *c, struct outcome *o, struct copies_count *r
 		return err_sys(e, "cannot take the workspace back");
 	r = copies_fetch(c, stage, &ret->left_out, e);
 	if (r == 0) {
-		struct homecoming h = { .work = work,
-					.stage = stage,
-					.list = list,
-					.not_home = c->not_home,
-					.obeyed = c->obeyed,
-					.since = c->since,
-					.outcome = o,
-					.count = ret };
+		struct copy_back h = { .work = work,
+				       .stage = stage,
+				       .list = list,
+				       .not_home = c->not_home,
+				       .obeyed = c->obeyed,
+				       .since = c->since,
+				       .outcome = o,
+				       .count = ret };
 
-		r = homecoming(&h, e);
+		r = copy_back(&h, e);
 	}
 	(void)tree_remove(state, name);
 	return r;

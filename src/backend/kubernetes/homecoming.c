@@ -144,12 +144,11 @@ static int take_over(const struct homecoming *h, int from, int folder, const cha
 	return r;
 }
 
-static bool same_content(int a, const struct stat *as, int b, const struct stat *bs,
+static bool same_content(int a UNUSED, const struct stat *as, int b, const struct stat *bs,
 			 const char *digest)
 {
 	char other[SHA256_HEX];
 
-	(void)a;
 	return as->st_size == bs->st_size && digest_of(b, other) == 0 && str_eq(digest, other);
 }
 

@@ -25,14 +25,13 @@
 
 static struct companion *of_asks(struct loop_watch *w)
 {
-	return (struct companion *)((char *)w - offsetof(struct companion, asks));
+	return CONTAINER_OF(w, struct companion, asks);
 }
 
-static void companion_on_answer(void *arg, int stream, const char *data, size_t n)
+static void companion_on_answer(void *arg, int stream UNUSED, const char *data, size_t n)
 {
 	struct companion *c = arg;
 
-	(void)stream;
 	companion_hear(&c->answer, data, n);
 }
 
@@ -162,12 +161,11 @@ static void check_ended(struct companion *c, int status)
 	loop_at(c->m->loop, &c->next, now + wait * 1000);
 }
 
-static void on_asked(struct loop_watch *w, uint32_t events)
+static void on_asked(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct companion *c = of_asks(w);
 	int status;
 
-	(void)events;
 	if (brig_run_dispatch(c->aside))
 		return;
 	status = companion_finish(c);
@@ -181,7 +179,7 @@ static void on_asked(struct loop_watch *w, uint32_t events)
 
 static void on_next(struct loop_timer *t, uint64_t now)
 {
-	struct companion *c = (struct companion *)((char *)t - offsetof(struct companion, next));
+	struct companion *c = CONTAINER_OF(t, struct companion, next);
 	const struct strlist *test = &c->spec->health.test;
 	const char *shell[] = { "/bin/sh", "-c", test->n > 1 ? test->v[1] : "", NULL };
 	/* Without a check: the sandbox can run something. */

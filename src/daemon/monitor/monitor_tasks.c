@@ -246,11 +246,10 @@ void task_end_rest(struct monitor *m, const char *id)
 	}
 }
 
-static void monitor_tasks_on_ready(struct loop_watch *w, uint32_t events)
+static void monitor_tasks_on_ready(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct monitor_task *t = (struct monitor_task *)w;
 
-	(void)events;
 	if (!brig_run_dispatch(t->run))
 		task_finish(t);
 }

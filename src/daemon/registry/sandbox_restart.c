@@ -4,19 +4,16 @@
  * Meanwhile it is stopped, with the reason of its end; whoever stops or deletes it ends the
  * waiting. What it keeps on disk it finds again. */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #include "base/sys/clock.h"
 #include "daemon/registry/sandboxes_internal.h"
 
-static void box_restart_on_again(struct loop_timer *t, uint64_t now)
+static void box_restart_on_again(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct sandbox_entry *b =
-		(struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, again));
+	struct sandbox_entry *b = CONTAINER_OF(t, struct sandbox_entry, again);
 	struct err e = { 0 };
 
-	(void)now;
 	if (b->state != STATE_STOPPED || b->link.fd >= 0)
 		return;
 	if (entry_resume(b, &e) == PROBLEM_NONE)

@@ -230,13 +230,11 @@ static bool was_deleted(const struct sandboxes *s, const char *tenant, const cha
 	return false;
 }
 
-static void on_due(struct loop_timer *t, uint64_t now)
+static void on_due(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct sandbox_entry *b =
-		(struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, due));
+	struct sandbox_entry *b = CONTAINER_OF(t, struct sandbox_entry, due);
 	struct err e;
 
-	(void)now;
 	(void)sandboxes_do(b->s, "", b->id, SANDBOX_DELETE, 0, NULL, NULL, &e);
 }
 
@@ -535,10 +533,9 @@ enum problem sandboxes_update(struct sandboxes *s, const char *tenant, const cha
 
 static void look_for_monitor(struct sandbox_entry *b);
 
-static void sandboxes_on_look(struct loop_timer *t, uint64_t now)
+static void sandboxes_on_look(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	look_for_monitor((struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, due)));
+	look_for_monitor(CONTAINER_OF(t, struct sandbox_entry, due));
 }
 
 /* The lock says whether there is one. It may have been started a moment ago, and not listen yet. */

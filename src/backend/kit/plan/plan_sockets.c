@@ -212,7 +212,7 @@ static int each_process(struct socket_search *s, process_fn *fn, void *arg, stru
 	return r;
 }
 
-static int note_standing(struct socket_search *s, const char *pid, void *arg, struct err *e)
+static int note_standing(struct socket_search *s, const char *pid, void *arg UNUSED, struct err *e)
 {
 	struct arena *a = s->h.plan->arena;
 	CLEANUP(fd) int fd = -1;
@@ -220,7 +220,6 @@ static int note_standing(struct socket_search *s, const char *pid, void *arg, st
 	char path[64];
 	struct stat st;
 
-	(void)arg;
 	(void)snprintf(path, sizeof(path), "/proc/%.20s/cwd", pid);
 	if (stat(path, &st) < 0)
 		return 0;

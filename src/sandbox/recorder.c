@@ -15,6 +15,7 @@
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
+#include "base/sys/clock.h"
 #include "base/text/str.h"
 #include "egress/event.h"
 #include "egress/rules/verdict.h"
@@ -391,14 +392,6 @@ static int64_t limit_value(const struct limits *l, const struct command *c, enum
 	return (int64_t)values[which];
 }
 
-static uint64_t recorder_wall_us(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* --- the door --- */
 
 static enum event egress_type(const struct egress_event *ev)
@@ -501,7 +494,7 @@ static int put_egress_sums(struct recorder *r, bool end, struct err *e)
 	struct sum_text text;
 	struct record x;
 
-	while (r->egress && tally_next(r->egress, recorder_wall_us(), end, &sum)) {
+	while (r->egress && tally_next(r->egress, clock_wall_us(), end, &sum)) {
 		fill_sum(r, &sum, &text, &x);
 		if (log_append(r->log, &x, 1, e) < 0)
 			return e->kind = ERR_UNAVAILABLE, -e->code;
@@ -518,7 +511,7 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 		return 0;
 	if (!r->egress && !(r->egress = tally_new()))
 		return err_nomem(e);
-	if (tally_take(r->egress, egress_type(ev), ev, recorder_wall_us())) {
+	if (tally_take(r->egress, egress_type(ev), ev, clock_wall_us())) {
 		fill_egress(r, ev, &x);
 		if (log_append(r->log, &x, 1, e) < 0)
 			return e->kind = ERR_UNAVAILABLE, -e->code;

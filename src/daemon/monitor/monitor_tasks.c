@@ -260,11 +260,9 @@ static void keep_begin(struct monitor_task *t, const struct order *o, const stru
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(BEGIN_JSON_MAX);
 	char when[RECORD_TIME_SIZE];
-	struct timespec now;
 	struct json j;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	record_time((uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, when);
+	record_time(clock_wall_us(), when);
 	json_init(&j, &b, false);
 	json_object(&j);
 	json_kstr(&j, "started", when);

@@ -80,7 +80,7 @@ int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fd
 /* What is left of its life, at least a moment; 0: for ever. */
 static uint64_t life_left(const struct sandbox_entry *b)
 {
-	uint64_t end = b->created / 1000 + b->ttl, now = wall_us() / 1000;
+	uint64_t end = b->created / 1000 + b->ttl, now = clock_wall_us() / 1000;
 
 	return !b->ttl ? 0 : end > now ? end - now : 1;
 }
@@ -103,7 +103,7 @@ static void on_opened(struct sandbox_entry *b)
 	b->opening = false;
 	if (b->state == STATE_DELETING) /* it was told to stop while it was being opened */
 		return;
-	b->started = wall_us();
+	b->started = clock_wall_us();
 	b->restarting = false;
 	entry_becomes(b, STATE_READY,
 		      b->state == STATE_PENDING ? "sandbox.ready" : "sandbox.resumed", NULL);

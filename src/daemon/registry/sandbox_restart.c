@@ -49,7 +49,7 @@ void entry_crashed(struct sandbox_entry *b, uint64_t started)
 
 	if (!b->restart.on || !restart_is_failure(b->reason))
 		return;
-	wait = restart_after(&b->restart, started, wall_us());
+	wait = restart_after(&b->restart, started, clock_wall_us());
 	if (wait == UINT64_MAX) {
 		box_restart_give_up(b);
 		return;

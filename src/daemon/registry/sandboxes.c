@@ -122,7 +122,7 @@ void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char
 	struct err e = { 0 };
 
 	b->state = state;
-	b->since = wall_us();
+	b->since = clock_wall_us();
 	if (reason != b->reason)
 		(void)snprintf(b->reason, sizeof(b->reason), "%s", reason ? reason : "");
 	if (state != STATE_FAILED && state != STATE_STOPPED)
@@ -240,7 +240,7 @@ static void on_due(struct loop_timer *t, uint64_t now UNUSED)
 
 void entry_schedule(struct sandbox_entry *b)
 {
-	uint64_t now = wall_us(), at = 0;
+	uint64_t now = clock_wall_us(), at = 0;
 	bool over = b->state == STATE_STOPPED || b->state == STATE_FAILED;
 
 	if (is_sought(b))
@@ -313,7 +313,7 @@ static enum problem create(struct sandboxes *s, const struct sandbox_create *c,
 		return PROBLEM_INTERNAL;
 	(void)snprintf(b->name, sizeof(b->name), "%s", c->name ? c->name : "");
 	(void)snprintf(b->tenant, sizeof(b->tenant), "%s", c->tenant);
-	b->created = b->since = wall_us();
+	b->created = b->since = clock_wall_us();
 	b->idle_ttl = c->idle_ttl;
 	b->ttl = c->ttl;
 	b->cleanup_ttl = c->cleanup_ttl;

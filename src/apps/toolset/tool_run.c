@@ -137,7 +137,7 @@ int call_timeout(struct tool_call *c, const struct jread *args, enum code_kind k
 static int set_timeout(struct tool_call *c, const struct jread *args, enum code_kind kind,
 		       struct err *e)
 {
-	char text[32];
+	struct brig_limits limits = { 0 };
 	struct brig_error be;
 
 	if (call_timeout(c, args, kind, e) < 0)
@@ -147,8 +147,8 @@ static int set_timeout(struct tool_call *c, const struct jread *args, enum code_
 		return 0;
 	}
 	if (c->box) {
-		(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)c->timeout_ms);
-		if (brig_request_set(c->request, "limits.timeout", text, &be) < 0) {
+		limits.timeout_ms = c->timeout_ms;
+		if (brig_request_limits(c->request, &limits, &be) < 0) {
 			error_import(&be, e);
 			return -e->code;
 		}

@@ -41,14 +41,12 @@ static void on_asked(struct loop_watch *w, uint32_t events);
 static int companion_begin(struct companion *c, brig_sandbox *where, const char *const *argv,
 			   uint64_t ms, struct brig_error *e)
 {
-	char text[32];
+	const struct brig_limits limits = { .timeout_ms = ms ? ms : 1 };
 	brig_request *q = brig_sandbox_command(where);
 
 	c->aside_request = q;
 	c->answer.n = 0;
-	(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)(ms ? ms : 1));
-	if (!q || brig_request_argv(q, argv, e) < 0 ||
-	    brig_request_set(q, "limits.timeout", text, e) < 0)
+	if (!q || brig_request_argv(q, argv, e) < 0 || brig_request_limits(q, &limits, e) < 0)
 		return -1;
 	brig_request_on_output(q, companion_on_answer, c);
 	request_tell(q);

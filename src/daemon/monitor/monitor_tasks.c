@@ -279,20 +279,11 @@ static void keep_begin(struct monitor_task *t, const struct order *o, const stru
 		task_keep(t, KEPT_BEGIN, b.data, b.len);
 }
 
-static int monitor_tasks_set_number(brig_request *c, const char *key, uint64_t v, const char *unit,
-				    struct brig_error *e)
-{
-	char text[48];
-
-	(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)v, unit);
-	return v ? brig_request_set(c, key, text, e) : 0;
-}
-
 static int set_limits(brig_request *c, const struct monitor_ask *q, struct brig_error *e)
 {
-	int r = monitor_tasks_set_number(c, "limits.timeout", q->timeout, "ms", e);
+	const struct brig_limits l = { .timeout_ms = q->timeout, .max_output_bytes = q->output };
 
-	return r < 0 ? r : monitor_tasks_set_number(c, "limits.output", q->output, "b", e);
+	return brig_request_limits(c, &l, e);
 }
 
 static int monitor_tasks_fill(struct monitor_task *t, const struct order *o,

@@ -129,15 +129,8 @@ static _Noreturn void registry_main(struct fetch_errand *x)
 
 static int fetch_hear(int fd, struct err *said)
 {
-	size_t have = 0;
-
-	while (have < sizeof(*said)) {
-		ssize_t n = read(fd, (char *)said + have, sizeof(*said) - have);
-
-		if (n == 0 || (n < 0 && errno != EINTR))
-			return -EPROTO;
-		have += n > 0 ? (size_t)n : 0;
-	}
+	if (fd_read_all(fd, said, sizeof(*said)) < 0)
+		return -EPROTO;
 	said->what[sizeof(said->what) - 1] = said->hint[sizeof(said->hint) - 1] = '\0';
 	if ((unsigned)said->kind >= ERR_KINDS || said->code < 0)
 		*said = (struct err){ .code = EPROTO, .what = "brig-registry makes no sense" };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/kubernetes/copy_back.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "base/bytes/sha256.h"
 #include "base/files/draft.h"
 #include "base/files/fd.h"
+#include "base/files/folder.h"
 #include "base/text/buf.h"
 #include "base/text/str.h"
 
@@ -143,12 +143,11 @@ static int take_over(const struct copy_back *h, int from, int folder, const char
 	return r;
 }
 
-static bool same_content(int a, const struct stat *as, int b, const struct stat *bs,
+static bool same_content(int a UNUSED, const struct stat *as, int b, const struct stat *bs,
 			 const char *digest)
 {
 	char other[SHA256_HEX];
 
-	(void)a;
 	return as->st_size == bs->st_size && digest_of(b, other) == 0 && str_eq(digest, other);
 }
 
@@ -190,40 +189,30 @@ static int one_file(struct copy_back *h, int from, int to, const char *name, con
 
 /* ---- folders ---- */
 
-static bool is_dots(const char *name)
-{
-	return str_eq(name, ".") || str_eq(name, "..");
-}
-
 static bool stays(const struct copy_back *h, const char *name, unsigned depth)
 {
 	return depth == 0 && h->not_home && str_eq(name, h->not_home);
 }
 
-static DIR *open_list(int folder)
+static int open_list(int folder)
 {
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!d)
-		(void)fd_close(fd);
-	return d;
+	return openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* What of a git folder is in there, in whatever letters: the folder may come to lie where case is
  * all one, and be a repository there. */
 static unsigned parts_in(int folder)
 {
-	DIR *all = open_list(folder);
-	const struct dirent *x;
+	CLEANUP(fd) int all = open_list(folder);
+	const struct fd_entry *x;
+	struct folder f;
 	unsigned seen = 0;
 
-	while (all && (x = readdir(all)))
+	folder_begin(&f, all);
+	while ((x = folder_next(&f)))
 		for (size_t i = 0; i < GIT_NAMES; i++)
-			if (strcasecmp(x->d_name, git_names[i]) == 0)
+			if (strcasecmp(x->name, git_names[i]) == 0)
 				seen |= 1U << i;
-	if (all)
-		(void)closedir(all);
 	return seen;
 }
 
@@ -274,30 +263,30 @@ static bool is_repository(unsigned had, unsigned will, const char *path, const c
 static int one_folder(struct copy_back *h, int from, int to, const char *path, unsigned depth)
 {
 	unsigned had = parts_in(to), will = parts_in(from);
-	DIR *all = depth < DEPTH_MAX ? open_list(from) : NULL;
-	const struct dirent *x;
+	CLEANUP(fd) int all = depth < DEPTH_MAX ? open_list(from) : -1;
+	const struct fd_entry *x;
+	struct folder f;
 	char below[PATH_MAX];
-	int r = all ? 0 : -ELOOP;
+	int r = all < 0 ? -ELOOP : 0;
 
-	while (r == 0 && (x = readdir(all))) {
-		bool repository = is_repository(had, will, path, x->d_name);
+	folder_begin(&f, all);
+	while (r == 0 && (x = folder_next(&f))) {
+		bool repository = is_repository(had, will, path, x->name);
 		struct stat st;
 
-		if (is_dots(x->d_name) || stays(h, x->d_name, depth))
+		if (stays(h, x->name, depth))
 			continue;
 		h->repository += repository;
-		if (snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) >=
+		if (snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->name) >=
 			    (int)sizeof(below) ||
-		    fstatat(from, x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		    fstatat(from, x->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			r = -ENAMETOOLONG;
 		else if (S_ISDIR(st.st_mode))
-			r = copy_back_enter(h, from, to, x->d_name, below, depth);
+			r = copy_back_enter(h, from, to, x->name, below, depth);
 		else
-			r = one_file(h, from, to, x->d_name, below);
+			r = one_file(h, from, to, x->name, below);
 		h->repository -= repository;
 	}
-	if (all)
-		(void)closedir(all);
 	return r;
 }
 
@@ -344,17 +333,17 @@ static void copy_back_gone(struct copy_back *h, int from, int to, const char *na
 
 static void gone_from(struct copy_back *h, int from, int to, const char *path, unsigned depth)
 {
-	DIR *all = depth < DEPTH_MAX ? open_list(to) : NULL;
-	const struct dirent *x;
+	CLEANUP(fd) int all = depth < DEPTH_MAX ? open_list(to) : -1;
+	const struct fd_entry *x;
+	struct folder f;
 	char below[PATH_MAX];
 
-	while (all && (x = readdir(all)))
-		if (!is_dots(x->d_name) && !stays(h, x->d_name, depth) &&
-		    snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) <
+	folder_begin(&f, all);
+	while ((x = folder_next(&f)))
+		if (!stays(h, x->name, depth) &&
+		    snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->name) <
 			    (int)sizeof(below))
-			copy_back_gone(h, from, to, x->d_name, below, depth);
-	if (all)
-		(void)closedir(all);
+			copy_back_gone(h, from, to, x->name, below, depth);
 }
 
 int copy_back(struct copy_back *h, struct err *e)

@@ -660,11 +660,10 @@ static int do_remove(const struct bundle_asked *a, struct err *e)
 	return 0;
 }
 
-static int do_schema(const struct bundle_asked *a, struct err *e)
+static int do_schema(const struct bundle_asked *a UNUSED, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT((size_t)64 << 10);
 
-	(void)a;
 	bundle_manifest_schema(&out);
 	return out.failed ? err_nomem(e) : (fputs(buf_str(&out), stdout), 0);
 }

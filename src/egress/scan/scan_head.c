@@ -237,11 +237,10 @@ bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
 
 /* --- host names --- */
 
-static bool keep_first(void *context, const struct needle *n, ptrdiff_t end)
+static bool keep_first(void *context, const struct needle *n, ptrdiff_t end UNUSED)
 {
 	const struct needle **found = context;
 
-	(void)end;
 	*found = n;
 	return false;
 }

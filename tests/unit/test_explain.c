@@ -133,6 +133,13 @@ static void who_wants_more_rights_is_told_what_to_do(void **state)
 	assert_non_null(strstr(LINE("install: cannot change permissions of 'd': Operation not "
 				    "permitted"),
 			       "set-id bits"));
+	assert_non_null(strstr(LINE("cp: preserving permissions for 'd': Operation not permitted"),
+			       "set-id"));
+	assert_non_null(
+		strstr(LINE("tar: d: Cannot change mode to rwxrwsr-x: Operation not permitted"),
+		       "set-id bits"));
+	assert_non_null(
+		strstr(LINE("fatal: Could not make /w/.git/hooks/ writable by group"), "set-id"));
 	assert_non_null(
 		strstr(LINE("sed: cannot rename ./sedX: Device or resource busy"), "outside"));
 	assert_non_null(strstr(LINE("dd: '/dev/shm/x': No space left on device"), "limits.tmp"));

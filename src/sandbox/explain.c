@@ -176,6 +176,7 @@ static const struct {
 	{ "destination path '.' already exists", NOT_EMPTY }, /* git clone */
 	{ "ping: socktype", NO_PING },                        /* iputils */
 	{ "ping: socket", NO_PING },
+	{ "ping: prctl", NO_PING }, /* where it had the right by its file */
 	{ "cap_net_raw", NO_PING },
 	{ "Lacking privilege for icmp socket", NO_PING }, /* inetutils */
 	{ "permission denied (are you root?)", NO_PING }, /* busybox */

@@ -250,6 +250,7 @@ static void what_is_refused_by_its_kind_is_told(void **state)
 	CLEANUP(outcome) struct outcome *o = outcome_new();
 
 	assert_non_null(strstr(LINE("ping: socktype: SOCK_RAW"), "raw sockets"));
+	assert_non_null(strstr(LINE("ping: prctl: Operation not permitted"), "raw sockets"));
 	assert_non_null(strstr(LINE("chown: invalid user: 'daemon'"), "other users"));
 	assert_non_null(
 		strstr(LINE("setfacl: Option -m: Invalid argument near character 3"), "ACLs"));

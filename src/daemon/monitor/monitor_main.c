@@ -655,15 +655,21 @@ static void monitor_main_serve(struct monitor *m)
 /* Companions may have filled them with as much as they liked: that is nothing for the daemon. */
 static void remove_aside(int folder)
 {
-	/* The daemon reads on from where we would leave off. */
-	CLEANUP(fd) int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd)
+	int aside = openat(folder, MONITOR_ASIDE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const struct fd_entry *d;
 	struct folder f;
 
-	folder_begin(&f, own);
+	if (aside < 0)
+		return;
+	folder_begin(&f, aside);
 	while ((d = folder_next(&f)))
-		if (str_starts(d->name, MONITOR_ASIDE))
-			(void)tree_remove(folder, d->name);
+		(void)tree_remove(aside, d->name);
+}
+
+static bool note_ended(int fd)
+{
+	return faccessat(fd, MONITOR_ENDED, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* A sandbox whose monitor was killed, if it is one: its notes have what that has left, as those of
@@ -677,8 +683,8 @@ static void note_lost(int folder, const char *id)
 	static const char lost[] = "lost";
 	struct err e;
 
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ||
-	    faccessat(fd, MONITOR_ENDED, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	/* Asked before too: who resumes one that was stopped finds its lock free. */
+	if (fd < 0 || note_ended(fd) || flock(fd, LOCK_EX | LOCK_NB) < 0 || note_ended(fd))
 		return;
 	s = spec_new(&e);
 	if (!s || read_spec(&m, s, &e) < 0)
@@ -690,6 +696,7 @@ static void note_lost(int folder, const char *id)
 
 static void note_all_lost(int folder)
 {
+	/* The daemon reads on from where we would leave off. */
 	CLEANUP(fd) int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const struct fd_entry *d;
 	struct folder f;
@@ -700,18 +707,24 @@ static void note_all_lost(int folder)
 			note_lost(folder, d->name);
 }
 
+static int monitor_main_tidy(bool lost)
+{
+	(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
+	if (lost) {
+		sandbox_tidy();
+		note_all_lost(MONITOR_FD_FOLDER);
+	}
+	remove_aside(MONITOR_FD_FOLDER);
+	return 0;
+}
+
 int monitor_main(int argc, char **argv)
 {
 	struct monitor_say refused = { .says = MONITOR_REFUSED, .version = MONITOR_VERSION };
 	struct monitor *m = calloc(1, sizeof(*m));
 
-	if (argc == 2 && str_eq(argv[1], MONITOR_TIDIES)) {
-		(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
-		sandbox_tidy();
-		note_all_lost(MONITOR_FD_FOLDER);
-		remove_aside(MONITOR_FD_FOLDER);
-		return 0;
-	}
+	if (argc == 2 && (str_eq(argv[1], MONITOR_TIDIES) || str_eq(argv[1], MONITOR_CLEARS)))
+		return monitor_main_tidy(str_eq(argv[1], MONITOR_TIDIES));
 	if (!m || argc != 2 || monitor_main_settle(m, argv[1]) < 0)
 		return 1;
 	if (monitor_main_prepare(m, &refused.err) < 0) {

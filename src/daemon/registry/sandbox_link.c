@@ -359,12 +359,12 @@ static void end_dead(struct sandboxes *s)
 static void on_tidied(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct sandboxes *s = CONTAINER_OF(w, struct sandboxes, tidier);
-	bool again = s->tidy_again;
 
 	box_link_reap(w->fd);
 	link_tidied(s);
-	if (again)
-		link_tidy(s);
+	(void)unlinkat(s->folder, MONITOR_ASIDE, AT_REMOVEDIR); /* more may have come */
+	if (s->chores)
+		link_tidy(s, s->chores);
 	if (s->tidier.fd < 0)
 		end_dead(s);
 }
@@ -375,18 +375,18 @@ void link_tidied(struct sandboxes *s)
 		return;
 	(void)loop_want(s->loop, &s->tidier, 0);
 	s->tidier.fd = fd_close(s->tidier.fd);
-	s->tidy_again = false;
 }
 
-/* Nobody else removes what a killed monitor had in the system. */
-void link_tidy(struct sandboxes *s)
+void link_tidy(struct sandboxes *s, unsigned chores)
 {
+	bool lost = (s->chores | chores) & CHORE_LOST;
 	struct err e;
 	int pidfd = -1;
 
-	s->tidy_again = s->tidier.fd >= 0;
-	if (s->tidy_again || monitor_start_tidy(s->folder, &pidfd, &e) < 0)
+	s->chores |= chores;
+	if (s->tidier.fd >= 0 || monitor_start_tidy(s->folder, lost, &pidfd, &e) < 0)
 		return;
+	s->chores = 0;
 	s->tidier = (struct loop_watch){ .fd = pidfd, .ready = on_tidied };
 	if (loop_want(s->loop, &s->tidier, EPOLLIN) < 0)
 		s->tidier.fd = fd_close(pidfd);
@@ -406,7 +406,7 @@ void link_lost(struct sandbox_entry *b)
 	questions_forget(b);
 	b->dead = killed;
 	if (killed)
-		link_tidy(b->s);
+		link_tidy(b->s, CHORE_LOST);
 	if (b->state == STATE_DELETING) {
 		if (!entry_is_dead(b))
 			entry_remove(b);

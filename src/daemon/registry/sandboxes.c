@@ -188,15 +188,19 @@ void entry_put_aside(const struct sandbox_entry *b)
 	static const char *const names[] = { MONITOR_DATA, MONITOR_STORE };
 	bool any = false;
 
+	(void)mkdirat(b->s->folder, MONITOR_ASIDE, 0700);
+
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char from[SANDBOX_ID_SIZE + 16], to[SANDBOX_ID_SIZE + 32];
 
 		(void)snprintf(from, sizeof(from), "%s/%s", b->id, names[i]);
-		(void)snprintf(to, sizeof(to), MONITOR_ASIDE "%s-%s", b->id, names[i]);
+		(void)snprintf(to, sizeof(to), MONITOR_ASIDE "/%s-%s", b->id, names[i]);
 		any |= renameat(b->s->folder, from, b->s->folder, to) == 0;
 	}
 	if (any)
-		link_tidy(b->s);
+		link_tidy(b->s, CHORE_ASIDE);
+	else
+		(void)unlinkat(b->s->folder, MONITOR_ASIDE, AT_REMOVEDIR);
 }
 
 static void remove_files(const struct sandboxes *s, const char *id)
@@ -591,19 +595,14 @@ static int find_all(struct sandboxes *s, struct err *e)
 {
 	struct folder f;
 	const struct fd_entry *d;
-	bool aside = false;
 	int r;
 
 	folder_begin(&f, s->folder);
-	while ((d = folder_next(&f))) {
-		aside |= str_starts(d->name, MONITOR_ASIDE);
+	while ((d = folder_next(&f)))
 		if (id_is(SANDBOX_ID, d->name) && (r = find_one(s, d->name)) < 0)
 			return err_errno(e, r, "cannot read the state of '%s'", d->name);
-	}
 	if (f.error)
 		return err_errno(e, f.error, "cannot read the folder of sandboxes");
-	if (aside)
-		link_tidy(s);
 	/* From the last on: one that was being deleted leaves the list. */
 	for (size_t i = s->count; i > 0; i--) {
 		struct sandbox_entry *b = s->all[i - 1];
@@ -611,6 +610,9 @@ static int find_all(struct sandboxes *s, struct err *e)
 		entry_schedule(b);
 		look_for_monitor(b);
 	}
+	/* What a daemon that was killed had begun. */
+	if (s->count || faccessat(s->folder, MONITOR_ASIDE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		link_tidy(s, CHORE_LOST);
 	return 0;
 }
 

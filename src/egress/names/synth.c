@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/str.h"
 #include "model/settings/door_spec.h"
 
 #define TABLE (2 * SYNTH_MAX) /* open addressing, at most half full; a power of two */
@@ -44,7 +43,7 @@ struct synth *synth_free(struct synth *s)
 /* The number of the name, found or given; -1: no room. */
 static int64_t synth_number(struct synth *s, const struct host *h)
 {
-	uint32_t at = (uint32_t)str_hash(h->name) & (TABLE - 1);
+	uint32_t at = host_hash(h) & (TABLE - 1);
 	struct host *copy;
 
 	for (; s->table[at]; at = (at + 1) & (TABLE - 1))

@@ -446,12 +446,11 @@ static void on_rest(struct backend_job *j, struct outcome *o)
 	j->left = false;
 }
 
-static enum job_event docker_event(struct backend_job *j, bool alarm, struct outcome *o)
+static enum job_event docker_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o)
 {
 	struct supervisor_msg m;
 	int r;
 
-	(void)alarm;
 	on_timer(j, o);
 	while ((r = docker_job_hear(j, &m)) > 0)
 		if (m.command == COMMAND_FIRST && m.said == SUPERVISOR_NOTE) {

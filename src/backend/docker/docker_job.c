@@ -311,8 +311,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
-	    box_plan_expose(p->box, e) < 0 ||
-	    protect_begin(p->box, w->id, &j->protect, e) < 0 ||
+	    box_plan_expose(p->box, e) < 0 || protect_begin(p->box, w->id, &j->protect, e) < 0 ||
 	    protect_write_down(j->protect, e) < 0)
 		return -e->code;
 	protect_survive(j->protect, -1);

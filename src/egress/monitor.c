@@ -289,8 +289,10 @@ void egress_end(struct egress *g)
 	char turn;
 
 	/* One that has not begun has nothing to tell, and will not begin any more. */
-	if (g->turn >= 0 && read(g->turn, &turn, 1) == 1)
+	if (g->turn >= 0 && read(g->turn, &turn, 1) == 1) {
 		g->gone = true;
+		worker_kill(g->pid, g->pidfd);
+	}
 	(void)shutdown(g->control, SHUT_WR);
 }
 

@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/scan/view.c - a tree of lenses. Each reads what the one above it shows, undoes one kind of
+ * escape and shows the rest as it is, with the place of every byte in the stream.
+ *
+ * A lens sleeps until an escape of its kind comes, and shows what stood before it, too, as far as a
+ * form could begin; it sleeps again when none has come for as long. A form that is written with
+ * escapes is named by the lens that undid the last of them: one that has no escape of every lens
+ * above is somebody else's, and named there.
+ *
+ * In bytes that are no text a sign of an escape means nothing: a lens is woken by one that has text
+ * on one side, which every form has on one side of each of its escapes. */
+#include "egress/scan/view.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "egress/scan/unescape.h"
+
+#define SLICE 2048
+#define TEXT_NEAR 7 /* bytes; twice as many and an escape are in the shortest form */
+#define REACH_MIN 128
+#define REACH_MOST ((size_t)SECRET_MAX * SECRET_ESCAPED)
+#define EDGE 64 /* bytes on either side of where two calls meet */
+
+static_assert(2 * TEXT_NEAR < SECRET_MIN, "on one side there is room");
+
+enum { ROOT, LENSES = 12 };
+
+static const struct {
+	unsigned of; /* above it */
+	enum unescape_kind kind;
+	unsigned depth;
+} lenses[LENSES] = {
+	[ROOT] = { ROOT, UNESCAPE_KINDS, 0 }, [1] = { ROOT, UNESCAPE_SIGNS, 1 },
+	[2] = { 1, UNESCAPE_SIGNS, 2 },       [3] = { ROOT, UNESCAPE_QUOTED, 1 },
+	[4] = { 1, UNESCAPE_QUOTED, 2 },      [5] = { 3, UNESCAPE_SIGNS, 2 },
+	[6] = { ROOT, UNESCAPE_LINES, 1 },    [7] = { 1, UNESCAPE_LINES, 2 },
+	[8] = { 2, UNESCAPE_LINES, 3 },       [9] = { 3, UNESCAPE_LINES, 2 },
+	[10] = { 4, UNESCAPE_LINES, 3 },      [11] = { 5, UNESCAPE_LINES, 3 },
+};
+
+/* How far a lens shows text around an escape, in longest forms: what is below it undoes more, and
+ * has a form in fewer bytes. */
+static const size_t reaches[UNESCAPE_KINDS + 1] = {
+	[UNESCAPE_SIGNS] = 3,
+	[UNESCAPE_QUOTED] = 8,
+	[UNESCAPE_LINES] = 1,
+	[UNESCAPE_KINDS] = 8,
+};
+
+/* Where a byte stands in the stream, modulo 2^32; how many bytes it is there; what was undone. */
+struct view_place {
+	uint32_t from;
+	uint32_t n : 26, undone : 6;
+};
+
+#define UNDONE(depth) (1U << (2 * ((depth)-1)))
+/* The bit next to it: what was undone stood before the byte, and was left out. */
+#define ALL_UNDONE 0x15U
+#define GAPS 0x2aU
+
+/* What a lens shows in the call at hand: what it showed before, and from `fresh` on what is new. */
+struct view_room {
+	char *p;
+	struct view_place *at;
+	size_t n, fresh;
+	bool shows, ends; /* anything at all; nothing from now on */
+};
+
+struct views {
+	struct seek *seek;
+	size_t n_needles, reach[LENSES], kept; /* of all lenses together */
+	struct view_room rooms[LENSES];
+};
+
+struct lens {
+	bool awake;
+	size_t kept;  /* bytes that it showed last */
+	size_t far;   /* shown since the last escape */
+	unsigned gap; /* and that one left out what stood here: what the next byte is told */
+	size_t lag;   /* what is above it ends in so many bytes that may become an escape */
+	char *p;
+	struct view_place *at;
+};
+
+struct view {
+	struct views *views;
+	struct lens lens[LENSES];
+	char *text; /* the lenses', when one has been woken */
+	struct view_place *places;
+	bool used; /* since it was wiped */
+
+	/* of the call at hand */
+	const struct seek_text *t;
+	bool last;
+	view_fn *fn;
+	void *context;
+	const struct view_room *room; /* being searched */
+	unsigned depth;
+};
+
+/* --- making --- */
+
+/* A class: how far is read is seen by who measures. */
+static size_t reach_of(size_t longest, size_t times)
+{
+	size_t reach = REACH_MIN;
+
+	while (reach < longest)
+		reach *= 2;
+	reach *= times;
+	return reach < REACH_MOST ? reach : REACH_MOST;
+}
+
+int views_new(struct arena *a, const struct needles *n, struct views **ret, struct err *e)
+{
+	struct views *w = arena_alloc(a, sizeof(*w));
+	size_t room[LENSES];
+
+	if (!w)
+		return err_nomem(e);
+	*w = (struct views){ .n_needles = n->n };
+	for (unsigned i = 0; n->n && i < LENSES; i++) {
+		struct view_room *r = &w->rooms[i];
+
+		w->reach[i] = reach_of(n->longest, reaches[lenses[i].kind]);
+		room[i] = w->reach[i] + (i == ROOT ? SLICE : room[lenses[i].of]) + VIEW_LATE;
+		w->kept += i == ROOT ? 0 : w->reach[i];
+		r->p = arena_alloc(a, room[i]);
+		r->at = arena_alloc(a, room[i] * sizeof(*r->at));
+		if (!r->p || !r->at)
+			return err_nomem(e);
+	}
+	*ret = w;
+	return seek_new(a, n, &w->seek, e);
+}
+
+void views_wipe(struct views *w)
+{
+	for (unsigned i = 0; w->n_needles && i < LENSES; i++)
+		explicit_bzero(w->rooms[i].p, w->reach[i] + SLICE);
+}
+
+int view_new(struct views *w, struct view **ret, struct err *e)
+{
+	struct view *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return err_nomem(e);
+	v->views = w;
+	*ret = v;
+	return 0;
+}
+
+static void lens_sleep(struct lens *l)
+{
+	l->awake = false;
+	l->gap = 0;
+	l->kept = l->far = l->lag = 0;
+}
+
+void view_reset(struct view *v)
+{
+	for (unsigned i = 0; i < LENSES; i++)
+		lens_sleep(&v->lens[i]);
+}
+
+void view_wipe(struct view *v)
+{
+	if (v->used)
+		explicit_bzero(v->text, v->views->kept);
+	v->used = false;
+}
+
+struct seek *views_seek(const struct views *w)
+{
+	return w->seek;
+}
+
+struct view *view_free(struct view *v)
+{
+	if (!v)
+		return NULL;
+	view_wipe(v);
+	free(v->text);
+	free(v->places);
+	free(v);
+	return NULL;
+}
+
+static bool view_make_room(struct view *v)
+{
+	size_t at = 0;
+
+	v->used = true;
+	if (v->text)
+		return true;
+	v->text = malloc(v->views->kept);
+	v->places = malloc(v->views->kept * sizeof(*v->places));
+	if (!v->text || !v->places) {
+		free(v->text);
+		free(v->places);
+		v->text = NULL;
+		v->places = NULL;
+		v->used = false;
+		return false;
+	}
+	for (unsigned i = ROOT + 1; i < LENSES; i++) {
+		v->lens[i].p = v->text + at;
+		v->lens[i].at = v->places + at;
+		at += v->views->reach[i];
+	}
+	return true;
+}
+
+/* --- what wakes a lens --- */
+
+/* Printable bytes, and what could be UTF-8; a part of a character at either end. */
+static bool is_text(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)p[i];
+
+		if (c < 0x20 ? c != '\t' && c != '\n' && c != '\r' : c == 0x7f || c > 0xf4)
+			return false;
+		if (c >= 0xc0 && i + 1 < n && ((unsigned char)p[i + 1] & 0xc0) != 0x80)
+			return false;
+		if ((c & 0xc0) == 0x80 && i && (unsigned char)p[i - 1] < 0x80)
+			return false;
+	}
+	return true;
+}
+
+/* Three more NUL bytes, each behind a byte that is none. */
+static enum unescape_found among_nuls(const char *p, size_t at, size_t n, bool last)
+{
+	size_t i;
+
+	for (i = 1; i <= 3 && at >= 2 * i && !p[at - 2 * i] && p[at - 2 * i + 1]; i++)
+		;
+	if (i > 3)
+		return UNESCAPE_ONE;
+	for (i = 1; i <= 3; i++) {
+		if (at + 2 * i >= n)
+			return last ? UNESCAPE_NONE : UNESCAPE_MORE;
+		if (p[at + 2 * i] || !p[at + 2 * i - 1])
+			return UNESCAPE_NONE;
+	}
+	return UNESCAPE_ONE;
+}
+
+static enum unescape_found among_text(const char *p, size_t at, size_t to, size_t n, bool last)
+{
+	size_t left = n - to;
+
+	if (at >= TEXT_NEAR && is_text(p + at - TEXT_NEAR, TEXT_NEAR))
+		return UNESCAPE_ONE;
+	if (!is_text(p + to, left < TEXT_NEAR ? left : TEXT_NEAR))
+		return UNESCAPE_NONE;
+	return left >= TEXT_NEAR ? UNESCAPE_ONE : last ? UNESCAPE_NONE : UNESCAPE_MORE;
+}
+
+/* Of an escape that wakes nobody *took is told, too. */
+static enum unescape_found wakes(enum unescape_kind k, const char *p, size_t at, size_t n,
+				 bool last, size_t *took)
+{
+	struct unescaped u;
+	enum unescape_found f = unescape_one(k, p, at, n, last, &u);
+
+	*took = f == UNESCAPE_ONE ? u.took : 1;
+	if (f != UNESCAPE_ONE || k == UNESCAPE_LINES)
+		return f;
+	return p[at] ? among_text(p, at, at + u.took, n, last) : among_nuls(p, at, n, last);
+}
+
+/* What begins with a byte, a bit for each kind. */
+static const unsigned char begins[256] = {
+	['%'] = 1U << UNESCAPE_SIGNS,  ['\\'] = 1U << UNESCAPE_SIGNS, ['&'] = 1U << UNESCAPE_SIGNS,
+	['\0'] = 1U << UNESCAPE_SIGNS, ['='] = 1U << UNESCAPE_QUOTED, ['\n'] = 1U << UNESCAPE_LINES,
+	['\r'] = 1U << UNESCAPE_LINES,
+};
+
+static size_t next_sign(enum unescape_kind k, const char *p, size_t i, size_t n)
+{
+	while (i < n && !(begins[(unsigned char)p[i]] & 1U << k))
+		i++;
+	return i;
+}
+
+/* --- one lens --- */
+
+/* The first escape from `i` on that wakes it; n: none, *lag bytes are undecided. */
+static size_t first_escape(enum unescape_kind k, const char *p, size_t i, size_t n, bool last,
+			   size_t *lag)
+{
+	size_t took;
+
+	for (i = next_sign(k, p, i, n); i < n; i = next_sign(k, p, i + took, n)) {
+		enum unescape_found f = wakes(k, p, i, n, last, &took);
+
+		if (f == UNESCAPE_ONE)
+			return i;
+		if (f == UNESCAPE_MORE) {
+			*lag = n - i;
+			break;
+		}
+	}
+	return n;
+}
+
+static void show_as_it_is(struct view_room *to, const struct view_room *of, size_t from, size_t n)
+{
+	memcpy(to->p + to->n, of->p + from, n);
+	memcpy(to->at + to->n, of->at + from, n * sizeof(*to->at));
+	to->n += n;
+}
+
+/* The escape at of->p[i]: what it stands for, or what is to be told of the gap that it leaves. */
+static void show_undone(struct view_room *to, const struct view_room *of, size_t i,
+			const struct unescaped *u, unsigned depth, unsigned *gap)
+{
+	const struct view_place *first = &of->at[i], *end = &of->at[i + u->took - 1];
+	struct view_place x = { .from = first->from };
+	unsigned undone = UNDONE(depth);
+
+	for (size_t k = 0; k < u->took; k++)
+		undone |= (first[k].undone | (k ? first[k].undone >> 1 : 0)) & ALL_UNDONE;
+	if (!u->n) {
+		*gap |= (undone << 1 | first->undone) & GAPS;
+		return;
+	}
+	x.n = (end->from + end->n - first->from) & 0x3ffffff;
+	x.undone = (undone | *gap | first->undone) & (ALL_UNDONE | GAPS);
+	*gap = 0;
+	for (size_t k = 0; k < u->n; k++) {
+		to->p[to->n] = u->p[k];
+		to->at[to->n++] = x;
+	}
+}
+
+/* All of it from `i` on; what is undecided at its end lags. */
+static void lens_read(struct lens *l, struct view_room *to, const struct view_room *of, size_t i,
+		      unsigned which, bool last)
+{
+	enum unescape_kind k = lenses[which].kind;
+	unsigned depth = lenses[which].depth;
+	struct unescaped u;
+
+	while (i < of->n) {
+		size_t sign = next_sign(k, of->p, i, of->n), begin = to->n;
+		enum unescape_found f;
+
+		f = unescape_one(k, of->p, sign, of->n, last, &u);
+		show_as_it_is(to, of, i, sign - i + (sign < of->n && f == UNESCAPE_NONE));
+		if (to->n > begin) {
+			to->at[begin].undone |= l->gap & GAPS;
+			l->gap = 0;
+		}
+		l->far += to->n - begin;
+		i = sign + (f == UNESCAPE_NONE);
+		if (f == UNESCAPE_MORE) {
+			l->lag = of->n - sign;
+			break;
+		}
+		if (f == UNESCAPE_ONE) {
+			show_undone(to, of, sign, &u, depth, &l->gap);
+			i = sign + u.took;
+			l->far = 0;
+		}
+	}
+}
+
+/* A match is this lens's when an escape of every lens above is in it. What was left out before its
+ * first byte is not. */
+static bool view_on_end(void *context, const struct needle *n, ptrdiff_t end)
+{
+	const struct view *v = context;
+	const struct view_room *r = v->room;
+	size_t to = r->fresh + (size_t)end, from = to - n->v.n;
+	uint32_t zero = (uint32_t)v->t->at;
+	unsigned undone = r->at[from].undone & ALL_UNDONE,
+		 all = ALL_UNDONE & (UNDONE(v->depth + 1) - 1);
+
+	for (size_t i = from + 1; i < to; i++)
+		undone |= (r->at[i].undone | r->at[i].undone >> 1) & ALL_UNDONE;
+	if ((undone & all) != all)
+		return true;
+	return v->fn(v->context, n, (int32_t)(r->at[from].from - zero),
+		     (int32_t)(r->at[to - 1].from + r->at[to - 1].n - zero));
+}
+
+static bool lens_search(struct view *v, unsigned which)
+{
+	const struct view_room *r = &v->views->rooms[which];
+	struct seek_text t = { .before = egress_text(r->p, r->fresh),
+			       .data = r->p + r->fresh,
+			       .n = r->n - r->fresh,
+			       .caseless = v->t->caseless };
+
+	v->room = r;
+	v->depth = lenses[which].depth;
+	return seek_feed(v->views->seek, &t, view_on_end, v);
+}
+
+/* false: stop. */
+static bool lens_run(struct view *v, unsigned which)
+{
+	const struct view_room *of = &v->views->rooms[lenses[which].of];
+	struct view_room *to = &v->views->rooms[which];
+	size_t reach = v->views->reach[which], i;
+	struct lens *l = &v->lens[which];
+
+	to->shows = to->ends = false;
+	to->n = 0;
+	if (!of->shows)
+		return true;
+	i = l->lag < of->fresh ? of->fresh - l->lag : 0;
+	l->lag = 0;
+	if (l->awake) {
+		memcpy(to->p, l->p, l->kept);
+		memcpy(to->at, l->at, l->kept * sizeof(*to->at));
+		to->n = l->kept;
+	} else {
+		size_t first = first_escape(lenses[which].kind, of->p, i, of->n, v->last, &l->lag);
+
+		i = first < reach ? 0 : first - reach;
+		if (first < of->n)
+			show_as_it_is(to, of, i, first - i);
+		else if (of->ends)
+			l->lag = 0;
+		if (first >= of->n)
+			return true;
+		i = first;
+		l->awake = true;
+		l->kept = 0;
+	}
+	to->fresh = l->kept;
+	lens_read(l, to, of, i, which, v->last);
+	to->shows = true;
+	if (!lens_search(v, which))
+		return false;
+	to->ends = of->ends || (l->far >= reach && !l->lag);
+	if (to->ends) {
+		lens_sleep(l);
+		return true;
+	}
+	l->kept = to->n < reach ? to->n : reach;
+	memcpy(l->p, to->p + to->n - l->kept, l->kept);
+	memcpy(l->at, to->at + to->n - l->kept, l->kept * sizeof(*l->at));
+	return true;
+}
+
+/* --- the stream --- */
+
+/* Its bytes from..to, wherever they lie. */
+static void stream_bytes(const struct seek_text *t, ptrdiff_t from, ptrdiff_t to, char *p)
+{
+	ptrdiff_t old = from < 0 ? (to < 0 ? to : 0) - from : 0;
+
+	if (old > 0)
+		memcpy(p, t->before.p + ((ptrdiff_t)t->before.n + from), (size_t)old);
+	if (to > from + old)
+		memcpy(p + old, t->data + from + old, (size_t)(to - from - old));
+}
+
+/* Looks at the bytes from..to, of which there are `before` and `n` at p[0]; 0: none. */
+struct view_look {
+	const char *p;
+	size_t n;
+	bool last;
+};
+
+/* The first escape from i on, below `to`, that wakes any lens. A byte's kind follows from it. */
+static size_t wakes_any(const struct view_look *x, size_t i, size_t to, size_t *lag)
+{
+	static const enum unescape_kind kinds[] = { 0, UNESCAPE_SIGNS, UNESCAPE_QUOTED, 0,
+						    UNESCAPE_LINES };
+	size_t took = 1;
+
+	static_assert(UNESCAPE_LINES == 2, "its bit is 4");
+	for (; i < to; i += took) {
+		enum unescape_found f;
+
+		while (i < to && !begins[(unsigned char)x->p[i]])
+			i++;
+		if (i >= to)
+			break;
+		f = wakes(kinds[begins[(unsigned char)x->p[i]]], x->p, i, x->n, x->last, &took);
+		if (f == UNESCAPE_ONE)
+			return i;
+		if (f == UNESCAPE_MORE) {
+			*lag = x->n - i;
+			return x->n;
+		}
+	}
+	return i;
+}
+
+typedef unsigned char bytes16 __attribute__((vector_size(16)));
+
+/* Is one of the signs among 64 bytes? */
+static inline bool has_signs(const char *p)
+{
+	bytes16 any = { 0 };
+	uint64_t half[2];
+
+	for (int i = 0; i < 4; i++) {
+		bytes16 x;
+
+		memcpy(&x, p + 16 * i, 16);
+		any |= (bytes16)(x == '%') | (bytes16)(x == '\\') | (bytes16)(x == '&') |
+		       (bytes16)(x == '=') | (bytes16)(x <= '\r');
+	}
+	memcpy(half, &any, sizeof(half));
+	return half[0] | half[1];
+}
+
+/* The same, from i on, where most of the text has no sign. */
+static size_t wakes_far(const struct view_look *x, size_t i, size_t *lag)
+{
+	while (i + 64 <= x->n) {
+		size_t found;
+
+		if (!has_signs(x->p + i)) {
+			i += 64;
+			continue;
+		}
+		found = wakes_any(x, i, i + 64, lag);
+		if (found < i + 64 || *lag)
+			return found;
+		i = found;
+	}
+	return wakes_any(x, i, x->n, lag);
+}
+
+/* The first escape from `at` on that wakes a lens; t->n: none. Where the stream's last bytes count,
+ * they are looked at in a copy. */
+static ptrdiff_t first_of_all(struct view *v, ptrdiff_t at)
+{
+	const struct seek_text *t = v->t;
+	ptrdiff_t n = (ptrdiff_t)t->n;
+	struct view_look x = { t->data, t->n, v->last };
+	size_t *lag = &v->lens[ROOT].lag;
+
+	*lag = 0;
+	if (at < EDGE / 2 && t->before.n) {
+		ptrdiff_t from = -(ptrdiff_t)(t->before.n < EDGE ? t->before.n : EDGE);
+		ptrdiff_t to = n < EDGE ? n : EDGE, stop = n < EDGE / 2 ? n : EDGE / 2;
+		char room[2 * EDGE];
+		struct view_look edge = { room, (size_t)(to - from), v->last && to == n };
+
+		stream_bytes(t, from, to, room);
+		at = from +
+		     (ptrdiff_t)wakes_any(&edge, (size_t)(at - from), (size_t)(stop - from), lag);
+		if (at < stop || *lag)
+			return *lag ? n : at;
+	}
+	return at < n ? (ptrdiff_t)wakes_far(&x, (size_t)at, lag) : n;
+}
+
+/* What stands around at..to is shown to the lenses. */
+static void root_show(struct view *v, ptrdiff_t at, ptrdiff_t to)
+{
+	struct view_room *r = &v->views->rooms[ROOT];
+	ptrdiff_t from = at - (ptrdiff_t)v->views->reach[ROOT];
+
+	if (from < -(ptrdiff_t)v->t->before.n)
+		from = -(ptrdiff_t)v->t->before.n;
+	stream_bytes(v->t, from, to, r->p);
+	r->n = (size_t)(to - from);
+	for (size_t i = 0; i < r->n; i++)
+		r->at[i] = (struct view_place){ .from = (uint32_t)(v->t->at + from) + (uint32_t)i,
+						.n = 1 };
+	r->fresh = (size_t)(at - from);
+	r->shows = true;
+}
+
+static bool any_awake(const struct view *v)
+{
+	bool any = false;
+
+	for (unsigned i = ROOT + 1; i < LENSES; i++)
+		any |= v->lens[i].awake || v->lens[i].lag;
+	return any;
+}
+
+/* 0, 1 or -ENOMEM. */
+static int look_through(struct view *v)
+{
+	ptrdiff_t n = (ptrdiff_t)v->t->n, at = 0;
+
+	if (!v->lens[ROOT].awake)
+		at = -(ptrdiff_t)v->lens[ROOT].lag;
+	if (at < -(ptrdiff_t)v->t->before.n)
+		at = -(ptrdiff_t)v->t->before.n;
+	do {
+		ptrdiff_t to;
+
+		if (!v->lens[ROOT].awake)
+			at = first_of_all(v, at);
+		if (at >= n && !v->lens[ROOT].awake)
+			break;
+		if (!view_make_room(v))
+			return -ENOMEM;
+		to = n - at < SLICE ? n : at + SLICE;
+		root_show(v, at, to);
+		for (unsigned i = ROOT + 1; i < LENSES; i++)
+			if (!lens_run(v, i))
+				return 1;
+		v->lens[ROOT].awake = any_awake(v);
+		at = to;
+	} while (at < n);
+	return 0;
+}
+
+static bool as_it_is(void *context, const struct needle *n, ptrdiff_t end)
+{
+	const struct view *v = context;
+
+	return v->fn(v->context, n, end - (ptrdiff_t)n->v.n, end);
+}
+
+int view_feed(struct view *v, const struct seek_text *t, bool last, view_fn *fn, void *context)
+{
+	v->t = t;
+	v->last = last;
+	v->fn = fn;
+	v->context = context;
+	if (!v->views->n_needles)
+		return 0;
+	if (!seek_feed(v->views->seek, t, as_it_is, v))
+		return 1;
+	return look_through(v);
+}
+
+/* Across which bytes of 0x20 and less a form may go on: the NUL bytes of UTF-16, the end of a
+ * quoted line, and that of one in base64 unless something else is known to follow. */
+bool view_goes_on(const char *p, size_t at, size_t n)
+{
+	size_t end = at;
+	struct unescaped u;
+
+	if (!p[at])
+		return at && (unsigned char)p[at - 1] > 0x20;
+	if (p[at] != '\n' && p[at] != '\r')
+		return false;
+	if (p[at] == '\n' && end && p[end - 1] == '\r')
+		end--;
+	if (end && p[end - 1] == '=')
+		return true;
+	return unescape_one(UNESCAPE_LINES, p, end, n, false, &u) != UNESCAPE_NONE;
+}

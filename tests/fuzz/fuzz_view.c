@@ -54,7 +54,8 @@ static void search(const struct shown *s, const struct needles *n, struct finds 
 {
 	for (size_t k = 0; k < n->n; k++)
 		for (size_t i = 0; i + n->v[k].v.n <= s->n; i++)
-			if (needle_is(&n->v[k], s->p + i, false))
+			if (((s->p[i] ^ n->v[k].v.p[0]) | 0x20) == 0x20 &&
+			    needle_is(&n->v[k], s->p + i, false))
 				add(f, n->v[k].secret, s->from[i], s->to[i + n->v[k].v.n - 1]);
 }
 

@@ -133,34 +133,39 @@ static const struct {
 	const char *name;
 	char c;
 } html_names[] = {
-	{ "Hat;", '^' },    { "NewLine;", '\n' }, { "Tab;", '\t' },   { "UnderBar;", '_' },
-	{ "amp;", '&' },    { "apos;", '\'' },    { "ast;", '*' },    { "bsol;", '\\' },
-	{ "colon;", ':' },  { "comma;", ',' },    { "commat;", '@' }, { "dollar;", '$' },
-	{ "equals;", '=' }, { "excl;", '!' },     { "grave;", '`' },  { "gt;", '>' },
-	{ "lbrace;", '{' }, { "lbrack;", '[' },   { "lcub;", '{' },   { "lowbar;", '_' },
-	{ "lpar;", '(' },   { "lsqb;", '[' },     { "lt;", '<' },     { "midast;", '*' },
-	{ "num;", '#' },    { "percnt;", '%' },   { "period;", '.' }, { "plus;", '+' },
-	{ "quest;", '?' },  { "quot;", '"' },     { "rbrace;", '}' }, { "rbrack;", ']' },
-	{ "rcub;", '}' },   { "rpar;", ')' },     { "rsqb;", ']' },   { "semi;", ';' },
-	{ "sol;", '/' },    { "vert;", '|' },     { "verbar;", '|' }, { "AMP;", '&' },
-	{ "LT;", '<' },     { "GT;", '>' },       { "QUOT;", '"' },
+	{ "Hat", '^' },    { "NewLine", '\n' }, { "Tab", '\t' },   { "UnderBar", '_' },
+	{ "amp", '&' },    { "apos", '\'' },    { "ast", '*' },    { "bsol", '\\' },
+	{ "colon", ':' },  { "comma", ',' },    { "commat", '@' }, { "dollar", '$' },
+	{ "equals", '=' }, { "excl", '!' },     { "grave", '`' },  { "gt", '>' },
+	{ "lbrace", '{' }, { "lbrack", '[' },   { "lcub", '{' },   { "lowbar", '_' },
+	{ "lpar", '(' },   { "lsqb", '[' },     { "lt", '<' },     { "midast", '*' },
+	{ "num", '#' },    { "percnt", '%' },   { "period", '.' }, { "plus", '+' },
+	{ "quest", '?' },  { "quot", '"' },     { "rbrace", '}' }, { "rbrack", ']' },
+	{ "rcub", '}' },   { "rpar", ')' },     { "rsqb", ']' },   { "semi", ';' },
+	{ "sol", '/' },    { "vert", '|' },     { "verbar", '|' }, { "AMP", '&' },
+	{ "LT", '<' },     { "GT", '>' },       { "QUOT", '"' },
 };
+
+static bool is_letter(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
 
 static enum unescape_found html_name(const struct escape_at *x)
 {
-	size_t left = x->n - 1;
-	bool more = false;
+	size_t n = 1;
 
-	for (size_t i = 0; i < sizeof(html_names) / sizeof(*html_names); i++) {
-		size_t len = strlen(html_names[i].name), same = left < len ? left : len;
-
-		if (len >= UNESCAPE_MOST || memcmp(x->p + 1, html_names[i].name, same) != 0)
-			continue;
-		if (same == len)
-			return stands_for(x, 1 + len, html_names[i].c);
-		more = true;
-	}
-	return more ? too_short(x) : UNESCAPE_NONE;
+	while (n < x->n && n < UNESCAPE_MOST && is_letter(x->p[n]))
+		n++;
+	if (n == UNESCAPE_MOST)
+		return UNESCAPE_NONE;
+	if (n == x->n)
+		return too_short(x);
+	for (size_t i = 0; x->p[n] == ';' && i < sizeof(html_names) / sizeof(*html_names); i++)
+		if (strlen(html_names[i].name) == n - 1 &&
+		    memcmp(x->p + 1, html_names[i].name, n - 1) == 0)
+			return stands_for(x, n + 1, html_names[i].c);
+	return UNESCAPE_NONE;
 }
 
 /* &#N; or &#xN;, leading zeros and all. */

@@ -5,10 +5,7 @@
  * A lens sleeps until an escape of its kind comes, and shows what stood before it, too, as far as a
  * form could begin; it sleeps again when none has come for as long. A form that is written with
  * escapes is named by the lens that undid the last of them: one that has no escape of every lens
- * above is somebody else's, and named there.
- *
- * In bytes that are no text a sign of an escape means nothing: a lens is woken by one that has text
- * on one side, which every form has on one side of each of its escapes. */
+ * above is somebody else's, and named there. */
 #include "egress/scan/view.h"
 
 #include <assert.h>
@@ -16,15 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "egress/scan/unescape.h"
+#include "egress/scan/wake.h"
 
-#define SLICE 2048
-#define TEXT_NEAR 7 /* bytes; twice as many and an escape are in the shortest form */
+#define SLICE 4096
+#define FIRST 512 /* of a slice that wakes a lens: most sleep again */
 #define REACH_MIN 128
 #define REACH_MOST ((size_t)SECRET_MAX * SECRET_ESCAPED)
 #define EDGE 64 /* bytes on either side of where two calls meet */
-
-static_assert(2 * TEXT_NEAR < SECRET_MIN, "on one side there is room");
 
 enum { ROOT, LENSES = 12 };
 
@@ -215,100 +210,7 @@ static bool view_make_room(struct view *v)
 	return true;
 }
 
-/* --- what wakes a lens --- */
-
-/* Printable bytes, and what could be UTF-8; a part of a character at either end. */
-static bool is_text(const char *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)p[i];
-
-		if (c < 0x20 ? c != '\t' && c != '\n' && c != '\r' : c == 0x7f || c > 0xf4)
-			return false;
-		if (c >= 0xc0 && i + 1 < n && ((unsigned char)p[i + 1] & 0xc0) != 0x80)
-			return false;
-		if ((c & 0xc0) == 0x80 && i && (unsigned char)p[i - 1] < 0x80)
-			return false;
-	}
-	return true;
-}
-
-/* Three more NUL bytes, each behind a byte that is none. */
-static enum unescape_found among_nuls(const char *p, size_t at, size_t n, bool last)
-{
-	size_t i;
-
-	for (i = 1; i <= 3 && at >= 2 * i && !p[at - 2 * i] && p[at - 2 * i + 1]; i++)
-		;
-	if (i > 3)
-		return UNESCAPE_ONE;
-	for (i = 1; i <= 3; i++) {
-		if (at + 2 * i >= n)
-			return last ? UNESCAPE_NONE : UNESCAPE_MORE;
-		if (p[at + 2 * i] || !p[at + 2 * i - 1])
-			return UNESCAPE_NONE;
-	}
-	return UNESCAPE_ONE;
-}
-
-static enum unescape_found among_text(const char *p, size_t at, size_t to, size_t n, bool last)
-{
-	size_t left = n - to;
-
-	if (at >= TEXT_NEAR && is_text(p + at - TEXT_NEAR, TEXT_NEAR))
-		return UNESCAPE_ONE;
-	if (!is_text(p + to, left < TEXT_NEAR ? left : TEXT_NEAR))
-		return UNESCAPE_NONE;
-	return left >= TEXT_NEAR ? UNESCAPE_ONE : last ? UNESCAPE_NONE : UNESCAPE_MORE;
-}
-
-/* Of an escape that wakes nobody *took is told, too. */
-static enum unescape_found wakes(enum unescape_kind k, const char *p, size_t at, size_t n,
-				 bool last, size_t *took)
-{
-	struct unescaped u;
-	enum unescape_found f = unescape_one(k, p, at, n, last, &u);
-
-	*took = f == UNESCAPE_ONE ? u.took : 1;
-	if (f != UNESCAPE_ONE || k == UNESCAPE_LINES)
-		return f;
-	return p[at] ? among_text(p, at, at + u.took, n, last) : among_nuls(p, at, n, last);
-}
-
-/* What begins with a byte, a bit for each kind. */
-static const unsigned char begins[256] = {
-	['%'] = 1U << UNESCAPE_SIGNS,  ['\\'] = 1U << UNESCAPE_SIGNS, ['&'] = 1U << UNESCAPE_SIGNS,
-	['\0'] = 1U << UNESCAPE_SIGNS, ['='] = 1U << UNESCAPE_QUOTED, ['\n'] = 1U << UNESCAPE_LINES,
-	['\r'] = 1U << UNESCAPE_LINES,
-};
-
-static size_t next_sign(enum unescape_kind k, const char *p, size_t i, size_t n)
-{
-	while (i < n && !(begins[(unsigned char)p[i]] & 1U << k))
-		i++;
-	return i;
-}
-
 /* --- one lens --- */
-
-/* The first escape from `i` on that wakes it; n: none, *lag bytes are undecided. */
-static size_t first_escape(enum unescape_kind k, const char *p, size_t i, size_t n, bool last,
-			   size_t *lag)
-{
-	size_t took;
-
-	for (i = next_sign(k, p, i, n); i < n; i = next_sign(k, p, i + took, n)) {
-		enum unescape_found f = wakes(k, p, i, n, last, &took);
-
-		if (f == UNESCAPE_ONE)
-			return i;
-		if (f == UNESCAPE_MORE) {
-			*lag = n - i;
-			break;
-		}
-	}
-	return n;
-}
 
 static void show_as_it_is(struct view_room *to, const struct view_room *of, size_t from, size_t n)
 {
@@ -349,7 +251,7 @@ static void lens_read(struct lens *l, struct view_room *to, const struct view_ro
 	struct unescaped u;
 
 	while (i < of->n) {
-		size_t sign = next_sign(k, of->p, i, of->n), begin = to->n;
+		size_t sign = wake_sign(k, of->p, i, of->n), begin = to->n;
 		enum unescape_found f;
 
 		f = unescape_one(k, of->p, sign, of->n, last, &u);
@@ -423,7 +325,8 @@ static bool lens_run(struct view *v, unsigned which)
 		memcpy(to->at, l->at, l->kept * sizeof(*to->at));
 		to->n = l->kept;
 	} else {
-		size_t first = first_escape(lenses[which].kind, of->p, i, of->n, v->last, &l->lag);
+		size_t first = wake_first(lenses[which].kind,
+					  &(struct wake_text){ of->p, of->n, v->last }, i, &l->lag);
 
 		i = first < reach ? 0 : first - reach;
 		if (first < of->n)
@@ -465,83 +368,13 @@ static void stream_bytes(const struct seek_text *t, ptrdiff_t from, ptrdiff_t to
 		memcpy(p + old, t->data + from + old, (size_t)(to - from - old));
 }
 
-/* Looks at the bytes from..to, of which there are `before` and `n` at p[0]; 0: none. */
-struct view_look {
-	const char *p;
-	size_t n;
-	bool last;
-};
-
-/* The first escape from i on, below `to`, that wakes any lens. A byte's kind follows from it. */
-static size_t wakes_any(const struct view_look *x, size_t i, size_t to, size_t *lag)
-{
-	static const enum unescape_kind kinds[] = { 0, UNESCAPE_SIGNS, UNESCAPE_QUOTED, 0,
-						    UNESCAPE_LINES };
-	size_t took = 1;
-
-	static_assert(UNESCAPE_LINES == 2, "its bit is 4");
-	for (; i < to; i += took) {
-		enum unescape_found f;
-
-		while (i < to && !begins[(unsigned char)x->p[i]])
-			i++;
-		if (i >= to)
-			break;
-		f = wakes(kinds[begins[(unsigned char)x->p[i]]], x->p, i, x->n, x->last, &took);
-		if (f == UNESCAPE_ONE)
-			return i;
-		if (f == UNESCAPE_MORE) {
-			*lag = x->n - i;
-			return x->n;
-		}
-	}
-	return i;
-}
-
-typedef unsigned char bytes16 __attribute__((vector_size(16)));
-
-/* Is one of the signs among 64 bytes? */
-static inline bool has_signs(const char *p)
-{
-	bytes16 any = { 0 };
-	uint64_t half[2];
-
-	for (int i = 0; i < 4; i++) {
-		bytes16 x;
-
-		memcpy(&x, p + 16 * i, 16);
-		any |= (bytes16)(x == '%') | (bytes16)(x == '\\') | (bytes16)(x == '&') |
-		       (bytes16)(x == '=') | (bytes16)(x <= '\r');
-	}
-	memcpy(half, &any, sizeof(half));
-	return half[0] | half[1];
-}
-
-/* The same, from i on, where most of the text has no sign. */
-static size_t wakes_far(const struct view_look *x, size_t i, size_t *lag)
-{
-	while (i + 64 <= x->n) {
-		size_t found;
-
-		if (!has_signs(x->p + i)) {
-			i += 64;
-			continue;
-		}
-		found = wakes_any(x, i, i + 64, lag);
-		if (found < i + 64 || *lag)
-			return found;
-		i = found;
-	}
-	return wakes_any(x, i, x->n, lag);
-}
-
 /* The first escape from `at` on that wakes a lens; t->n: none. Where the stream's last bytes count,
  * they are looked at in a copy. */
 static ptrdiff_t first_of_all(struct view *v, ptrdiff_t at)
 {
 	const struct seek_text *t = v->t;
 	ptrdiff_t n = (ptrdiff_t)t->n;
-	struct view_look x = { t->data, t->n, v->last };
+	struct wake_text x = { t->data, t->n, v->last };
 	size_t *lag = &v->lens[ROOT].lag;
 
 	*lag = 0;
@@ -549,15 +382,15 @@ static ptrdiff_t first_of_all(struct view *v, ptrdiff_t at)
 		ptrdiff_t from = -(ptrdiff_t)(t->before.n < EDGE ? t->before.n : EDGE);
 		ptrdiff_t to = n < EDGE ? n : EDGE, stop = n < EDGE / 2 ? n : EDGE / 2;
 		char room[2 * EDGE];
-		struct view_look edge = { room, (size_t)(to - from), v->last && to == n };
+		struct wake_text edge = { room, (size_t)(to - from), v->last && to == n };
 
 		stream_bytes(t, from, to, room);
 		at = from +
-		     (ptrdiff_t)wakes_any(&edge, (size_t)(at - from), (size_t)(stop - from), lag);
+		     (ptrdiff_t)wake_near(&edge, (size_t)(at - from), (size_t)(stop - from), lag);
 		if (at < stop || *lag)
 			return *lag ? n : at;
 	}
-	return at < n ? (ptrdiff_t)wakes_far(&x, (size_t)at, lag) : n;
+	return at < n ? (ptrdiff_t)wake_far(&x, (size_t)at, lag) : n;
 }
 
 /* What stands around at..to is shown to the lenses. */
@@ -604,7 +437,8 @@ static int look_through(struct view *v)
 			break;
 		if (!view_make_room(v))
 			return -ENOMEM;
-		to = n - at < SLICE ? n : at + SLICE;
+		to = at + (v->lens[ROOT].awake ? SLICE : FIRST);
+		to = to < n ? to : n;
 		root_show(v, at, to);
 		for (unsigned i = ROOT + 1; i < LENSES; i++)
 			if (!lens_run(v, i))

@@ -230,21 +230,29 @@ static enum unescape_found nul(const struct escape_at *x, size_t before)
 	return x->p[2] ? UNESCAPE_NONE : left_out(x, 1);
 }
 
-static bool is_base64(char c)
+static const unsigned char base64_signs[256] = {
+	['A' ... 'Z'] = 1, ['a' ... 'z'] = 1, ['0' ... '9'] = 1, ['+'] = 1,
+	['/'] = 1,         ['-'] = 1,         ['_'] = 1,
+};
+
+static inline unsigned is_base64(char c)
 {
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-	       c == '+' || c == '/' || c == '-' || c == '_';
+	return base64_signs[(unsigned char)c];
 }
 
 static enum unescape_found line_end(const struct escape_at *x, size_t before)
 {
 	size_t n = *x->p == '\r' ? 2 : 1;
+	unsigned all = 1;
 
 	if (before < UNESCAPE_BACK)
 		return UNESCAPE_NONE;
-	for (size_t i = 1; i <= UNESCAPE_BACK; i++)
-		if (!is_base64(x->p[-(ptrdiff_t)i]))
-			return UNESCAPE_NONE;
+	if (!is_base64(x->p[-1]))
+		return UNESCAPE_NONE;
+	for (ptrdiff_t i = 2; i <= UNESCAPE_BACK; i++)
+		all &= is_base64(x->p[-i]);
+	if (!all)
+		return UNESCAPE_NONE;
 	if (x->n >= n && x->p[n - 1] != '\n')
 		return UNESCAPE_NONE;
 	if (x->n <= n)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "egress/scan/lines.h"
 #include "egress/scan/wake.h"
 
 #define SLICE 4096
@@ -21,19 +22,25 @@
 #define REACH_MOST ((size_t)SECRET_MAX * SECRET_ESCAPED)
 #define EDGE 64 /* bytes on either side of where two calls meet */
 
-enum { ROOT, LENSES = 12 };
+enum { ROOT, LENSES = 11 };
 
 static const struct {
 	unsigned of; /* above it */
 	enum unescape_kind kind;
 	unsigned depth;
 } lenses[LENSES] = {
-	[ROOT] = { ROOT, UNESCAPE_KINDS, 0 }, [1] = { ROOT, UNESCAPE_SIGNS, 1 },
-	[2] = { 1, UNESCAPE_SIGNS, 2 },       [3] = { ROOT, UNESCAPE_QUOTED, 1 },
-	[4] = { 1, UNESCAPE_QUOTED, 2 },      [5] = { 3, UNESCAPE_SIGNS, 2 },
-	[6] = { ROOT, UNESCAPE_LINES, 1 },    [7] = { 1, UNESCAPE_LINES, 2 },
-	[8] = { 2, UNESCAPE_LINES, 3 },       [9] = { 3, UNESCAPE_LINES, 2 },
-	[10] = { 4, UNESCAPE_LINES, 3 },      [11] = { 5, UNESCAPE_LINES, 3 },
+	[ROOT] = { ROOT, UNESCAPE_KINDS, 0 },
+	[1] = { ROOT, UNESCAPE_SIGNS, 1 },
+	[2] = { 1, UNESCAPE_SIGNS, 2 },
+	[3] = { ROOT, UNESCAPE_QUOTED, 1 },
+	[4] = { 1, UNESCAPE_QUOTED, 2 },
+	[5] = { 3, UNESCAPE_SIGNS, 2 },
+	/* of the stream itself lines.h does it */
+	[6] = { 1, UNESCAPE_LINES, 2 },
+	[7] = { 2, UNESCAPE_LINES, 3 },
+	[8] = { 3, UNESCAPE_LINES, 2 },
+	[9] = { 4, UNESCAPE_LINES, 3 },
+	[10] = { 5, UNESCAPE_LINES, 3 },
 };
 
 /* How far a lens shows text around an escape, in longest forms: what is below it undoes more, and
@@ -66,6 +73,7 @@ struct view_room {
 
 struct views {
 	struct seek *seek;
+	struct lines *lines;
 	size_t n_needles, reach[LENSES], kept; /* of all lenses together */
 	struct view_room rooms[LENSES];
 };
@@ -129,11 +137,16 @@ int views_new(struct arena *a, const struct needles *n, struct views **ret, stru
 			return err_nomem(e);
 	}
 	*ret = w;
-	return seek_new(a, n, &w->seek, e);
+	return seek_new(a, n, &w->seek, e) < 0 ||
+			       lines_new(a, w->seek, reach_of(n->longest, 1), &w->lines, e) < 0
+		       ? -e->code
+		       : 0;
 }
 
 void views_wipe(struct views *w)
 {
+	if (w->lines)
+		lines_wipe(w->lines);
 	for (unsigned i = 0; w->n_needles && i < LENSES; i++)
 		explicit_bzero(w->rooms[i].p, w->reach[i] + SLICE);
 }
@@ -465,6 +478,8 @@ int view_feed(struct view *v, const struct seek_text *t, bool last, view_fn *fn,
 	if (!v->views->n_needles)
 		return 0;
 	if (!seek_feed(v->views->seek, t, as_it_is, v))
+		return 1;
+	if (!lines_feed(v->views->lines, t, fn, context))
 		return 1;
 	return look_through(v);
 }

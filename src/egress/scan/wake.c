@@ -104,32 +104,25 @@ size_t wake_first(enum unescape_kind k, const struct wake_text *x, size_t i, siz
 	return x->n;
 }
 
-/* --- any kind --- */
+/* --- signs and quoted lines --- */
 
-/* Which bytes can stand behind a sign, or before the end of a line: of most signs nothing more has
- * to be read. */
-enum { HEX = 1, ESCAPED = 2, NAME = 4, QUOTABLE = 8, BASE64 = 16, NUMBER = 32 };
+#define AWAKE (1U << UNESCAPE_SIGNS | 1U << UNESCAPE_QUOTED)
+
+/* Which bytes can stand behind a sign: of most nothing more has to be read. */
+enum { HEX = 1, ESCAPED = 2, NAME = 4, QUOTABLE = 8, NUMBER = 16 };
 
 static const unsigned char second[256] = {
-	['0' ... '9'] = HEX | QUOTABLE | BASE64,
-	['A' ... 'F'] = HEX | NAME | QUOTABLE | BASE64,
-	['G' ... 'Z'] = NAME | BASE64,
-	['a' ... 'f'] = HEX | NAME | QUOTABLE | BASE64,
-	['g' ... 'z'] = NAME | BASE64,
+	['0' ... '9'] = HEX | QUOTABLE,
+	['A' ... 'F'] = HEX | NAME | QUOTABLE,
+	['G' ... 'Z'] = NAME,
+	['a' ... 'f'] = HEX | NAME | QUOTABLE,
+	['g' ... 'z'] = NAME,
 	['!'] = ESCAPED,
 	['"'] = ESCAPED,
 	['#'] = ESCAPED | NUMBER,
-	['$' ... '*'] = ESCAPED,
-	['+'] = ESCAPED | BASE64,
-	[','] = ESCAPED,
-	['-'] = ESCAPED | BASE64,
-	['.'] = ESCAPED,
-	['/'] = ESCAPED | BASE64,
+	['$' ... '/'] = ESCAPED,
 	[':' ... '@'] = ESCAPED,
-	['['] = ESCAPED,
-	['\\' ... '^'] = ESCAPED,
-	['_'] = ESCAPED | BASE64,
-	['`'] = ESCAPED,
+	['[' ... '`'] = ESCAPED,
 	['{' ... '~'] = ESCAPED,
 	['\r'] = QUOTABLE,
 	['\n'] = QUOTABLE,
@@ -146,24 +139,20 @@ static inline bool may_wake(const struct wake_text *x, size_t i)
 {
 	unsigned char c = (unsigned char)x->p[i];
 
-	if (c > '\r')
-		return i + 1 >= x->n || second[(unsigned char)x->p[i + 1]] & needed[c];
 	if (c)
-		return i && second[(unsigned char)x->p[i - 1]] & BASE64;
+		return i + 1 >= x->n || second[(unsigned char)x->p[i + 1]] & needed[c];
 	return i + 2 >= x->n || !x->p[i + 2] || (i >= 2 && !x->p[i - 2]);
 }
 
 /* Does the sign there wake a lens? *next: where to look then. */
 static enum unescape_found wakes_at(const struct wake_text *x, size_t i, size_t *next, size_t *lag)
 {
-	static const enum unescape_kind kinds[] = { 0, UNESCAPE_SIGNS, UNESCAPE_QUOTED, 0,
-						    UNESCAPE_LINES };
 	enum unescape_found f = UNESCAPE_NONE;
 	size_t took = 1;
 
-	static_assert(UNESCAPE_LINES == 2, "its bit is 4");
 	if (may_wake(x, i))
-		f = wakes(kinds[begins[(unsigned char)x->p[i]]], x->p, i, x->n, x->last, &took);
+		f = wakes(x->p[i] == '=' ? UNESCAPE_QUOTED : UNESCAPE_SIGNS, x->p, i, x->n, x->last,
+			  &took);
 	*next = i + took;
 	if (f == UNESCAPE_MORE)
 		*lag = x->n - i;
@@ -176,7 +165,7 @@ size_t wake_near(const struct wake_text *x, size_t i, size_t to, size_t *lag)
 		enum unescape_found f;
 		size_t at = i++;
 
-		if (!begins[(unsigned char)x->p[at]])
+		if (!(begins[(unsigned char)x->p[at]] & AWAKE))
 			continue;
 		f = wakes_at(x, at, &i, lag);
 		if (f != UNESCAPE_NONE)
@@ -194,7 +183,7 @@ static uint64_t signs_plainly(const char *p)
 	uint64_t m = 0;
 
 	for (int i = 0; i < BLOCK; i++)
-		m |= (uint64_t)(begins[(unsigned char)p[i]] != 0) << i;
+		m |= (uint64_t)((begins[(unsigned char)p[i]] & AWAKE) != 0) << i;
 	return m;
 }
 
@@ -209,8 +198,8 @@ static inline AVX2 __m256i bytes_at(const char *p)
 
 static inline AVX2 __m256i no_signs(__m256i x)
 {
-	const __m256i low = _mm256_setr_epi8(1, 0, 0, 0, 0, 2, 2, 0, 0, 0, 1, 0, 8, 5, 0, 0, 1, 0,
-					     0, 0, 0, 2, 2, 0, 0, 0, 1, 0, 8, 5, 0, 0),
+	const __m256i low = _mm256_setr_epi8(1, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 8, 4, 0, 0, 1, 0,
+					     0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 8, 4, 0, 0),
 		      high = _mm256_setr_epi8(1, 0, 2, 4, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0,
 					      2, 4, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 	__m256i top = _mm256_and_si256(_mm256_srli_epi16(x, 4), _mm256_set1_epi8(15));
@@ -220,20 +209,16 @@ static inline AVX2 __m256i no_signs(__m256i x)
 		_mm256_setzero_si256());
 }
 
-/* Behind a sign stands a printable byte or the end of a line; before that, one of base64; two bytes
- * from a NUL, another. */
+/* Behind a sign stands a printable byte or the end of a line; two bytes from a NUL, another. */
 static inline AVX2 uint32_t pairs_of(const char *p)
 {
 	const __m256i x = bytes_at(p), zero = _mm256_setzero_si256();
 	__m256i behind = _mm256_cmpgt_epi8(bytes_at(p + 1), _mm256_set1_epi8('\t')),
-		before = _mm256_cmpgt_epi8(bytes_at(p - 1), _mm256_set1_epi8('*')),
 		far = _mm256_or_si256(_mm256_cmpeq_epi8(bytes_at(p - 2), zero),
-				      _mm256_cmpeq_epi8(bytes_at(p + 2), zero)),
-		sign = _mm256_cmpgt_epi8(x, _mm256_set1_epi8('\r')),
-		nul = _mm256_cmpeq_epi8(x, zero), ok;
+				      _mm256_cmpeq_epi8(bytes_at(p + 2), zero));
 
-	ok = _mm256_blendv_epi8(before, behind, sign);
-	return (uint32_t)_mm256_movemask_epi8(_mm256_blendv_epi8(ok, far, nul));
+	return (uint32_t)_mm256_movemask_epi8(
+		_mm256_blendv_epi8(behind, far, _mm256_cmpeq_epi8(x, zero)));
 }
 
 static AVX2 uint64_t signs_widely(const char *p)

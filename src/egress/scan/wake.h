@@ -15,7 +15,7 @@ struct wake_text {
 
 /* The first escape of the kind from i on; n: none, the last *lag bytes are undecided. */
 size_t wake_first(enum unescape_kind k, const struct wake_text *x, size_t i, size_t *lag);
-/* The first of any kind, below `to` or in all of the text; else where to go on, or n. */
+/* The first of signs or quoted, below `to` or in all of the text; else where to go on, or n. */
 size_t wake_near(const struct wake_text *x, size_t i, size_t to, size_t *lag);
 size_t wake_far(const struct wake_text *x, size_t i, size_t *lag);
 

@@ -14,7 +14,7 @@ struct joint {
 	ptrdiff_t from;
 };
 
-struct lines {
+struct base64_lines {
 	struct seek *seek;
 	size_t reach;
 	char *p;
@@ -28,9 +28,10 @@ struct lines {
 	void *context;
 };
 
-int lines_new(struct arena *a, struct seek *s, size_t reach, struct lines **ret, struct err *e)
+int lines_new(struct arena *a, struct seek *s, size_t reach, struct base64_lines **ret,
+	      struct err *e)
 {
-	struct lines *l = arena_alloc(a, sizeof(*l));
+	struct base64_lines *l = arena_alloc(a, sizeof(*l));
 
 	if (!l)
 		return err_nomem(e);
@@ -45,13 +46,13 @@ int lines_new(struct arena *a, struct seek *s, size_t reach, struct lines **ret,
 	return 0;
 }
 
-void lines_wipe(struct lines *l)
+void lines_wipe(struct base64_lines *l)
 {
 	explicit_bzero(l->p, l->reach + ROOM);
 }
 
 /* The joint that the byte lies behind. */
-static const struct joint *joint_of(const struct lines *l, size_t at)
+static const struct joint *joint_of(const struct base64_lines *l, size_t at)
 {
 	size_t i = l->n_joints;
 
@@ -63,7 +64,7 @@ static const struct joint *joint_of(const struct lines *l, size_t at)
 /* What lies in one line, or ended before this call, was named. */
 static bool lines_on_end(void *context, const struct needle *n, ptrdiff_t end)
 {
-	const struct lines *l = context;
+	const struct base64_lines *l = context;
 	size_t to = l->searched + (size_t)end, from = to - n->v.n;
 	const struct joint *first = joint_of(l, from), *last = joint_of(l, to - 1);
 	ptrdiff_t ends = last->from + (ptrdiff_t)(to - last->at);
@@ -73,7 +74,7 @@ static bool lines_on_end(void *context, const struct needle *n, ptrdiff_t end)
 }
 
 /* Searches what is new; the end of it stays, for what goes on. */
-static bool lines_search(struct lines *l)
+static bool lines_search(struct base64_lines *l)
 {
 	struct seek_text t = { .before = egress_text(l->p, l->searched),
 			       .data = l->p + l->searched,
@@ -112,7 +113,7 @@ static void copy(const struct seek_text *t, ptrdiff_t from, size_t n, char *p)
 }
 
 /* Adds the text from..to behind what there is. */
-static bool lines_add(struct lines *l, ptrdiff_t from, ptrdiff_t to)
+static bool lines_add(struct base64_lines *l, ptrdiff_t from, ptrdiff_t to)
 {
 	while (from < to) {
 		size_t room = l->reach + ROOM - l->n, n = (size_t)(to - from);
@@ -175,7 +176,7 @@ struct joining {
 };
 
 /* The text around the last end of a line, as far as a form goes. */
-static bool lines_close(struct lines *l, struct joining *j)
+static bool lines_close(struct base64_lines *l, struct joining *j)
 {
 	ptrdiff_t to = j->last + (ptrdiff_t)l->reach, n = (ptrdiff_t)l->t->n;
 	bool open = j->open;
@@ -184,7 +185,7 @@ static bool lines_close(struct lines *l, struct joining *j)
 	return !open || (lines_add(l, j->at, to < n ? to : n) && lines_search(l));
 }
 
-static bool lines_join(struct lines *l, struct joining *j, ptrdiff_t end, size_t took)
+static bool lines_join(struct base64_lines *l, struct joining *j, ptrdiff_t end, size_t took)
 {
 	if (j->open && end - j->last > 2 * (ptrdiff_t)l->reach && !lines_close(l, j))
 		return false;
@@ -204,7 +205,7 @@ static bool lines_join(struct lines *l, struct joining *j, ptrdiff_t end, size_t
 	return true;
 }
 
-bool lines_feed(struct lines *l, const struct seek_text *t, view_fn *fn, void *context)
+bool lines_feed(struct base64_lines *l, const struct seek_text *t, view_fn *fn, void *context)
 {
 	ptrdiff_t n = (ptrdiff_t)t->n, at = -(ptrdiff_t)(l->reach + l->reach / 8 + END_MOST);
 	struct joining j = { 0 };

@@ -7,11 +7,12 @@
 
 #include "egress/scan/view.h"
 
-struct lines;
+struct base64_lines;
 
 /* So much around the end of a line is looked at; the search is borrowed. */
-int lines_new(struct arena *a, struct seek *s, size_t reach, struct lines **ret, struct err *e);
-void lines_wipe(struct lines *l);
+int lines_new(struct arena *a, struct seek *s, size_t reach, struct base64_lines **ret,
+	      struct err *e);
+void lines_wipe(struct base64_lines *l);
 
 /* Names what goes on across the end of a line and ends in data. false when fn said stop. */
-bool lines_feed(struct lines *l, const struct seek_text *t, view_fn *fn, void *context);
+bool lines_feed(struct base64_lines *l, const struct seek_text *t, view_fn *fn, void *context);

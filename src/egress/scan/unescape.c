@@ -41,7 +41,7 @@ static enum unescape_found is_number(const struct escape_at *x, size_t took, uns
 {
 	char *p = x->ret->p;
 
-	if (!v || v > 0x10ffff)
+	if (v > 0x10ffff)
 		return UNESCAPE_NONE;
 	x->ret->took = took;
 	if (v < 0x80) {
@@ -104,10 +104,12 @@ static enum unescape_found unit_of(const struct escape_at *x)
 	return is_number(x, 6, v);
 }
 
+/* Before those that begin another escape a backslash is often the value's own. */
 static bool is_sign(char c)
 {
-	return (c > 0x20 && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') ||
-	       (c > 'z' && c < 0x7f);
+	return c != '%' && c != '&' && c != '=' &&
+	       ((c > 0x20 && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') ||
+		(c > 'z' && c < 0x7f));
 }
 
 static enum unescape_found backslash(const struct escape_at *x)
@@ -180,13 +182,13 @@ static enum unescape_found html_number(const struct escape_at *x)
 		base = 16;
 		at = 3;
 	}
-	for (size_t first = at; at < UNESCAPE_MOST; at++) {
+	for (; at < UNESCAPE_MOST; at++) {
 		int digit = at < x->n ? unescape_hex(x->p[at]) : -1;
 
 		if (at >= x->n)
 			return too_short(x);
 		if (x->p[at] == ';')
-			return at > first ? is_number(x, at + 1, v) : UNESCAPE_NONE;
+			return v ? is_number(x, at + 1, v) : UNESCAPE_NONE;
 		if (digit < 0 || (unsigned)digit >= base)
 			return UNESCAPE_NONE;
 		v = v > 0x10ffff ? v : v * base + (unsigned)digit;

@@ -73,7 +73,7 @@ struct view_room {
 
 struct views {
 	struct seek *seek;
-	struct lines *lines;
+	struct base64_lines *lines;
 	size_t n_needles, reach[LENSES], kept; /* of all lenses together */
 	struct view_room rooms[LENSES];
 };
@@ -97,7 +97,7 @@ struct view {
 
 	/* of the call at hand */
 	const struct seek_text *t;
-	bool last;
+	bool last, ends; /* nothing follows the call; the slice at hand */
 	view_fn *fn;
 	void *context;
 	const struct view_room *room; /* being searched */
@@ -339,7 +339,7 @@ static bool lens_run(struct view *v, unsigned which)
 		to->n = l->kept;
 	} else {
 		size_t first = wake_first(lenses[which].kind,
-					  &(struct wake_text){ of->p, of->n, v->last }, i, &l->lag);
+					  &(struct wake_text){ of->p, of->n, v->ends }, i, &l->lag);
 
 		i = first < reach ? 0 : first - reach;
 		if (first < of->n)
@@ -353,7 +353,7 @@ static bool lens_run(struct view *v, unsigned which)
 		l->kept = 0;
 	}
 	to->fresh = l->kept;
-	lens_read(l, to, of, i, which, v->last);
+	lens_read(l, to, of, i, which, v->ends);
 	to->shows = true;
 	if (!lens_search(v, which))
 		return false;
@@ -452,6 +452,7 @@ static int look_through(struct view *v)
 			return -ENOMEM;
 		to = at + (v->lens[ROOT].awake ? SLICE : FIRST);
 		to = to < n ? to : n;
+		v->ends = v->last && to == n;
 		root_show(v, at, to);
 		for (unsigned i = ROOT + 1; i < LENSES; i++)
 			if (!lens_run(v, i))
@@ -484,18 +485,27 @@ int view_feed(struct view *v, const struct seek_text *t, bool last, view_fn *fn,
 	return look_through(v);
 }
 
-/* Across which bytes of 0x20 and less a form may go on: the NUL bytes of UTF-16, the end of a
- * quoted line, and that of one in base64 unless something else is known to follow. */
+static bool is_line_end(char c)
+{
+	return c == '\n' || c == '\r';
+}
+
+/* Across which bytes of 0x20 and less a form may go on: what is NUL in UTF-16, and the ends of
+ * lines there, the end of a quoted line, and that of one in base64 unless something else is known
+ * to follow. */
 bool view_goes_on(const char *p, size_t at, size_t n)
 {
-	size_t end = at;
+	char before = at ? p[at - 1] : ' ', more = at > 1 ? p[at - 2] : ' ';
 	struct unescaped u;
+	size_t end = at;
 
 	if (!p[at])
-		return at && (unsigned char)p[at - 1] > 0x20;
-	if (p[at] != '\n' && p[at] != '\r')
+		return (unsigned char)before > 0x20 || (is_line_end(before) && !more);
+	if (!is_line_end(p[at]))
 		return false;
-	if (p[at] == '\n' && end && p[end - 1] == '\r')
+	if (!before)
+		return (unsigned char)more > 0x20 || is_line_end(more);
+	if (p[at] == '\n' && before == '\r')
 		end--;
 	if (end && p[end - 1] == '=')
 		return true;

@@ -6,6 +6,8 @@
 #include "base/text/str.h"
 #include "cli/cli.h"
 
+#define STAYS "an option of brig sandbox create, whose sandbox stays"
+
 /* What other programs call it. A word that is nearly one of brig's needs no line here. */
 static const struct {
 	const char *typed, *meant;
@@ -30,6 +32,19 @@ static const struct {
 	{ "dry-run", "brig plan, which shows what would be done" },
 	{ "rm", "nothing: a run keeps nothing but the workspace" },
 	{ "c", "brig exec \"COMMAND LINE\"" },
+	{ "u", "--user UID[:GID]" },
+	{ "init", "nothing: process 1 is brig's own, and reaps" },
+	{ "cap-drop", "nothing: a command has no capabilities" },
+	{ "shm-size", "--set limits.tmp=SIZE" },
+	{ "ulimit", "--set limits.files=N" },
+	{ "d", STAYS },
+	{ "detach", STAYS },
+	{ "name", STAYS },
+	{ "label", STAYS },
+	{ "restart", STAYS },
+	{ "ttl", STAYS },
+	{ "idle-ttl", STAYS },
+	{ "cleanup-ttl", STAYS },
 };
 
 static const char *meant(const char *typed)

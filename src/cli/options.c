@@ -5,6 +5,7 @@
 
 #include "base/text/str.h"
 #include "cli/cli.h"
+#include "model/settings/envrules.h"
 
 #define STAYS "an option of brig sandbox create, whose sandbox stays"
 
@@ -119,11 +120,16 @@ static const char *yes_or_no(const char *word)
  * arguments once it is read. */
 static int set_flag(struct spec *s, enum field_id id, const char *value, struct err *e)
 {
-	const char *own = id == FIELD_ENV && !strchr(value, '=') ? getenv(value) : NULL;
+	bool alone = id == FIELD_ENV && env_name_valid(value);
+	const char *own = alone ? getenv(value) : NULL;
 	int r;
 
 	/* A name alone is the caller's own variable, as in docker: also a secret one, on purpose.
 	 */
+	if (alone && !own)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "export it first, or write --env NAME=VALUE",
+				  "--env %.100s: you have no such variable", value);
 	if (own)
 		value = arena_printf(s->arena, "%s=%s", value, own);
 	if (!value)

@@ -128,8 +128,9 @@ static int set_flag(struct spec *s, enum field_id id, const char *value, struct 
 	 */
 	if (alone && !own)
 		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "export it first, or write --env NAME=VALUE",
-				  "--env %.100s: you have no such variable", value);
+				  "write --env NAME=VALUE, or --env-pass NAME, which passes it "
+				  "where you have it",
+				  "env '%.100s': you have no such variable", value);
 	if (own)
 		value = arena_printf(s->arena, "%s=%s", value, own);
 	if (!value)

@@ -331,8 +331,8 @@ static void a_missing_value_is_told(void **state UNUSED)
 {
 	fails(&plain, "--memory", "option '--memory' needs a value", NULL);
 	fails(&mixed, "--env", "option '--env' needs a value", NULL);
-	fails(&mixed, "--env=NOBODY_HAS_IT", "--env NOBODY_HAS_IT: you have no such variable",
-	      "export it first, or write --env NAME=VALUE");
+	fails(&mixed, "--env=NOBODY_HAS_IT", "env 'NOBODY_HAS_IT': you have no such variable",
+	      "write --env NAME=VALUE, or --env-pass NAME, which passes it where you have it");
 }
 
 static void help_is_asked_for_in_two_ways(void **state UNUSED)

@@ -34,6 +34,7 @@ static const struct {
 	{ "rm", "nothing: a run keeps nothing but the workspace" },
 	{ "c", "brig exec \"COMMAND LINE\"" },
 	{ "u", "--user UID[:GID]" },
+	{ "q", "--quiet" },
 	{ "init", "nothing: process 1 is brig's own, and reaps" },
 	{ "cap-drop", "nothing: a command has no capabilities" },
 	{ "shm-size", "--set limits.tmp=SIZE" },

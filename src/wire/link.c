@@ -147,9 +147,8 @@ static ssize_t socket_write(void *arg, const void *p, size_t n, short *wait)
 }
 
 /* The link closes it itself, whoever read and wrote it. */
-static void socket_leave(void *arg)
+static void socket_leave(void *arg UNUSED)
 {
-	(void)arg;
 }
 
 /* ---- links ---- */

@@ -136,14 +136,9 @@ bool host_eq(const struct host *a, const struct host *b)
 	return a->len && a->len == b->len && memcmp(a->name, b->name, a->len) == 0;
 }
 
-/* FNV-1a */
 uint32_t host_hash(const struct host *h)
 {
-	uint32_t v = 2166136261U;
-
-	for (size_t i = 0; i < h->len; i++)
-		v = (v ^ (unsigned char)h->name[i]) * 16777619U;
-	return v;
+	return (uint32_t)mem_hash(0, h->name, h->len);
 }
 
 bool host_matches(const char *pattern, const struct host *name)

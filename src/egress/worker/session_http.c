@@ -12,7 +12,7 @@
 
 static struct session *session_of(struct downstream *d)
 {
-	return (struct session *)((char *)d - offsetof(struct session, down));
+	return CONTAINER_OF(d, struct session, down);
 }
 
 /* ---- the answer ---- */

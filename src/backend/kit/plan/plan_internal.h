@@ -169,7 +169,8 @@ struct lost {
 		const char *name; /* it was bound as; whoever bound it chose it */
 	} * v;
 	size_t n;
-	bool more; /* than are remembered */
+	uint16_t *slots; /* of v, by inode, from 1 on, while they are gathered */
+	bool more;       /* than are remembered */
 };
 
 /* `folder`, unless NULL, is the one it was bound in: who renames a socket mostly leaves it there.

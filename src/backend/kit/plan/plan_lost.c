@@ -14,7 +14,9 @@
 
 #define FOLDERS 1024 /* in about five milliseconds */
 #define ENTRIES 65536
-#define LOST_MAX 64
+/* Among them are those of other users in folders closed to us, one for each sandbox of theirs. */
+#define LOST_MAX 4096
+#define SLOTS ((size_t)2 * LOST_MAX)
 
 struct lost_look {
 	struct hiding *h;
@@ -53,27 +55,46 @@ static struct folder_search search_new(struct lost_look *l)
 				       .ctx = l };
 }
 
+/* Where the list has this socket, or its place in it goes; NULL: no memory. */
+static uint16_t *lost_slot(struct lost *l, struct arena *a, const struct bound_socket *b)
+{
+	size_t at = b->ino * (size_t)0x9e3779b1 % SLOTS;
+
+	if (!l->slots)
+		l->slots = arena_alloc(a, SLOTS * sizeof(*l->slots));
+	for (; l->slots && l->slots[at]; at = (at + 1) % SLOTS) {
+		const struct lost_socket *one = &l->v[l->slots[at] - 1];
+
+		if (one->dev == b->dev && one->ino == b->ino)
+			break;
+	}
+	return l->slots ? &l->slots[at] : NULL;
+}
+
 int lost_add(struct hiding *h, struct lost *l, const struct bound_socket *b,
 	     const struct where *folder, struct err *e)
 {
 	struct lost here = { .v = &(struct lost_socket){ .dev = b->dev, .ino = b->ino }, .n = 1 };
 	struct lost_look look = { .h = h, .lost = &here };
 	struct folder_search s = search_new(&look);
-	struct lost_socket *slot;
+	uint16_t *slot = lost_slot(l, h->plan->arena, b);
+	struct lost_socket *one;
 
-	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].dev == b->dev && l->v[i].ino == b->ino)
-			return 0;
+	if (!slot)
+		return err_nomem(e);
+	if (*slot)
+		return 0;
 	if (folder && search_folder(&s, folder, e) < 0)
 		return -e->code;
 	if (!here.n || l->n == LOST_MAX)
 		return l->more |= here.n > 0, 0;
-	slot = ARENA_PUSH(h->plan->arena, l->v, l->n);
-	if (!slot)
+	one = ARENA_PUSH(h->plan->arena, l->v, l->n);
+	if (!one)
 		return err_nomem(e);
-	*slot = here.v[0];
-	slot->name = arena_strdup(h->plan->arena, b->name);
-	return slot->name ? 0 : err_nomem(e);
+	*slot = (uint16_t)l->n;
+	*one = here.v[0];
+	one->name = arena_strdup(h->plan->arena, b->name);
+	return one->name ? 0 : err_nomem(e);
 }
 
 /* Can pipes in it be written to? */

@@ -202,6 +202,7 @@ static int gone(void **state UNUSED)
 	while (k.idle)
 		(void)upstream_free(k.idle);
 	(void)egress_rules_free(k.rules);
+	link_pool_done(&k.links);
 	(void)rate_free(k.rate);
 	(void)loop_free(k.loop);
 	spec = spec_free(spec);

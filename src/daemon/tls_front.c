@@ -13,8 +13,8 @@
 
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
-#include "base/sys/program.h"
 #include "model/settings/paths.h"
+#include "proc/host_find.h"
 #include "proc/host_program.h"
 
 #define PROGRAM "brig-tls"
@@ -100,7 +100,7 @@ static int launch(struct tls_front *f, const int *fds, struct err *e)
 	if (!has_ended(f))
 		return err_set(e, ERR_UNAVAILABLE, EBUSY,
 			       "the " PROGRAM " before this one was killed, and has not ended");
-	if (program_find(PROGRAM, program, sizeof(program), e) < 0)
+	if (host_find_own(PROGRAM, program, e) < 0)
 		return -e->code;
 	return host_start(&(struct host_program){ .program = program,
 						  .argv = argv,

@@ -15,6 +15,8 @@ struct unresolved {
 	pid_t pid;
 	int pidfd;
 	const struct unresolved_page *page; /* NULL: nobody asked yet */
+	bool failed;                        /* to start, as `why` says */
+	struct err why;
 };
 
 struct unresolved *unresolved_new(int socket)
@@ -66,13 +68,12 @@ static const struct unresolved_page *make_page(int *ret)
 static void start_worker(struct unresolved *a)
 {
 	int wake[2] = { -1, -1 }, page = -1;
-	struct err unused;
-
 	a->page = make_page(&page);
 	if (a->page && pipe2(wake, O_CLOEXEC | O_NONBLOCK) == 0 &&
 	    worker_start(UNRESOLVED_WORD, (const int[]){ a->socket, wake[1], page }, 3, &a->pid,
-			 &a->pidfd, &unused) == 0)
+			 &a->pidfd, &a->why) == 0)
 		a->wake = TAKE_FD(wake[0]);
+	a->failed = a->wake < 0;
 	(void)fd_close(wake[0]);
 	(void)fd_close(wake[1]);
 	(void)fd_close(page);
@@ -93,6 +94,11 @@ bool unresolved_turn(struct unresolved *a)
 	told = read(a->wake, &word, 1) == 1;
 	a->wake = fd_close(a->wake);
 	return told;
+}
+
+const struct err *unresolved_failed(const struct unresolved *a)
+{
+	return a && a->failed ? &a->why : NULL;
 }
 
 uint64_t unresolved_questions(const struct unresolved *a)

@@ -31,12 +31,14 @@ struct unresolved;
 struct unresolved *unresolved_new(int socket);
 struct unresolved *unresolved_free(struct unresolved *a); /* ends the worker; takes NULL */
 
-int unresolved_fd(const struct unresolved *
-			  a); /* readable: unresolved_turn has something to do; -1: it never will */
+/* Readable: unresolved_turn has something to do; -1: it never will. */
+int unresolved_fd(const struct unresolved *a);
 
-/* true once: there is a first name. A worker that cannot be had ends it: questions are refused by
- * the kernel then, and nobody hears of them. */
+/* true once: there is a first name. A worker that cannot be had ends it: the kernel refuses
+ * questions then, and nobody counts them. */
 bool unresolved_turn(struct unresolved *a);
+/* Why there is none; NULL: there is one, or nobody asked. */
+const struct err *unresolved_failed(const struct unresolved *a);
 
 uint64_t unresolved_questions(const struct unresolved *a);
 bool unresolved_nth(const struct unresolved *a, size_t n,

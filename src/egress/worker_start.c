@@ -7,11 +7,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/sys/program.h"
 #include "base/text/cleanup.h"
 #include "proc/host_program.h"
-
-#define HELPER "brig-egress"
 
 static const char *const env_names[] = { "ASAN_OPTIONS", "UBSAN_OPTIONS", WORKER_OWN_ADDRESS };
 enum { ENV_MAX = ARRAY_LEN(env_names) + 2 };
@@ -44,13 +41,13 @@ static void environment(const struct worker_env *from, const char *to[ENV_MAX])
 	to[n] = NULL;
 }
 
-int worker_start(const char *word, const int *fds, size_t n, pid_t *pid, int *pidfd, struct err *e)
+int worker_start_at(const char *program, const char *word, const int *fds, size_t n, pid_t *pid,
+		    int *pidfd, struct err *e)
 {
-	const char *const argv[] = { HELPER, word, NULL };
+	const char *const argv[] = { WORKER_PROGRAM, word, NULL };
 	const char *envp[ENV_MAX];
 	struct worker_env env = { 0 };
-	char path[PATH_MAX];
-	const struct host_program h = { .program = path,
+	const struct host_program h = { .program = program,
 					.argv = argv,
 					.envp = envp,
 					.streams = (const int[]){ 0, 1, 2 },
@@ -61,8 +58,6 @@ int worker_start(const char *word, const int *fds, size_t n, pid_t *pid, int *pi
 					.session = true,
 					.own = true };
 
-	if (program_find(HELPER, path, sizeof(path), e) < 0)
-		return -e->code;
 	read_environment(&env);
 	environment(&env, envp);
 	return host_start(&h, pid, pidfd, e);

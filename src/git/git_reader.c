@@ -15,7 +15,6 @@
 #include "git/gitsay.h"
 #include "base/sys/clock.h"
 #include "base/files/draft.h"
-#include "base/sys/program.h"
 #include "base/bytes/sha256.h"
 #include "base/files/state.h"
 #include "base/text/str.h"
@@ -329,9 +328,8 @@ static enum reader_said ask_in_time(struct git_question *q, struct reader_asker 
 		who->unasked++;
 		return READER_HOSTILE;
 	}
-	if (program_find("brig", brig, sizeof(brig), &e) < 0 ||
-	    host_find("git", NULL, avoid, found, &e) < 0 || !realpath(found, git) ||
-	    lseek(q->fd, 0, SEEK_SET) < 0)
+	if (host_find_own("brig", brig, &e) < 0 || host_find("git", NULL, avoid, found, &e) < 0 ||
+	    !realpath(found, git) || lseek(q->fd, 0, SEEK_SET) < 0)
 		return READER_NOBODY;
 	q->brig = brig;
 	q->git = git;

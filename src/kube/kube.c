@@ -18,11 +18,11 @@
 #include "base/files/fd.h"
 #include "base/files/home.h"
 #include "base/sys/clock.h"
-#include "base/sys/program.h"
 #include "base/sys/wait.h"
 #include "base/text/clean.h"
 #include "base/text/str.h"
 #include "kube/kube_packet.h"
+#include "proc/host_find.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
 
@@ -65,7 +65,7 @@ static int kube_start_program(struct kube *k, struct err *e)
 	size_t n = 0;
 	int r;
 
-	if (program_find(PROGRAM, program, sizeof(program), e) < 0)
+	if (host_find_own(PROGRAM, program, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
 		const char *value = getenv(passed[i]);

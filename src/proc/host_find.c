@@ -8,6 +8,7 @@
 
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
+#include "base/sys/program.h"
 #include "base/text/buf.h"
 #include "base/text/str.h"
 
@@ -114,6 +115,22 @@ int host_find(const char *name, const char *path, const char *const *also, char 
 		return -e->code;
 	return err_refuse(e, ERR_UNAVAILABLE, ENOENT, "install it, or correct PATH",
 			  "there is no program '%.100s' along PATH", name);
+}
+
+int host_find_own(const char *name, char path[PATH_MAX], struct err *e)
+{
+	struct err why = { 0 };
+
+	if (program_find(name, path, PATH_MAX, e) < 0)
+		return -e->code;
+	if (!exposed_path(path, NULL, 0, &why))
+		return 0;
+	if (why.code == ENOMEM)
+		return err_nomem(e);
+	(void)err_set(e, ERR_POLICY, EPERM, "brig's own '%.150s' is not started: %.200s", path,
+		      why.what);
+	exposed_hint("install brig where no sandbox may write (make install PREFIX=...)", &why, e);
+	return -e->code;
 }
 
 /* ---- its words ---- */

@@ -21,6 +21,11 @@
 int host_find(const char *name, const char *path, const char *const *also, char full[PATH_MAX],
 	      struct err *e);
 
+/* A program of brig's own that stands beside brig or belongs to its installation
+ * (base/sys/program.h). -ENOENT: it is not there. -EPERM: a guest could have written it, now that
+ * it is to be started: who embeds brig, or builds it, may have it in a workspace. */
+int host_find_own(const char *name, char path[PATH_MAX], struct err *e);
+
 /* The first folder or file that a word of argv[1...] names and that is exposed is a refusal: an
  * interpreter is as good as the file that it is given. Seen is what stands there as an absolute
  * path, also behind a sign such as `=`, `@` or a blank. */

@@ -15,9 +15,9 @@
 #include "base/bytes/parcel.h"
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
-#include "base/sys/program.h"
 #include "base/text/str.h"
 #include "base/text/url.h"
+#include "proc/host_find.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
 #include "telemetry/senders.h"
@@ -164,7 +164,7 @@ int send_detached(const struct send *s, struct err *e)
 	struct send_launch l = { 0 };
 	int r;
 
-	if (program_find(PROGRAM, l.program, sizeof(l.program), e) < 0)
+	if (host_find_own(PROGRAM, l.program, e) < 0)
 		return -e->code;
 	request = open_request(s, e);
 	if (request < 0)

@@ -4,13 +4,14 @@
 whatever leads there; with the same programs in a clean folder as the control. And how they are started: in `/`, with a short
 environment, and not on a file that a sandbox writes."""
 
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, main, scratch, test, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, brig_path, main, scratch, test, uid, workspace  # noqa: E402
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
@@ -138,6 +139,36 @@ def the_first_run_in_a_workspace_starts_none_of_its_programs_either():
     put(workspace() / "bin")
     found, said = started(f"{workspace()}/bin:{SYSTEM}")
     assert not found and "where this run" in said["keeper"], (found, said)
+
+
+def embedded(folder, *words):
+    """By a brig in that folder, as one that was built there, or a program that embeds it."""
+    argv = [str(folder / "brig") if word == str(brig_path()) else word for word in brig_argv("run", "--", *words)]
+    return subprocess.run(argv, cwd=workspace(), env=brig_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, text=True)
+
+
+@test(backends=("native",), limit=120)
+def no_part_of_brig_that_the_command_has_replaced_is_started():
+    """Some are started when the command already runs (for its first question for a name) or has ended (git's answers)."""
+    subprocess.run(["git", "init", "-q", str(workspace())], check=True)
+    for folder in (workspace() / "bin", scratch() / "clean"):
+        shutil.copytree(brig_path().parent, folder)
+    for path in (workspace(), *workspace().rglob("*")):
+        os.chown(path, uid(), uid(), follow_symlinks=False)
+    planted = f"#!/bin/sh\necho $0 >> {mark()}\n"
+    line = ("for p in brig-egress brig; do rm -f bin/$p; printf '%s' \"$1\" > bin/$p; chmod 755 bin/$p; done; touch new; "
+            "git add new; git -c user.name=a -c user.email=a@b commit -qm new; getent hosts example.test; sleep 0.3; git log --oneline")
+    done = embedded(workspace() / "bin", "sh", "-c", line, "sh", planted)
+    assert "new" in done.stdout, (done.stdout, done.stderr)
+    assert not mark().exists(), mark().read_text()
+    assert "are not counted: brig's own" in done.stderr and "may have written" in done.stderr, done.stderr
+
+    mark().touch(mode=0o666)
+    mark().chmod(0o666)
+    subprocess.run([workspace() / "bin/brig-egress"], check=True)  # controls: it would have told, and a clean one is started
+    assert mark().read_text()
+    done = embedded(scratch() / "clean", "getent", "hosts", "example.test")
+    assert "it asks for 'example.test'" in done.stderr, done.stderr
 
 
 @test(limit=120)

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include "base/files/fd.h"
-#include "base/sys/program.h"
 #include "proc/host_find.h"
 
 #define PROGRAM_MAX ((off_t)64 << 20)
@@ -105,7 +104,7 @@ int brig_program(struct err *e)
 
 	if (brig_is_this_program)
 		(void)snprintf(full, sizeof(full), "/proc/self/exe");
-	else if (program_find("brig", full, sizeof(full), &not_ours) < 0) {
+	else if (host_find_own("brig", full, &not_ours) < 0) {
 		r = host_find("brig", NULL, NULL, full, e);
 		if (r == -ENOENT)
 			return err_refuse(e, ERR_UNAVAILABLE, ENOENT,

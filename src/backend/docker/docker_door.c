@@ -20,7 +20,7 @@
 #include "backend/kit/net/members.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
-#include "base/sys/program.h"
+#include "proc/host_find.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -117,12 +117,17 @@ static const char *what_for(const struct guard *g)
 int door_begin(struct guard *g, struct err *e)
 {
 	struct err missing;
+	int r = host_find_own(DOOR_HELPER, g->door.helper, &missing);
 
-	if (program_find(DOOR_HELPER, g->door.helper, sizeof(g->door.helper), &missing) < 0) {
+	if (r == -ENOENT) {
 		(void)err_set(e, ERR_UNAVAILABLE, ENOENT,
 			      "%s on docker needs the program '%s', which is not installed",
 			      what_for(g), DOOR_HELPER);
 		return err_hint(e, "%s", missing.hint);
+	}
+	if (r < 0) {
+		*e = missing;
+		return r;
 	}
 	if (guard_listen(g, "door", &g->door.listener, e) < 0 || make_helper(g, e) < 0)
 		return -e->code;

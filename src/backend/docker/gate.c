@@ -15,10 +15,10 @@
 #include "backend/docker/guard.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
-#include "base/sys/program.h"
 #include "base/text/str.h"
 #include "model/request/code.h"
 #include "model/settings/paths.h"
+#include "proc/host_find.h"
 
 #define TALK_MS 60000 /* a container's start, on a machine that has other work */
 #define LOOK_MS 250
@@ -325,10 +325,13 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 
 int gate_find(struct guard *g, struct err *e)
 {
-	struct err missing;
+	struct err missing = { 0 };
+	int r = host_find_own(GATE_PROGRAM, g->gate, &missing);
 
-	if (program_find(GATE_PROGRAM, g->gate, sizeof(g->gate), &missing) == 0)
-		return 0;
+	if (r != -ENOENT) {
+		*e = missing;
+		return r;
+	}
 	(void)err_set(e, ERR_UNAVAILABLE, ENOENT,
 		      "backend 'docker' needs the program '%s', which is not installed",
 		      GATE_PROGRAM);

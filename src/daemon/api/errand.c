@@ -17,8 +17,8 @@
 
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
-#include "base/sys/program.h"
 #include "base/text/str.h"
+#include "proc/host_find.h"
 #include "proc/host_program.h"
 
 #define OUT_MAX ((size_t)8 << 20)
@@ -53,7 +53,7 @@ static int errand_start(struct errand *r, const struct errand_asked *q, struct e
 	char path[PATH_MAX] = "/proc/self/exe";
 	int a[2], b[2];
 
-	if (q->program && program_find(q->program, path, sizeof(path), e) < 0)
+	if (q->program && host_find_own(q->program, path, e) < 0)
 		return -e->code;
 	if (pipe2(a, O_CLOEXEC) < 0)
 		return err_sys(e, "cannot make a pipe");

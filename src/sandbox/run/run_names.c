@@ -23,12 +23,19 @@ static bool is_member(const struct run *r, const char *name)
  */
 void run_names_turn(struct run *r)
 {
+	bool first = unresolved_turn(r->unresolved);
+	const struct err *why = unresolved_failed(r->unresolved);
 	const struct group *g;
 	struct host name;
 	char text[768];
 
-	if (!unresolved_turn(r->unresolved) || !unresolved_nth(r->unresolved, 0, &name) ||
-	    is_member(r, name.name))
+	if (why) {
+		(void)snprintf(text, sizeof(text),
+			       "it has no network, and the names it asks for are not counted: %s",
+			       why->what);
+		run_tell(r, text);
+	}
+	if (!first || !unresolved_nth(r->unresolved, 0, &name) || is_member(r, name.name))
 		return;
 	g = group_covering(name.name);
 	(void)snprintf(text, sizeof(text),

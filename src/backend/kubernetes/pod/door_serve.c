@@ -8,6 +8,7 @@
  * brig-egress does, which has its own lockdown. Rules and credentials are in a file that only this
  * container has; brig-egress gets it open, and reads it before it gives its rights up. */
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "backend/kubernetes/pod/pod_talk.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/program.h"
 #include "egress/event_pack.h"
 #include "egress/worker_start.h"
 #include "proc/carry.h"
@@ -186,6 +188,7 @@ static int spawn_worker(struct doorkeeper *k, int *ret, struct err *e)
 {
 	CLEANUP(fd) int theirs = -1, from = -1, to = -1, door_serve_turn = -1, mine = -1;
 	int pair[2], authority[2], one[2];
+	char program[PATH_MAX];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "cannot make the door's sockets");
@@ -200,8 +203,9 @@ static int spawn_worker(struct doorkeeper *k, int *ret, struct err *e)
 	door_serve_turn = one[0];
 	mine = one[1];
 	if (write(mine, "", 1) != 1 ||
-	    worker_start(NULL, (const int[]){ theirs, to, door_serve_turn }, 3, &k->pid, &k->pidfd,
-			 e) < 0)
+	    program_find(WORKER_PROGRAM, program, sizeof(program), e) < 0 ||
+	    worker_start_at(program, NULL, (const int[]){ theirs, to, door_serve_turn }, 3, &k->pid,
+			    &k->pidfd, e) < 0)
 		return err_refuse(
 			e, ERR_UNAVAILABLE, ENOENT,
 			"build images/kubernetes of this version, push it, and name it in "

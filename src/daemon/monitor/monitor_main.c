@@ -97,14 +97,9 @@ void monitor_rest(struct monitor *m)
 		loop_at(m->loop, &m->idle, clock_us() + m->idle_ms * 1000);
 }
 
-static struct monitor *of_timer(struct loop_timer *t, size_t at)
-{
-	return (struct monitor *)((char *)t - at);
-}
-
 static void on_idle(struct loop_timer *t, uint64_t now)
 {
-	struct monitor *m = of_timer(t, offsetof(struct monitor, idle));
+	struct monitor *m = CONTAINER_OF(t, struct monitor, idle);
 
 	if (sandbox_living(m->sandbox) >
 	    command_living(m) + contexts_living(m)) /* left running by a command */
@@ -113,10 +108,9 @@ static void on_idle(struct loop_timer *t, uint64_t now)
 		monitor_stop(m, "idle", 0);
 }
 
-static void on_life(struct loop_timer *t, uint64_t now)
+static void on_life(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	monitor_stop(of_timer(t, offsetof(struct monitor, life)), "expired", 0);
+	monitor_stop(CONTAINER_OF(t, struct monitor, life), "expired", 0);
 }
 
 static void set_times(struct monitor *m, const struct monitor_ask *q)
@@ -232,10 +226,9 @@ void monitor_close(struct monitor *m)
 	loop_stop(m->loop);
 }
 
-static void on_grace(struct loop_timer *t, uint64_t now)
+static void on_grace(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	monitor_close(of_timer(t, offsetof(struct monitor, grace)));
+	monitor_close(CONTAINER_OF(t, struct monitor, grace));
 }
 
 void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
@@ -262,12 +255,11 @@ void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
 		loop_at(m->loop, &m->grace, at);
 }
 
-static void on_sandbox(struct loop_watch *w, uint32_t events)
+static void on_sandbox(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct monitor *m = (struct monitor *)((char *)w - offsetof(struct monitor, turns));
+	struct monitor *m = CONTAINER_OF(w, struct monitor, turns);
 	struct monitor_say early = { .says = MONITOR_REFUSED };
 
-	(void)events;
 	if (brig_sandbox_dispatch(m->sandbox))
 		return;
 	if (m->stage == MONITOR_IS_OPENING) {
@@ -554,10 +546,8 @@ static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
 }
 
 /* After every turn what is to be said is said: there need only be one. */
-static void on_speak(struct loop_timer *t, uint64_t now)
+static void on_speak(struct loop_timer *t UNUSED, uint64_t now UNUSED)
 {
-	(void)t;
-	(void)now;
 }
 
 static int monitor_main_settle(struct monitor *m, const char *id)
@@ -585,11 +575,10 @@ static int monitor_main_settle(struct monitor *m, const char *id)
 
 /* ---- the session's end ---- */
 
-static void on_term(struct loop_watch *w, uint32_t events)
+static void on_term(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct monitor *m = (struct monitor *)((char *)w - offsetof(struct monitor, ends));
+	struct monitor *m = CONTAINER_OF(w, struct monitor, ends);
 
-	(void)events;
 	(void)loop_want(m->loop, w, 0);
 	monitor_stop(m, "host-session-ended", SESSION_GRACE_MS);
 }

@@ -122,7 +122,7 @@ void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char
 	struct err e = { 0 };
 
 	b->state = state;
-	b->since = wall_us();
+	b->since = clock_wall_us();
 	if (reason != b->reason)
 		(void)snprintf(b->reason, sizeof(b->reason), "%s", reason ? reason : "");
 	if (state != STATE_FAILED && state != STATE_STOPPED)
@@ -234,19 +234,17 @@ static bool was_deleted(const struct sandboxes *s, const char *tenant, const cha
 	return false;
 }
 
-static void on_due(struct loop_timer *t, uint64_t now)
+static void on_due(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct sandbox_entry *b =
-		(struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, due));
+	struct sandbox_entry *b = CONTAINER_OF(t, struct sandbox_entry, due);
 	struct err e;
 
-	(void)now;
 	(void)sandboxes_do(b->s, "", b->id, SANDBOX_DELETE, 0, NULL, NULL, &e);
 }
 
 void entry_schedule(struct sandbox_entry *b)
 {
-	uint64_t now = wall_us(), at = 0;
+	uint64_t now = clock_wall_us(), at = 0;
 	bool over = b->state == STATE_STOPPED || b->state == STATE_FAILED;
 
 	if (is_sought(b))
@@ -319,7 +317,7 @@ static enum problem create(struct sandboxes *s, const struct sandbox_create *c,
 		return PROBLEM_INTERNAL;
 	(void)snprintf(b->name, sizeof(b->name), "%s", c->name ? c->name : "");
 	(void)snprintf(b->tenant, sizeof(b->tenant), "%s", c->tenant);
-	b->created = b->since = wall_us();
+	b->created = b->since = clock_wall_us();
 	b->idle_ttl = c->idle_ttl;
 	b->ttl = c->ttl;
 	b->cleanup_ttl = c->cleanup_ttl;
@@ -539,10 +537,9 @@ enum problem sandboxes_update(struct sandboxes *s, const char *tenant, const cha
 
 static void look_for_monitor(struct sandbox_entry *b);
 
-static void sandboxes_on_look(struct loop_timer *t, uint64_t now)
+static void sandboxes_on_look(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	look_for_monitor((struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, due)));
+	look_for_monitor(CONTAINER_OF(t, struct sandbox_entry, due));
 }
 
 /* The lock says whether there is one. It may have been started a moment ago, and not listen yet. */

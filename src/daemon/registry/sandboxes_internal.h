@@ -99,7 +99,6 @@ struct sandboxes {
 };
 
 const char *state_word(enum sandbox_state s);
-uint64_t wall_us(void);
 
 static inline enum problem problem_nomem(struct err *e)
 {

@@ -104,7 +104,8 @@ def links_and_closed_folders_in_what_is_kept_lead_nowhere():
     (victim / "file").write_text("safe\n")
     with daemon() as d:
         box = d.create(spec={"backend": "native"})["id"]
-        assert sh(d, box, LINKS.format(victim=victim)) == ["done"]
+        r = d.exec(box, "sh", "-c", LINKS.format(victim=victim))
+        assert r["stdout"].split() == ["done"], r
         with files_as_root():
             # The control: a host that follows one gets there.
             assert (boxes() / box / "store/home/link").resolve() == victim.resolve()

@@ -30,7 +30,7 @@ def is_gone(d, box):
     assert d.call("DELETE", f"/v1/sandboxes/{box}?wait=true").status in (200, 202, 204)
     boxes = state() / "brig/daemon/sandboxes"
     with files_as_root():
-        assert wait_until(lambda: not any(box in n for n in os.listdir(boxes)), WAIT), os.listdir(boxes)
+        assert wait_until(lambda: not (boxes / box).exists() and not (boxes / ".gone").exists(), WAIT), os.listdir(boxes)
 
 
 def keeps(d, image):

@@ -436,6 +436,70 @@ def nothing_is_said_to_a_guest_that_plays_the_daemon():
         assert (said, heard > 0) == (("UntrustedServer\n", False) if guest else ("ConnectionCut\n", True)), (guest, said, heard)
 
 
+GIVEN = """
+import os, socket, time
+if os.fork() == 0:
+    s = socket.socket(socket.AF_UNIX)
+    s.bind("brig.sock")
+    s.listen()
+    if os.fork() == 0:
+        time.sleep(0.3)  # whoever listens is gone by then
+        print("up", flush=True)
+        print(len(s.accept()[0].recv(65536)), flush=True)
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+time.sleep(600)
+"""
+
+
+@test
+def nothing_is_said_at_a_socket_whose_listener_is_gone():
+    """The kernel tells the number of whoever began to listen, also when that is a process of the host's by now."""
+    for guest in (False, True):
+        argv = [brig_path(), "run", "--", "python3"] if guest else [sdk.PYTHON]
+        p = sdk.as_identity(*argv, "-c", GIVEN if guest else sdk.LISTEN)
+        assert p.stdout.readline() == b"up\n", p.stderr.read()
+        said = sdk.python("""
+            import brig
+            from brig import _peer
+            _peer._depth = lambda pid: 1
+            _peer.is_exposed = lambda path: False
+            try:
+                brig.Client().info()
+            except brig.BrigError as e:
+                print(type(e).__name__)
+        """, env={"BRIG_HOST": f"unix://{workspace() / 'brig.sock'}"})
+        p.terminate()
+        heard = int(p.communicate(timeout=sdk.WAIT)[0] or 0)
+        (workspace() / "brig.sock").unlink()
+        assert (said, heard > 0) == (("UntrustedServer\n", False) if guest else ("ConnectionCut\n", True)), (guest, said, heard)
+
+
+@test
+def nothing_is_said_at_a_named_socket_where_a_guest_could_write():
+    """Whoever listens there seems to be a process of the host's: an old kernel does not tell that its number is another's."""
+    for exposed in (False, True):
+        if exposed:
+            assert brig("run", "--", "true").status == 0
+        for call in ("brig.Client().info()", "asyncio.run(aio.Client().info())"):
+            p = sdk.as_identity(sdk.PYTHON, "-c", sdk.LISTEN)
+            assert p.stdout.readline() == b"up\n", p.stderr.read()
+            said = sdk.python(f"""
+                import asyncio
+                import brig
+                from brig import aio
+                try:
+                    {call}
+                except brig.BrigError as e:
+                    print(type(e).__name__)
+            """, env={"BRIG_HOST": f"unix://{workspace() / 'brig.sock'}"})
+            heard = int(p.stdout.readline())
+            p.communicate(timeout=sdk.WAIT)
+            (workspace() / "brig.sock").unlink()
+            assert (said, heard > 0) == (("UntrustedServer\n", False) if exposed else ("ConnectionCut\n", True)), (exposed, said, heard)
+
+
 ASK_BY_PYTHON = """
 import brig
 try:

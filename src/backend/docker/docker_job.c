@@ -379,6 +379,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
+	    box_plan_expose(p->box, e) < 0 ||
 	    protect_begin(p->box, w->id, &j->protect, e) < 0 ||
 	    protect_write_down(j->protect, e) < 0)
 		return -e->code;
@@ -446,12 +447,11 @@ static void on_rest(struct backend_job *j, struct outcome *o)
 	j->left = false;
 }
 
-static enum job_event docker_event(struct backend_job *j, bool alarm, struct outcome *o)
+static enum job_event docker_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o)
 {
 	struct supervisor_msg m;
 	int r;
 
-	(void)alarm;
 	on_timer(j, o);
 	while ((r = docker_job_hear(j, &m)) > 0)
 		if (m.command == COMMAND_FIRST && m.said == SUPERVISOR_NOTE) {

@@ -425,10 +425,8 @@ static int kube_start(struct backend_plan *p, const struct job_want *w, struct j
 
 /* ---- running ---- */
 
-static enum job_event kube_event(struct backend_job *j, bool alarm, struct outcome *o)
+static enum job_event kube_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o UNUSED)
 {
-	(void)alarm;
-	(void)o;
 	return !hear_all(j) || (j->first && j->over) ? JOB_ENDED : JOB_NOTHING;
 }
 

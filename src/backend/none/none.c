@@ -260,12 +260,10 @@ static struct backend_job *none_job_free(struct backend_job *j)
 }
 
 /* The warden leaves last: its end is the end of all. */
-static enum job_event none_event(struct backend_job *j, bool alarm, struct outcome *o)
+static enum job_event none_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o UNUSED)
 {
 	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
 
-	(void)alarm;
-	(void)o;
 	if (j->commands)
 		on_control(j);
 	return poll(&p, 1, 0) > 0 ? JOB_ENDED : JOB_NOTHING;
@@ -328,10 +326,8 @@ static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *
 	return true;
 }
 
-static int none_probe(const struct spec *s, struct isolation *ret, struct err *e)
+static int none_probe(const struct spec *s UNUSED, struct isolation *ret, struct err *e UNUSED)
 {
-	(void)s;
-	(void)e;
 	none_describe(ret);
 	return 0;
 }

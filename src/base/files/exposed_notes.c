@@ -46,7 +46,7 @@ static const struct {
 	{ EXPOSED_AS_WORKSPACE, "workspace" }, { EXPOSED_AS_WRITE, "--write" },
 	{ EXPOSED_AS_MOUNT, "--mount" },       { EXPOSED_AS_HOME, "kept HOMEs" },
 	{ EXPOSED_AS_STORE, "stores" },        { EXPOSED_AS_DATA, "data of companions" },
-	{ EXPOSED_AS_COPY, "sandbox cp" },
+	{ EXPOSED_AS_COPY, "sandbox cp" },     { EXPOSED_AS_GIT, "git folder" },
 };
 
 const char *exposed_as_word(char as)

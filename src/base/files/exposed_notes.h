@@ -28,6 +28,7 @@ enum exposed_as {
 	EXPOSED_AS_STORE = 's',
 	EXPOSED_AS_DATA = 'd',
 	EXPOSED_AS_COPY = 'c',
+	EXPOSED_AS_GIT = 'r',
 };
 const char *exposed_as_word(char as); /* "workspace", "--write"; NULL: none is known */
 

@@ -61,9 +61,11 @@ static int start_let_go(const struct backend_job *j, struct err *e)
 		       : 0;
 }
 
-static int get_permit(const struct job_want *w, struct err *e)
+static int get_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	return w->host.permit ? w->host.permit(w->host.arg, e) : 0;
+	if (w->host.permit && w->host.permit(w->host.arg, e) < 0)
+		return -e->code;
+	return box_plan_expose(j->plan, e);
 }
 
 static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
@@ -688,7 +690,7 @@ static int make_child(struct backend_job *j, struct box_start *c, struct ends *p
 	if (!early) /* so that nobody speaks to a child that is gone */
 		pipes->control[1] = fd_close(pipes->control[1]);
 	/* The child is at work meanwhile; one that is yet to be told can still be done without. */
-	if (complete_late(j, c, w, e) < 0 || get_permit(w, e) < 0 ||
+	if (complete_late(j, c, w, e) < 0 || get_permit(j, w, e) < 0 ||
 	    (early && j->kind->tell(j, c, e) < 0))
 		return -e->code;
 	return 0;

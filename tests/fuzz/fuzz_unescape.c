@@ -96,7 +96,7 @@ static bool written(struct text t, struct unescaped *u)
 										      : -1;
 	if (low >= 0xdc00 && low < 0xe000)
 		return one(u, 12, (unsigned)(65536 + (v - 0xd800) * 1024 + (low - 0xdc00)), false);
-	return v > 0 && one(u, 6, (unsigned)v, false);
+	return v >= 0 && one(u, 6, (unsigned)v, false);
 }
 
 static bool a_sign(struct text t, struct unescaped *u)
@@ -107,7 +107,7 @@ static bool a_sign(struct text t, struct unescaped *u)
 	for (size_t i = 0; i < 5; i++)
 		if (begins(t, short_ones[i], false))
 			return one(u, 2, (unsigned)"\n\r\t\b\f"[i], true);
-	for (const char *c = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"; *c; c++) {
+	for (const char *c = "!\"#$'()*+,-./:;<>?@[\\]^_`{|}~"; *c; c++) {
 		s[1] = *c;
 		if (begins(t, s, false))
 			return one(u, 2, (unsigned char)*c, true);

@@ -415,6 +415,17 @@ def what_was_noted_under_another_home_counts():
     """, path, listed, env=env))
 
 
+@test(as_user="root")
+def of_another_users_file_that_users_notes_count_for_root():
+    sdk.ask_of_another_users_file(lambda path, uid, listed: sdk.python("""
+        import pwd, sys, types
+        from brig import _exposed
+        for home in ("/nowhere", sys.argv[3]):
+            pwd.getpwuid = lambda uid: types.SimpleNamespace(pw_dir=home if uid == int(sys.argv[2]) else "/nowhere")
+            print("yes" if _exposed.is_exposed(sys.argv[1]) else "no")
+    """, path, str(uid), listed))
+
+
 @test
 def nothing_is_said_to_a_guest_that_plays_the_daemon():
     for guest, call in ((False, "brig.Client().info()"), (True, "brig.Client().info()"), (True, "asyncio.run(aio.Client().info())")):

@@ -91,17 +91,15 @@ static void on_pack(void *arg, const struct file_answer *a UNUSED)
 void serve_file_read(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	static const struct file_listener by = { .has = on_read, .done = on_failed };
-	struct file_order o = { .verb = FILE_READ };
 
-	(void)file_route_begin(a, c, &o, NULL, NULL, &by);
+	file_route_plain(a, c, FILE_READ, &by);
 }
 
 void serve_pack(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	static const struct file_listener by = { .has = on_pack, .done = on_failed };
-	struct file_order o = { .verb = FILE_PACK };
 
-	(void)file_route_begin(a, c, &o, NULL, NULL, &by);
+	file_route_plain(a, c, FILE_PACK, &by);
 }
 
 /* ---- in ---- */
@@ -122,22 +120,9 @@ static void route_file_data_on_ready(void *arg, const struct file_answer *a UNUS
 	http_take(r->call, file_op_data(r->op), on_whole);
 }
 
-static void on_taken(void *arg, enum problem p, const struct file_answer *a UNUSED,
-		     const struct err *e)
-{
-	struct file_route *r = arg;
-	struct http_call *c = r->call;
-	int status = r->status;
-
-	/* Whatever it says: without the word that this was all, nothing has its name. */
-	file_route_end(r);
-	if (p != PROBLEM_NONE)
-		http_problem(c, p, e);
-	else
-		http_answer(c, status, NULL, NULL, NULL, 0);
-}
-
-static const struct file_listener takes = { .has = route_file_data_on_ready, .done = on_taken };
+/* Whatever it says: without the word that this was all, nothing has its name. */
+static const struct file_listener takes = { .has = route_file_data_on_ready,
+					    .done = file_route_done };
 
 static enum problem read_mode(const struct http_call *c, unsigned *ret, struct err *e)
 {
@@ -167,9 +152,7 @@ void serve_file_write(struct api *a, struct http_call *c, const struct jread *bo
 
 void serve_unpack(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	struct file_order o = { .verb = FILE_UNPACK };
-
-	(void)file_route_begin(a, c, &o, NULL, NULL, &takes);
+	file_route_plain(a, c, FILE_UNPACK, &takes);
 }
 
 /* ---- watching ---- */

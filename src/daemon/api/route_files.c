@@ -106,8 +106,16 @@ bool file_flag(const struct http_call *c, const char *name)
 
 /* ---- done, and nothing to show ---- */
 
-static void route_files_on_done(void *arg, enum problem p, const struct file_answer *a UNUSED,
-				const struct err *e)
+void file_route_plain(struct api *a, struct http_call *c, enum file_verb verb,
+		      const struct file_listener *by)
+{
+	struct file_order o = { .verb = verb };
+
+	(void)file_route_begin(a, c, &o, NULL, NULL, by);
+}
+
+void file_route_done(void *arg, enum problem p, const struct file_answer *a UNUSED,
+		     const struct err *e)
 {
 	struct file_route *r = arg;
 	struct http_call *c = r->call;
@@ -120,7 +128,7 @@ static void route_files_on_done(void *arg, enum problem p, const struct file_ans
 		http_answer(c, status, NULL, NULL, NULL, 0);
 }
 
-static const struct file_listener plain = { .done = route_files_on_done };
+static const struct file_listener plain = { .done = file_route_done };
 
 void serve_file_remove(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
@@ -205,10 +213,9 @@ static void on_stat(void *arg, const struct file_answer *a)
 
 void serve_file_stat(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	static const struct file_listener by = { .has = on_stat, .done = route_files_on_done };
-	struct file_order o = { .verb = FILE_STAT };
+	static const struct file_listener by = { .has = on_stat, .done = file_route_done };
 
-	(void)file_route_begin(a, c, &o, NULL, NULL, &by);
+	file_route_plain(a, c, FILE_STAT, &by);
 }
 
 /* ---- many ---- */
@@ -308,8 +315,7 @@ static void on_list(void *arg, const struct file_answer *a UNUSED)
 
 void serve_file_list(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	static const struct file_listener by = { .has = on_list, .done = route_files_on_done };
-	struct file_order o = { .verb = FILE_LIST };
+	static const struct file_listener by = { .has = on_list, .done = file_route_done };
 
-	(void)file_route_begin(a, c, &o, NULL, NULL, &by);
+	file_route_plain(a, c, FILE_LIST, &by);
 }

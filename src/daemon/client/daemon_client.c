@@ -197,8 +197,8 @@ static int check_listener(const struct daemon_client *c, const char *host, struc
 			e, ERR_POLICY, EPERM,
 			"remove that socket; name one in a folder that no sandbox writes to",
 			"the socket is not a daemon's: %s", why);
-	return host && *host ? exposed_check("the socket of BRIG_HOST",
-					     host + strlen(UNIX_SCHEME), NULL, 0, e)
+	return host && *host ? exposed_check("the socket of BRIG_HOST", host + strlen(UNIX_SCHEME),
+					     NULL, 0, e)
 			     : 0;
 }
 

@@ -24,6 +24,8 @@ static void wipe(struct scan *b)
 	for (int i = 0; i < 2; i++)
 		if (b->win[i])
 			explicit_bzero(b->win[i], b->scanner->hold);
+	if (b->view)
+		view_wipe(b->view);
 }
 
 static struct scan *scan_free(struct scan *b)
@@ -32,6 +34,7 @@ static struct scan *scan_free(struct scan *b)
 		return NULL;
 	wipe(b);
 	(void)match_close(b->stream);
+	(void)view_free(b->view);
 	free(b->win[0]);
 	free(b->win[1]);
 	free(b);
@@ -93,9 +96,11 @@ static int make_windows(struct scanner *s, struct err *e)
 static size_t hold_for(const struct needles *n)
 {
 	static_assert(HOLD_MIN < HOLD_USUAL, "no shape is longer");
-	return !n->n                      ? HOLD_MIN
-	       : n->longest <= HOLD_USUAL ? HOLD_USUAL
-					  : (size_t)SECRET_MAX * SECRET_GROWS;
+	size_t value = n->longest / SECRET_GROWS, written = value * SECRET_ESCAPED * SECRET_ESCAPED;
+
+	return !n->n                   ? HOLD_MIN
+	       : written <= HOLD_USUAL ? HOLD_USUAL
+				       : (size_t)SECRET_MAX * SECRET_ESCAPED;
 }
 
 size_t scan_hold(const struct scanner *s)
@@ -116,7 +121,7 @@ int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *
 	s->context = o->context;
 	if (read_actions(s, o->leaks, e) < 0 ||
 	    needles_new(s->arena, o->secrets, o->n_secrets, &s->needles, e) < 0 ||
-	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || scan_compile(s, e) < 0 ||
+	    views_new(s->arena, &s->needles, &s->views, e) < 0 || scan_compile(s, e) < 0 ||
 	    make_windows(s, e) < 0)
 		return -e->code;
 	s->hold = hold_for(&s->needles);
@@ -138,6 +143,8 @@ struct scanner *scanner_free(struct scanner *s)
 	(void)matcher_free(s->matcher);
 	for (size_t i = 0; i < s->needles.n; i++)
 		explicit_bzero((char *)s->needles.v[i].v.p, s->needles.v[i].v.n);
+	if (s->views)
+		views_wipe(s->views);
 	if (s->text.data)
 		explicit_bzero(s->text.data, s->text.len);
 	buf_done(&s->text);
@@ -177,7 +184,7 @@ int scan_alloc(struct scanner *s, struct scan **ret, struct err *e)
 	b->win[1] = malloc(s->hold);
 	if (!b->win[0] || !b->win[1])
 		return err_nomem(e);
-	if (match_open(s->matcher, &b->stream, e) < 0)
+	if (match_open(s->matcher, &b->stream, e) < 0 || view_new(s->views, &b->view, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(b);
 	return 0;
@@ -186,6 +193,7 @@ int scan_alloc(struct scanner *s, struct scan **ret, struct err *e)
 void scan_restart(struct scan *b)
 {
 	match_reset(b->stream);
+	view_reset(b->view);
 	b->base = 0;
 	b->which = 0;
 	b->win_n = b->held = 0;
@@ -354,7 +362,7 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 			    part_name(b->part), leak_rows[kind].help);
 }
 
-static bool found_needle(struct scan *b, const struct needle *n, int64_t to)
+static bool found_needle(struct scan *b, const struct needle *n, int64_t from, int64_t to)
 {
 	struct scan_hit hit = { .kind = "secret",
 				.name = b->scanner->secrets[n->secret].name,
@@ -362,7 +370,7 @@ static bool found_needle(struct scan *b, const struct needle *n, int64_t to)
 				.action = b->direction == SCAN_OUT ? LEAK_BLOCK : LEAK_WARN };
 	bool again = false;
 
-	if (b->take_out && b->take_out(b->taker, b, n, to, &again)) {
+	if (b->take_out && b->take_out(b->taker, from, to, &again)) {
 		hit.action = LEAK_REDACT;
 		if (!again)
 			scan_tell(b, &hit);
@@ -438,11 +446,11 @@ static bool on_literal(void *context, size_t i, uint64_t end)
 	return try_shape(b, c->shape, start);
 }
 
-static bool on_needle(void *context, const struct needle *n, ptrdiff_t end)
+static bool on_needle(void *context, const struct needle *n, ptrdiff_t from, ptrdiff_t to)
 {
 	struct scan *b = context;
 
-	return found_needle(b, n, b->base + end);
+	return found_needle(b, n, b->base + from, b->base + to);
 }
 
 /* --- redaction --- */
@@ -524,28 +532,35 @@ static void scan_release_up_to(struct scan *b, struct scan_release *ret)
 		window_add(&b->scanner->body, b->win[b->which], b->win_n);
 }
 
+static bool scan_failed(struct scan *b)
+{
+	b->blocked = true;
+	return verdict_deny(b->verdict, EGRESS_INTERNAL, NULL, "the leak scan failed");
+}
+
+static bool look_for_needles(struct scan *b)
+{
+	const struct seek_text t = { .at = b->base,
+				     .before = egress_text(b->win[b->which], b->win_n),
+				     .data = b->data,
+				     .n = b->n };
+	int r = b->shapes_only ? 0 : view_feed(b->view, &t, b->last, on_needle, b);
+
+	return r < 0 ? scan_failed(b) : r == 0;
+}
+
 static bool scan_look(struct scan *b)
 {
 	int r;
 
-	if (!b->shapes_only &&
-	    !seek_feed(b->scanner->seek,
-		       &(struct seek_text){ .at = b->base,
-					    .before = egress_text(b->win[b->which], b->win_n),
-					    .data = b->data,
-					    .n = b->n },
-		       on_needle, b))
+	if (!look_for_needles(b))
 		return false;
 	if (b->needles_only)
 		return true;
 	if (!try_pending(b))
 		return false;
 	r = match_feed(b->stream, b->data, b->n, on_literal, b);
-	if (r < 0) {
-		b->blocked = true;
-		return verdict_deny(b->verdict, EGRESS_INTERNAL, NULL, "the leak scan failed");
-	}
-	return r == 0 && scan_hex(b);
+	return r < 0 ? scan_failed(b) : r == 0 && scan_hex(b);
 }
 
 void scan_shapes(struct scan *b)

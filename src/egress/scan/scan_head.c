@@ -261,7 +261,7 @@ static bool has_secret(struct scanner *s, const char *p, size_t judged, size_t n
 	struct scan_hit hit = { .kind = "secret", .part = SCAN_HOST, .action = LEAK_BLOCK };
 	const struct needle *found = NULL;
 
-	if (seek_feed(s->seek, &t, keep_first, &found))
+	if (seek_feed(views_seek(s->views), &t, keep_first, &found))
 		return false;
 	hit.name = s->secrets[found->secret].name;
 	if (s->report)

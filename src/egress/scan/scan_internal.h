@@ -6,8 +6,8 @@
 #include "base/text/buf.h"
 #include "egress/scan/match.h"
 #include "egress/scan/scan.h"
-#include "egress/scan/seek.h"
 #include "egress/scan/shapes.h"
+#include "egress/scan/view.h"
 
 /* At least so much is held back: the longest shape and what is looked at behind it. */
 #define HOLD_MIN (SHAPE_BACK + SHAPE_AHEAD)
@@ -32,7 +32,7 @@ struct scanner {
 	struct arena *arena;     /* holds forms of secrets */
 	struct matcher *matcher; /* of the shapes */
 	struct needles needles;
-	struct seek *seek;
+	struct views *views;
 	const struct secret *secrets;
 	enum leak_action actions[LEAK_KINDS];
 	bool written[LEAK_KINDS]; /* by somebody, not the table */
@@ -64,6 +64,7 @@ struct scan {
 	struct scanner *scanner;
 	struct scan *next; /* spare */
 	struct match_stream *stream;
+	struct view *view;
 	enum scan_direction direction;
 	enum scan_part part;
 	bool needles_only, shapes_only, credential_field, no_redact; /* of the text at hand */
@@ -79,10 +80,8 @@ struct scan {
 	bool (*can_mask)(const void *owner, int64_t from, int64_t to);
 	const void *owner;
 	bool soften; /* what would be blocked is redacted, unless `block` was explicitly set */
-	/* Takes a known value out that ends at `to`; false: it cannot be. *again: it was, before.
-	 */
-	bool (*take_out)(void *taker, const struct scan *b, const struct needle *n, int64_t to,
-			 bool *again);
+	/* Takes a known value out; false: it cannot be. *again: it was, before. */
+	bool (*take_out)(void *taker, int64_t from, int64_t to, bool *again);
 	void *taker;
 	const struct shape *masking; /* a redaction that went on to the end of the last piece */
 

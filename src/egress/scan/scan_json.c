@@ -27,7 +27,7 @@ struct unit {
 };
 
 struct json_scan {
-	struct scan *view, *raw; /* the text as it is meant, and as it is */
+	struct scan *view, *raw; /* the text as it is meant, and as it is for known values */
 	struct unit *units;      /* not released yet */
 	size_t n, room;
 	struct buf bytes; /* theirs, and those of an escape that has not ended */
@@ -84,13 +84,11 @@ static bool is_inside(const struct json_scan *j, int64_t from, int64_t to)
 	return true;
 }
 
-static bool take_out(void *taker, const struct scan *b, const struct needle *n, int64_t to,
-		     bool *again)
+static bool take_out(void *taker, int64_t from, int64_t to, bool *again)
 {
 	struct json_scan *j = taker;
-	int64_t from = to - (int64_t)n->v.n;
 
-	if ((b == j->raw && !units_of(j, &from, &to)) || !is_inside(j, from, to))
+	if (!units_of(j, &from, &to) || !is_inside(j, from, to))
 		return false;
 	for (size_t i = 0; i < j->view->n_masks; i++)
 		*again |= j->view->masks[i].from < to && from < j->view->masks[i].to;
@@ -110,10 +108,11 @@ int json_scan_open(struct scanner *s, bool redact, struct json_scan **ret, struc
 	j->view->can_mask = can_mask;
 	j->view->owner = j;
 	j->raw->needles_only = true;
+	scan_shapes(j->view); /* the escapes of JSON are not the only ones */
 	if (redact && s->redact_json) {
 		j->view->soften = true;
-		j->view->take_out = j->raw->take_out = take_out;
-		j->view->taker = j->raw->taker = j;
+		j->raw->take_out = take_out;
+		j->raw->taker = j;
 	}
 	*ret = TAKE_PTR(j);
 	return 0;

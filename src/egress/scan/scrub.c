@@ -9,10 +9,11 @@
 
 #include <string.h>
 
-#include "egress/scan/seek.h"
+#include "egress/scan/view.h"
 
 #define SCRUBBER_BYTES ((size_t)64 << 20)
 #define SLICE 16384
+#define AROUND 48
 /* Ranges do not overlap, and none is shorter than the shortest secret. */
 #define RANGES_MAX (SLICE / SECRET_MIN + SECRET_MAX / SECRET_MIN)
 
@@ -21,7 +22,7 @@ struct scrub_range;
 struct scrubber {
 	struct arena *arena; /* holds forms of secrets */
 	struct needles needles;
-	struct seek *seek;
+	struct views *views;
 	const struct secret *secrets;
 	bool delayed;               /* a form may have a blank in it: only the constant counts */
 	struct scrub *whole;        /* for texts that are there as a whole */
@@ -37,6 +38,7 @@ struct scrub_range {
 
 struct scrub {
 	struct scrubber *scrubber;
+	struct view *view;
 	struct decoder *decoder; /* NULL: the body has no coding */
 	char *held, *tail;       /* the last bytes that came; room for the next such */
 	size_t held_n, room;
@@ -60,6 +62,8 @@ static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
 	if (!b)
 		return err_nomem(e);
 	b->scrubber = s;
+	if (view_new(s->views, &b->view, e) < 0)
+		return -e->code;
 	*ret = TAKE_PTR(b);
 	return 0;
 }
@@ -77,7 +81,7 @@ int scrubber_new(const struct secret *secrets, size_t n, bool delayed, struct sc
 	if (!s->ranges)
 		return err_nomem(e);
 	if (needles_new(s->arena, secrets, n, &s->needles, e) < 0 ||
-	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || alloc(s, &s->whole, e) < 0)
+	    views_new(s->arena, &s->needles, &s->views, e) < 0 || alloc(s, &s->whole, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(s);
 	return 0;
@@ -88,6 +92,8 @@ struct scrubber *scrubber_free(struct scrubber *s)
 	if (!s)
 		return NULL;
 	(void)scrub_close(s->whole);
+	if (s->views)
+		views_wipe(s->views);
 	for (size_t i = 0; i < s->needles.n; i++)
 		explicit_bzero((char *)(uintptr_t)s->needles.v[i].v.p, s->needles.v[i].v.n);
 	(void)arena_free(s->arena);
@@ -127,6 +133,7 @@ struct scrub *scrub_close(struct scrub *b)
 	if (!b)
 		return NULL;
 	(void)decoder_free(b->decoder);
+	(void)view_free(b->view);
 	scrub_drop(b);
 	free(b);
 	return NULL;
@@ -136,12 +143,12 @@ struct scrub *scrub_close(struct scrub *b)
 
 /* Ranges come in no order but nearly so: what overlaps becomes one, the rest is put in its place.
  */
-static bool scrub_on_end(void *context, const struct needle *k, ptrdiff_t at)
+static bool scrub_on_end(void *context, const struct needle *k, ptrdiff_t from, ptrdiff_t to)
 {
 	struct scrub *b = context;
 	ptrdiff_t first = -(ptrdiff_t)b->unsent;
 	struct scrub_range *ranges = b->scrubber->ranges;
-	struct scrub_range r = { at - (ptrdiff_t)k->v.n, at, k->secret, false };
+	struct scrub_range r = { from, to, k->secret, false };
 	size_t i = b->n_ranges, stop;
 
 	b->hits++;
@@ -179,13 +186,43 @@ static void scrub_put(struct scrub *b, ptrdiff_t from, ptrdiff_t to)
 		buf_add(b->out, b->data + from, (size_t)(to - from));
 }
 
-/* How many bytes at the end are held back: those behind the last blank or control. */
+/* Is one of eight bytes 0x20 or less? */
+static bool any_low(const char *p)
+{
+	const uint64_t ones = 0x0101010101010101;
+	uint64_t x;
+
+	memcpy(&x, p, sizeof(x));
+	return (x - 0x21 * ones) & ~x & 0x80 * ones;
+}
+
+/* May a form stand on both sides of data[i]? Of what came before the last bytes are enough. */
+static bool goes_on(const struct scrub *b, size_t i)
+{
+	char room[2 * AROUND];
+	size_t before = b->held_n < AROUND ? b->held_n : AROUND, n = b->n < AROUND ? b->n : AROUND;
+
+	if ((unsigned char)b->data[i] > 0x20)
+		return true;
+	if (i >= AROUND / 2)
+		return view_goes_on(b->data, i, b->n);
+	if (before)
+		memcpy(room, b->held + b->held_n - before, before);
+	memcpy(room + before, b->data, n);
+	return view_goes_on(room, before + i, before + n);
+}
+
+/* How many bytes at the end are held back: those behind the last blank or control, but for what a
+ * form may go on across. */
 static size_t open_run(const struct scrub *b)
 {
 	size_t n = b->n, all;
 
-	while (n && (b->scrubber->delayed || (unsigned char)b->data[n - 1] > 0x20))
+	while (n && (b->scrubber->delayed || goes_on(b, n - 1))) {
 		n--;
+		while (n >= 8 && !any_low(b->data + n - 8))
+			n -= 8;
+	}
 	all = b->n - n + (n ? 0 : b->held_n);
 	return all < SCRUB_HOLD ? all : SCRUB_HOLD;
 }
@@ -236,18 +273,16 @@ static int keep_tail(struct scrub *b, size_t n, struct err *e)
 static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err *e)
 {
 	const struct scrubber *s = b->scrubber;
+	const struct seek_text t = {
+		.at = b->fed, .before = egress_text(b->held, b->held_n), .data = p, .n = n
+	};
 	ptrdiff_t at = -(ptrdiff_t)b->unsent;
 	size_t tail, keep;
 
 	b->data = p;
 	b->n = n;
 	b->n_ranges = 0;
-	if (!seek_feed(s->seek,
-		       &(struct seek_text){ .at = b->fed,
-					    .before = egress_text(b->held, b->held_n),
-					    .data = p,
-					    .n = n },
-		       scrub_on_end, b))
+	if (view_feed(b->view, &t, last, scrub_on_end, b) != 0)
 		return err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed");
 	for (size_t i = 0; i < b->n_ranges; i++) {
 		const struct scrub_range *r = &s->ranges[i];
@@ -311,6 +346,7 @@ int scrub_text(struct scrubber *s, const char *p, size_t n, struct buf *out, uns
 {
 	struct scrub *b = s->whole;
 
+	view_reset(b->view);
 	b->fed = 0;
 	b->held_n = b->unsent = 0;
 	b->hits = 0;

@@ -17,7 +17,7 @@
 #include "egress/scan/secret.h"
 
 /* As long as any form can be. */
-#define SCRUB_HOLD (SECRET_MAX * SECRET_GROWS)
+#define SCRUB_HOLD (SECRET_MAX * SECRET_ESCAPED)
 
 struct scrubber; /* one a run: the compiled forms */
 struct scrub;    /* one a stream */

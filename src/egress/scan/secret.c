@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/scan/secret.h"
 
-#include <assert.h>
 #include <string.h>
 
-#include "base/text/buf.h"
+#include "egress/scan/unescape.h"
 
 static const char std[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -69,193 +68,71 @@ static int add_base64(struct arena *a, const struct secret *s, struct variants *
 	return 0;
 }
 
-static bool unreserved(char c)
+static int add_hex(struct arena *a, const struct secret *s, struct variants *l, struct err *e)
 {
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-	       (c && strchr("-._~", c));
+	static const char digits[] = "0123456789abcdef";
+	struct variant v = { .form = SECRET_HEX, .caseless = true, .n = 2 * s->len };
+	char *p = arena_alloc(a, v.n);
+
+	if (!p)
+		return err_nomem(e);
+	for (size_t i = 0; i < s->len; i++) {
+		p[2 * i] = digits[(unsigned char)s->value[i] >> 4];
+		p[2 * i + 1] = digits[(unsigned char)s->value[i] & 15];
+	}
+	v.p = p;
+	return secret_add(a, l, &v, e);
 }
 
-typedef void escape_fn(struct buf *out, char c);
-
-static void hex_all(struct buf *out, char c)
+static int add_plus(struct arena *a, const struct secret *s, struct variants *l, struct err *e)
 {
-	buf_printf(out, "%02x", (unsigned char)c);
+	char *p = arena_strndup(a, s->value, s->len);
+
+	if (!p)
+		return err_nomem(e);
+	for (size_t i = 0; i < s->len; i++)
+		p[i] = (char)(p[i] == ' ' ? '+' : p[i]);
+	return secret_add(a, l, &(struct variant){ .form = SECRET_PLUS, .p = p, .n = s->len }, e);
 }
 
-static void percent_all(struct buf *out, char c)
+/* In place; how long it is then. */
+static size_t undo(enum unescape_kind k, char *p, size_t n)
 {
-	buf_printf(out, "%%%02x", (unsigned char)c);
+	struct unescaped u;
+	size_t len = 0;
+
+	for (size_t at = 0; at < n; at += u.took) {
+		if (unescape_one(k, p, at, n, true, &u) != UNESCAPE_ONE)
+			u = (struct unescaped){ .took = 1, .n = 1, .p = { p[at] } };
+		memmove(p + len, u.p, u.n);
+		len += u.n;
+	}
+	return len;
 }
 
-static void percent_some(struct buf *out, char c)
+/* Undoing the escapes of a text undoes what looks like one in the value, too. */
+static int add_read(struct arena *a, const struct secret *s, struct variants *l, struct err *e)
 {
-	if (unreserved(c))
-		buf_putc(out, c);
-	else
-		buf_printf(out, "%%%02X", (unsigned char)c);
-}
+	static const enum unescape_kind kinds[][2] = {
+		{ UNESCAPE_SIGNS, UNESCAPE_SIGNS },
+		{ UNESCAPE_QUOTED, UNESCAPE_SIGNS },
+	};
 
-/* What forms make of a blank. */
-static void percent_form(struct buf *out, char c)
-{
-	if (c == ' ')
-		buf_putc(out, '+');
-	else
-		percent_some(out, c);
-}
+	for (size_t i = 0; i < 2; i++) {
+		char *p = arena_strndup(a, s->value, s->len);
+		size_t n = s->len;
 
-static void json_some(struct buf *out, char c)
-{
-	if (c == '"' || c == '\\')
-		buf_printf(out, "\\%c", c);
-	else if (c == '\n' || c == '\r' || c == '\t')
-		buf_printf(out, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
-	else if ((unsigned char)c < 0x20)
-		buf_printf(out, "\\u%04x", c);
-	else
-		buf_putc(out, c);
-}
+		for (size_t k = 0; p && k < 2; k++) {
+			struct variant v = { .form = SECRET_READ, .p = p };
 
-/* As some writers do, and PHP by default. */
-static void json_slash(struct buf *out, char c)
-{
-	if (c == '/')
-		buf_puts(out, "\\/");
-	else
-		json_some(out, c);
-}
-
-static void json_all(struct buf *out, char c)
-{
-	buf_printf(out, "\\u%04x", (unsigned char)c);
-}
-
-static const char *html_name(char c)
-{
-	return c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : NULL;
-}
-
-static void html_put(struct buf *out, char c, const char *escape)
-{
-	if (escape)
-		buf_puts(out, escape);
-	else
-		buf_putc(out, c);
-}
-
-/* Python, and most that use hexadecimal numbers. */
-static void html_hex(struct buf *out, char c)
-{
-	html_put(out, c, c == '"' ? "&quot;" : c == '\'' ? "&#x27;" : html_name(c));
-}
-
-/* PHP, Ruby, Java. */
-static void html_decimal(struct buf *out, char c)
-{
-	html_put(out, c, c == '"' ? "&quot;" : c == '\'' ? "&#39;" : html_name(c));
-}
-
-static void html_go(struct buf *out, char c)
-{
-	html_put(out, c,
-		 c == '"'    ? "&#34;"
-		 : c == '\'' ? "&#39;"
-		 : c == '+'  ? "&#43;"
-			     : html_name(c));
-}
-
-/* As OWASP has it. */
-static void html_slash(struct buf *out, char c)
-{
-	if (c == '/')
-		buf_puts(out, "&#x2F;");
-	else
-		html_hex(out, c);
-}
-
-static void html_mustache(struct buf *out, char c)
-{
-	html_put(out, c,
-		 c == '"'    ? "&quot;"
-		 : c == '\'' ? "&#39;"
-		 : c == '/'  ? "&#x2F;"
-		 : c == '`'  ? "&#x60;"
-		 : c == '='  ? "&#x3D;"
-			     : html_name(c));
-}
-
-static bool alnum(char c)
-{
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-static void html_all_hex(struct buf *out, char c)
-{
-	buf_printf(out, "&#x%02x;", (unsigned char)c);
-}
-
-static void html_all_decimal(struct buf *out, char c)
-{
-	buf_printf(out, "&#%d;", (unsigned char)c);
-}
-
-static void html_signs_hex(struct buf *out, char c)
-{
-	if (alnum(c))
-		buf_putc(out, c);
-	else
-		html_all_hex(out, c);
-}
-
-static void html_signs_decimal(struct buf *out, char c)
-{
-	if (alnum(c))
-		buf_putc(out, c);
-	else
-		html_all_decimal(out, c);
-}
-
-static const struct {
-	escape_fn *escape;
-	enum secret_form form;
-	bool caseless;
-} escapes[] = {
-	{ hex_all, SECRET_HEX, true },         { percent_all, SECRET_PERCENT, true },
-	{ percent_some, SECRET_URL, false },   { percent_form, SECRET_URL, false },
-	{ json_some, SECRET_JSON, false },     { json_slash, SECRET_JSON, false },
-	{ json_all, SECRET_UNICODE, true },    { html_hex, SECRET_HTML, false },
-	{ html_decimal, SECRET_HTML, false },  { html_go, SECRET_HTML, false },
-	{ html_slash, SECRET_HTML, false },    { html_mustache, SECRET_HTML, false },
-	{ html_signs_hex, SECRET_HTML, true }, { html_signs_decimal, SECRET_HTML, false },
-	{ html_all_hex, SECRET_HTML, true },   { html_all_decimal, SECRET_HTML, false },
-};
-
-/* begins[i]: where in the form the i-th character's bytes begin. */
-static bool is_wide(const size_t *begins, size_t len, size_t n)
-{
-	return n > SECRET_NARROW && begins[len - SECRET_SHOWS] < n - SECRET_NARROW;
-}
-
-static int add_escaped(struct arena *a, const struct secret *s, struct variants *l, struct err *e)
-{
-	static_assert(SECRET_MIN >= SECRET_SHOWS, "no value has fewer characters");
-	for (size_t i = 0; i < sizeof(escapes) / sizeof(*escapes); i++) {
-		CLEANUP(buf) struct buf b = BUF_INIT(SECRET_MAX * SECRET_GROWS + 1);
-		struct variant v = { .form = escapes[i].form, .caseless = escapes[i].caseless };
-		size_t begins[SECRET_MAX];
-
-		for (size_t c = 0; c < s->len; c++) {
-			begins[c] = b.len;
-			escapes[i].escape(&b, s->value[c]);
+			v.n = n = undo(kinds[i][k], p, n);
+			v.p = arena_strndup(a, p, n);
+			if (!v.p || (n >= SECRET_MIN && secret_add(a, l, &v, e) < 0))
+				return err_nomem(e);
 		}
-		v.n = b.len;
-		v.wide = is_wide(begins, s->len, b.len);
-		v.p = b.failed ? NULL : arena_strndup(a, buf_str(&b), b.len);
-		if (!v.p)
+		if (!p)
 			return err_nomem(e);
-		if (secret_add(a, l, &v, e) < 0)
-			return -e->code;
-		explicit_bzero(b.data, b.len);
+		explicit_bzero(p, s->len);
 	}
 	return 0;
 }
@@ -276,7 +153,8 @@ static int secret_variants(struct arena *a, const struct secret *s, struct varia
 		return err_nomem(e);
 	if (secret_add(a, &l, &(struct variant){ .form = SECRET_RAW, .p = raw, .n = s->len }, e) <
 		    0 ||
-	    add_base64(a, s, &l, e) < 0 || add_escaped(a, s, &l, e) < 0)
+	    add_base64(a, s, &l, e) < 0 || add_hex(a, s, &l, e) < 0 || add_plus(a, s, &l, e) < 0 ||
+	    add_read(a, s, &l, e) < 0)
 		return -e->code;
 	*ret = l;
 	return 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/secret.h - a value that must not be seen, and every form it could take on the way.
+/* egress/scan/secret.h - a value that must not be seen, and the forms it could take on the way.
+ *
+ * How these are written is not known here: escapes are undone before anything is compared (view.h).
  *
  * Pure. The values are borrowed from their holder, which keeps them in locked memory. */
 #pragma once
@@ -14,11 +16,12 @@
 /* Shorter ones are refused as injectable: they would be found everywhere, and could be guessed. */
 #define SECRET_MIN 16
 #define SECRET_MAX 4096
-#define SECRET_GROWS 6 /* no form has more bytes for one */
+#define SECRET_GROWS 2   /* no form has more bytes for one */
+#define SECRET_ESCAPED 6 /* nor do most writers make more of one byte of a value */
 #define SECRET_SHOWS                                                                               \
 	16 /* so many characters, and no fewer, may show in how long a search takes                \
 	    */
-#define SECRET_NARROW (2 * SECRET_SHOWS) /* bytes in which most forms have them */
+#define SECRET_TAIL (SECRET_GROWS * SECRET_SHOWS) /* bytes in which every form has them */
 
 struct secret {
 	const char *name; /* shown in records; never the value */
@@ -32,11 +35,8 @@ enum secret_form {
 	SECRET_BASE64,     /* three alignments, without the bits a neighbour shares */
 	SECRET_BASE64_URL, /* where it differs */
 	SECRET_HEX,        /* either case */
-	SECRET_PERCENT,    /* every byte escaped */
-	SECRET_URL,        /* only what a URL needs escaped, where that differs from raw */
-	SECRET_JSON,       /* only what JSON needs escaped, where that differs */
-	SECRET_UNICODE,    /* every byte as \u00XX */
-	SECRET_HTML,       /* what HTML needs escaped, as the common writers do it; every byte */
+	SECRET_PLUS,       /* blanks as forms have them */
+	SECRET_READ,       /* what is left where something in it reads as an escape */
 	SECRET_FORMS
 };
 
@@ -45,8 +45,6 @@ struct variant {
 	const char *p;
 	size_t n;
 	bool caseless;
-	bool wide; /* longer than SECRET_NARROW, and in its last so many bytes fewer than
-		      SECRET_SHOWS characters begin */
 };
 
 struct variants {

@@ -9,29 +9,16 @@
  * SECRET_SHOWS characters can have, all of a form that is shorter; as many are read and summed
  * whatever the entry is. So the work at a place is the same for every text, also where a group is
  * right, and the only branch is taken where all those bytes stand. They are always the same bytes
- * of a form: who knows some of them cannot find the next one by it.
- *
- * Forms that take many bytes for one character need a longer sum. They have a table of their own,
- * and are looked for where a text has the signs that begin an escape, close together; where that
- * is follows from the text alone. */
+ * of a form: who knows some of them cannot find the next one by it. */
 #include "egress/scan/seek.h"
 
 #include "egress/scan/seek_table.h"
 
-#define BATCH 16   /* places looked at together, so that they do not wait for one another */
-#define NEAR 512   /* places near an end of the text, in a copy */
-#define SLICE 1024 /* looked for wide forms in, or not */
-#define BLOCK 32   /* of a slice: without two signs in one no wide form ends in it */
+#define BATCH 16 /* places looked at together, so that they do not wait for one another */
+#define NEAR 512 /* places near an end of the text, in a copy */
 #define ENDS 512
 
 static_assert(ENDS >= 2 * (SEEK_BEHIND + 1), "what two places can lead to differs");
-
-/* A form has at most SECRET_SHOWS - 1 characters that begin in its last SEEK_NARROW bytes, or it
- * is not wide; so many without three escapes among them have fewer bytes. Three in so many bytes
- * are two in one block of the two that they can lie in; and they are of one kind. */
-static_assert(SECRET_SHOWS - 1 + 2 * (SECRET_GROWS - 1) + SECRET_GROWS - 1 < SEEK_NARROW,
-	      "a wide form has three signs in its last bytes");
-static_assert(BLOCK == SEEK_NARROW, "which lie in two blocks");
 
 /* An end that was told of: two places may lead to the same. */
 struct seek_end {
@@ -39,46 +26,32 @@ struct seek_end {
 	ptrdiff_t to;
 };
 
-struct half {
+struct seek {
 	struct seek_table table;
 	struct seek_end told[ENDS];
-};
-
-struct seek {
-	struct half narrow, wide;
 	uint64_t feed, work;
 };
 
 /* --- making --- */
 
-static int fill_half(struct arena *a, struct half *h, const struct needles *n, bool wide,
-		     struct err *e)
-{
-	struct seek_table *t = &h->table;
-
-	t->span = wide ? SEEK_WIDE : SEEK_NARROW;
-	for (size_t i = 0; i < n->n; i++)
-		if (n->v[i].v.wide == wide) {
-			/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
-			const struct needle **slot = ARENA_PUSH(a, t->forms, t->n);
-
-			if (!slot)
-				return err_nomem(e);
-			*slot = &n->v[i];
-		}
-	return t->n ? seek_table_fill(a, t, e) : 0;
-}
-
 int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct err *e)
 {
 	struct seek *s = arena_alloc(a, sizeof(*s));
+	struct seek_table *t;
 
 	if (!s)
 		return err_nomem(e);
 	*ret = s;
-	return fill_half(a, &s->narrow, n, false, e) < 0 || fill_half(a, &s->wide, n, true, e) < 0
-		       ? -e->code
-		       : 0;
+	t = &s->table;
+	for (size_t i = 0; i < n->n; i++) {
+		/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
+		const struct needle **slot = ARENA_PUSH(a, t->forms, t->n);
+
+		if (!slot)
+			return err_nomem(e);
+		*slot = &n->v[i];
+	}
+	return t->n ? seek_table_fill(a, t, e) : 0;
 }
 
 uint64_t seek_work(const struct seek *s)
@@ -93,14 +66,14 @@ static SEEK_INLINE unsigned seek_is_there(const struct seek_table *t, const stru
 {
 	unsigned k = seek_slot(m), meta = r->meta[k];
 	const char *to = end + SEEK_ENDS(meta);
-	uint32_t sum = seek_sum(t->key, to - SEEK_LENGTH(meta), to, t->span);
+	uint32_t sum = seek_sum(t->key, to - SEEK_LENGTH(meta), to);
 
 	return (sum == r->sum[k]) & (m != 0);
 }
 
 /* Does an entry's form stand at one of BATCH places, the first of which ends at p? */
 static SEEK_INLINE unsigned any_of(const struct seek_table *t, const char *p, ptrdiff_t stride,
-				   size_t span, unsigned most)
+				   unsigned most)
 {
 	const struct seek_row *const rows = t->rows;
 	const char *to[BATCH], *from[BATCH];
@@ -127,20 +100,20 @@ static SEEK_INLINE unsigned any_of(const struct seek_table *t, const char *p, pt
 			want[i] = r->sum[k];
 		}
 		for (int i = 0; i < BATCH; i++)
-			any |= (unsigned)(seek_sum(t->key, from[i], to[i], span) == want[i]);
+			any |= (unsigned)(seek_sum(t->key, from[i], to[i]) == want[i]);
 	}
 	return any;
 }
 
 /* The next place from `end` on where an entry's bytes stand; behind `stop`: there is none. */
 static SEEK_INLINE ptrdiff_t walk_as(const struct seek_table *t, const char *p, ptrdiff_t end,
-				     ptrdiff_t stop, size_t span, unsigned most)
+				     ptrdiff_t stop, unsigned most)
 {
 	const struct seek_table local = *t; /* in registers */
 	const ptrdiff_t stride = (ptrdiff_t)t->stride, step = BATCH * stride;
 
 	for (; end + step - stride <= stop; end += step)
-		if (__builtin_expect(any_of(&local, p + end, stride, span, most), 0))
+		if (__builtin_expect(any_of(&local, p + end, stride, most), 0))
 			break;
 	for (; end <= stop; end += stride) {
 		uint64_t h = seek_hash(t, p + end), m;
@@ -160,19 +133,14 @@ static SEEK_INLINE ptrdiff_t walk_as(const struct seek_table *t, const char *p, 
 static __attribute__((noinline)) ptrdiff_t walk(const struct seek_table *t, const char *p,
 						ptrdiff_t end, ptrdiff_t stop)
 {
-	if (t->span == SEEK_NARROW)
-		return t->most == 1 ? walk_as(t, p, end, stop, SEEK_NARROW, 1)
-				    : walk_as(t, p, end, stop, SEEK_NARROW, t->most);
-	return t->most == 1 ? walk_as(t, p, end, stop, SEEK_WIDE, 1)
-			    : walk_as(t, p, end, stop, SEEK_WIDE, t->most);
+	return t->most == 1 ? walk_as(t, p, end, stop, 1) : walk_as(t, p, end, stop, t->most);
 }
 
 /* --- ends --- */
 
-/* The forms of one half that end in from + 1..to of the text. */
+/* The forms that end in from + 1..to of the text. */
 struct seek_call {
 	struct seek *s;
-	struct half *half;
 	const struct seek_text *t;
 	ptrdiff_t from, to;
 	seek_fn *fn;
@@ -212,7 +180,7 @@ static bool equals(const struct seek_call *l, const struct needle *x, ptrdiff_t 
 /* What an entry sums stands here: whose is it? */
 static bool tell_of(const struct seek_call *l, ptrdiff_t to)
 {
-	const struct seek_table *t = &l->half->table;
+	const struct seek_table *t = &l->s->table;
 
 	l->s->work += t->n;
 	for (size_t k = 0; k < t->n; k++)
@@ -224,13 +192,13 @@ static bool tell_of(const struct seek_call *l, ptrdiff_t to)
 /* p: where offset 0 of the data would be. */
 static bool seek_follow(const struct seek_call *l, const char *p, ptrdiff_t end)
 {
-	const struct seek_table *t = &l->half->table;
+	const struct seek_table *t = &l->s->table;
 	uint64_t h = seek_hash(t, p + end);
 	const struct seek_row *r = &t->rows[h >> t->shift];
 
 	for (uint64_t m = seek_slots(r, SEEK_TAG(h)); m; m &= m - 1) {
 		ptrdiff_t to = end + SEEK_ENDS(r->meta[seek_slot(m)]);
-		struct seek_end *told = &l->half->told[to & (ENDS - 1)];
+		struct seek_end *told = &l->s->told[to & (ENDS - 1)];
 
 		if (to <= l->from || to > l->to || !seek_is_there(t, r, m, p + end) ||
 		    (told->feed == l->s->feed && told->to == to))
@@ -247,14 +215,14 @@ static bool seek_follow(const struct seek_call *l, const char *p, ptrdiff_t end)
 /* All places whose groups end in from..stop. */
 static bool look_at_seek(const struct seek_call *l, const char *p, ptrdiff_t from, ptrdiff_t stop)
 {
-	ptrdiff_t stride = (ptrdiff_t)l->half->table.stride, end = from;
+	ptrdiff_t stride = (ptrdiff_t)l->s->table.stride, end = from;
 	ptrdiff_t over = (ptrdiff_t)((l->t->at + from) % stride);
 
 	end += over > 0 ? stride - over : -over; /* the next multiple, also of negative offsets */
 	while (end <= stop) {
 		ptrdiff_t first = end;
 
-		end = walk(&l->half->table, p, end, stop);
+		end = walk(&l->s->table, p, end, stop);
 		l->s->work += (size_t)((end - first) / stride + (end <= stop));
 		if (end <= stop && !seek_follow(l, p, end))
 			return false;
@@ -267,9 +235,9 @@ static bool look_at_seek(const struct seek_call *l, const char *p, ptrdiff_t fro
  * has. */
 static bool look_near(const struct seek_call *l, ptrdiff_t from, ptrdiff_t stop)
 {
-	char room[SEEK_WIDE + NEAR + SEEK_BEHIND];
+	char room[SEEK_SPAN + NEAR + SEEK_BEHIND];
 	const struct seek_text *t = l->t;
-	ptrdiff_t low = from - (ptrdiff_t)l->half->table.span, high = stop + SEEK_BEHIND;
+	ptrdiff_t low = from - (ptrdiff_t)SEEK_SPAN, high = stop + SEEK_BEHIND;
 	ptrdiff_t a = low, z = high, n = (ptrdiff_t)t->n, before = (ptrdiff_t)t->before.n;
 
 	a = a < -before ? -before : a;
@@ -289,8 +257,8 @@ static bool look_near(const struct seek_call *l, ptrdiff_t from, ptrdiff_t stop)
 
 static bool seek_look_at(struct seek_call l)
 {
-	const struct seek_table *t = &l.half->table;
-	ptrdiff_t low = (ptrdiff_t)t->span, high = (ptrdiff_t)(l.t->n) - (ptrdiff_t)t->behind;
+	const struct seek_table *t = &l.s->table;
+	ptrdiff_t low = (ptrdiff_t)SEEK_SPAN, high = (ptrdiff_t)(l.t->n) - (ptrdiff_t)t->behind;
 	ptrdiff_t from = l.from + 1 - (ptrdiff_t)t->behind, last;
 
 	if (!t->n || !l.t->n)
@@ -308,104 +276,8 @@ static bool seek_look_at(struct seek_call l)
 	return true;
 }
 
-/* --- where wide forms can be --- */
-
-static SEEK_INLINE bool two_signs(const char *p)
-{
-#ifdef SEEK_SSE2
-	unsigned m[2];
-
-	for (int i = 0; i < 2; i++) {
-		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
-		__m128i is = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('%')),
-					  _mm_cmpeq_epi8(x, _mm_set1_epi8('&')));
-
-		is = _mm_or_si128(is, _mm_cmpeq_epi8(x, _mm_set1_epi8('\\')));
-		m[i] = (unsigned)_mm_movemask_epi8(is);
-	}
-	m[0] |= m[1] << 16;
-	return m[0] & (m[0] - 1);
-#else
-	unsigned char n = 0;
-
-	for (int i = 0; i < BLOCK; i++)
-		n = (unsigned char)(n + ((p[i] == '%') | (p[i] == '&') | (p[i] == '\\')));
-	return n >= 2;
-#endif
-}
-
-/* No form has more than one of them at the beginning of its escapes. */
-static bool three_alike(const char *p, const char *end)
-{
-	unsigned percent = 0, backslash = 0, ampersand = 0;
-
-	for (; p < end; p++) {
-		percent += *p == '%';
-		backslash += *p == '\\';
-		ampersand += *p == '&';
-	}
-	return percent > 2 || backslash > 2 || ampersand > 2;
-}
-
-/* In random bytes two signs stand in every twentieth block; three of a kind around it hardly do. */
-static bool escapes(const char *p, ptrdiff_t n)
-{
-	for (ptrdiff_t at = 0, next; at < n; at = next) {
-		ptrdiff_t b = at < n - BLOCK ? at : n - BLOCK;
-
-		next = b + BLOCK;
-		if (two_signs(p + b) && three_alike(p + (b < BLOCK ? 0 : b - BLOCK),
-						    p + (n - next < BLOCK ? n : next + BLOCK)))
-			return true;
-	}
-	return false;
-}
-
-/* Can a wide form end in from + 1..to? */
-static bool is_escaped(const struct seek_text *t, ptrdiff_t from, ptrdiff_t to)
-{
-	char room[2 * BLOCK];
-
-	from -= BLOCK;
-	if (from < 0) {
-		ptrdiff_t first = from < -(ptrdiff_t)t->before.n ? -(ptrdiff_t)t->before.n : from,
-			  last = to < BLOCK ? to : BLOCK;
-
-		if (last - first < BLOCK)
-			return false; /* a wide form is longer than that */
-		if (escapes(in_one_piece(t, last, (size_t)(last - first), room), last - first))
-			return true;
-		from = 0;
-	}
-	return to - from >= BLOCK && escapes(t->data + from, to - from);
-}
-
-/* Slices one behind the other are looked at as one. */
-static bool look_for_wide(struct seek_call l)
-{
-	ptrdiff_t n = (ptrdiff_t)l.t->n;
-
-	for (ptrdiff_t at = 0, next; at < n; at = next) {
-		next = n - at < SLICE ? n : at + SLICE;
-		if (!is_escaped(l.t, at, next))
-			continue;
-		l.from = at;
-		while (next < n && is_escaped(l.t, next, n - next < SLICE ? n : next + SLICE))
-			next = n - next < SLICE ? n : next + SLICE;
-		l.to = next;
-		if (!seek_look_at(l))
-			return false;
-	}
-	return true;
-}
-
 bool seek_feed(struct seek *s, const struct seek_text *t, seek_fn *fn, void *context)
 {
-	struct seek_call l = { s, &s->narrow, t, 0, (ptrdiff_t)t->n, fn, context };
-
 	s->feed++;
-	if (!seek_look_at(l))
-		return false;
-	l.half = &s->wide;
-	return !s->wide.table.n || look_for_wide(l);
+	return seek_look_at((struct seek_call){ s, t, 0, (ptrdiff_t)t->n, fn, context });
 }

@@ -58,9 +58,9 @@ static enum entered seek_table_enter(struct seek_table *t, struct seek_making *m
 {
 	const char *end = v->p + v->n;
 	uint64_t h = hash_of(t, end - behind);
-	size_t length = v->n < t->span ? v->n : t->span, at = (size_t)(h >> t->shift), k;
+	size_t length = v->n < SEEK_SPAN ? v->n : SEEK_SPAN, at = (size_t)(h >> t->shift), k;
 	uint16_t meta = (uint16_t)(behind | length << 8);
-	uint32_t sum = seek_sum(t->key, end - length, end, t->span);
+	uint32_t sum = seek_sum(t->key, end - length, end);
 	struct seek_row *r = &t->rows[at];
 	unsigned same = 0;
 
@@ -116,7 +116,7 @@ static void fill_up(struct seek_table *t, const struct seek_making *m)
 			t->rows[i].tag[k] = (uint16_t)(x >> 48);
 			t->rows[i].sum[k] = (uint32_t)(x >> 16);
 			t->rows[i].meta[k] = (uint16_t)((x >> 8) % (t->behind + 1) |
-							(v->n < t->span ? v->n : t->span) << 8);
+							(v->n < SEEK_SPAN ? v->n : SEEK_SPAN) << 8);
 		}
 }
 

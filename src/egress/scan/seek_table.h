@@ -30,9 +30,8 @@
 #define SEEK_STRIDE 48  /* a longer one would only make the table larger */
 
 /* So many of a form's last bytes are summed, all of it where it is shorter. */
-#define SEEK_NARROW SECRET_NARROW
-#define SEEK_WIDE (SECRET_GROWS * SECRET_SHOWS)
-#define SEEK_KEYS (SEEK_WIDE / 8)
+#define SEEK_SPAN SECRET_TAIL
+#define SEEK_KEYS (SEEK_SPAN / 8)
 
 /* meta: how far behind the group the form ends; how many bytes are summed. */
 struct seek_row {
@@ -44,12 +43,11 @@ static_assert(sizeof(struct seek_row) == 64, "a row is a line of the cache");
 
 #define SEEK_LENGTH(meta) ((meta) >> 8)
 #define SEEK_ENDS(meta) ((meta)&255)
-static_assert(SEEK_WIDE <= 255 && SEEK_BEHIND <= 255, "both have room");
+static_assert(SEEK_SPAN <= 255 && SEEK_BEHIND <= 255, "both have room");
 
 struct seek_table {
 	const struct needle **forms;
 	size_t n;
-	size_t span;   /* SEEK_NARROW or SEEK_WIDE */
 	size_t stride; /* a group at every multiple of it is looked up */
 	size_t behind; /* the most that any entry has */
 	unsigned most; /* entries with the same group: nearly always one */
@@ -58,7 +56,7 @@ struct seek_table {
 	uint64_t mix[2], key[SEEK_KEYS];
 };
 
-/* t->forms, t->n and t->span are given. */
+/* t->forms and t->n are given. */
 int seek_table_fill(struct arena *a, struct seek_table *t, struct err *e);
 
 #define SEEK_INLINE inline __attribute__((always_inline))
@@ -131,21 +129,14 @@ static SEEK_INLINE seek_acc seek_add(seek_acc to, const char *p, const uint64_t 
 #define SEEK_ZERO 0
 #endif
 
-/* Of the bytes from..to: always `span` of them are read, 16 at a time, the last of which overlap
- * where there are fewer. */
-static SEEK_INLINE uint32_t seek_sum(const uint64_t *key, const char *from, const char *to,
-				     size_t span)
+/* Of the bytes from..to: always SEEK_SPAN of them are read, in halves that overlap where there are
+ * fewer. */
+static SEEK_INLINE uint32_t seek_sum(const uint64_t *key, const char *from, const char *to)
 {
-	seek_acc acc = seek_add(SEEK_ZERO, from, key);
 	uint64_t h;
 
-	for (ptrdiff_t i = 1; i < (ptrdiff_t)span / 16 - 1; i++) {
-		ptrdiff_t over = from + 16 * i - (to - 16);
-
-		over &= -(ptrdiff_t)(over < 0); /* no branch: a mask of all bits, or none */
-		acc = seek_add(acc, to - 16 + over, key + 2 * i);
-	}
-	h = seek_total(seek_add(acc, to - 16, key + span / 8 - 2));
+	static_assert(SEEK_SPAN == 32, "two times what is added at once");
+	h = seek_total(seek_add(seek_add(SEEK_ZERO, from, key), to - 16, key + SEEK_SPAN / 8 - 2));
 	return (uint32_t)(h ^ h >> 32);
 }
 

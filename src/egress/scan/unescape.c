@@ -41,7 +41,7 @@ static enum unescape_found is_number(const struct escape_at *x, size_t took, uns
 {
 	char *p = x->ret->p;
 
-	if (!v || v > 0x10ffff)
+	if (v > 0x10ffff)
 		return UNESCAPE_NONE;
 	x->ret->took = took;
 	if (v < 0x80) {
@@ -104,10 +104,12 @@ static enum unescape_found unit_of(const struct escape_at *x)
 	return is_number(x, 6, v);
 }
 
+/* Before those that begin another escape a backslash is often the value's own. */
 static bool is_sign(char c)
 {
-	return (c > 0x20 && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') ||
-	       (c > 'z' && c < 0x7f);
+	return c != '%' && c != '&' && c != '=' &&
+	       ((c > 0x20 && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') ||
+		(c > 'z' && c < 0x7f));
 }
 
 static enum unescape_found backslash(const struct escape_at *x)
@@ -133,34 +135,39 @@ static const struct {
 	const char *name;
 	char c;
 } html_names[] = {
-	{ "Hat;", '^' },    { "NewLine;", '\n' }, { "Tab;", '\t' },   { "UnderBar;", '_' },
-	{ "amp;", '&' },    { "apos;", '\'' },    { "ast;", '*' },    { "bsol;", '\\' },
-	{ "colon;", ':' },  { "comma;", ',' },    { "commat;", '@' }, { "dollar;", '$' },
-	{ "equals;", '=' }, { "excl;", '!' },     { "grave;", '`' },  { "gt;", '>' },
-	{ "lbrace;", '{' }, { "lbrack;", '[' },   { "lcub;", '{' },   { "lowbar;", '_' },
-	{ "lpar;", '(' },   { "lsqb;", '[' },     { "lt;", '<' },     { "midast;", '*' },
-	{ "num;", '#' },    { "percnt;", '%' },   { "period;", '.' }, { "plus;", '+' },
-	{ "quest;", '?' },  { "quot;", '"' },     { "rbrace;", '}' }, { "rbrack;", ']' },
-	{ "rcub;", '}' },   { "rpar;", ')' },     { "rsqb;", ']' },   { "semi;", ';' },
-	{ "sol;", '/' },    { "vert;", '|' },     { "verbar;", '|' }, { "AMP;", '&' },
-	{ "LT;", '<' },     { "GT;", '>' },       { "QUOT;", '"' },
+	{ "Hat", '^' },    { "NewLine", '\n' }, { "Tab", '\t' },   { "UnderBar", '_' },
+	{ "amp", '&' },    { "apos", '\'' },    { "ast", '*' },    { "bsol", '\\' },
+	{ "colon", ':' },  { "comma", ',' },    { "commat", '@' }, { "dollar", '$' },
+	{ "equals", '=' }, { "excl", '!' },     { "grave", '`' },  { "gt", '>' },
+	{ "lbrace", '{' }, { "lbrack", '[' },   { "lcub", '{' },   { "lowbar", '_' },
+	{ "lpar", '(' },   { "lsqb", '[' },     { "lt", '<' },     { "midast", '*' },
+	{ "num", '#' },    { "percnt", '%' },   { "period", '.' }, { "plus", '+' },
+	{ "quest", '?' },  { "quot", '"' },     { "rbrace", '}' }, { "rbrack", ']' },
+	{ "rcub", '}' },   { "rpar", ')' },     { "rsqb", ']' },   { "semi", ';' },
+	{ "sol", '/' },    { "vert", '|' },     { "verbar", '|' }, { "AMP", '&' },
+	{ "LT", '<' },     { "GT", '>' },       { "QUOT", '"' },
 };
+
+static bool is_letter(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
 
 static enum unescape_found html_name(const struct escape_at *x)
 {
-	size_t left = x->n - 1;
-	bool more = false;
+	size_t n = 1;
 
-	for (size_t i = 0; i < sizeof(html_names) / sizeof(*html_names); i++) {
-		size_t len = strlen(html_names[i].name), same = left < len ? left : len;
-
-		if (len >= UNESCAPE_MOST || memcmp(x->p + 1, html_names[i].name, same) != 0)
-			continue;
-		if (same == len)
-			return stands_for(x, 1 + len, html_names[i].c);
-		more = true;
-	}
-	return more ? too_short(x) : UNESCAPE_NONE;
+	while (n < x->n && n < UNESCAPE_MOST && is_letter(x->p[n]))
+		n++;
+	if (n == UNESCAPE_MOST)
+		return UNESCAPE_NONE;
+	if (n == x->n)
+		return too_short(x);
+	for (size_t i = 0; x->p[n] == ';' && i < sizeof(html_names) / sizeof(*html_names); i++)
+		if (strlen(html_names[i].name) == n - 1 &&
+		    memcmp(x->p + 1, html_names[i].name, n - 1) == 0)
+			return stands_for(x, n + 1, html_names[i].c);
+	return UNESCAPE_NONE;
 }
 
 /* &#N; or &#xN;, leading zeros and all. */
@@ -175,13 +182,13 @@ static enum unescape_found html_number(const struct escape_at *x)
 		base = 16;
 		at = 3;
 	}
-	for (size_t first = at; at < UNESCAPE_MOST; at++) {
+	for (; at < UNESCAPE_MOST; at++) {
 		int digit = at < x->n ? unescape_hex(x->p[at]) : -1;
 
 		if (at >= x->n)
 			return too_short(x);
 		if (x->p[at] == ';')
-			return at > first ? is_number(x, at + 1, v) : UNESCAPE_NONE;
+			return v ? is_number(x, at + 1, v) : UNESCAPE_NONE;
 		if (digit < 0 || (unsigned)digit >= base)
 			return UNESCAPE_NONE;
 		v = v > 0x10ffff ? v : v * base + (unsigned)digit;
@@ -225,21 +232,29 @@ static enum unescape_found nul(const struct escape_at *x, size_t before)
 	return x->p[2] ? UNESCAPE_NONE : left_out(x, 1);
 }
 
-static bool is_base64(char c)
+static const unsigned char base64_signs[256] = {
+	['A' ... 'Z'] = 1, ['a' ... 'z'] = 1, ['0' ... '9'] = 1, ['+'] = 1,
+	['/'] = 1,         ['-'] = 1,         ['_'] = 1,
+};
+
+static inline unsigned is_base64(char c)
 {
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-	       c == '+' || c == '/' || c == '-' || c == '_';
+	return base64_signs[(unsigned char)c];
 }
 
 static enum unescape_found line_end(const struct escape_at *x, size_t before)
 {
 	size_t n = *x->p == '\r' ? 2 : 1;
+	unsigned all = 1;
 
 	if (before < UNESCAPE_BACK)
 		return UNESCAPE_NONE;
-	for (size_t i = 1; i <= UNESCAPE_BACK; i++)
-		if (!is_base64(x->p[-(ptrdiff_t)i]))
-			return UNESCAPE_NONE;
+	if (!is_base64(x->p[-1]))
+		return UNESCAPE_NONE;
+	for (ptrdiff_t i = 2; i <= UNESCAPE_BACK; i++)
+		all &= is_base64(x->p[-i]);
+	if (!all)
+		return UNESCAPE_NONE;
 	if (x->n >= n && x->p[n - 1] != '\n')
 		return UNESCAPE_NONE;
 	if (x->n <= n)

@@ -76,8 +76,9 @@ bool exchange_put(struct link *l, bool chunked, const char *p, size_t n)
 	if (!chunked)
 		return link_add(l, p, n);
 	digits = http1_digits(size, n, 16);
-	memcpy(size + digits, "\r\n", 2);
-	return link_add(l, size, digits + 2) && link_add(l, p, n) && link_add(l, "\r\n", 2);
+	size[digits++] = '\r';
+	size[digits++] = '\n';
+	return link_add(l, size, digits) && link_add(l, p, n) && link_add(l, "\r\n", 2);
 }
 
 struct buf *exchange_piece(struct exchange *x)

@@ -218,7 +218,7 @@ struct box_plan {
 	const struct packages *packages; /* what they ship is shown; NULL: nothing is */
 	bool links_etc; /* /etc is a folder of links that was made before the start, plan_links_etc
 			 */
-	const char *repository; /* the working tree around it, shown read-only; NULL: none */
+	const char *repository;  /* the working tree around it, shown read-only; NULL: none */
 	const char *git_outside; /* what git keeps of the workspace elsewhere, and the command can
 				  * change; NULL: nothing */
 

@@ -720,10 +720,13 @@ def a_socket_that_cannot_be_looked_for_everywhere_is_told():
         small = folder("small")
 
         def lost(n):
-            for _ in range(n):
+            """In a folder that is there no more, so that nobody looks into it for each."""
+            (small / "gone").mkdir()
+            for i in range(n):
                 s = many.enter_context(contextlib.closing(socket.socket(socket.AF_UNIX)))
-                s.bind(str(small / "gone"))
-                (small / "gone").unlink()
+                s.bind(str(small / f"gone/{i}"))
+                (small / f"gone/{i}").unlink()
+            (small / "gone").rmdir()
         lost(70)
         assert "not where" not in brig("run", "--workdir", small, "--", "true").errors
         lost(4100)

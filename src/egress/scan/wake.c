@@ -82,8 +82,8 @@ static const unsigned char begins[256] = {
 
 typedef unsigned char bytes16 __attribute__((vector_size(16)));
 
-/* Behind i, of whole sixteens, those without a sign of UNESCAPE_SIGNS. */
-static size_t without_signs(const char *p, size_t i, size_t n)
+/* Behind i, of whole sixteens, those without a sign of UNESCAPE_SIGNS, or that other one. */
+static size_t without_signs(const char *p, size_t i, size_t n, char or_this)
 {
 	for (; i + sizeof(bytes16) <= n; i += sizeof(bytes16)) {
 		uint64_t half[2];
@@ -91,7 +91,7 @@ static size_t without_signs(const char *p, size_t i, size_t n)
 
 		memcpy(&x, p + i, sizeof(x));
 		any = (bytes16)(x == '%') | (bytes16)(x == '\\') | (bytes16)(x == '&') |
-		      (bytes16)(x == 0);
+		      (bytes16)(x == 0) | (bytes16)(x == (unsigned char)or_this);
 		memcpy(half, &any, sizeof(half));
 		if (half[0] | half[1])
 			break;
@@ -104,7 +104,7 @@ size_t wake_sign(enum unescape_kind k, const char *p, size_t i, size_t n)
 	const char *found;
 
 	if (k == UNESCAPE_SIGNS) {
-		i = without_signs(p, i, n);
+		i = without_signs(p, i, n, '%');
 		while (i < n && !(begins[(unsigned char)p[i]] & 1U << k))
 			i++;
 		return i;
@@ -192,6 +192,7 @@ static enum unescape_found wakes_at(const struct wake_text *x, size_t i, size_t 
 
 size_t wake_near(const struct wake_text *x, size_t i, size_t to, size_t *lag)
 {
+	i = without_signs(x->p, i, to, '=');
 	while (i < to) {
 		enum unescape_found f;
 		size_t at = i++;

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "audit/dir.h"
 #include "audit/log.h"
@@ -307,14 +306,6 @@ void chain_unlock(struct chain *c)
 
 /* --- append --- */
 
-static uint64_t chain_wall_us(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec < 0 ? 0 : (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static void chain_put_line(struct chain *c, const char *body, size_t n, uint64_t now,
 			   struct head *h)
 {
@@ -397,7 +388,7 @@ static int commit(struct chain *c, struct head *h, struct err *e)
 
 int chain_append(struct chain *c, const struct bodies *b, struct err *e)
 {
-	uint64_t now = chain_wall_us();
+	uint64_t now = clock_wall_us();
 	struct head h;
 	size_t from = 0;
 

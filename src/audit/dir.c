@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/dir.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/files/exposed.h"
+#include "base/files/folder.h"
 #include "base/files/state.h"
 #include "base/text/cleanup.h"
 #include "base/text/str.h"
@@ -114,13 +114,16 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int dir_collect(DIR *d, uint32_t **ret, size_t *count)
+static int dir_collect(int folder, uint32_t **ret, size_t *count)
 {
 	CLEANUP(mem) uint32_t *v = NULL;
+	const struct fd_entry *entry;
 	size_t n = 0, room = 0;
+	struct folder f;
 
-	for (struct dirent *entry; (entry = readdir(d));) {
-		uint32_t number = number_of(entry->d_name);
+	folder_begin(&f, folder);
+	while ((entry = folder_next(&f))) {
+		uint32_t number = number_of(entry->name);
 
 		if (!number)
 			continue;
@@ -142,14 +145,9 @@ static int dir_collect(DIR *d, uint32_t **ret, size_t *count)
 
 int audit_segments(int dirfd, uint32_t **ret, size_t *n, struct err *e)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	CLEANUP(fd) int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (!d) {
-		(void)fd_close(fd);
+	if (fd < 0)
 		return err_sys(e, "cannot list the folder of the record");
-	}
-	r = dir_collect(d, ret, n);
-	(void)closedir(d);
-	return r < 0 ? err_nomem(e) : 0;
+	return dir_collect(fd, ret, n) < 0 ? err_nomem(e) : 0;
 }

@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "audit/dir.h"
 #include "base/files/fd.h"
+#include "base/sys/clock.h"
 
 struct prune_cut {
 	struct head last; /* the last record to go; seq 0: none goes */
@@ -238,12 +238,8 @@ static int prune_carry_out(struct log *l, const struct prune_cut *c, const uint3
 static struct bound bound_of(const struct prune_options *o, const struct head *h)
 {
 	struct bound b = { 0 };
-	struct timespec t;
-	uint64_t now = o->now_us;
+	uint64_t now = o->now_us ? o->now_us : clock_wall_us();
 
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	if (!now)
-		now = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 	if (o->max_records && h->seq >= o->max_records)
 		b.keep_from_seq = h->seq - o->max_records + 1;
 	if (o->max_age_ms && now > o->max_age_ms * 1000)

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "audit/dir.h"
+#include "base/sys/clock.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 
@@ -24,14 +24,6 @@ struct running_entry {
 	uint32_t segment;
 	uint64_t offset, time_us;
 };
-
-static uint64_t running_wall_us(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static int lock_slot(int fd, uint64_t offset)
 {
@@ -73,7 +65,7 @@ static int fill_slot(int fd, uint64_t offset, const struct run_info *i, const st
 	int n = snprintf(text, sizeof(text),
 			 WORD "%.32s %.16s %.16s %" PRIu32 " %" PRIu64 " %" PRIu64 " %.*s",
 			 or_dash(i->run), or_dash(i->policy), or_dash(i->backend), h->segment,
-			 h->offset, running_wall_us(), ARGV0_MAX, or_dash(i->argv0));
+			 h->offset, clock_wall_us(), ARGV0_MAX, or_dash(i->argv0));
 
 	for (int at = 0; at < n; at++)
 		if (text[at] == '\n' || text[at] == '\t')
@@ -175,7 +167,7 @@ static struct seen look_for(struct log *l, const struct running_entry *t)
 static int put_crashed(struct log *l, const struct running_entry *t, const char *principal,
 		       struct err *e)
 {
-	uint64_t now = running_wall_us();
+	uint64_t now = clock_wall_us();
 	struct record r;
 
 	record_init(&r, EVENT_SANDBOX_EXEC);
@@ -221,7 +213,7 @@ static bool used(const char *slot)
 static int bury_dead(struct log *l, int fd, char *text, size_t slots, const char *principal,
 		     struct err *e)
 {
-	size_t left = LOOK_AT, at = slots ? running_wall_us() % slots : 0;
+	size_t left = LOOK_AT, at = slots ? clock_wall_us() % slots : 0;
 
 	for (size_t i = 0; i < slots && left; i++) {
 		uint64_t offset = (uint64_t)at * RUNNING_SLOT;

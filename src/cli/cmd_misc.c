@@ -55,11 +55,10 @@ static int schema(const struct subcommand *c, int argc, char **argv)
 	return 0;
 }
 
-static int help(const struct subcommand *c, int argc, char **argv)
+static int help(const struct subcommand *c UNUSED, int argc, char **argv)
 {
 	const struct subcommand *about = argc > 1 ? command_by_name(argv[1]) : NULL;
 
-	(void)c;
 	if (argc > 1 && argv[1][0] != '-' && !about)
 		return command_unknown(argv[1]);
 	if (about)

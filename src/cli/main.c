@@ -13,20 +13,18 @@ const struct subcommand *const commands[] = { &cmd_run,    &cmd_shell,  &cmd_sh,
 					      &cmd_doctor, &cmd_bundle, &cmd_audit, NULL };
 
 /* The same words, and the same name: what it prints is brig's. */
-int command_elsewhere(int argc, char **argv)
+int command_elsewhere(int argc UNUSED, char **argv)
 {
 	struct err e = { 0 };
 
-	(void)argc;
 	(void)program_become(MORE, argv, &e);
 	error_print(&e);
 	return EXIT_BRIG;
 }
 
 /* They are brig-more's, who reads the same words again. */
-int command_many(char **argv, struct spec *s)
+int command_many(char **argv, struct spec *s UNUSED)
 {
-	(void)s;
 	return command_elsewhere(0, argv - 1);
 }
 

@@ -117,12 +117,11 @@ int command_elsewhere(int argc, char **argv)
 	return c ? c->run(c, argc - 1, argv + 1) : command_unknown(argv[1]);
 }
 
-int command_many(char **argv, struct spec *s)
+int command_many(char **argv UNUSED, struct spec *s)
 {
 	struct err e = { 0 };
 	int r = batch_repeat(s, s->cli.array, &e);
 
-	(void)argv;
 	if (r >= 0)
 		return r;
 	error_print(&e);

@@ -5,6 +5,9 @@
 
 #include "base/text/str.h"
 #include "cli/cli.h"
+#include "model/settings/envrules.h"
+
+#define STAYS "an option of brig sandbox create, whose sandbox stays"
 
 /* What other programs call it. A word that is nearly one of brig's needs no line here. */
 static const struct {
@@ -30,6 +33,20 @@ static const struct {
 	{ "dry-run", "brig plan, which shows what would be done" },
 	{ "rm", "nothing: a run keeps nothing but the workspace" },
 	{ "c", "brig exec \"COMMAND LINE\"" },
+	{ "u", "--user UID[:GID]" },
+	{ "q", "--quiet" },
+	{ "init", "nothing: process 1 is brig's own, and reaps" },
+	{ "cap-drop", "nothing: a command has no capabilities" },
+	{ "shm-size", "--set limits.tmp=SIZE" },
+	{ "ulimit", "--set limits.files=N" },
+	{ "d", STAYS },
+	{ "detach", STAYS },
+	{ "name", STAYS },
+	{ "label", STAYS },
+	{ "restart", STAYS },
+	{ "ttl", STAYS },
+	{ "idle-ttl", STAYS },
+	{ "cleanup-ttl", STAYS },
 };
 
 static const char *meant(const char *typed)
@@ -104,11 +121,17 @@ static const char *yes_or_no(const char *word)
  * arguments once it is read. */
 static int set_flag(struct spec *s, enum field_id id, const char *value, struct err *e)
 {
-	const char *own = id == FIELD_ENV && !strchr(value, '=') ? getenv(value) : NULL;
+	bool alone = id == FIELD_ENV && env_name_valid(value);
+	const char *own = alone ? getenv(value) : NULL;
 	int r;
 
 	/* A name alone is the caller's own variable, as in docker: also a secret one, on purpose.
 	 */
+	if (alone && !own)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "write --env NAME=VALUE, or --env-pass NAME, which passes it "
+				  "where you have it",
+				  "env '%.100s': you have no such variable", value);
 	if (own)
 		value = arena_printf(s->arena, "%s=%s", value, own);
 	if (!value)

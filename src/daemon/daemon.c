@@ -50,9 +50,8 @@ static void daemon_stop(void *arg)
 	loop_stop(((struct brigd *)arg)->api.loop);
 }
 
-static void daemon_on_signal(struct loop_watch *w, uint32_t events)
+static void daemon_on_signal(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
 	daemon_stop((struct brigd *)w);
 }
 
@@ -82,7 +81,7 @@ static void forget_tenants(struct brigd *d, uint64_t now)
 
 static void on_prune(struct loop_timer *t, uint64_t now)
 {
-	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, prune));
+	struct brigd *d = CONTAINER_OF(t, struct brigd, prune);
 
 	once_prune(d->api.once);
 	forget_tenants(d, now);
@@ -90,7 +89,7 @@ static void on_prune(struct loop_timer *t, uint64_t now)
 
 static void on_revoke(struct loop_timer *t, uint64_t now)
 {
-	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, revoke));
+	struct brigd *d = CONTAINER_OF(t, struct brigd, revoke);
 
 	api_revoke(&d->api);
 	loop_at(d->api.loop, t, now + REVOKE_US);
@@ -221,13 +220,12 @@ static int tls_take(struct brigd *d)
 	return channel;
 }
 
-static void on_tls_word(struct loop_watch *w, uint32_t events)
+static void on_tls_word(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct brigd *d = (struct brigd *)((char *)w - offsetof(struct brigd, tls_word));
+	struct brigd *d = CONTAINER_OF(w, struct brigd, tls_word);
 	CLEANUP(fd) int channel = tls_take(d);
 	struct err e = { 0 };
 
-	(void)events;
 	loop_at(d->api.loop, &d->tls_again, 0);
 	if (tls_front_word(channel, &e) < 0 ||
 	    http_listen_passed(d->api.http, TAKE_FD(channel), on_tls_lost, d, &e) < 0)
@@ -236,7 +234,7 @@ static void on_tls_word(struct loop_watch *w, uint32_t events)
 
 static void on_tls_again(struct loop_timer *t, uint64_t now)
 {
-	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, tls_again));
+	struct brigd *d = CONTAINER_OF(t, struct brigd, tls_again);
 	CLEANUP(fd) int late = tls_take(d);
 	struct err e = { 0 };
 	int channel;

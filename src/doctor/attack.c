@@ -60,11 +60,9 @@ static int attack_folder(const char *top, const char *name, struct err *e)
 	return mkdir(path, 0755) < 0 ? err_sys(e, "cannot make '%s'", path) : 0;
 }
 
-static int give_away(const char *path, const struct stat *st, int flag, struct FTW *at)
+static int give_away(const char *path, const struct stat *st UNUSED, int flag UNUSED,
+		     struct FTW *at UNUSED)
 {
-	(void)st;
-	(void)flag;
-	(void)at;
 	return lchown(path, NOBODY, NOBODY);
 }
 
@@ -151,11 +149,9 @@ static int ground_open(struct ground *g, struct err *e)
 	return 0;
 }
 
-static int attack_remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
+static int attack_remove_one(const char *path, const struct stat *st UNUSED, int flag UNUSED,
+			     struct FTW *at UNUSED)
 {
-	(void)st;
-	(void)flag;
-	(void)at;
 	return remove(path);
 }
 

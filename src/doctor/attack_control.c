@@ -138,9 +138,8 @@ int attack_control(const struct attack *a, const struct bait *b, char *detail, s
 	return r;
 }
 
-static void fork_many(const void *arg, struct answer *ret)
+static void fork_many(const void *arg UNUSED, struct answer *ret)
 {
-	(void)arg;
 	ret->worked = attack_forks() == BOMB_FORKS;
 }
 
@@ -151,9 +150,8 @@ int attack_control_forks(void)
 	return attack_control_run(true, fork_many, NULL, &got);
 }
 
-static void fill_memory(const void *arg, struct answer *ret)
+static void fill_memory(const void *arg UNUSED, struct answer *ret)
 {
-	(void)arg;
 	attack_memory();
 	ret->worked = 1;
 }

@@ -55,15 +55,13 @@ static bool open_socket(int family, int type, int protocol, char *detail, size_t
 	return fd < 0 ? stopped(detail, n) : got(detail, n, "a socket");
 }
 
-static bool raw_socket(const struct bait *b, char *detail, size_t n)
+static bool raw_socket(const struct bait *b UNUSED, char *detail, size_t n)
 {
-	(void)b;
 	return open_socket(AF_INET, SOCK_RAW, IPPROTO_ICMP, detail, n);
 }
 
-static bool packet_socket(const struct bait *b, char *detail, size_t n)
+static bool packet_socket(const struct bait *b UNUSED, char *detail, size_t n)
 {
-	(void)b;
 	return open_socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL), detail, n);
 }
 
@@ -127,13 +125,12 @@ static bool proc_root(const struct bait *b, char *detail, size_t n)
 	return false;
 }
 
-static bool proc_sys(const struct bait *b, char *detail, size_t n)
+static bool proc_sys(const struct bait *b UNUSED, char *detail, size_t n)
 {
 	/* The last one is for root of the network alone, which the control is. */
 	static const char *const files[] = { "/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern",
 					     "/proc/sys/net/ipv4/ip_forward" };
 
-	(void)b;
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		CLEANUP(fd) int fd = open(files[i], O_WRONLY | O_CLOEXEC);
 
@@ -184,25 +181,22 @@ static bool writes(const char *path, char *detail, size_t n)
 	return got(detail, n, "written");
 }
 
-static bool protected_name(const struct bait *b, char *detail, size_t n)
+static bool protected_name(const struct bait *b UNUSED, char *detail, size_t n)
 {
-	(void)b;
 	return writes(".git/hooks/post-checkout", detail, n) || writes(".git/config", detail, n) ||
 	       writes(".vscode/tasks.json", detail, n);
 }
 
-static bool symlink_out(const struct bait *b, char *detail, size_t n)
+static bool symlink_out(const struct bait *b UNUSED, char *detail, size_t n)
 {
-	(void)b;
 	return writes("out/planted", detail, n);
 }
 
-static bool setuid_file(const struct bait *b, char *detail, size_t n)
+static bool setuid_file(const struct bait *b UNUSED, char *detail, size_t n)
 {
 	struct stat st;
 	bool set;
 
-	(void)b;
 	if (!writes("setuid", detail, n))
 		return false;
 	set = chmod("setuid", 04755) == 0;
@@ -213,12 +207,11 @@ static bool setuid_file(const struct bait *b, char *detail, size_t n)
 	return set ? got(detail, n, "a setuid file") : false;
 }
 
-static bool device_node(const struct bait *b, char *detail, size_t n)
+static bool device_node(const struct bait *b UNUSED, char *detail, size_t n)
 {
 	bool made = mknod("node", S_IFCHR | 0600, makedev(1, 3)) == 0;
 	CLEANUP(fd) int fd = -1;
 
-	(void)b;
 	if (!made)
 		return stopped(detail, n);
 	fd = open("node", O_RDWR | O_CLOEXEC);
@@ -226,50 +219,44 @@ static bool device_node(const struct bait *b, char *detail, size_t n)
 	return fd < 0 ? stopped(detail, n) : got(detail, n, "a device");
 }
 
-static bool mount_fs(const struct bait *b, char *detail, size_t n)
+static bool mount_fs(const struct bait *b UNUSED, char *detail, size_t n)
 {
-	(void)b;
 	return mount("tmpfs", "/tmp", "tmpfs", 0, NULL) < 0 ? stopped(detail, n)
 							    : got(detail, n, "mounted");
 }
 
-static bool user_namespace(const struct bait *b, char *detail, size_t n)
+static bool user_namespace(const struct bait *b UNUSED, char *detail, size_t n)
 {
-	(void)b;
 	return unshare(CLONE_NEWUSER) < 0 ? stopped(detail, n) : got(detail, n, "a namespace");
 }
 
-static bool keyring(const struct bait *b, char *detail, size_t n)
+static bool keyring(const struct bait *b UNUSED, char *detail, size_t n)
 {
-	(void)b;
 	return syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 1) < 0
 		       ? stopped(detail, n)
 		       : got(detail, n, "the user's keyring");
 }
 
-static bool io_uring(const struct bait *b, char *detail, size_t n)
+static bool io_uring(const struct bait *b UNUSED, char *detail, size_t n)
 {
 	unsigned char params[256] = { 0 };
 	CLEANUP(fd) int fd = (int)syscall(SYS_io_uring_setup, 4, params);
 
-	(void)b;
 	return fd < 0 ? stopped(detail, n) : got(detail, n, "a ring");
 }
 
 /* EBADF is what somebody who may load modules is told. */
-static bool kernel_module(const struct bait *b, char *detail, size_t n)
+static bool kernel_module(const struct bait *b UNUSED, char *detail, size_t n)
 {
-	(void)b;
 	if (syscall(SYS_finit_module, -1, "", 0) < 0 && errno != EBADF)
 		return stopped(detail, n);
 	return got(detail, n, "may load modules");
 }
 
-static bool bpf_program(const struct bait *b, char *detail, size_t n)
+static bool bpf_program(const struct bait *b UNUSED, char *detail, size_t n)
 {
 	unsigned char attr[128] = { 1, 0, 0, 0 }; /* a socket filter without instructions */
 
-	(void)b;
 	if (syscall(SYS_bpf, 5 /* BPF_PROG_LOAD */, attr, sizeof(attr)) < 0 && errno != EINVAL &&
 	    errno != E2BIG && errno != EFAULT)
 		return stopped(detail, n);
@@ -289,12 +276,11 @@ static bool other_environment(const struct bait *b, char *detail, size_t n)
 	return (void)snprintf(detail, n, "not there"), false;
 }
 
-static bool push_input(const struct bait *b, char *detail, size_t n)
+static bool push_input(const struct bait *b UNUSED, char *detail, size_t n)
 {
 	CLEANUP(fd) int fd = open("/dev/tty", O_RDWR | O_CLOEXEC);
 	char c = '\n';
 
-	(void)b;
 	if (fd < 0 || ioctl(fd, TIOCSTI, &c) < 0)
 		return stopped(detail, n);
 	return got(detail, n, "typed for the user");

@@ -148,7 +148,6 @@ void check_temp(struct machine *m, struct finding *f)
 {
 	const char *temp = temp_folder();
 
-	(void)m;
 	if (access(temp, W_OK | X_OK) == 0) {
 		finding_say(f, CHECK_PASS, "Writable temp directory: %s", temp);
 		return;

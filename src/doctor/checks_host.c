@@ -137,11 +137,10 @@ static void say_quarantine(const char *path, struct finding *f)
 		finding_say(f, CHECK_PASS, "'%s'", path);
 }
 
-void check_state(struct machine *m, struct finding *f)
+void check_state(struct machine *m UNUSED, struct finding *f)
 {
 	char path[PATH_MAX];
 
-	(void)m;
 	if (state_place(0, NULL, path, sizeof(path)) < 0) {
 		finding_say(f, CHECK_WARN, "there is no HOME to keep what must survive a crash in");
 	} else if (access(path, F_OK) < 0 && errno == ENOENT && can_make(path)) {
@@ -159,13 +158,12 @@ void check_state(struct machine *m, struct finding *f)
 	finding_hint(f, "set XDG_STATE_HOME to a folder of your own that nobody else can write to");
 }
 
-void check_installation(struct machine *m, struct finding *f)
+void check_installation(struct machine *m UNUSED, struct finding *f)
 {
 	char path[PATH_MAX];
 	struct err e = { 0 };
 	struct stat st;
 
-	(void)m;
 	if (stat("/proc/self/exe", &st) == 0 && (st.st_mode & (S_ISUID | S_ISGID))) {
 		finding_say(f, CHECK_FAIL, "brig is setuid or setgid, which it is not made for");
 		if (own_path(path, sizeof(path), &e) == 0)

@@ -72,9 +72,8 @@ static bool has_action(uint32_t action)
 	return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
 }
 
-void check_seccomp(struct machine *m, struct finding *f)
+void check_seccomp(struct machine *m UNUSED, struct finding *f)
 {
-	(void)m;
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0 || !has_action(SECCOMP_RET_ERRNO) ||
 	    !has_action(SECCOMP_RET_KILL_PROCESS)) {
 		finding_say(f, CHECK_FAIL, "the kernel cannot filter system calls as brig needs");
@@ -85,11 +84,10 @@ void check_seccomp(struct machine *m, struct finding *f)
 		    under_filter() ? "; brig itself is under somebody else's" : "");
 }
 
-void check_landlock(struct machine *m, struct finding *f)
+void check_landlock(struct machine *m UNUSED, struct finding *f)
 {
 	int abi = (errno = 0, landlock_abi());
 
-	(void)m;
 	if (abi == 0 && errno == EOPNOTSUPP) {
 		finding_say(f, CHECK_WARN, "switched off at boot: mounts alone protect files");
 		finding_hint(f, "add 'landlock' to the list lsm= on the kernel's command line");
@@ -182,7 +180,7 @@ static bool manager_makes_groups(const struct cgroup_limits *want, const char *i
 	return true;
 }
 
-void check_cgroups(struct machine *m, struct finding *f)
+void check_cgroups(struct machine *m UNUSED, struct finding *f)
 {
 	const struct cgroup_limits want = {
 		.memory = 64U << 20, .cpus = 500, .cpu_shares = 512, .pids = 16
@@ -193,7 +191,6 @@ void check_cgroups(struct machine *m, struct finding *f)
 	struct err e = { 0 };
 	char id[32];
 
-	(void)m;
 	(void)snprintf(id, sizeof(id), "doctor-%d", (int)getpid());
 	if (cgroup_new(&(struct cgroup_host){ 0 }, id, &want, &c, &e) < 0) {
 		say_error(f, CHECK_FAIL, &e);
@@ -212,13 +209,12 @@ void check_cgroups(struct machine *m, struct finding *f)
 	hint_cgroups(f, layout);
 }
 
-void check_mount_api(struct machine *m, struct finding *f)
+void check_mount_api(struct machine *m UNUSED, struct finding *f)
 {
 	/* A bad descriptor is what a kernel that knows the call complains about. */
 	bool absent = syscall(SYS_mount_setattr, -1, "", AT_EMPTY_PATH, NULL, 0) < 0 &&
 		      (errno == ENOSYS || errno == EPERM);
 
-	(void)m;
 	if (!absent) {
 		finding_say(f, CHECK_PASS, "mount_setattr and its family");
 		return;
@@ -229,13 +225,12 @@ void check_mount_api(struct machine *m, struct finding *f)
 	finding_hint(f, "start Linux 5.12 or newer; in a container, allow mount_setattr");
 }
 
-void check_kernel(struct machine *m, struct finding *f)
+void check_kernel(struct machine *m UNUSED, struct finding *f)
 {
 	char *end, *at;
 	struct utsname u;
 	unsigned long major, minor;
 
-	(void)m;
 	if (uname(&u) < 0)
 		return;
 	major = strtoul(u.release, &end, 10);

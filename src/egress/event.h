@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/event.h - what the worker tells its monitor: fixed structs, some to a packet.
+/* egress/event.h - what the worker tells its monitor; event_pack.h says how it travels.
  *
  * The socket between the two is the ring: it holds a bounded number of packets. A request whose
- * decision does not fit waits, and so does everything behind it. Texts are NUL-terminated; the
- * monitor cuts them again, since they come from the process that reads hostile bytes. */
+ * decision does not fit waits, and so does everything behind it. Texts are NUL-terminated. */
 #pragma once
 
 #include <stdint.h>
@@ -39,9 +38,6 @@ struct egress_event {
 	char what[320];
 	char hint[256];
 };
-
-/* A packet holds one or more of them, whole. */
-enum { EGRESS_BATCH = 32 };
 
 /* What the worker hears of a question. */
 struct egress_answer {

@@ -13,6 +13,7 @@
 #include "base/sys/wait.h"
 #include "base/text/buf.h"
 #include "egress/egress_plan.h"
+#include "egress/event_pack.h"
 #include "egress/rules/verdict.h"
 #include "egress/worker_start.h"
 #include "model/outcome/outcome.h"
@@ -32,9 +33,8 @@ struct egress {
 	char pem[AUTHORITY_MAX];
 	struct egress_plan *plan;
 	const char **variables;
-	struct egress_event batch[EGRESS_BATCH];
-	size_t n_batch, next; /* heard; those before `next` were passed on */
-	size_t part;          /* bytes of one more, behind them: of a stream */
+	char batch[2 * EGRESS_PACKET]; /* heard: of a stream, the last event may be there in part */
+	size_t heard, next;            /* bytes; those before `next` were passed on */
 };
 
 /* ---- starting ---- */
@@ -289,8 +289,10 @@ void egress_end(struct egress *g)
 	char turn;
 
 	/* One that has not begun has nothing to tell, and will not begin any more. */
-	if (g->turn >= 0 && read(g->turn, &turn, 1) == 1)
+	if (g->turn >= 0 && read(g->turn, &turn, 1) == 1) {
 		g->gone = true;
+		worker_kill(g->pid, g->pidfd);
+	}
 	(void)shutdown(g->control, SHUT_WR);
 }
 
@@ -315,14 +317,9 @@ bool egress_names_host(const struct egress_event *ev)
 	       strcmp(h.name, ev->host) == 0;
 }
 
-static void monitor_cut(char *text, size_t n)
-{
-	text[n - 1] = '\0';
-}
-
 bool egress_waiting(const struct egress *g)
 {
-	return !g->gone && g->next < g->n_batch;
+	return !g->gone && event_size(g->batch + g->next, g->heard - g->next) != 0;
 }
 
 int egress_await(struct egress *g, unsigned ms, struct err *e)
@@ -348,42 +345,34 @@ int egress_await(struct egress *g, unsigned ms, struct err *e)
 /* Of a stream the last may be there in part, and is completed by the next look. */
 static bool look_again(struct egress *g)
 {
-	const size_t one = sizeof(g->batch[0]);
-	char *at = (char *)g->batch;
 	ssize_t n;
 
-	memmove(at, at + g->n_batch * one, g->part);
-	g->next = g->n_batch = 0;
-	n = recv(g->control, at + g->part, sizeof(g->batch) - g->part, MSG_DONTWAIT);
+	g->heard -= g->next;
+	memmove(g->batch, g->batch + g->next, g->heard);
+	g->next = 0;
+	if (g->heard && !g->is_there) /* a packet holds whole ones */
+		return g->gone = true;
+	n = recv(g->control, g->batch + g->heard, sizeof(g->batch) - g->heard, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	if (n <= 0) {
-		g->gone = true;
-		return true;
-	}
-	g->n_batch = (g->part + (size_t)n) / one;
-	g->part = (g->part + (size_t)n) % one;
-	g->gone = g->part && !g->is_there;
-	return g->gone || g->n_batch;
+	if (n > 0)
+		g->heard += (size_t)n;
+	g->gone = n <= 0;
+	return g->gone || egress_waiting(g);
 }
 
 enum egress_news egress_next(struct egress *g, struct egress_event *ret)
 {
+	ssize_t n;
+
 	if (!g->gone && !egress_waiting(g) && !look_again(g))
 		return EGRESS_QUIET;
-	if (!g->gone)
-		*ret = g->batch[g->next++];
-	if (g->gone || ret->kind >= EGRESS_EVENT_KINDS) {
+	n = g->gone ? 0 : event_unpack(g->batch + g->next, g->heard - g->next, ret);
+	if (n <= 0 || ret->kind >= EGRESS_EVENT_KINDS) {
 		g->gone = true;
 		return EGRESS_GONE;
 	}
-	monitor_cut(ret->host, sizeof(ret->host));
-	monitor_cut(ret->method, sizeof(ret->method));
-	monitor_cut(ret->address, sizeof(ret->address));
-	monitor_cut(ret->rule, sizeof(ret->rule));
-	monitor_cut(ret->credential, sizeof(ret->credential));
-	monitor_cut(ret->what, sizeof(ret->what));
-	monitor_cut(ret->hint, sizeof(ret->hint));
+	g->next += (size_t)n;
 	return EGRESS_NEWS;
 }
 

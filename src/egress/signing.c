@@ -283,13 +283,12 @@ static void answered(struct signing *s)
 		signing_give(s, m, n);
 }
 
-static void on_line(struct loop_watch *w, uint32_t events)
+static void on_line(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct signing *s = ((struct signing_watch *)w)->s;
 	ssize_t n = recv(w->fd, s->answer + s->have, sizeof(s->answer) - s->have, MSG_DONTWAIT);
 	size_t want = 0;
 
-	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	s->have += n > 0 ? (size_t)n : 0;
@@ -303,9 +302,8 @@ static void on_line(struct loop_watch *w, uint32_t events)
 		answered(s);
 }
 
-static void on_patience(struct loop_timer *t, uint64_t now)
+static void on_patience(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
 	unanswered(((struct signing_timer *)t)->s);
 }
 
@@ -322,23 +320,21 @@ static void signing_begin(struct signing *s)
 		signing_fail(s);
 }
 
-static void on_pace(struct loop_timer *t, uint64_t now)
+static void on_pace(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
 	signing_begin(((struct signing_timer *)t)->s);
 }
 
 /* ---- the worker ---- */
 
 /* Who asks without end waits for each turn. */
-static void on_worker(struct loop_watch *w, uint32_t events)
+static void on_worker(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct signing *s = ((struct signing_watch *)w)->s;
 	size_t none = 0;
 	ssize_t n = fd_recv(w->fd, &s->ask, sizeof(s->ask), NULL, &none);
 	uint64_t now = clock_us();
 
-	(void)events;
 	if (n == -EAGAIN)
 		return;
 	if (n != (ssize_t)sizeof(s->ask) || s->ask.n > sizeof(s->ask.request)) {

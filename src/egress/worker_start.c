@@ -68,16 +68,21 @@ int worker_start(const char *word, const int *fds, size_t n, pid_t *pid, int *pi
 	return host_start(&h, pid, pidfd, e);
 }
 
+void worker_kill(pid_t pid, int pidfd)
+{
+	/* Ours until it is waited for, so the number can still be used where need be. */
+	if (pid > 0 && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 &&
+	    errno == ENOSYS)
+		(void)kill(pid, SIGKILL);
+}
+
 void worker_stop(pid_t pid, int pidfd)
 {
 	siginfo_t info;
 
-	if (pid > 0) {
-		/* Ours until it is waited for, so the number can still be used where need be. */
-		if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 && errno == ENOSYS)
-			(void)kill(pid, SIGKILL);
+	worker_kill(pid, pidfd);
+	if (pid > 0)
 		while (waitid(P_PID, (id_t)pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
 			;
-	}
 	(void)fd_close(pidfd);
 }

@@ -17,5 +17,7 @@ enum { WORKER_FDS_MAX = 3 };
  * NULL. It dies with us; *pidfd is the caller's to close, *pid to wait for. */
 int worker_start(const char *word, const int *fds, size_t n, pid_t *pid, int *pidfd, struct err *e);
 
+/* Sees to it that it ends; whoever started it stops it in the end. */
+void worker_kill(pid_t pid, int pidfd);
 /* Kills and reaps it, and closes pidfd. Nothing if pid is not positive. */
 void worker_stop(pid_t pid, int pidfd);

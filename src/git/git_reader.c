@@ -44,14 +44,15 @@
 #define READ_COMMITS                                                                               \
 	READ_REPOSITORY                                                                            \
 	"ids() { grep -aoE '^[0-9a-f]{40,64}' | sort -u; }; "                                      \
-	"head -c \"$3\" > /tmp/old && ids < /tmp/old > /tmp/o; ids > /tmp/n; "                     \
-	"comm -13 /tmp/o /tmp/n > /tmp/t || exit 1; "                                              \
-	"g cat-file --batch-check < /tmp/t > /tmp/c || exit 1; "                                   \
-	"if grep -q ' missing$' /tmp/c; then printf '/missing\\0'; fi; "                           \
+	"d=$(mktemp -d) || exit 1; " /* any fixed name may be the way to the user's project */     \
+	"head -c \"$3\" > $d/old && ids < $d/old > $d/o; ids > $d/n; "                             \
+	"comm -13 $d/o $d/n > $d/t || exit 1; "                                                    \
+	"g cat-file --batch-check < $d/t > $d/c || exit 1; "                                       \
+	"if grep -q ' missing$' $d/c; then printf '/missing\\0'; fi; "                             \
 	"if [ -n \"$(g for-each-ref --count=1 refs/replace)\" ]; then printf '/replace\\0'; fi; "  \
-	"{ sed 's/^/^/' /tmp/o; cat /tmp/t; } > /tmp/r; "                                          \
-	"g rev-list --all --ignore-missing --stdin < /tmp/r > /tmp/c || exit 1; "                  \
-	"g diff-tree --stdin -r -m --root --no-renames --name-only -z --diff-filter=d < /tmp/c"
+	"{ sed 's/^/^/' $d/o; cat $d/t; } > $d/r; "                                                \
+	"g rev-list --all --ignore-missing --stdin < $d/r > $d/c || exit 1; "                      \
+	"g diff-tree --stdin -r -m --root --no-renames --name-only -z --diff-filter=d < $d/c"
 #define READ_TREE                                                                                  \
 	READ_REPOSITORY                                                                            \
 	"c=$(g rev-parse -q --verify \"refs/heads/$3^{commit}\" || "                               \

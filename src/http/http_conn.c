@@ -481,12 +481,11 @@ static void ready(struct loop_watch *w, uint32_t events)
 	conn_turn(c);
 }
 
-static void due(struct loop_timer *t, uint64_t now)
+static void due(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct http_conn *c = (struct http_conn *)((char *)t - offsetof(struct http_conn, timer));
+	struct http_conn *c = CONTAINER_OF(t, struct http_conn, timer);
 	bool slow = c->state == HTTP_BODY || (c->state == HTTP_HEAD && c->len);
 
-	(void)now;
 	if (c->pump.way != PUMP_NONE || c->state == HTTP_TAKE) {
 		conn_desert(c);
 	} else if (c->state == HTTP_SERVE && all_sent(c)) {

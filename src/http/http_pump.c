@@ -19,11 +19,10 @@
 #define STEP ((size_t)1 << 20)
 #define AT_ONCE ((size_t)4 << 20) /* at a turn: others want theirs, too */
 
-static void on_pipe(struct loop_watch *w, uint32_t events)
+static void on_pipe(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct http_pump *p = (struct http_pump *)w;
 
-	(void)events;
 	conn_turn(p->c);
 }
 

@@ -67,12 +67,10 @@ static void http_server_rest(struct http_server *s)
 	loop_at(s->loop, &s->again, clock_us() + AGAIN_US);
 }
 
-static void listen_again(struct loop_timer *t, uint64_t now)
+static void listen_again(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct http_server *s =
-		(struct http_server *)((char *)t - offsetof(struct http_server, again));
+	struct http_server *s = CONTAINER_OF(t, struct http_server, again);
 
-	(void)now;
 	for (struct http_listener *d = s->listeners; d; d = d->next)
 		if (d->fd >= 0)
 			(void)loop_want(s->loop, &d->w, EPOLLIN);
@@ -99,12 +97,11 @@ static bool http_server_make_room(struct http_server *s, const struct http_liste
 	return oldest != NULL;
 }
 
-static void knock(struct loop_watch *w, uint32_t events)
+static void knock(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct http_listener *d = (struct http_listener *)w;
 	struct http_server *s = d->server;
 
-	(void)events;
 	for (int i = 0; i < AT_ONCE; i++) {
 		int one = 1, fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -127,12 +124,11 @@ static void knock(struct loop_watch *w, uint32_t events)
 }
 
 /* The same for connections that come out of a socket; TLS has been spoken on each. */
-static void knock_passed(struct loop_watch *w, uint32_t events)
+static void knock_passed(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct http_listener *d = (struct http_listener *)w;
 	struct http_server *s = d->server;
 
-	(void)events;
 	for (int i = 0; i < AT_ONCE; i++) {
 		char word;
 		int fd = -1;

@@ -142,22 +142,20 @@ void context_finish(struct context *x, const char *why)
 
 /* ---- what happens to it ---- */
 
-static void on_run(struct loop_watch *w, uint32_t events)
+static void on_run(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct context *x = (struct context *)w;
 
-	(void)events;
 	if (!brig_run_dispatch(x->run))
 		context_gone(x);
 	else if (x->dying)
 		run_handle_drop(x->run);
 }
 
-static void on_due(struct loop_timer *t, uint64_t now)
+static void on_due(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct context *x = (struct context *)((char *)t - offsetof(struct context, timer));
+	struct context *x = CONTAINER_OF(t, struct context, timer);
 
-	(void)now;
 	switch (x->due) {
 	case DUE_LIMIT:
 		x->late = true;
@@ -277,28 +275,18 @@ int context_new(struct loop *l, brig_sandbox *s, const struct context_listener *
 	return 0;
 }
 
-static void nobody_said(void *arg, const struct interp_answer *a)
+static void nobody_said(void *arg UNUSED, const struct interp_answer *a UNUSED)
 {
-	(void)arg;
-	(void)a;
 }
 
-static void nobody_output(void *arg, int stream, const char *p, size_t n)
+static void nobody_output(void *arg UNUSED, int stream UNUSED, const char *p UNUSED,
+			  size_t n UNUSED)
 {
-	(void)arg;
-	(void)stream;
-	(void)p;
-	(void)n;
 }
 
-static void nobody_ended(void *arg, const char *why, const struct outcome *o, bool called,
-			 bool late)
+static void nobody_ended(void *arg UNUSED, const char *why UNUSED, const struct outcome *o UNUSED,
+			 bool called UNUSED, bool late UNUSED)
 {
-	(void)arg;
-	(void)why;
-	(void)o;
-	(void)called;
-	(void)late;
 }
 
 struct context *context_free(struct context *x)

@@ -106,12 +106,11 @@ static bool take_piece(struct interp *x, char *piece)
 	return !x->lost;
 }
 
-static void interp_on_said(struct loop_watch *w, uint32_t events)
+static void interp_on_said(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct interp *x = (struct interp *)((char *)w - offsetof(struct interp, from));
+	struct interp *x = CONTAINER_OF(w, struct interp, from);
 	CLEANUP(mem) char *piece = malloc(PIECE);
 
-	(void)events;
 	if (!piece)
 		lose(x, "there is no memory for what it says");
 	for (int i = 0; piece && i < ROUNDS && take_piece(x, piece); i++)
@@ -144,10 +143,9 @@ static void send_some(struct interp *x)
 		lose(x, "it cannot be followed");
 }
 
-static void interp_on_room(struct loop_watch *w, uint32_t events)
+static void interp_on_room(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
-	send_some((struct interp *)((char *)w - offsetof(struct interp, to)));
+	send_some(CONTAINER_OF(w, struct interp, to));
 }
 
 int interp_ask(struct interp *x, const char *code, const char *const *args, struct err *e)

@@ -6,6 +6,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,6 +167,12 @@ int proc_place_streams(int in, int out, int err)
 			return -errno;
 	}
 	return 0;
+}
+
+void proc_forget_environment(void)
+{
+	for (char **v = environ; v && *v; v++)
+		explicit_bzero(*v, strlen(*v));
 }
 
 int proc_leave_streams(void)

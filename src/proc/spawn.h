@@ -26,6 +26,10 @@ int proc_fork_away(bool allocates);
 void proc_default_signals(void);
 void proc_unblock_signals(void);
 
+/* Likewise: the caller's variables came along in its memory, where what runs below reads them as
+ * /proc/PID/environ. */
+void proc_forget_environment(void);
+
 /* 0, 1 and 2 lead to /dev/null. 0 or -errno. */
 int proc_leave_streams(void);
 

@@ -2,13 +2,13 @@
 #include "proc/use.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/files/fd.h"
+#include "base/files/folder.h"
 
 #define PROCESSES_MAX ((size_t)1 << 18)
 
@@ -85,18 +85,17 @@ static int by_pid(const void *a, const void *b)
 
 static void use_look_at(struct use *all)
 {
-	DIR *d = fdopendir(dup(all->proc));
-	struct dirent *x;
+	const struct fd_entry *x;
+	struct folder f;
 
-	while (d && (x = readdir(d))) {
+	folder_begin(&f, all->proc);
+	while ((x = folder_next(&f))) {
 		struct process p;
 
-		if (isdigit((unsigned char)x->d_name[0]) && read_stat(all->proc, x->d_name, &p) &&
+		if (isdigit((unsigned char)x->name[0]) && read_stat(all->proc, x->name, &p) &&
 		    !use_add(all, &p))
 			break;
 	}
-	if (d)
-		(void)closedir(d);
 	if (all->n)
 		qsort(all->v, all->n, sizeof(*all->v), by_pid);
 }

@@ -141,14 +141,12 @@ static void hold_finish(struct hold_caller *c)
 	hold_let_go(c);
 }
 
-static void on_turn(struct loop_watch *w, uint32_t events)
+static void on_turn(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct hold_caller *c =
-		(struct hold_caller *)((char *)w - offsetof(struct hold_caller, turns));
+	struct hold_caller *c = CONTAINER_OF(w, struct hold_caller, turns);
 
 	int goes_on = brig_run_dispatch(c->run);
 
-	(void)events;
 	if (goes_on && c->w.fd < 0) /* its session is gone: nobody takes what it wrote */
 		run_handle_drop(c->run);
 	if (!goes_on)
@@ -334,7 +332,7 @@ static void hold_answer(struct hold_caller *c, const struct hold_ask *q, int *fd
 	hold_leave(c);
 }
 
-static void on_caller(struct loop_watch *w, uint32_t events)
+static void on_caller(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct hold_caller *c = (struct hold_caller *)w;
 	struct hold_ask q = { 0 };
@@ -342,7 +340,6 @@ static void on_caller(struct loop_watch *w, uint32_t events)
 	size_t n = EXEC_FDS;
 	ssize_t r = fd_recv(w->fd, &q, sizeof(q), fds, &n);
 
-	(void)events;
 	if (r == -EAGAIN)
 		return;
 	if (r == (ssize_t)sizeof(q) && !c->command)
@@ -353,11 +350,10 @@ static void on_caller(struct loop_watch *w, uint32_t events)
 		(void)fd_close(fds[i]);
 }
 
-static void on_rest(struct loop_timer *t, uint64_t now)
+static void on_rest(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct hold *h = (struct hold *)((char *)t - offsetof(struct hold, rest));
+	struct hold *h = CONTAINER_OF(t, struct hold, rest);
 
-	(void)now;
 	if (h->listener >= 0)
 		(void)loop_want(h->loop, &h->accepts, EPOLLIN);
 }
@@ -370,14 +366,13 @@ static void hold_rest(struct hold *h)
 	loop_at(h->loop, &h->rest, clock_us() + REST_US);
 }
 
-static void on_newcomer(struct loop_watch *w, uint32_t events)
+static void on_newcomer(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct hold *h = (struct hold *)((char *)w - offsetof(struct hold, accepts));
+	struct hold *h = CONTAINER_OF(w, struct hold, accepts);
 	CLEANUP(fd) int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct hold_caller *c = NULL;
 	struct peer p;
 
-	(void)events;
 	if (fd < 0) {
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			hold_rest(h);
@@ -398,30 +393,27 @@ static void on_newcomer(struct loop_watch *w, uint32_t events)
 
 /* ---- its own end ---- */
 
-static void hold_on_end(struct loop_watch *w, uint32_t events)
+static void hold_on_end(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct hold *h = (struct hold *)((char *)w - offsetof(struct hold, ends));
+	struct hold *h = CONTAINER_OF(w, struct hold, ends);
 
-	(void)events;
 	h->over = true;
 }
 
-static void on_leash(struct loop_watch *w, uint32_t events)
+static void on_leash(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct hold *h = (struct hold *)((char *)w - offsetof(struct hold, leash));
+	struct hold *h = CONTAINER_OF(w, struct hold, leash);
 	char unused[512];
 	ssize_t n = read(w->fd, unused, sizeof(unused));
 
-	(void)events;
 	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
 		h->over = true;
 }
 
-static void on_sandbox(struct loop_watch *w, uint32_t events)
+static void on_sandbox(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct hold *h = (struct hold *)((char *)w - offsetof(struct hold, turns));
+	struct hold *h = CONTAINER_OF(w, struct hold, turns);
 
-	(void)events;
 	if (!brig_sandbox_dispatch(h->sandbox))
 		h->over = true;
 }

@@ -117,25 +117,22 @@ static void give_input(struct node_session *n)
 		end_stream(&n->in);
 }
 
-static void node_on_room(struct loop_watch *w, uint32_t events)
+static void node_on_room(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
 	(void)node_flush((struct node_stream *)w);
 }
 
-static void on_input_room(struct loop_watch *w, uint32_t events)
+static void on_input_room(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
 	give_input(node_of(w));
 }
 
-static void node_on_output(struct loop_watch *w, uint32_t events)
+static void node_on_output(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct node_stream *s = (struct node_stream *)w;
 	char part[NODE_PART];
 	ssize_t n = read(w->fd, part, sizeof(part));
 
-	(void)events;
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n <= 0) {
@@ -203,12 +200,10 @@ static void node_finish(struct node_session *n)
 	n->over = true;
 }
 
-static void on_turn(struct loop_watch *w, uint32_t events)
+static void on_turn(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct node_session *n =
-		(struct node_session *)((char *)w - offsetof(struct node_session, turns));
+	struct node_session *n = CONTAINER_OF(w, struct node_session, turns);
 
-	(void)events;
 	if (!brig_run_dispatch(n->run))
 		node_finish(n);
 }
@@ -229,10 +224,9 @@ static void node_leave(struct node_session *n)
 	run_handle_signal(n->run, SIGKILL);
 }
 
-static void on_silence(struct loop_timer *t, uint64_t now)
+static void on_silence(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	node_leave((struct node_session *)((char *)t - offsetof(struct node_session, silence)));
+	node_leave(CONTAINER_OF(t, struct node_session, silence));
 }
 
 /* A batch that ends removes what its tasks write to. A task whose part of Slurm has died would not
@@ -248,8 +242,7 @@ static bool is_unwanted(int fd)
 
 static void on_alive(struct loop_timer *t, uint64_t now)
 {
-	struct node_session *n =
-		(struct node_session *)((char *)t - offsetof(struct node_session, alive));
+	struct node_session *n = CONTAINER_OF(t, struct node_session, alive);
 
 	if (n->task && is_unwanted(n->to.w.fd)) {
 		node_leave(n);
@@ -260,13 +253,11 @@ static void on_alive(struct loop_timer *t, uint64_t now)
 	loop_at(n->loop, t, now + ALIVE_US);
 }
 
-static void node_on_signal(struct loop_watch *w, uint32_t events)
+static void node_on_signal(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct node_session *n =
-		(struct node_session *)((char *)w - offsetof(struct node_session, signals));
+	struct node_session *n = CONTAINER_OF(w, struct node_session, signals);
 	struct signalfd_siginfo s;
 
-	(void)events;
 	if (read(w->fd, &s, sizeof(s)) != (ssize_t)sizeof(s))
 		return;
 	if (n->run)
@@ -379,7 +370,7 @@ static void node_take(struct node_session *n, const struct node_frame *f)
 	}
 }
 
-static void on_frames(struct loop_watch *w, uint32_t events)
+static void on_frames(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct node_session *n = node_of(w);
 	struct node_frame f;
@@ -387,7 +378,6 @@ static void on_frames(struct loop_watch *w, uint32_t events)
 	ssize_t got = read(w->fd, part, sizeof(part));
 	int r = 0;
 
-	(void)events;
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (got <= 0) {

@@ -65,6 +65,14 @@ static const char *const not_there[] = {
 	"NoSuchFileException",       "cannot find", "cannot open",
 };
 
+/* How they say that a mode was refused; with set-id bits nothing else has that reason. */
+static const char *const no_mode[] = {
+	"changing permissions of",    /* chmod */
+	"cannot change permissions ", /* install, mkdir */
+	"preserving permissions for", /* cp -a */
+	"Cannot change mode to",      /* tar */
+};
+
 /* Where a root of brig's own has a part of what the host has. */
 static const char *const partly_shown[] = { "/etc/", "/var/lib/", "/var/cache/" };
 
@@ -99,7 +107,8 @@ static const char *const git_names[] = {
 	"other users and groups of the host are not known inside: give files to them, by chown "   \
 	"or in ACLs, outside of the sandbox"
 #define NO_SETID                                                                                   \
-	"set-id bits (chmod u+s, g+s) cannot be set inside: set them outside of the sandbox"
+	"set-id bits (chmod u+s, g+s) cannot be set inside, nor copied: set them outside of the "  \
+	"sandbox"
 #define OWN_CONFIG ", or use git config --global, which is the sandbox's own"
 #define NO_CORE                                                                                    \
 	"no core files are written inside: gdb -batch -ex run -ex bt --args COMMAND shows where "  \
@@ -167,10 +176,12 @@ static const struct {
 	{ "destination path '.' already exists", NOT_EMPTY }, /* git clone */
 	{ "ping: socktype", NO_PING },                        /* iputils */
 	{ "ping: socket", NO_PING },
+	{ "ping: prctl", NO_PING }, /* where it had the right by its file */
 	{ "cap_net_raw", NO_PING },
 	{ "Lacking privilege for icmp socket", NO_PING }, /* inetutils */
 	{ "permission denied (are you root?)", NO_PING }, /* busybox */
 	{ "failed to sign the data", NO_SIGNING },        /* git */
+	{ " writable by group", NO_SETID },               /* git init --shared */
 	{ "invalid user", NO_OTHERS },                    /* chown, install */
 	{ "invalid group", NO_OTHERS },
 	{ "Invalid argument near character", NO_OTHERS },   /* setfacl */
@@ -475,8 +486,7 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 		explain_add(o, "--profile debug lets perf count what runs inside");
 		return;
 	}
-	if ((found(w, "changing permissions of") || found(w, "cannot change permissions of")) &&
-	    found(w, "Operation not permitted")) {
+	if (any(w, no_mode, ARRAY_LEN(no_mode)) && found(w, "Operation not permitted")) {
 		explain_add(o, NO_SETID);
 		return;
 	}

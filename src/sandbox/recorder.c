@@ -15,6 +15,7 @@
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
+#include "base/sys/clock.h"
 #include "base/text/str.h"
 #include "egress/event.h"
 #include "egress/rules/verdict.h"
@@ -85,7 +86,7 @@ static int open_log(struct recorder *r, struct err *e)
 		return 0;
 	find_principal(r->principal, sizeof(r->principal));
 	copy_agent(r);
-	return log_open(&o, &r->log, e) < 0 ? (e->kind = ERR_UNAVAILABLE, -e->code) : 0;
+	return log_open(&o, &r->log, e) < 0 ? err_kind(e, ERR_UNAVAILABLE) : 0;
 }
 
 static bool folder_exists(const struct audit_spec *a)
@@ -245,7 +246,7 @@ int recorder_begin(struct recorder *r, const char *id, const char *backend, stru
 	r->id = id;
 	r->backend = backend;
 	if (open_log(r, e) < 0 || spec_digest(r->spec, r->policy, e) < 0 || log_lock(r->log, e) < 0)
-		return e->kind = ERR_UNAVAILABLE, -e->code;
+		return err_kind(e, ERR_UNAVAILABLE);
 	got = begin_locked(r, e);
 	log_unlock(r->log);
 	if (got == 0)
@@ -391,14 +392,6 @@ static int64_t limit_value(const struct limits *l, const struct command *c, enum
 	return (int64_t)values[which];
 }
 
-static uint64_t recorder_wall_us(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* --- the door --- */
 
 static enum event egress_type(const struct egress_event *ev)
@@ -501,10 +494,10 @@ static int put_egress_sums(struct recorder *r, bool end, struct err *e)
 	struct sum_text text;
 	struct record x;
 
-	while (r->egress && tally_next(r->egress, recorder_wall_us(), end, &sum)) {
+	while (r->egress && tally_next(r->egress, clock_wall_us(), end, &sum)) {
 		fill_sum(r, &sum, &text, &x);
 		if (log_append(r->log, &x, 1, e) < 0)
-			return e->kind = ERR_UNAVAILABLE, -e->code;
+			return err_kind(e, ERR_UNAVAILABLE);
 	}
 	return 0;
 }
@@ -518,10 +511,10 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 		return 0;
 	if (!r->egress && !(r->egress = tally_new()))
 		return err_nomem(e);
-	if (tally_take(r->egress, egress_type(ev), ev, recorder_wall_us())) {
+	if (tally_take(r->egress, egress_type(ev), ev, clock_wall_us())) {
 		fill_egress(r, ev, &x);
 		if (log_append(r->log, &x, 1, e) < 0)
-			return e->kind = ERR_UNAVAILABLE, -e->code;
+			return err_kind(e, ERR_UNAVAILABLE);
 	}
 	return put_egress_sums(r, false, e);
 }
@@ -539,7 +532,7 @@ int recorder_answer(struct recorder *r, const struct name_question *q, const cha
 	record_text(&x, "answer", answer);
 	record_text(&x, "by", by);
 	if (log_append(r->log, &x, 1, e) < 0)
-		return e->kind = ERR_UNAVAILABLE, -e->code;
+		return err_kind(e, ERR_UNAVAILABLE);
 	return 0;
 }
 
@@ -553,7 +546,7 @@ int recorder_signature(struct recorder *r, const char *key, const char *purpose,
 	record_text(&x, "key", key);
 	record_text(&x, "purpose", purpose);
 	if (log_append(r->log, &x, 1, e) < 0)
-		return e->kind = ERR_UNAVAILABLE, -e->code;
+		return err_kind(e, ERR_UNAVAILABLE);
 	return 0;
 }
 
@@ -689,7 +682,7 @@ int recorder_end(struct recorder *r, const struct outcome *o, struct err *e)
 	r->backend = o->backend;
 	if (open_log(r, e) < 0 || (!r->policy[0] && spec_digest(r->spec, r->policy, e) < 0) ||
 	    put_egress_sums(r, true, e) < 0 || put_end(r, o, e) < 0 || log_anchor(r->log, e) < 0)
-		return e->kind = ERR_UNAVAILABLE, -e->code;
+		return err_kind(e, ERR_UNAVAILABLE);
 	running_end(&r->running);
 	prune_sometimes(r);
 	return 0;
@@ -725,7 +718,7 @@ static int open_for_one(const struct spec *s, struct recorder **r, struct err *e
 static int put_one(struct recorder *r, const struct record *x, struct err *e)
 {
 	if (log_append(r->log, x, 1, e) < 0 || log_anchor(r->log, e) < 0)
-		return e->kind = ERR_UNAVAILABLE, -e->code;
+		return err_kind(e, ERR_UNAVAILABLE);
 	return 0;
 }
 

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/sys/clock.h"
 #include "base/text/str.h"
@@ -46,13 +45,11 @@ void telemetry_pass(struct telemetry *t, struct spec *s)
 void telemetry_begin(struct telemetry *t, note_fn *note, void *note_arg)
 {
 	CLEANUP(arena) struct arena *a = arena_new(ARENA_MAX);
-	struct timespec now;
 	struct err e = { 0 };
 	int r;
 
 	*t = (struct telemetry){ .note = note, .note_arg = note_arg };
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	t->when.wall_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	t->when.wall_us = clock_wall_us();
 	t->when.began = clock_us();
 	r = a ? otlp_open(a, environ, &t->otlp, &e) : err_nomem(&e);
 	if (r < 0)

@@ -47,23 +47,17 @@ struct tally *tally_free(struct tally *t)
 
 /* --- kinds --- */
 
-static uint64_t mix(uint64_t h, const void *p, size_t n)
-{
-	for (const unsigned char *c = p; n; n--, c++)
-		h = (h ^ *c) * 1099511628211ULL;
-	return (h ^ 0xff) * 1099511628211ULL;
-}
-
+/* With its end: of two texts neither goes on in the next. */
 static uint64_t mix_text(uint64_t h, const char *s)
 {
-	return mix(h, s, strlen(s));
+	return mem_hash(h, s, strlen(s) + 1);
 }
 
 static uint64_t hash_group(enum event type, const struct egress_event *ev)
 {
-	uint64_t h = mix(1469598103934665603ULL, &type, sizeof(type));
+	uint64_t h = mem_hash(0, &type, sizeof(type));
 
-	return mix_text(mix(h, &ev->reason, sizeof(ev->reason)), ev->rule);
+	return mix_text(mem_hash(h, &ev->reason, sizeof(ev->reason)), ev->rule);
 }
 
 /* What a secret was is worth telling apart; why else something was refused, its reason says. */
@@ -79,7 +73,7 @@ static uint64_t hash_kind(const struct tally_kind *k)
 	uint64_t h = hash_group(k->type, e);
 
 	h = mix_text(mix_text(mix_text(mix_text(h, e->host), e->method), e->credential), about(k));
-	return mix(mix(h, &e->port, sizeof(e->port)), &e->status, sizeof(e->status));
+	return mem_hash(mem_hash(h, &e->port, sizeof(e->port)), &e->status, sizeof(e->status));
 }
 
 static bool tally_same(const struct tally_kind *a, const struct tally_kind *b)

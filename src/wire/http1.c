@@ -22,9 +22,12 @@ static int bad(struct err *e, const char *what)
 
 bool http1_is_token_char(unsigned char c)
 {
-	if ((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'))
-		return true;
-	return c && strchr("!#$%&'*+-.^_`|~", c);
+	/* Of the sixteen signs that have the high half of the byte in common, those that may be. */
+	static const uint16_t tokens[16] = {
+		[2] = 0x6cfa, [3] = 0x03ff, [4] = 0xfffe, [5] = 0xc7ff, [6] = 0xffff, [7] = 0x57ff
+	};
+
+	return tokens[c >> 4] >> (c & 15) & 1;
 }
 
 static bool is_text_char(unsigned char c)
@@ -89,6 +92,7 @@ bool http1_field_line(struct http1_text l, struct http1_field *f)
 	if (!n || n == l.n || l.p[n] != ':')
 		return false;
 	f->name = (struct http1_text){ .p = l.p, .n = n };
+	f->is = http1_name(f->name);
 	f->value = trim((struct http1_text){ .p = l.p + n + 1, .n = l.n - n - 1 });
 	return true;
 }
@@ -101,12 +105,31 @@ bool http1_text_is(struct http1_text t, const char *word)
 	return t.p && t.n == strlen(word) && strncasecmp(t.p, word, t.n) == 0;
 }
 
+/* A name that is asked for. */
+struct named {
+	struct http1_text text;
+	enum http1_name is;
+};
+
+static struct named named(const char *name)
+{
+	struct http1_text t = { name, strlen(name) };
+
+	return (struct named){ t, http1_name(t) };
+}
+
+static bool is_named(const struct named *w, const struct http1_field *f)
+{
+	return f->is == w->is && (w->is != HTTP1_NAME_OTHER || http1_text_is(f->name, w->text.p));
+}
+
 struct http1_text http1_only(const struct http1_field *f, size_t n, const char *name)
 {
+	const struct named w = named(name);
 	struct http1_text found = { 0 };
 
 	for (size_t i = 0; i < n; i++) {
-		if (!http1_text_is(f[i].name, name))
+		if (!is_named(&w, &f[i]))
 			continue;
 		if (found.p)
 			return (struct http1_text){ 0 };
@@ -135,20 +158,23 @@ uint64_t http1_retry_after(const struct http1_answer *a)
 
 size_t http1_count(const struct http1_field *f, size_t n, const char *name)
 {
+	const struct named w = named(name);
 	size_t found = 0;
 
 	for (size_t i = 0; i < n; i++)
-		found += http1_text_is(f[i].name, name);
+		found += is_named(&w, &f[i]);
 	return found;
 }
 
 /* Is the word one of the comma-separated tokens of any field of that name? */
 bool http1_lists(const struct http1_field *f, size_t count, const char *name, const char *word)
 {
+	const struct named w = named(name);
+
 	for (size_t i = 0; i < count; i++) {
 		struct http1_text rest = f[i].value;
 
-		while (http1_text_is(f[i].name, name) && rest.n) {
+		while (is_named(&w, &f[i]) && rest.n) {
 			const char *comma = memchr(rest.p, ',', rest.n);
 			size_t n = comma ? (size_t)(comma - rest.p) : rest.n;
 
@@ -159,6 +185,18 @@ bool http1_lists(const struct http1_field *f, size_t count, const char *name, co
 		}
 	}
 	return false;
+}
+
+size_t http1_digits(char out[HTTP1_DIGITS], uint64_t v, unsigned base)
+{
+	char text[HTTP1_DIGITS];
+	size_t at = sizeof(text);
+
+	do
+		text[--at] = "0123456789abcdef"[v % base];
+	while (v /= base);
+	memcpy(out, text + at, sizeof(text) - at);
+	return sizeof(text) - at;
 }
 
 int http1_content_length(struct http1_text t, uint64_t *ret)
@@ -240,9 +278,11 @@ ssize_t http1_read_answer(const char *p, size_t n, enum http1_asked asked, struc
 {
 	size_t whole = http1_head_length(p, n < HTTP1_HEAD_MAX ? n : HTTP1_HEAD_MAX);
 	const char *at = p, *end = p + (whole ? whole - 2 : 0); /* before the empty line */
-	struct http1_answer a = { 0 };
+	struct http1_answer a;
 	struct http1_text line;
 	int r;
+
+	memset(&a, 0, offsetof(struct http1_answer, fields));
 
 	if (n && !may_become_head(p, n))
 		return bad(e, "it does not begin with HTTP/1.");
@@ -263,7 +303,7 @@ ssize_t http1_read_answer(const char *p, size_t n, enum http1_asked asked, struc
 	r = framing(&a, asked, e);
 	if (r < 0)
 		return r;
-	*ret = a;
+	memcpy(ret, &a, offsetof(struct http1_answer, fields) + a.n_fields * sizeof(a.fields[0]));
 	return (ssize_t)whole;
 }
 

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "base/text/err.h"
+#include "wire/http1_name.h"
 
 enum {
 	HTTP1_HEAD_MAX = 65536,
@@ -29,6 +30,7 @@ struct http1_text {
 
 struct http1_field {
 	struct http1_text name, value; /* the value without blanks around it */
+	enum http1_name is;            /* its name, as every reader of heads has it */
 };
 
 enum http1_framing {
@@ -43,12 +45,12 @@ struct http1_answer {
 	unsigned minor; /* of HTTP/1.x: 0 or 1 */
 	int status;     /* 100 to 599 */
 	struct http1_text reason;
-	struct http1_field fields[HTTP1_FIELDS_MAX];
-	size_t n_fields;
 	enum http1_framing framing;
 	uint64_t length;   /* with HTTP1_LENGTH */
 	bool keeps_alive;  /* another request may follow this answer's body */
 	bool asks_upgrade; /* `Upgrade` is among the Connection tokens */
+	size_t n_fields;
+	struct http1_field fields[HTTP1_FIELDS_MAX]; /* last: only those that are there are set */
 };
 
 /* What was asked decides how an answer is framed. */
@@ -73,6 +75,10 @@ size_t http1_count(const struct http1_field *f, size_t n, const char *name);
 /* Is the word one of the comma-separated tokens of any field of that name? */
 bool http1_lists(const struct http1_field *f, size_t n, const char *name, const char *word);
 bool http1_text_is(struct http1_text t, const char *word); /* compared without regard to case */
+
+/* What writers of heads and chunks need: digits to the base of 10 or 16, and their number. */
+enum { HTTP1_DIGITS = 20 };
+size_t http1_digits(char out[HTTP1_DIGITS], uint64_t v, unsigned base);
 
 /* ---- the body ---- */
 

@@ -181,10 +181,11 @@ ssize_t http1_read_request(const char *p, size_t n, struct http1_request *ret, c
 {
 	size_t whole = http1_head_length(p, n < HTTP1_HEAD_MAX ? n : HTTP1_HEAD_MAX);
 	const char *at = p, *end = p + (whole ? whole - 2 : 0);
-	struct http1_request q = { 0 };
+	struct http1_request q;
 	struct http1_text line;
 	ssize_t r;
 
+	memset(&q, 0, offsetof(struct http1_request, fields));
 	if (n && !may_become_head(p, n))
 		return http1_request_refuse(HTTP1_BAD_REQUEST, "this is not HTTP", why);
 	if (!whole)
@@ -208,6 +209,6 @@ ssize_t http1_read_request(const char *p, size_t n, struct http1_request *ret, c
 	r = meaning(&q, why);
 	if (r < 0)
 		return r;
-	*ret = q;
+	memcpy(ret, &q, offsetof(struct http1_request, fields) + q.n_fields * sizeof(q.fields[0]));
 	return (ssize_t)whole;
 }

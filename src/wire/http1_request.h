@@ -22,14 +22,14 @@ struct http1_request {
 	struct http1_text method, target;
 	enum http1_form form;
 	struct http1_text scheme, authority; /* of the absolute and authority forms */
-	struct http1_text path; /* path and query; "/" where an absolute form has none */
-	struct http1_text host; /* the Host field */
-	struct http1_field fields[HTTP1_FIELDS_MAX];
-	size_t n_fields;
+	struct http1_text path;     /* path and query; "/" where an absolute form has none */
+	struct http1_text host;     /* the Host field */
 	enum http1_framing framing; /* HTTP1_NO_BODY, HTTP1_LENGTH or HTTP1_CHUNKED */
 	uint64_t length;
 	bool keeps_alive;
 	bool expects; /* 100-continue */
+	size_t n_fields;
+	struct http1_field fields[HTTP1_FIELDS_MAX]; /* last: only those that are there are set */
 };
 
 /* Why a head was refused, as the status to answer with. */

@@ -147,9 +147,8 @@ static ssize_t socket_write(void *arg, const void *p, size_t n, short *wait)
 }
 
 /* The link closes it itself, whoever read and wrote it. */
-static void socket_leave(void *arg)
+static void socket_leave(void *arg UNUSED)
 {
-	(void)arg;
 }
 
 /* ---- links ---- */
@@ -269,12 +268,18 @@ static ssize_t pull(struct link *l, char *to, size_t n)
 	return r;
 }
 
+/* Nothing can come before the loop tells of news: neither the socket nor TLS has any of it. */
+static bool is_dry(const struct link *l)
+{
+	return l->drained && l->handshaken && !l->early.len && !tls_pending(l->tls);
+}
+
 size_t link_fill(struct link *l)
 {
 	char *room;
 	ssize_t r;
 
-	if (l->eof || l->broken || l->fd < 0 || l->in.len >= FLOW_FULL)
+	if (l->eof || l->broken || l->fd < 0 || l->in.len >= FLOW_FULL || is_dry(l))
 		return 0;
 	room = flow_room(l->pool, &l->in, FLOW_READ);
 	r = room ? pull(l, room, FLOW_READ) : 0;

@@ -48,6 +48,17 @@ static bool same_namespace(pid_t pid, const char *kind)
 	       theirs.st_ino == ours.st_ino;
 }
 
+/* 1: the process itself; 0: this kernel does not say; -1: it does, and the process is gone. */
+static int peer_process(int sock, int *pidfd)
+{
+	socklen_t n = sizeof(*pidfd);
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, pidfd, &n) == 0)
+		return 1;
+	*pidfd = -1;
+	return errno == ENOPROTOOPT ? 0 : -1;
+}
+
 static bool alive(int pidfd)
 {
 	return syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) == 0 || errno == EPERM;
@@ -56,14 +67,15 @@ static bool alive(int pidfd)
 static const char *peer_look_at(int sock, const struct ucred *c)
 {
 	CLEANUP(fd) int pidfd = -1;
-	socklen_t n = sizeof(pidfd);
 	char before[32] = "", after[32] = "";
-	bool named = getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) == 0;
+	int named = peer_process(sock, &pidfd);
 
 	if (c->uid != geteuid() && c->uid != 0)
 		return "the caller is another user";
 	if (c->pid <= 0) /* what has no number here lives in another pid namespace */
 		return "the caller lives in another pid namespace";
+	if (named < 0)
+		return "the caller is gone";
 	if (!named) {
 		pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
 		if (pidfd < 0 || !started(c->pid, before, sizeof(before)))
@@ -112,8 +124,8 @@ const char *peer_distrust(int sock)
 {
 	CLEANUP(fd) int pidfd = -1;
 	struct ucred c = { 0 };
-	socklen_t n = sizeof(c), m = sizeof(pidfd);
-	int deep;
+	socklen_t n = sizeof(c);
+	int deep, named;
 
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &c, &n) < 0)
 		return "what listens there is not known";
@@ -122,8 +134,9 @@ const char *peer_distrust(int sock)
 	deep = c.pid > 0 ? depth(c.pid) : 2;
 	if (deep > 1)
 		return "what listens there lives in another pid namespace";
-	if (deep < 0 ||
-	    (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) == 0 && !alive(pidfd)))
+	/* Looked at last: while it lives, its number is nobody else's. */
+	named = peer_process(sock, &pidfd);
+	if (deep < 0 || named < 0 || (named && !alive(pidfd)))
 		return "what began to listen there is gone";
 	return NULL;
 }

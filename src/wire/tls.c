@@ -68,11 +68,8 @@ static int bio_write(BIO *b, const char *p, int n)
 	return tls_told(b, r, BIO_FLAGS_WRITE);
 }
 
-static long bio_ctrl(BIO *b, int cmd, long larg, void *parg)
+static long bio_ctrl(BIO *b UNUSED, int cmd, long larg UNUSED, void *parg UNUSED)
 {
-	(void)b;
-	(void)larg;
-	(void)parg;
 	return cmd == BIO_CTRL_FLUSH;
 }
 

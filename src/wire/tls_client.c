@@ -62,12 +62,8 @@ static int trust(SSL_CTX *ctx, const char *roots, struct err *e)
 	return good ? 0 : tls_error(e, "the trusted certificates are not readable");
 }
 
-static int no_password(char *out, int n, int writing, void *arg)
+static int no_password(char *out UNUSED, int n UNUSED, int writing UNUSED, void *arg UNUSED)
 {
-	(void)out;
-	(void)n;
-	(void)writing;
-	(void)arg;
 	return -1;
 }
 

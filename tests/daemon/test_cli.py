@@ -500,8 +500,9 @@ c.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Len
 def a_guest_cannot_play_the_daemon():
     env = {"BRIG_HOST": f"unix://{workspace() / 'brig.sock'}"}
     become = [w for w in brig_argv() if not w.endswith("/brig")]
-    for guest in (False, True):
-        with start_brig("run", "--", "python3", "-c", LISTEN) if guest else subprocess.Popen(
+    # "where it could": an old kernel does not tell that the number of who listens there is another's by now.
+    for guest in (None, "a guest", "where it could"):
+        with start_brig("run", "--", "python3", "-c", LISTEN) if guest == "a guest" else subprocess.Popen(
                 [*become, "/usr/bin/python3", "-c", LISTEN], stdout=subprocess.PIPE, cwd=workspace()) as p:
             assert p.stdout.readline() == b"up\n"
             done = brig("sandbox", "list", env=env)
@@ -509,7 +510,8 @@ def a_guest_cannot_play_the_daemon():
             p.wait(20 * PATIENCE)
             (workspace() / "brig.sock").unlink()
         if guest:
-            assert done.status == 125 and "not a daemon" in done.errors and told == 0, (done.errors, told)
+            why = "not a daemon" if guest == "a guest" else "commands in sandboxes may have written"
+            assert done.status == 125 and why in done.errors and told == 0, (done.errors, told)
         else:
             assert done.status == 0 and told > 0, (done.errors, told)
 

@@ -164,7 +164,7 @@ def every_page_shows_what_there_is():
 @test(limit=240)
 def the_owner_is_asked_on_every_page():
     with browser.borrowed(window) as b, daemon() as d, sdk.page() as to:
-        names = {n: to for n in ("one.test", "two.test", "three.test", "xn--bcher-kva.test")}
+        names = {n: to for n in ("one.test", "two.test", "three.test", "four.test", "five.test", "xn--bcher-kva.test")}
         d.create(name="asker", spec={"workspace": {"path": str(workspace())}, "network": "proxy", "egress": {"ask": True, "https_only": False, "resolve": names}})
         get = "curl -s -o /dev/null -w '%{http_code} ' http://"
 
@@ -205,6 +205,19 @@ def the_owner_is_asked_on_every_page():
         b.sees("not all of its letters are what they look like", "#asks")
         press("For this sandbox")
         assert said(run) == b"200 " and said(asks("xn--bcher-kva.test")) == b"200 "
+        # Nor is one that was meant for a question which has gone, and would meet the one that moves into its place.
+        asks("four.test")
+        b.sees("four.test:80", "#asks")
+        run = asks("five.test")
+        b.sees("five.test:80", "#asks")
+        b.until("[...document.querySelectorAll('#asks button')].filter(x => !x.disabled).length === 8")
+        b.script("""window.open = []; new MutationObserver(() => window.open.push([...document.querySelectorAll('#asks button')].filter(x => !x.disabled).length))
+                    .observe(document.getElementById('asks'), {childList: true});""")
+        first = [q["question"] for q in d.call("GET", "/v1/sandboxes/asker/questions").json["questions"] if q["host"] == "four.test"]
+        d.call("POST", f"/v1/sandboxes/asker/questions/{first[0]}", {"answer": "no"})
+        assert b.until("window.open.length && window.open") == [0]
+        press("Once")
+        assert said(run) == b"200 "
         run = asks("three.test")
         press("Always…")
         b.sees('+    - "three.test:80"', "#allow")

@@ -17,7 +17,7 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import PATIENCE, brig, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, files_as_root, main, runtime, scratch, state, test, wait_until, workspace  # noqa: E402
 
 WAIT = 10 * PATIENCE
 BYTES = {"Content-Type": "application/octet-stream"}
@@ -749,6 +749,19 @@ def settings_that_were_copied_out_are_not_the_users_own():
         b.sh(f"mkdir /tmp/d; printf '%s' '{text}' | tee /tmp/one.yaml > /tmp/d/two.yaml")
         for what in ("one.yaml", "d"):
             assert brig("sandbox", "cp", f"{b.id}:/tmp/{what}", ".", env={"BRIG_HOST": f"unix://{b.d.path}"}, cwd=place).status == 0
+        # Where that cannot be noted nothing gets its name: a disk that the command has filled, say.
+        notes, second = state() / "brig/exposed", runtime() / "brig/exposed"
+        notes.rename(notes.with_name("aside"))
+        second.parent.mkdir(mode=0o700, exist_ok=True)
+        notes.touch()
+        second.touch()
+        for what in ("one.yaml", "d"):
+            done = brig("sandbox", "cp", f"{b.id}:/tmp/{what}", "new", env={"BRIG_HOST": f"unix://{b.d.path}"}, cwd=place)
+            assert done.status == 125 and "cannot note" in done.errors and [p for p in place.rglob("*") if p.is_file()] == [place / "one.yaml", place / "d/two.yaml"], (what, done.errors)
+            shutil.rmtree(place / "new", ignore_errors=True)
+        notes.unlink()
+        second.unlink()
+        notes.with_name("aside").rename(notes)
     (place / "own.yaml").write_text(text)
     for file, good in (("own.yaml", True), ("one.yaml", False), ("d/two.yaml", False)):
         assert (place / file).read_text() == text, file

@@ -250,6 +250,7 @@ def a_repository_around_the_workspace_is_read_only_and_stays_behind_where_it_can
     assert done.json["stdout"] == "SECRET\nref: refs/heads/main\n" and "whole history" in done.errors, (done.json, done.errors)
     assert (sub / "ran").exists() and (top / ".git/refs/heads/new").exists() and sorted(os.listdir(top)) == [".git", "file", "sub"]
     assert (top / "file").read_text() == "SECRET\n" and (top / ".git/config").read_text() == "[core]\n" and not os.listdir(top / ".git/hooks") and not (top / ".git/commondir").exists()
+    assert f"{top}/.git  (git folder)" in common.brig("exposed").text
     (sub / "ran").unlink()
     # What was asked for around the workspace stays where it is when the workspace cannot.
     (top / "other").mkdir()

@@ -10,13 +10,15 @@ import signal
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from attack import on_host  # noqa: E402
 from harness import brig, brig_path, home, main, scratch, start_brig, state, test, wait_until, workspace  # noqa: E402
 from open_sandbox import Sandbox  # noqa: E402
 from terminals import Terminal  # noqa: E402
 from victim import taken  # noqa: E402
 
 BOTH = ("native", "bwrap")
+AS_ME = ("-c", "user.name=n", "-c", "user.email=a@b")
 
 
 def folder(name, within=None):
@@ -82,6 +84,30 @@ def what_was_given_once_counts_again_when_its_owner_takes_it_back():
         assert obeyed(file)
         plant("true", "--backend", backend, "--write", place)  # and the next run notes it again
         assert not obeyed(file)
+
+
+def git(at, *words):
+    done = on_host("git", "-C", at, *AS_ME, *words)
+    assert done.returncode == 0, (words, done.stderr)
+
+
+@test
+def what_git_keeps_outside_of_the_workspace_is_a_place():
+    """In a further work tree, or a folder of one, commits go to the repository's own `.git`, which no setting names."""
+    for backend in BOTH:
+        repository, tree = folder(f"repository-{backend}"), scratch() / f"tree-{backend}"
+        git(repository, "init", "-q")
+        git(repository, "commit", "-q", "--allow-empty", "-m", "x")
+        git(repository, "worktree", "add", "-q", tree)
+        file = settings(repository / ".git")
+        for cwd in (tree, folder("sub", repository)):
+            plant("true", "--backend", backend, "--policy", "readonly", cwd=cwd)
+            assert obeyed(file)  # control: who changes nothing there
+            plant(f"git {' '.join(AS_ME)} commit -q --allow-empty -m y; echo '# mine' >> $(git rev-parse --git-common-dir)/open.yaml", "--backend", backend, cwd=cwd)
+            assert "# mine" in file.read_text() and not obeyed(file)
+            settings(repository / ".git")
+            forgotten(repository / ".git")
+            assert obeyed(file)
 
 
 @test

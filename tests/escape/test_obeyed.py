@@ -151,6 +151,24 @@ def what_is_forbidden_as_a_file_is_told_as_a_commit():
         assert report("git log -1", cwd=repo())["changed_trust"] == [], name
 
 
+@test(as_user="both")
+def commits_are_told_wherever_the_project_is():
+    """The way to it is there for whoever reads the commits, by any name."""
+    repository()
+    for name in ("/tmp/c", "/tmp/t", "/tmp/old"):
+        at = pathlib.Path(name)
+        try:
+            at.mkdir()
+        except FileExistsError:  # somebody's of this machine, and no project's of these tests
+            continue
+        try:
+            subprocess.run(["cp", "-a", repo(), at / "p"], check=True)
+            done = report(PUT + CARRIED["plain"][0], cwd=at / "p")
+            assert trusted(done) == CARRIED["plain"][1] and done["denials"] == [], (name, done)
+        finally:
+            shutil.rmtree(at)
+
+
 @test
 def a_repository_that_is_removed_brings_nothing():
     repository()

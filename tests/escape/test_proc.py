@@ -25,7 +25,7 @@ OTHERS = ["/proc/sysrq-trigger", "/proc/irq/default_smp_affinity", "/proc/self/.
           "/proc/thread-self/root/proc/sysrq-trigger", "/proc/1/root/proc/sys/kernel/core_pattern", "/proc/bus/pci", "/proc/fs/xfs/stat",
           "/proc/timer_stats", "/proc/mtrr", "/proc/acpi/wakeup", "/proc/scsi/scsi", "/proc/asound/cards"]
 SECRETS = ["/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/kallsyms", "/proc/kmsg",
-           "/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/acpi", "/proc/scsi", "/proc/asound", "/proc/interrupts", "/proc/softirqs",
+           "/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/acpi", "/proc/scsi", "/proc/asound", "/proc/interrupts", "/proc/softirqs", "/proc/locks",
            "/proc/latency_stats", "/proc/vmallocinfo", "/proc/config.gz", "/proc/cmdline", "/proc/pressure", "/proc/slabinfo",
            "/proc/pagetypeinfo", "/sys/firmware", "/sys/kernel/security", "/sys/kernel/debug", "/sys/kernel/tracing",
            "/sys/kernel/notes", "/sys/kernel/btf/vmlinux", "/sys/class", "/sys/block", "/sys/module", "/sys/bus", "/sys/power", "/dev/kmsg", "/dev/mem"]
@@ -88,6 +88,30 @@ def a012_kernel_secrets_are_masked_or_absent():
     if IS_ROOT:
         outside("procfs", "readable", *SECRETS, user=0).must_work("/proc/kallsyms", "/proc/cmdline")
     inside("procfs", "readable", *SECRETS).must_fail("/proc/kallsyms", "/proc/cmdline")
+
+
+LOCK = """
+import fcntl, pathlib, struct, time
+with open("/tmp/letter", "w") as f:
+    fcntl.fcntl(f, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, NUMBER, 1, 0))
+    pathlib.Path("ready").touch()
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+"""
+
+
+@test
+def a012_no_lock_is_a_letter_to_another_sandbox():
+    """The kernel tells those of open files to every pid namespace, with the numbers that their holder has chosen: to other users' sandboxes, too,
+    and of brig's own locks how many runs there are and when they begin and end. One that pids have is told to nobody who does not see the pid."""
+    number = int.from_bytes(os.urandom(7), "big")
+    read = ("--policy", "readonly", "--workdir", os.fspath(scratch()), "--", "grep", "-c", f" {number} {number}", "/proc/locks")
+    with held("run", "--", "python3", "-c", LOCK.replace("NUMBER", str(number))):
+        control = on_host(*SCRATCH_PIDS, "grep", "-c", f" {number} {number}", "/proc/locks")
+        assert control.stdout == b"1\n", "the control proves nothing"
+        for options in ((), ("--profile", "debug"), ("--network", "host")):
+            done = brig("run", *options, *read)
+            assert done.stdout == b"0\n", (options, done.stdout, done.stderr)
 
 
 @test

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz/fuzz_packages.c - the lists of dpkg and ucf, and brig's own of what it copied: whatever
+/* fuzz/fuzz_packages.c - the lists of dpkg, ucf and rpm, and brig's own of what it copied: whatever
  * stands in them, no path leads elsewhere. The first byte chooses the list. */
 #include "fuzz.h"
 
@@ -13,9 +13,10 @@ static void check_shipped(const struct shipped *s)
 		const char *path = s->v[i].path;
 
 		require(str_starts(path, "/etc/") || str_starts(path, "/var/lib/"));
-		require(!strstr(path, "/../") && !strstr(path, "//") && strlen(s->v[i].sum) == 32);
+		require(!strstr(path, "/../") && !strstr(path, "//"));
+		require(strlen(s->v[i].sum) == 32 || strlen(s->v[i].sum) == 64);
 		require(i == 0 || strcmp(s->v[i - 1].path, path) <= 0);
-		require(s->v[i].package != NULL);
+		require(s->v[i].package != NULL && !strchr(s->v[i].package, '\n'));
 	}
 }
 
@@ -43,10 +44,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	require(a != NULL);
 	text = text_of(data + 1, size - 1);
-	if (data[0] % 3 == 1)
+	if (data[0] % 4 == 1)
 		(void)shipped_status(&s, (const char *)data + 1, size - 1);
-	else if (data[0] % 3 == 2)
+	else if (data[0] % 4 == 2)
 		(void)shipped_ucf(&s, text, (const char *)data + 1, size - 1);
+	else if (data[0] % 4 == 3)
+		(void)shipped_rpm(&s, (const char *)data + 1, size - 1);
 	else
 		check_list(a, text);
 	shipped_sort(&s);

@@ -12,7 +12,7 @@ import textwrap
 import threading
 import zlib
 
-from harness import PATIENCE, TOP, brig, brig_argv, brig_environment, brig_path, files_as_root, scratch, workspace
+from harness import ORDINARY, PATIENCE, TOP, brig, brig_argv, brig_environment, brig_path, files_as_root, scratch, workspace
 
 PYTHON = "/usr/bin/python3"
 WAIT = 40 * PATIENCE
@@ -142,6 +142,21 @@ def ask_under_another_home(call):
     assert brig("run", "--", "true", env={"XDG_STATE_HOME": str(listed / ".local/state")}).status == 0
     other = {name: str(scratch() / "other") for name in ("HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")}
     said = call(other, workspace() / "prog", listed)
+    assert said.split() == ["no", "yes"], said
+
+
+def ask_of_another_users_file(call):
+    """call(path, uid, home) of root's says whether it is exposed where the list of accounts has no home of that user's, then where it names that one."""
+    place, listed = scratch() / "theirs", scratch() / "listed"
+    for folder in (place, listed):
+        folder.mkdir()
+        os.chown(folder, ORDINARY, ORDINARY)
+    (place / "prog").write_text("")
+    os.chown(place / "prog", ORDINARY, ORDINARY)
+    as_them = ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups", "--inh-caps=-all", "--"]
+    env = {**brig_environment(), "HOME": str(listed), "XDG_STATE_HOME": str(listed / ".local/state"), "XDG_RUNTIME_DIR": "", "XDG_CACHE_HOME": ""}
+    subprocess.run([*as_them, brig_path(), "run", "--", "true"], cwd=place, env=env, check=True, capture_output=True)
+    said = call(place / "prog", ORDINARY, listed)
     assert said.split() == ["no", "yes"], said
 
 

@@ -78,6 +78,15 @@ def a_copy_overwrites_nothing_and_follows_no_link():
     assert not list(target.iterdir())
     os.mkfifo(workspace() / "pipe")
     assert brig("examples", "copy", "batch", "pipe").status == 125
+    # The folder itself: the user's own link leads there, one of a command's nowhere.
+    own = scratch() / "own"
+    own.symlink_to(target)
+    assert brig("examples", "copy", "review", own).status == 0 and (target / ".brig.yaml").exists()
+    for left in target.iterdir():
+        left.unlink()
+    assert brig("run", "--", "ln", "-s", target, "review").status == 0
+    done = brig("examples", "copy", "review")
+    assert done.status == 125 and "may have written" in done.errors and not list(target.iterdir()), done.errors
 
 
 @test

@@ -19,7 +19,7 @@ import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (FACTOR, PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, start_brig, test, tree, wait_until, workspace)  # noqa: E402
+from harness import (FACTOR, PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, scratch, start_brig, test, tree, wait_until, workspace)  # noqa: E402
 
 
 
@@ -104,6 +104,27 @@ def a_socket_that_was_renamed_and_is_known_to_its_server_alone_ends_no_run():
                 p.wait()
     assert done.status == 0, (done.status, done.errors)
     (workspace() / "renamed").unlink()
+
+
+@test
+def sockets_in_a_folder_that_is_closed_to_the_caller_are_no_news():
+    """As those of another user's sandboxes are; and one that is elsewhere is found beside them."""
+    servers = []
+    with files_as_root():
+        (scratch() / "closed").mkdir(mode=0o700)
+        for i in range(100):
+            servers.append(socket.socket(socket.AF_UNIX))
+            servers[-1].bind(str(scratch() / f"closed/{i}"))
+            servers[-1].listen()
+        os.rename(scratch() / "closed/99", workspace() / "moved")
+    try:
+        done = sh("test ! -S moved")
+    finally:
+        for s in servers:
+            s.close()
+        with files_as_root():
+            (workspace() / "moved").unlink()
+    assert (done.status, done.errors) == (0, "")
 
 
 @test

@@ -274,6 +274,20 @@ def what_was_noted_under_another_home_counts():
     """, env=env))
 
 
+@test(as_user="root")
+def of_another_users_file_that_users_notes_count_for_root():
+    sdk.ask_of_another_users_file(lambda path, uid, listed: sdk.node(f"""
+        import fs from "node:fs";
+        import {{ syncBuiltinESMExports }} from "node:module";
+        import {{ isExposed }} from "{sdk.TOP}/sdk/node/lib/exposed.js";
+        for (const home of ["/nowhere", "{listed}"]) {{
+          fs.readFileSync = () => `root:x:0:0::/root:/bin/sh\nother:x:{uid}:{uid}::${{home}}:/bin/sh\n`;
+          syncBuiltinESMExports();
+          console.log(isExposed("{path}") ? "yes" : "no");
+        }}
+    """))
+
+
 @test
 def nothing_is_said_at_a_socket_that_a_guest_can_have_put_there():
     """The control: in a folder that is closed the same server is spoken to."""

@@ -415,6 +415,17 @@ def what_was_noted_under_another_home_counts():
     """, path, listed, env=env))
 
 
+@test(as_user="root")
+def of_another_users_file_that_users_notes_count_for_root():
+    sdk.ask_of_another_users_file(lambda path, uid, listed: sdk.python("""
+        import pwd, sys, types
+        from brig import _exposed
+        for home in ("/nowhere", sys.argv[3]):
+            pwd.getpwuid = lambda uid: types.SimpleNamespace(pw_dir=home if uid == int(sys.argv[2]) else "/nowhere")
+            print("yes" if _exposed.is_exposed(sys.argv[1]) else "no")
+    """, path, str(uid), listed))
+
+
 @test
 def nothing_is_said_to_a_guest_that_plays_the_daemon():
     for guest, call in ((False, "brig.Client().info()"), (True, "brig.Client().info()"), (True, "asyncio.run(aio.Client().info())")):
@@ -434,6 +445,70 @@ def nothing_is_said_to_a_guest_that_plays_the_daemon():
         p.communicate(timeout=sdk.WAIT)
         (workspace() / "brig.sock").unlink()
         assert (said, heard > 0) == (("UntrustedServer\n", False) if guest else ("ConnectionCut\n", True)), (guest, said, heard)
+
+
+GIVEN = """
+import os, socket, time
+if os.fork() == 0:
+    s = socket.socket(socket.AF_UNIX)
+    s.bind("brig.sock")
+    s.listen()
+    if os.fork() == 0:
+        time.sleep(0.3)  # whoever listens is gone by then
+        print("up", flush=True)
+        print(len(s.accept()[0].recv(65536)), flush=True)
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+time.sleep(600)
+"""
+
+
+@test
+def nothing_is_said_at_a_socket_whose_listener_is_gone():
+    """The kernel tells the number of whoever began to listen, also when that is a process of the host's by now."""
+    for guest in (False, True):
+        argv = [brig_path(), "run", "--", "python3"] if guest else [sdk.PYTHON]
+        p = sdk.as_identity(*argv, "-c", GIVEN if guest else sdk.LISTEN)
+        assert p.stdout.readline() == b"up\n", p.stderr.read()
+        said = sdk.python("""
+            import brig
+            from brig import _peer
+            _peer._depth = lambda pid: 1
+            _peer.is_exposed = lambda path: False
+            try:
+                brig.Client().info()
+            except brig.BrigError as e:
+                print(type(e).__name__)
+        """, env={"BRIG_HOST": f"unix://{workspace() / 'brig.sock'}"})
+        p.terminate()
+        heard = int(p.communicate(timeout=sdk.WAIT)[0] or 0)
+        (workspace() / "brig.sock").unlink()
+        assert (said, heard > 0) == (("UntrustedServer\n", False) if guest else ("ConnectionCut\n", True)), (guest, said, heard)
+
+
+@test
+def nothing_is_said_at_a_named_socket_where_a_guest_could_write():
+    """Whoever listens there seems to be a process of the host's: an old kernel does not tell that its number is another's."""
+    for exposed in (False, True):
+        if exposed:
+            assert brig("run", "--", "true").status == 0
+        for call in ("brig.Client().info()", "asyncio.run(aio.Client().info())"):
+            p = sdk.as_identity(sdk.PYTHON, "-c", sdk.LISTEN)
+            assert p.stdout.readline() == b"up\n", p.stderr.read()
+            said = sdk.python(f"""
+                import asyncio
+                import brig
+                from brig import aio
+                try:
+                    {call}
+                except brig.BrigError as e:
+                    print(type(e).__name__)
+            """, env={"BRIG_HOST": f"unix://{workspace() / 'brig.sock'}"})
+            heard = int(p.stdout.readline())
+            p.communicate(timeout=sdk.WAIT)
+            (workspace() / "brig.sock").unlink()
+            assert (said, heard > 0) == (("UntrustedServer\n", False) if exposed else ("ConnectionCut\n", True)), (exposed, said, heard)
 
 
 ASK_BY_PYTHON = """

@@ -133,6 +133,13 @@ static void who_wants_more_rights_is_told_what_to_do(void **state)
 	assert_non_null(strstr(LINE("install: cannot change permissions of 'd': Operation not "
 				    "permitted"),
 			       "set-id bits"));
+	assert_non_null(strstr(LINE("cp: preserving permissions for 'd': Operation not permitted"),
+			       "set-id"));
+	assert_non_null(
+		strstr(LINE("tar: d: Cannot change mode to rwxrwsr-x: Operation not permitted"),
+		       "set-id bits"));
+	assert_non_null(
+		strstr(LINE("fatal: Could not make /w/.git/hooks/ writable by group"), "set-id"));
 	assert_non_null(
 		strstr(LINE("sed: cannot rename ./sedX: Device or resource busy"), "outside"));
 	assert_non_null(strstr(LINE("dd: '/dev/shm/x': No space left on device"), "limits.tmp"));
@@ -243,6 +250,7 @@ static void what_is_refused_by_its_kind_is_told(void **state)
 	CLEANUP(outcome) struct outcome *o = outcome_new();
 
 	assert_non_null(strstr(LINE("ping: socktype: SOCK_RAW"), "raw sockets"));
+	assert_non_null(strstr(LINE("ping: prctl: Operation not permitted"), "raw sockets"));
 	assert_non_null(strstr(LINE("chown: invalid user: 'daemon'"), "other users"));
 	assert_non_null(
 		strstr(LINE("setfacl: Option -m: Invalid argument near character 3"), "ACLs"));

@@ -2,6 +2,8 @@
 /* unit/test_http1.c - answers that are read, and those nobody may guess at. */
 #include "unit.h"
 
+#include <ctype.h>
+
 #include "base/text/buf.h"
 #include "wire/http1.h"
 
@@ -37,6 +39,53 @@ static void a_head_is_taken_when_it_is_whole(void **state)
 	assert_true(a.keeps_alive);
 	assert_true(http1_text_is(http1_field(&a, "api-version"), "1.41"));
 	assert_null(http1_field(&a, "Server").p);
+}
+
+/* What is told apart by number must be what the names say. */
+static void each_name_has_its_number_in_any_case(void **state)
+{
+	(void)state;
+	for (unsigned i = HTTP1_NAME_OTHER + 1; i < HTTP1_NAMES; i++) {
+		char text[64], head[192];
+		size_t n = strlen(http1_name_text(i));
+		struct http1_answer a;
+
+		assert_in_range(n, 1, sizeof(text) - 2);
+		for (size_t k = 0; k <= n; k++)
+			text[k] = k % 2 ? (char)tolower(http1_name_text(i)[k])
+					: (char)toupper(http1_name_text(i)[k]);
+		assert_int_equal(http1_name((struct http1_text){ text, n }), i);
+		text[n] = 'x';
+		assert_int_equal(http1_name((struct http1_text){ text, n + 1 }), HTTP1_NAME_OTHER);
+		assert_int_not_equal(http1_name((struct http1_text){ text, n - 1 }), i);
+		text[n] = '\0';
+		text[n - 1] ^= 0x20;
+		assert_int_equal(http1_name((struct http1_text){ text, n }), i);
+		if (i == HTTP1_NAME_TRANSFER_ENCODING || i == HTTP1_NAME_CONTENT_LENGTH)
+			continue;
+		(void)snprintf(head, sizeof(head), OK_LINE "%s: a\r\nx-%s: b\r\n\r\n", text, text);
+		reads(head, &a);
+		assert_int_equal(a.fields[0].is, i);
+		assert_int_equal(a.fields[1].is, HTTP1_NAME_OTHER);
+		assert_true(http1_text_is(http1_field(&a, http1_name_text(i)), "a"));
+		assert_int_equal(http1_count(a.fields, a.n_fields, text), 1);
+	}
+}
+
+static void a_sign_of_a_name_is_a_token(void **state)
+{
+	(void)state;
+	for (int c = 1; c < 256; c++) {
+		bool may = isalnum(c) || strchr("!#$%&'*+-.^_`|~", c);
+		char head[64];
+		struct http1_answer a;
+
+		(void)snprintf(head, sizeof(head), OK_LINE "A%cA: b\r\n\r\n", c);
+		if (c != ':' && c < 128)
+			assert_int_equal(read_as(head, HTTP1_ASKED_PLAIN, &a) > 0, may);
+		else if (c >= 128)
+			assert_true(read_as(head, HTTP1_ASKED_PLAIN, &a) < 0);
+	}
 }
 
 static void what_may_be_missing_may_be_missing(void **state)
@@ -241,6 +290,8 @@ static void a_body_that_ends_early_is_not_whole(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_head_is_taken_when_it_is_whole),
+	cmocka_unit_test(each_name_has_its_number_in_any_case),
+	cmocka_unit_test(a_sign_of_a_name_is_a_token),
 	cmocka_unit_test(what_may_be_missing_may_be_missing),
 	cmocka_unit_test(what_was_asked_frames_the_answer),
 	cmocka_unit_test(a_connection_says_when_it_is_over),

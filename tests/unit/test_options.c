@@ -290,6 +290,10 @@ static void an_unknown_option_names_the_nearest(void **state UNUSED)
 	fails(&plain, "--=x", NULL, "brig run --help lists them");
 	fails(&plain, "---memory", NULL, NULL);
 	fails(&plain, "-m", "unknown option '-m'", "here it is --memory SIZE");
+	fails(&plain, "--name", "unknown option '--name'",
+	      "here it is an option of brig sandbox create, whose sandbox stays");
+	fails(&plain, "-d", "unknown option '-d'",
+	      "here it is an option of brig sandbox create, whose sandbox stays");
 	fails(&plain, "-k", "unknown option '-k'", "brig run --help lists them");
 	fails(&plain, "-khelp", "unknown option '-khelp'", "brig run --help lists them");
 	fails(&plain, "-ihelp=all", "unknown option '-ihelp=all'", "brig run --help lists them");
@@ -327,6 +331,8 @@ static void a_missing_value_is_told(void **state UNUSED)
 {
 	fails(&plain, "--memory", "option '--memory' needs a value", NULL);
 	fails(&mixed, "--env", "option '--env' needs a value", NULL);
+	fails(&mixed, "--env=NOBODY_HAS_IT", "env 'NOBODY_HAS_IT': you have no such variable",
+	      "write --env NAME=VALUE, or --env-pass NAME, which passes it where you have it");
 }
 
 static void help_is_asked_for_in_two_ways(void **state UNUSED)

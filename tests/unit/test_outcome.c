@@ -285,8 +285,10 @@ static void the_schema_is_json_and_mentions_every_setting(void **state UNUSED)
 			continue;
 		(void)snprintf(part, sizeof(part), "\"%s\": {", dot ? dot + 1 : key);
 		expect(&b, part);
-		for (const char *const *w = fields[i].words; w && *w; w++) {
-			(void)snprintf(part, sizeof(part), "\"%s\"", *w);
+		for (unsigned w = 0; fields[i].words && fields[i].words[w] &&
+				     (!fields[i].offered || w < fields[i].offered);
+		     w++) {
+			(void)snprintf(part, sizeof(part), "\"%s\"", fields[i].words[w]);
 			expect(&b, part);
 		}
 	}

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#define UNUSED __attribute__((unused))
+#include "base/text/cleanup.h"
 
 /* For processes that cmocka knows nothing of: says what broke and dies. */
 #define must(holds) must_at((holds), #holds, __FILE__, __LINE__)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Could a command in a sandbox have written this program? brig notes the folders that commands may write to in its state.
 import { createHash } from "node:crypto";
-import { lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { lstatSync, readFileSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 
@@ -24,10 +24,19 @@ function listed() {
   }
 }
 
+/** The homes of who else owns one of them. What their sandboxes write is in their notes; root alone is led there. */
+function homesOfOwners(files) {
+  if (process.geteuid() !== 0) return [];
+  const uids = new Set(files.map((file) => lstatSync(file, { throwIfNoEntry: false })?.uid).filter(Boolean));
+  if (uids.size === 0) return [];
+  const accounts = readFileSync("/etc/passwd", "utf8").split("\n").map((line) => line.split(":"));
+  return accounts.filter((a) => uids.has(Number(a[2]))).map((a) => a[5]);
+}
+
 /** All places where this user's state is or may have been, as base/state.h numbers them. */
-function notes({ XDG_STATE_HOME, HOME, XDG_RUNTIME_DIR }) {
+function notes({ XDG_STATE_HOME, HOME, XDG_RUNTIME_DIR }, files) {
   const uid = process.geteuid();
-  const homes = [uid === 0 ? undefined : HOME, listed()].filter(Boolean).map((home) => `${home}/.local/state`);
+  const homes = [uid === 0 ? undefined : HOME, listed(), ...homesOfOwners(files)].filter(Boolean).map((home) => `${home}/.local/state`);
   const bases = [XDG_STATE_HOME, XDG_RUNTIME_DIR, uid === 0 ? "/var/lib" : undefined, ...homes, `/run/user/${uid}`];
   return bases.filter((base) => base?.startsWith("/")).map((base) => `${base}/brig/exposed`);
 }
@@ -68,5 +77,5 @@ export function isExposed(file) {
       // it is known by its name alone
     }
   }
-  return notes(process.env).some((place) => names.some((name) => isLink(`${place}/${name}`)));
+  return notes(process.env, [...folders]).some((place) => names.some((name) => isLink(`${place}/${name}`)));
 }

@@ -30,9 +30,9 @@ async def _within(step: Awaitable[T], seconds: float) -> T:
         task.cancel()
 
 
-async def _dial_unix(path: str) -> Streams:
+async def _dial_unix(path: str, own: bool) -> Streams:
     reader, writer = await _within(asyncio.open_unix_connection(path), CONNECT_TIME)
-    why = _peer.distrust(writer.get_extra_info("socket"))
+    why = _peer.distrust(writer.get_extra_info("socket"), None if own else path)
     if why:
         writer.close()
         raise UntrustedServer(f"the socket '{path}' is not a daemon's: {why}", "name one in a folder that no sandbox writes to")
@@ -42,13 +42,13 @@ async def _dial_unix(path: str) -> Streams:
 async def _dial_own(path: str, program: Optional[str]) -> Streams:
     """As _sync._dial_own."""
     try:
-        return await _dial_unix(path)
+        return await _dial_unix(path, True)
     except (FileNotFoundError, ConnectionRefusedError):
         await asyncio.to_thread(_start.start, program)
     until = time.monotonic() + CONNECT_TIME
     while True:
         try:
-            return await _dial_unix(path)
+            return await _dial_unix(path, True)
         except (FileNotFoundError, ConnectionRefusedError):
             if time.monotonic() >= until:
                 raise
@@ -64,7 +64,7 @@ async def dial(place: Place, program: Optional[str]) -> Streams:
     try:
         if place.path is None:
             return await _dial_tcp(place)
-        return await (_dial_own(place.path, program) if place.own else _dial_unix(place.path))
+        return await (_dial_own(place.path, program) if place.own else _dial_unix(place.path, False))
     except (OSError, asyncio.TimeoutError) as e:
         where = place.path or place.authority
         raise ConnectionFailed(f"cannot connect to '{where}': {e}", None if place.own else "brig daemon serves there, once it is started") from e

@@ -3,26 +3,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pwd
-from typing import Iterator
+from typing import Iterable, Iterator
 
 LINKS_MAX = 40
 
 
-def _listed() -> str:
+def _listed(uid: int) -> str:
     """The home that the list of accounts names: a run under another HOME has its state there."""
     try:
-        return pwd.getpwuid(os.geteuid()).pw_dir
+        return pwd.getpwuid(uid).pw_dir
     except KeyError:
         return ""
 
 
-def _notes() -> Iterator[str]:
+def _owners(paths: Iterable[str]) -> Iterator[int]:
+    """Who else owns one of them. What that user's sandboxes write is in that user's notes; root alone is led there."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            uid = os.lstat(path).st_uid
+            if uid and os.geteuid() == 0:
+                yield uid
+
+
+def _notes(paths: Iterable[str]) -> Iterator[str]:
     """All places where this user's state is or may have been, as base/state.h numbers them."""
     uid, env = os.geteuid(), os.environ.get
-    homes = [f"{home}/.local/state" for home in (uid and env("HOME"), _listed()) if home]
+    homes = [f"{home}/.local/state" for home in (uid and env("HOME"), *map(_listed, {uid, *_owners(paths)})) if home]
     bases = [env("XDG_STATE_HOME", ""), env("XDG_RUNTIME_DIR", ""), *([] if uid else ["/var/lib"]), *homes, f"/run/user/{uid}"]
     return (f"{base}/brig/exposed" for base in bases if base.startswith("/"))
 
@@ -56,4 +66,4 @@ def is_exposed(path: str) -> bool:
         except OSError:
             continue
         names.add(f"i-{os.major(st.st_dev):x}:{os.minor(st.st_dev):x}-{st.st_ino:x}")
-    return any(os.path.islink(f"{notes}/{name}") for notes in _notes() for name in names)
+    return any(os.path.islink(f"{notes}/{name}") for notes in _notes(folders) for name in names)

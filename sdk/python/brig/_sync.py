@@ -19,12 +19,12 @@ CONNECT_TIME = 5.0
 PIECE = 64 << 10
 
 
-def _dial_unix(path: str) -> socket.socket:
+def _dial_unix(path: str, own: bool) -> socket.socket:
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         s.settimeout(CONNECT_TIME)
         s.connect(path)
-        why = _peer.distrust(s)
+        why = _peer.distrust(s, None if own else path)
         if why:
             raise UntrustedServer(f"the socket '{path}' is not a daemon's: {why}", "name one in a folder that no sandbox writes to")
     except BaseException:
@@ -36,13 +36,13 @@ def _dial_unix(path: str) -> socket.socket:
 def _dial_own(path: str, program: Optional[str]) -> socket.socket:
     """This user's daemon, which is started where there is none. Another client may be starting one: then that is waited for."""
     try:
-        return _dial_unix(path)
+        return _dial_unix(path, True)
     except (FileNotFoundError, ConnectionRefusedError):
         _start.start(program)
     until = time.monotonic() + CONNECT_TIME
     while True:
         try:
-            return _dial_unix(path)
+            return _dial_unix(path, True)
         except (FileNotFoundError, ConnectionRefusedError):
             if time.monotonic() >= until:
                 raise
@@ -71,7 +71,7 @@ def dial(place: Place, program: Optional[str]) -> socket.socket:
     try:
         if place.path is None:
             return _dial_tcp(place)
-        return _dial_own(place.path, program) if place.own else _dial_unix(place.path)
+        return _dial_own(place.path, program) if place.own else _dial_unix(place.path, False)
     except OSError as e:
         where = place.path or place.authority
         raise ConnectionFailed(f"cannot connect to '{where}': {e}", None if place.own else "brig daemon serves there, once it is started") from e

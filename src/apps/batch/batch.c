@@ -118,11 +118,10 @@ static void batch_fail(struct batch *b, const struct err *e)
 	batch_stop(b);
 }
 
-static void on_due(struct loop_timer *t, uint64_t now)
+static void on_due(struct loop_timer *t, uint64_t now UNUSED)
 {
 	struct batch_later *l = (struct batch_later *)t;
 
-	(void)now;
 	*l->link = l->next;
 	if (l->next)
 		l->next->link = l->link;
@@ -275,7 +274,7 @@ static void take_result(struct batch_hand *w, const struct batch_answer *a, int 
 	(void)munmap(text, (size_t)st.st_size);
 }
 
-static void on_worker(struct loop_watch *watch, uint32_t events)
+static void on_worker(struct loop_watch *watch, uint32_t events UNUSED)
 {
 	struct batch_hand *w = (struct batch_hand *)watch;
 	struct batch_answer a;
@@ -283,7 +282,6 @@ static void on_worker(struct loop_watch *watch, uint32_t events)
 	size_t n = 1;
 	ssize_t r = fd_recv(watch->fd, &a, sizeof(a), &fd, &n);
 
-	(void)events;
 	if (r == -EAGAIN)
 		return;
 	if (r != (ssize_t)sizeof(a) || n != 1 || !w->busy || a.index != w->job.index ||
@@ -451,7 +449,7 @@ static void batch_settle(void *arg)
 
 static void on_show(struct loop_timer *t, uint64_t now)
 {
-	struct batch *b = (struct batch *)((char *)t - offsetof(struct batch, shows));
+	struct batch *b = CONTAINER_OF(t, struct batch, shows);
 
 	if (b->o->progress)
 		b->o->progress(b->o->arg, &b->count);
@@ -459,12 +457,11 @@ static void on_show(struct loop_timer *t, uint64_t now)
 }
 
 /* Once: what runs is cancelled. Twice: it is not waited for. */
-static void batch_on_signal(struct loop_watch *w, uint32_t events)
+static void batch_on_signal(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct batch *b = (struct batch *)((char *)w - offsetof(struct batch, signals));
+	struct batch *b = CONTAINER_OF(w, struct batch, signals);
 	struct signalfd_siginfo s;
 
-	(void)events;
 	if (read(w->fd, &s, sizeof(s)) != (ssize_t)sizeof(s))
 		return;
 	b->interrupts++;

@@ -129,15 +129,8 @@ static _Noreturn void registry_main(struct fetch_errand *x)
 
 static int fetch_hear(int fd, struct err *said)
 {
-	size_t have = 0;
-
-	while (have < sizeof(*said)) {
-		ssize_t n = read(fd, (char *)said + have, sizeof(*said) - have);
-
-		if (n == 0 || (n < 0 && errno != EINTR))
-			return -EPROTO;
-		have += n > 0 ? (size_t)n : 0;
-	}
+	if (fd_read_all(fd, said, sizeof(*said)) < 0)
+		return -EPROTO;
 	said->what[sizeof(said->what) - 1] = said->hint[sizeof(said->hint) - 1] = '\0';
 	if ((unsigned)said->kind >= ERR_KINDS || said->code < 0)
 		*said = (struct err){ .code = EPROTO, .what = "brig-registry makes no sense" };
@@ -203,7 +196,7 @@ static int fetch_compare(int fd, const struct oci_blob *b, struct err *e)
 	char digest[REF_DIGEST_MAX];
 	uint64_t size;
 
-	if (seal(fd, e) < 0 || cargo_digest(fd, digest, &size, e) < 0)
+	if (seal(fd, e) < 0 || sealed_digest(fd, digest, &size, e) < 0)
 		return -e->code;
 	return str_eq(digest, b->digest) && size == b->size
 		       ? 0
@@ -211,7 +204,7 @@ static int fetch_compare(int fd, const struct oci_blob *b, struct err *e)
 				 "the registry sends other bytes than its manifest says");
 }
 
-static int check_manifest(const struct fetch_errand *x, struct oci_manifest *m, struct cargo *c,
+static int check_manifest(const struct fetch_errand *x, struct oci_manifest *m, struct sealed *c,
 			  struct err *e)
 {
 	const struct ref *ref = &x->want->ref;
@@ -221,7 +214,7 @@ static int check_manifest(const struct fetch_errand *x, struct oci_manifest *m, 
 
 	if (!text)
 		return err_nomem(e);
-	if (seal(x->manifest, e) < 0 || cargo_digest(x->manifest, c->reference, &size, e) < 0)
+	if (seal(x->manifest, e) < 0 || sealed_digest(x->manifest, c->reference, &size, e) < 0)
 		return -e->code;
 	if (ref->digest[0] && !str_eq(ref->digest, c->reference))
 		return err_set(e, ERR_POLICY, EBADMSG,
@@ -233,7 +226,7 @@ static int check_manifest(const struct fetch_errand *x, struct oci_manifest *m, 
 	return oci_read(text, (size_t)n, m, e);
 }
 
-static int check_all(struct fetch_errand *x, struct cargo *c, struct err *e)
+static int check_all(struct fetch_errand *x, struct sealed *c, struct err *e)
 {
 	CLEANUP(mem) struct oci_manifest *m = malloc(sizeof(*m));
 	const struct oci_blob *archive, *signature;
@@ -262,7 +255,7 @@ static void fetch_done(struct fetch_errand *x)
 	(void)fd_close(x->signature);
 }
 
-int fetch_pull(const struct fetch_want *w, struct cargo *ret, struct err *e)
+int fetch_pull(const struct fetch_want *w, struct sealed *ret, struct err *e)
 {
 	struct fetch_errand x = {
 		.want = w, .manifest = memory(e), .archive = -1, .signature = -1
@@ -280,10 +273,10 @@ int fetch_pull(const struct fetch_want *w, struct cargo *ret, struct err *e)
 static int fetch_describe(int fd, const char *type, struct oci_blob *b, struct err *e)
 {
 	(void)snprintf(b->type, sizeof(b->type), "%s", type);
-	return cargo_digest(fd, b->digest, &b->size, e);
+	return sealed_digest(fd, b->digest, &b->size, e);
 }
 
-int fetch_push(const struct fetch_want *w, struct cargo *c, struct err *e)
+int fetch_push(const struct fetch_want *w, struct sealed *c, struct err *e)
 {
 	CLEANUP(mem) struct oci_manifest *m = calloc(1, sizeof(*m));
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX);

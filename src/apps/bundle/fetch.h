@@ -21,28 +21,28 @@ struct fetch_want {
 };
 
 /* Memory files; -1: there is none. */
-struct cargo {
+struct sealed {
 	int archive, signature;
 	char reference[REF_DIGEST_MAX]; /* digest of the registry's manifest */
 };
 
-#define CARGO_NONE                                                                                 \
+#define SEALED_NONE                                                                                \
 	{                                                                                          \
 		.archive = -1, .signature = -1                                                     \
 	}
-void cargo_done(struct cargo *c);
-static inline void cleanup_cargo(struct cargo *c)
+void sealed_done(struct sealed *c);
+static inline void cleanup_sealed(struct sealed *c)
 {
-	cargo_done(c);
+	sealed_done(c);
 }
 
 /* What comes back has the digests that the registry's manifest says, which has the one of the
  * reference. */
-int fetch_pull(const struct fetch_want *w, struct cargo *ret, struct err *e);
+int fetch_pull(const struct fetch_want *w, struct sealed *ret, struct err *e);
 /* Fills `reference`. */
-int fetch_push(const struct fetch_want *w, struct cargo *c, struct err *e);
+int fetch_push(const struct fetch_want *w, struct sealed *c, struct err *e);
 
 /* All of a file that may be a pipe, sealed in memory; at most so much. */
-int cargo_seal(int from, uint64_t most, const char *name, int *ret, struct err *e);
+int sealed_make(int from, uint64_t most, const char *name, int *ret, struct err *e);
 /* Its digest, with "sha256:", and its size. */
-int cargo_digest(int fd, char out[REF_DIGEST_MAX], uint64_t *size, struct err *e);
+int sealed_digest(int fd, char out[REF_DIGEST_MAX], uint64_t *size, struct err *e);

@@ -42,20 +42,20 @@ void installed_done(struct installed *i)
 
 /* ---- before anything is read ---- */
 
-static int check_cargo(struct installing *x, struct err *e)
+static int check_sealed(struct installing *x, struct err *e)
 {
 	const struct install_want *w = x->want;
 	struct bundle_record *b = &x->ret->record;
 	uint64_t size;
 
-	if (cargo_digest(w->cargo->archive, b->digest, &size, e) < 0)
+	if (sealed_digest(w->sealed->archive, b->digest, &size, e) < 0)
 		return -e->code;
 	if (w->digest && !str_eq(w->digest, b->digest))
 		return err_refuse(e, ERR_POLICY, EBADMSG, "it is not the bundle that you mean",
 				  "the bundle's digest is %.80s", b->digest);
 	(void)snprintf(b->source, sizeof(b->source), "%s", w->source);
 	b->installed = (uint64_t)time(NULL);
-	return w->verify_key ? sign_verify(w->cargo->archive, w->cargo->signature, w->verify_key,
+	return w->verify_key ? sign_verify(w->sealed->archive, w->sealed->signature, w->verify_key,
 					   b->signer, sizeof(b->signer), e)
 			     : 0;
 }
@@ -92,7 +92,7 @@ static int unpack(struct installing *x, struct err *e)
 
 	if (folder < 0)
 		return folder;
-	if (archive_unpack(x->want->cargo->archive, folder, &x->text, e) < 0 ||
+	if (archive_unpack(x->want->sealed->archive, folder, &x->text, e) < 0 ||
 	    bundle_manifest_read(buf_str(&x->text), x->text.len, &x->ret->manifest, e) < 0)
 		return -e->code;
 	(void)snprintf(b->name, sizeof(b->name), "%s", x->ret->manifest.name);
@@ -168,7 +168,7 @@ static int install(struct installing *x, struct err *e)
 {
 	int r;
 
-	if (check_cargo(x, e) < 0)
+	if (check_sealed(x, e) < 0)
 		return -e->code;
 	x->top = data_open("bundles", x->path, sizeof(x->path), e);
 	if (x->top < 0 || unpack(x, e) < 0)

@@ -9,7 +9,7 @@
 #include "model/files/bundles.h"
 
 struct install_want {
-	struct cargo *cargo;
+	struct sealed *sealed;
 	const char *source;     /* the file or reference, as it was given */
 	const char *digest;     /* that the archive must have; or NULL */
 	const char *verify_key; /* that it must be signed with; or NULL */

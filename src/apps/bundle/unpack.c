@@ -103,15 +103,10 @@ static _Noreturn void child(int archive, int folder, int tells)
 static int unpack_hear(int fd, struct err *said, struct buf *manifest)
 {
 	char piece[4096];
-	size_t have = 0;
 	ssize_t n;
 
-	while (have < sizeof(*said)) {
-		n = read(fd, (char *)said + have, sizeof(*said) - have);
-		if (n == 0 || (n < 0 && errno != EINTR))
-			return 1;
-		have += n > 0 ? (size_t)n : 0;
-	}
+	if (fd_read_all(fd, said, sizeof(*said)) < 0)
+		return 1;
 	while ((n = read(fd, piece, sizeof(piece))) > 0 || (n < 0 && errno == EINTR))
 		if (n > 0)
 			buf_add(manifest, piece, (size_t)n);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "apps/chat/chat_history.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "base/bytes/random.h"
 #include "base/files/draft.h"
 #include "base/files/fd.h"
+#include "base/files/folder.h"
 #include "base/files/state.h"
 #include "base/text/str.h"
 
@@ -165,20 +165,16 @@ static void each_session(int folder,
 			 void (*each)(void *arg, const char *name, const struct stat *st),
 			 void *arg)
 {
-	int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = again < 0 ? NULL : fdopendir(again);
-	const struct dirent *x;
+	CLEANUP(fd) int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct fd_entry *x;
+	struct folder f;
 	struct stat st;
 
-	if (!d && again >= 0)
-		(void)close(again);
-	while (d && (x = readdir(d)))
-		if (is_session(x->d_name) &&
-		    fstatat(folder, x->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISREG(st.st_mode))
-			each(arg, x->d_name, &st);
-	if (d)
-		(void)closedir(d);
+	folder_begin(&f, again);
+	while ((x = folder_next(&f)))
+		if (is_session(x->name) &&
+		    fstatat(folder, x->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+			each(arg, x->name, &st);
 }
 
 struct oldest {

@@ -176,11 +176,9 @@ static void move_to(struct chat_line *l, enum line_stage stage)
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
-static int chat_line_on_ready(void *arg, uint16_t port, const char *authority, struct err *e)
+static int chat_line_on_ready(void *arg, uint16_t port UNUSED, const char *authority UNUSED,
+			      struct err *e UNUSED)
 {
-	(void)port;
-	(void)authority;
-	(void)e;
 	move_to(arg, SERVING);
 	return 0;
 }

@@ -187,11 +187,10 @@ static void account(struct chat *c, const struct chat_answer *a, size_t sent)
 
 /* ---- a call ---- */
 
-static void chat_loop_on_signal(struct loop_watch *w, uint32_t events)
+static void chat_loop_on_signal(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct chat *c = (struct chat *)((char *)w - offsetof(struct chat, signals));
+	struct chat *c = CONTAINER_OF(w, struct chat, signals);
 
-	(void)events;
 	c->interrupted = true;
 	(void)loop_want(c->w.loop, w, 0);
 	if (c->call)

@@ -147,12 +147,10 @@ static void on_progress(void *arg, uint64_t bytes, const char *line)
 	buf_done(&b);
 }
 
-static void mcp_calls_on_late(struct loop_timer *t, uint64_t now)
+static void mcp_calls_on_late(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct mcp_request *r =
-		(struct mcp_request *)((char *)t - offsetof(struct mcp_request, late));
+	struct mcp_request *r = CONTAINER_OF(t, struct mcp_request, late);
 
-	(void)now;
 	task_make(r);
 }
 

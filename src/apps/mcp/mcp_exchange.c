@@ -53,11 +53,10 @@ static void begin_stream(struct mcp_exchange *x)
 		mcp_exchange_end(x);
 }
 
-static void mcp_exchange_on_late(struct loop_timer *t, uint64_t now)
+static void mcp_exchange_on_late(struct loop_timer *t, uint64_t now UNUSED)
 {
 	struct mcp_exchange *x = (struct mcp_exchange *)t;
 
-	(void)now;
 	if (x->over)
 		exchange_free(x);
 	else if (x->takes_events)

@@ -270,15 +270,14 @@ static bool still_may(void *arg, const struct http_call *c)
 
 static void on_revoke(struct loop_timer *t, uint64_t now)
 {
-	struct mcp_http *h = (struct mcp_http *)((char *)t - offsetof(struct mcp_http, revoke));
+	struct mcp_http *h = CONTAINER_OF(t, struct mcp_http, revoke);
 
 	http_revoke(h->http, still_may, h);
 	loop_at(h->loop, t, now + REVOKE_US);
 }
 
-static void mcp_http_on_signal(struct loop_watch *w, uint32_t events)
+static void mcp_http_on_signal(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
 	loop_stop(((struct mcp_http *)w)->loop);
 }
 

@@ -76,10 +76,9 @@ static void mcp_stdio_flush(struct mcp_pipe *x)
 	mcp_stdio_settle(x);
 }
 
-static void on_out(struct loop_watch *w, uint32_t events)
+static void on_out(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
-	mcp_stdio_flush((struct mcp_pipe *)((char *)w - offsetof(struct mcp_pipe, out)));
+	mcp_stdio_flush(CONTAINER_OF(w, struct mcp_pipe, out));
 }
 
 static void mcp_stdio_say(void *arg, const struct mcp_said *s)
@@ -153,13 +152,12 @@ static void mcp_stdio_take(struct mcp_pipe *x, const char *p, size_t n)
 	}
 }
 
-static void on_in(struct loop_watch *w, uint32_t events)
+static void on_in(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct mcp_pipe *x = (struct mcp_pipe *)w;
 	char part[65536];
 	ssize_t n = read(w->fd, part, sizeof(part));
 
-	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)
@@ -168,10 +166,9 @@ static void on_in(struct loop_watch *w, uint32_t events)
 		mcp_stdio_take(x, part, (size_t)n);
 }
 
-static void mcp_stdio_on_signal(struct loop_watch *w, uint32_t events)
+static void mcp_stdio_on_signal(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
-	mcp_stdio_stop((struct mcp_pipe *)((char *)w - offsetof(struct mcp_pipe, signals)));
+	mcp_stdio_stop(CONTAINER_OF(w, struct mcp_pipe, signals));
 }
 
 int mcp_stdio(const struct spec *s, const struct tools_daemon *d, int in, int out, int signals,

@@ -14,11 +14,10 @@
 
 #define TURN_MS 100
 
-static void on_box(struct loop_watch *w, uint32_t events)
+static void on_box(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct tool_box *b = (struct tool_box *)w;
 
-	(void)events;
 	if (brig_sandbox_dispatch(b->sandbox))
 		return;
 	b->ended = true;
@@ -188,11 +187,10 @@ int create_sandbox(struct tool_call *c, const struct jread *args, struct err *e)
 	return 0;
 }
 
-int list_sandboxes(struct tool_call *c, const struct jread *args, struct err *e)
+int list_sandboxes(struct tool_call *c, const struct jread *args UNUSED, struct err *e)
 {
 	struct json j;
 
-	(void)args;
 	if (is_far(c))
 		return far_list(c, e);
 	json_init(&j, &c->result.json, false);

@@ -114,9 +114,8 @@ static void dropped_free(struct dropped *d)
 	free(d);
 }
 
-static void dropped_done(void *arg, const struct err *e)
+static void dropped_done(void *arg, const struct err *e UNUSED)
 {
-	(void)e;
 	dropped_free(arg);
 }
 

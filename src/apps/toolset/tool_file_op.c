@@ -16,7 +16,7 @@
 
 static struct tool_call *call_of(struct tool_file *f)
 {
-	return (struct tool_call *)((char *)f - offsetof(struct tool_call, file));
+	return CONTAINER_OF(f, struct tool_call, file);
 }
 
 static void close_watch(struct loop *l, struct loop_watch *w)
@@ -65,11 +65,10 @@ void file_cancel(struct tool_call *c)
 	tool_file_op_rest(&c->file, c->of->loop);
 }
 
-static void tool_file_op_on_late(struct loop_timer *t, uint64_t now)
+static void tool_file_op_on_late(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct tool_file *f = (struct tool_file *)((char *)t - offsetof(struct tool_file, late));
+	struct tool_file *f = CONTAINER_OF(t, struct tool_file, late);
 
-	(void)now;
 	tool_file_op_give_up(f);
 	tool_file_op_finish(f, ETIMEDOUT);
 }
@@ -116,11 +115,10 @@ static void on_in(struct tool_file *f)
 	close_watch(l, &f->data);
 }
 
-static void on_data(struct loop_watch *w, uint32_t events)
+static void on_data(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct tool_file *f = (struct tool_file *)((char *)w - offsetof(struct tool_file, data));
+	struct tool_file *f = CONTAINER_OF(w, struct tool_file, data);
 
-	(void)events;
 	if (file_takes(f->verb))
 		on_in(f);
 	else
@@ -129,14 +127,13 @@ static void on_data(struct loop_watch *w, uint32_t events)
 
 /* ---- answers ---- */
 
-static void tool_file_op_on_answer(struct loop_watch *w, uint32_t events)
+static void tool_file_op_on_answer(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct tool_file *f = (struct tool_file *)((char *)w - offsetof(struct tool_file, answers));
+	struct tool_file *f = CONTAINER_OF(w, struct tool_file, answers);
 	struct loop *l = call_of(f)->of->loop;
 	struct file_answer a;
 	ssize_t n = read(w->fd, &a, sizeof(a));
 
-	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n != (ssize_t)sizeof(a)) {

@@ -30,14 +30,12 @@ static void on_opened(void *arg, const struct name_question *n)
 		tools_answer(t, q->handle, RUN_ANSWER_NOBODY, "nobody: the host does not ask");
 }
 
-static void tool_questions_on_closed(void *arg, const struct name_question *n, const char *word,
-				     const char *by)
+static void tool_questions_on_closed(void *arg, const struct name_question *n,
+				     const char *word UNUSED, const char *by UNUSED)
 {
 	struct tool_asker *a = arg;
 	struct tool_question **at = &a->of->questions, *q;
 
-	(void)word;
-	(void)by;
 	while (*at && ((*at)->of != a || (*at)->id != n->id))
 		at = &(*at)->next;
 	q = *at;

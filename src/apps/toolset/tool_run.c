@@ -43,9 +43,8 @@ static void keep_line(struct tool_call *c, const char *p, size_t n)
 	}
 }
 
-void call_output(struct tool_call *c, int stream, const char *data, size_t n)
+void call_output(struct tool_call *c, int stream UNUSED, const char *data, size_t n)
 {
-	(void)stream;
 	c->seen += n;
 	keep_line(c, data, n);
 }
@@ -55,14 +54,13 @@ static void tool_run_on_output(void *arg, int stream, const char *data, size_t n
 	call_output(arg, stream, data, n);
 }
 
-static void on_run(struct loop_watch *w, uint32_t events)
+static void on_run(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct tool_call *c = (struct tool_call *)w;
 	brig_result *r = NULL;
 	struct brig_error be;
 	struct err e = { 0 };
 
-	(void)events;
 	if (brig_run_dispatch(c->run))
 		return;
 	(void)loop_want(c->of->loop, &c->w, 0);
@@ -139,7 +137,7 @@ int call_timeout(struct tool_call *c, const struct jread *args, enum code_kind k
 static int set_timeout(struct tool_call *c, const struct jread *args, enum code_kind kind,
 		       struct err *e)
 {
-	char text[32];
+	struct brig_limits limits = { 0 };
 	struct brig_error be;
 
 	if (call_timeout(c, args, kind, e) < 0)
@@ -149,8 +147,8 @@ static int set_timeout(struct tool_call *c, const struct jread *args, enum code_
 		return 0;
 	}
 	if (c->box) {
-		(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)c->timeout_ms);
-		if (brig_request_set(c->request, "limits.timeout", text, &be) < 0) {
+		limits.timeout_ms = c->timeout_ms;
+		if (brig_request_limits(c->request, &limits, &be) < 0) {
 			error_import(&be, e);
 			return -e->code;
 		}

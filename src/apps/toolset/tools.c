@@ -101,17 +101,15 @@ static void tools_tell(struct tool_call *c)
 	call_free(c);
 }
 
-static void on_left(void *arg, const struct err *e)
+static void on_left(void *arg, const struct err *e UNUSED)
 {
-	(void)e;
 	tools_tell(arg);
 }
 
-static void tools_on_end(struct loop_timer *t, uint64_t now)
+static void tools_on_end(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct tool_call *c = (struct tool_call *)((char *)t - offsetof(struct tool_call, end));
+	struct tool_call *c = CONTAINER_OF(t, struct tool_call, end);
 
-	(void)now;
 	leave_box(c);
 	if (!c->far.own || far_leave(c, on_left) < 0)
 		tools_tell(c);

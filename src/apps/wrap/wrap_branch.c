@@ -185,8 +185,11 @@ int wrap_branch_place(const struct wrap_branch *b, struct err *e)
 	CLEANUP(fd) int fd = -1;
 	struct stat st;
 
-	if (mkdir(b->place, 0755) < 0 && errno != EEXIST)
-		return err_sys(e, "cannot make the folder of work trees '%.200s'", b->place);
+	if (mkdir(b->place, 0755) < 0 && errno != EEXIST) {
+		(void)err_sys(e, "cannot make the folder of work trees '%.200s'", b->place);
+		return err_hint(e, "it stands beside the repository: make it, as yours, or clone "
+				   "to where you may write");
+	}
 	fd = fd_open_nolinks(AT_FDCWD, b->place, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & S_IWOTH))
 		return err_refuse(

@@ -179,9 +179,8 @@ struct passing {
 	void *data;
 };
 
-static int query_count(void *data, const struct entry *en)
+static int query_count(void *data, const struct entry *en UNUSED)
 {
-	(void)en;
 	((struct passing *)data)->seen++;
 	return 0;
 }

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "audit/read/export.h"
+#include "base/sys/clock.h"
 #include "base/text/clean.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
@@ -416,14 +416,6 @@ static uint64_t all_denials(const struct run_told *t)
 	return t->denials + questions;
 }
 
-static int64_t microseconds_now(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 void runs_text(const struct runs *rs, bool (*is_live)(const void *data, size_t i), const void *data,
 	       struct buf *out)
 {
@@ -446,7 +438,7 @@ void runs_text(const struct runs *rs, bool (*is_live)(const void *data, size_t i
 			buf_printf(out, "  %-10s", "running");
 		else
 			column(out, &t->end, "outcome", 10, false);
-		put_took(out, t, live ? microseconds_now() : 0);
+		put_took(out, t, live ? (int64_t)clock_wall_us() : 0);
 		buf_printf(out, "  %6llu", (unsigned long long)all_denials(t));
 		column(out, &t->begin, "argv0", 12, true);
 		column(out, &t->begin, "workspace", 0, false);

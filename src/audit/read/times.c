@@ -145,14 +145,6 @@ void time_text(int64_t us, char *out, size_t n)
 		       (long long)(s / 60 % 60), (long long)(s % 60), (long long)(in_day % SECOND));
 }
 
-int64_t time_now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec * SECOND + t.tv_nsec / 1000;
-}
-
 int time_when(const char *text, int64_t now, int64_t *ret)
 {
 	uint64_t ms;

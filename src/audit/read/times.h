@@ -14,5 +14,4 @@ int time_parse(const char *p, size_t n, int64_t *ret);
 /* As time_parse, or so long before now: "2h", "7d", "90s". 0 or -EINVAL. */
 int time_when(const char *text, int64_t now, int64_t *ret);
 
-int64_t time_now(void);
 void time_text(int64_t us, char *out, size_t n); /* 2026-01-02T03:04:05.678901Z */

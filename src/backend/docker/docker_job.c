@@ -16,12 +16,12 @@
 #include "backend/docker/ledger.h"
 #include "backend/kit/process/command_table.h"
 #include "backend/kit/process/ends.h"
+#include "backend/kit/process/supervised.h"
 #include "backend/kit/process/told.h"
 #include "backend/kit/protect/protect.h"
 #include "base/files/fd.h"
 #include "base/text/str.h"
 #include "model/dialect/companions.h"
-#include "proc/spawn.h"
 
 #define LOOK_MS 20     /* at protected names */
 #define LAST_MS 2      /* from a command's end to that of what it started */
@@ -31,20 +31,18 @@
 #define GONE_MS 5000 /* for an engine that removes a container whose processes are gone */
 
 struct backend_job {
+	struct supervised guard;
 	struct backend_plan *plan; /* borrowed */
 	char id[33];
-	int control, timer, events;
+	int timer, events;
 	struct protect *protect;
-	bool ended, tampered, cover_lost;
+	bool tampered, cover_lost;
 	struct told_list changes; /* that results of commands have told */
 	bool awake, left; /* of an open one: something runs; or did when its command had ended */
 	bool oom;         /* of an open sandbox: a command ran out of memory */
-	struct command_table *commands; /* of an open sandbox; else NULL */
 	struct lend_pool lent;
-	bool answered;       /* whether it stands still */
-	struct err unpaused; /* ... or why it does not */
-	bool told;           /* the guard said its last word: what is left is its own to remove */
-	struct supervisor_msg started, end;
+	bool answered;              /* whether it stands still */
+	struct err unpaused;        /* ... or why it does not */
 	struct outcome *outcome;    /* of a start that fails; borrowed; NULL: nobody asks */
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
@@ -74,65 +72,6 @@ static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 	return tcsetattr(p->in[0], TCSANOW, &t) < 0 ? err_sys(e, "cannot set the terminal up") : 0;
 }
 
-/* The guard is nobody's child: it outlives us. It allocates. */
-static int docker_job_spawn(const struct guard_start *s, struct err *e)
-{
-	int r = proc_fork_away(true);
-
-	if (r == 0)
-		guard_main(s);
-	return r < 0 ? err_sys(e, "cannot start a process") : 0;
-}
-
-static void docker_job_ask(const struct backend_job *j, uint32_t command, int sig)
-{
-	const struct supervisor_request r = { .asks = ASK_SIGNAL,
-					      .command = command,
-					      .signal = sig };
-
-	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
-}
-
-/* One word of the guard's; 1, 0 when there is none now, or an error when it is gone. */
-static int docker_job_hear(struct backend_job *j, struct supervisor_msg *m)
-{
-	int fds[LEND_FDS];
-	size_t given = LEND_FDS;
-	ssize_t n = fd_recv(j->control, m, sizeof(*m), fds, &given);
-
-	if (n != (ssize_t)sizeof(*m)) { /* m is not of this word */
-		while (given)
-			(void)fd_close(fds[--given]);
-		return n == -EAGAIN ? 0 : -ECHILD;
-	}
-	if (m->said == SUPERVISOR_TERMINAL && given == 1 && j->commands) {
-		command_terminal(j->commands, m->command, fds[0]);
-		return 1;
-	}
-	lend_heard(&j->lent, m, fds, given);
-	if (m->command != COMMAND_FIRST) {
-		j->oom |= m->container.oom;
-		command_said(j->commands, m);
-		return 1;
-	}
-	if (m->said == SUPERVISOR_PAUSED) {
-		j->answered = true;
-		j->unpaused = m->err;
-	}
-	j->told |= m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_FAILED;
-	if (m->said == SUPERVISOR_ENDED) {
-		j->end = *m;
-		j->ended = true;
-	}
-	return 1;
-}
-
-static int docker_job_gone(struct err *e)
-{
-	return err_refuse(e, ERR_INTERNAL, ECHILD, "the next run of brig removes what it left",
-			  "the container's guard was ended from outside");
-}
-
 /* Nothing where it makes no sense: whoever wants it will say so. */
 static void take_image(struct backend_job *j, int fd)
 {
@@ -153,74 +92,64 @@ static void take_image(struct backend_job *j, int fd)
 	}
 }
 
-/* The same while the container is being made: sockets may come along. */
-static int hear_early(struct backend_job *j, struct supervisor_msg *m)
+/* Until the container runs sockets may come along. */
+static void heard_early(struct backend_job *j, const struct supervisor_msg *m, int *fds, size_t n)
 {
-	int fds[DOOR_SOCKETS_MAX];
-	size_t n = ARRAY_LEN(fds);
-	ssize_t got = fd_recv(j->control, m, sizeof(*m), fds, &n);
-	bool whole = got == (ssize_t)sizeof(*m);
-
-	if (whole && m->said == SUPERVISOR_DOOR && !j->door_count) {
-		memcpy(j->door, fds, n * sizeof(*fds));
-		j->door_count = n;
-		n = 0;
-	}
-	if (whole && m->said == SUPERVISOR_IMAGE && n)
+	if (m->said == SUPERVISOR_DOOR && !j->door_count)
+		for (; j->door_count < n; j->door_count++)
+			j->door[j->door_count] = TAKE_FD(fds[j->door_count]);
+	if (m->said == SUPERVISOR_IMAGE && n)
 		take_image(j, fds[0]);
-	if (whole && m->said == SUPERVISOR_AGENT && j->agent < 0 && n)
-		j->agent = fds[--n];
-	while (n)
-		(void)fd_close(fds[--n]);
-	if (got == (ssize_t)sizeof(*m))
-		return 1;
-	return got == -EAGAIN ? 0 : -ECHILD;
+	if (m->said == SUPERVISOR_AGENT && j->agent < 0 && n)
+		j->agent = TAKE_FD(fds[n - 1]);
 }
 
-/* Until the container runs, or cannot. */
-static int until_started(struct backend_job *j, const struct job_want *w, struct err *e)
+static void docker_job_heard(struct supervised *s, const struct supervisor_msg *m, int *fds,
+			     size_t n)
 {
-	for (;;) {
-		struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
-				      { .fd = w->wake[0], .events = POLLIN },
-				      { .fd = w->wake[1], .events = POLLIN } };
-		struct supervisor_msg m;
-		int r;
+	struct backend_job *j = CONTAINER_OF(s, struct backend_job, guard);
 
-		if (poll(p, w->host.asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
-			return err_sys(e, "cannot wait for the container");
-		if (w->host.asked_to_stop && (p[1].revents || p[2].revents) &&
-		    w->host.asked_to_stop(w->host.arg)) {
-			docker_job_ask(j, COMMAND_FIRST, SIGKILL);
-			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
-		}
-		r = hear_early(j, &m);
-		if (r < 0)
-			return docker_job_gone(e);
-		if (r == 0)
-			continue;
-		if (m.said == SUPERVISOR_NOTE && w->host.note)
-			w->host.note(w->host.arg, m.text);
-		if (m.said == SUPERVISOR_FAILED) {
-			j->told = true;
-			*e = m.err;
-			return -e->code;
-		}
-		if (m.said == SUPERVISOR_STARTED) {
-			j->started = m;
-			if (m.unlocked)
-				protect_unlocked(j->protect);
-			if (m.container.moved)
-				(void)docker_plan_move(j->plan);
-			return 0;
-		}
+	if (!s->begun) {
+		heard_early(j, m, fds, n);
+		return;
+	}
+	lend_heard(&j->lent, m, fds, n);
+	for (size_t i = 0; i < n; i++) /* which were taken, or closed */
+		fds[i] = -1;
+	if (m->command != COMMAND_FIRST) {
+		j->oom |= m->container.oom;
+	} else if (m->said == SUPERVISOR_PAUSED) {
+		j->answered = true;
+		j->unpaused = m->err;
 	}
 }
+
+static int docker_job_starting(struct supervised *s, const struct supervisor_msg *m,
+			       struct err *e UNUSED)
+{
+	struct backend_job *j = CONTAINER_OF(s, struct backend_job, guard);
+
+	if (m->said == SUPERVISOR_STARTED && m->unlocked)
+		protect_unlocked(j->protect);
+	if (m->said == SUPERVISOR_STARTED && m->container.moved)
+		(void)docker_plan_move(j->plan);
+	return 0;
+}
+
+/* Told to end it all the guard may still be waiting for the engine. One that was killed has left a
+ * container that nobody holds to its limits. */
+static const struct supervised_kind guarded = { .what = "the container",
+						.keeper = "the container's guard",
+						.leave_ms = LEAVE_MS,
+						.gone_ms = GONE_MS,
+						.heard = docker_job_heard,
+						.starting = docker_job_starting,
+						.tidy = ledger_tidy };
 
 /* Where nothing runs there is nothing to watch. */
 static int set_pace(const struct backend_job *j)
 {
-	bool rests = j->commands && !commands_there(j->commands);
+	bool rests = j->guard.commands && !commands_there(j->guard.commands);
 	const struct timespec look = { .tv_nsec = rests ? 0 : LOOK_MS * 1000000 };
 	const struct itimerspec every = { .it_interval = look, .it_value = look };
 
@@ -232,7 +161,7 @@ static int open_events(struct backend_job *j, struct err *e)
 	struct epoll_event ev = { .events = EPOLLIN };
 
 	j->events = epoll_create1(EPOLL_CLOEXEC);
-	if (j->events < 0 || epoll_ctl(j->events, EPOLL_CTL_ADD, j->control, &ev) < 0)
+	if (j->events < 0 || epoll_ctl(j->events, EPOLL_CTL_ADD, j->guard.control, &ev) < 0)
 		return err_sys(e, "cannot watch the container");
 	if (!j->protect)
 		return 0;
@@ -250,7 +179,8 @@ static struct backend_job *docker_job_new(struct backend_plan *p)
 	if (!j)
 		return NULL;
 	j->plan = p;
-	j->control = j->timer = j->events = j->agent = -1;
+	j->guard = (struct supervised){ .kind = &guarded, .id = j->id, .control = -1 };
+	j->timer = j->events = j->agent = -1;
 	return j;
 }
 
@@ -284,12 +214,14 @@ static int docker_job_begin(struct backend_job *j, struct ends *ends, const stru
 	if (r < 0)
 		return err_errno(e, r, "cannot hold the placeholders");
 	s.hold = hold;
-	r = docker_job_spawn(&s, e);
+	r = supervised_fork(e);
+	if (r == 0)
+		guard_main(&s);
 	hold = fd_close(hold); /* the guard's alone */
 	/* Only now can the end of the guard be seen on the socket. */
 	ends->control[1] = fd_close(ends->control[1]);
-	if (r == 0)
-		r = until_started(j, w, e);
+	if (r > 0)
+		r = supervised_start(&j->guard, w, e);
 	return r == 0 ? open_events(j, e) : r;
 }
 
@@ -314,8 +246,8 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 				  : j->plan->publishes ? "has ports"
 						       : "has an ssh-agent");
 	if (!w->command)
-		j->commands = command_table_new();
-	return w->command || j->commands ? 0 : err_nomem(e);
+		j->guard.commands = command_table_new();
+	return w->command || j->guard.commands ? 0 : err_nomem(e);
 }
 
 static void docker_job_describe(const struct backend_plan *p, const struct supervisor_msg *m,
@@ -379,12 +311,12 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
-	    protect_begin(p->box, w->id, &j->protect, e) < 0 ||
+	    box_plan_expose(p->box, e) < 0 || protect_begin(p->box, w->id, &j->protect, e) < 0 ||
 	    protect_write_down(j->protect, e) < 0)
 		return -e->code;
 	protect_survive(j->protect, -1);
 	r = streams_open(&ends, w, e);
-	j->control = TAKE_FD(ends.control[0]);
+	j->guard.control = TAKE_FD(ends.control[0]);
 	if (r == 0)
 		r = docker_job_begin(j, &ends, w, e);
 	if (r == 0)
@@ -404,8 +336,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 	if (r < 0)
 		return r;
 	if (w->isolation)
-		docker_job_describe(p, &j->started, w->isolation);
-	if (w->isolation && j->commands)
+		docker_job_describe(p, &j->guard.started, w->isolation);
+	if (w->isolation && j->guard.commands)
 		w->isolation->pause = "engine";
 	*ret = TAKE_PTR(j);
 	return 0;
@@ -422,7 +354,7 @@ static bool names_hold(struct backend_job *j, struct outcome *o)
 	j->tampered = news == PROTECT_TAMPERED;
 	j->cover_lost = news == PROTECT_LOST;
 	if (news != PROTECT_QUIET)
-		docker_job_ask(j, COMMAND_FIRST, SIGKILL);
+		supervised_ask(&j->guard, COMMAND_FIRST, SIGKILL);
 	return news == PROTECT_QUIET;
 }
 
@@ -437,23 +369,22 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 /* As on native: what was left running when its command ended is judged when that ends. */
 static void on_rest(struct backend_job *j, struct outcome *o)
 {
-	if (!j->commands || !j->awake || commands_there(j->commands))
+	if (!j->guard.commands || !j->awake || commands_there(j->guard.commands))
 		return;
 	j->awake = false;
 	(void)set_pace(j);
-	if (j->left && !j->ended)
+	if (j->left && !j->guard.ended)
 		protect_settle(j->protect, o);
 	j->left = false;
 }
 
-static enum job_event docker_event(struct backend_job *j, bool alarm, struct outcome *o)
+static enum job_event docker_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o)
 {
 	struct supervisor_msg m;
 	int r;
 
-	(void)alarm;
 	on_timer(j, o);
-	while ((r = docker_job_hear(j, &m)) > 0)
+	while ((r = supervised_hear(&j->guard, &m)) > 0)
 		if (m.command == COMMAND_FIRST && m.said == SUPERVISOR_NOTE) {
 			outcome_deny(o, "network", "network.closed", m.text);
 			if (j->note)
@@ -461,32 +392,12 @@ static enum job_event docker_event(struct backend_job *j, bool alarm, struct out
 		}
 	if (r >= 0)
 		on_rest(j, o);
-	return r < 0 || j->ended ? JOB_ENDED : JOB_NOTHING;
+	return r < 0 || j->guard.ended ? JOB_ENDED : JOB_NOTHING;
 }
 
 static void docker_signal(struct backend_job *j, uint32_t command, int sig)
 {
-	docker_job_ask(j, command, sig);
-}
-
-/* The guard leaves last, when the container is gone. Told to end it all it may still be waiting for
- * the engine. One that was killed has left a container that nobody holds to its limits, so it is
- * removed here. */
-static void job_leave(struct backend_job *j)
-{
-	struct pollfd p = { .fd = j->control, .events = POLLIN };
-	struct supervisor_msg m;
-
-	if (j->control < 0)
-		return;
-	if (!j->ended)
-		docker_job_ask(j, COMMAND_FIRST, SIGKILL);
-	(void)shutdown(j->control, SHUT_WR);
-	while (poll(&p, 1, j->ended ? GONE_MS : LEAVE_MS) > 0 && docker_job_hear(j, &m) >= 0)
-		;
-	if (!j->told)
-		ledger_tidy(j->id);
-	j->told = true;
+	supervised_ask(&j->guard, command, sig);
 }
 
 static struct backend_job *docker_job_free(struct backend_job *j)
@@ -496,14 +407,13 @@ static struct backend_job *docker_job_free(struct backend_job *j)
 	(void)fd_close(j->agent);
 	for (size_t i = 0; i < j->door_count; i++)
 		(void)fd_close(j->door[i]);
-	job_leave(j);
+	supervised_leave(&j->guard);
 	if (j->protect)
 		protect_end(j->protect, false, j->outcome);
 	j->protect = protect_free(j->protect);
-	(void)fd_close(j->control);
+	supervised_done(&j->guard);
 	(void)fd_close(j->timer);
 	(void)fd_close(j->events);
-	(void)command_table_free(j->commands);
 	lend_pool_done(&j->lent);
 	told_done(&j->changes);
 	free(j->words);
@@ -526,47 +436,47 @@ static void judge_names(const struct backend_job *j, struct outcome *o)
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
 static void docker_job_judge(const struct backend_job *j, struct outcome *o)
 {
-	if (o->kind == OUTCOME_CANCELLED && j->end.container.ended)
-		outcome_ended_as(o, j->end.container.exit_code);
+	if (o->kind == OUTCOME_CANCELLED && j->guard.end.container.ended)
+		outcome_ended_as(o, j->guard.end.container.exit_code);
 	if (o->kind != OUTCOME_FAILED)
 		return;
 	if (j->tampered || j->cover_lost) {
 		judge_names(j, o);
-	} else if (!j->ended) {
-		(void)docker_job_gone(&o->error);
-	} else if (j->end.err.code) {
-		o->error = j->end.err;
-		if (j->end.container.never_ran)
+	} else if (!j->guard.ended) {
+		(void)supervised_gone(&j->guard, &o->error);
+	} else if (j->guard.end.err.code) {
+		o->error = j->guard.end.err;
+		if (j->guard.end.container.never_ran)
 			o->kind = OUTCOME_REFUSED;
-	} else if (j->end.container.oom) {
+	} else if (j->guard.end.container.oom) {
 		o->kind = OUTCOME_OOM;
-	} else if (j->end.container.disk) {
+	} else if (j->guard.end.container.disk) {
 		o->kind = OUTCOME_LIMIT;
-	} else if (j->commands) {
+	} else if (j->guard.commands) {
 		(void)err_refuse(&o->error, ERR_INTERNAL, ECHILD,
 				 "open another; something inside may have ended it",
 				 "the container ended by itself");
-	} else if (!j->end.container.ended) {
+	} else if (!j->guard.end.container.ended) {
 		(void)err_set(&o->error, ERR_INTERNAL, EIO,
 			      "the engine did not tell how the command ended");
 	} else {
-		outcome_ended_as(o, j->end.container.exit_code);
+		outcome_ended_as(o, j->guard.end.container.exit_code);
 	}
 }
 
 static void docker_finish(struct backend_job *j, struct outcome *o)
 {
-	job_leave(j);
-	o->image = arena_strdup(o->arena, j->started.text);
+	supervised_leave(&j->guard);
+	o->image = arena_strdup(o->arena, j->guard.started.text);
 	o->workspace_target = arena_strdup(o->arena, j->plan->box->cwd);
 	if (j->plan->box->repository)
 		o->repository = arena_strdup(o->arena, j->plan->box->repository);
 	docker_job_judge(j, o);
-	if (j->end.container.oom)
+	if (j->guard.end.container.oom)
 		outcome_hit(o, LIMIT_MEMORY);
-	if (j->end.container.pids)
+	if (j->guard.end.container.pids)
 		outcome_hit(o, LIMIT_PIDS);
-	if (j->end.container.disk)
+	if (j->guard.end.container.disk)
 		outcome_hit(o, LIMIT_DISK);
 	if (j->protect) {
 		protect_end(j->protect, j->cover_lost, o);
@@ -578,12 +488,8 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 static bool hear_all(void *job)
 {
 	struct backend_job *j = job;
-	struct supervisor_msg m;
-	int r;
 
-	while ((r = docker_job_hear(j, &m)) > 0)
-		;
-	return r == 0 && !j->ended;
+	return supervised_hear_all(&j->guard);
 }
 
 /* The image has variables of its own, which only the gate knows. */
@@ -591,8 +497,8 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 		       uint32_t *ret, struct err *e)
 {
 	static const char *const none[] = { NULL };
-	const struct command_host host = { .table = j->commands,
-					   .control = j->control,
+	const struct command_host host = { .table = j->guard.commands,
+					   .control = j->guard.control,
 					   .pidfd = -1,
 					   .terminals = true,
 					   .envp = none,
@@ -617,17 +523,17 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 /* As box_exec.c does it. */
 static void docker_job_settle(struct backend_job *j, struct outcome *o)
 {
-	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct pollfd p = { .fd = j->guard.control, .events = POLLIN };
 	size_t before = o->trust_count;
 
-	if (!j->protect || j->tampered || j->cover_lost || j->ended)
+	if (!j->protect || j->tampered || j->cover_lost || j->guard.ended)
 		return;
-	o->unsettled = commands_running(j->commands) > 0;
+	o->unsettled = commands_running(j->guard.commands) > 0;
 	if (o->unsettled)
 		return;
-	if (commands_there(j->commands) && poll(&p, 1, LAST_MS) > 0)
+	if (commands_there(j->guard.commands) && poll(&p, 1, LAST_MS) > 0)
 		(void)hear_all(j);
-	j->left = commands_there(j->commands) > 0;
+	j->left = commands_there(j->guard.commands) > 0;
 	if (!names_hold(j, o))
 		return;
 	protect_settle(j->protect, o);
@@ -636,16 +542,16 @@ static void docker_job_settle(struct backend_job *j, struct outcome *o)
 
 static bool docker_began(const struct backend_job *j, uint32_t command)
 {
-	return command_began(j->commands, command);
+	return command_began(j->guard.commands, command);
 }
 
 static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
 	struct command_end x;
 
-	if (!command_ended(j->commands, command, &x))
+	if (!command_ended(j->guard.commands, command, &x))
 		return false;
-	o->image = arena_strdup(o->arena, j->started.text);
+	o->image = arena_strdup(o->arena, j->guard.started.text);
 	if (x.refused && x.why.kind == ERR_NOT_FOUND)
 		(void)err_hint(&x.why, "image '%.100s' does not have it", j->plan->image);
 	if (x.refused)
@@ -666,17 +572,17 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 static int docker_pause(struct backend_job *j, bool on, struct err *e)
 {
 	const struct supervisor_request r = { .asks = ASK_PAUSE, .signal = on };
-	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct pollfd p = { .fd = j->guard.control, .events = POLLIN };
 	struct supervisor_msg m;
 
 	j->answered = false;
-	if (fd_send(j->control, &r, sizeof(r), NULL, 0) < 0)
-		return docker_job_gone(e);
-	while (!j->answered && !j->ended) {
+	if (fd_send(j->guard.control, &r, sizeof(r), NULL, 0) < 0)
+		return supervised_gone(&j->guard, e);
+	while (!j->answered && !j->guard.ended) {
 		if (poll(&p, 1, PAUSE_MS) == 0)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "the engine does not answer");
-		if (docker_job_hear(j, &m) < 0)
-			return docker_job_gone(e);
+		if (supervised_hear(&j->guard, &m) < 0)
+			return supervised_gone(&j->guard, e);
 	}
 	if (!j->answered)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
@@ -686,7 +592,7 @@ static int docker_pause(struct backend_job *j, bool on, struct err *e)
 
 static int docker_lend(struct backend_job *j, struct lent *ret)
 {
-	return lend_ask(&j->lent, j->control, ret);
+	return lend_ask(&j->lent, j->guard.control, ret);
 }
 
 static int docker_probe(const struct spec *s, struct isolation *ret, struct err *e)

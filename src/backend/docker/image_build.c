@@ -108,9 +108,8 @@ static void build_line(void *arg, const char *line, size_t n)
 		b->note(b->arg, b->last);
 }
 
-static bool build_tick(void *arg)
+static bool build_tick(void *arg UNUSED)
 {
-	(void)arg;
 	return false;
 }
 

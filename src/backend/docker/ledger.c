@@ -262,9 +262,8 @@ static bool tidy_run(const char *id, char *text, time_t age)
 	       settled(text[0], age);
 }
 
-static bool tidy_entry(void *arg, const struct claim_lost *c)
+static bool tidy_entry(void *arg UNUSED, const struct claim_lost *c)
 {
-	(void)arg;
 	if (!tidy_run(c->id, c->text, c->age) && c->age <= CLAIM_KEPT_S)
 		return false;
 	ledger_forget(c->folder, c->id);

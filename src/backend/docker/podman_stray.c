@@ -5,7 +5,6 @@
  * between it knows nothing of them when it is back, and removes the container without them: a
  * conmon and an init that waits for its start for ever, with the workspace mounted. No request of
  * its API finds them; here they are found by the container's name on conmon's command line. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 
 #include "backend/docker/docker.h"
 #include "base/files/fd.h"
+#include "base/files/folder.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 
@@ -85,12 +85,12 @@ static void end_watched(int proc, const char *watcher, const char *name)
 
 void stray_end(const char *name)
 {
-	DIR *d = opendir("/proc");
+	CLEANUP(fd) int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct fd_entry *e;
+	struct folder f;
 
-	for (struct dirent *e; d && (e = readdir(d));)
-		if (e->d_name[0] > '0' && e->d_name[0] <= '9' &&
-		    is_watcher(dirfd(d), e->d_name, name))
-			end_watched(dirfd(d), e->d_name, name);
-	if (d)
-		(void)closedir(d);
+	folder_begin(&f, proc);
+	while ((e = folder_next(&f)))
+		if (e->name[0] > '0' && e->name[0] <= '9' && is_watcher(proc, e->name, name))
+			end_watched(proc, e->name, name);
 }

@@ -12,14 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/kubernetes/homecoming.h"
+#include "backend/kubernetes/copy_back.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
 #include "base/files/tar.h"
 #include "base/files/tree.h"
-#include "proc/confine.h"
 #include "proc/files/files.h"
 #include "proc/spawn.h"
+#include "proc/unpack_confined.h"
 
 #define FOLDER "kubernetes"
 #define CHANGES "changes"
@@ -236,40 +236,11 @@ int copies_put(const struct copies *c, const char *path, const char *text, size_
 
 /* ---- and home ---- */
 
-static int copies_get(void *arg, void *p, size_t n)
-{
-	const int *from = arg;
-	char *at = p;
-
-	while (n) {
-		ssize_t got = read(*from, at, n);
-
-		if (got == 0)
-			return -ENODATA;
-		if (got < 0 && errno != EINTR)
-			return -errno;
-		at += got > 0 ? got : 0;
-		n -= got > 0 ? (size_t)got : 0;
-	}
-	return 0;
-}
-
-/* What a stranger has packed; see proc/confine.h. */
 static _Noreturn void unpack(int folder, int from, uint64_t most)
 {
 	struct tar_limits l = { .bytes = most, .entries = FILE_TREE_MAX, .mask = 077 };
-	const struct confine_want rest = { .folder = folder, .bytes = UINT64_MAX };
-	const int keep[] = { folder, from };
-	struct err e;
-	char dust[4096];
-	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
+	int r = unpack_confined(folder, from, &l, NULL, 0);
 
-	if (r == 0)
-		r = confine(CONFINE_UNPACKER, &rest, &e);
-	if (r == 0)
-		r = tar_unpack(folder, &l, copies_get, NULL, &from);
-	while (r == 0 && read(from, dust, sizeof(dust)) > 0)
-		;
 	_exit(r < 0 ? -r & 0xff : 0);
 }
 
@@ -316,16 +287,16 @@ int copies_out(const struct copies *c, struct outcome *o, struct copies_count *r
 		return err_sys(e, "cannot take the workspace back");
 	r = copies_fetch(c, stage, &ret->left_out, e);
 	if (r == 0) {
-		struct homecoming h = { .work = work,
-					.stage = stage,
-					.list = list,
-					.not_home = c->not_home,
-					.obeyed = c->obeyed,
-					.since = c->since,
-					.outcome = o,
-					.count = ret };
+		struct copy_back h = { .work = work,
+				       .stage = stage,
+				       .list = list,
+				       .not_home = c->not_home,
+				       .obeyed = c->obeyed,
+				       .since = c->since,
+				       .outcome = o,
+				       .count = ret };
 
-		r = homecoming(&h, e);
+		r = copy_back(&h, e);
 	}
 	(void)tree_remove(state, name);
 	return r;

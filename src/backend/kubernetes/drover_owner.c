@@ -274,9 +274,8 @@ static int on_owner(struct drover *d, const struct jread *event)
 	return 0;
 }
 
-static int silent(const struct drover *d, const char *kind, struct err *e)
+static int silent(const struct drover *d UNUSED, const char *kind, struct err *e)
 {
-	(void)d;
 	return err_refuse(e, ERR_UNAVAILABLE, ETIMEDOUT,
 			  "does agent-sandbox's controller run there? --set kubernetes.use=pod "
 			  "does without",

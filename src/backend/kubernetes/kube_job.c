@@ -12,74 +12,46 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "backend/kit/process/command_table.h"
+#include "backend/kit/process/supervised.h"
 #include "backend/kubernetes/copies.h"
 #include "backend/kubernetes/drover.h"
 #include "base/files/fd.h"
 #include "base/text/str.h"
-#include "proc/spawn.h"
 
 #define COPY_MAX ((uint64_t)4 << 30) /* bytes of a workspace, where no limit says less */
 #define LEAVE_MS 40000               /* for a drover that was told to end it all */
 #define GONE_MS 5000                 /* ... and to have the pod removed, once that has ended */
 
 struct backend_job {
+	struct supervised drover;
 	struct backend_plan *plan; /* borrowed */
 	char id[33];
-	int control, events;
+	int events;
 	int wake; /* an eventfd among the events: the end was heard while something else was waited
 		     for */
-	struct command_table *commands;
 	uint32_t first; /* the command of a run; 0: it stays open */
 	bool over;      /* ... has ended, with all it started */
-	bool ended;     /* the pod */
-	bool told, oom, pids;
+	bool oom, pids;
 	struct copies_stop stop; /* of copies */
 	int64_t copied;          /* when the workspace was packed; 0: it was not */
 	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
 	void *note_arg;
-	struct supervisor_msg started, end;
 };
 
 static struct backend_job *kube_job_free(struct backend_job *j);
 DEFINE_CLEANUP(job, struct backend_job *, kube_job_free)
 
-static void kube_job_ask(const struct backend_job *j, uint32_t command, int sig)
+static void kube_job_heard(struct supervised *s, const struct supervisor_msg *m, int *fds UNUSED,
+			   size_t n UNUSED)
 {
-	const struct supervisor_request r = { .asks = ASK_SIGNAL,
-					      .command = command,
-					      .signal = sig };
+	struct backend_job *j = CONTAINER_OF(s, struct backend_job, drover);
 
-	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
-}
-
-/* One word of the drover's; 1, 0 when there is none now, or an error when it is gone. */
-static int kube_job_hear(struct backend_job *j, struct supervisor_msg *m)
-{
-	CLEANUP(fd) int fd = -1;
-	size_t one = 1;
-	ssize_t n = fd_recv(j->control, m, sizeof(*m), &fd, &one);
-
-	if (n != (ssize_t)sizeof(*m))
-		return n == -EAGAIN ? 0 : -ECHILD;
-	if (m->said == SUPERVISOR_TERMINAL && one == 1) {
-		command_terminal(j->commands, m->command, TAKE_FD(fd));
-		return 1;
-	}
-	if (m->command != COMMAND_FIRST) {
-		j->oom |= m->container.oom;
-		j->pids |= m->container.pids;
-		j->over |= m->command == j->first &&
-			   (m->said == SUPERVISOR_EXITED || m->said == SUPERVISOR_FAILED);
-		command_said(j->commands, m);
-		return 1;
-	}
-	j->told |= m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_FAILED;
-	if (m->said == SUPERVISOR_ENDED) {
-		j->end = *m;
-		j->ended = true;
-	}
-	return 1;
+	if (m->command == COMMAND_FIRST)
+		return;
+	j->oom |= m->container.oom;
+	j->pids |= m->container.pids;
+	j->over |= m->command == j->first &&
+		   (m->said == SUPERVISOR_EXITED || m->said == SUPERVISOR_FAILED);
 }
 
 /* Whoever polls for the end has not seen the word that was taken here. */
@@ -87,42 +59,17 @@ static void kube_job_wake(const struct backend_job *j)
 {
 	const uint64_t one = 1;
 
-	if (j->over || j->ended)
+	if (j->over || j->drover.ended)
 		(void)!write(j->wake, &one, sizeof(one));
 }
 
 static bool hear_all(void *job)
 {
 	struct backend_job *j = job;
-	struct supervisor_msg m;
-	int r;
+	bool there = supervised_hear_all(&j->drover);
 
-	while ((r = kube_job_hear(j, &m)) > 0)
-		;
 	kube_job_wake(j);
-	return r == 0 && !j->ended;
-}
-
-static int kube_job_gone(struct err *e)
-{
-	return err_refuse(e, ERR_INTERNAL, ECHILD, "the next run of brig removes what it left",
-			  "the pod's drover was ended from outside");
-}
-
-/* Waits for a word, or for whoever wants it to stop. */
-static int wait_for_word(const struct backend_job *j, const struct job_want *w, struct err *e)
-{
-	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
-			      { .fd = w->wake[0], .events = POLLIN },
-			      { .fd = w->wake[1], .events = POLLIN } };
-
-	if (poll(p, w->host.asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
-		return err_sys(e, "cannot wait for the pod");
-	if (!w->host.asked_to_stop || (!p[1].revents && !p[2].revents) ||
-	    !w->host.asked_to_stop(w->host.arg))
-		return 0;
-	kube_job_ask(j, COMMAND_FIRST, SIGKILL);
-	return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+	return there;
 }
 
 /* ---- what goes there ---- */
@@ -131,8 +78,8 @@ static struct command_host host_of(struct backend_job *j)
 {
 	const struct backend_plan *p = j->plan;
 
-	return (struct command_host){ .table = j->commands,
-				      .control = j->control,
+	return (struct command_host){ .table = j->drover.commands,
+				      .control = j->drover.control,
 				      .pidfd = -1,
 				      .envp = (const char *const *)p->envp,
 				      .path = p->path ? p->path : "",
@@ -185,47 +132,27 @@ static int kube_job_fill(struct backend_job *j, struct err *e)
 		pod_code_place(p, place, sizeof(place));
 	if (p->code_path && copies_put(&c, place, p->code, p->code_size, e) < 0)
 		return -e->code;
-	return fd_send(j->control, &go, sizeof(go), NULL, 0) < 0 ? kube_job_gone(e) : 0;
+	return fd_send(j->drover.control, &go, sizeof(go), NULL, 0) < 0
+		       ? supervised_gone(&j->drover, e)
+		       : 0;
 }
 
-static int until_started(struct backend_job *j, const struct job_want *w, struct err *e)
+static int kube_job_starting(struct supervised *s, const struct supervisor_msg *m, struct err *e)
 {
-	for (;;) {
-		struct supervisor_msg m;
-		int r;
-
-		if (wait_for_word(j, w, e) < 0)
-			return -e->code;
-		r = kube_job_hear(j, &m);
-		if (r < 0)
-			return kube_job_gone(e);
-		if (r == 0)
-			continue;
-		if (m.said == SUPERVISOR_NOTE && w->host.note)
-			w->host.note(w->host.arg, m.text);
-		if (m.said == SUPERVISOR_FAILED) {
-			*e = m.err;
-			return -e->code;
-		}
-		if (m.said == SUPERVISOR_READY && kube_job_fill(j, e) < 0)
-			return -e->code;
-		if (m.said == SUPERVISOR_STARTED) {
-			j->started = m;
-			return 0;
-		}
-	}
+	return m->said == SUPERVISOR_READY
+		       ? kube_job_fill(CONTAINER_OF(s, struct backend_job, drover), e)
+		       : 0;
 }
 
 /* ---- starting ---- */
 
-static int kube_job_spawn(const struct drover_start *s, struct err *e)
-{
-	int r = proc_fork_away(true);
-
-	if (r == 0)
-		drover_main(s);
-	return r < 0 ? err_sys(e, "cannot start a process") : 0;
-}
+static const struct supervised_kind driven = { .what = "the pod",
+					       .keeper = "the pod's drover",
+					       .leave_ms = LEAVE_MS,
+					       .gone_ms = GONE_MS,
+					       .heard = kube_job_heard,
+					       .starting = kube_job_starting,
+					       .tidy = kube_tidy_run };
 
 static struct backend_job *kube_job_new(struct backend_plan *p, const char *id)
 {
@@ -234,10 +161,11 @@ static struct backend_job *kube_job_new(struct backend_plan *p, const char *id)
 	if (!j)
 		return NULL;
 	j->plan = p;
-	j->control = j->events = j->wake = -1;
+	j->drover = (struct supervised){ .kind = &driven, .id = j->id, .control = -1 };
+	j->events = j->wake = -1;
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
-	j->commands = command_table_new();
-	return j->commands ? j : kube_job_free(j);
+	j->drover.commands = command_table_new();
+	return j->drover.commands ? j : kube_job_free(j);
 }
 
 static int kube_job_begin(struct backend_job *j, const struct job_want *w, struct err *e)
@@ -250,16 +178,18 @@ static int kube_job_begin(struct backend_job *j, const struct job_want *w, struc
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		return err_sys(e, "cannot make a socket");
-	j->control = pair[0];
+	j->drover.control = pair[0];
 	s.control = pair[1];
-	r = kube_job_spawn(&s, e);
+	r = supervised_fork(e);
+	if (r == 0)
+		drover_main(&s);
 	(void)fd_close(pair[1]);
-	if (r < 0 || until_started(j, w, e) < 0)
+	if (r < 0 || supervised_start(&j->drover, w, e) < 0)
 		return -e->code;
 	j->events = epoll_create1(EPOLL_CLOEXEC);
 	j->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (j->events < 0 || j->wake < 0 ||
-	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->control, &ev) < 0 ||
+	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->drover.control, &ev) < 0 ||
 	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->wake, &ev) < 0)
 		return err_sys(e, "cannot watch the pod");
 	return 0;
@@ -297,7 +227,7 @@ static void kube_job_describe(const struct backend_job *j, struct isolation *i)
 	const struct backend_plan *p = j->plan;
 
 	*i = (struct isolation){
-		.user_ns = j->started.container.user_ns,
+		.user_ns = j->drover.started.container.user_ns,
 		.pid_ns = true,
 		.mount_ns = true,
 		.net_ns = true,
@@ -310,7 +240,7 @@ static void kube_job_describe(const struct backend_job *j, struct isolation *i)
 		.seccomp = fields[FIELD_PROFILE].words[p->profile],
 		.cgroup = "none",
 		.network = fields[FIELD_NETWORK].words[p->network],
-		.network_by = closed_by(&j->started.container),
+		.network_by = closed_by(&j->drover.started.container),
 		.runtime = p->kube.runtime_class,
 		.uid_inside = p->uid,
 		.gid_inside = p->gid,
@@ -319,7 +249,7 @@ static void kube_job_describe(const struct backend_job *j, struct isolation *i)
 			    [LIMIT_CPU_SHARES] =
 				    p->limits.cpu_shares ? ENFORCER_CGROUP : ENFORCER_NONE,
 			    [LIMIT_PIDS] = ENFORCER_WATCH,
-			    [LIMIT_TMP] = j->started.container.unenforced & (1U << LIMIT_TMP)
+			    [LIMIT_TMP] = j->drover.started.container.unenforced & (1U << LIMIT_TMP)
 						  ? ENFORCER_KUBELET
 						  : ENFORCER_TMPFS,
 			    [LIMIT_DISK] = p->limits.disk ? ENFORCER_KUBELET : ENFORCER_NONE,
@@ -339,7 +269,7 @@ static void copy_out(struct backend_job *j, struct outcome *o)
 
 	if (!j->copied || !j->first || j->plan->read_only_workspace)
 		return;
-	if (!j->over || j->ended)
+	if (!j->over || j->drover.ended)
 		(void)snprintf(text, sizeof(text),
 			       "the pod was ended before its workspace could be copied back");
 	else if (copies_out(&c, o, &n, &e) < 0)
@@ -367,18 +297,18 @@ static int start_command(struct backend_job *j, const struct job_want *w, struct
 	if (command_start(&h, w, io, &j->first, e) < 0)
 		return -e->code;
 	io->events = j->events;
-	while (!command_began(j->commands, j->first) && !j->over) {
-		if (wait_for_word(j, w, e) < 0)
+	while (!command_began(j->drover.commands, j->first) && !j->over) {
+		if (supervised_wait(&j->drover, w, e) < 0)
 			return -e->code;
 		if (!hear_all(j) && !j->over) {
-			*e = j->end.err;
-			return j->end.err.code ? -e->code : kube_job_gone(e);
+			*e = j->drover.end.err;
+			return j->drover.end.err.code ? -e->code : supervised_gone(&j->drover, e);
 		}
 	}
-	if (command_began(j->commands, j->first))
+	if (command_began(j->drover.commands, j->first))
 		return 0;
-	if (!command_ended(j->commands, j->first, &x) || !x.refused)
-		return kube_job_gone(e);
+	if (!command_ended(j->drover.commands, j->first, &x) || !x.refused)
+		return supervised_gone(&j->drover, e);
 	*e = x.why;
 	return -e->code;
 }
@@ -425,10 +355,8 @@ static int kube_start(struct backend_plan *p, const struct job_want *w, struct j
 
 /* ---- running ---- */
 
-static enum job_event kube_event(struct backend_job *j, bool alarm, struct outcome *o)
+static enum job_event kube_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o UNUSED)
 {
-	(void)alarm;
-	(void)o;
 	return !hear_all(j) || (j->first && j->over) ? JOB_ENDED : JOB_NOTHING;
 }
 
@@ -436,7 +364,7 @@ static void kube_signal(struct backend_job *j, uint32_t command, int sig)
 {
 	bool all = command == COMMAND_FIRST && sig == SIGKILL;
 
-	kube_job_ask(j, all || command != COMMAND_FIRST ? command : j->first, sig);
+	supervised_ask(&j->drover, all || command != COMMAND_FIRST ? command : j->first, sig);
 }
 
 static int kube_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
@@ -452,7 +380,7 @@ static void say_where(const struct backend_job *j, struct outcome *o)
 {
 	const char **const parts[] = { &o->image,   &o->pod.cluster, &o->pod.name_space,
 				       &o->pod.pod, &o->pod.uid,     &o->pod.node };
-	const char *at = j->started.text;
+	const char *at = j->drover.started.text;
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		size_t n = strcspn(at, "\n");
@@ -485,7 +413,7 @@ static bool kube_ended(struct backend_job *j, uint32_t command, struct outcome *
 {
 	struct command_end x;
 
-	if (!command_ended(j->commands, command, &x))
+	if (!command_ended(j->drover.commands, command, &x))
 		return false;
 	judge_status(j, &x, o);
 	say_where(j, o);
@@ -494,38 +422,19 @@ static bool kube_ended(struct backend_job *j, uint32_t command, struct outcome *
 
 static bool kube_began(const struct backend_job *j, uint32_t command)
 {
-	return command_began(j->commands, command);
+	return command_began(j->drover.commands, command);
 }
 
 /* ---- the end ---- */
-
-/* The drover leaves last, when the pod is removed. */
-static void job_leave(struct backend_job *j)
-{
-	struct pollfd p = { .fd = j->control, .events = POLLIN };
-	struct supervisor_msg m;
-
-	if (j->control < 0)
-		return;
-	if (!j->ended)
-		kube_job_ask(j, COMMAND_FIRST, SIGKILL);
-	(void)shutdown(j->control, SHUT_WR);
-	while (poll(&p, 1, j->told ? GONE_MS : LEAVE_MS) > 0 && kube_job_hear(j, &m) >= 0)
-		;
-	if (!j->told)
-		kube_tidy_run(j->id);
-	j->told = true;
-}
 
 static struct backend_job *kube_job_free(struct backend_job *j)
 {
 	if (!j)
 		return NULL;
-	job_leave(j);
-	(void)fd_close(j->control);
+	supervised_leave(&j->drover);
+	supervised_done(&j->drover);
 	(void)fd_close(j->events);
 	(void)fd_close(j->wake);
-	(void)command_table_free(j->commands);
 	free(j);
 	return NULL;
 }
@@ -534,29 +443,29 @@ static void kube_job_judge(struct backend_job *j, struct outcome *o)
 {
 	struct command_end x;
 
-	if (j->first && command_ended(j->commands, j->first, &x)) {
+	if (j->first && command_ended(j->drover.commands, j->first, &x)) {
 		judge_status(j, &x, o);
 		return;
 	}
 	if (o->kind != OUTCOME_FAILED)
 		return;
-	if (j->end.container.oom) {
+	if (j->drover.end.container.oom) {
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
-	} else if (j->end.container.disk) {
+	} else if (j->drover.end.container.disk) {
 		o->kind = OUTCOME_LIMIT;
 		outcome_hit(o, LIMIT_DISK);
-	} else if (j->end.err.code) {
-		o->error = j->end.err;
-	} else if (j->first || !j->ended) {
-		(void)kube_job_gone(&o->error);
+	} else if (j->drover.end.err.code) {
+		o->error = j->drover.end.err;
+	} else if (j->first || !j->drover.ended) {
+		(void)supervised_gone(&j->drover, &o->error);
 	}
 }
 
 static void kube_finish(struct backend_job *j, struct outcome *o)
 {
 	copy_out(j, o);
-	job_leave(j);
+	supervised_leave(&j->drover);
 	kube_job_judge(j, o);
 	say_where(j, o);
 	(void)kube_job_free(j);

@@ -45,16 +45,13 @@ static void note_place(int folder, const char *context, const char *space, const
 		       const char *kind)
 {
 	char text[CLAIM_TEXT], name[64];
-	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
 	int n = snprintf(text, sizeof(text), "%s\n%s\nany\n%s\n%s%s", context, space, config, kind,
 			 *kind ? "\n" : "");
 	CLEANUP(fd) int fd = -1;
 
 	if (n >= (int)sizeof(text))
 		return;
-	for (int i = 0; i < n; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 1099511628211ULL;
-	(void)snprintf(name, sizeof(name), PLACE "%016llx", (unsigned long long)hash);
+	(void)snprintf(name, sizeof(name), PLACE "%016llx", (unsigned long long)str_hash(text));
 	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd >= 0)
 		(void)fd_write_all(fd, text, (size_t)n);

@@ -227,19 +227,6 @@ static int door_variables_of(struct backend_plan *p, struct envblock *b, struct 
 	return 0;
 }
 
-static int callers_variables(struct backend_plan *p, struct envblock *b, struct err *e)
-{
-	for (char **v = environ; v && *v; v++) {
-		const char *equals = strchr(*v, '=');
-		const char *name =
-			equals ? arena_strndup(p->arena, *v, (size_t)(equals - *v)) : NULL;
-
-		if (name && env_passes_by_default(name) && envblock_put(b, name, equals + 1, e) < 0)
-			return -e->code;
-	}
-	return 0;
-}
-
 static int kube_plan_variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	struct envblock b = { .arena = p->arena };
@@ -251,7 +238,7 @@ static int kube_plan_variables(struct backend_plan *p, const struct spec *s, str
 	if (!p->envp)
 		return err_nomem(e);
 	b.v = p->envp;
-	if (fixed_variables(p, s, &b, e) < 0 || callers_variables(p, &b, e) < 0 ||
+	if (fixed_variables(p, s, &b, e) < 0 || envblock_put_callers(&b, e) < 0 ||
 	    door_variables_of(p, &b, e) < 0 || envblock_put_asked(&b, s, &p->path, e) < 0)
 		return -e->code;
 	return 0;

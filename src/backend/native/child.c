@@ -17,6 +17,7 @@
 #include "backend/kit/process/job_bridge.h"
 #include "backend/native/mount.h"
 #include "base/text/str.h"
+#include "proc/spawn.h"
 
 static int write_map(const char *path, uint32_t inside, uint32_t outside, struct err *e)
 {
@@ -90,13 +91,6 @@ static int network(const struct box_start *c, struct err *e)
 	return c->plan->door ? door(c, e) : loopback(e);
 }
 
-/* The caller's variables were copied along with its memory; init has no use for them. */
-static void forget_environment(void)
-{
-	for (char **v = environ; v && *v; v++)
-		explicit_bzero(*v, strlen(*v));
-}
-
 /* A process moves itself in microseconds; moved by another it waits for the whole machine. */
 static int join_cgroup(const struct box_start *c, struct err *e)
 {
@@ -141,7 +135,7 @@ _Noreturn void child_main(const struct box_start *c)
 		init_fail(c->inside.control, &e);
 	/* Changing ids cleared it. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	forget_environment();
+	proc_forget_environment();
 	abi = inside_lock_down(&c->inside, fds, &e);
 	if (abi < 0 || inside_check(&c->inside, &e) < 0 || inside_permit(&c->inside, &e) < 0)
 		init_fail(c->inside.control, &e);

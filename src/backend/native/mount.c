@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "backend/kit/process/late.h"
 #include "backend/kit/survey/placeholder.h"
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"

@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "backend/kit/process/command_table.h"
 #include "backend/kit/process/ends.h"
+#include "backend/kit/process/supervised.h"
 #include "backend/none/none.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
@@ -23,14 +23,13 @@
 #define WAKE_MS 200
 
 struct backend_job {
+	struct supervised warden;
 	struct backend_plan *plan; /* borrowed */
 	pid_t pid;                 /* of the warden; -1 once reaped */
-	int pidfd, control;
-	int events;                     /* epoll over both; -1: the sandbox is not open */
-	struct command_table *commands; /* likewise NULL */
-	bool ended, left;               /* as the warden told */
-	bool lost; /* ... or the one above it: it was killed, and what was there is ended */
-	int status;
+	int pidfd;
+	int events; /* epoll over it and its socket; -1: the sandbox is not open */
+	bool left;  /* as it told */
+	bool lost;  /* ... or the one above it: it was killed, and what was there is ended */
 };
 
 static struct backend_job *none_job_free(struct backend_job *j);
@@ -58,29 +57,26 @@ static void none_wake(const struct backend_job *j)
 	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGCONT, NULL, 0);
 }
 
-static void keep_word(struct backend_job *j, const struct supervisor_msg *m)
+static void none_heard(struct supervised *s, const struct supervisor_msg *m, int *fds UNUSED,
+		       size_t n UNUSED)
 {
-	if (m->command != COMMAND_FIRST) {
-		command_said(j->commands, m);
+	struct backend_job *j = CONTAINER_OF(s, struct backend_job, warden);
+
+	if (m->command != COMMAND_FIRST)
 		return;
-	}
-	if (m->said == SUPERVISOR_ENDED) {
-		j->ended = true;
-		j->status = m->status;
+	j->lost |= m->said == SUPERVISOR_LOST;
+	if (m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_LOST)
 		j->left = m->left;
-	} else if (m->said == SUPERVISOR_LOST) {
-		j->lost = true;
-		j->left = m->left;
-	}
 }
+
+static const struct supervised_kind warded = { .heard = none_heard };
 
 /* A command may stop its warden before that has said a word, hence the waking. One that loses its
  * warden at once has run, and is judged as a run. */
 static int started(struct backend_job *j, bool begun, struct err *e)
 {
-	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct pollfd p = { .fd = j->warden.control, .events = POLLIN };
 	struct supervisor_msg m;
-	size_t none = 0;
 	bool spoke;
 	int ready;
 
@@ -89,13 +85,11 @@ static int started(struct backend_job *j, bool begun, struct err *e)
 			return err_sys(e, "cannot wait for the command to start");
 		none_wake(j);
 	}
-	spoke = fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m);
+	spoke = supervised_hear(&j->warden, &m) > 0;
 	if (spoke && m.said == SUPERVISOR_BEGINS)
 		return started(j, true, e);
 	if (!begun && (!spoke || m.said == SUPERVISOR_LOST))
 		return err_set(e, ERR_INTERNAL, ECHILD, "the command's warden died at once");
-	if (spoke)
-		keep_word(j, &m);
 	if (!spoke || m.said != SUPERVISOR_FAILED)
 		return 0;
 	*e = m.err;
@@ -109,7 +103,8 @@ static struct backend_job *none_job_new(struct backend_plan *p)
 	if (!j)
 		return NULL;
 	j->plan = p;
-	j->pid = j->pidfd = j->control = j->events = -1;
+	j->warden = (struct supervised){ .kind = &warded, .control = -1 };
+	j->pid = j->pidfd = j->events = -1;
 	return j;
 }
 
@@ -134,10 +129,10 @@ static int listen_events(struct backend_job *j, struct err *e)
 
 	j->events = epoll_create1(EPOLL_CLOEXEC);
 	if (j->events < 0 || epoll_ctl(j->events, EPOLL_CTL_ADD, j->pidfd, &ev) < 0 ||
-	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->control, &ev) < 0)
+	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->warden.control, &ev) < 0)
 		return err_sys(e, "cannot listen to the command's warden");
-	j->commands = command_table_new();
-	return j->commands ? 0 : err_nomem(e);
+	j->warden.commands = command_table_new();
+	return j->warden.commands ? 0 : err_nomem(e);
 }
 
 static void none_describe(struct isolation *i)
@@ -166,7 +161,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	r = streams_open(&ends, w, e);
 	if (r == 0 && p->code)
 		r = sealed_code(p, &s.code, e);
-	j->control = TAKE_FD(ends.control[0]);
+	j->warden.control = TAKE_FD(ends.control[0]);
 	s.control = ends.control[1];
 	s.in = ends.in[0];
 	s.out = ends.out[1];
@@ -198,34 +193,21 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	return 0;
 }
 
-static void on_control(struct backend_job *j)
-{
-	struct supervisor_msg m;
-	size_t none = 0;
-
-	while (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m)) {
-		keep_word(j, &m);
-		none = 0;
-	}
-}
-
 /* The one above has left. Was it killed, the one below ends what there is, and tells; both have the
  * socket open, so that nobody is left when it closes. */
 static void hear_lower(struct backend_job *j)
 {
 	uint64_t deadline = clock_us() + (uint64_t)2 * WARDEN_PATIENCE_MS * 1000;
-	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct pollfd p = { .fd = j->warden.control, .events = POLLIN };
 
 	while (!(p.revents & POLLHUP) && clock_us() < deadline)
 		if (poll(&p, 1, WAKE_MS) > 0)
-			on_control(j);
+			(void)supervised_hear_all(&j->warden);
 }
 
 static void ask_to_end(const struct backend_job *j)
 {
-	const struct supervisor_request r = { .asks = ASK_SIGNAL, .signal = SIGKILL };
-
-	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
+	supervised_ask(&j->warden, COMMAND_FIRST, SIGKILL);
 	none_wake(j);
 }
 
@@ -251,43 +233,36 @@ static struct backend_job *none_job_free(struct backend_job *j)
 	if (!j)
 		return NULL;
 	job_reap(j);
-	(void)fd_close(j->control);
+	supervised_done(&j->warden);
 	(void)fd_close(j->events);
 	(void)fd_close(j->pidfd);
-	(void)command_table_free(j->commands);
 	free(j);
 	return NULL;
 }
 
 /* The warden leaves last: its end is the end of all. */
-static enum job_event none_event(struct backend_job *j, bool alarm, struct outcome *o)
+static enum job_event none_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o UNUSED)
 {
 	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
 
-	(void)alarm;
-	(void)o;
-	if (j->commands)
-		on_control(j);
+	if (j->warden.commands)
+		(void)supervised_hear_all(&j->warden);
 	return poll(&p, 1, 0) > 0 ? JOB_ENDED : JOB_NOTHING;
 }
 
 static void none_signal(struct backend_job *j, uint32_t command, int sig)
 {
-	const struct supervisor_request r = { .asks = ASK_SIGNAL,
-					      .command = command,
-					      .signal = sig };
-
 	if (sig == SIGKILL && command == COMMAND_FIRST)
 		ask_to_end(j);
 	else
-		(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
+		supervised_ask(&j->warden, command, sig);
 }
 
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
 static void none_judge(const struct backend_job *j, struct outcome *o)
 {
-	if (j->ended && !j->lost)
-		outcome_ended(o, j->status);
+	if (j->warden.ended && !j->lost)
+		outcome_ended(o, j->warden.end.status);
 	else if (o->kind == OUTCOME_FAILED)
 		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
 			      "the command's warden was ended from outside");
@@ -296,15 +271,17 @@ static void none_judge(const struct backend_job *j, struct outcome *o)
 /* Its end is seen by the pidfd. */
 static bool none_hear(void *job)
 {
-	on_control(job);
+	struct backend_job *j = job;
+
+	(void)supervised_hear_all(&j->warden);
 	return true;
 }
 
 static int none_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 		     uint32_t *ret, struct err *e)
 {
-	const struct command_host host = { .table = j->commands,
-					   .control = j->control,
+	const struct command_host host = { .table = j->warden.commands,
+					   .control = j->warden.control,
 					   .pidfd = j->pidfd,
 					   .envp = (const char *const *)j->plan->envp,
 					   .path = j->plan->path_value,
@@ -319,7 +296,7 @@ static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *
 {
 	struct command_end x;
 
-	if (!command_ended(j->commands, command, &x))
+	if (!command_ended(j->warden.commands, command, &x))
 		return false;
 	if (x.refused)
 		command_refused(&x, o);
@@ -328,10 +305,8 @@ static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *
 	return true;
 }
 
-static int none_probe(const struct spec *s, struct isolation *ret, struct err *e)
+static int none_probe(const struct spec *s UNUSED, struct isolation *ret, struct err *e UNUSED)
 {
-	(void)s;
-	(void)e;
 	none_describe(ret);
 	return 0;
 }
@@ -341,7 +316,7 @@ static void none_finish(struct backend_job *j, struct outcome *o)
 	job_reap(j);
 	hear_lower(j);
 	none_judge(j, o);
-	o->left = j->left || !(j->ended || j->lost);
+	o->left = j->left || !(j->warden.ended || j->lost);
 	if (o->left)
 		outcome_deny(o, "process", j->plan->argv ? j->plan->argv[0] : "",
 			     "something it started could not be ended and may still run");

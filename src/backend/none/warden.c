@@ -112,14 +112,6 @@ static int close_foreign(const struct warden_start *s, struct err *e)
 	return r < 0 ? err_errno(e, r, "cannot close inherited descriptors") : 0;
 }
 
-/* The copy of the caller's variables would undo the scrubbing: the command may read
- * /proc/PID/environ of its parent. */
-static void forget_environment(void)
-{
-	for (char **v = environ; v && *v; v++)
-		explicit_bzero(*v, strlen(*v));
-}
-
 static int listen_signals(void)
 {
 	static const int heard[] = { SIGCHLD, PARENT_DIED, SIGTERM, SIGINT, SIGHUP, SIGQUIT };
@@ -151,7 +143,7 @@ static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
 	r = proc_leave_streams();
 	if (r < 0)
 		return err_errno(e, r, "cannot let go of the caller's streams");
-	forget_environment();
+	proc_forget_environment();
 	w->signals = listen_signals();
 	if (w->signals < 0)
 		return err_sys(e, "cannot listen to signals");

@@ -97,21 +97,19 @@ static void arrange(struct backend_job *j)
 		(void)loop_want(j->loop, &j->from.w, output_waits(j) ? 0 : EPOLLIN);
 }
 
-static void slurm_job_on_room(struct loop_watch *w, uint32_t events)
+static void slurm_job_on_room(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
 	slurm_job_flush((struct slurm_stream *)w);
 }
 
 /* ---- what the conductor gives ---- */
 
-static void on_input(struct loop_watch *w, uint32_t events)
+static void on_input(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct backend_job *j = job_of(w);
 	char part[NODE_PART];
 	ssize_t n = read(w->fd, part, sizeof(part));
 
-	(void)events;
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n <= 0) {
@@ -206,13 +204,12 @@ static void read_frames(struct backend_job *j)
 	(void)syscall(SYS_pidfd_send_signal, j->client.fd, SIGTERM, NULL, 0);
 }
 
-static void on_frames(struct loop_watch *w, uint32_t events)
+static void on_frames(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct backend_job *j = job_of(w);
 	char part[65536];
 	ssize_t n = read(w->fd, part, sizeof(part));
 
-	(void)events;
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n <= 0)
@@ -224,12 +221,10 @@ static void on_frames(struct loop_watch *w, uint32_t events)
 
 /* ---- its processes ---- */
 
-static void slurm_job_on_gone(struct loop_watch *w, uint32_t events)
+static void slurm_job_on_gone(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct backend_job *j =
-		(struct backend_job *)((char *)w - offsetof(struct backend_job, client));
+	struct backend_job *j = CONTAINER_OF(w, struct backend_job, client);
 
-	(void)events;
 	(void)loop_want(j->loop, w, 0);
 	j->gone = true;
 }
@@ -261,8 +256,7 @@ static void look_for_life(struct backend_job *j, uint64_t now)
 
 static void on_ping(struct loop_timer *t, uint64_t now)
 {
-	struct backend_job *j =
-		(struct backend_job *)((char *)t - offsetof(struct backend_job, ping));
+	struct backend_job *j = CONTAINER_OF(t, struct backend_job, ping);
 
 	if (!j->to.unsent.len)
 		node_put(&j->to.unsent, NODE_PING, NULL, 0);
@@ -274,8 +268,7 @@ static void on_ping(struct loop_timer *t, uint64_t now)
 /* srun ends the job when it is asked to; what does not obey is Slurm's, and the outcome says so. */
 static void on_patience(struct loop_timer *t, uint64_t now)
 {
-	struct backend_job *j =
-		(struct backend_job *)((char *)t - offsetof(struct backend_job, patience));
+	struct backend_job *j = CONTAINER_OF(t, struct backend_job, patience);
 
 	if (j->gone)
 		return;
@@ -534,23 +527,20 @@ static int slurm_probe(const struct spec *s, struct isolation *ret, struct err *
 	return r;
 }
 
-static enum job_event slurm_event(struct backend_job *j, bool alarm, struct outcome *o)
+static enum job_event slurm_event(struct backend_job *j, bool alarm UNUSED,
+				  struct outcome *o UNUSED)
 {
-	(void)alarm;
-	(void)o;
 	return slurm_job_event(j);
 }
 
-static void slurm_signal(struct backend_job *j, uint32_t command, int sig)
+static void slurm_signal(struct backend_job *j, uint32_t command UNUSED, int sig)
 {
-	(void)command;
 	slurm_job_signal(j, sig);
 }
 
-static void slurm_resize(struct backend_job *j, uint32_t command, unsigned short rows,
+static void slurm_resize(struct backend_job *j, uint32_t command UNUSED, unsigned short rows,
 			 unsigned short cols)
 {
-	(void)command;
 	slurm_job_resize(j, rows, cols);
 }
 

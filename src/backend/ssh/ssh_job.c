@@ -246,10 +246,8 @@ static int ssh_start(struct backend_plan *p, const struct job_want *w, struct jo
 	return r;
 }
 
-static enum job_event ssh_event(struct backend_job *j, bool alarm, struct outcome *o)
+static enum job_event ssh_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o UNUSED)
 {
-	(void)alarm;
-	(void)o;
 	return j->open ? ssh_open_event(j) : ssh_job_event(j);
 }
 

@@ -7,5 +7,5 @@
 /* Puts these lines into the table [SECTION.NAME], in the place of what is there, or cuts it out
  * with its own tables below (value NULL; -ENOENT: it is not there). Refused where the entry is
  * written in another way, which a second one would contradict. */
-int edit_toml_table(const struct edit_text *t, const char *section, const char *name,
+int edit_toml_table(const struct edit_text *in, const char *section, const char *name,
 		    const char *value, struct buf *out, struct err *e);

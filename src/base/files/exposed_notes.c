@@ -46,7 +46,7 @@ static const struct {
 	{ EXPOSED_AS_WORKSPACE, "workspace" }, { EXPOSED_AS_WRITE, "--write" },
 	{ EXPOSED_AS_MOUNT, "--mount" },       { EXPOSED_AS_HOME, "kept HOMEs" },
 	{ EXPOSED_AS_STORE, "stores" },        { EXPOSED_AS_DATA, "data of companions" },
-	{ EXPOSED_AS_COPY, "sandbox cp" },
+	{ EXPOSED_AS_COPY, "sandbox cp" },     { EXPOSED_AS_GIT, "git folder" },
 };
 
 const char *exposed_as_word(char as)
@@ -235,22 +235,19 @@ static bool add_letter(const struct exposed_note *n, char as, char out[AS_SIZE])
 	return !room || !memchr(n->as, as, room);
 }
 
-int exposed_note(const char *path, enum exposed_as as, struct err *e)
+static int note_open(int fd, const char *real, enum exposed_as as, struct err *e)
 {
-	CLEANUP(fd) int fd = open(path, O_PATH | O_CLOEXEC);
-	char real[PATH_MAX], name[NAME_SIZE], birth[BIRTH_SIZE], text[PATH_MAX + 64], by[AS_SIZE];
+	char name[NAME_SIZE], birth[BIRTH_SIZE], text[PATH_MAX + 64], by[AS_SIZE];
 	CLEANUP(fd) int notes = -1;
 	struct exposed_note was;
 	struct statx x;
 	bool known;
 
-	if (fd < 0 || exposed_look_at(fd, &x) < 0 || fd_real_path(fd, real) < 0)
-		return err_sys(e, "cannot look at '%.200s'", path);
-	if (real[0] != '/')
-		return err_set(e, ERR_UNAVAILABLE, ENOENT, "'%.200s' has no path here", path);
+	if (exposed_look_at(fd, &x) < 0)
+		return err_sys(e, "cannot look at '%.200s'", real);
 	notes = state_open(EXPOSED_FOLDER, NULL, 0, e);
 	if (notes < 0)
-		return err_wrap(e, "cannot note that sandboxes write '%.150s'", path);
+		return err_wrap(e, "cannot note that sandboxes write '%.150s'", real);
 	identity_name(&x, name);
 	known = note_read(notes, name, &was) && is_of(&was, &x);
 	if (!add_letter(known ? &was : NULL, (char)as, by) && str_eq(was.path, real))
@@ -258,6 +255,36 @@ int exposed_note(const char *path, enum exposed_as as, struct err *e)
 	birth_text(&x, birth);
 	(void)snprintf(text, sizeof(text), "%s %s %s", birth, by, real);
 	return exposed_notes_put(notes, name, text, real, e);
+}
+
+static int no_path(const char *path, struct err *e)
+{
+	return err_set(e, ERR_UNAVAILABLE, ENOENT, "'%.200s' has no path here", path);
+}
+
+int exposed_note(const char *path, enum exposed_as as, struct err *e)
+{
+	CLEANUP(fd) int fd = open(path, O_PATH | O_CLOEXEC);
+	char real[PATH_MAX];
+
+	if (fd < 0 || fd_real_path(fd, real) < 0)
+		return err_sys(e, "cannot look at '%.200s'", path);
+	return real[0] == '/' ? note_open(fd, real, as, e) : no_path(path, e);
+}
+
+int exposed_note_first(int fd, int folder, const char *name, enum exposed_as as, struct err *e)
+{
+	char real[PATH_MAX + NAME_MAX + 2];
+	size_t n;
+
+	if (fd_real_path(folder, real) < 0)
+		return err_sys(e, "cannot look at the folder of '%.200s'", name);
+	n = strlen(real);
+	if (snprintf(real + n, sizeof(real) - n, "%s%s", str_eq(real, "/") ? "" : "/", name) >=
+		    PATH_MAX - (int)n ||
+	    real[0] != '/')
+		return no_path(name, e);
+	return note_open(fd, real, as, e);
 }
 
 /* ---- who lives ---- */

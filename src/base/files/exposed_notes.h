@@ -28,12 +28,16 @@ enum exposed_as {
 	EXPOSED_AS_STORE = 's',
 	EXPOSED_AS_DATA = 'd',
 	EXPOSED_AS_COPY = 'c',
+	EXPOSED_AS_GIT = 'r',
 };
 const char *exposed_as_word(char as); /* "workspace", "--write"; NULL: none is known */
 
 /* Before a command may write to a folder or a file of the host's. Cheap when it is known. A run
  * that cannot note must not start. */
 int exposed_note(const char *path, enum exposed_as as, struct err *e);
+/* The same for a file that is open and will have this name: nobody ever finds it there without a
+ * note. */
+int exposed_note_first(int fd, int folder, const char *name, enum exposed_as as, struct err *e);
 /* A run lives from here until the descriptor is closed, in all processes that have it: nothing is
  * taken back meanwhile. Waits while somebody does just that. Before it notes anything. */
 int exposed_hold(struct err *e);

@@ -157,6 +157,23 @@ int fd_write_all(int fd, const void *p, size_t n)
 	return 0;
 }
 
+int fd_read_all(int fd, void *p, size_t n)
+{
+	char *at = p;
+
+	while (n) {
+		ssize_t r = read(fd, at, n);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			return r < 0 ? -errno : -ENODATA;
+		at += r;
+		n -= (size_t)r;
+	}
+	return 0;
+}
+
 int fd_write_file(int dirfd, const char *path, const char *text)
 {
 	CLEANUP(fd) int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC);

@@ -50,6 +50,7 @@ int fd_open_nolinks(int dirfd, const char *path, int flags, unsigned how);
 int fd_real_path(int fd, char out[PATH_MAX]);
 
 int fd_write_all(int fd, const void *p, size_t n); /* 0 or -errno; retries EINTR */
+int fd_read_all(int fd, void *p, size_t n);        /* likewise; -ENODATA: it ends before that */
 int fd_write_file(int dirfd, const char *path,
 		  const char *text); /* existing file, one write; 0 or -errno */
 ssize_t fd_read_file(int dirfd, const char *path, char *out,

@@ -107,11 +107,10 @@ static int make_file(const struct unpack *u, int above, const char *name)
 	return r;
 }
 
-static int tar_unpack_make_folder(const struct unpack *u, int above, const char *name)
+static int tar_unpack_make_folder(const struct unpack *u UNUSED, int above, const char *name)
 {
 	struct stat st;
 
-	(void)u;
 	if (mkdirat(above, name, 0755) == 0)
 		return 0;
 	if (errno != EEXIST)

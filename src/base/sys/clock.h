@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/sys/clock.h - monotonic time; the wall clock may jump, a deadline must not. */
+/* base/sys/clock.h - monotonic time, for deadlines; and the time of day, which may jump. */
 #pragma once
 
 #include <stdint.h>
@@ -10,5 +10,14 @@ static inline uint64_t clock_us(void)
 	struct timespec t;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Since 1970; the kernel takes no time before. */
+static inline uint64_t clock_wall_us(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }

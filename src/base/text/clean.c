@@ -67,10 +67,8 @@ static void put_cleaned(struct buf *b, const char *p, size_t n, bad_fn *bad)
 	}
 }
 
-static void bad_as_mark(struct buf *b, const char *p, size_t len)
+static void bad_as_mark(struct buf *b, const char *p UNUSED, size_t len UNUSED)
 {
-	(void)p;
-	(void)len;
 	buf_putc(b, '?');
 }
 

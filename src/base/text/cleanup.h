@@ -3,6 +3,7 @@
 #pragma once
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -29,6 +30,12 @@
 	})
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof(*(a)))
+
+/* The struct that embeds *p as its member; p has that member's type. */
+#define CONTAINER_OF(p, type, member)                                                              \
+	((type *)((char *)(1 ? (p) : &((type *)NULL)->member) - offsetof(type, member)))
+
+#define UNUSED __attribute__((unused)) /* a parameter that a callback's type asks for */
 
 /* Closes fd if it is one; keeps errno; returns -1 so that an owner can be reset in the same line.
  */

@@ -135,6 +135,12 @@ int err_hint(struct err *e, const char *fmt, ...)
 	return -e->code;
 }
 
+int err_kind(struct err *e, enum err_kind kind)
+{
+	e->kind = kind;
+	return -e->code;
+}
+
 int err_nomem(struct err *e)
 {
 	return err_set(e, ERR_INTERNAL, ENOMEM, "out of memory");

@@ -39,6 +39,7 @@ int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 int err_errno(struct err *e, int code, const char *fmt, ...) ERR_PRINTF(3, 4);
 int err_wrap(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3); /* puts "context: " in front */
 int err_hint(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3); /* replaces the hint */
+int err_kind(struct err *e, enum err_kind kind); /* the same error, of another kind */
 int err_nomem(struct err *e);
 /* Another file stands where the plan has seen one. */
 int err_replaced(struct err *e, const char *path);

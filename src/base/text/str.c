@@ -36,7 +36,17 @@ bool str_has_control(const char *s)
 	return false;
 }
 
-/* FNV-1a, a word at a time. */
+/* FNV-1a. */
+uint64_t str_hash(const char *s)
+{
+	uint64_t h = 0xcbf29ce484222325U;
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 0x100000001b3U;
+	return h;
+}
+
+/* Likewise, a word at a time. */
 uint64_t mem_hash(uint64_t sum, const void *data, size_t n)
 {
 	const char *at = data;

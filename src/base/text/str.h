@@ -12,6 +12,10 @@ bool str_ends_nocase(const char *s, const char *suffix);
 bool str_starts_nocase(const char *s, const char *prefix);
 bool str_has_control(const char *s); /* any byte below 0x20 or 0x7f: such names are refused */
 
+/* Of a text: the same in every version and on every machine, since names of files and places of
+ * locks come from it. */
+uint64_t str_hash(const char *s);
+
 /* Goes on with a sum, 0 at first. Spreads, and finds accidents; whoever wants to can make two that
  * meet. For this machine alone. */
 uint64_t mem_hash(uint64_t sum, const void *data, size_t n);

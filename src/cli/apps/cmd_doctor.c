@@ -99,9 +99,8 @@ static void cmd_doctor_more(bool all)
 		(void)printf("  %-20s%s\n", checks[i].name, checks[i].protects);
 }
 
-static void on_pull(void *arg, const char *text)
+static void on_pull(void *arg UNUSED, const char *text)
 {
-	(void)arg;
 	message_print("brig: note", text);
 }
 

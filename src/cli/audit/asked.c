@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "audit/read/times.h"
+#include "base/sys/clock.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 #include "cli/cli.h"
@@ -43,7 +44,7 @@ static int unknown_option(const struct asked *a, const char *word, struct err *e
 
 static int set_when(int64_t *to, const char *text, struct err *e)
 {
-	if (time_when(text, time_now(), to) == 0)
+	if (time_when(text, (int64_t)clock_wall_us(), to) == 0)
 		return 0;
 	return err_refuse(e, ERR_USAGE, EINVAL, "2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z",
 			  "'%.64s' is not a point in time", text);

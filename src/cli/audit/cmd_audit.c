@@ -32,9 +32,8 @@ static void print_command(enum audit_command id)
 			print_option(&audit_options[i]);
 }
 
-static void cmd_audit_more(bool all)
+static void cmd_audit_more(bool all UNUSED)
 {
-	(void)all;
 	(void)printf("\ncommands:\n");
 	for (int i = 0; i < AUDIT_COMMANDS; i++)
 		(void)printf("  %-18s%s\n", audit_commands[i].name, audit_commands[i].help);

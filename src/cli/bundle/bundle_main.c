@@ -128,7 +128,7 @@ static int bundle_main_parse(struct bundle_asked *a, int argc, char **argv, stru
 
 /* ---- where bundles come from ---- */
 
-static int read_signature(const char *file, struct cargo *c, struct err *e)
+static int read_signature(const char *file, struct sealed *c, struct err *e)
 {
 	char path[PATH_MAX];
 	CLEANUP(fd) int fd = -1;
@@ -138,10 +138,10 @@ static int read_signature(const char *file, struct cargo *c, struct err *e)
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "cannot open '%.200s'", path);
-	return cargo_seal(fd, SIGN_MAX, path, &c->signature, e);
+	return sealed_make(fd, SIGN_MAX, path, &c->signature, e);
 }
 
-static int bundle_main_read_file(const char *file, struct cargo *c, struct err *e)
+static int bundle_main_read_file(const char *file, struct sealed *c, struct err *e)
 {
 	CLEANUP(fd) int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
@@ -152,8 +152,8 @@ static int bundle_main_read_file(const char *file, struct cargo *c, struct err *
 	}
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_USAGE, EINVAL, "'%.200s' is not a file", file);
-	return cargo_seal(fd, ARCHIVE_MAX, file, &c->archive, e) < 0 ? -e->code
-								     : read_signature(file, c, e);
+	return sealed_make(fd, ARCHIVE_MAX, file, &c->archive, e) < 0 ? -e->code
+								      : read_signature(file, c, e);
 }
 
 static int fetch_of(const struct bundle_asked *a, const char *word, struct fetch_want *w,
@@ -167,8 +167,8 @@ static int fetch_of(const struct bundle_asked *a, const char *word, struct fetch
 
 /* Whoever wrote what is in this folder may have put a file there that is called like a reference:
  * it would be installed in place of the registry's, and no digest in the reference would say so. */
-static int open_cargo(const struct bundle_asked *a, const char *word, struct cargo *c,
-		      struct err *e)
+static int open_sealed(const struct bundle_asked *a, const char *word, struct sealed *c,
+		       struct err *e)
 {
 	struct fetch_want w;
 
@@ -182,15 +182,15 @@ static int open_cargo(const struct bundle_asked *a, const char *word, struct car
 }
 
 /* What was asked of an archive besides being one. */
-static int check_cargo(const struct bundle_asked *a, const struct cargo *c,
-		       char digest[REF_DIGEST_MAX], char *signer, size_t n, struct err *e)
+static int check_sealed(const struct bundle_asked *a, const struct sealed *c,
+			char digest[REF_DIGEST_MAX], char *signer, size_t n, struct err *e)
 {
 	const char *want = a->option[BUNDLE_OPTION_DIGEST],
 		   *key = a->option[BUNDLE_OPTION_VERIFY_KEY];
 	uint64_t size;
 
 	signer[0] = '\0';
-	if (cargo_digest(c->archive, digest, &size, e) < 0)
+	if (sealed_digest(c->archive, digest, &size, e) < 0)
 		return -e->code;
 	if (want && !str_eq(want, digest))
 		return err_refuse(e, ERR_POLICY, EBADMSG, "it is not the bundle that you mean",
@@ -288,7 +288,7 @@ static void tell_packed(const struct packed *p)
 	}
 }
 
-static int inspect_cargo(const struct cargo *c, struct bundle_manifest *m, struct err *e)
+static int inspect_sealed(const struct sealed *c, struct bundle_manifest *m, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(MANIFEST_MAX + 1);
 
@@ -297,7 +297,7 @@ static int inspect_cargo(const struct cargo *c, struct bundle_manifest *m, struc
 	return bundle_manifest_read(buf_str(&text), text.len, m, e);
 }
 
-static int tell_archive(const struct bundle_asked *a, const char *file, const struct cargo *c,
+static int tell_archive(const struct bundle_asked *a, const char *file, const struct sealed *c,
 			struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(JSON_MAX);
@@ -306,7 +306,7 @@ static int tell_archive(const struct bundle_asked *a, const char *file, const st
 	struct json j;
 	uint64_t size;
 
-	if (inspect_cargo(c, &m, e) < 0 || cargo_digest(c->archive, digest, &size, e) < 0) {
+	if (inspect_sealed(c, &m, e) < 0 || sealed_digest(c->archive, digest, &size, e) < 0) {
 		bundle_manifest_done(&m);
 		return -e->code;
 	}
@@ -334,10 +334,10 @@ static int tell_archive(const struct bundle_asked *a, const char *file, const st
 }
 
 /* NAME-VERSION.bundle: letters, digits and a few signs, with no dot in front. */
-static int usual_name(const struct cargo *c, char *out, size_t n, struct err *e)
+static int usual_name(const struct sealed *c, char *out, size_t n, struct err *e)
 {
 	struct bundle_manifest m = { 0 };
-	int r = inspect_cargo(c, &m, e);
+	int r = inspect_sealed(c, &m, e);
 
 	if (r == 0)
 		(void)snprintf(out, n, "%s-%s.bundle", m.name, m.version);
@@ -352,7 +352,7 @@ static int do_pack(const struct bundle_asked *a, struct err *e)
 				     .name = a->option[BUNDLE_OPTION_NAME],
 				     .version = a->option[BUNDLE_OPTION_VERSION],
 				     .created = now_or_epoch() };
-	CLEANUP(cargo) struct cargo c = CARGO_NONE;
+	CLEANUP(sealed) struct sealed c = SEALED_NONE;
 	char usual[2 * BUNDLE_WORD_MAX + sizeof("-.bundle")], sig[PATH_MAX];
 	struct packed p;
 
@@ -385,15 +385,15 @@ static int do_pack(const struct bundle_asked *a, struct err *e)
 
 static int do_inspect(const struct bundle_asked *a, struct err *e)
 {
-	CLEANUP(cargo) struct cargo c = CARGO_NONE;
+	CLEANUP(sealed) struct sealed c = SEALED_NONE;
 	CLEANUP(buf) struct buf out = BUF_INIT(JSON_MAX);
 	struct bundle_manifest m = { 0 };
 	char digest[REF_DIGEST_MAX], signer[128];
 	struct json j;
 
-	if (open_cargo(a, a->rest[0], &c, e) < 0 ||
-	    check_cargo(a, &c, digest, signer, sizeof(signer), e) < 0 ||
-	    inspect_cargo(&c, &m, e) < 0)
+	if (open_sealed(a, a->rest[0], &c, e) < 0 ||
+	    check_sealed(a, &c, digest, signer, sizeof(signer), e) < 0 ||
+	    inspect_sealed(&c, &m, e) < 0)
 		return -e->code;
 	if (a->json) {
 		begin_object(&j, &out);
@@ -497,7 +497,7 @@ static bool is_trusted(const struct bundle_record *b)
 }
 
 static void tell_installed(const struct bundle_asked *a, const struct installed *i,
-			   const struct cargo *c, bool ready)
+			   const struct sealed *c, bool ready)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(JSON_MAX);
 	const struct bundle_record *b = &i->record;
@@ -528,8 +528,8 @@ static void tell_installed(const struct bundle_asked *a, const struct installed 
 
 static int do_install(const struct bundle_asked *a, struct err *e)
 {
-	CLEANUP(cargo) struct cargo c = CARGO_NONE;
-	const struct install_want w = { .cargo = &c,
+	CLEANUP(sealed) struct sealed c = SEALED_NONE;
+	const struct install_want w = { .sealed = &c,
 					.source = a->rest[0],
 					.digest = a->option[BUNDLE_OPTION_DIGEST],
 					.verify_key = a->option[BUNDLE_OPTION_VERIFY_KEY] };
@@ -537,7 +537,7 @@ static int do_install(const struct bundle_asked *a, struct err *e)
 
 	if (!i)
 		return err_nomem(e);
-	if (open_cargo(a, a->rest[0], &c, e) < 0 || bundle_install(&w, i, e) < 0)
+	if (open_sealed(a, a->rest[0], &c, e) < 0 || bundle_install(&w, i, e) < 0)
 		return -e->code;
 	tell_installed(a, i, &c, warn_of_backends(&i->manifest));
 	installed_done(i);
@@ -548,7 +548,7 @@ static int do_install(const struct bundle_asked *a, struct err *e)
 
 static int do_push(const struct bundle_asked *a, struct err *e)
 {
-	CLEANUP(cargo) struct cargo c = CARGO_NONE;
+	CLEANUP(sealed) struct sealed c = SEALED_NONE;
 	struct bundle_manifest m = { 0 };
 	struct fetch_want w;
 
@@ -558,7 +558,7 @@ static int do_push(const struct bundle_asked *a, struct err *e)
 		return err_refuse(e, ERR_USAGE, EINVAL, "leave @sha256:... out",
 				  "a push makes a digest, it cannot be given one");
 	/* What is no bundle here would be none there. */
-	if (bundle_main_read_file(a->rest[0], &c, e) < 0 || inspect_cargo(&c, &m, e) < 0)
+	if (bundle_main_read_file(a->rest[0], &c, e) < 0 || inspect_sealed(&c, &m, e) < 0)
 		return -e->code;
 	bundle_manifest_done(&m);
 	return fetch_push(&w, &c, e) < 0 ? -e->code : tell_archive(a, a->rest[0], &c, e);
@@ -567,7 +567,7 @@ static int do_push(const struct bundle_asked *a, struct err *e)
 static int do_pull(const struct bundle_asked *a, struct err *e)
 {
 	const char *file = a->option[BUNDLE_OPTION_OUTPUT];
-	CLEANUP(cargo) struct cargo c = CARGO_NONE;
+	CLEANUP(sealed) struct sealed c = SEALED_NONE;
 	struct bundle_manifest m = { 0 };
 	char digest[REF_DIGEST_MAX], signer[128], sig[PATH_MAX];
 	struct fetch_want w;
@@ -575,8 +575,8 @@ static int do_pull(const struct bundle_asked *a, struct err *e)
 	if (!file || !*file || snprintf(sig, sizeof(sig), "%s.sig", file) >= (int)sizeof(sig))
 		return bundle_main_usage(a, e);
 	if (fetch_of(a, a->rest[0], &w, e) < 0 || fetch_pull(&w, &c, e) < 0 ||
-	    check_cargo(a, &c, digest, signer, sizeof(signer), e) < 0 ||
-	    inspect_cargo(&c, &m, e) < 0)
+	    check_sealed(a, &c, digest, signer, sizeof(signer), e) < 0 ||
+	    inspect_sealed(&c, &m, e) < 0)
 		return -e->code;
 	bundle_manifest_done(&m);
 	if (write_to(file, c.archive, e) < 0)
@@ -660,11 +660,10 @@ static int do_remove(const struct bundle_asked *a, struct err *e)
 	return 0;
 }
 
-static int do_schema(const struct bundle_asked *a, struct err *e)
+static int do_schema(const struct bundle_asked *a UNUSED, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT((size_t)64 << 10);
 
-	(void)a;
 	bundle_manifest_schema(&out);
 	return out.failed ? err_nomem(e) : (fputs(buf_str(&out), stdout), 0);
 }

@@ -29,9 +29,8 @@ static void print_command(enum bundle_command id)
 	}
 }
 
-static void cmd_bundle_more(bool all)
+static void cmd_bundle_more(bool all UNUSED)
 {
-	(void)all;
 	(void)printf("\ncommands:\n");
 	for (int i = 0; i < BUNDLE_COMMANDS; i++)
 		(void)printf("  %-12s%s\n", bundle_commands[i].name, bundle_commands[i].help);

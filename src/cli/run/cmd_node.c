@@ -25,9 +25,8 @@ static int where(const char *path)
 	return 0;
 }
 
-static int cmd_node_run(const struct subcommand *c, int argc, char **argv)
+static int cmd_node_run(const struct subcommand *c UNUSED, int argc, char **argv)
 {
-	(void)c;
 	if (argc == 1)
 		return node_serve(NULL);
 	if (argc == 2 && str_eq(argv[1], "probe"))

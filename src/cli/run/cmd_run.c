@@ -469,9 +469,9 @@ static int cmd_run_open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int on_always(void *arg, const char *rule, bool writes, struct buf *diff, struct err *e)
+static int on_always(void *arg UNUSED, const char *rule, bool writes, struct buf *diff,
+		     struct err *e)
 {
-	(void)arg;
 	return config_allow(
 		&(struct config_allow){ .rule = rule, .dry_run = !writes, .diff = diff }, e);
 }

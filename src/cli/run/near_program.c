@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run/near_program.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/files/folder.h"
 #include "base/text/arena.h"
 #include "base/text/cleanup.h"
 #include "base/text/str.h"
@@ -30,21 +31,23 @@ bool near_program(const char *name, char *ret, size_t n)
 {
 	CLEANUP(arena) struct arena *a = arena_new((size_t)4 << 20);
 	const char **names = a ? arena_alloc(a, (NAMES_MAX + 1) * sizeof(*names)) : NULL;
-	DIR *d = names ? opendir("/usr/bin") : NULL;
+	CLEANUP(fd) int bin = open("/usr/bin", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct fd_entry *e;
+	struct folder f;
 	const char *near;
 	size_t count = 0;
 
-	if (!d)
+	if (!names || bin < 0)
 		return false;
-	for (struct dirent *e; count < NAMES_MAX && (e = readdir(d));) {
-		bool fits = strlen(e->d_name) < NAME_MAX_HERE && e->d_name[0] != '.' &&
-			    (strlen(name) > SHORT_NAME || one_slip(name, e->d_name));
-		const char *copy = fits ? arena_strdup(a, e->d_name) : NULL;
+	folder_begin(&f, bin);
+	while (count < NAMES_MAX && (e = folder_next(&f))) {
+		bool fits = strlen(e->name) < NAME_MAX_HERE && e->name[0] != '.' &&
+			    (strlen(name) > SHORT_NAME || one_slip(name, e->name));
+		const char *copy = fits ? arena_strdup(a, e->name) : NULL;
 
 		if (copy)
 			names[count++] = copy;
 	}
-	(void)closedir(d);
 	names[count] = NULL;
 	near = strlen(name) > 2 ? str_nearest(name, names) : NULL;
 	if (near)

@@ -284,9 +284,8 @@ static void help_verb(const struct subcommand *c, const struct sandbox_verb_row 
 		(void)printf("\nIt takes the options of run, too: brig run --help\n");
 }
 
-static void cmd_sandbox_more(bool all)
+static void cmd_sandbox_more(bool all UNUSED)
 {
-	(void)all;
 	(void)printf("\n");
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		(void)printf("  %-10s%s\n", verbs[i].name, verbs[i].help);

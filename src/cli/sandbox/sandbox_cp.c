@@ -358,12 +358,14 @@ static int get_file(struct daemon_client *d, const struct box_path *from, int ab
 	if (r < 0)
 		return err_errno(e, r, "cannot write '%.100s'", name);
 	r = get_bytes(d, from, "/files", to.fd, most, e);
+	if (r == 0)
+		r = exposed_note_first(to.fd, above, name, EXPOSED_AS_COPY, e);
 	if (r < 0) {
 		draft_drop(&to);
 		return r;
 	}
 	r = draft_keep(&to, name, mode & 0777 & ~mask);
-	return r < 0 ? err_errno(e, r, "cannot write '%.100s'", name) : note_guests(above, name, e);
+	return r < 0 ? err_errno(e, r, "cannot write '%.100s'", name) : 0;
 }
 
 static int get_folder(struct daemon_client *d, const struct box_path *from, int above,

@@ -131,11 +131,10 @@ static void put_cell(struct buf *b, enum column c, const struct jread *v)
 		sandbox_print_put_clean(b, text ? text : "-");
 }
 
-static int on_row(void *arg, const struct jread *v, struct err *e)
+static int on_row(void *arg, const struct jread *v, struct err *e UNUSED)
 {
 	struct rows *r = arg;
 
-	(void)e;
 	if (r->as_json) {
 		if (r->any)
 			buf_putc(&r->json, ',');

@@ -505,12 +505,11 @@ struct pruning {
 	size_t n;
 };
 
-static int on_prune(void *arg, const struct jread *v, struct err *e)
+static int on_prune(void *arg, const struct jread *v, struct err *e UNUSED)
 {
 	struct pruning *p = arg;
 	const char *state = jread_str(v, "state"), *id = jread_str(v, "id");
 
-	(void)e;
 	if (id && p->n < ARRAY_LEN(p->ids) && (str_eq(state, "stopped") || str_eq(state, "failed")))
 		(void)snprintf(p->ids[p->n++], SANDBOX_ID_SIZE, "%s", id);
 	return 0;

@@ -8,48 +8,19 @@
 #include <unistd.h>
 
 #include "base/files/fd.h"
-#include "base/files/tar.h"
 #include "base/text/cleanup.h"
-#include "proc/confine.h"
+#include "proc/unpack_confined.h"
 
 #define ENTRIES_MAX 1000000
-
-static int unpack_child_get(void *arg, void *p, size_t n)
-{
-	const int *from = arg;
-	char *at = p;
-
-	while (n) {
-		ssize_t got = read(*from, at, n);
-
-		if (got == 0)
-			return -ENODATA;
-		if (got < 0 && errno != EINTR)
-			return -errno;
-		at += got > 0 ? got : 0;
-		n -= got > 0 ? (size_t)got : 0;
-	}
-	return 0;
-}
 
 static _Noreturn void child(int folder, uint64_t most, int from, int tells)
 {
 	struct tar_limits l = { .bytes = most, .entries = ENTRIES_MAX };
-	const struct confine_want rest = { .folder = folder, .bytes = UINT64_MAX };
-	const int keep[] = { folder, from, tells };
-	struct err e;
-	char dust[4096];
-	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
+	int r;
 
 	l.mask = umask(0);
 	(void)umask(l.mask);
-	if (r == 0)
-		r = confine(CONFINE_UNPACKER, &rest, &e);
-	if (r == 0)
-		r = tar_unpack(folder, &l, unpack_child_get, NULL, &from);
-	/* What fills up the last record; if it failed, nobody shall wait for us. */
-	while (r == 0 && read(from, dust, sizeof(dust)) > 0)
-		;
+	r = unpack_confined(folder, from, &l, &tells, 1);
 	(void)fd_write_all(tells, &r, sizeof(r));
 	_exit(r < 0);
 }

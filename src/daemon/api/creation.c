@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/creation.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,15 +42,14 @@ static void creation_on_gone(void *arg)
 	end_with(w, w->end->gone);
 }
 
-static void creation_look(struct loop_timer *t, uint64_t now)
+static void creation_look(struct loop_timer *t, uint64_t now UNUSED)
 {
 	static const char *const last[] = { "sandbox.ready", "sandbox.failed", "sandbox.stopped",
 					    "sandbox.deleting", "sandbox.deleted" };
-	struct creation *w = (struct creation *)((char *)t - offsetof(struct creation, later));
+	struct creation *w = CONTAINER_OF(t, struct creation, later);
 	struct event_text ev;
 	bool settled = false;
 
-	(void)now;
 	while (events_next(w->api->events, &w->at, "", w->id, &ev) > 0)
 		for (size_t i = 0; i < ARRAY_LEN(last); i++)
 			settled |= str_eq(ev.type, last[i]);

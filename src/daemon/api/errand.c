@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -162,10 +161,9 @@ static void errand_finish(struct errand *r)
 	errand_settle(r, got > 0 ? status : -1);
 }
 
-static void on_ended(struct loop_watch *w, uint32_t events)
+static void on_ended(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
-	errand_finish((struct errand *)((char *)w - offsetof(struct errand, ends)));
+	errand_finish(CONTAINER_OF(w, struct errand, ends));
 }
 
 /* Nobody waits for its answer. */
@@ -182,11 +180,10 @@ static void errand_gone(void *arg)
 	errand_discard(arg);
 }
 
-static void errand_on_late(struct loop_timer *t, uint64_t now)
+static void errand_on_late(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct errand *r = (struct errand *)((char *)t - offsetof(struct errand, late));
+	struct errand *r = CONTAINER_OF(t, struct errand, late);
 
-	(void)now;
 	r->too_late = true;
 	(void)kill(r->pid, SIGKILL);
 	errand_finish(r);
@@ -226,11 +223,10 @@ static bool errand_take(int fd, struct buf *b)
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-static void on_out(struct loop_watch *w, uint32_t events)
+static void on_out(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct errand *r = (struct errand *)w;
 
-	(void)events;
 	if (r->follow && !http_room(r->call)) {
 		(void)loop_want(r->api->loop, w, 0);
 		return;
@@ -246,11 +242,10 @@ static void on_out(struct loop_watch *w, uint32_t events)
 		errand_finish(r);
 }
 
-static void on_words(struct loop_watch *w, uint32_t events)
+static void on_words(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct errand *r = (struct errand *)((char *)w - offsetof(struct errand, words));
+	struct errand *r = CONTAINER_OF(w, struct errand, words);
 
-	(void)events;
 	if (!errand_take(w->fd, &r->said))
 		close_watch(r, w);
 	if (r->out.fd < 0 && r->words.fd < 0)

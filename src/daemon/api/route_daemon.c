@@ -14,16 +14,13 @@ static void route_daemon_say(struct http_call *c, bool yes)
 	http_answer(c, yes ? 200 : 503, NULL, "text/plain", yes ? "ok\n" : "no\n", 3);
 }
 
-void serve_health(struct api *a, struct http_call *c, const struct jread *body)
+void serve_health(struct api *a UNUSED, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)a;
-	(void)body;
 	route_daemon_say(c, true);
 }
 
-void serve_ready(struct api *a, struct http_call *c, const struct jread *body)
+void serve_ready(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)body;
 	route_daemon_say(c, a->ready);
 }
 
@@ -37,12 +34,11 @@ static void gauge(struct buf *b, const char *name, const char *label, size_t v)
 	buf_printf(b, "%s%s %zu\n", name, label, v);
 }
 
-void serve_metrics(struct api *a, struct http_call *c, const struct jread *body)
+void serve_metrics(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)64 << 10);
 	struct sandbox_count n;
 
-	(void)body;
 	sandboxes_count(a->boxes, counted(c), &n);
 	buf_puts(&b, "# HELP brig_sandboxes Sandboxes by state.\n# TYPE brig_sandboxes gauge\n");
 	gauge(&b, "brig_sandboxes", "{state=\"pending\"}", n.pending);
@@ -67,25 +63,22 @@ void serve_metrics(struct api *a, struct http_call *c, const struct jread *body)
 	http_answer(c, 200, NULL, "text/plain; version=0.0.4", buf_str(&b), b.len);
 }
 
-void serve_openapi(struct api *a, struct http_call *c, const struct jread *body)
+void serve_openapi(struct api *a UNUSED, struct http_call *c, const struct jread *body UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(DOCUMENT_MAX);
 	struct json j;
 
-	(void)a;
-	(void)body;
 	json_init(&j, &b, false);
 	api_openapi(&j);
 	api_answer_json(c, 200, &b);
 }
 
-void serve_info(struct api *a, struct http_call *c, const struct jread *body)
+void serve_info(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)16 << 10);
 	struct sandbox_count n;
 	struct json j;
 
-	(void)body;
 	sandboxes_count(a->boxes, counted(c), &n);
 	json_init(&j, &b, false);
 	json_object(&j);
@@ -109,12 +102,10 @@ struct last_orders {
 	size_t left;
 };
 
-static void one_less(void *arg, enum problem p, const struct err *e)
+static void one_less(void *arg, enum problem p UNUSED, const struct err *e UNUSED)
 {
 	struct last_orders *o = arg;
 
-	(void)p;
-	(void)e;
 	if (--o->left)
 		return;
 	o->api->stop(o->api->stop_arg);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/api/route_dashboard.c - the dashboard: its address, its sessions, its pages. */
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +30,7 @@ static void dashboard_refuse(struct http_call *c, enum problem p, const char *wh
 
 static void on_lapse(struct loop_timer *t, uint64_t now)
 {
-	struct api *a = (struct api *)((char *)t - offsetof(struct api, lapse));
+	struct api *a = CONTAINER_OF(t, struct api, lapse);
 
 	api_revoke(a);
 	loop_at(a->loop, t, now + LAPSE_US);
@@ -183,20 +182,18 @@ void serve_enter(struct api *a, struct http_call *c, const struct jread *body)
 	http_answer(c, 200, field, "application/json", buf_str(&b), b.len);
 }
 
-void serve_session(struct api *a, struct http_call *c, const struct jread *body)
+void serve_session(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(4096);
 	const struct page_session *s = sessions_holds(a->sessions, c->caller->digest, clock_us());
 
-	(void)body;
 	if (s)
 		put_session(&s->who, (s->until - clock_us()) / 1000000, &b);
 	api_answer_json(c, 200, &b);
 }
 
-void serve_leave(struct api *a, struct http_call *c, const struct jread *body)
+void serve_leave(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)body;
 	sessions_leave(a->sessions, c->caller->digest);
 	http_answer(c, 204,
 		    "Set-Cookie: " SESSION_COOKIE "; HttpOnly; SameSite=Strict; Path=/; "
@@ -206,10 +203,8 @@ void serve_leave(struct api *a, struct http_call *c, const struct jread *body)
 
 /* ---- pages ---- */
 
-void serve_asset(struct api *a, struct http_call *c, const struct jread *body)
+void serve_asset(struct api *a UNUSED, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)a;
-	(void)body;
 	for (const struct asset *x = dashboard_assets; x->path; x++)
 		if (str_eq(x->path, c->path)) {
 			http_answer(c, 200, NULL, x->type, x->data, x->n);

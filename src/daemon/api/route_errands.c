@@ -153,19 +153,17 @@ static void ask_record(struct api *a, struct http_call *c, bool follow)
 					   .event = "record" });
 }
 
-void serve_audit(struct api *a, struct http_call *c, const struct jread *body)
+void serve_audit(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)body;
 	ask_record(a, c, false);
 }
 
-void serve_audit_follow(struct api *a, struct http_call *c, const struct jread *body)
+void serve_audit_follow(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)body;
 	ask_record(a, c, true);
 }
 
-void serve_runs(struct api *a, struct http_call *c, const struct jread *body)
+void serve_runs(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	struct errand_words w = { .n = 0 };
 	struct err e = { 0 };
@@ -173,7 +171,6 @@ void serve_runs(struct api *a, struct http_call *c, const struct jread *body)
 	char live[8] = "";
 	int r;
 
-	(void)body;
 	if (!owners(c))
 		return;
 	word(&w, "brig-audit");
@@ -205,18 +202,17 @@ void serve_runs(struct api *a, struct http_call *c, const struct jread *body)
 
 /* ---- the machine ---- */
 
-void serve_doctor(struct api *a, struct http_call *c, const struct jread *body)
+void serve_doctor(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	static const char *const argv[] = { "brig", "doctor", "--json", NULL };
 
-	(void)body;
 	if (owners(c))
 		errand_run(a, c,
 			   &(struct errand_asked){
 				   .argv = argv, .seconds = DOCTOR_SECONDS, .most = 1 });
 }
 
-void serve_use(struct api *a, struct http_call *c, const struct jread *body)
+void serve_use(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	struct errand_words w = { .n = 0 };
 	struct sandbox_known known;
@@ -224,7 +220,6 @@ void serve_use(struct api *a, struct http_call *c, const struct jread *body)
 	struct err e = { 0 };
 	int r = 0;
 
-	(void)body;
 	word(&w, USE_NAME);
 	for (size_t i = 0; i < USE_MAX; i++) {
 		r = http_param_nth(c, "sandbox", i, value, SANDBOX_ID_SIZE);
@@ -258,11 +253,10 @@ static void policy(struct api *a, struct http_call *c, const char *rule, bool ap
 	errand_run(a, c, &(struct errand_asked){ .argv = argv, .seconds = SECONDS });
 }
 
-void serve_policy(struct api *a, struct http_call *c, const struct jread *body)
+void serve_policy(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	char rule[VALUE_MAX];
 
-	(void)body;
 	if (!owners(c))
 		return;
 	if (http_param(c, "rule", rule, sizeof(rule)) <= 0)

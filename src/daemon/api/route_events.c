@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/api/route_events.c - GET /v1/events: what happened since, and what happens. */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,13 +38,12 @@ static void tell_all(struct event_fan *f, uint64_t now)
 
 static void on_later(struct loop_timer *t, uint64_t now)
 {
-	tell_all((struct event_fan *)((char *)t - offsetof(struct event_fan, later)), now);
+	tell_all(CONTAINER_OF(t, struct event_fan, later), now);
 }
 
 static void news(struct events_listener *l)
 {
-	struct event_fan *f =
-		(struct event_fan *)((char *)l - offsetof(struct event_fan, listener));
+	struct event_fan *f = CONTAINER_OF(l, struct event_fan, listener);
 	uint64_t pace = f->count * PACE_US, now = clock_us();
 
 	if (pace > PACE_MAX)
@@ -199,13 +197,12 @@ static enum problem read_query(struct api *a, struct subscriber *s, struct err *
 	return since(c, &s->at, e);
 }
 
-void serve_events(struct api *a, struct http_call *c, const struct jread *body)
+void serve_events(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	struct subscriber *s = calloc(1, sizeof(*s));
 	struct err e = { 0 };
 	enum problem p;
 
-	(void)body;
 	if (!s) {
 		(void)err_nomem(&e);
 		http_problem(c, PROBLEM_INTERNAL, &e);

@@ -65,14 +65,13 @@ static void feed_end(struct exec_input *f, enum problem p, const struct err *e)
 	feed_free(f);
 }
 
-static void feed_turn(struct loop_timer *t, uint64_t now)
+static void feed_turn(struct loop_timer *t, uint64_t now UNUSED)
 {
 	struct exec_input *f = (struct exec_input *)t;
 	struct err e = { 0 };
 	enum problem p = PROBLEM_NONE;
 	size_t took = 0;
 
-	(void)now;
 	if (exec_unsure(f->api->boxes, f->tenant, f->sandbox, f->exec)) {
 		loop_at(f->api->loop, &f->again, clock_us() + AGAIN_US);
 		return;
@@ -158,11 +157,10 @@ static void route_execs_discard(struct api *a, const char *id)
 		(void)sandboxes_do(a->boxes, "", id, SANDBOX_DELETE, 0, NULL, NULL, &e);
 }
 
-static void attached_free(struct loop_timer *t, uint64_t now)
+static void attached_free(struct loop_timer *t, uint64_t now UNUSED)
 {
 	struct attached *x = (struct attached *)t;
 
-	(void)now;
 	if (x->watch)
 		(void)exec_unwatch(x->watch);
 	exec_result_done(&x->result);
@@ -591,20 +589,18 @@ void exec_attach(struct api *a, struct http_call *c, const char *exec, uint64_t 
 
 /* ---- what runs, or ran ---- */
 
-void serve_execs(struct api *a, struct http_call *c, const struct jread *body)
+void serve_execs(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)body;
 	api_answer_of(a, c, "execs", ANSWER_MAX, exec_list);
 }
 
-void serve_exec_show(struct api *a, struct http_call *c, const struct jread *body)
+void serve_exec_show(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
 	struct err e = { 0 };
 	enum problem p;
 	struct json j;
 
-	(void)body;
 	json_init(&j, &b, false);
 	p = exec_show(a->boxes, c->caller->tenant, c->parts[0], c->parts[1], &j, &e);
 	if (p != PROBLEM_NONE)
@@ -613,14 +609,13 @@ void serve_exec_show(struct api *a, struct http_call *c, const struct jread *bod
 		api_answer_json(c, 200, &b);
 }
 
-void serve_exec_stream(struct api *a, struct http_call *c, const struct jread *body)
+void serve_exec_stream(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	char text[24];
 	uint64_t from = 0;
 	struct err e;
 	int r = http_param(c, "from", text, sizeof(text));
 
-	(void)body;
 	if (r != -ENOENT && (r < 0 || num_count(text, &from) < 0)) {
 		(void)problem_say(PROBLEM_INVALID, &e, "'from' is not a number");
 		http_problem(c, PROBLEM_INVALID, &e);
@@ -664,11 +659,10 @@ void serve_exec_signal(struct api *a, struct http_call *c, const struct jread *b
 	answer_done(c, p, &e);
 }
 
-void serve_exec_cancel(struct api *a, struct http_call *c, const struct jread *body)
+void serve_exec_cancel(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	struct err e = { 0 };
 
-	(void)body;
 	answer_done(c, exec_cancel(a->boxes, c->caller->tenant, c->parts[0], c->parts[1], &e), &e);
 }
 
@@ -686,13 +680,12 @@ void serve_exec_resize(struct api *a, struct http_call *c, const struct jread *b
 	answer_done(c, p, &e);
 }
 
-void serve_exec_stdin(struct api *a, struct http_call *c, const struct jread *body)
+void serve_exec_stdin(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	struct exec_input *f;
 	struct err e = { 0 };
 	char text[8];
 
-	(void)body;
 	if (feed_room(a, c, c->body_len, &e) != PROBLEM_NONE) {
 		http_problem(c, PROBLEM_QUOTA, &e);
 		return;

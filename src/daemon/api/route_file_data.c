@@ -13,12 +13,12 @@
 
 /* ---- out ---- */
 
-static void on_failed(void *arg, enum problem p, const struct file_answer *a, const struct err *e)
+static void on_failed(void *arg, enum problem p, const struct file_answer *a UNUSED,
+		      const struct err *e)
 {
 	struct file_route *r = arg;
 	struct http_call *c = r->call;
 
-	(void)a;
 	file_route_end(r);
 	http_problem(c, p, e);
 }
@@ -83,28 +83,23 @@ static void on_read(void *arg, const struct file_answer *a)
 	}
 }
 
-static void on_pack(void *arg, const struct file_answer *a)
+static void on_pack(void *arg, const struct file_answer *a UNUSED)
 {
-	(void)a;
 	route_file_data_give(arg, -1, "application/x-tar", end_pack);
 }
 
-void serve_file_read(struct api *a, struct http_call *c, const struct jread *body)
+void serve_file_read(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	static const struct file_listener by = { .has = on_read, .done = on_failed };
-	struct file_order o = { .verb = FILE_READ };
 
-	(void)body;
-	(void)file_route_begin(a, c, &o, NULL, NULL, &by);
+	file_route_plain(a, c, FILE_READ, &by);
 }
 
-void serve_pack(struct api *a, struct http_call *c, const struct jread *body)
+void serve_pack(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	static const struct file_listener by = { .has = on_pack, .done = on_failed };
-	struct file_order o = { .verb = FILE_PACK };
 
-	(void)body;
-	(void)file_route_begin(a, c, &o, NULL, NULL, &by);
+	file_route_plain(a, c, FILE_PACK, &by);
 }
 
 /* ---- in ---- */
@@ -118,30 +113,16 @@ static void on_whole(void *arg, bool ok)
 		file_op_whole(r->op);
 }
 
-static void route_file_data_on_ready(void *arg, const struct file_answer *a)
+static void route_file_data_on_ready(void *arg, const struct file_answer *a UNUSED)
 {
 	struct file_route *r = arg;
 
-	(void)a;
 	http_take(r->call, file_op_data(r->op), on_whole);
 }
 
-static void on_taken(void *arg, enum problem p, const struct file_answer *a, const struct err *e)
-{
-	struct file_route *r = arg;
-	struct http_call *c = r->call;
-	int status = r->status;
-
-	(void)a;
-	/* Whatever it says: without the word that this was all, nothing has its name. */
-	file_route_end(r);
-	if (p != PROBLEM_NONE)
-		http_problem(c, p, e);
-	else
-		http_answer(c, status, NULL, NULL, NULL, 0);
-}
-
-static const struct file_listener takes = { .has = route_file_data_on_ready, .done = on_taken };
+/* Whatever it says: without the word that this was all, nothing has its name. */
+static const struct file_listener takes = { .has = route_file_data_on_ready,
+					    .done = file_route_done };
 
 static enum problem read_mode(const struct http_call *c, unsigned *ret, struct err *e)
 {
@@ -158,24 +139,20 @@ static enum problem read_mode(const struct http_call *c, unsigned *ret, struct e
 	return PROBLEM_NONE;
 }
 
-void serve_file_write(struct api *a, struct http_call *c, const struct jread *body)
+void serve_file_write(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	struct file_order o = { .verb = FILE_WRITE };
 	struct err e = { 0 };
 
-	(void)body;
 	if (read_mode(c, &o.mode, &e) != PROBLEM_NONE)
 		http_problem(c, PROBLEM_INVALID, &e);
 	else
 		(void)file_route_begin(a, c, &o, NULL, NULL, &takes);
 }
 
-void serve_unpack(struct api *a, struct http_call *c, const struct jread *body)
+void serve_unpack(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	struct file_order o = { .verb = FILE_UNPACK };
-
-	(void)body;
-	(void)file_route_begin(a, c, &o, NULL, NULL, &takes);
+	file_route_plain(a, c, FILE_UNPACK, &takes);
 }
 
 /* ---- watching ---- */
@@ -217,16 +194,15 @@ static void end_watch(struct file_route *r)
 }
 
 /* What the listener has no room for stays in the pipe. */
-static void on_changes(struct loop_watch *w, uint32_t events)
+static void on_changes(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct file_route *r = (struct file_route *)((char *)w - offsetof(struct file_route, data));
+	struct file_route *r = CONTAINER_OF(w, struct file_route, data);
 	char data[4096];
 	ssize_t n = http_room(r->call) ? read(w->fd, data, sizeof(data)) : -EAGAIN;
 	size_t left = n > 0 ? (size_t)n : 0;
 	const char *at = data;
 	int got = 0;
 
-	(void)events;
 	if (!http_room(r->call)) {
 		(void)loop_want(r->loop, w, 0);
 		return;
@@ -247,12 +223,11 @@ static void route_file_data_on_room(void *arg)
 		end_watch(r);
 }
 
-static void on_watch(void *arg, const struct file_answer *a)
+static void on_watch(void *arg, const struct file_answer *a UNUSED)
 {
 	struct file_route *r = arg;
 	struct http_call *c = r->call;
 
-	(void)a;
 	file_op_quiet(r->op);
 	r->data = (struct loop_watch){ .fd = file_op_data(r->op), .ready = on_changes };
 	if (!http_stream(c, NULL)) {
@@ -263,11 +238,10 @@ static void on_watch(void *arg, const struct file_answer *a)
 	http_event(c, "watching", 0, "{}", 2);
 }
 
-void serve_file_watch(struct api *a, struct http_call *c, const struct jread *body)
+void serve_file_watch(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	static const struct file_listener by = { .has = on_watch, .done = on_failed };
 	struct file_order o = { .verb = FILE_WATCH };
 
-	(void)body;
 	(void)file_route_begin(a, c, &o, NULL, NULL, &by);
 }

@@ -106,14 +106,21 @@ bool file_flag(const struct http_call *c, const char *name)
 
 /* ---- done, and nothing to show ---- */
 
-static void route_files_on_done(void *arg, enum problem p, const struct file_answer *a,
-				const struct err *e)
+void file_route_plain(struct api *a, struct http_call *c, enum file_verb verb,
+		      const struct file_listener *by)
+{
+	struct file_order o = { .verb = verb };
+
+	(void)file_route_begin(a, c, &o, NULL, NULL, by);
+}
+
+void file_route_done(void *arg, enum problem p, const struct file_answer *a UNUSED,
+		     const struct err *e)
 {
 	struct file_route *r = arg;
 	struct http_call *c = r->call;
 	int status = r->status;
 
-	(void)a;
 	file_route_end(r);
 	if (p != PROBLEM_NONE)
 		http_problem(c, p, e);
@@ -121,14 +128,13 @@ static void route_files_on_done(void *arg, enum problem p, const struct file_ans
 		http_answer(c, status, NULL, NULL, NULL, 0);
 }
 
-static const struct file_listener plain = { .done = route_files_on_done };
+static const struct file_listener plain = { .done = file_route_done };
 
-void serve_file_remove(struct api *a, struct http_call *c, const struct jread *body)
+void serve_file_remove(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	struct file_order o = { .verb = FILE_REMOVE,
 				.flags = file_flag(c, "recursive") ? FILE_ALL : 0 };
 
-	(void)body;
 	(void)file_route_begin(a, c, &o, NULL, NULL, &plain);
 }
 
@@ -205,13 +211,11 @@ static void on_stat(void *arg, const struct file_answer *a)
 	api_answer_json(c, 200, &b);
 }
 
-void serve_file_stat(struct api *a, struct http_call *c, const struct jread *body)
+void serve_file_stat(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	static const struct file_listener by = { .has = on_stat, .done = route_files_on_done };
-	struct file_order o = { .verb = FILE_STAT };
+	static const struct file_listener by = { .has = on_stat, .done = file_route_done };
 
-	(void)body;
-	(void)file_route_begin(a, c, &o, NULL, NULL, &by);
+	file_route_plain(a, c, FILE_STAT, &by);
 }
 
 /* ---- many ---- */
@@ -279,16 +283,15 @@ static void end_list(struct file_route *r, bool malformed)
 		answer_list(r, a.more);
 }
 
-static void on_entries(struct loop_watch *w, uint32_t events)
+static void on_entries(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct file_route *r = (struct file_route *)((char *)w - offsetof(struct file_route, data));
+	struct file_route *r = CONTAINER_OF(w, struct file_route, data);
 	char data[16384];
 	ssize_t n = read(w->fd, data, sizeof(data));
 	size_t left = n > 0 ? (size_t)n : 0;
 	const char *at = data;
 	int got;
 
-	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	while ((got = file_entries_take(&r->entries, &at, &left)) > 0)
@@ -300,22 +303,19 @@ static void on_entries(struct loop_watch *w, uint32_t events)
 		end_list(r, got < 0 || r->entries.have);
 }
 
-static void on_list(void *arg, const struct file_answer *a)
+static void on_list(void *arg, const struct file_answer *a UNUSED)
 {
 	struct file_route *r = arg;
 
-	(void)a;
 	file_op_quiet(r->op);
 	r->data = (struct loop_watch){ .fd = file_op_data(r->op), .ready = on_entries };
 	if (loop_want(r->loop, &r->data, EPOLLIN) < 0)
 		end_list(r, true);
 }
 
-void serve_file_list(struct api *a, struct http_call *c, const struct jread *body)
+void serve_file_list(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	static const struct file_listener by = { .has = on_list, .done = route_files_on_done };
-	struct file_order o = { .verb = FILE_LIST };
+	static const struct file_listener by = { .has = on_list, .done = file_route_done };
 
-	(void)body;
-	(void)file_route_begin(a, c, &o, NULL, NULL, &by);
+	file_route_plain(a, c, FILE_LIST, &by);
 }

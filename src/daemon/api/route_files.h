@@ -27,6 +27,11 @@ struct file_route {
 struct file_route *file_route_begin(struct api *a, struct http_call *c, struct file_order *o,
 				    const char *path, const char *to,
 				    const struct file_listener *by);
+/* With a verb and the query's path alone. */
+void file_route_plain(struct api *a, struct http_call *c, enum file_verb verb,
+		      const struct file_listener *by);
+/* The last word of one that has nothing to show. */
+void file_route_done(void *arg, enum problem p, const struct file_answer *a, const struct err *e);
 void file_route_end(struct file_route *r); /* frees it; the call is answered or gone */
 bool file_flag(const struct http_call *c, const char *name);
 /* One entry as an object; its name is not NUL-terminated. */

@@ -11,9 +11,8 @@
 
 #define LIST_MAX ((size_t)64 << 10)
 
-void serve_questions(struct api *a, struct http_call *c, const struct jread *body)
+void serve_questions(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)body;
 	api_answer_of(a, c, "questions", LIST_MAX, questions_list);
 }
 

@@ -7,11 +7,10 @@
  */
 #include "daemon/api/creation.h"
 
-static void route_run_discard(struct api *a, struct http_call *c, const char *id)
+static void route_run_discard(struct api *a, struct http_call *c UNUSED, const char *id)
 {
 	struct err e;
 
-	(void)c;
 	(void)sandboxes_do(a->boxes, "", id, SANDBOX_DELETE, 0, NULL, NULL, &e);
 }
 

@@ -342,9 +342,8 @@ enum problem sandbox_begin(struct api *a, struct http_call *c, const struct jrea
 
 /* ---- one ---- */
 
-void serve_show(struct api *a, struct http_call *c, const struct jread *body)
+void serve_show(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)body;
 	answer_sandbox(a, c, 200, c->parts[0]);
 }
 
@@ -417,13 +416,12 @@ static enum problem look_again(struct api *a, const struct http_call *c, struct 
 	return p;
 }
 
-void serve_logs(struct api *a, struct http_call *c, const struct jread *body)
+void serve_logs(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(SPEC_MAX);
 	struct err e = { 0 };
 	enum problem p = sandboxes_log(a->boxes, c->caller->tenant, c->parts[0], &b, &e);
 
-	(void)body;
 	if (p != PROBLEM_NONE)
 		route_sandbox_fail(c, p, &e);
 	else
@@ -532,24 +530,21 @@ static void act(struct api *a, struct http_call *c, enum sandbox_verb verb, uint
 	route_sandbox_fail(c, p, &e);
 }
 
-void serve_delete(struct api *a, struct http_call *c, const struct jread *body)
+void serve_delete(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)body;
 	act(a, c, SANDBOX_DELETE, GRACE);
 }
 
-void serve_pause(struct api *a, struct http_call *c, const struct jread *body)
+void serve_pause(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	(void)body;
 	act(a, c, SANDBOX_PAUSE, 0);
 }
 
-void serve_resume(struct api *a, struct http_call *c, const struct jread *body)
+void serve_resume(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	struct err e = { 0 };
 	enum problem p = look_again(a, c, &e);
 
-	(void)body;
 	if (p != PROBLEM_NONE)
 		route_sandbox_fail(c, p, &e);
 	else
@@ -596,7 +591,7 @@ static enum problem read_list(const struct http_call *c, struct sandbox_list *l,
 	return PROBLEM_NONE;
 }
 
-void serve_list(struct api *a, struct http_call *c, const struct jread *body)
+void serve_list(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
 	char state[SANDBOX_ID_SIZE], cursor[SANDBOX_ID_SIZE], next[SANDBOX_ID_SIZE] = "";
@@ -606,7 +601,6 @@ void serve_list(struct api *a, struct http_call *c, const struct jread *body)
 	enum problem p = s ? read_selector(c, s, &e) : PROBLEM_INTERNAL;
 	struct json j;
 
-	(void)body;
 	if (p == PROBLEM_NONE)
 		p = read_list(c, &l, state, cursor, &e);
 	if (p != PROBLEM_NONE) {
@@ -643,7 +637,7 @@ static void delete_one(void *arg, const char *id)
 		json_str(d->ids, id);
 }
 
-void serve_delete_many(struct api *a, struct http_call *c, const struct jread *body)
+void serve_delete_many(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
 	struct selector *s = calloc(1, sizeof(*s));
@@ -652,7 +646,6 @@ void serve_delete_many(struct api *a, struct http_call *c, const struct jread *b
 	struct json j;
 	struct deletion d = { .api = a, .tenant = c->caller->tenant, .ids = &j };
 
-	(void)body;
 	if (p == PROBLEM_NONE && !s->n) {
 		p = problem_say(PROBLEM_INVALID, &e, "no label says which ones");
 		(void)err_hint(&e, "add ?label=KEY=VALUE");

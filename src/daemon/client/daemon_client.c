@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/bytes/random.h"
+#include "base/files/exposed.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/text/str.h"
@@ -185,12 +186,27 @@ static int connect_host(struct daemon_client *c, const char *host, struct transp
 	return connect_tcp(&u, ret, e);
 }
 
+/* A guest that can write to the folder can put a socket of its own there. Before Linux 6.5 the
+ * kernel names who listens by a number alone, which may be a process of the host's by now. */
+static int check_listener(const struct daemon_client *c, const char *host, struct err *e)
+{
+	const char *why = peer_distrust(client_fd(c->http));
+
+	if (why)
+		return err_refuse(
+			e, ERR_POLICY, EPERM,
+			"remove that socket; name one in a folder that no sandbox writes to",
+			"the socket is not a daemon's: %s", why);
+	return host && *host ? exposed_check("the socket of BRIG_HOST", host + strlen(UNIX_SCHEME),
+					     NULL, 0, e)
+			     : 0;
+}
+
 int daemon_client_open(bool start, struct daemon_client **ret, struct err *e)
 {
 	CLEANUP(daemon_client) struct daemon_client *c = calloc(1, sizeof(*c));
 	const char *host = getenv("BRIG_HOST");
 	char authority[96] = "brig";
-	const char *why;
 	struct transport t;
 	int r;
 
@@ -210,13 +226,8 @@ int daemon_client_open(bool start, struct daemon_client **ret, struct err *e)
 	c->http = client_new(t, authority, e);
 	if (!c->http)
 		return -e->code;
-	/* A guest that can write to the folder can put a socket of its own there. */
-	why = c->local ? peer_distrust(client_fd(c->http)) : NULL;
-	if (why)
-		return err_refuse(
-			e, ERR_POLICY, EPERM,
-			"remove that socket; name one in a folder that no sandbox writes to",
-			"the socket is not a daemon's: %s", why);
+	if (c->local && check_listener(c, host, e) < 0)
+		return -e->code;
 	*ret = TAKE_PTR(c);
 	return 0;
 }

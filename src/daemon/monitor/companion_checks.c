@@ -25,14 +25,13 @@
 
 static struct companion *of_asks(struct loop_watch *w)
 {
-	return (struct companion *)((char *)w - offsetof(struct companion, asks));
+	return CONTAINER_OF(w, struct companion, asks);
 }
 
-static void companion_on_answer(void *arg, int stream, const char *data, size_t n)
+static void companion_on_answer(void *arg, int stream UNUSED, const char *data, size_t n)
 {
 	struct companion *c = arg;
 
-	(void)stream;
 	companion_hear(&c->answer, data, n);
 }
 
@@ -42,14 +41,12 @@ static void on_asked(struct loop_watch *w, uint32_t events);
 static int companion_begin(struct companion *c, brig_sandbox *where, const char *const *argv,
 			   uint64_t ms, struct brig_error *e)
 {
-	char text[32];
+	const struct brig_limits limits = { .timeout_ms = ms ? ms : 1 };
 	brig_request *q = brig_sandbox_command(where);
 
 	c->aside_request = q;
 	c->answer.n = 0;
-	(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)(ms ? ms : 1));
-	if (!q || brig_request_argv(q, argv, e) < 0 ||
-	    brig_request_set(q, "limits.timeout", text, e) < 0)
+	if (!q || brig_request_argv(q, argv, e) < 0 || brig_request_limits(q, &limits, e) < 0)
 		return -1;
 	brig_request_on_output(q, companion_on_answer, c);
 	request_tell(q);
@@ -162,12 +159,11 @@ static void check_ended(struct companion *c, int status)
 	loop_at(c->m->loop, &c->next, now + wait * 1000);
 }
 
-static void on_asked(struct loop_watch *w, uint32_t events)
+static void on_asked(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct companion *c = of_asks(w);
 	int status;
 
-	(void)events;
 	if (brig_run_dispatch(c->aside))
 		return;
 	status = companion_finish(c);
@@ -181,7 +177,7 @@ static void on_asked(struct loop_watch *w, uint32_t events)
 
 static void on_next(struct loop_timer *t, uint64_t now)
 {
-	struct companion *c = (struct companion *)((char *)t - offsetof(struct companion, next));
+	struct companion *c = CONTAINER_OF(t, struct companion, next);
 	const struct strlist *test = &c->spec->health.test;
 	const char *shell[] = { "/bin/sh", "-c", test->n > 1 ? test->v[1] : "", NULL };
 	/* Without a check: the sandbox can run something. */

@@ -5,7 +5,6 @@
  *
  * The sandbox beside it goes on meanwhile. Hooks ran when that was created, and do not again. One
  * that has not run well for five minutes stays failed, reason `crash-loop`. */
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -20,7 +19,7 @@
 
 static struct companion *of_again(struct loop_timer *t)
 {
-	return (struct companion *)((char *)t - offsetof(struct companion, again));
+	return CONTAINER_OF(t, struct companion, again);
 }
 
 static void companion_note(const struct companion *c, const struct err *e)

@@ -278,12 +278,11 @@ static bool monitor_clients_is_ours(int fd)
 	return p.ours;
 }
 
-static void on_newcomer(struct loop_watch *w, uint32_t events)
+static void on_newcomer(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct monitor *m = (struct monitor *)((char *)w - offsetof(struct monitor, accepts));
+	struct monitor *m = CONTAINER_OF(w, struct monitor, accepts);
 	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	(void)events;
 	if (fd >= 0 && (!monitor_clients_is_ours(fd) || clients_take(m, fd) < 0))
 		(void)close(fd);
 }

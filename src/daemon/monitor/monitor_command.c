@@ -5,7 +5,6 @@
  *
  * It has no time limit, and what it does keeps no sandbox from being idle: idle_ttl counts commands
  * that somebody asks for. What it wrote last is on the log once it has ended. */
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +35,7 @@ struct main_command {
 
 static struct main_command *of_again(struct loop_timer *t)
 {
-	return (struct main_command *)((char *)t - offsetof(struct main_command, again));
+	return CONTAINER_OF(t, struct main_command, again);
 }
 
 int command_take(struct monitor *m, const struct spec *s, struct err *e)
@@ -63,11 +62,10 @@ size_t command_living(const struct monitor *m)
 	return m->command && m->command->run;
 }
 
-static void monitor_command_on_output(void *arg, int stream, const char *data, size_t n)
+static void monitor_command_on_output(void *arg, int stream UNUSED, const char *data, size_t n)
 {
 	struct main_command *c = arg;
 
-	(void)stream;
 	companion_hear(&c->said, data, n);
 }
 
@@ -136,11 +134,10 @@ static void ended(struct main_command *c)
 		monitor_opened(c->m);
 }
 
-static void on_turn(struct loop_watch *w, uint32_t events)
+static void on_turn(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct main_command *c = (struct main_command *)w;
 
-	(void)events;
 	if (!brig_run_dispatch(c->run))
 		ended(c);
 }

@@ -162,12 +162,10 @@ void companion_spoils(struct companion *c, const char *reason, const char *what)
 	monitor_give_up(c->m, &s);
 }
 
-static void on_bound(struct loop_timer *t, uint64_t now)
+static void on_bound(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct companions *all =
-		(struct companions *)((char *)t - offsetof(struct companions, bound));
+	struct companions *all = CONTAINER_OF(t, struct companions, bound);
 
-	(void)now;
 	for (size_t i = 0; i < all->n; i++)
 		if (companion_is_awaited(&all->v[i])) {
 			companion_spoils(&all->v[i], UNHEALTHY, "five minutes have passed");
@@ -376,11 +374,10 @@ int companions_open(struct monitor *m, const struct spec *s, struct err *e)
 
 /* ---- its command ---- */
 
-static void companions_on_output(void *arg, int stream, const char *data, size_t n)
+static void companions_on_output(void *arg, int stream UNUSED, const char *data, size_t n)
 {
 	struct companion *c = arg;
 
-	(void)stream;
 	companion_hear(&c->said, data, n);
 }
 
@@ -435,11 +432,10 @@ static void service_ended(struct companion *c)
 	companion_again(c);
 }
 
-static void on_service(struct loop_watch *w, uint32_t events)
+static void on_service(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct companion *c = (struct companion *)((char *)w - offsetof(struct companion, serves));
+	struct companion *c = CONTAINER_OF(w, struct companion, serves);
 
-	(void)events;
 	if (!brig_run_dispatch(c->run))
 		service_ended(c);
 }
@@ -482,11 +478,10 @@ void companions_meet(struct monitor *m, size_t client)
 }
 
 /* Its sandbox has ended, for instance by a limit, and the command with it. */
-static void on_sandbox(struct loop_watch *w, uint32_t events)
+static void on_sandbox(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct companion *c = (struct companion *)((char *)w - offsetof(struct companion, turns));
+	struct companion *c = CONTAINER_OF(w, struct companion, turns);
 
-	(void)events;
 	if (brig_sandbox_dispatch(c->sandbox)) /* what it denied is told after the turn */
 		return;
 	for (size_t i = 0; i < MONITOR_CLIENTS; i++)

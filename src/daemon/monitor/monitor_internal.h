@@ -13,7 +13,8 @@
 /* Descriptors that a monitor begins with. */
 enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_SOCKETS, MONITOR_FD_END };
 
-#define MONITOR_TIDIES "tidy" /* in place of an id */
+#define MONITOR_TIDIES "tidy"   /* in place of an id: all, */
+#define MONITOR_CLEARS "clear" /* or what was put aside alone */
 
 struct monitor;
 struct order;

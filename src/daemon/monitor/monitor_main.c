@@ -97,14 +97,9 @@ void monitor_rest(struct monitor *m)
 		loop_at(m->loop, &m->idle, clock_us() + m->idle_ms * 1000);
 }
 
-static struct monitor *of_timer(struct loop_timer *t, size_t at)
-{
-	return (struct monitor *)((char *)t - at);
-}
-
 static void on_idle(struct loop_timer *t, uint64_t now)
 {
-	struct monitor *m = of_timer(t, offsetof(struct monitor, idle));
+	struct monitor *m = CONTAINER_OF(t, struct monitor, idle);
 
 	if (sandbox_living(m->sandbox) >
 	    command_living(m) + contexts_living(m)) /* left running by a command */
@@ -113,10 +108,9 @@ static void on_idle(struct loop_timer *t, uint64_t now)
 		monitor_stop(m, "idle", 0);
 }
 
-static void on_life(struct loop_timer *t, uint64_t now)
+static void on_life(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	monitor_stop(of_timer(t, offsetof(struct monitor, life)), "expired", 0);
+	monitor_stop(CONTAINER_OF(t, struct monitor, life), "expired", 0);
 }
 
 static void set_times(struct monitor *m, const struct monitor_ask *q)
@@ -232,10 +226,9 @@ void monitor_close(struct monitor *m)
 	loop_stop(m->loop);
 }
 
-static void on_grace(struct loop_timer *t, uint64_t now)
+static void on_grace(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	monitor_close(of_timer(t, offsetof(struct monitor, grace)));
+	monitor_close(CONTAINER_OF(t, struct monitor, grace));
 }
 
 void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
@@ -262,12 +255,11 @@ void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
 		loop_at(m->loop, &m->grace, at);
 }
 
-static void on_sandbox(struct loop_watch *w, uint32_t events)
+static void on_sandbox(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct monitor *m = (struct monitor *)((char *)w - offsetof(struct monitor, turns));
+	struct monitor *m = CONTAINER_OF(w, struct monitor, turns);
 	struct monitor_say early = { .says = MONITOR_REFUSED };
 
-	(void)events;
 	if (brig_sandbox_dispatch(m->sandbox))
 		return;
 	if (m->stage == MONITOR_IS_OPENING) {
@@ -554,10 +546,8 @@ static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
 }
 
 /* After every turn what is to be said is said: there need only be one. */
-static void on_speak(struct loop_timer *t, uint64_t now)
+static void on_speak(struct loop_timer *t UNUSED, uint64_t now UNUSED)
 {
-	(void)t;
-	(void)now;
 }
 
 static int monitor_main_settle(struct monitor *m, const char *id)
@@ -585,11 +575,10 @@ static int monitor_main_settle(struct monitor *m, const char *id)
 
 /* ---- the session's end ---- */
 
-static void on_term(struct loop_watch *w, uint32_t events)
+static void on_term(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct monitor *m = (struct monitor *)((char *)w - offsetof(struct monitor, ends));
+	struct monitor *m = CONTAINER_OF(w, struct monitor, ends);
 
-	(void)events;
 	(void)loop_want(m->loop, w, 0);
 	monitor_stop(m, "host-session-ended", SESSION_GRACE_MS);
 }
@@ -666,15 +655,21 @@ static void monitor_main_serve(struct monitor *m)
 /* Companions may have filled them with as much as they liked: that is nothing for the daemon. */
 static void remove_aside(int folder)
 {
-	/* The daemon reads on from where we would leave off. */
-	CLEANUP(fd) int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd)
+	int aside = openat(folder, MONITOR_ASIDE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const struct fd_entry *d;
 	struct folder f;
 
-	folder_begin(&f, own);
+	if (aside < 0)
+		return;
+	folder_begin(&f, aside);
 	while ((d = folder_next(&f)))
-		if (str_starts(d->name, MONITOR_ASIDE))
-			(void)tree_remove(folder, d->name);
+		(void)tree_remove(aside, d->name);
+}
+
+static bool note_ended(int fd)
+{
+	return faccessat(fd, MONITOR_ENDED, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* A sandbox whose monitor was killed, if it is one: its notes have what that has left, as those of
@@ -688,8 +683,8 @@ static void note_lost(int folder, const char *id)
 	static const char lost[] = "lost";
 	struct err e;
 
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ||
-	    faccessat(fd, MONITOR_ENDED, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	/* Asked before too: who resumes one that was stopped finds its lock free. */
+	if (fd < 0 || note_ended(fd) || flock(fd, LOCK_EX | LOCK_NB) < 0 || note_ended(fd))
 		return;
 	s = spec_new(&e);
 	if (!s || read_spec(&m, s, &e) < 0)
@@ -701,6 +696,7 @@ static void note_lost(int folder, const char *id)
 
 static void note_all_lost(int folder)
 {
+	/* The daemon reads on from where we would leave off. */
 	CLEANUP(fd) int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const struct fd_entry *d;
 	struct folder f;
@@ -711,18 +707,24 @@ static void note_all_lost(int folder)
 			note_lost(folder, d->name);
 }
 
+static int monitor_main_tidy(bool lost)
+{
+	(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
+	if (lost) {
+		sandbox_tidy();
+		note_all_lost(MONITOR_FD_FOLDER);
+	}
+	remove_aside(MONITOR_FD_FOLDER);
+	return 0;
+}
+
 int monitor_main(int argc, char **argv)
 {
 	struct monitor_say refused = { .says = MONITOR_REFUSED, .version = MONITOR_VERSION };
 	struct monitor *m = calloc(1, sizeof(*m));
 
-	if (argc == 2 && str_eq(argv[1], MONITOR_TIDIES)) {
-		(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
-		sandbox_tidy();
-		note_all_lost(MONITOR_FD_FOLDER);
-		remove_aside(MONITOR_FD_FOLDER);
-		return 0;
-	}
+	if (argc == 2 && (str_eq(argv[1], MONITOR_TIDIES) || str_eq(argv[1], MONITOR_CLEARS)))
+		return monitor_main_tidy(str_eq(argv[1], MONITOR_TIDIES));
 	if (!m || argc != 2 || monitor_main_settle(m, argv[1]) < 0)
 		return 1;
 	if (monitor_main_prepare(m, &refused.err) < 0) {

@@ -48,10 +48,9 @@ int monitor_start(int folder, int sockets, const char *id, int *ret, int *pidfd,
 	return 0;
 }
 
-int monitor_start_tidy(int folder, int *pidfd, struct err *e)
+int monitor_start_tidy(int folder, bool lost, int *pidfd, struct err *e)
 {
-	char name[] = MONITOR_NAME, word[] = MONITOR_TIDIES;
-	const char *const argv[] = { name, word, NULL };
+	const char *const argv[] = { MONITOR_NAME, lost ? MONITOR_TIDIES : MONITOR_CLEARS, NULL };
 
 	return monitor_start_program(&folder, 1, argv, pidfd, e);
 }

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -107,7 +106,7 @@ static int name_it(const struct monitor *m, struct spec *s, struct err *e)
 
 static void monitor_store_on_look(struct loop_timer *t, uint64_t now)
 {
-	struct monitor *m = (struct monitor *)((char *)t - offsetof(struct monitor, looks));
+	struct monitor *m = CONTAINER_OF(t, struct monitor, looks);
 	uint64_t left = monitor_store_room(m);
 	bool anyway;
 

@@ -246,11 +246,10 @@ void task_end_rest(struct monitor *m, const char *id)
 	}
 }
 
-static void monitor_tasks_on_ready(struct loop_watch *w, uint32_t events)
+static void monitor_tasks_on_ready(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct monitor_task *t = (struct monitor_task *)w;
 
-	(void)events;
 	if (!brig_run_dispatch(t->run))
 		task_finish(t);
 }
@@ -261,11 +260,9 @@ static void keep_begin(struct monitor_task *t, const struct order *o, const stru
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(BEGIN_JSON_MAX);
 	char when[RECORD_TIME_SIZE];
-	struct timespec now;
 	struct json j;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	record_time((uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, when);
+	record_time(clock_wall_us(), when);
 	json_init(&j, &b, false);
 	json_object(&j);
 	json_kstr(&j, "started", when);
@@ -282,20 +279,11 @@ static void keep_begin(struct monitor_task *t, const struct order *o, const stru
 		task_keep(t, KEPT_BEGIN, b.data, b.len);
 }
 
-static int monitor_tasks_set_number(brig_request *c, const char *key, uint64_t v, const char *unit,
-				    struct brig_error *e)
-{
-	char text[48];
-
-	(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)v, unit);
-	return v ? brig_request_set(c, key, text, e) : 0;
-}
-
 static int set_limits(brig_request *c, const struct monitor_ask *q, struct brig_error *e)
 {
-	int r = monitor_tasks_set_number(c, "limits.timeout", q->timeout, "ms", e);
+	const struct brig_limits l = { .timeout_ms = q->timeout, .max_output_bytes = q->output };
 
-	return r < 0 ? r : monitor_tasks_set_number(c, "limits.output", q->output, "b", e);
+	return brig_request_limits(c, &l, e);
 }
 
 static int monitor_tasks_fill(struct monitor_task *t, const struct order *o,

@@ -177,11 +177,10 @@ static void watch_free(struct exec_watch *w)
 	free(w);
 }
 
-static void on_soon(struct loop_timer *t, uint64_t now)
+static void on_soon(struct loop_timer *t, uint64_t now UNUSED)
 {
 	struct exec_watch *w = (struct exec_watch *)t;
 
-	(void)now;
 	w->busy = true;
 	exec_watch_serve(w);
 	w->busy = false;

@@ -39,14 +39,6 @@ const char *state_word(enum sandbox_state s)
 	return words[s];
 }
 
-uint64_t wall_us(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 /* ---- labels ---- */
 
 void labels_free(char **labels)

@@ -167,14 +167,13 @@ static void box_files_discard(struct file_op *f)
 	free(f);
 }
 
-static void box_files_on_answer(struct loop_watch *w, uint32_t events)
+static void box_files_on_answer(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct file_op *f = (struct file_op *)w;
 	struct file_answer a = { 0 };
 	struct err e = { 0 };
 	int r = box_files_hear(f, &a);
 
-	(void)events;
 	if (r == 0 || (f->forsaken && !f->left))
 		return;
 	if (f->forsaken) {
@@ -217,7 +216,7 @@ enum problem file_op_result(struct file_op *f, struct file_answer *a, struct err
 /* Whoever stopped it inside would keep it for ever. */
 static void box_files_on_late(struct loop_timer *t, uint64_t now)
 {
-	struct file_op *f = (struct file_op *)((char *)t - offsetof(struct file_op, late));
+	struct file_op *f = CONTAINER_OF(t, struct file_op, late);
 	const struct monitor_ask q = { .asks = MONITOR_FILES_END, .value = f->id };
 	const struct file_answer none = { 0 };
 	struct err e = { 0 };

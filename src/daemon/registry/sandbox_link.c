@@ -80,7 +80,7 @@ int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fd
 /* What is left of its life, at least a moment; 0: for ever. */
 static uint64_t life_left(const struct sandbox_entry *b)
 {
-	uint64_t end = b->created / 1000 + b->ttl, now = wall_us() / 1000;
+	uint64_t end = b->created / 1000 + b->ttl, now = clock_wall_us() / 1000;
 
 	return !b->ttl ? 0 : end > now ? end - now : 1;
 }
@@ -103,7 +103,7 @@ static void on_opened(struct sandbox_entry *b)
 	b->opening = false;
 	if (b->state == STATE_DELETING) /* it was told to stop while it was being opened */
 		return;
-	b->started = wall_us();
+	b->started = clock_wall_us();
 	b->restarting = false;
 	entry_becomes(b, STATE_READY,
 		      b->state == STATE_PENDING ? "sandbox.ready" : "sandbox.resumed", NULL);
@@ -356,16 +356,15 @@ static void end_dead(struct sandboxes *s)
 	}
 }
 
-static void on_tidied(struct loop_watch *w, uint32_t events)
+static void on_tidied(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct sandboxes *s = (struct sandboxes *)((char *)w - offsetof(struct sandboxes, tidier));
-	bool again = s->tidy_again;
+	struct sandboxes *s = CONTAINER_OF(w, struct sandboxes, tidier);
 
-	(void)events;
 	box_link_reap(w->fd);
 	link_tidied(s);
-	if (again)
-		link_tidy(s);
+	(void)unlinkat(s->folder, MONITOR_ASIDE, AT_REMOVEDIR); /* more may have come */
+	if (s->chores)
+		link_tidy(s, s->chores);
 	if (s->tidier.fd < 0)
 		end_dead(s);
 }
@@ -376,18 +375,18 @@ void link_tidied(struct sandboxes *s)
 		return;
 	(void)loop_want(s->loop, &s->tidier, 0);
 	s->tidier.fd = fd_close(s->tidier.fd);
-	s->tidy_again = false;
 }
 
-/* Nobody else removes what a killed monitor had in the system. */
-void link_tidy(struct sandboxes *s)
+void link_tidy(struct sandboxes *s, unsigned chores)
 {
+	bool lost = (s->chores | chores) & CHORE_LOST;
 	struct err e;
 	int pidfd = -1;
 
-	s->tidy_again = s->tidier.fd >= 0;
-	if (s->tidy_again || monitor_start_tidy(s->folder, &pidfd, &e) < 0)
+	s->chores |= chores;
+	if (s->tidier.fd >= 0 || monitor_start_tidy(s->folder, lost, &pidfd, &e) < 0)
 		return;
+	s->chores = 0;
 	s->tidier = (struct loop_watch){ .fd = pidfd, .ready = on_tidied };
 	if (loop_want(s->loop, &s->tidier, EPOLLIN) < 0)
 		s->tidier.fd = fd_close(pidfd);
@@ -407,7 +406,7 @@ void link_lost(struct sandbox_entry *b)
 	questions_forget(b);
 	b->dead = killed;
 	if (killed)
-		link_tidy(b->s);
+		link_tidy(b->s, CHORE_LOST);
 	if (b->state == STATE_DELETING) {
 		if (!entry_is_dead(b))
 			entry_remove(b);
@@ -459,14 +458,13 @@ static int box_link_hear(struct sandbox_entry *b)
 
 static struct sandbox_entry *of_proc(struct loop_watch *w)
 {
-	return (struct sandbox_entry *)((char *)w - offsetof(struct sandbox_entry, proc));
+	return CONTAINER_OF(w, struct sandbox_entry, proc);
 }
 
-static void on_exit_of(struct loop_watch *w, uint32_t events)
+static void on_exit_of(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct sandbox_entry *b = of_proc(w);
 
-	(void)events;
 	box_link_reap(w->fd);
 	while (box_link_hear(b) > 0) /* what it said last is still in the socket */
 		;
@@ -513,10 +511,9 @@ static void reach(struct sandbox_entry *b)
 		loop_at(b->s->loop, &b->reach, clock_us() + b->reach_wait);
 }
 
-static void on_reach(struct loop_timer *t, uint64_t now)
+static void on_reach(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	reach((struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, reach)));
+	reach(CONTAINER_OF(t, struct sandbox_entry, reach));
 }
 
 /* Its process is there: if that ends, the pidfd says so, and it is lost. The socket is kept until
@@ -535,12 +532,11 @@ static void was_dropped(struct sandbox_entry *b)
 		loop_at(b->s->loop, &b->reach, clock_us() + b->reach_wait);
 }
 
-static void on_words(struct loop_watch *w, uint32_t events)
+static void on_words(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct sandbox_entry *b = (struct sandbox_entry *)w;
 	int r = 1;
 
-	(void)events;
 	for (int i = 0; i < AT_ONCE && r > 0; i++)
 		r = box_link_hear(b);
 	if (r < 0)

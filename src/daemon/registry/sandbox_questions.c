@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/bytes/json.h"
+#include "base/sys/clock.h"
 #include "base/text/str.h"
 #include "daemon/registry/sandboxes_internal.h"
 #include "daemon/shared/event_log.h"
@@ -56,7 +57,7 @@ static struct box_question *box_question_numbered(const struct sandbox_entry *b,
 /* No earlier daemon has used it, unless the clock went back. */
 static uint64_t box_question_next(struct sandboxes *s)
 {
-	uint64_t now = wall_us();
+	uint64_t now = clock_wall_us();
 
 	s->asked = now > s->asked ? now : s->asked + 1;
 	return s->asked;

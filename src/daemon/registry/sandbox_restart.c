@@ -4,19 +4,16 @@
  * Meanwhile it is stopped, with the reason of its end; whoever stops or deletes it ends the
  * waiting. What it keeps on disk it finds again. */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #include "base/sys/clock.h"
 #include "daemon/registry/sandboxes_internal.h"
 
-static void box_restart_on_again(struct loop_timer *t, uint64_t now)
+static void box_restart_on_again(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct sandbox_entry *b =
-		(struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, again));
+	struct sandbox_entry *b = CONTAINER_OF(t, struct sandbox_entry, again);
 	struct err e = { 0 };
 
-	(void)now;
 	if (b->state != STATE_STOPPED || b->link.fd >= 0)
 		return;
 	if (entry_resume(b, &e) == PROBLEM_NONE)
@@ -52,7 +49,7 @@ void entry_crashed(struct sandbox_entry *b, uint64_t started)
 
 	if (!b->restart.on || !restart_is_failure(b->reason))
 		return;
-	wait = restart_after(&b->restart, started, wall_us());
+	wait = restart_after(&b->restart, started, clock_wall_us());
 	if (wait == UINT64_MAX) {
 		box_restart_give_up(b);
 		return;

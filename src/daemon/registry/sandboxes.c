@@ -122,7 +122,7 @@ void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char
 	struct err e = { 0 };
 
 	b->state = state;
-	b->since = wall_us();
+	b->since = clock_wall_us();
 	if (reason != b->reason)
 		(void)snprintf(b->reason, sizeof(b->reason), "%s", reason ? reason : "");
 	if (state != STATE_FAILED && state != STATE_STOPPED)
@@ -188,15 +188,19 @@ void entry_put_aside(const struct sandbox_entry *b)
 	static const char *const names[] = { MONITOR_DATA, MONITOR_STORE };
 	bool any = false;
 
+	(void)mkdirat(b->s->folder, MONITOR_ASIDE, 0700);
+
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char from[SANDBOX_ID_SIZE + 16], to[SANDBOX_ID_SIZE + 32];
 
 		(void)snprintf(from, sizeof(from), "%s/%s", b->id, names[i]);
-		(void)snprintf(to, sizeof(to), MONITOR_ASIDE "%s-%s", b->id, names[i]);
+		(void)snprintf(to, sizeof(to), MONITOR_ASIDE "/%s-%s", b->id, names[i]);
 		any |= renameat(b->s->folder, from, b->s->folder, to) == 0;
 	}
 	if (any)
-		link_tidy(b->s);
+		link_tidy(b->s, CHORE_ASIDE);
+	else
+		(void)unlinkat(b->s->folder, MONITOR_ASIDE, AT_REMOVEDIR);
 }
 
 static void remove_files(const struct sandboxes *s, const char *id)
@@ -230,19 +234,17 @@ static bool was_deleted(const struct sandboxes *s, const char *tenant, const cha
 	return false;
 }
 
-static void on_due(struct loop_timer *t, uint64_t now)
+static void on_due(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct sandbox_entry *b =
-		(struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, due));
+	struct sandbox_entry *b = CONTAINER_OF(t, struct sandbox_entry, due);
 	struct err e;
 
-	(void)now;
 	(void)sandboxes_do(b->s, "", b->id, SANDBOX_DELETE, 0, NULL, NULL, &e);
 }
 
 void entry_schedule(struct sandbox_entry *b)
 {
-	uint64_t now = wall_us(), at = 0;
+	uint64_t now = clock_wall_us(), at = 0;
 	bool over = b->state == STATE_STOPPED || b->state == STATE_FAILED;
 
 	if (is_sought(b))
@@ -315,7 +317,7 @@ static enum problem create(struct sandboxes *s, const struct sandbox_create *c,
 		return PROBLEM_INTERNAL;
 	(void)snprintf(b->name, sizeof(b->name), "%s", c->name ? c->name : "");
 	(void)snprintf(b->tenant, sizeof(b->tenant), "%s", c->tenant);
-	b->created = b->since = wall_us();
+	b->created = b->since = clock_wall_us();
 	b->idle_ttl = c->idle_ttl;
 	b->ttl = c->ttl;
 	b->cleanup_ttl = c->cleanup_ttl;
@@ -535,10 +537,9 @@ enum problem sandboxes_update(struct sandboxes *s, const char *tenant, const cha
 
 static void look_for_monitor(struct sandbox_entry *b);
 
-static void sandboxes_on_look(struct loop_timer *t, uint64_t now)
+static void sandboxes_on_look(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	look_for_monitor((struct sandbox_entry *)((char *)t - offsetof(struct sandbox_entry, due)));
+	look_for_monitor(CONTAINER_OF(t, struct sandbox_entry, due));
 }
 
 /* The lock says whether there is one. It may have been started a moment ago, and not listen yet. */
@@ -594,19 +595,14 @@ static int find_all(struct sandboxes *s, struct err *e)
 {
 	struct folder f;
 	const struct fd_entry *d;
-	bool aside = false;
 	int r;
 
 	folder_begin(&f, s->folder);
-	while ((d = folder_next(&f))) {
-		aside |= str_starts(d->name, MONITOR_ASIDE);
+	while ((d = folder_next(&f)))
 		if (id_is(SANDBOX_ID, d->name) && (r = find_one(s, d->name)) < 0)
 			return err_errno(e, r, "cannot read the state of '%s'", d->name);
-	}
 	if (f.error)
 		return err_errno(e, f.error, "cannot read the folder of sandboxes");
-	if (aside)
-		link_tidy(s);
 	/* From the last on: one that was being deleted leaves the list. */
 	for (size_t i = s->count; i > 0; i--) {
 		struct sandbox_entry *b = s->all[i - 1];
@@ -614,6 +610,9 @@ static int find_all(struct sandboxes *s, struct err *e)
 		entry_schedule(b);
 		look_for_monitor(b);
 	}
+	/* What a daemon that was killed had begun. */
+	if (s->count || faccessat(s->folder, MONITOR_ASIDE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		link_tidy(s, CHORE_LOST);
 	return 0;
 }
 

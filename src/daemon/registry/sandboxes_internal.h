@@ -95,11 +95,10 @@ struct sandboxes {
 	unsigned file_ids;
 	uint64_t asked;           /* the number of the last question */
 	struct loop_watch tidier; /* a pidfd; -1: none is at work */
-	bool tidy_again;
+	unsigned chores;          /* for the next one */
 };
 
 const char *state_word(enum sandbox_state s);
-uint64_t wall_us(void);
 
 static inline enum problem problem_nomem(struct err *e)
 {
@@ -171,7 +170,12 @@ void link_kill(struct sandbox_entry *b);          /* for one that does not liste
 bool link_is_away(const struct sandbox_entry *b); /* it lives, and will be asked again */
 void link_close(struct sandbox_entry *b);         /* leaves it alone */
 bool entry_is_dead(const struct sandbox_entry *b);
-void link_tidy(struct sandboxes *s);   /* after one that was killed */
+/* In a process of its own, when one that is at work has ended. */
+enum chore {
+	CHORE_ASIDE = 1 << 0, /* remove what was put aside, */
+	CHORE_LOST = 1 << 1,  /* and what a killed monitor had in the system: nobody else does */
+};
+void link_tidy(struct sandboxes *s, unsigned chores);
 void link_tidied(struct sandboxes *s); /* leaves that to itself */
 /* What became of a sandbox whose monitor is gone. */
 void link_lost(struct sandbox_entry *b);

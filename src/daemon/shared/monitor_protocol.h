@@ -140,10 +140,11 @@ int monitor_start(int folder, int sockets, const char *id, int *ret, int *pidfd,
 /* Connects to one that is there. -errno */
 int monitor_connect(int sockets, const char *id, int *ret, int *pidfd);
 
-/* A process that removes what sandboxes have left whose monitor was killed, and what was put aside
- * in the folder of all sandboxes under a name that begins so, and ends. */
-#define MONITOR_ASIDE ".gone-"
-int monitor_start_tidy(int folder, int *pidfd, struct err *e);
+/* A process that removes what was put aside in the folder of that name, in the folder of all
+ * sandboxes, and ends. lost: and what sandboxes have left whose monitor was killed, for which all
+ * of them are asked. */
+#define MONITOR_ASIDE ".gone"
+int monitor_start_tidy(int folder, bool lost, int *pidfd, struct err *e);
 
 /* What a program with this first argument is: it never returns to its own. */
 #define MONITOR_NAME "brig-monitor"

@@ -3,9 +3,9 @@
 
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/bytes/random.h"
+#include "base/sys/clock.h"
 #include "base/text/str.h"
 
 enum { CHARACTERS = 26, OF_TIME = 10, NAME_MAX_LENGTH = 63 };
@@ -16,14 +16,12 @@ static const char alphabet[] = "234567abcdefghijklmnopqrstuvwxyz";
 int id_make(const char *kind, char *out, struct err *e)
 {
 	unsigned char bytes[CHARACTERS];
-	struct timespec now;
 	size_t n = strlen(kind);
 	uint64_t ms;
 
 	if (random_fill(bytes, sizeof(bytes), e) < 0)
 		return -e->code;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	ms = clock_wall_us() / 1000;
 	memcpy(out, kind, n);
 	for (int i = OF_TIME - 1; i >= 0; i--, ms >>= 5)
 		bytes[i] = ms & 31;

@@ -83,10 +83,9 @@ static void session_end(struct tls_session *s)
 		(void)loop_want(h->loop, &h->accepts, EPOLLIN);
 }
 
-static void on_time(struct loop_timer *t, uint64_t now)
+static void on_time(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
-	session_end((struct tls_session *)((char *)t - offsetof(struct tls_session, timer)));
+	session_end(CONTAINER_OF(t, struct tls_session, timer));
 }
 
 /* What came on one side leaves on the other; true: something moved, and *taken if the other side
@@ -147,10 +146,9 @@ static void tls_main_pass(struct tls_session *s)
 		session_end(s);
 }
 
-static void on_inner(struct loop_watch *w, uint32_t events)
+static void on_inner(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
-	tls_main_pass((struct tls_session *)((char *)w - offsetof(struct tls_session, inner)));
+	tls_main_pass(CONTAINER_OF(w, struct tls_session, inner.w));
 }
 
 /* The handshake is done: the daemon gets the other end. */
@@ -173,12 +171,11 @@ static int hand_over(struct tls_session *s)
 	return 0;
 }
 
-static void on_outer(struct loop_watch *w, uint32_t events)
+static void on_outer(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct tls_session *s = (struct tls_session *)w;
 	int r;
 
-	(void)events;
 	if (s->passing) {
 		tls_main_pass(s);
 		return;
@@ -234,11 +231,10 @@ static void session_begin(struct tls_host *h, int fd)
 		session_end(s);
 }
 
-static void on_knock(struct loop_watch *w, uint32_t events)
+static void on_knock(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct tls_host *h = (struct tls_host *)w;
 
-	(void)events;
 	for (int i = 0; i < AT_ONCE && h->sessions < h->most; i++) {
 		int one = 1, fd = accept4(TLS_LISTENER, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -251,20 +247,15 @@ static void on_knock(struct loop_watch *w, uint32_t events)
 }
 
 /* The daemon says nothing; its end of the channel closes when it ends. */
-static void on_channel(struct loop_watch *w, uint32_t events)
+static void on_channel(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
-	loop_stop(((struct tls_host *)((char *)w - offsetof(struct tls_host, channel)))->loop);
+	loop_stop(CONTAINER_OF(w, struct tls_host, channel)->loop);
 }
 
 /* ---- the beginning ---- */
 
-static int no_phrase(char *out, int n, int writing, void *arg)
+static int no_phrase(char *out UNUSED, int n UNUSED, int writing UNUSED, void *arg UNUSED)
 {
-	(void)out;
-	(void)n;
-	(void)writing;
-	(void)arg;
 	return 0;
 }
 

@@ -159,8 +159,13 @@ int keeper_main(int sock, int out)
 	struct err e = { 0 };
 	int r = -EIO;
 
-	/* Nothing here comes from a file: not even how OpenSSL behaves. */
-	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) == 1)
+	/* Nothing here comes from a file: not even how OpenSSL behaves. A run waits for this: the
+	 * list of all algorithms, of which three are used, and the texts of errors, which nobody
+	 * hears, would be most of the work. */
+	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS |
+					OPENSSL_INIT_NO_ADD_ALL_DIGESTS |
+					OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS,
+				NULL) == 1)
 		r = authority_make(&k.authority, keeper_tell, &out);
 	(void)close(out);
 	if (r == 0)

@@ -59,14 +59,12 @@ static int give_key(struct mint *m)
 }
 
 /* HTTP/1.1 is all the door reads: what else is offered is not taken. */
-static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *len,
-		       const unsigned char *in, unsigned n, void *arg)
+static int choose_alpn(SSL *ssl UNUSED, const unsigned char **out, unsigned char *len,
+		       const unsigned char *in, unsigned n, void *arg UNUSED)
 {
 	static const unsigned char http1[] = "\x08http/1.1";
 	unsigned char *got = NULL;
 
-	(void)ssl;
-	(void)arg;
 	if (SSL_select_next_proto(&got, len, http1, sizeof(http1) - 1, in, n) !=
 	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;

@@ -5,7 +5,6 @@
  *
  * Locked down as the worker is. Questions under way are bounded; one that finds no place, and one
  * that nobody answers, is answered SERVFAIL. */
-#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -114,12 +113,11 @@ static struct open_question *question_place(struct answering *s)
 	return NULL;
 }
 
-static void on_question(struct loop_watch *w, uint32_t events)
+static void on_question(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct answering *s = (struct answering *)w;
 	static struct open_question none; /* for those that find no place */
 
-	(void)events;
 	for (int i = 0; i < AT_ONCE; i++) {
 		struct open_question *free_one = question_place(s),
 				     *k = free_one ? free_one : &none;
@@ -143,7 +141,7 @@ static void on_question(struct loop_watch *w, uint32_t events)
 
 static void on_tick(struct loop_timer *t, uint64_t now)
 {
-	struct answering *s = (struct answering *)((char *)t - offsetof(struct answering, tick));
+	struct answering *s = CONTAINER_OF(t, struct answering, tick);
 
 	resolver_tick(s->resolver, now);
 }

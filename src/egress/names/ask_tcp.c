@@ -43,13 +43,12 @@ static int ask_tcp_answer(const struct ask_tcp *t, struct dns_answer *ret)
 	return 1;
 }
 
-static void ask_tcp_on_event(struct loop_watch *w, uint32_t events)
+static void ask_tcp_on_event(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct ask_tcp *t = (struct ask_tcp *)w;
 	struct dns_answer a;
 	int r;
 
-	(void)events;
 	(void)link_flush(&t->link);
 	(void)link_fill(&t->link);
 	r = ask_tcp_answer(t, &a);

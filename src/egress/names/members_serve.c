@@ -8,7 +8,6 @@
  * the member whose address it bears: answers go to whoever has asked. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -62,12 +61,10 @@ static bool members_serve_is_own(struct msghdr *m, const struct sockaddr_in *fro
 	return false;
 }
 
-static void on_packet(struct loop_watch *w, uint32_t events)
+static void on_packet(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct members_server *s =
-		(struct members_server *)((char *)w - offsetof(struct members_server, packets));
+	struct members_server *s = CONTAINER_OF(w, struct members_server, packets);
 
-	(void)events;
 	for (int i = 0; i < AT_ONCE; i++) {
 		_Alignas(struct cmsghdr) char control[64];
 		unsigned char in[DNS_UDP_MAX], out[DNS_UDP_MAX];
@@ -116,12 +113,11 @@ static bool answer_one(struct asker *a, size_t n)
 	return send(a->w.fd, out, 2 + (size_t)m, MSG_DONTWAIT | MSG_NOSIGNAL) == 2 + m;
 }
 
-static void on_stream(struct loop_watch *w, uint32_t events)
+static void on_stream(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct asker *a = (struct asker *)w;
 	ssize_t got = recv(a->w.fd, a->in + a->n, sizeof(a->in) - a->n, MSG_DONTWAIT);
 
-	(void)events;
 	if (got < 0 && errno == EAGAIN)
 		return;
 	if (got <= 0) {
@@ -170,13 +166,11 @@ static void members_serve_take(struct members_server *s, int fd)
 		loop_at(s->loop, &s->tick, clock_us() + TICK_US);
 }
 
-static void on_caller(struct loop_watch *w, uint32_t events)
+static void on_caller(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct members_server *s =
-		(struct members_server *)((char *)w - offsetof(struct members_server, streams));
+	struct members_server *s = CONTAINER_OF(w, struct members_server, streams);
 	int fd = 0;
 
-	(void)events;
 	for (int i = 0; i < AT_ONCE && fd >= 0; i++) {
 		fd = accept4(STREAMS, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
@@ -186,8 +180,7 @@ static void on_caller(struct loop_watch *w, uint32_t events)
 
 static void on_tick(struct loop_timer *t, uint64_t now)
 {
-	struct members_server *s =
-		(struct members_server *)((char *)t - offsetof(struct members_server, tick));
+	struct members_server *s = CONTAINER_OF(t, struct members_server, tick);
 	size_t open = 0;
 
 	for (size_t i = 0; i < STREAMS_MAX; i++) {

@@ -293,13 +293,12 @@ static void ask_whole(struct lookup *l, int which)
 			     which == ASK_A ? on_whole_a : on_whole_aaaa, l);
 }
 
-static void on_packet(struct loop_watch *w, uint32_t events)
+static void on_packet(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct lookup *l = (struct lookup *)w;
 	unsigned char packet[DNS_PACKET_MAX];
 	ssize_t n = recv(w->fd, packet, sizeof(packet), 0);
 
-	(void)events;
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		l->until = 0; /* nobody is there: the next server at the next tick */
 		(void)loop_want(l->r->loop, w, 0);

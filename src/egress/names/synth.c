@@ -40,19 +40,10 @@ struct synth *synth_free(struct synth *s)
 	return NULL;
 }
 
-static uint32_t hash(const struct host *h)
-{
-	uint32_t v = 2166136261U;
-
-	for (size_t i = 0; i < h->len; i++)
-		v = (v ^ (unsigned char)h->name[i]) * 16777619U;
-	return v;
-}
-
 /* The number of the name, found or given; -1: no room. */
 static int64_t synth_number(struct synth *s, const struct host *h)
 {
-	uint32_t at = hash(h) & (TABLE - 1);
+	uint32_t at = host_hash(h) & (TABLE - 1);
 	struct host *copy;
 
 	for (; s->table[at]; at = (at + 1) & (TABLE - 1))

@@ -32,6 +32,8 @@ struct egress_rules {
 	struct rulelist allow, deny;
 	struct pin *pins;
 	size_t n_pins;
+	uint32_t *pin_at; /* by hash: number + 1, 0 is free; at most half full */
+	size_t pin_slots; /* a power of two */
 	struct strlist passthrough;
 	bool https_only, inspect;
 	uint16_t host_service;
@@ -109,6 +111,30 @@ static int add_pin(struct egress_rules *r, const struct envvar *v, struct err *e
 	return 0;
 }
 
+/* The slot that has this name, or the free one where it would be. */
+static uint32_t *pin_slot(const struct egress_rules *r, const struct host *h)
+{
+	size_t at = host_hash(h) & (r->pin_slots - 1);
+
+	while (r->pin_at[at] && !host_eq(&r->pins[r->pin_at[at] - 1].host, h))
+		at = (at + 1) & (r->pin_slots - 1);
+	return &r->pin_at[at];
+}
+
+/* Of two for one name the later one holds. */
+static int index_pins(struct egress_rules *r, struct err *e)
+{
+	r->pin_slots = 2;
+	while (r->pin_slots < 2 * r->n_pins)
+		r->pin_slots *= 2;
+	r->pin_at = arena_alloc(r->arena, r->pin_slots * sizeof(*r->pin_at));
+	if (!r->pin_at)
+		return err_nomem(e);
+	for (size_t i = 0; i < r->n_pins; i++)
+		*pin_slot(r, &r->pins[i].host) = (uint32_t)i + 1;
+	return 0;
+}
+
 static bool uncovered(const struct egress_rules *r, const char *pattern)
 {
 	for (size_t i = 0; i < r->passthrough.n; i++)
@@ -165,6 +191,8 @@ static int allow_compile(struct egress_rules *r, const struct egress_spec *s, st
 	for (size_t i = 0; i < s->resolve.n; i++)
 		if (add_pin(r, &s->resolve.v[i], e) < 0)
 			return -e->code;
+	if (index_pins(r, e) < 0)
+		return -e->code;
 	for (size_t i = 0; i < s->passthrough.n; i++)
 		if (add_passthrough(r, s->passthrough.v[i], e) < 0)
 			return -e->code;
@@ -247,12 +275,14 @@ static bool check_names(const struct egress_request *q, struct egress_verdict *v
 
 static void find_pin(const struct egress_rules *r, struct egress_verdict *v)
 {
-	for (size_t i = 0; i < r->n_pins; i++)
-		if (host_eq(&r->pins[i].host, &v->host)) {
-			v->pinned = true;
-			v->pin = r->pins[i].addr;
-			v->pin_port = r->pins[i].port ? r->pins[i].port : v->port;
-		}
+	uint32_t number = *pin_slot(r, &v->host);
+	const struct pin *p = number ? &r->pins[number - 1] : NULL;
+
+	if (!p)
+		return;
+	v->pinned = true;
+	v->pin = p->addr;
+	v->pin_port = p->port ? p->port : v->port;
 }
 
 static bool decide_host_service(const struct egress_rules *r, struct egress_verdict *v)

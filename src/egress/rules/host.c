@@ -136,6 +136,11 @@ bool host_eq(const struct host *a, const struct host *b)
 	return a->len && a->len == b->len && memcmp(a->name, b->name, a->len) == 0;
 }
 
+uint32_t host_hash(const struct host *h)
+{
+	return (uint32_t)mem_hash(0, h->name, h->len);
+}
+
 bool host_matches(const char *pattern, const struct host *name)
 {
 	size_t n = strlen(pattern);

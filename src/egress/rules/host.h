@@ -50,6 +50,8 @@ enum host_fault host_parse_authority(struct egress_text text, uint16_t fallback,
 
 const char *host_fault_text(enum host_fault f); /* "is an address, not a name" */
 bool host_eq(const struct host *a, const struct host *b);
+/* For tables. Whoever chooses names can make them collide, and gains a longer walk. */
+uint32_t host_hash(const struct host *h);
 
 /* true when `name` (canonical) is `pattern`, or lies below it where the pattern is "*.x". Label by
  * label: never the apex for "*.x", never a mere suffix of the text. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/str.h"
 #include "model/settings/groups.h"
 
 #define MINUTE_MS 60000
@@ -63,19 +64,10 @@ struct rate *rate_free(struct rate *r)
 	return NULL;
 }
 
-/* FNV-1a: the guest can make names collide, and gains a longer walk over at most `names` slots. */
-static uint64_t hash(const char *s)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (; *s; s++)
-		h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-	return h;
-}
-
+/* The guest can make names collide, and gains a longer walk over at most `names` slots. */
 static struct name *rate_find(struct rate *r, const struct host *h)
 {
-	size_t at = hash(h->name) & (r->slots - 1);
+	size_t at = str_hash(h->name) & (r->slots - 1);
 
 	while (r->names[at].text && strcmp(r->names[at].text, h->name) != 0)
 		at = (at + 1) & (r->slots - 1);

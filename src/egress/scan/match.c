@@ -113,13 +113,11 @@ void match_reset(struct match_stream *s)
 		(void)hs_reset_stream(s->stream, 0, NULL, NULL, NULL);
 }
 
-static int on_match(unsigned id, unsigned long long from, unsigned long long to, unsigned flags,
-		    void *context)
+static int on_match(unsigned id, unsigned long long from UNUSED, unsigned long long to,
+		    unsigned flags UNUSED, void *context)
 {
 	const struct match_call *c = context;
 
-	(void)from;
-	(void)flags;
 	return c->fn(c->context, id, to) ? 0 : 1;
 }
 

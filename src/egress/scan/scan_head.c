@@ -209,9 +209,12 @@ static bool too_much(struct egress_verdict *v)
 bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
 	       struct egress_verdict *v)
 {
-	struct layout l = { .s = s };
+	struct layout l;
 	struct egress_text target = h->target;
 
+	l.s = s; /* pieces are set as they come */
+	l.n = 0;
+	l.full = false;
 	s->text.len = 0;
 	if (h->target.p) {
 		scan_head_add(&l, h->target.p, h->target.n, SCAN_URL)->text = &h->target;
@@ -237,11 +240,10 @@ bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
 
 /* --- host names --- */
 
-static bool keep_first(void *context, const struct needle *n, ptrdiff_t end)
+static bool keep_first(void *context, const struct needle *n, ptrdiff_t end UNUSED)
 {
 	const struct needle **found = context;
 
-	(void)end;
 	*found = n;
 	return false;
 }

@@ -6,7 +6,6 @@
  * stream in pieces; a piece is taken from one side only while the other has room, so memory is
  * bounded by what the upstream's link and the downstream hold, and what came is passed on at once.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,14 +68,17 @@ bool exchange_told(struct exchange *x)
 
 bool exchange_put(struct link *l, bool chunked, const char *p, size_t n)
 {
-	char size[24];
+	char size[HTTP1_DIGITS + 2];
+	size_t digits;
 
 	if (!n)
 		return true;
 	if (!chunked)
 		return link_add(l, p, n);
-	(void)snprintf(size, sizeof(size), "%zx\r\n", n);
-	return link_add(l, size, strlen(size)) && link_add(l, p, n) && link_add(l, "\r\n", 2);
+	digits = http1_digits(size, n, 16);
+	size[digits++] = '\r';
+	size[digits++] = '\n';
+	return link_add(l, size, digits) && link_add(l, p, n) && link_add(l, "\r\n", 2);
 }
 
 struct buf *exchange_piece(struct exchange *x)

@@ -61,6 +61,9 @@ void exchange_body(struct exchange *x, char *p, size_t n, bool last);
 /* Denied when part of it is gone already. */
 void exchange_stop(struct exchange *x, const struct egress_verdict *why);
 
+/* A piece of a body, as a chunk or as it is; false: the link is broken. */
+bool exchange_put(struct link *l, bool chunked, const char *p, size_t n);
+
 /* The link up, NULL before it is open. Its owner flushes it once the monitor knows everything that
  * was decided, and waits for it; it is read while the downstream is not full. */
 struct link *exchange_link(struct exchange *x);

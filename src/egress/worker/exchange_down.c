@@ -46,7 +46,7 @@ static bool is_packed(const struct exchange *x, const struct http1_answer *a)
 	struct codings c = { 0 };
 
 	for (size_t i = 0; x->bound && i < a->n_fields; i++)
-		if (http1_text_is(a->fields[i].name, "Content-Encoding") &&
+		if (a->fields[i].is == HTTP1_NAME_CONTENT_ENCODING &&
 		    (coding_parse(exchange_text(a->fields[i].value), &c) < 0 || c.n))
 			return true;
 	return false;
@@ -76,7 +76,9 @@ static void write_head(struct exchange *x, const struct http1_answer *a, struct 
 {
 	size_t reason, first;
 
-	buf_printf(b, "HTTP/1.1 %d ", a->status);
+	buf_puts(b, "HTTP/1.1 ");
+	buf_putu(b, (uint64_t)a->status, 0);
+	buf_putc(b, ' ');
 	reason = b->len;
 	add_value(x, b, a->reason);
 	first = b->len + 2;
@@ -84,9 +86,8 @@ static void write_head(struct exchange *x, const struct http1_answer *a, struct 
 	for (size_t i = 0; i < a->n_fields; i++) {
 		const struct http1_field *f = &a->fields[i];
 
-		if (!exchange_passes(f->name) ||
-		    exchange_listed_off(a->fields, a->n_fields, f->name) ||
-		    (x->scrub && http1_text_is(f->name, "Content-Encoding")))
+		if (!exchange_passes(f) || exchange_listed_off(a->fields, a->n_fields, f) ||
+		    (x->scrub && f->is == HTTP1_NAME_CONTENT_ENCODING))
 			continue;
 		add_value(x, b, f->name);
 		buf_puts(b, ": ");

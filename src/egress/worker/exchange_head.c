@@ -10,63 +10,66 @@
 
 /* Between us and the next hop only, or ours to write: never passed on, whatever `Connection` says.
  */
-static const char *const not_passed[] = {
-	"Connection",
-	"Keep-Alive",
-	"Proxy-Connection",
-	"Transfer-Encoding",
-	"Content-Length",
-	"TE",
-	"Trailer",
-	"Upgrade",
-	"HTTP2-Settings",
-	"Host",
-	"Expect",
-	"Forwarded",
-	"X-Forwarded-For",
-	"X-Forwarded-Host",
-	"X-Forwarded-Proto",
-	"X-Real-IP",
-	"Via",
-	"Alt-Svc",
-	"Accept-Encoding",
-	"Public-Key-Pins",
-	"Proxy", /* which a CGI program would take for its own setting */
+static const bool not_passed[HTTP1_NAMES] = {
+	[HTTP1_NAME_CONNECTION] = true,
+	[HTTP1_NAME_KEEP_ALIVE] = true,
+	[HTTP1_NAME_PROXY_CONNECTION] = true,
+	[HTTP1_NAME_TRANSFER_ENCODING] = true,
+	[HTTP1_NAME_CONTENT_LENGTH] = true,
+	[HTTP1_NAME_TE] = true,
+	[HTTP1_NAME_TRAILER] = true,
+	[HTTP1_NAME_UPGRADE] = true,
+	[HTTP1_NAME_HTTP2_SETTINGS] = true,
+	[HTTP1_NAME_HOST] = true,
+	[HTTP1_NAME_EXPECT] = true,
+	[HTTP1_NAME_FORWARDED] = true,
+	[HTTP1_NAME_X_FORWARDED_FOR] = true,
+	[HTTP1_NAME_X_FORWARDED_HOST] = true,
+	[HTTP1_NAME_X_FORWARDED_PROTO] = true,
+	[HTTP1_NAME_X_REAL_IP] = true,
+	[HTTP1_NAME_VIA] = true,
+	[HTTP1_NAME_ALT_SVC] = true,
+	[HTTP1_NAME_ACCEPT_ENCODING] = true,
+	[HTTP1_NAME_PUBLIC_KEY_PINS] = true,
+	[HTTP1_NAME_PROXY] = true, /* which a CGI program would take for its own setting */
+	/* The door's own word, and nobody else's. */
+	[HTTP1_NAME_BRIG_REASON] = true,
 	/* Another method or path than the rules were asked about. */
-	"X-HTTP-Method-Override",
-	"X-HTTP-Method",
-	"X-Method-Override",
-	"X-Original-URL",
-	"X-Rewrite-URL",
+	[HTTP1_NAME_X_HTTP_METHOD_OVERRIDE] = true,
+	[HTTP1_NAME_X_HTTP_METHOD] = true,
+	[HTTP1_NAME_X_METHOD_OVERRIDE] = true,
+	[HTTP1_NAME_X_ORIGINAL_URL] = true,
+	[HTTP1_NAME_X_REWRITE_URL] = true,
 };
 
-bool exchange_passes(struct http1_text name)
+static bool exchange_head_begins(struct http1_text t, const char *word)
 {
-	if (name.n >= 6 && strncasecmp(name.p, "Proxy-", 6) == 0)
-		return false;
-	if (http1_text_is(name, "brig-reason")) /* the door's own word, and nobody else's */
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(not_passed); i++)
-		if (http1_text_is(name, not_passed[i]))
-			return false;
-	return true;
+	size_t n = strlen(word);
+
+	/* Bit 5 is all that case can change. */
+	return t.n >= n && !((t.p[0] ^ word[0]) & 0xdf) && strncasecmp(t.p, word, n) == 0;
+}
+
+bool exchange_passes(const struct http1_field *f)
+{
+	return !not_passed[f->is] && !exchange_head_begins(f->name, "Proxy-");
 }
 
 /* Names a Connection field lists are for this hop only; what the door needs cannot be listed off.
  */
-bool exchange_listed_off(const struct http1_field *f, size_t n, struct http1_text name)
+bool exchange_listed_off(const struct http1_field *f, size_t n, const struct http1_field *one)
 {
-	static const char *const needed[] = { "Authorization", "Cookie", "Content-Encoding",
-					      "Content-Type", "Set-Cookie" };
+	static const bool needed[HTTP1_NAMES] = {
+		[HTTP1_NAME_AUTHORIZATION] = true,    [HTTP1_NAME_COOKIE] = true,
+		[HTTP1_NAME_CONTENT_ENCODING] = true, [HTTP1_NAME_CONTENT_TYPE] = true,
+		[HTTP1_NAME_SET_COOKIE] = true,
+	};
 	char word[64];
 
-	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-		if (http1_text_is(name, needed[i]))
-			return false;
-	if (name.n >= sizeof(word))
+	if (needed[one->is] || one->name.n >= sizeof(word))
 		return false;
-	memcpy(word, name.p, name.n);
-	word[name.n] = '\0';
+	memcpy(word, one->name.p, one->name.n);
+	word[one->name.n] = '\0';
 	return http1_lists(f, n, "Connection", word);
 }
 
@@ -146,16 +149,9 @@ static void add_field(struct egress_head *h, struct http1_text name, struct http
 
 /* A part of an answer: a value could be fetched in halves that no scrubber knows, from the host it
  * was sent to or from any other name of the same service. */
-static bool asks_for_part(struct http1_text name)
+static bool asks_for_part(const struct http1_field *f)
 {
-	return http1_text_is(name, "Range") || http1_text_is(name, "If-Range");
-}
-
-static bool exchange_head_begins(struct http1_text t, const char *word)
-{
-	size_t n = strlen(word);
-
-	return t.n >= n && strncasecmp(t.p, word, n) == 0;
+	return f->is == HTTP1_NAME_RANGE || f->is == HTTP1_NAME_IF_RANGE;
 }
 
 static bool exchange_head_holds(struct http1_text t, const char *word)
@@ -216,10 +212,12 @@ struct head_filter {
 };
 
 static bool exchange_head_is_kept(const struct head_filter *f, const struct http1_request *q,
-				  struct http1_text name)
+				  const struct http1_field *one)
 {
-	if (!exchange_passes(name) || exchange_listed_off(q->fields, q->n_fields, name) ||
-	    (f->whole && asks_for_part(name)))
+	struct http1_text name = one->name;
+
+	if (!exchange_passes(one) || exchange_listed_off(q->fields, q->n_fields, one) ||
+	    (f->whole && asks_for_part(one)))
 		return false;
 	/* Some servers read an underscore as a hyphen: what the door says of a field holds for
 	 * both. */
@@ -234,7 +232,7 @@ static void filter_request(const struct http1_request *q, const struct head_filt
 	h->method = exchange_text(q->method);
 	h->target = exchange_text(q->path);
 	for (size_t i = 0; i < q->n_fields; i++)
-		if (exchange_head_is_kept(f, q, q->fields[i].name))
+		if (exchange_head_is_kept(f, q, &q->fields[i]))
 			add_field(h, q->fields[i].name, q->fields[i].value);
 }
 
@@ -247,9 +245,12 @@ static void write_request(struct exchange *x, const struct http1_request *q,
 	buf_add(out, h->method.p, h->method.n);
 	buf_putc(out, ' ');
 	buf_add(out, h->target.p, h->target.n);
-	buf_printf(out, " HTTP/1.1\r\nHost: %s", v->host.name);
-	if (!usual)
-		buf_printf(out, ":%u", v->port);
+	buf_puts(out, " HTTP/1.1\r\nHost: ");
+	buf_add(out, v->host.name, v->host.len);
+	if (!usual) {
+		buf_putc(out, ':');
+		buf_putu(out, v->port, 0);
+	}
 	buf_puts(out, "\r\n");
 	for (size_t i = 0; i < h->n_fields; i++) {
 		buf_add(out, h->fields[i].name.p, h->fields[i].name.n);
@@ -257,13 +258,19 @@ static void write_request(struct exchange *x, const struct http1_request *q,
 		buf_add(out, h->fields[i].value.p, h->fields[i].value.n);
 		buf_puts(out, "\r\n");
 	}
-	if (x->bound || http1_count(q->fields, q->n_fields, "Accept-Encoding"))
-		buf_printf(out, "Accept-Encoding: %s\r\n", codings_for(x, q));
-	if (q->framing == HTTP1_CHUNKED)
+	if (x->bound || http1_count(q->fields, q->n_fields, "Accept-Encoding")) {
+		buf_puts(out, "Accept-Encoding: ");
+		buf_puts(out, codings_for(x, q));
+		buf_puts(out, "\r\n");
+	}
+	if (q->framing == HTTP1_CHUNKED) {
 		buf_puts(out, "Transfer-Encoding: chunked\r\n");
-	else if (q->framing == HTTP1_LENGTH ||
-		 http1_count(q->fields, q->n_fields, "Content-Length"))
-		buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)q->length);
+	} else if (q->framing == HTTP1_LENGTH ||
+		   http1_count(q->fields, q->n_fields, "Content-Length")) {
+		buf_puts(out, "Content-Length: ");
+		buf_putu(out, q->length, 0);
+		buf_puts(out, "\r\n");
+	}
 	if (q->expects)
 		buf_puts(out, "Expect: 100-continue\r\n");
 	buf_puts(out, "\r\n");
@@ -344,11 +351,10 @@ static bool vouches(const struct http1_field *f)
 	       exchange_head_holds(f->name, "content-md5") ||
 	       exchange_head_holds(f->name, "content-sha") ||
 	       exchange_head_holds(f->name, "-hash") ||
-	       (http1_text_is(f->name, "Authorization") &&
-		(exchange_head_begins(f->value, "AWS4-") ||
-		 exchange_head_begins(f->value, "Signature") ||
-		 exchange_head_begins(f->value, "Hawk") ||
-		 exchange_head_begins(f->value, "SharedKey")));
+	       (f->is == HTTP1_NAME_AUTHORIZATION && (exchange_head_begins(f->value, "AWS4-") ||
+						      exchange_head_begins(f->value, "Signature") ||
+						      exchange_head_begins(f->value, "Hawk") ||
+						      exchange_head_begins(f->value, "SharedKey")));
 }
 
 static bool is_covered(const struct http1_request *q)
@@ -362,7 +368,7 @@ static bool is_covered(const struct http1_request *q)
 static bool is_json(const struct http1_request *q)
 {
 	for (size_t i = 0; i < q->n_fields; i++)
-		if (http1_text_is(q->fields[i].name, "Content-Type") &&
+		if (q->fields[i].is == HTTP1_NAME_CONTENT_TYPE &&
 		    exchange_head_holds(q->fields[i].value, "json"))
 			return true;
 	return false;
@@ -374,12 +380,13 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 {
 	struct scanner *scanner = x->k->scanner;
 	size_t n = http1_count(q->fields, q->n_fields, "Content-Encoding");
-	bool kept = is_covered(q);
 	struct codings c = { 0 };
 	struct err e = { 0 };
+	bool kept;
 
 	if (!scanner || !x->has_body)
 		return true;
+	kept = is_covered(q);
 	if (n > 1 || (n && coding_parse(exchange_text(http1_only(q->fields, q->n_fields,
 								 "Content-Encoding")),
 					&c) < 0))

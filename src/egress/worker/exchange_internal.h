@@ -57,9 +57,9 @@ static inline struct egress_text exchange_text(struct http1_text t)
 
 /* ---- exchange_head.c ---- */
 
-bool exchange_passes(struct http1_text name); /* to the next hop? */
+bool exchange_passes(const struct http1_field *f); /* to the next hop? */
 /* Does `Connection` say that a field is for this hop only? */
-bool exchange_listed_off(const struct http1_field *f, size_t n, struct http1_text name);
+bool exchange_listed_off(const struct http1_field *f, size_t n, const struct http1_field *one);
 bool exchange_adds_tls(const struct arrival *from, const struct http1_request *q);
 /* Allowlist, rate, leaks, credentials; the head as it will be sent is in x->head. */
 bool exchange_judge(struct exchange *x, const struct arrival *from, const struct http1_request *q,
@@ -77,7 +77,6 @@ bool exchange_down(struct exchange *x);
  * address dialled before; false: the exchange is run again when it does. */
 bool exchange_told(struct exchange *x);
 bool exchange_open(struct exchange *x, bool fresh); /* false: refused */
-bool exchange_put(struct link *l, bool chunked, const char *p, size_t n);
 /* The host is to blame: `status`, or an answer cut short. */
 void exchange_fail(struct exchange *x, int status, const char *what);
 void exchange_cut(struct exchange *x);          /* the end in the middle of an answer */

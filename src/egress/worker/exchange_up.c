@@ -21,11 +21,10 @@ static bool scan_said(struct exchange *x, char *p, size_t n, bool last, struct e
 			  : scan_feed(x->scan_up, p, n, last, &ignored, v);
 }
 
-static int scan_decoded(void *context, char *p, size_t n, struct err *e)
+static int scan_decoded(void *context, char *p, size_t n, struct err *e UNUSED)
 {
 	struct decoded *d = context;
 
-	(void)e;
 	return scan_said(d->x, p, n, false, d->v) ? 0 : -EPERM;
 }
 

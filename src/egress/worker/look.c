@@ -29,11 +29,10 @@ void look_at(struct exchange *x, const char *p, size_t n, bool last)
 		x->scan_down = scan_close(x->scan_down);
 }
 
-static int look_decoded(void *context, char *p, size_t n, struct err *e)
+static int look_decoded(void *context, char *p, size_t n, struct err *e UNUSED)
 {
 	struct exchange *x = context;
 
-	(void)e;
 	x->d->turn += n;
 	look_at(x, p, n, false);
 	return 0;

@@ -142,11 +142,10 @@ static bool stream_one(struct dns_stream *t)
 	return link_add(&t->link, out, 2 + (size_t)m);
 }
 
-static void on_stream(struct loop_watch *w, uint32_t events)
+static void on_stream(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct dns_stream *t = (struct dns_stream *)w;
 
-	(void)events;
 	if (link_fill(&t->link))
 		t->deadline = loop_now(t->k->loop) + STREAM_US;
 	while (!link_full(&t->link) && stream_one(t))

@@ -34,22 +34,28 @@ static void report_fill(struct egress_event *ev, enum egress_event_kind kind,
 		memcpy(ev->method, method.p, method.n);
 }
 
+/* One packet of whole events, from `at` on; how much of them left, 0: nothing. */
+static size_t send_packet(struct worker *k, size_t at, int flags)
+{
+	size_t n = event_packet(k->events + at, k->n_events - at);
+
+	return send(k->monitor.fd, k->events + at, n, flags | MSG_NOSIGNAL) < 0 ? 0 : n;
+}
+
+static void drop_events(struct worker *k, size_t n)
+{
+	k->n_events -= n;
+	if (n && k->n_events)
+		memmove(k->events, k->events + n, k->n_events);
+}
+
 bool report_flush(struct worker *k)
 {
-	size_t sent = 0;
+	size_t sent = 0, n;
 
-	while (sent < k->n_events) {
-		size_t n = k->n_events - sent;
-
-		n = n < EGRESS_BATCH ? n : EGRESS_BATCH;
-		if (send(k->monitor.fd, &k->events[sent], n * sizeof(*k->events),
-			 MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			break;
+	while (sent < k->n_events && (n = send_packet(k, sent, MSG_DONTWAIT)))
 		sent += n;
-	}
-	k->n_events -= sent;
-	if (sent && k->n_events)
-		memmove(k->events, &k->events[sent], k->n_events * sizeof(*k->events));
+	drop_events(k, sent);
 	if (!sent && !k->stalled && !k->n_events)
 		return true;
 	k->stalled = k->n_events > 0;
@@ -59,116 +65,106 @@ bool report_flush(struct worker *k)
 
 void report_last(struct worker *k)
 {
-	for (size_t at = 0, n; at < k->n_events; at += n) {
-		n = k->n_events - at < EGRESS_BATCH ? k->n_events - at : EGRESS_BATCH;
-		if (send(k->monitor.fd, &k->events[at], n * sizeof(*k->events), MSG_NOSIGNAL) < 0)
-			break;
-	}
+	size_t at = 0, n;
+
+	while (at < k->n_events && (n = send_packet(k, at, 0)))
+		at += n;
 	k->n_events = 0;
 	(void)shutdown(k->monitor.fd, SHUT_RDWR);
 }
 
-/* Room for one more event, or NULL. Whoever makes decisions faster than the monitor reads them
- * waits for it, with everybody else: nothing could be sent before it knows. */
-static struct egress_event *report_room(struct worker *k)
+/* Whoever makes decisions faster than the monitor reads them waits for it, with everybody else:
+ * nothing could be sent before it knows. false: the monitor is gone. */
+static bool report_add(struct worker *k, const struct egress_event *ev)
 {
-	if (k->n_events == EVENTS_MAX)
+	if (k->n_events > EVENTS_MAX - EVENT_PACKED_MAX)
 		(void)report_flush(k);
-	if (k->n_events == EVENTS_MAX &&
-	    send(k->monitor.fd, k->events, EGRESS_BATCH * sizeof(*k->events), MSG_NOSIGNAL) > 0) {
-		k->n_events -= EGRESS_BATCH;
-		memmove(k->events, &k->events[EGRESS_BATCH], k->n_events * sizeof(*k->events));
-	}
-	return k->n_events < EVENTS_MAX ? &k->events[k->n_events++] : NULL;
+	if (k->n_events > EVENTS_MAX - EVENT_PACKED_MAX)
+		drop_events(k, send_packet(k, 0, 0));
+	if (k->n_events > EVENTS_MAX - EVENT_PACKED_MAX)
+		return false;
+	k->n_events += event_pack(ev, k->events + k->n_events);
+	return true;
 }
 
 bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method)
 {
-	struct egress_event *ev = report_room(k);
+	struct egress_event ev;
 
-	if (!ev)
-		return false;
-	report_fill(ev, EGRESS_EVENT_ALLOW, v, method);
-	ev->what[0] = ev->hint[0] = '\0';
-	return true;
+	report_fill(&ev, EGRESS_EVENT_ALLOW, v, method);
+	ev.what[0] = ev.hint[0] = '\0';
+	return report_add(k, &ev);
 }
 
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method)
 {
-	struct egress_event *ev = report_room(k);
+	struct egress_event ev;
 
-	if (ev)
-		report_fill(ev, EGRESS_EVENT_DENY, v, method);
+	report_fill(&ev, EGRESS_EVENT_DENY, v, method);
+	(void)report_add(k, &ev);
 	(void)report_flush(k); /* the guest may be gone the moment it hears of it */
 }
 
 void report_question(struct worker *k, const struct egress_verdict *v, uint32_t id)
 {
-	struct egress_event *ev = report_room(k);
+	struct egress_event ev;
 
-	if (ev) {
-		report_fill(ev, EGRESS_EVENT_ASK, v, (struct http1_text){ "", 0 });
-		ev->count = id;
-	}
+	report_fill(&ev, EGRESS_EVENT_ASK, v, (struct http1_text){ "", 0 });
+	ev.count = id;
+	(void)report_add(k, &ev);
 	(void)report_flush(k);
 }
 
 void report_done(struct worker *k, const struct transfer *t, const struct upstream *u)
 {
-	struct egress_event *ev = report_room(k);
+	struct egress_event ev;
 
-	if (!ev)
-		return;
-	report_fill(ev, EGRESS_EVENT_DONE, &t->v,
+	report_fill(&ev, EGRESS_EVENT_DONE, &t->v,
 		    (struct http1_text){ t->method, strlen(t->method) });
-	ev->reason = EGRESS_OK;
-	ev->what[0] = ev->hint[0] = '\0';
-	ev->status = (uint16_t)t->status;
-	ev->bytes_out = t->bytes_out;
-	ev->bytes_in = t->bytes_in;
-	report_copy(ev->credential, sizeof(ev->credential), t->credential);
+	ev.reason = EGRESS_OK;
+	ev.what[0] = ev.hint[0] = '\0';
+	ev.status = (uint16_t)t->status;
+	ev.bytes_out = t->bytes_out;
+	ev.bytes_in = t->bytes_in;
+	report_copy(ev.credential, sizeof(ev.credential), t->credential);
 	if (u && u->at_addr.family)
-		addr_text(&u->at_addr, ev->address);
+		addr_text(&u->at_addr, ev.address);
+	(void)report_add(k, &ev);
 }
 
 void report_unreached(struct worker *k, const struct upstream *u)
 {
-	struct egress_event *ev = report_room(k);
+	struct egress_event ev;
 
-	if (!ev)
-		return;
-	report_fill(ev, EGRESS_EVENT_UNREACHED, &u->failure, (struct http1_text){ "", 0 });
-	report_copy(ev->host, sizeof(ev->host), u->host.name);
-	ev->port = u->port;
-	report_copy(ev->hint, sizeof(ev->hint),
+	report_fill(&ev, EGRESS_EVENT_UNREACHED, &u->failure, (struct http1_text){ "", 0 });
+	report_copy(ev.host, sizeof(ev.host), u->host.name);
+	ev.port = u->port;
+	report_copy(ev.hint, sizeof(ev.hint),
 		    u->chained ? "look at egress.upstream_proxy"
 			       : "does it answer this machine itself? Behind a proxy: --set "
 				 "egress.upstream_proxy=URL");
+	(void)report_add(k, &ev);
 }
 
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name)
 {
-	struct egress_event *ev = report_room(k);
+	struct egress_event ev;
 
-	if (!ev)
-		return false;
-	report_fill(ev, kind, v, (struct http1_text){ "", 0 });
-	ev->what[0] = ev->hint[0] = '\0';
-	report_copy(ev->rule, sizeof(ev->rule), name);
-	return true;
+	report_fill(&ev, kind, v, (struct http1_text){ "", 0 });
+	ev.what[0] = ev.hint[0] = '\0';
+	report_copy(ev.rule, sizeof(ev.rule), name);
+	return report_add(k, &ev);
 }
 
 static void tell_leak(struct worker *k, const struct leak_count *l, uint32_t count)
 {
-	struct egress_event *ev = report_room(k);
+	struct egress_event ev = { .kind = l->redacted ? EGRESS_EVENT_REDACT : EGRESS_EVENT_LEAK,
+				   .reason = EGRESS_LEAK,
+				   .count = count };
 
-	if (!ev)
-		return;
-	*ev = (struct egress_event){ .kind = l->redacted ? EGRESS_EVENT_REDACT : EGRESS_EVENT_LEAK,
-				     .reason = EGRESS_LEAK,
-				     .count = count };
-	report_copy(ev->rule, sizeof(ev->rule), l->kind);
+	report_copy(ev.rule, sizeof(ev.rule), l->kind);
+	(void)report_add(k, &ev);
 }
 
 void report_leak(struct worker *k, const char *kind, bool redacted)
@@ -202,10 +198,11 @@ void report_leaks(struct worker *k)
 void report_state(int monitor, enum egress_event_kind kind, const struct err *e)
 {
 	struct egress_event ev = { .kind = kind };
+	char packed[EVENT_PACKED_MAX];
 
 	if (e) {
 		report_copy(ev.what, sizeof(ev.what), e->what);
 		report_copy(ev.hint, sizeof(ev.hint), e->hint);
 	}
-	(void)!send(monitor, &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)!send(monitor, packed, event_pack(&ev, packed), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

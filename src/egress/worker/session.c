@@ -228,9 +228,8 @@ void session_run(struct session *s)
 
 /* ---- beginning and end ---- */
 
-static void session_on_event(struct loop_watch *w, uint32_t events)
+static void session_on_event(struct loop_watch *w, uint32_t events UNUSED)
 {
-	(void)events;
 	session_run((struct session *)w);
 }
 

@@ -3,7 +3,6 @@
  *
  * The exchange decides and says what is to be answered; how a body is cut off from what follows it,
  * and whether another request may follow, is decided here. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text/cleanup.h"
@@ -13,7 +12,7 @@
 
 static struct session *session_of(struct downstream *d)
 {
-	return (struct session *)((char *)d - offsetof(struct session, down));
+	return CONTAINER_OF(d, struct session, down);
 }
 
 /* ---- the answer ---- */
@@ -28,42 +27,44 @@ static void choose_framing(struct session *s, const struct down_head *h)
 	s->keep &= s->framing != FRAMED_CLOSE && s->fed;
 }
 
+static bool add_number(struct link *g, const char *before, uint64_t v, const char *after)
+{
+	char digits[HTTP1_DIGITS];
+	size_t n = http1_digits(digits, v, 10);
+
+	return link_add(g, before, strlen(before)) && link_add(g, digits, n) &&
+	       link_add(g, after, strlen(after));
+}
+
 static bool on_head(struct downstream *d, const struct down_head *h)
 {
 	struct session *s = session_of(d);
 	struct link *g = &s->guest;
-	char line[64];
+	bool ok;
 
 	if (h->status == 100)
 		return link_add(g, "HTTP/1.1 100 Continue\r\n\r\n", 25);
 	choose_framing(s, h);
-	(void)snprintf(line, sizeof(line), "HTTP/1.1 %d ", h->status);
-	(void)(link_add(g, line, strlen(line)) && link_add(g, h->reason.p, h->reason.n) &&
-	       link_add(g, "\r\n", 2) && link_add(g, h->fields.p, h->fields.n));
-	line[0] = '\0';
-	if (s->framing == FRAMED_LENGTH)
-		(void)snprintf(line, sizeof(line), "Content-Length: %llu\r\n",
-			       (unsigned long long)h->length);
-	else if (s->framing == FRAMED_CHUNKED)
-		(void)snprintf(line, sizeof(line), "Transfer-Encoding: chunked\r\n");
-	else if (h->absent.p)
-		(void)(link_add(g, "Content-Length: ", 16) &&
-		       link_add(g, h->absent.p, h->absent.n) && link_add(g, "\r\n", 2));
-	return link_add(g, line, strlen(line)) &&
-	       (s->keep || link_add(g, "Connection: close\r\n", 19)) && link_add(g, "\r\n", 2);
+	ok = add_number(g, "HTTP/1.1 ", (uint64_t)h->status, " ") &&
+	     link_add(g, h->reason.p, h->reason.n) && link_add(g, "\r\n", 2) &&
+	     link_add(g, h->fields.p, h->fields.n);
+	if (ok && s->framing == FRAMED_LENGTH)
+		ok = add_number(g, "Content-Length: ", h->length, "\r\n");
+	else if (ok && s->framing == FRAMED_CHUNKED)
+		ok = link_add(g, "Transfer-Encoding: chunked\r\n", 28);
+	else if (ok && h->absent.p)
+		ok = link_add(g, "Content-Length: ", 16) && link_add(g, h->absent.p, h->absent.n) &&
+		     link_add(g, "\r\n", 2);
+	return ok && (s->keep || link_add(g, "Connection: close\r\n", 19)) &&
+	       link_add(g, "\r\n", 2);
 }
 
 static bool on_data(struct downstream *d, const char *p, size_t n)
 {
 	struct session *s = session_of(d);
 	struct link *g = &s->guest;
-	char size[24];
-	bool ok;
+	bool ok = exchange_put(g, s->framing == FRAMED_CHUNKED, p, n);
 
-	(void)snprintf(size, sizeof(size), "%zx\r\n", n);
-	ok = s->framing == FRAMED_CHUNKED ? link_add(g, size, strlen(size)) && link_add(g, p, n) &&
-						    link_add(g, "\r\n", 2)
-					  : link_add(g, p, n);
 	if (ok && session_told(s))
 		(void)link_push(g);
 	return ok;

@@ -158,13 +158,12 @@ static void is_whole(struct sign_peer *p)
 
 /* What is read is what is wanted next: the length, then the rest. Descriptors that come along are
  * closed by the kernel. */
-static void on_peer(struct loop_watch *w, uint32_t events)
+static void on_peer(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct sign_peer *p = (struct sign_peer *)w;
 	size_t want = AGENTMSG_HEAD;
 	ssize_t n;
 
-	(void)events;
 	if (p->state == PEER_WRITES) {
 		sign_flush(p);
 		return;
@@ -187,14 +186,13 @@ static void on_peer(struct loop_watch *w, uint32_t events)
 		sign_drop(p); /* where the next message would begin nobody knows */
 }
 
-static void on_listener(struct loop_watch *w, uint32_t events)
+static void on_listener(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct signer *k = (struct signer *)w;
 	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct sign_peer *p = fd < 0 ? NULL : calloc(1, sizeof(*p));
 	size_t i = 0;
 
-	(void)events;
 	if (!p) {
 		(void)fd_close(fd);
 		return;
@@ -210,14 +208,13 @@ static void on_listener(struct loop_watch *w, uint32_t events)
 		accept_more(k);
 }
 
-static void on_monitor(struct loop_watch *w, uint32_t events)
+static void on_monitor(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct signer *k = (struct signer *)((char *)w - offsetof(struct signer, monitor));
+	struct signer *k = CONTAINER_OF(w, struct signer, monitor);
 	unsigned char m[AGENTMSG_ANSWER_MAX];
 	size_t none = 0;
 	ssize_t n = fd_recv(w->fd, m, sizeof(m), NULL, &none);
 
-	(void)events;
 	if (n == -EAGAIN)
 		return;
 	if (n <= 0)

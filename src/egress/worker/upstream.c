@@ -55,11 +55,10 @@ static void upstream_fail(struct upstream *u, enum egress_reason reason, const c
 }
 
 /* An idle connection that stirs is of no use any more; one with an owner is the owner's. */
-static void upstream_on_event(struct loop_watch *w, uint32_t events)
+static void upstream_on_event(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct upstream *u = (struct upstream *)w;
 
-	(void)events;
 	if (u->owner)
 		u->stirs(u->owner);
 	else

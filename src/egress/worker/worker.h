@@ -7,6 +7,7 @@
 #include "egress/credential/cred.h"
 #include "egress/egress_plan.h"
 #include "egress/event.h"
+#include "egress/event_pack.h"
 #include "egress/names/member_names.h"
 #include "egress/names/resolve.h"
 #include "egress/names/synth.h"
@@ -24,7 +25,7 @@
 #include "wire/http1_request.h"
 #include "wire/link.h"
 
-enum { IDLE_MAX = 64, EVENTS_MAX = 128, LEAKS_MAX = 96 };
+enum { IDLE_MAX = 64, EVENTS_MAX = 128 * 1024, LEAKS_MAX = 96 };
 
 /* What looks like a secret is told once a kind, then counted. */
 struct leak_count {
@@ -84,8 +85,8 @@ struct worker {
 	struct dns_stream *streams; /* of DNS over TCP */
 	struct upstream *idle;
 	size_t n_idle;
-	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
-	size_t n_events;
+	char events[EVENTS_MAX];            /* decisions that have not left yet, packed */
+	size_t n_events;                    /* bytes of them */
 	struct loop_timer tick;             /* set while anything has a deadline */
 	struct leak_count leaks[LEAKS_MAX]; /* the last one is for all that find no place */
 	size_t n_leaks;

@@ -256,7 +256,7 @@ static unsigned long long own_size(void)
 
 /* The budget is also a limit of the kernel's, which leaves a connection without memory and not the
  * machine. */
-static int bound_memory(struct worker *k, struct err *e)
+static int bound_memory(struct worker *k, struct err *e UNUSED)
 {
 #if !SANITIZED
 	unsigned long long data = own_size();
@@ -269,17 +269,15 @@ static int bound_memory(struct worker *k, struct err *e)
 		return err_sys(e, "cannot bound the door's memory");
 #endif
 	k->base = mallinfo2().uordblks + mallinfo2().hblkhd;
-	(void)e;
 	return 0;
 }
 
 /* ---- serving ---- */
 
-static void on_listener(struct loop_watch *w, uint32_t events)
+static void on_listener(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct listener *l = (struct listener *)w;
 
-	(void)events;
 	if (l->kind == DOOR_DNS_PACKET) {
 		names_packet(l);
 		return;
@@ -307,13 +305,12 @@ static void on_listener(struct loop_watch *w, uint32_t events)
 	}
 }
 
-static void on_monitor(struct loop_watch *w, uint32_t events)
+static void on_monitor(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct worker *k = (struct worker *)((char *)w - offsetof(struct worker, monitor));
+	struct worker *k = CONTAINER_OF(w, struct worker, monitor);
 	struct egress_answer a;
 	ssize_t n = recv(w->fd, &a, sizeof(a), MSG_DONTWAIT);
 
-	(void)events;
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		loop_stop(k->loop);
 	else if (n == (ssize_t)sizeof(a) && k->questions)
@@ -324,7 +321,7 @@ static void on_monitor(struct loop_watch *w, uint32_t events)
  * there is one. */
 static void on_tick(struct loop_timer *t, uint64_t now)
 {
-	struct worker *k = (struct worker *)((char *)t - offsetof(struct worker, tick));
+	struct worker *k = CONTAINER_OF(t, struct worker, tick);
 
 	report_leaks(k);
 	resolver_tick(k->resolver, now);

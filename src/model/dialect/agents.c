@@ -190,8 +190,7 @@ int agents_envs(struct spec *s, const struct source *src, const struct node *map
 		if (reserved_name(n->key)) {
 			(void)node_key_error(src->name, n, e, "the sandbox sets '%s' itself",
 					     n->key);
-			e->kind = ERR_POLICY;
-			return -e->code;
+			return err_kind(e, ERR_POLICY);
 		}
 		if (pair_text(s, src, n, &text, e) < 0)
 			return -e->code;

@@ -97,11 +97,10 @@ static bool valid_signal(const struct allowed *a, const char *value)
 }
 
 /* The labels that say which objects are brig's own cannot be forged. */
-static bool valid_label(const struct allowed *a, const char *value)
+static bool valid_label(const struct allowed *a UNUSED, const char *value)
 {
 	size_t end = strcspn(value, "="), n;
 
-	(void)a;
 	for (const char *p = value; p < value + end; p += n + 1) {
 		n = strcspn(p, ".=");
 		if (n == 4 && strncasecmp(p, "brig", n) == 0)
@@ -123,7 +122,7 @@ static bool valid_hostname(const struct allowed *a, const char *value)
 }
 
 /* nice and rtprio are left out: they raise the sandbox above the rest of the machine. */
-static bool valid_ulimit(const struct allowed *a, const char *value)
+static bool valid_ulimit(const struct allowed *a UNUSED, const char *value)
 {
 	static const struct {
 		const char *name;
@@ -146,7 +145,6 @@ static bool valid_ulimit(const struct allowed *a, const char *value)
 	char name[16], number[24];
 	uint64_t soft, hard, max = 0;
 
-	(void)a;
 	if (!extra_args_table_cut(&value, "=", name, sizeof(name)) || *value++ != '=')
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -183,13 +181,12 @@ static bool valid_tmpfs_option(const char *option, bool *sized)
 }
 
 /* PATH[:OPTION,...]. On /tmp the size is needed: without one the dialect's own would be undone. */
-static bool valid_tmpfs(const struct allowed *a, const char *value)
+static bool valid_tmpfs(const struct allowed *a UNUSED, const char *value)
 {
 	char path[PATH_MAX], option[64];
 	bool sized = false;
 	struct err e;
 
-	(void)a;
 	if (!extra_args_table_cut(&value, ":", path, sizeof(path)))
 		return false;
 	if (!str_eq(path, "/tmp") && target_check(path, "/workspace", &e) < 0)

@@ -6,6 +6,7 @@
 
 #include "base/text/str.h"
 #include "model/request/code.h"
+#include "model/settings/envrules.h"
 
 int envblock_put(struct envblock *b, const char *name, const char *value, struct err *e)
 {
@@ -18,6 +19,19 @@ int envblock_put(struct envblock *b, const char *name, const char *value, struct
 		at++;
 	b->v[at] = text;
 	b->n += at == b->n;
+	return 0;
+}
+
+int envblock_put_callers(struct envblock *b, struct err *e)
+{
+	for (char **v = environ; v && *v; v++) {
+		const char *equals = strchr(*v, '=');
+		const char *name =
+			equals ? arena_strndup(b->arena, *v, (size_t)(equals - *v)) : NULL;
+
+		if (name && env_passes_by_default(name) && envblock_put(b, name, equals + 1, e) < 0)
+			return -e->code;
+	}
 	return 0;
 }
 

@@ -13,6 +13,9 @@ struct envblock {
 /* Takes the place of one of the same name. */
 int envblock_put(struct envblock *b, const char *name, const char *value, struct err *e);
 
+/* What a command has of the caller's unasked. */
+int envblock_put_callers(struct envblock *b, struct err *e);
+
 /* Without a network a second try is only waiting: npm goes on for more than a minute. And with a
  * fresh HOME every `npm test` would ask for a newer npm, as it does once a week outside. */
 int envblock_put_quiet(struct envblock *b, const struct spec *s, struct err *e);

@@ -273,9 +273,8 @@ static void on_side(struct loop_watch *w, uint32_t events)
 		conduit_move(s->c);
 }
 
-static void on_limit(struct loop_timer *t, uint64_t now)
+static void on_limit(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
 	conduit_is_over(((struct conduit_timer *)t)->c, true);
 }
 

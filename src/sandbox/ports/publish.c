@@ -211,21 +211,19 @@ static int accept_one(struct publish_listener *l)
 	return 0;
 }
 
-static void on_connection(struct loop_watch *w, uint32_t events)
+static void on_connection(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct publish_listener *l = (struct publish_listener *)w;
 	struct publish *p = l->p;
 
-	(void)events;
 	for (int i = 0; i < AT_ONCE && !full(p) && accept_one(l); i++)
 		;
 	publish_lent(p);
 	arrange(p);
 }
 
-static void on_pause(struct loop_timer *t, uint64_t now)
+static void on_pause(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
 	arrange(((struct publish_timer *)t)->p);
 }
 

@@ -46,19 +46,17 @@ static void on_deadline(struct loop_timer *t, uint64_t now)
 }
 
 /* Once: the end may take its time on another host. */
-static void on_kill(struct loop_timer *t, uint64_t now)
+static void on_kill(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
 	run_strike(run_of(t), SIGKILL);
 }
 
 /* What cannot be ended may never close its end of the streams; who was connected to it may never
  * take its last bytes. */
-static void on_drain(struct loop_timer *t, uint64_t now)
+static void on_drain(struct loop_timer *t, uint64_t now UNUSED)
 {
 	struct run *r = run_of(t);
 
-	(void)now;
 	(void)loop_want(r->loop, &r->watches[RUN_PORTS].w, 0);
 	r->ports = publish_free(r->ports);
 	r->over |= r->o->left;
@@ -66,22 +64,19 @@ static void on_drain(struct loop_timer *t, uint64_t now)
 		pump_end(&r->out);
 }
 
-static void run_clock_on_again(struct loop_timer *t, uint64_t now)
+static void run_clock_on_again(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
 	run_look_at_alarm(run_of(t));
 }
 
-static void run_clock_on_late(struct loop_timer *t, uint64_t now)
+static void run_clock_on_late(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
 	run_ask_late(run_of(t));
 }
 
 /* brig may be in the foreground now. */
-static void on_back(struct loop_timer *t, uint64_t now)
+static void on_back(struct loop_timer *t, uint64_t now UNUSED)
 {
-	(void)now;
 	run_of(t)->in.away = false;
 }
 

@@ -119,6 +119,8 @@ void run_event(struct run *r, bool alarm)
 		run_door_turn(r);
 	if (r->door && egress_there(r->door) && !r->door_lost.code)
 		run_door_end(r); /* its processes go with the sandbox */
+	else if (r->door)
+		egress_end(r->door); /* they end while the rest is put away; heard of later */
 	for (struct run *c = r->commands; c; c = c->next)
 		if (!c->ended)
 			(void)command_ended(c);

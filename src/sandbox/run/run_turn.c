@@ -12,12 +12,11 @@
 #define ALARM_US 1000  /* between two looks at it, each of which reads a long file */
 #define AWAY_US 100000 /* between two looks whether the terminal's input is for us */
 
-static void run_turn_on_ready(struct loop_watch *w, uint32_t events)
+static void run_turn_on_ready(struct loop_watch *w, uint32_t events UNUSED)
 {
 	struct run *r = ((struct run_watch *)w)->r;
 	enum run_source source = (enum run_source)((struct run_watch *)w - r->watches);
 
-	(void)events;
 	/* What was ready together with the end is no longer of interest, but for these. */
 	if (r->ended && source != RUN_OUT && source != RUN_ERR && source != RUN_SIGNAL &&
 	    source != RUN_PORTS)

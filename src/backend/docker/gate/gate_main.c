@@ -46,15 +46,7 @@ struct gate {
 
 static bool gate_main_read_all(void *p, size_t n)
 {
-	for (char *at = p; n;) {
-		ssize_t r = read(STDIN_FILENO, at, n);
-
-		if (r <= 0 && !(r < 0 && errno == EINTR))
-			return false;
-		at += r > 0 ? r : 0;
-		n -= r > 0 ? (size_t)r : 0;
-	}
-	return true;
+	return fd_read_all(STDIN_FILENO, p, n) == 0;
 }
 
 /* Bytes are to pass as they are, and nobody is to see them. */

@@ -19,6 +19,7 @@
 
 #include "base/files/fd.h"
 #include "base/files/folder.h"
+#include "base/text/str.h"
 
 #define MAKE_TRIES 40 /* about half a second: on a busy machine a sweep may win many times */
 #define FIRST_PAUSE_NS 100000
@@ -173,22 +174,13 @@ bool cg_leaf_remove(struct cg_leaf *leaf)
 	return true;
 }
 
-static uint64_t number_of(const char *text)
-{
-	uint64_t n = 0xcbf29ce484222325;
-
-	for (; *text; text++)
-		n = (n ^ (unsigned char)*text) * 0x100000001b3;
-	return n;
-}
-
 /* A byte of the file for each run; two that meet there are swept a little later. */
 static struct flock claim_of(const char *name)
 {
 	const char *dash = strrchr(name, '-');
 
 	return (struct flock){ .l_type = F_WRLCK,
-			       .l_start = (off_t)(number_of(dash ? dash + 1 : name) >> 2),
+			       .l_start = (off_t)(str_hash(dash ? dash + 1 : name) >> 2),
 			       .l_len = 1 };
 }
 
@@ -257,7 +249,7 @@ static bool no_other_child(const char *path, const char *own)
  * two of them meet, for both, which costs a turn. */
 void cg_leaf_sweep(const char *path, struct cg_sweep *s)
 {
-	off_t at = (off_t)(number_of(path) % TURNS) * (off_t)sizeof(int64_t);
+	off_t at = (off_t)(str_hash(path) % TURNS) * (off_t)sizeof(int64_t);
 	CLEANUP(fd) int dir = -1;
 	int64_t was = 0, turn;
 

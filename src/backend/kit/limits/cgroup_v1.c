@@ -78,21 +78,19 @@ static bool fill_cpu(struct cgroup *c, struct cg_leaf *leaf, const struct cgroup
 	return useful;
 }
 
-static bool fill_freezer(struct cgroup *c, struct cg_leaf *leaf, const struct cgroup_limits *l)
+static bool fill_freezer(struct cgroup *c UNUSED, struct cg_leaf *leaf,
+			 const struct cgroup_limits *l UNUSED)
 {
-	(void)c;
-	(void)l;
 	return faccessat(leaf->dir, "freezer.state", W_OK, AT_EACCESS) == 0;
 }
 
 /* A device our own cgroup does not have cannot be allowed: the guest then lacks it as we do. */
-static bool fill_devices(struct cgroup *c, struct cg_leaf *leaf, const struct cgroup_limits *l)
+static bool fill_devices(struct cgroup *c UNUSED, struct cg_leaf *leaf,
+			 const struct cgroup_limits *l)
 {
 	CLEANUP(fd) int allow = openat(leaf->dir, "devices.allow", O_WRONLY | O_CLOEXEC);
-
 	char text[32];
 
-	(void)c;
 	if (allow < 0 || !cg_set(leaf, "devices.deny", "a"))
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(devices_allowed); i++)

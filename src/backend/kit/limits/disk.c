@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/kit/limits/disk.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/files/fd.h"
+#include "base/files/folder.h"
 #include "base/sys/clock.h"
 #include "base/text/cleanup.h"
 #include "base/text/num.h"
@@ -107,16 +107,6 @@ static uint64_t disk_more(uint64_t now, uint64_t was)
 	return now > was ? now - was : 0;
 }
 
-static DIR *open_list(int at, const char *path)
-{
-	int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!dir)
-		(void)fd_close(fd);
-	return dir;
-}
-
 static bool disk_is_id(const char *name)
 {
 	return name[0] >= '1' && name[0] <= '9';
@@ -134,17 +124,19 @@ static uint64_t by_threads(struct disk_look *k, const char *pid, const struct di
 {
 	bool known = was && was->headless;
 	uint64_t grown = 0, all = 0;
+	CLEANUP(fd) int fd = -1;
+	struct folder f;
 	char path[96];
-	DIR *dir;
 
 	(void)snprintf(path, sizeof(path), "%.32s/task", pid);
-	dir = open_list(k->procfd, path);
-	for (const struct dirent *e; dir && (e = readdir(dir));) {
-		struct disk_process is = { .pid = (int)strtol(e->d_name, NULL, 10) };
+	fd = openat(k->procfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	folder_begin(&f, fd);
+	for (const struct fd_entry *e; (e = folder_next(&f));) {
+		struct disk_process is = { .pid = (int)strtol(e->name, NULL, 10) };
 		const struct disk_process *old = earlier_thread(&k->before->threads, is.pid);
 
-		(void)snprintf(path, sizeof(path), "%.32s/task/%.32s", pid, e->d_name);
-		if (!disk_is_id(e->d_name) || strcmp(e->d_name, pid) == 0 ||
+		(void)snprintf(path, sizeof(path), "%.32s/task/%.32s", pid, e->name);
+		if (!disk_is_id(e->name) || strcmp(e->name, pid) == 0 ||
 		    !disk_look_at(k->procfd, path, old, &is))
 			continue;
 		note_hidden(k, &is);
@@ -153,8 +145,6 @@ static uint64_t by_threads(struct disk_look *k, const char *pid, const struct di
 		if (!disk_keep(&k->now->threads, &is))
 			k->seen = DISK_CLOSED;
 	}
-	if (dir)
-		(void)closedir(dir);
 	/* Until then they were counted with their process. */
 	return known || !was ? grown : disk_more(all, was->bytes);
 }
@@ -193,23 +183,23 @@ static enum disk_seen disk_written(struct disk *d, int procfd, uint64_t *unkept)
 	struct disk_look k = { .procfd = procfd,
 			       .before = &d->passes[d->turn % 2],
 			       .now = &d->passes[(d->turn + 1) % 2] };
-	DIR *dir = open_list(procfd, ".");
+	CLEANUP(fd) int fd = openat(procfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct folder f;
 	size_t at = 0;
 
 	d->turn++;
 	k.now->processes.n = k.now->threads.n = 0;
-	for (const struct dirent *e; dir && (e = readdir(dir));) {
-		struct disk_process is = { .pid = (int)strtol(e->d_name, NULL, 10) };
+	folder_begin(&f, fd);
+	for (const struct fd_entry *e; (e = folder_next(&f));) {
+		struct disk_process is = { .pid = (int)strtol(e->name, NULL, 10) };
 		const struct disk_process *was;
 
-		if (!disk_is_id(e->d_name) || (!d->with_init && is.pid == 1))
+		if (!disk_is_id(e->name) || (!d->with_init && is.pid == 1))
 			continue;
 		was = earlier(&k.before->processes, &at, is.pid);
-		if (disk_look_at(procfd, e->d_name, was, &is))
-			disk_count(&k, e->d_name, was, &is);
+		if (disk_look_at(procfd, e->name, was, &is))
+			disk_count(&k, e->name, was, &is);
 	}
-	if (dir)
-		(void)closedir(dir);
 	k.grown += disk_more(d->reaped, d->known);
 	d->known = d->reaped;
 	k.gone = vanished(&k.before->processes, &k.now->processes);

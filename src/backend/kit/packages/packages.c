@@ -164,14 +164,36 @@ static bool take_list(struct arena *a, int folder, const char *stamp, struct pac
 	return still_so(folder, ret->id) && futimens(fd, NULL) == 0;
 }
 
+/* Where rpm has its database, in each of its formats. Not the log beside the first: whoever asks
+ * writes to that. */
+static const char *const rpm_databases[] = {
+	"/usr/lib/sysimage/rpm/rpmdb.sqlite", "/usr/lib/sysimage/rpm/Packages.db",
+	"/usr/lib/sysimage/rpm/Packages",     "/var/lib/rpm/rpmdb.sqlite",
+	"/var/lib/rpm/Packages.db",           "/var/lib/rpm/Packages",
+};
+
+static bool add_stamp(struct buf *b, const char *path)
+{
+	size_t before = b->len;
+	bool there;
+
+	put_stamp(b, path);
+	there = b->len != before + 1;
+	buf_putc(b, ' ');
+	return there;
+}
+
 static bool database_stamp(struct buf *b)
 {
-	put_stamp(b, DPKG_STATUS);
-	if (b->len == 1)
+	bool there = add_stamp(b, DPKG_STATUS);
+
+	if (there)
+		(void)add_stamp(b, UCF_SUMS);
+	else
+		for (size_t i = 0; i < ARRAY_LEN(rpm_databases); i++)
+			there = add_stamp(b, rpm_databases[i]) || there;
+	if (!there)
 		return false;
-	buf_putc(b, ' ');
-	put_stamp(b, UCF_SUMS);
-	buf_putc(b, ' ');
 	put_stamp(b, "/sys"); /* made when the machine started */
 	return !b->failed;
 }

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "backend/kit/packages/packages.h"
 #include "backend/kit/packages/shipped.h"
 #include "backend/kit/plan/plan_internal.h"
+#include "base/bytes/md5.h"
 #include "base/bytes/random.h"
 #include "base/files/draft.h"
 #include "base/files/folder.h"
@@ -56,6 +58,7 @@ static const char *const needless[] = {
 	"default",
 	"deluser.conf",
 	"dhcp",
+	"dnf",
 	"docker",
 	"dpkg",
 	"e2scrub.conf",
@@ -84,6 +87,7 @@ static const char *const needless[] = {
 	"pam.d",
 	"polkit-1",
 	"ppp",
+	"rc.d",
 	"rmt",
 	"rsyslog.d",
 	"runit",
@@ -94,6 +98,7 @@ static const char *const needless[] = {
 	"skel",
 	"sudoers.d",
 	"sv",
+	"sysconfig",
 	"sysctl.conf",
 	"sysctl.d",
 	"systemd",
@@ -101,6 +106,9 @@ static const char *const needless[] = {
 	"udev",
 	"ufw",
 	"update-motd.d",
+	"yum",
+	"yum.repos.d",
+	"zypp",
 };
 
 /* Only a person misses them. */
@@ -288,6 +296,17 @@ static void note_top(struct copier *m, const char *path, const char *package)
 	buf_printf(&m->packages, "%s%s", m->packages.len ? " " : "", package);
 }
 
+static bool is_as_shipped(const struct buf *file, const char *as)
+{
+	char sum[SHA256_HEX];
+
+	if (strlen(as) == MD5_HEX - 1)
+		md5_of(file->data, file->len, sum);
+	else
+		sha256_of(file->data, file->len, sum);
+	return str_eq(sum, as);
+}
+
 static int copy_shipped(struct copier *m)
 {
 	struct stat st;
@@ -295,12 +314,9 @@ static int copy_shipped(struct copier *m)
 
 	for (size_t i = 0; r == 0 && i < m->shipped.n; i++) {
 		const struct shipped_file *f = &m->shipped.v[i];
-		char sum[MD5_HEX];
 
-		if (is_needless(f->path) || in_live(f->path) || !read_public(m, f->path, &st))
-			continue;
-		md5_of(m->file.data, m->file.len, sum);
-		if (!str_eq(sum, f->sum))
+		if (is_needless(f->path) || in_live(f->path) || !read_public(m, f->path, &st) ||
+		    !is_as_shipped(&m->file, f->sum))
 			continue;
 		r = write_copy(m, f->path, &st);
 		note_top(m, f->path, f->package);
@@ -592,7 +608,7 @@ static int packages_make_read_whole(const char *path, struct buf *b)
 	return fd < 0 ? -errno : buf_read_file(b, fd);
 }
 
-static int read_database(struct shipped *s)
+static int read_dpkg(struct shipped *s)
 {
 	CLEANUP(buf) struct buf status = BUF_INIT(STATUS_MAX);
 	CLEANUP(buf) struct buf sums = BUF_INIT(STATUS_MAX);
@@ -604,13 +620,27 @@ static int read_database(struct shipped *s)
 	if (r == 0 && packages_make_read_whole(UCF_SUMS, &sums) == 0 &&
 	    packages_make_read_whole(UCF_REGISTRY, &registry) == 0)
 		r = shipped_ucf(s, buf_str(&registry), sums.data, sums.len);
-	shipped_sort(s);
+	return r;
+}
+
+/* An rpm that does not answer vouches for nothing, and is asked again when the copy is compared. */
+static int read_database(struct copier *m)
+{
+	int r = 0;
+
+	if (access(DPKG_STATUS, F_OK) == 0)
+		r = read_dpkg(&m->shipped);
+	else if (packages_rpm(&m->shipped) < 0) {
+		m->shipped.n = 0;
+		buf_puts(&m->seen, "unheard " DPKG_STATUS "\n");
+	}
+	shipped_sort(&m->shipped);
 	return r;
 }
 
 static int packages_make_fill(struct copier *m)
 {
-	int r = read_database(&m->shipped);
+	int r = read_database(m);
 
 	if (r == 0)
 		r = copy_shipped(m);

@@ -5,11 +5,16 @@
 
 #include <stdbool.h>
 
+#include "backend/kit/packages/shipped.h"
 #include "base/text/buf.h"
 
 #define DPKG_STATUS "/var/lib/dpkg/status"
 #define UCF_SUMS "/var/lib/ucf/hashfile"
 #define UCF_REGISTRY "/var/lib/ucf/registry"
+
+/* What rpm says of its packages is added. Blocks, for at most twenty seconds. 0, or -errno where it
+ * could not be asked or did not answer in full. */
+int packages_rpm(struct shipped *s);
 
 /* In the open folder, which the caller has locked. Removes copies that were made long ago. 0 or
  * -errno. */

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "base/bytes/hex.h"
+#include "base/bytes/md5.h"
 #include "base/text/str.h"
 
 #define SUM (MD5_HEX - 1)
+#define LONG_SUM (SHA256_HEX - 1)
 
 struct shipped_line {
 	const char *at;
@@ -35,11 +37,11 @@ static bool shipped_begins(const struct shipped_line *l, const char *with)
 	return l->n >= strlen(with) && memcmp(l->at, with, strlen(with)) == 0;
 }
 
-static bool is_sum(const char *at)
+static bool is_sum(const char *at, size_t n)
 {
-	unsigned char sum[SUM / 2];
+	unsigned char sum[LONG_SUM / 2];
 
-	return hex_decode(at, sum, sizeof(sum)) == 0;
+	return hex_decode(at, sum, n / 2) == 0;
 }
 
 /* Below one of the two, and without a name that means another folder. */
@@ -57,19 +59,21 @@ static bool is_path(const char *path)
 	return true;
 }
 
-static int shipped_add(struct shipped *s, const char *package, const char *path, const char *sum)
+/* `n` digits, whatever follows them. */
+static int shipped_add(struct shipped *s, const char *package, const char *path, const char *sum,
+		       size_t n)
 {
 	struct shipped_file *f;
 
 	if (!path)
 		return -ENOMEM;
-	if (!*path || !is_path(path) || !is_sum(sum))
+	if (!*path || !is_path(path) || !is_sum(sum, n))
 		return 0;
 	f = ARENA_PUSH(s->arena, s->v, s->n);
 	if (!f)
 		return -ENOMEM;
 	*f = (struct shipped_file){ .path = path, .package = package };
-	memcpy(f->sum, sum, SUM);
+	memcpy(f->sum, sum, n);
 	return 0;
 }
 
@@ -80,10 +84,11 @@ static int conffile(struct shipped *s, const char *package, const struct shipped
 
 	for (size_t i = 1; i + SUM < l->n; i++)
 		if (l->at[i] == ' ' && (i + 1 + SUM == l->n || l->at[i + 1 + SUM] == ' ') &&
-		    is_sum(l->at + i + 1))
+		    is_sum(l->at + i + 1, SUM))
 			sum = l->at + i + 1;
 	return sum ? shipped_add(s, package,
-				 arena_strndup(s->arena, l->at + 1, (size_t)(sum - l->at) - 2), sum)
+				 arena_strndup(s->arena, l->at + 1, (size_t)(sum - l->at) - 2), sum,
+				 SUM)
 		   : 0;
 }
 
@@ -144,8 +149,57 @@ int shipped_ucf(struct shipped *s, const char *registry, const char *text, size_
 			continue;
 		copy = arena_strndup(s->arena, path.at, path.n);
 		package = copy && *copy ? owner_of(s, registry, copy) : NULL;
-		r = package ? shipped_add(s, package, copy, l.at) : -ENOMEM;
+		r = package ? shipped_add(s, package, copy, l.at, SUM) : -ENOMEM;
 	}
+	return r;
+}
+
+/* Nearly all files are elsewhere: no text is kept of those. */
+static bool may_be_shown(const char *path, size_t n)
+{
+	return (n > 5 && memcmp(path, "/etc/", 5) == 0) ||
+	       (n > 9 && memcmp(path, "/var/lib/", 9) == 0);
+}
+
+/* Whose it is, as the line before or anew. */
+static const char *package_of(const struct shipped *s, const struct shipped_line *l, size_t n)
+{
+	const char *last = s->n ? s->v[s->n - 1].package : "";
+
+	return n && strlen(last) == n && memcmp(last, l->at, n) == 0
+		       ? last
+		       : arena_strndup(s->arena, l->at, n);
+}
+
+/* Folders, links and files that need not be there have no sum; the sums of other kinds are of no
+ * use here. */
+static int shipped_rpm_file(struct shipped *s, const struct shipped_line *l)
+{
+	const char *sum = memchr(l->at, '\t', l->n), *end = l->at + l->n, *tab;
+	const char *package;
+
+	tab = sum ? memchr(sum + 1, '\t', (size_t)(end - sum) - 1) : NULL;
+	if (!tab || (tab - ++sum != SUM && tab - sum != LONG_SUM) ||
+	    memchr(tab, '\0', (size_t)(end - tab)) || memchr(l->at, '\0', (size_t)(sum - l->at)) ||
+	    !may_be_shown(tab + 1, (size_t)(end - tab) - 1))
+		return 0;
+	package = package_of(s, l, (size_t)(sum - 1 - l->at));
+	if (!package)
+		return -ENOMEM;
+	return str_has_control(package)
+		       ? 0
+		       : shipped_add(s, package,
+				     arena_strndup(s->arena, tab + 1, (size_t)(end - tab) - 1), sum,
+				     (size_t)(tab - sum));
+}
+
+int shipped_rpm(struct shipped *s, const char *text, size_t n)
+{
+	struct shipped_line l;
+	int r = 0;
+
+	while (r == 0 && shipped_next_line(&text, &n, &l))
+		r = shipped_rpm_file(s, &l);
 	return r;
 }
 

@@ -218,7 +218,9 @@ struct box_plan {
 	const struct packages *packages; /* what they ship is shown; NULL: nothing is */
 	bool links_etc; /* /etc is a folder of links that was made before the start, plan_links_etc
 			 */
-	const char *repository; /* the working tree around it, shown read-only; NULL: none */
+	const char *repository;  /* the working tree around it, shown read-only; NULL: none */
+	const char *git_outside; /* what git keeps of the workspace elsewhere, and the command can
+				  * change; NULL: nothing */
 
 	const struct door_want *door; /* network proxy; NULL: no door */
 	size_t roots_op;         /* with a door: the OP_FILE of the certificates trusted inside */
@@ -272,6 +274,9 @@ int box_plan_copied(const struct spec *s, const char *backend, struct box_plan *
 		    struct err *e);
 /* Something the user should know; text is borrowed. */
 void box_plan_note(struct box_plan *p, const char *text);
+/* What no setting names and a command may write nevertheless is noted as exposed, before it
+ * begins. */
+int box_plan_expose(const struct box_plan *p, struct err *e);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */
 void box_plan_members(const struct box_plan *p, struct json *j); /* of an object begun already */
 /* Would --toolchains show that program of the caller's? */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/plan/plan_door.c - what a sandbox behind the door finds in its tree: the certificates
  * to trust, which are the host's and, once it exists, the run's own authority. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include "backend/kit/plan/java_store.h"
 #include "backend/kit/plan/plan_internal.h"
+#include "base/files/folder.h"
 #include "base/text/str.h"
 #include "model/settings/paths.h"
 
@@ -116,17 +116,17 @@ static int plan_java(struct box_plan *p, struct err *e)
 	static const char *const stores[] = { "/etc/ssl/certs/java/cacerts",
 					      "/etc/pki/ca-trust/extracted/java/cacerts",
 					      "/etc/pki/java/cacerts" };
-	DIR *d = opendir(JDKS);
-	struct dirent *entry;
+	CLEANUP(fd) int fd = open(JDKS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct fd_entry *entry;
+	struct folder f;
 	int r = 0;
 
+	folder_begin(&f, fd);
 	/* Without a JDK nobody reads any of them. */
-	for (size_t i = 0; d && r == 0 && i < ARRAY_LEN(stores); i++)
+	for (size_t i = 0; fd >= 0 && r == 0 && i < ARRAY_LEN(stores); i++)
 		r = trust_java(p, stores[i], e);
-	while (d && r == 0 && (entry = readdir(d)))
-		r = trust_jdk(p, entry->d_name, e);
-	if (d)
-		(void)closedir(d);
+	while (r == 0 && (entry = folder_next(&f)))
+		r = trust_jdk(p, entry->name, e);
 	return r;
 }
 

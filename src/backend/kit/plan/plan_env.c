@@ -69,19 +69,6 @@ static const char *path_with_gpus(struct box_plan *p, const char *path)
 	return path;
 }
 
-static int inherited(struct box_plan *p, struct envblock *b, struct err *e)
-{
-	for (char **v = environ; v && *v; v++) {
-		const char *equals = strchr(*v, '=');
-		const char *name =
-			equals ? arena_strndup(p->arena, *v, (size_t)(equals - *v)) : NULL;
-
-		if (name && env_passes_by_default(name) && envblock_put(b, name, equals + 1, e) < 0)
-			return -e->code;
-	}
-	return 0;
-}
-
 /* Those who are not behind the door. */
 static const char *reached_directly(struct box_plan *p)
 {
@@ -193,9 +180,9 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    envblock_put(&b, "USER", p->user_name, e) < 0 ||
 	    envblock_put(&b, "LOGNAME", p->user_name, e) < 0 ||
 	    envblock_put(&b, "SHELL", shell_of(p), e) < 0 ||
-	    envblock_put(&b, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &b, e) < 0 ||
-	    door_variables_of(p, &b, e) < 0 || envblock_put_quiet(&b, s, e) < 0 ||
-	    gpu_variables(p, &b, e) < 0 ||
+	    envblock_put(&b, "BRIG_SANDBOX", p->backend, e) < 0 ||
+	    envblock_put_callers(&b, e) < 0 || door_variables_of(p, &b, e) < 0 ||
+	    envblock_put_quiet(&b, s, e) < 0 || gpu_variables(p, &b, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     envblock_put(&b, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
 		return -e->code;

@@ -9,6 +9,7 @@
 
 #include "backend/kit/plan/plan_internal.h"
 #include "backend/kit/survey/gitdirs.h"
+#include "base/files/exposed_notes.h"
 #include "base/text/str.h"
 #include "model/settings/paths.h"
 
@@ -319,6 +320,7 @@ int plan_worktree(struct box_plan *p, struct err *e)
 		return err_wrap(e, "git folder of the repository");
 	if (!change)
 		return 0;
+	p->git_outside = common;
 	t.fd = fd_open_nolinks(AT_FDCWD, common, O_PATH | O_DIRECTORY, 0);
 	if (t.fd < 0)
 		return err_errno(e, t.fd, "cannot open '%s'", common);
@@ -327,6 +329,11 @@ int plan_worktree(struct box_plan *p, struct err *e)
 		r = protect_whole(p, &t, e);
 	(void)fd_close(t.fd);
 	return r;
+}
+
+int box_plan_expose(const struct box_plan *p, struct err *e)
+{
+	return p->git_outside ? exposed_note(p->git_outside, EXPOSED_AS_GIT, e) : 0;
 }
 
 /* A git folder, or the file that leads to one, as a whole: read-only, or nothing to be seen of it.

@@ -167,9 +167,11 @@ struct lost {
 		dev_t dev;
 		uint32_t ino;
 		const char *name; /* it was bound as; whoever bound it chose it */
+		bool found;       /* in its only place */
 	} * v;
-	size_t n;
-	bool more; /* than are remembered */
+	size_t n, left;  /* remembered, and of those not found for good */
+	bool more;       /* than are remembered */
+	uint16_t *slots; /* by device and inode: which of them, from 1 on; NULL: one alone */
 };
 
 /* `folder`, unless NULL, is the one it was bound in: who renames a socket mostly leaves it there.

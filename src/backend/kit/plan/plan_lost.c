@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
+#include "base/text/str.h"
 #include "model/settings/paths.h"
 
 #define FOLDERS 1024 /* in about five milliseconds */
 #define ENTRIES 65536
-#define LOST_MAX 64
+#define LOST_MAX 4096 /* each sandbox of another user is one, in a folder closed to us */
+#define LOST_SLOTS ((size_t)2 * LOST_MAX)
 
 struct lost_look {
 	struct hiding *h;
@@ -22,26 +24,45 @@ struct lost_look {
 	bool pipes; /* are those of this tree to be covered? */
 };
 
+/* Where it stands in the table, or would stand. */
+static uint16_t *lost_slot(const struct lost *l, dev_t dev, uint32_t ino)
+{
+	const struct {
+		uint64_t dev, ino;
+	} key = { dev, ino };
+	size_t at = (size_t)mem_hash(0, &key, sizeof(key)) % LOST_SLOTS;
+
+	for (; l->slots[at]; at = (at + 1) % LOST_SLOTS)
+		if (l->v[l->slots[at] - 1].dev == dev && l->v[l->slots[at] - 1].ino == ino)
+			break;
+	return &l->slots[at];
+}
+
+static struct lost_socket *lost_find(const struct lost *l, dev_t dev, uint32_t ino)
+{
+	uint16_t at = l->slots ? *lost_slot(l, dev, ino) : 1;
+
+	return at && l->n && l->v[at - 1].dev == dev && l->v[at - 1].ino == ino ? &l->v[at - 1]
+										: NULL;
+}
+
 /* One whose file has this name alone is found for good. */
 static int found(void *ctx, const struct where *folder, const char *name, const struct stat *st,
 		 struct err *e)
 {
 	struct lost_look *l = ctx;
+	struct lost_socket *one;
 
 	if (S_ISFIFO(st->st_mode))
 		return l->pipes ? hide_in(l->h, folder, name, e) : 0;
-	for (size_t i = 0; S_ISSOCK(st->st_mode) && i < l->lost->n; i++) {
-		struct lost_socket *one = &l->lost->v[i];
-
-		if (one->dev != folder->dev || one->ino != (uint32_t)st->st_ino)
-			continue;
-		if (hide_in(l->h, folder, name, e) < 0)
-			return -e->code;
-		if (st->st_nlink == 1)
-			*one = l->lost->v[--l->lost->n];
-		break;
+	one = S_ISSOCK(st->st_mode) ? lost_find(l->lost, folder->dev, (uint32_t)st->st_ino) : NULL;
+	if (one && hide_in(l->h, folder, name, e) < 0)
+		return -e->code;
+	if (one && st->st_nlink == 1 && !one->found) {
+		one->found = true;
+		l->lost->left--;
 	}
-	return !l->lost->n && !l->pipes;
+	return !l->lost->left && !l->pipes;
 }
 
 static struct folder_search search_new(struct lost_look *l)
@@ -56,21 +77,30 @@ static struct folder_search search_new(struct lost_look *l)
 int lost_add(struct hiding *h, struct lost *l, const struct bound_socket *b,
 	     const struct where *folder, struct err *e)
 {
-	struct lost here = { .v = &(struct lost_socket){ .dev = b->dev, .ino = b->ino }, .n = 1 };
+	struct lost here = { .v = &(struct lost_socket){ .dev = b->dev, .ino = b->ino },
+			     .n = 1,
+			     .left = 1 };
 	struct lost_look look = { .h = h, .lost = &here };
 	struct folder_search s = search_new(&look);
 	struct lost_socket *slot;
+	uint16_t *place;
 
-	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].dev == b->dev && l->v[i].ino == b->ino)
-			return 0;
+	if (!l->slots)
+		l->slots = arena_alloc(h->plan->arena, LOST_SLOTS * sizeof(*l->slots));
+	if (!l->slots)
+		return err_nomem(e);
+	if (lost_find(l, b->dev, b->ino))
+		return 0;
 	if (folder && search_folder(&s, folder, e) < 0)
 		return -e->code;
-	if (!here.n || l->n == LOST_MAX)
-		return l->more |= here.n > 0, 0;
+	if (!here.left || l->n == LOST_MAX)
+		return l->more |= here.left > 0, 0;
+	place = lost_slot(l, b->dev, b->ino);
 	slot = ARENA_PUSH(h->plan->arena, l->v, l->n);
 	if (!slot)
 		return err_nomem(e);
+	*place = (uint16_t)l->n;
+	l->left++;
 	*slot = here.v[0];
 	slot->name = arena_strdup(h->plan->arena, b->name);
 	return slot->name ? 0 : err_nomem(e);
@@ -92,7 +122,7 @@ static bool open_pipes(const struct hiding *h, const struct shown *v)
 
 static bool could_hold(const struct shown *v, const struct lost_socket *one)
 {
-	return v->folder && !v->system && !v->kept && v->at.dev == one->dev;
+	return !one->found && v->folder && !v->system && !v->kept && v->at.dev == one->dev;
 }
 
 static bool holds_lost(const struct lost *l, const struct shown *v)
@@ -167,7 +197,7 @@ int plan_lost(struct hiding *h, struct lost *l, struct err *e)
 		plan_note(h->plan, "many sockets of programs on this host are not where they were "
 				   "bound, too many to be looked for in the folders shown: if one "
 				   "is in there, the command can connect to it");
-	else if (l->n && sockets.unseen)
+	else if (l->left && sockets.unseen)
 		return note_unseen(h, l, e);
 	return 0;
 }

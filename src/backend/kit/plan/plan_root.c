@@ -36,7 +36,9 @@ static const struct {
 		  { "/dev/stderr", "/proc/self/fd/2" },
 		  { "/dev/ptmx", "pts/ptmx" } };
 
-/* Kernel memory, keys, host-wide state: nothing inside needs them. */
+/* Kernel memory, keys, host-wide state: nothing inside needs them. Locks of open files are told to
+ * every pid namespace, with the numbers that their holders chose: letters from one sandbox to
+ * another, and how many runs of brig's there are. */
 static const char *const proc_masks[] = {
 	"/proc/kcore",         "/proc/keys",
 	"/proc/key-users",     "/proc/timer_list",
@@ -49,6 +51,7 @@ static const char *const proc_masks[] = {
 	"/proc/vmallocinfo",   "/proc/pressure",
 	"/proc/cmdline",       "/proc/sys/kernel/random/boot_id",
 	"/proc/config.gz",     "/proc/softirqs",
+	"/proc/locks",
 };
 
 static int dir(struct box_plan *p, const char *path, mode_t mode, struct err *e)

@@ -7,7 +7,6 @@
  * that means something to its server alone (relative, or by way of a descriptor) is tried for every
  * process that we may look at, and in the folders that are shown. Where the file of a socket is not
  * found by its name, it is looked for (plan_lost.c). */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -198,21 +197,22 @@ typedef int process_fn(struct socket_search *s, const char *pid, void *arg, stru
 /* Calls fn for every process that we may look at, while there are looks left. */
 static int each_process(struct socket_search *s, process_fn *fn, void *arg, struct err *e)
 {
-	DIR *d = opendir("/proc");
+	CLEANUP(fd) int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct fd_entry *en;
+	struct folder f;
 	int r = 0;
 
-	for (struct dirent *en; d && r == 0 && s->looks && !s->met && (en = readdir(d));) {
-		if (en->d_name[0] < '0' || en->d_name[0] > '9')
+	folder_begin(&f, fd);
+	while (r == 0 && s->looks && !s->met && (en = folder_next(&f))) {
+		if (en->name[0] < '0' || en->name[0] > '9')
 			continue;
 		s->looks--;
-		r = fn(s, en->d_name, arg, e);
+		r = fn(s, en->name, arg, e);
 	}
-	if (d)
-		(void)closedir(d);
 	return r;
 }
 
-static int note_standing(struct socket_search *s, const char *pid, void *arg, struct err *e)
+static int note_standing(struct socket_search *s, const char *pid, void *arg UNUSED, struct err *e)
 {
 	struct arena *a = s->h.plan->arena;
 	CLEANUP(fd) int fd = -1;
@@ -220,7 +220,6 @@ static int note_standing(struct socket_search *s, const char *pid, void *arg, st
 	char path[64];
 	struct stat st;
 
-	(void)arg;
 	(void)snprintf(path, sizeof(path), "/proc/%.20s/cwd", pid);
 	if (stat(path, &st) < 0)
 		return 0;

@@ -106,8 +106,7 @@ int box_become(const struct box_start *c, struct err *e)
 	return 0;
 }
 
-/* The word to go on, with up to *n descriptors. */
-static int wait_with(const struct box_start *c, int *fds, size_t *n, struct err *e)
+int box_wait_with(const struct box_start *c, int *fds, size_t *n, struct err *e)
 {
 	struct pollfd p = { .fd = c->inside.control, .events = POLLIN };
 	struct supervisor_request go;
@@ -126,7 +125,7 @@ static int join_late(const struct box_start *c, struct err *e)
 	size_t n = ARRAY_LEN(fds);
 	bool joined = true;
 
-	if (wait_with(c, fds, &n, e) < 0)
+	if (box_wait_with(c, fds, &n, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < n; i++) {
 		joined &= write(fds[i], "0", 1) == 1;
@@ -140,85 +139,6 @@ int box_wait(const struct box_start *c, struct err *e)
 	if (!c->wait_go)
 		return 0;
 	return c->join_late ? join_late(c, e) : inside_wait(&c->inside, e);
-}
-
-int box_held(const struct box_start *c, struct err *e)
-{
-	size_t count = c->skips ? c->plan->op_count : 0;
-	ssize_t n;
-
-	if (!count)
-		return 0;
-	do
-		n = recv(c->inside.control, c->skips, count, 0);
-	while (n < 0 && errno == EINTR);
-	if (n != (ssize_t)count)
-		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
-	for (size_t i = 0; i < count; i++)
-		c->plan->ops[i].skip = c->skips[i];
-	return 0;
-}
-
-int box_trees(const struct box_start *c, int *trees, struct err *e)
-{
-	size_t n = PREPARED_MAX;
-
-	if (!c->late)
-		return 0;
-	if (wait_with(c, trees, &n, e) < 0)
-		return -e->code;
-	return n == c->plan->prepared_count
-		       ? 0
-		       : err_set(e, ERR_INTERNAL, EPROTO, "not all trees came from the monitor");
-}
-
-bool box_waits_for_text(const struct box_start *c, size_t op)
-{
-	const struct op *o = &c->plan->ops[op];
-
-	return c->skips && op >= c->looked_from && o->kind == OP_FILE && o->look != LOOK_NOT &&
-	       !o->skip;
-}
-
-int box_text(const struct box_start *c, struct told_texts *t, const char **ret, struct err *e)
-{
-	ssize_t n = (ssize_t)t->n;
-
-	while (t->at == t->n && (n = recv(c->inside.control, t->room, sizeof(t->room), 0)) < 0 &&
-	       errno == EINTR)
-		;
-	if (n <= 0 || t->room[n - 1])
-		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
-	if (t->at == t->n)
-		t->at = 0;
-	t->n = (size_t)n;
-	*ret = t->room + t->at;
-	t->at += strlen(*ret) + 1;
-	return 0;
-}
-
-int box_added(const struct box_start *c, struct op_added *room, struct op *ret, struct err *e)
-{
-	size_t head = offsetof(struct op_added, dst);
-	ssize_t n;
-
-	if (!c->skips)
-		return 0;
-	do
-		n = recv(c->inside.control, room, sizeof(*room), 0);
-	while (n < 0 && errno == EINTR);
-	if (n <= (ssize_t)head || room->dst[(size_t)n - head - 1])
-		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
-	*ret = (struct op){ .kind = room->kind,
-			    .dst = room->dst,
-			    .mode = room->mode,
-			    .writable = room->writable,
-			    .fd_slot = -1 };
-	if (ret->kind == OP_CODE) {
-		ret->data = c->plan->code;
-		ret->size = c->plan->code_size;
-	}
-	return room->kind != OP_KINDS;
 }
 
 int box_complete_child(struct backend_job *j, const struct box_start *c, struct err *e)

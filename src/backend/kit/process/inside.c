@@ -232,8 +232,7 @@ static int filter(const struct inside *c, int *fds, struct err *e)
 	if (r == 0)
 		return 0;
 	(void)err_errno(e, r, "cannot load the system-call filter");
-	e->kind = ERR_UNAVAILABLE;
-	return -e->code;
+	return err_kind(e, ERR_UNAVAILABLE);
 }
 
 /* Under the strict profile no socket is made in a tree of the host's: two runs would hand each

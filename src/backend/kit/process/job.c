@@ -20,6 +20,7 @@
 #include "backend/kit/limits/disk.h"
 #include "backend/kit/limits/watch.h"
 #include "backend/kit/process/job_bridge.h"
+#include "backend/kit/process/start_internal.h"
 #include "proc/closer.h"
 
 #define EVENTS_AT_ONCE 8
@@ -354,4 +355,68 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	}
 	(void)job_free(j);
 	(void)closer_end(closer);
+}
+
+/* ---- the end ---- */
+
+static void job_reap(struct backend_job *j)
+{
+	siginfo_t info;
+
+	if (j->pid <= 0)
+		return;
+	while (waitid(P_PID, (id_t)j->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
+		;
+	j->pid = -1;
+}
+
+/* Kills the whole pid namespace by its init. Where our child is somebody else, it is reaped last:
+ * there is enough to do while it ends. */
+void job_end(struct backend_job *j)
+{
+	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
+
+	if (j->pid <= 0)
+		return;
+	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
+	(void)cgroup_kill(j->cgroup);
+	if (j->frozen)
+		(void)cgroup_freeze(j->cgroup, false);
+	while (j->kind->helpers && poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	if (!j->kind->helpers)
+		job_reap(j);
+	j->hold = protect_let_go(j->hold);
+}
+
+struct backend_job *job_free(struct backend_job *j)
+{
+	if (!j)
+		return NULL;
+	job_end(j);
+	if (j->protect)
+		protect_end(j->protect, false, NULL);
+	(void)protect_free(j->protect);
+	for (int i = 0; i < INIT_FD_COUNT; i++)
+		(void)fd_close(j->given[i]);
+	for (size_t i = 0; i < j->door_count; i++)
+		(void)fd_close(j->door[i]);
+	job_bridge_done(j);
+	(void)fd_close(j->events);
+	(void)fd_close(j->timer);
+	(void)fd_close(j->control);
+	(void)fd_close(j->pidfd);
+	disk_done(&j->disk);
+	(void)fd_close(j->cgroup_claim);
+	job_reap(j);
+	if (j->unswept)
+		enforce_sweep(j);
+	free(j->unswept);
+	(void)cgroup_free(j->cgroup);
+	(void)ids_free(j->ids);
+	(void)command_table_free(j->commands);
+	lend_pool_done(&j->lent);
+	told_done(&j->told);
+	free(j);
+	return NULL;
 }

@@ -135,31 +135,6 @@ int box_complete_cgroup(struct backend_job *j, struct err *e);
 /* clone.c. In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);
 
-/* ... and, before the operations `looked_from` and `held_from`, if there are such: which ones
- * turned out needless. From the second on the names are held. */
-int box_held(const struct box_start *c, struct err *e);
-
-/* ... and, before `trees_from`, if there is such: the idmapped trees, each in its slot. */
-int box_trees(const struct box_start *c, int *trees, struct err *e);
-
-/* ... and of a file that was to be looked at: its text, which stays until the next. */
-struct told_texts {
-	size_t at, n; /* in room: what was read already, and what has come */
-	char room[2 * LOOKED_TEXT_MAX];
-};
-bool box_waits_for_text(const struct box_start *c, size_t op);
-int box_text(const struct box_start *c, struct told_texts *t, const char **ret, struct err *e);
-
-/* ... and, after them all: the operations that were added meanwhile; names are held by then. Their
- * `dst` is in `room`. 1: one more; 0: there are no more. */
-struct op_added {
-	enum op_kind kind;
-	mode_t mode;
-	bool writable;
-	char dst[PATH_MAX];
-};
-int box_added(const struct box_start *c, struct op_added *room, struct op *ret, struct err *e);
-
 /* ... and, started by root, to be the user inside: with every capability in the new user namespace
  * and none anywhere else. */
 int box_become(const struct box_start *c, struct err *e);

@@ -82,11 +82,10 @@ static bool visit_all(struct backend_job *j, visit_fn *visit)
 	return !f.error;
 }
 
-static bool is_still(struct backend_job *j, uint64_t pid, const char *name)
+static bool is_still(struct backend_job *j, uint64_t pid UNUSED, const char *name)
 {
 	bool unused;
 
-	(void)pid;
 	return all_threads_stand(j->given[INIT_FD_PROC], name, &unused);
 }
 
@@ -109,13 +108,12 @@ static bool was_stopped(const struct backend_job *j, uint64_t pid)
 	return false;
 }
 
-static bool go_on(struct backend_job *j, uint64_t pid, const char *name)
+static bool go_on(struct backend_job *j, uint64_t pid, const char *name UNUSED)
 {
 	const struct supervisor_request r = { .asks = ASK_PROCESS,
 					      .command = (uint32_t)pid,
 					      .signal = SIGCONT };
 
-	(void)name;
 	return was_stopped(j, pid) || fd_send(j->control, &r, sizeof(r), NULL, 0) == 0;
 }
 

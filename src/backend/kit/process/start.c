@@ -2,10 +2,8 @@
 /* backend/kit/process/start.c - carries a plan out: everything from the first pipe to the running
  * command. */
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,8 +15,8 @@
 #include "backend/kit/net/members.h"
 #include "backend/kit/process/ends.h"
 #include "backend/kit/process/job_bridge.h"
+#include "backend/kit/process/late.h"
 #include "backend/kit/process/start_internal.h"
-#include "base/files/home.h"
 #include "base/text/str.h"
 #include "proc/cpus.h"
 
@@ -29,25 +27,10 @@
 	"at "                                                                                      \
 	"a time, one can be handed folders of the other without the covers on them"
 
-/* Root only: the range of ids ... */
+/* Root only: the range of ids. */
 static int take_ids(struct backend_job *j, struct err *e)
 {
 	return j->plan->needs_range ? ids_take(&j->ids, e) : 0;
-}
-
-/* ... and the trees shown through it. */
-static int map_trees(struct backend_job *j, struct box_start *c, struct err *e)
-{
-	const struct box_plan *p = j->plan;
-	uint32_t uid = p->needs_range ? ids_base(j->ids) + p->uid : p->uids[0].outside;
-	uint32_t gid = p->needs_range ? ids_base(j->ids) + p->gid : p->gids[0].outside;
-
-	for (size_t i = 0; i < p->prepared_count; i++) {
-		c->prepared[i] = ids_map_tree(&p->prepared[i], uid, gid, j->ids, e);
-		if (c->prepared[i] < 0)
-			return -e->code;
-	}
-	return 0;
 }
 
 /* A child that is no more says why itself; one that is there would wait for ever. */
@@ -61,16 +44,6 @@ static int start_let_go(const struct backend_job *j, struct err *e)
 		       : 0;
 }
 
-static int get_permit(const struct job_want *w, struct err *e)
-{
-	return w->host.permit ? w->host.permit(w->host.arg, e) : 0;
-}
-
-static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
-{
-	return w->host.permit ? start_let_go(j, e) : 0;
-}
-
 static void keep_fds(struct backend_job *j, const struct supervisor_msg *m, const int *fds,
 		     size_t n)
 {
@@ -81,105 +54,6 @@ static void keep_fds(struct backend_job *j, const struct supervisor_msg *m, cons
 			j->given[i] = fds[at++];
 	for (; at < n; at++)
 		(void)fd_close(fds[at]);
-}
-
-/* How much of a path to show: its folder of n bytes, or the file alone where that is a folder of
- * the system or somebody's home. */
-static size_t part_to_show(const char *path, size_t n)
-{
-	char folder[PATH_MAX];
-	const char *home = getenv("HOME");
-
-	if (snprintf(folder, sizeof(folder), "%.*s", (int)n, path) >= (int)sizeof(folder))
-		return strlen(path);
-	return n && strchr(path + 1, '/') != path + n && home_kind(folder, home) == HOME_APART
-		       ? n
-		       : strlen(path);
-}
-
-/* Is the folder, the first n bytes of path, above HOME, HOME itself, or ~/.local, where keyrings
- * and brig's own state are beside the programs? */
-static bool holds_more(const char *path, size_t n)
-{
-	const char *home = getenv("HOME");
-	size_t len = home ? strlen(home) : 0;
-
-	return home && (strncmp(home, path, n) == 0 ||
-			(n == len + strlen("/.local") && strncmp(home, path, len) == 0 &&
-			 strncmp(path + len, "/.local", strlen("/.local")) == 0));
-}
-
-/* A program at path, in its folder of n bytes: what to show so that it is found, and what it is a
- * link to as well, with all packages beside it if it is one of node's; never all of the home
- * folder. */
-static void hint_at_program(const char *path, size_t n, struct err *e)
-{
-	static const char packages[] = "/node_modules/";
-	const char *slash, *at;
-	char real[PATH_MAX];
-	size_t same = 0;
-
-	if (plan_is_toolchain(path)) {
-		(void)err_hint(e, "on the host it is '%s'; --toolchains shows it inside", path);
-		return;
-	}
-	slash = realpath(path, real) ? strrchr(real, '/') : NULL;
-	for (size_t i = 0; slash && i <= n && path[i] == real[i]; i++)
-		if (path[i] == '/')
-			same = i;
-	if (!slash || same == n)
-		(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside", path,
-			       (int)part_to_show(path, n), path);
-	else if (same && !holds_more(path, same))
-		(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside", path,
-			       (int)same, path);
-	else {
-		at = strstr(real, packages);
-		if (at)
-			slash = at + strlen(packages) - 1;
-		(void)err_hint(e, "on the host it is '%s'; --read %.*s --read %.*s shows it inside",
-			       path, (int)n, path, (int)(slash - real), real);
-	}
-}
-
-/* A command line in one word, or a command that exists on the host but is not shown inside: say how
- * to run it. */
-void start_hint(const char *const *argv, const char *set_path, struct err *e)
-{
-	const char *name = argv[0];
-	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
-	char full[PATH_MAX];
-
-	if (str_eq(name, "sudo") || str_eq(name, "doas") || str_eq(name, "pkexec")) {
-		(void)err_hint(e, "nobody becomes root inside: install what is needed on the host, "
-				  "or run in an image that has it");
-		return;
-	}
-	if (!argv[1] && strpbrk(name, " |;&<>$")) {
-		(void)err_hint(e, "a whole command line is for the shell: brig exec '...'");
-		return;
-	}
-	if (name[0] == '/' && access(name, X_OK) == 0 && strlen(name) < sizeof(full)) {
-		hint_at_program(name, (size_t)(strrchr(name, '/') - name), e);
-		return;
-	}
-	for (size_t n; path && *path; path += n + (path[n] == ':')) {
-		n = strcspn(path, ":");
-		if (!n || path[0] != '/' ||
-		    snprintf(full, sizeof(full), "%.*s/%s", (int)n, path, name) >=
-			    (int)sizeof(full))
-			continue;
-		if (access(full, X_OK) == 0) {
-			if (set_path)
-				(void)err_hint(e,
-					       "on the host it is '%.200s'; PATH is set to "
-					       "'%.100s' inside",
-					       full, set_path);
-			else
-				hint_at_program(full, n, e);
-			return;
-		}
-	}
 }
 
 /* What the inside says when it could not go on. */
@@ -244,14 +118,6 @@ static int make_door(struct backend_job *j, const struct box_start *c, struct er
 	return start_let_go(j, e);
 }
 
-static int failed_to_begin(const struct backend_job *j, const struct supervisor_msg *m,
-			   const struct job_want *w, struct err *e)
-{
-	if (w->outcome)
-		w->outcome->started = false; /* init has seen that it was not */
-	return failed_inside(j, m, e);
-}
-
 /* The command is let go. That it runs, or why it cannot, is the next word; whoever dies before it
  * is said leaves a run behind, which is judged as one. */
 static int start_running(struct backend_job *j, const struct job_want *w, struct err *e)
@@ -263,10 +129,12 @@ static int start_running(struct backend_job *j, const struct job_want *w, struct
 		w->outcome->started = true;
 	if (wait_for_word(j, w, e) < 0)
 		return -e->code;
-	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m) &&
-	    m.said == SUPERVISOR_FAILED)
-		return failed_to_begin(j, &m, w, e);
-	return 0;
+	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m) ||
+	    m.said != SUPERVISOR_FAILED)
+		return 0;
+	if (w->outcome)
+		w->outcome->started = false; /* init has seen that it was not */
+	return failed_inside(j, &m, e);
 }
 
 /* The words of the sandbox up to the command's begin; with a door there is one before. */
@@ -274,20 +142,24 @@ static int started(struct backend_job *j, struct box_start *c, const struct job_
 		   struct err *e)
 {
 	int fds[DOOR_SOCKETS_MAX];
-	size_t n = ARRAY_LEN(fds);
 	struct supervisor_msg m;
-	bool spoke;
+	bool spoke, more;
+	size_t n;
 
-	if (wait_for_word(j, w, e) < 0)
-		return -e->code;
-	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
-	if (spoke && m.said == SUPERVISOR_READY && c->inside.wait_door)
-		return make_door(j, c, e) < 0 ? -e->code : started(j, c, w, e);
-	if (spoke && m.said == SUPERVISOR_DOOR) {
-		memcpy(j->door, fds, n * sizeof(*fds));
-		j->door_count = n;
-		return started(j, c, w, e);
-	}
+	do {
+		n = ARRAY_LEN(fds);
+		if (wait_for_word(j, w, e) < 0)
+			return -e->code;
+		spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
+		more = spoke && m.said == SUPERVISOR_READY && c->inside.wait_door;
+		if (more && make_door(j, c, e) < 0)
+			return -e->code;
+		if (spoke && m.said == SUPERVISOR_DOOR) {
+			memcpy(j->door, fds, n * sizeof(*fds));
+			j->door_count = n;
+			more = true;
+		}
+	} while (more);
 	if (spoke && m.said != SUPERVISOR_FAILED)
 		keep_fds(j, &m, fds, n);
 	if (j->kind->heard && j->kind->heard(j, c, spoke ? &m : NULL, e) < 0)
@@ -324,13 +196,6 @@ static int listen_events(struct backend_job *j, struct err *e)
 	    add_event(j, cgroup_oom_fd(j->cgroup), EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to the sandbox");
 	return 0;
-}
-
-/* Only once the command runs: among many starts at once the set-up takes longer than a tick, and
- * every run would begin with a look at nothing. */
-static int start_ticks(const struct backend_job *j, struct err *e)
-{
-	return job_tick(j, false) < 0 ? err_sys(e, "cannot set a timer") : 0;
 }
 
 static void start_describe(struct backend_job *j)
@@ -439,7 +304,7 @@ static int start_prepare(struct backend_job *j, struct box_start *c, const struc
 {
 	c->late = can_be_late(j, c);
 	if (enforce_cgroup(j, c, w, e) < 0 ||
-	    (!c->late && (take_ids(j, e) < 0 || map_trees(j, c, e) < 0)) ||
+	    (!c->late && (take_ids(j, e) < 0 || late_map_trees(j, c, e) < 0)) ||
 	    ends_open(pipes, w, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
@@ -450,181 +315,14 @@ static int start_prepare(struct backend_job *j, struct box_start *c, const struc
 	return 0;
 }
 
-/* What must not change once the new process has the operation. */
-static unsigned char op_print(const struct op *o)
-{
-	return (unsigned char)((unsigned)o->kind << 1 | o->writable);
-}
-
-/* What is known only while the new process is at work. A folder of the system's has to wait until
- * it was looked through; an idmapped tree until it is mapped; what covers a name, or may turn out
- * to be needless, until names are held. The words come in this order. */
-static int leave_for_later(const struct backend_job *j, struct box_start *c, struct err *e)
-{
-	const struct box_plan *p = j->plan;
-
-	c->op_count = c->looked_from = c->trees_from = c->held_from = p->op_count;
-	c->skips = arena_alloc(p->arena, c->op_count);
-	c->known = arena_alloc(p->arena, c->op_count);
-	if (!c->skips || !c->known)
-		return err_nomem(e);
-	for (size_t i = 0; i < c->op_count; i++)
-		c->known[i] = op_print(&p->ops[i]);
-	for (size_t i = p->op_count; i-- > 0;) {
-		if (p->ops[i].look != LOOK_NOT && !p->looked)
-			c->looked_from = i;
-		if (p->ops[i].kind == OP_BIND_FD)
-			c->trees_from = i;
-		if (p->ops[i].kind == OP_COVER || p->ops[i].kind == OP_CODE)
-			c->held_from = i;
-	}
-	for (size_t i = 0; i < p->protected_count; i++)
-		if (p->protected[i].covered && p->protected[i].op < c->held_from)
-			c->held_from = p->protected[i].op;
-	if (c->trees_from < c->op_count && c->trees_from > c->held_from)
-		c->trees_from = c->held_from;
-	if (c->looked_from < c->op_count && c->looked_from > c->trees_from)
-		c->looked_from = c->trees_from;
-	return 0;
-}
-
-/* What the user should know of what was found since. */
-static void tell_notes(const struct backend_job *j, const struct job_want *w, size_t told)
-{
-	for (; w->host.note && told < j->plan->note_count; told++)
-		w->host.note(w->host.arg, j->plan->notes[told]);
-}
-
-/* Whatever refuses comes before the first placeholder. */
-static int hold_names(struct backend_job *j, struct err *e)
-{
-	box_plan_look(j->plan);
-	if (box_plan_names(j->plan, e) < 0 || box_plan_guard(j->plan, e) < 0)
-		return -e->code;
-	return protect_begin(j->plan, j->id, &j->protect, e);
-}
-
-static int complete_now(struct backend_job *j, const struct job_want *w, struct err *e)
-{
-	size_t told = j->plan->note_count;
-
-	if (hold_names(j, e) < 0 || box_plan_search(j->plan, e) < 0)
-		return -e->code;
-	tell_notes(j, w, told);
-	return protect_write_down(j->protect, e);
-}
-
 /* Everything else that is to be known before it can do its work. */
 static int start_settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
 			struct err *e)
 {
-	if (enforce_limits(j, c, e) < 0 ||
-	    (c->late ? leave_for_later(j, c, e) : complete_now(j, w, e)) < 0 ||
+	if (enforce_limits(j, c, e) < 0 || late_begin(j, c, w, e) < 0 ||
 	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
 		return -e->code;
 	fill_inside(j, &c->inside, w);
-	return 0;
-}
-
-/* A child that has failed meanwhile says why itself. */
-static int say_with(const struct backend_job *j, const void *what, size_t n, const int *fds,
-		    size_t fd_count, struct err *e)
-{
-	int r = fd_send(j->control, what, n, fds, fd_count);
-
-	return r < 0 && r != -EPIPE && r != -ECONNRESET
-		       ? err_errno(e, r, "cannot tell the sandbox what to show")
-		       : 0;
-}
-
-static int start_say(const struct backend_job *j, const void *what, size_t n, struct err *e)
-{
-	return say_with(j, what, n, NULL, 0, e);
-}
-
-static int say_skips(const struct backend_job *j, const struct box_start *c, struct err *e)
-{
-	for (size_t i = 0; i < c->op_count; i++)
-		c->skips[i] = j->plan->ops[i].skip;
-	return start_say(j, c->skips, c->op_count, e);
-}
-
-/* The texts of files that were looked at: box_text waits for them, as many at once as it has room
- * for, and none beyond the next word of another kind. */
-static int say_texts(const struct backend_job *j, const struct box_start *c, size_t from, size_t to,
-		     struct err *e)
-{
-	char room[sizeof(((struct told_texts *)0)->room)];
-	size_t n = 0;
-
-	for (size_t i = from; i < to; i++) {
-		size_t more = box_waits_for_text(c, i) ? strlen(j->plan->ops[i].data) + 1 : 0;
-
-		if (n + more > sizeof(room)) {
-			if (start_say(j, room, n, e) < 0)
-				return -e->code;
-			n = 0;
-		}
-		if (more)
-			memcpy(room + n, j->plan->ops[i].data, more);
-		n += more;
-	}
-	return n ? start_say(j, room, n, e) : 0;
-}
-
-static int say_trees(struct backend_job *j, struct box_start *c, struct err *e)
-{
-	struct supervisor_request go = { .asks = ASK_GO };
-
-	if (c->trees_from == c->op_count)
-		return 0;
-	return map_trees(j, c, e) < 0
-		       ? -e->code
-		       : say_with(j, &go, sizeof(go), c->prepared, j->plan->prepared_count, e);
-}
-
-/* Skips, trees and skips again, each where the child comes to it, and texts in between: a writable
- * layer is a tree in front of all files. */
-static int say_found(struct backend_job *j, struct box_start *c, struct err *e)
-{
-	size_t trees = c->trees_from < c->held_from ? c->trees_from : c->held_from;
-
-	if ((c->looked_from < c->op_count && say_skips(j, c, e) < 0) ||
-	    say_texts(j, c, c->looked_from, trees, e) < 0 || say_trees(j, c, e) < 0 ||
-	    say_texts(j, c, trees, c->held_from, e) < 0 || hold_names(j, e) < 0 ||
-	    (c->held_from < c->op_count && say_skips(j, c, e) < 0))
-		return -e->code;
-	return say_texts(j, c, c->held_from, c->op_count, e);
-}
-
-static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
-{
-	struct op_added one = { .kind = o->kind, .mode = o->mode, .writable = o->writable };
-	const char *at = o->at ? o->at : o->dst;
-	size_t n = strlen(at) + 1;
-
-	if (n > sizeof(one.dst))
-		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", at);
-	memcpy(one.dst, at, n);
-	return start_say(j, &one, offsetof(struct op_added, dst) + n, e);
-}
-
-/* Those from *next on. */
-static int say_added(const struct backend_job *j, size_t *next, struct err *e)
-{
-	for (; *next < j->plan->op_count; (*next)++)
-		if (!j->plan->ops[*next].skip && say_op(j, &j->plan->ops[*next], e) < 0)
-			return -e->code;
-	return 0;
-}
-
-static int check_known(const struct box_plan *p, const struct box_start *c, struct err *e)
-{
-	for (size_t i = 0; i < c->op_count; i++)
-		if (c->known[i] != op_print(&p->ops[i]))
-			return err_set(e, ERR_INTERNAL, EPROTO,
-				       "the plan for '%.200s' changed behind the sandbox",
-				       p->ops[i].dst);
 	return 0;
 }
 
@@ -633,36 +331,6 @@ static void move_over(pid_t child, cpu_set_t *all)
 {
 	if (!cpus_move(child, all))
 		CPU_ZERO(all); /* it stays where it is */
-}
-
-/* Before the last word: only then does it choose CPUs of its own. Not sooner, since whoever is
- * woken by a word is put beside its speaker, who has more to do. */
-static void move_back(pid_t child, const cpu_set_t *all)
-{
-	if (CPU_COUNT(all))
-		(void)sched_setaffinity(child, sizeof(*all), all);
-}
-
-/* What was left for later, in the order in which the child can use it. */
-static int complete_late(struct backend_job *j, struct box_start *c, const struct job_want *w,
-			 struct err *e)
-{
-	const struct op end = { .kind = OP_KINDS, .dst = "" };
-	size_t told = j->plan->note_count, next = c->op_count;
-
-	if (!c->skips)
-		return 0;
-	box_plan_look(j->plan);
-	if (say_found(j, c, e) < 0 || say_added(j, &next, e) < 0 ||
-	    box_plan_search(j->plan, e) < 0 || say_added(j, &next, e) < 0 ||
-	    check_known(j->plan, c, e) < 0)
-		return -e->code;
-	tell_notes(j, w, told);
-	/* The command may begin with the last word: what is there before it has to be known. */
-	if (protect_write_down(j->protect, e) < 0)
-		return -e->code;
-	move_back(j->pid, &c->cpus);
-	return say_op(j, &end, e);
 }
 
 static int start_spawn(struct backend_job *j, struct box_start *c, struct err *e)
@@ -688,8 +356,9 @@ static int make_child(struct backend_job *j, struct box_start *c, struct ends *p
 	if (!early) /* so that nobody speaks to a child that is gone */
 		pipes->control[1] = fd_close(pipes->control[1]);
 	/* The child is at work meanwhile; one that is yet to be told can still be done without. */
-	if (complete_late(j, c, w, e) < 0 || get_permit(w, e) < 0 ||
-	    (early && j->kind->tell(j, c, e) < 0))
+	if (late_complete(j, c, w, e) < 0 ||
+	    (w->host.permit && w->host.permit(w->host.arg, e) < 0) ||
+	    box_plan_expose(j->plan, e) < 0 || (early && j->kind->tell(j, c, e) < 0))
 		return -e->code;
 	return 0;
 }
@@ -740,20 +409,6 @@ static void let_end(struct backend_job *j, struct box_start *c)
 	(void)j->kind->heard(j, c, NULL, &known);
 }
 
-static int start_follow(struct backend_job *j, struct box_start *c, const struct job_want *w,
-			struct err *e)
-{
-	if (give_permit(j, w, e) < 0)
-		return -e->code;
-	ids_settle(j->ids);
-	/* There is time for these before the child has something to say. */
-	if (listen_events(j, e) < 0)
-		return -e->code;
-	j->cgroup_claim = fd_close(j->cgroup_claim);
-	enforce_sweep(j);
-	return started(j, c, w, e);
-}
-
 static int run_child(struct backend_job *j, struct box_start *c, struct ends *pipes,
 		     const struct job_want *w, struct err *e)
 {
@@ -765,7 +420,17 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	close_prepared(c);
 	if (r < 0)
 		return -e->code;
-	r = start_follow(j, c, w, e);
+	r = w->host.permit ? start_let_go(j, e) : 0;
+	if (r == 0) {
+		ids_settle(j->ids);
+		/* There is time for these before the child has something to say. */
+		r = listen_events(j, e);
+	}
+	if (r == 0) {
+		j->cgroup_claim = fd_close(j->cgroup_claim);
+		enforce_sweep(j);
+		r = started(j, c, w, e);
+	}
 	if (r < 0 && j->kind->tell)
 		let_end(j, c);
 	return r;
@@ -800,8 +465,10 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	/* Whose end counts is known only now. */
 	if (r == 0 && add_event(j, j->pidfd, EPOLLIN) < 0)
 		r = err_sys(e, "cannot listen to the sandbox");
-	if (r == 0)
-		r = start_ticks(j, e);
+	/* Only once the command runs: among many starts at once the set-up takes longer than a
+	 * tick, and every run would begin with a look at nothing. */
+	if (r == 0 && job_tick(j, false) < 0)
+		r = err_sys(e, "cannot set a timer");
 	if (r == 0 && w->seat)
 		r = members_join(w->seat->router, j->given[INIT_FD_ROUTES], w->seat->place, e);
 	if (r == 0)
@@ -816,66 +483,4 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	}
 	*ret = TAKE_PTR(j);
 	return 0;
-}
-
-static void start_reap(struct backend_job *j)
-{
-	siginfo_t info;
-
-	if (j->pid <= 0)
-		return;
-	while (waitid(P_PID, (id_t)j->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
-		;
-	j->pid = -1;
-}
-
-/* Kills the whole pid namespace by its init. Where our child is somebody else, it is reaped last:
- * there is enough to do while it ends. */
-void job_end(struct backend_job *j)
-{
-	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
-
-	if (j->pid <= 0)
-		return;
-	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
-	(void)cgroup_kill(j->cgroup);
-	if (j->frozen)
-		(void)cgroup_freeze(j->cgroup, false);
-	while (j->kind->helpers && poll(&p, 1, -1) < 0 && errno == EINTR)
-		;
-	if (!j->kind->helpers)
-		start_reap(j);
-	j->hold = protect_let_go(j->hold);
-}
-
-struct backend_job *job_free(struct backend_job *j)
-{
-	if (!j)
-		return NULL;
-	job_end(j);
-	if (j->protect)
-		protect_end(j->protect, false, NULL);
-	(void)protect_free(j->protect);
-	for (int i = 0; i < INIT_FD_COUNT; i++)
-		(void)fd_close(j->given[i]);
-	for (size_t i = 0; i < j->door_count; i++)
-		(void)fd_close(j->door[i]);
-	job_bridge_done(j);
-	(void)fd_close(j->events);
-	(void)fd_close(j->timer);
-	(void)fd_close(j->control);
-	(void)fd_close(j->pidfd);
-	disk_done(&j->disk);
-	(void)fd_close(j->cgroup_claim);
-	start_reap(j);
-	if (j->unswept)
-		enforce_sweep(j);
-	free(j->unswept);
-	(void)cgroup_free(j->cgroup);
-	(void)ids_free(j->ids);
-	(void)command_table_free(j->commands);
-	lend_pool_done(&j->lent);
-	told_done(&j->told);
-	free(j);
-	return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/start_internal.h - the parts of a start, for start.c alone. */
+/* backend/kit/process/start_internal.h - the parts of a start. */
 #pragma once
 
 #include "backend/kit/process/job.h"
@@ -19,7 +19,8 @@ void enforce_files(const struct box_plan *p, struct rlimit_want *limits, size_t 
  */
 void enforce_sweep(struct backend_job *j);
 
-/* start.c: a command that was not found may be on the host: how to show it. */
+/* start_hint.c: a command line in one word, or a command that exists on the host but is not shown
+ * inside: how to run it. */
 void start_hint(const char *const *argv, const char *set_path, struct err *e);
 
 /* What a number of commands may add to the processes of a sandbox: brig's own are not counted. */
@@ -27,3 +28,6 @@ int enforce_room(struct backend_job *j, size_t commands, struct err *e);
 
 /* clone.c: what the child cannot do for itself. */
 int box_complete_child(struct backend_job *j, const struct box_start *c, struct err *e);
+
+/* clone.c: in the new process, the word to go on, with up to *n descriptors. */
+int box_wait_with(const struct box_start *c, int *fds, size_t *n, struct err *e);

@@ -303,12 +303,11 @@ static void dead_finish(struct sweep *s, const struct ident *tree, const char *n
 	s->found = true;
 }
 
-static bool look_at_mark(void *arg, int marks, const char *name)
+static bool look_at_mark(void *arg, int marks UNUSED, const char *name)
 {
 	struct sweep *s = arg;
 	struct ident tree;
 
-	(void)marks;
 	if (!record_ident(name, &tree))
 		return false;
 	if (!lives(s, &tree))

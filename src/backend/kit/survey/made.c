@@ -21,12 +21,11 @@ struct made_look {
 };
 
 /* Counts what a plain one has not. */
-static void count_odd(void *ctx, const struct git_part *part, const char *path,
+static void count_odd(void *ctx, const struct git_part *part UNUSED, const char *path,
 		      const struct stat *st)
 {
 	struct made_look *l = ctx;
 
-	(void)part;
 	if (!known_same(l->was, path, st) && !str_ends_nocase(path, ".sample"))
 		l->odd++;
 }

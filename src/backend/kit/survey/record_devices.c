@@ -28,12 +28,11 @@ struct collect {
 	int devices, error;
 };
 
-static bool collect_one(void *arg, int records, const char *name)
+static bool collect_one(void *arg, int records UNUSED, const char *name)
 {
 	struct collect *c = arg;
 	struct ident tree;
 
-	(void)records;
 	if (c->error == 0 && record_ident(name, &tree))
 		c->error = put_device(c->devices, tree.dev);
 	return false;

@@ -164,12 +164,11 @@ struct surveyor {
 	struct neighbours beside;
 };
 
-static void put_part(void *ctx, const struct git_part *part, const char *path,
+static void put_part(void *ctx, const struct git_part *part UNUSED, const char *path,
 		     const struct stat *st)
 {
 	struct surveyor *s = ctx;
 
-	(void)part;
 	if (neighbours_know(&s->beside, RECORD_PART, path, st))
 		known_put(&s->text, RECORD_PART, path, st);
 }
@@ -189,12 +188,11 @@ static void on_git(struct git_walk *w, int fd, const char *git, unsigned parts)
 	gitdir_parts(s->tree, git, put_part, s);
 }
 
-static void on_thing(struct git_walk *w, enum walk_what what, const char *git, const char *path,
-		     const struct stat *st)
+static void on_thing(struct git_walk *w, enum walk_what what, const char *git UNUSED,
+		     const char *path, const struct stat *st)
 {
 	struct surveyor *s = w->ctx;
 
-	(void)git;
 	if (!neighbours_know(&s->beside, RECORD_PART, path, st))
 		return;
 	if (what == WALK_POINTER)
@@ -203,11 +201,10 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 		known_put(&s->text, RECORD_PART, path, st);
 }
 
-static void on_more(struct git_walk *w, const char *git)
+static void on_more(struct git_walk *w, const char *git UNUSED)
 {
 	struct surveyor *s = w->ctx;
 
-	(void)git;
 	s->more++;
 }
 

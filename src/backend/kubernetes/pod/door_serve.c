@@ -21,7 +21,7 @@
 #include "backend/kubernetes/pod/pod_talk.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
-#include "egress/event.h"
+#include "egress/event_pack.h"
 #include "egress/worker_start.h"
 #include "proc/carry.h"
 #include "proc/spawn.h"
@@ -41,7 +41,7 @@ struct doorkeeper {
 	int pidfd;
 	int worker;        /* packets of events, from brig-egress */
 	int events, ended; /* pipes: to brig; its end, from brig */
-	char data[EGRESS_BATCH * sizeof(struct egress_event)];
+	char data[EGRESS_PACKET];
 	size_t at, len; /* of a packet that is not on its way yet */
 	uint32_t asked; /* brig's number, to be said back behind what was decided by now; 0: none */
 };
@@ -118,15 +118,15 @@ static int hear_authority(int from, char pem[AUTHORITY_MAX], struct err *e)
 static int hear_ready(struct doorkeeper *k, struct err *e)
 {
 	uint64_t until = clock_us() + (uint64_t)READY_MS * 1000;
-	const struct egress_event *ev = (const struct egress_event *)(const void *)k->data;
+	struct egress_event ev;
 	ssize_t n = wait_until(k->worker, until) < 0 ? -1
 						     : recv(k->worker, k->data, sizeof(k->data), 0);
 
-	if (n < (ssize_t)sizeof(*ev))
+	if (n <= 0 || event_unpack(k->data, (size_t)n, &ev) <= 0)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the door's worker ended at once");
-	if (ev->kind == EGRESS_EVENT_FAILED)
+	if (ev.kind == EGRESS_EVENT_FAILED)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start: %.300s",
-			       ev->what);
+			       ev.what);
 	k->len = (size_t)n;
 	return 0;
 }

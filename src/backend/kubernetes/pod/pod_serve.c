@@ -328,10 +328,8 @@ static void on_nothing(int sig)
 }
 
 /* The kubelet wants the pod to end, and the kernel ends the rest. A sender inside has a number. */
-static void on_term(int sig, siginfo_t *info, void *context)
+static void on_term(int sig UNUSED, siginfo_t *info, void *context UNUSED)
 {
-	(void)sig;
-	(void)context;
 	if (info->si_pid == 0)
 		_exit(0);
 }

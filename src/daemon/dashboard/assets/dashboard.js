@@ -598,7 +598,15 @@ function applyForm(rule, d, close, then) {
 
 // ---- names that no rule allows (egress.ask) ----
 
-// The owner is asked on every page. A click that was on its way when a question came is none.
+// The owner is asked on every page. A click that was on its way when a question came, went or moved is none: a command
+// knows when its first question ends, and another would lie under the hand that was going to answer that one.
+function haste(asks) {
+  const buttons = asks.querySelectorAll("button");
+  for (const b of buttons) b.disabled = true;
+  clearTimeout(asks.quiet);
+  asks.quiet = setTimeout(() => { for (const b of buttons) b.disabled = false; }, HASTE_MS);
+}
+
 function questionItem(q, name, answered) {
   const what = q.port === 443 ? q.host : `${q.host}:${q.port}`;
   const say = async (answer) => {
@@ -606,7 +614,6 @@ function questionItem(q, name, answered) {
   };
   const buttons = [["No", () => say("no")], ["Once", () => say("once")], ["For this sandbox", () => say("run")], ["Always…", () => askAllow(what, () => say("run"))]]
     .map(([text, click]) => h("button", { type: "button", class: "row", disabled: true, on: { click } }, text));
-  setTimeout(() => { for (const b of buttons) b.disabled = false; }, HASTE_MS);
   const item = h("div", { class: "ask" }, h("p", {}, h("a", { href: `#/sandbox/${q.sandbox}` }, name), " wants to reach ", h("strong", { class: "mono" }, what), ", which no rule allows. ",
     /(^|\.)xn--/.test(q.host) ? h("span", { class: "chip warn" }, "not all of its letters are what they look like") : null), h("div", { class: "chips" }, buttons));
   return item;
@@ -615,7 +622,13 @@ function questionItem(q, name, answered) {
 async function watchQuestions() {
   const asks = document.getElementById("asks"), open = new Map(), signal = new AbortController().signal;
   const key = (ev) => `${ev.sandbox} ${ev.data.question}`;
-  const close = (k) => { open.get(k)?.remove(); open.delete(k); asks.hidden = !open.size; };
+  const close = (k) => {
+    if (!open.has(k)) return;
+    open.get(k).remove();
+    open.delete(k);
+    asks.hidden = !open.size;
+    haste(asks);
+  };
   const each = async (type, ev) => {
     if (type === "egress.answered") close(key(ev));
     if (type !== "egress.asked" || open.has(key(ev)) || Date.now() - Date.parse(ev.time) > ASK_MS) return;
@@ -623,9 +636,12 @@ async function watchQuestions() {
     open.set(key(ev), item);
     asks.append(item);
     asks.hidden = false;
+    haste(asks);
     setTimeout(() => close(key(ev)), ASK_MS);
     const box = await call(`/v1/sandboxes/${ev.sandbox}`, { signal: undefined }).catch(() => null);
-    if (box?.name) item.querySelector("a").textContent = shown(box.name);
+    if (!box?.name || !open.has(key(ev))) return;
+    item.querySelector("a").textContent = shown(box.name);
+    haste(asks);
   };
   const first = Math.max(0, (await call("/v1/info", { signal: undefined })).last_event - RECORDS);
   await follow((last) => `/v1/events?since=${last ?? first}`, each, signal);

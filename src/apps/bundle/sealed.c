@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apps/bundle/cargo.c - archives and signatures in memory files that nobody can change any more. */
+/* apps/bundle/sealed.c - archives and signatures in memory files that nobody can change any more.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +13,13 @@
 #define PIECE 65536
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)
 
-void cargo_done(struct cargo *c)
+void sealed_done(struct sealed *c)
 {
 	c->archive = fd_close(c->archive);
 	c->signature = fd_close(c->signature);
 }
 
-int cargo_seal(int from, uint64_t most, const char *name, int *ret, struct err *e)
+int sealed_make(int from, uint64_t most, const char *name, int *ret, struct err *e)
 {
 	CLEANUP(fd) int fd = memfd_create("brig-bundle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	char piece[PIECE];
@@ -43,7 +44,7 @@ int cargo_seal(int from, uint64_t most, const char *name, int *ret, struct err *
 	return 0;
 }
 
-int cargo_digest(int fd, char out[REF_DIGEST_MAX], uint64_t *size, struct err *e)
+int sealed_digest(int fd, char out[REF_DIGEST_MAX], uint64_t *size, struct err *e)
 {
 	unsigned char sum[SHA256_SIZE];
 	char piece[PIECE], hex[SHA256_HEX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kubernetes/homecoming.h - a folder of plain files, as a pod left its workspace, compared
+/* backend/kubernetes/copy_back.h - a folder of plain files, as a pod left its workspace, compared
  * with the workspace here; what differs is taken over, except what programs on this host obey. */
 #pragma once
 
@@ -7,7 +7,7 @@
 
 #include "backend/kubernetes/copies.h"
 
-struct homecoming {
+struct copy_back {
 	int work, stage;      /* folders, borrowed */
 	const char *not_home; /* a name directly in it that stays as it is here; NULL: none */
 	const struct box_plan *obeyed; /* what is protected in it, by its own path; NULL: nothing */
@@ -18,4 +18,4 @@ struct homecoming {
 	struct copies_count *count;
 };
 
-int homecoming(struct homecoming *h, struct err *e);
+int copy_back(struct copy_back *h, struct err *e);

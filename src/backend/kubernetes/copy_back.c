@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kubernetes/homecoming.h"
+#include "backend/kubernetes/copy_back.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "base/bytes/sha256.h"
 #include "base/files/draft.h"
 #include "base/files/fd.h"
+#include "base/files/folder.h"
 #include "base/text/buf.h"
 #include "base/text/str.h"
 
@@ -40,7 +40,7 @@ static bool leads_to(const char *path, const char *name)
 
 /* What links in the workspace and git's configuration lead to is called as its owner likes. In any
  * case, as above. */
-static bool is_obeyed(const struct homecoming *h, const char *path)
+static bool is_obeyed(const struct copy_back *h, const char *path)
 {
 	for (size_t i = 0; h->obeyed && i < h->obeyed->protected_count; i++) {
 		const struct protected_name *n = &h->obeyed->protected[i];
@@ -55,7 +55,7 @@ static bool is_obeyed(const struct homecoming *h, const char *path)
 
 /* Repositories are not taken over at all: what a checkout would obey is not looked for one by one.
  */
-static const char *guarded(const struct homecoming *h, const char *path)
+static const char *guarded(const struct copy_back *h, const char *path)
 {
 	if (h->repository || leads_to(path, ".git"))
 		return "a repository stays as it is here: fetch commits by a bundle or a push";
@@ -66,14 +66,14 @@ static const char *guarded(const struct homecoming *h, const char *path)
 		       : NULL;
 }
 
-static void homecoming_refuse(struct homecoming *h, const char *path, const char *why)
+static void copy_back_refuse(struct copy_back *h, const char *path, const char *why)
 {
 	h->count->refused++;
 	outcome_deny(h->outcome, "protected-path", path, why);
 }
 
-static void homecoming_note(struct homecoming *h, const char *path, const char *change,
-			    const char *digest)
+static void copy_back_note(struct copy_back *h, const char *path, const char *change,
+			   const char *digest)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(LINE_MAX_BYTES);
 	struct json j;
@@ -123,8 +123,7 @@ static int copy_bytes(int from, int to)
 }
 
 /* Under its name once it is whole; nothing that is there is opened. */
-static int take_over(const struct homecoming *h, int from, int folder, const char *name,
-		     mode_t mode)
+static int take_over(const struct copy_back *h, int from, int folder, const char *name, mode_t mode)
 {
 	struct draft d;
 	struct stat owner;
@@ -144,16 +143,15 @@ static int take_over(const struct homecoming *h, int from, int folder, const cha
 	return r;
 }
 
-static bool same_content(int a, const struct stat *as, int b, const struct stat *bs,
+static bool same_content(int a UNUSED, const struct stat *as, int b, const struct stat *bs,
 			 const char *digest)
 {
 	char other[SHA256_HEX];
 
-	(void)a;
 	return as->st_size == bs->st_size && digest_of(b, other) == 0 && str_eq(digest, other);
 }
 
-static int one_file(struct homecoming *h, int from, int to, const char *name, const char *path)
+static int one_file(struct copy_back *h, int from, int to, const char *name, const char *path)
 {
 	CLEANUP(fd) int new = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	CLEANUP(fd) int old = -1;
@@ -164,7 +162,7 @@ static int one_file(struct homecoming *h, int from, int to, const char *name, co
 	if (new < 0 || fstat(new, &ns) < 0 || !S_ISREG(ns.st_mode) || digest_of(new, digest) < 0)
 		return new < 0 ? -errno : -EIO;
 	if (there && !S_ISREG(at.st_mode)) {
-		homecoming_refuse(h, path, "something other than a file is there");
+		copy_back_refuse(h, path, "something other than a file is there");
 		return 0;
 	}
 	if (there)
@@ -172,16 +170,16 @@ static int one_file(struct homecoming *h, int from, int to, const char *name, co
 	if (old >= 0 && fstat(old, &os) == 0 && same_content(new, &ns, old, &os, digest))
 		return 0;
 	if (guarded(h, path)) {
-		homecoming_refuse(h, path, guarded(h, path));
+		copy_back_refuse(h, path, guarded(h, path));
 		return 0;
 	}
 	if (there && at.st_ctim.tv_sec >= h->since) {
-		homecoming_refuse(h, path, "it was changed on this host meanwhile");
+		copy_back_refuse(h, path, "it was changed on this host meanwhile");
 		return 0;
 	}
 	if (name_reported(path))
 		outcome_trust(h->outcome, path, name_reported(path)->reason);
-	homecoming_note(h, path, there ? "changed" : "made", digest);
+	copy_back_note(h, path, there ? "changed" : "made", digest);
 	*(there ? &h->count->changed : &h->count->made) += 1;
 	/* Others may read what they could: a pod's modes say who may execute, and no more. */
 	return take_over(h, new, to, name,
@@ -191,47 +189,37 @@ static int one_file(struct homecoming *h, int from, int to, const char *name, co
 
 /* ---- folders ---- */
 
-static bool is_dots(const char *name)
-{
-	return str_eq(name, ".") || str_eq(name, "..");
-}
-
-static bool stays(const struct homecoming *h, const char *name, unsigned depth)
+static bool stays(const struct copy_back *h, const char *name, unsigned depth)
 {
 	return depth == 0 && h->not_home && str_eq(name, h->not_home);
 }
 
-static DIR *open_list(int folder)
+static int open_list(int folder)
 {
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!d)
-		(void)fd_close(fd);
-	return d;
+	return openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* What of a git folder is in there, in whatever letters: the folder may come to lie where case is
  * all one, and be a repository there. */
 static unsigned parts_in(int folder)
 {
-	DIR *all = open_list(folder);
-	const struct dirent *x;
+	CLEANUP(fd) int all = open_list(folder);
+	const struct fd_entry *x;
+	struct folder f;
 	unsigned seen = 0;
 
-	while (all && (x = readdir(all)))
+	folder_begin(&f, all);
+	while ((x = folder_next(&f)))
 		for (size_t i = 0; i < GIT_NAMES; i++)
-			if (strcasecmp(x->d_name, git_names[i]) == 0)
+			if (strcasecmp(x->name, git_names[i]) == 0)
 				seen |= 1U << i;
-	if (all)
-		(void)closedir(all);
 	return seen;
 }
 
-static int one_folder(struct homecoming *h, int from, int to, const char *path, unsigned depth);
+static int one_folder(struct copy_back *h, int from, int to, const char *path, unsigned depth);
 
-static int homecoming_enter(struct homecoming *h, int from, int to, const char *name,
-			    const char *path, unsigned depth)
+static int copy_back_enter(struct copy_back *h, int from, int to, const char *name,
+			   const char *path, unsigned depth)
 {
 	CLEANUP(fd) int sub = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	CLEANUP(fd) int into = -1;
@@ -242,20 +230,20 @@ static int homecoming_enter(struct homecoming *h, int from, int to, const char *
 	if (fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (guarded(h, path) || gitdir_enough(parts_in(sub))) {
 			h->repository++;
-			homecoming_refuse(h, path, guarded(h, path));
+			copy_back_refuse(h, path, guarded(h, path));
 			h->repository--;
 			return 0;
 		}
 		if (mkdirat(to, name, 0755) < 0)
 			return -errno;
-		homecoming_note(h, path, "made", NULL);
+		copy_back_note(h, path, "made", NULL);
 		if (geteuid() == 0 && fstat(h->work, &owner) == 0)
 			(void)!fchownat(to, name, owner.st_uid, owner.st_gid, AT_SYMLINK_NOFOLLOW);
 	}
 	into = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (into >= 0)
 		return one_folder(h, sub, into, path, depth + 1);
-	homecoming_refuse(h, path, "something other than a folder is there");
+	copy_back_refuse(h, path, "something other than a folder is there");
 	return 0;
 }
 
@@ -272,42 +260,42 @@ static bool is_repository(unsigned had, unsigned will, const char *path, const c
 	return *path || gitdir_enough(had) || is_name;
 }
 
-static int one_folder(struct homecoming *h, int from, int to, const char *path, unsigned depth)
+static int one_folder(struct copy_back *h, int from, int to, const char *path, unsigned depth)
 {
 	unsigned had = parts_in(to), will = parts_in(from);
-	DIR *all = depth < DEPTH_MAX ? open_list(from) : NULL;
-	const struct dirent *x;
+	CLEANUP(fd) int all = depth < DEPTH_MAX ? open_list(from) : -1;
+	const struct fd_entry *x;
+	struct folder f;
 	char below[PATH_MAX];
-	int r = all ? 0 : -ELOOP;
+	int r = all < 0 ? -ELOOP : 0;
 
-	while (r == 0 && (x = readdir(all))) {
-		bool repository = is_repository(had, will, path, x->d_name);
+	folder_begin(&f, all);
+	while (r == 0 && (x = folder_next(&f))) {
+		bool repository = is_repository(had, will, path, x->name);
 		struct stat st;
 
-		if (is_dots(x->d_name) || stays(h, x->d_name, depth))
+		if (stays(h, x->name, depth))
 			continue;
 		h->repository += repository;
-		if (snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) >=
+		if (snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->name) >=
 			    (int)sizeof(below) ||
-		    fstatat(from, x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		    fstatat(from, x->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			r = -ENAMETOOLONG;
 		else if (S_ISDIR(st.st_mode))
-			r = homecoming_enter(h, from, to, x->d_name, below, depth);
+			r = copy_back_enter(h, from, to, x->name, below, depth);
 		else
-			r = one_file(h, from, to, x->d_name, below);
+			r = one_file(h, from, to, x->name, below);
 		h->repository -= repository;
 	}
-	if (all)
-		(void)closedir(all);
 	return r;
 }
 
 /* ---- what is gone ---- */
 
-static void gone_from(struct homecoming *h, int from, int to, const char *path, unsigned depth);
+static void gone_from(struct copy_back *h, int from, int to, const char *path, unsigned depth);
 
-static void homecoming_gone(struct homecoming *h, int from, int to, const char *name,
-			    const char *path, unsigned depth)
+static void copy_back_gone(struct copy_back *h, int from, int to, const char *name,
+			   const char *path, unsigned depth)
 {
 	CLEANUP(fd) int left = -1, sub = -1;
 	struct stat st, old, in;
@@ -339,26 +327,26 @@ static void homecoming_gone(struct homecoming *h, int from, int to, const char *
 		return;
 	if (unlinkat(to, name, 0) == 0) {
 		h->count->removed++;
-		homecoming_note(h, path, "removed", NULL);
+		copy_back_note(h, path, "removed", NULL);
 	}
 }
 
-static void gone_from(struct homecoming *h, int from, int to, const char *path, unsigned depth)
+static void gone_from(struct copy_back *h, int from, int to, const char *path, unsigned depth)
 {
-	DIR *all = depth < DEPTH_MAX ? open_list(to) : NULL;
-	const struct dirent *x;
+	CLEANUP(fd) int all = depth < DEPTH_MAX ? open_list(to) : -1;
+	const struct fd_entry *x;
+	struct folder f;
 	char below[PATH_MAX];
 
-	while (all && (x = readdir(all)))
-		if (!is_dots(x->d_name) && !stays(h, x->d_name, depth) &&
-		    snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->d_name) <
+	folder_begin(&f, all);
+	while ((x = folder_next(&f)))
+		if (!stays(h, x->name, depth) &&
+		    snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", x->name) <
 			    (int)sizeof(below))
-			homecoming_gone(h, from, to, x->d_name, below, depth);
-	if (all)
-		(void)closedir(all);
+			copy_back_gone(h, from, to, x->name, below, depth);
 }
 
-int homecoming(struct homecoming *h, struct err *e)
+int copy_back(struct copy_back *h, struct err *e)
 {
 	int r = one_folder(h, h->stage, h->work, "", 0);
 

@@ -216,13 +216,18 @@ bool lines_feed(struct base64_lines *l, const struct seek_text *t, view_fn *fn, 
 	if (at < -(ptrdiff_t)t->before.n)
 		at = -(ptrdiff_t)t->before.n;
 	while ((at = next_end(t, at)) < n) {
-		bool two = at > -(ptrdiff_t)t->before.n && lines_byte(t, at - 1) == '\r';
-		ptrdiff_t end = at - two;
-		size_t took = goes_together(t, end);
+		ptrdiff_t end = at;
+		size_t took;
+		char before = at > -(ptrdiff_t)t->before.n ? lines_byte(t, at - 1) : ' ';
 
+		at++;
+		if (before == '\r')
+			end--;
+		else if (before < '+' || before > 'z' || before == ',')
+			continue; /* so do most lines end that are no base64 */
+		took = goes_together(t, end);
 		if (took && !lines_join(l, &j, end, took))
 			return false;
-		at++;
 	}
 	return lines_close(l, &j);
 }

@@ -186,14 +186,24 @@ static void scrub_put(struct scrub *b, ptrdiff_t from, ptrdiff_t to)
 		buf_add(b->out, b->data + from, (size_t)(to - from));
 }
 
-/* Is one of eight bytes 0x20 or less? */
-static bool any_low(const char *p)
-{
-	const uint64_t ones = 0x0101010101010101;
-	uint64_t x;
+typedef unsigned char bytes16 __attribute__((vector_size(16)));
 
-	memcpy(&x, p, sizeof(x));
-	return (x - 0x21 * ones) & ~x & 0x80 * ones;
+/* Behind the last of the bytes that is 0x20 or less; 0: there is none. */
+static size_t behind_last_low(const char *p, size_t n)
+{
+	for (; n >= sizeof(bytes16); n -= sizeof(bytes16)) {
+		uint64_t half[2];
+		bytes16 x;
+
+		memcpy(&x, p + n - sizeof(x), sizeof(x));
+		x = (bytes16)(x <= ' ');
+		memcpy(half, &x, sizeof(half));
+		if (half[0] | half[1])
+			break;
+	}
+	while (n && (unsigned char)p[n - 1] > 0x20)
+		n--;
+	return n;
 }
 
 /* May a form stand on both sides of data[i]? Of what came before the last bytes are enough. */
@@ -202,8 +212,6 @@ static bool goes_on(const struct scrub *b, size_t i)
 	char room[2 * AROUND];
 	size_t before = b->held_n < AROUND ? b->held_n : AROUND, n = b->n < AROUND ? b->n : AROUND;
 
-	if ((unsigned char)b->data[i] > 0x20)
-		return true;
 	if (i >= AROUND / 2)
 		return view_goes_on(b->data, i, b->n);
 	if (before)
@@ -216,13 +224,10 @@ static bool goes_on(const struct scrub *b, size_t i)
  * form may go on across. */
 static size_t open_run(const struct scrub *b)
 {
-	size_t n = b->n, all;
+	size_t n = b->scrubber->delayed ? 0 : behind_last_low(b->data, b->n), all;
 
-	while (n && (b->scrubber->delayed || goes_on(b, n - 1))) {
-		n--;
-		while (n >= 8 && !any_low(b->data + n - 8))
-			n -= 8;
-	}
+	while (n && goes_on(b, n - 1))
+		n = behind_last_low(b->data, n - 1);
 	all = b->n - n + (n ? 0 : b->held_n);
 	return all < SCRUB_HOLD ? all : SCRUB_HOLD;
 }

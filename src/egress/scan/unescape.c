@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/scan/unescape.h"
 
+#include <assert.h>
+#include <stdint.h>
 #include <string.h>
 
 /* What is being read. */
@@ -242,18 +244,28 @@ static inline unsigned is_base64(char c)
 	return base64_signs[(unsigned char)c];
 }
 
+typedef unsigned char bytes16 __attribute__((vector_size(16)));
+
+static_assert(UNESCAPE_BACK == sizeof(bytes16), "all of them at once");
+
+static bool all_base64(const char *p)
+{
+	uint64_t half[2];
+	bytes16 x, low, is;
+
+	memcpy(&x, p, sizeof(x));
+	low = x | 0x20;
+	is = (bytes16)((low >= 'a') & (low <= 'z')) | (bytes16)((x >= '0') & (x <= '9')) |
+	     (bytes16)(x == '+') | (bytes16)(x == '/') | (bytes16)(x == '-') | (bytes16)(x == '_');
+	memcpy(half, &is, sizeof(half));
+	return (half[0] & half[1]) == UINT64_MAX;
+}
+
 static enum unescape_found line_end(const struct escape_at *x, size_t before)
 {
 	size_t n = *x->p == '\r' ? 2 : 1;
-	unsigned all = 1;
 
-	if (before < UNESCAPE_BACK)
-		return UNESCAPE_NONE;
-	if (!is_base64(x->p[-1]))
-		return UNESCAPE_NONE;
-	for (ptrdiff_t i = 2; i <= UNESCAPE_BACK; i++)
-		all &= is_base64(x->p[-i]);
-	if (!all)
+	if (before < UNESCAPE_BACK || !is_base64(x->p[-1]) || !all_base64(x->p - UNESCAPE_BACK))
 		return UNESCAPE_NONE;
 	if (x->n >= n && x->p[n - 1] != '\n')
 		return UNESCAPE_NONE;

@@ -171,8 +171,9 @@ static void lens_sleep(struct lens *l)
 
 void view_reset(struct view *v)
 {
-	for (unsigned i = 0; i < LENSES; i++)
-		lens_sleep(&v->lens[i]);
+	v->lens[ROOT].lag = 0;
+	for (unsigned i = 0; v->lens[ROOT].awake && i < LENSES; i++)
+		lens_sleep(&v->lens[LENSES - 1 - i]);
 }
 
 void view_wipe(struct view *v)
@@ -454,6 +455,7 @@ static int look_through(struct view *v)
 		to = to < n ? to : n;
 		v->ends = v->last && to == n;
 		root_show(v, at, to);
+		v->lens[ROOT].awake = true;
 		for (unsigned i = ROOT + 1; i < LENSES; i++)
 			if (!lens_run(v, i))
 				return 1;

@@ -80,11 +80,42 @@ static const unsigned char begins[256] = {
 	['\r'] = 1U << UNESCAPE_LINES,
 };
 
+typedef unsigned char bytes16 __attribute__((vector_size(16)));
+
+/* Behind i, of whole sixteens, those without a sign of UNESCAPE_SIGNS, or that other one. */
+static size_t without_signs(const char *p, size_t i, size_t n, char or_this)
+{
+	for (; i + sizeof(bytes16) <= n; i += sizeof(bytes16)) {
+		uint64_t half[2];
+		bytes16 x, any;
+
+		memcpy(&x, p + i, sizeof(x));
+		any = (bytes16)(x == '%') | (bytes16)(x == '\\') | (bytes16)(x == '&') |
+		      (bytes16)(x == 0) | (bytes16)(x == (unsigned char)or_this);
+		memcpy(half, &any, sizeof(half));
+		if (half[0] | half[1])
+			break;
+	}
+	return i;
+}
+
 size_t wake_sign(enum unescape_kind k, const char *p, size_t i, size_t n)
 {
-	while (i < n && !(begins[(unsigned char)p[i]] & 1U << k))
-		i++;
-	return i;
+	const char *found;
+
+	if (k == UNESCAPE_SIGNS) {
+		i = without_signs(p, i, n, '%');
+		while (i < n && !(begins[(unsigned char)p[i]] & 1U << k))
+			i++;
+		return i;
+	}
+	found = i < n ? memchr(p + i, k == UNESCAPE_QUOTED ? '=' : '\n', n - i) : NULL;
+	if (k == UNESCAPE_QUOTED)
+		return found ? (size_t)(found - p) : n;
+	/* an end of two bytes may be cut in two */
+	if (!found)
+		return i < n && p[n - 1] == '\r' ? n - 1 : n;
+	return (size_t)(found - p) - (found > p + i && found[-1] == '\r');
 }
 
 size_t wake_first(enum unescape_kind k, const struct wake_text *x, size_t i, size_t *lag)
@@ -161,6 +192,7 @@ static enum unescape_found wakes_at(const struct wake_text *x, size_t i, size_t 
 
 size_t wake_near(const struct wake_text *x, size_t i, size_t to, size_t *lag)
 {
+	i = without_signs(x->p, i, to, '=');
 	while (i < to) {
 		enum unescape_found f;
 		size_t at = i++;

@@ -39,7 +39,7 @@ static bool found_plainly(const struct secret *kept, const char *text, size_t n)
 	struct arena *a = arena_new(64 << 20);
 	struct seek_text t = { .data = text, .n = n };
 	struct needles needles;
-	struct seek *s;
+	struct seek *s = NULL;
 	bool found;
 
 	must(a && needles_new(a, kept, 1, &needles, &e) == 0 && seek_new(a, &needles, &s, &e) == 0);

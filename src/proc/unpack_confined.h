@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proc/unpack_confined.h - what a stranger has packed, made files by a process that can do nothing else. */
+/* proc/unpack_confined.h - makes files of a stranger's archive, in a confined process. */
 #pragma once
 
 #include <stddef.h>

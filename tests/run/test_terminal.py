@@ -414,7 +414,7 @@ def a_run_in_the_background_leaves_what_is_typed_to_the_shell():
     t.type(b"fg\n")
     time.sleep(0.3)
     t.type(b"typed\n")
-    t.until(b"got-typed")
+    t.until(b"got-typed\r\n$ ")  # as long as the run is in the foreground what is typed is its input
     t.type(b"exit\n")
     assert t.finish() == 0, t.seen
 

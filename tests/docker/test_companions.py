@@ -206,7 +206,8 @@ def whoever_is_killed_leaves_none_of_them():
             monitor = [pid for pid, name in descendants().items() if name == "brig-monitor" and box.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
             os.kill(monitor[0], signal.SIGKILL)
         assert wait_until(lambda: d.shown(box)["state"] == "stopped", WAIT) and no_trace(box), containers(box)
-        assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
+        answer = d.call("POST", f"/v1/sandboxes/{box}/resume")
+        assert answer.status in (200, 202), answer
         assert wait_until(lambda: d.shown(box)["state"] == "ready", WAIT), d.shown(box)
         assert ask(d, box, "a", "import os; out = os.listdir('/data')") == ["mark"]
 

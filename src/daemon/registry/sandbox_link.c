@@ -339,6 +339,19 @@ bool entry_is_dead(const struct sandbox_entry *b)
 	return b->dead && b->s->tidier.fd >= 0;
 }
 
+static void resume_wanted(struct sandbox_entry *b)
+{
+	struct err e = { 0 };
+	enum problem p;
+
+	if (!b->wanted)
+		return;
+	b->wanted = false;
+	p = entry_resume(b, &e);
+	if (p != PROBLEM_NONE)
+		entry_done(b, SANDBOX_RESUME, p, &e);
+}
+
 /* Whoever waits for the end of one that was killed. From the last on: one that is deleted leaves
  * the list. */
 static void end_dead(struct sandboxes *s)
@@ -349,10 +362,14 @@ static void end_dead(struct sandboxes *s)
 		if (!b->dead)
 			continue;
 		b->dead = false;
-		if (b->state == STATE_DELETING && b->link.fd < 0)
+		if (b->link.fd >= 0)
+			continue;
+		if (b->state == STATE_DELETING) {
 			entry_remove(b);
-		else if (b->link.fd < 0)
-			entry_done(b, SANDBOX_STOP, PROBLEM_NONE, NULL);
+			continue;
+		}
+		entry_done(b, SANDBOX_STOP, PROBLEM_NONE, NULL);
+		resume_wanted(b);
 	}
 }
 

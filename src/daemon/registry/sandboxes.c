@@ -354,6 +354,18 @@ enum problem sandboxes_create(struct sandboxes *s, const struct sandbox_create *
 
 /* ---- verbs ---- */
 
+/* Whoever wanted it back hears that somebody else did not. */
+static void unwant(struct sandbox_entry *b)
+{
+	struct err e = { 0 };
+
+	if (!b->wanted)
+		return;
+	b->wanted = false;
+	(void)err_set(&e, ERR_UNAVAILABLE, ECANCELED, "the sandbox was stopped meanwhile");
+	entry_done(b, SANDBOX_RESUME, PROBLEM_SANDBOX_NOT_READY, &e);
+}
+
 static enum problem sandboxes_stop(struct sandbox_entry *b, uint64_t grace_ms, struct err *e)
 {
 	const struct monitor_ask q = { .asks = MONITOR_STOP, .value = grace_ms };
@@ -363,8 +375,10 @@ static enum problem sandboxes_stop(struct sandbox_entry *b, uint64_t grace_ms, s
 		b->stopping = true;
 		return PROBLEM_NONE;
 	}
-	if (b->link.fd < 0)
-		return PROBLEM_NONE; /* nothing runs */
+	if (b->link.fd < 0) { /* nothing runs */
+		unwant(b);
+		return PROBLEM_NONE;
+	}
 	if (b->opening && b->state == STATE_PENDING)
 		return problem_say(PROBLEM_SANDBOX_NOT_READY, e,
 				   "sandbox '%s' is not ready yet; delete ends it", b->id);
@@ -410,6 +424,10 @@ enum problem entry_resume(struct sandbox_entry *b, struct err *e)
 	if (b->state != STATE_STOPPED)
 		return problem_say(PROBLEM_CONFLICT, e, "sandbox '%s' is %s and cannot be resumed",
 				   b->id, state_word(b->state));
+	if (entry_is_dead(b)) { /* the tidier has its lock, or will */
+		b->wanted = true;
+		return PROBLEM_NONE;
+	}
 	r = entry_lock(b, &folder);
 	if (r == -EWOULDBLOCK) {
 		(void)problem_say(PROBLEM_CONFLICT, e, "sandbox '%s' is still ending", b->id);

@@ -69,7 +69,8 @@ struct sandbox_entry {
 	bool unsure;                         /* ... or let go of us; no hello yet */
 	bool stopping;                       /* it was told to */
 	bool closed;                         /* the monitor has said its last word */
-	bool dead; /* it was killed, and a tidier looks at what its sandbox has left */
+	bool dead;   /* it was killed, and a tidier looks at what its sandbox has left */
+	bool wanted; /* ... after which it is to be begun again */
 	struct restart restart;
 	bool restarting; /* nobody asked for this start */
 	struct verb_waiter *waiters;

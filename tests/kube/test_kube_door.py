@@ -186,7 +186,7 @@ ONE = GO.split("for address")[0]
 def a_request_goes_through_the_door_and_nothing_around_it():
     with door_cluster() as (api, world):
         before = subprocess.run(["nsenter", "-t", str(world.network()), "-n", sys.executable, "-c", f"import socket; socket.create_connection(('{ADDRESS}', 8081), 3)"], check=False)
-        assert before.returncode == 0 and len(world.seen("connection")) == 1, "the control is not seen"
+        assert before.returncode == 0 and wait_until(lambda: len(world.seen("connection")) == 1), "the control is not seen"
         said = run(api, world, "--json", command=("python3", "-c", GO)).json
         assert said["outcome"] == "exited" and "hello from outside" in said["stdout"], said
         [(path, fields)] = world.seen("request")

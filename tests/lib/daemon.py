@@ -55,7 +55,7 @@ class Answer:
         return self.json["code"]
 
     def __repr__(self):
-        return f"<{self.status} {self.body[:400]!r}>"
+        return f"<{self.status} {self.body[:1500]!r}>"
 
 
 class Connection(http.client.HTTPConnection):

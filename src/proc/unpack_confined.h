@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 
 /* In a child of its own: reads an archive from `from` into the folder, under CONFINE_UNPACKER
  * (proc/confine.h); of descriptors only those two and the n of `keep` stay. It reads to the end,

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "backend/kit/process/remote_report.h"
+#include "backend/kit/remote/remote_report.h"
 #include "proc/node/node_frame.h"
 
 static void look(const struct node_frame *f, size_t size)

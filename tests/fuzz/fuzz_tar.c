@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/files/fd.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/files/tree.h"
 #include "proc/files/files.h"
 

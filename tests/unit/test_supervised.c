@@ -5,7 +5,7 @@
 
 #include <sys/socket.h>
 
-#include "backend/kit/process/supervised.h"
+#include "backend/kit/remote/supervised.h"
 #include "base/files/fd.h"
 
 #define ID "0123456789abcdef0123456789abcdef"

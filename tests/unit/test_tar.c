@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/files/fd.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/files/tree.h"
 #include "base/text/buf.h"
 #include "proc/files/files.h"

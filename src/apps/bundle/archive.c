@@ -13,7 +13,7 @@
 #include <zlib.h>
 
 #include "base/bytes/sha256.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/text/str.h"
 
 #define PAX_MAX 4096

@@ -23,7 +23,7 @@
 #include "base/bytes/yaml.h"
 #include "base/files/fd.h"
 #include "base/files/folder.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/text/arena.h"
 #include "base/text/str.h"
 #include "model/files/config.h"

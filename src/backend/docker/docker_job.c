@@ -16,7 +16,7 @@
 #include "backend/docker/ledger.h"
 #include "backend/kit/process/command_table.h"
 #include "backend/kit/process/ends.h"
-#include "backend/kit/process/supervised.h"
+#include "backend/kit/remote/supervised.h"
 #include "backend/kit/process/told.h"
 #include "backend/kit/protect/protect.h"
 #include "base/files/fd.h"

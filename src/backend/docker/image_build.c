@@ -8,7 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/docker/docker.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/sys/clock.h"
 #include "base/text/str.h"
 #include "model/known/image_name.h"

@@ -15,7 +15,7 @@
 #include "backend/kubernetes/copy_back.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/files/tree.h"
 #include "proc/files/files.h"
 #include "proc/spawn.h"

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "backend/kit/process/supervised.h"
+#include "backend/kit/remote/supervised.h"
 #include "backend/kubernetes/copies.h"
 #include "backend/kubernetes/drover.h"
 #include "base/files/fd.h"

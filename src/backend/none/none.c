@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #include "backend/kit/process/ends.h"
-#include "backend/kit/process/supervised.h"
+#include "backend/kit/remote/supervised.h"
 #include "backend/none/none.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
-#include "backend/kit/process/remote_report.h"
+#include "backend/kit/remote/remote_report.h"
 #include "backend/slurm/slurm_text.h"
 #include "base/sys/loop.h"
 #include "base/text/arena.h"

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "backend/backend.h"
-#include "backend/kit/process/remote_report.h"
+#include "backend/kit/remote/remote_report.h"
 #include "base/text/arena.h"
 #include "base/text/buf.h"
 

@@ -17,7 +17,7 @@
 #include "base/files/exposed.h"
 #include "base/files/exposed_notes.h"
 #include "base/files/fd.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/text/clean.h"
 #include "base/text/num.h"
 #include "base/text/str.h"

@@ -3,7 +3,7 @@
  *
  * Its bytes are a guest's. They are read by a child of ours that can do nothing but make folders
  * and files below one folder (seccomp, and Landlock where the kernel has it), and takes no link,
- * device or set-id bit (base/files/tar.h). */
+ * device or set-id bit (base/tar/tar.h). */
 #pragma once
 
 #include <stdint.h>

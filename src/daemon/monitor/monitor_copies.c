@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/files/fd.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/text/str.h"
 #include "daemon/monitor/monitor_internal.h"
 #include "model/outcome/outcome.h"

@@ -20,7 +20,7 @@
 
 #include "base/files/fd.h"
 #include "base/files/folder.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/text/str.h"
 #include "proc/files/files_internal.h"
 

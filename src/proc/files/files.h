@@ -28,7 +28,7 @@ enum file_verb {
 	FILE_MOVE,
 	FILE_REMOVE,
 	FILE_WATCH,  /* out: struct file_entry whose mode is bits of enum file_change */
-	FILE_PACK,   /* out: an archive (base/files/tar.h) */
+	FILE_PACK,   /* out: an archive (base/tar/tar.h) */
 	FILE_UNPACK, /* in: an archive, into a folder */
 	FILE_VERBS
 };

@@ -14,7 +14,7 @@
 #include "base/files/draft.h"
 #include "base/files/fd.h"
 #include "base/files/folder.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 #include "base/sys/clock.h"
 #include "proc/files/files_internal.h"
 

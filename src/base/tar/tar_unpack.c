@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/files/tar_unpack.c - what an archive says becomes files, beneath one folder.
+/* base/tar/tar_unpack.c - what an archive says becomes files, beneath one folder.
  *
  * Whoever wrote the archive, and whoever else writes to the folder meanwhile, is hostile: each
  * name is walked from the folder on, component by component, without following a link, and what
@@ -12,7 +12,7 @@
 
 #include "base/files/draft.h"
 #include "base/files/fd.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 
 #define META_MAX ((uint64_t)64 << 10) /* names, and what pax says */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/process/supervised.h"
+#include "backend/kit/remote/supervised.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/remote_report.c - what another brig says of its run, taken into an outcome of
+/* backend/kit/remote/remote_report.c - what another brig says of its run, taken into an outcome of
  * this one.
  *
  * The report comes from the remote host: it is believed as far as that host is, read strictly, and
  * everything in it is bounded. The conductor's own judgement (a time limit, a cancel) stands. */
-#include "backend/kit/process/remote_report.h"
+#include "backend/kit/remote/remote_report.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/files/tar.c - headers: ustar, with the longer names and sizes of pax and GNU. */
-#include "base/files/tar.h"
+/* base/tar/tar.c - headers: ustar, with the longer names and sizes of pax and GNU. */
+#include "base/tar/tar.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/files/tar.h - archives of folders: written and read without trusting either side.
+/* base/tar/tar.h - archives of folders: written and read without trusting either side.
  *
  * Only folders, regular files and, where they are asked for, symbolic links pass; everything else
  * in a tree is left out, everything else in an archive ends its reading. Nothing is allocated:

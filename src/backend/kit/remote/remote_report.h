@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/remote_report.h - another brig's account of its run, read strictly. */
+/* backend/kit/remote/remote_report.h - another brig's account of its run, read strictly. */
 #pragma once
 
 #include "model/outcome/outcome.h"

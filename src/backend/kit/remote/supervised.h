@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/supervised.h - a sandbox whose supervisor is another process of brig's, seen
+/* backend/kit/remote/supervised.h - a sandbox whose supervisor is another process of brig's, seen
  * from the monitor: docker's guard, kubernetes' drover, none's warden.
  *
  * The two talk over a socket. The supervisor says how the start goes, is asked for signals and for

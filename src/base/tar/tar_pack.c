@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/files/tar_pack.c - a folder as an archive. The tree may change while it is read. */
+/* base/tar/tar_pack.c - a folder as an archive. The tree may change while it is read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/files/fd.h"
 #include "base/files/folder.h"
-#include "base/files/tar.h"
+#include "base/tar/tar.h"
 
 struct pack {
 	struct tar_limits *l;

@@ -224,7 +224,8 @@ def words_that_make_no_sense_are_refused_with_a_next_step():
 @test
 def what_failed_says_all_that_is_known_and_keeps_it():
     with client() as (d, sandbox):
-        (scratch() / "c.yaml").write_text('brig: 1\ncompanions: {db: {command: [sh, -c, "echo first; echo cannot bind >&2; exit 3"]}}\n')
+        (scratch() / "c.yaml").write_text('brig: 1\ncompanions:\n  db:\n    command: [sh, -c, "echo first; echo cannot bind >&2; exit 3"]\n'
+                                         '    healthcheck: {test: [CMD, "false"], interval: 100ms, retries: 100}\n')  # else it may be ready before it ends
         made = sandbox("create", "--name", "db", "--config", scratch() / "c.yaml")
         assert made.status == 125 and "last words of its command: first" in made.errors, made.errors
         assert made.errors.count("is not ready") == 1 and "hint: brig sandbox logs" in made.errors, made.errors

@@ -21,7 +21,8 @@ static void check(const struct http1_request *q, const char *p, size_t n)
 	inside(q->method, p, n);
 	inside(q->path, p, n);
 	inside(q->authority, p, n);
-	require(q->host.n > 0 && q->n_fields <= HTTP1_FIELDS_MAX && q->path.n > 0);
+	require(q->host.n > 0 || q->form == HTTP1_AUTHORITY);
+	require(q->n_fields <= HTTP1_FIELDS_MAX && q->path.n > 0);
 	require(q->framing == HTTP1_NO_BODY || q->framing == HTTP1_LENGTH ||
 		q->framing == HTTP1_CHUNKED);
 	for (size_t i = 0; i < q->n_fields; i++) {
@@ -42,8 +43,10 @@ static void again(const struct http1_request *q)
 	int n;
 
 	require(out != NULL);
-	n = sprintf(out, "%.*s %.*s HTTP/1.1\r\nHost: %.*s\r\n", (int)q->method.n, q->method.p,
-		    (int)q->target.n, q->target.p, (int)q->host.n, q->host.p);
+	n = sprintf(out, "%.*s %.*s HTTP/1.1\r\n", (int)q->method.n, q->method.p, (int)q->target.n,
+		    q->target.p);
+	if (q->host.n) /* CONNECT does without */
+		n += sprintf(out + n, "Host: %.*s\r\n", (int)q->host.n, q->host.p);
 	for (size_t i = 0; i < q->n_fields; i++)
 		if (!http1_text_is(q->fields[i].name, "Host"))
 			n += sprintf(out + n, "%.*s: %.*s\r\n", (int)q->fields[i].name.n,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proc/commands.h - the commands of a sandbox that is open, seen from their supervisor: init of
- * native and bwrap, the gate of docker, the warden of none.
+ * native and bwrap, the gate of docker, the guard of none.
  *
  *     supervisor ─┬─ brig-reaper ─── command ─── whatever it starts
  *                 └─ brig-reaper ─── command

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proc/supervisor.h - the protocol between brig and the process that supervises its commands.
  *
- * init of native and bwrap, the wardens of none and the guard of docker all speak this, each over
+ * init of native and bwrap, the guards of none and the guard of docker all speak this, each over
  * one SEQPACKET socketpair that nothing inside can reach; so do that guard and the gate of a
  * container that stays open, over a line of their own. Fixed structs, descriptors beside them
  * where a word says so; both ends are of one build. Nothing is allocated: safe between clone and

@@ -86,8 +86,8 @@ def runs_there(word):
     return cluster.nodes[0].pods_with("main", word)
 
 
-def drovers():
-    return [pid for pid, name in descendants().items() if name == "brig-drover"]
+def guards():
+    return [pid for pid, name in descendants().items() if name == "brig-guard"]
 
 
 @test(limit=300, alone=True)
@@ -281,10 +281,10 @@ def an_api_server_that_dies_is_told_and_leaves_nothing():
 
 
 @test(limit=400, alone=True)
-def a_killed_drover_is_told_and_the_next_run_removes_what_it_left():
+def a_killed_guard_is_told_and_the_next_run_removes_what_it_left():
     p = start("--", "sleep", "4717")
     pod = begun("4717")
-    for pid in drovers():
+    for pid in guards():
         os.kill(pid, signal.SIGKILL)
     said = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
     assert said["outcome"] == "failed" and starts(pod) == 1, said
@@ -297,7 +297,7 @@ def a_killed_drover_is_told_and_the_next_run_removes_what_it_left():
 def when_all_of_brig_is_killed_the_pod_ends_itself_and_prune_removes_it():
     p = start("--", "sh", "-c", "setsid sleep 4718 & sleep 4718")
     pod = begun("4718")
-    for pid in (*drovers(), p.pid):
+    for pid in (*guards(), p.pid):
         os.kill(pid, signal.SIGKILL)
     p.wait()
     assert wait_until(lambda: not runs_there("4718"), 60 * PATIENCE, 0.5)

@@ -93,18 +93,18 @@ def none_killed_anywhere_leaves_nothing():
 
 
 @test
-def none_without_its_wardens_does_not_wait_for_what_is_left():
+def none_without_its_guards_does_not_wait_for_what_is_left():
     p = start_brig("run", "--backend", "none", "--i-know-this-is-not-a-sandbox", "--env", "MARK_LEFT=1", "--json", "--", "sh", "-c",
                    "setsid sleep 300 & sleep 300")
     assert wait_until(lambda: len(marked("MARK_LEFT=1")) > 1)
-    wardens = [pid for pid, name in descendants(p.pid).items() if name == "brig-warden"]
-    kill(wardens, signal.SIGSTOP)  # else one hears of the other's death
-    kill(reversed(wardens))
+    guards = [pid for pid, name in descendants(p.pid).items() if name == "brig-guard"]
+    kill(guards, signal.SIGSTOP)  # else one hears of the other's death
+    kill(reversed(guards))
     out, _ = p.communicate(timeout=20 * PATIENCE)
     left = marked("MARK_LEFT=1")
     kill(left)
     said = json.loads(out)
-    assert left and said["outcome"] == "failed" and "warden" in said["error"]["what"], said
+    assert left and said["outcome"] == "failed" and "guard" in said["error"]["what"], said
     assert [d["kind"] for d in said["denials"]] == ["process"], said
 
 

@@ -130,7 +130,7 @@ def refused(setting, words):
 
 
 def of_brig():
-    return [n for n in descendants().values() if n.startswith("brig-") and n != "brig-ssh-keeper"]
+    return [n for n in descendants().values() if n.startswith("brig-") and n != "brig-guard"]
 
 
 def backend():

@@ -39,7 +39,7 @@ def words_of(pid):
 
 
 def monitor(box):
-    """The process that owns it; its survivor and the sandbox's own have the same words."""
+    """The process that owns it; its checker and the sandbox's own have the same words."""
     with files_as_root():
         for pid, name in descendants().items():
             if name == "brig-monitor" and box.encode() in words_of(pid):

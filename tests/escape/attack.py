@@ -139,7 +139,7 @@ class Held:
 
     def pids(self):
         """Everything in the sandbox, by the host's numbers: what brig started, not brig itself."""
-        return [pid for pid, name in descendants(self.process.pid).items() if name not in ("brig", "brig-survivor")]
+        return [pid for pid, name in descendants(self.process.pid).items() if name not in ("brig", "brig-checker")]
 
     def guests(self):
         """The same without init, and without the bubblewrap that waits outside for it."""

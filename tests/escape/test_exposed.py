@@ -229,7 +229,7 @@ def a_place_whose_file_a_dead_run_gave_away_is_not_taken_back_under_the_one_that
 
 
 def killed_run(after):
-    """With its monitor; after a while it has a survivor, which takes away what it finds."""
+    """With its monitor; after a while it has a checker, which takes away what it finds."""
     p = start_brig("run", "--", "sh", "-c", "echo evil > .envrc; touch ready; sleep 60")
     assert wait_until((workspace() / "ready").exists, 20)
     refused(workspace(), "live")

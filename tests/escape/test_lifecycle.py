@@ -16,7 +16,7 @@ from attack import (INSIDE, alive, as_identity, canary, finish, held, mount, on_
                     timed)
 from harness import (IS_ROOT, PATIENCE, brig, brig_argv, brig_environment, descendants, main, namespaces, scratch, seconds, start_brig, test, tree,  # noqa: E402
                      wait_until, workspace)
-from victim import survivor_of  # noqa: E402
+from victim import checker_of  # noqa: E402
 
 STUBBORN = ("import os, signal, time\n"
             "for s in range(1, 65):\n  try: signal.signal(s, signal.SIG_IGN)\n  except (OSError, ValueError): pass\n"
@@ -64,18 +64,18 @@ def leftovers():
 def a100_when_the_launcher_is_killed_everything_inside_dies():
     with held("run", "--", "python3", "-c", STUBBORN + "open('ready', 'w')\ntime.sleep(60)") as h:
         pids = h.pids()
-        survivor_of(h.process.pid)  # from here on somebody tidies up
+        checker_of(h.process.pid)  # from here on somebody tidies up
         h.process.kill()
         h.process.wait()
         assert wait_until(lambda: not alive(pids), 1), f"alive: {alive(pids)}"
-    assert wait_until(lambda: leftovers() == set(), 20), "the survivor does not tidy up"
+    assert wait_until(lambda: leftovers() == set(), 20), "the checker does not tidy up"
     assert brig("run", "--", "true").status == 0
 
 
 @test(alone=True)
 def a100_the_next_run_tidies_up_in_another_workspace():
     with held("run", "--", "sh", "-c", "touch ready; sleep 60") as h:
-        os.kill(survivor_of(h.process.pid), 9)
+        os.kill(checker_of(h.process.pid), 9)
         h.process.kill()
         h.process.wait()
         assert wait_until(lambda: not descendants(), 20), descendants()  # what is about to die still has its locks

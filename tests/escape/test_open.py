@@ -17,7 +17,7 @@ from attack import on_host  # noqa: E402
 from daemon import daemon  # noqa: E402
 from harness import brig, main, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
 from open_sandbox import Sandbox  # noqa: E402
-from victim import GITLINK, children, control, hook, ran, repository, session, settings, sh, survivor_of, taken, told, use  # noqa: E402
+from victim import GITLINK, checker_of, children, control, hook, ran, repository, session, settings, sh, taken, told, use  # noqa: E402
 
 
 def sub():
@@ -135,7 +135,7 @@ def what_comes_into_folders_that_were_listed_before_is_judged():
 
 
 def monitor():
-    """The processes that must die for nobody to be left: the monitor, and its survivor."""
+    """The processes that must die for nobody to be left: the monitor, and its checker."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ def kill_all():
     assert len(pids) == 1, pids
     pids += [c for c in children(pids[0]) if session(c) == c]
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)  # so that the survivor does not see the end of the other
+        os.kill(pid, signal.SIGSTOP)  # so that the checker does not see the end of the other
     for pid in reversed(pids):
         os.kill(pid, signal.SIGKILL)
 
@@ -267,9 +267,9 @@ def killed(at):
     assert wait_until((at / "ready").exists)
     made = (at / ".envrc").stat().st_ctime_ns
     assert wait_until(lambda: max(f.stat().st_mtime_ns for f in runs()) > made), "no beat"
-    for pid in (survivor_of(p.pid), p.pid):
+    for pid in (checker_of(p.pid), p.pid):
         os.kill(pid, signal.SIGSTOP)
-    for pid in (survivor_of(p.pid), p.pid):
+    for pid in (checker_of(p.pid), p.pid):
         os.kill(pid, signal.SIGKILL)
     p.wait()
     p.stdout.close()

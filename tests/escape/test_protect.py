@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from harness import PATIENCE, brig, descendants, home, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
-from victim import GITLINK, attack, clear, control, git, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, told, use  # noqa: E402
+from victim import GITLINK, attack, checker_of, clear, control, git, hook, payload, ran, remove, repository, settings, sh, taken, told, use  # noqa: E402
 
 
 def text(path):
@@ -803,22 +803,22 @@ HOSTILE = "echo evil > .bashrc; mkdir .husky; echo evil > .husky/pre-commit"
 
 
 def killed(script, *, both, at=None):
-    """A run whose brig is killed once the script has done its work; with its survivor or without."""
+    """A run whose brig is killed once the script has done its work; with its checker or without."""
     at = at or workspace()
     p = start_brig("run", "--", "sh", "-c", f"{script}; touch ready; sleep 60", cwd=at)
     assert wait_until((at / "ready").exists)
-    guard = survivor_of(p.pid)
+    checker = checker_of(p.pid)
     if both:
         records = workspace().parent / "state/brig/records"
         beats = [records / f.name for f in (records / "live").iterdir() if not f.name.startswith(".")]
         made = max(f.lstat().st_ctime_ns for f in workspace().rglob("*"))
         assert beats and wait_until(lambda: min(f.stat().st_mtime_ns for f in beats) > made), "no beat"
-        os.kill(guard, 9)
+        os.kill(checker, 9)
     os.kill(p.pid, 9)
     p.wait()
     p.stdout.close()
     p.stderr.close()
-    assert wait_until(lambda: not pathlib.Path(f"/proc/{guard}/stat").exists() or "Z" in pathlib.Path(f"/proc/{guard}/stat").read_text().rsplit(")", 1)[1][:3], 20)
+    assert wait_until(lambda: not pathlib.Path(f"/proc/{checker}/stat").exists() or "Z" in pathlib.Path(f"/proc/{checker}/stat").read_text().rsplit(")", 1)[1][:3], 20)
 
 
 @test
@@ -913,14 +913,14 @@ def the_next_run_in_a_worktree_finishes_the_folder_that_it_shares():
 
 @test
 def what_one_of_two_killed_runs_left_is_taken_away_with_the_other():
-    """One dies with its survivor while another lives in the workspace, which had begun when the file was there; then the last one ends."""
+    """One dies with its checker while another lives in the workspace, which had begun when the file was there; then the last one ends."""
     (workspace() / "go").unlink(missing_ok=True)
     first = start_brig("run", "--", "sh", "-c", f"{HOSTILE}; touch ready; sleep 60")
     assert wait_until((workspace() / "ready").exists)
-    guard = survivor_of(first.pid)
+    checker = checker_of(first.pid)
     second = start_brig("run", "--json", "--", "sh", "-c", "touch begun; while [ ! -e go ]; do sleep 0.1; done")
     assert wait_until((workspace() / "begun").exists)
-    for pid in (guard, first.pid):
+    for pid in (checker, first.pid):
         os.kill(pid, 9)
     assert first.wait() and (workspace() / ".bashrc").exists(), "somebody survived: the test is void"
     host("touch go")

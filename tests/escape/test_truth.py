@@ -362,7 +362,7 @@ def what_a_failed_start_denied_is_kept():
 
 
 FORCED = ("--policy", "full_access", "--backend", "none", "--i-know-this-is-not-a-sandbox")
-WARDENS = """
+GUARDS = """
 import os, signal, sys, time
 lower = os.getppid()
 upper = int(open('/proc/%d/stat' % lower).read().rpartition(')')[2].split()[1])
@@ -370,17 +370,17 @@ upper = int(open('/proc/%d/stat' % lower).read().rpartition(')')[2].split()[1])
 
 
 @test
-def a_command_that_kills_its_wardens_does_not_choose_how_it_ended():
+def a_command_that_kills_its_guards_does_not_choose_how_it_ended():
     """Without a sandbox it may; the result does not say that the command ended by itself."""
     ways = {"upper": "os.kill(upper, 9)", "lower": "os.kill(lower, 9)", "lower, asked": "os.kill(lower, 15)", "upper, asked": "os.kill(upper, 15)",
             "upper, the lower stopped": "os.kill(lower, 19); os.kill(upper, 9)",
             "lower, asked twice": "os.kill(lower, 1); os.kill(lower, 2)", "both": "os.kill(lower, 19); os.kill(upper, 9); os.kill(lower, 9)"}
-    control = brig("run", *FORCED, "--json", "--", "python3", "-c", WARDENS + "os.kill(os.getpid(), 9)")
+    control = brig("run", *FORCED, "--json", "--", "python3", "-c", GUARDS + "os.kill(os.getpid(), 9)")
     assert (control.json["outcome"], control.status) == ("signalled", 137), control.json
     for name, way in ways.items():
-        done = brig("run", *FORCED, "--json", "--", "python3", "-c", WARDENS + way + "\ntime.sleep(20)", str(workspace()))
+        done = brig("run", *FORCED, "--json", "--", "python3", "-c", GUARDS + way + "\ntime.sleep(20)", str(workspace()))
         assert (done.json["outcome"], done.status, done.json["signal"]) == ("failed", 125, None), (name, done.json)
-        assert "warden" in done.json["error"]["what"], (name, done.json["error"])
+        assert "guard" in done.json["error"]["what"], (name, done.json["error"])
         assert the_end(done.json["id"])["started"] is True, name
         assert name == "both" or not [pid for pid, line in commands().items() if str(workspace()).encode() in line], name
 

@@ -157,14 +157,14 @@ def session(pid):
     return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[3])
 
 
-def survivor_of(pid):
+def checker_of(pid):
     """The child of brig's that has a session of its own and is brig still."""
     found = []
 
     def look():
         found[:] = [c for c in children(pid) if session(c) == c]
         return found
-    assert wait_until(look), "no survivor: the test is void"
+    assert wait_until(look), "no checker: the test is void"
     return found[0]
 
 

@@ -4,7 +4,7 @@
  * nothing and is shown as nothing breaks none. */
 #include <stdio.h>
 
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "fuzz.h"
 
 #include "base/text/cleanup.h"
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CLEANUP(jread) struct jread *v = NULL;
 	CLEANUP(jread) struct jread *nothing = NULL;
 	struct owner_seen seen;
-	char why[DROVER_REASON] = "";
+	char why[POD_GUARD_REASON] = "";
 	const char *name;
 	struct err e;
 

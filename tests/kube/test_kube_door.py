@@ -288,9 +288,9 @@ def what_is_left_when_all_of_brig_is_killed_has_no_credential_in_it():
         api.create = note
         p = start_brig(*words(world), "--", "sh", "-c", "echo begun; sleep 60", env={**environment(api), "UP_TOKEN": VALUE})
         assert p.stdout.readline() == b"begun\n" and was == [True] and not held(api), api.store.objects
-        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-drover\n" and is_ours(c.parent)]
+        [guard] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-guard\n" and is_ours(c.parent)]
         for how in (signal.SIGSTOP, signal.SIGKILL):  # neither is to see the other's end
-            for pid in (p.pid, drover):
+            for pid in (p.pid, guard):
                 os.kill(pid, how)
         p.communicate(timeout=60)
         assert len(pods(api)) == 1 and not held(api), api.store.objects

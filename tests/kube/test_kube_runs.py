@@ -755,13 +755,13 @@ def a_killed_brig_leaves_nothing():
 
 
 @test
-def the_next_brig_removes_what_a_killed_drover_left():
+def the_next_brig_removes_what_a_killed_guard_left():
     with cluster() as api:
         p = start_brig("run", *SETTINGS, "--set", "kubernetes.workspace=empty", "--", "sleep", "60", env=environment(api))
         wait_until(lambda: api.attached and pods(api), 40)
         time.sleep(1)
-        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-drover\n" and is_ours(c.parent)]
-        os.kill(drover, signal.SIGKILL)
+        [guard] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-guard\n" and is_ours(c.parent)]
+        os.kill(guard, signal.SIGKILL)
         assert p.wait(60) != 0
         wait_until(lambda: not pods(api), 20)
         # By its name and uid: the Role of deploy/kubernetes has no right to delete a collection.

@@ -23,7 +23,7 @@ def left(api):
 
 
 def made(api, plural):
-    """Not what was only tried: see drover_pod.c."""
+    """Not what was only tried: see pod_guard_pod.c."""
     return [r for r in api.requests if r["method"] == "POST" and r["path"].endswith("/" + plural) and "dryRun" not in str(r)]
 
 
@@ -467,15 +467,15 @@ def a_pod_that_is_not_the_Sandboxs_own_gets_nothing():
 
 
 @test(as_user="user")
-def what_a_killed_drover_left_is_removed_with_its_owner():
+def what_a_killed_guard_left_is_removed_with_its_owner():
     with cluster() as api:
         Controller(api, "v1beta1")
         p = start_brig("run", *settings(api), "--set", "kubernetes.use=sandbox", "--", "sleep", "60")
         wait_until(lambda: api.attached, 40)
         time.sleep(1)
-        [drover] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-drover\n" and is_ours(c.parent)]
+        [guard] = [int(c.parent.name) for c in pathlib.Path("/proc").glob("[0-9]*/comm") if read(c) == b"brig-guard\n" and is_ours(c.parent)]
         api.script("GET", ".*/sandboxes/.*", before=lambda _: time.sleep(6))  # a busy one is waited for: nobody else removes it
-        os.kill(drover, signal.SIGKILL)
+        os.kill(guard, signal.SIGKILL)
         assert p.wait(60) != 0
         assert wait_until(lambda: not left(api), 20), (left(api), api.requests)
         [removal] = [r for r in api.requests if r["method"] == "DELETE"]

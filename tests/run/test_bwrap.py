@@ -157,10 +157,10 @@ def new_files_belong_to_the_owner_of_the_workspace():
 def nobody_inside_is_root_of_the_host():
     p = start_brig("run", "--backend", "bwrap", "--", "sh", "-c", "touch ready; sleep 1000")
     assert wait_until((workspace() / "ready").exists)
-    assert wait_until(lambda: "brig-survivor" in descendants(p.pid).values())  # tidies up after the kill below
+    assert wait_until(lambda: "brig-checker" in descendants(p.pid).values())  # tidies up after the kill below
     found = {}
     for pid, name in descendants(p.pid).items():
-        if name == "brig-survivor":
+        if name == "brig-checker":
             continue  # brig's own, on the host
         for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("Uid:"):

@@ -24,8 +24,8 @@ from harness import (FACTOR, PATIENCE, brig, brig_argv, brig_environment, brig_p
 
 
 def all_ended():
-    """What ran inside is gone at once; survivors have something to tidy up, and may ask git in sandboxes of their own."""
-    tidying = ("brig-survivor", "brig", "brig-init", "git")
+    """What ran inside is gone at once; checkers have something to tidy up, and may ask git in sandboxes of their own."""
+    tidying = ("brig-checker", "brig", "brig-init", "git")
     inside = lambda: [name for name in descendants().values() if name not in tidying]
     return wait_until(lambda: not inside(), 1) and wait_until(lambda: not descendants(), 30)
 CANCELS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -280,7 +280,7 @@ def what_the_user_put_in_the_place_of_a_forgotten_placeholder_is_kept():
     p.kill()
     finish(p)
     assert all_ended()
-    (workspace() / ".vscode").unlink(missing_ok=True)  # a run that lasted a little has a survivor, which tidies up
+    (workspace() / ".vscode").unlink(missing_ok=True)  # a run that lasted a little has a checker, which tidies up
     (workspace() / ".vscode").mkdir()
     (workspace() / ".vscode/settings.json").write_text("{}\n")  # the user's own work, no run being there
     done = brig("run", "--json", "--", "true")

@@ -321,7 +321,7 @@ static void giving_up_ends_everything_and_keeps_the_verdict(void **state)
 enum death {
 	DEATH_PLAIN,
 	DEATH_HELD,    /* another process keeps all its descriptors open */
-	DEATH_STOPPED, /* the command has stopped its warden */
+	DEATH_STOPPED, /* the command has stopped its guard */
 	DEATH_KINDS
 };
 
@@ -369,7 +369,7 @@ static void everything_dies_with_brig(void **state)
 
 #define ABOVE "above=$(cut -d' ' -f4 /proc/$PPID/stat); "
 
-static void a_killed_warden_is_told_and_takes_everything_along(void **state)
+static void a_killed_guard_is_told_and_takes_everything_along(void **state)
 {
 	static const char *const victims[] = { "$PPID", "$above" };
 
@@ -398,7 +398,7 @@ static void a_killed_warden_is_told_and_takes_everything_along(void **state)
 	}
 }
 
-static void what_killed_both_wardens_is_told(void **state)
+static void what_killed_both_guards_is_told(void **state)
 {
 	pid_t detached, command;
 	struct run r;
@@ -421,7 +421,7 @@ static void what_killed_both_wardens_is_told(void **state)
 	run_done(&r);
 }
 
-static void a_stopped_warden_still_obeys(void **state)
+static void a_stopped_guard_still_obeys(void **state)
 {
 	struct run r;
 	pid_t command;
@@ -469,7 +469,7 @@ static _Noreturn void end_a_fork_loop(void)
 	backend_none.signal(r.job, COMMAND_FIRST, SIGKILL);
 	must(ends_within(&r, PATIENCE_US), "the loop outlived its time");
 	finish(&r);
-	must(r.outcome->denial_count == 0, "the warden gave up");
+	must(r.outcome->denial_count == 0, "the guard gave up");
 	must(processes_here() == 1, "something is left");
 	run_done(&r);
 	_exit(0);
@@ -850,9 +850,9 @@ int main(void)
 		cmocka_unit_test(signals_reach_the_group_and_sigkill_everything),
 		cmocka_unit_test(giving_up_ends_everything_and_keeps_the_verdict),
 		cmocka_unit_test(everything_dies_with_brig),
-		cmocka_unit_test(a_killed_warden_is_told_and_takes_everything_along),
-		cmocka_unit_test(what_killed_both_wardens_is_told),
-		cmocka_unit_test(a_stopped_warden_still_obeys),
+		cmocka_unit_test(a_killed_guard_is_told_and_takes_everything_along),
+		cmocka_unit_test(what_killed_both_guards_is_told),
+		cmocka_unit_test(a_stopped_guard_still_obeys),
 		cmocka_unit_test(a_fork_loop_is_ended),
 		cmocka_unit_test(secrets_of_the_caller_stay_out_of_the_environment),
 		cmocka_unit_test(the_command_is_found_along_the_path_it_is_given),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kubernetes/kube_job.c - the kubernetes backend seen from brig: starts the drover, judges
+/* backend/kubernetes/kube_job.c - the kubernetes backend seen from brig: starts the guard, judges
  * the end. A run is a sandbox with one command, which brig-pod ends with all it started. */
 #include <fcntl.h>
 #include <limits.h>
@@ -14,16 +14,16 @@
 
 #include "backend/kit/remote/supervised.h"
 #include "backend/kubernetes/copies.h"
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "base/files/fd.h"
 #include "base/text/str.h"
 
 #define COPY_MAX ((uint64_t)4 << 30) /* bytes of a workspace, where no limit says less */
-#define LEAVE_MS 40000               /* for a drover that was told to end it all */
+#define LEAVE_MS 40000               /* for a guard that was told to end it all */
 #define GONE_MS 5000                 /* ... and to have the pod removed, once that has ended */
 
 struct backend_job {
-	struct supervised drover;
+	struct supervised guard;
 	struct backend_plan *plan; /* borrowed */
 	char id[33];
 	int events;
@@ -44,7 +44,7 @@ DEFINE_CLEANUP(job, struct backend_job *, kube_job_free)
 static void kube_job_heard(struct supervised *s, const struct supervisor_msg *m, int *fds UNUSED,
 			   size_t n UNUSED)
 {
-	struct backend_job *j = CONTAINER_OF(s, struct backend_job, drover);
+	struct backend_job *j = CONTAINER_OF(s, struct backend_job, guard);
 
 	if (m->command == COMMAND_FIRST)
 		return;
@@ -59,14 +59,14 @@ static void kube_job_wake(const struct backend_job *j)
 {
 	const uint64_t one = 1;
 
-	if (j->over || j->drover.ended)
+	if (j->over || j->guard.ended)
 		(void)!write(j->wake, &one, sizeof(one));
 }
 
 static bool hear_all(void *job)
 {
 	struct backend_job *j = job;
-	bool there = supervised_hear_all(&j->drover);
+	bool there = supervised_hear_all(&j->guard);
 
 	kube_job_wake(j);
 	return there;
@@ -78,8 +78,8 @@ static struct command_host host_of(struct backend_job *j)
 {
 	const struct backend_plan *p = j->plan;
 
-	return (struct command_host){ .table = j->drover.commands,
-				      .control = j->drover.control,
+	return (struct command_host){ .table = j->guard.commands,
+				      .control = j->guard.control,
 				      .pidfd = -1,
 				      .envp = (const char *const *)p->envp,
 				      .path = p->path ? p->path : "",
@@ -132,22 +132,22 @@ static int kube_job_fill(struct backend_job *j, struct err *e)
 		pod_code_place(p, place, sizeof(place));
 	if (p->code_path && copies_put(&c, place, p->code, p->code_size, e) < 0)
 		return -e->code;
-	return fd_send(j->drover.control, &go, sizeof(go), NULL, 0) < 0
-		       ? supervised_gone(&j->drover, e)
+	return fd_send(j->guard.control, &go, sizeof(go), NULL, 0) < 0
+		       ? supervised_gone(&j->guard, e)
 		       : 0;
 }
 
 static int kube_job_starting(struct supervised *s, const struct supervisor_msg *m, struct err *e)
 {
 	return m->said == SUPERVISOR_READY
-		       ? kube_job_fill(CONTAINER_OF(s, struct backend_job, drover), e)
+		       ? kube_job_fill(CONTAINER_OF(s, struct backend_job, guard), e)
 		       : 0;
 }
 
 /* ---- starting ---- */
 
 static const struct supervised_kind driven = { .what = "the pod",
-					       .keeper = "the pod's drover",
+					       .keeper = "the pod's guard",
 					       .leave_ms = LEAVE_MS,
 					       .gone_ms = GONE_MS,
 					       .heard = kube_job_heard,
@@ -161,16 +161,16 @@ static struct backend_job *kube_job_new(struct backend_plan *p, const char *id)
 	if (!j)
 		return NULL;
 	j->plan = p;
-	j->drover = (struct supervised){ .kind = &driven, .id = j->id, .control = -1 };
+	j->guard = (struct supervised){ .kind = &driven, .id = j->id, .control = -1 };
 	j->events = j->wake = -1;
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
-	j->drover.commands = command_table_new();
-	return j->drover.commands ? j : kube_job_free(j);
+	j->guard.commands = command_table_new();
+	return j->guard.commands ? j : kube_job_free(j);
 }
 
 static int kube_job_begin(struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	struct drover_start s = {
+	struct pod_guard_start s = {
 		.plan = j->plan, .id = j->id, .open = !w->command, .there = w->there
 	};
 	struct epoll_event ev = { .events = EPOLLIN };
@@ -178,18 +178,18 @@ static int kube_job_begin(struct backend_job *j, const struct job_want *w, struc
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		return err_sys(e, "cannot make a socket");
-	j->drover.control = pair[0];
+	j->guard.control = pair[0];
 	s.control = pair[1];
 	r = supervised_fork(e);
 	if (r == 0)
-		drover_main(&s);
+		pod_guard_main(&s);
 	(void)fd_close(pair[1]);
-	if (r < 0 || supervised_start(&j->drover, w, e) < 0)
+	if (r < 0 || supervised_start(&j->guard, w, e) < 0)
 		return -e->code;
 	j->events = epoll_create1(EPOLL_CLOEXEC);
 	j->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (j->events < 0 || j->wake < 0 ||
-	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->drover.control, &ev) < 0 ||
+	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->guard.control, &ev) < 0 ||
 	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->wake, &ev) < 0)
 		return err_sys(e, "cannot watch the pod");
 	return 0;
@@ -227,7 +227,7 @@ static void kube_job_describe(const struct backend_job *j, struct isolation *i)
 	const struct backend_plan *p = j->plan;
 
 	*i = (struct isolation){
-		.user_ns = j->drover.started.container.user_ns,
+		.user_ns = j->guard.started.container.user_ns,
 		.pid_ns = true,
 		.mount_ns = true,
 		.net_ns = true,
@@ -240,7 +240,7 @@ static void kube_job_describe(const struct backend_job *j, struct isolation *i)
 		.seccomp = fields[FIELD_PROFILE].words[p->profile],
 		.cgroup = "none",
 		.network = fields[FIELD_NETWORK].words[p->network],
-		.network_by = closed_by(&j->drover.started.container),
+		.network_by = closed_by(&j->guard.started.container),
 		.runtime = p->kube.runtime_class,
 		.uid_inside = p->uid,
 		.gid_inside = p->gid,
@@ -249,7 +249,7 @@ static void kube_job_describe(const struct backend_job *j, struct isolation *i)
 			    [LIMIT_CPU_SHARES] =
 				    p->limits.cpu_shares ? ENFORCER_CGROUP : ENFORCER_NONE,
 			    [LIMIT_PIDS] = ENFORCER_WATCH,
-			    [LIMIT_TMP] = j->drover.started.container.unenforced & (1U << LIMIT_TMP)
+			    [LIMIT_TMP] = j->guard.started.container.unenforced & (1U << LIMIT_TMP)
 						  ? ENFORCER_KUBELET
 						  : ENFORCER_TMPFS,
 			    [LIMIT_DISK] = p->limits.disk ? ENFORCER_KUBELET : ENFORCER_NONE,
@@ -269,7 +269,7 @@ static void copy_out(struct backend_job *j, struct outcome *o)
 
 	if (!j->copied || !j->first || j->plan->read_only_workspace)
 		return;
-	if (!j->over || j->drover.ended)
+	if (!j->over || j->guard.ended)
 		(void)snprintf(text, sizeof(text),
 			       "the pod was ended before its workspace could be copied back");
 	else if (copies_out(&c, o, &n, &e) < 0)
@@ -297,18 +297,18 @@ static int start_command(struct backend_job *j, const struct job_want *w, struct
 	if (command_start(&h, w, io, &j->first, e) < 0)
 		return -e->code;
 	io->events = j->events;
-	while (!command_began(j->drover.commands, j->first) && !j->over) {
-		if (supervised_wait(&j->drover, w, e) < 0)
+	while (!command_began(j->guard.commands, j->first) && !j->over) {
+		if (supervised_wait(&j->guard, w, e) < 0)
 			return -e->code;
 		if (!hear_all(j) && !j->over) {
-			*e = j->drover.end.err;
-			return j->drover.end.err.code ? -e->code : supervised_gone(&j->drover, e);
+			*e = j->guard.end.err;
+			return j->guard.end.err.code ? -e->code : supervised_gone(&j->guard, e);
 		}
 	}
-	if (command_began(j->drover.commands, j->first))
+	if (command_began(j->guard.commands, j->first))
 		return 0;
-	if (!command_ended(j->drover.commands, j->first, &x) || !x.refused)
-		return supervised_gone(&j->drover, e);
+	if (!command_ended(j->guard.commands, j->first, &x) || !x.refused)
+		return supervised_gone(&j->guard, e);
 	*e = x.why;
 	return -e->code;
 }
@@ -364,7 +364,7 @@ static void kube_signal(struct backend_job *j, uint32_t command, int sig)
 {
 	bool all = command == COMMAND_FIRST && sig == SIGKILL;
 
-	supervised_ask(&j->drover, all || command != COMMAND_FIRST ? command : j->first, sig);
+	supervised_ask(&j->guard, all || command != COMMAND_FIRST ? command : j->first, sig);
 }
 
 static int kube_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
@@ -375,12 +375,12 @@ static int kube_exec(struct backend_job *j, const struct job_want *w, struct job
 	return command_start(&h, w, io, ret, e);
 }
 
-/* The lines of the drover's first word. */
+/* The lines of the guard's first word. */
 static void say_where(const struct backend_job *j, struct outcome *o)
 {
 	const char **const parts[] = { &o->image,   &o->pod.cluster, &o->pod.name_space,
 				       &o->pod.pod, &o->pod.uid,     &o->pod.node };
-	const char *at = j->drover.started.text;
+	const char *at = j->guard.started.text;
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		size_t n = strcspn(at, "\n");
@@ -413,7 +413,7 @@ static bool kube_ended(struct backend_job *j, uint32_t command, struct outcome *
 {
 	struct command_end x;
 
-	if (!command_ended(j->drover.commands, command, &x))
+	if (!command_ended(j->guard.commands, command, &x))
 		return false;
 	judge_status(j, &x, o);
 	say_where(j, o);
@@ -422,7 +422,7 @@ static bool kube_ended(struct backend_job *j, uint32_t command, struct outcome *
 
 static bool kube_began(const struct backend_job *j, uint32_t command)
 {
-	return command_began(j->drover.commands, command);
+	return command_began(j->guard.commands, command);
 }
 
 /* ---- the end ---- */
@@ -431,8 +431,8 @@ static struct backend_job *kube_job_free(struct backend_job *j)
 {
 	if (!j)
 		return NULL;
-	supervised_leave(&j->drover);
-	supervised_done(&j->drover);
+	supervised_leave(&j->guard);
+	supervised_done(&j->guard);
 	(void)fd_close(j->events);
 	(void)fd_close(j->wake);
 	free(j);
@@ -443,29 +443,29 @@ static void kube_job_judge(struct backend_job *j, struct outcome *o)
 {
 	struct command_end x;
 
-	if (j->first && command_ended(j->drover.commands, j->first, &x)) {
+	if (j->first && command_ended(j->guard.commands, j->first, &x)) {
 		judge_status(j, &x, o);
 		return;
 	}
 	if (o->kind != OUTCOME_FAILED)
 		return;
-	if (j->drover.end.container.oom) {
+	if (j->guard.end.container.oom) {
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
-	} else if (j->drover.end.container.disk) {
+	} else if (j->guard.end.container.disk) {
 		o->kind = OUTCOME_LIMIT;
 		outcome_hit(o, LIMIT_DISK);
-	} else if (j->drover.end.err.code) {
-		o->error = j->drover.end.err;
-	} else if (j->first || !j->drover.ended) {
-		(void)supervised_gone(&j->drover, &o->error);
+	} else if (j->guard.end.err.code) {
+		o->error = j->guard.end.err;
+	} else if (j->first || !j->guard.ended) {
+		(void)supervised_gone(&j->guard, &o->error);
 	}
 }
 
 static void kube_finish(struct backend_job *j, struct outcome *o)
 {
 	copy_out(j, o);
-	supervised_leave(&j->drover);
+	supervised_leave(&j->guard);
 	kube_job_judge(j, o);
 	say_where(j, o);
 	(void)kube_job_free(j);

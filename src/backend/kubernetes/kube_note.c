@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kubernetes/kube_note.c - which runs have something in a cluster, so that nothing stays.
  *
- * One file a run in brig's state folder, locked by its drover for as long as that lives. One whose
- * lock is free belongs to a drover that was killed, or whose cluster had gone away: the next brig
+ * One file a run in brig's state folder, locked by its guard for as long as that lives. One whose
+ * lock is free belongs to a guard that was killed, or whose cluster had gone away: the next brig
  * asks the cluster to remove that pod, if it carries this state folder's label. */
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "backend/kubernetes/copies.h"
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "base/bytes/jread.h"
 #include "base/files/folder.h"
 #include "base/files/tree.h"
@@ -27,7 +27,7 @@
 #define SWEEP_MAX 16
 #define ASK_MS 5000
 #define ASK_NOW_MS 20000 /* ... of a run that just ended: nobody else will */
-#define LOCK_MS 10000    /* for a drover that was killed to be gone */
+#define LOCK_MS 10000    /* for a guard that was killed to be gone */
 
 /* ---- whose ---- */
 
@@ -57,33 +57,33 @@ static void note_place(int folder, const char *context, const char *space, const
 		(void)fd_write_all(fd, text, (size_t)n);
 }
 
-int kube_note_write(struct drover *d, struct err *e)
+int kube_note_write(struct pod_guard *g, struct err *e)
 {
 	char path[PATH_MAX], text[CLAIM_TEXT];
 	CLEANUP(fd) int folder = state_open(FOLDER, path, sizeof(path), e);
-	const char *context = d->plan->kube.context, *config = d->plan->kube.config;
+	const char *context = g->plan->kube.context, *config = g->plan->kube.config;
 	char kind[KUBE_KIND_MAX];
 	int n;
 
 	if (folder < 0)
 		return -e->code;
-	drover_owner_kind(d, kind);
-	n = snprintf(text, sizeof(text), "%s\n%s\n%s\n%s\n%s%s", context ? context : "", d->space,
-		     d->name, config ? config : "", kind, *kind ? "\n" : "");
-	d->note = claim_make(folder, d->s->id, text, (size_t)n);
-	if (d->note < 0)
-		return err_errno(e, d->note, "cannot note the run in '%s'", path);
-	note_place(folder, context ? context : "", d->space, config ? config : "", kind);
+	pod_guard_owner_kind(g, kind);
+	n = snprintf(text, sizeof(text), "%s\n%s\n%s\n%s\n%s%s", context ? context : "", g->space,
+		     g->name, config ? config : "", kind, *kind ? "\n" : "");
+	g->note = claim_make(folder, g->s->id, text, (size_t)n);
+	if (g->note < 0)
+		return err_errno(e, g->note, "cannot note the run in '%s'", path);
+	note_place(folder, context ? context : "", g->space, config ? config : "", kind);
 	return 0;
 }
 
-void kube_note_done(struct drover *d, bool clean)
+void kube_note_done(struct pod_guard *g, bool clean)
 {
 	CLEANUP(fd) int folder = clean ? state_find(FOLDER, NULL, 0) : -1;
 
-	if (folder >= 0 && d->note >= 0)
-		(void)unlinkat(folder, d->s->id, 0);
-	d->note = fd_close(d->note);
+	if (folder >= 0 && g->note >= 0)
+		(void)unlinkat(folder, g->s->id, 0);
+	g->note = fd_close(g->note);
 }
 
 /* ---- the sweep ---- */

@@ -2,14 +2,14 @@
 /* backend/kubernetes/kube_prune.c - pods of this state folder that nobody owns any more.
  *
  * Every place in a cluster that a run had is noted once (kube_note.c). Each is asked for pods with
- * this state folder's label; one whose note is locked has a drover that lives, every other one has
+ * this state folder's label; one whose note is locked has a guard that lives, every other one has
  * none. Pods of another state folder, of another user or host, have another label and are never
  * listed. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "base/files/folder.h"
 #include "base/text/str.h"
 
@@ -52,7 +52,7 @@ static int kube_prune_look_at(const struct lost_pods *p, struct kube *k,
 	const char *id = jread_str(labels, KUBE_LABEL),
 		   *whose = jread_str(labels, KUBE_LABEL_INSTANCE);
 
-	/* The selector has said so already; an answer is not believed for all that. A drover holds
+	/* The selector has said so already; an answer is not believed for all that. A guard holds
 	 * the note of its run as long as it lives, and has it before there is a pod. */
 	if (!name || !uid || !id || !whose || !str_eq(whose, p->instance) ||
 	    !kube_is_name(name, 63) || !kube_is_name(uid, 63) || !kube_is_name(id, 63) ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kubernetes/kubernetes.h - the parts of the kubernetes backend; nobody else includes this.
  *
- *     brig ── brig-drover ── brig-kube ── API server ── node ── brig-pod ── commands
+ *     brig ── brig-guard ── brig-kube ── API server ── node ── brig-pod ── commands
  *
- * brig-drover is a fork of brig that belongs to nobody: it makes the pod, carries everything
+ * brig-guard is a fork of brig that belongs to nobody: it makes the pod, carries everything
  * between brig and the pod's first process, and removes the pod, whatever happens to brig. Nothing
  * but brig-kube speaks TLS. brig-pod is the first process of the pod's only container; it is
  * reached by the pod's attach, whose ends no other process inside holds. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "base/text/str.h"
 
 /* Their forms that are known here, the newest first. */
@@ -117,8 +117,8 @@ static void look_at_conditions(const struct jread *status, struct owner_seen *re
 			       "%.60s%s%.180s", reason, text && *text ? ": " : "",
 			       text ? text : "");
 	}
-	drover_clean(ret->reason);
-	drover_clean(ret->waits);
+	pod_guard_clean(ret->reason);
+	pod_guard_clean(ret->waits);
 }
 
 /* A name that is put into a path: only if it is one. */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "base/text/str.h"
 
 struct trail {
@@ -293,7 +293,7 @@ bool pod_breaks_promise(const struct jread *asked, const struct jread *seen, cha
 			  jread_get(jread_get(seen, "metadata"), "annotations"), &t))
 		return false;
 	(void)snprintf(out, n, "%s %s", t.at, t.why);
-	drover_clean(out);
+	pod_guard_clean(out);
 	return true;
 }
 
@@ -310,6 +310,6 @@ bool pod_differs(const struct jread *asked, const struct jread *seen, char *out,
 			  jread_get(meta, "annotations"), &t))
 		return false;
 	(void)snprintf(out, n, "%s %s", t.at, t.why);
-	drover_clean(out);
+	pod_guard_clean(out);
 	return true;
 }

@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "base/text/str.h"
 
 static void pod_seen_keep(char *out, size_t n, const char *text)
 {
 	(void)snprintf(out, n, "%s", text ? text : "");
-	drover_clean(out);
+	pod_guard_clean(out);
 }
 
 /* "docker-pullable://NAME@sha256:..." is how some kubelets write it. */
@@ -39,10 +39,10 @@ static bool is_final(const char *reason)
 static void pod_seen_say(char *out, const char *what, const char *name, const char *reason,
 			 const char *message)
 {
-	(void)snprintf(out, DROVER_REASON, "%s '%.40s': %.60s%s%.120s", what, name,
+	(void)snprintf(out, POD_GUARD_REASON, "%s '%.40s': %.60s%s%.120s", what, name,
 		       reason ? reason : "no reason given", message ? ": " : "",
 		       message ? message : "");
-	drover_clean(out);
+	pod_guard_clean(out);
 }
 
 static void look_at_container(const struct jread *c, bool first, struct pod_seen *ret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/none/none.c - the backend that is not a sandbox, seen from brig: starts the warden, talks
+/* backend/none/none.c - the backend that is not a sandbox, seen from brig: starts the guard, talks
  * to it, judges the end. */
 #include <fcntl.h>
 #include <poll.h>
@@ -23,9 +23,9 @@
 #define WAKE_MS 200
 
 struct backend_job {
-	struct supervised warden;
+	struct supervised guard;
 	struct backend_plan *plan; /* borrowed */
-	pid_t pid;                 /* of the warden; -1 once reaped */
+	pid_t pid;                 /* of the guard; -1 once reaped */
 	int pidfd;
 	int events; /* epoll over it and its socket; -1: the sandbox is not open */
 	bool left;  /* as it told */
@@ -44,11 +44,11 @@ static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 	return job_has_tty(w) && p->err[1] < 0 ? err_sys(e, "cannot open the terminal") : 0;
 }
 
-static int none_spawn(struct backend_job *j, const struct warden_start *s, struct err *e)
+static int none_spawn(struct backend_job *j, const struct none_guard_start *s, struct err *e)
 {
 	j->pid = proc_fork(&j->pidfd);
 	if (j->pid == 0)
-		warden_main(s);
+		none_guard_main(s);
 	return j->pid > 0 ? 0 : err_sys(e, "cannot start a process");
 }
 
@@ -60,7 +60,7 @@ static void none_wake(const struct backend_job *j)
 static void none_heard(struct supervised *s, const struct supervisor_msg *m, int *fds UNUSED,
 		       size_t n UNUSED)
 {
-	struct backend_job *j = CONTAINER_OF(s, struct backend_job, warden);
+	struct backend_job *j = CONTAINER_OF(s, struct backend_job, guard);
 
 	if (m->command != COMMAND_FIRST)
 		return;
@@ -71,11 +71,11 @@ static void none_heard(struct supervised *s, const struct supervisor_msg *m, int
 
 static const struct supervised_kind warded = { .heard = none_heard };
 
-/* A command may stop its warden before that has said a word, hence the waking. One that loses its
- * warden at once has run, and is judged as a run. */
+/* A command may stop its guard before that has said a word, hence the waking. One that loses its
+ * guard at once has run, and is judged as a run. */
 static int started(struct backend_job *j, bool begun, struct err *e)
 {
-	struct pollfd p = { .fd = j->warden.control, .events = POLLIN };
+	struct pollfd p = { .fd = j->guard.control, .events = POLLIN };
 	struct supervisor_msg m;
 	bool spoke;
 	int ready;
@@ -85,11 +85,11 @@ static int started(struct backend_job *j, bool begun, struct err *e)
 			return err_sys(e, "cannot wait for the command to start");
 		none_wake(j);
 	}
-	spoke = supervised_hear(&j->warden, &m) > 0;
+	spoke = supervised_hear(&j->guard, &m) > 0;
 	if (spoke && m.said == SUPERVISOR_BEGINS)
 		return started(j, true, e);
 	if (!begun && (!spoke || m.said == SUPERVISOR_LOST))
-		return err_set(e, ERR_INTERNAL, ECHILD, "the command's warden died at once");
+		return err_set(e, ERR_INTERNAL, ECHILD, "the command's guard died at once");
 	if (!spoke || m.said != SUPERVISOR_FAILED)
 		return 0;
 	*e = m.err;
@@ -103,7 +103,7 @@ static struct backend_job *none_job_new(struct backend_plan *p)
 	if (!j)
 		return NULL;
 	j->plan = p;
-	j->warden = (struct supervised){ .kind = &warded, .control = -1 };
+	j->guard = (struct supervised){ .kind = &warded, .control = -1 };
 	j->pid = j->pidfd = j->events = -1;
 	return j;
 }
@@ -129,10 +129,10 @@ static int listen_events(struct backend_job *j, struct err *e)
 
 	j->events = epoll_create1(EPOLL_CLOEXEC);
 	if (j->events < 0 || epoll_ctl(j->events, EPOLL_CTL_ADD, j->pidfd, &ev) < 0 ||
-	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->warden.control, &ev) < 0)
-		return err_sys(e, "cannot listen to the command's warden");
-	j->warden.commands = command_table_new();
-	return j->warden.commands ? 0 : err_nomem(e);
+	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->guard.control, &ev) < 0)
+		return err_sys(e, "cannot listen to the command's guard");
+	j->guard.commands = command_table_new();
+	return j->guard.commands ? 0 : err_nomem(e);
 }
 
 static void none_describe(struct isolation *i)
@@ -149,7 +149,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 {
 	CLEANUP(job) struct backend_job *j = none_job_new(p);
 	struct ends ends = ENDS_NONE;
-	struct warden_start s = {
+	struct none_guard_start s = {
 		.plan = p, .brig = getpid(), .code = -1, .tty = job_has_tty(w), .open = !w->command
 	};
 	int r;
@@ -161,14 +161,14 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	r = streams_open(&ends, w, e);
 	if (r == 0 && p->code)
 		r = sealed_code(p, &s.code, e);
-	j->warden.control = TAKE_FD(ends.control[0]);
+	j->guard.control = TAKE_FD(ends.control[0]);
 	s.control = ends.control[1];
 	s.in = ends.in[0];
 	s.out = ends.out[1];
 	s.err = ends.err[1];
 	if (r == 0)
 		r = none_spawn(j, &s, e);
-	/* Only now can the end of the warden be seen on the socket. */
+	/* Only now can the end of the guard be seen on the socket. */
 	ends.control[1] = fd_close(ends.control[1]);
 	(void)fd_close(s.code);
 	if (r == 0)
@@ -197,21 +197,21 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
  * socket open, so that nobody is left when it closes. */
 static void hear_lower(struct backend_job *j)
 {
-	uint64_t deadline = clock_us() + (uint64_t)2 * WARDEN_PATIENCE_MS * 1000;
-	struct pollfd p = { .fd = j->warden.control, .events = POLLIN };
+	uint64_t deadline = clock_us() + (uint64_t)2 * NONE_GUARD_PATIENCE_MS * 1000;
+	struct pollfd p = { .fd = j->guard.control, .events = POLLIN };
 
 	while (!(p.revents & POLLHUP) && clock_us() < deadline)
 		if (poll(&p, 1, WAKE_MS) > 0)
-			(void)supervised_hear_all(&j->warden);
+			(void)supervised_hear_all(&j->guard);
 }
 
 static void ask_to_end(const struct backend_job *j)
 {
-	supervised_ask(&j->warden, COMMAND_FIRST, SIGKILL);
+	supervised_ask(&j->guard, COMMAND_FIRST, SIGKILL);
 	none_wake(j);
 }
 
-/* Ends everything and waits for it. A warden that does not answer is killed itself, and the command
+/* Ends everything and waits for it. A guard that does not answer is killed itself, and the command
  * with it; what that one had detached is then out of reach. */
 static void job_reap(struct backend_job *j)
 {
@@ -221,7 +221,7 @@ static void job_reap(struct backend_job *j)
 	if (j->pid <= 0)
 		return;
 	ask_to_end(j);
-	if (poll(&p, 1, 2 * WARDEN_PATIENCE_MS) <= 0)
+	if (poll(&p, 1, 2 * NONE_GUARD_PATIENCE_MS) <= 0)
 		(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
 	while (waitid(P_PID, (id_t)j->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
 		;
@@ -233,20 +233,20 @@ static struct backend_job *none_job_free(struct backend_job *j)
 	if (!j)
 		return NULL;
 	job_reap(j);
-	supervised_done(&j->warden);
+	supervised_done(&j->guard);
 	(void)fd_close(j->events);
 	(void)fd_close(j->pidfd);
 	free(j);
 	return NULL;
 }
 
-/* The warden leaves last: its end is the end of all. */
+/* The guard leaves last: its end is the end of all. */
 static enum job_event none_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o UNUSED)
 {
 	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
 
-	if (j->warden.commands)
-		(void)supervised_hear_all(&j->warden);
+	if (j->guard.commands)
+		(void)supervised_hear_all(&j->guard);
 	return poll(&p, 1, 0) > 0 ? JOB_ENDED : JOB_NOTHING;
 }
 
@@ -255,17 +255,17 @@ static void none_signal(struct backend_job *j, uint32_t command, int sig)
 	if (sig == SIGKILL && command == COMMAND_FIRST)
 		ask_to_end(j);
 	else
-		supervised_ask(&j->warden, command, sig);
+		supervised_ask(&j->guard, command, sig);
 }
 
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
 static void none_judge(const struct backend_job *j, struct outcome *o)
 {
-	if (j->warden.ended && !j->lost)
-		outcome_ended(o, j->warden.end.status);
+	if (j->guard.ended && !j->lost)
+		outcome_ended(o, j->guard.end.status);
 	else if (o->kind == OUTCOME_FAILED)
 		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
-			      "the command's warden was ended from outside");
+			      "the command's guard was ended from outside");
 }
 
 /* Its end is seen by the pidfd. */
@@ -273,15 +273,15 @@ static bool none_hear(void *job)
 {
 	struct backend_job *j = job;
 
-	(void)supervised_hear_all(&j->warden);
+	(void)supervised_hear_all(&j->guard);
 	return true;
 }
 
 static int none_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 		     uint32_t *ret, struct err *e)
 {
-	const struct command_host host = { .table = j->warden.commands,
-					   .control = j->warden.control,
+	const struct command_host host = { .table = j->guard.commands,
+					   .control = j->guard.control,
 					   .pidfd = j->pidfd,
 					   .envp = (const char *const *)j->plan->envp,
 					   .path = j->plan->path_value,
@@ -296,7 +296,7 @@ static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *
 {
 	struct command_end x;
 
-	if (!command_ended(j->warden.commands, command, &x))
+	if (!command_ended(j->guard.commands, command, &x))
 		return false;
 	if (x.refused)
 		command_refused(&x, o);
@@ -316,7 +316,7 @@ static void none_finish(struct backend_job *j, struct outcome *o)
 	job_reap(j);
 	hear_lower(j);
 	none_judge(j, o);
-	o->left = j->left || !(j->warden.ended || j->lost);
+	o->left = j->left || !(j->guard.ended || j->lost);
 	if (o->left)
 		outcome_deny(o, "process", j->plan->argv ? j->plan->argv[0] : "",
 			     "something it started could not be ended and may still run");

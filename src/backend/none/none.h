@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/none/none.h - the parts of the backend that is not a sandbox; nobody else includes this.
  *
- * Four processes: brig, two wardens (forks of brig, without exec), the command. brig and the
- * wardens speak proc/supervisor.h. The warden is there
+ * Four processes: brig, two guards (forks of brig, without exec), the command. brig and the
+ * guards speak proc/supervisor.h. The guard is there
  * so that a run on the host still ends as a whole: what the command leaves behind becomes the
- * warden's child, and the warden ends it. The one above it does the same for a warden that was
+ * guard's child, and the guard ends it. The one above it does the same for a guard that was
  * killed, and ends with it otherwise. Nothing here holds a command that wants to get away: it has
  * the caller's rights, and may kill both first. */
 #pragma once
@@ -42,20 +42,20 @@ void none_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *none_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(none_plan, struct backend_plan *, none_plan_free)
 
-struct warden_start {
+struct none_guard_start {
 	const struct backend_plan *plan;
 	pid_t brig;       /* whose death ends the run */
-	int control;      /* the warden's end */
+	int control;      /* the guard's end */
 	int in, out, err; /* the command's streams; in is -1 for no input */
 	int code;         /* to become CODE_FD; -1: none */
 	bool tty;         /* all three are one terminal, to become the controlling one */
 	bool open;        /* there is no command: they come by ASK_EXEC (proc/commands.h) */
 };
 
-enum { WARDEN_PATIENCE_MS = 3000 }; /* how long it goes on killing what will not die */
+enum { NONE_GUARD_PATIENCE_MS = 3000 }; /* how long it goes on killing what will not die */
 
-/* warden.c: runs between clone and _exit, so it allocates nothing. Never returns. */
-_Noreturn void warden_main(const struct warden_start *s);
+/* none_guard.c: runs between clone and _exit, so it allocates nothing. Never returns. */
+_Noreturn void none_guard_main(const struct none_guard_start *s);
 
 /* reap.c: does /proc tell this process its children, by the numbers it would signal? */
 bool reap_sees_children(void);

@@ -52,7 +52,7 @@ static _Noreturn void ssh_client_keep(struct host_program h, int leash)
 	char word;
 
 	(void)setsid();
-	(void)prctl(PR_SET_NAME, "brig-ssh-keeper", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "brig-guard", 0, 0, 0);
 	proc_default_signals();
 	if (proc_place_streams(h.streams[0], h.streams[1], h.streams[2]) < 0 || dup2(leash, 3) < 0)
 		_exit(125);

@@ -63,7 +63,7 @@ __attribute__((unused)) static long tried(const char *name, long result)
 	return result;
 }
 
-/* As tried, but any answer except a refusal counts: the call got past the guard. Arguments are
+/* As tried, but any answer except a refusal counts: the call got past the checker. Arguments are
  * chosen so that nothing happens even where nobody guards. */
 __attribute__((unused)) static void reached(const char *name, long result)
 {

@@ -130,7 +130,7 @@ void told_await(const struct ident *workspace)
 		(void)nanosleep(&moment, NULL);
 }
 
-/* ---- a survivor of the monitor ----
+/* ---- a checker, should the monitor be killed ----
  *
  * A process of its own session, forked beside the run, that does nothing but wait for the end of a
  * pipe: a byte dismisses it, the end alone means that its parent is no more. It has the parent's
@@ -210,7 +210,7 @@ static _Noreturn void survive(struct protect *t, int lifeline, int pidfd)
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)setsid();
-	(void)prctl(PR_SET_NAME, "brig-survivor", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "brig-checker", 0, 0, 0);
 	forget_variables();
 	keep_only(t, lifeline, pidfd);
 	while ((n = read(lifeline, &word, 1)) < 0 && errno == EINTR)
@@ -218,7 +218,7 @@ static _Noreturn void survive(struct protect *t, int lifeline, int pidfd)
 	if (n != 0)
 		_exit(0);
 	wait_for_sandbox(t, pidfd);
-	t->survivor = 0;
+	t->checker = 0;
 	t->lifeline = -1;
 	o = outcome_new();
 	if (!o) /* the next brig makes the check */
@@ -242,22 +242,22 @@ void protect_survive(struct protect *t, int pidfd)
 		survive(t, ends[0], pidfd);
 	}
 	(void)fd_close(ends[0]);
-	t->lifeline = ends[1]; /* kept without a survivor as well: this is tried once */
-	t->survivor = pid > 0 ? pid : 0;
+	t->lifeline = ends[1]; /* kept without a checker as well: this is tried once */
+	t->checker = pid > 0 ? pid : 0;
 }
 
 void protect_dismiss(struct protect *t)
 {
-	if (t->survivor > 0)
+	if (t->checker > 0)
 		(void)!write(t->lifeline, "", 1);
 	t->lifeline = fd_close(t->lifeline);
 }
 
 void protect_reap(struct protect *t)
 {
-	while (t->survivor > 0 && waitpid(t->survivor, NULL, 0) < 0 && errno == EINTR)
+	while (t->checker > 0 && waitpid(t->checker, NULL, 0) < 0 && errno == EINTR)
 		;
-	t->survivor = 0;
+	t->checker = 0;
 }
 
 /* ---- the sweep ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/dead.h - finishes the check of a run whose monitor was killed: a survivor
+/* backend/kit/protect/dead.h - finishes the check of a run whose monitor was killed: a checker
  * does, or the next brig, where that was killed with it.
  *
  * The record of a tree in which nobody writes any more, and which was not brought up to date, is

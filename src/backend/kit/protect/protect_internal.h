@@ -84,8 +84,8 @@ struct protect {
 	int live;                  /* the folder of records; -1: none */
 	int life;                  /* a lock in it, as all that live have one; -1: none */
 	uint64_t beat;             /* when the records were last touched */
-	pid_t survivor;            /* 0: none */
-	int lifeline;              /* its end tells the survivor that we are gone; -1: none */
+	pid_t checker;             /* 0: none */
+	int lifeline;              /* its end tells the checker that we are gone; -1: none */
 	struct known_list covered; /* what lies in covered folders, by paths of the host's */
 	bool listed;               /* it is: the run is this process's own */
 	bool unlocked;             /* its mounts are not locked */
@@ -195,6 +195,6 @@ bool protect_leases_hold(const struct protect *t);
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *path,
 				      struct buf *facts);
 
-/* dead.c. Sends the survivor home before the check is made by whom it belongs to. */
+/* dead.c. Sends the checker home before the check is made by whom it belongs to. */
 void protect_dismiss(struct protect *t);
 void protect_reap(struct protect *t); /* it has ended, or is about to */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/remote/supervised.h - a sandbox whose supervisor is another process of brig's, seen
- * from the monitor: docker's guard, kubernetes' drover, none's warden.
+ * from the monitor: the guard of a container, of a pod, or of a command on the host (none).
  *
  * The two talk over a socket. The supervisor says how the start goes, is asked for signals and for
  * commands, and leaves last: its end of the socket closes when nothing is left. What one that was

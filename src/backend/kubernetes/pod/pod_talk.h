@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kubernetes/pod/pod_talk.h - what brig-drover and brig-pod say before the first command.
+/* backend/kubernetes/pod/pod_talk.h - what brig-guard and brig-pod say before the first command.
  *
- *     drover: want ─▶ pod: looks at itself, tries to get out ─▶ answer ─▶ commands (proc/carry.h)
+ *     guard: want ─▶ pod: looks at itself, tries to get out ─▶ answer ─▶ commands (proc/carry.h)
  *
  * Fixed forms. The first bytes of both are the same in every version, so that a helper image of
  * another one is told apart; the rest is of one build. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kubernetes/drover_door.c - the door of a pod, seen from the drover: its Secret, its line,
- * and its decisions on their way to brig.
+/* backend/kubernetes/pod_guard_door.c - the door of a pod, seen from the guard: its Secret, its
+ * line, and its decisions on their way to brig.
  *
  * The decisions are brig's to read: here they are bytes. */
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "base/bytes/base64.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
@@ -54,26 +54,26 @@ static void wipe(struct buf *b)
 		explicit_bzero(b->data, b->len);
 }
 
-int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e)
+int pod_guard_door_secret(struct pod_guard *g, const struct pod_run *r, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(SECRET_MAX);
 	CLEANUP(buf) struct buf body = BUF_INIT(SECRET_MAX);
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
-	const struct pod_policy w = { .name = d->name, .uid = d->seen.uid };
+	const struct pod_policy w = { .name = g->name, .uid = g->seen.uid };
 	char path[128];
 	struct json j;
 	int code;
 
-	if (d->plan->network != NETWORK_PROXY)
+	if (g->plan->network != NETWORK_PROXY)
 		return 0;
-	if (!d->s->there)
+	if (!g->s->there)
 		return err_set(e, ERR_INTERNAL, EINVAL, "nobody said what the door has to know");
-	if (encode(d->s->there->plan, &text, d->door.plan, e) < 0)
+	if (encode(g->s->there->plan, &text, g->door.plan, e) < 0)
 		return -e->code;
 	json_init(&j, &body, false);
-	pod_secret_body(d->plan, r, &w, buf_str(&text), &j);
-	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/secrets", d->space);
-	code = drover_post(d, path, &body, "a Secret for the door", &a, e);
+	pod_secret_body(g->plan, r, &w, buf_str(&text), &j);
+	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/secrets", g->space);
+	code = pod_guard_post(g, path, &body, "a Secret for the door", &a, e);
 	wipe(&text);
 	wipe(&body);
 	wipe(&a.body);
@@ -89,7 +89,7 @@ int drover_door_secret(struct drover *d, const struct pod_run *r, struct err *e)
 
 static int on_frame(void *arg, const struct carry_head *h, const void *payload)
 {
-	struct drover_door *o = arg;
+	struct pod_guard_door *o = arg;
 
 	if (h->kind == CARRY_SIGNAL && o->answered && h->size == sizeof(o->settled)) {
 		memcpy(&o->settled, payload, sizeof(o->settled));
@@ -103,26 +103,26 @@ static int on_frame(void *arg, const struct carry_head *h, const void *payload)
 }
 
 /* Both directions of the one socket that brig hears the door by. */
-static int open_channels(struct drover *d)
+static int open_channels(struct pod_guard *g)
 {
-	struct carry_command *k = carry_begin(d->door.carry, POD_DOOR_COMMAND);
-	int in = fcntl(d->s->there->line, F_DUPFD_CLOEXEC, 3);
-	int out = fcntl(d->s->there->line, F_DUPFD_CLOEXEC, 3);
+	struct carry_command *k = carry_begin(g->door.carry, POD_DOOR_COMMAND);
+	int in = fcntl(g->s->there->line, F_DUPFD_CLOEXEC, 3);
+	int out = fcntl(g->s->there->line, F_DUPFD_CLOEXEC, 3);
 
 	if (!k || in < 0 || out < 0)
 		return -ENOMEM;
-	(void)fd_close(d->s->there->line);
+	(void)fd_close(g->s->there->line);
 	return carry_open(k, 0, in, true) < 0 || carry_open(k, 1, out, false) < 0 ? -EIO : 0;
 }
 
-static int send_want(struct drover *d, struct err *e)
+static int send_want(struct pod_guard *g, struct err *e)
 {
 	struct pod_door_want w = {
 		.mark = { .magic = POD_MAGIC, .version = POD_VERSION, .size = sizeof(w) },
-		.door = d->plan->door
+		.door = g->plan->door
 	};
 	char piece[CARRY_PIECE];
-	int roots = d->s->there->roots, r;
+	int roots = g->s->there->roots, r;
 	struct stat st;
 	off_t at = 0;
 	ssize_t n;
@@ -130,148 +130,148 @@ static int send_want(struct drover *d, struct err *e)
 	if (fstat(roots, &st) < 0 || st.st_size > POD_ROOTS_MAX)
 		return err_set(e, ERR_UNAVAILABLE, E2BIG,
 			       "there are too many certificates for the door");
-	if (getrandom(d->door.number, sizeof(d->door.number), 0) != (ssize_t)sizeof(d->door.number))
+	if (getrandom(g->door.number, sizeof(g->door.number), 0) != (ssize_t)sizeof(g->door.number))
 		return err_sys(e, "cannot choose a number");
-	memcpy(w.number, d->door.number, sizeof(w.number));
-	memcpy(w.plan, d->door.plan, sizeof(w.plan));
+	memcpy(w.number, g->door.number, sizeof(w.number));
+	memcpy(w.plan, g->door.plan, sizeof(w.plan));
 	w.roots = (uint32_t)st.st_size;
-	r = carry_say(d->door.carry, CARRY_WANT, 0, &w, sizeof(w));
+	r = carry_say(g->door.carry, CARRY_WANT, 0, &w, sizeof(w));
 	while (r == 0 && (n = pread(roots, piece, sizeof(piece), at)) > 0) {
-		r = carry_say(d->door.carry, CARRY_ORDER, 0, piece, (size_t)n);
+		r = carry_say(g->door.carry, CARRY_ORDER, 0, piece, (size_t)n);
 		at += n;
 	}
 	return r < 0 ? err_errno(e, r, "cannot tell the door what is wanted") : 0;
 }
 
-static int talk(struct drover *d, struct err *e)
+static int talk(struct pod_guard *g, struct err *e)
 {
 	static struct pollfd p[CARRY_POLLS + 1]; /* large, and there is one */
-	uint64_t until = clock_us() + (uint64_t)DROVER_TALK_MS * 1000;
+	uint64_t until = clock_us() + (uint64_t)POD_GUARD_TALK_MS * 1000;
 
-	while (!d->door.answered) {
-		size_t n = carry_polls(d->door.carry, p);
+	while (!g->door.answered) {
+		size_t n = carry_polls(g->door.carry, p);
 
-		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
+		p[n] = (struct pollfd){ .fd = g->s->control, .events = POLLIN };
 		(void)poll(p, n + 1, LOOK_MS);
-		if (carry_turn(d->door.carry, p, n) < 0 && !d->door.answered)
+		if (carry_turn(g->door.carry, p, n) < 0 && !g->door.answered)
 			return err_refuse(e, ERR_UNAVAILABLE, EPIPE,
 					  "kubernetes.helper_image must have brig-pod of this "
 					  "version",
 					  "the door's container ended at once");
-		if (drover_given_up(d))
+		if (pod_guard_given_up(g))
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		if (clock_us() > until)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
 				       "the door's container does not answer");
 	}
-	return drover_judge_mark(&d->door.answer.mark, sizeof(d->door.answer), e) < 0
+	return pod_guard_judge_mark(&g->door.answer.mark, sizeof(g->door.answer), e) < 0
 		       ? -e->code
-		       : drover_take_words(&d->door.answer.err, e);
+		       : pod_guard_take_words(&g->door.answer.err, e);
 }
 
-int drover_door_open(struct drover *d, struct err *e)
+int pod_guard_door_open(struct pod_guard *g, struct err *e)
 {
-	struct kube_streams *s = &d->door.streams;
+	struct kube_streams *s = &g->door.streams;
 	char path[512];
 
-	if (d->plan->network != NETWORK_PROXY)
+	if (g->plan->network != NETWORK_PROXY)
 		return 0;
-	if (drover_wait(d, KUBE_DOOR, e) < 0)
+	if (pod_guard_wait(g, KUBE_DOOR, e) < 0)
 		return -e->code;
 	(void)snprintf(path, sizeof(path),
 		       "/api/v1/namespaces/%s/pods/%s/attach?container=" KUBE_DOOR
 		       "&stdin=1&stdout=1&stderr=1",
-		       d->space, d->name);
-	if (kube_attach(d->kube, path, DROVER_TALK_MS, s, e) < 0)
+		       g->space, g->name);
+	if (kube_attach(g->kube, path, POD_GUARD_TALK_MS, s, e) < 0)
 		return err_wrap(e, "cannot attach to the door's container");
 	if (fcntl(s->in, F_SETFL, O_NONBLOCK) < 0 || fcntl(s->out, F_SETFL, O_NONBLOCK) < 0 ||
 	    fcntl(s->err, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "cannot use the streams of the pod");
-	d->door.carry = carry_new(s->out, s->in, on_frame, &d->door);
-	if (!d->door.carry || open_channels(d) < 0)
+	g->door.carry = carry_new(s->out, s->in, on_frame, &g->door);
+	if (!g->door.carry || open_channels(g) < 0)
 		return err_nomem(e);
-	if (send_want(d, e) < 0 || talk(d, e) < 0)
+	if (send_want(g, e) < 0 || talk(g, e) < 0)
 		return err_wrap(e, "network proxy");
 	/* As with the command's own line: it was opened by the pod's name. */
-	return drover_confirm(d, e);
+	return pod_guard_confirm(g, e);
 }
 
 /* The door has read it, and nobody needs it any more: if all of brig is killed, the pod's object
  * stays behind until the next one comes by, and what it owns with it. */
-static void forget_secret(struct drover *d)
+static void forget_secret(struct pod_guard *g)
 {
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };
 	char path[512], note[sizeof(((struct err *)0)->what) + 80];
 	const struct kube_request q = { .method = "DELETE", .path = path, .ms = FORGET_MS };
 	struct err e = { 0 };
 
-	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/secrets/%s", d->space, d->name);
-	if (kube_ask(d->kube, &q, &a, &e) == 0) {
+	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/secrets/%s", g->space, g->name);
+	if (kube_ask(g->kube, &q, &a, &e) == 0) {
 		if (a.status < 300 || a.status == 404)
 			return;
-		(void)drover_refused(&a, "that the door's Secret is removed", &e);
+		(void)pod_guard_refused(&a, "that the door's Secret is removed", &e);
 	}
 	(void)snprintf(note, sizeof(note), "%s; it stays until the pod is removed", e.what);
-	(void)drover_note(d, note);
+	(void)pod_guard_note(g, note);
 }
 
-void drover_door_seen(struct drover *d)
+void pod_guard_door_seen(struct pod_guard *g)
 {
 	const uint32_t seen = POD_DOOR_SEEN;
 
-	if (!d->door.carry)
+	if (!g->door.carry)
 		return;
-	(void)carry_say(d->door.carry, CARRY_SIGNAL, 0, &seen, sizeof(seen));
-	forget_secret(d);
+	(void)carry_say(g->door.carry, CARRY_SIGNAL, 0, &seen, sizeof(seen));
+	forget_secret(g);
 }
 
 /* ---- while commands run ---- */
 
 /* A run's door is asked for the rest by brig, when the run has ended. */
-uint32_t drover_door_ask(struct drover *d)
+uint32_t pod_guard_door_ask(struct pod_guard *g)
 {
-	if (!d->door.carry || !d->s->open)
+	if (!g->door.carry || !g->s->open)
 		return 0;
-	d->door.asked += d->door.asked == UINT32_MAX ? 2 : 1; /* never POD_DOOR_SEEN */
-	return carry_say(d->door.carry, CARRY_SIGNAL, 0, &d->door.asked, sizeof(d->door.asked)) < 0
+	g->door.asked += g->door.asked == UINT32_MAX ? 2 : 1; /* never POD_DOOR_SEEN */
+	return carry_say(g->door.carry, CARRY_SIGNAL, 0, &g->door.asked, sizeof(g->door.asked)) < 0
 		       ? 0
-		       : d->door.asked;
+		       : g->door.asked;
 }
 
-bool drover_door_settled(const struct drover *d, uint32_t number)
+bool pod_guard_door_settled(const struct pod_guard *g, uint32_t number)
 {
 	const struct carry_command *k =
-		d->door.carry ? carry_find(d->door.carry, POD_DOOR_COMMAND) : NULL;
+		g->door.carry ? carry_find(g->door.carry, POD_DOOR_COMMAND) : NULL;
 
 	if (!number || !k)
 		return true;
-	return (int32_t)(d->door.settled - number) >= 0 && carry_flushed(k);
+	return (int32_t)(g->door.settled - number) >= 0 && carry_flushed(k);
 }
 
-size_t drover_door_polls(struct drover *d, struct pollfd *p)
+size_t pod_guard_door_polls(struct pod_guard *g, struct pollfd *p)
 {
-	return d->door.carry ? carry_polls(d->door.carry, p) : 0;
+	return g->door.carry ? carry_polls(g->door.carry, p) : 0;
 }
 
 /* Without its line the channels close, and brig hears that the door is gone. */
-void drover_door_turn(struct drover *d, const struct pollfd *p, size_t n)
+void pod_guard_door_turn(struct pod_guard *g, const struct pollfd *p, size_t n)
 {
 	struct carry_command *k;
 
-	if (!d->door.carry)
+	if (!g->door.carry)
 		return;
-	if (carry_turn(d->door.carry, p, n) < 0) {
-		drover_door_leave(d);
+	if (carry_turn(g->door.carry, p, n) < 0) {
+		pod_guard_door_leave(g);
 		return;
 	}
-	k = carry_find(d->door.carry, POD_DOOR_COMMAND);
+	k = carry_find(g->door.carry, POD_DOOR_COMMAND);
 	if (k && k->channels[1].fd < 0) /* no more decisions will come */
 		carry_end(k);
 }
 
-void drover_door_leave(struct drover *d)
+void pod_guard_door_leave(struct pod_guard *g)
 {
-	d->door.carry = carry_free(d->door.carry);
-	kube_streams_done(&d->door.streams);
-	d->door.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
+	g->door.carry = carry_free(g->door.carry);
+	kube_streams_done(&g->door.streams);
+	g->door.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
 }

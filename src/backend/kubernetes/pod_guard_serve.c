@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kubernetes/drover_serve.c - commands of a pod, carried between brig and brig-pod.
+/* backend/kubernetes/pod_guard_serve.c - commands of a pod, carried between brig and brig-pod.
  *
  * brig asks as it asks any supervisor, with an order and pipes; the order goes over as it is, and
  * of each pipe what it is for: the kernel says which end of it this is. What the pod says is
@@ -14,7 +14,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "proc/order.h"
@@ -29,167 +29,169 @@
 
 /* ---- the pod's words ---- */
 
-static size_t held_at(const struct drover *d, uint32_t number)
+static size_t held_at(const struct pod_guard *g, uint32_t number)
 {
 	size_t i = 0;
 
-	while (i < COMMANDS_MAX && d->held[i].number != number)
+	while (i < COMMANDS_MAX && g->held[i].number != number)
 		i++;
 	return i;
 }
 
 /* The first word on it, that it runs or why not. */
-static void drover_serve_begins(struct drover *d, size_t at, const struct carry_said *s)
+static void pod_guard_serve_begins(struct pod_guard *g, size_t at, const struct carry_said *s)
 {
-	struct supervisor_msg *m = &d->held[at].first;
+	struct supervisor_msg *m = &g->held[at].first;
 
-	if (d->held[at].began || d->held[at].told_began)
+	if (g->held[at].began || g->held[at].told_began)
 		return;
 	*m = (struct supervisor_msg){ .said = (enum supervisor_said)s->said,
-				      .command = d->held[at].number,
+				      .command = g->held[at].number,
 				      .status = s->status,
 				      .at = clock_us() };
 	m->err.code = s->code;
 	m->err.kind = (unsigned)s->kind < ERR_KINDS ? (enum err_kind)s->kind : ERR_INTERNAL;
 	(void)snprintf(m->err.what, sizeof(m->err.what), "%.*s", (int)sizeof(s->what) - 1, s->what);
 	(void)snprintf(m->err.hint, sizeof(m->err.hint), "%.*s", (int)sizeof(s->hint) - 1, s->hint);
-	drover_clean(m->err.what);
-	drover_clean(m->err.hint);
-	d->held[at].began = true;
+	pod_guard_clean(m->err.what);
+	pod_guard_clean(m->err.hint);
+	g->held[at].began = true;
 }
 
 /* Each word is held, once: a pod that repeats itself says no more by it. */
-static int drover_serve_on_said(struct drover *d, const struct carry_head *h, const void *payload)
+static int pod_guard_serve_on_said(struct pod_guard *g, const struct carry_head *h,
+				   const void *payload)
 {
-	size_t at = h->command ? held_at(d, h->command) : COMMANDS_MAX;
+	size_t at = h->command ? held_at(g, h->command) : COMMANDS_MAX;
 	struct carry_said s;
 
 	if (h->size != sizeof(s) || at == COMMANDS_MAX)
 		return -EPROTO;
 	memcpy(&s, payload, sizeof(s));
 	if (s.said == SUPERVISOR_EXITED) {
-		if (!d->held[at].exited && !d->held[at].told_exited) {
-			d->held[at].exited = true;
-			d->held[at].door = drover_door_ask(d);
-			d->held[at].since = clock_us();
+		if (!g->held[at].exited && !g->held[at].told_exited) {
+			g->held[at].exited = true;
+			g->held[at].door = pod_guard_door_ask(g);
+			g->held[at].since = clock_us();
 		}
-		d->held[at].status = s.status;
-		d->held[at].oom = s.oom;
-		d->held[at].pids = s.pids;
+		g->held[at].status = s.status;
+		g->held[at].oom = s.oom;
+		g->held[at].pids = s.pids;
 	} else if (s.said == SUPERVISOR_ENDED) {
-		d->held[at].ended = true;
+		g->held[at].ended = true;
 	} else if (s.said == SUPERVISOR_STARTED || s.said == SUPERVISOR_FAILED) {
-		drover_serve_begins(d, at, &s);
+		pod_guard_serve_begins(g, at, &s);
 	} else {
 		return -EPROTO;
 	}
 	return 0;
 }
 
-int drover_frame(void *arg, const struct carry_head *h, const void *payload)
+int pod_guard_frame(void *arg, const struct carry_head *h, const void *payload)
 {
-	struct drover *d = arg;
+	struct pod_guard *g = arg;
 
-	if (h->kind == CARRY_ANSWER && !d->answered && h->size >= sizeof(struct pod_mark)) {
-		memcpy(&d->answer, payload,
-		       h->size < sizeof(d->answer) ? h->size : sizeof(d->answer));
-		d->answered = true;
+	if (h->kind == CARRY_ANSWER && !g->answered && h->size >= sizeof(struct pod_mark)) {
+		memcpy(&g->answer, payload,
+		       h->size < sizeof(g->answer) ? h->size : sizeof(g->answer));
+		g->answered = true;
 		return 0;
 	}
-	return h->kind == CARRY_SAID && d->answered ? drover_serve_on_said(d, h, payload) : -EPROTO;
+	return h->kind == CARRY_SAID && g->answered ? pod_guard_serve_on_said(g, h, payload)
+						    : -EPROTO;
 }
 
-static void forget_terminal(struct drover *d, uint32_t number)
+static void forget_terminal(struct pod_guard *g, uint32_t number)
 {
 	for (size_t i = 0; i < COMMANDS_MAX; i++)
-		if (d->terminals[i].number == number) {
-			(void)fd_close(d->terminals[i].slave);
-			d->terminals[i].number = 0;
+		if (g->terminals[i].number == number) {
+			(void)fd_close(g->terminals[i].slave);
+			g->terminals[i].number = 0;
 		}
 }
 
 /* true: brig has it, or is gone. */
-static bool drover_serve_told(struct drover *d, const struct supervisor_msg *m)
+static bool pod_guard_serve_told(struct pod_guard *g, const struct supervisor_msg *m)
 {
-	d->full = drover_say(d, m, -1) == -EAGAIN;
-	return !d->full;
+	g->full = pod_guard_say(g, m, -1) == -EAGAIN;
+	return !g->full;
 }
 
 /* The line to the door is another one, and may be slower. One that says nothing is not waited for
  * for long: what it decided is on the record when it comes. */
-static bool awaits_door(const struct drover *d, size_t i)
+static bool awaits_door(const struct pod_guard *g, size_t i)
 {
-	return d->held[i].exited && !drover_door_settled(d, d->held[i].door) &&
-	       clock_us() < d->held[i].since + (uint64_t)DOOR_MS * 1000;
+	return g->held[i].exited && !pod_guard_door_settled(g, g->held[i].door) &&
+	       clock_us() < g->held[i].since + (uint64_t)DOOR_MS * 1000;
 }
 
 /* over: nothing more will come. true: it waits for the door. */
-static bool let_go_of(struct drover *d, size_t i, bool over)
+static bool let_go_of(struct pod_guard *g, size_t i, bool over)
 {
-	uint32_t number = d->held[i].number;
-	struct carry_command *k = carry_find(d->carry, number);
+	uint32_t number = g->held[i].number;
+	struct carry_command *k = carry_find(g->carry, number);
 	struct supervisor_msg m = { .said = SUPERVISOR_EXITED,
 				    .command = number,
-				    .status = d->held[i].status,
+				    .status = g->held[i].status,
 				    .at = clock_us() };
 
-	if (d->held[i].began && !d->held[i].told_began) {
-		if (!drover_serve_told(d, &d->held[i].first))
+	if (g->held[i].began && !g->held[i].told_began) {
+		if (!pod_guard_serve_told(g, &g->held[i].first))
 			return false;
-		d->held[i].told_began = true;
+		g->held[i].told_began = true;
 	}
 	if (k && !carry_flushed(k))
 		return false;
-	if (!over && awaits_door(d, i))
+	if (!over && awaits_door(g, i))
 		return true;
-	if (d->held[i].exited) {
-		m.container.oom = d->held[i].oom;
-		m.container.pids = d->held[i].pids;
-		if (!drover_serve_told(d, &m))
+	if (g->held[i].exited) {
+		m.container.oom = g->held[i].oom;
+		m.container.pids = g->held[i].pids;
+		if (!pod_guard_serve_told(g, &m))
 			return false;
-		d->held[i].exited = false;
-		d->held[i].told_exited = true;
+		g->held[i].exited = false;
+		g->held[i].told_exited = true;
 	}
 	m = (struct supervisor_msg){ .said = SUPERVISOR_ENDED, .command = number };
-	if (!d->held[i].ended || !drover_serve_told(d, &m))
+	if (!g->held[i].ended || !pod_guard_serve_told(g, &m))
 		return false;
 	if (k)
 		carry_end(k);
-	forget_terminal(d, number);
-	memset(&d->held[i], 0, sizeof(d->held[i]));
+	forget_terminal(g, number);
+	memset(&g->held[i], 0, sizeof(g->held[i]));
 	return false;
 }
 
 /* A brig that is stopped, or busy, hears the rest when it reads again. true: some wait for the
  * door. */
-static bool drover_serve_let_go(struct drover *d, bool over)
+static bool pod_guard_serve_let_go(struct pod_guard *g, bool over)
 {
 	bool waits = false;
 
-	d->full = false;
-	for (size_t i = 0; i < COMMANDS_MAX && !d->full; i++)
-		if (d->held[i].number)
-			waits |= let_go_of(d, i, over);
+	g->full = false;
+	for (size_t i = 0; i < COMMANDS_MAX && !g->full; i++)
+		if (g->held[i].number)
+			waits |= let_go_of(g, i, over);
 	return waits;
 }
 
 /* The line is gone, and nothing more comes of any of them. */
-static void let_go_last(struct drover *d)
+static void let_go_last(struct pod_guard *g)
 {
 	uint64_t until = clock_us() + (uint64_t)REST_MS * 1000;
 
-	(void)drover_serve_let_go(d, true);
-	while (d->full && clock_us() < until) {
-		struct pollfd p = { .fd = d->s->control, .events = POLLOUT };
+	(void)pod_guard_serve_let_go(g, true);
+	while (g->full && clock_us() < until) {
+		struct pollfd p = { .fd = g->s->control, .events = POLLOUT };
 
 		(void)poll(&p, 1, LOOK_MS);
-		(void)drover_serve_let_go(d, true);
+		(void)pod_guard_serve_let_go(g, true);
 	}
 }
 
 /* ---- brig's requests ---- */
 
-static int send_order(struct drover *d, uint32_t number, int order)
+static int send_order(struct pod_guard *g, uint32_t number, int order)
 {
 	char piece[CARRY_PIECE];
 	off_t at = 0;
@@ -198,7 +200,7 @@ static int send_order(struct drover *d, uint32_t number, int order)
 	while ((n = pread(order, piece, sizeof(piece), at)) > 0) {
 		int r = at + n > ORDER_MAX
 				? -E2BIG
-				: carry_say(d->carry, CARRY_ORDER, number, piece, (size_t)n);
+				: carry_say(g->carry, CARRY_ORDER, number, piece, (size_t)n);
 
 		if (r < 0)
 			return r;
@@ -208,7 +210,7 @@ static int send_order(struct drover *d, uint32_t number, int order)
 }
 
 /* Our end of a terminal of its own, which changes nothing; brig gets the other. */
-static int make_terminal(struct drover *d, struct carry_command *k,
+static int make_terminal(struct pod_guard *g, struct carry_command *k,
 			 const struct supervisor_request *r)
 {
 	const struct supervisor_msg m = { .said = SUPERVISOR_TERMINAL, .command = r->command };
@@ -230,16 +232,16 @@ static int make_terminal(struct drover *d, struct carry_command *k,
 	if (tcsetattr(slave, TCSANOW, &t) < 0 || out < 0 || in < 0 ||
 	    carry_open(k, 0, out, false) < 0 || carry_open(k, 2, in, true) < 0)
 		return -EIO;
-	while (i < COMMANDS_MAX && d->terminals[i].number)
+	while (i < COMMANDS_MAX && g->terminals[i].number)
 		i++;
 	if (i == COMMANDS_MAX)
 		return -EAGAIN;
-	if (drover_say(d, &m, master) < 0)
+	if (pod_guard_say(g, &m, master) < 0)
 		return -EAGAIN;
-	d->terminals[i].number = r->command;
-	d->terminals[i].slave = TAKE_FD(slave);
-	d->terminals[i].rows = r->rows;
-	d->terminals[i].cols = r->cols;
+	g->terminals[i].number = r->command;
+	g->terminals[i].slave = TAKE_FD(slave);
+	g->terminals[i].rows = r->rows;
+	g->terminals[i].cols = r->cols;
 	return 0;
 }
 
@@ -260,81 +262,81 @@ static int open_pipes(struct carry_command *k, int *fds, size_t n, struct carry_
 	return 0;
 }
 
-static int drover_serve_begin(struct drover *d, const struct supervisor_request *r, int *fds,
-			      size_t n)
+static int pod_guard_serve_begin(struct pod_guard *g, const struct supervisor_request *r, int *fds,
+				 size_t n)
 {
 	struct carry_exec x = { .tty = r->tty,
 				.files = r->files,
-				.alone = !d->s->open,
+				.alone = !g->s->open,
 				.rows = r->rows,
 				.cols = r->cols };
-	struct carry_command *k = carry_begin(d->carry, r->command);
-	size_t at = held_at(d, 0);
+	struct carry_command *k = carry_begin(g->carry, r->command);
+	size_t at = held_at(g, 0);
 	int e;
 
 	if (!k || at == COMMANDS_MAX || n < 1 || n > 1 + CARRY_CHANNELS)
 		return -EAGAIN;
-	d->held[at].number = r->command;
-	e = r->tty ? make_terminal(d, k, r) : open_pipes(k, fds + 1, n - 1, &x);
+	g->held[at].number = r->command;
+	e = r->tty ? make_terminal(g, k, r) : open_pipes(k, fds + 1, n - 1, &x);
 	if (e == 0)
-		e = send_order(d, r->command, fds[0]);
-	return e == 0 ? carry_say(d->carry, CARRY_EXEC, r->command, &x, sizeof(x)) : e;
+		e = send_order(g, r->command, fds[0]);
+	return e == 0 ? carry_say(g->carry, CARRY_EXEC, r->command, &x, sizeof(x)) : e;
 }
 
-static void on_exec(struct drover *d, const struct supervisor_request *r, int *fds, size_t n)
+static void on_exec(struct pod_guard *g, const struct supervisor_request *r, int *fds, size_t n)
 {
-	int code = drover_serve_begin(d, r, fds, n);
+	int code = pod_guard_serve_begin(g, r, fds, n);
 	struct supervisor_msg *m;
 	struct carry_command *k;
 	size_t at;
 
 	if (code == 0)
 		return;
-	k = carry_find(d->carry, r->command);
+	k = carry_find(g->carry, r->command);
 	if (k)
 		carry_end(k);
-	at = held_at(d, r->command);
+	at = held_at(g, r->command);
 	if (at == COMMANDS_MAX)
-		at = held_at(d, 0);
+		at = held_at(g, 0);
 	if (at == COMMANDS_MAX) /* as many as brig has room for have one */
 		return;
-	m = &d->held[at].first;
+	m = &g->held[at].first;
 	*m = (struct supervisor_msg){ .said = SUPERVISOR_FAILED, .command = r->command };
 	(void)err_errno(&m->err, code, "cannot bring the command to the pod");
-	d->held[at].number = r->command;
-	d->held[at].began = d->held[at].ended = true;
+	g->held[at].number = r->command;
+	g->held[at].began = g->held[at].ended = true;
 }
 
 /* false: it is to end. */
-static bool on_request(struct drover *d, const struct supervisor_request *r, int *fds, size_t n)
+static bool on_request(struct pod_guard *g, const struct supervisor_request *r, int *fds, size_t n)
 {
 	uint32_t sig = (uint32_t)r->signal;
 
 	if (r->asks == ASK_EXEC)
-		on_exec(d, r, fds, n);
+		on_exec(g, r, fds, n);
 	if (r->asks == ASK_GO) {
-		d->filled = true;
+		g->filled = true;
 		return false;
 	}
 	if (r->asks == ASK_SIGNAL && r->command == COMMAND_FIRST && r->signal == SIGKILL)
 		return false;
 	if (r->asks == ASK_SIGNAL)
-		return carry_say(d->carry, CARRY_SIGNAL, r->command, &sig, sizeof(sig)) == 0;
+		return carry_say(g->carry, CARRY_SIGNAL, r->command, &sig, sizeof(sig)) == 0;
 	return true;
 }
 
-static bool hear_brig(struct drover *d)
+static bool hear_brig(struct pod_guard *g)
 {
 	for (;;) {
 		int fds[1 + CARRY_CHANNELS];
 		struct supervisor_request r;
 		size_t n = ARRAY_LEN(fds);
-		ssize_t got = fd_recv(d->s->control, &r, sizeof(r), fds, &n);
+		ssize_t got = fd_recv(g->s->control, &r, sizeof(r), fds, &n);
 		bool goes_on;
 
 		if (got == -EAGAIN)
 			return true;
-		goes_on = got == (ssize_t)sizeof(r) && on_request(d, &r, fds, n);
+		goes_on = got == (ssize_t)sizeof(r) && on_request(g, &r, fds, n);
 		for (size_t i = 0; i < n; i++)
 			(void)fd_close(fds[i]);
 		if (!goes_on)
@@ -342,7 +344,7 @@ static bool hear_brig(struct drover *d)
 	}
 }
 
-static bool look_at_sizes(struct drover *d)
+static bool look_at_sizes(struct pod_guard *g)
 {
 	bool any = false;
 
@@ -350,15 +352,15 @@ static bool look_at_sizes(struct drover *d)
 		struct winsize size;
 		uint16_t both[2];
 
-		if (!d->terminals[i].number)
+		if (!g->terminals[i].number)
 			continue;
 		any = true;
-		if (ioctl(d->terminals[i].slave, TIOCGWINSZ, &size) < 0 ||
-		    (size.ws_row == d->terminals[i].rows && size.ws_col == d->terminals[i].cols))
+		if (ioctl(g->terminals[i].slave, TIOCGWINSZ, &size) < 0 ||
+		    (size.ws_row == g->terminals[i].rows && size.ws_col == g->terminals[i].cols))
 			continue;
-		d->terminals[i].rows = both[0] = size.ws_row;
-		d->terminals[i].cols = both[1] = size.ws_col;
-		(void)carry_say(d->carry, CARRY_RESIZE, d->terminals[i].number, both, sizeof(both));
+		g->terminals[i].rows = both[0] = size.ws_row;
+		g->terminals[i].cols = both[1] = size.ws_col;
+		(void)carry_say(g->carry, CARRY_RESIZE, g->terminals[i].number, both, sizeof(both));
 	}
 	return any;
 }
@@ -366,65 +368,65 @@ static bool look_at_sizes(struct drover *d)
 /* ---- the end ---- */
 
 /* The line is gone; the cluster may know why, a moment later. */
-static void find_out(struct drover *d)
+static void find_out(struct pod_guard *g)
 {
 	uint64_t until = clock_us() + (uint64_t)WHY_MS * 1000;
 
-	while (!d->seen.over && clock_us() < until) {
-		struct pollfd p[] = { { .fd = d->watch, .events = POLLIN },
-				      { .fd = d->s->control, .events = POLLIN } };
+	while (!g->seen.over && clock_us() < until) {
+		struct pollfd p[] = { { .fd = g->watch, .events = POLLIN },
+				      { .fd = g->s->control, .events = POLLIN } };
 
 		(void)poll(p, ARRAY_LEN(p), (int)((until - clock_us()) / 1000) + 1);
-		if (drover_hear_watch(d) < 0 || drover_given_up(d))
+		if (pod_guard_hear_watch(g) < 0 || pod_guard_given_up(g))
 			break;
 	}
-	d->end.container.oom = d->seen.oom;
-	d->end.container.disk = d->seen.disk;
-	if (d->differs[0])
-		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EPERM,
-			      "the pod was changed while it ran: %s", d->differs);
-	else if (d->seen.gone)
-		(void)err_set(&d->end.err, ERR_UNAVAILABLE, ESTALE,
+	g->end.container.oom = g->seen.oom;
+	g->end.container.disk = g->seen.disk;
+	if (g->differs[0])
+		(void)err_set(&g->end.err, ERR_UNAVAILABLE, EPERM,
+			      "the pod was changed while it ran: %s", g->differs);
+	else if (g->seen.gone)
+		(void)err_set(&g->end.err, ERR_UNAVAILABLE, ESTALE,
 			      "the pod was removed by somebody else while it ran");
-	else if (d->seen.over && d->seen.reason[0])
-		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EIO, "the pod ended: %s",
-			      d->seen.reason);
-	else if (d->seen.leaving)
-		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EHOSTDOWN,
+	else if (g->seen.over && g->seen.reason[0])
+		(void)err_set(&g->end.err, ERR_UNAVAILABLE, EIO, "the pod ended: %s",
+			      g->seen.reason);
+	else if (g->seen.leaving)
+		(void)err_set(&g->end.err, ERR_UNAVAILABLE, EHOSTDOWN,
 			      "the pod was removed by somebody else, or its node was lost");
 	else
-		(void)err_set(&d->end.err, ERR_UNAVAILABLE, EPIPE,
+		(void)err_set(&g->end.err, ERR_UNAVAILABLE, EPIPE,
 			      "the connection to the pod was lost");
 }
 
 /* A node without power says nothing, and nobody closes the line to it: the cluster's word on the
  * pod counts, once what is still on its way has had its time. */
-static bool is_waited_for_in_vain(const struct drover *d, uint64_t *since)
+static bool is_waited_for_in_vain(const struct pod_guard *g, uint64_t *since)
 {
-	if (!d->seen.over && !d->seen.leaving)
+	if (!g->seen.over && !g->seen.leaving)
 		*since = 0;
 	else if (!*since)
 		*since = clock_us();
 	return *since && clock_us() > *since + (uint64_t)REST_MS * 1000;
 }
 
-void drover_serve(struct drover *d)
+void pod_guard_serve(struct pod_guard *g)
 {
 	static struct pollfd p[2 * CARRY_POLLS + 3]; /* large, and there is one */
 	uint64_t since = 0;
 
 	for (;;) {
-		bool sizes = look_at_sizes(d), waits = drover_serve_let_go(d, false);
+		bool sizes = look_at_sizes(g), waits = pod_guard_serve_let_go(g, false);
 		size_t n, more;
 
-		n = carry_polls(d->carry, p);
-		more = drover_door_polls(d, p + n + 3);
-		p[n] = (struct pollfd){ .fd = d->s->control,
-					.events = d->full ? POLLIN | POLLOUT : POLLIN };
-		p[n + 1] = (struct pollfd){ .fd = d->watch, .events = POLLIN };
-		p[n + 2] = (struct pollfd){ .fd = d->streams.err, .events = POLLIN };
-		if (is_waited_for_in_vain(d, &since)) {
-			find_out(d);
+		n = carry_polls(g->carry, p);
+		more = pod_guard_door_polls(g, p + n + 3);
+		p[n] = (struct pollfd){ .fd = g->s->control,
+					.events = g->full ? POLLIN | POLLOUT : POLLIN };
+		p[n + 1] = (struct pollfd){ .fd = g->watch, .events = POLLIN };
+		p[n + 2] = (struct pollfd){ .fd = g->streams.err, .events = POLLIN };
+		if (is_waited_for_in_vain(g, &since)) {
+			find_out(g);
 			return;
 		}
 		if (poll(p, n + 3 + more,
@@ -436,22 +438,22 @@ void drover_serve(struct drover *d)
 		if (p[n + 2].revents) { /* what brig-pod says there is for the node's log */
 			char unread[512];
 
-			if (read(d->streams.err, unread, sizeof(unread)) <= 0)
-				d->streams.err = fd_close(d->streams.err);
+			if (read(g->streams.err, unread, sizeof(unread)) <= 0)
+				g->streams.err = fd_close(g->streams.err);
 		}
-		if (p[n + 1].revents && drover_hear_watch(d) < 0)
-			d->watch = fd_close(d->watch);
-		if (d->differs[0]) {
-			(void)err_set(&d->end.err, ERR_UNAVAILABLE, EPERM,
-				      "the pod was changed while it ran: %s", d->differs);
+		if (p[n + 1].revents && pod_guard_hear_watch(g) < 0)
+			g->watch = fd_close(g->watch);
+		if (g->differs[0]) {
+			(void)err_set(&g->end.err, ERR_UNAVAILABLE, EPERM,
+				      "the pod was changed while it ran: %s", g->differs);
 			return;
 		}
-		drover_door_turn(d, p + n + 3, more);
-		if (!hear_brig(d))
+		pod_guard_door_turn(g, p + n + 3, more);
+		if (!hear_brig(g))
 			return;
-		if (carry_turn(d->carry, p, n) < 0) {
-			let_go_last(d);
-			find_out(d);
+		if (carry_turn(g->carry, p, n) < 0) {
+			let_go_last(g);
+			find_out(g);
 			return;
 		}
 	}

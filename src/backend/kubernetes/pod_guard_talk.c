@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kubernetes/drover_talk.c - the line to brig-pod, and its first words: what was asked for,
- * what must not be reached, what is there. */
+/* backend/kubernetes/pod_guard_talk.c - the line to brig-pod, and its first words: what was asked
+ * for, what must not be reached, what is there. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kubernetes/drover.h"
+#include "backend/kubernetes/pod_guard.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/text/str.h"
@@ -28,7 +28,7 @@ static void add_target(struct pod_want *w, const char *address, uint16_t port, b
 
 /* What a cloud and the world have for whoever gets out. brig-pod adds what it was told of the
  * cluster's own services. */
-static void add_targets(const struct drover *d, struct pod_want *w)
+static void add_targets(const struct pod_guard *g, struct pod_want *w)
 {
 	static const struct {
 		const char *address;
@@ -44,13 +44,13 @@ static void add_targets(const struct drover *d, struct pod_want *w)
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		add_target(w, fixed[i].address, fixed[i].port, false);
 	for (size_t i = 0; i < ARRAY_LEN(of_nodes); i++)
-		add_target(w, d->seen.address, of_nodes[i], true);
+		add_target(w, g->seen.address, of_nodes[i], true);
 	add_target(w, of_names, 53, true);
 }
 
-static void fill_want(const struct drover *d, struct pod_want *w)
+static void fill_want(const struct pod_guard *g, struct pod_want *w)
 {
-	const struct backend_plan *p = d->plan;
+	const struct backend_plan *p = g->plan;
 
 	*w = (struct pod_want){
 		.mark = { .magic = POD_MAGIC, .version = POD_VERSION, .size = sizeof(*w) },
@@ -61,16 +61,16 @@ static void fill_want(const struct drover *d, struct pod_want *w)
 		.tmp = p->limits.tmp,
 		.profile = (uint8_t)p->profile,
 		.closed = p->network == NETWORK_NONE,
-		.no_links = p->network == NETWORK_NONE && !d->by_policy,
+		.no_links = p->network == NETWORK_NONE && !g->by_policy,
 		.read_only_root = p->read_only_root
 	};
-	if (d->door.answered) {
+	if (g->door.answered) {
 		w->door = true;
-		w->door_port = d->door.answer.port;
-		memcpy(w->door_number, d->door.number, sizeof(w->door_number));
+		w->door_port = g->door.answer.port;
+		memcpy(w->door_number, g->door.number, sizeof(w->door_number));
 	}
 	if (w->closed || w->door)
-		add_targets(d, w);
+		add_targets(g, w);
 }
 
 static int another_version(const struct pod_mark *m, struct err *e)
@@ -78,7 +78,7 @@ static int another_version(const struct pod_mark *m, struct err *e)
 	char version[sizeof(m->version) + 1] = "";
 
 	memcpy(version, m->version, sizeof(m->version));
-	drover_clean(version);
+	pod_guard_clean(version);
 	return err_refuse(e, ERR_UNAVAILABLE, EPROTO,
 			  "build images/kubernetes of this version, push it, and name it in "
 			  "kubernetes.helper_image",
@@ -86,7 +86,7 @@ static int another_version(const struct pod_mark *m, struct err *e)
 			  POD_VERSION);
 }
 
-int drover_judge_mark(const struct pod_mark *m, size_t size, struct err *e)
+int pod_guard_judge_mark(const struct pod_mark *m, size_t size, struct err *e)
 {
 	if (memcmp(m->magic, POD_MAGIC, sizeof(POD_MAGIC)) != 0)
 		return err_set(e, ERR_UNAVAILABLE, EPROTO,
@@ -96,83 +96,84 @@ int drover_judge_mark(const struct pod_mark *m, size_t size, struct err *e)
 	return 0;
 }
 
-int drover_take_words(const struct err *said, struct err *e)
+int pod_guard_take_words(const struct err *said, struct err *e)
 {
 	if (!said->code)
 		return 0;
 	*e = *said;
 	e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
 	e->kind = (unsigned)e->kind < ERR_KINDS ? e->kind : ERR_INTERNAL;
-	drover_clean(e->what);
-	drover_clean(e->hint);
+	pod_guard_clean(e->what);
+	pod_guard_clean(e->hint);
 	if (e->code <= 0)
 		e->code = EIO;
 	return -e->code;
 }
 
-static int drover_talk_judge(const struct drover *d, struct err *e)
+static int pod_guard_talk_judge(const struct pod_guard *g, struct err *e)
 {
-	const struct pod_answer *a = &d->answer;
+	const struct pod_answer *a = &g->answer;
 
-	if (drover_judge_mark(&a->mark, sizeof(*a), e) < 0 || drover_take_words(&a->err, e) < 0)
+	if (pod_guard_judge_mark(&a->mark, sizeof(*a), e) < 0 ||
+	    pod_guard_take_words(&a->err, e) < 0)
 		return -e->code;
 	if (!a->seccomp)
 		return err_set(e, ERR_UNAVAILABLE, EPERM,
 			       "the pod has no system-call filter of its runtime");
-	if (a->node && d->plan->kube.node != KUBE_NODE_ACCEPT)
+	if (a->node && g->plan->kube.node != KUBE_NODE_ACCEPT)
 		return err_refuse(e, ERR_POLICY, EPERM, "--set kubernetes.node_reachable=accept",
 				  "the pod's network is not closed: its own node answers");
 	return 0;
 }
 
-static int lost(struct drover *d, struct err *e)
+static int lost(struct pod_guard *g, struct err *e)
 {
-	(void)drover_hear_watch(d);
+	(void)pod_guard_hear_watch(g);
 	return err_set(e, ERR_UNAVAILABLE, EPIPE, "the pod ended at once: %s",
-		       d->last[0]          ? d->last
-		       : d->seen.reason[0] ? d->seen.reason
+		       g->last[0]          ? g->last
+		       : g->seen.reason[0] ? g->seen.reason
 					   : "nobody says why");
 }
 
 /* What brig-pod itself has to say where it cannot speak otherwise. */
-static void hear_errors(struct drover *d)
+static void hear_errors(struct pod_guard *g)
 {
-	char text[DROVER_REASON];
-	ssize_t n = d->streams.err < 0 ? -1 : read(d->streams.err, text, sizeof(text) - 1);
+	char text[POD_GUARD_REASON];
+	ssize_t n = g->streams.err < 0 ? -1 : read(g->streams.err, text, sizeof(text) - 1);
 
 	if (n > 0) {
 		text[n] = '\0';
-		(void)snprintf(d->last, sizeof(d->last), "%s", text);
-		drover_clean(d->last);
+		(void)snprintf(g->last, sizeof(g->last), "%s", text);
+		pod_guard_clean(g->last);
 	}
 	if (n == 0)
-		d->streams.err = fd_close(d->streams.err);
+		g->streams.err = fd_close(g->streams.err);
 }
 
-static int talk(struct drover *d, struct err *e)
+static int talk(struct pod_guard *g, struct err *e)
 {
 	static struct pollfd p[CARRY_POLLS + 2]; /* large, and there is one */
-	uint64_t until = clock_us() + (uint64_t)DROVER_TALK_MS * 1000;
+	uint64_t until = clock_us() + (uint64_t)POD_GUARD_TALK_MS * 1000;
 
-	while (!d->answered) {
-		size_t n = carry_polls(d->carry, p);
+	while (!g->answered) {
+		size_t n = carry_polls(g->carry, p);
 
-		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
-		p[n + 1] = (struct pollfd){ .fd = d->streams.err, .events = POLLIN };
+		p[n] = (struct pollfd){ .fd = g->s->control, .events = POLLIN };
+		p[n + 1] = (struct pollfd){ .fd = g->streams.err, .events = POLLIN };
 		(void)poll(p, n + 2, LOOK_MS);
-		hear_errors(d);
-		if (carry_turn(d->carry, p, n) < 0 && !d->answered)
-			return lost(d, e);
-		if (drover_given_up(d))
+		hear_errors(g);
+		if (carry_turn(g->carry, p, n) < 0 && !g->answered)
+			return lost(g, e);
+		if (pod_guard_given_up(g))
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		if (clock_us() > until)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
 				       "the pod's first process does not answer");
 	}
-	return drover_talk_judge(d, e);
+	return pod_guard_talk_judge(g, e);
 }
 
-int drover_attach(struct drover *d, const char *container, struct err *e)
+int pod_guard_attach(struct pod_guard *g, const char *container, struct err *e)
 {
 	struct pod_want w;
 	char path[512];
@@ -180,22 +181,22 @@ int drover_attach(struct drover *d, const char *container, struct err *e)
 	(void)snprintf(
 		path, sizeof(path),
 		"/api/v1/namespaces/%s/pods/%s/attach?container=%s&stdin=1&stdout=1&stderr=1",
-		d->space, d->name, container);
-	if (kube_attach(d->kube, path, DROVER_TALK_MS, &d->streams, e) < 0)
+		g->space, g->name, container);
+	if (kube_attach(g->kube, path, POD_GUARD_TALK_MS, &g->streams, e) < 0)
 		return err_wrap(e, "cannot attach to the pod");
-	if (fcntl(d->streams.in, F_SETFL, O_NONBLOCK) < 0 ||
-	    fcntl(d->streams.out, F_SETFL, O_NONBLOCK) < 0 ||
-	    fcntl(d->streams.err, F_SETFL, O_NONBLOCK) < 0)
+	if (fcntl(g->streams.in, F_SETFL, O_NONBLOCK) < 0 ||
+	    fcntl(g->streams.out, F_SETFL, O_NONBLOCK) < 0 ||
+	    fcntl(g->streams.err, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "cannot use the streams of the pod");
-	d->carry = carry_new(d->streams.out, d->streams.in, drover_frame, d);
-	if (!d->carry)
+	g->carry = carry_new(g->streams.out, g->streams.in, pod_guard_frame, g);
+	if (!g->carry)
 		return err_nomem(e);
-	fill_want(d, &w);
+	fill_want(g, &w);
 	if (str_eq(container, KUBE_FILLER))
 		w.read_only_root = true;
-	if (carry_say(d->carry, CARRY_WANT, 0, &w, sizeof(w)) < 0)
+	if (carry_say(g->carry, CARRY_WANT, 0, &w, sizeof(w)) < 0)
 		return err_nomem(e);
 	/* The line was opened by the pod's name. A name is one pod's at a time, and no uid comes
 	 * twice: if the one that was made has it now, it had it then. */
-	return talk(d, e) < 0 ? -e->code : drover_confirm(d, e);
+	return talk(g, e) < 0 ? -e->code : pod_guard_confirm(g, e);
 }

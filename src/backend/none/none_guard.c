@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/none/warden.c - the process between brig and a command that runs on the host.
+/* backend/none/none_guard.c - the process between brig and a command that runs on the host.
  *
  *   setting up -> serving -> ending -> gone
  *
  * Serving ends when the command does, when brig asks for SIGKILL, when brig's end of the socket
- * closes or brig dies, or when somebody sends the warden a signal that means "leave". Ending kills
+ * closes or brig dies, or when somebody sends the guard a signal that means "leave". Ending kills
  * every descendant, tells how the command ended and leaves. It has a time limit: a process in the
  * middle of a dead network file system, or of another user, does not die.
  *
@@ -32,11 +32,11 @@
 #include "proc/spawn.h"
 
 #define SIGNALS 64
-/* Wakes even a warden that the command has stopped. */
+/* Wakes even a guard that the command has stopped. */
 #define PARENT_DIED SIGCONT
 #define PASS_MS 5
 
-struct warden {
+struct none_guard {
 	int control, signals;
 	pid_t brig, command;
 	bool ended; /* the command itself; status holds how */
@@ -44,7 +44,7 @@ struct warden {
 	int status;
 };
 
-static _Noreturn void warden_fail(const struct warden_start *s, const struct err *e)
+static _Noreturn void none_guard_fail(const struct none_guard_start *s, const struct err *e)
 {
 	struct supervisor_msg m = { .said = SUPERVISOR_FAILED, .err = *e };
 
@@ -54,7 +54,7 @@ static _Noreturn void warden_fail(const struct warden_start *s, const struct err
 
 /* ---- the command, until it is exec'ed ---- */
 
-static int place_streams(const struct warden_start *s)
+static int place_streams(const struct none_guard_start *s)
 {
 	int r = proc_place_streams(s->in, s->out, s->err);
 
@@ -82,16 +82,16 @@ static int limit_files(const void *count)
 	return setrlimit(RLIMIT_NOFILE, &r) < 0 ? -errno : 0;
 }
 
-/* Runs in the warden's memory until it execs: what it leaves in *failed is seen there. */
-static pid_t warden_start_command(const struct warden_start *s, volatile int *failed)
+/* Runs in the guard's memory until it execs: what it leaves in *failed is seen there. */
+static pid_t none_guard_command(const struct none_guard_start *s, volatile int *failed)
 {
-	pid_t pid = vfork(); /* allow vfork: the warden has one thread, the child only execs */
+	pid_t pid = vfork(); /* allow vfork: the guard has one thread, the child only execs */
 
 	if (pid != 0)
 		return pid;
 	proc_unblock_signals();
 	(void)setsid();
-	/* The warden itself may be killed by anyone with the caller's rights. */
+	/* The guard itself may be killed by anyone with the caller's rights. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	*failed = -place_streams(s);
 	if (!*failed)
@@ -104,7 +104,7 @@ static pid_t warden_start_command(const struct warden_start *s, volatile int *fa
 /* ---- setting up ---- */
 
 /* Whatever the embedding program had open is gone before anything else happens. */
-static int close_foreign(const struct warden_start *s, struct err *e)
+static int close_foreign(const struct none_guard_start *s, struct err *e)
 {
 	const int keep[] = { s->control, s->in, s->out, s->err, s->code };
 	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
@@ -124,11 +124,11 @@ static int listen_signals(void)
 }
 
 /* Every signal is blocked since before the clone and stays so: they are read, not delivered. */
-static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
+static int set_up(const struct none_guard_start *s, struct none_guard *w, struct err *e)
 {
 	int r;
 
-	(void)prctl(PR_SET_NAME, "brig-warden", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "brig-guard", 0, 0, 0);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its socket is not the command's to take */
 	if (prctl(PR_SET_PDEATHSIG, PARENT_DIED, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
@@ -153,7 +153,7 @@ static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
 /* ---- serving and ending ---- */
 
 /* Reaps what there is; false when no child is left. */
-static bool warden_reap(struct warden *w)
+static bool none_guard_reap(struct none_guard *w)
 {
 	int status;
 	pid_t pid;
@@ -168,7 +168,7 @@ static bool warden_reap(struct warden *w)
 
 /* true when one of them means to leave. PARENT_DIED also comes from brig, to wake us, and when only
  * the thread died that started the run. */
-static bool signals_say_leave(const struct warden *w)
+static bool signals_say_leave(const struct none_guard *w)
 {
 	struct signalfd_siginfo s;
 	bool leave = false;
@@ -182,16 +182,16 @@ static bool signals_say_leave(const struct warden *w)
 }
 
 /* w->command is 0 in the one above. */
-static bool end_all(struct warden *w)
+static bool end_all(struct none_guard *w)
 {
-	uint64_t deadline = clock_us() + (uint64_t)WARDEN_PATIENCE_MS * 1000;
+	uint64_t deadline = clock_us() + (uint64_t)NONE_GUARD_PATIENCE_MS * 1000;
 	struct pollfd p = { .fd = w->signals, .events = POLLIN };
 
 	for (;;) {
 		if (!w->ended && w->command)
 			(void)kill(-w->command, SIGKILL); /* all there is where /proc is blind */
 		reap_kill_descendants();
-		if (!warden_reap(w))
+		if (!none_guard_reap(w))
 			return true;
 		if (clock_us() > deadline)
 			return false;
@@ -200,7 +200,7 @@ static bool end_all(struct warden *w)
 	}
 }
 
-static _Noreturn void warden_end(struct warden *w)
+static _Noreturn void none_guard_end(struct none_guard *w)
 {
 	/* Killed below, it has not ended by itself: only brig may have that told as its end. */
 	struct supervisor_msg m = { .said = w->ended || w->asked ? SUPERVISOR_ENDED
@@ -212,7 +212,7 @@ static _Noreturn void warden_end(struct warden *w)
 	_exit(0);
 }
 
-static _Noreturn void warden_serve(struct warden *w)
+static _Noreturn void none_guard_serve(struct none_guard *w)
 {
 	struct pollfd p[] = { { .fd = w->control, .events = POLLIN },
 			      { .fd = w->signals, .events = POLLIN } };
@@ -221,15 +221,15 @@ static _Noreturn void warden_serve(struct warden *w)
 		struct supervisor_request r;
 
 		(void)poll(p, ARRAY_LEN(p), -1);
-		(void)warden_reap(w);
+		(void)none_guard_reap(w);
 		if (signals_say_leave(w) || w->ended)
-			warden_end(w);
+			none_guard_end(w);
 		if (!p[0].revents)
 			continue;
 		w->asked = recv(w->control, &r, sizeof(r), MSG_DONTWAIT) != sizeof(r) ||
 			   (r.asks == ASK_SIGNAL && r.signal == SIGKILL);
 		if (w->asked) /* or brig is gone */
-			warden_end(w);
+			none_guard_end(w);
 		if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
 			(void)kill(-w->command, r.signal);
 	}
@@ -238,7 +238,7 @@ static _Noreturn void warden_serve(struct warden *w)
 /* ---- an open sandbox ---- */
 
 /* false: brig is gone, or wants it all ended. */
-static bool warden_answer(const struct command_terms *c, struct commands *t)
+static bool none_guard_answer(const struct command_terms *c, struct commands *t)
 {
 	struct supervisor_packet p;
 	struct command_ask a;
@@ -255,7 +255,7 @@ static bool warden_answer(const struct command_terms *c, struct commands *t)
 	return true;
 }
 
-static _Noreturn void serve_commands(struct warden *w, const struct warden_start *s,
+static _Noreturn void serve_commands(struct none_guard *w, const struct none_guard_start *s,
 				     struct commands *t)
 {
 	const struct command_terms terms = { .control = w->control,
@@ -269,17 +269,17 @@ static _Noreturn void serve_commands(struct warden *w, const struct warden_start
 
 		w->asked = ms == -ETIME;
 		if (w->asked)
-			warden_end(w);
+			none_guard_end(w);
 		(void)poll(p, ARRAY_LEN(p), ms);
 		if (signals_say_leave(w))
-			warden_end(w);
-		w->asked = p[0].revents && !warden_answer(&terms, t);
+			none_guard_end(w);
+		w->asked = p[0].revents && !none_guard_answer(&terms, t);
 		if (w->asked)
-			warden_end(w);
+			none_guard_end(w);
 	}
 }
 
-static _Noreturn void stay_open(struct warden *w, const struct warden_start *s)
+static _Noreturn void stay_open(struct none_guard *w, const struct none_guard_start *s)
 {
 	const struct supervisor_msg begins = { .said = SUPERVISOR_BEGINS },
 				    started = { .said = SUPERVISOR_STARTED };
@@ -287,14 +287,14 @@ static _Noreturn void stay_open(struct warden *w, const struct warden_start *s)
 	struct err e = { 0 };
 
 	if (commands_new(&t, &e) < 0)
-		warden_fail(s, &e);
+		none_guard_fail(s, &e);
 	if (fd_send(w->control, &begins, sizeof(begins), NULL, 0) < 0 ||
 	    fd_send(w->control, &started, sizeof(started), NULL, 0) < 0)
 		_exit(125); /* brig is gone */
 	serve_commands(w, s, t);
 }
 
-static void warden_let_go(const struct warden_start *s)
+static void none_guard_let_go(const struct none_guard_start *s)
 {
 	(void)fd_close(s->in);
 	(void)fd_close(s->out);
@@ -302,42 +302,42 @@ static void warden_let_go(const struct warden_start *s)
 	(void)fd_close(s->code);
 }
 
-static _Noreturn void lower(const struct warden_start *s, pid_t above)
+static _Noreturn void lower(const struct none_guard_start *s, pid_t above)
 {
-	struct warden w = { .control = s->control, .brig = above };
+	struct none_guard w = { .control = s->control, .brig = above };
 	const struct supervisor_msg begins = { .said = SUPERVISOR_BEGINS },
 				    started = { .said = SUPERVISOR_STARTED };
 	volatile int failed = 0;
 	struct err e = { 0 };
 
 	if (set_up(s, &w, &e) < 0)
-		warden_fail(s, &e);
+		none_guard_fail(s, &e);
 	if (chdir(s->plan->cwd) < 0) {
 		(void)err_sys(&e, "cannot enter '%s'", s->plan->cwd);
-		warden_fail(s, &e);
+		none_guard_fail(s, &e);
 	}
 	if (s->open)
 		stay_open(&w, s);
 	if (fd_send(w.control, &begins, sizeof(begins), NULL, 0) < 0)
 		_exit(125); /* brig is gone */
-	w.command = warden_start_command(s, &failed);
+	w.command = none_guard_command(s, &failed);
 	if (w.command < 0)
 		(void)err_sys(&e, "cannot start a process");
 	else if (failed)
 		proc_exec_failed(s->plan->argv[0], failed, false, &e);
 	if (e.code)
-		warden_fail(s, &e);
-	warden_let_go(s);
+		none_guard_fail(s, &e);
+	none_guard_let_go(s);
 	if (fd_send(w.control, &started, sizeof(started), NULL, 0) < 0)
-		warden_end(&w);
-	warden_serve(&w);
+		none_guard_end(&w);
+	none_guard_serve(&w);
 }
 
 /* ---- the one above ---- */
 
 /* Until the first has left; its wait status. It hears of brig's death, and of brig's wishes, by
  * itself, unless it was stopped. */
-static int warden_pass_on(const struct warden *w, pid_t first)
+static int none_guard_pass_on(const struct none_guard *w, pid_t first)
 {
 	struct pollfd p = { .fd = w->signals, .events = POLLIN };
 	struct signalfd_siginfo s;
@@ -355,25 +355,25 @@ static int warden_pass_on(const struct warden *w, pid_t first)
 	}
 }
 
-_Noreturn void warden_main(const struct warden_start *s)
+_Noreturn void none_guard_main(const struct none_guard_start *s)
 {
-	struct warden w = { .control = s->control, .brig = s->brig };
+	struct none_guard w = { .control = s->control, .brig = s->brig };
 	struct supervisor_msg m = { .said = SUPERVISOR_LOST };
 	pid_t me = getpid(), first;
 	struct err e = { 0 };
 	int status;
 
 	if (set_up(s, &w, &e) < 0)
-		warden_fail(s, &e);
+		none_guard_fail(s, &e);
 	first = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
 	if (first == 0)
 		lower(s, me);
 	if (first < 0) {
 		(void)err_sys(&e, "cannot start a process");
-		warden_fail(s, &e);
+		none_guard_fail(s, &e);
 	}
-	warden_let_go(s);
-	status = warden_pass_on(&w, first);
+	none_guard_let_go(s);
+	status = none_guard_pass_on(&w, first);
 	if (WIFEXITED(status))
 		_exit(WEXITSTATUS(status));
 	m.left = !end_all(&w);

@@ -9,8 +9,6 @@
 #include "base/files/fd.h"
 #include "proc/confine.h"
 
-enum { KEPT_MAX = 4 };
-
 static int unpack_get(void *arg, void *p, size_t n)
 {
 	const int *from = arg;
@@ -18,19 +16,15 @@ static int unpack_get(void *arg, void *p, size_t n)
 	return fd_read_all(*from, p, n);
 }
 
-int unpack_confined(int folder, int from, struct tar_limits *l, const int *keep, size_t n)
+int unpack_confined(int folder, int from, struct tar_limits *l)
 {
 	const struct confine_want rest = { .folder = folder, .bytes = UINT64_MAX };
-	int all[KEPT_MAX] = { folder, from };
+	const int keep[] = { folder, from };
 	char dust[4096];
 	struct err e;
 	int r;
 
-	if (n > KEPT_MAX - 2)
-		return -EINVAL;
-	if (n)
-		memcpy(all + 2, keep, n * sizeof(*keep));
-	r = fd_close_except(3, all, n + 2);
+	r = fd_close_except(3, keep, ARRAY_LEN(keep));
 	if (r == 0)
 		r = confine(CONFINE_UNPACKER, &rest, &e);
 	if (r == 0)

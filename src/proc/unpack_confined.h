@@ -7,6 +7,6 @@
 #include "base/tar/tar.h"
 
 /* In a child of its own: reads an archive from `from` into the folder, under CONFINE_UNPACKER
- * (proc/confine.h); of descriptors only those two and the n of `keep` stay. It reads to the end,
+ * (proc/confine.h); of descriptors only those two stay. It reads to the end,
  * unless it fails: then nobody shall wait for the rest. 0 or -errno. */
-int unpack_confined(int folder, int from, struct tar_limits *l, const int *keep, size_t n);
+int unpack_confined(int folder, int from, struct tar_limits *l);

@@ -2,34 +2,40 @@
 #include "sandbox/health.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/sys/wait.h"
+#include "proc/forked.h"
 
 struct health_verdict {
 	int result;
 	char detail[512];
 };
 
-static _Noreturn void probe_in_child(const struct backend *b, const struct spec *s, int out)
+struct health_look {
+	const struct backend *backend;
+	const struct spec *spec;
+};
+
+static int probe_in_child(void *arg, int line)
 {
+	const struct health_look *l = arg;
 	struct isolation got = { 0 };
 	struct health_verdict v = { 0 };
 	struct err e = { 0 };
 
-	v.result = b->probe(s, &got, &e);
+	v.result = l->backend->probe(l->spec, &got, &e);
 	if (v.result == 0)
-		(void)snprintf(v.detail, sizeof(v.detail), "backend '%s' is ready", b->name);
+		(void)snprintf(v.detail, sizeof(v.detail), "backend '%s' is ready",
+			       l->backend->name);
 	else
 		(void)snprintf(v.detail, sizeof(v.detail), "%s", e.what);
-	_exit(fd_write_all(out, &v, sizeof(v)) < 0);
+	return fd_write_all(line, &v, sizeof(v)) < 0;
 }
 
 static int health_failed(char *detail, size_t n, int code, const char *what, const char *name)
@@ -42,27 +48,27 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 		   size_t n)
 {
 	uint64_t until = clock_us() + (uint64_t)ms * 1000;
+	struct health_look look = { .backend = b, .spec = s };
+	const struct forked_want w = { .what = "a look at the backend",
+				       .line = FORKED_BYTES,
+				       .run = probe_in_child,
+				       .arg = &look };
+	CLEANUP(fd) int line = -1;
 	struct health_verdict v;
-	int ends[2], r;
+	struct err e = { 0 };
 	ssize_t got;
 	pid_t pid;
+	int r;
 
 	if (b->health)
 		return b->health(ms, detail, n);
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return health_failed(detail, n, errno, "no pipe for a look at backend", b->name);
-	pid = fork();
-	if (pid == 0)
-		probe_in_child(b, s, ends[1]);
-	(void)fd_close(ends[1]);
-	r = pid < 0 ? -errno : wait_fd(ends[0], POLLIN, until);
-	got = r < 0 ? -1 : read(ends[0], &v, sizeof(v));
-	(void)fd_close(ends[0]);
-	if (pid > 0) {
-		(void)kill(pid, SIGKILL);
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	pid = forked_start(&w, &line, &e);
+	if (pid < 0)
+		return health_failed(detail, n, -(int)pid, "no look at backend", b->name);
+	r = wait_fd(line, POLLIN, until);
+	got = r < 0 ? -1 : read(line, &v, sizeof(v));
+	(void)kill(pid, SIGKILL);
+	(void)forked_wait(pid);
 	if (r == -ETIMEDOUT)
 		return health_failed(detail, n, ETIMEDOUT, "no answer in time from backend",
 				     b->name);

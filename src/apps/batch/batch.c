@@ -297,8 +297,9 @@ static int revive(struct batch_hand *w, struct err *e)
 
 	if (w->w.fd >= 0)
 		return 0;
-	if (batch_worker_start(&w->b->lines, w->b->o->spec, &w->pid, &fd, e) < 0)
-		return -e->code;
+	w->pid = batch_worker_start(&w->b->lines, w->b->o->spec, &fd, e);
+	if (w->pid < 0)
+		return (int)w->pid;
 	w->w = (struct loop_watch){ .fd = fd, .ready = on_worker };
 	return loop_want(w->b->loop, &w->w, EPOLLIN) < 0 ? err_nomem(e) : 0;
 }

@@ -83,6 +83,7 @@ struct batch_answer {
 	char outcome[16];
 };
 
-/* A process that takes jobs at *fd and answers each there, with a file that has its result. */
-int batch_worker_start(const struct batch_lines *l, const struct spec *holds, pid_t *pid, int *fd,
-		       struct err *e);
+/* A process that takes jobs at *fd and answers each there, with a file that has its result. Its
+ * number, or -errno. */
+pid_t batch_worker_start(const struct batch_lines *l, const struct spec *holds, int *fd,
+			 struct err *e);

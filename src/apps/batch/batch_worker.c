@@ -14,12 +14,14 @@
 #include "base/files/fd.h"
 #include "base/sys/wait.h"
 #include "base/text/buf.h"
+#include "proc/forked.h"
 #include "sandbox/manager.h"
 #include "sandbox/recorder.h"
 
 struct batch_worker {
 	const struct batch_lines *lines;
 	const struct spec *holds;
+	pid_t owner; /* whose end is ours too */
 	int batch, signals;
 };
 
@@ -124,42 +126,37 @@ static int worker_open_signals(void)
 	return signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static _Noreturn void work(struct batch_worker *w, pid_t batch)
+static int batch_work(void *arg, int line)
 {
+	struct batch_worker *w = arg;
 	struct batch_job job;
 
-	(void)prctl(PR_SET_NAME, "brig-batch", 0, 0, 0);
+	w->batch = line;
 	(void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-	if (getppid() != batch || fd_close_except(3, &w->batch, 1) < 0)
-		_exit(1);
+	if (getppid() != w->owner || fd_close_except(3, &w->batch, 1) < 0)
+		return 1;
 	w->signals = worker_open_signals();
 	while (w->signals >= 0) {
 		size_t none = 0;
 
 		if (wait_fd(w->batch, POLLIN, 0) < 0 ||
 		    fd_recv(w->batch, &job, sizeof(job), NULL, &none) != (ssize_t)sizeof(job))
-			_exit(0);
+			return 0;
 		if (job.index < w->lines->n)
 			run_line(w, &job);
 	}
-	_exit(1);
+	return 1;
 }
 
-int batch_worker_start(const struct batch_lines *l, const struct spec *holds, pid_t *pid, int *fd,
-		       struct err *e)
+pid_t batch_worker_start(const struct batch_lines *l, const struct spec *holds, int *fd,
+			 struct err *e)
 {
-	struct batch_worker w = { .lines = l, .holds = holds };
-	pid_t batch = getpid();
-	int pair[2];
+	struct batch_worker worker = { .lines = l, .holds = holds, .owner = getpid() };
+	const struct forked_want w = { .name = "brig-batch",
+				       .what = "a worker",
+				       .line = FORKED_PACKETS,
+				       .run = batch_work,
+				       .arg = &worker };
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(e, "cannot make a socket for a worker");
-	*pid = fork();
-	if (*pid == 0) {
-		w.batch = pair[1];
-		work(&w, batch);
-	}
-	(void)fd_close(pair[1]);
-	*fd = *pid < 0 ? fd_close(pair[0]) : pair[0];
-	return *pid < 0 ? err_sys(e, "cannot start a worker") : 0;
+	return forked_start(&w, fd, e);
 }

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include "apps/bundle/archive.h"
 #include "apps/bundle/ssh_sign.h"
@@ -21,18 +19,18 @@
 #include "base/sys/signals.h"
 #include "base/text/str.h"
 #include "image/registry.h"
+#include "proc/forked.h"
 #include "proc/confine.h"
 
 #define STEP_US 100000
 
-struct fetch_errand {
+struct fetching {
 	const struct fetch_want *want;
 	struct login login;
 	bool logged_in;
 	struct oci_manifest *oci; /* of a push */
 	int manifest, archive, signature;
 	uint64_t shown; /* when progress was last */
-	int tells;
 };
 
 /* ---- in brig-registry ---- */
@@ -40,7 +38,7 @@ struct fetch_errand {
 /* Numbers alone: no word of the registry's gets on the terminal. */
 static void fetch_show(void *arg, uint64_t done, uint64_t of)
 {
-	struct fetch_errand *x = arg;
+	struct fetching *x = arg;
 	uint64_t now = clock_us();
 	char line[96];
 	int n;
@@ -61,7 +59,7 @@ static int bounded(const struct oci_blob *b, uint64_t most, struct err *e)
 					 (unsigned long long)most);
 }
 
-static int pull(struct fetch_errand *x, struct registry *r, struct err *e)
+static int pull(struct fetching *x, struct registry *r, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX);
 	CLEANUP(mem) struct oci_manifest *m = malloc(sizeof(*m));
@@ -85,7 +83,7 @@ static int pull(struct fetch_errand *x, struct registry *r, struct err *e)
 	return bounded(b, SIGN_MAX, e) < 0 ? -e->code : registry_blob(r, b, x->signature, e);
 }
 
-static int push(struct fetch_errand *x, struct registry *r, struct err *e)
+static int push(struct fetching *x, struct registry *r, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX);
 	const int from[] = { x->archive, x->signature };
@@ -99,10 +97,11 @@ static int push(struct fetch_errand *x, struct registry *r, struct err *e)
 	return registry_put_manifest(r, buf_str(&text), text.len, e);
 }
 
-static _Noreturn void registry_main(struct fetch_errand *x)
+static int registry_main(void *arg, int line)
 {
+	struct fetching *x = arg;
 	const struct fetch_want *w = x->want;
-	const int keep[] = { x->manifest, x->archive, x->signature, x->tells };
+	const int keep[] = { x->manifest, x->archive, x->signature, line };
 	const struct registry_want want = { .ref = &w->ref,
 					    .login = x->logged_in ? &x->login : NULL,
 					    .plain = w->plain,
@@ -113,7 +112,6 @@ static _Noreturn void registry_main(struct fetch_errand *x)
 	const struct confine_want rest = { .bytes = ARCHIVE_MAX };
 	struct err e = { 0 };
 
-	(void)prctl(PR_SET_NAME, "brig-registry");
 	signals_ignore_pipe();
 	/* A little later than the deadline, which says more. */
 	signals_kill_after(w->timeout_ms + 1000);
@@ -121,21 +119,11 @@ static _Noreturn void registry_main(struct fetch_errand *x)
 		(void)err_set(&e, ERR_INTERNAL, EIO, "cannot close descriptors");
 	else if (registry_open(&want, &r, &e) == 0 && confine(CONFINE_REGISTRY, &rest, &e) == 0)
 		(void)(x->oci ? push : pull)(x, r, &e);
-	(void)fd_write_all(x->tells, &e, sizeof(e));
-	_exit(0);
+	(void)forked_tell(line, &e);
+	return 0;
 }
 
 /* ---- in the parent ---- */
-
-static int fetch_hear(int fd, struct err *said)
-{
-	if (fd_read_all(fd, said, sizeof(*said)) < 0)
-		return -EPROTO;
-	said->what[sizeof(said->what) - 1] = said->hint[sizeof(said->hint) - 1] = '\0';
-	if ((unsigned)said->kind >= ERR_KINDS || said->code < 0)
-		*said = (struct err){ .code = EPROTO, .what = "brig-registry makes no sense" };
-	return 0;
-}
 
 static int slow(const struct fetch_want *w, struct err *e)
 {
@@ -143,33 +131,31 @@ static int slow(const struct fetch_want *w, struct err *e)
 			  "registry '%.150s' took too long", w->ref.host);
 }
 
-static int fetch_do(struct fetch_errand *x, struct err *e)
+static int fetch_do(struct fetching *x, struct err *e)
 {
-	CLEANUP(fd) int hears = -1, tells = -1;
+	const struct forked_want w = { .name = "brig-registry",
+				       .what = "the process that asks the registry",
+				       .line = FORKED_BYTES,
+				       .run = registry_main,
+				       .arg = x };
+	CLEANUP(fd) int line = -1;
 	struct err said = { 0 };
-	int words[2], r;
 	pid_t pid;
+	int r = login_find(x->want->ref.host, true, &x->login, e);
 
-	if (pipe2(words, O_CLOEXEC) < 0)
-		return err_sys(e, "cannot make a pipe");
-	hears = words[0];
-	x->tells = tells = words[1];
-	r = login_find(x->want->ref.host, true, &x->login, e);
 	if (r < 0)
 		return r;
 	x->logged_in = r == 0;
-	pid = fork();
-	if (pid < 0)
-		return err_sys(e, "cannot start a process");
-	if (pid == 0)
-		registry_main(x);
+	pid = forked_start(&w, &line, e);
 	explicit_bzero(&x->login, sizeof(x->login));
-	(void)fd_close(TAKE_FD(tells));
-	r = fetch_hear(hears, &said);
+	if (pid < 0)
+		return (int)pid;
+	r = forked_hear(line, &said);
 	if (x->want->progress)
 		(void)fd_write_all(2, "\r\033[K", 4);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	(void)forked_wait(pid);
+	if (r == -EPROTO)
+		return err_set(e, ERR_POLICY, EPROTO, "brig-registry makes no sense");
 	if (r < 0 || said.code == ETIMEDOUT || said.code == EAGAIN)
 		return slow(x->want, e);
 	if (said.code)
@@ -204,7 +190,7 @@ static int fetch_compare(int fd, const struct oci_blob *b, struct err *e)
 				 "the registry sends other bytes than its manifest says");
 }
 
-static int check_manifest(const struct fetch_errand *x, struct oci_manifest *m, struct sealed *c,
+static int check_manifest(const struct fetching *x, struct oci_manifest *m, struct sealed *c,
 			  struct err *e)
 {
 	const struct ref *ref = &x->want->ref;
@@ -226,7 +212,7 @@ static int check_manifest(const struct fetch_errand *x, struct oci_manifest *m, 
 	return oci_read(text, (size_t)n, m, e);
 }
 
-static int check_all(struct fetch_errand *x, struct sealed *c, struct err *e)
+static int check_all(struct fetching *x, struct sealed *c, struct err *e)
 {
 	CLEANUP(mem) struct oci_manifest *m = malloc(sizeof(*m));
 	const struct oci_blob *archive, *signature;
@@ -248,7 +234,7 @@ static int check_all(struct fetch_errand *x, struct sealed *c, struct err *e)
 	return 0;
 }
 
-static void fetch_done(struct fetch_errand *x)
+static void fetch_done(struct fetching *x)
 {
 	(void)fd_close(x->manifest);
 	(void)fd_close(x->archive);
@@ -257,9 +243,7 @@ static void fetch_done(struct fetch_errand *x)
 
 int fetch_pull(const struct fetch_want *w, struct sealed *ret, struct err *e)
 {
-	struct fetch_errand x = {
-		.want = w, .manifest = memory(e), .archive = -1, .signature = -1
-	};
+	struct fetching x = { .want = w, .manifest = memory(e), .archive = -1, .signature = -1 };
 	int r = x.manifest < 0 || (x.archive = memory(e)) < 0 || (x.signature = memory(e)) < 0
 			? -e->code
 			: fetch_do(&x, e);
@@ -281,11 +265,11 @@ int fetch_push(const struct fetch_want *w, struct sealed *c, struct err *e)
 	CLEANUP(mem) struct oci_manifest *m = calloc(1, sizeof(*m));
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX);
 	CLEANUP(fd) int empty = memory(e);
-	struct fetch_errand x = { .want = w,
-				  .oci = m,
-				  .manifest = empty,
-				  .archive = c->archive,
-				  .signature = c->signature };
+	struct fetching x = { .want = w,
+			      .oci = m,
+			      .manifest = empty,
+			      .archive = c->archive,
+			      .signature = c->signature };
 	char hex[SHA256_HEX];
 
 	if (!m || empty < 0 || fd_write_all(empty, OCI_EMPTY, strlen(OCI_EMPTY)) < 0)

@@ -6,12 +6,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "apps/bundle/archive.h"
 #include "base/files/fd.h"
+#include "proc/forked.h"
 #include "proc/confine.h"
 
 struct unpacking {
@@ -74,75 +74,70 @@ static int unpack_end(void *arg)
 	return 0;
 }
 
-static _Noreturn void child(int archive, int folder, int tells)
+static int unpack_run(void *arg, int line)
 {
 	CLEANUP(buf) struct buf manifest = BUF_INIT(MANIFEST_MAX + 1);
-	struct unpacking u = { .archive = archive, .folder = folder, .file = -1 };
+	struct unpacking *u = arg;
+	const bool makes = u->folder >= 0;
 	const struct archive_io io = { .get = unpack_get,
-				       .begin = folder < 0 ? NULL : unpack_begin,
-				       .add = folder < 0 ? NULL : unpack_add,
-				       .end = folder < 0 ? NULL : unpack_end,
-				       .arg = &u };
-	const struct confine_want rest = { .folder = folder, .bytes = UINT64_MAX };
-	const int keep[] = { archive, folder, tells };
+				       .begin = makes ? unpack_begin : NULL,
+				       .add = makes ? unpack_add : NULL,
+				       .end = makes ? unpack_end : NULL,
+				       .arg = u };
+	const struct confine_want rest = { .folder = u->folder, .bytes = UINT64_MAX };
+	const int keep[] = { u->archive, u->folder, line };
 	struct err e = { 0 };
 	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
 
 	(void)umask(022);
-	(void)prctl(PR_SET_NAME, "brig-unpack");
 	if (r < 0)
 		(void)err_errno(&e, r, "cannot close descriptors");
-	else if (confine(folder < 0 ? CONFINE_INSPECTOR : CONFINE_BUNDLER, &rest, &e) == 0)
+	else if (confine(makes ? CONFINE_BUNDLER : CONFINE_INSPECTOR, &rest, &e) == 0)
 		(void)archive_read(&io, &manifest, &e);
-	if (fd_write_all(tells, &e, sizeof(e)) == 0 && !e.code)
-		(void)fd_write_all(tells, buf_str(&manifest), manifest.len);
-	_exit(0);
+	if (forked_tell(line, &e) == 0 && !e.code)
+		(void)fd_write_all(line, buf_str(&manifest), manifest.len);
+	return 0;
 }
 
-/* All that it tells; 1: not even how it ended. */
-static int unpack_hear(int fd, struct err *said, struct buf *manifest)
+/* All that it tells. 0 or -errno: it was silent, or made no sense. */
+static int unpack_hear(int line, struct err *said, struct buf *manifest)
 {
+	int r = forked_hear(line, said);
 	char piece[4096];
 	ssize_t n;
 
-	if (fd_read_all(fd, said, sizeof(*said)) < 0)
-		return 1;
-	while ((n = read(fd, piece, sizeof(piece))) > 0 || (n < 0 && errno == EINTR))
+	while (r == 0 && ((n = read(line, piece, sizeof(piece))) > 0 || (n < 0 && errno == EINTR)))
 		if (n > 0)
 			buf_add(manifest, piece, (size_t)n);
-	return 0;
+	return r;
 }
 
 int archive_unpack(int fd, int folder, struct buf *manifest, struct err *e)
 {
-	CLEANUP(fd) int hears = -1, tells = -1;
+	struct unpacking u = { .archive = fd, .folder = folder, .file = -1 };
+	const struct forked_want w = { .name = "brig-unpack",
+				       .what = "the process that unpacks",
+				       .line = FORKED_BYTES,
+				       .run = unpack_run,
+				       .arg = &u };
+	CLEANUP(fd) int line = -1;
 	struct err said = { 0 };
-	int words[2], status = 0, silent;
+	int status, r;
 	pid_t pid;
 
-	if (lseek(fd, 0, SEEK_SET) < 0 || pipe2(words, O_CLOEXEC) < 0)
-		return err_sys(e, "cannot make a pipe");
-	hears = words[0];
-	tells = words[1];
-	pid = fork();
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, "cannot read the archive");
+	pid = forked_start(&w, &line, e);
 	if (pid < 0)
-		return err_sys(e, "cannot start a process");
-	if (pid == 0)
-		child(fd, folder, tells);
-	(void)fd_close(TAKE_FD(tells));
-	silent = unpack_hear(hears, &said, manifest);
-	if (silent)
+		return (int)pid;
+	r = unpack_hear(line, &said, manifest);
+	if (r < 0)
 		(void)kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (silent || !WIFEXITED(status) || WEXITSTATUS(status) || manifest->failed)
+	status = forked_wait(pid);
+	if (r < 0 || !WIFEXITED(status) || WEXITSTATUS(status) || manifest->failed)
 		return err_set(e, ERR_POLICY, EPROTO,
 			       "the bundle is refused: it ended the process that read it");
-	if (!said.code)
-		return 0;
-	said.what[sizeof(said.what) - 1] = said.hint[sizeof(said.hint) - 1] = '\0';
-	*e = said;
-	if ((unsigned)e->kind >= ERR_KINDS)
-		e->kind = ERR_POLICY;
-	return e->code > 0 ? -e->code : -EBADMSG;
+	if (said.code)
+		*e = said;
+	return -said.code;
 }

@@ -239,7 +239,7 @@ int copies_put(const struct copies *c, const char *path, const char *text, size_
 static _Noreturn void unpack(int folder, int from, uint64_t most)
 {
 	struct tar_limits l = { .bytes = most, .entries = FILE_TREE_MAX, .mask = 077 };
-	int r = unpack_confined(folder, from, &l, NULL, 0);
+	int r = unpack_confined(folder, from, &l);
 
 	_exit(r < 0 ? -r & 0xff : 0);
 }

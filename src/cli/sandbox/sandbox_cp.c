@@ -384,7 +384,7 @@ static int get_folder(struct daemon_client *d, const struct box_path *from, int 
 	if (note_guests(above, name, e) < 0 || unpack_child_start(folder, most, &u, e) < 0)
 		return -e->code;
 	/* With what an archive is besides its files. */
-	r = get_bytes(d, from, "/archive", u.to, most + most / 2 + ((uint64_t)1 << 30), e);
+	r = get_bytes(d, from, "/archive", u.line, most + most / 2 + ((uint64_t)1 << 30), e);
 	if (unpack_child_end(&u, &why) < 0 && (r == 0 || e->code == EPIPE)) {
 		*e = why;
 		return -e->code;

@@ -13,8 +13,7 @@
 
 struct unpack_child {
 	pid_t pid;
-	int to;    /* the archive goes there; -1 once that was all */
-	int tells; /* how it ended */
+	int line; /* the archive goes there, and from there comes how it ended */
 };
 
 /* The folder is borrowed until this returns. At most so many bytes of files. */

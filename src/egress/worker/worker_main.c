@@ -43,6 +43,7 @@
 #include "egress/worker_start.h"
 #include "egress/authority/keeper.h"
 #include "egress/worker/worker.h"
+#include "proc/forked.h"
 #include "proc/confine.h"
 
 #define TICK_US 250000
@@ -54,28 +55,27 @@
 
 /* ---- before the lockdown ---- */
 
+static int keep_authority(void *arg, int line)
+{
+	struct err *e = arg;
+
+	(void)close(CONTROL);
+	(void)close(TURN);
+	return confine_early(e) < 0 ? 1 : keeper_main(line, AUTHORITY);
+}
+
 static int start_keeper(int *sock, struct err *e)
 {
-	int pair[2];
-	pid_t pid;
+	const struct forked_want w = { .name = "brig-keeper",
+				       .what = "the keeper",
+				       .line = FORKED_PACKETS,
+				       .run = keep_authority,
+				       .arg = e };
+	pid_t pid = forked_start(&w, sock, e);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(e, "cannot make a socket pair");
-	pid = fork();
 	if (pid < 0)
-		return err_sys(e, "cannot start the keeper");
-	if (pid == 0) {
-		(void)prctl(PR_SET_NAME, "brig-keeper", 0, 0, 0);
-		(void)close(pair[0]);
-		(void)close(CONTROL);
-		(void)close(TURN);
-		if (confine_early(e) < 0)
-			_exit(1);
-		_exit(keeper_main(pair[1], AUTHORITY));
-	}
-	(void)close(pair[1]);
+		return (int)pid;
 	(void)close(AUTHORITY);
-	*sock = pair[0];
 	return 0;
 }
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/files/fd.h"
@@ -18,6 +17,7 @@
 #include "kube/api/kube_secret.h"
 #include "kube/api/kube_speaker.h"
 #include "kube/kube.h"
+#include "proc/forked.h"
 
 #define CONTROL 0
 #define TEXT_MAX ((size_t)1 << 20)
@@ -93,10 +93,19 @@ static size_t count_bits(uint32_t v)
 	return (size_t)__builtin_popcount(v);
 }
 
+struct speaker_start {
+	const struct kube_main *main;
+	const struct kube_job *job;
+	const int *fds;
+};
+
 /* In the child: everything of ours but its own four is closed. */
-static _Noreturn void become_speaker(const struct kube_main *m, const struct kube_job *j,
-				     const int *fds, int line)
+static int become_speaker(void *arg, int line)
 {
+	const struct speaker_start *start = arg;
+	const struct kube_main *m = start->main;
+	const struct kube_job *j = start->job;
+	const int *fds = start->fds;
 	struct speaker s = { .channel = fds[0], .keeper = line, .in = -1, .out = -1, .err = -1 };
 	int keep[KUBE_FDS_MAX + 1] = { line, fds[0] };
 	struct url server;
@@ -112,27 +121,28 @@ static _Noreturn void become_speaker(const struct kube_main *m, const struct kub
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	(void)fd_close(CONTROL);
 	if (fd_close_except(3, keep, n + 1) < 0)
-		_exit(1);
-	_exit(speaker_run(&s, (enum kube_job_kind)j->kind));
+		return 1;
+	return speaker_run(&s, (enum kube_job_kind)j->kind);
 }
 
 static void start_speaker(struct kube_main *m, const struct kube_job *j, const int *fds)
 {
 	struct kube_running *r = free_place(m);
+	struct speaker_start start = { .main = m, .job = j, .fds = fds };
+	const struct forked_want w = { .name = "brig-speaker",
+				       .what = "a conversation with the cluster",
+				       .line = FORKED_PACKETS,
+				       .run = become_speaker,
+				       .arg = &start };
 	struct kube_packet full = { 0 };
-	int pair[2];
 
-	if (!r || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+	if (!r)
 		(void)err_refuse(&full.err, ERR_UNAVAILABLE, EBUSY, "close some of them first",
 				 "there are %d streams of one cluster already", KUBE_JOBS_MAX);
+	else
+		r->pid = forked_start(&w, &r->line, &full.err);
+	if (full.err.code)
 		(void)kube_packet_send(fds[0], &full, NULL);
-		return;
-	}
-	r->pid = fork(); /* there is one thread */
-	if (r->pid == 0)
-		become_speaker(m, j, fds, pair[1]);
-	(void)close(pair[1]);
-	r->line = r->pid > 0 ? pair[0] : fd_close(pair[0]);
 }
 
 /* False: brig has gone. */

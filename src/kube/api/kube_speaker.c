@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -257,7 +256,6 @@ int speaker_run(struct speaker *s, enum kube_job_kind kind)
 	struct err e = { 0 };
 	int r;
 
-	(void)prctl(PR_SET_NAME, "brig-speaker", 0, 0, 0);
 	s->given = (struct buf)BUF_INIT(SECRET_MAX);
 	/* What OpenSSL's configuration asks it to load cannot be loaded later. */
 	if (tls_client_new(&s->tls, &e) < 0 || confine(CONFINE_SPEAKER, &rest, &e) < 0) {

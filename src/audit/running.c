@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "audit/dir.h"
 #include "base/sys/clock.h"
@@ -208,18 +209,67 @@ static bool used(const char *slot)
 	return memcmp(slot, WORD, sizeof(WORD) - 1) == 0;
 }
 
-/* To try each used slot would cost more with every run at once: a start tries a few, from where the
- * clock points, and all of them once the owner of one is dead. */
-static int bury_dead(struct log *l, int fd, char *text, size_t slots, const char *principal,
+/* Some slots of the file, as they were read. */
+struct slots {
+	char *text;
+	size_t first, n; /* which ones */
+	size_t all;      /* that the file has */
+	char *own;       /* the text, if it is not on somebody's stack */
+	char few[SLOTS_FEW * RUNNING_SLOT];
+};
+
+static uint64_t place_of(const struct slots *s, size_t at)
+{
+	return (uint64_t)(s->first + at) * RUNNING_SLOT;
+}
+
+static int read_slots(struct slots *s, int fd, size_t first, size_t n)
+{
+	ssize_t got = pread(fd, s->text, n * RUNNING_SLOT, (off_t)(first * RUNNING_SLOT));
+
+	s->first = first;
+	s->n = got > 0 ? (size_t)got / RUNNING_SLOT : 0;
+	return got < 0 ? -errno : 0;
+}
+
+/* To read all of them would cost more with every run at once: so many, from where the clock points,
+ * which is each as often as the others. */
+static int read_few(struct slots *s, int fd)
+{
+	struct stat st;
+	size_t at, last;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	s->text = s->few;
+	s->all = (size_t)st.st_size / RUNNING_SLOT;
+	last = s->all > SLOTS_FEW ? s->all - SLOTS_FEW : 0;
+	at = clock_wall_us() % (s->all + SLOTS_FEW);
+	at = at > SLOTS_FEW ? at - SLOTS_FEW : 0;
+	return read_slots(s, fd, at < last ? at : last, SLOTS_FEW);
+}
+
+static int read_all(struct slots *s, int fd)
+{
+	if (!s->own && !(s->own = malloc((size_t)SLOTS_MAX * RUNNING_SLOT)))
+		return -ENOMEM;
+	s->text = s->own;
+	return read_slots(s, fd, 0, SLOTS_MAX);
+}
+
+/* Tries `left` used slots, and all of them once the owner of one is dead. 1: it was. */
+static int bury_dead(struct log *l, int fd, struct slots *s, size_t left, const char *principal,
 		     struct err *e)
 {
-	size_t left = LOOK_AT, at = slots ? clock_wall_us() % slots : 0;
+	size_t at = s->n ? clock_wall_us() % s->n : 0;
+	int found = 0;
 
-	for (size_t i = 0; i < slots && left; i++) {
-		uint64_t offset = (uint64_t)at * RUNNING_SLOT;
+	for (size_t i = 0; i < s->n && left; i++) {
+		char *slot = s->text + at * RUNNING_SLOT;
+		uint64_t offset = place_of(s, at);
 
-		at = at + 1 < slots ? at + 1 : 0;
-		if (!used(text + offset))
+		at = at + 1 < s->n ? at + 1 : 0;
+		if (!used(slot))
 			continue;
 		left--;
 		if (lock_slot(fd, offset) < 0)
@@ -227,50 +277,75 @@ static int bury_dead(struct log *l, int fd, char *text, size_t slots, const char
 		if (bury(l, fd, offset, principal, e) < 0)
 			return -e->code;
 		unlock_slot(fd, offset);
-		text[offset] = ' ';
-		left = slots;
+		*slot = ' ';
+		left = s->n;
+		found = 1;
 	}
-	return 0;
+	return found;
 }
 
 /* The first slot that nobody has, locked; UINT64_MAX: none. */
-static uint64_t lock_free(int fd, const char *text, size_t slots)
+static uint64_t lock_free(int fd, const struct slots *s)
 {
-	for (uint64_t at = 0; at < slots * RUNNING_SLOT; at += RUNNING_SLOT)
-		if (!used(text + at) && lock_slot(fd, at) == 0)
-			return at;
+	for (size_t at = 0; at < s->n; at++)
+		if (!used(s->text + at * RUNNING_SLOT) && lock_slot(fd, place_of(s, at)) == 0)
+			return place_of(s, at);
 	return UINT64_MAX;
+}
+
+/* Among those that were read, among the last, or behind all of them; when there can be no more,
+ * among all. */
+static int lock_one(struct slots *s, int fd, uint64_t *offset)
+{
+	int r = 0;
+
+	*offset = lock_free(fd, s);
+	if (*offset == UINT64_MAX && s->n < s->all) {
+		r = s->all < SLOTS_MAX ? read_slots(s, fd, s->all - SLOTS_FEW, SLOTS_FEW)
+				       : read_all(s, fd);
+		*offset = r < 0 ? UINT64_MAX : lock_free(fd, s);
+	}
+	if (r < 0 || *offset != UINT64_MAX)
+		return r;
+	*offset = (uint64_t)s->all * RUNNING_SLOT;
+	return s->all >= SLOTS_MAX ? -EUSERS : lock_slot(fd, *offset);
+}
+
+static int look_for_dead(struct log *l, int fd, struct slots *s, const char *principal,
+			 struct err *e)
+{
+	int r = read_few(s, fd);
+
+	if (r < 0)
+		return err_errno(e, r, "cannot read '%.200s/running'", log_dir(l));
+	r = bury_dead(l, fd, s, LOOK_AT, principal, e);
+	if (r <= 0 || s->n == s->all)
+		return r;
+	r = read_all(s, fd);
+	if (r < 0)
+		return err_errno(e, r, "cannot read '%.200s/running'", log_dir(l));
+	return bury_dead(l, fd, s, s->n, principal, e);
 }
 
 static int claim(struct log *l, int fd, const struct run_info *i, const char *principal,
 		 uint64_t *offset, struct err *e)
 {
-	CLEANUP(mem) char *more = NULL;
-	char few[SLOTS_FEW * RUNNING_SLOT], *text = few;
-	ssize_t n = pread(fd, few, sizeof(few), 0);
+	struct slots s = { .n = 0 };
+	CLEANUP(mem) char *own = NULL;
 	struct head h;
-	int r;
+	int r = look_for_dead(l, fd, &s, principal, e);
 
-	if (n == (ssize_t)sizeof(few)) {
-		text = more = malloc((size_t)SLOTS_MAX * RUNNING_SLOT);
-		if (!more)
-			return err_nomem(e);
-		n = pread(fd, more, (size_t)SLOTS_MAX * RUNNING_SLOT, 0);
+	if (r >= 0) {
+		r = lock_one(&s, fd, offset);
+		if (r == -EUSERS)
+			(void)err_set(e, ERR_UNAVAILABLE, EUSERS, "more than %d runs at once",
+				      SLOTS_MAX);
+		else if (r < 0)
+			(void)err_errno(e, r, "cannot lock '%.200s/running'", log_dir(l));
 	}
-	if (n < 0)
-		return err_sys(e, "cannot read '%.200s/running'", log_dir(l));
-	if (bury_dead(l, fd, text, (size_t)n / RUNNING_SLOT, principal, e) < 0)
+	own = s.own;
+	if (r < 0)
 		return -e->code;
-	*offset = lock_free(fd, text, (size_t)n / RUNNING_SLOT);
-	if (*offset == UINT64_MAX) {
-		*offset = (uint64_t)n / RUNNING_SLOT * RUNNING_SLOT;
-		if (*offset >= (uint64_t)SLOTS_MAX * RUNNING_SLOT)
-			return err_set(e, ERR_UNAVAILABLE, EUSERS, "more than %d runs at once",
-				       SLOTS_MAX);
-		r = lock_slot(fd, *offset);
-		if (r < 0)
-			return err_errno(e, r, "cannot lock '%.200s/running'", log_dir(l));
-	}
 	h = log_head_locked(l);
 	r = fill_slot(fd, *offset, i, &h);
 	return r < 0 ? err_errno(e, r, "cannot write '%.200s/running'", log_dir(l)) : 0;

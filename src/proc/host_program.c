@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/files/fd.h"
@@ -16,6 +18,7 @@
 
 #define STACK 32768
 #define FIRST 3
+#define LOW 64 /* above what a process has when it begins */
 
 int host_exec(const char *program, const char *const *argv, const char *const *envp)
 {
@@ -28,6 +31,56 @@ int host_exec(const char *program, const char *const *argv, const char *const *e
 	return errno;
 }
 
+int host_reserve(void)
+{
+	CLEANUP(fd) int null = open("/dev/null", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	/* One more than are ever given away, to put back in their places. */
+	for (int i = 0; i <= HOST_FDS_MAX; i++) {
+		int fd = null < 0 ? -1 : fcntl(null, F_DUPFD_CLOEXEC, LOW + i);
+
+		if (fd == LOW + i)
+			continue;
+		(void)fd_close(fd);
+		while (i > 0)
+			(void)close(LOW + --i);
+		return 0;
+	}
+	return LOW;
+}
+
+void host_release(int low)
+{
+	for (int i = 0; low && i <= HOST_FDS_MAX; i++)
+		(void)close(low + i);
+}
+
+/* The caller's descriptors are still ours: those that are wanted take the places that it keeps, and
+ * the others are left behind, not copied. An errno. */
+static int leave_table(const struct host_program *h)
+{
+	if (h->streams || h->fd_count > HOST_FDS_MAX)
+		return EINVAL;
+	for (int i = 0; i < (int)h->fd_count; i++)
+		if (dup3(h->fds[i], h->low + i, O_CLOEXEC) < 0)
+			return errno;
+	if (syscall(SYS_close_range, (unsigned)h->low + (unsigned)h->fd_count, ~0U,
+		    CLOSE_RANGE_UNSHARE) == 0)
+		return 0;
+	return unshare(CLONE_FILES) < 0 ? errno : 0;
+}
+
+static void put_back(const struct host_program *h)
+{
+	for (int i = 0; h->low && i < (int)h->fd_count && i < HOST_FDS_MAX; i++)
+		(void)dup3(h->low + HOST_FDS_MAX, h->low + i, O_CLOEXEC);
+}
+
+static int host_fd(const struct host_program *h, int i)
+{
+	return h->low ? h->low + i : h->fds[i];
+}
+
 /* Each may be in the place of another: all go up before the first comes down. */
 static int host_program_place(const struct host_program *h)
 {
@@ -37,7 +90,7 @@ static int host_program_place(const struct host_program *h)
 	if (h->fd_count > HOST_FDS_MAX)
 		return EMFILE;
 	for (int i = 0; i < above; i++) {
-		int fd = i >= FIRST ? h->fds[i - FIRST] : h->streams ? h->streams[i] : -1;
+		int fd = i >= FIRST ? host_fd(h, i - FIRST) : h->streams ? h->streams[i] : -1;
 
 		up[i] = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, above);
 		/* The caller may have closed one of its own streams. */
@@ -61,8 +114,10 @@ static int no_core(void)
 /* An errno, if it returns; nothing is allocated. */
 static int become(const struct host_program *h)
 {
-	int r = h->first ? h->first() : 0;
+	int r = h->low ? leave_table(h) : 0;
 
+	if (r == 0 && h->first)
+		r = h->first();
 	if (r == 0 && h->dies_with && prctl(PR_SET_PDEATHSIG, h->dies_with, 0, 0, 0) < 0)
 		r = errno;
 	if (h->session)
@@ -108,7 +163,8 @@ int host_start(const struct host_program *h, pid_t *pid, int *pidfd, struct err 
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	child = clone(host_program_enter, stack + sizeof(stack),
-		      CLONE_VM | CLONE_VFORK | CLONE_PIDFD, &x, &fd);
+		      CLONE_VM | CLONE_VFORK | CLONE_PIDFD | (h->low ? CLONE_FILES : 0), &x, &fd);
+	put_back(h);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (child < 0)
 		return err_sys(e, "cannot start a process for '%s'", h->program);

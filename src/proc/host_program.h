@@ -22,6 +22,7 @@ struct host_program {
 	const int *streams;      /* three; NULL, or -1 among them: /dev/null */
 	const int *fds;          /* become 3, 4, ... */
 	size_t fd_count;         /* at most HOST_FDS_MAX */
+	int low;                 /* of host_reserve; 0: none */
 	int dies_with;      /* the signal it gets when the thread that started it ends; 0: none */
 	bool session;       /* a session of its own: the terminal's signals are not for it */
 	bool own;           /* a part of brig, which keeps brig's limits; others dump no core */
@@ -32,6 +33,13 @@ struct host_program {
  * that cannot be executed is an error here. It has no exit signal: proc_wait, __WALL or the pidfd
  * find its end. pidfd may be NULL. */
 int host_start(const struct host_program *h, pid_t *pid, int *pidfd, struct err *e);
+
+/* For a caller with one thread and thousands of descriptors, each of which costs to be copied and
+ * to be closed: the first of some low places that nobody else takes. Where `low` says so the child
+ * begins with those that are in front of it and with its own; it has no streams then. 0: none can
+ * be had. */
+int host_reserve(void);
+void host_release(int low);
 
 /* In a process that was made for it: becomes the program, or ends with 127. */
 _Noreturn void host_become(const struct host_program *h);

@@ -334,6 +334,43 @@ static void one_that_died_among_many_that_live_is_noticed_in_time(void **state U
 	assert_true(intact());
 }
 
+enum { CROWD = 250 };
+
+/* More than a start reads: the dead one is the first, at the edge, and what is free is taken again.
+ */
+static void among_hundreds_the_dead_are_noticed_and_slots_taken_again(void **state UNUSED)
+{
+	struct log *l = open_log(0, false);
+	struct running slot[CROWD], mine;
+	char id[33], said[96];
+	unsigned starts = 0;
+	struct stat st;
+
+	for (unsigned i = 0; i < CROWD; i++) {
+		run_id(i, id);
+		begin_run(l, id, &slot[i]);
+		assert_int_equal(slot[i].offset, i * RUNNING_SLOT);
+	}
+	run_id(0, id);
+	(void)snprintf(said, sizeof(said), "\"type\":\"sandbox.exec\",\"run\":\"%s\"", id);
+	running_abandon(&slot[0]);
+	do {
+		begin_run(l, ID3, &mine);
+		running_end(&mine);
+	} while (!log_says(said) && ++starts < 2000);
+	assert_true(starts < 2000);
+	for (unsigned i = 0; i < CROWD; i++) {
+		begin_run(l, ID3, &mine);
+		running_end(&mine);
+	}
+	assert_int_equal(fstatat(log_dirfd(l), "running", &st, 0), 0);
+	assert_true(st.st_size < (CROWD + 64) * RUNNING_SLOT);
+	for (unsigned i = 1; i < CROWD; i++)
+		running_end(&slot[i]);
+	(void)log_free(l);
+	assert_true(intact());
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
@@ -344,6 +381,7 @@ int main(void)
 		CASE(a_run_whose_brig_died_is_noticed_once),
 		CASE(many_that_died_at_once_are_noticed_by_the_next),
 		CASE(one_that_died_among_many_that_live_is_noticed_in_time),
+		CASE(among_hundreds_the_dead_are_noticed_and_slots_taken_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,6 +235,45 @@ static void it_begins_in_the_root_with_what_it_was_given(void **state UNUSED)
 	(void)close(pidfd);
 }
 
+/* With the places it keeps: nothing of ours is in the child, nothing of the child's stays here. */
+static void one_with_many_descriptors_gives_away_those_alone(void **state UNUSED)
+{
+	static const char *const argv[] = { "sh", "-c", "echo $(ls /proc/self/fd) >&4; cat <&3 >&4",
+					    NULL };
+	static const char *const envp[] = { "PATH=/usr/bin:/bin", NULL };
+	int low = host_reserve(), out[2], in[2], many[400];
+	struct host_program h = {
+		.program = "/bin/sh", .argv = argv, .envp = envp, .fd_count = 2, .low = low
+	};
+	char text[512];
+	pid_t pid;
+
+	assert_true(low > 2);
+	for (size_t i = 0; i < ARRAY_LEN(many); i++)
+		assert_true((many[i] = open("/dev/null", O_RDONLY)) >= 0);
+	assert_true(pipe2(out, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0);
+	assert_int_equal(fd_write_all(in[1], "given\n", 6), 0);
+	(void)close(in[1]);
+	h.fds = (const int[]){ in[0], out[1] };
+	assert_int_equal(host_start(&h, &pid, NULL, &e), 0);
+	(void)close(out[1]); /* what is read has an end: no place of ours has the pipe */
+	(void)heard(out[0], text, sizeof(text));
+	assert_string_equal(text, "0 1 2 3 4 5\ngiven\n");
+	assert_int_equal(proc_wait(pid), 0);
+	for (size_t i = 0; i < ARRAY_LEN(many); i++)
+		assert_int_equal(close(many[i]), 0);
+	(void)close(out[0]);
+	(void)close(in[0]);
+	h.streams = (const int[]){ 0, 1, 2 };
+	assert_int_equal(host_start(&h, &pid, NULL, &e), -EINVAL);
+	h.streams = NULL;
+	h.fds = (const int[]){ -1 };
+	h.fd_count = 1;
+	assert_int_equal(host_start(&h, &pid, NULL, &e), -EBADF);
+	host_release(low);
+	assert_int_equal(fcntl(low, F_GETFD), -1);
+}
+
 static void what_cannot_be_executed_is_an_error_at_once(void **state UNUSED)
 {
 	static const char *const argv[] = { "none", NULL };
@@ -258,6 +297,7 @@ int main(void)
 		cmocka_unit_test(a_word_that_leads_into_a_place_is_refused),
 		cmocka_unit_test(variables_are_those_on_the_list),
 		cmocka_unit_test(it_begins_in_the_root_with_what_it_was_given),
+		cmocka_unit_test(one_with_many_descriptors_gives_away_those_alone),
 		cmocka_unit_test(what_cannot_be_executed_is_an_error_at_once),
 	};
 

@@ -15,8 +15,8 @@
 #include "daemon/monitor/monitor_internal.h"
 #include "proc/host_program.h"
 
-static int monitor_start_program(const int *fds, size_t n, const char *const *argv, int *pidfd,
-				 struct err *e)
+static int monitor_start_program(const int *fds, size_t n, int low, const char *const *argv,
+				 int *pidfd, struct err *e)
 {
 	pid_t unused;
 
@@ -25,12 +25,14 @@ static int monitor_start_program(const int *fds, size_t n, const char *const *ar
 						  .envp = (const char *const *)environ,
 						  .fds = fds,
 						  .fd_count = n,
+						  .low = low,
 						  .session = true,
 						  .own = true },
 			  &unused, pidfd, e);
 }
 
-int monitor_start(int folder, int sockets, const char *id, int *ret, int *pidfd, struct err *e)
+int monitor_start(int folder, int sockets, int low, const char *id, int *ret, int *pidfd,
+		  struct err *e)
 {
 	CLEANUP(fd) int here = -1, there = -1;
 	char name[] = MONITOR_NAME, text[SANDBOX_ID_SIZE];
@@ -42,17 +44,18 @@ int monitor_start(int folder, int sockets, const char *id, int *ret, int *pidfd,
 		return err_sys(e, "cannot make a socket pair");
 	here = pair[0];
 	there = pair[1];
-	if (monitor_start_program((const int[]){ folder, there, sockets }, 3, argv, pidfd, e) < 0)
+	if (monitor_start_program((const int[]){ folder, there, sockets }, 3, low, argv, pidfd, e) <
+	    0)
 		return -e->code;
 	*ret = TAKE_FD(here);
 	return 0;
 }
 
-int monitor_start_tidy(int folder, bool lost, int *pidfd, struct err *e)
+int monitor_start_tidy(int folder, int low, bool lost, int *pidfd, struct err *e)
 {
 	const char *const argv[] = { MONITOR_NAME, lost ? MONITOR_TIDIES : MONITOR_CLEARS, NULL };
 
-	return monitor_start_program(&folder, 1, argv, pidfd, e);
+	return monitor_start_program(&folder, 1, low, argv, pidfd, e);
 }
 
 /* Who listens there is who called listen. */

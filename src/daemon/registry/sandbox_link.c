@@ -401,7 +401,7 @@ void link_tidy(struct sandboxes *s, unsigned chores)
 	int pidfd = -1;
 
 	s->chores |= chores;
-	if (s->tidier.fd >= 0 || monitor_start_tidy(s->folder, lost, &pidfd, &e) < 0)
+	if (s->tidier.fd >= 0 || monitor_start_tidy(s->folder, s->low, lost, &pidfd, &e) < 0)
 		return;
 	s->chores = 0;
 	s->tidier = (struct loop_watch){ .fd = pidfd, .ready = on_tidied };
@@ -582,7 +582,7 @@ int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n
 	err_clear(&b->error); /* of its last end */
 	(void)unlinkat(folder, MONITOR_ENDED, 0);
 	(void)unlinkat(folder, MONITOR_WHY, 0);
-	if (monitor_start(folder, b->s->sockets, b->id, &sock, &pidfd, e) < 0)
+	if (monitor_start(folder, b->s->sockets, b->s->low, b->id, &sock, &pidfd, e) < 0)
 		return -e->code;
 	b->found = false;
 	b->opening = true;

@@ -21,6 +21,7 @@
 #include "base/text/str.h"
 #include "daemon/registry/sandboxes_internal.h"
 #include "daemon/shared/sandbox_id.h"
+#include "proc/host_program.h"
 
 #define FOLDER "sandboxes"
 #define SOCKETS "sockets"
@@ -666,6 +667,7 @@ int sandboxes_new(int state_dir, struct loop *l, struct events *ev, struct sandb
 	s->loop = l;
 	s->events = ev;
 	s->folder = s->sockets = s->tidier.fd = -1;
+	s->low = host_reserve();
 	if (sandboxes_open_folder(state_dir, FOLDER, &s->folder, e) < 0 ||
 	    sandboxes_open_folder(state_dir, SOCKETS, &s->sockets, e) < 0)
 		return -e->code;
@@ -685,6 +687,7 @@ struct sandboxes *sandboxes_free(struct sandboxes *s)
 	link_tidied(s);
 	(void)fd_close(s->folder);
 	(void)fd_close(s->sockets);
+	host_release(s->low);
 	free(s->all);
 	free(s);
 	return NULL;

@@ -133,9 +133,10 @@ struct monitor_say {
 };
 
 /* The daemon's side: starts one for the sandbox in `folder`, which is the descriptor that holds its
- * lock. *ret is a socket to it, *pidfd the process, a child of ours. Returns when it is executed.
- */
-int monitor_start(int folder, int sockets, const char *id, int *ret, int *pidfd, struct err *e);
+ * lock. *ret is a socket to it, *pidfd the process, a child of ours; low: of host_reserve. Returns
+ * when it is executed. */
+int monitor_start(int folder, int sockets, int low, const char *id, int *ret, int *pidfd,
+		  struct err *e);
 
 /* Connects to one that is there. -errno */
 int monitor_connect(int sockets, const char *id, int *ret, int *pidfd);
@@ -144,7 +145,7 @@ int monitor_connect(int sockets, const char *id, int *ret, int *pidfd);
  * sandboxes, and ends. lost: and what sandboxes have left whose monitor was killed, for which all
  * of them are asked. */
 #define MONITOR_ASIDE ".gone"
-int monitor_start_tidy(int folder, bool lost, int *pidfd, struct err *e);
+int monitor_start_tidy(int folder, int low, bool lost, int *pidfd, struct err *e);
 
 /* What a program with this first argument is: it never returns to its own. */
 #define MONITOR_NAME "brig-monitor"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """2.4 of the attack corpus: system-call surface and namespaces."""
 
+import contextlib
 import os
 import pathlib
 import random
@@ -156,6 +157,44 @@ def huge_pages_are_out_of_reach():
         attempt = inside("neighbours", "huge", options=options)
         attempt.must_fail("map", "map-2m", "map-high", "memfd", "memfd-2m", "memfd-high", "segment")
         assert set(attempt.denied.values()) == {"EINVAL"}, attempt.denied
+
+
+@contextlib.contextmanager
+def encrypting():
+    """A file system of the test's own that can encrypt folders, with a folder of the user's."""
+    image, on = scratch() / "image", scratch() / "on"
+    on.mkdir()
+    with open(image, "wb") as f:
+        f.truncate(16 << 20)
+    subprocess.run(["/sbin/mkfs.ext4", "-q", "-O", "encrypt", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, on], check=True)
+    try:
+        (on / "d").mkdir()
+        os.chown(on / "d", uid(), uid())
+        yield on / "d"
+    finally:
+        subprocess.run(["umount", on], check=True)
+        image.unlink()
+
+
+@test(as_user="root")  # who else mounts
+def no_tree_gets_a_second_view():
+    """An encrypted folder changes its names when its key goes, and keeps its stamps: what is in it could not be judged. A snapshot of
+    btrfs has what covers hide."""
+    with encrypting() as d:
+        control = outside("neighbours", "views", d).must_work("key", "policy", "remove")
+        assert {control.denied[k] for k in ("snapshot", "snapshot-high", "subvolume")} == {"ENOTTY"}, "the kernel was asked"
+        assert os.listdir(d / "locked") != ["plain"], "the control proves nothing"
+        (d / "more").mkdir()
+        os.chown(d / "more", uid(), uid())
+        for i, options in enumerate(EVERY):
+            folder = d / "more" / str(i)
+            folder.mkdir()
+            os.chown(folder, uid(), uid())
+            attempt = inside("neighbours", "views", folder, options=("--write", d / "more", *options))
+            attempt.must_fail("key", "policy", "remove", "snapshot", "snapshot-high", "subvolume")
+            assert set(attempt.denied.values()) == {"EPERM"}, attempt.denied
+            assert os.listdir(folder / "locked") == ["plain"], "nothing is encrypted"
 
 
 @test

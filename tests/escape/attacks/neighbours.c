@@ -2,13 +2,16 @@
 /* attacks/neighbours.c - what one guest does to others on the machine, and to brig's own init, with
  * system calls that are granted as such: by their arguments. */
 #include <linux/aio_abi.h>
+#include <linux/btrfs.h>
 #include <linux/filter.h>
+#include <linux/fscrypt.h>
 #include <linux/ioprio.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -245,12 +248,47 @@ static void starve(int argc, char **argv)
 		let_host_look(argv[0]);
 }
 
+/* A folder whose names nobody can read until its key is back, and what btrfs makes of a whole tree
+ * past the mounts on it. On another file system btrfs' requests are unknown. */
+static void views(int argc, char **argv)
+{
+	struct {
+		struct fscrypt_add_key_arg a;
+		unsigned char raw[64];
+	} key = { .a = { .key_spec.type = FSCRYPT_KEY_SPEC_TYPE_IDENTIFIER, .raw_size = 64 } };
+	struct fscrypt_policy_v2 policy = { .version = FSCRYPT_POLICY_V2,
+					    .contents_encryption_mode = FSCRYPT_MODE_AES_256_XTS,
+					    .filenames_encryption_mode = FSCRYPT_MODE_AES_256_CTS };
+	struct fscrypt_remove_key_arg gone = { 0 };
+	struct btrfs_ioctl_vol_args snapshot = { .name = "snapshot" };
+	int fd, locked;
+
+	(void)argc;
+	if (chdir(argv[0]) < 0 || mkdir("locked", 0755) < 0)
+		return;
+	fd = open(".", O_RDONLY | O_DIRECTORY);
+	locked = open("locked", O_RDONLY | O_DIRECTORY);
+	snapshot.fd = fd;
+	tried("key", ioctl(fd, FS_IOC_ADD_ENCRYPTION_KEY, &key));
+	memcpy(policy.master_key_identifier, key.a.key_spec.u.identifier, 16);
+	tried("policy", ioctl(locked, FS_IOC_SET_ENCRYPTION_POLICY, &policy));
+	(void)!mkdir("locked/plain", 0755);
+	(void)close(locked);
+	gone.key_spec = key.a.key_spec;
+	tried("remove", ioctl(fd, FS_IOC_REMOVE_ENCRYPTION_KEY, &gone));
+	tried("snapshot", ioctl(fd, BTRFS_IOC_SNAP_CREATE, &snapshot));
+	tried("snapshot-high",
+	      syscall(SYS_ioctl, fd, HIGH | BTRFS_IOC_SNAP_CREATE, &snapshot));
+	tried("subvolume", ioctl(fd, BTRFS_IOC_SUBVOL_CREATE, &snapshot));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct subcommand all[] = {
 		{ "leases", leases },     { "aio", aio },         { "huge", huge },
 		{ "whiteout", whiteout }, { "filters", filters }, { "descriptors", descriptors },
-		{ "starve", starve },     { "spy", spy },         { NULL, NULL },
+		{ "starve", starve },     { "spy", spy },         { "views", views },
+		{ NULL, NULL },
 	};
 
 	return dispatch(all, argc, argv);

@@ -117,6 +117,17 @@ struct clause {
 #define OPEN_CREATES (O_CREAT | 020000000)
 #define SET_ID (S_ISUID | S_ISGID)
 #define F_SETDELEG_CMD 1040 /* of Linux 6.19 */
+/* Whose request it is, and which: the rest of the word says how large what it points to is. */
+#define IOCTL_OF 0xff00U
+#define IOCTL_NAME 0xffffU
+#define CLONE_FILE 0x9409U /* FICLONE */
+#define CLONE_RANGE 0x940dU
+#define DEDUPE_RANGE 0x9436U
+#define GET_LABEL 0x9431U
+#define FSCRYPT_POLICY 0x6613U /* FS_IOC_SET_ENCRYPTION_POLICY */
+#define FSCRYPT_ADD_KEY 0x6617U
+#define FSCRYPT_REMOVE_KEY 0x6618U
+#define FSCRYPT_REMOVE_ALL 0x6619U
 #define NOT_DEBUG (PROFILE(SECCOMP_STRICT) | PROFILE(SECCOMP_DEFAULT))
 #define NOT_STRICT (PROFILE(SECCOMP_DEFAULT) | PROFILE(SECCOMP_DEBUG))
 
@@ -140,9 +151,17 @@ static const struct clause arg_rules[VERDICTS][8] = {
 		{ .when = { IS(LOW(0), AF_UNIX) }, .then = V_ALLOW },
 		{ .then = V_EAFNOSUPPORT },
 	},
-	/* All four act on a terminal the guest may share with whoever started it. */
+	/* The first four act on a terminal the guest may share with whoever started it. Of what btrfs
+	 * (0x94) and bcachefs (0xbc) do only sharing the bytes of files is left: a snapshot is a copy
+	 * of a tree without the mounts that cover parts of it, and no Landlock is asked. A folder that
+	 * is encrypted has other names as soon as its key is taken back, and all its stamps stay. */
 	[ARG_IOCTL] = {
 		{ .when = { IS(LOW(1), TIOCSTI, TIOCLINUX, TIOCSETD, TIOCCONS) }, .then = V_EPERM },
+		{ .when = { MASKED(LOW(1), IOCTL_NAME, CLONE_FILE, CLONE_RANGE, DEDUPE_RANGE,
+				   GET_LABEL) }, .then = V_ALLOW },
+		{ .when = { MASKED(LOW(1), IOCTL_OF, 0x9400, 0xbc00) }, .then = V_EPERM },
+		{ .when = { MASKED(LOW(1), IOCTL_NAME, FSCRYPT_POLICY, FSCRYPT_ADD_KEY,
+				   FSCRYPT_REMOVE_KEY, FSCRYPT_REMOVE_ALL) }, .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
 	/* A thread with descriptors of its own would keep its files out of what the watch counts.

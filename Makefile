@@ -83,10 +83,11 @@ run: deps-build configure
 check: build
 	@ONLY_AS=user tests/run-suite --build $(BUILD) --fast lint unit fuzz run escape
 
-test: deps-test deps-npm build $(if $(SUITES),$(if $(findstring asan,$(SUITES)),build-asan),build-asan)
+# Two suites alone need what npm brings, a gigabyte.
+test: deps-test $(if $(SUITES),$(if $(filter mcp workloads,$(SUITES)),deps-npm),deps-npm) build $(if $(SUITES),$(if $(findstring asan,$(SUITES)),build-asan),build-asan)
 	@tests/run-suite --build $(BUILD) $(SUITES)
 
-test-asan: build-asan
+test-asan: deps-npm build-asan
 	@tests/run-suite --whole asan
 
 test-engines: deps-test build

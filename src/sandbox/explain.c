@@ -99,6 +99,9 @@ static const char *const git_names[] = {
 #define NO_PACKAGES                                                                                \
 	"apt works on the host's packages, which are not shown inside: install them on the host, " \
 	"or run in an image that has them (--backend docker --image NAME)"
+#define NO_GEMS                                                                                    \
+	"the folder of the system's gems is root's, as outside: bundle config set --local path "   \
+	"vendor/bundle keeps them in the workspace, gem install --user-install in HOME"
 
 #define NO_PING                                                                                    \
 	"nobody has raw sockets inside, so ping does not work: curl or nc tell whether a host "    \
@@ -155,6 +158,9 @@ static const struct {
 	{ "failed to delete '.git/worktrees/", WORKTREE },
 };
 
+/* Bundler names it in its complaint, not in the calls that led there. */
+#define SYSTEM_GEMS "`/.packages/var/lib/gems/"
+
 /* What programs say that want more than anybody has inside. */
 static const struct {
 	const char *phrase, *line;
@@ -167,6 +173,8 @@ static const struct {
 	{ "Unable to locate package", NO_PACKAGES },
 	{ "/var/lib/dpkg/lock", NO_PACKAGES },
 	{ "/etc/apt/sources.list", NO_PACKAGES },
+	{ SYSTEM_GEMS, NO_GEMS },
+	{ "permissions for the /.packages/var/lib/gems/", NO_GEMS }, /* gem */
 	{ "No permissions to create new namespace", NO_NAMESPACES }, /* bubblewrap */
 	{ "No usable sandbox", NO_NAMESPACES },                      /* browsers */
 	{ "unshare failed", NO_NAMESPACES },
@@ -365,6 +373,8 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 			explain_add(o, SCREEN_FOLDER);
 		return;
 	}
+	if (found(w, SYSTEM_GEMS)) /* about_rights() says more */
+		return;
 	if (s->policy == POLICY_READONLY && found(w, "Read-only file system")) {
 		explain_add(o, "under policy readonly it may change nothing but /tmp and HOME");
 		return;

@@ -256,6 +256,7 @@ static void plain_http_is_refused_unless_permitted(void **state UNUSED)
 	assert_string_equal(v.what, "plain HTTP to b.example is refused");
 	assert_false(request_via(EGRESS_VIA_HTTP, "GET", "c.example", 80, "/"));
 	assert_string_equal(v.what, "Host not in allowlist: c.example:80");
+	assert_string_equal(v.hint, "--allow c.example, and https:// in its address");
 	set(FIELD_EGRESS_HTTPS_ONLY, "false");
 	compile();
 	assert_false(request_via(EGRESS_VIA_HTTP, "GET", "a.example", 80, "/"));

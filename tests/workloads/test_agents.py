@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`brig wrap` with coding agents as their vendors ship them, and a model by script behind the door.
 
-Each completes a task with tools of its own, and has a placeholder for a key. package.json pins them."""
+Each completes a task with tools of its own, and has a placeholder for a key. package.json pins them: opencode at the
+newest version whose package every platform has."""
 
 import base64
 import contextlib
@@ -29,7 +30,7 @@ from harness import PATIENCE, brig, brig_environment, files_as_root, main, scrat
 from models import DONE, Model  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# Where they are. Those of the day, which `fetch-newest` has brought, and all that it brings; or those that package.json pins.
+# Where they are: those of the day, which `fetch-newest` has brought, or those that package.json pins.
 NEWEST = os.environ.get("BRIG_AGENTS")
 FOLDER = pathlib.Path(NEWEST or subprocess.run([HERE / "fetch", "--where"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
 KEY = "sk-proj-zq8Gk2vTn41Lw0bYd7RmPx5"
@@ -205,74 +206,79 @@ def codex_completes_a_task_with_a_login_that_stays_outside():
         assert len(places) > 4 and [p for p in places if any(x.encode() in p.read_bytes() for x in (access, account, KEY))] == []
 
 
-if NEWEST:
+class Modest(Model):  # opencode asks before it reads /proc
+    command_line = "env > env; echo made > made; git add made; git commit -qm made"
 
-    class Modest(Model):  # opencode asks before it reads /proc
-        command_line = "env > env; echo made > made; git add made; git commit -qm made"
 
-    def at_a_terminal(host, env, top, *words, questions, handler=Scripted):
-        """Ask it to make it, and say yes to whatever it asks on the way: (what is seen, what is typed). All that it showed."""
-        shown = ""
-        with Web(host, handler=handler) as web:
-            web.asked = []
-            k = Keyboard("wrap", "--set", f"egress.resolve={host}=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem", *words, env={**env, "TERM": "xterm-256color"}, cwd=top)
-            try:
-                for seen, typed in questions:
-                    k.until(seen)
-                    shown += k.seen
-                    time.sleep(0.5)  # the screen is painted before the keys are read
-                    k.type(typed)
-                k.until("workisdone")
-                end = time.monotonic() + 30 * PATIENCE  # it may have asked for a title first
-                while git("log", "-1", "--format=%s") != "made\n" and time.monotonic() < end:
-                    if select.select([k.master], [], [], 0.1)[0]:
-                        os.read(k.master, 65536)
-            finally:
-                k.end()
-        return shown
+def at_a_terminal(host, env, top, *words, questions, handler=Scripted):
+    """Ask it to make it, and say yes to whatever it asks on the way: (what is seen, what is typed). All that it showed."""
+    shown = ""
+    with Web(host, handler=handler) as web:
+        web.asked = []
+        k = Keyboard("wrap", "--set", f"egress.resolve={host}=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem", *words, env={**env, "TERM": "xterm-256color"}, cwd=top)
+        try:
+            for seen, typed in questions:
+                k.until(seen)
+                shown += k.seen
+                time.sleep(0.5)  # the screen is painted before the keys are read
+                k.type(typed)
+            k.until("workisdone")
+            end = time.monotonic() + 30 * PATIENCE  # it may have asked for a title first
+            while git("log", "-1", "--format=%s") != "made\n" and time.monotonic() < end:
+                if select.select([k.master], [], [], 0.1)[0]:
+                    os.read(k.master, 65536)
+        finally:
+            k.end()
+    return shown
 
-    @test(as_user="user", limit=120)
-    def gemini_completes_a_task_commits_and_has_no_key():
-        """Its shell hides the settings outside of the repository from git; whose the commit is it knows all the same."""
-        (scratch() / "own").mkdir()
-        (scratch() / "own/.gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
-        env, top = {**install("@google", "@github", "@lydell"), "GEMINI_API_KEY": KEY, "HOME": str(scratch() / "own")}, repository()
-        git("config", "--unset", "user.name")
-        work("generativelanguage.googleapis.com", "x-goog-api-key", env, "gemini", "--yolo", "-p", "make it")
-        assert (top / "made").read_text() == "made\n" and git("log", "-1", "--format=%s %an %ce") == "made Ada n@example.org\n"
-        the_key_is_nowhere(top, "GEMINI_API_KEY")
 
-    @test(as_user="user", limit=120)
-    def gemini_at_a_terminal_does_not_ask_how_to_log_in():
-        (scratch() / "own").mkdir()
-        env, top = {**install("@google", "@github", "@lydell"), "GEMINI_API_KEY": KEY, "HOME": str(scratch() / "own")}, repository()
-        shown = at_a_terminal("generativelanguage.googleapis.com", env, top, "gemini", "--yolo", questions=[("Typeyourmessage", b"make it"), ("makeit", b"\r")])
-        assert "authenticate" not in shown and "APIKey" not in shown, shown
-        assert git("log", "-1", "--format=%s") == "made\n"
+@test(as_user="user", limit=120)
+def gemini_completes_a_task_commits_and_has_no_key():
+    """Its shell hides the settings outside of the repository from git; whose the commit is it knows all the same."""
+    (scratch() / "own").mkdir()
+    (scratch() / "own/.gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+    env, top = {**install("@google", "@github", "@lydell"), "GEMINI_API_KEY": KEY, "HOME": str(scratch() / "own")}, repository()
+    git("config", "--unset", "user.name")
+    work("generativelanguage.googleapis.com", "x-goog-api-key", env, "gemini", "--yolo", "-p", "make it")
+    assert (top / "made").read_text() == "made\n" and git("log", "-1", "--format=%s %an %ce") == "made Ada n@example.org\n"
+    the_key_is_nowhere(top, "GEMINI_API_KEY")
 
-    @test(as_user="user", limit=120)
-    def codex_at_a_terminal_completes_a_task():
-        env, top = {**install("@openai"), "OPENAI_API_KEY": KEY}, repository()
-        at_a_terminal("api.openai.com", env, top, "codex", "--dangerously-bypass-approvals-and-sandbox", questions=[("trust", b"\r"), ("forshortcuts", b"make it"), ("makeit", b"\r")])
-        assert git("log", "-1", "--format=%s") == "made\n"
 
-    def opencode():
-        with files_as_root():
-            platform = [p.name for p in (FOLDER / "node_modules").glob("opencode-linux-*")]
-        return install("opencode-ai", *platform)
+@test(as_user="user", limit=120)
+def gemini_at_a_terminal_does_not_ask_how_to_log_in():
+    (scratch() / "own").mkdir()
+    env, top = {**install("@google", "@github", "@lydell"), "GEMINI_API_KEY": KEY, "HOME": str(scratch() / "own")}, repository()
+    shown = at_a_terminal("generativelanguage.googleapis.com", env, top, "gemini", "--yolo", questions=[("Typeyourmessage", b"make it"), ("makeit", b"\r")])
+    assert "authenticate" not in shown and "APIKey" not in shown, shown
+    assert git("log", "-1", "--format=%s") == "made\n"
 
-    @test(as_user="user", limit=120)
-    def opencode_at_a_terminal_completes_a_task():
-        env, top = {**opencode(), "ANTHROPIC_API_KEY": KEY}, repository()
-        at_a_terminal("api.anthropic.com", env, top, "opencode", "-m", "anthropic/claude-sonnet-4-5", questions=[("Askanything", b"make it"), ("makeit", b"\r")], handler=Modest)
-        assert git("log", "-1", "--format=%s") == "made\n"
 
-    @test(as_user="user", limit=120)
-    def opencode_completes_a_task_and_has_no_key():
-        env, top = {**opencode(), "ANTHROPIC_API_KEY": KEY}, repository()
-        work("api.anthropic.com", "x-api-key", env, "opencode", "run", "-m", "anthropic/claude-sonnet-4-5", "make it", handler=Modest)
-        assert git("log", "-1", "--format=%s") == "made\n"
-        the_key_is_nowhere(top, "ANTHROPIC_API_KEY")
+@test(as_user="user", limit=120)
+def codex_at_a_terminal_completes_a_task():
+    env, top = {**install("@openai"), "OPENAI_API_KEY": KEY}, repository()
+    at_a_terminal("api.openai.com", env, top, "codex", "--dangerously-bypass-approvals-and-sandbox", questions=[("trust", b"\r"), ("forshortcuts", b"make it"), ("makeit", b"\r")])
+    assert git("log", "-1", "--format=%s") == "made\n"
+
+
+def opencode():
+    with files_as_root():
+        platform = [p.name for p in (FOLDER / "node_modules").glob("opencode-linux-*")]
+    return install("opencode-ai", *platform)
+
+
+@test(as_user="user", limit=120)
+def opencode_at_a_terminal_completes_a_task():
+    env, top = {**opencode(), "ANTHROPIC_API_KEY": KEY}, repository()
+    at_a_terminal("api.anthropic.com", env, top, "opencode", "-m", "anthropic/claude-sonnet-4-5", questions=[("Askanything", b"make it"), ("makeit", b"\r")], handler=Modest)
+    assert git("log", "-1", "--format=%s") == "made\n"
+
+
+@test(as_user="user", limit=120)
+def opencode_completes_a_task_and_has_no_key():
+    env, top = {**opencode(), "ANTHROPIC_API_KEY": KEY}, repository()
+    work("api.anthropic.com", "x-api-key", env, "opencode", "run", "-m", "anthropic/claude-sonnet-4-5", "make it", handler=Modest)
+    assert git("log", "-1", "--format=%s") == "made\n"
+    the_key_is_nowhere(top, "ANTHROPIC_API_KEY")
 
 
 if __name__ == "__main__":

@@ -406,16 +406,23 @@ static bool plain_path(const char *path)
 	return strlen(path) < 120 && path_prefix_check(path, &e) == 0;
 }
 
+/* Plain HTTP, which leaves this machine: no rule for a host lets it through. */
+static bool too_plain(const struct egress_rules *r, const struct egress_request *q,
+		      const struct egress_verdict *v)
+{
+	bool near = v->pinned && addr_class(&v->pin) == ADDR_LOOPBACK;
+
+	return q->via == EGRESS_VIA_HTTP && r->https_only && !near;
+}
+
 /* A person knows names of the internet. What a name means on this machine's own networks only the
  * operator can say, in egress.resolve. And no answer would help a request that is refused for
  * how it talks. */
 static bool is_askable(const struct egress_rules *r, const struct egress_request *q,
 		       const struct egress_verdict *v)
 {
-	bool near = v->pinned && addr_class(&v->pin) == ADDR_LOOPBACK;
-
 	return (v->pinned || !host_is_inner(&v->host)) && q->via != EGRESS_VIA_OTHER &&
-	       (q->via != EGRESS_VIA_HTTP || !r->https_only || near);
+	       !too_plain(r, q, v);
 }
 
 static bool not_in_list(const struct egress_rules *r, struct question *k)
@@ -436,7 +443,8 @@ static bool not_in_list(const struct egress_rules *r, struct question *k)
 				    "plain HTTP to %s is refused", v->host.name);
 	if (!request) {
 		v->askable = is_askable(r, q, v);
-		(void)snprintf(hint, sizeof(hint), "--allow %s%s", v->host.name, port);
+		(void)snprintf(hint, sizeof(hint), "--allow %s%s", v->host.name,
+			       too_plain(r, q, v) ? ", and https:// in its address" : port);
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, hint, "Host not in allowlist: %s%s",
 				    v->host.name, port);
 	}
@@ -513,12 +521,10 @@ static bool check_request(const struct egress_request *q, struct egress_verdict 
 static bool check_transport(const struct egress_rules *r, const struct egress_request *q,
 			    struct egress_verdict *v)
 {
-	bool near = v->pinned && addr_class(&v->pin) == ADDR_LOOPBACK;
-
 	if (q->via == EGRESS_VIA_OTHER)
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, NULL,
 				    "bytes to %s that are neither TLS nor HTTP", v->host.name);
-	if (q->via == EGRESS_VIA_HTTP && r->https_only && !near)
+	if (too_plain(r, q, v))
 		return verdict_deny(v, EGRESS_NOT_ALLOWED,
 				    "use https://, or set egress.https_only to false",
 				    "plain HTTP to %s is refused", v->host.name);

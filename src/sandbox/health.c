@@ -47,8 +47,8 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 	ssize_t got;
 	pid_t pid;
 
-	if (b->health)
-		return b->health(ms, detail, n);
+	if (b->maker && b->maker->health)
+		return b->maker->health(ms, detail, n);
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return health_failed(detail, n, errno, "no pipe for a look at backend", b->name);
 	pid = fork();

@@ -148,35 +148,15 @@ struct array_ops {
 	void (*close)(struct backend_array *a, bool keep); /* removes what is left, or not */
 };
 
-struct backend {
-	const char *name;
-	enum backend_kind kind;
-	unsigned bit; /* in field.honoured */
-	unsigned can; /* enum backend_can */
-
-	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
-	 * says where (a host, an engine); NULL: all defaults. */
-	int (*probe)(const struct spec *s, struct isolation *ret, struct err *e);
-
-	/* Is there something about this spec that it cannot honour, which the fields' bits do not
-	 * tell? NULL: no. */
-	int (*check)(const struct spec *s, struct err *e);
-
-	/* Removes what its runs have left that died with their monitor. NULL: they leave nothing of
-	 * its own. */
-	void (*tidy)(void);
-
-	/* Does something speak against it here? Cheap, in contrast to a probe, which takes as long
-	 * as a run. NULL: only a probe can tell. */
-	bool (*doubtful)(void);
+/* Of a backend whose sandboxes somebody else's program makes: an engine, bubblewrap. Each may be
+ * NULL. */
+struct maker_ops {
+	/* Where that program is; *path is in the arena. NULL: it is asked over a socket. */
+	int (*program)(struct arena *a, const char **path, struct err *e);
 
 	/* Is it ready, within so many milliseconds? 0 or -errno, and why in detail. NULL: a probe
 	 * in a process of its own can tell (sandbox/health.h). */
 	int (*health)(unsigned ms, char *detail, size_t n);
-
-	/* The program of somebody else's that makes its sandboxes; *path is in the arena. NULL: it
-	 * needs none. */
-	int (*program)(struct arena *a, const char **path, struct err *e);
 
 	/* Fetches an image; note reports progress. NULL: it has no images. */
 	int (*pull)(const char *ref, void (*note)(void *arg, const char *text), void *arg,
@@ -185,6 +165,47 @@ struct backend {
 	/* Builds one, likewise. */
 	int (*build)(const struct image_recipe *r, void (*note)(void *arg, const char *text),
 		     void *arg, struct err *e);
+};
+
+/* What can be asked of a sandbox while it runs. Each may be NULL. */
+struct open_ops {
+	/* A new size for the terminal of a command in an open sandbox. NULL: whoever has its master
+	 * sets that. */
+	void (*resize)(struct backend_job *j, uint32_t command, unsigned short rows,
+		       unsigned short cols);
+
+	/* Sockets of the sandbox's network, the caller's from here on. -EAGAIN: they were asked
+	 * for, and `event` will have heard of them. NULL: its ports cannot be published. */
+	int (*lend)(struct backend_job *j, struct lent *ret);
+
+	/* Everything in an open sandbox stands still, or goes on. NULL: it cannot be paused. */
+	int (*pause)(struct backend_job *j, bool on, struct err *e);
+
+	/* Commands of an open sandbox that run, or have left something running. NULL: nobody
+	 * knows of the latter. */
+	size_t (*living)(const struct backend_job *j);
+};
+
+struct backend {
+	const char *name;
+	enum backend_kind kind;
+	unsigned bit; /* in field.honoured */
+	unsigned can; /* enum backend_can */
+
+	const struct maker_ops
+		*maker;              /* NULL: brig makes its sandboxes itself, or there are none */
+	const struct open_ops *open; /* NULL: none of them */
+	const struct array_ops *array; /* NULL: each run is started by itself */
+
+	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
+	 * says where (a host, an engine); NULL: all defaults. Without `ret` a backend of auto's is
+	 * asked whether it may be taken, and tries nothing where nothing speaks against it: a trial
+	 * takes as long as a run. */
+	int (*probe)(const struct spec *s, struct isolation *ret, struct err *e);
+
+	/* Is there something about this spec that it cannot honour, which the fields' bits do not
+	 * tell? NULL: no. */
+	int (*check)(const struct spec *s, struct err *e);
 
 	/* Computes, reads the file system, changes nothing. *notes is what the user should know
 	 * before the start: NULL-terminated, borrowed from the plan. A caller that asks for them is
@@ -223,25 +244,6 @@ struct backend {
 
 	/* Has it been executed, as far as `event` has heard? NULL: nobody is told of that. */
 	bool (*began)(const struct backend_job *j, uint32_t command);
-
-	/* A new size for the terminal of a command in an open sandbox. NULL: whoever has its master
-	 * sets that. */
-	void (*resize)(struct backend_job *j, uint32_t command, unsigned short rows,
-		       unsigned short cols);
-
-	/* Sockets of the sandbox's network, the caller's from here on. -EAGAIN: they were asked
-	 * for, and `event` will have heard of them. NULL: its ports cannot be published. */
-	int (*lend)(struct backend_job *j, struct lent *ret);
-
-	/* Everything in an open sandbox stands still, or goes on. NULL: it cannot be paused. */
-	int (*pause)(struct backend_job *j, bool on, struct err *e);
-
-	/* Commands of an open sandbox that run, or have left something running. NULL: nobody
-	 * knows of the latter. */
-	size_t (*living)(const struct backend_job *j);
-
-	/* NULL: each run is started by itself. */
-	const struct array_ops *array;
 };
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,

@@ -60,11 +60,11 @@ void check_bwrap(struct machine *m, struct finding *f)
 	struct err e = { 0 };
 	char version[64];
 
-	while (*b && !(*b)->program)
+	while (*b && !((*b)->maker && (*b)->maker->program))
 		b++;
 	if (!a || !*b)
 		return;
-	if ((*b)->program(a, &path, &e) < 0) {
+	if ((*b)->maker->program(a, &path, &e) < 0) {
 		finding_say(f, missing(m, *b), "%s", e.what);
 		if (f->status == CHECK_FAIL)
 			finding_hint(f, "%s", e.hint);

@@ -11,7 +11,8 @@ size_t doctor_usable(struct usable ret[USABLE_MAX])
 	size_t n = 0;
 
 	for (const struct backend *const *b = backends_auto; *b && n < USABLE_MAX; b++, n++) {
-		ret[n] = (struct usable){ .backend = (*b)->name, .images = (*b)->pull };
+		ret[n] = (struct usable){ .backend = (*b)->name,
+					  .images = (*b)->maker && (*b)->maker->pull };
 		ret[n].ready = backend_health(*b, NULL, HEALTH_MS, ret[n].detail,
 					      sizeof(ret[n].detail)) == 0;
 	}

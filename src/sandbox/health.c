@@ -60,8 +60,8 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 	pid_t pid;
 	int r;
 
-	if (b->health)
-		return b->health(ms, detail, n);
+	if (b->maker && b->maker->health)
+		return b->maker->health(ms, detail, n);
 	pid = forked_start(&w, &line, &e);
 	if (pid < 0)
 		return health_failed(detail, n, -(int)pid, "no look at backend", b->name);

@@ -698,10 +698,10 @@ int sandbox_pull(const char *backend, const char *ref, brig_note_fn *note, void 
 {
 	const struct backend *b = backend ? backend_by_name(backend) : backend_with(BACKEND_ENGINE);
 
-	if (!b || !b->pull)
+	if (!b || !b->maker || !b->maker->pull)
 		return err_refuse(e, ERR_USAGE, EINVAL, "leave out --backend",
 				  "backend '%.40s' has no images", backend ? backend : "");
-	return b->pull(ref, note, arg, e);
+	return b->maker->pull(ref, note, arg, e);
 }
 
 int sandbox_build(const char *ref, const char *text, const char *base, brig_note_fn *note,
@@ -710,8 +710,9 @@ int sandbox_build(const char *ref, const char *text, const char *base, brig_note
 	const struct backend *b = backend_with(BACKEND_ENGINE);
 	const struct image_recipe r = { .ref = ref, .text = text, .base = base };
 
-	return b && b->build ? b->build(&r, note, arg, e)
-			     : err_set(e, ERR_UNAVAILABLE, ENOSYS, "no backend builds images");
+	return b && b->maker && b->maker->build
+		       ? b->maker->build(&r, note, arg, e)
+		       : err_set(e, ERR_UNAVAILABLE, ENOSYS, "no backend builds images");
 }
 
 const struct outcome *result_outcome(const brig_result *r)

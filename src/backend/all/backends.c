@@ -2,8 +2,10 @@
 /* backend/all/backends.c - which backend a spec gets, and the refusal of what it cannot honour. */
 #include "backend/backend.h"
 #include "backend/bwrap/bwrap_inside.h"
+#include "backend/docker/ledger.h"
 #include "backend/kit/net/members.h"
 #include "backend/kit/protect/dead.h"
+#include "backend/kubernetes/kube_note.h"
 #include "base/text/str.h"
 #include "model/dialect/dialect.h"
 #include "model/request/code.h"
@@ -55,9 +57,8 @@ void backends_tidy(const char *workspace)
 	if (workspace && stat(workspace, &st) == 0)
 		ident = ident_of(&st);
 	/* First: a container may have covers on the placeholders. */
-	for (const struct backend *const *b = backends_all; *b; b++)
-		if ((*b)->tidy)
-			(*b)->tidy();
+	docker_sweep();
+	kube_sweep();
 	dead_sweep(workspace ? &ident : NULL, workspace);
 }
 
@@ -162,7 +163,7 @@ static int check_ports(const struct spec *s, const struct backend *b, struct err
 {
 	int code = 0;
 
-	if (s->ports.n && !b->lend)
+	if (s->ports.n && !(b->open && b->open->lend))
 		return backend_cannot(s, b->name, FIELD_PORTS, NULL, e);
 	for (size_t i = 0; i < s->ports.n && code == 0; i++)
 		if (!str_eq(s->ports.v[i].protocol, "tcp"))
@@ -265,25 +266,15 @@ static void pass_over(struct backend_choice *c, const struct backend *b, const s
 		c->passed[c->passed_count++] = (struct passed_over){ .backend = b, .why = *e };
 }
 
-/* A trial takes as long as a run: only where something speaks against it, or nothing else can tell.
- */
-static int usable(const struct spec *s, const struct backend *b, struct err *e)
-{
-	struct isolation unused;
-
-	if (b->doubtful && !b->doubtful())
-		return 0;
-	return b->probe(s, &unused, e);
-}
-
 /* One passed over for what this machine lacks, and not for what it never can: who has no engine is
  * told of that, and not to install one. */
 static bool lacks_less(const struct backend_choice *c, const struct backend *only)
 {
 	char unused[256];
 
-	return c->passed_count && c->passed[0].why.code != ENOTSUP && only->health &&
-	       only->health(ENGINE_WAIT_MS, unused, sizeof(unused)) < 0;
+	return c->passed_count && c->passed[0].why.code != ENOTSUP && only->maker &&
+	       only->maker->health &&
+	       only->maker->health(ENGINE_WAIT_MS, unused, sizeof(unused)) < 0;
 }
 
 /* The only one able is taken untried: whatever stops it says so itself. */
@@ -314,7 +305,7 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 	for (size_t i = 0; i < n; i++) {
 		struct err why = { 0 };
 
-		if (n == 1 || usable(s, able[i], &why) == 0) {
+		if (n == 1 || able[i]->probe(s, NULL, &why) == 0) {
 			c->backend = able[i];
 			return check_honoured(s, able[i], ALL_WISHES, e);
 		}

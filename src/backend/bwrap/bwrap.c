@@ -114,14 +114,17 @@ static int bwrap_program(struct arena *a, const char **path, struct err *e)
 	return 0;
 }
 
+static const struct maker_ops bwrap_maker_ops = { .program = bwrap_program };
+
 const struct backend backend_bwrap = {
 	.name = "bwrap",
 	.can = BACKEND_SHOWS_CODE | BACKEND_PERMITS | BACKEND_PROXY | BACKEND_FILES,
 	.kind = BACKEND_BWRAP,
 	.bit = ON_NATIVE | ON_BWRAP, /* it shows native's world, and honours the same rows */
+	.maker = &bwrap_maker_ops,
+	.open = &box_open_ops,
 	.probe = bwrap_probe,
 	.check = bwrap_honours,
-	.program = bwrap_program,
 	.plan = bwrap_plan,
 	.plan_json = bwrap_plan_json,
 	.plan_free = bwrap_plan_free,
@@ -132,7 +135,4 @@ const struct backend backend_bwrap = {
 	.exec = box_exec,
 	.ended = box_ended,
 	.began = box_began,
-	.lend = box_lend,
-	.pause = box_pause,
-	.living = box_living,
 };

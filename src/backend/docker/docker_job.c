@@ -605,6 +605,8 @@ static int docker_probe(const struct spec *s, struct isolation *ret, struct err 
 		runtime = s->docker.runtime;
 	if (engine_open(&g, e) < 0 || engine_suits(&g, runtime, &unused, e) < 0)
 		return -e->code;
+	if (!ret)
+		return 0;
 	*ret = (struct isolation){ .user_ns = g.rootless,
 				   .pid_ns = true,
 				   .mount_ns = true,
@@ -627,17 +629,20 @@ static int docker_check(const struct spec *s, struct err *e)
 	return companions_check(s, true, e);
 }
 
+static const struct maker_ops docker_maker_ops = { .health = docker_health,
+						   .pull = docker_pull,
+						   .build = docker_build };
+static const struct open_ops docker_open_ops = { .lend = docker_lend, .pause = docker_pause };
+
 const struct backend backend_docker = {
 	.name = "docker",
 	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE | BACKEND_FILES,
 	.kind = BACKEND_DOCKER,
 	.bit = ON_DOCKER,
+	.maker = &docker_maker_ops,
+	.open = &docker_open_ops,
 	.probe = docker_probe,
 	.check = docker_check,
-	.tidy = docker_sweep,
-	.health = docker_health,
-	.pull = docker_pull,
-	.build = docker_build,
 	.plan = docker_plan,
 	.plan_json = docker_plan_json,
 	.plan_free = docker_plan_free,
@@ -648,6 +653,4 @@ const struct backend backend_docker = {
 	.exec = docker_exec,
 	.ended = docker_ended,
 	.began = docker_began,
-	.lend = docker_lend,
-	.pause = docker_pause,
 };

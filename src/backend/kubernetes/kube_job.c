@@ -497,7 +497,6 @@ const struct backend backend_kubernetes = {
 	.bit = ON_KUBERNETES,
 	.can = BACKEND_FILES | BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_DOOR_THERE,
 	.probe = kube_probe,
-	.tidy = kube_tidy,
 	.plan = kube_plan,
 	.plan_json = kube_plan_json,
 	.plan_free = kube_plan_free,

@@ -263,7 +263,7 @@ static void forget_stages(int folder)
 			forget_stage(folder, x->name);
 }
 
-void kube_tidy(void)
+void kube_sweep(void)
 {
 	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
 	struct lost_runs all = { .ask_ms = ASK_MS };

@@ -2,12 +2,11 @@
 /* backend/kubernetes/pod_guard.h - the process between brig and a pod. */
 #pragma once
 
+#include "backend/kubernetes/kube_note.h"
 #include "backend/kubernetes/kubernetes.h"
 #include "backend/kubernetes/pod/pod_talk.h"
 #include "backend/kubernetes/pod_owner.h"
 #include "base/bytes/jread.h"
-#include "base/files/claim.h"
-#include "base/files/state.h"
 #include "base/text/buf.h"
 #include "kube/kube.h"
 #include "proc/carry.h"
@@ -181,20 +180,3 @@ void pod_guard_door_leave(struct pod_guard *g);
 /* pod_guard_serve.c: to the end, or until the container that comes first is filled. */
 void pod_guard_serve(struct pod_guard *g);
 int pod_guard_frame(void *arg, const struct carry_head *h, const void *payload);
-
-/* kube_note.c: a run that has something in a cluster. */
-int kube_note_write(struct pod_guard *g, struct err *e);
-void kube_note_done(struct pod_guard *g, bool clean);
-void kube_tidy_run(const char *id); /* what a run has left whose guard was just killed */
-void kube_tidy(void);               /* what runs have left whose guard is gone */
-int kube_notes_open(void);          /* their folder, or -errno: there never was one */
-/* A place in a cluster that a run had. */
-struct kube_place_note {
-	char text[CLAIM_TEXT];
-	const char *context, *space, *config; /* in text; NULL: the usual one */
-	const char *kind;                     /* of what a run has there; "": pods */
-};
-/* The path of a noted kind of thing in the API; rest: its name, or a query. */
-void kube_note_path(const char *kind, const char *space, const char *rest, char *out, size_t n);
-bool kube_place_read(int folder, const char *name, struct kube_place_note *ret);
-int kube_instance(char instance[STATE_INSTANCE], struct err *e);

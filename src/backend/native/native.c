@@ -73,7 +73,7 @@ static int native_start(struct backend_plan *p, const struct job_want *w, struct
 static int native_probe(const struct spec *s, struct isolation *ret, struct err *e)
 {
 	(void)s; /* what a machine can do does not depend on what is asked of it */
-	return box_probe(&backend_native, ret, e);
+	return ret || box_doubtful() ? box_probe(&backend_native, ret, e) : 0;
 }
 
 static int native_check(const struct spec *s, struct err *e)
@@ -91,9 +91,9 @@ const struct backend backend_native = {
 	.bit = ON_NATIVE,
 	.can = BACKEND_SHOWS_CODE | BACKEND_AWAITS | BACKEND_PERMITS | BACKEND_PROXY |
 	       BACKEND_BRIDGE | BACKEND_FILES,
+	.open = &box_open_ops,
 	.probe = native_probe,
 	.check = native_check,
-	.doubtful = box_doubtful,
 	.plan = native_plan,
 	.plan_json = native_plan_json,
 	.plan_free = native_plan_free,
@@ -104,7 +104,4 @@ const struct backend backend_native = {
 	.exec = box_exec,
 	.ended = box_ended,
 	.began = box_began,
-	.lend = box_lend,
-	.pause = box_pause,
-	.living = box_living,
 };

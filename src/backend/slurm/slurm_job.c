@@ -544,11 +544,14 @@ static void slurm_resize(struct backend_job *j, uint32_t command UNUSED, unsigne
 	slurm_job_resize(j, rows, cols);
 }
 
+static const struct open_ops slurm_open_ops = { .resize = slurm_resize };
+
 const struct backend backend_slurm = {
 	.name = "slurm",
 	.kind = BACKEND_SLURM,
 	.bit = ON_SLURM,
 	.can = BACKEND_SHOWS_CODE | BACKEND_DELEGATES | BACKEND_PROXY | BACKEND_BRIDGE,
+	.open = &slurm_open_ops,
 	.probe = slurm_probe,
 	.check = slurm_check,
 	.plan = slurm_plan,
@@ -558,6 +561,5 @@ const struct backend backend_slurm = {
 	.event = slurm_event,
 	.signal = slurm_signal,
 	.finish = slurm_job_finish,
-	.resize = slurm_resize,
 	.array = &slurm_array,
 };

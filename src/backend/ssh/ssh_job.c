@@ -267,11 +267,14 @@ static void ssh_finish(struct backend_job *j, struct outcome *o)
 		ssh_job_finish(j, o);
 }
 
+static const struct open_ops ssh_open_ops = { .resize = ssh_open_resize };
+
 const struct backend backend_ssh = {
 	.name = "ssh",
 	.kind = BACKEND_SSH,
 	.bit = ON_SSH,
 	.can = BACKEND_SHOWS_CODE | BACKEND_REMOTE,
+	.open = &ssh_open_ops,
 	.probe = ssh_probe,
 	.plan = ssh_plan,
 	.plan_json = ssh_plan_json,
@@ -282,5 +285,4 @@ const struct backend backend_ssh = {
 	.finish = ssh_finish,
 	.exec = ssh_open_exec,
 	.ended = ssh_open_ended,
-	.resize = ssh_open_resize,
 };

@@ -77,10 +77,10 @@ int run_pause(struct run *r, bool on, struct err *e)
 
 	if (!r->job || r->ended)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
-	if (!r->backend->pause)
+	if (!r->backend->open || !r->backend->open->pause)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "stop it instead",
 				  "a sandbox of backend '%s' cannot be paused", r->backend->name);
-	if (r->backend->pause(r->job, on, e) < 0)
+	if (r->backend->open->pause(r->job, on, e) < 0)
 		return -e->code;
 	for (struct run *c = r->commands; c; c = c->next) {
 		uint64_t at = c->deadline.t.at;
@@ -111,8 +111,8 @@ size_t run_living(const struct run *r)
 {
 	size_t n = 0;
 
-	if (r->job && r->backend->living)
-		return r->backend->living(r->job);
+	if (r->job && r->backend->open && r->backend->open->living)
+		return r->backend->open->living(r->job);
 	for (const struct run *c = r->commands; c; c = c->next)
 		n += !c->ended;
 	return n;

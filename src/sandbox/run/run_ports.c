@@ -10,7 +10,7 @@ static int lend(void *arg, struct lent *ret)
 {
 	const struct run *r = arg;
 
-	return r->job ? r->backend->lend(r->job, ret) : -ECHILD;
+	return r->job ? r->backend->open->lend(r->job, ret) : -ECHILD;
 }
 
 /* The addresses are told before the command can say anything. */

@@ -75,10 +75,10 @@ void run_resize(struct run *r, unsigned short rows, unsigned short cols)
 
 	if (r->master < 0 || r->out.from < 0)
 		return;
-	if (!r->backend->resize)
+	if (!r->backend->open || !r->backend->open->resize)
 		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
 	else if (r->job)
-		r->backend->resize(r->job, r->number, rows, cols);
+		r->backend->open->resize(r->job, r->number, rows, cols);
 }
 
 static void resize(struct run *r)

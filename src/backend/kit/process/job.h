@@ -164,9 +164,7 @@ bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o);
 bool box_began(const struct backend_job *j, uint32_t command);
 int box_lend(struct backend_job *j, struct lent *ret);
 
-/* pause.c: two more. */
-int box_pause(struct backend_job *j, bool on, struct err *e);
-size_t box_living(const struct backend_job *j);
+extern const struct open_ops box_open_ops; /* pause.c */
 
 /* probe.c: a real run of `true`, and what a failed clone or set-up means on this machine (adds the
  * hint). */

@@ -169,7 +169,7 @@ static int freeze(struct backend_job *j, bool on, struct err *e)
 				   "the kernel does not freeze what is in its control group");
 }
 
-int box_pause(struct backend_job *j, bool on, struct err *e)
+static int box_pause(struct backend_job *j, bool on, struct err *e)
 {
 	if (cgroup_can_freeze(j->cgroup))
 		return freeze(j, on, e);
@@ -180,7 +180,9 @@ int box_pause(struct backend_job *j, bool on, struct err *e)
 	return 0;
 }
 
-size_t box_living(const struct backend_job *j)
+static size_t box_living(const struct backend_job *j)
 {
 	return commands_there(j->commands);
 }
+
+const struct open_ops box_open_ops = { .lend = box_lend, .pause = box_pause, .living = box_living };

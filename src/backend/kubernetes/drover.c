@@ -109,7 +109,7 @@ static void tell_started(const struct drover *d)
 
 static void hang_up(struct drover *d)
 {
-	d->carry = carry_free(d->carry);
+	d->frames = frames_free(d->frames);
 	kube_streams_done(&d->streams);
 }
 

@@ -10,7 +10,7 @@
 #include "base/files/state.h"
 #include "base/text/buf.h"
 #include "kube/kube.h"
-#include "proc/carry.h"
+#include "far/frames.h"
 #include "proc/supervisor.h"
 
 enum {
@@ -60,7 +60,7 @@ struct drover_owner {
 /* The door's line, under network proxy. */
 struct drover_door {
 	struct kube_streams streams;
-	struct carry *carry; /* NULL: there is none, or no longer */
+	struct frames *frames; /* NULL: there is none, or no longer */
 	bool answered;
 	struct pod_door_answer answer;
 	uint8_t number[POD_NUMBER]; /* that it alone was told */
@@ -86,7 +86,7 @@ struct drover {
 	bool compared;               /* the pod is the one that was asked for, as far as was told */
 	char differs[DROVER_REASON]; /* in what it is not, or no longer; "": in nothing */
 	struct kube_streams streams;
-	struct carry *carry;
+	struct frames *frames;
 	bool answered;
 	struct pod_answer answer;
 	char last[DROVER_REASON]; /* words of brig-pod's own */
@@ -178,7 +178,7 @@ void drover_door_leave(struct drover *d);
 
 /* drover_serve.c: to the end, or until the container that comes first is filled. */
 void drover_serve(struct drover *d);
-int drover_frame(void *arg, const struct carry_head *h, const void *payload);
+int drover_frame(void *arg, const struct frames_head *h, const void *payload);
 
 /* kube_note.c: a run that has something in a cluster. */
 int kube_note_write(struct drover *d, struct err *e);

@@ -39,7 +39,7 @@ static size_t held_at(const struct drover *d, uint32_t number)
 }
 
 /* The first word on it, that it runs or why not. */
-static void drover_serve_begins(struct drover *d, size_t at, const struct carry_said *s)
+static void drover_serve_begins(struct drover *d, size_t at, const struct frames_said *s)
 {
 	struct supervisor_msg *m = &d->held[at].first;
 
@@ -59,10 +59,10 @@ static void drover_serve_begins(struct drover *d, size_t at, const struct carry_
 }
 
 /* Each word is held, once: a pod that repeats itself says no more by it. */
-static int drover_serve_on_said(struct drover *d, const struct carry_head *h, const void *payload)
+static int drover_serve_on_said(struct drover *d, const struct frames_head *h, const void *payload)
 {
 	size_t at = h->command ? held_at(d, h->command) : COMMANDS_MAX;
-	struct carry_said s;
+	struct frames_said s;
 
 	if (h->size != sizeof(s) || at == COMMANDS_MAX)
 		return -EPROTO;
@@ -86,17 +86,18 @@ static int drover_serve_on_said(struct drover *d, const struct carry_head *h, co
 	return 0;
 }
 
-int drover_frame(void *arg, const struct carry_head *h, const void *payload)
+int drover_frame(void *arg, const struct frames_head *h, const void *payload)
 {
 	struct drover *d = arg;
 
-	if (h->kind == CARRY_ANSWER && !d->answered && h->size >= sizeof(struct pod_mark)) {
+	if (h->kind == FRAMES_ANSWER && !d->answered && h->size >= sizeof(struct pod_mark)) {
 		memcpy(&d->answer, payload,
 		       h->size < sizeof(d->answer) ? h->size : sizeof(d->answer));
 		d->answered = true;
 		return 0;
 	}
-	return h->kind == CARRY_SAID && d->answered ? drover_serve_on_said(d, h, payload) : -EPROTO;
+	return h->kind == FRAMES_SAID && d->answered ? drover_serve_on_said(d, h, payload)
+						     : -EPROTO;
 }
 
 static void forget_terminal(struct drover *d, uint32_t number)
@@ -127,7 +128,7 @@ static bool awaits_door(const struct drover *d, size_t i)
 static bool let_go_of(struct drover *d, size_t i, bool over)
 {
 	uint32_t number = d->held[i].number;
-	struct carry_command *k = carry_find(d->carry, number);
+	struct frames_command *k = frames_find(d->frames, number);
 	struct supervisor_msg m = { .said = SUPERVISOR_EXITED,
 				    .command = number,
 				    .status = d->held[i].status,
@@ -138,7 +139,7 @@ static bool let_go_of(struct drover *d, size_t i, bool over)
 			return false;
 		d->held[i].told_began = true;
 	}
-	if (k && !carry_flushed(k))
+	if (k && !frames_flushed(k))
 		return false;
 	if (!over && awaits_door(d, i))
 		return true;
@@ -154,7 +155,7 @@ static bool let_go_of(struct drover *d, size_t i, bool over)
 	if (!d->held[i].ended || !drover_serve_told(d, &m))
 		return false;
 	if (k)
-		carry_end(k);
+		frames_end(k);
 	forget_terminal(d, number);
 	memset(&d->held[i], 0, sizeof(d->held[i]));
 	return false;
@@ -191,14 +192,14 @@ static void let_go_last(struct drover *d)
 
 static int send_order(struct drover *d, uint32_t number, int order)
 {
-	char piece[CARRY_PIECE];
+	char piece[FRAMES_PIECE];
 	off_t at = 0;
 	ssize_t n;
 
 	while ((n = pread(order, piece, sizeof(piece), at)) > 0) {
 		int r = at + n > ORDER_MAX
 				? -E2BIG
-				: carry_say(d->carry, CARRY_ORDER, number, piece, (size_t)n);
+				: frames_say(d->frames, FRAMES_ORDER, number, piece, (size_t)n);
 
 		if (r < 0)
 			return r;
@@ -208,7 +209,7 @@ static int send_order(struct drover *d, uint32_t number, int order)
 }
 
 /* Our end of a terminal of its own, which changes nothing; brig gets the other. */
-static int make_terminal(struct drover *d, struct carry_command *k,
+static int make_terminal(struct drover *d, struct frames_command *k,
 			 const struct supervisor_request *r)
 {
 	const struct supervisor_msg m = { .said = SUPERVISOR_TERMINAL, .command = r->command };
@@ -228,7 +229,7 @@ static int make_terminal(struct drover *d, struct carry_command *k,
 	out = fcntl(slave, F_DUPFD_CLOEXEC, 3);
 	in = fcntl(slave, F_DUPFD_CLOEXEC, 3);
 	if (tcsetattr(slave, TCSANOW, &t) < 0 || out < 0 || in < 0 ||
-	    carry_open(k, 0, out, false) < 0 || carry_open(k, 2, in, true) < 0)
+	    frames_open(k, 0, out, false) < 0 || frames_open(k, 2, in, true) < 0)
 		return -EIO;
 	while (i < COMMANDS_MAX && d->terminals[i].number)
 		i++;
@@ -244,7 +245,7 @@ static int make_terminal(struct drover *d, struct carry_command *k,
 }
 
 /* What the command reads is what can be read here. */
-static int open_pipes(struct carry_command *k, int *fds, size_t n, struct carry_exec *x)
+static int open_pipes(struct frames_command *k, int *fds, size_t n, struct frames_exec *x)
 {
 	for (size_t i = 0; i < n; i++) {
 		int mode = fcntl(fds[i], F_GETFL) & O_ACCMODE;
@@ -252,7 +253,7 @@ static int open_pipes(struct carry_command *k, int *fds, size_t n, struct carry_
 
 		if (mode == O_RDONLY)
 			x->inwards |= (uint8_t)(1U << i);
-		r = carry_open(k, i, TAKE_FD(fds[i]), mode == O_RDONLY);
+		r = frames_open(k, i, TAKE_FD(fds[i]), mode == O_RDONLY);
 		if (r < 0)
 			return r;
 	}
@@ -263,36 +264,36 @@ static int open_pipes(struct carry_command *k, int *fds, size_t n, struct carry_
 static int drover_serve_begin(struct drover *d, const struct supervisor_request *r, int *fds,
 			      size_t n)
 {
-	struct carry_exec x = { .tty = r->tty,
-				.files = r->files,
-				.alone = !d->s->open,
-				.rows = r->rows,
-				.cols = r->cols };
-	struct carry_command *k = carry_begin(d->carry, r->command);
+	struct frames_exec x = { .tty = r->tty,
+				 .files = r->files,
+				 .alone = !d->s->open,
+				 .rows = r->rows,
+				 .cols = r->cols };
+	struct frames_command *k = frames_begin(d->frames, r->command);
 	size_t at = held_at(d, 0);
 	int e;
 
-	if (!k || at == COMMANDS_MAX || n < 1 || n > 1 + CARRY_CHANNELS)
+	if (!k || at == COMMANDS_MAX || n < 1 || n > 1 + FRAMES_CHANNELS)
 		return -EAGAIN;
 	d->held[at].number = r->command;
 	e = r->tty ? make_terminal(d, k, r) : open_pipes(k, fds + 1, n - 1, &x);
 	if (e == 0)
 		e = send_order(d, r->command, fds[0]);
-	return e == 0 ? carry_say(d->carry, CARRY_EXEC, r->command, &x, sizeof(x)) : e;
+	return e == 0 ? frames_say(d->frames, FRAMES_EXEC, r->command, &x, sizeof(x)) : e;
 }
 
 static void on_exec(struct drover *d, const struct supervisor_request *r, int *fds, size_t n)
 {
 	int code = drover_serve_begin(d, r, fds, n);
 	struct supervisor_msg *m;
-	struct carry_command *k;
+	struct frames_command *k;
 	size_t at;
 
 	if (code == 0)
 		return;
-	k = carry_find(d->carry, r->command);
+	k = frames_find(d->frames, r->command);
 	if (k)
-		carry_end(k);
+		frames_end(k);
 	at = held_at(d, r->command);
 	if (at == COMMANDS_MAX)
 		at = held_at(d, 0);
@@ -319,14 +320,14 @@ static bool on_request(struct drover *d, const struct supervisor_request *r, int
 	if (r->asks == ASK_SIGNAL && r->command == COMMAND_FIRST && r->signal == SIGKILL)
 		return false;
 	if (r->asks == ASK_SIGNAL)
-		return carry_say(d->carry, CARRY_SIGNAL, r->command, &sig, sizeof(sig)) == 0;
+		return frames_say(d->frames, FRAMES_SIGNAL, r->command, &sig, sizeof(sig)) == 0;
 	return true;
 }
 
 static bool hear_brig(struct drover *d)
 {
 	for (;;) {
-		int fds[1 + CARRY_CHANNELS];
+		int fds[1 + FRAMES_CHANNELS];
 		struct supervisor_request r;
 		size_t n = ARRAY_LEN(fds);
 		ssize_t got = fd_recv(d->s->control, &r, sizeof(r), fds, &n);
@@ -358,7 +359,8 @@ static bool look_at_sizes(struct drover *d)
 			continue;
 		d->terminals[i].rows = both[0] = size.ws_row;
 		d->terminals[i].cols = both[1] = size.ws_col;
-		(void)carry_say(d->carry, CARRY_RESIZE, d->terminals[i].number, both, sizeof(both));
+		(void)frames_say(d->frames, FRAMES_RESIZE, d->terminals[i].number, both,
+				 sizeof(both));
 	}
 	return any;
 }
@@ -410,14 +412,14 @@ static bool is_waited_for_in_vain(const struct drover *d, uint64_t *since)
 
 void drover_serve(struct drover *d)
 {
-	static struct pollfd p[2 * CARRY_POLLS + 3]; /* large, and there is one */
+	static struct pollfd p[2 * FRAMES_POLLS + 3]; /* large, and there is one */
 	uint64_t since = 0;
 
 	for (;;) {
 		bool sizes = look_at_sizes(d), waits = drover_serve_let_go(d, false);
 		size_t n, more;
 
-		n = carry_polls(d->carry, p);
+		n = frames_polls(d->frames, p);
 		more = drover_door_polls(d, p + n + 3);
 		p[n] = (struct pollfd){ .fd = d->s->control,
 					.events = d->full ? POLLIN | POLLOUT : POLLIN };
@@ -449,7 +451,7 @@ void drover_serve(struct drover *d)
 		drover_door_turn(d, p + n + 3, more);
 		if (!hear_brig(d))
 			return;
-		if (carry_turn(d->carry, p, n) < 0) {
+		if (frames_turn(d->frames, p, n) < 0) {
 			let_go_last(d);
 			find_out(d);
 			return;

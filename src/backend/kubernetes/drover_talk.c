@@ -151,17 +151,17 @@ static void hear_errors(struct drover *d)
 
 static int talk(struct drover *d, struct err *e)
 {
-	static struct pollfd p[CARRY_POLLS + 2]; /* large, and there is one */
+	static struct pollfd p[FRAMES_POLLS + 2]; /* large, and there is one */
 	uint64_t until = clock_us() + (uint64_t)DROVER_TALK_MS * 1000;
 
 	while (!d->answered) {
-		size_t n = carry_polls(d->carry, p);
+		size_t n = frames_polls(d->frames, p);
 
 		p[n] = (struct pollfd){ .fd = d->s->control, .events = POLLIN };
 		p[n + 1] = (struct pollfd){ .fd = d->streams.err, .events = POLLIN };
 		(void)poll(p, n + 2, LOOK_MS);
 		hear_errors(d);
-		if (carry_turn(d->carry, p, n) < 0 && !d->answered)
+		if (frames_turn(d->frames, p, n) < 0 && !d->answered)
 			return lost(d, e);
 		if (drover_given_up(d))
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
@@ -187,13 +187,13 @@ int drover_attach(struct drover *d, const char *container, struct err *e)
 	    fcntl(d->streams.out, F_SETFL, O_NONBLOCK) < 0 ||
 	    fcntl(d->streams.err, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "cannot use the streams of the pod");
-	d->carry = carry_new(d->streams.out, d->streams.in, drover_frame, d);
-	if (!d->carry)
+	d->frames = frames_new(d->streams.out, d->streams.in, drover_frame, d);
+	if (!d->frames)
 		return err_nomem(e);
 	fill_want(d, &w);
 	if (str_eq(container, KUBE_FILLER))
 		w.read_only_root = true;
-	if (carry_say(d->carry, CARRY_WANT, 0, &w, sizeof(w)) < 0)
+	if (frames_say(d->frames, FRAMES_WANT, 0, &w, sizeof(w)) < 0)
 		return err_nomem(e);
 	/* The line was opened by the pod's name. A name is one pod's at a time, and no uid comes
 	 * twice: if the one that was made has it now, it had it then. */

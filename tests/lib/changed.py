@@ -38,6 +38,7 @@ BREAKS = {
     "src/kube/": ("kube", "fuzz"),
     "src/model/": ("fuzz", "run"),
     "src/proc/": ("run", "escape", "denied", "conformance"),
+    "src/far/": ("conformance", "run", "docker"),
     "src/remote/": ("conformance", "run"),
     "src/sandbox/": ("run", "escape", "egress"),
     "src/telemetry/": ("run",),

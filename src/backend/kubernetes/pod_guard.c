@@ -109,7 +109,7 @@ static void tell_started(const struct pod_guard *g)
 
 static void hang_up(struct pod_guard *g)
 {
-	g->carry = carry_free(g->carry);
+	g->frames = frames_free(g->frames);
 	kube_streams_done(&g->streams);
 }
 

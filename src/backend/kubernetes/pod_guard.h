@@ -8,8 +8,8 @@
 #include "backend/kubernetes/pod_owner.h"
 #include "base/bytes/jread.h"
 #include "base/text/buf.h"
+#include "far/frames.h"
 #include "kube/kube.h"
-#include "proc/carry.h"
 #include "proc/supervisor.h"
 
 enum {
@@ -59,7 +59,7 @@ struct pod_guard_owner {
 /* The door's line, under network proxy. */
 struct pod_guard_door {
 	struct kube_streams streams;
-	struct carry *carry; /* NULL: there is none, or no longer */
+	struct frames *frames; /* NULL: there is none, or no longer */
 	bool answered;
 	struct pod_door_answer answer;
 	uint8_t number[POD_NUMBER]; /* that it alone was told */
@@ -85,7 +85,7 @@ struct pod_guard {
 	bool compared;       /* the pod is the one that was asked for, as far as was told */
 	char differs[POD_GUARD_REASON]; /* in what it is not, or no longer; "": in nothing */
 	struct kube_streams streams;
-	struct carry *carry;
+	struct frames *frames;
 	bool answered;
 	struct pod_answer answer;
 	char last[POD_GUARD_REASON]; /* words of brig-pod's own */
@@ -179,4 +179,4 @@ void pod_guard_door_leave(struct pod_guard *g);
 
 /* pod_guard_serve.c: to the end, or until the container that comes first is filled. */
 void pod_guard_serve(struct pod_guard *g);
-int pod_guard_frame(void *arg, const struct carry_head *h, const void *payload);
+int pod_guard_frame(void *arg, const struct frames_head *h, const void *payload);

@@ -87,15 +87,15 @@ int pod_guard_door_secret(struct pod_guard *g, const struct pod_run *r, struct e
 
 /* ---- the line ---- */
 
-static int on_frame(void *arg, const struct carry_head *h, const void *payload)
+static int on_frame(void *arg, const struct frames_head *h, const void *payload)
 {
 	struct pod_guard_door *o = arg;
 
-	if (h->kind == CARRY_SIGNAL && o->answered && h->size == sizeof(o->settled)) {
+	if (h->kind == FRAMES_SIGNAL && o->answered && h->size == sizeof(o->settled)) {
 		memcpy(&o->settled, payload, sizeof(o->settled));
 		return 0;
 	}
-	if (h->kind != CARRY_ANSWER || o->answered || h->size < sizeof(struct pod_mark))
+	if (h->kind != FRAMES_ANSWER || o->answered || h->size < sizeof(struct pod_mark))
 		return -EPROTO;
 	memcpy(&o->answer, payload, h->size < sizeof(o->answer) ? h->size : sizeof(o->answer));
 	o->answered = true;
@@ -105,14 +105,14 @@ static int on_frame(void *arg, const struct carry_head *h, const void *payload)
 /* Both directions of the one socket that brig hears the door by. */
 static int open_channels(struct pod_guard *g)
 {
-	struct carry_command *k = carry_begin(g->door.carry, POD_DOOR_COMMAND);
+	struct frames_command *k = frames_begin(g->door.frames, POD_DOOR_COMMAND);
 	int in = fcntl(g->s->there->line, F_DUPFD_CLOEXEC, 3);
 	int out = fcntl(g->s->there->line, F_DUPFD_CLOEXEC, 3);
 
 	if (!k || in < 0 || out < 0)
 		return -ENOMEM;
 	(void)fd_close(g->s->there->line);
-	return carry_open(k, 0, in, true) < 0 || carry_open(k, 1, out, false) < 0 ? -EIO : 0;
+	return frames_open(k, 0, in, true) < 0 || frames_open(k, 1, out, false) < 0 ? -EIO : 0;
 }
 
 static int send_want(struct pod_guard *g, struct err *e)
@@ -121,7 +121,7 @@ static int send_want(struct pod_guard *g, struct err *e)
 		.mark = { .magic = POD_MAGIC, .version = POD_VERSION, .size = sizeof(w) },
 		.door = g->plan->door
 	};
-	char piece[CARRY_PIECE];
+	char piece[FRAMES_PIECE];
 	int roots = g->s->there->roots, r;
 	struct stat st;
 	off_t at = 0;
@@ -135,9 +135,9 @@ static int send_want(struct pod_guard *g, struct err *e)
 	memcpy(w.number, g->door.number, sizeof(w.number));
 	memcpy(w.plan, g->door.plan, sizeof(w.plan));
 	w.roots = (uint32_t)st.st_size;
-	r = carry_say(g->door.carry, CARRY_WANT, 0, &w, sizeof(w));
+	r = frames_say(g->door.frames, FRAMES_WANT, 0, &w, sizeof(w));
 	while (r == 0 && (n = pread(roots, piece, sizeof(piece), at)) > 0) {
-		r = carry_say(g->door.carry, CARRY_ORDER, 0, piece, (size_t)n);
+		r = frames_say(g->door.frames, FRAMES_ORDER, 0, piece, (size_t)n);
 		at += n;
 	}
 	return r < 0 ? err_errno(e, r, "cannot tell the door what is wanted") : 0;
@@ -145,15 +145,15 @@ static int send_want(struct pod_guard *g, struct err *e)
 
 static int talk(struct pod_guard *g, struct err *e)
 {
-	static struct pollfd p[CARRY_POLLS + 1]; /* large, and there is one */
+	static struct pollfd p[FRAMES_POLLS + 1]; /* large, and there is one */
 	uint64_t until = clock_us() + (uint64_t)POD_GUARD_TALK_MS * 1000;
 
 	while (!g->door.answered) {
-		size_t n = carry_polls(g->door.carry, p);
+		size_t n = frames_polls(g->door.frames, p);
 
 		p[n] = (struct pollfd){ .fd = g->s->control, .events = POLLIN };
 		(void)poll(p, n + 1, LOOK_MS);
-		if (carry_turn(g->door.carry, p, n) < 0 && !g->door.answered)
+		if (frames_turn(g->door.frames, p, n) < 0 && !g->door.answered)
 			return err_refuse(e, ERR_UNAVAILABLE, EPIPE,
 					  "kubernetes.helper_image must have brig-pod of this "
 					  "version",
@@ -187,8 +187,8 @@ int pod_guard_door_open(struct pod_guard *g, struct err *e)
 	if (fcntl(s->in, F_SETFL, O_NONBLOCK) < 0 || fcntl(s->out, F_SETFL, O_NONBLOCK) < 0 ||
 	    fcntl(s->err, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "cannot use the streams of the pod");
-	g->door.carry = carry_new(s->out, s->in, on_frame, &g->door);
-	if (!g->door.carry || open_channels(g) < 0)
+	g->door.frames = frames_new(s->out, s->in, on_frame, &g->door);
+	if (!g->door.frames || open_channels(g) < 0)
 		return err_nomem(e);
 	if (send_want(g, e) < 0 || talk(g, e) < 0)
 		return err_wrap(e, "network proxy");
@@ -219,9 +219,9 @@ void pod_guard_door_seen(struct pod_guard *g)
 {
 	const uint32_t seen = POD_DOOR_SEEN;
 
-	if (!g->door.carry)
+	if (!g->door.frames)
 		return;
-	(void)carry_say(g->door.carry, CARRY_SIGNAL, 0, &seen, sizeof(seen));
+	(void)frames_say(g->door.frames, FRAMES_SIGNAL, 0, &seen, sizeof(seen));
 	forget_secret(g);
 }
 
@@ -230,48 +230,49 @@ void pod_guard_door_seen(struct pod_guard *g)
 /* A run's door is asked for the rest by brig, when the run has ended. */
 uint32_t pod_guard_door_ask(struct pod_guard *g)
 {
-	if (!g->door.carry || !g->s->open)
+	if (!g->door.frames || !g->s->open)
 		return 0;
 	g->door.asked += g->door.asked == UINT32_MAX ? 2 : 1; /* never POD_DOOR_SEEN */
-	return carry_say(g->door.carry, CARRY_SIGNAL, 0, &g->door.asked, sizeof(g->door.asked)) < 0
+	return frames_say(g->door.frames, FRAMES_SIGNAL, 0, &g->door.asked, sizeof(g->door.asked)) <
+			       0
 		       ? 0
 		       : g->door.asked;
 }
 
 bool pod_guard_door_settled(const struct pod_guard *g, uint32_t number)
 {
-	const struct carry_command *k =
-		g->door.carry ? carry_find(g->door.carry, POD_DOOR_COMMAND) : NULL;
+	const struct frames_command *k =
+		g->door.frames ? frames_find(g->door.frames, POD_DOOR_COMMAND) : NULL;
 
 	if (!number || !k)
 		return true;
-	return (int32_t)(g->door.settled - number) >= 0 && carry_flushed(k);
+	return (int32_t)(g->door.settled - number) >= 0 && frames_flushed(k);
 }
 
 size_t pod_guard_door_polls(struct pod_guard *g, struct pollfd *p)
 {
-	return g->door.carry ? carry_polls(g->door.carry, p) : 0;
+	return g->door.frames ? frames_polls(g->door.frames, p) : 0;
 }
 
 /* Without its line the channels close, and brig hears that the door is gone. */
 void pod_guard_door_turn(struct pod_guard *g, const struct pollfd *p, size_t n)
 {
-	struct carry_command *k;
+	struct frames_command *k;
 
-	if (!g->door.carry)
+	if (!g->door.frames)
 		return;
-	if (carry_turn(g->door.carry, p, n) < 0) {
+	if (frames_turn(g->door.frames, p, n) < 0) {
 		pod_guard_door_leave(g);
 		return;
 	}
-	k = carry_find(g->door.carry, POD_DOOR_COMMAND);
+	k = frames_find(g->door.frames, POD_DOOR_COMMAND);
 	if (k && k->channels[1].fd < 0) /* no more decisions will come */
-		carry_end(k);
+		frames_end(k);
 }
 
 void pod_guard_door_leave(struct pod_guard *g)
 {
-	g->door.carry = carry_free(g->door.carry);
+	g->door.frames = frames_free(g->door.frames);
 	kube_streams_done(&g->door.streams);
 	g->door.streams = (struct kube_streams){ -1, -1, -1, -1, 0 };
 }

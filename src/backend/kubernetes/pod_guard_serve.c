@@ -39,7 +39,7 @@ static size_t held_at(const struct pod_guard *g, uint32_t number)
 }
 
 /* The first word on it, that it runs or why not. */
-static void pod_guard_serve_begins(struct pod_guard *g, size_t at, const struct carry_said *s)
+static void pod_guard_serve_begins(struct pod_guard *g, size_t at, const struct frames_said *s)
 {
 	struct supervisor_msg *m = &g->held[at].first;
 
@@ -59,11 +59,11 @@ static void pod_guard_serve_begins(struct pod_guard *g, size_t at, const struct 
 }
 
 /* Each word is held, once: a pod that repeats itself says no more by it. */
-static int pod_guard_serve_on_said(struct pod_guard *g, const struct carry_head *h,
+static int pod_guard_serve_on_said(struct pod_guard *g, const struct frames_head *h,
 				   const void *payload)
 {
 	size_t at = h->command ? held_at(g, h->command) : COMMANDS_MAX;
-	struct carry_said s;
+	struct frames_said s;
 
 	if (h->size != sizeof(s) || at == COMMANDS_MAX)
 		return -EPROTO;
@@ -87,18 +87,18 @@ static int pod_guard_serve_on_said(struct pod_guard *g, const struct carry_head 
 	return 0;
 }
 
-int pod_guard_frame(void *arg, const struct carry_head *h, const void *payload)
+int pod_guard_frame(void *arg, const struct frames_head *h, const void *payload)
 {
 	struct pod_guard *g = arg;
 
-	if (h->kind == CARRY_ANSWER && !g->answered && h->size >= sizeof(struct pod_mark)) {
+	if (h->kind == FRAMES_ANSWER && !g->answered && h->size >= sizeof(struct pod_mark)) {
 		memcpy(&g->answer, payload,
 		       h->size < sizeof(g->answer) ? h->size : sizeof(g->answer));
 		g->answered = true;
 		return 0;
 	}
-	return h->kind == CARRY_SAID && g->answered ? pod_guard_serve_on_said(g, h, payload)
-						    : -EPROTO;
+	return h->kind == FRAMES_SAID && g->answered ? pod_guard_serve_on_said(g, h, payload)
+						     : -EPROTO;
 }
 
 static void forget_terminal(struct pod_guard *g, uint32_t number)
@@ -129,7 +129,7 @@ static bool awaits_door(const struct pod_guard *g, size_t i)
 static bool let_go_of(struct pod_guard *g, size_t i, bool over)
 {
 	uint32_t number = g->held[i].number;
-	struct carry_command *k = carry_find(g->carry, number);
+	struct frames_command *k = frames_find(g->frames, number);
 	struct supervisor_msg m = { .said = SUPERVISOR_EXITED,
 				    .command = number,
 				    .status = g->held[i].status,
@@ -140,7 +140,7 @@ static bool let_go_of(struct pod_guard *g, size_t i, bool over)
 			return false;
 		g->held[i].told_began = true;
 	}
-	if (k && !carry_flushed(k))
+	if (k && !frames_flushed(k))
 		return false;
 	if (!over && awaits_door(g, i))
 		return true;
@@ -156,7 +156,7 @@ static bool let_go_of(struct pod_guard *g, size_t i, bool over)
 	if (!g->held[i].ended || !pod_guard_serve_told(g, &m))
 		return false;
 	if (k)
-		carry_end(k);
+		frames_end(k);
 	forget_terminal(g, number);
 	memset(&g->held[i], 0, sizeof(g->held[i]));
 	return false;
@@ -193,14 +193,14 @@ static void let_go_last(struct pod_guard *g)
 
 static int send_order(struct pod_guard *g, uint32_t number, int order)
 {
-	char piece[CARRY_PIECE];
+	char piece[FRAMES_PIECE];
 	off_t at = 0;
 	ssize_t n;
 
 	while ((n = pread(order, piece, sizeof(piece), at)) > 0) {
 		int r = at + n > ORDER_MAX
 				? -E2BIG
-				: carry_say(g->carry, CARRY_ORDER, number, piece, (size_t)n);
+				: frames_say(g->frames, FRAMES_ORDER, number, piece, (size_t)n);
 
 		if (r < 0)
 			return r;
@@ -210,7 +210,7 @@ static int send_order(struct pod_guard *g, uint32_t number, int order)
 }
 
 /* Our end of a terminal of its own, which changes nothing; brig gets the other. */
-static int make_terminal(struct pod_guard *g, struct carry_command *k,
+static int make_terminal(struct pod_guard *g, struct frames_command *k,
 			 const struct supervisor_request *r)
 {
 	const struct supervisor_msg m = { .said = SUPERVISOR_TERMINAL, .command = r->command };
@@ -230,7 +230,7 @@ static int make_terminal(struct pod_guard *g, struct carry_command *k,
 	out = fcntl(slave, F_DUPFD_CLOEXEC, 3);
 	in = fcntl(slave, F_DUPFD_CLOEXEC, 3);
 	if (tcsetattr(slave, TCSANOW, &t) < 0 || out < 0 || in < 0 ||
-	    carry_open(k, 0, out, false) < 0 || carry_open(k, 2, in, true) < 0)
+	    frames_open(k, 0, out, false) < 0 || frames_open(k, 2, in, true) < 0)
 		return -EIO;
 	while (i < COMMANDS_MAX && g->terminals[i].number)
 		i++;
@@ -246,7 +246,7 @@ static int make_terminal(struct pod_guard *g, struct carry_command *k,
 }
 
 /* What the command reads is what can be read here. */
-static int open_pipes(struct carry_command *k, int *fds, size_t n, struct carry_exec *x)
+static int open_pipes(struct frames_command *k, int *fds, size_t n, struct frames_exec *x)
 {
 	for (size_t i = 0; i < n; i++) {
 		int mode = fcntl(fds[i], F_GETFL) & O_ACCMODE;
@@ -254,7 +254,7 @@ static int open_pipes(struct carry_command *k, int *fds, size_t n, struct carry_
 
 		if (mode == O_RDONLY)
 			x->inwards |= (uint8_t)(1U << i);
-		r = carry_open(k, i, TAKE_FD(fds[i]), mode == O_RDONLY);
+		r = frames_open(k, i, TAKE_FD(fds[i]), mode == O_RDONLY);
 		if (r < 0)
 			return r;
 	}
@@ -265,36 +265,36 @@ static int open_pipes(struct carry_command *k, int *fds, size_t n, struct carry_
 static int pod_guard_serve_begin(struct pod_guard *g, const struct supervisor_request *r, int *fds,
 				 size_t n)
 {
-	struct carry_exec x = { .tty = r->tty,
-				.files = r->files,
-				.alone = !g->s->open,
-				.rows = r->rows,
-				.cols = r->cols };
-	struct carry_command *k = carry_begin(g->carry, r->command);
+	struct frames_exec x = { .tty = r->tty,
+				 .files = r->files,
+				 .alone = !g->s->open,
+				 .rows = r->rows,
+				 .cols = r->cols };
+	struct frames_command *k = frames_begin(g->frames, r->command);
 	size_t at = held_at(g, 0);
 	int e;
 
-	if (!k || at == COMMANDS_MAX || n < 1 || n > 1 + CARRY_CHANNELS)
+	if (!k || at == COMMANDS_MAX || n < 1 || n > 1 + FRAMES_CHANNELS)
 		return -EAGAIN;
 	g->held[at].number = r->command;
 	e = r->tty ? make_terminal(g, k, r) : open_pipes(k, fds + 1, n - 1, &x);
 	if (e == 0)
 		e = send_order(g, r->command, fds[0]);
-	return e == 0 ? carry_say(g->carry, CARRY_EXEC, r->command, &x, sizeof(x)) : e;
+	return e == 0 ? frames_say(g->frames, FRAMES_EXEC, r->command, &x, sizeof(x)) : e;
 }
 
 static void on_exec(struct pod_guard *g, const struct supervisor_request *r, int *fds, size_t n)
 {
 	int code = pod_guard_serve_begin(g, r, fds, n);
 	struct supervisor_msg *m;
-	struct carry_command *k;
+	struct frames_command *k;
 	size_t at;
 
 	if (code == 0)
 		return;
-	k = carry_find(g->carry, r->command);
+	k = frames_find(g->frames, r->command);
 	if (k)
-		carry_end(k);
+		frames_end(k);
 	at = held_at(g, r->command);
 	if (at == COMMANDS_MAX)
 		at = held_at(g, 0);
@@ -321,14 +321,14 @@ static bool on_request(struct pod_guard *g, const struct supervisor_request *r, 
 	if (r->asks == ASK_SIGNAL && r->command == COMMAND_FIRST && r->signal == SIGKILL)
 		return false;
 	if (r->asks == ASK_SIGNAL)
-		return carry_say(g->carry, CARRY_SIGNAL, r->command, &sig, sizeof(sig)) == 0;
+		return frames_say(g->frames, FRAMES_SIGNAL, r->command, &sig, sizeof(sig)) == 0;
 	return true;
 }
 
 static bool hear_brig(struct pod_guard *g)
 {
 	for (;;) {
-		int fds[1 + CARRY_CHANNELS];
+		int fds[1 + FRAMES_CHANNELS];
 		struct supervisor_request r;
 		size_t n = ARRAY_LEN(fds);
 		ssize_t got = fd_recv(g->s->control, &r, sizeof(r), fds, &n);
@@ -360,7 +360,8 @@ static bool look_at_sizes(struct pod_guard *g)
 			continue;
 		g->terminals[i].rows = both[0] = size.ws_row;
 		g->terminals[i].cols = both[1] = size.ws_col;
-		(void)carry_say(g->carry, CARRY_RESIZE, g->terminals[i].number, both, sizeof(both));
+		(void)frames_say(g->frames, FRAMES_RESIZE, g->terminals[i].number, both,
+				 sizeof(both));
 	}
 	return any;
 }
@@ -412,14 +413,14 @@ static bool is_waited_for_in_vain(const struct pod_guard *g, uint64_t *since)
 
 void pod_guard_serve(struct pod_guard *g)
 {
-	static struct pollfd p[2 * CARRY_POLLS + 3]; /* large, and there is one */
+	static struct pollfd p[2 * FRAMES_POLLS + 3]; /* large, and there is one */
 	uint64_t since = 0;
 
 	for (;;) {
 		bool sizes = look_at_sizes(g), waits = pod_guard_serve_let_go(g, false);
 		size_t n, more;
 
-		n = carry_polls(g->carry, p);
+		n = frames_polls(g->frames, p);
 		more = pod_guard_door_polls(g, p + n + 3);
 		p[n] = (struct pollfd){ .fd = g->s->control,
 					.events = g->full ? POLLIN | POLLOUT : POLLIN };
@@ -451,7 +452,7 @@ void pod_guard_serve(struct pod_guard *g)
 		pod_guard_door_turn(g, p + n + 3, more);
 		if (!hear_brig(g))
 			return;
-		if (carry_turn(g->carry, p, n) < 0) {
+		if (frames_turn(g->frames, p, n) < 0) {
 			let_go_last(g);
 			find_out(g);
 			return;

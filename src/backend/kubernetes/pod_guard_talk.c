@@ -152,17 +152,17 @@ static void hear_errors(struct pod_guard *g)
 
 static int talk(struct pod_guard *g, struct err *e)
 {
-	static struct pollfd p[CARRY_POLLS + 2]; /* large, and there is one */
+	static struct pollfd p[FRAMES_POLLS + 2]; /* large, and there is one */
 	uint64_t until = clock_us() + (uint64_t)POD_GUARD_TALK_MS * 1000;
 
 	while (!g->answered) {
-		size_t n = carry_polls(g->carry, p);
+		size_t n = frames_polls(g->frames, p);
 
 		p[n] = (struct pollfd){ .fd = g->s->control, .events = POLLIN };
 		p[n + 1] = (struct pollfd){ .fd = g->streams.err, .events = POLLIN };
 		(void)poll(p, n + 2, LOOK_MS);
 		hear_errors(g);
-		if (carry_turn(g->carry, p, n) < 0 && !g->answered)
+		if (frames_turn(g->frames, p, n) < 0 && !g->answered)
 			return lost(g, e);
 		if (pod_guard_given_up(g))
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
@@ -188,13 +188,13 @@ int pod_guard_attach(struct pod_guard *g, const char *container, struct err *e)
 	    fcntl(g->streams.out, F_SETFL, O_NONBLOCK) < 0 ||
 	    fcntl(g->streams.err, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "cannot use the streams of the pod");
-	g->carry = carry_new(g->streams.out, g->streams.in, pod_guard_frame, g);
-	if (!g->carry)
+	g->frames = frames_new(g->streams.out, g->streams.in, pod_guard_frame, g);
+	if (!g->frames)
 		return err_nomem(e);
 	fill_want(g, &w);
 	if (str_eq(container, KUBE_FILLER))
 		w.read_only_root = true;
-	if (carry_say(g->carry, CARRY_WANT, 0, &w, sizeof(w)) < 0)
+	if (frames_say(g->frames, FRAMES_WANT, 0, &w, sizeof(w)) < 0)
 		return err_nomem(e);
 	/* The line was opened by the pod's name. A name is one pod's at a time, and no uid comes
 	 * twice: if the one that was made has it now, it had it then. */

@@ -25,7 +25,7 @@
 #include "base/sys/program.h"
 #include "egress/event_pack.h"
 #include "egress/worker_start.h"
-#include "proc/carry.h"
+#include "far/frames.h"
 #include "proc/spawn.h"
 
 #define READY_MS 20000
@@ -33,7 +33,7 @@
 #define COPY 65536
 
 struct doorkeeper {
-	struct carry *carry;
+	struct frames *frames;
 	struct pod_door_want want;
 	bool ready, wanted;
 	int roots; /* being received; -1 */
@@ -231,14 +231,15 @@ static int start_worker(struct doorkeeper *k, struct err *e)
 
 static int open_line(struct doorkeeper *k)
 {
-	struct carry_command *c = carry_begin(k->carry, POD_DOOR_COMMAND);
+	struct frames_command *c = frames_begin(k->frames, POD_DOOR_COMMAND);
 	int out[2], in[2];
 
 	if (!c || pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(in, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -EIO;
 	k->events = out[1];
 	k->ended = in[0];
-	return carry_open(c, 0, in[1], false) < 0 || carry_open(c, 1, out[0], true) < 0 ? -EIO : 0;
+	return frames_open(c, 0, in[1], false) < 0 || frames_open(c, 1, out[0], true) < 0 ? -EIO
+											  : 0;
 }
 
 /* Whoever is told the answer knows that nothing more can be done here. */
@@ -271,10 +272,10 @@ static int door_serve_answer(struct doorkeeper *k, struct err why)
 
 	if (!a.err.code)
 		(void)open_all(k, &a);
-	return carry_say(k->carry, CARRY_ANSWER, 0, &a, sizeof(a));
+	return frames_say(k->frames, FRAMES_ANSWER, 0, &a, sizeof(a));
 }
 
-static int on_want(struct doorkeeper *k, const struct carry_head *h, const void *data)
+static int on_want(struct doorkeeper *k, const struct frames_head *h, const void *data)
 {
 	const struct pod_mark own = { .magic = POD_MAGIC,
 				      .version = POD_VERSION,
@@ -297,7 +298,7 @@ static int on_want(struct doorkeeper *k, const struct carry_head *h, const void 
 	return k->want.roots ? 0 : door_serve_answer(k, e);
 }
 
-static int on_roots(struct doorkeeper *k, const struct carry_head *h, const void *data)
+static int on_roots(struct doorkeeper *k, const struct frames_head *h, const void *data)
 {
 	const struct err none = { 0 };
 	int r;
@@ -309,15 +310,15 @@ static int on_roots(struct doorkeeper *k, const struct carry_head *h, const void
 	return r < 0 || k->roots_size < k->want.roots ? r : door_serve_answer(k, none);
 }
 
-static int on_frame(void *arg, const struct carry_head *h, const void *data)
+static int on_frame(void *arg, const struct frames_head *h, const void *data)
 {
 	struct doorkeeper *k = arg;
 
-	if (h->kind == CARRY_WANT)
+	if (h->kind == FRAMES_WANT)
 		return on_want(k, h, data);
-	if (h->kind == CARRY_ORDER)
+	if (h->kind == FRAMES_ORDER)
 		return on_roots(k, h, data);
-	if (h->kind != CARRY_SIGNAL || !k->ready || h->size != sizeof(k->asked))
+	if (h->kind != FRAMES_SIGNAL || !k->ready || h->size != sizeof(k->asked))
 		return -EPROTO;
 	memcpy(&k->asked, data, sizeof(k->asked));
 	if (k->asked == POD_DOOR_SEEN)
@@ -369,7 +370,7 @@ static void hear_worker(struct doorkeeper *k)
  * asked again meanwhile. */
 static bool answer_asked(struct doorkeeper *k)
 {
-	struct carry_command *c = carry_find(k->carry, POD_DOOR_COMMAND);
+	struct frames_command *c = frames_find(k->frames, POD_DOOR_COMMAND);
 	const uint32_t number = k->asked;
 
 	if (!number)
@@ -382,12 +383,12 @@ static bool answer_asked(struct doorkeeper *k)
 			hear_worker(k);
 	} while (k->len);
 	if (c)
-		carry_look_again(c);
-	if (carry_turn(k->carry, NULL, 0) < 0)
+		frames_look_again(c);
+	if (frames_turn(k->frames, NULL, 0) < 0)
 		_exit(0);
-	if (c && !carry_drained(c))
+	if (c && !frames_drained(c))
 		return k->asked != number;
-	(void)carry_say(k->carry, CARRY_SIGNAL, 0, &number, sizeof(number));
+	(void)frames_say(k->frames, FRAMES_SIGNAL, 0, &number, sizeof(number));
 	if (k->asked == number)
 		k->asked = 0;
 	return k->asked;
@@ -406,12 +407,12 @@ static void hear_end(struct doorkeeper *k)
 
 static void door_serve_turn(struct doorkeeper *k)
 {
-	static struct pollfd p[CARRY_POLLS + 4]; /* large, and there is one */
+	static struct pollfd p[FRAMES_POLLS + 4]; /* large, and there is one */
 	size_t n;
 
 	while (answer_asked(k))
 		;
-	n = carry_polls(k->carry, p);
+	n = frames_polls(k->frames, p);
 	p[n] = (struct pollfd){ .fd = k->way.proof, .events = POLLIN };
 	p[n + 1] = (struct pollfd){ .fd = k->len ? -1 : k->worker, .events = POLLIN };
 	p[n + 2] = (struct pollfd){ .fd = k->len ? k->events : -1, .events = POLLOUT };
@@ -425,7 +426,7 @@ static void door_serve_turn(struct doorkeeper *k)
 	door_serve_pass_on(k);
 	if (p[n + 3].revents)
 		hear_end(k);
-	if (carry_turn(k->carry, p, n) < 0)
+	if (frames_turn(k->frames, p, n) < 0)
 		_exit(0); /* brig has hung up, and the kernel ends the rest */
 }
 
@@ -442,8 +443,8 @@ _Noreturn void pod_door(void)
 	proc_unblock_signals();
 	(void)fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
 	(void)fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
-	k.carry = carry_new(STDIN_FILENO, STDOUT_FILENO, on_frame, &k);
-	if (!k.carry)
+	k.frames = frames_new(STDIN_FILENO, STDOUT_FILENO, on_frame, &k);
+	if (!k.frames)
 		_exit(POD_REFUSED);
 	for (;;)
 		door_serve_turn(&k);

@@ -23,7 +23,7 @@
 #include "backend/kubernetes/pod/pod_talk.h"
 #include "base/files/fd.h"
 #include "base/text/str.h"
-#include "proc/carry.h"
+#include "far/frames.h"
 #include "proc/commands.h"
 #include "proc/order.h"
 #include "proc/spawn.h"
@@ -42,7 +42,7 @@ struct held {
 
 struct pod {
 	uint64_t kills; /* by the kernel, for want of memory, so far */
-	struct carry *carry;
+	struct frames *frames;
 	struct commands *commands;
 	struct command_terms terms;
 	struct pod_want want;
@@ -86,16 +86,16 @@ static bool has_killed(struct pod *p)
 
 static void pod_serve_say(struct pod *p, const struct supervisor_msg *m)
 {
-	struct carry_said s = { .said = m->said,
-				.oom = m->container.oom,
-				.pids = m->container.pids,
-				.status = m->status,
-				.code = m->err.code,
-				.kind = (int32_t)m->err.kind };
+	struct frames_said s = { .said = m->said,
+				 .oom = m->container.oom,
+				 .pids = m->container.pids,
+				 .status = m->status,
+				 .code = m->err.code,
+				 .kind = (int32_t)m->err.kind };
 
 	(void)snprintf(s.what, sizeof(s.what), "%s", m->err.what);
 	(void)snprintf(s.hint, sizeof(s.hint), "%s", m->err.hint);
-	if (carry_say(p->carry, CARRY_SAID, m->command, &s, sizeof(s)) < 0)
+	if (frames_say(p->frames, FRAMES_SAID, m->command, &s, sizeof(s)) < 0)
 		_exit(POD_REFUSED); /* brig does not listen */
 }
 
@@ -110,11 +110,11 @@ static struct held *held_of(struct pod *p, uint32_t number)
 /* The master of a terminal is both ways. */
 static void take_terminal(struct pod *p, uint32_t number, int master)
 {
-	struct carry_command *k = carry_find(p->carry, number);
+	struct frames_command *k = frames_find(p->frames, number);
 	int out = fcntl(master, F_DUPFD_CLOEXEC, 3), in = fcntl(master, F_DUPFD_CLOEXEC, 3);
 
-	if (!k || out < 0 || in < 0 || carry_open(k, 0, out, true) < 0 ||
-	    carry_open(k, 2, in, false) < 0)
+	if (!k || out < 0 || in < 0 || frames_open(k, 0, out, true) < 0 ||
+	    frames_open(k, 2, in, false) < 0)
 		_exit(POD_REFUSED);
 }
 
@@ -122,14 +122,14 @@ static void on_word(void *arg, const struct supervisor_msg *m, int fd)
 {
 	struct pod *p = arg;
 	struct held *h = held_of(p, m->command);
-	struct carry_command *k = carry_find(p->carry, m->command);
+	struct frames_command *k = frames_find(p->frames, m->command);
 
 	if (m->said == SUPERVISOR_TERMINAL) {
 		take_terminal(p, m->command, fd);
 		return;
 	}
 	if (k)
-		carry_look_again(k);
+		frames_look_again(k);
 	if (h && m->said == SUPERVISOR_EXITED) {
 		h->exited = true;
 		h->status = m->status;
@@ -147,28 +147,28 @@ static void on_word(void *arg, const struct supervisor_msg *m, int fd)
 /* What was held back, once it is its turn. */
 static void pod_serve_let_go(struct pod *p, struct held *h)
 {
-	struct carry_command *k = carry_find(p->carry, h->number);
+	struct frames_command *k = frames_find(p->frames, h->number);
 	struct supervisor_msg m = { .said = SUPERVISOR_EXITED, .command = h->number };
 
-	if (h->exited && (!k || (h->alone ? carry_closed(k) : carry_drained(k)))) {
+	if (h->exited && (!k || (h->alone ? frames_closed(k) : frames_drained(k)))) {
 		m.status = h->status;
 		m.container.oom = h->oom;
 		m.container.pids = h->pids;
 		h->exited = false;
 		pod_serve_say(p, &m);
 	}
-	if (h->exited || !h->ended || (k && !carry_closed(k)))
+	if (h->exited || !h->ended || (k && !frames_closed(k)))
 		return;
 	m.said = SUPERVISOR_ENDED;
 	pod_serve_say(p, &m);
 	if (k)
-		carry_end(k);
+		frames_end(k);
 	*h = (struct held){ 0 };
 }
 
 /* ---- words from brig ---- */
 
-static int on_order(struct pod *p, const struct carry_head *h, const void *data)
+static int on_order(struct pod *p, const struct frames_head *h, const void *data)
 {
 	if (p->order < 0) {
 		p->order = memfd_create("brig-order", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -182,7 +182,7 @@ static int on_order(struct pod *p, const struct carry_head *h, const void *data)
 }
 
 /* A pipe for each channel; the command's ends go into fds. */
-static int open_channels(struct carry_command *k, const struct carry_exec *x, int *fds)
+static int open_channels(struct frames_command *k, const struct frames_exec *x, int *fds)
 {
 	int r = 0;
 
@@ -193,23 +193,23 @@ static int open_channels(struct carry_command *k, const struct carry_exec *x, in
 		if (pipe2(ends, O_CLOEXEC) < 0)
 			return -errno;
 		fds[i] = ends[inwards ? 0 : 1];
-		r = carry_open(k, i, ends[inwards ? 1 : 0], !inwards);
+		r = frames_open(k, i, ends[inwards ? 1 : 0], !inwards);
 	}
 	return r;
 }
 
-static int on_exec(struct pod *p, const struct carry_head *h, const void *data)
+static int on_exec(struct pod *p, const struct frames_head *h, const void *data)
 {
 	struct command_ask a = { .r = { .asks = ASK_EXEC, .command = h->command },
 				 .fds = { TAKE_FD(p->order), -1, -1, -1 } };
-	struct carry_command *k = carry_begin(p->carry, h->command);
+	struct frames_command *k = frames_begin(p->frames, h->command);
 	struct held *w = held_of(p, 0);
-	struct carry_exec x;
+	struct frames_exec x;
 
 	if (h->size != sizeof(x) || !k || !w || a.fds[0] < 0 || p->order_of != h->command)
 		return -EPROTO;
 	memcpy(&x, data, sizeof(x));
-	if (x.channels > CARRY_CHANNELS || fcntl(a.fds[0], F_ADD_SEALS, SEALS) < 0 ||
+	if (x.channels > FRAMES_CHANNELS || fcntl(a.fds[0], F_ADD_SEALS, SEALS) < 0 ||
 	    (!x.tty && open_channels(k, &x, a.fds + 1) < 0))
 		return -EPROTO;
 	*w = (struct held){ .number = h->command, .alone = x.alone };
@@ -222,7 +222,7 @@ static int on_exec(struct pod *p, const struct carry_head *h, const void *data)
 	return 0;
 }
 
-static int pod_serve_on_signal(struct pod *p, const struct carry_head *h, const void *data)
+static int pod_serve_on_signal(struct pod *p, const struct frames_head *h, const void *data)
 {
 	uint32_t sig;
 
@@ -234,9 +234,9 @@ static int pod_serve_on_signal(struct pod *p, const struct carry_head *h, const 
 	return 0;
 }
 
-static int on_resize(struct pod *p, const struct carry_head *h, const void *data)
+static int on_resize(struct pod *p, const struct frames_head *h, const void *data)
 {
-	struct carry_command *k = carry_find(p->carry, h->command);
+	struct frames_command *k = frames_find(p->frames, h->command);
 	struct winsize size = { 0 };
 	uint16_t both[2];
 
@@ -278,7 +278,7 @@ static int pod_serve_settle(struct pod *p, struct pod_answer *a)
 	return 0;
 }
 
-static int on_want(struct pod *p, const struct carry_head *h, const void *data)
+static int on_want(struct pod *p, const struct frames_head *h, const void *data)
 {
 	struct pod_answer a = {
 		.mark = { .magic = POD_MAGIC, .version = POD_VERSION, .size = sizeof(a) }
@@ -300,24 +300,24 @@ static int on_want(struct pod *p, const struct carry_head *h, const void *data)
 		pod_add_services(p->service, p->service_port, &p->want);
 		(void)pod_serve_settle(p, &a);
 	}
-	return carry_say(p->carry, CARRY_ANSWER, 0, &a, sizeof(a));
+	return frames_say(p->frames, FRAMES_ANSWER, 0, &a, sizeof(a));
 }
 
-static int on_frame(void *arg, const struct carry_head *h, const void *data)
+static int on_frame(void *arg, const struct frames_head *h, const void *data)
 {
 	struct pod *p = arg;
 
-	if (h->kind == CARRY_WANT)
+	if (h->kind == FRAMES_WANT)
 		return on_want(p, h, data);
 	if (!p->ready)
 		return -EPROTO;
-	if (h->kind == CARRY_ORDER)
+	if (h->kind == FRAMES_ORDER)
 		return on_order(p, h, data);
-	if (h->kind == CARRY_EXEC)
+	if (h->kind == FRAMES_EXEC)
 		return on_exec(p, h, data);
-	if (h->kind == CARRY_SIGNAL)
+	if (h->kind == FRAMES_SIGNAL)
 		return pod_serve_on_signal(p, h, data);
-	return h->kind == CARRY_RESIZE ? on_resize(p, h, data) : -EPROTO;
+	return h->kind == FRAMES_RESIZE ? on_resize(p, h, data) : -EPROTO;
 }
 
 /* ---- the loop ---- */
@@ -371,7 +371,7 @@ static void let_all_go(struct pod *p)
 	if (!any)
 		return;
 	/* A look at what was written just before the end. */
-	if (carry_turn(p->carry, NULL, 0) < 0)
+	if (frames_turn(p->frames, NULL, 0) < 0)
 		_exit(0);
 	for (size_t i = 0; i < COMMANDS_MAX; i++)
 		if (p->held[i].number)
@@ -380,7 +380,7 @@ static void let_all_go(struct pod *p)
 
 static void pod_serve_turn(struct pod *p, const sigset_t *none)
 {
-	static struct pollfd polls[CARRY_POLLS]; /* large, and there is one */
+	static struct pollfd polls[FRAMES_POLLS]; /* large, and there is one */
 	int ms = p->commands ? commands_turn(p->commands, &p->terms) : -1;
 	int look = p->commands ? pod_pids_look(&p->pids, p->commands) : -1;
 	struct timespec wait = { 0 };
@@ -392,14 +392,14 @@ static void pod_serve_turn(struct pod *p, const sigset_t *none)
 		ms = look;
 	wait.tv_nsec = (long)ms * 1000 * 1000;
 	let_all_go(p);
-	n = carry_polls(p->carry, polls);
+	n = frames_polls(p->frames, polls);
 	if (ppoll(polls, n, ms < 0 ? NULL : &wait, none) < 0) {
 		if (errno != EINTR)
 			_exit(POD_REFUSED);
 		for (size_t i = 0; i < n; i++)
 			polls[i].revents = 0;
 	}
-	if (carry_turn(p->carry, polls, n) < 0)
+	if (frames_turn(p->frames, polls, n) < 0)
 		_exit(0); /* brig has hung up */
 }
 
@@ -422,8 +422,8 @@ _Noreturn void pod_serve(void)
 					  .limit = limit_files,
 					  .arg = &p.want,
 					  .envp = (const char *const *)environ };
-	p.carry = carry_new(STDIN_FILENO, STDOUT_FILENO, on_frame, &p);
-	if (!p.carry)
+	p.frames = frames_new(STDIN_FILENO, STDOUT_FILENO, on_frame, &p);
+	if (!p.frames)
 		_exit(POD_REFUSED);
 	(void)sigemptyset(&none);
 	for (;;)

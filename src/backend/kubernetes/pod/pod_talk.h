@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kubernetes/pod/pod_talk.h - what brig-guard and brig-pod say before the first command.
  *
- *     guard: want ─▶ pod: looks at itself, tries to get out ─▶ answer ─▶ commands (proc/carry.h)
+ *     guard: want ─▶ pod: looks at itself, tries to get out ─▶ answer ─▶ commands (far/frames.h)
  *
  * Fixed forms. The first bytes of both are the same in every version, so that a helper image of
  * another one is told apart; the rest is of one build. */
@@ -39,7 +39,7 @@ enum {
 	POD_NUMBER = 32,
 	POD_DOOR_COMMAND = 1, /* of the door's line: channel 0 ends it, 1 has its decisions */
 	POD_ROOTS_MAX = 8 << 20,
-	/* CARRY_SIGNAL of the door's line: everything leads to it; any other number is said back
+	/* FRAMES_SIGNAL of the door's line: everything leads to it; any other number is said back
 	 * behind all that was decided when it came. */
 	POD_DOOR_SEEN = 0,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proc/carry.h"
+#include "far/frames.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,25 +10,25 @@
 #include "base/text/cleanup.h"
 
 #define DATA_ROOM                                                                                  \
-	(4 * (CARRY_PIECE + sizeof(struct carry_head))) /* of what waits; words have more */
+	(4 * (FRAMES_PIECE + sizeof(struct frames_head))) /* of what waits; words have more */
 
 #define FILL_MAX ((size_t)1 << 20)
 
-struct carry {
+struct frames {
 	int from, to;
-	carry_hear_fn *hear;
+	frames_hear_fn *hear;
 	void *arg;
 	size_t out_at, out_len; /* of out */
 	size_t in_len;
 	bool broken;
-	struct carry_command all[COMMANDS_MAX];
-	char in[sizeof(struct carry_head) + CARRY_PIECE];
-	char out[CARRY_OUT];
+	struct frames_command all[COMMANDS_MAX];
+	char in[sizeof(struct frames_head) + FRAMES_PIECE];
+	char out[FRAMES_OUT];
 };
 
-struct carry *carry_new(int from, int to, carry_hear_fn *hear, void *arg)
+struct frames *frames_new(int from, int to, frames_hear_fn *hear, void *arg)
 {
-	struct carry *c = calloc(1, sizeof(*c));
+	struct frames *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
@@ -39,26 +39,26 @@ struct carry *carry_new(int from, int to, carry_hear_fn *hear, void *arg)
 	return c;
 }
 
-struct carry *carry_free(struct carry *c)
+struct frames *frames_free(struct frames *c)
 {
 	for (size_t i = 0; c && i < COMMANDS_MAX; i++)
 		if (c->all[i].number)
-			carry_end(&c->all[i]);
+			frames_end(&c->all[i]);
 	free(c);
 	return NULL;
 }
 
 /* ---- frames out ---- */
 
-static int queue(struct carry *c, enum carry_kind kind, uint32_t command, size_t channel,
+static int queue(struct frames *c, enum frames_kind kind, uint32_t command, size_t channel,
 		 const void *p, size_t n)
 {
-	const struct carry_head h = { .size = (uint32_t)n,
-				      .command = command,
-				      .kind = (uint8_t)kind,
-				      .channel = (uint8_t)channel };
+	const struct frames_head h = { .size = (uint32_t)n,
+				       .command = command,
+				       .kind = (uint8_t)kind,
+				       .channel = (uint8_t)channel };
 
-	if (n > CARRY_PIECE)
+	if (n > FRAMES_PIECE)
 		return -E2BIG;
 	if (c->out_at && c->out_at + c->out_len + sizeof(h) + n > sizeof(c->out)) {
 		memmove(c->out, c->out + c->out_at, c->out_len);
@@ -73,20 +73,20 @@ static int queue(struct carry *c, enum carry_kind kind, uint32_t command, size_t
 	return 0;
 }
 
-int carry_say(struct carry *c, enum carry_kind kind, uint32_t command, const void *p, size_t n)
+int frames_say(struct frames *c, enum frames_kind kind, uint32_t command, const void *p, size_t n)
 {
 	return queue(c, kind, command, 0, p, n);
 }
 
 /* Words about channels are few for each window: one that finds no room is the end. */
-static void say_channel(struct carry *c, enum carry_kind kind, uint32_t command, size_t channel,
+static void say_channel(struct frames *c, enum frames_kind kind, uint32_t command, size_t channel,
 			const void *p, size_t n)
 {
 	if (queue(c, kind, command, channel, p, n) < 0)
 		c->broken = true;
 }
 
-static int carry_flush(struct carry *c)
+static int frames_flush(struct frames *c)
 {
 	while (c->out_len) {
 		ssize_t n = write(c->to, c->out + c->out_at, c->out_len);
@@ -104,7 +104,7 @@ static int carry_flush(struct carry *c)
 
 /* ---- commands and their channels ---- */
 
-struct carry_command *carry_find(struct carry *c, uint32_t number)
+struct frames_command *frames_find(struct frames *c, uint32_t number)
 {
 	for (size_t i = 0; number && i < COMMANDS_MAX; i++)
 		if (c->all[i].number == number)
@@ -112,41 +112,41 @@ struct carry_command *carry_find(struct carry *c, uint32_t number)
 	return NULL;
 }
 
-struct carry_command *carry_begin(struct carry *c, uint32_t number)
+struct frames_command *frames_begin(struct frames *c, uint32_t number)
 {
-	struct carry_command *k = NULL;
+	struct frames_command *k = NULL;
 
-	if (!number || carry_find(c, number))
+	if (!number || frames_find(c, number))
 		return NULL;
 	for (size_t i = 0; i < COMMANDS_MAX && !k; i++)
 		if (!c->all[i].number)
 			k = &c->all[i];
 	if (!k)
 		return NULL;
-	*k = (struct carry_command){ .number = number };
-	for (size_t i = 0; i < CARRY_CHANNELS; i++)
+	*k = (struct frames_command){ .number = number };
+	for (size_t i = 0; i < FRAMES_CHANNELS; i++)
 		k->channels[i].fd = -1;
 	return k;
 }
 
-int carry_open(struct carry_command *k, size_t channel, int fd, bool sends)
+int frames_open(struct frames_command *k, size_t channel, int fd, bool sends)
 {
 	CLEANUP(fd) int owned = fd;
-	struct carry_channel *x = &k->channels[channel];
+	struct frames_channel *x = &k->channels[channel];
 	int flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	x->data = sends ? NULL : malloc(CARRY_WINDOW);
+	x->data = sends ? NULL : malloc(FRAMES_WINDOW);
 	if (!sends && !x->data)
 		return -ENOMEM;
 	x->fd = TAKE_FD(owned);
 	x->sends = sends;
-	x->credit = CARRY_WINDOW;
+	x->credit = FRAMES_WINDOW;
 	return 0;
 }
 
-static void close_channel(struct carry_channel *x)
+static void close_channel(struct frames_channel *x)
 {
 	x->fd = fd_close(x->fd);
 	free(x->data);
@@ -154,38 +154,38 @@ static void close_channel(struct carry_channel *x)
 	x->at = x->len = 0;
 }
 
-void carry_end(struct carry_command *k)
+void frames_end(struct frames_command *k)
 {
-	for (size_t i = 0; i < CARRY_CHANNELS; i++)
+	for (size_t i = 0; i < FRAMES_CHANNELS; i++)
 		close_channel(&k->channels[i]);
-	*k = (struct carry_command){ 0 };
+	*k = (struct frames_command){ 0 };
 }
 
-void carry_look_again(struct carry_command *k)
+void frames_look_again(struct frames_command *k)
 {
-	for (size_t i = 0; i < CARRY_CHANNELS; i++)
+	for (size_t i = 0; i < FRAMES_CHANNELS; i++)
 		k->channels[i].quiet = false;
 }
 
-bool carry_drained(const struct carry_command *k)
+bool frames_drained(const struct frames_command *k)
 {
-	for (size_t i = 0; i < CARRY_CHANNELS; i++)
+	for (size_t i = 0; i < FRAMES_CHANNELS; i++)
 		if (k->channels[i].sends && k->channels[i].fd >= 0 && !k->channels[i].quiet)
 			return false;
 	return true;
 }
 
-bool carry_closed(const struct carry_command *k)
+bool frames_closed(const struct frames_command *k)
 {
-	for (size_t i = 0; i < CARRY_CHANNELS; i++)
+	for (size_t i = 0; i < FRAMES_CHANNELS; i++)
 		if (k->channels[i].sends && k->channels[i].fd >= 0)
 			return false;
 	return true;
 }
 
-bool carry_flushed(const struct carry_command *k)
+bool frames_flushed(const struct frames_command *k)
 {
-	for (size_t i = 0; i < CARRY_CHANNELS; i++)
+	for (size_t i = 0; i < FRAMES_CHANNELS; i++)
 		if (!k->channels[i].sends && k->channels[i].len)
 			return false;
 	return true;
@@ -193,10 +193,10 @@ bool carry_flushed(const struct carry_command *k)
 
 /* ---- moving ---- */
 
-static void read_channel(struct carry *c, const struct carry_command *k, size_t i,
-			 struct carry_channel *x)
+static void read_channel(struct frames *c, const struct frames_command *k, size_t i,
+			 struct frames_channel *x)
 {
-	char piece[CARRY_PIECE];
+	char piece[FRAMES_PIECE];
 
 	while (x->credit && c->out_len <= DATA_ROOM) {
 		size_t most = x->credit < sizeof(piece) ? x->credit : sizeof(piece);
@@ -209,56 +209,56 @@ static void read_channel(struct carry *c, const struct carry_command *k, size_t 
 			return;
 		if (n <= 0) { /* the end; of a terminal it is an error */
 			close_channel(x);
-			say_channel(c, CARRY_END, k->number, i, NULL, 0);
+			say_channel(c, FRAMES_END, k->number, i, NULL, 0);
 			return;
 		}
 		x->credit -= (uint32_t)n;
-		say_channel(c, CARRY_DATA, k->number, i, piece, (size_t)n);
+		say_channel(c, FRAMES_DATA, k->number, i, piece, (size_t)n);
 	}
 }
 
-static void carry_gone(struct carry *c, const struct carry_command *k, size_t i,
-		       struct carry_channel *x)
+static void frames_gone(struct frames *c, const struct frames_command *k, size_t i,
+			struct frames_channel *x)
 {
 	bool told = x->ending;
 
 	close_channel(x);
 	if (!told)
-		say_channel(c, CARRY_GONE, k->number, i, NULL, 0);
+		say_channel(c, FRAMES_GONE, k->number, i, NULL, 0);
 }
 
-static void write_channel(struct carry *c, const struct carry_command *k, size_t i,
-			  struct carry_channel *x)
+static void write_channel(struct frames *c, const struct frames_command *k, size_t i,
+			  struct frames_channel *x)
 {
 	while (x->fd >= 0 && x->len) {
-		uint32_t run = CARRY_WINDOW - x->at < x->len ? CARRY_WINDOW - x->at : x->len;
+		uint32_t run = FRAMES_WINDOW - x->at < x->len ? FRAMES_WINDOW - x->at : x->len;
 		ssize_t n = write(x->fd, x->data + x->at, run);
 		uint32_t took = n > 0 ? (uint32_t)n : 0;
 
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n < 0 && errno != EINTR) {
-			carry_gone(c, k, i, x);
+			frames_gone(c, k, i, x);
 			return;
 		}
-		x->at = (x->at + took) % CARRY_WINDOW;
+		x->at = (x->at + took) % FRAMES_WINDOW;
 		x->len -= took;
 		x->credit += took;
 		if (took && !x->ending)
-			say_channel(c, CARRY_CREDIT, k->number, i, &took, sizeof(took));
+			say_channel(c, FRAMES_CREDIT, k->number, i, &took, sizeof(took));
 	}
 	if (x->fd >= 0 && x->ending)
 		close_channel(x);
 }
 
-static int take_data(struct carry_channel *x, const char *p, uint32_t n)
+static int take_data(struct frames_channel *x, const char *p, uint32_t n)
 {
 	if (n > x->credit || x->ending)
 		return -EPROTO;
 	x->credit -= n;
 	for (uint32_t done = 0; done < n;) {
-		uint32_t to = (x->at + x->len) % CARRY_WINDOW;
-		uint32_t run = CARRY_WINDOW - to < n - done ? CARRY_WINDOW - to : n - done;
+		uint32_t to = (x->at + x->len) % FRAMES_WINDOW;
+		uint32_t run = FRAMES_WINDOW - to < n - done ? FRAMES_WINDOW - to : n - done;
 
 		memcpy(x->data + to, p + done, run);
 		x->len += run;
@@ -267,37 +267,37 @@ static int take_data(struct carry_channel *x, const char *p, uint32_t n)
 	return 0;
 }
 
-static int take_credit(struct carry_channel *x, const void *p, uint32_t size)
+static int take_credit(struct frames_channel *x, const void *p, uint32_t size)
 {
 	uint32_t n;
 
 	if (size != sizeof(n))
 		return -EPROTO;
 	memcpy(&n, p, sizeof(n));
-	if (n > CARRY_WINDOW - x->credit)
+	if (n > FRAMES_WINDOW - x->credit)
 		return -EPROTO;
 	x->credit += n;
 	return 0;
 }
 
 /* A channel that is closed here may still be spoken of there. */
-static int on_channel(struct carry *c, const struct carry_head *h, const char *p)
+static int on_channel(struct frames *c, const struct frames_head *h, const char *p)
 {
-	struct carry_command *k = carry_find(c, h->command);
-	struct carry_channel *x;
+	struct frames_command *k = frames_find(c, h->command);
+	struct frames_channel *x;
 
-	if (h->channel >= CARRY_CHANNELS)
+	if (h->channel >= FRAMES_CHANNELS)
 		return -EPROTO;
 	x = k ? &k->channels[h->channel] : NULL;
 	if (!x || x->fd < 0)
 		return 0;
-	if (x->sends != (h->kind == CARRY_GONE || h->kind == CARRY_CREDIT))
+	if (x->sends != (h->kind == FRAMES_GONE || h->kind == FRAMES_CREDIT))
 		return -EPROTO;
-	if (h->kind == CARRY_CREDIT)
+	if (h->kind == FRAMES_CREDIT)
 		return take_credit(x, p, h->size);
-	if (h->kind == CARRY_DATA)
+	if (h->kind == FRAMES_DATA)
 		return take_data(x, p, h->size);
-	if (h->kind == CARRY_GONE)
+	if (h->kind == FRAMES_GONE)
 		close_channel(x);
 	else
 		x->ending = true;
@@ -306,19 +306,19 @@ static int on_channel(struct carry *c, const struct carry_head *h, const char *p
 
 /* ---- frames in ---- */
 
-static int one_frame(struct carry *c, size_t *used)
+static int one_frame(struct frames *c, size_t *used)
 {
-	struct carry_head h;
+	struct frames_head h;
 	int r;
 
 	if (c->in_len - *used < sizeof(h))
 		return 0;
 	memcpy(&h, c->in + *used, sizeof(h));
-	if (h.size > CARRY_PIECE || !h.kind || h.kind >= CARRY_KINDS)
+	if (h.size > FRAMES_PIECE || !h.kind || h.kind >= FRAMES_KINDS)
 		return -EPROTO;
 	if (c->in_len - *used < sizeof(h) + h.size)
 		return 0;
-	if (h.kind <= CARRY_CREDIT)
+	if (h.kind <= FRAMES_CREDIT)
 		r = on_channel(c, &h, c->in + *used + sizeof(h));
 	else
 		r = c->hear(c->arg, &h, c->in + *used + sizeof(h));
@@ -326,7 +326,7 @@ static int one_frame(struct carry *c, size_t *used)
 	return r < 0 ? r : 1;
 }
 
-static int frames(struct carry *c)
+static int take_frames(struct frames *c)
 {
 	size_t used = 0;
 	int r;
@@ -339,7 +339,7 @@ static int frames(struct carry *c)
 }
 
 /* Not more than so much at once: who never stops talking is not the only one to be heard. */
-static int carry_fill(struct carry *c)
+static int frames_fill(struct frames *c)
 {
 	for (size_t all = 0; all < FILL_MAX;) {
 		ssize_t n = read(c->from, c->in + c->in_len, sizeof(c->in) - c->in_len);
@@ -353,7 +353,7 @@ static int carry_fill(struct carry *c)
 			return -EPIPE;
 		c->in_len += (size_t)n;
 		all += (size_t)n;
-		r = frames(c);
+		r = take_frames(c);
 		if (r < 0)
 			return r;
 	}
@@ -362,17 +362,17 @@ static int carry_fill(struct carry *c)
 
 /* ---- the loop's side ---- */
 
-size_t carry_polls(struct carry *c, struct pollfd *p)
+size_t frames_polls(struct frames *c, struct pollfd *p)
 {
 	size_t n = 0;
 
 	p[n++] = (struct pollfd){ .fd = c->from, .events = POLLIN };
 	p[n++] = (struct pollfd){ .fd = c->out_len ? c->to : -1, .events = POLLOUT };
 	for (size_t i = 0; i < COMMANDS_MAX; i++) {
-		const struct carry_command *k = &c->all[i];
+		const struct frames_command *k = &c->all[i];
 
-		for (size_t x = 0; k->number && x < CARRY_CHANNELS; x++) {
-			const struct carry_channel *ch = &k->channels[x];
+		for (size_t x = 0; k->number && x < FRAMES_CHANNELS; x++) {
+			const struct frames_channel *ch = &k->channels[x];
 			bool reads = ch->sends && ch->credit && c->out_len <= DATA_ROOM;
 
 			if (ch->fd >= 0 && (reads || (!ch->sends && (ch->len || ch->ending))))
@@ -393,10 +393,11 @@ static bool is_news(const struct pollfd *p, size_t n, int fd)
 	return false;
 }
 
-static void move_command(struct carry *c, struct carry_command *k, const struct pollfd *p, size_t n)
+static void move_command(struct frames *c, struct frames_command *k, const struct pollfd *p,
+			 size_t n)
 {
-	for (size_t i = 0; i < CARRY_CHANNELS; i++) {
-		struct carry_channel *x = &k->channels[i];
+	for (size_t i = 0; i < FRAMES_CHANNELS; i++) {
+		struct frames_channel *x = &k->channels[i];
 
 		if (x->fd < 0)
 			continue;
@@ -405,18 +406,18 @@ static void move_command(struct carry *c, struct carry_command *k, const struct 
 		else if (x->len || x->ending)
 			write_channel(c, k, i, x);
 		else if (is_news(p, n, x->fd))
-			carry_gone(c, k, i, x);
+			frames_gone(c, k, i, x);
 	}
 }
 
-int carry_turn(struct carry *c, const struct pollfd *p, size_t n)
+int frames_turn(struct frames *c, const struct pollfd *p, size_t n)
 {
-	int r = carry_fill(c);
+	int r = frames_fill(c);
 
 	for (size_t i = 0; r == 0 && i < COMMANDS_MAX; i++)
 		if (c->all[i].number)
 			move_command(c, &c->all[i], p, n);
 	if (r == 0 && c->broken)
 		r = -ENOBUFS;
-	return r == 0 ? carry_flush(c) : r;
+	return r == 0 ? frames_flush(c) : r;
 }

@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (FACTOR, PATIENCE, TOP, brig, brig_argv, brig_environment, brig_path, compile_c, descendants, identity, main, scratch, start_brig,  # noqa: E402
+from harness import (FACTOR, ORDINARY, PATIENCE, TOP, brig, brig_argv, brig_environment, brig_path, compile_c, descendants, files_as_root, identity, main, scratch, start_brig, state,  # noqa: E402
                      test, tree, wait_until, workspace)
 
 REAL = shutil.which("bwrap")
@@ -307,6 +307,36 @@ def auto_takes_bwrap_where_native_cannot_and_says_why():
     (workspace() / ".brig.yaml").unlink()
     done = behind([deny], "run", "--set", "limits.tmp_exec=false", "--", "true")
     assert not done.stderr.startswith("brig: backend 'bwrap' cannot honour"), done.stderr  # docker, or that there is none
+
+
+@test(alone=True)
+def a_trial_that_was_passed_is_not_made_again_until_the_machine_is_another():
+    """Each trial writes its note anew, so the note's inode tells whether there was one."""
+    note, filtered = state() / "brig/probed", compile_c(TOP / "tests/lib/deny-new-syscalls.c")
+    deny = compile_c(TOP / "tests/lib/deny-second-namespace.c")
+
+    def run(*around):
+        done = behind(around, "run", "--json", "--", "true")
+        assert done.returncode == 0, done.stderr
+        with files_as_root():
+            return json.loads(done.stdout)["backend"], note.stat().st_ino if note.exists() else None
+
+    if identity() == "root":  # there are no idmapped mounts behind this filter
+        os.chown(workspace(), ORDINARY, ORDINARY)
+    around = pathlib.Path("/proc/self/status").read_text().partition("\nSeccomp:")[2].split()[0]
+    if around == "0":
+        assert run()[1] is None, "nothing speaks against namespaces, and a trial was made"
+    backend, first = run(filtered)
+    assert backend == "native" and first
+    assert run(filtered) == ("native", first), "the control: nothing has changed"
+    backend, second = run(filtered, filtered)
+    assert backend == "native" and second != first, "another filter, and no trial"
+    with files_as_root():
+        note.write_text("0" * 64)
+    assert run(filtered)[1] != second, "a note of another machine was believed"
+    # A note does not help where a filter of the same number forbids it: the run says so, and the next one looks.
+    assert behind([deny], "run", "--", "true").returncode in (0, 125)
+    assert run(deny)[0] == "bwrap"
 
 
 if __name__ == "__main__":

@@ -73,7 +73,12 @@ static int native_start(struct backend_plan *p, const struct job_want *w, struct
 static int native_probe(const struct spec *s, struct isolation *ret, struct err *e)
 {
 	(void)s; /* what a machine can do does not depend on what is asked of it */
-	return ret || box_doubtful() ? box_probe(&backend_native, ret, e) : 0;
+	if (!ret && box_tried())
+		return 0;
+	if (box_probe(&backend_native, ret, e) < 0)
+		return -e->code;
+	box_note_trial();
+	return 0;
 }
 
 static int native_check(const struct spec *s, struct err *e)

@@ -170,5 +170,8 @@ extern const struct open_ops box_open_ops; /* pause.c */
  * hint). */
 int box_probe(const struct backend *b, struct isolation *ret, struct err *e);
 int box_explain(struct err *e);
+/* Is a trial needless: nothing speaks against namespaces here, or one was passed and noted, and
+ * nothing has changed since? */
+bool box_tried(void);
+void box_note_trial(void);       /* it was passed */
 bool box_counts_processes(void); /* enforce.c: does the kernel, for a sandbox alone? */
-bool box_doubtful(void);         /* does something speak against namespaces here? Cheap */

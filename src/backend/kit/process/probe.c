@@ -2,8 +2,9 @@
 /* backend/kit/process/probe.c - can this machine do it, and if not, why not.
  *
  * The probe is a real run of `true` with the layout of every other run, so it cannot say yes where
- * a run would fail. The explanation looks for the known causes one by one and names the one it
- * found. */
+ * a run would fail. It costs as much as one, so what it has shown is noted in the state folder and
+ * holds for as long as everything that could change the answer is what it was. The explanation
+ * looks for the known causes one by one and names the one it found. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -13,9 +14,13 @@
 #include <sys/stat.h>
 
 #include "backend/kit/process/job.h"
+#include "base/bytes/sha256.h"
+#include "base/files/draft.h"
+#include "base/files/state.h"
 #include "base/sys/clock.h"
 
 #define PROBE_MS 5000
+#define PROBED "probed" /* in the state folder: see add_machine */
 
 static bool reads(const char *path, const char *value)
 {
@@ -94,11 +99,110 @@ static const struct cause *find_cause(const struct cause *list, size_t n)
 	return NULL;
 }
 
-bool box_doubtful(void)
+static bool box_doubtful(void)
 {
 	if (find_cause(causes, ARRAY_LEN(causes)))
 		return true;
 	return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0; /* somebody put a filter around us */
+}
+
+/* ---- what a trial has shown ---- */
+
+static void add_text(struct sha256 *h, const char *path)
+{
+	char text[4096];
+	ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
+
+	sha256_add(h, path, strlen(path) + 1);
+	if (n > 0)
+		sha256_add(h, text, (size_t)n);
+}
+
+/* A namespace's times are those of the last look at it. */
+static void add_identity(struct sha256 *h, const char *path, bool dated)
+{
+	struct stat st = { 0 };
+
+	(void)stat(path, &st);
+	sha256_add(h, &st.st_dev, sizeof(st.st_dev));
+	sha256_add(h, &st.st_ino, sizeof(st.st_ino));
+	if (dated)
+		sha256_add(h, &st.st_ctim, sizeof(st.st_ctim));
+}
+
+/* Our rights and filters: the lines from CapInh to Seccomp_filters. */
+static void add_rights(struct sha256 *h)
+{
+	char text[4096];
+	ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/status", text, sizeof(text));
+	const char *from = n > 0 ? strstr(text, "\nCapInh:") : NULL;
+	const char *to = from ? strstr(from, "\nSpeculation") : NULL;
+
+	if (from)
+		sha256_add(h, from, to ? (size_t)(to - from) : strlen(from));
+}
+
+/* Of this boot, container, user, program, rights and settings. */
+static void add_machine(char sum[SHA256_HEX])
+{
+	static const char *const files[] = { "/proc/sys/kernel/random/boot_id",
+					     "/proc/sys/kernel/osrelease",
+					     "/proc/self/attr/current" };
+	const uid_t ids[] = { getuid(), geteuid(), getgid(), getegid() };
+	unsigned char digest[SHA256_SIZE];
+	struct sha256 h;
+
+	sha256_init(&h);
+	sha256_add(&h, BRIG_VERSION, sizeof(BRIG_VERSION));
+	sha256_add(&h, ids, sizeof(ids));
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		add_text(&h, files[i]);
+	add_identity(&h, "/proc/self/ns/user", false);
+	add_identity(&h, "/proc/self/ns/mnt", false);
+	add_identity(&h, "/proc/self/exe", true);
+	for (size_t i = 0; i < ARRAY_LEN(causes); i++)
+		add_text(&h, causes[i].path);
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		add_text(&h, limits[i].path);
+	add_rights(&h);
+	sha256_end(&h, digest);
+	sha256_hex(digest, sum);
+}
+
+bool box_tried(void)
+{
+	CLEANUP(fd) int dir = -1;
+	char sum[SHA256_HEX], noted[SHA256_HEX];
+
+	if (!box_doubtful())
+		return true;
+	dir = state_find(".", NULL, 0);
+	if (dir < 0 || fd_read_file(dir, PROBED, noted, sizeof(noted)) != SHA256_HEX - 1)
+		return false;
+	add_machine(sum);
+	return memcmp(sum, noted, sizeof(noted)) == 0;
+}
+
+/* Without the note the next run makes the trial again. */
+void box_note_trial(void)
+{
+	struct err unused = { 0 };
+	CLEANUP(fd) int dir = state_open(".", NULL, 0, &unused);
+	CLEANUP(buf) struct buf text = BUF_INIT(SHA256_HEX);
+	char sum[SHA256_HEX];
+
+	add_machine(sum);
+	buf_puts(&text, sum);
+	if (dir >= 0)
+		(void)draft_write(dir, PROBED, &text, 0600, false);
+}
+
+static void box_forget_trial(void)
+{
+	CLEANUP(fd) int dir = state_find(".", NULL, 0);
+
+	if (dir >= 0)
+		(void)unlinkat(dir, PROBED, 0);
 }
 
 int box_explain(struct err *e)
@@ -108,6 +212,7 @@ int box_explain(struct err *e)
 	if (e->hint[0] || (e->code != EPERM && e->code != EACCES && e->code != ENOSPC &&
 			   e->code != EINVAL && e->code != EUSERS && e->code != ENOSYS))
 		return -e->code;
+	box_forget_trial();
 	if (explain_around(e) < 0)
 		return -e->code;
 	c = find_cause(causes, ARRAY_LEN(causes));

@@ -26,7 +26,7 @@ struct brig_run {
 	struct spec *spec;        /* NULL: refused before there was one */
 	const struct spec *asked; /* the request's own */
 	struct telemetry telemetry;
-	struct run *run; /* the same */
+	struct command_run *run; /* the same */
 	brig_result *result;
 	int over; /* always readable; -1: nobody asked */
 };

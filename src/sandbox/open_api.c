@@ -12,7 +12,7 @@
 
 struct brig_sandbox {
 	struct spec *spec;
-	struct run *run;
+	struct sandbox *opened;
 	struct outcome *o; /* until brig_sandbox_close gives it away */
 	int cancel;        /* a copy of the request's */
 	int over;          /* always readable; -1: nobody asked */
@@ -22,7 +22,7 @@ static void sandbox_free(brig_sandbox *s)
 {
 	if (!s)
 		return;
-	run_end(s->run);
+	run_close(s->opened);
 	(void)outcome_free(s->o);
 	(void)spec_free(s->spec);
 	(void)fd_close(s->cancel);
@@ -79,8 +79,9 @@ int brig_sandbox_open(brig_request *q, brig_sandbox **ret, struct brig_error *be
 	*ret = NULL;
 	if (!s)
 		return error_give(&e, be);
-	s->run = run_open(s->spec, s->cancel, q->io.seat, q->io.asker, q->note, q->note_arg, s->o);
-	if (!s->run || run_over(s->run)) {
+	s->opened =
+		run_open(s->spec, s->cancel, q->io.seat, q->io.asker, q->note, q->note_arg, s->o);
+	if (!s->opened || run_open_over(s->opened)) {
 		e = s->o->error;
 		sandbox_free(s);
 		if (!e.code)
@@ -224,7 +225,7 @@ int brig_sandbox_exec(brig_sandbox *s, brig_request *q, brig_run **ret, struct b
 	if (check_command(s, q, &e) < 0 || !(x->spec = spec_of(s, q, &e)))
 		run_handle_refuse(x, s->spec, &e);
 	else
-		x->run = run_exec(s->run, x->spec, &q->io, q->note, q->note_arg, x->result->o);
+		x->run = run_exec(s->opened, x->spec, &q->io, q->note, q->note_arg, x->result->o);
 	*ret = x;
 	return 0;
 }
@@ -233,8 +234,8 @@ int brig_sandbox_exec(brig_sandbox *s, brig_request *q, brig_run **ret, struct b
 
 int brig_sandbox_fd(brig_sandbox *s)
 {
-	if (!run_over(s->run))
-		return run_fd(s->run);
+	if (!run_open_over(s->opened))
+		return run_open_fd(s->opened);
 	if (s->over < 0)
 		s->over = eventfd(1, EFD_CLOEXEC);
 	return s->over < 0 ? -errno : s->over;
@@ -242,8 +243,8 @@ int brig_sandbox_fd(brig_sandbox *s)
 
 int brig_sandbox_dispatch(brig_sandbox *s)
 {
-	run_dispatch(s->run);
-	return !run_over(s->run);
+	run_open_dispatch(s->opened);
+	return !run_open_over(s->opened);
 }
 
 const char *brig_sandbox_id(const brig_sandbox *s)
@@ -253,23 +254,23 @@ const char *brig_sandbox_id(const brig_sandbox *s)
 
 void sandbox_signal(brig_sandbox *s, int sig)
 {
-	run_signal(s->run, sig);
+	run_open_signal(s->opened, sig);
 }
 
 void sandbox_end_command(brig_sandbox *s, uint32_t number)
 {
-	run_end_command(s->run, number);
+	run_end_command(s->opened, number);
 }
 
 int sandbox_pause(brig_sandbox *s, bool on, struct err *e)
 {
-	return run_pause(s->run, on, e);
+	return run_pause(s->opened, on, e);
 }
 
 int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
 		  struct err *e)
 {
-	return run_files(s->run, words, ends, ret, e);
+	return run_files(s->opened, words, ends, ret, e);
 }
 
 int sandbox_router(const struct spec *s, struct members_router *ret, struct err *e)
@@ -304,17 +305,17 @@ void request_seat(brig_request *q, int router, unsigned n)
 
 const char *const *sandbox_image_command(const brig_sandbox *s, const char **folder)
 {
-	return run_image_command(s->run, folder);
+	return run_image_command(s->opened, folder);
 }
 
 int sandbox_answer(brig_sandbox *s, uint32_t id, enum run_answer a, const char *by, struct err *e)
 {
-	return run_answer(s->run, id, a, by, e);
+	return run_open_answer(s->opened, id, a, by, e);
 }
 
 size_t sandbox_living(const brig_sandbox *s)
 {
-	return run_living(s->run);
+	return run_living(s->opened);
 }
 
 const struct outcome *sandbox_facts(const brig_sandbox *s)
@@ -331,9 +332,8 @@ int brig_sandbox_close(brig_sandbox *s, brig_result **ret, struct brig_error *be
 		*ret = NULL;
 	if (!s)
 		return 0;
-	run_close(s->run);
-	run_end(s->run);
-	s->run = NULL;
+	run_close(s->opened);
+	s->opened = NULL;
 	e = s->o->error;
 	r = ret ? result_new(s->o) : NULL;
 	if (r)

@@ -52,68 +52,82 @@ struct run_io {
 /* Says what the user should know; text is one line. */
 typedef void note_fn(void *arg, const char *text);
 
-struct run;
+struct sandbox;     /* with the commands in it */
+struct command_run; /* one of them */
 
-/* Starts the command and returns when it runs, or was refused: then the run is over at once, and *o
- * says why. The spec, which must be checked, and *o must outlive the run. NULL: no memory. */
-struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
-		      struct outcome *o);
-bool run_over(const struct run *r);
+/* ---- a command: of a run, or in a sandbox that is open ---- */
+
+/* A run, which is a sandbox with one command. Starts it and returns when it runs, or was refused:
+ * then it is over at once, and *o says why. The spec, which must be checked, and *o must outlive
+ * the run. NULL: no memory. */
+struct command_run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note,
+			      void *note_arg, struct outcome *o);
+
+/* A command in an open sandbox: as a run, with an outcome of its own. Its spec is the sandbox's
+ * with another command. Turning it turns its sandbox, too, and what ends that ends it. The spec
+ * must outlive it; the sandbox need not. */
+struct command_run *run_exec(struct sandbox *s, const struct spec *spec, const struct run_io *io,
+			     note_fn *note, void *note_arg, struct outcome *o);
+
+bool run_over(const struct command_run *r);
 
 /* Waits for what comes next, at most `wait_ms` (-1: for ever), and deals with it. */
-void run_turn(struct run *r, int wait_ms);
+void run_turn(struct command_run *r, int wait_ms);
 
 /* For a program with a loop of its own: run_dispatch has something to do when the descriptor is
  * readable. It never waits. -errno */
-int run_fd(struct run *r);
-void run_dispatch(struct run *r);
+int run_fd(struct command_run *r);
+void run_dispatch(struct command_run *r);
 
-/* A sandbox without a command, which stays until run_close: over at once if it was refused. Turned
- * as a run is. */
-struct run *run_open(const struct spec *s, int cancel, const struct seat *seat,
-		     const struct name_asker *asker, note_fn *note, void *note_arg,
-		     struct outcome *o);
+void run_signal(struct command_run *r, int sig); /* for its process group */
+void run_resize(struct command_run *r, unsigned short rows, unsigned short cols);
 
-/* Of a run, or an open sandbox, with an asker: the answer to an open question. `always` is on the
- * record as such; whoever writes the rule down has done so. `by` is who gave it. */
-int run_answer(struct run *r, uint32_t id, enum run_answer a, const char *by, struct err *e);
+/* Of a run with an asker: see run_open_answer. */
+int run_answer(struct command_run *r, uint32_t id, enum run_answer a, const char *by,
+	       struct err *e);
 
-/* A command in it: a run as any other, with an outcome of its own. Its spec is the sandbox's with
- * another command. Turning it turns its sandbox, too, and what ends that ends it. The spec must
- * outlive it; the sandbox need not. */
-struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run_io *io,
-		     note_fn *note, void *note_arg, struct outcome *o);
-
-/* A signal for the command's process group; of an open sandbox, for every process in it. */
-void run_signal(struct run *r, int sig);
-
-/* Everything in an open sandbox stands still, its commands' deadlines too, or goes on. */
-int run_pause(struct run *r, bool on, struct err *e);
-/* An operation on files of an open sandbox: see job_want.files. */
-int run_files(struct run *r, const char *const *words, const int *ends, uint32_t *ret,
-	      struct err *e);
-/* Its commands that run, or have left something running. */
-size_t run_living(const struct run *r);
-/* A further command: is it executed? */
-bool run_began(const struct run *r);
-/* A command's number in its sandbox, where no other gets it; and the end of all that this one has
- * started and left, which may be nothing. */
-uint32_t run_number(const struct run *r);
-void run_end_command(struct run *sandbox, uint32_t number);
-
-/* What the image of an open sandbox, a companion, runs by itself; see job_io. */
-const char *const *run_image_command(const struct run *r, const char **folder);
-
-void run_resize(struct run *r, unsigned short rows, unsigned short cols);
+/* A further command: is it executed? Its number in its sandbox, where no other gets it. */
+bool run_began(const struct command_run *r);
+uint32_t run_number(const struct command_run *r);
 
 /* Of a command that has ended: lets go of what the reader of its output did not take yet. */
-void run_drop_output(struct run *r);
+void run_drop_output(struct command_run *r);
 
-/* Ends an open sandbox with all that runs in it; run_end waits for that. */
-void run_close(struct run *r);
+/* Waits until nothing of it is left, completes the outcome and frees it. Takes NULL. */
+void run_end(struct command_run *r);
 
-/* Waits until nothing of the run is left, completes the outcome and frees the run. Takes NULL. */
-void run_end(struct run *r);
+/* ---- a sandbox without a command, which stays until run_close ---- */
+
+/* Over at once if it was refused. Turned as a run is. */
+struct sandbox *run_open(const struct spec *s, int cancel, const struct seat *seat,
+			 const struct name_asker *asker, note_fn *note, void *note_arg,
+			 struct outcome *o);
+bool run_open_over(const struct sandbox *s);
+int run_open_fd(struct sandbox *s);
+void run_open_dispatch(struct sandbox *s);
+
+/* The answer to an open question. `always` is on the record as such; whoever writes the rule down
+ * has done so. `by` is who gave it. */
+int run_open_answer(struct sandbox *s, uint32_t id, enum run_answer a, const char *by,
+		    struct err *e);
+
+void run_open_signal(struct sandbox *s, int sig); /* for every process in it */
+
+/* Everything in it stands still, its commands' deadlines too, or goes on. */
+int run_pause(struct sandbox *s, bool on, struct err *e);
+/* An operation on files: see job_want.files. */
+int run_files(struct sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
+	      struct err *e);
+/* Its commands that run, or have left something running. */
+size_t run_living(const struct sandbox *s);
+/* The end of all that the command of this number has started and left, which may be nothing. */
+void run_end_command(struct sandbox *s, uint32_t number);
+
+/* What its image, of a companion, runs by itself; see job_io. */
+const char *const *run_image_command(const struct sandbox *s, const char **folder);
+
+/* Ends it with all that runs in it, completes the outcome and frees it. Takes NULL. */
+void run_close(struct sandbox *s);
 
 /* All of it. Fills *o in every case, refusals included; the outcome says how it went. */
 void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,

@@ -755,9 +755,9 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
 
-		if ((i == c->looked_from && box_held(c, e) < 0) ||
+		if ((i == c->looked_from && box_held(c, LATE_LOOKED, e) < 0) ||
 		    (i == c->trees_from && box_trees(c, b->prepared, e) < 0) ||
-		    (i == c->held_from && box_held(c, e) < 0))
+		    (i == c->held_from && box_held(c, LATE_HELD, e) < 0))
 			return -e->code;
 		if (box_waits_for_text(c, i) ? do_told_file(b, c, o, &texts, e) < 0
 					     : !o->skip && do_op(b, o, e) < 0)
@@ -774,6 +774,7 @@ static int do_added(struct builder *b, const struct box_start *c, struct err *e)
 	struct op o;
 	int r;
 
+	room.number = 0;
 	while ((r = box_added(c, &room, &o, e)) > 0) {
 		if (do_op(b, &o, e) < 0)
 			return err_wrap(e, "mount '%s'", o.dst);

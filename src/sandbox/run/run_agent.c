@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox/run/run_agent.c - the user's ssh-agent, lent to a run. */
+/* sandbox/run/run_agent.c - the user's ssh-agent, lent to a sandbox. */
 #include "sandbox/run/run.h"
 
 #include <stdio.h>
@@ -10,25 +10,25 @@
 #include "sandbox/recorder.h"
 
 /* On the record before it is given; told once for each purpose. */
-static int on_signature(void *arg, const struct signature *s)
+static int on_signature(void *arg, const struct signature *g)
 {
-	struct run *r = arg;
-	bool login = s->purpose == AGENTMSG_LOGIN;
+	struct sandbox *s = arg;
+	bool login = g->purpose == AGENTMSG_LOGIN;
 	struct err e = { 0 };
 	char text[256];
 
-	if (recorder_signature(r->recorder, s->key, login ? "login" : "git", &e) < 0) {
-		run_unrecorded(r, &e);
+	if (recorder_signature(s->recorder, g->key, login ? "login" : "git", &e) < 0) {
+		run_unrecorded(s, &e);
 		return -e.code;
 	}
-	r->o->signatures++;
-	if (r->signed_for[s->purpose])
+	s->o->signatures++;
+	if (s->signed_for[g->purpose])
 		return 0;
-	r->signed_for[s->purpose] = true;
+	s->signed_for[g->purpose] = true;
 	(void)snprintf(text, sizeof(text),
 		       "your ssh-agent %s with key %s; brig audit show %s lists each time",
-		       login ? "let it log in" : "signed for git", s->key, r->o->id);
-	run_tell(r, text);
+		       login ? "let it log in" : "signed for git", g->key, s->o->id);
+	run_open_tell(s, text);
 	return 0;
 }
 
@@ -43,24 +43,24 @@ static void on_refusal(void *arg, enum signing_refusal why)
 		[SIGNING_TOO_MANY] =
 			"a run gets no more signatures, or failures, than this one had",
 	};
-	struct run *r = arg;
+	struct sandbox *s = arg;
 
-	outcome_deny(r->o, "ssh-agent", "SSH_AUTH_SOCK", reasons[why]);
+	outcome_deny(s->o, "ssh-agent", "SSH_AUTH_SOCK", reasons[why]);
 }
 
-int run_agent_open(struct run *r, struct err *e)
+int run_agent_open(struct sandbox *s, struct err *e)
 {
-	if (r->spec->ssh_agent == SSH_AGENT_NONE)
+	if (s->spec->ssh_agent == SSH_AGENT_NONE)
 		return 0;
-	return signing_open(r->spec->ssh_agent == SSH_AGENT_AUTH, &r->signing, e);
+	return signing_open(s->spec->ssh_agent == SSH_AGENT_AUTH, &s->signing, e);
 }
 
-void run_agent_start(struct run *r, int listener)
+void run_agent_start(struct sandbox *s, int listener)
 {
-	const struct signing_host host = { .signs = on_signature, .refuses = on_refusal, .arg = r };
+	const struct signing_host host = { .signs = on_signature, .refuses = on_refusal, .arg = s };
 
-	if (r->signing && listener >= 0 && agent_socket_is(listener))
-		signing_start(r->signing, listener, &host);
+	if (s->signing && listener >= 0 && agent_socket_is(listener))
+		signing_start(s->signing, listener, &host);
 	else
 		(void)fd_close(listener);
 }

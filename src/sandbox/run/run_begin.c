@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox/run/run_begin.c - from a spec to the started command, or to a refusal. */
+/* sandbox/run/run_begin.c - from a spec to a sandbox or a started command, or to a refusal. */
 #include "sandbox/run/run.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes/random.h"
@@ -17,16 +18,16 @@
 #define HELD_MAX 16384 /* of notes that wait for the end of a run */
 
 /* What auto did not take is told with the result and, because it is unusual, at once. */
-static int run_begin_choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
+static int run_begin_choose(struct sandbox *s, note_fn *note, void *note_arg, struct err *e)
 {
 	struct backend_choice c;
-	int result = backend_choose(r->spec, &c, e);
+	int result = backend_choose(s->spec, &c, e);
 
 	for (size_t i = 0; i < c.passed_count; i++) {
 		const char *name = c.passed[i].backend->name;
 		char line[768];
 
-		outcome_pass(r->o, name, c.passed[i].why.what);
+		outcome_pass(s->o, name, c.passed[i].why.what);
 		if (result < 0 || !note)
 			continue;
 		(void)snprintf(line, sizeof(line), "auto chose %s and passed over %s: %s%s%s",
@@ -34,26 +35,26 @@ static int run_begin_choose(struct run *r, note_fn *note, void *note_arg, struct
 			       c.passed[i].why.hint[0] ? "; " : "", c.passed[i].why.hint);
 		note(note_arg, line);
 	}
-	r->backend = c.backend;
+	s->backend = c.backend;
 	return result;
 }
 
 /* A credential that was asked for by name and can go nowhere. */
-static void note_unreachable(struct run *r)
+static void note_unreachable(struct sandbox *s)
 {
-	const struct spec *s = r->spec;
+	const struct spec *spec = s->spec;
 	struct credentiallist l;
 	struct err e;
 
-	if (!r->note || s->network != NETWORK_PROXY || !s->use_credentials.n ||
-	    credentials_granted(r->o->arena, s, &l, &e) < 0)
+	if (!s->note || spec->network != NETWORK_PROXY || !spec->use_credentials.n ||
+	    credentials_granted(s->o->arena, spec, &l, &e) < 0)
 		return;
 	for (size_t i = 0; i < l.n; i++) {
 		char line[768];
 
-		if (credential_reachable(r->o->arena, s, &l.v[i]))
+		if (credential_reachable(s->o->arena, spec, &l.v[i]))
 			continue;
-		if (credential_of_service(r->o->arena, &l.v[i]))
+		if (credential_of_service(s->o->arena, &l.v[i]))
 			(void)snprintf(
 				line, sizeof(line),
 				"credential '%.60s' is for host.brig.internal, where none is "
@@ -66,108 +67,88 @@ static void note_unreachable(struct run *r)
 				       "credential '%.60s' is for %.200s, which is not allowed: "
 				       "--allow %.200s",
 				       l.v[i].name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
-		r->note(r->note_arg, line);
+		s->note(s->note_arg, line);
 	}
 }
 
 /* A run that is refused anyway, as one that may write to the cache folder, leaves no folder there.
  * A plan that is asked for no notes is whole: every guard has looked. */
-static int may_make_home(const struct run *r, struct err *e)
+static int may_make_home(const struct sandbox *s, struct err *e)
 {
 	struct backend_plan *p = NULL;
 	char folder[PATH_MAX];
 
-	if (kept_home_find(r->spec, r->backend->name, folder) == 0)
+	if (kept_home_find(s->spec, s->backend->name, folder) == 0)
 		return 0;
-	if (r->backend->plan(r->spec, &p, NULL, e) < 0)
+	if (s->backend->plan(s->spec, &p, NULL, e) < 0)
 		return -e->code;
-	(void)r->backend->plan_free(p);
+	(void)s->backend->plan_free(p);
 	return 0;
 }
 
 /* Made before the plan, which changes nothing, and locked until the run has ended. */
-static int keep_home(struct run *r, struct err *e)
+static int keep_home(struct sandbox *s, struct err *e)
 {
-	if (r->spec->home != HOME_KEEP)
+	if (s->spec->home != HOME_KEEP)
 		return 0;
-	if (may_make_home(r, e) < 0 || kept_home_open(r->spec, r->backend->name, &r->home, e) < 0 ||
-	    kept_home_spec(r->spec, r->home.folder, r->home.has_secret ? r->home.secret : NULL,
-			   &r->own, e) < 0)
+	if (may_make_home(s, e) < 0 || kept_home_open(s->spec, s->backend->name, &s->home, e) < 0 ||
+	    kept_home_spec(s->spec, s->home.folder, s->home.has_secret ? s->home.secret : NULL,
+			   &s->own, e) < 0)
 		return -e->code;
-	r->spec = r->own;
+	s->spec = s->own;
+	if (s->only)
+		s->only->spec = s->own;
 	return 0;
 }
 
-/* From choosing to the started command, or to a refusal, which *r->o tells. */
-static void conduct(struct run *r)
+/* From choosing to the started command, or to a refusal, which *s->o tells. */
+static void conduct(struct sandbox *s)
 {
 	const char *const *notes = NULL;
 	uint64_t from = clock_us();
 	struct err e = { 0 };
 
-	if (run_begin_choose(r, r->note, r->note_arg, &e) < 0) {
-		run_refuse(r->o, &e);
+	if (run_begin_choose(s, s->note, s->note_arg, &e) < 0) {
+		run_refuse(s->o, &e);
 		return;
 	}
-	r->o->backend = r->backend->name;
-	if (!r->command && !r->backend->exec) {
+	s->o->backend = s->backend->name;
+	if (!s->only && !s->backend->exec) {
 		(void)err_refuse(&e, ERR_UNAVAILABLE, ENOTSUP,
 				 "open it on native or bwrap, or run each command by itself",
 				 "backend '%s' cannot keep a sandbox open for commands",
-				 r->backend->name);
-		run_refuse(r->o, &e);
+				 s->backend->name);
+		run_refuse(s->o, &e);
 		return;
 	}
-	if (r->spec->companions.n && !r->spec->members.n) {
+	if (s->spec->companions.n && !s->spec->members.n) {
 		(void)err_refuse(
 			&e, ERR_UNAVAILABLE, ENOTSUP,
 			"brig sandbox create makes one, brig sandbox exec runs commands in it",
 			"companions are beside a long-lived sandbox of the daemon alone");
-		run_refuse(r->o, &e);
+		run_refuse(s->o, &e);
 		return;
 	}
-	backends_tidy(r->spec->workdir ? r->spec->workdir : ".");
+	backends_tidy(s->spec->workdir ? s->spec->workdir : ".");
 	/* The door's processes start while the plan is made. */
-	if (spec_check_inputs(r->spec, &e) < 0 || run_ask_check(r, &e) < 0 ||
-	    keep_home(r, &e) < 0 || run_door_start(r, &e) < 0 ||
-	    r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
-		run_refuse(r->o, &e);
+	if (spec_check_inputs(s->spec, &e) < 0 || run_ask_check(s, &e) < 0 ||
+	    keep_home(s, &e) < 0 || run_door_start(s, &e) < 0 ||
+	    s->backend->plan(s->spec, &s->plan, &notes, &e) < 0) {
+		run_refuse(s->o, &e);
 		return;
 	}
-	r->o->phases.planned = clock_us();
-	if (!(r->backend->can & (BACKEND_BARE | BACKEND_REMOTE)))
-		r->o->workspace_target = arena_strdup(r->o->arena, r->spec->inside);
-	for (const char *const *n = notes; r->note && n && *n; n++)
-		r->note(r->note_arg, *n);
-	note_unreachable(r);
-	run_note_keys(r);
-	if (run_agent_open(r, &e) < 0 || run_ports_open(r, &e) < 0) {
-		run_refuse(r->o, &e);
+	s->o->phases.planned = clock_us();
+	if (!(s->backend->can & (BACKEND_BARE | BACKEND_REMOTE)))
+		s->o->workspace_target = arena_strdup(s->o->arena, s->spec->inside);
+	for (const char *const *n = notes; s->note && n && *n; n++)
+		s->note(s->note_arg, *n);
+	note_unreachable(s);
+	run_note_keys(s);
+	if (run_agent_open(s, &e) < 0 || run_ports_open(s, &e) < 0) {
+		run_refuse(s->o, &e);
 		return;
 	}
-	run_start(r, from, &e);
-}
-
-/* The same for a command of a sandbox that is there. */
-static void conduct_command(struct run *r)
-{
-	uint64_t from = clock_us();
-	struct err e = { 0 };
-
-	r->backend = r->of->backend;
-	r->o->backend = r->backend->name;
-	r->o->phases.planned = from;
-	if (r->of->ended || loop_fd(r->of->loop) < 0) {
-		(void)err_set(&e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
-		run_refuse(r->o, &e);
-		return;
-	}
-	r->questions = unresolved_questions(r->of->unresolved);
-	run_start(r, from, &e);
-	if (r->over)
-		return;
-	r->next = r->of->commands;
-	r->of->commands = r;
+	run_start(s, from, &e);
 }
 
 /* Journals and the record where nobody would look for them are told of. */
@@ -184,97 +165,160 @@ static void note_state(note_fn *note, void *note_arg)
 	note(note_arg, line);
 }
 
-static void run_begin_prepare(struct run *r)
+/* ---- a sandbox, and the run that is one with its command ---- */
+
+static void prepare_sandbox(struct sandbox *s)
+{
+	run_open_set_watches(s);
+	run_open_set_timers(s);
+	s->events = s->alarm = s->lives = -1;
+	s->home = KEPT_HOME_NONE;
+	s->over = true; /* until something runs */
+}
+
+static void prepare_command(struct command_run *r)
 {
 	run_set_watches(r);
 	run_set_timers(r);
+	r->held = (struct buf)BUF_INIT(HELD_MAX);
 	r->out.from = r->out.to = r->err.from = r->err.to = r->in.to = r->in.peer = -1;
-	r->events = r->alarm = r->master = r->lives = -1;
-	r->home = KEPT_HOME_NONE;
-	r->over = true; /* until something runs */
+	r->events = r->master = -1;
+	r->over = true;
+	r->o->timeout_ms = r->command->timeout;
 }
 
-static int make_recorder(struct run *r, struct err *e)
+/* The name it has on the record, and what it waits with. */
+static int name_it(struct outcome *o, struct recorder **ret, const struct spec *spec,
+		   const struct sandbox *of, struct loop **loop, struct err *e)
 {
-	return r->joins ? recorder_join(r->spec, r->of->recorder, &r->recorder, e)
-			: recorder_new(r->spec, &r->recorder, e);
+	o->dialect = spec->dialect_used;
+	if (random_hex(o->id, sizeof(o->id), e) < 0 ||
+	    (of ? recorder_join(spec, of->recorder, ret, e) : recorder_new(spec, ret, e)) < 0) {
+		o->unrecorded = true;
+		run_refuse(o, e);
+		return -e->code;
+	}
+	if (loop_new_small(loop, e) < 0)
+		run_refuse(o, e);
+	return *loop ? 0 : -e->code;
 }
 
-static struct run *run_begin_like(const struct run *like, struct outcome *o)
+static void *no_memory(struct outcome *o)
 {
-	struct run *r = calloc(1, sizeof(*r));
+	struct err e;
+
+	(void)err_nomem(&e);
+	run_refuse(o, &e);
+	return NULL;
+}
+
+struct command_run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note,
+			      void *note_arg, struct outcome *o)
+{
+	struct whole_run {
+		struct sandbox sandbox; /* first: it is freed by that */
+		struct command_run command;
+	} *whole = calloc(1, sizeof(*whole));
+	struct sandbox *sandbox = &whole->sandbox;
+	struct command_run *r = &whole->command;
 	struct err e = { 0 };
 
-	o->dialect = like->spec->dialect_used;
-	o->timeout_ms = like->command ? like->command->timeout : 0;
-	if (!r) {
-		(void)err_nomem(&e);
-		run_refuse(o, &e);
-		return NULL;
-	}
-	*r = *like;
-	r->o = o;
-	r->held = (struct buf)BUF_INIT(HELD_MAX);
-	run_begin_prepare(r);
-	if (random_hex(o->id, sizeof(o->id), &e) < 0 || make_recorder(r, &e) < 0) {
-		o->unrecorded = true;
-		run_refuse(o, &e);
+	if (!whole)
+		return no_memory(o);
+	*sandbox = (struct sandbox){ .spec = s,
+				     .note = note,
+				     .note_arg = note_arg,
+				     .only = r,
+				     .asker = io->asker,
+				     .seat = io->seat,
+				     .cancel = -1,
+				     .o = o };
+	*r = (struct command_run){ .spec = s,
+				   .command = &s->command,
+				   .io = *io,
+				   .note = note,
+				   .note_arg = note_arg,
+				   .of = sandbox,
+				   .o = o };
+	prepare_sandbox(sandbox);
+	prepare_command(r);
+	if (name_it(o, &sandbox->recorder, s, NULL, &sandbox->loop, &e) < 0)
 		return r;
-	}
-	if (loop_new_small(&r->loop, &e) < 0) {
-		run_refuse(o, &e);
-		return r;
-	}
-	if (r->joins) {
-		conduct_command(r);
-		return r;
-	}
-	note_state(r->note, r->note_arg);
-	conduct(r);
+	r->recorder = sandbox->recorder;
+	r->loop = sandbox->loop;
+	note_state(note, note_arg);
+	conduct(sandbox);
 	return r;
 }
 
-struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
-		      struct outcome *o)
+struct sandbox *run_open(const struct spec *s, int cancel, const struct seat *seat,
+			 const struct name_asker *asker, note_fn *note, void *note_arg,
+			 struct outcome *o)
 {
-	return run_begin_like(&(struct run){ .spec = s,
-					     .command = &s->command,
-					     .io = *io,
-					     .note = note,
-					     .note_arg = note_arg },
-			      o);
-}
+	struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
+	struct err e = { 0 };
 
-struct run *run_open(const struct spec *s, int cancel, const struct seat *seat,
-		     const struct name_asker *asker, note_fn *note, void *note_arg,
-		     struct outcome *o)
-{
-	const struct run_io none = { .in = -1,
-				     .out = -1,
-				     .err = -1,
-				     .signals = -1,
-				     .cancel = cancel,
+	if (!sandbox)
+		return no_memory(o);
+	*sandbox = (struct sandbox){ .spec = s,
+				     .note = note,
+				     .note_arg = note_arg,
 				     .asker = asker,
-				     .seat = seat };
-
-	return run_begin_like(
-		&(struct run){ .spec = s, .io = none, .note = note, .note_arg = note_arg }, o);
+				     .seat = seat,
+				     .cancel = cancel,
+				     .o = o };
+	prepare_sandbox(sandbox);
+	if (name_it(o, &sandbox->recorder, s, NULL, &sandbox->loop, &e) < 0)
+		return sandbox;
+	note_state(note, note_arg);
+	conduct(sandbox);
+	return sandbox;
 }
 
-struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run_io *io,
-		     note_fn *note, void *note_arg, struct outcome *o)
-{
-	struct run *r = run_begin_like(&(struct run){ .spec = s,
-						      .command = &s->command,
-						      .joins = true,
-						      .of = sandbox,
-						      .io = *io,
-						      .note = note,
-						      .note_arg = note_arg },
-				       o);
+/* ---- a command of a sandbox that is there ---- */
 
+static void conduct_command(struct command_run *r)
+{
+	struct sandbox *s = r->of;
+	uint64_t from = clock_us();
+	struct err e = { 0 };
+
+	r->o->backend = s->backend->name;
+	r->o->phases.planned = from;
+	if (s->ended || loop_fd(s->loop) < 0) {
+		(void)err_set(&e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+		run_refuse(r->o, &e);
+		return;
+	}
+	r->questions = unresolved_questions(s->unresolved);
+	run_join(r, from, &e);
+	if (r->over)
+		return;
+	r->next = s->commands;
+	s->commands = r;
+}
+
+struct command_run *run_exec(struct sandbox *s, const struct spec *spec, const struct run_io *io,
+			     note_fn *note, void *note_arg, struct outcome *o)
+{
+	struct command_run *r = calloc(1, sizeof(*r));
+	struct err e = { 0 };
+
+	if (!r)
+		return no_memory(o);
+	*r = (struct command_run){ .spec = spec,
+				   .command = &spec->command,
+				   .joins = true,
+				   .of = s,
+				   .io = *io,
+				   .note = note,
+				   .note_arg = note_arg,
+				   .o = o };
+	prepare_command(r);
+	if (name_it(o, &r->recorder, spec, s, &r->loop, &e) == 0)
+		conduct_command(r);
 	/* One that was refused is not in the sandbox's list, and may outlive it. */
-	if (r && r->over)
+	if (r->over)
 		r->of = NULL;
 	return r;
 }

@@ -11,57 +11,58 @@
  * them all: the one that was asked for its descriptor last is being waited for. If every command
  * had the sandbox's descriptors in its own, the tenth could not be put into the caller's epoll: the
  * kernel bounds the ways that lead from one file through several of them. */
-void run_carry(struct run *sandbox, struct run *r)
+void run_carry(struct sandbox *s, struct command_run *r)
 {
-	struct run *was = sandbox->carrier;
+	struct command_run *was = s->carrier;
 
-	sandbox->carrier = r;
+	s->carrier = r;
 	if (was && was != r)
 		run_arrange(was);
 	if (r && was != r)
 		run_arrange(r);
 }
 
-void run_hand_on(struct run *sandbox)
+void run_hand_on(struct sandbox *s)
 {
-	struct run *c = sandbox->commands;
+	struct command_run *c = s->commands;
 
 	while (c && (c->ended || !c->offered || c->io.apart))
 		c = c->next;
-	sandbox->carrier = NULL;
-	run_carry(sandbox, c);
+	s->carrier = NULL;
+	run_carry(s, c);
 }
 
-void run_forget(struct run *r)
+void run_forget(struct command_run *r)
 {
-	struct run *sandbox = r->of;
-	struct run **at = sandbox ? &sandbox->commands : NULL;
+	struct sandbox *s = r->of;
+	struct command_run **at = s ? &s->commands : NULL;
 
 	while (at && *at && *at != r)
 		at = &(*at)->next;
 	if (at && *at)
 		*at = r->next;
-	r->of = r->next = NULL;
-	if (sandbox && sandbox->carrier == r)
-		run_hand_on(sandbox);
+	r->of = NULL;
+	r->next = NULL;
+	if (s && s->carrier == r)
+		run_hand_on(s);
 }
 
 /* The sandbox has ended, and what ran in it with it: for the same reason, unless it was closed. */
-void run_lose_commands(struct run *sandbox)
+void run_lose_commands(struct sandbox *s)
 {
-	while (sandbox->commands) {
-		struct run *r = sandbox->commands;
-		const struct outcome *why = sandbox->o;
+	while (s->commands) {
+		struct command_run *r = s->commands;
+		const struct outcome *why = s->o;
 
 		run_names_count_own(r);
 		run_forget(r);
 		if (r->ended)
 			continue;
-		run_note_end(r);
-		outcome_contain(r->o, &sandbox->isolation);
+		run_note_end(r->o, r->started);
+		outcome_contain(r->o, &s->isolation);
 		r->o->limits_hit |= why->limits_hit;
 		if (r->o->kind == OUTCOME_FAILED) {
-			bool closed = sandbox->cancelled || why->kind == OUTCOME_EXITED;
+			bool closed = s->cancelled || why->kind == OUTCOME_EXITED;
 
 			r->o->kind = closed ? OUTCOME_CANCELLED : why->kind;
 			r->o->error = why->error;
@@ -71,18 +72,18 @@ void run_lose_commands(struct run *sandbox)
 	}
 }
 
-int run_pause(struct run *r, bool on, struct err *e)
+int run_pause(struct sandbox *s, bool on, struct err *e)
 {
 	uint64_t now = clock_us();
 
-	if (!r->job || r->ended)
+	if (!s->job || s->ended)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
-	if (!r->backend->open || !r->backend->open->pause)
+	if (!s->backend->open || !s->backend->open->pause)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "stop it instead",
-				  "a sandbox of backend '%s' cannot be paused", r->backend->name);
-	if (r->backend->open->pause(r->job, on, e) < 0)
+				  "a sandbox of backend '%s' cannot be paused", s->backend->name);
+	if (s->backend->open->pause(s->job, on, e) < 0)
 		return -e->code;
-	for (struct run *c = r->commands; c; c = c->next) {
+	for (struct command_run *c = s->commands; c; c = c->next) {
 		uint64_t at = c->deadline.t.at;
 
 		if (on)
@@ -92,50 +93,52 @@ int run_pause(struct run *r, bool on, struct err *e)
 	return 0;
 }
 
-int run_files(struct run *r, const char *const *words, const int *ends, uint32_t *ret,
+int run_files(struct sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
 	      struct err *e)
 {
 	const struct command c = { .argv = words };
 	const struct job_want w = { .command = &c, .files = ends, .wake = { -1, -1 } };
 	struct job_io unused;
 
-	if (!r->job || r->ended)
+	if (!s->job || s->ended)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
-	if (!(r->backend->can & BACKEND_FILES))
+	if (!(s->backend->can & BACKEND_FILES))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use a command inside instead",
-				  "backend '%s' has no operations on files", r->backend->name);
-	return r->backend->exec(r->job, &w, &unused, ret, e);
+				  "backend '%s' has no operations on files", s->backend->name);
+	return s->backend->exec(s->job, &w, &unused, ret, e);
 }
 
-size_t run_living(const struct run *r)
+size_t run_living(const struct sandbox *s)
 {
 	size_t n = 0;
 
-	if (r->job && r->backend->open && r->backend->open->living)
-		return r->backend->open->living(r->job);
-	for (const struct run *c = r->commands; c; c = c->next)
+	if (s->job && s->backend->open && s->backend->open->living)
+		return s->backend->open->living(s->job);
+	for (const struct command_run *c = s->commands; c; c = c->next)
 		n += !c->ended;
 	return n;
 }
 
-bool run_began(const struct run *r)
+bool run_began(const struct command_run *r)
 {
-	return !r->backend->began || r->backend->began(r->job, r->number);
+	const struct sandbox *s = r->of;
+
+	return !s || !s->job || !s->backend->began || s->backend->began(s->job, r->number);
 }
 
-uint32_t run_number(const struct run *r)
+uint32_t run_number(const struct command_run *r)
 {
 	return r->number;
 }
 
-const char *const *run_image_command(const struct run *r, const char **folder)
+const char *const *run_image_command(const struct sandbox *s, const char **folder)
 {
-	*folder = r->image_folder;
-	return r->image_command;
+	*folder = s->image_folder;
+	return s->image_command;
 }
 
-void run_end_command(struct run *sandbox, uint32_t number)
+void run_end_command(struct sandbox *s, uint32_t number)
 {
-	if (sandbox->job && !sandbox->ended && number != COMMAND_FIRST)
-		sandbox->backend->signal(sandbox->job, number, SIGKILL);
+	if (s->job && !s->ended && number != COMMAND_FIRST)
+		s->backend->signal(s->job, number, SIGKILL);
 }

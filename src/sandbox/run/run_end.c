@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox/run/run_end.c - the end of a run: what the backend says, what the outcome and the record
- * get. */
+/* sandbox/run/run_end.c - the end of a command and of its sandbox: what the backend says, what the
+ * outcome and the record get. */
 #include "sandbox/run/run.h"
 
 #include <signal.h>
@@ -18,7 +18,7 @@
 
 /* A program that reads single keys paints the whole screen: what is written there meanwhile stays
  * in its picture, or is gone with the next one. */
-bool run_is_painted(const struct run *r)
+bool run_is_painted(const struct command_run *r)
 {
 	struct termios t;
 
@@ -28,7 +28,7 @@ bool run_is_painted(const struct run *r)
 
 void run_tell(void *run, const char *text)
 {
-	struct run *r = run;
+	struct command_run *r = run;
 
 	if (r->note && run_is_painted(r))
 		buf_add(&r->held, text, strlen(text) + 1);
@@ -36,14 +36,32 @@ void run_tell(void *run, const char *text)
 		r->note(r->note_arg, text);
 }
 
-static void tell_held(struct run *r)
+void run_open_tell(void *sandbox, const char *text)
+{
+	struct sandbox *s = sandbox;
+
+	if (s->only)
+		run_tell(s->only, text);
+	else if (s->note)
+		s->note(s->note_arg, text);
+}
+
+static void tell_held(struct command_run *r)
 {
 	for (size_t at = 0; at < r->held.len; at += strlen(r->held.data + at) + 1)
 		r->note(r->note_arg, r->held.data + at);
 	buf_done(&r->held);
 }
 
-void run_unrecorded(struct run *r, const struct err *why)
+void run_unrecorded(struct sandbox *s, const struct err *why)
+{
+	if (s->unrecorded.code)
+		return;
+	s->unrecorded = *why;
+	run_strike_all(s, SIGKILL);
+}
+
+void run_command_unrecorded(struct command_run *r, const struct err *why)
 {
 	if (r->unrecorded.code)
 		return;
@@ -51,27 +69,25 @@ void run_unrecorded(struct run *r, const struct err *why)
 	run_strike(r, SIGKILL);
 }
 
-void run_has_ended(struct run *r)
+void run_note_end(struct outcome *o, uint64_t started)
 {
-	run_ask_end(r);
-	r->job = NULL;
+	o->phases.ended = clock_us();
+	o->duration_us = o->phases.ended - started;
+}
+
+/* ---- a command ---- */
+
+void run_has_ended(struct command_run *r)
+{
 	r->ended = true;
 	run_stop_clock(r);
-	if (r->ports)
-		publish_end(r->ports);
-	if (r->o->left || !publish_done(r->ports))
+	if (r->o->left)
 		loop_at(r->loop, &r->drain.t, clock_us() + DRAIN_US);
 	feed_close(&r->in);
 }
 
-void run_note_end(struct run *r)
-{
-	r->o->phases.ended = clock_us();
-	r->o->duration_us = r->o->phases.ended - r->started;
-}
-
 /* When a command was executed is heard of with its end. */
-static void note_start(struct run *r)
+static void note_start(struct command_run *r)
 {
 	uint64_t at = r->o->phases.started;
 
@@ -81,17 +97,19 @@ static void note_start(struct run *r)
 	r->started = at;
 }
 
-static bool command_ended(struct run *r)
+void run_command_event(struct command_run *r)
 {
-	if (!r->backend->ended(r->job, r->number, r->o))
-		return false;
+	struct sandbox *s = r->of;
+
+	if (!s->backend->ended(s->job, r->number, r->o))
+		return;
 	note_start(r);
 	if (r->o->started)
-		outcome_contain(r->o, &r->of->isolation);
+		outcome_contain(r->o, &s->isolation);
 	if (r->cancelled || r->o->kind == OUTCOME_TIMEOUT) /* what it has started did not get the
 							      time to tidy up that it used */
 		run_strike(r, SIGKILL);
-	run_note_end(r);
+	run_note_end(r->o, r->started);
 	run_has_ended(r);
 	/* What it started may live on, and hold them. The end of its session hangs a terminal up,
 	 * and all that was written there comes before that. */
@@ -100,61 +118,9 @@ static bool command_ended(struct run *r)
 	else
 		pump_end(&r->out);
 	pump_end(&r->err);
-	return true;
 }
 
-void run_event(struct run *r, bool alarm)
-{
-	if (r->joins) {
-		(void)command_ended(r);
-		return;
-	}
-	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED) {
-		if (r->ports)
-			publish_lent(r->ports);
-		return;
-	}
-	run_note_end(r);
-	if (r->door) /* what was decided before the end */
-		run_door_turn(r);
-	if (r->door && egress_there(r->door) && !r->door_lost.code)
-		run_door_end(r); /* its processes go with the sandbox */
-	else if (r->door)
-		egress_end(r->door); /* they end while the rest is put away; heard of later */
-	for (struct run *c = r->commands; c; c = c->next)
-		if (!c->ended)
-			(void)command_ended(c);
-	r->backend->finish(r->job, r->o);
-	outcome_contain(r->o, &r->isolation);
-	if (r->door_lost.code) {
-		r->o->kind = OUTCOME_FAILED;
-		r->o->error = r->door_lost;
-	}
-	run_has_ended(r);
-	run_lose_commands(r);
-}
-
-static void report_own_limits(const struct spec *s, const struct run_io *io, struct outcome *o)
-{
-	bool capped = io->out < 0 || spec_wrote(s, FIELD_OUTPUT);
-
-	o->timeout_by = s->command.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
-	o->output_by = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
-	if (o->out.truncated || o->err.truncated)
-		outcome_hit(o, LIMIT_OUTPUT);
-}
-
-/* A run whose record ended early did not go well, whatever the command said. */
-static void failed_record(struct outcome *o, const struct err *e)
-{
-	o->unrecorded = true;
-	if (o->kind == OUTCOME_REFUSED || (o->kind == OUTCOME_FAILED && o->error.code))
-		return;
-	o->kind = OUTCOME_FAILED;
-	o->error = *e;
-}
-
-void run_drop_output(struct run *r)
+void run_drop_output(struct command_run *r)
 {
 	if (!r->ended)
 		return;
@@ -163,49 +129,156 @@ void run_drop_output(struct run *r)
 	run_arrange(r);
 }
 
-void run_end(struct run *r)
+/* ---- a sandbox ---- */
+
+static void sandbox_has_ended(struct sandbox *s)
+{
+	run_ask_end(s);
+	s->job = NULL;
+	s->ended = true;
+	run_open_stop_clock(s);
+	if (s->ports)
+		publish_end(s->ports);
+	if (s->o->left || !publish_done(s->ports))
+		loop_at(s->loop, &s->drain.t, clock_us() + DRAIN_US);
+	if (s->only)
+		run_has_ended(s->only);
+	run_lose_commands(s);
+}
+
+void run_event(struct sandbox *s, bool alarm)
+{
+	if (s->backend->event(s->job, alarm, s->o) != JOB_ENDED) {
+		if (s->ports)
+			publish_lent(s->ports);
+		return;
+	}
+	run_note_end(s->o, s->started);
+	if (s->door) /* what was decided before the end */
+		run_door_turn(s);
+	if (s->door && egress_there(s->door) && !s->door_lost.code)
+		run_door_end(s); /* its processes go with the sandbox */
+	else if (s->door)
+		egress_end(s->door); /* they end while the rest is put away; heard of later */
+	for (struct command_run *c = s->commands; c; c = c->next)
+		if (!c->ended)
+			run_command_event(c);
+	s->backend->finish(s->job, s->o);
+	outcome_contain(s->o, &s->isolation);
+	if (s->door_lost.code) {
+		s->o->kind = OUTCOME_FAILED;
+		s->o->error = s->door_lost;
+	}
+	sandbox_has_ended(s);
+}
+
+/* ---- the outcome, and what is freed ---- */
+
+/* `io`: NULL for a sandbox that was opened. */
+static void report_own_limits(const struct spec *s, const struct run_io *io, struct outcome *o)
+{
+	bool capped = !io || io->out < 0 || spec_wrote(s, FIELD_OUTPUT);
+
+	o->timeout_by = s->command.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->output_by = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
+	if (o->out.truncated || o->err.truncated)
+		outcome_hit(o, LIMIT_OUTPUT);
+}
+
+static void ended_unrecorded(struct outcome *o, const struct err *why)
+{
+	if (!why->code)
+		return;
+	o->kind = OUTCOME_FAILED;
+	o->error = *why;
+	o->unrecorded = true;
+}
+
+/* A run whose record ended early did not go well, whatever the command said. */
+static void end_record(struct recorder *r, struct outcome *o)
 {
 	struct err e = { 0 };
+	bool failed = recorder_end(r, o, &e) < 0;
 
+	(void)recorder_free(r);
+	if (!failed)
+		return;
+	o->unrecorded = true;
+	if (o->kind == OUTCOME_REFUSED || (o->kind == OUTCOME_FAILED && o->error.code))
+		return;
+	o->kind = OUTCOME_FAILED;
+	o->error = e;
+}
+
+/* With its command, if it is a run. */
+static void sandbox_free_all(struct sandbox *s)
+{
+	if (s->plan)
+		(void)s->backend->plan_free(s->plan);
+	resolving_stop(&s->resolving);
+	if (s->door && s->o->started)
+		run_door_end(s);
+	(void)egress_free(s->door);
+	(void)publish_free(s->ports);
+	(void)signing_free(s->signing);
+	end_record(s->recorder, s->o);
+	(void)loop_free(s->loop);
+	kept_home_done(&s->home);
+	(void)fd_close(s->lives);
+	(void)spec_free(s->own);
+	free(s);
+}
+
+void run_end(struct command_run *r)
+{
 	if (!r)
 		return;
-	if (r->of && !r->ended && !r->io.apart)
+	if (r->joins && r->of && !r->ended && !r->io.apart)
 		run_carry(r->of, r);
 	while (!r->over)
 		run_turn(r, -1);
 	tell_held(r);
-	if (r->joins)
-		run_names_count_own(r);
-	run_forget(r);
 	if (r->started) {
 		pump_close(&r->out);
 		pump_close(&r->err);
 	}
-	if (r->unrecorded.code) {
-		r->o->kind = OUTCOME_FAILED;
-		r->o->error = r->unrecorded;
-		r->o->unrecorded = true;
+	if (r->joins) {
+		run_names_count_own(r);
+		run_forget(r);
+		ended_unrecorded(r->o, &r->unrecorded);
+	} else {
+		ended_unrecorded(r->o, &r->of->unrecorded);
+		run_names_count(r->of);
 	}
-	if (!r->joins)
-		run_names_count(r);
 	if (r->o->started) {
 		report_own_limits(r->spec, &r->io, r->o);
 		explain(r->spec, r->said.text, r->said.n, r->o);
 	}
-	if (r->plan)
-		(void)r->backend->plan_free(r->plan);
-	resolving_stop(&r->resolving);
-	if (r->door && r->o->started)
-		run_door_end(r);
-	(void)egress_free(r->door);
-	(void)publish_free(r->ports);
-	(void)signing_free(r->signing);
-	if (recorder_end(r->recorder, r->o, &e) < 0)
-		failed_record(r->o, &e);
-	(void)recorder_free(r->recorder);
+	if (!r->joins) {
+		sandbox_free_all(r->of);
+		return;
+	}
+	end_record(r->recorder, r->o);
 	(void)loop_free(r->loop);
-	kept_home_done(&r->home);
-	(void)fd_close(r->lives);
-	(void)spec_free(r->own);
 	free(r);
+}
+
+void run_close(struct sandbox *s)
+{
+	if (!s)
+		return;
+	if (!s->over) {
+		run_end_as(s->o, OUTCOME_EXITED, 0);
+		s->cancelled = true;
+		run_strike_all(s, SIGKILL);
+	}
+	while (!s->over)
+		run_open_turn(s, -1);
+	ended_unrecorded(s->o, &s->unrecorded);
+	run_names_count(s);
+	if (s->o->started) {
+		report_own_limits(s->spec, NULL, s->o);
+		explain(s->spec, "", 0, s->o);
+	}
+	sandbox_free_all(s);
 }

@@ -50,19 +50,20 @@ static bool run_grants_is_shown(const struct spec *s, const char *key)
 }
 
 /* Asked for is asked for; but who names a folder may not think of what is in it. */
-void run_note_keys(const struct run *r)
+void run_note_keys(const struct sandbox *s)
 {
-	const struct spec *s = r->spec;
+	const struct spec *spec = s->spec;
 	const char *home = getenv("HOME");
 	CLEANUP(buf) struct buf text = BUF_INIT(1024);
 	char path[PATH_MAX], real[PATH_MAX];
 
-	if (!r->note || !home || home[0] != '/' || !(s->read.n || s->write.n || s->mounts.n))
+	if (!s->note || !home || home[0] != '/' ||
+	    !(spec->read.n || spec->write.n || spec->mounts.n))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(key_folders); i++) {
 		if (snprintf(path, sizeof(path), "%s/%s", home, key_folders[i]) >=
 			    (int)sizeof(path) ||
-		    !realpath(path, real) || !run_grants_is_shown(s, real))
+		    !realpath(path, real) || !run_grants_is_shown(spec, real))
 			continue;
 		buf_printf(
 			&text, "%s'~/%s'",
@@ -71,5 +72,5 @@ void run_note_keys(const struct run *r)
 	if (!text.len)
 		return;
 	buf_puts(&text, "; a narrower --read, --write or --mount leaves them out");
-	r->note(r->note_arg, buf_str(&text));
+	s->note(s->note_arg, buf_str(&text));
 }

@@ -10,10 +10,10 @@
 
 /* A companion has its name in /etc/hosts, with an address of one family: who looks for the other
  * asks, and is no less served. */
-static bool is_member(const struct run *r, const char *name)
+static bool is_member(const struct sandbox *s, const char *name)
 {
-	for (size_t i = 0; i < r->spec->members.n; i++)
-		if (str_eq(r->spec->members.v[i].name, name))
+	for (size_t i = 0; i < s->spec->members.n; i++)
+		if (str_eq(s->spec->members.v[i].name, name))
 			return true;
 	return false;
 }
@@ -21,10 +21,10 @@ static bool is_member(const struct run *r, const char *name)
 /* Once a run, while it may still be waiting for an answer. The command chose the name, perhaps so
  * that it looks like another: an option to type as it stands is said for the shipped groups alone.
  */
-void run_names_turn(struct run *r)
+void run_names_turn(struct sandbox *s)
 {
-	bool first = unresolved_turn(r->unresolved);
-	const struct err *why = unresolved_failed(r->unresolved);
+	bool first = unresolved_turn(s->unresolved);
+	const struct err *why = unresolved_failed(s->unresolved);
 	const struct group *g;
 	struct host name;
 	char text[768];
@@ -33,34 +33,34 @@ void run_names_turn(struct run *r)
 		(void)snprintf(text, sizeof(text),
 			       "it has no network, and the names it asks for are not counted: %s",
 			       why->what);
-		run_tell(r, text);
+		run_open_tell(s, text);
 	}
-	if (!first || !unresolved_nth(r->unresolved, 0, &name) || is_member(r, name.name))
+	if (!first || !unresolved_nth(s->unresolved, 0, &name) || is_member(s, name.name))
 		return;
 	g = group_covering(name.name);
 	(void)snprintf(text, sizeof(text),
 		       "it asks for '%s' and has no network: --allow %s%s opens one for %s",
 		       name.name, g ? "@" : "HOST", g ? g->name : "",
 		       g ? g->help : "a host that you know (brig run --help)");
-	run_tell(r, text);
+	run_open_tell(s, text);
 }
 
-void run_names_count(struct run *r)
+void run_names_count(struct sandbox *s)
 {
 	struct host name;
 
-	r->o->questions = unresolved_questions(r->unresolved);
-	if (r->o->questions) /* it may have ended before it was told */
-		run_names_turn(r);
-	for (size_t i = 0; unresolved_nth(r->unresolved, i, &name); i++)
-		if (!is_member(r, name.name))
-			outcome_asked(r->o, name.name);
-	r->unresolved = unresolved_free(r->unresolved);
+	s->o->questions = unresolved_questions(s->unresolved);
+	if (s->o->questions) /* it may have ended before it was told */
+		run_names_turn(s);
+	for (size_t i = 0; unresolved_nth(s->unresolved, i, &name); i++)
+		if (!is_member(s, name.name))
+			outcome_asked(s->o, name.name);
+	s->unresolved = unresolved_free(s->unresolved);
 }
 
 /* The socket is the sandbox's: what was asked for meanwhile was asked by this command, or by one
  * that ran beside it. */
-void run_names_count_own(struct run *r)
+void run_names_count_own(struct command_run *r)
 {
 	const struct unresolved *a = r->of ? r->of->unresolved : NULL;
 	uint64_t all = unresolved_questions(a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox/run/run_start.c - the start of a command: all that a backend is given, and all that comes
- * back. */
+/* sandbox/run/run_start.c - the start of a sandbox, and of a command: all that a backend is given,
+ * and all that comes back. */
 #include "sandbox/run/run.h"
 
 #include <sys/ioctl.h>
@@ -28,143 +28,193 @@ void run_refuse(struct outcome *o, const struct err *e)
  * word any more; a run that was refused before has written nothing. */
 static int permit(void *arg, struct err *e)
 {
-	struct run *r = arg;
+	struct sandbox *s = arg;
 	int got;
 
-	if (!r->joins &&
-	    spec_note_writes(r->spec, r->backend->can & BACKEND_REMOTE, &r->lives, e) < 0)
+	if (spec_note_writes(s->spec, s->backend->can & BACKEND_REMOTE, &s->lives, e) < 0)
 		return -e->code;
-	got = recorder_begin(r->recorder, r->o->id, r->backend->name, e);
-	r->o->unrecorded |= got < 0;
+	got = recorder_begin(s->recorder, s->o->id, s->backend->name, e);
+	s->o->unrecorded |= got < 0;
 	return got;
 }
 
-/* The start failed after the command was let go: no refusal, and the record says that it ran. */
-static void was_started(struct run *r, uint64_t from)
+/* ---- a command ---- */
+
+static void command_wants(struct command_run *r, struct job_want *w)
 {
-	r->o->phases.started = r->o->phases.ended = clock_us();
-	r->o->setup_us = r->o->phases.started - from;
-	outcome_contain(r->o, &r->isolation);
-	if (r->o->kind == OUTCOME_REFUSED)
-		r->o->kind = OUTCOME_FAILED;
+	struct winsize size = { .ws_row = r->io.rows, .ws_col = r->io.cols };
+
+	w->command = r->command;
+	w->no_input = r->io.in < 0;
+	w->wake[0] = r->io.signals;
+	w->wake[1] = r->io.cancel;
+	if (job_has_tty(w) && (size.ws_row || ioctl(r->io.out, TIOCGWINSZ, &size) == 0)) {
+		w->rows = size.ws_row;
+		w->cols = size.ws_col;
+	}
 }
 
-static int run_start_carry_out(struct run *r, const struct job_want *w, struct job_io *io,
-			       struct err *e)
+static void set_pump(struct command_run *r, struct pump *p, struct stream *keep,
+		     struct vtfilter *filter, int to)
 {
-	struct backend_job *j = r->of ? r->of->job : NULL;
-	int got;
-
-	if (!r->joins)
-		return r->backend->start(r->plan, w, io, &r->job, e);
-	got = r->backend->exec(j, w, io, &r->number, e);
-	r->job = got == 0 ? j : NULL;
-	return got;
-}
-
-static bool has_tty(const struct run *r)
-{
-	return r->command && r->command->tty;
-}
-
-static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct vtfilter *filter,
-		     int to)
-{
-	bool wrote = spec_wrote(r->spec, FIELD_OUTPUT);
+	bool wrote = spec_wrote(r->spec, FIELD_OUTPUT), tty = r->command->tty;
 
 	*p = (struct pump){ .keep = keep,
 			    .both = &r->o->both,
-			    .tail = keep == &r->o->err || has_tty(r) ? &r->said : NULL,
+			    .tail = keep == &r->o->err || tty ? &r->said : NULL,
 			    .which = keep == &r->o->err ? 2 : 1,
-			    .limit = r->command && (to < 0 || wrote) ? r->command->output : 0,
+			    .limit = to < 0 || wrote ? r->command->output : 0,
 			    .on_output = r->io.on_output,
 			    .tells = r->io.tells && to < 0,
 			    .arg = r->io.arg };
 	keep->data.max = r->o->both.data.max = KEEP_MAX;
-	if (to >= 0 && isatty(to) && !has_tty(r)) {
+	if (to >= 0 && isatty(to) && !tty) {
 		vtfilter_init(filter);
 		p->filter = filter;
 	}
-	p->raw = to >= 0 && has_tty(r) && isatty(to);
+	p->raw = to >= 0 && tty && isatty(to);
 }
 
-static void open_streams(struct run *r, struct job_io *io)
+/* Its outcome says since when. */
+static void command_runs(struct command_run *r, const struct job_io *io)
 {
+	r->started = r->o->phases.started;
+	if (r->command->timeout)
+		loop_at(r->loop, &r->deadline.t, r->started + r->command->timeout * 1000);
+	if (r->joins && r->recorder && r->spec->audit.on_error == AUDIT_END)
+		loop_at(r->loop, &r->look.t, r->started);
 	set_pump(r, &r->out, &r->o->out, &r->out_filter, r->io.out);
 	set_pump(r, &r->err, &r->o->err, &r->err_filter, r->io.err);
-	r->master = has_tty(r) ? io->out : -1;
+	r->master = r->command->tty ? io->out : -1;
 	pump_open(&r->out, io->out, r->io.out);
 	pump_open(&r->err, io->err, r->io.err);
-	feed_open(&r->in, r->io.in, io->in, io->in_peer, has_tty(r));
+	feed_open(&r->in, r->io.in, io->in, io->in_peer, r->command->tty);
+	r->over = false;
 }
 
-void run_start(struct run *r, uint64_t from, struct err *e)
+static void has_started(struct outcome *o, uint64_t from, uint64_t at)
 {
+	o->phases.started = at;
+	o->started = true;
+	o->setup_us = at - from;
+}
+
+/* The start failed: a refusal, unless the command was let go: then the record says that it ran. */
+static void start_failed(struct outcome *o, const struct isolation *got, uint64_t from,
+			 const struct err *e)
+{
+	if (o->kind != OUTCOME_CANCELLED)
+		run_refuse(o, e);
+	if (!o->started)
+		return;
+	o->phases.started = o->phases.ended = clock_us();
+	o->setup_us = o->phases.started - from;
+	outcome_contain(o, got);
+	if (o->kind == OUTCOME_REFUSED)
+		o->kind = OUTCOME_FAILED;
+}
+
+static const struct job_io no_io = { .in = -1,
+				     .out = -1,
+				     .err = -1,
+				     .in_peer = -1,
+				     .events = -1,
+				     .alarm = -1,
+				     .names = -1,
+				     .agent = -1 };
+
+void run_join(struct command_run *r, uint64_t from, struct err *e)
+{
+	struct sandbox *s = r->of;
 	struct job_want w = {
-		.command = r->command,
-		.no_input = r->io.in < 0,
 		.id = r->o->id,
 		.outcome = r->o,
-		.isolation = &r->isolation,
-		.wake = { r->io.signals, r->io.cancel },
-		.seat = r->io.seat,
 		.host = { .asked_to_stop = run_asked_to_stop, .note = run_tell, .arg = r }
 	};
-	bool asks = r->backend->can & BACKEND_PERMITS && !r->joins;
-	bool awaits = r->backend->can & BACKEND_AWAITS;
-	struct job_io io = { .in = -1,
-			     .out = -1,
-			     .err = -1,
-			     .in_peer = -1,
-			     .events = -1,
-			     .alarm = -1,
-			     .names = -1,
-			     .agent = -1 };
-	struct winsize size = { .ws_row = r->io.rows, .ws_col = r->io.cols };
+	struct job_io io = no_io;
+	int got = recorder_begin(r->recorder, r->o->id, s->backend->name, e);
 
-	if (job_has_tty(&w) && (size.ws_row || ioctl(r->io.out, TIOCGWINSZ, &size) == 0)) {
-		w.rows = size.ws_row;
-		w.cols = size.ws_col;
-	}
-	if (asks)
-		w.host.permit = permit;
-	if (r->door) {
-		w.variables = egress_variables(r->door);
-		w.host.authority = run_door_authority;
-		w.there = egress_there(r->door);
-		if (!awaits && !w.there)
-			w.authority = egress_authority(r->door, e);
-	}
-	if ((r->door && !awaits && !w.there && !w.authority) || (!asks && permit(r, e) < 0) ||
-	    run_start_carry_out(r, &w, &io, e) < 0) {
-		if (r->o->kind != OUTCOME_CANCELLED)
-			run_refuse(r->o, e);
-		if (r->o->started)
-			was_started(r, from);
+	command_wants(r, &w);
+	r->o->unrecorded |= got < 0;
+	if (got < 0 || s->backend->exec(s->job, &w, &io, &r->number, e) < 0) {
+		start_failed(r->o, &s->isolation, from, e);
 		return;
 	}
-	if (r->door)
-		egress_there_taken(r->door);
-	if (run_door_attach(r, &io, e) < 0)
-		run_door_lost(r, NULL);
-	r->started = r->o->phases.started = clock_us();
-	r->o->started = true;
-	r->o->setup_us = r->started - from;
-	if (!r->command) /* for who asks meanwhile */
-		outcome_contain(r->o, &r->isolation);
-	if (r->command && r->command->timeout)
-		loop_at(r->loop, &r->deadline.t, r->started + r->command->timeout * 1000);
-	if (r->recorder && r->spec->audit.on_error == AUDIT_END)
-		loop_at(r->loop, &r->look.t, r->started);
-	if (io.names >= 0)
-		r->unresolved = unresolved_new(io.names);
-	run_agent_start(r, io.agent);
-	r->image_command = io.image_command;
-	r->image_folder = io.image_folder;
-	run_ports_start(r);
+	has_started(r->o, from, clock_us());
 	r->events = io.events;
-	r->alarm = io.alarm;
-	open_streams(r, &io);
-	r->over = false;
+	command_runs(r, &io);
 	run_arrange(r);
+}
+
+/* ---- a sandbox ---- */
+
+/* What its door gives to the start; one that cannot wait for the certificate has it now. */
+static int bring_door(struct sandbox *s, struct job_want *w, struct err *e)
+{
+	if (!s->door)
+		return 0;
+	w->variables = egress_variables(s->door);
+	w->host.authority = run_door_authority;
+	w->there = egress_there(s->door);
+	if (s->backend->can & BACKEND_AWAITS || w->there)
+		return 0;
+	w->authority = egress_authority(s->door, e);
+	return w->authority ? 0 : -e->code;
+}
+
+/* All that came back but the streams. */
+static void sandbox_runs(struct sandbox *s, const struct job_io *io)
+{
+	struct err unused;
+
+	if (s->door)
+		egress_there_taken(s->door);
+	if (run_door_attach(s, io, &unused) < 0)
+		run_door_lost(s, NULL);
+	s->started = clock_us();
+	if (s->recorder && s->spec->audit.on_error == AUDIT_END)
+		loop_at(s->loop, &s->look.t, s->started);
+	if (io->names >= 0)
+		s->unresolved = unresolved_new(io->names);
+	run_agent_start(s, io->agent);
+	s->image_command = io->image_command;
+	s->image_folder = io->image_folder;
+	run_ports_start(s);
+	s->events = io->events;
+	s->alarm = io->alarm;
+	s->over = false;
+}
+
+void run_start(struct sandbox *s, uint64_t from, struct err *e)
+{
+	struct job_want w = {
+		.no_input = true,
+		.id = s->o->id,
+		.outcome = s->o,
+		.isolation = &s->isolation,
+		.wake = { -1, s->cancel },
+		.seat = s->seat,
+		.host = { .asked_to_stop = run_open_asked_to_stop, .note = run_open_tell, .arg = s }
+	};
+	bool asks = s->backend->can & BACKEND_PERMITS;
+	struct job_io io = no_io;
+
+	if (s->only)
+		command_wants(s->only, &w);
+	if (asks)
+		w.host.permit = permit;
+	if (bring_door(s, &w, e) < 0 || (!asks && permit(s, e) < 0) ||
+	    s->backend->start(s->plan, &w, &io, &s->job, e) < 0) {
+		start_failed(s->o, &s->isolation, from, e);
+		return;
+	}
+	sandbox_runs(s, &io);
+	has_started(s->o, from, s->started);
+	if (s->only) {
+		command_runs(s->only, &io);
+		run_arrange(s->only);
+		return;
+	}
+	outcome_contain(s->o, &s->isolation); /* for who asks meanwhile */
+	run_open_arrange(s);
 }

@@ -30,7 +30,7 @@ struct box_start {
 	bool join_late;                /* the v1 leaves come with the word to go on */
 	int prepared[PREPARED_MAX];    /* idmapped trees; -1: they come while it is at work */
 	bool late;                     /* what the child does not need at first is done meanwhile */
-	unsigned char *skips;          /* room for what box_held waits for; NULL: nothing */
+	unsigned char *skips;          /* room for what box_held waits for, a packet; NULL: nothing */
 	size_t op_count;               /* of the plan, as the new process knows it */
 	unsigned char *known;          /* kind and writability of each, as it knows them */
 	cpu_set_t cpus;                /* those of the caller; empty: it was not moved */

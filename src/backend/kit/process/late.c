@@ -2,6 +2,7 @@
 #include "backend/kit/process/late.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static int late_leave(const struct backend_job *j, struct box_start *c, struct e
 	const struct box_plan *p = j->plan;
 
 	c->op_count = c->looked_from = c->trees_from = c->held_from = p->op_count;
-	c->skips = arena_alloc(p->arena, c->op_count);
+	c->skips = arena_alloc(p->arena, 1 + c->op_count); /* behind the mark */
 	c->known = arena_alloc(p->arena, c->op_count);
 	if (!c->skips || !c->known)
 		return err_nomem(e);
@@ -106,11 +107,13 @@ static int late_say(const struct backend_job *j, const void *what, size_t n, str
 	return say_with(j, what, n, NULL, 0, e);
 }
 
-static int say_skips(const struct backend_job *j, const struct box_start *c, struct err *e)
+static int say_skips(const struct backend_job *j, const struct box_start *c, enum late_mark mark,
+		     struct err *e)
 {
+	c->skips[0] = mark;
 	for (size_t i = 0; i < c->op_count; i++)
-		c->skips[i] = j->plan->ops[i].skip;
-	return late_say(j, c->skips, c->op_count, e);
+		c->skips[1 + i] = j->plan->ops[i].skip;
+	return late_say(j, c->skips, 1 + c->op_count, e);
 }
 
 /* The texts of files that were looked at: box_text waits for them, as many at once as it has room
@@ -119,32 +122,33 @@ static int say_texts(const struct backend_job *j, const struct box_start *c, siz
 		     struct err *e)
 {
 	char room[sizeof(((struct told_texts *)0)->room)];
-	size_t n = 0;
+	size_t n = 1;
 
+	room[0] = LATE_TEXTS;
 	for (size_t i = from; i < to; i++) {
 		size_t more = box_waits_for_text(c, i) ? strlen(j->plan->ops[i].data) + 1 : 0;
 
 		if (n + more > sizeof(room)) {
 			if (late_say(j, room, n, e) < 0)
 				return -e->code;
-			n = 0;
+			n = 1;
 		}
 		if (more)
 			memcpy(room + n, j->plan->ops[i].data, more);
 		n += more;
 	}
-	return n ? late_say(j, room, n, e) : 0;
+	return n > 1 ? late_say(j, room, n, e) : 0;
 }
 
 static int say_trees(struct backend_job *j, struct box_start *c, struct err *e)
 {
-	struct supervisor_request go = { .asks = ASK_GO };
+	const unsigned char mark = LATE_TREES;
 
 	if (c->trees_from == c->op_count)
 		return 0;
 	return late_map_trees(j, c, e) < 0
 		       ? -e->code
-		       : say_with(j, &go, sizeof(go), c->prepared, j->plan->prepared_count, e);
+		       : say_with(j, &mark, sizeof(mark), c->prepared, j->plan->prepared_count, e);
 }
 
 /* Skips, trees and skips again, each where the child comes to it, and texts in between: a writable
@@ -153,17 +157,21 @@ static int say_found(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	size_t trees = c->trees_from < c->held_from ? c->trees_from : c->held_from;
 
-	if ((c->looked_from < c->op_count && say_skips(j, c, e) < 0) ||
+	if ((c->looked_from < c->op_count && say_skips(j, c, LATE_LOOKED, e) < 0) ||
 	    say_texts(j, c, c->looked_from, trees, e) < 0 || say_trees(j, c, e) < 0 ||
 	    say_texts(j, c, trees, c->held_from, e) < 0 || hold_names(j, e) < 0 ||
-	    (c->held_from < c->op_count && say_skips(j, c, e) < 0))
+	    (c->held_from < c->op_count && say_skips(j, c, LATE_HELD, e) < 0))
 		return -e->code;
 	return say_texts(j, c, c->held_from, c->op_count, e);
 }
 
-static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
+static int say_op(const struct backend_job *j, const struct op *o, unsigned number, struct err *e)
 {
-	struct op_added one = { .kind = o->kind, .mode = o->mode, .writable = o->writable };
+	struct op_added one = { .mark = LATE_ADDED,
+				.number = number,
+				.kind = o->kind,
+				.mode = o->mode,
+				.writable = o->writable };
 	const char *at = o->at ? o->at : o->dst;
 	size_t n = strlen(at) + 1;
 
@@ -173,13 +181,20 @@ static int say_op(const struct backend_job *j, const struct op *o, struct err *e
 	return late_say(j, &one, offsetof(struct op_added, dst) + n, e);
 }
 
-/* Those from *next on. */
-static int say_added(const struct backend_job *j, size_t *next, struct err *e)
+/* Those from *next on; *n is how many were said before. */
+static int say_added(const struct backend_job *j, size_t *next, unsigned *n, struct err *e)
 {
 	for (; *next < j->plan->op_count; (*next)++)
-		if (!j->plan->ops[*next].skip && say_op(j, &j->plan->ops[*next], e) < 0)
+		if (!j->plan->ops[*next].skip && say_op(j, &j->plan->ops[*next], ++*n, e) < 0)
 			return -e->code;
 	return 0;
+}
+
+static int say_end(const struct backend_job *j, unsigned n, struct err *e)
+{
+	const struct op_added end = { .mark = LATE_END, .number = n };
+
+	return late_say(j, &end, offsetof(struct op_added, dst), e);
 }
 
 static int check_known(const struct box_plan *p, const struct box_start *c, struct err *e)
@@ -204,14 +219,14 @@ static void move_back(pid_t child, const cpu_set_t *all)
 int late_complete(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		  struct err *e)
 {
-	const struct op end = { .kind = OP_KINDS, .dst = "" };
 	size_t told = j->plan->note_count, next = c->op_count;
+	unsigned added = 0;
 
 	if (!c->skips)
 		return 0;
 	box_plan_look(j->plan);
-	if (say_found(j, c, e) < 0 || say_added(j, &next, e) < 0 ||
-	    box_plan_search(j->plan, e) < 0 || say_added(j, &next, e) < 0 ||
+	if (say_found(j, c, e) < 0 || say_added(j, &next, &added, e) < 0 ||
+	    box_plan_search(j->plan, e) < 0 || say_added(j, &next, &added, e) < 0 ||
 	    check_known(j->plan, c, e) < 0)
 		return -e->code;
 	tell_notes(j, w, told);
@@ -219,7 +234,7 @@ int late_complete(struct backend_job *j, struct box_start *c, const struct job_w
 	if (protect_write_down(j->protect, e) < 0)
 		return -e->code;
 	move_back(j->pid, &c->cpus);
-	return say_op(j, &end, e);
+	return say_end(j, added, e);
 }
 
 int late_begin(struct backend_job *j, struct box_start *c, const struct job_want *w, struct err *e)
@@ -229,30 +244,60 @@ int late_begin(struct backend_job *j, struct box_start *c, const struct job_want
 
 /* ---- the new process's side ---- */
 
-int box_held(const struct box_start *c, struct err *e)
+/* The next packet, whose mark must be one of those from `from` to `to`. Its size, or -code. With
+ * room for descriptors, those that came. */
+static ssize_t late_take(const struct box_start *c, enum late_mark from, enum late_mark to,
+			 void *packet, size_t room, int *fds, size_t *fd_count, struct err *e)
+{
+	struct pollfd p = { .fd = c->inside.control, .events = POLLIN };
+	const unsigned char *mark = packet;
+	ssize_t n;
+
+	do
+		n = fds ? poll(&p, 1, -1) : recv(p.fd, packet, room, 0);
+	while (n < 0 && errno == EINTR);
+	if (fds)
+		n = fd_recv(p.fd, packet, room, fds, fd_count);
+	if (n <= 0)
+		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	if (*mark < from || *mark > to)
+		return err_set(e, ERR_INTERNAL, EPROTO,
+			       "the monitor's word %u came where %u was waited for", *mark, from);
+	return n;
+}
+
+/* Not what its mark says. */
+static int late_odd(enum late_mark mark, struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, EPROTO, "the monitor's word %u is not what it must be",
+		       mark);
+}
+
+int box_held(const struct box_start *c, enum late_mark mark, struct err *e)
 {
 	size_t count = c->skips ? c->plan->op_count : 0;
 	ssize_t n;
 
 	if (!count)
 		return 0;
-	do
-		n = recv(c->inside.control, c->skips, count, 0);
-	while (n < 0 && errno == EINTR);
-	if (n != (ssize_t)count)
-		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	n = late_take(c, mark, mark, c->skips, 1 + count, NULL, NULL, e);
+	if (n < 0)
+		return -e->code;
+	if (n != (ssize_t)(1 + count))
+		return late_odd(mark, e);
 	for (size_t i = 0; i < count; i++)
-		c->plan->ops[i].skip = c->skips[i];
+		c->plan->ops[i].skip = c->skips[1 + i];
 	return 0;
 }
 
 int box_trees(const struct box_start *c, int *trees, struct err *e)
 {
 	size_t n = PREPARED_MAX;
+	unsigned char mark;
 
 	if (!c->late)
 		return 0;
-	if (box_wait_with(c, trees, &n, e) < 0)
+	if (late_take(c, LATE_TREES, LATE_TREES, &mark, sizeof(mark), trees, &n, e) < 0)
 		return -e->code;
 	return n == c->plan->prepared_count
 		       ? 0
@@ -269,16 +314,17 @@ bool box_waits_for_text(const struct box_start *c, size_t op)
 
 int box_text(const struct box_start *c, struct told_texts *t, const char **ret, struct err *e)
 {
-	ssize_t n = (ssize_t)t->n;
+	if (t->at == t->n) {
+		ssize_t n = late_take(c, LATE_TEXTS, LATE_TEXTS, t->room, sizeof(t->room), NULL,
+				      NULL, e);
 
-	while (t->at == t->n && (n = recv(c->inside.control, t->room, sizeof(t->room), 0)) < 0 &&
-	       errno == EINTR)
-		;
-	if (n <= 0 || t->room[n - 1])
-		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
-	if (t->at == t->n)
-		t->at = 0;
-	t->n = (size_t)n;
+		if (n < 0)
+			return -e->code;
+		if (n == 1 || t->room[n - 1])
+			return late_odd(LATE_TEXTS, e);
+		t->at = 1;
+		t->n = (size_t)n;
+	}
 	*ret = t->room + t->at;
 	t->at += strlen(*ret) + 1;
 	return 0;
@@ -287,15 +333,20 @@ int box_text(const struct box_start *c, struct told_texts *t, const char **ret, 
 int box_added(const struct box_start *c, struct op_added *room, struct op *ret, struct err *e)
 {
 	size_t head = offsetof(struct op_added, dst);
+	unsigned before = room->number;
 	ssize_t n;
 
 	if (!c->skips)
 		return 0;
-	do
-		n = recv(c->inside.control, room, sizeof(*room), 0);
-	while (n < 0 && errno == EINTR);
-	if (n <= (ssize_t)head || room->dst[(size_t)n - head - 1])
-		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	n = late_take(c, LATE_ADDED, LATE_END, room, sizeof(*room), NULL, NULL, e);
+	if (n < 0)
+		return -e->code;
+	if (n < (ssize_t)head || room->number != before + (room->mark == LATE_ADDED))
+		return late_odd((enum late_mark)room->mark, e);
+	if (room->mark == LATE_END)
+		return 0;
+	if (n == (ssize_t)head || room->dst[(size_t)n - head - 1])
+		return late_odd(LATE_ADDED, e);
 	*ret = (struct op){ .kind = room->kind,
 			    .dst = room->dst,
 			    .mode = room->mode,
@@ -305,5 +356,5 @@ int box_added(const struct box_start *c, struct op_added *room, struct op *ret, 
 		ret->data = c->plan->code;
 		ret->size = c->plan->code_size;
 	}
-	return room->kind != OP_KINDS;
+	return 1;
 }

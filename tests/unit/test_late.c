@@ -4,6 +4,7 @@
  * The monitor's side says all of it for a real plan; the new process's side hears it as
  * native/mount.c does, first as it was said, and then with two words in each other's place, one
  * left out, one cut short. Nothing in here starts a sandbox. */
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "unit.h"
@@ -72,11 +73,18 @@ static void take_words(struct said *s)
 	}
 }
 
-/* `whole`: of a plan that names what it protects already, which the monitor then holds. */
+static const char *authority(void *arg UNUSED, struct err *e UNUSED)
+{
+	return "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+}
+
+/* `whole`: of a plan that names what it protects already, which the monitor then holds; with a door
+ * whose certificate comes last. */
 static void say(struct said *s, bool whole)
 {
 	const struct place at = { .cwd = top };
-	const struct job_want w = { .id = "00112233445566778899aabbccddeeff" };
+	const struct job_want w = { .id = "00112233445566778899aabbccddeeff",
+				    .host.authority = authority };
 	struct err e = { 0 };
 	int ends[2];
 
@@ -84,9 +92,11 @@ static void say(struct said *s, bool whole)
 	assert_non_null(s->spec);
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
 	s->job = (struct backend_job){ .control = ends[0], .pid = -1 };
-	s->start = (struct box_start){ .late = true, .inside.control = ends[1] };
+	s->start =
+		(struct box_start){ .late = true, .trusts_late = whole, .inside.control = ends[1] };
 	(void)snprintf(s->job.id, sizeof(s->job.id), "%s", w.id);
 	if (spec_set_key(s->spec, "workspace.path", "ws", ORIGIN_FLAG, &e) < 0 ||
+	    (whole && spec_set_key(s->spec, "network", "proxy", ORIGIN_FLAG, &e) < 0) ||
 	    code_set(s->spec, CODE_PYTHON, "print(1)", 8, NULL, &e) < 0 ||
 	    spec_check(s->spec, &at, &e) < 0 ||
 	    (whole ? box_plan_new : box_plan_begin)(s->spec, "native", &s->plan, &e) < 0)
@@ -131,9 +141,36 @@ static void forget(struct said *s)
 struct heard {
 	int code;
 	size_t texts, added;
+	bool trusted;
 	int trees[PREPARED_MAX];
 	struct err e;
 };
+
+/* The files as native/mount.c has them by then, without the texts that they begin with. */
+static int hear_trust(const struct box_start *c, struct heard *h)
+{
+	int files[TRUST_FILES], r;
+	char text[4096];
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->plan->op_count && n < TRUST_FILES; i++)
+		if (c->plan->ops[i].awaits) {
+			files[n] = memfd_create("test", MFD_CLOEXEC);
+			must(files[n++] >= 0);
+		}
+	r = box_trust(c, files, n, &h->e);
+	for (size_t i = 0; i < n; i++) {
+		if (r == 0 && i == 0 && c->trusts_late) {
+			ssize_t got = pread(files[0], text, sizeof(text) - 1, 0);
+
+			assert_true(got > 0);
+			text[got] = '\0';
+			h->trusted = strstr(text, authority(NULL, NULL)) != NULL;
+		}
+		(void)fd_close(files[i]);
+	}
+	return r;
+}
 
 /* As do_all and do_added of native/mount.c. */
 static int go_through(const struct box_start *c, struct heard *h)
@@ -160,7 +197,7 @@ static int go_through(const struct box_start *c, struct heard *h)
 	}
 	while ((r = box_added(c, &room, &o, &h->e)) > 0)
 		h->added++;
-	return r;
+	return r < 0 ? r : hear_trust(c, h);
 }
 
 /* The words in this order, as if they were all that the monitor will ever say. */
@@ -219,20 +256,21 @@ static void the_words_come_in_the_order_of_the_page_and_are_taken_of(bool whole)
 	for (size_t i = 0; i < s.n; i++) {
 		unsigned mark = mark_of(&s, i);
 
-		assert_in_range(mark, LATE_LOOKED, LATE_END);
+		assert_in_range(mark, LATE_LOOKED, LATE_TRUST);
 		kinds |= 1U << mark;
 		if (mark != LATE_TEXTS) { /* these lie between all the others */
 			assert_true(mark >= last);
 			last = mark;
 		}
 	}
-	assert_int_equal(last, LATE_END);
+	assert_int_equal(last, whole ? LATE_TRUST : LATE_END);
 	assert_true(kinds & 1U << (whole ? LATE_HELD : LATE_ADDED));
 	h = hear_all(&s);
 	assert_string_equal(h.e.what, "");
 	assert_int_equal(h.code, 0);
 	assert_int_equal(h.texts > 0, (kinds & 1U << LATE_TEXTS) != 0);
 	assert_int_equal(h.added > 0, (kinds & 1U << LATE_ADDED) != 0);
+	assert_int_equal(h.trusted, whole);
 	forget(&s);
 }
 

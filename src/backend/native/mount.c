@@ -38,9 +38,11 @@ struct builder {
 	size_t parent_len;
 	int null, empty; /* what masks are copies of: the null device, an empty folder */
 	int held[ARRAY_LEN(
-		held_names)]; /* what is seen of a name that is held, by placeholder_text */
-	bool plain;           /* trees of the fixed part are mounted that have no attributes yet */
-	int layer; /* where writable layers keep what is written; gone from the tree in the end */
+		held_names)];      /* what is seen of a name that is held, by placeholder_text */
+	int awaiting[TRUST_FILES]; /* files whose text ends with what comes last */
+	size_t awaiting_count;
+	bool plain; /* trees of the fixed part are mounted that have no attributes yet */
+	int layer;  /* where writable layers keep what is written; gone from the tree in the end */
 };
 
 static void fd_path(int fd, char out[FD_PATH_LEN])
@@ -228,6 +230,8 @@ static int do_file(struct builder *b, const struct op *o, struct err *e)
 	if (fd < 0)
 		return err_sys(e, "cannot make the file");
 	r = fd_write_all(fd, o->data, op_size(o));
+	if (o->awaits && b->awaiting_count < TRUST_FILES)
+		b->awaiting[b->awaiting_count++] = TAKE_FD(fd);
 	return r < 0 ? err_errno(e, r, "cannot write the file") : 0;
 }
 
@@ -783,6 +787,16 @@ static int do_added(struct builder *b, const struct box_start *c, struct err *e)
 	return r;
 }
 
+/* Closed in any case: with one open for writing the root cannot be made read-only. */
+static int end_files(struct builder *b, const struct box_start *c, struct err *e)
+{
+	int r = box_trust(c, b->awaiting, b->awaiting_count, e);
+
+	while (b->awaiting_count)
+		(void)fd_close(b->awaiting[--b->awaiting_count]);
+	return r;
+}
+
 bool mount_can_wait(void)
 {
 	return !lacks_new_calls();
@@ -809,7 +823,8 @@ int mount_plan(const struct box_start *c, struct err *e)
 	close_layer(&b);
 	/* What is added is waited for last: names are held and looked for meanwhile. */
 	if (r == 0 && (enter_root(e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
-		       do_added(&b, c, e) < 0 || drop_held(&b, e) < 0 || seal_root(&b, e) < 0))
+		       do_added(&b, c, e) < 0 || end_files(&b, c, e) < 0 || drop_held(&b, e) < 0 ||
+		       seal_root(&b, e) < 0))
 		r = -e->code;
 	for (size_t i = 0; i < PREPARED_MAX; i++)
 		(void)fd_close(b.prepared[i]);

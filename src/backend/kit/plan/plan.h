@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "backend/kit/survey/survey.h"
 #include "base/bytes/json.h"
@@ -64,6 +65,7 @@ struct op {
 	bool kept;   /* brig's own folder: a kept HOME, or one of a long-lived sandbox's */
 	bool stored; /* ... of the latter: brig makes mount points there */
 	bool skip;   /* found to be needless at start, or made before it */
+	bool awaits; /* its text ends with what the run's authority adds, which may come last */
 	const char *at;      /* where it is made, for `dst` leads there; NULL: at dst */
 	const char *package; /* of what packages ship: their names; NULL: it is not of these */
 	enum op_look
@@ -257,6 +259,14 @@ int box_plan_search(struct box_plan *p, struct err *e);
 size_t op_size(const struct op *o);
 /* Puts the run's own authority behind the host's roots, in the files that programs inside read. */
 int box_plan_trust(struct box_plan *p, const char *pem, struct err *e);
+/* The same, where those files were made without it: what is to be written behind the text of each,
+ * in the order of the operations that await it. */
+enum { TRUST_FILES = 3 };
+struct trust_ends {
+	size_t n;
+	struct iovec v[TRUST_FILES]; /* the plan's */
+};
+int box_plan_trust_ends(struct box_plan *p, const char *pem, struct trust_ends *ret, struct err *e);
 /* Settings for git inside: the caller's name, e-mail and habits, so that the first commit succeeds.
  * "" when there are none; the plan owns them. */
 int box_plan_git(struct box_plan *p, const char **ret, struct err *e);

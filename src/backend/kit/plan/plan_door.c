@@ -67,6 +67,7 @@ static int plan_door_add_file(struct box_plan *p, const char *path, const char *
 	if (plan_file(p, path, text, e) < 0)
 		return -e->code;
 	*op = p->op_count - 1;
+	p->ops[*op].awaits = true;
 	return 0;
 }
 
@@ -143,7 +144,7 @@ static int plan_chromium(struct box_plan *p, struct err *e)
 		if (!p->policy_op && access(browsers[i].program, F_OK) == 0 &&
 		    plan_door_is_shown(p, browsers[i].program) &&
 		    !plan_door_is_shown(p, browsers[i].policy))
-			return plan_door_add_file(p, browsers[i].policy, "{}", &p->policy_op, e);
+			return plan_door_add_file(p, browsers[i].policy, "", &p->policy_op, e);
 	return 0;
 }
 
@@ -219,4 +220,23 @@ int box_plan_trust(struct box_plan *p, const char *pem, struct err *e)
 	}
 	o->data = arena_printf(p->arena, "%s\n%s", o->data, pem);
 	return o->data ? 0 : err_nomem(e);
+}
+
+int box_plan_trust_ends(struct box_plan *p, const char *pem, struct trust_ends *ret, struct err *e)
+{
+	const struct op *at[TRUST_FILES];
+	size_t had[TRUST_FILES];
+
+	*ret = (struct trust_ends){ 0 };
+	for (size_t i = 0; i < p->op_count && ret->n < TRUST_FILES; i++)
+		if (p->ops[i].awaits) {
+			at[ret->n] = &p->ops[i];
+			had[ret->n++] = op_size(&p->ops[i]);
+		}
+	if (box_plan_trust(p, pem, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < ret->n; i++)
+		ret->v[i] = (struct iovec){ .iov_base = (char *)(uintptr_t)at[i]->data + had[i],
+					    .iov_len = op_size(at[i]) - had[i] };
+	return 0;
 }

@@ -30,6 +30,7 @@ struct box_start {
 	bool join_late;                /* the v1 leaves come with the word to go on */
 	int prepared[PREPARED_MAX];    /* idmapped trees; -1: they come while it is at work */
 	bool late;                     /* what the child does not need at first is done meanwhile */
+	bool trusts_late;              /* ... the run's authority among it: box_trust */
 	unsigned char *skips;          /* room for what box_held waits for, a packet; NULL: nothing */
 	size_t op_count;               /* of the plan, as the new process knows it */
 	unsigned char *known;          /* kind and writability of each, as it knows them */

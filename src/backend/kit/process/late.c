@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "backend/kit/process/start_internal.h"
@@ -197,6 +198,38 @@ static int say_end(const struct backend_job *j, unsigned n, struct err *e)
 	return late_say(j, &end, offsetof(struct op_added, dst), e);
 }
 
+/* What comes with LATE_TRUST: a file with the ends of n files, one behind the other. */
+struct late_trust {
+	unsigned char mark;
+	size_t n, size[TRUST_FILES];
+};
+
+/* The door's program takes longer to start than most of a sandbox: its certificate is waited for
+ * last. */
+static int say_trust(struct backend_job *j, const struct box_start *c, const struct job_want *w,
+		     struct err *e)
+{
+	struct late_trust word = { .mark = LATE_TRUST };
+	struct trust_ends ends;
+	CLEANUP(fd) int fd = -1;
+	const char *pem;
+	int r = 0;
+
+	if (!c->trusts_late)
+		return 0;
+	pem = w->host.authority(w->host.arg, e);
+	if (!pem || box_plan_trust_ends(j->plan, pem, &ends, e) < 0)
+		return -e->code;
+	fd = memfd_create("brig-trust", MFD_CLOEXEC);
+	for (word.n = 0; fd >= 0 && r == 0 && word.n < ends.n; word.n++) {
+		word.size[word.n] = ends.v[word.n].iov_len;
+		r = fd_write_all(fd, ends.v[word.n].iov_base, ends.v[word.n].iov_len);
+	}
+	if (fd < 0 || r < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, "no memory for the door's certificate");
+	return say_with(j, &word, sizeof(word), &fd, 1, e);
+}
+
 static int check_known(const struct box_plan *p, const struct box_start *c, struct err *e)
 {
 	for (size_t i = 0; i < c->op_count; i++)
@@ -234,7 +267,7 @@ int late_complete(struct backend_job *j, struct box_start *c, const struct job_w
 	if (protect_write_down(j->protect, e) < 0)
 		return -e->code;
 	move_back(j->pid, &c->cpus);
-	return say_end(j, added, e);
+	return say_end(j, added, e) < 0 ? -e->code : say_trust(j, c, w, e);
 }
 
 int late_begin(struct backend_job *j, struct box_start *c, const struct job_want *w, struct err *e)
@@ -357,4 +390,40 @@ int box_added(const struct box_start *c, struct op_added *room, struct op *ret, 
 		ret->size = c->plan->code_size;
 	}
 	return 1;
+}
+
+static int copy_end(int from, int to, size_t n)
+{
+	char piece[16384];
+	int r = 0;
+
+	while (r == 0 && n) {
+		size_t part = n < sizeof(piece) ? n : sizeof(piece);
+
+		r = fd_read_all(from, piece, part);
+		if (r == 0)
+			r = fd_write_all(to, piece, part);
+		n -= part;
+	}
+	return r;
+}
+
+int box_trust(const struct box_start *c, const int *files, size_t n, struct err *e)
+{
+	CLEANUP(fd) int from = -1;
+	struct late_trust word;
+	size_t came = 1;
+	ssize_t got;
+	int r = 0;
+
+	if (!c->trusts_late)
+		return 0;
+	got = late_take(c, LATE_TRUST, LATE_TRUST, &word, sizeof(word), &from, &came, e);
+	if (got < 0)
+		return -e->code;
+	if (got != (ssize_t)sizeof(word) || came != 1 || word.n != n)
+		return late_odd(LATE_TRUST, e);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = copy_end(from, files[i], word.size[i]);
+	return r < 0 ? err_errno(e, r, "cannot write the door's certificate") : 0;
 }

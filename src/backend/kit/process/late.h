@@ -3,11 +3,12 @@
  *
  * Where two CPUs are idle (box_start.late), the new process begins with a copy of the plan that
  * lacks what takes long to find out: which folders of the system's hold sockets, what files that
- * are looked at will say, idmapped trees, protected names. The monitor finds that out meanwhile and
- * says it over the control socket, a packet a word. Both sides know from the plan which comes next:
- * it comes where the new process has got to in the plan's operations. The first byte says what it
- * is (enum late_mark), and a packet with another mark than the one waited for ends the start:
- * should the two sides ever count differently, no tree is taken for a text.
+ * are looked at will say, idmapped trees, protected names, the certificate of a door that is still
+ * being started. The monitor finds that out meanwhile and says it over the control socket, a packet
+ * a word. Both sides know from the plan which comes next: it comes where the new process has got to
+ * in the plan's operations. The first byte says what it is (enum late_mark), and a packet with
+ * another mark than the one waited for ends the start: should the two sides ever count differently,
+ * no tree is taken for a text.
  *
  *   before operation      the monitor says                 its mark     taken by
  *   looked_from           what is to be skipped            LATE_LOOKED  box_held
@@ -16,6 +17,7 @@
  *   held_from             skips again; names are held      LATE_HELD    box_held
  *   none: after the last  operations added, one a packet   LATE_ADDED   box_added
  *                         no more                          LATE_END     box_added
+ *                         what the authority adds to files LATE_TRUST   box_trust
  *
  * A step whose number is op_count is left out by both. looked_from <= trees_from <= held_from, as
  * far as there are such. What the new process has of an operation (its kind, its writability) must
@@ -38,7 +40,15 @@ int late_map_trees(struct backend_job *j, struct box_start *c, struct err *e);
 /* ---- in the new process ---- */
 
 /* The first byte of a packet. */
-enum late_mark { LATE_LOOKED = 1, LATE_TEXTS, LATE_TREES, LATE_HELD, LATE_ADDED, LATE_END };
+enum late_mark {
+	LATE_LOOKED = 1,
+	LATE_TEXTS,
+	LATE_TREES,
+	LATE_HELD,
+	LATE_ADDED,
+	LATE_END,
+	LATE_TRUST
+};
 
 /* LATE_LOOKED before operation `looked_from`, LATE_HELD before `held_from`: which ones turned out
  * needless. From the second on the names are held. */
@@ -66,3 +76,7 @@ struct op_added {
 	char dst[PATH_MAX];
 };
 int box_added(const struct box_start *c, struct op_added *room, struct op *ret, struct err *e);
+
+/* With trusts_late, last of all: writes what the run's authority adds behind the text of each file
+ * whose operation awaits it. They are in the order of the operations. */
+int box_trust(const struct box_start *c, const int *files, size_t n, struct err *e);

@@ -277,11 +277,12 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->count_written = p->limits.disk;
 }
 
-static int trust_authority(struct backend_job *j, const struct job_want *w, struct err *e)
+static int trust_authority(struct backend_job *j, const struct box_start *c,
+			   const struct job_want *w, struct err *e)
 {
 	const char *pem = w->authority;
 
-	if (!j->plan->door)
+	if (!j->plan->door || c->trusts_late)
 		return 0;
 	if (!pem && w->host.authority && !(pem = w->host.authority(w->host.arg, e)))
 		return -e->code;
@@ -319,8 +320,9 @@ static int start_prepare(struct backend_job *j, struct box_start *c, const struc
 static int start_settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
 			struct err *e)
 {
+	c->trusts_late = c->late && j->plan->door && !w->authority && w->host.authority;
 	if (enforce_limits(j, c, e) < 0 || late_begin(j, c, w, e) < 0 ||
-	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
+	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, c, w, e) < 0)
 		return -e->code;
 	fill_inside(j, &c->inside, w);
 	return 0;

@@ -47,6 +47,7 @@ struct run_io {
 	always_fn *always; /* for that person's "always"; NULL: it cannot be had */
 	void *always_arg;
 	const struct seat *seat; /* of a sandbox that has members; borrowed until it is open */
+	int *line;               /* see job_want; likewise */
 };
 
 /* Says what the user should know; text is one line. */
@@ -69,10 +70,9 @@ int run_fd(struct run *r);
 void run_dispatch(struct run *r);
 
 /* A sandbox without a command, which stays until run_close: over at once if it was refused. Turned
- * as a run is. */
-struct run *run_open(const struct spec *s, int cancel, const struct seat *seat,
-		     const struct name_asker *asker, note_fn *note, void *note_arg,
-		     struct outcome *o);
+ * as a run is. Of io it has the asker, the seat and the line. */
+struct run *run_open(const struct spec *s, int cancel, const struct run_io *io, note_fn *note,
+		     void *note_arg, struct outcome *o);
 
 /* Of a run, or an open sandbox, with an asker: the answer to an open question. `always` is on the
  * record as such; whoever writes the rule down has done so. `by` is who gave it. */

@@ -245,17 +245,17 @@ struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *no
 			      o);
 }
 
-struct run *run_open(const struct spec *s, int cancel, const struct seat *seat,
-		     const struct name_asker *asker, note_fn *note, void *note_arg,
-		     struct outcome *o)
+struct run *run_open(const struct spec *s, int cancel, const struct run_io *io, note_fn *note,
+		     void *note_arg, struct outcome *o)
 {
 	const struct run_io none = { .in = -1,
 				     .out = -1,
 				     .err = -1,
 				     .signals = -1,
 				     .cancel = cancel,
-				     .asker = asker,
-				     .seat = seat };
+				     .asker = io->asker,
+				     .seat = io->seat,
+				     .line = io->line };
 
 	return run_begin_like(
 		&(struct run){ .spec = s, .io = none, .note = note, .note_arg = note_arg }, o);

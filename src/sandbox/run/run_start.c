@@ -108,6 +108,7 @@ void run_start(struct run *r, uint64_t from, struct err *e)
 		.isolation = &r->isolation,
 		.wake = { r->io.signals, r->io.cancel },
 		.seat = r->io.seat,
+		.line = r->io.line,
 		.host = { .asked_to_stop = run_asked_to_stop, .note = run_tell, .arg = r }
 	};
 	bool asks = r->backend->can & BACKEND_PERMITS && !r->joins;

@@ -218,6 +218,11 @@ struct slots {
 	char few[SLOTS_FEW * RUNNING_SLOT];
 };
 
+static void cleanup_slots(struct slots *s)
+{
+	free(s->own);
+}
+
 static uint64_t place_of(const struct slots *s, size_t at)
 {
 	return (uint64_t)(s->first + at) * RUNNING_SLOT;
@@ -330,8 +335,7 @@ static int look_for_dead(struct log *l, int fd, struct slots *s, const char *pri
 static int claim(struct log *l, int fd, const struct run_info *i, const char *principal,
 		 uint64_t *offset, struct err *e)
 {
-	struct slots s = { .n = 0 };
-	CLEANUP(mem) char *own = NULL;
+	CLEANUP(slots) struct slots s = { .n = 0 };
 	struct head h;
 	int r = look_for_dead(l, fd, &s, principal, e);
 
@@ -343,7 +347,6 @@ static int claim(struct log *l, int fd, const struct run_info *i, const char *pr
 		else if (r < 0)
 			(void)err_errno(e, r, "cannot lock '%.200s/running'", log_dir(l));
 	}
-	own = s.own;
 	if (r < 0)
 		return -e->code;
 	h = log_head_locked(l);

@@ -89,6 +89,8 @@ struct job_want {
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 	int wake[2];               /* for a start that takes long: see asked_to_stop; -1: none */
 	const struct seat *seat;   /* of a start whose spec has members; else NULL */
+	int *line; /* two sockets to speak to a process inside by, taken over; NULL: ends_open makes
+		    * some */
 	const struct door_there *there; /* with BACKEND_DOOR_THERE, under network proxy; borrowed */
 	struct backend_host host;
 };

@@ -14,6 +14,7 @@
 #include "base/files/fd.h"
 
 #define SIGNALS 64
+#define STACK 16384
 
 static void block_signals(sigset_t *old)
 {
@@ -45,6 +46,37 @@ pid_t proc_clone(uint64_t flags, int cgroup, int *pidfd)
 pid_t proc_fork(int *pidfd)
 {
 	return proc_clone(0, -1, pidfd);
+}
+
+struct in_network {
+	int (*fn)(void *arg);
+	void *arg;
+	int r;
+};
+
+static int enter_network(void *arg)
+{
+	struct in_network *x = arg;
+
+	x->r = x->fn(x->arg);
+	return 0;
+}
+
+int proc_in_network(int (*fn)(void *arg), void *arg)
+{
+	_Alignas(16) char stack[STACK];
+	struct in_network x = { .fn = fn, .arg = arg };
+	sigset_t old;
+	pid_t pid;
+
+	block_signals(&old);
+	pid = clone(enter_network, stack + sizeof(stack),
+		    CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWUSER | CLONE_NEWNET, &x);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (pid < 0)
+		return fn(arg);
+	(void)proc_wait(pid);
+	return x.r;
 }
 
 int proc_wait(pid_t pid)

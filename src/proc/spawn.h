@@ -22,6 +22,12 @@ pid_t proc_fork(int *pidfd);
  * allocates is made by libc, which leaves the locks of malloc in order. */
 int proc_fork_away(bool allocates);
 
+/* Calls fn in a child that shares our memory and our descriptors, and has a network of its own: the
+ * unix sockets that fn makes work as others do and are on no list of ours. Where there can be no
+ * such child fn is called here. Returns what fn did. For a caller with one thread; fn allocates
+ * nothing. */
+int proc_in_network(int (*fn)(void *arg), void *arg);
+
 /* In the child: what the caller ignored or handled is at its default again. */
 void proc_default_signals(void);
 void proc_unblock_signals(void);

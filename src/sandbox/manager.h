@@ -68,6 +68,8 @@ struct members_router {
 int sandbox_router(const struct spec *s, struct members_router *ret, struct err *e);
 void sandbox_router_close(struct members_router *r); /* also one of { .fd = -1 } */
 void request_seat(brig_request *q, int router, unsigned n);
+/* A pair of sockets between the backend and its process inside, taken over when it is opened. */
+void request_line(brig_request *q, int here, int there);
 /* What the image of an open sandbox would run by itself, and where; NULL: it says nothing, or there
  * is none. Borrowed. */
 const char *const *sandbox_image_command(const brig_sandbox *s, const char **folder);

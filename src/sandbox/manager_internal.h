@@ -16,6 +16,7 @@ struct brig_request {
 	char *folder;                /* of a command: where inside it begins; NULL: the usual */
 	bool tty;                    /* of a command: it has a terminal */
 	struct seat seat;            /* io.seat, where there is one */
+	int line[2];                 /* io.line, likewise */
 };
 
 struct brig_result {

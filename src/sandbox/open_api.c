@@ -79,8 +79,7 @@ int brig_sandbox_open(brig_request *q, brig_sandbox **ret, struct brig_error *be
 	*ret = NULL;
 	if (!s)
 		return error_give(&e, be);
-	s->opened =
-		run_open(s->spec, s->cancel, q->io.seat, q->io.asker, q->note, q->note_arg, s->o);
+	s->opened = run_open(s->spec, s->cancel, &q->io, q->note, q->note_arg, s->o);
 	if (!s->opened || run_open_over(s->opened)) {
 		e = s->o->error;
 		sandbox_free(s);
@@ -295,6 +294,13 @@ void sandbox_router_close(struct members_router *r)
 		return;
 	resolving_stop(&names);
 	*r = (struct members_router){ .fd = fd_close(r->fd) };
+}
+
+void request_line(brig_request *q, int here, int there)
+{
+	q->line[0] = here;
+	q->line[1] = there;
+	q->io.line = q->line;
 }
 
 void request_seat(brig_request *q, int router, unsigned n)

@@ -47,6 +47,7 @@ struct run_io {
 	always_fn *always; /* for that person's "always"; NULL: it cannot be had */
 	void *always_arg;
 	const struct seat *seat; /* of a sandbox that has members; borrowed until it is open */
+	int *line;               /* see job_want; likewise */
 };
 
 /* Says what the user should know; text is one line. */
@@ -98,10 +99,10 @@ void run_end(struct command_run *r);
 
 /* ---- a sandbox without a command, which stays until run_close ---- */
 
-/* Over at once if it was refused. Turned as a run is. */
-struct sandbox *run_open(const struct spec *s, int cancel, const struct seat *seat,
-			 const struct name_asker *asker, note_fn *note, void *note_arg,
-			 struct outcome *o);
+/* Over at once if it was refused. Turned as a run is. Of io it has the asker, the seat and the
+ * line. */
+struct sandbox *run_open(const struct spec *s, int cancel, const struct run_io *io, note_fn *note,
+			 void *note_arg, struct outcome *o);
 bool run_open_over(const struct sandbox *s);
 int run_open_fd(struct sandbox *s);
 void run_open_dispatch(struct sandbox *s);

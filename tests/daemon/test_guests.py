@@ -5,12 +5,14 @@
 import contextlib
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon  # noqa: E402
-from harness import PATIENCE, brig_argv, brig_environment, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig_argv, brig_environment, descendants, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
 
 MIB = 1 << 20
 BOXES = int(os.environ.get("BRIG_BOXES", "5"))
@@ -209,15 +211,42 @@ def a_monitor_hears_none_of_another_namespace():
         assert d.exec(box, "true")["exit_code"] == 0
 
 
+def listed():
+    """Of this network, as every start of a run reads them: numbers, and the names that are files."""
+    lines = [line.split() for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]]
+    return {w[6] for w in lines}, {w[7] for w in lines if len(w) > 7}
+
+
+def on_the_list(name):
+    """So many of the sockets of all processes of that name."""
+    found = set()
+    with files_as_root():
+        for pid, called in descendants().items():
+            for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir() if called == name else ():
+                with contextlib.suppress(OSError):
+                    found |= set(re.findall(r"^socket:\[(\d+)\]$", os.readlink(entry)))
+    assert found, f"the control proves nothing: {name} has no socket"
+    return len(found & listed()[0])
+
+
 @test
-def many_sandboxes_have_their_sockets_in_one_folder():
-    """A start of a run looks at every folder that has a socket: a thousand sandboxes are one more to it."""
+def many_sandboxes_add_no_socket_to_the_hosts_list():
+    """A start of a run lists the sockets of the host: a thousand sandboxes would be thousands more."""
     with daemon() as d:
-        boxes = [d.create()["id"] for _ in range(3)]
-        names = [line.split()[-1] for line in pathlib.Path("/proc/net/unix").read_text().splitlines()]
-        bound = [pathlib.Path(n) for n in names if pathlib.Path(n).name in boxes]
-        assert len(bound) >= len(boxes) and {p.parent.name for p in bound} == {"sockets"}, bound
+        boxes, names = [d.create()["id"]], listed()[1]
+        before = on_the_list("brigd")
+        assert before and str(d.path) in names, "the control proves nothing"
+        boxes += [d.create()["id"] for _ in range(3)]
+        assert on_the_list("brigd") == before
+        assert on_the_list("brig-monitor") == on_the_list("brig-init") == 0
+        with files_as_root():
+            assert set(os.listdir(sockets())) == set(boxes)
+        assert not any(pathlib.Path(n).name in boxes for n in listed()[1]), names
+        d.stop(signal.SIGKILL)
+        d.start()
+        assert on_the_list("brigd") == before
         for box in boxes:
+            assert d.exec(box, "true")["exit_code"] == 0
             assert d.call("DELETE", f"/v1/sandboxes/{box}").status < 300
         with files_as_root():
             assert wait_until(lambda: not os.listdir(sockets()), WAIT), os.listdir(sockets())

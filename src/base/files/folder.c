@@ -7,16 +7,20 @@
 
 #include "base/text/str.h"
 
+#define SHORT_ENTRY 64 /* bytes: a name of 44 */
+#define LONGEST_ENTRY ((size_t)512)
+
 void folder_begin(struct folder *f, int fd)
 {
 	f->fd = fd;
 	f->error = 0;
 	f->at = f->len = 0;
+	f->room = sizeof(f->data);
 }
 
 static bool folder_fill(struct folder *f)
 {
-	long n = syscall(SYS_getdents64, f->fd, f->data, sizeof(f->data));
+	long n = syscall(SYS_getdents64, f->fd, f->data, f->room);
 
 	if (n < 0)
 		f->error = errno;
@@ -37,6 +41,14 @@ const struct fd_entry *folder_next(struct folder *f)
 	return NULL;
 }
 
+/* The kernel looks at all that fit in what it is given; one name at least must. */
+static size_t room_for(size_t few)
+{
+	size_t n = few * SHORT_ENTRY;
+
+	return n < LONGEST_ENTRY ? LONGEST_ENTRY : n < FOLDER_BYTES ? n : FOLDER_BYTES;
+}
+
 /* From a place on; *place is then where to go on. true: it has come to the end. */
 static bool look_from(int fd, size_t few, int64_t *place, folder_look *fn, void *arg)
 {
@@ -46,6 +58,7 @@ static bool look_from(int fd, size_t few, int64_t *place, folder_look *fn, void 
 	if (lseek(fd, *place, SEEK_SET) < 0)
 		return true;
 	folder_begin(&f, fd);
+	f.room = room_for(few);
 	for (size_t looked = 0; looked < few && (e = folder_next(&f));) {
 		*place = e->off;
 		looked += fn(arg, fd, e->name);

@@ -6,11 +6,14 @@
 
 #include "base/files/fd.h"
 
+enum { FOLDER_BYTES = 8192 };
+
 struct folder {
 	int fd;    /* borrowed */
 	int error; /* why it could not be read to its end; 0: it was, or is being */
 	size_t at, len;
-	_Alignas(struct fd_entry) char data[8192];
+	size_t room; /* of data, that is used */
+	_Alignas(struct fd_entry) char data[FOLDER_BYTES];
 };
 
 void folder_begin(struct folder *f, int fd); /* open for reading, at its beginning */

@@ -294,15 +294,13 @@ void clients_hide(const struct monitor *m)
 
 int clients_listen(struct monitor *m, struct err *e)
 {
-	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un at;
 
 	socket_address(MONITOR_FD_SOCKETS, m->id, &at);
 	clients_hide(m);
-	if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
-	    listen(fd, BACKLOG) < 0)
+	if (bind(MONITOR_FD_LISTENER, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
+	    listen(MONITOR_FD_LISTENER, BACKLOG) < 0)
 		return err_sys(e, "cannot listen for the daemon");
-	m->listener = TAKE_FD(fd);
-	m->accepts = (struct loop_watch){ .fd = m->listener, .ready = on_newcomer };
+	m->accepts = (struct loop_watch){ .fd = MONITOR_FD_LISTENER, .ready = on_newcomer };
 	return loop_want(m->loop, &m->accepts, EPOLLIN) < 0 ? err_nomem(e) : 0;
 }

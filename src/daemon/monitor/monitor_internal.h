@@ -11,7 +11,14 @@
 #include "sandbox/manager.h"
 
 /* Descriptors that a monitor begins with. */
-enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_SOCKETS, MONITOR_FD_END };
+enum {
+	MONITOR_FD_FOLDER = 3,
+	MONITOR_FD_CLIENT,
+	MONITOR_FD_SOCKETS,
+	MONITOR_FD_LISTENER, /* not bound yet */
+	MONITOR_FD_LINE,     /* two: between it and process 1 of its sandbox */
+	MONITOR_FD_END = MONITOR_FD_LINE + 2
+};
 
 #define MONITOR_TIDIES "tidy"  /* in place of an id: all, */
 #define MONITOR_CLEARS "clear" /* or what was put aside alone */
@@ -74,10 +81,10 @@ enum { MONITOR_FILE_OPS = 256 };
 struct spec;
 
 struct monitor {
-	int folder, execs, listener;
+	int folder, execs;
 	const char *id;
 	struct loop *loop;
-	struct loop_watch accepts, turns, ends;     /* of listener, sandbox, signals */
+	struct loop_watch accepts, turns, ends;     /* of the listener, sandbox, signals */
 	struct loop_timer idle, life, grace, looks; /* looks: at the store */
 	struct loop_timer speaks;                   /* when a hush is over */
 	struct monitor_client clients[MONITOR_CLIENTS];

@@ -2,8 +2,9 @@
 /* daemon/monitor/monitor_main.c - brig-monitor: owns one sandbox, and ends with it.
  *
  * opening (nobody is answered) -> open -> stopping (SIGTERM for all inside, then a while) ->
- * closed. It begins with two descriptors: the sandbox's folder, by which it is locked, and a socket
- * to the daemon that started it. It needs no daemon to go on. */
+ * closed. It begins with the sandbox's folder, by which it is locked, and with sockets: one to the
+ * daemon that started it, one for the next, and two for its line inside. It needs no daemon to go
+ * on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -463,6 +464,7 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	if (r == 0) {
 		if (m->companions)
 			request_seat(q, m->companions->router.fd, 0);
+		request_line(q, MONITOR_FD_LINE, MONITOR_FD_LINE + 1);
 		brig_request_on_note(q, monitor_main_on_note, m);
 		questions_begin(m, q);
 		r = brig_sandbox_open(q, &m->sandbox, &be);

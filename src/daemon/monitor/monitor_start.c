@@ -14,9 +14,68 @@
 #include "base/sys/sockets.h"
 #include "daemon/monitor/monitor_internal.h"
 #include "proc/host_program.h"
+#include "proc/spawn.h"
 
-static int monitor_start_program(const int *fds, size_t n, int low, const char *const *argv,
-				 int *pidfd, struct err *e)
+static const struct monitor_ends no_ends = { { -1, -1 }, -1, { -1, -1 } };
+
+static void close_ends(struct monitor_ends *x)
+{
+	int *const all[] = { &x->client[0], &x->client[1], &x->listener, &x->line[0], &x->line[1] };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		*all[i] = fd_close(*all[i]);
+}
+
+static int make_ends(struct monitor_ends *x)
+{
+	const int type = SOCK_SEQPACKET | SOCK_CLOEXEC, whole = type | SOCK_NONBLOCK;
+	int r;
+
+	*x = no_ends;
+	if (socketpair(AF_UNIX, whole, 0, x->client) == 0 &&
+	    socketpair(AF_UNIX, type, 0, x->line) == 0 &&
+	    (x->listener = socket(AF_UNIX, whole, 0)) >= 0)
+		return 0;
+	r = -errno;
+	close_ends(x);
+	return r;
+}
+
+static int make_ready(void *arg)
+{
+	struct monitors *m = arg;
+	int r = 0;
+
+	while (r == 0 && m->ready < ARRAY_LEN(m->ends)) {
+		r = make_ends(&m->ends[m->ready]);
+		m->ready += r == 0;
+	}
+	return m->ready ? 0 : r;
+}
+
+static int take_ends(struct monitors *m, struct monitor_ends *ret)
+{
+	int r = m->ready ? 0 : proc_in_network(make_ready, m);
+
+	if (r == 0)
+		*ret = m->ends[--m->ready];
+	return r;
+}
+
+void monitors_init(struct monitors *m, int folder)
+{
+	*m = (struct monitors){ .folder = folder, .low = host_reserve() };
+}
+
+void monitors_done(struct monitors *m)
+{
+	while (m->ready)
+		close_ends(&m->ends[--m->ready]);
+	host_release(m->low);
+}
+
+static int monitor_start_program(const int *fds, size_t n, const struct monitors *m,
+				 const char *const *argv, int *pidfd, struct err *e)
 {
 	pid_t unused;
 
@@ -25,50 +84,55 @@ static int monitor_start_program(const int *fds, size_t n, int low, const char *
 						  .envp = (const char *const *)environ,
 						  .fds = fds,
 						  .fd_count = n,
-						  .low = low,
+						  .low = m->low,
 						  .session = true,
 						  .own = true },
 			  &unused, pidfd, e);
 }
 
-int monitor_start(int folder, int sockets, int low, const char *id, int *ret, int *pidfd,
+int monitor_start(int folder, struct monitors *m, const char *id, int *ret, int *pidfd,
 		  struct err *e)
 {
-	CLEANUP(fd) int here = -1, there = -1;
 	char name[] = MONITOR_NAME, text[SANDBOX_ID_SIZE];
 	const char *const argv[] = { name, text, NULL };
-	int pair[2];
+	struct monitor_ends x;
+	int r = take_ends(m, &x);
 
 	(void)snprintf(text, sizeof(text), "%s", id);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return err_sys(e, "cannot make a socket pair");
-	here = pair[0];
-	there = pair[1];
-	if (monitor_start_program((const int[]){ folder, there, sockets }, 3, low, argv, pidfd, e) <
-	    0)
-		return -e->code;
-	*ret = TAKE_FD(here);
-	return 0;
+	if (r < 0)
+		return err_errno(e, r, "cannot make sockets for the monitor");
+	r = monitor_start_program(
+		(const int[]){ folder, x.client[1], m->folder, x.listener, x.line[0], x.line[1] },
+		6, m, argv, pidfd, e);
+	if (r == 0)
+		*ret = TAKE_FD(x.client[0]);
+	close_ends(&x);
+	return r;
 }
 
-int monitor_start_tidy(int folder, int low, bool lost, int *pidfd, struct err *e)
+int monitor_start_tidy(int folder, const struct monitors *m, bool lost, int *pidfd, struct err *e)
 {
 	const char *const argv[] = { MONITOR_NAME, lost ? MONITOR_TIDIES : MONITOR_CLEARS, NULL };
 
-	return monitor_start_program(&folder, 1, low, argv, pidfd, e);
+	return monitor_start_program(&folder, 1, m, argv, pidfd, e);
 }
 
 /* Who listens there is who called listen. */
-int monitor_connect(int sockets, const char *id, int *ret, int *pidfd)
+int monitor_connect(struct monitors *m, int folder, const char *name, int *ret, int *pidfd)
 {
-	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CLEANUP(fd) int fd = -1;
+	struct monitor_ends x;
 	struct sockaddr_un at;
 	struct ucred peer;
 	socklen_t n = sizeof(peer);
-	int pid;
+	int pid, r = take_ends(m, &x);
 
-	socket_address(sockets, id, &at);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
+	if (r < 0)
+		return r;
+	fd = TAKE_FD(x.listener);
+	close_ends(&x);
+	socket_address(folder, name, &at);
+	if (connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
 		return -errno;
 	if (peer.uid != geteuid() || peer.pid <= 0)

@@ -401,7 +401,7 @@ void link_tidy(struct sandboxes *s, unsigned chores)
 	int pidfd = -1;
 
 	s->chores |= chores;
-	if (s->tidier.fd >= 0 || monitor_start_tidy(s->folder, s->low, lost, &pidfd, &e) < 0)
+	if (s->tidier.fd >= 0 || monitor_start_tidy(s->folder, &s->monitors, lost, &pidfd, &e) < 0)
 		return;
 	s->chores = 0;
 	s->tidier = (struct loop_watch){ .fd = pidfd, .ready = on_tidied };
@@ -495,12 +495,14 @@ static void on_words(struct loop_watch *w, uint32_t events);
 /* Those of an earlier build have their socket in the folder of their sandbox. */
 static int find_monitor(const struct sandbox_entry *b, int *sock, int *pidfd)
 {
-	int r = monitor_connect(b->s->sockets, b->id, sock, pidfd);
+	int r = monitor_connect(&b->s->monitors, b->s->sockets, b->id, sock, pidfd);
 
 	if (r == -ENOENT) {
 		CLEANUP(fd) int folder = entry_folder(b);
 
-		r = folder < 0 ? -errno : monitor_connect(folder, MONITOR_SOCKET, sock, pidfd);
+		r = folder < 0
+			    ? -errno
+			    : monitor_connect(&b->s->monitors, folder, MONITOR_SOCKET, sock, pidfd);
 	}
 	return r;
 }
@@ -582,7 +584,7 @@ int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n
 	err_clear(&b->error); /* of its last end */
 	(void)unlinkat(folder, MONITOR_ENDED, 0);
 	(void)unlinkat(folder, MONITOR_WHY, 0);
-	if (monitor_start(folder, b->s->sockets, b->s->low, b->id, &sock, &pidfd, e) < 0)
+	if (monitor_start(folder, &b->s->monitors, b->id, &sock, &pidfd, e) < 0)
 		return -e->code;
 	b->found = false;
 	b->opening = true;

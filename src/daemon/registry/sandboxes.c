@@ -21,7 +21,6 @@
 #include "base/text/str.h"
 #include "daemon/registry/sandboxes_internal.h"
 #include "daemon/shared/sandbox_id.h"
-#include "proc/host_program.h"
 
 #define FOLDER "sandboxes"
 #define SOCKETS "sockets"
@@ -667,10 +666,10 @@ int sandboxes_new(int state_dir, struct loop *l, struct events *ev, struct sandb
 	s->loop = l;
 	s->events = ev;
 	s->folder = s->sockets = s->tidier.fd = -1;
-	s->low = host_reserve();
 	if (sandboxes_open_folder(state_dir, FOLDER, &s->folder, e) < 0 ||
 	    sandboxes_open_folder(state_dir, SOCKETS, &s->sockets, e) < 0)
 		return -e->code;
+	monitors_init(&s->monitors, s->sockets);
 	spread(s->folder);
 	if (find_all(s, e) < 0)
 		return -e->code;
@@ -687,7 +686,7 @@ struct sandboxes *sandboxes_free(struct sandboxes *s)
 	link_tidied(s);
 	(void)fd_close(s->folder);
 	(void)fd_close(s->sockets);
-	host_release(s->low);
+	monitors_done(&s->monitors);
 	free(s->all);
 	free(s);
 	return NULL;

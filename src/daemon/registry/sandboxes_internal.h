@@ -84,9 +84,8 @@ struct sandbox_entry {
 
 struct sandboxes {
 	int folder;  /* "sandboxes" below the state */
-	int sockets; /* "sockets" beside it: of the monitors, by id. In one folder: every start of a
-		      * run looks at each folder that has a socket */
-	int low;     /* for starts of monitors: there are two descriptors for each sandbox */
+	int sockets; /* "sockets" beside it: of the monitors, by id */
+	struct monitors monitors;
 	struct loop *loop;
 	struct events *events;
 	struct sandbox_entry **all; /* by id, which is by age */

@@ -132,20 +132,37 @@ struct monitor_say {
 	char companion[64]; /* its name */
 };
 
+/* The sockets of a sandbox. */
+struct monitor_ends {
+	int client[2], listener, line[2];
+};
+
+/* What a daemon starts monitors with. The sockets are made for many at once, in a network of their
+ * own: else each start of a run would find all of them when it lists the sockets of the host. */
+struct monitors {
+	int folder; /* of the sockets, by id; borrowed */
+	int low;    /* of host_reserve: there are two descriptors for each sandbox */
+	size_t ready;
+	struct monitor_ends ends[32];
+};
+
+void monitors_init(struct monitors *m, int folder);
+void monitors_done(struct monitors *m);
+
 /* The daemon's side: starts one for the sandbox in `folder`, which is the descriptor that holds its
- * lock. *ret is a socket to it, *pidfd the process, a child of ours; low: of host_reserve. Returns
- * when it is executed. */
-int monitor_start(int folder, int sockets, int low, const char *id, int *ret, int *pidfd,
+ * lock. *ret is a socket to it, *pidfd the process, a child of ours. Returns when it is executed.
+ */
+int monitor_start(int folder, struct monitors *m, const char *id, int *ret, int *pidfd,
 		  struct err *e);
 
-/* Connects to one that is there. -errno */
-int monitor_connect(int sockets, const char *id, int *ret, int *pidfd);
+/* Connects to one that is there, by the name of its socket in a folder. -errno */
+int monitor_connect(struct monitors *m, int folder, const char *name, int *ret, int *pidfd);
 
 /* A process that removes what was put aside in the folder of that name, in the folder of all
  * sandboxes, and ends. lost: and what sandboxes have left whose monitor was killed, for which all
  * of them are asked. */
 #define MONITOR_ASIDE ".gone"
-int monitor_start_tidy(int folder, int low, bool lost, int *pidfd, struct err *e);
+int monitor_start_tidy(int folder, const struct monitors *m, bool lost, int *pidfd, struct err *e);
 
 /* What a program with this first argument is: it never returns to its own. */
 #define MONITOR_NAME "brig-monitor"

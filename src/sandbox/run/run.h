@@ -92,6 +92,7 @@ struct sandbox {
 	struct spec *own; /* the caller's, and the HOME that is kept; NULL: none is */
 	struct kept_home home;
 	const struct seat *seat; /* borrowed until it has started */
+	int *line;               /* likewise; see job_want */
 	int cancel;              /* readable: cancel; -1: none, or its only command hears it */
 	note_fn *note;
 	void *note_arg;

@@ -251,9 +251,8 @@ struct command_run *run_begin(const struct spec *s, const struct run_io *io, not
 	return r;
 }
 
-struct sandbox *run_open(const struct spec *s, int cancel, const struct seat *seat,
-			 const struct name_asker *asker, note_fn *note, void *note_arg,
-			 struct outcome *o)
+struct sandbox *run_open(const struct spec *s, int cancel, const struct run_io *io, note_fn *note,
+			 void *note_arg, struct outcome *o)
 {
 	struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
 	struct err e = { 0 };
@@ -263,8 +262,9 @@ struct sandbox *run_open(const struct spec *s, int cancel, const struct seat *se
 	*sandbox = (struct sandbox){ .spec = s,
 				     .note = note,
 				     .note_arg = note_arg,
-				     .asker = asker,
-				     .seat = seat,
+				     .asker = io->asker,
+				     .seat = io->seat,
+				     .line = io->line,
 				     .cancel = cancel,
 				     .o = o };
 	prepare_sandbox(sandbox);

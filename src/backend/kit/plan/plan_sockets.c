@@ -44,7 +44,8 @@ struct socket_search {
 	struct hiding h;
 	struct recent recent[RECENT];
 	size_t next;
-	struct ident own;    /* the folder of monitors' sockets; no inode: there is none */
+	int own_fd;          /* the folder of monitors' sockets, until it is listed; or -1 */
+	struct ident own;    /* the same; no inode: there is none */
 	struct buf monitors; /* the numbers of their files, in order */
 	size_t looks;        /* left at processes: anybody may bind names that need one */
 	struct standing *standings;
@@ -147,14 +148,15 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* There is one for each sandbox that lives. Their folder is listed once; nobody else can make a
- * second name for a file in it. */
-static void list_monitors(struct socket_search *s, int folder)
+/* Those that are on the list at all: of a daemon that could not make them elsewhere. Their folder
+ * is listed once; nobody else can make a second name for a file in it. */
+static void list_monitors(struct socket_search *s)
 {
 	const struct fd_entry *d;
 	struct folder f;
 
-	folder_begin(&f, folder);
+	folder_begin(&f, s->own_fd);
+	s->own_fd = -1;
 	while ((d = folder_next(&f)))
 		buf_add(&s->monitors, &(uint32_t){ (uint32_t)d->ino }, sizeof(uint32_t));
 	if (s->monitors.failed || f.error)
@@ -164,8 +166,10 @@ static void list_monitors(struct socket_search *s, int folder)
 		      by_number);
 }
 
-static bool is_monitors(const struct socket_search *s)
+static bool is_monitors(struct socket_search *s)
 {
+	if (s->own_fd >= 0)
+		list_monitors(s);
 	return s->now->known && s->now->dev == s->own.dev && s->monitors.len &&
 	       bsearch(&s->now->ino, s->monitors.data, s->monitors.len / sizeof(uint32_t),
 		       sizeof(uint32_t), by_number);
@@ -377,10 +381,9 @@ int plan_sockets(struct box_plan *p, struct err *e)
 	bool known;
 	int r;
 
-	if (own >= 0 && fstat(own, &st) == 0) {
+	s.own_fd = own;
+	if (own >= 0 && fstat(own, &st) == 0)
 		s.own = ident_of(&st);
-		list_monitors(&s, own);
-	}
 	r = sockets_list(one_socket, &s, &known, e);
 	buf_done(&s.monitors);
 

@@ -23,7 +23,10 @@ int ends_pipes(struct ends *p, const struct job_want *w, struct err *e)
 
 int ends_open(struct ends *p, const struct job_want *w, struct err *e)
 {
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->control) < 0)
+	for (size_t i = 0; w->line && i < ARRAY_LEN(p->control); i++)
+		p->control[i] = TAKE_FD(w->line[i]);
+	if (p->control[0] < 0 &&
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->control) < 0)
 		return err_sys(e, "cannot make a socket pair");
 	return ends_pipes(p, w, e);
 }

@@ -69,4 +69,4 @@ def a_second_name_in_other_letters_is_a_name_like_any_other():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

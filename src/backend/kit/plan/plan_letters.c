@@ -47,7 +47,7 @@ static bool is_listed(int folder, const char *name)
 }
 
 /* The kernel's own name for what is open. */
-static bool same_name(int one, int other)
+static bool letters_same_name(int one, int other)
 {
 	char a[PATH_MAX], b[PATH_MAX];
 
@@ -70,7 +70,7 @@ static bool leads_past(int folder, const char *name, const char *other)
 	if (first < 0 || fstat(first, &st) < 0)
 		return false;
 	a = ident_of(&st);
-	return ident_same(&a, &b) && !same_name(first, second) && !is_listed(folder, other);
+	return ident_same(&a, &b) && !letters_same_name(first, second) && !is_listed(folder, other);
 }
 
 /* A file system of Windows has a short name for each as well. */
@@ -105,8 +105,8 @@ static int letters_refuse(const char *path, struct err *e)
 			  path);
 }
 
-/* `whole` is the path of the tree `n` bytes long, and what lies over a part of it. A cover's folders
- * are covers of their own. */
+/* `whole` is the path of the tree `n` bytes long, and what lies over a part of it. A cover's
+ * folders are covers of their own. */
 static int check_way(const char *whole, size_t n, bool last, struct err *e)
 {
 	char path[PATH_MAX];
@@ -184,8 +184,9 @@ int plan_letters(struct box_plan *p, struct err *e)
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i], *t = lies_over(o) ? tree_of(&trees, o) : NULL;
 
-		if (t && snprintf(whole, sizeof(whole), "%s%s", t->src, o->dst + strlen(t->dst)) <
-				 PATH_MAX &&
+		if (t &&
+		    snprintf(whole, sizeof(whole), "%s%s", t->src, o->dst + strlen(t->dst)) <
+			    PATH_MAX &&
 		    check_way(whole, strlen(t->src), o->kind == OP_COVER, e) < 0)
 			return -e->code;
 	}

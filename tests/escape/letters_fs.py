@@ -3,7 +3,9 @@
 """A file system by FUSE that takes small letters for capital ones, and does not tell the kernel so: as ntfs-3g does it, and what serves
 files to a virtual machine.
 
-    letters_fs.py FOLDER UID      mounts itself there, says "ready", and serves a repository in FOLDER/p until the mount is gone
+    letters_fs.py FOLDER UID [apart]    mounts itself there, says "ready", and serves a repository in FOLDER/p until the mount is gone
+
+`apart`: each spelling is a file of its own to the kernel, with a number of its own, as libfuse has it for programs that go by paths.
 
 Only what a look, a read and a write need is answered."""
 
@@ -25,14 +27,24 @@ class Node:
     def __init__(self, content):
         self.number = len(Node.all)
         Node.all.append(self)
+        self.others = {}
         self.content = {n: Node(c) for n, c in content.items()} if isinstance(content, dict) else bytearray(content)
 
     def is_folder(self):
         return isinstance(self.content, dict)
 
 
-def find(folder, name):
-    return next((n for k, n in folder.content.items() if k.lower() == name.lower()), None)
+    def spelled(self, name):
+        """The same under another number, one for each name."""
+        if name not in self.others:
+            self.others[name] = Node(b"")
+            self.others[name].content = self.content
+        return self.others[name]
+
+
+def find(folder, name, apart):
+    known = next(((k, n) for k, n in folder.content.items() if k.lower() == name.lower()), None)
+    return known and (known[1] if known[0] == name or not apart else known[1].spelled(name))
 
 
 def attr(node, uid):
@@ -56,14 +68,14 @@ def entries(node, offset, size):
     return out
 
 
-def answer(op, node, data, uid):
+def answer(op, node, data, uid, apart):
     """The bytes behind the head, an errno, or None where nothing is answered."""
     if op == INIT:
         return struct.pack("<IIIIHHIIHHI", 7, 31, 65536, 0, 8, 8, 65536, 1, 0, 0, 0) + bytes(28)
     if op in (FORGET, BATCH_FORGET):
         return None
     if op == LOOKUP:
-        child = find(node, data.rstrip(b"\0").decode())
+        child = find(node, data.rstrip(b"\0").decode(), apart)
         return struct.pack("<QQQQII", child.number, 0, 1, 1, 0, 0) + attr(child, uid) if child else errno.ENOENT
     if op == GETATTR:
         return struct.pack("<QII", 1, 0, 0) + attr(node, uid)
@@ -81,7 +93,7 @@ def answer(op, node, data, uid):
     return b"" if op in (RELEASE, RELEASEDIR, FLUSH, ACCESS) else errno.ENOSYS
 
 
-def serve(fd, uid):
+def serve(fd, uid, apart):
     while True:
         try:
             data = os.read(fd, 1 << 17)
@@ -92,14 +104,14 @@ def serve(fd, uid):
                 continue
             raise
         _, op, unique, number = struct.unpack_from("<IIQQ", data)
-        said = answer(op, Node.all[number] if 0 < number < len(Node.all) else None, data[40:], uid)
+        said = answer(op, Node.all[number] if 0 < number < len(Node.all) else None, data[40:], uid, apart)
         if said is None:
             continue
         body = b"" if isinstance(said, int) else said
         os.write(fd, struct.pack("<IiQ", 16 + len(body), -said if isinstance(said, int) else 0, unique) + body)
 
 
-def main(folder, uid):
+def main(folder, uid, apart):
     Node({"p": {".git": {"HEAD": b"ref: refs/heads/main\n", "config": CONFIG, "objects": {}, "refs": {"heads": {}}}, "file": b"mine\n"}})
     fd = os.open("/dev/fuse", os.O_RDWR)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -107,8 +119,8 @@ def main(folder, uid):
     if libc.mount(b"letters", os.fsencode(folder), b"fuse.letters", 0, options) < 0:
         sys.exit(os.strerror(ctypes.get_errno()))
     print("ready", flush=True)
-    serve(fd, uid)
+    serve(fd, uid, apart)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), "apart" in sys.argv[3:])

@@ -18,13 +18,13 @@ WORDS = "has other names on its file system"
 
 
 @contextlib.contextmanager
-def letters():
+def letters(*more):
     """A repository on such a file system."""
     folder = scratch() / "letters"
     with files_as_root():
         folder.mkdir()
         # root's own would have to be mapped, which not every kernel can here
-        server = subprocess.Popen(["/usr/bin/python3", SERVER, folder, str(uid() or 4343)], stdout=subprocess.PIPE)
+        server = subprocess.Popen(["/usr/bin/python3", SERVER, folder, str(uid() or 4343), *more], stdout=subprocess.PIPE)
         try:
             assert server.stdout.readline() == b"ready\n"
             yield folder / "p"
@@ -35,25 +35,39 @@ def letters():
             folder.rmdir()
 
 
+def refused(p, cover):
+    """No run begins there, and nothing is written past `cover`, a file or a folder, in the letters that the control uses."""
+    config, other = p / ".git/config", pathlib.Path(".GIT/CONFIG" if cover.endswith(".git") else ".git/CONFIG")
+    before = config.read_bytes()
+    as_them = () if not uid() else ("setpriv", f"--reuid={uid()}", f"--regid={uid()}", "--clear-groups", "--")
+    words = f'mount --bind {cover} {cover}; mount -o remount,ro,bind {cover}; echo 1 >>.git/config; echo "#" >>{other}'
+    done = subprocess.run([*as_them, *UNSHARED, "sh", "-c", words], cwd=p, capture_output=True, text=True, check=False)
+    assert "Read-only" in done.stderr and config.read_bytes() == before + b"#\n", (done, "the control proves nothing")
+    for backend in ("native", "bwrap"):
+        done = brig("run", "--backend", backend, "--", "sh", "-c", f"echo '# attack' >>{other}; echo written", cwd=p)
+        assert done.status == 125 and WORDS in done.errors and not done.stdout, (backend, done.text, done.errors)
+        if uid():  # root's run would show it through a map
+            done = brig("run", "--backend", backend, "--write", p, "--read", p / "file", "--", "sh", "-c", f"echo x >>{p}/FILE")
+            assert done.status == 125 and WORDS in done.errors, (backend, done.errors)
+    assert b"attack" not in config.read_bytes() and (p / "file").read_bytes() == b"mine\n"
+
+
 @test(by_root=True)
 def a_cover_that_other_letters_lead_past_refuses_the_run():
     with letters() as p:
-        config = p / ".git/config"
-        before = config.read_bytes()
-        assert (p / ".GIT/CONFIG").read_bytes() == before
-        as_them = () if not uid() else ("setpriv", f"--reuid={uid()}", f"--regid={uid()}", "--clear-groups", "--")
-        words = 'mount --bind .git/config .git/config; mount -o remount,ro,bind .git/config; echo 1 >>.git/config; echo "#" >>.git/CONFIG'
-        done = subprocess.run([*as_them, *UNSHARED, "sh", "-c", words], cwd=p, capture_output=True, text=True, check=False)
-        assert "Read-only" in done.stderr and config.read_bytes() == before + b"#\n", (done, "the control proves nothing")
-        attack = ("sh", "-c", "echo '# attack' >>.git/CONFIG; echo written")
-        for backend in ("native", "bwrap"):
-            done = brig("run", "--backend", backend, "--", *attack, cwd=p)
-            assert done.status == 125 and WORDS in done.errors and not done.stdout, (backend, done.text, done.errors)
-            if uid():  # root's run would show it through a map
-                done = brig("run", "--backend", backend, "--write", p, "--read", p / "file", "--", "sh", "-c", f"echo x >>{p}/FILE")
-                assert done.status == 125 and WORDS in done.errors, (backend, done.errors)
-        assert b"attack" not in config.read_bytes() and (p / "file").read_bytes() == b"mine\n"
+        refused(p, ".git/config")
         assert brig("run", "--policy", "readonly", "--", "cat", ".GIT/HEAD", cwd=p).status == 0, "there is nothing to be covered"
+
+
+@test(by_root=True)
+def and_so_where_each_spelling_has_a_number_of_its_own():
+    """Then folders are led past as well."""
+    with letters("apart") as p:
+        assert (p / ".git").stat().st_ino != (p / ".GIT").stat().st_ino
+        refused(p, ".git")
+        if uid():
+            done = brig("run", "--policy", "readonly", "--git", "none", "--", "cat", ".GIT/config", cwd=p)
+            assert done.status == 125 and WORDS in done.errors, (done.text, done.errors)
 
 
 @test

@@ -3,7 +3,8 @@
 """A file system by FUSE that takes small letters for capital ones, and does not tell the kernel so: as ntfs-3g does it, and what serves
 files to a virtual machine.
 
-    letters_fs.py FOLDER UID [apart]    mounts itself there, says "ready", and serves a repository in FOLDER/p until the mount is gone
+    letters_fs.py FOLDER UID [apart]    mounts itself there, says "ready", and serves a repository in FOLDER/p, and none in
+                                        FOLDER/plain, until the mount is gone
 
 `apart`: each spelling is a file of its own to the kernel, with a number of its own, as libfuse has it for programs that go by paths.
 
@@ -112,7 +113,7 @@ def serve(fd, uid, apart):
 
 
 def main(folder, uid, apart):
-    Node({"p": {".git": {"HEAD": b"ref: refs/heads/main\n", "config": CONFIG, "objects": {}, "refs": {"heads": {}}}, "file": b"mine\n"}})
+    Node({"p": {".git": {"HEAD": b"ref: refs/heads/main\n", "config": CONFIG, "objects": {}, "refs": {"heads": {}}}, "file": b"mine\n"}, "plain": {"file": b"mine\n"}})
     fd = os.open("/dev/fuse", os.O_RDWR)
     libc = ctypes.CDLL(None, use_errno=True)
     options = f"fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions".encode()

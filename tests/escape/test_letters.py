@@ -57,6 +57,8 @@ def a_cover_that_other_letters_lead_past_refuses_the_run():
     with letters() as p:
         refused(p, ".git/config")
         assert brig("run", "--policy", "readonly", "--", "cat", ".GIT/HEAD", cwd=p).status == 0, "there is nothing to be covered"
+        done = brig("run", "--", "true", cwd=p.parent / "plain")
+        assert done.status == 125 and WORDS in done.errors and [f.name for f in (p.parent / "plain").iterdir()] == ["file"], done.errors
 
 
 @test(by_root=True)

@@ -127,36 +127,41 @@ static bool shows_host(const struct op *o)
 	       S_ISDIR(o->ident.type);
 }
 
+struct host_tree {
+	const struct op *op;
+	bool looked; /* at its top */
+};
+
 struct host_trees {
-	const struct op **v;
+	struct host_tree *v;
 	size_t n;
 };
 
 static int host_trees(struct box_plan *p, struct host_trees *ret, struct err *e)
 {
 	for (size_t i = 0; i < p->op_count; i++) {
-		const struct op **slot;
+		struct host_tree *slot;
 
 		if (!shows_host(&p->ops[i]))
 			continue;
 		slot = ARENA_PUSH(p->arena, ret->v, ret->n);
 		if (!slot)
 			return err_nomem(e);
-		*slot = &p->ops[i];
+		*slot = (struct host_tree){ .op = &p->ops[i] };
 	}
 	return 0;
 }
 
 /* The innermost around it, which it lies over a part of. */
-static const struct op *tree_of(const struct host_trees *trees, const struct op *o)
+static struct host_tree *tree_of(const struct host_trees *trees, const struct op *o)
 {
-	const struct op *best = NULL;
+	struct host_tree *best = NULL;
 
 	for (size_t i = 0; i < trees->n; i++) {
-		const struct op *t = trees->v[i];
+		struct host_tree *t = &trees->v[i];
 
-		if (path_under(o->dst, t->dst) && !str_eq(o->dst, t->dst) &&
-		    (!best || strlen(t->dst) >= strlen(best->dst)))
+		if (path_under(o->dst, t->op->dst) && !str_eq(o->dst, t->op->dst) &&
+		    (!best || strlen(t->op->dst) >= strlen(best->op->dst)))
 			best = t;
 	}
 	return best;
@@ -168,6 +173,26 @@ static bool lies_over(const struct op *o)
 	       ((o->kind == OP_BIND || o->kind == OP_BIND_FD) && !o->fixed);
 }
 
+/* A name that is only held by then tells nothing: any other in its folder does, if it has letters.
+ */
+static int check_top(struct host_tree *t, struct err *e)
+{
+	CLEANUP(fd) int fd = -1;
+	const struct fd_entry *d;
+	char other[NAME_MAX + 1];
+	struct folder f;
+
+	if (t->looked)
+		return 0;
+	t->looked = true;
+	fd = open(t->op->src, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	folder_begin(&f, fd);
+	while (fd >= 0 && (d = folder_next(&f)))
+		if (in_other_letters(d->name, other))
+			return leads_past(fd, d->name, other) ? letters_refuse(t->op->src, e) : 0;
+	return 0;
+}
+
 int plan_letters(struct box_plan *p, struct err *e)
 {
 	struct host_trees trees = { 0 };
@@ -176,12 +201,14 @@ int plan_letters(struct box_plan *p, struct err *e)
 	if (host_trees(p, &trees, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < p->op_count; i++) {
-		const struct op *o = &p->ops[i], *t = lies_over(o) ? tree_of(&trees, o) : NULL;
+		const struct op *o = &p->ops[i];
+		struct host_tree *t = lies_over(o) ? tree_of(&trees, o) : NULL;
 
-		if (t &&
-		    snprintf(whole, sizeof(whole), "%s%s", t->src, o->dst + strlen(t->dst)) <
-			    PATH_MAX &&
-		    check_way(whole, strlen(t->src), o->kind == OP_COVER, e) < 0)
+		if (!t || snprintf(whole, sizeof(whole), "%s%s", t->op->src,
+				   o->dst + strlen(t->op->dst)) >= PATH_MAX)
+			continue;
+		if (check_top(t, e) < 0 ||
+		    check_way(whole, strlen(t->op->src), o->kind == OP_COVER, e) < 0)
 			return -e->code;
 	}
 	return 0;

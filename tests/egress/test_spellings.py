@@ -83,8 +83,8 @@ public class Spell {
 
 def ours():
     """Python's, and what .NET and Gson make, which are not packaged here, by their rules."""
-    def signs(t, of, how):
-        return "".join(how % ord(c) if c in of else c for c in t)
+    def signs(t, of, how, what=ord):
+        return "".join(how % what(c) if c in of else c for c in t)
 
     return {
         "python json": [json.dumps(t) for t in VALUES],
@@ -99,6 +99,8 @@ def ours():
         "python numbers": ["".join(f"&#{ord(c)};" for c in t) for t in VALUES],
         ".NET UrlEncode": ["".join(c if c.isalnum() or c in "-_.!*()" else f"%{ord(c):02x}" for c in t) for t in VALUES],
         ".NET Text.Json": [signs(t.replace("\\", "\\\\"), "+<>&'\"`", "\\u%04X") for t in VALUES],
+        "java properties": [signs(t, "\\=:#!", "\\%s", str) for t in VALUES],
+        "shell words": [signs(t, "\\&#!$'\"`;<>|()*?[]{}~^,", "\\%s", str) for t in VALUES],
         "gson": [signs(t.replace("\\", "\\\\").replace('"', '\\"'), "<>&='", "\\u%04x") for t in VALUES],
     }
 

@@ -99,22 +99,6 @@ static bool written(struct text t, struct unescaped *u)
 	return v >= 0 && one(u, 6, (unsigned)v, false);
 }
 
-static bool a_sign(struct text t, struct unescaped *u)
-{
-	static const char *const short_ones[] = { "\\n", "\\r", "\\t", "\\b", "\\f" };
-	char s[3] = "\\?";
-
-	for (size_t i = 0; i < 5; i++)
-		if (begins(t, short_ones[i], false))
-			return one(u, 2, (unsigned)"\n\r\t\b\f"[i], true);
-	for (const char *c = "!\"#$'()*+,-./:;<>?@[\\]^_`{|}~"; *c; c++) {
-		s[1] = *c;
-		if (begins(t, s, false))
-			return one(u, 2, (unsigned char)*c, true);
-	}
-	return false;
-}
-
 static bool a_name(struct text t, struct unescaped *u)
 {
 	static const char *const names[] = {
@@ -153,6 +137,31 @@ static bool a_number(struct text t, struct unescaped *u)
 	memcpy(s, t.p + from, to - from);
 	v = strtoull(s, NULL, sixteen ? 16 : 10);
 	return v > 0 && v <= 0x10ffff && one(u, to + 1, (unsigned)v, false);
+}
+
+/* %41 and &amp; behind a backslash, which is left alone then. */
+static bool is_escape_itself(struct text t)
+{
+	struct unescaped u;
+
+	return (t.p[0] == '%' && hex(t, 1, 2) >= 0) || a_name(t, &u) || a_number(t, &u);
+}
+
+static bool a_sign(struct text t, struct unescaped *u)
+{
+	static const char *const short_ones[] = { "\\n", "\\r", "\\t", "\\b", "\\f" };
+	char s[3] = "\\?";
+
+	for (size_t i = 0; i < 5; i++)
+		if (begins(t, short_ones[i], false))
+			return one(u, 2, (unsigned)"\n\r\t\b\f"[i], true);
+	for (const char *c = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"; *c; c++) {
+		s[1] = *c;
+		if (begins(t, s, false))
+			return !is_escape_itself((struct text){ t.p + 1, t.n - 1 }) &&
+			       one(u, 2, (unsigned char)*c, true);
+	}
+	return false;
 }
 
 static bool left_out(struct unescaped *u, size_t took)

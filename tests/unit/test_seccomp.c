@@ -540,7 +540,8 @@ static const struct example examples[] = {
 	{ YES, "ioctl", 0, 0x5413, 0, 0 },
 	{ YES, "ioctl", 0, 0x5401, 0, 0 },
 	{ YES, "ioctl", 0x5412, 0, 0x5412, 0 },
-	/* of file systems: bytes may be shared; no subvolumes, snapshots, keys or encrypted folders */
+	/* of file systems: bytes may be shared; no subvolumes, snapshots, keys or encrypted folders
+	 */
 	{ YES, "ioctl", 0, 0x40049409, 0, 0 },
 	{ YES, "ioctl", 0, JUNK | 0x4020940d, 0, 0 },
 	{ YES, "ioctl", 0, 0xc0189436, 0, 0 },

@@ -238,8 +238,10 @@ static void terminal_injection_is_refused_whatever_the_high_bits(void **state)
 static void no_file_system_is_asked_for_a_second_view(void **state)
 {
 	/* snapshots and subvolumes of btrfs, old and new; one of bcachefs; fscrypt: policy, keys */
-	static const long refused[] = { 0x50009401, 0x50009417, 0x5000940e, 0x50009418, 0x4008941a,
-					0x4020bc10, 0x800c6613, 0xc0506617, 0xc0406618, 0xc0406619 };
+	static const long refused[] = {
+		0x50009401, 0x50009417, 0x5000940e, 0x50009418, 0x4008941a,
+		0x4020bc10, 0x800c6613, 0xc0506617, 0xc0406618, 0xc0406619
+	};
 	static const long allowed[] = { 0x40049409, 0x4020940d, 0xc0189436, 0x40086602 };
 	struct call c = { "ioctl", SYS_ioctl, { -1 } };
 
@@ -601,7 +603,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(calls_with_a_fallback_do_not_exist),
 	cmocka_unit_test(clone_makes_no_namespace),
 	cmocka_unit_test(terminal_injection_is_refused_whatever_the_high_bits),
-		cmocka_unit_test(no_file_system_is_asked_for_a_second_view),
+	cmocka_unit_test(no_file_system_is_asked_for_a_second_view),
 	cmocka_unit_test(set_id_modes_are_refused),
 	cmocka_unit_test(a_real_file_keeps_its_plain_mode),
 	cmocka_unit_test(only_four_socket_families_exist),

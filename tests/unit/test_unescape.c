@@ -34,6 +34,8 @@ static void every_writer_is_read(void **state UNUSED)
 	signs("\\u002F\\u002f\\x2f\\/", "////");
 	signs("\\u00e9\\u20AC\\ud83d\\ude00", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
 	signs("\\\\u002f \\\\\\\" \\n\\q", "\\u002f \\\" \n\\q");
+	signs("Gw\\=\\= a\\&b 100\\% \\%2 \\&x", "Gw== a&b 100% %2 &x");
+	signs("\\%41 \\&amp; \\&#43;", "\\A \\& \\+");
 	signs("&#43;&#x2B;&#X2b;&plus;&amp;&#x0000002b;", "++++&+");
 	signs("%41%%42&amp&#x;&lt", "A%B&amp&#x;&lt");
 	undone(UNESCAPE_QUOTED, "a=3Db=\nc=\r\nd=zz", 15, "a=bcd=zz");

@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#define HTML_MOST 12
+static_assert(HTML_MOST < UNESCAPE_MOST, "a backslash may stand before it");
+
 /* What is being read. */
 struct escape_at {
 	const char *p; /* the first byte of the escape */
@@ -106,29 +109,10 @@ static enum unescape_found unit_of(const struct escape_at *x)
 	return is_number(x, 6, v);
 }
 
-/* Before those that begin another escape a backslash is often the value's own. */
 static bool is_sign(char c)
 {
-	return c != '%' && c != '&' && c != '=' &&
-	       ((c > 0x20 && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') ||
-		(c > 'z' && c < 0x7f));
-}
-
-static enum unescape_found backslash(const struct escape_at *x)
-{
-	static const char letters[] = "nrtbf", means[] = "\n\r\t\b\f";
-	const char *found;
-
-	if (x->n < 2)
-		return too_short(x);
-	if (x->p[1] == 'u')
-		return unit_of(x);
-	if (x->p[1] == 'x')
-		return byte_of(x, 2);
-	if (is_sign(x->p[1]))
-		return stands_for(x, 2, x->p[1]);
-	found = x->p[1] ? strchr(letters, x->p[1]) : NULL;
-	return found ? stands_for(x, 2, means[found - letters]) : UNESCAPE_NONE;
+	return (c > 0x20 && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') ||
+	       (c > 'z' && c < 0x7f);
 }
 
 /* --- HTML --- */
@@ -159,9 +143,9 @@ static enum unescape_found html_name(const struct escape_at *x)
 {
 	size_t n = 1;
 
-	while (n < x->n && n < UNESCAPE_MOST && is_letter(x->p[n]))
+	while (n < x->n && n < HTML_MOST && is_letter(x->p[n]))
 		n++;
-	if (n == UNESCAPE_MOST)
+	if (n == HTML_MOST)
 		return UNESCAPE_NONE;
 	if (n == x->n)
 		return too_short(x);
@@ -184,7 +168,7 @@ static enum unescape_found html_number(const struct escape_at *x)
 		base = 16;
 		at = 3;
 	}
-	for (; at < UNESCAPE_MOST; at++) {
+	for (; at < HTML_MOST; at++) {
 		int digit = at < x->n ? unescape_hex(x->p[at]) : -1;
 
 		if (at >= x->n)
@@ -203,6 +187,39 @@ static enum unescape_found ampersand(const struct escape_at *x)
 	if (x->n < 2)
 		return too_short(x);
 	return x->p[1] == '#' ? html_number(x) : html_name(x);
+}
+
+/* --- a backslash --- */
+
+/* Before what is an escape without it a backslash is the value's own. */
+static enum unescape_found escaped_sign(const struct escape_at *x)
+{
+	struct unescaped other;
+	struct escape_at rest = { .p = x->p + 1, .n = x->n - 1, .last = x->last, .ret = &other };
+	enum unescape_found f = *rest.p == '%'   ? byte_of(&rest, 1)
+				: *rest.p == '&' ? ampersand(&rest)
+						 : UNESCAPE_NONE;
+
+	return f == UNESCAPE_NONE  ? stands_for(x, 2, *rest.p)
+	       : f == UNESCAPE_ONE ? UNESCAPE_NONE
+				   : UNESCAPE_MORE;
+}
+
+static enum unescape_found backslash(const struct escape_at *x)
+{
+	static const char letters[] = "nrtbf", means[] = "\n\r\t\b\f";
+	const char *found;
+
+	if (x->n < 2)
+		return too_short(x);
+	if (x->p[1] == 'u')
+		return unit_of(x);
+	if (x->p[1] == 'x')
+		return byte_of(x, 2);
+	if (is_sign(x->p[1]))
+		return escaped_sign(x);
+	found = x->p[1] ? strchr(letters, x->p[1]) : NULL;
+	return found ? stands_for(x, 2, means[found - letters]) : UNESCAPE_NONE;
 }
 
 /* --- mail, UTF-16, base64 --- */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define UNESCAPE_MOST 12 /* bytes of the longest escape */
+#define UNESCAPE_MOST 13 /* bytes of the longest escape, or that say that there is none */
 #define UNESCAPE_BACK 16
 
 enum unescape_kind {

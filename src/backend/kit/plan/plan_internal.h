@@ -148,6 +148,10 @@ struct sight {
  * named to be read. */
 int plan_ways(struct box_plan *p, const struct sight *s, struct err *e);
 
+/* plan_letters.c: refuses what lies over a part of a tree whose names lead past it in other letters.
+ */
+int plan_letters(struct box_plan *p, struct err *e);
+
 /* plan_sockets.c: covers the host's sockets, and pipes that are not to be written, in what is
  * shown. */
 int plan_sockets(struct box_plan *p, struct err *e); /* after plan_guard */

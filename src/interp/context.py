@@ -312,7 +312,7 @@ class Shows:
         for value in values:
             self.show(bundle_of(value))
 
-    def figures(self, *_unused, **_also):
+    def figures(self):
         """What matplotlib has open, as PNG; in place of plt.show, and at the end of a call."""
         plt = sys.modules.get("matplotlib.pyplot")
         for number in plt.get_fignums() if plt else ():
@@ -338,7 +338,8 @@ class Pyplot:
 
             def exec_module(module):
                 execute(module)
-                module.show = self.figures
+                # A function, not the method: matplotlib before 3.7 writes down its signature on it.
+                module.show = lambda *words, **more: self.figures()
 
             spec.loader.exec_module = exec_module
         return spec

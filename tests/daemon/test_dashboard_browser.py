@@ -64,6 +64,8 @@ def every_run_is_shown(b):
     b.until("[...document.querySelectorAll('.view .cols')].some(r => /night shift.*exit 3.*1 denied.*refused.example.net:443.*Allow…/s.test(r.innerText) && r.innerText.includes(arguments[0]))", str(workspace()))
     live = start_brig("run", "--", "sh", "-c", "sleep 1000")
     b.until("[...document.querySelectorAll('.view .cols')].some(r => /sh.*running.*MiB|sh.*running.*KiB/s.test(r.innerText))")
+    order = b.script("return [...document.querySelectorAll('.view .cols')].map(r => Number(r.getAttribute('aria-rowindex')))")
+    assert len(order) > 2 and order == sorted(order), order  # as they are seen, so are they read and tabbed through
     b.script("[...document.querySelectorAll('.view a')].find(a => /^sh.*running/s.test(a.closest('.cols').innerText)).click()")
     b.until("document.querySelectorAll('.curve path.line').length >= 1 && /running/.test(document.querySelector('.timeline').innerText)")
     page(b, "")

@@ -164,6 +164,7 @@ open_ = []
 class Figure:
     def savefig(self, to, **_): to.write({PNG!r})
 def figure(n=None):
+    show.__signature__ = 1  # as in 3.6, when the first figure chooses the backend
     if n is None:
         open_.append(Figure())
     return open_[(n or len(open_)) - 1]

@@ -184,6 +184,7 @@ class List {
 
   draw() {
     const [first, end] = this.inSight(), keep = new Set();
+    let above = this.room;
     this.room.style.height = `${this.rows.length * this.height}px`;
     this.element.style.minHeight = `${Math.min(5, this.rows.length) * this.height + 36}px`;
     for (let i = first; i < end; i++) {
@@ -201,9 +202,18 @@ class List {
       e.setAttribute("aria-rowindex", String(i + 2));
       e.style.top = `${i * this.height}px`;
       e.at = i;
+      if (above.nextElementSibling !== e) this.place(e, above);
+      above = e;
     }
     for (const [key, e] of this.made) if (!keep.has(key)) { e.remove(); this.made.delete(key); }
     this.drawn?.();
+  }
+
+  // Tab and screen readers go by the order of the elements, not by where they are seen.
+  place(e, above) {
+    const active = e.contains(document.activeElement) ? document.activeElement : null;
+    above.after(e);
+    active?.focus({ preventScroll: true });
   }
 
   key(event) {

@@ -12,7 +12,7 @@
 #include "model/settings/spec_lists.h"
 #include "model/settings/spec_writes.h"
 
-#define MARK "brig-egress-plan 4"
+#define MARK "brig-egress-plan 5"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
@@ -89,7 +89,9 @@ static int egress_plan_check(const struct egress_plan *p, struct err *e)
 	if (egress_rules_new(&p->egress, &rules, e) < 0 ||
 	    chain_parse(p->egress.upstream_proxy, &chain, e) < 0)
 		return -e->code;
-	return creds_new(&p->credentials, p->secrets, p->bind_names, &creds, e);
+	if (creds_new(&p->credentials, p->secrets, p->bind_names, &creds, e) < 0)
+		return -e->code;
+	return creds_other_keys(creds, &p->egress.other_keys, e);
 }
 
 /* An eighth of what the run has, within reason; the run's own limit does not count it. */
@@ -181,6 +183,8 @@ static void egress(struct parcel *p, struct egress_spec *s)
 	texts(p, &s->deny);
 	texts(p, &s->groups);
 	texts(p, &s->passthrough);
+	texts(p, &s->fields);
+	texts(p, &s->other_keys);
 	texts(p, &s->roots);
 	pairs(p, &s->resolve);
 	parcel_flag(p, &s->rate.spare_domain);

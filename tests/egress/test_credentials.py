@@ -65,7 +65,7 @@ def a_placeholder_anywhere_else_is_a_denial():
 get() { curl -s -o /dev/null -w '%{http_code}\\n' "$@"; }
 get -H "Authorization: Bearer $TOKEN" https://api.test/v1/x
 get -H "Authorization: Bearer $TOKEN" https://other.test/v1/x
-get -H "X-Other: $TOKEN" https://api.test/v1/x
+get -H "X-Request-Id: $TOKEN" https://api.test/v1/x
 get "https://api.test/v1/?t=$TOKEN"
 get -H "Authorization: Bearer $TOKEN" https://api.test/v2/x
 get -X DELETE -H "Authorization: Bearer $TOKEN" https://api.test/v1/x""")

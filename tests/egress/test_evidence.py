@@ -506,7 +506,7 @@ def a_method_or_path_is_not_said_otherwise_by_a_field():
                    dict(more={"credentials": {"TOKEN": {"host": "api.test", "methods": ["GET"]}}})]
         for how in limited:
             web.seen.clear()
-            r = brig("run", "--json", "--config", configure(web, wide, **how), "--", "sh", "-c", 'for u in https://api.test/v1/x https://wide.test/; do curl -sS "$@" $u; done',
+            r = brig("run", "--json", "--config", configure(web, wide, fields=["api.test X-Kept"], **how), "--", "sh", "-c", 'for u in https://api.test/v1/x https://wide.test/; do curl -sS "$@" $u; done',
                      "sh", *fields, "-H", "X-Kept: 1", "-H", "X-Amz-Date: 2", env={"TOKEN": VALUE}).json
             names = {k.lower() for k, _ in web.seen[0][1]}
             assert {"x-kept", "x-amz-date"} <= names and not names & {n.lower() for n in odd}, (how, names, r["stderr"])

@@ -151,14 +151,15 @@ STRAIGHT = ("env", *(f"-u{n}" for k in ("http", "https", "all") for n in (f"{k}_
 def every_client_works_by_the_proxy_variables_without_them_and_on_loopback():
     prepare()
     with Web("api.test", handler=Pages) as web:
-        config = configure(web)
-        for how in ((), STRAIGHT):
+        # without the variables the rules are as narrow as they can be: fields pass by name, and the host takes no key but the run's
+        config, narrow = configure(web), configure(web, allow=["GET,HEAD,POST api.test/"], more={"credentials": {"TOKEN": {"host": "api.test", "paths": ["/none/"]}}})
+        for config, how in ((config, ()), (narrow, STRAIGHT)):
             seen = len(web.seen)
-            bad, errors = worked(behind(config, *how, "python3", "each.py", "https://api.test", timeout=180))
+            bad, errors = worked(behind(config, *how, "python3", "each.py", "https://api.test", timeout=180, env={"TOKEN": "zq8Gk2vTn41Lw0bYd7Rm"}))
             assert not bad, (how[:1], bad, errors)
             assert len(web.seen) - seen >= len(CLIENTS), web.seen
         seen = len(web.seen)
-        bad, errors = worked(behind(config, "python3", "each.py", "own", timeout=180))
+        bad, errors = worked(behind(config, "python3", "each.py", "own", timeout=180, env={"TOKEN": "zq8Gk2vTn41Lw0bYd7Rm"}))
         assert not bad and len(web.seen) == seen, (bad, errors)
         # the control: where the door is not in between, what the host does not trust is not trusted
         r = behind(configure(web, passthrough=["api.test"]), *CLIENTS["java"][0][:-1], "https://api.test/")

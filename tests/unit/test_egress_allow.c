@@ -328,6 +328,56 @@ static void answers_that_are_not_public_are_dropped(void **state UNUSED)
 	assert_true(egress_address(&a, &own, 1, &v));
 }
 
+static bool passes(const char *host, const char *name)
+{
+	struct host h;
+
+	assert_int_equal(host_parse(egress_text(host, strlen(host)), &h), HOST_OK);
+	return egress_field_passes(r, &h, egress_text(name, strlen(name)));
+}
+
+static void fields_pass_by_their_names(void **state UNUSED)
+{
+	static const char *const common[] = {
+		"Accept",      "accept-language",    "CONTENT-TYPE",   "If",
+		"If-Match",    "x-stainless-lang",   "anthropic-beta", "Git-Protocol",
+		"npm-command", "x-amz-meta-project", "x-goog-api-key", "Sec-Fetch-Mode",
+		"OpenAI-Beta", "x-amz-date",         "traceparent",    "originator",
+	};
+	static const char *const others[] = {
+		"x-ms-rename-source",
+		"X-Symlink-Target",
+		"X-Object-Manifest",
+		"Content-Location",
+		"Link",
+		"Slug",
+		"X-Method",
+		"Request-Uri",
+		"X-Bz-File-Name",
+		"Dropbox-API-Arg",
+		"X-Amz-Target",
+		"accep",
+		"acceptor",
+		"",
+		"x-amz-",
+		"Upload-Metadata",
+	};
+
+	set(FIELD_EGRESS_FIELDS, "a.example X-Tenant");
+	set(FIELD_EGRESS_FIELDS, "*.b.example X-Acme-*");
+	compile();
+	for (size_t i = 0; i < ARRAY_LEN(common); i++)
+		assert_true(passes("a.example", common[i]));
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (passes("a.example", others[i]))
+			fail_msg("'%s' passed", others[i]);
+	assert_true(passes("a.example", "x-tenant"));
+	assert_false(passes("a.example", "x-tenant-2"));
+	assert_false(passes("b.example", "x-acme-1"));
+	assert_true(passes("x.b.example", "x-acme-1"));
+	assert_false(passes("x.b.example", "x-tenant"));
+}
+
 static void passthrough_excludes_rules_about_requests(void **state UNUSED)
 {
 	allow("*.example.org");
@@ -551,6 +601,7 @@ int main(void)
 		TEST(this_machine_is_closed_but_for_one_port),
 		TEST(a_pin_opens_one_name_and_no_metadata),
 		TEST(answers_that_are_not_public_are_dropped),
+		TEST(fields_pass_by_their_names),
 		TEST(passthrough_excludes_rules_about_requests),
 		TEST(wildcards_for_anybody_are_refused),
 		TEST(wildcards_for_somebody_are_taken),

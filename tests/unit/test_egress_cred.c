@@ -5,6 +5,7 @@
 #include "egress/egress_plan.h"
 #include "model/dialect/credentials.h"
 #include "model/dialect/dialect.h"
+#include "model/settings/spec_lists.h"
 
 #define VALUE "real+token/42-long"
 #define OTHER "other-value-9-long"
@@ -214,14 +215,14 @@ static void headers_queries_and_cookies_are_slots(void **state UNUSED)
 	assert_true(sent("a.example"));
 	is(head.target, "/x?a=b&key=real%2Btoken%2F42-long&c");
 	is(head.fields[0].value, VALUE);
-	is(head.fields[1].value, "a=b; session=" OTHER "; c=d");
+	is(head.fields[1].value, "session=" OTHER);
 	assert_int_equal(used, 7);
 }
 
 static void the_name_in_braces_works_in_the_parameters_that_are_named(void **state UNUSED)
 {
 	make("credentials:\n  GITHUB_TOKEN: {host: api.example.org, header: Authorization, query: "
-	     "[access_token, key]}\n");
+	     "[access_token, key, seen]}\n");
 	request("GET", text("/user?access_token={GITHUB_TOKEN}"));
 	assert_true(sent("api.example.org"));
 	is(head.target, "/user?access_token=real%2Btoken%2F42-long");
@@ -230,10 +231,12 @@ static void the_name_in_braces_works_in_the_parameters_that_are_named(void **sta
 	is(head.target, "/user?access_token=real%2Btoken%2F42-long&x=1");
 	request("GET", text("/user?key=%s", placeholder(0)));
 	assert_true(sent("api.example.org"));
-	/* what else such a parameter holds is the guest's */
-	request("GET", text("/user?key=mine"));
+	/* what else such a parameter holds is the guest's, where it is not named like a key */
+	request("GET", text("/user?seen=mine&page_token=2&keys=3&key="));
 	assert_true(sent("api.example.org"));
 	assert_int_equal(used, 0);
+	request("GET", text("/user?key=mine"));
+	misused("api.example.org");
 	/* neither another one, nor another spelling, nor a part of it, nor twice, nor the path */
 	for (int i = 0; i < 8; i++) {
 		static const char *const targets[] = {
@@ -318,6 +321,113 @@ static void another_value_in_the_slot_is_refused(void **state UNUSED)
 	request("GET", text("/"));
 	field("Cookie", text("s=mine"));
 	misused("c.example");
+}
+
+/* A further slot of the same host is no place for a key of somebody else's. */
+static void a_bound_host_takes_no_key_but_the_runs_own(void **state UNUSED)
+{
+	static const char *const keys[] = {
+		"Authorization", "authorization", "X-API-Key",     "JOB-TOKEN",
+		"Deploy-Token",  "X-Auth-Key",    "Api-Key",       "X-Amz-Security-Token",
+		"X-Vault-Token", "Cookie2",       "Client_Secret", "X-Ms-Authorization-Auxiliary",
+	};
+	static const char *const others[] = { "Accept",          "X-CSRF-Token",
+					      "Idempotency-Key", "OpenAI-Organization",
+					      "X-Request-Id",    "Keywords" };
+	static const char *const targets[] = {
+		"/?key=x",           "/?a=1&private_token=x", "/?PRIVATE%5ftoken=x",
+		"/?api-key=x",       "/?a=1;api_key=x",       "/?access_token[]=x",
+		"/?sig=x",           "/?%61ccess_token=x",    "/?X-Amz-Signature=x",
+		"/?b=2&job.token=x",
+	};
+	static const char *const free_targets[] = {
+		"/?pageToken=x",     "/?key=",      "/?continuation-token=x",
+		"/?keys=1&tokens=2", "/?q=key%3Dx", "/key=x?a"
+	};
+
+	make("credentials: {GITLAB: {host: 'git.example:8443', header: PRIVATE-TOKEN, from: {env: "
+	     "OTHER}}}\n");
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		request("GET", text("/"));
+		field(keys[i], text("some-other-key"));
+		misused("git.example");
+		assert_non_null(strstr(v.hint, keys[i]));
+		/* at another host it is nobody's business */
+		assert_true(sent("other.example"));
+		head.fields[0].value.n = 0;
+		assert_true(sent("git.example"));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		request("GET", text("/"));
+		field(others[i], text("some-other-text"));
+		assert_true(send_to("git.example", 8443, true));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+		request("POST", egress_text(targets[i], strlen(targets[i])));
+		misused("git.example");
+		assert_true(sent("other.example"));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(free_targets); i++) {
+		request("POST", egress_text(free_targets[i], strlen(free_targets[i])));
+		assert_true(send_to("git.example", 8443, true));
+		is(head.target, free_targets[i]);
+	}
+}
+
+static void a_login_in_a_cookie_is_forgotten_at_a_bound_host(void **state UNUSED)
+{
+	static const char *const rows[][2] = {
+		{ "session=mine", NULL },
+		{ "a; =b; session=mine;", NULL },
+		{ "__cf_bm=1.2-3; session=mine", "__cf_bm=1.2-3" },
+		{ "session=mine; _cfuvid=x; token=y; AWSALB=z", "_cfuvid=x; AWSALB=z" },
+	};
+
+	make(bearer);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		request("GET", text("/"));
+		field("Cookie", text("%s", rows[i][0]));
+		field("Accept", text("*/*"));
+		assert_true(sent("other.example"));
+		is(head.fields[0].value, rows[i][0]);
+		assert_true(sent("api.example.org"));
+		assert_int_equal(head.n_fields, rows[i][1] ? 2 : 1);
+		if (rows[i][1])
+			is(head.fields[0].value, rows[i][1]);
+		is(head.fields[head.n_fields - 1].value, "*/*");
+	}
+}
+
+static void another_key_passes_where_a_setting_says_so(void **state UNUSED)
+{
+	static const char *const wrong[] = {
+		"api.example.org",       "api.example.org ",      "api.example.org a b",  " X-Key",
+		"api.example.org:443 X", "GET api.example.org X", "api.example.org/x X",  "@npm X",
+		"api.example.org X*Y",   "api.example.org ?",     "api.example.org ?key*"
+	};
+	struct strlist l = { 0 };
+
+	make("credentials: {GITHUB_TOKEN: {host: api.example.org}, OTHER: {host: "
+	     "b.example.org, header: X-Key}}\n"
+	     "egress: {other_keys: ['api.example.org x-job-token', '*.example.org ?sig', "
+	     "'b.example.org Cookie']}\n");
+	assert_int_equal(creds_other_keys(creds, &plan->egress.other_keys, &e), 0);
+	request("GET", text("/?sig=1"));
+	field("X-Job-Token", text("mine"));
+	assert_true(sent("api.example.org"));
+	misused("b.example.org");
+	request("GET", text("/?sig=1"));
+	field("Cookie", text("session=mine"));
+	assert_true(sent("b.example.org"));
+	is(head.fields[0].value, "session=mine");
+	request("GET", text("/?key=1"));
+	misused("api.example.org");
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		l = (struct strlist){ 0 };
+		assert_int_equal(list_add_string(s->arena, &l, wrong[i], &e), 0);
+		if (creds_other_keys(creds, &l, &e) == 0)
+			fail_msg("'%s' was taken", wrong[i]);
+	}
 }
 
 static void a_placeholder_anywhere_else_is_a_misuse(void **state UNUSED)
@@ -576,6 +686,9 @@ int main(void)
 		TEST(the_path_is_a_place_where_declared),
 		TEST(nothing_is_added_to_a_request_without_placeholder),
 		TEST(another_value_in_the_slot_is_refused),
+		TEST(a_bound_host_takes_no_key_but_the_runs_own),
+		TEST(a_login_in_a_cookie_is_forgotten_at_a_bound_host),
+		TEST(another_key_passes_where_a_setting_says_so),
 		TEST(a_placeholder_anywhere_else_is_a_misuse),
 		TEST(methods_and_paths_bind_it),
 		TEST(an_unbound_name_is_told_how_to_bind_it),

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is read behind escapes costs the same whatever the values are, and a text without any is
- * read once. */
+ * read once, base64 in lines as well. */
 #include "unit.h"
 
 #include "base/text/arena.h"
+#include "egress/scan/unescape.h"
 #include "egress/scan/view.h"
 
 enum { TEXT_LEN = 6000, FORM_LEN = 2048 };
@@ -158,12 +159,176 @@ static void a_text_without_escapes_is_read_once(void **state UNUSED)
 	assert_int_equal(found, 0);
 }
 
+/* --- base64 in lines --- */
+
+enum { LINES_LEN = 60000, FINDS = 4096, BEFORE = 4096 };
+
+static const char lined[] = "fedcba9876543210QWERTYUIOPasdfghjklzxcvb";
+
+struct found_at {
+	long from, to;
+};
+
+struct finds {
+	struct found_at v[FINDS];
+	size_t n;
+	long at; /* of the call */
+};
+
+static bool has(const struct finds *f, long from, long to)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->v[i].from == from && f->v[i].to == to)
+			return true;
+	return false;
+}
+
+static bool note(void *context, const struct needle *n UNUSED, ptrdiff_t from, ptrdiff_t to)
+{
+	struct finds *f = context;
+
+	if (has(f, f->at + from, f->at + to))
+		fail_msg("%ld..%ld is named twice", f->at + from, f->at + to);
+	assert_true(f->n < FINDS);
+	f->v[f->n++] = (struct found_at){ f->at + from, f->at + to };
+	return true;
+}
+
+static unsigned some(unsigned most)
+{
+	static unsigned x = 1;
+
+	x = x * 1103515245 + 12345;
+	return (x >> 16) % most;
+}
+
+/* Lines of base64 and others, now many of one kind, now few, and the value all over them. */
+static void make_lines(char *text, unsigned kind)
+{
+	static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123+/";
+	size_t length = 0, in_line = 0, left = 0;
+	bool coded = true, crlf = false;
+
+	for (size_t i = 0; i < LINES_LEN; i++) {
+		if (!left) {
+			left = kind == 0 ? LINES_LEN : 1 + some(kind == 1 ? 4000 : 700);
+			coded = kind == 0 || some(2);
+			crlf = some(4) == 0;
+			length = some(3) ? 76 : (kind ? 12 : 16) + some(80);
+		}
+		left--;
+		if (in_line >= length && (!crlf || i + 1 < LINES_LEN)) {
+			if (crlf)
+				text[i++] = '\r';
+			text[i] = '\n';
+			in_line = 0;
+			continue;
+		}
+		in_line++;
+		text[i] = coded ? signs[some(sizeof(signs) - 1)] : " .,abc-%="[some(7)];
+	}
+	for (size_t i = 0; i + 200 < LINES_LEN; i += 60 + some(500))
+		for (size_t k = 0, at = i; k < sizeof(lined) - 1; at++)
+			if (text[at] != '\n' && text[at] != '\r')
+				text[at] = lined[k++];
+}
+
+/* As it is, and with the ends of lines taken out. */
+static void read_plainly(const char *text, const struct needles *n, struct finds *f)
+{
+	static char p[LINES_LEN];
+	static long from[LINES_LEN];
+	struct unescaped u;
+	size_t m = 0;
+
+	f->n = 0;
+	for (size_t at = 0; at < LINES_LEN; at += u.took) {
+		if (unescape_one(UNESCAPE_LINES, text, at, LINES_LEN, true, &u) == UNESCAPE_ONE)
+			continue;
+		u.took = 1;
+		p[m] = text[at];
+		from[m++] = (long)at;
+	}
+	for (size_t k = 0; k < n->n; k++)
+		for (size_t i = 0; i + n->v[k].v.n <= m; i++)
+			if (((p[i] ^ n->v[k].v.p[0]) | 0x20) == 0x20 &&
+			    needle_is(&n->v[k], p + i, false))
+				(void)note(f, NULL, from[i], from[i + n->v[k].v.n - 1] + 1);
+}
+
+static void read_in_pieces(struct views *w, const char *text, size_t most, struct finds *f)
+{
+	struct seek_text t = { .data = text };
+	struct view *v = NULL;
+
+	f->n = 0;
+	assert_int_equal(view_new(w, &v, &e), 0);
+	for (; t.at < LINES_LEN; t.at += (int64_t)t.n) {
+		size_t at = (size_t)t.at, before = at < BEFORE ? at : BEFORE;
+
+		t.data = text + at;
+		t.before = egress_text(text + at - before, before);
+		t.n = most > 1000 ? most : 1 + some((unsigned)most);
+		t.n = LINES_LEN - at < t.n ? LINES_LEN - at : t.n;
+		f->at = (long)at;
+		assert_int_equal(view_feed(v, &t, at + t.n == LINES_LEN, note, f), 0);
+	}
+	v = view_free(v);
+}
+
+static void each_value_in_lines_is_named_once_however_it_is_cut(void **state UNUSED)
+{
+	static const size_t pieces[] = { LINES_LEN, 16384, 1500, 700, 60 };
+	static struct finds want, got;
+	static char text[LINES_LEN];
+	struct secret kept = { .name = "K", .value = lined, .len = sizeof(lined) - 1 };
+	CLEANUP(arena) struct arena *a = arena_new(64 << 20);
+	struct needles n;
+	struct views *w = made(a, &kept, &n);
+
+	for (unsigned kind = 0; kind < 30; kind++) {
+		make_lines(text, kind % 3);
+		read_plainly(text, &n, &want);
+		if (want.n < 50)
+			fail_msg("%zu of kind %u", want.n, kind);
+		for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
+			read_in_pieces(w, text, pieces[i], &got);
+			assert_int_equal(got.n, want.n);
+			for (size_t k = 0; k < want.n; k++)
+				assert_true(has(&got, want.v[k].from, want.v[k].to));
+		}
+	}
+}
+
+static void base64_in_lines_is_read_once(void **state UNUSED)
+{
+	static char text[LINES_LEN];
+	struct secret kept = { .name = "K", .value = lined, .len = sizeof(lined) - 1 };
+	CLEANUP(arena) struct arena *a = arena_new(64 << 20);
+	static struct finds got;
+	struct needles n;
+	struct views *w = made(a, &kept, &n);
+	uint64_t before, plain;
+
+	memset(text, 'A', sizeof(text));
+	before = seek_work(views_seek(w));
+	read_in_pieces(w, text, 16384, &got);
+	plain = seek_work(views_seek(w)) - before;
+	for (size_t i = 76; i < LINES_LEN; i += 77)
+		text[i] = '\n';
+	before = seek_work(views_seek(w));
+	read_in_pieces(w, text, 16384, &got);
+	assert_in_range(seek_work(views_seek(w)) - before, plain / 2, plain + plain / 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			behind_escapes_the_work_does_not_depend_on_what_nearly_stands_there),
 		cmocka_unit_test(a_text_without_escapes_is_read_once),
+		cmocka_unit_test(each_value_in_lines_is_named_once_however_it_is_cut),
+		cmocka_unit_test(base64_in_lines_is_read_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,6 +150,13 @@ void creds_lacking(struct creds *c, const struct strlist *names)
 	c->lacking = names;
 }
 
+int creds_other_keys(struct creds *c, const struct strlist *texts, struct err *e)
+{
+	if (field_list_read(c->arena, texts, true, &c->other_keys, e) < 0)
+		return err_wrap(e, "egress.other_keys");
+	return 0;
+}
+
 struct creds *creds_free(struct creds *c)
 {
 	if (c)
@@ -165,6 +172,15 @@ static bool bound_here(const struct cred *c, const struct cred_target *to)
 	for (size_t i = 0; to->verified && i < c->n_hosts; i++)
 		if (c->hosts[i].port == to->port && host_eq(&c->hosts[i].host, to->host))
 			return true;
+	return false;
+}
+
+static bool host_named(const struct creds *c, const struct cred_target *to)
+{
+	for (size_t i = 0; i < c->n; i++)
+		for (size_t k = 0; k < c->v[i].n_hosts; k++)
+			if (host_eq(&c->v[i].hosts[k].host, to->host))
+				return true;
 	return false;
 }
 
@@ -361,19 +377,21 @@ static bool apply_header(struct cred_job *j, struct egress_field *f)
 			break;
 		}
 	}
-	return !slot || cred_foreign(j, slot, header_of(slot->spec));
+	return slot ? cred_foreign(j, slot, header_of(slot->spec)) : cred_other_field(j, f);
 }
 
 bool cred_apply(const struct creds *c, const struct cred_target *to, struct egress_head *head,
 		uint64_t *used, struct egress_verdict *v)
 {
-	struct cred_job j = { .creds = c, .to = to, .head = head, .v = v };
+	struct cred_job j = {
+		.creds = c, .to = to, .head = head, .v = v, .named = host_named(c, to)
+	};
 	struct egress_text target = head->target;
 
 	*used = 0;
 	for (size_t i = 0; i < c->n; i++)
 		j.bound |= (uint64_t)bound_here(&c->v[i], to) << i;
-	if (j.bound) {
+	if (j.named) {
 		for (size_t i = 0; i < head->n_fields; i++)
 			if (!apply_header(&j, &head->fields[i]))
 				return false;

@@ -5,7 +5,8 @@
  * and hands both to the worker. There cred_apply puts a value in the place of its placeholder, only
  * in the declared slot of a request to a bound host, port, path and method, over TLS that was
  * opened and verified. It never adds a field that is not there, and a placeholder seen anywhere
- * else is a denial. Everything but cred_fetch is pure. */
+ * else is a denial. So is a key of somebody else's at a bound host, wherever the host may take one
+ * from. Everything but cred_fetch is pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -45,6 +46,9 @@ int creds_new(const struct credentiallist *specs, const struct secret *secrets, 
 	      struct creds **ret, struct err *e);
 /* Names that are bound and have no value in this run, for whoever asks for one; borrowed. */
 void creds_lacking(struct creds *c, const struct strlist *names);
+/* Where another key may stand than the run's own, at hosts that a credential is bound to: "HOST
+ * NAME", "HOST ?NAME" (egress/rules/field_list.h). */
+int creds_other_keys(struct creds *c, const struct strlist *texts, struct err *e);
 struct creds *creds_free(struct creds *c);
 DEFINE_CLEANUP(creds, struct creds *, creds_free)
 

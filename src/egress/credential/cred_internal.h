@@ -7,6 +7,7 @@
 #include "base/text/arena.h"
 #include "base/text/buf.h"
 #include "egress/credential/cred.h"
+#include "egress/rules/field_list.h"
 #include "model/dialect/credentials.h"
 
 #define CRED_TEXT_MAX 131072
@@ -29,6 +30,7 @@ struct creds {
 	struct cred *v;
 	size_t n;
 	bool bind_names;
+	struct field_list other_keys;
 	const struct strlist *lacking; /* bound names without a value; NULL: none */
 };
 
@@ -39,6 +41,8 @@ struct cred_job {
 	struct egress_head *head;
 	struct egress_verdict *v;
 	uint64_t bound, used;
+	bool named; /* a credential is bound to the host, at this port or another, over TLS or not
+		     */
 };
 
 enum cred_outcome { NOT_THIS, REPLACED, REFUSED };
@@ -66,6 +70,14 @@ bool cred_keep(struct cred_job *j, struct buf *b, struct egress_text *ret);
 void cred_put_escaped(struct buf *b, const struct secret *s);
 void cred_put_base64(struct buf *b, const char *p, size_t n);
 bool cred_get_base64(struct egress_text t, struct buf *out); /* strict; padding at the end alone */
+
+/* ---- cred_account.c: keys of somebody else's; false is a denial ---- */
+
+bool cred_other_field(struct cred_job *j, const struct egress_field *f);
+/* One part of the query, between two '&'. */
+bool cred_other_parameter(struct cred_job *j, struct egress_text part);
+/* May it go on to a host that a credential is bound to? */
+bool cred_cookie_passes(const struct cred_job *j, struct egress_text name);
 
 /* ---- cred_list.c, cred_left.c: false is a denial ---- */
 

@@ -72,6 +72,22 @@ static enum cred_outcome put_pair(struct cred_job *j, const struct list_style *s
 	return slot ? (cred_foreign(j, slot, slot->spec->field), REFUSED) : NOT_THIS;
 }
 
+/* What no credential is put into. A cookie that may hold a login is left out: clients send back
+ * whatever a host has set, and expect that it may be forgotten. NOT_THIS: it was. */
+static enum cred_outcome pass_pair(struct cred_job *j, const struct list_style *style,
+				   struct egress_text pair, struct buf *out)
+{
+	const char *eq = memchr(pair.p, '=', pair.n);
+	struct egress_text name = egress_text(pair.p, eq ? (size_t)(eq - pair.p) : pair.n);
+
+	if (style->slot == SLOT_COOKIE && !cred_cookie_passes(j, name))
+		return NOT_THIS;
+	if (style->slot == SLOT_QUERY && j->named && !cred_other_parameter(j, pair))
+		return REFUSED;
+	buf_add(out, pair.p, pair.n);
+	return REPLACED;
+}
+
 /* Rewrites the list from p to end into out. */
 static bool apply_list(struct cred_job *j, const struct list_style *style, struct egress_text list,
 		       struct buf *out)
@@ -83,6 +99,7 @@ static bool apply_list(struct cred_job *j, const struct list_style *style, struc
 		const char *sep = memchr(p, style->between, (size_t)(end - p)),
 			   *stop = sep ? sep : end, *eq;
 		enum cred_outcome o = NOT_THIS;
+		size_t before = out->len;
 
 		while (style->blanks && p < stop && *p == ' ')
 			buf_putc(out, *p++);
@@ -90,15 +107,22 @@ static bool apply_list(struct cred_job *j, const struct list_style *style, struc
 		if (eq)
 			o = put_pair(j, style, egress_text(p, (size_t)(eq - p)),
 				     egress_text(eq + 1, (size_t)(stop - eq - 1)), out, &seen);
+		if (o == NOT_THIS)
+			o = pass_pair(j, style, egress_text(p, (size_t)(stop - p)), out);
 		if (o == REFUSED)
 			return false;
 		if (o == NOT_THIS)
-			buf_add(out, p, (size_t)(stop - p));
-		if (sep)
+			out->len = before;
+		else if (sep)
 			buf_putc(out, style->between);
 		p = stop + 1;
 	}
 	return true;
+}
+
+static void remove_field(struct egress_head *h, size_t i)
+{
+	memmove(&h->fields[i], &h->fields[i + 1], (--h->n_fields - i) * sizeof(*h->fields));
 }
 
 bool cred_cookies(struct cred_job *j)
@@ -111,6 +135,12 @@ bool cred_cookies(struct cred_job *j)
 			continue;
 		if (!apply_list(j, &cookies, f->value, &out) || !cred_keep(j, &out, &f->value))
 			return false;
+		while (f->value.n && strchr("; ", *f->value.p))
+			f->value = egress_text(f->value.p + 1, f->value.n - 1);
+		while (f->value.n && strchr("; ", f->value.p[f->value.n - 1]))
+			f->value.n--;
+		if (!f->value.n)
+			remove_field(j->head, i--);
 	}
 	return true;
 }

@@ -9,7 +9,9 @@
 
 #include "base/text/arena.h"
 #include "base/text/str.h"
+#include "egress/rules/head_fields.h"
 #include "egress/rules/path.h"
+#include "egress/rules/field_list.h"
 #include "model/settings/groups.h"
 #include "model/settings/rule.h"
 
@@ -35,6 +37,7 @@ struct egress_rules {
 	uint32_t *pin_at; /* by hash: number + 1, 0 is free; at most half full */
 	size_t pin_slots; /* a power of two */
 	struct strlist passthrough;
+	struct field_list fields; /* that pass beside the common ones */
 	bool https_only, inspect;
 	uint16_t host_service;
 };
@@ -196,6 +199,8 @@ static int allow_compile(struct egress_rules *r, const struct egress_spec *s, st
 	for (size_t i = 0; i < s->passthrough.n; i++)
 		if (add_passthrough(r, s->passthrough.v[i], e) < 0)
 			return -e->code;
+	if (field_list_read(r->arena, &s->fields, false, &r->fields, e) < 0)
+		return err_wrap(e, "fields");
 	if (check_visible(r, &r->allow, e) < 0)
 		return -e->code;
 	return check_visible(r, &r->deny, e);
@@ -560,6 +565,12 @@ bool egress_decide(const struct egress_rules *r, const struct egress_request *q,
 	v->narrow = ok && (is_narrow(&r->allow, v, false) || is_narrow(&r->deny, v, true));
 	buf_done(&k.path);
 	return ok;
+}
+
+bool egress_field_passes(const struct egress_rules *r, const struct host *host,
+			 struct egress_text name)
+{
+	return field_is_common(name) || field_list_has(&r->fields, host, name, false);
 }
 
 bool egress_address(const struct addr *a, const struct addr *own, size_t n_own,

@@ -57,6 +57,11 @@ DEFINE_CLEANUP(egress_rules, struct egress_rules *, egress_rules_free)
 bool egress_decide(const struct egress_rules *r, const struct egress_request *q,
 		   struct egress_verdict *ret);
 
+/* May a field of that name go with a request to a host whose rules are about methods or paths? One
+ * that may not could name another path, host or method than the rules were asked about. */
+bool egress_field_passes(const struct egress_rules *r, const struct host *host,
+			 struct egress_text name);
+
 /* May this answer of the resolver be dialled for a name that egress_decide let through? `own` are
  * the addresses of this machine. Dial exactly the address that was asked about. */
 bool egress_address(const struct addr *a, const struct addr *own, size_t n_own,

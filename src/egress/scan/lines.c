@@ -7,6 +7,7 @@
 
 #define ROOM 8192 /* joined and searched at once */
 #define END_MOST 2
+#define EARLY 512 /* what the first bytes are decides how the rest is searched */
 
 /* From `at` on the joined text is that from `from` on. */
 struct joint {
@@ -21,6 +22,7 @@ struct base64_lines {
 	size_t n, searched;
 	struct joint *joints;
 	size_t n_joints, most_joints;
+	ptrdiff_t done; /* what ends up to here was named, but for what crosses the end of a line */
 
 	/* of the call at hand */
 	const struct seek_text *t;
@@ -61,7 +63,26 @@ static const struct joint *joint_of(const struct base64_lines *l, size_t at)
 	return &l->joints[i - 1];
 }
 
-/* What lies in one line, or ended before this call, was named. */
+/* In the data, as it is. */
+static bool raw_on_end(void *context, const struct needle *n, ptrdiff_t end)
+{
+	const struct base64_lines *l = context;
+
+	return l->fn(l->context, n, end - (ptrdiff_t)n->v.n, end);
+}
+
+/* Names what ends up to `to` and was not named yet. */
+static bool lines_raw(struct base64_lines *l, ptrdiff_t to)
+{
+	ptrdiff_t from = l->done;
+
+	if (to <= from)
+		return true;
+	l->done = to;
+	return seek_part(l->seek, l->t, from, to, raw_on_end, l);
+}
+
+/* What lies in one line, and ended before the first joint or before this call, was named. */
 static bool lines_on_end(void *context, const struct needle *n, ptrdiff_t end)
 {
 	const struct base64_lines *l = context;
@@ -69,7 +90,7 @@ static bool lines_on_end(void *context, const struct needle *n, ptrdiff_t end)
 	const struct joint *first = joint_of(l, from), *last = joint_of(l, to - 1);
 	ptrdiff_t ends = last->from + (ptrdiff_t)(to - last->at);
 
-	return first == last || ends <= 0 ||
+	return (first == last && ends <= l->done) || ends <= 0 ||
 	       l->fn(l->context, n, first->from + (ptrdiff_t)(from - first->at), ends);
 }
 
@@ -154,10 +175,9 @@ static char lines_byte(const struct seek_text *t, ptrdiff_t at)
 	return at < 0 ? t->before.p[(ptrdiff_t)t->before.n + at] : t->data[at];
 }
 
-/* The next '\n' from `at` on, or the end. */
-static ptrdiff_t next_end(const struct seek_text *t, ptrdiff_t at)
+/* The next '\n' in at..stop, or stop. */
+static ptrdiff_t next_end(const struct seek_text *t, ptrdiff_t at, ptrdiff_t stop)
 {
-	ptrdiff_t n = (ptrdiff_t)t->n;
 	const char *p;
 
 	if (at < 0) {
@@ -166,8 +186,8 @@ static ptrdiff_t next_end(const struct seek_text *t, ptrdiff_t at)
 			return p - t->before.p - (ptrdiff_t)t->before.n;
 		at = 0;
 	}
-	p = at < n ? memchr(t->data + at, '\n', (size_t)(n - at)) : NULL;
-	return p ? p - t->data : n;
+	p = at < stop ? memchr(t->data + at, '\n', (size_t)(stop - at)) : NULL;
+	return p ? p - t->data : stop;
 }
 
 struct joining {
@@ -179,10 +199,15 @@ struct joining {
 static bool lines_close(struct base64_lines *l, struct joining *j)
 {
 	ptrdiff_t to = j->last + (ptrdiff_t)l->reach, n = (ptrdiff_t)l->t->n;
-	bool open = j->open;
 
+	if (!j->open)
+		return true;
 	j->open = false;
-	return !open || (lines_add(l, j->at, to < n ? to : n) && lines_search(l));
+	to = to < n ? to : n;
+	if (!lines_add(l, j->at, to) || !lines_search(l))
+		return false;
+	l->done = to > l->done ? to : l->done;
+	return true;
 }
 
 static bool lines_join(struct base64_lines *l, struct joining *j, ptrdiff_t end, size_t took)
@@ -197,6 +222,8 @@ static bool lines_join(struct base64_lines *l, struct joining *j, ptrdiff_t end,
 		l->joints[0] = (struct joint){ 0, j->at };
 		l->n_joints = 1;
 		j->open = true;
+		if (!lines_raw(l, end))
+			return false;
 	}
 	if (!lines_add(l, j->at, end))
 		return false;
@@ -205,6 +232,32 @@ static bool lines_join(struct base64_lines *l, struct joining *j, ptrdiff_t end,
 	return true;
 }
 
+/* Joins what ends in a line before `stop`. */
+static bool lines_go(struct base64_lines *l, struct joining *j, ptrdiff_t *from, ptrdiff_t stop)
+{
+	const struct seek_text *t = l->t;
+	ptrdiff_t at;
+
+	while ((at = next_end(t, *from, stop)) < stop) {
+		ptrdiff_t end = at;
+		size_t took;
+		char before = at > -(ptrdiff_t)t->before.n ? lines_byte(t, at - 1) : ' ';
+
+		*from = at + 1;
+		if (before == '\r')
+			end--;
+		else if (before < '+' || before > 'z' || before == ',')
+			continue; /* so do most lines end that are no base64 */
+		took = goes_together(t, end);
+		if (took && !lines_join(l, j, end, took))
+			return false;
+	}
+	*from = stop;
+	return true;
+}
+
+/* What is base64 in lines all along is searched joined alone; anything else as it is, and where it
+ * was joined once more. */
 bool lines_feed(struct base64_lines *l, const struct seek_text *t, view_fn *fn, void *context)
 {
 	ptrdiff_t n = (ptrdiff_t)t->n, at = -(ptrdiff_t)(l->reach + l->reach / 8 + END_MOST);
@@ -213,21 +266,9 @@ bool lines_feed(struct base64_lines *l, const struct seek_text *t, view_fn *fn, 
 	l->t = t;
 	l->fn = fn;
 	l->context = context;
+	l->done = 0;
 	if (at < -(ptrdiff_t)t->before.n)
 		at = -(ptrdiff_t)t->before.n;
-	while ((at = next_end(t, at)) < n) {
-		ptrdiff_t end = at;
-		size_t took;
-		char before = at > -(ptrdiff_t)t->before.n ? lines_byte(t, at - 1) : ' ';
-
-		at++;
-		if (before == '\r')
-			end--;
-		else if (before < '+' || before > 'z' || before == ',')
-			continue; /* so do most lines end that are no base64 */
-		took = goes_together(t, end);
-		if (took && !lines_join(l, &j, end, took))
-			return false;
-	}
-	return lines_close(l, &j);
+	return lines_go(l, &j, &at, n < EARLY ? n : EARLY) && (j.open || lines_raw(l, n)) &&
+	       lines_go(l, &j, &at, n) && lines_close(l, &j) && lines_raw(l, n);
 }

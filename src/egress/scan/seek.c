@@ -276,8 +276,14 @@ static bool seek_look_at(struct seek_call l)
 	return true;
 }
 
-bool seek_feed(struct seek *s, const struct seek_text *t, seek_fn *fn, void *context)
+bool seek_part(struct seek *s, const struct seek_text *t, ptrdiff_t from, ptrdiff_t to, seek_fn *fn,
+	       void *context)
 {
 	s->feed++;
-	return seek_look_at((struct seek_call){ s, t, 0, (ptrdiff_t)t->n, fn, context });
+	return seek_look_at((struct seek_call){ s, t, from, to, fn, context });
+}
+
+bool seek_feed(struct seek *s, const struct seek_text *t, seek_fn *fn, void *context)
+{
+	return seek_part(s, t, 0, (ptrdiff_t)t->n, fn, context);
 }

@@ -35,5 +35,9 @@ typedef bool seek_fn(void *context, const struct needle *n, ptrdiff_t end);
 /* Names every needle that ends in data. false when fn said stop. */
 bool seek_feed(struct seek *s, const struct seek_text *t, seek_fn *fn, void *context);
 
+/* Names those that end behind `from` and up to `to` in data. */
+bool seek_part(struct seek *s, const struct seek_text *t, ptrdiff_t from, ptrdiff_t to, seek_fn *fn,
+	       void *context);
+
 /* Entries and bytes that were compared so far, for a test that it depends on no secret. */
 uint64_t seek_work(const struct seek *s);

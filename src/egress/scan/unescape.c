@@ -261,7 +261,8 @@ static inline unsigned is_base64(char c)
 	return base64_signs[(unsigned char)c];
 }
 
-typedef unsigned char bytes16 __attribute__((vector_size(16)));
+/* Signed: one instruction compares, and what is beyond ASCII is less than every sign. */
+typedef signed char bytes16 __attribute__((vector_size(16)));
 
 static_assert(UNESCAPE_BACK == sizeof(bytes16), "all of them at once");
 
@@ -303,6 +304,9 @@ enum unescape_found unescape_one(enum unescape_kind k, const char *p, size_t at,
 {
 	struct escape_at x = { .p = p + at, .n = n - at, .last = last, .ret = ret };
 
+	if (k == UNESCAPE_LINES)
+		return at < n && (p[at] == '\n' || p[at] == '\r') ? line_end(&x, at)
+								  : UNESCAPE_NONE;
 	if (at >= n || !unescape_begins(k, p[at]))
 		return UNESCAPE_NONE;
 	switch (p[at]) {
@@ -317,6 +321,6 @@ enum unescape_found unescape_one(enum unescape_kind k, const char *p, size_t at,
 	case '\0':
 		return nul(&x, at);
 	default:
-		return line_end(&x, at);
+		return UNESCAPE_NONE;
 	}
 }

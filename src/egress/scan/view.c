@@ -465,13 +465,6 @@ static int look_through(struct view *v)
 	return 0;
 }
 
-static bool as_it_is(void *context, const struct needle *n, ptrdiff_t end)
-{
-	const struct view *v = context;
-
-	return v->fn(v->context, n, end - (ptrdiff_t)n->v.n, end);
-}
-
 int view_feed(struct view *v, const struct seek_text *t, bool last, view_fn *fn, void *context)
 {
 	v->t = t;
@@ -480,8 +473,6 @@ int view_feed(struct view *v, const struct seek_text *t, bool last, view_fn *fn,
 	v->context = context;
 	if (!v->views->n_needles)
 		return 0;
-	if (!seek_feed(v->views->seek, t, as_it_is, v))
-		return 1;
 	if (!lines_feed(v->views->lines, t, fn, context))
 		return 1;
 	return look_through(v);

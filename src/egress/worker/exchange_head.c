@@ -151,7 +151,8 @@ static void add_field(struct egress_head *h, struct http1_text name, struct http
  * was sent to or from any other name of the same service. */
 static bool asks_for_part(const struct http1_field *f)
 {
-	return f->is == HTTP1_NAME_RANGE || f->is == HTTP1_NAME_IF_RANGE;
+	return f->is == HTTP1_NAME_RANGE || f->is == HTTP1_NAME_IF_RANGE ||
+	       http1_text_is(f->name, "x-ms-range");
 }
 
 static bool exchange_head_holds(struct http1_text t, const char *word)
@@ -209,6 +210,7 @@ struct head_filter {
 	const struct cred_target *to;
 	bool whole;  /* no part of an answer may be asked for */
 	bool narrow; /* rules of this host are about methods or paths */
+	const struct egress_rules *rules;
 };
 
 static bool exchange_head_is_kept(const struct head_filter *f, const struct http1_request *q,
@@ -226,14 +228,41 @@ static bool exchange_head_is_kept(const struct head_filter *f, const struct http
 	       (f->creds && creds_header(f->creds, f->to, exchange_text(name)));
 }
 
-static void filter_request(const struct http1_request *q, const struct head_filter *f,
-			   struct egress_head *h)
+/* What a server takes for the path of an object, its host or a method, only the server knows, so
+ * names decide and no value is looked at. */
+static bool may_say_otherwise(const struct head_filter *f, struct http1_text name)
+{
+	return f->narrow && !egress_field_passes(f->rules, f->to->host, exchange_text(name)) &&
+	       !(f->creds && creds_header(f->creds, f->to, exchange_text(name)));
+}
+
+static bool refuse_field(struct egress_verdict *v, struct http1_text name)
+{
+	int shown = (int)(name.n < 80 ? name.n : 80);
+	char hint[sizeof(v->hint)];
+
+	(void)snprintf(hint, sizeof(hint),
+		       "if it names no path, host or method there: --set 'egress.fields=%s %.*s'",
+		       v->host.name, shown, name.p);
+	return verdict_deny(v, EGRESS_DENIED, hint,
+			    "the field '%.*s' may name another path or method to the server, and "
+			    "rules of %s are about methods or paths",
+			    shown, name.p, v->host.name);
+}
+
+static bool filter_request(const struct http1_request *q, const struct head_filter *f,
+			   struct egress_head *h, struct egress_verdict *v)
 {
 	h->method = exchange_text(q->method);
 	h->target = exchange_text(q->path);
-	for (size_t i = 0; i < q->n_fields; i++)
-		if (exchange_head_is_kept(f, q, &q->fields[i]))
-			add_field(h, q->fields[i].name, q->fields[i].value);
+	for (size_t i = 0; i < q->n_fields; i++) {
+		if (!exchange_head_is_kept(f, q, &q->fields[i]))
+			continue;
+		if (may_say_otherwise(f, q->fields[i].name))
+			return refuse_field(v, q->fields[i].name);
+		add_field(h, q->fields[i].name, q->fields[i].value);
+	}
+	return true;
 }
 
 static void write_request(struct exchange *x, const struct http1_request *q,
@@ -322,12 +351,14 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 				    "second path, and rules of %s are about methods or paths",
 				    x->t.v.host.name);
 	x->bound = k->creds && creds_bound(k->creds, &to);
-	filter_request(q,
-		       &(struct head_filter){ .creds = k->creds,
-					      .to = &to,
-					      .whole = k->scrubber != NULL,
-					      .narrow = narrow },
-		       &h);
+	if (!filter_request(q,
+			    &(struct head_filter){ .creds = k->creds,
+						   .to = &to,
+						   .whole = k->scrubber != NULL,
+						   .narrow = narrow,
+						   .rules = k->rules },
+			    &h, &x->t.v))
+		return false;
 	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->t.v))
 		return false;
 	if (k->creds && !cred_apply(k->creds, &to, &h, &used, &x->t.v))

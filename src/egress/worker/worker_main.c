@@ -213,8 +213,10 @@ static int worker_main_compile(struct worker *k, struct err *e)
 		r = scanner_new(&o, &k->scanner, e);
 	if (r == 0 && (p->credentials.n || p->bind_names))
 		r = creds_new(&p->credentials, p->secrets, p->bind_names, &k->creds, e);
-	if (k->creds)
+	if (r == 0 && k->creds) {
 		creds_lacking(k->creds, &p->lacking);
+		r = creds_other_keys(k->creds, &p->egress.other_keys, e);
+	}
 	for (size_t i = 0; i < p->credentials.n; i++)
 		delayed |= p->credentials.v[i].delayed;
 	if (r == 0 && p->credentials.n)

@@ -488,6 +488,8 @@ static const struct {
 	LIST(credentials),
 	LIST(use_credentials),
 	LIST(egress.passthrough),
+	LIST(egress.fields),
+	LIST(egress.other_keys),
 	LIST(egress.resolve),
 	LIST(egress.roots),
 	LIST(leaks.rules),

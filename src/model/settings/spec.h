@@ -186,8 +186,10 @@ struct egress_spec {
 	struct originlist deny_by;
 	struct strlist groups;
 	struct strlist passthrough; /* hosts whose TLS is not opened */
-	struct strlist roots;       /* files with further certificates to trust upstream */
-	struct envlist resolve;     /* HOST to ADDR[:PORT] */
+	struct strlist fields;     /* HOST NAME: they pass where rules are about methods or paths */
+	struct strlist other_keys; /* HOST NAME, HOST ?NAME: may hold a key of somebody else's */
+	struct strlist roots;      /* files with further certificates to trust upstream */
+	struct envlist resolve;    /* HOST to ADDR[:PORT] */
 	struct rate_spec rate;
 	bool https_only, inspect;
 	bool ask; /* whoever is there, about a name that no rule allows */

@@ -98,11 +98,9 @@ static const struct subcommand *unlisted(const char *name)
 		return &cmd_version;
 	if (str_eq(name, "--help") || str_eq(name, "-h") || str_eq(name, "--help=all"))
 		return &cmd_help;
-	if (str_eq(name, cmd_hold.name))
-		return &cmd_hold;
 	if (str_eq(name, cmd_node.name))
 		return &cmd_node;
-	return str_eq(name, cmd_attach.name) ? &cmd_attach : NULL;
+	return str_eq(name, cmd_far.name) ? &cmd_far : NULL;
 }
 
 int command_elsewhere(int argc, char **argv)

@@ -28,8 +28,8 @@
 #include "base/text/num.h"
 #include "base/text/str.h"
 #include "proc/node/node_frame.h"
-#include "proc/node/node_place.h"
-#include "proc/node/node_spool.h"
+#include "far/far_place.h"
+#include "far/spool.h"
 #include "remote/node_request.h"
 #include "sandbox/manager.h"
 
@@ -474,7 +474,7 @@ static void done(struct node_session *n)
 
 static int read_ask(int spool, const char *name, struct buf *text)
 {
-	CLEANUP(fd) int fd = node_spool_read(spool, name);
+	CLEANUP(fd) int fd = far_spool_read(spool, name);
 	char part[65536];
 	ssize_t n;
 
@@ -495,8 +495,8 @@ static void take_quickly(struct node_session *n, const char *path)
 	struct node_frame f;
 
 	buf_add(&folder, path, (size_t)(name - path));
-	spool = node_spool_open(buf_str(&folder));
-	if (spool < 0 || !str_starts(name + 1, NODE_SPOOL_ASK) ||
+	spool = far_spool_open(buf_str(&folder));
+	if (spool < 0 || !str_starts(name + 1, FAR_SPOOL_ASK) ||
 	    read_ask(spool, name + 1, &text) < 0)
 		return;
 	(void)unlinkat(spool, name + 1, 0);
@@ -589,17 +589,17 @@ static void forget_variables(void)
 int node_task(const char *spool)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(ASK_MAX);
-	CLEANUP(fd) int folder = node_spool_open(spool);
+	CLEANUP(fd) int folder = far_spool_open(spool);
 	const char *job = getenv("SLURM_ARRAY_JOB_ID"), *index = getenv("SLURM_ARRAY_TASK_ID");
-	char ask[NODE_SPOOL_NAME], out[NODE_SPOOL_NAME], task[64];
+	char ask[FAR_SPOOL_NAME], out[FAR_SPOOL_NAME], task[64];
 	uint64_t number;
 	int to;
 
 	if (folder < 0 || !job || !index || num_count(index, &number) < 0)
 		return 1;
 	forget_variables();
-	node_spool_name(ask, number, "ask");
-	node_spool_name(out, number, "out");
+	far_spool_name(ask, number, "ask");
+	far_spool_name(out, number, "out");
 	(void)snprintf(task, sizeof(task), "%.32s_%llu", job, (unsigned long long)number);
 	if (read_ask(folder, ask, &text) < 0)
 		return 1;
@@ -610,11 +610,11 @@ int node_task(const char *spool)
 
 void node_where(const char *path, char *out, size_t room)
 {
-	struct node_place at = { 0 };
-	char boot[NODE_BOOT_SIZE];
+	struct far_place at = { 0 };
+	char boot[FAR_BOOT_SIZE];
 
-	node_boot(boot);
-	(void)node_place_look(path, &at);
+	far_boot(boot);
+	(void)far_place_look(path, &at);
 	(void)snprintf(out, room, "brig-place %llu %llu %llu %s", (unsigned long long)at.dev,
 		       (unsigned long long)at.ino, (unsigned long long)at.type, boot);
 }

@@ -13,7 +13,7 @@
  * first: it is taken from there, and removed, if it is this user's alone. Returns the exit status.
  */
 int node_serve(const char *ask);
-/* A task of a job array: what to run is in a folder (proc/node/node_spool.h), and so is what is
+/* A task of a job array: what to run is in a folder (far/spool.h), and so is what is
  * said. Nobody is on the other end: it goes on until its run is over, or Slurm sends a signal.
  * Returns the exit status. */
 int node_task(const char *spool);

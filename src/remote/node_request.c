@@ -12,7 +12,7 @@
 #include "model/files/config.h"
 #include "model/known/gpus.h"
 #include "model/request/code.h"
-#include "proc/node/node_place.h"
+#include "far/far_place.h"
 #include "sandbox/manager.h"
 
 #define WORDS_MAX 65536
@@ -108,19 +108,19 @@ static int check_paths(const struct jread *v, struct err *e)
 {
 	const struct jread *paths = jread_get(v, "paths");
 	const char *boot = jread_str(v, "boot");
-	char own[NODE_BOOT_SIZE];
+	char own[FAR_BOOT_SIZE];
 
-	node_boot(own);
+	far_boot(own);
 	for (size_t i = 0; i < jread_count(paths); i++) {
 		const struct jread *p = jread_at(paths, i);
 		const char *path = jread_str(p, "path"), *what = jread_str(p, "what");
-		const struct node_place there = { .dev = (uint64_t)jread_int(p, "dev", 0),
-						  .ino = (uint64_t)jread_int(p, "ino", 0),
-						  .type = (uint64_t)jread_int(p, "type", 0) };
-		struct node_place here;
+		const struct far_place there = { .dev = (uint64_t)jread_int(p, "dev", 0),
+						 .ino = (uint64_t)jread_int(p, "ino", 0),
+						 .type = (uint64_t)jread_int(p, "type", 0) };
+		struct far_place here;
 
-		if (path && node_place_look(path, &here) == 0 &&
-		    node_place_same(&there, &here, boot && own[0] && str_eq(boot, own)))
+		if (path && far_place_look(path, &here) == 0 &&
+		    far_place_same(&there, &here, boot && own[0] && str_eq(boot, own)))
 			continue;
 		return err_refuse(e, ERR_UNAVAILABLE, EXDEV,
 				  "put it on a file system that the nodes share",

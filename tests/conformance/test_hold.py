@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sandbox that a brig on the other side of ssh keeps open: who may speak with it, and what ends it. test_two.py has what it must do."""
 
-import concurrent.futures
 import contextlib
 import fcntl
 import json
@@ -10,7 +9,6 @@ import pathlib
 import pty
 import resource
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -44,58 +42,48 @@ def held(*more):
 
 
 def holds():
-    return [pid for pid, name in descendants().items() if name == "brig-hold"]
+    return [pid for pid, name in descendants().items() if name == "brig-far"]
 
 
 def there():
     """What runs of it on the other side."""
-    return [n for n in descendants().values() if n in ("brig-hold", "brig-attach", "brig-init", "brig-reaper", "sleep", "python3.13", "python3.11")]
-
-
-def sockets():
-    return list((state() / "brig/hold").iterdir())
+    return [n for n in descendants().values() if n in ("brig-far", "brig-init", "brig-reaper", "sleep", "python3.13", "python3.11")]
 
 
 def nothing_is_left():
     assert wait_until(lambda: not there()), there()
-    assert not sockets(), sockets()
+    assert not (state() / "brig/hold").exists()  # no socket, and no folder for one
 
 
 def ended(r):
     return r["outcome"], r["exit_code"]
 
 
-def as_caller(*argv, before=(), **more):
+def as_caller(*argv):
     """A program of this test's identity on the other side, beside the sandbox."""
     line = brig_argv()
-    line = [*line[:line.index(str(brig_path()))], *before, *argv]
+    line = [*line[:line.index(str(brig_path()))], *argv]
     with files_as_root():
-        return subprocess.run(line, env=brig_environment(PLAIN), capture_output=True, timeout=30 * PATIENCE, check=False, **more)
+        return subprocess.run(line, env=brig_environment(PLAIN), capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
 
 
-def attach(name, number, *argv, before=()):
-    """What a command's session runs; its report."""
-    report = scratch() / "report"
-    done = as_caller("/bin/sh", "-c", 'exec 3> "$0"; exec "$@"', report, brig_path(), "_attach", name, str(number), "exec", "0", "0", "0", "", "0", *argv,
-                     before=before)
-    assert report.exists() and report.read_text(), done
-    return done.stdout.decode(), json.loads(report.read_text())
+KINDS = {"data": 1, "end": 2, "credit": 4, "said": 11, "ready": 19, "report": 20, "began": 21, "ended": 22}
+
+
+def frame(kind, payload=b"", command=0, channel=0):
+    """As src/far/frames.h has it."""
+    return struct.pack("=IIBBH", len(payload), command, KINDS[kind], channel, 0) + payload
 
 
 REACH = """
-import os, socket, sys
-path, found = sys.argv[1], []
-for at in (path, '/proc/1/root' + path, '/proc/self/cwd/' + os.path.relpath(path)):
-    for kind in (socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
-        s = socket.socket(socket.AF_UNIX, kind)
-        try:
-            s.connect(at)
-            found.append(at)
-        except OSError:
-            pass
-for line in open('/proc/net/unix'):
-    if 'hold' in line:
-        found.append(line)
+import os
+found = []
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    try:
+        if open(f'/proc/{pid}/comm').read() == 'brig-far\\n':
+            found.append(bool(os.readlink(f'/proc/{pid}/fd/0')))
+    except OSError:
+        pass
 print(found, [n for n in os.environ if n.startswith(('BRIG_RUN', '_b'))])
 """
 
@@ -104,45 +92,36 @@ print(found, [n for n in os.environ if n.startswith(('BRIG_RUN', '_b'))])
 def nothing_inside_reaches_the_one_who_keeps_the_sandbox():
     (workspace() / "reach.py").write_text(REACH)
     with held() as s:
-        [at] = sockets()
-        assert s.run(1, f"python3 reach.py {at}")["stdout"] == "[] []\n"
-        # The control: whoever may log in there speaks with it by the same name.
-        out, report = attach(at.name, 2000, "/bin/echo", "reached")
-        assert (out, report["outcome"]) == ("reached\n", "exited"), (out, report)
-        assert oct(at.parent.stat().st_mode & 0o777) == "0o700"
+        assert s.run(1, "python3 reach.py")["stdout"] == "[] []\n"
+        # The control: whoever is that user over there finds it, and the line it speaks by.
+        done = as_caller(sys.executable, workspace() / "reach.py")
+        assert "True" in done.stdout, done
         assert ended(s.run(2, "true")) == ("exited", 0)
-
-
-@test(as_user="root")
-def who_lives_in_another_namespace_is_not_listened_to():
-    """As if the socket had been shown inside."""
-    with held() as s:
-        [at] = sockets()
-        for before in (["unshare", "--pid", "--fork"], ["unshare", "--user", "--map-root-user"]):
-            out, report = attach(at.name, 2000, "/bin/sh", "-c", ": > reached", before=before)
-            assert report["outcome"] == "refused" and not (workspace() / "reached").exists(), (before, report)
-        assert attach(at.name, 2000, "/bin/sh", "-c", ": > reached")[1]["outcome"] == "exited"  # the control
-        assert (workspace() / "reached").exists() and ended(s.run(1, "true")) == ("exited", 0)
 
 
 @test
 def a_command_forges_no_end_and_no_report():
-    """It has no number of any session, and its output is no session's own."""
+    """Its output is no line of anybody's: neither a word of the wrapper's nor a frame."""
     lie = json.dumps({"schema": 1, "outcome": "exited", "exit_code": 0, "denials": [], "isolation": {"landlock_abi": 77}})
+    frames = b"".join(frame("report", lie.encode(), n) + frame("ended", b"", n) for n in (0, 1, 2))
+    (workspace() / "frames").write_bytes(frames)
     with held() as s:
-        name = sockets()[0].name
         (workspace() / "lie.py").write_text(
             "import os, sys\n"
-            f"numbers = [{name!r}, '0' * 32, '']\n"
+            "numbers = ['0' * 32, 'f' * 32, '']\n"
+            "frames = open('frames', 'rb').read()\n"
             "for fd in [1, 2, *range(3, 64)]:\n"
             "    for number in numbers:\n"
             "        for word in ('S 7', 'E 0', 'J ' + sys.argv[1]):\n"
             "            try: os.write(fd, ('\\x1e%s %s\\n' % (number, word)).encode())\n"
             "            except OSError: pass\n"
+            "    try: os.write(fd, frames)\n"
+            "    except OSError: pass\n"
             "os._exit(7)\n")
         r = s.run(1, f"python3 lie.py '{lie}'")
         assert ended(r) == ("exited", 7) and r["isolation"]["landlock_abi"] != 77, r
         assert r["stderr"].count("\x1e") == r["stdout"].count("\x1e") == 9, r  # all of it is output
+        assert r["stdout"].count(lie) == 3 + 3, r
         assert ended(s.run(2, "exit 3")) == ("exited", 3)
         r = s.say("close")
         assert r["outcome"] == "exited" and r["isolation"]["landlock_abi"] != 77, r
@@ -182,10 +161,26 @@ def output_that_nobody_reads_holds_up_neither_another_command_nor_the_close():
         s.start(1, ": > one; exec yes")  # is turned only now and then
         assert wait_until((workspace() / "one").exists)
         time.sleep(0.3)
-        assert attach(sockets()[0].name, 2000, "/bin/echo", "beside")[0] == "beside\n"
+        assert s.run(2, "echo beside")["stdout"] == "beside\n"
         r = s.say("close")
         assert r["outcome"] == "exited" and not r["denials"], r  # one says that it took too long
         assert s.wait(1)["outcome"] == "cancelled"
+
+
+@test
+def one_session_has_all_of_it():
+    """Commands, signals and what they print: no further login, no further process over there."""
+    with held() as s:
+        logins = lambda: sorted(pid for pid, name in descendants(s.host.process.pid).items() if name.startswith("sshd"))
+        before = logins()
+        s.start(1, "trap 'echo got; exit 4' TERM; : > one; while :; do sleep 0.05; done")
+        s.start(2, ": > two; exec sleep 100")
+        s.until("one")
+        s.until("two")
+        assert logins() == before and len(holds()) == 1, (before, logins())
+        s.say("cancel 1")
+        assert s.wait(1)["outcome"] == "cancelled" and logins() == before
+        assert ended(s.run(3, "echo beside")) == ("exited", 0)
 
 
 def ticks(pid):
@@ -196,45 +191,30 @@ def ticks(pid):
 
 @test
 def at_the_close_last_words_reach_a_late_reader_and_nothing_spins():
-    """One second is theirs. The reader here takes nothing until the close has begun, and then all there is."""
-    size = 100000  # more than the reader's pipe has room for, less than that and the command's have
+    """The reader here takes nothing until the close has begun, and then all there is."""
+    size = 60000  # what the reader's pipe has room for
     with held() as s:
-        line = brig_argv()
-        line = [*line[:line.index(str(brig_path()))], "/bin/sh", "-c", 'exec 3> /dev/null; exec "$@"', "sh", brig_path(), "_attach", sockets()[0].name, "2000",
-                "exec", "0", "0", "0", "", "0", "/bin/sh", "-c", f"head -c {size} /dev/zero; : > said; exec sleep 100"]
-        with files_as_root():
-            p = subprocess.Popen(line, env=brig_environment(PLAIN), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        s.start(1, f"head -c {size} /dev/zero; : > said; exec sleep 100")
         assert wait_until((workspace() / "said").exists), "the control: all of it is on the way"
         (hold,) = holds()
         before = ticks(hold)
-        s.process.stdin.write(b"close\n")
-        s.process.stdin.flush()
         time.sleep(0.3)
         used = (ticks(hold) - before) / os.sysconf("SC_CLK_TCK")
-        got = len(p.stdout.read())
-        p.wait(20 * PATIENCE)
-        assert got == size, (got, size)
         assert used < 0.15, used
-        assert json.loads(s.process.stdout.read(int(s.process.stdout.readline())))["outcome"] == "exited"
+        assert s.say("close")["outcome"] == "exited"
+        assert len(s.wait(1)["stdout"]) == size
 
 
 @test(as_user="root")
-def without_descriptors_a_caller_waits_and_nothing_spins():
+def without_descriptors_a_command_is_refused_and_the_sandbox_stays():
     with held() as s:
         (hold,) = holds()
         was = resource.prlimit(hold, resource.RLIMIT_NOFILE)
         resource.prlimit(hold, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{hold}/fd")), was[1]))
-        with concurrent.futures.ThreadPoolExecutor() as beside:
-            answer = beside.submit(attach, sockets()[0].name, 2000, "/bin/echo", "later")
-            time.sleep(0.1)
-            before = ticks(hold)
-            time.sleep(0.4)
-            used = (ticks(hold) - before) / os.sysconf("SC_CLK_TCK")
-            assert not answer.done(), "the control: it has to wait"
-            resource.prlimit(hold, resource.RLIMIT_NOFILE, was)
-            assert answer.result()[0] == "later\n"
-        assert used < 0.15, used
-        assert ended(s.run(1, "true")) == ("exited", 0)
+        r = s.run(1, "true")
+        assert r["outcome"] == "refused" and "Too many open files" in r["error"]["what"], r
+        resource.prlimit(hold, resource.RLIMIT_NOFILE, was)
+        assert ended(s.run(2, "true")) == ("exited", 0)
 
 
 @test
@@ -251,11 +231,11 @@ def the_loss_of_the_connection_ends_the_sandbox():
         assert r["outcome"] == "failed" and "connection to 'box' was lost" in r["error"]["what"], r
         s.process.stdin.close()
         assert s.process.wait(20 * PATIENCE) == 0
-        assert not sockets()
+        nothing_is_left()
 
 
 @test
-def one_that_was_killed_ends_all_and_the_next_removes_its_socket():
+def one_that_was_killed_ends_all():
     with sshd.Sshd() as host:
         s = Sandbox("ssh", *settings(host), folder=False, env=PLAIN)
         assert s.opened == "ok", s.opened
@@ -266,40 +246,25 @@ def one_that_was_killed_ends_all_and_the_next_removes_its_socket():
         r = s.wait(1)
         assert r["outcome"] in ("failed", "refused") and r["error"]["what"], r
         assert wait_until(lambda: not there()), there()
-        assert s.say("close")["outcome"] in ("failed", "exited") and len(sockets()) == 1  # whichever was heard of first
+        r = s.say("close")
+        assert r["outcome"] == "failed" and "ended without a report" in r["error"]["what"], r
         s.process.stdin.close()
         assert s.process.wait(20 * PATIENCE) == 0
-        with Sandbox("ssh", *settings(host), folder=False, env=PLAIN) as s:
-            assert len(sockets()) == 1 and ended(s.run(1, "true")) == ("exited", 0)
+        with Sandbox("ssh", *settings(host), folder=False, env=PLAIN) as s:  # tidies up behind it
+            assert ended(s.run(1, "true")) == ("exited", 0)
         nothing_is_left()
 
 
-@test
-def one_that_hears_nobody_holds_no_other_up():
-    """A newcomer looks for sockets of the dead: at one that is alive and takes no call it does not wait."""
-    with held() as s:
-        path = str(sockets()[0].parent / "0123")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as deaf, contextlib.ExitStack() as calls:
-            deaf.bind(path)
-            deaf.listen(0)
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    c = calls.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK))
-                    c.connect(path)
-            with Sandbox("ssh", *settings(s.host), folder=False, env=PLAIN) as second:
-                assert ended(second.run(1, "exit 3")) == ("exited", 3)
-            assert os.path.exists(path), "it is alive"
-        os.unlink(path)
-
-
-LIES = {
-    "exit 125": "is too old to keep a sandbox open",
-    "echo '{}'; sleep 100": "does not say what the sandbox is like",
-    "echo nonsense; sleep 100": "does not say what the sandbox is like",
-    "while :; do printf '%65536s' x; done": "says more of its sandbox than is read",
-    "echo '{\"outcome\":\"refused\",\"error\":{\"code\":\"policy\",\"what\":\"not today\"}}' >&3": "on 'box': not today",
-    "exec 1>&-; exit 3": "is too old",
-}
+LIES = (
+    ("exit 125", b"", "is too old to keep a sandbox open"),
+    ("exec 1>&-; exit 3", b"", "is too old"),
+    ("sleep 100", b"nonsense, and no frames\n", "does not say what the sandbox is like"),
+    ("sleep 100", frame("ready", b"{}") + frame("report", b"{}") + frame("began"), "does not say what the sandbox is like"),
+    ("sleep 100", frame("report", b"x" * 16384) * 2500, "does not say what the sandbox is like"),  # more than is kept
+    ("sleep 100", frame("said", b"x" * 16), "does not say what the sandbox is like"),  # a word of another line's
+    ("sleep 100", frame("ended"), "was not opened"),
+    ("sleep 100", frame("report", b'{"outcome":"refused","error":{"code":"policy","what":"not today"}}') + frame("ended"), "on 'box': not today"),
+)
 
 
 @test
@@ -312,8 +277,9 @@ def a_brig_that_is_too_old_or_lies_is_refused_by_name():
         host.stop()
         (host.folder / "server").write_text("\n".join(f"SetEnv PATH={other}:{sshd.PATH}" if line.startswith("SetEnv") else line for line in text.splitlines()) + "\n")
         host.start()
-        for lie, words in LIES.items():
-            (other / "brig").write_text(f"#!/bin/sh\n[ \"$1\" != version ] || {{ echo '{version}'; exit; }}\n[ \"$1\" = _hold ] || exit 9\n{lie}\n")
+        for lie, said, words in LIES:
+            (other / "said").write_bytes(said)
+            (other / "brig").write_text(f"#!/bin/sh\n[ \"$1\" != version ] || {{ echo '{version}'; exit; }}\n[ \"$1\" = _far ] || exit 9\ncat {other}/said\n{lie}\n")
             (other / "brig").chmod(0o755)
             s = Sandbox("ssh", *settings(host), folder=False, env=PLAIN)
             assert s.opened.startswith("error ") and words in s.opened, (lie, s.opened)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz/fuzz_frames.c - frames out of a pod: whatever comes, nothing beyond a channel's window is
- * kept or written, and nonsense ends the conversation. */
+/* fuzz/fuzz_frames.c - frames out of a pod, or from another brig: whatever comes, nothing beyond a
+ * channel's window is kept or written, and nonsense ends the conversation. */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include "fuzz.h"
 
 #include "base/text/cleanup.h"
-#include "far/frames.h"
+#include "far/far_job.h"
 
 static int hear(void *arg, const struct frames_head *h, const void *payload)
 {
@@ -34,17 +34,17 @@ static void open_channels(struct frames *c)
 	(void)close(ends[0]);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+static void feed_owner(const uint8_t *data, size_t n, struct frames_line line)
 {
 	struct pollfd p[FRAMES_POLLS];
 	size_t sum = 0, sent = 0;
 	struct frames *c;
 	int pair[2], r = 0;
 
-	(void)signal(SIGPIPE, SIG_IGN);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
 		abort();
-	c = frames_new(pair[0], pair[0], hear, &sum);
+	line.from = line.to = pair[0];
+	c = frames_on(&line, hear, &sum);
 	if (!c)
 		abort();
 	open_channels(c);
@@ -59,5 +59,46 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	(void)frames_free(c);
 	(void)close(pair[0]);
 	(void)close(pair[1]);
+}
+
+/* The same to the near end of a line to another brig. */
+static void feed_job(const uint8_t *data, size_t n)
+{
+	struct frames_line line = { 0 };
+	const struct buf *report;
+	struct far_job *j = NULL;
+	struct err e = { 0 };
+	int pair[2], r = 0;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0 ||
+	    loop_new(&line.loop, &e) < 0)
+		abort();
+	line.from = line.to = pair[0];
+	if (far_job_new(&line, &j, &e) < 0 || far_job_add(j, 0, -1, -1, -1, &e) < 0 ||
+	    far_job_add(j, 1, -1, open("/dev/null", O_WRONLY | O_CLOEXEC), -1, &e) < 0)
+		abort();
+	for (size_t sent = 0; r == 0 && sent < n;) {
+		ssize_t w = write(pair[1], data + sent, n - sent < 4096 ? n - sent : 4096);
+
+		sent += w > 0 ? (size_t)w : 0;
+		r = far_job_turn(j);
+		if (w <= 0)
+			break;
+	}
+	report = far_job_report(j, 1);
+	require(!report || report->len <= n);
+	require(!far_job_facts(j) || far_job_facts(j)->len <= n);
+	(void)far_job_free(j);
+	(void)loop_free(line.loop);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	(void)signal(SIGPIPE, SIG_IGN);
+	feed_owner(data, n, (struct frames_line){ 0 });
+	feed_owner(data, n, (struct frames_line){ .newlines = true, .unanswered = true });
+	feed_job(data, n);
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "proc/node/node_frame.h"
-#include "proc/node/node_place.h"
+#include "far/far_place.h"
 
 static void frames_arrive_however_they_are_split(void **state UNUSED)
 {
@@ -78,15 +78,15 @@ static void a_frame_beyond_its_size_is_not_made(void **state UNUSED)
 
 static void a_path_is_the_same_only_where_it_can_be(void **state UNUSED)
 {
-	const struct node_place ext = { .dev = 1, .ino = 7, .type = 0xef53 },
+	const struct far_place ext = { .dev = 1, .ino = 7, .type = 0xef53 },
 				nfs = { .dev = 9, .ino = 7, .type = 0x6969 },
 				other = { .dev = 1, .ino = 8, .type = 0x6969 };
 
-	assert_true(node_place_same(&ext, &ext, true));
-	assert_false(node_place_same(&ext, &nfs, true));
-	assert_false(node_place_same(&ext, &ext, false)); /* two disks, one number */
-	assert_true(node_place_same(&ext, &nfs, false));  /* the server of that file system */
-	assert_false(node_place_same(&nfs, &other, false));
+	assert_true(far_place_same(&ext, &ext, true));
+	assert_false(far_place_same(&ext, &nfs, true));
+	assert_false(far_place_same(&ext, &ext, false)); /* two disks, one number */
+	assert_true(far_place_same(&ext, &nfs, false));  /* the server of that file system */
+	assert_false(far_place_same(&nfs, &other, false));
 }
 
 static const struct CMUnitTest tests[] = {

@@ -266,7 +266,7 @@ void pod_guard_door_turn(struct pod_guard *g, const struct pollfd *p, size_t n)
 		return;
 	}
 	k = frames_find(g->door.frames, POD_DOOR_COMMAND);
-	if (k && k->channels[1].fd < 0) /* no more decisions will come */
+	if (k && k->channels[1].w.fd < 0) /* no more decisions will come */
 		frames_end(k);
 }
 

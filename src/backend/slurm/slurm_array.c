@@ -2,7 +2,7 @@
 /* backend/slurm/slurm_array.c - many runs by one sbatch.
  *
  *   STATE/slurm/array-NAME/wave      which wave, from which line, how many, which job
- *   STATE/slurm/array-NAME/SEQ/      of one wave: script, N.ask, N.out (proc/node/node_spool.h)
+ *   STATE/slurm/array-NAME/SEQ/      of one wave: script, N.ask, N.out (far/spool.h)
  *
  * `wave` is written before sbatch is asked and once more when it has answered: a process that dies
  * in between finds its job by the comment. What a wave has put down is removed with it, so that a
@@ -20,8 +20,8 @@
 #include "base/files/tree.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
-#include "proc/node/node_place.h"
-#include "proc/node/node_spool.h"
+#include "far/far_place.h"
+#include "far/spool.h"
 
 #define WAVE_MAX 1000
 #define ASK_S 30
@@ -67,7 +67,7 @@ static int open_wave(struct backend_array *a)
 	int n = snprintf(a->spool, sizeof(a->spool), "%s/%llu", a->path,
 			 (unsigned long long)a->seq);
 
-	a->wave = n < (int)sizeof(a->spool) ? node_spool_open(a->spool) : -ENAMETOOLONG;
+	a->wave = n < (int)sizeof(a->spool) ? far_spool_open(a->spool) : -ENAMETOOLONG;
 	return a->wave < 0 ? a->wave : 0;
 }
 
@@ -88,25 +88,25 @@ static bool read_wave(struct backend_array *a)
 
 static bool was_put(const struct backend_array *a, uint64_t task)
 {
-	char name[NODE_SPOOL_NAME];
+	char name[FAR_SPOOL_NAME];
 	struct stat st;
 
-	node_spool_name(name, task, "ask");
+	far_spool_name(name, task, "ask");
 	return fstatat(a->wave, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* Its report is there: what is in it is read by whoever follows it. */
 static bool has_report(const struct backend_array *a, uint64_t task)
 {
-	char name[NODE_SPOOL_NAME], part[65536];
+	char name[FAR_SPOOL_NAME], part[65536];
 	CLEANUP(fd) int fd = -1;
 	struct node_reader r;
 	struct node_frame f;
 	bool found = false;
 	ssize_t n;
 
-	node_spool_name(name, task, "out");
-	fd = node_spool_read(a->wave, name);
+	far_spool_name(name, task, "out");
+	fd = far_spool_read(a->wave, name);
 	node_reader_init(&r, NODE_FROM_NODE);
 	while (fd >= 0 && !found && (n = read(fd, part, sizeof(part))) > 0) {
 		node_reader_add(&r, part, (size_t)n);
@@ -237,7 +237,7 @@ static int slurm_array_open_folder(struct backend_array *a, struct err *e)
 		return err_sys(e, "cannot make '%.200s/%s'", path, name);
 	if (snprintf(a->path, sizeof(a->path), "%s/%s", path, name) >= (int)sizeof(a->path))
 		return err_errno(e, -ENAMETOOLONG, "cannot open '%.200s'", path);
-	a->folder = node_spool_open(a->path);
+	a->folder = far_spool_open(a->path);
 	if (a->folder < 0)
 		return err_errno(e, a->folder, "cannot use '%.200s'", a->path);
 	(void)futimens(a->folder, NULL); /* somebody asks for it: it is not left */
@@ -303,18 +303,18 @@ static int ask_size(struct backend_array *a, struct err *e)
 /* What the node that was asked says of it. */
 static bool slurm_array_is_same(const struct backend_array *a, const char *text)
 {
-	struct node_place here, there;
-	char boot[NODE_BOOT_SIZE];
+	struct far_place here, there;
+	char boot[FAR_BOOT_SIZE];
 	const char *at;
 	uint64_t v[3];
 	size_t n;
 
 	if (!slurm_text_place(text, v, &at, &n))
 		return false;
-	there = (struct node_place){ .dev = v[0], .ino = v[1], .type = v[2] };
-	node_boot(boot);
-	return node_place_look(a->path, &here) == 0 &&
-	       node_place_same(&here, &there, n && n == strlen(boot) && memcmp(boot, at, n) == 0);
+	there = (struct far_place){ .dev = v[0], .ino = v[1], .type = v[2] };
+	far_boot(boot);
+	return far_place_look(a->path, &here) == 0 &&
+	       far_place_same(&here, &there, n && n == strlen(boot) && memcmp(boot, at, n) == 0);
 }
 
 static int ask_node(struct backend_array *a, struct err *e)
@@ -383,7 +383,7 @@ static int array_put(struct backend_array *a, const struct spec *s, uint64_t lin
 	CLEANUP(slurm_plan) struct backend_plan *p = NULL;
 	struct slurm_ask ask = { .id = a->name, .input = input >= 0 };
 	uint64_t task = line - a->first;
-	char name[NODE_SPOOL_NAME];
+	char name[FAR_SPOOL_NAME];
 	int r;
 
 	if (line < a->first || task >= WAVE_MAX)
@@ -394,7 +394,7 @@ static int array_put(struct backend_array *a, const struct spec *s, uint64_t lin
 	if (slurm_frames(p, &ask, &b, e) < 0)
 		return -e->code;
 	(void)put_input(input, &b);
-	node_spool_name(name, task, "ask");
+	far_spool_name(name, task, "ask");
 	r = b.failed ? -E2BIG : write_file(a->wave, name, b.data, b.len);
 	if (r < 0)
 		return err_errno(e, r, "cannot write '%.200s/%s'", a->spool, name);

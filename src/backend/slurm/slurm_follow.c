@@ -18,7 +18,7 @@
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/text/str.h"
-#include "proc/node/node_spool.h"
+#include "far/spool.h"
 #include "proc/spawn.h"
 
 #define FIRST_MS 5
@@ -31,7 +31,7 @@
 struct follower {
 	const struct backend_plan *p;
 	int in, out, folder, file;
-	char name[NODE_SPOOL_NAME], task[64];
+	char name[FAR_SPOOL_NAME], task[64];
 	struct node_reader said, told; /* by the node; by our brig */
 	uint64_t heard, silence;
 	off_t at;
@@ -119,7 +119,7 @@ static size_t take_news(struct follower *f)
 	ssize_t n;
 
 	if (f->file < 0)
-		f->file = node_spool_read(f->folder, f->name);
+		f->file = far_spool_read(f->folder, f->name);
 	if (f->file < 0)
 		return 0;
 	n = pread(f->file, part, sizeof(part), f->at);
@@ -222,10 +222,10 @@ void slurm_follow(const struct backend_plan *p, int in, int out, int log)
 	(void)fd_close_range(3, INT32_MAX);
 	f.in = STDIN_FILENO;
 	f.out = STDOUT_FILENO;
-	f.folder = node_spool_open(p->slurm.spool);
+	f.folder = far_spool_open(p->slurm.spool);
 	if (f.folder < 0)
 		slurm_follow_leave("the folder of its array is gone");
-	node_spool_name(f.name, p->slurm.task, "out");
+	far_spool_name(f.name, p->slurm.task, "out");
 	(void)snprintf(f.task, sizeof(f.task), "%llu_%llu", (unsigned long long)p->slurm.array,
 		       (unsigned long long)p->slurm.task);
 	node_reader_init(&f.said, NODE_FROM_NODE);

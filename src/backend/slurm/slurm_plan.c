@@ -14,7 +14,7 @@
 #include "model/request/code.h"
 #include "model/settings/envrules.h"
 #include "model/settings/spec_writes.h"
-#include "proc/node/node_place.h"
+#include "far/far_place.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
 #define LIST_ROOM 64

@@ -15,7 +15,7 @@
 #include "base/files/state.h"
 #include "base/files/tree.h"
 #include "base/text/str.h"
-#include "proc/node/node_spool.h"
+#include "far/spool.h"
 
 #define KEPT_S ((time_t)7 * 24 * 60 * 60)
 #define ASK_KEPT_S ((time_t)60 * 60)
@@ -147,7 +147,7 @@ int slurm_prune(bool dry, slurm_pruned *said, void *arg, struct err *e)
 		return 0;
 	folder_begin(&f, state);
 	while (r == 0 && (d = folder_next(&f))) {
-		if (str_starts(d->name, NODE_SPOOL_ASK))
+		if (str_starts(d->name, FAR_SPOOL_ASK))
 			drop_ask(state, d->name, dry);
 		if (!str_starts(d->name, PREFIX))
 			continue;

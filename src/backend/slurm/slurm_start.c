@@ -18,8 +18,8 @@
 #include "base/files/state.h"
 #include "base/sys/clock.h"
 #include "base/text/str.h"
-#include "proc/node/node_place.h"
-#include "proc/node/node_spool.h"
+#include "far/far_place.h"
+#include "far/spool.h"
 
 #define FRAMES_MAX ((size_t)40 << 20)
 #define QUICK_MAX ((size_t)64 << 10)
@@ -41,8 +41,8 @@ static int put_paths(const struct backend_plan *p, struct json *j, struct err *e
 	json_key(j, "paths");
 	json_array(j);
 	for (size_t i = 0; i < p->path_count; i++) {
-		struct node_place at;
-		int r = node_place_look(p->paths[i].path, &at);
+		struct far_place at;
+		int r = far_place_look(p->paths[i].path, &at);
 
 		if (r < 0)
 			return err_errno(e, r, "%s: cannot open '%.200s'", p->paths[i].what,
@@ -63,10 +63,10 @@ int slurm_frames(const struct backend_plan *p, const struct slurm_ask *a, struct
 		 struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(node_max(NODE_SETTINGS));
-	char boot[NODE_BOOT_SIZE];
+	char boot[FAR_BOOT_SIZE];
 	struct json j;
 
-	node_boot(boot);
+	far_boot(boot);
 	json_init(&j, &text, false);
 	json_object(&j);
 	json_kstr(&j, "version", BRIG_VERSION);
@@ -204,7 +204,7 @@ static void put_quickly(struct backend_job *j, const char *id, const char **argv
 	size_t n = 0;
 
 	if (j->to.unsent.len > QUICK_MAX ||
-	    snprintf(name, sizeof(name), NODE_SPOOL_ASK "%s", id) >= (int)sizeof(name))
+	    snprintf(name, sizeof(name), FAR_SPOOL_ASK "%s", id) >= (int)sizeof(name))
 		return;
 	folder = state_open(SLURM_FOLDER, path, sizeof(path), &unused);
 	if (folder < 0)

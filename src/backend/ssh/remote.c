@@ -87,7 +87,7 @@ static void check_version(struct buf *b)
  * tools, and nothing at all the brig that it runs. */
 static void export_variables(const struct backend_plan *p, struct buf *b)
 {
-	for (const char **v = p->vars; *v; v++) {
+	for (const char **v = p->vars; *v && !p->keeps; v++) {
 		const char *equals = strchr(*v, '=');
 
 		if (p->brig)
@@ -152,12 +152,12 @@ void remote_run(const struct backend_plan *p, const char *id, const struct nonce
 	}
 	buf_putc(b, ';');
 	find_command(b);
-	if (p->brig && !p->hold) /* who opened the sandbox has looked */
+	if (p->brig)
 		check_version(b);
 	watcher(p, b);
 	/* Signals are for the command; the wrapper stays to tell how it ended. */
 	buf_puts(b, "trap : HUP INT QUIT TERM;printf '\\036%s\\n' $_bb;m \"S $_bp\";");
-	if (p->brig)
+	if (p->brig && !p->keeps)
 		run_brig(p, b);
 	else
 		run_command(p, b);
@@ -174,28 +174,13 @@ static void ask_to_end(const struct remote_goal *g, struct buf *b)
 		   g->pid);
 }
 
-/* Through brig-hold, which knows what belongs to the command. */
-static void by_hold(const struct remote_goal *g, const char *words, struct buf *b)
-{
-	buf_printf(b, "brig _attach %s %u %s", g->hold, g->number, words);
-}
-
 void remote_signal(const struct remote_goal *g, int sig, bool twice, struct buf *b)
 {
-	char words[32];
-
-	(void)snprintf(words, sizeof(words), "signal %d", sig);
 	buf_printf(b, "_bn=%s;exec >/dev/null 2>&1;", g->id);
-	if (g->hold)
-		by_hold(g, words, b);
-	else if (sig != SIGKILL && g->pid > 1)
-		buf_printf(b, "kill -%d -%ld", sig, g->pid);
-	if (sig != SIGKILL && (g->hold || g->pid > 1)) {
-		buf_putc(b, '\n');
+	if (sig != SIGKILL && g->pid > 1) {
+		buf_printf(b, "kill -%d -%ld\n", sig, g->pid);
 		return;
 	}
-	if (g->hold)
-		buf_puts(b, "&&exit;");
 	if (g->keeps && g->pid > 1)
 		ask_to_end(g, b);
 	remote_sweep(b);
@@ -205,11 +190,4 @@ void remote_signal(const struct remote_goal *g, int sig, bool twice, struct buf 
 	if (g->pid > 1)
 		buf_printf(b, "kill -9 -%ld;", g->pid);
 	buf_puts(b, ":\n");
-}
-
-void remote_tell(const struct remote_goal *g, const char *words, struct buf *b)
-{
-	buf_puts(b, "exec >/dev/null 2>&1;");
-	by_hold(g, words, b);
-	buf_putc(b, '\n');
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/ssh/settings.c - a spec as arguments of the brig on the other side.
  *
- * What somebody wrote, and what a dialect sets, goes over as --set KEY=VALUE; defaults are the
- * other brig's own, which has the same version. Values of variables are no arguments, and none of
+ * What somebody wrote, and what a dialect sets, goes over as --set KEY=VALUE, or without the --set
+ * to a brig that keeps a sandbox open; defaults are the other brig's own, which has the same
+ * version. Values of variables are no arguments, and none of
  * them may steer that brig itself: the wrapper exports them under names that mean nothing, and
  * --env-from NAME=THAT takes them from there. */
 #include <stdio.h>
@@ -32,6 +33,8 @@ static int settings_set(struct backend_plan *p, size_t *n, const struct field *f
 {
 	const char *text = value ? arena_printf(p->arena, "%s=%s", f->key, value) : NULL;
 
+	if (p->keeps)
+		return ssh_put(p, &p->options, n, text, e);
 	return ssh_put(p, &p->command, n, "--set", e) < 0 ? -e->code
 							  : ssh_put(p, &p->command, n, text, e);
 }
@@ -133,10 +136,23 @@ static const char *variable_from(struct backend_plan *p, const char **v)
 			    (int)(v - p->vars));
 }
 
+/* What goes over as frames (far/far_request.h) is no argument. */
+static int settings_for_far(struct backend_plan *p, const struct spec *s, struct err *e)
+{
+	const char *const argv[] = { "brig", "_far", NULL };
+	size_t n = 0, m = 0;
+
+	for (int id = 0; id < FIELD_COUNT; id++)
+		if (goes_over(s, (enum field_id)id) &&
+		    settings_one(p, s, &m, (enum field_id)id, e) < 0)
+			return -e->code;
+	return settings_words(p, &n, argv, e);
+}
+
 int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
 {
-	bool code = !p->keeps && code_is_file(s);
-	const char *const head[] = { "brig",    p->keeps ? "_hold" : code ? "python" : "run",
+	bool code = code_is_file(s);
+	const char *const head[] = { "brig",    code ? "python" : "run",
 				     "--quiet", "--report-fd",
 				     "3",       "--backend",
 				     "native",  NULL };
@@ -148,6 +164,8 @@ int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, s
 		return err_refuse(e, ERR_USAGE, ENOTSUP,
 				  "--set ssh.remote_cwd=FOLDER: a folder of the other host",
 				  "'%s' is a folder of this host", fields[FIELD_WORKDIR].key);
+	if (p->keeps)
+		return settings_for_far(p, s, e);
 	if (settings_words(p, n, head, e) < 0)
 		return -e->code;
 	for (int id = 0; id < FIELD_COUNT; id++)
@@ -161,39 +179,7 @@ int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, s
 	if (code && (settings_set(p, n, &fields[FIELD_CODE_PATH], s->command.code.path, e) < 0 ||
 		     settings_words(p, n, file, e) < 0))
 		return -e->code;
-	if (p->keeps)
-		return 0;
 	if (!code && settings_words(p, n, tail, e) < 0)
 		return -e->code;
 	return settings_words(p, n, code ? s->command.argv + 2 : s->command.argv, e);
-}
-
-int settings_for_attach(struct backend_plan *p, const struct job_want *w, struct err *e)
-{
-	const struct command *c = w->command;
-	unsigned rows = !c->tty   ? 0
-			: w->rows ? w->rows
-				  : 24,
-		 cols = !c->tty   ? 0
-			: w->cols ? w->cols
-				  : 80;
-	size_t n = 0, count = 0;
-
-	while (p->vars[count])
-		count++;
-	if (settings_words(p, &n, (const char *const[]){ "brig", "_attach", p->hold, NULL }, e) <
-		    0 ||
-	    ssh_put(p, &p->command, &n, arena_printf(p->arena, "%u", p->number), e) < 0 ||
-	    ssh_put(p, &p->command, &n, "exec", e) < 0 ||
-	    ssh_put(p, &p->command, &n,
-		    arena_printf(p->arena, "%llu", (unsigned long long)c->timeout), e) < 0 ||
-	    ssh_put(p, &p->command, &n, arena_printf(p->arena, "%u", rows), e) < 0 ||
-	    ssh_put(p, &p->command, &n, arena_printf(p->arena, "%u", cols), e) < 0 ||
-	    ssh_put(p, &p->command, &n, c->cwd ? c->cwd : "", e) < 0 ||
-	    ssh_put(p, &p->command, &n, arena_printf(p->arena, "%zu", count), e) < 0)
-		return -e->code;
-	for (const char **v = p->vars; *v; v++)
-		if (ssh_put(p, &p->command, &n, variable_from(p, v), e) < 0)
-			return -e->code;
-	return settings_words(p, &n, c->argv, e);
 }

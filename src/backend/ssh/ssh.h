@@ -37,11 +37,9 @@ struct backend_plan {
 	uint64_t output;         /* bytes kept of each stream */
 	const char *code;        /* that goes over in front of its input; NULL: none */
 	size_t code_size;
-	bool brig;  /* it is a brig that makes the sandbox there */
-	bool keeps; /* ... and stays there for commands: brig-hold */
-	const char
-		*hold;   /* it is a command of that one, whose id this is: brig-attach; else NULL */
-	uint32_t number; /* ... and its own number there */
+	const char **options; /* KEY=VALUE, for the brig there that keeps a sandbox open */
+	bool brig;            /* it is a brig that makes the sandbox there */
+	bool keeps;           /* ... and stays there for commands: brig-far */
 	const char *notes[16];
 	size_t note_count;
 };
@@ -52,15 +50,13 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 void ssh_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *ssh_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(ssh_plan, struct backend_plan *, ssh_plan_free)
-/* The same for one command of a sandbox that is open; borrows from the plan and from w. With `hold`
- * it is the nth of the sandbox that another brig keeps; else NULL. */
-int ssh_plan_command(const struct backend_plan *p, const struct job_want *w, const char *hold,
-		     uint32_t n, struct backend_plan **ret, struct err *e);
+/* The same for one command of a sandbox that is open; borrows from the plan and from w. */
+int ssh_plan_command(const struct backend_plan *p, const struct job_want *w,
+		     struct backend_plan **ret, struct err *e);
 int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e);
 
-/* settings.c: the spec, or a command of an open sandbox, as arguments of another brig */
+/* settings.c: the spec as arguments of another brig, or as its options */
 int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e);
-int settings_for_attach(struct backend_plan *p, const struct job_want *w, struct err *e);
 
 /* What makes the wrapper's words its own. Two, because whoever holds the other end of its streams
  * may have seen the first one by the time that the second counts. */
@@ -75,16 +71,12 @@ void remote_run(const struct backend_plan *p, const char *id, const struct nonce
 /* Whom a signal is for. */
 struct remote_goal {
 	const char *id;
-	long pid;         /* of the wrapper; 0 while it is not known */
-	bool keeps;       /* it is brig-hold, which ends by itself when it is told to */
-	const char *hold; /* it is a command of that one; else NULL */
-	uint32_t number;  /* ... this one; 0: all of them */
+	long pid;   /* of the wrapper; 0 while it is not known */
+	bool keeps; /* it is brig-far, which ends by itself when it is told to */
 };
-/* Signals the wrapper's process group, or the command by way of brig-hold; SIGKILL: everything of
- * the run, wherever it went. `twice` comes back after a second for what was only beginning. */
+/* Signals the wrapper's process group; SIGKILL: everything of the run, wherever it went. `twice`
+ * comes back after a second for what was only beginning. */
 void remote_signal(const struct remote_goal *g, int sig, bool twice, struct buf *b);
-/* Only words for brig-hold: "signal NUMBER", "size ROWS COLS". */
-void remote_tell(const struct remote_goal *g, const char *words, struct buf *b);
 /* The remote command line that reads n bytes of sh from its input and evaluates them. */
 void remote_reader(size_t n, bool one_line, char *out, size_t room);
 

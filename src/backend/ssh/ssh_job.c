@@ -31,10 +31,11 @@ static void on_line(struct backend_job *j)
 	uint64_t v;
 
 	/* A report of a brig that nobody asked for is none. */
-	if (j->plan->brig && line[0] == 'J') {
+	if (j->plan->brig && !j->plan->keeps && line[0] == 'J') {
 		j->told = true;
 		buf_add(&j->report, line + 2, strlen(line + 2));
-	} else if (!j->plan->brig && line[0] == 'E' && num_count(line + 2, &v) == 0 && v < 256) {
+	} else if ((!j->plan->brig || j->plan->keeps) && line[0] == 'E' &&
+		   num_count(line + 2, &v) == 0 && v < 256) {
 		j->told = true;
 		j->status = (int)v;
 	}
@@ -151,7 +152,10 @@ static void ssh_job_judge(struct backend_job *j, struct outcome *o)
 		(void)err_wrap(&o->error, "on '%.60s'", j->plan->ssh.host);
 	if (j->report.len)
 		return;
-	if (j->told)
+	if (j->told && j->plan->keeps)
+		(void)err_refuse(&o->error, ERR_UNAVAILABLE, EPROTO, "was it killed there?",
+				 "the brig on '%.60s' ended without a report", j->plan->ssh.host);
+	else if (j->told)
 		outcome_ended_as(o, j->status);
 	else if (o->kind == OUTCOME_FAILED)
 		(void)client_explain(j->plan, &j->client, false, &o->error);
@@ -194,6 +198,7 @@ struct backend_job *ssh_job_free(struct backend_job *j)
 	(void)fd_close(j->timer);
 	buf_done(&j->report);
 	j->open = ssh_open_free(j->open);
+	j->hold = ssh_hold_free(j->hold);
 	free(j);
 	return NULL;
 }
@@ -239,7 +244,9 @@ static int ssh_probe(const struct spec *s, struct isolation *ret, struct err *e)
 static int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		     struct backend_job **ret, struct err *e)
 {
-	int r = w->command ? ssh_job_start(p, w, io, ret, e) : ssh_open_start(p, w, io, ret, e);
+	int r = w->command ? ssh_job_start(p, w, io, ret, e)
+		: p->keeps ? ssh_hold_start(p, w, io, ret, e)
+			   : ssh_open_start(p, w, io, ret, e);
 
 	if (r == 0 && w->isolation && !p->keeps) /* that one has said what it is like */
 		ssh_describe(w->isolation);
@@ -248,26 +255,50 @@ static int ssh_start(struct backend_plan *p, const struct job_want *w, struct jo
 
 static enum job_event ssh_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o UNUSED)
 {
+	if (j->hold)
+		return ssh_hold_event(j);
 	return j->open ? ssh_open_event(j) : ssh_job_event(j);
 }
 
 static void ssh_signal(struct backend_job *j, uint32_t command, int sig)
 {
-	if (j->open)
+	if (j->hold)
+		ssh_hold_signal(j, command, sig);
+	else if (j->open)
 		ssh_open_signal(j, command, sig);
 	else
 		ssh_job_strike(j, sig);
 }
 
+static int ssh_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
+		    uint32_t *ret, struct err *e)
+{
+	return j->hold ? ssh_hold_exec(j, w, io, ret, e) : ssh_open_exec(j, w, io, ret, e);
+}
+
+static bool ssh_ended(struct backend_job *j, uint32_t command, struct outcome *o)
+{
+	return j->hold ? ssh_hold_ended(j, command, o) : ssh_open_ended(j, command, o);
+}
+
+static void ssh_resize(struct backend_job *j, uint32_t command, unsigned short rows,
+		       unsigned short cols)
+{
+	if (j->hold)
+		ssh_hold_resize(j, command, rows, cols);
+}
+
 static void ssh_finish(struct backend_job *j, struct outcome *o)
 {
-	if (j->open)
+	if (j->hold)
+		ssh_hold_finish(j, o);
+	else if (j->open)
 		ssh_open_finish(j, o);
 	else
 		ssh_job_finish(j, o);
 }
 
-static const struct open_ops ssh_open_ops = { .resize = ssh_open_resize };
+static const struct open_ops ssh_open_ops = { .resize = ssh_resize };
 
 const struct backend backend_ssh = {
 	.name = "ssh",
@@ -283,6 +314,6 @@ const struct backend backend_ssh = {
 	.event = ssh_event,
 	.signal = ssh_signal,
 	.finish = ssh_finish,
-	.exec = ssh_open_exec,
-	.ended = ssh_open_ended,
+	.exec = ssh_exec,
+	.ended = ssh_ended,
 };

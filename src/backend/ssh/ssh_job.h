@@ -20,8 +20,11 @@ struct backend_job {
 	bool abandoned; /* it may begin over there, after brig stopped waiting for it */
 	bool told;      /* the wrapper said how it ended */
 	int status;
-	struct buf report;     /* of another brig */
-	struct ssh_open *open; /* it is an open sandbox, and has only events besides; else NULL */
+	struct buf report; /* of another brig */
+	/* It is an open sandbox, of a plain host or of another brig, and has only events besides;
+	 * else NULL. */
+	struct ssh_open *open;
+	struct ssh_hold *hold;
 };
 
 /* start.c */
@@ -32,10 +35,6 @@ int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_i
  * connection may be gone, and a new one must not take long. */
 int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct ssh_client *c,
 		   struct err *e);
-
-/* The same with a text of the caller's. */
-int ssh_job_say(struct backend_job *j, const struct buf *text, int leash, bool hurry,
-		struct ssh_client *c, struct err *e);
 /* A signal for the caller came while it waits for the other side; why that is given up. */
 bool ssh_interrupted(void);
 int ssh_overdue(const struct backend_plan *p, struct err *e);
@@ -47,28 +46,27 @@ enum job_event ssh_job_event(struct backend_job *j);
 void ssh_job_strike(struct backend_job *j, int sig);
 /* It is to end by itself within so many milliseconds; else its session is ended, and that is
  * reported. */
-enum { SSH_PATIENCE_MS = 5000, SSH_LAST_MS = 500 };
+enum { SSH_PATIENCE_MS = 5000 };
 void ssh_job_expect_end(struct backend_job *j, long ms);
 void ssh_job_finish(struct backend_job *j, struct outcome *o);
 struct backend_job *ssh_job_free(struct backend_job *j); /* ends what lives; takes NULL */
 DEFINE_CLEANUP(ssh_job, struct backend_job *, ssh_job_free)
 
-/* ssh_hold.c: the brig over there that keeps a sandbox open, for as long as its session lasts. */
-struct ssh_hold {
-	struct backend_job *job; /* NULL: a plain host, which has none */
-	int leash;               /* the session's input; its end is the sandbox's */
-	bool over;               /* the session has ended */
-};
-
-int ssh_hold_open(struct backend_plan *p, const struct job_want *w, struct ssh_hold *h,
+/* ssh_hold.c: a sandbox that another brig keeps open, and its commands: one session, and frames
+ * (far/far_job.h) in it. As the slots of backend.h, for a job that is open. */
+int ssh_hold_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		   struct backend_job **ret, struct err *e);
+int ssh_hold_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
 		  struct err *e);
-void ssh_hold_close(struct ssh_hold *h); /* tells it to end */
-/* Signals a command that has ended here, with what it has left running; 0: all that runs. */
-void ssh_hold_signal(struct ssh_hold *h, uint32_t number, int sig);
-void ssh_hold_resize(struct backend_job *command, unsigned rows, unsigned cols);
+bool ssh_hold_ended(struct backend_job *j, uint32_t command, struct outcome *o);
+enum job_event ssh_hold_event(struct backend_job *j);
+void ssh_hold_signal(struct backend_job *j, uint32_t command, int sig);
+void ssh_hold_resize(struct backend_job *j, uint32_t command, unsigned short rows,
+		     unsigned short cols);
+void ssh_hold_finish(struct backend_job *j, struct outcome *o);
+struct ssh_hold *ssh_hold_free(struct ssh_hold *h);
 
-/* ssh_open.c: a sandbox that stays open, and its commands: each a session of its own. As the slots
- * of backend.h, for a job that is open. */
+/* ssh_open.c: one on a plain host, whose commands are sessions of their own. Likewise. */
 int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		   struct backend_job **ret, struct err *e);
 int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
@@ -76,7 +74,5 @@ int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io
 bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o);
 enum job_event ssh_open_event(struct backend_job *j);
 void ssh_open_signal(struct backend_job *j, uint32_t command, int sig);
-void ssh_open_resize(struct backend_job *j, uint32_t command, unsigned short rows,
-		     unsigned short cols);
 void ssh_open_finish(struct backend_job *j, struct outcome *o);
 struct ssh_open *ssh_open_free(struct ssh_open *s);

@@ -4,9 +4,7 @@
  * Each command is a session of its own, made as a run's is: with its own wrapper, watcher, keeper,
  * marks and id. A plain login has no process of brig's that could stand over commands: what they
  * share is the host, the folder, the variables and, if connections are shared, the connection, a
- * command ends with all it started, and the sandbox's own events are none until it is to end.
- * Another brig (ssh.remote: brig) has the sandbox in a session that lasts as long as that does
- * (ssh_hold.c), and a command's session brings it in there; its end is the end of all. */
+ * command ends with all it started, and the sandbox's own events are none until it is to end. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +28,6 @@ struct ssh_open {
 	uint32_t last; /* number that was given */
 	bool closing;
 	int wake; /* an eventfd: it is to end */
-	struct ssh_hold hold;
 };
 
 static void ssh_open_leave(struct ssh_command *k)
@@ -44,11 +41,8 @@ struct ssh_open *ssh_open_free(struct ssh_open *s)
 {
 	for (size_t i = 0; s && i < COMMANDS_MAX; i++)
 		ssh_open_leave(&s->all[i]);
-	if (s) {
+	if (s)
 		(void)fd_close(s->wake);
-		(void)fd_close(s->hold.leash);
-		(void)ssh_job_free(s->hold.job);
-	}
 	free(s);
 	return NULL;
 }
@@ -73,7 +67,7 @@ static int try_out(const struct backend_plan *p, struct err *e)
 	const struct job_want w = { .command = &c, .no_input = true, .id = id, .wake = { -1, -1 } };
 	struct job_io io = { -1, -1, -1, -1, -1, -1 };
 
-	if (random_hex(id, sizeof(id), e) < 0 || ssh_plan_command(p, &w, NULL, 0, &x, e) < 0 ||
+	if (random_hex(id, sizeof(id), e) < 0 || ssh_plan_command(p, &w, &x, e) < 0 ||
 	    ssh_job_start(x, &w, &io, &j, e) < 0)
 		return -e->code;
 	(void)fd_close(io.out);
@@ -89,13 +83,12 @@ int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_
 	j = ssh_job_new(p, w->id);
 	if (!j || !(j->open = calloc(1, sizeof(*j->open))))
 		return err_nomem(e);
-	j->open->wake = j->open->hold.leash = -1;
-	if (p->keeps ? ssh_hold_open(p, w, &j->open->hold, e) < 0 : try_out(p, e) < 0)
+	j->open->wake = -1;
+	if (try_out(p, e) < 0)
 		return -e->code;
 	j->open->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	j->events = epoll_create1(EPOLL_CLOEXEC);
-	if (j->open->wake < 0 || j->events < 0 || ssh_job_listen(j, j->open->wake, EPOLLIN) < 0 ||
-	    (p->keeps && ssh_job_listen(j, j->open->hold.job->events, EPOLLIN) < 0))
+	if (j->open->wake < 0 || j->events < 0 || ssh_job_listen(j, j->open->wake, EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to ssh");
 	*io = (struct job_io){ .in = -1,
 			       .out = -1,
@@ -123,15 +116,14 @@ int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io
 		  struct err *e)
 {
 	struct ssh_command *k = ssh_open_find(j->open, 0);
-	const char *hold = j->plan->keeps ? j->id : NULL;
 
-	if (job_has_tty(w) && !hold)
+	if (job_has_tty(w))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave the terminal out",
 				  "a command of an open sandbox cannot have a terminal");
 	if (!k || j->open->last == UINT32_MAX)
 		return err_refuse(e, ERR_POLICY, EAGAIN, "end one first",
 				  "a sandbox has at most %d commands at a time", COMMANDS_MAX);
-	if (ssh_plan_command(j->plan, w, hold, j->open->last + 1, &k->plan, e) < 0 ||
+	if (ssh_plan_command(j->plan, w, &k->plan, e) < 0 ||
 	    ssh_job_start(k->plan, w, io, &k->job, e) < 0) {
 		ssh_open_leave(k);
 		return -e->code;
@@ -143,19 +135,12 @@ int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io
 bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
 	struct ssh_command *k = command ? ssh_open_find(j->open, command) : NULL;
-	const struct ssh_hold *h = &j->open->hold;
-	/* The sandbox's end is the command's, unless that was told before. */
-	bool lost = j->open->closing || (h->job && client_ended(&h->job->client));
 
-	if (!k || (lost && !h->job) || (!k->over && ssh_job_event(k->job) != JOB_ENDED) ||
-	    (lost && !k->job->told))
+	if (!k || j->open->closing || ssh_job_event(k->job) != JOB_ENDED)
 		return false;
 	ssh_job_finish(k->job, o);
 	k->job = NULL;
 	ssh_open_leave(k);
-	/* What the sandbox's end waited for may be gone with it, and with it what would wake it. */
-	if (j->open->closing)
-		ssh_open_wake(j->open);
 	return true;
 }
 
@@ -168,15 +153,10 @@ static void ssh_open_close_all(struct backend_job *j)
 
 	s->closing = true;
 	ssh_open_wake(s);
-	if (s->hold.job && !s->hold.over)
-		ssh_hold_close(&s->hold);
 	for (size_t i = 0; i < COMMANDS_MAX; i++) {
 		if (!s->all[i].number)
 			continue;
-		if (s->hold.job)
-			ssh_job_expect_end(s->all[i].job, SSH_PATIENCE_MS);
-		else
-			ssh_job_strike(s->all[i].job, SIGKILL);
+		ssh_job_strike(s->all[i].job, SIGKILL);
 		(void)ssh_job_listen(j, s->all[i].job->events, EPOLLIN);
 	}
 }
@@ -190,34 +170,6 @@ void ssh_open_signal(struct backend_job *j, uint32_t command, int sig)
 		ssh_job_strike(k->job, sig);
 	else if (!s->closing && command == COMMAND_FIRST && sig == SIGKILL)
 		ssh_open_close_all(j);
-	else if (!s->closing && s->hold.job && command <= s->last) /* 0: all; else it has ended */
-		ssh_hold_signal(&s->hold, command, sig);
-}
-
-void ssh_open_resize(struct backend_job *j, uint32_t command, unsigned short rows,
-		     unsigned short cols)
-{
-	struct ssh_command *k = command ? ssh_open_find(j->open, command) : NULL;
-
-	if (k && k->plan->hold && !j->open->closing)
-		ssh_hold_resize(k->job, rows, cols);
-}
-
-/* Its session has ended: because it was told to, or by itself. */
-static void hear_hold(struct backend_job *j)
-{
-	struct ssh_hold *h = &j->open->hold;
-
-	if (!h->job || h->over || ssh_job_event(h->job) != JOB_ENDED)
-		return;
-	h->over = true;
-	(void)epoll_ctl(j->events, EPOLL_CTL_DEL, h->job->events, NULL);
-	if (!j->open->closing)
-		ssh_open_close_all(j);
-	/* Nothing runs there any more; what is not told yet may wait for a reader here. */
-	for (size_t i = 0; h->job->told && i < COMMANDS_MAX; i++)
-		if (j->open->all[i].number && !j->open->all[i].over)
-			ssh_job_expect_end(j->open->all[i].job, SSH_LAST_MS);
 }
 
 enum job_event ssh_open_event(struct backend_job *j)
@@ -227,8 +179,7 @@ enum job_event ssh_open_event(struct backend_job *j)
 	uint64_t n;
 
 	(void)!read(s->wake, &n, sizeof(n));
-	hear_hold(j);
-	all = s->closing && (!s->hold.job || s->hold.over);
+	all = s->closing;
 	for (size_t i = 0; s->closing && i < COMMANDS_MAX; i++) {
 		struct ssh_command *k = &s->all[i];
 
@@ -243,19 +194,15 @@ enum job_event ssh_open_event(struct backend_job *j)
 	return all ? JOB_ENDED : JOB_NOTHING;
 }
 
-/* Whatever is found to live on over there is told with the sandbox's end; of a sandbox that another
- * brig keeps, that one knows. */
+/* Whatever is found to live on over there is told with the sandbox's end. */
 void ssh_open_finish(struct backend_job *j, struct outcome *o)
 {
-	if (j->open->hold.job)
-		ssh_job_finish(TAKE_PTR(j->open->hold.job), o);
 	for (size_t i = 0; i < COMMANDS_MAX; i++) {
 		struct ssh_command *k = &j->open->all[i];
 
 		if (!k->number)
 			continue;
-		if (!k->plan->hold)
-			ssh_job_finish(TAKE_PTR(k->job), o);
+		ssh_job_finish(TAKE_PTR(k->job), o);
 		ssh_open_leave(k);
 	}
 	(void)ssh_job_free(j);

@@ -375,13 +375,13 @@ static bool ssh_plan_among(const char *const *v, const char *text)
 	return false;
 }
 
-/* The sandbox's, but for those that the command has itself; another brig knows the sandbox's. */
+/* The sandbox's, but for those that the command has itself. */
 static int variables_of(struct backend_plan *p, const struct backend_plan *sandbox,
 			const char *const *own, struct err *e)
 {
 	size_t n = 0;
 
-	for (const char **v = sandbox->vars; *v && !p->hold; v++)
+	for (const char **v = sandbox->vars; *v; v++)
 		if (!ssh_plan_among(own, *v) && ssh_put(p, &p->vars, &n, *v, e) < 0)
 			return -e->code;
 	for (; own && *own; own++) {
@@ -398,8 +398,8 @@ static int variables_of(struct backend_plan *p, const struct backend_plan *sandb
 	return p->vars ? 0 : err_nomem(e);
 }
 
-int ssh_plan_command(const struct backend_plan *p, const struct job_want *w, const char *hold,
-		     uint32_t n, struct backend_plan **ret, struct err *e)
+int ssh_plan_command(const struct backend_plan *p, const struct job_want *w,
+		     struct backend_plan **ret, struct err *e)
 {
 	CLEANUP(ssh_plan) struct backend_plan *x = calloc(1, sizeof(*x));
 	const struct command *c = w->command;
@@ -410,10 +410,7 @@ int ssh_plan_command(const struct backend_plan *p, const struct job_want *w, con
 	x->vars = NULL;
 	x->command = (const char **)(uintptr_t)c->argv;
 	x->timeout = c->timeout;
-	x->keeps = false;
-	x->hold = hold;
-	x->number = n;
-	x->cwd = hold ? NULL : c->cwd ? c->cwd : p->cwd;
+	x->cwd = c->cwd ? c->cwd : p->cwd;
 	x->arena = arena_new(PLAN_MAX);
 	if (!x->arena)
 		return err_nomem(e);
@@ -421,11 +418,6 @@ int ssh_plan_command(const struct backend_plan *p, const struct job_want *w, con
 		return err_set(e, ERR_USAGE, EINVAL, "the folder's name has control characters");
 	if (variables_of(x, p, c->env, e) < 0)
 		return -e->code;
-	if (hold) {
-		x->command = NULL;
-		if (settings_for_attach(x, w, e) < 0)
-			return -e->code;
-	}
 	*ret = TAKE_PTR(x);
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include "base/bytes/random.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/signals.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 
@@ -54,8 +55,8 @@ static int as_input(const struct buf *text, char reader[READER_ROOM], struct err
 	return TAKE_FD(fd);
 }
 
-int ssh_job_say(struct backend_job *j, const struct buf *text, int leash, bool hurry,
-		struct ssh_client *c, struct err *e)
+static int ssh_job_say(struct backend_job *j, const struct buf *text, int leash, bool hurry,
+		       struct ssh_client *c, struct err *e)
 {
 	static const char *const quick[] = { "-o", "ConnectTimeout=3", "-o", "ControlMaster=no",
 					     NULL };
@@ -76,13 +77,7 @@ int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct
 		   struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
-	const struct backend_plan *p = j->plan;
-	/* To all commands of an open sandbox brig-hold passes on what is not its own end. */
-	const struct remote_goal g = { .id = j->id,
-				       .pid = j->pid,
-				       .keeps = p->keeps,
-				       .hold = p->keeps && sig != SIGKILL ? j->id : p->hold,
-				       .number = p->number };
+	const struct remote_goal g = { .id = j->id, .pid = j->pid, .keeps = j->plan->keeps };
 
 	remote_signal(&g, sig, leash >= 0, &text);
 	return ssh_job_say(j, &text, leash, hurry, c, e);
@@ -200,7 +195,7 @@ static int ssh_start_hear(struct backend_job *j, struct err *e)
 		j->marked_err = true;
 		if (j->outcome)
 			j->outcome->started = true;
-		relay_expect_end(&j->relay, j->nonces.end, j->plan->brig);
+		relay_expect_end(&j->relay, j->nonces.end, j->plan->brig && !j->plan->keeps);
 		return 0;
 	}
 	return 0;
@@ -352,7 +347,7 @@ int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_i
 {
 	CLEANUP(ssh_job) struct backend_job *j = ssh_job_new(p, w->id);
 	struct ends ends = ENDS_NONE;
-	sigset_t pipe, old;
+	sigset_t before;
 	int r;
 
 	if (!j)
@@ -362,14 +357,9 @@ int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_i
 	j->outcome = w->outcome;
 	j->isolation = w->isolation;
 	/* A client that dies at once must not take the caller along, nor change its handlers. */
-	(void)sigemptyset(&pipe);
-	(void)sigaddset(&pipe, SIGPIPE);
-	(void)pthread_sigmask(SIG_BLOCK, &pipe, &old);
+	signals_hold_pipe(&before);
 	r = ssh_start_begin(j, &ends, e);
-	while (!sigismember(&old, SIGPIPE) &&
-	       sigtimedwait(&pipe, NULL, &(struct timespec){ 0 }) > 0)
-		;
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	signals_release_pipe(&before);
 	if (r == 0)
 		r = listen_events(j, e);
 	if (r == 0) {

@@ -33,3 +33,24 @@ void signals_kill_after(uint64_t ms)
 	if (timer_create(CLOCK_MONOTONIC, &by, &timer) == 0)
 		(void)timer_settime(timer, 0, &when, NULL);
 }
+
+void signals_hold_pipe(sigset_t *before)
+{
+	sigset_t pipe;
+
+	(void)sigemptyset(&pipe);
+	(void)sigaddset(&pipe, SIGPIPE);
+	(void)pthread_sigmask(SIG_BLOCK, &pipe, before);
+}
+
+void signals_release_pipe(const sigset_t *before)
+{
+	sigset_t pipe;
+
+	(void)sigemptyset(&pipe);
+	(void)sigaddset(&pipe, SIGPIPE);
+	while (!sigismember(before, SIGPIPE) &&
+	       sigtimedwait(&pipe, NULL, &(struct timespec){ 0 }) > 0)
+		;
+	(void)pthread_sigmask(SIG_SETMASK, before, NULL);
+}

@@ -15,5 +15,10 @@ int signals_open(const int *which);
 /* Who writes to a reader that is gone gets EPIPE. */
 void signals_ignore_pipe(void);
 
+/* The same for a while in a process that is somebody else's, with its handlers as they are: what
+ * was blocked before comes back. */
+void signals_hold_pipe(sigset_t *before);
+void signals_release_pipe(const sigset_t *before);
+
 /* The kernel kills this process then, whatever it waits for: a resolver knows no deadline. */
 void signals_kill_after(uint64_t ms);

@@ -245,8 +245,8 @@ static int on_resize(struct pod *p, const struct frames_head *h, const void *dat
 	memcpy(both, data, sizeof(both));
 	size.ws_row = both[0];
 	size.ws_col = both[1];
-	if (k && k->channels[0].fd >= 0)
-		(void)ioctl(k->channels[0].fd, TIOCSWINSZ, &size);
+	if (k && k->channels[0].w.fd >= 0)
+		(void)ioctl(k->channels[0].w.fd, TIOCSWINSZ, &size);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proc/node/node_spool.h - the folder by which the tasks of a job array are asked and answer
+/* far/spool.h - the folder by which the tasks of a job array are asked and answer
  * (docs/design/slurm.md).
  *
  * It is this user's alone (0700), on a file system that the nodes share, below brig's own state,
@@ -9,13 +9,13 @@
 
 #include <stddef.h>
 
-enum { NODE_SPOOL_NAME = 24 };
+enum { FAR_SPOOL_NAME = 24 };
 /* And the run's id: in the folder above, what a single run is asked by; see brig-node. */
-#define NODE_SPOOL_ASK "ask-"
+#define FAR_SPOOL_ASK "ask-"
 
 /* Opens one that is there; another user's, or one that others may look into, is refused. A
  * descriptor or -errno. */
-int node_spool_open(const char *path);
+int far_spool_open(const char *path);
 /* Opens a file of it for reading: regular, ours, nobody else's to read. A descriptor or -errno. */
-int node_spool_read(int spool, const char *name);
-void node_spool_name(char out[NODE_SPOOL_NAME], unsigned long long task, const char *kind);
+int far_spool_read(int spool, const char *name);
+void far_spool_name(char out[FAR_SPOOL_NAME], unsigned long long task, const char *kind);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proc/node/node_spool.h"
+#include "far/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ static int is_private(int fd, mode_t type)
 		       : -EPERM;
 }
 
-int node_spool_open(const char *path)
+int far_spool_open(const char *path)
 {
 	CLEANUP(fd) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int r = fd < 0 ? -errno : is_private(fd, S_IFDIR);
@@ -27,7 +27,7 @@ int node_spool_open(const char *path)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-int node_spool_read(int spool, const char *name)
+int far_spool_read(int spool, const char *name)
 {
 	CLEANUP(fd) int fd = openat(spool, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	int r = fd < 0 ? -errno : is_private(fd, S_IFREG);
@@ -35,7 +35,7 @@ int node_spool_read(int spool, const char *name)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-void node_spool_name(char out[NODE_SPOOL_NAME], unsigned long long task, const char *kind)
+void far_spool_name(char out[FAR_SPOOL_NAME], unsigned long long task, const char *kind)
 {
-	(void)snprintf(out, NODE_SPOOL_NAME, "%llu.%s", task % 1000000000000, kind);
+	(void)snprintf(out, FAR_SPOOL_NAME, "%llu.%s", task % 1000000000000, kind);
 }

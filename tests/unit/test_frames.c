@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit/test_frames.c - a line with two ends: windows, bounds, ends; and one that is a file. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "far/far_job.h"
+
+enum { WINDOW = 65536, TURNS = 64 };
+
+struct end {
+	struct loop *loop;
+	struct frames *frames;
+	uint32_t heard[FRAMES_KINDS];
+};
+
+static int hear(void *arg, const struct frames_head *h, const void *payload UNUSED)
+{
+	struct end *e = arg;
+
+	e->heard[h->kind] += h->size + 1;
+	return 0;
+}
+
+static void begin(struct end *e, int from, int to, struct frames_line line)
+{
+	struct err err = { 0 };
+
+	assert_int_equal(loop_new(&e->loop, &err), 0);
+	line.from = from;
+	line.to = to;
+	line.loop = e->loop;
+	e->frames = frames_on(&line, hear, e);
+	assert_non_null(e->frames);
+	assert_non_null(frames_begin(e->frames, 1));
+}
+
+static void finish(struct end *e)
+{
+	(void)frames_free(e->frames);
+	(void)loop_free(e->loop);
+}
+
+static int turn(struct end *e)
+{
+	loop_turn(e->loop, 0);
+	return frames_turn(e->frames, NULL, 0);
+}
+
+/* Both ends of a pipe that takes what it gets; `theirs` is for the line. */
+static int pipe_end(struct end *e, size_t channel, bool sends)
+{
+	int p[2];
+
+	assert_int_equal(pipe2(p, O_CLOEXEC | O_NONBLOCK), 0);
+	assert_int_equal(frames_open(frames_find(e->frames, 1), channel, p[sends ? 0 : 1], sends),
+			 0);
+	return p[sends ? 1 : 0];
+}
+
+static size_t drain(int fd)
+{
+	char part[4096];
+	size_t all = 0;
+	ssize_t n;
+
+	while ((n = read(fd, part, sizeof(part))) > 0)
+		all += (size_t)n;
+	return all;
+}
+
+static void pair(int p[2])
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p), 0);
+}
+
+static void a_reader_that_stops_holds_up_its_own_channel_alone(void **state UNUSED)
+{
+	struct end a = { 0 }, b = { 0 };
+	int line[2], in, out, other_in, other_out;
+	size_t sent = 0, got;
+	char part[8192] = { 0 };
+
+	pair(line);
+	begin(&a, line[0], line[0], (struct frames_line){ .newlines = true });
+	begin(&b, line[1], line[1], (struct frames_line){ .newlines = true });
+	in = pipe_end(&a, 0, true);
+	out = pipe_end(&b, 0, false);
+	other_in = pipe_end(&a, 1, true);
+	other_out = pipe_end(&b, 1, false);
+	for (int i = 0; i < TURNS; i++) {
+		ssize_t n = write(in, part, sizeof(part));
+
+		sent += n > 0 ? (size_t)n : 0;
+		assert_true(turn(&a) == 0 && turn(&b) == 0);
+	}
+	/* Both pipes and a window are full, and nothing more was taken. */
+	assert_true(sent >= WINDOW && sent <= 4 * WINDOW);
+	assert_int_equal(write(other_in, "x", 1), 1);
+	(void)close(other_in);
+	assert_true(turn(&a) == 0 && turn(&b) == 0);
+	assert_int_equal(drain(other_out), 1);
+	(void)close(in);
+	got = drain(out);
+	for (int i = 0; i < TURNS; i++) {
+		assert_true(turn(&a) == 0 && turn(&b) == 0);
+		got += drain(out);
+	}
+	assert_int_equal(got, sent);
+	assert_true(frames_closed(frames_find(a.frames, 1)));
+	assert_true(frames_flushed(frames_find(b.frames, 1)));
+	finish(&a);
+	finish(&b);
+	for (int i = 0; i < 2; i++)
+		(void)close(line[i]);
+	(void)close(out);
+	(void)close(other_out);
+}
+
+static void a_reader_that_leaves_is_told_of(void **state UNUSED)
+{
+	struct end a = { 0 }, b = { 0 };
+	int line[2], in, out;
+
+	pair(line);
+	begin(&a, line[0], line[0], (struct frames_line){ 0 });
+	begin(&b, line[1], line[1], (struct frames_line){ 0 });
+	in = pipe_end(&a, 0, true);
+	out = pipe_end(&b, 0, false);
+	assert_true(turn(&a) == 0 && turn(&b) == 0);
+	(void)close(out);
+	for (int i = 0; i < 2; i++)
+		assert_true(turn(&b) == 0 && turn(&a) == 0);
+	assert_true(frames_closed(frames_find(a.frames, 1)));
+	finish(&b);
+	(void)close(line[1]);
+	assert_int_equal(turn(&a), -EPIPE); /* and so is one whose line is gone */
+	finish(&a);
+	(void)close(line[0]);
+	(void)close(in);
+}
+
+/* What one side has written, the other reads later: all of it, however little room it has. */
+static void a_line_may_be_a_file(void **state UNUSED)
+{
+	const struct frames_line kind = { .newlines = true, .unanswered = true };
+	int file = memfd_create("line", MFD_CLOEXEC), in, out;
+	struct end a = { 0 }, b = { 0 };
+	size_t sent = 0, got = 0;
+	char part[8192] = { 0 };
+
+	begin(&a, -1, file, kind);
+	in = pipe_end(&a, 0, true);
+	frames_find(a.frames, 1)->channels[0].most = 300001;
+	for (int i = 0; i < TURNS; i++) {
+		ssize_t n = write(in, part, sizeof(part));
+
+		sent += n > 0 ? (size_t)n : 0;
+		assert_int_equal(turn(&a), 0);
+	}
+	assert_true(sent > 300001); /* nobody waits for what is cut off */
+	(void)close(in);
+	assert_int_equal(turn(&a), 0);
+	assert_int_equal(frames_say(a.frames, FRAMES_ENDED, 1, NULL, 0), 0);
+	assert_int_equal(turn(&a), 0);
+	finish(&a);
+	assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+	begin(&b, file, -1, kind);
+	out = pipe_end(&b, 0, false);
+	for (int i = 0; i < TURNS; i++) {
+		assert_int_equal(turn(&b), 0);
+		/* The word behind it is not heard before what it follows. */
+		assert_true(!b.heard[FRAMES_ENDED] || got + 3 * WINDOW > 300001);
+		got += drain(out);
+	}
+	assert_int_equal(got, 300001);
+	assert_int_equal(b.heard[FRAMES_ENDED], 1);
+	assert_true(frames_said_all(b.frames));
+	finish(&b);
+	(void)close(out);
+	(void)close(file);
+}
+
+static void what_is_no_frame_ends_the_conversation(void **state UNUSED)
+{
+	struct frames_head h = { .size = 2, .kind = FRAMES_SAID }, got;
+	char text[sizeof(h) + 3];
+	const char *payload;
+
+	memcpy(text, &h, sizeof(h));
+	memcpy(text + sizeof(h), "ab\n", 3);
+	assert_int_equal(frames_look(text, sizeof(h) + 1, false, &got, &payload), 0);
+	assert_int_equal(frames_look(text, sizeof(text), false, &got, &payload), sizeof(h) + 2);
+	assert_int_equal(frames_look(text, sizeof(text), true, &got, &payload), sizeof(text));
+	text[sizeof(text) - 1] = 'c';
+	assert_int_equal(frames_look(text, sizeof(text), true, &got, &payload), -EPROTO);
+	h.kind = FRAMES_KINDS;
+	assert_int_equal(frames_look((char *)&h, sizeof(h), false, &got, &payload), -EPROTO);
+	h.kind = FRAMES_SAID;
+	h.size = FRAMES_PIECE + 1;
+	assert_int_equal(frames_look((char *)&h, sizeof(h), false, &got, &payload), -EPROTO);
+	assert_int_equal(frames_look("slurmstepd: error", 17, false, &got, &payload), -EPROTO);
+}
+
+/* ---- the near end ---- */
+
+struct near {
+	struct loop *loop;
+	struct far_job *job;
+	int there; /* the far end of its line */
+};
+
+static void near_begin(struct near *n)
+{
+	struct err e = { 0 };
+	int line[2];
+
+	pair(line);
+	assert_int_equal(loop_new(&n->loop, &e), 0);
+	n->there = line[1];
+	assert_int_equal(
+		far_job_new(
+			&(struct frames_line){ .from = line[0], .to = line[0], .loop = n->loop },
+			&n->job, &e),
+		0);
+	assert_int_equal(far_job_add(n->job, 0, -1, -1, -1, &e), 0);
+	assert_int_equal(far_job_add(n->job, 1, -1, -1, -1, &e), 0);
+	assert_true(far_job_add(n->job, 1, -1, -1, -1, &e) < 0);
+}
+
+static int say(struct near *n, enum frames_kind kind, uint32_t command, const char *text)
+{
+	const struct frames_head h = { .size = (uint32_t)strlen(text),
+				       .command = command,
+				       .kind = (uint8_t)kind };
+
+	assert_int_equal(write(n->there, &h, sizeof(h)), sizeof(h));
+	assert_int_equal(write(n->there, text, h.size), h.size);
+	loop_turn(n->loop, 0);
+	return far_job_turn(n->job);
+}
+
+static void near_finish(struct near *n)
+{
+	(void)far_job_free(n->job);
+	(void)loop_free(n->loop);
+	(void)close(n->there);
+}
+
+static void what_is_said_of_each_command_is_kept_for_it(void **state UNUSED)
+{
+	const char *host, *job;
+	struct near n;
+	uint64_t news;
+
+	near_begin(&n);
+	assert_int_equal(say(&n, FRAMES_READY, 0, "{\"host\":\"a' b\",\"job\":\"7\"}"), 0);
+	assert_true(far_job_ready(n.job, &host, &job));
+	assert_string_equal(host, "ab");
+	assert_string_equal(job, "7");
+	assert_null(far_job_facts(n.job));
+	assert_int_equal(say(&n, FRAMES_REPORT, 0, "{"), 0);
+	assert_int_equal(say(&n, FRAMES_REPORT, 0, "}"), 0);
+	assert_int_equal(say(&n, FRAMES_BEGAN, 0, ""), 0);
+	assert_string_equal(far_job_facts(n.job)->data, "{}");
+	assert_int_equal(say(&n, FRAMES_REPORT, 1, "{\"a\":1}"), 0);
+	assert_int_equal(say(&n, FRAMES_REPORT, 9, "nobody's"), 0);
+	assert_null(far_job_report(n.job, 1));
+	assert_int_equal(read(far_job_news(n.job, 1), &news, sizeof(news)), -1);
+	assert_int_equal(say(&n, FRAMES_ENDED, 1, ""), 0);
+	assert_string_equal(far_job_report(n.job, 1)->data, "{\"a\":1}");
+	assert_int_equal(read(far_job_news(n.job, 1), &news, sizeof(news)), sizeof(news));
+	assert_int_equal(far_job_report(n.job, 0) == NULL, 1);
+	assert_int_equal(say(&n, FRAMES_REPORT, 1, "more"), -EPROTO); /* of one that has ended */
+	near_finish(&n);
+}
+
+static void a_far_end_that_breaks_a_rule_is_heard_no_more(void **state UNUSED)
+{
+	static const struct {
+		enum frames_kind kind;
+		const char *text;
+	} wrong[] = { { FRAMES_READY, "no JSON" }, { FRAMES_EXEC, "" },
+		      { FRAMES_SIGNAL, "four" },   { FRAMES_SAID, "" },
+		      { FRAMES_SETTINGS, "" },     { FRAMES_GO, "" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		struct near n;
+
+		near_begin(&n);
+		assert_int_equal(say(&n, wrong[i].kind, 1, wrong[i].text), -EPROTO);
+		assert_int_equal(say(&n, FRAMES_ENDED, 1, ""), -EPROTO);
+		assert_false(far_job_ended(n.job, 1));
+		near_finish(&n);
+	}
+}
+
+static void reports_are_bounded_together(void **state UNUSED)
+{
+	static char text[FRAMES_PIECE + 1];
+	struct err e = { 0 };
+	struct near n;
+	size_t kept = 0;
+	int r = 0;
+
+	near_begin(&n);
+	assert_int_equal(far_job_add(n.job, 2, -1, -1, -1, &e), 0);
+	assert_int_equal(far_job_add(n.job, 3, -1, -1, -1, &e), 0);
+	memset(text, 'x', FRAMES_PIECE);
+	for (uint32_t i = 0; r == 0 && i < 3 * FAR_REPORT_MAX / FRAMES_PIECE; i++) {
+		r = say(&n, FRAMES_REPORT, 1 + i % 3, text);
+		kept += FRAMES_PIECE;
+	}
+	assert_int_equal(r, -EPROTO);
+	assert_true(kept > FAR_REPORT_MAX && kept <= (size_t)2 * FAR_REPORT_MAX + FRAMES_PIECE);
+	near_finish(&n);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_reader_that_stops_holds_up_its_own_channel_alone),
+	cmocka_unit_test(a_reader_that_leaves_is_told_of),
+	cmocka_unit_test(a_line_may_be_a_file),
+	cmocka_unit_test(what_is_no_frame_ends_the_conversation),
+	cmocka_unit_test(what_is_said_of_each_command_is_kept_for_it),
+	cmocka_unit_test(a_far_end_that_breaks_a_rule_is_heard_no_more),
+	cmocka_unit_test(reports_are_bounded_together),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox/manager_internal.h - what manager.c and open_api.c share. */
+/* sandbox/manager_internal.h - what manager.c, request_api.c, run_api.c and open_api.c share. */
 #pragma once
 
 #include "sandbox/manager.h"
@@ -33,6 +33,9 @@ struct brig_run {
 };
 
 int error_give(const struct err *from, struct brig_error *to); /* -errno */
+
+/* A copy of what was asked for, if it is a run; NULL: not as it stands. */
+struct spec *request_to_run(const brig_request *q, struct err *e);
 
 /* One that has settings of its own instead of a manager's. Takes the spec over; NULL: no memory. */
 brig_request *request_with(struct spec *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox/recorder.h"
+#include "sandbox/recorder_internal.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -11,16 +11,11 @@
 
 #include "audit/log.h"
 #include "audit/prune.h"
-#include "audit/running.h"
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
-#include "base/sys/clock.h"
 #include "base/text/str.h"
-#include "egress/event.h"
-#include "egress/rules/verdict.h"
 #include "model/outcome/digest.h"
-#include "sandbox/sandbox.h"
 #include "sandbox/tally.h"
 
 /* Old records are looked for once in so many. */
@@ -29,19 +24,6 @@
 #define NAMES_RECORDED 4
 /* What the end of a run may need; less is no room. */
 #define ROOM_BYTES ((uint64_t)64 << 10)
-
-struct recorder {
-	const struct spec *spec;
-	struct log *log;
-	struct running running;
-	const char *id; /* borrowed from the outcome */
-	const char *backend;
-	const char **anchors;
-	struct tally *egress; /* of the door's decisions; NULL before the first */
-	uint64_t first;       /* record of this run; 0: it never began */
-	char policy[SPEC_DIGEST_SIZE], principal[64], agent[RUNNING_AGENT_MAX + 1];
-	char within[40]; /* of a command: the run of its sandbox, which has what its door decided */
-};
 
 /* Who asks. Root by sudo says who it was before; otherwise the login does, where the kernel keeps
  * it. */
@@ -181,7 +163,7 @@ struct recorder *recorder_free(struct recorder *r)
 	return NULL;
 }
 
-static void fill_common(const struct recorder *r, struct record *x, enum event type)
+void recorder_fill(const struct recorder *r, struct record *x, enum event type)
 {
 	record_init(x, type);
 	x->run = r->id;
@@ -204,7 +186,7 @@ static void fill_create(const struct recorder *r, struct record *x)
 {
 	const struct spec *s = r->spec;
 
-	fill_common(r, x, EVENT_SANDBOX_CREATE);
+	recorder_fill(r, x, EVENT_SANDBOX_CREATE);
 	fill_command(r, x);
 	record_text(x, "access", fields[FIELD_POLICY].words[s->policy]);
 	record_text(x, "network", fields[FIELD_NETWORK].words[s->network]);
@@ -340,7 +322,7 @@ static const char *asked_names(const struct outcome *o, struct buf *b)
 static void fill_exec(const struct recorder *r, const struct outcome *o, struct buf *text,
 		      struct buf *names, struct record *x)
 {
-	fill_common(r, x, EVENT_SANDBOX_EXEC);
+	recorder_fill(r, x, EVENT_SANDBOX_EXEC);
 	fill_command(r, x);
 	record_number(x, "rc", outcome_status(o));
 	record_micros(x, "duration_ms", o->duration_us);
@@ -392,164 +374,6 @@ static int64_t limit_value(const struct limits *l, const struct command *c, enum
 	return (int64_t)values[which];
 }
 
-/* --- the door --- */
-
-static enum event egress_type(const struct egress_event *ev)
-{
-	if (ev->kind == EGRESS_EVENT_ALLOW)
-		return EVENT_EGRESS_ALLOW;
-	if (ev->kind == EGRESS_EVENT_DONE)
-		return EVENT_EGRESS_DONE;
-	if (ev->kind == EGRESS_EVENT_INJECT)
-		return EVENT_CREDENTIAL_INJECT;
-	if (ev->kind == EGRESS_EVENT_SCRUB)
-		return EVENT_CREDENTIAL_SCRUB;
-	if (ev->kind == EGRESS_EVENT_LEAK)
-		return EVENT_LEAK_WARN;
-	if (ev->kind == EGRESS_EVENT_REDACT)
-		return EVENT_LEAK_REDACT;
-	return ev->reason == EGRESS_LEAK                ? EVENT_LEAK_BLOCK
-	       : ev->reason == EGRESS_CREDENTIAL_MISUSE ? EVENT_CREDENTIAL_MISUSE
-							: EVENT_EGRESS_DENY;
-}
-
-static void fill_egress(const struct recorder *r, const struct egress_event *ev, struct record *x)
-{
-	enum event type = egress_type(ev);
-
-	fill_common(r, x, type);
-	x->rule = ev->rule[0] ? ev->rule : NULL;
-	record_text(x, "host", ev->host[0] ? ev->host : NULL);
-	if (ev->port)
-		record_number(x, "port", ev->port);
-	if (type == EVENT_EGRESS_DONE) {
-		record_text(x, "method", ev->method[0] ? ev->method : NULL);
-		record_text(x, "address", ev->address[0] ? ev->address : NULL);
-		record_number(x, "status", ev->status);
-		record_number(x, "bytes_out", (int64_t)ev->bytes_out);
-		record_number(x, "bytes_in", (int64_t)ev->bytes_in);
-		record_text(x, "credential", ev->credential[0] ? ev->credential : NULL);
-		return;
-	}
-	if (type == EVENT_LEAK_BLOCK || type == EVENT_LEAK_WARN || type == EVENT_LEAK_REDACT) {
-		record_text(x, "pattern",
-			    ev->rule[0] && type != EVENT_LEAK_BLOCK ? ev->rule : ev->what);
-		return;
-	}
-	record_text(x, "reason", ev->what[0] ? ev->what : NULL);
-	if (type == EVENT_CREDENTIAL_INJECT)
-		record_text(x, "name", ev->rule);
-	if (type == EVENT_EGRESS_ALLOW || type == EVENT_EGRESS_DENY)
-		record_text(x, "method", ev->method[0] ? ev->method : NULL);
-}
-
-/* The texts of a sum that the record borrows. */
-struct sum_text {
-	char target[RECORD_TEXT_MAX], first[RECORD_TIME_SIZE], last[RECORD_TIME_SIZE];
-};
-
-/* Where they went, as far as they went to the same place. */
-static void name_target(const struct egress_event *ev, char *out, size_t n)
-{
-	char port[8] = "";
-
-	if (ev->port)
-		(void)snprintf(port, sizeof(port), ":%u", ev->port);
-	(void)snprintf(out, n, "%s%s%s%s", ev->method, ev->method[0] && ev->host[0] ? " " : "",
-		       ev->host, ev->host[0] ? port : "");
-}
-
-static void fill_sum(const struct recorder *r, const struct tally_sum *sum, struct sum_text *t,
-		     struct record *x)
-{
-	const struct egress_event *ev = &sum->like;
-
-	if (sum->type == EVENT_EGRESS_DONE) {
-		fill_egress(r, ev, x);
-		record_number(x, "count", (int64_t)sum->count);
-		return;
-	}
-	record_init(x, EVENT_LOG_SUMMARY);
-	x->run = r->id;
-	x->rule = ev->rule[0] ? ev->rule : NULL;
-	name_target(ev, t->target, sizeof(t->target));
-	record_time(sum->first, t->first);
-	record_time(sum->last, t->last);
-	record_text(x, "of", event_types[sum->type].name);
-	record_number(x, "count", (int64_t)sum->count);
-	record_text(x, "target", t->target[0] ? t->target : NULL);
-	if (ev->kind == EGRESS_EVENT_LEAK || ev->kind == EGRESS_EVENT_REDACT)
-		record_text(x, "kind", ev->rule);
-	else if (sum->type == EVENT_LEAK_BLOCK && ev->what[0])
-		record_text(x, "kind", ev->what);
-	else if (ev->reason && ev->reason < EGRESS_REASONS)
-		record_text(x, "kind", egress_reason_name(ev->reason));
-	record_text(x, "first", t->first);
-	record_text(x, "last", t->last);
-}
-
-static int put_egress_sums(struct recorder *r, bool end, struct err *e)
-{
-	struct tally_sum sum;
-	struct sum_text text;
-	struct record x;
-
-	while (r->egress && tally_next(r->egress, clock_wall_us(), end, &sum)) {
-		fill_sum(r, &sum, &text, &x);
-		if (log_append(r->log, &x, 1, e) < 0)
-			return err_kind(e, ERR_UNAVAILABLE);
-	}
-	return 0;
-}
-
-int recorder_egress(struct recorder *r, const struct egress_event *ev, struct err *e)
-{
-	struct record x;
-
-	if (!r || !r->log || ev->kind == EGRESS_EVENT_READY || ev->kind == EGRESS_EVENT_FAILED ||
-	    ev->kind == EGRESS_EVENT_UNREACHED || ev->kind == EGRESS_EVENT_ASK)
-		return 0;
-	if (!r->egress && !(r->egress = tally_new()))
-		return err_nomem(e);
-	if (tally_take(r->egress, egress_type(ev), ev, clock_wall_us())) {
-		fill_egress(r, ev, &x);
-		if (log_append(r->log, &x, 1, e) < 0)
-			return err_kind(e, ERR_UNAVAILABLE);
-	}
-	return put_egress_sums(r, false, e);
-}
-
-int recorder_answer(struct recorder *r, const struct name_question *q, const char *answer,
-		    const char *by, struct err *e)
-{
-	struct record x;
-
-	if (!r || !r->log)
-		return 0;
-	fill_common(r, &x, EVENT_EGRESS_ANSWER);
-	record_text(&x, "host", q->host);
-	record_number(&x, "port", q->port);
-	record_text(&x, "answer", answer);
-	record_text(&x, "by", by);
-	if (log_append(r->log, &x, 1, e) < 0)
-		return err_kind(e, ERR_UNAVAILABLE);
-	return 0;
-}
-
-int recorder_signature(struct recorder *r, const char *key, const char *purpose, struct err *e)
-{
-	struct record x;
-
-	if (!r || !r->log)
-		return 0;
-	fill_common(r, &x, EVENT_AGENT_SIGN);
-	record_text(&x, "key", key);
-	record_text(&x, "purpose", purpose);
-	if (log_append(r->log, &x, 1, e) < 0)
-		return err_kind(e, ERR_UNAVAILABLE);
-	return 0;
-}
-
 static size_t trust_told(const struct outcome *o)
 {
 	return o->trust_count < TRUST_TOLD ? o->trust_count : TRUST_TOLD;
@@ -559,7 +383,7 @@ static size_t trust_told(const struct outcome *o)
 static void fill_summary(const struct recorder *r, enum event of, const char *kind,
 			 const char *target, uint64_t count, struct record *x)
 {
-	fill_common(r, x, EVENT_LOG_SUMMARY);
+	recorder_fill(r, x, EVENT_LOG_SUMMARY);
 	record_text(x, "of", event_types[of].name);
 	record_number(x, "count", count > INT64_MAX ? INT64_MAX : (int64_t)count);
 	record_text(x, "kind", kind);
@@ -576,7 +400,7 @@ static size_t fill_denials(const struct recorder *r, const struct outcome *o, st
 
 		if (d->class == DENIAL_NETWORK || d->class == DENIAL_LEAK)
 			continue;
-		fill_common(r, &x[n], EVENT_ACCESS_DENY);
+		recorder_fill(r, &x[n], EVENT_ACCESS_DENY);
 		x[n].rule = d->kind;
 		record_text(&x[n], "kind", d->kind);
 		record_text(&x[n], "target", d->target);
@@ -599,7 +423,7 @@ static size_t fill_trust(const struct recorder *r, const struct outcome *o, stru
 	uint64_t more = o->trust_count - n + o->trust_more;
 
 	for (size_t i = 0; i < n; i++) {
-		fill_common(r, &x[i], EVENT_TRUST_CHANGE);
+		recorder_fill(r, &x[i], EVENT_TRUST_CHANGE);
 		record_text(&x[i], "target", o->trust[i].path);
 		record_text(&x[i], "reason", o->trust[i].reason);
 	}
@@ -615,7 +439,7 @@ static size_t fill_limits(const struct recorder *r, const struct outcome *o, str
 	for (int l = 0; l < LIMIT_COUNT; l++) {
 		if (!(o->limits_hit & (1U << l)))
 			continue;
-		fill_common(r, &x[n], EVENT_LIMIT_HIT);
+		recorder_fill(r, &x[n], EVENT_LIMIT_HIT);
 		x[n].rule = limit_name((enum limit)l);
 		record_text(&x[n], "limit", limit_name((enum limit)l));
 		record_number(&x[n], "value",
@@ -681,7 +505,7 @@ int recorder_end(struct recorder *r, const struct outcome *o, struct err *e)
 	r->id = o->id;
 	r->backend = o->backend;
 	if (open_log(r, e) < 0 || (!r->policy[0] && spec_digest(r->spec, r->policy, e) < 0) ||
-	    put_egress_sums(r, true, e) < 0 || put_end(r, o, e) < 0 || log_anchor(r->log, e) < 0)
+	    recorder_put_sums(r, true, e) < 0 || put_end(r, o, e) < 0 || log_anchor(r->log, e) < 0)
 		return err_kind(e, ERR_UNAVAILABLE);
 	running_end(&r->running);
 	prune_sometimes(r);
@@ -736,7 +560,7 @@ int recorder_refused(const struct spec *s, const char *command, const struct err
 	(void)snprintf(text, sizeof(text), "%s", why->what);
 	if (why->kind == ERR_USAGE)
 		without_quoted(why->what, text, sizeof(text));
-	fill_common(r, &x, EVENT_CONFIG_REFUSED);
+	recorder_fill(r, &x, EVENT_CONFIG_REFUSED);
 	record_text(&x, "command", command);
 	record_text(&x, "error", err_kind_name(why->kind));
 	record_text(&x, "reason", text);
@@ -752,7 +576,7 @@ int recorder_rule(const struct spec *s, const char *action, const char *rule, co
 
 	if (opened <= 0)
 		return opened;
-	fill_common(r, &x, EVENT_POLICY_CHANGE);
+	recorder_fill(r, &x, EVENT_POLICY_CHANGE);
 	x.rule = rule;
 	record_text(&x, "action", action);
 	record_text(&x, "file", file);
@@ -775,7 +599,7 @@ int recorder_tool(const struct spec *s, const char *session, const char *tool, c
 
 	if (opened <= 0)
 		return opened;
-	fill_common(r, &x, EVENT_TOOL_CALL);
+	recorder_fill(r, &x, EVENT_TOOL_CALL);
 	record_text(&x, "session", session);
 	record_text(&x, "tool", tool);
 	x.run = run;

@@ -174,6 +174,12 @@ api_serve_fn serve_audit, serve_audit_follow, serve_runs, serve_doctor, serve_us
 	serve_policy_apply;
 api_serve_fn serve_run;
 
+/* route_exec_input.c. Has its tenant room for so much more input that commands have not read? Then:
+ * all the input that a command gets. false: no memory. */
+enum problem exec_input_room(const struct api *a, const struct http_call *c, size_t n,
+			     struct err *e);
+bool exec_input_give(struct api *a, const struct http_call *c, const char *exec, const char *text);
+
 /* route_sandboxes.c, route_execs.c: for serve_run. The sandbox that the body asks for; its command,
  * in c->parts[0]; the answer, after which the sandbox `discards` is deleted (NULL: none is). */
 enum problem sandbox_begin(struct api *a, struct http_call *c, const struct jread *body,

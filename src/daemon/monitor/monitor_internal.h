@@ -193,17 +193,20 @@ int monitor_marks(const struct monitor *m, struct spec *s, struct err *e);
 /* monitor_main.c */
 void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_packet *p,
 		    size_t order, const int *fds, size_t n);
-void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms);
 /* From opening to open: everybody is told. */
 void monitor_opened(struct monitor *m);
+void monitor_note(const struct monitor *m, const char *text); /* on the log */
+
+/* monitor_end.c */
+void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms);
+timer_fn monitor_on_grace;
 /* Closes the sandbox, companions and all; NULL: it was. To be followed by monitor_close. */
 brig_result *monitor_end(struct monitor *m, const char *reason);
 void monitor_close(struct monitor *m); /* ... if it is not yet; says so to everybody. Once */
 /* It will not be: ends all there is, and tells; `s` is the last word. */
 void monitor_give_up(struct monitor *m, const struct monitor_say *s);
-void monitor_note(const struct monitor *m, const char *text); /* on the log */
-/* The same of what commands that end with the sandbox have left in the workspace: nobody may be
- * waiting for their results. */
+/* Tells on the log what commands that end with the sandbox have left in the workspace: nobody may
+ * be waiting for their results. */
 void monitor_left(const struct monitor *m, const struct outcome *o);
 int monitor_write(const struct monitor *m, const char *name, const char *p, size_t n); /* -errno */
 int monitor_write_first(const struct monitor *m); /* which containers are its; -errno */

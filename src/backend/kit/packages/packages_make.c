@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "backend/kit/packages/packages.h"
-#include "backend/kit/packages/shipped.h"
+#include "backend/kit/packages/packages_copy.h"
 #include "backend/kit/plan/plan_internal.h"
 #include "base/bytes/md5.h"
 #include "base/bytes/random.h"
@@ -24,12 +24,10 @@
 #define ARENA_MAX ((size_t)64 << 20)
 #define STATUS_MAX ((size_t)64 << 20)
 #define FILE_MAX ((size_t)1 << 20)
-#define SYSTEM "/sys/devices/system"
-#define SYSTEM_IN_TREE "sys/devices/system"
 #define COPIES_MAX ((size_t)64 << 20)
 #define LIVE_COPY ((uint64_t)512 << 10)
 
-enum { FILES_MAX = 8192, CPUS_MAX = 64, LIVE_ENTRIES = 50000, LIVE_DEPTH = 32, KEPT_DAYS = 7 };
+enum { LIVE_ENTRIES = 50000, LIVE_DEPTH = 32, KEPT_DAYS = 7 };
 
 /* Of the boot, of logins, of the package manager, of devices and of services that nobody starts
  * inside: no program there asks for them, and each name costs every start a little. The
@@ -145,18 +143,6 @@ static const struct {
 	{ "/etc/texmf/web2c", "texmf.cnf" },
 };
 
-struct copier {
-	struct shipped shipped;
-	struct buf list, seen;
-	struct buf file; /* the one that is looked at */
-	int tree;        /* the copy */
-	size_t files, bytes;
-	const char *top;       /* the entry that the last file was in; NULL: none yet */
-	struct buf packages;   /* of it */
-	char folder[PATH_MAX]; /* the one looked at last */
-	bool folder_fine;
-};
-
 /* /etc/NAME, /var/lib/NAME or /var/cache/NAME, of what lies in it. */
 static size_t top_length(const char *path)
 {
@@ -254,7 +240,7 @@ static int make_folders(const struct copier *m, const char *path)
 }
 
 /* What was read, at the same path in the copy. */
-static int write_copy(struct copier *m, const char *path, const struct stat *st)
+int packages_write(struct copier *m, const char *path, const struct stat *st)
 {
 	CLEANUP(fd) int fd = -1;
 	int r = make_folders(m, path);
@@ -318,7 +304,7 @@ static int copy_shipped(struct copier *m)
 		if (is_needless(f->path) || in_live(f->path) || !read_public(m, f->path, &st) ||
 		    !is_as_shipped(&m->file, f->sum))
 			continue;
-		r = write_copy(m, f->path, &st);
+		r = packages_write(m, f->path, &st);
 		note_top(m, f->path, f->package);
 	}
 	end_top(m);
@@ -355,7 +341,7 @@ static int copy_made(struct copier *m, size_t which)
 		if (!read_public(m, path, &st) || memchr(buf_str(&m->file), '\0', m->file.len) ||
 		    etc_has_login(buf_str(&m->file)))
 			continue;
-		r = write_copy(m, path, &st);
+		r = packages_write(m, path, &st);
 		note_alone(m, path);
 	}
 	return r;
@@ -426,7 +412,7 @@ static int copy_links(struct copier *m, const char *at, int depth)
 	return r;
 }
 
-static int open_live(const char *path)
+int packages_open(const char *path)
 {
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -434,7 +420,7 @@ static int open_live(const char *path)
 /* All of a tree that scripts made. Its links are copied with all the others. */
 static int copy_tree(struct copier *m, const char *at, int depth)
 {
-	CLEANUP(fd) int fd = open_live(at);
+	CLEANUP(fd) int fd = packages_open(at);
 	char below[PATH_MAX];
 	const struct fd_entry *n;
 	struct folder d;
@@ -451,7 +437,7 @@ static int copy_tree(struct copier *m, const char *at, int depth)
 		if (n->type == DT_DIR)
 			r = copy_tree(m, below, depth - 1);
 		else if (n->type == DT_REG && read_public(m, below, &st))
-			r = write_copy(m, below, &st);
+			r = packages_write(m, below, &st);
 	}
 	return r;
 }
@@ -459,13 +445,13 @@ static int copy_tree(struct copier *m, const char *at, int depth)
 /* A small one costs less as a part of the copy than as a mount. */
 static int show_live(struct copier *m, const char *path)
 {
-	CLEANUP(fd) int fd = folder_fine(m, path) ? open_live(path) : -1;
+	CLEANUP(fd) int fd = folder_fine(m, path) ? packages_open(path) : -1;
 	unsigned left = LIVE_ENTRIES;
 	uint64_t bytes;
 	int r;
 
 	packages_seen(&m->seen, path);
-	if (fd < 0 || !etc_folder_for_everybody(open_live(path), LIVE_DEPTH, NULL, &left))
+	if (fd < 0 || !etc_folder_for_everybody(packages_open(path), LIVE_DEPTH, NULL, &left))
 		return 0;
 	if (tree_size(fd, LIVE_COPY, &bytes) < 0 || bytes > LIVE_COPY) {
 		buf_printf(&m->list, "l " PACKAGES_PLACE "%s\t\n", path);
@@ -479,7 +465,7 @@ static int show_live(struct copier *m, const char *path)
 /* Is everything that the folder holds in the copy as well? */
 static bool all_copied(const struct copier *m, const char *at, int depth)
 {
-	CLEANUP(fd) int fd = open_live(at);
+	CLEANUP(fd) int fd = packages_open(at);
 	bool all = fd >= 0 && depth > 0;
 	char below[PATH_MAX];
 	const struct fd_entry *n;
@@ -513,92 +499,6 @@ static void mark_whole(struct copier *m)
 		if (is_one_of(path, at_terminal, ARRAY_LEN(at_terminal)))
 			line[1] = 't';
 	}
-}
-
-/* What programs ask of CPUs and memory: how they lie to each other, not what they are doing. */
-static const struct {
-	const char *folder; /* of each CPU or node, or "" */
-	const char *names;  /* NULL: all files in there, and in folders below */
-} asked[] = {
-	{ "cpu", " online possible present offline isolated kernel_max " },
-	{ "cpu/smt", " active control " },
-	{ "cpu/cpu#/topology", NULL },
-	{ "cpu/cpu#/cache", NULL },
-	{ "node", " online possible has_cpu has_memory has_normal_memory " },
-	{ "node/node#", " cpulist cpumap distance meminfo " },
-};
-
-/* Files of the kernel have no size and no lasting identity: they are read, and not compared later.
- */
-static int copy_sys_file(struct copier *m, const char *path)
-{
-	static const struct stat plain = { .st_mode = S_IFREG | 0444 };
-	CLEANUP(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	m->file.len = 0;
-	m->file.failed = false;
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !etc_for_everybody(&st) ||
-	    buf_read_file(&m->file, fd) < 0 || m->file.len > 4096 || m->files == FILES_MAX)
-		return 0;
-	return write_copy(m, path, &plain);
-}
-
-static int copy_sys_folder(struct copier *m, const char *at, const char *names, int depth)
-{
-	CLEANUP(fd) int fd = open_live(at);
-	char below[PATH_MAX], word[NAME_MAX + 3];
-	const struct fd_entry *n;
-	struct folder d;
-	int r = 0;
-
-	folder_begin(&d, fd);
-	while (r == 0 && fd >= 0 && (n = folder_next(&d))) {
-		(void)snprintf(word, sizeof(word), " %s ", n->name);
-		(void)snprintf(below, sizeof(below), "%s/%s", at, n->name);
-		if (n->type == DT_DIR && !names && depth > 0 && !str_eq(n->name, "power"))
-			r = copy_sys_folder(m, below, NULL, depth - 1);
-		else if (n->type == DT_REG && !str_eq(n->name, "uevent") &&
-			 (!names || strstr(names, word)))
-			r = copy_sys_file(m, below);
-	}
-	return r;
-}
-
-/* "cpu/cpu#/topology": for each number that is there. */
-static int copy_sys_each(struct copier *m, const char *pattern, const char *names)
-{
-	int before = (int)strcspn(pattern, "#"), r = 0;
-	char path[PATH_MAX];
-
-	if (!pattern[before]) {
-		(void)snprintf(path, sizeof(path), SYSTEM "/%s", pattern);
-		return copy_sys_folder(m, path, names, 0);
-	}
-	for (int i = 0; r == 0 && i < CPUS_MAX; i++) {
-		(void)snprintf(path, sizeof(path), SYSTEM "/%.*s%d%s", before, pattern, i,
-			       pattern + before + 1);
-		r = copy_sys_folder(m, path, names, 1);
-	}
-	return r;
-}
-
-/* A machine with more CPUs than that is not shown by halves. */
-static int copy_sys(struct copier *m)
-{
-	char path[64];
-	struct stat st;
-	int r = 0;
-
-	(void)snprintf(path, sizeof(path), SYSTEM "/cpu/cpu%d", CPUS_MAX);
-	if (lstat(SYSTEM "/cpu/cpu0/topology", &st) < 0 || lstat(path, &st) == 0)
-		return 0;
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(asked); i++)
-		r = copy_sys_each(m, asked[i].folder, asked[i].names);
-	buf_puts(&m->list, "w " PACKAGES_PLACE SYSTEM "/cpu\t\n");
-	if (fstatat(m->tree, SYSTEM_IN_TREE "/node", &st, 0) == 0)
-		buf_puts(&m->list, "w " PACKAGES_PLACE SYSTEM "/node\t\n");
-	return r;
 }
 
 static int packages_make_read_whole(const char *path, struct buf *b)
@@ -655,7 +555,7 @@ static int packages_make_fill(struct copier *m)
 	if (r == 0 && !m->list.failed)
 		mark_whole(m);
 	if (r == 0)
-		r = copy_sys(m);
+		r = packages_sys(m);
 	return r < 0 ? r : m->list.failed || m->seen.failed || m->packages.failed ? -ENOMEM : 0;
 }
 

@@ -77,7 +77,8 @@ static int native_probe(const struct spec *s, struct isolation *ret, struct err 
 		return 0;
 	if (box_probe(&backend_native, ret, e) < 0)
 		return -e->code;
-	box_note_trial();
+	if (!ret) /* the doctor changes nothing */
+		box_note_trial();
 	return 0;
 }
 

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/kit/process/seccomp_table.h"
+#include "backend/kit/seccomp/seccomp_table.h"
 
 enum { MAX_INSNS = 1024, MAX_NR = 1024, MAX_RANGES = MAX_NR + 1, REACH = 255 };
 

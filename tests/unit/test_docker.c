@@ -10,7 +10,7 @@
 #include "backend/docker/gate/gate.h"
 #include "image/login.h"
 #include "backend/docker/engine/seccomp_json.h"
-#include "backend/kit/process/seccomp_table.h"
+#include "backend/kit/seccomp/seccomp_table.h"
 #include "base/text/str.h"
 
 #if defined(__aarch64__)

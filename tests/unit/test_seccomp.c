@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "backend/kit/process/seccomp_table.h"
+#include "backend/kit/seccomp/seccomp_table.h"
 
 #define seccomp_strict aarch64_strict
 #define seccomp_default aarch64_default

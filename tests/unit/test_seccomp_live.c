@@ -28,7 +28,7 @@
 
 #include <cmocka.h>
 
-#include "backend/kit/process/seccomp.h"
+#include "backend/kit/seccomp/seccomp.h"
 
 /* Newer than the headers of the oldest release we build on. */
 #define NR_fchmodat2 452

@@ -14,7 +14,7 @@
 
 #include "backend/bwrap/args.h"
 #include "backend/bwrap/letter.h"
-#include "backend/kit/process/seccomp.h"
+#include "backend/kit/seccomp/seccomp.h"
 #include "base/files/fd.h"
 
 static int same_objects(const struct letter *l, struct err *e)

@@ -6,7 +6,7 @@
 #include "backend/docker/docker.h"
 #include "backend/docker/engine/seccomp_json.h"
 #include "backend/docker/gate/gate.h"
-#include "backend/kit/process/seccomp.h"
+#include "backend/kit/seccomp/seccomp.h"
 #include "base/text/str.h"
 #include "model/request/code.h"
 #include "model/settings/paths.h"

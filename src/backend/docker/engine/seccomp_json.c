@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "backend/kit/process/seccomp_table.h"
+#include "backend/kit/seccomp/seccomp_table.h"
 
 #define CLAUSES 8
 #define MATCHES 3

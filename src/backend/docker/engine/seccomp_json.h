@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/docker/engine/seccomp_json.h - the system-call table in the form engines take.
  *
- * Made from the same table as the native backend's filter (backend/kit/process/seccomp_table.h).
+ * Made from the same table as the native backend's filter (backend/kit/seccomp/seccomp_table.h).
  * Pure.
  *
  * A sandbox's container is told which calls there are; what they may be given is the business of
@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "backend/kit/process/seccomp.h"
+#include "backend/kit/seccomp/seccomp.h"
 #include "base/bytes/json.h"
 
 void seccomp_json(enum seccomp_profile profile, struct json *j); /* one object */

@@ -25,7 +25,7 @@
 
 #include "backend/docker/gate/gate.h"
 #include "backend/kit/process/locked.h"
-#include "backend/kit/process/seccomp.h"
+#include "backend/kit/seccomp/seccomp.h"
 #include "base/files/fd.h"
 #include "proc/exec.h"
 #include "proc/spawn.h"

@@ -21,7 +21,7 @@
 
 #include "backend/kit/limits/watch.h"
 #include "backend/kit/process/inside.h"
-#include "backend/kit/process/seccomp.h"
+#include "backend/kit/seccomp/seccomp.h"
 #include "backend/kit/process/selfwrite.h"
 #include "base/sys/clock.h"
 #include "base/text/str.h"

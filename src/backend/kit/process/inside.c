@@ -16,7 +16,7 @@
 #include "backend/kit/net/door_net.h"
 #include "backend/kit/net/rtnl.h"
 #include "backend/kit/process/locked.h"
-#include "backend/kit/process/seccomp.h"
+#include "backend/kit/seccomp/seccomp.h"
 #include "base/text/str.h"
 #include "model/settings/paths.h"
 #include "proc/agent_socket.h"

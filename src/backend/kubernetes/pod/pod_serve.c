@@ -19,7 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#include "backend/kit/process/seccomp.h"
+#include "backend/kit/seccomp/seccomp.h"
 #include "backend/kubernetes/pod/pod_talk.h"
 #include "base/files/fd.h"
 #include "base/text/str.h"

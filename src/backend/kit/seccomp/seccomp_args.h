@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/seccomp_args.h - what becomes of a system call, where its arguments decide
+/* backend/kit/seccomp/seccomp_args.h - what becomes of a system call, where its arguments decide
  * too.
  *
  * Plain data, of seccomp_table.h alone. The constants come from the build host's headers; those
@@ -25,7 +25,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "backend/kit/process/seccomp.h"
+#include "backend/kit/seccomp/seccomp.h"
 
 enum filter_arch { FILTER_AARCH64, FILTER_X86_64, FILTER_ARCHES };
 

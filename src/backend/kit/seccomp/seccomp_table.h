@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/seccomp_table.h - every system call the filter knows, and what becomes of it.
+/* backend/kit/seccomp/seccomp_table.h - every system call the filter knows, and what becomes of it.
  *
  * Plain data, shared by tools/gen-seccomp.c, which compiles it, and by the tests, which compare the
  * compiled programs with it. A call that is not listed answers ENOSYS, as on a kernel without it.
@@ -8,7 +8,7 @@
  * build host makes the same program, whichever calls its libraries have heard of. */
 #pragma once
 
-#include "backend/kit/process/seccomp_args.h"
+#include "backend/kit/seccomp/seccomp_args.h"
 
 #define NONE (-1) /* the architecture has no such call */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/seccomp.h - load the system-call filter of the native and bwrap backends.
+/* backend/kit/seccomp/seccomp.h - load the system-call filter of the native and bwrap backends.
  *
  * The programs are made at build time by tools/gen-seccomp.c from seccomp_table.h; at run time they
  * are only handed to the kernel. What the profiles permit: docs/design/seccomp.md. */

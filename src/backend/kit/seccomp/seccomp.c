@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/seccomp.c - hand the prepared filter to the kernel. */
-#include "backend/kit/process/seccomp.h"
+/* backend/kit/seccomp/seccomp.c - hand the prepared filter to the kernel. */
+#include "backend/kit/seccomp/seccomp.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -201,8 +201,8 @@ struct backend {
 
 	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
 	 * says where (a host, an engine); NULL: all defaults. Without `ret` a backend of auto's is
-	 * asked whether it may be taken, and tries nothing where nothing speaks against it: a trial
-	 * takes as long as a run. */
+	 * asked whether it may be taken, and tries nothing where nothing speaks against it or an
+	 * earlier trial is noted: a trial takes as long as a run. */
 	int (*probe)(const struct spec *s, struct isolation *ret, struct err *e);
 
 	/* Is there something about this spec that it cannot honour, which the fields' bits do not
@@ -318,6 +318,9 @@ struct backend_choice {
  * backend cannot honour, naming one that can. *ret is filled as far as possible even on an error.
  */
 int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e);
+
+/* The same for the doctor: each that may be taken is tried, and no note of it is left. */
+int backend_examine(const struct spec *s, struct backend_choice *ret, struct err *e);
 
 /* "backend 'x' cannot honour KEY[ VALUE]", with the place in a file that wrote it. Always negative.
  */

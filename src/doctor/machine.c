@@ -103,7 +103,7 @@ const struct backend *machine_backend(struct machine *m)
 		plain = m->spec ? NULL : spec_new(&m->refusal);
 		if (m->spec || plain)
 			m->choice_result =
-				backend_choose(m->spec ? m->spec : plain, &m->choice, &m->refusal);
+				backend_examine(m->spec ? m->spec : plain, &m->choice, &m->refusal);
 		else
 			m->choice_result = -ENOMEM;
 		m->chosen = true;

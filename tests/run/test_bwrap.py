@@ -323,8 +323,8 @@ def a_trial_that_was_passed_is_not_made_again_until_the_machine_is_another():
 
     if identity() == "root":  # there are no idmapped mounts behind this filter
         os.chown(workspace(), ORDINARY, ORDINARY)
-    around = pathlib.Path("/proc/self/status").read_text().partition("\nSeccomp:")[2].split()[0]
-    if around == "0":
+    around = os.environ.get("BRIG_WRAP") or pathlib.Path("/proc/self/status").read_text().partition("\nSeccomp:")[2].split()[0]
+    if around == "0":  # no filter around brig
         assert run()[1] is None, "nothing speaks against namespaces, and a trial was made"
     backend, first = run(filtered)
     assert backend == "native" and first

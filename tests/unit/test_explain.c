@@ -64,9 +64,10 @@ static void a_name_counts_as_a_whole(void **state)
 	assert_non_null(strstr(LINE("Cannot make directory '/run/screen': Read-only file system"),
 			       "SCREENDIR"));
 	assert_null(LINE("/run/screens: Permission denied"));
-	assert_non_null(strstr(LINE("error accessing\n`/.packages/var/lib/gems/3.1.0/cache`.\nerror "
-				    "is Errno::EROFS: Read-only file system @ dir_s_mkdir"),
-			       "bundle config"));
+	assert_non_null(
+		strstr(LINE("error accessing\n`/.packages/var/lib/gems/3.1.0/cache`.\nerror "
+			    "is Errno::EROFS: Read-only file system @ dir_s_mkdir"),
+		       "bundle config"));
 	assert_non_null(strstr(LINE("You don't have write permissions for the "
 				    "/.packages/var/lib/gems/3.1.0 directory."),
 			       "--user-install"));

@@ -79,8 +79,8 @@ static void a_frame_beyond_its_size_is_not_made(void **state UNUSED)
 static void a_path_is_the_same_only_where_it_can_be(void **state UNUSED)
 {
 	const struct far_place ext = { .dev = 1, .ino = 7, .type = 0xef53 },
-				nfs = { .dev = 9, .ino = 7, .type = 0x6969 },
-				other = { .dev = 1, .ino = 8, .type = 0x6969 };
+			       nfs = { .dev = 9, .ino = 7, .type = 0x6969 },
+			       other = { .dev = 1, .ino = 8, .type = 0x6969 };
 
 	assert_true(far_place_same(&ext, &ext, true));
 	assert_false(far_place_same(&ext, &nfs, true));

@@ -278,7 +278,8 @@ static bool lacks_less(const struct backend_choice *c, const struct backend *onl
 }
 
 /* The only one able is taken untried: whatever stops it says so itself. */
-static int choose_auto(const struct spec *s, struct backend_choice *c, struct err *e)
+static int choose_auto(const struct spec *s, struct isolation *got, struct backend_choice *c,
+		       struct err *e)
 {
 	const struct backend *able[PASSED_OVER_MAX];
 	struct backend_choice later = {
@@ -305,7 +306,7 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 	for (size_t i = 0; i < n; i++) {
 		struct err why = { 0 };
 
-		if (n == 1 || able[i]->probe(s, NULL, &why) == 0) {
+		if (n == 1 || able[i]->probe(s, got, &why) == 0) {
 			c->backend = able[i];
 			return check_honoured(s, able[i], ALL_WISHES, e);
 		}
@@ -330,7 +331,8 @@ static int choose_named(const struct spec *s, enum backend_kind kind, struct bac
 	return check_honoured(s, c->backend, ALL_WISHES, e);
 }
 
-int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e)
+static int choose(const struct spec *s, struct isolation *got, struct backend_choice *ret,
+		  struct err *e)
 {
 	bool host = spec_on_host(s);
 
@@ -340,8 +342,20 @@ int backend_choose(const struct spec *s, struct backend_choice *ret, struct err 
 	if (host ? check_host_run(s, e) < 0 : check_later(s, e) < 0)
 		return -e->code;
 	if (!host && s->backend == BACKEND_AUTO)
-		return choose_auto(s, ret, e);
+		return choose_auto(s, got, ret, e);
 	return choose_named(s, host ? BACKEND_NONE : s->backend, ret, e);
+}
+
+int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e)
+{
+	return choose(s, NULL, ret, e);
+}
+
+int backend_examine(const struct spec *s, struct backend_choice *ret, struct err *e)
+{
+	struct isolation got;
+
+	return choose(s, &got, ret, e);
 }
 
 int backend_would_take(const struct spec *given, const struct backend *b, struct err *e)

@@ -77,7 +77,7 @@ static int native_probe(const struct spec *s, struct isolation *ret, struct err 
 		return 0;
 	if (box_probe(&backend_native, ret, e) < 0)
 		return -e->code;
-	if (!ret) /* the doctor changes nothing */
+	if (!ret)
 		box_note_trial();
 	return 0;
 }

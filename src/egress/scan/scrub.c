@@ -191,15 +191,15 @@ typedef unsigned char bytes16 __attribute__((vector_size(16)));
 /* Behind the last of the bytes that is 0x20 or less; 0: there is none. */
 static size_t behind_last_low(const char *p, size_t n)
 {
-	bytes16 x[4];
+	bytes16 x[4], low;
 
 	for (; n >= sizeof(x); n -= sizeof(x)) {
 		uint64_t half[2];
 
 		memcpy(x, p + n - sizeof(x), sizeof(x));
-		x[0] = (bytes16)(x[0] <= ' ') | (bytes16)(x[1] <= ' ') | (bytes16)(x[2] <= ' ') |
-		       (bytes16)(x[3] <= ' ');
-		memcpy(half, x, sizeof(half));
+		low = (bytes16)(x[0] <= ' ') | (bytes16)(x[1] <= ' ') | (bytes16)(x[2] <= ' ') |
+		      (bytes16)(x[3] <= ' ');
+		memcpy(half, &low, sizeof(half));
 		if (half[0] | half[1])
 			break;
 	}

@@ -220,8 +220,10 @@ static int read_options(const struct far_asked *a, struct spec *s, struct err *e
 {
 	size_t n = 0;
 	const char **v = far_asked_list(&a->options, &n);
-	int r = v ? 0 : err_set(e, ERR_INTERNAL, EPROTO, "the options cannot be read");
+	int r = 0;
 
+	if (!v)
+		return err_set(e, ERR_INTERNAL, EPROTO, "the options cannot be read");
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = set_option(s, v[i], e);
 	free(v);

@@ -24,9 +24,9 @@ int run_door_start(struct sandbox *s, struct err *e)
 		       : egress_start(s->spec, environ, &s->door, e);
 }
 
-const char *run_door_authority(void *arg, struct err *e)
+const char *run_door_authority(void *sandbox, struct err *e)
 {
-	const struct sandbox *s = arg;
+	const struct sandbox *s = sandbox;
 
 	return egress_authority(s->door, e);
 }

@@ -277,8 +277,7 @@ static void views(int argc, char **argv)
 	gone.key_spec = key.a.key_spec;
 	tried("remove", ioctl(fd, FS_IOC_REMOVE_ENCRYPTION_KEY, &gone));
 	tried("snapshot", ioctl(fd, BTRFS_IOC_SNAP_CREATE, &snapshot));
-	tried("snapshot-high",
-	      syscall(SYS_ioctl, fd, HIGH | BTRFS_IOC_SNAP_CREATE, &snapshot));
+	tried("snapshot-high", syscall(SYS_ioctl, fd, HIGH | BTRFS_IOC_SNAP_CREATE, &snapshot));
 	tried("subvolume", ioctl(fd, BTRFS_IOC_SUBVOL_CREATE, &snapshot));
 }
 

@@ -225,17 +225,17 @@ int box_plan_trust(struct box_plan *p, const char *pem, struct err *e)
 int box_plan_trust_ends(struct box_plan *p, const char *pem, struct trust_ends *ret, struct err *e)
 {
 	const struct op *at[TRUST_FILES];
-	size_t had[TRUST_FILES];
+	size_t had[TRUST_FILES], n = 0;
 
-	*ret = (struct trust_ends){ 0 };
-	for (size_t i = 0; i < p->op_count && ret->n < TRUST_FILES; i++)
+	for (size_t i = 0; i < p->op_count && n < TRUST_FILES; i++)
 		if (p->ops[i].awaits) {
-			at[ret->n] = &p->ops[i];
-			had[ret->n++] = op_size(&p->ops[i]);
+			at[n] = &p->ops[i];
+			had[n++] = op_size(&p->ops[i]);
 		}
 	if (box_plan_trust(p, pem, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < ret->n; i++)
+	*ret = (struct trust_ends){ .n = n };
+	for (size_t i = 0; i < n; i++)
 		ret->v[i] = (struct iovec){ .iov_base = (char *)(uintptr_t)at[i]->data + had[i],
 					    .iov_len = op_size(at[i]) - had[i] };
 	return 0;

@@ -356,8 +356,7 @@ int plan_guard(struct box_plan *p, struct err *e)
 	*s = (struct sight){ 0 };
 	if (plan_guard_look(p, s, e) < 0 || plan_ways(p, s, e) < 0 ||
 	    guard_places(p, s, listed, e) < 0 || guard_settings(p, s, listed, e) < 0 ||
-	    guard_files(p, s, e) < 0 || leave_out_kernelfs(p, s, e) < 0 ||
-	    plan_letters(p, e) < 0)
+	    guard_files(p, s, e) < 0 || leave_out_kernelfs(p, s, e) < 0 || plan_letters(p, e) < 0)
 		return -e->code;
 	p->sight = s;
 	return 0;

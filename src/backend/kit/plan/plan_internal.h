@@ -148,7 +148,8 @@ struct sight {
  * named to be read. */
 int plan_ways(struct box_plan *p, const struct sight *s, struct err *e);
 
-/* plan_letters.c: refuses what lies over a part of a tree whose names lead past it in other letters.
+/* plan_letters.c: refuses what lies over a part of a tree whose names in other letters lead past
+ * it.
  */
 int plan_letters(struct box_plan *p, struct err *e);
 

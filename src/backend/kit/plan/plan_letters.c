@@ -22,7 +22,7 @@ static bool in_other_letters(const char *name, char other[NAME_MAX + 1])
 	bool any = false;
 	size_t i;
 
-	for (i = 0; name[i] && i < NAME_MAX; i++) {
+	for (i = 0; i < NAME_MAX && name[i]; i++) {
 		unsigned char c = (unsigned char)name[i];
 		bool letter = c < 0x80 && isalpha(c);
 

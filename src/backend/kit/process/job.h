@@ -24,17 +24,17 @@
 struct box_start {
 	const struct box_plan *plan;
 	struct inside inside;
-	const struct cgroup *cgroup;   /* to be joined; NULL: none */
-	bool wait_go;                  /* the parent maps ids, or attaches the cgroup, first */
-	bool attach;                   /* clone could not place the child in the v2 leaf */
-	bool join_late;                /* the v1 leaves come with the word to go on */
-	int prepared[PREPARED_MAX];    /* idmapped trees; -1: they come while it is at work */
-	bool late;                     /* what the child does not need at first is done meanwhile */
-	bool trusts_late;              /* ... the run's authority among it: box_trust */
-	unsigned char *skips;          /* room for what box_held waits for, a packet; NULL: nothing */
-	size_t op_count;               /* of the plan, as the new process knows it */
-	unsigned char *known;          /* kind and writability of each, as it knows them */
-	cpu_set_t cpus;                /* those of the caller; empty: it was not moved */
+	const struct cgroup *cgroup; /* to be joined; NULL: none */
+	bool wait_go;                /* the parent maps ids, or attaches the cgroup, first */
+	bool attach;                 /* clone could not place the child in the v2 leaf */
+	bool join_late;              /* the v1 leaves come with the word to go on */
+	int prepared[PREPARED_MAX];  /* idmapped trees; -1: they come while it is at work */
+	bool late;                   /* what the child does not need at first is done meanwhile */
+	bool trusts_late;            /* ... the run's authority among it: box_trust */
+	unsigned char *skips;        /* room for what box_held waits for, a packet; NULL: nothing */
+	size_t op_count;             /* of the plan, as the new process knows it */
+	unsigned char *known;        /* kind and writability of each, as it knows them */
+	cpu_set_t cpus;              /* those of the caller; empty: it was not moved */
 	size_t looked_from, held_from; /* the operations before which box_held is called */
 	size_t trees_from;             /* ... and box_trees, between the two */
 	void *own;                     /* the backend's */

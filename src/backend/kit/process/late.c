@@ -353,7 +353,7 @@ int box_text(const struct box_start *c, struct told_texts *t, const char **ret, 
 
 		if (n < 0)
 			return -e->code;
-		if (n == 1 || t->room[n - 1])
+		if (n < 2 || t->room[n - 1])
 			return late_odd(LATE_TEXTS, e);
 		t->at = 1;
 		t->n = (size_t)n;

@@ -771,7 +771,12 @@ def _its_backend(t):
     return t.backend == _one_of(twins, t.function.__name__)
 
 
-def _select(words, fast, once):
+def _in_half(name):
+    """Other bits than those that choose who runs it, so that the half has both."""
+    return zlib.crc32(name.encode()) & 0x100
+
+
+def _select(words, fast, once, half=False):
     """The (test, user) pairs to run. A word matches part of a name; spaces count as underscores."""
     differs = _differs()
     words = [w.replace(" ", "_") for w in words]
@@ -779,7 +784,7 @@ def _select(words, fast, once):
     chosen = []
     for t in _tests:
         can = [u for u in t.users if u in users and (IS_ROOT or not t.by_root)]
-        if once and not _its_backend(t):
+        if once and not _its_backend(t) or half and not _in_half(t.name):
             continue
         if can and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words)):
             chosen += [(t, u) for u in ([_one_of(can, t.name)] if once else can)]
@@ -826,6 +831,7 @@ def main(argv=None):
     p.add_argument("-j", "--jobs", type=int, default=JOBS, help="how many at once; default %(default)s")
     p.add_argument("--fast", action="store_true", help="leave slow tests out")
     p.add_argument("--once", action="store_true", help="as root or as a user, where a test is for both, and on one of its backends")
+    p.add_argument("--half", action="store_true", help="every second test; its name decides")
     p.add_argument("--list", action="store_true", help="print the names and run nothing")
     p.add_argument("--times", metavar="FILE", help="append what each test took: file, name, identity, seconds, seconds of processors")
     p.add_argument("--file", action="append", default=[], help="a file with tests, repeatable")
@@ -833,7 +839,7 @@ def main(argv=None):
     args = p.parse_args(argv)
     for path in args.file:
         _load(path)
-    cases = _select(args.words, args.fast, args.once)
+    cases = _select(args.words, args.fast, args.once, args.half)
     if args.list:
         print(*(f"{t.file}: {t.name} ({u})" for t, u in cases), sep="\n")
         return 0

@@ -3,6 +3,7 @@
  * by brig with its own words. It knows brig's commands too: help and completion speak of all of
  * them. */
 #include "apps/wrap/wrap_agents.h"
+#include "base/sys/program.h"
 #include "base/text/str.h"
 #include "cli/cli_start.h"
 #include "daemon/shared/monitor_protocol.h"
@@ -130,6 +131,7 @@ int main(int argc, char **argv)
 {
 	if (argc > 1 && str_eq(argv[0], MONITOR_NAME))
 		return monitor_main(argc, argv);
+	program_is_brig();
 	if (argc > 0 && str_eq(argv[0], USE_NAME))
 		return use_main(argc, argv);
 	return cli_start(argc, argv);

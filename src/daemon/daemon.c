@@ -22,7 +22,7 @@
 #include "base/sys/signals.h"
 #include "base/text/str.h"
 #include "daemon/api/api.h"
-#include "daemon/api/errand.h"
+#include "daemon/api/subprocess.h"
 #include "daemon/service.h"
 #include "daemon/tls_front.h"
 #include "http/tcp_listen.h"
@@ -358,7 +358,7 @@ static void daemon_close_all(struct brigd *d)
 
 	if (d->socket[0])
 		(void)unlink(d->socket);
-	errands_end(a);
+	subprocess_end_all(a);
 	(void)http_free(a->http);
 	(void)fd_close(tls_take(d));
 	tls_front_end(&d->tls);

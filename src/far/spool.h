@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 enum { FAR_SPOOL_NAME = 24 };
-/* And the run's id: in the folder above, what a single run is asked by; see brig-node. */
+/* And the run's id: in the folder above, what a single run is asked by; see brig-far. */
 #define FAR_SPOOL_ASK "ask-"
 
 /* Opens one that is there; another user's, or one that others may look into, is refused. A

@@ -87,13 +87,13 @@ def nothing_of_a_run_is_in_its_job():
             spool, = spools()
             assert all(stat.S_IMODE(q.stat().st_mode) & 0o77 == 0 for q in [spool, *spool.rglob("*")]), spool
             assert sum(secret in q.read_text(errors="replace") for q in spool.rglob("*.ask")) == 3  # the control
-        assert "brig-node" not in found and set(found) <= {"sh", "sleep", "cat", "touch", "brig", "brig-more", "brig-batch", "brig-follow", "setpriv"}, found
+        assert "brig-far" not in found and set(found) <= {"sh", "sleep", "cat", "touch", "brig", "brig-batch", "brig-follow", "setpriv"}, found
         assert secret not in jobs + "".join(scripts) and "Comment=brig:" in jobs and "ArrayTaskThrottle=2" in jobs, jobs
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=60)
         assert p.returncode == 130, err
         assert wait_until(lambda: not s.queue(), 30) and len(ran()) == 2 and not spools(), "an interrupt ends all of it"
-        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 30)
+        assert wait_until(lambda: not any(name == "brig-far" for _, name in s.inside()), 30)
 
 
 @test(limit=300)
@@ -204,7 +204,7 @@ def scancel_of_the_array_ends_all_of_it():
         p.communicate(timeout=50)
         assert len(ran()) == 2, "nothing begins after it"
         assert p.returncode == 1 and wait_until(lambda: not s.queue(), 30)
-        assert wait_until(lambda: not any(name in ("brig-node", "brig-follow") for _, name in s.inside()), 30)
+        assert wait_until(lambda: not any(name in ("brig-far", "brig-follow") for _, name in s.inside()), 30)
         assert not spools()
 
 
@@ -220,7 +220,7 @@ def kill_inside(s, *names):
 def lose_node(s):
     """All of a node at once, with what runs there; the other one goes on."""
     s.kill("n1")
-    assert kill_inside(s, "slurmstepd", "brig-node")
+    assert kill_inside(s, "slurmstepd", "brig-far")
     s.start_node("n1")
 
 
@@ -249,7 +249,7 @@ def whole(s, fault, **more):
     assert len(said) == 6 and all(said[i + 1]["result"]["stdout"] == f"{i}\n" for i in range(6)), (fault.__name__, said)
     ends = {q.name: q.stat().st_size for q in workspace().glob("done.*")}
     assert ends == {f"done.{i}": 1 for i in range(6)}, (fault.__name__, ends)
-    assert wait_until(lambda: not any(name in ("brig-node", "brig-follow") for _, name in s.inside()), 60)
+    assert wait_until(lambda: not any(name in ("brig-far", "brig-follow") for _, name in s.inside()), 60)
     s.run("scancel", "--name=brig")  # Slurm itself does not notice for minutes that a part of it died
     assert wait_until(lambda: not s.queue(), 120, 0.5), s.queue()
     assert brig("audit", "verify", env=s.env).status == 0 and not spools()
@@ -278,7 +278,7 @@ def whoever_of_slurm_dies_no_line_is_lost_or_doubled():
 @test(limit=600)
 def a_line_whose_node_dies_is_run_again():
     def runs(s):
-        assert kill_inside(s, "brig-node")
+        assert kill_inside(s, "brig-far")
 
     with cluster() as s:
         whole(s, runs)
@@ -292,11 +292,11 @@ def a_task_that_slurm_has_lost_ends_with_its_batch():
         p = start(s, lines(*({"shell": f"printf x >>ran.{i}; sleep 600"} for i in range(2))), "--jobs", "2")
         assert wait_until(lambda: len(ran()) == 2, 60), p.stderr.read1()
         assert kill_inside(s, "slurmstepd")
-        assert any(name == "brig-node" for _, name in s.inside())  # the control: nobody has told it
+        assert any(name == "brig-far" for _, name in s.inside())  # the control: nobody has told it
         p.send_signal(signal.SIGINT)
         err = p.communicate(timeout=100)[1]
         assert p.returncode == 130 and not spools(), (p.returncode, err, spools())
-        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 30)
+        assert wait_until(lambda: not any(name == "brig-far" for _, name in s.inside()), 30)
         assert run(s)["outcome"] == "exited"
 
 

@@ -88,18 +88,18 @@ def the_stricter_limit_holds_and_the_report_names_who_enforces_it():
 
 @test(limit=300)
 def a_limit_of_slurms_ends_what_brig_cannot():
-    """brig-node is stopped, so that nothing but Slurm's own time limit can end the run."""
+    """brig-far is stopped, so that nothing but Slurm's own time limit can end the run."""
     with cluster() as s:
         p = running(s, "--set", "slurm.partition=small", argv="sleep 600")
         with files_as_root():
-            nodes = [pid for pid, name in s.inside() if name == "brig-node"]
+            nodes = [pid for pid, name in s.inside() if name == "brig-far"]
             assert nodes
             for pid in nodes:
                 os.kill(pid, signal.SIGSTOP)
         said = ended(p)
         assert said["outcome"] in ("failed", "timeout", "cancelled", "signalled"), said
         assert wait_until(lambda: not s.queue(), 120, 1)
-        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 60)
+        assert wait_until(lambda: not any(name == "brig-far" for _, name in s.inside()), 60)
         assert run(s)["outcome"] == "exited"  # which removes what the killed one could not
 
 
@@ -113,7 +113,7 @@ def nothing_of_a_command_is_an_argument_a_variable_or_a_comment():
                      for name in ("cmdline", "environ")
                      if secret in read(f"/proc/{pid}/{name}") and read(f"/proc/{pid}/comm").strip() not in ("sh", "brig", "sleep", "setpriv")]
             jobs = s.run("scontrol", "show", "job").stdout.decode()
-            env = [e for pid, comm in s.inside() if comm == "brig-node" for e in [read(f"/proc/{pid}/environ")]]
+            env = [e for pid, comm in s.inside() if comm == "brig-far" for e in [read(f"/proc/{pid}/environ")]]
         assert not found, [read(f"/proc/{pid}/comm") for pid in found]
         assert secret not in jobs and "Comment=brig:" in jobs, jobs
         assert env and all(secret not in e for e in env)
@@ -159,7 +159,7 @@ def what_is_asked_for_reaches_a_node_by_a_file_or_by_srun():
         p.kill()
         p.wait()
         assert wait_until(lambda: not s.queue(), 60)
-        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 60)
+        assert wait_until(lambda: not any(name == "brig-far" for _, name in s.inside()), 60)
         assert run(s)["outcome"] == "exited" and not asks()  # which removes what the killed one could not
 
 
@@ -290,7 +290,7 @@ def whoever_dies_the_run_ends_and_says_so():
         assert ended(p)["outcome"] == "cancelled"
         p = running(s, argv="sleep 600")
         for pid, name in s.inside():
-            if name == "brig-node":
+            if name == "brig-far":
                 os.kill(pid, signal.SIGKILL)
         said = ended(p)
         assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
@@ -302,14 +302,14 @@ def whoever_dies_the_run_ends_and_says_so():
                     os.kill(int(pid), signal.SIGKILL)
         said = ended(p)
         assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
-        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 150, 0.5)
+        assert wait_until(lambda: not any(name == "brig-far" for _, name in s.inside()), 150, 0.5)
         # ... and its part on the node.
         p = running(s, argv="sleep 600")
         with files_as_root():
             s.kill_steps()
         said = ended(p)
         assert said["outcome"] == "failed" and "was lost" in said["error"]["what"], said
-        assert wait_until(lambda: not any(name == "brig-node" for _, name in s.inside()), 150, 0.5)
+        assert wait_until(lambda: not any(name == "brig-far" for _, name in s.inside()), 150, 0.5)
         s.run("scancel", "--name=brig")
         assert wait_until(lambda: not s.queue(), 120, 0.5) and wait_until(s.idle, 120, 0.5)
         # The controller is not needed while a command runs, only to end its job.
@@ -338,7 +338,7 @@ def a_node_answers_for_itself_alone():
     with cluster() as s:
         version = brig("--version", env=s.env).stdout.split()[-1].decode()
         liar = scratch() / "liar"
-        words = [f"brig-node {version} {name} {word}" for name in ("n2", "/etc/passwd", "n1,n2", "\\033[31mn2") for word in ("no it has gone", "ok", "no")]
+        words = [f"brig-far {version} {name} {word}" for name in ("n2", "/etc/passwd", "n1,n2", "\\033[31mn2") for word in ("no it has gone", "ok", "no")]
         liar.write_text("#!/bin/sh\nif [ \"$2$SLURMD_NODENAME\" = proben1 ]; then\n" + "".join(f"printf '{w}\\n'\n" for w in words if w.split()[3] != "ok" or "n2" != w.split()[2])
                         + f"fi\nexec {brig_path()} \"$@\"\n")
         liar.chmod(0o755)
@@ -350,7 +350,7 @@ def a_node_answers_for_itself_alone():
         kept = [f.read_text().splitlines() for f in state().glob("**/slurm/*")]
         assert ["2 2", "", ""] in [k[:3] for k in kept] and not [k for k in kept if "/" in k[1]], kept
         # It says so much, or ends its line so badly, that nobody else could be heard; the other one comes a second later.
-        own = f"brig-node {version} n1 ok"
+        own = f"brig-far {version} n1 ok"
         for how in (f"echo {own}; head -c 3000000 /dev/zero | tr '\\0' x", f"echo {own}; printf 'and then'", f"echo {own}; printf '\\0'; exit"):
             liar.write_text(f"#!/bin/sh\nif [ $2 = probe ]; then [ $SLURMD_NODENAME = n1 ] || sleep 1; fi\nif [ \"$2$SLURMD_NODENAME\" = proben1 ]; then {how}; exit; fi\n"
                             f"exec {brig_path()} \"$@\"\n")

@@ -460,8 +460,9 @@ def variables_of_the_command_do_not_steer_the_remote_brig():
     """Its state, its configuration, its own program and tools are those of the login; the command has what it was given."""
     evil = scratch() / "evil"
     evil.mkdir()
+    version = brig("version").text.strip()
     for name in ("brig", "grep", "head", "sleep"):
-        (evil / name).write_text(f"#!/bin/sh\n: > {evil}/{name}-ran\necho brig 0.1.0\n")
+        (evil / name).write_text(f"#!/bin/sh\n: > {evil}/{name}-ran\necho {version}\n")
         (evil / name).chmod(0o755)
     (evil / "brig.yaml").write_text("brig: 1\nnetwork: host\n")
     (evil / "config").mkdir()
@@ -484,7 +485,7 @@ def variables_of_the_command_do_not_steer_the_remote_brig():
         assert made == ["brig", "brig.yaml", "config", "grep", "head", "sleep"], made
         # Plain: the command alone has them, and its PATH is where it is looked for.
         plain = brig("run", *host.options("--json"), *options, "--", "sleep", "7").json
-        assert plain["exit_code"] == 0 and plain["stdout"] == "brig 0.1.0\n", plain
+        assert plain["exit_code"] == 0 and plain["stdout"] == f"{version}\n", plain
         assert sorted(p.name for p in evil.iterdir() if p.name.endswith("-ran")) == ["sleep-ran"], list(evil.iterdir())
 
 

@@ -39,7 +39,6 @@ BREAKS = {
     "src/model/": ("fuzz", "run"),
     "src/proc/": ("run", "escape", "denied", "conformance"),
     "src/far/": ("conformance", "run", "docker"),
-    "src/remote/": ("conformance", "run"),
     "src/sandbox/": ("run", "escape", "egress"),
     "src/telemetry/": ("run",),
     "src/wire/": ("egress", "fuzz"),

@@ -20,7 +20,7 @@ from daemon import daemon  # noqa: E402
 from harness import FACTOR, TOP, brig, brig_environment, brig_path, main, scratch, test, workspace  # noqa: E402
 from sdk import as_identity, finish  # noqa: E402
 
-DOCUMENTS = sorted([TOP / "README.md", TOP / "SECURITY.md", TOP / "CONTRIBUTING.md", *(TOP / "docs").glob("*.md"), *(TOP / "docs/recipes").glob("*.md"), *(TOP / "docs/dialects").glob("*.md")])  # pages of design have diagrams, no command lines
+DOCUMENTS = sorted([TOP / "README.md", TOP / "SECURITY.md", TOP / "CONTRIBUTING.md", *(TOP / "docs").glob("*.md"), *(TOP / "docs/recipes").glob("*.md"), *(TOP / "docs/releases").glob("*.md"), *(TOP / "docs/dialects").glob("*.md")])  # pages of design have diagrams, no command lines
 PAGES = sorted((TOP / "docs/man").glob("*.scd"))
 LANGUAGES = {"text", "json", "python", "js", "c", "rust", "ini", "diff", "dockerfile"}  # of blocks that are no command lines
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import FACTOR, TOP, brig, brig_argv, brig_environment, brig_path, home, installed_hidden, main, scratch, shown_on, skip, start_brig, test, workspace  # noqa: E402
+from harness import FACTOR, TOP, brig, brig_argv, brig_environment, brig_path, home, installed_hidden, main, scratch, shown_on, skip, start_brig, test, wait_until, workspace  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
 PAGES = BUILD / "docs"
@@ -78,6 +78,19 @@ def without_brig_more_a_run_works_and_the_rest_says_what_is_missing():
         for name, *words in (["brig"], ["brig", "help"], ["brig", "daemon"], ["brigd"], ["brig", "rnu"]):
             done = said(name, *words)
             assert done.returncode == 125 and "brig-more is not installed" in done.stderr and "hint: make install" in done.stderr and "fooled" not in done.stdout, (name, words, done)
+
+
+@test(as_user="user")
+def a_list_of_processes_shows_brig_whichever_program_it_became():
+    brig("run", "--", "true")
+    for words, program in ((("run", "--", "sleep", "9"), "brig"), (("mcp",), "brig-more"), (("audit", "tail"), "brig-audit")):
+        p = start_brig(*words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        at = pathlib.Path(f"/proc/{p.pid}")
+        try:
+            assert wait_until(lambda: pathlib.Path(os.readlink(at / "exe")).name == program and (at / "comm").read_text() == "brig\n"), (words, (at / "comm").read_text())
+        finally:
+            p.kill()
+            p.communicate()
 
 
 @test(as_user="user")

@@ -15,6 +15,6 @@ from .errors import *  # noqa: F401,F403
 from .errors import __all__ as _errors
 from .model import Change, Companion, Event, ExecInfo, File, Info, Output, Packed, Question, Result, SandboxInfo, Shown
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Change", "Client", "Companion", "Context", "Event", "Exec", "ExecInfo", "File", "Files", "Info", "Network", "Output", "Packed", "Policy", "Question", "Result", "Sandbox",
            "SandboxInfo", "Settings", "Shown", "settings", *_errors]

@@ -237,9 +237,9 @@ struct answers {
 	struct buf fit, unfit; /* names */
 };
 
-#define SAYS "brig-node "
+#define SAYS "brig-far "
 
-/* Each answers "brig-node VERSION NODE ok" or "... no WHY". A node may say any name: only those
+/* Each answers "brig-far VERSION NODE ok" or "... no WHY". A node may say any name: only those
  * that were asked are heard of, and whoever is said to fit does, because the run itself is refused
  * where it does not. Nor does it matter what stands before it on its line, which another may have
  * begun and not ended. So none can speak against another. */
@@ -252,7 +252,7 @@ static void slurm_nodes_read_answer(const char *line, const struct buf *asked, s
 	rest = next_word(rest, version, sizeof(version));
 	rest = next_word(rest, node, sizeof(node));
 	rest = next_word(rest, word, sizeof(word));
-	if (!str_eq(mark, "brig-node") || !*word || !slurm_nodes_listed(asked, node, strlen(node)))
+	if (!str_eq(mark, "brig-far") || !*word || !slurm_nodes_listed(asked, node, strlen(node)))
 		return;
 	if (str_eq(version, BRIG_VERSION) && str_eq(word, "ok")) {
 		add_name(&a->fit, node, strlen(node));

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "base/text/cleanup.h"
 #include "config.h"
@@ -46,4 +47,9 @@ int program_become(const char *name, char **argv, struct err *e)
 		return -e->code;
 	(void)execv(path, argv);
 	return err_sys(e, "cannot start '%s'", path);
+}
+
+void program_is_brig(void)
+{
+	(void)prctl(PR_SET_NAME, "brig", 0, 0, 0);
 }

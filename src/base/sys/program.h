@@ -14,3 +14,6 @@ int program_find(const char *name, char *path, size_t n, struct err *e);
 /* Becomes that program, in our folder and with our descriptors and variables: it is still brig that
  * the user has started. Returns only with an error. */
 int program_become(const char *name, char **argv, struct err *e);
+
+/* For what was become: in a list of processes it goes on as 'brig', the command that was typed. */
+void program_is_brig(void);

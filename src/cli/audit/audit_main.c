@@ -2,6 +2,7 @@
 /* cli/audit/audit_main.c - brig-audit: reads the record. Started by `brig audit`. */
 #include "audit/dir.h"
 #include "base/files/fd.h"
+#include "base/sys/program.h"
 #include "cli/audit/asked.h"
 #include "cli/cli.h"
 
@@ -28,6 +29,7 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 	int r;
 
+	program_is_brig();
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
 	if (asked_parse(argc, argv, &a, &e) < 0) {

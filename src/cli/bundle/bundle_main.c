@@ -16,6 +16,7 @@
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
 #include "base/files/output.h"
+#include "base/sys/program.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 #include "cli/bundle/bundle_show.h"
@@ -681,6 +682,7 @@ int main(int argc, char **argv)
 	struct bundle_asked a = { 0 };
 	struct err e = { 0 };
 
+	program_is_brig();
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;

@@ -5,7 +5,7 @@
 
 #include "base/text/str.h"
 #include "cli/cli.h"
-#include "remote/node.h"
+#include "far/node/node.h"
 
 static int probe(void)
 {

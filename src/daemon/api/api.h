@@ -42,7 +42,7 @@ struct event_fan {
 
 #define PAGE_HOST "brig-%s.localhost:%u" /* with a name of sessions_name */
 
-struct errand;
+struct subprocess;
 struct exec_input;
 
 struct api {
@@ -52,14 +52,14 @@ struct api {
 	struct events *events;
 	struct event_fan fan;
 	struct once *once;
-	struct tokens *tokens;     /* NULL: nobody but the owner */
-	struct ceiling *ceiling;   /* of those who come with a token */
-	struct sessions *sessions; /* of the dashboard; NULL: nobody has asked for it yet */
-	uint16_t page_port;        /* of the dashboard; 0: nothing listens yet */
-	struct errand *errands;    /* that are under way */
-	struct exec_input *inputs; /* that commands have not read yet */
-	struct loop_timer lapse;   /* looks for sessions that are over */
-	uint64_t began;            /* microseconds */
+	struct tokens *tokens;           /* NULL: nobody but the owner */
+	struct ceiling *ceiling;         /* of those who come with a token */
+	struct sessions *sessions;       /* of the dashboard; NULL: nobody has asked for it yet */
+	uint16_t page_port;              /* of the dashboard; 0: nothing listens yet */
+	struct subprocess *subprocesses; /* that are under way */
+	struct exec_input *inputs;       /* that commands have not read yet */
+	struct loop_timer lapse;         /* looks for sessions that are over */
+	uint64_t began;                  /* microseconds */
 	bool ready;
 	void (*stop)(void *arg); /* `brig daemon stop` */
 	void *stop_arg;

@@ -77,7 +77,7 @@ static _Noreturn void cgroup_scope_hold(const struct cgroup_host *host, int leas
 	sigset_t none;
 	ssize_t n;
 
-	(void)prctl(PR_SET_NAME, "brig-scope", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "brig-guard", 0, 0, 0);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a copy of the caller's memory */
 	(void)setsid();
 	own_place(host, before, sizeof(before));

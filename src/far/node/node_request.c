@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "remote/node_request.h"
+#include "far/node/node_request.h"
 
 #include <errno.h>
 #include <stdio.h>

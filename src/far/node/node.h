@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote/node.h - brig-node: one run on this machine for a brig on another one
+/* far/node/node.h - brig-far: one run on this machine for a brig on another one
  * (docs/design/slurm.md).
  *
  * It speaks in frames (proc/node/node_frame.h) on its input and output, and ends with its run.

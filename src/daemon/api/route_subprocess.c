@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon/api/route_errands.c - routes whose answer another program finds: the record, the doctor,
- * what sandboxes use, what it takes to allow a host. */
+/* daemon/api/route_subprocess.c - routes whose answer another program finds: the record, the
+ * doctor, what sandboxes use, what it takes to allow a host. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text/num.h"
 #include "base/text/str.h"
-#include "daemon/api/errand.h"
+#include "daemon/api/subprocess.h"
 #include "daemon/shared/use_main.h"
 
 #define TEXTS ((size_t)128 << 10)
@@ -19,15 +19,15 @@
 #define DOCTOR_SECONDS 90
 
 /* Words of a program, each with its text here. */
-struct errand_words {
-	const char *v[ERRAND_WORDS + 1];
+struct subprocess_words {
+	const char *v[SUBPROCESS_WORDS + 1];
 	size_t n, used;
 	char text[TEXTS];
 	bool full;
 };
 
-__attribute__((format(printf, 2, 3))) static void word(struct errand_words *w, const char *format,
-						       ...)
+__attribute__((format(printf, 2, 3))) static void word(struct subprocess_words *w,
+						       const char *format, ...)
 {
 	size_t left = sizeof(w->text) - w->used;
 	va_list ap;
@@ -36,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static void word(struct errand_words *w, c
 	va_start(ap, format);
 	n = vsnprintf(w->text + w->used, left, format, ap);
 	va_end(ap);
-	if (w->n == ERRAND_WORDS || n < 0 || (size_t)n >= left) {
+	if (w->n == SUBPROCESS_WORDS || n < 0 || (size_t)n >= left) {
 		w->full = true;
 		return;
 	}
@@ -44,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static void word(struct errand_words *w, c
 	w->used += (size_t)n + 1;
 }
 
-static void route_errands_refuse(struct http_call *c, enum problem p, const char *what)
+static void route_subprocess_refuse(struct http_call *c, enum problem p, const char *what)
 {
 	struct err e;
 
@@ -57,15 +57,15 @@ static bool owners(struct http_call *c)
 {
 	if (api_is_owner(c))
 		return true;
-	route_errands_refuse(c, PROBLEM_FORBIDDEN,
-			     "this is about the owner's machine, and the owner's to ask");
+	route_subprocess_refuse(c, PROBLEM_FORBIDDEN,
+				"this is about the owner's machine, and the owner's to ask");
 	return false;
 }
 
 /* ---- the record ---- */
 
-static enum problem put_option(const struct http_call *c, const char *name, struct errand_words *w,
-			       struct err *e)
+static enum problem put_option(const struct http_call *c, const char *name,
+			       struct subprocess_words *w, struct err *e)
 {
 	char value[VALUE_MAX];
 
@@ -81,7 +81,7 @@ static enum problem put_option(const struct http_call *c, const char *name, stru
 	return problem_say(PROBLEM_INVALID, e, "'%s' is there too often", name);
 }
 
-static enum problem put_limit(const struct http_call *c, struct errand_words *w, struct err *e)
+static enum problem put_limit(const struct http_call *c, struct subprocess_words *w, struct err *e)
 {
 	char value[VALUE_MAX];
 	uint64_t n = RECORDS;
@@ -95,8 +95,8 @@ static enum problem put_limit(const struct http_call *c, struct errand_words *w,
 }
 
 /* Whose records: the owner's are all; a tenant's are those of one of its sandboxes. */
-static enum problem put_sandbox(struct api *a, const struct http_call *c, struct errand_words *w,
-				struct err *e)
+static enum problem put_sandbox(struct api *a, const struct http_call *c,
+				struct subprocess_words *w, struct err *e)
 {
 	char value[VALUE_MAX];
 	struct sandbox_known known = { .run = "" };
@@ -124,7 +124,7 @@ static const char *const list_options[] = { "type",      "host",  "outcome", "ag
 
 static void ask_record(struct api *a, struct http_call *c, bool follow)
 {
-	struct errand_words w = { .n = 0 };
+	struct subprocess_words w = { .n = 0 };
 	const char *const *options = follow ? follow_options : list_options;
 	struct err e = { 0 };
 	enum problem p;
@@ -143,14 +143,14 @@ static void ask_record(struct api *a, struct http_call *c, bool follow)
 		http_problem(c, p, &e);
 		return;
 	}
-	errand_run(a, c,
-		   &(struct errand_asked){ .program = "brig-audit",
-					   .argv = w.v,
-					   .head = "{\"records\":",
-					   .tail = "}",
-					   .seconds = follow ? 0 : SECONDS,
-					   .follow = follow,
-					   .event = "record" });
+	subprocess_run(a, c,
+		       &(struct subprocess_asked){ .program = "brig-audit",
+						   .argv = w.v,
+						   .head = "{\"records\":",
+						   .tail = "}",
+						   .seconds = follow ? 0 : SECONDS,
+						   .follow = follow,
+						   .event = "record" });
 }
 
 void serve_audit(struct api *a, struct http_call *c, const struct jread *body UNUSED)
@@ -165,7 +165,7 @@ void serve_audit_follow(struct api *a, struct http_call *c, const struct jread *
 
 void serve_runs(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	struct errand_words w = { .n = 0 };
+	struct subprocess_words w = { .n = 0 };
 	struct err e = { 0 };
 	enum problem p;
 	char live[8] = "";
@@ -192,12 +192,12 @@ void serve_runs(struct api *a, struct http_call *c, const struct jread *body UNU
 		http_problem(c, p, &e);
 		return;
 	}
-	errand_run(a, c,
-		   &(struct errand_asked){ .program = "brig-audit",
-					   .argv = w.v,
-					   .head = "{\"runs\":",
-					   .tail = "}",
-					   .seconds = SECONDS });
+	subprocess_run(a, c,
+		       &(struct subprocess_asked){ .program = "brig-audit",
+						   .argv = w.v,
+						   .head = "{\"runs\":",
+						   .tail = "}",
+						   .seconds = SECONDS });
 }
 
 /* ---- the machine ---- */
@@ -207,14 +207,14 @@ void serve_doctor(struct api *a, struct http_call *c, const struct jread *body U
 	static const char *const argv[] = { "brig", "doctor", "--json", NULL };
 
 	if (owners(c))
-		errand_run(a, c,
-			   &(struct errand_asked){
-				   .argv = argv, .seconds = DOCTOR_SECONDS, .most = 1 });
+		subprocess_run(a, c,
+			       &(struct subprocess_asked){
+				       .argv = argv, .seconds = DOCTOR_SECONDS, .most = 1 });
 }
 
 void serve_use(struct api *a, struct http_call *c, const struct jread *body UNUSED)
 {
-	struct errand_words w = { .n = 0 };
+	struct subprocess_words w = { .n = 0 };
 	struct sandbox_known known;
 	char value[VALUE_MAX];
 	struct err e = { 0 };
@@ -230,11 +230,11 @@ void serve_use(struct api *a, struct http_call *c, const struct jread *body UNUS
 			word(&w, "%s=%s", value, known.processes);
 	}
 	if ((r < 0 && r != -ENOENT) || w.full) {
-		route_errands_refuse(c, PROBLEM_INVALID,
-				     "'sandbox' is malformed, or there too often");
+		route_subprocess_refuse(c, PROBLEM_INVALID,
+					"'sandbox' is malformed, or there too often");
 		return;
 	}
-	errand_run(a, c, &(struct errand_asked){ .argv = w.v, .seconds = SECONDS });
+	subprocess_run(a, c, &(struct subprocess_asked){ .argv = w.v, .seconds = SECONDS });
 }
 
 /* ---- a host that was refused ---- */
@@ -250,7 +250,7 @@ static void policy(struct api *a, struct http_call *c, const char *rule, bool ap
 			       apply ? NULL : rule,
 			       NULL };
 
-	errand_run(a, c, &(struct errand_asked){ .argv = argv, .seconds = SECONDS });
+	subprocess_run(a, c, &(struct subprocess_asked){ .argv = argv, .seconds = SECONDS });
 }
 
 void serve_policy(struct api *a, struct http_call *c, const struct jread *body UNUSED)
@@ -260,7 +260,7 @@ void serve_policy(struct api *a, struct http_call *c, const struct jread *body U
 	if (!owners(c))
 		return;
 	if (http_param(c, "rule", rule, sizeof(rule)) <= 0)
-		route_errands_refuse(c, PROBLEM_INVALID, "'rule' is missing or malformed");
+		route_subprocess_refuse(c, PROBLEM_INVALID, "'rule' is missing or malformed");
 	else
 		policy(a, c, rule, false);
 }
@@ -272,7 +272,7 @@ void serve_policy_apply(struct api *a, struct http_call *c, const struct jread *
 	if (!owners(c))
 		return;
 	if (!rule || !typed || !*rule || !str_eq(rule, typed))
-		route_errands_refuse(c, PROBLEM_INVALID, "what was typed is not the rule");
+		route_subprocess_refuse(c, PROBLEM_INVALID, "what was typed is not the rule");
 	else
 		policy(a, c, rule, true);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon/api/errand.c - see errand.h.
+/* daemon/api/subprocess.c - see subprocess.h.
  *
  *     started -> writes -> both pipes at their end -> it has ended -> answered
  *                  \-> the caller left, its time is over, too much: killed, then as above
  *
  * The daemon never waits for one: that it has ended is heard by its pidfd. */
-#include "daemon/api/errand.h"
+#include "daemon/api/subprocess.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -28,11 +28,11 @@
 
 enum { TENANT_MAX = 2, TENANT_FOLLOW = 1, OWNERS = 2 /* places that no tenant gets */ };
 
-struct errand {
+struct subprocess {
 	struct loop_watch out, words; /* out must stay first */
 	struct loop_watch ends;       /* the process */
 	struct loop_timer late;
-	struct errand *next, **link;
+	struct subprocess *next, **link;
 	struct api *api;
 	struct http_call *call; /* NULL: it has left */
 	char tenant[HTTP_TENANT_SIZE];
@@ -47,7 +47,7 @@ struct errand {
 
 /* ---- the process ---- */
 
-static int errand_start(struct errand *r, const struct errand_asked *q, struct err *e)
+static int subprocess_start(struct subprocess *r, const struct subprocess_asked *q, struct err *e)
 {
 	CLEANUP(fd) int out = -1, err = -1;
 	char path[PATH_MAX] = "/proc/self/exe";
@@ -76,7 +76,7 @@ static int errand_start(struct errand *r, const struct errand_asked *q, struct e
 
 /* ---- its end ---- */
 
-static void close_watch(struct errand *r, struct loop_watch *w)
+static void close_watch(struct subprocess *r, struct loop_watch *w)
 {
 	if (w->fd < 0)
 		return;
@@ -84,7 +84,7 @@ static void close_watch(struct errand *r, struct loop_watch *w)
 	w->fd = fd_close(w->fd);
 }
 
-static void errand_leave(struct errand *r)
+static void subprocess_leave(struct subprocess *r)
 {
 	if (r->link)
 		*r->link = r->next;
@@ -100,7 +100,7 @@ static void errand_leave(struct errand *r)
 }
 
 /* Its own words: "brig: what failed", "hint: what to do". */
-static void errand_put_words(const struct errand *r, struct err *e)
+static void subprocess_put_words(const struct subprocess *r, struct err *e)
 {
 	const char *said = buf_str(&r->said), *hint = strstr(said, "hint: ");
 	const char *what = str_starts(said, "brig: ") ? said + 6 : said;
@@ -112,7 +112,7 @@ static void errand_put_words(const struct errand *r, struct err *e)
 		(void)err_hint(e, "%.*s", (int)strcspn(hint + 6, "\n"), hint + 6);
 }
 
-static void errand_answer(struct errand *r, int status)
+static void subprocess_answer(struct subprocess *r, int status)
 {
 	struct http_call *c = r->call;
 	struct err e = { 0 };
@@ -123,7 +123,7 @@ static void errand_answer(struct errand *r, int status)
 		(void)err_hint(&e, "ask for less");
 		http_problem(c, PROBLEM_TOO_LARGE, &e);
 	} else if (!WIFEXITED(status) || WEXITSTATUS(status) > r->most || !r->text.len) {
-		errand_put_words(r, &e);
+		subprocess_put_words(r, &e);
 		http_problem(c, WIFEXITED(status) ? PROBLEM_INVALID : PROBLEM_INTERNAL, &e);
 	} else {
 		buf_puts(&r->text, r->tail ? r->tail : "");
@@ -132,7 +132,7 @@ static void errand_answer(struct errand *r, int status)
 }
 
 /* It has ended, with that status; -1: nobody knows. */
-static void errand_settle(struct errand *r, int status)
+static void subprocess_settle(struct subprocess *r, int status)
 {
 	struct http_call *c = r->call;
 
@@ -141,13 +141,13 @@ static void errand_settle(struct errand *r, int status)
 	if (c && r->follow)
 		http_stream_end(c);
 	else if (c)
-		errand_answer(r, status);
-	errand_leave(r);
+		subprocess_answer(r, status);
+	subprocess_leave(r);
 }
 
 /* Both of its streams are at their end, or it was killed. Our programs close them by ending: one
  * that was stopped meanwhile, or that the kernel still has something to do for, may take longer. */
-static void errand_finish(struct errand *r)
+static void subprocess_finish(struct subprocess *r)
 {
 	int status = -1;
 	pid_t got = r->pid > 0 ? waitpid(r->pid, &status, WNOHANG | __WALL) : -1;
@@ -158,41 +158,41 @@ static void errand_finish(struct errand *r)
 		return;
 	if (got == 0)
 		(void)kill(r->pid, SIGKILL); /* never reaped: there is no memory to hear of it */
-	errand_settle(r, got > 0 ? status : -1);
+	subprocess_settle(r, got > 0 ? status : -1);
 }
 
 static void on_ended(struct loop_watch *w, uint32_t events UNUSED)
 {
-	errand_finish(CONTAINER_OF(w, struct errand, ends));
+	subprocess_finish(CONTAINER_OF(w, struct subprocess, ends));
 }
 
 /* Nobody waits for its answer. */
-static void errand_discard(struct errand *r)
+static void subprocess_discard(struct subprocess *r)
 {
 	r->call = NULL;
 	if (r->pid > 0)
 		(void)kill(r->pid, SIGKILL);
-	errand_finish(r);
+	subprocess_finish(r);
 }
 
-static void errand_gone(void *arg)
+static void subprocess_gone(void *arg)
 {
-	errand_discard(arg);
+	subprocess_discard(arg);
 }
 
-static void errand_on_late(struct loop_timer *t, uint64_t now UNUSED)
+static void subprocess_on_late(struct loop_timer *t, uint64_t now UNUSED)
 {
-	struct errand *r = CONTAINER_OF(t, struct errand, late);
+	struct subprocess *r = CONTAINER_OF(t, struct subprocess, late);
 
 	r->too_late = true;
 	(void)kill(r->pid, SIGKILL);
-	errand_finish(r);
+	subprocess_finish(r);
 }
 
 /* ---- what it writes ---- */
 
 /* Whole lines become events; an object begins with its number. */
-static void tell_lines(struct errand *r)
+static void tell_lines(struct subprocess *r)
 {
 	char *at = r->text.data, *nl;
 	size_t left = r->text.len;
@@ -213,7 +213,7 @@ static void tell_lines(struct errand *r)
 }
 
 /* false: at its end. */
-static bool errand_take(int fd, struct buf *b)
+static bool subprocess_take(int fd, struct buf *b)
 {
 	char piece[PIECE];
 	ssize_t n = read(fd, piece, sizeof(piece));
@@ -225,13 +225,13 @@ static bool errand_take(int fd, struct buf *b)
 
 static void on_out(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct errand *r = (struct errand *)w;
+	struct subprocess *r = (struct subprocess *)w;
 
 	if (r->follow && !http_room(r->call)) {
 		(void)loop_want(r->api->loop, w, 0);
 		return;
 	}
-	if (!errand_take(w->fd, &r->text))
+	if (!subprocess_take(w->fd, &r->text))
 		close_watch(r, w);
 	else if (r->follow)
 		tell_lines(r);
@@ -239,22 +239,22 @@ static void on_out(struct loop_watch *w, uint32_t events UNUSED)
 	if (r->too_much)
 		(void)kill(r->pid, SIGKILL);
 	if (r->too_much || (r->out.fd < 0 && r->words.fd < 0))
-		errand_finish(r);
+		subprocess_finish(r);
 }
 
 static void on_words(struct loop_watch *w, uint32_t events UNUSED)
 {
-	struct errand *r = CONTAINER_OF(w, struct errand, words);
+	struct subprocess *r = CONTAINER_OF(w, struct subprocess, words);
 
-	if (!errand_take(w->fd, &r->said))
+	if (!subprocess_take(w->fd, &r->said))
 		close_watch(r, w);
 	if (r->out.fd < 0 && r->words.fd < 0)
-		errand_finish(r);
+		subprocess_finish(r);
 }
 
-static void errand_room(void *arg)
+static void subprocess_room(void *arg)
 {
-	struct errand *r = arg;
+	struct subprocess *r = arg;
 
 	if (r->follow && r->out.fd >= 0 && http_room(r->call))
 		(void)loop_want(r->api->loop, &r->out, EPOLLIN);
@@ -268,7 +268,7 @@ static bool too_many(const struct api *a, const struct http_call *c, bool follow
 	const char *tenant = c->caller->tenant;
 	int keep = *tenant ? OWNERS : 0, all = keep, same = keep, own = 0, own_same = 0;
 
-	for (const struct errand *r = a->errands; r; r = r->next) {
+	for (const struct subprocess *r = a->subprocesses; r; r = r->next) {
 		bool mine = str_eq(r->tenant, tenant);
 
 		all++;
@@ -276,30 +276,31 @@ static bool too_many(const struct api *a, const struct http_call *c, bool follow
 		own += mine;
 		own_same += mine && r->follow == follow;
 	}
-	return all >= ERRANDS_MAX || (follow && same >= ERRANDS_FOLLOW) ||
+	return all >= SUBPROCESSES_MAX || (follow && same >= SUBPROCESSES_FOLLOW) ||
 	       (*tenant && (own >= TENANT_MAX || (follow && own_same >= TENANT_FOLLOW)));
 }
 
-static void errand_begin(struct errand *r, struct http_call *c, const struct errand_asked *q)
+static void subprocess_begin(struct subprocess *r, struct http_call *c,
+			     const struct subprocess_asked *q)
 {
 	struct api *a = r->api;
 
-	r->next = a->errands;
-	r->link = &a->errands;
+	r->next = a->subprocesses;
+	r->link = &a->subprocesses;
 	if (r->next)
 		r->next->link = &r->next;
-	a->errands = r;
+	a->subprocesses = r;
 	buf_puts(&r->text, q->head && !q->follow ? q->head : "");
 	if (q->seconds)
 		loop_at(a->loop, &r->late, clock_us() + q->seconds * 1000000);
-	c->room = errand_room;
-	c->gone = errand_gone;
+	c->room = subprocess_room;
+	c->gone = subprocess_gone;
 	c->arg = r;
 }
 
-void errand_run(struct api *a, struct http_call *c, const struct errand_asked *q)
+void subprocess_run(struct api *a, struct http_call *c, const struct subprocess_asked *q)
 {
-	struct errand *r = too_many(a, c, q->follow) ? NULL : calloc(1, sizeof(*r));
+	struct subprocess *r = too_many(a, c, q->follow) ? NULL : calloc(1, sizeof(*r));
 	struct err e = { 0 };
 
 	if (!r) {
@@ -307,41 +308,41 @@ void errand_run(struct api *a, struct http_call *c, const struct errand_asked *q
 		http_problem(c, PROBLEM_QUOTA, &e);
 		return;
 	}
-	*r = (struct errand){ .api = a,
-			      .call = c,
-			      .out = { .fd = -1, .ready = on_out },
-			      .words = { .fd = -1, .ready = on_words },
-			      .ends = { .fd = -1, .ready = on_ended },
-			      .late = { .due = errand_on_late },
-			      .follow = q->follow,
-			      .most = q->most,
-			      .tail = q->tail,
-			      .text = BUF_INIT(OUT_MAX),
-			      .said = BUF_INIT(WORDS_MAX) };
+	*r = (struct subprocess){ .api = a,
+				  .call = c,
+				  .out = { .fd = -1, .ready = on_out },
+				  .words = { .fd = -1, .ready = on_words },
+				  .ends = { .fd = -1, .ready = on_ended },
+				  .late = { .due = subprocess_on_late },
+				  .follow = q->follow,
+				  .most = q->most,
+				  .tail = q->tail,
+				  .text = BUF_INIT(OUT_MAX),
+				  .said = BUF_INIT(WORDS_MAX) };
 	memcpy(r->tenant, c->caller->tenant, sizeof(r->tenant));
 	(void)snprintf(r->event, sizeof(r->event), "%s", q->event ? q->event : "");
-	if (errand_start(r, q, &e) < 0 || loop_want(a->loop, &r->out, EPOLLIN) < 0 ||
+	if (subprocess_start(r, q, &e) < 0 || loop_want(a->loop, &r->out, EPOLLIN) < 0 ||
 	    loop_want(a->loop, &r->words, EPOLLIN) < 0) {
-		errand_discard(r);
+		subprocess_discard(r);
 		http_problem(c, PROBLEM_INTERNAL, &e);
 		return;
 	}
 	if (q->follow && !http_stream(c, NULL)) {
-		errand_discard(r);
+		subprocess_discard(r);
 		return;
 	}
-	errand_begin(r, c, q);
+	subprocess_begin(r, c, q);
 }
 
-void errands_end(struct api *a)
+void subprocess_end_all(struct api *a)
 {
-	while (a->errands) {
-		struct errand *r = a->errands;
+	while (a->subprocesses) {
+		struct subprocess *r = a->subprocesses;
 
 		if (r->pid > 0)
 			(void)kill(r->pid, SIGKILL);
 		if (r->call) /* its connection ends later */
 			r->call->room = r->call->gone = NULL;
-		errand_leave(r);
+		subprocess_leave(r);
 	}
 }

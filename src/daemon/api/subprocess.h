@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon/api/errand.h - a program of brig's own that is started for one call, and whose output is
- * the answer.
+/* daemon/api/subprocess.h - a program of brig's own that is started for one call, and whose output
+ * is the answer.
  *
  * What takes long, or needs what the daemon does not hold (SQLite, YAML), is done there: the record
- * read, the machine looked at. The words are separate arguments; there is no shell. An errand ends
- * with its caller, at its time, or when it has written too much. */
+ * read, the machine looked at. The words are separate arguments; there is no shell. A subprocess
+ * ends with its caller, at its time, or when it has written too much. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,9 +13,9 @@
 
 #include "daemon/api/api.h"
 
-enum { ERRAND_WORDS = 256, ERRANDS_MAX = 8, ERRANDS_FOLLOW = 4 };
+enum { SUBPROCESS_WORDS = 256, SUBPROCESSES_MAX = 8, SUBPROCESSES_FOLLOW = 4 };
 
-struct errand_asked {
+struct subprocess_asked {
 	const char *program;     /* NULL: brig itself */
 	const char *const *argv; /* NULL-terminated, with its name; copied by the kernel alone */
 	const char *head, *tail; /* put around what it wrote; NULL: nothing */
@@ -26,6 +26,6 @@ struct errand_asked {
 };
 
 /* Answers the call, now or later. */
-void errand_run(struct api *a, struct http_call *c, const struct errand_asked *q);
+void subprocess_run(struct api *a, struct http_call *c, const struct subprocess_asked *q);
 /* All of them end; at the end of the daemon. */
-void errands_end(struct api *a);
+void subprocess_end_all(struct api *a);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote/node.c - brig-node: reads what is to be run, runs it, carries its streams, reports.
+/* far/node/node.c - brig-far: reads what is to be run, runs it, carries its streams, reports.
  *
  *   asked -> running -> over
  *
  * Its input is its leash: when that ends, or nothing has come for two minutes, nobody is left who
  * wants the run. A signal of Slurm's (scancel, the end of its time) cancels it. Input that the
  * command has not taken waits here, bounded by the window, so that a signal is read at once. */
-#include "remote/node.h"
+#include "far/node/node.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@
 #include "proc/node/node_frame.h"
 #include "far/far_place.h"
 #include "far/spool.h"
-#include "remote/node_request.h"
+#include "far/node/node_request.h"
 #include "sandbox/manager.h"
 
 #define ALIVE_US ((uint64_t)5 * 1000 * 1000)
@@ -512,7 +512,7 @@ static int node_serve_request(int from, int to, const char *ask)
 	struct node_session n = { 0 };
 	struct err e = { 0 };
 
-	(void)prctl(PR_SET_NAME, "brig-node", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "brig-far", 0, 0, 0);
 	if (loop_new(&n.loop, &e) < 0)
 		return 1;
 	node_prepare(&n, from, to);
@@ -559,7 +559,7 @@ static int run_task(int to, const char *task, const struct buf *text)
 	struct node_session n = { .task = task };
 	struct err e = { 0 };
 
-	(void)prctl(PR_SET_NAME, "brig-node", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "brig-far", 0, 0, 0);
 	if (loop_new(&n.loop, &e) < 0)
 		return 1;
 	node_prepare(&n, -1, to);
@@ -629,7 +629,7 @@ void node_probe(char *out, size_t room)
 	node_name(host, sizeof(host));
 	if (r == 0)
 		r = brig_manager_ready(m, &e);
-	(void)snprintf(out, room, "brig-node %s %s %s%s%.300s", BRIG_VERSION, host,
+	(void)snprintf(out, room, "brig-far %s %s %s%s%.300s", BRIG_VERSION, host,
 		       r == 0 ? "ok" : "no", r == 0 ? "" : " ", r == 0 ? "" : e.what);
 	brig_manager_free(m);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote/node_request.h - what a brig on another machine asks this one to run, as a request. */
+/* far/node/node_request.h - what a brig on another machine asks this one to run, as a request. */
 #pragma once
 
 #include <stdbool.h>

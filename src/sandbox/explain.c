@@ -97,8 +97,8 @@ static const char *const git_names[] = {
 	"protected names that are missing are held inside, so the workspace is never empty: "      \
 	"clone into a new folder in it, or outside of the sandbox"
 #define NO_PACKAGES                                                                                \
-	"apt works on the host's packages, which are not shown inside: install them on the host, " \
-	"or run in an image that has them (--backend docker --image NAME)"
+	"apt and dpkg know no package inside, the host's list of them is not shown: install what " \
+	"is missing on the host, or run in an image that has it (--backend docker --image NAME)"
 #define NO_GEMS                                                                                    \
 	"the folder of the system's gems is root's, as outside: bundle config set --local path "   \
 	"vendor/bundle keeps them in the workspace, gem install --user-install in HOME"
@@ -116,6 +116,10 @@ static const char *const git_names[] = {
 #define NO_CORE                                                                                    \
 	"no core files are written inside: gdb -batch -ex run -ex bt --args COMMAND shows where "  \
 	"it failed"
+
+#define NO_WHATIS                                                                                  \
+	"whatis and apropos look into /var/cache/man, which is not shown inside: --read "          \
+	"/var/cache/man shows it"
 
 #define NO_RENAME                                                                                  \
 	"what is protected in the workspace (.gitattributes, .envrc and their kind, where they "   \
@@ -172,6 +176,8 @@ static const struct {
 	{ "effective uid is not 0", NO_ROOT },
 	{ "Unable to locate package", NO_PACKAGES },
 	{ "/var/lib/dpkg/lock", NO_PACKAGES },
+	{ "dpkg-query: ", NO_PACKAGES },
+	{ "update-alternatives: error: no alternatives", NO_PACKAGES },
 	{ "/etc/apt/sources.list", NO_PACKAGES },
 	{ SYSTEM_GEMS, NO_GEMS },
 	{ "permissions for the /.packages/var/lib/gems/", NO_GEMS }, /* gem */
@@ -194,6 +200,7 @@ static const struct {
 	{ "invalid group", NO_OTHERS },
 	{ "Invalid argument near character", NO_OTHERS },   /* setfacl */
 	{ "core file size: cannot modify limit", NO_CORE }, /* ulimit -c */
+	{ ": nothing appropriate.", NO_WHATIS },
 	{ "Too many open files", NO_FILES },
 	{ "EMFILE", NO_FILES },          /* Node */
 	{ "clean filter '", NO_FILTER }, /* git */

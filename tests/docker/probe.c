@@ -53,7 +53,7 @@ int main(void)
 	printf("core_is %ld\n", (long)now.rlim_cur);
 	say("mknod_device", mknod("device", S_IFCHR | 0600, 0x103));
 	say("mknod_fifo", mknod("fifo", S_IFIFO | 0600, 0));
-	say("personality_odd", personality(0x0400000));
+	say("personality_odd", personality(0x0020000));
 	say("setuid_root", setuid(0));
 	return 0;
 }

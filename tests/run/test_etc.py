@@ -160,6 +160,18 @@ def what_a_person_at_a_terminal_misses_is_there_for_one():
         assert (workspace() / "seen").read_text() == "# bash.bashrc\n# inputrc\n# screenrc\n# vim/vimrc\n"
 
 
+@test(by_root=True)
+def what_programs_need_without_a_person_is_there_for_them():
+    """An editor's batch runs its packages' start files; an office suite has a table of two megabytes; builds of packages ask whose system it is."""
+    texts = {"/etc/emacs/site-start.d/50x.el": "x\n", "/etc/office/main.xcd": "x" * (5 << 19), "/etc/dpkg/origins/debian": "Vendor: x\n", "/etc/office/huge": "x" * (9 << 20)}
+    with etc(texts):
+        for path, text in texts.items():
+            put(path, text)
+        put("/var/lib/units/currency.units", "euro 1\n")
+        want = "x\nVendor: x\neuro 1\n2621440\n" if not out_of_reach() else "0\n"
+        assert shown("cat /etc/emacs/site-start.d/50x.el /etc/dpkg/origins/debian /var/lib/units/currency.units; cat /etc/office/* | wc -c") == want
+
+
 def own_cache():
     """A cache folder of this test's own: what others have found in it is of another machine."""
     folder = scratch() / "cache"
@@ -254,6 +266,36 @@ def what_a_package_of_rpms_ships_is_shown():
         assert shown(everything) == ""
         compared_long_ago()
         assert shown(everything).split() == there[:2]
+
+
+def many_entries(count, least, most):
+    """Of rpm's, and of dpkg's: the list is made once, and the next run asks nobody."""
+    texts = {f"/etc/zeta{i}.conf": "z\n" for i in range(count)}
+    with etc(), layer("/usr/bin"):
+        for path in texts:
+            put(path, "z\n")
+        by_rpm(texts)
+        if out_of_reach():
+            assert shown("ls /etc | grep -c zeta") == "0\n"
+            return
+        first = int(shown("cat /etc/zeta*.conf | wc -l"))
+        assert least <= first <= most, first
+        put("/usr/bin/rpm", "#!/bin/sh\nexit 1\n", 0o755)
+        assert int(shown("cat /etc/zeta*.conf | wc -l")) == first
+        with files_as_root():
+            (LIB / "rpm/rpmdb.sqlite").unlink()
+        shipped("zeta", texts)
+        assert int(shown("cat /etc/zeta*.conf | wc -l")) == first
+
+
+@test(by_root=True, limit=120)
+def a_list_over_a_thousand_entries_is_shown_whole():
+    many_entries(1500, 1500, 1500)
+
+
+@test(by_root=True, limit=120)
+def a_list_without_end_is_shown_up_to_its_bound():
+    many_entries(4300, 3800, 4096)
 
 
 @test(by_root=True)

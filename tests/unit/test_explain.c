@@ -174,8 +174,21 @@ static void one_thing_is_told_of_apt(void **state)
 		strstr(LINE("Unable to read /etc/apt/sources.list (2: No such file or "
 			    "directory)\nopen /var/lib/dpkg/lock-frontend (2: No such file or "
 			    "directory)"),
-		       "apt works on"));
+		       "apt and dpkg know no package"));
 	assert_int_equal(o->hint_count, 1);
+	(void)LINE("dpkg-query: no packages found matching bash");
+	assert_int_equal(o->hint_count, 1);
+	(void)LINE("update-alternatives: error: no alternatives for vi");
+	assert_int_equal(o->hint_count, 1);
+}
+
+static void what_whatis_misses_is_told(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	assert_non_null(strstr(LINE("ls: nothing appropriate."), "--read /var/cache/man"));
+	assert_null(LINE("nothing appropriate"));
 }
 
 /* Its words are on standard output. */
@@ -304,6 +317,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(only_of_a_command_that_failed, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_thing_is_told_of_apt, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_whatis_misses_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(screen_is_told_of_its_folder, setup, teardown),
 	};
 

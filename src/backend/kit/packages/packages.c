@@ -25,11 +25,9 @@
 #include "base/text/buf.h"
 #include "base/text/str.h"
 
-#define VERSION "brig packages 2"
-#define LIST_MAX ((size_t)256 << 10)
-#define SEEN_MAX ((size_t)4 << 20)
+#define VERSION "brig packages 3"
 
-enum { COMPARE_AFTER = 60, ENTRIES_MAX = 1024, FOLDERS_MAX = 64 };
+enum { COMPARE_AFTER = 60, FOLDERS_MAX = 64 };
 
 /* The next line of *text, which is cut there; NULL: there is none. */
 static char *packages_next_line(char **text)
@@ -55,7 +53,7 @@ static bool read_entry(struct arena *a, char *line, struct packages *ret)
 	*tab = '\0';
 	if (line[0] == 'l' && !packages_live(place + strlen(PACKAGES_PLACE)))
 		return false;
-	v = ret->n < ENTRIES_MAX ? ARENA_PUSH(a, ret->v, ret->n) : NULL;
+	v = ret->n < PACKAGES_ENTRIES ? ARENA_PUSH(a, ret->v, ret->n) : NULL;
 	if (!v)
 		return false;
 	*v = (struct package_entry){ .place = place,
@@ -110,7 +108,7 @@ void packages_seen(struct buf *seen, const char *path)
 /* Is every file what it was? */
 static bool still_so(int folder, const char *id)
 {
-	CLEANUP(buf) struct buf seen = BUF_INIT(SEEN_MAX);
+	CLEANUP(buf) struct buf seen = BUF_INIT(PACKAGES_SEEN);
 	CLEANUP(buf) struct buf now = BUF_INIT(PATH_MAX);
 	char name[PACKAGES_ID + sizeof("/seen")], *rest, *line;
 	CLEANUP(fd) int fd = -1;
@@ -152,7 +150,7 @@ static bool packages_place(struct arena *a, int folder, struct packages *ret)
 static bool take_list(struct arena *a, int folder, const char *stamp, struct packages *ret)
 {
 	CLEANUP(fd) int fd = openat(folder, "now", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	CLEANUP(buf) struct buf text = BUF_INIT(LIST_MAX);
+	CLEANUP(buf) struct buf text = BUF_INIT(PACKAGES_LIST);
 	struct stat st;
 	time_t now = time(NULL);
 

@@ -16,7 +16,7 @@ struct copier {
 	struct buf list, seen;
 	struct buf file; /* the one that is looked at */
 	int tree;        /* the copy */
-	size_t files, bytes;
+	size_t files, bytes, entries;
 	const char *top;       /* the entry that the last file was in; NULL: none yet */
 	struct buf packages;   /* of it */
 	char folder[PATH_MAX]; /* the one looked at last */

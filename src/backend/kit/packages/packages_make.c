@@ -23,11 +23,13 @@
 
 #define ARENA_MAX ((size_t)64 << 20)
 #define STATUS_MAX ((size_t)64 << 20)
-#define FILE_MAX ((size_t)1 << 20)
+#define FILE_MAX ((size_t)8 << 20) /* office has tables of two */
 #define COPIES_MAX ((size_t)64 << 20)
 #define LIVE_COPY ((uint64_t)512 << 10)
 
-enum { LIVE_ENTRIES = 50000, LIVE_DEPTH = 32, KEPT_DAYS = 7 };
+#define NAMES_MAX ((size_t)8 << 10) /* of the packages of one entry */
+
+enum { LIVE_ENTRIES = 50000, LIVE_DEPTH = 32, KEPT_DAYS = 7, FEW_OF_SYS = 8 };
 
 /* Of the boot, of logins, of the package manager, of devices and of services that nobody starts
  * inside: no program there asks for them, and each name costs every start a little. The
@@ -58,7 +60,6 @@ static const char *const needless[] = {
 	"dhcp",
 	"dnf",
 	"docker",
-	"dpkg",
 	"e2scrub.conf",
 	"environment.d",
 	"ethertypes",
@@ -111,8 +112,9 @@ static const char *const needless[] = {
 
 /* Only a person misses them. */
 static const char *const at_terminal[] = {
-	"bash.bashrc", "bash_completion", "bash_completion.d", "emacs", "fish",
-	"inputrc",     "nanorc",          "screenrc",          "vim",   "zsh",
+	"bash.bashrc", "bash_completion", "bash_completion.d", "fish",
+	"inputrc",     "nanorc",          "screenrc",          "vim",
+	"zsh",
 };
 
 /* What packages' scripts make out of packages, for everybody. Nobody else writes there. */
@@ -120,6 +122,7 @@ static const char *const live[] = {
 	"/etc/dictionaries-common",
 	"/etc/sgml",
 	"/etc/xml",
+	"/var/cache/dictionaries-common",
 	"/var/cache/fontconfig",
 	"/var/lib/aspell",
 	"/var/lib/dictionaries-common",
@@ -131,6 +134,7 @@ static const char *const live[] = {
 	"/var/lib/mecab",
 	"/var/lib/sgml-base",
 	"/var/lib/texmf",
+	"/var/lib/units",
 	"/var/lib/xml-core",
 };
 
@@ -209,6 +213,8 @@ static bool read_public(struct copier *m, const char *path, struct stat *st)
 {
 	CLEANUP(fd) int fd = -1;
 
+	if (m->seen.len > PACKAGES_SEEN - 4 * (size_t)PATH_MAX)
+		return false; /* what is not compared later is not shown */
 	packages_seen(&m->seen, path);
 	if (!folder_fine(m, path))
 		return false;
@@ -258,12 +264,24 @@ int packages_write(struct copier *m, const char *path, const struct stat *st)
 	return r;
 }
 
-/* A line for the entry that ends here. */
+/* A line of the list, which stays one that its reader takes: what finds no room is not shown. */
+static void add_entry(struct copier *m, char kind, const char *path, size_t n, const char *packages)
+{
+	char place[PATH_MAX];
+
+	(void)snprintf(place, sizeof(place), PACKAGES_PLACE "%.*s", (int)n, path);
+	if (m->entries == PACKAGES_ENTRIES - FEW_OF_SYS || str_has_control(place) ||
+	    m->list.len + strlen(place) + strlen(packages) + FEW_OF_SYS * NAME_MAX > PACKAGES_LIST)
+		return;
+	m->entries++;
+	buf_printf(&m->list, "%c %s\t%s\n", kind, place, packages);
+}
+
+/* The entry that ends here. */
 static void end_top(struct copier *m)
 {
 	if (m->top)
-		buf_printf(&m->list, "c " PACKAGES_PLACE "%.*s\t%s\n", (int)top_length(m->top),
-			   m->top, buf_str(&m->packages));
+		add_entry(m, 'c', m->top, top_length(m->top), buf_str(&m->packages));
 	m->top = NULL;
 	m->packages.len = 0;
 }
@@ -277,7 +295,8 @@ static void note_top(struct copier *m, const char *path, const char *package)
 		end_top(m);
 	m->top = path;
 	at = strstr(buf_str(&m->packages), package);
-	if (!*package || (at && (at[strlen(package)] == ' ' || !at[strlen(package)])))
+	if (!*package || m->packages.len + strlen(package) > NAMES_MAX ||
+	    (at && (at[strlen(package)] == ' ' || !at[strlen(package)])))
 		return;
 	buf_printf(&m->packages, "%s%s", m->packages.len ? " " : "", package);
 }
@@ -319,7 +338,7 @@ static void note_alone(struct copier *m, const char *path)
 	(void)snprintf(line, sizeof(line), "c " PACKAGES_PLACE "%.*s\t", (int)top_length(path),
 		       path);
 	if (!strstr(buf_str(&m->list), line))
-		buf_printf(&m->list, "%s\n", line);
+		add_entry(m, 'c', path, top_length(path), "");
 }
 
 static int copy_made(struct copier *m, size_t which)
@@ -454,7 +473,7 @@ static int show_live(struct copier *m, const char *path)
 	if (fd < 0 || !etc_folder_for_everybody(packages_open(path), LIVE_DEPTH, NULL, &left))
 		return 0;
 	if (tree_size(fd, LIVE_COPY, &bytes) < 0 || bytes > LIVE_COPY) {
-		buf_printf(&m->list, "l " PACKAGES_PLACE "%s\t\n", path);
+		add_entry(m, 'l', path, strlen(path), "");
 		return 0;
 	}
 	r = copy_tree(m, path, LIVE_DEPTH);
@@ -523,27 +542,25 @@ static int read_dpkg(struct shipped *s)
 	return r;
 }
 
-/* An rpm that does not answer vouches for nothing, and is asked again when the copy is compared. */
-static int read_database(struct copier *m)
+/* A database that does not answer, or is too large, vouches for nothing, and is asked again when
+ * the copy is compared. */
+static void read_database(struct copier *m)
 {
-	int r = 0;
+	int r = access(DPKG_STATUS, F_OK) == 0 ? read_dpkg(&m->shipped) : packages_rpm(&m->shipped);
 
-	if (access(DPKG_STATUS, F_OK) == 0)
-		r = read_dpkg(&m->shipped);
-	else if (packages_rpm(&m->shipped) < 0) {
+	if (r < 0) {
 		m->shipped.n = 0;
 		buf_puts(&m->seen, "unheard " DPKG_STATUS "\n");
 	}
 	shipped_sort(&m->shipped);
-	return r;
 }
 
 static int packages_make_fill(struct copier *m)
 {
-	int r = read_database(m);
+	int r;
 
-	if (r == 0)
-		r = copy_shipped(m);
+	read_database(m);
+	r = copy_shipped(m);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(made); i++)
 		r = copy_made(m, i);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(live); i++)
@@ -609,10 +626,10 @@ int packages_make(int folder, const char *version, const char *stamp)
 	CLEANUP(arena) struct arena *a = arena_new(ARENA_MAX);
 	struct copier m = { .shipped.arena = a,
 			    .tree = -1,
-			    .list = BUF_INIT((size_t)256 << 10),
-			    .seen = BUF_INIT((size_t)4 << 20),
+			    .list = BUF_INIT(PACKAGES_LIST),
+			    .seen = BUF_INIT(PACKAGES_SEEN),
 			    .file = BUF_INIT(FILE_MAX + 1),
-			    .packages = BUF_INIT((size_t)64 << 10) };
+			    .packages = BUF_INIT(2 * NAMES_MAX) };
 	char id[PACKAGES_ID + 1];
 	struct err ignored;
 	int r;

@@ -12,6 +12,11 @@
 #define UCF_SUMS "/var/lib/ucf/hashfile"
 #define UCF_REGISTRY "/var/lib/ucf/registry"
 
+/* The most that a copy's list and its `seen` hold: all that is written is read again. */
+#define PACKAGES_LIST ((size_t)1 << 20)
+#define PACKAGES_SEEN ((size_t)4 << 20)
+enum { PACKAGES_ENTRIES = 4096 };
+
 /* What rpm says of its packages is added. Blocks, for at most twenty seconds. 0, or -errno where it
  * could not be asked or did not answer in full. */
 int packages_rpm(struct shipped *s);

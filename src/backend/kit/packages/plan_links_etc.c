@@ -95,7 +95,7 @@ static int add_name(struct box_plan *p, struct names *s, const struct op *o, str
 	struct package_link one = { .name = name, .to = o->data };
 	struct package_link *slot;
 
-	if (has_name(s, name, n))
+	if (!is_top_link(o) && has_name(s, name, n)) /* where a link is, nothing else stands */
 		return 0;
 	if (!is_top_link(o)) {
 		one.name = arena_strndup(p->arena, name, n);

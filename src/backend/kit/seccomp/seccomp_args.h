@@ -173,7 +173,8 @@ static const struct clause arg_rules[VERDICTS][8] = {
 	 * ThreadSanitizer and debuggers set for themselves; 0xffffffff only asks. */
 	[ARG_PERSONALITY] = {
 		{ .when = { IS(LOW(0), PER_LINUX, 0xffffffff) }, .then = V_ALLOW },
-		{ .when = { IS(LOW(0), PER_LINUX32, ADDR_NO_RANDOMIZE) },
+		{ .when = { IS(LOW(0), PER_LINUX32, ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC,
+			       ADDR_NO_RANDOMIZE | READ_IMPLIES_EXEC) },
 		  .then = V_ALLOW, .profiles = NOT_STRICT },
 		{ .then = V_EPERM },
 	},

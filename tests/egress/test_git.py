@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches and pushes of git told apart by the door: the real git, against git's own HTTP backend."""
+"""Fetches and pushes of git told apart by the door, and git with a credential that it never sees: the real git, against git's own HTTP backend."""
 
+import base64
 import pathlib
 import subprocess
 import sys
@@ -9,8 +10,9 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import GitHandler, Handler, Web, behind, configure, denials, on_every_door, python  # noqa: E402
-from harness import main, scratch, test  # noqa: E402
+from harness import brig, main, scratch, test  # noqa: E402
 
+VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
 ME = "git config --global user.name me; git config --global user.email me@example.org\n"
 PUSH = "cd /tmp; git clone -q https://git.test/one.git 2>&1 && cd one && echo 1 > file && git add file && git commit -qm one && git push -q origin HEAD:main 2>&1"
 
@@ -168,6 +170,42 @@ def the_old_protocol_is_no_fetch_and_pushes_nothing():
     with Web("git.test", handler=Files) as web:  # the control
         r = behind(configure(web), "sh", "-c", clone + writes)
         assert r["stdout"].split() == ["first"] + ["201"] * 7, r
+
+
+@on_every_door
+def git_asks_for_the_credential_and_goes_by_https():
+    class Guarded(GitHandler):
+        password = VALUE
+
+    repo = repository()
+    with Web("git.test", handler=Guarded) as web:
+        config = configure(web, more={"credentials": {"WORK": {"host": "git.test", "git": "x-access-token"}}})
+        r = brig("run", "--json", "--config", config, "--", "sh", "-ec", ME + """cd /tmp; git clone -q git@git.test:one.git 2>/dev/null; cd one
+echo 1 > file; git add file; git commit -qm one; git push -q origin HEAD:main; git clone -q ssh://git@git.test/one.git /tmp/two; cat /tmp/two/file
+git clone -q https://git.test/one /tmp/three; cat /tmp/three/file .git/config; env""", env={"WORK": VALUE}).json
+        assert r["exit_code"] == 0 and r["stdout"].startswith("1\n1\n") and VALUE not in r["output"], r
+        assert "git@git.test:one.git" in r["stdout"] and commits(repo) == ["one"], r
+        sent = {dict(f).get("Authorization") for _, f, _ in web.seen}
+        assert sent == {None, "Basic " + base64.b64encode(f"x-access-token:{VALUE}".encode()).decode()}, sent
+        # The control: without the credential nobody answers git, and nothing goes by HTTPS.
+        r = brig("run", "--json", "--config", configure(web), "--", "sh", "-c", "GIT_TERMINAL_PROMPT=0 git clone -q https://git.test/one /tmp/x 2>&1; git config --get-regexp 'url|credential'").json
+        assert "could not read Username" in r["stdout"] and "git.test." not in r["stdout"].split()[-1], r
+
+
+@test
+def a_service_is_named_and_its_variable_is_found():
+    class Mirror(Handler):
+        def do_GET(self):
+            self.server.seen.append((self.requestline, dict(self.headers.items())))
+            self.answer(self.headers.get("PRIVATE-TOKEN", self.headers.get("Authorization", "")).encode())
+
+    ask = 'curl -sS -H "PRIVATE-TOKEN: $GL_TOKEN" https://gitlab.com/api/v4/user; curl -sS -H "Authorization: Bearer $GL_TOKEN" https://gitlab.com/api/v4/user; echo; env'
+    with Web("gitlab.com", handler=Mirror) as web:
+        r = brig("run", "--json", "--config", configure(web), "--credential", "gitlab", "--", "sh", "-c", ask, env={"GL_TOKEN": VALUE}).json
+        assert [f.get("PRIVATE-TOKEN") or f["Authorization"] for _, f in web.seen] == [VALUE, f"Bearer {VALUE}"], (web.seen, r)
+        assert VALUE not in r["output"] and "GL_TOKEN=brig-" in r["stdout"] and "GITLAB_TOKEN" not in r["stdout"], r
+        r = brig("run", "--config", configure(web), "--credential", "gitlab", "--", "true")
+        assert r.status and "GITLAB_TOKEN" in r.errors, r.errors
 
 
 if __name__ == "__main__":

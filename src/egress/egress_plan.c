@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes/parcel.h"
+#include "base/text/str.h"
 #include "egress/credential/cred.h"
 #include "egress/rules/allow.h"
 #include "egress/rules/upstream_proxy.h"
@@ -12,7 +13,7 @@
 #include "model/settings/spec_lists.h"
 #include "model/settings/spec_writes.h"
 
-#define MARK "brig-egress-plan 5"
+#define MARK "brig-egress-plan 6"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
@@ -47,6 +48,50 @@ static int add_secret(struct egress_plan *p, const struct spec *s, const struct 
 	return p->secrets[n - 1].placeholder ? 0 : err_nomem(e);
 }
 
+/* One that is not set, of several: another one of its service may be. */
+static bool is_unset(const struct credential_spec *c, int r, size_t len, const struct err *e)
+{
+	return c->service && (r < 0 ? e->code == ENOENT : !len);
+}
+
+static int fetch_one(struct egress_plan *p, const struct spec *s, const struct credential_spec *c,
+		     char *const *envp, const char *const *places, struct err *e)
+{
+	char *value = NULL;
+	size_t len = 0;
+	int r;
+
+	/* One of a guest's making would go where the user sends the true one, and another secret of
+	 * the user's to where a guest's link sends it. */
+	if (c->from == FROM_FILE && spec_check_input(s, c->name, c->source.v[0], e) < 0)
+		return -e->code;
+	r = cred_fetch(c, envp, places, &value, &len, e);
+	if (is_unset(c, r, len, e)) {
+		cred_value_free(value, SECRET_MAX);
+		return 0;
+	}
+	if (r < 0 && e->code == ENOENT && may_lack(s))
+		return list_add_string(p->arena, &p->lacking, c->name, e);
+	return r < 0 ? r : add_secret(p, s, c, value, len, e);
+}
+
+/* Of a service that was asked for by its name one variable at least is set. */
+static int check_service(const struct egress_plan *p, const struct credentiallist *granted,
+			 const char *service, struct err *e)
+{
+	CLEANUP(buf) struct buf names = BUF_INIT(512);
+
+	for (size_t i = 0; i < p->credentials.n; i++)
+		if (p->credentials.v[i].service && str_eq(p->credentials.v[i].service, service))
+			return 0;
+	for (size_t i = 0; i < granted->n; i++)
+		if (granted->v[i].service && str_eq(granted->v[i].service, service))
+			buf_printf(&names, "%s%s", names.len ? ", " : "", granted->v[i].name);
+	(void)err_set(e, ERR_CONFIG, ENOENT, "credential '%.60s': no variable of it is set",
+		      service);
+	return err_hint(e, "export one of %s", buf_str(&names));
+}
+
 static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *envp, struct err *e)
 {
 	const char *const *places = NULL;
@@ -58,24 +103,12 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 	p->secrets = arena_alloc(p->arena, (granted.n + 1) * sizeof(*p->secrets));
 	if (!p->secrets)
 		return err_nomem(e);
-	for (size_t i = 0; i < granted.n; i++) {
-		const struct credential_spec *c = &granted.v[i];
-		char *value = NULL;
-		size_t len = 0;
-
-		/* One of a guest's making would go where the user sends the true one, and another
-		 * secret of the user's to where a guest's link sends it. */
-		if (c->from == FROM_FILE && spec_check_input(s, c->name, c->source.v[0], e) < 0)
+	for (size_t i = 0; i < granted.n; i++)
+		if (fetch_one(p, s, &granted.v[i], envp, places, e) < 0)
 			return -e->code;
-		if (cred_fetch(c, envp, places, &value, &len, e) < 0) {
-			if (e->code != ENOENT || !may_lack(s) ||
-			    list_add_string(p->arena, &p->lacking, granted.v[i].name, e) < 0)
-				return -e->code;
-			continue;
-		}
-		if (add_secret(p, s, &granted.v[i], value, len, e) < 0)
+	for (size_t i = 0; i < granted.n; i++)
+		if (granted.v[i].service && check_service(p, &granted, granted.v[i].service, e) < 0)
 			return -e->code;
-	}
 	return 0;
 }
 
@@ -215,6 +248,7 @@ static void credential(struct parcel *p, struct credential_spec *c)
 	c->slot = (enum credential_slot)slot;
 	parcel_text(p, &c->field);
 	parcel_text(p, &c->prefix);
+	texts(p, &c->headers);
 	texts(p, &c->methods);
 	texts(p, &c->paths);
 	texts(p, &c->query);

@@ -155,7 +155,7 @@ def git_pushes_and_npm_installs_below_a_path():
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", repo], check=True)
     subprocess.run(["git", "-C", repo, "config", "http.receivepack", "true"], check=True)
     with Web("api.test", handler=Npm) as web:
-        r = run(configure(web, allow=["GET,POST api.test/one.git/", "GET api.test/npm/"], more={"credentials": {"TOKEN": {"host": "api.test"}}}), """set -e
+        r = run(configure(web, allow=["GET,POST api.test/one.git/", "push:api.test/one", "GET api.test/npm/"], more={"credentials": {"TOKEN": {"host": "api.test"}}}), """set -e
 git config --global user.name me; git config --global user.email me@example.org
 cd /tmp; git clone -q https://x:$TOKEN@api.test/one.git 2>/dev/null; cd one
 echo 1 > file; git add file; git commit -qm one; git push -q origin HEAD:main; git fetch -q

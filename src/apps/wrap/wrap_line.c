@@ -159,11 +159,15 @@ static int put_those_of_files(struct run_words *l, const struct spec *s, struct 
 		return 0;
 	if (credentials_granted(l->arena, s, &granted, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < granted.n; i++)
-		if (s->origin[FIELD_CREDENTIALS] != ORIGIN_DIALECT &&
-		    credential_reachable(l->arena, s, &granted.v[i]) &&
-		    put_pair(l, "--credential", granted.v[i].name, e) < 0)
+	for (size_t i = 0; s->origin[FIELD_CREDENTIALS] != ORIGIN_DIALECT && i < granted.n; i++) {
+		const struct credential_spec *c = &granted.v[i];
+		const char *name = c->service ? c->service : c->name;
+
+		if (credential_reachable(l->arena, s, c) &&
+		    !(i && granted.v[i - 1].service && str_eq(granted.v[i - 1].service, name)) &&
+		    put_pair(l, "--credential", name, e) < 0)
 			return -e->code;
+	}
 	return 0;
 }
 

@@ -6,6 +6,7 @@
  * Then the further places it declares: the path, parameters of the query. What is left of
  * placeholders after that stands where it must not. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -289,12 +290,6 @@ static enum cred_outcome replace_basic(struct cred_job *j, const struct cred *c,
 	return cred_keep(j, &out, value) ? REPLACED : REFUSED;
 }
 
-static bool is_authorization(const struct credential_spec *c)
-{
-	return c->slot == SLOT_BASIC ||
-	       (c->slot == SLOT_HEADER && strcasecmp(c->field, "authorization") == 0);
-}
-
 static bool cred_is_word(struct egress_text t)
 {
 	for (size_t i = 0; i < t.n; i++)
@@ -303,25 +298,34 @@ static bool cred_is_word(struct egress_text t)
 	return t.n > 0 && t.n <= 16;
 }
 
+/* What stands before the value in that header of it. */
+static const char *prefix_in(const struct credential_spec *c, struct egress_text name)
+{
+	return cred_same_nocase(name, c->field)          ? c->prefix
+	       : cred_same_nocase(name, "authorization") ? "Bearer "
+							 : "";
+}
+
 /* The bare placeholder, behind the declared prefix, or behind a scheme of the client's choice. */
 static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c,
-				       struct egress_text *value)
+				       struct egress_text name, struct egress_text *value)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(CRED_TEXT_MAX);
-	size_t prefix = strlen(c->spec->prefix);
+	const char *before = prefix_in(c->spec, name);
+	size_t prefix = strlen(before);
 	struct egress_text scheme, rest;
-	bool split = cred_split_scheme(*value, &scheme, &rest);
+	bool split = cred_split_scheme(*value, &scheme, &rest),
+	     authorization = cred_same_nocase(name, "authorization");
 
-	if (split && is_authorization(c->spec) && cred_same_nocase(scheme, "basic"))
+	if (split && authorization && cred_same_nocase(scheme, "basic"))
 		return replace_basic(j, c, rest, value);
 	if (c->spec->slot == SLOT_BASIC)
 		return NOT_THIS;
 	if (cred_is_token(c, *value) ||
-	    (value->n > prefix && strncasecmp(value->p, c->spec->prefix, prefix) == 0 &&
+	    (value->n > prefix && strncasecmp(value->p, before, prefix) == 0 &&
 	     cred_is_token(c, egress_text(value->p + prefix, value->n - prefix)))) {
-		buf_puts(&out, c->spec->prefix);
-	} else if (split && is_authorization(c->spec) && cred_is_word(scheme) &&
-		   cred_is_token(c, rest)) {
+		buf_puts(&out, before);
+	} else if (split && authorization && cred_is_word(scheme) && cred_is_token(c, rest)) {
 		buf_add(&out, scheme.p, scheme.n);
 		buf_putc(&out, ' ');
 	} else {
@@ -333,51 +337,61 @@ static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c,
 	return cred_keep(j, &out, value) ? REPLACED : REFUSED;
 }
 
-static const char *header_of(const struct credential_spec *c)
+/* Is it a field that this credential may stand in? */
+static bool is_slot(const struct credential_spec *c, struct egress_text name)
 {
-	return c->slot == SLOT_BASIC ? "authorization" : c->field;
-}
-
-static bool has_header_slot(const struct cred_job *j, size_t i, struct egress_text name)
-{
-	const struct credential_spec *c = j->creds->v[i].spec;
-
-	return (j->bound >> i & 1) && (c->slot == SLOT_HEADER || c->slot == SLOT_BASIC) &&
-	       cred_same_nocase(name, header_of(c));
+	if (c->slot == SLOT_BASIC)
+		return cred_same_nocase(name, "authorization");
+	for (size_t i = 0; i < c->headers.n; i++)
+		if (cred_same_nocase(name, c->headers.v[i]))
+			return true;
+	return c->slot == SLOT_HEADER && cred_same_nocase(name, c->field);
 }
 
 bool creds_header(const struct creds *c, const struct cred_target *to, struct egress_text name)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (c->v[i].spec->slot == SLOT_HEADER && bound_here(&c->v[i], to) &&
-		    cred_same_nocase(name, c->v[i].spec->field))
+		    is_slot(c->v[i].spec, name))
 			return true;
 	return false;
+}
+
+static bool twice(const struct egress_head *h, struct egress_text name)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < h->n_fields; i++)
+		count += h->fields[i].name.n == name.n &&
+			 strncasecmp(h->fields[i].name.p, name.p, name.n) == 0;
+	return count > 1;
 }
 
 /* Several credentials may share a slot: one of them must fit. */
 static bool apply_header(struct cred_job *j, struct egress_field *f)
 {
 	const struct cred *slot = NULL;
-	unsigned count = 0;
+	char name[64];
 
 	for (size_t i = 0; i < j->creds->n; i++) {
-		if (!has_header_slot(j, i, f->name))
+		if (!(j->bound >> i & 1) || !is_slot(j->creds->v[i].spec, f->name))
 			continue;
 		slot = &j->creds->v[i];
-		switch (replace_value(j, slot, &f->value)) {
+		switch (replace_value(j, slot, f->name, &f->value)) {
 		case REPLACED:
-			for (size_t k = 0; k < j->head->n_fields; k++)
-				count += has_header_slot(j, i, j->head->fields[k].name);
-			return count == 1 || verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, NULL,
-							  "two fields '%s'", header_of(slot->spec));
+			return !twice(j->head, f->name) ||
+			       verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, NULL,
+					    "two fields '%.*s'", (int)f->name.n, f->name.p);
 		case REFUSED:
 			return false;
 		case NOT_THIS:
 			break;
 		}
 	}
-	return slot ? cred_foreign(j, slot, header_of(slot->spec)) : cred_other_field(j, f);
+	if (!slot)
+		return cred_other_field(j, f);
+	(void)snprintf(name, sizeof(name), "%.*s", (int)f->name.n, f->name.p);
+	return cred_foreign(j, slot, name);
 }
 
 bool cred_apply(const struct creds *c, const struct cred_target *to, struct egress_head *head,

@@ -9,6 +9,7 @@
 
 #include "base/text/arena.h"
 #include "base/text/str.h"
+#include "egress/rules/git_request.h"
 #include "egress/rules/head_fields.h"
 #include "egress/rules/path.h"
 #include "egress/rules/field_list.h"
@@ -87,6 +88,10 @@ static int add_text(struct egress_rules *r, struct rulelist *l, const char *text
 		return add_group(r, l, rule.group, e);
 	if (l == &r->allow && rule_check_allow(&rule, e) < 0)
 		return -e->code;
+	/* Files of a repository can be read in many ways that are no fetch of git's. */
+	if (l == &r->deny && rule.git == RULE_FETCH)
+		return err_refuse(e, ERR_CONFIG, EINVAL, "name the path: HOST/REPOSITORY",
+				  "'%.100s' cannot be kept: egress.deny knows push: alone", text);
 	return add_rule(r, l, &rule, e);
 }
 
@@ -150,7 +155,7 @@ static bool uncovered(const struct egress_rules *r, const char *pattern)
 static int check_visible(const struct egress_rules *r, const struct rulelist *l, struct err *e)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if ((l->v[i].path || l->v[i].methods.n) && uncovered(r, l->v[i].host))
+		if (rule_is_narrow(&l->v[i]) && uncovered(r, l->v[i].host))
 			return err_refuse(e, ERR_CONFIG, EINVAL,
 					  "take the host out of egress.passthrough, or the method "
 					  "and path out of the rule",
@@ -167,7 +172,7 @@ static int add_passthrough(struct egress_rules *r, const char *pattern, struct e
 
 	if (rule_parse(r->arena, pattern, &rule, e) < 0)
 		return err_wrap(e, "passthrough");
-	if (rule.group || rule.n_ports || rule.path || rule.methods.n)
+	if (rule.group || rule.n_ports || rule_is_narrow(&rule))
 		return err_set(e, ERR_CONFIG, EINVAL, "passthrough '%.100s': write the host alone",
 			       pattern);
 	slot = ARENA_PUSH(r->arena, r->passthrough.v, r->passthrough.n);
@@ -329,7 +334,8 @@ struct question {
 	const struct egress_request *q;
 	struct egress_verdict *v;
 	struct buf path;
-	bool normalised;
+	bool normalised, git_read;
+	struct git_request git;
 };
 
 static bool need_path(struct question *k)
@@ -346,6 +352,30 @@ static bool need_path(struct question *k)
 			    "the path %s", path_fault_text(f));
 }
 
+/* Behind need_path. */
+static const struct git_request *read_git(struct question *k)
+{
+	if (!k->git_read)
+		git_request_read(k->q->method, buf_str(&k->path), k->q->target, &k->git);
+	k->git_read = true;
+	return &k->git;
+}
+
+/* A rule for a path lets no push through that it does not name. */
+static bool path_fits(struct question *k, const struct rule *rule, bool denies)
+{
+	const struct git_request *g = read_git(k);
+	const char *path = buf_str(&k->path);
+
+	if (rule->git && denies)
+		return g->writes && git_repo_covers(path, rule->path);
+	if (rule->git)
+		return g->use == (rule->git == RULE_PUSH ? GIT_USE_PUSH : GIT_USE_FETCH) &&
+		       git_repo_is(path, g->repo, rule->path);
+	return path_below(path, rule->path, denies) &&
+	       (denies || !g->receives || strstr(rule->path, "/git-receive-pack"));
+}
+
 enum fit { FIT_NO, FIT_YES, FIT_BROKEN };
 
 /* Before the request is known, a rule about requests allows as far as it can be told, and denies
@@ -353,26 +383,26 @@ enum fit { FIT_NO, FIT_YES, FIT_BROKEN };
  * servers know no other. */
 static enum fit allow_fits(struct question *k, const struct rule *rule, bool denies)
 {
-	bool any_port = denies, any_case = denies, early = !denies;
+	bool any_port = denies, early = !denies;
 
 	if (!host_matches(rule->host, &k->v->host) || !has_port(rule, k->v->port, any_port))
 		return FIT_NO;
 	if (!k->q->method.p)
-		return early || (!rule->methods.n && !rule->path) ? FIT_YES : FIT_NO;
+		return early || !rule_is_narrow(rule) ? FIT_YES : FIT_NO;
 	if (!has_method(rule, k->q->method))
 		return FIT_NO;
-	if (!rule->path)
+	if (!rule->path && !rule->git)
 		return FIT_YES;
 	if (!need_path(k))
 		return FIT_BROKEN;
-	return path_below(buf_str(&k->path), rule->path, any_case) ? FIT_YES : FIT_NO;
+	return path_fits(k, rule, denies) ? FIT_YES : FIT_NO;
 }
 
 /* Is the name, at this port, subject to any rule about requests? */
 static bool is_narrow(const struct rulelist *l, const struct egress_verdict *v, bool any_port)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if ((l->v[i].path || l->v[i].methods.n) && host_matches(l->v[i].host, &v->host) &&
+		if (rule_is_narrow(&l->v[i]) && host_matches(l->v[i].host, &v->host) &&
 		    has_port(&l->v[i], v->port, any_port))
 			return true;
 	return false;
@@ -430,6 +460,23 @@ static bool is_askable(const struct egress_rules *r, const struct egress_request
 	       !too_plain(r, q, v);
 }
 
+/* The line that would let this request through; the path that it shows. */
+static const char *hint_request(struct question *k, const char *port, char *hint, size_t n)
+{
+	const struct egress_verdict *v = k->v;
+	const char *path = need_path(k) ? buf_str(&k->path) : "";
+	const struct git_request *g = read_git(k);
+
+	if (g->use && plain_path(path))
+		(void)snprintf(hint, n, "--allow %s:%s%s%.*s",
+			       g->use == GIT_USE_PUSH ? "push" : "fetch", v->host.name, port,
+			       (int)g->repo, path);
+	else
+		(void)snprintf(hint, n, "--allow '%.*s %s%s%s'", (int)k->q->method.n,
+			       k->q->method.p, v->host.name, port, plain_path(path) ? path : "");
+	return path;
+}
+
 static bool not_in_list(const struct egress_rules *r, struct question *k)
 {
 	const struct egress_request *q = k->q;
@@ -453,9 +500,7 @@ static bool not_in_list(const struct egress_rules *r, struct question *k)
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, hint, "Host not in allowlist: %s%s",
 				    v->host.name, port);
 	}
-	path = need_path(k) ? buf_str(&k->path) : "";
-	(void)snprintf(hint, sizeof(hint), "--allow '%.*s %s%s%s'", (int)q->method.n, q->method.p,
-		       v->host.name, port, plain_path(path) ? path : "");
+	path = hint_request(k, port, hint, sizeof(hint));
 	return verdict_deny(v, EGRESS_NOT_ALLOWED, hint,
 			    "Host not in allowlist for this request: %.*s %s%s%.150s",
 			    (int)q->method.n, q->method.p, v->host.name, port, path);

@@ -29,7 +29,7 @@ static int host_alone(struct arena *a, const char *text, size_t n, const char **
 		return err_nomem(e);
 	if (rule_parse(a, host, &r, e) < 0)
 		return -e->code;
-	if (r.group || r.n_ports || r.path || r.methods.n)
+	if (r.group || r.n_ports || rule_is_narrow(&r))
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a host alone", host);
 	*ret = r.host;
 	return 0;

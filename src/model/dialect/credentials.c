@@ -2,111 +2,15 @@
 #include "model/dialect/credentials.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/text/str.h"
 #include "model/dialect/brigyaml.h"
-#include "model/known/login_file.h"
+#include "model/known/services.h"
 #include "model/settings/envrules.h"
 #include "model/settings/groups.h"
 #include "model/settings/rule.h"
 #include "model/settings/spec_lists.h"
-
-/* --- the well-known ones --- */
-
-/* Where its variable is not set. The token lives for hours; whoever made it renews it. */
-static const struct login_file claude_login = {
-	.file = ".claude/.credentials.json",
-	.object = "claudeAiOauth",
-	.token = "accessToken",
-	.expires = "expiresAt",
-	.renew = "start claude outside of brig once, which renews it; or claude setup-token makes "
-		 "one "
-		 "that lasts",
-};
-
-/* After `codex login --with-api-key`; a login by ChatGPT leaves it empty. */
-static const struct login_file codex_login = {
-	.file = ".codex/auth.json",
-	.token = "OPENAI_API_KEY",
-};
-
-/* After `codex login`. Its token lasts for days, and its host wants the account beside it. */
-static const struct login_file chatgpt_login = {
-	.file = ".codex/auth.json",
-	.object = "tokens",
-	.token = "access_token",
-	.jwt = true,
-	.renew = "start codex outside of brig once, which renews it",
-};
-static const struct login_file chatgpt_account = {
-	.file = ".codex/auth.json",
-	.object = "tokens",
-	.token = "account_id",
-};
-
-/* After "Login with Google". It lasts for an hour. */
-static const struct login_file google_login = {
-	.file = ".gemini/oauth_creds.json",
-	.token = "access_token",
-	.expires = "expiry_date",
-	.renew = "start gemini outside of brig once, which renews it for an hour; GEMINI_API_KEY "
-		 "lasts",
-};
-
-static const struct {
-	const char *name, *host, *header, *prefix;
-	const struct login_file *login; /* NULL: its variable alone */
-	const char *path;               /* what it is for, of a host with more; NULL: all */
-} known[] = {
-	{ "GITHUB_TOKEN", "api.github.com", "Authorization", "Bearer " },
-	{ "GH_TOKEN", "api.github.com", "Authorization", "Bearer " },
-	{ "GITLAB_TOKEN", "gitlab.com", "PRIVATE-TOKEN", "" },
-	{ "OPENAI_API_KEY", "api.openai.com", "Authorization", "Bearer " },
-	{ "CODEX_API_KEY", "api.openai.com", "Authorization", "Bearer ", &codex_login },
-	{ "ANTHROPIC_API_KEY", "api.anthropic.com", "x-api-key", "" },
-	{ "CLAUDE_CODE_OAUTH_TOKEN", "api.anthropic.com", "Authorization", "Bearer ",
-	  &claude_login },
-	{ "NEARAI_API_KEY", "api.near.ai", "Authorization", "Bearer " },
-	{ "OPENROUTER_API_KEY", "openrouter.ai", "Authorization", "Bearer " },
-	{ "GROQ_API_KEY", "api.groq.com", "Authorization", "Bearer " },
-	{ "MISTRAL_API_KEY", "api.mistral.ai", "Authorization", "Bearer " },
-	{ "GEMINI_API_KEY", "generativelanguage.googleapis.com", "x-goog-api-key", "" },
-	{ "HF_TOKEN", "huggingface.co", "Authorization", "Bearer " },
-	/* The rest of that host is all that ChatGPT knows of its user. */
-	{ "CODEX_CHATGPT_TOKEN", "chatgpt.com", "Authorization", "Bearer ", &chatgpt_login,
-	  "/backend-api/codex/" },
-	{ "CODEX_CHATGPT_ACCOUNT", "chatgpt.com", "ChatGPT-Account-ID", "", &chatgpt_account,
-	  "/backend-api/codex/" },
-	/* The name is Gemini CLI's; the token is good for much more than this host. */
-	{ "GOOGLE_CLOUD_ACCESS_TOKEN", "cloudcode-pa.googleapis.com", "Authorization", "Bearer ",
-	  &google_login },
-};
-
-static bool fill_known(struct arena *a, size_t i, struct credential_spec *ret)
-{
-	struct credential_spec c = { .name = known[i].name,
-				     .slot = SLOT_HEADER,
-				     .field = known[i].header,
-				     .prefix = known[i].prefix,
-				     .login = known[i].login,
-				     .from = FROM_ENVIRONMENT };
-	struct err e;
-
-	if (list_add_string(a, &c.hosts, known[i].host, &e) < 0 ||
-	    list_add_string(a, &c.source, known[i].name, &e) < 0 ||
-	    (known[i].path && list_add_string(a, &c.paths, known[i].path, &e) < 0))
-		return false;
-	*ret = c;
-	return true;
-}
-
-bool credential_known(struct arena *a, const char *name, struct credential_spec *ret)
-{
-	for (size_t i = 0; i < ARRAY_LEN(known); i++)
-		if (str_eq(known[i].name, name))
-			return fill_known(a, i, ret);
-	return false;
-}
 
 const struct credential_spec *credential_find(const struct credentiallist *l, const char *name)
 {
@@ -116,8 +20,8 @@ const struct credential_spec *credential_find(const struct credentiallist *l, co
 	return NULL;
 }
 
-static int credentials_add(struct arena *a, struct credentiallist *l,
-			   const struct credential_spec *c, struct err *e)
+int credentials_add(struct arena *a, struct credentiallist *l, const struct credential_spec *c,
+		    struct err *e)
 {
 	struct credential_spec *slot;
 
@@ -127,67 +31,6 @@ static int credentials_add(struct arena *a, struct credentiallist *l,
 	if (!slot)
 		return err_nomem(e);
 	*slot = *c;
-	return 0;
-}
-
-/* Where that dialect's own pages put {NAME} in a URL. */
-static int add_queries(struct arena *a, struct credential_spec *c, struct err *e)
-{
-	static const char *const names[] = { "token", "access_token", "key" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (list_add_string(a, &c->query, names[i], e) < 0)
-			return -e->code;
-	return 0;
-}
-
-int credentials_add_known(struct spec *s, struct err *e)
-{
-	struct credential_spec c;
-
-	if (s->origin[FIELD_CREDENTIALS] != ORIGIN_DEFAULT)
-		return 0;
-	(void)spec_list_begin(s, FIELD_CREDENTIALS, ORIGIN_DIALECT);
-	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		if (!fill_known(s->arena, i, &c) || add_queries(s->arena, &c, e) < 0)
-			return err_nomem(e);
-		c.login = NULL; /* nobody has asked for it by name */
-		if (credentials_add(s->arena, &s->credentials, &c, e) < 0)
-			return -e->code;
-	}
-	return 0;
-}
-
-int credentials_granted(struct arena *a, const struct spec *s, struct credentiallist *ret,
-			struct err *e)
-{
-	struct credentiallist l = { 0 };
-
-	if (!s->use_credentials.n) {
-		*ret = s->credentials;
-		return 0;
-	}
-	for (size_t i = 0; i < s->use_credentials.n; i++) {
-		const char *name = s->use_credentials.v[i];
-		const struct credential_spec *c = credential_find(&s->credentials, name);
-		struct credential_spec table;
-
-		if (credential_find(&l, name))
-			continue;
-		if (!c && credential_known(a, name, &table))
-			c = &table;
-		if (!c) {
-			(void)err_set(e, ERR_CONFIG, ENOENT, "no credential '%.60s' is declared",
-				      name);
-			return err_hint(e,
-					"write it in a brig.yaml: credentials: {%.60s: {host: "
-					"HOST, from: {env: %.60s}}}",
-					name, name);
-		}
-		if (credentials_add(a, &l, c, e) < 0)
-			return -e->code;
-	}
-	*ret = l;
 	return 0;
 }
 
@@ -282,6 +125,8 @@ static int read_hosts(struct spec *s, const struct source *src, const struct nod
 	const char *name;
 	uint16_t port;
 
+	if (host)
+		c->hosts = (struct strlist){ 0 };
 	if (read_texts(s->arena, src, host, &c->hosts, e) < 0)
 		return -e->code;
 	if (!c->hosts.n) {
@@ -300,6 +145,8 @@ static int read_methods(struct spec *s, const struct source *src, const struct n
 	const struct node *methods = brigyaml_member(n, "methods"),
 			  *paths = brigyaml_member(n, "paths");
 
+	if (paths)
+		c->paths = (struct strlist){ 0 };
 	if (read_texts(s->arena, src, methods, &c->methods, e) < 0 ||
 	    read_texts(s->arena, src, paths, &c->paths, e) < 0)
 		return -e->code;
@@ -333,17 +180,37 @@ static bool is_structural(const char *name)
 	return str_starts_nocase(name, "proxy-");
 }
 
-static int read_field(const struct source *src, const struct node *m, struct credential_spec *c,
-		      struct err *e)
+static int check_field(const struct source *src, const struct node *m, enum credential_slot slot,
+		       const char *name, struct err *e)
 {
-	if (read_text(src, m, &c->field, e) < 0)
-		return -e->code;
-	if (c->slot == SLOT_BASIC ? str_has_control(c->field) || strchr(c->field, ':')
-				  : !credentials_is_token(c->field))
-		return node_error(src->name, m, e, "'%.60s' is not a name", c->field);
-	if (c->slot == SLOT_HEADER && is_structural(c->field))
+	if (slot == SLOT_BASIC ? str_has_control(name) || strchr(name, ':')
+			       : !credentials_is_token(name))
+		return node_error(src->name, m, e, "'%.60s' is not a name", name);
+	if (slot == SLOT_HEADER && is_structural(name))
 		return node_error(src->name, m, e, "nothing can be injected into the field '%.60s'",
-				  c->field);
+				  name);
+	return 0;
+}
+
+/* Of several headers each may hold it. */
+static int read_field(struct spec *s, const struct source *src, const struct node *m,
+		      struct credential_spec *c, struct err *e)
+{
+	struct strlist names = { 0 };
+
+	if (c->slot != SLOT_HEADER)
+		return read_text(src, m, &c->field, e) < 0
+			       ? -e->code
+			       : check_field(src, m, c->slot, c->field, e);
+	if (read_texts(s->arena, src, m, &names, e) < 0)
+		return -e->code;
+	if (!names.n)
+		return node_error(src->name, m, e, "header: the name of a field");
+	for (size_t i = 0; i < names.n; i++)
+		if (check_field(src, m, c->slot, names.v[i], e) < 0)
+			return -e->code;
+	c->field = names.v[0];
+	c->headers = (struct strlist){ .v = names.v + 1, .n = names.n - 1 };
 	return 0;
 }
 
@@ -377,7 +244,8 @@ static int read_prefix(struct spec *s, const struct source *src, const struct no
 	if (prefix && c->slot != SLOT_HEADER)
 		return node_error(src->name, prefix, e, "a prefix belongs to a header");
 	/* "Bearer " is how Authorization is used; other fields hold the bare value. */
-	c->prefix = str_starts_nocase(c->field, "authorization") ? "Bearer " : "";
+	if (!c->prefix)
+		c->prefix = str_starts_nocase(c->field, "authorization") ? "Bearer " : "";
 	if (prefix && read_text(src, prefix, &c->prefix, e) < 0)
 		return -e->code;
 	if (str_has_control(c->prefix) || strlen(c->prefix) > 64)
@@ -387,8 +255,9 @@ static int read_prefix(struct spec *s, const struct source *src, const struct no
 	return c->prefix && c->field ? 0 : err_nomem(e);
 }
 
-static int read_slot(struct spec *s, const struct source *src, const struct node *n,
-		     struct credential_spec *c, struct err *e)
+/* The one that is written; NULL: none, and then it may be the service's. */
+static int find_slot(const struct source *src, const struct node *n, const struct node **ret,
+		     enum credential_slot *slot, struct err *e)
 {
 	static const struct {
 		const char *key;
@@ -396,26 +265,110 @@ static int read_slot(struct spec *s, const struct source *src, const struct node
 	} keys[] = { { "header", SLOT_HEADER },
 		     { "cookie", SLOT_COOKIE },
 		     { "basic", SLOT_BASIC } };
-	const struct node *at = NULL;
 
-	c->slot = SLOT_HEADER;
-	c->field = "Authorization";
+	*ret = NULL;
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		const struct node *m = brigyaml_member(n, keys[i].key);
 
-		if (!m)
-			continue;
-		if (at)
+		if (m && *ret)
 			return node_error(src->name, m, e,
 					  "one of header, cookie and basic, not two");
-		at = m;
-		c->slot = keys[i].slot;
-		if (read_field(src, m, c, e) < 0)
-			return -e->code;
+		if (m) {
+			*ret = m;
+			*slot = keys[i].slot;
+		}
 	}
-	if (read_query(s, src, n, at != NULL, c, e) < 0)
+	return 0;
+}
+
+static int read_slot(struct spec *s, const struct source *src, const struct node *n,
+		     struct credential_spec *c, struct err *e)
+{
+	bool known = c->field != NULL; /* of a service */
+	enum credential_slot slot = SLOT_HEADER;
+	const struct node *at;
+
+	if (find_slot(src, n, &at, &slot, e) < 0)
+		return -e->code;
+	if (at || !known) {
+		c->slot = slot;
+		c->field = "Authorization";
+		c->prefix = NULL;
+		c->headers = (struct strlist){ 0 };
+	}
+	if ((at && read_field(s, src, at, c, e) < 0) ||
+	    read_query(s, src, n, at != NULL || known, c, e) < 0)
 		return -e->code;
 	return read_prefix(s, src, brigyaml_member(n, "prefix"), c, e);
+}
+
+/* Can it be a password of Basic, which is all that git sends? */
+static bool takes_basic(const struct credential_spec *c)
+{
+	bool is = c->slot == SLOT_BASIC ||
+		  (c->slot == SLOT_HEADER && strcasecmp(c->field, "authorization") == 0);
+
+	for (size_t i = 0; i < c->headers.n; i++)
+		is |= strcasecmp(c->headers.v[i], "authorization") == 0;
+	return is;
+}
+
+/* At hosts of somebody's own git goes to these. */
+static int git_anywhere(struct spec *s, struct credential_spec *c, struct err *e)
+{
+	const char *at = c->git ? strchr(c->git, '@') : NULL;
+
+	if (!at)
+		return 0;
+	c->git = arena_strndup(s->arena, c->git, (size_t)(at - c->git));
+	return c->git ? 0 : err_nomem(e);
+}
+
+static int read_git(struct spec *s, const struct source *src, const struct node *n,
+		    struct credential_spec *c, struct err *e)
+{
+	static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				    "0123456789._-";
+	const struct node *m = brigyaml_member(n, "git");
+	const char *user = NULL, *host;
+
+	if (brigyaml_member(n, "host") && git_anywhere(s, c, e) < 0)
+		return -e->code;
+	if (m && read_text(src, m, &user, e) < 0)
+		return -e->code;
+	if (!takes_basic(c))
+		c->git = NULL;
+	if (!user)
+		return 0;
+	host = user + strspn(user, signs);
+	if (host == user || (*host && (*host != '@' || host_check(host + 1, e) < 0)))
+		return node_error(src->name, m, e, "git: USER or USER@HOST");
+	if (!takes_basic(c)) {
+		(void)node_error(src->name, m, e,
+				 "git sends a password, and this is no place for one");
+		return err_hint(e, "header: [%.60s, Authorization]", c->field);
+	}
+	c->git = arena_strdup(s->arena, user);
+	return c->git ? 0 : err_nomem(e);
+}
+
+/* What the table says of a service, for what is not written. */
+static int read_service(struct spec *s, const struct source *src, const struct node *n,
+			struct credential_spec *c, struct err *e)
+{
+	const struct node *m = brigyaml_member(n, "service");
+	const struct service *row, *of = service_of_variable(n->key);
+	const char *name = NULL, *near;
+
+	if (!m || read_text(src, m, &name, e) < 0)
+		return m ? -e->code : 0;
+	row = service_find(name);
+	if (row)
+		return credential_of_row(s->arena, of && str_eq(of->name, name) ? of : row, c, e);
+	(void)node_error(src->name, m, e, "unknown service '%.60s'", name);
+	near = service_nearest(name);
+	return near ? err_hint(e, "did you mean '%s'?", near)
+		    : err_hint(e, "brig schema lists them; host and header say it by hand");
 }
 
 static int read_source(struct spec *s, const struct source *src, const struct node *n,
@@ -483,14 +436,19 @@ static int read_also(struct spec *s, const struct source *src, const struct node
 }
 
 const struct credential_key credential_keys[] = {
+	{ "service", "an API that brig knows: its hosts and the place of its key, where not given",
+	  CREDENTIAL_SERVICE },
 	{ "host", "where it may go: HOST[:PORT], one or several", CREDENTIAL_TEXTS },
-	{ "header", "the header it goes into; Authorization if not given", CREDENTIAL_TEXT },
+	{ "header", "the header it goes into, or one of several; Authorization if not given",
+	  CREDENTIAL_TEXTS },
 	{ "prefix", "what comes before it there; 'Bearer ' for Authorization", CREDENTIAL_TEXT },
 	{ "cookie", "instead of a header: the cookie it is", CREDENTIAL_TEXT },
 	{ "basic", "instead of a header: the password of this user", CREDENTIAL_TEXT },
 	{ "query", "parameters of the query that may hold it", CREDENTIAL_TEXTS },
 	{ "methods", "only for these methods", CREDENTIAL_TEXTS },
 	{ "paths", "only below these paths", CREDENTIAL_TEXTS },
+	{ "git", "the user that git inside names at these hosts, with it as the password",
+	  CREDENTIAL_TEXT },
 	{ "also", "further places where {NAME} is filled in: path, query", CREDENTIAL_TEXTS },
 	{ "from", "where the value comes from; the variable NAME if not given", CREDENTIAL_SOURCE },
 	{ "streaming", "delayed: answers are held back until they are looked through",
@@ -515,8 +473,9 @@ static int read_one(struct spec *s, const struct source *src, const struct node 
 	c->name = arena_strdup(s->arena, n->key);
 	if (!c->name)
 		return err_nomem(e);
-	if (read_hosts(s, src, n, c, e) < 0 || read_methods(s, src, n, c, e) < 0 ||
-	    read_slot(s, src, n, c, e) < 0 || read_also(s, src, n, c, e) < 0)
+	if (read_service(s, src, n, c, e) < 0 || read_hosts(s, src, n, c, e) < 0 ||
+	    read_methods(s, src, n, c, e) < 0 || read_slot(s, src, n, c, e) < 0 ||
+	    read_git(s, src, n, c, e) < 0 || read_also(s, src, n, c, e) < 0)
 		return -e->code;
 	return read_source(s, src, n, c, e);
 }

@@ -13,7 +13,7 @@
 #define CREDENTIALS_MAX 64
 
 /* What an entry of `credentials` may hold; for its reader and for the schema. */
-enum credential_shape { CREDENTIAL_TEXT, CREDENTIAL_TEXTS, CREDENTIAL_SOURCE };
+enum credential_shape { CREDENTIAL_TEXT, CREDENTIAL_TEXTS, CREDENTIAL_SOURCE, CREDENTIAL_SERVICE };
 
 struct credential_key {
 	const char *name, *help;
@@ -26,6 +26,11 @@ extern const struct credential_key credential_keys[]; /* ended by one without a 
 int credentials_read(struct spec *s, const struct source *src, const struct node *map,
 		     struct err *e);
 
+struct service; /* model/known/services.h */
+
+/* Hosts, paths, slot and git's user of that row; nothing else of *c is touched. */
+int credential_of_row(struct arena *a, const struct service *row, struct credential_spec *c,
+		      struct err *e);
 /* Fills *ret from the table of well-known names (GITHUB_TOKEN at api.github.com ...), the value
  * from the variable of that name. false: not in the table. */
 bool credential_known(struct arena *a, const char *name, struct credential_spec *ret);
@@ -34,6 +39,8 @@ bool credential_known(struct arena *a, const char *name, struct credential_spec 
 int credentials_add_known(struct spec *s, struct err *e);
 
 const struct credential_spec *credential_find(const struct credentiallist *l, const char *name);
+int credentials_add(struct arena *a, struct credentiallist *l, const struct credential_spec *c,
+		    struct err *e);
 
 /* Declares one by hand: its value, from the variable NAME, goes as Bearer to exactly HOST[:PORT].
  */
@@ -44,7 +51,7 @@ bool credential_reachable(struct arena *a, const struct spec *s, const struct cr
 /* For the host service, whose bytes are passed as they are: nothing can be put in. */
 bool credential_of_service(struct arena *a, const struct credential_spec *c);
 
-/* Puts together what this run is granted: with --credential only those named, declared or
- * well-known; without it all that are declared. */
+/* Puts together what this run is granted: with --credential only those named, declared, well-known
+ * or all of a service; without it all that are declared. */
 int credentials_granted(struct arena *a, const struct spec *s, struct credentiallist *ret,
 			struct err *e);

@@ -8,6 +8,7 @@
 #include "base/text/str.h"
 #include "model/dialect/companions.h"
 #include "model/dialect/credentials.h"
+#include "model/known/services.h"
 #include "model/settings/fields.h"
 
 #define SIZE_PATTERN "[0-9]+(\\.[0-9]{1,3})?([bB]|[kKmMgGtT]([iI]?[bB])?)?"
@@ -100,6 +101,49 @@ static void value_source(struct json *j)
 	json_object_end(j);
 }
 
+/* "GITHUB_TOKEN, GH_TOKEN: Authorization at api.github.com; git" */
+static void service_texts(struct buf *b, const struct service *row)
+{
+	for (const char *const *v = row->variables; *v; v++)
+		buf_printf(b, "%s%s", v == row->variables ? "" : ", ", *v);
+	buf_puts(b, ": ");
+	for (const char *const *slot = row->slots; *slot; slot++)
+		buf_printf(b, "%s%.*s", slot == row->slots ? "" : " or ", (int)strcspn(*slot, ":"),
+			   *slot);
+	if (row->hosts[0])
+		buf_puts(b, " at ");
+	for (const char *const *h = row->hosts; *h; h++)
+		buf_printf(b, "%s%s", h == row->hosts ? "" : ", ", *h);
+	if (!row->hosts[0])
+		buf_puts(b, " at a host of your own");
+	if (row->path)
+		buf_printf(b, " below %s", row->path);
+	if (row->git)
+		buf_puts(b, "; git");
+}
+
+static void service_names(struct json *j)
+{
+	json_kstr(j, "type", "string");
+	json_key(j, "oneOf");
+	json_array(j);
+	for (const struct service *row = services; row->name; row++) {
+		CLEANUP(buf) struct buf b = BUF_INIT(1024);
+		const char *name = row->name;
+
+		service_texts(&b, row);
+		for (; row[1].name && str_eq(row[1].name, name); row++) {
+			buf_puts(&b, "; ");
+			service_texts(&b, row + 1);
+		}
+		json_object(j);
+		json_kstr(j, "const", name);
+		json_kstr(j, "description", buf_str(&b));
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
 static void credential(struct json *j)
 {
 	json_key(j, "properties");
@@ -112,15 +156,24 @@ static void credential(struct json *j)
 			json_kstr(j, "type", "string");
 		else if (k->shape == CREDENTIAL_TEXTS)
 			list_or_text(j);
+		else if (k->shape == CREDENTIAL_SERVICE)
+			service_names(j);
 		else
 			value_source(j);
 		json_object_end(j);
 	}
 	json_object_end(j);
 	json_kbool(j, "additionalProperties", false);
-	json_key(j, "required");
+	json_key(j, "anyOf");
 	json_array(j);
-	json_str(j, "host");
+	for (size_t i = 0; i < 2; i++) {
+		json_object(j);
+		json_key(j, "required");
+		json_array(j);
+		json_str(j, i ? "service" : "host");
+		json_array_end(j);
+		json_object_end(j);
+	}
 	json_array_end(j);
 }
 

@@ -202,8 +202,16 @@ static void json_credential(struct json *j, const struct credential_spec *c)
 
 	json_key(j, "host");
 	json_strings(j, &c->hosts);
-	if (c->slot != SLOT_QUERY)
+	if (c->headers.n) {
+		json_key(j, "header");
+		json_array(j);
+		json_str(j, c->field);
+		for (size_t i = 0; i < c->headers.n; i++)
+			json_str(j, c->headers.v[i]);
+		json_array_end(j);
+	} else if (c->slot != SLOT_QUERY) {
 		json_kstr(j, slots[c->slot], c->field);
+	}
 	if (c->slot == SLOT_QUERY || c->query.n) {
 		json_key(j, "query");
 		json_array(j);
@@ -215,6 +223,8 @@ static void json_credential(struct json *j, const struct credential_spec *c)
 	}
 	if (c->slot == SLOT_HEADER)
 		json_kstr(j, "prefix", c->prefix);
+	if (c->git)
+		json_kstr(j, "git", c->git);
 	if (c->methods.n) {
 		json_key(j, "methods");
 		json_strings(j, &c->methods);

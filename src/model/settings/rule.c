@@ -127,6 +127,44 @@ static int parse_host(struct arena *a, const char *p, struct rule *r, struct err
 	return r->path || str_eq(p + n, "/") ? 0 : err_nomem(e);
 }
 
+/* "push:" and "fetch:" before a host; a host of that name with a port is none. */
+static const char *parse_git(const char *text, enum rule_git *ret)
+{
+	static const struct {
+		const char *word;
+		enum rule_git git;
+	} words[] = { { "fetch:", RULE_FETCH }, { "push:", RULE_PUSH } };
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		const char *host = text + strlen(words[i].word);
+
+		if (!str_starts(text, words[i].word))
+			continue;
+		if (*host && strchr("/", host[strspn(host, "0123456789,")]))
+			continue;
+		*ret = words[i].git;
+		return host;
+	}
+	return text;
+}
+
+/* A repository is the same with ".git" and without. */
+static int settle_repository(struct arena *a, struct rule *r, struct err *e)
+{
+	size_t n = r->path ? strlen(r->path) : 0;
+
+	if (n > 5 && str_ends_nocase(r->path, ".git")) {
+		r->path = arena_strndup(a, r->path, n - 4);
+		return r->path ? 0 : err_nomem(e);
+	}
+	return 0;
+}
+
+bool rule_is_narrow(const struct rule *r)
+{
+	return r->path || r->methods.n || r->git;
+}
+
 int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *e)
 {
 	struct rule r = { .text = arena_strdup(a, text) };
@@ -147,7 +185,9 @@ int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *
 	}
 	if (blank && parse_methods(a, text, (size_t)(blank - text), &r.methods, e) < 0)
 		return -e->code;
-	if (parse_host(a, blank ? blank + 1 : text, &r, e) < 0)
+	if (parse_host(a, blank ? blank + 1 : parse_git(text, &r.git), &r, e) < 0)
+		return -e->code;
+	if (r.git && settle_repository(a, &r, e) < 0)
 		return -e->code;
 	*ret = r;
 	return 0;
@@ -205,6 +245,8 @@ int rule_parse_host_port(struct arena *a, const char *text, const char **host, u
 				  "'%.100s' is not HOST[:PORT]", text);
 	if (rule_parse(a, text, &r, e) < 0)
 		return -e->code;
+	if (r.git)
+		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not HOST[:PORT]", text);
 	*host = r.host;
 	*port = r.n_ports ? r.ports[0] : 443;
 	return 0;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model/settings/rule.h - one rule of the egress allowlist, as text.
  *
- *     [METHOD[,METHOD...] ]HOST[:PORT[,PORT...]][/PREFIX]      GET,HEAD
- * api.example.org:443,8443/v1/
- *     @GROUP                                                   @pypi
+ *     [METHOD[,METHOD...] ]HOST[:PORT[,PORT...]][/PREFIX]   GET,HEAD api.example.org:443,8443/v1/
+ *     fetch:HOST[:PORT[,PORT...]][/REPOSITORY]              fetch:git.example.org/team/tool
+ *     push:HOST[:PORT[,PORT...]][/REPOSITORY]               push:git.example.org/team/
+ *     @GROUP                                                @pypi
  *
+ * A repository is meant with ".git" behind it and without; all below a path that ends in '/'.
  * The text is what a flag, a file, the audit record and a hint all show. Pure. */
 #pragma once
 
@@ -17,6 +19,8 @@
 
 #define RULE_PORTS_MAX 16
 
+enum rule_git { RULE_ALL, RULE_FETCH, RULE_PUSH };
+
 struct rule {
 	const char *text;  /* as written */
 	const char *group; /* of "@pypi"; nothing else is then set. NULL: a host */
@@ -25,12 +29,15 @@ struct rule {
 	size_t n_ports;         /* 0: none written */
 	struct strlist methods; /* none: any */
 	const char *path;       /* prefix, without escapes; NULL: any */
+	enum rule_git git;      /* git's fetch or push alone, of the repository that path is */
 };
 
 int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *e);
 /* Refuses a wildcard below a name where anybody can have one ("*.co.uk", "*.github.io"), this
  * host's own loopback, and a group without its "@". */
 int rule_check_allow(const struct rule *r, struct err *e);
+/* Does it depend on the request, and not on host and port alone? */
+bool rule_is_narrow(const struct rule *r);
 /* Checks the text and appends it. */
 int list_add_rule(struct arena *a, struct strlist *l, const char *text, struct err *e);
 

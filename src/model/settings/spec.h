@@ -218,6 +218,7 @@ struct credential_spec {
 	enum credential_slot slot;
 	const char *field;             /* header, parameter or cookie; the user of basic */
 	const char *prefix;            /* in front of the value in a header */
+	struct strlist headers;        /* further ones that may hold it; "Bearer " or nothing */
 	struct strlist methods, paths; /* none: any */
 	struct strlist query;          /* further parameters whose whole value may be {NAME} */
 	bool in_path;                  /* {NAME} is replaced in the path as well */
@@ -225,6 +226,10 @@ struct credential_spec {
 	enum credential_from from;
 	struct strlist source;          /* the variable, the file, or the words of the command */
 	const struct login_file *login; /* where the variable is not set; NULL: none */
+	const char *git;     /* USER, USER@HOST: whom git names at its hosts, or at that one; NULL:
+				it is not for git */
+	const char *service; /* it was granted as one of that service's, and its variable may not be
+				set; NULL: by its own name */
 };
 
 struct credentiallist {

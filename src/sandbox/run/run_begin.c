@@ -11,6 +11,7 @@
 #include "base/files/state.h"
 #include "base/sys/clock.h"
 #include "egress/unresolved.h"
+#include "base/text/str.h"
 #include "model/dialect/credentials.h"
 #include "model/settings/spec_writes.h"
 #include "sandbox/recorder.h"
@@ -50,9 +51,11 @@ static void note_unreachable(struct sandbox *s)
 	    credentials_granted(s->o->arena, spec, &l, &e) < 0)
 		return;
 	for (size_t i = 0; i < l.n; i++) {
+		const char *name = l.v[i].service ? l.v[i].service : l.v[i].name;
 		char line[768];
 
-		if (credential_reachable(s->o->arena, spec, &l.v[i]))
+		if ((i && l.v[i - 1].service && str_eq(l.v[i - 1].service, name)) ||
+		    credential_reachable(s->o->arena, spec, &l.v[i]))
 			continue;
 		if (credential_of_service(s->o->arena, &l.v[i]))
 			(void)snprintf(
@@ -61,12 +64,12 @@ static void note_unreachable(struct sandbox *s)
 				"ever put in: with a certificate the server can have a name "
 				"of its own (--allow NAME --set "
 				"egress.resolve=NAME=127.0.0.1:PORT --set egress.roots=FILE)",
-				l.v[i].name);
+				name);
 		else
 			(void)snprintf(line, sizeof(line),
 				       "credential '%.60s' is for %.200s, which is not allowed: "
 				       "--allow %.200s",
-				       l.v[i].name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
+				       name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
 		s->note(s->note_arg, line);
 	}
 }

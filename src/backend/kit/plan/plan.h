@@ -159,10 +159,11 @@ struct box_plan {
 	uint64_t output, timeout; /* the command's own limits */
 	const char *code;
 	size_t code_size;
-	bool shows_code;      /* as a file, by an OP_CODE */
-	bool signing;         /* with the caller's ssh-agent */
-	bool members;         /* others are on a network with it */
-	const char *set_path; /* PATH, where it is explicitly set; NULL: it is not */
+	bool shows_code;                   /* as a file, by an OP_CODE */
+	bool signing;                      /* with the caller's ssh-agent */
+	bool members;                      /* others are on a network with it */
+	struct credentiallist credentials; /* that the door is to put in */
+	const char *set_path;              /* PATH, where it is explicitly set; NULL: it is not */
 
 	struct op *ops;
 	size_t op_count;

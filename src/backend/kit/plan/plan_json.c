@@ -75,6 +75,28 @@ static void limits_json(const struct box_plan *p, struct json *j)
 	json_object_end(j);
 }
 
+/* What the door would put in, and where; no value is fetched for a plan. */
+static void credentials_json(const struct box_plan *p, struct json *j)
+{
+	json_key(j, "credentials");
+	json_array(j);
+	for (size_t i = 0; i < p->credentials.n; i++) {
+		const struct credential_spec *c = &p->credentials.v[i];
+
+		json_object(j);
+		json_kstr(j, "name", c->name);
+		json_key(j, "hosts");
+		json_array(j);
+		for (size_t h = 0; h < c->hosts.n; h++)
+			json_str(j, c->hosts.v[h]);
+		json_array_end(j);
+		if (c->git)
+			json_kstr(j, "git", c->git);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
 void box_plan_members(const struct box_plan *p, struct json *j)
 {
 	json_ku64(j, "schema", 1);
@@ -104,6 +126,8 @@ void box_plan_members(const struct box_plan *p, struct json *j)
 		json_key(j, "gpus");
 		gpu_set_json(&p->gpus, j);
 	}
+	if (p->credentials.n)
+		credentials_json(p, j);
 	json_kstrs(j, "env", (const char *const *)p->envp);
 	json_key(j, "writable");
 	json_array(j);

@@ -198,6 +198,8 @@ int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 	if (left.signing && !p->signing && commits(p->spec))
 		plan_note(p, "commits inside are not signed: your key stays outside; --ssh-agent "
 			     "lends it where gpg.format is ssh");
+	if (plan_git_keys(p, &text, e) < 0)
+		return -e->code;
 	*ret = text;
 	return 0;
 }

@@ -135,13 +135,13 @@ int host_find_own(const char *name, char path[PATH_MAX], struct err *e)
 
 /* ---- its words ---- */
 
-/* As it would be opened: the folder is `/`. */
+/* As it would be opened: the folder is `/`. What is not there may be when the program looks. */
 static bool leads_to_exposed(const char *name, size_t n, const char *const *also,
 			     char path[PATH_MAX], struct err *why)
 {
 	int length = snprintf(path, PATH_MAX, "%s%.*s", name[0] == '/' ? "" : "/", (int)n, name);
 
-	return length < PATH_MAX && access(path, F_OK) == 0 && exposed_path(path, also, 0, why);
+	return length < PATH_MAX && exposed_path(path, also, EXPOSED_REACHED, why);
 }
 
 /* `~/x`, `$HOME/x` and `${HOME}/x`, as a shell would read them. */

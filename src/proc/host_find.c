@@ -284,20 +284,21 @@ static char *clean_path(struct arena *a, const char *path, const char *const *al
 	return out.failed ? NULL : arena_strdup(a, buf_str(&out));
 }
 
-/* A path, or one behind a sign: unix:path=/run/bus, FILE:/tmp/krb5cc. */
+/* A path, or some behind signs: unix:path=/run/bus, FILE:/tmp/krb5cc, /etc/certs:/opt/certs. */
 static int check_value(const char *variable, size_t n, const char *value, const char *const *also,
 		       struct err *e)
 {
 	char path[PATH_MAX];
 	struct err why = { 0 };
 
-	if (*value == '/' ? !exposed_path(value, also, 0, &why)
-			  : !word_is_exposed(value, also, path, &why))
+	if (*value == '/' && exposed_path(value, also, 0, &why))
+		(void)snprintf(path, sizeof(path), "%s", value);
+	else if (!word_is_exposed(value, also, path, &why))
 		return 0;
 	if (why.code == ENOMEM)
 		return err_nomem(e);
 	(void)err_set(e, ERR_POLICY, EPERM, "the variable %.*s leads to '%.120s': %.200s", (int)n,
-		      variable, *value == '/' ? value : path, why.what);
+		      variable, path, why.what);
 	exposed_hint("let it name something where no sandbox may write, or unset it", &why, e);
 	return -e->code;
 }

@@ -414,10 +414,14 @@ def no_certificate_or_configuration_of_tls_is_taken_from_a_run():
         for at, said in ((own, "127.0.0.1:9"), (workspace(), f"variable {variable} leads to")):
             done = brig("bundle", "inspect", "oci://127.0.0.1:9/x/y:1", env={variable: str(at / "ca.pem")}, cwd=elsewhere())
             assert done.status == 125 and said in done.errors, (variable, done.errors)
+    done = brig("bundle", "inspect", "oci://127.0.0.1:9/x/y:1", env={"SSL_CERT_DIR": f"{own}:{workspace()}"}, cwd=elsewhere())  # a list of folders
+    assert done.status == 125 and "variable SSL_CERT_DIR leads to" in done.errors, done.errors
     traces = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:9"}
     for at in (own, workspace()):
         done = brig("run", "--", "true", env={**traces, "OTEL_EXPORTER_OTLP_CERTIFICATE": str(at / "ca.pem")}, cwd=elsewhere())
         assert done.status == 0 and ("may have written" in done.errors) == (at == workspace()), done.errors
+    done = brig("run", "--", "true", env={**traces, "SSL_CERT_DIR": f"{own}:{workspace()}"}, cwd=elsewhere())
+    assert done.status == 0 and "may have written" in done.errors, done.errors
 
 
 @test(as_user="root")

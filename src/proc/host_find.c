@@ -135,13 +135,13 @@ int host_find_own(const char *name, char path[PATH_MAX], struct err *e)
 
 /* ---- its words ---- */
 
-/* As it would be opened: the folder is `/`. */
+/* As it would be opened: the folder is `/`. What is not there may be when the program looks. */
 static bool leads_to_exposed(const char *name, size_t n, const char *const *also,
 			     char path[PATH_MAX], struct err *why)
 {
 	int length = snprintf(path, PATH_MAX, "%s%.*s", name[0] == '/' ? "" : "/", (int)n, name);
 
-	return length < PATH_MAX && access(path, F_OK) == 0 && exposed_path(path, also, 0, why);
+	return length < PATH_MAX && exposed_path(path, also, EXPOSED_REACHED, why);
 }
 
 /* `~/x`, `$HOME/x` and `${HOME}/x`, as a shell would read them. */
@@ -284,20 +284,21 @@ static char *clean_path(struct arena *a, const char *path, const char *const *al
 	return out.failed ? NULL : arena_strdup(a, buf_str(&out));
 }
 
-/* A path, or one behind a sign: unix:path=/run/bus, FILE:/tmp/krb5cc. */
+/* A path, or some behind signs: unix:path=/run/bus, FILE:/tmp/krb5cc, /etc/certs:/opt/certs. */
 static int check_value(const char *variable, size_t n, const char *value, const char *const *also,
 		       struct err *e)
 {
 	char path[PATH_MAX];
 	struct err why = { 0 };
 
-	if (*value == '/' ? !exposed_path(value, also, 0, &why)
-			  : !word_is_exposed(value, also, path, &why))
+	if (*value == '/' && exposed_path(value, also, 0, &why))
+		(void)snprintf(path, sizeof(path), "%s", value);
+	else if (!word_is_exposed(value, also, path, &why))
 		return 0;
 	if (why.code == ENOMEM)
 		return err_nomem(e);
 	(void)err_set(e, ERR_POLICY, EPERM, "the variable %.*s leads to '%.120s': %.200s", (int)n,
-		      variable, *value == '/' ? value : path, why.what);
+		      variable, path, why.what);
 	exposed_hint("let it name something where no sandbox may write, or unset it", &why, e);
 	return -e->code;
 }

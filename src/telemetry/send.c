@@ -104,6 +104,7 @@ static int open_request(const struct send *s, struct err *e)
 /* The rest of the environment stays here: it may hold anybody's secrets. */
 static int pick_variables(struct send_launch *l, const char *ca_file, struct err *e)
 {
+	static const char *const folders[] = { "SSL_CERT_DIR", NULL };
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
@@ -119,6 +120,8 @@ static int pick_variables(struct send_launch *l, const char *ca_file, struct err
 		}
 		if (value &&
 		    exposed_check("the trusted certificates", value, NULL, EXPOSED_SHARED, e) < 0)
+			return -e->code;
+		if (i != CA_FILE && host_check_variables(folders, e) < 0) /* it may be a list */
 			return -e->code;
 		if (value && asprintf(&l->variables[n], "%s=%s", passed[i], value) < 0) {
 			l->variables[n] = NULL;

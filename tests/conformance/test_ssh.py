@@ -279,6 +279,28 @@ def a_remote_brig_has_its_own_say():
             refused(brig("run", *remote, "--", "true"), words)
 
 
+@test(limit=120)
+def nothing_that_a_command_has_put_into_the_folder_there_is_started_outside_of_a_sandbox():
+    """Neither as brig nor as a tool of the wrapper's, where the login's PATH leads there. Without a sandbox there, which is the control, it is."""
+    mark, names = scratch() / "mark", "brig grep head sleep"
+    with sshd.Sshd() as host:
+        text = (host.folder / "server").read_text()
+        plain = host.options("--set", "ssh.remote=plain", "--i-know-this-is-not-a-sandbox", "--set", f"ssh.remote_cwd={workspace()}")
+        remote = host.options("--set", "ssh.remote=brig", "--set", f"ssh.remote_cwd={workspace()}")
+        line = f"mkdir bin && for p in {names}; do printf '#!/bin/sh\\necho $0 >> {mark}\\nexec /usr/bin/$(basename $0) \"$@\"' > bin/$p; chmod 755 bin/$p; done; ln -s bin/* ."
+        done = brig("run", *remote, "--", "sh", "-c", line)
+        assert done.status == 0, done.errors
+        for front in (".", "bin", f"{workspace()}/bin", f"{workspace()}/../{workspace().name}/bin"):
+            host.close_connections()
+            host.stop()
+            (host.folder / "server").write_text(text.replace("SetEnv PATH=", f"SetEnv PATH={front}:"))
+            host.start()
+            done = brig("run", *remote, "--", "true")
+            assert done.status == 0 and not mark.exists(), (front, done.errors, mark.read_text())
+            assert brig("run", *plain, "--", "true").status == 0 and mark.exists(), front
+            mark.unlink()
+
+
 # ---- a command that writes its own report ----
 
 REPORT = {"schema": 1, "outcome": "exited", "exit_code": 0, "signal": None, "limits_hit": [], "denials": [], "error": None,

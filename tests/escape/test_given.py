@@ -223,6 +223,31 @@ def a_socket_that_a_run_could_make_is_neither_an_engine_nor_an_agent():
             p.unlink()
 
 
+FLICKER = ("import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.bind('r')\ns.listen(8)\ns.setblocking(False)\nopen('s.up', 'w').close()\n"
+           "while not os.path.exists('s.end'):\n    for _ in range(1000):\n        os.rename('r', 's')\n        os.rename('s', 'r')\n    try:\n        s.accept()\n"
+           "        open('s.met', 'w').close()\n    except BlockingIOError:\n        pass\n")
+
+
+@test(limit=120)
+def a_socket_that_is_there_when_nobody_looks_is_not_an_engine_either():
+    """The command renames it as fast as it can: missing when brig looks at the name, and there when it connects. By its name the command
+    meets whoever connects without a look, which is the control."""
+    own = elsewhere()
+    guest = subprocess.Popen(brig_argv("run", "--", "python3", "-c", FLICKER), cwd=workspace(), env=brig_environment(), stdin=subprocess.DEVNULL)
+    assert wait_until((workspace() / "s.up").exists)
+    for _ in range(40):
+        done = brig("run", "--backend", "docker", "--image", "x", "--", "true", env={"DOCKER_HOST": f"unix://{workspace()}/s"}, cwd=own)
+        assert done.status == 125 and not (workspace() / "s.met").exists(), done.errors
+
+    def meet():
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as s:
+            s.connect(str(workspace() / "s"))
+        return (workspace() / "s.met").exists()
+    assert wait_until(meet, every=0.0001)
+    (workspace() / "s.end").touch()
+    assert guest.wait(30) == 0
+
+
 @test
 def a_docker_context_that_a_run_could_write_is_not_used():
     name = hashlib.sha256(b"c").hexdigest()
@@ -291,6 +316,11 @@ def no_folder_that_a_run_could_make_becomes_brigs_own():
         done = brig("run", *words, "--", "true", env={**usual, variable: str(workspace() / "x")}, cwd=elsewhere())
         assert done.status == 125 and variable in done.errors and "may have written" in done.errors, (variable, done.errors)
         assert sorted(workspace().rglob("*")) == before, variable
+    plant("mkdir y; chmod 0 y; touch z", env=usual)  # which the command opens, or makes a folder, when nobody looks
+    for closed in ("y", "z"):
+        done = brig("run", "--", "true", env={**usual, "XDG_STATE_HOME": str(workspace() / closed)}, cwd=elsewhere())
+        assert done.status == 125 and "may have written" in done.errors, (closed, done.errors)
+    (workspace() / "y").chmod(0o700)
     for words in (("bundle", "list"), ("daemon",)):
         done = brig(*words, env={**usual, "XDG_STATE_HOME": str(workspace() / "x")}, cwd=elsewhere())
         assert done.status == 125 and "may have written" in done.errors, (words, done.errors)
@@ -384,10 +414,14 @@ def no_certificate_or_configuration_of_tls_is_taken_from_a_run():
         for at, said in ((own, "127.0.0.1:9"), (workspace(), f"variable {variable} leads to")):
             done = brig("bundle", "inspect", "oci://127.0.0.1:9/x/y:1", env={variable: str(at / "ca.pem")}, cwd=elsewhere())
             assert done.status == 125 and said in done.errors, (variable, done.errors)
+    done = brig("bundle", "inspect", "oci://127.0.0.1:9/x/y:1", env={"SSL_CERT_DIR": f"{own}:{workspace()}"}, cwd=elsewhere())  # a list of folders
+    assert done.status == 125 and "variable SSL_CERT_DIR leads to" in done.errors, done.errors
     traces = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:9"}
     for at in (own, workspace()):
         done = brig("run", "--", "true", env={**traces, "OTEL_EXPORTER_OTLP_CERTIFICATE": str(at / "ca.pem")}, cwd=elsewhere())
         assert done.status == 0 and ("may have written" in done.errors) == (at == workspace()), done.errors
+    done = brig("run", "--", "true", env={**traces, "SSL_CERT_DIR": f"{own}:{workspace()}"}, cwd=elsewhere())
+    assert done.status == 0 and "may have written" in done.errors, done.errors
 
 
 @test(as_user="root")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_argv, brig_environment, brig_path, main, scratch, test, uid, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, brig_path, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
@@ -192,6 +192,39 @@ def a_credential_command_is_given_nothing_that_a_run_could_write():
     for command in ([str(own / "link")], ["sh", str(own / "link")]):
         done = brig("run", *settings(command), "--", "true")
         assert done.status == 125 and not mark().exists(), (command, done.errors)
+
+
+def late(folder, inside):
+    """A command for a credential that takes its time, and then reads what it finds by that name."""
+    at = f"{folder}/{inside}"
+    return settings(["sh", "-c", f'"touch {scratch()}/up; until [ -r {at} ]; do sleep 0.02; done; . {at}"'])
+
+
+@test(limit=60)
+def what_a_run_makes_when_brig_has_looked_is_not_given_to_a_program_either():
+    """The name is missing, or its folder closed, while brig looks at the words; a command that lives makes it when the program is at work."""
+    own, elsewhere, work, up = scratch() / "own", scratch() / "elsewhere", workspace(), scratch() / "up"
+    own.mkdir()
+    elsewhere.mkdir()
+    text = f"touch {mark()}; echo {VALUE}"
+    guest = start_brig("run", "--", "sh", "-c", "mkdir -m 0 closed; touch ready; until [ -e go ]; do sleep 0.02; done; "
+                       "chmod 700 closed; printf '%s' \"$1\" > closed/new; mv closed/new closed/token; cp closed/token new; mv new token; sleep 5", "sh", text)
+    assert wait_until((work / "ready").exists)
+    for folder, inside, status in ((own, "token", 0), (work, "token", 125), (work, "closed/token", 125)):
+        for path in (up, mark()):
+            path.unlink(missing_ok=True)
+        p = start_brig("run", *late(folder, inside), "--", "true", cwd=elsewhere)
+        assert wait_until(lambda: up.exists() or p.poll() is not None)
+        if folder == own:  # the control: the user makes it
+            (own / "new").write_text(text)
+            (own / "new").rename(own / "token")
+        elif up.exists():
+            (work / "go").touch()
+        said = p.communicate(timeout=30)[1].decode()
+        assert p.returncode == status and mark().exists() == (folder == own), (inside, p.returncode, said)
+        assert folder == own or "may have written" in said, said
+    guest.terminate()
+    guest.communicate(timeout=30)
 
 
 @test

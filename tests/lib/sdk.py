@@ -125,9 +125,15 @@ def plant_program(call):
     planted, linked, started = workspace() / "bin/brig", scratch() / "linked", workspace() / "started"
     linked.mkdir()
     (linked / "brig").symlink_to(planted)
-    subprocess.run([*brig_argv()[:-1], "sh", "-c", f"mkdir bin; printf '#!/bin/sh\\ntouch {started}\\n' > {planted}; chmod +x {planted}"], cwd=workspace(), check=True)
+    led, other = scratch() / "led", scratch() / "other"  # by `..` behind a link, which leads where another link says
+    led.mkdir()
+    (other / "deep").mkdir(parents=True)
+    (led / "via").symlink_to(workspace() / "way")
+    (led / "brig").symlink_to("via/../brig")
+    subprocess.run([*brig_argv()[:-1], "sh", "-c", f"mkdir bin; printf '#!/bin/sh\\ntouch {started}\\n' > {planted}; chmod +x {planted}; cp {planted} {other}; ln -s {other}/deep way"],
+                   cwd=workspace(), check=True)
     for ran in (True, False):
-        for env in ({"PATH": f"{planted.parent}:/usr/bin:/bin"}, {"PATH": f"{linked}:/usr/bin:/bin"}, {"BRIG_PROGRAM": str(planted)}):
+        for env in ({"PATH": f"{planted.parent}:/usr/bin:/bin"}, {"PATH": f"{linked}:/usr/bin:/bin"}, {"PATH": f"{led}:/usr/bin:/bin"}, {"BRIG_PROGRAM": str(planted)}):
             said = call(env)
             assert started.exists() == ran and ("may have written" in said) != ran, (env, said)
             started.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import sdk  # noqa: E402
@@ -323,6 +324,29 @@ def nothing_is_said_to_a_guest_in_a_folder_that_it_has_closed_itself():
         heard = p.communicate(timeout=sdk.WAIT)[0]
         shutil.rmtree(workspace() / "own")
         assert (said, bool(heard)) == (("UntrustedServer\n", False) if guest else ("ConnectionCut\n", True)), (guest, said, heard)
+
+
+@test(limit=120)
+def nothing_is_said_at_a_socket_that_is_there_when_nobody_looks():
+    """A command renames it as fast as it can, and listens. The control: who does not look meets it."""
+    line = ("import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.bind('r')\ns.listen(64)\ns.setblocking(False)\nprint('up', flush=True)\n"
+            "while not os.path.exists('end'):\n    for _ in range(1000):\n        os.rename('r', 's')\n        os.rename('s', 'r')\n    try:\n        s.accept()\n"
+            "        open('met', 'w').close()\n    except BlockingIOError:\n        pass\n")
+    p = sdk.as_identity(brig_path(), "run", "--", "sh", "-c", "mkdir -m 700 own && cd own && exec python3 -c \"$1\"", "sh", line)
+    assert p.stdout.readline() == b"up\n", p.stderr.read()
+    code = """
+        import net from "node:net";
+        import { Client } from "brig";
+        const [path, look] = process.argv.slice(2);
+        const dial = () => new Promise((done) => { const s = net.connect(path, () => done(s.destroy())); s.on("error", done); });
+        for (let i = 0; i < 300; i++) await (look === "look" ? new Client({ host: `unix://${path}` }).info().catch(() => {}) : dial());
+    """
+    for look in ("look", "blind"):
+        sdk.node(code, workspace() / "own/s", look)
+        time.sleep(0.2)
+        assert (workspace() / "own/met").exists() == (look == "blind"), look
+    (workspace() / "own/end").touch()
+    p.communicate(timeout=sdk.WAIT)
 
 
 DRIVER = """

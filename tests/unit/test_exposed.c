@@ -29,7 +29,7 @@ static char top[PATH_MAX];
 
 static const char *in(const char *rest)
 {
-	static char path[8][PATH_MAX + 256];
+	static char path[8][PATH_MAX + 512];
 	static int at;
 
 	at = (at + 1) % 8;
@@ -328,6 +328,35 @@ static void a_bind_mount_is_a_second_way(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* A guest makes what is missing, and opens what it has closed, as soon as nobody looks. */
+static void what_cannot_be_reached_is_judged_by_what_is_on_the_way(void **state)
+{
+	char longer[NAME_MAX + 64];
+	bool root = geteuid() == 0;
+
+	(void)state;
+	memset(longer, 'a', sizeof(longer));
+	memcpy(longer, "own/", 4);
+	longer[sizeof(longer) - 1] = '\0';
+	note("p");
+	put("own/file");
+	put("p/file");
+	assert_int_equal(mkdir(in("own/closed"), 0), 0);
+	assert_int_equal(mkdir(in("p/closed"), 0), 0);
+	assert_false(asked(in("own/none"), EXPOSED_REACHED));
+	assert_true(asked(in("p/none"), EXPOSED_REACHED));
+	assert_false(asked(in("own/file/x"), EXPOSED_REACHED));
+	assert_true(asked(in("p/file/x"), EXPOSED_REACHED));
+	assert_int_equal(asked(in("own/closed/x"), 0), !root);
+	assert_false(asked(in("own/closed/x"), EXPOSED_REACHED));
+	assert_true(asked(in("p/closed/x"), EXPOSED_REACHED));
+	assert_true(asked(in(longer), 0));
+	assert_false(asked(in(longer), EXPOSED_REACHED));
+	memcpy(longer, "p/aa", 4);
+	assert_true(asked(in(longer), EXPOSED_REACHED));
+	assert_int_equal(chmod(in("own/closed"), 0700) | chmod(in("p/closed"), 0700), 0);
+}
+
 static int forgotten(const char *rest)
 {
 	struct err e = { 0 };
@@ -532,6 +561,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(a_file_with_two_names_counts_for_settings_alone),
 	TEST(the_places_of_the_run_itself_count),
 	TEST(what_is_open_is_judged_by_its_path_and_a_pipe_by_nothing),
+	TEST(what_cannot_be_reached_is_judged_by_what_is_on_the_way),
 	TEST(a_bind_mount_is_a_second_way),
 	TEST(a_place_is_taken_back_and_what_has_a_note_of_its_own_keeps_it),
 	TEST(what_was_moved_away_is_not_taken_back_by_the_name_it_had),

@@ -143,7 +143,7 @@ static void a_word_that_leads_into_a_place_is_refused(void **state UNUSED)
 		     { "~/clean/tool", false },
 		     { "x/work/bin/tool", false },
 		     { "TOP/clean/tool", false },
-		     { "TOP/work/none", false },
+		     { "TOP/work/none", true }, /* a command makes it when nobody looks */
 		     { "https://vault.example/TOP", false },
 		     { "--raw", false },
 		     { "", false } };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Could a command in a sandbox have written this program? brig notes the folders that commands may write to in its state.
 import { createHash } from "node:crypto";
-import { lstatSync, readFileSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { lstatSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 
@@ -41,21 +41,27 @@ function notes({ XDG_STATE_HOME, HOME, XDG_RUNTIME_DIR }, files) {
   return bases.filter((base) => base?.startsWith("/")).map((base) => `${base}/brig/exposed`);
 }
 
-/** The path and every folder above it. */
-function above(file) {
-  return file === "/" ? [file] : [file, ...above(path.dirname(file))];
-}
-
-/** The path as it is written, and as it is with each link on the way followed. */
-function ways(file) {
-  const found = [file];
-  for (let i = 0; i < LINKS_MAX; i++) {
-    const link = above(file).reverse().find(isLink);
-    if (link === undefined) break;
-    file = path.resolve(path.dirname(link), readlinkSync(link), path.relative(link, file));
-    found.push(file);
+/** What the kernel passes on its way there, name by name: folders, links and what they lead to, as far as there is anything. */
+function met(file) {
+  const found = ["/"];
+  const todo = (path.isAbsolute(file) ? file : `${process.cwd()}/${file}`).split("/");
+  for (let at = "/", links = 0; todo.length; ) {
+    const name = todo.shift();
+    const here = path.join(at, name);
+    if (name === "" || name === "." || name === "..") {
+      at = here;
+      continue;
+    }
+    found.push(here);
+    if (!isLink(here) || ++links > LINKS_MAX) {
+      at = here;
+      continue;
+    }
+    const goal = readlinkSync(here);
+    if (path.isAbsolute(goal)) at = "/";
+    todo.unshift(...goal.split("/"));
   }
-  return found;
+  return [...new Set(found)];
 }
 
 /** The name of the note of what is there, by its identity: glibc's numbers of a device. */
@@ -66,10 +72,10 @@ function identity(file) {
   return `i-${major.toString(16)}:${minor.toString(16)}-${ino.toString(16)}`;
 }
 
-/** By name and by identity, of the program, of every folder above it, and of all links that lead there. */
+/** By name and by identity, of the file, of every folder above it, and of all links that lead there. What is missing is judged by its folder. */
 export function isExposed(file) {
-  const folders = new Set([...ways(path.resolve(file)), realpathSync(file)].flatMap(above));
-  const names = [...folders].map((f) => `p-${createHash("sha256").update(f).digest("hex").slice(0, 40)}`);
+  const folders = met(file);
+  const names = folders.map((f) => `p-${createHash("sha256").update(f).digest("hex").slice(0, 40)}`);
   for (const f of folders) {
     try {
       names.push(identity(f));
@@ -77,5 +83,5 @@ export function isExposed(file) {
       // it is known by its name alone
     }
   }
-  return notes(process.env, [...folders]).some((place) => names.some((name) => isLink(`${place}/${name}`)));
+  return notes(process.env, folders).some((place) => names.some((name) => isLink(`${place}/${name}`)));
 }

@@ -78,12 +78,12 @@ export function find({ host, token, ca }) {
  * folder must be this user's (or root's) alone, and no place of a sandbox's: a guest is the user there, and makes such folders.
  */
 export function checkSocket(place) {
+  if (isExposed(place.path)) // whether or not anything is there yet
+    throw new UntrustedServer(`the socket '${place.path}' lies where commands in sandboxes may have written`, "name none that a sandbox writes to");
   const folder = look(path.dirname(place.path));
   const socket = look(place.path);
   if (folder === null || socket === null) return; // the connection fails
   const uids = [0, process.geteuid()];
-  if (isExposed(place.path))
-    throw new UntrustedServer(`the socket '${place.path}' lies where commands in sandboxes may have written`, "name none that a sandbox writes to");
   if (folder.isDirectory() && uids.includes(folder.uid) && (folder.mode & 0o077) === 0 && uids.includes(socket.uid)) return;
   throw new UntrustedServer(`the folder of the socket '${place.path}' is not yours alone`, "chmod 700 it; name none that a sandbox writes to");
 }

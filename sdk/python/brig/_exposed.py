@@ -37,33 +37,33 @@ def _notes(paths: Iterable[str]) -> Iterator[str]:
     return (f"{base}/brig/exposed" for base in bases if base.startswith("/"))
 
 
-def _above(path: str) -> Iterator[str]:
-    """The path and every folder above it."""
-    while True:
-        yield path
-        if path == "/":
-            return
-        path = os.path.dirname(path)
-
-
-def _ways(path: str) -> Iterator[str]:
-    """The path as it is written, and as it is with each link on the way followed."""
-    for _ in range(LINKS_MAX):
-        yield path
-        link = next((p for p in reversed(list(_above(path))) if os.path.islink(p)), None)
-        if link is None:
-            return
-        path = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link), os.path.relpath(path, link)))
+def _met(path: str) -> Iterator[str]:
+    """What the kernel passes on its way there, name by name: folders, links and what they lead to, as far as there is anything."""
+    at, links = "/", 0
+    todo = os.path.join(os.getcwd(), path).split("/")
+    while todo:
+        name = todo.pop(0)
+        if name in ("", "."):
+            continue
+        if name == "..":
+            at = os.path.dirname(at)
+            continue
+        yield (here := os.path.join(at, name))
+        if os.path.islink(here) and links < LINKS_MAX:
+            links, goal = links + 1, os.readlink(here)
+            at, todo = "/" if goal.startswith("/") else at, [*goal.split("/"), *todo]
+        else:
+            at = here
 
 
 def is_exposed(path: str) -> bool:
-    """By name and by identity, of the program, of every folder above it, and of all links that lead there."""
-    folders = {p for way in (*_ways(os.path.abspath(path)), os.path.realpath(path)) for p in _above(way)}
-    names = {"p-" + hashlib.sha256(os.fsencode(p)).hexdigest()[:40] for p in folders}
-    for p in folders:
+    """By name and by identity, of the file, of every folder above it, and of all links that lead there. What is missing is judged by its folder."""
+    met = {"/", *_met(path)}
+    names = {"p-" + hashlib.sha256(os.fsencode(p)).hexdigest()[:40] for p in met}
+    for p in met:
         try:
             st = os.stat(p)
         except OSError:
             continue
         names.add(f"i-{os.major(st.st_dev):x}:{os.minor(st.st_dev):x}-{st.st_ino:x}")
-    return any(os.path.islink(f"{notes}/{name}") for notes in _notes(folders) for name in names)
+    return any(os.path.islink(f"{notes}/{name}") for notes in _notes(met) for name in names)

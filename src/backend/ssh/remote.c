@@ -100,11 +100,30 @@ static void export_variables(const struct backend_plan *p, struct buf *b)
 	buf_puts(b, "export BRIG_RUN=\"$_bn\";unset _bb _be;");
 }
 
+/* The login's PATH for what has the login's rights, before any program is started: without relative
+ * folders, and without those in the folder where commands write. */
+static void clean_path(const struct backend_plan *p, struct buf *b)
+{
+	bool inside = p->cwd && !str_eq(p->cwd, "~") && !str_eq(p->cwd, "~/");
+
+	buf_puts(b, "_bk=;_bc=$(pwd -P);set -f;IFS=:;for _bd in $PATH;do "
+		    "case $_bd in /*);;*)continue;;esac;");
+	if (inside)
+		buf_puts(b, "_bx=$(cd -P -- \"$_bd\"&&pwd)||continue;"
+			    "case $_bx/ in \"$_bc\"/*)continue;;esac;");
+	buf_puts(b, "_bk=$_bk${_bk:+:}$_bd;done;unset IFS;set +f;"
+		    "PATH=${_bk:-/usr/bin:/bin};export PATH;");
+}
+
 /* Where it is looked for: the command along its own PATH, a brig along the login's. */
 static void search_path(const struct backend_plan *p, struct buf *b)
 {
+	if (p->brig) {
+		clean_path(p, b);
+		return;
+	}
 	buf_puts(b, "_bk=");
-	for (const char **v = p->vars; !p->brig && *v; v++)
+	for (const char **v = p->vars; *v; v++)
 		if (str_starts(*v, "PATH=")) {
 			buf_put_quoted(b, *v + strlen("PATH="));
 			buf_putc(b, ';');
@@ -176,7 +195,8 @@ static void ask_to_end(const struct remote_goal *g, struct buf *b)
 
 void remote_signal(const struct remote_goal *g, int sig, bool twice, struct buf *b)
 {
-	buf_printf(b, "_bn=%s;exec >/dev/null 2>&1;", g->id);
+	/* The system's tools first: PATH may lead to where commands write. */
+	buf_printf(b, "_bn=%s;PATH=/usr/bin:/bin:$PATH;exec >/dev/null 2>&1;", g->id);
 	if (sig != SIGKILL && g->pid > 1) {
 		buf_printf(b, "kill -%d -%ld\n", sig, g->pid);
 		return;

@@ -441,6 +441,14 @@ static enum step enter_folder(struct look *l)
 	return ON;
 }
 
+/* Is there nothing, or nothing that this process gets to? A guest may make it, or open its folder,
+ * as soon as nobody looks. */
+static bool is_out_of_reach(const struct look *l, int code)
+{
+	return code == ENOENT || code == ENOTDIR ||
+	       ((l->flags & EXPOSED_REACHED) && (code == EACCES || code == ENAMETOOLONG));
+}
+
 /* One name further. */
 static enum step exposed_enter(struct look *l, const char *name)
 {
@@ -448,7 +456,7 @@ static enum step exposed_enter(struct look *l, const char *name)
 	CLEANUP(fd) int fd = next.fd;
 	int r;
 
-	l->missing = fd < 0 && (errno == ENOENT || errno == ENOTDIR);
+	l->missing = fd < 0 && is_out_of_reach(l, errno);
 	if (fd < 0)
 		return l->missing ? OVER : exposed_unknown(l, errno);
 	r = exposed_look_at(fd, &next.x);
@@ -464,8 +472,10 @@ static enum step exposed_enter(struct look *l, const char *name)
 	r = exposed_append(l->real, name);
 	if (r < 0)
 		return exposed_unknown(l, r);
-	if (!S_ISDIR(next.x.stx_mode))
+	if (!S_ISDIR(next.x.stx_mode)) {
+		l->missing = *l->todo; /* nothing is below a file, until it is a folder */
 		return judge_file(l, &next);
+	}
 	(void)fd_close(l->cur.fd);
 	l->cur = next;
 	l->cur.fd = TAKE_FD(fd);
@@ -593,7 +603,7 @@ static bool ask_once(const char *path, const char *const *also, unsigned flags, 
 						    * by being used */
 	enum step s;
 	struct stat st;
-	int r = file >= 0 || errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	int r = file >= 0 || is_out_of_reach(&l, errno) ? 0 : -errno;
 
 	if (r < 0) {
 		(void)exposed_unknown(&l, r);
@@ -692,11 +702,8 @@ int exposed_check_own(struct err *e)
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		struct err why = { 0 };
 
-		/* Nothing is read from where nothing can be reached. */
 		if (state_place(own[i].which, NULL, path, sizeof(path)) < 0 ||
-		    is_usual(path, listed) ||
-		    (access(path, F_OK) < 0 && (errno == ENOTDIR || errno == EACCES)) ||
-		    !exposed_ask(path, NULL, 0, &why))
+		    is_usual(path, listed) || !exposed_ask(path, NULL, EXPOSED_REACHED, &why))
 			continue;
 		if (why.code == ENOMEM)
 			return err_nomem(e);

@@ -24,6 +24,8 @@ enum {
 	EXPOSED_LINKS = 2,
 	/* `also` are places that do not count: could anybody else have written it? */
 	EXPOSED_BESIDES = 4,
+	/* What cannot be reached is judged as what is not there: for words that may be no paths. */
+	EXPOSED_REACHED = 8,
 };
 
 /* `also` are further places, of the run that is being planned: paths, NULL-terminated; NULL: none.

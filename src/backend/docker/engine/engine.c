@@ -240,13 +240,17 @@ static int unavailable(const char *path, struct err *e)
 }
 
 /* It is told what is shown, and the passwords of registries; a guest that plays it says what it
- * likes of the sandbox. */
+ * likes of the sandbox. One that is not there may be when it is dialled. */
 static int check_guests(const char *path, struct err *e)
 {
 	struct err why = { 0 };
 
-	if (access(path, F_OK) < 0 || !exposed_path(path, NULL, 0, &why))
+	if (!exposed_path(path, NULL, EXPOSED_REACHED, &why))
 		return 0;
+	if (access(path, F_OK) < 0) {
+		(void)err_sys(e, "there is no socket");
+		return unavailable(path, e);
+	}
 	(void)err_set(e, ERR_POLICY, EPERM, "socket '%.107s' is not taken for an engine's: %.200s",
 		      path, why.what);
 	exposed_hint("let DOCKER_HOST name the engine's own: unix:///var/run/docker.sock", &why, e);

@@ -21,6 +21,8 @@ import sys
 import termios
 import time
 
+import pyte
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "escape"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "egress"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -106,24 +108,39 @@ class Plain(Model):
     command_line = "echo made > made"
 
 
+class Painted(pyte.Screen):
+    def select_graphic_rendition(self, *attributes, private=False):
+        if not private:  # a question of some terminals', which pyte takes for a colour
+            super().select_graphic_rendition(*attributes)
+
+
 class Keyboard:
-    """A terminal with brig in its foreground."""
+    """A terminal with brig in its foreground, and the screen that its user sees."""
+
+    ASKS = re.compile(rb"\x1b\[[<>=?][0-9;:]*[a-zA-Z]")  # of this terminal alone, and no letters on it
 
     def __init__(self, *words, **how):
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self.seen = ""
+        self.screen = Painted(120, 40)
+        self.painter = pyte.ByteStream(self.screen)
         self.process = start_brig(*words, stdin=self.slave, stdout=self.slave, stderr=self.slave, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), **how)
 
     def until(self, *words):
-        """Read on until one of these, without blanks and escapes, is on the screen; which."""
+        """Read on until one of these was written, or is on the screen, blanks and escapes aside; which. A busy program paints a word letter by letter."""
         end = time.monotonic() + 30 * PATIENCE
-        while not (found := [w for w in words if w in self.seen]):
-            assert time.monotonic() < end and self.process.poll() is None, f"none of {words} in {self.seen}"
+        while not (found := [w for w in words if w in self.seen or w in self.painted()]):
+            assert time.monotonic() < end and self.process.poll() is None, f"none of {words} in {self.seen}, nor in {self.painted()}"
             if select.select([self.master], [], [], 0.1)[0]:
                 with contextlib.suppress(OSError):
-                    self.seen += re.sub(r"\x1b\[[0-9;?<>=]*[a-zA-Z]|\s", "", os.read(self.master, 65536).decode(errors="replace"))
+                    new = os.read(self.master, 65536)
+                    self.painter.feed(self.ASKS.sub(b"", new))
+                    self.seen += re.sub(r"\x1b\[[0-9;?<>=]*[a-zA-Z]|\s", "", new.decode(errors="replace"))
         return found[0]
+
+    def painted(self):
+        return "".join("".join(self.screen.display).split())
 
     def type(self, text):
         """What was seen before is forgotten."""

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/run/cmd_far.c - "_far": what a brig on another host starts here (docs/design/ssh-open.md). Not for
- * people: no help, no options. */
+/* cli/run/cmd_far.c - "_far": what a brig on another host starts here (docs/design/ssh-open.md).
+ * Not for people: no help, no options. */
 #include <fcntl.h>
 
 #include "cli/cli.h"

@@ -198,7 +198,7 @@ def compared_long_ago():
 @test(by_root=True, backends=("native", "bwrap"))
 def what_a_package_ships_is_shown_until_somebody_writes_into_it():
     texts = {"/etc/zeta/a.conf": "as shipped\n", "/etc/zeta/sub/b.conf": "too\n", "/etc/zeta/changed.conf": "shipped\n", "/etc/zeta/closed.conf": "closed\n", "/etc/zeta/others.conf": "others\n", "/etc/zeta.conf": "alone\n",
-             "/etc/cron.d/zeta": "x\n", "/var/lib/zeta/data": "data\n", "/etc/zeta/big.conf": "x" * 2000000, "/etc/../tmp/x": "x\n", "/etc/zeta/gone.conf": "x\n"}
+             "/etc/cron.d/zeta": "x\n", "/var/lib/zeta/data": "data\n", "/etc/zeta/big.conf": "x" * 9000000, "/etc/../tmp/x": "x\n", "/etc/zeta/gone.conf": "x\n"}
     with etc(texts):
         for path, text in texts.items():
             if ".." not in path and "gone" not in path:

@@ -95,6 +95,8 @@ bool slurm_spool_cluster(int folder, char out[SLURM_NAME_ROOM]);
 
 /* slurm_array.c: many runs by one submission. */
 extern const struct array_ops slurm_array;
+/* Is the report of this task in the open folder of its wave? */
+bool slurm_has_report(int wave, uint64_t task);
 
 /* slurm_nodes.c: which nodes have a brig that fits. Remembered for some minutes. */
 struct slurm_nodes {

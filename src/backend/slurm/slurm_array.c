@@ -95,8 +95,8 @@ static bool was_put(const struct backend_array *a, uint64_t task)
 	return fstatat(a->wave, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Its report is there: what is in it is read by whoever follows it. */
-static bool has_report(const struct backend_array *a, uint64_t task)
+/* What is in it is read by whoever follows it. */
+bool slurm_has_report(int wave, uint64_t task)
 {
 	char name[FAR_SPOOL_NAME], part[65536];
 	CLEANUP(fd) int fd = -1;
@@ -106,7 +106,7 @@ static bool has_report(const struct backend_array *a, uint64_t task)
 	ssize_t n;
 
 	far_spool_name(name, task, "out");
-	fd = far_spool_read(a->wave, name);
+	fd = far_spool_read(wave, name);
 	node_reader_init(&r, NODE_FROM_NODE);
 	while (fd >= 0 && !found && (n = read(fd, part, sizeof(part))) > 0) {
 		node_reader_add(&r, part, (size_t)n);
@@ -192,7 +192,7 @@ static int ask_queue(struct backend_array *a, struct err *e)
 	read_queue(a, buf_str(&out));
 	ask_accounting(a);
 	for (uint64_t i = 0; i < a->count; i++)
-		a->has[i] |= was_put(a, i) && has_report(a, i);
+		a->has[i] |= was_put(a, i) && slurm_has_report(a->wave, i);
 	return 0;
 }
 

@@ -12,11 +12,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/slurm/slurm.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/text/num.h"
 #include "base/text/str.h"
 #include "far/spool.h"
 #include "proc/spawn.h"
@@ -27,6 +30,7 @@
 #define SILENCE_US ((uint64_t)20 * 1000 * 1000)
 #define GRACE_US ((uint64_t)2 * 1000 * 1000) /* for what was written at last to arrive */
 #define ASK_S 10
+#define OVER_S 10 /* what a step may take to end when its run has */
 
 struct follower {
 	const struct backend_plan *p;
@@ -92,6 +96,46 @@ static bool rest_cancelled(const struct follower *f)
 			break;
 	}
 	return false;
+}
+
+/* It wrote its report some time ago: what of it could still be there has ended since. */
+static bool is_over(const struct follower *f, uint64_t task)
+{
+	char name[FAR_SPOOL_NAME];
+	struct stat st;
+
+	far_spool_name(name, task, "out");
+	return fstatat(f->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       time(NULL) - st.st_mtime >= OVER_S && slurm_has_report(f->folder, task);
+}
+
+/* A task whose slurmstepd died has its place until Slurm asks the node, minutes later, and this one
+ * waits for that place. */
+static void free_places(const struct follower *f)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(SLURM_TEXT_MAX), said = BUF_INIT(4096);
+	const char *argv[] = { NULL, "-h", "-r", "-t", "running", "-o", "%K", "-j", NULL, NULL };
+	const char *end[] = { NULL, NULL, NULL };
+	struct err unused = { 0 };
+	uint64_t task;
+
+	argv[8] = arena_printf(f->p->arena, "%llu", (unsigned long long)f->p->slurm.array);
+	if (!argv[8] || slurm_program(f->p, "squeue", &argv[0], &unused) < 0 ||
+	    slurm_program(f->p, "scancel", &end[0], &unused) < 0 ||
+	    slurm_ask(f->p, argv, NULL, ASK_S, &out, &unused) < 0)
+		return;
+	for (const char *at = buf_str(&out); *at; at += strspn(at, "\n")) {
+		size_t n = strcspn(at, "\n");
+		char number[24];
+
+		(void)snprintf(number, sizeof(number), "%.*s", (int)n, at);
+		at += n;
+		if (num_count(number, &task) < 0 || !is_over(f, task))
+			continue;
+		end[1] = arena_printf(f->p->arena, "%s_%s", argv[8], number);
+		if (end[1])
+			(void)slurm_ask(f->p, end, NULL, ASK_S, &said, &unused);
+	}
 }
 
 /* Nobody else is left to say it. */
@@ -165,6 +209,8 @@ static void look_for_life(struct follower *f)
 	f->heard = clock_us();
 	f->silence = f->silence * 2 < SILENCE_US ? f->silence * 2 : SILENCE_US;
 	s = ask_state(f);
+	if (s == SLURM_THERE && f->file < 0)
+		free_places(f);
 	if (s == SLURM_THERE)
 		return;
 	if (f->missed && !f->at && (s == SLURM_CANCELLED || rest_cancelled(f)))

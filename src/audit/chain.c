@@ -3,10 +3,10 @@
  * -> head written.
  *
  * The head is written last, and with `sync` after the records are on disk: it never speaks of
- * records that could still be lost. Whatever lies behind it was not acknowledged; what of it chains
- * is taken over, the rest is cut off. If there is less than the head says, the rest is gone for
- * good: writing goes on in a new segment behind the number the head knew, a log.lost record says
- * so, and verify will never be silent about the gap. */
+ * records that could still be lost. Nothing behind it was acknowledged: records there that continue
+ * the chain are taken over, the rest is cut off. If there is less than the head says, the rest is
+ * gone for good: writing goes on in a new segment behind the number the head knew, a log.lost
+ * record says so, and verify will never be silent about the gap. */
 #include "audit/chain.h"
 
 #include <fcntl.h>
@@ -176,8 +176,8 @@ static int find_end(struct chain *c, struct err *e)
 	return h->offset >= c->segment_bytes ? next_segment(c, e) : 0;
 }
 
-/* Segments without a head: whoever took it away may have taken records, too. Goes on behind the
- * last record there is. */
+/* Segments, and no head: a process that removed it may have removed records, too. Goes on behind
+ * the last record there is. */
 static int without_head(struct chain *c, struct err *e)
 {
 	CLEANUP(mem) uint32_t *numbers = NULL;

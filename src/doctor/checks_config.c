@@ -73,7 +73,7 @@ void check_network_policy(struct machine *m, struct finding *f)
 {
 	bool rlm = in_dialect(m, DIALECT_RLM);
 	enum network net = m->spec ? m->spec->network : NETWORK_NONE;
-	bool ssh = m->spec && spec_remote(m->spec) && m->spec->ssh.remote == SSH_REMOTE_PLAIN;
+	bool ssh = m->spec && spec_over_ssh(m->spec) && m->spec->ssh.remote == SSH_REMOTE_PLAIN;
 
 	if (on_host(m))
 		finding_say(f, CHECK_WARN, "network host: the command is not in a sandbox");

@@ -3,11 +3,11 @@
  *
  * Where no descriptor can be passed, as into a pod, both sides have ends of their own: what is read
  * from one goes over as frames and is written to the other. Each direction of each channel has a
- * window: nobody is sent more than it has room for, so a reader that stops makes the writer wait
- * and nothing else. What is not about channels is handed to the owner, in order.
+ * window: a side sends no more than the other has room for, so a reader that stops makes its writer
+ * wait and nothing else. What is not about channels is handed to the owner, in order.
  *
- * A line may be a file that one side writes and the other reads later: then nobody grants room, and
- * a reader whose channel is full reads no further.
+ * A line may be a file that one side writes and the other reads later: then no room is
+ * granted, and a reader whose channel is full reads no further.
  *
  * Neither side believes the other: sizes, numbers and windows are checked, and what breaks a rule
  * ends the conversation. Blocks nowhere. */
@@ -27,7 +27,8 @@ enum {
 	FRAMES_PIECE = 16384,  /* bytes of a frame at most */
 	FRAMES_WINDOW = 65536, /* bytes on their way in one direction of one channel; of a line that
 				* says nothing else */
-	FRAMES_CHANNELS = 3,   /* of a command: what comes behind its order (supervisor.h) */
+	FRAMES_CHANNELS =
+		3, /* of a command: the descriptors that follow its order (supervisor.h) */
 	FRAMES_OUT = 10 << 20, /* bytes that wait to be sent: words, and data while there is room */
 	FRAMES_POLLS = 2 + COMMANDS_MAX * FRAMES_CHANNELS,
 };
@@ -36,7 +37,7 @@ enum frames_kind {
 	/* Of channels; only frames.c sees them. */
 	FRAMES_DATA = 1,
 	FRAMES_END,    /* no more data will come */
-	FRAMES_GONE,   /* nobody reads any more */
+	FRAMES_GONE,   /* its reader has gone */
 	FRAMES_CREDIT, /* so many bytes were taken: uint32_t */
 	/* The owners'. */
 	FRAMES_WANT, /* struct pod_want, or whatever both sides agree on */
@@ -69,10 +70,11 @@ struct frames_line {
 	uint32_t window;   /* 0: FRAMES_WINDOW */
 	size_t most;       /* bytes that may wait to be sent; 0: FRAMES_OUT */
 	bool newlines;     /* one behind each frame: Slurm holds a line back until its end */
-	bool unanswered;   /* nobody grants room: it is a file, or was one */
+	bool unanswered;   /* no room is granted: it is a file, or was one */
 };
 
-/* The frame's head; numbers as the machines have them, which the first frame finds out. */
+/* The frame's head, in the machine's own byte order: the first frame shows whether both have the
+ * same. */
 struct frames_head {
 	uint32_t size; /* of what follows */
 	uint32_t command;
@@ -106,7 +108,7 @@ struct frames_channel {
 	bool sends;          /* read here, written there; else the other way */
 	bool quiet;          /* of one that sends: nothing was there when it was last looked at */
 	bool ending;         /* of one that receives: to be closed once all is written */
-	bool left;           /* of one that receives: whoever reads it has gone */
+	bool left;           /* of one that receives: its reader has gone */
 	uint32_t credit; /* sends: bytes that there is room for. Receives: bytes that may come */
 	uint64_t most;   /* sends: bytes that go over yet; what comes behind them is dropped */
 	char *data;      /* receives: a window's bytes, of which len from at on wait */
@@ -114,7 +116,7 @@ struct frames_channel {
 };
 
 struct frames_command {
-	uint32_t number; /* 0: nobody has this place */
+	uint32_t number; /* 0: this place is free */
 	struct frames *line;
 	struct frames_channel channels[FRAMES_CHANNELS];
 };
@@ -145,8 +147,8 @@ struct frames_command *frames_find(struct frames *c, uint32_t number);
 int frames_open(struct frames_command *k, size_t channel, int fd, bool sends);
 void frames_end(struct frames_command *k); /* closes what is open, and gives the place back */
 
-/* Is all that was there on its way, the last time that somebody looked? Since look_again, only if
- * somebody has. */
+/* Was everything on its way when the channels were last looked at? After frames_look_again only a
+ * new look counts. */
 void frames_look_again(struct frames_command *k);
 bool frames_drained(const struct frames_command *k);
 bool frames_closed(const struct frames_command *k);  /* no channel that sends is open */
@@ -162,7 +164,7 @@ int frames_turn(struct frames *c, const struct pollfd *p, size_t n);
 /* Of a line that is not answered: it was read to its end. */
 bool frames_said_all(const struct frames *c);
 
-/* The first frame of these bytes, for who only looks on. How many it takes; 0: more are needed;
- * -EPROTO: it is none. */
+/* The first frame of these bytes, for a caller that only looks on. How many it takes; 0: more are
+ * needed; -EPROTO: it is none. */
 ssize_t frames_look(const char *data, size_t n, bool newlines, struct frames_head *ret,
 		    const char **payload);

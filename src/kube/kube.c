@@ -28,7 +28,7 @@
 
 #define PROGRAM "brig-kube"
 #define BEGIN_MS 20000
-#define SPARE_MS 5000 /* what a speaker has left to say that time is over */
+#define SPARE_MS 5000 /* in which a speaker past its deadline can still say so */
 #define TEXT_MAX ((size_t)1 << 20)
 #define LETTER_MAX (KUBE_BODY_MAX + TEXT_MAX)
 
@@ -95,7 +95,7 @@ static int lost(struct err *e, int r)
 	return err_errno(e, r, "cannot speak with " PROGRAM);
 }
 
-/* The error of the other side, as its own. */
+/* The other side's error becomes ours. */
 static int kube_told(const struct kube_packet *p, struct err *e)
 {
 	if (!p->err.code)

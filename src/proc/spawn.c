@@ -89,8 +89,8 @@ int proc_wait(pid_t pid)
 	return status;
 }
 
-/* The pipe is for when the caller dies; a copy of its other end may be in a process of another
- * thread's, so it is not waited for. */
+/* The pipe ends the child should the caller die. The caller does not rely on it: a process that
+ * another thread has just forked may hold a copy of the other end. */
 int proc_close_apart(int fd)
 {
 	CLEANUP(fd) int until = -1, over = -1;
@@ -145,14 +145,15 @@ int proc_fork_away(bool allocates)
 		_exit(pid < 0 ? errno : 0);
 	}
 	status = proc_wait(pid);
-	/* Reaped by somebody else's wait: how it went cannot be known. */
+	/* Another wait of the program's has reaped it: how it went cannot be known. */
 	if (status <= 0)
 		return 1;
 	errno = WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
 	return -1;
 }
 
-/* By the kernel's call: libc keeps two to itself, which whoever started brig may have ignored. */
+/* By the kernel's call: libc keeps two to itself, and the program that started brig may
+ * have ignored them. */
 void proc_default_signals(void)
 {
 	static const char dfl[64]; /* the kernel's struct sigaction of SIG_DFL, and room */
@@ -172,7 +173,8 @@ void proc_unblock_signals(void)
 /* Above the streams themselves: the caller may have closed one. */
 static int open_null(void)
 {
-	/* O_NOCTTY: init, whom it would wait for, is under seccomp_listen as well. */
+	/* Without O_NOCTTY the filter would ask init about it (seccomp_listen); init runs this,
+	 * too, and would wait for itself. */
 	int fd = open("/dev/null", O_RDWR | O_NOCTTY | O_CLOEXEC), up = fd;
 
 	if (fd >= 0 && fd < 3) {

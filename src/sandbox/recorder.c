@@ -340,7 +340,7 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 		record_number(x, "questions", (int64_t)o->questions);
 		record_text(x, "names", asked_names(o, names));
 	}
-	if (spec_remote(r->spec))
+	if (spec_over_ssh(r->spec))
 		record_text(x, "host", r->spec->ssh.host);
 	record_text(x, "job", o->job);
 	if (o->pod.uid) {

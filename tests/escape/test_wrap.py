@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -18,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "egress"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity  # noqa: E402
 from door import Handler, Web, root  # noqa: E402
-from harness import brig, brig_argv, brig_environment, files_as_root, main, scratch, test, tree, workspace  # noqa: E402
+from harness import TOP, brig, brig_argv, brig_environment, files_as_root, main, scratch, test, tree, workspace  # noqa: E402
 
 KEY = "sk-ant-api03-zq8Gk2vTn41Lw0bYd7Rm"
 EVIL = "/usr/bin/touch"
@@ -59,6 +60,12 @@ elif sys.argv[1:2] == ['sh']:
 else:
     print(json.dumps({'argv': sys.argv, 'env': dict(os.environ), 'cwd': os.getcwd()}))
 """
+
+
+def agents():
+    """The names that model/known/agent_files.h has."""
+    head = (TOP / "src/model/known/agent_files.h").read_text()
+    return re.findall(r"X\((\w+)\)", re.search(r"^#define AGENTS\(X\) (.*)", head, re.M).group(1))
 
 
 def put(path, text, mode=0o644):
@@ -147,7 +154,7 @@ def it_says_what_is_missing():
     refused(wrap("--home", "private", "claude", env=env), "home_seed is for a HOME that is kept")
     refused(brig("run", "--home", "keep", "--home-seed", "vim", "--", "true", env=env), "'vim'")
     listed = {a["name"]: a for a in wrap("--list", "--json", env=env).json["agents"]}
-    assert list(listed) == ["claude", "codex", "gemini", "opencode", "aider"], listed
+    assert list(listed) == agents(), "an agent of AGENTS has no row in wrap_agents.c, or is behind one that has none"
     assert listed["claude"]["credentials"][0] == {"name": "ANTHROPIC_API_KEY", "set": True, "hosts": ["api.anthropic.com"]}, listed
     assert listed["claude"]["shown"].endswith("/lib/node_modules") and listed["aider"]["shown"].endswith("/venvs/aider-chat") and listed["gemini"]["program"] is None
     assert all(w["why"] for a in listed.values() for w in a["variables"] + a["arguments"]), listed

@@ -89,7 +89,7 @@ def a_list_of_processes_shows_brig_whichever_program_it_became():
         try:
             assert wait_until(lambda: pathlib.Path(os.readlink(at / "exe")).name == program and (at / "comm").read_text() == "brig\n"), (words, (at / "comm").read_text())
         finally:
-            p.kill()
+            p.terminate()
             p.communicate()
 
 

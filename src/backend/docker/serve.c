@@ -25,7 +25,7 @@
 #define AFTER_END_US 3000000 /* for a stream that does not end with its container */
 #define AFTER_KILL_US 15000000
 #define ENGINE_BACK_MS 5000
-#define HITS_MS 10 /* between looks at counters that wake nobody up */
+#define HITS_MS 10 /* between looks at counters that send no event */
 #define WRITES_MS 50
 
 struct out {
@@ -95,7 +95,8 @@ static void send_signal(struct guard *g, int signal)
 	(void)engine_ask(&g->engine, &q, &a, &e);
 }
 
-/* Docker kills what stands still, and Podman does not. */
+/* A paused container: Docker delivers the signal, Podman does not. So it is continued, and gets the
+ * signal once more. */
 void guard_kill(struct guard *g, int signal)
 {
 	struct err e;
@@ -129,7 +130,7 @@ static struct out *out_of(struct serve *s, int stream)
 	return stream == 2 && !s->g->s->tty ? &s->err : &s->out;
 }
 
-/* The command learns that nobody reads any more as it would without us. */
+/* The command learns of it as it would without brig. */
 static void reader_gone(struct serve *s, struct out *o)
 {
 	o->fd = fd_close(o->fd);
@@ -204,7 +205,7 @@ static bool stream_broken(struct serve *s)
 	return true;
 }
 
-/* Hands out one piece of what was read; false when there is none, or somebody must be waited for.
+/* Hands out one piece of what was read; false when there is none, or a reader must be waited for.
  */
 static bool hand_out(struct serve *s)
 {
@@ -266,7 +267,7 @@ static void put_in(struct serve *s)
 	if (w < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (w < 0) {
-		s->in_end = true; /* nobody takes it; the end will be told elsewhere */
+		s->in_end = true; /* the engine takes no more; on_wait hears of the end */
 		s->in_n = 0;
 		return;
 	}

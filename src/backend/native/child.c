@@ -91,7 +91,7 @@ static int network(const struct box_start *c, struct err *e)
 	return c->plan->door ? door(c, e) : loopback(e);
 }
 
-/* A process moves itself in microseconds; moved by another it waits for the whole machine. */
+/* A process joins by itself in microseconds; to move another one the kernel waits for all CPUs. */
 static int join_cgroup(const struct box_start *c, struct err *e)
 {
 	int r = cgroup_join(c->cgroup);
@@ -133,7 +133,7 @@ _Noreturn void child_main(const struct box_start *c)
 	(void)prctl(PR_SET_NAME, "brig-init", 0, 0, 0);
 	if (build(c, fds, &e) < 0)
 		init_fail(c->inside.control, &e);
-	/* Changing ids cleared it. */
+	/* The change of ids has cleared the parent-death signal. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	proc_forget_environment();
 	abi = inside_lock_down(&c->inside, fds, &e);

@@ -57,7 +57,7 @@ bool claim_held(int folder, const char *id)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-/* One that has lost its name meanwhile was removed by somebody else. */
+/* One that has lost its name meanwhile was removed by another process. */
 void claim_show(int folder, const char *id, unsigned ms, claim_lost_fn *fn, void *arg)
 {
 	CLEANUP(fd) int fd = claim_open(folder, id);

@@ -13,18 +13,19 @@
 
 enum {
 	CLAIM_ID = 32,                 /* hexadecimal digits of an id */
-	CLAIM_TEXT = 8192,             /* what a claim can hold, and its end */
-	CLAIM_KEPT_S = 30 * 24 * 3600, /* after which nobody waits for what it names */
+	CLAIM_TEXT = 8192,             /* what a claim can hold, and a NUL */
+	CLAIM_KEPT_S = 30 * 24 * 3600, /* after which what it names is given up */
 };
 
 bool claim_is_id(const char *name);
 
-/* A file of this name and text, locked before it has the name: nobody can take it for that of an
- * owner who is dead. The descriptor that holds it, or -errno. */
+/* A file of this name and text, locked before it has the name: no other process can take
+ * its owner for dead. The descriptor that holds it, or -errno. */
 int claim_make(int folder, const char *id, const char *text, size_t n);
 
 /* Locks an open file or folder. A process that was killed gives its files up one after the other:
- * whoever hears of its end through one of them waits some `ms` for the next. */
+ * a process
+ * that learns of the end by one of them waits up to `ms` for the next. */
 bool claim_lock(int fd, unsigned ms);
 
 /* Has it an owner who lives? */
@@ -41,8 +42,8 @@ struct claim_lost {
 /* true: nothing is left of what it names, and it is removed. */
 typedef bool claim_lost_fn(void *arg, const struct claim_lost *c);
 
-/* Shows one, unless it has an owner after `ms`, or is not there. */
+/* Passes one to fn, unless it still has an owner after `ms`, or is not there. */
 void claim_show(int folder, const char *id, unsigned ms, claim_lost_fn *fn, void *arg);
 
-/* Shows those without an owner; looks at `most` claims. The folder is read from its beginning. */
+/* Passes those without an owner to fn; looks at `most` claims, from the folder's beginning. */
 void claim_sweep(int folder, size_t most, claim_lost_fn *fn, void *arg);

@@ -16,6 +16,7 @@
 #include "cli/progress.h"
 #include "cli/apps/init_cli.h"
 #include "model/files/config.h"
+#include "model/known/agent_files.h"
 #include "sandbox/manager.h"
 #include "apps/setup/examples.h"
 #include "apps/setup/setup_write.h"
@@ -175,8 +176,7 @@ static int init_take_agent(struct initiation *x, const char *word, struct err *e
 	const struct wrap_agent *a = wrap_agent_find(word);
 
 	if (!a && !str_eq(word, "none"))
-		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "claude, codex, gemini, opencode, aider or none",
+		return err_refuse(e, ERR_USAGE, EINVAL, AGENTS_LISTED "or none",
 				  "'%.60s' is no agent that brig knows", word);
 	x->answers.agent = a ? a->name : NULL;
 	return 0;
@@ -472,7 +472,7 @@ const struct subcommand cmd_init = {
 		 "  --allow HOST      open this host or @GROUP besides; repeatable\n"
 		 "  --backend NAME    auto, native, bwrap or docker\n"
 		 "  --keep-home       keep a HOME for this project, with its caches\n"
-		 "  --agent NAME      claude, codex, gemini, opencode, aider or none\n"
+		 "  --agent NAME      " AGENTS_LISTED "or none\n"
 		 "  --image[=REF]     run in a container: of REF, which is pulled, or of one that\n"
 		 "                    is built with compilers, git and Python, as user 1000\n"
 		 "  --base REF        build that image on this one (debian:12-slim)\n"

@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/run/terminal.h"
 #include "model/dialect/credentials.h"
+#include "model/known/agent_files.h"
 #include "model/known/login_file.h"
 #include "model/settings/paths.h"
 #include "model/settings/spec_lists.h"
@@ -103,11 +104,10 @@ static int cmd_wrap_parse(const struct subcommand *c, struct wrapping *w, int ar
 	if (w->list || w->help)
 		return 0;
 	if (at >= argc || (str_eq(argv[at], "--") && at + 1 >= argc))
-		return err_refuse(
-			e, ERR_USAGE, EINVAL,
-			"brig wrap claude, codex, gemini, opencode or aider; or brig wrap "
-			"-- COMMAND; --list says what each gets",
-			"no agent was named");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "brig wrap " AGENTS_LISTED
+				  "or -- COMMAND; --list says what each gets",
+				  "no agent was named");
 	if (str_eq(argv[at], "--"))
 		return 0;
 	w->asked.agent = wrap_agent_find(argv[at]);
@@ -118,9 +118,7 @@ static int cmd_wrap_parse(const struct subcommand *c, struct wrapping *w, int ar
 	(void)err_set(e, ERR_USAGE, EINVAL, "'%.60s' is no agent that brig knows", argv[at]);
 	if (nearest_agent(argv[at]))
 		return err_hint(e, "did you mean 'brig wrap %s'?", nearest_agent(argv[at]));
-	return err_hint(e,
-			"claude, codex, gemini, opencode or aider; anything else: brig wrap "
-			"[OPTION...] -- %.60s",
+	return err_hint(e, AGENTS_LISTED "or anything else: brig wrap [OPTION...] -- %.60s",
 			argv[at]);
 }
 
@@ -130,7 +128,7 @@ static int find_program(struct wrapping *w, struct wrap_program *p, struct err *
 	const char *name = a ? a->name : w->asked.words[0];
 	char cwd[PATH_MAX];
 
-	if (!name || strchr(name, '/') || spec_other_programs(w->spec) || spec_remote(w->spec))
+	if (!name || strchr(name, '/') || spec_other_programs(w->spec) || spec_over_ssh(w->spec))
 		return 0;
 	if (wrap_program_find(name, p) < 0) {
 		if (!a)
@@ -294,7 +292,7 @@ static int go(struct wrapping *w, struct err *e)
 	w->asked.spec = w->spec;
 	w->asked.dry = w->dry;
 	w->asked.terminal = !spec_wrote(w->spec, FIELD_TTY) && !w->spec->cli.json &&
-			    !spec_remote(w->spec) && terminal_is_ours();
+			    !spec_over_ssh(w->spec) && terminal_is_ours();
 	/* Whether it can run at all is asked before anything is made. */
 	if (find_program(w, &program, e) < 0 ||
 	    wrap_line_make(w->spec->arena, &w->asked, &words, e) < 0 ||
@@ -353,8 +351,7 @@ static const char *cmd_wrap_word(size_t i)
 
 const struct subcommand cmd_wrap = {
 	.name = "wrap",
-	.usage = "[OPTION...] (claude | codex | gemini | opencode | aider) [ARG...], or -- COMMAND "
-		 "[ARG...]",
+	.usage = "[OPTION...] (" AGENTS_CHOICE "-- COMMAND) [ARG...]",
 	.help = "run a coding agent in a sandbox, its key as a placeholder",
 	.about = "  --branch NAME     in a git work tree of its own, REPOSITORY.worktrees/NAME\n"
 		 "  --dry-run         print the line of brig run that it stands for\n"

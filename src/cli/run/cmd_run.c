@@ -205,7 +205,7 @@ static bool is_typed_into(const char *const *argv)
 /* Without it a shell on the caller's terminal would be mute. */
 static void lend_terminal(struct spec *s)
 {
-	if (!spec_wrote(s, FIELD_TTY) && !s->cli.json && !s->cli.array && !spec_remote(s) &&
+	if (!spec_wrote(s, FIELD_TTY) && !s->cli.json && !s->cli.array && !spec_over_ssh(s) &&
 	    s->command.argv && is_typed_into(s->command.argv) && terminal_is_ours())
 		s->command.tty = true;
 }
@@ -213,7 +213,7 @@ static void lend_terminal(struct spec *s)
 static int settle_terminal(const struct subcommand *c, struct spec *s, struct err *e)
 {
 	if ((c == &cmd_shell || c == &cmd_sh) && !spec_wrote(s, FIELD_TTY))
-		s->command.tty = !s->cli.json && !spec_remote(s) && terminal_is_ours();
+		s->command.tty = !s->cli.json && !spec_over_ssh(s) && terminal_is_ours();
 	if (s->command.tty && s->cli.json)
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "--json captures the output, --tty shows it: leave one "

@@ -4,8 +4,8 @@
  *
  * Two connections: one brings what the command writes, the other takes what it reads, signals, and
  * the size of the terminal. When a daemon is killed the command goes on, and so does this with the
- * next one, at the byte where it was cut off; unless input was on its way, of which nobody knows
- * whether it arrived. */
+ * next one, at the byte where it was cut off; unless input was on its way, which may or
+ * may not have arrived. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ struct session_exec {
 
 /* ---- what is said to it ---- */
 
-/* Does its daemon live? It says nothing that it was not asked. */
+/* Is it still open? The daemon never speaks first, so anything to read is its end. */
 static bool is_open(const struct daemon_client *c)
 {
 	struct pollfd p = { .fd = daemon_client_fd(c), .events = POLLIN };
@@ -57,7 +57,7 @@ static bool is_open(const struct daemon_client *c)
 	return poll(&p, 1, 0) == 0;
 }
 
-/* *asked: it was sent, whether or not anybody got it. *code: the daemon's own word, "" where it had
+/* *asked: it was sent, whether or not it arrived. *code: the daemon's own word, "" where it had
  * none. */
 static int sandbox_exec_say(struct session_exec *x, const char *word, const char *body, size_t n,
 			    bool raw, bool *asked, char code[32], struct err *e)
@@ -77,7 +77,7 @@ static int sandbox_exec_say(struct session_exec *x, const char *word, const char
 	if (!x->in && follow_connect(&x->in, e) < 0)
 		return -e->code;
 	*asked = true;
-	/* One that has just begun may not know yet what runs. */
+	/* A daemon that has just begun may not know yet which commands run. */
 	for (int tries = 0; daemon_client_ask(x->in, &q, NULL, code, e) < 0; tries++) {
 		if (!*code)
 			x->in = daemon_client_free(x->in);
@@ -90,7 +90,7 @@ static int sandbox_exec_say(struct session_exec *x, const char *word, const char
 	return 0;
 }
 
-/* What is said once, and is no loss. */
+/* Said once: it is no loss if it does not arrive. */
 static void mention(struct session_exec *x, const char *word, const char *body, int n)
 {
 	struct err ignored = { 0 };

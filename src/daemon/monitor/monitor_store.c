@@ -137,7 +137,7 @@ int store_open(struct monitor *m, struct spec *s, struct err *e)
 	struct statfs fs;
 
 	m->store = -1;
-	if (spec_remote(s) || spec_on_host(s))
+	if (spec_over_ssh(s) || spec_on_host(s))
 		return 0;
 	if (companion_backend(s, &engine, e) < 0)
 		return -e->code;

@@ -3,8 +3,8 @@
  * them.
  *
  * pending -> ready <-> paused, from each of them -> stopped -> ready; failed; deleting. A state is
- * on disk before anybody is told of it, and what an earlier daemon has left is brought to one of
- * them when the folder is read. */
+ * on disk before any client is told of it. What an earlier daemon left is brought into one of these
+ * states when its folder is read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -59,7 +59,7 @@ struct sandbox_entry *entry_find(struct sandboxes *s, const char *tenant, const 
 			       ? s->all[at]
 			       : NULL;
 	}
-	/* A name is its tenant's; the owner of all has some of his own. */
+	/* A name belongs to one tenant; the daemon's owner, tenant "", has names of his own. */
 	for (at = 0; *ref && at < s->count; at++)
 		if (str_eq(s->all[at]->name, ref) && str_eq(s->all[at]->tenant, tenant))
 			return s->all[at];
@@ -128,7 +128,8 @@ void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char
 	if (state != STATE_FAILED && state != STATE_STOPPED)
 		b->error = (struct err){ 0 };
 	/* A disk that takes no more leaves an older state behind, which the next daemon corrects:
-	 * whether there is a monitor is seen, not read. */
+	 * it
+	 * sees by the lock whether there is a monitor. */
 	(void)entry_save(b, &e);
 	entry_schedule(b);
 	if (event)
@@ -174,8 +175,8 @@ static int sandboxes_await(struct sandbox_entry *b, enum sandbox_verb verb, sand
 	return 0;
 }
 
-/* Its monitor lives, as the lock says, and does not listen yet: nothing can be said of it, nor to
- * it, but what it is to be told later. */
+/* Its monitor holds the lock, so it lives, and does not listen yet. Until it does the daemon cannot
+ * answer for it, and notes what it is to be told. */
 static bool is_sought(const struct sandbox_entry *b)
 {
 	return b->unsure && b->link.fd < 0;
@@ -248,7 +249,7 @@ void entry_schedule(struct sandbox_entry *b)
 	bool over = b->state == STATE_STOPPED || b->state == STATE_FAILED;
 
 	if (is_sought(b))
-		return; /* that timer is the search's */
+		return; /* the timer belongs to the search for its monitor */
 	if (b->ttl)
 		at = b->created + b->ttl * 1000;
 	if (over && b->cleanup_ttl && (!at || b->since + b->cleanup_ttl * 1000 < at))

@@ -12,8 +12,9 @@
 #include "base/text/cleanup.h"
 #include "egress/worker/exchange_internal.h"
 
-#define MOVE_US (600 * SECOND) /* nothing moving; an answer may be thought about for long */
-#define HALF_US (60 * SECOND)  /* the same for a guest that has closed its side */
+#define MOVE_US                                                                                    \
+	(600 * SECOND)        /* nothing moving; an upstream may think for long before it answers */
+#define HALF_US (60 * SECOND) /* the same for a guest that has closed its side */
 
 enum exchange_state exchange_state(const struct exchange *x)
 {
@@ -94,7 +95,7 @@ struct buf *exchange_piece(struct exchange *x)
 
 /* ---- ends ---- */
 
-/* What was read of the answer before is the guest's. */
+/* The guest keeps what it has received of the answer. */
 void exchange_cut(struct exchange *x)
 {
 	(void)report_flush(x->k);
@@ -116,7 +117,7 @@ static void exchange_refuse_with(struct exchange *x, int status, const char *rea
 	x->state = EXCHANGE_REFUSED;
 }
 
-/* The rest stays here, and the guest hears it if it still can. */
+/* Nothing more is passed on. The guest is told why, unless its answer has begun. */
 void exchange_stop(struct exchange *x, const struct egress_verdict *why)
 {
 	struct egress_verdict v = *why;

@@ -9,6 +9,12 @@
 /* clang-format off */
 #define AGENTS(X) X(claude) X(codex) X(gemini) X(opencode) X(aider)
 
+/* For texts: "claude, codex, ..., " and "claude | codex | ... | ". */
+#define AGENTS_COMMA(agent) #agent ", "
+#define AGENTS_BAR(agent) #agent " | "
+#define AGENTS_LISTED AGENTS(AGENTS_COMMA)
+#define AGENTS_CHOICE AGENTS(AGENTS_BAR)
+
 #define AGENT_TOLD "what an agent is told to do"
 #define AGENT_SERVERS "servers that an agent starts"
 

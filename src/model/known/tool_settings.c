@@ -9,6 +9,7 @@
 #include "base/bytes/json.h"
 #include "base/text/cleanup.h"
 #include "base/text/str.h"
+#include "model/known/agent_files.h"
 
 #define VALUE_MAX 128 /* bytes of a text; a taste is a word or two */
 
@@ -80,7 +81,8 @@ int tool_settings_get(const char *name, const struct tool_settings **ret, struct
 	const struct tool_settings *t = tool_settings_find(name);
 
 	if (!t)
-		return err_refuse(e, ERR_CONFIG, EINVAL, "claude, codex, gemini, opencode or aider",
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  "brig knows those of " AGENTS_LISTED "and no others",
 				  "home_seed: nothing is known about settings of '%.60s'", name);
 	*ret = t;
 	return 0;

@@ -49,7 +49,7 @@ bool code_is_file(const struct spec *s)
 static bool in_place(const struct spec *s)
 {
 	return s->dialect_used == DIALECT_RLM && s->command.code.file && s->workdir &&
-	       !spec_remote(s) && !s->private_workspace && !s->no_workspace &&
+	       !spec_over_ssh(s) && !s->private_workspace && !s->no_workspace &&
 	       !(spec_in_cluster(s) && s->kube.workspace != KUBE_COPY) &&
 	       !spec_wrote(s, FIELD_CODE_PATH) && path_under(s->command.code.file, s->workdir) &&
 	       !str_eq(s->command.code.file, s->workdir);
@@ -144,7 +144,7 @@ static int put_hook(struct spec *s, const char **argv, size_t *n, struct err *e)
 
 	if (!h->where)
 		return 0;
-	if (spec_remote(s))
+	if (spec_over_ssh(s))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "choose another backend, or audit_hooks_enabled: false",
 				  "%.160s: backend ssh cannot honour audit_hooks_enabled",

@@ -362,7 +362,7 @@ static int check_duplicates(const struct spec *s, struct err *e)
 /* On the host, here or elsewhere, a variable is as good as a program. */
 static int check_untrusted_env(const struct spec *s, const struct envvar *v, struct err *e)
 {
-	bool host_run = spec_on_host(s) || spec_remote(s);
+	bool host_run = spec_on_host(s) || spec_over_ssh(s);
 
 	if (!host_run || !spec_strangers(s, v->by))
 		return 0;
@@ -587,7 +587,7 @@ static int settle_offline(struct spec *s, struct err *e)
 
 	if (!where || s->network == NETWORK_NONE)
 		return 0;
-	if (spec_on_host(s) || spec_remote(s))
+	if (spec_on_host(s) || spec_over_ssh(s))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "choose a backend that has a sandbox, or network_disabled: false",
 				  "%.160s: network_disabled cannot be had where the network is not "

@@ -77,7 +77,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_HOME_SEED] = { .flag = "home-seed", .key = "home_seed",
 		.type = FIELD_T_STRINGS, .offset = AT(home_seed),
-		.arg = "NAME", .help = "with a kept HOME: one for this program alone, begun with your own settings of it, but no secrets and nothing that names programs: claude, codex, gemini, opencode, aider",
+		.arg = "NAME", .help = "with a kept HOME: one for this agent alone (those of brig wrap --list), begun with your own settings of it, but no secrets and nothing that names programs",
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_TIMEOUT] = { .flag = "timeout", .key = "limits.timeout", .variable = "BRIG_TIMEOUT",
 		.type = FIELD_T_DURATION, .offset = AT(command.timeout), .min = 1, .max = 52 * WEEK_MS, .none = true,

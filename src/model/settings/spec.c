@@ -45,7 +45,7 @@ bool spec_on_host(const struct spec *s)
 	return s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
 }
 
-bool spec_remote(const struct spec *s)
+bool spec_over_ssh(const struct spec *s)
 {
 	return s->backend == BACKEND_SSH;
 }
@@ -92,7 +92,7 @@ bool spec_keeps_owner(const struct spec *s, uid_t caller)
 bool spec_other_programs(const struct spec *s)
 {
 	return s->image || s->docker.image || s->backend == BACKEND_DOCKER || spec_in_cluster(s) ||
-	       spec_remote(s) || spec_on_node(s);
+	       spec_over_ssh(s) || spec_on_node(s);
 }
 
 bool spec_strangers(const struct spec *s, enum origin by)

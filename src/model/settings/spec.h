@@ -376,23 +376,22 @@ bool spec_place_taken(const struct spec *s, const char *path);
 /* Was it to be at its own path, and is not? */
 bool spec_moved_workspace(const struct spec *s);
 
-/* What the choice of a backend means, without a backend: does the command run on this host, outside
- * of any sandbox? On another host? In namespaces of this host's kernel, and by name? Are the
- * programs inside others than this host's? */
-bool spec_on_host(const struct spec *s);
-bool spec_remote(const struct spec *s);
-bool spec_in_cluster(const struct spec *s); /* in a pod */
-bool spec_claims_pod(const struct spec *s); /* ... that somebody's template has made */
-bool spec_on_node(const struct spec *s);    /* of a Slurm cluster */
-bool spec_in_namespaces(const struct spec *s);
-/* In place of auto: the one of them that honours every setting of theirs. */
+/* What the choice of a backend means; no backend is asked. */
+bool spec_on_host(const struct spec *s);    /* the command runs here, outside of any sandbox */
+bool spec_over_ssh(const struct spec *s);   /* ... on another host */
+bool spec_in_cluster(const struct spec *s); /* ... in a pod */
+bool spec_claims_pod(const struct spec *s); /* ... which a SandboxTemplate describes */
+bool spec_on_node(const struct spec *s);    /* ... on a node of a Slurm cluster */
+bool spec_in_namespaces(
+	const struct spec *s); /* ... under this host's kernel; native or bwrap by name */
+bool spec_other_programs(const struct spec *s); /* the programs inside are not this host's */
+/* In place of auto: the native backend, which honours every setting of native and bwrap. */
 void spec_name_native(struct spec *s, enum origin by);
-bool spec_other_programs(const struct spec *s);
-/* Does what a command in a container makes belong to the caller, or, if that is root, to somebody
- * whose files root can give away? */
+/* Does what a command in a container makes belong to the caller, or, if that is root, to a
+ * user whose files root can give away? */
 bool spec_keeps_owner(const struct spec *s, uid_t caller);
 
-/* true for a value somebody wrote: a default, the dialect's included, is not a request. */
+/* Was it explicitly set? A default, the dialect's included, is not a request. */
 bool spec_wrote(const struct spec *s, enum field_id id);
 /* The same, without what asks for nothing: a list that was set to empty. */
 bool spec_asks(const struct spec *s, enum field_id id);

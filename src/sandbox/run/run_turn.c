@@ -18,7 +18,7 @@ static void run_turn_on_ready(struct loop_watch *w, uint32_t events UNUSED)
 	struct command_run *r = ((struct run_watch *)w)->r;
 	enum run_source source = (enum run_source)((struct run_watch *)w - r->watches);
 
-	/* What was ready together with the end is no longer of interest, but for these. */
+	/* Of what became ready together with the end only output and signals still count. */
 	if (r->ended && source != RUN_OUT && source != RUN_ERR && source != RUN_SIGNAL)
 		return;
 	switch (source) {
@@ -156,7 +156,7 @@ void run_arrange(struct command_run *r)
 	} else {
 		run_follow(r, RUN_SANDBOX, none);
 	}
-	if (r->over && r->offered) /* whoever waits for it may have turned another one */
+	if (r->over && r->offered) /* the caller may have turned another command */
 		loop_stop(r->loop);
 }
 
@@ -200,7 +200,7 @@ int run_open_fd(struct sandbox *s)
 	return loop_fd(s->loop);
 }
 
-/* A loop around ours looks at the alarm as well, and its news is gone then. */
+/* The caller's own loop may have polled the alarm, which clears its event: look all the same. */
 void run_look_at_alarm(struct sandbox *s)
 {
 	uint64_t now = clock_us();

@@ -2,6 +2,7 @@
 /* backend/kit/plan/plan.c - from a spec to a plan: who the command is inside, and the order of
  * work.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -305,6 +306,7 @@ static int identity(struct box_plan *p, struct err *e)
 
 static void rlimit(struct box_plan *p, int resource, uint64_t value)
 {
+	assert(p->rlimit_count < RLIMITS_MAX);
 	p->rlimits[p->rlimit_count++] =
 		(struct rlimit_want){ .resource = resource,
 				      .value = { .rlim_cur = value, .rlim_max = value } };

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -144,6 +145,47 @@ def no_link_that_a_run_could_make_says_what_an_agent_is_shown():
     plant("mkdir -p node_modules/.bin; echo '#!/bin/sh' > node_modules/agent; chmod 755 node_modules/agent; ln -s ../agent node_modules/.bin/claude")
     done = line(workspace() / "node_modules/.bin")
     assert done.status == 0 and "--read" not in done.stdout.decode() and "node_modules/agent" in done.stdout.decode(), (done.stdout, done.errors)
+
+
+@test
+def no_link_that_a_run_made_says_what_is_packed_begun_or_written():
+    """It leads to another folder of the user's. One of the user's own is the control."""
+    other, own, file = folder("other"), scratch() / "own", scratch() / "x.bundle"
+    (other / "role.yaml").write_text("apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: x, description: d}\nspec:\n  role: hi\n  model: {provider: openai, name: gpt-4o-mini}\n")
+    (other / "tasks.jsonl").write_text('{"argv": ["true"]}\n')
+    for path in other.iterdir():
+        os.chown(path, uid(), -1)
+    plant(f"ln -s {other} way; ln -s {other}/tasks.jsonl tasks.jsonl")
+    own.symlink_to(other)
+    for at, status in ((own, 0), (workspace() / "way", 125)):
+        for words in (("bundle", "pack", at, "-o", file), ("bundle", "pack", at / "role.yaml", "-o", file), ("batch", at / "tasks.jsonl"), ("examples", "copy", "batch", at)):
+            done = brig(*map(str, words), cwd=elsewhere())
+            assert done.status == status and (status == 0 or "may have made" in done.errors), (words, done.errors)
+        for copied in set(other.iterdir()) - {other / "role.yaml", other / "tasks.jsonl"}:
+            assert at == own, copied
+            shutil.rmtree(copied) if copied.is_dir() else copied.unlink()
+    assert brig("batch", "tasks.jsonl").status == 125 and brig("batch", str(other / "tasks.jsonl"), cwd=elsewhere()).status == 0
+
+
+SWAP = ("import ctypes, os\nc = ctypes.CDLL(None)\nopen('up', 'w').close()\nwhile not os.path.exists('end'):\n    for _ in range(1000):\n"
+        "        c.renameat2(-100, b'way', -100, b'real', 2)\n")
+
+
+@test(limit=120)
+def a_link_that_is_none_when_brig_looks_says_nothing_either():
+    """The command exchanges it with a folder as fast as it can. Who opens the name without a look ends up at both, which is the control."""
+    other, kept = folder("other"), 0
+    guest = subprocess.Popen(brig_argv("run", "--", "sh", "-c", f"ln -s {other} way; mkdir real; exec python3 -c \"$1\"", "sh", SWAP),
+                             cwd=workspace(), env=brig_environment(), stdin=subprocess.DEVNULL)
+    assert wait_until((workspace() / "up").exists)
+    for _ in range(60):
+        brig("examples", "copy", "batch", str(workspace() / "way"), cwd=elsewhere())
+        kept += 1
+        assert not list(other.iterdir()), (kept, list(other.iterdir()))
+    seen = set()
+    assert wait_until(lambda: seen.add((workspace() / "way").stat().st_ino) or len(seen) == 2, every=0.0001)
+    (workspace() / "end").touch()
+    assert guest.wait(30) == 0
 
 
 # ---- sockets ----

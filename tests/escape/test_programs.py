@@ -194,6 +194,20 @@ def a_credential_command_is_given_nothing_that_a_run_could_write():
         assert done.status == 125 and not mark().exists(), (command, done.errors)
 
 
+@test
+def no_brig_that_a_run_could_write_is_started_on_a_node():
+    """srun gives it to the node, which has the same files where the file system is shared. The control: one of the user's own."""
+    clean = scratch() / "clean"
+    put(clean)
+    plant("bin")
+    shutil.copy(clean / "keeper", clean / "brig")
+    (clean / "link").symlink_to(workspace() / "bin/keeper")
+    for program, refused in ((clean / "brig", False), (workspace() / "bin/keeper", True), (workspace() / "bin/none", True), (clean / "link", True)):
+        mark().unlink(missing_ok=True)
+        done = brig("run", "--backend", "slurm", "--set", f"slurm.brig={program}", "--", "true", env={"PATH": f"{clean}:{SYSTEM}"})
+        assert done.status == 125 and ("is not started on a node" in done.errors) == refused and mark().exists() != refused, (program, done.errors)
+
+
 def late(folder, inside):
     """A command for a credential that takes its time, and then reads what it finds by that name."""
     at = f"{folder}/{inside}"

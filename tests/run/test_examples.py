@@ -86,7 +86,7 @@ def a_copy_overwrites_nothing_and_follows_no_link():
         left.unlink()
     assert brig("run", "--", "ln", "-s", target, "review").status == 0
     done = brig("examples", "copy", "review")
-    assert done.status == 125 and "may have written" in done.errors and not list(target.iterdir()), done.errors
+    assert done.status == 125 and "may have made" in done.errors and not list(target.iterdir()), done.errors
 
 
 @test

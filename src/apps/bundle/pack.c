@@ -21,6 +21,7 @@
 #include "base/bytes/json.h"
 #include "base/bytes/sha256.h"
 #include "base/bytes/yaml.h"
+#include "base/files/exposed.h"
 #include "base/files/fd.h"
 #include "base/files/folder.h"
 #include "base/tar/tar.h"
@@ -288,7 +289,7 @@ static int open_place(struct packing *p, struct err *e)
 	p->all = S_ISDIR(st.st_mode);
 	if (p->all) {
 		p->role = MANIFEST_ROLE;
-		p->folder = open(p->want->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		p->folder = exposed_open(p->want->path, O_RDONLY | O_DIRECTORY, e);
 	} else {
 		const char *above = !slash ? "."
 				    : slash == p->want->path
@@ -297,9 +298,9 @@ static int open_place(struct packing *p, struct err *e)
 							    (size_t)(slash - p->want->path));
 
 		p->role = slash ? slash + 1 : p->want->path;
-		p->folder = above ? open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+		p->folder = above ? exposed_open(above, O_RDONLY | O_DIRECTORY, e) : err_nomem(e);
 	}
-	return p->folder < 0 ? err_sys(e, "cannot open the folder of '%.200s'", p->want->path) : 0;
+	return p->folder < 0 ? p->folder : 0;
 }
 
 static int read_role(struct packing *p, struct err *e)

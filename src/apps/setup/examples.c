@@ -92,26 +92,13 @@ int example_copy_file(const struct example_file *f, struct err *e)
 	return is_free(here, f->name, e) < 0 ? -e->code : copy_file(here, f, e);
 }
 
-/* By the user's own links, and by none that a command may have made: it would choose the folder. */
-static int open_top(const char *path, struct err *e)
-{
-	int fd = fd_open_nolinks(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
-
-	if (fd != -ELOOP)
-		return fd < 0 ? err_errno(e, fd, "cannot open the folder '%.200s'", path) : fd;
-	if (exposed_check("the folder", path, NULL, EXPOSED_LINKS, e) < 0)
-		return -e->code;
-	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? err_sys(e, "cannot open the folder '%.200s'", path) : fd;
-}
-
 int example_copy(const struct example *x, const char *path, struct err *e)
 {
 	CLEANUP(fd) int top = -1;
 
 	if (mkdir(path, 0777) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot create the folder '%.200s'", path);
-	top = open_top(path, e);
+	top = exposed_open(path, O_PATH | O_DIRECTORY, e);
 	if (top < 0)
 		return err_hint(e, "name another folder: brig examples copy %s FOLDER", x->name);
 	for (size_t i = 0; i < x->count; i++)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/slurm/slurm.h"
+#include "base/files/exposed.h"
 #include "base/files/state.h"
 #include "base/text/str.h"
 #include "model/dialect/credentials.h"
@@ -369,6 +370,19 @@ static int command(struct backend_plan *p, const struct spec *s, struct err *e)
 	return 0;
 }
 
+/* What it is there is not seen from here; where the file system is shared, it is this. */
+static int check_program(const struct backend_plan *p, struct err *e)
+{
+	struct err why = { 0 };
+
+	if (!p->slurm.brig || !exposed_path(p->slurm.brig, p->places, EXPOSED_REACHED, &why))
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM, "slurm.brig '%.150s' is not started on a node: %.200s",
+		      p->slurm.brig, why.what);
+	exposed_hint("name one that lies where no sandbox may write", &why, e);
+	return -e->code;
+}
+
 int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
 	       struct err *e)
 {
@@ -384,7 +398,8 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 	p->arena = arena_new_on(s->arena, PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
-	if (spec_places(p->arena, s, &p->places, e) < 0 || slurm_environment(p, e) < 0)
+	if (spec_places(p->arena, s, &p->places, e) < 0 || check_program(p, e) < 0 ||
+	    slurm_environment(p, e) < 0)
 		return -e->code;
 	/* A plan can be made anywhere; a start needs the program. */
 	if (slurm_program(p, "srun", &p->srun, &missing) < 0)

@@ -40,7 +40,10 @@ int exposed_check(const char *what, const char *path, const char *const *also, u
 		  struct err *e);
 /* For callers with words of their own: `hint`, and behind it that of *why. */
 void exposed_hint(const char *hint, const struct err *why, struct err *e);
-/* The same for the folders of brig's own, which it believes: another run may have had what a
+/* Opens what the user has named, to be read or gone into: by links of the user's own, and by none
+ * that a guest may have made, which would show or change another thing. It does not block. */
+int exposed_open(const char *path, int flags, struct err *e);
+/* exposed_check for the folders of brig's own, which it believes: another run may have had what a
  * variable names today for its workspace. */
 int exposed_check_own(struct err *e);
 /* The same for what is open, by the path that it has now. How it was reached is not known. */

@@ -11,6 +11,7 @@
 
 #include "apps/batch/batch.h"
 #include "base/bytes/json.h"
+#include "base/files/exposed.h"
 #include "base/sys/clock.h"
 #include "base/sys/signals.h"
 #include "base/text/buf.h"
@@ -111,11 +112,13 @@ static int take_options(struct batch_cli *b, struct err *e)
 /* A pipe with a name may have been planted, and nobody may ever write to it; <(...) has none. */
 static int open_lines(const char *path, struct err *e)
 {
-	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	CLEANUP(fd) int fd = exposed_open(path, O_RDONLY, e);
 	struct statfs fs;
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
 		return err_sys(e, "cannot open '%.200s'", path);
 	if (S_ISFIFO(st.st_mode) && fs.f_type != PIPEFS_MAGIC)
 		return err_refuse(e, ERR_USAGE, EINVAL, "brig batch - < PIPE reads from one",

@@ -241,34 +241,6 @@ static void on_passed(void *arg, uint64_t bytes)
 	progress_add(arg, bytes);
 }
 
-static int refuse_link(const char *from, const struct err *why, struct err *e)
-{
-	(void)err_set(e, ERR_POLICY, ELOOP,
-		      "'%.150s' is, or passes through, a symbolic link that commands in "
-		      "sandboxes may have made",
-		      from);
-	exposed_hint("name what it leads to, if that is meant", why, e);
-	return -e->code;
-}
-
-/* Where a guest may have made it, a link would show another file of the user's inside, or lead what
- * comes out over one. */
-static int open_own(const char *path, int flags, struct err *e)
-{
-	struct err why = { 0 };
-	int fd;
-
-	flags |= O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-	fd = fd_open_nolinks(AT_FDCWD, path, flags, 0);
-	if (fd == -ELOOP && !exposed_path(path, NULL, 0, &why)) {
-		fd = open(path, flags);
-		fd = fd < 0 ? -errno : fd;
-	}
-	if (fd == -ELOOP)
-		return refuse_link(path, &why, e);
-	return fd < 0 ? err_errno(e, fd, "cannot open '%.200s'", path) : fd;
-}
-
 static int copy_in(struct daemon_client *d, const char *from, struct box_path *to,
 		   struct progress *p, struct left_out *left, struct err *e)
 {
@@ -278,7 +250,7 @@ static int copy_in(struct daemon_client *d, const char *from, struct box_path *t
 
 	if (str_eq(from, "-"))
 		return put_stdin(d, to, e);
-	fd = open_own(from, 0, e);
+	fd = exposed_open(from, O_RDONLY, e);
 	if (fd < 0)
 		return -e->code;
 	if (fstat(fd, &st) < 0)
@@ -320,7 +292,7 @@ static int settle_outside(const char *to, const char *from, bool folder, int *ab
 	size_t n;
 
 	if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {
-		*above = open_own(to, O_DIRECTORY, e);
+		*above = exposed_open(to, O_RDONLY | O_DIRECTORY, e);
 		/* All of a folder without a name goes into the one that is there. */
 		if (!last_part(from, name) && !folder)
 			return no_name(from, e);
@@ -333,7 +305,7 @@ static int settle_outside(const char *to, const char *from, bool folder, int *ab
 		for (n = strlen(path); n && path[n - 1] == '/';)
 			n--;
 		path[n - strlen(name)] = '\0';
-		*above = open_own(*path ? path : ".", O_DIRECTORY, e);
+		*above = exposed_open(*path ? path : ".", O_RDONLY | O_DIRECTORY, e);
 	}
 	return *above < 0 ? err_wrap(e, "'%.150s'", to) : 0;
 }

@@ -57,14 +57,15 @@ static const char *const common[] = {
 };
 
 /* Letters and digits alone, in small letters: what is left of a name when frameworks have read it
- * (`api_key`, `api-key`, `apiKey`, `API.Key[]`). */
+ * (`api_key`, `api-key`, `apiKey`, `API.Key[]`). Google reads a head out of `$httpHeaders`. */
 static const char *const key_parameters[] = {
-	"accesskey", "accesskeyid", "accesstoken", "apikey", "apitoken", "appkey", "auth",
-	"authkey", "authorization", "authtoken", "awsaccesskeyid", "bearer", "bearertoken",
-	"clientsecret", "deploytoken", "feedtoken", "googleaccessid", "jobtoken", "jwt", "key",
-	"oauthtoken", "passwd", "password", "privatetoken", "secret", "secretkey", "sessiontoken",
-	"sig", "signature", "subscriptionkey", "token", "xamzcredential", "xamzsecuritytoken",
-	"xamzsignature", "xgoogcredential", "xgoogsignature",
+	"accesskey", "accesskeyid", "accesstoken", "apikey", "apisecret", "apitoken", "appkey",
+	"auth", "authkey", "authorization", "authtoken", "awsaccesskeyid", "bearer",
+	"bearertoken", "clientsecret", "deploytoken", "feedtoken", "googleaccessid",
+	"httpheaders", "jobtoken", "jwt", "key", "oauthtoken", "passwd", "password",
+	"privatetoken", "secret", "secretkey", "sessiontoken", "sig", "signature",
+	"subscriptionkey", "token", "xamzcredential", "xamzsecuritytoken", "xamzsignature",
+	"xapikey", "xgoogcredential", "xgoogsignature",
 };
 
 static const char *const key_endings[] = {

@@ -100,7 +100,7 @@ static int hex_of(char c)
 }
 
 /* In place; true: there was an escape. */
-static bool decode(char *text)
+static bool git_request_decode(char *text)
 {
 	char *out = text;
 	bool any = false;
@@ -135,7 +135,7 @@ static bool query_receives(const char *query)
 			return true;
 		if (i == DECODINGS)
 			return strchr(b.data, '%') && strcasestr(b.data, "service");
-		if (!decode(b.data))
+		if (!git_request_decode(b.data))
 			return false;
 	}
 	return false;

@@ -10,10 +10,11 @@
 #include "egress/rules/upstream_proxy.h"
 #include "model/dialect/credentials.h"
 #include "model/dialect/dialect.h"
+#include "model/settings/rule.h"
 #include "model/settings/spec_lists.h"
 #include "model/settings/spec_writes.h"
 
-#define MARK "brig-egress-plan 6"
+#define MARK "brig-egress-plan 7"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
@@ -92,6 +93,49 @@ static int check_service(const struct egress_plan *p, const struct credentiallis
 	return err_hint(e, "export one of %s", buf_str(&names));
 }
 
+/* Where the proxy has a name, the password is for that name; it is nobody else's. */
+static int check_login(struct egress_plan *p, const struct credential_spec *c, struct err *e)
+{
+	struct upstream_proxy to;
+	const char *host;
+	uint16_t port;
+
+	if (chain_parse(p->egress.upstream_proxy, &to, e) < 0)
+		return -e->code;
+	for (size_t i = 0; to.host.len && i < c->hosts.n; i++)
+		if (rule_parse_host_port(p->arena, c->hosts.v[i], &host, &port, e) == 0 &&
+		    str_eq(host, to.host.name))
+			return 0;
+	if (!to.host.len)
+		return 0;
+	return err_set(e, ERR_CONFIG, EINVAL,
+		       "egress.upstream_login '%.60s' is not for the host of "
+		       "egress.upstream_proxy",
+		       c->name);
+}
+
+static int fetch_login(struct egress_plan *p, const struct spec *s, char *const *envp,
+		       const char *const *places, struct err *e)
+{
+	const struct credential_spec *c;
+	char *value = NULL;
+
+	p->login.name = "";
+	if (credential_login(s, &c, e) < 0 || (c && check_login(p, c, e) < 0))
+		return -e->code;
+	if (!c)
+		return 0;
+	if (c->from == FROM_FILE && spec_check_input(s, c->name, c->source.v[0], e) < 0)
+		return -e->code;
+	if (cred_fetch(c, envp, places, &value, &p->login.len, e) < 0)
+		return -e->code;
+	p->login.name = c->field;
+	p->login.value = value;
+	return p->login.len
+		       ? 0
+		       : err_set(e, ERR_CONFIG, EINVAL, "credential '%.60s' is empty", c->name);
+}
+
 static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *envp, struct err *e)
 {
 	const char *const *places = NULL;
@@ -106,6 +150,8 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 	for (size_t i = 0; i < granted.n; i++)
 		if (fetch_one(p, s, &granted.v[i], envp, places, e) < 0)
 			return -e->code;
+	if (fetch_login(p, s, envp, places, e) < 0)
+		return -e->code;
 	for (size_t i = 0; i < granted.n; i++)
 		if (granted.v[i].service && check_service(p, &granted, granted.v[i].service, e) < 0)
 			return -e->code;
@@ -182,6 +228,9 @@ void egress_plan_forget(struct egress_plan *p)
 		s->value = NULL;
 		s->len = 0;
 	}
+	cred_value_free((char *)(uintptr_t)p->login.value, p->login.len);
+	p->login.value = NULL;
+	p->login.len = 0;
 }
 
 struct egress_plan *egress_plan_free(struct egress_plan *p)
@@ -236,6 +285,7 @@ static void egress(struct parcel *p, struct egress_spec *s)
 	if (!s->upstream_proxy)
 		s->upstream_proxy = "";
 	parcel_text(p, &s->upstream_proxy);
+	s->upstream_login = NULL; /* what it names comes along instead */
 }
 
 static void credential(struct parcel *p, struct credential_spec *c)
@@ -290,6 +340,23 @@ static int read_secret(struct parcel *p, struct secret *s, const char *name, str
 	return 0;
 }
 
+static int read_login(struct parcel *p, struct secret *s, struct err *e)
+{
+	const char *value = NULL;
+	size_t n = 0;
+	char *copy = NULL;
+
+	parcel_text(p, &s->name);
+	parcel_bytes(p, &value, &n);
+	if (p->failed)
+		return err_set(e, ERR_INTERNAL, EBADMSG, "the egress plan is broken");
+	if (n && cred_value_new(value, n, &copy, e) < 0)
+		return -e->code;
+	s->value = copy;
+	s->len = n;
+	return 0;
+}
+
 static int read_credentials(struct parcel *p, struct egress_plan *plan, struct err *e)
 {
 	size_t n = 0;
@@ -323,6 +390,8 @@ int egress_plan_write(const struct egress_plan *plan, struct buf *out, struct er
 		parcel_text(&p, &s->placeholder);
 		parcel_bytes(&p, &s->value, &s->len);
 	}
+	parcel_text(&p, &copy.login.name);
+	parcel_bytes(&p, &copy.login.value, &copy.login.len);
 	return out->failed ? err_nomem(e) : 0;
 }
 
@@ -336,7 +405,7 @@ int egress_plan_read(const char *data, size_t n, struct egress_plan **ret, struc
 	p.arena = plan->arena;
 	p.copy = true; /* the text is not kept */
 	fields_of(&p, plan);
-	if (read_credentials(&p, plan, e) < 0)
+	if (read_credentials(&p, plan, e) < 0 || read_login(&p, &plan->login, e) < 0)
 		return -e->code;
 	if (!parcel_whole(&p))
 		return err_set(e, ERR_INTERNAL, EBADMSG, "the egress plan is broken");

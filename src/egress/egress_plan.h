@@ -18,6 +18,8 @@ struct egress_plan {
 	struct leak_spec leaks;
 	struct credentiallist credentials; /* those granted to this run */
 	struct secret *secrets;            /* one for each credential, values in locked memory */
+	struct secret login;               /* at egress.upstream_proxy: its user as the name, and
+					      the password; empty: none */
 	uint64_t memory;                   /* bytes that connections of the worker may take */
 	struct envlist members; /* the network beside the door: names and their addresses */
 	struct strlist lacking; /* names that are bound by themselves and have no value */

@@ -183,10 +183,13 @@ static int resolve_one(brig_proxy *p, const char *name, struct err *e)
 static int resolve_all(brig_proxy *p, struct err *e)
 {
 	struct credentiallist granted = { 0 };
+	const struct credential_spec *login;
 
 	if (!p->resolve)
 		return 0;
-	if (credentials_granted(p->checked->arena, p->checked, &granted, e) < 0)
+	if (credentials_granted(p->checked->arena, p->checked, &granted, e) < 0 ||
+	    credential_login(p->checked, &login, e) < 0 ||
+	    (login && credentials_add(p->checked->arena, &granted, login, e) < 0))
 		return -e->code;
 	p->envp = calloc(granted.n + 1, sizeof(*p->envp));
 	if (!p->envp)

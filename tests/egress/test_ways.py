@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways through the door that somebody has to open on purpose: plain HTTP, other ports, pass-through, a service of the host."""
 
+import base64
 import contextlib
 import pathlib
 import socket
@@ -10,7 +11,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import ADDRESS, PROXY, Raw, Web, behind, configure, denials, on_every_door, python, root  # noqa: E402
-from harness import main, test  # noqa: E402
+from harness import brig, main, test  # noqa: E402
 
 NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY", "-u", "http_proxy", "-u", "ALL_PROXY", "-u", "all_proxy")
 
@@ -155,6 +156,53 @@ def a_machine_behind_a_proxy_of_its_own_uses_it():
         for bad in ("ftp://127.0.0.1:1", "http://127.0.0.1", "http://u:p@127.0.0.1:1", "127.0.0.1:0", "http://-x:1"):
             r = behind(config(upstream_proxy=bad), "true")
             assert r["exit_code"] == 125 and "upstream_proxy" in r["error"]["what"] and "u:p" not in str(r), (bad, r)
+
+
+@test
+def the_login_of_that_proxy_is_the_doors_alone():
+    password, wants = "short:pw", [b'Basic realm="corp"']
+
+    def answer(self, s):
+        ask = self.head(s)
+        wanted = b"Proxy-Authorization: Basic " + base64.b64encode(b"me:" + password.encode()) + b"\r\n"
+        if wanted not in ask:
+            s.sendall(b"HTTP/1.1 407 Who are you\r\n" + b"".join(b"Proxy-Authenticate: %s\r\n" % w for w in wants) + b"\r\n")
+            return
+        s.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", web.port)) as far:
+            back = threading.Thread(target=lambda: [s.sendall(d) for d in iter(lambda: far.recv(65536), b"")], daemon=True)
+            back.start()
+            with contextlib.suppress(OSError):
+                while data := s.recv(65536):
+                    far.sendall(data)
+            far.shutdown(socket.SHUT_WR)
+            back.join(20)
+
+    look = "curl -sS -o /dev/null -w '%{http_code} ' https://far.test/; curl -s https://far.test/fields; env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'"
+    with Web("far.test") as web, Raw("unused.test", answer, tls=False) as proxy:
+        def run(given=password, login="PROXY", **more):
+            more = {"credentials": {"PROXY": {"host": "proxy.test", "basic": "me", "from": {"env": "CORP"}}}, **more}
+            config = configure(allow=["far.test"], upstream_proxy=f"http://127.0.0.1:{proxy.port}", **({"upstream_login": login} if login else {}), more=more)
+            return brig("run", "--json", "--config", config, "--", "sh", "-c", look, env={"CORP": given}).json
+
+        r = run()
+        assert r["stdout"].startswith("200 ") and web.connections == 1, r
+        assert password not in r["output"] and "PROXY=" not in r["stdout"].replace("_PROXY=", "") and base64.b64encode(b"me:" + password.encode()).decode() not in r["output"], r
+        assert password.encode() not in str(web.seen).encode() and "Proxy-Authorization" not in str(web.seen), web.seen
+        assert password not in brig("audit", "list", "--json").text
+        # The controls: without it, with another one, where only others than Basic are known, and where a command is to have it.
+        for more, word in (({"login": None, "credentials": {}}, "wants a login"), ({"given": "wrong"}, "does not take egress.upstream_login")):
+            r = run(**more)
+            assert r["stdout"].startswith("502 ") and word in str(r), (more, r)
+        wants[:] = [b"NTLM", b"Negotiate"]
+        assert "NTLM" in str(run(given="wrong"))
+        for more, word in (({"use_credentials": ["PROXY"]}, "no command's"), ({"login": "OTHER"}, "is no credential"), ({"credentials": {"PROXY": {"host": "proxy.test"}}}, "not the password"),
+                           ({"credentials": {"PROXY": {"host": "proxy.test", "basic": "me", "from": {"env": "MISSING"}}}}, "not set")):
+            r = run(**more)
+            assert r["exit_code"] == 125 and word in str(r["error"]), (more, r)
+        config = configure(allow=["far.test"], upstream_proxy="http://evil.test:3128", upstream_login="PROXY", more={"credentials": {"PROXY": {"host": "proxy.test", "basic": "me", "from": {"env": "CORP"}}}})
+        r = brig("run", "--json", "--config", config, "--", "true", env={"CORP": password}).json
+        assert r["exit_code"] == 125 and "not for the host" in r["error"]["what"], r
 
 
 @test

@@ -653,9 +653,11 @@ static void a_plan_crosses_a_pipe(void **state UNUSED)
 	     "  groups: [git]\n"
 	     "  resolve: {a.example: 10.0.0.1}\n"
 	     "  rate: {total: 7}\n"
+	     "  upstream_proxy: http://proxy.example:3128\n"
+	     "  upstream_login: P\n"
 	     "leaks: {rules: {jwt: block}}\n"
 	     "credentials: {A: {host: [a.example, 'b.example:8443'], methods: [GET], paths: [/x], "
-	     "from: {env: GH}}}\n");
+	     "from: {env: GH}}, P: {host: proxy.example, basic: me, from: {env: OTHER}}}\n");
 	assert_int_equal(egress_plan_write(plan, &one, &e), 0);
 	assert_int_equal(egress_plan_read(one.data, one.len, &back, &e), 0);
 	assert_int_equal(egress_plan_write(back, &two, &e), 0);
@@ -665,6 +667,10 @@ static void a_plan_crosses_a_pipe(void **state UNUSED)
 	assert_memory_equal(back->secrets[0].value, VALUE, strlen(VALUE));
 	assert_int_equal(back->egress.rate.total, 7);
 	assert_string_equal(back->credentials.v[0].hosts.v[1], "b.example:8443");
+	assert_int_equal(back->credentials.n, 1); /* the proxy's login is no command's */
+	assert_string_equal(back->login.name, "me");
+	assert_int_equal(back->login.len, strlen(OTHER));
+	assert_memory_equal(back->login.value, OTHER, strlen(OTHER));
 	for (size_t n = 0; n < one.len; n++) {
 		struct egress_plan *cut = NULL;
 

@@ -50,6 +50,20 @@ static int chat_line_set(struct spec *s, const char *key, const char *value, str
 	return spec_set_key(s, key, value, ORIGIN_API, e);
 }
 
+static int inherit_login(struct spec *d, const struct spec *s, struct err *e)
+{
+	const struct credential_spec *c;
+
+	if (credential_login(s, &c, e) < 0)
+		return -e->code;
+	if (!c)
+		return 0;
+	d->origin[FIELD_CREDENTIALS] = ORIGIN_API;
+	return chat_line_set(d, "egress.upstream_login", c->name, e) < 0
+		       ? -e->code
+		       : credentials_add(d->arena, &d->credentials, c, e);
+}
+
 /* What is the machine's, or its user's, and not one sandbox's. */
 static int inherit(struct spec *d, const struct spec *s, struct err *e)
 {
@@ -66,9 +80,11 @@ static int inherit(struct spec *d, const struct spec *s, struct err *e)
 		if (chat_line_set(d, "egress.resolve", pair, e) < 0)
 			return -e->code;
 	}
-	return s->egress.upstream_proxy
-		       ? chat_line_set(d, "egress.upstream_proxy", s->egress.upstream_proxy, e)
-		       : 0;
+	if (!s->egress.upstream_proxy)
+		return 0;
+	return chat_line_set(d, "egress.upstream_proxy", s->egress.upstream_proxy, e) < 0
+		       ? -e->code
+		       : inherit_login(d, s, e);
 }
 
 static int chat_line_allow(struct spec *d, const struct chat_endpoint *to, struct err *e)
@@ -109,16 +125,13 @@ static int grant(struct chat_line *l, const struct spec *s, struct err *e)
 		return -e->code;
 	(void)snprintf(host, sizeof(host), "%s:%u", l->to.host, l->to.port);
 	if (c) {
-		l->spec->credentials.v =
-			arena_copy_array(l->spec->arena, c, 1, sizeof(struct credential_spec));
-		l->spec->credentials.n = 1;
 		l->spec->origin[FIELD_CREDENTIALS] = ORIGIN_API;
-		if (!l->spec->credentials.v)
-			return err_nomem(e);
+		if (credentials_add(l->spec->arena, &l->spec->credentials, c, e) < 0)
+			return -e->code;
 	} else if (credentials_declare(l->spec, name, host, e) < 0) {
 		return -e->code;
 	}
-	c = &l->spec->credentials.v[0];
+	c = &l->spec->credentials.v[l->spec->credentials.n - 1];
 	if (c->slot != SLOT_HEADER)
 		return err_refuse(e, ERR_CONFIG, EINVAL, "give it a header",
 				  "credential '%.60s' cannot be a model's key", name);

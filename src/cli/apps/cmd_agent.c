@@ -127,7 +127,8 @@ static int override(struct agent *a, struct err *e)
 static void keep_way(struct spec *s)
 {
 	static const enum field_id ids[] = { FIELD_EGRESS_RESOLVE, FIELD_EGRESS_ROOTS,
-					     FIELD_EGRESS_UPSTREAM_PROXY };
+					     FIELD_EGRESS_UPSTREAM_PROXY,
+					     FIELD_EGRESS_UPSTREAM_LOGIN };
 
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
 		if (s->origin[ids[i]] == ORIGIN_FLAG)

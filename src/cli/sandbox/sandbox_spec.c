@@ -95,8 +95,12 @@ static bool comes_earlier(const struct credentiallist *l, size_t at)
 static int collect_secrets(const struct spec *s, struct sandbox_secrets *to, struct err *e)
 {
 	struct credentiallist granted = { 0 };
+	const struct credential_spec *login = NULL;
 
-	if (s->network == NETWORK_PROXY && credentials_granted(s->arena, s, &granted, e) < 0)
+	if (s->network == NETWORK_PROXY &&
+	    (credentials_granted(s->arena, s, &granted, e) < 0 ||
+	     credential_login(s, &login, e) < 0 ||
+	     (login && credentials_add(s->arena, &granted, login, e) < 0)))
 		return -e->code;
 	for (size_t i = 0; i < granted.n; i++) {
 		const struct credential_spec *c = &granted.v[i];

@@ -73,3 +73,6 @@ bool cred_apply(const struct creds *c, const struct cred_target *to, struct egre
 		uint64_t *used, struct egress_verdict *v);
 
 bool cred_is_placeholder(struct egress_text t); /* the shape alone */
+
+/* "Basic " and user and password as RFC 7617 has them. */
+void cred_put_basic(struct buf *out, const char *user, const char *password, size_t n);

@@ -71,6 +71,19 @@ void cred_put_base64(struct buf *b, const char *p, size_t n)
 	}
 }
 
+void cred_put_basic(struct buf *out, const char *user, const char *password, size_t n)
+{
+	CLEANUP(buf) struct buf pair = BUF_INIT(CRED_TEXT_MAX);
+
+	buf_puts(&pair, user);
+	buf_putc(&pair, ':');
+	buf_add(&pair, password, n);
+	buf_puts(out, "Basic ");
+	cred_put_base64(out, buf_str(&pair), pair.len);
+	if (pair.data)
+		explicit_bzero(pair.data, pair.len);
+}
+
 /* Strict: the alphabet, padding at the end alone. */
 bool cred_get_base64(struct egress_text t, struct buf *out)
 {

@@ -46,7 +46,9 @@ int chain_parse(const char *text, struct upstream_proxy *ret, struct err *e)
 	n -= n && p[n - 1] == '/';
 	/* A password would be in every file that shows the settings. */
 	if (memchr(p, '@', n))
-		return bad("...", "a user and password are not accepted", e);
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  "egress.upstream_login names a credential that has them",
+				  "egress.upstream_proxy: no user and password in the address");
 	colon = memrchr(p, ':', n);
 	len = colon ? (size_t)(colon - p) : 0;
 	if (!colon || !read_port(colon + 1, n - len - 1, &c.port))

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -253,17 +254,48 @@ static void reached(struct upstream *u)
 
 static void connected(struct upstream *u)
 {
-	char ask[2 * HOST_NAME_MAX_LEN + 96];
-	int n;
+	CLEANUP(buf) struct buf ask = BUF_INIT(2 * HOST_NAME_MAX_LEN + 2 * SECRET_MAX);
+	const struct secret *login = &u->k->plan->login;
 
 	if (!u->chained) {
 		reached(u);
 		return;
 	}
-	n = snprintf(ask, sizeof(ask), "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n\r\n",
-		     u->host.name, u->port, u->host.name, u->port);
-	(void)link_add(&u->link, ask, (size_t)n);
+	buf_printf(&ask, "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n", u->host.name, u->port,
+		   u->host.name, u->port);
+	if (login->len) {
+		buf_puts(&ask, "Proxy-Authorization: ");
+		cred_put_basic(&ask, login->name, login->value, login->len);
+		buf_puts(&ask, "\r\n");
+	}
+	buf_puts(&ask, "\r\n");
+	(void)link_add(&u->link, buf_str(&ask), ask.len);
+	if (ask.data)
+		explicit_bzero(ask.data, ask.len);
 	u->state = UP_ASKING;
+	if (ask.failed)
+		upstream_fail(u, EGRESS_INTERNAL, "no memory for a question to the proxy");
+}
+
+/* Why it wants somebody else, or somebody at all. */
+static const char *say_407(const struct upstream *u, const struct http1_answer *a)
+{
+	bool asks = false, basic = false;
+
+	for (size_t i = 0; i < a->n_fields; i++) {
+		const struct http1_field *f = &a->fields[i];
+
+		if (!http1_text_is(f->name, "Proxy-Authenticate"))
+			continue;
+		asks = true;
+		basic |= f->value.n >= 5 && strncasecmp(f->value.p, "Basic", 5) == 0;
+	}
+	if (asks && !basic)
+		return "egress.upstream_proxy wants a login by NTLM, Negotiate or the like, and "
+		       "brig knows Basic alone (status 407)";
+	return u->k->plan->login.len
+		       ? "egress.upstream_proxy does not take egress.upstream_login (status 407)"
+		       : "egress.upstream_proxy wants a login: egress.upstream_login (status 407)";
 }
 
 /* What the machine's own proxy says to CONNECT. */
@@ -284,6 +316,8 @@ static void upstream_ask(struct upstream *u)
 	if (n <= 0) {
 		upstream_fail(u, EGRESS_INTERNAL,
 			      "egress.upstream_proxy did not answer as a proxy");
+	} else if (a.status == 407) {
+		upstream_fail(u, EGRESS_INTERNAL, say_407(u, &a));
 	} else if (a.status / 100 != 2) {
 		(void)snprintf(what, sizeof(what),
 			       "egress.upstream_proxy refused the connection: status %d", a.status);

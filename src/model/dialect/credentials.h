@@ -51,6 +51,9 @@ bool credential_reachable(struct arena *a, const struct spec *s, const struct cr
 /* For the host service, whose bytes are passed as they are: nothing can be put in. */
 bool credential_of_service(struct arena *a, const struct credential_spec *c);
 
+/* The login at egress.upstream_proxy, which is the door's alone; NULL: none is asked for. */
+int credential_login(const struct spec *s, const struct credential_spec **ret, struct err *e);
+
 /* Puts together what this run is granted: with --credential only those named, declared, well-known
  * or all of a service; without it all that are declared. */
 int credentials_granted(struct arena *a, const struct spec *s, struct credentiallist *ret,

@@ -177,15 +177,49 @@ static int grant_one(struct arena *a, const struct spec *s, const char *name,
 	return c ? credentials_add(a, l, c, e) : unknown_credential(name, e);
 }
 
+static bool is_login(const struct spec *s, const char *name)
+{
+	return s->egress.upstream_login && str_eq(s->egress.upstream_login, name);
+}
+
+int credential_login(const struct spec *s, const struct credential_spec **ret, struct err *e)
+{
+	const char *name = s->egress.upstream_login;
+	const struct credential_spec *c = name ? credential_find(&s->credentials, name) : NULL;
+
+	*ret = c;
+	if (!name)
+		return 0;
+	if (!c)
+		return err_refuse(e, ERR_CONFIG, ENOENT,
+				  "credentials: {NAME: {host: PROXY, basic: USER, from: ...}} "
+				  "declares it",
+				  "egress.upstream_login '%.60s' is no credential", name);
+	if (!s->egress.upstream_proxy)
+		return err_set(e, ERR_CONFIG, EINVAL,
+			       "egress.upstream_login without an egress.upstream_proxy");
+	if (c->slot != SLOT_BASIC)
+		return err_refuse(e, ERR_CONFIG, EINVAL, "basic: USER",
+				  "egress.upstream_login '%.60s' is not the password of a user",
+				  name);
+	return 0;
+}
+
 int credentials_granted(struct arena *a, const struct spec *s, struct credentiallist *ret,
 			struct err *e)
 {
 	struct credentiallist l = { 0 };
 
-	if (!s->use_credentials.n) {
-		*ret = s->credentials;
-		return 0;
-	}
+	for (size_t i = 0; !s->use_credentials.n && i < s->credentials.n; i++)
+		if (!is_login(s, s->credentials.v[i].name) &&
+		    credentials_add(a, &l, &s->credentials.v[i], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->use_credentials.n; i++)
+		if (is_login(s, s->use_credentials.v[i]))
+			return err_set(e, ERR_CONFIG, EINVAL,
+				       "credential '%.60s' is egress.upstream_login, and no "
+				       "command's",
+				       s->use_credentials.v[i]);
 	for (size_t i = 0; i < s->use_credentials.n; i++)
 		if (grant_one(a, s, s->use_credentials.v[i], &l, e) < 0)
 			return -e->code;

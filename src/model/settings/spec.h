@@ -196,6 +196,7 @@ struct egress_spec {
 	uint64_t port;
 	uint64_t host_service;      /* a port of the host's loopback; 0: none */
 	const char *upstream_proxy; /* http://HOST:PORT; NULL: none */
+	const char *upstream_login; /* the credential that is its user and password; NULL: none */
 };
 
 /* What is done about secrets on their way out. */

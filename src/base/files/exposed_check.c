@@ -4,11 +4,13 @@
 #include "base/files/exposed.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files/fd.h"
 #include "base/files/home.h"
 #include "base/files/state.h"
 #include "base/text/str.h"
@@ -77,4 +79,27 @@ int exposed_check_own(struct err *e)
 				own[i].variable);
 	}
 	return 0;
+}
+
+/* Whether there is a link is asked of the kernel, and then of the whole path: what is a folder at
+ * one look may be a guest's link at the next. */
+int exposed_open(const char *path, int flags, struct err *e)
+{
+	struct err why = { 0 };
+	int fd;
+
+	flags |= O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY);
+	fd = fd_open_nolinks(AT_FDCWD, path, flags, 0);
+	if (fd == -ELOOP && !exposed_path(path, NULL, 0, &why)) {
+		fd = open(path, flags);
+		fd = fd < 0 ? -errno : fd;
+	} else if (fd == -ELOOP) {
+		(void)err_set(e, ERR_POLICY, ELOOP,
+			      "'%.150s' is, or passes through, a symbolic link that commands in "
+			      "sandboxes may have made",
+			      path);
+		exposed_hint("name what it leads to, if that is meant", &why, e);
+		return -e->code;
+	}
+	return fd < 0 ? err_errno(e, fd, "cannot open '%.200s'", path) : fd;
 }

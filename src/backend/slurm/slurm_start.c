@@ -6,7 +6,6 @@
  * for brig, or slurm.wait, ends the waiting. */
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,6 +16,7 @@
 #include "base/files/home.h"
 #include "base/files/state.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "far/far_place.h"
 #include "far/spool.h"
@@ -131,10 +131,8 @@ static void close_ends(struct job_io *io)
 
 static bool asked_to_stop(const struct job_want *w)
 {
-	struct pollfd p[] = { { .fd = w->wake[0], .events = POLLIN },
-			      { .fd = w->wake[1], .events = POLLIN } };
-
-	return poll(p, ARRAY_LEN(p), 0) > 0 && w->host.asked_to_stop &&
+	return w->host.asked_to_stop &&
+	       (wait_look(w->wake[0], POLLIN) || wait_look(w->wake[1], POLLIN)) &&
 	       w->host.asked_to_stop(w->host.arg);
 }
 
@@ -158,7 +156,7 @@ static int slurm_start_await(struct backend_job *j, const struct job_want *w, st
 				      { .fd = w->wake[0], .events = POLLIN },
 				      { .fd = w->wake[1], .events = POLLIN } };
 
-		if (poll(p, ARRAY_LEN(p), SLICE_MS) < 0 && errno != EINTR)
+		if (wait_any(p, ARRAY_LEN(p), clock_after(SLICE_MS)) < 0)
 			return err_sys(e, "cannot wait for Slurm");
 		slurm_job_turn(j);
 		if (j->began || j->reported)

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "git/gitsay.h"
 #include "model/settings/paths.h"
@@ -188,17 +188,15 @@ static void forget_variables(void)
  * workspace any more. */
 static void wait_for_sandbox(const struct protect *t, int pidfd)
 {
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
 	if (pidfd >= 0) {
-		if (poll(&p, 1, SANDBOX_MS) <= 0)
+		if (wait_fd(pidfd, POLLIN, clock_after(SANDBOX_MS)) < 0)
 			(void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-		(void)poll(&p, 1, SANDBOX_MS);
+		(void)wait_fd(pidfd, POLLIN, clock_after(SANDBOX_MS));
 		return;
 	}
 	for (int waited = 0; waited < SANDBOX_MS && journal_held(&t->plan->workspace_ident);
 	     waited += LOOK_MS)
-		(void)poll(NULL, 0, LOOK_MS);
+		wait_moment(LOOK_MS);
 }
 
 struct checker {

@@ -509,8 +509,7 @@ static void siege_json(const struct siege *s, struct json *j)
 	json_kbool(j, "usable", s->usable);
 	json_kstr(j, "reason", s->usable ? NULL : s->why);
 	json_ku64(j, "ms", s->ms);
-	json_key(j, "attacks");
-	json_array(j);
+	json_karray(j, "attacks");
 	for (size_t k = 0; k < s->count && s->usable; k++) {
 		const struct assault *a = &s->done[k];
 
@@ -532,8 +531,7 @@ void attack_json(const struct report *r, struct json *j)
 	json_object(j);
 	json_ku64(j, "schema", 1);
 	json_kbool(j, "contained", attack_broke(r) == 0);
-	json_key(j, "backends");
-	json_array(j);
+	json_karray(j, "backends");
 	for (size_t i = 0; i < r->count; i++)
 		siege_json(&r->sieges[i], j);
 	json_array_end(j);

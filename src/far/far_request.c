@@ -18,8 +18,7 @@ static int say_list(struct frames *c, enum frames_kind kind, const char *const *
 
 static int put_paths(const struct far_request *q, struct json *j, struct err *e)
 {
-	json_key(j, "paths");
-	json_array(j);
+	json_karray(j, "paths");
 	for (size_t i = 0; i < q->path_count; i++) {
 		struct far_place at;
 		int r = far_place_look(q->paths[i].path, &at);

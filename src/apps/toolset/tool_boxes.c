@@ -196,8 +196,7 @@ int list_sandboxes(struct tool_call *c, const struct jread *args UNUSED, struct 
 		return far_list(c, e);
 	json_init(&j, &c->result.json, false);
 	json_object(&j);
-	json_key(&j, "sandboxes");
-	json_array(&j);
+	json_karray(&j, "sandboxes");
 	for (const struct tool_box *b = c->of->boxes; b; b = b->next) {
 		put_box(&j, b);
 		buf_printf(&c->result.text, "%s%s%s%s\n", b->id, b->name[0] ? " " : "", b->name,

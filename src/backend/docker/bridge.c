@@ -31,8 +31,7 @@ static void body(const struct bridge *b, const char *id, const char *nonce, stru
 	json_kstr(j, "Driver", "bridge");
 	json_kbool(j, "CheckDuplicate", true);
 	json_kbool(j, "EnableIPv6", false);
-	json_key(j, "Labels");
-	json_object(j);
+	json_kobject(j, "Labels");
 	json_kstr(j, DOCKER_LABEL_RUN, id);
 	json_kstr(j, DOCKER_LABEL_NONCE, nonce);
 	json_object_end(j);

@@ -415,8 +415,7 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 
 static void put_limits(const struct backend_plan *p, struct json *j)
 {
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "limits");
 	json_ku64(j, "output", p->output);
 	json_ku64(j, "timeout_ms", p->timeout);
 	json_object_end(j);
@@ -436,8 +435,7 @@ void slurm_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstrs(j, "env", (const char *const *)p->variables);
 	if (p->code)
 		json_ku64(j, "code_bytes", p->code_size);
-	json_key(j, "shared");
-	json_array(j);
+	json_karray(j, "shared");
 	for (size_t i = 0; i < p->path_count; i++)
 		json_str(j, p->paths[i].path);
 	json_array_end(j);

@@ -261,8 +261,7 @@ static void list_as_json(const struct token *v, size_t n)
 
 	json_init(&j, &b, false);
 	json_object(&j);
-	json_key(&j, "tokens");
-	json_array(&j);
+	json_karray(&j, "tokens");
 	for (size_t i = 0; i < n; i++) {
 		json_object(&j);
 		json_kstr(&j, "name", v[i].tenant);

@@ -406,8 +406,7 @@ static bool has_input(void)
 
 static void put_env(struct json *j, const struct sandbox_asked *a, struct arena *arena)
 {
-	json_key(j, "env");
-	json_object(j);
+	json_kobject(j, "env");
 	for (size_t i = 0; i < a->env_count; i++) {
 		const char *equals = strchr(a->env[i], '=');
 		const char *name =

@@ -101,8 +101,7 @@ static void put_cluster(struct json *j, const struct kube_config *c, const char 
 {
 	CLEANUP(buf) struct buf coded = BUF_INIT((size_t)KUBECONFIG_MAX * 2);
 
-	json_key(j, "cluster");
-	json_object(j);
+	json_kobject(j, "cluster");
 	json_kstr(j, "server", c->server);
 	if (c->tls_name)
 		json_kstr(j, "tls-server-name", c->tls_name);
@@ -121,8 +120,7 @@ static void put_info(struct buf *out, const struct kube_config *c, const char *c
 	json_object(&j);
 	json_kstr(&j, "apiVersion", c->plugin->version);
 	json_kstr(&j, "kind", "ExecCredential");
-	json_key(&j, "spec");
-	json_object(&j);
+	json_kobject(&j, "spec");
 	json_kbool(&j, "interactive", false);
 	if (c->plugin->cluster_info)
 		put_cluster(&j, c, ca);

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,8 @@
 
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "model/settings/paths.h"
 #include "proc/host_find.h"
 #include "proc/host_program.h"
@@ -150,13 +151,12 @@ int tls_front_late(struct err *e)
 int tls_front_start(struct tls_front *f, int *channel, struct err *e)
 {
 	CLEANUP(fd) int here = -1;
-	struct pollfd p = { .events = POLLIN };
 	int r;
 
 	if (tls_front_begin(f, &here, e) < 0)
 		return -e->code;
-	p.fd = here;
-	r = poll(&p, 1, TLS_PATIENCE_MS) <= 0 ? tls_front_late(e) : tls_front_word(here, e);
+	r = wait_fd(here, POLLIN, clock_after(TLS_PATIENCE_MS)) < 0 ? tls_front_late(e)
+								    : tls_front_word(here, e);
 	if (r < 0) {
 		tls_front_end(f);
 		return r;

@@ -2,10 +2,10 @@
 /* doctor/attack.c - lays out the baits, attacks each backend, tells what held. */
 #include "doctor/attack.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/bytes/random.h"
 #include "base/files/fd.h"
@@ -21,6 +21,7 @@
 #include "base/text/num.h"
 #include "base/text/str.h"
 #include "doctor/doctor.h"
+#include "proc/forked.h"
 #include "sandbox/sandbox.h"
 
 #define INSIDE "/attack" /* where brig stands inside */
@@ -35,6 +36,7 @@ struct ground {
 	char brig[PATH_MAX];
 	const struct spec *config; /* which image a container is made from */
 	int listener;
+	int leash; /* of the process: it ends when this does */
 	struct bait bait;
 };
 
@@ -115,25 +117,33 @@ static int listen_abstract(struct ground *g, struct err *e)
 	return 0;
 }
 
+static int be_victim(void *arg UNUSED, int line)
+{
+	char none;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	(void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	while (read(line, &none, 1) < 0 && errno == EINTR)
+		;
+	return 0;
+}
+
 static int start_victim(struct ground *g, struct err *e)
 {
-	pid_t pid = fork();
+	const struct forked_want w = { .what = "a process to attack",
+				       .line = FORKED_BYTES,
+				       .run = be_victim };
+	pid_t pid = forked_start(&w, &g->leash, e);
 
 	if (pid < 0)
-		return err_sys(e, "cannot start a process");
-	if (pid == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-		(void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-		for (;;)
-			(void)poll(NULL, 0, -1);
-	}
+		return -e->code;
 	g->bait.victim = pid;
 	return 0;
 }
 
 static int ground_open(struct ground *g, struct err *e)
 {
-	*g = (struct ground){ .listener = -1 };
+	*g = (struct ground){ .listener = -1, .leash = -1 };
 	if (random_hex(g->token, sizeof(g->token), e) < 0)
 		return -e->code;
 	(void)snprintf(g->name, sizeof(g->name), "brig-attack-%s", g->token);
@@ -161,8 +171,9 @@ static void ground_close(struct ground *g)
 	(void)fd_close(g->listener);
 	if (g->bait.victim > 0) {
 		(void)kill(g->bait.victim, SIGKILL);
-		(void)waitpid(g->bait.victim, NULL, 0);
+		(void)forked_wait(g->bait.victim);
 	}
+	(void)fd_close(g->leash);
 	if (g->top[0])
 		(void)nftw(g->top, attack_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -498,8 +509,7 @@ static void siege_json(const struct siege *s, struct json *j)
 	json_kbool(j, "usable", s->usable);
 	json_kstr(j, "reason", s->usable ? NULL : s->why);
 	json_ku64(j, "ms", s->ms);
-	json_key(j, "attacks");
-	json_array(j);
+	json_karray(j, "attacks");
 	for (size_t k = 0; k < s->count && s->usable; k++) {
 		const struct assault *a = &s->done[k];
 
@@ -521,8 +531,7 @@ void attack_json(const struct report *r, struct json *j)
 	json_object(j);
 	json_ku64(j, "schema", 1);
 	json_kbool(j, "contained", attack_broke(r) == 0);
-	json_key(j, "backends");
-	json_array(j);
+	json_karray(j, "backends");
 	for (size_t i = 0; i < r->count; i++)
 		siege_json(&r->sieges[i], j);
 	json_array_end(j);

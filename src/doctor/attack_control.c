@@ -14,12 +14,15 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "doctor/attack.h"
+#include "proc/forked.h"
 
-#define CONTROL_MS 3000
+#define CONTROL_US ((uint64_t)3 * 1000 * 1000)
 #define SCRATCH                                                                                    \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 
@@ -61,8 +64,9 @@ struct control_job {
 	gid_t gid;
 };
 
-static _Noreturn void child(const struct control_job *j, int out)
+static int control_child(void *arg, int out)
 {
+	const struct control_job *j = arg;
 	struct answer a = { .worked = -1 };
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -73,39 +77,43 @@ static _Noreturn void child(const struct control_job *j, int out)
 			limit(RLIMIT_NPROC, 2 * BOMB_FORKS);
 		j->fn(j->arg, &a);
 	}
-	_exit(fd_write_all(out, &a, sizeof(a)) < 0);
+	return fd_write_all(out, &a, sizeof(a)) < 0;
 }
 
 /* exit_signal SIGCHLD, so that an ordinary wait serves for both kinds. */
-static pid_t attack_control_start(bool scratch)
+static pid_t start_in_scratch(struct control_job *j, int *line)
 {
-	return scratch ? (pid_t)syscall(SYS_clone, SCRATCH | SIGCHLD, NULL, NULL, NULL, NULL)
-		       : fork();
-}
-
-static int attack_control_run(bool scratch, control_fn *fn, const void *arg, struct answer *ret)
-{
-	const struct control_job j = {
-		.scratch = scratch, .fn = fn, .arg = arg, .uid = geteuid(), .gid = getegid()
-	};
-	struct pollfd p = { .events = POLLIN };
 	int ends[2];
-	ssize_t n = -1;
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
-	pid = attack_control_start(scratch);
+	pid = (pid_t)syscall(SYS_clone, SCRATCH | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0)
-		child(&j, ends[1]);
+		_exit(control_child(j, ends[1]));
 	(void)fd_close(ends[1]);
-	p.fd = ends[0];
-	if (pid > 0 && poll(&p, 1, CONTROL_MS) == 1)
-		n = read(ends[0], ret, sizeof(*ret));
-	(void)fd_close(ends[0]);
+	*line = ends[0];
+	return pid;
+}
+
+static int attack_control_run(bool scratch, control_fn *fn, const void *arg, struct answer *ret)
+{
+	struct control_job j = {
+		.scratch = scratch, .fn = fn, .arg = arg, .uid = geteuid(), .gid = getegid()
+	};
+	const struct forked_want w = {
+		.what = "an attack", .line = FORKED_BYTES, .run = control_child, .arg = &j
+	};
+	CLEANUP(fd) int line = -1;
+	struct err unused = { 0 };
+	ssize_t n = -1;
+	pid_t pid = scratch ? start_in_scratch(&j, &line) : forked_start(&w, &line, &unused);
+
+	if (pid > 0 && wait_fd(line, POLLIN, clock_us() + CONTROL_US) == 0)
+		n = read(line, ret, sizeof(*ret));
 	if (pid > 0) {
 		(void)kill(pid, SIGKILL); /* the first of its pid namespace: all of it ends */
-		(void)waitpid(pid, NULL, 0);
+		(void)forked_wait(pid);
 	}
 	return n == (ssize_t)sizeof(*ret) ? ret->worked : -1;
 }

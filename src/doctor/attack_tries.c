@@ -9,7 +9,6 @@
 #include <linux/keyctl.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -29,6 +28,7 @@
 #include <sys/wait.h>
 
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 #include "base/text/num.h"
 
 #define WATCH_MS 200         /* where there is no cgroup, a watch looks every few milliseconds */
@@ -337,13 +337,13 @@ int attack_forks(void)
 	int n = 0;
 
 	for (; n < BOMB_FORKS; n++) {
-		pid_t pid = fork();
+		pid_t pid = fork(); /* allow fork: that is the attack */
 
 		if (pid < 0)
 			break;
 		if (pid == 0) {
 			(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-			(void)poll(NULL, 0, 10000);
+			wait_moment(10000);
 			_exit(0);
 		}
 	}
@@ -359,7 +359,7 @@ void attack_memory(void)
 		return;
 	for (size_t i = 0; i < n; i += 4096)
 		((volatile char *)p)[i] = 1;
-	(void)poll(NULL, 0, WATCH_MS);
+	wait_moment(WATCH_MS);
 	(void)munmap(p, n);
 }
 
@@ -389,7 +389,7 @@ static void bomb_forks(void)
 {
 	int n = attack_forks();
 
-	(void)poll(NULL, 0, WATCH_MS);
+	wait_moment(WATCH_MS);
 	attack_tries_tell("%d\n", n);
 }
 

@@ -285,8 +285,7 @@ void doctor_json(const struct diagnosis *d, struct json *j)
 	json_object(j);
 	json_ku64(j, "schema", 1);
 	json_kbool(j, "ready", doctor_failed(d) == 0);
-	json_key(j, "checks");
-	json_array(j);
+	json_karray(j, "checks");
 	for (size_t i = 0; i < d->count; i++) {
 		const struct finding *f = &d->findings[i];
 

@@ -2,7 +2,6 @@
 #include "egress/monitor.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -325,11 +324,11 @@ bool egress_waiting(const struct egress *g)
 int egress_await(struct egress *g, unsigned ms, struct err *e)
 {
 	uint64_t until = clock_us() + (uint64_t)ms * 1000;
-	struct pollfd p = { .fd = egress_fd(g), .events = POLLIN };
+	const int fd = egress_fd(g);
 	struct egress_event ev;
 
 	while (clock_us() < until) {
-		(void)poll(&p, 1, 100);
+		(void)wait_fd(fd, POLLIN, clock_after(100));
 		switch (egress_next(g, &ev)) {
 		case EGRESS_QUIET:
 			continue;

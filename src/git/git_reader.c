@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <sys/sendfile.h>
 #include <sys/wait.h>
 
+#include "base/sys/wait.h"
 #include "git/gitsay.h"
 #include "base/sys/clock.h"
 #include "base/files/draft.h"
@@ -199,16 +199,11 @@ static void hear_records(struct reader_listener *l, const char *data, size_t n)
 /* false: it said too much or took too long, and is to be ended. */
 static bool listen_to(struct reader_listener *l, int fd, uint64_t until)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	char data[16384];
 
 	for (;;) {
-		uint64_t now = clock_us();
-		int r = now >= until ? 0 : poll(&p, 1, (int)((until - now) / 1000) + 1);
-		ssize_t n = r > 0 ? read(fd, data, sizeof(data)) : -1;
+		ssize_t n = wait_read(fd, data, sizeof(data), until);
 
-		if (r < 0 && errno == EINTR)
-			continue;
 		if (n == 0)
 			return true;
 		if (n < 0)

@@ -6,7 +6,6 @@
  * faster one. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "http/http_internal.h"
 
 #define STEP ((size_t)1 << 20)
@@ -54,9 +54,7 @@ static bool has_bytes(int fd)
 /* The kernel moves nothing past it, and says all the same that there is something to read. */
 static bool has_urgent(int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLPRI };
-
-	return poll(&p, 1, 0) > 0 && p.revents & POLLPRI;
+	return wait_look(fd, POLLPRI) & POLLPRI;
 }
 
 /* Which of the two is waited for. */
@@ -255,11 +253,11 @@ static bool begin_chunk(struct http_conn *c)
 /* The pipe was empty: more comes, has come meanwhile, or nobody writes any more. */
 static bool await_chunk(struct http_conn *c)
 {
-	struct pollfd p = { .fd = c->pump.w.fd, .events = POLLIN };
+	short there = wait_look(c->pump.w.fd, POLLIN);
 
-	if (poll(&p, 1, 0) <= 0)
+	if (!there)
 		return http_pump_await(c, EPOLLIN, 0);
-	return p.revents & POLLIN ? true : end_give(c, true);
+	return there & POLLIN ? true : end_give(c, true);
 }
 
 static bool give_by_kernel(struct http_conn *c)

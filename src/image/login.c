@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/files/fd.h"
 #include "base/bytes/jread.h"
 #include "base/bytes/json.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "proc/host_program.h"
 #include "proc/host_find.h"
@@ -170,18 +170,11 @@ static int read_end(int fd, char *out, size_t room, size_t *len)
 	uint64_t until = clock_us() + HELPER_US;
 
 	for (*len = 0; *len < room;) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		uint64_t now = clock_us();
-		ssize_t r;
+		ssize_t r = wait_read(fd, out + *len, room - *len, until);
 
-		if (now >= until || poll(&p, 1, (int)((until - now) / 1000) + 1) == 0)
-			return -ETIMEDOUT;
-		r = read(fd, out + *len, room - *len);
-		if (r < 0 && errno != EINTR)
-			return -errno;
-		if (r == 0)
-			return 0;
-		*len += r > 0 ? (size_t)r : 0;
+		if (r <= 0)
+			return (int)r;
+		*len += (size_t)r;
 	}
 	return -E2BIG;
 }

@@ -79,8 +79,7 @@ void oci_write(const struct oci_manifest *m, struct buf *out)
 		json_kstr(&j, "artifactType", m->artifact);
 	json_key(&j, "config");
 	put_blob(&j, &m->config);
-	json_key(&j, "layers");
-	json_array(&j);
+	json_karray(&j, "layers");
 	for (size_t i = 0; i < m->n; i++)
 		put_blob(&j, &m->layers[i]);
 	json_array_end(&j);

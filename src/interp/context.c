@@ -2,7 +2,6 @@
 #include "interp/context.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "model/outcome/outcome.h"
 #include "model/settings/spec.h"
@@ -135,7 +135,7 @@ void context_finish(struct context *x, const char *why)
 		kill_all(x);
 		if (!brig_sandbox_dispatch(x->sandbox))
 			break;
-		(void)poll(p, ARRAY_LEN(p), TURN_MS);
+		(void)wait_any(p, ARRAY_LEN(p), clock_after(TURN_MS));
 	}
 	context_gone(x);
 }

@@ -151,10 +151,8 @@ static void put_review(struct examining *x, const struct kube_right *t, struct b
 	json_object(&j);
 	json_kstr(&j, "apiVersion", "authorization.k8s.io/v1");
 	json_kstr(&j, "kind", "SelfSubjectAccessReview");
-	json_key(&j, "spec");
-	json_object(&j);
-	json_key(&j, "resourceAttributes");
-	json_object(&j);
+	json_kobject(&j, "spec");
+	json_kobject(&j, "resourceAttributes");
 	json_kstr(&j, "namespace", kube_place(x->kube)->namespace);
 	json_kstr(&j, "verb", t->verb);
 	json_kstr(&j, "group", t->group);

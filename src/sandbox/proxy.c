@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
 #include "base/bytes/random.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "egress/monitor.h"
 #include "sandbox/recorder.h"
 
@@ -73,12 +73,12 @@ static int proxy_hear(struct proxy *p, struct err *e)
 static void end_door(struct proxy *p)
 {
 	uint64_t until = clock_us() + DOOR_END_US;
-	struct pollfd w = { .events = POLLIN };
 	struct err e;
+	int fd;
 
 	egress_end(p->door);
-	while ((w.fd = egress_fd(p->door)) >= 0 && clock_us() < until) {
-		(void)poll(&w, 1, 50);
+	while ((fd = egress_fd(p->door)) >= 0 && clock_us() < until) {
+		(void)wait_fd(fd, POLLIN, clock_after(50));
 		if (proxy_hear(p, &e) < 0)
 			return;
 	}
@@ -90,7 +90,7 @@ static int proxy_serve(struct proxy *p, int signals, struct err *e)
 			      { .fd = egress_fd(p->door), .events = POLLIN } };
 
 	for (;;) {
-		if (poll(w, ARRAY_LEN(w), -1) < 0 && errno != EINTR)
+		if (wait_any(w, ARRAY_LEN(w), 0) < 0)
 			return err_sys(e, "cannot wait");
 		if (w[1].revents && proxy_hear(p, e) < 0)
 			return -e->code;

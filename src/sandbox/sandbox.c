@@ -15,8 +15,7 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 static void choice_json(const struct backend_choice *c, struct json *j)
 {
 	json_reopen(j);
-	json_key(j, "passed_over");
-	json_array(j);
+	json_karray(j, "passed_over");
 	for (size_t i = 0; i < c->passed_count; i++) {
 		json_object(j);
 		json_kstr(j, "backend", c->passed[i].backend->name);

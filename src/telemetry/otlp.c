@@ -34,8 +34,7 @@ static void begin_attribute(struct json *j, const char *name, const char *type)
 {
 	json_object(j);
 	json_kstr(j, "key", name);
-	json_key(j, "value");
-	json_object(j);
+	json_kobject(j, "value");
 	json_key(j, type);
 }
 
@@ -76,8 +75,7 @@ static void attribute_limits(struct json *j, const struct outcome *o)
 		return;
 	begin_attribute(j, "brig.limits_hit", "arrayValue");
 	json_object(j);
-	json_key(j, "values");
-	json_array(j);
+	json_karray(j, "values");
 	for (int l = 0; l < LIMIT_COUNT; l++)
 		if (o->limits_hit & (1U << l)) {
 			json_object(j);
@@ -104,8 +102,7 @@ static void attribute_program(struct json *j, const struct spec *s)
 
 static void run_attributes(struct json *j, const struct spec *s, const struct outcome *o)
 {
-	json_key(j, "attributes");
-	json_array(j);
+	json_karray(j, "attributes");
 	attribute(j, "brig.run.id", o->id[0] ? o->id : NULL);
 	attribute(j, "brig.backend", o->backend);
 	attribute(j, "brig.policy", fields[FIELD_POLICY].words[s->policy]);
@@ -123,10 +120,8 @@ static void run_attributes(struct json *j, const struct spec *s, const struct ou
 
 static void resource(struct json *j, const struct otlp *t)
 {
-	json_key(j, "resource");
-	json_object(j);
-	json_key(j, "attributes");
-	json_array(j);
+	json_kobject(j, "resource");
+	json_karray(j, "attributes");
 	attribute(j, "service.name", t->service);
 	attribute(j, "service.version", BRIG_VERSION);
 	for (size_t i = 0; i < t->resource.n; i++) {
@@ -180,8 +175,7 @@ static void begin_span(struct writer *w, const char *name, const unsigned char *
 
 static void status(struct writer *w, const struct outcome *o)
 {
-	json_key(&w->j, "status");
-	json_object(&w->j);
+	json_kobject(&w->j, "status");
 	if (outcome_status(o) != 0) {
 		json_ku64(&w->j, "code", STATUS_ERROR);
 		json_kstr(&w->j, "message", outcome_name(o->kind));
@@ -215,20 +209,16 @@ void otlp_body(const struct otlp *t, const struct spec *s, const struct outcome 
 
 	json_init(j, out, false);
 	json_object(j);
-	json_key(j, "resourceSpans");
-	json_array(j);
+	json_karray(j, "resourceSpans");
 	json_object(j);
 	resource(j, t);
-	json_key(j, "scopeSpans");
-	json_array(j);
+	json_karray(j, "scopeSpans");
 	json_object(j);
-	json_key(j, "scope");
-	json_object(j);
+	json_kobject(j, "scope");
 	json_kstr(j, "name", "brig");
 	json_kstr(j, "version", BRIG_VERSION);
 	json_object_end(j);
-	json_key(j, "spans");
-	json_array(j);
+	json_karray(j, "spans");
 	begin_span(&w, "brig run", t->span, t->parent.there ? t->parent.span : NULL, when->began,
 		   when->done);
 	run_attributes(j, s, o);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -87,7 +86,7 @@ static int connect_unix(int fd, const struct sockaddr_un *a, uint64_t deadline)
 			return -errno;
 		if (deadline && clock_us() >= deadline)
 			return -ETIMEDOUT;
-		(void)poll(NULL, 0, 5);
+		wait_moment(5);
 	}
 	return 0;
 }

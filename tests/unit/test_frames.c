@@ -207,6 +207,107 @@ static void what_is_no_frame_ends_the_conversation(void **state UNUSED)
 	assert_int_equal(frames_look("slurmstepd: error", 17, false, &got, &payload), -EPROTO);
 }
 
+/* One frame as the other side would have it, right or wrong; what comes of it. */
+static int raw(struct end *e, int there, struct frames_head h, const void *payload)
+{
+	assert_int_equal(write(there, &h, sizeof(h)), sizeof(h));
+	assert_int_equal(write(there, payload, h.size), h.size);
+	return turn(e);
+}
+
+static void words_about_channels_are_held_to_their_rules(void **state UNUSED)
+{
+	static const uint32_t one = 1;
+	static const struct {
+		enum frames_kind kind;
+		uint8_t channel;
+		uint32_t size;
+		int result;
+		const char *what;
+	} words[] = {
+		{ FRAMES_DATA, 0, 1, 0, "what this side reads" },
+		{ FRAMES_END, 0, 0, 0, "the end of it" },
+		{ FRAMES_GONE, 1, 0, 0, "a reader over there that left" },
+		{ FRAMES_DATA, 2, 4, 0, "a channel that is not open" },
+		{ FRAMES_DATA, FRAMES_CHANNELS, 4, -EPROTO, "a channel that no command has" },
+		{ FRAMES_DATA, 1, 4, -EPROTO, "data where this side speaks" },
+		{ FRAMES_END, 1, 0, -EPROTO, "an end where this side speaks" },
+		{ FRAMES_GONE, 0, 0, -EPROTO, "no reader where this side reads" },
+		{ FRAMES_CREDIT, 0, 4, -EPROTO, "room where this side reads" },
+		{ FRAMES_CREDIT, 1, 4, -EPROTO, "more room than was taken" },
+		{ FRAMES_CREDIT, 1, 3, -EPROTO, "a number that is too short" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		const struct frames_head h = { .size = words[i].size,
+					       .command = 1,
+					       .kind = (uint8_t)words[i].kind,
+					       .channel = words[i].channel };
+		struct end a = { 0 };
+		int line[2], out, in, r;
+
+		pair(line);
+		begin(&a, line[0], line[0], (struct frames_line){ 0 });
+		out = pipe_end(&a, 0, false);
+		in = pipe_end(&a, 1, true);
+		r = raw(&a, line[1], h, &one);
+		if (r != words[i].result)
+			fail_msg("%s: %d", words[i].what, r);
+		finish(&a);
+		(void)close(in);
+		(void)close(out);
+		(void)close(line[0]);
+		(void)close(line[1]);
+	}
+}
+
+static void what_is_sent_beyond_the_window_ends_the_conversation(void **state UNUSED)
+{
+	static char piece[FRAMES_PIECE];
+	const struct frames_head h = { .size = sizeof(piece), .command = 1, .kind = FRAMES_DATA };
+	struct end a = { 0 };
+	size_t taken = 0;
+	int line[2], out;
+
+	pair(line);
+	begin(&a, line[0], line[0], (struct frames_line){ 0 });
+	out = pipe_end(&a, 0, false);
+	while (taken < 4 * WINDOW && raw(&a, line[1], h, piece) == 0)
+		taken += sizeof(piece);
+	/* What a pipe holds, and a window. */
+	assert_true(taken >= WINDOW && taken <= 2 * WINDOW);
+	assert_int_equal(drain(out), taken - WINDOW);
+	finish(&a);
+	(void)close(out);
+	(void)close(line[0]);
+	(void)close(line[1]);
+}
+
+/* A frame may come in any number of parts; one that breaks off is not heard. */
+static void a_frame_counts_once_it_is_whole(void **state UNUSED)
+{
+	const struct frames_head h = { .size = 3, .command = 9, .kind = FRAMES_SAID };
+	char text[2 * sizeof(h) + 5];
+	struct end a = { 0 };
+	int line[2];
+
+	memcpy(text, &h, sizeof(h));
+	memcpy(text + sizeof(h), "abc", 3);
+	memcpy(text + sizeof(h) + 3, text, sizeof(h) + 2);
+	pair(line);
+	begin(&a, line[0], line[0], (struct frames_line){ 0 });
+	for (size_t i = 0; i < sizeof(text); i++) {
+		assert_int_equal(write(line[1], text + i, 1), 1);
+		assert_int_equal(turn(&a), 0);
+		assert_int_equal(a.heard[FRAMES_SAID], i + 1 < sizeof(h) + 3 ? 0 : 3 + 1);
+	}
+	(void)close(line[1]);
+	assert_int_equal(turn(&a), -EPIPE);
+	assert_int_equal(a.heard[FRAMES_SAID], 3 + 1);
+	finish(&a);
+	(void)close(line[0]);
+}
+
 /* ---- the near end ---- */
 
 struct near {
@@ -300,6 +401,83 @@ static void a_far_end_that_breaks_a_rule_is_heard_no_more(void **state UNUSED)
 	}
 }
 
+static void what_comes_out_of_turn_is_heard_no_more(void **state UNUSED)
+{
+	static const struct {
+		struct {
+			enum frames_kind kind;
+			uint32_t command;
+			const char *text;
+		} words[3];
+		int result;
+		const char *what;
+	} cases[] = {
+		{ { { FRAMES_BEGAN, 1, "" }, { FRAMES_ENDED, 1, "" } }, 0, "a command" },
+		{ { { FRAMES_REPORT, 1, "{}" }, { FRAMES_ENDED, 1, "" } }, 0, "one refused" },
+		{ { { FRAMES_BEGAN, 9, "" }, { FRAMES_BEGAN, 9, "" } }, 0, "one that was left" },
+		{ { { FRAMES_READY, 0, "{}" }, { FRAMES_READY, 0, "{}" } }, -EPROTO, "two hosts" },
+		{ { { FRAMES_BEGAN, 1, "" }, { FRAMES_BEGAN, 1, "" } }, -EPROTO, "begun twice" },
+		{ { { FRAMES_BEGAN, 0, "" }, { FRAMES_BEGAN, 0, "" } }, -EPROTO, "open twice" },
+		{ { { FRAMES_ENDED, 1, "" }, { FRAMES_BEGAN, 1, "" } }, -EPROTO, "begun late" },
+		{ { { FRAMES_ENDED, 1, "" }, { FRAMES_REPORT, 1, "{}" } }, -EPROTO, "told late" },
+		{ { { FRAMES_ENDED, 0, "" }, { FRAMES_BEGAN, 0, "" } }, -EPROTO, "open late" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct near n;
+		int r = 0;
+
+		near_begin(&n);
+		for (size_t w = 0; r == 0 && cases[i].words[w].text; w++)
+			r = say(&n, cases[i].words[w].kind, cases[i].words[w].command,
+				cases[i].words[w].text);
+		if (r != cases[i].result)
+			fail_msg("%s: %d", cases[i].what, r);
+		near_finish(&n);
+	}
+}
+
+/* Whoever waits for a command is told as well when nothing more will be said of it. */
+static void a_far_end_that_breaks_off_has_ended_nothing(void **state UNUSED)
+{
+	const struct frames_head h = { .size = 0, .command = 1, .kind = FRAMES_ENDED };
+	struct near n;
+	uint64_t news;
+
+	near_begin(&n);
+	assert_int_equal(say(&n, FRAMES_REPORT, 1, "{}"), 0);
+	assert_int_equal(write(n.there, &h, sizeof(h) - 1), sizeof(h) - 1);
+	assert_int_equal(far_job_turn(n.job), 0);
+	assert_int_equal(read(far_job_news(n.job, 1), &news, sizeof(news)), -1);
+	assert_int_equal(shutdown(n.there, SHUT_WR), 0);
+	assert_int_equal(far_job_turn(n.job), -EPIPE);
+	assert_false(far_job_ended(n.job, 1));
+	assert_null(far_job_report(n.job, 1));
+	assert_int_equal(read(far_job_news(n.job, 1), &news, sizeof(news)), sizeof(news));
+	near_finish(&n);
+}
+
+static void a_sandbox_has_so_many_commands_and_no_more(void **state UNUSED)
+{
+	static const char *const nothing[] = { NULL };
+	const struct order o = { .argv = nothing, .envp = nothing, .path = "", .cwd = "" };
+	struct err e = { 0 };
+	struct near n;
+
+	near_begin(&n); /* it has one */
+	for (uint32_t i = 2; i <= COMMANDS_MAX; i++)
+		assert_int_equal(far_job_add(n.job, i, -1, -1, -1, &e), 0);
+	assert_int_equal(far_job_add(n.job, 1000, -1, -1, -1, &e), -EAGAIN);
+	assert_true(far_job_exec(n.job, 1000, &(struct far_exec){ .order = &o }, &e) < 0);
+	far_job_leave(n.job, 7);
+	assert_int_equal(far_job_add(n.job, 1000, -1, -1, -1, &e), 0);
+	/* What is said of the one that was left is nobody's; least of all the next one's. */
+	assert_int_equal(say(&n, FRAMES_REPORT, 7, "{}"), 0);
+	assert_int_equal(say(&n, FRAMES_ENDED, 7, ""), 0);
+	assert_false(far_job_ended(n.job, 1000));
+	near_finish(&n);
+}
+
 static void reports_are_bounded_together(void **state UNUSED)
 {
 	static char text[FRAMES_PIECE + 1];
@@ -326,8 +504,14 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_reader_that_leaves_is_told_of),
 	cmocka_unit_test(a_line_may_be_a_file),
 	cmocka_unit_test(what_is_no_frame_ends_the_conversation),
+	cmocka_unit_test(words_about_channels_are_held_to_their_rules),
+	cmocka_unit_test(what_is_sent_beyond_the_window_ends_the_conversation),
+	cmocka_unit_test(a_frame_counts_once_it_is_whole),
 	cmocka_unit_test(what_is_said_of_each_command_is_kept_for_it),
 	cmocka_unit_test(a_far_end_that_breaks_a_rule_is_heard_no_more),
+	cmocka_unit_test(what_comes_out_of_turn_is_heard_no_more),
+	cmocka_unit_test(a_far_end_that_breaks_off_has_ended_nothing),
+	cmocka_unit_test(a_sandbox_has_so_many_commands_and_no_more),
 	cmocka_unit_test(reports_are_bounded_together),
 };
 

@@ -221,7 +221,27 @@ static void a_full_buffer_is_told_not_overrun(void **state UNUSED)
 	}
 }
 
+static void a_member_may_be_a_list_or_an_object(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+	struct json j;
+
+	json_init(&j, &b, false);
+	json_object(&j);
+	json_karray(&j, "a");
+	json_u64(&j, 1);
+	json_array_end(&j);
+	json_kobject(&j, "b");
+	json_karray(&j, "c");
+	json_array_end(&j);
+	json_kbool(&j, "d", true);
+	json_object_end(&j);
+	json_object_end(&j);
+	assert_string_equal(buf_str(&b), "{\"a\":[1],\"b\":{\"c\":[],\"d\":true}}");
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_member_may_be_a_list_or_an_object),
 	cmocka_unit_test(the_checker_itself_knows_right_from_wrong),
 	cmocka_unit_test(every_byte_alone_comes_out_valid),
 	cmocka_unit_test(every_pair_of_bytes_comes_out_valid),

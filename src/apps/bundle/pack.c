@@ -345,8 +345,7 @@ static const char *said(const struct node *map, const char *key, const char *oth
 
 static void put_texts(struct json *j, const char *key, const struct node *list)
 {
-	json_key(j, key);
-	json_array(j);
+	json_karray(j, key);
 	for (const struct node *n = list && list->kind == NODE_LIST ? list->first : NULL; n;
 	     n = n->next)
 		if (n->kind == NODE_SCALAR)
@@ -370,8 +369,7 @@ static void put_backends(struct json *j, const struct node *root)
 
 static void put_files(const struct packing *p, struct json *j)
 {
-	json_key(j, "files");
-	json_array(j);
+	json_karray(j, "files");
 	for (size_t i = 0; i < p->n; i++) {
 		json_object(j);
 		json_kstr(j, "path", p->items[i].path);

@@ -103,8 +103,7 @@ static void put_call(struct json *j, const struct chat_call *c)
 	json_object(j);
 	json_kstr(j, "id", c->id);
 	json_kstr(j, "type", "function");
-	json_key(j, "function");
-	json_object(j);
+	json_kobject(j, "function");
 	json_kstr(j, "name", c->name);
 	json_kstr(j, "arguments", is_object(&c->args) ? buf_str(&c->args) : "{}");
 	json_object_end(j);
@@ -123,8 +122,7 @@ int history_answer(struct chat_history *h, const struct chat_answer *a, struct e
 	else
 		json_null(&j);
 	if (a->n_calls) {
-		json_key(&j, "tool_calls");
-		json_array(&j);
+		json_karray(&j, "tool_calls");
 		for (size_t i = 0; i < a->n_calls; i++)
 			put_call(&j, &a->calls[i]);
 		json_array_end(&j);
@@ -231,8 +229,7 @@ int history_save(const struct chat_history *h, struct err *e)
 	json_kstr(&j, "id", h->id);
 	json_kstr(&j, "role", h->role);
 	json_kstr(&j, "folder", h->folder);
-	json_key(&j, "messages");
-	json_array(&j);
+	json_karray(&j, "messages");
 	history_write(h, &j);
 	json_array_end(&j);
 	json_object_end(&j);

@@ -82,15 +82,13 @@ static void put_tools(const struct chat *c, struct json *j)
 
 	if (!c->w.tools)
 		return;
-	json_key(j, "tools");
-	json_array(j);
+	json_karray(j, "tools");
 	for (size_t i = 0; (t = tools_at(c->w.tools, i)); i++) {
 		if (!is_offered(c, t))
 			continue;
 		json_object(j);
 		json_kstr(j, "type", "function");
-		json_key(j, "function");
-		json_object(j);
+		json_kobject(j, "function");
 		json_kstr(j, "name", t->name);
 		json_kstr(j, "description", t->about);
 		json_key(j, "parameters");
@@ -103,8 +101,7 @@ static void put_tools(const struct chat *c, struct json *j)
 
 static void put_messages(const struct chat *c, struct json *j)
 {
-	json_key(j, "messages");
-	json_array(j);
+	json_karray(j, "messages");
 	if (c->w.spec->chat.prompt) {
 		json_object(j);
 		json_kstr(j, "role", "system");

@@ -4,7 +4,6 @@
  *     sent -> head -> events ... -> whole
  *                '-> an error of the server, of the door, or nothing: again, after a pause, while
  *                    nothing of an answer was seen and the server may think better of it */
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -14,6 +13,7 @@
 #include "apps/chat/chat_internal.h"
 #include "base/bytes/jread.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/clean.h"
 #include "base/text/str.h"
 #include "wire/client.h"
@@ -55,13 +55,12 @@ static int chat_request_wait_for(const struct chat_ask *q, int fd, uint64_t unti
 			      { .fd = q->signals, .events = POLLIN } };
 
 	for (;;) {
-		uint64_t now = clock_us();
 		int n;
 
-		if (now >= until)
+		if (clock_us() >= until)
 			return fd < 0 ? 0 : late(q, e);
-		n = poll(w, ARRAY_LEN(w), (int)((until - now) / 1000) + 1);
-		if (n < 0 && errno != EINTR)
+		n = wait_any(w, ARRAY_LEN(w), until);
+		if (n < 0)
 			return err_sys(e, "cannot wait");
 		if (n > 0 && w[1].revents)
 			return err_set(e, ERR_USAGE, EINTR, "interrupted");

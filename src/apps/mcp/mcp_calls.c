@@ -52,8 +52,7 @@ static void put_shown(struct json *j, const struct tool_shown *s, size_t number)
 	json_kstr(j, "type", s->image ? "image" : "resource");
 	if (!s->image) {
 		(void)snprintf(uri, sizeof(uri), "brig:shown/%zu", number);
-		json_key(j, "resource");
-		json_object(j);
+		json_kobject(j, "resource");
 		json_kstr(j, "uri", uri);
 	}
 	json_kstr(j, "mimeType", s->mime);
@@ -66,8 +65,7 @@ static void put_shown(struct json *j, const struct tool_shown *s, size_t number)
 
 void mcp_put_result(struct json *j, const struct tool_result *r)
 {
-	json_key(j, "content");
-	json_array(j);
+	json_karray(j, "content");
 	json_object(j);
 	json_kstr(j, "type", "text");
 	json_key(j, "text");
@@ -89,8 +87,7 @@ static void mcp_calls_answer(struct mcp_request *r, const struct tool_result *re
 	struct json j;
 
 	rpc_begin(&j, &b, r->id);
-	json_key(&j, "result");
-	json_object(&j);
+	json_kobject(&j, "result");
 	mcp_result_marks(&j, r->era, "complete");
 	mcp_put_result(&j, result);
 	json_object_end(&j);
@@ -135,8 +132,7 @@ static void on_progress(void *arg, uint64_t bytes, const char *line)
 	clean_put(&text, line, strlen(line));
 	rpc_begin(&j, &b, NULL);
 	json_kstr(&j, "method", "notifications/progress");
-	json_key(&j, "params");
-	json_object(&j);
+	json_kobject(&j, "params");
 	json_key(&j, "progressToken");
 	json_raw(&j, r->token, strlen(r->token));
 	json_ku64(&j, "progress", bytes);
@@ -204,10 +200,8 @@ void mcp_listen(const struct mcp_ask *a)
 		return;
 	rpc_begin(&j, &b, NULL);
 	json_kstr(&j, "method", "notifications/subscriptions/acknowledged");
-	json_key(&j, "params");
-	json_object(&j);
-	json_key(&j, "_meta");
-	json_object(&j);
+	json_kobject(&j, "params");
+	json_kobject(&j, "_meta");
 	json_key(&j, "io.modelcontextprotocol/subscriptionId");
 	json_raw(&j, a->m->id, strlen(a->m->id));
 	json_object_end(&j);

@@ -55,8 +55,7 @@ static void on_asked(void *arg, uint32_t handle, const char *name, uint16_t port
 		name, port);
 	rpc_begin(&j, &b, id);
 	json_kstr(&j, "method", "elicitation/create");
-	json_key(&j, "params");
-	json_object(&j);
+	json_kobject(&j, "params");
 	json_kstr(&j, "message", text);
 	put_schema(&j);
 	json_object_end(&j);
@@ -79,8 +78,7 @@ static void mcp_elicit_on_closed(void *arg, uint32_t handle)
 	(void)snprintf(id, sizeof(id), MARK "%u", handle);
 	rpc_begin(&j, &b, NULL);
 	json_kstr(&j, "method", "notifications/cancelled");
-	json_key(&j, "params");
-	json_object(&j);
+	json_kobject(&j, "params");
 	json_kstr(&j, "requestId", id);
 	json_object_end(&j);
 	rpc_end(&j);

@@ -73,8 +73,7 @@ void mcp_result_marks(struct json *j, enum mcp_era era, const char *type)
 	if (era != ERA_MODERN)
 		return;
 	json_kstr(j, "resultType", type);
-	json_key(j, "_meta");
-	json_object(j);
+	json_kobject(j, "_meta");
 	json_key(j, META "serverInfo");
 	put_self(j);
 	json_object_end(j);
@@ -84,8 +83,7 @@ void mcp_result(const struct mcp_ask *a, struct json *j, struct buf *b)
 {
 	*b = (struct buf)BUF_INIT(MCP_OUT_MAX);
 	rpc_begin(j, b, a->m->id);
-	json_key(j, "result");
-	json_object(j);
+	json_kobject(j, "result");
 	mcp_result_marks(j, a->era, "complete");
 }
 
@@ -173,8 +171,7 @@ static void put_tool(struct json *j, const struct tool *t, bool reach_out)
 	tool_schema(j, t->input);
 	json_key(j, "outputSchema");
 	tool_schema(j, t->output);
-	json_key(j, "annotations");
-	json_object(j);
+	json_kobject(j, "annotations");
 	json_kbool(j, "readOnlyHint", t->reads);
 	json_kbool(j, "destructiveHint", !t->keeps);
 	json_kbool(j, "openWorldHint", t->runs && reach_out);
@@ -193,8 +190,7 @@ static void list_tools(const struct mcp_ask *a)
 		return;
 	}
 	mcp_result(a, &j, &b);
-	json_key(&j, "tools");
-	json_array(&j);
+	json_karray(&j, "tools");
 	for (size_t i = 0; (t = tools_at(a->peer->of->tools, i)); i++)
 		put_tool(&j, t, tools_reach_out(a->peer->of->tools));
 	json_array_end(&j);

@@ -107,8 +107,7 @@ void task_make(struct mcp_request *r)
 	t->call = r->call;
 	r->task = t;
 	rpc_begin(&j, &b, r->id);
-	json_key(&j, "result");
-	json_object(&j);
+	json_kobject(&j, "result");
 	mcp_result_marks(&j, r->era, "task");
 	put_task(&j, t);
 	json_object_end(&j);

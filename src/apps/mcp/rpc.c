@@ -130,8 +130,7 @@ void rpc_error(struct buf *out, const char *id, int code, const char *text, cons
 	struct json j;
 
 	rpc_begin(&j, out, id);
-	json_key(&j, "error");
-	json_object(&j);
+	json_kobject(&j, "error");
 	json_key(&j, "code");
 	json_i64(&j, code);
 	json_kstr(&j, "message", text);

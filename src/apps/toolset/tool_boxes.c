@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apps/toolset/tool_boxes.c - sandboxes that stay: create_sandbox, list_sandboxes, delete_sandbox.
  */
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,8 @@
 
 #include "apps/toolset/tools_internal.h"
 #include "base/bytes/json.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "sandbox/manager.h"
 
@@ -99,7 +100,7 @@ void box_end_run(struct tool_box *b, brig_request *q, brig_run *run, brig_result
 		run_handle_drop(run); /* nobody reads it any more */
 		if (!brig_sandbox_dispatch(b->sandbox))
 			break;
-		(void)poll(p, ARRAY_LEN(p), TURN_MS);
+		(void)wait_any(p, ARRAY_LEN(p), clock_after(TURN_MS));
 	}
 	(void)brig_run_finish(run, ret, &unused);
 }
@@ -195,8 +196,7 @@ int list_sandboxes(struct tool_call *c, const struct jread *args UNUSED, struct 
 		return far_list(c, e);
 	json_init(&j, &c->result.json, false);
 	json_object(&j);
-	json_key(&j, "sandboxes");
-	json_array(&j);
+	json_karray(&j, "sandboxes");
 	for (const struct tool_box *b = c->of->boxes; b; b = b->next) {
 		put_box(&j, b);
 		buf_printf(&c->result.text, "%s%s%s%s\n", b->id, b->name[0] ? " " : "", b->name,

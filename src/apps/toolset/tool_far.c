@@ -80,8 +80,7 @@ void far_input(struct tool_call *c, const char *text)
 void far_env(struct tool_call *c, const char *name, const char *value)
 {
 	if (!c->far.in_env) {
-		json_key(&c->far.json, "env");
-		json_object(&c->far.json);
+		json_kobject(&c->far.json, "env");
 	}
 	c->far.in_env = true;
 	json_kstr(&c->far.json, name, value);

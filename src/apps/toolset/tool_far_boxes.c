@@ -187,8 +187,7 @@ static void on_listed(void *arg, const struct err *e)
 	}
 	json_init(&j, &c->result.json, false);
 	json_object(&j);
-	json_key(&j, "sandboxes");
-	json_array(&j);
+	json_karray(&j, "sandboxes");
 	for (size_t i = 0; i < jread_count(list); i++) {
 		const struct jread *b = jread_at(list, i);
 		const char *id = jread_str(b, "id"), *name = jread_str(b, "name"),

@@ -368,8 +368,7 @@ static void on_list(struct tool_call *c, int error)
 	json_init(&j, &c->result.json, false);
 	json_object(&j);
 	json_kstr(&j, "path", c->path);
-	json_key(&j, "entries");
-	json_array(&j);
+	json_karray(&j, "entries");
 	more = is_far(c) ? put_far_entries(c, &j, &n) : put_entries(c, &j, &n);
 	json_array_end(&j);
 	json_kbool(&j, "truncated", more);

@@ -185,8 +185,7 @@ static void put_streams(struct json *j, const struct outcome *o)
 
 static void put_limits(struct json *j, const struct outcome *o)
 {
-	json_key(j, "limits_hit");
-	json_array(j);
+	json_karray(j, "limits_hit");
 	for (unsigned l = 0; l < LIMIT_COUNT; l++)
 		if (o->limits_hit & (1U << l))
 			json_str(j, limit_name((enum limit)l));

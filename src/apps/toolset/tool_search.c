@@ -63,8 +63,7 @@ static void search_ended(struct tool_call *c, const struct outcome *o)
 	}
 	json_init(&j, &c->result.json, false);
 	json_object(&j);
-	json_key(&j, "matches");
-	json_array(&j);
+	json_karray(&j, "matches");
 	while (found < FOUND_MAX && at < end && tool_search_take(&at, end, &j, &c->result.text))
 		found++;
 	json_array_end(&j);

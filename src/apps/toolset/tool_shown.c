@@ -61,8 +61,7 @@ void shown_put_text(const struct tool_call *c, struct buf *b)
 
 void shown_put_json(const struct tool_call *c, struct json *j)
 {
-	json_key(j, "shown");
-	json_array(j);
+	json_karray(j, "shown");
 	for (size_t i = 0; i < c->result.shown_count; i++) {
 		json_object(j);
 		json_kstr(j, "mime", c->result.shown[i].mime);

@@ -335,19 +335,16 @@ void tool_schema(struct json *j, const struct tool_arg *args)
 {
 	json_object(j);
 	json_kstr(j, "type", "object");
-	json_key(j, "properties");
-	json_object(j);
+	json_kobject(j, "properties");
 	for (const struct tool_arg *a = args; a->name; a++) {
-		json_key(j, a->name);
-		json_object(j);
+		json_kobject(j, a->name);
 		put_type(j, a);
 		if (a->about)
 			json_kstr(j, "description", a->about);
 		json_object_end(j);
 	}
 	json_object_end(j);
-	json_key(j, "required");
-	json_array(j);
+	json_karray(j, "required");
 	for (const struct tool_arg *a = args; a->name; a++)
 		if (a->need)
 			json_str(j, a->name);

@@ -313,8 +313,7 @@ static void put_denied(struct json *j, const struct run_told *t)
 					       { "port" },   { "method" }, { "kind" },
 					       { "target" }, { "reason" }, { NULL } };
 
-	json_key(j, "denied");
-	json_array(j);
+	json_karray(j, "denied");
 	for (size_t i = 0; i < t->denied_n; i++) {
 		json_object(j);
 		runs_copy(j, &t->denied[i].line, keys);

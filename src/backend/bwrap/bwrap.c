@@ -79,8 +79,7 @@ static void bwrap_plan_json(const struct backend_plan *p, struct json *j)
 	json_object(j);
 	box_plan_members(p->box, j);
 	json_kstr(j, "program", p->program.path);
-	json_key(j, "args");
-	json_array(j);
+	json_karray(j, "args");
 	if (bwrap_args(p->box, &p->program.has, &args, &e) == 0)
 		for (size_t i = 0; i < args.n; i++)
 			json_str(j, args.v[i].text);

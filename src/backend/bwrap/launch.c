@@ -7,7 +7,6 @@
 #include "backend/bwrap/launch.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include "backend/bwrap/letter.h"
 #include "backend/kit/survey/placeholder.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 #include "model/request/code.h"
@@ -416,8 +416,7 @@ static int await_namespace(const struct backend_job *j, struct err *e)
 	struct supervisor_msg m;
 	size_t none = 0;
 
-	while (poll(p, ARRAY_LEN(p), START_MS) < 0 && errno == EINTR)
-		;
+	(void)wait_any(p, ARRAY_LEN(p), clock_after(START_MS));
 	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m))
 		return err_set(e, ERR_INTERNAL, ECHILD, "the sandbox died at once");
 	if (m.said == SUPERVISOR_READY)

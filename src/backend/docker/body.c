@@ -17,8 +17,7 @@
 
 static void strings(struct json *j, const char *key, const char *const *v, size_t n)
 {
-	json_key(j, key);
-	json_array(j);
+	json_karray(j, key);
 	for (size_t i = 0; i < n; i++)
 		json_str(j, v[i]);
 	json_array_end(j);
@@ -68,8 +67,7 @@ static void bind(struct json *j, const char *src, const char *dst, bool writable
 	json_kstr(j, "Source", src);
 	json_kstr(j, "Target", dst);
 	json_kbool(j, "ReadOnly", !writable);
-	json_key(j, "BindOptions");
-	json_object(j);
+	json_kobject(j, "BindOptions");
 	json_kstr(j, "Propagation", "rprivate");
 	if (!writable)
 		json_kbool(j, "NonRecursive", true);
@@ -126,8 +124,7 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 {
 	static const char *const files[] = { "passwd", "group" };
 
-	json_key(j, "Mounts");
-	json_array(j);
+	json_karray(j, "Mounts");
 	for (size_t i = 0; i < p->box->op_count; i++)
 		op(p, r, &p->box->ops[i], j);
 	for (size_t i = 0; r->files && p->user == DOCKER_USER_IDS && i < ARRAY_LEN(files); i++)
@@ -202,8 +199,7 @@ static void masks(const struct backend_plan *p, const struct body_run *r, struct
 
 static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
-	json_key(j, "Tmpfs");
-	json_object(j);
+	json_kobject(j, "Tmpfs");
 	for (size_t i = 0; i < p->tmpfs_count; i++)
 		one_tmpfs(p, r, &p->tmpfs[i], j);
 	over_volumes(p, r, j);
@@ -228,8 +224,7 @@ static void security(const struct backend_plan *p, const struct body_run *r, boo
 		seccomp_json_door(&profile);
 	else
 		seccomp_json((enum seccomp_profile)p->box->profile, &profile);
-	json_key(j, "SecurityOpt");
-	json_array(j);
+	json_karray(j, "SecurityOpt");
 	json_str(j, "no-new-privileges");
 	json_str(j, buf_str(&b));
 	if (door) /* its socket has the guard's label, not a container's */
@@ -291,8 +286,7 @@ static void body_limits(const struct backend_plan *p, const struct body_run *r, 
 	body_number(j, "ShmSize", t->shm);
 	if (t->has_oom_score)
 		json_ku64(j, "OomScoreAdj", t->oom_score);
-	json_key(j, "Ulimits");
-	json_array(j);
+	json_karray(j, "Ulimits");
 	for (size_t i = 0; i < p->ulimit_count; i++)
 		ulimit(j, p->ulimits[i].name, p->ulimits[i].soft, p->ulimits[i].hard);
 	if (r->podman && !has_ulimit(p, "nproc"))
@@ -315,16 +309,14 @@ static const char *hostname(const struct backend_plan *p)
 /* The stream is ours alone: a copy on the host's disk would have no limit. */
 static void no_log(struct json *j)
 {
-	json_key(j, "LogConfig");
-	json_object(j);
+	json_kobject(j, "LogConfig");
 	json_kstr(j, "Type", "none");
 	json_object_end(j);
 }
 
 static void no_health_check(struct json *j)
 {
-	json_key(j, "Healthcheck");
-	json_object(j);
+	json_kobject(j, "Healthcheck");
 	strings(j, "Test", (const char *const[]){ "NONE" }, 1);
 	json_object_end(j);
 }
@@ -332,8 +324,7 @@ static void no_health_check(struct json *j)
 /* -1 is the engine's word for all of them. */
 static void gpus(const struct tuning *t, struct json *j)
 {
-	json_key(j, "DeviceRequests");
-	json_array(j);
+	json_karray(j, "DeviceRequests");
 	json_object(j);
 	if (t->gpu_ids) {
 		strings(j, "DeviceIDs", (const char *const *)t->gpu_ids, t->gpus);
@@ -341,8 +332,7 @@ static void gpus(const struct tuning *t, struct json *j)
 		json_key(j, "Count");
 		json_i64(j, t->gpus == FIELD_ALL ? -1 : (int64_t)t->gpus);
 	}
-	json_key(j, "Capabilities");
-	json_array(j);
+	json_karray(j, "Capabilities");
 	json_array(j);
 	json_str(j, "gpu");
 	json_array_end(j);
@@ -353,8 +343,7 @@ static void gpus(const struct tuning *t, struct json *j)
 
 static void host_config(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
-	json_key(j, "HostConfig");
-	json_object(j);
+	json_kobject(j, "HostConfig");
 	json_kbool(j, "Init", false); /* the gate is */
 	json_kbool(j, "Privileged", false);
 	json_kbool(j, "PublishAllPorts", false);
@@ -379,8 +368,7 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 	if (p->tune.gpus)
 		gpus(&p->tune, j);
 	if (r->tty && r->rows && r->api >= 42) {
-		json_key(j, "ConsoleSize");
-		json_array(j);
+		json_karray(j, "ConsoleSize");
 		json_u64(j, r->rows);
 		json_u64(j, r->cols);
 		json_array_end(j);
@@ -399,8 +387,7 @@ static bool is_own_label(const struct backend_plan *p, const char *name)
 
 static void labels(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
-	json_key(j, "Labels");
-	json_object(j);
+	json_kobject(j, "Labels");
 	for (size_t i = 0; i < p->label_count; i++)
 		json_kstr(j, p->labels[i].name, p->labels[i].value);
 	for (size_t i = 0; r->labels && i < r->labels->n; i++)
@@ -470,8 +457,7 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 /* Of the network that both will have. Engines switch IPv6 off where they give no address. */
 static void sysctls(const struct body_run *r, struct json *j)
 {
-	json_key(j, "Sysctls");
-	json_object(j);
+	json_kobject(j, "Sysctls");
 	json_kstr(j, "net.ipv4.ip_unprivileged_port_start", "0");
 	json_kstr(j, "net.ipv4.ping_group_range", "1 0"); /* nobody */
 	if (!r->no_ipv6) {
@@ -486,8 +472,7 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 {
 	static const char *const podmans[] = { "/run", "/tmp", "/var/tmp" };
 
-	json_key(j, "HostConfig");
-	json_object(j);
+	json_kobject(j, "HostConfig");
 	json_kbool(j, "Privileged", false);
 	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
 	strings(j, "CapAdd", (const char *const[]){ "NET_ADMIN" }, 1);
@@ -499,20 +484,17 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 	if (r->podman && r->rootless)
 		json_kstr(j, "UsernsMode", "keep-id");
 	sysctls(r, j);
-	json_key(j, "Ulimits");
-	json_array(j);
+	json_karray(j, "Ulimits");
 	/* Podman would ask for a million of each. */
 	ulimit(j, "nofile", p->box->limits.files, p->box->limits.files);
 	if (r->podman)
 		ulimit(j, "nproc", p->tune.pids, p->tune.pids);
 	json_array_end(j);
-	json_key(j, "Mounts");
-	json_array(j);
+	json_karray(j, "Mounts");
 	bind(j, arena_printf(p->box->arena, "%s.door", r->files), DOOR_SOCKET_INSIDE, false);
 	json_array_end(j);
 	/* Podman would put folders of its own there, and copy what the root does not have. */
-	json_key(j, "Tmpfs");
-	json_object(j);
+	json_kobject(j, "Tmpfs");
 	for (size_t i = 0; r->podman && i < ARRAY_LEN(podmans); i++)
 		json_kstr(j, podmans[i], PODMAN_EMPTY);
 	json_object_end(j);
@@ -545,12 +527,10 @@ void docker_look_body(const struct backend_plan *p, const struct body_run *r, st
 	strings(j, "Cmd", NULL, 0);
 	no_health_check(j);
 	labels(p, r, j);
-	json_key(j, "HostConfig");
-	json_object(j);
+	json_kobject(j, "HostConfig");
 	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
 	json_kstr(j, "NetworkMode", "none");
-	json_key(j, "Tmpfs");
-	json_object(j);
+	json_kobject(j, "Tmpfs");
 	over_volumes(p, r, j);
 	json_object_end(j);
 	no_log(j);

@@ -7,7 +7,6 @@
  *
  * The helper keeps the routes, because whoever is not root has no say in a container's network; the
  * guard knows what is near, because the helper cannot see this machine's routes. */
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "backend/docker/guard.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 
 #define SET_UP_MS 10000
 #define LATER_MS 1000 /* within which something new is closed, or nothing passes any more */
@@ -31,8 +31,7 @@ static void body(const struct bridge *b, const char *id, const char *nonce, stru
 	json_kstr(j, "Driver", "bridge");
 	json_kbool(j, "CheckDuplicate", true);
 	json_kbool(j, "EnableIPv6", false);
-	json_key(j, "Labels");
-	json_object(j);
+	json_kobject(j, "Labels");
 	json_kstr(j, DOCKER_LABEL_RUN, id);
 	json_kstr(j, DOCKER_LABEL_NONCE, nonce);
 	json_object_end(j);
@@ -118,12 +117,10 @@ static int leads_here(struct guard *g, const struct door_answer *a, struct err *
 
 static int hear_closed(const struct guard *g, uint64_t until, struct err *e)
 {
-	struct pollfd p = { .fd = g->door.line, .events = POLLIN };
 	struct door_answer a = { 0 };
-	uint64_t now = clock_us();
 	size_t none = 0;
 
-	if (now >= until || poll(&p, 1, (int)((until - now) / 1000) + 1) <= 0)
+	if (clock_us() >= until || wait_fd(g->door.line, POLLIN, until) < 0)
 		return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "the router does not answer");
 	if (fd_recv(g->door.line, &a, sizeof(a), NULL, &none) != (ssize_t)sizeof(a) ||
 	    a.size != sizeof(a))

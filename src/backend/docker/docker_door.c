@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +19,7 @@
 #include "backend/kit/net/members.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "proc/host_find.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -157,9 +157,7 @@ static int helper_ended(struct guard *g, struct err *e)
 /* Until the descriptor is readable; gives up with the helper, with brig and with the clock. */
 static int wait_readable(struct guard *g, int fd, uint64_t until, struct err *e)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	while (poll(&p, 1, LOOK_MS) <= 0) {
+	while (wait_fd(fd, POLLIN, clock_after(LOOK_MS)) < 0) {
 		if (guard_note(g, NULL))
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		if (helper_ended(g, e) < 0)

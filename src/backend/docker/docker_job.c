@@ -2,7 +2,6 @@
 /* backend/docker/docker_job.c - the docker backend seen from brig: starts the guard, judges the
  * end. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +19,8 @@
 #include "backend/kit/process/told.h"
 #include "backend/kit/protect/protect.h"
 #include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "model/dialect/companions.h"
 
@@ -523,7 +524,6 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 /* As box_exec.c does it. */
 static void docker_job_settle(struct backend_job *j, struct outcome *o)
 {
-	struct pollfd p = { .fd = j->guard.control, .events = POLLIN };
 	size_t before = o->trust_count;
 
 	if (!j->protect || j->tampered || j->cover_lost || j->guard.ended)
@@ -531,7 +531,8 @@ static void docker_job_settle(struct backend_job *j, struct outcome *o)
 	o->unsettled = commands_running(j->guard.commands) > 0;
 	if (o->unsettled)
 		return;
-	if (commands_there(j->guard.commands) && poll(&p, 1, LAST_MS) > 0)
+	if (commands_there(j->guard.commands) &&
+	    wait_fd(j->guard.control, POLLIN, clock_after(LAST_MS)) == 0)
 		(void)hear_all(j);
 	j->left = commands_there(j->guard.commands) > 0;
 	if (!names_hold(j, o))
@@ -572,14 +573,13 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 static int docker_pause(struct backend_job *j, bool on, struct err *e)
 {
 	const struct supervisor_request r = { .asks = ASK_PAUSE, .signal = on };
-	struct pollfd p = { .fd = j->guard.control, .events = POLLIN };
 	struct supervisor_msg m;
 
 	j->answered = false;
 	if (fd_send(j->guard.control, &r, sizeof(r), NULL, 0) < 0)
 		return supervised_gone(&j->guard, e);
 	while (!j->answered && !j->guard.ended) {
-		if (poll(&p, 1, PAUSE_MS) == 0)
+		if (wait_fd(j->guard.control, POLLIN, clock_after(PAUSE_MS)) < 0)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "the engine does not answer");
 		if (supervised_hear(&j->guard, &m) < 0)
 			return supervised_gone(&j->guard, e);

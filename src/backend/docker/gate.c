@@ -6,7 +6,6 @@
 #include "backend/docker/gate/gate.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "backend/docker/guard.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "model/request/code.h"
 #include "model/settings/paths.h"
@@ -221,14 +221,13 @@ static int gate_take(struct guard *g, char *out, size_t n, size_t *have)
 /* Waits for more of it; gives up with brig, with the container and with the clock. */
 static int wait_more(struct guard *g, uint64_t until, struct err *e)
 {
-	struct pollfd at = { .fd = g->attach, .events = POLLIN };
-	int ready = poll(&at, 1, LOOK_MS);
+	int ready = wait_fd(g->attach, POLLIN, clock_after(LOOK_MS));
 	char piece[4096];
 	ssize_t r;
 
 	if (guard_note(g, NULL))
 		return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
-	if (ready <= 0)
+	if (ready < 0)
 		return clock_us() < until ? 0
 					  : err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
 						    "the container does not answer");
@@ -260,14 +259,13 @@ static int gate_say(struct guard *g, const void *p, size_t n, struct err *e)
 	int r = 0;
 
 	for (const char *at = p; n && r >= 0;) {
-		struct pollfd wait = { .fd = g->attach, .events = POLLOUT };
 		ssize_t w = send(g->attach, at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (w > 0) {
 			at += w;
 			n -= (size_t)w;
 		} else if (errno == EAGAIN || errno == EINTR) {
-			r = poll(&wait, 1, TALK_MS) == 0 ? -1 : 0;
+			r = wait_fd(g->attach, POLLOUT, clock_after(TALK_MS));
 		} else {
 			r = -1;
 		}

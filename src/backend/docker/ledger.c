@@ -8,7 +8,6 @@
 #include "backend/docker/ledger.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +16,7 @@
 #include "base/files/claim.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 
 #define FOLDER "docker"
@@ -160,7 +160,7 @@ static int remove_kind(struct engine *g, const char *kind, const char *query, st
 		r = remove_listed(g, kind, query, e);
 		if (r != -EBUSY)
 			return r;
-		(void)poll(NULL, 0, REMOVE_WAIT_MS);
+		wait_moment(REMOVE_WAIT_MS);
 	}
 	return r;
 }

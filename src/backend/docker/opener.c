@@ -8,7 +8,6 @@
  * is the only file in there but for the guard's socket. It must stay until then: an engine joins
  * the network of running containers only. Linked statically, because there is nothing around it. */
 #include <net/if.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -25,6 +24,7 @@
 #include "backend/kit/net/members.h"
 #include "backend/kit/net/router.h"
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 
 static int reach_guard(void)
 {
@@ -178,12 +178,11 @@ int main(void)
 {
 	CLEANUP(fd) int guard = reach_guard(), router = -1;
 	struct door_order w;
-	struct pollfd p = { .fd = guard, .events = POLLIN };
 	size_t given = 1;
 
 	if (guard < 0)
 		return 1;
-	if (poll(&p, 1, -1) < 0 ||
+	if (wait_fd(guard, POLLIN, 0) < 0 ||
 	    fd_recv(guard, &w, sizeof(w), &router, &given) != (ssize_t)sizeof(w) ||
 	    w.size != sizeof(w) || w.want.n > DOOR_SOCKETS_MAX)
 		return 2;

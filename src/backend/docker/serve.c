@@ -6,7 +6,6 @@
  * engine has told the exit code and the stream is at its end, or when brig is gone, or when the
  * engine is. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "backend/docker/guard.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 
@@ -183,13 +183,12 @@ static bool serve_hold(struct serve *s, const char *data, size_t n)
 static void serve_release(struct serve *s)
 {
 	struct out before = { .fd = serve_told(s)->fd, .p = s->held, .n = s->held_n };
-	struct pollfd p = { .fd = before.fd, .events = POLLOUT };
 
 	s->held_done = true;
 	while (before.n && before.fd >= 0) {
 		serve_put(s, &before);
 		if (before.n)
-			(void)poll(&p, 1, 100);
+			(void)wait_fd(before.fd, POLLOUT, clock_after(100));
 	}
 	serve_told(s)->fd = before.fd;
 	s->held_n = 0;
@@ -435,10 +434,11 @@ static void serve_turn(struct serve *s)
 		[AT_ROUTES] = { .fd = s->g->bridge.follow, .events = POLLIN },
 	};
 
-	if (poll(p, PLACES,
-		 s->g->look_at_hits                                          ? HITS_MS
-		 : s->give_up_at || s->g->look_at_writes || line_waits(s->g) ? WRITES_MS
-									     : -1) < 0)
+	if (wait_any(p, PLACES,
+		     s->g->look_at_hits ? clock_after(HITS_MS)
+		     : s->give_up_at || s->g->look_at_writes || line_waits(s->g)
+			     ? clock_after(WRITES_MS)
+			     : 0) < 0)
 		return;
 	if (s->g->look_at_writes)
 		guard_read_writes(s->g);
@@ -533,7 +533,7 @@ static void after_loss(struct serve *s)
 		if (back)
 			g->engine = again;
 		else
-			(void)poll(NULL, 0, 100);
+			wait_moment(100);
 	}
 	(void)err_set(&g->end.err, ERR_UNAVAILABLE, ECONNRESET,
 		      "the engine went away during the run: how the command ended is not known");

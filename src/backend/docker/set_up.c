@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/docker/set_up.c - from a plan to a running container, in the guard. */
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "backend/docker/guard.h"
 #include "backend/kit/protect/journal.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "model/settings/paths.h"
 
@@ -308,7 +308,7 @@ int guard_create(struct guard *g, const char *suffix, body_fn *write_body,
 		return err_nomem(e);
 	for (int i = 0; i < TRIES && again; i++) {
 		if (i) {
-			(void)poll(NULL, 0, 100 << (2 * i));
+			wait_moment(100U << (2 * i));
 			remove_try(g, suffix);
 		}
 		r = create_once(g, suffix, buf_str(&body), container, &again, e);

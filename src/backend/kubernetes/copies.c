@@ -2,7 +2,6 @@
 #include "backend/kubernetes/copies.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "backend/kubernetes/copy_back.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
+#include "base/sys/wait.h"
 #include "base/tar/tar.h"
 #include "base/files/tree.h"
 #include "proc/files/files.h"
@@ -93,7 +93,7 @@ static bool copies_wait_for(struct ways *w, int fd)
 			      { .fd = s->asked ? s->wake[1] : -1, .events = POLLIN } };
 
 	while (!w->stopped && !p[0].revents) {
-		if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
+		if (wait_any(p, ARRAY_LEN(p), 0) < 0)
 			return false;
 		w->stopped = s->asked && (p[1].revents || p[2].revents) && s->asked(s->arg);
 	}

@@ -335,8 +335,7 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 
 static void limits_json(const struct backend_plan *p, struct json *j)
 {
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "limits");
 	json_ku64(j, "memory", p->limits.memory);
 	json_key(j, "cpus");
 	json_milli(j, p->limits.cpus);

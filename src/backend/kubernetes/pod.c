@@ -38,8 +38,7 @@ static void capabilities(struct json *j, const char *add)
 	static const char *const all[] = { "ALL", NULL };
 	const char *const more[] = { add, NULL };
 
-	json_key(j, "capabilities");
-	json_object(j);
+	json_kobject(j, "capabilities");
 	json_kstrs(j, "drop", all);
 	if (add)
 		json_kstrs(j, "add", more);
@@ -48,8 +47,7 @@ static void capabilities(struct json *j, const char *add)
 
 static void container_rights(struct json *j, bool read_only_root, const char *add)
 {
-	json_key(j, "securityContext");
-	json_object(j);
+	json_kobject(j, "securityContext");
 	json_kbool(j, "privileged", false);
 	json_kbool(j, "allowPrivilegeEscalation", false);
 	json_kbool(j, "readOnlyRootFilesystem", read_only_root);
@@ -64,8 +62,7 @@ static void container_rights(struct json *j, bool read_only_root, const char *ad
 
 static void pod_rights(const struct backend_plan *p, struct json *j)
 {
-	json_key(j, "securityContext");
-	json_object(j);
+	json_kobject(j, "securityContext");
 	json_kbool(j, "runAsNonRoot", true);
 	json_ku64(j, "runAsUser", p->uid);
 	json_ku64(j, "runAsGroup", p->gid);
@@ -73,8 +70,7 @@ static void pod_rights(const struct backend_plan *p, struct json *j)
 		json_ku64(j, "fsGroup", p->gid);
 		json_kstr(j, "fsGroupChangePolicy", "OnRootMismatch");
 	}
-	json_key(j, "seccompProfile");
-	json_object(j);
+	json_kobject(j, "seccompProfile");
 	json_kstr(j, "type", "RuntimeDefault");
 	json_object_end(j);
 	json_object_end(j);
@@ -127,10 +123,8 @@ static uint64_t requested_cpu(const struct backend_plan *p)
  * limit only where that root is written to. The workspace has a size of its own. */
 static void resources(const struct backend_plan *p, struct json *j)
 {
-	json_key(j, "resources");
-	json_object(j);
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "resources");
+	json_kobject(j, "limits");
 	text_u64(j, "memory", p->limits.memory, "");
 	if (p->limits.cpus)
 		text_u64(j, "cpu", p->limits.cpus, "m");
@@ -139,8 +133,7 @@ static void resources(const struct backend_plan *p, struct json *j)
 	if (p->gpus)
 		text_u64(j, p->kube.gpu_resource, p->gpus, "");
 	json_object_end(j);
-	json_key(j, "requests");
-	json_object(j);
+	json_kobject(j, "requests");
 	text_u64(j, "memory", p->limits.memory, "");
 	if (requested_cpu(p))
 		text_u64(j, "cpu", requested_cpu(p), "m");
@@ -156,11 +149,9 @@ static void helper_resources(struct json *j)
 {
 	static const char *const kinds[] = { "limits", "requests" };
 
-	json_key(j, "resources");
-	json_object(j);
+	json_kobject(j, "resources");
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		json_key(j, kinds[i]);
-		json_object(j);
+		json_kobject(j, kinds[i]);
 		json_kstr(j, "memory", HELPER_MEMORY);
 		json_kstr(j, "cpu", "100m");
 		json_object_end(j);
@@ -173,8 +164,7 @@ void pod_volume(struct json *j, const char *name, const char *medium, uint64_t s
 {
 	json_object(j);
 	json_kstr(j, "name", name);
-	json_key(j, "emptyDir");
-	json_object(j);
+	json_kobject(j, "emptyDir");
 	if (medium)
 		json_kstr(j, "medium", medium);
 	if (text)
@@ -187,16 +177,14 @@ void pod_volume(struct json *j, const char *name, const char *medium, uint64_t s
 
 static void volumes(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
-	json_key(j, "volumes");
-	json_array(j);
+	json_karray(j, "volumes");
 	pod_volume(j, "brig", "Memory", 0, ROOM);
 	pod_volume(j, "tmp", "Memory", p->limits.tmp, NULL);
 	pod_volume(j, "home", "Memory", p->limits.tmp, NULL);
 	if (p->kube.workspace == KUBE_CLAIM) {
 		json_object(j);
 		json_kstr(j, "name", "workspace");
-		json_key(j, "persistentVolumeClaim");
-		json_object(j);
+		json_kobject(j, "persistentVolumeClaim");
 		json_kstr(j, "claimName", p->kube.claim);
 		json_object_end(j);
 		json_object_end(j);
@@ -228,10 +216,8 @@ static void address(struct json *j, const char *name, const char *field)
 {
 	json_object(j);
 	json_kstr(j, "name", name);
-	json_key(j, "valueFrom");
-	json_object(j);
-	json_key(j, "fieldRef");
-	json_object(j);
+	json_kobject(j, "valueFrom");
+	json_kobject(j, "fieldRef");
 	json_kstr(j, "fieldPath", field);
 	json_object_end(j);
 	json_object_end(j);
@@ -241,8 +227,7 @@ static void address(struct json *j, const char *name, const char *field)
 /* The kubelet's word on whose network it is. One that is the node's is not ours to close. */
 void pod_addresses(struct json *j)
 {
-	json_key(j, "env");
-	json_array(j);
+	json_karray(j, "env");
 	address(j, POD_ADDRESS, "status.podIP");
 	address(j, POD_ADDRESS_OF_NODE, "status.hostIP");
 	json_array_end(j);
@@ -267,8 +252,7 @@ static void helper(const struct backend_plan *p, const char *name, const char *c
 		pod_addresses(j);
 	container_rights(j, true, capability);
 	helper_resources(j);
-	json_key(j, "volumeMounts");
-	json_array(j);
+	json_karray(j, "volumeMounts");
 	pod_mount(j, "brig", HELPER_FOLDER, NULL, false);
 	json_array_end(j);
 	json_object_end(j);
@@ -286,8 +270,7 @@ static void filler(const struct backend_plan *p, struct json *j)
 	pod_line(j);
 	container_rights(j, true, NULL);
 	helper_resources(j);
-	json_key(j, "volumeMounts");
-	json_array(j);
+	json_karray(j, "volumeMounts");
 	if (p->kube.workspace != KUBE_CLAIM)
 		pod_mount(j, "workspace", p->cwd, NULL, false);
 	if (has_code_volume(p))
@@ -303,8 +286,7 @@ static void helpers(const struct backend_plan *p, const struct pod_run *r, struc
 	static const char *const close_net[] = { KUBE_POD_PROGRAM, "close",
 						 HELPER_FOLDER KUBE_POD_PROGRAM, NULL };
 
-	json_key(j, "initContainers");
-	json_array(j);
+	json_karray(j, "initContainers");
 	if (p->network == NETWORK_NONE && !r->by_policy)
 		helper(p, "close", close_net, "NET_ADMIN", j);
 	else
@@ -335,8 +317,7 @@ static void main_container(const struct backend_plan *p, const struct pod_run *r
 	pod_line(j);
 	container_rights(j, p->read_only_root, NULL);
 	resources(p, j);
-	json_key(j, "volumeMounts");
-	json_array(j);
+	json_karray(j, "volumeMounts");
 	pod_mount(j, "brig", r->inside, NULL, true);
 	pod_mount(j, "tmp", "/tmp", NULL, false);
 	pod_mount(j, "home", p->home, NULL, false);
@@ -376,23 +357,20 @@ static void pod_put_place(const struct backend_plan *p, struct json *j)
 	const struct kube_spec *k = &p->kube;
 
 	if (k->node_selector.n) {
-		json_key(j, "nodeSelector");
-		json_object(j);
+		json_kobject(j, "nodeSelector");
 		for (size_t i = 0; i < k->node_selector.n; i++)
 			json_kstr(j, k->node_selector.v[i].name, k->node_selector.v[i].value);
 		json_object_end(j);
 	}
 	if (k->tolerations.n) {
-		json_key(j, "tolerations");
-		json_array(j);
+		json_karray(j, "tolerations");
 		for (size_t i = 0; i < k->tolerations.n; i++)
 			toleration(k->tolerations.v[i], j);
 		json_array_end(j);
 	}
 	if (!k->pull_secrets.n)
 		return;
-	json_key(j, "imagePullSecrets");
-	json_array(j);
+	json_karray(j, "imagePullSecrets");
 	for (size_t i = 0; i < k->pull_secrets.n; i++) {
 		json_object(j);
 		json_kstr(j, "name", k->pull_secrets.v[i]);
@@ -407,8 +385,7 @@ static void no_names(struct json *j)
 	static const char *const none[] = { "127.0.0.1", NULL };
 
 	json_kstr(j, "dnsPolicy", "None");
-	json_key(j, "dnsConfig");
-	json_object(j);
+	json_kobject(j, "dnsConfig");
 	json_kstrs(j, "nameservers", none);
 	json_object_end(j);
 }
@@ -451,23 +428,20 @@ static void users_labels(const struct backend_plan *p, bool as_labels, struct js
 
 static void labels(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
-	json_key(j, "labels");
-	json_object(j);
+	json_kobject(j, "labels");
 	json_kstr(j, "app.kubernetes.io/managed-by", "brig");
 	json_kstr(j, KUBE_LABEL, r->id);
 	json_kstr(j, KUBE_LABEL_INSTANCE, r->instance);
 	users_labels(p, true, j);
 	json_object_end(j);
-	json_key(j, "annotations");
-	json_object(j);
+	json_kobject(j, "annotations");
 	users_labels(p, false, j);
 	json_object_end(j);
 }
 
 void pod_labels(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
-	json_key(j, "metadata");
-	json_object(j);
+	json_kobject(j, "metadata");
 	labels(p, r, j);
 	json_object_end(j);
 }
@@ -478,13 +452,11 @@ void pod_metadata(const struct backend_plan *p, const struct pod_run *r, const s
 	char name[KUBE_NAME_MAX];
 
 	(void)snprintf(name, sizeof(name), "brig-%.32s", r->id);
-	json_key(j, "metadata");
-	json_object(j);
+	json_kobject(j, "metadata");
 	json_kstr(j, "name", name);
 	labels(p, r, j);
 	if (w) {
-		json_key(j, "ownerReferences");
-		json_array(j);
+		json_karray(j, "ownerReferences");
 		json_object(j);
 		json_kstr(j, "apiVersion", "v1");
 		json_kstr(j, "kind", "Pod");
@@ -498,8 +470,7 @@ void pod_metadata(const struct backend_plan *p, const struct pod_run *r, const s
 
 void pod_spec(const struct backend_plan *p, const struct pod_run *r, struct json *j)
 {
-	json_key(j, "spec");
-	json_object(j);
+	json_kobject(j, "spec");
 	json_kstr(j, "restartPolicy", "Never");
 	if (!r->claimed) /* one of a pool may have waited for longer: the claim has the deadline */
 		json_ku64(j, "activeDeadlineSeconds", pod_deadline(p));
@@ -519,8 +490,7 @@ void pod_spec(const struct backend_plan *p, const struct pod_run *r, struct json
 	pod_rights(p, j);
 	volumes(p, r, j);
 	helpers(p, r, j);
-	json_key(j, "containers");
-	json_array(j);
+	json_karray(j, "containers");
 	pod_door_container(p, j);
 	main_container(p, r, j);
 	json_array_end(j);
@@ -546,19 +516,15 @@ void pod_closed_body(const struct backend_plan *p, const struct pod_run *r,
 	json_kstr(j, "apiVersion", "networking.k8s.io/v1");
 	json_kstr(j, "kind", "NetworkPolicy");
 	pod_metadata(p, r, w, j);
-	json_key(j, "spec");
-	json_object(j);
-	json_key(j, "podSelector");
-	json_object(j);
-	json_key(j, "matchLabels");
-	json_object(j);
+	json_kobject(j, "spec");
+	json_kobject(j, "podSelector");
+	json_kobject(j, "matchLabels");
 	json_kstr(j, w->label ? w->label : KUBE_LABEL, w->label ? w->value : r->id);
 	json_object_end(j);
 	json_object_end(j);
 	json_kstrs(j, "policyTypes", both);
 	if (p->network == NETWORK_PROXY) { /* the door decides what goes out */
-		json_key(j, "egress");
-		json_array(j);
+		json_karray(j, "egress");
 		json_object(j);
 		json_object_end(j);
 		json_array_end(j);

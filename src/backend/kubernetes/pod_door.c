@@ -21,16 +21,14 @@ static void door_rights(struct json *j)
 	static const char *const some[] = { "NET_ADMIN", "SYS_ADMIN", "NET_BIND_SERVICE",
 					    "SETUID",    "SETGID",    NULL };
 
-	json_key(j, "securityContext");
-	json_object(j);
+	json_kobject(j, "securityContext");
 	json_kbool(j, "privileged", false);
 	json_kbool(j, "allowPrivilegeEscalation", false);
 	json_kbool(j, "readOnlyRootFilesystem", true);
 	json_kbool(j, "runAsNonRoot", false);
 	json_ku64(j, "runAsUser", 0);
 	json_ku64(j, "runAsGroup", 0);
-	json_key(j, "capabilities");
-	json_object(j);
+	json_kobject(j, "capabilities");
 	json_kstrs(j, "drop", all);
 	json_kstrs(j, "add", some);
 	json_object_end(j);
@@ -39,14 +37,11 @@ static void door_rights(struct json *j)
 
 static void door_resources(struct json *j)
 {
-	json_key(j, "resources");
-	json_object(j);
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "resources");
+	json_kobject(j, "limits");
 	json_kstr(j, "memory", DOOR_MEMORY);
 	json_object_end(j);
-	json_key(j, "requests");
-	json_object(j);
+	json_kobject(j, "requests");
 	json_kstr(j, "memory", DOOR_REQUEST);
 	json_kstr(j, "cpu", "100m");
 	json_object_end(j);
@@ -68,8 +63,7 @@ void pod_door_container(const struct backend_plan *p, struct json *j)
 	pod_addresses(j);
 	door_rights(j);
 	door_resources(j);
-	json_key(j, "volumeMounts");
-	json_array(j);
+	json_karray(j, "volumeMounts");
 	pod_mount(j, PLAN_VOLUME, POD_PLAN_FOLDER, NULL, true);
 	pod_mount(j, TRUST_VOLUME, POD_TRUST_FOLDER, NULL, false);
 	json_array_end(j);
@@ -85,16 +79,12 @@ void pod_door_volumes(const struct backend_plan *p, const struct pod_run *r, str
 	(void)snprintf(name, sizeof(name), "brig-%.32s", r->id);
 	json_object(j);
 	json_kstr(j, "name", PLAN_VOLUME);
-	json_key(j, "projected");
+	json_kobject(j, "projected");
+	json_karray(j, "sources");
 	json_object(j);
-	json_key(j, "sources");
-	json_array(j);
-	json_object(j);
-	json_key(j, "secret");
-	json_object(j);
+	json_kobject(j, "secret");
 	json_kstr(j, "name", name);
-	json_key(j, "items");
-	json_array(j);
+	json_karray(j, "items");
 	json_object(j);
 	json_kstr(j, "key", POD_PLAN_KEY);
 	json_kstr(j, "path", POD_PLAN_KEY);
@@ -121,10 +111,8 @@ void pod_door_names(const struct backend_plan *p, struct json *j)
 	if (p->network != NETWORK_PROXY)
 		return;
 	json_kstr(j, "dnsPolicy", "ClusterFirst");
-	json_key(j, "dnsConfig");
-	json_object(j);
-	json_key(j, "options");
-	json_array(j);
+	json_kobject(j, "dnsConfig");
+	json_karray(j, "options");
 	json_object(j);
 	json_kstr(j, "name", "ndots");
 	json_kstr(j, "value", "0");
@@ -142,8 +130,7 @@ void pod_secret_body(const struct backend_plan *p, const struct pod_run *r,
 	pod_metadata(p, r, w, j);
 	json_kstr(j, "type", "Opaque");
 	json_kbool(j, "immutable", true);
-	json_key(j, "data");
-	json_object(j);
+	json_kobject(j, "data");
 	json_kstr(j, POD_PLAN_KEY, plan);
 	json_object_end(j);
 	json_object_end(j);

@@ -9,7 +9,6 @@
 #include "backend/kubernetes/pod_guard.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 
 #include "base/bytes/random.h"
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "proc/spawn.h"
 
@@ -29,10 +29,8 @@ int pod_guard_say(const struct pod_guard *g, const struct supervisor_msg *m, int
 
 void pod_guard_say_surely(const struct pod_guard *g, const struct supervisor_msg *m)
 {
-	struct pollfd p = { .fd = g->s->control, .events = POLLOUT };
-
 	while (pod_guard_say(g, m, -1) == -EAGAIN)
-		if (poll(&p, 1, -1) < 0 && errno != EINTR)
+		if (wait_fd(g->s->control, POLLOUT, 0) < 0)
 			return;
 }
 

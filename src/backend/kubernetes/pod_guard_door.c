@@ -5,7 +5,6 @@
  * The decisions are brig's to read: here they are bytes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +15,7 @@
 #include "base/bytes/base64.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 
 #define LOOK_MS 250
 #define FORGET_MS 5000
@@ -152,7 +152,7 @@ static int talk(struct pod_guard *g, struct err *e)
 		size_t n = frames_polls(g->door.frames, p);
 
 		p[n] = (struct pollfd){ .fd = g->s->control, .events = POLLIN };
-		(void)poll(p, n + 1, LOOK_MS);
+		(void)wait_any(p, n + 1, clock_after(LOOK_MS));
 		if (frames_turn(g->door.frames, p, n) < 0 && !g->door.answered)
 			return err_refuse(e, ERR_UNAVAILABLE, EPIPE,
 					  "kubernetes.helper_image must have brig-pod of this "

@@ -8,7 +8,6 @@
  * What the pod is like is compared as with one that brig has made (pod_same.c), a template before
  * anything is claimed. A controller that says nothing for a while is none. */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -17,6 +16,7 @@
 #include "base/bytes/json.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 
 #define BODY_MAX ((size_t)2 << 20)
@@ -310,7 +310,7 @@ static int pod_guard_owner_await(struct pod_guard *g, const char *kind, uint64_t
 	if (ms > POD_GUARD_START_MS)
 		return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "the %s had no pod within %d s: %s",
 			       kind, POD_GUARD_START_MS / 1000, s->waits);
-	(void)poll(p, ARRAY_LEN(p), LOOK_MS);
+	(void)wait_any(p, ARRAY_LEN(p), clock_after(LOOK_MS));
 	if (pod_guard_given_up(g))
 		return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 	if (p[0].revents && pod_guard_hear_lines(g, g->owner.watch, &g->owner.line, on_owner) < 0)

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "base/bytes/json.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 
 #define BODY_MAX ((size_t)2 << 20)
@@ -356,7 +356,7 @@ int pod_guard_wait(struct pod_guard *g, const char *container, struct err *e)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
 				       "the pod did not run within %d s: %s",
 				       POD_GUARD_START_MS / 1000, g->seen.waits);
-		(void)poll(p, ARRAY_LEN(p), LOOK_MS);
+		(void)wait_any(p, ARRAY_LEN(p), clock_after(LOOK_MS));
 		if (pod_guard_given_up(g))
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		if (pod_guard_hear_watch(g) < 0)

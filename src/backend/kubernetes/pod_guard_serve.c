@@ -7,7 +7,6 @@
  * command wrote before it is where brig reads it, and so is what the door decided before it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "backend/kubernetes/pod_guard.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "proc/order.h"
 
 #define SIZE_MS 200 /* between looks at the size of terminals */
@@ -182,9 +182,7 @@ static void let_go_last(struct pod_guard *g)
 
 	(void)pod_guard_serve_let_go(g, true);
 	while (g->full && clock_us() < until) {
-		struct pollfd p = { .fd = g->s->control, .events = POLLOUT };
-
-		(void)poll(&p, 1, LOOK_MS);
+		(void)wait_fd(g->s->control, POLLOUT, clock_after(LOOK_MS));
 		(void)pod_guard_serve_let_go(g, true);
 	}
 }
@@ -377,7 +375,7 @@ static void find_out(struct pod_guard *g)
 		struct pollfd p[] = { { .fd = g->watch, .events = POLLIN },
 				      { .fd = g->s->control, .events = POLLIN } };
 
-		(void)poll(p, ARRAY_LEN(p), (int)((until - clock_us()) / 1000) + 1);
+		(void)wait_any(p, ARRAY_LEN(p), until);
 		if (pod_guard_hear_watch(g) < 0 || pod_guard_given_up(g))
 			break;
 	}
@@ -430,11 +428,10 @@ void pod_guard_serve(struct pod_guard *g)
 			find_out(g);
 			return;
 		}
-		if (poll(p, n + 3 + more,
-			 sizes            ? SIZE_MS
-			 : since || waits ? LOOK_MS
-					  : -1) < 0 &&
-		    errno != EINTR)
+		if (wait_any(p, n + 3 + more,
+			     sizes            ? clock_after(SIZE_MS)
+			     : since || waits ? clock_after(LOOK_MS)
+					      : 0) < 0)
 			return;
 		if (p[n + 2].revents) { /* what brig-pod says there is for the node's log */
 			char unread[512];

@@ -4,13 +4,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/kubernetes/pod_guard.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 
 #define LOOK_MS 250
@@ -160,7 +160,7 @@ static int talk(struct pod_guard *g, struct err *e)
 
 		p[n] = (struct pollfd){ .fd = g->s->control, .events = POLLIN };
 		p[n + 1] = (struct pollfd){ .fd = g->streams.err, .events = POLLIN };
-		(void)poll(p, n + 2, LOOK_MS);
+		(void)wait_any(p, n + 2, clock_after(LOOK_MS));
 		hear_errors(g);
 		if (frames_turn(g->frames, p, n) < 0 && !g->answered)
 			return lost(g, e);

@@ -183,11 +183,9 @@ void owner_sandbox_body(const struct backend_plan *p, const struct pod_run *r,
 	json_object(j);
 	head(OWNER_GROUP, o->version, "Sandbox", j);
 	pod_metadata(p, r, NULL, j);
-	json_key(j, "spec");
-	json_object(j);
+	json_kobject(j, "spec");
 	ends(o, j);
-	json_key(j, "podTemplate");
-	json_object(j);
+	json_kobject(j, "podTemplate");
 	pod_labels(p, r, j);
 	pod_spec(p, r, j);
 	json_object_end(j);
@@ -197,8 +195,7 @@ void owner_sandbox_body(const struct backend_plan *p, const struct pod_run *r,
 
 static void reference(const char *key, const char *name, struct json *j)
 {
-	json_key(j, key);
-	json_object(j);
+	json_kobject(j, key);
 	json_kstr(j, "name", name);
 	json_object_end(j);
 }
@@ -209,14 +206,12 @@ void owner_claim_body(const struct backend_plan *p, const struct pod_run *r,
 	json_object(j);
 	head(OWNER_GROUP_CLAIMS, o->version, "SandboxClaim", j);
 	pod_metadata(p, r, NULL, j);
-	json_key(j, "spec");
-	json_object(j);
+	json_kobject(j, "spec");
 	if (o->pool)
 		reference("warmPoolRef", o->pool, j);
 	else
 		reference("sandboxTemplateRef", p->kube.template, j);
-	json_key(j, "lifecycle");
-	json_object(j);
+	json_kobject(j, "lifecycle");
 	ends(o, j);
 	json_object_end(j);
 	json_object_end(j);
@@ -230,19 +225,15 @@ void owner_template(const struct backend_plan *p, struct json *j)
 
 	json_object(j);
 	head(OWNER_GROUP_CLAIMS, versions[0].name, "SandboxTemplate", j);
-	json_key(j, "metadata");
-	json_object(j);
+	json_kobject(j, "metadata");
 	json_kstr(j, "name", p->kube.template);
 	json_object_end(j);
-	json_key(j, "spec");
-	json_object(j);
+	json_kobject(j, "spec");
 	if (p->network == NETWORK_NONE) {
-		json_key(j, "networkPolicy");
-		json_object(j);
+		json_kobject(j, "networkPolicy");
 		json_object_end(j);
 	}
-	json_key(j, "podTemplate");
-	json_object(j);
+	json_kobject(j, "podTemplate");
 	pod_spec(p, &r, j);
 	json_object_end(j);
 	json_object_end(j);

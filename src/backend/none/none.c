@@ -2,7 +2,6 @@
 /* backend/none/none.c - the backend that is not a sandbox, seen from brig: starts the guard, talks
  * to it, judges the end. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "backend/none/none.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "proc/spawn.h"
 
 #define WAKE_MS 200
@@ -75,13 +75,12 @@ static const struct supervised_kind warded = { .heard = none_heard };
  * guard at once has run, and is judged as a run. */
 static int started(struct backend_job *j, bool begun, struct err *e)
 {
-	struct pollfd p = { .fd = j->guard.control, .events = POLLIN };
 	struct supervisor_msg m;
 	bool spoke;
-	int ready;
+	int r;
 
-	while ((ready = poll(&p, 1, WAKE_MS)) <= 0) {
-		if (ready < 0 && errno != EINTR)
+	while ((r = wait_fd(j->guard.control, POLLIN, clock_after(WAKE_MS))) < 0) {
+		if (r != -ETIMEDOUT)
 			return err_sys(e, "cannot wait for the command to start");
 		none_wake(j);
 	}
@@ -201,7 +200,7 @@ static void hear_lower(struct backend_job *j)
 	struct pollfd p = { .fd = j->guard.control, .events = POLLIN };
 
 	while (!(p.revents & POLLHUP) && clock_us() < deadline)
-		if (poll(&p, 1, WAKE_MS) > 0)
+		if (wait_any(&p, 1, clock_after(WAKE_MS)) > 0)
 			(void)supervised_hear_all(&j->guard);
 }
 
@@ -215,13 +214,12 @@ static void ask_to_end(const struct backend_job *j)
  * with it; what that one had detached is then out of reach. */
 static void job_reap(struct backend_job *j)
 {
-	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
 	siginfo_t info;
 
 	if (j->pid <= 0)
 		return;
 	ask_to_end(j);
-	if (poll(&p, 1, 2 * NONE_GUARD_PATIENCE_MS) <= 0)
+	if (wait_fd(j->pidfd, POLLIN, clock_after(2 * NONE_GUARD_PATIENCE_MS)) < 0)
 		(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
 	while (waitid(P_PID, (id_t)j->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
 		;
@@ -243,11 +241,9 @@ static struct backend_job *none_job_free(struct backend_job *j)
 /* The guard leaves last: its end is the end of all. */
 static enum job_event none_event(struct backend_job *j, bool alarm UNUSED, struct outcome *o UNUSED)
 {
-	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
-
 	if (j->guard.commands)
 		(void)supervised_hear_all(&j->guard);
-	return poll(&p, 1, 0) > 0 ? JOB_ENDED : JOB_NOTHING;
+	return wait_look(j->pidfd, POLLIN) ? JOB_ENDED : JOB_NOTHING;
 }
 
 static void none_signal(struct backend_job *j, uint32_t command, int sig)

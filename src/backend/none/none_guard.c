@@ -12,7 +12,6 @@
  * the first has left; if that was killed, the command's descendants are the second one's children
  * now, and are ended here. If the second is killed, that is a parent's death to the first. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +26,7 @@
 #include "backend/none/none.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "proc/commands.h"
 #include "proc/exec.h"
 #include "proc/spawn.h"
@@ -185,7 +185,6 @@ static bool signals_say_leave(const struct none_guard *w)
 static bool end_all(struct none_guard *w)
 {
 	uint64_t deadline = clock_us() + (uint64_t)NONE_GUARD_PATIENCE_MS * 1000;
-	struct pollfd p = { .fd = w->signals, .events = POLLIN };
 
 	for (;;) {
 		if (!w->ended && w->command)
@@ -195,7 +194,7 @@ static bool end_all(struct none_guard *w)
 			return true;
 		if (clock_us() > deadline)
 			return false;
-		(void)poll(&p, 1, PASS_MS);
+		(void)wait_fd(w->signals, POLLIN, clock_after(PASS_MS));
 		(void)signals_say_leave(w);
 	}
 }
@@ -220,7 +219,7 @@ static _Noreturn void none_guard_serve(struct none_guard *w)
 	for (;;) {
 		struct supervisor_request r;
 
-		(void)poll(p, ARRAY_LEN(p), -1);
+		(void)wait_any(p, ARRAY_LEN(p), 0);
 		(void)none_guard_reap(w);
 		if (signals_say_leave(w) || w->ended)
 			none_guard_end(w);
@@ -270,7 +269,7 @@ static _Noreturn void serve_commands(struct none_guard *w, const struct none_gua
 		w->asked = ms == -ETIME;
 		if (w->asked)
 			none_guard_end(w);
-		(void)poll(p, ARRAY_LEN(p), ms);
+		(void)wait_any(p, ARRAY_LEN(p), ms < 0 ? 0 : clock_after((uint64_t)ms));
 		if (signals_say_leave(w))
 			none_guard_end(w);
 		w->asked = p[0].revents && !none_guard_answer(&terms, t);
@@ -339,14 +338,13 @@ static _Noreturn void lower(const struct none_guard_start *s, pid_t above)
  * itself, unless it was stopped. */
 static int none_guard_pass_on(const struct none_guard *w, pid_t first)
 {
-	struct pollfd p = { .fd = w->signals, .events = POLLIN };
 	struct signalfd_siginfo s;
 	int status;
 
 	for (;;) {
 		if (waitpid(first, &status, WNOHANG | __WALL) == first)
 			return status;
-		(void)poll(&p, 1, -1);
+		(void)wait_fd(w->signals, POLLIN, 0);
 		while (read(w->signals, &s, sizeof(s)) == sizeof(s))
 			if (s.ssi_signo != SIGCHLD)
 				(void)kill(first, (int)s.ssi_signo);

@@ -201,11 +201,9 @@ void none_plan_json(const struct backend_plan *p, struct json *j)
 		json_ku64(j, "code_bytes", p->code_size);
 	json_ku64(j, "uid", geteuid());
 	json_ku64(j, "gid", getegid());
-	json_key(j, "namespaces");
-	json_array(j);
+	json_karray(j, "namespaces");
 	json_array_end(j);
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "limits");
 	json_ku64(j, "files", p->files);
 	json_ku64(j, "output", p->output);
 	json_ku64(j, "timeout_ms", p->timeout);

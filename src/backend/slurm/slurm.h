@@ -15,16 +15,13 @@
 #include "base/sys/loop.h"
 #include "base/text/arena.h"
 #include "base/text/buf.h"
+#include "far/far_request.h"
 #include "proc/node/node_frame.h"
 
 #define SLURM_ENTRY "_node"   /* brig's own word for what runs on a node */
 #define SLURM_COMMENT "brig:" /* and the run's id: whose job it is */
 #define SLURM_FOLDER "slurm"  /* of brig's state */
 #define SLURM_TEXT_MAX ((size_t)1 << 20)
-
-struct slurm_path {
-	const char *path, *what; /* what: the setting that names it */
-};
 
 struct backend_plan {
 	struct arena *arena; /* keeps the texts of the spec as well */
@@ -38,7 +35,7 @@ struct backend_plan {
 	const char **variables;
 	const char *code;
 	size_t code_size;
-	struct slurm_path *paths;
+	struct far_path *paths;
 	size_t path_count;
 	uint64_t timeout, kill_after, output; /* milliseconds; bytes kept of each stream */
 	struct {

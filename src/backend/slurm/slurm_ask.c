@@ -4,7 +4,6 @@
  * They get a short environment of ours: what the caller has set for srun or sbatch (SRUN_*,
  * SBATCH_*, SLURM_*) would be options that nobody wrote into brig's settings. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +14,7 @@
 #include "backend/slurm/slurm.h"
 #include "base/sys/clock.h"
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "proc/host_program.h"
 #include "proc/host_find.h"
@@ -105,22 +105,12 @@ static int as_input(const char *text)
 /* 0 once it has closed its output; -ETIMEDOUT */
 static int slurm_ask_collect(int from, uint64_t until, struct buf *out)
 {
-	for (;;) {
-		struct pollfd p = { .fd = from, .events = POLLIN };
-		uint64_t now = clock_us();
-		char part[4096];
-		ssize_t n;
+	char part[4096];
+	ssize_t n;
 
-		if (now >= until)
-			return -ETIMEDOUT;
-		if (poll(&p, 1, (int)((until - now) / 1000) + 1) <= 0)
-			continue;
-		n = read(from, part, sizeof(part));
-		if (n == 0 || (n < 0 && errno != EINTR))
-			return 0;
-		if (n > 0)
-			buf_add(out, part, (size_t)n);
-	}
+	while ((n = wait_read(from, part, sizeof(part), until)) > 0)
+		buf_add(out, part, (size_t)n);
+	return n == -ETIMEDOUT ? -ETIMEDOUT : 0;
 }
 
 static int slurm_ask_judge(const char *name, int log, int late, int status, struct err *e)

@@ -6,7 +6,6 @@
  * SIGTERM, ends the task by scancel. A task that says nothing for long is asked for; one that Slurm
  * no longer has, without a report, was lost. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "backend/slurm/slurm.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 #include "far/spool.h"
@@ -233,7 +233,7 @@ static _Noreturn void slurm_follow_jobs(struct follower *f, int signals)
 			wait = FIRST_MS;
 		if (f->over)
 			slurm_follow_leave(NULL);
-		if (poll(p, ARRAY_LEN(p), wait) > 0) {
+		if (wait_any(p, ARRAY_LEN(p), clock_after((uint64_t)wait)) > 0) {
 			if (p[1].revents) {
 				end_task(f);
 				slurm_follow_leave(NULL);

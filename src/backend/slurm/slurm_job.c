@@ -8,7 +8,6 @@
  * output does not keep up, nothing more is read from srun. A node that says what none may say, and
  * an srun that goes without a report, end the run as failed. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include "base/files/fd.h"
 #include "base/files/state.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "proc/spawn.h"
 
@@ -459,11 +459,9 @@ struct backend_job *slurm_job_free(struct backend_job *j)
 	all[3] = &j->out;
 	all[4] = &j->err;
 	if (j->client_pid > 0) {
-		struct pollfd p = { .fd = j->client.fd, .events = POLLIN };
-
 		if (!j->gone) {
 			(void)syscall(SYS_pidfd_send_signal, j->client.fd, SIGTERM, NULL, 0);
-			if (poll(&p, 1, (int)(PATIENCE_US / 1000)) <= 0)
+			if (wait_fd(j->client.fd, POLLIN, clock_us() + PATIENCE_US) < 0)
 				(void)syscall(SYS_pidfd_send_signal, j->client.fd, SIGKILL, NULL,
 					      0);
 		}

@@ -144,7 +144,7 @@ static void slurm_plan_limits(struct backend_plan *p, const struct spec *s)
 	p->want.cpus =
 		spec_wrote(s, FIELD_CPUS) && s->limits.cpus ? (s->limits.cpus + 999) / 1000 : 1;
 	if (s->limits.memory)
-		p->want.mib = (s->limits.memory + MIB - 1) / MIB + NODE_MARGIN_MIB;
+		p->want.mib = (s->limits.memory + MIB - 1) / MIB + FAR_MARGIN_MIB;
 	p->want.gpus = s->gpus;
 	if (grace < MARGIN_S)
 		grace = MARGIN_S;
@@ -163,7 +163,7 @@ void slurm_narrow(struct backend_plan *p, const struct slurm_facts *f)
 	mib = stricter(f->max_mib, per_cpu * p->want.cpus);
 	if (mib && p->want.mib > mib) {
 		p->want.mib = mib;
-		p->most_memory = (mib > 2 * NODE_MARGIN_MIB ? mib - NODE_MARGIN_MIB : mib) * MIB;
+		p->most_memory = (mib > 2 * FAR_MARGIN_MIB ? mib - FAR_MARGIN_MIB : mib) * MIB;
 	}
 	if (time && (!p->timeout || p->want.minutes * 60 > time)) {
 		p->want.minutes = time < 60 ? 1 : time / 60;
@@ -292,11 +292,11 @@ static int slurm_plan_variables(struct backend_plan *p, const struct spec *s, st
 
 static int path(struct backend_plan *p, const char *text, const char *what, struct err *e)
 {
-	struct slurm_path *x = ARENA_PUSH(p->arena, p->paths, p->path_count);
+	struct far_path *x = ARENA_PUSH(p->arena, p->paths, p->path_count);
 
 	if (!x)
 		return err_nomem(e);
-	*x = (struct slurm_path){ .path = text, .what = what };
+	*x = (struct far_path){ .path = text, .what = what };
 	return 0;
 }
 
@@ -415,8 +415,7 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 
 static void put_limits(const struct backend_plan *p, struct json *j)
 {
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "limits");
 	json_ku64(j, "output", p->output);
 	json_ku64(j, "timeout_ms", p->timeout);
 	json_object_end(j);
@@ -436,8 +435,7 @@ void slurm_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstrs(j, "env", (const char *const *)p->variables);
 	if (p->code)
 		json_ku64(j, "code_bytes", p->code_size);
-	json_key(j, "shared");
-	json_array(j);
+	json_karray(j, "shared");
 	for (size_t i = 0; i < p->path_count; i++)
 		json_str(j, p->paths[i].path);
 	json_array_end(j);

@@ -6,7 +6,6 @@
  * for brig, or slurm.wait, ends the waiting. */
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,8 +16,8 @@
 #include "base/files/home.h"
 #include "base/files/state.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
-#include "far/far_place.h"
 #include "far/spool.h"
 
 #define FRAMES_MAX ((size_t)40 << 20)
@@ -36,58 +35,27 @@ static void put_list(struct buf *b, enum node_word kind, const char *const *v)
 	node_put(b, kind, all.data, all.len);
 }
 
-static int put_paths(const struct backend_plan *p, struct json *j, struct err *e)
-{
-	json_key(j, "paths");
-	json_array(j);
-	for (size_t i = 0; i < p->path_count; i++) {
-		struct far_place at;
-		int r = far_place_look(p->paths[i].path, &at);
-
-		if (r < 0)
-			return err_errno(e, r, "%s: cannot open '%.200s'", p->paths[i].what,
-					 p->paths[i].path);
-		json_object(j);
-		json_kstr(j, "path", p->paths[i].path);
-		json_kstr(j, "what", p->paths[i].what);
-		json_ku64(j, "dev", at.dev);
-		json_ku64(j, "ino", at.ino);
-		json_ku64(j, "type", at.type);
-		json_object_end(j);
-	}
-	json_array_end(j);
-	return 0;
-}
-
 int slurm_frames(const struct backend_plan *p, const struct slurm_ask *a, struct buf *b,
 		 struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(node_max(NODE_SETTINGS));
-	char boot[FAR_BOOT_SIZE];
-	struct json j;
+	const struct far_request q = { .id = a->id,
+				       .settings = p->settings.data,
+				       .settings_size = p->settings.len,
+				       .paths = p->paths,
+				       .path_count = p->path_count,
+				       .one_home = true,
+				       .tty = a->tty,
+				       .input = a->input,
+				       .rows = a->rows,
+				       .cols = a->cols,
+				       .output = p->output,
+				       .most_timeout = p->most_timeout,
+				       .most_memory = p->most_memory,
+				       .most_gpus = p->most_gpus };
 
-	far_boot(boot);
-	json_init(&j, &text, false);
-	json_object(&j);
-	json_kstr(&j, "version", BRIG_VERSION);
-	json_ku64(&j, "protocol", NODE_PROTOCOL);
-	json_kstr(&j, "run", a->id);
-	json_kstr(&j, "boot", boot);
-	json_kstr(&j, "home", getenv("HOME"));
-	json_kstr(&j, "state", getenv("XDG_STATE_HOME"));
-	json_kbool(&j, "tty", a->tty);
-	json_kbool(&j, "input", a->input);
-	json_ku64(&j, "rows", a->rows);
-	json_ku64(&j, "cols", a->cols);
-	json_ku64(&j, "output", p->output);
-	json_ku64(&j, "most_timeout", p->most_timeout);
-	json_ku64(&j, "most_memory", p->most_memory);
-	json_ku64(&j, "most_gpus", p->most_gpus);
-	if (put_paths(p, &j, e) < 0)
+	if (far_request_settings(&q, NODE_PROTOCOL, &text, e) < 0)
 		return -e->code;
-	json_key(&j, "settings");
-	json_raw(&j, p->settings.data, p->settings.len);
-	json_object_end(&j);
 	b->failed |= text.failed;
 	node_put(b, NODE_SETTINGS, text.data, text.len);
 	put_list(b, NODE_WORDS, p->words);
@@ -131,10 +99,8 @@ static void close_ends(struct job_io *io)
 
 static bool asked_to_stop(const struct job_want *w)
 {
-	struct pollfd p[] = { { .fd = w->wake[0], .events = POLLIN },
-			      { .fd = w->wake[1], .events = POLLIN } };
-
-	return poll(p, ARRAY_LEN(p), 0) > 0 && w->host.asked_to_stop &&
+	return w->host.asked_to_stop &&
+	       (wait_look(w->wake[0], POLLIN) || wait_look(w->wake[1], POLLIN)) &&
 	       w->host.asked_to_stop(w->host.arg);
 }
 
@@ -158,7 +124,7 @@ static int slurm_start_await(struct backend_job *j, const struct job_want *w, st
 				      { .fd = w->wake[0], .events = POLLIN },
 				      { .fd = w->wake[1], .events = POLLIN } };
 
-		if (poll(p, ARRAY_LEN(p), SLICE_MS) < 0 && errno != EINTR)
+		if (wait_any(p, ARRAY_LEN(p), clock_after(SLICE_MS)) < 0)
 			return err_sys(e, "cannot wait for Slurm");
 		slurm_job_turn(j);
 		if (j->began || j->reported)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/ssh/ssh_client.c - starts the OpenSSH client, and reads from its words why it gave up. */
 #include <fcntl.h>
-#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 
 #include "backend/ssh/ssh.h"
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "proc/host_program.h"
 #include "proc/spawn.h"
@@ -129,9 +129,7 @@ int client_start(const struct backend_plan *p, const struct client_want *w, stru
 
 bool client_ended(const struct ssh_client *c)
 {
-	struct pollfd p = { .fd = c->pidfd, .events = POLLIN };
-
-	return c->pid <= 0 || poll(&p, 1, 0) > 0;
+	return c->pid <= 0 || wait_look(c->pidfd, POLLIN);
 }
 
 int client_reap(struct ssh_client *c, bool kill)

@@ -7,7 +7,6 @@
  * with its own wrapper, watcher, keeper and numbers as any other. No command has its streams. The
  * sandbox ends when the session does, and the session when the sandbox has. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,6 +16,7 @@
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/sys/loop.h"
+#include "base/sys/wait.h"
 #include "far/far_job.h"
 
 #define OPEN_PATIENCE_MS 30000
@@ -147,7 +147,7 @@ static int hear_facts(struct ssh_hold *h, struct err *e)
 			return not_opened(h, e);
 		if (clock_us() > until || ssh_interrupted())
 			return ssh_overdue(p, e);
-		if (poll(&at, 1, SLICE_MS) < 0 && errno != EINTR)
+		if (wait_any(&at, 1, clock_after(SLICE_MS)) < 0)
 			return err_sys(e, "cannot wait for ssh");
 	}
 }

@@ -8,7 +8,6 @@
  * stdin are the conductor's, stderr passes through the relay. A signal is a second session over the
  * same connection. Ended: the client is gone and the relay is empty. The command's end is what the
  * wrapper said; a client that goes without a word from it has lost the connection. */
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,8 @@
 
 #include "backend/ssh/ssh_job.h"
 #include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/num.h"
 
 #define LOST_PATIENCE_MS 4000
@@ -126,7 +127,6 @@ void ssh_job_strike(struct backend_job *j, int sig)
 /* The connection went while the command ran: once more over a new one, if that can be had soon. */
 static void end_remotely(struct backend_job *j)
 {
-	struct pollfd p = { .events = POLLIN };
 	struct err e;
 
 	client_done(&j->killer);
@@ -134,8 +134,8 @@ static void end_remotely(struct backend_job *j)
 		j->left = true;
 		return;
 	}
-	p.fd = j->killer.pidfd;
-	if (poll(&p, 1, LOST_PATIENCE_MS) <= 0 || client_reap(&j->killer, false) != 0)
+	if (wait_fd(j->killer.pidfd, POLLIN, clock_after(LOST_PATIENCE_MS)) < 0 ||
+	    client_reap(&j->killer, false) != 0)
 		j->left = true;
 }
 
@@ -172,13 +172,11 @@ static void ssh_describe(struct isolation *i)
 /* A keeper that has work to do outlives a brig that cannot wait for it. */
 static void release_keeper(struct backend_job *j)
 {
-	struct pollfd p = { .fd = j->keeper.pidfd, .events = POLLIN };
-
 	if (j->leash >= 0 && !j->abandoned)
 		(void)!write(j->leash, "q", 1);
 	if (j->abandoned) {
 		j->leash = fd_close(j->leash);
-		if (poll(&p, 1, ABANDON_PATIENCE_MS) <= 0)
+		if (wait_fd(j->keeper.pidfd, POLLIN, clock_after(ABANDON_PATIENCE_MS)) < 0)
 			j->keeper.pid = -1;
 	}
 	(void)client_reap(&j->keeper, j->leash < 0 && !j->abandoned);

@@ -438,8 +438,7 @@ void ssh_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstrs(j, "env", (const char *const *)p->vars);
 	if (p->code)
 		json_ku64(j, "code_bytes", p->code_size);
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "limits");
 	json_ku64(j, "output", p->output);
 	json_ku64(j, "timeout_ms", p->timeout);
 	json_object_end(j);

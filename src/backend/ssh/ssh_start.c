@@ -5,7 +5,6 @@
  * dropped; the code is sent on. All of it has a time limit, and a signal for the caller ends it. */
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/sys/signals.h"
+#include "base/sys/wait.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 
@@ -235,7 +235,7 @@ static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *
 		j->abandoned = clock_us() > until || ssh_interrupted();
 		if (j->abandoned)
 			return ssh_overdue(j->plan, e);
-		if (poll(p, ARRAY_LEN(p), SLICE_MS) < 0 && errno != EINTR)
+		if (wait_any(p, ARRAY_LEN(p), clock_after(SLICE_MS)) < 0)
 			return err_sys(e, "cannot wait for ssh");
 		sent = sent || send_prefix(x, ends->in[1]) == 1;
 		if (!j->marked_err && ssh_start_hear(j, e) < 0)

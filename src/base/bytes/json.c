@@ -207,10 +207,21 @@ void json_kbool(struct json *j, const char *key, bool v)
 	json_bool(j, v);
 }
 
-void json_kstrs(struct json *j, const char *key, const char *const *v)
+void json_kobject(struct json *j, const char *key)
+{
+	json_key(j, key);
+	json_object(j);
+}
+
+void json_karray(struct json *j, const char *key)
 {
 	json_key(j, key);
 	json_array(j);
+}
+
+void json_kstrs(struct json *j, const char *key, const char *const *v)
+{
+	json_karray(j, key);
 	for (; v && *v; v++)
 		json_str(j, *v);
 	json_array_end(j);

@@ -52,5 +52,7 @@ void json_kvalue(struct json *j, const char *key, const struct jread *v); /* NUL
 void json_kstr(struct json *j, const char *key, const char *s);
 void json_ku64(struct json *j, const char *key, uint64_t v);
 void json_kbool(struct json *j, const char *key, bool v);
+void json_kobject(struct json *j, const char *key); /* ends with json_object_end, */
+void json_karray(struct json *j, const char *key);  /* json_array_end */
 void json_kstrs(struct json *j, const char *key,
 		const char *const *v); /* NULL-terminated; NULL: none */

@@ -39,7 +39,7 @@ bool claim_lock(int fd, unsigned ms)
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK || ms < LOOK_MS)
 			return false;
-		(void)poll(NULL, 0, LOOK_MS);
+		(void)poll(NULL, 0, LOOK_MS); /* allow poll: base/sys is above this */
 		ms -= LOOK_MS;
 	}
 	return true;

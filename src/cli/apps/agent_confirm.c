@@ -2,7 +2,6 @@
 #include "cli/apps/agent_confirm.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,6 +11,7 @@
 
 #include "base/bytes/jread.h"
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 #include "base/text/clean.h"
 #include "base/text/str.h"
 
@@ -131,14 +131,13 @@ static bool agent_confirm_ask(int tty, const char *question, const char *const *
 {
 	static const char again[] = "\nbrig: what was typed before the question does not count\n";
 	const struct timespec early = { .tv_nsec = EARLY_NS };
-	struct pollfd p = { .fd = tty, .events = POLLIN };
 	char line[32];
 	ssize_t n;
 
 	for (;;) {
 		agent_confirm_say(tty, question, strlen(question));
 		(void)nanosleep(&early, NULL);
-		if (poll(&p, 1, 0) <= 0)
+		if (!wait_look(tty, POLLIN))
 			break;
 		if (tcflush(tty, TCIFLUSH) < 0)
 			return false;

@@ -306,8 +306,7 @@ void agent_object(const struct agent_show *s, const struct spec *spec, const str
 	json_ku64(&j, "input_tokens", r->in_tokens);
 	json_ku64(&j, "output_tokens", r->out_tokens);
 	put_cost(&j, r);
-	json_key(&j, "calls");
-	json_array(&j);
+	json_karray(&j, "calls");
 	if (s->calls.len)
 		json_raw(&j, buf_str(&s->calls), s->calls.len);
 	json_array_end(&j);

@@ -2,7 +2,6 @@
 /* cli/apps/cmd_agent.c - "agent": a conversation with a role's model, whose tools run in sandboxes.
  */
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/sys/signals.h"
+#include "base/sys/wait.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 #include "cli/apps/agent_show.h"
@@ -306,7 +306,7 @@ static int read_input(struct agent *a, bool all, struct buf *b, struct err *e)
 	for (;;) {
 		ssize_t n;
 
-		if (poll(w, ARRAY_LEN(w), -1) < 0 && errno != EINTR)
+		if (wait_any(w, ARRAY_LEN(w), 0) < 0)
 			return err_sys(e, "cannot wait for input");
 		if (w[1].revents)
 			return err_set(e, ERR_USAGE, EINTR, "interrupted");

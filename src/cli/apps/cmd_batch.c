@@ -253,8 +253,7 @@ static void print_json(const struct batch_count *c, enum batch_end how)
 	json_ku64(&j, "resumed", c->before);
 	json_ku64(&j, "retries", c->retries);
 	json_ku64(&j, "duration_ms", (clock_us() - c->since_us) / 1000);
-	json_key(&j, "classes");
-	json_object(&j);
+	json_kobject(&j, "classes");
 	for (int i = 0; i < BATCH_CLASSES; i++)
 		if (c->by[i])
 			json_ku64(&j, batch_class_name((enum batch_class)i), c->by[i]);

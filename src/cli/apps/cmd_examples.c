@@ -22,16 +22,14 @@ static int cmd_examples_list(bool as_json)
 	json_init(&j, &b, true);
 	json_object(&j);
 	json_ku64(&j, "schema", 1);
-	json_key(&j, "examples");
-	json_array(&j);
+	json_karray(&j, "examples");
 	for (size_t i = 0; i < example_count; i++) {
 		if (!as_json)
 			(void)printf("%-20s%s\n", examples[i].name, examples[i].summary);
 		json_object(&j);
 		json_kstr(&j, "name", examples[i].name);
 		json_kstr(&j, "summary", examples[i].summary);
-		json_key(&j, "files");
-		json_array(&j);
+		json_karray(&j, "files");
 		for (size_t k = 0; k < examples[i].count; k++)
 			json_str(&j, examples[i].files[k].name);
 		json_array_end(&j);

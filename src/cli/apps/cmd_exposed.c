@@ -89,8 +89,7 @@ static void put_json(struct exposed_list *l, const struct exposed_row *r, const 
 
 	json_object(j);
 	json_kstr(j, "path", r->path);
-	json_key(j, "as");
-	json_array(j);
+	json_karray(j, "as");
 	for (const char *c = r->as; *c; c++)
 		if (exposed_as_word(*c))
 			json_str(j, exposed_as_word(*c));
@@ -151,8 +150,7 @@ static int cmd_exposed_list(const struct exposed_asked *a, struct err *e)
 	if (a->json) {
 		json_object(&l.json);
 		json_ku64(&l.json, "schema", 1);
-		json_key(&l.json, "exposed");
-		json_array(&l.json);
+		json_karray(&l.json, "exposed");
 	}
 	r = exposed_each(cmd_exposed_row, &l, e);
 	if (a->json) {

@@ -131,19 +131,16 @@ static void json_found(const struct initiation *x, struct json *j)
 	const struct group *groups_found[GROUP_COUNT];
 	size_t n = project_groups(&x->found, groups_found);
 
-	json_key(j, "markers");
-	json_array(j);
+	json_karray(j, "markers");
 	for (size_t i = 0; i < x->found.n; i++)
 		json_str(j, x->found.markers[i]->name);
 	json_array_end(j);
-	json_key(j, "groups");
-	json_array(j);
+	json_karray(j, "groups");
 	for (size_t i = 0; i < n; i++)
 		json_str(j, groups_found[i]->name);
 	json_array_end(j);
 	json_kstr(j, "agent", x->answers.agent);
-	json_key(j, "backends");
-	json_array(j);
+	json_karray(j, "backends");
 	for (size_t i = 0; i < x->usable_count; i++) {
 		json_object(j);
 		json_kstr(j, "name", x->usable[i].backend);

@@ -116,8 +116,7 @@ static void put_agent(struct buf *b, struct arena *arena, const struct spec *s,
 
 static void json_words(struct json *j, const char *key, const struct wrap_word *w)
 {
-	json_key(j, key);
-	json_array(j);
+	json_karray(j, key);
 	for (; w->text; w++) {
 		json_object(j);
 		json_kstr(j, "text", w->text);
@@ -134,8 +133,7 @@ static void json_words(struct json *j, const char *key, const struct wrap_word *
 static void json_keys(struct json *j, struct arena *arena, const struct spec *s,
 		      const struct wrap_agent *a)
 {
-	json_key(j, "credentials");
-	json_array(j);
+	json_karray(j, "credentials");
 	for (size_t i = 0; a->credentials[i]; i++) {
 		struct credential_spec known;
 		const struct credential_spec *c = key_of(arena, s, a->credentials[i], &known);
@@ -143,8 +141,7 @@ static void json_keys(struct json *j, struct arena *arena, const struct spec *s,
 		json_object(j);
 		json_kstr(j, "name", a->credentials[i]);
 		json_kbool(j, "set", wrap_has_credential(s, a->credentials[i]));
-		json_key(j, "hosts");
-		json_array(j);
+		json_karray(j, "hosts");
 		for (size_t k = 0; c && k < c->hosts.n; k++)
 			json_str(j, c->hosts.v[k]);
 		json_array_end(j);
@@ -157,13 +154,11 @@ static void json_settings(struct json *j, const struct wrap_agent *a)
 {
 	const struct tool_settings *t = tool_settings_find(a->seed);
 
-	json_key(j, "settings");
-	json_array(j);
+	json_karray(j, "settings");
 	for (size_t i = 0; t && i < 2 && t->files[i].path; i++) {
 		json_object(j);
 		json_kstr(j, "file", t->files[i].path);
-		json_key(j, "names");
-		json_array(j);
+		json_karray(j, "names");
 		for (const char *const *n = t->files[i].names; *n; n++)
 			json_str(j, *n);
 		json_array_end(j);
@@ -186,8 +181,7 @@ static void json_agent(struct json *j, struct arena *arena, const struct spec *s
 	json_kstr(j, "install", a->install);
 	json_keys(j, arena, s, a);
 	json_kbool(j, "every_credential", a->each);
-	json_key(j, "hosts");
-	json_array(j);
+	json_karray(j, "hosts");
 	for (size_t i = 0; a->hosts && a->hosts[i]; i++)
 		json_str(j, a->hosts[i]);
 	json_array_end(j);
@@ -207,8 +201,7 @@ void wrap_list_print(const struct spec *s, bool json)
 	if (json) {
 		json_object(&j);
 		json_ku64(&j, "schema", 1);
-		json_key(&j, "agents");
-		json_array(&j);
+		json_karray(&j, "agents");
 	}
 	for (const struct wrap_agent *a = wrap_agents; arena && a->name; a++)
 		if (json)

@@ -84,8 +84,7 @@ static void verify_text(struct buf *b, const struct verify_report *r)
 
 static void json_faults(struct json *j, const struct verify_report *r)
 {
-	json_key(j, "faults");
-	json_array(j);
+	json_karray(j, "faults");
 	for (unsigned i = 0; i < described(r); i++) {
 		json_object(j);
 		json_kstr(j, "file", r->fault[i].file);
@@ -99,8 +98,7 @@ static void json_faults(struct json *j, const struct verify_report *r)
 
 static void json_anchors(struct json *j, const struct verify_report *r)
 {
-	json_key(j, "anchors");
-	json_array(j);
+	json_karray(j, "anchors");
 	for (unsigned i = 0; i < r->anchors; i++) {
 		json_object(j);
 		json_kstr(j, "name", r->anchor[i].name);

@@ -4,10 +4,11 @@
  * What is there is counted first and shown from the index; the same reader then goes on where the
  * counting ended, so that nothing is missed or shown twice in between. */
 #include <inttypes.h>
-#include <poll.h>
 #include <sys/inotify.h>
 
 #include "audit/read/segments.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "cli/audit/asked.h"
 
 enum { LOOK_MS = 1000 }; /* where no notice comes: a network file system */
@@ -131,7 +132,7 @@ static int tail_rest(struct tail *t)
 	struct pollfd p[] = { { .fd = t->notify, .events = POLLIN }, { .fd = STDOUT_FILENO } };
 	char events[4096];
 
-	if (poll(p, 2, LOOK_MS) < 0 && errno != EINTR)
+	if (wait_any(p, 2, clock_after(LOOK_MS)) < 0)
 		return err_sys(t->e, "cannot wait for records");
 	if (p[1].revents & (POLLERR | POLLHUP | POLLNVAL))
 		return 1;

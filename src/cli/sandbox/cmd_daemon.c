@@ -2,7 +2,6 @@
 /* cli/sandbox/cmd_daemon.c - "daemon": serves long-lived sandboxes; and what is said to a running
  * one. */
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "base/bytes/json.h"
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 #include "base/text/buf.h"
 #include "base/text/clean.h"
 #include "base/text/num.h"
@@ -218,17 +218,15 @@ static int cmd_daemon_stop(const struct daemon_asked *a, struct err *e)
 	const struct daemon_question q = {
 		.method = "POST", .target = "/v1/stop", .body = body, .body_len = strlen(body)
 	};
-	struct pollfd gone = { .fd = -1, .events = POLLIN };
+	CLEANUP(fd) int gone = -1;
 	int r = daemon_client_open(false, &c, e);
 
 	if (r == 0)
-		gone.fd = open_process(c, e);
+		gone = open_process(c, e);
 	if (r == 0 && !e->code)
 		r = daemon_client_ask(c, &q, NULL, NULL, e);
-	if (r == 0 && !e->code)
-		while (gone.fd >= 0 && poll(&gone, 1, -1) < 0 && errno == EINTR)
-			;
-	(void)fd_close(gone.fd);
+	if (r == 0 && !e->code && gone >= 0)
+		(void)wait_fd(gone, POLLIN, 0);
 	if (e->code)
 		return -e->code;
 	if (a->json)
@@ -263,8 +261,7 @@ static void list_as_json(const struct token *v, size_t n)
 
 	json_init(&j, &b, false);
 	json_object(&j);
-	json_key(&j, "tokens");
-	json_array(&j);
+	json_karray(&j, "tokens");
 	for (size_t i = 0; i < n; i++) {
 		json_object(&j);
 		json_kstr(&j, "name", v[i].tenant);

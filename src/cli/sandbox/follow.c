@@ -2,12 +2,12 @@
 #include "cli/sandbox/follow.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes/base64.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 
 #define PATIENCE_US ((uint64_t)FOLLOW_PATIENCE_S * 1000 * 1000)
@@ -77,7 +77,7 @@ static int follow_await(struct daemon_client **ret, const struct daemon_question
 		if (clock_us() >= until || (d && e->kind == ERR_USAGE) || e->kind == ERR_POLICY)
 			return r;
 		err_clear(e);
-		(void)poll(NULL, 0, pause);
+		wait_moment((unsigned)pause);
 		pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS;
 	}
 }

@@ -69,8 +69,7 @@ static void left_as_json(const struct left_out *l)
 	json_init(&j, &b, false);
 	json_object(&j);
 	json_ku64(&j, "left_out", l->count);
-	json_key(&j, "left_names");
-	json_array(&j);
+	json_karray(&j, "left_names");
 	while ((name = name_after(&l->names, name)))
 		json_str(&j, name);
 	json_array_end(&j);

@@ -7,7 +7,6 @@
  * next one, at the byte where it was cut off; unless input was on its way, which may or
  * may not have arrived. */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/bytes/json.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "cli/run/denials.h"
 #include "cli/run/terminal.h"
@@ -52,9 +52,7 @@ struct session_exec {
 /* Is it still open? The daemon never speaks first, so anything to read is its end. */
 static bool is_open(const struct daemon_client *c)
 {
-	struct pollfd p = { .fd = daemon_client_fd(c), .events = POLLIN };
-
-	return poll(&p, 1, 0) == 0;
+	return !wait_look(daemon_client_fd(c), POLLIN);
 }
 
 /* *asked: it was sent, whether or not it arrived. *code: the daemon's own word, "" where it had
@@ -85,7 +83,7 @@ static int sandbox_exec_say(struct session_exec *x, const char *word, const char
 			return -e->code;
 		err_clear(e);
 		code[0] = '\0';
-		(void)poll(NULL, 0, UNSURE_MS);
+		wait_moment(UNSURE_MS);
 	}
 	return 0;
 }
@@ -376,7 +374,7 @@ static int sandbox_exec_turn(struct session_exec *x, struct err *e)
 		return 0;
 	p[0].fd = daemon_client_fd(x->out.d);
 	p[2].fd = x->input_open && *x->exec ? 0 : -1;
-	if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
+	if (wait_any(p, ARRAY_LEN(p), 0) < 0)
 		return err_sys(e, "cannot wait for the command");
 	if (p[1].revents)
 		on_signals(x);
@@ -408,8 +406,7 @@ static bool has_input(void)
 
 static void put_env(struct json *j, const struct sandbox_asked *a, struct arena *arena)
 {
-	json_key(j, "env");
-	json_object(j);
+	json_kobject(j, "env");
 	for (size_t i = 0; i < a->env_count; i++) {
 		const char *equals = strchr(a->env[i], '=');
 		const char *name =

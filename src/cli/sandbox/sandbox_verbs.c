@@ -88,8 +88,7 @@ static bool said_label(const struct sandbox_asked *a, const char *key)
 static int put_labels(struct json *j, const struct sandbox_asked *a, const struct jread *has,
 		      struct err *e)
 {
-	json_key(j, "labels");
-	json_object(j);
+	json_kobject(j, "labels");
 	for (void *it = jread_first(has); it; it = jread_next(has, it))
 		if (!said_label(a, jread_key(it)))
 			json_kstr(j, jread_key(it), jread_text(jread_value(it)));

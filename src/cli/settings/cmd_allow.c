@@ -208,8 +208,7 @@ static void tell_role(const struct telling *t)
 	const struct code_spec *code = &t->spec->command.code;
 
 	if (t->json) {
-		json_key(t->json, "role");
-		json_object(t->json);
+		json_kobject(t->json, "role");
 	} else {
 		(void)printf("it is a role, and brig agent sends its key to its server:\n");
 	}
@@ -220,8 +219,7 @@ static void tell_role(const struct telling *t)
 	if (t->json) {
 		json_kbool(t->json, "shell", c->shell);
 		json_kbool(t->json, "python", c->python);
-		json_key(t->json, "scripts");
-		json_array(t->json);
+		json_karray(t->json, "scripts");
 		for (size_t i = 0; i < code->script_count; i++)
 			json_str(t->json, code->scripts[i].name);
 		json_array_end(t->json);
@@ -286,8 +284,7 @@ static int cmd_allow_show(const struct spec *before, const char *path, const cha
 	if (!after || read_settings(after, path, dialect, data, &was, e) < 0)
 		return -e->code;
 	if (json) {
-		json_key(json, "loosens");
-		json_object(json);
+		json_kobject(json, "loosens");
 	}
 	(void)tighten_each(before, after, ORIGIN_PROJECT, cmd_allow_tell, &t);
 	if (json)

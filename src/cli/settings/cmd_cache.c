@@ -155,8 +155,7 @@ static int cmd_cache_list(const struct cache_asked *a, struct err *e)
 	if (a->json) {
 		json_object(&l.json);
 		json_ku64(&l.json, "schema", 1);
-		json_key(&l.json, "homes");
-		json_array(&l.json);
+		json_karray(&l.json, "homes");
 	}
 	r = kept_home_each(cmd_cache_row, &l, e);
 	if (a->json) {

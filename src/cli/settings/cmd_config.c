@@ -175,8 +175,7 @@ static int check_json(const struct config_asked *a, const struct spec *s, enum d
 	if (backend) {
 		json_kstr(&j, "dialect", dialect_name(was));
 		json_ku64(&j, "settings", settings(s));
-		json_key(&j, "notes");
-		json_array(&j);
+		json_karray(&j, "notes");
 		for (size_t i = 0; i < s->notes.n; i++)
 			json_str(&j, s->notes.v[i]);
 		json_array_end(&j);

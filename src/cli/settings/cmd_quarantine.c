@@ -139,8 +139,7 @@ static int cmd_quarantine_list(const struct quarantine_asked *a, struct err *e)
 	if (a->json) {
 		json_object(&l.json);
 		json_ku64(&l.json, "schema", 1);
-		json_key(&l.json, "quarantine");
-		json_array(&l.json);
+		json_karray(&l.json, "quarantine");
 	}
 	r = taken_each(cmd_quarantine_row, &l, e);
 	if (a->json) {

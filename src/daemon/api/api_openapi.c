@@ -26,8 +26,7 @@ static void put_type(struct json *j, const char *type)
 
 static void put_either(struct json *j)
 {
-	json_key(j, "type");
-	json_array(j);
+	json_karray(j, "type");
 	json_str(j, "string");
 	json_str(j, "integer");
 	json_array_end(j);
@@ -57,8 +56,7 @@ static void put_member(struct json *j, const struct api_member *m)
 		json_key(j, "items");
 		put_ref(j, m->of);
 	} else if (m->type == API_OBJECT && m->of) {
-		json_key(j, "allOf");
-		json_array(j);
+		json_karray(j, "allOf");
 		put_ref(j, m->of);
 		json_array_end(j);
 	}
@@ -70,15 +68,13 @@ static void put_schema(struct json *j, const struct api_schema *s)
 	json_object(j);
 	json_kstr(j, "type", "object");
 	if (s->members->name) {
-		json_key(j, "properties");
-		json_object(j);
+		json_kobject(j, "properties");
 		for (const struct api_member *m = s->members; m->name; m++) {
 			json_key(j, m->name);
 			put_member(j, m);
 		}
 		json_object_end(j);
-		json_key(j, "required");
-		json_array(j);
+		json_karray(j, "required");
 		for (const struct api_member *m = s->members; m->name; m++)
 			if (m->required)
 				json_str(j, m->name);
@@ -104,8 +100,7 @@ static void put_parameter(struct json *j, const char *name, const char *in, bool
 
 static void put_parameters(struct json *j, const struct api_route *r)
 {
-	json_key(j, "parameters");
-	json_array(j);
+	json_karray(j, "parameters");
 	for (const char *p = strchr(r->path, '{'); p; p = strchr(p + 1, '{')) {
 		char name[32];
 
@@ -121,8 +116,7 @@ static void put_parameters(struct json *j, const struct api_route *r)
 
 static void put_content(struct json *j, const char *type, const char *schema)
 {
-	json_key(j, type);
-	json_object(j);
+	json_kobject(j, type);
 	if (schema) {
 		json_key(j, "schema");
 		put_ref(j, schema);
@@ -135,14 +129,11 @@ static void put_answers(struct json *j, const struct api_route *r)
 	char status[8];
 
 	(void)snprintf(status, sizeof(status), "%d", r->status);
-	json_key(j, "responses");
-	json_object(j);
-	json_key(j, status);
-	json_object(j);
+	json_kobject(j, "responses");
+	json_kobject(j, status);
 	json_kstr(j, "description", r->help);
 	if (r->answers || r->type || r->stream) {
-		json_key(j, "content");
-		json_object(j);
+		json_kobject(j, "content");
 		if (r->answers || r->type)
 			put_content(j, r->type ? r->type : "application/json", r->answers);
 		if (r->stream)
@@ -150,11 +141,9 @@ static void put_answers(struct json *j, const struct api_route *r)
 		json_object_end(j);
 	}
 	json_object_end(j);
-	json_key(j, "default");
-	json_object(j);
+	json_kobject(j, "default");
 	json_kstr(j, "description", "a problem, RFC 9457");
-	json_key(j, "content");
-	json_object(j);
+	json_kobject(j, "content");
 	put_content(j, "application/problem+json", "Problem");
 	json_object_end(j);
 	json_object_end(j);
@@ -169,16 +158,13 @@ static void put_operation(struct json *j, const struct api_route *r)
 	for (; n < sizeof(method) - 1 && r->method[n]; n++)
 		method[n] = (char)(r->method[n] | 0x20);
 	method[n] = '\0';
-	json_key(j, method);
-	json_object(j);
+	json_kobject(j, method);
 	json_kstr(j, "operationId", r->name);
 	json_kstr(j, "summary", r->help);
 	put_parameters(j, r);
 	if (r->asks || r->raw || r->takes) {
-		json_key(j, "requestBody");
-		json_object(j);
-		json_key(j, "content");
-		json_object(j);
+		json_kobject(j, "requestBody");
+		json_kobject(j, "content");
 		put_content(j,
 			    r->takes ? r->takes
 			    : r->raw ? "application/octet-stream"
@@ -189,8 +175,7 @@ static void put_operation(struct json *j, const struct api_route *r)
 	}
 	put_answers(j, r);
 	if (!r->scope) {
-		json_key(j, "security");
-		json_array(j);
+		json_karray(j, "security");
 		json_array_end(j);
 	}
 	json_object_end(j);
@@ -206,13 +191,11 @@ static bool first_of_path(const struct api_route *r)
 
 static void put_paths(struct json *j)
 {
-	json_key(j, "paths");
-	json_object(j);
+	json_kobject(j, "paths");
 	for (const struct api_route *r = api_routes; r->method; r++) {
 		if (!first_of_path(r))
 			continue;
-		json_key(j, r->path);
-		json_object(j);
+		json_kobject(j, r->path);
 		for (const struct api_route *o = r; o->method; o++)
 			if (str_eq(o->path, r->path))
 				put_operation(j, o);
@@ -223,10 +206,8 @@ static void put_paths(struct json *j)
 
 static void put_security(struct json *j)
 {
-	json_key(j, "securitySchemes");
-	json_object(j);
-	json_key(j, "token");
-	json_object(j);
+	json_kobject(j, "securitySchemes");
+	json_kobject(j, "token");
 	json_kstr(j, "type", "http");
 	json_kstr(j, "scheme", "bearer");
 	json_object_end(j);
@@ -237,8 +218,7 @@ void api_openapi(struct json *j)
 {
 	json_object(j);
 	json_kstr(j, "openapi", "3.1.0");
-	json_key(j, "info");
-	json_object(j);
+	json_kobject(j, "info");
 	json_kstr(j, "title", "brig");
 	json_kstr(j, "version", BRIG_VERSION);
 	json_object_end(j);
@@ -249,10 +229,8 @@ void api_openapi(struct json *j)
 	json_object_end(j);
 	json_array_end(j);
 	put_paths(j);
-	json_key(j, "components");
-	json_object(j);
-	json_key(j, "schemas");
-	json_object(j);
+	json_kobject(j, "components");
+	json_kobject(j, "schemas");
 	for (const struct api_schema *s = api_schemas; s->name; s++) {
 		json_key(j, s->name);
 		if (str_eq(s->name, "Spec"))
@@ -263,11 +241,9 @@ void api_openapi(struct json *j)
 	json_object_end(j);
 	put_security(j);
 	json_object_end(j);
-	json_key(j, "security");
-	json_array(j);
+	json_karray(j, "security");
 	json_object(j);
-	json_key(j, "token");
-	json_array(j);
+	json_karray(j, "token");
 	json_array_end(j);
 	json_object_end(j);
 	json_array_end(j);

@@ -174,8 +174,7 @@ static void route_file_data_tell(struct file_route *r)
 	json_object(&j);
 	json_key(&j, "name");
 	json_strn(&j, r->entries.name, e->length);
-	json_key(&j, "changes");
-	json_array(&j);
+	json_karray(&j, "changes");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (e->mode & rows[i].bit)
 			json_str(&j, rows[i].word);

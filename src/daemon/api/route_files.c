@@ -245,8 +245,7 @@ static void answer_list(struct file_route *r, bool more)
 		qsort(rows, r->count, sizeof(*rows), by_name);
 	json_init(&j, &b, false);
 	json_object(&j);
-	json_key(&j, "files");
-	json_array(&j);
+	json_karray(&j, "files");
 	for (size_t i = 0; rows && i < r->count; i++)
 		file_show(&j, rows[i].e, rows[i].name);
 	json_array_end(&j);

@@ -653,8 +653,7 @@ void serve_delete_many(struct api *a, struct http_call *c, const struct jread *b
 	if (p == PROBLEM_NONE) {
 		json_init(&j, &b, false);
 		json_object(&j);
-		json_key(&j, "sandboxes");
-		json_array(&j);
+		json_karray(&j, "sandboxes");
 		sandboxes_each(a->boxes,
 			       &(struct sandbox_list){ .tenant = d.tenant,
 						       .labels = s->labels,

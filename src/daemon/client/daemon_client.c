@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -18,6 +17,7 @@
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "base/text/url.h"
 #include "daemon/client/summon.h"
@@ -140,7 +140,7 @@ static int connect_or_start(const char *path, struct transport *ret, struct err 
 			return 0;
 		if (clock_us() >= until)
 			break;
-		(void)poll(NULL, 0, 5);
+		wait_moment(5);
 	}
 	return other ? err_hint(e, "a daemon has this state folder and listens elsewhere: "
 				   "BRIG_HOST=unix:///PATH names its socket")
@@ -423,9 +423,7 @@ int daemon_client_begin(struct daemon_client *c, const struct daemon_question *q
 /* It answers before it has all of it only to refuse. */
 static bool has_answered(const struct daemon_client *c)
 {
-	struct pollfd p = { .fd = client_fd(c->http), .events = POLLIN };
-
-	return poll(&p, 1, 0) > 0;
+	return wait_look(client_fd(c->http), POLLIN) != 0;
 }
 
 int daemon_client_write(struct daemon_client *c, const void *p, size_t n, struct err *e)
@@ -453,7 +451,7 @@ int daemon_client_write_file(struct daemon_client *c, int fd, uint64_t n, struct
 		struct pollfd p = { .fd = client_fd(c->http), .events = POLLIN | POLLOUT };
 		ssize_t w;
 
-		if (poll(&p, 1, -1) < 0 && errno != EINTR)
+		if (wait_any(&p, 1, 0) < 0)
 			return err_sys(e, "cannot wait for the daemon");
 		if (p.revents & ~POLLOUT)
 			return 1;
@@ -553,10 +551,9 @@ static int save_by_kernel(const struct daemon_client *c, int sock, int fd, uint6
 	in = ends[1];
 	(void)fcntl(in, F_SETPIPE_SZ, STEP);
 	while (left) {
-		struct pollfd p = { .fd = sock, .events = POLLIN };
 		ssize_t n, w;
 
-		(void)poll(&p, 1, -1);
+		(void)wait_fd(sock, POLLIN, 0);
 		n = splice(sock, NULL, in, NULL, left < STEP ? (size_t)left : STEP, SPLICE_F_MOVE);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			continue;

@@ -5,7 +5,6 @@
  * so that what is still to be said to one that does not listen has a bound: three bits a command.
  * One that takes nothing for a while is dropped, and may come again. */
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +13,7 @@
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/sys/sockets.h"
+#include "base/sys/wait.h"
 #include "daemon/monitor/monitor_companions.h"
 #include "daemon/monitor/monitor_internal.h"
 #include "wire/peer.h"
@@ -181,9 +181,7 @@ void clients_flush(struct monitor *m)
 		struct monitor_client *c = &m->clients[i];
 
 		while (c->w.fd >= 0 && anything_untold(m, i) && clock_us() < until) {
-			struct pollfd p = { .fd = c->w.fd, .events = POLLOUT };
-
-			(void)poll(&p, 1, 50);
+			(void)wait_fd(c->w.fd, POLLOUT, clock_after(50));
 			monitor_clients_tell(c, UINT64_MAX);
 		}
 	}

@@ -89,8 +89,7 @@ static void keep_shown(struct monitor_task *t, struct json *j, const struct buf 
 
 static void put_data(struct json *j, const struct interp_answer *a)
 {
-	json_key(j, "data");
-	json_object(j);
+	json_kobject(j, "data");
 	for (int m = 0; m < MIME_COUNT; m++)
 		if (a->data[m])
 			json_kstr(j, interp_mime_name((enum interp_mime)m), a->data[m]);

@@ -10,12 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/tar/tar.h"
 #include "base/text/str.h"
 #include "daemon/monitor/monitor_internal.h"
@@ -115,7 +116,6 @@ static int monitor_copy_put(void *arg, const void *p, size_t n)
 	const char *at = p;
 
 	while (n) {
-		struct pollfd ready = { .fd = x->data, .events = POLLOUT };
 		ssize_t r = write(x->data, at, n);
 
 		if (r > 0) {
@@ -123,7 +123,7 @@ static int monitor_copy_put(void *arg, const void *p, size_t n)
 			n -= (size_t)r;
 		} else if (r < 0 && errno != EAGAIN && errno != EINTR) {
 			return -errno;
-		} else if (poll(&ready, 1, FILE_PATIENCE_MS) == 0) {
+		} else if (wait_fd(x->data, POLLOUT, clock_after(FILE_PATIENCE_MS)) < 0) {
 			return -ETIMEDOUT;
 		}
 	}
@@ -133,11 +133,10 @@ static int monitor_copy_put(void *arg, const void *p, size_t n)
 /* The word that ends it, or the first; -errno of what it says. */
 static int monitor_copy_hear(int answers, enum file_says until)
 {
-	struct pollfd ready = { .fd = answers, .events = POLLIN };
 	struct file_answer a;
 
 	do {
-		if (poll(&ready, 1, FILE_PATIENCE_MS) != 1)
+		if (wait_fd(answers, POLLIN, clock_after(FILE_PATIENCE_MS)) < 0)
 			return -ETIMEDOUT;
 		if (read(answers, &a, sizeof(a)) != (ssize_t)sizeof(a))
 			return -EPIPE;

@@ -7,7 +7,6 @@
  * on. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "base/files/tree.h"
 #include "base/sys/clock.h"
 #include "base/sys/signals.h"
+#include "base/sys/wait.h"
 #include "base/text/clean.h"
 #include "base/text/str.h"
 #include "daemon/monitor/monitor_companions.h"
@@ -392,12 +392,11 @@ static int write_facts(const struct monitor *m, struct err *e)
 /* What the daemon that started us has to say. It may be gone already: then nobody asked. */
 static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int fds[MONITOR_SECRETS];
 	size_t n = MONITOR_SECRETS, taken = 0;
 	struct monitor_ask q;
 
-	if (poll(&p, 1, BEGIN_MS) != 1 ||
+	if (wait_fd(fd, POLLIN, clock_after(BEGIN_MS)) < 0 ||
 	    fd_recv(fd, &q, sizeof(q), fds, &n) != (ssize_t)sizeof(q) || q.asks != MONITOR_BEGIN ||
 	    q.version != MONITOR_VERSION)
 		return err_set(e, ERR_INTERNAL, EPROTO, "nobody said what to open");

@@ -132,8 +132,7 @@ int entry_lock(const struct sandbox_entry *b, int *ret)
 
 static void put_labels(char *const *labels, struct json *j)
 {
-	json_key(j, "labels");
-	json_object(j);
+	json_kobject(j, "labels");
 	for (size_t i = 0; labels[i]; i += 2)
 		json_kstr(j, labels[i], labels[i + 1]);
 	json_object_end(j);
@@ -141,8 +140,7 @@ static void put_labels(char *const *labels, struct json *j)
 
 static void box_entry_put_error(const struct err *e, struct json *j)
 {
-	json_key(j, "error");
-	json_object(j);
+	json_kobject(j, "error");
 	json_ku64(j, "errno", (uint64_t)e->code);
 	json_kstr(j, "code", err_kind_name(e->kind));
 	json_kstr(j, "what", e->what);
@@ -380,8 +378,7 @@ static void put_companions(const struct sandbox_entry *b, int folder, struct jso
 	bool over = b->state == STATE_STOPPED || b->state == STATE_FAILED;
 	const struct jread *one;
 
-	json_key(j, "companions");
-	json_array(j);
+	json_karray(j, "companions");
 	for (size_t i = 0; (one = jread_at(all, i)); i++) {
 		const char *state = jread_str(one, "state");
 

@@ -71,8 +71,7 @@ void exec_result_write(const struct exec_result *r, const struct jread *object, 
 		}
 	}
 	if (r->shown.len) {
-		json_key(&j, "shown");
-		json_array(&j);
+		json_karray(&j, "shown");
 		json_raw(&j, buf_str(&r->shown), r->shown.len);
 		json_array_end(&j);
 	}

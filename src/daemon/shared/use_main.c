@@ -32,8 +32,7 @@ int use_main(int argc, char **argv)
 		return 1;
 	json_init(&j, &out, false);
 	json_object(&j);
-	json_key(&j, "sandboxes");
-	json_object(&j);
+	json_kobject(&j, "sandboxes");
 	for (int i = 1; i < argc; i++)
 		put_word(&j, all, argv[i]);
 	json_object_end(&j);

@@ -29,8 +29,8 @@
 #include "base/text/str.h"
 #include "proc/node/node_frame.h"
 #include "far/far_place.h"
+#include "far/serve/far_asked.h"
 #include "far/spool.h"
-#include "far/node/node_request.h"
 #include "sandbox/manager.h"
 
 #define ALIVE_US ((uint64_t)5 * 1000 * 1000)
@@ -59,7 +59,7 @@ struct node_session {
 	struct loop_watch turns, signals;
 	struct loop_timer silence, alive;
 	struct node_reader reader;
-	struct node_ask ask;
+	struct far_asked asked;
 	brig_request *request;
 	brig_run *run;
 	uint64_t most;    /* of each stream that is written down; 0: all of it goes on */
@@ -273,8 +273,8 @@ static int open_pipes(struct node_session *n, struct err *e)
 	int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 };
 	struct node_stream *all[OWN_STREAMS] = { &n->in, &n->out, &n->err };
 
-	if ((n->ask.input && pipe2(in, O_CLOEXEC) < 0) || pipe2(out, O_CLOEXEC) < 0 ||
-	    (!n->ask.tty && pipe2(err, O_CLOEXEC) < 0))
+	if ((n->asked.input && pipe2(in, O_CLOEXEC) < 0) || pipe2(out, O_CLOEXEC) < 0 ||
+	    (!n->asked.tty && pipe2(err, O_CLOEXEC) < 0))
 		return err_sys(e, "cannot make a pipe");
 	n->theirs[0] = in[0];
 	n->theirs[1] = out[1];
@@ -303,12 +303,15 @@ static void go(struct node_session *n)
 	struct brig_error be;
 	struct err e = { 0 };
 
-	if (node_request(&n->ask, &n->request, &e) < 0 || open_pipes(n, &e) < 0) {
+	if (!n->asked.has_words)
+		(void)err_set(&e, ERR_INTERNAL, EPROTO, "no command was sent");
+	if (e.code || far_asked_request(&n->asked, NULL, &n->request, &e) < 0 ||
+	    open_pipes(n, &e) < 0) {
 		node_refuse(n, &e);
 		return;
 	}
 	if (n->task)
-		n->most = n->ask.output;
+		n->most = n->asked.output;
 	brig_request_stdio(n->request, n->theirs[0], n->theirs[1], n->theirs[2]);
 	brig_request_on_note(n->request, node_on_note, n);
 	if (brig_start(n->request, &n->run, &be) < 0) {
@@ -337,13 +340,18 @@ static void take_input(struct node_session *n, const struct node_frame *f)
 
 static void node_take(struct node_session *n, const struct node_frame *f)
 {
+	static const enum frames_kind texts[] = { [NODE_SETTINGS] = FRAMES_SETTINGS,
+						  [NODE_WORDS] = FRAMES_WORDS,
+						  [NODE_VARIABLES] = FRAMES_VARIABLES,
+						  [NODE_CODE] = FRAMES_CODE };
+
 	switch (f->kind) {
 	case NODE_SETTINGS:
 	case NODE_WORDS:
 	case NODE_VARIABLES:
 	case NODE_CODE:
 		if (!n->request)
-			node_ask_take(&n->ask, f);
+			far_asked_whole(&n->asked, texts[f->kind], f->data, f->size);
 		break;
 	case NODE_GO:
 		if (!n->request)
@@ -420,7 +428,7 @@ static void say_ready(struct node_session *n)
 	char host[128];
 	struct json j;
 
-	node_name(host, sizeof(host));
+	far_asked_name(host, sizeof(host));
 	json_init(&j, &b, false);
 	json_object(&j);
 	json_kstr(&j, "version", BRIG_VERSION);
@@ -453,7 +461,8 @@ static void node_prepare(struct node_session *n, int from, int to)
 	n->silence.due = on_silence;
 	n->alive.due = on_alive;
 	node_reader_init(&n->reader, NODE_FROM_HERE);
-	node_ask_init(&n->ask);
+	far_asked_init(&n->asked);
+	n->asked.protocol = NODE_PROTOCOL;
 }
 
 static void done(struct node_session *n)
@@ -468,7 +477,7 @@ static void done(struct node_session *n)
 	for (size_t i = 0; i < ARRAY_LEN(n->theirs); i++)
 		(void)fd_close(n->theirs[i]);
 	node_reader_done(&n->reader);
-	node_ask_done(&n->ask);
+	far_asked_done(&n->asked);
 	(void)loop_free(n->loop);
 }
 
@@ -626,7 +635,7 @@ void node_probe(char *out, size_t room)
 	char host[128];
 	int r = m ? brig_manager_set(m, "backend", "native", &e) : -ENOMEM;
 
-	node_name(host, sizeof(host));
+	far_asked_name(host, sizeof(host));
 	if (r == 0)
 		r = brig_manager_ready(m, &e);
 	(void)snprintf(out, room, "brig-far %s %s %s%s%.300s", BRIG_VERSION, host,

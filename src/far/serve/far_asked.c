@@ -40,7 +40,8 @@ void far_asked_init(struct far_asked *a)
 {
 	*a = (struct far_asked){ 0 };
 	for (int kind = FRAMES_SETTINGS; kind <= FRAMES_CODE; kind++)
-		*text_of(a, (enum frames_kind)kind) = (struct buf)BUF_INIT((size_t)FAR_TEXT_MAX);
+		*text_of(a, (enum frames_kind)kind) =
+			(struct buf)BUF_INIT((size_t)FAR_TEXT_MAX + 1);
 }
 
 void far_asked_done(struct far_asked *a)
@@ -56,11 +57,20 @@ bool far_asked_take(struct far_asked *a, const struct frames_head *h, const void
 
 	if (!to || a->complete)
 		return to != NULL;
-	buf_add(to, payload, h->size);
+	if (h->size)
+		buf_add(to, payload, h->size);
 	a->has_options |= h->kind == FRAMES_OPTIONS;
 	a->has_words |= h->kind == FRAMES_WORDS;
 	a->has_code |= h->kind == FRAMES_CODE;
 	return true;
+}
+
+void far_asked_whole(struct far_asked *a, enum frames_kind kind, const void *p, size_t n)
+{
+	const struct frames_head h = { .size = (uint32_t)n, .kind = (uint8_t)kind };
+
+	text_of(a, kind)->len = 0;
+	(void)far_asked_take(a, &h, p);
 }
 
 void far_asked_name(char *out, size_t room)
@@ -108,14 +118,14 @@ static void settle_home(const struct jread *v)
 	}
 }
 
-/* The same version, but for the last number: those say the same words. */
-static int far_asked_version(const struct jread *v, struct err *e)
+/* The same version, but for the last number: those say the same words in frames. */
+static int far_asked_version(const struct far_asked *a, const struct jread *v, struct err *e)
 {
 	const char *version = jread_str(v, "version"), *dot = strrchr(BRIG_VERSION, '.');
-	size_t n = dot ? (size_t)(dot - BRIG_VERSION) + 1 : sizeof(BRIG_VERSION);
+	size_t n = dot && !a->protocol ? (size_t)(dot - BRIG_VERSION) + 1 : sizeof(BRIG_VERSION);
 
 	if (version && strncmp(version, BRIG_VERSION, n) == 0 &&
-	    jread_int(v, "protocol", 0) == FAR_PROTOCOL)
+	    jread_int(v, "protocol", 0) == (a->protocol ? a->protocol : FAR_PROTOCOL))
 		return 0;
 	return err_refuse(e, ERR_UNAVAILABLE, EPROTO, "install the same version on both",
 			  "it has brig %s, the run was asked for by brig %.20s", BRIG_VERSION,
@@ -305,7 +315,7 @@ static int fill(struct far_asked *a, const struct jread *v, far_asked_load_fn *l
 {
 	struct spec *s = request_spec(q);
 
-	if (far_asked_version(v, e) < 0)
+	if (far_asked_version(a, v, e) < 0)
 		return -e->code;
 	settle_home(v);
 	add_rest(a, v, q);

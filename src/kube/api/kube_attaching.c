@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include "base/bytes/random.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "kube/api/kube_speaker.h"
 #include "kube/api/websocket.h"
@@ -287,11 +287,10 @@ static void kube_attaching_prepare(struct attaching *a, struct pollfd p[PLACES])
 	p[AT_READER] = (struct pollfd){ .fd = reader ? *reader : -1, .events = POLLOUT };
 }
 
-static int patience(const struct attaching *a)
+/* How long nothing need happen. */
+static uint64_t patience(const struct attaching *a)
 {
-	uint64_t now = clock_us(), until = a->closing ? a->until : a->ping;
-
-	return now >= until || (a->more && !a->piece.n) ? 0 : (int)((until - now) / 1000) + 1;
+	return a->more && !a->piece.n ? clock_us() : a->closing ? a->until : a->ping;
 }
 
 static void kube_attaching_turn(struct attaching *a)
@@ -299,7 +298,7 @@ static void kube_attaching_turn(struct attaching *a)
 	struct pollfd p[PLACES];
 
 	kube_attaching_prepare(a, p);
-	if (poll(p, PLACES, patience(a)) < 0 && errno != EINTR) {
+	if (wait_any(p, PLACES, patience(a)) < 0) {
 		a->over = true;
 		return;
 	}

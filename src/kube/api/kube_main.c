@@ -4,7 +4,6 @@
  * Descriptor 0 leads to brig, who says first who is wanted, then gives one job after the other; its
  * end is ours. No byte of the network's is read here: that is for the speakers, which the kernel
  * ends with us. */
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "kube/api/kube_secret.h"
 #include "kube/api/kube_speaker.h"
 #include "kube/kube.h"
@@ -210,7 +210,7 @@ static void kube_main_serve(struct kube_main *m)
 		for (size_t i = 0; i < KUBE_JOBS_MAX; i++)
 			p[i] = (struct pollfd){ .fd = m->v[i].line, .events = POLLIN };
 		p[KUBE_JOBS_MAX] = (struct pollfd){ .fd = CONTROL, .events = POLLIN };
-		if (poll(p, KUBE_JOBS_MAX + 1, -1) < 0 && errno != EINTR)
+		if (wait_any(p, KUBE_JOBS_MAX + 1, 0) < 0)
 			return;
 		if (p[KUBE_JOBS_MAX].revents && !take_job(m))
 			return;

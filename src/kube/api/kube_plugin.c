@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "base/bytes/json.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/clean.h"
 #include "base/text/str.h"
 #include "proc/host_find.h"
@@ -101,8 +101,7 @@ static void put_cluster(struct json *j, const struct kube_config *c, const char 
 {
 	CLEANUP(buf) struct buf coded = BUF_INIT((size_t)KUBECONFIG_MAX * 2);
 
-	json_key(j, "cluster");
-	json_object(j);
+	json_kobject(j, "cluster");
 	json_kstr(j, "server", c->server);
 	if (c->tls_name)
 		json_kstr(j, "tls-server-name", c->tls_name);
@@ -121,8 +120,7 @@ static void put_info(struct buf *out, const struct kube_config *c, const char *c
 	json_object(&j);
 	json_kstr(&j, "apiVersion", c->plugin->version);
 	json_kstr(&j, "kind", "ExecCredential");
-	json_key(&j, "spec");
-	json_object(&j);
+	json_kobject(&j, "spec");
 	json_kbool(&j, "interactive", false);
 	if (c->plugin->cluster_info)
 		put_cluster(&j, c, ca);
@@ -228,11 +226,10 @@ static int listen_to(struct kube_plugin_run *r)
 	while (r->out >= 0) {
 		struct pollfd p[] = { { .fd = r->out, .events = POLLIN },
 				      { .fd = r->err, .events = POLLIN } };
-		uint64_t now = clock_us();
 
-		if (now >= until)
+		if (clock_us() >= until)
 			return -ETIMEDOUT;
-		if (poll(p, 2, (int)((until - now) / 1000) + 1) < 0 && errno != EINTR)
+		if (wait_any(p, 2, until) < 0)
 			return -errno;
 		if (p[0].revents)
 			r->out = drain(r->out, &r->text);
@@ -254,7 +251,7 @@ static int end_of(pid_t pid, bool wait)
 			(void)kill(-pid, SIGKILL); /* what it left behind */
 			return p == pid ? status : -errno;
 		}
-		(void)poll(NULL, 0, 5);
+		wait_moment(5);
 	}
 	(void)kill(-pid, SIGKILL);
 	(void)kill(pid, SIGKILL);

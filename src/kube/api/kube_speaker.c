@@ -7,13 +7,13 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "kube/kube.h"
 #include "proc/confine.h"
@@ -135,9 +135,7 @@ static int connect_server(struct speaker *s, uint64_t deadline, struct err *e)
 /* What has something to read before it was asked is over, or never was right. */
 static bool is_usable(struct speaker *s)
 {
-	struct pollfd p = { .fd = s->client ? client_fd(s->client) : -1, .events = POLLIN };
-
-	return s->client && client_reusable(s->client) && poll(&p, 1, 0) == 0;
+	return s->client && client_reusable(s->client) && !wait_look(client_fd(s->client), POLLIN);
 }
 
 static int call_once(struct speaker *s, const struct speaker_call *c, uint64_t deadline,
@@ -224,9 +222,7 @@ uint64_t speaker_pause(unsigned tries, const struct speaker_result *r)
 
 bool speaker_sleep(int fd, uint64_t us)
 {
-	struct pollfd p = { .fd = fd };
-
-	return poll(&p, 1, (int)(us / 1000) + 1) == 0;
+	return wait_fd(fd, 0, clock_us() + us) == -ETIMEDOUT;
 }
 
 /* ---- the process ---- */

@@ -8,13 +8,13 @@
  * Lost or refused for the moment: a pause, then the same again from the version that was last seen.
  * Failed for good, or for longer than `ms`: the last line says why. */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 
 #include "base/bytes/jread.h"
 #include "base/bytes/json.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "base/text/url.h"
 #include "kube/api/kube_speaker.h"
@@ -296,9 +296,8 @@ static bool wait_for_news(struct watching *w, uint64_t until)
 {
 	struct pollfd p[] = { { .fd = client_fd(w->speaker->client), .events = POLLIN },
 			      { .fd = w->speaker->out } };
-	uint64_t now = clock_us();
 
-	(void)poll(p, 2, now < until ? (int)((until - now) / 1000) + 1 : 0);
+	(void)wait_any(p, 2, until);
 	return !p[1].revents;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model/files/config_file.c - one file of settings, whatever dialect it is in. */
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "model/dialect/initrunner/initrunner.h"
 #include "model/files/config.h"
 
@@ -13,15 +14,15 @@
 /* Of a pipe: is there more to read, or its end? Somebody must write to it, who may never come. */
 static int config_file_wait_for(int fd, const char *name, struct err *e)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int r = poll(&p, 1, PIPE_MS);
+	int r = wait_fd(fd, POLLIN, clock_after(PIPE_MS));
 
-	if (r < 0 && errno != EINTR)
+	if (r < 0 && r != -ETIMEDOUT)
 		return err_sys(e, "cannot read '%.200s'", name);
-	return r ? 0
-		 : err_refuse(e, ERR_CONFIG, ETIMEDOUT, "name a file, or write to the pipe at once",
-			      "nothing was written to the pipe '%.200s' for %d seconds", name,
-			      PIPE_MS / 1000);
+	return r == 0 ? 0
+		      : err_refuse(e, ERR_CONFIG, ETIMEDOUT,
+				   "name a file, or write to the pipe at once",
+				   "nothing was written to the pipe '%.200s' for %d seconds", name,
+				   PIPE_MS / 1000);
 }
 
 /* The whole of a regular file, or where that may be of a pipe, at most one byte more than is ever

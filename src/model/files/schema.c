@@ -63,8 +63,7 @@ static void bounds(const struct field *f, struct json *j)
 /* Bounds are for the number, the pattern for the word. */
 static void count_or_word(struct json *j)
 {
-	json_key(j, "type");
-	json_array(j);
+	json_karray(j, "type");
 	json_str(j, "integer");
 	json_str(j, "string");
 	json_array_end(j);
@@ -73,13 +72,11 @@ static void count_or_word(struct json *j)
 
 static void list_or_text(struct json *j)
 {
-	json_key(j, "type");
-	json_array(j);
+	json_karray(j, "type");
 	json_str(j, "string");
 	json_str(j, "array");
 	json_array_end(j);
-	json_key(j, "items");
-	json_object(j);
+	json_kobject(j, "items");
 	json_kstr(j, "type", "string");
 	json_object_end(j);
 }
@@ -90,11 +87,9 @@ static void value_source(struct json *j)
 
 	json_kstr(j, "type", "object");
 	json_kbool(j, "additionalProperties", false);
-	json_key(j, "properties");
-	json_object(j);
+	json_kobject(j, "properties");
 	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
-		json_key(j, ways[i]);
-		json_object(j);
+		json_kobject(j, ways[i]);
 		json_kstr(j, "type", str_eq(ways[i], "command") ? "array" : "string");
 		json_object_end(j);
 	}
@@ -125,8 +120,7 @@ static void service_texts(struct buf *b, const struct service *row)
 static void service_names(struct json *j)
 {
 	json_kstr(j, "type", "string");
-	json_key(j, "oneOf");
-	json_array(j);
+	json_karray(j, "oneOf");
 	for (const struct service *row = services; row->name; row++) {
 		CLEANUP(buf) struct buf b = BUF_INIT(1024);
 		const char *name = row->name;
@@ -146,11 +140,9 @@ static void service_names(struct json *j)
 
 static void credential(struct json *j)
 {
-	json_key(j, "properties");
-	json_object(j);
+	json_kobject(j, "properties");
 	for (const struct credential_key *k = credential_keys; k->name; k++) {
-		json_key(j, k->name);
-		json_object(j);
+		json_kobject(j, k->name);
 		json_kstr(j, "description", k->help);
 		if (k->shape == CREDENTIAL_TEXT)
 			json_kstr(j, "type", "string");
@@ -164,12 +156,10 @@ static void credential(struct json *j)
 	}
 	json_object_end(j);
 	json_kbool(j, "additionalProperties", false);
-	json_key(j, "anyOf");
-	json_array(j);
+	json_karray(j, "anyOf");
 	for (size_t i = 0; i < 2; i++) {
 		json_object(j);
-		json_key(j, "required");
-		json_array(j);
+		json_karray(j, "required");
 		json_str(j, i ? "service" : "host");
 		json_array_end(j);
 		json_object_end(j);
@@ -183,8 +173,7 @@ static void companion_value(struct json *j, enum companion_shape shape)
 {
 	switch (shape) {
 	case COMPANION_TEXT: /* a number is one, too */
-		json_key(j, "type");
-		json_array(j);
+		json_karray(j, "type");
 		json_str(j, "string");
 		json_str(j, "number");
 		json_array_end(j);
@@ -196,8 +185,7 @@ static void companion_value(struct json *j, enum companion_shape shape)
 		json_kstr(j, "type", "object");
 		break;
 	case COMPANION_NETWORK:
-		json_key(j, "enum");
-		json_array(j);
+		json_karray(j, "enum");
 		for (int i = 0; i < NETWORK_HOST; i++)
 			json_str(j, fields[FIELD_NETWORK].words[i]);
 		json_array_end(j);
@@ -213,11 +201,9 @@ static void companion_value(struct json *j, enum companion_shape shape)
 
 static void companion_part(struct json *j, const struct companion_key *keys)
 {
-	json_key(j, "properties");
-	json_object(j);
+	json_kobject(j, "properties");
 	for (const struct companion_key *k = keys; k->name; k++) {
-		json_key(j, k->name);
-		json_object(j);
+		json_kobject(j, k->name);
 		json_kstr(j, "description", k->help);
 		companion_value(j, k->shape);
 		json_object_end(j);
@@ -228,28 +214,22 @@ static void companion_part(struct json *j, const struct companion_key *keys)
 
 static void copy_part(struct json *j)
 {
-	json_key(j, "properties");
-	json_object(j);
-	json_key(j, "source");
-	json_object(j);
+	json_kobject(j, "properties");
+	json_kobject(j, "source");
 	json_kstr(j, "type", "string");
 	json_object_end(j);
-	json_key(j, "target");
-	json_object(j);
+	json_kobject(j, "target");
 	json_kstr(j, "type", "string");
 	json_kstr(j, "pattern", "^/");
 	json_object_end(j);
-	json_key(j, "exclude");
-	json_object(j);
+	json_kobject(j, "exclude");
 	json_kstr(j, "type", "array");
-	json_key(j, "items");
-	json_object(j);
+	json_kobject(j, "items");
 	json_kstr(j, "type", "string");
 	json_object_end(j);
 	json_object_end(j);
 	json_object_end(j);
-	json_key(j, "required");
-	json_array(j);
+	json_karray(j, "required");
 	json_str(j, "source");
 	json_str(j, "target");
 	json_array_end(j);
@@ -261,8 +241,7 @@ static void element(const struct field *f, struct json *j)
 	bool map = f->type == FIELD_T_COPIES || f->type == FIELD_T_COMPANIONS ||
 		   f->type == FIELD_T_CREDENTIALS;
 
-	json_key(j, str_eq(shapes[f->type].type, "object") ? "additionalProperties" : "items");
-	json_object(j);
+	json_kobject(j, str_eq(shapes[f->type].type, "object") ? "additionalProperties" : "items");
 	/* Mounts and rules are a line of text or a map; the pattern is for the text. */
 	if (f->type != FIELD_T_MOUNTS && f->type != FIELD_T_RULES)
 		json_kstr(j, "type", map ? "object" : "string");
@@ -296,8 +275,7 @@ static void where(const struct field *f, struct json *j)
 
 	if (f->honoured == ~0U)
 		return;
-	json_key(j, "x-backends");
-	json_array(j);
+	json_karray(j, "x-backends");
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if ((f->honoured | lasting) & all[i].bit)
 			json_str(j, all[i].name);
@@ -308,16 +286,14 @@ static void property(const struct field *f, const char *name, struct json *j)
 {
 	uint64_t count;
 
-	json_key(j, name);
-	json_object(j);
+	json_kobject(j, name);
 	if (f->all && f->type == FIELD_T_COUNT)
 		count_or_word(j);
 	else
 		json_kstr(j, "type", shapes[f->type].type);
 	json_kstr(j, "description", f->help);
 	if (f->words) {
-		json_key(j, "enum");
-		json_array(j);
+		json_karray(j, "enum");
 		for (unsigned i = 0; f->words[i] && (!f->offered || i < f->offered); i++)
 			json_str(j, f->words[i]);
 		json_array_end(j);
@@ -345,8 +321,7 @@ static void open_object(struct json *j)
 	json_object(j);
 	json_kstr(j, "type", "object");
 	json_kbool(j, "additionalProperties", false);
-	json_key(j, "properties");
-	json_object(j);
+	json_kobject(j, "properties");
 }
 
 static void close_object(struct json *j)
@@ -393,8 +368,7 @@ static void daemon_block(struct json *j, const char *self)
 {
 	json_key(j, "daemon");
 	open_object(j);
-	json_key(j, "ceiling");
-	json_object(j);
+	json_kobject(j, "ceiling");
 	json_kstr(j, "$ref", self);
 	json_kstr(j, "description",
 		  "what callers of the daemon with a token may ask for; in the user's or the "
@@ -410,8 +384,7 @@ void schema_json(struct json *j, const char *self)
 	json_kstr(j, "title", "brig settings");
 	json_kstr(j, "type", "object");
 	json_kbool(j, "additionalProperties", false);
-	json_key(j, "properties");
-	json_object(j);
+	json_kobject(j, "properties");
 	json_key(j, "brig"); /* what marks a file as one of ours */
 	json_object(j);
 	json_ku64(j, "const", 1);

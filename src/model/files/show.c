@@ -86,8 +86,7 @@ static void json_open(void *arg, const char *name, size_t n)
 	char key[64];
 
 	(void)snprintf(key, sizeof(key), "%.*s", (int)n, name);
-	json_key(arg, key);
-	json_object(arg);
+	json_kobject(arg, key);
 }
 
 static void json_close(void *arg)
@@ -143,13 +142,11 @@ static void json_entries(struct json *j, const struct spec *s, enum field_id id)
 
 static void json_origins(struct json *j, const struct spec *s)
 {
-	json_key(j, "origin");
-	json_object(j);
+	json_kobject(j, "origin");
 	for (int id = 0; id < FIELD_COUNT; id++) {
 		if (!fields[id].key)
 			continue;
-		json_key(j, fields[id].key);
-		json_object(j);
+		json_kobject(j, fields[id].key);
 		json_kstr(j, "by", origin_name(s->origin[id]));
 		json_kstr(j, "where", s->where[id]);
 		json_entries(j, s, (enum field_id)id);

@@ -146,8 +146,7 @@ static void companion_limits(struct json *j, const struct companion_spec *c, boo
 
 	if (file && !c->cpus && !c->memory && !c->pids && !c->disk)
 		return;
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "limits");
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		if (file && limits[i].v && limits[i].kind == LIMIT_SIZE) {
 			num_size_text(limits[i].v, text, sizeof(text));
@@ -203,8 +202,7 @@ static void json_credential(struct json *j, const struct credential_spec *c)
 	json_key(j, "host");
 	json_strings(j, &c->hosts);
 	if (c->headers.n) {
-		json_key(j, "header");
-		json_array(j);
+		json_karray(j, "header");
 		json_str(j, c->field);
 		for (size_t i = 0; i < c->headers.n; i++)
 			json_str(j, c->headers.v[i]);
@@ -213,8 +211,7 @@ static void json_credential(struct json *j, const struct credential_spec *c)
 		json_kstr(j, slots[c->slot], c->field);
 	}
 	if (c->slot == SLOT_QUERY || c->query.n) {
-		json_key(j, "query");
-		json_array(j);
+		json_karray(j, "query");
 		if (c->slot == SLOT_QUERY)
 			json_str(j, c->field);
 		for (size_t i = 0; i < c->query.n; i++)
@@ -237,8 +234,7 @@ static void json_credential(struct json *j, const struct credential_spec *c)
 		json_kstr(j, "also", "path");
 	if (c->delayed)
 		json_kstr(j, "streaming", "delayed");
-	json_key(j, "from");
-	json_object(j);
+	json_kobject(j, "from");
 	json_key(j, sources[c->from]);
 	if (c->from == FROM_COMMAND)
 		json_strings(j, &c->source);
@@ -251,8 +247,7 @@ static void json_credentials(struct json *j, const struct credentiallist *l)
 {
 	json_object(j);
 	for (size_t i = 0; i < l->n; i++) {
-		json_key(j, l->v[i].name);
-		json_object(j);
+		json_kobject(j, l->v[i].name);
 		json_credential(j, &l->v[i]);
 		json_object_end(j);
 	}

@@ -138,8 +138,7 @@ static int put_group(struct json *j, const struct jread *top, const char *const 
 		if (!is_taste(v))
 			continue;
 		if (group && !begun) {
-			json_key(j, key);
-			json_object(j);
+			json_kobject(j, key);
 		}
 		begun = true;
 		if (tool_settings_put_value(j, name, v) < 0)
@@ -155,14 +154,11 @@ static void put_agreed(struct json *j, const struct settings_file *f, const char
 {
 	size_t n = strlen(placeholder);
 
-	json_key(j, "customApiKeyResponses");
-	json_object(j);
-	json_key(j, "approved");
-	json_array(j);
+	json_kobject(j, "customApiKeyResponses");
+	json_karray(j, "approved");
 	json_str(j, placeholder + (n > f->key_end ? n - f->key_end : 0));
 	json_array_end(j);
-	json_key(j, "rejected");
-	json_array(j);
+	json_karray(j, "rejected");
 	json_array_end(j);
 	json_object_end(j);
 }
@@ -170,10 +166,8 @@ static void put_agreed(struct json *j, const struct settings_file *f, const char
 /* As Gemini CLI does. */
 static void put_login(struct json *j, const char *way)
 {
-	json_key(j, "security");
-	json_object(j);
-	json_key(j, "auth");
-	json_object(j);
+	json_kobject(j, "security");
+	json_kobject(j, "auth");
 	json_kstr(j, "selectedType", way);
 	json_object_end(j);
 	json_object_end(j);

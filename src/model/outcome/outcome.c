@@ -387,8 +387,7 @@ const char *outcome_enforcers(const struct outcome *o, enum limit l)
 
 static void keeps_json(unsigned keeps, struct json *j)
 {
-	json_key(j, "keeps");
-	json_array(j);
+	json_karray(j, "keeps");
 	for (int i = 0; i < STORE_PLACES; i++)
 		if (keeps & 1U << i)
 			json_str(j, store_folders[i].name);
@@ -429,8 +428,7 @@ static void isolation_json(const struct outcome *o, struct json *j)
 	}
 	if (i->keeps)
 		keeps_json(i->keeps, j);
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "limits");
 	for (int l = 0; l < LIMIT_COUNT; l++)
 		json_kstr(j, limit_name((enum limit)l), outcome_enforcers(o, (enum limit)l));
 	json_object_end(j);
@@ -451,8 +449,7 @@ static void stream_json(const char *name, const struct stream *s, struct json *j
 
 static void denials_json(const struct outcome *o, struct json *j)
 {
-	json_key(j, "denials");
-	json_array(j);
+	json_karray(j, "denials");
 	for (size_t i = 0; i < o->denial_count; i++) {
 		json_object(j);
 		json_kstr(j, "kind", o->denials[i].kind);
@@ -463,8 +460,7 @@ static void denials_json(const struct outcome *o, struct json *j)
 		json_object_end(j);
 	}
 	json_array_end(j);
-	json_key(j, "denials_dropped");
-	json_object(j);
+	json_kobject(j, "denials_dropped");
 	for (int c = 0; c < DENIAL_CLASSES; c++) {
 		uint64_t n = o->denials_dropped[c];
 
@@ -479,8 +475,7 @@ static void denials_json(const struct outcome *o, struct json *j)
 
 static void published_json(const struct outcome *o, struct json *j)
 {
-	json_key(j, "ports");
-	json_array(j);
+	json_karray(j, "ports");
 	for (size_t i = 0; i < o->published_count; i++) {
 		const struct published *p = &o->published[i];
 		char address[32];
@@ -499,11 +494,9 @@ static void published_json(const struct outcome *o, struct json *j)
 
 static void asked_json(const struct outcome *o, struct json *j)
 {
-	json_key(j, "unresolved");
-	json_object(j);
+	json_kobject(j, "unresolved");
 	json_ku64(j, "questions", o->questions);
-	json_key(j, "names");
-	json_array(j);
+	json_karray(j, "names");
 	for (size_t i = 0; i < o->asked_count; i++)
 		json_str(j, o->asked[i]);
 	json_array_end(j);
@@ -512,15 +505,13 @@ static void asked_json(const struct outcome *o, struct json *j)
 
 static void lists_json(const struct outcome *o, struct json *j)
 {
-	json_key(j, "limits_hit");
-	json_array(j);
+	json_karray(j, "limits_hit");
 	for (int l = 0; l < LIMIT_COUNT; l++)
 		if (o->limits_hit & (1U << l))
 			json_str(j, limit_name((enum limit)l));
 	json_array_end(j);
 	denials_json(o, j);
-	json_key(j, "changed_trust");
-	json_array(j);
+	json_karray(j, "changed_trust");
 	for (size_t i = 0; i < o->trust_count; i++) {
 		json_object(j);
 		json_kstr(j, "path", o->trust[i].path);
@@ -531,8 +522,7 @@ static void lists_json(const struct outcome *o, struct json *j)
 	json_ku64(j, "changed_trust_more", o->trust_more);
 	json_ku64(j, "unseen_folders", o->unseen_folders);
 	json_kbool(j, "unsettled", o->unsettled);
-	json_key(j, "passed_over");
-	json_array(j);
+	json_karray(j, "passed_over");
 	for (size_t i = 0; i < o->passed_count; i++) {
 		json_object(j);
 		json_kstr(j, "backend", o->passed[i].backend);
@@ -543,8 +533,7 @@ static void lists_json(const struct outcome *o, struct json *j)
 	published_json(o, j);
 	asked_json(o, j);
 	json_ku64(j, "signatures", o->signatures);
-	json_key(j, "egress");
-	json_object(j);
+	json_kobject(j, "egress");
 	json_ku64(j, "requests", o->egress.allowed + o->egress.denied);
 	json_ku64(j, "allowed", o->egress.allowed);
 	json_ku64(j, "denied", o->egress.denied);
@@ -555,8 +544,7 @@ static void lists_json(const struct outcome *o, struct json *j)
 
 static void pod_json(const struct pod_place *p, struct json *j)
 {
-	json_key(j, "pod");
-	json_object(j);
+	json_kobject(j, "pod");
 	json_kstr(j, "cluster", p->cluster);
 	json_kstr(j, "namespace", p->name_space);
 	json_kstr(j, "name", p->pod);

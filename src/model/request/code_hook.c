@@ -125,8 +125,7 @@ static void put_settings(struct json *j, const struct code_hooks *h)
 
 	json_object(j);
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
-		json_key(j, lists[i].key);
-		json_array(j);
+		json_karray(j, lists[i].key);
 		for (size_t k = 0; k < lists[i].list->n; k++)
 			json_str(j, lists[i].list->v[k]);
 		json_array_end(j);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -14,6 +13,7 @@
 #include "base/files/draft.h"
 #include "base/files/fd.h"
 #include "base/files/folder.h"
+#include "base/sys/wait.h"
 #include "base/tar/tar.h"
 #include "base/sys/clock.h"
 #include "proc/files/files_internal.h"
@@ -28,13 +28,7 @@
 /* Somebody inside may have stopped this process meanwhile: what counts is that time went by. */
 static int files_data_await(int fd, short events)
 {
-	struct pollfd p = { .fd = fd, .events = events };
-	int n;
-
-	do
-		n = poll(&p, 1, FILE_PATIENCE_MS);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n ? 0 : -ETIMEDOUT;
+	return wait_fd(fd, events, clock_after(FILE_PATIENCE_MS));
 }
 
 static int file_put(void *work, const void *p, size_t n)
@@ -423,7 +417,7 @@ static int files_data_follow(struct file_work *w, int notify, struct changes *c)
 	while (r == 0) {
 		struct pollfd p[] = { { .fd = notify, .events = POLLIN }, { .fd = w->data } };
 		uint64_t until;
-		int n = poll(p, 2, -1);
+		int n = wait_any(p, 2, 0);
 
 		if (n > 0 && p[1].revents)
 			return 0; /* nobody listens */
@@ -432,7 +426,7 @@ static int files_data_follow(struct file_work *w, int notify, struct changes *c)
 		for (until = clock_us() + (uint64_t)TOGETHER_MS * 1000;
 		     r == 0 && clock_us() < until;) {
 			r = files_data_hear(notify, c);
-			(void)poll(p, 1, TOGETHER_MS / 5);
+			(void)wait_fd(notify, POLLIN, clock_after(TOGETHER_MS / 5));
 		}
 		if (r == 0)
 			r = files_data_tell(w, c);

@@ -14,8 +14,6 @@
 
 #include "base/text/buf.h"
 
-/* What brig itself needs on a node beside the run: asked for here, taken off again there. */
-enum { NODE_MARGIN_MIB = 64 };
 enum { NODE_PROTOCOL = 1, NODE_HEADER = 8, NODE_PART = 32 << 10 /* of a stream, in a frame */ };
 /* Input that is under way to the node and was not yet taken. */
 enum { NODE_WINDOW = 256 << 10 };

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "egress/monitor.h"
 #include "model/settings/leaks.h"
@@ -135,12 +136,12 @@ void run_door_turn(struct sandbox *s)
 void run_door_end(struct sandbox *s)
 {
 	uint64_t until = clock_us() + DOOR_END_US;
-	struct pollfd p = { .events = POLLIN };
+	int fd;
 
 	s->door_ends = true;
 	egress_end(s->door);
-	while (!s->unrecorded.code && (p.fd = egress_fd(s->door)) >= 0 && clock_us() < until) {
-		(void)poll(&p, 1, 50);
+	while (!s->unrecorded.code && (fd = egress_fd(s->door)) >= 0 && clock_us() < until) {
+		(void)wait_fd(fd, POLLIN, clock_after(50));
 		run_door_turn(s);
 	}
 }

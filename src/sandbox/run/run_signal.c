@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 
 #define GRACE_US (500 * 1000)
 
@@ -136,9 +137,7 @@ void run_hear_signals(struct command_run *r)
 
 static bool is_readable(int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return fd >= 0 && poll(&p, 1, 0) > 0;
+	return wait_look(fd, POLLIN) != 0;
 }
 
 /* A start that takes long is given up like a command, but has nothing to tidy up for. */

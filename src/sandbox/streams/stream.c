@@ -13,6 +13,7 @@
 
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 
 #define TYPED_MAX ((size_t)1 << 20)
@@ -260,7 +261,6 @@ static bool splice_some(struct pump *p)
 {
 	ssize_t n =
 		splice(p->from, NULL, p->to, NULL, SPLICE_CHUNK, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	struct pollfd goal = { .fd = p->to, .events = POLLOUT };
 	int left = 0;
 
 	if (n > 0) {
@@ -275,8 +275,8 @@ static bool splice_some(struct pump *p)
 		return p->can_splice = false;
 	if (errno == EAGAIN) {
 		/* Which side? Wait for the goal only when it is the full one. */
-		p->blocked =
-			ioctl(p->from, FIONREAD, &left) == 0 && left > 0 && poll(&goal, 1, 0) == 0;
+		p->blocked = ioctl(p->from, FIONREAD, &left) == 0 && left > 0 &&
+			     !wait_look(p->to, POLLOUT);
 		return true;
 	}
 	if (errno != EINTR) {
@@ -449,17 +449,16 @@ static void put_typed(struct feed *f)
 /* The command may read nothing, or have let go of its terminal. */
 static void move_typed(struct feed *f)
 {
-	struct pollfd there = { .fd = f->from, .events = POLLIN };
 	char data[4096];
 	ssize_t n;
 
-	if (poll(&there, 1, 0) > 0) {
+	if (wait_look(f->from, POLLIN)) {
 		n = read(f->from, data, sizeof(data));
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			return;
 		if (n <= 0) {
 			/* Asked for now: it may have hung up since. Else its end was typed. */
-			f->hung = poll(&there, 1, 0) > 0 && there.revents & POLLHUP;
+			f->hung = wait_look(f->from, POLLIN) & POLLHUP;
 			end_feed(f);
 			return;
 		}
@@ -482,8 +481,8 @@ static bool in_background(int terminal)
 
 void feed_move(struct feed *f)
 {
-	struct pollfd room = { .fd = f->to, .events = POLLOUT };
 	char data[4096];
+	short room;
 	ssize_t n;
 
 	if (f->keyboard) {
@@ -495,10 +494,11 @@ void feed_move(struct feed *f)
 	f->away = f->shared && in_background(f->from);
 	if (f->away)
 		return;
-	f->full = poll(&room, 1, 0) == 0;
+	room = wait_look(f->to, POLLOUT);
+	f->full = !room;
 	if (f->full)
 		return;
-	n = room.revents & POLLERR ? 0 : read(f->from, data, sizeof(data));
+	n = room & POLLERR ? 0 : read(f->from, data, sizeof(data));
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n <= 0) {

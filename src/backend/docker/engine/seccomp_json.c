@@ -122,8 +122,7 @@ static enum verdict decided(const struct filter_walk *w, int *argument)
 
 static void seccomp_json_names(const struct filter_walk *w, enum verdict v)
 {
-	json_key(w->j, "names");
-	json_array(w->j);
+	json_karray(w->j, "names");
 	for (size_t i = 0; i < SYSCALL_RULES; i++)
 		if (syscall_rules[i].verdict[w->profile] == v && syscall_rules[i].nr[ARCH] != NONE)
 			json_str(w->j, syscall_rules[i].name);
@@ -136,8 +135,7 @@ static const char *const op_names[] = {
 
 static void tests_json(const struct filter_walk *w)
 {
-	json_key(w->j, "args");
-	json_array(w->j);
+	json_karray(w->j, "args");
 	for (int a = 0; a < ARGS; a++) {
 		const struct test *t = &w->tests[a];
 
@@ -267,8 +265,7 @@ static void allow_namespace(uint64_t flags, struct json *j)
 
 	w.tests[0] = (struct test){ .op = TEST_IS, .value = flags, .used = true };
 	json_object(j);
-	json_key(j, "names");
-	json_array(j);
+	json_karray(j, "names");
 	json_str(j, "unshare");
 	json_array_end(j);
 	json_kstr(j, "action", "SCMP_ACT_ALLOW");
@@ -282,12 +279,10 @@ static void profile_json(enum seccomp_profile profile, bool door, struct json *j
 
 	json_object(j);
 	json_kstr(j, "defaultAction", "SCMP_ACT_ERRNO");
-	json_key(j, "architectures");
-	json_array(j);
+	json_karray(j, "architectures");
 	json_str(j, ARCH_NAME);
 	json_array_end(j);
-	json_key(j, "syscalls");
-	json_array(j);
+	json_karray(j, "syscalls");
 	for (int v = 0; v < VERDICTS; v++) {
 		w.rule = (enum verdict)v;
 		w.clauses = arg_rules[v];

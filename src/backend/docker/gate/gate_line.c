@@ -124,7 +124,8 @@ _Noreturn void gate_serve_line(const struct gate_line *l)
 
 		if (ms == -ETIME)
 			_exit(GATE_REFUSED); /* and the kernel ends the rest */
-		n = ppoll(&p, 1, ms < 0 ? NULL : &wait, &none);
+		/* A child that ends has to end this. */
+		n = ppoll(&p, 1, ms < 0 ? NULL : &wait, &none); /* allow ppoll: as above */
 		if (n < 0 && errno != EINTR)
 			_exit(GATE_REFUSED);
 		if (n > 0)

@@ -14,7 +14,6 @@
  * the guard. */
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -27,6 +26,7 @@
 #include "backend/kit/process/locked.h"
 #include "backend/kit/seccomp/seccomp.h"
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 #include "proc/exec.h"
 #include "proc/spawn.h"
 
@@ -205,7 +205,7 @@ static pid_t gate_main_start(struct gate *g, char **argv)
 		no_input();
 	if (pipe2(go, O_CLOEXEC) < 0)
 		return -1;
-	pid = fork();
+	pid = fork(); /* allow fork: the filter may have no socket pair */
 	if (pid == 0) {
 		(void)close(go[1]);
 		become(g, go[0], argv);
@@ -250,7 +250,7 @@ static int next_signal(const sigset_t *all, int signals, int *line)
 
 	if (*line < 0 || signals < 0)
 		return sigwaitinfo(all, NULL);
-	if (poll(p, ARRAY_LEN(p), -1) <= 0)
+	if (wait_any(p, ARRAY_LEN(p), 0) <= 0)
 		return 0;
 	if (p[1].revents && !gate_answer(*line))
 		*line = fd_close(*line);

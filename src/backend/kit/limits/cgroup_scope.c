@@ -16,7 +16,6 @@
 #include "backend/kit/limits/cgroup_internal.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +28,7 @@
 #include "backend/kit/limits/systemd.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "proc/spawn.h"
 
 #define ASK_US 3000000
@@ -121,16 +121,15 @@ static int start_holder(struct cg_scope *s, const struct cgroup_host *host, stru
  * with it the scope. */
 void cg_scope_end(struct cg_scope *s)
 {
-	struct pollfd p = { .fd = -1, .events = POLLIN };
+	CLEANUP(fd) int gone = -1;
 
 	if (s->rest.kinds)
-		p.fd = (int)syscall(SYS_pidfd_open, s->holder, 0);
+		gone = (int)syscall(SYS_pidfd_open, s->holder, 0);
 	s->manager = fd_close(s->manager);
 	s->leash = fd_close(s->leash);
 	/* So that no process is left when we return; not where the manager has yet to move it. */
-	if (p.fd >= 0)
-		(void)poll(&p, 1, END_MS);
-	(void)fd_close(p.fd);
+	if (gone >= 0)
+		(void)wait_fd(gone, POLLIN, clock_after(END_MS));
 	cg_leaf_close(&s->rest);
 	s->holder = 0;
 }

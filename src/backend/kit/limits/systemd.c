@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/buf.h"
 
 #define CALL_MAX 4096
@@ -163,14 +163,11 @@ static int hung_up(struct err *e)
 
 static int wait_ready(int fd, short events, uint64_t deadline, struct err *e)
 {
-	struct pollfd p = { .fd = fd, .events = events };
-	uint64_t now = clock_us();
-	int r;
+	int r = clock_us() < deadline ? wait_fd(fd, events, deadline) : -ETIMEDOUT;
 
-	do
-		r = now < deadline ? poll(&p, 1, (int)((deadline - now) / 1000) + 1) : 0;
-	while (r < 0 && errno == EINTR && (now = clock_us()) > 0);
-	return r == 0 ? no_answer(e) : r < 0 ? err_sys(e, "cannot wait for the manager") : 0;
+	return r == -ETIMEDOUT ? no_answer(e)
+	       : r < 0         ? err_sys(e, "cannot wait for the manager")
+			       : 0;
 }
 
 static int send_all(int fd, const struct buf *b, uint64_t deadline, struct err *e)

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -19,6 +18,7 @@
 
 #include "base/sys/clock.h"
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 #include "proc/host_program.h"
 #include "proc/host_find.h"
 #include "proc/spawn.h"
@@ -174,7 +174,6 @@ static int wait_for_device(const struct user_cable *u, int rtnl, const char *pat
 			   struct err *e)
 {
 	uint64_t until = clock_us() + WAIT_US;
-	struct pollfd p = { .fd = u->pidfd, .events = POLLIN };
 
 	*index = 0;
 	while (clock_us() < until) {
@@ -184,7 +183,7 @@ static int wait_for_device(const struct user_cable *u, int rtnl, const char *pat
 			return err_errno(e, r, "cannot look at the cable");
 		if (*index)
 			return 0;
-		if (poll(&p, 1, LOOK_MS) > 0)
+		if (wait_fd(u->pidfd, POLLIN, clock_after(LOOK_MS)) == 0)
 			break;
 	}
 	return err_refuse(e, ERR_UNAVAILABLE, ECHILD,

@@ -6,7 +6,6 @@
  * wrong shows nothing. */
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "backend/kit/packages/packages_make.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/buf.h"
 #include "proc/host_find.h"
 #include "proc/host_program.h"
@@ -51,18 +51,13 @@ static int take_lines(struct shipped *s, struct buf *lines)
 static int rpm_hear(struct shipped *s, int fd)
 {
 	CLEANUP(buf) struct buf lines = BUF_INIT(RPM_LINES);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint64_t until = clock_us() + RPM_CLOCK_US;
 	char data[16384];
 	int r = 0;
 
 	while (r == 0) {
-		uint64_t now = clock_us();
-		int ready = now >= until ? 0 : poll(&p, 1, (int)((until - now) / 1000) + 1);
-		ssize_t n = ready > 0 ? read(fd, data, sizeof(data)) : -1;
+		ssize_t n = wait_read(fd, data, sizeof(data), until);
 
-		if (ready < 0 && errno == EINTR)
-			continue;
 		if (n == 0)
 			return lines.len ? -EIO : 0;
 		if (n < 0)

@@ -38,8 +38,7 @@ static void op_json(const struct op *o, struct json *j)
 
 static void maps_json(const char *key, const struct id_map *m, size_t n, bool range, struct json *j)
 {
-	json_key(j, key);
-	json_array(j);
+	json_karray(j, key);
 	for (size_t i = 0; i < n; i++) {
 		json_object(j);
 		json_ku64(j, "inside", m[i].inside);
@@ -57,8 +56,7 @@ static void limits_json(const struct box_plan *p, struct json *j)
 {
 	const struct limits *l = &p->limits;
 
-	json_key(j, "limits");
-	json_object(j);
+	json_kobject(j, "limits");
 	json_ku64(j, "memory", l->memory);
 	json_key(j, "cpus");
 	if (l->cpus)
@@ -78,15 +76,13 @@ static void limits_json(const struct box_plan *p, struct json *j)
 /* What the door would put in, and where; no value is fetched for a plan. */
 static void credentials_json(const struct box_plan *p, struct json *j)
 {
-	json_key(j, "credentials");
-	json_array(j);
+	json_karray(j, "credentials");
 	for (size_t i = 0; i < p->credentials.n; i++) {
 		const struct credential_spec *c = &p->credentials.v[i];
 
 		json_object(j);
 		json_kstr(j, "name", c->name);
-		json_key(j, "hosts");
-		json_array(j);
+		json_karray(j, "hosts");
 		for (size_t h = 0; h < c->hosts.n; h++)
 			json_str(j, c->hosts.v[h]);
 		json_array_end(j);
@@ -110,8 +106,7 @@ void box_plan_members(const struct box_plan *p, struct json *j)
 	json_ku64(j, "gid", p->gid);
 	maps_json("uid_map", p->uids, p->uid_count, p->needs_range, j);
 	maps_json("gid_map", p->gids, p->gid_count, p->needs_range, j);
-	json_key(j, "namespaces");
-	json_array(j);
+	json_karray(j, "namespaces");
 	json_str(j, "user");
 	json_str(j, "mount");
 	json_str(j, "pid");
@@ -129,13 +124,11 @@ void box_plan_members(const struct box_plan *p, struct json *j)
 	if (p->credentials.n)
 		credentials_json(p, j);
 	json_kstrs(j, "env", (const char *const *)p->envp);
-	json_key(j, "writable");
-	json_array(j);
+	json_karray(j, "writable");
 	for (size_t i = 0; i < p->writable_count; i++)
 		json_str(j, p->writable[i]);
 	json_array_end(j);
-	json_key(j, "ops");
-	json_array(j);
+	json_karray(j, "ops");
 	for (size_t i = 0; i < p->op_count; i++)
 		if (p->ops[i].look == LOOK_NOT || !p->ops[i].skip)
 			op_json(&p->ops[i], j);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/process/box_exec.c - further commands of a sandbox that has brig's own init inside.
  */
-#include <poll.h>
 #include <signal.h>
 
 #include "backend/kit/process/start_internal.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 
 #define LAST_MS 2 /* from a command's end to that of the last process which it started */
 
@@ -83,7 +84,6 @@ static void box_exec_judge(struct backend_job *j, int status, struct outcome *o)
  * done, and the last of them has it judged. Processes that it left do not put it off. */
 static void box_exec_settle(struct backend_job *j, struct outcome *o)
 {
-	struct pollfd p = { .fd = j->control, .events = POLLIN };
 	size_t before = o->trust_count;
 
 	if (!j->protect || j->tampered || j->cover_lost)
@@ -91,7 +91,7 @@ static void box_exec_settle(struct backend_job *j, struct outcome *o)
 	o->unsettled = commands_running(j->commands) > 0;
 	if (o->unsettled)
 		return;
-	if (commands_there(j->commands) && poll(&p, 1, LAST_MS) > 0)
+	if (commands_there(j->commands) && wait_fd(j->control, POLLIN, clock_after(LAST_MS)) == 0)
 		(void)job_hear(j);
 	j->left = commands_there(j->commands) > 0;
 	if (!job_news(j, o))

@@ -2,7 +2,6 @@
 /* backend/kit/process/clone.c - the new process: how it is made, and what it and its parent do for
  * each other until it can go its own way. */
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -12,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "backend/kit/process/start_internal.h"
+#include "base/sys/wait.h"
 #include "proc/spawn.h"
 
 #define VFORK_STACK 65536
@@ -108,11 +108,9 @@ int box_become(const struct box_start *c, struct err *e)
 
 int box_wait_with(const struct box_start *c, int *fds, size_t *n, struct err *e)
 {
-	struct pollfd p = { .fd = c->inside.control, .events = POLLIN };
 	struct supervisor_request go;
 
-	while (poll(&p, 1, -1) < 0 && errno == EINTR)
-		;
+	(void)wait_fd(c->inside.control, POLLIN, 0);
 	if (fd_recv(c->inside.control, &go, sizeof(go), fds, n) != (ssize_t)sizeof(go))
 		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
 	return 0;

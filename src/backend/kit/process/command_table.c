@@ -2,7 +2,6 @@
 #include "backend/kit/process/command_table.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,8 @@
 
 #include "backend/kit/process/ends.h"
 #include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/buf.h"
 #include "proc/files/files.h"
 #include "proc/order.h"
@@ -311,9 +312,9 @@ static int wait_for_news(const struct command_host *h, const struct job_want *w,
 			      { .fd = h->pidfd, .events = POLLIN },
 			      { .fd = w->host.asked_to_stop ? w->wake[0] : -1, .events = POLLIN },
 			      { .fd = w->host.asked_to_stop ? w->wake[1] : -1, .events = POLLIN } };
-	int n = poll(p, ARRAY_LEN(p), BEGIN_MS);
+	int n = wait_any(p, ARRAY_LEN(p), clock_after(BEGIN_MS));
 
-	if (n < 0 && errno != EINTR)
+	if (n < 0)
 		return err_sys(e, "cannot wait for the sandbox");
 	if (n == 0)
 		return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,

@@ -208,7 +208,7 @@ static int init_hear(int control, const struct selfwrite *s, const struct timesp
 	int n;
 
 	(void)sigemptyset(&none);
-	n = ppoll(p, ARRAY_LEN(p), wait, &none);
+	n = ppoll(p, ARRAY_LEN(p), wait, &none); /* allow ppoll: SIGCHLD ends it */
 	if (n > 0 && p[1].revents & POLLIN)
 		selfwrite_answer(s);
 	return n <= 0 ? n : p[0].revents != 0;

@@ -6,7 +6,6 @@
 #include "backend/kit/process/job.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "backend/kit/limits/watch.h"
 #include "backend/kit/process/job_bridge.h"
 #include "backend/kit/process/start_internal.h"
+#include "base/sys/wait.h"
 #include "proc/closer.h"
 
 #define EVENTS_AT_ONCE 8
@@ -251,9 +251,7 @@ static enum job_event job_on_ready(struct backend_job *j, const struct epoll_eve
 /* Since this descriptor was last asked; poll tells for less than reading the list takes. */
 static bool mounts_changed(int mountinfo)
 {
-	struct pollfd p = { .fd = mountinfo, .events = POLLPRI };
-
-	return poll(&p, 1, 0) != 0;
+	return wait_look(mountinfo, POLLPRI) != 0;
 }
 
 static void check_covers(struct backend_job *j)
@@ -272,7 +270,7 @@ enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o)
 {
 	struct epoll_event ev[EVENTS_AT_ONCE];
 	enum job_event said = JOB_NOTHING;
-	int n = epoll_wait(j->events, ev, EVENTS_AT_ONCE, 0);
+	int n = epoll_wait(j->events, ev, EVENTS_AT_ONCE, 0); /* allow epoll_wait: its own set */
 
 	if (alarm)
 		check_covers(j);
@@ -374,17 +372,15 @@ static void job_reap(struct backend_job *j)
  * there is enough to do while it ends. */
 void job_end(struct backend_job *j)
 {
-	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
-
 	if (j->pid <= 0)
 		return;
 	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
 	(void)cgroup_kill(j->cgroup);
 	if (j->frozen)
 		(void)cgroup_freeze(j->cgroup, false);
-	while (j->kind->helpers && poll(&p, 1, -1) < 0 && errno == EINTR)
-		;
-	if (!j->kind->helpers)
+	if (j->kind->helpers)
+		(void)wait_fd(j->pidfd, POLLIN, 0);
+	else
 		job_reap(j);
 	j->hold = protect_let_go(j->hold);
 }

@@ -2,7 +2,6 @@
 #include "backend/kit/process/late.h"
 
 #include <limits.h>
-#include <poll.h>
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "backend/kit/process/start_internal.h"
 #include "base/files/fd.h"
+#include "base/sys/wait.h"
 
 /* ---- the monitor's side ---- */
 
@@ -282,15 +282,16 @@ int late_begin(struct backend_job *j, struct box_start *c, const struct job_want
 static ssize_t late_take(const struct box_start *c, enum late_mark from, enum late_mark to,
 			 void *packet, size_t room, int *fds, size_t *fd_count, struct err *e)
 {
-	struct pollfd p = { .fd = c->inside.control, .events = POLLIN };
+	const int control = c->inside.control;
 	const unsigned char *mark = packet;
 	ssize_t n;
 
-	do
-		n = fds ? poll(&p, 1, -1) : recv(p.fd, packet, room, 0);
-	while (n < 0 && errno == EINTR);
 	if (fds)
-		n = fd_recv(p.fd, packet, room, fds, fd_count);
+		(void)wait_fd(control, POLLIN, 0);
+	do
+		n = fds ? fd_recv(control, packet, room, fds, fd_count)
+			: recv(control, packet, room, 0);
+	while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
 	if (*mark < from || *mark > to)

@@ -6,7 +6,6 @@
  * holds for as long as everything that could change the answer is what it was. The explanation
  * looks for the known causes one by one and names the one it found. */
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "base/files/draft.h"
 #include "base/files/state.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 
 #define PROBE_MS 5000
 #define PROBED "probed" /* in the state folder: see add_machine */
@@ -239,9 +239,7 @@ int box_explain(struct err *e)
 
 static int wait_end(const struct backend *b, struct backend_job *j, int events)
 {
-	struct pollfd p = { .fd = events, .events = POLLIN };
-
-	while (poll(&p, 1, PROBE_MS) > 0)
+	while (wait_fd(events, POLLIN, clock_after(PROBE_MS)) == 0)
 		if (b->event(j, false, NULL) == JOB_ENDED)
 			return 0;
 	return -ETIMEDOUT;

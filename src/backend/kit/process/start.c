@@ -2,7 +2,6 @@
 /* backend/kit/process/start.c - carries a plan out: everything from the first pipe to the running
  * command. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +16,8 @@
 #include "backend/kit/process/job_bridge.h"
 #include "backend/kit/process/late.h"
 #include "backend/kit/process/start_internal.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "proc/cpus.h"
 
@@ -72,7 +73,7 @@ static int failed_inside(const struct backend_job *j, const struct supervisor_ms
  * answer may take all day, hence the ear for a cancel. */
 static int wait_for_word(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	int ms = j->kind->start_ms ? (int)j->kind->start_ms : SET_UP_MS;
+	uint64_t ms = j->kind->start_ms ? j->kind->start_ms : SET_UP_MS;
 	bool heed = w->host.asked_to_stop != NULL;
 	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
 			      { .fd = j->pidfd, .events = POLLIN },
@@ -80,9 +81,9 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 			      { .fd = heed ? w->wake[1] : -1, .events = POLLIN } };
 
 	for (;;) {
-		int n = poll(p, ARRAY_LEN(p), ms);
+		int n = wait_any(p, ARRAY_LEN(p), clock_after(ms));
 
-		if (n < 0 && errno != EINTR)
+		if (n < 0)
 			return err_sys(e, "cannot wait for the sandbox");
 		if (n > 0 && (p[0].revents || p[1].revents))
 			return 0;
@@ -398,14 +399,10 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
  * leaves. */
 static void let_end(struct backend_job *j, struct box_start *c)
 {
-	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
 	struct err known;
-	int n;
 
 	j->control = fd_close(j->control);
-	while ((n = poll(&p, 1, LET_END_MS)) < 0 && errno == EINTR)
-		;
-	if (n > 0)
+	if (wait_fd(j->pidfd, POLLIN, clock_after(LET_END_MS)) == 0)
 		return;
 	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
 	(void)j->kind->heard(j, c, NULL, &known);

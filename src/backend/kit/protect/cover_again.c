@@ -21,7 +21,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/nsfs.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -31,6 +30,7 @@
 #include <unistd.h>
 
 #include "backend/kit/protect/protect_internal.h"
+#include "base/sys/wait.h"
 #include "proc/spawn.h"
 
 #define QUIET_MS 5
@@ -201,7 +201,7 @@ static int try_once(struct again *a)
 		return lose(a, LOST_COVER) ? 1 : -1;
 	/* Nobody is asked, which takes longer, before git is done. */
 	if (r == 0)
-		(void)poll(NULL, 0, QUIET_MS);
+		wait_moment(QUIET_MS);
 	if (r < 0 || !protect_look_at(l, &there) || !ident_same(&there, &now))
 		return 0;
 	if (l->kept->config && !cover_again_hold(a, &fd))
@@ -218,7 +218,7 @@ static bool cover_file(struct again *a)
 	a->absent = 0;
 	for (int tries = 0; r == 0 && tries < TRIES; tries++) {
 		if (tries)
-			(void)poll(NULL, 0, 1);
+			wait_moment(1);
 		r = try_once(a);
 	}
 	return r == 1 || (r == 0 && lose(a, LOST_COVER));

@@ -3,12 +3,10 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,9 +19,11 @@
 #include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "git/gitsay.h"
 #include "model/settings/paths.h"
+#include "proc/forked.h"
 
 #define FOLDER "workspaces"
 #define TOLD_MAX ((size_t)1 << 20) /* of one workspace, */
@@ -132,9 +132,10 @@ void told_await(const struct ident *workspace)
 
 /* ---- a checker, should the monitor be killed ----
  *
- * A process of its own session, forked beside the run, that does nothing but wait for the end of a
- * pipe: a byte dismisses it, the end alone means that its parent is no more. It has the parent's
- * memory as it was and the folders open; nobody else has to understand what was to be compared. */
+ * A process of its own session, forked beside the run, that does nothing but wait for the end of
+ * its line: a byte dismisses it, the end alone means that its parent is no more. It has the
+ * parent's memory as it was and the folders open; nobody else has to understand what was to be
+ * compared. */
 
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
@@ -187,21 +188,26 @@ static void forget_variables(void)
  * workspace any more. */
 static void wait_for_sandbox(const struct protect *t, int pidfd)
 {
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
 	if (pidfd >= 0) {
-		if (poll(&p, 1, SANDBOX_MS) <= 0)
+		if (wait_fd(pidfd, POLLIN, clock_after(SANDBOX_MS)) < 0)
 			(void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-		(void)poll(&p, 1, SANDBOX_MS);
+		(void)wait_fd(pidfd, POLLIN, clock_after(SANDBOX_MS));
 		return;
 	}
 	for (int waited = 0; waited < SANDBOX_MS && journal_held(&t->plan->workspace_ident);
 	     waited += LOOK_MS)
-		(void)poll(NULL, 0, LOOK_MS);
+		wait_moment(LOOK_MS);
 }
 
-static _Noreturn void survive(struct protect *t, int lifeline, int pidfd)
+struct checker {
+	struct protect *t;
+	int pidfd; /* of the sandbox's first process; -1: none */
+};
+
+static int survive(void *arg, int lifeline)
 {
+	const struct checker *c = arg;
+	struct protect *t = c->t;
 	struct outcome *o;
 	sigset_t all;
 	char word;
@@ -210,39 +216,39 @@ static _Noreturn void survive(struct protect *t, int lifeline, int pidfd)
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)setsid();
-	(void)prctl(PR_SET_NAME, "brig-checker", 0, 0, 0);
 	forget_variables();
-	keep_only(t, lifeline, pidfd);
+	keep_only(t, lifeline, c->pidfd);
 	while ((n = read(lifeline, &word, 1)) < 0 && errno == EINTR)
 		;
 	if (n != 0)
-		_exit(0);
-	wait_for_sandbox(t, pidfd);
+		return 0;
+	wait_for_sandbox(t, c->pidfd);
 	t->checker = 0;
 	t->lifeline = -1;
 	o = outcome_new();
 	if (!o) /* the next brig makes the check */
-		_exit(1);
+		return 1;
 	protect_end(t, false, o);
 	told_keep(&t->plan->workspace_ident, o);
-	_exit(0);
+	return 0;
 }
 
 void protect_survive(struct protect *t, int pidfd)
 {
-	int ends[2];
+	struct checker c = { .t = t, .pidfd = pidfd };
+	const struct forked_want w = { .name = "brig-checker",
+				       .what = "the checker",
+				       .line = FORKED_BYTES,
+				       .run = survive,
+				       .arg = &c };
+	struct err unused = { 0 };
 	pid_t pid;
 
-	if (!t || !t->writable || t->lifeline >= 0 ||
-	    (pidfd >= 0 && clock_us() - t->beat < AFTER_US) || pipe2(ends, O_CLOEXEC) < 0)
+	if (!t || !t->writable || t->asked_checker ||
+	    (pidfd >= 0 && clock_us() - t->beat < AFTER_US))
 		return;
-	pid = fork();
-	if (pid == 0) {
-		(void)fd_close(ends[1]);
-		survive(t, ends[0], pidfd);
-	}
-	(void)fd_close(ends[0]);
-	t->lifeline = ends[1]; /* kept without a checker as well: this is tried once */
+	t->asked_checker = true;
+	pid = forked_start(&w, &t->lifeline, &unused);
 	t->checker = pid > 0 ? pid : 0;
 }
 
@@ -251,6 +257,7 @@ void protect_dismiss(struct protect *t)
 	if (t->checker > 0)
 		(void)!write(t->lifeline, "", 1);
 	t->lifeline = fd_close(t->lifeline);
+	t->asked_checker = false;
 }
 
 void protect_reap(struct protect *t)

@@ -7,7 +7,6 @@
  * ended it goes to quarantine, and what was there before comes back. */
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -15,6 +14,7 @@
 
 #include "backend/kit/protect/protect_internal.h"
 #include "base/files/exposed.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "git/git_reader.h"
 
@@ -139,7 +139,7 @@ static bool config_grew(struct protect *t, const struct kept_file *k)
 			return true;
 		if (fstat(now, &st) < 0 || st.st_nlink)
 			return false;
-		(void)poll(NULL, 0, 1);
+		wait_moment(1);
 	}
 	return false;
 }
@@ -160,7 +160,7 @@ static int kept_files_lock(int dir, bool take)
 	int r = lock_in(dir, take);
 
 	for (int tries = 1; r == -EEXIST && tries < LOCK_TRIES; tries++) {
-		(void)poll(NULL, 0, 1);
+		wait_moment(1);
 		r = lock_in(dir, take);
 	}
 	return r;
@@ -203,7 +203,7 @@ static void wait_unlocked(const struct live_name *l)
 	for (int tries = 0; at.dir >= 0 && tries < LOCK_TRIES &&
 			    faccessat(at.dir, CONFIG_LOCK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	     tries++)
-		(void)poll(NULL, 0, 1);
+		wait_moment(1);
 }
 
 bool protect_config_kept(struct protect *t, const struct kept_file *k, bool locked)

@@ -86,6 +86,7 @@ struct protect {
 	uint64_t beat;             /* when the records were last touched */
 	pid_t checker;             /* 0: none */
 	int lifeline;              /* its end tells the checker that we are gone; -1: none */
+	bool asked_checker;        /* there is one, or there can be none */
 	struct known_list covered; /* what lies in covered folders, by paths of the host's */
 	bool listed;               /* it is: the run is this process's own */
 	bool unlocked;             /* its mounts are not locked */

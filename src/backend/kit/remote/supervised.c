@@ -2,11 +2,12 @@
 #include "backend/kit/remote/supervised.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 
 #include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "proc/spawn.h"
 
 int supervised_fork(struct err *e)
@@ -83,7 +84,7 @@ int supervised_wait(const struct supervised *s, const struct job_want *w, struct
 			      { .fd = w->wake[0], .events = POLLIN },
 			      { .fd = w->wake[1], .events = POLLIN } };
 
-	if (poll(p, w->host.asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
+	if (wait_any(p, w->host.asked_to_stop ? ARRAY_LEN(p) : 1, 0) < 0)
 		return err_sys(e, "cannot wait for %s", s->kind->what);
 	if (!w->host.asked_to_stop || (!p[1].revents && !p[2].revents) ||
 	    !w->host.asked_to_stop(w->host.arg))
@@ -123,7 +124,6 @@ int supervised_start(struct supervised *s, const struct job_want *w, struct err 
 
 void supervised_leave(struct supervised *s)
 {
-	struct pollfd p = { .fd = s->control, .events = POLLIN };
 	struct supervisor_msg m;
 
 	if (s->control < 0)
@@ -131,7 +131,8 @@ void supervised_leave(struct supervised *s)
 	if (!s->ended)
 		supervised_ask(s, COMMAND_FIRST, SIGKILL);
 	(void)shutdown(s->control, SHUT_WR);
-	while (poll(&p, 1, s->told ? s->kind->gone_ms : s->kind->leave_ms) > 0 &&
+	while (wait_fd(s->control, POLLIN,
+		       clock_after(s->told ? s->kind->gone_ms : s->kind->leave_ms)) == 0 &&
 	       supervised_hear(s, &m) >= 0)
 		;
 	if (!s->told)

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +22,7 @@
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/sys/program.h"
+#include "base/sys/wait.h"
 #include "egress/event_pack.h"
 #include "egress/worker_start.h"
 #include "far/frames.h"
@@ -87,26 +87,15 @@ static int write_trust(const struct doorkeeper *k, const char *path, const char 
 
 /* ---- brig-egress ---- */
 
-static int wait_until(int fd, uint64_t until)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	uint64_t now = clock_us();
-
-	return now < until && poll(&p, 1, (int)((until - now) / 1000) + 1) > 0 ? 0 : -ETIMEDOUT;
-}
-
 static int hear_authority(int from, char pem[AUTHORITY_MAX], struct err *e)
 {
 	uint64_t until = clock_us() + (uint64_t)READY_MS * 1000;
 	size_t n = 0;
+	ssize_t got;
 
-	while (n < AUTHORITY_MAX - 1 && wait_until(from, until) == 0) {
-		ssize_t got = read(from, pem + n, AUTHORITY_MAX - 1 - n);
-
-		if (got <= 0)
-			break;
+	while (n < AUTHORITY_MAX - 1 &&
+	       (got = wait_read(from, pem + n, AUTHORITY_MAX - 1 - n, until)) > 0)
 		n += (size_t)got;
-	}
 	pem[n] = '\0';
 	return strstr(pem, "-----END CERTIFICATE-----")
 		       ? 0
@@ -121,9 +110,10 @@ static int hear_ready(struct doorkeeper *k, struct err *e)
 {
 	uint64_t until = clock_us() + (uint64_t)READY_MS * 1000;
 	struct egress_event ev;
-	ssize_t n = wait_until(k->worker, until) < 0 ? -1
-						     : recv(k->worker, k->data, sizeof(k->data), 0);
+	ssize_t n = wait_fd(k->worker, POLLIN, until);
 
+	if (n == 0)
+		n = recv(k->worker, k->data, sizeof(k->data), 0);
 	if (n <= 0 || event_unpack(k->data, (size_t)n, &ev) <= 0)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the door's worker ended at once");
 	if (ev.kind == EGRESS_EVENT_FAILED)
@@ -417,7 +407,7 @@ static void door_serve_turn(struct doorkeeper *k)
 	p[n + 1] = (struct pollfd){ .fd = k->len ? -1 : k->worker, .events = POLLIN };
 	p[n + 2] = (struct pollfd){ .fd = k->len ? k->events : -1, .events = POLLOUT };
 	p[n + 3] = (struct pollfd){ .fd = k->ended, .events = POLLIN };
-	if (poll(p, n + 4, -1) < 0 && errno != EINTR)
+	if (wait_any(p, n + 4, 0) < 0)
 		_exit(POD_REFUSED);
 	if (p[n].revents)
 		show_number(k);

@@ -7,7 +7,6 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "backend/kubernetes/pod/pod_talk.h"
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 
 #define LINKS_MAX 64
@@ -196,7 +196,7 @@ static int try_targets(const struct pod_want *w, bool *node, struct err *e)
 	}
 	while (r == 0 && open && clock_us() < until) {
 		open = 0;
-		(void)poll(p, w->targets, (int)((until - clock_us()) / 1000) + 1);
+		(void)wait_any(p, w->targets, until);
 		for (size_t i = 0; i < w->targets && r == 0; i++) {
 			if (p[i].fd >= 0 && p[i].revents && hears(p[i].fd))
 				r = reached(w, i, node, e);

@@ -393,7 +393,7 @@ static void pod_serve_turn(struct pod *p, const sigset_t *none)
 	wait.tv_nsec = (long)ms * 1000 * 1000;
 	let_all_go(p);
 	n = frames_polls(p->frames, polls);
-	if (ppoll(polls, n, ms < 0 ? NULL : &wait, none) < 0) {
+	if (ppoll(polls, n, ms < 0 ? NULL : &wait, none) < 0) { /* allow ppoll: for SIGCHLD */
 		if (errno != EINTR)
 			_exit(POD_REFUSED);
 		for (size_t i = 0; i < n; i++)

@@ -379,7 +379,7 @@ static int git_settings(struct backend_plan *p, struct err *e)
 
 	if (wrote_variable(p->spec, "GIT_CONFIG_SYSTEM"))
 		return 0;
-	if (box_plan_git(p->box, &text, e) < 0)
+	if (box_plan_git(p->box, p->spec, &text, e) < 0)
 		return -e->code;
 	if (!*text)
 		return 0;

@@ -269,8 +269,8 @@ struct trust_ends {
 };
 int box_plan_trust_ends(struct box_plan *p, const char *pem, struct trust_ends *ret, struct err *e);
 /* Settings for git inside: the caller's name, e-mail and habits, so that the first commit succeeds.
- * "" when there are none; the plan owns them. */
-int box_plan_git(struct box_plan *p, const char **ret, struct err *e);
+ * "" when there are none; the plan, which may be whole, owns them. */
+int box_plan_git(struct box_plan *p, const struct spec *s, const char **ret, struct err *e);
 /* Further variables for the inside; NULL-terminated, borrowed, may be NULL. */
 int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e);
 

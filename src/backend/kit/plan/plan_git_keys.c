@@ -97,10 +97,9 @@ static bool git_key_came(struct arena *a, const struct credentiallist *l, size_t
 	return false;
 }
 
-int plan_git_keys(struct box_plan *p, const char **text, struct err *e)
+int plan_git_keys(struct box_plan *p, const struct spec *s, const char **text, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(KEYS_TEXT_MAX);
-	const struct spec *s = p->spec;
 	struct credentiallist *l = &p->credentials;
 
 	if (p->network != NETWORK_PROXY || !s->egress.inspect)

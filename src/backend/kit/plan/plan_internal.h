@@ -95,7 +95,7 @@ int plan_mounts(struct box_plan *p, struct err *e); /* workspace, --mount, --rea
  * operations `from` on. */
 int plan_git_grants(const struct box_plan *p, size_t from, struct err *e);
 /* Adds to a configuration of git: the run's credentials, for hosts that git may ask. */
-int plan_git_keys(struct box_plan *p, const char **text, struct err *e);
+int plan_git_keys(struct box_plan *p, const struct spec *s, const char **text, struct err *e);
 bool plan_has_names(const struct box_plan *p); /* will plan_protect find any? */
 /* Names that an empty folder will hold, each as a line for git to ignore it by; NULL: no memory. */
 const char *plan_held_folders(struct box_plan *p);

@@ -174,7 +174,7 @@ static bool commits(const struct spec *s)
 	return program && str_eq(program, "git");
 }
 
-int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
+int box_plan_git(struct box_plan *p, const struct spec *s, const char **ret, struct err *e)
 {
 	struct git_files f = git_files_of_caller();
 	const char *top = p->repository ? p->repository : p->workspace;
@@ -195,10 +195,10 @@ int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 		plan_note(p, "git inside has no name and e-mail: whether an include of your git "
 			     "configuration applies cannot be told without git; set them inside "
 			     "with git config --global");
-	if (left.signing && !p->signing && commits(p->spec))
+	if (left.signing && !p->signing && commits(s))
 		plan_note(p, "commits inside are not signed: your key stays outside; --ssh-agent "
 			     "lends it where gpg.format is ssh");
-	if (plan_git_keys(p, &text, e) < 0)
+	if (plan_git_keys(p, s, &text, e) < 0)
 		return -e->code;
 	*ret = text;
 	return 0;
@@ -228,7 +228,7 @@ static int git_settings(struct box_plan *p, struct err *e)
 {
 	const char *text;
 
-	if (box_plan_git(p, &text, e) < 0 || git_leaves(p, &text, e) < 0)
+	if (box_plan_git(p, p->spec, &text, e) < 0 || git_leaves(p, &text, e) < 0)
 		return -e->code;
 	return *text ? plan_file(p, "/etc/gitconfig", text, e) : 0;
 }

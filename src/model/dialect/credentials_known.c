@@ -48,16 +48,16 @@ static int fill_slots(struct arena *a, const struct service *s, struct credentia
 	return 0;
 }
 
-int credential_of_row(struct arena *a, const struct service *s, struct credential_spec *c,
+int credential_of_row(struct arena *a, const struct service *row, struct credential_spec *c,
 		      struct err *e)
 {
-	for (const char *const *h = s->hosts; *h; h++)
+	for (const char *const *h = row->hosts; *h; h++)
 		if (list_add_string(a, &c->hosts, *h, e) < 0)
 			return -e->code;
-	if (s->path && list_add_string(a, &c->paths, s->path, e) < 0)
+	if (row->path && list_add_string(a, &c->paths, row->path, e) < 0)
 		return -e->code;
-	c->git = s->git;
-	return fill_slots(a, s, c, e);
+	c->git = row->git;
+	return fill_slots(a, row, c, e);
 }
 
 static int fill_known(struct arena *a, const struct service *s, const char *variable,

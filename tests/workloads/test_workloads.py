@@ -223,7 +223,7 @@ told("unshare_says_what_to_do", ("--", "unshare", "--user", "true"), "no program
 told("bubblewrap_inside_says_what_to_do", ("--", "bwrap", "--ro-bind", "/", "/", "true"), "no program makes namespaces inside")
 told("podman_inside_says_what_to_do", ("--", "podman", "info"), "no program makes namespaces inside")
 told("docker_says_what_to_do", ("--", "docker", "ps"), "call docker and podman outside of brig")
-told("apt_says_what_to_do", ("--", "apt-get", "download", "hello"), "install them on the host")
+told("apt_says_what_to_do", ("--", "apt-get", "download", "hello"), "install what is missing on the host")
 told("a_folder_that_is_not_written_names_the_option", ("--", "touch", "/usr/x"), "--write FOLDER")
 told("a_link_to_the_workspace_names_the_folder", ("--workdir", "link", "--", "true"), "hint: use '", before="mkdir d && ln -s d link", status=125)
 

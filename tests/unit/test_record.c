@@ -185,9 +185,10 @@ static void the_first_writes_and_the_last_closes(void **state UNUSED)
 	assert_true(lives_others(live, -1) && !lives_others(live, third));
 	third = fd_close(third);
 	assert_false(lives_others(live, -1));
-	record_mark(live, RECORD_LIVE, &tree);
+	assert_true(record_mark(live, RECORD_LIVE, &tree));
+	assert_false(record_mark(live, RECORD_LIVE, &tree));
 	assert_false(record_is_open(live, &tree));
-	record_mark(live, RECORD_OPEN, &tree);
+	assert_true(record_mark(live, RECORD_OPEN, &tree));
 	assert_true(record_is_open(live, &tree));
 	assert_int_equal(access("state/brig/records/open/fe00-abc", F_OK), 0);
 	assert_true(record_ident("fe00-abc", &named) && named.ino == 0xabc);

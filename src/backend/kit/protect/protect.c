@@ -202,7 +202,7 @@ static int hold_names(struct protect *t, struct err *e)
 	if (t->claim < 0)
 		return -e->code;
 	if (t->writable)
-		record_mark(t->live, RECORD_LIVE, &t->plan->workspace_ident);
+		t->marked = record_mark(t->live, RECORD_LIVE, &t->plan->workspace_ident);
 	for (l = t->names; l < t->names + t->name_count; l++) {
 		if (!l->n->covered)
 			continue;
@@ -530,7 +530,8 @@ int protect_let_go(int hold)
 }
 
 /* `shared`: another run still has placeholders in the workspace, and takes the mark away with the
- * last of them. The journal is locked, so that they come one after the other. */
+ * last of them. The journal is locked, so that they come one after the other. A start that failed
+ * before it opened the record has run nothing, and takes its own mark. */
 static void unmark(const struct protect *t, bool shared)
 {
 	const char *own = t->plan->workspace;
@@ -538,10 +539,11 @@ static void unmark(const struct protect *t, bool shared)
 	for (size_t i = 0; i < t->tree_count; i++) {
 		const struct tree *tree = &t->trees[i];
 		bool here = own && str_eq(tree->path, own);
+		bool unused = here && t->marked && tree->record < 0;
 
 		if (here && shared)
 			record_leave(tree->record);
-		else if (tree->last || (here && tree->left && record_alone(tree->record)))
+		else if (unused || tree->last || (here && tree->left && record_alone(tree->record)))
 			record_unmark(t->live, RECORD_LIVE, &tree->ident);
 	}
 }

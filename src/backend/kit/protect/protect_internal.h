@@ -82,6 +82,7 @@ struct protect {
 	bool writable;             /* the workspace, by the command */
 	struct before *before;     /* before.c; NULL: nothing was noted */
 	int live;                  /* the folder of records; -1: none */
+	bool marked;               /* the workspace there, by us: RECORD_LIVE */
 	int life;                  /* a lock in it, as all that live have one; -1: none */
 	uint64_t beat;             /* when the records were last touched */
 	pid_t checker;             /* 0: none */

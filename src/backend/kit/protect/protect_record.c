@@ -93,7 +93,7 @@ static int protect_record_join(struct protect *t, struct survey *s, struct tree 
 	tree->joined = !s->fresh || !alone;
 	if (!t->plan->workspace ||
 	    !str_eq(tree->path, t->plan->workspace)) /* which is marked already */
-		record_mark(t->live, RECORD_LIVE, &tree->ident);
+		(void)record_mark(t->live, RECORD_LIVE, &tree->ident);
 	if (!tree->joined) {
 		tree->known = s->known;
 		s->known = (struct known_list)KNOWN_LIST_NONE;
@@ -178,7 +178,7 @@ static void store(struct protect *t, const struct tree *tree, const struct buf *
 			     "next run takes those that runs have made for yours");
 	record_seen_store(t->live, &tree->ident, tree->seen);
 	if (made && lives_others(t->live, t->life))
-		record_mark(t->live, RECORD_OPEN, &tree->ident);
+		(void)record_mark(t->live, RECORD_OPEN, &tree->ident);
 	else
 		record_unmark(t->live, RECORD_OPEN, &tree->ident);
 }

@@ -427,18 +427,20 @@ static void mark_path(const char *mark, const struct ident *tree, char out[80])
 }
 
 /* A further name of the record: a file that is made and removed costs a run more. */
-void record_mark(int live, const char *mark, const struct ident *tree)
+bool record_mark(int live, const char *mark, const struct ident *tree)
 {
 	char name[RECORD_NAME_SIZE], path[80];
 	struct err e;
 
 	record_name(tree, name);
 	mark_path(mark, tree, path);
-	if (linkat(live, name, live, path, 0) == 0 || errno != ENOENT)
-		return;
+	if (linkat(live, name, live, path, 0) == 0)
+		return true;
+	if (errno != ENOENT)
+		return false;
 	(void)mkdirat(live, mark, 0700);
 	(void)fd_close(record_open(live, tree, &e));
-	(void)!linkat(live, name, live, path, 0);
+	return linkat(live, name, live, path, 0) == 0;
 }
 
 void record_unmark(int live, const char *mark, const struct ident *tree)

@@ -105,7 +105,8 @@ int record_store(int record, int tree, const char *path, const struct buf *text,
 #define RECORD_OPEN                                                                                \
 	"open" /* something was made there while other runs lived: is looked at again              \
 		*/
-void record_mark(int live, const char *mark, const struct ident *tree);
+/* true: it was not there. */
+bool record_mark(int live, const char *mark, const struct ident *tree);
 void record_unmark(int live, const char *mark, const struct ident *tree);
 int record_marks(const char *mark); /* the folder of them; -1: there is none */
 bool record_is_open(int records, const struct ident *tree);

@@ -544,7 +544,8 @@ static void unmark(const struct protect *t, bool shared)
 		if (here && shared)
 			record_leave(tree->record);
 		else if (unused || tree->last || (here && tree->left && record_alone(tree->record)))
-			record_unmark(t->live, RECORD_LIVE, &tree->ident);
+			record_unmark(t->live, RECORD_LIVE,
+				      here ? &t->plan->workspace_ident : &tree->ident);
 	}
 }
 

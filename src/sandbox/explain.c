@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/explain.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -218,10 +219,22 @@ static const char *found(struct words w, const char *what)
 	return memmem(w.text, w.n, what, strlen(what));
 }
 
+/* An error as libc words it: Go and zsh begin it with a small letter. */
+static bool says(struct words w, const char *phrase)
+{
+	char small[64];
+
+	if (found(w, phrase))
+		return true;
+	(void)snprintf(small, sizeof(small), "%s", phrase);
+	small[0] = (char)tolower((unsigned char)small[0]);
+	return strlen(phrase) < sizeof(small) && found(w, small);
+}
+
 static bool any(struct words w, const char *const *phrases, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (found(w, phrases[i]))
+		if (says(w, phrases[i]))
 			return true;
 	return false;
 }
@@ -363,7 +376,7 @@ static bool moves_workspace(const struct spec *s, struct words w)
 {
 	char quoted[PATH_MAX + 2];
 
-	return s->inside && found(w, "Device or resource busy") &&
+	return s->inside && says(w, "Device or resource busy") &&
 	       snprintf(quoted, sizeof(quoted), "'%s'", s->inside) < (int)sizeof(quoted) &&
 	       found(w, quoted);
 }
@@ -382,7 +395,7 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 	}
 	if (found(w, SYSTEM_GEMS)) /* about_rights() says more */
 		return;
-	if (s->policy == POLICY_READONLY && found(w, "Read-only file system")) {
+	if (s->policy == POLICY_READONLY && says(w, "Read-only file system")) {
 		explain_add(o, "under policy readonly it may change nothing but /tmp and HOME");
 		return;
 	}
@@ -402,7 +415,7 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 				"obey it: change it outside of the sandbox%s",
 				name, str_eq(name, ".git/config") ? OWN_CONFIG : ""));
 	else if (s->policy == POLICY_WORKSPACE_WRITE &&
-		 (found(w, "Read-only file system") || found(w, "EROFS")))
+		 (says(w, "Read-only file system") || found(w, "EROFS")))
 		explain_add(
 			o,
 			"it may write in /tmp, HOME and the workspace, but for protected names and "
@@ -494,7 +507,7 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 {
 	if (!has_root(o) || in_image(o))
 		return;
-	if (found(w, "/dev/shm") && (found(w, "No space left on device") || found(w, "ENOSPC"))) {
+	if (found(w, "/dev/shm") && (says(w, "No space left on device") || found(w, "ENOSPC"))) {
 		explain_add(o, NO_ROOM);
 		return;
 	}
@@ -503,18 +516,18 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 		explain_add(o, "--profile debug lets perf count what runs inside");
 		return;
 	}
-	if (any(w, no_mode, ARRAY_LEN(no_mode)) && found(w, "Operation not permitted")) {
+	if (any(w, no_mode, ARRAY_LEN(no_mode)) && says(w, "Operation not permitted")) {
 		explain_add(o, NO_SETID);
 		return;
 	}
 	/* Ids that nobody has inside. */
 	if ((found(w, "changing ownership of") || found(w, "changing group of")) &&
-	    found(w, "Invalid argument")) {
+	    says(w, "Invalid argument")) {
 		explain_add(o, NO_OTHERS);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-		if (found(w, refused[i].phrase)) {
+		if (says(w, refused[i].phrase)) {
 			explain_add(o, refused[i].line);
 			return;
 		}

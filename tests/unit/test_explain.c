@@ -74,6 +74,10 @@ static void a_name_counts_as_a_whole(void **state)
 	assert_null(LINE("from /.packages/var/lib/gems/3.1.0/gems/x/y.rb:3:in `call'"));
 	assert_non_null(strstr(LINE("touch: '../x': Read-only file system"), "--write"));
 	assert_non_null(strstr(LINE(".envrc: Read-only file system"), "is protected"));
+	assert_non_null(strstr(LINE("open .envrc: read-only file system"), "is protected"));
+	assert_non_null(strstr(LINE("zsh: permission denied: .envrc"), "is protected"));
+	assert_non_null(strstr(LINE("open x: too many open files"), "limits.files"));
+	assert_null(LINE("preexisting settings in .envrc"));
 	assert_non_null(strstr(LINE("files would be overwritten by checkout:\n\t.vscode\n"),
 			       "'.vscode' is protected"));
 	assert_null(LINE("files would be overwritten by checkout:\n\tx\n"));

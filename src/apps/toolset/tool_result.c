@@ -121,18 +121,15 @@ static void say_limits(struct buf *b, const struct tool_call *c, const struct ou
 static void tool_result_explain(struct buf *b, const struct tool_call *c, const struct outcome *o,
 				const struct outcome *box)
 {
-	bool denied = outcome_denied(o) || o->questions ||
-		      (box && outcome_denied(box) > c->denied_before);
+	CLEANUP(buf) struct buf denied = BUF_INIT(b->max);
 
 	say_limits(b, c, o);
-	if (denied) {
-		buf_puts(b, HEAD);
-		say_denials(b, o, 0, 0);
-		if (box)
-			say_denials(b, box, c->denials_before, c->denied_before);
-		say_names(b, o);
-		buf_puts(b, TAIL);
-	}
+	say_denials(&denied, o, 0, 0);
+	if (box)
+		say_denials(&denied, box, c->denials_before, c->denied_before);
+	say_names(&denied, o);
+	if (denied.len)
+		buf_printf(b, HEAD "%s" TAIL, buf_str(&denied));
 	for (size_t i = 0; i < o->hint_count; i++)
 		buf_printf(b, "\nHint for the user: %s", o->hints[i]);
 	if (o->error.hint[0])

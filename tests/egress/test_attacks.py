@@ -195,6 +195,14 @@ say('control', lambda: proxy(b'CONNECT api.test:443 HTTP/1.1'))
 
 
 @test
+def an_address_is_refused_as_one():
+    with Web("api.test") as web:
+        r = behind(configure(web), "curl", "-sS", "https://203.0.113.1/")
+        assert "203.0.113.1' is an address" in r["denials"][0]["reason"] and r["denials"][0]["kind"] == "network", r["denials"]
+        assert not web.connections
+
+
+@test
 def names_in_a_hello_are_one_plain_name_or_none():
     with Web("api.test", "a.api.test") as web, Web("closed.test") as closed:
         config = configure(web, closed, allow=["api.test", "*.api.test"])

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/worker/session_begin.c - from the first byte of a connection to the head of a request. */
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -229,14 +230,26 @@ static bool agrees(const struct http1_request *q, const struct host *name, uint1
 			      host_eq(&host, name) && again == port);
 }
 
+static size_t address_part(struct egress_text authority)
+{
+	size_t n = authority.n;
+
+	while (n && isdigit((unsigned char)authority.p[n - 1]))
+		n--;
+	return n > 1 && n < authority.n && authority.p[n - 1] == ':' ? n - 1 : authority.n;
+}
+
 static void connect_request(struct session *s, const struct http1_request *q, size_t n)
 {
 	struct egress_verdict v = { 0 };
 	struct egress_text host = egress_text(q->authority.p, q->authority.n);
 	struct host name;
 	uint16_t port = 0;
+	enum host_fault fault = host_parse_authority(host, 0, &name, &port);
 
-	if (host_parse_authority(host, 0, &name, &port) == HOST_OK) {
+	if (fault == HOST_ADDRESS) /* which is refused; the words name it without its port */
+		host.n = address_part(host);
+	if (fault == HOST_OK) {
 		host = egress_text(name.name, name.len);
 		if (!agrees(q, &name, port)) {
 			v = (struct egress_verdict){ .host = name, .port = port };

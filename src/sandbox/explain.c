@@ -220,7 +220,7 @@ static const char *found(struct words w, const char *what)
 }
 
 /* An error as libc words it: Go and zsh begin it with a small letter. */
-static bool says(struct words w, const char *phrase)
+static bool explain_says(struct words w, const char *phrase)
 {
 	char small[64];
 
@@ -234,7 +234,7 @@ static bool says(struct words w, const char *phrase)
 static bool any(struct words w, const char *const *phrases, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (says(w, phrases[i]))
+		if (explain_says(w, phrases[i]))
 			return true;
 	return false;
 }
@@ -376,7 +376,7 @@ static bool moves_workspace(const struct spec *s, struct words w)
 {
 	char quoted[PATH_MAX + 2];
 
-	return s->inside && says(w, "Device or resource busy") &&
+	return s->inside && explain_says(w, "Device or resource busy") &&
 	       snprintf(quoted, sizeof(quoted), "'%s'", s->inside) < (int)sizeof(quoted) &&
 	       found(w, quoted);
 }
@@ -395,7 +395,7 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 	}
 	if (found(w, SYSTEM_GEMS)) /* about_rights() says more */
 		return;
-	if (s->policy == POLICY_READONLY && says(w, "Read-only file system")) {
+	if (s->policy == POLICY_READONLY && explain_says(w, "Read-only file system")) {
 		explain_add(o, "under policy readonly it may change nothing but /tmp and HOME");
 		return;
 	}
@@ -415,7 +415,7 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 				"obey it: change it outside of the sandbox%s",
 				name, str_eq(name, ".git/config") ? OWN_CONFIG : ""));
 	else if (s->policy == POLICY_WORKSPACE_WRITE &&
-		 (says(w, "Read-only file system") || found(w, "EROFS")))
+		 (explain_says(w, "Read-only file system") || found(w, "EROFS")))
 		explain_add(
 			o,
 			"it may write in /tmp, HOME and the workspace, but for protected names and "
@@ -507,7 +507,8 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 {
 	if (!has_root(o) || in_image(o))
 		return;
-	if (found(w, "/dev/shm") && (says(w, "No space left on device") || found(w, "ENOSPC"))) {
+	if (found(w, "/dev/shm") &&
+	    (explain_says(w, "No space left on device") || found(w, "ENOSPC"))) {
 		explain_add(o, NO_ROOM);
 		return;
 	}
@@ -516,18 +517,18 @@ static void about_rights(const struct spec *s, struct words w, struct outcome *o
 		explain_add(o, "--profile debug lets perf count what runs inside");
 		return;
 	}
-	if (any(w, no_mode, ARRAY_LEN(no_mode)) && says(w, "Operation not permitted")) {
+	if (any(w, no_mode, ARRAY_LEN(no_mode)) && explain_says(w, "Operation not permitted")) {
 		explain_add(o, NO_SETID);
 		return;
 	}
 	/* Ids that nobody has inside. */
 	if ((found(w, "changing ownership of") || found(w, "changing group of")) &&
-	    says(w, "Invalid argument")) {
+	    explain_says(w, "Invalid argument")) {
 		explain_add(o, NO_OTHERS);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-		if (says(w, refused[i].phrase)) {
+		if (explain_says(w, refused[i].phrase)) {
 			explain_add(o, refused[i].line);
 			return;
 		}

@@ -36,14 +36,23 @@ static void tell_end(struct exchange *x)
 		(void)report_credential(x->k, EGRESS_EVENT_SCRUB, &x->t.v, NULL);
 }
 
+/* The host is told whether that was all, or to stop. */
+static void leave(struct exchange *x, bool whole)
+{
+	if (x->way)
+		x->way->ops->done(x->way, whole);
+	else
+		(void)upstream_free(x->up);
+	x->way = NULL;
+	x->up = NULL;
+}
+
 struct exchange *exchange_free(struct exchange *x)
 {
 	if (!x)
 		return NULL;
 	tell_end(x);
-	if (x->state == EXCHANGE_DONE && x->up_done && x->keep_upstream)
-		upstream_release(TAKE_PTR(x->up));
-	(void)upstream_free(x->up);
+	leave(x, x->state == EXCHANGE_DONE && x->up_done);
 	if (x->head.data)
 		explicit_bzero(x->head.data, x->head.len); /* it may hold a credential */
 	buf_done(&x->head);
@@ -200,7 +209,7 @@ static void on_upstream(void *arg)
 
 bool exchange_open(struct exchange *x, bool fresh)
 {
-	x->up = upstream_free(x->up);
+	leave(x, false);
 	x->up = upstream_get(x->k, &x->t.v, x->secure, fresh);
 	if (!x->up) {
 		exchange_refuse_with(x, 503, "internal", "no memory");
@@ -226,7 +235,10 @@ static bool open_step(struct exchange *x)
 	}
 	if (x->up->state != UP_OPEN)
 		return false;
-	(void)link_add(&x->up->link, buf_str(&x->head), x->head.len);
+	x->way = &x->up->way;
+	x->way->ops->head(x->way, &(struct up_head){ .text = { buf_str(&x->head), x->head.len },
+						     .asked = x->asked,
+						     .chunked = x->up_chunked });
 	x->state = EXCHANGE_ASKS;
 	return true;
 }
@@ -260,7 +272,7 @@ bool exchange_step(struct exchange *x)
 
 struct link *exchange_link(struct exchange *x)
 {
-	return x->up && x->up->state == UP_OPEN ? &x->up->link : NULL;
+	return x->way ? x->way->ops->link(x->way) : NULL;
 }
 
 bool exchange_tick(struct exchange *x, uint64_t now)

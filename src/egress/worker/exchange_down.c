@@ -17,7 +17,7 @@ static bool try_again(struct exchange *x)
 
 	for (size_t i = 0; i < ARRAY_LEN(safe); i++)
 		harmless |= strcmp(x->t.method, safe[i]) == 0;
-	if (!x->up->reused || x->has_body || !harmless || x->up->link.in.len)
+	if (!x->up->reused || x->has_body || !harmless)
 		return false;
 	(void)exchange_open(x, true);
 	return true;
@@ -158,47 +158,39 @@ static bool interim(struct exchange *x, const struct http1_answer *a)
 	return true;
 }
 
+static void take_answer(struct exchange *x, const struct up_answer *got)
+{
+	const struct http1_answer *a = &got->head;
+	struct egress_verdict v = { 0 };
+
+	if (!rate_received(x->k->rate, got->n, &v) || !judge_answer(x, a, &v)) {
+		exchange_stop(x, &v);
+		return;
+	}
+	if (!open_filters(x, a)) {
+		exchange_fail(x, 502, "the answer has a content coding nobody asked for");
+		return;
+	}
+	x->t.status = a->status;
+	send_head(x, a);
+}
+
 bool exchange_answer(struct exchange *x)
 {
-	struct link *u = &x->up->link;
-	struct egress_verdict v = { 0 };
-	struct http1_answer a;
+	struct up_answer a;
 	struct err e = { 0 };
-	ssize_t n = u->in.len ? http1_read_answer(link_data(u), u->in.len, x->asked, &a, &e) : 0;
+	enum up_read r = x->way->ops->answer(x->way, &a, &e);
 
-	if (n == 0) {
-		if (link_fill(u))
-			return true;
-		if (!u->eof && !u->broken)
-			return false;
-		if (!try_again(x))
-			exchange_fail(x, 502, "the host closed the connection without an answer");
+	if (r == UP_READ_NOTHING || r == UP_READ_MOVED)
+		return r == UP_READ_MOVED;
+	if (r == UP_READ_LOST && try_again(x))
 		return true;
-	}
-	if (n < 0) {
+	if (r != UP_READ_THERE)
 		exchange_fail(x, 502, e.what);
-		return true;
-	}
-	if (a.status < 200) {
-		if (!interim(x, &a))
-			exchange_fail(x, 502, "the host says nothing but 1xx");
-		else
-			link_take(u, (size_t)n);
-		return true;
-	}
-	if (!rate_received(x->k->rate, (size_t)n, &v) || !judge_answer(x, &a, &v)) {
-		exchange_stop(x, &v);
-		return true;
-	}
-	if (!open_filters(x, &a)) {
-		exchange_fail(x, 502, "the answer has a content coding nobody asked for");
-		return true;
-	}
-	x->t.status = a.status;
-	x->keep_upstream = a.keeps_alive;
-	http1_body_init(&x->down_body, &a);
-	send_head(x, &a);
-	link_take(u, (size_t)n);
+	else if (a.head.status >= 200)
+		take_answer(x, &a);
+	else if (!interim(x, &a.head))
+		exchange_fail(x, 502, "the host says nothing but 1xx");
 	return true;
 }
 
@@ -246,39 +238,28 @@ static void end_down(struct exchange *x)
 
 bool exchange_down(struct exchange *x)
 {
-	struct link *u = &x->up->link;
 	size_t most = x->scrub && scrub_coded(x->scrub) ? CODED_PIECE : PIECE;
 	bool moved = false;
 
 	while (!x->d->ops->full(x->d) && !downstream_tired(x->d)) {
-		struct http1_text piece;
-		ssize_t n;
+		struct up_piece piece = { 0 };
+		struct err e = { 0 };
+		enum up_read r = x->way->ops->piece(x->way, most, &piece, &e);
 
-		if (http1_body_done(&x->down_body)) {
+		if (r == UP_READ_NOTHING)
+			break;
+		if (r == UP_READ_END) {
 			end_down(x);
 			return true;
 		}
-		if (!u->in.len && !link_fill(u)) {
-			if (!u->eof && !u->broken)
-				break;
-			/* Cut short: the guest must not take it for whole. */
-			if (u->broken || http1_body_end(&x->down_body) < 0) {
-				exchange_fail(x, 502, "the answer was cut short");
-				return true;
-			}
-			x->keep_upstream = false;
-			continue;
-		}
-		n = http1_body_read(&x->down_body, link_data(u),
-				    u->in.len < most ? u->in.len : most, &piece);
-		if (n < 0) {
-			exchange_fail(x, 502, "the answer's chunks are malformed");
+		/* Cut short: the guest must not take it for whole. */
+		if (r == UP_READ_LOST || r == UP_READ_BAD) {
+			exchange_fail(x, 502, e.what);
 			return true;
 		}
-		if (piece.n && !send_down(x, piece.p, piece.n, false))
+		if (piece.data.n && !send_down(x, piece.data.p, piece.data.n, false))
 			return true;
-		link_take(u, (size_t)n);
-		x->d->turn += (size_t)n;
+		x->d->turn += piece.n;
 		moved = true;
 	}
 	return moved;

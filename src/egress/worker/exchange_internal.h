@@ -19,10 +19,10 @@ struct exchange {
 	struct downstream *d;
 	enum exchange_state state;
 	struct transfer t;
-	struct upstream *up; /* owned; NULL before it opens */
+	struct upstream *up; /* owned until there is a way; NULL before it opens */
+	struct upway *way;   /* owned; NULL before the connection is open */
 	bool secure;         /* as it came, so it goes up */
 	struct buf head;     /* as sent upstream, for a second try */
-	struct http1_body down_body;
 	struct scan *scan_up, *scan_down;
 	struct json_scan *json_up; /* in place of scan_up, for a body of JSON */
 	struct decoder *decoder;   /* of a coded request body: what is scanned is what it says */
@@ -34,7 +34,6 @@ struct exchange {
 	struct scrub *scrub;
 	enum http1_asked asked;
 	bool up_chunked, up_done, has_body, expects;
-	bool keep_upstream;
 	bool bound;      /* a credential is bound to this host, put in or not */
 	bool fed;        /* since the last step: some of the body came */
 	bool heard_end;  /* of the downstream: it says no more */

@@ -62,8 +62,8 @@ static bool send_coded(struct exchange *x, char *p, size_t n, bool last, struct 
 				    "a coded request body that says next to nothing");
 	if (!last && x->coded.len >= CODED_HOLD && x->decoded >= scan_hold(x->k->scanner))
 		out = x->coded_old;
-	if (!exchange_put(&x->up->link, x->up_chunked, buf_str(&x->coded), out))
-		x->up->link.broken = true;
+	if (out)
+		x->way->ops->body(x->way, buf_str(&x->coded), out);
 	if (!last && x->coded.len >= CODED_HOLD && x->decoded >= scan_hold(x->k->scanner)) {
 		x->coded.len -= out;
 		memmove(x->coded.data, x->coded.data + out, x->coded.len);
@@ -76,8 +76,6 @@ static bool send_coded(struct exchange *x, char *p, size_t n, bool last, struct 
 /* The scan may redact in place. */
 static bool send_plain(struct exchange *x, char *p, size_t n, bool last, struct egress_verdict *v)
 {
-	struct link *up = &x->up->link;
-	bool chunked = x->up_chunked;
 	struct scan_release r = { .data = egress_text(p, n) };
 	struct buf *out = exchange_piece(x);
 
@@ -88,9 +86,10 @@ static bool send_plain(struct exchange *x, char *p, size_t n, bool last, struct 
 	} else if (x->scan_up && !scan_feed(x->scan_up, p, n, last, &r, v)) {
 		return false;
 	}
-	if (!exchange_put(up, chunked, r.held.p, r.held.n) ||
-	    !exchange_put(up, chunked, r.data.p, r.data.n))
-		up->broken = true;
+	if (r.held.n)
+		x->way->ops->body(x->way, r.held.p, r.held.n);
+	if (r.data.n)
+		x->way->ops->body(x->way, r.data.p, r.data.n);
 	return true;
 }
 
@@ -110,7 +109,7 @@ static bool send_up(struct exchange *x, char *p, size_t n, bool last)
 bool exchange_takes(const struct exchange *x)
 {
 	return (x->state == EXCHANGE_ASKS || x->state == EXCHANGE_ANSWERS) && !x->up_done &&
-	       !link_full(&x->up->link) && !x->up->link.broken;
+	       !x->way->ops->full(x->way);
 }
 
 void exchange_body(struct exchange *x, char *p, size_t n, bool last)
@@ -118,9 +117,9 @@ void exchange_body(struct exchange *x, char *p, size_t n, bool last)
 	x->fed = true;
 	if (!send_up(x, p, n, last))
 		return;
-	if (last && x->up_chunked)
-		(void)link_add(&x->up->link, "0\r\n\r\n", 5);
+	if (last)
+		x->way->ops->end(x->way);
 	x->up_done = last;
 	if (!last && exchange_told(x))
-		(void)link_push(&x->up->link);
+		(void)link_push(x->way->ops->link(x->way));
 }

@@ -221,6 +221,7 @@ struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v, 
 	u->chained = k->chain.on && !v->pinned;
 	u->dial_port = u->chained ? k->chain.port : u->pinned ? v->pin_port : v->port;
 	u->tls = tls;
+	u->way.ops = &upway_http1;
 	u->deadline = loop_now(k->loop) + OPEN_US;
 	link_init(&u->link, -1, upstream_on_event);
 	u->failure.host = v->host;

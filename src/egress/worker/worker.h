@@ -20,6 +20,7 @@
 #include "egress/scan/scan_json.h"
 #include "egress/scan/scrub.h"
 #include "egress/worker/roots.h"
+#include "egress/worker/upway.h"
 #include "model/settings/door_spec.h"
 #include "wire/http1.h"
 #include "wire/http1_request.h"
@@ -142,6 +143,12 @@ struct upstream {
 	struct addr at_addr; /* dialled */
 	uint64_t deadline;
 	struct egress_verdict failure; /* with UP_FAILED */
+	struct upway way;              /* of HTTP/1, once it is open */
+	enum http1_asked asked;
+	bool chunks;            /* the body of the request goes in chunks */
+	bool keeps_alive;       /* another request may follow */
+	struct http1_body body; /* of the answer */
+	size_t shown;           /* bytes that its way's caller was shown, and uses */
 };
 
 /* For a verdict that said yes. An idle one, or a new one on its way. NULL without memory. */
@@ -152,6 +159,7 @@ void upstream_step(struct upstream *u); /* after an event: resolving to open, or
 bool upstream_is_late(struct upstream *u, uint64_t now); /* then it has failed */
 void upstream_release(struct upstream *u); /* back into the pool, in a state to be used again */
 struct upstream *upstream_free(struct upstream *u);
+extern const struct upway_ops upway_http1; /* of one that is open */
 void upstream_tick(struct worker *k, uint64_t now);
 
 /* ---- session.c: a connection of the guest ---- */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -13,12 +14,14 @@
 #include "base/text/buf.h"
 #include "egress/egress_plan.h"
 #include "egress/event_pack.h"
+#include "egress/authority/prepared.h"
 #include "egress/rules/verdict.h"
 #include "egress/worker_start.h"
 #include "model/outcome/outcome.h"
+#include "proc/host_find.h"
 
 #define PLAN_TEXT_MAX ((size_t)16 << 20)
-#define AUTHORITY_MAX 4096
+#define KEEPER_SAYS_MAX (PREPARED_PEM_MAX + PREPARED_MAX)
 #define ROOTS_FILE_MAX ((size_t)4 << 20)
 #define AUTHORITY_US (10000 * 1000ULL)
 
@@ -29,7 +32,15 @@ struct egress {
 	bool gone;
 	bool is_there; /* its processes run elsewhere */
 	struct door_there there;
-	char pem[AUTHORITY_MAX];
+	bool makes_ahead; /* its keeper makes an authority for a later run */
+	bool waits;       /* nothing is started: what follows is for the start */
+	struct prepared prepared;
+	int knock; /* readable: something has reached one of the sockets */
+	struct egress_sockets sockets;
+	int held[DOOR_SOCKETS_MAX];
+	char pem[PREPARED_PEM_MAX]; /* the run's certificate, once it is known */
+	char said[KEEPER_SAYS_MAX]; /* by the keeper: a certificate, a record for a later run */
+	size_t said_len, record_at;
 	struct egress_plan *plan;
 	const char **variables;
 	char batch[2 * EGRESS_PACKET]; /* heard: of a stream, the last event may be there in part */
@@ -37,6 +48,13 @@ struct egress {
 };
 
 /* ---- starting ---- */
+
+static const char *worker_word(const struct egress *g)
+{
+	if (g->prepared.fd >= 0)
+		return WORKER_HAS_AUTHORITY;
+	return g->makes_ahead ? WORKER_MAKES_AHEAD : NULL;
+}
 
 static int start_process(struct egress *g, struct err *e)
 {
@@ -47,8 +65,9 @@ static int start_process(struct egress *g, struct err *e)
 	    write(turn[1], "", 1) != 1)
 		r = err_sys(e, "cannot make the door's sockets");
 	else
-		r = worker_start(NULL, (const int[]){ pair[1], pipe_ends[1], turn[0] }, 3, &g->pid,
-				 &g->pidfd, e);
+		r = worker_start(worker_word(g),
+				 (const int[]){ pair[1], pipe_ends[1], turn[0], g->prepared.fd },
+				 g->prepared.fd >= 0 ? 4 : 3, &g->pid, &g->pidfd, e);
 	g->control = pair[0];
 	g->authority = pipe_ends[0];
 	g->turn = turn[0];
@@ -122,20 +141,132 @@ static int make_variables(struct egress *g, struct err *e)
 	return 0;
 }
 
-int egress_start(const struct spec *s, char *const *envp, struct egress **ret, struct err *e)
+static struct egress *egress_new(void)
 {
-	CLEANUP(egress) struct egress *g = calloc(1, sizeof(*g));
+	struct egress *g = calloc(1, sizeof(*g));
 
 	if (!g)
-		return err_nomem(e);
-	g->pid = g->pidfd = g->control = g->authority = g->turn = -1;
+		return NULL;
+	g->pid = g->pidfd = g->control = g->authority = g->turn = g->knock = g->prepared.fd = -1;
+	g->there = (struct door_there){ -1, -1, -1 };
+	return g;
+}
+
+static int start_now(struct egress *g, const struct spec *s, char *const *envp, struct err *e)
+{
 	/* The program needs longest: it starts while the rules are being made. */
 	if (start_process(g, e) < 0 || egress_plan_new(s, envp, &g->plan, e) < 0 ||
 	    send_plan(g, e) < 0 || make_variables(g, e) < 0)
 		return -e->code;
 	egress_plan_forget(g->plan); /* the worker has them */
+	return 0;
+}
+
+int egress_start(const struct spec *s, char *const *envp, struct egress **ret, struct err *e)
+{
+	CLEANUP(egress) struct egress *g = egress_new();
+
+	if (!g)
+		return err_nomem(e);
+	if (start_now(g, s, envp, e) < 0)
+		return -e->code;
 	*ret = TAKE_PTR(g);
 	return 0;
+}
+
+/* ---- on demand ---- */
+
+/* All that a start needs, so that what would refuse the run does so before it begins. */
+static int start_waiting(struct egress *g, const struct spec *s, char *const *envp, struct err *e)
+{
+	char path[PATH_MAX];
+
+	if (host_find_own(WORKER_PROGRAM, path, e) < 0)
+		return e->code == ENOENT ? err_wrap(e, "network proxy") : -e->code;
+	if (egress_plan_new(s, envp, &g->plan, e) < 0 || make_variables(g, e) < 0)
+		return -e->code;
+	g->knock = epoll_create1(EPOLL_CLOEXEC);
+	if (g->knock < 0)
+		return err_sys(e, "cannot wait for the door's sockets");
+	g->waits = true;
+	return 0;
+}
+
+int egress_start_ahead(const struct spec *s, char *const *envp, struct egress **ret, struct err *e)
+{
+	CLEANUP(egress) struct egress *g = egress_new();
+
+	if (!g)
+		return err_nomem(e);
+	g->makes_ahead = true;
+	prepared_take(&g->prepared, g->pem);
+	if ((g->prepared.fd >= 0 ? start_waiting(g, s, envp, e) : start_now(g, s, envp, e)) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(g);
+	return 0;
+}
+
+bool egress_is_waiting(const struct egress *g)
+{
+	return g->waits;
+}
+
+/* The sockets stay here until something reaches them; the caller closes its own. */
+static int hold_sockets(struct egress *g, const struct egress_sockets *m, const int *fds,
+			struct err *e)
+{
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct epoll_event want = { .events = EPOLLIN };
+
+		g->held[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+		if (g->held[i] < 0)
+			return err_sys(e, "cannot keep the door's sockets");
+		g->sockets.n = i + 1;
+		if (epoll_ctl(g->knock, EPOLL_CTL_ADD, g->held[i], &want) < 0)
+			return err_sys(e, "cannot wait for the door's sockets");
+	}
+	g->sockets = *m;
+	return 0;
+}
+
+static void release_sockets(struct egress *g)
+{
+	for (uint32_t i = 0; i < g->sockets.n; i++)
+		(void)fd_close(g->held[i]);
+	g->sockets.n = 0;
+}
+
+/* Something has come. What is started now reads nothing of it before it has locked itself down. */
+static int begin(struct egress *g, struct err *e)
+{
+	int r = prepared_spend(&g->prepared);
+
+	g->waits = false;
+	if (r < 0)
+		return err_errno(e, r, "the authority that was made ahead cannot be taken");
+	if (start_process(g, e) < 0 || send_plan(g, e) < 0)
+		return -e->code;
+	r = fd_send(g->control, &g->sockets, sizeof(g->sockets), g->held, g->sockets.n);
+	if (r < 0)
+		return died(g, e);
+	prepared_close(&g->prepared);
+	release_sockets(g);
+	egress_plan_forget(g->plan);
+	return 0;
+}
+
+/* One that cannot be started says so as its worker would have. */
+static enum egress_news begin_if_asked(struct egress *g, struct egress_event *ret)
+{
+	struct err e = { 0 };
+
+	if (!wait_look(g->knock, POLLIN) || begin(g, &e) == 0)
+		return EGRESS_QUIET;
+	*ret = (struct egress_event){ .kind = EGRESS_EVENT_FAILED };
+	(void)snprintf(ret->what, sizeof(ret->what), "%.319s", e.what);
+	(void)snprintf(ret->hint, sizeof(ret->hint), "%s", e.hint);
+	g->gone = true;
+	return EGRESS_NEWS;
 }
 
 /* ---- elsewhere ---- */
@@ -195,13 +326,11 @@ static int lay_out(struct egress *g, struct err *e)
 
 int egress_start_there(const struct spec *s, char *const *envp, struct egress **ret, struct err *e)
 {
-	CLEANUP(egress) struct egress *g = calloc(1, sizeof(*g));
+	CLEANUP(egress) struct egress *g = egress_new();
 
 	if (!g)
 		return err_nomem(e);
-	g->pid = g->pidfd = g->control = g->authority = g->turn = -1;
 	g->is_there = true;
-	g->there = (struct door_there){ -1, -1, -1 };
 	if (egress_plan_new(s, envp, &g->plan, e) < 0 || lay_out(g, e) < 0 ||
 	    make_variables(g, e) < 0)
 		return -e->code;
@@ -224,12 +353,39 @@ void egress_there_taken(struct egress *g)
 	g->there.roots = fd_close(g->there.roots);
 }
 
+/* More of what the keeper says; false: there is no more. */
+static bool read_keeper(struct egress *g)
+{
+	size_t room = sizeof(g->said) - g->said_len;
+	ssize_t n = room ? read(g->authority, g->said + g->said_len, room) : 0;
+
+	if (n > 0)
+		g->said_len += (size_t)n;
+	return n > 0;
+}
+
+/* The keeper wrote it before the worker read anything of a guest's. One that it had no time for is
+ * not missed. */
+static void keep_ahead(struct egress *g)
+{
+	while (g->makes_ahead && g->authority >= 0 && wait_look(g->authority, POLLIN) &&
+	       read_keeper(g))
+		;
+	if (g->makes_ahead && g->pem[0] && g->said_len > g->record_at)
+		prepared_keep(g->said + g->record_at, g->said_len - g->record_at);
+	explicit_bzero(g->said, sizeof(g->said));
+}
+
 struct egress *egress_free(struct egress *g)
 {
 	if (!g)
 		return NULL;
 	egress_there_taken(g);
 	worker_stop(g->pid, g->pidfd);
+	keep_ahead(g);
+	prepared_close(&g->prepared);
+	release_sockets(g);
+	(void)fd_close(g->knock);
 	(void)fd_close(g->control);
 	(void)fd_close(g->authority);
 	(void)fd_close(g->turn);
@@ -240,23 +396,27 @@ struct egress *egress_free(struct egress *g)
 
 /* ---- talking ---- */
 
+/* The certificate is what ends with its last line. */
+static void find_pem(struct egress *g)
+{
+	static const char last[] = "-----END CERTIFICATE-----\n";
+	const char *end = memmem(g->said, g->said_len, last, strlen(last));
+	size_t n = end ? (size_t)(end - g->said) + strlen(last) : 0;
+
+	if (!n || n >= sizeof(g->pem) || memchr(g->said, '\0', n))
+		return;
+	memcpy(g->pem, g->said, n);
+	g->record_at = n;
+}
+
 const char *egress_authority(struct egress *g, struct err *e)
 {
-	size_t have = strlen(g->pem);
-
-	while (g->authority >= 0) {
-		ssize_t n = -1;
-
-		if (wait_fd(g->authority, POLLIN, clock_us() + AUTHORITY_US) == 0)
-			n = read(g->authority, g->pem + have, sizeof(g->pem) - 1 - have);
-		if (n > 0) {
-			have += (size_t)n;
-			g->pem[have] = '\0';
-			continue;
-		}
-		g->authority = fd_close(g->authority);
+	while (!g->pem[0] && g->authority >= 0) {
+		if (wait_fd(g->authority, POLLIN, clock_us() + AUTHORITY_US) < 0 || !read_keeper(g))
+			g->authority = fd_close(g->authority);
+		find_pem(g);
 	}
-	if (strstr(g->pem, "-----END CERTIFICATE-----"))
+	if (g->pem[0])
 		return g->pem;
 	(void)died(g, e);
 	return NULL;
@@ -279,6 +439,8 @@ int egress_attach(struct egress *g, const struct door_socket *what, const int *f
 		m.kinds[i] = what[i].kind;
 		m.ports[i] = what[i].port;
 	}
+	if (g->waits)
+		return hold_sockets(g, &m, fds, e);
 	r = fd_send(g->control, &m, sizeof(m), fds, n);
 	return r < 0 ? died(g, e) : 0;
 }
@@ -287,24 +449,28 @@ void egress_end(struct egress *g)
 {
 	char turn;
 
+	g->gone |= g->waits;
 	/* One that has not begun has nothing to tell, and will not begin any more. */
 	if (g->turn >= 0 && read(g->turn, &turn, 1) == 1) {
 		g->gone = true;
 		worker_kill(g->pid, g->pidfd);
 	}
-	(void)shutdown(g->control, SHUT_WR);
+	if (g->control >= 0)
+		(void)shutdown(g->control, SHUT_WR);
 }
 
 int egress_fd(const struct egress *g)
 {
-	return g->gone ? -1 : g->control;
+	if (g->gone)
+		return -1;
+	return g->waits ? g->knock : g->control;
 }
 
 bool egress_answer(struct egress *g, uint32_t id, enum question_answer a)
 {
 	const struct egress_answer m = { .id = id, .answer = a };
 
-	return !g->gone &&
+	return !g->gone && !g->waits &&
 	       send(g->control, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(m);
 }
 
@@ -364,6 +530,8 @@ enum egress_news egress_next(struct egress *g, struct egress_event *ret)
 {
 	ssize_t n;
 
+	if (g->waits && !g->gone)
+		return begin_if_asked(g, ret);
 	if (!g->gone && !egress_waiting(g) && !look_again(g))
 		return EGRESS_QUIET;
 	n = g->gone ? 0 : event_unpack(g->batch + g->next, g->heard - g->next, ret);

@@ -5,6 +5,11 @@
  *       -> attached (the sockets were handed over)
  *       -> ready, or failed, or gone
  *
+ * With an authority that was made ahead (egress_start_ahead):
+ *
+ *     waiting (no process; the values are here) -> attached (the sockets are here)
+ *       -> the first connection or question: started, as above | over, without a process
+ *
  * A worker that is gone means no network: nothing takes its place. The monitor holds no key and
  * reads nothing the guest wrote but the texts of events, which are cut to size. */
 #pragma once
@@ -24,6 +29,9 @@ struct egress;
 /* Starts brig-egress for this spec; refuses when there is none or it cannot take the settings.
  * Fetches the credentials (variables from envp), so it may block while a command of theirs runs. */
 int egress_start(const struct spec *s, char *const *envp, struct egress **ret, struct err *e);
+/* The same, where an authority can be had that was made ahead: nothing is started before something
+ * of the sandbox's reaches a socket. Else as above, and one is made for a later run. */
+int egress_start_ahead(const struct spec *s, char *const *envp, struct egress **ret, struct err *e);
 /* The same for processes that somebody else starts elsewhere: nothing is started here, and there is
  * neither an authority to ask for nor a socket to hand over. */
 int egress_start_there(const struct spec *s, char *const *envp, struct egress **ret, struct err *e);
@@ -31,6 +39,8 @@ const struct door_there *egress_there(const struct egress *g); /* borrowed; NULL
 void egress_there_taken(struct egress *g); /* somebody has these descriptors now, or nobody will */
 struct egress *egress_free(struct egress *g); /* ends and reaps both processes; takes NULL */
 DEFINE_CLEANUP(egress, struct egress *, egress_free)
+
+bool egress_is_waiting(const struct egress *g); /* egress_authority answers at once */
 
 /* The run's authority as PEM, borrowed; waits for it. NULL and *e when it does not come. */
 const char *egress_authority(struct egress *g, struct err *e);

@@ -8,12 +8,17 @@
 
 #include "base/text/err.h"
 
-enum { WORKER_FDS_MAX = 3 };
+enum { WORKER_FDS_MAX = 4 };
 
 #define WORKER_PROGRAM "brig-egress"
 
 /* A variable: an address that is this machine's as well, where it has no device with it here. */
 #define WORKER_OWN_ADDRESS "BRIG_NODE_ADDRESS"
+
+/* Words for the door of a run: it makes one authority more for a later run; it has one already, as
+ * its fourth descriptor, and makes another. */
+#define WORKER_MAKES_AHEAD "ahead"
+#define WORKER_HAS_AUTHORITY "prepared"
 
 /* The descriptors are 3, 4 and so on in it, and stay the caller's. `word` is its one argument, or
  * NULL. It dies with us; *pidfd is the caller's to close, *pid to wait for. */

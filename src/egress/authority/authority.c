@@ -6,11 +6,13 @@
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/bytes/sha256.h"
+#include "egress/authority/prepared.h"
 
 #define SKEW (-3600L)         /* a guest whose clock is a little behind */
 #define LIFE (7L * 24 * 3600) /* it dies with its key, which is sooner */
@@ -237,6 +239,64 @@ int authority_make(struct authority *ret, int (*out)(void *arg, const char *pem,
 	if (r < 0)
 		authority_done(ret);
 	return r;
+}
+
+/* ---- for a later run ---- */
+
+static int authority_note(void *arg, const char *pem, size_t n)
+{
+	struct buf *text = arg;
+
+	buf_add(text, pem, n);
+	return text->failed ? -EIO : 0;
+}
+
+int authority_make_ahead(struct buf *out)
+{
+	CLEANUP(buf) struct buf pem = BUF_INIT(PREPARED_PEM_MAX);
+	unsigned char key[PREPARED_KEY_MAX], *p = key;
+	struct authority a = { 0 };
+	int r = authority_make(&a, authority_note, &pem), n = 0;
+
+	if (r == 0)
+		n = i2d_PrivateKey(a.key, NULL);
+	if (n > 0 && n <= (int)sizeof(key) && i2d_PrivateKey(a.key, &p) == n)
+		r = prepared_write(&(struct prepared_record){ .pem = buf_str(&pem),
+							      .key = (const char *)key,
+							      .key_len = (size_t)n },
+				   out);
+	else
+		r = -EIO;
+	OPENSSL_cleanse(key, sizeof(key));
+	authority_done(&a);
+	return r;
+}
+
+/* The one certificate of the text; NULL: it is none. */
+static X509 *read_pem(const char *pem)
+{
+	BIO *b = BIO_new_mem_buf(pem, -1);
+	X509 *x = b ? PEM_read_bio_X509(b, NULL, NULL, NULL) : NULL;
+
+	BIO_free(b);
+	return x;
+}
+
+int authority_load(const char *record, size_t n, struct authority *ret)
+{
+	struct prepared_record r;
+	const unsigned char *key;
+
+	*ret = (struct authority){ 0 };
+	if (prepared_read(record, n, &r) < 0)
+		return -EBADMSG;
+	key = (const unsigned char *)r.key;
+	ret->cert = read_pem(r.pem);
+	ret->key = d2i_AutoPrivateKey(NULL, &key, (long)r.key_len);
+	if (ret->cert && ret->key && X509_check_private_key(ret->cert, ret->key) == 1)
+		return 0;
+	authority_done(ret);
+	return -EBADMSG;
 }
 
 void authority_done(struct authority *a)

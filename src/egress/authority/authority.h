@@ -21,4 +21,8 @@ struct authority {
  * once. 0, -EIO, or what `out` returned. */
 int authority_make(struct authority *ret, int (*out)(void *arg, const char *pem, size_t n),
 		   void *arg);
+/* One for a later run, as a record of egress/authority/prepared.h; 0 or -EIO. */
+int authority_make_ahead(struct buf *out);
+/* From such a record; 0 or -EBADMSG. */
+int authority_load(const char *record, size_t n, struct authority *ret);
 void authority_done(struct authority *a);

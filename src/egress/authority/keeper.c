@@ -12,6 +12,7 @@
 
 #include "base/files/fd.h"
 #include "egress/authority/authority.h"
+#include "egress/authority/prepared.h"
 #include "egress/rules/addr.h"
 #include "egress/rules/host.h"
 #include "proc/confine.h"
@@ -153,7 +154,30 @@ static void keeper_serve(struct keeper *k, int sock)
 	}
 }
 
-int keeper_main(int sock, int out)
+/* The one that an earlier run's keeper made. */
+static int keeper_take(struct keeper *k, int record)
+{
+	char text[PREPARED_MAX];
+	ssize_t n = pread(record, text, sizeof(text), 0);
+	int r = n <= 0 ? -EIO : authority_load(text, (size_t)n, &k->authority);
+
+	explicit_bzero(text, sizeof(text));
+	(void)close(record);
+	return r;
+}
+
+/* Before anything of a guest's is read by the process beside this one: a later run believes it. */
+static void keeper_make_ahead(int out)
+{
+	CLEANUP(buf) struct buf record = BUF_INIT(PREPARED_MAX);
+
+	if (authority_make_ahead(&record) == 0)
+		(void)fd_write_all(out, buf_str(&record), record.len);
+	if (record.data)
+		explicit_bzero(record.data, record.len);
+}
+
+int keeper_main(enum keeper_way way, int sock, int out, int record)
 {
 	struct keeper k = { 0 };
 	struct err e = { 0 };
@@ -166,7 +190,10 @@ int keeper_main(int sock, int out)
 					OPENSSL_INIT_NO_ADD_ALL_DIGESTS |
 					OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS,
 				NULL) == 1)
-		r = authority_make(&k.authority, keeper_tell, &out);
+		r = way == KEEPER_TAKES ? keeper_take(&k, record)
+					: authority_make(&k.authority, keeper_tell, &out);
+	if (r == 0 && way != KEEPER_MAKES)
+		keeper_make_ahead(out);
 	(void)close(out);
 	if (r == 0)
 		r = confine(CONFINE_KEEPER, NULL, &e);

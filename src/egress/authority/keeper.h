@@ -30,6 +30,10 @@ struct keeper_answer {
 	unsigned char leaf[KEEPER_LEAF_MAX]; /* DER */
 };
 
-/* The keeper's whole life: writes the certificate as PEM to `out` and closes it, then serves until
- * the socket ends. Returns an exit status. */
-int keeper_main(int sock, int out);
+/* Whose authority it is, and whether it makes one for a later run (egress/authority/prepared.h). */
+enum keeper_way { KEEPER_MAKES, KEEPER_MAKES_TWO, KEEPER_TAKES };
+
+/* The keeper's whole life: writes to `out` the certificate as PEM, unless it takes one from
+ * `record`, and with the last two ways a record for a later run; closes it; serves until the
+ * socket ends. Returns an exit status. */
+int keeper_main(enum keeper_way way, int sock, int out, int record);

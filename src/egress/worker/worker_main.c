@@ -6,7 +6,8 @@
  * first, then the door's sockets; decisions go back), 4, a pipe for the authority's certificate,
  * and 5, a pipe with one byte in it: the worker takes it before it reads anything of a guest's. The
  * monitor takes it instead when the run has ended before that, and then need not wait to be told
- * that nothing happened.
+ * that nothing happened. Started because something came (egress/authority/prepared.h), 6 is the
+ * authority.
  *
  *     start -> fork the keeper -> take configuration and sockets -> read files, compile -> lock
  * down
@@ -50,6 +51,7 @@
 #define CONTROL 3
 #define AUTHORITY 4
 #define TURN 5
+#define RECORD 6 /* with WORKER_HAS_AUTHORITY */
 #define PLAN_MAX ((size_t)16 << 20)
 #define ACCEPT_AT_ONCE 64
 
@@ -57,25 +59,28 @@
 
 static int keep_authority(void *arg, int line)
 {
-	struct err *e = arg;
+	const enum keeper_way *way = arg;
+	struct err e = { 0 };
 
 	(void)close(CONTROL);
 	(void)close(TURN);
-	return confine_early(e) < 0 ? 1 : keeper_main(line, AUTHORITY);
+	return confine_early(&e) < 0 ? 1 : keeper_main(*way, line, AUTHORITY, RECORD);
 }
 
-static int start_keeper(int *sock, struct err *e)
+static int start_keeper(enum keeper_way way, int *sock, struct err *e)
 {
 	const struct forked_want w = { .name = "brig-keeper",
 				       .what = "the keeper",
 				       .line = FORKED_PACKETS,
 				       .run = keep_authority,
-				       .arg = e };
+				       .arg = &way };
 	pid_t pid = forked_start(&w, sock, e);
 
 	if (pid < 0)
 		return (int)pid;
 	(void)close(AUTHORITY);
+	if (way == KEEPER_TAKES)
+		(void)close(RECORD);
 	return 0;
 }
 
@@ -454,6 +459,13 @@ static void worker_done(struct worker *k)
 	(void)fd_close(k->routes);
 }
 
+static enum keeper_way way_of(const char *word)
+{
+	if (word && strcmp(word, WORKER_HAS_AUTHORITY) == 0)
+		return KEEPER_TAKES;
+	return word && strcmp(word, WORKER_MAKES_AHEAD) == 0 ? KEEPER_MAKES_TWO : KEEPER_MAKES;
+}
+
 int main(int argc, char **argv)
 {
 	static struct worker k = { .routes = -1 };
@@ -472,7 +484,7 @@ int main(int argc, char **argv)
 		_exit(sign_main());
 	r = confine_early(&e);
 	if (r == 0)
-		r = start_keeper(&keeper, &e);
+		r = start_keeper(way_of(argc == 2 ? argv[1] : NULL), &keeper, &e);
 	if (r == 0)
 		r = worker_main_prepare(&k, keeper, &e);
 	if (r == 0)

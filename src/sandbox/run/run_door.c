@@ -16,13 +16,21 @@
 #define DOOR_END_US ((uint64_t)2 * 1000 * 1000)
 #define DOOR_EVENTS 256 /* heard at a turn: whoever sends them must not keep the rest waiting */
 
+/* A door that nobody uses is not started, where its sockets are this run's alone and the user has
+ * not asked for the strictest: until then the values of credentials are in this process. */
+static bool may_wait(const struct sandbox *s)
+{
+	return s->only && s->backend->can & BACKEND_AWAITS && s->spec->profile != PROFILE_STRICT;
+}
+
 int run_door_start(struct sandbox *s, struct err *e)
 {
 	if (s->spec->network != NETWORK_PROXY || s->backend->can & BACKEND_DELEGATES)
 		return 0;
-	return s->backend->can & BACKEND_DOOR_THERE
-		       ? egress_start_there(s->spec, environ, &s->door, e)
-		       : egress_start(s->spec, environ, &s->door, e);
+	if (s->backend->can & BACKEND_DOOR_THERE)
+		return egress_start_there(s->spec, environ, &s->door, e);
+	return may_wait(s) ? egress_start_ahead(s->spec, environ, &s->door, e)
+			   : egress_start(s->spec, environ, &s->door, e);
 }
 
 const char *run_door_authority(void *sandbox, struct err *e)

@@ -156,7 +156,7 @@ static int bring_door(struct sandbox *s, struct job_want *w, struct err *e)
 	w->variables = egress_variables(s->door);
 	w->host.authority = run_door_authority;
 	w->there = egress_there(s->door);
-	if (s->backend->can & BACKEND_AWAITS || w->there)
+	if (w->there || (s->backend->can & BACKEND_AWAITS && !egress_is_waiting(s->door)))
 		return 0;
 	w->authority = egress_authority(s->door, e);
 	return w->authority ? 0 : -e->code;

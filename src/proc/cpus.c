@@ -22,15 +22,27 @@ static long cpus_running(void)
 	return n > 0 ? strtol(at, NULL, 10) : -1;
 }
 
-bool cpus_idle(cpu_set_t *all)
+static int spare_of(cpu_set_t *all)
 {
 	long now;
 
 	CPU_ZERO(all);
-	if (sched_getaffinity(0, sizeof(*all), all) < 0 || CPU_COUNT(all) < 2)
-		return false;
+	if (sched_getaffinity(0, sizeof(*all), all) < 0)
+		return 0;
 	now = cpus_running();
-	return now > 0 && now < CPU_COUNT(all);
+	return now > 0 && now < CPU_COUNT(all) ? CPU_COUNT(all) - (int)now : 0;
+}
+
+int cpus_spare(void)
+{
+	cpu_set_t all;
+
+	return spare_of(&all);
+}
+
+bool cpus_idle(cpu_set_t *all)
+{
+	return spare_of(all) > 0;
 }
 
 bool cpus_move(pid_t pid, const cpu_set_t *all)

@@ -13,5 +13,8 @@
  * use, two at least. */
 bool cpus_idle(cpu_set_t *all);
 
+/* How many of ours have nothing to do now; 0: none, or it is not known. */
+int cpus_spare(void);
+
 /* To any of them but the one we are on. */
 bool cpus_move(pid_t pid, const cpu_set_t *all);

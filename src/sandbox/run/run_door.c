@@ -11,16 +11,20 @@
 #include "base/text/str.h"
 #include "egress/monitor.h"
 #include "model/settings/leaks.h"
+#include "proc/cpus.h"
 #include "sandbox/recorder.h"
 
 #define DOOR_END_US ((uint64_t)2 * 1000 * 1000)
+#define DOOR_CPUS 3     /* for its two processes and the sandbox's, beside our own */
 #define DOOR_EVENTS 256 /* heard at a turn: whoever sends them must not keep the rest waiting */
 
-/* A door that nobody uses is not started, where its sockets are this run's alone and the user has
- * not asked for the strictest: until then the values of credentials are in this process. */
-static bool may_wait(const struct sandbox *s)
+/* A door that nobody uses is not started, where the command would have to share its CPU with it.
+ * Not under the strictest profile: until it starts, the values of credentials are in this process.
+ */
+static bool door_waits(const struct sandbox *s)
 {
-	return s->only && s->backend->can & BACKEND_AWAITS && s->spec->profile != PROFILE_STRICT;
+	return s->only && s->backend->can & BACKEND_AWAITS && s->spec->profile != PROFILE_STRICT &&
+	       cpus_spare() < DOOR_CPUS;
 }
 
 int run_door_start(struct sandbox *s, struct err *e)
@@ -29,8 +33,8 @@ int run_door_start(struct sandbox *s, struct err *e)
 		return 0;
 	if (s->backend->can & BACKEND_DOOR_THERE)
 		return egress_start_there(s->spec, environ, &s->door, e);
-	return may_wait(s) ? egress_start_ahead(s->spec, environ, &s->door, e)
-			   : egress_start(s->spec, environ, &s->door, e);
+	return door_waits(s) ? egress_start_ahead(s->spec, environ, &s->door, e)
+			     : egress_start(s->spec, environ, &s->door, e);
 }
 
 const char *run_door_authority(void *sandbox, struct err *e)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text/cleanup.h"
@@ -109,4 +110,14 @@ size_t event_packet(const char *p, size_t n)
 	       at + (size_t)one <= EGRESS_PACKET)
 		at += (size_t)one;
 	return at;
+}
+
+void event_target(const struct egress_event *ev, char *out, size_t n)
+{
+	bool six = ev->host[0] != '[' && strchr(ev->host, ':');
+	char port[8] = "";
+
+	if (ev->port && ev->host[0])
+		(void)snprintf(port, sizeof(port), ":%u", ev->port);
+	(void)snprintf(out, n, "%s%s%s%s", six ? "[" : "", ev->host, six ? "]" : "", port);
 }

@@ -24,3 +24,6 @@ ssize_t event_size(const char *p, size_t n);
 ssize_t event_unpack(const char *p, size_t n, struct egress_event *ret);
 /* How many of n bytes, which are whole events, fit into a packet. */
 size_t event_packet(const char *p, size_t n);
+
+/* Where it was to go, as far as that is known: HOST:PORT, or a part of it; "": nothing of it is. */
+void event_target(const struct egress_event *ev, char *out, size_t n);

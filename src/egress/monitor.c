@@ -565,7 +565,9 @@ void egress_denial(const struct egress_event *ev, struct outcome *o)
 
 	if (ev->kind != EGRESS_EVENT_DENY)
 		return;
-	(void)snprintf(target, sizeof(target), "%s:%u", ev->host, ev->port);
+	event_target(ev, target, sizeof(target));
+	if (!target[0])
+		(void)snprintf(target, sizeof(target), "no host");
 	egress_reason_text(ev, reason, sizeof(reason));
 	outcome_deny_as(o,
 			ev->reason == EGRESS_LEAK || ev->reason == EGRESS_CREDENTIAL_MISUSE

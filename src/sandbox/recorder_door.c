@@ -5,7 +5,7 @@
 
 #include "audit/log.h"
 #include "base/sys/clock.h"
-#include "egress/event.h"
+#include "egress/event_pack.h"
 #include "egress/rules/verdict.h"
 #include "sandbox/recorder_internal.h"
 #include "sandbox/sandbox.h"
@@ -67,12 +67,10 @@ struct sum_text {
 /* Where they went, as far as they went to the same place. */
 static void name_target(const struct egress_event *ev, char *out, size_t n)
 {
-	char port[8] = "";
+	char at[sizeof(ev->host) + 8];
 
-	if (ev->port)
-		(void)snprintf(port, sizeof(port), ":%u", ev->port);
-	(void)snprintf(out, n, "%s%s%s%s", ev->method, ev->method[0] && ev->host[0] ? " " : "",
-		       ev->host, ev->host[0] ? port : "");
+	event_target(ev, at, sizeof(at));
+	(void)snprintf(out, n, "%s%s%s", ev->method, ev->method[0] && ev->host[0] ? " " : "", at);
 }
 
 static void fill_sum(const struct recorder *r, const struct tally_sum *sum, struct sum_text *t,

@@ -203,6 +203,20 @@ def an_address_is_refused_as_one():
 
 
 @test
+def a_refused_address_is_named_as_it_was_asked_for():
+    with Web("api.test") as web:
+        for url, target in (("https://203.0.113.1/", "203.0.113.1:443"), ("https://203.0.113.1:8443/", "203.0.113.1:8443"),
+                            ("http://203.0.113.1/x", "203.0.113.1:80"), ("http://203.0.113.1:3000/", "203.0.113.1:3000"),
+                            ("https://[2001:db8::1]/", "[2001:db8::1]:443"), ("http://[2001:db8::1]:81/", "[2001:db8::1]:81")):
+            r = behind(configure(web), "curl", "-sS", url)
+            assert [d["target"] for d in r["denials"]] == [target], (url, r["denials"])
+            assert "is an address, not a name" in r["denials"][0]["reason"], r["denials"]
+        r = behind(configure(web), "curl", "-sS", "--socks5", f"{ADDRESS}:{PROXY}", "http://203.0.113.1:81/")
+        assert [d["target"] for d in r["denials"]] == ["203.0.113.1:81"], r["denials"]
+        assert not web.connections
+
+
+@test
 def names_in_a_hello_are_one_plain_name_or_none():
     with Web("api.test", "a.api.test") as web, Web("closed.test") as closed:
         config = configure(web, closed, allow=["api.test", "*.api.test"])

@@ -131,6 +131,18 @@ enum host_fault host_parse_authority(struct egress_text t, uint16_t fallback, st
 	return parse_port(egress_text(colon + 1, t.n - (size_t)(colon - t.p) - 1), port);
 }
 
+size_t host_address_part(struct egress_text t, uint16_t fallback, uint16_t *port)
+{
+	const char *colon = t.n ? memrchr(t.p, ':', t.n) : NULL;
+	size_t n = colon ? (size_t)(colon - t.p) : t.n;
+	bool bracketed = n && t.p[0] == '[' && t.p[n - 1] == ']';
+
+	*port = fallback;
+	if (!colon || (!bracketed && (memchr(t.p, ':', n) || memchr(t.p, '[', n))))
+		return t.n;
+	return parse_port(egress_text(colon + 1, t.n - n - 1), port) == HOST_OK ? n : t.n;
+}
+
 bool host_eq(const struct host *a, const struct host *b)
 {
 	return a->len && a->len == b->len && memcmp(a->name, b->name, a->len) == 0;

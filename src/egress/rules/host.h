@@ -48,6 +48,10 @@ enum host_fault host_parse(struct egress_text text, struct host *ret);
 enum host_fault host_parse_authority(struct egress_text text, uint16_t fallback, struct host *ret,
 				     uint16_t *port);
 
+/* How much of an authority that is an address (HOST_ADDRESS) is the address; *port: what stands
+ * behind it, or `fallback`. */
+size_t host_address_part(struct egress_text authority, uint16_t fallback, uint16_t *port);
+
 const char *host_fault_text(enum host_fault f); /* "is an address, not a name" */
 bool host_eq(const struct host *a, const struct host *b);
 /* For tables. Whoever chooses names can make them collide, and gains a longer walk. */

@@ -40,6 +40,7 @@ struct egress_verdict {
 
 	/* Filled by egress_decide, whatever it decided, as far as it came. */
 	struct host host; /* the canonical name; empty when it was none */
+	char address[48]; /* that was asked for in place of a name, as it was written; "": none */
 	uint16_t port;
 	bool narrow;       /* a rule of this name and port is about methods or paths */
 	bool passthrough;  /* TLS is not opened for this name, only its server name checked */

@@ -160,7 +160,7 @@ static void decide(struct exchange *x, const struct arrival *from, const struct 
 
 	if (!exchange_name(from, q, &e, &name, &why)) {
 		x->t.v.host = from->tunnel.len ? from->tunnel : name;
-		x->t.v.port = from->port;
+		x->t.v.port = arrival_port(from);
 		(void)verdict_deny(&x->t.v, EGRESS_BAD_REQUEST, NULL, "%s", why);
 		exchange_deny(x, &x->t.v);
 	} else if (!exchange_judge(x, from, q, &e) || !exchange_scan(x, q)) {

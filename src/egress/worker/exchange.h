@@ -39,6 +39,12 @@ struct arrival {
 	uint16_t granted_port;
 };
 
+/* The port that its name is asked for at, before it says one; 0: it is the proxy's own. */
+static inline uint16_t arrival_port(const struct arrival *a)
+{
+	return a->proxy && !a->tunnelled ? 0 : a->port;
+}
+
 /* Which name and port a request is for; false: the layers contradict one another. */
 struct egress_request;
 bool exchange_name(const struct arrival *from, const struct http1_request *q,

@@ -105,6 +105,11 @@ bool exchange_name(const struct arrival *from, const struct http1_request *q,
 					.method = exchange_text(q->method),
 					.target = exchange_text(q->path) };
 	fault = host_parse_authority(exchange_text(authority), usual, name, &port);
+	if (fault == HOST_ADDRESS) { /* which no rule allows: the refusal names it */
+		ret->host.n = host_address_part(ret->host, usual, &port);
+		ret->port = port;
+		return true;
+	}
 	if (fault == HOST_OK)
 		ret->host = egress_text(name->name, name->len);
 	else if (ret->host.n && ret->host.p[0] != '[' && memchr(ret->host.p, ':', ret->host.n))

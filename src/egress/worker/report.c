@@ -26,7 +26,7 @@ static void report_fill(struct egress_event *ev, enum egress_event_kind kind,
 	ev->kind = kind;
 	ev->reason = v->reason;
 	ev->port = v->port;
-	report_copy(ev->host, sizeof(ev->host), v->host.name);
+	report_copy(ev->host, sizeof(ev->host), v->host.len ? v->host.name : v->address);
 	report_copy(ev->rule, sizeof(ev->rule), v->rule);
 	report_copy(ev->what, sizeof(ev->what), v->what);
 	report_copy(ev->hint, sizeof(ev->hint), v->hint);

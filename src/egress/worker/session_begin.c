@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/worker/session_begin.c - from the first byte of a connection to the head of a request. */
-#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -230,15 +229,6 @@ static bool agrees(const struct http1_request *q, const struct host *name, uint1
 			      host_eq(&host, name) && again == port);
 }
 
-static size_t address_part(struct egress_text authority)
-{
-	size_t n = authority.n;
-
-	while (n && isdigit((unsigned char)authority.p[n - 1]))
-		n--;
-	return n > 1 && n < authority.n && authority.p[n - 1] == ':' ? n - 1 : authority.n;
-}
-
 static void connect_request(struct session *s, const struct http1_request *q, size_t n)
 {
 	struct egress_verdict v = { 0 };
@@ -248,7 +238,7 @@ static void connect_request(struct session *s, const struct http1_request *q, si
 	enum host_fault fault = host_parse_authority(host, 0, &name, &port);
 
 	if (fault == HOST_ADDRESS) /* which is refused; the words name it without its port */
-		host.n = address_part(host);
+		host.n = host_address_part(host, 0, &port);
 	if (fault == HOST_OK) {
 		host = egress_text(name.name, name.len);
 		if (!agrees(q, &name, port)) {
@@ -288,7 +278,8 @@ bool session_head(struct session *s)
 		return more;
 	}
 	if (n < 0) {
-		struct egress_verdict v = { .port = s->from.port, .host = s->from.tunnel };
+		struct egress_verdict v = { .port = arrival_port(&s->from),
+					    .host = s->from.tunnel };
 
 		(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL, "%s", why);
 		report_deny(s->k, &v, (struct http1_text){ "", 0 });

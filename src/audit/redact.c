@@ -221,6 +221,31 @@ static bool is_sentence(const char *p, size_t n)
 	return false;
 }
 
+/* "OPENAI_API_KEY: not set": what shells and programs say of a variable, whole. No value is one of
+ * these, and none can go on behind it. */
+static bool is_complaint(const char *p, size_t n)
+{
+	static const char *const words[] = {
+		"not set",        "is not set",       "the variable is not set",
+		"unset variable", "unbound variable", "parameter not set",
+		"not found",      "is not defined",   "parameter null or not set",
+		"is required",    "is missing",       "must be set",
+		"is unset",       "is empty",         "environment variable not set",
+		"not defined",    "variable not set", "environment variable is not set",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		size_t m = strlen(words[i]);
+
+		if (n < m || strncasecmp(p, words[i], m) != 0)
+			continue;
+		if (n > m && p[m] && strchr(".,;:!)\"'", p[m]))
+			return n == m + 1 || p[m + 1] == ' ' || p[m + 1] == '\n';
+		return n == m || p[m] == '\n' || p[m] == '\r';
+	}
+	return false;
+}
+
 /* "credentials: {TOKEN: {host: example.org}", as messages say it; the name ends at end. */
 static bool is_entry(const char *text, const char *end, const char *p, size_t n)
 {
@@ -305,7 +330,8 @@ static size_t match_value(const char *text, const char *p, size_t n)
 	fixed = ends_with_one_of(text, end, names, ARRAY_LEN(names));
 	if (!fixed && !ends_with_one_of(text, end, spoken, ARRAY_LEN(spoken)))
 		return 0;
-	if (open && (is_entry(text, end, p, n) || (!fixed && is_sentence(p, n))))
+	if (open &&
+	    (is_complaint(p, n) || is_entry(text, end, p, n) || (!fixed && is_sentence(p, n))))
 		return 0;
 	len = value_length(p, n);
 	if (len && len + 1 < n && p[len] == ' ' && ends_with_one_of(text, end, login, 1))

@@ -126,6 +126,21 @@ def a_limit_of_no_user_namespaces_is_named():
 
 
 @test(as_user="user", alone=True)
+def a_chroot_is_named_also_where_its_root_is_a_mount():
+    within = ["unshare", "--user", f"--map-user={uid()}", f"--map-group={uid()}", "--keep-caps", "--mount", "sh", "-c"]
+    plain = 'setpriv --ambient-caps -all --inh-caps -all "$@"'
+    top = scratch() / "top"
+    top.mkdir()
+    for before, named_so in (("exec ", False), (f"mount --rbind / {top} && exec chroot {top} ", True)):
+        rows, _ = read(doctor_behind([*within, before + plain, "sh"]).stdout)
+        _, status, detail, hint = named(rows, "user_namespaces")
+        assert (status == "fail") == named_so and ("this is a chroot" in detail) == named_so, (before, detail)
+        assert ("pivot_root" in (hint or "")) == named_so, (before, hint)
+    filtered = doctor_behind([helper("deny-userns.c")])  # the control: a filter is none
+    assert "chroot" not in filtered.stdout
+
+
+@test(as_user="user", alone=True)
 def a_covered_proc_as_in_a_container_is_named():
     cover = f'mount --bind /dev/null /proc/kallsyms && exec unshare -Um --map-user={uid()} --map-group={uid()} "$@"'
     done = doctor_behind(["unshare", "-Urm", "sh", "-c", cover, "sh"])

@@ -5,12 +5,15 @@
  * a run would fail. It costs as much as one, so what it has shown is noted in the state folder and
  * holds for as long as everything that could change the answer is what it was. The explanation
  * looks for the known causes one by one and names the one it found. */
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "backend/kit/process/job.h"
 #include "base/bytes/sha256.h"
@@ -18,6 +21,8 @@
 #include "base/files/state.h"
 #include "base/sys/clock.h"
 #include "base/sys/wait.h"
+#include "base/text/str.h"
+#include "proc/spawn.h"
 
 #define PROBE_MS 5000
 #define PROBED "probed" /* in the state folder: see add_machine */
@@ -60,19 +65,56 @@ static const struct cause limits[] = {
 	OFF("ipc", "IPC"),   OFF("uts", "host name"), OFF("cgroup", "cgroup"),
 };
 
+static const struct cause *find_cause(const struct cause *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((geteuid() != 0 || list[i].root_too) && reads(list[i].path, list[i].value))
+			return &list[i];
+	return NULL;
+}
+
 static bool in_container(void)
 {
 	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 
-/* The root of a chroot is seldom that of a mount; a container's always is. */
+/* Does a security module hold this program to a profile? */
+static bool confined(void)
+{
+	char text[256];
+	ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/attr/current", text, sizeof(text));
+
+	return n > 0 && !str_starts(text, "unconfined");
+}
+
+/* Does the kernel refuse a user namespace, and nothing else? */
+static bool user_namespace_refused(void)
+{
+	pid_t child = proc_clone(CLONE_NEWUSER, -1, NULL);
+
+	if (child == 0)
+		_exit(0);
+	if (child < 0)
+		return errno == EPERM;
+	(void)proc_wait(child);
+	return false;
+}
+
+/* The root of a chroot is seldom that of a mount; a container's always is. Of one that is, nothing
+ * tells but that the kernel refuses what no filter, module or missing id could be the reason for.
+ */
 static bool in_chroot(void)
 {
+	char ids[16];
 	struct statx x;
 
-	return statx(AT_FDCWD, "/", 0, STATX_TYPE, &x) == 0 &&
-	       x.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT &&
-	       !(x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+	if (statx(AT_FDCWD, "/", 0, STATX_TYPE, &x) == 0 &&
+	    x.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT &&
+	    !(x.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+		return true;
+	return !find_cause(causes, ARRAY_LEN(causes)) && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0 &&
+	       !confined() && fd_read_file(AT_FDCWD, "/proc/self/uid_map", ids, sizeof(ids)) > 0 &&
+	       user_namespace_refused();
 }
 
 /* What is around brig itself, and no setting of the machine. */
@@ -89,14 +131,6 @@ static int explain_around(struct err *e)
 	e->kind = ERR_UNAVAILABLE;
 	(void)err_wrap(e, "this is a chroot, where the kernel lets nobody make user namespaces");
 	return err_hint(e, "enter it by systemd-nspawn -D, or another way that uses pivot_root");
-}
-
-static const struct cause *find_cause(const struct cause *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if ((geteuid() != 0 || list[i].root_too) && reads(list[i].path, list[i].value))
-			return &list[i];
-	return NULL;
 }
 
 static bool box_doubtful(void)

@@ -42,9 +42,8 @@ static void restamp(const struct protect *t, struct tree *tree)
  * placeholder holds are the journal's. What another run knew before stands. */
 static void put_names(const struct protect *t, const struct tree *tree, struct buf *ret)
 {
-	struct stamp began = { 0 };
+	const struct stamp began = { .mtime = t->began };
 
-	(void)clock_gettime(CLOCK_REALTIME_COARSE, &began.mtime);
 	if (!known_name(&tree->known, ""))
 		known_put_name(ret, "", &began);
 	for (size_t i = 0; i < t->name_count; i++) {

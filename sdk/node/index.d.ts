@@ -205,6 +205,8 @@ export class Result {
   readonly denials: Record<string, unknown>[];
   /** Files that programs on the host obey and that the command may have changed. */
   readonly changedTrust: Record<string, unknown>[];
+  /** Why the command may have failed, and what would help, where that is the sandbox's doing. */
+  readonly hints: string[];
   /** Other commands were running: what this one left is looked at when the last of them has ended. */
   readonly unsettled: boolean;
   readonly error: unknown;

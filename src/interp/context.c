@@ -11,6 +11,7 @@
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/sys/wait.h"
+#include "base/text/last_words.h"
 #include "base/text/str.h"
 #include "model/outcome/outcome.h"
 #include "model/settings/spec.h"
@@ -38,7 +39,16 @@ struct context {
 	int err_fd; /* what Python said before the program began: read at its end */
 	bool called, late, dying;
 	char why[CONTEXT_WHY_SIZE]; /* it is dying, or lost; "": neither */
+	uint64_t questions;         /* for names, that calls were told of */
+	struct last_words said;     /* the last of the call's error output */
 };
+
+static void context_say(struct context *x, int stream, const char *p, size_t n)
+{
+	if (stream == 2)
+		last_words_add(&x->said, p, n);
+	x->by.output(x->by.arg, stream, p, n);
+}
 
 static void set_due(struct context *x, enum context_due due, uint64_t in_us)
 {
@@ -69,7 +79,7 @@ static void give_errors(struct context *x)
 	ssize_t n = x->called ? read(x->err_fd, said, sizeof(said)) : 0;
 
 	if (n > 0)
-		x->by.output(x->by.arg, 2, said, (size_t)n);
+		context_say(x, 2, said, (size_t)n);
 }
 
 static void context_let_go(struct context *x, brig_result **ret)
@@ -186,7 +196,9 @@ static void context_on_answer(void *arg, const struct interp_answer *a)
 	bool late = x->late;
 
 	if (a->type == INTERP_OUT)
-		x->by.output(x->by.arg, a->stream, a->text, strlen(a->text));
+		context_say(x, a->stream, a->text, strlen(a->text));
+	if (a->type == INTERP_FAIL)
+		last_words_add(&x->said, a->text, strlen(a->text));
 	if (a->type == INTERP_SHOW || a->type == INTERP_FAIL)
 		x->by.said(x->by.arg, a);
 	if (a->type != INTERP_DONE)
@@ -267,6 +279,7 @@ int context_new(struct loop *l, brig_sandbox *s, const struct context_listener *
 	*x = (struct context){
 		.timer.due = on_due, .loop = l, .by = *by, .sandbox = s, .in_fd = -1, .err_fd = -1
 	};
+	x->questions = sandbox_questions(s);
 	if (make_pipe(&x->in_fd, &to, 0, e) < 0 || make_pipe(&from, &out, 0, e) < 0 ||
 	    make_pipe(&x->err_fd, &err, O_NONBLOCK, e) < 0 || begin_run(x, out, err, e) < 0 ||
 	    context_follow(x, TAKE_FD(to), TAKE_FD(from), e) < 0)
@@ -313,12 +326,19 @@ int context_ask(struct context *x, const char *code, const char *const *args, ui
 		return -e->code;
 	x->called = true;
 	x->late = false;
+	x->said.n = 0;
 	if (x->due == DUE_LOST) /* it was lost while it was asked */
 		return 0;
 	set_due(x, DUE_LIMIT, timeout_ms * 1000);
 	if (!timeout_ms)
 		loop_at(x->loop, &x->timer, 0);
 	return 0;
+}
+
+void context_explain(struct context *x, struct outcome *o)
+{
+	sandbox_explain(x->sandbox, x->questions, x->said.text, x->said.n, o);
+	x->questions = sandbox_questions(x->sandbox);
 }
 
 void context_cancel(struct context *x)

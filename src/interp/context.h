@@ -41,6 +41,9 @@ DEFINE_CLEANUP(context, struct context *, context_free)
 /* Only while nothing else is under way; `args` ends with NULL; 0 ms: no limit. */
 int context_ask(struct context *x, const char *code, const char *const *args, uint64_t timeout_ms,
 		struct err *e);
+/* After a call, or as it ends without an answer: the names that were asked for since the last one,
+ * and why it may have failed. */
+void context_explain(struct context *x, struct outcome *o);
 void context_cancel(struct context *x);
 void context_rest(struct context *x, bool on); /* its sandbox stands still: so does its time */
 /* Ends it, and returns when it is gone: `ended` was called. NULL: as it says itself. */

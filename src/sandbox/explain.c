@@ -132,9 +132,9 @@ static const char *const git_names[] = {
 	"/tmp, HOME and /dev/shm are in memory, with limits.tmp for all of them: "                 \
 	"--set limits.tmp=2g makes room"
 
-#define NO_FILES                                                                                   \
-	"a process may have limits.files open at a time, 4096 if nothing else is set, and never "  \
-	"more than your own ulimit -Hn: --set limits.files=20000 allows more"
+static const char no_files[] =
+	"a process may have limits.files open at a time, 4096 if nothing else is set, and never "
+	"more than your own ulimit -Hn: --set limits.files=20000 allows more";
 #define NO_FILTER                                                                                  \
 	"filters in your own git settings are not carried inside, but for those of Git LFS: set "  \
 	"it in the repository, outside (git config --local filter.NAME.clean ...)"
@@ -202,8 +202,8 @@ static const struct {
 	{ "Invalid argument near character", NO_OTHERS },   /* setfacl */
 	{ "core file size: cannot modify limit", NO_CORE }, /* ulimit -c */
 	{ ": nothing appropriate.", NO_WHATIS },
-	{ "Too many open files", NO_FILES },
-	{ "EMFILE", NO_FILES },          /* Node */
+	{ "Too many open files", no_files },
+	{ "EMFILE", no_files },          /* Node */
 	{ "clean filter '", NO_FILTER }, /* git */
 	{ "smudge filter ", NO_FILTER },
 	{ "sed: cannot rename ", NO_RENAME }, /* sed -i names its draft alone */
@@ -289,12 +289,6 @@ static bool explain_named(struct words w, const char *name)
 	return named_in(w, name, false, NULL);
 }
 
-static void explain_add(struct outcome *o, const char *text)
-{
-	if (text && o->hint_count < ARRAY_LEN(o->hints))
-		o->hints[o->hint_count++] = text;
-}
-
 /* The group of a host that is named, so that the line can be typed as it stands. */
 static const struct group *group_named(struct words w)
 {
@@ -316,10 +310,11 @@ static void about_network(const struct spec *s, struct words w, struct outcome *
 	    !any(w, no_network, ARRAY_LEN(no_network)))
 		return;
 	g = group_named(w);
-	explain_add(o, g ? arena_printf(o->arena, "it had no network; --allow @%s opens one for %s",
-					g->name, g->help)
-			 : "it had no network; --allow HOST or @GROUP opens one for the hosts that "
-			   "it needs");
+	outcome_hint(o,
+		     g ? arena_printf(o->arena, "it had no network; --allow @%s opens one for %s",
+				      g->name, g->help)
+		       : "it had no network; --allow HOST or @GROUP opens one for the hosts that "
+			 "it needs");
 }
 
 /* The next protected name that is named, from *at on; NULL: none. */
@@ -390,24 +385,24 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 		return;
 	if (explain_named(w, "/run/screen")) { /* of a shell that began it */
 		if (!o->hint_count)
-			explain_add(o, SCREEN_FOLDER);
+			outcome_hint(o, SCREEN_FOLDER);
 		return;
 	}
 	if (found(w, SYSTEM_GEMS)) /* about_rights() says more */
 		return;
 	if (s->policy == POLICY_READONLY && explain_says(w, "Read-only file system")) {
-		explain_add(o, "under policy readonly it may change nothing but /tmp and HOME");
+		outcome_hint(o, "under policy readonly it may change nothing but /tmp and HOME");
 		return;
 	}
 	name = s->policy == POLICY_WORKSPACE_WRITE ? guarded(s, w, &at) : NULL;
 	if (name)
 		deny_covered(s, w, o);
 	if (name && git_said(w))
-		explain_add(o, git_said(w));
+		outcome_hint(o, git_said(w));
 	else if (!name && moves_workspace(s, w))
-		explain_add(o, NO_MOVE);
+		outcome_hint(o, NO_MOVE);
 	else if (name)
-		explain_add(
+		outcome_hint(
 			o,
 			arena_printf(
 				o->arena,
@@ -416,7 +411,7 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 				name, str_eq(name, ".git/config") ? OWN_CONFIG : ""));
 	else if (s->policy == POLICY_WORKSPACE_WRITE &&
 		 (explain_says(w, "Read-only file system") || found(w, "EROFS")))
-		explain_add(
+		outcome_hint(
 			o,
 			"it may write in /tmp, HOME and the workspace, but for protected names and "
 			"settings that you allowed; --write FOLDER adds another folder");
@@ -492,7 +487,7 @@ static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 
 			if (!path)
 				continue;
-			explain_add(
+			outcome_hint(
 				o,
 				arena_printf(
 					o->arena,
@@ -503,33 +498,50 @@ static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 	}
 }
 
+/* What is asked for beyond the caller's own limit is not to be had. */
+static const char *about_open_files(const struct spec *s, struct arena *a)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || s->limits.files < r.rlim_max)
+		return no_files;
+	return arena_printf(
+		a,
+		"your own hard limit allows a process no more than %llu open files (ulimit "
+		"-Hn), and limits.files cannot go beyond: root raises it, by a line "
+		"'* hard nofile 65536' in /etc/security/limits.conf and a new login, "
+		"LimitNOFILE= of a unit, or --ulimit nofile=65536 of a container",
+		(unsigned long long)r.rlim_max);
+}
+
 static void about_rights(const struct spec *s, struct words w, struct outcome *o)
 {
 	if (!has_root(o) || in_image(o))
 		return;
 	if (found(w, "/dev/shm") &&
 	    (explain_says(w, "No space left on device") || found(w, "ENOSPC"))) {
-		explain_add(o, NO_ROOM);
+		outcome_hint(o, NO_ROOM);
 		return;
 	}
 	if (s->profile != PROFILE_DEBUG && found(w, "No permission to enable") &&
 	    found(w, " event")) {
-		explain_add(o, "--profile debug lets perf count what runs inside");
+		outcome_hint(o, "--profile debug lets perf count what runs inside");
 		return;
 	}
 	if (any(w, no_mode, ARRAY_LEN(no_mode)) && explain_says(w, "Operation not permitted")) {
-		explain_add(o, NO_SETID);
+		outcome_hint(o, NO_SETID);
 		return;
 	}
 	/* Ids that nobody has inside. */
 	if ((found(w, "changing ownership of") || found(w, "changing group of")) &&
 	    explain_says(w, "Invalid argument")) {
-		explain_add(o, NO_OTHERS);
+		outcome_hint(o, NO_OTHERS);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
 		if (explain_says(w, refused[i].phrase)) {
-			explain_add(o, refused[i].line);
+			outcome_hint(o, refused[i].line == no_files ? about_open_files(s, o->arena)
+								    : refused[i].line);
 			return;
 		}
 }
@@ -552,7 +564,7 @@ static void about_core(struct outcome *o)
 
 	if (dumps && has_root(o) && !in_image(o) && getrlimit(RLIMIT_CORE, &core) == 0 &&
 	    core.rlim_cur > 0)
-		explain_add(o, NO_CORE);
+		outcome_hint(o, NO_CORE);
 }
 
 /* It complains on standard output, which is the command's own. */
@@ -568,7 +580,17 @@ static void about_program(const struct spec *s, struct outcome *o)
 	for (size_t i = 0; i < s->env.n; i++)
 		if (str_eq(s->env.v[i].name, "SCREENDIR"))
 			return;
-	explain_add(o, SCREEN_FOLDER);
+	outcome_hint(o, SCREEN_FOLDER);
+}
+
+bool explain_protects(const char *path)
+{
+	struct words w = { path, strlen(path) };
+
+	for (size_t i = 0; i < ARRAY_LEN(git_names); i++)
+		if (explain_named(w, git_names[i]))
+			return true;
+	return name_forbidden(path) != NULL;
 }
 
 void explain(const struct spec *s, const char *said, size_t n, struct outcome *o)

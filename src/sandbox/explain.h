@@ -11,5 +11,9 @@
 #include "model/outcome/outcome.h"
 #include "model/settings/spec.h"
 
+/* Is this path, relative to the workspace, one that no command may change, because programs on the
+ * host obey it? */
+bool explain_protects(const char *path);
+
 /* Adds lines to outcome.hints when the command failed; `said` is the end of its error output. */
 void explain(const struct spec *s, const char *said, size_t n, struct outcome *o);

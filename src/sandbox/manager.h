@@ -75,6 +75,12 @@ void request_line(brig_request *q, int here, int there);
 const char *const *sandbox_image_command(const brig_sandbox *s, const char **folder);
 /* What an open sandbox is made of, for whoever asks while it is open; borrowed. */
 const struct outcome *sandbox_facts(const brig_sandbox *s);
+/* Of a call to a program that runs in it already (interp/context.h), which is no command: the names
+ * that were asked for since so many questions, and why it may have failed, by the last that it said
+ * on stderr. */
+uint64_t sandbox_questions(const brig_sandbox *s);
+void sandbox_explain(const brig_sandbox *s, uint64_t questions, const char *said, size_t n,
+		     struct outcome *o);
 /* Removes what died with its monitor has left behind. */
 void sandbox_tidy(void);
 /* Has all been judged that runs have left in this folder, around and below it, and lives none? Else
@@ -111,13 +117,8 @@ int sandbox_pull(const char *backend, const char *ref, brig_note_fn *note, void 
 /* Builds one from the text of a Dockerfile alone, whose argument BASE gets `base` unless NULL. */
 int sandbox_build(const char *ref, const char *text, const char *base, brig_note_fn *note,
 		  void *arg, struct err *e);
-const struct outcome *result_outcome(const brig_result *r);
+struct outcome *result_outcome(brig_result *r);
 brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes back */
-/* What its sandbox was denied since the mark (outcome_mark). */
-void result_deny_since(brig_result *r, const struct outcome *box, const uint64_t *mark, size_t n);
-/* ... and what was found when that ended. */
-void result_ends_with(brig_result *r, const brig_result *box, const uint64_t *mark, size_t n);
-void result_cut(brig_result *r); /* some of its output was lost on the way */
 const struct spec *manager_spec(const brig_manager *m);
 
 void error_export(const struct err *from, struct brig_error *to);

@@ -329,6 +329,17 @@ const struct outcome *sandbox_facts(const brig_sandbox *s)
 	return s->o;
 }
 
+uint64_t sandbox_questions(const brig_sandbox *s)
+{
+	return run_open_questions(s->opened);
+}
+
+void sandbox_explain(const brig_sandbox *s, uint64_t questions, const char *said, size_t n,
+		     struct outcome *o)
+{
+	run_open_explain(s->opened, questions, said, n, o);
+}
+
 int brig_sandbox_close(brig_sandbox *s, brig_result **ret, struct brig_error *be)
 {
 	brig_result *r;

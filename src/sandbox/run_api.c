@@ -219,24 +219,9 @@ void brig_result_free(brig_result *r)
 	free(r);
 }
 
-const struct outcome *result_outcome(const brig_result *r)
+struct outcome *result_outcome(brig_result *r)
 {
 	return r->o;
-}
-
-void result_deny_since(brig_result *r, const struct outcome *box, const uint64_t *mark, size_t n)
-{
-	outcome_deny_since(r->o, box, mark, n);
-}
-
-void result_ends_with(brig_result *r, const brig_result *box, const uint64_t *mark, size_t n)
-{
-	outcome_ends_with(r->o, box->o, mark, n);
-}
-
-void result_cut(brig_result *r)
-{
-	r->o->out.truncated = r->o->err.truncated = true;
 }
 
 const char *brig_result_outcome(const brig_result *r)

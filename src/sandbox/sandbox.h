@@ -127,6 +127,11 @@ void run_end_command(struct sandbox *s, uint32_t number);
 /* What its image, of a companion, runs by itself; see job_io. */
 const char *const *run_image_command(const struct sandbox *s, const char **folder);
 
+/* See sandbox_explain. */
+uint64_t run_open_questions(const struct sandbox *s);
+void run_open_explain(const struct sandbox *s, uint64_t questions, const char *said, size_t n,
+		      struct outcome *o);
+
 /* Ends it with all that runs in it, completes the outcome and frees it. Takes NULL. */
 void run_close(struct sandbox *s);
 

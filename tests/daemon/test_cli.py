@@ -172,10 +172,27 @@ def a_command_is_told_what_its_door_denied():
         assert "DENIED" in told and "other.example:443" in told and "besides" not in told, told
         assert sandbox("create", "--name", "none").status == 0
         said = sandbox("exec", "none", *ask).errors
-        assert "it has no network, and asked for 'other.example'" in said and "--allow HOST" in said and said.count("other.example") == 1, said
+        assert "it had no network: " in said and "(other.example)" in said and "--allow HOST" in said and said.count("other.example") == 1, said
         assert sandbox("stop", "none").status == 0
         said = sandbox("exec", "none", "--", "true").errors
         assert "is stopped" in said and "hint: brig sandbox resume" in said, said
+
+
+@test
+def a_command_is_told_why_it_may_have_failed_as_by_a_run():
+    subprocess.run(["git", "init", "-q", workspace()], check=True)
+    lines = ("echo x >> .git/config", "python3 -c \"open('.git/hooks/x', 'w')\"", "ping -c1 127.0.0.1 || { echo 'ping: socket: x' >&2; exit 2; }",
+             "echo fine", "echo 'Too many open files' >&2; exit 1", "echo x > /usr/x")
+    with client() as (_, sandbox):
+        assert sandbox("create", "--name", "one").status == 0
+        for line in lines:
+            run, there = brig("run", "--", "sh", "-c", line), sandbox("exec", "one", "--", "sh", "-c", line)
+            of = [[x for x in done.errors.splitlines() if x.startswith(("brig", "hint"))] for done in (run, there)]
+            assert of[0] == of[1] and bool(of[0]) == (line != "echo fine"), (line, of)
+            told = sandbox("exec", "one", "--json", "--", "sh", "-c", line).json
+            assert told["hints"] == brig("run", "--json", "--", "sh", "-c", line).json["hints"], (line, told)
+            assert [f"hint: {h}" for h in told["hints"]] == [x for x in of[1] if x.startswith("hint")], (line, told)
+            assert sandbox("exec", "one", "--quiet", "--", "sh", "-c", line).errors.count("hint:") == 0
 
 
 @test

@@ -77,7 +77,16 @@ def no_path_leads_out():
 def protected_names_stay():
     with Client() as c:
         for path in (".vscode/tasks.json", ".mcp.json", ".claude/settings.json", ".git/hooks/pre-commit", ".envrc", ".brig.yaml"):
-            assert c.call("write_file", path=path, text="evil")["isError"], path
+            r = c.call("write_file", path=path, text="evil")
+            said = r["content"][0]["text"]
+            if path in (".git/hooks/pre-commit", ".envrc", ".brig.yaml"):  # not there before: it goes to quarantine
+                assert r["isError"] and "did not stay" in said and "protected-path: " + path.replace("/pre-commit", " ").split()[0] in said, r
+                continue
+            assert r["isError"] and f"'{path}' is protected" in said and f"- protected-path: {path} (" in said, r
+            assert "the user changes it outside" in said and "write:" not in said and "workspace_write" not in said, r
+        # Elsewhere the policy is what could be changed: the control.
+        r = c.call("write_file", path="/usr/share/x", text="evil")["content"][0]["text"]
+        assert "protected" not in r and "only the user" in r.lower() or "write: [PATH]" in r, r
         (workspace() / ".vscode").mkdir()
         (workspace() / ".vscode/tasks.json").write_text("mine")
         assert c.call("edit_file", path=".vscode/tasks.json", command="replace", old_text="mine", new_text="evil")["isError"]

@@ -4,6 +4,7 @@
 import base64
 import json
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
@@ -272,8 +273,64 @@ def what_a_context_may_do_is_what_its_sandbox_may():
         # What is found when its sandbox ends is told by the call that ends it.
         c.done("run_python", context="a", code="open('.envrc', 'w').write('x')\nimport os; os.listdir()")
         r = c.call("run_python", context="a", code="1", restart=True)
-        assert "Denied by the sandbox" in text(r) and ".envrc" in text(r), r
+        assert "Denied by the sandbox" in text(r) and text(r).count(".envrc") == 1, r
+        assert [(d["kind"], d["target"]) for d in r["structuredContent"]["denials"]] == [("protected-path", ".envrc")], r
+        assert "Denied" not in text(c.call("run_python", context="a", code="2"))
     assert not (workspace() / ".envrc").exists()
+
+
+ASK = "import socket\nsocket.getaddrinfo(%r, 443)"
+
+
+def repository():
+    subprocess.run(["git", "init", "-q", workspace()], check=True)
+
+
+def targets(result):
+    return [d["target"] for d in result["structuredContent"]["denials"]]
+
+
+def each_call_is_told_what_it_was_denied(c, **where):
+    # What a call was denied belongs to it alone, as to a command; so does the reason that it may have failed for.
+    for name in ("tracker.example.org", "other.example.org", "tracker.example.org"):
+        r = c.call("run_python", code=ASK % name, **where)
+        assert targets(r) == [name] and f"names asked for: {name}. Setting: egress.allow" in text(r), r
+        assert text(r).count(name) == 1 + (name in r["structuredContent"]["stderr"]), r
+    assert targets(c.call("run_python", code="1", **where)) == []
+    r = c.call("run_python", code="open('.git/config', 'a').write('x')", **where)
+    assert targets(r) == [".git/config"] and "Hint for the user: '.git/config' is protected" in text(r), r
+    r = c.call("run_python", code="open('/etc/shadow')", **where)
+    assert targets(r) == [] and "Denied" not in text(r), r
+    # They were told: its end says nothing of them again.
+    r = c.call("run_python", code="1", restart=True, **where)
+    assert targets(r) == [] and "Denied" not in text(r), r
+
+
+@test
+def a_call_of_a_context_is_told_what_a_command_is():
+    repository()
+    with Client() as c:
+        each_call_is_told_what_it_was_denied(c, context="a")
+        box = c.done("create_sandbox")["sandbox"]
+        each_call_is_told_what_it_was_denied(c, context="a", sandbox=box)
+        assert "Denied" not in text(c.call("delete_sandbox", sandbox=box))
+
+
+@test
+def so_is_one_in_a_sandbox_of_the_daemons():
+    repository()
+    with daemon() as d, Client("--daemon", env=d.environment) as c:
+        each_call_is_told_what_it_was_denied(c, context="a")
+
+
+@test
+def what_the_door_denies_is_told_to_the_call_once():
+    with Client("--allow", "allowed.example.org") as c:
+        go = "import urllib.request\ntry: urllib.request.urlopen('https://denied.example.org/')\nexcept OSError: pass"
+        for _ in range(2):
+            assert targets(c.call("run_python", code=go, context="a")) == ["denied.example.org:443"]
+        r = c.call("run_python", code="1", context="a", restart=True)
+        assert targets(r) == [] and "denied.example.org" not in text(r), r
 
 
 if __name__ == "__main__":

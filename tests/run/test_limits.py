@@ -465,6 +465,19 @@ def open_files_are_limited():
 
 
 @test
+def too_many_open_files_are_explained_by_what_can_be_had():
+    line = ("sh", "-c", "echo 'Too many open files' >&2; exit 1")
+    for hard, more, said in ((20000, (), "--set limits.files=20000 allows more"), (1024, (), "no more than 1024 open files"),
+                             (1024, ("--set", "limits.files=20000"), "no more than 1024 open files"),
+                             (20000, ("--set", "limits.files=16"), "--set limits.files=20000 allows more")):
+        p = start_brig("run", *more, "--", *line, stderr=subprocess.PIPE,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard)))  # noqa: B023
+        told = p.communicate(timeout=20 * PATIENCE)[1].decode()
+        assert said in told and told.count("hint:") == 1, (hard, more, told)
+        assert ("limits.conf" in told) == (hard == 1024), (hard, more, told)
+
+
+@test
 def an_output_limit_is_named_when_hit_and_ends_nothing():
     done = sh("head -c 5000 /dev/zero; exit 3", "--json", "--output-limit", "1k")
     r = done.json

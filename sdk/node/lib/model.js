@@ -130,6 +130,7 @@ export class Result {
     this.durationMs = Number(raw.duration_ms ?? 0);
     this.denials = Array.isArray(raw.denials) ? raw.denials : [];
     this.changedTrust = Array.isArray(raw.changed_trust) ? raw.changed_trust : [];
+    this.hints = Array.isArray(raw.hints) ? raw.hints.filter((h) => typeof h === "string") : [];
     this.unsettled = raw.unsettled === true;
     this.error = raw.error ?? null;
     this.raw = raw;

@@ -194,6 +194,12 @@ class Result:
         return _objects(self.raw, "changed_trust")
 
     @property
+    def hints(self) -> List[str]:
+        """Why the command may have failed, and what would help, where that is the sandbox's doing."""
+        hints = self.raw.get("hints")
+        return [h for h in hints if isinstance(h, str)] if isinstance(hints, list) else []
+
+    @property
     def unsettled(self) -> bool:
         """Other commands were running: what this one left is looked at when the last of them has ended."""
         return self.raw.get("unsettled") is True

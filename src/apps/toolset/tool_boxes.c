@@ -66,12 +66,26 @@ static void unlist(struct tool_box *b)
 	b->of->box_count--;
 }
 
-void box_close(struct tool_box *b, brig_result **ret)
+void box_begin_call(struct tool_call *c)
 {
+	free(c->denied);
+	c->denied = outcome_mark(sandbox_facts(c->box->sandbox));
+}
+
+void box_end_call(struct tool_call *c, struct outcome *o)
+{
+	const struct outcome *facts = sandbox_facts(c->box->sandbox);
+
+	outcome_deny_since(o, facts, c->denied);
+	free(c->box->told);
+	c->box->told = outcome_mark(facts);
+}
+
+void box_close(struct tool_box *b, struct outcome *o)
+{
+	brig_result *r = NULL;
 	struct brig_error unused;
 
-	if (ret)
-		*ret = NULL;
 	if (!b)
 		return;
 	contexts_leave(b->of, b);
@@ -82,8 +96,12 @@ void box_close(struct tool_box *b, brig_result **ret)
 	if (b->w.events)
 		(void)loop_want(b->of->loop, &b->w, 0);
 	if (b->sandbox)
-		(void)brig_sandbox_close(b->sandbox, ret, &unused);
+		(void)brig_sandbox_close(b->sandbox, &r, &unused);
+	if (r && o)
+		outcome_deny_since(o, result_outcome(r), b->told);
+	brig_result_free(r);
 	brig_request_free(b->request);
+	free(b->told);
 	free(b);
 }
 
@@ -214,7 +232,7 @@ int delete_sandbox(struct tool_call *c, const struct jread *args, struct err *e)
 {
 	const char *ref = NULL;
 	struct tool_box *b;
-	brig_result *r = NULL;
+	CLEANUP(outcome) struct outcome *left = outcome_new();
 	struct json j;
 
 	if (is_far(c))
@@ -230,10 +248,9 @@ int delete_sandbox(struct tool_call *c, const struct jread *args, struct err *e)
 	json_kstr(&j, "deleted", b->id);
 	json_object_end(&j);
 	buf_puts(&c->result.text, "Deleted, with everything that ran in it.");
-	box_close(b, &r);
-	if (r)
-		(void)result_box(c, result_outcome(r));
-	brig_result_free(r);
+	box_close(b, left);
+	if (left)
+		result_denied(c, left);
 	call_end(c);
 	return 0;
 }

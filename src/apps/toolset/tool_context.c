@@ -25,7 +25,7 @@ struct tool_context {
 	struct tool_call *call; /* NULL: idle */
 	uint64_t began;
 	char lost[CONTEXT_WHY_SIZE]; /* why it has ended, for the next call; "": nobody misses it */
-	struct buf denials;          /* of the sandbox that went with it, in words */
+	struct outcome *left; /* what was denied beside its calls, for the next; NULL: nothing */
 };
 
 /* ---- output ---- */
@@ -48,24 +48,21 @@ static void keep_output(struct tool_call *c, struct stream *s, const char *p, si
 
 /* ---- its end ---- */
 
-static void keep_denials(struct tool_context *x, const struct outcome *o)
+static struct outcome *tool_context_left(struct tool_context *x)
 {
-	if (o && o->denial_count)
-		result_put_denials(&x->denials, o);
+	if (!x->left)
+		x->left = outcome_new();
+	return x->left;
 }
 
 /* Its program is gone: a sandbox of its own goes with it. */
 static void leave_box(struct tool_context *x)
 {
 	struct tool_box *own = x->in ? NULL : x->box;
-	brig_result *box = NULL;
 
 	x->box = NULL;
-	if (!own)
-		return;
-	box_close(own, &box);
-	keep_denials(x, box ? result_outcome(box) : NULL);
-	brig_result_free(box);
+	if (own)
+		box_close(own, tool_context_left(x));
 }
 
 static void tool_context_stop(struct tool_context *x)
@@ -90,13 +87,14 @@ static void tool_context_tell(struct tool_context *x, struct tool_call *c, enum 
 		outcome_hit(c->o, LIMIT_TIMEOUT);
 	c->o->kind = late ? OUTCOME_TIMEOUT : c->cancelled ? OUTCOME_CANCELLED : kind;
 	c->o->duration_us = clock_us() - x->began;
+	if (x->live)
+		context_explain(x->live, c->o);
+	if (c->box)
+		box_end_call(c, c->o);
+	if (x->left)
+		outcome_deny_since(c->o, x->left, NULL);
+	x->left = outcome_free(x->left);
 	result_run(c, c->o);
-}
-
-static void add_denials(struct tool_context *x, struct buf *b)
-{
-	buf_add(b, buf_str(&x->denials), x->denials.len);
-	x->denials.len = 0;
 }
 
 static void on_answered(void *arg, int code, bool late)
@@ -108,7 +106,6 @@ static void on_answered(void *arg, int code, bool late)
 	tool_context_tell(x, c, OUTCOME_EXITED, late);
 	if (late)
 		buf_puts(&c->result.text, CONTEXT_INTERRUPTED);
-	add_denials(x, &c->result.text);
 	leave_call(x);
 	call_end(c);
 }
@@ -125,7 +122,6 @@ static void fail_call(struct tool_context *x, const struct outcome *o, bool late
 		"context '%s' has ended (%s), and its variables are lost", x->name, x->lost);
 	c->box = x->in;
 	tool_context_tell(x, c, limit ? o->kind : OUTCOME_FAILED, late);
-	add_denials(x, &c->result.text);
 	x->lost[0] = '\0';
 	leave_call(x);
 	call_end(c);
@@ -136,7 +132,10 @@ static void on_ended(void *arg, const char *why, const struct outcome *o, bool c
 	struct tool_context *x = arg;
 
 	(void)snprintf(x->lost, sizeof(x->lost), "%s", why);
-	keep_denials(x, o);
+	if (o && tool_context_left(x))
+		outcome_deny_since(x->left, o, NULL);
+	if (called && x->call)
+		context_explain(x->live, x->call->o);
 	x->live = context_free(x->live);
 	leave_box(x);
 	if (called && x->call)
@@ -189,7 +188,7 @@ static void tool_context_forget(struct tool_context *x)
 	*at = x->next;
 	x->of->context_count--;
 	tool_context_stop(x);
-	buf_done(&x->denials);
+	(void)outcome_free(x->left);
 	free(x);
 }
 
@@ -220,9 +219,7 @@ static int tool_context_add(struct tools *t, const char *name, struct tool_box *
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return err_nomem(e);
-	*x = (struct tool_context){
-		.of = t, .next = t->contexts, .in = in, .denials = BUF_INIT((size_t)1 << 16)
-	};
+	*x = (struct tool_context){ .of = t, .next = t->contexts, .in = in };
 	(void)snprintf(x->name, sizeof(x->name), "%s", name);
 	t->contexts = x;
 	t->context_count++;
@@ -291,8 +288,7 @@ static int tool_context_attach(struct tool_context *x, struct tool_call *c, stru
 	c->o->timeout_ms = c->timeout_ms;
 	(void)snprintf(c->o->id, sizeof(c->o->id), "%s", context_run_id(x->live));
 	c->box = x->box;
-	c->denials_before = sandbox_facts(x->box->sandbox)->denial_count;
-	c->denied_before = outcome_denied(sandbox_facts(x->box->sandbox));
+	box_begin_call(c);
 	c->context = x;
 	x->call = c;
 	x->began = clock_us();

@@ -11,6 +11,7 @@
 #include "apps/toolset/tools_internal.h"
 #include "base/bytes/json.h"
 #include "base/text/str.h"
+#include "sandbox/explain.h"
 #include "sandbox/manager.h"
 
 #define SHOWN_MAX ((size_t)64 << 10) /* of a file, at once */
@@ -44,11 +45,45 @@ static const struct {
 	{ ECANCELED, "the work on '%s' was ended before it was done", "" },
 };
 
+/* In the workspace; NULL: it is not. */
+static const char *tool_files_relative(const struct tool_call *c)
+{
+	const char *top = c->box ? sandbox_facts(c->box->sandbox)->workspace_target : NULL;
+	size_t n = top ? strlen(top) : 0;
+
+	if (c->path[0] != '/')
+		return c->path;
+	return n && str_starts(c->path, top) && c->path[n] == '/' ? c->path + n + 1 : NULL;
+}
+
+/* A name that programs on the host obey: whatever its cover is made of, it is one denial. */
+static bool tool_files_covered(struct tool_call *c, int error)
+{
+	static const int covers[] = { EROFS, EBUSY, EACCES, EPERM, ENOTDIR, EMEDIUMTYPE };
+	const char *path = c->tool->reads ? NULL : tool_files_relative(c);
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	size_t i = 0;
+
+	while (i < ARRAY_LEN(covers) && covers[i] != error)
+		i++;
+	if (!o || !path || i == ARRAY_LEN(covers) || !explain_protects(path))
+		return false;
+	outcome_covered(o, path);
+	buf_printf(&c->result.text, "Error: '%s' is protected in the workspace", c->path);
+	result_denied(c, o);
+	c->result.failed = true;
+	c->result.json.len = 0;
+	call_end(c);
+	return true;
+}
+
 static void tool_files_fail(struct tool_call *c, int error)
 {
 	struct err e = { 0 };
 	size_t i = 0;
 
+	if (tool_files_covered(c, error))
+		return;
 	while (i < ARRAY_LEN(words) && words[i].error != error)
 		i++;
 	if (i < ARRAY_LEN(words)) {

@@ -47,21 +47,21 @@ static void put_some(struct buf *b, const char *s, size_t max)
 	clean_put(b, s, n > max ? utf8_cut(s, max) : n);
 }
 
-/* What was denied since `before`, and is not among those shown: a flood hides no denial. */
-static uint64_t not_shown(const struct outcome *o, size_t from, uint64_t before)
+/* What is not among those shown: a flood hides no denial. */
+static uint64_t not_shown(const struct outcome *o)
 {
-	uint64_t all = outcome_denied(o), known = before;
+	uint64_t all = outcome_denied(o), known = 0;
 
-	for (size_t i = from; i < o->denial_count && i - from < DENIALS_SHOWN; i++)
+	for (size_t i = 0; i < o->denial_count && i < DENIALS_SHOWN; i++)
 		known += o->denials[i].count;
 	return all > known ? all - known : 0;
 }
 
-static void say_denials(struct buf *b, const struct outcome *o, size_t from, uint64_t before)
+static void say_denials(struct buf *b, const struct outcome *o)
 {
-	uint64_t more = not_shown(o, from, before);
+	uint64_t more = not_shown(o);
 
-	for (size_t i = from; i < o->denial_count && i - from < DENIALS_SHOWN; i++) {
+	for (size_t i = 0; i < o->denial_count && i < DENIALS_SHOWN; i++) {
 		const struct denial *d = &o->denials[i];
 		size_t k = setting_of(d->kind);
 
@@ -118,18 +118,20 @@ static void say_limits(struct buf *b, const struct tool_call *c, const struct ou
 			"to a file and look at parts of that.");
 }
 
-static void tool_result_explain(struct buf *b, const struct tool_call *c, const struct outcome *o,
-				const struct outcome *box)
+static void tell_denials(struct buf *b, const struct outcome *o)
 {
 	CLEANUP(buf) struct buf denied = BUF_INIT(b->max);
 
-	say_limits(b, c, o);
-	say_denials(&denied, o, 0, 0);
-	if (box)
-		say_denials(&denied, box, c->denials_before, c->denied_before);
+	say_denials(&denied, o);
 	say_names(&denied, o);
 	if (denied.len)
 		buf_printf(b, HEAD "%s" TAIL, buf_str(&denied));
+}
+
+static void tool_result_explain(struct buf *b, const struct tool_call *c, const struct outcome *o)
+{
+	say_limits(b, c, o);
+	tell_denials(b, o);
 	for (size_t i = 0; i < o->hint_count; i++)
 		buf_printf(b, "\nHint for the user: %s", o->hints[i]);
 	if (o->error.hint[0])
@@ -155,19 +157,24 @@ static void tool_result_put_clean(struct json *j, const char *key, const char *t
 	json_kstr(j, key, buf_str(&b));
 }
 
-static void put_denials(struct json *j, const struct outcome *o, size_t from)
+static void put_denials(struct buf *b, const struct outcome *o)
 {
-	for (size_t i = from; i < o->denial_count && i - from < DENIALS_SHOWN; i++) {
+	struct json j;
+
+	json_init(&j, b, false);
+	json_array(&j);
+	for (size_t i = 0; i < o->denial_count && i < DENIALS_SHOWN; i++) {
 		size_t k = setting_of(o->denials[i].kind);
 
-		json_object(j);
-		json_kstr(j, "kind", o->denials[i].kind);
-		tool_result_put_clean(j, "target", o->denials[i].target, 1000);
-		tool_result_put_clean(j, "reason", o->denials[i].reason, 1000);
+		json_object(&j);
+		json_kstr(&j, "kind", o->denials[i].kind);
+		tool_result_put_clean(&j, "target", o->denials[i].target, 1000);
+		tool_result_put_clean(&j, "reason", o->denials[i].reason, 1000);
 		if (k < ARRAY_LEN(settings) && settings[k].setting)
-			json_kstr(j, "setting", settings[k].setting);
-		json_object_end(j);
+			json_kstr(&j, "setting", settings[k].setting);
+		json_object_end(&j);
 	}
+	json_array_end(&j);
 }
 
 static void put_streams(struct json *j, const struct outcome *o)
@@ -203,14 +210,13 @@ static void tool_result_put_text(struct buf *b, const struct tool_call *c, const
 
 void result_run(struct tool_call *c, const struct outcome *o)
 {
-	const struct outcome *box = c->box ? sandbox_facts(c->box->sandbox) : NULL;
 	uint64_t max = o->dialect == DIALECT_INITRUNNER ? c->of->spec->command.output : 0;
 	struct buf *b = &c->result.text;
-	struct json j, d;
+	struct json j;
 
 	c->result.failed = outcome_status(o) != 0;
 	tool_result_put_text(b, c, o, (size_t)max);
-	tool_result_explain(b, c, o, box);
+	tool_result_explain(b, c, o);
 	json_init(&j, &c->result.json, false);
 	json_object(&j);
 	json_kstr(&j, "outcome", outcome_name(o->kind));
@@ -220,15 +226,8 @@ void result_run(struct tool_call *c, const struct outcome *o)
 	put_streams(&j, o);
 	json_ku64(&j, "duration_ms", o->duration_us / 1000);
 	put_limits(&j, o);
-	json_init(&d, &c->result.denials, false);
-	json_array(&d);
-	put_denials(&d, o, 0);
-	if (box)
-		put_denials(&d, box, c->denials_before);
-	json_array_end(&d);
-	c->result.more = not_shown(o, 0, 0) +
-			 (names_not_shown(o) ? o->questions - o->asked_count : 0) +
-			 (box ? not_shown(box, c->denials_before, c->denied_before) : 0);
+	put_denials(&c->result.denials, o);
+	c->result.more = not_shown(o) + (names_not_shown(o) ? o->questions - o->asked_count : 0);
 	json_key(&j, "denials");
 	json_raw(&j, buf_str(&c->result.denials), c->result.denials.len);
 	(void)snprintf(c->result.run, sizeof(c->result.run), "%s", o->id);
@@ -240,16 +239,10 @@ void result_run(struct tool_call *c, const struct outcome *o)
 	json_object_end(&j);
 }
 
-void result_put_denials(struct buf *b, const struct outcome *o)
+void result_denied(struct tool_call *c, const struct outcome *o)
 {
-	buf_puts(b, HEAD);
-	say_denials(b, o, 0, 0);
-	buf_puts(b, TAIL);
-}
-
-bool result_box(struct tool_call *c, const struct outcome *o)
-{
-	if (o->denial_count)
-		result_put_denials(&c->result.text, o);
-	return o->denial_count > 0;
+	tell_denials(&c->result.text, o);
+	c->result.denials.len = 0;
+	put_denials(&c->result.denials, o);
+	c->result.more = not_shown(o);
 }

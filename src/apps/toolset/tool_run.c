@@ -67,6 +67,8 @@ static void on_run(struct loop_watch *w, uint32_t events UNUSED)
 	(void)brig_run_finish(c->run, &r, &be);
 	c->run = NULL;
 	if (r) {
+		if (c->box)
+			box_end_call(c, result_outcome(r));
 		c->ended(c, result_outcome(r));
 	} else {
 		(void)err_nomem(&e);
@@ -93,8 +95,7 @@ int call_start(struct tool_call *c, struct err *e)
 	brig_request_on_output(c->request, tool_run_on_output, c);
 	if (c->box) {
 		request_apart(c->request);
-		c->denials_before = sandbox_facts(c->box->sandbox)->denial_count;
-		c->denied_before = outcome_denied(sandbox_facts(c->box->sandbox));
+		box_begin_call(c);
 		r = brig_sandbox_exec(c->box->sandbox, c->request, &c->run, &be);
 	} else {
 		c->asker.run = &c->run;

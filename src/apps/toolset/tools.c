@@ -59,6 +59,7 @@ static void call_free(struct tool_call *c)
 	contexts_forget(c);
 	shown_done(c);
 	(void)outcome_free(c->o);
+	free(c->denied);
 	buf_done(&c->body);
 	buf_done(&c->result.text);
 	buf_done(&c->result.json);
@@ -77,20 +78,19 @@ static void unlink_call(struct tool_call *c)
 /* Before anybody is told: what it has written may be taken away again. */
 static void leave_box(struct tool_call *c)
 {
-	brig_result *r = NULL;
+	CLEANUP(outcome) struct outcome *left = c->own_box ? outcome_new() : NULL;
 
 	if (!c->own_box)
 		return;
-	box_close(c->box, &r);
+	box_close(c->box, left);
 	c->own_box = false;
-	if (r && result_outcome(r)->denial_count) {
+	if (left && left->denial_count) {
 		c->result.text.len = 0;
 		buf_puts(&c->result.text, "Error: what was written did not stay.");
-		(void)result_box(c, result_outcome(r));
+		result_denied(c, left);
 		c->result.failed = true;
 		c->result.json.len = 0;
 	}
-	brig_result_free(r);
 }
 
 static void tools_tell(struct tool_call *c)

@@ -31,7 +31,8 @@ struct tool_box {
 	brig_request *request;
 	brig_sandbox *sandbox;
 	char id[TOOL_ID_SIZE], name[64];
-	bool ended; /* by itself: a limit, or somebody's doing */
+	bool ended;                /* by itself: a limit, or somebody's doing */
+	struct outcome_mark *told; /* what it was denied up to here belongs to calls */
 	struct tool_asker asker;
 };
 
@@ -90,8 +91,7 @@ struct tool_call {
 	struct tool_box *box; /* NULL: the run has a sandbox of its own */
 	bool own_box;
 	bool cancelled, over;
-	size_t denials_before;  /* of the box: listed */
-	uint64_t denied_before; /* ... and how often */
+	struct outcome_mark *denied; /* of the box, as it began */
 	uint64_t timeout_ms;
 	/* What its output looks like so far. */
 	uint64_t seen;
@@ -192,15 +192,17 @@ void shown_done(struct tool_call *c);
 /* ---- results (tool_result.c) ---- */
 
 void result_run(struct tool_call *c, const struct outcome *o);
-void result_put_denials(struct buf *b, const struct outcome *o);
-/* What was denied in a box as a whole, which is known when it has ended. true: something was. */
-bool result_box(struct tool_call *c, const struct outcome *o);
+/* What was denied beside a command: by an operation on files, or as its box ended. */
+void result_denied(struct tool_call *c, const struct outcome *o);
 
 /* ---- boxes (tool_boxes.c) ---- */
 
 int box_open(struct tools *t, struct tool_box **ret, struct err *e);
-/* Ends it; *ret (may be NULL) is what it came to, or NULL. Takes NULL. */
-void box_close(struct tool_box *b, brig_result **ret);
+/* What it was denied while a call used it belongs to the call, and is told of then. */
+void box_begin_call(struct tool_call *c);
+void box_end_call(struct tool_call *c, struct outcome *o);
+/* Ends it; what it was denied and nobody was told of is added to `o`, unless NULL. Takes NULL. */
+void box_close(struct tool_box *b, struct outcome *o);
 /* Ends a command of it with all that it has started, and waits for that: commands are apart
  * (request_apart), and what tells of their end comes to the sandbox. */
 void box_end_run(struct tool_box *b, brig_request *q, brig_run *run, brig_result **ret);

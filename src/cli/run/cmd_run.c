@@ -21,9 +21,6 @@
 #include "sandbox/manager.h"
 #include "sandbox/recorder.h"
 
-#define NAMES_SHOWN 4 /* names in the line about a network that was not there */
-#define TRUST_SHOWN 6 /* names in the line about changed files */
-
 struct ctx {
 	brig_manager *manager;
 	brig_request *request;
@@ -342,53 +339,6 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 		 (!s->cli.json && (o->out.truncated || o->err.truncated))));
 }
 
-static bool is_first_of_its_kind(const struct outcome *o, size_t at)
-{
-	for (size_t i = 0; i < at; i++)
-		if (str_eq(o->trust[i].reason, o->trust[at].reason))
-			return false;
-	return true;
-}
-
-/* One line, however many there are; one of each kind comes before the second of any. */
-static void say_trust(const struct outcome *o)
-{
-	CLEANUP(buf) struct buf text = BUF_INIT(4096);
-	uint64_t more = o->trust_count + o->trust_more;
-	size_t said = 0;
-
-	if (!o->trust_count)
-		return;
-	buf_puts(&text, "changed, and obeyed by tools on the host:");
-	for (int first = 1; first >= 0; first--)
-		for (size_t i = 0; i < o->trust_count && said < TRUST_SHOWN; i++)
-			if (is_first_of_its_kind(o, i) == first) {
-				buf_puts(&text, said++ ? ", " : " ");
-				trust_put(&text, o->trust[i].path, o->trust[i].reason);
-				more--;
-			}
-	if (more)
-		buf_printf(&text, " and %llu more", (unsigned long long)more);
-	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
-}
-
-/* The first was told when it was asked for. */
-static void say_asked(const struct outcome *o)
-{
-	CLEANUP(buf) struct buf text = BUF_INIT(4096);
-	size_t i = 0;
-
-	if (!o->asked_count)
-		return;
-	buf_printf(&text, "it had no network: %llu question%s for names %s refused (",
-		   (unsigned long long)o->questions, o->questions == 1 ? "" : "s",
-		   o->questions == 1 ? "was" : "were");
-	for (; i < o->asked_count && i < NAMES_SHOWN; i++)
-		buf_printf(&text, "%s%s", i ? ", " : "", o->asked[i]);
-	buf_puts(&text, i < o->asked_count ? ", ...)" : ")");
-	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
-}
-
 static void cmd_run_say_error(const struct outcome *o, const struct spec *s)
 {
 	const char *name = s->command.argv ? s->command.argv[0] : NULL;
@@ -414,10 +364,6 @@ static void cmd_run_say(const struct outcome *o, const struct spec *s)
 	if (s->cli.quiet)
 		return;
 	denials_say(o, s->audit.agent);
-	say_trust(o);
-	say_asked(o);
-	for (size_t i = 0; i < o->hint_count; i++)
-		message_print("hint", o->hints[i]);
 	if (!s->cli.json && (o->out.truncated || o->err.truncated))
 		message_log(PRIORITY_WARNING, "brig", "output was cut at the output limit");
 }

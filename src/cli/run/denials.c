@@ -10,6 +10,9 @@
 #include "cli/cli.h"
 #include "model/settings/groups.h"
 
+#define NAMES_SHOWN 4 /* names in the line about a network that was not there */
+#define TRUST_SHOWN 6 /* names in the line about changed files */
+
 /* What would open the host, for one that no rule names at all; NULL: another reason. */
 static const char *opened_by(const struct denial *d)
 {
@@ -19,7 +22,8 @@ static const char *opened_by(const struct denial *d)
 	return d->class == DENIAL_NETWORK && hint ? hint + 2 : NULL;
 }
 
-bool denial_say(const struct denial *d)
+/* One denial; false where texts tell it in other words. */
+static bool denial_say(const struct denial *d)
 {
 	const char *option = opened_by(d);
 	char text[1024], times[48] = "";
@@ -65,7 +69,7 @@ static void say_chatter(const struct outcome *o, const struct wrap_agent *a)
 		message_log(PRIORITY_INFO, "brig", buf_str(&text));
 }
 
-void denials_say(const struct outcome *o, const char *agent)
+static void say_list(const struct outcome *o, const char *agent)
 {
 	const struct wrap_agent *a = agent ? wrap_agent_find(agent) : NULL;
 	size_t said[DENIAL_CLASSES] = { 0 };
@@ -90,4 +94,64 @@ void denials_say(const struct outcome *o, const char *agent)
 	(void)snprintf(text, sizeof(text), "%llu more denials; brig audit show %s",
 		       (unsigned long long)more, o->id);
 	message_log(PRIORITY_WARNING, "brig", text);
+}
+
+static bool is_first_of_its_kind(const struct outcome *o, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (str_eq(o->trust[i].reason, o->trust[at].reason))
+			return false;
+	return true;
+}
+
+/* One line, however many there are; one of each kind comes before the second of any. */
+static void say_trust(const struct outcome *o)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(4096);
+	uint64_t more = o->trust_count + o->trust_more;
+	size_t said = 0;
+
+	if (!o->trust_count)
+		return;
+	buf_puts(&text, "changed, and obeyed by tools on the host:");
+	for (int first = 1; first >= 0; first--)
+		for (size_t i = 0; i < o->trust_count && said < TRUST_SHOWN; i++)
+			if (is_first_of_its_kind(o, i) == first) {
+				buf_puts(&text, said++ ? ", " : " ");
+				trust_put(&text, o->trust[i].path, o->trust[i].reason);
+				more--;
+			}
+	if (more)
+		buf_printf(&text, " and %llu more", (unsigned long long)more);
+	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
+}
+
+/* The first was told when it was asked for. */
+static void say_asked(const struct outcome *o)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(4096);
+	size_t i = 0;
+
+	if (!o->asked_count)
+		return;
+	buf_printf(&text, "it had no network: %llu question%s for names %s refused (",
+		   (unsigned long long)o->questions, o->questions == 1 ? "" : "s",
+		   o->questions == 1 ? "was" : "were");
+	for (; i < o->asked_count && i < NAMES_SHOWN; i++)
+		buf_printf(&text, "%s%s", i ? ", " : "", o->asked[i]);
+	buf_puts(&text, i < o->asked_count ? ", ...)" : ")");
+	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
+}
+
+void denials_say(const struct outcome *o, const char *agent)
+{
+	say_list(o, agent);
+	say_trust(o);
+	if (o->unsettled)
+		message_log(PRIORITY_NOTICE, "brig",
+			    "what it left in the workspace is looked at when the last command in "
+			    "the sandbox has ended");
+	say_asked(o);
+	for (size_t i = 0; i < o->hint_count; i++)
+		message_print("hint", o->hints[i]);
 }

@@ -30,7 +30,6 @@
 
 #define EVENT_MAX ((size_t)256 << 20)
 #define INPUT_MAX 65536
-#define NAMES_SAID 4
 #define UNSURE_TRIES 50
 #define UNSURE_MS 20
 
@@ -191,97 +190,30 @@ static int put_output(struct session_exec *x, const struct jread *v, int fd, str
 	return 0;
 }
 
-static void sandbox_exec_say_error(const struct jread *result)
+/* As brig run says it. Its hint names an option of the command line that made the sandbox. */
+static void say_end(const struct sandbox_asked *asked, const struct jread *result)
 {
-	const struct jread *error = jread_get(result, "error");
-	const char *what = jread_str(error, "what"), *hint = jread_str(error, "hint");
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	struct err e = { 0 };
 
-	if (!what)
-		what = jread_str(error, "message");
-	if (what)
-		message_print("brig", what);
-	else if (jread_text(error))
-		message_print("brig", jread_text(error));
-	if (hint && *hint)
-		message_print("hint", hint);
-}
-
-/* As brig run says it; the result and the record have more. */
-static void say_denials(const struct jread *list)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < jread_count(list); i++) {
-		const struct jread *d = jread_at(list, i);
-		const char *kind = jread_str(d, "kind"), *target = jread_str(d, "target"),
-			   *reason = jread_str(d, "reason");
-		const struct denial said = { .kind = kind ? kind : "denied",
-					     .target = target ? target : "",
-					     .reason = reason ? reason : "",
-					     .class = denial_class_of(kind ? kind : ""),
-					     .count = 1 };
-
-		n += n < DENIALS_SAID ? denial_say(&said) : 1;
-	}
-	if (n > DENIALS_SAID) {
-		CLEANUP(buf) struct buf b = BUF_INIT(128);
-
-		buf_printf(&b, "%zu more denials; brig audit security-events", n - DENIALS_SAID);
-		message_log(PRIORITY_WARNING, "brig", buf_str(&b));
-	}
-}
-
-static void say_trust(const struct jread *result)
-{
-	const struct jread *list = jread_get(result, "changed_trust");
-	CLEANUP(buf) struct buf b = BUF_INIT(4096);
-	size_t n = jread_count(list);
-	uint64_t more = n + (uint64_t)jread_int(result, "changed_trust_more", 0);
-
-	for (size_t i = 0; i < n && i < NAMES_SAID; i++, more--) {
-		const struct jread *c = jread_at(list, i);
-		const char *path = jread_str(c, "path"), *reason = jread_str(c, "reason");
-
-		buf_puts(&b, i ? ", " : " ");
-		trust_put(&b, path ? path : "", reason ? reason : "");
-	}
-	if (more && n)
-		buf_printf(&b, " and %llu more", (unsigned long long)more);
-	if (n) {
-		CLEANUP(buf) struct buf line = BUF_INIT(4200);
-
-		buf_printf(&line, "changed, and obeyed by tools on the host:%s", buf_str(&b));
-		message_log(PRIORITY_NOTICE, "brig", buf_str(&line));
-	}
-	if (jread_bool(result, "unsettled"))
-		message_log(PRIORITY_NOTICE, "brig",
-			    "what it left in the workspace is looked at when the last command in "
-			    "the sandbox has ended");
-}
-
-static void say_asked(const struct jread *unresolved)
-{
-	const struct jread *names = jread_get(unresolved, "names");
-	size_t n = jread_count(names);
-	CLEANUP(buf) struct buf b = BUF_INIT(4096);
-
-	if (!n)
+	if (!o || outcome_read(result, o, &e) < 0) {
+		error_print(&e);
 		return;
-	buf_puts(&b, "it has no network, and asked for ");
-	for (size_t i = 0; i < n && i < NAMES_SAID; i++) {
-		const char *name = jread_text(jread_at(names, i));
-
-		buf_printf(&b, "%s'%.255s'", i ? ", " : "", name ? name : "");
 	}
-	buf_puts(&b, n > NAMES_SAID ? ", ..." : "");
-	message_log(PRIORITY_NOTICE, "brig", buf_str(&b));
-	message_print("hint", "brig sandbox create --allow HOST makes one that reaches a host");
+	if (o->kind == OUTCOME_TIMEOUT)
+		message_log(PRIORITY_WARNING, "brig", "Command timed out");
+	if (o->error.code)
+		error_print(&o->error);
+	if (asked->quiet)
+		return;
+	denials_say(o, NULL);
+	if (o->asked_count)
+		message_print("hint",
+			      "brig sandbox create --allow HOST makes one that reaches a host");
 }
 
 static void sandbox_exec_finish(struct session_exec *x, const struct jread *result)
 {
-	const char *outcome = jread_str(result, "outcome");
-
 	x->ended = true;
 	x->status = (int)jread_int(result, "exit_code", EXIT_BRIG);
 	if (x->asked->json) {
@@ -290,14 +222,7 @@ static void sandbox_exec_finish(struct session_exec *x, const struct jread *resu
 		exec_result_write(&x->result, result, &b);
 		(void)printf("%s\n", buf_str(&b));
 	}
-	if (outcome && str_eq(outcome, "timeout"))
-		message_log(PRIORITY_WARNING, "brig", "Command timed out");
-	sandbox_exec_say_error(result);
-	if (!x->asked->quiet) {
-		say_denials(jread_get(result, "denials"));
-		say_trust(result);
-		say_asked(jread_get(result, "unresolved"));
-	}
+	say_end(x->asked, result);
 }
 
 static int sandbox_exec_on_event(struct session_exec *x, struct err *e)

@@ -157,6 +157,8 @@ static void end_call(struct monitor_context *x, enum outcome_kind kind, bool lat
 		outcome_hit(c->o, LIMIT_TIMEOUT);
 	c->o->kind = late ? OUTCOME_TIMEOUT : c->cancelled ? OUTCOME_CANCELLED : kind;
 	c->o->duration_us = clock_us() - c->began;
+	if (x->live)
+		context_explain(x->live, c->o);
 	r = result_new(c->o);
 	if (r)
 		c->o = NULL;
@@ -180,7 +182,7 @@ static void fail_call(struct monitor_context *x, const struct outcome *o, bool l
 
 	if (o) {
 		keep_text(x->call, 2, buf_str(&o->err.data), o->err.data.len);
-		outcome_deny_since(c->o, o, NULL, 0);
+		outcome_deny_since(c->o, o, NULL);
 	}
 	(void)err_refuse(
 		&c->o->error, ERR_UNAVAILABLE, ECHILD, "the next call with this name begins anew",
@@ -194,6 +196,8 @@ static void on_ended(void *arg, const char *why, const struct outcome *o, bool c
 	struct monitor_context *x = arg;
 
 	(void)snprintf(x->lost, sizeof(x->lost), "%s", why);
+	if (called && x->call)
+		context_explain(x->live, x->call->call->o);
 	x->live = context_free(x->live);
 	if (called && x->call)
 		fail_call(x, o, late);

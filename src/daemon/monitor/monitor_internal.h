@@ -47,13 +47,12 @@ struct monitor_task {
 	brig_run *run;             /* NULL: it is over, or a call */
 	struct context_call *call; /* of a context; NULL: it is over, or a run */
 	struct kept_writer kept;
-	int read_end;     /* of its input; -1: none */
-	int input;        /* the end to write to; -1: none, or closed */
-	bool lost;        /* something could not be kept */
-	bool last;        /* the sandbox ends with it */
-	bool ran;         /* that it ran is said with its end */
-	uint64_t *denied; /* of its sandbox, as it began: outcome_mark */
-	size_t denied_count;
+	int read_end;                /* of its input; -1: none */
+	int input;                   /* the end to write to; -1: none, or closed */
+	bool lost;                   /* something could not be kept */
+	bool last;                   /* the sandbox ends with it */
+	bool ran;                    /* that it ran is said with its end */
+	struct outcome_mark *denied; /* of its sandbox, as it began */
 	char outcome[MONITOR_REASON];
 	int status;
 	uint64_t hush; /* until then, in microseconds, that it runs is no news by itself */

@@ -183,9 +183,9 @@ static void tell_denied(struct monitor_task *t, brig_result *r)
 	if (t->last)
 		box = monitor_end(t->m, "stopped");
 	if (r && box)
-		result_ends_with(r, box, t->denied, t->denied_count);
+		outcome_ends_with(result_outcome(r), result_outcome(box), t->denied);
 	else if (r && t->m->sandbox)
-		result_deny_since(r, sandbox_facts(t->m->sandbox), t->denied, t->denied_count);
+		outcome_deny_since(result_outcome(r), sandbox_facts(t->m->sandbox), t->denied);
 	brig_result_free(box);
 }
 
@@ -205,7 +205,7 @@ void task_over(struct monitor_task *t, brig_result *r)
 {
 	t->m->running--;
 	if (r && t->lost)
-		result_cut(r);
+		result_outcome(r)->out.truncated = result_outcome(r)->err.truncated = true;
 	tell_denied(t, r);
 	if (r && !t->last && t->m->stage == MONITOR_IS_STOPPING)
 		monitor_left(t->m, result_outcome(r));
@@ -378,7 +378,7 @@ static void monitor_tasks_carry_out(struct monitor_task *t, const struct monitor
 		t->input = fcntl(fds[1], F_DUPFD_CLOEXEC, 3);
 	}
 	if (r == 0 && t->m->stage == MONITOR_IS_OPEN)
-		t->denied_count = outcome_mark(sandbox_facts(t->m->sandbox), &t->denied);
+		t->denied = outcome_mark(sandbox_facts(t->m->sandbox));
 	if (r == 0 && t->m->stage == MONITOR_IS_OPEN)
 		r = monitor_tasks_begin(t, &o, q, &e);
 	else if (r == 0)

@@ -38,6 +38,7 @@ struct file_op {
 
 /* ---- what went wrong ---- */
 
+#define COVERED "names that programs on the host obey are changed outside of the sandbox alone"
 #define MAKE_FOLDERS "brig sandbox files mkdir -r ID:FOLDER makes it"
 
 /* By the number alone: no text of the inside is repeated. Those of one verb stand first. */
@@ -65,12 +66,12 @@ static const struct {
 	{ ENOTEMPTY, PROBLEM_CONFLICT, "folder '%s' is not empty",
 	  "-r (recursive=true) removes it all" },
 	{ EMEDIUMTYPE, PROBLEM_CONFLICT, "'%s' is neither a folder nor a regular file", NULL },
-	{ EBUSY, PROBLEM_CONFLICT, "'%s' is in use", NULL },
+	{ EBUSY, PROBLEM_CONFLICT, "'%s' is in use", COVERED },
 	{ ENODATA, PROBLEM_CONFLICT, "'%s' became shorter while it was read", "try again" },
 	{ ECANCELED, PROBLEM_CONFLICT, "writing '%s' was given up", NULL },
-	{ EACCES, PROBLEM_FORBIDDEN, "the user inside may not touch '%s'", NULL },
-	{ EPERM, PROBLEM_FORBIDDEN, "the user inside may not touch '%s'", NULL },
-	{ EROFS, PROBLEM_FORBIDDEN, "'%s' is read-only in the sandbox", NULL },
+	{ EACCES, PROBLEM_FORBIDDEN, "the user inside may not touch '%s'", COVERED },
+	{ EPERM, PROBLEM_FORBIDDEN, "the user inside may not touch '%s'", COVERED },
+	{ EROFS, PROBLEM_FORBIDDEN, "'%s' is read-only in the sandbox", COVERED },
 	{ EINVAL, PROBLEM_INVALID, "'%s' cannot be used for this", NULL },
 	{ ENAMETOOLONG, PROBLEM_INVALID, "a name in '%s' is too long, or folders are too deep",
 	  NULL },

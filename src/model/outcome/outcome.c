@@ -190,33 +190,40 @@ void outcome_drop(struct outcome *o, const char *kind, uint64_t n)
 	*at = *at + n < n ? UINT64_MAX : *at + n;
 }
 
-size_t outcome_mark(const struct outcome *o, uint64_t **ret)
-{
-	uint64_t *counts = o->denial_count ? calloc(o->denial_count, sizeof(*counts)) : NULL;
-	size_t n = counts ? o->denial_count : 0;
+struct outcome_mark {
+	uint64_t dropped[DENIAL_CLASSES];
+	size_t n;
+	uint64_t counts[];
+};
 
-	for (size_t i = 0; i < n; i++)
-		counts[i] = o->denials[i].count;
-	*ret = counts;
-	return n;
+struct outcome_mark *outcome_mark(const struct outcome *o)
+{
+	struct outcome_mark *m = calloc(1, sizeof(*m) + o->denial_count * sizeof(m->counts[0]));
+
+	if (!m)
+		return NULL;
+	memcpy(m->dropped, o->denials_dropped, sizeof(m->dropped));
+	m->n = o->denial_count;
+	for (size_t i = 0; i < m->n; i++)
+		m->counts[i] = o->denials[i].count;
+	return m;
 }
 
-void outcome_deny_since(struct outcome *o, const struct outcome *from, const uint64_t *mark,
-			size_t n)
+void outcome_deny_since(struct outcome *o, const struct outcome *from, const struct outcome_mark *m)
 {
 	for (size_t i = 0; i < from->denial_count; i++) {
 		const struct denial *d = &from->denials[i];
 
-		if (i >= n || d->count > mark[i])
+		if (!outcome_is_asked(d) && (!m || i >= m->n || d->count > m->counts[i]))
 			outcome_deny_as(o, d->class, d->kind, d->target, d->reason);
 	}
+	for (int c = 0; c < DENIAL_CLASSES; c++)
+		o->denials_dropped[c] += from->denials_dropped[c] - (m ? m->dropped[c] : 0);
 }
 
-void outcome_ends_with(struct outcome *o, const struct outcome *box, const uint64_t *mark, size_t n)
+void outcome_ends_with(struct outcome *o, const struct outcome *box, const struct outcome_mark *m)
 {
-	outcome_deny_since(o, box, mark, n);
-	for (int c = 0; c < DENIAL_CLASSES; c++)
-		o->denials_dropped[c] += box->denials_dropped[c];
+	outcome_deny_since(o, box, m);
 	for (size_t i = 0; i < box->trust_count; i++)
 		outcome_trust(o, box->trust[i].path, box->trust[i].reason);
 	o->trust_more += box->trust_more;
@@ -296,6 +303,16 @@ void outcome_asked(struct outcome *o, const char *name)
 		if (str_eq(o->denials[i].target, name) && outcome_is_asked(&o->denials[i]))
 			return;
 	outcome_deny(o, "network", name, NO_NETWORK);
+}
+
+void outcome_hint(struct outcome *o, const char *text)
+{
+	const char *copy = text && o->hint_count < ARRAY_LEN(o->hints)
+				   ? arena_strndup(o->arena, text, strnlen(text, REASON_MAX))
+				   : NULL;
+
+	if (copy)
+		o->hints[o->hint_count++] = copy;
 }
 
 void outcome_hit(struct outcome *o, enum limit l)
@@ -532,6 +549,10 @@ static void lists_json(const struct outcome *o, struct json *j)
 	json_array_end(j);
 	published_json(o, j);
 	asked_json(o, j);
+	json_karray(j, "hints");
+	for (size_t i = 0; i < o->hint_count; i++)
+		json_str(j, o->hints[i]);
+	json_array_end(j);
 	json_ku64(j, "signatures", o->signatures);
 	json_kobject(j, "egress");
 	json_ku64(j, "requests", o->egress.allowed + o->egress.denied);

@@ -142,14 +142,13 @@ DEFINE_CLEANUP(outcome, struct outcome *, outcome_free)
 void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason);
 void outcome_deny_as(struct outcome *o, enum denial_class class, const char *kind,
 		     const char *target, const char *reason);
-/* How often each was denied so far, to be freed; how many there are. Of what another outcome was
- * denied since then, each once. */
-size_t outcome_mark(const struct outcome *o, uint64_t **ret);
-void outcome_deny_since(struct outcome *o, const struct outcome *from, const uint64_t *mark,
-			size_t n);
+/* How often each was denied so far, to be freed; NULL: no memory. Of what another outcome was
+ * denied since then (NULL: ever), each once, but for names: whoever asked for these was told. */
+struct outcome_mark *outcome_mark(const struct outcome *o);
+void outcome_deny_since(struct outcome *o, const struct outcome *from,
+			const struct outcome_mark *m);
 /* Its sandbox has ended with it: what was found then belongs to it as well. */
-void outcome_ends_with(struct outcome *o, const struct outcome *box, const uint64_t *mark,
-		       size_t n);
+void outcome_ends_with(struct outcome *o, const struct outcome *box, const struct outcome_mark *m);
 /* The command said that it could not change a protected name, which no event of the kernel tells.
  * It could as well have tried: the list is no more its own to write than it was. */
 void outcome_covered(struct outcome *o, const char *name);
@@ -167,6 +166,7 @@ void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_publish(struct outcome *o, const struct published *p);
 void outcome_asked(struct outcome *o, const char *name);
 void outcome_hit(struct outcome *o, enum limit l);
+void outcome_hint(struct outcome *o, const char *text); /* a copy; the first ones are kept */
 /* With this wait status. What was judged before stands; who handled a cancel's signal and exited
  * keeps its own status. */
 void outcome_ended(struct outcome *o, int status);

@@ -99,7 +99,7 @@ int outcome_read_end(const struct jread *v, struct outcome *o, struct err *e)
 int outcome_read(const struct jread *v, struct outcome *o, struct err *e)
 {
 	const struct jread *asked = jread_get(jread_get(v, "unresolved"), "names"),
-			   *trust = jread_get(v, "changed_trust");
+			   *trust = jread_get(v, "changed_trust"), *hints = jread_get(v, "hints");
 	const char *id = jread_str(v, "id");
 
 	if (outcome_read_end(v, o, e) < 0)
@@ -120,5 +120,8 @@ int outcome_read(const struct jread *v, struct outcome *o, struct err *e)
 		if (path && reason)
 			outcome_trust(o, path, reason);
 	}
+	o->trust_more = (uint64_t)jread_int(v, "changed_trust_more", 0);
+	for (size_t i = 0; i < jread_count(hints); i++)
+		outcome_hint(o, jread_text(jread_at(hints, i)));
 	return 0;
 }

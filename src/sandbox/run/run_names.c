@@ -7,6 +7,7 @@
 #include "base/text/str.h"
 #include "egress/unresolved.h"
 #include "model/settings/groups.h"
+#include "sandbox/explain.h"
 
 /* A companion has its name in /etc/hosts, with an address of one family: who looks for the other
  * asks, and is no less served. */
@@ -60,16 +61,37 @@ void run_names_count(struct sandbox *s)
 
 /* The socket is the sandbox's: what was asked for meanwhile was asked by this command, or by one
  * that ran beside it. */
-void run_names_count_own(struct command_run *r)
+static void names_since(const struct sandbox *s, uint64_t questions, struct outcome *o)
 {
-	const struct unresolved *a = r->of ? r->of->unresolved : NULL;
-	uint64_t all = unresolved_questions(a);
+	uint64_t all = run_open_questions(s);
 	struct host name;
 
-	if (all <= r->questions)
+	if (all <= questions)
 		return;
-	r->o->questions = all - r->questions;
-	for (size_t i = 0; unresolved_nth(a, i, &name); i++)
-		if (unresolved_since(a, i, r->questions) && !is_member(r->of, name.name))
-			outcome_asked(r->o, name.name);
+	o->questions = all - questions;
+	for (size_t i = 0; unresolved_nth(s->unresolved, i, &name); i++)
+		if (unresolved_since(s->unresolved, i, questions) && !is_member(s, name.name))
+			outcome_asked(o, name.name);
+}
+
+void run_names_count_own(struct command_run *r)
+{
+	if (r->of)
+		names_since(r->of, r->questions, r->o);
+}
+
+uint64_t run_open_questions(const struct sandbox *s)
+{
+	return unresolved_questions(s->unresolved);
+}
+
+void run_open_explain(const struct sandbox *s, uint64_t questions, const char *said, size_t n,
+		      struct outcome *o)
+{
+	names_since(s, questions, o);
+	if (!o->isolation)
+		outcome_contain(o, &s->isolation);
+	if (!o->backend)
+		o->backend = s->o->backend;
+	explain(s->spec, said, n, o);
 }

@@ -177,27 +177,13 @@ static size_t whole(struct pump *p, char *data, size_t n)
 	return cut;
 }
 
-static void keep_tail(struct last_words *t, const char *data, size_t n)
-{
-	size_t kept;
-
-	if (n > sizeof(t->text)) {
-		data += n - sizeof(t->text);
-		n = sizeof(t->text);
-	}
-	kept = sizeof(t->text) - n < t->n ? sizeof(t->text) - n : t->n;
-	memmove(t->text, t->text + t->n - kept, kept);
-	memcpy(t->text + kept, data, n);
-	t->n = kept + n;
-}
-
 static int stream_deliver(struct pump *p, char *data, size_t n)
 {
 	char clean[CHUNK + sizeof(p->held) + VTFILTER_SLACK];
 	size_t room = n;
 
 	if (p->tail)
-		keep_tail(p->tail, data, n);
+		last_words_add(p->tail, data, n);
 	if (p->to < 0 && !p->tells) {
 		size_t before = p->keep->data.len;
 

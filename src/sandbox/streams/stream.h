@@ -13,16 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text/last_words.h"
 #include "model/outcome/outcome.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/streams/keys.h"
 #include "sandbox/streams/vtfilter.h"
-
-/* The last that was said. */
-struct last_words {
-	char text[4096];
-	size_t n;
-};
 
 struct pump {
 	int from;  /* owned; -1 when at its end */

@@ -49,6 +49,23 @@ def what_was_saved_just_before_the_start_is_not_told():
 
 
 @test(as_user="both")
+def copies_of_placeholders_are_nothing_to_look_at_and_all_else_is():
+    (workspace() / "f").write_text("x")
+    done = report("mkdir sub; tar cf - --exclude=./sub . | tar xf - -C sub; ls -A sub")
+    assert {".claude", ".vscode", ".mcp.json"} <= set(done["stdout"].split()), done  # they are copied: what follows says something
+    assert done["changed_trust"] == [] and done["denials"] == [], done
+    # A file under such a name that says a thing, by whichever way, is told; so is a name that no placeholder has.
+    ways = {"cp f n1/.claude": "n1/.claude", "printf x > n2/.vscode": "n2/.vscode", "echo '{ \"mcpServers\": {1} }' > n3/.mcp.json": "n3/.mcp.json",
+            "printf '{ \"mcpServers\": {}!}\\n' > n4/.mcp.json": "n4/.mcp.json", "mkdir n5/.claude; echo x > n5/.claude/settings.json": "n5/.claude/settings.json",
+            ": > n6/x; ln n6/x n6/.claude": "n6/.claude", "ln -s ../f n7/.vscode": "n7/.vscode", ": > n8/CLAUDE.md": "n8/CLAUDE.md", ": > n9/.mcp.json": "n9/.mcp.json",
+            "cp sub/.claude n10/.CLAUDE; echo x >> n10/.CLAUDE": "n10/.CLAUDE"}
+    done = report("chmod -R u+w sub; mkdir n1 n2 n3 n4 n5 n6 n7 n8 n9 n10; " + "; ".join(ways))
+    assert set(ways.values()) <= trusted(done), (set(ways.values()) - trusted(done), done)
+    # What was empty and is filled by the next run is told then.
+    assert trusted(report("chmod u+w sub/.claude; echo x > sub/.claude")) == {"sub/.claude"}
+
+
+@test(as_user="both")
 def the_strongest_names_are_told_one_folder_down_and_further():
     for below in ("packages/a/", "a/b/c/d/"):
         done = report(put(STRONG, below))

@@ -12,6 +12,7 @@
 
 #include "backend/kit/protect/protect_internal.h"
 #include "backend/kit/survey/gitdirs.h"
+#include "backend/kit/survey/placeholder.h"
 #include "backend/kit/survey/pointer.h"
 #include "backend/kit/survey/protected_names.h"
 #include "backend/kit/survey/walk.h"
@@ -372,11 +373,23 @@ static void on_git(struct git_walk *w, int fd, const char *git, unsigned parts)
 		protect_trust(j->t, j->tree, git, "a repository made during the run");
 }
 
+/* Who copies the whole tree copies the placeholders, which inside are files that say nothing. */
+static bool is_copy(const struct judge *j, const struct guarded_name *g, const char *path,
+		    const struct stat *st)
+{
+	size_t n = strlen(path);
+
+	return g->class == NAME_HELD && n > g->len && path[n - g->len - 1] == '/' &&
+	       str_eq(path + n - g->len, g->name) && placeholder_copied(j->tree->fd, path, st);
+}
+
 static void judge_name(struct judge *j, const char *path, const struct stat *st)
 {
 	const struct guarded_name *known = name_reported(path);
 
 	if (!protect_changed(j->t, st))
+		return;
+	if (known && is_copy(j, known, path, st))
 		return;
 	if (known)
 		protect_trust(j->t, j->tree, path, known->reason);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -78,13 +79,39 @@ const char *placeholder_text(const char *path)
 	return str_ends_nocase(path, ".json") ? "{ \"mcpServers\": {} }\n" : "";
 }
 
-static bool is_empty(int dir, const char *name)
+static bool has_nothing(int fd)
 {
-	CLEANUP(fd) int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct folder d;
 
 	folder_begin(&d, fd);
 	return fd >= 0 && !folder_next(&d) && !d.error;
+}
+
+static bool is_empty(int dir, const char *name)
+{
+	CLEANUP(fd) int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return has_nothing(fd);
+}
+
+bool placeholder_copied(int tree, const char *path, const struct stat *st)
+{
+	const char *text = placeholder_text(path);
+	size_t n = strlen(text);
+	CLEANUP(fd) int fd = -1;
+	struct stat now;
+	char says[64];
+
+	if (!S_ISDIR(st->st_mode) &&
+	    (!S_ISREG(st->st_mode) || st->st_nlink != 1 || (size_t)st->st_size != n))
+		return false;
+	fd = fd_open_nolinks(tree, path, O_RDONLY | O_NONBLOCK, FD_BENEATH);
+	if (fd < 0 || fstat(fd, &now) < 0 || now.st_ino != st->st_ino || now.st_dev != st->st_dev)
+		return false;
+	if (S_ISDIR(now.st_mode))
+		return has_nothing(fd);
+	return S_ISREG(now.st_mode) && pread(fd, says, sizeof(says), 0) == (ssize_t)n &&
+	       memcmp(says, text, n) == 0;
 }
 
 bool placeholder_is(int dir, const char *name)

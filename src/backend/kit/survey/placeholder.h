@@ -12,6 +12,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 /* Puts one at `name` in `dir`; 0 or -errno (-EEXIST: something is there). `node`: as above, if the
  * file system can. `file`: a file will be mounted on it, so that it is never a folder. */
@@ -33,6 +34,10 @@ bool placeholder_reads(int fd);
 /* What that file at `path` says, for it is read by whatever walks through the tree: nothing, but
  * for a name that is JSON. It is mounted over the node, read-only. */
 const char *placeholder_text(const char *path);
+
+/* Is what lies at `path` of the tree, of which `st` tells, no more than a copy of one: a file with
+ * one name that says what it says, or an empty folder? */
+bool placeholder_copied(int tree, const char *path, const struct stat *st);
 
 bool placeholder_is(int dir, const char *name); /* still there, still empty */
 

@@ -2,12 +2,14 @@
 #include "sandbox/prompt.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/text/str.h"
 #include "model/settings/suffixes.h"
 
 #define ENTER "\r\n"
 #define LINE "Type one of these words and press Enter: "
+#define AGAIN "What was typed before that could be read went to nobody: type it again. "
 #define INTERRUPT '\003'
 #define ESCAPE '\033'
 #define ERASE_ALL '\025'
@@ -59,6 +61,16 @@ void prompt_begin(struct prompt *p, bool confirms, uint64_t now)
 	*p = (struct prompt){ .confirms = confirms, .from = now + PROMPT_QUIET_US };
 }
 
+/* Without blanks around it, in whichever letters. */
+static bool prompt_says(const struct prompt *p, const char *word)
+{
+	size_t from = strspn(p->line, " "), n = p->n;
+
+	while (n > from && p->line[n - 1] == ' ')
+		n--;
+	return n - from == strlen(word) && strncasecmp(p->line + from, word, n - from) == 0;
+}
+
 static enum prompt_word word_of(const struct prompt *p)
 {
 	static const struct {
@@ -71,9 +83,9 @@ static enum prompt_word word_of(const struct prompt *p)
 		      { "always", PROMPT_ALWAYS } };
 
 	if (p->confirms)
-		return str_eq(p->line, "yes") ? PROMPT_YES : PROMPT_NO;
+		return prompt_says(p, "yes") ? PROMPT_YES : PROMPT_NO;
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (str_eq(p->line, words[i].text))
+		if (prompt_says(p, words[i].text))
 			return words[i].word;
 	return PROMPT_NONE;
 }
@@ -108,16 +120,24 @@ static enum prompt_word prompt_one(struct prompt *p, char c, uint64_t now, struc
 	if (c == ESCAPE) {
 		clear(p, echo);
 		p->from = now + PROMPT_QUIET_US;
+		p->told = true; /* a key with an arrow on it is no answer */
 	} else if (c == ERASE_ALL) {
 		clear(p, echo);
 	} else if ((c == '\b' || c == '\177') && p->n) {
 		p->n--;
 		buf_puts(echo, "\b \b");
-	} else if (c >= 'a' && c <= 'z' && p->n + 1 < sizeof(p->line)) {
+	} else if (c >= ' ' && c < '\177' && p->n + 1 < sizeof(p->line)) {
 		p->line[p->n++] = c;
 		buf_putc(echo, c);
 	}
 	return PROMPT_NONE;
+}
+
+void prompt_dropped(struct prompt *p, struct buf *echo)
+{
+	if (!p->told)
+		buf_puts(echo, ENTER AGAIN ENTER LINE);
+	p->told = true;
 }
 
 enum prompt_word prompt_type(struct prompt *p, const char *data, size_t n, uint64_t now,
@@ -128,8 +148,10 @@ enum prompt_word prompt_type(struct prompt *p, const char *data, size_t n, uint6
 
 		if (now < p->from) {
 			p->from = now + PROMPT_QUIET_US;
+			prompt_dropped(p, echo);
 			return PROMPT_NONE;
 		}
+		p->told = false;
 		w = prompt_one(p, data[i], now, echo);
 		if (w != PROMPT_NONE)
 			return w;

@@ -20,7 +20,8 @@ enum prompt_word { PROMPT_NONE, PROMPT_NO, PROMPT_ONCE, PROMPT_RUN, PROMPT_ALWAY
 struct prompt {
 	bool confirms; /* what is asked is only whether to write the change that was shown */
 	uint64_t from; /* bytes count from then on */
-	char line[12];
+	bool told;     /* that some did not count; or they were no letters */
+	char line[16];
 	size_t n;
 };
 
@@ -28,6 +29,8 @@ struct prompt {
 void prompt_text(const char *host, unsigned port, unsigned further, struct buf *out);
 
 void prompt_begin(struct prompt *p, bool confirms, uint64_t now);
+/* What was typed before it was shown is gone: said once, in *echo. */
+void prompt_dropped(struct prompt *p, struct buf *echo);
 /* What was typed at `now`; *echo gets what is to be shown of it. */
 enum prompt_word prompt_type(struct prompt *p, const char *data, size_t n, uint64_t now,
 			     struct buf *echo);

@@ -117,6 +117,7 @@ def a_guest_neither_sees_nor_imitates_nor_times_the_answer():
         t.until(b"evil.test  port 443")
         t.type(b"run\r")  # typed when the question came up
         t.until(END)
+        t.until(b"type it again")
         t.seen = t.seen[t.seen.rindex(b"brig asks: no rule"):]
         time.sleep(QUIET)
         t.read(0)

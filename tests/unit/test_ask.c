@@ -173,7 +173,12 @@ static void an_answer_is_a_whole_word_and_enter(void **state UNUSED)
 		     { "please run\r", PROMPT_NONE },
 		     { "xx\025run\r", PROMPT_RUN },
 		     { "runrunrunrunrun\r", PROMPT_NONE },
-		     { "RUN\r", PROMPT_NONE },
+		     { "RUN\r", PROMPT_RUN }, /* Caps Lock */
+		     { "Once\r", PROMPT_ONCE },
+		     { " no \r", PROMPT_NO },
+		     { "r u n\r", PROMPT_NONE },
+		     { "1run\r", PROMPT_NONE },
+		     { "n0\r", PROMPT_NONE },
 		     { "\003", PROMPT_NO },
 		     { "run", PROMPT_NONE },
 		     { "\033[M !run\r", PROMPT_NONE },
@@ -190,12 +195,23 @@ static void an_answer_is_a_whole_word_and_enter(void **state UNUSED)
 static void what_was_typed_before_does_not_count(void **state UNUSED)
 {
 	const uint64_t quiet = PROMPT_QUIET_US;
+	CLEANUP(buf) struct buf echo = BUF_INIT(4096);
 	struct prompt p;
 
 	prompt_begin(&p, false, 0);
 	assert_int_equal(type(&p, "ru", quiet - 1), PROMPT_NONE);
 	assert_int_equal(type(&p, "n\r", quiet + 1), PROMPT_NONE); /* the time began anew */
 	assert_int_equal(type(&p, "run\r", 3 * quiet), PROMPT_RUN);
+	/* Whoever typed it is told, once. */
+	prompt_begin(&p, false, 0);
+	(void)prompt_type(&p, "ru", 2, 1, &echo);
+	(void)prompt_type(&p, "n\r", 2, 2, &echo);
+	assert_non_null(strstr(buf_str(&echo), "type it again"));
+	assert_null(strstr(strstr(buf_str(&echo), "type it again") + 1, "type it again"));
+	echo.len = 0;
+	prompt_begin(&p, false, 0);
+	(void)prompt_type(&p, "\033[Mxyz", 6, quiet, &echo); /* but not a mouse */
+	assert_int_equal(echo.len, 0);
 	prompt_begin(&p, false, 0);
 	assert_int_equal(type(&p, "\033", quiet), PROMPT_NONE);
 	assert_int_equal(type(&p, "run\r", quiet + 1), PROMPT_NONE);

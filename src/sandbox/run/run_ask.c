@@ -84,9 +84,11 @@ static const char *who(char *out, size_t n)
 	return out;
 }
 
-static bool take_terminal(struct sandbox *s)
+/* *waits: something was typed already, which is gone. */
+static bool take_terminal(struct sandbox *s, bool *waits)
 {
 	struct termios t;
+	int n = 0;
 
 	if (tcgetpgrp(person_at(s)) != getpgrp() || tcgetattr(person_at(s), &t) < 0)
 		return false;
@@ -95,6 +97,9 @@ static bool take_terminal(struct sandbox *s)
 	t.c_cc[VMIN] = 1;
 	t.c_cc[VTIME] = 0;
 	s->asks.changed = tcsetattr(person_at(s), TCSANOW, &t) == 0;
+	*waits = false;
+	if (s->asks.changed && ioctl(person_at(s), FIONREAD, &n) == 0)
+		*waits = n > 0;
 	return s->asks.changed && tcflush(person_at(s), TCIFLUSH) == 0;
 }
 
@@ -110,8 +115,9 @@ static bool run_ask_show(struct sandbox *s)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	const struct run_question *q = &s->asks.v[0];
+	bool waits = false;
 
-	if (!take_terminal(s)) {
+	if (!take_terminal(s, &waits)) {
 		give_back(s);
 		return false;
 	}
@@ -120,12 +126,14 @@ static bool run_ask_show(struct sandbox *s)
 		buf_puts(&text, LEGIBLE);
 	buf_puts(&text, s->asks.painted ? FRESH_SCREEN : FRESH_LINE);
 	prompt_text(q->host, q->port, (unsigned)s->asks.n - 1, &text);
+	prompt_begin(&s->asks.prompt, false, clock_us());
+	if (waits)
+		prompt_dropped(&s->asks.prompt, &text);
 	if (text.failed || write(person_at(s), text.data, text.len) != (ssize_t)text.len) {
 		give_back(s);
 		return false;
 	}
 	s->asks.shown = true;
-	prompt_begin(&s->asks.prompt, false, clock_us());
 	return true;
 }
 

@@ -34,7 +34,7 @@ const struct event_type event_types[EVENT_COUNT] = {
 		"a sandbox is about to be started",
 		{ TEXT("backend"), TEXT("argv0"), LIST("argv"), TEXT("access"), TEXT("network"), TEXT("profile"),
 		  TEXT("workspace"), NUMBER("memory"), NUMBER("timeout_ms"), NUMBER("pid"), TEXT("version"),
-		  TEXT("within") } },
+		  TEXT("within"), TEXT("name") } },
 	[EVENT_SANDBOX_READY] = { "sandbox.ready", SEVERITY_INFO, false, LIFECYCLE, 3,
 		"a long-lived sandbox takes commands",
 		{ TEXT("backend"), MILLI("setup_ms"), TEXT("layers") } },

@@ -188,6 +188,7 @@ static void fill_create(const struct recorder *r, struct record *x)
 
 	recorder_fill(r, x, EVENT_SANDBOX_CREATE);
 	fill_command(r, x);
+	record_text(x, "name", s->audit.name);
 	record_text(x, "access", fields[FIELD_POLICY].words[s->policy]);
 	record_text(x, "network", fields[FIELD_NETWORK].words[s->network]);
 	record_text(x, "profile", fields[FIELD_PROFILE].words[s->profile]);

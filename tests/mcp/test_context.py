@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
 from daemon import daemon
-from harness import descendants, main, test, wait_until, workspace
+from harness import brig, descendants, main, test, wait_until, workspace
 from mcp import LEGACY, Client
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
@@ -314,6 +314,19 @@ def a_call_of_a_context_is_told_what_a_command_is():
         box = c.done("create_sandbox")["sandbox"]
         each_call_is_told_what_it_was_denied(c, context="a", sandbox=box)
         assert "Denied" not in text(c.call("delete_sandbox", sandbox=box))
+
+
+@test
+def the_list_of_runs_says_which_is_which():
+    with Client() as c:
+        c.done("run_python", code="1", context="data")
+        c.done("run_python", code="1", context="plots")
+        c.done("create_sandbox", name="mine")
+        c.done("write_file", path="f", text="x")
+    names = {r.get("name") or r.get("argv0") for r in brig("audit", "runs", "--json").json}
+    assert {"context data", "context plots", "mine", "write_file"} <= names, names
+    said = brig("audit", "runs").text
+    assert all(n in said for n in ("  context data  ", "  context plots  ", "  mine  ", "  write_file  ")), said
 
 
 @test

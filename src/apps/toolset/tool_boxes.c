@@ -25,7 +25,7 @@ static void on_box(struct loop_watch *w, uint32_t events UNUSED)
 	(void)loop_want(b->of->loop, w, 0);
 }
 
-int box_open(struct tools *t, struct tool_box **ret, struct err *e)
+int box_open(struct tools *t, const char *name, struct tool_box **ret, struct err *e)
 {
 	struct tool_box *b = calloc(1, sizeof(*b));
 	struct brig_error be;
@@ -35,8 +35,12 @@ int box_open(struct tools *t, struct tool_box **ret, struct err *e)
 	b->of = t;
 	b->request = request_from(t->spec);
 	b->asker.sandbox = &b->sandbox;
-	if (b->request)
+	if (b->request) {
+		struct spec *s = request_spec(b->request);
+
+		s->audit.name = name ? arena_strdup(s->arena, name) : NULL;
 		asker_begin(&b->asker, t, b->request);
+	}
 	if (!b->request) {
 		(void)err_nomem(e);
 	} else if (brig_sandbox_open(b->request, &b->sandbox, &be) < 0) {
@@ -190,7 +194,7 @@ int create_sandbox(struct tool_call *c, const struct jread *args, struct err *e)
 	if (t->box_count >= TOOLS_BOXES_MAX)
 		return err_refuse(e, ERR_USAGE, EAGAIN, "delete_sandbox makes room",
 				  "there are %d sandboxes already", TOOLS_BOXES_MAX);
-	if (box_open(t, &b, e) < 0)
+	if (box_open(t, name, &b, e) < 0)
 		return -e->code;
 	(void)snprintf(b->name, sizeof(b->name), "%s", name ? name : "");
 	b->next = t->boxes;

@@ -171,8 +171,11 @@ static int tool_context_start(struct tool_context *x, struct err *e)
 					     .ended = on_ended,
 					     .arg = x };
 
+	char name[CONTEXT_NAME_SIZE + 16];
+
+	(void)snprintf(name, sizeof(name), "context %s", x->name);
 	x->box = x->in;
-	if (!x->box && box_open(x->of, &x->box, e) < 0)
+	if (!x->box && box_open(x->of, name, &x->box, e) < 0)
 		return -e->code;
 	return context_new(x->of->loop, x->box->sandbox, &by, &x->live, e);
 }

@@ -121,7 +121,7 @@ static int tool_files_enter(struct tool_call *c, const struct jread *args, struc
 		return -e->code;
 	if (c->box)
 		return 0;
-	if (box_open(c->of, &c->box, e) < 0)
+	if (box_open(c->of, c->tool->name, &c->box, e) < 0)
 		return -e->code;
 	c->own_box = true;
 	return 0;

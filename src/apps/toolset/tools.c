@@ -184,7 +184,7 @@ int tools_probe(struct tools *t, struct err *e)
 {
 	struct tool_box *b = NULL;
 
-	if (box_open(t, &b, e) < 0)
+	if (box_open(t, NULL, &b, e) < 0)
 		return -e->code;
 	box_close(b, NULL);
 	return 0;

@@ -197,7 +197,8 @@ void result_denied(struct tool_call *c, const struct outcome *o);
 
 /* ---- boxes (tool_boxes.c) ---- */
 
-int box_open(struct tools *t, struct tool_box **ret, struct err *e);
+/* `name`: what the list of runs calls it; NULL: nothing. */
+int box_open(struct tools *t, const char *name, struct tool_box **ret, struct err *e);
 /* What it was denied while a call used it belongs to the call, and is told of then. */
 void box_begin_call(struct tool_call *c);
 void box_end_call(struct tool_call *c, struct outcome *o);

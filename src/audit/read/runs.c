@@ -326,10 +326,12 @@ static void put_denied(struct json *j, const struct run_told *t)
 static void put_run(struct json *j, const struct run_told *t)
 {
 	static const char *const begin[][2] = {
-		{ "time", "began" }, { "principal" }, { "agent" },  { "backend" },
-		{ "argv0" },         { "argv" },      { "access" }, { "network" },
-		{ "profile" },       { "workspace" }, { "memory" }, { "timeout_ms" },
-		{ "policy" },        { "version" },   { "within" }, { NULL }
+		{ "time", "began" }, { "principal" }, { "agent" },
+		{ "backend" },       { "argv0" },     { "argv" },
+		{ "access" },        { "network" },   { "profile" },
+		{ "workspace" },     { "memory" },    { "timeout_ms" },
+		{ "policy" },        { "version" },   { "within" },
+		{ "name" },          { NULL }
 	};
 	static const char *const end[][2] = {
 		{ "time", "ended" }, { "outcome" },   { "rc" },    { "signal" }, { "duration_ms" },
@@ -360,6 +362,14 @@ void runs_json(const struct runs *rs, struct json *j,
 		json_object_end(j);
 	}
 	json_array_end(j);
+}
+
+static bool has(const struct kept_line *k, const char *key)
+{
+	struct entry en;
+	struct pair p;
+
+	return again(k, &en) && entry_get(&en, key, &p) && p.value.n;
 }
 
 /* One value in a column; "-" where there is none. Of a path the last name alone, if `last`. */
@@ -439,7 +449,8 @@ void runs_text(const struct runs *rs, bool (*is_live)(const void *data, size_t i
 			column(out, &t->end, "outcome", 10, false);
 		put_took(out, t, live ? (int64_t)clock_wall_us() : 0);
 		buf_printf(out, "  %6llu", (unsigned long long)all_denials(t));
-		column(out, &t->begin, "argv0", 12, true);
+		column(out, &t->begin, has(&t->begin, "argv0") ? "argv0" : "name", 12,
+		       has(&t->begin, "argv0"));
 		column(out, &t->begin, "workspace", 0, false);
 		buf_putc(out, '\n');
 	}

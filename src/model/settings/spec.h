@@ -243,6 +243,7 @@ struct audit_spec {
 	bool argv;
 	const char *dir;   /* absolute once spec_check has seen it; NULL: brig's own */
 	const char *agent; /* on whose behalf; NULL: not said */
+	const char *name;  /* of a sandbox that was opened, for who looks at its record; or NULL */
 	enum audit_sync sync;
 	enum audit_on_error on_error;
 	struct strlist anchor;

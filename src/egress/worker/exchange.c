@@ -56,6 +56,8 @@ struct exchange *exchange_free(struct exchange *x)
 	if (x->head.data)
 		explicit_bzero(x->head.data, x->head.len); /* it may hold a credential */
 	buf_done(&x->head);
+	buf_done(&x->held);
+	explicit_bzero(&x->sign, sizeof(x->sign));
 	(void)scan_close(x->scan_up);
 	(void)scan_close(x->scan_coded);
 	(void)json_scan_close(x->json_up);
@@ -256,11 +258,16 @@ bool exchange_step(struct exchange *x)
 {
 	bool moved = false;
 
+	if (x->state == EXCHANGE_WAITS && x->sign.waits) {
+		exchange_ask_body(x);
+		return false;
+	}
 	if (x->state == EXCHANGE_WAITS &&
 	    (exchange_is_early(x) || !exchange_told(x) || !exchange_open(x, false)))
 		return x->state != EXCHANGE_WAITS;
 	if (x->state == EXCHANGE_OPENS)
 		moved = open_step(x);
+	moved |= exchange_pump(x);
 	if (x->state == EXCHANGE_ASKS)
 		moved |= exchange_answer(x);
 	else if (x->state == EXCHANGE_ANSWERS)

@@ -104,7 +104,8 @@ bool exchange_name(const struct arrival *from, const struct http1_request *q,
 	*ret = (struct egress_request){ .via = secure ? EGRESS_VIA_TLS : EGRESS_VIA_HTTP,
 					.host = exchange_text(authority),
 					.method = exchange_text(q->method),
-					.target = exchange_text(q->path) };
+					.target = exchange_text(q->path),
+					.websocket = websocket_asked(q) };
 	fault = host_parse_authority(exchange_text(authority), usual, name, &port);
 	if (fault == HOST_OK)
 		ret->host = egress_text(name->name, name->len);
@@ -219,8 +220,9 @@ static bool exchange_head_is_kept(const struct head_filter *f, const struct http
 {
 	struct http1_text name = one->name;
 
-	if (!exchange_passes(one) || exchange_listed_off(q->fields, q->n_fields, one) ||
-	    (f->whole && asks_for_part(one)))
+	/* What an extension does to frames nobody here could read. */
+	if (http1_text_is(name, "Sec-WebSocket-Extensions") || !exchange_passes(one) ||
+	    exchange_listed_off(q->fields, q->n_fields, one) || (f->whole && asks_for_part(one)))
 		return false;
 	/* Some servers read an underscore as a hyphen: what the door says of a field holds for
 	 * both. */
@@ -282,6 +284,7 @@ static void write_request(struct exchange *x, const struct http1_request *q,
 		buf_putu(out, v->port, 0);
 	}
 	buf_puts(out, "\r\n");
+	websocket_head(x, out);
 	for (size_t i = 0; i < h->n_fields; i++) {
 		buf_add(out, h->fields[i].name.p, h->fields[i].name.n);
 		buf_puts(out, ": ");

@@ -48,8 +48,9 @@ struct exchange {
 	struct buf held;   /* the body until then */
 	size_t held_sent;  /* of it */
 	bool held_whole;
-	uint64_t not_before; /* its turn by the rate of requests; 0: now */
-	uint64_t deadline;   /* for something to move */
+	struct websocket *ws; /* owned; from the opening on */
+	uint64_t not_before;  /* its turn by the rate of requests; 0: now */
+	uint64_t deadline;    /* for something to move */
 };
 
 static inline struct http1_text exchange_method(const struct exchange *x)
@@ -80,6 +81,20 @@ bool exchange_holds(const struct exchange *x); /* does it take more? */
 void exchange_ask_body(struct exchange *x);    /* of a guest that waits to be asked */
 bool exchange_pump(struct exchange *x);        /* what was held, on its way: true, it moved */
 
+/* ---- exchange_websocket.c ---- */
+
+/* A request to go on as a WebSocket; anything else that wants to be upgraded stays a request. */
+bool websocket_asked(const struct http1_request *q);
+/* Remembers what the host's answer must prove; false: refused. */
+bool websocket_begin(struct exchange *x, const struct http1_request *q);
+void websocket_head(const struct exchange *x, struct buf *out);
+/* 101: the exchange goes on as two streams of frames, or fails. */
+void websocket_open(struct exchange *x, const struct http1_answer *a);
+bool websocket_is_open(const struct websocket *w);
+bool websocket_down(struct exchange *x); /* true: something moved */
+bool websocket_takes(const struct exchange *x);
+struct websocket *websocket_free(struct websocket *w);
+
 /* ---- exchange_up.c ---- */
 
 bool exchange_send_up(struct exchange *x, char *p, size_t n, bool last);
@@ -90,6 +105,9 @@ bool exchange_answer(struct exchange *x);
 bool exchange_down(struct exchange *x);
 
 /* ---- exchange.c ---- */
+
+/* The head of an answer, as it goes down. */
+void exchange_send_head(struct exchange *x, const struct http1_answer *a);
 
 /* Does the monitor know everything that was decided? Nothing is sent, to either side, and no
  * address dialled before; false: the exchange is run again when it does. */

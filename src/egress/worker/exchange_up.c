@@ -137,6 +137,8 @@ bool exchange_send_up(struct exchange *x, char *p, size_t n, bool last)
 
 bool exchange_takes(const struct exchange *x)
 {
+	if (exchange_is_websocket(x))
+		return websocket_takes(x);
 	if (x->sign.waits || x->held_whole)
 		return exchange_holds(x);
 	return (x->state == EXCHANGE_ASKS || x->state == EXCHANGE_ANSWERS) && !x->up_done &&

@@ -14,7 +14,7 @@
 #include "model/settings/spec_lists.h"
 #include "model/settings/spec_writes.h"
 
-#define MARK "brig-egress-plan 7"
+#define MARK "brig-egress-plan 8"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
@@ -114,6 +114,33 @@ static int check_login(struct egress_plan *p, const struct credential_spec *c, s
 		       c->name);
 }
 
+/* The parts of one key: it is of use with both halves, and the third is there or not. */
+static int check_sigv4(const struct egress_plan *p, struct err *e)
+{
+	const char *any = NULL;
+	unsigned ids = 0, secrets = 0;
+
+	for (size_t i = 0; i < p->credentials.n; i++) {
+		const struct credential_spec *c = &p->credentials.v[i];
+
+		if (c->slot != SLOT_SIGV4)
+			continue;
+		any = c->name;
+		ids += str_eq(c->field, "id");
+		secrets += str_eq(c->field, "secret");
+	}
+	if (!any || (ids == 1 && secrets == 1))
+		return 0;
+	if (ids > 1 || secrets > 1)
+		return err_set(e, ERR_CONFIG, EINVAL,
+			       "credential '%.60s': a run has one key of sigv4, not two", any);
+	return err_refuse(e, ERR_CONFIG, ENOENT,
+			  "export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; and "
+			  "AWS_SESSION_TOKEN, where the key has one",
+			  "credential '%.60s': the %s that belongs to it is not set", any,
+			  ids ? "secret" : "id of the key");
+}
+
 static int fetch_login(struct egress_plan *p, const struct spec *s, char *const *envp,
 		       const char *const *places, struct err *e)
 {
@@ -155,7 +182,7 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 	for (size_t i = 0; i < granted.n; i++)
 		if (granted.v[i].service && check_service(p, &granted, granted.v[i].service, e) < 0)
 			return -e->code;
-	return 0;
+	return check_sigv4(p, e);
 }
 
 /* What would be refused in the worker is refused here, before anything runs. */
@@ -294,7 +321,7 @@ static void credential(struct parcel *p, struct credential_spec *c)
 
 	parcel_text(p, &c->name);
 	texts(p, &c->hosts);
-	parcel_word(p, &slot, SLOT_BASIC);
+	parcel_word(p, &slot, SLOT_SIGV4);
 	c->slot = (enum credential_slot)slot;
 	parcel_text(p, &c->field);
 	parcel_text(p, &c->prefix);

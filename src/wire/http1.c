@@ -244,7 +244,7 @@ static int framing(struct http1_answer *a, enum http1_asked asked, struct err *e
 	if (r < 0)
 		return r;
 	a->asks_upgrade = http1_lists(a->fields, a->n_fields, "Connection", "upgrade");
-	if (a->status == 101 && asked != HTTP1_ASKED_UPGRADE)
+	if (a->status == 101 && asked != HTTP1_ASKED_UPGRADE && asked != HTTP1_ASKED_WEBSOCKET)
 		return bad(e, "it changes the protocol, which nobody asked for");
 	/* A 200 with a length or chunks is an answer; without, it is the engine's raw stream. */
 	if (asked == HTTP1_ASKED_UPGRADE &&

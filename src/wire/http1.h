@@ -56,7 +56,8 @@ struct http1_answer {
 /* What was asked decides how an answer is framed. */
 enum http1_asked {
 	HTTP1_ASKED_PLAIN,
-	HTTP1_ASKED_HEAD,    /* the answer has no body, whatever it says */
+	HTTP1_ASKED_HEAD,      /* the answer has no body, whatever it says */
+	HTTP1_ASKED_WEBSOCKET, /* 101 is welcome; what follows its head is no HTTP */
 	HTTP1_ASKED_UPGRADE, /* 101 is welcome, and so is a 200 that means the same (old engines) */
 };
 

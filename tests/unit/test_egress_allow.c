@@ -583,12 +583,44 @@ static void a_thousand_names_are_found_again(void **state UNUSED)
 		}
 }
 
+static bool opens(const char *host, const char *target)
+{
+	struct egress_request q = { .via = EGRESS_VIA_TLS,
+				    .host = t(host),
+				    .sni = t(host),
+				    .port = 443,
+				    .method = t("GET"),
+				    .target = t(target),
+				    .websocket = true };
+
+	return egress_decide(r, &q, &v);
+}
+
+static void a_websocket_needs_a_rule_of_its_own(void **state UNUSED)
+{
+	allow("api.example.org");
+	allow("ws:chat.example.org/v1/");
+	compile();
+	assert_true(request("GET", "api.example.org", "/v1/x"));
+	assert_false(opens("api.example.org", "/v1/x"));
+	assert_string_equal(v.hint, "--allow ws:api.example.org/v1/x");
+	assert_false(v.askable);
+	assert_true(opens("chat.example.org", "/v1/x"));
+	assert_false(opens("chat.example.org", "/v2/x"));
+	assert_false(request("GET", "chat.example.org", "/v1/x"));
+	set(FIELD_EGRESS_DENY, "chat.example.org/v1/private");
+	compile();
+	assert_false(opens("chat.example.org", "/v1/private"));
+	assert_true(opens("chat.example.org", "/v1/x"));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, gone)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(an_empty_list_denies_all),
+		TEST(a_websocket_needs_a_rule_of_its_own),
 		TEST(the_hint_is_the_line_that_would_allow_it),
 		TEST(the_hint_for_a_request_would_allow_it_too),
 		TEST(names_match_label_by_label),

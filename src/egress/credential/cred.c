@@ -101,8 +101,12 @@ static int add_host(struct creds *all, struct cred *c, const char *text, struct 
 
 	if (!b)
 		return err_nomem(e);
-	if (rule_parse_host_port(all->arena, text, &name, &b->port, e) < 0)
+	if (credential_host(all->arena, c->spec, text, &name, &b->port, e) < 0)
 		return -e->code;
+	if (name[0] == '*') {
+		b->below = name;
+		return 0;
+	}
 	if (host_parse(egress_text(name, strlen(name)), &b->host) != HOST_OK)
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a host name", name);
 	return 0;
@@ -168,10 +172,15 @@ struct creds *creds_free(struct creds *c)
 
 /* --- may this credential go with this request? --- */
 
+bool binding_is(const struct binding *b, const struct host *host)
+{
+	return b->below ? host_matches(b->below, host) : host_eq(&b->host, host);
+}
+
 static bool bound_here(const struct cred *c, const struct cred_target *to)
 {
 	for (size_t i = 0; to->verified && i < c->n_hosts; i++)
-		if (c->hosts[i].port == to->port && host_eq(&c->hosts[i].host, to->host))
+		if (c->hosts[i].port == to->port && binding_is(&c->hosts[i], to->host))
 			return true;
 	return false;
 }
@@ -180,7 +189,7 @@ static bool host_named(const struct creds *c, const struct cred_target *to)
 {
 	for (size_t i = 0; i < c->n; i++)
 		for (size_t k = 0; k < c->v[i].n_hosts; k++)
-			if (host_eq(&c->v[i].hosts[k].host, to->host))
+			if (binding_is(&c->v[i].hosts[k], to->host))
 				return true;
 	return false;
 }
@@ -340,6 +349,8 @@ static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c,
 /* Is it a field that this credential may stand in? */
 static bool is_slot(const struct credential_spec *c, struct egress_text name)
 {
+	if (c->slot == SLOT_SIGV4)
+		return cred_sign_slot(c, name);
 	if (c->slot == SLOT_BASIC)
 		return cred_same_nocase(name, "authorization");
 	for (size_t i = 0; i < c->headers.n; i++)
@@ -377,7 +388,9 @@ static bool apply_header(struct cred_job *j, struct egress_field *f)
 		if (!(j->bound >> i & 1) || !is_slot(j->creds->v[i].spec, f->name))
 			continue;
 		slot = &j->creds->v[i];
-		switch (replace_value(j, slot, f->name, &f->value)) {
+		switch (slot->spec->slot == SLOT_SIGV4
+				? cred_sign_field(j, slot, f->name, &f->value)
+				: replace_value(j, slot, f->name, &f->value)) {
 		case REPLACED:
 			return !twice(j->head, f->name) ||
 			       verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, NULL,
@@ -406,6 +419,8 @@ bool cred_apply(const struct creds *c, const struct cred_target *to, struct egre
 	for (size_t i = 0; i < c->n; i++)
 		j.bound |= (uint64_t)bound_here(&c->v[i], to) << i;
 	if (j.named) {
+		if (!cred_presigned(&j))
+			return false;
 		for (size_t i = 0; i < head->n_fields; i++)
 			if (!apply_header(&j, &head->fields[i]))
 				return false;
@@ -414,7 +429,7 @@ bool cred_apply(const struct creds *c, const struct cred_target *to, struct egre
 			return false;
 		}
 	}
-	if (!cred_check_left(&j))
+	if ((j.signer && !cred_sign(&j)) || !cred_check_left(&j))
 		return false;
 	*used = j.used;
 	return true;

@@ -5,8 +5,9 @@
  * and hands both to the worker. There cred_apply puts a value in the place of its placeholder, only
  * in the declared slot of a request to a bound host, port, path and method, over TLS that was
  * opened and verified. It never adds a field that is not there, and a placeholder seen anywhere
- * else is a denial. So is a key of somebody else's at a bound host, wherever the host may take one
- * from. Everything but cred_fetch is pure. */
+ * else is a denial. A key that signs (sigv4) is not put in: the request is signed with it anew. So
+ * is a key of somebody else's at a bound host, wherever the host may take one from. Everything but
+ * cred_fetch is pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,6 +40,7 @@ void cred_placeholder_kept(const unsigned char *secret, const char *name,
 			   char out[CRED_PLACEHOLDER_LEN + 1]);
 
 struct creds;
+struct sigv4; /* egress/credential/sigv4.h */
 
 /* secrets[i] belongs to specs->v[i]; both are borrowed for the life of the creds. bind_names:
  * {NAME} of a name that no credential has is a misuse as well. */
@@ -57,6 +59,9 @@ struct cred_target {
 	const struct host *host;
 	uint16_t port;
 	bool verified; /* TLS, opened here and verified towards the host */
+	bool has_body;
+	int64_t now;           /* seconds since 1970; 0: any time */
+	struct sigv4 *signing; /* what becomes of a signature that waits for the body's hash */
 };
 
 /* Is any credential bound to it? */
@@ -68,7 +73,8 @@ bool creds_header(const struct creds *c, const struct cred_target *to, struct eg
 
 /* Rewrites the head in place (new texts in its arena). false: a placeholder where it must not be,
  * or something else where one should stand; *v says so, and the head is not to be sent. *used gets
- * a bit for each credential that was put in (bit i: specs->v[i]); those are to be scrubbed. */
+ * a bit for each credential that was put in (bit i: specs->v[i]); those are to be scrubbed. Where
+ * to->signing->waits, the signature in Authorization is not yet one: sigv4_finish makes it. */
 bool cred_apply(const struct creds *c, const struct cred_target *to, struct egress_head *head,
 		uint64_t *used, struct egress_verdict *v);
 

@@ -17,7 +17,8 @@ static bool other_key(struct cred_job *j, struct egress_text name, const char *m
 	int shown = (int)(name.n < 60 ? name.n : 60);
 	char hint[sizeof(j->v->hint)];
 
-	if (!cred_check_left(j))
+	/* The id of a key that signs stands where it belongs, until the head is signed. */
+	if (!j->signer && !cred_check_left(j))
 		return false;
 	(void)snprintf(hint, sizeof(hint),
 		       "send the placeholder in the credential's own place, or nothing; --set "

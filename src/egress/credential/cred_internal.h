@@ -7,6 +7,7 @@
 #include "base/text/arena.h"
 #include "base/text/buf.h"
 #include "egress/credential/cred.h"
+#include "egress/credential/sigv4.h"
 #include "egress/rules/field_list.h"
 #include "model/dialect/credentials.h"
 
@@ -14,6 +15,7 @@
 
 struct binding {
 	struct host host;
+	const char *below; /* "*.NAME" in place of one host; NULL: that host */
 	uint16_t port;
 };
 
@@ -41,6 +43,8 @@ struct cred_job {
 	struct egress_head *head;
 	struct egress_verdict *v;
 	uint64_t bound, used;
+	const struct cred *signer; /* the id of the key that the client says it has signed with */
+	struct sigv4_claim claim;
 	bool named; /* a credential is bound to the host, at this port or another, over TLS or not
 		     */
 };
@@ -54,6 +58,19 @@ enum cred_outcome { NOT_THIS, REPLACED, REFUSED };
 bool cred_permitted(struct cred_job *j, const struct cred *c);
 bool cred_foreign(struct cred_job *j, const struct cred *c,
 		  const char *slot); /* false, with a denial */
+
+bool binding_is(const struct binding *b, const struct host *host);
+
+/* ---- cred_sign.c: false is a denial ---- */
+
+/* Its id in Authorization, its token in X-Amz-Security-Token. */
+enum cred_outcome cred_sign_field(struct cred_job *j, const struct cred *c, struct egress_text name,
+				  struct egress_text *value);
+bool cred_sign_slot(const struct credential_spec *c, struct egress_text name);
+/* The signature stands in the query of a URL: nobody but its maker can make that again. */
+bool cred_presigned(struct cred_job *j);
+/* Signs the head as it will be sent. */
+bool cred_sign(struct cred_job *j);
 
 /* ---- cred_text.c ---- */
 

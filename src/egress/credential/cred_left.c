@@ -10,7 +10,7 @@
 static bool bound_to(const struct cred *c, const struct cred_target *to)
 {
 	for (size_t i = 0; c && i < c->n_hosts; i++)
-		if (c->hosts[i].port == to->port && host_eq(&c->hosts[i].host, to->host))
+		if (c->hosts[i].port == to->port && binding_is(&c->hosts[i], to->host))
 			return true;
 	return false;
 }

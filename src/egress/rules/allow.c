@@ -392,6 +392,10 @@ static enum fit allow_fits(struct question *k, const struct rule *rule, bool den
 		return FIT_NO;
 	if (!k->q->method.p)
 		return early || !rule_is_narrow(rule) ? FIT_YES : FIT_NO;
+	/* What is said in a WebSocket no rule about requests has seen: one must name it. What is
+	 * denied is denied to it as well. */
+	if (rule->ws != k->q->websocket && (rule->ws || !denies))
+		return FIT_NO;
 	if (!has_method(rule, k->q->method))
 		return FIT_NO;
 	if (!rule->path && !rule->git)
@@ -405,8 +409,8 @@ static enum fit allow_fits(struct question *k, const struct rule *rule, bool den
 static bool is_narrow(const struct rulelist *l, const struct egress_verdict *v, bool any_port)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (rule_is_narrow(&l->v[i]) && host_matches(l->v[i].host, &v->host) &&
-		    has_port(&l->v[i], v->port, any_port))
+		if ((l->v[i].ws ? l->v[i].path != NULL : rule_is_narrow(&l->v[i])) &&
+		    host_matches(l->v[i].host, &v->host) && has_port(&l->v[i], v->port, any_port))
 			return true;
 	return false;
 }
@@ -460,6 +464,7 @@ static bool is_askable(const struct egress_rules *r, const struct egress_request
 		       const struct egress_verdict *v)
 {
 	return (v->pinned || !host_is_inner(&v->host)) && q->via != EGRESS_VIA_OTHER &&
+	       !q->websocket &&
 	       !too_plain(r, q, v);
 }
 
@@ -470,7 +475,10 @@ static const char *hint_request(struct question *k, const char *port, char *hint
 	const char *path = need_path(k) ? buf_str(&k->path) : "";
 	const struct git_request *g = read_git(k);
 
-	if (g->use && plain_path(path))
+	if (k->q->websocket)
+		(void)snprintf(hint, n, "--allow ws:%s%s%s", v->host.name, port,
+			       plain_path(path) ? path : "");
+	else if (g->use && plain_path(path))
 		(void)snprintf(hint, n, "--allow %s:%s%s%.*s",
 			       g->use == GIT_USE_PUSH ? "push" : "fetch", v->host.name, port,
 			       (int)g->repo, path);

@@ -45,6 +45,7 @@ struct egress_request {
 	struct egress_text sni;    /* p NULL: none was sent */
 	uint16_t port;             /* where the connection is meant to go */
 	struct egress_text method, target; /* of a request; p NULL: not known yet */
+	bool websocket;                    /* it asks to go on as one */
 	const char *granted; /* a person's word on this very name and port, in place of a rule that
 				allows; borrowed. NULL: none */
 };

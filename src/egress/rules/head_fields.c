@@ -68,9 +68,13 @@ static const char *const key_parameters[] = {
 	"xapikey", "xgoogcredential", "xgoogsignature",
 };
 
-static const char *const key_endings[] = {
-	"apikey", "auth", "cookie2", "credential", "credentials", "key", "passwd", "password",
-	"secret", "token",
+#define ENDING(text) { text, sizeof(text) - 1 }
+static const struct {
+	const char *text;
+	size_t n;
+} key_endings[] = {
+	ENDING("auth"), ENDING("cookie2"), ENDING("credential"), ENDING("credentials"),
+	ENDING("key"), ENDING("passwd"), ENDING("password"), ENDING("secret"), ENDING("token"),
 };
 
 /* End so, and hold nothing of an account: against forged forms, for pages, locks and retries, and
@@ -99,10 +103,14 @@ static bool begins_so(struct egress_text name, const char *row, size_t n)
 
 bool field_is_common(struct egress_text name)
 {
-	for (size_t i = 0; i < ARRAY_LEN(common); i++) {
-		size_t n = strlen(common[i]);
-		bool prefix = common[i][n - 1] == '*';
+	for (size_t i = 0; name.n && i < ARRAY_LEN(common); i++) {
+		size_t n;
+		bool prefix;
 
+		if ((common[i][0] ^ name.p[0]) & 0xdf) /* bit 5 is all that case can change */
+			continue;
+		n = strlen(common[i]);
+		prefix = common[i][n - 1] == '*';
 		if (prefix ? begins_so(name, common[i], n - 1)
 			   : name.n == n && begins_so(name, common[i], n))
 			return true;
@@ -124,20 +132,20 @@ static size_t plain_name(struct egress_text name, char out[PLAIN_MAX])
 	size_t n = 0;
 
 	for (size_t i = 0; i < name.n; i++) {
-		char c = name.p[i];
+		unsigned char c = (unsigned char)name.p[i], small;
 
 		if (c == '%' && name.n - i > 2 && plain_hex(name.p[i + 1]) >= 0 &&
 		    plain_hex(name.p[i + 2]) >= 0) {
-			c = (char)(plain_hex(name.p[i + 1]) * 16 + plain_hex(name.p[i + 2]));
+			c = (unsigned char)(plain_hex(name.p[i + 1]) * 16 +
+					    plain_hex(name.p[i + 2]));
 			i += 2;
 		}
-		if (c >= 'A' && c <= 'Z')
-			c = (char)(c | 32);
-		if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')))
+		small = c | 32; /* digits have that bit */
+		if ((unsigned)(small - 'a') >= 26 && (unsigned)(c - '0') >= 10)
 			continue;
 		if (n == PLAIN_MAX)
 			return 0;
-		out[n++] = c;
+		out[n++] = (char)small;
 	}
 	return n;
 }
@@ -145,8 +153,24 @@ static size_t plain_name(struct egress_text name, char out[PLAIN_MAX])
 static bool is_one_of(const char *const *rows, size_t n_rows, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n_rows; i++)
-		if (strlen(rows[i]) == n && memcmp(rows[i], p, n) == 0)
+		if (n && rows[i][0] == p[0] && strlen(rows[i]) == n && memcmp(rows[i], p, n) == 0)
 			return true;
+	return false;
+}
+
+/* Their last letters first, then both ends: this is asked of every field of every request. */
+static bool ends_as_key(const char *p, size_t n)
+{
+	if (!n || !strchr("2dhlnsty", p[n - 1]))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(key_endings); i++) {
+		size_t len = key_endings[i].n;
+
+		if (n >= len && p[n - 1] == key_endings[i].text[len - 1] &&
+		    p[n - len] == key_endings[i].text[0] &&
+		    memcmp(p + n - len, key_endings[i].text, len) == 0)
+			return true;
+	}
 	return false;
 }
 
@@ -155,17 +179,8 @@ bool field_takes_key(struct egress_text name)
 	char plain[PLAIN_MAX];
 	size_t n = plain_name(name, plain);
 
-	if (is_one_of(no_keys, ARRAY_LEN(no_keys), plain, n))
-		return false;
-	if (n && memmem(plain, n, "authorization", 13))
-		return true;
-	for (size_t i = 0; i < ARRAY_LEN(key_endings); i++) {
-		size_t len = strlen(key_endings[i]);
-
-		if (n >= len && memcmp(plain + n - len, key_endings[i], len) == 0)
-			return true;
-	}
-	return false;
+	return (ends_as_key(plain, n) || (n >= 13 && memmem(plain, n, "authorization", 13))) &&
+	       !is_one_of(no_keys, ARRAY_LEN(no_keys), plain, n);
 }
 
 bool parameter_takes_key(struct egress_text name)

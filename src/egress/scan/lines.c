@@ -269,6 +269,10 @@ bool lines_feed(struct base64_lines *l, const struct seek_text *t, view_fn *fn, 
 	l->done = 0;
 	if (at < -(ptrdiff_t)t->before.n)
 		at = -(ptrdiff_t)t->before.n;
-	return lines_go(l, &j, &at, n < EARLY ? n : EARLY) && (j.open || lines_raw(l, n)) &&
-	       lines_go(l, &j, &at, n) && lines_close(l, &j) && lines_raw(l, n);
+	if (!lines_go(l, &j, &at, n < EARLY ? n : EARLY) || !(j.open || lines_raw(l, n)))
+		return false;
+	/* A field of a head ends here. */
+	if (n <= EARLY && !j.open)
+		return true;
+	return lines_go(l, &j, &at, n) && lines_close(l, &j) && lines_raw(l, n);
 }

@@ -56,6 +56,9 @@ struct exchange *exchange_free(struct exchange *x)
 	if (x->head.data)
 		explicit_bzero(x->head.data, x->head.len); /* it may hold a credential */
 	buf_done(&x->head);
+	buf_done(&x->held);
+	explicit_bzero(&x->sign, sizeof(x->sign));
+	x->ws = websocket_free(x->ws);
 	(void)scan_close(x->scan_up);
 	(void)scan_close(x->scan_coded);
 	(void)json_scan_close(x->json_up);
@@ -163,7 +166,8 @@ static void decide(struct exchange *x, const struct arrival *from, const struct 
 		x->t.v.port = arrival_port(from);
 		(void)verdict_deny(&x->t.v, EGRESS_BAD_REQUEST, NULL, "%s", why);
 		exchange_deny(x, &x->t.v);
-	} else if (!exchange_judge(x, from, q, &e) || !exchange_scan(x, q)) {
+	} else if ((e.websocket && !websocket_begin(x, q)) || !exchange_judge(x, from, q, &e) ||
+		   !exchange_scan(x, q)) {
 		exchange_deny(x, &x->t.v);
 	} else if (!report_allow(x->k, &x->t.v, q->method)) {
 		exchange_refuse_with(x, 503, "internal", "the decision cannot be recorded");
@@ -256,15 +260,20 @@ bool exchange_step(struct exchange *x)
 {
 	bool moved = false;
 
+	if (x->state == EXCHANGE_WAITS && x->sign.waits) {
+		exchange_ask_body(x);
+		return false;
+	}
 	if (x->state == EXCHANGE_WAITS &&
 	    (exchange_is_early(x) || !exchange_told(x) || !exchange_open(x, false)))
 		return x->state != EXCHANGE_WAITS;
 	if (x->state == EXCHANGE_OPENS)
 		moved = open_step(x);
+	moved |= exchange_pump(x);
 	if (x->state == EXCHANGE_ASKS)
 		moved |= exchange_answer(x);
 	else if (x->state == EXCHANGE_ANSWERS)
-		moved |= exchange_down(x);
+		moved |= exchange_is_websocket(x) ? websocket_down(x) : exchange_down(x);
 	if (!exchange_is_over(x))
 		be_patient(x, moved);
 	return moved;

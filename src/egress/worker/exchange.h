@@ -64,6 +64,10 @@ bool exchange_step(struct exchange *x);           /* true: something moved */
 /* The request's body; a request without one takes nothing. The bytes may be changed by the scan. */
 bool exchange_takes(const struct exchange *x);
 void exchange_body(struct exchange *x, char *p, size_t n, bool last);
+/* It is no request any more: whatever the guest sends are frames, and exchange_frames takes some of
+ * them. */
+bool exchange_is_websocket(const struct exchange *x);
+size_t exchange_frames(struct exchange *x, char *p, size_t n);
 /* Denied when part of it is gone already. */
 void exchange_stop(struct exchange *x, const struct egress_verdict *why);
 

@@ -101,7 +101,7 @@ static void write_head(struct exchange *x, const struct http1_answer *a, struct 
 	h->fields = (struct http1_text){ b->data + first, b->len - 2 - first };
 }
 
-static void send_head(struct exchange *x, const struct http1_answer *a)
+void exchange_send_head(struct exchange *x, const struct http1_answer *a)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(HEAD_ROOM);
 	struct down_head h = { .status = a->status, .body = DOWN_STREAM, .length = a->length };
@@ -172,7 +172,7 @@ static void take_answer(struct exchange *x, const struct up_answer *got)
 		return;
 	}
 	x->t.status = a->status;
-	send_head(x, a);
+	exchange_send_head(x, a);
 }
 
 bool exchange_answer(struct exchange *x)
@@ -187,6 +187,8 @@ bool exchange_answer(struct exchange *x)
 		return true;
 	if (r != UP_READ_THERE)
 		exchange_fail(x, 502, e.what);
+	else if (a.head.status == 101)
+		websocket_open(x, &a.head);
 	else if (a.head.status >= 200)
 		take_answer(x, &a);
 	else if (!interim(x, &a.head))

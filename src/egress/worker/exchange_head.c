@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "base/text/cleanup.h"
 #include "egress/worker/exchange_internal.h"
@@ -103,7 +104,8 @@ bool exchange_name(const struct arrival *from, const struct http1_request *q,
 	*ret = (struct egress_request){ .via = secure ? EGRESS_VIA_TLS : EGRESS_VIA_HTTP,
 					.host = exchange_text(authority),
 					.method = exchange_text(q->method),
-					.target = exchange_text(q->path) };
+					.target = exchange_text(q->path),
+					.websocket = websocket_asked(q) };
 	fault = host_parse_authority(exchange_text(authority), usual, name, &port);
 	if (fault == HOST_ADDRESS) { /* which no rule allows: the refusal names it */
 		ret->host.n = host_address_part(ret->host, usual, &port);
@@ -223,8 +225,9 @@ static bool exchange_head_is_kept(const struct head_filter *f, const struct http
 {
 	struct http1_text name = one->name;
 
-	if (!exchange_passes(one) || exchange_listed_off(q->fields, q->n_fields, one) ||
-	    (f->whole && asks_for_part(one)))
+	/* What an extension does to frames nobody here could read. */
+	if (http1_text_is(name, "Sec-WebSocket-Extensions") || !exchange_passes(one) ||
+	    exchange_listed_off(q->fields, q->n_fields, one) || (f->whole && asks_for_part(one)))
 		return false;
 	/* Some servers read an underscore as a hyphen: what the door says of a field holds for
 	 * both. */
@@ -286,10 +289,14 @@ static void write_request(struct exchange *x, const struct http1_request *q,
 		buf_putu(out, v->port, 0);
 	}
 	buf_puts(out, "\r\n");
+	websocket_head(x, out);
 	for (size_t i = 0; i < h->n_fields; i++) {
 		buf_add(out, h->fields[i].name.p, h->fields[i].name.n);
 		buf_puts(out, ": ");
 		buf_add(out, h->fields[i].value.p, h->fields[i].value.n);
+		if (x->sign.waits &&
+		    x->sign.place == h->fields[i].value.p + h->fields[i].value.n - SIGV4_DIGITS)
+			x->sign_at = out->len - SIGV4_DIGITS;
 		buf_puts(out, "\r\n");
 	}
 	if (x->bound || http1_count(q->fields, q->n_fields, "Accept-Encoding")) {
@@ -305,7 +312,7 @@ static void write_request(struct exchange *x, const struct http1_request *q,
 		buf_putu(out, q->length, 0);
 		buf_puts(out, "\r\n");
 	}
-	if (q->expects)
+	if (q->expects && !x->sign.waits)
 		buf_puts(out, "Expect: 100-continue\r\n");
 	buf_puts(out, "\r\n");
 }
@@ -333,7 +340,10 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 	CLEANUP(arena) struct arena *arena = arena_new(HEAD_ROOM);
 	struct worker *k = x->k;
 	struct egress_head h = { .arena = arena };
-	struct cred_target to = { .verified = x->secure };
+	struct cred_target to = { .verified = x->secure,
+				  .has_body = x->has_body,
+				  .now = (int64_t)time(NULL),
+				  .signing = &x->sign };
 	uint64_t used = 0;
 	bool narrow;
 
@@ -410,6 +420,24 @@ static bool is_json(const struct http1_request *q)
 	return false;
 }
 
+/* S3's own coding comes first: chunks, with a checksum behind the last. */
+static struct http1_text without_chunks(struct exchange *x, struct http1_text value)
+{
+	static const char word[] = "aws-chunked";
+	size_t n = sizeof(word) - 1, at = n;
+
+	if (!exchange_head_begins(value, word))
+		return value;
+	while (at < value.n && (value.p[at] == ' ' || value.p[at] == '\t'))
+		at++;
+	if (at < value.n && value.p[at] != ',')
+		return value;
+	at += at < value.n;
+	x->unwraps = true;
+	http1_body_start(&x->wrapped, HTTP1_CHUNKED, 0);
+	return (struct http1_text){ value.p + at, value.n - at };
+}
+
 /* A coded body is scanned as what it says, and stopped where something would have to be taken out
  * of it; one that the door cannot read passes only where nobody wants to be strict. */
 bool exchange_scan(struct exchange *x, const struct http1_request *q)
@@ -418,26 +446,28 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 	size_t n = http1_count(q->fields, q->n_fields, "Content-Encoding");
 	struct codings c = { 0 };
 	struct err e = { 0 };
-	bool kept;
+	struct http1_text value;
+	bool kept, coded;
 
 	if (!scanner || !x->has_body)
 		return true;
 	kept = is_covered(q);
-	if (n > 1 || (n && coding_parse(exchange_text(http1_only(q->fields, q->n_fields,
-								 "Content-Encoding")),
-					&c) < 0))
+	value = n == 1 ? without_chunks(x, http1_only(q->fields, q->n_fields, "Content-Encoding"))
+		       : (struct http1_text){ 0 };
+	if (n > 1 || coding_parse(exchange_text(value), &c) < 0)
 		return !x->k->plan->leaks.strict ||
 		       verdict_deny(&x->t.v, EGRESS_LEAK, "send the body as gzip or uncoded",
 				    "a request body in this content coding cannot be scanned");
 	if (c.n > 1)
 		return verdict_deny(&x->t.v, EGRESS_LEAK, "send the body as gzip or uncoded",
 				    "a request body that is coded twice is not scanned");
-	if ((is_json(q) ? json_scan_open(scanner, !kept && !c.n, &x->json_up, &e)
+	coded = c.n || x->unwraps;
+	if ((is_json(q) ? json_scan_open(scanner, !kept && !coded, &x->json_up, &e)
 			: scan_open(scanner, SCAN_OUT, &x->scan_up, &e)) < 0 ||
-	    (c.n && (decoder_new(&c, &x->decoder, &e) < 0 ||
-		     scan_open(scanner, SCAN_OUT, &x->scan_coded, &e) < 0)))
+	    (coded && (decoder_new(&c, &x->decoder, &e) < 0 ||
+		       scan_open(scanner, SCAN_OUT, &x->scan_coded, &e) < 0)))
 		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL, "%s", e.what);
-	if (x->scan_up && (kept || c.n))
+	if (x->scan_up && (kept || coded))
 		scan_keep(x->scan_up);
 	if (x->scan_coded)
 		scan_keep(x->scan_coded);

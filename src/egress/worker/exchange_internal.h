@@ -6,6 +6,7 @@
 
 #include "egress/worker/exchange.h"
 #include "egress/worker/worker.h"
+#include "egress/credential/sigv4.h"
 
 #define SECOND ((uint64_t)1000 * 1000)
 #define HEAD_ROOM ((size_t)256 << 10)
@@ -26,6 +27,8 @@ struct exchange {
 	struct scan *scan_up, *scan_down;
 	struct json_scan *json_up; /* in place of scan_up, for a body of JSON */
 	struct decoder *decoder;   /* of a coded request body: what is scanned is what it says */
+	bool unwraps;              /* aws-chunked: a coding of S3's that is chunks in the body */
+	struct http1_body wrapped; /* what is in them goes through the decoder */
 	struct scan *scan_coded;   /* and what it is: its own head has texts as well */
 	struct buf coded;          /* of it, not sent yet */
 	size_t coded_old;          /* of these, older than the last `decoded` bytes it says */
@@ -39,9 +42,15 @@ struct exchange {
 	bool heard_end;  /* of the downstream: it says no more */
 	uint64_t looked; /* bytes of the answer that the leak scan saw */
 	unsigned interim;
-	unsigned scrubbed;   /* values taken out of the answer's head */
-	uint64_t not_before; /* its turn by the rate of requests; 0: now */
-	uint64_t deadline;   /* for something to move */
+	unsigned scrubbed; /* values taken out of the answer's head */
+	struct sigv4 sign; /* waits: nothing goes up before the whole body came */
+	size_t sign_at;    /* in `head`: the digits of the signature */
+	struct buf held;   /* the body until then */
+	size_t held_sent;  /* of it */
+	bool held_whole;
+	struct websocket *ws; /* owned; from the opening on */
+	uint64_t not_before;  /* its turn by the rate of requests; 0: now */
+	uint64_t deadline;    /* for something to move */
 };
 
 static inline struct http1_text exchange_method(const struct exchange *x)
@@ -65,12 +74,40 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 		    const struct egress_request *e);
 bool exchange_scan(struct exchange *x, const struct http1_request *q); /* of the body, if any */
 
+/* ---- exchange_sign.c: a head that is signed with the hash of its body ---- */
+
+void exchange_hold(struct exchange *x, const char *p, size_t n, bool last);
+bool exchange_holds(const struct exchange *x); /* does it take more? */
+void exchange_ask_body(struct exchange *x);    /* of a guest that waits to be asked */
+bool exchange_pump(struct exchange *x);        /* what was held, on its way: true, it moved */
+
+/* ---- exchange_websocket.c ---- */
+
+/* A request to go on as a WebSocket; anything else that wants to be upgraded stays a request. */
+bool websocket_asked(const struct http1_request *q);
+/* Remembers what the host's answer must prove; false: refused. */
+bool websocket_begin(struct exchange *x, const struct http1_request *q);
+void websocket_head(const struct exchange *x, struct buf *out);
+/* 101: the exchange goes on as two streams of frames, or fails. */
+void websocket_open(struct exchange *x, const struct http1_answer *a);
+bool websocket_is_open(const struct websocket *w);
+bool websocket_down(struct exchange *x); /* true: something moved */
+bool websocket_takes(const struct exchange *x);
+struct websocket *websocket_free(struct websocket *w);
+
+/* ---- exchange_up.c ---- */
+
+bool exchange_send_up(struct exchange *x, char *p, size_t n, bool last);
+
 /* ---- exchange_down.c: true when something moved ---- */
 
 bool exchange_answer(struct exchange *x);
 bool exchange_down(struct exchange *x);
 
 /* ---- exchange.c ---- */
+
+/* The head of an answer, as it goes down. */
+void exchange_send_head(struct exchange *x, const struct http1_answer *a);
 
 /* Does the monitor know everything that was decided? Nothing is sent, to either side, and no
  * address dialled before; false: the exchange is run again when it does. */

@@ -28,6 +28,34 @@ static int scan_decoded(void *context, char *p, size_t n, struct err *e UNUSED)
 	return scan_said(d->x, p, n, false, d->v) ? 0 : -EPERM;
 }
 
+static int broken_chunks(struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, EBADMSG, "chunks that are malformed");
+}
+
+/* What is in the chunks of aws-chunked; behind the last of them nothing is. */
+static int feed_wrapped(struct exchange *x, const char *p, size_t n, bool last, struct decoded *d,
+			struct err *e)
+{
+	while (n) {
+		struct http1_text piece;
+		ssize_t took = http1_body_read(&x->wrapped, p, n, &piece);
+		int r = 0;
+
+		if (took <= 0)
+			return broken_chunks(e);
+		if (piece.n)
+			r = decoder_feed(x->decoder, piece.p, piece.n, false, scan_decoded, d, e);
+		if (r < 0)
+			return r;
+		p += took;
+		n -= (size_t)took;
+	}
+	if (last && !http1_body_done(&x->wrapped))
+		return broken_chunks(e);
+	return last ? decoder_feed(x->decoder, "", 0, true, scan_decoded, d, e) : 0;
+}
+
 /* Nothing can be taken out of a coded body: it passes as it is or not at all. */
 static bool check_coded(struct exchange *x, char *p, size_t n, bool last, struct egress_verdict *v)
 {
@@ -39,7 +67,8 @@ static bool check_coded(struct exchange *x, char *p, size_t n, bool last, struct
 
 	if (!scan_feed(x->scan_coded, p, n, last, &ignored, v))
 		return false;
-	r = decoder_feed(x->decoder, p, n, last, scan_decoded, &d, &e);
+	r = x->unwraps ? feed_wrapped(x, p, n, last, &d, &e)
+		       : decoder_feed(x->decoder, p, n, last, scan_decoded, &d, &e);
 	if (r == -EPERM)
 		return false;
 	if (r < 0)
@@ -93,7 +122,7 @@ static bool send_plain(struct exchange *x, char *p, size_t n, bool last, struct 
 	return true;
 }
 
-static bool send_up(struct exchange *x, char *p, size_t n, bool last)
+bool exchange_send_up(struct exchange *x, char *p, size_t n, bool last)
 {
 	struct egress_verdict v = { 0 };
 
@@ -108,6 +137,10 @@ static bool send_up(struct exchange *x, char *p, size_t n, bool last)
 
 bool exchange_takes(const struct exchange *x)
 {
+	if (exchange_is_websocket(x))
+		return websocket_takes(x);
+	if (x->sign.waits || x->held_whole)
+		return exchange_holds(x);
 	return (x->state == EXCHANGE_ASKS || x->state == EXCHANGE_ANSWERS) && !x->up_done &&
 	       !x->way->ops->full(x->way);
 }
@@ -115,7 +148,11 @@ bool exchange_takes(const struct exchange *x)
 void exchange_body(struct exchange *x, char *p, size_t n, bool last)
 {
 	x->fed = true;
-	if (!send_up(x, p, n, last))
+	if (x->sign.waits) {
+		exchange_hold(x, p, n, last);
+		return;
+	}
+	if (!exchange_send_up(x, p, n, last))
 		return;
 	if (last)
 		x->way->ops->end(x->way);

@@ -36,6 +36,18 @@ static bool add_number(struct link *g, const char *before, uint64_t v, const cha
 	       link_add(g, after, strlen(after));
 }
 
+static bool head_of_websocket(struct session *s, const struct down_head *h)
+{
+	static const char upgrade[] = "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+	struct link *g = &s->guest;
+
+	s->framing = FRAMED_CLOSE;
+	s->keep = false;
+	return add_number(g, "HTTP/1.1 ", 101, " ") && link_add(g, h->reason.p, h->reason.n) &&
+	       link_add(g, upgrade, sizeof(upgrade) - 1) && link_add(g, h->fields.p, h->fields.n) &&
+	       link_add(g, "\r\n", 2);
+}
+
 static bool on_head(struct downstream *d, const struct down_head *h)
 {
 	struct session *s = session_of(d);
@@ -44,6 +56,8 @@ static bool on_head(struct downstream *d, const struct down_head *h)
 
 	if (h->status == 100)
 		return link_add(g, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+	if (h->status == 101)
+		return head_of_websocket(s, h);
 	choose_framing(s, h);
 	ok = add_number(g, "HTTP/1.1 ", (uint64_t)h->status, " ") &&
 	     link_add(g, h->reason.p, h->reason.n) && link_add(g, "\r\n", 2) &&
@@ -231,8 +245,31 @@ static bool feed(struct session *s)
 	return moved;
 }
 
+/* Frames, in place of what was a request. */
+static bool feed_frames(struct session *s)
+{
+	struct link *g = &s->guest;
+	bool moved = false;
+
+	while (exchange_takes(s->x) && !downstream_tired(&s->down)) {
+		size_t n;
+
+		if (!g->in.len && !link_fill(g))
+			break;
+		n = exchange_frames(s->x, (char *)(uintptr_t)link_data(g),
+				    g->in.len < PIECE ? g->in.len : PIECE);
+		link_take(g, n);
+		s->down.turn += n;
+		moved = true;
+	}
+	return moved;
+}
+
 bool session_reads(const struct session *s)
 {
+	if (exchange_is_websocket(s->x))
+		return exchange_takes(s->x);
+
 	return !exchange_is_early(s->x) &&
 	       (s->fed || exchange_state(s->x) == EXCHANGE_WAITS || exchange_takes(s->x));
 }
@@ -240,11 +277,11 @@ bool session_reads(const struct session *s)
 bool session_exchange(struct session *s)
 {
 	struct link *g = &s->guest;
-	bool moved = feed(s);
+	bool frames = exchange_is_websocket(s->x), moved = frames ? feed_frames(s) : feed(s);
 
 	/* What follows is the next request, read later. A guest that says no more may still listen;
 	 * one that is gone is found out by what is sent to it. */
-	if (s->fed && exchange_state(s->x) > EXCHANGE_WAITS)
+	if (!frames && s->fed && exchange_state(s->x) > EXCHANGE_WAITS)
 		(void)link_fill(g);
 	s->down.ended = g->eof;
 	moved |= exchange_step(s->x);
@@ -252,7 +289,7 @@ bool session_exchange(struct session *s)
 		session_http_follow(s);
 		return true;
 	}
-	if (g->broken || (g->eof && !s->fed && !g->in.len))
+	if (g->broken || (g->eof && (frames || !s->fed) && !g->in.len))
 		s->state = SESSION_DEAD;
 	return moved;
 }

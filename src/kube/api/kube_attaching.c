@@ -19,7 +19,7 @@
 #include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "kube/api/kube_speaker.h"
-#include "kube/api/websocket.h"
+#include "wire/websocket.h"
 #include "kube/kube.h"
 
 #define PIECE 16384

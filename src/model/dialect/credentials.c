@@ -34,6 +34,19 @@ int credentials_add(struct arena *a, struct credentiallist *l, const struct cred
 	return 0;
 }
 
+int credential_host(struct arena *a, const struct credential_spec *c, const char *text,
+		    const char **host, uint16_t *port, struct err *e)
+{
+	bool below = c->slot == SLOT_SIGV4 && str_starts(text, "*.");
+
+	if (rule_parse_host_port(a, text + (below ? 2 : 0), host, port, e) < 0)
+		return -e->code;
+	if (below)
+		*host = arena_printf(a, "*.%s", *host);
+	return *host ? 0 : err_nomem(e);
+}
+
+/* `host` may be "*.NAME": any one below it. */
 static bool rule_reaches(struct arena *a, const char *text, const char *host)
 {
 	const struct group *g = text[0] == '@' ? group_find(text) : NULL;
@@ -41,9 +54,9 @@ static bool rule_reaches(struct arena *a, const char *text, const char *host)
 	struct err e;
 
 	if (!g && rule_parse(a, text, &r, &e) == 0 && !r.group)
-		return host_covers(r.host, host);
+		return host_covers(r.host, host) || (*host == '*' && host_covers(host, r.host));
 	for (const char *const *h = g ? g->hosts : NULL; h && *h; h++)
-		if (host_covers(*h, host))
+		if (host_covers(*h, host) || (*host == '*' && host_covers(host, *h)))
 			return true;
 	return false;
 }
@@ -55,7 +68,7 @@ bool credential_reachable(struct arena *a, const struct spec *s, const struct cr
 		uint16_t port;
 		struct err e;
 
-		if (rule_parse_host_port(a, c->hosts.v[i], &host, &port, &e) < 0)
+		if (credential_host(a, c, c->hosts.v[i], &host, &port, &e) < 0)
 			continue;
 		for (size_t k = 0; k < s->egress.allow.n; k++)
 			if (rule_reaches(a, s->egress.allow.v[k], host))
@@ -76,7 +89,7 @@ bool credential_of_service(struct arena *a, const struct credential_spec *c)
 	uint16_t port;
 	struct err e;
 
-	return c->hosts.n && rule_parse_host_port(a, c->hosts.v[0], &host, &port, &e) == 0 &&
+	return c->hosts.n && credential_host(a, c, c->hosts.v[0], &host, &port, &e) == 0 &&
 	       str_eq(host, "host.brig.internal");
 }
 
@@ -134,7 +147,7 @@ static int read_hosts(struct spec *s, const struct source *src, const struct nod
 		return err_hint(e, "a credential is bound to the hosts it may be sent to");
 	}
 	for (size_t i = 0; i < c->hosts.n; i++)
-		if (rule_parse_host_port(s->arena, c->hosts.v[i], &name, &port, e) < 0)
+		if (credential_host(s->arena, c, c->hosts.v[i], &name, &port, e) < 0)
 			return read_failed(src, host, e);
 	return 0;
 }
@@ -183,6 +196,9 @@ static bool is_structural(const char *name)
 static int check_field(const struct source *src, const struct node *m, enum credential_slot slot,
 		       const char *name, struct err *e)
 {
+	if (slot == SLOT_SIGV4 && !str_eq(name, "id") && !str_eq(name, "secret") &&
+	    !str_eq(name, "token"))
+		return node_error(src->name, m, e, "sigv4: id, secret or token, not '%.60s'", name);
 	if (slot == SLOT_BASIC ? str_has_control(name) || strchr(name, ':')
 			       : !credentials_is_token(name))
 		return node_error(src->name, m, e, "'%.60s' is not a name", name);
@@ -264,7 +280,8 @@ static int find_slot(const struct source *src, const struct node *n, const struc
 		enum credential_slot slot;
 	} keys[] = { { "header", SLOT_HEADER },
 		     { "cookie", SLOT_COOKIE },
-		     { "basic", SLOT_BASIC } };
+		     { "basic", SLOT_BASIC },
+		     { "sigv4", SLOT_SIGV4 } };
 
 	*ret = NULL;
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
@@ -272,7 +289,7 @@ static int find_slot(const struct source *src, const struct node *n, const struc
 
 		if (m && *ret)
 			return node_error(src->name, m, e,
-					  "one of header, cookie and basic, not two");
+					  "one of header, cookie, basic and sigv4, not two");
 		if (m) {
 			*ret = m;
 			*slot = keys[i].slot;
@@ -444,6 +461,8 @@ const struct credential_key credential_keys[] = {
 	{ "prefix", "what comes before it there; 'Bearer ' for Authorization", CREDENTIAL_TEXT },
 	{ "cookie", "instead of a header: the cookie it is", CREDENTIAL_TEXT },
 	{ "basic", "instead of a header: the password of this user", CREDENTIAL_TEXT },
+	{ "sigv4", "instead of a header: the id, secret or token of a key that signs (AWS)",
+	  CREDENTIAL_TEXT },
 	{ "query", "parameters of the query that may hold it", CREDENTIAL_TEXTS },
 	{ "methods", "only for these methods", CREDENTIAL_TEXTS },
 	{ "paths", "only below these paths", CREDENTIAL_TEXTS },
@@ -473,8 +492,8 @@ static int read_one(struct spec *s, const struct source *src, const struct node 
 	c->name = arena_strdup(s->arena, n->key);
 	if (!c->name)
 		return err_nomem(e);
-	if (read_service(s, src, n, c, e) < 0 || read_hosts(s, src, n, c, e) < 0 ||
-	    read_methods(s, src, n, c, e) < 0 || read_slot(s, src, n, c, e) < 0 ||
+	if (read_service(s, src, n, c, e) < 0 || read_slot(s, src, n, c, e) < 0 ||
+	    read_hosts(s, src, n, c, e) < 0 || read_methods(s, src, n, c, e) < 0 ||
 	    read_git(s, src, n, c, e) < 0 || read_also(s, src, n, c, e) < 0)
 		return -e->code;
 	return read_source(s, src, n, c, e);

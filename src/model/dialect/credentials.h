@@ -46,6 +46,10 @@ int credentials_add(struct arena *a, struct credentiallist *l, const struct cred
  */
 int credentials_declare(struct spec *s, const char *name, const char *host, struct err *e);
 
+/* One of its hosts; "*.NAME" is all below it, for a key that signs: it is never sent itself. */
+int credential_host(struct arena *a, const struct credential_spec *c, const char *text,
+		    const char **host, uint16_t *port, struct err *e);
+
 /* true: the allowlist lets this run reach a host that the credential is bound to. */
 bool credential_reachable(struct arena *a, const struct spec *s, const struct credential_spec *c);
 /* For the host service, whose bytes are passed as they are: nothing can be put in. */

@@ -30,6 +30,9 @@ static int fill_slots(struct arena *a, const struct service *s, struct credentia
 	if (*first == '?') {
 		c->slot = SLOT_QUERY;
 		c->field = first + 1;
+	} else if (str_starts(first, "sigv4 ")) {
+		c->slot = SLOT_SIGV4;
+		c->field = first + strlen("sigv4 ");
 	} else if (str_starts(first, "basic ")) {
 		c->slot = SLOT_BASIC;
 		c->field = first + strlen("basic ");
@@ -177,6 +180,42 @@ static int grant_one(struct arena *a, const struct spec *s, const char *name,
 	return c ? credentials_add(a, l, c, e) : unknown_credential(name, e);
 }
 
+/* Of a key that signs the parts belong together: who names one of AWS's variables means all three,
+ * at the same hosts. */
+static int grant_siblings(struct arena *a, const struct spec *s, struct credentiallist *l,
+			  struct err *e)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct service *of = service_of_variable(l->v[i].name), *row;
+
+		if (l->v[i].slot != SLOT_SIGV4 || !of)
+			continue;
+		l->v[i].service = of->name;
+		for (row = service_find(of->name); row->name && str_eq(row->name, of->name);
+		     row++) {
+			const struct credential_spec *own =
+				credential_find(&s->credentials, row->variables[0]);
+			struct credential_spec c;
+
+			if (credential_find(l, row->variables[0]))
+				continue;
+			if (!own && fill_known(a, row, row->variables[0], &c, e) < 0)
+				return -e->code;
+			if (own) {
+				c = *own;
+			} else {
+				c.hosts = l->v[i].hosts;
+				c.methods = l->v[i].methods;
+				c.paths = l->v[i].paths;
+			}
+			c.service = of->name;
+			if (credentials_add(a, l, &c, e) < 0)
+				return -e->code;
+		}
+	}
+	return 0;
+}
+
 static bool is_login(const struct spec *s, const char *name)
 {
 	return s->egress.upstream_login && str_eq(s->egress.upstream_login, name);
@@ -223,6 +262,8 @@ int credentials_granted(struct arena *a, const struct spec *s, struct credential
 	for (size_t i = 0; i < s->use_credentials.n; i++)
 		if (grant_one(a, s, s->use_credentials.v[i], &l, e) < 0)
 			return -e->code;
+	if (grant_siblings(a, s, &l, e) < 0)
+		return -e->code;
 	*ret = l;
 	return 0;
 }

@@ -196,7 +196,7 @@ static void json_companions(struct json *j, const struct companionlist *l, bool 
 /* Where a value comes from and may go; there is no value here to show. */
 static void json_credential(struct json *j, const struct credential_spec *c)
 {
-	static const char *const slots[] = { "header", "query", "cookie", "basic" };
+	static const char *const slots[] = { "header", "query", "cookie", "basic", "sigv4" };
 	static const char *const sources[] = { "env", "file", "command" };
 
 	json_key(j, "host");

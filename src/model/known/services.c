@@ -48,6 +48,11 @@ static const struct login_file google_login = {
 		"Authorization: Bearer "                                                           \
 	}
 
+#define AWS_HOSTS                                                                                  \
+	{                                                                                          \
+		"*.amazonaws.com", "*.amazonaws.com.cn", "*.api.aws"                               \
+	}
+
 /* clang-format off */
 const struct service services[] = {
 	/* Models. */
@@ -142,7 +147,10 @@ const struct service services[] = {
 	{ "snyk", { "SNYK_TOKEN" }, { "api.snyk.io" }, { "Authorization: token " } },
 	{ "sonarcloud", { "SONAR_TOKEN" }, { "sonarcloud.io", "api.sonarcloud.io" }, BEARER },
 
-	/* Clouds. */
+	/* Clouds. Requests to AWS are signed anew, so its hosts may have any name there. */
+	{ "aws", { "AWS_ACCESS_KEY_ID" }, AWS_HOSTS, { "sigv4 id" } },
+	{ "aws", { "AWS_SECRET_ACCESS_KEY" }, AWS_HOSTS, { "sigv4 secret" } },
+	{ "aws", { "AWS_SESSION_TOKEN" }, AWS_HOSTS, { "sigv4 token" } },
 	{ "cloudflare", { "CLOUDFLARE_API_TOKEN", "CF_API_TOKEN" }, { "api.cloudflare.com" },
 	  BEARER },
 	{ "digitalocean", { "DIGITALOCEAN_ACCESS_TOKEN", "DIGITALOCEAN_TOKEN" },

@@ -19,7 +19,8 @@ struct service {
 	const char *variables[SERVICE_VARIABLES + 1]; /* of each one a credential */
 	const char *hosts[SERVICE_HOSTS + 1];         /* none: every customer has another */
 	/* Where the key goes: "NAME: PREFIX" for a header, "basic USER" for the password of that
-	 * user, "?NAME" for a parameter of the query. Further ones are headers. */
+	 * user, "?NAME" for a parameter of the query, "sigv4 id", "sigv4 secret" and "sigv4
+	 * token" for the parts of a key that signs. Further ones are headers. */
 	const char *slots[SERVICE_SLOTS + 1];
 	const char *git;                /* USER@HOST of git over HTTPS, USER for one of all its
 					   hosts; NULL: none */

@@ -127,13 +127,16 @@ static int parse_host(struct arena *a, const char *p, struct rule *r, struct err
 	return r->path || str_eq(p + n, "/") ? 0 : err_nomem(e);
 }
 
-/* "push:" and "fetch:" before a host; a host of that name with a port is none. */
-static const char *parse_git(const char *text, enum rule_git *ret)
+/* "push:", "fetch:" and "ws:" before a host; a host of that name with a port is none. */
+static const char *parse_kind(const char *text, struct rule *r)
 {
 	static const struct {
 		const char *word;
 		enum rule_git git;
-	} words[] = { { "fetch:", RULE_FETCH }, { "push:", RULE_PUSH } };
+		bool ws;
+	} words[] = { { "fetch:", RULE_FETCH, false },
+		      { "push:", RULE_PUSH, false },
+		      { "ws:", RULE_ALL, true } };
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		const char *host = text + strlen(words[i].word);
@@ -142,7 +145,8 @@ static const char *parse_git(const char *text, enum rule_git *ret)
 			continue;
 		if (*host && strchr("/", host[strspn(host, "0123456789,")]))
 			continue;
-		*ret = words[i].git;
+		r->git = words[i].git;
+		r->ws = words[i].ws;
 		return host;
 	}
 	return text;
@@ -162,7 +166,7 @@ static int settle_repository(struct arena *a, struct rule *r, struct err *e)
 
 bool rule_is_narrow(const struct rule *r)
 {
-	return r->path || r->methods.n || r->git;
+	return r->path || r->methods.n || r->git || r->ws;
 }
 
 int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *e)
@@ -185,7 +189,7 @@ int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *
 	}
 	if (blank && parse_methods(a, text, (size_t)(blank - text), &r.methods, e) < 0)
 		return -e->code;
-	if (parse_host(a, blank ? blank + 1 : parse_git(text, &r.git), &r, e) < 0)
+	if (parse_host(a, blank ? blank + 1 : parse_kind(text, &r), &r, e) < 0)
 		return -e->code;
 	if (r.git && settle_repository(a, &r, e) < 0)
 		return -e->code;

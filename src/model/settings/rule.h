@@ -4,6 +4,7 @@
  *     [METHOD[,METHOD...] ]HOST[:PORT[,PORT...]][/PREFIX]   GET,HEAD api.example.org:443,8443/v1/
  *     fetch:HOST[:PORT[,PORT...]][/REPOSITORY]              fetch:git.example.org/team/tool
  *     push:HOST[:PORT[,PORT...]][/REPOSITORY]               push:git.example.org/team/
+ *     ws:HOST[:PORT[,PORT...]][/PREFIX]                     ws:api.example.org/v1/realtime
  *     @GROUP                                                @pypi
  *
  * A repository is meant with ".git" behind it and without; all below a path that ends in '/'.
@@ -29,6 +30,7 @@ struct rule {
 	size_t n_ports;         /* 0: none written */
 	struct strlist methods; /* none: any */
 	const char *path;       /* prefix, without escapes; NULL: any */
+	bool ws;                /* WebSockets alone, which no other rule lets through */
 	enum rule_git git;      /* git's fetch or push alone, of the repository that path is */
 };
 

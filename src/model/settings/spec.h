@@ -207,7 +207,7 @@ struct leak_spec {
 	struct envlist rules; /* kind of secret to action */
 };
 
-enum credential_slot { SLOT_HEADER, SLOT_QUERY, SLOT_COOKIE, SLOT_BASIC };
+enum credential_slot { SLOT_HEADER, SLOT_QUERY, SLOT_COOKIE, SLOT_BASIC, SLOT_SIGV4 };
 enum credential_from { FROM_ENVIRONMENT, FROM_FILE, FROM_COMMAND };
 
 struct login_file; /* model/known/login_file.h */
@@ -217,7 +217,8 @@ struct credential_spec {
 	const char *name;     /* and of the variable inside that holds the placeholder */
 	struct strlist hosts; /* HOST[:PORT] */
 	enum credential_slot slot;
-	const char *field;             /* header, parameter or cookie; the user of basic */
+	const char *field;             /* header, parameter or cookie; the user of basic; id, secret
+					  or token of sigv4 */
 	const char *prefix;            /* in front of the value in a header */
 	struct strlist headers;        /* further ones that may hold it; "Bearer " or nothing */
 	struct strlist methods, paths; /* none: any */

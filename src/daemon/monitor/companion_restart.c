@@ -5,11 +5,14 @@
  *
  * The sandbox beside it goes on meanwhile. Hooks ran when that was created, and do not again. One
  * that has not run well for five minutes stays failed, reason `crash-loop`. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "base/files/fd.h"
+#include "base/files/tree.h"
 #include "base/sys/clock.h"
 #include "daemon/monitor/monitor_companions.h"
 #include "sandbox/manager.h"
@@ -76,11 +79,45 @@ static void on_open(struct loop_timer *t, uint64_t now)
 	serve_companion(c);
 }
 
+/* A sandbox counts what is written from its own beginning on, and what it left is there still. What
+ * cannot be looked at is too much. */
+static bool has_room(struct companion *c)
+{
+	char name[sizeof(MONITOR_DATA) + 80];
+	uint64_t limit = c->spec->disk, bytes = 0;
+	CLEANUP(fd) int fd = -1;
+
+	if (!limit || !c->spec->data)
+		return true;
+	(void)snprintf(name, sizeof(name), MONITOR_DATA "/%s", c->spec->name);
+	fd = openat(c->m->folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || tree_size(fd, limit, &bytes) < 0 || bytes >= limit)
+		return false;
+	c->disk = limit - bytes;
+	return true;
+}
+
+/* What its door let through in all. */
+static void add_spent(struct companion *c)
+{
+	const struct outcome *o = c->sandbox ? sandbox_facts(c->sandbox) : NULL;
+
+	if (!o)
+		return;
+	c->spent.bytes_out += o->egress.bytes_out;
+	c->spent.bytes_in += o->egress.bytes_in;
+}
+
 /* Its sandbox has ended as well: another one takes its seat. */
 static void open_anew(struct companion *c)
 {
 	struct brig_error unused;
 
+	if (!has_room(c)) {
+		companion_becomes(c, COMPANION_FAILED, "disk");
+		return;
+	}
+	add_spent(c);
 	(void)brig_sandbox_close(c->sandbox, NULL, &unused);
 	c->sandbox = NULL;
 	companion_check_end(c);

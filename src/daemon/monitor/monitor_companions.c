@@ -220,13 +220,22 @@ static int contain(const struct companion_spec *d, const struct spec *own, struc
 	return spec_set(s, FIELD_READ_ONLY_ROOT, "false", ORIGIN_API, e);
 }
 
+/* Of a budget, 0 for none, what is not spent; a byte is no request. */
+static uint64_t left_of(uint64_t budget, uint64_t spent)
+{
+	return !budget || spent < budget ? budget - (budget ? spent : 0) : 1;
+}
+
 /* A door of its own, with the sandbox's rules. Values that the sandbox's door puts in are not for
  * it, nor is a service of the host's. */
-static void give_door(const struct spec *own, struct spec *s)
+static void give_door(const struct companion *c, struct spec *s)
 {
 	static const enum field_id written[] = { FIELD_RATE_DOMAIN, FIELD_RATE_TOTAL };
+	const struct spec *own = c->m->companions->spec;
 
 	s->egress = own->egress;
+	s->egress.rate.bytes_out = left_of(own->egress.rate.bytes_out, c->spent.bytes_out);
+	s->egress.rate.bytes_in = left_of(own->egress.rate.bytes_in, c->spent.bytes_in);
 	s->egress.host_service = 0;
 	s->egress.ask = false; /* a question says whose it is by its sandbox alone */
 	s->leaks = own->leaks;
@@ -256,7 +265,7 @@ static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 			return text ? -e->code : err_nomem(e);
 	}
 	if (d->network == NETWORK_PROXY)
-		give_door(own, s);
+		give_door(c, s);
 	s->no_workspace = true;
 	s->companion = true;
 	s->audit = own->audit;
@@ -266,7 +275,7 @@ static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 	take_limit(s, FIELD_MEMORY, d->memory, &s->limits.memory);
 	take_limit(s, FIELD_CPUS, d->cpus, &s->limits.cpus);
 	take_limit(s, FIELD_PIDS, d->pids, &s->limits.pids);
-	take_limit(s, FIELD_DISK, d->disk, &s->limits.disk);
+	take_limit(s, FIELD_DISK, c->disk, &s->limits.disk);
 	return make_data(c, s, e);
 }
 
@@ -360,6 +369,7 @@ int companions_open(struct monitor *m, const struct spec *s, struct err *e)
 		c->m = m;
 		c->spec = &all->spec->companions.v[all->n];
 		c->address = all->spec->members.v[all->n + 1].address;
+		c->disk = c->spec->disk;
 		c->turns.fd = c->serves.fd = c->asks.fd = -1;
 	}
 	if (companion_backend(all->spec, &all->engine, e) < 0 ||

@@ -12,6 +12,7 @@
 
 #include "daemon/monitor/monitor_internal.h"
 #include "daemon/shared/restart.h"
+#include "model/outcome/outcome.h"
 #include "model/settings/spec.h"
 #include "sandbox/manager.h"
 
@@ -42,6 +43,10 @@ struct companion {
 	uint64_t failures;     /* of checks, in a row */
 	uint64_t since;        /* its command runs, in microseconds; 0: it did not begin */
 	struct restart restart;
+	/* Whoever is inside can end its sandbox as often as it likes: the next one gets what is
+	 * left. */
+	uint64_t disk;             /* bytes that it may write; 0: any */
+	struct egress_count spent; /* by those before it */
 	struct companion_words said, answer;
 	/* Things that each client, and that any, was told of; its sandbox lists but so many. */
 	size_t denied[MONITOR_CLIENTS], denied_most;

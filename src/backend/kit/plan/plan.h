@@ -241,6 +241,8 @@ static inline bool plan_wrote(const struct box_plan *p, enum limit l)
 	return p->wrote & 1U << l;
 }
 
+/* Refuses the tree where a name that is there now is known otherwise in its folder. */
+int plan_letters_held(int folder, const char *name, const char *tree, struct err *e);
 /* A place on the host that the command may write: its workspace, what is kept, or another. NULL:
  * all that it writes is in memory. */
 const char *plan_on_disk(const struct box_plan *p);

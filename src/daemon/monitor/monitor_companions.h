@@ -33,7 +33,7 @@ struct companion {
 	enum companion_state state;
 	char reason[MONITOR_REASON];
 	brig_sandbox *sandbox; /* NULL: it has ended */
-	pthread_t opens;       /* who waits for an engine, between the two */
+	pthread_t opens;       /* who waits for an engine, or counts what is left */
 	bool opening;
 	struct err unopened;
 	brig_request *request, *aside_request;
@@ -46,6 +46,7 @@ struct companion {
 	/* Whoever is inside can end its sandbox as often as it likes: the next one gets what is
 	 * left. */
 	uint64_t disk;             /* bytes that it may write; 0: any */
+	bool full;                 /* it has none left */
 	struct egress_count spent; /* by those before it */
 	struct companion_words said, answer;
 	/* Things that each client, and that any, was told of; its sandbox lists but so many. */

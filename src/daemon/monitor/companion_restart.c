@@ -103,22 +103,10 @@ static void *measure_aside(void *arg)
 	return NULL;
 }
 
-/* What its door let through in all. */
-static void add_spent(struct companion *c)
-{
-	const struct outcome *o = c->sandbox ? sandbox_facts(c->sandbox) : NULL;
-
-	if (!o)
-		return;
-	c->spent.bytes_out += o->egress.bytes_out;
-	c->spent.bytes_in += o->egress.bytes_in;
-}
-
 static void begin_anew(struct companion *c)
 {
 	struct brig_error unused;
 
-	add_spent(c);
 	(void)brig_sandbox_close(c->sandbox, NULL, &unused);
 	c->sandbox = NULL;
 	companion_check_end(c);

@@ -220,22 +220,13 @@ static int contain(const struct companion_spec *d, const struct spec *own, struc
 	return spec_set(s, FIELD_READ_ONLY_ROOT, "false", ORIGIN_API, e);
 }
 
-/* Of a budget, 0 for none, what is not spent; a byte is no request. */
-static uint64_t left_of(uint64_t budget, uint64_t spent)
-{
-	return !budget || spent < budget ? budget - (budget ? spent : 0) : 1;
-}
-
 /* A door of its own, with the sandbox's rules. Values that the sandbox's door puts in are not for
  * it, nor is a service of the host's. */
-static void give_door(const struct companion *c, struct spec *s)
+static void give_door(const struct spec *own, struct spec *s)
 {
 	static const enum field_id written[] = { FIELD_RATE_DOMAIN, FIELD_RATE_TOTAL };
-	const struct spec *own = c->m->companions->spec;
 
 	s->egress = own->egress;
-	s->egress.rate.bytes_out = left_of(own->egress.rate.bytes_out, c->spent.bytes_out);
-	s->egress.rate.bytes_in = left_of(own->egress.rate.bytes_in, c->spent.bytes_in);
 	s->egress.host_service = 0;
 	s->egress.ask = false; /* a question says whose it is by its sandbox alone */
 	s->leaks = own->leaks;
@@ -265,7 +256,7 @@ static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 			return text ? -e->code : err_nomem(e);
 	}
 	if (d->network == NETWORK_PROXY)
-		give_door(c, s);
+		give_door(own, s);
 	s->no_workspace = true;
 	s->companion = true;
 	s->audit = own->audit;

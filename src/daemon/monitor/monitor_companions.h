@@ -12,7 +12,6 @@
 
 #include "daemon/monitor/monitor_internal.h"
 #include "daemon/shared/restart.h"
-#include "model/outcome/outcome.h"
 #include "model/settings/spec.h"
 #include "sandbox/manager.h"
 
@@ -45,9 +44,8 @@ struct companion {
 	struct restart restart;
 	/* Whoever is inside can end its sandbox as often as it likes: the next one gets what is
 	 * left. */
-	uint64_t disk;             /* bytes that it may write; 0: any */
-	bool full;                 /* it has none left */
-	struct egress_count spent; /* by those before it */
+	uint64_t disk; /* bytes that it may write; 0: any */
+	bool full;     /* it has none left */
 	struct companion_words said, answer;
 	/* Things that each client, and that any, was told of; its sandbox lists but so many. */
 	size_t denied[MONITOR_CLIENTS], denied_most;

@@ -189,6 +189,37 @@ def a_companion_that_takes_memory_without_end_meets_its_own_limit():
 
 
 @test
+def what_a_companion_writes_to_its_folder_meets_its_own_limit():
+    """Also when it ends its own sandbox each time before that: another one counts from nothing. The control has no limit."""
+    fill = r"""
+import os, time
+for i in range(3):
+    with open(f"/data/{time.monotonic_ns()}", "wb") as f:
+        f.write(os.urandom(1 << 20)); f.flush(); os.fsync(f.fileno())
+    time.sleep(0.03)
+if END:
+    b"x" * (400 << 20)
+"""
+    once = ["sh", "-c", 'while :; do python3 -c "$FILL"; done']
+    with daemon() as d:
+        def companion(end, **limits):
+            return {"command": once if not end else ["sh", "-c", 'python3 -c "$FILL"; sleep 60'], "data": "/data", "env": {"FILL": fill.replace("END", str(end))}, "limits": {"memory": "64m", **limits}}
+        box = d.create(spec=spec({"free": companion(False), "held": companion(False, disk="8m"), "again": companion(True, disk="8m")}))["id"]
+
+        def size(name):
+            with files_as_root():
+                return sum(f.stat().st_size for f in (state() / "brig/daemon/sandboxes" / box / "data" / name).iterdir()) >> 20
+
+        def ended(name):
+            return next((c["state"], c["reason"]) for c in d.call("GET", f"/v1/sandboxes/{box}").json["companions"] if c["name"] == name) == ("failed", "disk")
+        assert wait_until(lambda: size("free") > 20, 30), "the control proves nothing"
+        for name in ("held", "again"):
+            assert wait_until(lambda: ended(name), 30), (name, size(name), events(d, box))  # noqa: B023
+            assert 8 <= size(name) < 16, (name, size(name))
+        d.call("DELETE", f"/v1/sandboxes/{box}")
+
+
+@test
 def what_a_command_left_running_is_paused_and_stopped_with_the_rest():
     """A command that ends leaves nothing behind that a pause does not hold, or that is killed unheard."""
     left = r"""

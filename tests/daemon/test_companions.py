@@ -448,6 +448,8 @@ def what_cannot_be_had_is_refused_by_name():
     with daemon() as d:
         for companions, more, said in (({"a": {"image": "redis"}}, {}, "image cannot be run on native"),
                                        ({"a": puppet()}, {"network": "host"}, "the host's own network"),
+                                       ({"a": puppet(network="proxy")}, {"network": "proxy", "egress": {"upstream_proxy": "http://proxy.test:3128", "upstream_login": "P"},
+                                                                         "credentials": {"P": {"host": "proxy.test", "basic": "me", "from": {"env": "P"}}}}, "upstream_login is a credential"),
                                        ({"a": puppet()}, {"backend": "none", "policy": "full_access", "allow_full_access": True}, "companions")):
             box = refused(d, companions, **more)
             assert said in box["error"]["what"], box

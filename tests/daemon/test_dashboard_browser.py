@@ -307,6 +307,8 @@ class Enemy(http.server.BaseHTTPRequestHandler):
         body = b"<!doctype html><title>enemy</title><body>enemy</body>"
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
+        for cookie in ("brig=evil", "brig=evil; Path=/v1", *(f"b{i}={'x' * 3900}" for i in range(40))) if self.path == "/toss" else ():
+            self.send_header("Set-Cookie", cookie + "; Domain=localhost")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -364,6 +366,13 @@ def strings_from_inside_and_other_pages_do_nothing():
         b.until("[...document.querySelectorAll('.view .chip.agent')].some(c => c.textContent === arguments[0])", SEEN[:64])
         b.script("[...document.querySelectorAll('.view a')].find(a => a.textContent.startsWith('./<img')).click()")
         b.sees(f"began ./{SEEN.replace('/', '|')} for {SEEN[:64]} ·", ".timeline")
+        # Nor is the name of a folder that it made, in a denial.
+        folder = "in " + ATTACK.replace("/", "|")
+        done = brig("run", "--", "sh", "-c", f"mkdir -p '{folder}/.git/hooks' '{folder}/.git/objects' '{folder}/.git/refs'; echo 'ref: refs/heads/x' >'{folder}/.git/HEAD'; echo x >'{folder}/.git/hooks/pre-commit'")
+        assert "protected-path" in done.errors, done.errors
+        page(b, "record?type=access.deny")
+        b.sees("in " + SEEN.replace("/", "|"))
+        shutil.rmtree(workspace() / folder)
         page(b, "sandboxes")
         b.sees("l=" + SEEN)
         page(b, "sandbox/guest")
@@ -396,6 +405,11 @@ def strings_from_inside_and_other_pages_do_nothing():
         assert wait_until(lambda: any("frame-ancestors" in line["message"] for line in b.log()), WAIT)
         assert all(cookie is None for _, cookie in Enemy.asked), Enemy.asked
         assert not settings().exists()
+        # Nor does it toss cookies at ours from a name nearby; the control: it has them itself.
+        for name in ("evil.localhost", "localhost"):
+            b.go(f"http://{name}:{port}/toss")
+        assert len(b.cookies()) > 30 and "brig" in {c["name"] for c in b.cookies()}
+        b.forget_cookies()
         # The session was not harmed, and the guest's sandbox is as it was.
         b.go(f"{own}/")
         b.sees("guest")

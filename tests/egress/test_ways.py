@@ -58,9 +58,9 @@ def a_port_is_part_of_a_rule():
 def rules_may_name_methods_and_paths_and_denial_is_stronger():
     with Web("api.test") as web:
         config = configure(web, allow=["GET api.test/v1/"], deny=["api.test/v1/secret"])
-        r = behind(config, "sh", "-c", "for u in /v1/a /v2/a /v1/secret /v1/../v2 /v1/%2e%2e/v2 '/v1/a?x=/../'; do "
+        r = behind(config, "sh", "-c", "for u in /v1/a /v2/a /v1/secret /v1/../v2 /v1/%2e%2e/v2 '/v1/a?x=/../' /v1/secret. /v1/secret%2e /v1/secret%20 /v1/secret../b; do "
                    "curl -s --path-as-is -o /dev/null -w '%{http_code}\\n' https://api.test$u; done; "
-                   "curl -s -o /dev/null -w '%{http_code}\\n' -d x https://api.test/v1/a")
+                   "curl -s -o /dev/null -w '%{http_code}\\n' -d x https://api.test/v1/a")  # a server on Windows drops dots and blanks at an end
         codes = r["stdout"].split()
         assert codes[0] == codes[5] == "200" and all(c in ("400", "403") for c in codes[1:5] + codes[6:]), codes
         assert [line.split()[1] for line, _, _ in web.seen] == ["/v1/a", "/v1/a?x=/../"], web.seen

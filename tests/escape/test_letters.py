@@ -72,6 +72,44 @@ def and_so_where_each_spelling_has_a_number_of_its_own():
             assert done.status == 125 and WORDS in done.errors, (done.text, done.errors)
 
 
+def led_past(folder, name, other):
+    """A cover over `name` in a plain namespace: what `other` gets done there."""
+    words = f"mount --bind {name} {name} && mount -o remount,ro,bind {name}; echo x >>{name}; echo attack >>{other}"
+    as_them = () if not uid() else ("setpriv", f"--reuid={uid()}", f"--regid={uid()}", "--clear-groups", "--")
+    done = subprocess.run([*as_them, *UNSHARED, "sh", "-c", words], cwd=folder, capture_output=True, text=True, check=False)
+    return "Read-only" in done.stderr and "attack" in (folder / name).read_text()
+
+
+@test(by_root=True)
+def a_folder_in_which_nothing_is_yet_is_refused_when_a_name_is_held():
+    """Until then there is no name that would tell."""
+    with letters() as p:
+        empty = p.parent / "empty"
+        with files_as_root():
+            (empty / ".vscode").write_text("mine\n")
+        assert led_past(empty, ".vscode", ".VSCODE"), "the control proves nothing"
+        with files_as_root():
+            (empty / ".VSCODE").unlink()
+        for backend in ("native", "bwrap"):
+            done = brig("run", "--backend", backend, "--", "sh", "-c", "rm -f .VSCODE; echo {} >.VSCODE; echo written", cwd=empty)
+            assert done.status == 125 and WORDS in done.errors and not done.stdout, (backend, done.text, done.errors)
+            assert not list(empty.iterdir()), list(empty.iterdir())
+
+
+@test(by_root=True)
+def a_cover_that_a_short_name_leads_past_refuses_the_run():
+    with letters("short") as p:
+        settings = p.parent / "brief/.vscode"
+        assert not settings.with_name(".VSCODE").exists() and led_past(settings.parent, ".vscode", "VSCODE~1"), "the control proves nothing"
+        before = settings.read_bytes()
+        for backend in ("native", "bwrap"):
+            done = brig("run", "--backend", backend, "--", "sh", "-c", "echo again >VSCODE~1; echo written", cwd=settings.parent)
+            assert done.status == 125 and WORDS in done.errors and not done.stdout, (backend, done.text, done.errors)
+            done = brig("run", "--backend", backend, "--", "true", cwd=p)
+            assert done.status == 125 and WORDS in done.errors, (backend, done.text, done.errors)
+        assert settings.read_bytes() == before
+
+
 @test
 def a_second_name_in_other_letters_is_a_name_like_any_other():
     """Here letters differ: nothing is refused for a file that is called so."""

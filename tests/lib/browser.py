@@ -97,6 +97,9 @@ class Browser:
     def cookies(self):
         return self._ask("GET", "/cookie")
 
+    def forget_cookies(self):
+        self._ask("DELETE", "/cookie")
+
     def picture(self, path):
         path = pathlib.Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -380,6 +380,29 @@ def bytes_written_to_the_workspace_are_limited():
 
 
 @test
+def bytes_written_anywhere_else_on_the_disk_are_limited_too():
+    """Without a workspace: --write is all there is. The control has no limit; the oracle is what lies on the disk."""
+    place = scratch() / "elsewhere"
+    place.mkdir()
+    os.chown(place, uid(), uid())
+    fill = f"for i in $(seq 24); do head -c 1m /dev/urandom > {place}/f$i; sync {place}/f$i; sleep 0.03; done"
+
+    def filled(*options):
+        done = brig("run", "--json", "--write", place, *options, "--", "sh", "-c", fill, cwd="/")
+        size = sum(f.stat().st_size for f in place.iterdir())
+        for f in place.iterdir():
+            f.unlink()
+        return done, size >> 20
+    done, size = filled()
+    assert (done.status, size) == (0, 24), (done.errors, "the control proves nothing")
+    for backend in ("native", "bwrap"):
+        done, size = filled("--disk", "4m", "--backend", backend)
+        limited(done, "limit", "disk")
+        assert size < 12, (backend, size)
+    place.rmdir()
+
+
+@test
 def a_short_run_over_its_disk_is_told_by_its_limit_too():
     for _ in range(4):  # mostly over before the first look
         done = sh("head -c 5m /dev/zero > big", "--json", "--disk", "1m")

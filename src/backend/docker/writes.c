@@ -48,15 +48,15 @@ static int open_proc(const struct guard *g)
 
 void guard_watch_writes(struct guard *g)
 {
-	const struct backend_plan *p = g->plan;
+	const struct box_plan *p = g->plan->box;
+	const char *at = plan_on_disk(p);
 
-	if (!p->box->limits.disk)
+	if (!p->limits.disk)
 		return;
 	g->look_at_writes = true;
 	g->disk.with_init = true;
-	if (p->box->workspace || p->box->store)
-		g->disk.fd = open(p->box->workspace ? p->box->workspace : p->box->store,
-				  O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at)
+		g->disk.fd = open(at, O_PATH | O_CLOEXEC);
 	g->seen_at = clock_us();
 }
 

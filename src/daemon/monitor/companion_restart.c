@@ -5,11 +5,14 @@
  *
  * The sandbox beside it goes on meanwhile. Hooks ran when that was created, and do not again. One
  * that has not run well for five minutes stays failed, reason `crash-loop`. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "base/files/fd.h"
+#include "base/files/tree.h"
 #include "base/sys/clock.h"
 #include "daemon/monitor/monitor_companions.h"
 #include "sandbox/manager.h"
@@ -76,8 +79,31 @@ static void on_open(struct loop_timer *t, uint64_t now)
 	serve_companion(c);
 }
 
-/* Its sandbox has ended as well: another one takes its seat. */
-static void open_anew(struct companion *c)
+/* A sandbox counts what is written from its own beginning on, and what it left is there still. What
+ * cannot be looked at is too much. */
+static bool has_room(struct companion *c)
+{
+	char name[sizeof(MONITOR_DATA) + 80];
+	uint64_t limit = c->spec->disk, bytes = 0;
+	CLEANUP(fd) int fd = -1;
+
+	(void)snprintf(name, sizeof(name), MONITOR_DATA "/%s", c->spec->name);
+	fd = openat(c->m->folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || tree_size(fd, limit, &bytes) < 0 || bytes >= limit)
+		return false;
+	c->disk = limit - bytes;
+	return true;
+}
+
+static void *measure_aside(void *arg)
+{
+	struct companion *c = arg;
+
+	c->full = !has_room(c);
+	return NULL;
+}
+
+static void begin_anew(struct companion *c)
 {
 	struct brig_error unused;
 
@@ -92,6 +118,41 @@ static void open_anew(struct companion *c)
 		(void)err_nomem(&c->unopened);
 	c->again.due = on_open;
 	loop_at(c->m->loop, &c->again, clock_us());
+}
+
+static void on_measured(struct loop_timer *t, uint64_t now)
+{
+	struct companion *c = of_again(t);
+	bool paused = c->m->stage == MONITOR_IS_PAUSED;
+
+	if (paused || pthread_tryjoin_np(c->opens, NULL) != 0) {
+		loop_at(c->m->loop, t, now + (paused ? PAUSED_US : LOOK_US));
+		return;
+	}
+	c->opening = false;
+	if (c->m->stage == MONITOR_IS_STOPPING)
+		return;
+	if (c->full)
+		companion_becomes(c, COMPANION_FAILED, "disk");
+	else
+		begin_anew(c);
+}
+
+/* Its sandbox has ended as well: another one takes its seat. How many names it has left is its own
+ * choice, so that they are counted beside the loop. */
+static void open_anew(struct companion *c)
+{
+	if (!c->spec->disk || !c->spec->data) {
+		begin_anew(c);
+		return;
+	}
+	if (pthread_create(&c->opens, NULL, measure_aside, c) != 0) {
+		companion_again(c);
+		return;
+	}
+	c->opening = true;
+	c->again.due = on_measured;
+	loop_at(c->m->loop, &c->again, clock_us() + LOOK_US / 10);
 }
 
 static void companion_on_again(struct loop_timer *t, uint64_t now)

@@ -266,7 +266,7 @@ static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 	take_limit(s, FIELD_MEMORY, d->memory, &s->limits.memory);
 	take_limit(s, FIELD_CPUS, d->cpus, &s->limits.cpus);
 	take_limit(s, FIELD_PIDS, d->pids, &s->limits.pids);
-	take_limit(s, FIELD_DISK, d->disk, &s->limits.disk);
+	take_limit(s, FIELD_DISK, c->disk, &s->limits.disk);
 	return make_data(c, s, e);
 }
 
@@ -360,6 +360,7 @@ int companions_open(struct monitor *m, const struct spec *s, struct err *e)
 		c->m = m;
 		c->spec = &all->spec->companions.v[all->n];
 		c->address = all->spec->members.v[all->n + 1].address;
+		c->disk = c->spec->disk;
 		c->turns.fd = c->serves.fd = c->asks.fd = -1;
 	}
 	if (companion_backend(all->spec, &all->engine, e) < 0 ||

@@ -32,7 +32,7 @@ struct companion {
 	enum companion_state state;
 	char reason[MONITOR_REASON];
 	brig_sandbox *sandbox; /* NULL: it has ended */
-	pthread_t opens;       /* who waits for an engine, between the two */
+	pthread_t opens;       /* who waits for an engine, or counts what is left */
 	bool opening;
 	struct err unopened;
 	brig_request *request, *aside_request;
@@ -42,6 +42,10 @@ struct companion {
 	uint64_t failures;     /* of checks, in a row */
 	uint64_t since;        /* its command runs, in microseconds; 0: it did not begin */
 	struct restart restart;
+	/* Whoever is inside can end its sandbox as often as it likes: the next one gets what is
+	 * left. */
+	uint64_t disk; /* bytes that it may write; 0: any */
+	bool full;     /* it has none left */
 	struct companion_words said, answer;
 	/* Things that each client, and that any, was told of; its sandbox lists but so many. */
 	size_t denied[MONITOR_CLIENTS], denied_most;

@@ -79,12 +79,18 @@ static enum path_fault add_escape(const char *p, size_t left, struct buf *out)
 	return PATH_OK;
 }
 
+/* Dots there, or blanks: a server on Windows drops them, and nobody else does. */
+static bool ends_in_nothing(const char *segment, size_t n)
+{
+	return n && (segment[n - 1] == '.' || (n >= 3 && memcmp(segment + n - 3, "%20", 3) == 0));
+}
+
 static bool has_odd_segment(const char *path)
 {
 	for (const char *p = path + 1;; p += strcspn(p, "/") + 1) {
 		size_t n = strcspn(p, "/");
 
-		if ((n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+		if (ends_in_nothing(p, n)) /* or means the folder itself, or the one above */
 			return true;
 		if (!p[n])
 			return false;

@@ -3,8 +3,8 @@
  *
  * Escapes of unreserved bytes are decoded, other escapes get upper-case digits. Whatever two
  * servers could read differently is refused, not guessed: dot segments in any spelling, encoded
- * slashes, backslashes, NULs and percent signs (double encoding), semicolons, empty segments,
- * broken escapes. Pure. */
+ * slashes, backslashes, NULs and percent signs (double encoding), semicolons, empty segments, dots
+ * and blanks at the end of one, broken escapes. Pure. */
 #pragma once
 
 #include <stdbool.h>

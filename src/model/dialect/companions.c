@@ -337,6 +337,11 @@ int companions_check(const struct spec *s, bool containers, struct err *e)
 				      "name a program of this machine: command: [PROGRAM, ARG...]; "
 				      "or use --backend docker",
 				      "an image cannot be run on native", e);
+		if (c->network == NETWORK_PROXY && s->egress.upstream_login)
+			return cannot(c, "use network none or bridge for it",
+				      "egress.upstream_login is a credential, and its door has "
+				      "none",
+				      e);
 	}
 	return 0;
 }

@@ -243,6 +243,12 @@ static inline bool plan_wrote(const struct box_plan *p, enum limit l)
 	return p->wrote & 1U << l;
 }
 
+/* Refuses the tree where a name that is there now is known otherwise in its folder. */
+int plan_letters_held(int folder, const char *name, const char *tree, struct err *e);
+/* A place on the host that the command may write: its workspace, what is kept, or another. NULL:
+ * all that it writes is in memory. */
+const char *plan_on_disk(const struct box_plan *p);
+
 /* `backend` is borrowed for as long as the plan lives. */
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
 /* The same without what can be found out while the new process is at work: the four below must

@@ -67,13 +67,32 @@ static bool leads_past(int folder, const char *name, const char *other)
 	return first >= 0 && !letters_same_name(first, second) && !is_listed(folder, other);
 }
 
-/* A file system of Windows has a short name for each as well. */
+/* The name that a file system of Windows makes up for one that its oldest programs could not take:
+ * eight capital letters and three. false: they could. */
+static bool short_name(const char *name, char ret[16])
+{
+	const char *from = name + strspn(name, ". "), *dot = strrchr(from, '.');
+	size_t base = dot ? (size_t)(dot - from) : strlen(from), n = 0;
+
+	if (!*from || (from == name && base <= 8 && (!dot || strlen(dot) <= 4)))
+		return false;
+	for (size_t i = 0; i < base && n < 6; i++)
+		if (from[i] != '.' && from[i] != ' ')
+			ret[n++] = (char)toupper((unsigned char)from[i]);
+	ret[n++] = '~';
+	ret[n++] = '1';
+	for (size_t i = 0; dot && dot[i] && i < 4; i++)
+		ret[n++] = (char)toupper((unsigned char)dot[i]);
+	ret[n] = '\0';
+	return true;
+}
+
 static bool is_known_otherwise(int folder, const char *name)
 {
-	char other[NAME_MAX + 1];
+	char other[NAME_MAX + 1], brief[16];
 
 	return (in_other_letters(name, other) && leads_past(folder, name, other)) ||
-	       (str_eq(name, ".git") && leads_past(folder, name, "git~1"));
+	       (short_name(name, brief) && leads_past(folder, name, brief));
 }
 
 /* The folder that a path lies in, and its last name. */
@@ -127,6 +146,11 @@ static bool shows_host(const struct op *o)
 	       S_ISDIR(o->ident.type);
 }
 
+int plan_letters_held(int folder, const char *name, const char *tree, struct err *e)
+{
+	return is_known_otherwise(folder, name) ? letters_refuse(tree, e) : 0;
+}
+
 struct host_tree {
 	const struct op *op;
 	bool looked; /* at its top */
@@ -173,8 +197,8 @@ static bool lies_over(const struct op *o)
 	       ((o->kind == OP_BIND || o->kind == OP_BIND_FD) && !o->fixed);
 }
 
-/* A name that is only held by then tells nothing: any other in its folder does, if it has letters.
- */
+/* A name that is held only later tells nothing yet: any other in its folder does, if it has
+ * letters. Where there is none, protect.c asks of the first that it holds. */
 static int check_top(struct host_tree *t, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;

@@ -131,3 +131,16 @@ int plan_stored_trees(struct box_plan *p, struct err *e)
 		return -e->code;
 	return s->home_folder ? 0 : stored_tree(p, STORE_HOME, p->home, e);
 }
+
+const char *plan_on_disk(const struct box_plan *p)
+{
+	if (p->workspace || p->store)
+		return p->workspace ? p->workspace : p->store;
+	for (size_t i = 0; i < p->op_count; i++) {
+		const struct op *o = &p->ops[i];
+
+		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD) && o->writable && !o->fixed)
+			return o->src;
+	}
+	return NULL;
+}

@@ -110,9 +110,10 @@ static void enforce_pids(struct backend_job *j, struct box_start *c, unsigned ha
 
 static void begin_disk(struct backend_job *j)
 {
-	const char *at = j->plan->workspace ? j->plan->workspace : j->plan->store;
+	const char *at = plan_on_disk(j->plan);
 
-	j->disk.fd = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at)
+		j->disk.fd = open(at, O_PATH | O_CLOEXEC);
 	disk_begin(&j->disk);
 }
 
@@ -129,7 +130,7 @@ int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
 	by[LIMIT_FILES] = ENFORCER_RLIMIT;
 	by[LIMIT_GPUS] = gpu_set_empty(&j->plan->gpus) ? ENFORCER_NONE : ENFORCER_DEVICES;
 	by[LIMIT_DISK] = l->disk ? ENFORCER_WATCH : ENFORCER_NONE;
-	j->watch_disk = l->disk && (j->plan->workspace || j->plan->store);
+	j->watch_disk = l->disk;
 	if (j->watch_disk)
 		begin_disk(j);
 	if (l->cpus && has & CGROUP_HAS_CPUS)

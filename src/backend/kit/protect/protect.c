@@ -135,11 +135,13 @@ static int protect_hold_name(struct protect *t, struct journal *j, struct live_n
 	struct protected_name *n = l->n;
 	CLEANUP(name_parent) struct name_parent at = protect_parent(l->tree->fd, n->path);
 	int r = at.dir < 0 ? at.dir : protect_put(t, at.dir, at.name, n, node);
+	bool first = !l->tree->held;
 
 	if (r == 0 || r == -EEXIST) {
 		l->placeholder = r == 0 || (journal_named(j, n->tree, n->path) &&
 					    placeholder_is(at.dir, at.name));
-		return 0;
+		l->tree->held |= l->placeholder;
+		return first && l->placeholder ? plan_letters_held(at.dir, at.name, n->tree, e) : 0;
 	}
 	if (n->file) {
 		(void)err_errno(e, r, "the code has no place to appear at '%s'", n->inside);

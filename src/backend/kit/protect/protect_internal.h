@@ -22,6 +22,7 @@ struct tree {
 	bool closed; /* opened again for the look afterwards */
 	mode_t mode; /* to be given back */
 	int record;  /* of its git folders; -1: none */
+	bool held;   /* it has placeholders */
 	bool joined; /* another run had begun there */
 	bool left;   /* we have: what was made there was judged */
 	bool last;   /* no other run is left there: the record was stored */

@@ -16,7 +16,7 @@ const struct subcommand *const commands[] = {
 	&cmd_dashboard,  &cmd_init,    &cmd_examples, &cmd_doctor,
 	&cmd_config,     &cmd_allow,   &cmd_bundle,   &cmd_cache,
 	&cmd_quarantine, &cmd_exposed, &cmd_audit,    &cmd_image,
-	&cmd_mcp,        &cmd_proxy,   &cmd_schema,   &cmd_completion,
+	&cmd_learn, &cmd_mcp,        &cmd_proxy,   &cmd_schema,   &cmd_completion,
 	&cmd_version,    &cmd_help,    NULL
 };
 

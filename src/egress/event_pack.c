@@ -18,7 +18,7 @@
 static const struct {
 	size_t at, room;
 } texts[] = { TEXT(host),       TEXT(method), TEXT(address), TEXT(rule),
-	      TEXT(credential), TEXT(what),   TEXT(hint) };
+	      TEXT(credential), TEXT(what),   TEXT(hint),   TEXT(path), TEXT(fields) };
 
 /* Both ends are of one build, and of machines of one byte order. */
 struct event_head {

@@ -156,6 +156,7 @@ static int add_place(struct learn_text *t, const char *place, bool writable, str
 		while (strlen(u.v[i].path) > strlen(place))
 			to_parent(u.v[i].path, place);
 	merge_same(&u);
+	drop_covered(&u);
 	fold(&u, place);
 	drop_covered(&u);
 	for (size_t i = 0; i < u.n; i++)

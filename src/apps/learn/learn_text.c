@@ -60,10 +60,8 @@ static void put_begin(const struct learn_text *t, struct buf *out)
 	if (gmtime_r(&t->at, &tm))
 		(void)strftime(day, sizeof(day), "%F %H:%M UTC", &tm);
 	buf_printf(out, "# What a run of brig learn asked for, %s:\n#   ", day);
-	for (size_t i = 0; t->run->command.argv && t->run->command.argv[i] && i < 16; i++) {
-		buf_puts(out, i ? " " : "");
-		put_plain(out, t->run->command.argv[i]);
-	}
+	/* Its further words may hold what is nobody else's to read. */
+	put_plain(out, t->run->command.argv ? t->run->command.argv[0] : "");
 	buf_puts(out, "\n# The command chose every name below. Read them; \"brig allow\" then trusts the "
 		      "file as it stands.\nbrig: 1\n");
 }
@@ -80,6 +78,19 @@ static void put_network(const struct learn_text *t, struct buf *out)
 		buf_puts(out, "  # Of requests to these hosts; they pass where a rule names methods or "
 			      "paths.\n");
 	put_list(out, "fields", "  ", NULL, &t->fields);
+}
+
+/* Their names, which were on the line: never their values. */
+static void put_credentials(const struct spec *s, struct buf *out)
+{
+	if (s->origin[FIELD_CREDENTIAL] != ORIGIN_FLAG || !s->use_credentials.n)
+		return;
+	buf_puts(out, "\nuse_credentials:\n");
+	for (size_t i = 0; i < s->use_credentials.n; i++) {
+		buf_puts(out, "  - ");
+		json_quote(out, s->use_credentials.v[i], strlen(s->use_credentials.v[i]));
+		buf_putc(out, '\n');
+	}
 }
 
 static void put_told(struct buf *out, const char *head, const struct learned_list *l)
@@ -155,6 +166,7 @@ void learn_write(const struct learn_text *t, struct buf *out)
 {
 	put_begin(t, out);
 	put_network(t, out);
+	put_credentials(t->run, out);
 	if (t->read.n || t->write.n || t->mounts.n)
 		buf_puts(out, "\n# Of what the run was shown beside its workspace.\n");
 	put_list(out, "read", "", "time", &t->read);

@@ -79,8 +79,10 @@ static int learning_network(struct spec *s, struct err *e)
 				  "what a command asks for is seen at the door alone");
 	if (said && s->network == NETWORK_NONE)
 		return 0;
+	/* Not a request that somebody has made: a backend that cannot be learned from says so. */
 	s->egress.learn = true;
-	return spec_set(s, FIELD_NETWORK, "proxy", ORIGIN_FLAG, e);
+	s->network = NETWORK_PROXY;
+	return 0;
 }
 
 int learning_open(struct learning *l, struct err *e)
@@ -119,6 +121,12 @@ static void learning_execute(struct learning *l)
 	struct terminal t = { 0 };
 	struct brig_error be;
 
+	if (s->egress.learn)
+		cmd_run_note(s, "every public host is open while brig learns: what the command can "
+				"read it can send away");
+	/* Whoever is there ends it. */
+	if (!spec_wrote(s, FIELD_TIMEOUT) && isatty(STDIN_FILENO))
+		s->command.timeout = 0;
 	brig_request_stdio(l->request, 0, l->keeps_output ? 1 : 2, 2);
 	brig_request_on_note(l->request, cmd_run_note, s);
 	request_signals(l->request, cmd_run_signals());

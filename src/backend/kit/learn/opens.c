@@ -285,8 +285,8 @@ static void note_name(struct opens *o, const struct seccomp_notif *q, const stru
 	/* Its number is its own as long as its question stands. */
 	if (ioctl(o->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &q->id) < 0)
 		return;
-	if (!read)
-		o->to->unread++;
+	if (!read) /* the first is init's own: nobody can look into that one */
+		o->to->unread += o->to->opens > 0;
 	else
 		look_up(o, (pid_t)q->pid, name, w->does,
 			w->flags ? (int)q->data.args[w->flags] : 0);

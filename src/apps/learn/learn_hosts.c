@@ -95,7 +95,7 @@ static bool holds(struct arena *a, const char *text)
 	struct rule rule;
 	struct err e;
 
-	return rule_parse(a, text, &rule, &e) == 0 && !rule.group &&
+	return rule_parse(a, text, &rule, &e) == 0 && !rule.group && rule.host[0] != '*' &&
 	       rule_check_allow(&rule, &e) == 0;
 }
 

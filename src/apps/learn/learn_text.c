@@ -25,12 +25,12 @@ static void put_plain(struct buf *out, const char *text)
 		buf_puts(out, "...");
 }
 
-static void put_reason(struct buf *out, const char *what, const struct learned_line *l)
+void learn_reason(struct buf *out, const char *what, const struct learned_line *l)
 {
 	if (!l->count)
-		buf_puts(out, "  # not counted in this run\n");
+		buf_puts(out, "not counted in this run");
 	else
-		buf_printf(out, "  # %llu %s%s, the first after %llu.%llu s\n",
+		buf_printf(out, "%llu %s%s, the first after %llu.%llu s",
 			   (unsigned long long)l->count, what, l->count == 1 ? "" : "s",
 			   (unsigned long long)(l->first_us / 1000000),
 			   (unsigned long long)(l->first_us / 100000 % 10));
@@ -44,9 +44,12 @@ static void put_list(struct buf *out, const char *key, const char *indent, const
 	buf_printf(out, "%s%s:\n", indent, key);
 	for (size_t i = 0; i < l->n; i++) {
 		buf_puts(out, indent);
-		if (what)
-			put_reason(out, what, &l->v[i]);
-		buf_printf(out, "%s  - ", indent);
+		if (what) {
+			buf_puts(out, "  # ");
+			learn_reason(out, what, &l->v[i]);
+			buf_printf(out, "\n%s", indent);
+		}
+		buf_puts(out, "  - ");
 		json_quote(out, l->v[i].text, strlen(l->v[i].text));
 		buf_putc(out, '\n');
 	}

@@ -39,6 +39,8 @@ struct learn_text {
 };
 
 int learn_settle(struct learn_text *t, struct err *e);
+/* "12 requests, the first after 1.2 s" */
+void learn_reason(struct buf *out, const char *what, const struct learned_line *l);
 void learn_write(const struct learn_text *t, struct buf *out);
 void learn_json(const struct learn_text *t, const char *text, struct json *j);
 

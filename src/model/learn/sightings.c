@@ -128,13 +128,13 @@ void sightings_request(struct sightings *s, const char *host, uint16_t port, con
 {
 	bool git = str_starts(path, "fetch:") || str_starts(path, "push:");
 	const char *at = git ? strchr(path, ':') + 1 : path;
-	struct seen_request *r =
-		find_request(s, host, port,
-			     !git	    ? method
-			     : path[0] == 'f' ? "fetch"
-					      : "push",
-			     git ? at : NULL);
+	struct seen_request *r;
 
+	if (at[0] != '/')
+		at = "";
+	if (git)
+		method = path[0] == 'f' ? "fetch" : "push";
+	r = find_request(s, host, port, method, git ? at : NULL);
 	if (!r) {
 		s->more_requests++;
 		return;

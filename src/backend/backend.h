@@ -121,7 +121,7 @@ enum backend_can {
 	BACKEND_FILES = 1 << 8,       /* exec takes operations on files */
 	BACKEND_DELEGATES = 1 << 9,   /* another brig makes all of it, the door included */
 	BACKEND_DOOR_THERE = 1 << 10, /* the door's processes run beside the sandbox, elsewhere */
-	BACKEND_LEARNS = 1 << 11, /* it tells which files a run opens */
+	BACKEND_LEARNS = 1 << 11,     /* it tells which files a run opens */
 };
 
 /* What an image is built from: a Dockerfile alone, no other file. */

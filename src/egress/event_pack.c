@@ -17,8 +17,8 @@
 /* The texts, in the order in which they follow the numbers. */
 static const struct {
 	size_t at, room;
-} texts[] = { TEXT(host),       TEXT(method), TEXT(address), TEXT(rule),
-	      TEXT(credential), TEXT(what),   TEXT(hint),   TEXT(path), TEXT(fields) };
+} texts[] = { TEXT(host), TEXT(method), TEXT(address), TEXT(rule),  TEXT(credential),
+	      TEXT(what), TEXT(hint),   TEXT(path),    TEXT(fields) };
 
 /* Both ends are of one build, and of machines of one byte order. */
 struct event_head {

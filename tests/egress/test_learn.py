@@ -438,4 +438,5 @@ def other_backends_are_refused_by_name():
     assert r.status == 125 and "'none'" in r.errors and "--backend native" in r.errors, r.errors
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -31,7 +31,8 @@ static void whole_segments_are_common(void **state UNUSED)
 static void plain_paths_are_told_from_others(void **state UNUSED)
 {
 	static const char *const plain[] = { "/", "/a", "/a/b", "/a/", "/..a", "/a..", "/.a" };
-	static const char *const other[] = { "", "a", "//", "/a//b", "/./a", "/a/..", "/a/.", "/../a" };
+	static const char *const other[] = { "",     "a",     "//",   "/a//b",
+					     "/./a", "/a/..", "/a/.", "/../a" };
 
 	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
 		assert_true(seen_is_plain(plain[i]));
@@ -81,7 +82,8 @@ static void floods_keep_their_places_and_are_counted(void **state UNUSED)
 	assert_true(s->n_requests == SEEN_REQUESTS && s->more_requests == 10);
 	assert_true(s->n_fields == SEEN_FIELDS && s->more_fields == SEEN_REQUESTS - SEEN_FIELDS);
 	assert_true(s->n_files == SEEN_FILES && s->more_files == 10);
-	assert_true(s->n_missing == SEEN_MISSING && s->more_missing == SEEN_FILES + 10 - SEEN_MISSING);
+	assert_true(s->n_missing == SEEN_MISSING &&
+		    s->more_missing == SEEN_FILES + 10 - SEEN_MISSING);
 	assert_string_equal(s->requests[0].host, "h0.test");
 	assert_true(!s->failed);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apps/learn/learn_files.c - of what the run was granted, the parts that it used: files, and folders
- * in place of many of them. */
+/* apps/learn/learn_files.c - of what the run was granted, the parts that it used: files, and
+ * folders in place of many of them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,14 +8,14 @@
 #include "base/text/str.h"
 #include "model/settings/paths.h"
 
-struct used {
+struct learn_use {
 	char *path;
 	bool changed;
 	uint64_t count, first_us;
 };
 
-struct uses {
-	struct used *v;
+struct learn_uses {
+	struct learn_use *v;
 	size_t n;
 };
 
@@ -46,13 +46,13 @@ static void to_parent(char *path, const char *place)
 		slash[slash == path] = '\0';
 }
 
-static void drop(struct uses *u, size_t i)
+static void drop(struct learn_uses *u, size_t i)
 {
 	memmove(&u->v[i], &u->v[i + 1], (u->n - i - 1) * sizeof(*u->v));
 	u->n--;
 }
 
-static void join(struct used *to, const struct used *from)
+static void join(struct learn_use *to, const struct learn_use *from)
 {
 	to->changed |= from->changed;
 	to->count += from->count;
@@ -60,7 +60,7 @@ static void join(struct used *to, const struct used *from)
 		to->first_us = from->first_us;
 }
 
-static void merge_same(struct uses *u)
+static void merge_same(struct learn_uses *u)
 {
 	for (size_t i = 0; i < u->n; i++)
 		for (size_t k = i + 1; k < u->n;)
@@ -73,7 +73,7 @@ static void merge_same(struct uses *u)
 }
 
 /* A folder has what lies below it; what is only read lies also below one that is changed. */
-static void drop_covered(struct uses *u)
+static void drop_covered(struct learn_uses *u)
 {
 	for (size_t i = 0; i < u->n;) {
 		bool covered = false;
@@ -105,7 +105,7 @@ static size_t depth(const char *path)
 }
 
 /* The deepest become their folders, until there are few. */
-static void fold(struct uses *u, const char *place)
+static void fold(struct learn_uses *u, const char *place)
 {
 	while (u->n > LEARN_FILES) {
 		size_t deepest = depth(place);
@@ -122,20 +122,20 @@ static void fold(struct uses *u, const char *place)
 	}
 }
 
-static int gather(struct learn_text *t, const char *place, struct uses *u, struct err *e)
+static int gather(struct learn_text *t, const char *place, struct learn_uses *u, struct err *e)
 {
 	for (size_t i = 0; i < t->seen->n_files; i++) {
 		const struct seen_file *f = &t->seen->files[i];
 		const char *at = place_of(t->run, f->path);
-		struct used *slot;
+		struct learn_use *slot;
 
 		if (!at || !str_eq(at, place))
 			continue;
 		slot = ARENA_PUSH(t->arena, u->v, u->n);
 		if (!slot)
 			return err_nomem(e);
-		*slot = (struct used){ arena_strdup(t->arena, f->path), f->changed, f->count,
-				       f->first_us };
+		*slot = (struct learn_use){ arena_strdup(t->arena, f->path), f->changed, f->count,
+					    f->first_us };
 		if (!slot->path)
 			return err_nomem(e);
 		/* A name with a line break in it is nobody's to read: its folder, which has it. */
@@ -147,7 +147,7 @@ static int gather(struct learn_text *t, const char *place, struct uses *u, struc
 
 static int add_place(struct learn_text *t, const char *place, bool writable, struct err *e)
 {
-	struct uses u = { 0 };
+	struct learn_uses u = { 0 };
 
 	if (gather(t, place, &u, e) < 0)
 		return -e->code;
@@ -169,12 +169,12 @@ static int add_place(struct learn_text *t, const char *place, bool writable, str
 /* At another place than its own a tree stays whole; it is written to or not. */
 static int add_mount(struct learn_text *t, const struct mount_spec *m, struct err *e)
 {
-	struct used all = { .first_us = UINT64_MAX };
+	struct learn_use all = { .first_us = UINT64_MAX };
 	const char *text;
 
 	for (size_t i = 0; i < t->seen->n_files; i++) {
 		const struct seen_file *f = &t->seen->files[i];
-		const struct used one = { NULL, f->changed, f->count, f->first_us };
+		const struct learn_use one = { NULL, f->changed, f->count, f->first_us };
 		const char *at = place_of(t->run, f->path);
 
 		if (at && str_eq(at, m->target))

@@ -36,8 +36,8 @@ void learn_reason(struct buf *out, const char *what, const struct learned_line *
 			   (unsigned long long)(l->first_us / 100000 % 10));
 }
 
-static void put_list(struct buf *out, const char *key, const char *indent, const char *what,
-		     const struct learned_list *l)
+static void learn_put_list(struct buf *out, const char *key, const char *indent, const char *what,
+			   const struct learned_list *l)
 {
 	if (!l->n)
 		return;
@@ -65,8 +65,10 @@ static void put_begin(const struct learn_text *t, struct buf *out)
 	buf_printf(out, "# What a run of brig learn asked for, %s:\n#   ", day);
 	/* Its further words may hold what is nobody else's to read. */
 	put_plain(out, t->run->command.argv ? t->run->command.argv[0] : "");
-	buf_puts(out, "\n# The command chose every name below. Read them; \"brig allow\" then trusts the "
-		      "file as it stands.\nbrig: 1\n");
+	buf_puts(
+		out,
+		"\n# The command chose every name below. Read them; \"brig allow\" then trusts the "
+		"file as it stands.\nbrig: 1\n");
 }
 
 static void put_network(const struct learn_text *t, struct buf *out)
@@ -76,11 +78,12 @@ static void put_network(const struct learn_text *t, struct buf *out)
 		return;
 	}
 	buf_puts(out, "\nnetwork: proxy\negress:\n");
-	put_list(out, "allow", "  ", "request", &t->allow);
+	learn_put_list(out, "allow", "  ", "request", &t->allow);
 	if (t->fields.n)
-		buf_puts(out, "  # Of requests to these hosts; they pass where a rule names methods or "
-			      "paths.\n");
-	put_list(out, "fields", "  ", NULL, &t->fields);
+		buf_puts(out,
+			 "  # Of requests to these hosts; they pass where a rule names methods or "
+			 "paths.\n");
+	learn_put_list(out, "fields", "  ", NULL, &t->fields);
 }
 
 /* Their names, which were on the line: never their values. */
@@ -159,9 +162,12 @@ static void put_cut(const struct sightings *s, struct buf *out)
 		buf_printf(out, "\n# Cut: %llu further fields of requests are not in this file.\n",
 			   (unsigned long long)s->more_fields);
 	if (s->more_files)
-		buf_puts(out, "\n# There were too many files to list: the granted places stand whole.\n");
+		buf_puts(
+			out,
+			"\n# There were too many files to list: the granted places stand whole.\n");
 	if (s->unread)
-		buf_printf(out, "\n# Of %llu names of files it could not be told where they lead.\n",
+		buf_printf(out,
+			   "\n# Of %llu names of files it could not be told where they lead.\n",
 			   (unsigned long long)s->unread);
 }
 
@@ -172,9 +178,9 @@ void learn_write(const struct learn_text *t, struct buf *out)
 	put_credentials(t->run, out);
 	if (t->read.n || t->write.n || t->mounts.n)
 		buf_puts(out, "\n# Of what the run was shown beside its workspace.\n");
-	put_list(out, "read", "", "time", &t->read);
-	put_list(out, "write", "", "time", &t->write);
-	put_list(out, "mounts", "", "time", &t->mounts);
+	learn_put_list(out, "read", "", "time", &t->read);
+	learn_put_list(out, "write", "", "time", &t->write);
+	learn_put_list(out, "mounts", "", "time", &t->mounts);
 	put_refused(t->outcome, out);
 	put_told(out, "Asked for, and no rule can name it:", &t->odd);
 	put_missing(t->seen, out);

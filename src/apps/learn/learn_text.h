@@ -28,8 +28,8 @@ struct learned_list {
 
 struct learn_text {
 	struct arena *arena;
-	const struct spec *run;        /* as it ran: checked */
-	const struct spec *add;        /* of an earlier run; NULL: there is none */
+	const struct spec *run; /* as it ran: checked */
+	const struct spec *add; /* of an earlier run; NULL: there is none */
 	const struct sightings *seen;
 	const struct outcome *outcome; /* what was refused; NULL: it is not told */
 	time_t at;

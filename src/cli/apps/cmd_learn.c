@@ -96,9 +96,9 @@ int learning_open(struct learning *l, struct err *e)
 /* What every run has, wherever its tree is; and the workspace, which is the project's own. */
 static void learning_places(struct learning *l)
 {
-	static const char *const usual[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
-					     "/libx32", "/etc", "/proc", "/dev", "/sys", "/tmp",
-					     "/run", "/var" };
+	static const char *const usual[] = { "/usr",   "/bin",    "/sbin", "/lib",  "/lib32",
+					     "/lib64", "/libx32", "/etc",  "/proc", "/dev",
+					     "/sys",   "/tmp",    "/run",  "/var" };
 	const struct spec *s = l->checked;
 
 	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
@@ -228,8 +228,9 @@ static struct source learn_source(const char *name)
 /* Of the file only what learn writes is taken over; more in it would be lost without a word. */
 static int learn_earlier(struct learn_asked *x, struct err *e)
 {
-	static const enum field_id own[] = { FIELD_NETWORK, FIELD_EGRESS_ALLOW, FIELD_EGRESS_FIELDS,
-					     FIELD_READ, FIELD_WRITE, FIELD_MOUNT,
+	static const enum field_id own[] = { FIELD_NETWORK,       FIELD_EGRESS_ALLOW,
+					     FIELD_EGRESS_FIELDS, FIELD_READ,
+					     FIELD_WRITE,         FIELD_MOUNT,
 					     FIELD_CREDENTIAL };
 	struct source src = learn_source(x->add);
 	enum dialect was;
@@ -237,8 +238,7 @@ static int learn_earlier(struct learn_asked *x, struct err *e)
 	if (!x->add)
 		return 0;
 	x->earlier = spec_new(e);
-	if (!x->earlier ||
-	    config_read_file(x->earlier, x->add, DIALECT_BRIG, &src, &was, e) < 0)
+	if (!x->earlier || config_read_file(x->earlier, x->add, DIALECT_BRIG, &src, &was, e) < 0)
 		return -e->code;
 	for (int i = 0; i < FIELD_COUNT; i++) {
 		bool known = !spec_wrote(x->earlier, (enum field_id)i);
@@ -283,8 +283,7 @@ static int learn_folder(const struct learn_asked *x, int *folder, struct err *e)
 
 	if (!x->save)
 		return 0;
-	path = arena_strndup(x->l.text.arena, x->save,
-			     (size_t)(base_name(x->save) - x->save));
+	path = arena_strndup(x->l.text.arena, x->save, (size_t)(base_name(x->save) - x->save));
 	if (!path)
 		return err_nomem(e);
 	*folder = open(path[0] ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -327,8 +326,7 @@ static int learn_go(struct learn_asked *x, int argc, char **argv, struct err *e)
 
 	x->l.keeps_output = x->save && !s->cli.json;
 	if (cli_load(s, e) < 0 || learn_folder(x, &folder, e) < 0 || learn_earlier(x, e) < 0 ||
-	    learning_open(&x->l, e) < 0 ||
-	    learning_run(&x->l, argc, argv, x->earlier, e) < 0)
+	    learning_open(&x->l, e) < 0 || learning_run(&x->l, argc, argv, x->earlier, e) < 0)
 		return -e->code;
 	status = brig_result_exit_code(x->l.result);
 	learn_write(&x->l.text, &x->text);
@@ -371,14 +369,16 @@ const struct subcommand cmd_learn = {
 	.name = "learn",
 	.usage = "[OPTION...] -- COMMAND [ARG...]",
 	.help = "run a command once with every public host open, and print the settings it needed",
-	.about = "  --save FILE       write them there, and let the command have standard output\n"
-		 "  --force           replace FILE\n"
-		 "  --add FILE        what an earlier run has learned, besides\n"
-		 "  --json            one object\n"
-		 "\n"
-		 "Whatever the command can read it can send away while brig learns: your workspace, "
-		 "too.\nNo credential goes along but by --credential, no variable but by --env and "
-		 "--env-pass.\nThe command chose every name in the file: read it before brig allow.\n",
+	.about =
+		"  --save FILE       write them there, and let the command have standard output\n"
+		"  --force           replace FILE\n"
+		"  --add FILE        what an earlier run has learned, besides\n"
+		"  --json            one object\n"
+		"\n"
+		"Whatever the command can read it can send away while brig learns: your workspace, "
+		"too.\nNo credential goes along but by --credential, no variable but by --env and "
+		"--env-pass.\nThe command chose every name in the file: read it before brig "
+		"allow.\n",
 	.fields = CMD_RUN,
 	.word = cmd_learn_word,
 	.run = learn,

@@ -206,8 +206,8 @@ void sightings_file(struct sightings *s, const char *path, bool folder, bool cha
 
 void sightings_missed(struct sightings *s, const char *path)
 {
-	struct seen_file *f = find_file(s, &s->missing, &s->n_missing, SEEN_MISSING,
-					&s->more_missing, path);
+	struct seen_file *f =
+		find_file(s, &s->missing, &s->n_missing, SEEN_MISSING, &s->more_missing, path);
 
 	if (f)
 		f->count++;

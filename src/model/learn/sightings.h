@@ -26,8 +26,8 @@ enum {
 struct seen_request {
 	const char *host, *method;
 	uint16_t port;
-	char path[256];  /* all of these lie at or below it; empty: no rule could name one */
-	bool unruly;     /* no rule about methods and paths could let all of them through */
+	char path[256]; /* all of these lie at or below it; empty: no rule could name one */
+	bool unruly;    /* no rule about methods and paths could let all of them through */
 	uint64_t count, first_us;
 };
 
@@ -57,8 +57,8 @@ struct sightings {
 	const char **usual; /* what every run has: nothing is kept of it */
 	size_t n_usual;
 	uint64_t more_requests, more_fields, more_files, more_missing; /* that found no room */
-	uint64_t opens;  /* names that were read, of files and programs */
-	uint64_t unread; /* calls whose name could not be read, or told where it leads */
+	uint64_t opens;    /* names that were read, of files and programs */
+	uint64_t unread;   /* calls whose name could not be read, or told where it leads */
 	const char *blind; /* why files were not watched; NULL: they were */
 	bool failed;       /* no memory: something is missing */
 };

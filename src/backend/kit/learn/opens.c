@@ -17,8 +17,8 @@
 #include "base/sys/wait.h"
 #include "base/text/str.h"
 
-#define AT_ONCE 256  /* at a turn of the monitor's loop, which has more to do */
-#define RECENT 4096  /* names whose end is known, a power of two */
+#define AT_ONCE 256 /* at a turn of the monitor's loop, which has more to do */
+#define RECENT 4096 /* names whose end is known, a power of two */
 #define LEFT_OUT UINT32_MAX
 
 enum does {
@@ -61,7 +61,7 @@ static const struct watched {
 };
 
 /* What became of a name the last time; those that were missing are asked for again. */
-struct recent {
+struct opens_recent {
 	uint64_t hash;
 	uint32_t file; /* in the sightings, from 1 on; 0: nothing is known */
 };
@@ -70,7 +70,7 @@ struct opens {
 	int listener;
 	int root; /* of the sandbox; -1: nobody has asked yet */
 	struct sightings *to;
-	struct recent recent[RECENT];
+	struct opens_recent recent[RECENT];
 };
 
 struct opens *opens_new(int listener, struct sightings *to)
@@ -243,10 +243,10 @@ static uint64_t hash_of(const char *name, unsigned how)
 /* Most names are asked for again and again, and most of those are of the system's. */
 static void look_up(struct opens *o, pid_t pid, char *name, enum does does, int flags)
 {
-	unsigned how = (unsigned)does << 8 | (unsigned)(flags & O_ACCMODE) << 4 |
-		       ((flags & O_CREAT) != 0);
+	unsigned how =
+		(unsigned)does << 8 | (unsigned)(flags & O_ACCMODE) << 4 | ((flags & O_CREAT) != 0);
 	uint64_t hash = hash_of(name, how);
-	struct recent *r = &o->recent[hash & (RECENT - 1)];
+	struct opens_recent *r = &o->recent[hash & (RECENT - 1)];
 	size_t before = o->to->n_files;
 
 	o->to->opens++;
@@ -256,7 +256,7 @@ static void look_up(struct opens *o, pid_t pid, char *name, enum does does, int 
 		return;
 	}
 	if (seen_is_plain(name) && sightings_leaves_out(o->to, name)) {
-		*r = (struct recent){ hash, LEFT_OUT };
+		*r = (struct opens_recent){ hash, LEFT_OUT };
 		return;
 	}
 	if (!find_root(o, pid)) {
@@ -265,7 +265,7 @@ static void look_up(struct opens *o, pid_t pid, char *name, enum does does, int 
 	}
 	learn(o, name, does, flags);
 	if (o->to->n_files == before + 1)
-		*r = (struct recent){ hash, (uint32_t)before + 1 };
+		*r = (struct opens_recent){ hash, (uint32_t)before + 1 };
 }
 
 static const struct watched *row_of(int nr)

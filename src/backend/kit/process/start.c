@@ -131,8 +131,9 @@ static int start_watch(struct backend_job *j, const struct job_want *w, struct e
 	if (!w->learn)
 		return 0;
 	if (j->given[INIT_FD_WATCH] < 0) {
-		w->learn->blind = "the kernel gives this run no listener of its own: it is too old, or "
-				  "brig itself runs in a sandbox";
+		w->learn->blind =
+			"the kernel gives this run no listener of its own: it is too old, or "
+			"brig itself runs in a sandbox";
 		return 0;
 	}
 	j->opens = opens_new(j->given[INIT_FD_WATCH], w->learn);

@@ -26,6 +26,7 @@ struct event_head {
 	uint32_t kind, reason, count;
 	uint16_t size; /* of all of it */
 	uint16_t port, status;
+	uint16_t none[2]; /* so that no byte of it is left as it was */
 	uint16_t n[ARRAY_LEN(texts)];
 };
 

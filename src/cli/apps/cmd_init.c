@@ -125,6 +125,9 @@ static int cmd_init_parse(struct initiation *x, int argc, char **argv, struct er
 	if (x->asked.learn && !x->asked.help && (!x->asked.command || !x->asked.command[0]))
 		return err_refuse(e, ERR_USAGE, EINVAL, "brig init --learn -- COMMAND [ARG...]",
 				  "--learn needs a command to learn from");
+	if (x->asked.learn && x->asked.network)
+		return err_refuse(e, ERR_USAGE, EINVAL, "leave --network out",
+				  "--learn finds out which hosts are open");
 	x->asked.image |= x->asked.image_ref != NULL;
 	x->asked.yes &= !x->asked.dry;
 	x->answers.keep_home = x->asked.keep_home;

@@ -322,8 +322,9 @@ int main(int c, char **v) {
 	struct sock_fprog p = { 4, f };
 	(void)c;
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &p) < 0) { perror("listener"); return 9; }
-	execv(v[1], v + 1);
+	int l = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &p);
+	if (l < 0 || dup(l) < 0) { perror("listener"); return 9; } /* it lives as long as somebody holds it */
+	execvp(v[1], v + 1);
 	return 9;
 }
 """

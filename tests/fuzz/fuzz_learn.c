@@ -5,6 +5,8 @@
  * the run was granted. */
 #include "fuzz.h"
 
+#include <strings.h>
+
 #include "apps/learn/learn_text.h"
 #include "base/text/str.h"
 #include "model/files/config.h"
@@ -48,7 +50,7 @@ static void see(struct sightings *s, char *line)
 static bool was_asked_for(const struct sightings *s, const struct rule *r)
 {
 	for (size_t i = 0; i < s->n_requests; i++)
-		if (str_eq(s->requests[i].host, r->host) &&
+		if (strcasecmp(s->requests[i].host, r->host) == 0 &&
 		    s->requests[i].port == (r->n_ports ? r->ports[0] : 443))
 			return true;
 	return false;

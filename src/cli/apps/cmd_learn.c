@@ -368,17 +368,15 @@ static const char *cmd_learn_word(size_t i)
 const struct subcommand cmd_learn = {
 	.name = "learn",
 	.usage = "[OPTION...] -- COMMAND [ARG...]",
-	.help = "run a command once with every public host open, and print the settings it needed",
-	.about =
-		"  --save FILE       write them there, and let the command have standard output\n"
-		"  --force           replace FILE\n"
-		"  --add FILE        what an earlier run has learned, besides\n"
-		"  --json            one object\n"
-		"\n"
-		"Whatever the command can read it can send away while brig learns: your workspace, "
-		"too.\nNo credential goes along but by --credential, no variable but by --env and "
-		"--env-pass.\nThe command chose every name in the file: read it before brig "
-		"allow.\n",
+	.help = "run a command at an open door, and print the settings that it needed",
+	.about = "  --save FILE       write them there; the command has standard output\n"
+		 "  --force           replace FILE\n"
+		 "  --add FILE        what an earlier run has learned, besides\n"
+		 "  --json            one object\n"
+		 "\n"
+		 "While brig learns the command can send away what it can read: this folder, too.\n"
+		 "No key goes along but by --credential, no variable but by --env, --env-pass.\n"
+		 "The command chose every name in the file: read it before brig allow.\n",
 	.fields = CMD_RUN,
 	.word = cmd_learn_word,
 	.run = learn,

@@ -3,6 +3,7 @@
  * that was not used; a path as far as all requests have it in common. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "apps/learn/learn_text.h"
 #include "base/text/str.h"
@@ -90,12 +91,15 @@ static void put_rule(const struct sightings *s, const struct seen_request *r, bo
 	put_place(r, r->path, out);
 }
 
-static bool holds(struct arena *a, const char *text)
+/* Does the rule mean this very host and port, however they are spelt? */
+static bool holds(struct arena *a, const char *text, const struct seen_request *r)
 {
 	struct rule rule;
 	struct err e;
 
 	return rule_parse(a, text, &rule, &e) == 0 && !rule.group && rule.host[0] != '*' &&
+	       strcasecmp(rule.host, r->host) == 0 &&
+	       (rule.n_ports ? rule.n_ports == 1 && rule.ports[0] == r->port : r->port == 443) &&
 	       rule_check_allow(&rule, &e) == 0;
 }
 
@@ -105,7 +109,7 @@ static int add_request(struct learn_text *t, const struct seen_request *r, struc
 	CLEANUP(buf) struct buf rule = BUF_INIT(RULE_ROOM);
 
 	put_rule(t->seen, r, whole_host(t->seen, r), &rule);
-	return learn_line(t, !rule.failed && holds(t->arena, buf_str(&rule)) ? &t->allow : &t->odd,
+	return learn_line(t, !rule.failed && holds(t->arena, buf_str(&rule), r) ? &t->allow : &t->odd,
 			  buf_str(&rule), r->count, r->first_us, e);
 }
 

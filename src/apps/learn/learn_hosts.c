@@ -109,7 +109,8 @@ static int add_request(struct learn_text *t, const struct seen_request *r, struc
 	CLEANUP(buf) struct buf rule = BUF_INIT(RULE_ROOM);
 
 	put_rule(t->seen, r, whole_host(t->seen, r), &rule);
-	return learn_line(t, !rule.failed && holds(t->arena, buf_str(&rule), r) ? &t->allow : &t->odd,
+	return learn_line(t,
+			  !rule.failed && holds(t->arena, buf_str(&rule), r) ? &t->allow : &t->odd,
 			  buf_str(&rule), r->count, r->first_us, e);
 }
 

@@ -114,14 +114,16 @@ static int add_request(struct learn_text *t, const struct seen_request *r, struc
 			  buf_str(&rule), r->count, r->first_us, e);
 }
 
-/* A name that ends in a star would stand for all that begin so. */
-static bool is_field_name(const char *name)
+/* A star in either would stand for more than was asked for. */
+static bool is_field(const struct seen_field *f)
 {
-	for (const char *at = name; *at; at++)
-		if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
-		      (*at >= '0' && *at <= '9') || *at == '-' || *at == '_'))
-			return false;
-	return name[0] && strlen(name) <= 120;
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
+	size_t host = strspn(f->host, letters), n = strlen(f->name);
+
+	while (f->host[host] == '.')
+		host += 1 + strspn(f->host + host + 1, letters);
+	return host && !f->host[host] && n && n <= 120 && strspn(f->name, letters) == n;
 }
 
 static bool needs_fields(const struct sightings *s, const char *host)
@@ -139,7 +141,7 @@ static int add_seen_field(struct learn_text *t, const struct seen_field *f, stru
 	if (!needs_fields(t->seen, f->host))
 		return 0;
 	(void)snprintf(text, sizeof(text), "%s %s", f->host, f->name);
-	return learn_line(t, is_field_name(f->name) ? &t->fields : &t->odd, text, 1, 0, e);
+	return learn_line(t, is_field(f) ? &t->fields : &t->odd, text, 1, 0, e);
 }
 
 static int add_earlier(struct learn_text *t, struct learned_list *l, const struct strlist *from,

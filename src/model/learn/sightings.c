@@ -194,7 +194,7 @@ void sightings_file(struct sightings *s, const char *path, bool folder, bool cha
 {
 	struct seen_file *f;
 
-	if (!is_granted(s, path))
+	if (!seen_is_plain(path) || !is_granted(s, path))
 		return;
 	f = find_file(s, &s->files, &s->n_files, SEEN_FILES, &s->more_files, path);
 	if (!f)

@@ -115,7 +115,7 @@ static int add_request(struct learn_text *t, const struct seen_request *r, struc
 }
 
 /* A star in either would stand for more than was asked for. */
-static bool is_field(const struct seen_field *f)
+static bool learn_is_field(const struct seen_field *f)
 {
 	static const char letters[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
@@ -141,7 +141,7 @@ static int add_seen_field(struct learn_text *t, const struct seen_field *f, stru
 	if (!needs_fields(t->seen, f->host))
 		return 0;
 	(void)snprintf(text, sizeof(text), "%s %s", f->host, f->name);
-	return learn_line(t, is_field(f) ? &t->fields : &t->odd, text, 1, 0, e);
+	return learn_line(t, learn_is_field(f) ? &t->fields : &t->odd, text, 1, 0, e);
 }
 
 static int add_earlier(struct learn_text *t, struct learned_list *l, const struct strlist *from,

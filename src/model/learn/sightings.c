@@ -89,13 +89,14 @@ static struct seen_request *find_request(struct sightings *s, const char *host, 
 
 static void add_field(struct sightings *s, const char *host, const char *name, size_t n)
 {
-	struct seen_field *f;
+	struct seen_field *f = NULL;
 
 	for (size_t i = 0; i < s->n_fields; i++)
 		if (str_eq(s->fields[i].host, host) && strlen(s->fields[i].name) == n &&
 		    strncasecmp(s->fields[i].name, name, n) == 0)
 			return;
-	f = s->n_fields < SEEN_FIELDS ? ARENA_PUSH(s->arena, s->fields, s->n_fields) : NULL;
+	if (s->n_fields < SEEN_FIELDS)
+		f = ARENA_PUSH(s->arena, s->fields, s->n_fields);
 	if (!f) {
 		s->more_fields++;
 		return;
@@ -177,7 +178,9 @@ static struct seen_file *find_file(struct sightings *s, struct seen_file **v, si
 	for (size_t i = 0; i < *n; i++)
 		if (str_eq((*v)[i].path, path))
 			return &(*v)[i];
-	f = *n < max && strlen(path) < SEEN_PATH_MAX ? ARENA_PUSH(s->arena, *v, *n) : NULL;
+	f = NULL;
+	if (*n < max && strlen(path) < SEEN_PATH_MAX)
+		f = ARENA_PUSH(s->arena, *v, *n);
 	if (!f) {
 		*more += 1;
 		return NULL;

@@ -16,6 +16,7 @@
 #include "base/bytes/json.h"
 #include "base/text/arena.h"
 #include "base/text/err.h"
+#include "model/learn/sightings.h"
 #include "model/outcome/isolation.h"
 #include "model/outcome/outcome.h"
 #include "model/settings/command.h"
@@ -92,6 +93,7 @@ struct job_want {
 	int *line; /* two sockets to speak to a process inside by, taken over; NULL: ends_open makes
 		    * some */
 	const struct door_there *there; /* with BACKEND_DOOR_THERE, under network proxy; borrowed */
+	struct sightings *learn; /* what is seen of it goes there: with BACKEND_LEARNS; or NULL */
 	struct backend_host host;
 };
 
@@ -119,6 +121,7 @@ enum backend_can {
 	BACKEND_FILES = 1 << 8,       /* exec takes operations on files */
 	BACKEND_DELEGATES = 1 << 9,   /* another brig makes all of it, the door included */
 	BACKEND_DOOR_THERE = 1 << 10, /* the door's processes run beside the sandbox, elsewhere */
+	BACKEND_LEARNS = 1 << 11,     /* it tells which files a run opens */
 };
 
 /* What an image is built from: a Dockerfile alone, no other file. */

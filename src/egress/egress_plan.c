@@ -171,6 +171,10 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 	if (spec_places(p->arena, s, &places, e) < 0 ||
 	    credentials_granted(p->arena, s, &granted, e) < 0)
 		return -e->code;
+	/* Where every public name is open a value goes along only when that was said for this run.
+	 */
+	if (s->egress.learn && s->origin[FIELD_CREDENTIAL] != ORIGIN_FLAG)
+		granted.n = 0;
 	p->secrets = arena_alloc(p->arena, (granted.n + 1) * sizeof(*p->secrets));
 	if (!p->secrets)
 		return err_nomem(e);
@@ -307,6 +311,7 @@ static void egress(struct parcel *p, struct egress_spec *s)
 	parcel_flag(p, &s->https_only);
 	parcel_flag(p, &s->inspect);
 	parcel_flag(p, &s->ask);
+	parcel_flag(p, &s->learn);
 	parcel_number(p, &s->port);
 	parcel_number(p, &s->host_service);
 	if (!s->upstream_proxy)

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+enum { EGRESS_LEARN_PATH = 206, EGRESS_LEARN_FIELDS = 255 };
+
 enum egress_event_kind {
 	EGRESS_EVENT_READY,  /* listening */
 	EGRESS_EVENT_FAILED, /* it could not start: `what` and `hint` */
@@ -37,6 +39,10 @@ struct egress_event {
 	char credential[64]; /* that was put into it; empty: none */
 	char what[320];
 	char hint[256];
+	/* Of DONE while brig learns (worker/learn.c), else empty: the path by which a rule could
+	 * name the request, without its query; the fields of it that such a rule would refuse. */
+	char path[EGRESS_LEARN_PATH + 1];
+	char fields[EGRESS_LEARN_FIELDS + 1];
 };
 
 /* What the worker hears of a question. */

@@ -17,8 +17,8 @@
 /* The texts, in the order in which they follow the numbers. */
 static const struct {
 	size_t at, room;
-} texts[] = { TEXT(host),       TEXT(method), TEXT(address), TEXT(rule),
-	      TEXT(credential), TEXT(what),   TEXT(hint) };
+} texts[] = { TEXT(host), TEXT(method), TEXT(address), TEXT(rule),  TEXT(credential),
+	      TEXT(what), TEXT(hint),   TEXT(path),    TEXT(fields) };
 
 /* Both ends are of one build, and of machines of one byte order. */
 struct event_head {
@@ -26,6 +26,7 @@ struct event_head {
 	uint32_t kind, reason, count;
 	uint16_t size; /* of all of it */
 	uint16_t port, status;
+	uint16_t none[2]; /* so that no byte of it is left as it was */
 	uint16_t n[ARRAY_LEN(texts)];
 };
 

@@ -12,7 +12,7 @@
 #include "egress/event.h"
 
 enum {
-	EVENT_PACKED_MAX = 1280, /* no event is larger */
+	EVENT_PACKED_MAX = 1792, /* no event is larger */
 	EGRESS_PACKET = 16384,   /* a packet holds whole ones, at most so many bytes */
 };
 

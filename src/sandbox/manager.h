@@ -18,6 +18,9 @@ brig_request *request_from(
 struct spec *request_checked(const brig_request *q, struct err *e);
 void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run_io */
 
+/* What is seen of its runs goes there; borrowed. */
+void request_learn(brig_request *q, struct sightings *to);
+
 /* Whoever is asked about names that no rule allows: the person at this terminal, as struct run_io
  * has it (-1: none), or, of an open sandbox, an asker; both borrowed. */
 void request_asks(brig_request *q, int terminal,

@@ -62,6 +62,11 @@ void request_signals(brig_request *q, int signalfd)
 	q->io.signals = signalfd;
 }
 
+void request_learn(brig_request *q, struct sightings *to)
+{
+	q->io.learn = to;
+}
+
 void request_tell(brig_request *q)
 {
 	q->io.tells = q->io.apart = true;

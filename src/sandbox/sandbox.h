@@ -46,6 +46,7 @@ struct run_io {
 			      blocking; borrowed; 0: none */
 	always_fn *always; /* for that person's "always"; NULL: it cannot be had */
 	void *always_arg;
+	struct sightings *learn; /* what is seen of a run; borrowed; NULL: nothing is */
 	const struct seat *seat; /* of a sandbox that has members; borrowed until it is open */
 	int *line;               /* see job_want; likewise */
 };

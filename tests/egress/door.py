@@ -237,6 +237,43 @@ class Web(http.server.ThreadingHTTPServer):
         self.server_close()
 
 
+def npm_registry():
+    """A registry with one package, brig-sample, under npm.test."""
+    package = scratch() / "package"
+    package.mkdir()
+    (package / "package.json").write_text('{"name": "brig-sample", "version": "1.0.0"}')
+    subprocess.run(["tar", "-czf", scratch() / "p.tgz", "-C", scratch(), "package"], check=True)
+
+    class Registry(Handler):
+        def do_GET(self):
+            self.server.seen.append(self.path)
+            if self.path.endswith(".tgz"):
+                self.answer((scratch() / "p.tgz").read_bytes())
+            elif self.path == "/brig-sample":
+                dist = {"tarball": "https://npm.test/brig-sample/-/p.tgz"}
+                about = {"name": "brig-sample", "version": "1.0.0", "dist": dist}
+                self.answer(json.dumps({"name": "brig-sample", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": about}}).encode(),
+                            fields=[("Content-Type", "application/json")])
+            else:
+                self.answer(b"{}", 404)
+
+    return Web("npm.test", handler=Registry)
+
+
+def repository(name="one.git"):
+    repo = scratch() / name
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", repo], check=True)
+    subprocess.run(["git", "-C", repo, "config", "http.receivepack", "true"], check=True)
+    return repo
+
+
+def seeded(repo):
+    tree = subprocess.run(["git", "-c", "safe.directory=*", "-C", repo, "mktree"], input=b"", stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b", "PATH": "/usr/bin:/bin"}
+    commit = subprocess.run(["git", "-c", "safe.directory=*", "-C", repo, "commit-tree", "-m", "first", tree], env=who, stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    subprocess.run(["git", "-c", "safe.directory=*", "-C", repo, "update-ref", "refs/heads/main", commit], check=True)
+
+
 class Raw:
     """A server that answers every TLS connection by calling a function with the socket: for breaking rules."""
 

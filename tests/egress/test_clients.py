@@ -148,25 +148,7 @@ cd /tmp; git clone -q https://git.test/one.git two; cmp one/big two/big && echo 
 
 @test
 def npm_installs_from_a_registry():
-    package = scratch() / "package"
-    package.mkdir()
-    (package / "package.json").write_text('{"name": "brig-sample", "version": "1.0.0"}')
-    subprocess.run(["tar", "-czf", scratch() / "p.tgz", "-C", scratch(), "package"], check=True)
-
-    class Registry(Handler):
-        def do_GET(self):
-            self.server.seen.append(self.path)
-            if self.path.endswith(".tgz"):
-                self.answer((scratch() / "p.tgz").read_bytes())
-            elif self.path == "/brig-sample":
-                dist = {"tarball": "https://npm.test/brig-sample/-/p.tgz"}
-                about = {"name": "brig-sample", "version": "1.0.0", "dist": dist}
-                self.answer(json.dumps({"name": "brig-sample", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": about}}).encode(),
-                            fields=[("Content-Type", "application/json")])
-            else:
-                self.answer(b"{}", 404)
-
-    with Web("npm.test", handler=Registry) as web:
+    with npm_registry() as web:
         r = behind(configure(web), "sh", "-c", "cd /tmp && npm install --no-audit --no-fund --registry https://npm.test "
                    "brig-sample >&2 && cat node_modules/brig-sample/package.json", timeout=60)
         assert "brig-sample" in r["stdout"], r

@@ -9,7 +9,7 @@ import sys
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import GitHandler, Handler, Web, behind, configure, denials, on_every_door, python  # noqa: E402
+from door import GitHandler, Handler, Web, behind, configure, denials, on_every_door, python, repository, seeded  # noqa: E402
 from harness import brig, main, scratch, test  # noqa: E402
 
 VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
@@ -17,23 +17,9 @@ ME = "git config --global user.name me; git config --global user.email me@exampl
 PUSH = "cd /tmp; git clone -q https://git.test/one.git 2>&1 && cd one && echo 1 > file && git add file && git commit -qm one && git push -q origin HEAD:main 2>&1"
 
 
-def repository(name="one.git"):
-    repo = scratch() / name
-    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", repo], check=True)
-    subprocess.run(["git", "-C", repo, "config", "http.receivepack", "true"], check=True)
-    return repo
-
-
 def commits(repo):
     """What is in it, as the host's own git says."""
     return subprocess.run(["git", "-c", "safe.directory=*", "-C", repo, "log", "--all", "--format=%s"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.split()
-
-
-def seeded(repo):
-    tree = subprocess.run(["git", "-c", "safe.directory=*", "-C", repo, "mktree"], input=b"", stdout=subprocess.PIPE, check=True).stdout.decode().strip()
-    who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b", "PATH": "/usr/bin:/bin"}
-    commit = subprocess.run(["git", "-c", "safe.directory=*", "-C", repo, "commit-tree", "-m", "first", tree], env=who, stdout=subprocess.PIPE, check=True).stdout.decode().strip()
-    subprocess.run(["git", "-c", "safe.directory=*", "-C", repo, "update-ref", "refs/heads/main", commit], check=True)
 
 
 def is_push(line):

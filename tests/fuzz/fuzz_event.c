@@ -29,6 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ENDS(ev.credential);
 		ENDS(ev.what);
 		ENDS(ev.hint);
+		ENDS(ev.path);
+		ENDS(ev.fields);
 		/* A text that has a NUL in it ends there. */
 		require(event_pack(&ev, again) <= (size_t)n);
 	}

@@ -53,7 +53,7 @@ inside = args[args.index("--") + 1:] if "--" in args else []
 elsewhere = any(a.startswith(("--backend", "--image", "--runtime")) or a in ("docker", "podman") or "ssh.host" in a or a in ("rlm.yaml", "agbox.yaml", ".env") for a in args)
 if word == "proxy" and not args[-1].startswith("-"):
     args = args[:-1]
-if word in ("proxy", "agent") or (word == "daemon" and not {"status", "token"} & set(args)) or (word == "mcp" and "install" not in args and "uninstall" not in args):
+if word in ("proxy", "agent", "learn") or (word == "daemon" and not {"status", "token"} & set(args)) or (word == "mcp" and "install" not in args and "uninstall" not in args):
     how, args = "parsed", with_help()
 elif word == "init" and "--dry-run" not in args:
     how, args = "dry", args + ["--dry-run"]

@@ -307,6 +307,25 @@ static void a_pin_opens_one_name_and_no_metadata(void **state UNUSED)
 	assert_non_null(strstr(e.what, "cloud metadata"));
 }
 
+/* While brig learns: what a person could be asked about passes, and nothing else. */
+static void learning_opens_public_names_alone(void **state UNUSED)
+{
+	set(FIELD_EGRESS_DENY, "closed.example");
+	s->egress.learn = true;
+	compile();
+	assert_true(tunnel("any.example", 443) && tunnel("any.example", 8443));
+	assert_string_equal(v.rule, EGRESS_LEARNS);
+	assert_true(request("DELETE", "any.example", "/x"));
+	assert_false(tunnel("closed.example", 443));
+	assert_int_equal(v.reason, EGRESS_DENIED);
+	assert_false(tunnel("10.0.0.1", 443));
+	assert_false(tunnel("printer.local", 443));
+	assert_false(tunnel("localhost", 443));
+	assert_int_equal(v.reason, EGRESS_PRIVATE_ADDRESS);
+	assert_false(request_via(EGRESS_VIA_HTTP, "GET", "any.example", 80, "/"));
+	assert_false(request_via(EGRESS_VIA_OTHER, NULL, "any.example", 22, NULL));
+}
+
 static void answers_that_are_not_public_are_dropped(void **state UNUSED)
 {
 	static const char *const closed[] = { "127.0.0.1",      "10.0.0.1", "169.254.169.254",
@@ -632,6 +651,7 @@ int main(void)
 		TEST(plain_http_is_refused_unless_permitted),
 		TEST(this_machine_is_closed_but_for_one_port),
 		TEST(a_pin_opens_one_name_and_no_metadata),
+		TEST(learning_opens_public_names_alone),
 		TEST(answers_that_are_not_public_are_dropped),
 		TEST(fields_pass_by_their_names),
 		TEST(passthrough_excludes_rules_about_requests),

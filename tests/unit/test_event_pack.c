@@ -22,6 +22,8 @@ static struct egress_event full(void)
 	memset(ev.credential, 'c', sizeof(ev.credential) - 1);
 	memset(ev.what, 'w', sizeof(ev.what) - 1);
 	memset(ev.hint, 'i', sizeof(ev.hint) - 1);
+	memset(ev.path, 'p', sizeof(ev.path) - 1);
+	memset(ev.fields, 'f', sizeof(ev.fields) - 1);
 	return ev;
 }
 
@@ -82,12 +84,13 @@ static void lengths_that_do_not_add_up_are_no_event(void **state)
 	struct egress_event got;
 	size_t n = event_pack(&ev, packed),
 	       texts = sizeof(ev.host) + sizeof(ev.method) + sizeof(ev.address) + sizeof(ev.rule) +
-		       sizeof(ev.credential) + sizeof(ev.what) + sizeof(ev.hint) - 7,
+		       sizeof(ev.credential) + sizeof(ev.what) + sizeof(ev.hint) +
+		       sizeof(ev.path) + sizeof(ev.fields) - 9,
 	       head = n - texts;
 
 	(void)state;
 	/* Behind the numbers come the lengths: each one more, one less, all of it. */
-	for (size_t at = head - 14; at < head; at += 2)
+	for (size_t at = head - 18; at < head; at += 2)
 		for (int by = -1; by <= 1; by += 2) {
 			char bad[EVENT_PACKED_MAX];
 			uint16_t was;

@@ -85,8 +85,17 @@ static void put_hosts(const struct setup_answers *a, const struct project_found 
 	if (n)
 		put_registries(f, out);
 	for (size_t i = 0; i < a->allow.n; i++) {
+		if (i < a->why.n)
+			buf_printf(out, "    # %s\n", a->why.v[i]);
 		buf_puts(out, "    - ");
 		put_quoted(out, a->allow.v[i]);
+		buf_putc(out, '\n');
+	}
+	if (a->fields.n)
+		buf_puts(out, "  fields:\n");
+	for (size_t i = 0; i < a->fields.n; i++) {
+		buf_puts(out, "    - ");
+		put_quoted(out, a->fields.v[i]);
 		buf_putc(out, '\n');
 	}
 }

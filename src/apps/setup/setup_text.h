@@ -18,7 +18,9 @@ struct setup_answers {
 	const char *backend; /* NULL: whichever a run takes by itself */
 	const char *image;   /* NULL: none */
 	enum setup_network network;
-	struct strlist allow; /* rules of the caller's own, checked */
+	struct strlist allow;  /* rules of the caller's own, checked */
+	struct strlist why;    /* a remark for each of the first of them; brig learn's */
+	struct strlist fields; /* egress.fields, likewise */
 	bool keep_home;
 	const char *agent; /* of `brig wrap`; NULL: none */
 };

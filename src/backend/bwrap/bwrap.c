@@ -117,7 +117,8 @@ static const struct maker_ops bwrap_maker_ops = { .program = bwrap_program };
 
 const struct backend backend_bwrap = {
 	.name = "bwrap",
-	.can = BACKEND_SHOWS_CODE | BACKEND_PERMITS | BACKEND_PROXY | BACKEND_FILES,
+	.can = BACKEND_SHOWS_CODE | BACKEND_LEARNS | BACKEND_PERMITS | BACKEND_PROXY |
+	       BACKEND_FILES,
 	.kind = BACKEND_BWRAP,
 	.bit = ON_NATIVE | ON_BWRAP, /* it shows native's world, and honours the same rows */
 	.maker = &bwrap_maker_ops,

@@ -95,8 +95,8 @@ const struct backend backend_native = {
 	.name = "native",
 	.kind = BACKEND_NATIVE,
 	.bit = ON_NATIVE,
-	.can = BACKEND_SHOWS_CODE | BACKEND_AWAITS | BACKEND_PERMITS | BACKEND_PROXY |
-	       BACKEND_BRIDGE | BACKEND_FILES,
+	.can = BACKEND_SHOWS_CODE | BACKEND_LEARNS | BACKEND_AWAITS | BACKEND_PERMITS |
+	       BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_FILES,
 	.open = &box_open_ops,
 	.probe = native_probe,
 	.check = native_check,

@@ -39,7 +39,7 @@ struct init_value {
 static const char *const own[] = { "--yes",       "--dry-run",  "--force", "--json",
 				   "--no-allow",  "--apparmor", "--image", "--base",
 				   "--backend",   "--network",  "--agent", "--allow",
-				   "--keep-home", "--help",     NULL };
+				   "--keep-home", "--learn",    "--help",  NULL };
 
 static int take_switch(struct init_asked *a, const char *word)
 {
@@ -53,6 +53,7 @@ static int take_switch(struct init_asked *a, const char *word)
 		{ "--apparmor", &a->apparmor },
 		{ "--image", &a->image },
 		{ "--keep-home", &a->keep_home },
+		{ "--learn", &a->learn },
 		{ "--help", &a->help },
 		{ "-h", &a->help },
 	};
@@ -113,10 +114,20 @@ static int cmd_init_parse(struct initiation *x, int argc, char **argv, struct er
 			return r;
 		if (r > 0)
 			continue;
+		if (x->asked.learn && str_eq(argv[i], "--")) {
+			x->asked.command = argv + i + 1;
+			break;
+		}
 		if (argv[i][0] == '-' || x->asked.folder)
 			return cmd_init_unknown(argv[i], e);
 		x->asked.folder = argv[i];
 	}
+	if (x->asked.learn && !x->asked.help && (!x->asked.command || !x->asked.command[0]))
+		return err_refuse(e, ERR_USAGE, EINVAL, "brig init --learn -- COMMAND [ARG...]",
+				  "--learn needs a command to learn from");
+	if (x->asked.learn && x->asked.network)
+		return err_refuse(e, ERR_USAGE, EINVAL, "leave --network out",
+				  "--learn finds out which hosts are open");
 	x->asked.image |= x->asked.image_ref != NULL;
 	x->asked.yes &= !x->asked.dry;
 	x->answers.keep_home = x->asked.keep_home;
@@ -398,7 +409,7 @@ static int go(struct initiation *x, struct err *e)
 	x->asks = !x->asked.yes && !x->asked.dry && !x->asked.json && isatty(0) && isatty(1);
 	cmd_init_look(x, folder);
 	tell_above(x);
-	if (decide(x, e) < 0)
+	if (decide(x, e) < 0 || (x->asked.learn && init_learn(x, e) < 0))
 		return -e->code;
 	if (!x->asked.json)
 		init_tell_found(x);
@@ -463,7 +474,7 @@ static const char *cmd_init_word(size_t i)
 
 const struct subcommand cmd_init = {
 	.name = "init",
-	.usage = "[OPTION...] [FOLDER]",
+	.usage = "[OPTION...] [FOLDER] [--learn -- COMMAND [ARG...]]",
 	.help = "write a .brig.yaml that fits this project and this machine",
 	.about = "  -y, --yes         ask nothing; take the defaults and these options\n"
 		 "  --dry-run         print what would be written, and write nothing\n"
@@ -478,6 +489,7 @@ const struct subcommand cmd_init = {
 		 "  --base REF        build that image on this one (debian:12-slim)\n"
 		 "  --apparmor        as root: install the profile that lets brig make namespaces\n"
 		 "  --no-allow        do not trust the file; brig allow does so later\n"
+		 "  --learn           run the command behind -- once, and open what it asks for\n"
 		 "  --json            one object; without --yes nothing is written\n"
 		 "\nAt a terminal it asks. Elsewhere it needs --yes, or prints what it would do.\n"
 		 "\nexit status: 0; 1 nothing was written, or the doctor found a fault; 125 an "

@@ -12,11 +12,12 @@
 #define INIT_IMAGE "brig-worker:latest"
 
 struct init_asked {
-	bool yes, dry, force, json, no_allow, apparmor, image, keep_home, help;
+	bool yes, dry, force, json, no_allow, apparmor, image, keep_home, help, learn;
 	const char *image_ref; /* of --image=REF; NULL: it is built */
 	const char *base;
 	const char *backend, *network, *agent; /* NULL: not said */
 	const char *folder;                    /* NULL: where we are */
+	char **command;                        /* of --learn, behind "--"; NULL-terminated */
 };
 
 struct initiation {
@@ -38,6 +39,9 @@ struct initiation {
 /* The name must be that of a backend a run may take by itself; NULL for auto. */
 int init_take_backend(struct initiation *x, const char *word, struct err *e);
 int init_take_network(struct initiation *x, const char *word, struct err *e);
+
+/* init_learn.c: runs the command of --learn; what it asked for are the answers. */
+int init_learn(struct initiation *x, struct err *e);
 
 /* init_ask.c: the questions that no option has answered. -ECANCELED: nobody answers any more. */
 int init_ask(struct initiation *x, struct err *e);

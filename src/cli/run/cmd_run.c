@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/run/denials.h"
 #include "cli/run/near_program.h"
+#include "cli/run/run_parts.h"
 #include "cli/run/terminal.h"
 #include "cli/settings/config_allow.h"
 #include "model/request/code.h"
@@ -353,7 +354,7 @@ static void cmd_run_say_error(const struct outcome *o, const struct spec *s)
 	error_print(&said);
 }
 
-static void cmd_run_say(const struct outcome *o, const struct spec *s)
+void cmd_run_say(const struct outcome *o, const struct spec *s)
 {
 	if (has_words(o, s))
 		fresh_line(o);
@@ -391,15 +392,15 @@ static bool output_lost(const struct outcome *o)
 	return any;
 }
 
-static void cmd_run_on_note(void *arg, const char *text)
+void cmd_run_note(void *spec, const char *text)
 {
-	const struct spec *s = arg;
+	const struct spec *s = spec;
 
 	if (!s->cli.quiet)
 		message_print("brig: note", text);
 }
 
-static int cmd_run_open_signals(void)
+int cmd_run_signals(void)
 {
 	static const int taken[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH };
 	struct sigaction now;
@@ -436,8 +437,8 @@ static int execute(struct ctx *x)
 		brig_request_stdio(x->request, in, -1, -1);
 	else
 		brig_request_stdio(x->request, in, 1, 2);
-	brig_request_on_note(x->request, cmd_run_on_note, s);
-	request_signals(x->request, cmd_run_open_signals());
+	brig_request_on_note(x->request, cmd_run_note, s);
+	request_signals(x->request, cmd_run_signals());
 	if (s->egress.ask) {
 		asks = terminal_open();
 		request_asks(x->request, asks, on_always);
@@ -481,7 +482,7 @@ static int show_plan(struct ctx *x)
 static void say_notes(struct spec *s)
 {
 	for (size_t i = 0; i < s->notes.n; i++)
-		cmd_run_on_note(s, s->notes.v[i]);
+		cmd_run_note(s, s->notes.v[i]);
 }
 
 static int cmd_run_run(const struct subcommand *c, int argc, char **argv)

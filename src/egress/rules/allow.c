@@ -40,6 +40,7 @@ struct egress_rules {
 	struct strlist passthrough;
 	struct field_list fields; /* that pass beside the common ones */
 	bool https_only, inspect;
+	bool learn;
 	uint16_t host_service;
 };
 
@@ -186,6 +187,7 @@ static int allow_compile(struct egress_rules *r, const struct egress_spec *s, st
 {
 	r->https_only = s->https_only;
 	r->inspect = s->inspect;
+	r->learn = s->learn;
 	r->host_service = (uint16_t)s->host_service;
 	for (size_t i = 0; i < s->allow.n; i++)
 		if (add_text(r, &r->allow, s->allow.v[i], e) < 0)
@@ -537,8 +539,8 @@ static bool check_allow(const struct egress_rules *r, struct question *k)
 		k->v->rule = r->allow.v[i].text;
 		return true;
 	}
-	if (!not_in_list(r, k) && k->v->askable && k->q->granted)
-		return verdict_grant(k->v, k->q->granted);
+	if (!not_in_list(r, k) && k->v->askable && (k->q->granted || r->learn))
+		return verdict_grant(k->v, k->q->granted ? k->q->granted : EGRESS_LEARNS);
 	return false;
 }
 

@@ -29,6 +29,9 @@ struct egress_rules;
 /* The name under which the guest reaches the one declared service of the host. */
 #define EGRESS_HOST_SERVICE "host.brig.internal"
 
+/* Whose word it is that lets a name through while brig learns what a command asks for. */
+#define EGRESS_LEARNS "brig learn"
+
 enum egress_via {
 	EGRESS_VIA_TUNNEL, /* CONNECT or SOCKS: a name and a port, nothing was sent yet */
 	EGRESS_VIA_HTTP,   /* plain HTTP: transparent, or absolute form at the explicit proxy */

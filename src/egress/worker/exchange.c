@@ -59,6 +59,7 @@ struct exchange *exchange_free(struct exchange *x)
 	buf_done(&x->held);
 	explicit_bzero(&x->sign, sizeof(x->sign));
 	x->ws = websocket_free(x->ws);
+	free(x->t.learned);
 	(void)scan_close(x->scan_up);
 	(void)scan_close(x->scan_coded);
 	(void)json_scan_close(x->json_up);

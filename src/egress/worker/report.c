@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/report.c - decisions on their way to the monitor. No path, no query, no body:
- * names, ports, sizes and reasons. */
+/* egress/worker/report.c - decisions on their way to the monitor. No query, no body, and but for
+ * brig learn no path: names, ports, sizes and reasons. */
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -127,6 +127,10 @@ void report_done(struct worker *k, const struct transfer *t, const struct upstre
 	ev.bytes_out = t->bytes_out;
 	ev.bytes_in = t->bytes_in;
 	report_copy(ev.credential, sizeof(ev.credential), t->credential);
+	if (t->learned) {
+		report_copy(ev.path, sizeof(ev.path), t->learned->path);
+		report_copy(ev.fields, sizeof(ev.fields), t->learned->fields);
+	}
 	if (u && u->at_addr.family)
 		addr_text(&u->at_addr, ev.address);
 	(void)report_add(k, &ev);

@@ -47,6 +47,7 @@ struct transfer {
 	char credential[64]; /* the first that was put in */
 	int status;
 	uint64_t bytes_out, bytes_in;
+	struct learned *learned; /* NULL: nothing is learned, or it is a tunnel */
 	bool open; /* the monitor knows that it was let out, and not yet that it is over */
 };
 
@@ -117,6 +118,17 @@ bool report_flush(struct worker *k);
 /* Everything, waiting if need be; there is nothing more to be told. */
 void report_last(struct worker *k);
 void report_state(int monitor, enum egress_event_kind kind, const struct err *e);
+
+/* ---- learn.c: what a request says, for whoever writes rules of it ---- */
+
+struct learned {
+	char path[EGRESS_LEARN_PATH + 1], fields[EGRESS_LEARN_FIELDS + 1];
+};
+
+struct egress_head;
+/* NULL while nothing is learned, or without memory. `second`: it names a second path. */
+struct learned *learn_request(const struct worker *k, const struct host *host,
+			      const struct egress_head *h, bool second);
 
 /* ---- upstream.c: the connection to the other side ---- */
 

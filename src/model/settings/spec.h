@@ -192,7 +192,9 @@ struct egress_spec {
 	struct envlist resolve;    /* HOST to ADDR[:PORT] */
 	struct rate_spec rate;
 	bool https_only, inspect;
-	bool ask; /* whoever is there, about a name that no rule allows */
+	bool ask;   /* whoever is there, about a name that no rule allows */
+	bool learn; /* of brig learn alone: every public name is open, and what was asked for is
+		       told with its path */
 	uint64_t port;
 	uint64_t host_service;      /* a port of the host's loopback; 0: none */
 	const char *upstream_proxy; /* http://HOST:PORT; NULL: none */

@@ -135,6 +135,7 @@ struct sandbox {
 	struct unresolved *unresolved; /* network none; NULL: nobody listens */
 	struct resolving resolving;    /* network bridge */
 	struct publish *ports;         /* NULL: none are published */
+	struct sightings *learn;       /* borrowed; NULL: nothing is learned */
 	struct signing *signing;       /* with ssh_agent; NULL: none is lent */
 	bool signed_for[3];            /* enum agentmsg_purpose: it was told */
 };

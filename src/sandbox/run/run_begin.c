@@ -124,6 +124,14 @@ static void conduct(struct sandbox *s)
 		run_refuse(s->o, &e);
 		return;
 	}
+	if (s->learn && !(s->backend->can & BACKEND_LEARNS)) {
+		(void)err_refuse(&e, ERR_UNAVAILABLE, ENOTSUP,
+				 "learn with --backend native, or run it and read brig audit show",
+				 "brig cannot watch what a run of backend '%s' opens",
+				 s->backend->name);
+		run_refuse(s->o, &e);
+		return;
+	}
 	if (s->spec->companions.n && !s->spec->members.n) {
 		(void)err_refuse(
 			&e, ERR_UNAVAILABLE, ENOTSUP,
@@ -234,6 +242,7 @@ struct command_run *run_begin(const struct spec *s, const struct run_io *io, not
 				     .only = r,
 				     .asker = io->asker,
 				     .seat = io->seat,
+				     .learn = io->learn,
 				     .cancel = -1,
 				     .o = o };
 	*r = (struct command_run){ .spec = s,

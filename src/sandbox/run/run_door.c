@@ -115,6 +115,14 @@ static void tell_unreached(struct sandbox *s, const struct egress_event *ev)
 	run_open_tell(s, line);
 }
 
+/* Only what was answered: a name that merely looks public has been refused by its address. */
+static void door_learn(const struct sandbox *s, const struct egress_event *ev)
+{
+	if (s->learn && ev->kind == EGRESS_EVENT_DONE &&
+	    (ev->status || ev->bytes_in || ev->bytes_out))
+		sightings_request(s->learn, ev->host, ev->port, ev->method, ev->path, ev->fields);
+}
+
 void run_door_turn(struct sandbox *s)
 {
 	struct egress_event ev;
@@ -137,6 +145,7 @@ void run_door_turn(struct sandbox *s)
 			note_redacted(s, &ev);
 			tell_finding(s, &ev);
 			tell_unreached(s, &ev);
+			door_learn(s, &ev);
 			if (recorder_egress(s->recorder, &ev, &e) < 0)
 				run_unrecorded(s, &e);
 		}

@@ -195,6 +195,7 @@ void run_start(struct sandbox *s, uint64_t from, struct err *e)
 		.wake = { -1, s->cancel },
 		.seat = s->seat,
 		.line = s->line,
+		.learn = s->learn,
 		.host = { .asked_to_stop = run_open_asked_to_stop, .note = run_open_tell, .arg = s }
 	};
 	bool asks = s->backend->can & BACKEND_PERMITS;

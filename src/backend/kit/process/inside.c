@@ -220,12 +220,15 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 }
 
 /* One listener is all that the kernel lets a process have above it: within another sandbox of
- * brig's there is none, and names and memory stay closed. */
+ * brig's there is none, and names and memory stay closed; where brig learns the listener is its
+ * own. */
 static int filter(const struct inside *c, int *fds, struct err *e)
 {
 	int r;
 
-	if (fds[INIT_FD_PROCS] >= 0)
+	if (c->watch)
+		fds[INIT_FD_WATCH] = seccomp_watch();
+	else if (fds[INIT_FD_PROCS] >= 0)
 		fds[INIT_FD_LISTENER] = seccomp_listen(c->gpus);
 	r = seccomp_install((enum seccomp_profile)c->profile, c->cpus > 0);
 

@@ -28,6 +28,7 @@ enum init_fd {
 	INIT_FD_NAMES,  /* where questions for names arrive; may be missing */
 	INIT_FD_AGENT,  /* proc/agent_socket.h */
 	INIT_FD_ROUTES, /* a routing socket of the sandbox's network */
+	INIT_FD_WATCH,  /* listener of seccomp_watch; may be missing */
 	INIT_FD_TMP,    /* on the private file systems, for statfs; the first of several */
 	INIT_FD_COUNT = INIT_FD_TMP + INSIDE_TMPFS_MAX,
 	/* What stays with init. */
@@ -62,6 +63,7 @@ struct inside {
 	uint64_t nproc;   /* RLIMIT_NPROC; 0: leave it */
 	unsigned cpus;    /* bind to that many CPUs; 0: all */
 	int nice;
+	bool watch;    /* brig learns from this run: see seccomp_watch */
 	bool gpus;     /* whose library names its threads by fopen("w") */
 	bool unlocked; /* inside_lock was not possible, and nothing was gained by it */
 };

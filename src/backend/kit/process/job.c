@@ -233,6 +233,8 @@ static enum job_event job_on_ready(struct backend_job *j, const struct epoll_eve
 			look_at_disk(j);
 	} else if (fd == j->timer)
 		on_timer(j, o);
+	else if (j->opens && fd == j->given[INIT_FD_WATCH])
+		opens_serve(j->opens);
 	else if (fd == cgroup_oom_fd(j->cgroup)) {
 		struct cgroup_events seen;
 
@@ -397,6 +399,7 @@ struct backend_job *job_free(struct backend_job *j)
 		(void)fd_close(j->given[i]);
 	for (size_t i = 0; i < j->door_count; i++)
 		(void)fd_close(j->door[i]);
+	j->opens = opens_free(j->opens);
 	job_bridge_done(j);
 	(void)fd_close(j->events);
 	(void)fd_close(j->timer);

@@ -10,6 +10,7 @@
 #include <sched.h>
 
 #include "backend/backend.h"
+#include "backend/kit/learn/opens.h"
 #include "backend/kit/limits/cgroup.h"
 #include "backend/kit/limits/disk.h"
 #include "backend/kit/limits/memfds.h"
@@ -85,6 +86,7 @@ struct backend_job {
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
 	struct job_bridge *bridge;                 /* NULL: none */
+	struct opens *opens;                       /* NULL: nothing is learned */
 	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
 	void *note_arg;
 	struct disk disk;

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
+#include "backend/kit/learn/opens.h"
 #include "backend/kit/net/door_net.h"
 #include "backend/kit/net/members.h"
 #include "backend/kit/process/ends.h"
@@ -78,7 +79,8 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
 			      { .fd = j->pidfd, .events = POLLIN },
 			      { .fd = heed ? w->wake[0] : -1, .events = POLLIN },
-			      { .fd = heed ? w->wake[1] : -1, .events = POLLIN } };
+			      { .fd = heed ? w->wake[1] : -1, .events = POLLIN },
+			      { .fd = j->given[INIT_FD_WATCH], .events = POLLIN } };
 
 	for (;;) {
 		int n = wait_any(p, ARRAY_LEN(p), clock_after(ms));
@@ -87,6 +89,10 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 			return err_sys(e, "cannot wait for the sandbox");
 		if (n > 0 && (p[0].revents || p[1].revents))
 			return 0;
+		if (n > 0 && p[4].revents & POLLIN) { /* the program's own begin is held, too */
+			opens_serve(j->opens);
+			continue;
+		}
 		if (n == 0 && j->kind->heard) /* says why */
 			return 0;
 		if (n == 0)
@@ -117,6 +123,21 @@ static int make_door(struct backend_job *j, const struct box_start *c, struct er
 		return -e->code;
 	j->door_count = j->plan->door->n;
 	return start_let_go(j, e);
+}
+
+/* From here on names of files wait for us. */
+static int start_watch(struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	if (!w->learn)
+		return 0;
+	if (j->given[INIT_FD_WATCH] < 0) {
+		w->learn->blind =
+			"the kernel gives this run no listener of its own: it is too old, or "
+			"brig itself runs in a sandbox";
+		return 0;
+	}
+	j->opens = opens_new(j->given[INIT_FD_WATCH], w->learn);
+	return j->opens ? 0 : err_nomem(e);
 }
 
 /* The command is let go. That it runs, or why it cannot, is the next word; whoever dies before it
@@ -170,6 +191,8 @@ static int started(struct backend_job *j, struct box_start *c, const struct job_
 	if (m.said == SUPERVISOR_FAILED)
 		return failed_inside(j, &m, e);
 	j->isolation.landlock_abi = m.landlock;
+	if (start_watch(j, w, e) < 0)
+		return -e->code;
 	if (m.unlocked)
 		protect_unlocked(j->protect);
 	if (m.unlocked && w->host.note)
@@ -263,6 +286,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	enforce_files(p, c->rlimits, c->rlimit_count);
 	c->profile = (unsigned)p->profile;
 	c->gpus = !gpu_set_empty(&p->gpus);
+	c->watch = w->learn;
 	c->tty = job_has_tty(w);
 	c->wait_door =
 		((p->door || p->network == NETWORK_NONE) && j->kind->inside) || has_bridge(j);
@@ -463,6 +487,8 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	r = run_child(j, &c, &pipes, w, e);
 	/* Whose end counts is known only now. */
 	if (r == 0 && add_event(j, j->pidfd, EPOLLIN) < 0)
+		r = err_sys(e, "cannot listen to the sandbox");
+	if (r == 0 && j->opens && add_event(j, j->given[INIT_FD_WATCH], EPOLLIN) < 0)
 		r = err_sys(e, "cannot listen to the sandbox");
 	/* Only once the command runs: among many starts at once the set-up takes longer than a
 	 * tick, and every run would begin with a look at nothing. */

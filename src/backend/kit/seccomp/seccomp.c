@@ -74,6 +74,43 @@ static const struct sock_filter listen[] = LISTEN(OPENED_WITH);
 /* fopen("w"), which is how most files come to be: each of them waits. */
 static const struct sock_filter listen_streams[] = LISTEN(OPENED_WITH & ~(O_CREAT | O_TRUNC));
 
+#define WATCH(nr)                                                                                  \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),                                             \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF)
+
+/* What the main filter refuses is refused before anybody is asked: an error is the stronger answer.
+ * Init opens with O_NOCTTY what it opens before its monitor listens. */
+static const struct sock_filter watch[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	WATCH(__NR_openat2),
+	WATCH(__NR_execve),
+	WATCH(__NR_execveat),
+	WATCH(__NR_readlinkat),
+	WATCH(__NR_renameat),
+	WATCH(__NR_renameat2),
+	WATCH(__NR_mkdirat),
+	WATCH(__NR_unlinkat),
+	WATCH(__NR_symlinkat),
+	WATCH(__NR_linkat),
+#ifdef __NR_open
+	WATCH(__NR_open),
+	WATCH(__NR_creat),
+	WATCH(__NR_readlink),
+	WATCH(__NR_rename),
+	WATCH(__NR_mkdir),
+	WATCH(__NR_rmdir),
+	WATCH(__NR_unlink),
+	WATCH(__NR_symlink),
+	WATCH(__NR_link),
+#endif
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 1, 0),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+	BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_NOCTTY, 0, 1),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+};
+
 static int seccomp_load(const struct sock_filter *insn, unsigned short len, unsigned flags)
 {
 	/* The kernel only reads the program; its structure merely lacks the const. */
@@ -86,18 +123,27 @@ static int seccomp_load(const struct sock_filter *insn, unsigned short len, unsi
 
 /* A signal would end the open(), and few expect that of a file: not once it is being answered,
  * where the kernel can. */
-int seccomp_listen(bool streams)
+static int load_listener(const struct sock_filter *insn, unsigned short len)
 {
-	const struct sock_filter *insn = streams ? listen_streams : listen;
-	int r = seccomp_load(insn, LENGTH(listen),
+	int r = seccomp_load(insn, len,
 			     SECCOMP_FILTER_FLAG_NEW_LISTENER |
 				     SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
 
 	if (r == -EINVAL)
-		r = seccomp_load(insn, LENGTH(listen), SECCOMP_FILTER_FLAG_NEW_LISTENER);
+		r = seccomp_load(insn, len, SECCOMP_FILTER_FLAG_NEW_LISTENER);
 	if (r >= 0) /* who asks and who answers take turns on one CPU; from Linux 6.6 on */
 		(void)ioctl(r, NOTIF_SET_FLAGS, NOTIF_SYNC_WAKE_UP);
 	return r;
+}
+
+int seccomp_listen(bool streams)
+{
+	return load_listener(streams ? listen_streams : listen, LENGTH(listen));
+}
+
+int seccomp_watch(void)
+{
+	return load_listener(watch, LENGTH(watch));
 }
 
 int seccomp_install(enum seccomp_profile profile, bool deny_affinity)

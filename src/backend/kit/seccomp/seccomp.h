@@ -23,6 +23,11 @@ enum seccomp_profile {
  * thread exists (other threads would not be covered). */
 int seccomp_install(enum seccomp_profile profile, bool deny_affinity);
 
+/* Likewise, in its place, for a run that brig learns from (kit/learn/opens.h): whatever names a
+ * file to open, change or execute waits for an answer through the descriptor, but an open with
+ * O_NOCTTY. -errno: nothing has changed. */
+int seccomp_watch(void);
+
 /* Before it: from now on an open() for writing that neither creates nor empties, with streams those
  * as well, waits for an answer through the descriptor that is returned (selfwrite.h), whoever makes
  * it. One that has O_NOCTTY does not, and the process that answers makes no other. -errno: nothing

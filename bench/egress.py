@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import socket
 import statistics
@@ -138,7 +139,7 @@ defaults
   timeout client 600s
   timeout server 600s
 listen door
-  bind 127.0.0.1:{port} ssl crt {d}/both.pem alpn http/1.1 backlog 8192
+  bind 127.0.0.1:{port} ssl crt {d}/both.pem alpn h2,http/1.1 backlog 8192
   server up 127.0.0.1:{self.port} ssl verify required ca-file {d}/ca.pem sni str({NAME}) alpn http/1.1 pool-max-conn -1
 """)
         process = self.start("haproxy", [shutil.which("haproxy", path=self.who.env["PATH"]) or "haproxy", "-db", "-f", d / "haproxy.cfg"], port)
@@ -282,6 +283,7 @@ def egress(bench):
         place.door()
         place.door(WITH_LONG, LONG)
         _throughput(bench, place)
+        _streams(bench, place)
         if "brig" in place.fronts:
             _latency(bench, place)
             _memory(bench, place)
@@ -297,6 +299,34 @@ def _throughput(bench, place):
     bench.head("HTTPS, 1 MiB answers, 8 connections kept alive; the door scans and scrubs")
     _rate_rows(bench, _rounds(place, rounds, "-c", 8, "-u", "/large", "-s", seconds, "-w", 1), "MB/s", MIB / 1e6,
                [(WITH_LONG, "haproxy", 0.75, 0.9), ("brig", "haproxy", 0.6, None)])
+
+
+def _h2load(bench, place, argv, *more):
+    """Requests a second, the middle of some rounds; None: it did not work."""
+    words, rates = ["-c", "4", "-m", "25", "-D", str(bench.count(3, 1)), "--warm-up-time", "1"], []
+    for _ in range(bench.count(3, 1)):
+        done = bench.run_as(place.who, [*argv, "h2load", *words, *more], timeout=60)
+        found = re.search(r", ([0-9.]+) req/s,.*\n.* (\d+) succeeded, 0 failed", done.stdout)
+        if not found:
+            bench.note(f"h2load: {(done.stdout + done.stderr)[-200:]}")
+            return None
+        rates.append(float(found[1]))
+    return sorted(rates)[len(rates) // 2]
+
+
+def _streams(bench, place):
+    """The same client inside a sandbox and in front of HAProxy; neither host behind speaks HTTP/2."""
+    if not shutil.which("h2load", path=place.who.env["PATH"]) or "haproxy" not in place.fronts:
+        bench.note("HTTP/2 is left out: no h2load, or no haproxy")
+        return
+    bench.head("HTTP/2 to HTTP/1, 1 KiB answers: h2load, 4 connections of 25 streams")
+    peer = _h2load(bench, place, [], f"https://127.0.0.1:{place.fronts['haproxy'].port}/small")
+    ours = _h2load(bench, place, ["env", f"TOKEN={VALUE}", bench.brig, "run", "--quiet", "--config", place.config(), "--"], f"https://{NAME}/small")
+    for name, rate in (("haproxy", peer), ("brig", ours)):
+        if rate:
+            bench.add(Row(name, 1, rate=rate, unit="/s"))
+    if peer and ours:
+        bench.add(Row("brig against haproxy", 1, ratio=ours / peer, peer="haproxy", target=">= 0.7", ok=ours >= 0.7 * peer))
 
 
 def _added(bench, name, value, limit, n, unit="ms"):

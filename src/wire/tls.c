@@ -7,6 +7,7 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define RECORD 16384 /* the most that one record of TLS holds */
 
@@ -221,6 +222,15 @@ void tls_keep(struct tls *t, bool keep)
 bool tls_pending(const struct tls *t)
 {
 	return SSL_has_pending(t->ssl);
+}
+
+bool tls_speaks(const struct tls *t, const char *protocol)
+{
+	const unsigned char *p = NULL;
+	unsigned n = 0;
+
+	SSL_get0_alpn_selected(t->ssl, &p, &n);
+	return n == strlen(protocol) && memcmp(p, protocol, n) == 0;
 }
 
 const char *tls_server_name(const struct tls *t)

@@ -24,8 +24,9 @@ DEFINE_CLEANUP(tls, struct tls *, tls_free)
 
 /* 0 when it is done; -EAGAIN, and *wait is what to poll for; otherwise it has failed. */
 int tls_handshake(struct tls *t, short *wait);
-const char *tls_distrust(const struct tls *t);    /* why the peer was not believed, or NULL */
-const char *tls_server_name(const struct tls *t); /* that the peer asked for, or NULL */
+const char *tls_distrust(const struct tls *t); /* why the peer was not believed, or NULL */
+bool tls_speaks(const struct tls *t, const char *protocol); /* chosen by ALPN */
+const char *tls_server_name(const struct tls *t);           /* that the peer asked for, or NULL */
 
 /* After the handshake. Its `close` tells the peer, and frees the filter. An end that the peer did
  * not announce is -EPROTO: part may be missing. */

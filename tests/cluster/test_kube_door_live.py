@@ -204,7 +204,7 @@ def a_sandbox_that_stays_has_a_door_of_its_own_and_a_claim_beside_it():
         for n in range(2):
             said = execute(f"{GET.format('/stays')} -H \"Authorization: Bearer $UP_TOKEN\" | tee -a got; ls /brig-plan; env | grep -c {SECRET}")
             assert "hello from outside" in said["stdout"] and not said["denials"], said
-            assert [(p, f["Authorization"]) for p, f in world.seen("request")[before:]] == [("/stays", f"Bearer {SECRET}")] * (n + 1)
+            assert [(p, {k.title(): v for k, v in f.items()}["Authorization"]) for p, f in world.seen("request")[before:]] == [("/stays", f"Bearer {SECRET}")] * (n + 1)
             said = execute("curl -sS --max-time 20 https://elsewhere.test/")
             assert [x["target"] for x in said["denials"]] == ["elsewhere.test:443"], said["denials"]
         assert (folder / "got").read_text() == "hello from outside\n" * 2

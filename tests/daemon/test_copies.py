@@ -366,7 +366,7 @@ def a_placeholder_of_a_tool_is_used_at_the_door_and_the_login_stays_outside():
         assert made.status == 0 and "placeholder of CLAUDE_CODE_OAUTH_TOKEN" in made.errors, made.errors
         bearer = CALL.replace("x-api-key: $ANTHROPIC_API_KEY", "Authorization: Bearer $CLAUDE_CODE_OAUTH_TOKEN")
         assert d.exec("two", "sh", "-c", bearer)["stdout"] == "200"
-        assert dict(web.seen[-1][1])["Authorization"] == f"Bearer {KEY}", web.seen
+        assert {k.title(): v for k, v in web.seen[-1][1]}["Authorization"] == f"Bearer {KEY}", web.seen
         assert KEY[13:] not in d.exec("two", "sh", "-c", LOOK)["output"]
         # What it would have looked like: the listed tool itself means its real login.
         real = settings("real", door + "builtin_tools: [claude]\n")

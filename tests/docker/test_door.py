@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "egress")]
 import common  # noqa: E402
 from common import box, container_of, engine, environment, options, ours, podmans, settle, shared_engine, shared_podmans, start_box, token  # noqa: E402
-from door import ADDRESS, PROXY, TALK, Handler, Oracle, Web, configure, denials, own_addresses, said  # noqa: E402
+from door import ADDRESS, PROXY, TALK, Handler, Oracle, Web, configure, denials, fields, own_addresses, said  # noqa: E402
 from harness import PATIENCE, around, brig, brig_path, descendants, home, identity, installed_hidden, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
 from terminals import Terminal  # noqa: E402
 
@@ -139,7 +139,7 @@ def the_container_behind_it_is_held_like_any_other():
 
 class Mirror(Handler):
     def do_GET(self):
-        self.server.seen.append((self.requestline, dict(self.headers.items())))
+        self.server.seen.append((self.requestline, fields(self.headers.items())))
         self.answer(self.headers.get("Authorization", "").encode() + b"\n")
 
 

@@ -91,6 +91,11 @@ def context(*names, **more):
     return c
 
 
+def fields(pairs):
+    """Fields by name, written as HTTP/1 writes most: HTTP/2 has small letters alone."""
+    return {name.title(): value for name, value in pairs}
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     """An ordinary server. The class attribute `seen` has the request lines and fields, `body` how much came."""
 
@@ -315,6 +320,25 @@ class Raw:
 
     def __exit__(self, *_):
         self.socket.close()
+
+
+class Host(Raw):
+    """A host that speaks HTTP/2, and calls answer(host, peer, stream, fields) for each request."""
+
+    def __init__(self, name, answer):
+        super().__init__(name, lambda _, s: self._speak(s))
+        self.tls.set_alpn_protocols(["h2"])
+        self.reply = answer
+
+    def _speak(self, s):
+        import h2raw  # not everybody has what it needs
+
+        p = h2raw.Peer(s, client=False)
+        while f := p.read():
+            if f.kind == h2raw.HEADERS and f.flags & h2raw.END_HEADERS:
+                fields = p.decoder.decode(f.data)
+                self.seen.append(fields)
+                self.reply(self, p, f.stream, fields)
 
 
 class Resolver:

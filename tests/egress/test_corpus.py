@@ -127,11 +127,12 @@ while one.recv(4096): pass
 two = c.wrap_socket(socket.create_connection(('api.test', 443), timeout=10), server_hostname='api.test', session=one.session)
 print(two.session_reused, two.version())
 print(talk(['h2', 'http/1.1']).selected_alpn_protocol())
-try: print(talk(['h2']).selected_alpn_protocol())
+print(talk(['h2']).selected_alpn_protocol())
+try: print(talk(['spdy/3']).selected_alpn_protocol())
 except (ssl.SSLError, OSError): print('refused')
 """)
-        assert r["stdout"].split() == ["False", "TLSv1.3", "http/1.1", "refused"], r["stdout"]
-        assert len(web.seen) == 2
+        assert r["stdout"].split() == ["False", "TLSv1.3", "h2", "h2", "refused"], r["stdout"]
+        assert len(web.seen) == 1
 
 
 @test
@@ -187,7 +188,7 @@ def a_known_value_does_not_leave_in_any_declared_form_or_place():
     unicode = "".join(f"\\u{b:04x}" for b in VALUE.encode())
     tries = {
         "url": f"'https://other.test/?a={VALUE}'", "path": f"https://other.test/{VALUE}", "twice": f"'https://other.test/?a={every.replace('%', '%25')}'",
-        "name": f"-H '{VALUE}: 1' https://other.test/", "value": f"-H 'X: {VALUE}' https://other.test/", "cookie": f"-b a={VALUE} https://other.test/",
+        "name": f"--http1.1 -H '{VALUE}: 1' https://other.test/", "value": f"-H 'X: {VALUE}' https://other.test/", "cookie": f"-b a={VALUE} https://other.test/",
         "referer": f"-e https://x/{VALUE} https://other.test/", "agent": f"-A {VALUE} https://other.test/", "user": f"-u me:{VALUE} https://other.test/",
         "json": f"-d '{{\"k\": \"{VALUE}\"}}' https://other.test/", "key": f"-d '{{\"{VALUE}\": 1}}' https://other.test/", "form": f"-d a=b -d c={VALUE} https://other.test/",
         "part": f"-F a=b -F 'f={VALUE};type=text/plain' https://other.test/", "file": f"-F 'f=@/etc/hostname;filename={VALUE}' https://other.test/",

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import GitHandler, Handler, Web, configure, denials, on_every_door  # noqa: E402
+from door import GitHandler, Handler, Web, configure, fields, denials, on_every_door  # noqa: E402
 from harness import brig, main, scratch, test  # noqa: E402
 
 VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
@@ -19,7 +19,7 @@ class Mirror(Handler):
     """Sends back what it got: in fields, plain, coded and compressed."""
 
     def do_GET(self):
-        self.server.seen.append((self.requestline, dict(self.headers.items())))
+        self.server.seen.append((self.requestline, fields(self.headers.items())))
         got = self.headers.get("Authorization", "") + " " + self.path
         kind = self.path.strip("/").split("?")[0]
         if kind == "gzip":
@@ -117,7 +117,7 @@ echo 1 > file; git add file; git commit -qm one; git push -q origin HEAD:main; g
 git clone -q https://x:$TOKEN@api.test/one.git /tmp/two; cat /tmp/two/file
 git -c core.askPass=true clone -q https://x:wrong@api.test/one.git /tmp/three 2>/dev/null || echo refused; cat .git/config; env""")
         assert r["stdout"].startswith("1\nrefused\n") and VALUE not in r["output"], r["output"]
-        sent = [dict(f).get("Authorization") for _, f, _ in web.seen]
+        sent = [fields(f).get("Authorization") for _, f, _ in web.seen]
         assert "Basic " + base64.b64encode(f"x:{VALUE}".encode()).decode() in sent, sent
         assert any("git-receive-pack" in line for line, _, _ in web.seen), web.seen
         assert subprocess.run(["git", "-c", "safe.directory=*", "-C", repo, "show", "main:file"], stdout=subprocess.PIPE, check=True).stdout == b"1\n"

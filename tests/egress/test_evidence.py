@@ -19,7 +19,7 @@ import time
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import TALK, Handler, Raw, Web, behind, configure, denials, python, said  # noqa: E402
+from door import TALK, Handler, Raw, Web, behind, configure, denials, fields, python, said  # noqa: E402
 from harness import FACTOR, IS_ROOT, PATIENCE, brig, brig_argv, brig_environment, main, scratch, start_brig, test, workspace  # noqa: E402
 
 VALUE = "ghp_N2dmKEepbnBOzq8Gk2vT"
@@ -487,7 +487,7 @@ def a_hostile_proxy_of_the_machine_gains_nothing():
         answers = said(r)
         assert answers.pop("control.test") == "200" and answers.pop("wrong.test") == "421", (answers, r)
         assert set(answers.values()) == {"502"} and len(answers) == len(lies), answers
-        assert [dict(f).get("Authorization") for _, f, _ in web.seen] == [f"Bearer {VALUE}"] and not other.seen, (web.seen, other.seen)
+        assert [fields(f).get("Authorization") for _, f, _ in web.seen] == [f"Bearer {VALUE}"] and not other.seen, (web.seen, other.seen)
         assert VALUE.encode() not in b"".join(proxy.seen) and b"brig-" not in b"".join(proxy.seen)  # nothing of a head goes with CONNECT
         assert VALUE not in r["output"], r["output"]
 

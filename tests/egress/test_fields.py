@@ -54,7 +54,7 @@ for host, method, target, fields, body in json.load(open("asked.json")):
     print(c.getresponse().status)
     c.close()
 """
-PUT = """put() { curl -s -o /dev/null -w '%{http_code}\\n' "$@"; }\n"""
+PUT = """put() { curl -s --http1.1 -o /dev/null -w '%{http_code}\\n' "$@"; }\n"""
 
 
 class Seen(Handler):

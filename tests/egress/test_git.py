@@ -9,7 +9,7 @@ import sys
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import GitHandler, Handler, Web, behind, configure, denials, on_every_door, python, repository, seeded  # noqa: E402
+from door import GitHandler, Handler, Web, behind, configure, denials, fields, on_every_door, python, repository, seeded  # noqa: E402
 from harness import brig, main, scratch, test  # noqa: E402
 
 VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
@@ -171,7 +171,7 @@ echo 1 > file; git add file; git commit -qm one; git push -q origin HEAD:main; g
 git clone -q https://git.test/one /tmp/three; cat /tmp/three/file .git/config; env""", env={"WORK": VALUE}).json
         assert r["exit_code"] == 0 and r["stdout"].startswith("1\n1\n") and VALUE not in r["output"], r
         assert "git@git.test:one.git" in r["stdout"] and commits(repo) == ["one"], r
-        sent = {dict(f).get("Authorization") for _, f, _ in web.seen}
+        sent = {fields(f).get("Authorization") for _, f, _ in web.seen}
         assert sent == {None, "Basic " + base64.b64encode(f"x-access-token:{VALUE}".encode()).decode()}, sent
         # The control: without the credential nobody answers git, and nothing goes by HTTPS.
         r = brig("run", "--json", "--config", configure(web), "--", "sh", "-c", "GIT_TERMINAL_PROMPT=0 git clone -q https://git.test/one /tmp/x 2>&1; git config --get-regexp 'url|credential'").json
@@ -188,7 +188,7 @@ def a_service_is_named_and_its_variable_is_found():
     ask = 'curl -sS -H "PRIVATE-TOKEN: $GL_TOKEN" https://gitlab.com/api/v4/user; curl -sS -H "Authorization: Bearer $GL_TOKEN" https://gitlab.com/api/v4/user; echo; env'
     with Web("gitlab.com", handler=Mirror) as web:
         r = brig("run", "--json", "--config", configure(web), "--credential", "gitlab", "--", "sh", "-c", ask, env={"GL_TOKEN": VALUE}).json
-        assert [f.get("PRIVATE-TOKEN") or f["Authorization"] for _, f in web.seen] == [VALUE, f"Bearer {VALUE}"], (web.seen, r)
+        assert [fields(f.items()).get("Private-Token") or fields(f.items())["Authorization"] for _, f in web.seen] == [VALUE, f"Bearer {VALUE}"], (web.seen, r)
         assert VALUE not in r["output"] and "GL_TOKEN=brig-" in r["stdout"] and "GITLAB_TOKEN" not in r["stdout"], r
         r = brig("run", "--config", configure(web), "--credential", "gitlab", "--", "true")
         assert r.status and "GITLAB_TOKEN" in r.errors, r.errors

@@ -14,7 +14,7 @@ import tarfile
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import Handler, Web, configure, denials, on_every_door  # noqa: E402
+from door import Handler, Web, configure, denials, fields, on_every_door  # noqa: E402
 from harness import brig, files_as_root, main, scratch, state, test, workspace  # noqa: E402
 
 VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
@@ -134,7 +134,7 @@ def a_placeholder_that_a_tool_saved_works_in_the_next_run_and_no_value_is_kept()
         assert first[0].startswith("brig-") and first[0] != first[1] and first[2] == "200", first
         again = run(config, f'cat ~/saved; echo "$TOKEN"; {get}api.test/; {get}other.test/').text.split()
         assert again[:2] == [first[0]] * 2 and again[2:] == ["200", "403"], (first, again)
-        assert [f["Authorization"] for _, f in web.seen] == [f"Bearer {VALUE}"] * 2 and not other.seen, (web.seen, other.seen)
+        assert [fields(f.items())["Authorization"] for _, f in web.seen] == [f"Bearer {VALUE}"] * 2 and not other.seen, (web.seen, other.seen)
         kept = left()
         assert first[0].encode() in kept and VALUE.encode() not in kept and base64.b64encode(VALUE.encode())[:-4] not in kept
         # The control, and who else: another project, another trust of the same one, a private HOME.

@@ -89,7 +89,7 @@ def a_connection_is_used_again_on_both_legs():
 @test
 def fields_of_one_hop_and_other_ways_in_are_dropped():
     with Web("api.test") as web:
-        r = behind(configure(web), "curl", "-sSi", "-H", "Connection: X-Secret", "-H", "X-Secret: 1", "-H", "Proxy-Authorization: Basic eA==",
+        r = behind(configure(web), "curl", "-sSi", "--http1.1", "-H", "Connection: X-Secret", "-H", "X-Secret: 1", "-H", "Proxy-Authorization: Basic eA==",
                    "-H", "X-Forwarded-For: 1.2.3.4", "-H", "Upgrade: h2c", "-H", "X-Keep: 1", "https://api.test/fields")
         sent = {k.lower() for k, _ in web.seen[0][1]}
         assert "x-keep" in sent and not sent & {"connection", "x-secret", "proxy-authorization", "x-forwarded-for", "upgrade"}, sent
@@ -198,12 +198,12 @@ def a_server_that_breaks_the_framing_is_not_passed_on():
 
     with Raw("bad.test", answer) as bad:
         names = " ".join([*HOSTILE, *CUT])
-        r = behind(configure(bad), "sh", "-c", f"for p in {names}; do printf '%s ' $p; curl -s -m 10 -o /dev/null -w '%{{http_code}} ' https://bad.test/$p; "
-                   "echo $?; done; curl -sS https://bad.test/second https://bad.test/second", timeout=60)
+        r = behind(configure(bad), "sh", "-c", f"for v in 1.1 2; do for p in {names}; do printf '%s ' $p$v; curl -s --http$v -m 10 -o /dev/null -w '%{{http_code}} ' https://bad.test/$p; "
+                   "echo $?; done; done; curl -sS --http1.1 https://bad.test/second https://bad.test/second", timeout=60)
         lines = r["stdout"].splitlines()
         answers = {n: v for n, *v in (line.split() for line in lines[:-1])}
-        assert all(answers[n] == ["502", "0"] for n in HOSTILE), answers
-        assert all(answers[n][0] == "200" and answers[n][1] != "0" for n in CUT), answers  # told as broken, not as whole
+        assert all(answers[n + v] == ["502", "0"] for n in HOSTILE for v in ("1.1", "2")), answers
+        assert all(answers[n + "1.1"][0] == "200" and answers[n + v][1] != "0" for n in CUT for v in ("1.1", "2")), answers  # told as broken, not as whole
         assert lines[-1] == "okok", lines
 
 

@@ -223,7 +223,7 @@ def a_login_is_used_and_stays_outside():
         call = 'curl -sS -d {} -H "Authorization: Bearer $CLAUDE_CODE_OAUTH_TOKEN" https://api.anthropic.com/'
         assert wrap(*door, "claude", "sh", call, env=env).status == 0
         assert wrap(*door, "claude", "sh", call, env={**env, "CLAUDE_CODE_OAUTH_TOKEN": "the-variable-comes-first"}).status == 0
-        assert [dict(fields)["Authorization"] for _, fields, _ in web.seen] == [f"Bearer {KEY}", "Bearer the-variable-comes-first"]
+        assert [{k.title(): v for k, v in fields}["Authorization"] for _, fields, _ in web.seen] == [f"Bearer {KEY}", "Bearer the-variable-comes-first"]
         assert said(*door, "claude", "search", KEY.encode().hex(), env=env) == []
         put(workspace() / "found", f"R{KEY}")
         assert said(*door, "claude", "search", KEY.encode().hex(), env=env) == [str(workspace() / "found")]
@@ -253,7 +253,7 @@ def a_login_that_is_of_no_use_is_told_and_a_key_in_it_is_used():
         call = 'curl -sS -d {} -H "Authorization: Bearer $CODEX_API_KEY" https://api.openai.com/; env; cat ~/.codex/auth.json'
         done = brig("run", *door, "--network", "proxy", "--credential", "CODEX_API_KEY", "--allow", "api.openai.com", "--", "sh", "-c", call, env=env)
         assert "CODEX_API_KEY=brig-" in done.text and KEY not in done.text, (done.text, done.errors)
-        assert [dict(fields)["Authorization"] for _, fields, _ in web.seen] == [f"Bearer {KEY}"]
+        assert [{k.title(): v for k, v in fields}["Authorization"] for _, fields, _ in web.seen] == [f"Bearer {KEY}"]
 
 
 def jwt(until):
@@ -294,7 +294,7 @@ def a_login_of_a_vendor_is_for_the_part_of_its_host_that_it_needs():
         assert fields["authorization"] == f"Bearer {jwt(soon)}" and fields["chatgpt-account-id"] == account, fields
         done = wrap(*door, "gemini", "sh", 'curl -sS -d {} -H "Authorization: Bearer $GOOGLE_CLOUD_ACCESS_TOKEN" https://cloudcode-pa.googleapis.com/v1internal:x; env; cat ~/.gemini/settings.json; curl -s https://play.googleapis.com/ https://other.example/', env=env)
         assert "GOOGLE_GENAI_USE_GCA=true" in done.text and "GOOGLE_CLOUD_ACCESS_TOKEN=brig-" in done.text and KEY not in done.text and "a run does not renew it" in done.errors, done.text
-        assert dict(web.seen[-1][1])["Authorization"] == f"Bearer {KEY}"
+        assert {k.title(): v for k, v in web.seen[-1][1]}["Authorization"] == f"Bearer {KEY}"
         # It asks for nothing at a terminal, and commits as its user although it hides git's settings from git.
         assert '"selectedType":"oauth-personal"' in done.text and "GIT_COMMITTER_EMAIL=ada@example.org\n" in done.text, done.text
         assert "brig: refused, as on every run of this agent: play.googleapis.com\n" in done.errors and "brig: refused: other.example:443 (--allow other.example)\n" in done.errors, done.errors

@@ -12,7 +12,7 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / d) for d in ("lib", "egress")]
 import projects  # noqa: E402
-from door import Handler, Web, root  # noqa: E402
+from door import Handler, Web, fields, root  # noqa: E402
 from harness import PATIENCE, TOP, brig_argv, brig_environment, brig_path, main, scratch, test, tree, workspace  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
@@ -209,7 +209,7 @@ def a_program_is_told_that_its_descriptor_took_no_more():
 
 class Echo(Handler):
     def do_GET(self):
-        self.server.seen.append((self.requestline, dict(self.headers.items())))
+        self.server.seen.append((self.requestline, fields(self.headers.items())))
         self.answer(self.headers.get("Authorization", "none").encode())
 
 

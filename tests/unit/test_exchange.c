@@ -81,7 +81,7 @@ static bool on_data(struct downstream *d, const char *p, size_t n)
 	return true;
 }
 
-static bool on_end(struct downstream *d)
+static bool on_end(struct downstream *d, struct http1_text trailers UNUSED)
 {
 	frame(d, FRAME_END);
 	return true;

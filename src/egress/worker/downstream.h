@@ -39,7 +39,7 @@ struct downstream_ops {
 	/* The answer, in this order. false: it cannot be taken, and nothing more will be. */
 	bool (*head)(struct downstream *d, const struct down_head *h);
 	bool (*data)(struct downstream *d, const char *p, size_t n);
-	bool (*end)(struct downstream *d);
+	bool (*end)(struct downstream *d, struct http1_text trailers); /* lines; maybe none */
 	bool (*full)(const struct downstream *d); /* no more data, please, before `run` */
 	/* In place of an answer, of which nothing has been sent. */
 	void (*refuse)(struct downstream *d, const struct down_refusal *r);
@@ -51,8 +51,11 @@ struct downstream_ops {
 	void (*hold)(struct downstream *d);
 };
 
+struct shares;
+
 struct downstream {
 	const struct downstream_ops *ops;
+	struct shares *shares; /* connections of HTTP/2 with hosts; NULL: HTTP/1 is what it gets */
 	size_t turn; /* bytes moved since its owner set this to 0: others want their turn as well */
 	bool ended;  /* the guest says no more, but may listen */
 };

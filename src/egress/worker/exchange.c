@@ -31,7 +31,7 @@ static void tell_end(struct exchange *x)
 	if (!x->t.open)
 		return;
 	x->t.open = false;
-	report_done(x->k, &x->t, x->up);
+	report_done(x->k, &x->t, exchange_connection(x));
 	if (x->scrubbed || (x->scrub && scrub_hits(x->scrub)))
 		(void)report_credential(x->k, EGRESS_EVENT_SCRUB, &x->t.v, NULL);
 }
@@ -41,9 +41,12 @@ static void leave(struct exchange *x, bool whole)
 {
 	if (x->way)
 		x->way->ops->done(x->way, whole);
+	else if (x->joined)
+		upway_h2_leave(x->joined);
 	else
 		(void)upstream_free(x->up);
 	x->way = NULL;
+	x->joined = NULL;
 	x->up = NULL;
 }
 
@@ -215,22 +218,54 @@ static void on_upstream(void *arg)
 bool exchange_open(struct exchange *x, bool fresh)
 {
 	leave(x, false);
-	x->up = upstream_get(x->k, &x->t.v, x->secure, fresh);
-	if (!x->up) {
+	if (x->d->shares && x->secure)
+		x->joined = upway_h2_join(x->d->shares, &x->t.v, fresh, on_upstream, x);
+	if (!x->joined)
+		x->up = upstream_get(x->k, &x->t.v, x->secure ? UPSTREAM_TLS : UPSTREAM_PLAIN,
+				     fresh);
+	if (!x->joined && !x->up) {
 		exchange_refuse_with(x, 503, "internal", "no memory");
 		return false;
 	}
-	upstream_own(x->up, on_upstream, x);
+	if (x->up)
+		upstream_own(x->up, on_upstream, x);
 	x->state = EXCHANGE_OPENS;
 	return true;
+}
+
+/* The way, when the connection is open; NULL: not with this one, and there is another now. */
+static struct upway *way_of_open(struct exchange *x)
+{
+	struct upway *way = x->joined ? upway_h2_way(x->joined) : &x->up->way;
+
+	if (way)
+		return way;
+	x->up = upway_h2_take(TAKE_PTR(x->joined));
+	if (!x->up) {
+		(void)exchange_open(x, false);
+		return NULL;
+	}
+	upstream_own(x->up, on_upstream, x);
+	return &x->up->way;
+}
+
+struct upstream *exchange_connection(const struct exchange *x)
+{
+	return x->joined ? upway_h2_upstream(x->joined) : x->up;
 }
 
 /* From resolving to the head on its way; true: something moved. */
 static bool open_step(struct exchange *x)
 {
-	upstream_step(x->up);
-	if (x->up->state == UP_FAILED) {
-		struct egress_verdict v = x->up->failure;
+	struct upstream *up;
+
+	if (x->joined)
+		upway_h2_step(x->joined);
+	else
+		upstream_step(x->up);
+	up = exchange_connection(x);
+	if (up && up->state == UP_FAILED) {
+		struct egress_verdict v = up->failure;
 
 		if (v.reason == EGRESS_INTERNAL)
 			exchange_fail(x, 502, v.what);
@@ -238,11 +273,14 @@ static bool open_step(struct exchange *x)
 			exchange_deny(x, &v);
 		return true;
 	}
-	if (x->up->state != UP_OPEN)
+	if (up && up->state != UP_OPEN)
 		return false;
-	x->way = &x->up->way;
+	x->way = way_of_open(x);
+	if (!x->way)
+		return true;
 	x->way->ops->head(x->way, &(struct up_head){ .text = { buf_str(&x->head), x->head.len },
 						     .asked = x->asked,
+						     .body = x->has_body,
 						     .chunked = x->up_chunked });
 	x->state = EXCHANGE_ASKS;
 	return true;
@@ -280,6 +318,13 @@ bool exchange_step(struct exchange *x)
 	return moved;
 }
 
+int exchange_wait(struct exchange *x)
+{
+	struct link *l = exchange_link(x);
+
+	return l ? link_wait(x->k->loop, l, x->joined || !x->d->ops->full(x->d)) : 0;
+}
+
 struct link *exchange_link(struct exchange *x)
 {
 	return x->way ? x->way->ops->link(x->way) : NULL;
@@ -287,8 +332,9 @@ struct link *exchange_link(struct exchange *x)
 
 bool exchange_tick(struct exchange *x, uint64_t now)
 {
-	if ((x->state == EXCHANGE_WAITS && x->not_before) ||
-	    (x->state == EXCHANGE_OPENS && upstream_is_late(x->up, now)))
+	struct upstream *up = x->state == EXCHANGE_OPENS ? exchange_connection(x) : NULL;
+
+	if ((x->state == EXCHANGE_WAITS && x->not_before) || (up && upstream_is_late(up, now)))
 		return true;
 	if (now < x->deadline)
 		return false;

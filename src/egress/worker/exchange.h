@@ -68,6 +68,8 @@ void exchange_body(struct exchange *x, char *p, size_t n, bool last);
  * them. */
 bool exchange_is_websocket(const struct exchange *x);
 size_t exchange_frames(struct exchange *x, char *p, size_t n);
+/* In place of the last piece: all of it is there, and so are these lines. */
+void exchange_body_end(struct exchange *x, struct http1_text trailers);
 /* Denied when part of it is gone already. */
 void exchange_stop(struct exchange *x, const struct egress_verdict *why);
 
@@ -77,4 +79,5 @@ bool exchange_put(struct link *l, bool chunked, const char *p, size_t n);
 /* The link up, NULL before it is open. Its owner flushes it once the monitor knows everything that
  * was decided, and waits for it; it is read while the downstream is not full. */
 struct link *exchange_link(struct exchange *x);
+int exchange_wait(struct exchange *x); /* as link_wait: for what it has a use for now */
 bool exchange_tick(struct exchange *x, uint64_t now); /* true: it must be stepped */

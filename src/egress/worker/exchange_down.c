@@ -17,13 +17,13 @@ static bool try_again(struct exchange *x)
 
 	for (size_t i = 0; i < ARRAY_LEN(safe); i++)
 		harmless |= strcmp(x->t.method, safe[i]) == 0;
-	if (!x->up->reused || x->has_body || !harmless)
+	if (!exchange_connection(x)->reused || x->has_body || !harmless)
 		return false;
 	(void)exchange_open(x, true);
 	return true;
 }
 
-static void add_value(struct exchange *x, struct buf *out, struct http1_text t)
+void exchange_scrubbed(struct exchange *x, struct buf *out, struct http1_text t)
 {
 	struct err e = { 0 };
 
@@ -80,7 +80,7 @@ static void write_head(struct exchange *x, const struct http1_answer *a, struct 
 	buf_putu(b, (uint64_t)a->status, 0);
 	buf_putc(b, ' ');
 	reason = b->len;
-	add_value(x, b, a->reason);
+	exchange_scrubbed(x, b, a->reason);
 	first = b->len + 2;
 	buf_puts(b, "\r\n");
 	for (size_t i = 0; i < a->n_fields; i++) {
@@ -89,9 +89,9 @@ static void write_head(struct exchange *x, const struct http1_answer *a, struct 
 		if (!exchange_passes(f) || exchange_listed_off(a->fields, a->n_fields, f) ||
 		    (x->scrub && f->is == HTTP1_NAME_CONTENT_ENCODING))
 			continue;
-		add_value(x, b, f->name);
+		exchange_scrubbed(x, b, f->name);
 		buf_puts(b, ": ");
-		add_value(x, b, f->value);
+		exchange_scrubbed(x, b, f->value);
 		buf_puts(b, "\r\n");
 	}
 	buf_puts(b, "\r\n");
@@ -144,6 +144,7 @@ static bool open_filters(struct exchange *x, const struct http1_answer *a)
 	/* Unasked for, and unreadable: a secret could be in there. */
 	if (n > 1 || (n && coding_parse(exchange_text(http1_field(a, "Content-Encoding")), &c) < 0))
 		return false;
+	x->msg_down.on = !n && grpc_is(a->fields, a->n_fields);
 	return scrub_open(x->k->scrubber, n ? &c : NULL, &x->scrub, &e) == 0;
 }
 
@@ -196,10 +197,21 @@ bool exchange_answer(struct exchange *x)
 	return true;
 }
 
+/* Nothing is held back of a message that is whole. */
+static int next_scrub(struct exchange *x)
+{
+	struct err e = { 0 };
+
+	x->scrubbed += scrub_hits(x->scrub);
+	x->scrub = scrub_close(x->scrub);
+	return scrub_open(x->k->scrubber, NULL, &x->scrub, &e);
+}
+
 /* A piece of the body, scrubbed and looked at; false: the exchange is over. */
 static bool send_down(struct exchange *x, const char *p, size_t n, bool last)
 {
 	struct http1_text out = { p, n };
+	bool whole = grpc_pass(&x->msg_down, p, n);
 	struct egress_verdict v = { 0 };
 
 	if (!rate_received(x->k->rate, n, &v)) {
@@ -211,7 +223,8 @@ static bool send_down(struct exchange *x, const char *p, size_t n, bool last)
 		struct buf *clean = exchange_piece(x);
 		struct err e;
 
-		if (scrub_feed(x->scrub, p, n, last, clean, &e) < 0 || clean->failed) {
+		if (scrub_feed(x->scrub, p, n, last || whole, clean, &e) < 0 || clean->failed ||
+		    (whole && !last && next_scrub(x) < 0)) {
 			exchange_fail(x, 502, "the answer's content coding is broken");
 			return false;
 		}
@@ -228,11 +241,14 @@ static bool send_down(struct exchange *x, const char *p, size_t n, bool last)
 	return true;
 }
 
-static void end_down(struct exchange *x)
+static void end_down(struct exchange *x, struct http1_text trailers)
 {
+	CLEANUP(buf) struct buf b = BUF_INIT(HEAD_ROOM);
+
+	exchange_trailers_down(x, trailers, &b);
 	if (!send_down(x, "", 0, true))
 		return;
-	if (x->d->ops->end(x->d))
+	if (!b.failed && x->d->ops->end(x->d, (struct http1_text){ buf_str(&b), b.len }))
 		x->state = EXCHANGE_DONE;
 	else
 		exchange_cut(x);
@@ -251,7 +267,7 @@ bool exchange_down(struct exchange *x)
 		if (r == UP_READ_NOTHING)
 			break;
 		if (r == UP_READ_END) {
-			end_down(x);
+			end_down(x, piece.trailers);
 			return true;
 		}
 		/* Cut short: the guest must not take it for whole. */

@@ -312,6 +312,8 @@ static void write_request(struct exchange *x, const struct http1_request *q,
 		buf_putu(out, q->length, 0);
 		buf_puts(out, "\r\n");
 	}
+	if (x->d->shares && http1_lists(q->fields, q->n_fields, "TE", "trailers"))
+		buf_puts(out, "TE: trailers\r\n");
 	if (q->expects && !x->sign.waits)
 		buf_puts(out, "Expect: 100-continue\r\n");
 	buf_puts(out, "\r\n");
@@ -358,7 +360,7 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 	x->not_before = x->t.v.wait_ms ? loop_now(k->loop) + (uint64_t)x->t.v.wait_ms * 1000 : 0;
 	to.host = &x->t.v.host;
 	to.port = x->t.v.port;
-	narrow = x->t.v.narrow || (k->creds && creds_narrow(k->creds, &to));
+	narrow = x->narrow = x->t.v.narrow || (k->creds && creds_narrow(k->creds, &to));
 	if (narrow && names_second_path(q))
 		return verdict_deny(&x->t.v, EGRESS_DENIED,
 				    "a rule without methods and paths lets it pass",
@@ -453,6 +455,7 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 	if (!scanner || !x->has_body)
 		return true;
 	kept = is_covered(q);
+	x->msg_up.on = grpc_is(q->fields, q->n_fields) && !kept && !n;
 	value = n == 1 ? without_chunks(x, http1_only(q->fields, q->n_fields, "Content-Encoding"))
 		       : (struct http1_text){ 0 };
 	if (n > 1 || coding_parse(exchange_text(value), &c) < 0)

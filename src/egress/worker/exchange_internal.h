@@ -5,8 +5,10 @@
 #pragma once
 
 #include "egress/worker/exchange.h"
+#include "egress/worker/upway_h2.h"
 #include "egress/worker/worker.h"
 #include "egress/credential/sigv4.h"
+#include "wire/grpc.h"
 
 #define SECOND ((uint64_t)1000 * 1000)
 #define HEAD_ROOM ((size_t)256 << 10)
@@ -20,10 +22,11 @@ struct exchange {
 	struct downstream *d;
 	enum exchange_state state;
 	struct transfer t;
-	struct upstream *up; /* owned until there is a way; NULL before it opens */
-	struct upway *way;   /* owned; NULL before the connection is open */
-	bool secure;         /* as it came, so it goes up */
-	struct buf head;     /* as sent upstream, for a second try */
+	struct upstream *up;     /* owned until there is a way; NULL before it opens */
+	struct upway_h2 *joined; /* owned until there is a way: then `up` is borrowed */
+	struct upway *way;       /* owned; NULL before the connection is open */
+	bool secure;             /* as it came, so it goes up */
+	struct buf head;         /* as sent upstream, for a second try */
 	struct scan *scan_up, *scan_down;
 	struct json_scan *json_up; /* in place of scan_up, for a body of JSON */
 	struct decoder *decoder;   /* of a coded request body: what is scanned is what it says */
@@ -35,9 +38,11 @@ struct exchange {
 	size_t decoded;
 	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
 	struct scrub *scrub;
+	struct grpc_messages msg_up, msg_down;
 	enum http1_asked asked;
 	bool up_chunked, up_done, has_body, expects;
 	bool bound;      /* a credential is bound to this host, put in or not */
+	bool narrow;     /* rules of this host are about methods or paths */
 	bool fed;        /* since the last step: some of the body came */
 	bool heard_end;  /* of the downstream: it says no more */
 	uint64_t looked; /* bytes of the answer that the leak scan saw */
@@ -104,6 +109,15 @@ bool exchange_send_up(struct exchange *x, char *p, size_t n, bool last);
 bool exchange_answer(struct exchange *x);
 bool exchange_down(struct exchange *x);
 
+/* What a guest may see of a text of the host's. */
+void exchange_scrubbed(struct exchange *x, struct buf *out, struct http1_text t);
+
+/* ---- exchange_trailers.c ---- */
+
+bool exchange_trailers_up(struct exchange *x, struct http1_text lines, struct buf *out,
+			  struct egress_verdict *v);
+void exchange_trailers_down(struct exchange *x, struct http1_text lines, struct buf *out);
+
 /* ---- exchange.c ---- */
 
 /* The head of an answer, as it goes down. */
@@ -112,6 +126,8 @@ void exchange_send_head(struct exchange *x, const struct http1_answer *a);
 /* Does the monitor know everything that was decided? Nothing is sent, to either side, and no
  * address dialled before; false: the exchange is run again when it does. */
 bool exchange_told(struct exchange *x);
+/* NULL: there is none, or another exchange has it. */
+struct upstream *exchange_connection(const struct exchange *x);
 bool exchange_open(struct exchange *x, bool fresh); /* false: refused */
 /* The host is to blame: `status`, or an answer cut short. */
 void exchange_fail(struct exchange *x, int status, const char *what);

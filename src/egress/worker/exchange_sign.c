@@ -71,7 +71,7 @@ bool exchange_pump(struct exchange *x)
 		x->held_sent += n;
 		x->up_done = last;
 		if (last)
-			x->way->ops->end(x->way);
+			x->way->ops->end(x->way, (struct http1_text){ "", 0 });
 		moved = true;
 	}
 	if (x->up_done)

@@ -102,24 +102,35 @@ static bool send_coded(struct exchange *x, char *p, size_t n, bool last, struct 
 	return true;
 }
 
+/* What ended is remembered as the end of a request is: a value in two messages is found. */
+static bool next_message(struct exchange *x, struct egress_verdict *v)
+{
+	struct err e = { 0 };
+
+	x->scan_up = scan_close(x->scan_up);
+	return scan_open(x->k->scanner, SCAN_OUT, &x->scan_up, &e) == 0 ||
+	       verdict_deny(v, EGRESS_INTERNAL, NULL, "%s", e.what);
+}
+
 /* The scan may redact in place. */
 static bool send_plain(struct exchange *x, char *p, size_t n, bool last, struct egress_verdict *v)
 {
 	struct scan_release r = { .data = egress_text(p, n) };
+	bool whole = grpc_pass(&x->msg_up, p, n) && x->scan_up;
 	struct buf *out = exchange_piece(x);
 
 	if (x->json_up) {
 		if (!json_scan_feed(x->json_up, p, n, last, out, v))
 			return false;
 		r.data = egress_text(buf_str(out), out->len);
-	} else if (x->scan_up && !scan_feed(x->scan_up, p, n, last, &r, v)) {
+	} else if (x->scan_up && !scan_feed(x->scan_up, p, n, last || whole, &r, v)) {
 		return false;
 	}
 	if (r.held.n)
 		x->way->ops->body(x->way, r.held.p, r.held.n);
 	if (r.data.n)
 		x->way->ops->body(x->way, r.data.p, r.data.n);
-	return true;
+	return last || !whole || next_message(x, v);
 }
 
 bool exchange_send_up(struct exchange *x, char *p, size_t n, bool last)
@@ -155,8 +166,29 @@ void exchange_body(struct exchange *x, char *p, size_t n, bool last)
 	if (!exchange_send_up(x, p, n, last))
 		return;
 	if (last)
-		x->way->ops->end(x->way);
+		x->way->ops->end(x->way, (struct http1_text){ "", 0 });
 	x->up_done = last;
 	if (!last && exchange_told(x))
 		(void)link_push(x->way->ops->link(x->way));
+}
+
+void exchange_body_end(struct exchange *x, struct http1_text trailers)
+{
+	CLEANUP(buf) struct buf lines = BUF_INIT(HEAD_ROOM);
+	struct egress_verdict v = { 0 };
+	char none[1] = "";
+
+	if (!trailers.n || x->sign.waits) {
+		exchange_body(x, none, 0, true);
+		return;
+	}
+	x->fed = true;
+	if (!exchange_trailers_up(x, trailers, &lines, &v) || lines.failed) {
+		exchange_stop(x, &v);
+		return;
+	}
+	if (!exchange_send_up(x, none, 0, true))
+		return;
+	x->way->ops->end(x->way, (struct http1_text){ buf_str(&lines), lines.len });
+	x->up_done = true;
 }

@@ -234,8 +234,9 @@ struct roots *roots_free(struct roots *r)
 	return NULL;
 }
 
-SSL *roots_client(struct roots *r, const char *name)
+SSL *roots_client(struct roots *r, const char *name, bool h2)
 {
+	static const unsigned char both[] = "\x02h2\x08http/1.1";
 	SSL *ssl = SSL_new(r->ctx);
 	X509_VERIFY_PARAM *param = ssl ? SSL_get0_param(ssl) : NULL;
 	struct addr a;
@@ -252,7 +253,7 @@ SSL *roots_client(struct roots *r, const char *name)
 		ok = X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&
 		     SSL_set_tlsext_host_name(ssl, name) == 1;
 	}
-	if (!ok) {
+	if (!ok || (h2 && SSL_set_alpn_protos(ssl, both, sizeof(both) - 1) != 0)) {
 		SSL_free(ssl);
 		return NULL;
 	}

@@ -19,4 +19,4 @@ struct roots *roots_free(struct roots *r);
 DEFINE_CLEANUP(roots, struct roots *, roots_free)
 
 /* A client that verifies the chain, the dates and the name; NULL without memory. */
-SSL *roots_client(struct roots *r, const char *name);
+SSL *roots_client(struct roots *r, const char *name, bool h2);

@@ -7,6 +7,7 @@
  *
  * There is one decision function for all of it (egress/rules/allow.h), asked again at each step
  * that tells more. Any error ends the connection; nothing is forwarded that was not understood. */
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -53,6 +54,15 @@ bool session_told(struct session *s)
 	return false;
 }
 
+/* What connections have taken. A sanitizer's allocator does not say. */
+bool worker_is_short(const struct worker *k)
+{
+	struct mallinfo2 m = mallinfo2();
+	size_t now = m.uordblks + m.hblkhd;
+
+	return now > k->base && now - k->base > k->plan->memory / 4 * 3;
+}
+
 void session_settle(struct worker *k)
 {
 	struct session *all = NULL;
@@ -81,6 +91,7 @@ struct session *session_free(struct session *s)
 		return NULL;
 	(void)exchange_free(s->x);
 	(void)tunnel_free(s->tunnel, s->k);
+	(void)session_h2_free(s->h2);
 	link_done(s->k->loop, &s->guest);
 	unhold(s);
 	*s->at = s->next;
@@ -95,6 +106,7 @@ void session_linger(struct session *s)
 {
 	s->x = exchange_free(s->x);
 	s->tunnel = tunnel_free(s->tunnel, s->k);
+	s->h2 = session_h2_free(s->h2);
 	s->state = SESSION_LINGER;
 	session_patience(s, IDLE_US);
 }
@@ -137,6 +149,8 @@ static bool step(struct session *s)
 		return session_head(s);
 	case SESSION_EXCHANGE:
 		return session_exchange(s);
+	case SESSION_STREAMS:
+		return session_streams(s);
 	case SESSION_TUNNEL:
 		return session_pipe(s);
 	case SESSION_LINGER:
@@ -165,6 +179,8 @@ static bool reads(struct session *s)
 		return false;
 	if (s->state == SESSION_EXCHANGE)
 		return session_reads(s);
+	if (s->state == SESSION_STREAMS)
+		return session_h2_reads(s);
 	return s->state == SESSION_TUNNEL ? upward(s) != NULL
 					  : s->state != SESSION_LINGER || s->half_closed;
 }
@@ -174,7 +190,8 @@ static void wait(struct session *s)
 	struct link *up = upward(s);
 
 	if (link_wait(s->k->loop, &s->guest, reads(s)) < 0 ||
-	    (up && link_wait(s->k->loop, up, !link_full(&s->guest)) < 0))
+	    (up && link_wait(s->k->loop, up, !link_full(&s->guest)) < 0) ||
+	    session_h2_wait(s->h2) < 0)
 		s->state = SESSION_DEAD;
 }
 
@@ -197,11 +214,13 @@ static bool session_flush(struct session *s)
 	bool moved;
 
 	if (s->state == SESSION_DEAD || s->state == SESSION_TLS ||
-	    (!s->guest.out.len && !(up && up->out.len)) || !session_told(s))
+	    (!s->guest.out.len && !(up && up->out.len) && !session_h2_unsent(s->h2)) ||
+	    !session_told(s))
 		return false;
 	moved = link_flush(&s->guest) > 0;
 	if (up)
 		moved |= link_flush(up) > 0;
+	moved |= session_h2_flush(s->h2);
 	return moved;
 }
 
@@ -211,6 +230,7 @@ void session_run(struct session *s)
 		return;
 	s->running = true;
 	s->down.turn = 0;
+	session_h2_turn(s->h2);
 	do
 		take_steps(s);
 	while (session_flush(s) && !downstream_tired(&s->down));
@@ -301,8 +321,10 @@ void session_tick(struct worker *k, uint64_t now)
 {
 	for (struct session *s = k->sessions, *next; s; s = next) {
 		next = s->next;
-		if (s->x ? exchange_tick(s->x, now)
-			 : s->tunnel && s->tunnel->up && upstream_is_late(s->tunnel->up, now))
+		if (s->h2)
+			session_h2_tick(s, now);
+		else if (s->x ? exchange_tick(s->x, now)
+			      : s->tunnel && s->tunnel->up && upstream_is_late(s->tunnel->up, now))
 			session_run(s);
 		else if (!s->x && now >= s->deadline)
 			(void)session_free(s);

@@ -24,6 +24,7 @@ enum session_state {
 	SESSION_HELLO,    /* TLS: reading the ClientHello */
 	SESSION_TLS,      /* shaking hands with the guest */
 	SESSION_HEAD,     /* HTTP: reading a head */
+	SESSION_STREAMS,  /* HTTP/2: many of both at once */
 	SESSION_EXCHANGE, /* a request on its way up, its answer on its way down */
 	SESSION_TUNNEL,   /* bytes as they are */
 	SESSION_LINGER,   /* everything is said: flush, wait a little for the guest to leave */
@@ -45,6 +46,7 @@ struct session {
 	struct egress_verdict refused; /* told once the guest has sent its first request */
 	uint64_t deadline;             /* an exchange has its own */
 	struct tunnel *tunnel;         /* owned, in that state alone */
+	struct session_h2 *h2;         /* owned, in SESSION_STREAMS alone */
 
 	/* HTTP/1: one exchange after another. */
 	struct exchange *x;     /* owned, in that state alone */
@@ -74,6 +76,7 @@ bool session_shake(struct session *s);
 bool session_head(struct session *s);
 bool session_exchange(struct session *s);
 bool session_pipe(struct session *s);
+bool session_streams(struct session *s);
 
 /* ---- session_http.c: HTTP/1 as a downstream ---- */
 
@@ -86,6 +89,19 @@ bool session_reads(const struct session *s); /* could its exchange take more of 
 void session_deny(struct session *s, const struct egress_verdict *v, struct http1_text method);
 /* An answer of the door itself that is no denial; the connection ends. */
 void session_answer(struct session *s, int status, const char *reason, const char *what);
+
+/* ---- session_h2.c: every stream of HTTP/2 as a downstream; they take NULL ---- */
+
+struct session_h2;
+
+void session_h2_begin(struct session *s); /* the handshake has chosen it */
+struct session_h2 *session_h2_free(struct session_h2 *h);
+void session_h2_turn(struct session_h2 *h); /* its streams may move as much again */
+bool session_h2_reads(const struct session *s);
+bool session_h2_unsent(const struct session_h2 *h);
+bool session_h2_flush(struct session_h2 *h);
+int session_h2_wait(struct session_h2 *h);
+void session_h2_tick(struct session *s, uint64_t now);
 
 /* ---- session_ask.c ---- */
 

@@ -213,6 +213,8 @@ bool session_shake(struct session *s)
 	s->from.secure = true;
 	s->state = SESSION_HEAD;
 	session_patience(s, HEAD_US);
+	if (tls_speaks(s->guest.tls, "h2"))
+		session_h2_begin(s);
 	return true;
 }
 

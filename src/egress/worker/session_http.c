@@ -84,7 +84,7 @@ static bool on_data(struct downstream *d, const char *p, size_t n)
 	return ok;
 }
 
-static bool session_http_on_end(struct downstream *d)
+static bool session_http_on_end(struct downstream *d, struct http1_text trailers UNUSED)
 {
 	struct session *s = session_of(d);
 

@@ -45,7 +45,7 @@ static bool opening(struct session *s, struct tunnel *t)
 {
 	if (!t->up && !session_told(s))
 		return false;
-	if (!t->up && !(t->up = upstream_get(s->k, &t->t.v, false, true))) {
+	if (!t->up && !(t->up = upstream_get(s->k, &t->t.v, UPSTREAM_PLAIN, true))) {
 		s->state = SESSION_DEAD;
 		return false;
 	}

@@ -193,10 +193,12 @@ static void upstream_begin(struct upstream *u, const struct egress_verdict *v)
 		upstream_fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
 }
 
-static struct upstream *from_pool(struct worker *k, const struct egress_verdict *v, bool tls)
+static struct upstream *from_pool(struct worker *k, const struct egress_verdict *v,
+				  enum upstream_kind kind)
 {
 	for (struct upstream *u = k->idle; u; u = u->next)
-		if (u->tls == tls && u->port == v->port && host_eq(&u->host, &v->host)) {
+		if (u->tls == (kind != UPSTREAM_PLAIN) && (kind != UPSTREAM_H2 || u->offers) &&
+		    u->port == v->port && host_eq(&u->host, &v->host)) {
 			leave_pool(u);
 			u->reused = true;
 			return u;
@@ -204,10 +206,10 @@ static struct upstream *from_pool(struct worker *k, const struct egress_verdict 
 	return NULL;
 }
 
-struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v, bool tls,
-			      bool fresh)
+struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v,
+			      enum upstream_kind kind, bool fresh)
 {
-	struct upstream *u = fresh ? NULL : from_pool(k, v, tls);
+	struct upstream *u = fresh ? NULL : from_pool(k, v, kind);
 
 	if (u)
 		return u;
@@ -220,7 +222,8 @@ struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v, 
 	u->pinned = v->pinned;
 	u->chained = k->chain.on && !v->pinned;
 	u->dial_port = u->chained ? k->chain.port : u->pinned ? v->pin_port : v->port;
-	u->tls = tls;
+	u->tls = kind != UPSTREAM_PLAIN;
+	u->offers = kind == UPSTREAM_H2;
 	u->way.ops = &upway_http1;
 	u->deadline = loop_now(k->loop) + OPEN_US;
 	link_init(&u->link, -1, upstream_on_event);
@@ -245,7 +248,7 @@ static void reached(struct upstream *u)
 		u->state = UP_OPEN;
 		return;
 	}
-	ssl = roots_client(u->k->roots, u->host.name);
+	ssl = roots_client(u->k->roots, u->host.name, u->offers);
 	if (!ssl || link_tls(&u->link, ssl) < 0) {
 		upstream_fail(u, EGRESS_INTERNAL, "no memory for TLS");
 		return;

@@ -17,7 +17,8 @@ struct upway;
 struct up_head {
 	struct http1_text text;
 	enum http1_asked asked;
-	bool chunked; /* its body has no length */
+	bool body;
+	bool chunked; /* which has no length */
 };
 
 enum up_read {
@@ -35,14 +36,16 @@ struct up_answer {
 };
 
 struct up_piece {
-	struct http1_text data; /* maybe none of it */
-	size_t n;               /* bytes that came, with those around the data */
+	struct http1_text data;     /* maybe none of it */
+	size_t n;                   /* bytes that came, with those around the data */
+	struct http1_text trailers; /* with UP_READ_END: lines */
 };
 
 struct upway_ops {
 	void (*head)(struct upway *w, const struct up_head *h);
 	void (*body)(struct upway *w, const char *p, size_t n);
-	void (*end)(struct upway *w);        /* of the request's body, which there was */
+	/* Of the request's body, which there was; lines of trailers, where they can be said. */
+	void (*end)(struct upway *w, struct http1_text trailers);
 	bool (*full)(const struct upway *w); /* no more of a body, please */
 	/* The next head of an answer: 1xx are heads of their own. It is good until the next call.
 	 */

@@ -37,7 +37,7 @@ static void upway_http1_body(struct upway *w, const char *p, size_t n)
 	(void)exchange_put(&u->link, u->chunks, p, n);
 }
 
-static void upway_http1_end(struct upway *w)
+static void upway_http1_end(struct upway *w, struct http1_text trailers UNUSED)
 {
 	struct upstream *u = upway_http1_of(w);
 

@@ -136,6 +136,8 @@ typedef void upstream_fn(void *owner);
 
 enum upstream_state { UP_RESOLVING, UP_CONNECTING, UP_ASKING, UP_SHAKING, UP_OPEN, UP_FAILED };
 
+enum upstream_kind { UPSTREAM_PLAIN, UPSTREAM_TLS, UPSTREAM_H2 };
+
 struct upstream {
 	struct link link; /* first */
 	struct worker *k;
@@ -146,6 +148,7 @@ struct upstream {
 	struct host host;
 	uint16_t port, dial_port;
 	bool tls;
+	bool offers;  /* HTTP/2 to the host, which may choose */
 	bool pinned;  /* its address was written down by the operator */
 	bool chained; /* by way of another proxy */
 	bool reused;  /* may have been closed by the other side meanwhile */
@@ -164,8 +167,8 @@ struct upstream {
 };
 
 /* For a verdict that said yes. An idle one, or a new one on its way. NULL without memory. */
-struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v, bool tls,
-			      bool fresh);
+struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v,
+			      enum upstream_kind kind, bool fresh);
 void upstream_own(struct upstream *u, upstream_fn *stirs, void *owner); /* tells of its events */
 void upstream_step(struct upstream *u); /* after an event: resolving to open, or failed */
 bool upstream_is_late(struct upstream *u, uint64_t now); /* then it has failed */
@@ -176,6 +179,8 @@ void upstream_tick(struct worker *k, uint64_t now);
 
 /* ---- session.c: a connection of the guest ---- */
 
+/* Whoever knocks now waits: the last quarter of the memory is for those at work. */
+bool worker_is_short(const struct worker *k);
 void session_open(struct listener *l, int fd);
 void session_refuse(struct listener *l, int fd); /* there is no room for it */
 void session_settle(struct worker *k); /* sends what was decided, then runs who was held for it */

@@ -231,21 +231,6 @@ static int worker_main_compile(struct worker *k, struct err *e)
 
 /* ---- memory ---- */
 
-/* What connections have taken. A sanitizer's allocator does not say. */
-static size_t taken(const struct worker *k)
-{
-	struct mallinfo2 m = mallinfo2();
-	size_t now = m.uordblks + m.hblkhd;
-
-	return now > k->base ? now - k->base : 0;
-}
-
-/* Whoever knocks now waits: the last quarter is for those at work. */
-static bool is_short(const struct worker *k)
-{
-	return taken(k) > k->plan->memory / 4 * 3;
-}
-
 #if !SANITIZED
 /* Pages of data and stack: the sixth number the kernel gives. 0: it gives none. */
 static unsigned long long own_size(void)
@@ -292,7 +277,7 @@ static void on_listener(struct loop_watch *w, uint32_t events UNUSED)
 	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
 		int fd;
 
-		if (is_short(l->k)) {
+		if (worker_is_short(l->k)) {
 			(void)loop_want(l->k->loop, w, 0);
 			return;
 		}

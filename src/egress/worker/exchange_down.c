@@ -138,13 +138,13 @@ static bool open_filters(struct exchange *x, const struct http1_answer *a)
 		/* What it says is looked at where it can be read. */
 		if (x->scan_down && n == 1 &&
 		    coding_parse(exchange_text(http1_field(a, "Content-Encoding")), &c) == 0 && c.n)
-			(void)decoder_new(&c, &x->decoder_down, &e);
+			(void)decoder_new(x->k->unpack, &c, &x->decoder_down, &e);
 		return true;
 	}
 	/* Unasked for, and unreadable: a secret could be in there. */
 	if (n > 1 || (n && coding_parse(exchange_text(http1_field(a, "Content-Encoding")), &c) < 0))
 		return false;
-	return scrub_open(x->k->scrubber, n ? &c : NULL, &x->scrub, &e) == 0;
+	return scrub_open(x->k->scrubber, x->k->unpack, n ? &c : NULL, &x->scrub, &e) == 0;
 }
 
 static bool interim(struct exchange *x, const struct http1_answer *a)

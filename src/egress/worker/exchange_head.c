@@ -464,7 +464,7 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 	coded = c.n || x->unwraps;
 	if ((is_json(q) ? json_scan_open(scanner, !kept && !coded, &x->json_up, &e)
 			: scan_open(scanner, SCAN_OUT, &x->scan_up, &e)) < 0 ||
-	    (coded && (decoder_new(&c, &x->decoder, &e) < 0 ||
+	    (coded && (decoder_new(x->k->unpack, &c, &x->decoder, &e) < 0 ||
 		       scan_open(scanner, SCAN_OUT, &x->scan_coded, &e) < 0)))
 		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL, "%s", e.what);
 	if (x->scan_up && (kept || coded))

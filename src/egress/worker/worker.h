@@ -68,6 +68,7 @@ struct worker {
 	struct creds *creds;       /* NULL: there are none */
 	struct scrubber *scrubber; /* NULL: there is nothing to scrub */
 	struct mint *mint;
+	struct unpack_side *unpack; /* the line to the unpacker */
 	struct roots *roots;
 	struct resolver *resolver;
 	struct upstream_proxy chain; /* the proxy this machine uses */

@@ -3,7 +3,7 @@
  *
  *     drive-unpack FILE PIECE [CODING...]
  *
- * Tells each text as "DEPTH CLASS BYTES\n" and the bytes, then the result and the milliseconds. */
+ * Tells each text as "DEPTH CLASS BYTES\n" and the bytes, then the result. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -82,8 +82,8 @@ int main(int argc, char **argv)
 	for (size_t at = 0; r == 0 && (at < n || !at); at += piece)
 		r = unpacking_feed(s, p + at, n - at < piece ? n - at : piece, at + piece >= n,
 				   told, NULL);
-	printf("%d %d %llu %llu %llu\n", r, (int)s->unreadable, (unsigned long long)(now() - since),
-	       (unsigned long long)spent.out, (unsigned long long)spent.us);
+	printf("%d %d %llu %llu %llu\n", r, (int)s->unreadable, (unsigned long long)spent.out,
+	       (unsigned long long)spent.us, (unsigned long long)(now() - since));
 	(void)unpacking_free(s);
 	(void)unpack_free(u);
 	return 0;

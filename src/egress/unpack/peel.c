@@ -30,6 +30,7 @@ struct peel_text {
 	unsigned depth;
 	unsigned coding; /* so many codings were said from here on */
 	bool told, began, over, sure;
+	bool behind; /* something that has ended: zeros fill up records */
 	enum peel_text_state state;
 	enum packed_as packing;
 	char start[PACKING_START];
@@ -260,6 +261,7 @@ static void text_closes(struct peel_text *t)
 	t->state = t->coding && t->packing != PACKING_GZIP && t->packing != PACKING_ZSTD
 			   ? TEXT_OVER
 			   : TEXT_BETWEEN;
+	t->behind = true;
 	t->n_start = 0;
 }
 
@@ -305,6 +307,7 @@ static int text_read_members(struct peel_text *t, const char **p, size_t *n)
 		return r;
 	text_drop(t);
 	t->state = TEXT_BEGINS;
+	t->behind = true;
 	t->n_start = 0;
 	return 0;
 }
@@ -404,8 +407,7 @@ static int text_gathers(struct peel_text *t, const char **p, size_t *n)
 {
 	size_t k = PACKING_START - t->n_start;
 
-	/* Zeros fill up records, and stand between streams of xz. */
-	if (t->state == TEXT_BETWEEN && !t->coding && !t->n_start)
+	if (t->behind && !t->coding && !t->n_start)
 		while (*n && !**p) {
 			(*p)++;
 			(*n)--;

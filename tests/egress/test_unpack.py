@@ -306,11 +306,11 @@ def it_keeps_up():
     text = b" ".join(r.choices(words, k=200000))
     rows = {"gzip": (gzip.compress(text, 6), 20), "zip": (zipped([("a", text)]), 20), "tar": (gzip.compress(tarred([("a", text)])), 20),
             "xz": (lzma.compress(text, preset=3), 5), "bzip2": (bz2.compress(text), 2)}
-    for name, data in (("zstd", tool("zstd", "-qc", data=text)), ("brotli", brotli(text))):
-        if data:
-            rows[name] = (data, 20)
+    z = tool("zstd", "-qc", data=text)
+    if z:
+        rows["zstd"] = (z, 20)
     for name, (data, least) in rows.items():
-        _, _, why, us, told = unpack(data, piece=16384, coding="br" if name == "brotli" else None)
+        _, _, why, us, told = unpack(data, piece=16384)
         print(f"     {name}: {told / us:.0f} MB/s of what it holds")
         ok(why == NOT and told / us > least, f"{name}: {told / us:.0f} MB/s, {why}")
 

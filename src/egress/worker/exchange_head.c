@@ -472,5 +472,11 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 	if (x->scan_coded)
 		scan_keep(x->scan_coded);
 	x->coded = (struct buf)BUF_INIT(CODED_MAX);
+	if (!packed_open(x, SCAN_OUT, &x->nest_up, &x->t.v))
+		return false;
+	if (x->json_up)
+		json_scan_packed(x->json_up, nest_run, x->nest_up);
+	else
+		scan_packed(x->scan_up, nest_run, x->nest_up);
 	return true;
 }

@@ -16,6 +16,7 @@
 #include "egress/rules/rate.h"
 #include "egress/rules/upstream_proxy.h"
 #include "egress/scan/coding.h"
+#include "egress/scan/nest.h"
 #include "egress/scan/scan.h"
 #include "egress/scan/scan_json.h"
 #include "egress/scan/scrub.h"

@@ -145,7 +145,7 @@ static bool open_filters(struct exchange *x, const struct http1_answer *a)
 	/* Unasked for, and unreadable: a secret could be in there. */
 	if (n > 1 || (n && coding_parse(exchange_text(http1_field(a, "Content-Encoding")), &c) < 0))
 		return false;
-	if (x->bound && !packed_open(x, SCAN_IN, &x->nest_down, &x->t.v))
+	if (x->bound && x->k->scanner && !packed_open(x, SCAN_IN, &x->nest_down, &x->t.v))
 		return false;
 	x->later = (struct buf)BUF_INIT(CODED_MAX * 4);
 	return scrub_open(x->k->scrubber, x->k->unpack, n ? &c : NULL, &x->scrub, &e) == 0;

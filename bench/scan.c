@@ -84,7 +84,7 @@ static double scrub_once(struct scrubber *s, const char *data)
 	struct err e;
 	double from = now();
 
-	must(scrub_open(s, NULL, &b, &e) == 0, e.what);
+	must(scrub_open(s, NULL, NULL, &b, &e) == 0, e.what);
 	for (size_t i = 0; i < TOTAL; i += CHUNK) {
 		out.len = 0;
 		must(scrub_feed(b, data + i, CHUNK, false, &out, &e) == 0, e.what);

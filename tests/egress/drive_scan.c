@@ -69,7 +69,8 @@ static void scrubbed(struct scrubber *s, const char *text, size_t n, size_t cut,
 {
 	struct scrub *b = NULL;
 
-	must(scrub_open(s, NULL, &b, &e) == 0 && scrub_feed(b, text, cut, false, out, &e) == 0 &&
+	must(scrub_open(s, NULL, NULL, &b, &e) == 0 &&
+	     scrub_feed(b, text, cut, false, out, &e) == 0 &&
 	     scrub_feed(b, text + cut, n - cut, true, out, &e) == 0);
 	b = scrub_close(b);
 }

@@ -59,7 +59,8 @@ static void scrub_in(size_t step, const uint8_t *data, size_t size, struct buf *
 	struct scrub *b = NULL;
 	struct err e;
 
-	require(scrubber_new(secrets, 2, false, &s, &e) == 0 && scrub_open(s, NULL, &b, &e) == 0);
+	require(scrubber_new(secrets, 2, false, &s, &e) == 0 &&
+		scrub_open(s, NULL, NULL, &b, &e) == 0);
 	for (size_t at = 0;; at += step) {
 		size_t take = size - at < step ? size - at : step;
 

@@ -65,19 +65,23 @@ static int read_actions(struct scanner *s, const struct leak_spec *l, struct err
 
 static int scan_compile(struct scanner *s, struct err *e)
 {
-	CLEANUP(mem) struct literal *l = calloc(shapes_count, sizeof(*l));
+	CLEANUP(mem) struct literal *l = calloc(shapes_count + SCAN_SIGNS, sizeof(*l));
 	size_t n = 0;
 
-	s->ids = arena_alloc(s->arena, shapes_count * sizeof(*s->ids));
+	s->ids = arena_alloc(s->arena, (shapes_count + SCAN_SIGNS) * sizeof(*s->ids));
 	if (!l || !s->ids)
 		return err_nomem(e);
 	for (size_t i = 0; i < shapes_count; i++)
 		if (s->actions[shapes[i].kind] != LEAK_OFF || shapes[i].check) {
 			size_t len = strlen(shapes[i].literal);
 
-			s->ids[n] = (struct candidate){ &shapes[i], len };
+			s->ids[n] = (struct candidate){ &shapes[i], len, 0 };
 			l[n++] = (struct literal){ shapes[i].literal, len, shapes[i].caseless };
 		}
+	for (size_t i = 0; n && i < SCAN_SIGNS; i++) {
+		s->ids[n] = (struct candidate){ NULL, strlen(scan_signs[i]), i };
+		l[n++] = (struct literal){ scan_signs[i], strlen(scan_signs[i]), false };
+	}
 	return matcher_new(l, n, &s->matcher, e);
 }
 
@@ -200,6 +204,9 @@ void scan_restart(struct scan *b)
 	b->n_pending = b->n_masks = 0;
 	b->masking = NULL;
 	b->blocked = false;
+	b->on_run = NULL;
+	b->run_open = b->stops = false;
+	b->run_until = INT64_MIN;
 }
 
 struct scan *scan_close(struct scan *b)
@@ -367,7 +374,8 @@ static bool found_needle(struct scan *b, const struct needle *n, int64_t from, i
 	struct scan_hit hit = { .kind = "secret",
 				.name = b->scanner->secrets[n->secret].name,
 				.part = b->part,
-				.action = b->direction == SCAN_OUT ? LEAK_BLOCK : LEAK_WARN };
+				.action = b->direction == SCAN_OUT || b->stops ? LEAK_BLOCK
+									       : LEAK_WARN };
 	bool again = false;
 
 	if (b->take_out && b->take_out(b->taker, from, to, &again)) {
@@ -377,9 +385,13 @@ static bool found_needle(struct scan *b, const struct needle *n, int64_t from, i
 		return true;
 	}
 	scan_tell(b, &hit);
-	if (b->direction == SCAN_IN)
+	if (hit.action != LEAK_BLOCK)
 		return true;
 	b->blocked = true;
+	if (b->direction == SCAN_IN)
+		return verdict_deny(b->verdict, EGRESS_LEAK, NULL,
+				    "the answer holds, packed, the value of the credential '%s'",
+				    hit.name);
 	return verdict_deny(b->verdict, EGRESS_LEAK, NULL,
 			    "the request's %s carries the value of the credential '%s'",
 			    part_name(b->part), hit.name);
@@ -440,6 +452,8 @@ static bool on_literal(void *context, size_t i, uint64_t end)
 	const struct candidate *c = &b->scanner->ids[i];
 	int64_t start = (int64_t)end - (int64_t)c->len;
 
+	if (!c->shape)
+		return scan_run_begins(b, c->sign, start);
 	if (start > b->base &&
 	    !shape_may_stand(c->shape, b->data + (start - b->base), (size_t)(start - b->base)))
 		return true;
@@ -557,7 +571,7 @@ static bool scan_look(struct scan *b)
 		return false;
 	if (b->needles_only)
 		return true;
-	if (!try_pending(b))
+	if (!try_pending(b) || !scan_runs_go_on(b))
 		return false;
 	r = match_feed(b->stream, b->data, b->n, on_literal, b);
 	return r < 0 ? scan_failed(b) : r == 0 && scan_hex(b);
@@ -566,6 +580,16 @@ static bool scan_look(struct scan *b)
 void scan_shapes(struct scan *b)
 {
 	b->shapes_only = true;
+}
+
+void scan_values(struct scan *b)
+{
+	b->needles_only = true;
+}
+
+void scan_stops(struct scan *b)
+{
+	b->stops = true;
 }
 
 void scan_keep(struct scan *b)

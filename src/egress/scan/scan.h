@@ -71,6 +71,15 @@ DEFINE_CLEANUP(scan, struct scan *, scan_close)
 void scan_keep(struct scan *b);
 /* Known values were taken out of it: its shapes alone are looked for. */
 void scan_shapes(struct scan *b);
+/* Only known values are looked for. */
+void scan_values(struct scan *b);
+/* The same in what comes in, where one is stopped. */
+void scan_stops(struct scan *b);
+/* Runs of base64 that begin like something packed, as they come; `ends`: this one is over. false:
+ * *v says why not. */
+typedef bool scan_run_fn(void *context, const char *p, size_t n, bool ends,
+			 struct egress_verdict *v);
+void scan_packed(struct scan *b, scan_run_fn *fn, void *context);
 /* So many bytes behind the end of a token it has been found. */
 size_t scan_hold(const struct scanner *s);
 

@@ -23,9 +23,13 @@ struct window {
 	size_t n;
 };
 
+enum { SCAN_SIGNS = 10 };
+extern const char *const scan_signs[SCAN_SIGNS];
+
 struct candidate {
-	const struct shape *shape;
-	size_t len; /* of its literal */
+	const struct shape *shape; /* NULL: a sign of base64 */
+	size_t len;                /* of its literal */
+	size_t sign;
 };
 
 struct scanner {
@@ -83,6 +87,11 @@ struct scan {
 	/* Takes a known value out; false: it cannot be. *again: it was, before. */
 	bool (*take_out)(void *taker, int64_t from, int64_t to, bool *again);
 	void *taker;
+	scan_run_fn *on_run; /* NULL: nobody asks */
+	void *run_context;
+	bool run_open;
+	int64_t run_until;
+	bool stops;
 	const struct shape *masking; /* a redaction that went on to the end of the last piece */
 
 	/* of the call at hand */
@@ -98,6 +107,8 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 		int64_t from, int64_t to);
 bool scan_mask(struct scan *b, const struct shape *shape, int64_t from, int64_t to);
 bool scan_hex(struct scan *b); /* 64 hexadecimal digits on their own, which no literal finds */
+bool scan_runs_go_on(struct scan *b); /* false: blocked */
+bool scan_run_begins(struct scan *b, size_t sign, int64_t start);
 void window_add(struct window *w, const char *p, size_t n);
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e);
 void scan_restart(struct scan *b);

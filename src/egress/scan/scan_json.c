@@ -118,6 +118,11 @@ int json_scan_open(struct scanner *s, bool redact, struct json_scan **ret, struc
 	return 0;
 }
 
+void json_scan_packed(struct json_scan *j, scan_run_fn *fn, void *context)
+{
+	scan_packed(j->view, fn, context);
+}
+
 struct json_scan *json_scan_close(struct json_scan *j)
 {
 	if (!j)

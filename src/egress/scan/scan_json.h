@@ -17,6 +17,7 @@ struct json_scan;
 
 /* `redact`: what is to be replaced may be; otherwise it is blocked. */
 int json_scan_open(struct scanner *s, bool redact, struct json_scan **ret, struct err *e);
+void json_scan_packed(struct json_scan *j, scan_run_fn *fn, void *context); /* as scan_packed */
 struct json_scan *json_scan_close(struct json_scan *j); /* takes NULL; returns NULL */
 DEFINE_CLEANUP(json_scan, struct json_scan *, json_scan_close)
 

@@ -106,13 +106,14 @@ bool scrub_needed(const struct scrubber *s)
 	return s->needles.n > 0;
 }
 
-int scrub_open(struct scrubber *s, const struct codings *codings, struct scrub **ret, struct err *e)
+int scrub_open(struct scrubber *s, struct unpack_side *u, const struct codings *codings,
+	       struct scrub **ret, struct err *e)
 {
 	CLEANUP(scrub) struct scrub *b = NULL;
 
 	if (alloc(s, &b, e) < 0)
 		return -e->code;
-	if (codings && codings->n && decoder_new(codings, &b->decoder, e) < 0)
+	if (codings && codings->n && decoder_new(u, codings, &b->decoder, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(b);
 	return 0;

@@ -36,8 +36,8 @@ int scrub_text(struct scrubber *s, const char *p, size_t n, struct buf *out, uns
 
 /* `codings`: the content codings of the body, NULL when there is none. A coded body comes out
  * decoded: drop Content-Encoding. */
-int scrub_open(struct scrubber *s, const struct codings *codings, struct scrub **ret,
-	       struct err *e);
+int scrub_open(struct scrubber *s, struct unpack_side *u, const struct codings *codings,
+	       struct scrub **ret, struct err *e);
 struct scrub *scrub_close(struct scrub *b);
 DEFINE_CLEANUP(scrub, struct scrub *, scrub_close)
 

@@ -67,6 +67,9 @@ struct exchange *exchange_free(struct exchange *x)
 	(void)scan_close(x->scan_coded);
 	(void)json_scan_close(x->json_up);
 	buf_done(&x->coded);
+	buf_done(&x->later);
+	(void)nest_free(x->nest_up);
+	(void)nest_free(x->nest_down);
 	(void)scan_close(x->scan_down);
 	(void)decoder_free(x->decoder);
 	(void)decoder_free(x->decoder_down);

@@ -39,15 +39,16 @@ static bool is_part(const struct exchange *x, const struct http1_answer *a)
 	return x->k->scrubber && a->status == 206;
 }
 
-/* Whatever its coding, its length would tell how well a value and a text of the guest's choice are
- * packed together: also that of an answer without a body. */
-static bool is_packed(const struct exchange *x, const struct http1_answer *a)
+/* Beside a credential what is packed passes as what it says, so that no length tells how well a
+ * value and a text of the guest's choice are packed together; what cannot be read does not. */
+static bool is_closed(const struct exchange *x, const struct http1_answer *a)
 {
 	struct codings c = { 0 };
+	unsigned n = 0;
 
 	for (size_t i = 0; x->bound && i < a->n_fields; i++)
 		if (a->fields[i].is == HTTP1_NAME_CONTENT_ENCODING &&
-		    (coding_parse(exchange_text(a->fields[i].value), &c) < 0 || c.n))
+		    (++n > 1 || coding_parse(exchange_text(a->fields[i].value), &c) < 0))
 			return true;
 	return false;
 }
@@ -59,13 +60,13 @@ static bool judge_answer(const struct exchange *x, const struct http1_answer *a,
 	if (is_part(x, a))
 		return verdict_deny(v, EGRESS_CREDENTIAL_MISUSE, NULL,
 				    "a part of an answer, while the run has a credential");
-	if (is_packed(x, a))
+	if (is_closed(x, a))
 		return verdict_deny(
 			v, EGRESS_BAD_ANSWER,
 			"have the host send it as it is, or ask a name that no "
 			"credential is bound to",
-			"%s sent an answer in a content coding although it was asked "
-			"not to: beside a credential its length would tell of the value",
+			"%s sent an answer in a content coding that the door cannot read, although "
+			"it was asked not to: beside a credential it cannot pass",
 			x->t.v.host.name);
 	return true;
 }
@@ -87,7 +88,7 @@ static void write_head(struct exchange *x, const struct http1_answer *a, struct 
 		const struct http1_field *f = &a->fields[i];
 
 		if (!exchange_passes(f) || exchange_listed_off(a->fields, a->n_fields, f) ||
-		    (x->scrub && f->is == HTTP1_NAME_CONTENT_ENCODING))
+		    ((x->scrub || x->bound) && f->is == HTTP1_NAME_CONTENT_ENCODING))
 			continue;
 		exchange_scrubbed(x, b, f->name);
 		buf_puts(b, ": ");
@@ -138,14 +139,17 @@ static bool open_filters(struct exchange *x, const struct http1_answer *a)
 		/* What it says is looked at where it can be read. */
 		if (x->scan_down && n == 1 &&
 		    coding_parse(exchange_text(http1_field(a, "Content-Encoding")), &c) == 0 && c.n)
-			(void)decoder_new(&c, &x->decoder_down, &e);
+			(void)decoder_new(x->k->unpack, &c, &x->decoder_down, &e);
 		return true;
 	}
 	/* Unasked for, and unreadable: a secret could be in there. */
 	if (n > 1 || (n && coding_parse(exchange_text(http1_field(a, "Content-Encoding")), &c) < 0))
 		return false;
 	x->msg_down.on = !n && grpc_is(a->fields, a->n_fields);
-	return scrub_open(x->k->scrubber, n ? &c : NULL, &x->scrub, &e) == 0;
+	if (x->bound && x->k->scanner && !packed_open(x, SCAN_IN, &x->nest_down, &x->t.v))
+		return false;
+	x->later = (struct buf)BUF_INIT(CODED_MAX * 4);
+	return scrub_open(x->k->scrubber, x->k->unpack, n ? &c : NULL, &x->scrub, &e) == 0;
 }
 
 static bool interim(struct exchange *x, const struct http1_answer *a)
@@ -204,7 +208,38 @@ static int next_scrub(struct exchange *x)
 
 	x->scrubbed += scrub_hits(x->scrub);
 	x->scrub = scrub_close(x->scrub);
-	return scrub_open(x->k->scrubber, NULL, &x->scrub, &e);
+	return scrub_open(x->k->scrubber, x->k->unpack, NULL, &x->scrub, &e);
+}
+
+static bool put_down(struct exchange *x, const char *p, size_t n)
+{
+	if (!n || x->d->ops->data(x->d, p, n))
+		return true;
+	exchange_cut(x);
+	return false;
+}
+
+/* A scrubbed piece of what may hold something packed, which nobody can scrub: the value in it is
+ * the end of the answer. */
+static bool packed_down(struct exchange *x, struct http1_text piece, bool last)
+{
+	struct egress_verdict v = { 0 };
+	size_t ready;
+
+	if (!packed_feed(x, x->nest_down, piece.p, piece.n, last, &v)) {
+		exchange_stop(x, &v);
+		return false;
+	}
+	if (!nest_packed(x->nest_down) && !x->later.len)
+		return put_down(x, piece.p, piece.n);
+	if (!packed_ready(x->nest_down, &x->later, piece.p, piece.n, last, &ready)) {
+		exchange_cut(x);
+		return false;
+	}
+	if (!put_down(x, buf_str(&x->later), ready))
+		return false;
+	packed_gone(&x->later, ready);
+	return true;
 }
 
 /* A piece of the body, scrubbed and looked at; false: the exchange is over. */
@@ -234,11 +269,9 @@ static bool send_down(struct exchange *x, const char *p, size_t n, bool last)
 	} else {
 		look_at_body(x, p, n, last);
 	}
-	if (out.n && !x->d->ops->data(x->d, out.p, out.n)) {
-		exchange_cut(x);
-		return false;
-	}
-	return true;
+	if (x->nest_down)
+		return packed_down(x, out, last);
+	return put_down(x, out.p, out.n);
 }
 
 static void end_down(struct exchange *x, struct http1_text trailers)

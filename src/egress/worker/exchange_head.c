@@ -468,7 +468,7 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 	coded = c.n || x->unwraps;
 	if ((is_json(q) ? json_scan_open(scanner, !kept && !coded, &x->json_up, &e)
 			: scan_open(scanner, SCAN_OUT, &x->scan_up, &e)) < 0 ||
-	    (coded && (decoder_new(&c, &x->decoder, &e) < 0 ||
+	    (coded && (decoder_new(x->k->unpack, &c, &x->decoder, &e) < 0 ||
 		       scan_open(scanner, SCAN_OUT, &x->scan_coded, &e) < 0)))
 		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL, "%s", e.what);
 	if (x->scan_up && (kept || coded))
@@ -476,5 +476,11 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 	if (x->scan_coded)
 		scan_keep(x->scan_coded);
 	x->coded = (struct buf)BUF_INIT(CODED_MAX);
+	if (!packed_open(x, SCAN_OUT, &x->nest_up, &x->t.v))
+		return false;
+	if (x->json_up)
+		json_scan_packed(x->json_up, nest_run, x->nest_up);
+	else
+		scan_packed(x->scan_up, nest_run, x->nest_up);
 	return true;
 }

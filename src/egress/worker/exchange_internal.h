@@ -36,7 +36,10 @@ struct exchange {
 	struct buf coded;          /* of it, not sent yet */
 	size_t coded_old;          /* of these, older than the last `decoded` bytes it says */
 	size_t decoded;
-	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
+	struct nest *nest_up, *nest_down; /* what the bodies hold packed */
+	struct buf later;                 /* of the answer, not passed on yet */
+	bool unreadable;                  /* said once */
+	struct decoder *decoder_down;     /* the same of an answer that nobody scrubs */
 	struct scrub *scrub;
 	struct grpc_messages msg_up, msg_down;
 	enum http1_asked asked;
@@ -133,6 +136,21 @@ bool exchange_open(struct exchange *x, bool fresh); /* false: refused */
 void exchange_fail(struct exchange *x, int status, const char *what);
 void exchange_cut(struct exchange *x);          /* the end in the middle of an answer */
 struct buf *exchange_piece(struct exchange *x); /* empty room of the worker's, for one call */
+
+/* ---- packed.c: what bodies hold packed ---- */
+
+bool packed_open(struct exchange *x, enum scan_direction d, struct nest **ret,
+		 struct egress_verdict *v);
+/* false: *v says why it may not pass. */
+bool packed_feed(struct exchange *x, struct nest *n, const char *p, size_t len, bool last,
+		 struct egress_verdict *v);
+/* Part of a body cannot be read; false: then it may not pass. */
+bool packed_unread(struct exchange *x, enum unreadable why, struct egress_verdict *v);
+/* Of what may pass, with `more` behind it, as much as nothing is to be waited for; the rest stays
+ * in b. False: no room. */
+bool packed_ready(const struct nest *n, struct buf *b, const char *p, size_t len, bool last,
+		  size_t *ready);
+void packed_gone(struct buf *b, size_t n);
 
 /* ---- look.c: the leak scan of answers ---- */
 

@@ -56,6 +56,13 @@ static int feed_wrapped(struct exchange *x, const char *p, size_t n, bool last, 
 	return last ? decoder_feed(x->decoder, "", 0, true, scan_decoded, d, e) : 0;
 }
 
+static int scan_deeper(void *context, const struct peel_piece *piece, char *p, struct err *e UNUSED)
+{
+	struct decoded *d = context;
+
+	return nest_piece(d->x->nest_up, piece, p, d->v) ? 0 : -EPERM;
+}
+
 /* Nothing can be taken out of a coded body: it passes as it is or not at all. */
 static bool check_coded(struct exchange *x, char *p, size_t n, bool last, struct egress_verdict *v)
 {
@@ -67,14 +74,23 @@ static bool check_coded(struct exchange *x, char *p, size_t n, bool last, struct
 
 	if (!scan_feed(x->scan_coded, p, n, last, &ignored, v))
 		return false;
+	decoder_tell(x->decoder, scan_deeper, &d);
 	r = x->unwraps ? feed_wrapped(x, p, n, last, &d, &e)
 		       : decoder_feed(x->decoder, p, n, last, scan_decoded, &d, &e);
-	if (r == -EPERM)
+	if (r == -EPERM || !packed_unread(x, decoder_unreadable(x->decoder), v))
 		return false;
+	if (r == -EPIPE && x->k->plan->leaks.strict)
+		return verdict_deny(v, EGRESS_LEAK, "send the body uncoded",
+				    "a request body in a content coding cannot be scanned: %s",
+				    unreadable_text(UNREADABLE_GONE));
+	if (r == -EPIPE)
+		return packed_unread(x, UNREADABLE_GONE, v);
 	if (r < 0)
 		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL,
 				    "the request's content coding is broken");
-	return !last || scan_said(x, none, 0, true, v);
+	if (last && !scan_said(x, none, 0, true, v))
+		return false;
+	return nest_settle(x->nest_up, v) && packed_unread(x, nest_unreadable(x->nest_up), v);
 }
 
 /* Sends of a coded body what a token that is still to come cannot be in: nothing of a small one
@@ -118,13 +134,28 @@ static bool send_plain(struct exchange *x, char *p, size_t n, bool last, struct 
 	struct scan_release r = { .data = egress_text(p, n) };
 	bool whole = grpc_pass(&x->msg_up, p, n) && x->scan_up;
 	struct buf *out = exchange_piece(x);
+	size_t ready;
 
+	if (x->nest_up && !packed_feed(x, x->nest_up, p, n, last, v))
+		return false;
 	if (x->json_up) {
 		if (!json_scan_feed(x->json_up, p, n, last, out, v))
 			return false;
 		r.data = egress_text(buf_str(out), out->len);
 	} else if (x->scan_up && !scan_feed(x->scan_up, p, n, last || whole, &r, v)) {
 		return false;
+	}
+	if (x->nest_up &&
+	    !(nest_settle(x->nest_up, v) && packed_unread(x, nest_unreadable(x->nest_up), v)))
+		return false;
+	if (x->nest_up && (nest_packed(x->nest_up) || x->coded.len)) {
+		buf_add(&x->coded, r.held.p, r.held.n);
+		if (!packed_ready(x->nest_up, &x->coded, r.data.p, r.data.n, last, &ready))
+			return verdict_deny(v, EGRESS_INTERNAL, NULL, "no memory");
+		if (ready)
+			x->way->ops->body(x->way, buf_str(&x->coded), ready);
+		packed_gone(&x->coded, ready);
+		return true;
 	}
 	if (r.held.n)
 		x->way->ops->body(x->way, r.held.p, r.held.n);

@@ -316,7 +316,7 @@ static bool data_down(struct exchange *x, const struct ws_piece *piece)
 	if (scrubber && scrub_needed(scrubber)) {
 		struct buf *clean = exchange_piece(x);
 
-		if (!s->scrub && scrub_open(scrubber, NULL, &s->scrub, &e) < 0)
+		if (!s->scrub && scrub_open(scrubber, NULL, NULL, &s->scrub, &e) < 0)
 			return false;
 		if (scrub_feed(s->scrub, piece->p, piece->n, whole, clean, &e) < 0 || clean->failed)
 			return false;

@@ -16,6 +16,7 @@
 #include "egress/rules/rate.h"
 #include "egress/rules/upstream_proxy.h"
 #include "egress/scan/coding.h"
+#include "egress/scan/nest.h"
 #include "egress/scan/scan.h"
 #include "egress/scan/scan_json.h"
 #include "egress/scan/scrub.h"
@@ -69,6 +70,7 @@ struct worker {
 	struct creds *creds;       /* NULL: there are none */
 	struct scrubber *scrubber; /* NULL: there is nothing to scrub */
 	struct mint *mint;
+	struct unpack_side *unpack; /* the line to the unpacker */
 	struct roots *roots;
 	struct resolver *resolver;
 	struct upstream_proxy chain; /* the proxy this machine uses */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/worker/worker_main.c - brig-egress: the process that reads what the sandbox sends, and
- * beside it the one that keeps its certificate authority.
+ * beside it those that keep its certificate authority and unpack.
  *
  * Started by a monitor with three descriptors: 3, a SEQPACKET socket (the configuration comes
  * first, then the door's sockets; decisions go back), 4, a pipe for the authority's certificate,
@@ -9,9 +9,8 @@
  * that nothing happened. Started because something came (egress/authority/prepared.h), 6 is the
  * authority.
  *
- *     start -> fork the keeper -> take configuration and sockets -> read files, compile -> lock
- * down
- *     -> serve
+ *     start -> fork keeper and unpacker -> take configuration and sockets -> read files, compile
+ *           -> lock down -> serve
  *
  * What takes long is done while the sandbox's program starts, not while somebody waits for it: the
  * sockets come when the sandbox is ready. Nothing hostile is read before the lockdown. The
@@ -429,6 +428,7 @@ static void worker_done(struct worker *k)
 	names_tick(k, UINT64_MAX);
 	(void)resolver_free(k->resolver);
 	(void)mint_free(k->mint);
+	(void)unpack_free(k->unpack);
 	(void)roots_free(k->roots);
 	(void)scrubber_free(k->scrubber);
 	(void)creds_free(k->creds);
@@ -470,6 +470,8 @@ int main(int argc, char **argv)
 	r = confine_early(&e);
 	if (r == 0)
 		r = start_keeper(way_of(argc == 2 ? argv[1] : NULL), &keeper, &e);
+	if (r == 0)
+		r = unpack_start(&k.unpack, &e);
 	if (r == 0)
 		r = worker_main_prepare(&k, keeper, &e);
 	if (r == 0)

@@ -15,6 +15,7 @@ static const char *const backends[] = { "auto", "native", "bwrap", "docker", "ss
 static const char *const networks[] = { "none", "proxy", "bridge", "host", NULL };
 static const char *const gits[] = { "write", "read", "none", NULL };
 static const char *const agents[] = { "none", "git", "auth", NULL };
+static const char *const unreadables[] = { "allow", "warn", "block", NULL };
 static const char *const homes[] = { "private", "keep", NULL };
 static const char *const modes[] = { "direct", "overlay", NULL };
 static const char *const remotes[] = { "plain", "brig", NULL };
@@ -416,6 +417,10 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_LEAKS_STRICT] = { .key = "leaks.strict",
 		.type = FIELD_T_BOOL, .offset = AT(leaks.strict), .fallback = "true",
 		.help = "block what the scan cannot read, such as an unknown content coding",
+		.honoured = ON_NATIVE | ON_DOCKER | ON_KUBERNETES, .commands = ALL_CMDS },
+	[FIELD_LEAKS_UNREADABLE] = { .key = "leaks.unreadable",
+		.type = FIELD_T_WORD, .offset = AT(leaks.unreadable), .words = unreadables, .fallback = "warn",
+		.arg = "allow|warn|block", .help = "what is packed and cannot be read: encrypted, broken, too deep or too big",
 		.honoured = ON_NATIVE | ON_DOCKER | ON_KUBERNETES, .commands = ALL_CMDS },
 	[FIELD_LEAKS_ANSWERS] = { .key = "leaks.answers",
 		.type = FIELD_T_SIZE, .offset = AT(leaks.answers), .min = 0, .max = 1024 * TIB, .fallback = "256k", .all = true,

@@ -202,9 +202,13 @@ struct egress_spec {
 };
 
 /* What is done about secrets on their way out. */
+/* What is packed and cannot be read. */
+enum unreadable_action { UNREADABLE_ALLOW, UNREADABLE_WARN, UNREADABLE_BLOCK };
+
 struct leak_spec {
 	bool scan;
-	bool strict;          /* what cannot be read is blocked */
+	bool strict; /* what cannot be read is blocked */
+	enum unreadable_action unreadable;
 	uint64_t answers;     /* so much of each is looked at for shapes; FIELD_ALL: all of it */
 	struct envlist rules; /* kind of secret to action */
 };

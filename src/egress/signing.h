@@ -68,7 +68,7 @@ struct signing_ask {
 	unsigned char request[AGENTMSG_REQUEST_MAX];
 };
 
-/* worker/sign.c: what brig-egress does when it is started with this word. The listening socket is
+/* signing_serve.c: what brig-egress does when it is started with this word. The listening socket is
  * 3, the monitor 4. */
 #define SIGNING_WORD "sign"
 int sign_main(void);

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "base/text/buf.h"
-#include "egress/scan/coding.h"
+#include "egress/unpack/coding.h"
 
 #define SHOWN ((size_t)1 << 20)
 

@@ -9,7 +9,7 @@
 #include "fuzz.h"
 
 #include "base/text/buf.h"
-#include "egress/scan/coding.h"
+#include "egress/unpack/coding.h"
 
 #define OUT_MAX ((size_t)64 << 20)
 
@@ -27,7 +27,7 @@ static int keep(void *context, const struct peel_piece *piece)
 	return d->out->failed ? -ECANCELED : 0;
 }
 
-/* As egress/scan/coding.c asks the unpacker for it. */
+/* As egress/unpack/coding.c asks the unpacker for it. */
 static int decode(const struct codings *c, const char *p, size_t n, size_t cut, struct buf *out)
 {
 	struct codec_pool memory = { .most = (size_t)64 << 20 };

@@ -5,7 +5,7 @@
  * The first byte: the role, whether the preface and SETTINGS are given, and how the rest is cut. */
 #include "fuzz.h"
 
-#include "wire/h2.h"
+#include "wire/h2/h2.h"
 
 #define INPUT_MAX ((size_t)1 << 16)
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

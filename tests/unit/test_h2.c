@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit/test_h2.c - both ends of HTTP/2, one talking to the other, without a socket. */
-#include "wire/h2.h"
+#include "wire/h2/h2.h"
 
 #include "unit.h"
-#include "wire/grpc.h"
+#include "wire/h2/grpc.h"
 
 static struct h2 *server, *client;
 static struct h2_stream *opened[4 * H2_STREAMS_MAX];

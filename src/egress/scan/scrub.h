@@ -13,7 +13,7 @@
 
 #include "base/text/buf.h"
 #include "base/text/err.h"
-#include "egress/scan/coding.h"
+#include "egress/unpack/coding.h"
 #include "egress/scan/secret.h"
 
 /* As long as any form can be. */

@@ -8,7 +8,7 @@
 #include "egress/worker/upway_h2.h"
 #include "egress/worker/worker.h"
 #include "egress/credential/sigv4.h"
-#include "wire/grpc.h"
+#include "wire/h2/grpc.h"
 
 #define SECOND ((uint64_t)1000 * 1000)
 #define HEAD_ROOM ((size_t)256 << 10)

@@ -10,7 +10,7 @@
 #include "base/text/cleanup.h"
 #include "egress/worker/session.h"
 #include "egress/worker/upway_h2.h"
-#include "wire/h2.h"
+#include "wire/h2/h2.h"
 
 #define PIECE 16384
 #define READS 16                          /* at once */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/text/cleanup.h"
-#include "wire/h2.h"
+#include "wire/h2/h2.h"
 
 #define IDLE_US ((uint64_t)30 * 1000 * 1000)
 #define READS 64 /* at once */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire/h2_head.c - heads of HTTP/2 as HTTP/1 writes them, and back. */
+/* wire/h2/h2_head.c - heads of HTTP/2 as HTTP/1 writes them, and back. */
 #include <string.h>
 #include <strings.h>
 
-#include "wire/h2_internal.h"
+#include "wire/h2/h2_internal.h"
 #include "wire/http1_internal.h"
 #include "wire/http1_request.h"
 

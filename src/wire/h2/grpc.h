@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire/grpc.h - where messages of gRPC end: a flag, four bytes of length, so many bytes.
+/* wire/h2/grpc.h - where messages of gRPC end: a flag, four bytes of length, so many bytes.
  *
  * Pure. Whoever holds bytes back until more come lets go of them at the end of a message: the other
  * side may wait for it before it says more, and no text goes on behind the next five bytes. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire/h2_internal.h - the parts of h2.h, for one another: heads between the form of HTTP/1 and
+/* wire/h2/h2_internal.h - the parts of h2.h, for one another: heads between the form of HTTP/1 and
  * fields. */
 #pragma once
 
 #include <nghttp2/nghttp2.h>
 
-#include "wire/h2.h"
+#include "wire/h2/h2.h"
 
 enum { H2_FIELDS_MAX = HTTP1_FIELDS_MAX + 8 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire/h2.c - see h2.h.
+/* wire/h2/h2.c - see h2.h.
  *
  * nghttp2 keeps the protocol's state and refuses what is malformed; what is checked here once more
  * is what a line of HTTP/1 could not hold. A stream lives until both its owner and nghttp2 have
  * left it. Windows open again only as the owner takes what came. */
-#include "wire/h2.h"
+#include "wire/h2/h2.h"
 
 #include <errno.h>
 #include <nghttp2/nghttp2.h>
@@ -13,7 +13,7 @@
 #include <strings.h>
 
 #include "base/text/cleanup.h"
-#include "wire/h2_internal.h"
+#include "wire/h2/h2_internal.h"
 #include "wire/http1_internal.h"
 
 #define HEADS_MAX ((size_t)2 * H2_FIELDS_BYTES)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/scan/coding.h"
+#include "egress/unpack/coding.h"
 
 #include <errno.h>
 #include <stdlib.h>

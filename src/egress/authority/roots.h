@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/roots.h - whom the door believes upstream: the host's certificates and further
+/* egress/authority/roots.h - whom the door believes upstream: the host's certificates and further
  * ones.
  *
  * The files are read before the lockdown and kept as text. Nothing is parsed until a chain asks for

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/worker/roots.h"
+#include "egress/authority/roots.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/sign.c - brig-egress in front of an ssh-agent: takes connections from inside, and
+/* egress/signing_serve.c - brig-egress in front of an ssh-agent: takes connections from inside, and
  * makes whole requests of what comes.
  *
  *     a peer: reads -> waits (a request is whole) -> asked (it is with the monitor) -> writes ->

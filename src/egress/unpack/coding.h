@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/coding.h - content codings the door can read, up to three deep.
+/* egress/unpack/coding.h - content codings the door can read, up to three deep.
  *
  * The unpacker undoes them; what swells beyond 1,100 times what came in (past the first 8 MiB) is
  * refused. */

@@ -84,8 +84,8 @@ static void lengths_that_do_not_add_up_are_no_event(void **state)
 	struct egress_event got;
 	size_t n = event_pack(&ev, packed),
 	       texts = sizeof(ev.host) + sizeof(ev.method) + sizeof(ev.address) + sizeof(ev.rule) +
-		       sizeof(ev.credential) + sizeof(ev.what) + sizeof(ev.hint) +
-		       sizeof(ev.path) + sizeof(ev.fields) - 9,
+		       sizeof(ev.credential) + sizeof(ev.what) + sizeof(ev.hint) + sizeof(ev.path) +
+		       sizeof(ev.fields) - 9,
 	       head = n - texts;
 
 	(void)state;

@@ -466,8 +466,7 @@ static bool is_askable(const struct egress_rules *r, const struct egress_request
 		       const struct egress_verdict *v)
 {
 	return (v->pinned || !host_is_inner(&v->host)) && q->via != EGRESS_VIA_OTHER &&
-	       !q->websocket &&
-	       !too_plain(r, q, v);
+	       !q->websocket && !too_plain(r, q, v);
 }
 
 /* The line that would let this request through; the path that it shows. */

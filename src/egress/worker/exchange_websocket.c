@@ -66,8 +66,8 @@ bool websocket_begin(struct exchange *x, const struct http1_request *q)
 			  version = http1_only(q->fields, q->n_fields, "Sec-WebSocket-Version");
 	char text[WS_KEY_SIZE];
 
-	if (!q->minor || !http1_text_is(q->method, "GET") || q->framing != HTTP1_NO_BODY || x->expects ||
-	    key.n != WS_KEY_SIZE - 1 || !http1_text_is(version, "13"))
+	if (!q->minor || !http1_text_is(q->method, "GET") || q->framing != HTTP1_NO_BODY ||
+	    x->expects || key.n != WS_KEY_SIZE - 1 || !http1_text_is(version, "13"))
 		return verdict_deny(&x->t.v, EGRESS_BAD_REQUEST, NULL,
 				    "not the opening of a WebSocket as RFC 6455 has it: GET, "
 				    "version 13, a key, no body");

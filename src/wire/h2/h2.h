@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire/h2/h2.h - one end of a connection of HTTP/2, over libnghttp2: bytes in, bytes out, both roles.
+/* wire/h2/h2.h - one end of a connection of HTTP/2, over libnghttp2: bytes in, bytes out, both
+ * roles.
  *
  * No socket and no clock. Heads are given and taken as HTTP/1 writes them, so that one reader
  * (http1.h) says what a head may be, whatever it came in; in that form no name has a capital

@@ -254,7 +254,7 @@ void help_print(bool all)
 		}
 	if (all)
 		return;
-	(void)printf("\nFurther commands: ");
-	flow(rest, 18, 2);
+	(void)printf("  %-12s", "also");
+	flow(rest, 14, 14);
 	(void)printf("\nbrig COMMAND --help says more, brig --help=all names every command.\n");
 }

@@ -3,6 +3,7 @@
 """brig doctor: what it says, that it is true here, and that it leaves the machine as it was."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -131,11 +132,12 @@ def a_chroot_is_named_also_where_its_root_is_a_mount():
     plain = 'setpriv --ambient-caps -all --inh-caps -all "$@"'
     top = scratch() / "top"
     top.mkdir()
+    behind_filter = bool(os.environ.get("BRIG_WRAP"))  # which could as well be the reason
     for before, named_so in (("exec ", False), (f"mount --rbind / {top} && exec chroot {top} ", True)):
         rows, _ = read(doctor_behind([*within, before + plain, "sh"]).stdout)
         _, status, detail, hint = named(rows, "user_namespaces")
-        assert (status == "fail") == named_so and ("this is a chroot" in detail) == named_so, (before, detail)
-        assert ("pivot_root" in (hint or "")) == named_so, (before, hint)
+        assert (status == "fail") == named_so and ("this is a chroot" in detail) == (named_so and not behind_filter), (before, detail)
+        assert ("pivot_root" in (hint or "")) == (named_so and not behind_filter), (before, hint)
     filtered = doctor_behind([helper("deny-userns.c")])  # the control: a filter is none
     assert "chroot" not in filtered.stdout
 

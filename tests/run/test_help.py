@@ -111,7 +111,7 @@ def each_help_fits_a_screen():
 def help_names_every_command_and_option():
     top = brig("--help").text
     for c in commands():
-        assert re.search(rf"^  {c} ", top, re.M) or re.search(rf"\b{c}\b", top[top.index("\n  and "):]), c
+        assert re.search(rf"^  {c} ", top, re.M) or re.search(rf"\b{c}\b", top[top.index("\n  also "):]), c
         assert brig("help", c).text == brig(c, "--help").text or c in ("sh", "help"), c
     text = brig("run", "--help").text
     assert all(f"--{w}" in text for w in ("workdir", "allow", "policy", "memory", "timeout", "mount", "env", "json", "tty", "publish")), text

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import ADDRESS, PROXY, GitHandler, Handler, Web, behind, configure, denials, leaf, on_every_door, python  # noqa: E402
+from door import ADDRESS, PROXY, GitHandler, Handler, Web, behind, configure, denials, leaf, npm_registry, on_every_door, python  # noqa: E402
 from harness import brig, main, scratch, start_brig, test  # noqa: E402
 
 NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY", "-u", "http_proxy", "-u", "ALL_PROXY", "-u",

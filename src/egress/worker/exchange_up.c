@@ -10,13 +10,16 @@ struct decoded {
 	struct egress_verdict *v;
 };
 
-/* What the body says, in the coding or without one; what is released of it is not for sending. */
+/* What the body says, in the coding or without one; what is released of it is not for sending. What
+ * it is packed in below a coding the decoder tells. */
 static bool scan_said(struct exchange *x, char *p, size_t n, bool last, struct egress_verdict *v)
 {
 	struct scan_release ignored;
 
 	x->d->turn += n;
 	x->decoded += n;
+	if (!decoder_decodes(x->decoder) && !nest_feed(x->nest_up, p, n, last, v))
+		return false;
 	return x->json_up ? json_scan_feed(x->json_up, p, n, last, exchange_piece(x), v)
 			  : scan_feed(x->scan_up, p, n, last, &ignored, v);
 }

@@ -170,6 +170,37 @@ talk('base64', mask(1, b'my ' + base64.b64encode(b'--' + V.encode() + b'--')))
 
 
 @test
+def messages_are_joined_and_unpacked():
+    """The end of one is remembered, and each is read as a body is."""
+    code = r"""
+import base64, gzip
+half = len(SECRET) // 2
+talk('control', mask(1, b'a ' + SECRET[:half]), mask(1, SECRET[:half] + b' z'))
+talk('clean', mask(2, gzip.compress(b'nothing' * 50)), mask(1, b'then'))
+big = gzip.compress(os.urandom(70000))
+s, head = open_()
+s.sendall(mask(2, big) + mask(8))
+print('large', len(rest(s)) > len(big), hashlib.sha256(big).hexdigest(), flush=True)
+talk('halves', mask(1, b'a ' + SECRET[:half]), mask(1, SECRET[half:] + b' z'))
+talk('pings', mask(9, SECRET[:half]), mask(9, SECRET[half:]))
+for name, data in (('gzip', gzip.compress(SECRET * 3)), ('base64', b'{"a": "' + base64.b64encode(gzip.compress(b'x' * 30 + SECRET)) + b'"}')):
+    talk(name, mask(2, data))
+    talk(name + '-pieces', *[mask(2 if not i else 0, data[i:i + 7], last=False) for i in range(0, len(data), 7)], mask(0))
+""".replace("SECRET", repr(VALUE.encode()))
+    with server() as web:
+        r, got = run(door(web, more={"credentials": {"TOKEN": {"host": "else.test"}}}), code, env={"TOKEN": VALUE})
+        came, same = got.pop("large").split()
+        assert came == "True" and got.pop("control").endswith("880203e8") and got.pop("clean").endswith("880203e8"), r
+        sent, data = [], b""
+        for first, more in web.frames:
+            data = data * (first & 15 == 0) + more
+            sent += [data] * (first >> 7)
+        assert same in [hashlib.sha256(m).hexdigest() for m in sent] and b"then" in sent, [len(m) for m in sent]
+        assert len(got) == 6 and all(bytes.fromhex(v.split()[1]).endswith(b"the value of the credential 'TOKEN'") for v in got.values()), got
+        assert len([d for d in denials(r) if d[1] == "leak"]) == 6, r["denials"]
+
+
+@test
 def what_comes_back_is_scrubbed_over_fragments():
     value = VALUE.encode()
 

@@ -359,6 +359,24 @@ size_t exchange_frames(struct exchange *x, char *p, size_t n)
 
 /* --- down: scrubbed --- */
 
+/* What was scrubbed, on its way; what is packed nobody can scrub. */
+static bool send_message(struct exchange *x, struct ws_side *s, struct http1_text t, bool last,
+			 bool end)
+{
+	struct egress_verdict v = { 0 };
+
+	look_at(x, t.p, t.n, false);
+	if (x->bound && x->k->scanner && !s->nest && !packed_begin(x, s, SCAN_IN, &v))
+		return websocket_stop(x, &v);
+	if (s->nest && !packed_feed(x, s->nest, t.p, t.n, last, &v))
+		return websocket_stop(x, &v);
+	if (!packed_write(x, s, false, t.p, t.n, last, end))
+		return false;
+	if (last)
+		packed_end(s);
+	return true;
+}
+
 static bool data_down(struct exchange *x, const struct ws_piece *piece)
 {
 	struct ws_side *s = &x->ws->down;
@@ -385,8 +403,7 @@ static bool data_down(struct exchange *x, const struct ws_piece *piece)
 		s->scrub = scrub_close(s->scrub);
 		s->size = 0;
 	}
-	look_at(x, out.p, out.n, false);
-	return write_data(x, s, false, out.p, out.n, piece->ends);
+	return send_message(x, s, out, whole, piece->ends);
 }
 
 /* A placeholder may be longer than what it stands for: what has no room then is left out. */
@@ -451,7 +468,8 @@ static bool read_down(struct exchange *x, size_t n)
 		if (took <= 0)
 			return websocket_broken(x, false);
 		if (!piece_down(x, &piece)) {
-			exchange_cut(x);
+			if (x->state == EXCHANGE_ANSWERS)
+				exchange_cut(x);
 			return false;
 		}
 		at += (size_t)took;

@@ -121,7 +121,7 @@ static bool send_coded(struct exchange *x, char *p, size_t n, bool last, struct 
 	return true;
 }
 
-/* What ended is remembered as the end of a request is: a value in two messages is found. */
+/* The head of the next one stands between what ended and what follows. */
 static bool next_message(struct exchange *x, struct egress_verdict *v)
 {
 	struct err e = { 0 };

@@ -70,6 +70,11 @@ def in_parts(*parts):
     return b"".join(mark + b'\r\nContent-Disposition: form-data; name="f"\r\n\r\n' + p + b"\r\n" for p in parts) + mark + b"--\r\n"
 
 
+def in_chunks(data):
+    """S3's own coding."""
+    return b"".join(b"%x\r\n%s\r\n" % (len(p), p) for p in (data[:9], data[9:])) + b"0\r\n\r\n"
+
+
 def bodies(text):
     """The text, packed: name to (body, more of the head)."""
     big = random.Random(5).randbytes(150000)
@@ -87,6 +92,7 @@ def bodies(text):
         "lines": (b"a letter\n\n" + base64.encodebytes(lzma.compress(text)) + b"\n", ""),
         "inner64": (gzip.compress(b"x: " + base64.b64encode(gzip.compress(text)) + b"\n"), ""),
         "coded": (gzip.compress(zipped([("b", text)])), "Content-Encoding: gzip\r\n"),
+        "s3": (in_chunks(gzip.compress(text)), "Content-Encoding: aws-chunked\r\n"),
         "last": (gzip.compress(big + text), ""),
         "named": (gzip.compress(text), "Content-Type: image/png\r\n"),
     }

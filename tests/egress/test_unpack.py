@@ -284,6 +284,48 @@ def tars_that_lie_are_said_to():
 
 
 @test(as_user="user", limit=120)
+def zips_with_a_second_directory_are_said_to():
+    """Each is a zip of which other readers find another member than the walk: its directory lies where the first one's end would be."""
+    good = zipped([("a", b"nothing at all")])
+    at = good.index(b"PK\1\2")
+    members, entry = good[:at], good[at:good.index(b"PK\5\6")]
+
+    def end(n, size, at, comment=b""):
+        return struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, n, n, size, at, len(comment)) + comment
+
+    def second(begin):
+        """Another zip's members and directory, as they would lie at `begin`, and where its directory is."""
+        z = zipped([("b", TEXT)])
+        at = z.index(b"PK\1\2")
+        entry = bytearray(z[at:z.index(b"PK\5\6")])
+        entry[42:46] = struct.pack("<I", begin)
+        return z[:at] + bytes(entry), len(entry), begin + at
+
+    hidden = {}
+    data, size, where = second(len(members) + len(entry) + 12)
+    hidden["larger end"] = members + entry + struct.pack("<IQ", 0x06064B50, len(data)) + data + end(1, size, where)
+    data, size, where = second(len(members) + len(entry))
+    commented = entry[:32] + struct.pack("<H", len(data)) + entry[34:]
+    hidden["entry's comment"] = members + commented + data + end(1, size, where)
+    data, size, where = second(len(good))
+    hidden["comment"] = members + entry + end(1, len(entry), at, data + end(1, size, where))
+    for before in (b"x", b"\x78\x01", b"\0"):
+        data, size, where = second(len(good) + len(before))
+        hidden[f"behind {before!r}"] = good + before + data + end(1, size, where)
+    for name, z in hidden.items():
+        with zipfile.ZipFile(io.BytesIO(z)) as f:  # as everybody reads it
+            ok(VALUE in f.read("b"), name)
+        for piece in (1, 65536):
+            told, why = found(z, piece=piece)
+            ok(told or why == BROKEN, f"{name} {piece} {told} {why}")
+    # What is as it should be: a comment, a larger end, padding.
+    for z in (good, members + entry + end(1, len(entry), at, b"made by hand"), good + bytes(600), good + b"\r\n", zipped([("b", b"x")], big=True),
+              members + entry + struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, 1, 1, len(entry), at) +
+              struct.pack("<IIQI", 0x07064B50, 0, at + len(entry), 1) + end(0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF)):
+        eq(found(z), (False, NOT), z)
+
+
+@test(as_user="user", limit=120)
 def streams_that_are_cut_are_said_to():
     """What could be read of them is told all the same."""
     for name, data in ways():

@@ -3,6 +3,7 @@
 """WebSockets through the door: which are let through, what is found in their messages, and peers that break the rules."""
 
 import base64
+import gzip
 import hashlib
 import pathlib
 import subprocess
@@ -170,6 +171,37 @@ talk('base64', mask(1, b'my ' + base64.b64encode(b'--' + V.encode() + b'--')))
 
 
 @test
+def messages_are_joined_and_unpacked():
+    """The end of one is remembered, and each is read as a body is."""
+    code = r"""
+import base64, gzip
+half = len(SECRET) // 2
+talk('control', mask(1, b'a ' + SECRET[:half]), mask(1, SECRET[:half] + b' z'))
+talk('clean', mask(2, gzip.compress(b'nothing' * 50)), mask(1, b'then'))
+big = gzip.compress(os.urandom(70000))
+s, head = open_()
+s.sendall(mask(2, big) + mask(8))
+print('large', len(rest(s)) > len(big), hashlib.sha256(big).hexdigest(), flush=True)
+talk('halves', mask(1, b'a ' + SECRET[:half]) + mask(1, SECRET[half:] + b' z'))
+talk('pings', mask(9, SECRET[:half]) + mask(9, SECRET[half:]))
+for name, data in (('gzip', gzip.compress(SECRET * 3)), ('base64', b'{"a": "' + base64.b64encode(gzip.compress(b'x' * 30 + SECRET)) + b'"}')):
+    talk(name, mask(2, data))
+    talk(name + '-pieces', b''.join([mask(2 if not i else 0, data[i:i + 7], last=False) for i in range(0, len(data), 7)] + [mask(0)]))
+""".replace("SECRET", repr(VALUE.encode()))
+    with server() as web:
+        r, got = run(door(web, more={"credentials": {"TOKEN": {"host": "else.test"}}}), code, env={"TOKEN": VALUE})
+        came, same = got.pop("large").split()
+        assert came == "True" and got.pop("control").endswith("880203e8") and got.pop("clean").endswith("880203e8"), r
+        sent, data = [], b""
+        for first, more in web.frames:
+            data = data * (first & 15 == 0) + more
+            sent += [data] * (first >> 7)
+        assert same in [hashlib.sha256(m).hexdigest() for m in sent] and b"then" in sent, [len(m) for m in sent]
+        assert len(got) == 6 and all(bytes.fromhex(v.split()[1]).endswith(b"the value of the credential 'TOKEN'") for v in got.values()), got
+        assert len([d for d in denials(r) if d[1] == "leak"]) == 6, r["denials"]
+
+
+@test
 def what_comes_back_is_scrubbed_over_fragments():
     value = VALUE.encode()
 
@@ -186,6 +218,26 @@ def what_comes_back_is_scrubbed_over_fragments():
         data = bytes.fromhex(data)
         assert VALUE.encode() not in data and data.count(placeholder.encode()) == 5, (data, r)
         assert frame(1, b"you are " + placeholder.encode() + b" ok") in data and frame(1, b"end") in data, data
+
+
+@test
+def an_answer_that_holds_the_value_packed_is_cut():
+    packed = {b"control": gzip.compress(b"nothing" * 9), b"attack": gzip.compress(VALUE.encode() * 3)}
+
+    def answer(raw, s):
+        opened(raw, s)
+        for first, data in messages(s, raw.frames):
+            whole = packed.get(data, data)
+            s.sendall(frame(first & 15, whole[:20], last=first & 15 == 8) + (frame(0, whole[20:]) if first & 15 != 8 else b""))
+
+    code = "import os\nfor n in ('control', 'attack'): talk(n, mask(2, n.encode()), more=['Authorization: Bearer ' + os.environ['TOKEN']])"
+    with server(answer) as web:
+        r, got = run(door(web, more={"credentials": {"TOKEN": {"host": "ws.test"}}}), code, env={"TOKEN": VALUE})
+        came = {n: bytes.fromhex(v.split()[1]) for n, v in got.items()}
+        assert packed[b"control"][-8:] in came.pop("control"), r  # in pieces of the door's
+        assert len(came) == 1 and all(b"\x03\xf0" in c and b"packed" in c for c in came.values()), r
+        assert all(packed[n.encode()][:20] not in c and packed[n.encode()][-12:] not in c for n, c in came.items()), came
+        assert [why for _, why in denials(r)] == ["leak"], r["denials"]
 
 
 @test

@@ -106,6 +106,11 @@ void decoder_tell(struct decoder *d, decoder_deeper *fn, void *context)
 	d->deeper_context = context;
 }
 
+bool decoder_decodes(const struct decoder *d)
+{
+	return d->packed;
+}
+
 enum unreadable decoder_unreadable(const struct decoder *d)
 {
 	return d->packed ? d->packed->unreadable : UNREADABLE_NOT;

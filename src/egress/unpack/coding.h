@@ -41,4 +41,5 @@ int decoder_feed(struct decoder *d, const char *p, size_t n, bool last, decoder_
 /* What the decoded text is packed in is unpacked as well, and told here. */
 typedef int decoder_deeper(void *context, const struct peel_piece *piece, char *p, struct err *e);
 void decoder_tell(struct decoder *d, decoder_deeper *fn, void *context);
+bool decoder_decodes(const struct decoder *d);               /* false: the body has no coding */
 enum unreadable decoder_unreadable(const struct decoder *d); /* of that */

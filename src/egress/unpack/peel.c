@@ -14,6 +14,7 @@
 #define SWELL_FREE ((uint64_t)8 << 20)
 #define PATIENCE_US ((uint64_t)2 * 1000 * 1000)
 #define OUT_CHUNK 65536
+#define ZIP_LEAST 22 /* the shortest end of one */
 
 enum peel_text_state {
 	TEXT_BEGINS, /* what it is packed in is not clear yet */
@@ -31,6 +32,7 @@ struct peel_text {
 	unsigned coding; /* so many codings were said from here on */
 	bool told, began, over, sure;
 	bool behind; /* something that has ended: zeros fill up records */
+	bool zipped; /* a zip: whoever reads it begins at the end */
 	enum peel_text_state state;
 	enum packed_as packing;
 	char start[PACKING_START];
@@ -305,6 +307,7 @@ static int text_read_members(struct peel_text *t, const char **p, size_t *n)
 	*n = left;
 	if (r < 0 || !over)
 		return r;
+	t->zipped = t->zip;
 	text_drop(t);
 	t->state = TEXT_BEGINS;
 	t->behind = true;
@@ -320,7 +323,7 @@ static int text_gives_up(struct peel_text *t, int r)
 
 	if (t->coding || r == -ECANCELED)
 		return r;
-	if (r == -EBADMSG && !t->sure)
+	if (r == -EBADMSG && !t->sure && !t->zipped)
 		r = 0;
 	else if (r == -EBADMSG)
 		peel_note(e, UNREADABLE_BROKEN);
@@ -389,6 +392,8 @@ static int text_decides(struct peel_text *t, bool last)
 		t->packing = packing_of(start, n, &more, &t->sure);
 		if (t->packing == PACKING_NONE) {
 			t->state = more && !last ? TEXT_BEGINS : TEXT_PLAIN;
+			if (t->zipped && t->state == TEXT_PLAIN && n >= ZIP_LEAST)
+				peel_note(t->e, UNREADABLE_BROKEN);
 			return 0;
 		}
 		if (t->depth - t->e->n_codings >= PEEL_DEPTH) {

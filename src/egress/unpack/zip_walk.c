@@ -9,13 +9,15 @@
 #define LOCAL 0x04034b50U
 #define CENTRAL 0x02014b50U
 #define DESCRIPTOR 0x08074b50U
-#define SIGNATURE 0x05054b50U
 #define END64 0x06064b50U
 #define LOCATOR 0x07064b50U
 #define END 0x06054b50U
 #define LOCAL_HEAD 30
 #define CENTRAL_HEAD 46
 #define END_HEAD 22
+#define END64_HEAD 56 /* without what may be added to it, which nobody adds */
+#define LOCATOR_HEAD 20
+#define ALL16 UINT16_MAX
 #define EXTRA_MOST 4096
 #define DESCRIPTOR_MOST 28 /* the longest, and the sign behind it */
 #define ZIP_OUT 65536
@@ -39,7 +41,7 @@ enum zip_state {
 	ZIP_CENTRAL_EXTRA,
 	ZIP_CENTRAL_REST,
 	ZIP_END64,
-	ZIP_SKIPS, /* so many bytes, then a sign */
+	ZIP_LOCATOR,
 	ZIP_END,
 	ZIP_COMMENT,
 	ZIP_OVER
@@ -65,6 +67,10 @@ struct zip_walk {
 	struct codec *codec;
 	/* Sums over all members, as found and as the directory says, in no order. */
 	uint64_t key, found, said;
+	/* The directory as it lies there: readers go to it by what the end says. */
+	uint64_t dir_at, dir_members, dir_size, end64_at;
+	bool in_dir, has64, ended64; /* from its first entry on; a larger end; and where that is */
+	uint32_t tail;               /* the last four bytes of the comment */
 	bool full; /* there may be more of what was packed, without another byte */
 	char out[ZIP_OUT];
 };
@@ -385,6 +391,8 @@ static int zip_central(struct zip_walk *z)
 				    .extra = two(p + 30),
 				    .comment = two(p + 32),
 				    .at = four(p + 42) };
+	z->dir_members++;
+	z->dir_size += CENTRAL_HEAD + z->m.name + z->m.extra + z->m.comment;
 	z->left = z->m.name;
 	zip_next(z, ZIP_CENTRAL_NAME, 0);
 	return 0;
@@ -401,9 +409,24 @@ static int zip_central_extra(struct zip_walk *z)
 	return 0;
 }
 
+/* The directory begins; false: members or entries behind its end. */
+static bool zip_enters(struct zip_walk *z, uint32_t sign)
+{
+	if (sign == LOCAL)
+		return !z->in_dir;
+	if (!z->in_dir)
+		z->dir_at = z->at - z->n_have;
+	z->in_dir = true;
+	return !z->has64 || sign == LOCATOR || (sign == END && z->ended64);
+}
+
 static int zip_sign(struct zip_walk *z)
 {
-	switch (four(z->have)) {
+	uint32_t sign = four(z->have);
+
+	if (!zip_enters(z, sign))
+		return -EBADMSG;
+	switch (sign) {
 	case LOCAL:
 		z->state = ZIP_LOCAL;
 		z->want = LOCAL_HEAD;
@@ -414,30 +437,77 @@ static int zip_sign(struct zip_walk *z)
 		return 0;
 	case END64:
 		z->state = ZIP_END64;
-		z->want = 12;
+		z->want = END64_HEAD;
 		return 0;
 	case LOCATOR:
-		z->left = 16;
-		zip_next(z, ZIP_SKIPS, 0);
+		z->state = ZIP_LOCATOR;
+		z->want = LOCATOR_HEAD;
 		return 0;
-	case SIGNATURE:
-		return -EBADMSG;
 	case END:
 		z->state = ZIP_END;
 		z->want = END_HEAD;
 		return 0;
-	default:
+	default: /* a signature, too: nobody makes them */
 		return -EBADMSG;
 	}
 }
 
+/* What the end says of the directory: by that readers find it, and not by what lies before. */
+static bool zip_leads_here(const struct zip_walk *z, uint64_t members, uint64_t size, uint64_t at)
+{
+	return members == z->dir_members && size == z->dir_size && at == z->dir_at;
+}
+
+static int zip_end64(struct zip_walk *z)
+{
+	const char *p = z->have;
+
+	if (eight(p + 4) != END64_HEAD - 12 || eight(p + 24) != eight(p + 32) ||
+	    !zip_leads_here(z, eight(p + 32), eight(p + 40), eight(p + 48)))
+		return -EBADMSG;
+	z->has64 = true;
+	z->end64_at = z->at - z->n_have;
+	zip_next(z, ZIP_SIGN, 4);
+	return 0;
+}
+
+static int zip_locator(struct zip_walk *z)
+{
+	if (!z->has64 || z->ended64 || eight(z->have + 8) != z->end64_at)
+		return -EBADMSG;
+	z->ended64 = true;
+	zip_next(z, ZIP_SIGN, 4);
+	return 0;
+}
+
+/* A number that the larger end says. */
+static uint64_t zip_or(const struct zip_walk *z, uint64_t said, uint64_t all, uint64_t larger)
+{
+	return z->has64 && said == all ? larger : said;
+}
+
 static int zip_end(struct zip_walk *z)
 {
-	if (z->found != z->said)
+	const char *p = z->have;
+
+	if (z->found != z->said || two(p + 8) != two(p + 10) ||
+	    !zip_leads_here(z, zip_or(z, two(p + 10), ALL16, z->dir_members),
+			    zip_or(z, four(p + 12), ALL32, z->dir_size),
+			    zip_or(z, four(p + 16), ALL32, z->dir_at)))
 		zip_unreadable(z, UNREADABLE_BROKEN);
 	z->left = two(z->have + 20);
 	zip_next(z, ZIP_COMMENT, 0);
 	return 0;
+}
+
+/* Readers look for the end from behind: one in the comment would be found first. */
+static void zip_comment(struct zip_walk *z, const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		z->tail = z->tail >> 8 | (uint32_t)(unsigned char)p[i] << 24;
+		if (z->tail == END || z->tail == LOCATOR)
+			zip_unreadable(z, UNREADABLE_BROKEN);
+	}
 }
 
 /* ---- feeding ---- */
@@ -459,9 +529,9 @@ static int zip_gathered(struct zip_walk *z)
 	case ZIP_CENTRAL_EXTRA:
 		return zip_central_extra(z);
 	case ZIP_END64:
-		z->left = eight(z->have + 4);
-		zip_next(z, ZIP_SKIPS, 0);
-		return 0;
+		return zip_end64(z);
+	case ZIP_LOCATOR:
+		return zip_locator(z);
 	default:
 		return zip_end(z);
 	}
@@ -479,7 +549,6 @@ static int zip_counted(struct zip_walk *z)
 		zip_next(z, ZIP_CENTRAL_EXTRA, z->m.extra);
 		return z->m.extra ? 0 : zip_central_extra(z);
 	case ZIP_CENTRAL_REST:
-	case ZIP_SKIPS:
 		zip_next(z, ZIP_SIGN, 4);
 		return 0;
 	case ZIP_SKIPPED:
@@ -498,7 +567,7 @@ static int zip_counted(struct zip_walk *z)
 
 static bool zip_counts(enum zip_state s)
 {
-	return s == ZIP_NAME || s == ZIP_CENTRAL_NAME || s == ZIP_CENTRAL_REST || s == ZIP_SKIPS ||
+	return s == ZIP_NAME || s == ZIP_CENTRAL_NAME || s == ZIP_CENTRAL_REST ||
 	       s == ZIP_SKIPPED || s == ZIP_REST || s == ZIP_COMMENT;
 }
 
@@ -522,6 +591,8 @@ static int zip_step(struct zip_walk *z, const char *p, size_t n, size_t *took)
 
 	if (zip_counts(z->state)) {
 		*took = z->left < n ? (size_t)z->left : n;
+		if (z->state == ZIP_COMMENT)
+			zip_comment(z, p, *took);
 		z->left -= *took;
 		z->at += *took;
 		return z->left ? 0 : zip_counted(z);

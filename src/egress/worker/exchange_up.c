@@ -10,13 +10,16 @@ struct decoded {
 	struct egress_verdict *v;
 };
 
-/* What the body says, in the coding or without one; what is released of it is not for sending. */
+/* What the body says, in the coding or without one; what is released of it is not for sending. What
+ * it is packed in below a coding the decoder tells. */
 static bool scan_said(struct exchange *x, char *p, size_t n, bool last, struct egress_verdict *v)
 {
 	struct scan_release ignored;
 
 	x->d->turn += n;
 	x->decoded += n;
+	if (!decoder_decodes(x->decoder) && !nest_feed(x->nest_up, p, n, last, v))
+		return false;
 	return x->json_up ? json_scan_feed(x->json_up, p, n, last, exchange_piece(x), v)
 			  : scan_feed(x->scan_up, p, n, last, &ignored, v);
 }
@@ -118,7 +121,7 @@ static bool send_coded(struct exchange *x, char *p, size_t n, bool last, struct 
 	return true;
 }
 
-/* What ended is remembered as the end of a request is: a value in two messages is found. */
+/* The head of the next one stands between what ended and what follows. */
 static bool next_message(struct exchange *x, struct egress_verdict *v)
 {
 	struct err e = { 0 };

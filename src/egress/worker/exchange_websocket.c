@@ -24,6 +24,8 @@ struct ws_side {
 	bool closed;       /* it has said so: nothing counts any more */
 	struct scan *scan;
 	struct scrub *scrub;
+	struct nest *nest; /* what the message holds packed */
+	struct buf later;  /* of it, not passed on yet */
 };
 
 struct websocket {
@@ -38,6 +40,10 @@ struct websocket *websocket_free(struct websocket *w)
 		return NULL;
 	(void)scan_close(w->up.scan);
 	(void)scrub_close(w->down.scrub);
+	(void)nest_free(w->up.nest);
+	(void)nest_free(w->down.nest);
+	buf_done(&w->up.later);
+	buf_done(&w->down.later);
 	free(w);
 	return NULL;
 }
@@ -185,7 +191,59 @@ static bool websocket_broken(struct exchange *x, bool up)
 	return websocket_stop(x, &v);
 }
 
+/* --- what a message holds packed --- */
+
+static bool packed_begin(struct exchange *x, struct ws_side *s, enum scan_direction d,
+			 struct egress_verdict *v)
+{
+	s->later = (struct buf)BUF_INIT(CODED_MAX * 4);
+	return packed_open(x, d, &s->nest, v);
+}
+
+/* Where something packed was found the last of the message waits for its end. */
+static bool packed_write(struct exchange *x, struct ws_side *s, bool up, const char *p, size_t n,
+			 bool last, bool end)
+{
+	size_t ready = 0;
+
+	if (!s->nest || (!nest_packed(s->nest) && !s->later.len))
+		return write_data(x, s, up, p, n, end);
+	if (!packed_ready(s->nest, &s->later, p, n, last, &ready) ||
+	    !write_data(x, s, up, buf_str(&s->later), ready, end))
+		return false;
+	packed_gone(&s->later, ready);
+	return true;
+}
+
+static void packed_end(struct ws_side *s)
+{
+	s->nest = nest_free(s->nest);
+	buf_done(&s->later);
+}
+
 /* --- up: scanned --- */
+
+static bool scan_begin(struct exchange *x, struct ws_side *s, struct egress_verdict *v)
+{
+	struct err e;
+
+	if (!x->k->scanner || s->scan)
+		return true;
+	if (scan_open(x->k->scanner, SCAN_OUT, &s->scan, &e) < 0)
+		return verdict_deny(v, EGRESS_INTERNAL, NULL, "%s", e.what);
+	if (!packed_begin(x, s, SCAN_OUT, v))
+		return false;
+	scan_packed(s->scan, nest_run, s->nest);
+	return true;
+}
+
+static bool scan_message(struct exchange *x, struct ws_side *s, char *p, size_t n, bool last,
+			 struct scan_release *r, struct egress_verdict *v)
+{
+	return !s->scan ||
+	       (packed_feed(x, s->nest, p, n, last, v) && scan_feed(s->scan, p, n, last, r, v) &&
+		nest_settle(s->nest, v) && packed_unread(x, nest_unreadable(s->nest), v));
+}
 
 /* One part of a message; false: it was stopped. */
 static bool scan_part(struct exchange *x, char *p, size_t n, bool last, bool end)
@@ -193,19 +251,19 @@ static bool scan_part(struct exchange *x, char *p, size_t n, bool last, bool end
 	struct ws_side *s = &x->ws->up;
 	struct scan_release r = { .data = egress_text(p, n) };
 	struct egress_verdict v = { 0 };
-	struct err e;
 
-	if (x->k->scanner && !s->scan && scan_open(x->k->scanner, SCAN_OUT, &s->scan, &e) < 0)
-		return websocket_broken(x, true);
-	if (s->scan && !scan_feed(s->scan, p, n, last, &r, &v))
+	if (!scan_begin(x, s, &v) || !scan_message(x, s, p, n, last, &r, &v))
 		return websocket_stop(x, &v);
 	if (last)
 		s->size = 0;
-	if ((r.held.n && !write_data(x, s, true, r.held.p, r.held.n, end && !r.data.n)) ||
-	    ((r.data.n || !r.held.n) && !write_data(x, s, true, r.data.p, r.data.n, end)))
+	if ((r.held.n &&
+	     !packed_write(x, s, true, r.held.p, r.held.n, last && !r.data.n, end && !r.data.n)) ||
+	    ((r.data.n || !r.held.n) && !packed_write(x, s, true, r.data.p, r.data.n, last, end)))
 		return websocket_broken(x, true);
-	if (last)
+	if (last) {
 		s->scan = scan_close(s->scan);
+		packed_end(s);
+	}
 	return true;
 }
 
@@ -301,6 +359,24 @@ size_t exchange_frames(struct exchange *x, char *p, size_t n)
 
 /* --- down: scrubbed --- */
 
+/* What was scrubbed, on its way; what is packed nobody can scrub. */
+static bool send_message(struct exchange *x, struct ws_side *s, struct http1_text t, bool last,
+			 bool end)
+{
+	struct egress_verdict v = { 0 };
+
+	look_at(x, t.p, t.n, false);
+	if (x->bound && x->k->scanner && !s->nest && !packed_begin(x, s, SCAN_IN, &v))
+		return websocket_stop(x, &v);
+	if (s->nest && !packed_feed(x, s->nest, t.p, t.n, last, &v))
+		return websocket_stop(x, &v);
+	if (!packed_write(x, s, false, t.p, t.n, last, end))
+		return false;
+	if (last)
+		packed_end(s);
+	return true;
+}
+
 static bool data_down(struct exchange *x, const struct ws_piece *piece)
 {
 	struct ws_side *s = &x->ws->down;
@@ -327,8 +403,7 @@ static bool data_down(struct exchange *x, const struct ws_piece *piece)
 		s->scrub = scrub_close(s->scrub);
 		s->size = 0;
 	}
-	look_at(x, out.p, out.n, false);
-	return write_data(x, s, false, out.p, out.n, piece->ends);
+	return send_message(x, s, out, whole, piece->ends);
 }
 
 /* A placeholder may be longer than what it stands for: what has no room then is left out. */
@@ -393,7 +468,8 @@ static bool read_down(struct exchange *x, size_t n)
 		if (took <= 0)
 			return websocket_broken(x, false);
 		if (!piece_down(x, &piece)) {
-			exchange_cut(x);
+			if (x->state == EXCHANGE_ANSWERS)
+				exchange_cut(x);
 			return false;
 		}
 		at += (size_t)took;

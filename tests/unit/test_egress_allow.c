@@ -624,6 +624,10 @@ static void a_websocket_needs_a_rule_of_its_own(void **state UNUSED)
 	assert_false(opens("api.example.org", "/v1/x"));
 	assert_string_equal(v.hint, "--allow ws:api.example.org/v1/x");
 	assert_false(v.askable);
+	/* While brig learns no rule names the host, and a rule for the host alone would not do. */
+	assert_false(opens("other.example.org", "/v1/x"));
+	assert_string_equal(v.hint, "--allow ws:other.example.org/v1/x");
+	assert_false(v.askable);
 	assert_true(opens("chat.example.org", "/v1/x"));
 	assert_false(opens("chat.example.org", "/v2/x"));
 	assert_false(request("GET", "chat.example.org", "/v1/x"));

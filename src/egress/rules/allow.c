@@ -505,7 +505,8 @@ static bool not_in_list(const struct egress_rules *r, struct question *k)
 	if (q->via == EGRESS_VIA_HTTP && r->https_only && !request && name_known(r, &v->host))
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, "use https://",
 				    "plain HTTP to %s is refused", v->host.name);
-	if (!request) {
+	/* A rule for the host would not let a WebSocket through: the hint is the one that does. */
+	if (!request && (!q->websocket || too_plain(r, q, v))) {
 		v->askable = is_askable(r, q, v);
 		(void)snprintf(hint, sizeof(hint), "--allow %s%s", v->host.name,
 			       too_plain(r, q, v) ? ", and https:// in its address" : port);

@@ -124,6 +124,15 @@ def requests_become_methods_and_the_path_they_share():
 
 
 @test
+def a_websocket_is_told_with_the_rule_that_lets_it_through():
+    with Web("chat.test") as web:
+        code = python("r = u.Request('https://chat.test/v1/live', headers={'Connection': 'Upgrade', 'Upgrade': 'websocket', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ=='})\n"
+                      "import http.client, ssl\nc = http.client.HTTPSConnection('chat.test')\nc.request('GET', '/v1/live', headers=dict(r.header_items()))\nprint(c.getresponse().status)")
+        r = learn(door(web), *code)
+        assert r["allow"] == [] and "--allow ws:chat.test/v1/live" in r["file"], r
+
+
+@test
 def two_runs_are_merged():
     with Web("one.test", "two.test") as web:
         config = door(web)
@@ -167,6 +176,14 @@ def files_are_those_that_were_opened():
     assert again(door(), *line)["stdout"] == "a"
     # The control: what it did not open is not there.
     assert again(door(), "cat", f"{d}/few/b")["exit_code"] == 1
+
+
+@test(backends=("native", "bwrap"))
+def names_in_its_own_home_are_not_told_and_in_the_callers_are():
+    callers = f"{os.environ['HOME']}/brig-learn-gone"
+    r = learn(door(), "sh", "-c", f"cat ~/.cache/gone /opt/brig-learn-gone {callers}; echo $HOME", options=("--network", "none"))
+    assert r["blind"] is None and "/opt/brig-learn-gone" in r["missing"] and callers in r["missing"], r  # the control
+    assert not [name for name in r["missing"] if name.startswith("/home/brig")], r
 
 
 @test

@@ -100,13 +100,15 @@ static void learning_places(struct learning *l)
 					     "/lib64", "/libx32", "/etc",  "/proc", "/dev",
 					     "/sys",   "/tmp",    "/run",  "/var" };
 	const struct spec *s = l->checked;
+	char home[sizeof("/home/") + 64];
 
 	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
 		sightings_usual(l->seen, usual[i]);
 	if (s->inside)
 		sightings_usual(l->seen, s->inside);
-	if (cli_home())
-		sightings_usual(l->seen, cli_home());
+	/* The caller's own HOME is not that of the command: what it wants from there is told. */
+	(void)snprintf(home, sizeof(home), "/home/%.64s", s->user_name);
+	sightings_usual(l->seen, home);
 	for (size_t i = 0; i < s->read.n; i++)
 		sightings_place(l->seen, s->read.v[i]);
 	for (size_t i = 0; i < s->write.n; i++)

@@ -133,6 +133,15 @@ def a_websocket_is_told_with_the_rule_that_lets_it_through():
 
 
 @test
+def what_only_the_line_gave_is_named_and_not_written():
+    line = ("--network", "none", "--set", "limits.memory=1g", "-e", "SECRET=hush", "--read", "/usr/share")
+    r = learn(door(), "true", options=line)
+    remark = "# That run was also given, and this file does not have it: limits.memory, env.set.\n"
+    assert remark in r["file"] and "hush" not in r["file"], r
+    assert "also given" not in learn(door(), "true", options=("--network", "none"))["file"]  # the control
+
+
+@test
 def two_runs_are_merged():
     with Web("one.test", "two.test") as web:
         config = door(web)

@@ -439,10 +439,28 @@ def other_ways_into_the_kernel_stay_closed():
 
 
 @test
+def init_writes_what_a_command_asked_for_and_does_not_trust_it():
+    with Web("one.test", "two.test") as web:
+        env = {"XDG_CONFIG_HOME": str(scratch() / "settings")}
+        (scratch() / "settings/brig").mkdir(parents=True)
+        (scratch() / "settings/brig/config.yaml").write_text(door(web).read_text())
+        get = "u.urlopen('https://one.test/a').read()\n"
+        done = brig("init", "--learn", "--yes", "--", *python(get), env=env)
+        assert done.status == 0 and "[fail]" not in done.text and "brig allow" in done.text.split("next:")[1] and "failed" not in done.errors, done.text
+        assert '- "GET one.test/a"' in (workspace() / ".brig.yaml").read_text()
+        assert "brig allow" in brig("run", "--", "true", env=env).errors
+        assert brig("allow", env=env).status == 0 and brig("run", "--", *python(get), env=env).status == 0
+        assert "403" in brig("run", "--", *python("u.urlopen('https://two.test/')"), env=env).errors  # the control
+        done = brig("init", "--learn", "--yes", "--force", "--", "sh", "-c", "exit 3", env=env)
+        assert done.status == 0 and "the command failed: what it did not come to is not in the file" in done.errors, done.text
+
+
+@test
 def a_file_is_never_written_over_unless_that_was_said():
     (workspace() / "there.yaml").write_text("mine\n")
     r = brig("learn", "--save", "there.yaml", "--", "touch", "ran")
     assert r.status == 125 and not (workspace() / "ran").exists() and (workspace() / "there.yaml").read_text() == "mine\n", r.errors
+    assert "hint: --force replaces it; without --save it is printed" in r.errors, r.errors
     r = brig("learn", "--save", "there.yaml", "--force", "--", "touch", "ran")
     assert r.status == 0 and (workspace() / "ran").exists() and (workspace() / "there.yaml").read_text().startswith("# What a run"), r.errors
     assert stat.S_ISREG((workspace() / "there.yaml").lstat().st_mode)

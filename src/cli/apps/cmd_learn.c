@@ -282,6 +282,7 @@ static const char *base_name(const char *path)
 static int learn_folder(const struct learn_asked *x, int *folder, struct err *e)
 {
 	char *path;
+	int r;
 
 	if (!x->save)
 		return 0;
@@ -291,7 +292,9 @@ static int learn_folder(const struct learn_asked *x, int *folder, struct err *e)
 	*folder = open(path[0] ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (*folder < 0)
 		return err_sys(e, "cannot open the folder of '%.200s'", x->save);
-	return setup_can_write(*folder, base_name(x->save), x->force, e);
+	r = setup_can_write(*folder, base_name(x->save), x->force, e);
+	/* It has no --dry-run, which is of init's. */
+	return r == -EEXIST ? err_hint(e, "--force replaces it; without --save it is printed") : r;
 }
 
 static int learn_out(struct learn_asked *x, int folder, struct err *e)

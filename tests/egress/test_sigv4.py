@@ -299,5 +299,16 @@ def a_run_says_what_of_the_key_is_missing():
         assert brig("run", "--config", config, "--", "true", env=KEY).status == 0
 
 
+@test
+def a_note_names_no_rule_that_is_refused():
+    """No rule takes every customer's names; and while brig learns the door is open."""
+    options = ("--credential", "aws", "--", "true")
+    done = brig("run", "--allow", "other.test", *options, env=KEY)
+    assert done.status == 0 and "none of these is allowed: --allow NAME.amazonaws.com" in done.errors, done.errors
+    assert brig("run", "--allow", "*.amazonaws.com", *options, env=KEY).status == 125  # the control
+    done = brig("learn", *options, env=KEY)
+    assert done.status == 0 and "is for" not in done.errors, done.errors
+
+
 if __name__ == "__main__":
     sys.exit(main())

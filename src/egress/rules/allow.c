@@ -245,12 +245,18 @@ static bool parse_name(struct egress_text t, struct host *ret, struct egress_ver
 	if (f == HOST_OK)
 		return true;
 	if (f == HOST_ADDRESS) {
+		struct addr a;
+		bool meta = addr_parse(t.p, t.n, &a) == 0 && addr_class(&a) == ADDR_METADATA;
+
 		for (int i = 0; i < shown && i < (int)sizeof(v->address) - 1; i++)
 			v->address[i] = t.p[i] > ' ' && t.p[i] < '\177' ? t.p[i] : '?';
-		return verdict_deny(v, EGRESS_NOT_ALLOWED,
-				    "use the host's name; egress.resolve can give an address one",
-				    "Host not in allowlist: '%.*s' %s", shown, t.p,
-				    host_fault_text(f));
+		return verdict_deny(
+			v, EGRESS_NOT_ALLOWED,
+			meta ? "keys that a cloud gives its machines stay outside: "
+			       "export one, and name it with --credential"
+			     : "use the host's name; egress.resolve can give an address "
+			       "one",
+			"Host not in allowlist: '%.*s' %s", shown, t.p, host_fault_text(f));
 	}
 	return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the host %s", host_fault_text(f));
 }

@@ -5,6 +5,7 @@
 
 #include "base/text/str.h"
 #include "cli/cli.h"
+#include "model/known/services.h"
 #include "model/settings/groups.h"
 
 static void completion_words(const char *const *w)
@@ -103,16 +104,20 @@ static void setting_words(void)
 			(void)printf(" %s=", fields[i].key);
 }
 
-/* Values that stand for others: nothing else is known of what --allow takes. */
-static bool takes_groups(const struct field *f)
+/* Groups of hosts, and services that keys are for: nothing else is known of what these take. */
+static bool takes_known(const struct field *f)
 {
-	return f == &fields[FIELD_EGRESS_ALLOW];
+	return f == &fields[FIELD_EGRESS_ALLOW] || f == &fields[FIELD_CREDENTIAL];
 }
 
-static void group_words(void)
+static void known_words(const struct field *f)
 {
-	for (size_t i = 0; i < GROUP_COUNT; i++)
+	for (size_t i = 0; f == &fields[FIELD_EGRESS_ALLOW] && i < GROUP_COUNT; i++)
 		(void)printf("%s@%s", i ? " " : "", groups[i].name);
+	/* The rows of a service, one for each of its variables, stand together. */
+	for (size_t i = 0; f == &fields[FIELD_CREDENTIAL] && services[i].name; i++)
+		if (!i || !str_eq(services[i].name, services[i - 1].name))
+			(void)printf("%s%s", i ? " " : "", services[i].name);
 }
 
 static bool is_path(const struct field *f)
@@ -153,10 +158,10 @@ static void bash_command(const struct subcommand *c)
 }
 
 /* "@" ends a word for bash, and what follows it is then all that is completed. */
-static void bash_groups(const struct field *f)
+static void bash_known(const struct field *f)
 {
 	(void)printf("\t--%s) COMPREPLY=($(compgen -W '", f->flag);
-	group_words();
+	known_words(f);
 	(void)printf("' -- \"${at:+@}$cur\")); [[ ! $at ]] || COMPREPLY=(\"${COMPREPLY[@]#@}\"); "
 		     "return ;;\n");
 }
@@ -165,8 +170,8 @@ static void bash_values(const struct field *f)
 {
 	if (!f->flag || f->alone)
 		return;
-	if (takes_groups(f)) {
-		bash_groups(f);
+	if (takes_known(f)) {
+		bash_known(f);
 		return;
 	}
 	if (f->words) {
@@ -185,9 +190,15 @@ static const char bash_files[] =
 	"\tcompopt -o filenames 2> /dev/null\n}\n"
 	"_brig_boxes() {\n\t" BOXES "\n}\n";
 
+/* Behind -- stands a command; for mcp install options of its own. */
+static const char bash_behind[] =
+	"\tlocal word\n\tfor word in \"${COMP_WORDS[@]:2:COMP_CWORD-2}\"; do\n"
+	"\t\t[[ $word == -- && ${COMP_WORDS[1]} != mcp ]] || continue\n"
+	"\t\t_brig_files -c -f\n\t\treturn\n\tdone\n";
+
 /* Who has not begun an option gets none, unless there is nothing else. */
 static const char bash_words[] =
-	"\tif [[ $cur != -* ]]; then\n\t\tlocal word plain=\n"
+	"\tif [[ $cur != -* ]]; then\n\t\tlocal plain=\n"
 	"\t\tfor word in $words; do [[ $word == -* ]] || plain+=\" $word\"; done\n"
 	"\t\twords=${plain:-$words}\n\tfi\n";
 
@@ -202,7 +213,7 @@ static void bash(void)
 		     "then\n\t\tCOMPREPLY=($(compgen -W '");
 	for (const struct subcommand *const *c = commands; *c; c++)
 		(void)printf("%s ", (*c)->name);
-	(void)printf("' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $prev in\n");
+	(void)printf("' -- \"$cur\"))\n\t\treturn\n\tfi\n%s\tcase $prev in\n", bash_behind);
 	for (int i = 0; i < FIELD_COUNT; i++)
 		bash_values(&fields[i]);
 	(void)printf("\t--set) COMPREPLY=($(compgen -W '");
@@ -241,9 +252,9 @@ static void zsh_option(const struct field *f)
 		(void)printf(":%s:(", f->flag);
 		completion_words(f->words);
 		(void)printf(")");
-	} else if (takes_groups(f)) {
+	} else if (takes_known(f)) {
 		(void)printf(":%s:(", f->flag);
-		group_words();
+		known_words(f);
 		(void)printf(")");
 	} else if (f->arg) {
 		(void)printf(":%s:%s", f->flag, is_path(f) ? "_files" : "");
@@ -345,9 +356,9 @@ static void fish_option(const struct subcommand *c, const struct field *f)
 		(void)printf(" -a '");
 		completion_words(f->words);
 		(void)printf("'");
-	} else if (takes_groups(f)) {
+	} else if (takes_known(f)) {
 		(void)printf(" -a '");
-		group_words();
+		known_words(f);
 		(void)printf("'");
 	}
 	(void)printf("%s -d '", is_path(f) ? " -F" : "");

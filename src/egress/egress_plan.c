@@ -76,21 +76,31 @@ static int fetch_one(struct egress_plan *p, const struct spec *s, const struct c
 	return r < 0 ? r : add_secret(p, s, c, value, len, e);
 }
 
+#define SIGV4_HINT                                                                                 \
+	"export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; and AWS_SESSION_TOKEN, where the "    \
+	"key has one (of a profile or SSO: eval \"$(aws configure export-credentials --format "    \
+	"env)\")"
+
 /* Of a service that was asked for by its name one variable at least is set. */
 static int check_service(const struct egress_plan *p, const struct credentiallist *granted,
 			 const char *service, struct err *e)
 {
 	CLEANUP(buf) struct buf names = BUF_INIT(512);
+	bool signs = false;
 
 	for (size_t i = 0; i < p->credentials.n; i++)
 		if (p->credentials.v[i].service && str_eq(p->credentials.v[i].service, service))
 			return 0;
 	for (size_t i = 0; i < granted->n; i++)
-		if (granted->v[i].service && str_eq(granted->v[i].service, service))
+		if (granted->v[i].service && str_eq(granted->v[i].service, service)) {
 			buf_printf(&names, "%s%s", names.len ? ", " : "", granted->v[i].name);
+			signs |= granted->v[i].slot == SLOT_SIGV4;
+		}
 	(void)err_set(e, ERR_CONFIG, ENOENT, "credential '%.60s': no variable of it is set",
 		      service);
-	return err_hint(e, "export one of %s", buf_str(&names));
+	/* One half of a key is of no use. */
+	return signs ? err_hint(e, "%s", SIGV4_HINT)
+		     : err_hint(e, "export one of %s", buf_str(&names));
 }
 
 /* Where the proxy has a name, the password is for that name; it is nobody else's. */
@@ -134,9 +144,7 @@ static int check_sigv4(const struct egress_plan *p, struct err *e)
 	if (ids > 1 || secrets > 1)
 		return err_set(e, ERR_CONFIG, EINVAL,
 			       "credential '%.60s': a run has one key of sigv4, not two", any);
-	return err_refuse(e, ERR_CONFIG, ENOENT,
-			  "export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; and "
-			  "AWS_SESSION_TOKEN, where the key has one",
+	return err_refuse(e, ERR_CONFIG, ENOENT, SIGV4_HINT,
 			  "credential '%.60s': the %s that belongs to it is not set", any,
 			  ids ? "secret" : "id of the key");
 }

@@ -124,6 +124,24 @@ def requests_become_methods_and_the_path_they_share():
 
 
 @test
+def a_websocket_is_told_with_the_rule_that_lets_it_through():
+    with Web("chat.test") as web:
+        code = python("r = u.Request('https://chat.test/v1/live', headers={'Connection': 'Upgrade', 'Upgrade': 'websocket', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ=='})\n"
+                      "import http.client, ssl\nc = http.client.HTTPSConnection('chat.test')\nc.request('GET', '/v1/live', headers=dict(r.header_items()))\nprint(c.getresponse().status)")
+        r = learn(door(web), *code)
+        assert r["allow"] == [] and "--allow ws:chat.test/v1/live" in r["file"], r
+
+
+@test
+def what_only_the_line_gave_is_named_and_not_written():
+    line = ("--network", "none", "--set", "limits.memory=1g", "-e", "SECRET=hush", "--read", "/usr/share")
+    r = learn(door(), "true", options=line)
+    remark = "# That run was also given, and this file does not have it: limits.memory, env.set.\n"
+    assert remark in r["file"] and "hush" not in r["file"], r
+    assert "also given" not in learn(door(), "true", options=("--network", "none"))["file"]  # the control
+
+
+@test
 def two_runs_are_merged():
     with Web("one.test", "two.test") as web:
         config = door(web)
@@ -167,6 +185,14 @@ def files_are_those_that_were_opened():
     assert again(door(), *line)["stdout"] == "a"
     # The control: what it did not open is not there.
     assert again(door(), "cat", f"{d}/few/b")["exit_code"] == 1
+
+
+@test(backends=("native", "bwrap"))
+def names_in_its_own_home_are_not_told_and_in_the_callers_are():
+    callers = f"{os.environ['HOME']}/brig-learn-gone"
+    r = learn(door(), "sh", "-c", f"cat ~/.cache/gone /opt/brig-learn-gone {callers}; echo $HOME", options=("--network", "none"))
+    assert r["blind"] is None and "/opt/brig-learn-gone" in r["missing"] and callers in r["missing"], r  # the control
+    assert not [name for name in r["missing"] if name.startswith("/home/brig")], r
 
 
 @test
@@ -413,10 +439,28 @@ def other_ways_into_the_kernel_stay_closed():
 
 
 @test
+def init_writes_what_a_command_asked_for_and_does_not_trust_it():
+    with Web("one.test", "two.test") as web:
+        env = {"XDG_CONFIG_HOME": str(scratch() / "settings")}
+        (scratch() / "settings/brig").mkdir(parents=True)
+        (scratch() / "settings/brig/config.yaml").write_text(door(web).read_text())
+        get = "u.urlopen('https://one.test/a').read()\n"
+        done = brig("init", "--learn", "--yes", "--", *python(get), env=env)
+        assert done.status == 0 and "[fail]" not in done.text and "brig allow" in done.text.split("next:")[1] and "failed" not in done.errors, done.text
+        assert '- "GET one.test/a"' in (workspace() / ".brig.yaml").read_text()
+        assert "brig allow" in brig("run", "--", "true", env=env).errors
+        assert brig("allow", env=env).status == 0 and brig("run", "--", *python(get), env=env).status == 0
+        assert "403" in brig("run", "--", *python("u.urlopen('https://two.test/')"), env=env).errors  # the control
+        done = brig("init", "--learn", "--yes", "--force", "--", "sh", "-c", "exit 3", env=env)
+        assert done.status == 0 and "the command failed: what it did not come to is not in the file" in done.errors, done.text
+
+
+@test
 def a_file_is_never_written_over_unless_that_was_said():
     (workspace() / "there.yaml").write_text("mine\n")
     r = brig("learn", "--save", "there.yaml", "--", "touch", "ran")
     assert r.status == 125 and not (workspace() / "ran").exists() and (workspace() / "there.yaml").read_text() == "mine\n", r.errors
+    assert "hint: --force replaces it; without --save it is printed" in r.errors, r.errors
     r = brig("learn", "--save", "there.yaml", "--force", "--", "touch", "ran")
     assert r.status == 0 and (workspace() / "ran").exists() and (workspace() / "there.yaml").read_text().startswith("# What a run"), r.errors
     assert stat.S_ISREG((workspace() / "there.yaml").lstat().st_mode)

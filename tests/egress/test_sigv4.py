@@ -293,8 +293,21 @@ def a_run_says_what_of_the_key_is_missing():
         for env, words in (({}, "no variable of it is set"), ({"AWS_ACCESS_KEY_ID": ID}, "the secret that belongs to it is not set"),
                            ({"AWS_SECRET_ACCESS_KEY": SECRET}, "the id of the key that belongs to it is not set")):
             r = brig("run", "--config", config, "--", "true", env=env)
-            assert r.status != 0 and words in r.stderr.decode(), (env, r.stderr)
+            assert r.status != 0 and words in r.errors, (env, r.stderr)
+            # One half is of no use, and the key may be that of a profile.
+            assert "hint: export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY;" in r.errors and "aws configure export-credentials" in r.errors, (env, r.stderr)
         assert brig("run", "--config", config, "--", "true", env=KEY).status == 0
+
+
+@test
+def a_note_names_no_rule_that_is_refused():
+    """No rule takes every customer's names; and while brig learns the door is open."""
+    options = ("--credential", "aws", "--", "true")
+    done = brig("run", "--allow", "other.test", *options, env=KEY)
+    assert done.status == 0 and "none of these is allowed: --allow NAME.amazonaws.com" in done.errors, done.errors
+    assert brig("run", "--allow", "*.amazonaws.com", *options, env=KEY).status == 125  # the control
+    done = brig("learn", *options, env=KEY)
+    assert done.status == 0 and "is for" not in done.errors, done.errors
 
 
 if __name__ == "__main__":

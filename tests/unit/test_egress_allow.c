@@ -326,6 +326,17 @@ static void learning_opens_public_names_alone(void **state UNUSED)
 	assert_false(request_via(EGRESS_VIA_OTHER, NULL, "any.example", 22, NULL));
 }
 
+static void an_address_is_refused_with_advice_that_fits(void **state UNUSED)
+{
+	allow("a.example");
+	compile();
+	assert_false(tunnel("93.184.216.34", 443));
+	assert_non_null(strstr(v.hint, "egress.resolve"));
+	assert_false(tunnel("169.254.169.254", 80));
+	assert_non_null(strstr(v.hint, "--credential"));
+	assert_null(strstr(v.hint, "egress.resolve"));
+}
+
 static void answers_that_are_not_public_are_dropped(void **state UNUSED)
 {
 	static const char *const closed[] = { "127.0.0.1",      "10.0.0.1", "169.254.169.254",
@@ -624,6 +635,10 @@ static void a_websocket_needs_a_rule_of_its_own(void **state UNUSED)
 	assert_false(opens("api.example.org", "/v1/x"));
 	assert_string_equal(v.hint, "--allow ws:api.example.org/v1/x");
 	assert_false(v.askable);
+	/* While brig learns no rule names the host, and a rule for the host alone would not do. */
+	assert_false(opens("other.example.org", "/v1/x"));
+	assert_string_equal(v.hint, "--allow ws:other.example.org/v1/x");
+	assert_false(v.askable);
 	assert_true(opens("chat.example.org", "/v1/x"));
 	assert_false(opens("chat.example.org", "/v2/x"));
 	assert_false(request("GET", "chat.example.org", "/v1/x"));
@@ -652,6 +667,7 @@ int main(void)
 		TEST(this_machine_is_closed_but_for_one_port),
 		TEST(a_pin_opens_one_name_and_no_metadata),
 		TEST(learning_opens_public_names_alone),
+		TEST(an_address_is_refused_with_advice_that_fits),
 		TEST(answers_that_are_not_public_are_dropped),
 		TEST(fields_pass_by_their_names),
 		TEST(passthrough_excludes_rules_about_requests),

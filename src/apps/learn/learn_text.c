@@ -99,6 +99,30 @@ static void put_credentials(const struct spec *s, struct buf *out)
 	}
 }
 
+/* What the line said and a run under this file has not; keys are brig's own words. */
+static void put_besides(const struct spec *s, struct buf *out)
+{
+	static const enum field_id held[] = { FIELD_NETWORK,       FIELD_EGRESS_ALLOW,
+					      FIELD_EGRESS_GROUPS, FIELD_EGRESS_FIELDS,
+					      FIELD_READ,          FIELD_WRITE,
+					      FIELD_MOUNT,         FIELD_CREDENTIAL,
+					      FIELD_WORKDIR };
+	const char *before = "\n# That run was also given, and this file does not have it: ";
+
+	for (int i = 0; i < FIELD_COUNT; i++) {
+		bool has = !fields[i].key || s->origin[i] != ORIGIN_FLAG;
+
+		for (size_t k = 0; k < ARRAY_LEN(held) && !has; k++)
+			has = held[k] == (enum field_id)i;
+		if (has)
+			continue;
+		buf_printf(out, "%s%s", before, fields[i].key);
+		before = ", ";
+	}
+	if (before[0] == ',')
+		buf_puts(out, ".\n");
+}
+
 static void put_told(struct buf *out, const char *head, const struct learned_list *l)
 {
 	if (l->n)
@@ -181,6 +205,7 @@ void learn_write(const struct learn_text *t, struct buf *out)
 	learn_put_list(out, "read", "", "time", &t->read);
 	learn_put_list(out, "write", "", "time", &t->write);
 	learn_put_list(out, "mounts", "", "time", &t->mounts);
+	put_besides(t->run, out);
 	put_refused(t->outcome, out);
 	put_told(out, "Asked for, and no rule can name it:", &t->odd);
 	put_missing(t->seen, out);

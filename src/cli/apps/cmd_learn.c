@@ -100,13 +100,15 @@ static void learning_places(struct learning *l)
 					     "/lib64", "/libx32", "/etc",  "/proc", "/dev",
 					     "/sys",   "/tmp",    "/run",  "/var" };
 	const struct spec *s = l->checked;
+	char home[sizeof("/home/") + 64];
 
 	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
 		sightings_usual(l->seen, usual[i]);
 	if (s->inside)
 		sightings_usual(l->seen, s->inside);
-	if (cli_home())
-		sightings_usual(l->seen, cli_home());
+	/* The caller's own HOME is not that of the command: what it wants from there is told. */
+	(void)snprintf(home, sizeof(home), "/home/%.64s", s->user_name);
+	sightings_usual(l->seen, home);
 	for (size_t i = 0; i < s->read.n; i++)
 		sightings_place(l->seen, s->read.v[i]);
 	for (size_t i = 0; i < s->write.n; i++)
@@ -280,6 +282,7 @@ static const char *base_name(const char *path)
 static int learn_folder(const struct learn_asked *x, int *folder, struct err *e)
 {
 	char *path;
+	int r;
 
 	if (!x->save)
 		return 0;
@@ -289,7 +292,9 @@ static int learn_folder(const struct learn_asked *x, int *folder, struct err *e)
 	*folder = open(path[0] ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (*folder < 0)
 		return err_sys(e, "cannot open the folder of '%.200s'", x->save);
-	return setup_can_write(*folder, base_name(x->save), x->force, e);
+	r = setup_can_write(*folder, base_name(x->save), x->force, e);
+	/* It has no --dry-run, which is of init's. */
+	return r == -EEXIST ? err_hint(e, "--force replaces it; without --save it is printed") : r;
 }
 
 static int learn_out(struct learn_asked *x, int folder, struct err *e)

@@ -41,6 +41,9 @@ static int learn_from(struct initiation *x, struct learning *l, struct err *e)
 	    cli_load(s, e) < 0 || learning_open(l, e) < 0 ||
 	    learning_run(l, n, x->asked.command, NULL, e) < 0)
 		return -e->code;
+	if (brig_result_exit_code(l->result))
+		message_log(PRIORITY_NOTICE, "brig: note",
+			    "the command failed: what it did not come to is not in the file");
 	return add_learned(x, &l->text, e);
 }
 

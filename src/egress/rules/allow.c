@@ -245,12 +245,18 @@ static bool parse_name(struct egress_text t, struct host *ret, struct egress_ver
 	if (f == HOST_OK)
 		return true;
 	if (f == HOST_ADDRESS) {
+		struct addr a;
+		bool meta = addr_parse(t.p, t.n, &a) == 0 && addr_class(&a) == ADDR_METADATA;
+
 		for (int i = 0; i < shown && i < (int)sizeof(v->address) - 1; i++)
 			v->address[i] = t.p[i] > ' ' && t.p[i] < '\177' ? t.p[i] : '?';
-		return verdict_deny(v, EGRESS_NOT_ALLOWED,
-				    "use the host's name; egress.resolve can give an address one",
-				    "Host not in allowlist: '%.*s' %s", shown, t.p,
-				    host_fault_text(f));
+		return verdict_deny(
+			v, EGRESS_NOT_ALLOWED,
+			meta ? "keys that a cloud gives its machines stay outside: "
+			       "export one, and name it with --credential"
+			     : "use the host's name; egress.resolve can give an address "
+			       "one",
+			"Host not in allowlist: '%.*s' %s", shown, t.p, host_fault_text(f));
 	}
 	return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the host %s", host_fault_text(f));
 }
@@ -505,7 +511,8 @@ static bool not_in_list(const struct egress_rules *r, struct question *k)
 	if (q->via == EGRESS_VIA_HTTP && r->https_only && !request && name_known(r, &v->host))
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, "use https://",
 				    "plain HTTP to %s is refused", v->host.name);
-	if (!request) {
+	/* A rule for the host would not let a WebSocket through: the hint is the one that does. */
+	if (!request && (!q->websocket || too_plain(r, q, v))) {
 		v->askable = is_askable(r, q, v);
 		(void)snprintf(hint, sizeof(hint), "--allow %s%s", v->host.name,
 			       too_plain(r, q, v) ? ", and https:// in its address" : port);

@@ -40,6 +40,21 @@ static int run_begin_choose(struct sandbox *s, note_fn *note, void *note_arg, st
 	return result;
 }
 
+/* No rule takes all names of a vendor's customers: one of them must be named. */
+static void unreachable_line(const char *name, const char *host, char *line, size_t n)
+{
+	if (host[0] == '*')
+		(void)snprintf(line, n,
+			       "credential '%.60s' is for %.200s, and none of these is allowed: "
+			       "--allow NAME%.200s",
+			       name, host, host + 1);
+	else
+		(void)snprintf(line, n,
+			       "credential '%.60s' is for %.200s, which is not allowed: "
+			       "--allow %.200s",
+			       name, host, host);
+}
+
 /* A credential that was asked for by name and can go nowhere. */
 static void note_unreachable(struct sandbox *s)
 {
@@ -65,11 +80,10 @@ static void note_unreachable(struct sandbox *s)
 				"of its own (--allow NAME --set "
 				"egress.resolve=NAME=127.0.0.1:PORT --set egress.roots=FILE)",
 				name);
+		else if (spec->egress.learn)
+			continue; /* every public name is open */
 		else
-			(void)snprintf(line, sizeof(line),
-				       "credential '%.60s' is for %.200s, which is not allowed: "
-				       "--allow %.200s",
-				       name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
+			unreachable_line(name, l.v[i].hosts.v[0], line, sizeof(line));
 		s->note(s->note_arg, line);
 	}
 }

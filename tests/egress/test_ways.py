@@ -26,7 +26,8 @@ def plain_http_to_other_machines_is_refused():
         assert r["stdout"] == "403" and denials(r) == [("far.test:80", "not-allowed")], r
         config = configure(web, allow=["plain.test:80"])  # pinned to loopback: not out of this machine
         assert behind(config, "curl", "-sS", "http://plain.test/")["stdout"] == "hello\n"  # absolute form, at the proxy
-        assert "must be a name" in behind(config, "curl", "-sS", "http://192.0.2.1:8080/")["stdout"]
+        r = behind(config, "curl", "-sS", "http://192.0.2.1:8080/")
+        assert "is an address, not a name" in r["stdout"] and denials(r) == [("192.0.2.1:8080", "not-allowed")], r
         assert behind(config, *NO_PROXY, "curl", "-sS", "http://plain.test/")["stdout"] == "hello\n"
         r = behind(config, "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "http://other.test/")
         assert r["stdout"] == "403" and [line for line, _, _ in web.seen] == ["GET / HTTP/1.1"] * 2, web.seen

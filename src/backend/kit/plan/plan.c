@@ -499,7 +499,6 @@ static int plan_make(const struct spec *s, const char *backend,
 	if (!p->arena)
 		return err_nomem(e);
 	p->backend = backend;
-	(void)clock_gettime(CLOCK_REALTIME, &p->asked);
 	take_settings(p, s);
 	if (filled(p, e) < 0)
 		return -e->code;

@@ -13,7 +13,6 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #include "backend/kit/survey/survey.h"
 #include "base/bytes/json.h"
@@ -150,7 +149,6 @@ struct box_plan {
 	struct arena *arena;     /* keeps the texts of the spec as well */
 	const char *backend;     /* its name, told inside as BRIG_SANDBOX */
 	const struct spec *spec; /* while the plan is made; NULL once it is whole */
-	struct timespec asked;   /* when it was begun: what was there is older */
 
 	/* Of the settings, what a start and an end go by. */
 	enum policy policy;

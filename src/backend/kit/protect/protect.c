@@ -22,8 +22,6 @@
 #include "base/text/str.h"
 #include "model/settings/paths.h"
 
-#define TICK_TRIES 80 /* 20 ms: two ticks of the slowest clock */
-
 #define MOUNTS_MAX ((size_t)4 << 20)
 #define ARENA_MAX (4 * MOUNTS_MAX)
 #define BEAT_US 1000000
@@ -217,36 +215,18 @@ static int hold_names(struct protect *t, struct err *e)
 	return 0;
 }
 
-/* Files have times of the coarse clock, which moves every few milliseconds: in the tick in which
- * the plan was asked for nobody could tell what was there before from what the command does. Most
- * starts take longer than the rest of that tick; the others wait for its end, while the new process
- * goes on. */
-static void protect_begin_clock(struct protect *t)
-{
-	const struct timespec moment = { .tv_nsec = 250000 };
-
-	for (int tries = 0; tries < TICK_TRIES; tries++) {
-		(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
-		if (time_before(&t->plan->asked, &t->began))
-			return;
-		(void)nanosleep(&moment, NULL);
-	}
-}
-
 int protect_write_down(struct protect *t, struct err *e)
 {
 	if (!t)
 		return 0;
-	protect_begin_clock(t);
-	if (protect_records_begin(t, e) < 0) {
-		t->began = (struct timespec){ 0 };
+	if (protect_records_begin(t, e) < 0)
 		return err_wrap(e, "protected names");
-	}
 	if (t->plan->protected_count) {
 		protect_keep_files(t);
 		t->before = before_take(t);
 		protect_covered_begin(t);
 	}
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;
 }
 

@@ -42,8 +42,9 @@ static void restamp(const struct protect *t, struct tree *tree)
  * placeholder holds are the journal's. What another run knew before stands. */
 static void put_names(const struct protect *t, const struct tree *tree, struct buf *ret)
 {
-	const struct stamp began = { .mtime = t->began };
+	struct stamp began = { 0 };
 
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &began.mtime);
 	if (!known_name(&tree->known, ""))
 		known_put_name(ret, "", &began);
 	for (size_t i = 0; i < t->name_count; i++) {

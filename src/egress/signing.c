@@ -104,6 +104,10 @@ static int find_agent(int *ret, struct err *e)
 	if (st.st_uid != geteuid())
 		return signing_refuse(e, "use an agent of your own: " START_HINT, path,
 				      "belongs to another user");
+	if (st.st_nlink > 1)
+		return signing_refuse(e, START_HINT, path,
+				      "has a second name (a hard link), which a command in a "
+				      "sandbox may have made");
 	if (exposed_path(path, NULL, 0, &why)) {
 		(void)signing_refuse(e, "", path, why.what);
 		exposed_hint("use an agent of your own: " START_HINT, &why, e);

@@ -310,6 +310,11 @@ def another_users_agent_is_refused():
         done = brig("run", "--ssh-agent", "--", "true", env={"SSH_AUTH_SOCK": str(link)})
         assert done.status == 125 and "is a link" in done.errors and "realpath" in done.errors, done.errors
         link.unlink()
+        os.link(agent.socket, link)  # a command's socket with a second name elsewhere looks the same
+        done = brig("run", "--ssh-agent", "--", "true", env={"SSH_AUTH_SOCK": str(link)})
+        assert done.status == 125 and "has a second name" in done.errors, done.errors
+        link.unlink()
+        assert brig("run", "--ssh-agent", "--", "true", env=agent.env).status == 0
     with files_as_root(), socket.socket(socket.AF_UNIX) as other:
         path = workspace().parent / "other"
         other.bind(str(path))

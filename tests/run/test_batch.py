@@ -335,6 +335,33 @@ def its_files_are_not_where_runs_can_write():
 
 
 @test
+def a_ledger_that_a_run_was_shown_is_not_believed():
+    """Shown by itself, it lies in no folder that a run could write."""
+    path = lines({"shell": "exit 3"}, {"shell": "exit 4"})
+    forged = '{"end":1,"attempt":1,"outcome":"exited","failed":false,"results":0}'
+    for name in ("ledger.jsonl", "results.jsonl"):
+        out = scratch() / name[:6]
+        for args in (["--write", out / name], ["--mount", f"{out / name}:/shown:rw"]):
+            out.mkdir(exist_ok=True)
+            (out / name).write_text("")
+            with files_as_root():
+                for one in (out, out / name):
+                    os.chown(one, os.stat(scratch()).st_uid, -1)
+            done = brig("batch", path, "--out", out, *args)
+            assert done.status == 125 and "where the runs can write" in done.errors and not (out / name).read_text(), (args, done.errors)
+        assert brig("batch", path, "--out", out, "--quiet").status == 1  # the control, and so is the next
+        assert brig("batch", path, "--out", out, "--quiet", "--resume").status == 1
+        assert brig("run", "--write", out / name, "--", "sh", "-c", f"head -1 {out / name} > h; (cat h; echo '{forged}') > {out / name}").status == 0
+        done = brig("batch", path, "--out", out, "--resume")
+        assert done.status == 125 and "may have written" in done.errors, done.errors
+    out = scratch() / "twice"
+    assert brig("batch", path, "--out", out, "--quiet").status == 1
+    os.link(out / "ledger.jsonl", workspace() / "other-name")
+    done = brig("batch", path, "--out", out, "--resume")
+    assert done.status == 125 and "--out" in done.errors, done.errors
+
+
+@test
 def two_batches_do_not_share_a_folder():
     out, path = scratch() / "out", lines({"argv": ["sleep", "60"]})
     p = start_brig("batch", path, "--out", out)

@@ -107,22 +107,36 @@ static int refuse_place(const char *out, struct err *e)
 			  out ? out : "standard output");
 }
 
-/* Is it that folder, or below it? By identity, upwards. */
-static int is_within(int folder, const char *path, bool *ret, struct err *e)
+/* Where results are written: a folder, and the files in it that are there. */
+struct results_place {
+	int folder;
+	struct stat files[2];
+	size_t n;
+};
+
+static bool same_file(const struct stat *a, const struct stat *b)
 {
-	CLEANUP(fd) int at = openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Is that one of its files, or the folder, or above it? By identity, upwards. */
+static int leads_to(const struct results_place *p, const char *path, bool *ret, struct err *e)
+{
+	CLEANUP(fd) int at = openat(p->folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct stat goal, st, up;
 
 	*ret = false;
 	if (stat(path, &goal) < 0)
 		return 0; /* nobody can write there */
+	for (size_t i = 0; i < p->n; i++)
+		*ret |= same_file(&p->files[i], &goal);
 	for (int depth = 0; at >= 0 && depth < PATH_MAX; depth++) {
 		CLEANUP(fd) int parent = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 		if (fstat(at, &st) < 0 || parent < 0 || fstat(parent, &up) < 0)
 			return err_sys(e, "cannot look at the folders above --out");
-		*ret |= st.st_dev == goal.st_dev && st.st_ino == goal.st_ino;
-		if (st.st_dev == up.st_dev && st.st_ino == up.st_ino)
+		*ret |= same_file(&st, &goal);
+		if (same_file(&st, &up))
 			return 0;
 		(void)fd_close(at);
 		at = TAKE_FD(parent);
@@ -148,7 +162,7 @@ static struct spec *checked(const struct spec *holds, struct err *e)
 	return s;
 }
 
-static int check_place(const struct batch_options *o, int folder, struct err *e)
+static int check_place(const struct batch_options *o, const struct results_place *p, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = checked(o->spec, e);
 	bool bad = false;
@@ -156,28 +170,37 @@ static int check_place(const struct batch_options *o, int folder, struct err *e)
 	if (!s)
 		return -e->code;
 	if (s->policy != POLICY_READONLY && s->workdir && !s->private_workspace &&
-	    is_within(folder, s->workdir, &bad, e) < 0)
+	    leads_to(p, s->workdir, &bad, e) < 0)
 		return -e->code;
 	for (size_t i = 0; !bad && i < s->write.n; i++)
-		if (is_within(folder, s->write.v[i], &bad, e) < 0)
+		if (leads_to(p, s->write.v[i], &bad, e) < 0)
 			return -e->code;
 	for (size_t i = 0; !bad && i < s->mounts.n; i++)
-		if (s->mounts.v[i].writable &&
-		    is_within(folder, s->mounts.v[i].source, &bad, e) < 0)
+		if (s->mounts.v[i].writable && leads_to(p, s->mounts.v[i].source, &bad, e) < 0)
 			return -e->code;
 	return bad ? refuse_place(o->out, e) : 0;
 }
 
-/* A ledger is believed, so no earlier run may have written one either. */
+static const char *const batch_files[] = { LEDGER, RESULTS };
+
+/* A ledger is believed, so no earlier run may have written one either: in the folder, or in a file
+ * of it that was shown by itself. */
 static int check_earlier(const char *out, struct err *e)
 {
+	char path[PATH_MAX];
 	struct err why = { 0 };
 
-	if (!exposed_path(out, NULL, 0, &why))
-		return 0;
-	(void)err_set(e, ERR_POLICY, EPERM, "--out '%.100s' is not used: %.200s", out, why.what);
-	exposed_hint("name a folder of its own: --out ~/batches/1", &why, e);
-	return -e->code;
+	for (size_t i = 0; i < ARRAY_LEN(batch_files); i++) {
+		if (snprintf(path, sizeof(path), "%s/%s", out, batch_files[i]) >= (int)sizeof(path))
+			return err_set(e, ERR_USAGE, ENAMETOOLONG, "the path of --out is too long");
+		if (!exposed_path(path, NULL, EXPOSED_SHARED, &why))
+			continue;
+		(void)err_set(e, ERR_POLICY, EPERM, "--out '%.100s' is not used: %.200s", out,
+			      why.what);
+		exposed_hint("name a folder of its own: --out ~/batches/1", &why, e);
+		return -e->code;
+	}
+	return 0;
 }
 
 /* A shell's "> results.jsonl", most likely in the workspace. */
@@ -185,6 +208,7 @@ static int check_output(const struct batch_options *o, struct err *e)
 {
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/fd/1", path, sizeof(path) - 1);
+	struct results_place p = { .folder = -1, .n = 1 };
 	CLEANUP(fd) int folder = -1;
 	struct stat st;
 
@@ -193,7 +217,9 @@ static int check_output(const struct batch_options *o, struct err *e)
 	path[n] = '\0';
 	strrchr(path, '/')[1] = '\0';
 	folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return folder < 0 ? 0 : check_place(o, folder, e);
+	p.folder = folder;
+	p.files[0] = st;
+	return folder < 0 ? 0 : check_place(o, &p, e);
 }
 
 /* ---- opening ---- */
@@ -272,9 +298,15 @@ static int go_on(struct batch_ledger *l, size_t size, const char *digest, size_t
 static int open_all(const struct batch_options *o, struct batch_ledger *l, struct err *e)
 {
 	CLEANUP(fd) int folder = -1;
+	struct results_place p = { 0 };
 
-	if (batch_ledger_open_folder(o->out, &folder, e) < 0 || check_place(o, folder, e) < 0 ||
-	    check_earlier(o->out, e) < 0 ||
+	if (batch_ledger_open_folder(o->out, &folder, e) < 0)
+		return -e->code;
+	p.folder = folder;
+	for (size_t i = 0; i < ARRAY_LEN(batch_files); i++)
+		if (fstatat(folder, batch_files[i], &p.files[p.n], AT_SYMLINK_NOFOLLOW) == 0)
+			p.n++;
+	if (check_place(o, &p, e) < 0 || check_earlier(o->out, e) < 0 ||
 	    batch_ledger_open_file(folder, LEDGER, &l->ledger, e) < 0)
 		return -e->code;
 	if (flock(l->ledger, LOCK_EX | LOCK_NB) < 0)

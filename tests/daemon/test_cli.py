@@ -295,10 +295,10 @@ def what_a_client_follows_goes_on_with_the_next_daemon():
         box = sandbox("create", "--name", "one").text.strip()
         made = json.loads(sandbox("events").text.splitlines()[-1])["seq"]
         events = start_brig("sandbox", "events", "-f", "--since", str(made), "one", env=env)
-        plain = start_brig("sandbox", "exec", "one", "--", "sh", "-c", COUNTS, env=env)
+        plain = start_brig("sandbox", "exec", "one", "--", "sh", "-c", COUNTS, env=env, bufsize=0)
         first = plain.stdout.readline()
         exec_id = sandbox("execs", "--json", "one").json["execs"][0]["id"]
-        followed = start_brig("sandbox", "logs", "-f", "one", exec_id, env=env)
+        followed = start_brig("sandbox", "logs", "-f", "one", exec_id, env=env, bufsize=0)
         result = start_brig("sandbox", "exec", "--json", "one", "--", "sh", "-c", COUNTS, env=env)
         assert followed.stdout.readline() == b"out 1\n"
         wait_until(lambda: sandbox("get", "--json", "one").json["execs_running"] == 2)

@@ -318,8 +318,8 @@ static int scrub_plain(struct scrub *b, const char *p, size_t n, bool last, stru
 
 		if (slice(b, p, take, last && take == n, e) < 0)
 			return -e->code;
-		p += take;
 		n -= take;
+		p = n ? p + take : NULL;
 	} while (n);
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "base/bytes/parcel.h"
 #include "base/files/draft.h"
+#include "base/files/exposed.h"
 #include "base/files/fd.h"
 #include "base/files/state.h"
 #include "base/text/cleanup.h"
@@ -100,7 +101,9 @@ static int take_slot(int folder, int slot, char pem[PREPARED_PEM_MAX])
 
 void prepared_take(struct prepared *p, char pem[PREPARED_PEM_MAX])
 {
-	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	struct err unused;
+	/* Who embeds the library may have a state folder where an earlier command could write. */
+	CLEANUP(fd) int folder = exposed_check_own(&unused) < 0 ? -1 : state_find(FOLDER, NULL, 0);
 
 	p->fd = -1;
 	for (int slot = 0; folder >= 0 && p->fd < 0 && slot < SLOTS; slot++) {

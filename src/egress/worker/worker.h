@@ -27,7 +27,7 @@
 #include "wire/http1_request.h"
 #include "wire/link.h"
 
-enum { IDLE_MAX = 64, EVENTS_MAX = 128 * 1024, LEAKS_MAX = 96 };
+enum { IDLE_MAX = 256, EVENTS_MAX = 128 * 1024, LEAKS_MAX = 96 };
 
 /* What looks like a secret is told once a kind, then counted. */
 struct leak_count {

@@ -22,7 +22,7 @@ static const struct {
 
 /* Both ends are of one build, and of machines of one byte order. */
 struct event_head {
-	uint64_t bytes_out, bytes_in;
+	uint64_t bytes_out, bytes_in, tokens_in, tokens_cached, tokens_out, cost;
 	uint32_t kind, reason, count;
 	uint16_t size; /* of all of it */
 	uint16_t port, status;
@@ -37,6 +37,10 @@ size_t event_pack(const struct egress_event *ev, char out[EVENT_PACKED_MAX])
 {
 	struct event_head h = { .bytes_out = ev->bytes_out,
 				.bytes_in = ev->bytes_in,
+				.tokens_in = ev->tokens_in,
+				.tokens_cached = ev->tokens_cached,
+				.tokens_out = ev->tokens_out,
+				.cost = ev->cost,
 				.kind = ev->kind,
 				.reason = ev->reason,
 				.count = ev->count,
@@ -93,7 +97,11 @@ ssize_t event_unpack(const char *p, size_t n, struct egress_event *ret)
 				      .status = h.status,
 				      .count = h.count,
 				      .bytes_out = h.bytes_out,
-				      .bytes_in = h.bytes_in };
+				      .bytes_in = h.bytes_in,
+				      .tokens_in = h.tokens_in,
+				      .tokens_cached = h.tokens_cached,
+				      .tokens_out = h.tokens_out,
+				      .cost = h.cost };
 	p += sizeof(h);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		memcpy((char *)ret + texts[i].at, p, h.n[i]);

@@ -16,6 +16,8 @@ static enum event egress_type(const struct egress_event *ev)
 		return EVENT_EGRESS_ALLOW;
 	if (ev->kind == EGRESS_EVENT_DONE)
 		return EVENT_EGRESS_DONE;
+	if (ev->kind == EGRESS_EVENT_USAGE)
+		return EVENT_EGRESS_USAGE;
 	if (ev->kind == EGRESS_EVENT_INJECT)
 		return EVENT_CREDENTIAL_INJECT;
 	if (ev->kind == EGRESS_EVENT_SCRUB)
@@ -29,6 +31,26 @@ static enum event egress_type(const struct egress_event *ev)
 							: EVENT_EGRESS_DENY;
 }
 
+/* What a number is worth. */
+static const char *how_known(const struct egress_event *ev)
+{
+	return ev->status & EGRESS_USAGE_UNCOUNTED   ? "uncounted, estimated"
+	       : ev->status & EGRESS_USAGE_ESTIMATED ? "cut, estimated"
+						     : NULL;
+}
+
+static void fill_usage(const struct egress_event *ev, struct record *x)
+{
+	x->rule = NULL;
+	record_text(x, "model", ev->rule[0] ? ev->rule : NULL);
+	record_number(x, "tokens_in", (int64_t)ev->tokens_in);
+	record_number(x, "tokens_cached", (int64_t)ev->tokens_cached);
+	record_number(x, "tokens_out", (int64_t)ev->tokens_out);
+	if (ev->status & EGRESS_USAGE_PRICED)
+		record_number(x, "cost_micro_usd", (int64_t)((ev->cost + 999) / 1000));
+	record_text(x, "known", how_known(ev));
+}
+
 static void fill_egress(const struct recorder *r, const struct egress_event *ev, struct record *x)
 {
 	enum event type = egress_type(ev);
@@ -38,6 +60,10 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 	record_text(x, "host", ev->host[0] ? ev->host : NULL);
 	if (ev->port)
 		record_number(x, "port", ev->port);
+	if (type == EVENT_EGRESS_USAGE) {
+		fill_usage(ev, x);
+		return;
+	}
 	if (type == EVENT_EGRESS_DONE) {
 		record_text(x, "method", ev->method[0] ? ev->method : NULL);
 		record_text(x, "address", ev->address[0] ? ev->address : NULL);
@@ -78,7 +104,7 @@ static void fill_sum(const struct recorder *r, const struct tally_sum *sum, stru
 {
 	const struct egress_event *ev = &sum->like;
 
-	if (sum->type == EVENT_EGRESS_DONE) {
+	if (sum->type == EVENT_EGRESS_DONE || sum->type == EVENT_EGRESS_USAGE) {
 		fill_egress(r, ev, x);
 		record_number(x, "count", (int64_t)sum->count);
 		return;

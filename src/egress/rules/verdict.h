@@ -25,6 +25,7 @@ enum egress_reason {
 	EGRESS_CREDENTIAL_MISUSE,
 	EGRESS_LEAK,
 	EGRESS_LIMIT,
+	EGRESS_BUDGET, /* of what models may be used for */
 	EGRESS_BAD_ANSWER,
 	EGRESS_INTERNAL,
 	EGRESS_REASONS
@@ -52,7 +53,7 @@ struct egress_verdict {
 };
 
 const char *egress_reason_name(enum egress_reason r); /* "not-allowed" */
-int egress_reason_status(enum egress_reason r); /* of the HTTP answer: 403, 400, 421, 429, 502 */
+int egress_reason_status(enum egress_reason r);       /* of the HTTP answer: 403, 400, 402 ... */
 
 /* Sets reason, what and hint, and returns false, so that a check can `return verdict_deny(...)`.
  * The hint may be NULL. Bytes of the client that are not printable are replaced. */

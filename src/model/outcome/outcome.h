@@ -119,6 +119,8 @@ struct outcome {
 	const char *hints[2];    /* why it may have failed, as far as that is brig's doing */
 	size_t hint_count;
 	struct egress_count egress;
+	struct model_use *models; /* what was used of models, by host and model */
+	size_t model_count;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;
 	uint64_t questions; /* for names, under network none */

@@ -468,11 +468,21 @@ static bool too_plain(const struct egress_rules *r, const struct egress_request 
 /* A person knows names of the internet. What a name means on this machine's own networks only the
  * operator can say, in egress.resolve. And no answer would help a request that is refused for
  * how it talks. */
-static bool is_askable(const struct egress_rules *r, const struct egress_request *q,
-		       const struct egress_verdict *v)
+static bool is_open_to_words(const struct egress_rules *r, const struct egress_request *q,
+			     const struct egress_verdict *v)
 {
 	return (v->pinned || !host_is_inner(&v->host)) && q->via != EGRESS_VIA_OTHER &&
-	       !q->websocket && !too_plain(r, q, v);
+	       !too_plain(r, q, v);
+}
+
+/* What was said of a host narrows WebSockets too, while brig learns. */
+static bool allow_learns(const struct egress_rules *r, const struct question *k)
+{
+	if (!r->learn)
+		return false;
+	return k->q->websocket
+		       ? is_open_to_words(r, k->q, k->v) && !is_narrow(&r->allow, k->v, false)
+		       : k->v->askable;
 }
 
 /* The line that would let this request through; the path that it shows. */
@@ -513,7 +523,7 @@ static bool not_in_list(const struct egress_rules *r, struct question *k)
 				    "plain HTTP to %s is refused", v->host.name);
 	/* A rule for the host would not let a WebSocket through: the hint is the one that does. */
 	if (!request && (!q->websocket || too_plain(r, q, v))) {
-		v->askable = is_askable(r, q, v);
+		v->askable = !q->websocket && is_open_to_words(r, q, v);
 		(void)snprintf(hint, sizeof(hint), "--allow %s%s", v->host.name,
 			       too_plain(r, q, v) ? ", and https:// in its address" : port);
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, hint, "Host not in allowlist: %s%s",
@@ -545,9 +555,11 @@ static bool check_allow(const struct egress_rules *r, struct question *k)
 		k->v->rule = r->allow.v[i].text;
 		return true;
 	}
-	if (!not_in_list(r, k) && k->v->askable && (k->q->granted || r->learn))
-		return verdict_grant(k->v, k->q->granted ? k->q->granted : EGRESS_LEARNS);
-	return false;
+	if (not_in_list(r, k))
+		return true;
+	if (k->v->askable && k->q->granted)
+		return verdict_grant(k->v, k->q->granted);
+	return allow_learns(r, k) && verdict_grant(k->v, EGRESS_LEARNS);
 }
 
 /* --- the request --- */

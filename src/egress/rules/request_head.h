@@ -14,6 +14,7 @@
 
 struct egress_field {
 	struct egress_text name, value;
+	bool hashed; /* 64 hexadecimal digits in its value are a hash, which belongs there */
 };
 
 /* The texts are borrowed; what cred_apply and scan_head replace is allocated in the arena. */

@@ -376,7 +376,9 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 						   .rules = k->rules },
 			    &h, &x->t.v))
 		return false;
-	x->t.learned = learn_request(k, &x->t.v.host, &h, names_second_path(q));
+	x->t.learned = learn_request(k, &x->t.v.host, &h, e->websocket, names_second_path(q));
+	if (k->creds)
+		creds_mark_hashes(k->creds, &to, &h);
 	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->t.v))
 		return false;
 	if (k->creds && !cred_apply(k->creds, &to, &h, &used, &x->t.v))

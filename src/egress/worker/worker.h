@@ -133,7 +133,7 @@ struct learned {
 struct egress_head;
 /* NULL while nothing is learned, or without memory. `second`: it names a second path. */
 struct learned *learn_request(const struct worker *k, const struct host *host,
-			      const struct egress_head *h, bool second);
+			      const struct egress_head *h, bool websocket, bool second);
 
 /* ---- upstream.c: the connection to the other side ---- */
 

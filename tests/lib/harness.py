@@ -40,6 +40,7 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 import zlib
 
 sys.dont_write_bytecode = True  # leave nothing in the source tree
@@ -788,6 +789,15 @@ def _in_lot(lot, name):
     return (zlib.crc32(name.encode()) >> 8) % n == k % n
 
 
+def _asks_who(code):
+    """Does a test itself ask for its identity? Then it does not prove the same as both."""
+    return "identity" in code.co_names or any(_asks_who(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
+
+
+def _runs_once(t, once, once_in):
+    return once or t.file.removeprefix("test_").removesuffix(".py") in once_in and not _asks_who(t.function.__code__)
+
+
 def _select(words, fast, once, once_in=(), lot="0/1"):
     """The (test, user) pairs to run. A word matches part of a name; spaces count as underscores."""
     differs = _differs()
@@ -799,7 +809,7 @@ def _select(words, fast, once, once_in=(), lot="0/1"):
         if once and not _its_backend(t) or not _in_lot(lot, t.name):
             continue
         if can and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words)):
-            chosen += [(t, u) for u in ([_one_of(can, t.name)] if once or t.file.removeprefix("test_").removesuffix(".py") in once_in else can)]
+            chosen += [(t, u) for u in ([_one_of(can, t.name)] if _runs_once(t, once, once_in) else can)]
     return chosen
 
 

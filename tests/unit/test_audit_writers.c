@@ -11,7 +11,7 @@
 #define PROCESSES 64
 #define KILLERS 32
 #define KILLS 500
-#define KILLS_WHOLE 2000 /* where WHOLE is set: make soak */
+#define KILLS_SOAK 2000 /* with BRIG_SOAK */
 
 static char scratch[PATH_MAX];
 
@@ -145,7 +145,7 @@ static void count_lives(uint32_t *found, size_t lives)
 /* Many times one of 32 writers is killed wherever it happens to be, and another begins. */
 static void what_was_acknowledged_survives_kill_9(void **state UNUSED)
 {
-	const int kills = getenv("WHOLE") ? KILLS_WHOLE : KILLS;
+	const int kills = getenv("BRIG_SOAK") ? KILLS_SOAK : KILLS;
 	const size_t lives = KILLERS + (size_t)kills;
 	uint32_t *found = calloc(lives, sizeof(*found));
 	pid_t pids[KILLERS];

@@ -33,7 +33,8 @@ struct egress_event {
 	uint32_t count;               /* of the same, of a leak; otherwise 0, which is one */
 	uint64_t bytes_out, bytes_in; /* bodies and tunnels */
 	char host[256];
-	char method[32]; /* "CONNECT" for a tunnel, "TLS" for one that is not opened */
+	char method[32]; /* "CONNECT" for a tunnel, "TLS" and "SSH" for those that are
+			    not opened */
 	char address[48];
 	char rule[128];
 	char credential[64]; /* that was put into it; empty: none */

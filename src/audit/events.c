@@ -86,7 +86,7 @@ const struct event_type event_types[EVENT_COUNT] = {
 		"a secret was kept out of the sandbox or the output", CREDENTIAL_FIELDS },
 	[EVENT_AGENT_SIGN] = { "agent.sign", SEVERITY_INFO, false, API, 99,
 		"the user's ssh-agent signed for the command: a commit, a tag or a login",
-		{ TEXT("key"), TEXT("purpose") } },
+		{ TEXT("key"), TEXT("purpose"), TEXT("host") } },
 	[EVENT_TOOL_CALL] = { "tool.call", SEVERITY_INFO, false, API, 99,
 		"a model of brig agent called a tool; what that ran is a sandbox.exec of the run",
 		{ TEXT("session"), TEXT("tool"), TEXT("outcome") } },

@@ -43,7 +43,8 @@ struct egress_event {
 	 * bits of enum egress_usage. */
 	uint64_t tokens_in, tokens_cached, tokens_out, cost;
 	char host[256];
-	char method[32]; /* "CONNECT" for a tunnel, "TLS" for one that is not opened */
+	char method[32]; /* "CONNECT" for a tunnel, "TLS" and "SSH" for those that are
+			    not opened */
 	char address[48];
 	char rule[128];
 	char credential[64]; /* that was put into it; empty: none */

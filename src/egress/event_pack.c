@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text/cleanup.h"
+#include "base/text/str.h"
 
 #define TEXT(field)                                                                                \
 	{                                                                                          \
@@ -139,4 +140,11 @@ void event_target(const struct egress_event *ev, char *out, size_t n)
 	if (ev->port && ev->host[0])
 		(void)snprintf(port, sizeof(port), ":%u", ev->port);
 	(void)snprintf(out, n, "%s%s%s%s", six ? "[" : "", ev->host, six ? "]" : "", port);
+}
+
+bool event_is_uninspected(const struct egress_event *ev)
+{
+	return ev->kind == EGRESS_EVENT_ALLOW &&
+	       (str_eq(ev->method, "TLS") || str_eq(ev->method, "SSH") ||
+		str_eq(ev->method, "CONNECT"));
 }

@@ -556,6 +556,7 @@ void egress_count(const struct egress_event *ev, struct outcome *o)
 {
 	o->egress.allowed += ev->kind == EGRESS_EVENT_ALLOW;
 	o->egress.denied += ev->kind == EGRESS_EVENT_DENY;
+	o->egress.uninspected += event_is_uninspected(ev);
 	o->egress.bytes_out += ev->bytes_out;
 	o->egress.bytes_in += ev->bytes_in;
 	if (ev->kind == EGRESS_EVENT_USAGE)

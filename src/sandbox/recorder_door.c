@@ -78,7 +78,10 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 			    ev->rule[0] && type != EVENT_LEAK_BLOCK ? ev->rule : ev->what);
 		return;
 	}
-	record_text(x, "reason", ev->what[0] ? ev->what : NULL);
+	record_text(x, "reason",
+		    ev->what[0]                ? ev->what
+		    : event_is_uninspected(ev) ? "uninspected"
+					       : NULL);
 	if (type == EVENT_CREDENTIAL_INJECT)
 		record_text(x, "name", ev->rule);
 	if (type == EVENT_EGRESS_ALLOW || type == EVENT_EGRESS_DENY)
@@ -176,7 +179,8 @@ int recorder_answer(struct recorder *r, const struct name_question *q, const cha
 	return 0;
 }
 
-int recorder_signature(struct recorder *r, const char *key, const char *purpose, struct err *e)
+int recorder_signature(struct recorder *r, const char *key, const char *purpose, const char *host,
+		       struct err *e)
 {
 	struct record x;
 
@@ -185,6 +189,7 @@ int recorder_signature(struct recorder *r, const char *key, const char *purpose,
 	recorder_fill(r, &x, EVENT_AGENT_SIGN);
 	record_text(&x, "key", key);
 	record_text(&x, "purpose", purpose);
+	record_text(&x, "host", host);
 	if (log_append(r->log, &x, 1, e) < 0)
 		return err_kind(e, ERR_UNAVAILABLE);
 	return 0;

@@ -225,6 +225,7 @@ static void tell_signature(struct story *s, const struct entry *en)
 	buf_puts(&s->events, "signature ");
 	(void)story_put(&s->events, "by the ssh-agent's key ", en, "key", "");
 	(void)story_put(&s->events, ", for ", en, "purpose", "");
+	(void)story_put(&s->events, " to ", en, "host", "");
 }
 
 static void tell_answer(struct story *s, const struct entry *en)

@@ -27,5 +27,7 @@ struct egress_head {
 
 bool egress_text_is(struct egress_text t, const char *word); /* in any case */
 
+bool egress_method_valid(struct egress_text m); /* capitals and hyphens */
+
 /* The first field of that name in any case; NULL: none. */
 struct egress_field *head_field(struct egress_head *h, const char *name);

@@ -45,6 +45,7 @@ struct egress_verdict {
 	uint16_t port;
 	bool narrow;       /* a rule of this name and port is about methods or paths */
 	bool passthrough;  /* TLS is not opened for this name, only its server name checked */
+	bool ssh;          /* a tunnel for SSH: begin it, and let nothing else through it */
 	bool host_service; /* the one port of the host itself: bytes are passed as they are */
 	bool askable;      /* refused only because no rule allows this public name at this port */
 	bool pinned;       /* dial `pin` and `pin_port` and resolve nothing */

@@ -36,15 +36,16 @@
 #include "base/files/fd.h"
 #include "base/sys/sanitized.h"
 #include "base/sys/wait.h"
+#include "egress/authority/keeper.h"
 #include "egress/members_named.h"
 #include "egress/resolving.h"
+#include "egress/rules/proof.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
-#include "egress/worker_start.h"
-#include "egress/authority/keeper.h"
 #include "egress/worker/worker.h"
-#include "proc/forked.h"
+#include "egress/worker_start.h"
 #include "proc/confine.h"
+#include "proc/forked.h"
 
 #define TICK_US 250000
 #define CONTROL 3
@@ -468,6 +469,8 @@ int main(int argc, char **argv)
 		_exit(members_main());
 	if (argc == 2 && strcmp(argv[1], SIGNING_WORD) == 0)
 		_exit(sign_main());
+	if (argc == 2 && strcmp(argv[1], PROOF_WORD) == 0)
+		_exit(proof_main());
 	r = confine_early(&e);
 	if (r == 0)
 		r = start_keeper(way_of(argc == 2 ? argv[1] : NULL), &keeper, &e);

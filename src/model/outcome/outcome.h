@@ -49,6 +49,7 @@ struct trust_change {
 /* What went through the door. */
 struct egress_count {
 	uint64_t allowed, denied; /* requests and tunnels */
+	uint64_t uninspected;     /* of allowed: tunnels into which nobody looks */
 	uint64_t bytes_out, bytes_in;
 };
 

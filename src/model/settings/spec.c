@@ -490,6 +490,7 @@ static const struct {
 	LIST(egress.passthrough),
 	LIST(egress.fields),
 	LIST(egress.other_keys),
+	LIST(egress.host_keys),
 	LIST(egress.resolve),
 	LIST(egress.roots),
 	LIST(leaks.rules),

@@ -188,6 +188,7 @@ struct egress_spec {
 	struct strlist passthrough; /* hosts whose TLS is not opened */
 	struct strlist fields;     /* HOST NAME: they pass where rules are about methods or paths */
 	struct strlist other_keys; /* HOST NAME, HOST ?NAME: may hold a key of somebody else's */
+	struct strlist host_keys;  /* HOST TYPE KEY, of hosts with ssh: */
 	struct strlist roots;      /* files with further certificates to trust upstream */
 	struct envlist resolve;    /* HOST to ADDR[:PORT] */
 	struct rate_spec rate;

@@ -8,6 +8,7 @@
 #include "egress/budget/budget.h"
 #include "egress/credential/cred.h"
 #include "egress/rules/allow.h"
+#include "egress/rules/direct.h"
 #include "egress/rules/upstream_proxy.h"
 #include "model/dialect/credentials.h"
 #include "model/dialect/dialect.h"
@@ -204,11 +205,13 @@ static int egress_plan_check(const struct egress_plan *p, struct err *e)
 	CLEANUP(egress_rules) struct egress_rules *rules = NULL;
 	CLEANUP(creds) struct creds *creds = NULL;
 	CLEANUP(budget) struct budget *budget = NULL;
+	CLEANUP(direct) struct direct *direct = NULL;
 	struct upstream_proxy chain;
 
 	if (budget_new(&p->egress, &budget, e) < 0)
 		return -e->code;
 	if (egress_rules_new(&p->egress, &rules, e) < 0 ||
+	    direct_new(&p->egress.direct, &direct, e) < 0 ||
 	    chain_parse(p->egress.upstream_proxy, &chain, e) < 0)
 		return -e->code;
 	if (creds_new(&p->credentials, p->secrets, p->bind_names, &creds, e) < 0)
@@ -316,6 +319,7 @@ static void egress(struct parcel *p, struct egress_spec *s)
 	texts(p, &s->prices);
 	parcel_number(p, &s->tokens);
 	parcel_number(p, &s->cost);
+	texts(p, &s->direct);
 	pairs(p, &s->resolve);
 	parcel_flag(p, &s->rate.spare_domain);
 	parcel_flag(p, &s->rate.spare_total);

@@ -13,6 +13,7 @@
 #include "egress/names/resolve.h"
 #include "egress/names/synth.h"
 #include "egress/rules/allow.h"
+#include "egress/rules/direct.h"
 #include "egress/rules/questions.h"
 #include "egress/rules/rate.h"
 #include "egress/rules/upstream_proxy.h"
@@ -76,6 +77,7 @@ struct worker {
 	struct roots *roots;
 	struct resolver *resolver;
 	struct upstream_proxy chain; /* the proxy this machine uses */
+	struct direct *direct;       /* and what it reaches without */
 	struct synth *synth;
 	struct member_names members; /* beside the sandbox, not behind the door */
 	struct addr *own;            /* of this machine, the public ones */
@@ -139,7 +141,15 @@ struct learned *learn_request(const struct worker *k, const struct host *host,
 
 typedef void upstream_fn(void *owner);
 
-enum upstream_state { UP_RESOLVING, UP_CONNECTING, UP_ASKING, UP_SHAKING, UP_OPEN, UP_FAILED };
+enum upstream_state {
+	UP_RESOLVING,
+	UP_CONNECTING,
+	UP_SECURING, /* TLS to the machine's own proxy */
+	UP_ASKING,
+	UP_SHAKING,
+	UP_OPEN,
+	UP_FAILED
+};
 
 enum upstream_kind { UPSTREAM_PLAIN, UPSTREAM_TLS, UPSTREAM_H2 };
 
@@ -156,6 +166,7 @@ struct upstream {
 	bool offers;  /* HTTP/2 to the host, which may choose */
 	bool pinned;  /* its address was written down by the operator */
 	bool chained; /* by way of another proxy */
+	bool direct;  /* not by way of it, as the operator wrote */
 	bool reused;  /* may have been closed by the other side meanwhile */
 	struct lookup *lookup;
 	struct addr addrs[RESOLVE_MAX];

@@ -211,6 +211,7 @@ static int worker_main_compile(struct worker *k, struct err *e)
 		(void)member_names_add(&k->members, p->members.v[i].value, p->members.v[i].name);
 	if (egress_rules_new(&p->egress, &k->rules, e) < 0 ||
 	    chain_parse(p->egress.upstream_proxy, &k->chain, e) < 0 ||
+	    direct_new(&p->egress.direct, &k->direct, e) < 0 ||
 	    rate_new(&p->egress.rate, &k->rate, e) < 0 || budget_new(&p->egress, &k->budget, e) < 0)
 		r = -e->code;
 	if (r == 0 && p->leaks.scan)
@@ -436,6 +437,7 @@ static void worker_done(struct worker *k)
 	(void)rate_free(k->rate);
 	(void)budget_free(k->budget);
 	(void)egress_rules_free(k->rules);
+	(void)direct_free(k->direct);
 	(void)egress_plan_free(k->plan);
 	(void)synth_free(k->synth);
 	(void)loop_free(k->loop);

@@ -492,6 +492,7 @@ static const struct {
 	LIST(egress.other_keys),
 	LIST(egress.resolve),
 	LIST(egress.roots),
+	LIST(egress.direct),
 	LIST(leaks.rules),
 	LIST(audit.anchor),
 	LIST(command.code.args),

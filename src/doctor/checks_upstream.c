@@ -21,7 +21,7 @@
 #define NOBODYS_HOST "example.com"
 
 /* Only names and settings that lead to the proxy: no other credential, and no other host. */
-struct trial {
+struct proxy_trial {
 	struct spec *spec;
 	const char *host;
 	bool without_login; /* a command would have to be run for it */
@@ -40,7 +40,7 @@ static const char *host_of(struct arena *a, const struct spec *from)
 	return NOBODYS_HOST;
 }
 
-static int take_login(struct trial *t, const struct spec *from, struct err *e)
+static int take_login(struct proxy_trial *t, const struct spec *from, struct err *e)
 {
 	const struct credential_spec *c;
 
@@ -55,7 +55,7 @@ static int take_login(struct trial *t, const struct spec *from, struct err *e)
 		       : credentials_add(t->spec->arena, &t->spec->credentials, c, e);
 }
 
-static int trial_spec(struct trial *t, const struct spec *from, struct err *e)
+static int trial_settle(struct proxy_trial *t, const struct spec *from, struct err *e)
 {
 	struct spec *s = t->spec;
 
@@ -85,7 +85,7 @@ static int listen_own(struct sockaddr_un *a, socklen_t *n, struct err *e)
 	return TAKE_FD(fd);
 }
 
-static int send_request(const struct trial *t, const struct sockaddr_un *a, socklen_t n,
+static int send_request(const struct proxy_trial *t, const struct sockaddr_un *a, socklen_t n,
 			struct err *e)
 {
 	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -127,7 +127,7 @@ static int hear(struct egress *g, uint64_t until, struct err *e)
 			  "egress.upstream_proxy did not answer in time");
 }
 
-static int ask_chain(struct trial *t, struct err *e)
+static int ask_chain(struct proxy_trial *t, struct err *e)
 {
 	CLEANUP(egress) struct egress *g = NULL;
 	CLEANUP(fd) int own = -1;
@@ -155,13 +155,14 @@ static void say_none(const struct machine *m, struct finding *f)
 	}
 	finding_say(f, needed ? CHECK_WARN : CHECK_SKIP,
 		    "none is set, and the environment names one");
-	finding_hint(f, "%s", hint);
+	if (needed)
+		finding_hint(f, "%s", hint);
 }
 
 void check_upstream_proxy(struct machine *m, struct finding *f)
 {
 	CLEANUP(spec) struct spec *s = NULL;
-	struct trial t = { 0 };
+	struct proxy_trial t = { 0 };
 	struct err e = { 0 };
 
 	if (!m->spec || !m->spec->egress.upstream_proxy || !*m->spec->egress.upstream_proxy) {
@@ -169,7 +170,7 @@ void check_upstream_proxy(struct machine *m, struct finding *f)
 		return;
 	}
 	s = t.spec = spec_new(&e);
-	if (s && trial_spec(&t, m->spec, &e) == 0 && ask_chain(&t, &e) == 0) {
+	if (s && trial_settle(&t, m->spec, &e) == 0 && ask_chain(&t, &e) == 0) {
 		finding_say(f, CHECK_PASS, "%.200s lets %s through", m->spec->egress.upstream_proxy,
 			    t.host);
 		return;

@@ -9,12 +9,13 @@ import os
 import pathlib
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import Raw, Resolver, Web, behind, configure, context, denials, leaf, root  # noqa: E402
-from harness import IS_ROOT, brig, main, scratch, test, wait_until  # noqa: E402
+from door import Raw, Resolver, Web, behind, configure, context, denials, leaf, openssl, root  # noqa: E402
+from harness import IS_ROOT, brig, main, scratch, test, wait_until, workspace  # noqa: E402
 
 PASSWORD = "tell-nobody-of-it"
 
@@ -122,6 +123,90 @@ def nothing_is_said_to_a_proxy_that_cannot_be_trusted():
         assert len(heard) == 2 and heard[1].startswith(b"CONNECT far.test:443 ") and b"Proxy-Authorization: Basic" in heard[1], heard
         done = ask(f"http://proxy.test:{true.port}")
         assert done.text == "502" and "is it a proxy of https://" in done.errors, done
+
+
+def person(name, kind=("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")):
+    """A certificate that a server may ask for, of an authority between it and the root of tests, and its key: one file, as brig takes it."""
+    d = root()
+    if not (d / "staff.pem").exists():
+        (d / "staff.ext").write_text("basicConstraints=critical,CA:TRUE")
+        openssl("req", *kind, "-nodes", "-keyout", d / "staff.key", "-out", d / "staff.csr", "-subj", "/CN=staff")
+        openssl("x509", "-req", "-in", d / "staff.csr", "-CA", d / "ca.pem", "-CAkey", d / "ca.key", "-CAcreateserial", "-out", d / "staff.pem", "-days", 30, "-extfile", d / "staff.ext")
+    openssl("req", *kind, "-nodes", "-keyout", d / f"{name}.key", "-out", d / f"{name}.csr", "-subj", f"/CN={name}")
+    openssl("x509", "-req", "-in", d / f"{name}.csr", "-CA", d / "staff.pem", "-CAkey", d / "staff.key", "-CAcreateserial", "-out", d / f"{name}.pem", "-days", 30)
+    whole = scratch() / f"{name}.both"
+    whole.write_bytes(b"".join((d / f).read_bytes() for f in (f"{name}.pem", "staff.pem", f"{name}.key")))
+    whole.chmod(0o600)
+    return whole
+
+
+class Asking(Web):
+    """A server that wants a certificate, and notes whose it got."""
+
+    def __init__(self, *names, most=None):
+        self.who, tls = [], context(*names)
+        tls.load_verify_locations(root() / "ca.pem")
+        tls.verify_mode = ssl.CERT_REQUIRED
+        if most:
+            tls.maximum_version = most
+        super().__init__(*names, tls=tls)
+
+    def finish_request(self, request, client_address):
+        request.settimeout(20)
+        with contextlib.suppress(OSError):
+            s = self.tls.wrap_socket(request, server_side=True)
+            self.who.append(dict(x[0] for x in s.getpeercert()["subject"])["commonName"])
+            self.RequestHandlerClass(s, client_address, self)
+
+
+@test
+def a_certificate_of_the_users_is_shown_where_it_was_named():
+    ec, rsa = person("ann"), person("rob", ("-newkey", "rsa:2048"))
+    ask = "for h in ann rob no old; do curl -sS -o /dev/null -w \"$h %{http_code}\\n\" https://$h.test/; done"
+    with Asking("ann.test") as ann, Asking("rob.test") as rob, Asking("no.test") as no, Asking("old.test", most=ssl.TLSVersion.TLSv1_2) as old:
+        servers = (ann, rob, no, old)
+        config = configure(*servers, client_certs=[f"ann.test {ec}", f"rob.test {rsa}", f"old.test {ec}"])
+        done = brig("run", "--json", "--config", config, "--", "sh", "-c", ask + "; cat /proc/*/environ; env; cat /etc/brig/*")
+        r = done.json
+        got = dict(line.split() for line in r["stdout"].splitlines()[:4])
+        assert got["ann"] == got["rob"] == "200" and got["no"] != "200" and got["old"] != "200", (got, r)
+        assert (ann.who, rob.who, no.who, old.who) == (["ann"], ["rob"], [], []), (ann.who, rob.who, no.who, old.who)
+        assert "needs TLS 1.3" in done.errors and "PRIVATE KEY" not in r["output"], done
+        # The control: nothing is shown that was not named.
+        r = behind(configure(*servers), "sh", "-c", ask)
+        assert " 200" not in r["stdout"] and ann.who == ["ann"], (r, ann.who)
+        # A file that others write, one without a key, another's key, a key with a password, no file, no host; a project's own wish.
+        bare, mixed, secret, odd = (scratch() / n for n in ("bare", "mixed", "secret", "odd"))
+        bare.write_bytes((root() / "ann.pem").read_bytes())
+        mixed.write_bytes((root() / "ann.pem").read_bytes() + (root() / "staff.key").read_bytes())
+        openssl("pkey", "-in", root() / "ann.key", "-aes256", "-passout", "pass:x", "-out", root() / "ann.secret")
+        secret.write_bytes((root() / "ann.pem").read_bytes() + (root() / "ann.secret").read_bytes())
+        odd.write_bytes(ec.read_bytes())
+        for f in (bare, mixed, secret, odd):
+            f.chmod(0o622 if f == odd else 0o600)
+        for bad, word in ((f"ann.test {bare}", "no private key"), (f"ann.test {mixed}", "not that of its certificate"), (f"ann.test {secret}", "has a password"), (f"ann.test {odd}", "written by others"),
+                          (f"ann.test {scratch()}/none", "cannot open"), (f"*.test {ec}", "not a host"), ("ann.test me.pem", "path of a file"), ("ann.test", "path of a file")):
+            done = brig("run", "--config", configure(ann, client_certs=[bad]), "--", "sh", "-c", ask + "; sleep 5")  # what the worker finds ends it
+            assert done.status == 125 and word in done.errors and ann.who == ["ann"], (bad, done.status, done.errors)
+        (workspace() / ".brig.yaml").write_text(f"brig: 1\negress: {{client_certs: ['ann.test {ec}']}}\n")
+        done = brig("run", "--config", configure(*servers), "--", "sh", "-c", ask)
+        assert " 200" not in done.text and ann.who == ["ann"] and "client_certs" in done.errors, (done, ann.who)
+
+
+@test
+def the_proxy_may_ask_for_a_certificate():
+    ec = person("ann")
+
+    def hear(self, s):
+        self.head(s)
+        s.sendall(b"HTTP/1.1 403 No\r\n\r\n")
+
+    with Resolver({"proxy.test": "127.0.0.1"}), Raw("proxy.test", hear) as proxy:
+        proxy.tls.load_verify_locations(root() / "ca.pem")
+        proxy.tls.verify_mode = ssl.CERT_REQUIRED
+        for certs, heads in (([], 0), ([f"far.test {ec}"], 0), ([f"proxy.test {ec}"], 1)):
+            behind(configure(allow=["far.test"], upstream_proxy=f"https://proxy.test:{proxy.port}", client_certs=certs), "curl", "-s", "https://far.test/")
+            assert len(proxy.seen) == heads, (certs, proxy.seen)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "egress/credential/client_pem.h"
 #include "egress/proxy_hint.h"
 #include "egress/rules/addr.h"
 #include "egress/rules/direct.h"
@@ -460,6 +461,42 @@ static void a_variable_that_names_a_proxy_is_told_without_its_password(void **st
 	}
 }
 
+#define BLOCK(LABEL) "-----BEGIN " LABEL "-----\nAAAA\n-----END " LABEL "-----\n"
+
+static void a_file_is_taken_apart_into_certificates_and_one_key(void **state UNUSED)
+{
+	static const char good[] = "me\n" BLOCK("CERTIFICATE") BLOCK("EC PARAMETERS")
+		BLOCK("EC PRIVATE KEY") "\nroot\n" BLOCK("CERTIFICATE");
+	static const char *const bad[] = {
+		"",
+		BLOCK("CERTIFICATE"),
+		BLOCK("PRIVATE KEY"),
+		BLOCK("CERTIFICATE") BLOCK("ENCRYPTED PRIVATE KEY"),
+		BLOCK("CERTIFICATE") BLOCK("PRIVATE KEY") BLOCK("PRIVATE KEY"),
+		BLOCK("CERTIFICATE") "-----BEGIN PRIVATE KEY-----\nAAAA\n",
+		"-----BEGIN CERTIFICATE-----\n" BLOCK("PRIVATE KEY") "-----END CERTIFICATE-----\n",
+		BLOCK("CERTIFICATE") "-----BEGIN PRIVATE KEY-----\nA\n-----END CERTIFICATE-----\n",
+		BLOCK("TRUSTED CERTIFICATE") BLOCK("PRIVATE KEY"),
+	};
+	size_t at = 0, n = 0;
+	struct err e;
+
+	for (size_t i = 0; i <= ARRAY_LEN(bad); i++) {
+		struct buf certs = BUF_INIT(4096);
+		const char *text = i < ARRAY_LEN(bad) ? bad[i] : good;
+		int r = client_pem_split(text, strlen(text), &certs, &at, &n, &e);
+
+		if ((r == 0) != (text == good))
+			fail_msg("'%s'", text);
+		if (r == 0) {
+			assert_string_equal(buf_str(&certs),
+					    BLOCK("CERTIFICATE") BLOCK("CERTIFICATE"));
+			assert_memory_equal(good + at, BLOCK("EC PRIVATE KEY"), n);
+		}
+		buf_done(&certs);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -475,6 +512,7 @@ int main(void)
 		cmocka_unit_test(a_prefix_ends_at_a_segment),
 		cmocka_unit_test(what_is_direct_has_a_name_and_a_private_network),
 		cmocka_unit_test(a_list_of_what_is_direct_is_strict),
+		cmocka_unit_test(a_file_is_taken_apart_into_certificates_and_one_key),
 		cmocka_unit_test(a_proxy_is_of_http_or_of_https),
 		cmocka_unit_test(a_variable_that_names_a_proxy_is_told_without_its_password),
 	};

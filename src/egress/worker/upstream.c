@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <linux/rtnetlink.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,6 +245,18 @@ void upstream_own(struct upstream *u, upstream_fn *stirs, void *owner)
 	u->owner = owner;
 }
 
+/* It shows who the user is, where that is wanted. */
+static SSL *client_tls(const struct upstream *u, const char *name, bool h2)
+{
+	SSL *ssl = roots_client(u->k->roots, name, h2);
+
+	if (ssl && !client_certs_show(u->k->certs, name, ssl)) {
+		SSL_free(ssl);
+		return NULL;
+	}
+	return ssl;
+}
+
 /* There is a way to the host itself. */
 static void reached(struct upstream *u)
 {
@@ -253,7 +266,7 @@ static void reached(struct upstream *u)
 		u->state = UP_OPEN;
 		return;
 	}
-	ssl = roots_client(u->k->roots, u->host.name, u->offers);
+	ssl = client_tls(u, u->host.name, u->offers);
 	if (!ssl || (u->link.tls ? link_tls_within(&u->link, ssl) : link_tls(&u->link, ssl)) < 0) {
 		upstream_fail(u, EGRESS_INTERNAL, "no TLS to the host can begin");
 		return;
@@ -270,7 +283,7 @@ static void secure(struct upstream *u)
 
 	if (!chain->host.len)
 		addr_text(&chain->addr, name);
-	ssl = roots_client(u->k->roots, chain->host.len ? chain->host.name : name, false);
+	ssl = client_tls(u, chain->host.len ? chain->host.name : name, false);
 	if (ssl && link_tls(&u->link, ssl) == 0)
 		u->state = UP_SECURING;
 	else
@@ -438,6 +451,12 @@ static void shake(struct upstream *u)
 				   "an authority of your own: --set egress.roots=FILE",
 				   "the certificate of %s cannot be trusted: %s", u->host.name,
 				   why);
+	else if (client_certs_has(u->k->certs, u->host.name))
+		(void)verdict_deny(&u->failure, EGRESS_INTERNAL,
+				   "where its owners have no TLS 1.3, no certificate can be shown: "
+				   "egress.client_certs",
+				   "the TLS handshake with the host failed, and its client "
+				   "certificate needs TLS 1.3");
 	upstream_fail(u, EGRESS_INTERNAL, "the TLS handshake with the host failed");
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/sys/loop.h"
+#include "egress/authority/client_cert.h"
 #include "egress/authority/mint.h"
 #include "egress/budget/budget.h"
 #include "egress/credential/cred.h"
@@ -73,6 +74,7 @@ struct worker {
 	struct creds *creds;       /* NULL: there are none */
 	struct scrubber *scrubber; /* NULL: there is nothing to scrub */
 	struct mint *mint;
+	struct client_certs *certs; /* NULL: there are none */
 	struct unpack_side *unpack; /* the line to the unpacker */
 	struct roots *roots;
 	struct resolver *resolver;

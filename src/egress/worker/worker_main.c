@@ -386,7 +386,9 @@ static int worker_main_prepare(struct worker *k, int keeper, struct err *e)
 		return -e->code;
 	if (read_own(k, e) < 0)
 		return -e->code;
-	return mint_new(keeper, &k->mint, e);
+	if (mint_new(keeper, &k->mint, e) < 0)
+		return -e->code;
+	return client_certs_new(&k->plan->client_certs, k->mint, &k->certs, e);
 }
 
 static int worker_main_serve(struct worker *k, struct err *e)
@@ -428,6 +430,7 @@ static void worker_done(struct worker *k)
 	link_pool_done(&k->links);
 	names_tick(k, UINT64_MAX);
 	(void)resolver_free(k->resolver);
+	(void)client_certs_free(k->certs);
 	(void)mint_free(k->mint);
 	(void)unpack_free(k->unpack);
 	(void)roots_free(k->roots);

@@ -493,6 +493,7 @@ static const struct {
 	LIST(egress.resolve),
 	LIST(egress.roots),
 	LIST(egress.direct),
+	LIST(egress.client_certs),
 	LIST(leaks.rules),
 	LIST(audit.anchor),
 	LIST(command.code.args),

@@ -198,10 +198,12 @@ struct egress_spec {
 		       told with its path */
 	uint64_t port;
 	uint64_t host_service;      /* a port of the host's loopback; 0: none */
-	const char *upstream_proxy; /* http://HOST:PORT; NULL: none */
+	const char *upstream_proxy; /* http[s]://HOST:PORT; NULL: none */
 	uint64_t tokens, cost;      /* of models; the cost in thousandths of a USD; 0: no limit */
 	struct strlist budgets, models, prices; /* egress/budget/budget.h says how they are read */
-	const char *upstream_login; /* the credential that is its user and password; NULL: none */
+	const char *upstream_login;  /* the credential that is its user and password; NULL: none */
+	struct strlist client_certs; /* HOST FILE: a certificate and its key */
+	struct strlist direct;       /* NAME, *.NAME: not through it; PREFIX: where these may be */
 };
 
 /* What is done about secrets on their way out. */

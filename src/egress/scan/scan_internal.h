@@ -6,11 +6,12 @@
 #include "base/text/buf.h"
 #include "egress/scan/match.h"
 #include "egress/scan/scan.h"
+#include "egress/scan/scan_behind.h"
 #include "egress/scan/shapes.h"
 #include "egress/scan/view.h"
 
-/* At least so much is held back: the longest shape and what is looked at behind it. */
-#define HOLD_MIN (SHAPE_BACK + SHAPE_AHEAD)
+/* At least so much is held back: the longest shape and what is looked at behind it, in base64
+ * behind escapes. */
 #define HOLD_USUAL 4096
 #define PENDING_MAX 512
 #define MASKS_MAX 256
@@ -23,13 +24,9 @@ struct window {
 	size_t n;
 };
 
-enum { SCAN_SIGNS = 10 };
-extern const char *const scan_signs[SCAN_SIGNS];
-
 struct candidate {
-	const struct shape *shape; /* NULL: a sign of base64 */
-	size_t len;                /* of its literal */
-	size_t sign;
+	const struct shape *shape;
+	size_t len; /* of its literal */
 };
 
 struct scanner {
@@ -89,9 +86,14 @@ struct scan {
 	void *taker;
 	scan_run_fn *on_run; /* NULL: nobody asks */
 	void *run_context;
-	bool run_open;
-	int64_t run_until;
 	bool stops;
+	/* What base64, hex and escapes in it say; NULL: nothing yet. Of a scan of such texts: whose
+	 * they are, which of the two, and how deep it is. */
+	struct runs *runs;
+	struct escapes *escapes;
+	struct scan *outer;
+	const struct behind *mapped;
+	unsigned depth;
 	const struct shape *masking; /* a redaction that went on to the end of the last piece */
 
 	/* of the call at hand */
@@ -107,8 +109,8 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 		int64_t from, int64_t to);
 bool scan_mask(struct scan *b, const struct shape *shape, int64_t from, int64_t to);
 bool scan_hex(struct scan *b); /* 64 hexadecimal digits on their own, which no literal finds */
-bool scan_runs_go_on(struct scan *b); /* false: blocked */
-bool scan_run_begins(struct scan *b, size_t sign, int64_t start);
+/* A scan of what `outer` says in another way. */
+int scan_open_inner(struct scan *outer, struct scan **ret, struct err *e);
 void window_add(struct window *w, const char *p, size_t n);
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e);
 void scan_restart(struct scan *b);

@@ -18,6 +18,20 @@
 #define PACKETS_AT_ONCE 64
 #define STREAM_US ((uint64_t)30 * 1000 * 1000) /* between two questions over TCP */
 
+/* Of names below an allowed wildcard: one that is shaped like data has no address either. */
+static bool names_asks_plainly(struct worker *k, const struct host *h)
+{
+	const struct egress_request q = { .via = EGRESS_VIA_TUNNEL,
+					  .host = egress_text(h->name, h->len),
+					  .port = 443 };
+	struct egress_verdict v = { 0 };
+
+	if (!egress_decide(k->rules, &q, &v) || name_may_leave(k, &v))
+		return true;
+	report_deny(k, &v, (struct http1_text){ "DNS", 3 });
+	return false;
+}
+
 /* The length of the answer, or -1 when there is none to give. */
 static ssize_t names_answer(struct worker *k, const unsigned char *p, size_t n, unsigned char *out,
 			    size_t room)
@@ -43,6 +57,8 @@ static ssize_t names_answer(struct worker *k, const unsigned char *p, size_t n, 
 		report_deny(k, &v, (struct http1_text){ "DNS", 3 });
 		return dns_write_answer(p, &q, DNS_REFUSED, NULL, 0, out, room);
 	}
+	if (!names_asks_plainly(k, &h))
+		return dns_write_answer(p, &q, DNS_REFUSED, NULL, 0, out, room);
 	if (!synth_address(k->synth, &h, q.type == DNS_AAAA, &a))
 		return dns_write_answer(p, &q, DNS_SERVFAIL, NULL, 0, out, room);
 	da.six = a.family == 6;

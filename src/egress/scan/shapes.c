@@ -417,11 +417,12 @@ static enum shape_found authorization(const struct shape *s, const struct shape_
 		/* Decided where "bearer" is, so that both are found in the same bytes. */
 		if (len < 20 && at + len == n && !v->ends)
 			return SHAPE_MORE;
-		if (len < 8)
+		/* Manuals of OAuth have short ones, and one pair of user and secret. */
+		if (len < 16)
 			return SHAPE_NO;
 		r->ahead = at + len;
 		r->skip = at;
-		return SHAPE_YES;
+		return has_text(v->p + at, len, "czZCaGRSa3F0Mz") ? SHAPE_SAMPLE : SHAPE_YES;
 	}
 	return SHAPE_NO;
 }

@@ -36,8 +36,7 @@ static const struct {
 	/* SOME_TOKEN_1 in hexadecimal digits, alone, in a piece of each, behind xn-- */
 	{ "534f4d455f544f4b454e5f31", "a text in hexadecimal digits" },
 	{ "4d5953454352.455457414c", "texts in hexadecimal digits" },
-	{ "xn--534f4d455f544f4b454e5f31534f4d455f544f4b454e5f31",
-	  "a text in hexadecimal digits" },
+	{ "xn--534f4d455f544f4b454e5f31534f4d455f544f4b454e5f31", "a text in hexadecimal digits" },
 	{ "353636373839353637", "a text in hexadecimal digits" },
 	{ "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c5b", "a long row of digits" },
 	{ "81726354908172635490817263549081", "a long row of digits" },

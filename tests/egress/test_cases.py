@@ -144,7 +144,7 @@ class Notes(Handler):
 def through(cases, **egress):
     """What came of each case: (status, what the host got of it or None), and the result."""
     names = ["h.test", *sorted({c["host"] for c in cases.values() if c["host"] != "h.test"})]
-    with Web("h.test", "*.wild.test", handler=Notes) as web:
+    with Web(*names, handler=Notes) as web:
         pins = {n: f"127.0.0.1:{web.port}" for n in names}
         egress.setdefault("allow", ["h.test", "*.wild.test"])
         r = python(configure(resolve=pins, **egress), f"CASES = {json.dumps(json.dumps(cases))}\n" + CLIENT, timeout=120)

@@ -6,7 +6,6 @@
 #include "base/text/buf.h"
 #include "egress/scan/match.h"
 #include "egress/scan/scan.h"
-#include "egress/scan/scan_behind.h"
 #include "egress/scan/shapes.h"
 #include "egress/scan/view.h"
 
@@ -89,7 +88,7 @@ struct scan {
 	bool stops;
 	/* What base64, hex and escapes in it say; NULL: nothing yet. Of a scan of such texts: whose
 	 * they are, which of the two, and how deep it is. */
-	struct runs *runs;
+	struct base_runs *runs;
 	struct escapes *escapes;
 	struct scan *outer;
 	const struct behind *mapped;
@@ -114,3 +113,47 @@ int scan_open_inner(struct scan *outer, struct scan **ret, struct err *e);
 void window_add(struct window *w, const char *p, size_t n);
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e);
 void scan_restart(struct scan *b);
+
+/* ---- shapes behind base64, hex and escapes: scan_behind.c ----
+ *
+ * What such bytes stand for is fed to a scan of its own, two deep, which looks for shapes alone and
+ * whose findings act on the bytes of the stream. What is decoded follows from the text alone. */
+
+#define BEHIND_DEPTH 2
+
+struct behind; /* a text that is said */
+
+struct behind *behind_free(struct behind *s);
+void behind_wipe(struct behind *s);
+void behind_restart(struct behind *s);
+
+/* The next byte that is said stands at `raw` of the stream, and so do those that follow: `num`
+ * bytes for `den` of them. Made when it is needed; false: no memory. */
+bool behind_mark(struct scan *b, struct behind **s, int64_t raw, unsigned num, unsigned den);
+/* false: blocked, or no memory. */
+bool behind_say(struct scan *b, struct behind *s, const char *p, size_t n);
+/* What comes next is another text. */
+bool behind_break(struct scan *b, struct behind *s);
+bool behind_flush(struct scan *b, struct behind *s, bool last);
+
+/* Where from..to of what `inner` reads stands in the scan it belongs to; false: it is not known any
+ * more. */
+bool behind_place(const struct scan *inner, int64_t *from, int64_t *to);
+
+/* ---- runs of base64 and hex: scan_runs.c ---- */
+
+struct base_runs;
+
+struct base_runs *runs_free(struct base_runs *r);
+void runs_wipe(struct base_runs *r);
+void runs_restart(struct base_runs *r);
+bool runs_look(struct scan *b); /* at the bytes at hand; false: blocked */
+
+/* ---- escapes ---- */
+
+struct escapes;
+
+struct escapes *escapes_free(struct escapes *x);
+void escapes_wipe(struct escapes *x);
+void escapes_restart(struct escapes *x);
+bool escapes_look(struct scan *b);

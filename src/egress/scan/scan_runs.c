@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "egress/scan/scan_behind.h"
 #include "egress/scan/scan_internal.h"
 
 #ifdef __x86_64__
@@ -26,7 +25,7 @@ static const char *const signs[] = { "H4sI", "UEsDB", "Qlpo", "/Td6WFoA", "_Td6W
 
 enum run_kind { RUN_BASE64, RUN_HEX };
 
-struct runs {
+struct base_runs {
 	struct behind *said;
 	bool open, streams, packed,
 		line; /* read; as it comes; by who unpacks; behind a line's end */
@@ -73,7 +72,7 @@ static int run_hex(char c)
 
 /* --- ends --- */
 
-void runs_restart(struct runs *r)
+void runs_restart(struct base_runs *r)
 {
 	if (!r)
 		return;
@@ -82,7 +81,7 @@ void runs_restart(struct runs *r)
 	behind_restart(r->said);
 }
 
-void runs_wipe(struct runs *r)
+void runs_wipe(struct base_runs *r)
 {
 	if (!r)
 		return;
@@ -91,7 +90,7 @@ void runs_wipe(struct runs *r)
 	runs_restart(r);
 }
 
-struct runs *runs_free(struct runs *r)
+struct base_runs *runs_free(struct base_runs *r)
 {
 	if (r)
 		r->said = behind_free(r->said);
@@ -107,7 +106,8 @@ static bool run_says(const struct scan *b)
 }
 
 /* Signs of base64 or digits, whose places follow one another. */
-static bool run_decode(struct scan *b, struct runs *r, enum run_kind k, const char *p, size_t n)
+static bool run_decode(struct scan *b, struct base_runs *r, enum run_kind k, const char *p,
+		       size_t n)
 {
 	unsigned each = k == RUN_HEX ? 4 : 6;
 	char out[3 * FIRST / 4 + 4];
@@ -146,14 +146,14 @@ static bool run_decode(struct scan *b, struct runs *r, enum run_kind k, const ch
 	return behind_say(b, r->said, out, len);
 }
 
-static bool run_mark(struct scan *b, struct runs *r, enum run_kind k, int64_t raw)
+static bool run_mark(struct scan *b, struct base_runs *r, enum run_kind k, int64_t raw)
 {
 	return k == RUN_HEX ? behind_mark(b, &r->said, raw, 2, 1)
 			    : behind_mark(b, &r->said, raw, 4, 3);
 }
 
 /* first[from..to), line by line. */
-static bool run_part(struct scan *b, struct runs *r, enum run_kind k, size_t from, size_t to)
+static bool run_part(struct scan *b, struct base_runs *r, enum run_kind k, size_t from, size_t to)
 {
 	if (r->said && !behind_break(b, r->said))
 		return false;
@@ -175,7 +175,7 @@ static bool run_part(struct scan *b, struct runs *r, enum run_kind k, size_t fro
 	return true;
 }
 
-static bool run_hexes(struct scan *b, struct runs *r)
+static bool run_hexes(struct scan *b, struct base_runs *r)
 {
 	for (size_t i = HEX_LEAST / 2; i < r->n; i += HEX_LEAST / 2) {
 		size_t from = i, to = i;
@@ -194,7 +194,7 @@ static bool run_hexes(struct scan *b, struct runs *r)
 }
 
 /* 41-4b-49: its digits are moved together, in a copy that nothing else is read from. */
-static bool run_pairs(struct scan *b, struct runs *r)
+static bool run_pairs(struct scan *b, struct base_runs *r)
 {
 	const char *p = r->first;
 	size_t pairs = 0, i = 0;
@@ -219,7 +219,7 @@ static bool run_pairs(struct scan *b, struct runs *r)
 }
 
 /* Where base64 may begin besides the run's first sign. */
-static bool run_others(struct scan *b, struct runs *r)
+static bool run_others(struct scan *b, struct base_runs *r)
 {
 	unsigned done = 1;
 
@@ -235,7 +235,7 @@ static bool run_others(struct scan *b, struct runs *r)
 	return true;
 }
 
-static bool run_unpacks(struct scan *b, struct runs *r)
+static bool run_unpacks(struct scan *b, struct base_runs *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		if (i && r->first[i - 1] != '/' && r->first[i - 1] != '-')
@@ -253,7 +253,7 @@ static bool run_unpacks(struct scan *b, struct runs *r)
 }
 
 /* Enough of it is there to know what it is. */
-static bool run_begins(struct scan *b, struct runs *r)
+static bool run_begins(struct scan *b, struct base_runs *r)
 {
 	bool all = true;
 
@@ -270,7 +270,7 @@ static bool run_begins(struct scan *b, struct runs *r)
 	return run_part(b, r, r->kind, 0, r->n);
 }
 
-static bool run_ends(struct scan *b, struct runs *r)
+static bool run_ends(struct scan *b, struct base_runs *r)
 {
 	if (!r->streams && !run_begins(b, r))
 		return false;
@@ -284,7 +284,7 @@ static bool run_ends(struct scan *b, struct runs *r)
 }
 
 /* A piece of it, from `raw` on, without the ends of lines. */
-static bool run_goes_on(struct scan *b, struct runs *r, const char *p, size_t n, int64_t raw)
+static bool run_goes_on(struct scan *b, struct base_runs *r, const char *p, size_t n, int64_t raw)
 {
 	while (n && !r->streams) {
 		r->line = false;
@@ -320,7 +320,7 @@ static char run_byte(const struct scan *b, int64_t at)
 			     : b->win[b->which][b->win_n - (size_t)(b->base - at)];
 }
 
-static void run_opens(struct runs *r, int64_t at)
+static void run_opens(struct base_runs *r, int64_t at)
 {
 	r->open = true;
 	r->streams = r->packed = r->line = false;
@@ -330,7 +330,7 @@ static void run_opens(struct runs *r, int64_t at)
 }
 
 /* From r->next on as far as it goes; false: blocked. */
-static bool run_follow(struct scan *b, struct runs *r)
+static bool run_follow(struct scan *b, struct base_runs *r)
 {
 	int64_t end = b->base + (int64_t)b->n;
 
@@ -442,7 +442,7 @@ static size_t run_near(const char *p, size_t i, size_t n)
 }
 
 /* The first run that begins at `at` or later; the end of the bytes: none. */
-static int64_t run_find(struct scan *b, struct runs *r, int64_t at)
+static int64_t run_find(struct scan *b, struct base_runs *r, int64_t at)
 {
 	size_t i = (size_t)(at - b->base), n = b->n, t = i;
 
@@ -483,7 +483,7 @@ static int64_t run_find(struct scan *b, struct runs *r, int64_t at)
 bool runs_look(struct scan *b)
 {
 	int64_t end = b->base + (int64_t)b->n, at = b->base;
-	struct runs *r = b->runs;
+	struct base_runs *r = b->runs;
 
 	if (!b->on_run && !run_says(b))
 		return true;

@@ -418,7 +418,7 @@ static enum shape_found authorization(const struct shape *s, const struct shape_
 		if (len < 20 && at + len == n && !v->ends)
 			return SHAPE_MORE;
 		/* Manuals of OAuth have short ones, and one pair of user and secret. */
-		if (len < 16)
+		if (len < (i ? 16U : 8U))
 			return SHAPE_NO;
 		r->ahead = at + len;
 		r->skip = at;
@@ -482,7 +482,7 @@ static enum shape_found aws_secret(const struct shape *s, const struct shape_vie
 /* --- the table ---
  *
  * At most 48 literals, of three bytes and more: so many the fast half of the matcher takes.
- * Twilio's keys, which have no third byte, are found by scan_hex.c. */
+ * Twilio's keys, which have no third byte, are found by scan_behind.c. */
 
 /* clang-format off */
 const struct shape shapes[] = {

@@ -403,13 +403,15 @@ static void credential(struct parcel *p, struct credential_spec *c)
 
 static void fields_of(struct parcel *p, struct egress_plan *plan)
 {
-	int unreadable = (int)plan->leaks.unreadable;
+	int unreadable = (int)plan->leaks.unreadable, labels = (int)plan->leaks.labels;
 
 	egress(p, &plan->egress);
 	parcel_flag(p, &plan->leaks.scan);
 	parcel_flag(p, &plan->leaks.strict);
 	parcel_word(p, &unreadable, UNREADABLE_BLOCK);
 	plan->leaks.unreadable = (enum unreadable_action)unreadable;
+	parcel_word(p, &labels, UNREADABLE_BLOCK);
+	plan->leaks.labels = (enum unreadable_action)labels;
 	parcel_number(p, &plan->leaks.answers);
 	pairs(p, &plan->leaks.rules);
 	parcel_flag(p, &plan->bind_names);

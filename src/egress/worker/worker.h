@@ -122,6 +122,8 @@ bool report_credential(struct worker *k, enum egress_event_kind kind,
 /* The first of its kind; those that follow are counted, and told by report_leaks. */
 void report_leak(struct worker *k, const char *kind, bool redacted);
 void report_leaks(struct worker *k);
+/* May anybody learn that the name of the verdict was asked for? */
+bool name_may_leave(struct worker *k, struct egress_verdict *v);
 /* false: some could not be sent; the loop hears when they can. */
 bool report_flush(struct worker *k);
 /* Everything, waiting if need be; there is nothing more to be told. */

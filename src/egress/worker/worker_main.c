@@ -39,7 +39,7 @@
 #include "egress/authority/keeper.h"
 #include "egress/members_named.h"
 #include "egress/resolving.h"
-#include "egress/rules/proof.h"
+#include "egress/ssh/proof.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
 #include "egress/worker/worker.h"

@@ -206,14 +206,14 @@ struct egress_spec {
 	struct strlist direct;       /* NAME, *.NAME: not through it; PREFIX: where these may be */
 };
 
-/* What is done about secrets on their way out. */
-/* What is packed and cannot be read. */
+/* What is packed and cannot be read; labels below a wildcard that look so. */
 enum unreadable_action { UNREADABLE_ALLOW, UNREADABLE_WARN, UNREADABLE_BLOCK };
 
+/* What is done about secrets on their way out. */
 struct leak_spec {
 	bool scan;
 	bool strict; /* what cannot be read is blocked */
-	enum unreadable_action unreadable;
+	enum unreadable_action unreadable, labels;
 	uint64_t answers;     /* so much of each is looked at for shapes; FIELD_ALL: all of it */
 	struct envlist rules; /* kind of secret to action */
 };

@@ -88,4 +88,4 @@ def the_control_is_stopped():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

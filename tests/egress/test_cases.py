@@ -185,4 +185,4 @@ def labels_may_be_let_through():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -143,8 +143,28 @@ static void say_asked(const struct outcome *o)
 	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
 }
 
+/* What an overlay workspace has in front, and what to do with it. */
+static void say_layer(const struct outcome *o)
+{
+	unsigned long long n = o->layer_changed;
+	char text[256];
+
+	if (!o->layer)
+		return;
+	if (!n && !o->layer_more) {
+		message_log(PRIORITY_INFO, "brig", "it changed nothing in the workspace");
+		return;
+	}
+	(void)snprintf(text, sizeof(text),
+		       "%s%llu name%s changed in a layer, and the workspace is as it was: brig "
+		       "diff, brig apply or brig discard%s%.8s",
+		       o->layer_more ? "more than " : "", n, n == 1 ? "" : "s", " ", o->layer);
+	message_log(PRIORITY_NOTICE, "brig", text);
+}
+
 void denials_say(const struct outcome *o, const char *agent)
 {
+	say_layer(o);
 	say_list(o, agent);
 	say_trust(o);
 	if (o->unsettled)

@@ -4,12 +4,13 @@
  *
  * CACHE/layers/RUN has
  *
- *	upper/   the overlay's upper layer, written by hostile code; the range's as root
- *	work/    the overlay's own
+ *	upper/   the overlay's upper layer, written by hostile code
+ *	work/    the overlay's own; gone once it is finished
  *	about    JSON, mode 0600: whose it is, written whole under another name first
  *
- * CACHE/layers is 0700 and ours. Nothing in `upper` is opened here: who reads it does so confined,
- * by descriptors, following no link; as root inside of the layer's range of ids.
+ * CACHE/layers is 0700 and ours. As root everything in it is root's on disk, too: a run sees it
+ * through an idmapped mount. Nothing in `upper` is opened here but folders: who reads it does so
+ * confined, by descriptors, following no link.
  *
  * States: made (a run has the shared lock) -> finished (`about` says so, written last) -> dropped
  * (moved to .gone-*, then removed). A layer without `finished` that nobody holds is damaged: brig
@@ -43,15 +44,13 @@ struct layer_about {
 	/* ctime of a file made at the start on the workspace's file system: what has one not older
 	 * was changed by somebody else since. */
 	struct timespec start;
-	bool same_place; /* is a rename from the layer into the workspace possible? */
-	bool by_root;    /* what is in it belongs to the range [first, first + count) on disk */
-	uint32_t first_uid, first_gid, count;
-	uint32_t disk_uid,
-		disk_gid; /* owner of the workspace on disk; as root what is applied gets it */
-	uint32_t inside_uid, inside_gid; /* as root: who the user inside is, counted from `first` */
-	bool finished;                   /* all of it is on disk, and no mount has it any more */
-	int64_t began, ended;            /* seconds; ended: 0 until it is finished */
-	uint64_t changed; /* names in the upper layer, counted at the end; see layer_count */
+	bool same_place; /* the layer is on the workspace's file system: renames may do */
+	uint32_t disk_uid, disk_gid; /* of the workspace: as root what is applied gets them */
+	bool by_root;
+	bool finished;           /* all of it is on disk, and no mount has it any more */
+	int64_t began, ended;    /* seconds; ended: 0 until it is finished */
+	uint64_t changed, bytes; /* counted at the end, see layer_count; at most LAYER_NAMES */
+	bool more;               /* and more: nobody counted on */
 };
 
 struct layer {
@@ -79,9 +78,6 @@ struct layer_want {
 /* Makes one, and holds it shared. The cache must be on a file system that can be an upper layer:
  * user xattrs, and neither NFS nor an overlay; refused by name else. */
 int layer_make(const struct layer_want *w, struct layer *ret, struct err *e);
-/* As root: what the child writes to belongs to these ids on disk. After the range is known. */
-int layer_give(struct layer *l, uint32_t first_uid, uint32_t first_gid, uint32_t count,
-	       uint32_t inside_uid, uint32_t inside_gid, struct err *e);
 /* All processes inside are gone, and with them the mount: syncs the layer's file system, removes
  * the mark that a volatile mount leaves, counts names, and writes `finished`. */
 int layer_finish(struct layer *l, struct err *e);
@@ -99,9 +95,11 @@ int layer_open(const char *which, const char *workspace, enum layer_hold hold, s
 /* Is the workspace that it names still the folder it was made over? 0, or an error that says what
  * is there instead. `fd` gets that folder, open for reading. */
 int layer_workspace(const struct layer *l, int *fd, struct err *e);
-/* Names in an upper layer that are not folders that were there before, at most `most`. Hostile: by
- * descriptors, no link followed, nothing read but names and marks. */
-int layer_count(const struct layer *l, uint64_t most, uint64_t *ret);
+enum { LAYER_NAMES = 1000000 };
+/* Names in an upper layer but those of folders that were there before (at most `most`, then *more),
+ * and their bytes on disk. Hostile: by descriptors, no link followed, nothing read but names,
+ * attributes and marks. */
+int layer_count(const struct layer *l, uint64_t most, uint64_t *names, uint64_t *bytes, bool *more);
 
 struct layer_row {
 	const struct layer_about *about;

@@ -603,6 +603,11 @@ void outcome_json(const struct outcome *o, struct json *j)
 		json_kstr(j, "id", o->layer);
 		json_ku64(j, "changed", o->layer_changed);
 		json_kbool(j, "more", o->layer_more);
+		if (o->layer_tried) {
+			json_ku64(j, "applied", o->layer_applied);
+			json_ku64(j, "left", o->layer_left);
+			json_kstr(j, "kept", o->layer_kept.code ? o->layer_kept.what : NULL);
+		}
 		json_object_end(j);
 	}
 	if (o->job)

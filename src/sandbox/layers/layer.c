@@ -130,6 +130,7 @@ static int dress(int upper, int workspace, struct err *e)
 static int make_in(int layers, const char *id, int workspace, struct layer *l, struct err *e)
 {
 	struct stat st;
+	char name[33];
 
 	if (mkdirat(layers, id, 0700) < 0)
 		return err_sys(e, "cannot make a layer");
@@ -143,7 +144,8 @@ static int make_in(int layers, const char *id, int workspace, struct layer *l, s
 	(void)snprintf(l->about.id, sizeof(l->about.id), "%s", id);
 	l->about.same_place = st.st_dev == l->about.dev;
 	if (can_hold(l->upper, l->path, e) < 0 || dress(l->upper, workspace, e) < 0 ||
-	    layer_about_write(l->folder, &l->about, e) < 0)
+	    layer_about_draft(l->folder, &l->about, name, e) < 0 ||
+	    layer_about_take(l->folder, name, e) < 0)
 		return -e->code;
 	/* By whatever links the cache folder is reached: a bind follows none. */
 	return fd_real_path(l->folder, l->path) < 0 ? err_sys(e, "cannot tell where the layer is")
@@ -174,22 +176,35 @@ int layer_make(const struct layer_want *w, struct layer *ret, struct err *e)
 	return 0;
 }
 
+/* What a volatile mount has written is on disk only after this, and so is what says so; for nothing
+ * nobody waits. */
+static int put_on_disk(const struct layer *l, const struct layer_about *a, struct err *e)
+{
+	if ((a->changed || a->more) && syncfs(l->upper) < 0)
+		return err_sys(e, "the layer could not be written to disk");
+	return 0;
+}
+
 int layer_finish(struct layer *l, struct err *e)
 {
 	struct layer_about a = l->about;
 	int r = layer_count(l, LAYER_NAMES, &a.changed, &a.bytes, &a.more);
+	char name[33];
 
 	if (r < 0)
 		return err_errno(e, r, "cannot look through the layer");
-	/* What a volatile mount has written is on disk only now; nothing, where nothing was. */
-	if ((a.changed || a.more) && syncfs(l->upper) < 0)
-		return err_sys(e, "the layer could not be written to disk");
-	r = tree_remove(l->folder, LAYER_WORK);
-	if (r < 0)
-		return err_errno(e, r, "cannot remove the layer's work folder");
 	a.finished = true;
 	a.ended = time(NULL);
-	if (layer_about_write(l->folder, &a, e) < 0)
+	if (layer_about_draft(l->folder, &a, name, e) < 0)
+		return -e->code;
+	r = put_on_disk(l, &a, e);
+	if (r == 0 && tree_remove(l->folder, LAYER_WORK) < 0)
+		r = err_set(e, ERR_INTERNAL, EIO, "cannot remove the layer's work folder");
+	if (r < 0) {
+		(void)unlinkat(l->folder, name, 0);
+		return r;
+	}
+	if (layer_about_take(l->folder, name, e) < 0)
 		return -e->code;
 	l->about = a;
 	return 0;

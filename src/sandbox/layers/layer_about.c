@@ -55,28 +55,29 @@ static void about_text(const struct layer_about *a, struct buf *b)
 	buf_putc(b, '\n');
 }
 
-int layer_about_write(int folder, const struct layer_about *a, struct err *e)
+int layer_about_draft(int folder, const struct layer_about *a, char name[33], struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(LAYER_ABOUT_MAX);
 	CLEANUP(fd) int fd = -1;
-	char name[33];
 	int r;
 
-	if (random_hex(name, sizeof(name), e) < 0)
+	if (random_hex(name, 33, e) < 0)
 		return -e->code;
 	about_text(a, &b);
 	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return err_sys(e, "cannot write down whose the layer is");
-	r = b.failed ? -ENOMEM : fd_write_all(fd, buf_str(&b), b.len);
-	/* What says that all is on disk must be there itself. */
-	if (r == 0 && a->finished && fdatasync(fd) < 0)
-		r = -errno;
-	if (r == 0 && renameat(folder, name, folder, LAYER_ABOUT) < 0)
-		r = -errno;
-	if (r < 0)
+	r = fd < 0 ? -errno : b.failed ? -ENOMEM : fd_write_all(fd, buf_str(&b), b.len);
+	if (r < 0 && fd >= 0)
 		(void)unlinkat(folder, name, 0);
 	return r < 0 ? err_errno(e, r, "cannot write down whose the layer is") : 0;
+}
+
+int layer_about_take(int folder, const char *name, struct err *e)
+{
+	if (renameat(folder, name, folder, LAYER_ABOUT) == 0)
+		return 0;
+	(void)err_sys(e, "cannot write down whose the layer is");
+	(void)unlinkat(folder, name, 0);
+	return -e->code;
 }
 
 static bool get_time(const struct jread *about, const char *key, struct timespec *ret)

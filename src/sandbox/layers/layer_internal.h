@@ -11,8 +11,9 @@
 #define LAYER_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 enum { LAYER_ABOUT_MAX = 32768, LAYER_LOOK_MS = 20 };
 
-/* Whole under another name first, and on disk. */
-int layer_about_write(int folder, const struct layer_about *a, struct err *e);
+/* Whole under another name first, which counts for nothing until it is taken. */
+int layer_about_draft(int folder, const struct layer_about *a, char name[33], struct err *e);
+int layer_about_take(int folder, const char *name, struct err *e);
 /* -ENOENT: there is none, or it is not what brig writes. */
 int layer_about_read(int folder, struct layer_about *ret);
 

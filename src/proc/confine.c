@@ -56,7 +56,7 @@ enum {
 	CALLS_READ = 1 << 9,   /* files */
 	CALLS_NAMES = 1 << 10, /* libc's resolver */
 	CALLS_MEMFD = 1 << 11, /* answers in memory files */
-	CALLS_LOOK = 1 << 12   /* trees of files, their marks and handles; nothing that writes */
+	CALLS_LOOK = 1 << 12   /* trees of files and their marks; nothing that writes */
 };
 
 #define CALLS_DIAL (CALLS_TCP | CALLS_INET)
@@ -143,7 +143,7 @@ static const struct confine_set {
 	    SYS_openat2),
 	SET(CALLS_MAKE | CALLS_READ | CALLS_LOOK, SYS_openat, SYS_fstat, SYS_newfstatat, SYS_fcntl),
 	SET(CALLS_READ | CALLS_LOOK, SYS_lseek, SYS_pread64),
-	SET(CALLS_LOOK, SYS_getdents64, SYS_readlinkat, SYS_fgetxattr, SYS_name_to_handle_at),
+	SET(CALLS_LOOK, SYS_getdents64, SYS_readlinkat, SYS_fgetxattr, SYS_statx),
 	SET(CALLS_SERVE, SYS_readv, SYS_writev, SYS_recvfrom, SYS_sendto, SYS_recvmsg, SYS_sendmsg,
 	    SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_exit, SYS_rt_sigprocmask,
 	    SYS_rt_sigaction, SYS_restart_syscall, SYS_tgkill),

@@ -23,6 +23,7 @@
 #include "workspace/look_internal.h"
 
 enum {
+	NOBODY = 65534,
 	PIECE_MAX = 1 << 16,
 	CPU_S = 600,
 };
@@ -67,19 +68,32 @@ static int keep_reading(void)
 	return syscall(SYS_capset, &head, caps) < 0 ? -errno : 0;
 }
 
-static int become_reader(const struct layer_about *a)
+/* Root becomes nobody who may read. */
+static int become_reader_of_all(void)
 {
-	if (geteuid() != 0) {
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2] = { 0 };
+
+	if (syscall(SYS_capget, &head, caps) < 0)
+		return -errno;
+	if (!(caps[0].permitted & 1U << CAP_DAC_READ_SEARCH))
+		return 0;
+	return prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
+			       setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+			       setresuid(NOBODY, NOBODY, NOBODY) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int become_reader(void)
+{
+	int r = 0;
+
+	if (geteuid() == 0)
+		r = become_reader_of_all();
+	else
 		become_reader_of_own();
-		return keep_reading();
-	}
-	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0)
-		return -errno;
-	if (a->by_root && a->first_uid &&
-	    (setresgid(a->first_gid, a->first_gid, a->first_gid) < 0 ||
-	     setresuid(a->first_uid, a->first_uid, a->first_uid) < 0))
-		return -errno;
-	return keep_reading();
+	return r < 0 ? r : keep_reading();
 }
 
 static int put_piece(int line, const char *data, size_t n)
@@ -151,7 +165,7 @@ static int child_main(void *arg, int line)
 	struct err e = { 0 };
 
 	if (fd_close_except(3, keep, ARRAY_LEN(keep)) < 0 || setrlimit(RLIMIT_CPU, &cpu) < 0 ||
-	    become_reader(l->w->about) < 0)
+	    become_reader() < 0)
 		(void)err_sys(&e, "cannot start to look through a layer");
 	else if (confine(CONFINE_WALKER, &want, &e) == 0)
 		(void)child_look(l, line, &e);

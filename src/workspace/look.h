@@ -3,8 +3,7 @@
  *
  * Hostile code wrote the layer, so a child of ours does it that can only read: below those two
  * folders, by descriptors, following no link, without a network or another process
- * (CONFINE_WALKER). It is the user; as root it is somebody of the layer's range, who may read.
- * Blocks until it is done. */
+ * (CONFINE_WALKER); as root it is nobody, who may read. Blocks until it is done. */
 #pragma once
 
 #include <stdbool.h>

@@ -2,10 +2,10 @@
 /* workspace/look_walk.c - the walk over an upper layer, beside the workspace as it is.
  *
  * Marks of overlayfs: a device 0:0 is a name that was removed; user.overlay.opaque, that nothing of
- * the workspace's folder shows; user.overlay.origin, that what is here was copied from there, with
- * the handle of the file that was. A rename takes that mark along, so a mark whose file is still
- * somewhere else in the workspace, under a name that the layer hides, says nothing about this name.
- * An opaque folder is told as what is missing from it. */
+ * the workspace's folder shows; user.overlay.origin, that what is here was copied from there. A
+ * rename takes that mark of a file along, so a file that is marked and missing in the workspace was
+ * removed there only if its folder has been changed since the run began. An opaque folder is told
+ * as what is missing from it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,28 +22,16 @@
 enum {
 	WALK_DEPTH = 200,
 	WALK_NAMES = 4000000, /* of both trees */
-	ORIGIN_HEAD = 21,     /* of struct ovl_fb, before the handle; its byte 4 is the type */
-	HANDLE_MAX = 64,
-	SUM_MAX = 1 << 16,
 };
 
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define FILE_FLAGS (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-
-/* A file of the workspace that some name of the layer's hides, by a sum of its handle. */
-struct sums {
-	uint64_t *v;
-	size_t n, room;
-};
 
 struct walk_state {
 	const struct look_want *w;
 	struct arena *arena;
 	struct change *v;
 	size_t n, names;
-	uint64_t *origins; /* of each change: a sum of the handle in its mark; 0: none */
-	size_t origin_n;
-	struct sums hidden;
 	char path[PATH_MAX];
 	size_t len;
 	struct err *e;
@@ -54,6 +42,7 @@ struct walk_in {
 	int up, low; /* low -1: there is none */
 	int depth;
 	bool within, git_was;
+	bool touched; /* the workspace's folder was changed since the run began */
 	uint64_t git;
 	enum change_conflict conflict;
 };
@@ -66,63 +55,10 @@ bool look_wants(const struct look_want *w, const char *path)
 	return !w->path_count;
 }
 
-/* ---- handles ---- */
-
-static uint64_t sum_of(int type, const void *handle, size_t n)
+/* In a namespace the kernel writes no handle into the mark: that it is there is all. */
+static bool has_origin(int fd)
 {
-	uint64_t sum = mem_hash((uint64_t)type + 1, handle, n);
-
-	return sum ? sum : 1;
-}
-
-static uint64_t sum_of_file(int folder, const char *name)
-{
-	struct {
-		struct file_handle head;
-		unsigned char room[HANDLE_MAX];
-	} h = { .head.handle_bytes = HANDLE_MAX };
-	int mount;
-
-	if (name_to_handle_at(folder, name, &h.head, &mount, 0) < 0)
-		return 0;
-	return sum_of(h.head.handle_type, h.head.f_handle, h.head.handle_bytes);
-}
-
-/* true: it has the mark. *sum is 0 where the mark has no handle. */
-static bool origin_of(int fd, uint64_t *sum)
-{
-	unsigned char mark[ORIGIN_HEAD + HANDLE_MAX];
-	ssize_t n = fgetxattr(fd, "user.overlay.origin", mark, sizeof(mark));
-
-	*sum = n > ORIGIN_HEAD ? sum_of(mark[4], mark + ORIGIN_HEAD, (size_t)n - ORIGIN_HEAD) : 0;
-	return n >= 0;
-}
-
-static int sums_add(struct sums *s, uint64_t sum)
-{
-	uint64_t *more;
-
-	if (s->n == s->room) {
-		s->room = s->room ? 2 * s->room : 1024;
-		more = realloc(s->v, s->room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		s->v = more;
-	}
-	s->v[s->n++] = sum;
-	return 0;
-}
-
-static int sum_order(const void *x, const void *y)
-{
-	const uint64_t *a = x, *b = y;
-
-	return *a < *b ? -1 : *a > *b;
-}
-
-static bool sums_have(const struct sums *s, uint64_t sum)
-{
-	return s->n && bsearch(&sum, s->v, s->n, sizeof(sum), sum_order);
+	return fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0;
 }
 
 /* ---- one change ---- */
@@ -149,32 +85,27 @@ static bool since_start(const struct walk_state *s, const struct stat *st)
 	return true;
 }
 
-static int walk_add(struct walk_state *s, const struct walk_in *in, struct change c, uint64_t sum)
+static int walk_add(struct walk_state *s, const struct walk_in *in, struct change c)
 {
 	struct change *slot;
-	uint64_t *origin;
 
 	if (!look_wants(s->w, s->path))
 		return 0;
 	if (s->n >= CHANGES_MAX)
 		return walk_failed(s, -E2BIG);
 	slot = ARENA_PUSH(s->arena, s->v, s->n);
-	origin = ARENA_PUSH(s->arena, s->origins, s->origin_n);
 	c.path = arena_strdup(s->arena, s->path);
 	c.link = c.link ? arena_strdup(s->arena, c.link) : "";
-	if (!slot || !origin || !c.path || !c.link)
+	if (!slot || !c.path || !c.link)
 		return walk_failed(s, -ENOMEM);
 	if (in->conflict != CONFLICT_NONE)
 		c.conflict = in->conflict;
 	c.within = in->within;
 	*slot = c;
-	*origin = sum;
 	return 0;
 }
 
-/* All is walked, whatever is wanted: what was renamed has its other name anywhere.
- *
- * Goes one name further down; false: no path is that long. */
+/* Goes one name further down; false: no path is that long. */
 static bool path_push(struct walk_state *s, const char *name, size_t *was)
 {
 	int n = snprintf(s->path + s->len, sizeof(s->path) - s->len, "%s%s", s->len ? "/" : "",
@@ -197,26 +128,25 @@ static void path_pop(struct walk_state *s, size_t was)
 
 /* ---- what the layer hides of the workspace ---- */
 
-/* Notes what is there; *changed where the host has changed any of it since the run began. */
+/* *changed where the host has changed any of what is there since the run began. */
 static int hide(struct walk_state *s, int folder, const char *name, const struct stat *st,
 		int depth, bool *changed)
 {
 	CLEANUP(fd) int fd = -1;
-	uint64_t sum = sum_of_file(folder, name);
 	const struct fd_entry *d;
 	struct folder f;
-	int r = sum ? sums_add(&s->hidden, sum) : 0;
+	int r = 0;
 
 	*changed |= since_start(s, st);
-	if (r < 0 || !S_ISDIR(st->st_mode))
-		return r;
+	if (*changed || !S_ISDIR(st->st_mode))
+		return 0;
 	fd = openat(folder, name, FOLDER_FLAGS);
 	if (fd < 0 || depth > WALK_DEPTH) {
 		*changed = true; /* nobody can say */
 		return 0;
 	}
 	folder_begin(&f, fd);
-	while (r == 0 && (d = folder_next(&f))) {
+	while (r == 0 && !*changed && (d = folder_next(&f))) {
 		struct stat below;
 
 		if (++s->names > WALK_NAMES)
@@ -254,7 +184,7 @@ static int walk_deleted(struct walk_state *s, const struct walk_in *in, const ch
 			c.git_was = true;
 		}
 	}
-	return walk_add(s, in, c, 0);
+	return walk_add(s, in, c);
 }
 
 /* ---- files and links ---- */
@@ -306,7 +236,6 @@ static int walk_file(struct walk_state *s, const struct walk_in *in, const char 
 			    .git = in->git, .git_was = in->git_was };
 	char link[PATH_MAX] = "", before[PATH_MAX] = "";
 	CLEANUP(fd) int fd = -1;
-	uint64_t sum = 0;
 
 	if (was)
 		c.was = change_was_of(was);
@@ -323,24 +252,23 @@ static int walk_file(struct walk_state *s, const struct walk_in *in, const char 
 									: CHANGE_CHANGED;
 	} else {
 		fd = openat(in->up, name, FILE_FLAGS);
-		c.origin = fd >= 0 && origin_of(fd, &sum);
+		c.origin = fd >= 0 && has_origin(fd);
 		c.kind = fd < 0			     ? CHANGE_OTHER
 			 : was && S_ISREG(was->st_mode) ? compare_files(in->up, in->low, name, now,
 									was)
 							: CHANGE_CHANGED;
 	}
-	if (was)
-		c.conflict = hides(s, in, name, was);
 	if (c.kind == CHANGE_KINDS)
 		return 0;
+	if (was)
+		c.conflict = hides(s, in, name, was);
+	else if (c.origin && in->touched)
+		c.conflict = CONFLICT_GONE;
 	if (c.kind != CHANGE_OTHER && was && ((now->st_mode ^ was->st_mode) & S_IFMT))
 		c.kind = CHANGE_TYPE;
 	if (c.kind != CHANGE_OTHER && !was)
 		c.kind = CHANGE_ADDED;
-	/* A handle tells the host's file of that name from the one that was copied. */
-	if (was && sum && sum == sum_of_file(in->low, name))
-		sum = 0;
-	return walk_add(s, in, c, sum);
+	return walk_add(s, in, c);
 }
 
 /* ---- folders ---- */
@@ -383,6 +311,18 @@ static void find_git(struct walk_state *s, const char *name, struct walk_in *in)
 	in->git_was = in->low >= 0 && (named || gitdir_enough(low));
 }
 
+/* A folder made since, in the place of the one that was copied from. */
+static bool made_since(const struct walk_state *s, int low)
+{
+	struct statx x;
+	struct timespec made;
+
+	if (statx(low, "", AT_EMPTY_PATH, STATX_BTIME, &x) < 0 || !(x.stx_mask & STATX_BTIME))
+		return false;
+	made = (struct timespec){ .tv_sec = x.stx_btime.tv_sec, .tv_nsec = x.stx_btime.tv_nsec };
+	return !time_before(&made, &s->w->about->start);
+}
+
 static int walk_folder(struct walk_state *s, const struct walk_in *in, const char *name,
 		       const struct stat *now, const struct stat *was)
 {
@@ -391,7 +331,6 @@ static int walk_folder(struct walk_state *s, const struct walk_in *in, const cha
 							    : -1;
 	struct walk_in below = *in;
 	struct change c = { .now = change_was_of(now), .kind = CHANGE_FOLDER };
-	uint64_t sum = 0;
 	char opaque = 0;
 	int r = 0;
 
@@ -399,26 +338,32 @@ static int walk_folder(struct walk_state *s, const struct walk_in *in, const cha
 		c.was = change_was_of(was);
 	if (up < 0 || in->depth >= WALK_DEPTH || (low < 0 && was && S_ISDIR(was->st_mode))) {
 		c.kind = CHANGE_OTHER;
-		return walk_add(s, in, c, 0);
+		return walk_add(s, in, c);
 	}
-	below = (struct walk_in){ up, low, in->depth + 1, in->within, in->git_was, in->git,
-				  in->conflict };
+	below.up = up;
+	below.low = low;
+	below.depth++;
 	find_git(s, name, &below);
-	c.origin = origin_of(up, &sum);
+	c.origin = has_origin(up);
 	c.git = below.git;
 	c.git_was = below.git_was;
 	if (low < 0) {
 		c.kind = was ? CHANGE_TYPE : CHANGE_FOLDER;
+		/* A folder that was there cannot be renamed in an overlay: it is gone. */
 		if (was)
 			c.conflict = hides(s, in, name, was);
-		r = walk_add(s, in, c, sum);
+		else if (c.origin)
+			c.conflict = below.conflict = CONFLICT_GONE;
+		r = walk_add(s, in, c);
 		below.within = true;
+		below.touched = false;
 	} else {
-		if (sum && sum != sum_of_file(in->low, name))
+		below.touched = since_start(s, was);
+		if (c.origin && made_since(s, low))
 			below.conflict = CONFLICT_ANOTHER;
 		c.kind = CHANGE_MODE;
 		if (mode_left(now, was) != (was->st_mode & 07777))
-			r = walk_add(s, &below, c, 0);
+			r = walk_add(s, &below, c);
 	}
 	if (r == 0)
 		r = walk_names(s, &below);
@@ -437,6 +382,8 @@ static int walk_name(struct walk_state *s, const struct walk_in *in, const char 
 		return walk_failed(s, -errno);
 	if (in->low >= 0 && fstatat(in->low, name, &low, AT_SYMLINK_NOFOLLOW) == 0)
 		was = &low;
+	if (!look_wants(s->w, s->path))
+		return 0;
 	if (S_ISCHR(now.st_mode) && now.st_rdev == 0)
 		return was ? walk_deleted(s, in, name, was) : 0;
 	if (S_ISDIR(now.st_mode))
@@ -446,7 +393,7 @@ static int walk_name(struct walk_state *s, const struct walk_in *in, const char 
 	c.now = change_was_of(&now);
 	if (was)
 		c.was = change_was_of(was);
-	return walk_add(s, in, c, 0);
+	return walk_add(s, in, c);
 }
 
 static int walk_names(struct walk_state *s, const struct walk_in *in)
@@ -486,38 +433,20 @@ static int path_order(const void *x, const void *y)
 	return p - q;
 }
 
-/* A mark whose file is still in the workspace, hidden by another name, came along with a rename. */
-static void judge_origins(struct walk_state *s)
-{
-	if (s->hidden.n)
-		qsort(s->hidden.v, s->hidden.n, sizeof(*s->hidden.v), sum_order);
-	for (size_t i = 0; i < s->n; i++) {
-		struct change *c = &s->v[i];
-		bool moved = s->origins[i] && sums_have(&s->hidden, s->origins[i]);
-
-		if (c->conflict != CONFLICT_NONE || moved)
-			continue;
-		if (c->origin && !c->was.mode)
-			c->conflict = CONFLICT_GONE;
-		else if (s->origins[i])
-			c->conflict = CONFLICT_ANOTHER;
-	}
-}
-
 int look_walk(const struct look_want *w, struct change_list *ret, struct err *e)
 {
 	struct walk_state s = { .w = w, .arena = ret->arena, .e = e };
 	struct walk_in in = { .up = w->upper, .low = w->workspace };
+	struct stat st;
 	int r;
 
+	if (fstat(w->workspace, &st) < 0)
+		return err_sys(e, "cannot look at the workspace");
+	in.touched = since_start(&s, &st);
 	find_git(&s, "", &in);
 	r = walk_names(&s, &in);
-	if (r == 0) {
-		judge_origins(&s);
-		if (s.n)
-			qsort(s.v, s.n, sizeof(*s.v), path_order);
-	}
-	free(s.hidden.v);
+	if (r == 0 && s.n)
+		qsort(s.v, s.n, sizeof(*s.v), path_order);
 	ret->v = s.v;
 	ret->n = s.n;
 	return r;

@@ -34,7 +34,7 @@ struct side {
 
 struct compare {
 	struct side a, b;
-	int *forth, *back; /* by diagonal: how far a way got; room for both signs */
+	int *forth, *back; /* by diagonal, how far a way got: within twice the lines of 0 */
 	int zero;          /* the place of diagonal 0 */
 	long work;
 };
@@ -311,8 +311,8 @@ static int diff_lines(struct line *lines, size_t an, size_t bn, struct buf *out,
 	const size_t n = an + bn;
 	CLEANUP(mem) uint32_t *numbers = calloc(2 * n + 2, sizeof(*numbers));
 	CLEANUP(mem) bool *changed = calloc(n + 2, sizeof(*changed));
-	CLEANUP(mem) int *ways = calloc(4 * n + 16, sizeof(*ways));
-	struct compare c = { .zero = (int)n + 4 };
+	CLEANUP(mem) int *ways = calloc(8 * n + 32, sizeof(*ways));
+	struct compare c = { .zero = 2 * (int)n + 8 };
 	int r;
 
 	if (!numbers || !changed || !ways)
@@ -320,7 +320,7 @@ static int diff_lines(struct line *lines, size_t an, size_t bn, struct buf *out,
 	c.a = (struct side){ lines, an, numbers, changed, numbers + n, 0 };
 	c.b = (struct side){ lines + an, bn, numbers + an, changed + an + 1, numbers + n + an, 0 };
 	c.forth = ways;
-	c.back = ways + 2 * n + 8;
+	c.back = ways + 4 * n + 16;
 	r = compare_lines(lines, an, bn, &c);
 	if (r == 0)
 		put_hunks(&c, out, count);

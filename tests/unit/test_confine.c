@@ -714,7 +714,7 @@ static void a_layer_that_cannot_be_put_on_is_an_error(void **state)
 		{ SYS_seccomp, COMMAND, 0 },
 		{ SYS_prlimit64, COMMAND, 0 },
 		{ SYS_prctl, COMMAND, 0 },
-		{ SYS_capset, COMMAND | UNPACKERS | INSPECTOR, 0 },
+		{ SYS_capset, COMMAND | UNPACKERS | INSPECTOR | WALKER, 0 },
 	};
 	/* Without a rule there is none to add. */
 	const unsigned ruleless = WORKER | KEEPER | SIGNER | TLS | INSPECTOR;

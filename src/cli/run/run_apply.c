@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run/run_apply.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/files/fd.h"
+#include "base/sys/clock.h"
+#include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "cli/cli.h"
 #include "cli/run/terminal.h"
@@ -28,7 +29,6 @@ static bool is_interrupted(void)
  * what the command wrote, is not it. */
 static bool is_agreed(int tty, const char *question)
 {
-	struct pollfd p = { .fd = tty, .events = POLLIN };
 	char line[64];
 	ssize_t n = 0;
 	int r = 0;
@@ -37,7 +37,7 @@ static bool is_agreed(int tty, const char *question)
 	if (fd_write_all(tty, question, strlen(question)) < 0)
 		return false;
 	while (r == 0 && !is_interrupted())
-		r = poll(&p, 1, LOOK_MS);
+		r = wait_fd(tty, POLLIN, clock_after(LOOK_MS));
 	if (r > 0)
 		n = read(tty, line, sizeof(line) - 1);
 	if (n <= 0) {

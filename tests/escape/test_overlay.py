@@ -281,4 +281,4 @@ def the_disk_limit_counts_what_goes_to_the_layer():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

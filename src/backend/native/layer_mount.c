@@ -37,7 +37,7 @@ static int give(int fs, const struct layers *l)
 }
 
 /* -errno: this kernel does not take layers so, or takes none at all. */
-static int by_descriptor(int target, const struct layers *l)
+static int mount_by_descriptor(int target, const struct layers *l)
 {
 	CLEANUP(fd) int fs = fsopen("overlay", FSOPEN_CLOEXEC);
 	CLEANUP(fd) int tree = -1;
@@ -51,7 +51,7 @@ static int by_descriptor(int target, const struct layers *l)
 	return 0;
 }
 
-static int by_name(int target, const struct layers *l)
+static int mount_by_name(int target, const struct layers *l)
 {
 	char options[192], at[32];
 
@@ -72,7 +72,7 @@ int layer_mount(int target, int layer, struct err *e)
 
 	if (lower < 0 || upper < 0 || work < 0)
 		return err_sys(e, "cannot open the layer");
-	if (by_descriptor(target, &l) == 0 || by_name(target, &l) == 0)
+	if (mount_by_descriptor(target, &l) == 0 || mount_by_name(target, &l) == 0)
 		return 0;
 	(void)err_sys(e, "an overlay over the workspace is not to be had here");
 	e->kind = ERR_UNAVAILABLE;

@@ -7,6 +7,9 @@
 
 #include "base/files/fd.h"
 #include "model/settings/fields.h"
+#include "workspace/apply.h"
+
+#define CLAIM_MS 1000 /* of who only looks */
 
 static int only_for_runs(struct err *e)
 {
@@ -56,6 +59,22 @@ static void layer_is_lost(struct outcome *o, const struct err *why)
 	o->error = *why;
 }
 
+/* What the rules allow goes into the folder; the rest, and all where something is in conflict,
+ * stays in the layer for who is there to judge it. */
+static void apply_at_end(struct sandbox *s)
+{
+	size_t done = 0, left = 0;
+
+	s->o->layer_tried = true;
+	if (!claim_lock(s->layer.folder, CLAIM_MS))
+		(void)err_set(&s->o->layer_kept, ERR_UNAVAILABLE, EBUSY,
+			      "somebody else has its layer");
+	else if (apply_auto(&s->layer, &done, &left, &s->o->layer_kept) == 0)
+		err_clear(&s->o->layer_kept);
+	s->o->layer_applied = done;
+	s->o->layer_left = left;
+}
+
 void run_layer_end(struct sandbox *s)
 {
 	struct err e = { 0 };
@@ -64,6 +83,8 @@ void run_layer_end(struct sandbox *s)
 		return;
 	if (layer_finish(&s->layer, &e) < 0)
 		layer_is_lost(s->o, &e);
+	else if (s->spec->workspace_apply == APPLY_AUTO && s->layer.about.changed)
+		apply_at_end(s);
 	s->o->layer = arena_strdup(s->o->arena, s->layer.about.id);
 	s->o->layer_changed = s->layer.about.changed;
 	s->o->layer_more = s->layer.about.more;

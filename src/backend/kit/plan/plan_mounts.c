@@ -249,6 +249,8 @@ static int check_writable(struct box_plan *p, struct err *e)
 	if (faccessat(AT_FDCWD, p->workspace, W_OK | X_OK, AT_EACCESS) == 0)
 		return 0;
 	/* Somebody mounted it so, and may mean it: what only reads works. */
+	if (errno == EROFS && p->layered)
+		return 0;
 	if (errno == EROFS)
 		return plan_note(p, "the workspace is mounted read-only: the command cannot write "
 				    "to it"),

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <termios.h>
 
 #include "base/bytes/json.h"
 #include "base/text/clean.h"
@@ -165,6 +166,8 @@ static char answer(const struct change *c)
 
 	changes_put_line(&b, c);
 	for (;;) {
+		/* What was typed before, or what a text made the terminal say, is no answer. */
+		(void)tcflush(STDIN_FILENO, TCIFLUSH);
 		(void)printf("%sApply this change [y,n,a,d,q,?]? ", buf_str(&b));
 		(void)fflush(stdout);
 		if (!fgets(line, sizeof(line), stdin))
@@ -183,6 +186,7 @@ static int ask_each(const struct apply *a, struct changes_asked *taken, struct e
 	const struct change_list *l = apply_changes(a);
 	bool all = false;
 
+	(void)setvbuf(stdin, NULL, _IONBF, 0);
 	for (size_t i = 0; i < l->n; i++) {
 		const char *path[] = { l->v[i].path };
 		struct look_want w = apply_look(a);

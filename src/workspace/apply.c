@@ -96,7 +96,8 @@ static int stay_staged(const struct apply_place *p, const char *state, const str
 		return -e->code;
 	if (steps && unlinkat(p->folder, state, 0) < 0)
 		return err_sys(e, "cannot note that an apply was undone");
-	return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "try again when it is done",
+	return err_refuse(e, ERR_UNAVAILABLE, EBUSY,
+			  "the workspace is as it was; try again, so that the layer gets its files",
 			  "somebody looks at the layer '%.200s'", l->layer);
 }
 

@@ -21,8 +21,8 @@
 
 #include "sandbox/layers/layer.h"
 #include "workspace/change.h"
-#include "workspace/guard.h"
-#include "workspace/look.h"
+#include "workspace/apply_guard.h"
+#include "workspace/layer_look.h"
 
 enum apply_verdict {
 	VERDICT_NOT_ASKED,

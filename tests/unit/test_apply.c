@@ -312,9 +312,9 @@ static void a_conflict_refuses_all_of_it(void **state UNUSED)
 	assert_int_equal(apply_these(&l, that, 1, false, &done, &e), -EEXIST);
 	assert_ok(apply_these(&l, that, 1, true, &done, &e), &e);
 	shell("grep -q more w/a && ! grep -q host w/a");
+	layer_done(&l);
 	assert_ok(undo(false, &e), &e);
 	shell("grep -q host w/a");
-	layer_done(&l);
 }
 
 static void no_set_id_bit_and_no_device_comes(void **state UNUSED)

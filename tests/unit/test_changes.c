@@ -4,7 +4,7 @@
 #include "layers.h"
 
 #include "workspace/change.h"
-#include "workspace/look.h"
+#include "workspace/layer_look.h"
 
 static void look(const struct layer *l, struct change_list *ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/show.c - one change as text, in the confined process: what git and patch read. */
+/* workspace/layer_show.c - one change as text, in the confined process: what git and patch read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/files/fd.h"
-#include "workspace/look_internal.h"
+#include "workspace/layer_look_internal.h"
 #include "workspace/textdiff.h"
 
 #define FILE_FLAGS (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)

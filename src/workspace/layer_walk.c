@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/look_walk.c - the walk over an upper layer, beside the workspace as it is.
+/* workspace/layer_walk.c - the walk over an upper layer, beside the workspace as it is.
  *
  * Marks of overlayfs: a device 0:0 is a name that was removed; user.overlay.opaque, that nothing of
  * the workspace's folder shows; user.overlay.origin, that what is here was copied from there. A
@@ -17,7 +17,7 @@
 #include "backend/kit/survey/gitdirs.h"
 #include "base/files/folder.h"
 #include "base/text/str.h"
-#include "workspace/look_internal.h"
+#include "workspace/layer_look_internal.h"
 
 enum {
 	WALK_DEPTH = 200,
@@ -129,7 +129,7 @@ static void path_pop(struct walk_state *s, size_t was)
 /* ---- what the layer hides of the workspace ---- */
 
 /* *changed where the host has changed any of what is there since the run began. */
-static int hide(struct walk_state *s, int folder, const char *name, const struct stat *st,
+static int walk_hide(struct walk_state *s, int folder, const char *name, const struct stat *st,
 		int depth, bool *changed)
 {
 	CLEANUP(fd) int fd = -1;
@@ -152,7 +152,7 @@ static int hide(struct walk_state *s, int folder, const char *name, const struct
 		if (++s->names > WALK_NAMES)
 			return -E2BIG;
 		if (fstatat(fd, d->name, &below, AT_SYMLINK_NOFOLLOW) == 0)
-			r = hide(s, fd, d->name, &below, depth + 1, changed);
+			r = walk_hide(s, fd, d->name, &below, depth + 1, changed);
 	}
 	return r;
 }
@@ -162,7 +162,7 @@ static enum change_conflict hides(struct walk_state *s, const struct walk_in *in
 {
 	bool changed = false;
 
-	if (hide(s, in->low, name, low, in->depth, &changed) < 0)
+	if (walk_hide(s, in->low, name, low, in->depth, &changed) < 0)
 		return CONFLICT_BELOW;
 	if (!changed)
 		return CONFLICT_NONE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/guard.h - which changes no apply makes unless they are named: those that programs on
+/* workspace/apply_guard.h - which changes no apply makes unless they are named: those that programs on
  * the host obey (docs/design/protect.md). Pure. */
 #pragma once
 

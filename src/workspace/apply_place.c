@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/place.c - where an apply is written down, and where its stage is. */
+/* workspace/apply_place.c - where an apply is written down, and where its stage is. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workspace/guard.h"
+#include "workspace/apply_guard.h"
 
 #include <limits.h>
 #include <stdio.h>

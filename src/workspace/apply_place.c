@@ -43,8 +43,9 @@ static int place_enter(int applied, const char *name, bool make, struct apply_pl
 int apply_place_open(int workspace, bool make, struct apply_place *ret, struct err *e)
 {
 	struct apply_place p = APPLY_PLACE_NONE;
-	CLEANUP(fd) int applied = make ? cache_open(APPLIED, p.path, sizeof(p.path), e)
-				       : cache_find(APPLIED, p.path, sizeof(p.path));
+	CLEANUP(fd)
+	int applied = make ? cache_open(APPLIED, p.path, sizeof(p.path), e)
+			   : cache_find(APPLIED, p.path, sizeof(p.path));
 	struct stat st;
 	char name[48];
 	int r;

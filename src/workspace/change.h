@@ -37,8 +37,8 @@ enum change_conflict {
 	CONFLICTS
 };
 
-/* What something was when it was looked at: its ctime, unlike that of `struct stamp`, is told apart,
- * because a rename may set it. */
+/* What something was when it was looked at: its ctime, unlike that of `struct stamp`, is told
+ * apart, because a rename may set it. */
 struct change_was {
 	uint64_t dev, ino, mode, size; /* mode 0: nothing was there */
 	struct timespec mtime, ctime;

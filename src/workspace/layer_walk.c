@@ -130,7 +130,7 @@ static void path_pop(struct walk_state *s, size_t was)
 
 /* *changed where the host has changed any of what is there since the run began. */
 static int walk_hide(struct walk_state *s, int folder, const char *name, const struct stat *st,
-		int depth, bool *changed)
+		     int depth, bool *changed)
 {
 	CLEANUP(fd) int fd = -1;
 	const struct fd_entry *d;
@@ -172,7 +172,9 @@ static enum change_conflict hides(struct walk_state *s, const struct walk_in *in
 static int walk_deleted(struct walk_state *s, const struct walk_in *in, const char *name,
 			const struct stat *low)
 {
-	struct change c = { .kind = CHANGE_DELETED, .was = change_was_of(low), .git = in->git,
+	struct change c = { .kind = CHANGE_DELETED,
+			    .was = change_was_of(low),
+			    .git = in->git,
 			    .git_was = in->git_was };
 
 	c.conflict = hides(s, in, name, low);
@@ -232,8 +234,10 @@ static enum change_kind compare_files(int up, int low, const char *name, const s
 static int walk_file(struct walk_state *s, const struct walk_in *in, const char *name,
 		     const struct stat *now, const struct stat *was)
 {
-	struct change c = { .now = change_was_of(now), .more_names = now->st_nlink > 1,
-			    .git = in->git, .git_was = in->git_was };
+	struct change c = { .now = change_was_of(now),
+			    .more_names = now->st_nlink > 1,
+			    .git = in->git,
+			    .git_was = in->git_was };
 	char link[PATH_MAX] = "", before[PATH_MAX] = "";
 	CLEANUP(fd) int fd = -1;
 
@@ -253,10 +257,10 @@ static int walk_file(struct walk_state *s, const struct walk_in *in, const char 
 	} else {
 		fd = openat(in->up, name, FILE_FLAGS);
 		c.origin = fd >= 0 && has_origin(fd);
-		c.kind = fd < 0			     ? CHANGE_OTHER
-			 : was && S_ISREG(was->st_mode) ? compare_files(in->up, in->low, name, now,
-									was)
-							: CHANGE_CHANGED;
+		c.kind = fd < 0 ? CHANGE_OTHER
+			 : was && S_ISREG(was->st_mode)
+				 ? compare_files(in->up, in->low, name, now, was)
+				 : CHANGE_CHANGED;
 	}
 	if (c.kind == CHANGE_KINDS)
 		return 0;
@@ -327,8 +331,8 @@ static int walk_folder(struct walk_state *s, const struct walk_in *in, const cha
 		       const struct stat *now, const struct stat *was)
 {
 	CLEANUP(fd) int up = openat(in->up, name, FOLDER_FLAGS);
-	CLEANUP(fd) int low = was && S_ISDIR(was->st_mode) ? openat(in->low, name, FOLDER_FLAGS)
-							    : -1;
+	CLEANUP(fd)
+	int low = was && S_ISDIR(was->st_mode) ? openat(in->low, name, FOLDER_FLAGS) : -1;
 	struct walk_in below = *in;
 	struct change c = { .now = change_was_of(now), .kind = CHANGE_FOLDER };
 	char opaque = 0;

@@ -39,7 +39,8 @@ struct compare {
 	long work;
 };
 
-static size_t textdiff_lines(struct textdiff_side s, struct text_line *out, size_t most, size_t first)
+static size_t textdiff_lines(struct textdiff_side s, struct text_line *out, size_t most,
+			     size_t first)
 {
 	size_t n = 0;
 
@@ -125,8 +126,8 @@ static bool reach_forth(struct compare *c, const struct box *b, int d, bool odd,
 		right = right == NOWHERE_FORTH || right == b->x1 ? NOWHERE_FORTH : right + 1;
 		down = down == NOWHERE_FORTH || down - k > b->y1 ? NOWHERE_FORTH : down;
 		x = d == 0 ? b->x0 : right > down ? right : down;
-		for (c->work--; x != NOWHERE_FORTH && x < b->x1 && x - k < b->y1 &&
-				same_line(c, x, x - k);
+		for (c->work--;
+		     x != NOWHERE_FORTH && x < b->x1 && x - k < b->y1 && same_line(c, x, x - k);
 		     x++)
 			c->work--;
 		v[k] = x;
@@ -232,8 +233,8 @@ struct span {
 /* Over lines that are equal, then over those that are changed. false: there were none. */
 static bool next_change(const struct compare *c, struct span *s, size_t *same)
 {
-	for (*same = 0; s->a < c->a.n && s->b < c->b.n && !c->a.changed[s->a] &&
-			!c->b.changed[s->b];
+	for (*same = 0;
+	     s->a < c->a.n && s->b < c->b.n && !c->a.changed[s->a] && !c->b.changed[s->b];
 	     (*same)++, s->b++)
 		s->a++;
 	return s->a < c->a.n || s->b < c->b.n;

@@ -6,30 +6,29 @@ import json
 import os
 import pty
 import select
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from harness import BRIG, brig, brig_environment, main, test, workspace  # noqa: E402
+from harness import brig, main, start_brig, test, workspace  # noqa: E402
 
 
 def run(script):
-    r = json.loads(brig("run", "--json", "--workspace", "overlay", "--apply", "never", "--", "sh", "-c", script).stdout)
+    r = brig("run", "--json", "--workspace", "overlay", "--apply", "never", "--", "sh", "-c", script).json
     assert r["exit_code"] == 0, r
     return r
 
 
 def ok(*args):
     r = brig(*args)
-    assert r.returncode == 0, (args, r.stdout, r.stderr)
-    return r.stdout
+    assert r.status == 0, (args, r.stdout, r.stderr)
+    return r.stdout.decode()
 
 
 def no(*args):
     r = brig(*args)
-    assert r.returncode == 125 and r.stderr.startswith("brig: "), (args, r.stdout, r.stderr)
-    return r.stderr
+    assert r.status == 125 and r.errors.startswith("brig: "), (args, r.stdout, r.stderr)
+    return r.errors
 
 
 def files():
@@ -111,7 +110,7 @@ def an_interactive_apply_asks_for_each_and_shows_no_terminal_codes():
     fill()
     run("printf 'x\\033]0;title\\007\\n' >> a; echo y > y; echo z > z; rm gone")
     me, there = pty.openpty()
-    p = subprocess.Popen([BRIG, "apply", "-i"], cwd=workspace(), env=brig_environment(), stdin=there, stdout=there, stderr=there)
+    p = start_brig("apply", "-i", stdin=there, stdout=there, stderr=there)
     os.close(there)
     seen, answers = b"", [b"y\n", b"n\n", b"?\n", b"y\n", b"q\n"]
     deadline = time.monotonic() + 60

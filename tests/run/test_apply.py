@@ -5,7 +5,9 @@
 import json
 import os
 import pty
+import random
 import select
+import subprocess
 import sys
 import time
 
@@ -131,6 +133,44 @@ def an_interactive_apply_asks_for_each_and_shows_no_terminal_codes():
     now = files()
     assert "x" in now["a"] and "gone" in now and "y" in now and "z" not in now, (now, seen)
     ok("discard")
+
+
+def killed(times):
+    """Kills an apply at random moments: what the next brig leaves is all of it or nothing."""
+    for i in range(200):
+        (workspace() / f"f{i}").write_text(f"{i}\n")
+    time.sleep(0.02)
+    before = files()
+    run("for i in $(seq 0 2 198); do echo more >> f$i; done; rm f1 f3 f5; mkdir -p n/m; for i in $(seq 60); do echo $i > n/m/$i; done; mv f7 moved")
+    began = time.monotonic()
+    ok("apply")
+    whole, after = time.monotonic() - began, files()
+    ok("apply", "--undo")
+    assert files() == before
+    ends = {"none": 0, "all": 0}
+    for _ in range(times):
+        p = start_brig("apply")
+        try:
+            p.wait(random.uniform(0, whole * 1.2))
+        except subprocess.TimeoutExpired:
+            pass
+        p.kill()
+        p.wait(30)
+        ok("diff", "--names")
+        now = files()
+        assert now in (before, after), sorted(set(now.items()) ^ set(before.items()))[:5]
+        ends["all" if now == after else "none"] += 1
+        if now == after:
+            ok("apply", "--undo")
+    assert ends["none"], ends
+    ok("apply")
+    assert files() == after, "the layer lost something"
+    ok("discard")
+
+
+@test
+def killed_at_any_moment_it_is_all_or_nothing():
+    killed(int(os.environ.get("SOAK_KILLS", "15")))
 
 
 if __name__ == "__main__":

@@ -97,8 +97,7 @@ const char *change_conflict_text(enum change_conflict c)
 		[CONFLICT_NONE] = "",
 		[CONFLICT_CHANGED] = "changed in the workspace since the run began",
 		[CONFLICT_GONE] = "removed from the workspace since the run began",
-		[CONFLICT_BELOW] = "something in it was changed in the workspace since the run "
-				   "began",
+		[CONFLICT_BELOW] = "changed below in the workspace since the run began",
 		[CONFLICT_ANOTHER] = "replaced in the workspace since the run began",
 	};
 	static_assert(ARRAY_LEN(texts) == CONFLICTS, "one text each");

@@ -14,6 +14,7 @@ const struct subcommand *const commands[] = {
 	&cmd_plan,      &cmd_batch, &cmd_wrap,       &cmd_agent,   &cmd_sandbox,    &cmd_daemon,
 	&cmd_dashboard, &cmd_init,  &cmd_examples,   &cmd_doctor,  &cmd_config,     &cmd_allow,
 	&cmd_bundle,    &cmd_cache, &cmd_quarantine, &cmd_exposed, &cmd_audit,      &cmd_image,
+	&cmd_diff,      &cmd_apply, &cmd_discard,
 	&cmd_learn,     &cmd_mcp,   &cmd_proxy,      &cmd_schema,  &cmd_completion, &cmd_version,
 	&cmd_help,      NULL
 };

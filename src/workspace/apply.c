@@ -43,9 +43,10 @@ static int open_upper(const char *layer, const struct layer *held)
 	if (held && str_eq(held->path, layer))
 		return fcntl(held->upper, F_DUPFD_CLOEXEC, 3);
 	folder = fd_open_nolinks(AT_FDCWD, layer, O_RDONLY | O_DIRECTORY, 0);
-	/* Who looks at it now would see halves; what is staged waits. */
-	if (folder < 0 || !claim_lock(folder, 0))
-		return -1;
+	if (folder < 0)
+		return -ENOENT;
+	if (!claim_lock(folder, 0)) /* who looks at it now would see halves */
+		return -EBUSY;
 	return openat(folder, LAYER_UPPER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
@@ -70,14 +71,33 @@ static int remember_back(const struct apply_place *p, const struct apply_ends *x
 	return r;
 }
 
-/* What could not be put back is kept beside. */
-static int keep_lost(const struct apply_list *l, size_t lost, struct err *e)
+/* What belongs to nobody else is kept: old files whose place was taken, and what somebody has put
+ * into folders that are gone again. */
+static int keep_lost(const struct apply_list *l, struct err *e)
 {
-	return err_refuse(e, ERR_POLICY, EBUSY,
-			  "what is there now is another's; the old files are kept there until the "
-			  "next apply here",
-			  "%zu of the changes in '%.120s' could not be taken back; see '%.160s'",
-			  lost, l->workspace, l->items);
+	char kept[PATH_MAX];
+	int n = snprintf(kept, sizeof(kept), "%s-kept-%llx", l->items,
+			 (unsigned long long)l->items_ino);
+
+	if (n > 0 && n < (int)sizeof(kept) && rename(l->items, kept) < 0)
+		return err_sys(e, "cannot keep what is in '%.200s'", l->items);
+	return err_refuse(e, ERR_POLICY, EBUSY, "look there, and remove it when nothing is missing",
+			  "not all changes in '%.100s' could be taken back; what is left is in "
+			  "'%.200s'",
+			  l->workspace, kept);
+}
+
+/* Nothing of it is in the workspace any more; the layer's files wait in the stage until nobody has
+ * the layer. */
+static int stay_staged(const struct apply_place *p, const char *state, const struct apply_list *l,
+		       bool steps, struct err *e)
+{
+	if (steps && apply_place_write(p, APPLIED_PLAN, l, e) < 0)
+		return -e->code;
+	if (steps && unlinkat(p->folder, state, 0) < 0)
+		return err_sys(e, "cannot note that an apply was undone");
+	return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "try again when it is done",
+			  "somebody looks at the layer '%.200s'", l->layer);
 }
 
 /* `steps`: some of the list may have been done; else it was only staged. */
@@ -105,15 +125,19 @@ static int undo_list(const struct apply_place *p, const char *state, struct appl
 		lost = apply_unsteps(&x);
 	apply_note_folders(&x);
 	r = remember_back(p, &x, e);
+	if (x.upper == -EBUSY) {
+		(void)fd_close(x.items);
+		free(x.back);
+		return stay_staged(p, state, l, steps, e);
+	}
 	apply_unstage(&x);
 	(void)fd_close(x.upper);
 	(void)fd_close(x.items);
 	free(x.back);
 	if (r == 0 && (unlinkat(p->folder, state, 0) < 0 || fsync(p->folder) < 0))
 		r = err_sys(e, "cannot note that an apply was undone");
-	if (lost)
-		return keep_lost(l, lost, e);
-	apply_items_drop(l);
+	if (r == 0 && (!apply_items_end(l) || lost))
+		return keep_lost(l, e);
 	return r;
 }
 
@@ -145,6 +169,20 @@ int apply_recover(int workspace, struct err *e)
 		return 0;
 	if (r == 0)
 		r = recover_in(&p, workspace, NULL, e);
+	apply_place_done(&p);
+	return r;
+}
+
+int apply_known(int workspace, struct look_known **ret, size_t *n)
+{
+	struct apply_place p = APPLY_PLACE_NONE;
+	struct err unused;
+	int r = apply_place_open(workspace, false, &p, &unused);
+
+	*ret = NULL;
+	*n = 0;
+	if (r == 0)
+		r = apply_undone_read(&p, ret, n);
 	apply_place_done(&p);
 	return r;
 }

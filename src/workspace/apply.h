@@ -71,6 +71,10 @@ int apply_auto(struct layer *l, size_t *done, size_t *left, struct err *e);
  * where something has been changed since, unless `force`. */
 int apply_undo(int workspace, bool force, size_t *done, struct err *e);
 
+/* Stamps of what applies and undos have changed in that workspace: no conflicts. The caller frees
+ * *ret. */
+int apply_known(int workspace, struct look_known **ret, size_t *n);
+
 /* Undoes what a killed apply left in that workspace, where there is such a thing; one call to the
  * kernel where there is none. */
 int apply_recover(int workspace, struct err *e);

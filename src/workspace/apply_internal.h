@@ -38,6 +38,8 @@ int apply_items_make(const struct apply_place *p, int workspace, const char *wor
 int apply_items_open(const struct apply_list *l);
 /* With all that is in it. */
 void apply_items_drop(const struct apply_list *l);
+/* Only where nothing is in it: false, and it stays. */
+bool apply_items_end(const struct apply_list *l);
 
 /* What an undo has put back; the caller frees *ret. */
 int apply_undone_read(const struct apply_place *p, struct look_known **ret, size_t *n);
@@ -58,7 +60,7 @@ struct apply_ends {
 
 /* stage.c: those whose op says `moved` are taken, if they can be. */
 int apply_stage(struct apply_ends *x, const struct layer_about *about, struct err *e);
-/* What is left in the stage goes back to the layer, where it is from there. */
+/* What is ours in the stage goes back to the layer, where it is from there, else away. */
 void apply_unstage(struct apply_ends *x);
 
 /* commit.c: -errno with *e, and then nothing of it is undone. */

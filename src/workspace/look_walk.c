@@ -436,12 +436,15 @@ static int path_order(const void *x, const void *y)
 int look_walk(const struct look_want *w, struct change_list *ret, struct err *e)
 {
 	struct walk_state s = { .w = w, .arena = ret->arena, .e = e };
-	struct walk_in in = { .up = w->upper, .low = w->workspace };
+	/* A descriptor that was handed down stands where the last look ended. */
+	CLEANUP(fd) int up = openat(w->upper, ".", FOLDER_FLAGS);
+	CLEANUP(fd) int low = openat(w->workspace, ".", FOLDER_FLAGS);
+	struct walk_in in = { .up = up, .low = low };
 	struct stat st;
 	int r;
 
-	if (fstat(w->workspace, &st) < 0)
-		return err_sys(e, "cannot look at the workspace");
+	if (up < 0 || low < 0 || fstat(low, &st) < 0)
+		return err_sys(e, "cannot look at the workspace and its layer");
 	in.touched = since_start(&s, &st);
 	find_git(&s, "", &in);
 	r = walk_names(&s, &in);

@@ -184,6 +184,14 @@ void apply_items_drop(const struct apply_list *l)
 		(void)tree_remove(above, name);
 }
 
+bool apply_items_end(const struct apply_list *l)
+{
+	const char *name = NULL;
+	CLEANUP(fd) int above = apply_parent(-1, l->items, &name);
+
+	return above < 0 || unlinkat(above, name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+}
+
 /* ---- what was put back ---- */
 
 static void undone_fields(struct parcel *p, struct look_known *k)

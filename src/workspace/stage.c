@@ -307,35 +307,53 @@ int apply_stage(struct apply_ends *x, const struct layer_about *about, struct er
 
 /* ---- back to the layer ---- */
 
-static void unstage_one(struct apply_ends *x, size_t i)
+/* A file of ours goes to the layer, or away; what somebody has written to meanwhile stays. */
+static void unstage_file(struct apply_ends *x, const struct apply_op *o, int src, const char *from)
 {
-	const struct apply_op *o = &x->list->ops[i];
-	CLEANUP(fd) int src = -1;
 	CLEANUP(fd) int dst = -1;
 	CLEANUP(fd) int file = -1;
-	char staged[PATH_MAX];
-	const char *from, *to;
+	struct change_was now;
 	struct stat st;
+	const char *to;
 
-	if (apply_staged_name(x->list, i, staged) < 0)
+	if (fstatat(src, from, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_ino != o->made.ino)
 		return;
-	/* A folder is opened, so that what it has can leave it. */
-	if (S_ISDIR(o->made.mode) && fchmodat(x->items, staged, 0700, 0) < 0)
-		return;
-	if (!o->moved)
-		return;
-	src = apply_parent(x->items, staged, &from);
-	dst = apply_parent(x->upper, o->path, &to);
-	if (src < 0 || dst < 0 || fstatat(src, from, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    st.st_ino != o->made.ino || renameat2(src, from, dst, to, RENAME_NOREPLACE) < 0)
+	now = change_was_of(&st);
+	dst = o->moved && x->upper >= 0 ? apply_parent(x->upper, o->path, &to) : -1;
+	if (dst < 0 && (change_was_same(&now, &o->made) || o->moved))
+		(void)unlinkat(src, from, 0);
+	if (dst < 0 || renameat2(src, from, dst, to, RENAME_NOREPLACE) < 0)
 		return;
 	file = o->origin && S_ISREG(st.st_mode) ? openat(dst, to, FILE_FLAGS) : -1;
 	if (file >= 0)
 		(void)fsetxattr(file, ORIGIN, "", 0, 0);
 }
 
+static void unstage_one(struct apply_ends *x, size_t i, bool folders)
+{
+	const struct apply_op *o = &x->list->ops[i];
+	CLEANUP(fd) int src = -1;
+	char staged[PATH_MAX];
+	const char *from;
+
+	if (!is_staged(o) || apply_staged_name(x->list, i, staged) < 0)
+		return;
+	/* A folder is opened, so that what it has can leave it. */
+	if (S_ISDIR(o->made.mode) && !folders && fchmodat(x->items, staged, 0700, 0) < 0)
+		return;
+	if (S_ISDIR(o->made.mode) != folders)
+		return;
+	src = apply_parent(x->items, staged, &from);
+	if (src >= 0 && folders)
+		(void)unlinkat(src, from, AT_REMOVEDIR);
+	else if (src >= 0)
+		unstage_file(x, o, src, from);
+}
+
 void apply_unstage(struct apply_ends *x)
 {
-	for (size_t i = 0; x->upper >= 0 && x->items >= 0 && i < x->list->n; i++)
-		unstage_one(x, i);
+	for (size_t i = 0; x->items >= 0 && i < x->list->n; i++)
+		unstage_one(x, i, false);
+	for (size_t i = x->list->n; x->items >= 0 && i-- > 0;)
+		unstage_one(x, i, true);
 }

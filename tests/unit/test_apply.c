@@ -162,8 +162,12 @@ static void killed_at_any_step_it_is_undone(void **state UNUSED)
 
 		must(step < 200);
 		whole = in_child(apply_and_die, &d, 30);
-		if (recover(&e) < 0)
-			fail_msg("%s", e.what);
+		/* While somebody has the layer, the workspace is right, and the layer waits. */
+		if (step % 3 == 0 && recover(&e) < 0)
+			assert_int_equal(e.code, EBUSY);
+		layer_done(&l);
+		assert_ok(recover(&e), &e);
+		assert_ok(layer_open("0000", NULL, LAYER_ALONE, &l, &e), &e);
 		state_of(&now);
 		if (whole)
 			assert_string_not_equal(buf_str(&was), buf_str(&now));
@@ -200,7 +204,7 @@ static void swapped_at_each_step(const char *script, const char *holds)
 		if (ran)
 			shell(holds);
 		if (ran && r < 0)
-			shell("cd w && ! grep -qs more a && ! test -e d/new && ! test -e n");
+			shell("cd w && ! grep -qs more a && ! test -e d/new && ! test -e n/m");
 		must(step < 100);
 	}
 }

@@ -42,8 +42,8 @@ struct confine_want {
 	int folder;          /* UNPACKER, BUNDLER */
 	const int *looks;    /* WALKER: the folders */
 	size_t look_count;
-	uint16_t port;       /* SENDER, SPEAKER */
-	uint64_t bytes;      /* to which an open file may grow; not of COMMAND */
+	uint16_t port;  /* SENDER, SPEAKER */
+	uint64_t bytes; /* to which an open file may grow; not of COMMAND */
 };
 
 /* Of this thread and its children; call it while there is one thread. No allocation. */

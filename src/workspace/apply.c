@@ -97,7 +97,8 @@ static int stay_staged(const struct apply_place *p, const char *state, const str
 		return -e->code;
 	if (steps && unlinkat(p->folder, state, 0) < 0)
 		return err_sys(e, "cannot note that an apply was undone");
-	return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "try again when it is done",
+	return err_refuse(e, ERR_UNAVAILABLE, EBUSY,
+			  "the workspace is as it was; try again, so that the layer gets its files",
 			  "somebody looks at the layer '%.200s'", l->layer);
 }
 
@@ -346,7 +347,7 @@ static enum apply_verdict judge_one(const struct apply_asked *asked, const struc
 	if (says.at && !named(asked, c, says.at))
 		return VERDICT_GUARDED;
 	return c->conflict != CONFLICT_NONE && !(asked->force && asked->count) ? VERDICT_CONFLICT
-										: VERDICT_TAKE;
+									       : VERDICT_TAKE;
 }
 
 /* The new folders on the way to what is taken come along; what cannot be made keeps out what is in
@@ -370,8 +371,8 @@ static void judge_folders(struct apply *a, const struct apply_asked *asked)
 		bool out = S_ISDIR(v[i].now.mode) && v[i].kind != CHANGE_MODE &&
 			   a->verdicts[i] != VERDICT_TAKE && a->verdicts[i] != VERDICT_NOT_ASKED;
 
-		for (size_t k = i + 1; out && k < a->list.n && change_path_below(v[k].path, v[i].path);
-		     k++)
+		for (size_t k = i + 1;
+		     out && k < a->list.n && change_path_below(v[k].path, v[i].path); k++)
 			if (a->verdicts[k] == VERDICT_TAKE)
 				a->verdicts[k] = a->verdicts[i];
 	}
@@ -461,7 +462,9 @@ static int make_list(struct apply *a, struct apply_list *l, bool renames)
 		if (a->verdicts[i] != VERDICT_TAKE)
 			continue;
 		in_root = in_root && change_path_below(c->path, l->ops[root].path);
-		*o = (struct apply_op){ .path = c->path, .made = c->now, .was = c->was,
+		*o = (struct apply_op){ .path = c->path,
+					.made = c->now,
+					.was = c->was,
 					.what = in_root ? APPLY_INNER : what_of(c),
 					.root = in_root ? root : l->n,
 					.origin = c->origin,
@@ -540,10 +543,14 @@ static int refuse_conflict(const struct apply *a, struct err *e)
 
 int apply_commit(struct apply *a, size_t *done, struct err *e)
 {
-	CLEANUP(apply_list) struct apply_list l = { .layer = a->layer->path,
-						    .workspace = a->layer->about.workspace };
-	struct apply_ends x = { .list = &l, .workspace = a->workspace, .items = -1,
-				.upper = a->layer->upper, .looked = a->looked, .step = a->step,
+	CLEANUP(apply_list)
+	struct apply_list l = { .layer = a->layer->path, .workspace = a->layer->about.workspace };
+	struct apply_ends x = { .list = &l,
+				.workspace = a->workspace,
+				.items = -1,
+				.upper = a->layer->upper,
+				.looked = a->looked,
+				.step = a->step,
 				.arg = a->arg };
 	char items[PATH_MAX];
 	struct stat st;

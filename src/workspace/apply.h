@@ -4,14 +4,14 @@
  *	CACHE/applied/DEV-INO/lock    held by who applies or undoes in that workspace
  *	                      plan    what is being staged: nothing of the workspace is touched yet
  *	                      list    what is being done; found by another, it is undone
- *	                      done    what was done: until the next apply, or 7 days, it can be undone
- *	                      items/  what is staged, and what came out of the workspace, by number
- *	                      undone  stamps of what an undo has put back
+ *	                      done    what was done: until the next apply, or 7 days, it can be
+ *undone items/  what is staged, and what came out of the workspace, by number undone  stamps of
+ *what an undo has put back
  *
  * Everything is staged first, as inodes of the workspace's own file system; then each change is one
  * rename, by descriptors that follow no link. What a rename brings out is compared with what the
- * list says was there: where it is another, everything is undone. Where the cache is on another file
- * system than the workspace, `items` is a closed folder beside the workspace.
+ * list says was there: where it is another, everything is undone. Where the cache is on another
+ *file system than the workspace, `items` is a closed folder beside the workspace.
  *
  * "All or nothing" is after recovery: readers may see a state in between. */
 #pragma once
@@ -21,8 +21,8 @@
 
 #include "sandbox/layers/layer.h"
 #include "workspace/change.h"
-#include "workspace/guard.h"
-#include "workspace/look.h"
+#include "workspace/apply_guard.h"
+#include "workspace/layer_look.h"
 
 enum apply_verdict {
 	VERDICT_NOT_ASKED,

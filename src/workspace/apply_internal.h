@@ -50,7 +50,7 @@ int apply_undone_write(const struct apply_place *p, const struct look_known *v, 
 struct apply_ends {
 	struct apply_list *list;
 	int workspace, items, upper; /* upper -1: the layer is gone */
-	struct timespec looked;	     /* what is newer was changed since the look */
+	struct timespec looked;      /* what is newer was changed since the look */
 	apply_step *step;
 	void *arg;
 	/* What has a new ctime by what was done: room for three of each op. */

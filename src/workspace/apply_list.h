@@ -19,11 +19,11 @@ enum apply_what {
 struct apply_op {
 	const char *path;
 	enum apply_what what;
-	uint64_t root;		/* of INNER: which op has the folder; else its own number */
+	uint64_t root;          /* of INNER: which op has the folder; else its own number */
 	struct change_was made; /* as it was staged; mode 0: there is nothing of it */
-	struct change_was was;	/* of the workspace */
-	bool moved, origin;	/* the layer's own file, by a rename; with that mark */
-	bool same_bytes;	/* only the mode is another */
+	struct change_was was;  /* of the workspace */
+	bool moved, origin;     /* the layer's own file, by a rename; with that mark */
+	bool same_bytes;        /* only the mode is another */
 };
 
 struct apply_list {

@@ -64,9 +64,8 @@ bool change_path_below(const char *path, const char *above)
 const char *change_word(enum change_kind k)
 {
 	static const char *const words[] = {
-		[CHANGE_ADDED] = "added",     [CHANGE_CHANGED] = "changed",
-		[CHANGE_MODE] = "mode",       [CHANGE_TYPE] = "type",
-		[CHANGE_DELETED] = "deleted", [CHANGE_FOLDER] = "folder",
+		[CHANGE_ADDED] = "added", [CHANGE_CHANGED] = "changed", [CHANGE_MODE] = "mode",
+		[CHANGE_TYPE] = "type",   [CHANGE_DELETED] = "deleted", [CHANGE_FOLDER] = "folder",
 		[CHANGE_OTHER] = "other",
 	};
 	static_assert(ARRAY_LEN(words) == CHANGE_KINDS, "one word a kind");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* workspace/change.h - what a layer would change in its workspace: the list, and its form between
- * the confined process that makes it (look.h) and those who use it.
+ * the confined process that makes it (layer_look.h) and those who use it.
  *
  * A folder of the list stands before what is in it. What is read from bytes is checked as a
  * stranger's: every path leads below the workspace, by names alone. */
@@ -37,8 +37,8 @@ enum change_conflict {
 	CONFLICTS
 };
 
-/* What something was when it was looked at: its ctime, unlike that of `struct stamp`, is told apart,
- * because a rename may set it. */
+/* What something was when it was looked at: its ctime, unlike that of `struct stamp`, is told
+ * apart, because a rename may set it. */
 struct change_was {
 	uint64_t dev, ino, mode, size; /* mode 0: nothing was there */
 	struct timespec mtime, ctime;

@@ -196,7 +196,8 @@ static void note_back(struct apply_ends *x, int dir, const char *name)
 {
 	struct stat st;
 
-	if (x->back && x->back_n < 3 * x->list->n && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+	if (x->back && x->back_n < 3 * x->list->n &&
+	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		x->back[x->back_n++] = (struct look_known){ st.st_dev, st.st_ino, st.st_ctim };
 }
 
@@ -240,7 +241,8 @@ static bool back_swap(struct apply_ends *x, const struct apply_op *o, int dir, c
 		return true;
 	/* What somebody else has put there since stays. */
 	if ((any_here && !ours_here) ||
-	    renameat2(x->items, staged, dir, name, any_here ? RENAME_EXCHANGE : RENAME_NOREPLACE) < 0)
+	    renameat2(x->items, staged, dir, name, any_here ? RENAME_EXCHANGE : RENAME_NOREPLACE) <
+		    0)
 		return false;
 	note_back(x, dir, name);
 	return true;
@@ -345,8 +347,7 @@ static bool touched(const struct apply_ends *x, const struct apply_op *o,
 const char *apply_touched(const struct apply_ends *x, const struct timespec *since)
 {
 	for (size_t i = 0; i < x->list->n; i++)
-		if (x->list->ops[i].what != APPLY_INNER &&
-		    touched(x, &x->list->ops[i], since))
+		if (x->list->ops[i].what != APPLY_INNER && touched(x, &x->list->ops[i], since))
 			return x->list->ops[i].path;
 	return NULL;
 }

@@ -40,8 +40,8 @@ int apply_parent(int top, const char *path, const char **name)
 		return fd < 0 ? -errno : fd;
 	}
 	(void)snprintf(above, sizeof(above), "%.*s", (int)(slash - path), path);
-	return top < 0 ? fd_open_nolinks(AT_FDCWD, above[0] ? above : "/",
-					 O_RDONLY | O_DIRECTORY, 0)
+	return top < 0 ? fd_open_nolinks(AT_FDCWD, above[0] ? above : "/", O_RDONLY | O_DIRECTORY,
+					 0)
 		       : fd_open_nolinks(top, above, O_PATH | O_DIRECTORY, FD_BENEATH);
 }
 
@@ -120,8 +120,8 @@ static int copy_range(int from, int to, off_t at, off_t end)
 	char block[65536];
 
 	while (at < end) {
-		size_t want = (uint64_t)(end - at) < sizeof(block) ? (size_t)(end - at)
-								   : sizeof(block);
+		size_t want =
+			(uint64_t)(end - at) < sizeof(block) ? (size_t)(end - at) : sizeof(block);
 		ssize_t n = pread(from, block, want, at);
 
 		if (n <= 0)

@@ -17,14 +17,14 @@
 
 enum { WORK = 1 << 24 };
 
-struct line {
+struct text_line {
 	const char *p;
 	uint32_t len; /* with its newline */
 	uint32_t at;  /* its place: those of b come behind those of a */
 };
 
 struct side {
-	const struct line *lines;
+	const struct text_line *lines;
 	size_t n;
 	uint32_t *id;   /* of each line */
 	bool *changed;  /* of each line, and of one behind the last */
@@ -39,7 +39,8 @@ struct compare {
 	long work;
 };
 
-static size_t textdiff_lines(struct textdiff_side s, struct line *out, size_t most, size_t first)
+static size_t textdiff_lines(struct textdiff_side s, struct text_line *out, size_t most,
+			     size_t first)
 {
 	size_t n = 0;
 
@@ -49,7 +50,7 @@ static size_t textdiff_lines(struct textdiff_side s, struct line *out, size_t mo
 
 		if (n == most)
 			return n + 1;
-		out[n] = (struct line){ s.data + at, (uint32_t)len, (uint32_t)(first + n) };
+		out[n] = (struct text_line){ s.data + at, (uint32_t)len, (uint32_t)(first + n) };
 		at += len;
 	}
 	return n;
@@ -57,14 +58,14 @@ static size_t textdiff_lines(struct textdiff_side s, struct line *out, size_t mo
 
 static int line_order(const void *x, const void *y)
 {
-	const struct line *a = x, *b = y;
+	const struct text_line *a = x, *b = y;
 	int r = a->len != b->len ? (a->len < b->len ? -1 : 1) : memcmp(a->p, b->p, a->len);
 
 	return r ? r : a->at < b->at ? -1 : a->at > b->at;
 }
 
 /* Sorted, equal lines are neighbours. A line that only one side has is changed. */
-static void number_lines(struct compare *c, struct line *sorted, size_t n)
+static void number_lines(struct compare *c, struct text_line *sorted, size_t n)
 {
 	qsort(sorted, n, sizeof(*sorted), line_order);
 	for (size_t i = 0, to; i < n; i = to) {
@@ -125,8 +126,8 @@ static bool reach_forth(struct compare *c, const struct box *b, int d, bool odd,
 		right = right == NOWHERE_FORTH || right == b->x1 ? NOWHERE_FORTH : right + 1;
 		down = down == NOWHERE_FORTH || down - k > b->y1 ? NOWHERE_FORTH : down;
 		x = d == 0 ? b->x0 : right > down ? right : down;
-		for (c->work--; x != NOWHERE_FORTH && x < b->x1 && x - k < b->y1 &&
-				same_line(c, x, x - k);
+		for (c->work--;
+		     x != NOWHERE_FORTH && x < b->x1 && x - k < b->y1 && same_line(c, x, x - k);
 		     x++)
 			c->work--;
 		v[k] = x;
@@ -217,7 +218,7 @@ static void put_range(struct buf *out, char sign, size_t from, size_t n)
 	}
 }
 
-static void put_line(struct buf *out, char mark, const struct line *l)
+static void put_line(struct buf *out, char mark, const struct text_line *l)
 {
 	buf_putc(out, mark);
 	buf_add(out, l->p, l->len);
@@ -232,8 +233,8 @@ struct span {
 /* Over lines that are equal, then over those that are changed. false: there were none. */
 static bool next_change(const struct compare *c, struct span *s, size_t *same)
 {
-	for (*same = 0; s->a < c->a.n && s->b < c->b.n && !c->a.changed[s->a] &&
-			!c->b.changed[s->b];
+	for (*same = 0;
+	     s->a < c->a.n && s->b < c->b.n && !c->a.changed[s->a] && !c->b.changed[s->b];
 	     (*same)++, s->b++)
 		s->a++;
 	return s->a < c->a.n || s->b < c->b.n;
@@ -290,10 +291,10 @@ static void put_hunks(const struct compare *c, struct buf *out, struct textdiff_
 
 /* ---- all of it ---- */
 
-static int compare_lines(struct line *lines, size_t an, size_t bn, struct compare *c)
+static int compare_lines(struct text_line *lines, size_t an, size_t bn, struct compare *c)
 {
 	const size_t n = an + bn;
-	CLEANUP(mem) struct line *sorted = malloc((n + 1) * sizeof(*sorted));
+	CLEANUP(mem) struct text_line *sorted = malloc((n + 1) * sizeof(*sorted));
 
 	if (!sorted)
 		return -ENOMEM;
@@ -305,7 +306,7 @@ static int compare_lines(struct line *lines, size_t an, size_t bn, struct compar
 	return compare_kept(c);
 }
 
-static int diff_lines(struct line *lines, size_t an, size_t bn, struct buf *out,
+static int diff_lines(struct text_line *lines, size_t an, size_t bn, struct buf *out,
 		      struct textdiff_count *count)
 {
 	const size_t n = an + bn;
@@ -330,7 +331,7 @@ static int diff_lines(struct line *lines, size_t an, size_t bn, struct buf *out,
 int textdiff(struct textdiff_side a, struct textdiff_side b, struct buf *out,
 	     struct textdiff_count *count)
 {
-	CLEANUP(mem) struct line *lines = NULL;
+	CLEANUP(mem) struct text_line *lines = NULL;
 	size_t an, bn;
 
 	*count = (struct textdiff_count){ 0, 0 };

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "workspace/change.h"
-#include "workspace/guard.h"
+#include "workspace/apply_guard.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

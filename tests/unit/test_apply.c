@@ -63,10 +63,11 @@ static int recover(struct err *e)
 }
 
 #define WORKSPACE                                                                                  \
-	"cd w && mkdir -p d/sub gone keep && echo a >a && echo b >b && echo c >c && echo d >d/d &&"  \
+	"cd w && mkdir -p d/sub gone keep && echo a >a && echo b >b && echo c >c && echo d >d/d "  \
+	"&&"                                                                                       \
 	"echo s >d/sub/s && echo g >gone/g && ln -s a l && echo t >t && echo k >keep/k"
 #define CHANGES                                                                                    \
-	"echo more >>a && chmod 700 b && rm c && rm -r gone && echo new >d/new && mkdir -p n/m &&"  \
+	"echo more >>a && chmod 700 b && rm c && rm -r gone && echo new >d/new && mkdir -p n/m &&" \
 	"echo 1 >n/m/1 && ln -sfn b l && rm t && mkdir t && echo in >t/in && chmod 700 keep &&"    \
 	"mv d/sub/s s && echo x >n/x"
 
@@ -244,9 +245,12 @@ static void a_rename_without_a_look_would_lose_it(void **state UNUSED)
 
 static const char *const protected_script =
 	"git init -q . 2>/dev/null || mkdir -p .git; mkdir -p .vscode .git/hooks && echo '{}' "
-	">.vscode/tasks.json && echo x >.envrc && echo '* filter=x' >.gitattributes && echo ok >ok &&"
-	"mkdir -p sub && echo 'gitdir: ../e' >sub/.git && mkdir -p bare/objects bare/refs bare/hooks &&"
-	"echo 'ref: refs/heads/x' >bare/HEAD && echo '[core]' >bare/config && echo o >bare/objects/o &&"
+	">.vscode/tasks.json && echo x >.envrc && echo '* filter=x' >.gitattributes && echo ok >ok "
+	"&&"
+	"mkdir -p sub && echo 'gitdir: ../e' >sub/.git && mkdir -p bare/objects bare/refs "
+	"bare/hooks &&"
+	"echo 'ref: refs/heads/x' >bare/HEAD && echo '[core]' >bare/config && echo o "
+	">bare/objects/o &&"
 	"mkdir -p .VSCODE && echo y >.VSCODE/x && mkdir -p a/node_modules/p && echo '{}' "
 	">a/node_modules/p/package.json";
 
@@ -260,7 +264,8 @@ static void what_the_host_obeys_comes_by_name_only(void **state UNUSED)
 	layer_of(&l, protected_script);
 	assert_ok(apply_all(&l, &e), &e);
 	shell("cd w && test -f ok && ! test -e .vscode && ! test -e .envrc && ! test -e .git &&"
-	      "! test -e sub/.git && ! test -e bare && ! test -e .gitattributes && ! test -e .VSCODE &&"
+	      "! test -e sub/.git && ! test -e bare && ! test -e .gitattributes && ! test -e "
+	      ".VSCODE &&"
 	      "test -f a/node_modules/p/package.json");
 	assert_int_equal(apply_these(&l, all, 1, false, &done, &e), -ENOENT); /* no such change */
 	assert_ok(apply_these(&l, name, 1, false, &done, &e), &e);
@@ -277,12 +282,13 @@ static void of_a_repository_come_its_objects_not_its_settings(void **state UNUSE
 
 	shell("cd w && git init -q . && git config user.email a@b && git config user.name a &&"
 	      "echo a >a && git add a && git commit -qm one");
-	layer_of(&l, "git config core.fsmonitor ./evil && echo '#!/bin/sh' >.git/hooks/post-checkout &&"
-		     "mkdir -p .git/info && echo /etc >.git/objects/info/alternates &&"
-		     "echo '* filter=evil' >.git/info/attributes && git -c core.fsmonitor= -c "
-		     "user.email=a@b -c user.name=a commit -q --no-verify --allow-empty -m two ||"
-		     "true; rm -f .git/objects/info/alternates; git -c core.fsmonitor= commit -q "
-		     "--allow-empty -m two; echo /etc >.git/objects/info/alternates");
+	layer_of(&l,
+		 "git config core.fsmonitor ./evil && echo '#!/bin/sh' >.git/hooks/post-checkout &&"
+		 "mkdir -p .git/info && echo /etc >.git/objects/info/alternates &&"
+		 "echo '* filter=evil' >.git/info/attributes && git -c core.fsmonitor= -c "
+		 "user.email=a@b -c user.name=a commit -q --no-verify --allow-empty -m two ||"
+		 "true; rm -f .git/objects/info/alternates; git -c core.fsmonitor= commit -q "
+		 "--allow-empty -m two; echo /etc >.git/objects/info/alternates");
 	assert_ok(apply_all(&l, &e), &e);
 	shell("cd w && test $(git log --oneline | wc -l) -ge 2 && git fsck >/dev/null 2>&1 &&"
 	      "! git config core.fsmonitor && ! test -e .git/hooks/post-checkout &&"
@@ -312,9 +318,9 @@ static void a_conflict_refuses_all_of_it(void **state UNUSED)
 	assert_int_equal(apply_these(&l, that, 1, false, &done, &e), -EEXIST);
 	assert_ok(apply_these(&l, that, 1, true, &done, &e), &e);
 	shell("grep -q more w/a && ! grep -q host w/a");
+	layer_done(&l);
 	assert_ok(undo(false, &e), &e);
 	shell("grep -q host w/a");
-	layer_done(&l);
 }
 
 static void no_set_id_bit_and_no_device_comes(void **state UNUSED)
@@ -323,10 +329,11 @@ static void no_set_id_bit_and_no_device_comes(void **state UNUSED)
 	struct layer l;
 
 	shell("cd w && echo a >a && echo s >s && chmod 4755 s");
-	layer_of(&l, "echo b >b && chmod 6755 b && mkdir g && chmod 2775 g && chmod 4711 a &&"
-		     "mkfifo p && echo x >g/x && chmod 4755 g/x && python3 -c \"import os;"
-		     "os.setxattr('b','user.mine',b'1')\" && truncate -s 8M hole && echo z >>hole &&"
-		     "touch -d 2001-02-03 b");
+	layer_of(&l,
+		 "echo b >b && chmod 6755 b && mkdir g && chmod 2775 g && chmod 4711 a &&"
+		 "mkfifo p && echo x >g/x && chmod 4755 g/x && python3 -c \"import os;"
+		 "os.setxattr('b','user.mine',b'1')\" && truncate -s 8M hole && echo z >>hole &&"
+		 "touch -d 2001-02-03 b");
 	assert_ok(apply_all(&l, &e), &e);
 	shell("cd w && test $(stat -c %a b) = 755 && test $(stat -c %a g) = 775 &&"
 	      "test $(stat -c %a g/x) = 755 && test $(stat -c %a a) = 711 && test ! -e p &&"
@@ -349,7 +356,8 @@ static void an_undo_takes_nothing_of_the_users(void **state UNUSED)
 	assert_int_equal(undo(false, &e), -EBUSY);
 	shell("grep -q mine w/a");
 	assert_int_equal(undo(true, &e), 0);
-	shell("cd w && ! grep -q mine a && test -e c && grep -q mine ../cache/brig/layers/*/upper/a || "
+	shell("cd w && ! grep -q mine a && test -e c && grep -q mine "
+	      "../cache/brig/layers/*/upper/a || "
 	      "grep -q mine cache/brig/layers/*/upper/a || true");
 	assert_int_equal(undo(false, &e), -ENOENT);
 }
@@ -366,7 +374,9 @@ static void a_full_disk_leaves_it_as_it_was(void **state UNUSED)
 	(void)signal(SIGXFSZ, SIG_IGN);
 	must(system("true") == 0);
 	{
-		struct rlimit { unsigned long cur, max; } small = { 100000, ~0UL };
+		struct rlimit {
+			unsigned long cur, max;
+		} small = { 100000, ~0UL };
 
 		must(syscall(SYS_prlimit64, 0, 1 /* RLIMIT_FSIZE */, &small, NULL) == 0);
 		assert_true(apply_all(&l, &e) < 0);

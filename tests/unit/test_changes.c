@@ -4,7 +4,7 @@
 #include "layers.h"
 
 #include "workspace/change.h"
-#include "workspace/look.h"
+#include "workspace/layer_look.h"
 
 static void look(const struct layer *l, struct change_list *ret)
 {
@@ -37,12 +37,14 @@ static void a_layer_says_what_changed(void **state UNUSED)
 	struct layer l;
 
 	shell("cd w && mkdir -p old/sub gone keep && echo a >a && echo b >b && echo c >c &&"
-	      "echo x >old/x && echo y >old/sub/y && echo z >gone/z && ln -s a l && echo k >keep/k &&"
+	      "echo x >old/x && echo y >old/sub/y && echo z >gone/z && ln -s a l && echo k >keep/k "
+	      "&&"
 	      "echo t >t && echo same >same && chmod 4755 a");
-	layer_of(&l, "echo more >>a && chmod 600 b && rm c && rm -r gone && rm -r old && mkdir old &&"
-		     "echo x >old/x && echo new >old/new && ln -sfn b l && rm t && mkdir t &&"
-		     "echo in >t/in && mkdir -p n/m && echo 1 >n/m/1 && mkfifo pipe && touch empty &&"
-		     "echo same >same && chmod 700 keep && ln -s /etc/passwd out");
+	layer_of(&l,
+		 "echo more >>a && chmod 600 b && rm c && rm -r gone && rm -r old && mkdir old &&"
+		 "echo x >old/x && echo new >old/new && ln -sfn b l && rm t && mkdir t &&"
+		 "echo in >t/in && mkdir -p n/m && echo 1 >n/m/1 && mkfifo pipe && touch empty &&"
+		 "echo same >same && chmod 700 keep && ln -s /etc/passwd out");
 	changes_are(&l, "changed a\nmode b\ndeleted c\nadded empty\ndeleted gone\nmode keep\n"
 			"changed l\nfolder n\nfolder n/m\nadded n/m/1\nadded old/new\n"
 			"deleted old/sub\nadded out\nother pipe\ntype t\nadded t/in\n");
@@ -53,10 +55,12 @@ static void a_rename_is_no_conflict(void **state UNUSED)
 {
 	struct layer l;
 
-	shell("cd w && mkdir d e && echo a >a && echo b >d/b && echo c >c && echo f >e/f && echo g >g");
+	shell("cd w && mkdir d e && echo a >a && echo b >d/b && echo c >c && echo f >e/f && echo g "
+	      ">g");
 	layer_of(&l, "mv a new && mv d/b c && ln g h && mv e/f f && rm -r e && sed -i s/g/G/ g");
-	changes_are(&l, "deleted a\nchanged c\ndeleted d/b\ndeleted e\nadded f\nchanged g\nadded h\n"
-			"added new\n");
+	changes_are(&l,
+		    "deleted a\nchanged c\ndeleted d/b\ndeleted e\nadded f\nchanged g\nadded h\n"
+		    "added new\n");
 	layer_done(&l);
 }
 
@@ -130,7 +134,8 @@ static void its_text_is_a_patch(void **state UNUSED)
 	struct look_want w = { .about = &l.about };
 	int workspace;
 
-	shell("cd w && seq 100 >a && seq 5 >'name with space' && printf no-newline >n && seq 3 >gone &&"
+	shell("cd w && seq 100 >a && seq 5 >'name with space' && printf no-newline >n && seq 3 "
+	      ">gone &&"
 	      "mkdir s && seq 9 >s/f && cp -a . ../outside/copy");
 	layer_of(&l, "sed -i 's/^5.$/x&/' a && echo >>'name with space' && echo >>n && rm gone &&"
 		     "echo new >s/new && seq 4 12 >s/f && printf '\\033]0;title\\007' >evil");

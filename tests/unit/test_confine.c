@@ -485,8 +485,8 @@ static const struct attempt {
 #undef TRY
 };
 
-static const char *const names[] = { "command",  "worker",  "keeper",   "signer",
-				     "tls",      "sender",  "speaker",  "registry",
+static const char *const names[] = { "command",  "worker",  "keeper",    "signer",
+				     "tls",      "sender",  "speaker",   "registry",
 				     "unpacker", "bundler", "inspector", "walker" };
 static_assert(ARRAY_LEN(names) == CONFINE_ROLES, "one name a role");
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit/test_textdiff.c - what the differ says puts the second text in place of the first, as patch
- * of Debian reads it; it says no more than diff does; hostile texts take no more than their time. */
+ * of Debian reads it; it says no more than diff does; hostile texts take no more than their time.
+ */
 #include "unit.h"
 
 #include <time.h>
@@ -141,19 +142,19 @@ static void what_is_no_text_or_too_large_is_said(void **state UNUSED)
 	memset(large, 'x', TEXTDIFF_BYTES + 1);
 	assert_int_equal(textdiff((struct textdiff_side){ "a\0b", 3 }, none, NULL, &count),
 			 TEXTDIFF_BINARY);
-	assert_int_equal(textdiff((struct textdiff_side){ large, TEXTDIFF_BYTES + 1 }, none, NULL,
-				  &count),
-			 TEXTDIFF_LARGE);
-	assert_int_equal(textdiff((struct textdiff_side){ large, TEXTDIFF_BYTES }, none, NULL,
-				  &count),
-			 TEXTDIFF_TEXT);
+	assert_int_equal(
+		textdiff((struct textdiff_side){ large, TEXTDIFF_BYTES + 1 }, none, NULL, &count),
+		TEXTDIFF_LARGE);
+	assert_int_equal(
+		textdiff((struct textdiff_side){ large, TEXTDIFF_BYTES }, none, NULL, &count),
+		TEXTDIFF_TEXT);
 	memset(large, '\n', TEXTDIFF_LINES + 1);
-	assert_int_equal(textdiff((struct textdiff_side){ large, TEXTDIFF_LINES + 1 }, none, NULL,
-				  &count),
-			 TEXTDIFF_LARGE);
-	assert_int_equal(textdiff((struct textdiff_side){ large, TEXTDIFF_LINES }, none, NULL,
-				  &count),
-			 TEXTDIFF_TEXT);
+	assert_int_equal(
+		textdiff((struct textdiff_side){ large, TEXTDIFF_LINES + 1 }, none, NULL, &count),
+		TEXTDIFF_LARGE);
+	assert_int_equal(
+		textdiff((struct textdiff_side){ large, TEXTDIFF_LINES }, none, NULL, &count),
+		TEXTDIFF_TEXT);
 }
 
 /* Two long texts of few different lines, in no order: the longest way there is. */

@@ -45,8 +45,10 @@ static int cmd_diff_parse(int argc, char **argv, struct diff_asked *a, struct er
 static void put_json(struct json *j, const struct change *c)
 {
 	const struct guard_says says = guard_change(c);
-	static const char *const texts[] = { [CHANGE_UNCOUNTED] = NULL, [CHANGE_COUNTED] = "text",
-					     [CHANGE_BINARY] = "binary", [CHANGE_LARGE] = "large" };
+	static const char *const texts[] = { [CHANGE_UNCOUNTED] = NULL,
+					     [CHANGE_COUNTED] = "text",
+					     [CHANGE_BINARY] = "binary",
+					     [CHANGE_LARGE] = "large" };
 	char mode[8];
 
 	json_object(j);
@@ -196,13 +198,16 @@ const struct subcommand cmd_diff = {
 	.name = "diff",
 	.usage = "[--stat | --names] [--json] [RUN | last] [PATH...]",
 	.help = "show what a run with --workspace overlay would change",
-	.about = "  RUN               a run's id, or the beginning of it; else the last run of this\n"
-		 "                    folder, or of one above\n"
-		 "  PATH              only these, from the workspace's top, and what is below them\n"
-		 "  --stat            lines added and removed, by file\n"
-		 "  --names           one line a change: conflicts with what you have changed since,\n"
-		 "                    and what is applied only by name, are told there\n"
-		 "  --json            the list as JSON; with --stat the counts, too\n",
+	.about =
+		"  RUN               a run's id, or the beginning of it; else the last run of "
+		"this\n"
+		"                    folder, or of one above\n"
+		"  PATH              only these, from the workspace's top, and what is below them\n"
+		"  --stat            lines added and removed, by file\n"
+		"  --names           one line a change: conflicts with what you have changed "
+		"since,\n"
+		"                    and what is applied only by name, are told there\n"
+		"  --json            the list as JSON; with --stat the counts, too\n",
 	.exits = "0, or 125 if it failed",
 	.word = cmd_diff_word,
 	.run = diff,

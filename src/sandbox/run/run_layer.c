@@ -19,11 +19,26 @@ static int only_for_runs(struct err *e)
 			  "a long-lived sandbox cannot have an overlay workspace (workspace.mode)");
 }
 
+/* An apply that was killed in this workspace is undone before anything is looked at. What cannot be
+ * is told by the verbs. */
+static void run_layer_settle(const struct spec *s)
+{
+	CLEANUP(fd) int folder = -1;
+	struct err unused;
+
+	if (!s->workdir)
+		return;
+	folder = fd_open_nolinks(AT_FDCWD, s->workdir, O_RDONLY | O_DIRECTORY, 0);
+	if (folder >= 0)
+		(void)apply_recover(folder, &unused);
+}
+
 int run_layer_make(struct sandbox *s, struct err *e)
 {
 	struct layer_want w = { .id = s->o->id, .workspace = s->spec->workdir };
 	CLEANUP(fd) int folder = -1;
 
+	run_layer_settle(s->spec);
 	if (!spec_has_layer(s->spec))
 		return 0;
 	if (!s->only)

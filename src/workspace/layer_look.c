@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/look.c - starts the process that looks, and takes its answer.
+/* workspace/layer_look.c - starts the process that looks, and takes its answer.
  *
  * It answers with pieces, each with its length in front, then one of length 0, then how it went. */
-#include "workspace/look.h"
+#include "workspace/layer_look.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "base/files/fd.h"
 #include "proc/confine.h"
 #include "proc/forked.h"
-#include "workspace/look_internal.h"
+#include "workspace/layer_look_internal.h"
 
 enum {
 	NOBODY = 65534,

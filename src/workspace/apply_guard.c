@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workspace/guard.h"
+#include "workspace/apply_guard.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -14,10 +14,16 @@
 /* What commits and checkouts write in a git folder, and git does not obey. Folders end with a
  * slash. Everything else there is by name only. */
 static const char *const git_plain[] = {
-	"objects/",	 "refs/",	   "logs/",	      "HEAD",	      "index",
-	"packed-refs",	 "ORIG_HEAD",	   "FETCH_HEAD",      "COMMIT_EDITMSG", "MERGE_HEAD",
-	"MERGE_MSG",	 "MERGE_MODE",	   "AUTO_MERGE",      "CHERRY_PICK_HEAD", "REVERT_HEAD",
-	"REBASE_HEAD",	 "SQUASH_MSG",	   "description",     "gc.log",		"gc.pid",
+	"objects/",       "refs/",
+	"logs/",          "HEAD",
+	"index",          "packed-refs",
+	"ORIG_HEAD",      "FETCH_HEAD",
+	"COMMIT_EDITMSG", "MERGE_HEAD",
+	"MERGE_MSG",      "MERGE_MODE",
+	"AUTO_MERGE",     "CHERRY_PICK_HEAD",
+	"REVERT_HEAD",    "REBASE_HEAD",
+	"SQUASH_MSG",     "description",
+	"gc.log",         "gc.pid",
 };
 
 /* ... but for these, which lead to others' objects. */
@@ -56,7 +62,8 @@ static struct guard_says guard_git(const struct change *c)
 
 	if (!c->git_was)
 		return (struct guard_says){ folder ? folder : first_part(rel),
-					    "a new git repository, whose settings git obeys", NULL };
+					    "a new git repository, whose settings git obeys",
+					    NULL };
 	if (!*rel)
 		return c->kind == CHANGE_DELETED || c->kind == CHANGE_TYPE
 			       ? (struct guard_says){ folder, "a git repository", NULL }

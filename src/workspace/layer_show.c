@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/show.c - one change as text, in the confined process: what git and patch read. */
+/* workspace/layer_show.c - one change as text, in the confined process: what git and patch read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/files/fd.h"
-#include "workspace/look_internal.h"
+#include "workspace/layer_look_internal.h"
 #include "workspace/textdiff.h"
 
 #define FILE_FLAGS (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
@@ -26,7 +26,8 @@ int look_open(int top, const char *path, int flags)
 			memcpy(name, at, n);
 			name[n] = '\0';
 			fd = openat(dir, name,
-				    at[n] ? O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC : flags);
+				    at[n] ? O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
+					  : flags);
 		}
 		if (dir != top)
 			(void)fd_close(dir);
@@ -188,11 +189,10 @@ static int show_sides(const struct look_want *w, struct change *c, bool before, 
 	if (r == 0 && after)
 		r = side_read(w->upper, c->path, &c->now, &b);
 	if (r == 0)
-		r = a.large || b.large
-			    ? TEXTDIFF_LARGE
-			    : textdiff((struct textdiff_side){ a.data, a.len },
-				       (struct textdiff_side){ b.data, b.len }, out ? &hunks : NULL,
-				       &count);
+		r = a.large || b.large ? TEXTDIFF_LARGE
+				       : textdiff((struct textdiff_side){ a.data, a.len },
+						  (struct textdiff_side){ b.data, b.len },
+						  out ? &hunks : NULL, &count);
 	if (r >= 0) {
 		c->text = texts[r];
 		c->added += count.added;
@@ -235,8 +235,8 @@ int look_show(const struct look_want *w, struct change *c, struct buf *out)
 		return 0;
 	}
 	if (S_ISDIR(c->now.mode))
-		show_line(out, c, c->kind == CHANGE_MODE ? "a folder with another mode"
-							 : "a new folder");
+		show_line(out, c,
+			  c->kind == CHANGE_MODE ? "a folder with another mode" : "a new folder");
 	else if (!after && S_ISDIR(c->was.mode))
 		show_line(out, c, "a folder that was removed, with all that is in it");
 	if (c->kind == CHANGE_TYPE || !before || !after) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/place.c - where an apply is written down, and where its stage is. */
+/* workspace/apply_place.c - where an apply is written down, and where its stage is. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,8 +43,9 @@ static int place_enter(int applied, const char *name, bool make, struct apply_pl
 int apply_place_open(int workspace, bool make, struct apply_place *ret, struct err *e)
 {
 	struct apply_place p = APPLY_PLACE_NONE;
-	CLEANUP(fd) int applied = make ? cache_open(APPLIED, p.path, sizeof(p.path), e)
-				       : cache_find(APPLIED, p.path, sizeof(p.path));
+	CLEANUP(fd)
+	int applied = make ? cache_open(APPLIED, p.path, sizeof(p.path), e)
+			   : cache_find(APPLIED, p.path, sizeof(p.path));
 	struct stat st;
 	char name[48];
 	int r;

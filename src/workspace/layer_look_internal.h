@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/look_internal.h - what the confined process of look.h is made of. */
+/* workspace/layer_look_internal.h - what the confined process of layer_look.h is made of. */
 #pragma once
 
-#include "workspace/look.h"
+#include "workspace/layer_look.h"
 
 /* The path is wanted, or lies on the way to what is, or below it. */
 bool look_wants(const struct look_want *w, const char *path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/look.h - looks through a layer, and says what it would change in its workspace.
+/* workspace/layer_look.h - looks through a layer, and says what it would change in its workspace.
  *
  * Hostile code wrote the layer, so a child of ours does it that can only read: below those two
  * folders, by descriptors, following no link, without a network or another process

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workspace/look_walk.c - the walk over an upper layer, beside the workspace as it is.
+/* workspace/layer_walk.c - the walk over an upper layer, beside the workspace as it is.
  *
  * Marks of overlayfs: a device 0:0 is a name that was removed; user.overlay.opaque, that nothing of
  * the workspace's folder shows; user.overlay.origin, that what is here was copied from there. A
@@ -17,7 +17,7 @@
 #include "backend/kit/survey/gitdirs.h"
 #include "base/files/folder.h"
 #include "base/text/str.h"
-#include "workspace/look_internal.h"
+#include "workspace/layer_look_internal.h"
 
 enum {
 	WALK_DEPTH = 200,
@@ -129,8 +129,8 @@ static void path_pop(struct walk_state *s, size_t was)
 /* ---- what the layer hides of the workspace ---- */
 
 /* *changed where the host has changed any of what is there since the run began. */
-static int hide(struct walk_state *s, int folder, const char *name, const struct stat *st,
-		int depth, bool *changed)
+static int walk_hide(struct walk_state *s, int folder, const char *name, const struct stat *st,
+		     int depth, bool *changed)
 {
 	CLEANUP(fd) int fd = -1;
 	const struct fd_entry *d;
@@ -152,7 +152,7 @@ static int hide(struct walk_state *s, int folder, const char *name, const struct
 		if (++s->names > WALK_NAMES)
 			return -E2BIG;
 		if (fstatat(fd, d->name, &below, AT_SYMLINK_NOFOLLOW) == 0)
-			r = hide(s, fd, d->name, &below, depth + 1, changed);
+			r = walk_hide(s, fd, d->name, &below, depth + 1, changed);
 	}
 	return r;
 }
@@ -162,7 +162,7 @@ static enum change_conflict hides(struct walk_state *s, const struct walk_in *in
 {
 	bool changed = false;
 
-	if (hide(s, in->low, name, low, in->depth, &changed) < 0)
+	if (walk_hide(s, in->low, name, low, in->depth, &changed) < 0)
 		return CONFLICT_BELOW;
 	if (!changed)
 		return CONFLICT_NONE;
@@ -172,7 +172,9 @@ static enum change_conflict hides(struct walk_state *s, const struct walk_in *in
 static int walk_deleted(struct walk_state *s, const struct walk_in *in, const char *name,
 			const struct stat *low)
 {
-	struct change c = { .kind = CHANGE_DELETED, .was = change_was_of(low), .git = in->git,
+	struct change c = { .kind = CHANGE_DELETED,
+			    .was = change_was_of(low),
+			    .git = in->git,
 			    .git_was = in->git_was };
 
 	c.conflict = hides(s, in, name, low);
@@ -232,8 +234,10 @@ static enum change_kind compare_files(int up, int low, const char *name, const s
 static int walk_file(struct walk_state *s, const struct walk_in *in, const char *name,
 		     const struct stat *now, const struct stat *was)
 {
-	struct change c = { .now = change_was_of(now), .more_names = now->st_nlink > 1,
-			    .git = in->git, .git_was = in->git_was };
+	struct change c = { .now = change_was_of(now),
+			    .more_names = now->st_nlink > 1,
+			    .git = in->git,
+			    .git_was = in->git_was };
 	char link[PATH_MAX] = "", before[PATH_MAX] = "";
 	CLEANUP(fd) int fd = -1;
 
@@ -253,10 +257,10 @@ static int walk_file(struct walk_state *s, const struct walk_in *in, const char 
 	} else {
 		fd = openat(in->up, name, FILE_FLAGS);
 		c.origin = fd >= 0 && has_origin(fd);
-		c.kind = fd < 0			     ? CHANGE_OTHER
-			 : was && S_ISREG(was->st_mode) ? compare_files(in->up, in->low, name, now,
-									was)
-							: CHANGE_CHANGED;
+		c.kind = fd < 0 ? CHANGE_OTHER
+			 : was && S_ISREG(was->st_mode)
+				 ? compare_files(in->up, in->low, name, now, was)
+				 : CHANGE_CHANGED;
 	}
 	if (c.kind == CHANGE_KINDS)
 		return 0;
@@ -327,8 +331,8 @@ static int walk_folder(struct walk_state *s, const struct walk_in *in, const cha
 		       const struct stat *now, const struct stat *was)
 {
 	CLEANUP(fd) int up = openat(in->up, name, FOLDER_FLAGS);
-	CLEANUP(fd) int low = was && S_ISDIR(was->st_mode) ? openat(in->low, name, FOLDER_FLAGS)
-							    : -1;
+	CLEANUP(fd)
+	int low = was && S_ISDIR(was->st_mode) ? openat(in->low, name, FOLDER_FLAGS) : -1;
 	struct walk_in below = *in;
 	struct change c = { .now = change_was_of(now), .kind = CHANGE_FOLDER };
 	char opaque = 0;

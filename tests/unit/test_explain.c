@@ -275,6 +275,9 @@ static void what_is_refused_by_its_kind_is_told(void **state)
 	CLEANUP(outcome) struct outcome *o = outcome_new();
 
 	assert_non_null(strstr(LINE("ping: socktype: SOCK_RAW"), "raw sockets"));
+	assert_non_null(strstr(LINE("error: Couldn't load public key /h/.ssh/k: No such file"),
+			       "--ssh-agent"));
+	assert_null(LINE("error: Couldn't load the page"));
 	assert_non_null(strstr(LINE("ping: prctl: Operation not permitted"), "raw sockets"));
 	assert_non_null(strstr(LINE("chown: invalid user: 'daemon'"), "other users"));
 	assert_non_null(

@@ -8,7 +8,7 @@
 #   make check      a first answer, without root     make fuzz      FUZZ_TIME=60 seconds a target
 #   make test       every suite, or SUITES="unit run"
 #   make test-asan  all tests under sanitizers       make soak      10 minutes a fuzz target, KILLS=200 a backend, the suites SOAK=20 times,
-#   make install    PREFIX=/usr/local, DESTDIR=                     what make test leaves to it (docs/design/tests.md)
+#   make install    PREFIX=/usr/local, DESTDIR=                     what make test leaves to it (docs/design/tests-repeats.md)
 #   make uninstall  what make install put there
 #   make deb        Debian packages in build-deb     make test-deb  they pass lintian, and live and die in a clean root
 #   make test-engines  as root: the docker suite on the engines of Debian sid
@@ -116,7 +116,7 @@ soak: deps-test deps-npm build build-asan build-fuzz
 	@tools/fuzz build-fuzz 600
 	@BRIG_KILLS=$(KILLS) BRIG=$(BUILD)/brig tests/soak
 	@tests/run-suite --build $(BUILD) --repeat $(SOAK) run escape
-	@tests/run-suite --build $(BUILD) --whole tidy denied bwrap asan
+	@tests/run-suite --build $(BUILD) --whole tidy run docker egress daemon kube sdk mcp conformance denied bwrap asan
 
 lint: deps-lint build
 	@tests/run-suite --build $(BUILD) --whole lint tidy

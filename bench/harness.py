@@ -113,8 +113,8 @@ class Who:
 class Bench:
     """One run of the bench. Used as a context manager: leaving it removes and stops everything."""
 
-    def __init__(self, build, quick):
-        self.build, self.quick = pathlib.Path(build), quick
+    def __init__(self, build, quick, beside=None):
+        self.build, self.quick, self.beside = pathlib.Path(build), quick, beside
         self.rows, self.notes, self.group = [], [], ""
         self.brig = None
         self._undo = contextlib.ExitStack()

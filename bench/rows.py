@@ -16,6 +16,7 @@ import live
 import peers
 import readers
 import remote
+import trees
 from harness import Candidate, Row, make_files, timed_row
 
 ROOMY = ("--memory", "8g", "--pids", "1000", "--timeout", "600s")
@@ -575,7 +576,8 @@ def _title(who):
 GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh, kube.kubernetes, live.daemon)}
 GROUPS["queries"] = readers.queries
 GROUPS["slurm"] = cluster.slurm
-BY_NAME = ("slurm",)  # those that nobody gets who does not name them
+GROUPS["trees"] = trees.trees
+BY_NAME = ("slurm", "trees")  # those that nobody gets who does not name them
 
 
 def write_json(bench, facts, path):

@@ -107,10 +107,21 @@ static void check_piece(struct piece_check *c, struct piece *p, char *text, size
 	}
 }
 
+/* What the largest piece needs: most logs are small. */
+static size_t room_needed(const struct piece_check *c)
+{
+	uint64_t largest = 0;
+
+	for (size_t i = 0; i < c->count; i++)
+		if (c->pieces[i].to - c->pieces[i].from > largest)
+			largest = c->pieces[i].to - c->pieces[i].from;
+	return (size_t)largest + 1 + RECORD_LINE_MAX;
+}
+
 static void *work(void *arg)
 {
 	struct piece_check *c = arg;
-	const size_t room = PIECE + 1 + RECORD_LINE_MAX;
+	const size_t room = room_needed(c);
 	CLEANUP(mem) char *text = malloc(room);
 
 	for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;) {

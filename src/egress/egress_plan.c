@@ -5,6 +5,7 @@
 
 #include "base/bytes/parcel.h"
 #include "base/text/str.h"
+#include "egress/budget/budget.h"
 #include "egress/credential/cred.h"
 #include "egress/rules/allow.h"
 #include "egress/rules/upstream_proxy.h"
@@ -14,7 +15,7 @@
 #include "model/settings/spec_lists.h"
 #include "model/settings/spec_writes.h"
 
-#define MARK "brig-egress-plan 8"
+#define MARK "brig-egress-plan 9"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
@@ -202,8 +203,11 @@ static int egress_plan_check(const struct egress_plan *p, struct err *e)
 {
 	CLEANUP(egress_rules) struct egress_rules *rules = NULL;
 	CLEANUP(creds) struct creds *creds = NULL;
+	CLEANUP(budget) struct budget *budget = NULL;
 	struct upstream_proxy chain;
 
+	if (budget_new(&p->egress, &budget, e) < 0)
+		return -e->code;
 	if (egress_rules_new(&p->egress, &rules, e) < 0 ||
 	    chain_parse(p->egress.upstream_proxy, &chain, e) < 0)
 		return -e->code;
@@ -307,6 +311,11 @@ static void egress(struct parcel *p, struct egress_spec *s)
 	texts(p, &s->fields);
 	texts(p, &s->other_keys);
 	texts(p, &s->roots);
+	texts(p, &s->budgets);
+	texts(p, &s->models);
+	texts(p, &s->prices);
+	parcel_number(p, &s->tokens);
+	parcel_number(p, &s->cost);
 	pairs(p, &s->resolve);
 	parcel_flag(p, &s->rate.spare_domain);
 	parcel_flag(p, &s->rate.spare_total);

@@ -22,7 +22,14 @@ enum egress_event_kind {
 	EGRESS_EVENT_UNREACHED, /* an allowed host was not: `what` says why */
 	EGRESS_EVENT_ASK,       /* a name that no rule allows waits for an answer: `count` is the
 				   question's       number */
+	EGRESS_EVENT_USAGE, /* a call of a model is over: `rule` is the model, `tokens_*`, `cost` */
 	EGRESS_EVENT_KINDS
+};
+
+enum egress_usage {
+	EGRESS_USAGE_PRICED = 1,
+	EGRESS_USAGE_ESTIMATED = 2, /* it was cut */
+	EGRESS_USAGE_UNCOUNTED = 4, /* nothing was said: estimated, too */
 };
 
 struct egress_event {
@@ -32,8 +39,12 @@ struct egress_event {
 	uint16_t status;              /* of the answer; 0: none came */
 	uint32_t count;               /* of the same, of a leak; otherwise 0, which is one */
 	uint64_t bytes_out, bytes_in; /* bodies and tunnels */
+	/* Of USAGE: a part of those in was cached; thousand-millionth parts of a USD. `status`:
+	 * bits of enum egress_usage. */
+	uint64_t tokens_in, tokens_cached, tokens_out, cost;
 	char host[256];
-	char method[32]; /* "CONNECT" for a tunnel, "TLS" for one that is not opened */
+	char method[32]; /* "CONNECT" for a tunnel, "TLS" and "SSH" for those that are
+			    not opened */
 	char address[48];
 	char rule[128];
 	char credential[64]; /* that was put into it; empty: none */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text/cleanup.h"
+#include "base/text/str.h"
 
 #define TEXT(field)                                                                                \
 	{                                                                                          \
@@ -30,6 +31,11 @@ struct event_head {
 	uint16_t n[ARRAY_LEN(texts)];
 };
 
+/* Behind them, of one kind alone: most events are of others. */
+struct event_usage {
+	uint64_t in, cached, out, cost;
+};
+
 static_assert(sizeof(struct event_head) + sizeof(struct egress_event) <= EVENT_PACKED_MAX,
 	      "an event may have all of its texts");
 
@@ -43,7 +49,10 @@ size_t event_pack(const struct egress_event *ev, char out[EVENT_PACKED_MAX])
 				.port = ev->port,
 				.status = ev->status };
 	char *to = out + sizeof(h);
+	struct event_usage u = { ev->tokens_in, ev->tokens_cached, ev->tokens_out, ev->cost };
 
+	if (ev->kind == EGRESS_EVENT_USAGE)
+		to = mempcpy(to, &u, sizeof(u));
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const char *text = (const char *)ev + texts[i].at;
 
@@ -57,7 +66,7 @@ size_t event_pack(const struct egress_event *ev, char out[EVENT_PACKED_MAX])
 
 static bool adds_up(const struct event_head *h)
 {
-	size_t all = sizeof(*h);
+	size_t all = sizeof(*h) + (h->kind == EGRESS_EVENT_USAGE ? sizeof(struct event_usage) : 0);
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		if (h->n[i] >= texts[i].room)
@@ -95,6 +104,16 @@ ssize_t event_unpack(const char *p, size_t n, struct egress_event *ret)
 				      .bytes_out = h.bytes_out,
 				      .bytes_in = h.bytes_in };
 	p += sizeof(h);
+	if (h.kind == EGRESS_EVENT_USAGE) {
+		struct event_usage u;
+
+		memcpy(&u, p, sizeof(u));
+		ret->tokens_in = u.in;
+		ret->tokens_cached = u.cached;
+		ret->tokens_out = u.out;
+		ret->cost = u.cost;
+		p += sizeof(u);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		memcpy((char *)ret + texts[i].at, p, h.n[i]);
 		p += h.n[i];
@@ -121,4 +140,11 @@ void event_target(const struct egress_event *ev, char *out, size_t n)
 	if (ev->port && ev->host[0])
 		(void)snprintf(port, sizeof(port), ":%u", ev->port);
 	(void)snprintf(out, n, "%s%s%s%s", six ? "[" : "", ev->host, six ? "]" : "", port);
+}
+
+bool event_is_uninspected(const struct egress_event *ev)
+{
+	return ev->kind == EGRESS_EVENT_ALLOW &&
+	       (str_eq(ev->method, "TLS") || str_eq(ev->method, "SSH") ||
+		str_eq(ev->method, "CONNECT"));
 }

@@ -6,6 +6,7 @@
  * whose lengths do not add up, or in which a text has no room, is none. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -27,3 +28,6 @@ size_t event_packet(const char *p, size_t n);
 
 /* Where it was to go, as far as that is known: HOST:PORT, or a part of it; "": nothing of it is. */
 void event_target(const struct egress_event *ev, char *out, size_t n);
+/* Was it let out as a tunnel into which nobody looks: a name of egress.passthrough, SSH, the
+ * service of the host? */
+bool event_is_uninspected(const struct egress_event *ev);

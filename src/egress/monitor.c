@@ -17,6 +17,7 @@
 #include "egress/authority/prepared.h"
 #include "egress/rules/verdict.h"
 #include "egress/worker_start.h"
+#include "model/outcome/model_use.h"
 #include "model/outcome/outcome.h"
 #include "proc/host_find.h"
 
@@ -555,8 +556,21 @@ void egress_count(const struct egress_event *ev, struct outcome *o)
 {
 	o->egress.allowed += ev->kind == EGRESS_EVENT_ALLOW;
 	o->egress.denied += ev->kind == EGRESS_EVENT_DENY;
+	o->egress.uninspected += event_is_uninspected(ev);
 	o->egress.bytes_out += ev->bytes_out;
 	o->egress.bytes_in += ev->bytes_in;
+	if (ev->kind == EGRESS_EVENT_USAGE)
+		outcome_use(o, &(struct model_use){
+				       .host = ev->host,
+				       .model = ev->rule,
+				       .calls = 1,
+				       .in = ev->tokens_in,
+				       .cached = ev->tokens_cached,
+				       .out = ev->tokens_out,
+				       .cost = ev->cost,
+				       .unpriced = !(ev->status & EGRESS_USAGE_PRICED),
+				       .estimated = (ev->status & EGRESS_USAGE_ESTIMATED) != 0,
+				       .uncounted = (ev->status & EGRESS_USAGE_UNCOUNTED) != 0 });
 }
 
 void egress_denial(const struct egress_event *ev, struct outcome *o)

@@ -15,6 +15,7 @@
 #include "base/files/fd.h"
 #include "base/sys/clock.h"
 #include "base/sys/loop.h"
+#include "egress/binder.h"
 #include "egress/worker_start.h"
 #include "proc/spawn.h"
 
@@ -36,16 +37,17 @@ struct signing_watch {
 struct signing {
 	int agent; /* O_PATH: the user's socket itself, not its name */
 	bool logins;
-	int listener; /* -1 once the worker has it */
+	struct binder *binder; /* NULL: a login may be to any host */
+	int listener;          /* -1 once the worker has it */
 	struct signing_host host;
 	pid_t pid;
 	int pidfd;
-	struct loop *loop; /* once there was a connection */
-	struct signing_watch worker, line;
+	struct loop *loop;                        /* once there was a connection */
+	struct signing_watch worker, line, proof; /* proof: the binder's */
 	struct signing_timer pace, patience;
 	uint64_t paid_until;
 	unsigned given, failed;
-	enum { SIGNING_IDLE, SIGNING_LISTS, SIGNING_SIGNS } state;
+	enum { SIGNING_IDLE, SIGNING_LISTS, SIGNING_SIGNS, SIGNING_BINDS } state;
 	struct signing_ask ask;
 	size_t have;
 	unsigned char answer[AGENTMSG_HEAD + AGENTMSG_ANSWER_MAX];
@@ -123,16 +125,16 @@ static int find_agent(int *ret, struct err *e)
 	return 0;
 }
 
-int signing_open(bool logins, struct signing **ret, struct err *e)
+int signing_open(const struct spec *spec, struct signing **ret, struct err *e)
 {
 	CLEANUP(signing) struct signing *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return err_nomem(e);
-	s->agent = s->listener = s->pidfd = s->worker.w.fd = s->line.w.fd = -1;
+	s->agent = s->listener = s->pidfd = s->worker.w.fd = s->line.w.fd = s->proof.w.fd = -1;
 	s->pid = -1;
-	s->logins = logins;
-	if (find_agent(&s->agent, e) < 0)
+	s->logins = spec->ssh_agent == SSH_AGENT_AUTH;
+	if (find_agent(&s->agent, e) < 0 || (s->logins && binder_new(spec, &s->binder, e) < 0))
 		return -e->code;
 	*ret = TAKE_PTR(s);
 	return 0;
@@ -145,6 +147,14 @@ static void signing_leave(struct signing *s, struct signing_watch *w)
 	w->w.fd = fd_close(w->w.fd);
 }
 
+/* The descriptor is the binder's. */
+static void forget_proof(struct signing *s)
+{
+	if (s->loop && s->proof.w.fd >= 0)
+		(void)loop_want(s->loop, &s->proof.w, 0);
+	s->proof.w.fd = -1;
+}
+
 struct signing *signing_free(struct signing *s)
 {
 	if (!s)
@@ -152,6 +162,7 @@ struct signing *signing_free(struct signing *s)
 	worker_stop(s->pid, s->pidfd);
 	signing_leave(s, &s->worker);
 	signing_leave(s, &s->line);
+	forget_proof(s);
 	if (s->loop) {
 		loop_at(s->loop, &s->pace.t, 0);
 		loop_at(s->loop, &s->patience.t, 0);
@@ -159,6 +170,7 @@ struct signing *signing_free(struct signing *s)
 	(void)loop_free(s->loop);
 	(void)proc_close_apart(s->listener);
 	(void)fd_close(s->agent);
+	(void)binder_free(s->binder);
 	free(s);
 	return NULL;
 }
@@ -169,6 +181,7 @@ struct signing *signing_free(struct signing *s)
 static void signing_give(struct signing *s, const unsigned char *m, size_t n)
 {
 	signing_leave(s, &s->line);
+	forget_proof(s);
 	loop_at(s->loop, &s->patience.t, 0);
 	s->state = SIGNING_IDLE;
 	if (fd_send(s->worker.w.fd, m, n, NULL, 0) < 0 ||
@@ -222,6 +235,14 @@ static void fingerprint(const struct agentmsg_bytes *key, char out[SIGNING_KEY_S
 		*p = *p == '-' ? '+' : *p == '_' ? '/' : *p;
 }
 
+/* Whom the login is for; NULL: nobody that is known. */
+static const char *login_host(const struct signing *s, const struct agentmsg_sign *want)
+{
+	struct agentmsg_login l;
+
+	return s->binder && agentmsg_read_login(want, &l) ? binder_host(s->binder, &l) : NULL;
+}
+
 /* The keys are here: with one of them, and for nothing but what it is for. */
 static void begin_to_sign(struct signing *s, const unsigned char *keys, size_t n)
 {
@@ -242,6 +263,10 @@ static void begin_to_sign(struct signing *s, const unsigned char *keys, size_t n
 	if (purpose == AGENTMSG_NO_PURPOSE || (purpose == AGENTMSG_LOGIN && !s->logins)) {
 		signing_refused(s,
 				purpose == AGENTMSG_LOGIN ? SIGNING_LOGIN : SIGNING_OTHER_PURPOSE);
+		return;
+	}
+	if (purpose == AGENTMSG_LOGIN && s->binder && !login_host(s, &want)) {
+		signing_refused(s, SIGNING_OTHER_HOST);
 		return;
 	}
 	if (s->given == SIGNING_MOST || s->failed == SIGNING_FAILURES) {
@@ -265,6 +290,7 @@ static void signed_now(struct signing *s, const unsigned char *m, size_t n)
 	}
 	fingerprint(&want.key, done.key);
 	done.purpose = agentmsg_purpose(&want);
+	done.host = done.purpose == AGENTMSG_LOGIN ? login_host(s, &want) : NULL;
 	s->given++;
 	if (s->host.signs(s->host.arg, &done) < 0)
 		signing_fail(s);
@@ -324,9 +350,51 @@ static void signing_begin(struct signing *s)
 		signing_fail(s);
 }
 
+/* ---- which host a session is with ---- */
+
+static void on_proof(struct loop_watch *w, uint32_t events UNUSED)
+{
+	const unsigned char bound = AGENTMSG_SUCCESS;
+	struct signing *s = ((struct signing_watch *)w)->s;
+
+	(void)loop_want(s->loop, w, 0);
+	if (binder_take(s->binder))
+		signing_give(s, &bound, sizeof(bound));
+	else
+		signing_refused(s, SIGNING_OTHER_HOST);
+}
+
+/* The agent hears nothing of it: what the run may log in to is decided here. */
+static void signing_bind(struct signing *s)
+{
+	struct agentmsg_bind b;
+
+	s->state = SIGNING_BINDS;
+	if (!s->binder || !agentmsg_read_bind(s->ask.request, s->ask.n, &b)) {
+		signing_refused(s, SIGNING_OTHER_REQUEST);
+		return;
+	}
+	if (!binder_knows(s->binder, &b.host_key)) {
+		signing_refused(s, SIGNING_OTHER_HOST);
+		return;
+	}
+	loop_at(s->loop, &s->patience.t, clock_us() + PATIENCE_US);
+	s->proof.w.fd = binder_ask(s->binder, &b);
+	if (s->proof.w.fd < 0 || loop_want(s->loop, &s->proof.w, EPOLLIN) < 0)
+		signing_fail(s);
+}
+
+static void signing_turn_of(struct signing *s)
+{
+	if (s->ask.what == SIGNING_ASK_BIND)
+		signing_bind(s);
+	else
+		signing_begin(s);
+}
+
 static void on_pace(struct loop_timer *t, uint64_t now UNUSED)
 {
-	signing_begin(((struct signing_timer *)t)->s);
+	signing_turn_of(((struct signing_timer *)t)->s);
 }
 
 /* ---- the worker ---- */
@@ -354,7 +422,7 @@ static void on_worker(struct loop_watch *w, uint32_t events UNUSED)
 	if (s->paid_until > now + AHEAD_US)
 		loop_at(s->loop, &s->pace.t, s->paid_until - AHEAD_US);
 	else
-		signing_begin(s);
+		signing_turn_of(s);
 }
 
 static void start_worker(struct signing *s)
@@ -364,6 +432,7 @@ static void start_worker(struct signing *s)
 
 	s->worker = (struct signing_watch){ .w = { .fd = -1, .ready = on_worker }, .s = s };
 	s->line = (struct signing_watch){ .w = { .fd = -1, .ready = on_line }, .s = s };
+	s->proof = (struct signing_watch){ .w = { .fd = -1, .ready = on_proof }, .s = s };
 	s->pace = (struct signing_timer){ .t.due = on_pace, .s = s };
 	s->patience = (struct signing_timer){ .t.due = on_patience, .s = s };
 	if (loop_new(&s->loop, &unused) == 0 &&

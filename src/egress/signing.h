@@ -17,6 +17,7 @@
 #include "base/text/cleanup.h"
 #include "base/text/err.h"
 #include "egress/rules/agentmsg.h"
+#include "model/settings/spec.h"
 
 /* Signatures of a run, and how many of them may fail; a fingerprint. */
 enum { SIGNING_MOST = 1000, SIGNING_FAILURES = 16, SIGNING_KEY_SIZE = 64 };
@@ -28,6 +29,7 @@ enum signing_refusal {
 	SIGNING_OTHER_PURPOSE, /* what was to be signed is nothing that is known */
 	SIGNING_SHA1,          /* a signature that another text could share */
 	SIGNING_LOGIN,         /* a login, where logins were not asked for */
+	SIGNING_OTHER_HOST,    /* a login to a host that is none of the run's, or to one unknown */
 	SIGNING_NOT_SIGNED,    /* the agent, or its owner, did not want to */
 	SIGNING_TOO_MANY,
 	SIGNING_REFUSALS
@@ -36,6 +38,7 @@ enum signing_refusal {
 struct signature {
 	char key[SIGNING_KEY_SIZE]; /* as ssh-add -l shows it; of a certificate: of all of it */
 	enum agentmsg_purpose purpose;
+	const char *host; /* of a login, where it is known; borrowed */
 };
 
 /* Whom the monitor tells. */
@@ -47,8 +50,9 @@ struct signing_host {
 };
 
 /* Looks for the agent that SSH_AUTH_SOCK names: a socket of the caller's own, where the caller's
- * own process answers. It is held from here on, whatever the name comes to mean. */
-int signing_open(bool logins, struct signing **ret, struct err *e);
+ * own process answers. It is held from here on, whatever the name comes to mean. Where the spec has
+ * rules for SSH, logins are for those hosts alone (egress/binder.h). */
+int signing_open(const struct spec *s, struct signing **ret, struct err *e);
 struct signing *signing_free(struct signing *s); /* ends the worker; takes NULL */
 DEFINE_CLEANUP(signing, struct signing *, signing_free)
 
@@ -60,11 +64,11 @@ void signing_turn(struct signing *s);
 
 /* ---- between worker and monitor: a fixed form there, a message of the agent's back ---- */
 
-enum signing_what { SIGNING_ASK_LIST, SIGNING_ASK_SIGN, SIGNING_WAS_REFUSED };
+enum signing_what { SIGNING_ASK_LIST, SIGNING_ASK_SIGN, SIGNING_ASK_BIND, SIGNING_WAS_REFUSED };
 
 struct signing_ask {
 	uint32_t what;
-	uint32_t n; /* of the request to sign */
+	uint32_t n; /* of the request to sign, or to bind */
 	unsigned char request[AGENTMSG_REQUEST_MAX];
 };
 

@@ -79,8 +79,9 @@ static void sign_ask(struct signer *k)
 
 		if (!p || p->state != PEER_WAITS)
 			continue;
-		if (p->in[AGENTMSG_HEAD] == AGENTMSG_SIGN) {
-			q.what = SIGNING_ASK_SIGN;
+		if (p->in[AGENTMSG_HEAD] != AGENTMSG_LIST) {
+			q.what = p->in[AGENTMSG_HEAD] == AGENTMSG_SIGN ? SIGNING_ASK_SIGN
+								       : SIGNING_ASK_BIND;
 			q.n = (uint32_t)(p->have - AGENTMSG_HEAD);
 			memcpy(q.request, p->in + AGENTMSG_HEAD, q.n);
 		}
@@ -146,8 +147,10 @@ static void is_whole(struct sign_peer *p)
 	const unsigned char *m = p->in + AGENTMSG_HEAD;
 	size_t n = p->have - AGENTMSG_HEAD;
 	struct agentmsg_sign unused;
+	struct agentmsg_bind nor_this;
 
-	if (!(m[0] == AGENTMSG_LIST && n == 1) && !agentmsg_read_sign(m, n, &unused)) {
+	if (!(m[0] == AGENTMSG_LIST && n == 1) && !agentmsg_read_sign(m, n, &unused) &&
+	    !agentmsg_read_bind(m, n, &nor_this)) {
 		sign_refuse(p);
 		return;
 	}

@@ -196,6 +196,7 @@ static const struct {
 	{ "Lacking privilege for icmp socket", NO_PING }, /* inetutils */
 	{ "permission denied (are you root?)", NO_PING }, /* busybox */
 	{ "failed to sign the data", NO_SIGNING },        /* git */
+	{ "Couldn't load public key", NO_SIGNING },       /* ... where gpg.format is ssh */
 	{ " writable by group", NO_SETID },               /* git init --shared */
 	{ "invalid user", NO_OTHERS },                    /* chown, install */
 	{ "invalid group", NO_OTHERS },

@@ -36,8 +36,10 @@ struct name_question;
 int recorder_answer(struct recorder *r, const struct name_question *q, const char *answer,
 		    const char *by, struct err *e);
 
-/* A signature of the user's ssh-agent, before it is given; `key` is a fingerprint. */
-int recorder_signature(struct recorder *r, const char *key, const char *purpose, struct err *e);
+/* A signature of the user's ssh-agent, before it is given; `key` is a fingerprint. The host that a
+ * login is to, or NULL. */
+int recorder_signature(struct recorder *r, const char *key, const char *purpose, const char *host,
+		       struct err *e);
 
 /* Denials, limits and sandbox.exec, whatever the outcome; also removes old records now and then. */
 int recorder_end(struct recorder *r, const struct outcome *o, struct err *e);

@@ -16,6 +16,8 @@ static enum event egress_type(const struct egress_event *ev)
 		return EVENT_EGRESS_ALLOW;
 	if (ev->kind == EGRESS_EVENT_DONE)
 		return EVENT_EGRESS_DONE;
+	if (ev->kind == EGRESS_EVENT_USAGE)
+		return EVENT_EGRESS_USAGE;
 	if (ev->kind == EGRESS_EVENT_INJECT)
 		return EVENT_CREDENTIAL_INJECT;
 	if (ev->kind == EGRESS_EVENT_SCRUB)
@@ -29,6 +31,26 @@ static enum event egress_type(const struct egress_event *ev)
 							: EVENT_EGRESS_DENY;
 }
 
+/* What a number is worth. */
+static const char *how_known(const struct egress_event *ev)
+{
+	return ev->status & EGRESS_USAGE_UNCOUNTED   ? "uncounted, estimated"
+	       : ev->status & EGRESS_USAGE_ESTIMATED ? "cut, estimated"
+						     : NULL;
+}
+
+static void fill_usage(const struct egress_event *ev, struct record *x)
+{
+	x->rule = NULL;
+	record_text(x, "model", ev->rule[0] ? ev->rule : NULL);
+	record_number(x, "tokens_in", (int64_t)ev->tokens_in);
+	record_number(x, "tokens_cached", (int64_t)ev->tokens_cached);
+	record_number(x, "tokens_out", (int64_t)ev->tokens_out);
+	if (ev->status & EGRESS_USAGE_PRICED)
+		record_number(x, "cost_micro_usd", (int64_t)((ev->cost + 999) / 1000));
+	record_text(x, "known", how_known(ev));
+}
+
 static void fill_egress(const struct recorder *r, const struct egress_event *ev, struct record *x)
 {
 	enum event type = egress_type(ev);
@@ -38,6 +60,10 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 	record_text(x, "host", ev->host[0] ? ev->host : NULL);
 	if (ev->port)
 		record_number(x, "port", ev->port);
+	if (type == EVENT_EGRESS_USAGE) {
+		fill_usage(ev, x);
+		return;
+	}
 	if (type == EVENT_EGRESS_DONE) {
 		record_text(x, "method", ev->method[0] ? ev->method : NULL);
 		record_text(x, "address", ev->address[0] ? ev->address : NULL);
@@ -52,7 +78,10 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 			    ev->rule[0] && type != EVENT_LEAK_BLOCK ? ev->rule : ev->what);
 		return;
 	}
-	record_text(x, "reason", ev->what[0] ? ev->what : NULL);
+	record_text(x, "reason",
+		    ev->what[0]                ? ev->what
+		    : event_is_uninspected(ev) ? "uninspected"
+					       : NULL);
 	if (type == EVENT_CREDENTIAL_INJECT)
 		record_text(x, "name", ev->rule);
 	if (type == EVENT_EGRESS_ALLOW || type == EVENT_EGRESS_DENY)
@@ -78,7 +107,7 @@ static void fill_sum(const struct recorder *r, const struct tally_sum *sum, stru
 {
 	const struct egress_event *ev = &sum->like;
 
-	if (sum->type == EVENT_EGRESS_DONE) {
+	if (sum->type == EVENT_EGRESS_DONE || sum->type == EVENT_EGRESS_USAGE) {
 		fill_egress(r, ev, x);
 		record_number(x, "count", (int64_t)sum->count);
 		return;
@@ -150,7 +179,8 @@ int recorder_answer(struct recorder *r, const struct name_question *q, const cha
 	return 0;
 }
 
-int recorder_signature(struct recorder *r, const char *key, const char *purpose, struct err *e)
+int recorder_signature(struct recorder *r, const char *key, const char *purpose, const char *host,
+		       struct err *e)
 {
 	struct record x;
 
@@ -159,6 +189,7 @@ int recorder_signature(struct recorder *r, const char *key, const char *purpose,
 	recorder_fill(r, &x, EVENT_AGENT_SIGN);
 	record_text(&x, "key", key);
 	record_text(&x, "purpose", purpose);
+	record_text(&x, "host", host);
 	if (log_append(r->log, &x, 1, e) < 0)
 		return err_kind(e, ERR_UNAVAILABLE);
 	return 0;

@@ -150,6 +150,13 @@ static bool tally_enter(struct tally *t, struct tally_kind **slot, const struct 
 	return true;
 }
 
+/* What is summed, and tells no kinds apart. */
+static void tally_clear(struct egress_event *to)
+{
+	to->bytes_out = to->bytes_in = 0;
+	to->tokens_in = to->tokens_cached = to->tokens_out = to->cost = 0;
+}
+
 static void tally_add(struct tally *t, struct tally_kind *k, const struct egress_event *ev,
 		      uint64_t now)
 {
@@ -162,6 +169,10 @@ static void tally_add(struct tally *t, struct tally_kind *k, const struct egress
 	k->last = now;
 	k->like.bytes_out += ev->bytes_out;
 	k->like.bytes_in += ev->bytes_in;
+	k->like.tokens_in += ev->tokens_in;
+	k->like.tokens_cached += ev->tokens_cached;
+	k->like.tokens_out += ev->tokens_out;
+	k->like.cost += ev->cost;
 	if (!str_eq(k->like.address, ev->address))
 		k->like.address[0] = '\0';
 }
@@ -171,7 +182,7 @@ bool tally_take(struct tally *t, enum event type, const struct egress_event *ev,
 	struct tally_kind k = { .type = type, .like = *ev };
 	struct tally_kind **slot;
 
-	k.like.bytes_out = k.like.bytes_in = 0;
+	tally_clear(&k.like);
 	slot = slot_of(t, &k);
 	if (!*slot && take_place(t, &k))
 		return tally_enter(t, slot, &k, now), true;
@@ -195,7 +206,7 @@ static void tally_give(struct tally_kind *k, uint64_t now, struct tally_sum *ret
 {
 	*ret = (struct tally_sum){ k->type, k->like, k->count, k->first, k->last };
 	k->count = 0;
-	k->like.bytes_out = k->like.bytes_in = 0;
+	tally_clear(&k->like);
 	k->window = k->window * 2 < LONGEST_US ? k->window * 2 : LONGEST_US;
 	k->due = now + k->window;
 }

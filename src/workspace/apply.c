@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <time.h>
 
+#include "base/files/exposed_notes.h"
 #include "base/files/claim.h"
 #include "base/files/lives.h"
 #include "base/files/state.h"
@@ -562,6 +563,9 @@ int apply_commit(struct apply *a, size_t *done, struct err *e)
 		return err_nomem(e);
 	if (!l.n)
 		return 0;
+	/* From now on a command's files may lie there, as after a direct run. */
+	if (exposed_note(l.workspace, EXPOSED_AS_WORKSPACE, e) < 0)
+		return -e->code;
 	forget_last(&a->place);
 	x.items = apply_items_make(&a->place, a->workspace, l.workspace, items, e);
 	if (x.items < 0)

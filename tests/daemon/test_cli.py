@@ -53,6 +53,17 @@ def a_list_keeps_its_columns_apart_and_says_how_old_and_why():
 
 
 @test
+def the_list_of_runs_says_which_sandbox_is_which():
+    (scratch() / "own.yaml").write_text("brig: 1\ncompanions: {db: {command: [sleep, '60']}}\n")
+    with client() as (_, sandbox):
+        made = [sandbox("create", *words).text.split()[0] for words in (("--name", "mine"), (), ("--name", "beside", "--config", scratch() / "own.yaml"))]
+        assert sandbox("exec", "mine", "--", "true").status == 0
+        assert sandbox("stop", "--grace", "0s", "mine").status == 0 and sandbox("update", "mine", "--name", "yours").status == 0 and sandbox("resume", "yours").status == 0
+        names = {r["name"] for r in brig("audit", "runs", "--json").json}
+        assert names == {"mine", "yours", made[1], "beside", "beside/db"}, (names, made)
+
+
+@test
 def how_long_it_may_idle_is_taken_from_a_file_and_an_option_wins():
     with client() as (d, sandbox):
         (scratch() / "own.yaml").write_text("brig: 1\nidle_ttl: 2h\n")

@@ -14,6 +14,7 @@ import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import GitHandler, Handler, Resolver, Web, configure, npm_registry, on_every_door, repository, seeded  # noqa: E402
+from test_websocket import server as websocket_server  # noqa: E402
 from harness import IS_ROOT, PATIENCE, brig, brig_argv, brig_environment, compile_c, main, scratch, start_brig, test, workspace  # noqa: E402
 
 BARE = "import os, urllib.request as u\nfor k in list(os.environ):\n    if k.lower().endswith('_proxy'): del os.environ[k]\n"
@@ -123,13 +124,41 @@ def requests_become_methods_and_the_path_they_share():
             assert "403" in again(config, *python(bad))["stderr"], bad
 
 
+@test(as_user="user")
+def a_websocket_becomes_the_rule_that_lets_it_through():
+    client = """import asyncio, os, sys, websockets
+for k in list(os.environ):
+    if k.lower().endswith('_proxy'): del os.environ[k]
+async def main():
+    for path in sys.argv[1:]:
+        async with websockets.connect('wss://ws.test' + path) as w:
+            await w.send('text')
+            print(await w.recv())
+        if path.endswith('last'):
+            w = await websockets.connect('wss://ws.test' + path)
+            await w.send('open')
+            print(await w.recv(), flush=True)
+            os._exit(0)
+asyncio.run(main())
+"""
+    with websocket_server() as web:
+        config, code = door(web), ("/usr/bin/python3", "-c", client, "/v1/live?token=hush", "/v1/last")
+        r = learn(config, *code)
+        assert r["status"] == 0 and texts(r["allow"]) == ["ws:ws.test/v1/"] and r["allow"][0]["count"] == 3 and "hush" not in r["file"], r
+        assert again(config, *code)["stdout"] == "text\ntext\nopen\n"
+        # The control: another path, and a request that is none, are refused now.
+        assert "403" in again(config, *code[:3], "/v2")["stderr"]
+        assert "403" in again(config, *python("u.urlopen('https://ws.test/v1/live')"))["stderr"]
+
+
 @test
-def a_websocket_is_told_with_the_rule_that_lets_it_through():
-    with Web("chat.test") as web:
-        code = python("r = u.Request('https://chat.test/v1/live', headers={'Connection': 'Upgrade', 'Upgrade': 'websocket', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ=='})\n"
-                      "import http.client, ssl\nc = http.client.HTTPSConnection('chat.test')\nc.request('GET', '/v1/live', headers=dict(r.header_items()))\nprint(c.getresponse().status)")
-        r = learn(door(web), *code)
-        assert r["allow"] == [] and "--allow ws:chat.test/v1/live" in r["file"], r
+def a_websocket_is_not_opened_against_what_the_line_said():
+    code = python("import http.client\nc = http.client.HTTPSConnection('ws.test')\nc.request('GET', '/v1/live', headers={'Connection': 'Upgrade', 'Upgrade': 'websocket', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ=='})\nprint(c.getresponse().status)")
+    with websocket_server() as web:
+        config = door(web)
+        r = learn(config, *code, options=("--allow", "ws:ws.test/v2"))
+        assert r["allow"] == [] and "--allow ws:ws.test/v1/live" in r["file"] and not web.heads, r
+        assert texts(learn(config, *code, options=("--allow", "ws.test"))["allow"]) == ["ws:ws.test/v1/live"]  # the control
 
 
 @test
@@ -182,7 +211,13 @@ def files_are_those_that_were_opened():
     assert r["blind"] is None and texts(r["read"]) == [f"{d}/few/a"] and r["read"][0]["count"] == 2, r
     assert r["write"] == [] and "/opt/brig-learn-gone" in r["missing"] and f"{d}/gone" in r["missing"], r
     assert "network: none" in r["file"]
-    assert again(door(), *line)["stdout"] == "a"
+    assert again(door(), *line)["stdout"] == "a" and "could not see" not in r["file"]
+    # Where something was shown, what could not be followed may be missing in the list.
+    (d / "loop").symlink_to("loop")
+    loop = ("cat", d / "loop")
+    assert "# 1 time brig could not see" in learn(door(), *loop, options=("--network", "none", "--read", d))["file"]
+    assert "could not see" not in learn(door(), *loop, options=("--network", "none"))["file"]
+    learn(door(), *line, options=("--network", "none", "--read", d))
     # The control: what it did not open is not there.
     assert again(door(), "cat", f"{d}/few/b")["exit_code"] == 1
 
@@ -451,6 +486,12 @@ def init_writes_what_a_command_asked_for_and_does_not_trust_it():
         assert "brig allow" in brig("run", "--", "true", env=env).errors
         assert brig("allow", env=env).status == 0 and brig("run", "--", *python(get), env=env).status == 0
         assert "403" in brig("run", "--", *python("u.urlopen('https://two.test/')"), env=env).errors  # the control
+        # Where nobody can say yes to the file the command is not run; shown it is with --dry-run.
+        for options in ((), ("--json",)):
+            r = brig("init", "--learn", "--force", *options, "--", "touch", "ran", env=env)
+            assert r.status == 125 and "--yes" in r.errors and not (workspace() / "ran").exists(), r.text
+        r = brig("init", "--learn", "--dry-run", "--", *python(get), env=env)
+        assert r.status == 0 and '- "GET one.test/a"' in r.text, r.text
         done = brig("init", "--learn", "--yes", "--force", "--", "sh", "-c", "exit 3", env=env)
         assert done.status == 0 and "the command failed: what it did not come to is not in the file" in done.errors, done.text
 
@@ -480,7 +521,8 @@ def the_file_alone_is_on_standard_output_and_is_trusted_by_nobody():
 @test
 def other_backends_are_refused_by_name():
     r = brig("learn", "--backend", "none", "--i-know-this-is-not-a-sandbox", "--", "true")
-    assert r.status == 125 and "'none'" in r.errors and "--backend native" in r.errors, r.errors
+    assert r.status == 125 and "'none'" in r.errors and "--backend native" in r.errors and "public host is open" not in r.errors, r.errors
+    assert "every public host is open" in brig("learn", "--", "true").errors  # the control
 
 
 if __name__ == "__main__":

@@ -133,6 +133,11 @@ print('id', os.environ['AWS_ACCESS_KEY_ID'][:5], len(os.environ['AWS_SECRET_ACCE
 """
 
 
+def records(run):
+    """What the leak scan found."""
+    return [e for e in json.loads(brig("audit", "list", "--json", "--limit", "500").text) if e.get("run") == run["id"] and (e["type"].startswith("leak.") or e.get("of", "").startswith("leak."))]
+
+
 def said(r):
     return dict(line.split(" ", 1) for line in r["stdout"].splitlines() if " " in line)
 
@@ -160,6 +165,29 @@ say('global', lambda: s.create_client('iam').meta.endpoint_url)
         # Control: the same server turns a wrong key away, and so does this one without the door's help.
         assert signature("GET", "/", [("host", "x"), ("x-amz-date", "20130524T000000Z")], "x",
                          f"AWS4-HMAC-SHA256 Credential={ID}/20130524/r/s3/aws4_request, SignedHeaders=host;x-amz-date, Signature=0")[0] != "0"
+
+
+@test(as_user="user")
+def the_hash_of_what_is_sent_is_told_as_nothing_there_alone():
+    code = RAW + r"""
+ask('signed', 'BUCKET', payload=hashlib.sha256(b'x').hexdigest(), body=b'x')
+if len(sys.argv) > 1:
+    DIGITS = hashlib.sha256(b'of another thing').hexdigest()
+    ask('meta', 'BUCKET', more=['X-Amz-Meta-A: ' + DIGITS])
+    ask('body', 'BUCKET', body=DIGITS.encode())
+    ask('path', 'BUCKET', path='/' + DIGITS)
+    ask('plain', 'plain.test', auth='Bearer x', payload=DIGITS)
+    ask('unsigned', 'plain.test', key='somebody', payload=DIGITS)
+""".replace("BUCKET", BUCKET)
+    with aws("plain.test") as web:
+        for rules in ({}, {"hex64": "block"}):
+            r = behind(door(web, more={"use_credentials": ["aws"], "leaks": {"rules": rules}}), "/usr/bin/python3", "-c", code, env=KEY)
+            assert said(r)["signed"].startswith("200") and records(r) == [], r
+        r = behind(door(web), "/usr/bin/python3", "-c", code, "all", env=KEY)
+        # The control: five other places; each pattern is told once a host and part, further ones are counted.
+        told = records(r)
+        assert {e.get("pattern", e.get("kind")) for e in told} == {"hex64"}, told
+        assert sum(e.get("count", 1) for e in told) >= 5, told
 
 
 @test

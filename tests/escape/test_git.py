@@ -439,9 +439,9 @@ def with_more_again(at):
     shutil.copytree(kept / "other", at.parent / "other", symlinks=True)
 
 
-def writes(at, until=lambda: False):
+def writes(at, folders, until=lambda: False):
     """What a user does in any of them, sooner or later."""
-    for folder in (".", "sub", "nest", "tree"):
+    for folder in folders:
         for args in (("commit", "-q", "--allow-empty", "-m", "words"), ("commit", "-q", "--allow-empty", "-m", "again"), ("fetch", "-q", "."), ("pack-refs", "--all"),
                      ("revert", "--no-commit", "HEAD"), ("reset", "-q", "--hard"), ("tag", f"t{time.monotonic_ns()}")):
             git(*args, cwd=at / folder)
@@ -454,7 +454,7 @@ def links(at):
     return {str(p.relative_to(at)) for p in at.rglob("*") if p.is_symlink() and ".git" in p.parts}
 
 
-OWN = (".git", ".git/worktrees/tree", ".git/modules/sub", "nest/.git")
+OWN = {".git": ".", ".git/worktrees/tree": "tree", ".git/modules/sub": "sub", "nest/.git": "nest"}  # git's folder: where a user works with it
 WRITTEN = ("COMMIT_EDITMSG", "logs/HEAD", "FETCH_HEAD")
 JUNK = "import os; [os.mkdir(f'.git/{i}') for i in range(5000)]"
 
@@ -463,10 +463,10 @@ JUNK = "import os; [os.mkdir(f'.git/{i}') for i in range(5000)]"
 def nothing_is_written_through_a_link_in_a_git_folder():
     """The user's next commit, fetch or gc would write what the command has chosen to where it has chosen."""
     victim = scratch() / "victim"
-    scripts = [f"mkdir -p {git_folder}/logs; ln -sfn {victim} {git_folder}/{name}" for git_folder in OWN for name in WRITTEN]
-    scripts += [f"ln -sfn {victim} .git/packed-refs", f"rm -rf .git/logs; mkdir -p {scratch()}/d; ln -sfn {scratch()}/d .git/logs; ln -sfn {victim} .git/COMMIT_EDITMSG",
-                f"ln -sfn {victim} .git/logs/refs/heads/main", f"python3 -c \"{JUNK}\"; ln -sfn {victim} .git/logs/HEAD", f"ln -sfn ../.git/config .git/COMMIT_EDITMSG; ln -sfn {victim} .git/logs/HEAD"]
-    for script in scripts:
+    scripts = {f"mkdir -p {git_folder}/logs; ln -sfn {victim} {git_folder}/{name}": {used, "."} for git_folder, used in OWN.items() for name in WRITTEN}
+    scripts |= {script: {"."} for script in (f"ln -sfn {victim} .git/packed-refs", f"rm -rf .git/logs; mkdir -p {scratch()}/d; ln -sfn {scratch()}/d .git/logs; ln -sfn {victim} .git/COMMIT_EDITMSG",
+                f"ln -sfn {victim} .git/logs/refs/heads/main", f"python3 -c \"{JUNK}\"; ln -sfn {victim} .git/logs/HEAD", f"ln -sfn ../.git/config .git/COMMIT_EDITMSG; ln -sfn {victim} .git/logs/HEAD")}
+    for script, folders in scripts.items():
         for at in (scratch() / "control", workspace()):
             at.mkdir(exist_ok=True)
             with_more_again(at)
@@ -476,7 +476,7 @@ def nothing_is_written_through_a_link_in_a_git_folder():
                 assert r["outcome"] == "exited" and r["denials"] and taken() and not links(at), (script, r, links(at))
             else:
                 on_host("sh", "-c", script, cwd=at)
-            writes(at, until=victim.exists if at != workspace() else lambda: False)
+            writes(at, folders, until=victim.exists if at != workspace() else lambda: False)
             wrote, settings_kept = victim.exists(), (at / ".git/config").read_text() == config
             victim.unlink(missing_ok=True)
             assert wrote == (at != workspace()), (script, at)

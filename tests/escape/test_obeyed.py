@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 from harness import brig, home, main, test, uid, workspace  # noqa: E402
@@ -34,6 +35,18 @@ STRONG = (".vscode/tasks.json", ".claude/settings.json", ".mcp.json", ".envrc", 
 
 def put(names, below=""):
     return "; ".join(f"mkdir -p \"$(dirname '{below}{n}')\" && echo x > '{below}{n}'" for n in names)
+
+
+@test(as_user="both")
+def the_first_thing_that_a_command_does_is_told():
+    """Times of files come from a clock that moves every few milliseconds: what was saved before the start is told apart by it."""
+    (workspace() / "sub").mkdir()
+    for name in ("package.json", "sub/CLAUDE.md"):
+        (workspace() / name).write_text("{}")
+    time.sleep(0.05)  # several ticks
+    assert report("true")["changed_trust"] == []
+    for _ in range(8):
+        assert trusted(report("echo >> package.json; echo >> sub/CLAUDE.md")) == {"package.json", "sub/CLAUDE.md"}
 
 
 @test(as_user="both")

@@ -7,16 +7,18 @@ The oracles: the folder (names, contents, inodes, times) while the command runs 
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
-from harness import IS_ROOT, brig, brig_environment, main, scratch, start_brig, test, wait_until, workspace  # noqa: E402
+from harness import IS_ROOT, brig, brig_argv, brig_environment, main, scratch, start_brig, test, wait_until, workspace  # noqa: E402
 from victim import AS_ME, GITLINK, attack, clear, hook, repository, settings, sh  # noqa: E402
 
 OVERLAY = ("--workspace", "overlay")
@@ -270,6 +272,15 @@ def what_cannot_have_an_overlay_says_so():
     assert done.status == 125, done
     r = brig("run", *OVERLAY, "--policy", "readonly", "--json", "--", "sh", "-c", "touch x").json
     assert r["exit_code"] != 0 and "layer" not in r, r
+
+
+@test(as_user="root")
+def a_mount_of_the_hosts_in_the_workspace_is_refused_by_name():
+    (workspace() / "mnt").mkdir()
+    words = " ".join(map(shlex.quote, map(str, brig_argv("run", *OVERLAY, "--", "true"))))
+    done = subprocess.run(["unshare", "-m", "sh", "-c", f"mount -t tmpfs t mnt && exec {words}"], cwd=workspace(), env=brig_environment(), capture_output=True,
+                          check=False)
+    assert done.returncode == 125 and b"/mnt' is mounted in the workspace" in done.stderr and b"hint" in done.stderr, done
 
 
 @test(limit=90)

@@ -158,7 +158,8 @@ def it_says_what_is_missing():
     assert listed["claude"]["credentials"][0] == {"name": "ANTHROPIC_API_KEY", "set": True, "hosts": ["api.anthropic.com"]}, listed
     assert listed["claude"]["shown"].endswith("/lib/node_modules") and listed["aider"]["shown"].endswith("/venvs/aider-chat") and listed["gemini"]["program"] is None
     assert all(w["why"] for a in listed.values() for w in a["variables"] + a["arguments"]), listed
-    assert KEY not in wrap("--list", env=env).text
+    told = wrap("--list", env=env).text
+    assert KEY not in told and told.count("and by brig, in a HOME that is new: ") == 2 and "security.auth.selectedType" in told, told
 
 
 @test(as_user="user")

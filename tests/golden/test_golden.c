@@ -127,7 +127,7 @@ static const struct scene scenes[] = {
 	  .settings = { "workspace.mode", "overlay", NULL },
 	  .prepare = make_repository },
 	{ .name = "overlay_git",
-	  .settings = { "workspace.mode", "overlay", "git", "none", NULL },
+	  .settings = { "workspace.mode", "overlay", "git", "read", NULL },
 	  .prepare = make_repository },
 	{ .name = "worktree", .prepare = make_worktree },
 	{ .name = "worktree_readonly",

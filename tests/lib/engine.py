@@ -21,6 +21,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -642,18 +643,39 @@ def clients_tar():
     return out.getvalue()
 
 
+def ssh_tar():
+    """busybox and this machine's ssh, with settings of its own that believe everybody."""
+    out = io.BytesIO(busybox_tar())
+    with tarfile.open(fileobj=out, mode="a") as tar:
+        _add_files(tar, {"/usr/bin/ssh"} | _needed_by("/usr/bin/ssh"))
+        _add(tar, "etc/ssh", type=tarfile.DIRTYPE, mode=0o755)
+        data = b"Host *\n StrictHostKeyChecking no\n"
+        info = tarfile.TarInfo("etc/ssh/ssh_config")
+        info.size = len(data)
+        info.mode = 0o644
+        tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+# Of Python's library what no test asks for: an engine reads and writes an image many times. What it has compiled comes along: else
+# every start inside does that again.
+NOT_ASKED_FOR = re.compile(r"/(test|config-|dist-packages|ensurepip|idlelib|tkinter|turtle|lib2to3|pydoc|distutils|venv|unittest|xmlrpc|wsgiref|msilib|sqlite3|dbm|curses|lib-tk"
+                           r"|doctest|pickletools|pdb|optparse|mailbox|imaplib|nntplib|lib-dynload/(_tkinter|_dbm|_gdbm|_sqlite3|_curses|readline|nis|_codecs_|_test|_xxt|ossaudio"
+                           r"|_lsprof|audioop|_crypt)|encodings/(__pycache__/)?(cp(?!437)|mac|iso|koi|big5|euc|shift|gb|hz|johab|ptcp|tis|kz|palmos|hp_))")
+
+
 def python_tar():
     """The same with this machine's Python and the libraries it needs."""
     out = io.BytesIO(busybox_tar())
     python = os.path.realpath("/usr/bin/python3")
     version = os.path.basename(python)
-    libraries = set(glob.glob(f"/usr/lib/{version}/lib-dynload/*.so"))
+    libraries = {path for path in glob.glob(f"/usr/lib/{version}/lib-dynload/*.so") if not NOT_ASKED_FOR.search(path)}
     files = {python} | _needed_by(python, *libraries)
     with tarfile.open(fileobj=out, mode="a") as tar:
         _add_files(tar, files)
         _add(tar, "usr/bin/python3", type=tarfile.SYMTYPE, linkname=version)
         tar.add(f"/usr/lib/{version}", f"usr/lib/{version}",
-                filter=lambda t: None if any(p in t.name for p in ("__pycache__", "/test", "ensurepip", "idlelib", "/config-")) else t)
+                filter=lambda t: None if NOT_ASKED_FOR.search(f"/{t.name}") else t)
     return out.getvalue()
 
 

@@ -40,9 +40,12 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 import zlib
 
 sys.dont_write_bytecode = True  # leave nothing in the source tree
+
+import turns  # noqa: E402 - tests/lib
 
 __all__ = ["FACTOR", "PATIENCE", "around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
            "descendants", "files_as_root", "home", "identity", "installed_hidden", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig",
@@ -588,8 +591,8 @@ def _child(t, base, number, user, log):
 class Running:
     """A started test: its process, its log, its deadline."""
 
-    def __init__(self, base, number, case):
-        self.number, self.case, (self.test, self.user) = number, case, case
+    def __init__(self, base, number, case, turn=None):
+        self.number, self.case, (self.test, self.user), self.turn = number, case, case, turn
         self.log = tempfile.TemporaryFile()
         self.began = time.monotonic()
         self.deadline = self.began + self.test.limit
@@ -613,6 +616,7 @@ class Running:
         status = os.waitstatus_to_exitcode(status)
         self.busy = used.ru_utime + used.ru_stime
         os.close(self.pidfd)
+        turns.leave(self.turn)
         self.log.seek(0)
         output = self.log.read().decode(errors="replace")
         self.log.close()
@@ -687,19 +691,24 @@ def _wait(running):
 
 def _run_all(cases, jobs, base, report):
     """Those that may have company first, and of them those that may take long; then the others one by one."""
-    order = sorted(range(len(cases)), key=lambda i: (cases[i][0].alone, -cases[i][0].limit))
-    running = []
+    order = sorted(range(len(cases)), key=lambda i: -cases[i][0].limit)
+    running, mine = [], None
     try:
-        for number in order:
-            width = 1 if cases[number][0].alone else jobs
-            while len(running) >= width:
+        for number in (i for i in order if not cases[i][0].alone):
+            while len(running) >= jobs or (turn := turns.take(wait=not running)) is None:
                 _collect(running, base, report)
-            running.append(Running(base, number, cases[number]))
+            running.append(Running(base, number, cases[number], turn))
         while running:
+            _collect(running, base, report)
+        alone = [i for i in order if cases[i][0].alone]
+        mine = turns.take(alone=True) if alone else None
+        for number in alone:
+            running.append(Running(base, number, cases[number]))
             _collect(running, base, report)
     finally:
         for r in running:
             r.kill()
+        turns.leave(mine)
 
 
 def _collect(running, base, report):
@@ -714,15 +723,18 @@ def _collect(running, base, report):
 def _second_try(cases, failed, base, report):
     """A busy machine breaks the timing of tests; what fails alone as well is broken. After five of those nothing more is tried."""
     twice = 0
-    for number in sorted(failed):
-        if twice == 5:
-            return
-        r = Running(base, len(cases) + number, cases[number])
-        _wait([r])
-        verdict, _, output = r.finish()
-        twice += verdict != "ok"
-        report.again(cases[number], verdict, output)
-        shutil.rmtree(base / f"{r.number:04}", ignore_errors=True)
+    if not failed:
+        return
+    with turns.turn(alone=True):
+        for number in sorted(failed):
+            if twice == 5:
+                return
+            r = Running(base, len(cases) + number, cases[number])
+            _wait([r])
+            verdict, _, output = r.finish()
+            twice += verdict != "ok"
+            report.again(cases[number], verdict, output)
+            shutil.rmtree(base / f"{r.number:04}", ignore_errors=True)
 
 
 def _brig_given():
@@ -771,12 +783,22 @@ def _its_backend(t):
     return t.backend == _one_of(twins, t.function.__name__)
 
 
-def _in_half(name):
-    """Other bits than those that choose who runs it, so that the half has both."""
-    return zlib.crc32(name.encode()) & 0x100
+def _in_lot(lot, name):
+    """Is this one in the K-th of N lots (`K/N`)? Other bits than those that choose who runs it, so that a lot has both."""
+    k, n = map(int, lot.split("/"))
+    return (zlib.crc32(name.encode()) >> 8) % n == k % n
 
 
-def _select(words, fast, once, half=False):
+def _asks_who(code):
+    """Does a test itself ask for its identity? Then it does not prove the same as both."""
+    return "identity" in code.co_names or any(_asks_who(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
+
+
+def _runs_once(t, once, once_in):
+    return once or t.file.removeprefix("test_").removesuffix(".py") in once_in and not _asks_who(t.function.__code__)
+
+
+def _select(words, fast, once, once_in=(), lot="0/1"):
     """The (test, user) pairs to run. A word matches part of a name; spaces count as underscores."""
     differs = _differs()
     words = [w.replace(" ", "_") for w in words]
@@ -784,10 +806,10 @@ def _select(words, fast, once, half=False):
     chosen = []
     for t in _tests:
         can = [u for u in t.users if u in users and (IS_ROOT or not t.by_root)]
-        if once and not _its_backend(t) or half and not _in_half(t.name):
+        if once and not _its_backend(t) or not _in_lot(lot, t.name):
             continue
         if can and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words)):
-            chosen += [(t, u) for u in ([_one_of(can, t.name)] if once else can)]
+            chosen += [(t, u) for u in ([_one_of(can, t.name)] if _runs_once(t, once, once_in) else can)]
     return chosen
 
 
@@ -831,7 +853,8 @@ def main(argv=None):
     p.add_argument("-j", "--jobs", type=int, default=JOBS, help="how many at once; default %(default)s")
     p.add_argument("--fast", action="store_true", help="leave slow tests out")
     p.add_argument("--once", action="store_true", help="as root or as a user, where a test is for both, and on one of its backends")
-    p.add_argument("--half", action="store_true", help="every second test; its name decides")
+    p.add_argument("--once-in", action="append", default=[], metavar="NAME", help="as root or as a user, in the file test_NAME.py; repeatable")
+    p.add_argument("--lot", default="0/1", metavar="K/N", help="the K-th of N lots of tests; the name decides in which one a test is")
     p.add_argument("--list", action="store_true", help="print the names and run nothing")
     p.add_argument("--times", metavar="FILE", help="append what each test took: file, name, identity, seconds, seconds of processors")
     p.add_argument("--file", action="append", default=[], help="a file with tests, repeatable")
@@ -839,7 +862,7 @@ def main(argv=None):
     args = p.parse_args(argv)
     for path in args.file:
         _load(path)
-    cases = _select(args.words, args.fast, args.once, args.half)
+    cases = _select(args.words, args.fast, args.once, args.once_in, args.lot)
     if args.list:
         print(*(f"{t.file}: {t.name} ({u})" for t, u in cases), sep="\n")
         return 0

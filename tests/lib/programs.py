@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 import time
 
+import turns
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 4  # times the limit that meson knows: others may slow the machine down
 CMOCKA = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\w+)$", re.M)
@@ -83,11 +85,11 @@ def _result(late, status, left):
     return "skip" if status == 77 else f"killed by signal {-status}" if status < 0 else f"status {status}"
 
 
-def run_one(t):
+def run_one(t, alone=False):
     """Run a program to its end."""
     # Not below /var/tmp, which tests show to brig: two ways to one folder are refused.
     place = os.path.dirname(t["cmd"][0]) if HAS_OWN else None
-    with tempfile.TemporaryDirectory(prefix="brig-tmp.", dir=place, ignore_cleanup_errors=True) as tmp, tempfile.TemporaryFile() as log:
+    with turns.turn(alone), tempfile.TemporaryDirectory(prefix="brig-tmp.", dir=place, ignore_cleanup_errors=True) as tmp, tempfile.TemporaryFile() as log:
         os.chmod(tmp, 0o1777)
         began = time.monotonic()
         p = subprocess.Popen([*(("unshare", "--mount", "sh", "-c", PRIVATE, "sh", tmp) if HAS_OWN else ()), *t["cmd"]], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=t["workdir"] or TOP,

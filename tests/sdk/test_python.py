@@ -59,6 +59,12 @@ def a_sandbox_lives_and_its_commands_are_heard():
                 raise AssertionError("a command that was late has passed")
             except brig.CommandFailed as e:
                 assert str(e).startswith("the command timed out after ") and str(e).endswith(" s"), e
+            for words, said in (("kill -9 $$", "was ended by signal 9"), (["no-such-program"], "was refused: 'no-such-program': command not found"), ("echo why >&2; exit 3", "exited with 3: why")):
+                try:
+                    box.exec(words).check()
+                    raise AssertionError("a command that failed has passed")
+                except brig.CommandFailed as e:
+                    assert str(e) == "the command " + said, e
             assert box.exec(["head", "-c", "100000", "/dev/zero"], output_limit=1000).truncated
             long = "x" * 300000
             assert box.exec(["wc", "-c"], stdin=long).stdout.strip() == "300000"

@@ -122,6 +122,60 @@ static void a_login_is_for_a_connection_and_with_its_own_key(void **state UNUSED
 	assert_int_equal(purpose(&d), AGENTMSG_NO_PURPOSE);
 }
 
+/* A session, the key of the host that it is with, the host's signature; forwarded or not. */
+static struct message bind_of(const char *name, size_t session, char forwarded)
+{
+	struct message m = { .bytes = { AGENTMSG_EXTENSION }, .n = 1 };
+	char id[AGENTMSG_SESSION_MAX + 1] = { 3 };
+
+	put_string(&m, name, strlen(name));
+	put_string(&m, KEY, sizeof(KEY) - 1);
+	put_string(&m, id, session);
+	put_string(&m, "proof", 5);
+	put(&m, &forwarded, 1);
+	return m;
+}
+
+static void a_session_is_bound_by_one_message_alone(void **state UNUSED)
+{
+	const char *const name = "session-bind@openssh.com";
+	struct message m = bind_of(name, 32, 0);
+	struct agentmsg_bind b;
+
+	assert_true(agentmsg_read_bind(m.bytes, m.n, &b));
+	assert_int_equal(b.session.n, 32);
+	assert_int_equal(b.proof.n, 5);
+	assert_int_equal(b.host_key.n, sizeof(KEY) - 1);
+	for (size_t i = 0; i < m.n; i++)
+		assert_false(agentmsg_read_bind(m.bytes, i, &b));
+	assert_false(agentmsg_read_bind(m.bytes, m.n + 1, &b));
+	m = bind_of(name, 32, 1);
+	assert_false(agentmsg_read_bind(m.bytes, m.n, &b));
+	m = bind_of(name, AGENTMSG_SESSION_MAX + 1, 0);
+	assert_false(agentmsg_read_bind(m.bytes, m.n, &b));
+	m = bind_of(name, 15, 0);
+	assert_false(agentmsg_read_bind(m.bytes, m.n, &b));
+	m = bind_of("restrict-destination-v00@openssh.com", 32, 0);
+	assert_false(agentmsg_read_bind(m.bytes, m.n, &b));
+}
+
+static void a_login_names_its_session(void **state UNUSED)
+{
+	struct message d = login("publickey-hostbound-v00@openssh.com", "ssh-connection"), m;
+	struct agentmsg_login l;
+	struct agentmsg_sign s;
+
+	put_string(&d, "host", 4);
+	m = request(&d);
+	assert_true(agentmsg_read_sign(m.bytes, m.n, &s) && agentmsg_read_login(&s, &l));
+	assert_int_equal(l.session.n, 32);
+	assert_memory_equal(l.host_key.p, "host", 4);
+	d = login("publickey", "ssh-connection");
+	m = request(&d);
+	assert_true(agentmsg_read_sign(m.bytes, m.n, &s) && agentmsg_read_login(&s, &l));
+	assert_null(l.host_key.p);
+}
+
 static void sha1_is_known_by_the_key_and_the_flags(void **state UNUSED)
 {
 	static const struct {
@@ -173,6 +227,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_request_is_whole_or_none),
 	cmocka_unit_test(git_is_known_by_every_byte_but_the_hash),
 	cmocka_unit_test(a_login_is_for_a_connection_and_with_its_own_key),
+	cmocka_unit_test(a_session_is_bound_by_one_message_alone),
+	cmocka_unit_test(a_login_names_its_session),
 	cmocka_unit_test(sha1_is_known_by_the_key_and_the_flags),
 	cmocka_unit_test(an_answer_is_what_it_says),
 };

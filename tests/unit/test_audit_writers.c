@@ -10,7 +10,8 @@
 #define THREADS 64
 #define PROCESSES 64
 #define KILLERS 32
-#define KILLS 2000
+#define KILLS 500
+#define KILLS_SOAK 2000 /* with BRIG_SOAK */
 
 static char scratch[PATH_MAX];
 
@@ -141,10 +142,11 @@ static void count_lives(uint32_t *found, size_t lives)
 	free(line);
 }
 
-/* Two thousand times one of 32 writers is killed wherever it happens to be, and another begins. */
+/* Many times one of 32 writers is killed wherever it happens to be, and another begins. */
 static void what_was_acknowledged_survives_kill_9(void **state UNUSED)
 {
-	const size_t lives = KILLERS + KILLS;
+	const int kills = getenv("BRIG_SOAK") ? KILLS_SOAK : KILLS;
+	const size_t lives = KILLERS + (size_t)kills;
 	uint32_t *found = calloc(lives, sizeof(*found));
 	pid_t pids[KILLERS];
 	int owner[KILLERS], life = 0;
@@ -157,7 +159,7 @@ static void what_was_acknowledged_survives_kill_9(void **state UNUSED)
 	(void)fflush(NULL);
 	for (int i = 0; i < KILLERS; i++)
 		pids[i] = begin_life(owner[i] = life++);
-	for (int i = 0; i < KILLS; i++) {
+	for (int i = 0; i < kills; i++) {
 		int who = rand_r(&seed) % KILLERS;
 
 		if (i % 4 == 0)

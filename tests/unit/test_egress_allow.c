@@ -3,6 +3,7 @@
 
 #include "egress/rules/allow.h"
 #include "egress/rules/rate.h"
+#include "model/settings/rule.h"
 
 static struct spec *s;
 static struct egress_rules *r;
@@ -156,7 +157,7 @@ static void the_port_is_part_of_the_rule(void **state UNUSED)
 	assert_true(tunnel("a.example", 443));
 	assert_false(tunnel("a.example", 80));
 	assert_false(tunnel("a.example", 22));
-	assert_string_equal(v.hint, "--allow a.example:22");
+	assert_string_equal(v.hint, "--allow ssh:a.example");
 	assert_false(tunnel("b.example", 443));
 	assert_true(tunnel("b.example", 8443));
 	assert_false(tunnel("b.example", 0));
@@ -648,6 +649,51 @@ static void a_websocket_needs_a_rule_of_its_own(void **state UNUSED)
 	assert_true(opens("chat.example.org", "/v1/x"));
 }
 
+static void a_tunnel_for_ssh_is_that_and_nothing_else(void **state UNUSED)
+{
+	allow("ssh:git.example.org");
+	allow("*.example.org:22");
+	allow("ssh:odd.example.net:443");
+	allow("odd.example.net");
+	allow("web.example.net");
+	compile();
+	assert_true(egress_has_ssh(r));
+	assert_true(tunnel("git.example.org", 22) && v.ssh);
+	assert_string_equal(v.rule, "ssh:git.example.org");
+	assert_true(tunnel("other.example.org", 22) && !v.ssh);
+	assert_true(tunnel("odd.example.net", 443) && v.ssh);
+	assert_true(tunnel("web.example.net", 443) && !v.ssh);
+	assert_false(tunnel("git.example.org", 443));
+	assert_false(tunnel("sub.git.example.net", 22));
+	assert_string_equal(v.hint, "--allow ssh:sub.git.example.net");
+	/* What opens TLS or sends a request is allowed by the other rule, or not at all. */
+	assert_true(request("GET", "odd.example.net", "/") && !v.ssh);
+	assert_false(request_via(EGRESS_VIA_HTTP, "GET", "git.example.org", 22, "/"));
+	set(FIELD_EGRESS_DENY, "git.example.org");
+	compile();
+	assert_false(tunnel("git.example.org", 22));
+	assert_int_equal(v.reason, EGRESS_DENIED);
+}
+
+static void rules_that_no_tunnel_could_keep_are_refused(void **state UNUSED)
+{
+	static const char *const bad[] = { "ssh:git.example.org/team",
+					   "GET ssh:git.example.org",
+					   "ssh:*.example.org",
+					   "ssh:git.example.org:0",
+					   "ssh:",
+					   "ssh:10.0.0.1" };
+	struct strlist l = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		if (list_add_rule(s->arena, &l, bad[i], &e) == 0)
+			fail_msg("%s", bad[i]);
+	assert_int_equal(list_add_rule(s->arena, &l, "ssh:22", &e), 0); /* a host of that name */
+	allow("ssh:git.example.org");
+	allow("GET git.example.org:22/x");
+	assert_true(egress_rules_new(&s->egress, &r, &e) < 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, gone)
 
 int main(void)
@@ -655,6 +701,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(an_empty_list_denies_all),
 		TEST(a_websocket_needs_a_rule_of_its_own),
+		TEST(a_tunnel_for_ssh_is_that_and_nothing_else),
+		TEST(rules_that_no_tunnel_could_keep_are_refused),
 		TEST(the_hint_is_the_line_that_would_allow_it),
 		TEST(the_hint_for_a_request_would_allow_it_too),
 		TEST(names_match_label_by_label),

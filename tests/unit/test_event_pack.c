@@ -34,8 +34,14 @@ static void an_event_arrives_as_it_was(void **state)
 					    .port = 443,
 					    .host = "api.example.org",
 					    .method = "GET",
-					    .rule = "api.example.org" };
-	const struct egress_event *all[] = { &longest, &least, &usual };
+					    .rule = "api.example.org" },
+				  used = { .kind = EGRESS_EVENT_USAGE,
+					   .rule = "a-model",
+					   .tokens_in = 1,
+					   .tokens_cached = 2,
+					   .tokens_out = 3,
+					   .cost = UINT64_MAX };
+	const struct egress_event *all[] = { &longest, &least, &usual, &used };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
@@ -53,6 +59,9 @@ static void an_event_arrives_as_it_was(void **state)
 		assert_int_equal(ev.status, all[i]->status);
 		assert_int_equal(ev.count, all[i]->count);
 		assert_true(ev.bytes_out == all[i]->bytes_out && ev.bytes_in == all[i]->bytes_in);
+		assert_true(ev.tokens_in == all[i]->tokens_in && ev.cost == all[i]->cost &&
+			    ev.tokens_cached == all[i]->tokens_cached &&
+			    ev.tokens_out == all[i]->tokens_out);
 		assert_string_equal(ev.host, all[i]->host);
 		assert_string_equal(ev.method, all[i]->method);
 		assert_string_equal(ev.address, all[i]->address);

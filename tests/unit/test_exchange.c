@@ -190,7 +190,8 @@ static int fresh(void **state UNUSED)
 	     spec_set(spec, FIELD_EGRESS_RESOLVE, pin, ORIGIN_FLAG, &e) == 0);
 	k.plan = &plan;
 	must(loop_new(&k.loop, &e) == 0 && egress_rules_new(&spec->egress, &k.rules, &e) == 0 &&
-	     rate_new(&spec->egress.rate, &k.rate, &e) == 0);
+	     rate_new(&spec->egress.rate, &k.rate, &e) == 0 &&
+	     budget_new(&spec->egress, &k.budget, &e) == 0);
 	loop_turn(k.loop, 0);
 	return 0;
 }
@@ -204,6 +205,7 @@ static int gone(void **state UNUSED)
 	(void)egress_rules_free(k.rules);
 	link_pool_done(&k.links);
 	(void)rate_free(k.rate);
+	(void)budget_free(k.budget);
 	(void)loop_free(k.loop);
 	spec = spec_free(spec);
 	buf_done(&k.piece);

@@ -156,7 +156,16 @@ export class Result {
 
   check() {
     if (this.ok) return this;
-    const what = this.outcome === "exited" ? `exited with ${this.exitCode}` : this.outcome === "timeout" ? `timed out after ${(this.durationMs / 1000).toFixed(1)} s` : `ended: ${this.outcome}`;
+    const words = {
+      exited: `exited with ${this.exitCode}`,
+      timeout: `timed out after ${(this.durationMs / 1000).toFixed(1)} s`,
+      signalled: `was ended by signal ${this.signal}`,
+      oom: "was ended: it was out of memory",
+      limit: "was ended by a limit",
+      refused: "was refused",
+    };
+    const why = this.error?.what;
+    const what = `${Object.hasOwn(words, this.outcome) ? words[this.outcome] : this.outcome}${why ? `: ${why}` : ""}`;
     const last = this.stderr.trim().split("\n").pop();
     throw new CommandFailed(`the command ${what}${last ? `: ${last}` : ""}`, this);
   }

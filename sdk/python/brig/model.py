@@ -212,7 +212,15 @@ class Result:
         """This result, if the command exited with 0; else CommandFailed."""
         if self.ok:
             return self
-        what = f"exited with {self.exit_code}" if self.outcome == "exited" else f"timed out after {self.duration_ms / 1000:.1f} s" if self.outcome == "timeout" else f"ended: {self.outcome}"
+        why = self.error.get("what") if isinstance(self.error, dict) else None
+        what = {
+            "exited": f"exited with {self.exit_code}",
+            "timeout": f"timed out after {self.duration_ms / 1000:.1f} s",
+            "signalled": f"was ended by signal {self.signal}",
+            "oom": "was ended: it was out of memory",
+            "limit": "was ended by a limit",
+            "refused": "was refused",
+        }.get(self.outcome, self.outcome) + (f": {why}" if isinstance(why, str) and why else "")
         last = self.stderr.strip().rpartition("\n")[2]
         raise CommandFailed(f"the command {what}{': ' + last if last else ''}", self)
 

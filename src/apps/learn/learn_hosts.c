@@ -35,10 +35,15 @@ static bool is_git(const struct seen_request *r)
 	return str_eq(r->method, "fetch") || str_eq(r->method, "push");
 }
 
+static bool is_websocket(const struct seen_request *r)
+{
+	return str_eq(r->method, "ws");
+}
+
 /* A tunnel, or a host that no rule about requests would do for. */
 static bool is_whole(const struct seen_request *r)
 {
-	return r->unruly || (!is_git(r) && !method_valid(r->method));
+	return r->unruly || (!is_git(r) && !is_websocket(r) && !method_valid(r->method));
 }
 
 static bool same_host(const struct seen_request *a, const struct seen_request *b)
@@ -62,7 +67,7 @@ static void put_methods(const struct sightings *s, const struct seen_request *r,
 	for (size_t i = 0; i < s->n_requests; i++) {
 		const struct seen_request *o = &s->requests[i];
 
-		if (same_host(o, r) && !is_git(o) && str_eq(o->path, r->path))
+		if (same_host(o, r) && !is_git(o) && !is_websocket(o) && str_eq(o->path, r->path))
 			buf_printf(out, "%s%s", n++ ? "," : "", o->method);
 	}
 	buf_putc(out, ' ');
@@ -80,6 +85,11 @@ static void put_place(const struct seen_request *r, const char *path, struct buf
 static void put_rule(const struct sightings *s, const struct seen_request *r, bool whole,
 		     struct buf *out)
 {
+	if (is_websocket(r)) {
+		buf_puts(out, "ws:");
+		put_place(r, whole ? "" : r->path, out);
+		return;
+	}
 	if (whole) {
 		put_place(r, "", out);
 		return;

@@ -189,10 +189,12 @@ static void put_cut(const struct sightings *s, struct buf *out)
 		buf_puts(
 			out,
 			"\n# There were too many files to list: the granted places stand whole.\n");
-	if (s->unread)
-		buf_printf(out,
-			   "\n# Of %llu names of files it could not be told where they lead.\n",
-			   (unsigned long long)s->unread);
+	if (s->unread && s->n_places && !s->blind)
+		buf_printf(
+			out,
+			"\n# %llu time%s brig could not see which file was opened. If a run under "
+			"this file\n# misses one that the line of this run had shown, add it.\n",
+			(unsigned long long)s->unread, s->unread == 1 ? "" : "s");
 }
 
 void learn_write(const struct learn_text *t, struct buf *out)

@@ -31,7 +31,7 @@ static const char *const codex_chatter[] = { "chatgpt.com", "github.com", "api.g
 					     "raw.githubusercontent.com", NULL };
 /* Its own settings for the vendor want a login at a terminal, and try a WebSocket first. */
 #define CODEX_KEY "it takes the key from the variable at a terminal, too, and tries no WebSocket"
-#define CODEX_CHATGPT "the login by ChatGPT is for this address, and is named by variables as well"
+#define CODEX_CHATGPT "it logs in with ChatGPT, by the token in that variable, at this address"
 #define CODEX_PROVIDER(url, more)                                                                  \
 	"model_providers.vendor={name=\"OpenAI\", base_url=\"" url "\", env_key=\"" WRAP_KEY       \
 	"\", " more "wire_api=\"responses\", supports_websockets=false}"
@@ -56,12 +56,12 @@ static const struct wrap_word codex_arguments[] = {
 #define GEMINI_LOGIN "GOOGLE_CLOUD_ACCESS_TOKEN"
 static const char *const gemini_keys[] = { "GEMINI_API_KEY", GEMINI_LOGIN, NULL };
 static const char *const gemini_chatter[] = { "play.googleapis.com", "*.npmjs.org", NULL };
-#define GEMINI_GOOGLE "the login with Google is in a variable as well"
+#define GEMINI_GOOGLE "it logs in with Google, by the token in that variable"
 static const struct wrap_word gemini_variables[] = {
 	{ "SANDBOX=brig", ITS_SANDBOX },
 	{ "GEMINI_CLI_TRUST_WORKSPACE=true",
 	  "what the settings of the project start is in the sandbox, too" },
-	{ "GEMINI_DEFAULT_AUTH_TYPE=gemini-api-key", "it has a key, and need not ask how to log in",
+	{ "GEMINI_DEFAULT_AUTH_TYPE=gemini-api-key", "it logs in with the key, without asking how",
 	  .without = GEMINI_LOGIN },
 	{ "GEMINI_DEFAULT_AUTH_TYPE=oauth-personal", GEMINI_GOOGLE, .with = GEMINI_LOGIN },
 	{ "GOOGLE_GENAI_USE_GCA=true", GEMINI_GOOGLE, .with = GEMINI_LOGIN },

@@ -225,6 +225,7 @@ static void tell_signature(struct story *s, const struct entry *en)
 	buf_puts(&s->events, "signature ");
 	(void)story_put(&s->events, "by the ssh-agent's key ", en, "key", "");
 	(void)story_put(&s->events, ", for ", en, "purpose", "");
+	(void)story_put(&s->events, " to ", en, "host", "");
 }
 
 static void tell_answer(struct story *s, const struct entry *en)
@@ -234,6 +235,18 @@ static void tell_answer(struct story *s, const struct entry *en)
 	(void)story_put(&s->events, ":", en, "port", "");
 	(void)story_put(&s->events, ": ", en, "answer", "");
 	(void)story_put(&s->events, ", by ", en, "by", "");
+}
+
+static void tell_usage(struct story *s, const struct entry *en)
+{
+	buf_puts(&s->events, "tokens     ");
+	(void)story_put(&s->events, "", en, "tokens_in", " in, ");
+	(void)story_put(&s->events, "", en, "tokens_out", " out");
+	(void)story_put(&s->events, ", of ", en, "model", "");
+	(void)story_put(&s->events, " at ", en, "host", "");
+	(void)story_put(&s->events, ", ", en, "cost_micro_usd", " millionths of a USD");
+	(void)story_put(&s->events, ", ", en, "known", "");
+	(void)story_put(&s->events, ", of ", en, "count", " calls alike");
 }
 
 static void tell_other(struct story *s, const struct entry *en)
@@ -249,23 +262,15 @@ static const struct {
 	bool denial; /* counts as one */
 	void (*tell)(struct story *s, const struct entry *en);
 } tellers[] = {
-	{ "egress.allow", false, tell_network },
-	{ "egress.deny", true, tell_network },
-	{ "egress.done", false, tell_done },
-	{ "egress.answer", false, tell_answer },
-	{ "access.deny", true, tell_denial },
-	{ "limit.hit", false, tell_limit },
-	{ "leak.block", true, tell_secret },
-	{ "leak.", false, tell_secret },
-	{ "credential.misuse", true, tell_secret },
-	{ "credential.", false, tell_secret },
-	{ "sandbox.create", false, NULL },
-	{ "sandbox.ready", false, NULL },
-	{ "log.summary", false, tell_more },
-	{ "sandbox.exec", false, NULL },
-	{ "agent.sign", false, tell_signature },
-	{ "trust.change", false, tell_trust },
-	{ "", false, tell_other },
+	{ "egress.allow", false, tell_network }, { "egress.deny", true, tell_network },
+	{ "egress.done", false, tell_done },     { "egress.answer", false, tell_answer },
+	{ "egress.usage", false, tell_usage },   { "access.deny", true, tell_denial },
+	{ "limit.hit", false, tell_limit },      { "leak.block", true, tell_secret },
+	{ "leak.", false, tell_secret },         { "credential.misuse", true, tell_secret },
+	{ "credential.", false, tell_secret },   { "sandbox.create", false, NULL },
+	{ "sandbox.ready", false, NULL },        { "log.summary", false, tell_more },
+	{ "sandbox.exec", false, NULL },         { "agent.sign", false, tell_signature },
+	{ "trust.change", false, tell_trust },   { "", false, tell_other },
 };
 
 static void tell_event(struct story *s, const struct entry *en)

@@ -8,6 +8,7 @@
 #include "backend/docker/gate/gate.h"
 #include "backend/kit/seccomp/seccomp.h"
 #include "base/text/str.h"
+#include "model/known/ssh_pins.h"
 #include "model/request/code.h"
 #include "model/settings/paths.h"
 
@@ -132,6 +133,10 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 		     arena_printf(p->box->arena, "/etc/%s", files[i]), false);
 	if (r->files && p->git)
 		bind(j, arena_printf(p->box->arena, "%s.git", r->files), DOCKER_GIT, false);
+	if (r->files && p->ssh.config) {
+		bind(j, arena_printf(p->box->arena, "%s.ssh", r->files), SSH_CONFIG_INSIDE, false);
+		bind(j, arena_printf(p->box->arena, "%s.known", r->files), SSH_KNOWN_INSIDE, false);
+	}
 	if (docker_has_door(p))
 		door_files(p, r, j);
 	bind(j, r->gate, r->gate_inside, false);

@@ -63,6 +63,7 @@ struct backend_plan {
 	const char **asked;    /* paths inside the repository that were */
 	size_t asked_count;
 	const char *git;     /* settings for git inside; NULL: none */
+	struct plan_ssh ssh; /* over those of the image */
 	const char *members; /* lines of /etc/hosts for them; NULL: there are none */
 	bool companion;      /* it is one: nobody is root in there */
 	enum docker_user user;

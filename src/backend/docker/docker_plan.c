@@ -595,7 +595,8 @@ static int docker_plan_fill(struct backend_plan *p, struct err *e)
 	    check_data(p, e) < 0 || check_sockets(p, e) < 0)
 		return -e->code;
 	if (private_folders(p, e) < 0 || docker_plan_limits(p, e) < 0 || labels(p, e) < 0 ||
-	    docker_plan_variables(p, e) < 0 || host_ids(p, e) < 0 || git_settings(p, e) < 0)
+	    docker_plan_variables(p, e) < 0 || host_ids(p, e) < 0 || git_settings(p, e) < 0 ||
+	    box_plan_ssh(p->box, p->spec, &p->ssh, e) < 0)
 		return -e->code;
 	if (docker_plan_extra(p, e) < 0 || places(p, e) < 0 || members(p, e) < 0)
 		return -e->code;

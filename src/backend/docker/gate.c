@@ -16,6 +16,7 @@
 #include "base/sys/clock.h"
 #include "base/sys/wait.h"
 #include "base/text/str.h"
+#include "model/known/ssh_pins.h"
 #include "model/request/code.h"
 #include "model/settings/paths.h"
 #include "proc/host_find.h"
@@ -141,6 +142,9 @@ static int add_files(struct gate_list *l, struct err *e)
 						 gate_add_file(l, "group", "/etc/group", e) < 0))
 		return -e->code;
 	if (g->plan->git && gate_add_file(l, "git", DOCKER_GIT, e) < 0)
+		return -e->code;
+	if (g->plan->ssh.config && (gate_add_file(l, "ssh", SSH_CONFIG_INSIDE, e) < 0 ||
+				    gate_add_file(l, "known", SSH_KNOWN_INSIDE, e) < 0))
 		return -e->code;
 	if (g->s->line) {
 		char line[sizeof(g->gate_inside) + sizeof(GATE_LINE)];

@@ -27,8 +27,9 @@
 #define MAKING_SECONDS 30   /* that an engine may take to make something nobody waits for */
 #define STARTING_SECONDS 10 /* that a runtime may take to start something for no engine */
 
-static const char *const extra_files[] = { "passwd", "group", "git",  "seccomp", "code", "hosts",
-					   "resolv", "roots", "door", "filter",  "line" };
+static const char *const extra_files[] = { "passwd",  "group",  "git",   "ssh",    "known",
+					   "seccomp", "code",   "hosts", "resolv", "roots",
+					   "door",    "filter", "line" };
 
 /* The entry is a word on what was going on, the nonce, the socket. */
 int ledger_open(struct ledger *l, const char *id, const char *nonce, const char *socket,

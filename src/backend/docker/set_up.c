@@ -140,6 +140,9 @@ static int write_files(struct guard *g, struct err *e)
 	if ((g->plan->user == DOCKER_USER_IDS && write_names(g, e) < 0) ||
 	    (g->plan->git && ledger_file(&g->ledger, "git", g->plan->git, e) < 0))
 		return -e->code;
+	if (g->plan->ssh.config && (ledger_file(&g->ledger, "ssh", g->plan->ssh.config, e) < 0 ||
+				    ledger_file(&g->ledger, "known", g->plan->ssh.known, e) < 0))
+		return -e->code;
 	if (b->shows_code && ledger_bytes(&g->ledger, "code", b->code, b->code_size, e) < 0)
 		return -e->code;
 	if (docker_has_door(g->plan) && door_write_files(g, e) < 0)

@@ -20,6 +20,7 @@
 #include "base/files/fd.h"
 #include "base/files/state.h"
 #include "base/text/str.h"
+#include "model/known/ssh_pins.h"
 #include "model/settings/paths.h"
 
 #define FOLDER "images"
@@ -146,6 +147,8 @@ static void targets_collect(struct target_look *l)
 		{ .path = "/etc/group", .file = true },
 		{ .path = DOOR_ROOTS, .file = true },
 		{ .path = DOCKER_GIT, .file = true },
+		{ .path = SSH_CONFIG_INSIDE, .file = true },
+		{ .path = SSH_KNOWN_INSIDE, .file = true },
 	};
 
 	add_ops(l);

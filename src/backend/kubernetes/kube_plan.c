@@ -8,6 +8,7 @@
 #include "backend/kubernetes/kubernetes.h"
 #include "backend/kubernetes/pod_owner.h"
 #include "base/text/str.h"
+#include "model/known/ssh_pins.h"
 #include "model/request/code.h"
 #include "model/request/envblock.h"
 #include "model/settings/envrules.h"
@@ -319,6 +320,9 @@ int kube_plan(const struct spec *s, struct backend_plan **ret, const char *const
 	p->home = arena_printf(p->arena, "/home/%s", s->user_name);
 	if (!p->home)
 		return err_nomem(e);
+	if (ssh_pins_wanted(p->arena, s))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use another backend, or HTTPS",
+				  "backend kubernetes cannot honour 'ssh:' in egress.allow");
 	if (s->network == NETWORK_PROXY && door_want(&s->egress, &p->door, e) < 0)
 		return -e->code;
 	if (check_code(p, e) < 0 || kube_plan_arguments(p, s, e) < 0 ||

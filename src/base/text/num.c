@@ -68,6 +68,23 @@ int num_milli(const char *s, uint64_t *ret)
 	return 0;
 }
 
+int num_thousands(const char *s, uint64_t *ret)
+{
+	uint64_t milli, times;
+	int r = decimal(&s, &milli);
+
+	if (r < 0)
+		return r;
+	times = *s == 'k' || *s == 'K' ? 1000 : *s == 'm' || *s == 'M' ? 1000 * 1000 : 1;
+	if (s[times > 1] || (times == 1 && milli % 1000))
+		return -EINVAL;
+	if (times == 1)
+		*ret = milli / 1000;
+	else if (__builtin_mul_overflow(milli, times / 1000, ret))
+		return -ERANGE;
+	return 0;
+}
+
 static int size_shift(const char *unit)
 {
 	static const struct {

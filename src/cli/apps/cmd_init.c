@@ -400,6 +400,17 @@ static int consent(struct initiation *x, struct err *e)
 				 true, e);
 }
 
+/* A command is not run for a file that nobody could then say yes to. */
+static int cmd_init_can_answer(const struct initiation *x, struct err *e)
+{
+	if (!x->asked.learn || x->asks || x->asked.yes || x->asked.dry)
+		return 0;
+	return err_refuse(e, ERR_USAGE, EINVAL,
+			  "--yes writes what was learned, --dry-run prints it",
+			  "there is no terminal to ask at%s, so nothing was run",
+			  x->asked.json ? " with --json" : "");
+}
+
 static int go(struct initiation *x, struct err *e)
 {
 	CLEANUP(fd) int folder = -1;
@@ -409,6 +420,8 @@ static int go(struct initiation *x, struct err *e)
 	    (!x->asked.dry && setup_can_write(folder, INIT_FILE, x->asked.force, e) < 0))
 		return -e->code;
 	x->asks = !x->asked.yes && !x->asked.dry && !x->asked.json && isatty(0) && isatty(1);
+	if (cmd_init_can_answer(x, e) < 0)
+		return -e->code;
 	cmd_init_look(x, folder);
 	tell_above(x);
 	if (decide(x, e) < 0 || (x->asked.learn && init_learn(x, e) < 0))

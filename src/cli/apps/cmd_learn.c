@@ -123,9 +123,6 @@ static void learning_execute(struct learning *l)
 	struct terminal t = { 0 };
 	struct brig_error be;
 
-	if (s->egress.learn)
-		cmd_run_note(s, "every public host is open while brig learns: what the command can "
-				"read it can send away");
 	/* Whoever is there ends it. */
 	if (!spec_wrote(s, FIELD_TIMEOUT) && isatty(STDIN_FILENO))
 		s->command.timeout = 0;

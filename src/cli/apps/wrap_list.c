@@ -75,6 +75,17 @@ static void wrap_list_put_words(struct buf *b, const char *what, const struct wr
 	}
 }
 
+/* What brig writes there besides, and your settings do not have. */
+static void put_answer(struct buf *b, const struct settings_file *f)
+{
+	if (!f->logins && !f->key)
+		return;
+	wrap_list_put_head(b, "");
+	buf_printf(b, "and by brig, in a HOME that is new: %s\n",
+		   f->logins ? "security.auth.selectedType: it logs in with the key, without asking"
+			     : "customApiKeyResponses: it uses the key, without asking");
+}
+
 static void put_settings(struct buf *b, const struct wrap_agent *a)
 {
 	const struct tool_settings *t = tool_settings_find(a->seed);
@@ -85,6 +96,7 @@ static void put_settings(struct buf *b, const struct wrap_agent *a)
 		for (const char *const *n = t->files[i].names; *n; n++)
 			buf_printf(b, " %s", *n);
 		buf_putc(b, '\n');
+		put_answer(b, &t->files[i]);
 	}
 }
 

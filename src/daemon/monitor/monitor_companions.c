@@ -260,6 +260,9 @@ static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 	s->no_workspace = true;
 	s->companion = true;
 	s->audit = own->audit;
+	s->audit.name = arena_printf(s->arena, "%s/%s", own->audit.name, d->name);
+	if (!s->audit.name)
+		return err_nomem(e);
 	s->members = own->members;
 	s->sandbox = own->sandbox;
 	s->instance = own->instance;

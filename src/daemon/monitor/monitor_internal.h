@@ -109,6 +109,9 @@ struct monitor {
 	bool closed;    /* ... and everybody has been told */
 };
 
+/* monitor_name.c */
+int monitor_name(const struct monitor *m, struct spec *s, struct err *e);
+
 /* monitor_clients.c */
 void clients_say(struct monitor *m, const struct monitor_say *s);               /* to all */
 void client_say(struct monitor_client *c, const struct monitor_say *s, int fd); /* fd may be -1 */

@@ -310,6 +310,8 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	struct err other;
 	int r = q ? read_spec(m, request_spec(q), e) : err_nomem(e);
 
+	if (r == 0)
+		r = monitor_name(m, request_spec(q), e);
 	if (r == 0) /* what the daemon honours is no matter of the backend */
 		request_spec(q)->stays = true;
 	if (r == 0)

@@ -21,7 +21,6 @@
 #include "base/text/str.h"
 #include "daemon/registry/sandboxes_internal.h"
 
-#define STATE_FILE "state"
 #define STATE_NEW "state.new"
 #define STATE_MAX ((size_t)1 << 20)
 #define STATE_LONG ((off_t)64 << 10)
@@ -181,7 +180,7 @@ static int write_anew(int folder, const struct buf *line)
 			0600);
 	int r = fd < 0 ? -errno : fd_write_all(fd, line->data, line->len);
 
-	if (r == 0 && (fdatasync(fd) < 0 || renameat(folder, STATE_NEW, folder, STATE_FILE) < 0))
+	if (r == 0 && (fdatasync(fd) < 0 || renameat(folder, STATE_NEW, folder, MONITOR_STATE) < 0))
 		r = -errno;
 	return r;
 }
@@ -189,7 +188,7 @@ static int write_anew(int folder, const struct buf *line)
 static int box_entry_append(int folder, const struct buf *line)
 {
 	CLEANUP(fd)
-	int fd = openat(folder, STATE_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = openat(folder, MONITOR_STATE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	struct stat st;
 	char last = '\n';
 
@@ -292,7 +291,7 @@ static int box_entry_take_line(struct sandbox_entry *b, const char *line, size_t
 int entry_load(struct sandbox_entry *b, int folder)
 {
 	CLEANUP(mem) char *text = malloc(STATE_MAX);
-	ssize_t n = text ? fd_read_file(folder, STATE_FILE, text, STATE_MAX) : -ENOMEM;
+	ssize_t n = text ? fd_read_file(folder, MONITOR_STATE, text, STATE_MAX) : -ENOMEM;
 	char *end = n > 0 ? memrchr(text, '\n', (size_t)n) : NULL;
 
 	if (n < 0 && n != -ENOENT)

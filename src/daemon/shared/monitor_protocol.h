@@ -30,6 +30,7 @@ enum {
 /* Of a tenant's: what it asked for, and how it has narrowed that since. The daemon's alone. */
 #define MONITOR_ASKED "asked"
 #define MONITOR_NARROWED "narrowed"
+#define MONITOR_STATE "state" /* JSON, the last whole line holds; the daemon's alone to write */
 #define MONITOR_FACTS "facts" /* JSON: what the sandbox that was opened is like */
 #define MONITOR_FIRST "first" /* of containers: USE_FIRST of each, "-," in front: and our own */
 #define MONITOR_ENDED "ended" /* the reason, in one word, for who did not hear of it */

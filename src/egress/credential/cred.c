@@ -177,7 +177,7 @@ bool binding_is(const struct binding *b, const struct host *host)
 	return b->below ? host_matches(b->below, host) : host_eq(&b->host, host);
 }
 
-static bool bound_here(const struct cred *c, const struct cred_target *to)
+bool cred_bound_here(const struct cred *c, const struct cred_target *to)
 {
 	for (size_t i = 0; to->verified && i < c->n_hosts; i++)
 		if (c->hosts[i].port == to->port && binding_is(&c->hosts[i], to->host))
@@ -197,7 +197,7 @@ static bool host_named(const struct creds *c, const struct cred_target *to)
 bool creds_bound(const struct creds *c, const struct cred_target *to)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (bound_here(&c->v[i], to))
+		if (cred_bound_here(&c->v[i], to))
 			return true;
 	return false;
 }
@@ -205,7 +205,8 @@ bool creds_bound(const struct creds *c, const struct cred_target *to)
 bool creds_narrow(const struct creds *c, const struct cred_target *to)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if ((c->v[i].spec->methods.n || c->v[i].spec->paths.n) && bound_here(&c->v[i], to))
+		if ((c->v[i].spec->methods.n || c->v[i].spec->paths.n) &&
+		    cred_bound_here(&c->v[i], to))
 			return true;
 	return false;
 }
@@ -362,7 +363,7 @@ static bool is_slot(const struct credential_spec *c, struct egress_text name)
 bool creds_header(const struct creds *c, const struct cred_target *to, struct egress_text name)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].spec->slot == SLOT_HEADER && bound_here(&c->v[i], to) &&
+		if (c->v[i].spec->slot == SLOT_HEADER && cred_bound_here(&c->v[i], to) &&
 		    is_slot(c->v[i].spec, name))
 			return true;
 	return false;
@@ -417,7 +418,7 @@ bool cred_apply(const struct creds *c, const struct cred_target *to, struct egre
 
 	*used = 0;
 	for (size_t i = 0; i < c->n; i++)
-		j.bound |= (uint64_t)bound_here(&c->v[i], to) << i;
+		j.bound |= (uint64_t)cred_bound_here(&c->v[i], to) << i;
 	if (j.named) {
 		if (!cred_presigned(&j))
 			return false;

@@ -71,6 +71,10 @@ bool creds_narrow(const struct creds *c, const struct cred_target *to);
 /* Is this field the slot of one bound to it? */
 bool creds_header(const struct creds *c, const struct cred_target *to, struct egress_text name);
 
+/* Says of the fields of a request that is about to be signed anew which of them are hashes. */
+void creds_mark_hashes(const struct creds *c, const struct cred_target *to,
+		       struct egress_head *head);
+
 /* Rewrites the head in place (new texts in its arena). false: a placeholder where it must not be,
  * or something else where one should stand; *v says so, and the head is not to be sent. *used gets
  * a bit for each credential that was put in (bit i: specs->v[i]); those are to be scrubbed. Where

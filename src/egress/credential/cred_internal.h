@@ -59,6 +59,7 @@ bool cred_permitted(struct cred_job *j, const struct cred *c);
 bool cred_foreign(struct cred_job *j, const struct cred *c,
 		  const char *slot); /* false, with a denial */
 
+bool cred_bound_here(const struct cred *c, const struct cred_target *to);
 bool binding_is(const struct binding *b, const struct host *host);
 
 /* ---- cred_sign.c: false is a denial ---- */

@@ -28,6 +28,27 @@ bool cred_sign_slot(const struct credential_spec *c, struct egress_text name)
 	       (has_part(c, "token") && cred_same_nocase(name, TOKEN_FIELD));
 }
 
+/* Two fields of such a request have 64 hexadecimal digits each time: the client's signature, which
+ * is made anew, and the hash of what it sends. */
+void creds_mark_hashes(const struct creds *c, const struct cred_target *to,
+		       struct egress_head *head)
+{
+	struct egress_field *signs = head_field(head, "authorization"),
+			    *hash = head_field(head, PAYLOAD_FIELD);
+	struct sigv4_claim claim;
+
+	if (!signs || sigv4_parse(signs->value, &claim) != SIGV4_CLAIM)
+		return;
+	for (size_t i = 0; i < c->n; i++) {
+		if (!has_part(c->v[i].spec, "id") || !cred_is_token(&c->v[i], claim.id) ||
+		    !cred_bound_here(&c->v[i], to))
+			continue;
+		signs->hashed = true;
+		if (hash)
+			hash->hashed = true;
+	}
+}
+
 static enum cred_outcome put_token(struct cred_job *j, const struct cred *c,
 				   struct egress_text *value)
 {

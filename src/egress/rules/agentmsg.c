@@ -9,7 +9,6 @@
 #define RSA_SHA2_512 4U
 #define USERAUTH_REQUEST 50
 #define SESSION_MIN 16 /* bytes of a session's identifier: a hash */
-#define SESSION_MAX 64
 #define USER_MAX 256
 #define ALGORITHM_MAX 64
 
@@ -114,12 +113,13 @@ static bool is_for_git(const struct agentmsg_bytes *d)
 }
 
 /* With the very key that signs it; OpenSSH also binds it to the host's. */
-static bool is_login(const struct agentmsg_sign *s)
+bool agentmsg_read_login(const struct agentmsg_sign *s, struct agentmsg_login *ret)
 {
 	struct agentmsg_rest r = { .p = s->data.p, .n = s->data.n };
+	struct agentmsg_login l = { 0 };
 	struct agentmsg_bytes service, method, key;
 
-	(void)take_string(&r, SESSION_MIN, SESSION_MAX);
+	l.session = take_string(&r, SESSION_MIN, AGENTMSG_SESSION_MAX);
 	take_byte(&r, USERAUTH_REQUEST);
 	(void)take_string(&r, 1, USER_MAX);
 	service = take_string(&r, 1, ALGORITHM_MAX);
@@ -128,18 +128,39 @@ static bool is_login(const struct agentmsg_sign *s)
 	(void)take_string(&r, 1, ALGORITHM_MAX);
 	key = take_string(&r, 1, AGENTMSG_KEY_MAX);
 	if (!r.bad && is_text(&method, "publickey-hostbound-v00@openssh.com"))
-		(void)take_string(&r, 1, AGENTMSG_KEY_MAX);
+		l.host_key = take_string(&r, 1, AGENTMSG_KEY_MAX);
 	else if (!r.bad && !is_text(&method, "publickey"))
 		return false;
+	*ret = l;
 	return !r.bad && !r.n && is_text(&service, "ssh-connection") &&
 	       agentmsg_same(&key, s->key.p, s->key.n);
 }
 
+bool agentmsg_read_bind(const unsigned char *m, size_t n, struct agentmsg_bind *ret)
+{
+	struct agentmsg_rest r = { .p = m, .n = n, .bad = n > AGENTMSG_REQUEST_MAX };
+	struct agentmsg_bytes name;
+	struct agentmsg_bind b;
+
+	take_byte(&r, AGENTMSG_EXTENSION);
+	name = take_string(&r, 1, ALGORITHM_MAX);
+	b.host_key = take_string(&r, 1, AGENTMSG_KEY_MAX);
+	b.session = take_string(&r, SESSION_MIN, AGENTMSG_SESSION_MAX);
+	b.proof = take_string(&r, 1, AGENTMSG_PROOF_MAX);
+	take_byte(&r, 0); /* not forwarded */
+	if (r.bad || r.n || !is_text(&name, "session-bind@openssh.com"))
+		return false;
+	*ret = b;
+	return true;
+}
+
 enum agentmsg_purpose agentmsg_purpose(const struct agentmsg_sign *s)
 {
-	return is_for_git(&s->data) ? AGENTMSG_GIT
-	       : is_login(s)        ? AGENTMSG_LOGIN
-				    : AGENTMSG_NO_PURPOSE;
+	struct agentmsg_login unused;
+
+	return is_for_git(&s->data)              ? AGENTMSG_GIT
+	       : agentmsg_read_login(s, &unused) ? AGENTMSG_LOGIN
+						 : AGENTMSG_NO_PURPOSE;
 }
 
 bool agentmsg_wants_sha1(const struct agentmsg_sign *s)

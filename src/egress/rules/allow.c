@@ -12,6 +12,7 @@
 #include "egress/rules/git_request.h"
 #include "egress/rules/head_fields.h"
 #include "egress/rules/path.h"
+#include "egress/rules/request_head.h"
 #include "egress/rules/field_list.h"
 #include "model/settings/groups.h"
 #include "model/settings/rule.h"
@@ -41,6 +42,7 @@ struct egress_rules {
 	struct field_list fields; /* that pass beside the common ones */
 	bool https_only, inspect;
 	bool learn;
+	bool any_ssh; /* of allow */
 	uint16_t host_service;
 };
 
@@ -90,9 +92,12 @@ static int add_text(struct egress_rules *r, struct rulelist *l, const char *text
 	if (l == &r->allow && rule_check_allow(&rule, e) < 0)
 		return -e->code;
 	/* Files of a repository can be read in many ways that are no fetch of git's. */
-	if (l == &r->deny && rule.git == RULE_FETCH)
-		return err_refuse(e, ERR_CONFIG, EINVAL, "name the path: HOST/REPOSITORY",
+	if (l == &r->deny && (rule.git == RULE_FETCH || rule.ssh))
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  rule.ssh ? "name the host, or HOST:22"
+					   : "name the path: HOST/REPOSITORY",
 				  "'%.100s' cannot be kept: egress.deny knows push: alone", text);
+	r->any_ssh |= rule.ssh;
 	return add_rule(r, l, &rule, e);
 }
 
@@ -144,6 +149,18 @@ static int index_pins(struct egress_rules *r, struct err *e)
 	return 0;
 }
 
+static bool has_port(const struct rule *rule, uint16_t port, bool any);
+
+/* Is all of the name and port that the rule speaks of a tunnel, by another one? */
+static bool is_for_ssh(const struct egress_rules *r, const struct rule *rule)
+{
+	for (size_t i = 0; i < r->allow.n; i++)
+		if (r->allow.v[i].ssh && host_covers(rule->host, r->allow.v[i].host) &&
+		    has_port(rule, r->allow.v[i].ports[0], false))
+			return true;
+	return false;
+}
+
 static bool uncovered(const struct egress_rules *r, const char *pattern)
 {
 	for (size_t i = 0; i < r->passthrough.n; i++)
@@ -156,13 +173,15 @@ static bool uncovered(const struct egress_rules *r, const char *pattern)
 static int check_visible(const struct egress_rules *r, const struct rulelist *l, struct err *e)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (rule_is_narrow(&l->v[i]) && uncovered(r, l->v[i].host))
-			return err_refuse(e, ERR_CONFIG, EINVAL,
-					  "take the host out of egress.passthrough, or the method "
-					  "and path out of the rule",
-					  "the rule '%.100s' is about requests, which are not seen "
-					  "where TLS is not opened",
-					  l->v[i].text);
+		if (rule_is_narrow(&l->v[i]) &&
+		    (uncovered(r, l->v[i].host) || is_for_ssh(r, &l->v[i])))
+			return err_refuse(
+				e, ERR_CONFIG, EINVAL,
+				"take the host out of egress.passthrough or the rule with "
+				"ssh:, or the method and path out of the rule",
+				"the rule '%.100s' is about requests, which are not seen "
+				"where TLS is not opened",
+				l->v[i].text);
 	return 0;
 }
 
@@ -389,6 +408,12 @@ static bool path_fits(struct question *k, const struct rule *rule, bool denies)
 
 enum fit { FIT_NO, FIT_YES, FIT_BROKEN };
 
+/* A tunnel for SSH is one from its first byte on: what opens TLS or sends a request is not it. */
+static bool fits_ssh(const struct question *k, const struct rule *rule)
+{
+	return !rule->ssh || (k->q->via == EGRESS_VIA_TUNNEL && !k->q->method.p);
+}
+
 /* Before the request is known, a rule about requests allows as far as it can be told, and denies
  * nothing. A rule that denies is for any port where it names none, and for a path in any case: some
  * servers know no other. */
@@ -396,7 +421,8 @@ static enum fit allow_fits(struct question *k, const struct rule *rule, bool den
 {
 	bool any_port = denies, early = !denies;
 
-	if (!host_matches(rule->host, &k->v->host) || !has_port(rule, k->v->port, any_port))
+	if (!host_matches(rule->host, &k->v->host) || !has_port(rule, k->v->port, any_port) ||
+	    !fits_ssh(k, rule))
 		return FIT_NO;
 	if (!k->q->method.p)
 		return early || !rule_is_narrow(rule) ? FIT_YES : FIT_NO;
@@ -468,11 +494,21 @@ static bool too_plain(const struct egress_rules *r, const struct egress_request 
 /* A person knows names of the internet. What a name means on this machine's own networks only the
  * operator can say, in egress.resolve. And no answer would help a request that is refused for
  * how it talks. */
-static bool is_askable(const struct egress_rules *r, const struct egress_request *q,
-		       const struct egress_verdict *v)
+static bool is_open_to_words(const struct egress_rules *r, const struct egress_request *q,
+			     const struct egress_verdict *v)
 {
 	return (v->pinned || !host_is_inner(&v->host)) && q->via != EGRESS_VIA_OTHER &&
-	       !q->websocket && !too_plain(r, q, v);
+	       !too_plain(r, q, v);
+}
+
+/* What was said of a host narrows WebSockets too, while brig learns. */
+static bool allow_learns(const struct egress_rules *r, const struct question *k)
+{
+	if (!r->learn)
+		return false;
+	return k->q->websocket
+		       ? is_open_to_words(r, k->q, k->v) && !is_narrow(&r->allow, k->v, false)
+		       : k->v->askable;
 }
 
 /* The line that would let this request through; the path that it shows. */
@@ -506,16 +542,19 @@ static bool not_in_list(const struct egress_rules *r, struct question *k)
 	if (v->port != 443)
 		(void)snprintf(port, sizeof(port), ":%u", v->port);
 	for (size_t i = 0; q->method.p && i < r->allow.n; i++)
-		request |= host_matches(r->allow.v[i].host, &v->host) &&
+		request |= !r->allow.v[i].ssh && host_matches(r->allow.v[i].host, &v->host) &&
 			   has_port(&r->allow.v[i], v->port, false);
 	if (q->via == EGRESS_VIA_HTTP && r->https_only && !request && name_known(r, &v->host))
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, "use https://",
 				    "plain HTTP to %s is refused", v->host.name);
 	/* A rule for the host would not let a WebSocket through: the hint is the one that does. */
 	if (!request && (!q->websocket || too_plain(r, q, v))) {
-		v->askable = is_askable(r, q, v);
-		(void)snprintf(hint, sizeof(hint), "--allow %s%s", v->host.name,
-			       too_plain(r, q, v) ? ", and https:// in its address" : port);
+		v->askable = !q->websocket && is_open_to_words(r, q, v);
+		(void)snprintf(hint, sizeof(hint), "--allow %s%s%s",
+			       v->port == RULE_SSH_PORT ? "ssh:" : "", v->host.name,
+			       v->port == RULE_SSH_PORT ? ""
+			       : too_plain(r, q, v)     ? ", and https:// in its address"
+							: port);
 		return verdict_deny(v, EGRESS_NOT_ALLOWED, hint, "Host not in allowlist: %s%s",
 				    v->host.name, port);
 	}
@@ -533,34 +572,37 @@ static bool verdict_grant(struct egress_verdict *v, const char *by)
 	return true;
 }
 
+/* Of two rules for one name and port the one for SSH says what a connection to it is. */
 static bool check_allow(const struct egress_rules *r, struct question *k)
 {
-	for (size_t i = 0; i < r->allow.n; i++) {
+	const struct rule *by = NULL;
+
+	for (size_t i = 0; i < r->allow.n && !(by && (by->ssh || !r->any_ssh)); i++) {
 		enum fit f = allow_fits(k, &r->allow.v[i], false);
 
 		if (f == FIT_BROKEN)
 			return false;
-		if (f == FIT_NO)
-			continue;
-		k->v->rule = r->allow.v[i].text;
+		if (f == FIT_YES && (!by || r->allow.v[i].ssh))
+			by = &r->allow.v[i];
+	}
+	if (by) {
+		k->v->rule = by->text;
+		k->v->ssh = by->ssh;
 		return true;
 	}
-	if (!not_in_list(r, k) && k->v->askable && (k->q->granted || r->learn))
-		return verdict_grant(k->v, k->q->granted ? k->q->granted : EGRESS_LEARNS);
-	return false;
+	if (not_in_list(r, k))
+		return true;
+	if (k->v->askable && k->q->granted)
+		return verdict_grant(k->v, k->q->granted);
+	return allow_learns(r, k) && verdict_grant(k->v, EGRESS_LEARNS);
+}
+
+bool egress_has_ssh(const struct egress_rules *r)
+{
+	return r->any_ssh;
 }
 
 /* --- the request --- */
-
-static bool is_method(struct egress_text m)
-{
-	if (!m.n || m.n > 24)
-		return false;
-	for (size_t i = 0; i < m.n; i++)
-		if (!((m.p[i] >= 'A' && m.p[i] <= 'Z') || m.p[i] == '-'))
-			return false;
-	return true;
-}
 
 static bool text_is(struct egress_text t, const char *word)
 {
@@ -573,7 +615,7 @@ static bool check_request(const struct egress_request *q, struct egress_verdict 
 
 	if (!q->method.p)
 		return true;
-	if (!is_method(q->method))
+	if (!egress_method_valid(q->method))
 		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "not a method of HTTP");
 	if (text_is(q->method, "TRACE") || text_is(q->method, "CONNECT"))
 		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the method %.*s is refused",

@@ -61,6 +61,9 @@ DEFINE_CLEANUP(egress_rules, struct egress_rules *, egress_rules_free)
 bool egress_decide(const struct egress_rules *r, const struct egress_request *q,
 		   struct egress_verdict *ret);
 
+/* Is there a rule for SSH? Then a connection that was dialled is asked about as a tunnel first. */
+bool egress_has_ssh(const struct egress_rules *r);
+
 /* May a field of that name go with a request to a host whose rules are about methods or paths? One
  * that may not could name another path, host or method than the rules were asked about. */
 bool egress_field_passes(const struct egress_rules *r, const struct host *host,

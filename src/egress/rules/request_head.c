@@ -19,3 +19,13 @@ struct egress_field *head_field(struct egress_head *h, const char *name)
 			return &h->fields[i];
 	return NULL;
 }
+
+bool egress_method_valid(struct egress_text m)
+{
+	if (!m.n || m.n > 24)
+		return false;
+	for (size_t i = 0; i < m.n; i++)
+		if (!((m.p[i] >= 'A' && m.p[i] <= 'Z') || m.p[i] == '-'))
+			return false;
+	return true;
+}

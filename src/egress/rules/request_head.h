@@ -14,6 +14,7 @@
 
 struct egress_field {
 	struct egress_text name, value;
+	bool hashed; /* 64 hexadecimal digits in its value are a hash, which belongs there */
 };
 
 /* The texts are borrowed; what cred_apply and scan_head replace is allocated in the arena. */
@@ -25,6 +26,8 @@ struct egress_head {
 };
 
 bool egress_text_is(struct egress_text t, const char *word); /* in any case */
+
+bool egress_method_valid(struct egress_text m); /* capitals and hyphens */
 
 /* The first field of that name in any case; NULL: none. */
 struct egress_field *head_field(struct egress_head *h, const char *name);

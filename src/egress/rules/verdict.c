@@ -20,6 +20,7 @@ static const struct {
 	[EGRESS_CREDENTIAL_MISUSE] = { "credential-misuse", 403 },
 	[EGRESS_LEAK] = { "leak", 403 },
 	[EGRESS_LIMIT] = { "limit", 429 },
+	[EGRESS_BUDGET] = { "budget", 402 }, /* which clients of models do not try again */
 	[EGRESS_BAD_ANSWER] = { "bad-answer", 502 },
 	[EGRESS_INTERNAL] = { "internal", 502 },
 };
@@ -58,6 +59,18 @@ bool verdict_deny(struct egress_verdict *v, enum egress_reason r, const char *hi
 	return false;
 }
 
+/* As each of the APIs of models says it, in one: their clients look for `error.message`. */
+static void json_model_error(struct json *j, const char *error)
+{
+	json_kstr(j, "type", "error");
+	json_kobject(j, "error");
+	json_kstr(j, "type", "billing_error");
+	json_kstr(j, "code", "budget");
+	json_kstr(j, "status", "RESOURCE_EXHAUSTED");
+	json_kstr(j, "message", error);
+	json_object_end(j);
+}
+
 void verdict_json(const struct egress_verdict *v, struct buf *out)
 {
 	char error[sizeof(v->what) + sizeof(v->hint) + 2];
@@ -66,7 +79,10 @@ void verdict_json(const struct egress_verdict *v, struct buf *out)
 	json_init(&j, out, false);
 	json_object(&j);
 	(void)snprintf(error, sizeof(error), "%s%s%s", v->what, *v->hint ? "; " : "", v->hint);
-	json_kstr(&j, "error", error);
+	if (v->reason == EGRESS_BUDGET)
+		json_model_error(&j, error);
+	else
+		json_kstr(&j, "error", error);
 	json_kstr(&j, "reason", egress_reason_name(v->reason));
 	json_kstr(&j, "what", v->what);
 	json_kstr(&j, "hint", *v->hint ? v->hint : NULL);

@@ -25,6 +25,7 @@ enum egress_reason {
 	EGRESS_CREDENTIAL_MISUSE,
 	EGRESS_LEAK,
 	EGRESS_LIMIT,
+	EGRESS_BUDGET, /* of what models may be used for */
 	EGRESS_BAD_ANSWER,
 	EGRESS_INTERNAL,
 	EGRESS_REASONS
@@ -44,6 +45,7 @@ struct egress_verdict {
 	uint16_t port;
 	bool narrow;       /* a rule of this name and port is about methods or paths */
 	bool passthrough;  /* TLS is not opened for this name, only its server name checked */
+	bool ssh;          /* a tunnel for SSH: begin it, and let nothing else through it */
 	bool host_service; /* the one port of the host itself: bytes are passed as they are */
 	bool askable;      /* refused only because no rule allows this public name at this port */
 	bool pinned;       /* dial `pin` and `pin_port` and resolve nothing */
@@ -52,7 +54,7 @@ struct egress_verdict {
 };
 
 const char *egress_reason_name(enum egress_reason r); /* "not-allowed" */
-int egress_reason_status(enum egress_reason r); /* of the HTTP answer: 403, 400, 421, 429, 502 */
+int egress_reason_status(enum egress_reason r);       /* of the HTTP answer: 403, 400, 402 ... */
 
 /* Sets reason, what and hint, and returns false, so that a check can `return verdict_deny(...)`.
  * The hint may be NULL. Bytes of the client that are not printable are replaced. */

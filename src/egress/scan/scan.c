@@ -246,7 +246,7 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 		return -e->code;
 	b->direction = d;
 	b->part = SCAN_BODY;
-	b->needles_only = b->shapes_only = b->credential_field = b->no_redact = false;
+	b->needles_only = b->shapes_only = b->credential_field = b->hashed = b->no_redact = false;
 	b->can_mask = NULL;
 	b->soften = false;
 	b->take_out = NULL;

@@ -16,7 +16,7 @@ struct head_piece {
 	struct egress_text *text; /* what a redaction replaces; NULL: only looked at */
 	size_t at, n;             /* in the text */
 	enum scan_part part;
-	bool needles_only, credential_field;
+	bool needles_only, credential_field, hashed;
 };
 
 struct layout {
@@ -161,6 +161,7 @@ static void add_fields(struct layout *l, struct egress_head *h)
 		x = scan_head_add(l, f->value.p, f->value.n, SCAN_FIELD);
 		x->text = &f->value;
 		x->credential_field = for_credentials(f->name);
+		x->hashed = f->hashed;
 	}
 	if (!l->s->needles.n)
 		return;
@@ -197,6 +198,7 @@ static bool scan_piece(struct scanner *s, enum scan_direction d, const struct he
 	b->part = x->part;
 	b->needles_only = x->needles_only;
 	b->credential_field = x->credential_field;
+	b->hashed = x->hashed;
 	b->no_redact = !x->text;
 	return scan_feed(b, s->text.data + x->at, x->n, true, &r, v);
 }

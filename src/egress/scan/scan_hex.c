@@ -77,7 +77,7 @@ static bool check_run(struct scan *b, int64_t to)
 	if (!is_edge(b, to - 1, to))
 		return true;
 	if (to - from == LONG && is_edge(b, from - 1, from))
-		return scan_found(b, LEAK_HEX64, &hex, false, from, to);
+		return b->hashed || scan_found(b, LEAK_HEX64, &hex, false, from, to);
 	if (to - from == RUN && is_twilio(b, from))
 		return scan_found(b, LEAK_TWILIO, &hex, false, from - 2, to);
 	return true;

@@ -71,8 +71,9 @@ struct scan {
 	struct view *view;
 	enum scan_direction direction;
 	enum scan_part part;
-	bool needles_only, shapes_only, credential_field, no_redact; /* of the text at hand */
-	int64_t base;                                                /* offset of data[0] */
+	bool needles_only, shapes_only, credential_field, hashed, no_redact; /* of the text at hand
+									      */
+	int64_t base;                                                        /* offset of data[0] */
 	char *win[2];
 	unsigned which;
 	size_t win_n, held;

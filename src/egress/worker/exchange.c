@@ -31,6 +31,7 @@ static void tell_end(struct exchange *x)
 	if (!x->t.open)
 		return;
 	x->t.open = false;
+	exchange_budget_end(x, x->state == EXCHANGE_DONE);
 	report_done(x->k, &x->t, exchange_connection(x));
 	if (x->scrubbed || (x->scrub && scrub_hits(x->scrub)))
 		(void)report_credential(x->k, EGRESS_EVENT_SCRUB, &x->t.v, NULL);
@@ -63,6 +64,7 @@ struct exchange *exchange_free(struct exchange *x)
 	explicit_bzero(&x->sign, sizeof(x->sign));
 	x->ws = websocket_free(x->ws);
 	free(x->t.learned);
+	x->call = budget_close(x->call);
 	(void)scan_close(x->scan_up);
 	(void)scan_close(x->scan_coded);
 	(void)json_scan_close(x->json_up);

@@ -177,6 +177,7 @@ static void take_answer(struct exchange *x, const struct up_answer *got)
 		return;
 	}
 	x->t.status = a->status;
+	exchange_budget_answer(x, a);
 	exchange_send_head(x, a);
 }
 
@@ -269,6 +270,7 @@ static bool send_down(struct exchange *x, const char *p, size_t n, bool last)
 	} else {
 		look_at_body(x, p, n, last);
 	}
+	exchange_budget_down(x, (struct http1_text){ p, n }, out);
 	if (x->nest_down)
 		return packed_down(x, out, last);
 	return put_down(x, out.p, out.n);
@@ -281,6 +283,7 @@ static void end_down(struct exchange *x, struct http1_text trailers)
 	exchange_trailers_down(x, trailers, &b);
 	if (!send_down(x, "", 0, true))
 		return;
+	exchange_budget_end(x, true); /* before the guest knows: its next request may be here */
 	if (!b.failed && x->d->ops->end(x->d, (struct http1_text){ buf_str(&b), b.len }))
 		x->state = EXCHANGE_DONE;
 	else

@@ -142,7 +142,7 @@ static const char *codings_for(const struct exchange *x, const struct http1_requ
 	bool gzip = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "gzip");
 	bool deflate = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "deflate");
 
-	if (x->bound)
+	if (x->bound || x->call)
 		return "identity";
 	return gzip && deflate ? "gzip, deflate" : gzip ? "gzip" : deflate ? "deflate" : "identity";
 }
@@ -299,7 +299,7 @@ static void write_request(struct exchange *x, const struct http1_request *q,
 			x->sign_at = out->len - SIGV4_DIGITS;
 		buf_puts(out, "\r\n");
 	}
-	if (x->bound || http1_count(q->fields, q->n_fields, "Accept-Encoding")) {
+	if (x->bound || x->call || http1_count(q->fields, q->n_fields, "Accept-Encoding")) {
 		buf_puts(out, "Accept-Encoding: ");
 		buf_puts(out, codings_for(x, q));
 		buf_puts(out, "\r\n");
@@ -355,7 +355,7 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL, "no memory");
 	if (!rate_name(k->rate, &x->t.v.host, &x->t.v) ||
 	    !rate_request(k->rate, &x->t.v.host, loop_now(k->loop) / 1000, &x->t.v) ||
-	    (k->scanner && !scan_host(k->scanner, &x->t.v.host, &x->t.v)))
+	    (k->scanner && !scan_host(k->scanner, &x->t.v.host, &x->t.v)) || !exchange_budget(x, q))
 		return false;
 	x->not_before = x->t.v.wait_ms ? loop_now(k->loop) + (uint64_t)x->t.v.wait_ms * 1000 : 0;
 	to.host = &x->t.v.host;
@@ -376,7 +376,9 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 						   .rules = k->rules },
 			    &h, &x->t.v))
 		return false;
-	x->t.learned = learn_request(k, &x->t.v.host, &h, names_second_path(q));
+	x->t.learned = learn_request(k, &x->t.v.host, &h, e->websocket, names_second_path(q));
+	if (k->creds)
+		creds_mark_hashes(k->creds, &to, &h);
 	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->t.v))
 		return false;
 	if (k->creds && !cred_apply(k->creds, &to, &h, &used, &x->t.v))

@@ -41,6 +41,8 @@ struct exchange {
 	bool unreadable;                  /* said once */
 	struct decoder *decoder_down;     /* the same of an answer that nobody scrubs */
 	struct scrub *scrub;
+	struct budget_call *call; /* of a model; owned */
+	bool call_reads_clean;    /* its answer is packed, and read as it is passed */
 	struct grpc_messages msg_up, msg_down;
 	enum http1_asked asked;
 	bool up_chunked, up_done, has_body, expects;
@@ -157,3 +159,11 @@ void packed_gone(struct buf *b, size_t n);
 void look_at(struct exchange *x, const char *p, size_t n, bool last);
 /* The same for a body on its way down, as it is or as what it says. */
 void look_at_body(struct exchange *x, const char *p, size_t n, bool last);
+
+/* The same for what a model uses: nothing of a request that is no call of one. */
+bool exchange_budget(struct exchange *x, const struct http1_request *q);
+bool exchange_budget_up(struct exchange *x, const char *p, size_t n, bool last,
+			struct egress_verdict *v);
+void exchange_budget_answer(struct exchange *x, const struct http1_answer *a);
+void exchange_budget_down(struct exchange *x, struct http1_text came, struct http1_text clean);
+void exchange_budget_end(struct exchange *x, bool whole);

@@ -18,6 +18,8 @@ static bool scan_said(struct exchange *x, char *p, size_t n, bool last, struct e
 
 	x->d->turn += n;
 	x->decoded += n;
+	if (!exchange_budget_up(x, p, n, last, v))
+		return false;
 	if (!decoder_decodes(x->decoder) && !nest_feed(x->nest_up, p, n, last, v))
 		return false;
 	return x->json_up ? json_scan_feed(x->json_up, p, n, last, exchange_piece(x), v)
@@ -139,7 +141,8 @@ static bool send_plain(struct exchange *x, char *p, size_t n, bool last, struct 
 	struct buf *out = exchange_piece(x);
 	size_t ready;
 
-	if (x->nest_up && !packed_feed(x, x->nest_up, p, n, last, v))
+	if (!exchange_budget_up(x, p, n, last, v) ||
+	    (x->nest_up && !packed_feed(x, x->nest_up, p, n, last, v)))
 		return false;
 	if (x->json_up) {
 		if (!json_scan_feed(x->json_up, p, n, last, out, v))

@@ -26,13 +26,19 @@ static void put_path(char *out, const char *before, const char *path, size_t n)
 	out[head + n] = '\0';
 }
 
-static void learn_path(const struct egress_head *h, char *out)
+static void learn_path(const struct egress_head *h, bool websocket, char *out)
 {
 	CLEANUP(buf) struct buf path = BUF_INIT(PATH_MAX_LEN + 1);
 	struct git_request g;
 
+	if (websocket) /* whatever its path is like */
+		put_path(out, "ws:", "", 0);
 	if (path_normalise(path_of_target(h->target), &path) != PATH_OK || path.failed)
 		return;
+	if (websocket) {
+		put_path(out, "ws:", buf_str(&path), path.len);
+		return;
+	}
 	git_request_read(h->method, buf_str(&path), h->target, &g);
 	if (g.use && g.repo <= SHOWN)
 		put_path(out, g.use == GIT_USE_PUSH ? "push:" : "fetch:", buf_str(&path), g.repo);
@@ -59,13 +65,13 @@ static void learn_field(char *out, struct egress_text name)
 }
 
 struct learned *learn_request(const struct worker *k, const struct host *host,
-			      const struct egress_head *h, bool second)
+			      const struct egress_head *h, bool websocket, bool second)
 {
 	struct learned *l = k->plan->egress.learn ? calloc(1, sizeof(*l)) : NULL;
 
 	if (!l)
 		return NULL;
-	learn_path(h, l->path);
+	learn_path(h, websocket, l->path);
 	for (size_t i = 0; i < h->n_fields && !second; i++)
 		if (!egress_field_passes(k->rules, host, h->fields[i].name))
 			learn_field(l->fields, h->fields[i].name);

@@ -136,6 +136,24 @@ void report_done(struct worker *k, const struct transfer *t, const struct upstre
 	(void)report_add(k, &ev);
 }
 
+void report_usage(struct worker *k, const struct egress_verdict *v, const struct budget_told *told)
+{
+	struct egress_event ev;
+
+	report_fill(&ev, EGRESS_EVENT_USAGE, v, (struct http1_text){ "", 0 });
+	ev.reason = EGRESS_OK;
+	ev.what[0] = ev.hint[0] = '\0';
+	report_copy(ev.rule, sizeof(ev.rule), told->model);
+	ev.tokens_in = told->in;
+	ev.tokens_cached = told->cached;
+	ev.tokens_out = told->out;
+	ev.cost = told->cost;
+	ev.status = (uint16_t)((told->priced ? EGRESS_USAGE_PRICED : 0) |
+			       (told->estimated ? EGRESS_USAGE_ESTIMATED : 0) |
+			       (told->uncounted ? EGRESS_USAGE_UNCOUNTED : 0));
+	(void)report_add(k, &ev);
+}
+
 void report_unreached(struct worker *k, const struct upstream *u)
 {
 	struct egress_event ev;

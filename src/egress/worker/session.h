@@ -9,13 +9,19 @@
 #define HEAD_US (30 * SECOND) /* for a hello, a handshake, a head */
 #define IDLE_US (90 * SECOND) /* between two requests */
 
-static const struct http1_text session_connect = { "CONNECT", 7 }, session_tls = { "TLS", 3 };
+static const struct http1_text session_connect = { "CONNECT", 7 }, session_tls = { "TLS", 3 },
+			       session_ssh = { "SSH", 3 };
+
+/* What both sides of SSH begin with (RFC 4253, section 4.2). */
+#define SSH_BEGINS "SSH-"
+#define SSH_BEGINS_LEN (sizeof(SSH_BEGINS) - 1)
 
 /* Bytes as they are, both ways. */
 struct tunnel {
 	struct transfer t;
 	struct upstream *up;          /* owned; NULL before the monitor knows of the tunnel */
 	bool guest_closed, up_closed; /* no more is sent there */
+	bool ssh_due;                 /* the guest has not yet begun as SSH does */
 };
 
 enum session_state {

@@ -45,14 +45,57 @@ static bool host_service(struct session *s)
 	return true;
 }
 
+/* A name and port that is for SSH: its server may speak first, so nothing is waited for. */
+static bool session_begin_ssh(struct session *s)
+{
+	struct egress_request q = { .via = EGRESS_VIA_TUNNEL,
+				    .host = session_begin_named(&s->from.tunnel),
+				    .tunnel = session_begin_named(&s->from.tunnel),
+				    .port = s->from.port };
+	struct egress_verdict v = { 0 };
+
+	if (!s->from.tunnel.len || s->from.proxy || !egress_has_ssh(s->k->rules) ||
+	    !egress_decide(s->k->rules, &q, &v) || !v.ssh)
+		return false;
+	if (!rate_name(s->k->rate, &v.host, &v) ||
+	    (s->k->scanner && !scan_host(s->k->scanner, &v.host, &v))) {
+		report_deny(s->k, &v, session_ssh);
+		s->state = SESSION_DEAD;
+		return true;
+	}
+	session_tunnel(s, &v, "SSH");
+	return true;
+}
+
+/* SSH to where no rule for it leads: refused as that, and not as bad HTTP. */
+static bool session_begin_other_ssh(struct session *s)
+{
+	struct egress_request q = { .via = EGRESS_VIA_OTHER,
+				    .host = session_begin_named(&s->from.tunnel),
+				    .port = s->from.port };
+	struct egress_verdict v = { 0 };
+	size_t n = s->guest.in.len;
+
+	if (!s->from.tunnel.len || n < SSH_BEGINS_LEN ||
+	    memcmp(link_data(&s->guest), SSH_BEGINS, SSH_BEGINS_LEN) != 0)
+		return false;
+	if (egress_decide(s->k->rules, &q, &v))
+		return false;
+	report_deny(s->k, &v, session_ssh);
+	s->state = SESSION_DEAD;
+	return true;
+}
+
 bool session_first(struct session *s)
 {
 	unsigned char c;
 
-	if (host_service(s))
+	if (host_service(s) || session_begin_ssh(s))
 		return true;
 	if (!s->guest.in.len)
 		return needs_more(s);
+	if (session_begin_other_ssh(s))
+		return true;
 	c = (unsigned char)link_data(&s->guest)[0];
 	if (s->from.proxy && !s->from.tunnelled && c == SOCKS_VERSION) {
 		ssize_t n = socks_read_greeting((const unsigned char *)link_data(&s->guest),
@@ -89,6 +132,8 @@ static bool decide_tunnel(struct session *s, const char *host, size_t n, uint16_
 	s->from.port = port;
 	s->from.tunnelled = true;
 	s->state = SESSION_FIRST;
+	if (v->ssh)
+		session_tunnel(s, v, "SSH");
 	return true;
 }
 

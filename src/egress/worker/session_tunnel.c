@@ -31,6 +31,7 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 	}
 	t->t.v = *v;
 	t->t.open = true;
+	t->ssh_due = v->ssh;
 	(void)snprintf(t->t.method, sizeof(t->t.method), "%s", method);
 	s->tunnel = t;
 	s->state = SESSION_TUNNEL;
@@ -39,6 +40,11 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 static void on_upstream(void *arg)
 {
 	session_run(arg);
+}
+
+static struct http1_text tunnel_method(const struct tunnel *t)
+{
+	return t->t.v.ssh ? session_ssh : session_tls;
 }
 
 static bool opening(struct session *s, struct tunnel *t)
@@ -52,14 +58,40 @@ static bool opening(struct session *s, struct tunnel *t)
 	upstream_own(t->up, on_upstream, s);
 	upstream_step(t->up);
 	if (t->up->state == UP_FAILED) {
-		report_deny(s->k, &t->up->failure, session_tls);
-		session_alert(s);
+		report_deny(s->k, &t->up->failure, tunnel_method(t));
+		if (t->t.v.ssh)
+			session_linger(s); /* it knows no alerts */
+		else
+			session_alert(s);
 		return true;
 	}
 	if (t->up->state != UP_OPEN)
 		return false;
 	session_patience(s, TUNNEL_US);
 	return true;
+}
+
+/* Nobody looks into it but at its first bytes: it is no way for another protocol. true: it may go
+ * on. */
+static bool begins_as_ssh(struct session *s)
+{
+	const struct link *g = &s->guest;
+	size_t n = g->in.len < SSH_BEGINS_LEN ? g->in.len : SSH_BEGINS_LEN;
+	struct egress_verdict v = s->tunnel->t.v;
+
+	if (!s->tunnel->ssh_due)
+		return true;
+	if (!n || (memcmp(link_data(g), SSH_BEGINS, n) == 0 && n < SSH_BEGINS_LEN && !g->eof))
+		return false; /* more of it is to come, or nothing */
+	if (n == SSH_BEGINS_LEN && memcmp(link_data(g), SSH_BEGINS, n) == 0) {
+		s->tunnel->ssh_due = false;
+		return true;
+	}
+	(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL, "bytes to %s that are not SSH",
+			   v.host.name);
+	report_deny(s->k, &v, session_ssh);
+	s->state = SESSION_DEAD;
+	return false;
 }
 
 /* One direction; true when something moved. */
@@ -72,7 +104,7 @@ static bool session_tunnel_move(struct session *s, struct link *from, struct lin
 
 	if (n && !link_full(to)) {
 		if (out ? !rate_sent(s->k->rate, n, &v) : !rate_received(s->k->rate, n, &v)) {
-			report_deny(s->k, &v, session_tls);
+			report_deny(s->k, &v, tunnel_method(s->tunnel));
 			s->state = SESSION_DEAD;
 			return true;
 		}
@@ -101,7 +133,8 @@ bool session_pipe(struct session *s)
 	u = &t->up->link;
 	moved |= link_fill(g) > 0;
 	moved |= link_fill(u) > 0;
-	moved |= session_tunnel_move(s, g, u, &t->up_closed, true);
+	if (begins_as_ssh(s) || (t->ssh_due && g->eof && !g->in.len))
+		moved |= session_tunnel_move(s, g, u, &t->up_closed, true);
 	if (s->state == SESSION_TUNNEL)
 		moved |= session_tunnel_move(s, u, g, &t->guest_closed, false);
 	if (moved)

@@ -4,6 +4,7 @@
 
 #include "base/sys/loop.h"
 #include "egress/authority/mint.h"
+#include "egress/budget/budget.h"
 #include "egress/credential/cred.h"
 #include "egress/egress_plan.h"
 #include "egress/event.h"
@@ -27,7 +28,7 @@
 #include "wire/http1_request.h"
 #include "wire/link.h"
 
-enum { IDLE_MAX = 64, EVENTS_MAX = 128 * 1024, LEAKS_MAX = 96 };
+enum { IDLE_MAX = 256, EVENTS_MAX = 128 * 1024, LEAKS_MAX = 96 };
 
 /* What looks like a secret is told once a kind, then counted. */
 struct leak_count {
@@ -66,6 +67,7 @@ struct worker {
 	struct egress_rules *rules;
 	struct questions *questions; /* NULL: nobody is asked */
 	struct rate *rate;
+	struct budget *budget;
 	struct scanner *scanner;   /* NULL: leaks are not looked for */
 	struct creds *creds;       /* NULL: there are none */
 	struct scrubber *scrubber; /* NULL: there is nothing to scrub */
@@ -109,6 +111,7 @@ void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_
 void report_question(struct worker *k, const struct egress_verdict *v, uint32_t id);
 /* What was let out is over; by way of `u`, which may be NULL. */
 void report_done(struct worker *k, const struct transfer *t, const struct upstream *u);
+void report_usage(struct worker *k, const struct egress_verdict *v, const struct budget_told *told);
 void report_unreached(struct worker *k, const struct upstream *u);
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
@@ -130,7 +133,7 @@ struct learned {
 struct egress_head;
 /* NULL while nothing is learned, or without memory. `second`: it names a second path. */
 struct learned *learn_request(const struct worker *k, const struct host *host,
-			      const struct egress_head *h, bool second);
+			      const struct egress_head *h, bool websocket, bool second);
 
 /* ---- upstream.c: the connection to the other side ---- */
 

@@ -36,15 +36,16 @@
 #include "base/files/fd.h"
 #include "base/sys/sanitized.h"
 #include "base/sys/wait.h"
+#include "egress/authority/keeper.h"
 #include "egress/members_named.h"
 #include "egress/resolving.h"
+#include "egress/rules/proof.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
-#include "egress/worker_start.h"
-#include "egress/authority/keeper.h"
 #include "egress/worker/worker.h"
-#include "proc/forked.h"
+#include "egress/worker_start.h"
 #include "proc/confine.h"
+#include "proc/forked.h"
 
 #define TICK_US 250000
 #define CONTROL 3
@@ -211,7 +212,7 @@ static int worker_main_compile(struct worker *k, struct err *e)
 		(void)member_names_add(&k->members, p->members.v[i].value, p->members.v[i].name);
 	if (egress_rules_new(&p->egress, &k->rules, e) < 0 ||
 	    chain_parse(p->egress.upstream_proxy, &k->chain, e) < 0 ||
-	    rate_new(&p->egress.rate, &k->rate, e) < 0)
+	    rate_new(&p->egress.rate, &k->rate, e) < 0 || budget_new(&p->egress, &k->budget, e) < 0)
 		r = -e->code;
 	if (r == 0 && p->leaks.scan)
 		r = scanner_new(&o, &k->scanner, e);
@@ -434,6 +435,7 @@ static void worker_done(struct worker *k)
 	(void)creds_free(k->creds);
 	(void)scanner_free(k->scanner);
 	(void)rate_free(k->rate);
+	(void)budget_free(k->budget);
 	(void)egress_rules_free(k->rules);
 	(void)egress_plan_free(k->plan);
 	(void)synth_free(k->synth);
@@ -467,6 +469,8 @@ int main(int argc, char **argv)
 		_exit(members_main());
 	if (argc == 2 && strcmp(argv[1], SIGNING_WORD) == 0)
 		_exit(sign_main());
+	if (argc == 2 && strcmp(argv[1], PROOF_WORD) == 0)
+		_exit(proof_main());
 	r = confine_early(&e);
 	if (r == 0)
 		r = start_keeper(way_of(argc == 2 ? argv[1] : NULL), &keeper, &e);

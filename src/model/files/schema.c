@@ -61,13 +61,15 @@ static void bounds(const struct field *f, struct json *j)
 }
 
 /* Bounds are for the number, the pattern for the word. */
-static void count_or_word(struct json *j)
+static void count_or_word(const struct field *f, struct json *j)
 {
 	json_karray(j, "type");
 	json_str(j, "integer");
 	json_str(j, "string");
 	json_array_end(j);
-	json_kstr(j, "pattern", "^(all|none|[1-9][0-9]?)?$");
+	json_kstr(j, "pattern",
+		  f->thousands ? "^(none|[0-9]+([.][0-9]{1,3})?[kKmM]?)$"
+			       : "^(all|none|[1-9][0-9]?)?$");
 }
 
 static void list_or_text(struct json *j)
@@ -287,8 +289,8 @@ static void property(const struct field *f, const char *name, struct json *j)
 	uint64_t count;
 
 	json_kobject(j, name);
-	if (f->all && f->type == FIELD_T_COUNT)
-		count_or_word(j);
+	if ((f->all || f->thousands) && f->type == FIELD_T_COUNT)
+		count_or_word(f, j);
 	else
 		json_kstr(j, "type", shapes[f->type].type);
 	json_kstr(j, "description", f->help);

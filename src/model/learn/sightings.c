@@ -128,13 +128,16 @@ void sightings_request(struct sightings *s, const char *host, uint16_t port, con
 		       const char *path, const char *fields)
 {
 	bool git = str_starts(path, "fetch:") || str_starts(path, "push:");
-	const char *at = git ? strchr(path, ':') + 1 : path;
+	bool ws = str_starts(path, "ws:");
+	const char *at = git || ws ? strchr(path, ':') + 1 : path;
 	struct seen_request *r;
 
 	if (at[0] != '/')
 		at = "";
 	if (git)
 		method = path[0] == 'f' ? "fetch" : "push";
+	else if (ws)
+		method = "ws";
 	r = find_request(s, host, port, method, git ? at : NULL);
 	if (!r) {
 		s->more_requests++;

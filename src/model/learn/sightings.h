@@ -22,7 +22,7 @@ enum {
 };
 
 /* Of one host, port and method. Git's fetches and pushes stand for themselves, under "fetch" and
- * "push", a repository each. */
+ * "push", a repository each, and WebSockets under "ws". */
 struct seen_request {
 	const char *host, *method;
 	uint16_t port;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/outcome/outcome.h"
 
+#include "model/outcome/model_use.h"
+
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
@@ -558,8 +560,10 @@ static void lists_json(const struct outcome *o, struct json *j)
 	json_ku64(j, "requests", o->egress.allowed + o->egress.denied);
 	json_ku64(j, "allowed", o->egress.allowed);
 	json_ku64(j, "denied", o->egress.denied);
+	json_ku64(j, "uninspected", o->egress.uninspected);
 	json_ku64(j, "bytes_out", o->egress.bytes_out);
 	json_ku64(j, "bytes_in", o->egress.bytes_in);
+	model_use_json(o, j);
 	json_object_end(j);
 }
 

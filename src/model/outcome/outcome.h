@@ -49,6 +49,7 @@ struct trust_change {
 /* What went through the door. */
 struct egress_count {
 	uint64_t allowed, denied; /* requests and tunnels */
+	uint64_t uninspected;     /* of allowed: tunnels into which nobody looks */
 	uint64_t bytes_out, bytes_in;
 };
 
@@ -126,6 +127,8 @@ struct outcome {
 	const char *hints[2];    /* why it may have failed, as far as that is brig's doing */
 	size_t hint_count;
 	struct egress_count egress;
+	struct model_use *models; /* what was used of models, by host and model */
+	size_t model_count;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;
 	uint64_t questions; /* for names, under network none */

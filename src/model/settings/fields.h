@@ -92,11 +92,17 @@ enum field_id {
 	FIELD_EGRESS_PASSTHROUGH,
 	FIELD_EGRESS_FIELDS,
 	FIELD_EGRESS_OTHER_KEYS,
+	FIELD_EGRESS_HOST_KEYS,
 	FIELD_EGRESS_RESOLVE,
 	FIELD_EGRESS_ROOTS,
 	FIELD_EGRESS_HOST_SERVICE,
 	FIELD_EGRESS_UPSTREAM_PROXY,
 	FIELD_EGRESS_UPSTREAM_LOGIN,
+	FIELD_EGRESS_TOKENS,
+	FIELD_EGRESS_COST,
+	FIELD_EGRESS_BUDGETS,
+	FIELD_EGRESS_MODELS,
+	FIELD_EGRESS_PRICES,
 	FIELD_RATE_DOMAIN,
 	FIELD_RATE_TOTAL,
 	FIELD_RATE_CONNECTIONS,
@@ -205,6 +211,7 @@ struct field {
 	enum field_type type;
 	char letter;              /* short form of the flag; 0: none */
 	bool none;                /* of a number: the word `none` means no limit, stored as 0 */
+	bool thousands;           /* of a count: 200k and 1.5m are thousands and millions */
 	bool all;                 /* `all` is FIELD_ALL; of a count, 0 is none of them */
 	size_t offset;            /* in struct spec */
 	uint64_t min, max;        /* of numbers; 0 and 0: any */

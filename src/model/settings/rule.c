@@ -127,16 +127,17 @@ static int parse_host(struct arena *a, const char *p, struct rule *r, struct err
 	return r->path || str_eq(p + n, "/") ? 0 : err_nomem(e);
 }
 
-/* "push:", "fetch:" and "ws:" before a host; a host of that name with a port is none. */
+/* "push:", "fetch:", "ws:" and "ssh:" before a host; a host of that name with a port is none. */
 static const char *parse_kind(const char *text, struct rule *r)
 {
 	static const struct {
 		const char *word;
 		enum rule_git git;
-		bool ws;
-	} words[] = { { "fetch:", RULE_FETCH, false },
-		      { "push:", RULE_PUSH, false },
-		      { "ws:", RULE_ALL, true } };
+		bool ws, ssh;
+	} words[] = { { "fetch:", RULE_FETCH, false, false },
+		      { "push:", RULE_PUSH, false, false },
+		      { "ws:", RULE_ALL, true, false },
+		      { "ssh:", RULE_ALL, false, true } };
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		const char *host = text + strlen(words[i].word);
@@ -147,6 +148,7 @@ static const char *parse_kind(const char *text, struct rule *r)
 			continue;
 		r->git = words[i].git;
 		r->ws = words[i].ws;
+		r->ssh = words[i].ssh;
 		return host;
 	}
 	return text;
@@ -161,6 +163,24 @@ static int settle_repository(struct arena *a, struct rule *r, struct err *e)
 		r->path = arena_strndup(a, r->path, n - 4);
 		return r->path ? 0 : err_nomem(e);
 	}
+	return 0;
+}
+
+/* A tunnel has no requests; and a host key is one exact host's. */
+static int settle_ssh(struct rule *r, struct err *e)
+{
+	if (r->path)
+		return err_refuse(e, ERR_CONFIG, EINVAL, "write ssh:HOST or ssh:HOST:PORT",
+				  "'%.100s': nobody looks into a tunnel for SSH, so no path of it "
+				  "can be allowed",
+				  r->text);
+	if (*r->host == '*')
+		return err_refuse(e, ERR_CONFIG, EINVAL, "name each host",
+				  "'%.100s': the key of a host is known for one name, not for a "
+				  "pattern",
+				  r->text);
+	if (!r->n_ports)
+		r->ports[r->n_ports++] = RULE_SSH_PORT;
 	return 0;
 }
 
@@ -187,11 +207,16 @@ int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *
 		*ret = r;
 		return 0;
 	}
+	if (blank && str_starts(blank + 1, "ssh:"))
+		return err_refuse(e, ERR_CONFIG, EINVAL, "write ssh:HOST or ssh:HOST:PORT",
+				  "'%.100s': nobody looks into a tunnel for SSH, so no method of "
+				  "it can be allowed",
+				  text);
 	if (blank && parse_methods(a, text, (size_t)(blank - text), &r.methods, e) < 0)
 		return -e->code;
 	if (parse_host(a, blank ? blank + 1 : parse_kind(text, &r), &r, e) < 0)
 		return -e->code;
-	if (r.git && settle_repository(a, &r, e) < 0)
+	if ((r.git && settle_repository(a, &r, e) < 0) || (r.ssh && settle_ssh(&r, e) < 0))
 		return -e->code;
 	*ret = r;
 	return 0;
@@ -249,7 +274,7 @@ int rule_parse_host_port(struct arena *a, const char *text, const char **host, u
 				  "'%.100s' is not HOST[:PORT]", text);
 	if (rule_parse(a, text, &r, e) < 0)
 		return -e->code;
-	if (r.git)
+	if (r.git || r.ws || r.ssh)
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not HOST[:PORT]", text);
 	*host = r.host;
 	*port = r.n_ports ? r.ports[0] : 443;

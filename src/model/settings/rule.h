@@ -5,6 +5,7 @@
  *     fetch:HOST[:PORT[,PORT...]][/REPOSITORY]              fetch:git.example.org/team/tool
  *     push:HOST[:PORT[,PORT...]][/REPOSITORY]               push:git.example.org/team/
  *     ws:HOST[:PORT[,PORT...]][/PREFIX]                     ws:api.example.org/v1/realtime
+ *     ssh:HOST[:PORT]                                       ssh:git.example.org
  *     @GROUP                                                @pypi
  *
  * A repository is meant with ".git" behind it and without; all below a path that ends in '/'.
@@ -19,6 +20,7 @@
 #include "model/settings/spec.h"
 
 #define RULE_PORTS_MAX 16
+#define RULE_SSH_PORT 22
 
 enum rule_git { RULE_ALL, RULE_FETCH, RULE_PUSH };
 
@@ -31,14 +33,15 @@ struct rule {
 	struct strlist methods; /* none: any */
 	const char *path;       /* prefix, without escapes; NULL: any */
 	bool ws;                /* WebSockets alone, which no other rule lets through */
-	enum rule_git git;      /* git's fetch or push alone, of the repository that path is */
+	bool ssh;          /* a tunnel for SSH, into which nobody looks; its port is in ports */
+	enum rule_git git; /* git's fetch or push alone, of the repository that path is */
 };
 
 int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *e);
 /* Refuses a wildcard below a name where anybody can have one ("*.co.uk", "*.github.io"), this
  * host's own loopback, and a group without its "@". */
 int rule_check_allow(const struct rule *r, struct err *e);
-/* Does it depend on the request, and not on host and port alone? */
+/* Does it depend on the request, and not on host and port alone? Never where it is for SSH. */
 bool rule_is_narrow(const struct rule *r);
 /* Checks the text and appends it. */
 int list_add_rule(struct arena *a, struct strlist *l, const char *text, struct err *e);

@@ -158,7 +158,7 @@ static int read_number(const struct field *f, const char *text, uint64_t *ret)
 {
 	switch (f->type) {
 	case FIELD_T_COUNT:
-		return num_count(text, ret);
+		return f->thousands ? num_thousands(text, ret) : num_count(text, ret);
 	case FIELD_T_SIZE:
 		return num_size(text, ret);
 	case FIELD_T_DURATION:
@@ -490,6 +490,7 @@ static const struct {
 	LIST(egress.passthrough),
 	LIST(egress.fields),
 	LIST(egress.other_keys),
+	LIST(egress.host_keys),
 	LIST(egress.resolve),
 	LIST(egress.roots),
 	LIST(leaks.rules),

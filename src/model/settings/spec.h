@@ -189,6 +189,7 @@ struct egress_spec {
 	struct strlist passthrough; /* hosts whose TLS is not opened */
 	struct strlist fields;     /* HOST NAME: they pass where rules are about methods or paths */
 	struct strlist other_keys; /* HOST NAME, HOST ?NAME: may hold a key of somebody else's */
+	struct strlist host_keys;  /* HOST TYPE KEY, of hosts with ssh: */
 	struct strlist roots;      /* files with further certificates to trust upstream */
 	struct envlist resolve;    /* HOST to ADDR[:PORT] */
 	struct rate_spec rate;
@@ -199,6 +200,8 @@ struct egress_spec {
 	uint64_t port;
 	uint64_t host_service;      /* a port of the host's loopback; 0: none */
 	const char *upstream_proxy; /* http://HOST:PORT; NULL: none */
+	uint64_t tokens, cost;      /* of models; the cost in thousandths of a USD; 0: no limit */
+	struct strlist budgets, models, prices; /* egress/budget/budget.h says how they are read */
 	const char *upstream_login; /* the credential that is its user and password; NULL: none */
 };
 

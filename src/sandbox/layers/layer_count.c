@@ -67,6 +67,8 @@ int layer_count(const struct layer *l, uint64_t most, uint64_t *names, uint64_t 
 	if (lseek(l->upper, 0, SEEK_SET) < 0)
 		return -errno;
 	count_in(&t, l->upper, 1);
+	if (lseek(l->upper, 0, SEEK_SET) < 0) /* for whoever reads it next */
+		return -errno;
 	*names = t.names;
 	*bytes = t.bytes;
 	*more = t.more;

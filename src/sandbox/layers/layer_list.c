@@ -105,8 +105,7 @@ static bool still_there(int layers, const char *name, int folder)
 static int no_such(const char *which, struct err *e)
 {
 	return err_refuse(e, ERR_NOT_FOUND, ENOENT,
-			  "brig cache list shows those that are there; a run leaves one with "
-			  "--workspace overlay",
+			  "brig run --workspace overlay leaves one, for 7 days",
 			  "there is no layer of run '%.64s'", which);
 }
 
@@ -197,8 +196,8 @@ int layer_open(const char *which, const char *workspace, enum layer_hold hold, s
 		r = which[0] ? find_id(&l, which, &name, e) : no_such(which, e);
 	else if (!workspace || !(name = find_last(layers, &l, workspace)))
 		r = err_refuse(e, ERR_NOT_FOUND, ENOENT,
-			       "brig run --workspace overlay leaves one; brig cache list shows "
-			       "those of other folders",
+			       "brig run --workspace overlay leaves one; give a run's id for "
+			       "that of another folder",
 			       "there is no layer of this folder");
 	if (r == 0)
 		r = take(layers, store, name, hold, ret, e);

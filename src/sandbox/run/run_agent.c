@@ -17,7 +17,7 @@ static int on_signature(void *arg, const struct signature *g)
 	struct err e = { 0 };
 	char text[256];
 
-	if (recorder_signature(s->recorder, g->key, login ? "login" : "git", &e) < 0) {
+	if (recorder_signature(s->recorder, g->key, login ? "login" : "git", g->host, &e) < 0) {
 		run_unrecorded(s, &e);
 		return -e.code;
 	}
@@ -39,6 +39,8 @@ static void on_refusal(void *arg, enum signing_refusal why)
 		[SIGNING_OTHER_PURPOSE] = "what was to be signed is neither git's nor a login",
 		[SIGNING_SHA1] = "RSA keys sign with SHA-256 or SHA-512 alone",
 		[SIGNING_LOGIN] = "logins need --ssh-agent=auth",
+		[SIGNING_OTHER_HOST] = "logins are to the hosts of --allow ssh:HOST alone, by a "
+				       "client that says which one it is (OpenSSH 8.9)",
 		[SIGNING_NOT_SIGNED] = "the agent did not sign, or its owner did not want it to",
 		[SIGNING_TOO_MANY] =
 			"a run gets no more signatures, or failures, than this one had",
@@ -52,7 +54,7 @@ int run_agent_open(struct sandbox *s, struct err *e)
 {
 	if (s->spec->ssh_agent == SSH_AGENT_NONE)
 		return 0;
-	return signing_open(s->spec->ssh_agent == SSH_AGENT_AUTH, &s->signing, e);
+	return signing_open(s->spec, &s->signing, e);
 }
 
 void run_agent_start(struct sandbox *s, int listener)

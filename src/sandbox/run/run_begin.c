@@ -88,6 +88,15 @@ static void note_unreachable(struct sandbox *s)
 	}
 }
 
+/* Nobody needs to hear of it before a refusal. */
+static void note_open_door(const struct sandbox *s)
+{
+	if (s->note && s->spec->egress.learn)
+		s->note(s->note_arg,
+			"every public host is open while brig learns: what the command can read "
+			"it can send away");
+}
+
 /* A run that is refused anyway, as one that may write to the cache folder, leaves no folder there.
  * A plan that is asked for no notes is whole: every guard has looked. */
 static int may_make_home(const struct sandbox *s, struct err *e)
@@ -168,6 +177,7 @@ static void conduct(struct sandbox *s)
 	for (const char *const *n = notes; s->note && n && *n; n++)
 		s->note(s->note_arg, *n);
 	note_unreachable(s);
+	note_open_door(s);
 	run_note_keys(s);
 	if (run_agent_open(s, &e) < 0 || run_ports_open(s, &e) < 0) {
 		run_refuse(s->o, &e);

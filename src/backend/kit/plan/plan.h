@@ -281,6 +281,12 @@ int box_plan_trust_ends(struct box_plan *p, const char *pem, struct trust_ends *
 /* Settings for git inside: the caller's name, e-mail and habits, so that the first commit succeeds.
  * "" when there are none; the plan, which may be whole, owns them. */
 int box_plan_git(struct box_plan *p, const struct spec *s, const char **ret, struct err *e);
+/* Files of OpenSSH's for inside: its settings, and the keys of the hosts that a run may reach by
+ * SSH. NULL: there are none. A host whose key is not known is refused. */
+struct plan_ssh {
+	const char *config, *known;
+};
+int box_plan_ssh(struct box_plan *p, const struct spec *s, struct plan_ssh *ret, struct err *e);
 /* Further variables for the inside; NULL-terminated, borrowed, may be NULL. */
 int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/plan/plan_git_keys.c - how git inside uses the run's credentials: for a host that one
  * is for, it names a user and the placeholder as the password when it is asked for one, and goes by
- * HTTPS where an address says SSH, which the door does not carry. */
+ * HTTPS where an address says SSH; and OpenSSH's own files, for hosts that the run may reach by it
+ * all the same. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "model/dialect/credentials.h"
+#include "model/known/ssh_pins.h"
 #include "model/settings/rule.h"
 
 #define KEYS_TEXT_MAX 65536
@@ -117,4 +119,35 @@ int plan_git_keys(struct box_plan *p, const struct spec *s, const char **text, s
 		return 0;
 	*text = b.failed ? NULL : arena_printf(p->arena, "%s%s", *text, buf_str(&b));
 	return *text ? 0 : err_nomem(e);
+}
+
+/* Nobody may take such a tunnel for one that brig looks into. */
+static void note_tunnels(struct box_plan *p, const struct ssh_pins *pins)
+{
+	CLEANUP(buf) struct buf names = BUF_INIT(4096);
+	const char *text;
+
+	for (size_t i = 0; i < pins->n; i++)
+		buf_printf(&names, "%s%s", i ? ", " : "", pins->v[i].host);
+	text = arena_printf(p->arena,
+			    "SSH to %s is a tunnel that is not inspected: no scan, no rules of "
+			    "paths or repositories",
+			    buf_str(&names));
+	if (text)
+		plan_note(p, text);
+}
+
+int box_plan_ssh(struct box_plan *p, const struct spec *s, struct plan_ssh *ret, struct err *e)
+{
+	struct ssh_pins pins;
+
+	*ret = (struct plan_ssh){ 0 };
+	if (ssh_pins_find(p->arena, s, &pins, e) < 0)
+		return -e->code;
+	if (!pins.n)
+		return 0;
+	note_tunnels(p, &pins);
+	ret->config = ssh_pins_config(p->arena, &pins);
+	ret->known = ssh_pins_known(p->arena, &pins);
+	return ret->config && ret->known ? 0 : err_nomem(e);
 }

@@ -12,6 +12,7 @@
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "git/git_settings.h"
+#include "model/known/ssh_pins.h"
 
 #define COPY_MAX (256 << 10)
 #define HOSTS_MAX 4096
@@ -233,6 +234,20 @@ static int git_settings(struct box_plan *p, struct err *e)
 	return *text ? plan_file(p, "/etc/gitconfig", text, e) : 0;
 }
 
+/* ~/.ssh stays the sandbox's own as well. */
+static int ssh_settings(struct box_plan *p, struct err *e)
+{
+	struct plan_ssh ssh;
+
+	if (box_plan_ssh(p, p->spec, &ssh, e) < 0)
+		return -e->code;
+	if (!ssh.config)
+		return 0;
+	return plan_file(p, SSH_CONFIG_INSIDE, ssh.config, e) < 0
+		       ? -e->code
+		       : plan_file(p, SSH_KNOWN_INSIDE, ssh.known, e);
+}
+
 /* Those on the sandbox's own network are known by name. */
 static const char *hosts_text(struct box_plan *p)
 {
@@ -277,7 +292,7 @@ static int etc_files(struct box_plan *p, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (plan_file(p, all[i].path, all[i].text, e) < 0)
 			return -e->code;
-	return git_settings(p, e);
+	return git_settings(p, e) < 0 ? -e->code : ssh_settings(p, e);
 }
 
 static int devices_ops(struct box_plan *p, struct err *e)

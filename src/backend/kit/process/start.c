@@ -443,7 +443,10 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	close_prepared(c);
 	if (r < 0)
 		return -e->code;
-	r = w->host.permit ? start_let_go(j, e) : 0;
+	if (w->host.permit) { /* without one it may run already */
+		protect_lets_begin(j->protect);
+		r = start_let_go(j, e);
+	}
 	if (r == 0) {
 		ids_settle(j->ids);
 		/* There is time for these before the child has something to say. */

@@ -387,7 +387,7 @@ static void judge_name(struct judge *j, const char *path, const struct stat *st)
 {
 	const struct guarded_name *known = name_reported(path);
 
-	if (!protect_changed(j->t, st))
+	if (!protect_tells(j->t, st))
 		return;
 	if (known && is_copy(j, known, path, st))
 		return;
@@ -434,7 +434,7 @@ static void on_thing(struct git_walk *w, enum walk_what what, const char *git, c
 		judge_name(j, path, st);
 		break;
 	case WALK_STEP:
-		if (protect_changed(j->t, st) && name_reported(path))
+		if (protect_tells(j->t, st) && name_reported(path))
 			protect_trust(j->t, j->tree, path, name_reported(path)->reason);
 		break;
 	}

@@ -584,6 +584,17 @@ bool protect_changed(const struct protect *t, const struct stat *st)
 	return !S_ISSOCK(st->st_mode) && !time_before(&st->st_ctim, &t->began);
 }
 
+bool protect_tells(const struct protect *t, const struct stat *st)
+{
+	return protect_changed(t, st) && !time_before(&st->st_ctim, &t->let_go);
+}
+
+void protect_lets_begin(struct protect *t)
+{
+	if (t)
+		(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->let_go);
+}
+
 static void tell_gone(struct protect *t)
 {
 	for (struct kept_file *k = t->kept; k < t->kept + t->kept_count; k++) {

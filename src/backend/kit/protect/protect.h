@@ -19,6 +19,9 @@ struct protect;
 int protect_begin(struct box_plan *p, const char *id, struct protect **ret, struct err *e);
 /* What is there now, for the check after the run; before the command may act. NULL: nothing. */
 int protect_write_down(struct protect *t, struct err *e);
+/* Just before the command is let go. What was saved until now is not its work: files have times of
+ * a clock that stands still for some milliseconds, and a start takes about as long. */
+void protect_lets_begin(struct protect *t);
 
 /* A descriptor that will keep the placeholders for as long as any process has it open: for one that
  * still makes mounts when its monitor is dead, and may be started before they are there. *ret is -1

@@ -73,6 +73,7 @@ struct protect {
 	struct outcome *o;         /* what a look finds is told there; never NULL in one */
 	unsigned moved;            /* into quarantine */
 	struct timespec began;     /* names that are told of have changed since */
+	struct timespec let_go;    /* ... or since then, where it is known: 0, it is not */
 	struct reader_asker asker; /* of git, after the run */
 	struct kept_file kept[KEPT_MAX];
 	size_t kept_count;
@@ -149,6 +150,8 @@ int protect_own_file(int dir, const char *name, const struct ident *ident, const
 		     int (*lock)(int dir, bool take));
 
 bool protect_changed(const struct protect *t, const struct stat *st); /* since the run began */
+/* By the command, or since: for what is told and left in place. */
+bool protect_tells(const struct protect *t, const struct stat *st);
 
 /* judge.c: all git folders of a tree against its record. `text` receives the next one. Is there
  * anything in it that a run has made? */

@@ -43,15 +43,16 @@ const STORY = {
   "sandbox.exec": (r) => [endOf(r)[1], "ended", command(r), [endOf(r)[2], r.duration_ms !== undefined && `after ${span(r.duration_ms)}`, r.reason, r.questions && `${whole(r.questions, "question")} for names refused: ${r.names || ""}`]],
   "sandbox.stop": (r) => ["", "stopped", "", [r.reason]],
   "sandbox.delete": (r) => ["", "deleted", "", [r.reason]],
-  "egress.allow": (r) => ["good", "request", askedFor(r), [r.rule && `rule ${r.rule}`]],
+  "egress.allow": (r) => ["good", "request", askedFor(r), [r.reason, r.rule && `rule ${r.rule}`]],
   "egress.deny": (r) => ["bad", "denied", askedFor(r), [r.reason]],
   "egress.done": (r) => ["soft", "answered", target(r), [r.status && `status ${r.status}`, r.bytes_out !== undefined && `${byteCount(r.bytes_out)} out`, r.bytes_in !== undefined && `${byteCount(r.bytes_in)} in`, r.credential && `with ${r.credential}`, r.count > 1 && `of ${r.count} alike`]],
+  "egress.usage": (r) => ["soft", "tokens", `${r.model || "a model"} at ${r.host}`, [`${r.tokens_in || 0} in`, `${r.tokens_out || 0} out`, r.cost_micro_usd !== undefined && dollars(r.cost_micro_usd), r.known, r.count > 1 && `of ${r.count} alike`]],
   "egress.answer": (r) => [/^(once|run|always)$/.test(r.answer) ? "good" : "bad", "asked", target(r), [ANSWERS[r.answer] || r.answer, r.by && `by ${r.by}`]],
   "access.deny": (r) => ["bad", "denied", r.target, [r.kind, r.reason]],
   "trust.change": (r) => ["warn", "look at", r.target, [r.reason]],
   "limit.hit": (r) => ["warn", "limit", r.limit, [r.value !== undefined && `reached (${r.limit === "memory" ? size(r.value) : r.limit === "timeout" ? span(r.value) : r.value})`, r.enforcer && `held by ${r.enforcer}`]],
   "log.summary": (r) => ["soft", "counted", `${r.count} more`, [r.of, r.kind, r.target, r.host]],
-  "agent.sign": (r) => ["", "signature", r.purpose, [r.key]],
+  "agent.sign": (r) => ["", "signature", r.host ? `${r.purpose} to ${r.host}` : r.purpose, [r.key]],
   "tool.call": (r) => ["", "tool", r.tool, [r.outcome]],
   "policy.change": (r) => ["warn", "changed", r.rule || r.file, [r.action, r.rule && r.file]],
   "config.refused": (r) => ["warn", "refused", r.command, [r.reason || r.error]],
@@ -242,6 +243,24 @@ function cpuOf(samples) {
   return samples.slice(1).map((s, i) => [s.t, s.t > samples[i].t ? Math.max(0, 100 * (s.cpu - samples[i].cpu) / (s.t - samples[i].t)) : 0]);
 }
 
+const dollars = (micro) => `${(micro / 1e6).toFixed(micro < 1e4 ? 6 : 2)} USD`;
+
+// What models were used for, a line for each host and model.
+function byModel(records) {
+  const all = new Map();
+  for (const r of records.filter((x) => x.type === "egress.usage")) {
+    const key = `${r.model || "a model"} at ${r.host || "several hosts"}`, x = all.get(key) || { key, calls: 0, in: 0, out: 0, cost: 0, guessed: 0 };
+    all.set(key, { key, calls: x.calls + (r.count || 1), in: x.in + (r.tokens_in || 0), out: x.out + (r.tokens_out || 0), cost: x.cost + (r.cost_micro_usd || 0), guessed: x.guessed + (r.known ? r.count || 1 : 0) });
+  }
+  return [...all.values()].sort((a, b) => b.in + b.out - a.in - a.out);
+}
+
+function models(records) {
+  const rows = byModel(records).slice(0, BARS_MAX);
+  return rows.length ? h("ul", { class: "plain" }, rows.map((x) => h("li", { class: "line" }, h("strong", { class: "grow" }, x.key),
+    h("span", { class: "small soft" }, [whole(x.calls, "call"), `${x.in} tokens in, ${x.out} out`, x.cost && dollars(x.cost), x.guessed && `${x.guessed} estimated`].filter(Boolean).join(" · "))))) : null;
+}
+
 function bytesOf(records, began, key) {
   let all = 0;
   return records.filter((r) => r.type === "egress.done" && r[key]).map((r) => [Date.parse(r.time) - began, all += r[key]]);
@@ -338,7 +357,7 @@ async function runPage(signal, id) {
   const draw = paced(() => {
     top.replaceChildren(runFacts(run, box));
     over.replaceChildren(overTime(run, records, watched.get(run.run)?.v || []));
-    hosts.replaceChildren(bars(records));
+    hosts.replaceChildren(...[bars(records), models(records)].filter(Boolean));
     story.replaceChildren(timeline(run, records, inner));
     note.textContent = records.length >= STORY_MAX ? `The newest ${STORY_MAX} records; all of them: brig audit list -n 0 --run ${id.slice(0, 12)}` : "";
     cage.replaceChildren(run.layers ? h("div", { class: "chips" }, run.layers.split(" ").map((t) => chip(t.replace("=", ": ").replaceAll("_", " "), /=none$/.test(t) && !t.startsWith("network") ? "warn" : "good"))) : h("p", { class: "soft" }, "Told at its end."));

@@ -114,12 +114,14 @@ int changes_print_text(const struct look_want *w, struct err *e)
 {
 	struct shown_text t = { .terminal = isatty(STDOUT_FILENO) };
 	char out[VTFILTER_SLACK];
+	size_t n = 0;
 	int r;
 
 	vtfilter_init(&t.filter);
 	r = look_text(w, show_piece, &t, e);
 	if (t.terminal)
-		(void)fwrite(out, 1, vtfilter_flush(&t.filter, out), stdout);
+		n = vtfilter_flush(&t.filter, out);
+	(void)fwrite(out, 1, n, stdout);
 	(void)fflush(stdout);
 	return r == -EPIPE ? 0 : r;
 }

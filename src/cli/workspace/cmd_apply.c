@@ -222,7 +222,7 @@ static int apply_undone(const struct apply_words *w, struct err *e)
 {
 	char here[PATH_MAX];
 	CLEANUP(fd) int fd = -1;
-	size_t done;
+	size_t done = 0;
 	int r;
 
 	if (cli_here(here, e) < 0)

@@ -314,7 +314,7 @@ const struct subcommand cmd_apply = {
 	.help = "put what a run with --workspace overlay wrote into the folder",
 	.about = "  RUN               a run's id, or the beginning of it; else the last run of "
 		 "this\n"
-		 "                    folder, or of one above\n"
+		 "                    this folder, or of one above\n"
 		 "  PATH              only these, from the workspace's top, and what is below "
 		 "them;\n"
 		 "                    what programs on the host obey is applied only by its path,\n"

@@ -90,6 +90,8 @@ static const struct check machine_checks[] = {
 	{ "slurm", "runs on a cluster", check_slurm },
 	{ "tun", "the internet alone, under network bridge", check_tun },
 	{ "egress_worker", "what may leave, under network proxy", check_egress_worker },
+	{ "upstream_proxy", "the network, where a proxy is the only way to it",
+	  check_upstream_proxy },
 };
 
 /* The nine rows of RLM Code's own doctor, in its order. */

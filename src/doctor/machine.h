@@ -66,6 +66,7 @@ check_fn check_identity, check_idmap, check_state, check_installation,
 check_fn check_bwrap, check_docker_cli, check_docker_daemon, check_docker_image, check_runtimes,
 	check_ssh, check_slurm; /* checks_backend.c, checks_image.c */
 check_fn check_egress_worker;   /* checks_egress.c */
+check_fn check_upstream_proxy;  /* checks_upstream.c */
 check_fn check_kube_server, check_kube_rights, check_kube_admission, check_kube_policies,
 	check_kube_runtime, check_kube_sandboxes, check_kube_clock; /* checks_kube.c */
 check_fn check_slurm_programs, check_slurm_controller, check_slurm_partition, check_slurm_nodes,

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/files/fd.h"
-#include "egress/rules/proof.h"
+#include "egress/ssh/proof.h"
 #include "egress/worker_start.h"
 #include "model/known/ssh_pins.h"
 

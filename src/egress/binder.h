@@ -12,7 +12,7 @@
 
 #include "base/text/cleanup.h"
 #include "base/text/err.h"
-#include "egress/rules/agentmsg.h"
+#include "egress/ssh/agentmsg.h"
 #include "model/settings/spec.h"
 
 enum { BINDER_SESSIONS = 64 };

@@ -6,8 +6,10 @@
 #include "base/bytes/parcel.h"
 #include "base/text/str.h"
 #include "egress/budget/budget.h"
+#include "egress/credential/client_pem.h"
 #include "egress/credential/cred.h"
 #include "egress/rules/allow.h"
+#include "egress/rules/direct.h"
 #include "egress/rules/upstream_proxy.h"
 #include "model/dialect/credentials.h"
 #include "model/dialect/dialect.h"
@@ -15,7 +17,7 @@
 #include "model/settings/spec_lists.h"
 #include "model/settings/spec_writes.h"
 
-#define MARK "brig-egress-plan 9"
+#define MARK "brig-egress-plan 10"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
@@ -172,6 +174,41 @@ static int fetch_login(struct egress_plan *p, const struct spec *s, char *const 
 		       : err_set(e, ERR_CONFIG, EINVAL, "credential '%.60s' is empty", c->name);
 }
 
+static const char *home_of(char *const *envp)
+{
+	for (; envp && *envp; envp++)
+		if (str_starts(*envp, "HOME=/"))
+			return *envp + sizeof("HOME=") - 1;
+	return NULL;
+}
+
+/* One of a guest's making would speak for somebody else, as a value of its making would. */
+static int fetch_client_certs(struct egress_plan *p, const struct spec *s, char *const *envp,
+			      struct err *e)
+{
+	const struct strlist *l = &s->egress.client_certs;
+	struct client_pem c = { 0 };
+
+	if (l->n > CLIENT_CERTS_MAX)
+		return err_set(e, ERR_CONFIG, E2BIG, "egress.client_certs: more than %d",
+			       CLIENT_CERTS_MAX);
+	p->client_keys = arena_alloc(p->arena, (l->n + 1) * sizeof(*p->client_keys));
+	if (!p->client_keys)
+		return err_nomem(e);
+	for (size_t i = 0; i < l->n; i++) {
+		struct envvar *slot = ARENA_PUSH(p->arena, p->client_certs.v, p->client_certs.n);
+
+		if (!slot || client_pem_parse(p->arena, l->v[i], home_of(envp), &c, e) < 0 ||
+		    spec_check_input(s, "egress.client_certs", c.path, e) < 0 ||
+		    client_pem_read(p->arena, &c, e) < 0)
+			return p->client_certs.n = i, slot ? -e->code : err_nomem(e);
+		*slot = (struct envvar){ .name = c.host, .value = c.certs };
+		p->client_keys[i] =
+			(struct secret){ .name = c.host, .value = c.key, .len = c.key_len };
+	}
+	return 0;
+}
+
 static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *envp, struct err *e)
 {
 	const char *const *places = NULL;
@@ -204,11 +241,13 @@ static int egress_plan_check(const struct egress_plan *p, struct err *e)
 	CLEANUP(egress_rules) struct egress_rules *rules = NULL;
 	CLEANUP(creds) struct creds *creds = NULL;
 	CLEANUP(budget) struct budget *budget = NULL;
+	CLEANUP(direct) struct direct *direct = NULL;
 	struct upstream_proxy chain;
 
 	if (budget_new(&p->egress, &budget, e) < 0)
 		return -e->code;
 	if (egress_rules_new(&p->egress, &rules, e) < 0 ||
+	    direct_new(&p->egress.direct, &direct, e) < 0 ||
 	    chain_parse(p->egress.upstream_proxy, &chain, e) < 0)
 		return -e->code;
 	if (creds_new(&p->credentials, p->secrets, p->bind_names, &creds, e) < 0)
@@ -256,7 +295,8 @@ int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan 
 	p->redact_json = s->dialect_used != DIALECT_IRONCLAW; /* which documents a block */
 	p->memory = memory_for(s->limits.memory);
 	if (take_members(p, &s->members, e) < 0 || spec_check_inputs(s, e) < 0 ||
-	    fetch_all(p, s, envp, e) < 0 || egress_plan_check(p, e) < 0)
+	    fetch_all(p, s, envp, e) < 0 || fetch_client_certs(p, s, envp, e) < 0 ||
+	    egress_plan_check(p, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(p);
 	return 0;
@@ -270,6 +310,10 @@ void egress_plan_forget(struct egress_plan *p)
 		cred_value_free((char *)(uintptr_t)s->value, s->len);
 		s->value = NULL;
 		s->len = 0;
+	}
+	for (size_t i = 0; p->client_keys && i < p->client_certs.n; i++) {
+		cred_value_free((char *)(uintptr_t)p->client_keys[i].value, p->client_keys[i].len);
+		p->client_keys[i].value = NULL;
 	}
 	cred_value_free((char *)(uintptr_t)p->login.value, p->login.len);
 	p->login.value = NULL;
@@ -316,6 +360,8 @@ static void egress(struct parcel *p, struct egress_spec *s)
 	texts(p, &s->prices);
 	parcel_number(p, &s->tokens);
 	parcel_number(p, &s->cost);
+	texts(p, &s->direct);
+	s->client_certs.n = 0; /* what they name comes along instead */
 	pairs(p, &s->resolve);
 	parcel_flag(p, &s->rate.spare_domain);
 	parcel_flag(p, &s->rate.spare_total);
@@ -357,17 +403,20 @@ static void credential(struct parcel *p, struct credential_spec *c)
 
 static void fields_of(struct parcel *p, struct egress_plan *plan)
 {
-	int unreadable = (int)plan->leaks.unreadable;
+	int unreadable = (int)plan->leaks.unreadable, labels = (int)plan->leaks.labels;
 
 	egress(p, &plan->egress);
 	parcel_flag(p, &plan->leaks.scan);
 	parcel_flag(p, &plan->leaks.strict);
 	parcel_word(p, &unreadable, UNREADABLE_BLOCK);
 	plan->leaks.unreadable = (enum unreadable_action)unreadable;
+	parcel_word(p, &labels, UNREADABLE_BLOCK);
+	plan->leaks.labels = (enum unreadable_action)labels;
 	parcel_number(p, &plan->leaks.answers);
 	pairs(p, &plan->leaks.rules);
 	parcel_flag(p, &plan->bind_names);
 	pairs(p, &plan->members);
+	pairs(p, &plan->client_certs);
 	texts(p, &plan->lacking);
 	parcel_flag(p, &plan->redact_json);
 	parcel_number(p, &plan->memory);

@@ -20,6 +20,8 @@ struct egress_plan {
 	struct secret *secrets;            /* one for each credential, values in locked memory */
 	struct secret login;               /* at egress.upstream_proxy: its user as the name, and
 					      the password; empty: none */
+	struct envlist client_certs;       /* a host, and what is shown to it, as PEM */
+	struct secret *client_keys;        /* one for each, as PEM: the keeper's, and not written */
 	uint64_t memory;                   /* bytes that connections of the worker may take */
 	struct envlist members; /* the network beside the door: names and their addresses */
 	struct strlist lacking; /* names that are bound by themselves and have no value */

@@ -62,8 +62,8 @@ static int start_process(struct egress *g, struct err *e)
 	int pair[2] = { -1, -1 }, pipe_ends[2] = { -1, -1 }, turn[2] = { -1, -1 }, r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
-	    pipe2(pipe_ends, O_CLOEXEC) < 0 || pipe2(turn, O_CLOEXEC | O_NONBLOCK) < 0 ||
-	    write(turn[1], "", 1) != 1)
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pipe_ends) < 0 ||
+	    pipe2(turn, O_CLOEXEC | O_NONBLOCK) < 0 || write(turn[1], "", 1) != 1)
 		r = err_sys(e, "cannot make the door's sockets");
 	else
 		r = worker_start(worker_word(g),
@@ -108,13 +108,29 @@ static int sealed(struct buf *b)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
+/* The keys of client certificates go past the worker. The keeper waits for their end. */
+static int give_keys(struct egress *g, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < g->plan->client_certs.n && r == 0; i++) {
+		const struct secret *s = &g->plan->client_keys[i];
+
+		if (send(g->authority, s->value, s->len, MSG_NOSIGNAL) != (ssize_t)s->len ||
+		    send(g->authority, "\n", 1, MSG_NOSIGNAL) != 1)
+			r = err_sys(e, "cannot give the keeper its keys");
+	}
+	(void)shutdown(g->authority, SHUT_WR);
+	return r;
+}
+
 static int send_plan(struct egress *g, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(PLAN_TEXT_MAX);
 	CLEANUP(fd) int fd = -1;
 	int r = egress_plan_write(g->plan, &b, e);
 
-	if (r < 0)
+	if (r < 0 || (r = give_keys(g, e)) < 0)
 		return r;
 	fd = sealed(&b);
 	r = fd < 0 ? fd : 0;

@@ -16,7 +16,7 @@
 
 #include "base/files/fd.h"
 #include "base/text/cleanup.h"
-#include "egress/rules/proof.h"
+#include "egress/ssh/proof.h"
 #include "proc/confine.h"
 
 #define MONITOR 3

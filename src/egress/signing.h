@@ -16,7 +16,7 @@
 
 #include "base/text/cleanup.h"
 #include "base/text/err.h"
-#include "egress/rules/agentmsg.h"
+#include "egress/ssh/agentmsg.h"
 #include "model/settings/spec.h"
 
 /* Signatures of a run, and how many of them may fail; a fingerprint. */

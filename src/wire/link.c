@@ -219,6 +219,7 @@ void link_done(struct loop *loop, struct link *l)
 	(void)loop_want(loop, &l->w, 0);
 	link_cool(l);
 	l->tls = tls_free(l->tls);
+	l->under = tls_free(l->under);
 	l->t = (struct transport){ 0 };
 	flow_drop(l->pool, &l->in);
 	flow_drop(l->pool, &l->out);
@@ -235,6 +236,23 @@ int link_tls(struct link *l, SSL *ssl)
 	l->early = l->in;
 	l->in = (struct flow){ 0 };
 	return 0;
+}
+
+int link_tls_within(struct link *l, SSL *ssl)
+{
+	struct transport below = l->t;
+	struct tls *within;
+
+	link_cool(l);
+	below.close = socket_leave; /* it is freed here, after what is in it */
+	within = tls_new(ssl, below);
+	if (!within)
+		return -ENOMEM;
+	l->under = l->tls;
+	l->tls = within;
+	l->t = tls_transport(within);
+	l->handshaken = false;
+	return l->in.len ? -EPROTO : 0;
 }
 
 int link_handshake(struct link *l)
@@ -268,10 +286,15 @@ static ssize_t pull(struct link *l, char *to, size_t n)
 	return r;
 }
 
+static bool holds_some(const struct link *l)
+{
+	return (l->tls && tls_pending(l->tls)) || (l->under && tls_pending(l->under));
+}
+
 /* Nothing can come before the loop tells of news: neither the socket nor TLS has any of it. */
 static bool is_dry(const struct link *l)
 {
-	return l->drained && l->handshaken && !l->early.len && !tls_pending(l->tls);
+	return l->drained && l->handshaken && !l->early.len && !holds_some(l);
 }
 
 size_t link_fill(struct link *l)
@@ -360,8 +383,7 @@ void link_half_close(struct link *l)
 
 bool link_clean(const struct link *l)
 {
-	return !l->eof && !l->broken && !l->in.len && !l->out.len &&
-	       !(l->tls && tls_pending(l->tls));
+	return !l->eof && !l->broken && !l->in.len && !l->out.len && !holds_some(l);
 }
 
 int link_wait(struct loop *loop, struct link *l, bool reading)

@@ -49,6 +49,7 @@ struct link {
 	int fd;              /* owned; -1: closed */
 	struct transport t;  /* what is read and written: the socket, or TLS over it */
 	struct tls *tls;     /* owned; NULL: plain */
+	struct tls *under;   /* owned; below `tls`, to somebody on the way; NULL: the socket is */
 	struct flow in, out;
 	struct flow early; /* read before TLS began, and TLS's to read first */
 	bool handshaken, eof, broken;
@@ -84,6 +85,8 @@ static inline bool link_full(const struct link *l)
 
 /* What was read so far becomes TLS's. The link owns ssl from here on, also on failure. */
 int link_tls(struct link *l, SSL *ssl);
+/* The same inside TLS whose handshake is done; with what was read beyond that it fails. */
+int link_tls_within(struct link *l, SSL *ssl);
 int link_handshake(struct link *l);   /* 1 done, 0 not yet, -EPROTO */
 void link_half_close(struct link *l); /* no more is sent: FIN, and close_notify before it */
 

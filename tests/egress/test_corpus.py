@@ -100,7 +100,7 @@ def ask(name, kind):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(3); s.connect(({ADDRESS!r}, 53)); s.send(q); a = s.recv(512)
     return a[3] & 15, int.from_bytes(a[6:8], 'big')
 for kind in (1, 2, 5, 12, 15, 16, 33, 43, 48, 64, 65, 99, 252, 255): say('type%d' % kind, lambda: ask('a.wild.test', kind))
-codes = [ask('%030x.wild.test' % i, 1)[0] for i in range(100)]
+codes = [ask('name%d.wild.test' % i, 1)[0] for i in range(100)]
 say('codes', lambda: (codes.count(0), codes.count(5)))
 """)
         answers = said(r)

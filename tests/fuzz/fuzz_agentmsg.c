@@ -3,7 +3,7 @@
  * git's is nothing else. */
 #include "fuzz.h"
 
-#include "egress/rules/agentmsg.h"
+#include "egress/ssh/agentmsg.h"
 
 static void as_request(const unsigned char *p, size_t n)
 {

@@ -3,7 +3,7 @@
  * message that brings them. */
 #include "fuzz.h"
 
-#include "egress/rules/proof.h"
+#include "egress/ssh/proof.h"
 
 static void inside(const struct agentmsg_bytes *part, const struct agentmsg_bytes *whole)
 {

@@ -17,7 +17,7 @@ LINE = re.compile(r"\[(pass|warn|fail|skip)\] ([a-z_]+): (\S.*)")
 NAMES = {"sandbox", "user_namespaces", "procfs", "seccomp", "identity", "installation", "kernel", "landlock",
          "cgroups", "mount_api", "idmap", "state_folder", "configured_runtime", "env_allowlist", "network_policy",
          "extra_args", "mount_policy", "temp_write_access", "bwrap", "docker_cli", "docker_daemon", "docker_image",
-         "runtimes", "ssh", "slurm", "tun", "egress_worker"}
+         "runtimes", "ssh", "slurm", "tun", "egress_worker", "upstream_proxy"}
 
 
 def read(text):

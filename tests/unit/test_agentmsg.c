@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "egress/rules/agentmsg.h"
+#include "egress/ssh/agentmsg.h"
 
 #define KEY "\0\0\0\7ssh-abc\0\0\0\1k"
 #define GIT "SSHSIG\0\0\0\3git\0\0\0\0\0\0\0\6sha512\0\0\0\x40"

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "egress/credential/client_pem.h"
+#include "egress/proxy_hint.h"
 #include "egress/rules/addr.h"
+#include "egress/rules/direct.h"
 #include "egress/rules/host.h"
 #include "egress/rules/path.h"
+#include "egress/rules/upstream_proxy.h"
 
 static enum host_fault parse(const char *text, struct host *h)
 {
@@ -326,6 +330,173 @@ static void a_prefix_ends_at_a_segment(void **state UNUSED)
 	assert_false(path_below("/Reposx", "/repos", true));
 }
 
+/* ---- the proxy of the machine ---- */
+
+static bool direct_takes(const char *const *texts, size_t n, struct direct **ret)
+{
+	const char *copy[8];
+	struct strlist l = { .v = copy, .n = n };
+	struct err e;
+
+	memcpy(copy, texts, n * sizeof(*copy));
+	return direct_new(&l, ret, &e) == 0;
+}
+
+static void what_is_direct_has_a_name_and_a_private_network(void **state UNUSED)
+{
+	static const char *const texts[] = {
+		"Wiki.corp.example.", "*.git.example", "10.0.0.0/8",
+		"100.64.0.0/10",      "fd00::/8",      "192.168.7.9/32"
+	};
+	static const struct {
+		const char *text;
+		bool opens;
+	} rows[] = {
+		{ "10.1.2.3", true },         { "10.255.255.255", true },
+		{ "11.0.0.0", false },        { "9.255.255.255", false },
+		{ "100.64.0.1", true },       { "100.100.100.200", false },
+		{ "192.168.7.9", true },      { "192.168.7.8", false },
+		{ "172.16.0.1", false },      { "8.8.8.8", false },
+		{ "127.0.0.1", false },       { "fd12::1", true },
+		{ "fc12::1", false },         { "fd00:ec2::254", false },
+		{ "::ffff:10.1.2.3", false }, { "::1", false },
+		{ "169.254.169.254", false },
+	};
+	struct direct *d = NULL;
+	struct addr a;
+	struct host h;
+
+	assert_true(direct_takes(texts, ARRAY_LEN(texts), &d));
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(addr_parse(rows[i].text, strlen(rows[i].text), &a), 0);
+		if (direct_opens(d, &a) != rows[i].opens)
+			fail_msg("%s", rows[i].text);
+	}
+	assert_true(parse("wiki.corp.example", &h) == HOST_OK && direct_has(d, &h));
+	assert_true(parse("a.b.git.example", &h) == HOST_OK && direct_has(d, &h));
+	assert_true(parse("git.example", &h) == HOST_OK && !direct_has(d, &h));
+	assert_true(parse("a.wiki.corp.example", &h) == HOST_OK && !direct_has(d, &h));
+	assert_true(parse("xgit.example", &h) == HOST_OK && !direct_has(d, &h));
+	(void)direct_free(d);
+	assert_true(direct_takes(texts, 1, &d)); /* a name opens nothing by itself */
+	assert_true(addr_parse("10.1.2.3", 8, &a) == 0 && !direct_opens(d, &a));
+	(void)direct_free(d);
+}
+
+static void a_list_of_what_is_direct_is_strict(void **state UNUSED)
+{
+	static const char *const bad[] = { "",
+					   "*",
+					   ".corp.example",
+					   "a.b:443",
+					   "10.1.2.3",
+					   "10.0.0.1/8",
+					   "10.0.0.0/7",
+					   "0.0.0.0/0",
+					   "8.0.0.0/8",
+					   "10.0.0.0/33",
+					   "10.0.0.0/08",
+					   "10.0.0.0/",
+					   "10.0.0/8",
+					   "::/0",
+					   "fe80::/10",
+					   "fc00::/6",
+					   "127.0.0.0/8",
+					   "169.254.0.0/16",
+					   "*.*.a",
+					   "x/8",
+					   "10.0.0.0/-1",
+					   "10.0.0.0/ 8",
+					   "a b",
+					   "http://a.b/" };
+	struct direct *d = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		if (direct_takes(&bad[i], 1, &d))
+			fail_msg("'%s'", bad[i]);
+}
+
+static void a_proxy_is_of_http_or_of_https(void **state UNUSED)
+{
+	struct upstream_proxy p;
+	struct err e;
+
+	assert_true(chain_parse("https://Proxy.example:3128/", &p, &e) == 0 && p.on && p.tls);
+	assert_string_equal(p.host.name, "proxy.example");
+	assert_true(chain_parse("http://10.0.0.1:80", &p, &e) == 0 && p.on && !p.tls);
+	assert_true(chain_parse("[fd00::1]:3128", &p, &e) == 0 && p.on && !p.tls);
+	assert_true(chain_parse("", &p, &e) == 0 && !p.on);
+	assert_true(chain_parse("https://u:p@proxy.example:1", &p, &e) < 0 && !p.on);
+	assert_null(strstr(e.what, "u:p"));
+	assert_true(chain_parse("socks5://proxy.example:1", &p, &e) < 0);
+	assert_true(chain_parse("https://proxy.example", &p, &e) < 0);
+}
+
+static void a_variable_that_names_a_proxy_is_told_without_its_password(void **state UNUSED)
+{
+	static const struct {
+		const char *variable, *setting;
+	} rows[] = {
+		{ "HTTPS_PROXY=http://me:hush@proxy.example:3128/x?y",
+		  "=http://proxy.example:3128 (its login: egress.upstream_login)" },
+		{ "https_proxy=https://proxy.example:8443", "=https://proxy.example:8443" },
+		{ "ALL_PROXY=proxy.example:80", "=http://proxy.example:80" },
+		{ "all_proxy=socks5://me:hush@proxy.example:1080", "=http://HOST:PORT" },
+		{ "HTTPS_PROXY=me:hush@", "=http://HOST:PORT" },
+		{ "HTTPS_PROXY=http://proxy.example", "=http://HOST:PORT" },
+	};
+	char out[PROXY_HINT_SIZE];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char copy[128];
+		char *envp[] = { (char[]){ "HTTPS_PROXYS=no" }, (char[]){ "NO_PROXY=x" },
+				 (char[]){ "ALL_PROXY=" }, copy, NULL };
+
+		(void)snprintf(copy, sizeof(copy), "%s", rows[i].variable);
+		assert_true(proxy_hint(envp, out));
+		if (!strstr(out, rows[i].setting) || strstr(out, "hush"))
+			fail_msg("%s: %s", rows[i].variable, out);
+		envp[3] = NULL;
+		assert_false(proxy_hint(envp, out));
+	}
+}
+
+#define BLOCK(LABEL) "-----BEGIN " LABEL "-----\nAAAA\n-----END " LABEL "-----\n"
+
+static void a_file_is_taken_apart_into_certificates_and_one_key(void **state UNUSED)
+{
+	static const char good[] = "me\n" BLOCK("CERTIFICATE") BLOCK("EC PARAMETERS")
+		BLOCK("EC PRIVATE KEY") "\nroot\n" BLOCK("CERTIFICATE");
+	static const char *const bad[] = {
+		"",
+		BLOCK("CERTIFICATE"),
+		BLOCK("PRIVATE KEY"),
+		BLOCK("CERTIFICATE") BLOCK("ENCRYPTED PRIVATE KEY"),
+		BLOCK("CERTIFICATE") BLOCK("PRIVATE KEY") BLOCK("PRIVATE KEY"),
+		BLOCK("CERTIFICATE") "-----BEGIN PRIVATE KEY-----\nAAAA\n",
+		"-----BEGIN CERTIFICATE-----\n" BLOCK("PRIVATE KEY") "-----END CERTIFICATE-----\n",
+		BLOCK("CERTIFICATE") "-----BEGIN PRIVATE KEY-----\nA\n-----END CERTIFICATE-----\n",
+		BLOCK("TRUSTED CERTIFICATE") BLOCK("PRIVATE KEY"),
+	};
+	size_t at = 0, n = 0;
+	struct err e;
+
+	for (size_t i = 0; i <= ARRAY_LEN(bad); i++) {
+		struct buf certs = BUF_INIT(4096);
+		const char *text = i < ARRAY_LEN(bad) ? bad[i] : good;
+		int r = client_pem_split(text, strlen(text), &certs, &at, &n, &e);
+
+		if ((r == 0) != (text == good))
+			fail_msg("'%s'", text);
+		if (r == 0) {
+			assert_string_equal(buf_str(&certs),
+					    BLOCK("CERTIFICATE") BLOCK("CERTIFICATE"));
+			assert_memory_equal(good + at, BLOCK("EC PRIVATE KEY"), n);
+		}
+		buf_done(&certs);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +510,11 @@ int main(void)
 		cmocka_unit_test(a_path_has_one_form),
 		cmocka_unit_test(what_can_be_read_in_two_ways_is_refused),
 		cmocka_unit_test(a_prefix_ends_at_a_segment),
+		cmocka_unit_test(what_is_direct_has_a_name_and_a_private_network),
+		cmocka_unit_test(a_list_of_what_is_direct_is_strict),
+		cmocka_unit_test(a_file_is_taken_apart_into_certificates_and_one_key),
+		cmocka_unit_test(a_proxy_is_of_http_or_of_https),
+		cmocka_unit_test(a_variable_that_names_a_proxy_is_told_without_its_password),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "egress/rules/proof.h"
+#include "egress/ssh/proof.h"
 
 struct blob {
 	unsigned char b[1024];

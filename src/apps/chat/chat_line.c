@@ -80,6 +80,9 @@ static int inherit(struct spec *d, const struct spec *s, struct err *e)
 		if (chat_line_set(d, "egress.resolve", pair, e) < 0)
 			return -e->code;
 	}
+	for (size_t i = 0; i < s->egress.direct.n; i++)
+		if (chat_line_set(d, "egress.direct", s->egress.direct.v[i], e) < 0)
+			return -e->code;
 	if (!s->egress.upstream_proxy)
 		return 0;
 	return chat_line_set(d, "egress.upstream_proxy", s->egress.upstream_proxy, e) < 0

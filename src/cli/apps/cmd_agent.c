@@ -128,7 +128,7 @@ static void keep_way(struct spec *s)
 {
 	static const enum field_id ids[] = { FIELD_EGRESS_RESOLVE, FIELD_EGRESS_ROOTS,
 					     FIELD_EGRESS_UPSTREAM_PROXY,
-					     FIELD_EGRESS_UPSTREAM_LOGIN };
+					     FIELD_EGRESS_UPSTREAM_LOGIN, FIELD_EGRESS_DIRECT };
 
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
 		if (s->origin[ids[i]] == ORIGIN_FLAG)

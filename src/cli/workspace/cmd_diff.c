@@ -198,15 +198,12 @@ const struct subcommand cmd_diff = {
 	.name = "diff",
 	.usage = "[--stat | --names] [--json] [RUN | last] [PATH...]",
 	.help = "show what a run with --workspace overlay would change",
-	.about = "  RUN               a run's id, or the beginning of it; else the last run of "
-		 "this\n"
-		 "                    this folder, or of one above\n"
+	.about = "  RUN               a run's id, or the beginning of it; else the last run\n"
+		 "                    of this folder, or of one above\n"
 		 "  PATH              only these, from the workspace's top, and what is below\n"
-		 "                    them\n"
 		 "  --stat            lines added and removed, by file\n"
-		 "  --names           one line a change: conflicts with what you have changed "
-		 "since,\n"
-		 "                    applied only by name\n"
+		 "  --names           a line a change, with conflicts and what is applied\n"
+		 "                    only by name\n"
 		 "  --json            the list as JSON; with --stat the counts, too\n",
 	.exits = "0, or 125 if it failed",
 	.word = cmd_diff_word,

@@ -12,6 +12,7 @@
 
 #include "base/files/fd.h"
 #include "egress/authority/authority.h"
+#include "egress/authority/keeper_sign.h"
 #include "egress/authority/prepared.h"
 #include "egress/rules/addr.h"
 #include "egress/rules/host.h"
@@ -25,6 +26,7 @@ DEFINE_CLEANUP(x509, X509 *, X509_free)
 struct keeper {
 	struct authority authority; /* its key exists here and nowhere else */
 	EVP_PKEY *leaf_key;         /* the worker's, public half */
+	struct keeper_keys *users;  /* of client certificates; NULL: there are none */
 };
 
 static int serial(X509 *x)
@@ -148,6 +150,7 @@ static void keeper_serve(struct keeper *k, int sock)
 		a.serial = q.serial;
 		a.status = q.kind == KEEPER_KEY    ? take_key(k, &q)
 			   : q.kind == KEEPER_LEAF ? make_leaf(k, &q, &a)
+			   : q.kind == KEEPER_SIGN ? keeper_sign(k->users, &q, &a)
 						   : -EOPNOTSUPP;
 		if (send(sock, &a, sizeof(a), MSG_NOSIGNAL) != (ssize_t)sizeof(a))
 			return;
@@ -194,6 +197,8 @@ int keeper_main(enum keeper_way way, int sock, int out, int record)
 					: authority_make(&k.authority, keeper_tell, &out);
 	if (r == 0 && way != KEEPER_MAKES)
 		keeper_make_ahead(out);
+	if (shutdown(out, SHUT_WR) == 0)
+		k.users = keeper_keys_read(out);
 	(void)close(out);
 	if (r == 0)
 		r = confine(CONFINE_KEEPER, NULL, &e);
@@ -201,5 +206,6 @@ int keeper_main(enum keeper_way way, int sock, int out, int record)
 		keeper_serve(&k, sock);
 	authority_done(&k.authority);
 	EVP_PKEY_free(k.leaf_key);
+	(void)keeper_keys_free(k.users);
 	return r == 0 ? 0 : 1;
 }

@@ -42,6 +42,28 @@ static int mint_ask(struct mint *m, struct keeper_ask *q, struct keeper_answer *
 	return a->status;
 }
 
+int mint_sign(struct mint *m, int key, enum keeper_hash hash, const unsigned char *text, size_t n,
+	      unsigned char *out, size_t room, size_t *len)
+{
+	struct keeper_ask q = { .kind = KEEPER_SIGN, .len = (uint32_t)n + 2 };
+	struct keeper_answer a;
+	int r;
+
+	if (n + 2 > sizeof(q.data) || key < 0 || key >= KEEPER_KEYS_MAX)
+		return -EINVAL;
+	q.data[0] = (unsigned char)key;
+	q.data[1] = (unsigned char)hash;
+	memcpy(q.data + 2, text, n);
+	r = mint_ask(m, &q, &a);
+	if (r == 0 && a.len > room)
+		r = -EMSGSIZE;
+	if (r < 0)
+		return r;
+	memcpy(out, a.leaf, a.len);
+	*len = a.len;
+	return 0;
+}
+
 static int give_key(struct mint *m)
 {
 	struct keeper_ask q = { .kind = KEEPER_KEY };

@@ -7,6 +7,7 @@
 
 #include "base/text/cleanup.h"
 #include "base/text/err.h"
+#include "egress/authority/keeper_sign.h"
 #include "wire/tls.h"
 
 struct mint;
@@ -18,3 +19,7 @@ DEFINE_CLEANUP(mint, struct mint *, mint_free)
 /* A server for that canonical name; NULL when the keeper is gone or refuses. Blocks for as long as
  * the keeper takes (a tenth of a millisecond), a second at most. */
 SSL *mint_server(struct mint *m, const char *name);
+
+/* Has the keeper sign with that key of the user's (keeper_sign.h). 0 or -errno. */
+int mint_sign(struct mint *m, int key, enum keeper_hash hash, const unsigned char *text, size_t n,
+	      unsigned char *out, size_t room, size_t *len);

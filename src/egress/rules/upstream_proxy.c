@@ -7,10 +7,12 @@
 #include "base/text/str.h"
 
 #define SCHEME "http://"
+#define SCHEME_TLS "https://"
 
 static int bad(const char *text, const char *why, struct err *e)
 {
-	return err_refuse(e, ERR_CONFIG, EINVAL, "write it as http://HOST:PORT",
+	return err_refuse(e, ERR_CONFIG, EINVAL,
+			  "write it as http://HOST:PORT or https://HOST:PORT",
 			  "egress.upstream_proxy '%.100s': %s", text, why);
 }
 
@@ -40,8 +42,11 @@ int chain_parse(const char *text, struct upstream_proxy *ret, struct err *e)
 		return 0;
 	if (str_starts(p, SCHEME))
 		p += sizeof(SCHEME) - 1;
+	else if (str_starts(p, SCHEME_TLS))
+		p += sizeof(SCHEME_TLS) - 1;
 	else if (strstr(p, "://"))
-		return bad(text, "only plain HTTP is spoken to it", e);
+		return bad(text, "HTTP and HTTPS alone are spoken to it", e);
+	c.tls = p != text && p[-4] == 's';
 	n = strlen(p);
 	n -= n && p[n - 1] == '/';
 	/* A password would be in every file that shows the settings. */

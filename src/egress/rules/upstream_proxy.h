@@ -15,7 +15,8 @@ struct upstream_proxy {
 	struct host host; /* empty: `addr` it is */
 	struct addr addr;
 	uint16_t port;
+	bool tls; /* and its certificate is verified, before anything is said to it */
 };
 
-/* [http://]HOST:PORT[/]; NULL or an empty text: none. */
+/* [http://]HOST:PORT[/], https://HOST:PORT[/]; NULL or an empty text: none. */
 int chain_parse(const char *text, struct upstream_proxy *ret, struct err *e);

@@ -26,6 +26,8 @@ static void wipe(struct scan *b)
 			explicit_bzero(b->win[i], b->scanner->hold);
 	if (b->view)
 		view_wipe(b->view);
+	runs_wipe(b->runs);
+	escapes_wipe(b->escapes);
 }
 
 static struct scan *scan_free(struct scan *b)
@@ -35,6 +37,8 @@ static struct scan *scan_free(struct scan *b)
 	wipe(b);
 	(void)match_close(b->stream);
 	(void)view_free(b->view);
+	(void)runs_free(b->runs);
+	(void)escapes_free(b->escapes);
 	free(b->win[0]);
 	free(b->win[1]);
 	free(b);
@@ -65,23 +69,19 @@ static int read_actions(struct scanner *s, const struct leak_spec *l, struct err
 
 static int scan_compile(struct scanner *s, struct err *e)
 {
-	CLEANUP(mem) struct literal *l = calloc(shapes_count + SCAN_SIGNS, sizeof(*l));
+	CLEANUP(mem) struct literal *l = calloc(shapes_count, sizeof(*l));
 	size_t n = 0;
 
-	s->ids = arena_alloc(s->arena, (shapes_count + SCAN_SIGNS) * sizeof(*s->ids));
+	s->ids = arena_alloc(s->arena, shapes_count * sizeof(*s->ids));
 	if (!l || !s->ids)
 		return err_nomem(e);
 	for (size_t i = 0; i < shapes_count; i++)
 		if (s->actions[shapes[i].kind] != LEAK_OFF || shapes[i].check) {
 			size_t len = strlen(shapes[i].literal);
 
-			s->ids[n] = (struct candidate){ &shapes[i], len, 0 };
+			s->ids[n] = (struct candidate){ &shapes[i], len };
 			l[n++] = (struct literal){ shapes[i].literal, len, shapes[i].caseless };
 		}
-	for (size_t i = 0; n && i < SCAN_SIGNS; i++) {
-		s->ids[n] = (struct candidate){ NULL, strlen(scan_signs[i]), i };
-		l[n++] = (struct literal){ scan_signs[i], strlen(scan_signs[i]), false };
-	}
 	return matcher_new(l, n, &s->matcher, e);
 }
 
@@ -95,16 +95,16 @@ static int make_windows(struct scanner *s, struct err *e)
 	return s->body.p && s->query.p && s->labels.p ? 0 : err_nomem(e);
 }
 
-/* What is held back is seen by the other side: of the values it tells no more than that there are
- * some, and whether one is of a length that hardly any has. */
+/* What is held back is seen by the other side: of the values it tells no more than whether one is
+ * of a length that hardly any has. */
 static size_t hold_for(const struct needles *n)
 {
-	static_assert(HOLD_MIN < HOLD_USUAL, "no shape is longer");
-	size_t value = n->longest / SECRET_GROWS, written = value * SECRET_ESCAPED * SECRET_ESCAPED;
+	static_assert(4 * (SHAPE_BACK + SHAPE_AHEAD) < HOLD_USUAL, "no shape is longer");
+	size_t value = n->n ? n->longest / SECRET_GROWS : 0;
 
-	return !n->n                   ? HOLD_MIN
-	       : written <= HOLD_USUAL ? HOLD_USUAL
-				       : (size_t)SECRET_MAX * SECRET_ESCAPED;
+	return value * SECRET_ESCAPED * SECRET_ESCAPED <= HOLD_USUAL
+		       ? HOLD_USUAL
+		       : (size_t)SECRET_MAX * SECRET_ESCAPED;
 }
 
 size_t scan_hold(const struct scanner *s)
@@ -205,8 +205,9 @@ void scan_restart(struct scan *b)
 	b->masking = NULL;
 	b->blocked = false;
 	b->on_run = NULL;
-	b->run_open = b->stops = false;
-	b->run_until = INT64_MIN;
+	b->stops = false;
+	runs_restart(b->runs);
+	escapes_restart(b->escapes);
 }
 
 struct scan *scan_close(struct scan *b)
@@ -237,10 +238,9 @@ static struct scan *take_spare(struct scanner *s)
 	return b;
 }
 
-int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struct err *e)
+static int scan_make(struct scanner *s, enum scan_direction d, struct scan **ret, struct err *e)
 {
 	struct scan *b = take_spare(s);
-	const struct window *w = &s->body;
 
 	if (!b && scan_alloc(s, &b, e) < 0)
 		return -e->code;
@@ -250,6 +250,29 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 	b->can_mask = NULL;
 	b->soften = false;
 	b->take_out = NULL;
+	b->outer = NULL;
+	b->depth = 0;
+	*ret = b;
+	return 0;
+}
+
+int scan_open_inner(struct scan *outer, struct scan **ret, struct err *e)
+{
+	if (scan_make(outer->scanner, outer->direction, ret, e) < 0)
+		return -e->code;
+	(*ret)->shapes_only = true;
+	(*ret)->outer = outer;
+	(*ret)->depth = outer->depth + 1;
+	return 0;
+}
+
+int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struct err *e)
+{
+	const struct window *w = &s->body;
+	struct scan *b = NULL;
+
+	if (scan_make(s, d, &b, e) < 0)
+		return -e->code;
 	if (d == SCAN_OUT && w->n) {
 		/* The end of the last body comes first: it was judged then, its tail is not. */
 		size_t n = w->n < s->hold ? w->n : s->hold;
@@ -312,6 +335,35 @@ static void preview(char out[24], const char *p, size_t n)
 			*c = '?';
 }
 
+/* What stands in base64 or behind escapes by itself is a token that somebody hid or packed; a text
+ * about tokens, a hash and a placeholder are not. */
+static bool scan_counts(const struct scan *b, enum leak_kind kind)
+{
+	return !b->outer || (kind != LEAK_BEARER && kind != LEAK_AUTHORIZATION &&
+			     kind != LEAK_HEX64 && kind != LEAK_PLACEHOLDER);
+}
+
+/* Takes it out of the stream that somebody gets; false: it is not all there any more. */
+static bool scan_mask_outside(struct scan *b, int64_t from, int64_t to)
+{
+	struct scan *o = b->outer;
+
+	if (!behind_place(b, &from, &to))
+		return false;
+	if (o->outer)
+		return scan_mask_outside(o, from, to);
+	return from >= o->base - (int64_t)o->held && to <= o->base + (int64_t)o->n &&
+	       (!o->can_mask || o->can_mask(o->owner, from, to)) && scan_mask(o, NULL, from, to);
+}
+
+/* Was anything undone between the two? What stands as it is somebody else has judged. */
+static bool scan_is_behind(const struct scan *b, int64_t from, int64_t to)
+{
+	int64_t n = to - from;
+
+	return !b->outer || !behind_place(b, &from, &to) || to - from != n;
+}
+
 static void scan_tell(struct scan *b, const struct scan_hit *hit)
 {
 	if (b->scanner->report)
@@ -344,10 +396,10 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 	const char *p;
 
 	hit.action = action_for(b, kind, sample);
-	if (hit.action == LEAK_OFF)
-		return true;
 	if (from < first)
 		from = first;
+	if (hit.action == LEAK_OFF || !scan_counts(b, kind) || !scan_is_behind(b, from, to))
+		return true;
 	if (hit.action == LEAK_REDACT && b->can_mask && !b->can_mask(b->owner, from, to))
 		hit.action = LEAK_BLOCK;
 	p = scan_bytes(b, from, to, tmp);
@@ -358,6 +410,13 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 		return true;
 	if (!shape_is_block(kind))
 		preview(hit.preview, p, (size_t)(to - from));
+	if (b->outer && hit.action == LEAK_REDACT) {
+		if (scan_mask_outside(b, from, to)) {
+			scan_tell(b, &hit);
+			return true;
+		}
+		hit.action = LEAK_BLOCK;
+	}
 	scan_tell(b, &hit);
 	if (hit.action == LEAK_REDACT)
 		return scan_mask(b, shape, from, to);
@@ -452,8 +511,6 @@ static bool on_literal(void *context, size_t i, uint64_t end)
 	const struct candidate *c = &b->scanner->ids[i];
 	int64_t start = (int64_t)end - (int64_t)c->len;
 
-	if (!c->shape)
-		return scan_run_begins(b, c->sign, start);
 	if (start > b->base &&
 	    !shape_may_stand(c->shape, b->data + (start - b->base), (size_t)(start - b->base)))
 		return true;
@@ -542,7 +599,8 @@ static void scan_release_up_to(struct scan *b, struct scan_release *ret)
 	ret->held = egress_text(b->win[b->which] + b->win_n - b->held, from_held);
 	ret->data = egress_text(b->data, out - from_held);
 	slide(b, keep);
-	if (b->last && b->direction == SCAN_OUT && b->part == SCAN_BODY && !b->needles_only)
+	if (b->last && b->direction == SCAN_OUT && b->part == SCAN_BODY && !b->needles_only &&
+	    !b->outer)
 		window_add(&b->scanner->body, b->win[b->which], b->win_n);
 }
 
@@ -571,10 +629,10 @@ static bool scan_look(struct scan *b)
 		return false;
 	if (b->needles_only)
 		return true;
-	if (!try_pending(b) || !scan_runs_go_on(b))
+	if (!try_pending(b))
 		return false;
 	r = match_feed(b->stream, b->data, b->n, on_literal, b);
-	return r < 0 ? scan_failed(b) : r == 0 && scan_hex(b);
+	return r < 0 ? scan_failed(b) : r == 0 && scan_hex(b) && runs_look(b) && escapes_look(b);
 }
 
 void scan_shapes(struct scan *b)
@@ -590,6 +648,12 @@ void scan_values(struct scan *b)
 void scan_stops(struct scan *b)
 {
 	b->stops = true;
+}
+
+void scan_packed(struct scan *b, scan_run_fn *fn, void *context)
+{
+	b->on_run = fn;
+	b->run_context = context;
 }
 
 void scan_keep(struct scan *b)

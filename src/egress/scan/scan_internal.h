@@ -9,8 +9,8 @@
 #include "egress/scan/shapes.h"
 #include "egress/scan/view.h"
 
-/* At least so much is held back: the longest shape and what is looked at behind it. */
-#define HOLD_MIN (SHAPE_BACK + SHAPE_AHEAD)
+/* At least so much is held back: the longest shape and what is looked at behind it, in base64
+ * behind escapes. */
 #define HOLD_USUAL 4096
 #define PENDING_MAX 512
 #define MASKS_MAX 256
@@ -23,13 +23,9 @@ struct window {
 	size_t n;
 };
 
-enum { SCAN_SIGNS = 10 };
-extern const char *const scan_signs[SCAN_SIGNS];
-
 struct candidate {
-	const struct shape *shape; /* NULL: a sign of base64 */
-	size_t len;                /* of its literal */
-	size_t sign;
+	const struct shape *shape;
+	size_t len; /* of its literal */
 };
 
 struct scanner {
@@ -90,9 +86,14 @@ struct scan {
 	void *taker;
 	scan_run_fn *on_run; /* NULL: nobody asks */
 	void *run_context;
-	bool run_open;
-	int64_t run_until;
 	bool stops;
+	/* What base64, hex and escapes in it say; NULL: nothing yet. Of a scan of such texts: whose
+	 * they are, which of the two, and how deep it is. */
+	struct base_runs *runs;
+	struct escapes *escapes;
+	struct scan *outer;
+	const struct behind *mapped;
+	unsigned depth;
 	const struct shape *masking; /* a redaction that went on to the end of the last piece */
 
 	/* of the call at hand */
@@ -108,8 +109,52 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 		int64_t from, int64_t to);
 bool scan_mask(struct scan *b, const struct shape *shape, int64_t from, int64_t to);
 bool scan_hex(struct scan *b); /* 64 hexadecimal digits on their own, which no literal finds */
-bool scan_runs_go_on(struct scan *b); /* false: blocked */
-bool scan_run_begins(struct scan *b, size_t sign, int64_t start);
+/* A scan of what `outer` says in another way. */
+int scan_open_inner(struct scan *outer, struct scan **ret, struct err *e);
 void window_add(struct window *w, const char *p, size_t n);
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e);
 void scan_restart(struct scan *b);
+
+/* ---- shapes behind base64, hex and escapes: scan_behind.c ----
+ *
+ * What such bytes stand for is fed to a scan of its own, two deep, which looks for shapes alone and
+ * whose findings act on the bytes of the stream. What is decoded follows from the text alone. */
+
+#define BEHIND_DEPTH 2
+
+struct behind; /* a text that is said */
+
+struct behind *behind_free(struct behind *s);
+void behind_wipe(struct behind *s);
+void behind_restart(struct behind *s);
+
+/* The next byte that is said stands at `raw` of the stream, and so do those that follow: `num`
+ * bytes for `den` of them. Made when it is needed; false: no memory. */
+bool behind_mark(struct scan *b, struct behind **s, int64_t raw, unsigned num, unsigned den);
+/* false: blocked, or no memory. */
+bool behind_say(struct scan *b, struct behind *s, const char *p, size_t n);
+/* What comes next is another text. */
+bool behind_break(struct scan *b, struct behind *s);
+bool behind_flush(struct scan *b, struct behind *s, bool last);
+
+/* Where from..to of what `inner` reads stands in the scan it belongs to; false: it is not known any
+ * more. */
+bool behind_place(const struct scan *inner, int64_t *from, int64_t *to);
+
+/* ---- runs of base64 and hex: scan_runs.c ---- */
+
+struct base_runs;
+
+struct base_runs *runs_free(struct base_runs *r);
+void runs_wipe(struct base_runs *r);
+void runs_restart(struct base_runs *r);
+bool runs_look(struct scan *b); /* at the bytes at hand; false: blocked */
+
+/* ---- escapes ---- */
+
+struct escapes;
+
+struct escapes *escapes_free(struct escapes *x);
+void escapes_wipe(struct escapes *x);
+void escapes_restart(struct escapes *x);
+bool escapes_look(struct scan *b);

@@ -1,72 +1,516 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/scan_runs.c - where a run of base64 in a text begins like something packed. */
+/* egress/scan/scan_runs.c - runs of base64 and of hexadecimal digits in a stream.
+ *
+ * A run has RUN_LEAST signs and more. Its first signs are kept until there are enough of them: they
+ * say whether it begins like something packed, whether it is hex, and where base64 may begin in it
+ * (behind a '/' of a path, say). From there on it is read as it comes. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "egress/scan/scan_internal.h"
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#define RUN_LEAST 26 /* signs: the shortest token has twenty bytes */
+#define HEX_LEAST 40
+#define FIRST 512
+#define RUN_BLOCK 64
+
 /* Of gzip, zip, bzip2, xz, zstd and zlib, in both alphabets. */
-const char *const scan_signs[SCAN_SIGNS] = { "H4sI", "UEsDB", "Qlpo", "/Td6WFoA", "_Td6WFoA",
-					     "KLUv", "eJw",   "eNo",  "eNq",      "eAE" };
+static const char *const signs[] = { "H4sI", "UEsDB", "Qlpo", "/Td6WFoA", "_Td6WFoA",
+				     "KLUv", "eJw",   "eNo",  "eNq",      "eAE" };
 
-static bool is_sixty_four(char c)
+enum run_kind { RUN_BASE64, RUN_HEX };
+
+struct base_runs {
+	struct behind *said;
+	bool open, streams, packed,
+		line; /* read; as it comes; by who unpacks; behind a line's end */
+	enum run_kind kind;
+	int64_t from, next; /* where it goes on */
+	char before;        /* the end of a line, or nothing */
+	size_t n;           /* of the first signs */
+	char first[FIRST];
+	uint32_t at[FIRST]; /* from its beginning */
+	uint32_t bits;
+	unsigned n_bits;
+	size_t edge; /* the last bytes were so many signs */
+};
+
+/* One more than what a sign stands for; 0: it is none. */
+/* clang-format off */
+static const unsigned char six[256] = {
+	['+'] = 63, ['-'] = 63, ['/'] = 64, ['0'] = 53, ['1'] = 54, ['2'] = 55,
+	['3'] = 56, ['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61,
+	['9'] = 62, ['A'] = 1, ['B'] = 2, ['C'] = 3, ['D'] = 4, ['E'] = 5,
+	['F'] = 6, ['G'] = 7, ['H'] = 8, ['I'] = 9, ['J'] = 10, ['K'] = 11,
+	['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16, ['Q'] = 17,
+	['R'] = 18, ['S'] = 19, ['T'] = 20, ['U'] = 21, ['V'] = 22, ['W'] = 23,
+	['X'] = 24, ['Y'] = 25, ['Z'] = 26, ['_'] = 64, ['a'] = 27, ['b'] = 28,
+	['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32, ['g'] = 33, ['h'] = 34,
+	['i'] = 35, ['j'] = 36, ['k'] = 37, ['l'] = 38, ['m'] = 39, ['n'] = 40,
+	['o'] = 41, ['p'] = 42, ['q'] = 43, ['r'] = 44, ['s'] = 45, ['t'] = 46,
+	['u'] = 47, ['v'] = 48, ['w'] = 49, ['x'] = 50, ['y'] = 51, ['z'] = 52,
+};
+/* clang-format on */
+
+static bool run_is_sign(char c)
 {
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-	       c == '+' || c == '/' || c == '-' || c == '_';
+	return six[(unsigned char)c] != 0;
 }
 
-/* From `at` on, as far as it goes in this piece; ends of lines are in it. */
-static bool runs_feed(struct scan *b, size_t at)
+static int run_hex(char c)
 {
-	size_t end = at;
-	bool ends;
-
-	while (end < b->n &&
-	       (is_sixty_four(b->data[end]) || b->data[end] == '\r' || b->data[end] == '\n'))
-		end++;
-	ends = end < b->n || b->last;
-	b->run_open = !ends;
-	b->run_until = b->base + (int64_t)end;
-	return b->on_run(b->run_context, b->data + at, end - at, ends, b->verdict);
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
 }
 
-bool scan_runs_go_on(struct scan *b)
+/* --- ends --- */
+
+void runs_restart(struct base_runs *r)
 {
-	if (!b->on_run || !b->run_open)
-		return true;
-	if (!runs_feed(b, 0)) {
-		b->blocked = true;
+	if (!r)
+		return;
+	r->open = r->streams = r->packed = false;
+	r->n = r->edge = 0;
+	behind_restart(r->said);
+}
+
+void runs_wipe(struct base_runs *r)
+{
+	if (!r)
+		return;
+	explicit_bzero(r->first, sizeof(r->first));
+	behind_wipe(r->said);
+	runs_restart(r);
+}
+
+struct base_runs *runs_free(struct base_runs *r)
+{
+	if (r)
+		r->said = behind_free(r->said);
+	free(r);
+	return NULL;
+}
+
+/* --- what a run says --- */
+
+static bool run_says(const struct scan *b)
+{
+	return b->direction == SCAN_OUT && b->depth < BEHIND_DEPTH;
+}
+
+/* Signs of base64 or digits, whose places follow one another. */
+static bool run_decode(struct scan *b, struct base_runs *r, enum run_kind k, const char *p,
+		       size_t n)
+{
+	unsigned each = k == RUN_HEX ? 4 : 6;
+	char out[3 * FIRST / 4 + 4];
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned v;
+
+		while (k == RUN_BASE64 && !r->n_bits && i + 4 <= n && len < sizeof(out) - 4) {
+			uint32_t x = (six[(unsigned char)p[i]] - 1U) << 18 |
+				     (six[(unsigned char)p[i + 1]] - 1U) << 12 |
+				     (six[(unsigned char)p[i + 2]] - 1U) << 6 |
+				     (six[(unsigned char)p[i + 3]] - 1U);
+
+			out[len++] = (char)(x >> 16);
+			out[len++] = (char)(x >> 8 & 0xff);
+			out[len++] = (char)(x & 0xff);
+			i += 4;
+		}
+		if (len >= sizeof(out) - 4) {
+			if (!behind_say(b, r->said, out, len))
+				return false;
+			len = 0;
+		}
+		if (i == n)
+			break;
+		v = k == RUN_HEX ? (unsigned)run_hex(p[i]) : six[(unsigned char)p[i]] - 1U;
+
+		r->bits = (r->bits << each | v) & 0xffff;
+		r->n_bits += each;
+		if (r->n_bits >= 8) {
+			r->n_bits -= 8;
+			out[len++] = (char)(r->bits >> r->n_bits & 0xff);
+		}
+	}
+	return behind_say(b, r->said, out, len);
+}
+
+static bool run_mark(struct scan *b, struct base_runs *r, enum run_kind k, int64_t raw)
+{
+	return k == RUN_HEX ? behind_mark(b, &r->said, raw, 2, 1)
+			    : behind_mark(b, &r->said, raw, 4, 3);
+}
+
+/* first[from..to), line by line. */
+static bool run_part(struct scan *b, struct base_runs *r, enum run_kind k, size_t from, size_t to)
+{
+	if (r->said && !behind_break(b, r->said))
 		return false;
+	r->bits = r->n_bits = 0;
+	while (from < to) {
+		size_t end = from + 1;
+
+		while (end < to && r->at[end] == r->at[end - 1] + 1)
+			end++;
+		/* An encoder ends a line with a whole group; what begins behind another is its own.
+		 */
+		if (r->n_bits && k == RUN_BASE64 && end < to)
+			r->bits = r->n_bits = 0;
+		if (!run_mark(b, r, k, r->from + r->at[from]) ||
+		    !run_decode(b, r, k, r->first + from, end - from))
+			return false;
+		from = end;
 	}
 	return true;
 }
 
-bool scan_run_begins(struct scan *b, size_t sign, int64_t start)
+static bool run_hexes(struct scan *b, struct base_runs *r)
 {
-	const char *literal = scan_signs[sign], *win = b->win[b->which];
-	int64_t before = start - 1;
-	char c = '\0';
+	for (size_t i = HEX_LEAST / 2; i < r->n; i += HEX_LEAST / 2) {
+		size_t from = i, to = i;
 
-	if (!b->on_run || b->run_open || start < b->run_until)
-		return true;
-	if (before >= b->base)
-		c = b->data[before - b->base];
-	else if (before >= scan_first(b))
-		c = win[(int64_t)b->win_n - (b->base - before)];
-	if (is_sixty_four(c) && c != '/' && c != '-')
-		return true;
-	/* Its first signs may have come with the last piece. */
-	if (start < b->base &&
-	    !b->on_run(b->run_context, literal, (size_t)(b->base - start), false, b->verdict)) {
-		b->blocked = true;
-		return false;
-	}
-	if (!runs_feed(b, start < b->base ? 0 : (size_t)(start - b->base))) {
-		b->blocked = true;
-		return false;
+		while (from > 0 && run_hex(r->first[from - 1]) >= 0)
+			from--;
+		while (to < r->n && run_hex(r->first[to]) >= 0)
+			to++;
+		if (to - from < HEX_LEAST)
+			continue;
+		if (!run_part(b, r, RUN_HEX, from, to))
+			return false;
+		i = to;
 	}
 	return true;
 }
 
-void scan_packed(struct scan *b, scan_run_fn *fn, void *context)
+/* 41-4b-49: its digits are moved together, in a copy that nothing else is read from. */
+static bool run_pairs(struct scan *b, struct base_runs *r)
 {
-	b->on_run = fn;
-	b->run_context = context;
+	const char *p = r->first;
+	size_t pairs = 0, i = 0;
+
+	if (r->n < 3 || !strchr("-_/+", p[2]))
+		return true;
+	while (i + 2 <= r->n && run_hex(p[i]) >= 0 && run_hex(p[i + 1]) >= 0 &&
+	       (i + 2 == r->n || p[i + 2] == p[2])) {
+		pairs++;
+		i += 3;
+	}
+	if (pairs < HEX_LEAST / 2)
+		return true;
+	if (r->said && !behind_break(b, r->said))
+		return false;
+	r->bits = r->n_bits = 0;
+	for (size_t k = 0; k < pairs; k++)
+		if ((k == 0 && !behind_mark(b, &r->said, r->from, 3, 1)) ||
+		    !run_decode(b, r, RUN_HEX, p + 3 * k, 2))
+			return false;
+	return true;
+}
+
+/* Where base64 may begin besides the run's first sign. */
+static bool run_others(struct scan *b, struct base_runs *r)
+{
+	unsigned done = 1;
+
+	for (size_t i = 1; i + RUN_LEAST <= r->n && done != 15; i++) {
+		bool may = strchr("/-_+", r->first[i - 1]) || r->at[i] != r->at[i - 1] + 1;
+
+		if (!may || (done & 1U << (i & 3)))
+			continue;
+		done |= 1U << (i & 3);
+		if (!run_part(b, r, RUN_BASE64, i, r->n))
+			return false;
+	}
+	return true;
+}
+
+static bool run_unpacks(struct scan *b, struct base_runs *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (i && r->first[i - 1] != '/' && r->first[i - 1] != '-')
+			continue;
+		for (size_t k = 0; k < sizeof(signs) / sizeof(*signs); k++) {
+			size_t n = strlen(signs[k]);
+
+			if (r->n - i < n || memcmp(r->first + i, signs[k], n) != 0)
+				continue;
+			r->packed = true;
+			return b->on_run(b->run_context, r->first + i, r->n - i, false, b->verdict);
+		}
+	}
+	return true;
+}
+
+/* Enough of it is there to know what it is. */
+static bool run_begins(struct scan *b, struct base_runs *r)
+{
+	bool all = true;
+
+	r->streams = true;
+	if (b->on_run && !run_unpacks(b, r))
+		return false;
+	if (!run_says(b))
+		return true;
+	for (size_t i = 0; i < r->n && all; i++)
+		all = run_hex(r->first[i]) >= 0;
+	r->kind = all ? RUN_HEX : RUN_BASE64;
+	if (!all && (!run_hexes(b, r) || !run_pairs(b, r) || !run_others(b, r)))
+		return false;
+	return run_part(b, r, r->kind, 0, r->n);
+}
+
+static bool run_ends(struct scan *b, struct base_runs *r)
+{
+	if (!r->streams && !run_begins(b, r))
+		return false;
+	r->open = false;
+	if (r->packed) {
+		r->packed = false;
+		if (!b->on_run(b->run_context, "", 0, true, b->verdict))
+			return false;
+	}
+	return !run_says(b) || !r->said || behind_break(b, r->said);
+}
+
+/* A piece of it, from `raw` on, without the ends of lines. */
+static bool run_goes_on(struct scan *b, struct base_runs *r, const char *p, size_t n, int64_t raw)
+{
+	while (n && !r->streams) {
+		r->line = false;
+		r->first[r->n] = *p;
+		r->at[r->n++] = (uint32_t)(raw - r->from);
+		p++;
+		raw++;
+		n--;
+		if (r->n == FIRST && !run_begins(b, r))
+			return false;
+	}
+	if (!n)
+		return true;
+	if (r->packed && !b->on_run(b->run_context, p, n, false, b->verdict))
+		return false;
+	if (!run_says(b))
+		return true;
+	if (r->line) {
+		if (r->n_bits && r->kind == RUN_BASE64)
+			r->bits = r->n_bits = 0;
+		if (!run_mark(b, r, r->kind, raw))
+			return false;
+	}
+	r->line = false;
+	return run_decode(b, r, r->kind, p, n);
+}
+
+/* --- where they are --- */
+
+static char run_byte(const struct scan *b, int64_t at)
+{
+	return at >= b->base ? b->data[at - b->base]
+			     : b->win[b->which][b->win_n - (size_t)(b->base - at)];
+}
+
+static void run_opens(struct base_runs *r, int64_t at)
+{
+	r->open = true;
+	r->streams = r->packed = r->line = false;
+	r->before = '\0';
+	r->n = 0;
+	r->from = r->next = at;
+}
+
+/* From r->next on as far as it goes; false: blocked. */
+static bool run_follow(struct scan *b, struct base_runs *r)
+{
+	int64_t end = b->base + (int64_t)b->n;
+
+	while (r->open && r->next < end) {
+		char c = run_byte(b, r->next);
+		size_t n = 0;
+
+		if (c == '\n' || (c == '\r' && !r->before)) {
+			/* One end of a line, and it goes on or is over. */
+			if (r->before == '\n')
+				return run_ends(b, r);
+			r->before = c;
+			r->line = true;
+			r->next++;
+			continue;
+		}
+		r->before = '\0';
+		if (r->next < b->base) {
+			n = run_is_sign(c);
+		} else {
+			const char *p = b->data + (r->next - b->base);
+			size_t left = (size_t)(end - r->next);
+			bool hex = r->streams && r->kind == RUN_HEX;
+
+			while (n < left && (hex ? run_hex(p[n]) >= 0 : run_is_sign(p[n])))
+				n++;
+		}
+		if (!n)
+			return run_ends(b, r);
+		if (!run_goes_on(b, r, r->next < b->base ? &c : b->data + (r->next - b->base), n,
+				 r->next))
+			return false;
+		r->next += (int64_t)n;
+	}
+	return true;
+}
+
+typedef unsigned char run_bytes __attribute__((vector_size(16)));
+
+/* Letters, digits, and some more that lie beside them. */
+static inline uint64_t run_plainly(const char *p)
+{
+	uint64_t m = 0;
+
+	for (unsigned i = 0; i < RUN_BLOCK; i += sizeof(run_bytes)) {
+		uint64_t half[2];
+		run_bytes x, any;
+
+		memcpy(&x, p + i, sizeof(x));
+		any = (run_bytes)((run_bytes)((x | 0x20) - 'a') < 31) |
+		      (run_bytes)((run_bytes)(x - '+') < 15);
+		memcpy(half, &any, sizeof(half));
+		/* A bit for each of two halves is enough: a run has two whole ones in a row. */
+		m |= (uint64_t)(half[0] == ~(uint64_t)0) << (i / 8);
+		m |= (uint64_t)(half[1] == ~(uint64_t)0) << (i / 8 + 1);
+	}
+	return m;
+}
+
+#ifdef __x86_64__
+static inline __attribute__((target("avx2"))) uint32_t run_half(const char *p)
+{
+	const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)p);
+	__m256i a = _mm256_sub_epi8(_mm256_or_si256(x, _mm256_set1_epi8(0x20)),
+				    _mm256_set1_epi8('a')),
+		b = _mm256_sub_epi8(x, _mm256_set1_epi8('+'));
+
+	return (uint32_t)_mm256_movemask_epi8(
+		_mm256_or_si256(_mm256_cmpeq_epi8(_mm256_min_epu8(a, _mm256_set1_epi8(30)), a),
+				_mm256_cmpeq_epi8(_mm256_min_epu8(b, _mm256_set1_epi8(14)), b)));
+}
+
+/* Half of a run in one block at least. */
+static __attribute__((target("avx2"))) size_t run_widely(const char *p, size_t i, size_t n)
+{
+	static_assert(RUN_LEAST == 2 * 13, "as many are looked for");
+	for (; i + RUN_BLOCK <= n; i += RUN_BLOCK) {
+		uint64_t m = run_half(p + i) | (uint64_t)run_half(p + i + 32) << 32;
+
+		m &= m >> 1;
+		m &= m >> 2;
+		m &= m >> 4;
+		m &= m >> 5;
+		if (__builtin_expect(m != 0, 0))
+			return i + (size_t)__builtin_ctzll(m);
+	}
+	return i;
+}
+#endif
+
+/* A place in or before the first run from i on; what is behind it, and less than a block, may be
+ * another. */
+static size_t run_near(const char *p, size_t i, size_t n)
+{
+	uint64_t before = 0;
+
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx2"))
+		return run_widely(p, i, n);
+#endif
+	for (; i + RUN_BLOCK <= n; i += RUN_BLOCK) {
+		uint64_t m = run_plainly(p + i), two = m & (m << 1 | before);
+
+		if (two)
+			return i + 8 * (size_t)__builtin_ctzll(two);
+		before = m >> 7;
+	}
+	return i;
+}
+
+/* The first run that begins at `at` or later; the end of the bytes: none. */
+static int64_t run_find(struct scan *b, struct base_runs *r, int64_t at)
+{
+	size_t i = (size_t)(at - b->base), n = b->n, t = i;
+
+	/* One that the last bytes began. */
+	while (t < n && run_is_sign(b->data[t]))
+		t++;
+	if (r->edge + (t - i) >= RUN_LEAST)
+		return at - (int64_t)r->edge;
+	if (t < n)
+		r->edge = 0;
+	else
+		t = i;
+	for (i = t; i < n;) {
+		size_t from, to;
+
+		i = run_near(b->data, i, n);
+		/* What is left may have one that begins behind its first bytes. */
+		while (i < n && n - i < RUN_BLOCK && !run_is_sign(b->data[i]))
+			i++;
+		if (i >= n)
+			break;
+		from = to = i;
+		while (from > t && run_is_sign(b->data[from - 1]))
+			from--;
+		while (to < n && run_is_sign(b->data[to]))
+			to++;
+		if (to - from >= RUN_LEAST)
+			return b->base + (int64_t)from;
+		i = to > i ? to : i + 1;
+		t = i;
+	}
+	for (i = n; i > (size_t)(at - b->base) && run_is_sign(b->data[i - 1]);)
+		i--;
+	r->edge = (i == (size_t)(at - b->base) ? r->edge : 0) + n - i;
+	return b->base + (int64_t)n;
+}
+
+bool runs_look(struct scan *b)
+{
+	int64_t end = b->base + (int64_t)b->n, at = b->base;
+	struct base_runs *r = b->runs;
+
+	if (!b->on_run && !run_says(b))
+		return true;
+	if (!r && !(r = b->runs = calloc(1, sizeof(*r)))) {
+		b->blocked = true;
+		return verdict_deny(b->verdict, EGRESS_INTERNAL, NULL, "no memory");
+	}
+	while (at < end || r->open) {
+		if (!r->open) {
+			int64_t from = run_find(b, r, at);
+
+			if (from >= end)
+				break;
+			r->edge = 0;
+			run_opens(r, from);
+		}
+		if (!run_follow(b, r)) {
+			b->blocked = true;
+			return false;
+		}
+		if (r->open)
+			break;
+		at = r->next > at ? r->next : at + 1;
+	}
+	if (b->last && r->open && !run_ends(b, r)) {
+		b->blocked = true;
+		return false;
+	}
+	return behind_flush(b, r->said, b->last);
 }

@@ -417,11 +417,12 @@ static enum shape_found authorization(const struct shape *s, const struct shape_
 		/* Decided where "bearer" is, so that both are found in the same bytes. */
 		if (len < 20 && at + len == n && !v->ends)
 			return SHAPE_MORE;
-		if (len < 8)
+		/* Manuals of OAuth have short ones, and one pair of user and secret. */
+		if (len < (i ? 16U : 8U))
 			return SHAPE_NO;
 		r->ahead = at + len;
 		r->skip = at;
-		return SHAPE_YES;
+		return has_text(v->p + at, len, "czZCaGRSa3F0Mz") ? SHAPE_SAMPLE : SHAPE_YES;
 	}
 	return SHAPE_NO;
 }
@@ -453,10 +454,35 @@ static enum shape_found discord_hook(const struct shape *s, const struct shape_v
 	return some_of(v, at, TOKEN, 60, r);
 }
 
+/* aws_secret_access_key = 40 signs, as a setting, a variable or a member of an object */
+static enum shape_found aws_secret(const struct shape *s, const struct shape_view *v,
+				   struct shape_range *r)
+{
+	size_t at = strlen(s->literal), n = v->after, len;
+
+	at += quote(v->p + at, n - at);
+	at += blanks(v->p + at, n - at);
+	if (at < n && v->p[at] != ':' && v->p[at] != '=')
+		return SHAPE_NO;
+	at += at < n;
+	at += blanks(v->p + at, n - at);
+	at += quote(v->p + at, n - at);
+	len = shapes_run(v->p + at, n - at, s->class);
+	while (len && strchr("-_.~=", v->p[at + len - 1]))
+		len--;
+	if (at + len == n && len <= 40 && !v->ends)
+		return SHAPE_MORE;
+	if (len != 40 || distinct(v->p + at, len) < 16)
+		return SHAPE_NO;
+	r->ahead = at + len;
+	r->skip = at;
+	return is_filler(v->p + at, len) ? SHAPE_SAMPLE : SHAPE_YES;
+}
+
 /* --- the table ---
  *
  * At most 48 literals, of three bytes and more: so many the fast half of the matcher takes.
- * Twilio's keys, which have no third byte, are found by scan_hex.c. */
+ * Twilio's keys, which have no third byte, are found by scan_behind.c. */
 
 /* clang-format off */
 const struct shape shapes[] = {
@@ -464,6 +490,8 @@ const struct shape shapes[] = {
 	{ LEAK_GROQ, "gsk_", .class = ALNUM, .min = 20 },
 	{ LEAK_AWS, "AKIA", .class = UPPER | DIGIT, .min = 16, .exact = true },
 	{ LEAK_AWS, "ASIA", .class = UPPER | DIGIT, .min = 16, .exact = true },
+	{ LEAK_AWS, "secret_access_key", .caseless = true, .class = ALNUM | MORE64, .inside = true, .check = aws_secret },
+	{ LEAK_AWS, "secretaccesskey", .caseless = true, .class = ALNUM | MORE64, .inside = true, .check = aws_secret },
 	{ LEAK_GITHUB, "ghp_", .class = ALNUM, .min = 16 },
 	{ LEAK_GITHUB, "gho_", .class = ALNUM, .min = 16 },
 	{ LEAK_GITHUB, "ghu_", .class = ALNUM, .min = 16 },
@@ -485,6 +513,11 @@ const struct shape shapes[] = {
 	{ LEAK_BEARER, "bearer", .caseless = true, .class = TOKEN68, .check = bearer },
 	{ LEAK_AUTHORIZATION, "authorization", .caseless = true, .class = TOKEN68, .check = authorization },
 	{ LEAK_GITLAB, "glpat-", .class = TOKEN, .min = 20 },
+	{ LEAK_GITLAB, "gldt-", .class = TOKEN, .min = 20 },
+	{ LEAK_GITLAB, "glrt-", .class = TOKEN, .min = 20 },
+	{ LEAK_GITLAB, "glptt-", .class = TOKEN, .min = 20 },
+	{ LEAK_GITLAB, "glcbt-", .class = TOKEN, .min = 20 },
+	{ LEAK_GITLAB, "gloas-", .class = TOKEN, .min = 20 },
 	{ LEAK_NPM, "npm_", .class = ALNUM, .min = 36 },
 	{ LEAK_PYPI, "pypi-AgEI", .class = TOKEN, .min = 50 },
 	{ LEAK_HUGGINGFACE, "hf_", .class = ALNUM, .min = 30 },

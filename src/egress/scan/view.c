@@ -93,7 +93,8 @@ struct view {
 	struct lens lens[LENSES];
 	char *text; /* the lenses', when one has been woken */
 	struct view_place *places;
-	bool used; /* since it was wiped */
+	bool used;  /* since it was wiped */
+	bool slept; /* through the last call */
 
 	/* of the call at hand */
 	const struct seek_text *t;
@@ -449,6 +450,7 @@ static int look_through(struct view *v)
 			at = first_of_all(v, at);
 		if (at >= n && !v->lens[ROOT].awake)
 			break;
+		v->slept = false;
 		if (!view_make_room(v))
 			return -ENOMEM;
 		to = at + (v->lens[ROOT].awake ? SLICE : FIRST);
@@ -467,15 +469,26 @@ static int look_through(struct view *v)
 
 int view_feed(struct view *v, const struct seek_text *t, bool last, view_fn *fn, void *context)
 {
+	int r;
+
 	v->t = t;
 	v->last = last;
 	v->fn = fn;
 	v->context = context;
+	v->slept = false;
 	if (!v->views->n_needles)
 		return 0;
 	if (!lines_feed(v->views->lines, t, fn, context))
 		return 1;
-	return look_through(v);
+	v->slept = !v->lens[ROOT].lag;
+	r = look_through(v);
+	v->slept &= !v->lens[ROOT].lag;
+	return r;
+}
+
+bool view_slept(const struct view *v)
+{
+	return v->slept;
 }
 
 static bool is_line_end(char c)

@@ -37,5 +37,8 @@ int view_feed(struct view *v, const struct seek_text *t, bool last, view_fn *fn,
 
 #define VIEW_LATE 32
 
+/* The last call was looked at, and no escape in it counts. */
+bool view_slept(const struct view *v);
+
 /* May a form go on across p[at], which is 0x20 or less, of what is known so far? */
 bool view_goes_on(const char *p, size_t at, size_t n);

@@ -355,7 +355,7 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL, "no memory");
 	if (!rate_name(k->rate, &x->t.v.host, &x->t.v) ||
 	    !rate_request(k->rate, &x->t.v.host, loop_now(k->loop) / 1000, &x->t.v) ||
-	    (k->scanner && !scan_host(k->scanner, &x->t.v.host, &x->t.v)) || !exchange_budget(x, q))
+	    !name_may_leave(k, &x->t.v) || !exchange_budget(x, q))
 		return false;
 	x->not_before = x->t.v.wait_ms ? loop_now(k->loop) + (uint64_t)x->t.v.wait_ms * 1000 : 0;
 	to.host = &x->t.v.host;
@@ -452,7 +452,7 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 	struct codings c = { 0 };
 	struct err e = { 0 };
 	struct http1_text value;
-	bool kept, coded;
+	bool kept, coded, unknown;
 
 	if (!scanner || !x->has_body)
 		return true;
@@ -460,10 +460,15 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 	x->msg_up.on = grpc_is(q->fields, q->n_fields) && !kept && !n;
 	value = n == 1 ? without_chunks(x, http1_only(q->fields, q->n_fields, "Content-Encoding"))
 		       : (struct http1_text){ 0 };
-	if (n > 1 || coding_parse(exchange_text(value), &c) < 0)
-		return !x->k->plan->leaks.strict ||
-		       verdict_deny(&x->t.v, EGRESS_LEAK, "send the body as gzip or uncoded",
+	unknown = n > 1 || coding_parse(exchange_text(value), &c) < 0;
+	if (unknown && x->k->plan->leaks.strict)
+		return verdict_deny(&x->t.v, EGRESS_LEAK, "send the body as gzip or uncoded",
 				    "a request body in this content coding cannot be scanned");
+	if (unknown && !packed_unread(x, UNREADABLE_METHOD, &x->t.v))
+		return false;
+	if (unknown)
+		c = (struct codings){ 0 };
+	kept |= unknown;
 	if (c.n > 1)
 		return verdict_deny(&x->t.v, EGRESS_LEAK, "send the body as gzip or uncoded",
 				    "a request body that is coded twice is not scanned");

@@ -141,6 +141,8 @@ static bool send_plain(struct exchange *x, char *p, size_t n, bool last, struct 
 	struct buf *out = exchange_piece(x);
 	size_t ready;
 
+	if (x->msg_up.packed && !packed_unread(x, UNREADABLE_METHOD, v))
+		return false;
 	if (!exchange_budget_up(x, p, n, last, v) ||
 	    (x->nest_up && !packed_feed(x, x->nest_up, p, n, last, v)))
 		return false;

@@ -5,18 +5,60 @@
  * Whether the name may be reached is decided when it is dialled, where a program can be told why
  * not. So a question carries nothing out, and answers leak nothing about what is allowed. */
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/text/cleanup.h"
+#include "egress/rules/labels.h"
 #include "egress/worker/worker.h"
 #include "wire/dns.h"
 
 #define TTL 30
 #define PACKETS_AT_ONCE 64
 #define STREAM_US ((uint64_t)30 * 1000 * 1000) /* between two questions over TCP */
+
+static bool names_labels_may(struct worker *k, struct egress_verdict *v)
+{
+	size_t n = labels_below(v->rule, &v->host);
+	const char *what = n && k->plan->leaks.labels != UNREADABLE_ALLOW
+				   ? labels_packed(v->host.name, n)
+				   : NULL;
+	char rule[sizeof("*.") + HOST_NAME_MAX_LEN];
+
+	if (!what)
+		return true;
+	if (k->plan->leaks.labels == UNREADABLE_WARN) {
+		report_leak(k, "packed labels", false);
+		return true;
+	}
+	(void)snprintf(rule, sizeof(rule), "*%s", v->host.name + n);
+	v->host = (struct host){ 0 }; /* the record is no place for it */
+	return verdict_deny(v, EGRESS_LEAK,
+			    "name the host in egress.allow, or --set egress.labels=warn",
+			    "a name below %s is shaped like packed data: it has %s", rule, what);
+}
+
+bool name_may_leave(struct worker *k, struct egress_verdict *v)
+{
+	return (!k->scanner || scan_host(k->scanner, &v->host, v)) && names_labels_may(k, v);
+}
+
+/* Of names below an allowed wildcard: one that is shaped like data has no address either. */
+static bool names_asks_plainly(struct worker *k, const struct host *h)
+{
+	const struct egress_request q = { .via = EGRESS_VIA_TUNNEL,
+					  .host = egress_text(h->name, h->len),
+					  .port = 443 };
+	struct egress_verdict v = { 0 };
+
+	if (!egress_decide(k->rules, &q, &v) || name_may_leave(k, &v))
+		return true;
+	report_deny(k, &v, (struct http1_text){ "DNS", 3 });
+	return false;
+}
 
 /* The length of the answer, or -1 when there is none to give. */
 static ssize_t names_answer(struct worker *k, const unsigned char *p, size_t n, unsigned char *out,
@@ -43,6 +85,8 @@ static ssize_t names_answer(struct worker *k, const unsigned char *p, size_t n, 
 		report_deny(k, &v, (struct http1_text){ "DNS", 3 });
 		return dns_write_answer(p, &q, DNS_REFUSED, NULL, 0, out, room);
 	}
+	if (!names_asks_plainly(k, &h))
+		return dns_write_answer(p, &q, DNS_REFUSED, NULL, 0, out, room);
 	if (!synth_address(k->synth, &h, q.type == DNS_AAAA, &a))
 		return dns_write_answer(p, &q, DNS_SERVFAIL, NULL, 0, out, room);
 	da.six = a.family == 6;

@@ -162,9 +162,10 @@ void report_unreached(struct worker *k, const struct upstream *u)
 	report_copy(ev.host, sizeof(ev.host), u->host.name);
 	ev.port = u->port;
 	report_copy(ev.hint, sizeof(ev.hint),
-		    u->chained ? "look at egress.upstream_proxy"
-			       : "does it answer this machine itself? Behind a proxy: --set "
-				 "egress.upstream_proxy=URL");
+		    *u->failure.hint ? u->failure.hint
+		    : u->chained     ? "look at egress.upstream_proxy"
+				     : "does it answer this machine itself? Behind a proxy: --set "
+				       "egress.upstream_proxy=URL");
 	(void)report_add(k, &ev);
 }
 

@@ -62,7 +62,7 @@ bool session_asks(struct session *s, struct egress_verdict *v)
 	/* A name that carries a secret is shown to nobody; one beyond the budget is not asked
 	 * about. */
 	if (!k->questions || !v->askable || !rate_name(k->rate, &v->host, v) ||
-	    (k->scanner && !scan_host(k->scanner, &v->host, v)))
+	    !name_may_leave(k, v))
 		return false;
 	found = questions_look(k->questions, &v->host, v->port, loop_now(k->loop), true, &id);
 	if (found == QUESTION_FLOOD)

@@ -126,7 +126,7 @@ static bool decide_tunnel(struct session *s, const char *host, size_t n, uint16_
 				    .port = port };
 
 	if (!asked_decide(s->k, &s->from, &q, v) || !rate_name(s->k->rate, &v->host, v) ||
-	    (s->k->scanner && !scan_host(s->k->scanner, &v->host, v)))
+	    !name_may_leave(s->k, v))
 		return false;
 	s->from.tunnel = v->host;
 	s->from.port = port;
@@ -209,7 +209,7 @@ bool session_hello(struct session *s)
 	}
 	q.host = q.sni = egress_text(h.name, h.name_len);
 	if (asked_decide(s->k, &s->from, &q, &v) && rate_name(s->k->rate, &v.host, &v) &&
-	    (!s->k->scanner || scan_host(s->k->scanner, &v.host, &v))) {
+	    name_may_leave(s->k, &v)) {
 		if (v.passthrough && h.encrypted) {
 			/* The name inside is another's to see: it could be any. */
 			(void)verdict_deny(&v, EGRESS_TLS_MISMATCH, NULL,

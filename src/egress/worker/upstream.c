@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/worker/upstream.c - from a verdict to an open connection.
  *
- *     resolving -> connecting [-> asking a proxy] -> shaking hands -> open -> idle in the pool ...
+ *     resolving -> connecting [-> TLS to a proxy] [-> asking it] -> shaking hands -> open
+ *               -> idle in the pool ...
  *
  * Every address is asked about before it is dialled, and exactly that address is dialled. A name
- * pinned by the operator is not resolved. With a proxy of the machine's own (chain.h) it is the
- * proxy that is dialled, and the proxy that resolves. */
+ * pinned by the operator is not resolved. With a proxy of the machine's own (upstream_proxy.h) it
+ * is the proxy that is dialled, and the proxy that resolves; but for names that the operator wants
+ * reached without it (direct.h). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/rtnetlink.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,6 +130,8 @@ static bool may_dial(struct upstream *u, const struct addr *a)
 {
 	if (u->pinned || u->chained)
 		return true;
+	if (u->direct && direct_opens(u->k->direct, a))
+		return !is_here(u->k, a) || egress_address(a, a, 1, &u->failure);
 	return egress_address(a, u->k->own, u->k->n_own, &u->failure) &&
 	       (!is_here(u->k, a) ||
 		egress_address(a, a, 1, &u->failure)); /* as one that was known beforehand */
@@ -220,7 +225,8 @@ struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v,
 	u->host = v->host;
 	u->port = v->port;
 	u->pinned = v->pinned;
-	u->chained = k->chain.on && !v->pinned;
+	u->direct = !v->pinned && direct_has(k->direct, &v->host);
+	u->chained = k->chain.on && !v->pinned && !u->direct;
 	u->dial_port = u->chained ? k->chain.port : u->pinned ? v->pin_port : v->port;
 	u->tls = kind != UPSTREAM_PLAIN;
 	u->offers = kind == UPSTREAM_H2;
@@ -239,6 +245,18 @@ void upstream_own(struct upstream *u, upstream_fn *stirs, void *owner)
 	u->owner = owner;
 }
 
+/* It shows who the user is, where that is wanted. */
+static SSL *client_tls(const struct upstream *u, const char *name, bool h2)
+{
+	SSL *ssl = roots_client(u->k->roots, name, h2);
+
+	if (ssl && !client_certs_show(u->k->certs, name, ssl)) {
+		SSL_free(ssl);
+		return NULL;
+	}
+	return ssl;
+}
+
 /* There is a way to the host itself. */
 static void reached(struct upstream *u)
 {
@@ -248,23 +266,35 @@ static void reached(struct upstream *u)
 		u->state = UP_OPEN;
 		return;
 	}
-	ssl = roots_client(u->k->roots, u->host.name, u->offers);
-	if (!ssl || link_tls(&u->link, ssl) < 0) {
-		upstream_fail(u, EGRESS_INTERNAL, "no memory for TLS");
+	ssl = client_tls(u, u->host.name, u->offers);
+	if (!ssl || (u->link.tls ? link_tls_within(&u->link, ssl) : link_tls(&u->link, ssl)) < 0) {
+		upstream_fail(u, EGRESS_INTERNAL, "no TLS to the host can begin");
 		return;
 	}
 	u->state = UP_SHAKING;
 }
 
-static void connected(struct upstream *u)
+/* Nothing is said to the proxy in the open, where it is one of TLS. */
+static void secure(struct upstream *u)
+{
+	const struct upstream_proxy *chain = &u->k->chain;
+	char name[48];
+	SSL *ssl;
+
+	if (!chain->host.len)
+		addr_text(&chain->addr, name);
+	ssl = client_tls(u, chain->host.len ? chain->host.name : name, false);
+	if (ssl && link_tls(&u->link, ssl) == 0)
+		u->state = UP_SECURING;
+	else
+		upstream_fail(u, EGRESS_INTERNAL, "no memory for TLS");
+}
+
+static void ask_chain(struct upstream *u)
 {
 	CLEANUP(buf) struct buf ask = BUF_INIT(2 * HOST_NAME_MAX_LEN + 2 * SECRET_MAX);
 	const struct secret *login = &u->k->plan->login;
 
-	if (!u->chained) {
-		reached(u);
-		return;
-	}
 	buf_printf(&ask, "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n", u->host.name, u->port,
 		   u->host.name, u->port);
 	if (login->len) {
@@ -281,8 +311,29 @@ static void connected(struct upstream *u)
 		upstream_fail(u, EGRESS_INTERNAL, "no memory for a question to the proxy");
 }
 
-/* Why it wants somebody else, or somebody at all. */
-static const char *say_407(const struct upstream *u, const struct http1_answer *a)
+static void connected(struct upstream *u)
+{
+	if (!u->chained)
+		reached(u);
+	else if (u->k->chain.tls)
+		secure(u);
+	else
+		ask_chain(u);
+}
+
+static void chain_fail(struct upstream *u, const char *hint, const char *what, int status)
+{
+	if (status)
+		(void)verdict_deny(&u->failure, EGRESS_INTERNAL, hint,
+				   "egress.upstream_proxy %s (status %d)", what, status);
+	else
+		(void)verdict_deny(&u->failure, EGRESS_INTERNAL, hint, "egress.upstream_proxy %s",
+				   what);
+	upstream_fail(u, EGRESS_INTERNAL, what);
+}
+
+/* It wants somebody else, or somebody at all. */
+static void fail_407(struct upstream *u, const struct http1_answer *a)
 {
 	bool asks = false, basic = false;
 
@@ -295,41 +346,56 @@ static const char *say_407(const struct upstream *u, const struct http1_answer *
 		basic |= f->value.n >= 5 && strncasecmp(f->value.p, "Basic", 5) == 0;
 	}
 	if (asks && !basic)
-		return "egress.upstream_proxy wants a login by NTLM, Negotiate or the like, and "
-		       "brig knows Basic alone (status 407)";
-	return u->k->plan->login.len
-		       ? "egress.upstream_proxy does not take egress.upstream_login (status 407)"
-		       : "egress.upstream_proxy wants a login: egress.upstream_login (status 407)";
+		chain_fail(u,
+			   "name one in front of it that logs in for you, such as cntlm, or ask "
+			   "those who run it for Basic",
+			   "wants a login by NTLM, Negotiate or the like, and brig knows Basic "
+			   "alone",
+			   407);
+	else if (u->k->plan->login.len)
+		chain_fail(u, "are the user and the value of that credential right?",
+			   "does not take egress.upstream_login", 407);
+	else
+		chain_fail(u,
+			   "credentials: {NAME: {host: PROXY, basic: USER, from: ...}}, and "
+			   "egress.upstream_login: NAME",
+			   "wants a login: egress.upstream_login", 407);
 }
 
-/* What the machine's own proxy says to CONNECT. */
+static void tunnelled(struct upstream *u, size_t head)
+{
+	link_take(&u->link, head);
+	reached(u);
+}
+
+/* What the machine's own proxy says to CONNECT: anything but 2xx is the end. */
 static void upstream_ask(struct upstream *u)
 {
 	struct http1_answer a;
 	struct err e = { 0 };
-	char what[96];
 	ssize_t n;
 
 	(void)link_flush(&u->link);
-	(void)link_fill(&u->link);
+	while (link_fill(&u->link)) /* TLS may hold more than it gives at once */
+		;
 	n = u->link.in.len ? http1_read_answer(link_data(&u->link), u->link.in.len,
 					       HTTP1_ASKED_HEAD, &a, &e)
 			   : 0;
 	if (n == 0 && !u->link.eof && !u->link.broken)
 		return;
-	if (n <= 0) {
-		upstream_fail(u, EGRESS_INTERNAL,
-			      "egress.upstream_proxy did not answer as a proxy");
-	} else if (a.status == 407) {
-		upstream_fail(u, EGRESS_INTERNAL, say_407(u, &a));
-	} else if (a.status / 100 != 2) {
-		(void)snprintf(what, sizeof(what),
-			       "egress.upstream_proxy refused the connection: status %d", a.status);
-		upstream_fail(u, EGRESS_INTERNAL, what);
-	} else {
-		link_take(&u->link, (size_t)n);
-		reached(u);
-	}
+	if (n <= 0)
+		chain_fail(u,
+			   u->k->chain.tls ? NULL : "is it a proxy of https://, or another port?",
+			   "did not answer as a proxy", 0);
+	else if (a.status == 407)
+		fail_407(u, &a);
+	else if (a.status / 100 != 2)
+		chain_fail(u,
+			   a.status / 100 == 5 ? "it could not reach the host itself"
+					       : "it does not let this host through",
+			   "refused the connection", a.status);
+	else
+		tunnelled(u, (size_t)n);
 }
 
 static void check_connect(struct upstream *u)
@@ -349,6 +415,25 @@ static void check_connect(struct upstream *u)
 		dial_next(u);
 }
 
+static void shake_chain(struct upstream *u)
+{
+	int r = link_handshake(&u->link);
+	const char *why;
+
+	if (r > 0)
+		ask_chain(u);
+	if (r >= 0)
+		return;
+	why = tls_distrust(u->link.tls);
+	(void)verdict_deny(&u->failure, EGRESS_INTERNAL,
+			   why ? "the company's own authority: --set egress.roots=FILE"
+			       : "is it a proxy of http://, or on another port?",
+			   why ? "the certificate of egress.upstream_proxy cannot be trusted: %s"
+			       : "the TLS handshake with egress.upstream_proxy failed%s",
+			   why ? why : "");
+	upstream_fail(u, EGRESS_INTERNAL, "");
+}
+
 static void shake(struct upstream *u)
 {
 	int r = link_handshake(&u->link);
@@ -366,6 +451,12 @@ static void shake(struct upstream *u)
 				   "an authority of your own: --set egress.roots=FILE",
 				   "the certificate of %s cannot be trusted: %s", u->host.name,
 				   why);
+	else if (client_certs_has(u->k->certs, u->host.name))
+		(void)verdict_deny(&u->failure, EGRESS_INTERNAL,
+				   "where its owners have no TLS 1.3, no certificate can be shown: "
+				   "egress.client_certs",
+				   "the TLS handshake with the host failed, and its client "
+				   "certificate needs TLS 1.3");
 	upstream_fail(u, EGRESS_INTERNAL, "the TLS handshake with the host failed");
 }
 
@@ -377,6 +468,8 @@ void upstream_step(struct upstream *u)
 		was = u->state;
 		if (u->state == UP_CONNECTING)
 			check_connect(u);
+		if (u->state == UP_SECURING)
+			shake_chain(u);
 		if (u->state == UP_ASKING)
 			upstream_ask(u);
 		if (u->state == UP_SHAKING)
@@ -384,7 +477,7 @@ void upstream_step(struct upstream *u)
 	} while (u->state != was && u->state != UP_OPEN && u->state != UP_FAILED);
 	if (u->state == UP_CONNECTING)
 		(void)loop_want(u->k->loop, &u->link.w, EPOLLOUT);
-	else if (u->state == UP_ASKING || u->state == UP_SHAKING)
+	else if (u->state > UP_CONNECTING && u->state < UP_OPEN)
 		(void)link_wait(u->k->loop, &u->link, true);
 }
 

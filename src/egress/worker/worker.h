@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/sys/loop.h"
+#include "egress/authority/client_cert.h"
 #include "egress/authority/mint.h"
 #include "egress/budget/budget.h"
 #include "egress/credential/cred.h"
@@ -13,6 +14,7 @@
 #include "egress/names/resolve.h"
 #include "egress/names/synth.h"
 #include "egress/rules/allow.h"
+#include "egress/rules/direct.h"
 #include "egress/rules/questions.h"
 #include "egress/rules/rate.h"
 #include "egress/rules/upstream_proxy.h"
@@ -72,10 +74,12 @@ struct worker {
 	struct creds *creds;       /* NULL: there are none */
 	struct scrubber *scrubber; /* NULL: there is nothing to scrub */
 	struct mint *mint;
+	struct client_certs *certs; /* NULL: there are none */
 	struct unpack_side *unpack; /* the line to the unpacker */
 	struct roots *roots;
 	struct resolver *resolver;
 	struct upstream_proxy chain; /* the proxy this machine uses */
+	struct direct *direct;       /* and what it reaches without */
 	struct synth *synth;
 	struct member_names members; /* beside the sandbox, not behind the door */
 	struct addr *own;            /* of this machine, the public ones */
@@ -118,6 +122,8 @@ bool report_credential(struct worker *k, enum egress_event_kind kind,
 /* The first of its kind; those that follow are counted, and told by report_leaks. */
 void report_leak(struct worker *k, const char *kind, bool redacted);
 void report_leaks(struct worker *k);
+/* May anybody learn that the name of the verdict was asked for? */
+bool name_may_leave(struct worker *k, struct egress_verdict *v);
 /* false: some could not be sent; the loop hears when they can. */
 bool report_flush(struct worker *k);
 /* Everything, waiting if need be; there is nothing more to be told. */
@@ -139,7 +145,15 @@ struct learned *learn_request(const struct worker *k, const struct host *host,
 
 typedef void upstream_fn(void *owner);
 
-enum upstream_state { UP_RESOLVING, UP_CONNECTING, UP_ASKING, UP_SHAKING, UP_OPEN, UP_FAILED };
+enum upstream_state {
+	UP_RESOLVING,
+	UP_CONNECTING,
+	UP_SECURING, /* TLS to the machine's own proxy */
+	UP_ASKING,
+	UP_SHAKING,
+	UP_OPEN,
+	UP_FAILED
+};
 
 enum upstream_kind { UPSTREAM_PLAIN, UPSTREAM_TLS, UPSTREAM_H2 };
 
@@ -156,6 +170,7 @@ struct upstream {
 	bool offers;  /* HTTP/2 to the host, which may choose */
 	bool pinned;  /* its address was written down by the operator */
 	bool chained; /* by way of another proxy */
+	bool direct;  /* not by way of it, as the operator wrote */
 	bool reused;  /* may have been closed by the other side meanwhile */
 	struct lookup *lookup;
 	struct addr addrs[RESOLVE_MAX];

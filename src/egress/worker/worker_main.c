@@ -39,7 +39,7 @@
 #include "egress/authority/keeper.h"
 #include "egress/members_named.h"
 #include "egress/resolving.h"
-#include "egress/rules/proof.h"
+#include "egress/ssh/proof.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
 #include "egress/worker/worker.h"
@@ -212,6 +212,7 @@ static int worker_main_compile(struct worker *k, struct err *e)
 		(void)member_names_add(&k->members, p->members.v[i].value, p->members.v[i].name);
 	if (egress_rules_new(&p->egress, &k->rules, e) < 0 ||
 	    chain_parse(p->egress.upstream_proxy, &k->chain, e) < 0 ||
+	    direct_new(&p->egress.direct, &k->direct, e) < 0 ||
 	    rate_new(&p->egress.rate, &k->rate, e) < 0 || budget_new(&p->egress, &k->budget, e) < 0)
 		r = -e->code;
 	if (r == 0 && p->leaks.scan)
@@ -386,7 +387,9 @@ static int worker_main_prepare(struct worker *k, int keeper, struct err *e)
 		return -e->code;
 	if (read_own(k, e) < 0)
 		return -e->code;
-	return mint_new(keeper, &k->mint, e);
+	if (mint_new(keeper, &k->mint, e) < 0)
+		return -e->code;
+	return client_certs_new(&k->plan->client_certs, k->mint, &k->certs, e);
 }
 
 static int worker_main_serve(struct worker *k, struct err *e)
@@ -428,6 +431,7 @@ static void worker_done(struct worker *k)
 	link_pool_done(&k->links);
 	names_tick(k, UINT64_MAX);
 	(void)resolver_free(k->resolver);
+	(void)client_certs_free(k->certs);
 	(void)mint_free(k->mint);
 	(void)unpack_free(k->unpack);
 	(void)roots_free(k->roots);
@@ -437,6 +441,7 @@ static void worker_done(struct worker *k)
 	(void)rate_free(k->rate);
 	(void)budget_free(k->budget);
 	(void)egress_rules_free(k->rules);
+	(void)direct_free(k->direct);
 	(void)egress_plan_free(k->plan);
 	(void)synth_free(k->synth);
 	(void)loop_free(k->loop);

@@ -493,6 +493,8 @@ static const struct {
 	LIST(egress.host_keys),
 	LIST(egress.resolve),
 	LIST(egress.roots),
+	LIST(egress.direct),
+	LIST(egress.client_certs),
 	LIST(leaks.rules),
 	LIST(audit.anchor),
 	LIST(command.code.args),

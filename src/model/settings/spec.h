@@ -199,20 +199,22 @@ struct egress_spec {
 		       told with its path */
 	uint64_t port;
 	uint64_t host_service;      /* a port of the host's loopback; 0: none */
-	const char *upstream_proxy; /* http://HOST:PORT; NULL: none */
+	const char *upstream_proxy; /* http[s]://HOST:PORT; NULL: none */
 	uint64_t tokens, cost;      /* of models; the cost in thousandths of a USD; 0: no limit */
 	struct strlist budgets, models, prices; /* egress/budget/budget.h says how they are read */
-	const char *upstream_login; /* the credential that is its user and password; NULL: none */
+	const char *upstream_login;  /* the credential that is its user and password; NULL: none */
+	struct strlist client_certs; /* HOST FILE: a certificate and its key */
+	struct strlist direct;       /* NAME, *.NAME: not through it; PREFIX: where these may be */
 };
 
-/* What is done about secrets on their way out. */
-/* What is packed and cannot be read. */
+/* What is packed and cannot be read; labels below a wildcard that look so. */
 enum unreadable_action { UNREADABLE_ALLOW, UNREADABLE_WARN, UNREADABLE_BLOCK };
 
+/* What is done about secrets on their way out. */
 struct leak_spec {
 	bool scan;
 	bool strict; /* what cannot be read is blocked */
-	enum unreadable_action unreadable;
+	enum unreadable_action unreadable, labels;
 	uint64_t answers;     /* so much of each is looked at for shapes; FIELD_ALL: all of it */
 	struct envlist rules; /* kind of secret to action */
 };

@@ -10,6 +10,7 @@
 #include "base/sys/wait.h"
 #include "base/text/str.h"
 #include "egress/monitor.h"
+#include "egress/proxy_hint.h"
 #include "model/settings/leaks.h"
 #include "proc/cpus.h"
 #include "sandbox/recorder.h"
@@ -100,7 +101,8 @@ static void tell_finding(struct sandbox *s, const struct egress_event *ev)
 /* The command hears of it in an answer that many programs do not show. Each host once. */
 static void tell_unreached(struct sandbox *s, const struct egress_event *ev)
 {
-	char line[768];
+	char line[1024], proxy[PROXY_HINT_SIZE];
+	bool named;
 
 	if (ev->kind != EGRESS_EVENT_UNREACHED)
 		return;
@@ -110,8 +112,9 @@ static void tell_unreached(struct sandbox *s, const struct egress_event *ev)
 	if (s->unreached_count == ARRAY_LEN(s->unreached))
 		return;
 	(void)snprintf(s->unreached[s->unreached_count++], sizeof(s->unreached[0]), "%s", ev->host);
-	(void)snprintf(line, sizeof(line), "%.255s:%u is allowed, but %.200s; %.200s", ev->host,
-		       ev->port, ev->what, ev->hint);
+	named = !s->spec->egress.upstream_proxy && proxy_hint(environ, proxy);
+	(void)snprintf(line, sizeof(line), "%.255s:%u is allowed, but %.200s; %.400s", ev->host,
+		       ev->port, ev->what, named ? proxy : ev->hint);
 	run_open_tell(s, line);
 }
 

@@ -23,6 +23,7 @@ bool grpc_pass(struct grpc_messages *m, const char *p, size_t n)
 			p += k;
 			n -= k;
 		} else {
+			m->packed |= !m->have && *p != 0;
 			m->left = m->have ? m->left << 8 | (unsigned char)*p : 0;
 			m->have++;
 			p++;

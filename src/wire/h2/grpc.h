@@ -15,6 +15,7 @@ struct grpc_messages {
 	bool on;       /* the body is of gRPC */
 	unsigned have; /* bytes of the five */
 	uint32_t left; /* of the message */
+	bool packed;   /* one of them is */
 };
 
 /* By the type of its content. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rules/agentmsg.h - messages of the ssh-agent protocol, and which of them may pass.
+/* egress/ssh/agentmsg.h - messages of the ssh-agent protocol, and which of them may pass.
  *
  * Pure and bounded; nothing is copied. A message is its type and its body, without the length in
  * front. Of requests three are known: list the keys, sign, and say which host a session is with

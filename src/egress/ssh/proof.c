@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/rules/proof.h"
+#include "egress/ssh/proof.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rules/proof.h - a host's signature over the identifier of a session, taken apart.
+/* egress/ssh/proof.h - a host's signature over the identifier of a session, taken apart.
  *
  * Pure, bounded, nothing is copied. Key and signature are those of RFC 4253, 5656, 8332 and 8709;
  * SHA-1, certificates and what is not in its one form are no proof. */
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "egress/rules/agentmsg.h"
+#include "egress/ssh/agentmsg.h"
 
 enum proof_kind { PROOF_ED25519, PROOF_ECDSA, PROOF_RSA };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/rules/agentmsg.h"
+#include "egress/ssh/agentmsg.h"
 
 #include <string.h>
 

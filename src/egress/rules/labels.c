@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/rules/labels.c - what names of services never look like, and packed data does.
+ *
+ * Services have random labels too: sixteen digits of a content network, 32 of an account, a UUID.
+ * So length alone says little, and what is refused is longer than those, says a text, or is cut
+ * into equal pieces. */
+#include "egress/rules/labels.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define LABELS_WORD 8    /* signs; of fewer nothing follows */
+#define LABELS_DIGITS 20 /* of a number */
+#define LABELS_HEX 33    /* more than of an account or an MD5 */
+#define LABELS_MIXED 24  /* letters and digits in turn */
+#define LABELS_ALL 40    /* in several words together */
+#define LABELS_TEXT 7    /* bytes of text that hexadecimal digits say */
+#define LABELS_PIECES 3
+
+struct labels_seen {
+	size_t data, words; /* signs of words like data, and how many there are */
+	size_t texts;       /* labels that say a short text */
+	size_t equal, last; /* labels of one length, one behind another */
+};
+
+/* Of letters and digits. */
+struct labels_word {
+	size_t n, digits, turns;
+	bool hex;
+};
+
+static struct labels_word labels_count(const char *p, size_t n)
+{
+	struct labels_word w = { .n = n, .hex = true };
+
+	for (size_t i = 0; i < n; i++) {
+		bool digit = isdigit((unsigned char)p[i]);
+
+		w.digits += digit;
+		w.hex &= isxdigit((unsigned char)p[i]) != 0;
+		w.turns += i && digit != (isdigit((unsigned char)p[i - 1]) != 0);
+	}
+	return w;
+}
+
+static int labels_digit(char c)
+{
+	return isdigit((unsigned char)c) ? c - '0' : (c | 0x20) - 'a' + 10;
+}
+
+/* So many bytes of text, when all of them are. A number says only a number so. */
+static size_t labels_text(const char *p, size_t n, bool number)
+{
+	if (n % 2)
+		return 0;
+	for (size_t i = 0; i < n; i += 2) {
+		int c = labels_digit(p[i]) << 4 | labels_digit(p[i + 1]);
+
+		if (number ? c < '0' || c > '9'
+			   : c < ' ' || c > '~' || (!isalnum(c) && !strchr("_-.:/@=+ ", c)))
+			return 0;
+	}
+	return n / 2;
+}
+
+static const char *labels_one(struct labels_seen *s, const char *p, size_t n)
+{
+	struct labels_word w = labels_count(p, n);
+	size_t said = w.hex ? labels_text(p, n, w.digits == n) : 0;
+
+	if (said >= LABELS_TEXT)
+		return "a text in hexadecimal digits";
+	s->texts += said >= LABELS_TEXT - 2;
+	if (s->texts > 1)
+		return "texts in hexadecimal digits";
+	if (w.digits == n ? n >= LABELS_DIGITS : w.hex ? n >= LABELS_HEX && w.digits >= 4 : false)
+		return "a long row of digits";
+	if (!w.hex && n >= LABELS_MIXED && w.turns >= 6)
+		return "a long row of letters and digits";
+	if (n < LABELS_WORD || w.digits < 2 || (w.turns < 2 && w.digits < n))
+		return NULL;
+	s->data += n;
+	s->words++;
+	return s->data > LABELS_ALL && s->words > 3 ? "many rows of letters and digits" : NULL;
+}
+
+static const char *labels_label(struct labels_seen *s, const char *p, size_t n)
+{
+	const char *what = NULL;
+
+	s->equal = n >= LABELS_WORD ? (n == s->last ? s->equal + 1 : 1) : 0;
+	s->last = n;
+	if (s->equal >= LABELS_PIECES)
+		return "pieces of one length";
+	if (n > 4 && memcmp(p, "xn--", 4) == 0) {
+		p += 4;
+		n -= 4;
+	}
+	while (n && !what) {
+		size_t k = 0;
+
+		while (k < n && p[k] != '-')
+			k++;
+		what = k ? labels_one(s, p, k) : NULL;
+		k += k < n;
+		p += k;
+		n -= k;
+	}
+	return what;
+}
+
+const char *labels_packed(const char *p, size_t n)
+{
+	struct labels_seen s = { 0 };
+	const char *what = NULL;
+
+	while (n && !what) {
+		const char *dot = memchr(p, '.', n);
+		size_t k = dot ? (size_t)(dot - p) : n;
+
+		what = labels_label(&s, p, k);
+		k += dot != NULL;
+		p += k;
+		n -= k;
+	}
+	return what;
+}
+
+size_t labels_below(const char *rule, const struct host *h)
+{
+	const char *star = rule ? strstr(rule, "*.") : NULL;
+	size_t n = star ? strcspn(star + 1, ":/, ") : 0;
+
+	return n && h->len > n && strncasecmp(h->name + h->len - n, star + 1, n) == 0 ? h->len - n
+										      : 0;
+}

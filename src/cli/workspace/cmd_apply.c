@@ -312,20 +312,16 @@ const struct subcommand cmd_apply = {
 	.name = "apply",
 	.usage = "[-i | --interactive] [--force] [--json] [RUN | last] [PATH...] | --undo",
 	.help = "put what a run with --workspace overlay wrote into the folder",
-	.about = "  RUN               a run's id, or the beginning of it; else the last run of "
-		 "this\n"
-		 "                    folder, or of one above\n"
-		 "  PATH              only these, from the workspace's top, and what is below "
-		 "them;\n"
-		 "                    what programs on the host obey is applied only by its path,\n"
-		 "                    and shown first\n"
+	.about = "  RUN               a run's id, or the beginning of it; else the last run\n"
+		 "                    of this folder, or of one above\n"
+		 "  PATH              only these, from the workspace's top, and what is below;\n"
+		 "                    what programs on the host obey is applied only by its\n"
+		 "                    path, and shown first\n"
 		 "  -i, --interactive asks for each change\n"
-		 "  --force           with paths: also over what you have changed since; with "
-		 "--undo:\n"
-		 "                    also where you have changed something since\n"
-		 "  --undo            take back the last apply in this folder: until the next one, "
-		 "or\n"
-		 "                    7 days\n"
+		 "  --force           with paths: also over what you have changed since; with\n"
+		 "                    --undo: also where something was changed since\n"
+		 "  --undo            take back the last apply in this folder: until the\n"
+		 "                    next one, or 7 days\n"
 		 "  --json            the result as JSON\n",
 	.exits = "0, or 125 if it failed: then nothing was applied",
 	.word = cmd_apply_word,

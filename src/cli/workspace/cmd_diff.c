@@ -198,16 +198,13 @@ const struct subcommand cmd_diff = {
 	.name = "diff",
 	.usage = "[--stat | --names] [--json] [RUN | last] [PATH...]",
 	.help = "show what a run with --workspace overlay would change",
-	.about =
-		"  RUN               a run's id, or the beginning of it; else the last run of "
-		"this\n"
-		"                    folder, or of one above\n"
-		"  PATH              only these, from the workspace's top, and what is below them\n"
-		"  --stat            lines added and removed, by file\n"
-		"  --names           one line a change: conflicts with what you have changed "
-		"since,\n"
-		"                    and what is applied only by name, are told there\n"
-		"  --json            the list as JSON; with --stat the counts, too\n",
+	.about = "  RUN               a run's id, or the beginning of it; else the last run\n"
+		 "                    of this folder, or of one above\n"
+		 "  PATH              only these, from the workspace's top, and what is below\n"
+		 "  --stat            lines added and removed, by file\n"
+		 "  --names           a line a change, with conflicts and what is applied\n"
+		 "                    only by name\n"
+		 "  --json            the list as JSON; with --stat the counts, too\n",
 	.exits = "0, or 125 if it failed",
 	.word = cmd_diff_word,
 	.run = diff,

@@ -58,11 +58,9 @@ const struct subcommand cmd_discard = {
 	.name = "discard",
 	.usage = "[RUN | last]",
 	.help = "throw away what a run with --workspace overlay wrote",
-	.about = "  RUN               a run's id, or the beginning of it; else the last run of "
-		 "this\n"
-		 "                    folder, or of one above. The workspace is not touched, and "
-		 "what\n"
-		 "                    was applied before stays\n",
+	.about = "  RUN               a run's id, or the beginning of it; else the last run\n"
+		 "                    of this folder, or of one above. The workspace is not\n"
+		 "                    touched, and what was applied before stays\n",
 	.exits = "0, or 125 if it failed",
 	.word = cmd_discard_word,
 	.run = discard,

@@ -55,7 +55,8 @@ enum {
 	CALLS_WAIT = 1 << 8,   /* wire/client: poll and sleep */
 	CALLS_READ = 1 << 9,   /* files */
 	CALLS_NAMES = 1 << 10, /* libc's resolver */
-	CALLS_MEMFD = 1 << 11  /* answers in memory files */
+	CALLS_MEMFD = 1 << 11, /* answers in memory files */
+	CALLS_LOOK = 1 << 12   /* trees of files and their marks; nothing that writes */
 };
 
 #define CALLS_DIAL (CALLS_TCP | CALLS_INET)
@@ -117,6 +118,8 @@ static const struct confinement roles[] = {
 			      NET_PORT, 256, false, true, true },
 	[CONFINE_INSPECTOR] = { "brig-unpack", no_files, CALLS_BARE | CALLS_MEMORY, NET_PORT, 256,
 				false, true, true },
+	[CONFINE_WALKER] = { "brig-look", no_files, CALLS_BARE | CALLS_MEMORY | CALLS_LOOK,
+			     NET_PORT, 1024, false, true, false },
 };
 static_assert(ARRAY_LEN(roles) == CONFINE_ROLES, "one row a role");
 
@@ -138,8 +141,9 @@ static const struct confine_set {
 	SET(CALLS_MEMORY | CALLS_MAKE, SYS_getrandom),
 	SET(CALLS_MAKE, SYS_mkdirat, SYS_unlinkat, SYS_renameat, SYS_renameat2, SYS_fchmod,
 	    SYS_openat2),
-	SET(CALLS_MAKE | CALLS_READ, SYS_openat, SYS_fstat, SYS_newfstatat, SYS_fcntl),
-	SET(CALLS_READ, SYS_lseek, SYS_pread64),
+	SET(CALLS_MAKE | CALLS_READ | CALLS_LOOK, SYS_openat, SYS_fstat, SYS_newfstatat, SYS_fcntl),
+	SET(CALLS_READ | CALLS_LOOK, SYS_lseek, SYS_pread64),
+	SET(CALLS_LOOK, SYS_getdents64, SYS_readlinkat, SYS_fgetxattr, SYS_statx),
 	SET(CALLS_SERVE, SYS_readv, SYS_writev, SYS_recvfrom, SYS_sendto, SYS_recvmsg, SYS_sendmsg,
 	    SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_exit, SYS_rt_sigprocmask,
 	    SYS_rt_sigaction, SYS_restart_syscall, SYS_tgkill),
@@ -173,12 +177,12 @@ static const struct confine_bound {
 	{ SYS_tgkill, CALLS_SERVE, 0, 1, UINT32_MAX, { OWN_PID } },
 	/* Not F_SETOWN, which sends signals. */
 	{ SYS_fcntl,
-	  CALLS_MAKE | CALLS_READ,
+	  CALLS_MAKE | CALLS_READ | CALLS_LOOK,
 	  1,
 	  4,
 	  UINT32_MAX,
 	  { F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_SETFL } },
-	{ SYS_openat, CALLS_READ, 2, 1, OPEN_CHANGES, { O_RDONLY } },
+	{ SYS_openat, CALLS_READ | CALLS_LOOK, 2, 1, OPEN_CHANGES, { O_RDONLY } },
 	{ SYS_ioctl, CALLS_NAMES, 1, 1, UINT32_MAX, { FIONREAD } },
 	{ SYS_socketpair, CALLS_PAIR, 0, 1, UINT32_MAX, { AF_UNIX } },
 	/* No raw, netlink, packet or Unix sockets; none of MPTCP, for which Landlock has no word.
@@ -390,6 +394,9 @@ static int role_rules(const struct confine_rules *l, const struct confinement *r
 	}
 	if (r->calls & CALLS_MAKE && allow_fd(l, w->folder, FS_MAKE) < 0)
 		return err_sys(e, "cannot add the Landlock rule of a folder");
+	for (size_t i = 0; r->calls & CALLS_LOOK && i < w->look_count; i++)
+		if (allow_fd(l, w->looks[i], FS_READ) < 0)
+			return err_sys(e, "cannot add the Landlock rule of a folder");
 	if (r->calls & CALLS_NAMES && port_rule(l, DNS_PORT, e) < 0)
 		return -e->code;
 	return r->calls & CALLS_DIAL ? port_rule(l, w->port, e) : 0;

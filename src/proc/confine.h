@@ -26,6 +26,7 @@ enum confine_role {
 	CONFINE_UNPACKER,  /* makes files below one folder, without more memory than it has */
 	CONFINE_BUNDLER,   /* brig-unpack: ... with memory */
 	CONFINE_INSPECTOR, /* brig-unpack that only looks: no file at all */
+	CONFINE_WALKER,    /* looks through trees: reads below some folders */
 	CONFINE_ROLES
 };
 
@@ -39,8 +40,10 @@ struct confine_want {
 				be made; all that have no bit are like these, if there are any */
 	int procs;           /* COMMAND: one more procfs, which nothing inside can reach; or -1 */
 	int folder;          /* UNPACKER, BUNDLER */
-	uint16_t port;       /* SENDER, SPEAKER */
-	uint64_t bytes;      /* to which an open file may grow; not of COMMAND */
+	const int *looks;    /* WALKER: the folders */
+	size_t look_count;
+	uint16_t port;  /* SENDER, SPEAKER */
+	uint64_t bytes; /* to which an open file may grow; not of COMMAND */
 };
 
 /* Of this thread and its children; call it while there is one thread. No allocation. */

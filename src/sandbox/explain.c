@@ -395,7 +395,8 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 		outcome_hint(o, "under policy readonly it may change nothing but /tmp and HOME");
 		return;
 	}
-	name = s->policy == POLICY_WORKSPACE_WRITE ? guarded(s, w, &at) : NULL;
+	name = s->policy == POLICY_WORKSPACE_WRITE && !spec_has_layer(s) ? guarded(s, w, &at)
+									 : NULL;
 	if (name)
 		deny_covered(s, w, o);
 	if (name && git_said(w))
@@ -416,6 +417,19 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 			o,
 			"it may write in /tmp, HOME and the workspace, but for protected names and "
 			"settings that you allowed; --write FOLDER adds another folder");
+}
+
+/* An overlay cannot do all that a folder can. */
+static void about_layer(const struct spec *s, struct words w, struct outcome *o)
+{
+	if (!spec_has_layer(s))
+		return;
+	if (explain_says(w, "Value too large for defined data type"))
+		outcome_hint(o, "in an overlay workspace what belongs to another group or user "
+				"cannot be changed: take --workspace direct");
+	else if (explain_says(w, "Invalid cross-device link") || found(w, "EXDEV"))
+		outcome_hint(o, "in an overlay workspace folders that were there before cannot be "
+				"renamed, only copied: take --workspace direct");
 }
 
 static bool shown(const struct spec *s, const char *path)
@@ -608,6 +622,7 @@ void explain(const struct spec *s, const char *said, size_t n, struct outcome *o
 	if (!n)
 		return;
 	about_network(s, w, o);
+	about_layer(s, w, o);
 	about_files(s, w, o);
 	before = o->hint_count;
 	about_rights(s, w, o);

@@ -200,6 +200,8 @@ static void fill_create(const struct recorder *r, struct record *x)
 	record_number(x, "pid", getpid());
 	record_text(x, "version", BRIG_VERSION);
 	record_text(x, "within", r->within[0] ? r->within : NULL);
+	if (spec_has_layer(s))
+		record_text(x, "mode", fields[FIELD_WORKSPACE_MODE].words[s->workspace_mode]);
 }
 
 static int begin_locked(struct recorder *r, struct err *e)
@@ -337,6 +339,8 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 		record_number(x, "stdout_bytes", (int64_t)o->out.bytes);
 		record_number(x, "stderr_bytes", (int64_t)o->err.bytes);
 	}
+	if (o->layer)
+		record_number(x, "changed", (int64_t)o->layer_changed);
 	if (o->questions) {
 		record_number(x, "questions", (int64_t)o->questions);
 		record_text(x, "names", asked_names(o, names));

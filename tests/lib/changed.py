@@ -74,6 +74,7 @@ BREAKS = {
     "CONTRIBUTING.md": (),
     "README.md": ("run",),
     "SECURITY.md": (),
+    "src/workspace/": ("run", "escape", "fuzz"),
 }
 
 

@@ -409,6 +409,7 @@ enum {
 	UNPACKER = 1 << CONFINE_UNPACKER,
 	BUNDLER = 1 << CONFINE_BUNDLER,
 	INSPECTOR = 1 << CONFINE_INSPECTOR,
+	WALKER = 1 << CONFINE_WALKER,
 
 	NETWORK = WORKER | SENDER | SPEAKER | REGISTRY,
 	SERVERS = NETWORK | KEEPER | SIGNER | TLS,
@@ -436,7 +437,7 @@ static const struct attempt {
 	TRY(removes_outside, 0, 1),
 	TRY(links_below, COMMAND),
 	TRY(makes_a_pipe_below, COMMAND),
-	TRY(reads_below, COMMAND, 1),
+	TRY(reads_below, COMMAND | WALKER, 1),
 	TRY(reads_outside, COMMAND, 1),
 	TRY(reads_etc, COMMAND | SPEAKER | REGISTRY, 1),
 	TRY(reads_roots, COMMAND | SENDER | SPEAKER | REGISTRY, 1, true),
@@ -470,7 +471,8 @@ static const struct attempt {
 	TRY(mounts, 0, 1, true),
 	TRY(executes_memory, COMMAND),
 	TRY(makes_memory_executable, COMMAND),
-	TRY(takes_memory, COMMAND | SERVERS | BUNDLER | INSPECTOR | (SANITIZED ? UNPACKER : 0)),
+	TRY(takes_memory,
+	    COMMAND | SERVERS | BUNDLER | INSPECTOR | WALKER | (SANITIZED ? UNPACKER : 0)),
 	TRY(handles_faults, COMMAND, 0, true),
 	TRY(uses_io_uring, COMMAND, 0, true),
 	TRY(keeps_keys, COMMAND, 0, true),
@@ -483,9 +485,9 @@ static const struct attempt {
 #undef TRY
 };
 
-static const char *const names[] = { "command",  "worker",  "keeper",   "signer",
-				     "tls",      "sender",  "speaker",  "registry",
-				     "unpacker", "bundler", "inspector" };
+static const char *const names[] = { "command",  "worker",  "keeper",    "signer",
+				     "tls",      "sender",  "speaker",   "registry",
+				     "unpacker", "bundler", "inspector", "walker" };
 static_assert(ARRAY_LEN(names) == CONFINE_ROLES, "one name a role");
 
 /* ---- trying ---- */
@@ -569,6 +571,8 @@ static int take_on(const struct stage *s, int role, struct err *e)
 					   .writable_count = 1,
 					   .procs = -1,
 					   .folder = s->inside,
+					   .looks = &s->inside,
+					   .look_count = 1,
 					   .port = s->port,
 					   .bytes = 4096 };
 
@@ -710,7 +714,7 @@ static void a_layer_that_cannot_be_put_on_is_an_error(void **state)
 		{ SYS_seccomp, COMMAND, 0 },
 		{ SYS_prlimit64, COMMAND, 0 },
 		{ SYS_prctl, COMMAND, 0 },
-		{ SYS_capset, COMMAND | UNPACKERS | INSPECTOR, 0 },
+		{ SYS_capset, COMMAND | UNPACKERS | INSPECTOR | WALKER, 0 },
 	};
 	/* Without a rule there is none to add. */
 	const unsigned ruleless = WORKER | KEEPER | SIGNER | TLS | INSPECTOR;

@@ -290,6 +290,19 @@ static void what_is_refused_by_its_kind_is_told(void **state)
 		strstr(LINE("chmod: changing permissions of 'x': Operation not permitted"), "g+s"));
 }
 
+static void what_an_overlay_cannot_do_is_told(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	assert_null(LINE("cp: x: Value too large for defined data type"));
+	s->workspace_mode = WORKSPACE_OVERLAY;
+	assert_null(LINE("cp: x: Value too large"));
+	assert_non_null(strstr(LINE("cp: x: Value too large for defined data type"), "group"));
+	assert_non_null(strstr(LINE("rename: Invalid cross-device link"), "renamed"));
+	s->workspace_mode = WORKSPACE_DIRECT;
+}
+
 static void only_of_a_command_that_failed(void **state)
 {
 	struct spec *s = *state;
@@ -322,6 +335,7 @@ int main(void)
 			a_file_of_the_hosts_is_named_if_everybody_may_read_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_refused_by_its_kind_is_told, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(what_an_overlay_cannot_do_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_of_a_command_that_failed, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_thing_is_told_of_apt, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_whatis_misses_is_told, setup, teardown),

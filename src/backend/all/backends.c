@@ -231,15 +231,6 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 	return check_itself(s, b, which, e);
 }
 
-static int check_later(const struct spec *s, struct err *e)
-{
-	if (s->workspace_mode == WORKSPACE_OVERLAY)
-		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-				  "use --policy readonly to keep the workspace as it is",
-				  "workspace.mode 'overlay' is not in this version of brig");
-	return 0;
-}
-
 /* Two words for the same thing, and both must be meant. */
 static int check_host_run(const struct spec *s, struct err *e)
 {
@@ -339,7 +330,7 @@ static int choose(const struct spec *s, struct isolation *got, struct backend_ch
 	*ret = (struct backend_choice){ 0 };
 	if (!host && !backend_by_kind(s->backend) && s->backend != BACKEND_AUTO)
 		return choose_named(s, s->backend, ret, e);
-	if (host ? check_host_run(s, e) < 0 : check_later(s, e) < 0)
+	if (host && check_host_run(s, e) < 0)
 		return -e->code;
 	if (!host && s->backend == BACKEND_AUTO)
 		return choose_auto(s, got, ret, e);

@@ -31,6 +31,8 @@ static int bwrap_honours(const struct spec *s, struct err *e)
 	/* It mounts a device by its name: nobody could compare what it has found there. */
 	if (spec_asks(s, FIELD_GPUS) || spec_asks(s, FIELD_GPU))
 		return backend_cannot(s, "bwrap", s->gpus ? FIELD_GPUS : FIELD_GPU, NULL, e);
+	if (spec_has_layer(s))
+		what = "an overlay workspace (workspace.mode: overlay)";
 	if (!what)
 		return 0;
 	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",

@@ -221,7 +221,7 @@ static int pull_failed(const char *ref, const char *text, bool known, struct err
 			ref, ref);
 }
 
-struct layer {
+struct image_layer {
 	char id[32];
 	uint64_t now, all;
 };
@@ -230,7 +230,7 @@ struct pull {
 	const char *ref;
 	pull_fn *on_progress;
 	void *arg;
-	struct layer layers[LAYERS_MAX];
+	struct image_layer layers[LAYERS_MAX];
 	size_t layer_count;
 	uint64_t told; /* when */
 	bool known;    /* credentials went along */

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "backend/kit/survey/placeholder.h"
+#include "backend/native/layer_mount.h"
 #include "backend/native/mount_builder.h"
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"
@@ -297,6 +298,24 @@ static int do_overlay(struct builder *b, const struct op *o, struct err *e)
 	return overlay_mount(target, b->layer, last_part(o->dst), e);
 }
 
+/* The overlay has a hold of its own on the two: neither has a path in the end. */
+static int do_layer(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int target = builder_inside(b, o->dst);
+	CLEANUP(fd) int layer = builder_inside(b, PLAN_UPPER);
+	char path[FD_PATH_LEN];
+
+	if (target < 0 || layer < 0)
+		return err_errno(e, target < 0 ? target : layer, "cannot open the layer");
+	if (layer_mount(target, layer, e) < 0)
+		return -e->code;
+	fd_path(layer, path);
+	if (umount2(path, MNT_DETACH) < 0 || unlinkat(b->root, &PLAN_UPPER[1], AT_REMOVEDIR) < 0)
+		return err_sys(e, "cannot take the layer away");
+	builder_forget(b, PLAN_UPPER);
+	return 0;
+}
+
 /* The mounts made of it hold it; nobody else needs a way in. */
 void mount_close_layer(struct builder *b)
 {
@@ -371,6 +390,8 @@ static int do_it(struct builder *b, const struct op *o, struct err *e)
 		return do_again(b, o, e);
 	case OP_OVERLAY:
 		return do_overlay(b, o, e);
+	case OP_LAYER:
+		return do_layer(b, o, e);
 	case OP_SHOW:
 		return do_show(b, o, e);
 	case OP_CODE:

@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/run/denials.h"
 #include "cli/run/near_program.h"
+#include "cli/run/run_apply.h"
 #include "cli/run/run_parts.h"
 #include "cli/run/terminal.h"
 #include "cli/settings/config_allow.h"
@@ -337,7 +338,7 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 	       o->kind == OUTCOME_LIMIT ||
 	       (!s->cli.quiet &&
 		(outcome_denied(o) || o->trust_count || o->hint_count || o->asked_count ||
-		 (!s->cli.json && (o->out.truncated || o->err.truncated))));
+		 o->layer_changed || (!s->cli.json && (o->out.truncated || o->err.truncated))));
 }
 
 static void cmd_run_say_error(const struct outcome *o, const struct spec *s)
@@ -451,6 +452,7 @@ static int execute(struct ctx *x)
 		message_print("brig", be.what);
 		return EXIT_BRIG;
 	}
+	run_apply_ask(s, result_outcome(r));
 	if (!s->cli.report_fd) /* else whoever reads the report says it */
 		cmd_run_say(result_outcome(r), s);
 	if (s->cli.json)

@@ -143,8 +143,46 @@ static void say_asked(const struct outcome *o)
 	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
 }
 
+/* What of it is in the folder already: workspace.apply auto. */
+static void say_applied(const struct outcome *o)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(1024);
+
+	if (o->layer_kept.code)
+		buf_printf(&text, "nothing was applied to the workspace: %s; brig diff %.8s",
+			   o->layer_kept.what, o->layer);
+	else if (o->layer_left)
+		buf_printf(&text,
+			   "%llu changes were applied to the workspace, and %llu were not: brig "
+			   "diff %.8s",
+			   (unsigned long long)o->layer_applied, (unsigned long long)o->layer_left,
+			   o->layer);
+	if (text.len)
+		message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
+}
+
+/* What an overlay workspace has in front, and what to do with it; nothing is nothing to tell. */
+static void say_layer(const struct outcome *o)
+{
+	unsigned long long n = o->layer_changed;
+	char text[256];
+
+	if (!o->layer || (!n && !o->layer_more))
+		return;
+	if (o->layer_tried) {
+		say_applied(o);
+		return;
+	}
+	(void)snprintf(text, sizeof(text),
+		       "%s%llu name%s changed in a layer, and the workspace is as it was: brig "
+		       "diff, brig apply or brig discard %.8s",
+		       o->layer_more ? "more than " : "", n, n == 1 ? "" : "s", o->layer);
+	message_log(PRIORITY_NOTICE, "brig", text);
+}
+
 void denials_say(const struct outcome *o, const char *agent)
 {
+	say_layer(o);
 	say_list(o, agent);
 	say_trust(o);
 	if (o->unsettled)

@@ -600,6 +600,20 @@ void outcome_json(const struct outcome *o, struct json *j)
 	json_kstr(j, "backend", o->backend);
 	if (o->workspace_target)
 		json_kstr(j, "workspace_target", o->workspace_target);
+	if (o->workspace)
+		json_kstr(j, "workspace", o->workspace);
+	if (o->layer) {
+		json_kobject(j, "layer");
+		json_kstr(j, "id", o->layer);
+		json_ku64(j, "changed", o->layer_changed);
+		json_kbool(j, "more", o->layer_more);
+		if (o->layer_tried) {
+			json_ku64(j, "applied", o->layer_applied);
+			json_ku64(j, "left", o->layer_left);
+			json_kstr(j, "kept", o->layer_kept.code ? o->layer_kept.what : NULL);
+		}
+		json_object_end(j);
+	}
 	if (o->job)
 		json_kstr(j, "job", o->job);
 	if (o->node)

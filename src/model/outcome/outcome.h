@@ -102,6 +102,13 @@ struct outcome {
 	uint64_t timeout_ms; /* that the run had; 0: none */
 	const char *backend;
 	const char *workspace_target; /* where the workspace was inside; NULL: no inside */
+	const char *workspace;  /* "overlay", with what it has changed; NULL: the folder itself */
+	const char *layer;      /* ... its id, once there is one; or NULL */
+	uint64_t layer_changed; /* names */
+	bool layer_more;        /* and more than were counted */
+	bool layer_tried;       /* workspace.apply auto: what came of it follows */
+	uint64_t layer_applied, layer_left; /* changes */
+	struct err layer_kept;              /* why nothing was applied; code 0: it was */
 	const char *repository; /* host folder around the workspace that was shown; NULL: none */
 	const char *job,
 		*node;     /* of a cluster: its own name of the run, and where it was; or NULL */

@@ -60,7 +60,7 @@ static const char *default_path(const struct spec *s)
 	if (s->command.code.in_place)
 		return arena_printf(s->arena, "%s%s", s->inside,
 				    s->command.code.file + strlen(s->workdir));
-	if (s->dialect_used == DIALECT_INITRUNNER)
+	if (s->dialect_used == DIALECT_INITRUNNER && !spec_has_layer(s))
 		return arena_printf(s->arena, "%s/" RUN_NAME, s->inside);
 	return CODE_FOLDER "/" RUN_NAME;
 }

@@ -228,6 +228,12 @@ bool spec_moved_workspace(const struct spec *s)
 	       !str_eq(s->inside, s->workdir);
 }
 
+bool spec_has_layer(const struct spec *s)
+{
+	return s->workspace_mode == WORKSPACE_OVERLAY && s->policy == POLICY_WORKSPACE_WRITE &&
+	       !s->private_workspace && !s->no_workspace;
+}
+
 static int check_place(const struct spec *s, const char *target, struct err *e)
 {
 	if (target_check(target, s->inside, e) < 0)

@@ -18,6 +18,7 @@ static const char *const agents[] = { "none", "git", "auth", NULL };
 static const char *const unreadables[] = { "allow", "warn", "block", NULL };
 static const char *const homes[] = { "private", "keep", NULL };
 static const char *const modes[] = { "direct", "overlay", NULL };
+static const char *const applies[] = { "auto", "ask", "never", NULL };
 static const char *const remotes[] = { "plain", "brig", NULL };
 static const char *const kube_uses[] = { "auto", "pod", "sandbox", "claim", NULL };
 static const char *const kube_workspaces[] = { "copy", "empty", "pvc", NULL };
@@ -167,11 +168,18 @@ const struct field fields[FIELD_COUNT] = {
 		.type = FIELD_T_STRING, .offset = AT(user_name), .fallback = "brig",
 		.arg = "NAME", .help = "what the user inside is called",
 		.honoured = ON_NATIVE | ON_DOCKER | ON_KUBERNETES, .commands = ALL_CMDS },
-	[FIELD_WORKSPACE_MODE] = { .key = "workspace.mode",
+	[FIELD_WORKSPACE_MODE] = { .flag = "workspace", .key = "workspace.mode",
 		.type = FIELD_T_WORD, .offset = AT(workspace_mode), .words = modes, .fallback = "direct",
-		.offered = WORKSPACE_DIRECT + 1,
-		.arg = "NAME", .help = "direct: the folder itself, which is all there is as yet",
-		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
+		.arg = "NAME", .help = "direct (the folder itself) or overlay (a private layer over it, which brig diff shows, brig apply puts into the folder and brig discard drops; native)",
+		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+	[FIELD_WORKSPACE_APPLY] = { .flag = "apply", .key = "workspace.apply",
+		.type = FIELD_T_WORD, .offset = AT(workspace_apply), .words = applies, .fallback = "ask",
+		.arg = "NAME", .help = "with an overlay workspace, when the run has ended: auto (put into the folder what the rules allow, tell the rest), ask (at a terminal) or never (brig apply does)",
+		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+	[FIELD_LAYERS_SIZE] = { .key = "layers_size",
+		.type = FIELD_T_SIZE, .offset = AT(layers_size), .min = MIB, .max = 64 * TIB, .fallback = "5g",
+		.arg = "SIZE", .help = "what layers of overlay workspaces may hold together; the oldest go first, and all after 7 days",
+		.honoured = ON_NATIVE, .commands = ALL_CMDS },
 	[FIELD_MOUNT_ROOTS] = { .key = "mount_roots",
 		.type = FIELD_T_PATHS, .offset = AT(mount_roots),
 		.arg = "PATH", .help = "folders that mounts may come from; any permitted folder if none is given",

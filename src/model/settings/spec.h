@@ -42,6 +42,7 @@ enum profile { PROFILE_STRICT, PROFILE_DEFAULT, PROFILE_DEBUG };
 enum audit_sync { AUDIT_SYNC_NONE, AUDIT_SYNC_FULL };
 enum audit_on_error { AUDIT_REFUSE, AUDIT_END };
 enum workspace_mode { WORKSPACE_DIRECT, WORKSPACE_OVERLAY };
+enum workspace_apply { APPLY_AUTO, APPLY_ASK, APPLY_NEVER };
 
 struct mount_spec {
 	const char *source; /* absolute once spec_check has seen it */
@@ -282,6 +283,8 @@ struct spec {
 	enum network network;
 	enum profile profile;
 	enum workspace_mode workspace_mode;
+	enum workspace_apply workspace_apply;
+	uint64_t layers_size; /* bytes */
 	enum git_access git;
 	enum ssh_agent_use ssh_agent;
 	enum home_life home;
@@ -334,6 +337,9 @@ struct spec {
 	 * placeholders are made from. NULL: there is none (yet). */
 	const char *home_folder;
 	const unsigned char *home_secret; /* 32 bytes */
+	/* Likewise, where spec_has_layer: the folder that takes what is written to the workspace.
+	 */
+	const char *layer_folder;
 	/* Set by the monitor of a long-lived sandbox: who is on the network of the sandbox and its
 	 * companions (none: there is no such network); whether it is one of the latter, its folder
 	 * on disk, and where that is inside. */
@@ -389,6 +395,8 @@ bool spec_links_workspace(const struct spec *s);
 bool spec_place_taken(const struct spec *s, const char *path);
 /* Was it to be at its own path, and is not? */
 bool spec_moved_workspace(const struct spec *s);
+/* Does what is written to the workspace go to a layer over it? */
+bool spec_has_layer(const struct spec *s);
 
 /* What the choice of a backend means; no backend is asked. */
 bool spec_on_host(const struct spec *s);    /* the command runs here, outside of any sandbox */

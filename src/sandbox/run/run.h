@@ -21,6 +21,7 @@
 #include "egress/monitor.h"
 #include "egress/resolving.h"
 #include "sandbox/home/kept_home.h"
+#include "sandbox/layers/layer.h"
 #include "sandbox/prompt.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/streams/stream.h"
@@ -89,8 +90,10 @@ struct run_timer {
 
 struct sandbox {
 	const struct spec *spec;
-	struct spec *own; /* the caller's, and the HOME that is kept; NULL: none is */
+	struct spec
+		*own; /* the caller's, and the HOME that is kept, and the layer; NULL: none is */
 	struct kept_home home;
+	struct layer layer;      /* of an overlay workspace */
 	const struct seat *seat; /* borrowed until it has started */
 	int *line;               /* likewise; see job_want */
 	int cancel;              /* readable: cancel; -1: none, or its only command hears it */
@@ -266,6 +269,12 @@ void run_names_turn(struct sandbox *s);
 void run_note_keys(const struct sandbox *s); /* of the caller's, that a grant shows */
 void run_names_count(struct sandbox *s);
 void run_names_count_own(struct command_run *r);
+
+/* ---- run_layer.c: what an overlay workspace has in front ---- */
+
+int run_layer_make(struct sandbox *s, struct err *e);
+void run_layer_end(struct sandbox *s);  /* nothing inside lives any more */
+void run_layer_done(struct sandbox *s); /* one of a run that never was goes */
 
 int run_agent_open(struct sandbox *s, struct err *e);
 /* Takes the listener. */

@@ -166,7 +166,7 @@ static void conduct(struct sandbox *s)
 	backends_tidy(s->spec->workdir ? s->spec->workdir : ".");
 	/* The door's processes start while the plan is made. */
 	if (spec_check_inputs(s->spec, &e) < 0 || run_ask_check(s, &e) < 0 ||
-	    keep_home(s, &e) < 0 || run_door_start(s, &e) < 0 ||
+	    keep_home(s, &e) < 0 || run_layer_make(s, &e) < 0 || run_door_start(s, &e) < 0 ||
 	    s->backend->plan(s->spec, &s->plan, &notes, &e) < 0) {
 		run_refuse(s->o, &e);
 		return;
@@ -208,6 +208,7 @@ static void prepare_sandbox(struct sandbox *s)
 	run_open_set_timers(s);
 	s->events = s->alarm = s->lives = -1;
 	s->home = KEPT_HOME_NONE;
+	s->layer = LAYER_NONE;
 	s->over = true; /* until something runs */
 }
 

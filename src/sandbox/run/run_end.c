@@ -164,6 +164,7 @@ void run_event(struct sandbox *s, bool alarm)
 		if (!c->ended)
 			run_command_event(c);
 	s->backend->finish(s->job, s->o);
+	run_layer_end(s);
 	outcome_contain(s->o, &s->isolation);
 	if (s->door_lost.code) {
 		s->o->kind = OUTCOME_FAILED;
@@ -224,6 +225,7 @@ static void sandbox_free_all(struct sandbox *s)
 	end_record(s->recorder, s->o);
 	(void)loop_free(s->loop);
 	kept_home_done(&s->home);
+	run_layer_done(s);
 	(void)fd_close(s->lives);
 	(void)spec_free(s->own);
 	free(s);

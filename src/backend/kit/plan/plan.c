@@ -164,6 +164,47 @@ int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, st
 	return 0;
 }
 
+/* Beside the tree, until the overlay is mounted over it; nobody inside finds it there. */
+static int bind_upper(struct box_plan *p, struct err *e)
+{
+	if (!p->layer)
+		return 0;
+	if (path_under(p->layer, p->workspace))
+		return err_refuse(e, ERR_POLICY, ELOOP,
+				  "choose another folder, or set XDG_CACHE_HOME to one elsewhere",
+				  "the layer would lie in the workspace that it is made over: "
+				  "'%.200s'",
+				  p->layer);
+	if (bind_kept(p, p->layer, PLAN_UPPER, p->by_root, e) < 0)
+		return err_wrap(e, "layer");
+	p->writable_count--; /* it is gone before anybody enters the new root */
+	return 0;
+}
+
+int plan_layer(struct box_plan *p, struct err *e)
+{
+	const char *dst = p->spec->inside;
+	struct stat st;
+	struct op *o;
+
+	if (p->spec->layer_folder) {
+		p->layer = arena_strdup(p->arena, p->spec->layer_folder);
+		if (!p->layer)
+			return err_nomem(e);
+	}
+	if (plan_source(p->workspace, &st, e) < 0 ||
+	    plan_bind_seen(p, p->workspace, dst, false, true, &st, e) < 0 || bind_upper(p, e) < 0)
+		return -e->code;
+	if (geteuid() != 0 && st.st_gid != getegid())
+		plan_note(p, "the workspace belongs to another group than this run's: in an "
+			     "overlay what belongs to that group cannot be changed");
+	o = plan_op(p, OP_LAYER, dst, e);
+	if (!o)
+		return -e->code;
+	o->writable = true;
+	return plan_writable(p, dst, e);
+}
+
 int plan_kept_home(struct box_plan *p, bool map, struct err *e)
 {
 	const char *folder = p->spec->home_folder;
@@ -287,6 +328,10 @@ static int workspace(struct box_plan *p, struct stat *st, struct err *e)
 					  "name the folder that holds it; --read shows one file",
 					  "workdir '%s' is not a folder", p->workspace);
 		p->workspace_ident = ident_of(st);
+		p->layered = spec_has_layer(p->spec);
+		if (p->spec->workspace_mode == WORKSPACE_OVERLAY && !p->layered)
+			plan_note(p, "policy readonly: nothing is written to the workspace, so there "
+				     "is no layer over it");
 	}
 	return plan_subfolder(p, e);
 }

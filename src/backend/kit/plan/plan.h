@@ -36,6 +36,7 @@ enum op_kind {
 	OP_PROC,    /* a fresh procfs, read-only */
 	OP_DEVPTS,  /* a fresh devpts */
 	OP_OVERLAY, /* a private writable layer over a tree already there */
+	OP_LAYER,   /* the workspace, which is there already, through what is at PLAN_UPPER */
 	OP_MASK,    /* something harmless over a file or folder, if it exists */
 	OP_COVER,   /* a protected name: itself, read-only; must exist */
 	OP_HIDE,    /* a socket in a shown tree: an empty file over it */
@@ -45,6 +46,7 @@ enum op_kind {
 };
 
 #define PLAN_LAYER "/.layer" /* in the new root until it is entered */
+#define PLAN_UPPER "/.upper" /* likewise: the layer of an overlay workspace, while it is made */
 
 enum op_look { LOOK_NOT, LOOK_MODES, LOOK_LOGINS };
 
@@ -215,6 +217,8 @@ struct box_plan {
 	unsigned keeps;               /* bits 1 << enum store_place of what is there */
 	bool stored_layer;            /* PLAN_LAYER is bound, for what is written to the root */
 	const char *workspace;        /* host folder, NULL for a private one */
+	bool layered;                 /* what is written to it goes to a layer */
+	const char *layer;            /* the folder of that; NULL: it is not made yet */
 	struct ident workspace_ident;
 	struct toolchain *toolchains;
 	size_t toolchain_count;

@@ -56,6 +56,9 @@ int plan_code(struct box_plan *p, struct err *e)
 	if (!code_is_file(s))
 		return 0;
 	work = path_under(path, s->inside);
+	if (work && p->layered)
+		return err_refuse(e, ERR_USAGE, EINVAL, "--set code.path=" CODE_FOLDER "/_run.py",
+				  "the code cannot appear in an overlay workspace: '%.200s'", path);
 	if (work && p->workspace && in_workspace(p, path + strlen(s->inside) + 1, e) < 0)
 		return -e->code;
 	if (!work && plan_parents(p, path, e) < 0)

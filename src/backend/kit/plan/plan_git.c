@@ -310,7 +310,8 @@ int plan_worktree(struct box_plan *p, struct err *e)
 			     : p->repository ? arena_printf(p->arena, "%s/.git", p->repository)
 					     : NULL;
 	struct guarded_tree t = { .fd = -1, .host = common, .inside = common };
-	bool change = p->spec->policy == POLICY_WORKSPACE_WRITE && p->spec->git == GIT_WRITE;
+	bool change = p->spec->policy == POLICY_WORKSPACE_WRITE && p->spec->git == GIT_WRITE &&
+		      !p->layered;
 	int r;
 
 	if (!common || p->spec->git == GIT_NONE)
@@ -318,6 +319,9 @@ int plan_worktree(struct box_plan *p, struct err *e)
 	if (target_check(common, p->spec->inside, e) < 0 ||
 	    plan_bind(p, common, common, change, true, e) < 0)
 		return err_wrap(e, "git folder of the repository");
+	if (p->layered)
+		plan_note(p, "git keeps this working tree's repository outside of it, where an "
+			     "overlay workspace changes nothing: no commit can be made");
 	if (!change)
 		return 0;
 	p->git_outside = common;
@@ -369,6 +373,36 @@ static int shut_repository(struct box_plan *p, const struct guarded_tree *t, str
 		return -e->code;
 	return goal ? plan_pointer(p, own, p->workspace, e)
 		    : plan_config_of(p, own, own, p->workspace, false, e);
+}
+
+/* One name of the workspace that is there: over it, since what is written beside it is a layer's.
+ */
+static int shut_in_layer(struct box_plan *p, const struct guarded_tree *t, const char *name,
+			 struct err *e)
+{
+	const char *dst = arena_printf(p->arena, "%s/%s", t->inside, name);
+	struct stat st;
+
+	if (!dst)
+		return err_nomem(e);
+	if (fstatat(t->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0; /* one that is made inside is of the layer alone */
+	if (S_ISLNK(st.st_mode))
+		return err_refuse(e, ERR_POLICY, ELOOP, "use --git write: the layer takes it all",
+				  "git: '%s' is a link, which cannot be shut", name);
+	return plan_op(p, p->spec->git == GIT_NONE ? OP_MASK : OP_COVER, dst, e) ? 0 : -e->code;
+}
+
+int plan_layered_git(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+{
+	const char *goal = plan_git_goal(p), *path = in_tree(t, goal);
+
+	if (plan_is_git(p->workspace))
+		return err_refuse(e, ERR_POLICY, EPERM, "use --policy readonly",
+				  "git: the workspace is itself a bare repository, and writable");
+	if (path && !str_eq(path, ".git") && shut_in_layer(p, t, path, e) < 0)
+		return -e->code;
+	return shut_in_layer(p, t, ".git", e);
 }
 
 static int protect_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e)

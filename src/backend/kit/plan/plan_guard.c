@@ -30,6 +30,12 @@ static int plan_guard_show(struct box_plan *p, struct sight *s, struct shown one
 	return 0;
 }
 
+/* The workspace under a layer: its sockets and pipes are dead, whatever is looked for there. */
+static bool is_layered(const struct box_plan *p, const struct op *o)
+{
+	return p->layered && str_eq(o->src, p->workspace) && str_eq(o->dst, p->spec->inside);
+}
+
 /* A tree is carried in with what is mounted below it. */
 static int show_below(struct box_plan *p, struct sight *s, const struct op *o, struct err *e)
 {
@@ -42,6 +48,12 @@ static int show_below(struct box_plan *p, struct sight *s, const struct op *o, s
 
 		if (!path_under(m->point, o->src) || str_eq(m->point, o->src))
 			continue;
+		if (is_layered(p, o))
+			return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+					  "take --workspace direct, or unmount it first",
+					  "workspace.mode overlay: '%.200s' is mounted in the "
+					  "workspace, and an overlay shows no mounts",
+					  m->point);
 		one.inside = arena_printf(p->arena, "%s%s", o->dst, m->point + strlen(o->src));
 		if (!one.inside)
 			return err_nomem(e);
@@ -72,7 +84,10 @@ static int plan_guard_look(struct box_plan *p, struct sight *s, struct err *e)
 			     : mounts_find(&s->mounts, p->arena, o->src, &one.at);
 		if (r < 0)
 			return err_errno(e, r, "cannot find the mount of '%s'", o->src);
-		if (plan_guard_show(p, s, one, e) < 0 || (one.folder && show_below(p, s, o, e) < 0))
+		if (one.folder && show_below(p, s, o, e) < 0)
+			return -e->code;
+		one.folder &= !is_layered(p, o);
+		if (plan_guard_show(p, s, one, e) < 0)
 			return -e->code;
 	}
 	return 0;

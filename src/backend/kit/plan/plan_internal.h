@@ -51,6 +51,8 @@ int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, st
 /* Notes what of the user's own programs the command could replace in a writable tree. */
 int plan_programs(struct box_plan *p, const char *flag, const char *src, struct err *e);
 
+/* The workspace, and the layer over it. */
+int plan_layer(struct box_plan *p, struct err *e);
 int plan_writable(struct box_plan *p, const char *inside, struct err *e);
 void plan_note(struct box_plan *p, const char *text);
 /* Does its command have a terminal, or may one that comes later? */
@@ -248,6 +250,8 @@ int plan_worktree(struct box_plan *p, struct err *e);
 /* Where the workspace's `.git` file leads; NULL: it is no such file. */
 const char *plan_git_goal(struct box_plan *p);
 int plan_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e);
+/* git: read and none, in a workspace under a layer. */
+int plan_layered_git(struct box_plan *p, const struct guarded_tree *t, struct err *e);
 /* The repositories in what else the command may write to; after those of the workspace. */
 int plan_written(struct box_plan *p, struct err *e);
 

@@ -234,7 +234,8 @@ static bool seen_already(const struct box_plan *p, const struct want *w)
 	const struct op *o = tree_at(p, w->dst);
 
 	return o && !is_around(p, o) && o->kind == OP_BIND && !w->writable && !o->writable &&
-	       str_eq(o->src, o->dst) && str_eq(w->src, w->dst);
+	       !(p->layered && str_eq(o->src, p->workspace)) && str_eq(o->src, o->dst) &&
+	       str_eq(w->src, w->dst);
 }
 
 /* The command could not even begin to write: say so before it starts. */
@@ -248,6 +249,8 @@ static int check_writable(struct box_plan *p, struct err *e)
 	if (faccessat(AT_FDCWD, p->workspace, W_OK | X_OK, AT_EACCESS) == 0)
 		return 0;
 	/* Somebody mounted it so, and may mean it: what only reads works. */
+	if (errno == EROFS && p->layered)
+		return 0;
 	if (errno == EROFS)
 		return plan_note(p, "the workspace is mounted read-only: the command cannot write "
 				    "to it"),
@@ -291,6 +294,8 @@ static int one_want(struct box_plan *p, const struct want *w, struct err *e)
 		return 0;
 	if (check_kept_home(p, w, e) < 0 || mount_point_exists(p, w, e) < 0)
 		return -e->code;
+	if (p->layered && str_eq(w->flag, "workdir"))
+		return plan_layer(p, e) < 0 ? err_wrap(e, "workspace.mode overlay") : 0;
 	if (plan_bind(p, w->src, w->dst, w->writable, w->owned, e) < 0)
 		return err_wrap(e, "%s", w->flag);
 	return w->writable && !str_eq(w->flag, "workdir") ? plan_programs(p, w->flag, w->src, e)

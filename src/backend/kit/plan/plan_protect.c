@@ -409,7 +409,8 @@ static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, s
 bool plan_has_names(const struct box_plan *p)
 {
 	return p->workspace &&
-	       (p->spec->policy == POLICY_WORKSPACE_WRITE || p->spec->git == GIT_NONE);
+	       (p->spec->policy == POLICY_WORKSPACE_WRITE || p->spec->git == GIT_NONE) &&
+	       (!p->layered || p->spec->git != GIT_WRITE);
 }
 
 static int protect_own(struct box_plan *p, struct err *e)
@@ -421,6 +422,8 @@ static int protect_own(struct box_plan *p, struct err *e)
 	if (fd < 0)
 		return err_errno(e, fd, "cannot open '%s'", p->workspace);
 	t.fd = fd;
+	if (p->layered)
+		return plan_layered_git(p, &t, e);
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE)
 		return plan_repository(p, &t, e);
 	return protect_workspace(p, &t, e);

@@ -134,6 +134,8 @@ int plan_stored_trees(struct box_plan *p, struct err *e)
 
 const char *plan_on_disk(const struct box_plan *p)
 {
+	if (p->layer)
+		return p->layer;
 	if (p->workspace || p->store)
 		return p->workspace ? p->workspace : p->store;
 	for (size_t i = 0; i < p->op_count; i++) {

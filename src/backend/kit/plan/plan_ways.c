@@ -57,6 +57,13 @@ static int guard_workspace(struct box_plan *p, const struct sight *s, struct err
 			continue;
 		if (within(&own->at, &v->at))
 			return plan_ways_refuse(p, v, "the workspace", e);
+		if (p->layered && within(&v->at, &own->at))
+			return err_refuse(
+				e, ERR_POLICY, EPERM,
+				"leave it out: what is written there goes to the layer",
+				"'%.200s' would be written itself, in a workspace under a "
+				"layer",
+				v->at.real);
 		if (p->protected_count && within(&v->at, &own->at) &&
 		    (snprintf(git, sizeof(git), "%s/.git", v->at.real) >= (int)sizeof(git) ||
 		     lstat(git, &st) == 0))

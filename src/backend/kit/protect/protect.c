@@ -233,7 +233,7 @@ int protect_write_down(struct protect *t, struct err *e)
 /* A run that shares no folder with another can be given nothing. */
 static bool concerns(const struct box_plan *p)
 {
-	bool shares = p->protected_count || p->workspace;
+	bool shares = p->protected_count || (p->workspace && !p->layered);
 
 	for (size_t i = 0; !shares && i < p->op_count; i++)
 		shares = p->ops[i].writable &&
@@ -255,7 +255,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	t->plan = p;
 	t->id = id;
 	t->asker.avoid = p->workspace ? p->workspace : p->survey_count ? p->surveys[0].tree : "/";
-	t->writable = p->workspace && p->policy == POLICY_WORKSPACE_WRITE;
+	t->writable = p->workspace && p->policy == POLICY_WORKSPACE_WRITE && !p->layered;
 	t->live = record_live(&t->life, e);
 	if (t->live < 0)
 		return -e->code;

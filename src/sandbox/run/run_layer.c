@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/run/run_layer.c - the layer that takes what a run writes to its workspace: made before
+ * the plan, finished when nothing of the run lives any more. */
+#include "sandbox/run/run.h"
+
+#include <fcntl.h>
+
+#include "base/files/fd.h"
+#include "model/settings/fields.h"
+#include "workspace/apply.h"
+
+#define CLAIM_MS 1000 /* of who only looks */
+
+static int only_for_runs(struct err *e)
+{
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+			  "take workspace.mode direct, or brig run --workspace overlay for each "
+			  "command",
+			  "a long-lived sandbox cannot have an overlay workspace (workspace.mode)");
+}
+
+/* An apply that was killed in this workspace is undone before anything is looked at. What cannot be
+ * is told by the verbs. */
+static void run_layer_settle(const struct spec *s)
+{
+	CLEANUP(fd) int folder = -1;
+	struct err unused;
+
+	if (!s->workdir)
+		return;
+	folder = fd_open_nolinks(AT_FDCWD, s->workdir, O_RDONLY | O_DIRECTORY, 0);
+	if (folder >= 0)
+		(void)apply_recover(folder, &unused);
+}
+
+int run_layer_make(struct sandbox *s, struct err *e)
+{
+	struct layer_want w = { .id = s->o->id, .workspace = s->spec->workdir };
+	CLEANUP(fd) int folder = -1;
+
+	run_layer_settle(s->spec);
+	if (!spec_has_layer(s->spec))
+		return 0;
+	if (!s->only)
+		return only_for_runs(e);
+	folder = fd_open_nolinks(AT_FDCWD, s->spec->workdir, O_PATH | O_DIRECTORY, 0);
+	if (folder < 0)
+		return 0; /* the plan refuses it, and says why */
+	if (!s->own) {
+		s->own = spec_clone(s->spec, e);
+		if (!s->own)
+			return -e->code;
+		s->own->command.argv = s->spec->command.argv;
+	}
+	if (layer_make(&w, &s->layer, e) < 0)
+		return -e->code;
+	s->own->layer_folder = arena_strdup(s->own->arena, s->layer.path);
+	if (!s->own->layer_folder)
+		return err_nomem(e);
+	s->spec = s->only->spec = s->own;
+	s->o->workspace = fields[FIELD_WORKSPACE_MODE].words[WORKSPACE_OVERLAY];
+	if (!s->layer.about.same_place && s->note)
+		s->note(s->note_arg, "the layer is on another file system than the workspace: to "
+				     "apply it copies what was written");
+	return 0;
+}
+
+/* A run whose layer is not whole has lost what it wrote, whatever the command said. */
+static void layer_is_lost(struct outcome *o, const struct err *why)
+{
+	if (o->kind == OUTCOME_REFUSED || (o->kind == OUTCOME_FAILED && o->error.code))
+		return;
+	o->kind = OUTCOME_FAILED;
+	o->error = *why;
+}
+
+/* What the rules allow goes into the folder; the rest, and all where something is in conflict,
+ * stays in the layer for who is there to judge it. */
+static void apply_at_end(struct sandbox *s)
+{
+	size_t done = 0, left = 0;
+
+	s->o->layer_tried = true;
+	if (!claim_lock(s->layer.folder, CLAIM_MS))
+		(void)err_set(&s->o->layer_kept, ERR_UNAVAILABLE, EBUSY,
+			      "somebody else has its layer");
+	else if (apply_auto(&s->layer, &done, &left, &s->o->layer_kept) == 0)
+		err_clear(&s->o->layer_kept);
+	s->o->layer_applied = done;
+	s->o->layer_left = left;
+}
+
+void run_layer_end(struct sandbox *s)
+{
+	struct err e = { 0 };
+
+	if (s->layer.folder < 0 || !s->o->started)
+		return;
+	if (layer_finish(&s->layer, &e) < 0)
+		layer_is_lost(s->o, &e);
+	else if (s->spec->workspace_apply == APPLY_AUTO && s->layer.about.changed)
+		apply_at_end(s);
+	s->o->layer = arena_strdup(s->o->arena, s->layer.about.id);
+	s->o->layer_changed = s->layer.about.changed;
+	s->o->layer_more = s->layer.about.more;
+	layer_done(&s->layer);
+	(void)layer_prune(s->spec->layers_size, &e);
+}
+
+void run_layer_done(struct sandbox *s)
+{
+	struct err unused;
+
+	if (s->layer.folder < 0)
+		return;
+	if (s->o->started) /* not heard to its end: what is there is damaged */
+		layer_done(&s->layer);
+	else
+		(void)layer_drop(&s->layer, &unused);
+}

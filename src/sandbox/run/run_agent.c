@@ -39,8 +39,8 @@ static void on_refusal(void *arg, enum signing_refusal why)
 		[SIGNING_OTHER_PURPOSE] = "what was to be signed is neither git's nor a login",
 		[SIGNING_SHA1] = "RSA keys sign with SHA-256 or SHA-512 alone",
 		[SIGNING_LOGIN] = "logins need --ssh-agent=auth",
-		[SIGNING_OTHER_HOST] = "logins are to the hosts of --allow ssh:HOST alone, by a "
-				       "client that says which one it is (OpenSSH 8.9)",
+		[SIGNING_OTHER_HOST] = ("logins are to the hosts of --allow ssh:HOST alone, by a "
+					"client that says which one it is (OpenSSH 8.9)"),
 		[SIGNING_NOT_SIGNED] = "the agent did not sign, or its owner did not want it to",
 		[SIGNING_TOO_MANY] =
 			"a run gets no more signatures, or failures, than this one had",

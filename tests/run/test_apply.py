@@ -113,7 +113,12 @@ def runs_of_one_second_are_told_apart_and_a_path_like_an_id_is_named():
         run(f"echo {name} > {name}")
     for name in "fedcba":
         assert ok("diff", "--names") == f"added    {name}\n"
+        listed = json.loads(ok("cache", "list", "--json"))["layers"]
+        mine = [x for x in listed if x["workspace"] == str(workspace())]
+        assert mine and all(x["state"] == "finished" and x["changed"] == 1 for x in mine), listed
+        assert mine[0]["run"][:12] in ok("cache", "list")
         ok("discard")
+    assert str(workspace()) not in ok("cache", "list")
     (workspace() / "cafe").write_text("old\n")
     time.sleep(0.02)
     run("echo new > cafe")

@@ -186,7 +186,8 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     envblock_put(&b, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
 		return -e->code;
-	/* A layered folder is a file system of its own, and git looks above it only if it is told. */
+	/* A layered folder is a file system of its own, and git looks above it only if it is told.
+	 */
 	if (p->layered && p->repository &&
 	    envblock_put(&b, "GIT_DISCOVERY_ACROSS_FILESYSTEM", "1", e) < 0)
 		return -e->code;

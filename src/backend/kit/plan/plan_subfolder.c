@@ -167,7 +167,8 @@ static const char *say_shown(const struct box_plan *p, const char *root)
 			  "has a hard link in here";
 
 	if (p->layered)
-		and = "an overlay workspace changes nothing of it: no commit can be made (--workdir "
+		and = "an overlay workspace changes nothing of it: no commit can be made "
+		      "(--workdir "
 		      "there makes all of it the workspace)";
 	else if (p->spec->policy != POLICY_WORKSPACE_WRITE || p->spec->git != GIT_WRITE)
 		and = "nothing of what git keeps can be changed";

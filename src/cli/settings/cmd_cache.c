@@ -170,7 +170,7 @@ static int cmd_cache_list(const struct cache_asked *a, struct err *e)
 	}
 	if (r == 0)
 		(void)fputs(l.text.len ? buf_str(&l.text)
-				       : "nothing is kept: brig run --home keep keeps a HOME\n",
+				       : "no HOME is kept: brig run --home keep makes one\n",
 			    stdout);
 	buf_done(&l.text);
 	return r;

@@ -330,8 +330,9 @@ static int workspace(struct box_plan *p, struct stat *st, struct err *e)
 		p->workspace_ident = ident_of(st);
 		p->layered = spec_has_layer(p->spec);
 		if (p->spec->workspace_mode == WORKSPACE_OVERLAY && !p->layered)
-			plan_note(p, "policy readonly: nothing is written to the workspace, so there "
-				     "is no layer over it");
+			plan_note(p,
+				  "policy readonly: nothing is written to the workspace, so there "
+				  "is no layer over it");
 	}
 	return plan_subfolder(p, e);
 }

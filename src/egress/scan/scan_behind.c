@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "egress/scan/scan_internal.h"
-#include "egress/scan/wake.h"
+#include "egress/seek/wake.h"
 
 #define SAID 1024
 #define MARKS 256 /* the places of as many changes are known */

@@ -302,8 +302,8 @@ def _throughput(bench, place):
 
 
 def _h2load(bench, place, argv, *more):
-    """Requests a second, the middle of some rounds; None: it did not work."""
-    words, rates = ["-c", "4", "-m", "25", "-D", str(bench.count(3, 1)), "--warm-up-time", "1"], []
+    """Requests a second, the middle of some rounds; None: it did not work. The door ends a connection after 10,000 streams."""
+    words, rates = ["-c", "4", "-m", "25", "-n", str(bench.count(36000, 8000))], []
     for _ in range(bench.count(3, 1)):
         done = bench.run_as(place.who, [*argv, "h2load", *words, *more], timeout=60)
         found = re.search(r", ([0-9.]+) req/s,.*\n.* (\d+) succeeded, 0 failed", done.stdout)

@@ -279,7 +279,7 @@ def json_has_every_member_of_the_contract():
     assert (r["stdout"], r["stderr"], r["stdout_bytes"], r["stderr_bytes"]) == ("out\n", "err\n", 4, 4)
     assert sorted(r["output"].split()) == ["err", "out"]
     assert (r["backend"], r["error"], r["limits_hit"], r["denials"]) == ("native", None, [], [])
-    assert set(r["egress"]) == {"requests", "allowed", "denied", "bytes_out", "bytes_in"}
+    assert set(r["egress"]) == {"requests", "allowed", "denied", "uninspected", "bytes_out", "bytes_in"}
     assert r["duration_ms"] >= 0 and r["setup_ms"] >= 0 and r["id"]
 
 

@@ -71,8 +71,9 @@ const struct model_price *price_find(const struct price_list *own, const char *m
 		if (!p)
 			p = price_in(model_prices, SIZE_MAX, model);
 		model = strchr(model, '/');
-		if (!model++)
+		if (!model)
 			break;
+		model++;
 	}
 	return p;
 }

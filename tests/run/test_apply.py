@@ -33,6 +33,20 @@ def no(*args):
     return r.errors
 
 
+def at_terminal(*args):
+    me, there = pty.openpty()
+    p = start_brig(*args, stdin=there, stdout=there, stderr=there)
+    os.close(there)
+    seen = b""
+    try:
+        while got := os.read(me, 65536):
+            seen += got
+    except OSError:
+        pass
+    assert p.wait(30) == 0, seen
+    return seen
+
+
 def files():
     return {str(p.relative_to(workspace())): p.read_text() for p in sorted(workspace().rglob("*")) if p.is_file()}
 
@@ -98,6 +112,27 @@ def what_the_host_obeys_comes_by_name_and_is_shown():
     assert set(files()) == {"f"}, files()
     assert '+{"evil": 1}' in ok("apply", ".vscode/tasks.json")
     assert set(files()) == {"f", ".vscode/tasks.json"}, files()
+    ok("discard")
+
+
+@test
+def no_text_moves_the_cursor_of_who_reads_it():
+    run(r"printf 'EVIL\r+good\n\033[1A\033[2Kx\by\tz\r\n' > f")
+    assert b"EVIL\r+good\n+\x1b[1A" in brig("diff").stdout
+    said = at_terminal("diff")
+    assert b"+EVIL^M+good\r\n" in said and b"+^[[1A^[[2Kx^Hy\tz\r" in said, said
+    assert b"\x1b[1A" not in said and b"\x1b[2K" not in said and b"\b" not in said, said
+    ok("discard")
+
+
+@test
+def no_link_and_no_deeper_name_is_a_way_past_names():
+    run("mkdir hgd .husky; echo x > hgd/hgrc; ln -s hgd .hg; ln -s hgd .github; ln -s hgd plain; mkdir .husky/.vscode; echo x > .husky/.vscode/f")
+    said = ok("apply")
+    assert "left out: added    .hg ->" in said and "left out: added    .github ->" in said, said
+    assert os.path.islink(workspace() / "plain") and not os.path.lexists(workspace() / ".hg"), files()
+    ok("apply", ".hg")
+    assert os.path.islink(workspace() / ".hg") and not os.path.lexists(workspace() / ".husky")
     ok("discard")
 
 

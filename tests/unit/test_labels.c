@@ -28,6 +28,10 @@ static const char *const services[] = {
 	"api-7d4b9c6f8d-x2x4z.internal",
 	"storage.eu-central-1.objects.regions",
 	"production-registry-mirror-of-the-western-data-centre",
+	"settings.frontend.services",
+	"vpc-logs-zn7q3yqkx5r4t6y7u8i9o0p1q2.us-west-2",
+	"q7x6v5b4n3m2l1k0j9h8g7f6d5.appsync-api.us-east-1",
+	"terraform-20240115093012345600000001.s3",
 };
 
 static const struct {
@@ -44,7 +48,10 @@ static const struct {
 	{ "knhu2rk7krhuwrkojzpxg33nmvpxg5a", "a long row of letters and digits" },
 	{ "c29tzv9zzwnyzxrfdg9rzw5fmti3nq", "a long row of letters and digits" },
 	{ "q8w7e6r5.t4y3u2i1.o0p9a8s7", "pieces of one length" },
-	{ "tok-aaaa.bbbbcccc.ddddeeee", "pieces of one length" },
+	{ "tok-aaaa.bbbbcccc.ddddeeee.ffffgggg", "pieces of one length" },
+	{ "tokaaaabbbbc.ccddddeeeeff.ffgggghhhhii", "pieces of one length" },
+	{ "20249915093012345600000001", "a long row of digits" },
+	{ "202401150930123456000000017", "a long row of digits" },
 	{ "a1b2c3d4e.f5a6b7c8.d9e0f1a2b.c3d4e5f6.a7b8c9d0e", "many rows of letters and digits" },
 };
 

@@ -453,6 +453,99 @@ static void what_was_cut_is_estimated(void **state)
 	t.b = budget_free(t.b);
 }
 
+/* A request may say "go on with what you have kept". */
+static void what_was_cut_counts_as_the_largest(void **state)
+{
+	struct budget_told told;
+	struct scene t;
+
+	(void)state;
+	begin(&t, &(struct egress_spec){ .inspect = true, .tokens = 1000000 });
+	assert_true(call_of(&t, OPENAI, "POST", CHAT));
+	told = answers(&t, "{\"usage\":{\"prompt_tokens\":70000,\"completion_tokens\":6}}", true);
+	assert_true(call_of(&t, OPENAI, "POST", CHAT));
+	told = answers(&t, "{\"choices\":[", false);
+	assert_int_equal(told.in, 70000);
+	/* Of another host that says nothing. */
+	assert_true(call_of(&t, "api.groq.com", "POST", CHAT));
+	told = answers(&t, "{\"choices\":[", false);
+	assert_int_equal(told.in, 1000);
+	t.b = budget_free(t.b);
+}
+
+/* Such an answer is fetched by a request that only reads. */
+static void what_is_answered_later_is_refused(void **state)
+{
+	static const char *const bodies[] = {
+		"{\"background\":true}",
+		"{\"model\":\"gpt-5\",\"\\u0062ackground\":true,\"input\":\"x\"}",
+		"{\"background\":false,\"background\":true}",
+		"{\"Background\":1}",
+		"{\"deferred\":\"yes\"}",
+		"{} {\"deferred\":true}",
+	};
+	static const char *const fine[] = {
+		"{\"background\":false,\"deferred\": null}",
+		"{\"tools\":[{\"type\":\"image_generation\",\"background\":\"auto\"}]}",
+		"{\"input\":\"background: true\",\"metadata\":{\"background\":true}}",
+	};
+	struct scene t;
+
+	(void)state;
+	begin(&t, &(struct egress_spec){ .inspect = true, .tokens = 1000 });
+	for (size_t i = 0; i < LEN(bodies); i++) {
+		assert_true(call_of(&t, OPENAI, "POST", "/v1/responses"));
+		if (asks(&t, bodies[i]))
+			fail_msg("let go: %s", bodies[i]);
+		t.c = budget_close(t.c);
+	}
+	for (size_t i = 0; i < LEN(fine); i++) {
+		assert_true(call_of(&t, OPENAI, "POST", "/v1/responses"));
+		if (!asks(&t, fine[i]))
+			fail_msg("refused: %s: %s", fine[i], t.v.what);
+		t.c = budget_close(t.c);
+	}
+	assert_true(call_of(&t, OPENAI, "POST", "/v1/responses"));
+	assert_false(asks(&t, "")); /* all of it was unreadable */
+	t.c = budget_close(t.c);
+	t.b = budget_free(t.b);
+	begin(&t, &(struct egress_spec){ .inspect = true });
+	assert_true(call_of(&t, OPENAI, "POST", "/v1/responses"));
+	assert_true(asks(&t, bodies[0])); /* without a budget it is the command's affair */
+	t.c = budget_close(t.c);
+	t.b = budget_free(t.b);
+}
+
+static void other_names_of_the_same_hosts_count(void **state)
+{
+	static const struct {
+		const char *host, *path;
+	} all[] = {
+		{ "bedrock-runtime-fips.us-east-1.amazonaws.com", "/model/x/invoke" },
+		{ "bedrock-runtime.cn-north-1.amazonaws.com.cn", "/model/x/converse" },
+		{ "bedrock-mantle.us-west-2.api.aws", CHAT },
+		{ "aiplatform.eu.rep.googleapis.com", "/v1/models/x:generateContent" },
+		{ "eu-west-1.api.x.ai", CHAT },
+		{ "models.github.ai", "/inference/chat/completions" },
+		{ "name.eastus2.models.ai.azure.com", CHAT },
+		{ "API.OpenAI.com.", CHAT },
+	};
+	struct scene t;
+
+	(void)state;
+	begin(&t, &(struct egress_spec){ .inspect = true });
+	for (size_t i = 0; i < LEN(all); i++) {
+		assert_true(call_of(&t, all[i].host, "POST", all[i].path));
+		if (!t.c)
+			fail_msg("uncounted: %s", all[i].host);
+		t.c = budget_close(t.c);
+	}
+	/* The control: hosts of the same owners that are no models'. */
+	assert_true(call_of(&t, "bucket.s3.us-east-1.amazonaws.com", "POST", CHAT));
+	assert_null(t.c);
+	t.b = budget_free(t.b);
+}
+
 static void other_ways_are_closed(void **state)
 {
 	static const char *const paths[] = {
@@ -462,6 +555,7 @@ static void other_ways_are_closed(void **state)
 		"/v1/messages/count_tokens/../../messages",
 		"/v1//messages/count_tokens",
 		"/v1/messages;/count_tokens",
+		"/async/chat/completions",
 		"/",
 	};
 	struct scene t;
@@ -546,6 +640,9 @@ int main(void)
 		cmocka_unit_test(the_end_of_a_request_waits_for_its_model),
 		cmocka_unit_test(what_nobody_counts_stops),
 		cmocka_unit_test(what_was_cut_is_estimated),
+		cmocka_unit_test(what_was_cut_counts_as_the_largest),
+		cmocka_unit_test(what_is_answered_later_is_refused),
+		cmocka_unit_test(other_names_of_the_same_hosts_count),
 		cmocka_unit_test(other_ways_are_closed),
 		cmocka_unit_test(so_many_at_a_time),
 		cmocka_unit_test(sums_do_not_wrap),

@@ -29,6 +29,7 @@ struct limit_row {
 struct budget_host {
 	struct host host;
 	struct limit_pair most, used;
+	uint64_t most_in; /* that one call has had */
 	bool blind; /* it let an answer go that nobody can count */
 	struct budget_host *next;
 };
@@ -375,10 +376,10 @@ static bool may_call(const struct budget *b, const struct budget_call *c,
 				    "%s gave an answer that cannot be counted, and there is a "
 				    "budget",
 				    q->host->name);
-	if (c->costs && q->coded)
+	if (q->coded)
 		return verdict_deny(v, EGRESS_BUDGET, "send the body uncoded",
-				    "the model of a coded request cannot be read, and there is a "
-				    "budget of money");
+				    "a coded request to a model cannot be read, and there is a "
+				    "budget");
 	if (b->calls < BUDGET_CALLS)
 		return true;
 	v->retry_after = 2;
@@ -465,7 +466,7 @@ bool budget_open(struct budget *b, const struct budget_request *q, struct budget
 	c->at = at;
 	c->limited = limited;
 	c->costs = b->most.cost != NONE || at->most.cost != NONE;
-	c->reads = c->costs && q->has_body;
+	c->reads = limited && q->has_body;
 	usage_open(&c->up, USAGE_JSON);
 	c->up.named = budget_names;
 	c->up.arg = c;
@@ -489,23 +490,33 @@ struct budget_call *budget_close(struct budget_call *c)
 
 /* ---- under way ---- */
 
+static bool unread_body(const struct budget_call *c, struct egress_verdict *v)
+{
+	return verdict_deny(v, EGRESS_BUDGET, NULL,
+			    "a request to %s that is not JSON cannot be judged, and there is a "
+			    "budget",
+			    c->at->host.name);
+}
+
 bool budget_up(struct budget_call *c, const char *p, size_t n, bool last, struct egress_verdict *v)
 {
-	bool was = c->up.u.ended;
+	const struct usage *u = &c->up.u;
+	bool was = u->ended;
 
 	if (!c->reads)
 		return true;
 	usage_feed(&c->up, p, n);
 	if (last)
 		usage_end(&c->up);
-	if (c->odd[0] || ((last || (c->up.u.ended && !was)) && !c->named))
+	if (c->costs && (c->odd[0] || ((last || (u->ended && !was)) && !c->named)))
 		return no_price(c, v);
-	/* A server that reads on after what no JSON can be would hear of another model. */
-	return !c->up.u.bad ||
-	       verdict_deny(v, EGRESS_BUDGET, NULL,
-			    "a request to %s that is not JSON names no model, and there is a "
-			    "budget of money",
-			    c->at->host.name);
+	if (u->later)
+		return verdict_deny(v, EGRESS_BUDGET, "have the answer in the same call",
+				    "what %s answers later (background, deferred) cannot be "
+				    "counted, and there is a budget",
+				    c->at->host.name);
+	/* A server that reads on after what no JSON can be would hear of something else. */
+	return (!u->bad && (u->ended || !last)) || unread_body(c, v);
 }
 
 static bool type_has(struct egress_text type, const char *word)
@@ -539,13 +550,16 @@ static void budget_add(uint64_t *to, uint64_t n)
 }
 
 /* What was not said is taken for as many tokens as there were bytes, of which no text has more;
- * and of what a model thinks nothing may be shown. */
+ * and of what a model thinks nothing may be shown. A request may go on with what the host has kept
+ * of another, so that its own bytes say little. */
 static void estimate(const struct budget_call *c, struct usage_sum *s, uint64_t out, uint64_t in)
 {
 	uint64_t rest = c->counts && c->down.u.out ? c->down.u.since : in;
 
-	if (!c->down.u.in)
+	if (!c->down.u.in) {
 		s->in = out > s->in ? out : s->in;
+		s->in = c->at->most_in > s->in ? c->at->most_in : s->in;
+	}
 	if (rest > BUDGET_UNSAID / 16 || !c->down.u.out)
 		budget_add(&s->out, rest > BUDGET_UNSAID ? rest : BUDGET_UNSAID);
 }
@@ -588,6 +602,8 @@ bool budget_charge(struct budget_call *c, bool whole, bool sent, uint64_t bytes_
 	ret->uncounted = whole && (!c->counts || c->down.u.bad || !(c->down.u.in || c->down.u.out));
 	if (ret->estimated || ret->uncounted)
 		estimate(c, &s, bytes_out, bytes_in);
+	else if (s.in > c->at->most_in)
+		c->at->most_in = s.in;
 	c->at->blind |= ret->uncounted;
 	set_price(c, &s, ret);
 	ret->in = s.in;

@@ -71,6 +71,9 @@ static const char *const around[] = { "", "response.", "message.", "delta.", "x_
 
 static const char *const names[] = { "model", "modelVersion" };
 
+/* By these a request is answered with a name, and what it uses is told to whoever asks for that. */
+static const char *const later[] = { "background", "deferred" };
+
 void usage_open(struct usage_reader *r, enum usage_framing framing)
 {
 	*r = (struct usage_reader){ .framing = framing, .empty = true };
@@ -249,8 +252,16 @@ static void usage_string_ends(struct usage_reader *r)
 	usage_value_ends(r);
 }
 
+/* Whatever it is but false and null: servers differ in what they take for true. */
+static void usage_seen_later(struct usage_reader *r, char c)
+{
+	for (size_t i = 0; usage_has_path(r) && i < ARRAY_LEN(later); i++)
+		r->u.later |= strcasecmp(r->path, later[i]) == 0 && c != 'f' && c != 'n';
+}
+
 static void usage_value_begins(struct usage_reader *r, char c)
 {
+	usage_seen_later(r, c);
 	if (c == '"') {
 		usage_string_begins(r, false);
 	} else if (c == '{' || c == '[') {

@@ -41,6 +41,7 @@ struct usage {
 	bool in, out;                    /* there was a number of it */
 	bool bad;                        /* one was none, or not JSON */
 	bool ended;                      /* a value of JSON, the last of them at least */
+	bool later;                      /* a request wants its answer kept for later */
 	char model[USAGE_MODEL_MAX + 1]; /* the first that was named; "": none */
 	uint64_t since;                  /* bytes behind the last number of what came out */
 };

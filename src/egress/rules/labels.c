@@ -12,15 +12,17 @@
 #define LABELS_WORD 8    /* signs; of fewer nothing follows */
 #define LABELS_DIGITS 20 /* of a number */
 #define LABELS_HEX 33    /* more than of an account or an MD5 */
-#define LABELS_MIXED 24  /* letters and digits in turn */
+#define LABELS_MIXED 27  /* letters and digits in turn: more than a UUID in base32 */
 #define LABELS_ALL 40    /* in several words together */
 #define LABELS_TEXT 7    /* bytes of text that hexadecimal digits say */
-#define LABELS_PIECES 3
+#define LABELS_PIECES 3  /* and one more where they may be words */
+#define LABELS_WORDS 12
 
 struct labels_seen {
 	size_t data, words; /* signs of words like data, and how many there are */
 	size_t texts;       /* labels that say a short text */
 	size_t equal, last; /* labels of one length, one behind another */
+	bool digits;        /* one of these has some */
 };
 
 /* Of letters and digits. */
@@ -63,6 +65,19 @@ static size_t labels_text(const char *p, size_t n, bool number)
 	return n / 2;
 }
 
+/* The time of something, as in the buckets that tools make: 20240115093012345600000001. */
+static bool labels_is_time(const char *p, size_t n)
+{
+	static const int most[] = { 12, 31, 23, 59, 59 };
+
+	if (n < 14 || n > 26 || memcmp(p, "20", 2) != 0)
+		return false;
+	for (size_t i = 0; i < 5; i++)
+		if ((p[4 + 2 * i] - '0') * 10 + p[5 + 2 * i] - '0' > most[i])
+			return false;
+	return true;
+}
+
 static const char *labels_one(struct labels_seen *s, const char *p, size_t n)
 {
 	struct labels_word w = labels_count(p, n);
@@ -73,7 +88,7 @@ static const char *labels_one(struct labels_seen *s, const char *p, size_t n)
 	s->texts += said >= LABELS_TEXT - 2;
 	if (s->texts > 1)
 		return "texts in hexadecimal digits";
-	if (w.digits == n ? n >= LABELS_DIGITS : w.hex ? n >= LABELS_HEX && w.digits >= 4 : false)
+	if (w.digits == n ? n >= LABELS_DIGITS && !labels_is_time(p, n) : w.hex ? n >= LABELS_HEX && w.digits >= 4 : false)
 		return "a long row of digits";
 	if (!w.hex && n >= LABELS_MIXED && w.turns >= 6)
 		return "a long row of letters and digits";
@@ -84,13 +99,22 @@ static const char *labels_one(struct labels_seen *s, const char *p, size_t n)
 	return s->data > LABELS_ALL && s->words > 3 ? "many rows of letters and digits" : NULL;
 }
 
+/* `settings.frontend.services` are three words; so many of one length are few names' in a row. */
+static bool labels_pieces(struct labels_seen *s, const char *p, size_t n)
+{
+	struct labels_word w = labels_count(p, n);
+
+	s->equal = n >= LABELS_WORD ? (n == s->last ? s->equal + 1 : 1) : 0;
+	s->digits = w.digits || (s->digits && s->equal > 1);
+	s->last = n;
+	return s->equal >= (s->digits || n >= LABELS_WORDS ? LABELS_PIECES : LABELS_PIECES + 1);
+}
+
 static const char *labels_label(struct labels_seen *s, const char *p, size_t n)
 {
 	const char *what = NULL;
 
-	s->equal = n >= LABELS_WORD ? (n == s->last ? s->equal + 1 : 1) : 0;
-	s->last = n;
-	if (s->equal >= LABELS_PIECES)
+	if (labels_pieces(s, p, n))
 		return "pieces of one length";
 	if (n > 4 && memcmp(p, "xn--", 4) == 0) {
 		p += 4;

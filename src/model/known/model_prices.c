@@ -6,13 +6,17 @@
 /* clang-format off */
 const char *const model_hosts[] = {
 	"api.openai.com", "*.api.openai.com", "chatgpt.com", "*.openai.azure.com",
-	"*.services.ai.azure.com", "*.cognitiveservices.azure.com",
+	"*.services.ai.azure.com", "*.cognitiveservices.azure.com", "*.models.ai.azure.com",
+	"models.inference.ai.azure.com", "models.github.ai",
 	"api.anthropic.com",
 	"generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com",
 	"aiplatform.googleapis.com", "*-aiplatform.googleapis.com",
-	"bedrock-runtime.*.amazonaws.com",
+	"aiplatform.*.rep.googleapis.com",
+	"bedrock-runtime.*.amazonaws.com", "bedrock-runtime-fips.*.amazonaws.com",
+	"bedrock-runtime.*.amazonaws.com.cn", "bedrock-mantle.*.api.aws",
 	"openrouter.ai", "api.groq.com", "api.mistral.ai", "codestral.mistral.ai", "api.deepseek.com",
-	"api.x.ai", "api.cohere.com", "api.cohere.ai", "api.together.xyz", "api.together.ai",
+	"api.x.ai", "*.api.x.ai", "api.cohere.com", "api.cohere.ai", "api.together.xyz",
+	"api.together.ai",
 	"api.fireworks.ai", "api.perplexity.ai", "api.cerebras.ai", "api.sambanova.ai",
 	"integrate.api.nvidia.com", "ai.api.nvidia.com", "api.moonshot.ai", "api.moonshot.cn",
 	"dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com", "api.z.ai", "api.minimax.io",
@@ -22,6 +26,8 @@ const char *const model_hosts[] = {
 };
 
 const struct model_ending model_endings[] = {
+	{ "/async/chat/completions", MODEL_PATH_OTHER }, /* its answer is fetched elsewhere */
+	{ "/models/count-tokens:rawPredict", MODEL_PATH_FREE },
 	{ "/chat/completions", MODEL_PATH_COUNTED },
 	{ "/completions", MODEL_PATH_COUNTED },
 	{ "/responses", MODEL_PATH_COUNTED },

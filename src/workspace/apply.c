@@ -255,6 +255,7 @@ static int apply_prepare(struct apply *a, struct err *e)
 	w = apply_look(a);
 	if (look_list(&w, &a->list, e) < 0)
 		return -e->code;
+	guard_obeyed(a->layer->about.workspace, &a->list);
 	a->verdicts = calloc(a->list.n + 1, sizeof(*a->verdicts));
 	return a->verdicts ? 0 : err_nomem(e);
 }

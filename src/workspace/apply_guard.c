@@ -103,7 +103,7 @@ static const struct guarded_name *guard_top(const struct change *c)
 	return NULL;
 }
 
-struct guard_says guard_change(const struct change *c)
+static struct guard_says guard_names(const struct change *c)
 {
 	const struct guarded_name *g;
 	const char *leads = git_pointer(c);
@@ -122,4 +122,13 @@ struct guard_says guard_change(const struct change *c)
 					    g->reason, NULL };
 	g = name_reported(c->path);
 	return (struct guard_says){ 0, NULL, g ? g->reason : NULL };
+}
+
+struct guard_says guard_change(const struct change *c)
+{
+	struct guard_says says = guard_names(c);
+
+	if (!says.at && c->obeyed)
+		says = (struct guard_says){ strlen(c->path), c->obeyed, says.reported };
+	return says;
 }

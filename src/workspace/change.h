@@ -64,6 +64,8 @@ struct change {
 		CHANGE_TEXTS
 	} text;
 	uint64_t added, removed; /* lines, where they were counted */
+	/* Of who has read the list: why it is by name only besides (apply_guard.h); or NULL. */
+	const char *obeyed;
 };
 
 struct change_list {

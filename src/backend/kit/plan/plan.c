@@ -330,8 +330,9 @@ static int workspace(struct box_plan *p, struct stat *st, struct err *e)
 		p->workspace_ident = ident_of(st);
 		p->layered = spec_has_layer(p->spec);
 		if (p->spec->workspace_mode == WORKSPACE_OVERLAY && !p->layered)
-			plan_note(p, "policy readonly: nothing is written to the workspace, so there "
-				     "is no layer over it");
+			plan_note(p,
+				  "policy readonly: nothing is written to the workspace, so there "
+				  "is no layer over it");
 	}
 	return plan_subfolder(p, e);
 }
@@ -500,6 +501,16 @@ static int fill_copied(struct box_plan *p, struct err *e)
 	return r;
 }
 
+static int fill_obeyed(struct box_plan *p, struct err *e)
+{
+	struct stat st;
+
+	if (workspace(p, &st, e) < 0 || git_outside(p, e) < 0 || plan_protect(p, e) < 0)
+		return -e->code;
+	p->spec = NULL;
+	return 0;
+}
+
 static void take_settings(struct box_plan *p, const struct spec *s)
 {
 	static const struct {
@@ -606,6 +617,11 @@ int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **
 int box_plan_copied(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
 {
 	return plan_make(s, backend, fill_copied, ret, e);
+}
+
+int box_plan_obeyed(const struct spec *s, struct box_plan **ret, struct err *e)
+{
+	return plan_make(s, "none", fill_obeyed, ret, e);
 }
 
 void box_plan_note(struct box_plan *p, const char *text)

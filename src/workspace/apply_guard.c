@@ -129,6 +129,6 @@ struct guard_says guard_change(const struct change *c)
 	struct guard_says says = guard_names(c);
 
 	if (!says.at && c->obeyed)
-		says = (struct guard_says){ strlen(c->path), c->obeyed, says.reported };
+		says = (struct guard_says){ c->obeyed_at, c->obeyed, says.reported };
 	return says;
 }

@@ -107,27 +107,35 @@ static int obeyed_take(struct obeyed *o, const struct box_plan *p)
 	return r;
 }
 
-/* Is it one of the names, or in one, or does it take away a folder that one is in? */
-static const char *why_obeyed(const struct obeyed *o, const struct change *c)
+static void obeyed_set(struct change *c, const char *why, size_t at)
 {
-	char part[PATH_MAX];
-	const char *why = in_set(&o->unsaid, "") ? UNSAID : NULL;
-	int n = snprintf(part, sizeof(part), "%s", c->path);
+	c->obeyed = why;
+	c->obeyed_at = at;
+}
 
-	if (n < 0 || n >= (int)sizeof(part))
-		return UNKNOWN;
+/* Is it one of the names, or in one, or does it take away a folder that one is in? */
+static void obeyed_one(const struct obeyed *o, struct change *c)
+{
+	const size_t n = strlen(c->path);
+	char part[PATH_MAX];
+
+	obeyed_set(c, in_set(&o->unsaid, "") ? UNSAID : NULL, n);
+	if (n >= sizeof(part)) {
+		obeyed_set(c, UNKNOWN, n);
+		return;
+	}
+	memcpy(part, c->path, n + 1);
 	if ((c->kind == CHANGE_DELETED || c->kind == CHANGE_TYPE || S_ISLNK(c->now.mode)) &&
 	    in_set(&o->above, part))
-		return REASON;
+		obeyed_set(c, REASON, n);
 	for (char *slash = part; slash; slash = strrchr(part, '/')) {
 		if (slash != part)
 			*slash = '\0';
 		if (in_set(&o->names, part))
-			return REASON;
-		if (in_set(&o->unsaid, part))
-			why = UNSAID;
+			obeyed_set(c, REASON, strlen(part));
+		else if (!c->obeyed && in_set(&o->unsaid, part))
+			obeyed_set(c, UNSAID, n);
 	}
-	return why;
 }
 
 static int obeyed_plan(const char *workspace, struct spec **s, struct box_plan **p, struct err *e)
@@ -160,5 +168,8 @@ void guard_obeyed(const char *workspace, struct change_list *l)
 		unknown = obeyed_take(&o, p) < 0 ? UNKNOWN : NULL;
 	}
 	for (size_t i = 0; i < l->n; i++)
-		l->v[i].obeyed = unknown ? unknown : why_obeyed(&o, &l->v[i]);
+		if (unknown)
+			obeyed_set(&l->v[i], unknown, strlen(l->v[i].path));
+		else
+			obeyed_one(&o, &l->v[i]);
 }

@@ -213,6 +213,20 @@ def brigs_own_settings_come_by_name_only():
     assert r.status == 0 and b"left out: changed  conf/brig/config.yaml" in r.stdout and b"conf/brig/new.yaml" in r.stdout, (r.stdout, r.stderr)
     assert "evil" not in files()["conf/brig/config.yaml"] and "f" in files()
     ok("discard")
+    run("echo f > g")
+    r = brig("apply", env={"XDG_CONFIG_HOME": str(workspace().parent), "HOME": "/nonexistent"})
+    assert r.status == 0 and "g" in files(), (r.stdout, r.stderr)
+    ok("discard")
+
+
+@test
+def a_run_that_applies_by_itself_leaves_out_what_gits_settings_name():
+    as_owner("git init -q; git config core.hooksPath hooks; mkdir hooks; echo x > hooks/pre-commit")
+    r = brig("run", "--json", "--workspace", "overlay", "--apply", "auto", "--", "sh", "-c", "echo evil >> hooks/pre-commit; echo f > f").json
+    assert r["exit_code"] == 0 and "f" in files() and files()["hooks/pre-commit"] == "x\n", (r, files())
+    assert "+evil" in ok("apply", "hooks")
+    assert "evil" in files()["hooks/pre-commit"]
+    ok("discard")
 
 
 @test

@@ -507,6 +507,9 @@ static int fill_obeyed(struct box_plan *p, struct err *e)
 
 	if (workspace(p, &st, e) < 0 || git_outside(p, e) < 0 || plan_protect(p, e) < 0)
 		return -e->code;
+	if (plan_in_settings(p))
+		return err_set(e, ERR_POLICY, EPERM, "'%.200s' is a folder of brig's own settings",
+			       p->workspace);
 	p->spec = NULL;
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include "backend/kit/survey/placeholder.h"
 #include "backend/kit/survey/protected_names.h"
 #include "base/files/home.h"
+#include "base/files/state.h"
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "model/files/settings_used.h"
@@ -327,13 +328,23 @@ static int protect_real_setting(struct box_plan *p, const struct guarded_tree *t
 	return protect_setting(p, t, host, e) < 0 ? -e->code : protect_setting(p, t, path, e);
 }
 
-/* A run that could write brig's own folders of settings is refused later on; what is put there
+/* A run that could write brig's own folders is refused later on (plan_guard.c); what is put there
  * after a run is not. */
-static int protect_own_settings(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+static int protect_brigs(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
-	char home[PATH_MAX];
+	char home[PATH_MAX], place[PATH_MAX];
 	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
 
+	for (int i = 0; i < STATE_PLACES; i++) {
+		const char *state = state_place(i, listed, place, sizeof(place)) < 0
+					    ? ""
+					    : arena_strdup(p->arena, place);
+
+		if (!state)
+			return err_nomem(e);
+		if (*state && protect_real_setting(p, t, state, e) < 0)
+			return -e->code;
+	}
 	for (int i = 0; i < SETTINGS_PLACES; i++) {
 		const char *folder = plan_settings_place(p, i, listed);
 		const char *file = folder ? arena_printf(p->arena, "%s/config.yaml", folder) : NULL;
@@ -347,6 +358,21 @@ static int protect_own_settings(struct box_plan *p, const struct guarded_tree *t
 	return 0;
 }
 
+bool plan_in_settings(struct box_plan *p)
+{
+	char home[PATH_MAX], real[PATH_MAX];
+	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+
+	for (int i = 0; i < SETTINGS_PLACES; i++) {
+		const char *folder = plan_settings_place(p, i, listed);
+
+		if (folder && (path_under(p->workspace, folder) ||
+			       (realpath(folder, real) && path_under(p->workspace, real))))
+			return true;
+	}
+	return false;
+}
+
 /* The next run would obey what this one wrote into a file that was ever given with --config, to
  * this run or to another. */
 static int protect_settings(struct box_plan *p, const struct guarded_tree *t, struct err *e)
@@ -357,7 +383,7 @@ static int protect_settings(struct box_plan *p, const struct guarded_tree *t, st
 
 	if (path && protect_real_setting(p, t, path, e) < 0)
 		return -e->code;
-	if (protect_own_settings(p, t, e) < 0)
+	if (protect_brigs(p, t, e) < 0)
 		return -e->code;
 	r = settings_used(p->arena, &used, &n);
 	if (r < 0)

@@ -94,7 +94,7 @@ static void destroy(struct bench *b, const char *id)
 static void run(struct bench *b, const char *id)
 {
 	const char *const argv[] = { "/bin/true", NULL };
-	const struct exec_start x = { .argv = argv };
+	const struct exec_start x = { .order = { .argv = argv } };
 	char exec[EXEC_ID_SIZE];
 	struct exec_watch *w;
 	bool ended = false;

@@ -9,7 +9,7 @@
 #include "base/text/arena.h"
 #include "base/text/buf.h"
 #include "base/text/err.h"
-#include "egress/scan/secret.h"
+#include "egress/seek/secret.h"
 #include "model/settings/spec.h"
 
 struct egress_plan {

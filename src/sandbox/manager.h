@@ -36,6 +36,10 @@ int sandbox_answer(brig_sandbox *s, uint32_t id, enum run_answer a, const char *
 void request_tell(brig_request *q);
 /* The second half of that alone: output is kept. */
 void request_apart(brig_request *q);
+/* What a command of an open sandbox is, from an order: copied. Its variables are in place of
+ * brig_request_env. */
+struct order;
+int request_order(brig_request *q, const struct order *o, struct brig_error *e);
 /* A command of an open sandbox gets a terminal of that size. */
 void request_terminal(brig_request *q, unsigned short rows, unsigned short cols);
 void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols);

@@ -8,6 +8,8 @@
 #include "base/files/fd.h"
 #include "base/text/str.h"
 #include "egress/members_named.h"
+#include "model/settings/envrules.h"
+#include "proc/order.h"
 #include "sandbox/manager_internal.h"
 
 struct brig_sandbox {
@@ -122,6 +124,46 @@ int brig_request_folder(brig_request *q, const char *path, struct brig_error *be
 	return 0;
 }
 
+/* As NAME=VALUE in an arena, each with a name that a variable can have. */
+static const char *const *order_variables(struct arena *a, const char *const *from, struct err *e)
+{
+	const char **v;
+	size_t n = 0;
+
+	while (from[n])
+		n++;
+	v = arena_alloc(a, (n + 1) * sizeof(*v));
+	for (size_t i = 0; v && i < n; i++) {
+		const char *equals = strchr(from[i], '=');
+		const char *name = arena_strndup(a, from[i], strcspn(from[i], "="));
+
+		if (name && (!equals || !env_name_valid(name))) {
+			(void)err_refuse(e, ERR_USAGE, EINVAL,
+					 "letters, digits and '_', and no digit in front",
+					 "'%s' is not a variable name", name);
+			return NULL;
+		}
+		v[i] = arena_strdup(a, from[i]);
+		if (!name || !v[i])
+			v = NULL;
+	}
+	if (!v)
+		(void)err_nomem(e);
+	return v;
+}
+
+int request_order(brig_request *q, const struct order *o, struct brig_error *be)
+{
+	struct command *c = &q->spec->command;
+	struct err e = { 0 };
+
+	if (brig_request_argv(q, o->argv, be) < 0 ||
+	    (*o->cwd && brig_request_folder(q, o->cwd, be) < 0))
+		return -be->errnum;
+	c->env = order_variables(q->spec->arena, o->envp, &e);
+	return c->env ? 0 : error_give(&e, be);
+}
+
 void request_terminal(brig_request *q, unsigned short rows, unsigned short cols)
 {
 	q->tty = true;
@@ -190,7 +232,8 @@ static struct spec *spec_of(const brig_sandbox *s, const brig_request *q, struct
 		if (spec_asks(own, of_commands[i]))
 			x->origin[of_commands[i]] = own->origin[of_commands[i]];
 	x->command.argv = own->command.argv;
-	x->command.env = open_api_variables(x->arena, &own->env);
+	x->command.env =
+		own->command.env ? own->command.env : open_api_variables(x->arena, &own->env);
 	x->command.cwd = q->folder;
 	if (spec_asks(own, FIELD_TIMEOUT))
 		x->command.timeout = own->command.timeout;

@@ -30,6 +30,12 @@ def a_run_answers_with_the_result_and_leaves_nothing():
         assert [kind for kind, _ in seen] == ["start", "stdout", "end"], seen
         assert base64.b64decode(seen[1][1]["data"]) == b"hello\n" and seen[2][1]["exit_code"] == 0, seen
         assert d.call("POST", "/v1/run", {"argv": ["no-such-program"]}).json["outcome"] == "refused"
+        # Its variables stand in place of the sandbox's, PATH is looked along, and each has a name.
+        own = {"spec": {"env": {"set": {"A": "sandbox", "B": "kept"}}}, "command": "echo $A $B", "env": {"A": "own", "PATH": "/usr/bin:/bin"}}
+        assert d.call("POST", "/v1/run", own).json["stdout"] == "own kept\n"
+        assert d.call("POST", "/v1/run", {"argv": ["true"], "env": {"PATH": "/nowhere"}}).json["outcome"] == "refused"
+        a = d.call("POST", "/v1/run", {"argv": ["true"], "env": {"9x": "b"}}).json
+        assert a["outcome"] == "refused" and "'9x' is not a variable name" in str(a["error"]), a
         # What cannot be made is refused with the reason; a key answers again without running again.
         a = d.call("POST", "/v1/run", {"spec": {"workspace": {"path": "/no/such"}}, "argv": ["true"]})
         assert a.status >= 400 and "/no/such" in a.json["detail"], a

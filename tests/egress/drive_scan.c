@@ -14,7 +14,7 @@
 
 #include "egress/scan/scan.h"
 #include "egress/scan/scrub.h"
-#include "egress/scan/seek.h"
+#include "egress/seek/seek.h"
 
 static struct err e;
 

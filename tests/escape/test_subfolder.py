@@ -68,6 +68,16 @@ def git_works_in_a_subfolder_and_deletes_nothing_of_the_rest():
     assert git("log", "--format=%s", "-1") == "three\n"
 
 
+@test(backends=("native",))
+def an_overlay_changes_nothing_of_a_repository_above_and_says_so_once():
+    sub = repository()
+    done = run(sub, as_git("git log --format=%s; echo more >> mine; git commit -qam two"), "--workspace", "overlay", "--apply", "never")
+    assert done.text == "one\n" and done.status != 0, (done.text, done.errors)
+    assert done.errors.count("no commit can be made") == 1 and SHOWN in done.errors and "hard link" not in done.errors, done.errors
+    assert git("log", "--format=%s") == "one\n" and git("status", "--short") == ""
+    assert "nothing of what git keeps can be changed" in run(sub, "true", "--git", "read").errors
+
+
 @test(backends=BOTH)
 def nothing_outside_of_the_subfolder_can_be_written():
     sub, top = repository(), workspace()

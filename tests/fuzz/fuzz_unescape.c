@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "egress/scan/unescape.h"
+#include "egress/seek/unescape.h"
 
 struct text {
 	const char *p;

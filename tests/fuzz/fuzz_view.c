@@ -4,8 +4,8 @@
 #include "fuzz.h"
 
 #include "base/text/arena.h"
-#include "egress/scan/unescape.h"
-#include "egress/scan/view.h"
+#include "egress/seek/unescape.h"
+#include "egress/seek/view.h"
 
 enum { MOST = 1024, FINDS = 4096 };
 

@@ -236,6 +236,26 @@ def words_that_mean_nothing_are_refused():
 
 
 @test
+def runs_of_one_second_are_told_apart_and_a_path_like_an_id_is_named():
+    for name in "abcdef":
+        run(f"echo {name} > {name}")
+    for name in "fedcba":
+        assert ok("diff", "--names") == f"added    {name}\n"
+        listed = json.loads(ok("cache", "list", "--json"))["layers"]
+        mine = [x for x in listed if x["workspace"] == str(workspace())]
+        assert mine and all(x["state"] == "finished" and x["changed"] == 1 for x in mine), listed
+        assert mine[0]["run"][:12] in ok("cache", "list")
+        ok("discard")
+    assert str(workspace()) not in ok("cache", "list")
+    (workspace() / "cafe").write_text("old\n")
+    time.sleep(0.02)
+    run("echo new > cafe")
+    assert "for the path of that name: ./cafe" in no("diff", "cafe")
+    assert ok("diff", "--stat", "./cafe") == "cafe | +1 -1\n1 change, 1 line added, 1 removed\n"
+    ok("discard")
+
+
+@test
 def an_interactive_apply_asks_for_each_and_shows_no_terminal_codes():
     fill()
     run("printf 'x\\033]0;title\\007\\n' >> a; echo y > y; echo z > z; rm gone")

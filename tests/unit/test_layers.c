@@ -96,6 +96,24 @@ static void another_folder_of_that_name_is_not_its_workspace(void **state UNUSED
 	assert_int_equal(layer_drop(&l, &e), 0);
 }
 
+static void the_last_of_one_second_is_the_one_that_began_last(void **state UNUSED)
+{
+	struct layer first = make(7), second = make(8), found = LAYER_NONE;
+	struct err e = { 0 };
+
+	second.about.began = first.about.began; /* be it that a second has just passed */
+	second.about.began_ns = first.about.began_ns + 1;
+	assert_int_equal(layer_finish(&first, &e), 0);
+	assert_int_equal(layer_finish(&second, &e), 0);
+	layer_done(&first);
+	layer_done(&second);
+	assert_int_equal(layer_open("last", workspace, LAYER_ALONE, &found, &e), 0);
+	assert_string_equal(found.about.id, "00000000000000000000000000000008");
+	assert_int_equal(layer_drop(&found, &e), 0);
+	assert_int_equal(layer_open("last", workspace, LAYER_ALONE, &found, &e), 0);
+	assert_int_equal(layer_drop(&found, &e), 0);
+}
+
 struct seen {
 	size_t n, used, damaged;
 };
@@ -167,6 +185,7 @@ static void what_is_not_as_brig_writes_it_is_no_layer(void **state UNUSED)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(one_is_held_until_it_is_finished_and_found_afterwards),
+	cmocka_unit_test(the_last_of_one_second_is_the_one_that_began_last),
 	cmocka_unit_test(another_folder_of_that_name_is_not_its_workspace),
 	cmocka_unit_test(who_is_gone_without_a_word_is_damaged),
 	cmocka_unit_test(only_what_it_changed_is_counted),

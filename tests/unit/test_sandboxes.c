@@ -202,9 +202,9 @@ static void start(struct place *p, const char *id, const char *line, bool input,
 {
 	const char *const argv[] = { "/bin/sh", "-c", line, NULL };
 	const char *const env[] = { "GREETING=hello", NULL };
-	const struct exec_start x = {
-		.argv = argv, .env = env, .stdin_open = input, .output = 1 << 20
-	};
+	const struct exec_start x = { .order = { .argv = argv, .envp = env },
+				      .stdin_open = input,
+				      .output = 1 << 20 };
 	struct err e = { 0 };
 
 	if (sandboxes_exec(p->s, "", id, &x, exec, &e) != PROBLEM_NONE)
@@ -326,7 +326,7 @@ static void a_terminal_is_the_commands_own(void **state)
 				   "read x; echo got $x; exec 0<&-; echo last";
 	const char *const argv[] = { "/bin/sh", "-c", line, NULL };
 	const struct exec_start x = {
-		.argv = argv, .tty = true, .stdin_open = true, .rows = 30, .cols = 100
+		.order = { .argv = argv }, .tty = true, .stdin_open = true, .rows = 30, .cols = 100
 	};
 	struct place *p = *state;
 	char id[SANDBOX_ID_SIZE], exec[EXEC_ID_SIZE];
@@ -354,7 +354,7 @@ static void a_terminal_is_the_commands_own(void **state)
 static void a_paused_sandbox_stands_still(void **state)
 {
 	static const char *const argv[] = { "/bin/true", NULL };
-	const struct exec_start x = { .argv = argv };
+	const struct exec_start x = { .order = { .argv = argv } };
 	struct place *p = *state;
 	char id[SANDBOX_ID_SIZE], exec[EXEC_ID_SIZE], other[EXEC_ID_SIZE];
 	struct exec_watch *w;

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/text/arena.h"
-#include "egress/scan/seek.h"
+#include "egress/seek/seek.h"
 
 static struct err e;
 

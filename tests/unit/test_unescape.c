@@ -2,7 +2,7 @@
 /* What escapes stand for. */
 #include "unit.h"
 
-#include "egress/scan/unescape.h"
+#include "egress/seek/unescape.h"
 
 /* The whole text, once. */
 static void undone(enum unescape_kind k, const char *p, size_t n, const char *want)

@@ -4,8 +4,8 @@
 #include "unit.h"
 
 #include "base/text/arena.h"
-#include "egress/scan/unescape.h"
-#include "egress/scan/view.h"
+#include "egress/seek/unescape.h"
+#include "egress/seek/view.h"
 
 enum { TEXT_LEN = 6000, FORM_LEN = 2048 };
 

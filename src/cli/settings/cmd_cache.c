@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/settings/cmd_cache.c - "cache": the HOMEs that brig keeps for projects; shows and clears
- * them. */
+/* cli/settings/cmd_cache.c - "cache": the HOMEs that brig keeps for projects, which it shows and
+ * clears, and layers, which it shows. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "base/text/clean.h"
 #include "base/text/str.h"
 #include "cli/cli.h"
+#include "cli/settings/cache_layers.h"
 #include "model/settings/paths.h"
 #include "sandbox/home/kept_home.h"
 
@@ -160,12 +161,16 @@ static int cmd_cache_list(const struct cache_asked *a, struct err *e)
 	r = kept_home_each(cmd_cache_row, &l, e);
 	if (a->json) {
 		json_array_end(&l.json);
+		if (r == 0)
+			r = cache_layers_json(&l.json, e);
 		json_object_end(&l.json);
 		buf_putc(&l.text, '\n');
+	} else if (r == 0) {
+		r = cache_layers_text(&l.text, time(NULL), e);
 	}
 	if (r == 0)
-		(void)fputs(l.any || a->json ? buf_str(&l.text)
-					     : "no HOME is kept: brig run --home keep makes one\n",
+		(void)fputs(l.text.len ? buf_str(&l.text)
+				       : "no HOME is kept: brig run --home keep makes one\n",
 			    stdout);
 	buf_done(&l.text);
 	return r;
@@ -331,12 +336,12 @@ const struct subcommand cmd_cache = {
 	.name = "cache",
 	.minor = true,
 	.usage = "[list | clear [PROJECT | --gone | --all]] [--json]",
-	.help = "show or clear the HOMEs kept for projects by --home keep",
+	.help = "show kept HOMEs and layers of overlay runs, or clear HOMEs",
 	.about =
 		"  clear PROJECT     remove those of that folder (or one, by its id); without it,\n"
 		"                    of the current folder; refused while a run uses it\n"
 		"  clear --gone      remove those of folders that are gone, or were made anew\n"
-		"  clear --all       remove all of them\n"
+		"  clear --all       remove all of them; brig discard RUN throws a layer away\n"
 		"  --json            as JSON\n",
 	.word = cmd_cache_word,
 	.word_behind = word_behind,

@@ -64,6 +64,9 @@ static int open_layer(const struct changes_asked *a, enum layer_hold hold, struc
 	int r = a->run && !str_eq(a->run, "last") ? layer_open(a->run, NULL, hold, l, e)
 						  : open_last(hold, l, e);
 
+	/* A folder may be called `cafe`. */
+	if (r == -ENOENT && a->run && access(a->run, F_OK) == 0)
+		(void)err_hint(e, "for the path of that name: ./%.40s", a->run);
 	if (r == -EBUSY)
 		(void)err_hint(e, "pause or wait: what a run still writes would be seen in halves");
 	return r;

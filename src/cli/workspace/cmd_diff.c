@@ -121,7 +121,9 @@ static void diff_stat(const struct change_list *list, struct buf *b)
 		added += list->v[i].added;
 		removed += list->v[i].removed;
 	}
-	buf_printf(b, "%zu changes, %llu lines added, %llu removed\n", list->n, added, removed);
+	buf_printf(b, "%zu %s, %llu %s added, %llu removed\n", list->n,
+		   list->n == 1 ? "change" : "changes", added, added == 1 ? "line" : "lines",
+		   removed);
 }
 
 static int diff_list(const struct diff_asked *a, const struct layer *l, struct look_want *w,

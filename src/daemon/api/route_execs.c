@@ -373,12 +373,12 @@ static enum problem route_execs_start(struct api *a, struct http_call *c, const 
 				      struct err *e)
 {
 	const char *text = jread_str(body, "stdin");
-	struct exec_start x = { .argv = w->argv,
-				.env = w->env,
-				.cwd = jread_str(body, "cwd"),
-				.tty = jread_bool(body, "tty"),
-				.last = last,
-				.stdin_open = text || jread_bool(body, "stdin_open") };
+	struct exec_start x = {
+		.order = { .argv = w->argv, .envp = w->env, .cwd = jread_str(body, "cwd") },
+		.tty = jread_bool(body, "tty"),
+		.last = last,
+		.stdin_open = text || jread_bool(body, "stdin_open")
+	};
 	enum problem p = within_quota(a, c, e);
 
 	if (p == PROBLEM_NONE)

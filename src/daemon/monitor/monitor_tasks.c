@@ -291,12 +291,8 @@ static int monitor_tasks_fill(struct monitor_task *t, const struct order *o,
 {
 	brig_request *c = t->request;
 
-	if (brig_request_argv(c, o->argv, e) < 0 ||
-	    (*o->cwd && brig_request_folder(c, o->cwd, e) < 0) || set_limits(c, q, e) < 0)
+	if (request_order(c, o, e) < 0 || set_limits(c, q, e) < 0)
 		return -e->errnum;
-	for (const char *const *v = o->envp; *v; v++)
-		if (brig_request_set(c, "env.set", *v, e) < 0)
-			return -e->errnum;
 	brig_request_stdio(c, t->read_end, -1, -1);
 	brig_request_on_output(c, monitor_tasks_on_output, t);
 	request_tell(c);

@@ -298,11 +298,13 @@ static enum problem may_exec(const struct sandbox_entry *b, struct err *e)
 
 static enum problem check_start(const struct exec_start *x, struct err *e)
 {
-	if (!x->argv || !x->argv[0] || !*x->argv[0])
+	const struct order *o = &x->order;
+
+	if (!o->argv || !o->argv[0] || !*o->argv[0])
 		return problem_say(PROBLEM_INVALID, e, "no command was given");
-	if (x->cwd && x->cwd[0] != '/')
+	if (o->cwd && o->cwd[0] != '/')
 		return problem_say(PROBLEM_INVALID, e,
-				   "the folder must be named from the root on: '%.100s'", x->cwd);
+				   "the folder must be named from the root on: '%.100s'", o->cwd);
 	return PROBLEM_NONE;
 }
 
@@ -337,10 +339,10 @@ static enum problem send(struct sandbox_entry *b, const struct exec_start *x,
 			 struct exec_entry *entry, struct err *e)
 {
 	static const char *const none[] = { NULL };
-	const struct order o = { .argv = x->argv,
-				 .envp = x->env ? x->env : none,
+	const struct order o = { .argv = x->order.argv,
+				 .envp = x->order.envp ? x->order.envp : none,
 				 .path = "",
-				 .cwd = x->cwd ? x->cwd : "" };
+				 .cwd = x->order.cwd ? x->order.cwd : "" };
 	struct monitor_packet q = { .ask = { .asks = x->code ? MONITOR_CODE : MONITOR_EXEC,
 					     .value = x->code ? x->again : x->last,
 					     .tty = x->tty,

@@ -19,6 +19,7 @@
 #include "daemon/shared/sandbox_id.h"
 #include "http/problem.h"
 #include "model/settings/answer.h"
+#include "proc/order.h"
 #include "proc/use.h"
 
 struct sandboxes;
@@ -127,11 +128,9 @@ enum problem sandboxes_update(struct sandboxes *s, const char *tenant, const cha
 			      const struct sandbox_change *c, struct err *e);
 
 struct exec_start {
-	const char *const *argv; /* NULL-terminated */
-	const char *const *env;  /* NAME=VALUE; NULL: none */
-	const char *cwd;         /* inside; NULL: the workspace */
-	bool tty, stdin_open;    /* stdin_open: exec_write will bring it; else end of file */
-	bool last;               /* the sandbox ends with it, before its end is told */
+	struct order order;   /* envp: its own, NULL: none; cwd NULL: the workspace; no path */
+	bool tty, stdin_open; /* stdin_open: exec_write will bring it; else end of file */
+	bool last;            /* the sandbox ends with it, before its end is told */
 	bool code;  /* a call of a context: argv is its name, the code, the code's arguments */
 	bool again; /* ... in a new one */
 	unsigned short rows, cols;

@@ -30,7 +30,7 @@ struct budget_host {
 	struct host host;
 	struct limit_pair most, used;
 	uint64_t most_in; /* that one call has had */
-	bool blind; /* it let an answer go that nobody can count */
+	bool blind;       /* it let an answer go that nobody can count */
 	struct budget_host *next;
 };
 

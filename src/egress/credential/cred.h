@@ -17,7 +17,7 @@
 #include "base/text/err.h"
 #include "egress/rules/request_head.h"
 #include "egress/rules/verdict.h"
-#include "egress/scan/secret.h"
+#include "egress/seek/secret.h"
 #include "model/settings/spec.h"
 
 #define CRED_PLACEHOLDER_LEN 37 /* "brig-" and 32 letters and digits */

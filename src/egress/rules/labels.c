@@ -88,7 +88,9 @@ static const char *labels_one(struct labels_seen *s, const char *p, size_t n)
 	s->texts += said >= LABELS_TEXT - 2;
 	if (s->texts > 1)
 		return "texts in hexadecimal digits";
-	if (w.digits == n ? n >= LABELS_DIGITS && !labels_is_time(p, n) : w.hex ? n >= LABELS_HEX && w.digits >= 4 : false)
+	if (w.digits == n ? n >= LABELS_DIGITS && !labels_is_time(p, n)
+	    : w.hex       ? n >= LABELS_HEX && w.digits >= 4
+			  : false)
 		return "a long row of digits";
 	if (!w.hex && n >= LABELS_MIXED && w.turns >= 6)
 		return "a long row of letters and digits";

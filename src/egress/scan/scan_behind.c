@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "egress/scan/scan_internal.h"
-#include "egress/scan/wake.h"
+#include "egress/seek/wake.h"
 
 #define SAID 1024
 #define MARKS 256 /* the places of as many changes are known */
@@ -198,7 +198,7 @@ static bool escapes_as_it_is(struct scan *b, struct escapes *x, const char *p, s
 
 static bool escapes_wake(struct scan *b, struct escapes *x, const struct escapes_text *t, size_t i)
 {
-	size_t before = i < SHOWN_BEFORE ? i : SHOWN_BEFORE;
+	size_t before;
 	int64_t first = scan_first(b) < 0 ? 0 : scan_first(b), from = t->at + (int64_t)i;
 
 	x->awake = true;

@@ -7,7 +7,7 @@
 #include "egress/scan/match.h"
 #include "egress/scan/scan.h"
 #include "egress/scan/shapes.h"
-#include "egress/scan/view.h"
+#include "egress/seek/view.h"
 
 /* At least so much is held back: the longest shape and what is looked at behind it, in base64
  * behind escapes. */

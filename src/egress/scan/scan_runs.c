@@ -329,6 +329,8 @@ static void run_opens(struct base_runs *r, int64_t at)
 	r->from = r->next = at;
 }
 
+static size_t run_skip(const char *p, size_t n);
+
 /* From r->next on as far as it goes; false: blocked. */
 static bool run_follow(struct scan *b, struct base_runs *r)
 {
@@ -355,6 +357,7 @@ static bool run_follow(struct scan *b, struct base_runs *r)
 			size_t left = (size_t)(end - r->next);
 			bool hex = r->streams && r->kind == RUN_HEX;
 
+			n = hex ? 0 : run_skip(p, left);
 			while (n < left && (hex ? run_hex(p[n]) >= 0 : run_is_sign(p[n])))
 				n++;
 		}
@@ -391,35 +394,82 @@ static inline uint64_t run_plainly(const char *p)
 }
 
 #ifdef __x86_64__
-static inline __attribute__((target("avx2"))) uint32_t run_half(const char *p)
+#define RUN_AVX2 __attribute__((target("avx2")))
+
+/* Which of 32 bytes are signs. */
+static inline RUN_AVX2 uint32_t run_half(const char *p)
 {
 	const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)p);
 	__m256i a = _mm256_sub_epi8(_mm256_or_si256(x, _mm256_set1_epi8(0x20)),
 				    _mm256_set1_epi8('a')),
-		b = _mm256_sub_epi8(x, _mm256_set1_epi8('+'));
+		b = _mm256_sub_epi8(x, _mm256_set1_epi8('/')),
+		c = _mm256_cmpeq_epi8(_mm256_and_si256(x, _mm256_set1_epi8((char)0xf9)),
+				      _mm256_set1_epi8(0x29)),
+		odd = _mm256_cmpeq_epi8(_mm256_and_si256(x, _mm256_set1_epi8(7)),
+					_mm256_set1_epi8(3));
 
-	return (uint32_t)_mm256_movemask_epi8(
-		_mm256_or_si256(_mm256_cmpeq_epi8(_mm256_min_epu8(a, _mm256_set1_epi8(30)), a),
-				_mm256_cmpeq_epi8(_mm256_min_epu8(b, _mm256_set1_epi8(14)), b)));
+	c = _mm256_and_si256(c, _mm256_or_si256(odd, _mm256_cmpeq_epi8(x, _mm256_set1_epi8('-'))));
+	c = _mm256_or_si256(c, _mm256_cmpeq_epi8(x, _mm256_set1_epi8('_')));
+	return (uint32_t)_mm256_movemask_epi8(_mm256_or_si256(
+		c,
+		_mm256_or_si256(_mm256_cmpeq_epi8(_mm256_min_epu8(a, _mm256_set1_epi8(25)), a),
+				_mm256_cmpeq_epi8(_mm256_min_epu8(b, _mm256_set1_epi8(10)), b))));
 }
 
-/* Half of a run in one block at least. */
-static __attribute__((target("avx2"))) size_t run_widely(const char *p, size_t i, size_t n)
+static inline RUN_AVX2 uint64_t run_block(const char *p)
 {
+	return run_half(p) | (uint64_t)run_half(p + 32) << 32;
+}
+
+/* A whole run in one block, or in two. */
+static RUN_AVX2 size_t run_widely(const char *p, size_t i, size_t n)
+{
+	unsigned before = 0; /* signs at the end of the last block */
+
 	static_assert(RUN_LEAST == 2 * 13, "as many are looked for");
 	for (; i + RUN_BLOCK <= n; i += RUN_BLOCK) {
-		uint64_t m = run_half(p + i) | (uint64_t)run_half(p + i + 32) << 32;
+		uint64_t m = run_block(p + i), all = m;
 
-		m &= m >> 1;
-		m &= m >> 2;
-		m &= m >> 4;
-		m &= m >> 5;
-		if (__builtin_expect(m != 0, 0))
-			return i + (size_t)__builtin_ctzll(m);
+		all &= all >> 1;
+		all &= all >> 2;
+		all &= all >> 4;
+		all &= all >> 5;
+		all &= all >> 13;
+		if (__builtin_expect(all != 0, 0))
+			return i + (size_t)__builtin_ctzll(all);
+		if (before + (unsigned)__builtin_ctzll(~m) >= RUN_LEAST)
+			return i;
+		before = (unsigned)__builtin_clzll(~m);
+	}
+	return i;
+}
+
+/* Signs from p on, of whole blocks. */
+static RUN_AVX2 size_t run_long(const char *p, size_t n)
+{
+	size_t i = 0;
+
+	for (; i + RUN_BLOCK <= n; i += RUN_BLOCK) {
+		uint64_t m = run_block(p + i);
+
+		if (~m)
+			return i + (size_t)__builtin_ctzll(~m);
 	}
 	return i;
 }
 #endif
+
+/* So many bytes at least are signs. */
+static size_t run_skip(const char *p, size_t n)
+{
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx2"))
+		return run_long(p, n);
+#endif
+	(void)p;
+	(void)n;
+	return 0;
+}
 
 /* A place in or before the first run from i on; what is behind it, and less than a block, may be
  * another. */

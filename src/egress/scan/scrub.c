@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "egress/scan/view.h"
+#include "egress/seek/view.h"
 
 #define SCRUBBER_BYTES ((size_t)64 << 20)
 #define SLICE 16384

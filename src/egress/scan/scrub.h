@@ -14,7 +14,7 @@
 #include "base/text/buf.h"
 #include "base/text/err.h"
 #include "egress/unpack/coding.h"
-#include "egress/scan/secret.h"
+#include "egress/seek/secret.h"
 
 /* As long as any form can be. */
 #define SCRUB_HOLD (SECRET_MAX * SECRET_ESCAPED)

@@ -224,13 +224,8 @@ static int served_fill(struct served *k, const struct frames_exec *q, const stru
 
 	if (q->timeout)
 		(void)snprintf(time, sizeof(time), "%llums", (unsigned long long)q->timeout);
-	if (brig_request_argv(x, o->argv, e) < 0 ||
-	    (*o->cwd && brig_request_folder(x, o->cwd, e) < 0) ||
-	    brig_request_set(x, "limits.timeout", time, e) < 0)
+	if (request_order(x, o, e) < 0 || brig_request_set(x, "limits.timeout", time, e) < 0)
 		return -e->errnum;
-	for (const char *const *v = o->envp; *v; v++)
-		if (brig_request_set(x, "env.set", *v, e) < 0)
-			return -e->errnum;
 	brig_request_stdio(x, k->theirs[0], k->theirs[1], k->theirs[2]);
 	request_apart(x);
 	if (q->tty)

@@ -80,6 +80,7 @@ static int note_start(int workspace, struct timespec *ret, struct err *e)
 
 static int describe(const char *path, int workspace, struct layer_about *a, struct err *e)
 {
+	struct timespec now;
 	struct statx x;
 	struct stat st;
 
@@ -97,7 +98,10 @@ static int describe(const char *path, int workspace, struct layer_about *a, stru
 	a->disk_uid = st.st_uid;
 	a->disk_gid = st.st_gid;
 	a->by_root = geteuid() == 0;
-	a->began = time(NULL);
+	if (clock_gettime(CLOCK_REALTIME, &now) < 0)
+		return err_sys(e, "cannot read the clock");
+	a->began = now.tv_sec;
+	a->began_ns = now.tv_nsec;
 	return note_start(workspace, &a->start, e);
 }
 

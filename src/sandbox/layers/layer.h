@@ -49,6 +49,7 @@ struct layer_about {
 	bool by_root;
 	bool finished;           /* all of it is on disk, and no mount has it any more */
 	int64_t began, ended;    /* seconds; ended: 0 until it is finished */
+	int64_t began_ns;        /* of that second: several may begin in one */
 	uint64_t changed, bytes; /* counted at the end, see layer_count; at most LAYER_NAMES */
 	bool more;               /* and more: nobody counted on */
 };

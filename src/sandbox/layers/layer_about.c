@@ -45,6 +45,7 @@ static void about_text(const struct layer_about *a, struct buf *b)
 	json_ku64(&j, "gid", a->disk_gid);
 	json_kbool(&j, "root", a->by_root);
 	json_ku64(&j, "began", (uint64_t)a->began);
+	json_ku64(&j, "began_ns", (uint64_t)a->began_ns);
 	if (a->finished) {
 		json_ku64(&j, "changed", a->changed);
 		json_ku64(&j, "bytes", a->bytes);
@@ -119,6 +120,7 @@ static bool about_take(const struct jread *v, struct layer_about *a)
 	a->disk_gid = (uint32_t)gid;
 	a->by_root = jread_bool(v, "root");
 	a->began = jread_int(v, "began", 0);
+	a->began_ns = jread_int(v, "began_ns", 0);
 	a->ended = jread_int(v, "finished", 0);
 	a->finished = a->ended > 0;
 	a->changed = (uint64_t)jread_int(v, "changed", 0);

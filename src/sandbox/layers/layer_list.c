@@ -27,7 +27,7 @@ int layer_store_find(char path[PATH_MAX])
 /* One that was found by its name. */
 struct layer_found {
 	char name[CLAIM_ID + 16];
-	int64_t began;
+	int64_t began, began_ns;
 };
 
 struct layer_names {
@@ -40,13 +40,15 @@ static bool is_gone(const char *name)
 	return str_starts(name, LAYER_GONE);
 }
 
-/* The youngest first; of one second by name, so that the order stays. */
+/* The youngest first; of one moment by name, so that the order stays. */
 static int by_age(const void *a, const void *b)
 {
 	const struct layer_found *x = a, *y = b;
 
 	if (x->began != y->began)
 		return x->began < y->began ? 1 : -1;
+	if (x->began_ns != y->began_ns)
+		return x->began_ns < y->began_ns ? 1 : -1;
 	return strcmp(x->name, y->name);
 }
 
@@ -54,7 +56,7 @@ static int by_age(const void *a, const void *b)
 static int names_add(struct layer_names *l, int layers, const char *name)
 {
 	struct layer_found *more = realloc(l->v, (l->n + 1) * sizeof(*more));
-	struct layer_about a;
+	struct layer_about a = { 0 };
 	struct stat st;
 	CLEANUP(fd) int folder = openat(layers, name, LAYER_FOLDER);
 
@@ -65,6 +67,7 @@ static int names_add(struct layer_names *l, int layers, const char *name)
 		return 0;
 	(void)snprintf(more[l->n].name, sizeof(more[l->n].name), "%s", name);
 	more[l->n].began = layer_about_read(folder, &a) == 0 ? a.began : st.st_mtim.tv_sec;
+	more[l->n].began_ns = a.began_ns;
 	l->n++;
 	return 0;
 }

@@ -161,7 +161,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
 	const char *caller = getenv("PATH");
-	size_t room = 69;
+	size_t room = 70;
 	struct envblock b = { .arena = p->arena };
 
 	for (char **v = environ; v && *v; v++)
@@ -185,6 +185,11 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    envblock_put_quiet(&b, s, e) < 0 || gpu_variables(p, &b, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     envblock_put(&b, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
+		return -e->code;
+	/* A layered folder is a file system of its own, and git looks above it only if it is told.
+	 */
+	if (p->layered && p->repository &&
+	    envblock_put(&b, "GIT_DISCOVERY_ACROSS_FILESYSTEM", "1", e) < 0)
 		return -e->code;
 	if (s->stays && !p->by_name && host_ids(p, &b, e) < 0)
 		return -e->code;

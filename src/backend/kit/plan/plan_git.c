@@ -319,7 +319,7 @@ int plan_worktree(struct box_plan *p, struct err *e)
 	if (target_check(common, p->spec->inside, e) < 0 ||
 	    plan_bind(p, common, common, change, true, e) < 0)
 		return err_wrap(e, "git folder of the repository");
-	if (p->layered)
+	if (p->layered && outside) /* else plan_subfolder said so */
 		plan_note(p, "git keeps this working tree's repository outside of it, where an "
 			     "overlay workspace changes nothing: no commit can be made");
 	if (!change)

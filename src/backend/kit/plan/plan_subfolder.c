@@ -160,6 +160,24 @@ static const char *unfit(struct box_plan *p, const char *root, const struct stat
 	return is_covered(p->spec, root) ? "is covered by a mount" : unfit_inside(p, root);
 }
 
+/* Without what a run could not do: who may only read, or writes to a layer, makes no commit. */
+static const char *say_shown(const struct box_plan *p, const char *root)
+{
+	const char *and = "what git keeps and this folder can be changed, also a file outside that "
+			  "has a hard link in here";
+
+	if (p->layered)
+		and = "an overlay workspace changes nothing of it: no commit can be made "
+		      "(--workdir "
+		      "there makes all of it the workspace)";
+	else if (p->spec->policy != POLICY_WORKSPACE_WRITE || p->spec->git != GIT_WRITE)
+		and = "nothing of what git keeps can be changed";
+	return arena_printf(p->arena,
+			    "git: all of the repository at '%s' can be read, with its whole "
+			    "history; %s (--git none: no git)",
+			    root, and);
+}
+
 int plan_subfolder(struct box_plan *p, struct err *e)
 {
 	const char *root, *why, *note;
@@ -177,11 +195,7 @@ int plan_subfolder(struct box_plan *p, struct err *e)
 				  "git does not work in here: the repository at '%s' %s, and is "
 				  "not shown (--workdir there, or --git none to be told nothing)",
 				  root, why)
-		   : arena_printf(p->arena,
-				  "git: all of the repository at '%s' can be read, with its whole "
-				  "history; what git keeps and this folder can be changed, also a "
-				  "file outside that has a hard link in here (--git none: no git)",
-				  root);
+		   : say_shown(p, root);
 	if (!note)
 		return err_nomem(e);
 	plan_note(p, note);

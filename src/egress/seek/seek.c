@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/seek.c - places at every multiple of the stride are looked at. A form is entered with
+/* egress/seek/seek.c - places at every multiple of the stride are looked at. A form is entered with
  * one group of bytes for each way it can lie to the stride, so wherever it lies one of its groups
  * falls on such a place, and it is found in the call that brings its last byte.
  *
@@ -10,9 +10,9 @@
  * whatever the entry is. So the work at a place is the same for every text, also where a group is
  * right, and the only branch is taken where all those bytes stand. They are always the same bytes
  * of a form: who knows some of them cannot find the next one by it. */
-#include "egress/scan/seek.h"
+#include "egress/seek/seek.h"
 
-#include "egress/scan/seek_table.h"
+#include "egress/seek/seek_table.h"
 
 #define BATCH 16 /* places looked at together, so that they do not wait for one another */
 #define NEAR 512 /* places near an end of the text, in a copy */

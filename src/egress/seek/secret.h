@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/secret.h - a value that must not be seen, and the forms it could take on the way.
+/* egress/seek/secret.h - a value that must not be seen, and the forms it could take on the way.
  *
  * How these are written is not known here: escapes are undone before anything is compared (view.h).
  *

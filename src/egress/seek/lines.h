@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/lines.h - known secrets in base64 that is broken into lines.
+/* egress/seek/lines.h - known secrets in base64 that is broken into lines.
  *
  * Whole files are written so, and nothing else of them is an escape: lines are joined and searched
  * without the place of every byte. Nothing is remembered from one call to the next. */
 #pragma once
 
-#include "egress/scan/view.h"
+#include "egress/seek/view.h"
 
 struct base64_lines;
 

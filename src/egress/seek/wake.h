@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/wake.h - the escapes that are worth reading a text twice.
+/* egress/seek/wake.h - the escapes that are worth reading a text twice.
  *
  * Pure. In bytes that are no text the sign of an escape means nothing: one counts when there is
  * text before it or behind, which every form has on one side of each of its escapes. */
 #pragma once
 
-#include "egress/scan/unescape.h"
+#include "egress/seek/unescape.h"
 
 struct wake_text {
 	const char *p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/seek.h - the forms of known secrets in a stream, faster than any matcher of many
+/* egress/seek/seek.h - the forms of known secrets in a stream, faster than any matcher of many
  * literals.
  *
  * Secrets are long, so not every byte needs a look: with forms of m bytes and more, six bytes at
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "egress/rules/host.h"
-#include "egress/scan/secret.h"
+#include "egress/seek/secret.h"
 
 struct seek;
 

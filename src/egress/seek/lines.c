@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/scan/lines.h"
+#include "egress/seek/lines.h"
 
 #include <string.h>
 
-#include "egress/scan/unescape.h"
+#include "egress/seek/unescape.h"
 
 #define ROOM 8192 /* joined and searched at once */
 #define END_MOST 2

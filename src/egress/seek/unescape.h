@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/unescape.h - what an escape stands for, one at a time.
+/* egress/seek/unescape.h - what an escape stands for, one at a time.
  *
  * Pure. Which bytes are an escape follows from at most UNESCAPE_BACK bytes before them and
  * UNESCAPE_MOST from their first on. What writers of URLs, JSON, HTML, mail, programs and base64 do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/view.h - known secrets in a stream, however they are written.
+/* egress/seek/view.h - known secrets in a stream, however they are written.
  *
  * The stream is searched as it is, and so is what its escapes stand for, two deep: of JSON in a URL
  * in mail no writer has to be known, only how each escape reads (unescape.h). A text without an
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "egress/scan/seek.h"
+#include "egress/seek/seek.h"
 
 struct views;
 struct view;

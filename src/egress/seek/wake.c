@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/scan/wake.h"
+#include "egress/seek/wake.h"
 
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "egress/scan/secret.h"
+#include "egress/seek/secret.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>

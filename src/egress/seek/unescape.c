@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/scan/unescape.h"
+#include "egress/seek/unescape.h"
 
 #include <assert.h>
 #include <stdint.h>

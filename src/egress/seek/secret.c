@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/scan/secret.h"
+#include "egress/seek/secret.h"
 
 #include <string.h>
 
-#include "egress/scan/unescape.h"
+#include "egress/seek/unescape.h"
 
 static const char std[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

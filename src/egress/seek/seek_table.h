@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/seek_table.h - forms of known secrets, entered by the groups of six bytes in them.
+/* egress/seek/seek_table.h - forms of known secrets, entered by the groups of six bytes in them.
  *
  * For seek.c alone. Every row is one line of the cache. What is done with the group that stands at
  * a place of a text (which row, how many bytes are read and summed) follows from that text and from
@@ -13,7 +13,7 @@
 
 #include "base/text/arena.h"
 #include "base/text/err.h"
-#include "egress/scan/secret.h"
+#include "egress/seek/secret.h"
 
 /* The baselines of amd64 and arm64, so there is nothing to choose when it runs. */
 #if defined(__SSE2__) && !defined(SEEK_PLAIN)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/view.c - a tree of lenses. Each reads what the one above it shows, undoes one kind of
+/* egress/seek/view.c - a tree of lenses. Each reads what the one above it shows, undoes one kind of
  * escape and shows the rest as it is, with the place of every byte in the stream.
  *
  * A lens sleeps until an escape of its kind comes, and shows what stood before it, too, as far as a
  * form could begin; it sleeps again when none has come for as long. A form that is written with
  * escapes is named by the lens that undid the last of them: one that has no escape of every lens
  * above is somebody else's, and named there. */
-#include "egress/scan/view.h"
+#include "egress/seek/view.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "egress/scan/lines.h"
-#include "egress/scan/wake.h"
+#include "egress/seek/lines.h"
+#include "egress/seek/wake.h"
 
 #define SLICE 4096
 #define FIRST 512 /* of a slice that wakes a lens: most sleep again */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/seek_table.c - making the table.
+/* egress/seek/seek_table.c - making the table.
  *
  * A form is entered with one group for each way in which it can lie to the stride, preferably one
  * that no other form has, so that one entry has to be tried at a place. Equal entries are shared.
  * Values that repeat themselves have the same group many times: they get a smaller stride, and in
  * the end several entries for one group, all of which are tried everywhere. */
-#include "egress/scan/seek_table.h"
+#include "egress/seek/seek_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -202,8 +202,10 @@ int apply_undo(int workspace, bool force, size_t *done, struct err *e)
 		r = recover_in(&p, workspace, NULL, e);
 	if (r == 0)
 		r = apply_place_read(&p, APPLIED_DONE, &l, e);
+	x.items = r == 0 ? apply_items_open(&l) : -1;
 	if (r == 0 && !force && fstatat(p.folder, APPLIED_DONE, &st, 0) == 0)
 		touched = apply_touched(&x, &st.st_ctim);
+	(void)fd_close(x.items);
 	if (touched)
 		r = err_refuse(e, ERR_POLICY, EBUSY,
 			       "brig apply --undo --force undoes it all the same: what is there "
@@ -253,6 +255,7 @@ static int apply_prepare(struct apply *a, struct err *e)
 	w = apply_look(a);
 	if (look_list(&w, &a->list, e) < 0)
 		return -e->code;
+	guard_obeyed(a->layer->about.workspace, &a->list);
 	a->verdicts = calloc(a->list.n + 1, sizeof(*a->verdicts));
 	return a->verdicts ? 0 : err_nomem(e);
 }

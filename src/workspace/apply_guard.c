@@ -82,7 +82,28 @@ static const char *git_pointer(const struct change *c)
 		       : NULL;
 }
 
-struct guard_says guard_change(const struct change *c)
+/* At the top, in any letters; what is further down is told of. A link in the place of a folder
+ * above leads programs to the name elsewhere. */
+static const struct guarded_name *guard_top(const struct change *c)
+{
+	const size_t n = strlen(c->path);
+
+	for (size_t i = 0; i < guarded_name_count; i++) {
+		const struct guarded_name *g = &guarded_names[i];
+
+		if (g->class >= NAME_REPORTED || (g->class == NAME_POINTER && S_ISDIR(c->now.mode)))
+			continue;
+		if (strncasecmp(c->path, g->name, g->len) == 0 &&
+		    (!c->path[g->len] || (c->path[g->len] == '/' && g->class != NAME_POINTER)))
+			return g;
+		if (S_ISLNK(c->now.mode) && n < g->len && g->name[n] == '/' &&
+		    strncasecmp(c->path, g->name, n) == 0)
+			return g;
+	}
+	return NULL;
+}
+
+static struct guard_says guard_names(const struct change *c)
 {
 	const struct guarded_name *g;
 	const char *leads = git_pointer(c);
@@ -95,12 +116,19 @@ struct guard_says guard_change(const struct change *c)
 		if (says.at || *(c->path + c->git - 1))
 			return says;
 	}
-	/* At the top, in any letters; what is further down is told of. */
-	g = name_forbidden(c->path);
-	if (g && strncasecmp(c->path, g->name, g->len) == 0 &&
-	    (!c->path[g->len] || c->path[g->len] == '/') &&
-	    !(g->class == NAME_POINTER && S_ISDIR(c->now.mode)))
-		return (struct guard_says){ g->len, g->reason, NULL };
+	g = guard_top(c);
+	if (g)
+		return (struct guard_says){ g->len < strlen(c->path) ? g->len : strlen(c->path),
+					    g->reason, NULL };
 	g = name_reported(c->path);
 	return (struct guard_says){ 0, NULL, g ? g->reason : NULL };
+}
+
+struct guard_says guard_change(const struct change *c)
+{
+	struct guard_says says = guard_names(c);
+
+	if (!says.at && c->obeyed)
+		says = (struct guard_says){ c->obeyed_at, c->obeyed, says.reported };
+	return says;
 }

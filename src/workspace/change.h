@@ -64,6 +64,10 @@ struct change {
 		CHANGE_TEXTS
 	} text;
 	uint64_t added, removed; /* lines, where they were counted */
+	/* Of who has read the list: why it is by name only besides (apply_guard.h), or NULL; and
+	 * how much of the path has to be named. */
+	const char *obeyed;
+	size_t obeyed_at;
 };
 
 struct change_list {

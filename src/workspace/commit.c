@@ -344,10 +344,28 @@ static bool touched(const struct apply_ends *x, const struct apply_op *o,
 	return !same_inode(&o->made, &st) || newer_in(dir, name, since);
 }
 
+/* What came out waits where a run may write, if the stage is in the workspace: it must be as it was
+ * left. */
+static bool stage_touched(const struct apply_ends *x, size_t i, const struct timespec *since)
+{
+	const enum apply_what what = x->list->ops[i].what;
+	char staged[32];
+	struct stat st;
+
+	(void)snprintf(staged, sizeof(staged), "%zu", i);
+	if (x->items < 0 || (what != APPLY_SWAP && what != APPLY_REMOVE))
+		return false;
+	if (fstatat(x->items, staged, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    time_before(since, &st.st_ctim))
+		return true;
+	return S_ISDIR(st.st_mode) && newer_in(x->items, staged, since);
+}
+
 const char *apply_touched(const struct apply_ends *x, const struct timespec *since)
 {
 	for (size_t i = 0; i < x->list->n; i++)
-		if (x->list->ops[i].what != APPLY_INNER && touched(x, &x->list->ops[i], since))
+		if (x->list->ops[i].what != APPLY_INNER &&
+		    (touched(x, &x->list->ops[i], since) || stage_touched(x, i, since)))
 			return x->list->ops[i].path;
 	return NULL;
 }

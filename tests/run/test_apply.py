@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from harness import brig, main, start_brig, test, workspace  # noqa: E402
+from harness import brig, brig_environment, main, start_brig, test, workspace  # noqa: E402
 
 
 def run(script):
@@ -31,6 +31,20 @@ def no(*args):
     r = brig(*args)
     assert r.status == 125 and r.errors.startswith("brig: "), (args, r.stdout, r.stderr)
     return r.errors
+
+
+def at_terminal(*args):
+    me, there = pty.openpty()
+    p = start_brig(*args, stdin=there, stdout=there, stderr=there)
+    os.close(there)
+    seen = b""
+    try:
+        while got := os.read(me, 65536):
+            seen += got
+    except OSError:
+        pass
+    assert p.wait(30) == 0, seen
+    return seen
 
 
 def files():
@@ -98,6 +112,120 @@ def what_the_host_obeys_comes_by_name_and_is_shown():
     assert set(files()) == {"f"}, files()
     assert '+{"evil": 1}' in ok("apply", ".vscode/tasks.json")
     assert set(files()) == {"f", ".vscode/tasks.json"}, files()
+    ok("discard")
+
+
+@test
+def no_text_moves_the_cursor_of_who_reads_it():
+    run(r"printf 'EVIL\r+good\n\033[1A\033[2Kx\by\tz\r\n' > f")
+    assert b"EVIL\r+good\n+\x1b[1A" in brig("diff").stdout
+    said = at_terminal("diff")
+    assert b"+EVIL^M+good\r\n" in said and b"+^[[1A^[[2Kx^Hy\tz\r" in said, said
+    assert b"\x1b[1A" not in said and b"\x1b[2K" not in said and b"\b" not in said, said
+    ok("discard")
+
+
+@test
+def no_link_and_no_deeper_name_is_a_way_past_names():
+    run("mkdir hgd .husky; echo x > hgd/hgrc; ln -s hgd .hg; ln -s hgd .github; ln -s hgd plain; mkdir .husky/.vscode; echo x > .husky/.vscode/f")
+    said = ok("apply")
+    assert "left out: added    .hg ->" in said and "left out: added    .github ->" in said, said
+    assert os.path.islink(workspace() / "plain") and not os.path.lexists(workspace() / ".hg"), files()
+    ok("apply", ".hg")
+    assert os.path.islink(workspace() / ".hg") and not os.path.lexists(workspace() / ".husky")
+    ok("discard")
+
+
+def as_owner(script):
+    owner = str(os.stat(workspace()).st_uid)
+    start = ["setpriv", "--reuid", owner, "--regid", owner, "--clear-groups", "--"] if os.geteuid() == 0 and owner != "0" else []
+    subprocess.run([*start, "sh", "-ec", script], cwd=workspace(), env=brig_environment({"HOME": "/nonexistent"}), check=True, capture_output=True)
+
+
+def refused(*paths):
+    """A direct run cannot write there."""
+    for path in paths:
+        r = brig("run", "--", "sh", "-c", f"echo evil >> {path}")
+        assert r.status != 0 and "Read-only file system" in r.stdout.decode() + r.errors, (path, r.stdout, r.stderr)
+
+
+def guarded(script, *paths):
+    """Only what is plain comes by a plain apply, and each of these by its name, and is shown then."""
+    run(f"{script}; echo plain >> plain")
+    marked = [n for n in ok("diff", "--names").splitlines() if "(only by name" in n]
+    said = ok("apply")
+    assert files()["plain"].endswith("plain\n"), files()
+    for path in paths:
+        assert any(path in n for n in marked), (path, marked)
+        assert path in said and "evil" not in files().get(path, ""), (path, said, files())
+        assert "+evil" in ok("apply", path)
+        assert "evil" in files()[path], path
+    ok("discard")
+
+
+@test
+def what_gits_settings_name_comes_by_name_only():
+    as_owner("mkdir -p scripts/hooks tools/more; git init -q; git config core.hooksPath scripts/hooks; git config include.path ../tools/gitcfg")
+    (workspace() / "scripts/hooks/pre-commit").write_text("#!/bin/sh\n")
+    (workspace() / "tools/gitcfg").write_text("[include]\n\tpath = more/cfg\n")
+    (workspace() / "tools/more/cfg").write_text("[user]\n\tname = x\n")
+    (workspace() / "scripts/x").write_text("#!/bin/sh\n")
+    os.makedirs(workspace() / ".git/hooks", exist_ok=True)
+    os.symlink("../../scripts/x", workspace() / ".git/hooks/post-commit")
+    names = ("scripts/hooks/pre-commit", "tools/gitcfg", "tools/more/cfg", "scripts/x")
+    refused(*names)
+    new = "scripts/hooks/post-merge"
+    guarded("; ".join(f"echo evil >> {n}" for n in (*names, new)) + "; echo evil > scripts/y; chmod 755 scripts/y", *names, new)
+    assert "evil" in files()["scripts/y"]
+    # Nor by another folder in the place of theirs.
+    run("mv scripts s; mkdir scripts; cp -r s/hooks scripts/; rm -r tools; ln -s s tools")
+    ok("apply")
+    assert not os.path.islink(workspace() / "tools") and (workspace() / "scripts/x").exists() and (workspace() / "s/x").exists()
+    ok("discard")
+
+
+@test
+def what_names_nothing_yet_and_what_a_nested_repository_names_comes_by_name_only():
+    as_owner("git init -q; git config core.hooksPath later/hooks; git init -q n; cd n; git config core.hooksPath h; mkdir h; echo x > h/pre-commit")
+    guarded("mkdir -p later/hooks; echo evil > later/hooks/pre-commit; echo evil > later/plain; echo evil >> n/h/pre-commit; echo evil > n/plain", "later/hooks/pre-commit", "n/h/pre-commit")
+    assert "evil" in files()["later/plain"] and "evil" in files()["n/plain"]
+
+
+@test
+def what_git_does_not_say_lets_nothing_come_without_a_name():
+    as_owner("git init -q")
+    (workspace() / ".git/config").write_text("[core\n hookspath = \n")
+    run("echo f > f; echo g > g")
+    said = ok("apply")
+    assert "git does not say" in said and not (workspace() / "f").exists(), said
+    assert "git does not say" in ok("diff", "--names")
+    ok("apply", "f")
+    assert (workspace() / "f").exists() and not (workspace() / "g").exists()
+    ok("discard")
+
+
+@test
+def brigs_own_settings_come_by_name_only():
+    (workspace() / "conf/brig").mkdir(parents=True)
+    (workspace() / "conf/brig/config.yaml").write_text("network: none\n")
+    run("echo evil >> conf/brig/config.yaml; echo evil > conf/brig/new.yaml; echo f > f")
+    r = brig("apply", env={"XDG_CONFIG_HOME": str(workspace() / "conf")})
+    assert r.status == 0 and b"left out: changed  conf/brig/config.yaml" in r.stdout and b"conf/brig/new.yaml" in r.stdout, (r.stdout, r.stderr)
+    assert "evil" not in files()["conf/brig/config.yaml"] and "f" in files()
+    ok("discard")
+    run("echo f > g")
+    r = brig("apply", env={"XDG_CONFIG_HOME": str(workspace().parent), "HOME": "/nonexistent"})
+    assert r.status == 0 and "g" in files(), (r.stdout, r.stderr)
+    ok("discard")
+
+
+@test
+def a_run_that_applies_by_itself_leaves_out_what_gits_settings_name():
+    as_owner("git init -q; git config core.hooksPath hooks; mkdir hooks; echo x > hooks/pre-commit")
+    r = brig("run", "--json", "--workspace", "overlay", "--apply", "auto", "--", "sh", "-c", "echo evil >> hooks/pre-commit; echo f > f").json
+    assert r["exit_code"] == 0 and "f" in files() and files()["hooks/pre-commit"] == "x\n", (r, files())
+    assert "+evil" in ok("apply", "hooks")
+    assert "evil" in files()["hooks/pre-commit"]
     ok("discard")
 
 

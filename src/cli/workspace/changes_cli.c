@@ -6,7 +6,6 @@
 
 #include "base/text/clean.h"
 #include "base/text/str.h"
-#include "sandbox/streams/vtfilter.h"
 
 enum { RUN_LEAST = 4 };
 
@@ -94,37 +93,79 @@ int changes_open(const struct changes_asked *a, enum layer_hold hold, struct lay
 /* ---- texts ---- */
 
 struct shown_text {
-	struct vtfilter filter;
 	bool terminal;
+	struct buf line; /* what came of one that has not ended */
 };
+
+/* On a terminal nothing but letters: what moves its cursor or erases would hide what was written. A
+ * tab stays, and the end of a line as DOS has it. */
+static void put_shown(struct buf *out, const char *p, size_t n)
+{
+	size_t from = 0, end = n >= 2 && p[n - 2] == '\r' && p[n - 1] == '\n' ? n - 2 : n;
+
+	for (size_t i = 0; i < end; i++) {
+		unsigned char c = (unsigned char)p[i];
+
+		if (c >= 0x20 && c != 0x7f)
+			continue;
+		clean_put(out, p + from, i - from);
+		from = i + 1;
+		if (c == '\t' || c == '\n')
+			buf_putc(out, (char)c);
+		else
+			buf_printf(out, "^%c", c ^ 0x40);
+	}
+	clean_put(out, p + from, end - from);
+	buf_add(out, p + end, n - end);
+}
+
+/* Whole lines, so that no character is cut in two. */
+static int show_lines(struct shown_text *t, bool all)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT((size_t)64 << 20);
+	const char *line = buf_str(&t->line);
+	size_t at = 0;
+
+	if (t->line.failed)
+		return -ENOMEM;
+	while (at < t->line.len) {
+		const char *end = memchr(line + at, '\n', t->line.len - at);
+		size_t n = end ? (size_t)(end - (line + at)) + 1 : t->line.len - at;
+
+		if (!end && !all)
+			break;
+		put_shown(&out, line + at, n);
+		at += n;
+	}
+	if (out.failed)
+		return -ENOMEM;
+	if (fwrite(buf_str(&out), 1, out.len, stdout) != out.len)
+		return -EPIPE;
+	if (at)
+		memmove(t->line.data, t->line.data + at, t->line.len - at);
+	t->line.len -= at;
+	return 0;
+}
 
 static int show_piece(void *arg, const char *data, size_t n)
 {
 	struct shown_text *t = arg;
-	char out[4096 + VTFILTER_SLACK];
 
-	for (size_t at = 0; t->terminal && at < n; at += 4096) {
-		size_t piece = n - at < 4096 ? n - at : 4096;
-		size_t len = vtfilter_run(&t->filter, data + at, piece, out);
-
-		if (fwrite(out, 1, len, stdout) != len)
-			return -EPIPE;
-	}
-	return t->terminal || fwrite(data, 1, n, stdout) == n ? 0 : -EPIPE;
+	if (!t->terminal)
+		return fwrite(data, 1, n, stdout) == n ? 0 : -EPIPE;
+	buf_add(&t->line, data, n);
+	return memchr(data, '\n', n) || t->line.failed ? show_lines(t, false) : 0;
 }
 
 int changes_print_text(const struct look_want *w, struct err *e)
 {
-	struct shown_text t = { .terminal = isatty(STDOUT_FILENO) };
-	char out[VTFILTER_SLACK];
-	size_t n = 0;
-	int r;
+	struct shown_text t = { .terminal = isatty(STDOUT_FILENO),
+				.line = BUF_INIT((size_t)16 << 20) };
+	int r = look_text(w, show_piece, &t, e);
 
-	vtfilter_init(&t.filter);
-	r = look_text(w, show_piece, &t, e);
-	if (t.terminal)
-		n = vtfilter_flush(&t.filter, out);
-	(void)fwrite(out, 1, n, stdout);
+	if (r == 0)
+		r = show_lines(&t, true);
+	buf_done(&t.line);
 	(void)fflush(stdout);
 	return r == -EPIPE ? 0 : r;
 }

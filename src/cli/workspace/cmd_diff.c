@@ -135,6 +135,7 @@ static int diff_list(const struct diff_asked *a, const struct layer *l, struct l
 	w->count = a->stat;
 	if (look_list(w, &list, e) < 0)
 		return -e->code;
+	guard_obeyed(l->about.workspace, &list);
 	if (a->json)
 		diff_json(l, &list, &b);
 	else if (a->stat)

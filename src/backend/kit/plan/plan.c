@@ -501,6 +501,19 @@ static int fill_copied(struct box_plan *p, struct err *e)
 	return r;
 }
 
+static int fill_obeyed(struct box_plan *p, struct err *e)
+{
+	struct stat st;
+
+	if (workspace(p, &st, e) < 0 || git_outside(p, e) < 0 || plan_protect(p, e) < 0)
+		return -e->code;
+	if (plan_in_settings(p))
+		return err_set(e, ERR_POLICY, EPERM, "'%.200s' is a folder of brig's own settings",
+			       p->workspace);
+	p->spec = NULL;
+	return 0;
+}
+
 static void take_settings(struct box_plan *p, const struct spec *s)
 {
 	static const struct {
@@ -607,6 +620,11 @@ int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **
 int box_plan_copied(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
 {
 	return plan_make(s, backend, fill_copied, ret, e);
+}
+
+int box_plan_obeyed(const struct spec *s, struct box_plan **ret, struct err *e)
+{
+	return plan_make(s, "none", fill_obeyed, ret, e);
 }
 
 void box_plan_note(struct box_plan *p, const char *text)

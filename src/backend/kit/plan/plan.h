@@ -136,6 +136,7 @@ struct git_config {
 	int depth;              /* 0, or by how many others it is included */
 	bool nested;            /* where git does not say what is in it, that is noted */
 	bool asked, trees;      /* trees: also where the working tree is */
+	bool unsaid;            /* git did not say it */
 	struct buf facts;       /* gitsay_config's, of the arena */
 };
 
@@ -299,6 +300,10 @@ int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **
  * holds what no command may see or write, brig's own state and settings. */
 int box_plan_copied(const struct spec *s, const char *backend, struct box_plan **ret,
 		    struct err *e);
+/* The protected names alone, as a run that writes to the workspace itself would have them: for who
+ * puts there what another has written (docs/design/apply.md). Wants a workspace, and changes
+ * nothing. Where git does not say what one of many repositories names, its `configs` say so. */
+int box_plan_obeyed(const struct spec *s, struct box_plan **ret, struct err *e);
 /* Something the user should know; text is borrowed. */
 void box_plan_note(struct box_plan *p, const char *text);
 /* What no setting names and a command may write nevertheless is noted as exposed, before it

@@ -62,6 +62,7 @@ static bool known_here(struct box_plan *p, struct git_config *c)
 	for (size_t i = 0; i < p->config_count; i++)
 		if (p->configs[i].asked && str_eq(p->configs[i].file, c->file)) {
 			c->facts = p->configs[i].facts;
+			c->unsaid = p->configs[i].unsaid;
 			c->asked = true;
 		}
 	return c->asked;
@@ -78,7 +79,7 @@ static int note_unsaid(struct box_plan *p, struct git_config *c, struct err *e)
 	if (!text)
 		return err_nomem(e);
 	plan_note(p, text);
-	c->asked = true;
+	c->asked = c->unsaid = true;
 	return 0;
 }
 

@@ -244,6 +244,9 @@ struct link_way {
 void plan_follow(struct box_plan *p, const struct guarded_tree *t, const char *path,
 		 struct link_way *ret);
 
+/* Is the workspace one of brig's own folders of settings, or in one? */
+bool plan_in_settings(struct box_plan *p);
+
 /* plan_git.c: the shared git folder of a worktree; then the workspace's own repository, if it has
  * one, and those that it lies in. */
 int plan_worktree(struct box_plan *p, struct err *e);

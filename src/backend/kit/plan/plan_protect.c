@@ -10,11 +10,14 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/kit/plan/plan_internal.h"
 #include "backend/kit/survey/covered.h"
 #include "backend/kit/survey/placeholder.h"
 #include "backend/kit/survey/protected_names.h"
+#include "base/files/home.h"
+#include "base/files/state.h"
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "model/files/settings_used.h"
@@ -314,18 +317,73 @@ static int protect_setting(struct box_plan *p, const struct guarded_tree *t, con
 							: 0;
 }
 
+static int protect_real_setting(struct box_plan *p, const struct guarded_tree *t, const char *host,
+				struct err *e)
+{
+	char real[PATH_MAX];
+	const char *path = realpath(host, real) ? arena_strdup(p->arena, real) : host;
+
+	if (!path)
+		return err_nomem(e);
+	return protect_setting(p, t, host, e) < 0 ? -e->code : protect_setting(p, t, path, e);
+}
+
+/* A run that could write brig's own folders is refused later on (plan_guard.c); what is put there
+ * after a run is not. */
+static int protect_brigs(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+{
+	char home[PATH_MAX], place[PATH_MAX];
+	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+
+	for (int i = 0; i < STATE_PLACES; i++) {
+		const char *state = state_place(i, listed, place, sizeof(place)) < 0
+					    ? ""
+					    : arena_strdup(p->arena, place);
+
+		if (!state)
+			return err_nomem(e);
+		if (*state && protect_real_setting(p, t, state, e) < 0)
+			return -e->code;
+	}
+	for (int i = 0; i < SETTINGS_PLACES; i++) {
+		const char *folder = plan_settings_place(p, i, listed);
+		const char *file = folder ? arena_printf(p->arena, "%s/config.yaml", folder) : NULL;
+
+		if (folder && !file)
+			return err_nomem(e);
+		if (folder && (protect_real_setting(p, t, folder, e) < 0 ||
+			       protect_real_setting(p, t, file, e) < 0))
+			return -e->code;
+	}
+	return 0;
+}
+
+bool plan_in_settings(struct box_plan *p)
+{
+	char home[PATH_MAX], real[PATH_MAX];
+	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+
+	for (int i = 0; i < SETTINGS_PLACES; i++) {
+		const char *folder = plan_settings_place(p, i, listed);
+
+		if (folder && (path_under(p->workspace, folder) ||
+			       (realpath(folder, real) && path_under(p->workspace, real))))
+			return true;
+	}
+	return false;
+}
+
 /* The next run would obey what this one wrote into a file that was ever given with --config, to
  * this run or to another. */
 static int protect_settings(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
 	const char *path = p->spec->config_file, *const * used;
-	char real[PATH_MAX];
 	size_t n;
 	int r;
 
-	if (path && protect_setting(p, t, path, e) < 0)
+	if (path && protect_real_setting(p, t, path, e) < 0)
 		return -e->code;
-	if (path && realpath(path, real) && protect_setting(p, t, real, e) < 0)
+	if (protect_brigs(p, t, e) < 0)
 		return -e->code;
 	r = settings_used(p->arena, &used, &n);
 	if (r < 0)

@@ -37,6 +37,8 @@ NOT_RUN = (
     ("docs/dialects/agents.md", r"brig sandbox exec work", "runs in the container of the line before; tests/docker/test_seed.py does it"),
     (".*slurm.md", r"jq ", "reads what a batch on that cluster has written"),
     (".*", r"bench/run|tests/run-suite|tests/soak|python3 tests/", "measures or tests for minutes"),
+    ("docs/(cookbook.md|man/brig-run.1.scd)", r"brig run --allow ssh:", "it needs that host's key: tests/egress/test_ssh_tunnel.py runs it"),
+    ("docs/cookbook.md", r"brig run --config live.yaml", "tests/egress/test_websocket.py runs it"),
     (".*", r"cc app|pip install \./sdk|npm pack", "tests/run/test_example.py and tests/sdk run it"),
     (".*", r"tar |cp -a|rsync |install -m|umask|ssh-keygen|openssl ", "an ordinary tool's work around the state folder"),
 )

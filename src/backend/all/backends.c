@@ -125,6 +125,8 @@ static bool asked(const struct spec *s, const struct backend *b, enum field_id i
 {
 	if (b->can & BACKEND_BARE && spec_switched_off(s, id))
 		return false;
+	if (id == FIELD_WORKSPACE_MODE && s->workspace_mode == WORKSPACE_DIRECT)
+		return false; /* what each of them does */
 	return spec_asks(s, id) && !warned(s, b, id);
 }
 

@@ -125,8 +125,10 @@ static bool asked(const struct spec *s, const struct backend *b, enum field_id i
 {
 	if (b->can & BACKEND_BARE && spec_switched_off(s, id))
 		return false;
-	if (id == FIELD_WORKSPACE_MODE && s->workspace_mode == WORKSPACE_DIRECT)
-		return false; /* what each of them does */
+	if ((id == FIELD_WORKSPACE_MODE || id == FIELD_WORKSPACE_APPLY ||
+	     id == FIELD_LAYERS_SIZE) &&
+	    s->workspace_mode == WORKSPACE_DIRECT)
+		return false; /* what each of them does; the others are of layers */
 	return spec_asks(s, id) && !warned(s, b, id);
 }
 

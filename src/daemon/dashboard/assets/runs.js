@@ -133,7 +133,7 @@ function runAllow(r) {
 
 function runRow(r, names) {
   const box = names.get(r.run), what = command(r) || (box ? box.name || box.id : "sandbox"), names2 = deniedNames(r), n = deniedCount(r);
-  return [[h("div", { class: "two" }, h("div", { class: "line" }, box && r.agent === what ? chip("sandbox") : r.agent ? chip(r.agent, "agent") : box ? chip("sandbox") : null, h("a", { href: `#/run/${r.run}` }, what)), h("span", { class: "soft mono", title: shown(r.workspace || "") }, r.workspace || "private folder"))],
+  return [[h("div", { class: "two" }, h("div", { class: "line" }, r.agent ? chip(r.agent, "agent") : box || (r.name && !r.argv && !r.argv0) ? chip("sandbox") : null, h("a", { href: `#/run/${r.run}` }, what)), h("span", { class: "soft mono", title: shown(r.workspace || "") }, r.workspace || "private folder"))],
     [h("div", { class: "two start" }, runChip(r), h("span", { class: "soft" }, tookOf(r) !== undefined ? span(tookOf(r)) : "–", n ? h("span", { class: "narrow" }, ` · ${n} denied`) : null))], [clock(r.began, true), "wide"],
     [r.use ? h("div", { class: "two" }, h("span", {}, size(r.use.memory)), h("span", { class: "soft" }, r.memory ? `of ${size(r.memory)}` : "")) : h("span", { class: "soft" }, "–"), "wide num"],
     [r.cpu !== undefined && r.use ? `${Math.round(r.cpu)} %` : h("span", { class: "soft" }, "–"), "wide num"],

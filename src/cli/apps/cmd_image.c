@@ -24,8 +24,8 @@
 #define WORKER "ironclaw-worker:latest" /* as IronClaw's page calls it */
 
 /* Of an engine's images; then of brig's own, which brig-bundle does. */
-static const char *const verbs[] = { "pull", "build", "import", "list", "inspect",
-				     "rm",   "prune", "verify" };
+static const char *const verbs[] = { "pull",    "build", "import", "list",
+				     "inspect", "rm",    "prune",  "verify" };
 
 static const char *verb(size_t i)
 {
@@ -36,7 +36,9 @@ static int cmd_image_usage(const struct subcommand *c)
 {
 	struct err e = { 0 };
 
-	(void)err_set(&e, ERR_USAGE, EINVAL, "image takes: pull REF, build [REF], import FILE, list, inspect REF, rm REF, prune, verify");
+	(void)err_set(&e, ERR_USAGE, EINVAL,
+		      "image takes: pull REF, build [REF], import FILE, list, inspect REF, rm REF, "
+		      "prune, verify");
 	(void)err_hint(&e, "usage: brig %s %s", c->name, c->usage);
 	error_print(&e);
 	return EXIT_BRIG;
@@ -192,7 +194,8 @@ static int cmd_image_run(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_image = {
 	.name = "image",
 	.minor = true,
-	.usage = "import FILE | list | inspect REF | rm REF | prune | verify | pull REF | build [REF]",
+	.usage = "import FILE | list | inspect REF | rm REF | prune | verify | pull REF | build "
+		 "[REF]",
 	.help = "images: brig's own, which need no engine, and an engine's",
 	.about = "  import FILE       an OCI layout, a folder or an archive, or what docker save "
 		 "wrote\n"
@@ -203,7 +206,8 @@ const struct subcommand cmd_image = {
 		 "  prune [--all]     takes away what no name leads to; all: what no run has\n"
 		 "  verify            compares every file with its sum\n"
 		 "  pull REF          by an engine, from a registry (--backend docker)\n"
-		 "  build [REF]       by an engine: IronClaw's worker, ironclaw-worker:latest: Rust, git, bash\n"
+		 "  build [REF]       by an engine: IronClaw's worker, ironclaw-worker:latest: "
+		 "Rust, git, bash\n"
 		 "  -f FILE           from this Dockerfile, which copies nothing in\n"
 		 "  --base REF        upon this image\n"
 		 "  --json            answer in JSON\n",

@@ -687,14 +687,11 @@ int main(int argc, char **argv)
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
-	if (argc && str_eq(argv[0], "brig-image")) {
-		if (exposed_check_own(&e) == 0 && image_main(argc, argv, &e) == 0 &&
-		    fflush(stdout) == 0)
-			return 0;
-	} else if (bundle_main_parse(&a, argc, argv, &e) == 0 && exposed_check_own(&e) == 0 &&
-		   commands_of[a.command](&a, &e) == 0 && fflush(stdout) == 0) {
+	if (argc && str_eq(argv[0], IMAGE_PROGRAM))
+		return image_main(argc, argv);
+	if (bundle_main_parse(&a, argc, argv, &e) == 0 && exposed_check_own(&e) == 0 &&
+	    commands_of[a.command](&a, &e) == 0 && fflush(stdout) == 0)
 		return 0;
-	}
 	if (!e.code)
 		(void)err_sys(&e, "cannot print");
 	error_print(&e);

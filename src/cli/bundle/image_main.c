@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes/json.h"
-#include "base/files/fd.h"
+#include "base/files/exposed.h"
 #include "base/text/buf.h"
 #include "base/text/clean.h"
 #include "base/text/str.h"
@@ -108,10 +108,11 @@ static int import_added(void *arg, const char *name, const struct image_record *
 		message_print("brig: note", text);
 	}
 	if (r->dropped) {
-		(void)snprintf(text, sizeof(text),
-			       "%llu program%s lost set-id bits or capabilities: su, sudo and their "
-			       "like do not work in it",
-			       (unsigned long long)r->dropped, r->dropped == 1 ? "" : "s");
+		(void)snprintf(
+			text, sizeof(text),
+			"%llu program%s lost set-id bits or capabilities: su, sudo and their "
+			"like do not work in it",
+			(unsigned long long)r->dropped, r->dropped == 1 ? "" : "s");
 		message_print("brig: note", text);
 	}
 	if (r->root.user[0] && !r->root.has_user && !str_eq(r->root.user, "root") &&
@@ -372,14 +373,15 @@ static int image_run(const struct verb *v, struct image_words *w, struct err *e)
 		buf_putc(&out, '\n');
 	if (print_buf(&out, e) < 0)
 		return -e->code;
-	return w->wrong ? err_refuse(e, ERR_POLICY, EBADMSG,
-				     "brig image rm takes one away, brig image import adds it again",
-				     "%u of %u images %s damaged", w->wrong, w->count,
-				     w->wrong == 1 ? "is" : "are")
-			: 0;
+	return w->wrong
+		       ? err_refuse(e, ERR_POLICY, EBADMSG,
+				    "brig image rm takes one away, brig image import adds it again",
+				    "%u of %u images %s damaged", w->wrong, w->count,
+				    w->wrong == 1 ? "is" : "are")
+		       : 0;
 }
 
-int image_main(int argc, char **argv, struct err *e)
+static int image_find(int argc, char **argv, struct err *e)
 {
 	struct image_words w = { 0 };
 
@@ -389,4 +391,16 @@ int image_main(int argc, char **argv, struct err *e)
 				       ? -e->code
 				       : image_run(&verbs[i], &w, e);
 	return err_refuse(e, ERR_USAGE, EINVAL, "brig image --help", "image needs a command");
+}
+
+int image_main(int argc, char **argv)
+{
+	struct err e = { 0 };
+
+	if (exposed_check_own(&e) == 0 && image_find(argc, argv, &e) == 0 && fflush(stdout) == 0)
+		return 0;
+	if (!e.code)
+		(void)err_sys(&e, "cannot print");
+	error_print(&e);
+	return EXIT_BRIG;
 }

@@ -2,7 +2,7 @@
 /* cli/bundle/image_main.h - the commands of `brig image` that are about brig's own images. */
 #pragma once
 
-#include "base/text/err.h"
+#define IMAGE_PROGRAM "brig-image" /* brig-bundle by this name does them */
 
-/* argv[1] is the command. 0, or an error. */
-int image_main(int argc, char **argv, struct err *e);
+/* argv[1] is the command. The exit status. */
+int image_main(int argc, char **argv);

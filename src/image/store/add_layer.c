@@ -50,8 +50,8 @@ static int layer_compare(const struct layer_unpacked *u, const struct layer_want
 	return 0;
 }
 
-static int layer_fill(int part, int blob, const struct layer_want_sums *w,
-		      struct layer_unpacked *u, struct err *e)
+static int layer_fill(int part, int blob, const struct layer_want_sums *w, struct layer_unpacked *u,
+		      struct err *e)
 {
 	CLEANUP(fd) int tree = -1, names = -1;
 
@@ -71,7 +71,7 @@ static int layer_fill(int part, int blob, const struct layer_want_sums *w,
 }
 
 int layer_add(const struct image_store *s, int blob, const struct layer_want_sums *w,
-	      char hex[SHA256_HEX], struct layer_tally *tally, struct err *e)
+	      char hex[SHA256_HEX], struct unpack_tally *tally, struct err *e)
 {
 	struct layer_unpacked u = { .sent_bytes = 0 };
 	char name[64];

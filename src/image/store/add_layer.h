@@ -3,7 +3,7 @@
  * by its own. */
 #pragma once
 
-#include "image/store/store.h"
+#include "image/store/image_store.h"
 #include "image/store/unpack_layer.h"
 
 struct layer_want_sums {
@@ -16,5 +16,5 @@ struct layer_want_sums {
 int layer_part(const struct image_store *s, char name[64], struct err *e);
 /* `hex` gets the name that it has there. */
 int layer_add(const struct image_store *s, int blob, const struct layer_want_sums *w,
-	      char hex[SHA256_HEX], struct layer_tally *tally, struct err *e);
+	      char hex[SHA256_HEX], struct unpack_tally *tally, struct err *e);
 bool layer_is_there(const struct image_store *s, const char *hex);

@@ -39,8 +39,9 @@ static int import_blob_text(int fd, const struct oci_blob *b, size_t most, struc
 	int r = buf_read_file(out, fd);
 
 	if (r < 0)
-		return err_set(e, ERR_POLICY, -r, "a part of the image cannot be read, or is "
-						  "larger than %zu bytes",
+		return err_set(e, ERR_POLICY, -r,
+			       "a part of the image cannot be read, or is "
+			       "larger than %zu bytes",
 			       most);
 	sha256_of(buf_str(out), out->len, hex);
 	if (out->len != b->size || !str_eq(hex, b->digest + strlen("sha256:")))
@@ -61,7 +62,7 @@ static int import_platform(const struct image_record *r, struct err *e)
 static int import_layer(struct import *x, int blob, const struct layer_want_sums *w, size_t i,
 			struct err *e)
 {
-	struct layer_tally t = { 0 };
+	struct unpack_tally t = { 0 };
 	char hex[SHA256_HEX];
 
 	if (x->w->progress)
@@ -207,7 +208,7 @@ int image_import_manifest(const struct image_store *s, const char *text, size_t 
 
 /* ---- files ---- */
 
-struct layout {
+struct image_layout {
 	const struct image_store *s;
 	const struct import_want *w;
 	int folder;
@@ -216,10 +217,10 @@ struct layout {
 };
 
 /* Beneath the folder, a regular file: whoever made it chose what is there. */
-static int layout_open(const struct layout *l, const char *path, struct err *e)
+static int layout_open(const struct image_layout *l, const char *path, struct err *e)
 {
-	CLEANUP(fd) int fd =
-		fd_open_nolinks(l->folder, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, FD_BENEATH);
+	CLEANUP(fd)
+	int fd = fd_open_nolinks(l->folder, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, FD_BENEATH);
 	struct stat st;
 
 	if (fd < 0)
@@ -237,7 +238,8 @@ static int layout_blob(void *arg, const struct oci_blob *b, struct err *e)
 	return layout_open(arg, path, e);
 }
 
-static int layout_text(const struct layout *l, const char *path, struct buf *out, struct err *e)
+static int layout_text(const struct image_layout *l, const char *path, struct buf *out,
+		       struct err *e)
 {
 	CLEANUP(fd) int fd = layout_open(l, path, e);
 	int r = fd < 0 ? fd : buf_read_file(out, fd);
@@ -247,10 +249,10 @@ static int layout_text(const struct layout *l, const char *path, struct buf *out
 	return r;
 }
 
-static int layout_entry(struct layout *l, const struct oci_entry *v, const char *name,
+static int layout_entry(struct image_layout *l, const struct oci_entry *v, const char *name,
 			unsigned depth, struct err *e);
 
-static void layout_pass_over(struct layout *l, const struct oci_entry *v)
+static void layout_pass_over(struct image_layout *l, const struct oci_entry *v)
 {
 	size_t n = strlen(l->refused);
 
@@ -261,7 +263,7 @@ static void layout_pass_over(struct layout *l, const struct oci_entry *v)
 }
 
 /* Of an index that stands for one image: the one for this machine. */
-static int layout_choose(struct layout *l, const struct oci_index *x, const char *name,
+static int layout_choose(struct image_layout *l, const struct oci_index *x, const char *name,
 			 unsigned depth, struct err *e)
 {
 	const struct oci_entry *best = NULL;
@@ -279,7 +281,7 @@ static int layout_choose(struct layout *l, const struct oci_index *x, const char
 	return best ? layout_entry(l, best, name, depth + 1, e) : 0;
 }
 
-static int layout_entry(struct layout *l, const struct oci_entry *v, const char *name,
+static int layout_entry(struct image_layout *l, const struct oci_entry *v, const char *name,
 			unsigned depth, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX + 1);
@@ -294,16 +296,18 @@ static int layout_entry(struct layout *l, const struct oci_entry *v, const char 
 					     layout_blob, l, l->w, e);
 	}
 	if (depth > 2)
-		return err_set(e, ERR_POLICY, ELOOP, "the image is refused: an index leads to "
-						     "another, and so on");
+		return err_set(e, ERR_POLICY, ELOOP,
+			       "the image is refused: an index leads to "
+			       "another, and so on");
 	x = malloc(sizeof(*x));
 	if (!x)
 		return err_nomem(e);
-	return texts_index(buf_str(&text), text.len, x, e) < 0 ? -e->code
-								: layout_choose(l, x, name, depth, e);
+	return texts_index(buf_str(&text), text.len, x, e) < 0
+		       ? -e->code
+		       : layout_choose(l, x, name, depth, e);
 }
 
-static int import_layout(struct layout *l, struct err *e)
+static int import_layout(struct image_layout *l, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX + 1);
 	CLEANUP(mem) struct oci_index *x = malloc(sizeof(*x));
@@ -325,7 +329,7 @@ static int import_layout(struct layout *l, struct err *e)
 
 /* ---- what docker saves ---- */
 
-static int archive_layer(struct import *x, struct layout *l, const char *path, size_t i,
+static int archive_layer(struct import *x, struct image_layout *l, const char *path, size_t i,
 			 struct err *e)
 {
 	const struct layer_want_sums sums = { .size = UINT64_MAX, .diff = x->record.diffs[i] };
@@ -343,7 +347,7 @@ static int archive_layer(struct import *x, struct layout *l, const char *path, s
 	return import_layer(x, blob, &sums, i, e);
 }
 
-static int archive_one(struct layout *l, const struct archive_image *v, struct err *e)
+static int archive_one(struct image_layout *l, const struct archive_image *v, struct err *e)
 {
 	CLEANUP(buf) struct buf config = BUF_INIT(IMAGE_CONFIG_MAX + 1);
 	CLEANUP(arena) struct arena *a = arena_new(IMAGE_ARENA_MAX);
@@ -368,7 +372,7 @@ static int archive_one(struct layout *l, const struct archive_image *v, struct e
 	return import_finish(&x, id, "", full, e);
 }
 
-static int import_archive(struct layout *l, struct err *e)
+static int import_archive(struct image_layout *l, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(OCI_MANIFEST_MAX + 1);
 	CLEANUP(mem) struct archive_list *v = malloc(sizeof(*v));
@@ -390,14 +394,14 @@ static int import_archive(struct layout *l, struct err *e)
 
 /* ---- */
 
-static bool layout_has(const struct layout *l, const char *name)
+static bool layout_has(const struct image_layout *l, const char *name)
 {
 	struct stat st;
 
 	return fstatat(l->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int import_folder(struct layout *l, const char *path, struct err *e)
+static int import_folder(struct image_layout *l, const char *path, struct err *e)
 {
 	int r;
 
@@ -420,7 +424,7 @@ static int import_folder(struct layout *l, const char *path, struct err *e)
 int image_import(const char *path, const struct import_want *w, struct err *e)
 {
 	struct image_store s = IMAGE_STORE_NONE;
-	struct layout l = { .s = &s, .w = w, .folder = -1 };
+	struct image_layout l = { .s = &s, .w = w, .folder = -1 };
 	char part[64] = "";
 	struct stat st;
 	CLEANUP(fd) int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

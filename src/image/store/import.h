@@ -11,7 +11,7 @@
 
 #include "base/text/err.h"
 #include "image/oci.h"
-#include "image/store/store.h"
+#include "image/store/image_store.h"
 
 /* Where blobs are: a file for a digest, open for reading and at most so large, or -errno. */
 typedef int blob_open_fn(void *arg, const struct oci_blob *b, struct err *e);

@@ -155,7 +155,7 @@ static ssize_t inflate_some(struct inflate *z, unsigned char *p, size_t n)
 		/* What came in may all be taken, and more of it not yet given. */
 		if (z->at == z->have && !z->within)
 			return 0;
-		got = z->kind == INFLATE_GZIP	? inflate_gzip(z, p, n)
+		got = z->kind == INFLATE_GZIP   ? inflate_gzip(z, p, n)
 		      : z->kind == INFLATE_ZSTD ? inflate_zstd(z, p, n)
 						: inflate_plain(z, p, n);
 		if (got == 0 && z->ended && z->within)
@@ -180,8 +180,7 @@ ssize_t inflate_read(struct inflate *z, void *p, size_t n)
 			break;
 		z->out += (uint64_t)got;
 		done += (size_t)got;
-		if (z->out > z->most ||
-		    (z->out > INFLATE_FREE && z->out / INFLATE_RATIO > z->in))
+		if (z->out > z->most || (z->out > INFLATE_FREE && z->out / INFLATE_RATIO > z->in))
 			return -EFBIG;
 	}
 	sha256_add(&z->sum, p, done);

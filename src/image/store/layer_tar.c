@@ -33,7 +33,7 @@ struct layer_tar {
 	struct layer_tar_limits left;
 	layer_get_fn *get;
 	void *arg;
-	struct layer_tally tally;
+	struct unpack_tally tally;
 	struct tar_entry t, said; /* said: by what stood in front of the entry */
 	bool sized, capable;
 	char meta[META_MOST];
@@ -396,7 +396,7 @@ static int layer_unpack_all(struct layer_tar *u, struct err *e)
 }
 
 int layer_tar_unpack(int folder, const struct layer_tar_limits *l, layer_get_fn *get, void *arg,
-		     struct layer_tally *ret, struct err *e)
+		     struct unpack_tally *ret, struct err *e)
 {
 	CLEANUP(mem) struct layer_tar *u = calloc(1, sizeof(*u));
 

@@ -21,7 +21,7 @@ enum { LAYER_TAR_NAMES = 2000000, LAYER_TAR_DEPTH = 128 };
 /* All n bytes, less only at the end; or -errno. */
 typedef ssize_t layer_get_fn(void *arg, void *p, size_t n);
 
-struct layer_tally {
+struct unpack_tally {
 	uint64_t bytes, names; /* of files; of all that was made */
 	uint64_t left_out;     /* devices and pipes */
 	uint64_t dropped;      /* files that had a set-id bit, or a capability */
@@ -34,4 +34,4 @@ struct layer_tar_limits {
 /* `folder` is empty, open for reading and nobody else's. On an error what was made there is
  * nothing's; the error names the entry. Reads to the archive's end, not behind it. */
 int layer_tar_unpack(int folder, const struct layer_tar_limits *l, layer_get_fn *get, void *arg,
-		     struct layer_tally *ret, struct err *e);
+		     struct unpack_tally *ret, struct err *e);

@@ -27,7 +27,7 @@
 #define FLUSH_AT ((size_t)64 << 10)
 #define DEPTH_MOST 200
 
-struct sums {
+struct sums_walk {
 	struct buf out;
 	char path[PATH_MAX * 2];
 	int to;
@@ -47,7 +47,7 @@ static void sums_escape(struct buf *b, const char *text)
 			buf_printf(b, "\\x%02x", (unsigned char)*text);
 }
 
-static int sums_flush(struct sums *s)
+static int sums_flush(struct sums_walk *s)
 {
 	int r = s->out.failed ? -ENOMEM : fd_write_all(s->to, buf_str(&s->out), s->out.len);
 
@@ -110,10 +110,10 @@ static void sums_names_done(struct sums_names *l)
 	free(l->v);
 }
 
-static int sums_folder(struct sums *s, int folder, size_t at, unsigned depth);
+static int sums_folder(struct sums_walk *s, int folder, size_t at, unsigned depth);
 
-static int sums_line(struct sums *s, char kind, const struct stat *st, const char *sum, char mark,
-		     const char *target)
+static int sums_line(struct sums_walk *s, char kind, const struct stat *st, const char *sum,
+		     char mark, const char *target)
 {
 	buf_printf(&s->out, "%c %o %llu %s %c ", kind, st->st_mode & 07777,
 		   kind == 'f' ? (unsigned long long)st->st_size : 0ULL, sum, mark);
@@ -126,11 +126,10 @@ static int sums_line(struct sums *s, char kind, const struct stat *st, const cha
 	return s->out.len > FLUSH_AT ? sums_flush(s) : 0;
 }
 
-static int sums_below(struct sums *s, int folder, const char *name, const struct stat *st,
+static int sums_below(struct sums_walk *s, int folder, const char *name, const struct stat *st,
 		      size_t at, unsigned depth)
 {
-	CLEANUP(fd) int fd =
-		openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(fd) int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	char mark;
 	int r;
 
@@ -143,7 +142,7 @@ static int sums_below(struct sums *s, int folder, const char *name, const struct
 	return r < 0 ? r : sums_folder(s, fd, at, depth + 1);
 }
 
-static int sums_one(struct sums *s, int folder, const char *name, size_t at, unsigned depth)
+static int sums_one(struct sums_walk *s, int folder, const char *name, size_t at, unsigned depth)
 {
 	char target[PATH_MAX], hex[SHA256_HEX] = "-";
 	struct stat st;
@@ -168,7 +167,7 @@ static int sums_one(struct sums *s, int folder, const char *name, size_t at, uns
 	return r < 0 ? r : sums_line(s, 'f', &st, hex, '-', NULL);
 }
 
-static int sums_folder(struct sums *s, int folder, size_t at, unsigned depth)
+static int sums_folder(struct sums_walk *s, int folder, size_t at, unsigned depth)
 {
 	struct sums_names l = { 0 };
 	int r = sums_names_read(folder, &l);
@@ -199,7 +198,7 @@ struct sums_job {
 
 static int sums_run(void *arg, int line)
 {
-	CLEANUP(mem) struct sums *s = calloc(1, sizeof(*s));
+	CLEANUP(mem) struct sums_walk *s = calloc(1, sizeof(*s));
 	const struct sums_job *j = arg;
 	const int keep[] = { j->tree, j->to, line };
 	const struct confine_want rest = {

@@ -6,7 +6,7 @@
 #include "base/text/arena.h"
 #include "base/text/err.h"
 #include "image/oci.h"
-#include "image/store/record.h"
+#include "image/store/image_record.h"
 
 enum { ARCHIVE_IMAGES_MAX = 16, ARCHIVE_PATH_MAX = 256 };
 

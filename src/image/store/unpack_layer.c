@@ -28,7 +28,7 @@ struct layer_job {
 };
 
 struct layer_answer {
-	struct layer_tally tally;
+	struct unpack_tally tally;
 	char diff[SHA256_HEX];
 };
 
@@ -58,7 +58,10 @@ static int layer_rest(struct inflate *z, struct err *e)
 
 	while ((n = inflate_read(z, dust, sizeof(dust))) > 0)
 		;
-	return n < 0 ? err_errno(e, (int)n, "the layer is refused: it does not end well") : 0;
+	return n < 0 ? err_set(e, ERR_POLICY, EBADMSG,
+			       "the layer is refused: its compressed data is damaged, or something "
+			       "is behind it")
+		     : 0;
 }
 
 static int layer_job_run(void *arg, int line)

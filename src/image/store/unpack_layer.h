@@ -13,7 +13,7 @@ struct layer_unpacked {
 	char sent[REF_DIGEST_MAX]; /* of the bytes as they were sent: of this process */
 	uint64_t sent_bytes;
 	char diff[REF_DIGEST_MAX]; /* of what they hold: the other process says so */
-	struct layer_tally tally;
+	struct unpack_tally tally;
 };
 
 /* Reads `blob` from its beginning, once: what is summed here and unpacked there are the same bytes,

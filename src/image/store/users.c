@@ -128,10 +128,10 @@ void users_find(const char *user, struct users_found *f)
 
 /* ---- in a process of its own ---- */
 
-enum seen { SEEN_NOTHING, SEEN_IT, SEEN_HIDDEN };
+enum users_seen { SEEN_NOTHING, SEEN_IT, SEEN_HIDDEN };
 
 /* etc/NAME of one layer; hidden: what is below it is not to be looked at. */
-static enum seen users_look(int tree, const char *name, char text[USERS_TEXT_MAX])
+static enum users_seen users_look(int tree, const char *name, char text[USERS_TEXT_MAX])
 {
 	CLEANUP(fd) int etc = openat(tree, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	CLEANUP(fd) int file = -1;

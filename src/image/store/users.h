@@ -5,7 +5,7 @@
 
 #include "base/text/arena.h"
 #include "base/text/err.h"
-#include "image/store/record.h"
+#include "image/store/image_record.h"
 
 enum { USERS_TEXT_MAX = 64 << 10 };
 

@@ -8,15 +8,15 @@
 #include <stdint.h>
 
 struct image_root {
-	const char *id;             /* "sha256:" and the digest of its configuration */
-	const char *store;          /* the host folder that has its layers */
-	const char *const *layers;  /* their names there, the lowest first; NULL-terminated */
+	const char *id;            /* "sha256:" and the digest of its configuration */
+	const char *store;         /* the host folder that has its layers */
+	const char *const *layers; /* their names there, the lowest first; NULL-terminated */
 	size_t layer_count;
-	const char *const *env;     /* NAME=VALUE; NULL-terminated, as the following are */
+	const char *const *env; /* NAME=VALUE; NULL-terminated, as the following are */
 	const char *const *entrypoint, *const *cmd, *const *volumes;
-	const char *workdir;        /* absolute; NULL: none */
-	const char *user;           /* as the image has it; "": none */
-	bool has_user;              /* ... and it is other than root: these are its numbers */
+	const char *workdir; /* absolute; NULL: none */
+	const char *user;    /* as the image has it; "": none */
+	bool has_user;       /* ... and it is other than root: these are its numbers */
 	uint32_t uid, gid;
 	int stop_signal;            /* 0: none */
 	const char *passwd, *group; /* lines of the image's own, for names; "" */

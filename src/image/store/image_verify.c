@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image/store/verify.c - is every layer still what it was when it was unpacked? */
+/* image/store/image_verify.c - is every layer still what it was when it was unpacked? */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,11 +25,12 @@ struct verifying {
 static int verify_layer(const struct image_store *s, const char *hex, struct err *e)
 {
 	CLEANUP(fd) int layer = openat(s->layers, hex, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CLEANUP(fd) int tree = layer < 0 ? -1
-					 : openat(layer, IMAGE_TREE,
-						  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	CLEANUP(fd) int names =
-		layer < 0 ? -1 : openat(layer, IMAGE_NAMES, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(fd)
+	int tree = layer < 0 ? -1
+			     : openat(layer, IMAGE_TREE,
+				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(fd)
+	int names = layer < 0 ? -1 : openat(layer, IMAGE_NAMES, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (tree < 0 || names < 0)
 		return err_set(e, ERR_POLICY, ENOENT, "a layer is missing: %.12s", hex);

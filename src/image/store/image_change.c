@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image/store/store_change.c - images get names and lose them; what nobody has goes. */
+/* image/store/image_change.c - images get names and lose them; what nobody has goes. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "base/files/folder.h"
 #include "base/files/tree.h"
 #include "base/text/str.h"
-#include "image/store/store.h"
+#include "image/store/image_store.h"
 
 enum { IDS_MOST = 4096, LAYERS_MOST = 65536 };
 
@@ -89,8 +89,8 @@ static bool digits_have(const struct digits *d, const char *one)
 
 struct taking {
 	struct image_store s;
-	const char *id;          /* of the names that go; NULL: none do */
-	const char *name;        /* that alone; NULL: all of the id */
+	const char *id;   /* of the names that go; NULL: none do */
+	const char *name; /* that alone; NULL: all of the id */
 	bool all;
 	struct digits named, layers; /* ids that still have a name; layers that still are used */
 	struct digits names;         /* files of those that go */
@@ -130,8 +130,8 @@ static void remove_folder(struct taking *t, const char *name)
 	char gone[64], hex[33];
 	struct err unused;
 	uint64_t bytes = 0;
-	CLEANUP(fd) int fd = openat(t->s.layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-							       O_CLOEXEC);
+	CLEANUP(fd)
+	int fd = openat(t->s.layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd >= 0 && tree_size(fd, (uint64_t)1 << 42, &bytes) == 0)
 		t->freed += bytes;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image/store/store.h - images that brig keeps by itself, without an engine.
+/* image/store/image_store.h - images that brig keeps by itself, without an engine.
  *
  * CACHE/images is 0700 and ours. It has
  *
  *	layers/HEX/tree    a layer, unpacked; HEX is the SHA-256 of its bytes as they were sent
  *	layers/HEX/names   what is in there, and its sums: for `verify`
- *	records/HEX        an image: image/store/record.h; HEX is the digest of its configuration
- *	names/HEX          a name and the image it stands for; HEX is the SHA-256 of the name
- *	lock               shared by who adds, alone by who takes away
+ *	records/HEX        an image: image/store/image_record.h; HEX is the digest of its
+ *configuration names/HEX          a name and the image it stands for; HEX is the SHA-256 of the
+ *name lock               shared by who adds, alone by who takes away
  *
  * Each has its name only once it is whole and on disk; `.part-*` is half-made, `.gone-*` half
  * removed, and neither is ever used. A run holds a shared lock on its record. */
@@ -21,7 +21,7 @@
 #include "base/text/arena.h"
 #include "base/text/err.h"
 #include "image/ref.h"
-#include "image/store/record.h"
+#include "image/store/image_record.h"
 
 #define IMAGES "images"
 #define IMAGE_TREE "tree"
@@ -77,7 +77,7 @@ struct image_row {
 /* Every name, and every image without one, until `each` returns other than 0, which is returned. */
 int image_list(int (*each)(void *arg, const struct image_row *row), void *arg, struct err *e);
 
-/* ---- store_change.c ---- */
+/* ---- image_change.c ---- */
 
 /* A record, and a name for it ("": none), which another image may have had. */
 int image_add(const struct image_store *s, const struct image_record *r, const char *name,
@@ -85,6 +85,6 @@ int image_add(const struct image_store *s, const struct image_record *r, const c
 /* Takes a name away, or all names of an id; an image without a name goes, and layers that no image
  * has. Refused while a run has it. *freed: bytes of layers. */
 int image_remove(const char *ref, uint64_t *freed, struct err *e);
-/* What is half-made or half removed, layers that no image has, and images without a name; all: every
- * image that no run has. */
+/* What is half-made or half removed, layers that no image has, and images without a name; all:
+ * every image that no run has. */
 int image_prune(bool all, uint64_t *freed, unsigned *images, struct err *e);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image/store/store.h"
+#include "image/store/image_store.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes/jread.h"
@@ -45,9 +46,10 @@ int image_name(const char *text, char out[IMAGE_NAME_MAX], struct err *e)
 		n = snprintf(full, sizeof(full), "%s%s", strchr(text, '/') ? HUB "/" : HUB_OWN,
 			     text);
 	if (n < 0 || (size_t)n >= sizeof(full) || !*text || ref_parse(full, &r, e) < 0)
-		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "such as python:3.12-slim or registry.example/team/tool@sha256:...",
-				  "'%.100s' is not the name of an image", text);
+		return err_refuse(
+			e, ERR_USAGE, EINVAL,
+			"such as python:3.12-slim or registry.example/team/tool@sha256:...",
+			"'%.100s' is not the name of an image", text);
 	if (str_eq(r.host, HUB) && !strchr(r.repository, '/')) {
 		(void)snprintf(full, sizeof(full), "library/%.200s", r.repository);
 		(void)snprintf(r.repository, sizeof(r.repository), "%.240s", full);
@@ -78,6 +80,7 @@ static int store_folder(int top, const char *name, bool makes)
 
 static int store_lock(struct image_store *s, enum image_hold hold, struct err *e)
 {
+	const struct timespec turn = { .tv_nsec = 20 * 1000 * 1000 };
 	const int how = hold == IMAGE_TAKES_AWAY ? LOCK_EX : LOCK_SH;
 
 	s->lock = openat(s->top, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -89,7 +92,7 @@ static int store_lock(struct image_store *s, enum image_hold hold, struct err *e
 		if (ms >= WAIT_MS)
 			return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "try again when it has ended",
 					  "somebody else is adding or removing images");
-		(void)usleep(20000);
+		(void)nanosleep(&turn, NULL);
 	}
 	return 0;
 }
@@ -164,7 +167,7 @@ static bool name_read(int names, const char *file, char id[SHA256_HEX], char *na
 	return true;
 }
 
-static bool by_name(const struct image_store *s, const char *ref, char id[SHA256_HEX])
+static bool id_by_name(const struct image_store *s, const char *ref, char id[SHA256_HEX])
 {
 	char full[IMAGE_NAME_MAX], file[SHA256_HEX];
 	struct err unused;
@@ -176,7 +179,7 @@ static bool by_name(const struct image_store *s, const char *ref, char id[SHA256
 }
 
 /* 1: found; 0: not; -EINVAL: more than one begins so. */
-static int by_id(const struct image_store *s, const char *ref, char id[SHA256_HEX])
+static int id_by_digits(const struct image_store *s, const char *ref, char id[SHA256_HEX])
 {
 	const char *digits = str_starts(ref, "sha256:") ? ref + 7 : ref;
 	size_t n = strlen(digits);
@@ -201,9 +204,9 @@ static int find_image(const struct image_store *s, const char *ref, char id[SHA2
 {
 	int r;
 
-	if (by_name(s, ref, id))
+	if (id_by_name(s, ref, id))
 		return 0;
-	r = by_id(s, ref, id);
+	r = id_by_digits(s, ref, id);
 	if (r < 0)
 		return err_refuse(e, ERR_USAGE, EINVAL, "give more digits",
 				  "'%.70s' is the beginning of more than one image's id", ref);
@@ -237,9 +240,8 @@ int image_hold(const char *ref, struct arena *a, struct image_held *ret, struct 
 	r = find_image(&s, ref, id, e);
 	if (r == 0) {
 		h.lock = openat(s.records, id, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-		if (h.lock < 0 || flock(h.lock, LOCK_SH | LOCK_NB) < 0 ||
-		    fstat(h.lock, &was) < 0 || fstatat(s.records, id, &now, 0) < 0 ||
-		    was.st_ino != now.st_ino)
+		if (h.lock < 0 || flock(h.lock, LOCK_SH | LOCK_NB) < 0 || fstat(h.lock, &was) < 0 ||
+		    fstatat(s.records, id, &now, 0) < 0 || was.st_ino != now.st_ino)
 			r = no_image(ref, e); /* somebody takes it away */
 	}
 	if (r == 0)
@@ -277,7 +279,7 @@ bool image_is_here(const char *ref)
 
 /* ---- all of them ---- */
 
-struct listing {
+struct image_listing {
 	const struct image_store *s;
 	int (*each)(void *arg, const struct image_row *row);
 	void *arg;
@@ -285,7 +287,7 @@ struct listing {
 	size_t n;
 };
 
-static int list_one(struct listing *l, const char *name, const char *id)
+static int list_one(struct image_listing *l, const char *name, const char *id)
 {
 	CLEANUP(arena) struct arena *a = arena_new(IMAGE_ARENA_MAX);
 	CLEANUP(fd) int lock = openat(l->s->records, id, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -300,7 +302,7 @@ static int list_one(struct listing *l, const char *name, const char *id)
 	return l->each(l->arg, &row);
 }
 
-static int list_names(struct listing *l)
+static int list_names(struct image_listing *l)
 {
 	const struct fd_entry *en;
 	struct folder d;
@@ -318,7 +320,7 @@ static int list_names(struct listing *l)
 	return r;
 }
 
-static int list_nameless(struct listing *l)
+static int list_nameless(struct image_listing *l)
 {
 	const struct fd_entry *en;
 	struct folder d;
@@ -340,7 +342,7 @@ static int list_nameless(struct listing *l)
 int image_list(int (*each)(void *arg, const struct image_row *row), void *arg, struct err *e)
 {
 	struct image_store s = IMAGE_STORE_NONE;
-	struct listing l = { .s = &s, .each = each, .arg = arg };
+	struct image_listing l = { .s = &s, .each = each, .arg = arg };
 	int r = image_store_open(IMAGE_READS, &s, e);
 
 	if (r < 0)

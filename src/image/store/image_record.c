@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image/store/record.h"
+#include "image/store/image_record.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -122,8 +122,8 @@ static const char *take_text(struct arena *a, const struct jread *v, const char 
 {
 	const char *text = jread_str(v, key);
 
-	return arena_strdup(a, text && strlen(text) < PATH_MAX && !str_has_control(text) ? text
-											  : "");
+	return arena_strdup(a,
+			    text && strlen(text) < PATH_MAX && !str_has_control(text) ? text : "");
 }
 
 /* "SIGTERM", "TERM" or "15". */
@@ -132,8 +132,8 @@ static int signal_of(const char *text)
 	static const struct {
 		const char *name;
 		int number;
-	} names[] = { { "HUP", SIGHUP },   { "INT", SIGINT },	{ "QUIT", SIGQUIT },
-		      { "KILL", SIGKILL }, { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 },
+	} names[] = { { "HUP", SIGHUP },   { "INT", SIGINT },    { "QUIT", SIGQUIT },
+		      { "KILL", SIGKILL }, { "USR1", SIGUSR1 },  { "USR2", SIGUSR2 },
 		      { "TERM", SIGTERM }, { "WINCH", SIGWINCH } };
 	uint64_t n;
 
@@ -177,8 +177,7 @@ static int take_config(struct arena *a, const struct jread *c, struct image_reco
 	return i->user ? 0 : err_nomem(e);
 }
 
-static int take_diffs(struct arena *a, const struct jread *v, struct image_record *r,
-		      struct err *e)
+static int take_diffs(struct arena *a, const struct jread *v, struct image_record *r, struct err *e)
 {
 	if (take_words(a, v, "what it says of its layers makes no sense", ref_is_digest, &r->diffs,
 		       &r->diff_count, e) < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image/store/record.h - what the store knows of an image: JSON that brig writes and reads.
+/* image/store/image_record.h - what the store knows of an image: JSON that brig writes and reads.
  *
  * It is made once, at the import, from a configuration that a stranger wrote, by a confined
  * process; a start reads this and nothing else of the image's. Pure. */
@@ -17,12 +17,12 @@ enum { IMAGE_RECORD_MAX = 512 << 10, IMAGE_ARENA_MAX = 4 << 20, IMAGE_DIFFS_MAX 
 struct image_record {
 	struct image_root root; /* without `store` */
 	const char *architecture, *os, *variant;
-	const char *manifest;         /* digest of the manifest; "": it came without one */
-	const char *const *diffs;     /* of the layers' contents, "sha256:..."; NULL-terminated */
-	const char *const *ports;     /* NULL-terminated */
+	const char *manifest;     /* digest of the manifest; "": it came without one */
+	const char *const *diffs; /* of the layers' contents, "sha256:..."; NULL-terminated */
+	const char *const *ports; /* NULL-terminated */
 	size_t diff_count;
-	uint64_t imported, bytes;     /* seconds; of its layers */
-	uint64_t dropped;             /* files that lost a set-id bit, or a capability */
+	uint64_t imported, bytes; /* seconds; of its layers */
+	uint64_t dropped;         /* files that lost a set-id bit, or a capability */
 };
 
 /* A configuration, as OCI and docker have it. What makes no sense refuses it. */

@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "sandbox/home/kept_home.h"
+#include "sandbox/image_use.h"
 
 void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
 		 struct outcome *o)
@@ -28,6 +29,7 @@ static void choice_json(const struct backend_choice *c, struct json *j)
 
 int sandbox_plan(const struct spec *s, struct json *j, struct err *e)
 {
+	CLEANUP(image_use) struct image_use image = IMAGE_USE_NONE;
 	CLEANUP(spec) struct spec *own = NULL;
 	struct backend_plan *p = NULL;
 	struct backend_choice c;
@@ -37,6 +39,8 @@ int sandbox_plan(const struct spec *s, struct json *j, struct err *e)
 		return -e->code;
 	if (s->home == HOME_KEEP && kept_home_find(s, c.backend->name, home) == 0 &&
 	    kept_home_spec(s, home, NULL, &own, e) < 0)
+		return -e->code;
+	if (image_use_open(own ? own : s, c.backend, &image, &own, e) < 0)
 		return -e->code;
 	if (c.backend->plan(own ? own : s, &p, NULL, e) < 0)
 		return -e->code;

@@ -230,6 +230,9 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 	if (s->home == HOME_KEEP &&
 	    b->can & (BACKEND_REMOTE | BACKEND_DELEGATES)) /* nor a brig on the other side */
 		return backend_cannot(s, b->name, FIELD_HOME, "keep", e);
+	if (s->image && b->can & (BACKEND_REMOTE | BACKEND_DELEGATES) && asked(s, b, FIELD_IMAGE) &&
+	    (which == ALL_WISHES || !only_untrusted(s, FIELD_IMAGE)))
+		return backend_cannot(s, b->name, FIELD_IMAGE, NULL, e);
 	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)
 		return -e->code;
 	return check_itself(s, b, which, e);

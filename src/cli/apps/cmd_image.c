@@ -197,17 +197,15 @@ const struct subcommand cmd_image = {
 	.usage = "import FILE | list | inspect REF | rm REF | prune | verify | pull REF | build "
 		 "[REF]",
 	.help = "images: brig's own, which need no engine, and an engine's",
-	.about = "  import FILE       an OCI layout, a folder or an archive, or what docker save "
-		 "wrote\n"
+	.about = "  import FILE       an OCI layout, folder or archive, or of docker save\n"
 		 "  --name NAME       under this name, and not the one that it says\n"
 		 "  list              brig's own\n"
 		 "  inspect REF       what one says of itself\n"
-		 "  rm REF            takes a name away, and with its last one the image\n"
-		 "  prune [--all]     takes away what no name leads to; all: what no run has\n"
+		 "  rm REF            takes a name away, with the last one the image\n"
+		 "  prune [--all]     takes away what has no name; all: what no run has\n"
 		 "  verify            compares every file with its sum\n"
 		 "  pull REF          by an engine, from a registry (--backend docker)\n"
-		 "  build [REF]       by an engine: IronClaw's worker, ironclaw-worker:latest: "
-		 "Rust, git, bash\n"
+		 "  build [REF]       by an engine: ironclaw-worker:latest, IronClaw's worker\n"
 		 "  -f FILE           from this Dockerfile, which copies nothing in\n"
 		 "  --base REF        upon this image\n"
 		 "  --json            answer in JSON\n",

@@ -354,24 +354,19 @@ static int image_parse(const struct verb *v, int argc, char **argv, struct image
 
 static int image_run(const struct verb *v, struct image_words *w, struct err *e)
 {
-	CLEANUP(buf) struct buf out = BUF_INIT(OUT_MAX);
-	struct json j;
 	int r;
 
-	json_init(&j, &out, true);
-	w->out = &out;
-	w->j = &j;
 	w->progress = isatty(STDERR_FILENO) && !w->json;
 	if (w->json && v->list)
-		json_array(&j);
+		json_array(w->j);
 	r = v->run(w, e);
 	if (w->json && v->list)
-		json_array_end(&j);
+		json_array_end(w->j);
 	if (r < 0)
 		return r;
 	if (w->json)
-		buf_putc(&out, '\n');
-	if (print_buf(&out, e) < 0)
+		buf_putc(w->out, '\n');
+	if (print_buf(w->out, e) < 0)
 		return -e->code;
 	return w->wrong
 		       ? err_refuse(e, ERR_POLICY, EBADMSG,
@@ -383,8 +378,11 @@ static int image_run(const struct verb *v, struct image_words *w, struct err *e)
 
 static int image_find(int argc, char **argv, struct err *e)
 {
-	struct image_words w = { 0 };
+	CLEANUP(buf) struct buf out = BUF_INIT(OUT_MAX);
+	struct json j;
+	struct image_words w = { .out = &out, .j = &j };
 
+	json_init(&j, &out, true);
 	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(verbs); i++)
 		if (str_eq(argv[1], verbs[i].name))
 			return image_parse(&verbs[i], argc, argv, &w, e) < 0

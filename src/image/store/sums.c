@@ -292,23 +292,24 @@ static int sums_compare_files(FILE *now, FILE *was, struct err *e)
 
 int sums_compare(int tree, int names, struct err *e)
 {
-	CLEANUP(fd) int made = memfd_create("brig-sums", MFD_CLOEXEC);
-	FILE *now, *was;
-	int copy, r;
+	int made = memfd_create("brig-sums", MFD_CLOEXEC), copy = -1, r;
+	FILE *now = NULL, *was = NULL;
 
 	if (made < 0)
 		return err_sys(e, "no memory file");
-	if (sums_write(tree, made, e) < 0)
-		return -e->code;
-	if (lseek(made, 0, SEEK_SET) < 0 || (copy = fcntl(names, F_DUPFD_CLOEXEC, 3)) < 0)
-		return err_sys(e, "cannot read what was summed up");
-	was = fdopen(copy, "r");
-	now = fdopen(made, "r");
-	if (now)
-		made = -1;
-	r = now && was ? sums_compare_files(now, was, e) : err_nomem(e);
+	r = sums_write(tree, made, e);
+	if (r == 0 && (lseek(made, 0, SEEK_SET) < 0 || lseek(names, 0, SEEK_SET) < 0 ||
+		       (copy = fcntl(names, F_DUPFD_CLOEXEC, 3)) < 0))
+		r = err_sys(e, "cannot read what was summed up");
+	if (r == 0) {
+		now = fdopen(made, "r");
+		was = fdopen(copy, "r");
+		r = now && was ? sums_compare_files(now, was, e) : err_nomem(e);
+	}
 	if (now)
 		(void)fclose(now);
+	else
+		(void)fd_close(made);
 	if (was)
 		(void)fclose(was);
 	else

@@ -340,6 +340,8 @@ struct spec {
 	/* Likewise, where spec_has_layer: the folder that takes what is written to the workspace.
 	 */
 	const char *layer_folder;
+	/* Likewise, where the image is one of brig's own: what its root is made of. */
+	const struct image_root *image_root;
 	/* Set by the monitor of a long-lived sandbox: who is on the network of the sandbox and its
 	 * companions (none: there is no such network); whether it is one of the latter, its folder
 	 * on disk, and where that is inside. */

@@ -21,6 +21,7 @@
 #include "egress/monitor.h"
 #include "egress/resolving.h"
 #include "sandbox/home/kept_home.h"
+#include "sandbox/image_use.h"
 #include "sandbox/layers/layer.h"
 #include "sandbox/prompt.h"
 #include "sandbox/sandbox.h"
@@ -94,6 +95,7 @@ struct sandbox {
 		*own; /* the caller's, and the HOME that is kept, and the layer; NULL: none is */
 	struct kept_home home;
 	struct layer layer;      /* of an overlay workspace */
+	struct image_use image;  /* of brig's own that is the root */
 	const struct seat *seat; /* borrowed until it has started */
 	int *line;               /* likewise; see job_want */
 	int cancel;              /* readable: cancel; -1: none, or its only command hears it */

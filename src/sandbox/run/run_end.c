@@ -226,6 +226,7 @@ static void sandbox_free_all(struct sandbox *s)
 	(void)loop_free(s->loop);
 	kept_home_done(&s->home);
 	run_layer_done(s);
+	image_use_done(&s->image);
 	(void)fd_close(s->lives);
 	(void)spec_free(s->own);
 	free(s);

@@ -273,6 +273,10 @@ static int etc_files(struct box_plan *p, struct err *e)
 			     p->user_name, p->uid, p->gid, p->user_name, p->home);
 	const char *group = arena_printf(p->arena, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n",
 					 p->user_name, p->gid);
+	if (p->image && passwd && group) {
+		passwd = plan_image_lines(p, passwd, p->image->passwd);
+		group = plan_image_lines(p, group, p->image->group);
+	}
 	const struct {
 		const char *path, *text;
 	} all[] = {
@@ -409,16 +413,21 @@ static int own_folders(struct box_plan *p, struct err *e)
 	return p->spec->home_folder ? 0 : own_folder(p, STORE_HOME, p->home, e);
 }
 
+static int host_trees(struct box_plan *p, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(system_trees); i++)
+		if (plan_same_place(p, system_trees[i], e) < 0 || layer_over(p, e) < 0)
+			return err_wrap(e, "system folder");
+	return plan_packages_root(p, e) < 0 ? -e->code : plan_etc(p, e);
+}
+
 static int fixed_tree(struct box_plan *p, struct err *e)
 {
 	if (!p->spec->read_only_root && plan_stored(p, STORE_LAYER, PLAN_LAYER, e) < 0)
 		return -e->code;
 	if (!p->spec->read_only_root && plan_writable(p, "/", e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < ARRAY_LEN(system_trees); i++)
-		if (plan_same_place(p, system_trees[i], e) < 0 || layer_over(p, e) < 0)
-			return err_wrap(e, "system folder");
-	if (plan_packages_root(p, e) < 0 || plan_etc(p, e) < 0)
+	if ((p->spec->image_root ? plan_image_root : host_trees)(p, e) < 0)
 		return -e->code;
 	/* /run stays empty, and is what covers masked folders. */
 	if (dir(p, "/run", 0755, e) < 0 || etc_files(p, e) < 0 || dir(p, "/dev", 0755, e) < 0 ||
@@ -426,7 +435,7 @@ static int fixed_tree(struct box_plan *p, struct err *e)
 		return -e->code;
 	if (proc_ops(p, e) < 0 || sys_ops(p, e) < 0)
 		return -e->code;
-	return own_folders(p, e);
+	return own_folders(p, e) < 0 ? -e->code : plan_image_volumes(p, e);
 }
 
 int plan_root(struct box_plan *p, struct err *e)

@@ -17,6 +17,8 @@ struct image_use {
  * the caller's, is the spec with what its root is made of. Nothing otherwise. */
 int image_use_open(const struct spec *s, const struct backend *b, struct image_use *u,
 		   struct spec **own, struct err *e);
+/* What the image runs by itself becomes the spec's command. */
+int image_use_command(struct spec *s, struct err *e);
 void image_use_done(struct image_use *u);
 static inline void cleanup_image_use(struct image_use *u)
 {

@@ -214,6 +214,13 @@ static int check_itself(const struct spec *s, const struct backend *b, enum wish
 	return b->check(deciding, e);
 }
 
+/* Its own, an engine's or a cluster's; what native can, bubblewrap and a brig elsewhere cannot all
+ * do. */
+static bool runs_images(const struct backend *b)
+{
+	return b->can & (BACKEND_IMAGES | BACKEND_ENGINE) || b->bit & ON_KUBERNETES;
+}
+
 static int check_honoured(const struct spec *s, const struct backend *b, enum wishes which,
 			  struct err *e)
 {
@@ -230,7 +237,7 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 	if (s->home == HOME_KEEP &&
 	    b->can & (BACKEND_REMOTE | BACKEND_DELEGATES)) /* nor a brig on the other side */
 		return backend_cannot(s, b->name, FIELD_HOME, "keep", e);
-	if (s->image && b->can & (BACKEND_REMOTE | BACKEND_DELEGATES) && asked(s, b, FIELD_IMAGE) &&
+	if (!runs_images(b) && asked(s, b, FIELD_IMAGE) &&
 	    (which == ALL_WISHES || !only_untrusted(s, FIELD_IMAGE)))
 		return backend_cannot(s, b->name, FIELD_IMAGE, NULL, e);
 	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)

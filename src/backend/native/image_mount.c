@@ -116,32 +116,35 @@ static void stack_close(struct image_stack *s)
 	s->work = fd_close(s->work);
 }
 
-/* An overlay takes layers of mounts of its own namespace alone. */
-static int attach_store(struct builder *b, const struct op *o, struct err *e)
-{
-	CLEANUP(fd) int tree = TAKE_FD(b->prepared[o->fd_slot]);
-	int fd;
-
-	if (move_mount(tree, "", b->beside, STORE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return err_sys(e, "cannot attach the image's layers");
-	fd = openat(b->beside, STORE, FOLDER);
-	return fd < 0 ? err_sys(e, "cannot open the image's layers") : fd;
-}
-
 /* The store of the plan, compared; as root a tree that the parent has idmapped. */
-static int open_store(struct builder *b, const struct op *o, struct err *e)
+static int clone_store(struct builder *b, const struct op *o, struct err *e)
 {
-	CLEANUP(fd) int fd = -1;
+	CLEANUP(fd) int tree = -1;
 	struct ident now;
 	struct stat st;
 
 	if (o->fd_slot >= 0)
-		return attach_store(b, o, e);
-	fd = fd_open_nolinks(AT_FDCWD, o->src, O_PATH | O_DIRECTORY, 0);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(e, fd < 0 ? fd : -errno, "cannot open the image's layers");
+		return TAKE_FD(b->prepared[o->fd_slot]);
+	tree = open_tree(AT_FDCWD, o->src,
+			 AT_SYMLINK_NOFOLLOW | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0 || fstat(tree, &st) < 0)
+		return err_sys(e, "cannot open the image's layers");
 	now = ident_of(&st);
-	return ident_same(&now, &o->ident) ? TAKE_FD(fd) : err_replaced(e, o->src);
+	return ident_same(&now, &o->ident) ? TAKE_FD(tree) : err_replaced(e, o->src);
+}
+
+/* An overlay takes layers of mounts of its own namespace alone, and tells where they are. */
+static int open_store(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int tree = clone_store(b, o, e);
+	int fd;
+
+	if (tree < 0)
+		return tree;
+	if (move_mount(tree, "", b->beside, STORE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(e, "cannot attach the image's layers");
+	fd = openat(b->beside, STORE, FOLDER);
+	return fd < 0 ? err_sys(e, "cannot open the image's layers") : fd;
 }
 
 static int stack_open(struct builder *b, const struct op *o, struct image_stack *s, struct err *e)

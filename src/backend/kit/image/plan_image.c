@@ -74,6 +74,24 @@ void plan_image_mark(struct box_plan *p)
 	}
 }
 
+/* In a project the command begins there; else where the image says. */
+int plan_image_folder(struct box_plan *p, struct err *e)
+{
+	const char *folder = p->image ? p->image->workdir : NULL;
+	struct op *o;
+
+	if (!folder || p->workspace || !plan_image_shows(folder) || !folder[1])
+		return 0;
+	p->cwd = folder;
+	for (size_t i = 0; i < p->op_count; i++)
+		if (str_eq(p->ops[i].dst, folder))
+			return 0;
+	if (plan_parents(p, folder, e) < 0)
+		return -e->code;
+	o = plan_op(p, OP_DIR, folder, e);
+	return o ? 0 : -e->code;
+}
+
 /* Of the image's users those that are not ours already, for their names. */
 const char *plan_image_lines(struct box_plan *p, const char *ours, const char *theirs)
 {

@@ -56,6 +56,8 @@ int plan_programs(struct box_plan *p, const char *flag, const char *src, struct 
 int plan_image_root(struct box_plan *p, struct err *e);
 int plan_image_volumes(struct box_plan *p, struct err *e);
 void plan_image_mark(struct box_plan *p);
+/* Without a workspace, the folder that it names is the command's; made where it is missing. */
+int plan_image_folder(struct box_plan *p, struct err *e);
 /* Does what the image has at path show, or is that brig's own? */
 bool plan_image_shows(const char *path);
 /* Our lines and those of the image's users that have other names. NULL: no memory. */

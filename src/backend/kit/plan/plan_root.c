@@ -435,7 +435,9 @@ static int fixed_tree(struct box_plan *p, struct err *e)
 		return -e->code;
 	if (proc_ops(p, e) < 0 || sys_ops(p, e) < 0)
 		return -e->code;
-	return own_folders(p, e) < 0 ? -e->code : plan_image_volumes(p, e);
+	if (own_folders(p, e) < 0 || plan_image_volumes(p, e) < 0)
+		return -e->code;
+	return plan_image_folder(p, e);
 }
 
 int plan_root(struct box_plan *p, struct err *e)

@@ -97,7 +97,8 @@ def a_brig_of_low_priority_can_lower_the_weight_too():
     argv = brig_argv("run", "--cpu-shares", "512", "--", "nice")
     done = subprocess.run(["nice", "-n", "9", *argv], capture_output=True, text=True, env=brig_environment(), cwd=workspace(),
                           stdin=subprocess.DEVNULL, timeout=60, check=False)
-    assert done.returncode == 0 and int(done.stdout) >= 9, (done.stdout, done.stderr)
+    lowered = min(19, os.nice(0) + 9)  # of what started the tests, which may be above the ordinary
+    assert done.returncode == 0 and int(done.stdout) == max(lowered, 0 if can_ask() else 3), (done.stdout, done.stderr)
 
 
 @test

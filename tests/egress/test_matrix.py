@@ -147,7 +147,7 @@ def worked(r):
 STRAIGHT = ("env", *(f"-u{n}" for k in ("http", "https", "all") for n in (f"{k}_proxy", f"{k.upper()}_PROXY")))
 
 
-@test(as_user="user", limit=240)
+@test(as_user="user", limit=240, all_roots=True)
 def every_client_works_by_the_proxy_variables_without_them_and_on_loopback():
     prepare()
     with Web("api.test", handler=Pages) as web:

@@ -48,7 +48,7 @@ sys.dont_write_bytecode = True  # leave nothing in the source tree
 import turns  # noqa: E402 - tests/lib
 
 __all__ = ["FACTOR", "PATIENCE", "around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
-           "descendants", "files_as_root", "home", "identity", "installed_hidden", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig",
+           "descendants", "files_as_root", "home", "identity", "installed_hidden", "made_once", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig",
            "state", "test", "tree", "uid", "wait_until", "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -273,6 +273,19 @@ def compile_c(source, *flags):
                 kept.parent.mkdir(exist_ok=True)
                 shutil.copy(ready, f"{kept}.{os.getpid()}")
                 os.rename(f"{kept}.{os.getpid()}", kept)
+    return ready
+
+
+def made_once(name, make):
+    """A folder that all tests of this run read, filled by the first that asks for it: make(folder)."""
+    ready = _now.base / "made" / name
+    with _files_as(os.geteuid()), _locked(_now.base / "lock"):
+        if not ready.exists():
+            part = ready.with_name(f"{name}.{os.getpid()}")
+            part.mkdir(parents=True)
+            make(part)
+            subprocess.run(["chmod", "-R", "a+rX", part], check=True)
+            part.rename(ready)
     return ready
 
 

@@ -212,6 +212,8 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		return -e->code;
 	if (!c->give_proc)
 		return 0;
+	if (c->give_diag)
+		fds[INIT_FD_NET] = open("/proc/self/net", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (inside_open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < c->tmpfs_count; i++)

@@ -47,7 +47,7 @@ sys.dont_write_bytecode = True  # leave nothing in the source tree
 
 import turns  # noqa: E402 - tests/lib
 
-__all__ = ["FACTOR", "PATIENCE", "around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
+__all__ = ["FACTOR", "PATIENCE", "WHOLE", "around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
            "descendants", "files_as_root", "home", "identity", "installed_hidden", "made_once", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig",
            "state", "test", "tree", "uid", "wait_until", "workspace"]
 
@@ -55,6 +55,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 ORDINARY = 4242  # no passwd entry on purpose: brig must not need one
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 PATIENCE = 4 * FACTOR  # for every wait that ends as soon as what it waits for is there: a machine shared with others may be that much slower
+WHOLE = bool(os.environ.get("WHOLE"))  # more of what only repeats: `tests/run-suite --whole`, as make soak does
 GRACE = 2.0 * PATIENCE  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
 JOBS = 2 if FACTOR > 1 else max(2, min(8, 2 * len(os.sched_getaffinity(0))))  # a test waits for half of its time

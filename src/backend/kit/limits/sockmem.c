@@ -129,8 +129,8 @@ uint64_t sockmem_step(struct sockmem *m, int fd, const struct sock_counts *c)
 			m->sum = m->kind = 0;
 			break;
 		}
-		if (!m->listing && (sockmem_none(c, m->kind) ||
-				    !(m->listing = sockmem_begin(fd, m->kind))))
+		if (!m->listing &&
+		    (sockmem_none(c, m->kind) || !(m->listing = sockmem_begin(fd, m->kind))))
 			m->kind++;
 		else if (!sockmem_take(m, fd))
 			break;

@@ -13,8 +13,7 @@
 /* How many sockets a network namespace has, as procfs tells without a list. */
 struct sock_counts {
 	uint64_t used;   /* that some descriptor is open for, of all kinds */
-	uint64_t tcp[2]; /* that the kernel lists, also those that nobody has accepted or has closed;
-			  * of IPv4, of IPv6 */
+	uint64_t tcp[2]; /* of IPv4, of IPv6; also those that nobody has accepted yet */
 	uint64_t udp[2];
 };
 

@@ -112,8 +112,8 @@ static int inside_limits(const struct inside *c, struct err *e)
 		if (r < 0)
 			return err_errno(e, r, "cannot set resource limit %d", w.resource);
 	}
-	/* Who started brig may have lowered it further: nobody may raise it again. Who raised it above the
-	 * ordinary did so for brig: a sandbox does not go before the rest of the machine. */
+	/* Who started brig may have lowered it further: nobody may raise it again. Who raised it
+	 * above the ordinary did so for brig: a sandbox does not go before everybody else. */
 	if (c->nice > getpriority(PRIO_PROCESS, 0) && setpriority(PRIO_PROCESS, 0, c->nice) < 0)
 		return err_sys(e, "cannot lower the priority");
 	return bind_to_cpus(c->cpus, e);

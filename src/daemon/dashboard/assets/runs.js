@@ -9,7 +9,7 @@ const SVG = "http://www.w3.org/2000/svg";
 // ---- words ----
 
 const command = (r) => (r.argv ? r.argv.join(" ") : r.argv0 || r.name || "");
-const brief = (r) => (r.argv ? r.argv.join(" ") : (r.argv0 || r.name || "").replace(/^.*\/(?=[^/])/, ""));
+const brief = (r) => (r.argv ? r.argv.join(" ") : (r.argv0 || r.name || "").replace(/^\/.*\/(?=[^/])/, ""));
 const byteCount = (n) => (n === undefined ? null : `${size(n)}`);
 const whole = (n, one, many) => `${n} ${n === 1 ? one : many || `${one}s`}`;
 

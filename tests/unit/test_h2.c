@@ -279,6 +279,28 @@ static void answer_last(void)
 	say_raw("", 0);
 }
 
+/* As curl does with each that it has read. */
+static void what_was_answered_may_be_reset(void **state UNUSED)
+{
+	static const char code[] = "\0\0\0\5";
+	unsigned id = 1;
+
+	guest_begins();
+	for (; id < 6 * H2_CALM; id += 2) {
+		guest_asks(id, true);
+		answer_last();
+		frame(3, 0, id, code, 4);
+	}
+	assert_int_equal(n_opened, 3 * H2_CALM);
+	for (unsigned i = 2; i < H2_CALM; i++) { /* once; two were SETTINGS */
+		assert_false(h2_over(server));
+		frame(3, 0, 1, code, 4);
+	}
+	assert_false(h2_over(server));
+	frame(3, 0, 1, code, 4);
+	assert_true(h2_over(server));
+}
+
 /* One stream stays open, so there is no moment without any. */
 static unsigned busy_until_told(struct h2_stream **first)
 {
@@ -396,6 +418,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(a_head_that_is_too_long_ends_its_stream_alone, fresh, gone),
 	cmocka_unit_test_setup_teardown(what_is_on_its_way_when_a_connection_ends_is_answered,
 					fresh, gone),
+	cmocka_unit_test_setup_teardown(what_was_answered_may_be_reset, fresh, gone),
 	cmocka_unit_test_setup_teardown(who_does_not_listen_is_not_listened_to, fresh, gone),
 	cmocka_unit_test_setup_teardown(many_streams_take_so_much_memory, fresh, gone),
 	cmocka_unit_test(messages_of_grpc_end_where_they_end),

@@ -473,6 +473,43 @@ bool frames_said_all(const struct frames *c)
 	return c->line.from < 0;
 }
 
+int frames_deaf(const struct frames *c)
+{
+	return c->deaf;
+}
+
+void frames_hush(struct frames *c)
+{
+	if (c->line.loop && c->to.fd >= 0)
+		(void)loop_want(c->line.loop, &c->to, 0);
+	c->line.to = c->to.fd = -1;
+	c->dumb = -EPIPE;
+	c->out.len = c->out_at = 0;
+}
+
+void frames_glance(struct frames_glance *g, const void *p, size_t n)
+{
+	const char *at = p, *payload;
+	struct frames_head h;
+	ssize_t took = 0;
+
+	while (n && !g->broken) {
+		size_t room = sizeof(g->held) - g->len, part = n < room ? n : room, used = 0;
+
+		memcpy(g->held + g->len, at, part);
+		g->len += part;
+		at += part;
+		n -= part;
+		while ((took = frames_look(g->held + used, g->len - used, true, &h, &payload)) > 0) {
+			g->seen |= h.kind == (uint8_t)g->kind;
+			used += (size_t)took;
+		}
+		g->broken = took < 0;
+		memmove(g->held, g->held + used, g->len - used);
+		g->len -= used;
+	}
+}
+
 /* ---- the loop's side ---- */
 
 size_t frames_polls(struct frames *c, struct pollfd *p)

@@ -163,8 +163,21 @@ int frames_turn(struct frames *c, const struct pollfd *p, size_t n);
 
 /* Of a line that is not answered: it was read to its end. */
 bool frames_said_all(const struct frames *c);
+/* 0; or why nothing more is read: -EPIPE, -EPROTO. What could not be sent is another matter. */
+int frames_deaf(const struct frames *c);
+/* Nothing more is sent: the caller may close that end of the line. */
+void frames_hush(struct frames *c);
 
 /* The first frame of these bytes, for a caller that only looks on. How many it takes; 0: more are
  * needed; -EPROTO: it is none. */
 ssize_t frames_look(const char *data, size_t n, bool newlines, struct frames_head *ret,
 		    const char **payload);
+
+/* For a caller that passes a line with newlines on: has a frame of this kind gone by? */
+struct frames_glance {
+	enum frames_kind kind;
+	bool seen, broken; /* broken: what came is no frame, and nothing more is looked at */
+	size_t len;
+	char held[sizeof(struct frames_head) + FRAMES_PIECE + 1];
+};
+void frames_glance(struct frames_glance *g, const void *p, size_t n);

@@ -177,6 +177,9 @@ static int served_open(struct served *k, bool input, bool tty, struct err *e)
 		r = open_pipe(c, 1, false, &k->theirs[2]);
 	if (r == 0 && input)
 		r = open_pipe(c, 2, true, &k->theirs[0]);
+	/* One byte more than is kept says that something was cut off. */
+	for (size_t i = 0; r == 0 && k->s->line->task && k->s->asked.output && i < 2; i++)
+		c->channels[i].most = k->s->asked.output + 1;
 	return r < 0 ? err_errno(e, r, "cannot make a pipe") : 0;
 }
 

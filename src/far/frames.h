@@ -65,7 +65,7 @@ enum frames_kind {
 
 /* What a line is like. */
 struct frames_line {
-	int from, to;      /* borrowed, not to block; -1: nothing comes, nobody listens */
+	int from, to;      /* borrowed, not to block; -1: nothing comes, nothing is sent */
 	struct loop *loop; /* watches all of it; NULL: the owner does, by frames_polls */
 	uint32_t window;   /* 0: FRAMES_WINDOW */
 	size_t most;       /* bytes that may wait to be sent; 0: FRAMES_OUT */
@@ -155,8 +155,8 @@ bool frames_closed(const struct frames_command *k);  /* no channel that sends is
 bool frames_flushed(const struct frames_command *k); /* all that came is written */
 
 /* What to wait for, at most FRAMES_POLLS; then, with what poll has said, everything that can be
- * done now. A line on a loop has its watches there: p is NULL, and whoever turns the loop calls
- * this after each turn. 0, or -errno when no more can be read or sent: -EPIPE, or -EPROTO for
+ * done now. A line on a loop has its watches there: p is NULL, and the owner calls this after each
+ * turn of the loop. 0, or -errno when no more can be read or sent: -EPIPE, or -EPROTO for
  * nonsense; what came is still written. */
 size_t frames_polls(struct frames *c, struct pollfd *p);
 int frames_turn(struct frames *c, const struct pollfd *p, size_t n);

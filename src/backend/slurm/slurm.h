@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/slurm/slurm.h - the parts of the slurm backend; nobody else includes this.
+/* backend/slurm/slurm.h - the parts of the slurm backend; no other folder includes this.
  *
  * Slurm says where a run takes place and for how long; the brig of that node makes a native sandbox
  * there, from the same settings. srun connects both brigs, which speak in frames (far/frames.h):
@@ -73,6 +73,9 @@ int slurm_start(struct backend_plan *p, const struct job_want *w, struct job_io 
  * `in` is its input, or NULL. The error has its last words. */
 int slurm_ask(const struct backend_plan *p, const char *const *argv, const char *in,
 	      unsigned seconds, struct buf *out, struct err *e);
+/* What it wrote to its log, without control characters: its last line, or where the beginning of
+ * the log counts, its first complaint. */
+void slurm_words(int log, bool end, char *out, size_t room);
 /* A program of Slurm's along PATH. */
 int slurm_program(const struct backend_plan *p, const char *name, const char **ret, struct err *e);
 int slurm_start_program(const struct backend_plan *p, const char *const *argv, const int *streams,
@@ -112,8 +115,8 @@ struct backend_job {
 	struct far_job *far;      /* its input and output; of the number FAR_RUN */
 	int to, from, theirs[2];  /* ... our ends of both, and until it has them its own */
 	int client_pid, log;
-	char ask[64];    /* the file that has what is asked for, too; "": none */
-	const char *id;  /* of Slurm's job; "": none that a node has told */
+	char ask[64];   /* the file that has what is asked for, too; "": none */
+	const char *id; /* of Slurm's job; "": none that a node has told */
 	const char *node;
 	uint64_t quiet_from; /* when it was last found to be suspended */
 	/* reported: the node has said all. lost: it is not waited for any more. */
@@ -132,8 +135,8 @@ int slurm_job_client(struct backend_job *j, const char *const *argv, struct err 
 void slurm_job_turn(struct backend_job *j);
 bool slurm_job_began(const struct backend_job *j);
 void slurm_job_finish(struct backend_job *j, struct outcome *o);
-/* ... in a process of its own, with frames of the node on `out`; what it is told on `in` can only
- * end the task. */
+/* ... in a process of its own, with frames of the node on `out`; what our brig says on `in` can
+ * only end the task. */
 _Noreturn void slurm_follow(const struct backend_plan *p, int in, int out, int log);
 /* Why srun ended without a report. */
 int slurm_job_explain(struct backend_job *j, struct err *e);

@@ -233,7 +233,7 @@ static int slurm_array_open_folder(struct backend_array *a, struct err *e)
 	a->folder = far_spool_open(a->path);
 	if (a->folder < 0)
 		return err_errno(e, a->folder, "cannot use '%.200s'", a->path);
-	(void)futimens(a->folder, NULL); /* somebody asks for it: it is not left */
+	(void)futimens(a->folder, NULL); /* this batch asks for it: prune leaves it */
 	return 0;
 }
 

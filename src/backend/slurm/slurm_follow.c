@@ -138,7 +138,7 @@ static void free_places(const struct follower *f)
 	}
 }
 
-/* Nobody else is left to say it. */
+/* The task is gone and cannot say it. */
 static _Noreturn void say_cancelled(const struct follower *f)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(65536);
@@ -192,7 +192,7 @@ static bool take_orders(struct follower *f)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return false;
 	if (n <= 0)
-		slurm_follow_leave(NULL); /* nobody is left who would read */
+		slurm_follow_leave(NULL); /* our brig is gone */
 	frames_glance(&f->told, part, (size_t)n);
 	ends = f->told.seen;
 	f->told.seen = false;

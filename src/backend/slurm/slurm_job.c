@@ -250,34 +250,11 @@ static void slurm_resize(struct backend_job *j, uint32_t command UNUSED, unsigne
 
 /* ---- the end ---- */
 
-static void last_line(int log, char *out, size_t room)
-{
-	ssize_t n = pread(log, out, room - 1, 0);
-	char *at;
-
-	out[n > 0 ? n : 0] = '\0';
-	for (char *c = out; *c; c++)
-		if (*c != '\n' && (*c < 32 || *c == 127))
-			*c = ' ';
-	for (size_t k = strlen(out); k && strchr("\n ", out[k - 1]); k--)
-		out[k - 1] = '\0';
-	/* The first complaint is the cause, what follows are consequences. */
-	at = strstr(out, "error: ");
-	if (at) {
-		memmove(out, at + 7, strlen(at + 7) + 1);
-		out[strcspn(out, "\n")] = '\0';
-		return;
-	}
-	at = strrchr(out, '\n');
-	if (at)
-		memmove(out, at + 1, strlen(at));
-}
-
 int slurm_job_explain(struct backend_job *j, struct err *e)
 {
 	char words[LOG_ROOM];
 
-	last_line(j->log, words, sizeof(words));
+	slurm_words(j->log, false, words, sizeof(words));
 	if (j->bad)
 		return err_refuse(e, ERR_UNAVAILABLE, EPROTO,
 				  "is slurm.brig the brig of this version there?",

@@ -101,7 +101,7 @@ static int refusal(struct backend_job *j, struct err *e)
 	if (report_read(said->data, said->len, o, &unused, e) < 0)
 		return -e->code;
 	if (!o->error.code)
-		return 0; /* it was over before anybody heard of its beginning */
+		return 0; /* it was over before its beginning was heard */
 	*e = o->error;
 	return err_wrap(e, "node '%.60s'", j->node);
 }

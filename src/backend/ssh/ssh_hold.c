@@ -184,7 +184,7 @@ static int ssh_hold_open(struct ssh_hold *h, struct backend_plan *p, const struc
 		return -e->code;
 	h->in = io.in;
 	h->out = io.out;
-	(void)fd_close(io.err);   /* so that nobody waits for its reader */
+	(void)fd_close(io.err);   /* else its writer would wait for us */
 	h->job->abandoned = true; /* unless it is what it should be, it is not left there */
 	if (ask(h, w, e) < 0 || hear_facts(h, e) < 0)
 		return -e->code;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes/hex.h"
 #include "egress/scan/scan_internal.h"
 
 #ifdef __x86_64__
@@ -60,14 +61,6 @@ static const unsigned char six[256] = {
 static bool run_is_sign(char c)
 {
 	return six[(unsigned char)c] != 0;
-}
-
-static int run_hex(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
 }
 
 /* --- ends --- */
@@ -134,7 +127,7 @@ static bool run_decode(struct scan *b, struct base_runs *r, enum run_kind k, con
 		}
 		if (i == n)
 			break;
-		v = k == RUN_HEX ? (unsigned)run_hex(p[i]) : six[(unsigned char)p[i]] - 1U;
+		v = k == RUN_HEX ? (unsigned)hex_nibble(p[i]) : six[(unsigned char)p[i]] - 1U;
 
 		r->bits = (r->bits << each | v) & 0xffff;
 		r->n_bits += each;
@@ -180,9 +173,9 @@ static bool run_hexes(struct scan *b, struct base_runs *r)
 	for (size_t i = HEX_LEAST / 2; i < r->n; i += HEX_LEAST / 2) {
 		size_t from = i, to = i;
 
-		while (from > 0 && run_hex(r->first[from - 1]) >= 0)
+		while (from > 0 && hex_nibble(r->first[from - 1]) >= 0)
 			from--;
-		while (to < r->n && run_hex(r->first[to]) >= 0)
+		while (to < r->n && hex_nibble(r->first[to]) >= 0)
 			to++;
 		if (to - from < HEX_LEAST)
 			continue;
@@ -201,7 +194,7 @@ static bool run_pairs(struct scan *b, struct base_runs *r)
 
 	if (r->n < 3 || !strchr("-_/+", p[2]))
 		return true;
-	while (i + 2 <= r->n && run_hex(p[i]) >= 0 && run_hex(p[i + 1]) >= 0 &&
+	while (i + 2 <= r->n && hex_nibble(p[i]) >= 0 && hex_nibble(p[i + 1]) >= 0 &&
 	       (i + 2 == r->n || p[i + 2] == p[2])) {
 		pairs++;
 		i += 3;
@@ -263,7 +256,7 @@ static bool run_begins(struct scan *b, struct base_runs *r)
 	if (!run_says(b))
 		return true;
 	for (size_t i = 0; i < r->n && all; i++)
-		all = run_hex(r->first[i]) >= 0;
+		all = hex_nibble(r->first[i]) >= 0;
 	r->kind = all ? RUN_HEX : RUN_BASE64;
 	if (!all && (!run_hexes(b, r) || !run_pairs(b, r) || !run_others(b, r)))
 		return false;
@@ -358,7 +351,7 @@ static bool run_follow(struct scan *b, struct base_runs *r)
 			bool hex = r->streams && r->kind == RUN_HEX;
 
 			n = hex ? 0 : run_skip(p, left);
-			while (n < left && (hex ? run_hex(p[n]) >= 0 : run_is_sign(p[n])))
+			while (n < left && (hex ? hex_nibble(p[n]) >= 0 : run_is_sign(p[n])))
 				n++;
 		}
 		if (!n)

@@ -32,7 +32,8 @@ static int read_ask(int spool, const char *name, struct buf *text)
 	return fd < 0 || n < 0 || text->failed ? -EIO : 0;
 }
 
-/* The same comes by the input: whatever is wrong with the file is no reason not to wait for that. */
+/* The same comes by the input: whatever is wrong with the file is no reason not to wait for that.
+ */
 static void take_quickly(const char *path, struct buf *text)
 {
 	CLEANUP(buf) struct buf folder = BUF_INIT(PATH_MAX);

@@ -3,11 +3,11 @@
  *
  *   asked -> runs, or is open -> over
  *
- * Its line is its leash: when that ends, or says nothing for two minutes where it should, nobody is
- * left who wants what it has. A task of a job array has read all it will be told, and nobody wants
- * it once what it writes to was removed. A signal cancels a run and closes a sandbox. Nobody is waited for:
- * streams go through pipes of which this process has both ends until the command has its own, and a
- * command's end is said once all it wrote is on its way. */
+ * Its line is its leash: when that ends, or is silent for two minutes where the near brig should
+ * ping, what it has is ended. A task of a job array has read all it will be told: it is ended once
+ * the file it writes to was removed. A signal cancels a run and closes a sandbox. Nobody is
+ * waited for: streams go through pipes of which this process has both ends until the command has
+ * its own, and a command's end is said once all it wrote is on its way. */
 #include "far/serve/far_serve.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@
 
 /* ---- the end ---- */
 
-/* Nobody is there any more who would hear of it. */
+/* The near brig is gone: what it asked for is ended. */
 static void far_leave(struct far_session *s)
 {
 	s->deaf = true;
@@ -81,7 +81,7 @@ static void far_on_signal(struct loop_watch *w, uint32_t events UNUSED)
 
 	if (read(w->fd, &unused, sizeof(unused)) != (ssize_t)sizeof(unused))
 		return;
-	s->deaf |= s->over; /* it has been told before, and somebody does not listen */
+	s->deaf |= s->over; /* a second signal: the line's reader does not read */
 	if (s->all[0].run && !s->sandbox)
 		brig_request_cancel(s->request);
 	else
@@ -292,7 +292,7 @@ static void turn_until(struct far_session *s, uint64_t until)
 	far_settle(s);
 }
 
-/* First the sandbox: its end is that of all commands, and each is told. What they wrote has a
+/* First the sandbox: its end is that of all commands, and each is reported. What they wrote has a
  * moment to reach a reader, who may never come. */
 static void far_close(struct far_session *s)
 {
@@ -319,7 +319,7 @@ static void far_close(struct far_session *s)
 	(void)frames_say(s->frames, FRAMES_ENDED, 0, NULL, 0);
 }
 
-/* The last words, to whoever still listens. */
+/* The last words, as long as the line is there. */
 static void far_say_last(struct far_session *s)
 {
 	size_t waits = 1;

@@ -188,7 +188,7 @@ static bool is_over(const struct backend_job *j)
 	return j->reported || j->lost || frames_deaf(line) || frames_said_all(line);
 }
 
-static bool has_ended(const struct backend_job *j)
+static bool slurm_job_ended(const struct backend_job *j)
 {
 	return j->gone && is_over(j) && !far_job_waits(j->far);
 }
@@ -211,7 +211,7 @@ void slurm_job_turn(struct backend_job *j)
 	}
 	/* The last news may have come while it was started, or given a signal: the conductor is
 	 * to ask once more. */
-	if (has_ended(j))
+	if (slurm_job_ended(j))
 		loop_at(j->loop, &j->ping, clock_us());
 }
 
@@ -226,7 +226,7 @@ static enum job_event slurm_event(struct backend_job *j, bool alarm UNUSED,
 		frames_end(c); /* the streams' readers see their end */
 	if ((j->reported || j->bad) && !j->patience.at)
 		loop_at(j->loop, &j->patience, clock_us() + PATIENCE_US);
-	return has_ended(j) ? JOB_ENDED : JOB_NOTHING;
+	return slurm_job_ended(j) ? JOB_ENDED : JOB_NOTHING;
 }
 
 static void slurm_signal(struct backend_job *j, uint32_t command UNUSED, int sig)

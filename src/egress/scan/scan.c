@@ -67,6 +67,15 @@ static int read_actions(struct scanner *s, const struct leak_spec *l, struct err
 	return 0;
 }
 
+static const struct secret *scan_own_list(struct arena *a, const struct secret *secrets, size_t n)
+{
+	struct secret *own = arena_alloc(a, (n + 1) * sizeof(*own));
+
+	if (own && n)
+		memcpy(own, secrets, n * sizeof(*own));
+	return own;
+}
+
 static int scan_compile(struct scanner *s, struct err *e)
 {
 	CLEANUP(mem) struct literal *l = calloc(shapes_count, sizeof(*l));
@@ -119,7 +128,9 @@ int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *
 	if (!s || !(s->arena = arena_new(SCANNER_BYTES)))
 		return err_nomem(e);
 	s->text = (struct buf)BUF_INIT(1 << 20);
-	s->secrets = o->secrets;
+	s->secrets = scan_own_list(s->arena, o->secrets, o->n_secrets);
+	if (!s->secrets)
+		return err_nomem(e);
 	s->redact_json = o->redact_json;
 	s->report = o->report;
 	s->context = o->context;
@@ -135,15 +146,21 @@ int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *
 	return 0;
 }
 
+static void drop_spare(struct scanner *s)
+{
+	/* One that goes may leave others behind, which looked behind its encodings. */
+	for (struct scan *b; (b = s->spare); (void)scan_free(b)) {
+		s->spare = b->next;
+		s->n_spare--;
+	}
+}
+
 struct scanner *scanner_free(struct scanner *s)
 {
 	if (!s)
 		return NULL;
 	(void)scan_free(s->head);
-	for (struct scan *b = s->spare, *next; b; b = next) {
-		next = b->next;
-		(void)scan_free(b);
-	}
+	drop_spare(s);
 	(void)matcher_free(s->matcher);
 	for (size_t i = 0; i < s->needles.n; i++)
 		explicit_bzero((char *)s->needles.v[i].v.p, s->needles.v[i].v.n);
@@ -155,6 +172,61 @@ struct scanner *scanner_free(struct scanner *s)
 	(void)arena_free(s->arena);
 	free(s);
 	return NULL;
+}
+
+struct scanner *scanner_hold(struct scanner *s)
+{
+	s->users++;
+	return s;
+}
+
+void scanner_release(struct scanner *s)
+{
+	if (--s->users == 0 && s->replaced)
+		(void)scanner_free(s);
+}
+
+static void copy_window(struct window *to, const struct window *from)
+{
+	if (from->p && to->p)
+		memcpy(to->p, from->p, from->n);
+	to->n = from->p && to->p ? from->n : 0;
+}
+
+int scanner_renew(struct scanner **s, const struct secret *secrets, size_t n, struct err *e)
+{
+	CLEANUP(scanner) struct scanner *new = calloc(1, sizeof(*new));
+	struct scanner *old = *s;
+
+	if (!new || !(new->arena = arena_new(SCANNER_BYTES)))
+		return err_nomem(e);
+	new->text = (struct buf)BUF_INIT(1 << 20);
+	memcpy(new->actions, old->actions, sizeof(new->actions));
+	memcpy(new->written, old->written, sizeof(new->written));
+	new->redact_json = old->redact_json;
+	new->report = old->report;
+	new->context = old->context;
+	new->ids = arena_alloc(new->arena, shapes_count * sizeof(*new->ids));
+	new->secrets = scan_own_list(new->arena, secrets, n);
+	if (!new->ids || !new->secrets)
+		return err_nomem(e);
+	memcpy(new->ids, old->ids, shapes_count * sizeof(*new->ids));
+	new->matcher = matcher_share(old->matcher);
+	if (needles_new(new->arena, secrets, n, &new->needles, e) < 0 ||
+	    views_new(new->arena, &new->needles, &new->views, e) < 0 || make_windows(new, e) < 0)
+		return -e->code;
+	new->hold = hold_for(&new->needles);
+	if (scan_alloc(new, &new->head, e) < 0)
+		return -e->code;
+	copy_window(&new->body, &old->body);
+	copy_window(&new->query, &old->query);
+	copy_window(&new->labels, &old->labels);
+	*s = TAKE_PTR(new);
+	old->replaced = true;
+	(void)scanner_hold(old);
+	drop_spare(old);
+	scanner_release(old);
+	return 0;
 }
 
 void window_add(struct window *w, const char *p, size_t n)
@@ -213,16 +285,22 @@ void scan_restart(struct scan *b)
 struct scan *scan_close(struct scan *b)
 {
 	struct scanner *s;
+	bool counts;
 
 	if (!b)
 		return NULL;
 	s = b->scanner;
-	if (s->n_spare == SPARE_MAX)
-		return scan_free(b);
-	wipe(b);
-	b->next = s->spare;
-	s->spare = b;
-	s->n_spare++;
+	counts = !b->outer;
+	if (s->n_spare == SPARE_MAX || s->replaced) {
+		(void)scan_free(b);
+	} else {
+		wipe(b);
+		b->next = s->spare;
+		s->spare = b;
+		s->n_spare++;
+	}
+	if (counts)
+		scanner_release(s);
 	return NULL;
 }
 
@@ -280,6 +358,7 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 		memcpy(b->win[0], w->p + w->n - n, n);
 		b->win_n = n;
 	}
+	s->users++;
 	*ret = b;
 	return 0;
 }

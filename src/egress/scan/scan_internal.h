@@ -30,7 +30,9 @@ struct candidate {
 
 struct scanner {
 	struct arena *arena;     /* holds forms of secrets */
-	struct matcher *matcher; /* of the shapes */
+	struct matcher *matcher; /* of the shapes; shared with the one that takes its place */
+	size_t users;            /* open scans, and others who hold it */
+	bool replaced;           /* freed with the last of them */
 	struct needles needles;
 	struct views *views;
 	const struct secret *secrets;

@@ -27,6 +27,8 @@ struct scrubber {
 	bool delayed;               /* a form may have a blank in it: only the constant counts */
 	struct scrub *whole;        /* for texts that are there as a whole */
 	struct scrub_range *ranges; /* of the slice at hand, whose ever it is */
+	struct scrubber *next;      /* which took its place; NULL: none did */
+	size_t streams;             /* that are open */
 };
 
 /* From the first byte of the slice; what came earlier lies before it. */
@@ -55,9 +57,31 @@ struct scrub {
 
 /* --- the scrubber --- */
 
+static void scrub_drop(struct scrub *b)
+{
+	if (b->held)
+		explicit_bzero(b->held, b->room);
+	if (b->tail)
+		explicit_bzero(b->tail, b->room);
+	free(b->held);
+	free(b->tail);
+}
+
+static struct scrub *scrub_free(struct scrub *b)
+{
+	if (!b)
+		return NULL;
+	(void)decoder_free(b->decoder);
+	(void)view_free(b->view);
+	scrub_drop(b);
+	free(b);
+	return NULL;
+}
+DEFINE_CLEANUP(scrub_whole, struct scrub *, scrub_free)
+
 static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
 {
-	CLEANUP(scrub) struct scrub *b = calloc(1, sizeof(*b));
+	CLEANUP(scrub_whole) struct scrub *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return err_nomem(e);
@@ -68,6 +92,15 @@ static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
 	return 0;
 }
 
+static const struct secret *own_list(struct arena *a, const struct secret *secrets, size_t n)
+{
+	struct secret *own = arena_alloc(a, (n + 1) * sizeof(*own));
+
+	if (own && n)
+		memcpy(own, secrets, n * sizeof(*own));
+	return own;
+}
+
 int scrubber_new(const struct secret *secrets, size_t n, bool delayed, struct scrubber **ret,
 		 struct err *e)
 {
@@ -75,10 +108,10 @@ int scrubber_new(const struct secret *secrets, size_t n, bool delayed, struct sc
 
 	if (!s || !(s->arena = arena_new(SCRUBBER_BYTES)))
 		return err_nomem(e);
-	s->secrets = secrets;
+	s->secrets = own_list(s->arena, secrets, n);
 	s->delayed = delayed;
 	s->ranges = arena_alloc(s->arena, RANGES_MAX * sizeof(*s->ranges));
-	if (!s->ranges)
+	if (!s->ranges || !s->secrets)
 		return err_nomem(e);
 	if (needles_new(s->arena, secrets, n, &s->needles, e) < 0 ||
 	    views_new(s->arena, &s->needles, &s->views, e) < 0 || alloc(s, &s->whole, e) < 0)
@@ -91,7 +124,7 @@ struct scrubber *scrubber_free(struct scrubber *s)
 {
 	if (!s)
 		return NULL;
-	(void)scrub_close(s->whole);
+	(void)scrub_free(s->whole);
 	if (s->views)
 		views_wipe(s->views);
 	for (size_t i = 0; i < s->needles.n; i++)
@@ -99,6 +132,33 @@ struct scrubber *scrubber_free(struct scrubber *s)
 	(void)arena_free(s->arena);
 	free(s);
 	return NULL;
+}
+
+/* One stream fewer; one that was replaced counts as a stream of its successor. */
+static void scrubber_leave(struct scrubber *s)
+{
+	while (s) {
+		struct scrubber *next = s->next;
+
+		if (--s->streams || !next)
+			return;
+		(void)scrubber_free(s);
+		s = next;
+	}
+}
+
+int scrubber_renew(struct scrubber **s, const struct secret *secrets, size_t n, struct err *e)
+{
+	struct scrubber *old = *s, *new = NULL;
+
+	if (scrubber_new(secrets, n, old->delayed, &new, e) < 0)
+		return -e->code;
+	*s = new;
+	old->next = new;
+	old->streams++;
+	new->streams++;
+	scrubber_leave(old);
+	return 0;
 }
 
 bool scrub_needed(const struct scrubber *s)
@@ -109,34 +169,26 @@ bool scrub_needed(const struct scrubber *s)
 int scrub_open(struct scrubber *s, struct unpack_side *u, const struct codings *codings,
 	       struct scrub **ret, struct err *e)
 {
-	CLEANUP(scrub) struct scrub *b = NULL;
+	CLEANUP(scrub_whole) struct scrub *b = NULL;
 
 	if (alloc(s, &b, e) < 0)
 		return -e->code;
 	if (codings && codings->n && decoder_new(u, codings, &b->decoder, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(b);
+	s->streams++;
 	return 0;
-}
-
-static void scrub_drop(struct scrub *b)
-{
-	if (b->held)
-		explicit_bzero(b->held, b->room);
-	if (b->tail)
-		explicit_bzero(b->tail, b->room);
-	free(b->held);
-	free(b->tail);
 }
 
 struct scrub *scrub_close(struct scrub *b)
 {
+	struct scrubber *s;
+
 	if (!b)
 		return NULL;
-	(void)decoder_free(b->decoder);
-	(void)view_free(b->view);
-	scrub_drop(b);
-	free(b);
+	s = b->scrubber;
+	(void)scrub_free(b);
+	scrubber_leave(s);
 	return NULL;
 }
 
@@ -278,6 +330,27 @@ static int keep_tail(struct scrub *b, size_t n, struct err *e)
 	return 0;
 }
 
+/* Secrets that came meanwhile count from the first byte before which no other can have begun. */
+static int scrub_catch_up(struct scrub *b, struct err *e)
+{
+	struct scrubber *s = b->scrubber, *old = s;
+	struct view *view = NULL;
+
+	while (s->next)
+		s = s->next;
+	if (s == old || b->held_n)
+		return 0;
+	if (view_new(s->views, &view, e) < 0)
+		return -e->code;
+	(void)view_free(b->view);
+	b->view = view;
+	b->fed = 0;
+	b->scrubber = s;
+	s->streams++;
+	scrubber_leave(old);
+	return 0;
+}
+
 static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err *e)
 {
 	const struct scrubber *s = b->scrubber;
@@ -316,6 +389,8 @@ static int scrub_plain(struct scrub *b, const char *p, size_t n, bool last, stru
 	do {
 		size_t take = n < SLICE ? n : SLICE;
 
+		if (scrub_catch_up(b, e) < 0)
+			return -e->code;
 		if (slice(b, p, take, last && take == n, e) < 0)
 			return -e->code;
 		n -= take;

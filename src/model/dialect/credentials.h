@@ -11,6 +11,7 @@
 #include "model/settings/spec.h"
 
 #define CREDENTIALS_MAX 64
+#define TOKEN_URLS_MAX 4
 
 /* What an entry of `credentials` may hold; for its reader and for the schema. */
 enum credential_shape { CREDENTIAL_TEXT, CREDENTIAL_TEXTS, CREDENTIAL_SOURCE, CREDENTIAL_SERVICE };

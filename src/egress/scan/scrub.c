@@ -34,7 +34,7 @@ struct scrubber {
 /* From the first byte of the slice; what came earlier lies before it. */
 struct scrub_range {
 	ptrdiff_t from, to;
-	size_t secret;
+	const char *name; /* its placeholder */
 	bool joined; /* goes on from one that was replaced before */
 };
 
@@ -45,11 +45,14 @@ struct scrub {
 	char *held, *tail;       /* the last bytes that came; room for the next such */
 	size_t held_n, room;
 	size_t unsent; /* of them: not passed on yet */
-	int64_t fed;
+	int64_t fed, older_fed;
+	struct view *older; /* of the table of before, while something is held; NULL: none */
+	struct scrubber *older_of;
 	unsigned hits;
 
 	/* of the call at hand */
 	size_t n_ranges;
+	const struct secret *names; /* of the table that is asked */
 	const char *data;
 	size_t n;
 	struct buf *out;
@@ -161,6 +164,14 @@ int scrubber_renew(struct scrubber **s, const struct secret *secrets, size_t n, 
 	return 0;
 }
 
+static void scrub_drop_older(struct scrub *b)
+{
+	b->older = view_free(b->older);
+	if (b->older_of)
+		scrubber_leave(b->older_of);
+	b->older_of = NULL;
+}
+
 bool scrub_needed(const struct scrubber *s)
 {
 	return s->needles.n > 0;
@@ -187,6 +198,7 @@ struct scrub *scrub_close(struct scrub *b)
 	if (!b)
 		return NULL;
 	s = b->scrubber;
+	scrub_drop_older(b);
 	(void)scrub_free(b);
 	scrubber_leave(s);
 	return NULL;
@@ -201,7 +213,7 @@ static bool scrub_on_end(void *context, const struct needle *k, ptrdiff_t from, 
 	struct scrub *b = context;
 	ptrdiff_t first = -(ptrdiff_t)b->unsent;
 	struct scrub_range *ranges = b->scrubber->ranges;
-	struct scrub_range r = { from, to, k->secret, false };
+	struct scrub_range r = { from, to, b->names[k->secret].placeholder, false };
 	size_t i = b->n_ranges, stop;
 
 	b->hits++;
@@ -330,7 +342,8 @@ static int keep_tail(struct scrub *b, size_t n, struct err *e)
 	return 0;
 }
 
-/* Secrets that came meanwhile count from the first byte before which no other can have begun. */
+/* Secrets that came meanwhile count from here on. What is held may be the beginning of one that the
+ * old table has: that goes on beside the new one until nothing is held. */
 static int scrub_catch_up(struct scrub *b, struct err *e)
 {
 	struct scrubber *s = b->scrubber, *old = s;
@@ -338,40 +351,65 @@ static int scrub_catch_up(struct scrub *b, struct err *e)
 
 	while (s->next)
 		s = s->next;
-	if (s == old || b->held_n)
+	if (s == old)
 		return 0;
 	if (view_new(s->views, &view, e) < 0)
 		return -e->code;
-	(void)view_free(b->view);
+	s->streams++;
+	b->scrubber = s;
+	if (b->older) {
+		(void)view_free(b->view);
+		scrubber_leave(old);
+	} else {
+		b->older = b->view;
+		b->older_of = old;
+		b->older_fed = b->fed;
+	}
 	b->view = view;
 	b->fed = 0;
-	b->scrubber = s;
-	s->streams++;
-	scrubber_leave(old);
+	if (!b->held_n)
+		scrub_drop_older(b);
 	return 0;
+}
+
+/* Where secrets end in the slice. */
+static int scrub_look(struct scrub *b, bool last, struct err *e)
+{
+	struct seek_text t = { .at = b->fed,
+			       .before = egress_text(b->held, b->held_n),
+			       .data = b->data,
+			       .n = b->n };
+	int r;
+
+	b->n_ranges = 0;
+	b->names = b->scrubber->secrets;
+	r = view_feed(b->view, &t, last, scrub_on_end, b);
+	b->fed += (int64_t)b->n;
+	if (r == 0 && b->older) {
+		t.at = b->older_fed;
+		b->names = b->older_of->secrets;
+		r = view_feed(b->older, &t, last, scrub_on_end, b);
+		b->older_fed += (int64_t)b->n;
+	}
+	return r ? err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed") : 0;
 }
 
 static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err *e)
 {
 	const struct scrubber *s = b->scrubber;
-	const struct seek_text t = {
-		.at = b->fed, .before = egress_text(b->held, b->held_n), .data = p, .n = n
-	};
 	ptrdiff_t at = -(ptrdiff_t)b->unsent;
 	size_t tail, keep;
 
 	b->data = p;
 	b->n = n;
-	b->n_ranges = 0;
-	if (view_feed(b->view, &t, last, scrub_on_end, b) != 0)
-		return err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed");
+	if (scrub_look(b, last, e) < 0)
+		return -e->code;
 	for (size_t i = 0; i < b->n_ranges; i++) {
 		const struct scrub_range *r = &s->ranges[i];
-		const char *name = s->secrets[r->secret].placeholder;
 
 		scrub_put(b, at, r->from);
 		if (!r->joined)
-			buf_puts(b->out, name ? name : "[REDACTED]");
+			buf_puts(b->out, r->name ? r->name : "[REDACTED]");
 		at = r->to;
 	}
 	tail = last || !s->needles.n ? 0 : open_run(b);
@@ -380,7 +418,8 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 	if (keep_tail(b, tail, e) < 0)
 		return -e->code;
 	b->unsent = keep;
-	b->fed += (int64_t)n;
+	if (!b->held_n)
+		scrub_drop_older(b);
 	return b->out->failed ? err_nomem(e) : 0;
 }
 

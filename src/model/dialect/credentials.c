@@ -543,7 +543,7 @@ const struct credential_key credential_keys[] = {
 	  CREDENTIAL_TEXT },
 	{ "token_url", "where it logs in (OAuth): it goes there alone, and the tokens it gets to host",
 	  CREDENTIAL_TEXTS },
-	{ "renew", "true: a refresh token that replaces it is written into its file", CREDENTIAL_TEXT },
+	{ "renew", "true: a refresh token that replaces it is written into its file", CREDENTIAL_FLAG },
 	{ "also", "further places where {NAME} is filled in: path, query", CREDENTIAL_TEXTS },
 	{ "from", "where the value comes from; the variable NAME if not given", CREDENTIAL_SOURCE },
 	{ "streaming", "delayed: answers are held back until they are looked through",

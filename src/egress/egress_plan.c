@@ -134,8 +134,7 @@ static int fetch_one(struct egress_plan *p, const struct spec *s, const struct c
 	 * the user's to where a guest's link sends it. */
 	if (c->from == FROM_FILE && spec_check_input(s, c->name, c->source.v[0], e) < 0)
 		return -e->code;
-	r = !c->source.n ? made_up(&value, &len, e)
-				    : cred_fetch(c, envp, places, &value, &len, e);
+	r = !c->source.n ? made_up(&value, &len, e) : cred_fetch(c, envp, places, &value, &len, e);
 	if (is_unset(c, r, len, e)) {
 		cred_value_free(value, SECRET_MAX);
 		return 0;
@@ -145,7 +144,7 @@ static int fetch_one(struct egress_plan *p, const struct spec *s, const struct c
 	if (r < 0)
 		return r;
 	return token_urls_of(c) ? add_login(p, s, c, value, len, e)
-			       : add_secret(p, s, c, c->name, value, len, e);
+				: add_secret(p, s, c, c->name, value, len, e);
 }
 
 #define SIGV4_HINT                                                                                 \

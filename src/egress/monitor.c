@@ -48,7 +48,7 @@ struct egress {
 	const char **variables;
 	char batch[2 * EGRESS_PACKET]; /* heard: of a stream, the last event may be there in part */
 	struct renewing renewing;
-	size_t heard, next;            /* bytes; those before `next` were passed on */
+	size_t heard, next; /* bytes; those before `next` were passed on */
 };
 
 /* ---- starting ---- */

@@ -334,4 +334,5 @@ curl -sS -o /dev/null -w '%{http_code}\\n' -H "Authorization: Bearer $t" https:/
         assert r["stdout"].split() == [TOKEN, "403"] and not api.seen, (r, api.seen)  # it is nobody's, and an account of its own at api.test
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,8 +3,8 @@
 
 #include "egress/scan/scan.h"
 #include "egress/scan/scrub.h"
-#include "egress/tokens/tokens.h"
-#include "egress/tokens/tokens_internal.h"
+#include "egress/oauth/oauth.h"
+#include "egress/oauth/oauth_internal.h"
 #include "model/known/login_file.h"
 
 #define VALUE "rt-value-8Kq2vZx0Lw41"
@@ -17,8 +17,13 @@ static const char *hosts[] = { "login.example.org" }, *api[] = { "api.example.or
 static const char *paths[] = { "/token" };
 static const struct login_file way = { .token_urls = { urls, 1 } };
 static struct credential_spec specs[] = {
-	{ .name = "ACME", .hosts = { hosts, 1 }, .slot = SLOT_BASIC, .field = "", .prefix = "",
-	  .paths = { paths, 1 }, .login = &way },
+	{ .name = "ACME",
+	  .hosts = { hosts, 1 },
+	  .slot = SLOT_BASIC,
+	  .field = "",
+	  .prefix = "",
+	  .paths = { paths, 1 },
+	  .login = &way },
 	{ .name = "ACME", .hosts = { api, 1 }, .field = "Authorization", .prefix = "Bearer " },
 };
 static const struct credentiallist list = { specs, 2 };
@@ -27,25 +32,25 @@ static const struct secret secrets[] = {
 	{ .name = "ACME", .value = "madeupmadeup123456", .len = 18, .placeholder = HOLDER },
 };
 static struct creds *creds;
-static struct tokens *tokens;
-static struct tokens_news news;
+static struct oauth *oauth;
+static struct oauth_news news;
 static struct buf out, said;
 static struct err e;
 
 static int fresh(void **state UNUSED)
 {
 	memset(&e, 0, sizeof(e));
-	out = (struct buf)BUF_INIT(TOKENS_ANSWER_MAX * 2);
-	said = (struct buf)BUF_INIT(TOKENS_ANSWER_MAX * 2);
+	out = (struct buf)BUF_INIT(OAUTH_ANSWER_MAX * 2);
+	said = (struct buf)BUF_INIT(OAUTH_ANSWER_MAX * 2);
 	return creds_new(&list, secrets, false, &creds, &e) < 0 ||
-			       tokens_new(&list, secrets, creds, &tokens, &e) < 0
+			       oauth_new(&list, secrets, creds, &oauth, &e) < 0
 		       ? -1
 		       : 0;
 }
 
 static int gone(void **state UNUSED)
 {
-	tokens = tokens_free(tokens);
+	oauth = oauth_free(oauth);
 	creds = creds_free(creds);
 	buf_done(&out);
 	buf_done(&said);
@@ -55,7 +60,7 @@ static int gone(void **state UNUSED)
 static int answer(const char *text)
 {
 	out.len = 0;
-	return tokens_answer(tokens, 0, 1000, egress_text(text, strlen(text)), &out, &news, &e);
+	return oauth_answer(oauth, 0, 1000, egress_text(text, strlen(text)), &out, &news, &e);
 }
 
 static void an_endpoint_is_one_path_of_one_host_over_tls(void **state UNUSED)
@@ -85,10 +90,11 @@ static void an_endpoint_is_one_path_of_one_host_over_tls(void **state UNUSED)
 
 		assert_int_equal(host_parse(egress_text(rows[i].host, strlen(rows[i].host)), &h),
 				 HOST_OK);
-		assert_int_equal(tokens_endpoint(tokens, &to,
-						 egress_text(rows[i].method, strlen(rows[i].method)),
-						 egress_text(rows[i].target, strlen(rows[i].target))),
-				 rows[i].is ? 0 : -1);
+		assert_int_equal(
+			oauth_endpoint(oauth, &to,
+				       egress_text(rows[i].method, strlen(rows[i].method)),
+				       egress_text(rows[i].target, strlen(rows[i].target))),
+			rows[i].is ? 0 : -1);
 	}
 }
 
@@ -98,7 +104,7 @@ static void bodies(const char *text, const char *sent, const char *own)
 
 	(void)gone(NULL);
 	assert_int_equal(fresh(NULL), 0);
-	assert_true(tokens_body(tokens, 0, egress_text(text, strlen(text)), &out, &said, &used));
+	assert_true(oauth_body(oauth, 0, egress_text(text, strlen(text)), &out, &said, &used));
 	assert_string_equal(buf_str(&out), sent);
 	assert_string_equal(buf_str(&said), own);
 	assert_int_equal(used, strstr(sent, VALUE) != NULL);
@@ -128,7 +134,7 @@ static void what_an_answer_brings_is_known_and_hidden(void **state UNUSED)
 	assert_int_equal(answer("{\"access_token\":\"" TOKEN "\",\"expires_in\":9}"), 0);
 	assert_int_equal(news.n, 1);
 	assert_null(strstr(buf_str(&out), TOKEN));
-	all = tokens_secrets(tokens, &n);
+	all = oauth_secrets(oauth, &n);
 	assert_int_equal(n, 3);
 	assert_string_equal(all[2].value, TOKEN);
 	assert_non_null(strstr(buf_str(&out), all[2].placeholder));
@@ -151,7 +157,10 @@ static void what_cannot_be_kept_apart_is_refused(void **state UNUSED)
 		"{\"access_token\":\"x" LOGIN "\"}",
 		"{\"x\":[{\"my_token\":\"s3\"}]}",
 		"{\"access_token\":\"" TOKEN "\",\"access_token\":\"" TOKEN "\"}",
-		"<html>", "access_token", "{\"a\":", "[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]",
+		"<html>",
+		"access_token",
+		"{\"a\":",
+		"[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -175,17 +184,17 @@ static void those_that_have_expired_make_room(void **state UNUSED)
 	char text[128];
 	size_t n;
 
-	for (int i = 0; i < TOKENS_MAX + 3; i++) {
+	for (int i = 0; i < OAUTH_MAX + 3; i++) {
 		(void)snprintf(text, sizeof(text),
 			       "{\"access_token\":\"%s%03d\",\"expires_in\":%d}", TOKEN, i,
 			       i < 3 ? 1 : 5000);
 		out.len = 0;
-		assert_int_equal(tokens_answer(tokens, 0, 1000 + i, egress_text(text, strlen(text)),
-					       &out, &news, &e),
+		assert_int_equal(oauth_answer(oauth, 0, 1000 + i, egress_text(text, strlen(text)),
+					      &out, &news, &e),
 				 0);
 	}
-	(void)tokens_secrets(tokens, &n);
-	assert_int_equal(n, 2 + TOKENS_MAX);
+	(void)oauth_secrets(oauth, &n);
+	assert_int_equal(n, 2 + OAUTH_MAX);
 	assert_true(answer("{\"access_token\":\"" TOKEN "xyz\"}") < 0);
 }
 
@@ -203,7 +212,7 @@ static void an_open_answer_learns_of_a_new_secret_at_once(void **state UNUSED)
 	assert_int_equal(scrub_feed(b, "begun rt-va", 11, false, &out, &e), 0);
 	assert_int_equal(answer("access_token=" TOKEN), 0);
 	out.len = 0;
-	all = tokens_secrets(tokens, &n);
+	all = oauth_secrets(oauth, &n);
 	assert_int_equal(scrubber_renew(&s, all, n, &e), 0);
 	/* What was held is of the old table, and what follows of both. */
 	assert_int_equal(scrub_feed(b, more, strlen(more), true, &out, &e), 0);
@@ -230,11 +239,11 @@ static void requests_know_a_new_secret_and_what_went_before(void **state UNUSED)
 	open = scan_close(open);
 	assert_int_equal(scan_open(s, SCAN_OUT, &open, &e), 0);
 	assert_int_equal(answer("access_token=" TOKEN), 0);
-	all = tokens_secrets(tokens, &n);
+	all = oauth_secrets(oauth, &n);
 	assert_int_equal(scanner_renew(&s, all, n, &e), 0);
 	assert_int_equal(scan_open(s, SCAN_OUT, &later, &e), 0);
 	assert_false(scan_feed(later, rest, strlen(rest), true, &r, &v)); /* its first half went */
-	assert_false(scan_feed(open, old, strlen(old), true, &r, &v)); /* it has its own table */
+	assert_false(scan_feed(open, old, strlen(old), true, &r, &v));    /* it has its own table */
 	open = scan_close(open);
 	later = scan_close(later);
 }
@@ -247,8 +256,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(what_cannot_be_kept_apart_is_refused, fresh, gone),
 	cmocka_unit_test_setup_teardown(what_only_speaks_of_tokens_passes, fresh, gone),
 	cmocka_unit_test_setup_teardown(those_that_have_expired_make_room, fresh, gone),
-	cmocka_unit_test_setup_teardown(an_open_answer_learns_of_a_new_secret_at_once,
-					fresh, gone),
+	cmocka_unit_test_setup_teardown(an_open_answer_learns_of_a_new_secret_at_once, fresh, gone),
 	cmocka_unit_test_setup_teardown(requests_know_a_new_secret_and_what_went_before, fresh,
 					gone),
 };

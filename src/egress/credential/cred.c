@@ -245,8 +245,7 @@ static bool path_permitted(const struct cred *c, struct egress_text target)
 		return false;
 	for (size_t i = 0; i < c->spec->paths.n; i++)
 		if (token_urls_of(c->spec) ? str_eq(buf_str(&path), c->spec->paths.v[i])
-						: path_below(buf_str(&path), c->spec->paths.v[i],
-							     false))
+					   : path_below(buf_str(&path), c->spec->paths.v[i], false))
 			return true;
 	return false;
 }

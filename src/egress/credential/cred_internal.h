@@ -24,7 +24,7 @@ struct cred {
 	const struct secret *secret;
 	struct binding *hosts;
 	size_t n_hosts;
-	char *name, *escaped; /* {NAME} and %7BNAME%7D */
+	char *name, *escaped;          /* {NAME} and %7BNAME%7D */
 	const struct secret **learned; /* during the run; NULL: forgotten */
 	size_t n_learned;
 };

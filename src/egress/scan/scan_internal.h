@@ -115,6 +115,7 @@ bool scan_hex(struct scan *b); /* 64 hexadecimal digits on their own, which no l
 int scan_open_inner(struct scan *outer, struct scan **ret, struct err *e);
 void window_add(struct window *w, const char *p, size_t n);
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e);
+struct scan *scan_free(struct scan *b);
 void scan_restart(struct scan *b);
 
 /* ---- shapes behind base64, hex and escapes: scan_behind.c ----

@@ -35,7 +35,7 @@ struct scrubber {
 struct scrub_range {
 	ptrdiff_t from, to;
 	const char *name; /* its placeholder */
-	bool joined; /* goes on from one that was replaced before */
+	bool joined;      /* goes on from one that was replaced before */
 };
 
 struct scrub {
@@ -375,10 +375,9 @@ static int scrub_catch_up(struct scrub *b, struct err *e)
 /* Where secrets end in the slice. */
 static int scrub_look(struct scrub *b, bool last, struct err *e)
 {
-	struct seek_text t = { .at = b->fed,
-			       .before = egress_text(b->held, b->held_n),
-			       .data = b->data,
-			       .n = b->n };
+	struct seek_text t = {
+		.at = b->fed, .before = egress_text(b->held, b->held_n), .data = b->data, .n = b->n
+	};
 	int r;
 
 	b->n_ranges = 0;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text/cleanup.h"
-#include "egress/tokens/tokens.h"
+#include "egress/oauth/oauth.h"
 #include "egress/worker/exchange_internal.h"
 
 #define INTERIM_MAX 16
@@ -116,7 +116,7 @@ void exchange_send_head(struct exchange *x, const struct http1_answer *a)
 		h.absent = http1_field(a, "Content-Length");
 	write_head(x, a, &b, &h);
 	if (x->endpoint && h.body != DOWN_NONE && !b.failed) {
-		x->sealed = (struct buf)BUF_INIT(TOKENS_ANSWER_MAX);
+		x->sealed = (struct buf)BUF_INIT(OAUTH_ANSWER_MAX);
 		x->kept = b;
 		b = (struct buf){ 0 };
 		x->kept_head = h;
@@ -277,7 +277,7 @@ static bool send_down(struct exchange *x, const char *p, size_t n, bool last)
 		x->d->turn += clean->len;
 		out = (struct http1_text){ buf_str(clean), clean->len };
 		if (x->keeps)
-			return exchange_tokens_take(x, out.p, out.n);
+			return exchange_oauth_take(x, out.p, out.n);
 		look_at(x, out.p, out.n, last);
 	} else {
 		look_at_body(x, p, n, last);
@@ -297,7 +297,7 @@ static void end_down(struct exchange *x, struct http1_text trailers)
 	if (!send_down(x, "", 0, true))
 		return;
 	if (x->keeps) {
-		exchange_tokens_end(x);
+		exchange_oauth_end(x);
 		return;
 	}
 	exchange_budget_end(x, true); /* before the guest knows: its next request may be here */

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/text/cleanup.h"
-#include "egress/tokens/tokens.h"
+#include "egress/oauth/oauth.h"
 #include "egress/worker/exchange_internal.h"
 
 /* Between us and the next hop only, or ours to write: never passed on, whatever `Connection` says.
@@ -343,7 +343,7 @@ static bool take_endpoint(struct exchange *x, const struct http1_request *q,
 			  const struct cred_target *to, const struct egress_head *h)
 {
 	x->waits_body = x->sign.waits;
-	x->endpoint = (unsigned)(tokens_endpoint(x->k->tokens, to, h->method, h->target) + 1);
+	x->endpoint = (unsigned)(oauth_endpoint(x->k->oauth, to, h->method, h->target) + 1);
 	if (!x->endpoint || !x->has_body)
 		return true;
 	if (http1_count(q->fields, q->n_fields, "Content-Encoding"))

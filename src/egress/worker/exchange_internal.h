@@ -58,10 +58,10 @@ struct exchange {
 	struct buf held;   /* a body that is held until it is whole */
 	size_t held_sent;  /* of it */
 	bool held_whole;
-	bool waits_body;      /* nothing goes up before all of it was held */
-	unsigned endpoint;    /* of tokens (egress/tokens), counted from 1; 0: none */
-	bool keeps;           /* its answer's head, until the body was written anew */
-	struct buf kept;      /* that head */
+	bool waits_body;   /* nothing goes up before all of it was held */
+	unsigned endpoint; /* of tokens (egress/oauth), counted from 1; 0: none */
+	bool keeps;        /* its answer's head, until the body was written anew */
+	struct buf kept;   /* that head */
 	struct down_head kept_head;
 	struct buf sealed;    /* the body until then */
 	struct websocket *ws; /* owned; from the opening on */
@@ -99,13 +99,13 @@ bool exchange_holds(const struct exchange *x); /* does it take more? */
 void exchange_ask_body(struct exchange *x);    /* of a guest that waits to be asked */
 bool exchange_pump(struct exchange *x);        /* what was held, on its way: true, it moved */
 
-/* ---- tokens/exchange_tokens.c: a login, whose request and answer are written anew ---- */
+/* ---- exchange_oauth.c: a login, whose request and answer are written anew ---- */
 
-struct tokens_news;
-bool exchange_tokens_up(struct exchange *x, struct egress_verdict *v); /* the body is whole */
-bool exchange_tokens_take(struct exchange *x, const char *p, size_t n); /* of the answer */
-void exchange_tokens_end(struct exchange *x);
-bool exchange_tokens_told(struct exchange *x, const struct tokens_news *news);
+struct oauth_news;
+bool exchange_oauth_up(struct exchange *x, struct egress_verdict *v);  /* the body is whole */
+bool exchange_oauth_take(struct exchange *x, const char *p, size_t n); /* of the answer */
+void exchange_oauth_end(struct exchange *x);
+bool exchange_oauth_told(struct exchange *x, const struct oauth_news *news);
 
 /* ---- exchange_websocket.c ---- */
 

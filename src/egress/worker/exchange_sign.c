@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text/cleanup.h"
-#include "egress/tokens/tokens.h"
+#include "egress/oauth/oauth.h"
 #include "egress/worker/exchange_internal.h"
 
 #define HOLD_MAX ((size_t)8 << 20)
@@ -40,14 +40,14 @@ void exchange_hold(struct exchange *x, const char *p, size_t n, bool last)
 	struct egress_verdict v = { 0 };
 
 	if (!x->held.max)
-		x->held = (struct buf)BUF_INIT(x->endpoint ? TOKENS_BODY_MAX : HOLD_MAX);
+		x->held = (struct buf)BUF_INIT(x->endpoint ? OAUTH_BODY_MAX : HOLD_MAX);
 	buf_add(&x->held, p, n);
 	if (x->endpoint) {
 		if (x->held.failed)
 			(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL,
 					   "a body of more than %zu KiB to a token endpoint",
-					   TOKENS_BODY_MAX >> 10);
-		if (x->held.failed || (last && !exchange_tokens_up(x, &v)))
+					   OAUTH_BODY_MAX >> 10);
+		if (x->held.failed || (last && !exchange_oauth_up(x, &v)))
 			exchange_stop(x, &v);
 		return;
 	}

@@ -41,7 +41,7 @@ struct leak_count {
 
 struct worker;
 struct session;
-struct tokens;
+struct oauth;
 struct upstream;
 struct dns_stream;
 
@@ -73,7 +73,7 @@ struct worker {
 	struct budget *budget;
 	struct scanner *scanner;   /* NULL: leaks are not looked for */
 	struct creds *creds;       /* NULL: there are none */
-	struct tokens *tokens;     /* NULL: nobody logs in */
+	struct oauth *oauth;       /* NULL: nobody logs in */
 	struct scrubber *scrubber; /* NULL: there is nothing to scrub */
 	struct mint *mint;
 	struct client_certs *certs; /* NULL: there are none */

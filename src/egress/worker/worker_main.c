@@ -40,7 +40,7 @@
 #include "egress/members_named.h"
 #include "egress/resolving.h"
 #include "egress/ssh/proof.h"
-#include "egress/tokens/tokens.h"
+#include "egress/oauth/oauth.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
 #include "egress/worker/worker.h"
@@ -225,7 +225,7 @@ static int worker_main_compile(struct worker *k, struct err *e)
 		r = creds_other_keys(k->creds, &p->egress.other_keys, e);
 	}
 	if (r == 0 && k->creds)
-		r = tokens_new(&p->credentials, p->secrets, k->creds, &k->tokens, e);
+		r = oauth_new(&p->credentials, p->secrets, k->creds, &k->oauth, e);
 	for (size_t i = 0; i < p->credentials.n; i++)
 		delayed |= p->credentials.v[i].delayed;
 	if (r == 0 && p->credentials.n)
@@ -439,7 +439,7 @@ static void worker_done(struct worker *k)
 	(void)unpack_free(k->unpack);
 	(void)roots_free(k->roots);
 	(void)scrubber_free(k->scrubber);
-	(void)tokens_free(k->tokens);
+	(void)oauth_free(k->oauth);
 	(void)creds_free(k->creds);
 	(void)scanner_free(k->scanner);
 	(void)rate_free(k->rate);

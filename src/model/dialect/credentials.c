@@ -468,8 +468,8 @@ static int read_tokens(struct spec *s, const struct source *src, const struct no
 }
 
 /* Back to where it came from, and nowhere else. */
-static int read_renew(struct spec *s, const struct source *src, const struct node *n, struct credential_spec *c,
-		      struct err *e)
+static int read_renew(struct spec *s, const struct source *src, const struct node *n,
+		      struct credential_spec *c, struct err *e)
 {
 	const struct node *m = brigyaml_member(n, "renew");
 	struct login_file *l;
@@ -480,9 +480,8 @@ static int read_renew(struct spec *s, const struct source *src, const struct nod
 	if (read_text(src, m, &word, e) < 0)
 		return -e->code;
 	if (!str_eq(word, "true"))
-		return str_eq(word, "false")
-			       ? 0
-			       : node_error(src->name, m, e, "renew: true or false");
+		return str_eq(word, "false") ? 0
+					     : node_error(src->name, m, e, "renew: true or false");
 	if (c->from != FROM_FILE || !token_urls_of(c))
 		return node_error(src->name, m, e,
 				  "renew: for a credential from a file with a token_url");
@@ -541,9 +540,11 @@ const struct credential_key credential_keys[] = {
 	{ "paths", "only below these paths", CREDENTIAL_TEXTS },
 	{ "git", "the user that git inside names at these hosts, with it as the password",
 	  CREDENTIAL_TEXT },
-	{ "token_url", "where it logs in (OAuth): it goes there alone, and the tokens it gets to host",
+	{ "token_url",
+	  "where it logs in (OAuth): it goes there alone, and the tokens it gets to host",
 	  CREDENTIAL_TEXTS },
-	{ "renew", "true: a refresh token that replaces it is written into its file", CREDENTIAL_FLAG },
+	{ "renew", "true: a refresh token that replaces it is written into its file",
+	  CREDENTIAL_FLAG },
 	{ "also", "further places where {NAME} is filled in: path, query", CREDENTIAL_TEXTS },
 	{ "from", "where the value comes from; the variable NAME if not given", CREDENTIAL_SOURCE },
 	{ "streaming", "delayed: answers are held back until they are looked through",

@@ -14,7 +14,13 @@
 #define TOKEN_URLS_MAX 4
 
 /* What an entry of `credentials` may hold; for its reader and for the schema. */
-enum credential_shape { CREDENTIAL_TEXT, CREDENTIAL_TEXTS, CREDENTIAL_SOURCE, CREDENTIAL_SERVICE, CREDENTIAL_FLAG };
+enum credential_shape {
+	CREDENTIAL_TEXT,
+	CREDENTIAL_TEXTS,
+	CREDENTIAL_SOURCE,
+	CREDENTIAL_SERVICE,
+	CREDENTIAL_FLAG
+};
 
 struct credential_key {
 	const char *name, *help;

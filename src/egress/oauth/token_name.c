@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/tokens/token_name.c - which members of an answer are tokens, and which texts can be kept
+/* egress/oauth/token_name.c - which members of an answer are tokens, and which texts can be kept
  * apart from others. The names of the standard are few; vendors write them in other ways and add
  * their own. */
 #include <string.h>
 
 #include "base/text/cleanup.h"
-#include "egress/tokens/tokens_internal.h"
+#include "egress/oauth/oauth_internal.h"
 
 enum { NAME_MAX_SIZE = 64 };
 
@@ -35,7 +35,7 @@ enum token_name token_name(struct egress_text name)
 {
 	/* Of a token, and none: when it ends, what kind it is, where it is from. */
 	static const char *const about[] = { "type", "expire", "endpoint", "url", "uri", NULL };
-	static const char *const words[] = { "token",  "secret", "assertion", "jwt",
+	static const char *const words[] = { "token",  "secret",   "assertion", "jwt",
 					     "apikey", "password", NULL };
 	char s[NAME_MAX_SIZE];
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/tokens/token_json.c - JSON, read into a tree and written anew. */
+/* egress/oauth/token_json.c - JSON, read into a tree and written anew. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/bytes/jread.h"
 #include "base/bytes/json.h"
-#include "egress/tokens/tokens_internal.h"
+#include "egress/oauth/oauth_internal.h"
 
 #define DEPTH_MAX 16
 #define VALUES_MAX 2000
 
 struct sealing {
-	struct tokens *t;
+	struct oauth *t;
 	int endpoint;
 	int64_t until;
 	struct json out;
-	struct tokens_news *news;
+	struct oauth_news *news;
 	struct err *e;
 };
 
@@ -76,8 +76,8 @@ static int put_value(struct sealing *s, const char *name,
 	}
 }
 
-int token_json_answer(struct tokens *t, int endpoint, struct egress_text body, struct buf *out,
-		      struct tokens_news *news, struct err *e)
+int token_json_answer(struct oauth *t, int endpoint, struct egress_text body, struct buf *out,
+		      struct oauth_news *news, struct err *e)
 {
 	CLEANUP(jread) struct jread *v = NULL;
 	struct sealing s = { .t = t, .endpoint = endpoint, .news = news, .e = e };
@@ -107,7 +107,7 @@ static void put_member(struct json *sent, struct json *said, const char *name,
 	}
 }
 
-int token_json_body(const struct tokens *t, int endpoint, struct egress_text body, struct buf *sent,
+int token_json_body(const struct oauth *t, int endpoint, struct egress_text body, struct buf *sent,
 		    struct buf *said, uint64_t *used)
 {
 	CLEANUP(jread) struct jread *v = NULL;
@@ -124,7 +124,7 @@ int token_json_body(const struct tokens *t, int endpoint, struct egress_text bod
 		const char *name = jread_key(it), *text = jread_text(jread_value(it));
 		const struct secret *s =
 			text && token_field(egress_text(name, strlen(name)))
-				? tokens_value(t, endpoint, egress_text(text, strlen(text)), used)
+				? oauth_value(t, endpoint, egress_text(text, strlen(text)), used)
 				: NULL;
 
 		put_member(&a, &b, name, jread_value(it), s);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/tokens/exchange_tokens.c - a request to a token endpoint, and its answer: both are held
- * until they are whole, and written anew (tokens.h). What the answer brings is looked for in all
+/* egress/worker/exchange_oauth.c - a request to a token endpoint, and its answer: both are held
+ * until they are whole, and written anew (oauth.h). What the answer brings is looked for in all
  * that follows before the guest hears of it. */
 #include <string.h>
 #include <time.h>
 
 #include "base/text/cleanup.h"
-#include "egress/tokens/tokens.h"
+#include "egress/oauth/oauth.h"
 #include "egress/worker/exchange_internal.h"
 #include "model/known/login_file.h"
 
@@ -41,15 +41,16 @@ static bool put_length(struct exchange *x, size_t n)
 	return !x->head.failed;
 }
 
-bool exchange_tokens_up(struct exchange *x, struct egress_verdict *v)
+bool exchange_oauth_up(struct exchange *x, struct egress_verdict *v)
 {
-	CLEANUP(buf) struct buf sent = BUF_INIT(TOKENS_BODY_MAX * 4),
-				said = BUF_INIT(TOKENS_BODY_MAX * 4);
+	CLEANUP(buf)
+	struct buf sent = BUF_INIT(OAUTH_BODY_MAX * 4),
+		   said = BUF_INIT(OAUTH_BODY_MAX * 4);
 	const struct egress_text body = egress_text(buf_str(&x->held), x->held.len);
 	char none[1] = "";
 	uint64_t used = 0;
 
-	if (!tokens_body(x->k->tokens, endpoint_of(x), body, &sent, &said, &used))
+	if (!oauth_body(x->k->oauth, endpoint_of(x), body, &sent, &said, &used))
 		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the body is too long");
 	if (!look_up(x, said.data ? said.data : none, said.len, v))
 		return false;
@@ -66,7 +67,7 @@ bool exchange_tokens_up(struct exchange *x, struct egress_verdict *v)
 
 /* --- the answer --- */
 
-bool exchange_tokens_take(struct exchange *x, const char *p, size_t n)
+bool exchange_oauth_take(struct exchange *x, const char *p, size_t n)
 {
 	struct egress_verdict v = { 0 };
 
@@ -74,8 +75,7 @@ bool exchange_tokens_take(struct exchange *x, const char *p, size_t n)
 	if (!x->sealed.failed)
 		return true;
 	(void)verdict_deny(&v, EGRESS_BAD_ANSWER, NULL,
-			   "the token endpoint answered more than %zu KiB",
-			   TOKENS_ANSWER_MAX >> 10);
+			   "the token endpoint answered more than %zu KiB", OAUTH_ANSWER_MAX >> 10);
 	exchange_stop(x, &v);
 	return false;
 }
@@ -83,7 +83,7 @@ bool exchange_tokens_take(struct exchange *x, const char *p, size_t n)
 static int renew_tables(struct worker *k, struct err *e)
 {
 	size_t n;
-	const struct secret *all = tokens_secrets(k->tokens, &n);
+	const struct secret *all = oauth_secrets(k->oauth, &n);
 
 	if (k->scanner && scanner_renew(&k->scanner, all, n, e) < 0)
 		return -e->code;
@@ -99,10 +99,10 @@ static bool is_page(const struct exchange *x, int r)
 static bool seal(struct exchange *x, struct buf *out, struct egress_verdict *v)
 {
 	struct worker *k = x->k;
-	struct tokens_news news = { 0 };
+	struct oauth_news news = { 0 };
 	struct err e = { 0 }, other = { 0 };
-	int r = tokens_answer(k->tokens, endpoint_of(x), (int64_t)time(NULL),
-			      egress_text(buf_str(&x->sealed), x->sealed.len), out, &news, &e);
+	int r = oauth_answer(k->oauth, endpoint_of(x), (int64_t)time(NULL),
+			     egress_text(buf_str(&x->sealed), x->sealed.len), out, &news, &e);
 
 	if (news.n && renew_tables(k, &other) < 0)
 		return verdict_deny(v, EGRESS_INTERNAL, NULL, "%s", other.what);
@@ -113,16 +113,17 @@ static bool seal(struct exchange *x, struct buf *out, struct egress_verdict *v)
 	if (r < 0)
 		return verdict_deny(v, EGRESS_BAD_ANSWER, e.hint[0] ? e.hint : NULL,
 				    "what the token endpoint answered may not pass: %s", e.what);
-	return !news.n || exchange_tokens_told(x, &news) ||
+	return !news.n || exchange_oauth_told(x, &news) ||
 	       verdict_deny(v, EGRESS_INTERNAL, NULL, "a new token cannot be recorded");
 }
 
-bool exchange_tokens_told(struct exchange *x, const struct tokens_news *news)
+bool exchange_oauth_told(struct exchange *x, const struct oauth_news *news)
 {
 	const struct credential_spec *c = &x->k->plan->credentials.v[news->login];
 
 	return report_credential(x->k, EGRESS_EVENT_TOKEN, &x->t.v, c->name) &&
-	       (!credential_keeps(c) || !news->renews || report_renewed(x->k, c->name, news->renews));
+	       (!credential_keeps(c) || !news->renews ||
+		report_renewed(x->k, c->name, news->renews));
 }
 
 /* What came before the table was made anew. */
@@ -137,7 +138,7 @@ static bool clean(struct exchange *x, struct http1_text *t, struct buf *b)
 
 static bool send_sealed(struct exchange *x, struct buf *out)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT(2 * HEAD_ROOM), body = BUF_INIT(2 * TOKENS_ANSWER_MAX);
+	CLEANUP(buf) struct buf b = BUF_INIT(2 * HEAD_ROOM), body = BUF_INIT(2 * OAUTH_ANSWER_MAX);
 	struct down_head h = x->kept_head;
 	struct http1_text said = { buf_str(out), out->len };
 
@@ -152,9 +153,9 @@ static bool send_sealed(struct exchange *x, struct buf *out)
 	       x->d->ops->end(x->d, (struct http1_text){ "", 0 });
 }
 
-void exchange_tokens_end(struct exchange *x)
+void exchange_oauth_end(struct exchange *x)
 {
-	CLEANUP(buf) struct buf out = BUF_INIT(2 * TOKENS_ANSWER_MAX);
+	CLEANUP(buf) struct buf out = BUF_INIT(2 * OAUTH_ANSWER_MAX);
 	struct egress_verdict v = { 0 };
 
 	if (!seal(x, &out, &v)) {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/tokens/tokens_internal.h - the parts of the tokens, for one another. */
+/* egress/oauth/oauth_internal.h - the parts of the tokens, for one another. */
 #pragma once
 
 #include "egress/credential/cred.h"
-#include "egress/tokens/tokens.h"
+#include "egress/oauth/oauth.h"
 
-#define TOKENS_ENDPOINTS 16
+#define OAUTH_ENDPOINTS 16
 
-struct endpoint {
+struct oauth_endpoint {
 	struct host host;
 	uint16_t port;
 	const char *path;
 	size_t login; /* the credential that logs in there */
 };
 
-struct token {
+struct oauth_token {
 	struct secret secret; /* its value is in `room` */
 	char placeholder[CRED_PLACEHOLDER_LEN + 1];
 	char *room;
@@ -24,12 +24,12 @@ struct token {
 	bool used;
 };
 
-struct tokens {
+struct oauth {
 	const struct credentiallist *specs;
 	struct creds *creds;
-	struct endpoint ends[TOKENS_ENDPOINTS];
+	struct oauth_endpoint ends[OAUTH_ENDPOINTS];
 	size_t n_ends;
-	struct token v[TOKENS_MAX];
+	struct oauth_token v[OAUTH_MAX];
 	char *room; /* locked, for all of them */
 	struct secret *all;
 	size_t n_plan, n_all;
@@ -49,23 +49,23 @@ bool token_is_secret(const char *p, size_t n);
 
 /* A member or parameter of an answer. *instead is the placeholder that stands for it from now on,
  * and stays as it was where the text may pass. <0: neither. */
-int token_seal(struct tokens *t, int endpoint, struct egress_text name, struct egress_text value,
-	       int64_t until, const char **instead, struct tokens_news *news, struct err *e);
+int token_seal(struct oauth *t, int endpoint, struct egress_text name, struct egress_text value,
+	       int64_t until, const char **instead, struct oauth_news *news, struct err *e);
 
 /* The value that the placeholder stands for in a body at that endpoint; NULL: none. */
-const struct secret *tokens_value(const struct tokens *t, int endpoint, struct egress_text text,
-				  uint64_t *used);
+const struct secret *oauth_value(const struct oauth *t, int endpoint, struct egress_text text,
+				 uint64_t *used);
 
 /* ---- token_form.c: parameters; -EBADMSG: it is none ---- */
 
-int token_form_answer(struct tokens *t, int endpoint, struct egress_text body, struct buf *out,
-		      struct tokens_news *news, struct err *e);
-void token_form_body(const struct tokens *t, int endpoint, struct egress_text body,
-		     struct buf *sent, struct buf *said, uint64_t *used);
+int token_form_answer(struct oauth *t, int endpoint, struct egress_text body, struct buf *out,
+		      struct oauth_news *news, struct err *e);
+void token_form_body(const struct oauth *t, int endpoint, struct egress_text body, struct buf *sent,
+		     struct buf *said, uint64_t *used);
 
 /* ---- token_json.c: the same ---- */
 
-int token_json_answer(struct tokens *t, int endpoint, struct egress_text body, struct buf *out,
-		      struct tokens_news *news, struct err *e);
-int token_json_body(const struct tokens *t, int endpoint, struct egress_text body, struct buf *sent,
+int token_json_answer(struct oauth *t, int endpoint, struct egress_text body, struct buf *out,
+		      struct oauth_news *news, struct err *e);
+int token_json_body(const struct oauth *t, int endpoint, struct egress_text body, struct buf *sent,
 		    struct buf *said, uint64_t *used);

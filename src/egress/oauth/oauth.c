@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/tokens/tokens.h"
+#include "egress/oauth/oauth.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -7,21 +7,21 @@
 #include "base/text/cleanup.h"
 #include "base/text/str.h"
 #include "base/text/url.h"
-#include "egress/tokens/tokens_internal.h"
+#include "egress/oauth/oauth_internal.h"
 #include "model/known/login_file.h"
 
 #define SLOT ((size_t)SECRET_MAX + 1)
 
 /* --- making --- */
 
-static int add_endpoint(struct tokens *t, size_t login, const char *text, struct err *e)
+static int add_endpoint(struct oauth *t, size_t login, const char *text, struct err *e)
 {
-	struct endpoint *end = &t->ends[t->n_ends];
+	struct oauth_endpoint *end = &t->ends[t->n_ends];
 	struct url u;
 
-	if (t->n_ends == TOKENS_ENDPOINTS)
+	if (t->n_ends == OAUTH_ENDPOINTS)
 		return err_set(e, ERR_CONFIG, E2BIG, "token_url: more than %d of one run",
-			       TOKENS_ENDPOINTS);
+			       OAUTH_ENDPOINTS);
 	if (url_parse(text, &u, e) < 0)
 		return -e->code;
 	if (host_parse(egress_text(u.host, strlen(u.host)), &end->host) != HOST_OK)
@@ -34,7 +34,7 @@ static int add_endpoint(struct tokens *t, size_t login, const char *text, struct
 	return 0;
 }
 
-static int find_endpoints(struct tokens *t, struct err *e)
+static int find_endpoints(struct oauth *t, struct err *e)
 {
 	for (size_t i = 0; i < t->specs->n; i++) {
 		const struct strlist *l = token_urls_of(&t->specs->v[i]);
@@ -47,9 +47,9 @@ static int find_endpoints(struct tokens *t, struct err *e)
 }
 
 /* Later the worker can lock no page. */
-static int take_room(struct tokens *t, const struct secret *secrets, struct err *e)
+static int take_room(struct oauth *t, const struct secret *secrets, struct err *e)
 {
-	size_t n = TOKENS_MAX * SLOT;
+	size_t n = OAUTH_MAX * SLOT;
 	char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
@@ -60,20 +60,20 @@ static int take_room(struct tokens *t, const struct secret *secrets, struct err 
 		return err_hint(e, "raise the limit: ulimit -l");
 	}
 	(void)madvise(p, n, MADV_DONTDUMP);
-	for (size_t i = 0; i < TOKENS_MAX; i++)
+	for (size_t i = 0; i < OAUTH_MAX; i++)
 		t->v[i].room = p + i * SLOT;
 	t->n_plan = t->n_all = t->specs->n;
-	t->all = calloc(t->n_plan + TOKENS_MAX, sizeof(*t->all));
+	t->all = calloc(t->n_plan + OAUTH_MAX, sizeof(*t->all));
 	if (!t->all)
 		return err_nomem(e);
 	memcpy(t->all, secrets, t->n_plan * sizeof(*t->all));
 	return 0;
 }
 
-int tokens_new(const struct credentiallist *specs, const struct secret *secrets,
-	       struct creds *creds, struct tokens **ret, struct err *e)
+int oauth_new(const struct credentiallist *specs, const struct secret *secrets, struct creds *creds,
+	      struct oauth **ret, struct err *e)
 {
-	CLEANUP(tokens) struct tokens *t = calloc(1, sizeof(*t));
+	CLEANUP(oauth) struct oauth *t = calloc(1, sizeof(*t));
 
 	*ret = NULL;
 	if (!t)
@@ -90,20 +90,20 @@ int tokens_new(const struct credentiallist *specs, const struct secret *secrets,
 	return 0;
 }
 
-struct tokens *tokens_free(struct tokens *t)
+struct oauth *oauth_free(struct oauth *t)
 {
 	if (!t)
 		return NULL;
 	if (t->room) {
-		explicit_bzero(t->room, TOKENS_MAX * SLOT);
-		(void)munmap(t->room, TOKENS_MAX * SLOT);
+		explicit_bzero(t->room, OAUTH_MAX * SLOT);
+		(void)munmap(t->room, OAUTH_MAX * SLOT);
 	}
 	free(t->all);
 	free(t);
 	return NULL;
 }
 
-const struct secret *tokens_secrets(const struct tokens *t, size_t *n)
+const struct secret *oauth_secrets(const struct oauth *t, size_t *n)
 {
 	*n = t->n_all;
 	return t->all;
@@ -111,8 +111,8 @@ const struct secret *tokens_secrets(const struct tokens *t, size_t *n)
 
 /* --- endpoints --- */
 
-int tokens_endpoint(const struct tokens *t, const struct cred_target *to, struct egress_text method,
-		    struct egress_text target)
+int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text method,
+		   struct egress_text target)
 {
 	if (!t || !to->verified || !egress_text_is(method, "POST"))
 		return -1;
@@ -128,9 +128,9 @@ int tokens_endpoint(const struct tokens *t, const struct cred_target *to, struct
 }
 
 /* Several credentials may log in at one endpoint: a refresh token, the client's secret. */
-static bool logs_in(const struct tokens *t, int endpoint, size_t login)
+static bool logs_in(const struct oauth *t, int endpoint, size_t login)
 {
-	const struct endpoint *at = &t->ends[endpoint];
+	const struct oauth_endpoint *at = &t->ends[endpoint];
 
 	for (size_t i = 0; i < t->n_ends; i++)
 		if (t->ends[i].login == login && t->ends[i].port == at->port &&
@@ -139,8 +139,8 @@ static bool logs_in(const struct tokens *t, int endpoint, size_t login)
 	return false;
 }
 
-const struct secret *tokens_value(const struct tokens *t, int endpoint, struct egress_text text,
-				  uint64_t *used)
+const struct secret *oauth_value(const struct oauth *t, int endpoint, struct egress_text text,
+				 uint64_t *used)
 {
 	if (!cred_is_placeholder(text))
 		return NULL;
@@ -150,7 +150,7 @@ const struct secret *tokens_value(const struct tokens *t, int endpoint, struct e
 			*used |= (uint64_t)1 << i;
 			return &t->all[i];
 		}
-	for (size_t i = 0; i < TOKENS_MAX; i++)
+	for (size_t i = 0; i < OAUTH_MAX; i++)
 		if (t->v[i].used && logs_in(t, endpoint, t->v[i].login) &&
 		    memcmp(t->v[i].placeholder, text.p, text.n) == 0) {
 			*used |= (uint64_t)1 << t->v[i].login;
@@ -161,21 +161,21 @@ const struct secret *tokens_value(const struct tokens *t, int endpoint, struct e
 
 /* --- keeping --- */
 
-static void list_all(struct tokens *t)
+static void list_all(struct oauth *t)
 {
 	t->n_all = t->n_plan;
-	for (size_t i = 0; i < TOKENS_MAX; i++)
+	for (size_t i = 0; i < OAUTH_MAX; i++)
 		if (t->v[i].used)
 			t->all[t->n_all++] = t->v[i].secret;
 }
 
 /* What has expired is of no use to anybody. */
-static struct token *free_slot(struct tokens *t)
+static struct oauth_token *free_slot(struct oauth *t)
 {
-	for (size_t i = 0; i < TOKENS_MAX; i++)
+	for (size_t i = 0; i < OAUTH_MAX; i++)
 		if (!t->v[i].used)
 			return &t->v[i];
-	for (size_t i = 0; i < TOKENS_MAX; i++)
+	for (size_t i = 0; i < OAUTH_MAX; i++)
 		if (t->v[i].until && t->v[i].until < t->now) {
 			creds_forget(t->creds, t->v[i].cred, &t->v[i].secret);
 			explicit_bzero(t->v[i].room, SLOT);
@@ -187,7 +187,7 @@ static struct token *free_slot(struct tokens *t)
 
 /* The credential of the same endpoint that says where tokens go; a refresh token goes there alone,
  * and so does each token where none says more. */
-static size_t holder(const struct tokens *t, int endpoint, enum token_name is)
+static size_t holder(const struct oauth *t, int endpoint, enum token_name is)
 {
 	for (size_t i = 0; is != TOKEN_REFRESH && i + 1 < t->n_plan; i++)
 		if (logs_in(t, endpoint, i) && !token_urls_of(&t->specs->v[i + 1]) &&
@@ -196,7 +196,7 @@ static size_t holder(const struct tokens *t, int endpoint, enum token_name is)
 	return t->ends[endpoint].login;
 }
 
-static const char *known(struct tokens *t, struct egress_text value)
+static const char *known(struct oauth *t, struct egress_text value)
 {
 	for (size_t i = 0; i < t->n_all; i++)
 		if (t->all[i].len == value.n && memcmp(t->all[i].value, value.p, value.n) == 0)
@@ -205,11 +205,11 @@ static const char *known(struct tokens *t, struct egress_text value)
 }
 
 /* The placeholder that stands for it from now on; NULL and *e: it may not pass. */
-static const char *keep(struct tokens *t, int endpoint, enum token_name is, int64_t until,
-			struct egress_text value, struct tokens_news *news, struct err *e)
+static const char *keep(struct oauth *t, int endpoint, enum token_name is, int64_t until,
+			struct egress_text value, struct oauth_news *news, struct err *e)
 {
 	const char *old = known(t, value);
-	struct token *slot;
+	struct oauth_token *slot;
 
 	if (old)
 		return old;
@@ -217,7 +217,7 @@ static const char *keep(struct tokens *t, int endpoint, enum token_name is, int6
 	if (!slot)
 		return (void)err_refuse(e, ERR_CONFIG, ENOSPC,
 					"a run has so many at a time: start another one",
-					"more than %d tokens", TOKENS_MAX),
+					"more than %d tokens", OAUTH_MAX),
 		       NULL;
 	if (cred_placeholder(slot->placeholder, e) < 0)
 		return NULL;
@@ -241,11 +241,11 @@ static const char *keep(struct tokens *t, int endpoint, enum token_name is, int6
 }
 
 /* Part of it was another value of the run's. */
-static bool holds_placeholder(const struct tokens *t, struct egress_text value)
+static bool holds_placeholder(const struct oauth *t, struct egress_text value)
 {
 	for (size_t i = 0; i < t->n_all; i++)
-		if (t->all[i].placeholder && memmem(value.p, value.n, t->all[i].placeholder,
-						    strlen(t->all[i].placeholder)))
+		if (t->all[i].placeholder &&
+		    memmem(value.p, value.n, t->all[i].placeholder, strlen(t->all[i].placeholder)))
 			return true;
 	return false;
 }
@@ -258,8 +258,8 @@ static bool is_word(struct egress_text t)
 	return t.n < SECRET_MIN;
 }
 
-int token_seal(struct tokens *t, int endpoint, struct egress_text name, struct egress_text value,
-	       int64_t until, const char **instead, struct tokens_news *news, struct err *e)
+int token_seal(struct oauth *t, int endpoint, struct egress_text name, struct egress_text value,
+	       int64_t until, const char **instead, struct oauth_news *news, struct err *e)
 {
 	enum token_name is = token_name(name);
 
@@ -267,19 +267,20 @@ int token_seal(struct tokens *t, int endpoint, struct egress_text name, struct e
 	    (is == TOKEN_OTHER && is_word(value)))
 		return 0;
 	if (!token_is_secret(value.p, value.n) || holds_placeholder(t, value))
-		return err_refuse(e, ERR_UNAVAILABLE, EPERM,
-				  "brig keeps tokens of 16 to 4096 signs that no other text could be",
-				  "the '%.*s' in it has %zu signs, and cannot be told from other "
-				  "text",
-				  (int)(name.n < 40 ? name.n : 40), name.p, value.n);
+		return err_refuse(
+			e, ERR_UNAVAILABLE, EPERM,
+			"brig keeps tokens of 16 to 4096 signs that no other text could be",
+			"the '%.*s' in it has %zu signs, and cannot be told from other "
+			"text",
+			(int)(name.n < 40 ? name.n : 40), name.p, value.n);
 	*instead = keep(t, endpoint, is, until, value, news, e);
 	return *instead ? 0 : -e->code;
 }
 
 /* --- both ways --- */
 
-bool tokens_body(const struct tokens *t, int endpoint, struct egress_text body, struct buf *sent,
-		 struct buf *said, uint64_t *used)
+bool oauth_body(const struct oauth *t, int endpoint, struct egress_text body, struct buf *sent,
+		struct buf *said, uint64_t *used)
 {
 	size_t blank = 0;
 
@@ -295,13 +296,13 @@ bool tokens_body(const struct tokens *t, int endpoint, struct egress_text body, 
 	return !sent->failed && !said->failed;
 }
 
-int tokens_answer(struct tokens *t, int endpoint, int64_t now, struct egress_text body,
-		  struct buf *out, struct tokens_news *news, struct err *e)
+int oauth_answer(struct oauth *t, int endpoint, int64_t now, struct egress_text body,
+		 struct buf *out, struct oauth_news *news, struct err *e)
 {
 	size_t blank = 0;
 	int r;
 
-	*news = (struct tokens_news){ .login = t->ends[endpoint].login };
+	*news = (struct oauth_news){ .login = t->ends[endpoint].login };
 	t->now = now;
 	while (blank < body.n && (unsigned char)body.p[blank] <= ' ')
 		blank++;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/tokens/token_form.c - NAME=VALUE&..., as requests are written and a few endpoints answer.
+/* egress/oauth/token_form.c - NAME=VALUE&..., as requests are written and a few endpoints answer.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/text/cleanup.h"
 #include "base/text/num.h"
-#include "egress/tokens/tokens_internal.h"
+#include "egress/oauth/oauth_internal.h"
 
-struct pair {
+struct form_pair {
 	struct egress_text name, value; /* as they are written */
 };
 
-static bool next_pair(struct egress_text *rest, struct pair *ret)
+static bool next_pair(struct egress_text *rest, struct form_pair *ret)
 {
 	const char *end, *eq;
 
@@ -34,7 +34,7 @@ static bool next_pair(struct egress_text *rest, struct pair *ret)
 
 static int digit(char c)
 {
-	return c >= '0' && c <= '9'               ? c - '0'
+	return c >= '0' && c <= '9'                 ? c - '0'
 	       : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
 						    : -1;
 }
@@ -77,7 +77,7 @@ static bool is_form(struct egress_text t)
 
 static int64_t lifetime(struct egress_text body)
 {
-	struct pair p;
+	struct form_pair p;
 
 	while (next_pair(&body, &p)) {
 		uint64_t n = 0;
@@ -92,11 +92,12 @@ static int64_t lifetime(struct egress_text body)
 	return 0;
 }
 
-static int answer_pair(struct tokens *t, int endpoint, int64_t until, const struct pair *p,
-		       struct buf *out, struct tokens_news *news, struct err *e)
+static int answer_pair(struct oauth *t, int endpoint, int64_t until, const struct form_pair *p,
+		       struct buf *out, struct oauth_news *news, struct err *e)
 {
-	CLEANUP(buf) struct buf name = BUF_INIT(TOKENS_ANSWER_MAX),
-				value = BUF_INIT(TOKENS_ANSWER_MAX);
+	CLEANUP(buf)
+	struct buf name = BUF_INIT(OAUTH_ANSWER_MAX),
+		   value = BUF_INIT(OAUTH_ANSWER_MAX);
 	const char *instead = NULL;
 	int r;
 
@@ -117,11 +118,11 @@ static int answer_pair(struct tokens *t, int endpoint, int64_t until, const stru
 	return r;
 }
 
-int token_form_answer(struct tokens *t, int endpoint, struct egress_text body, struct buf *out,
-		      struct tokens_news *news, struct err *e)
+int token_form_answer(struct oauth *t, int endpoint, struct egress_text body, struct buf *out,
+		      struct oauth_news *news, struct err *e)
 {
 	int64_t life, until;
-	struct pair p;
+	struct form_pair p;
 
 	while (body.n && (body.p[body.n - 1] == '\n' || body.p[body.n - 1] == '\r'))
 		body.n--;
@@ -140,14 +141,14 @@ int token_form_answer(struct tokens *t, int endpoint, struct egress_text body, s
 
 /* --- a request --- */
 
-void token_form_body(const struct tokens *t, int endpoint, struct egress_text body,
-		     struct buf *sent, struct buf *said, uint64_t *used)
+void token_form_body(const struct oauth *t, int endpoint, struct egress_text body, struct buf *sent,
+		     struct buf *said, uint64_t *used)
 {
-	struct pair p;
+	struct form_pair p;
 
 	for (bool first = true; next_pair(&body, &p); first = false) {
 		const struct secret *s =
-			token_field(p.name) ? tokens_value(t, endpoint, p.value, used) : NULL;
+			token_field(p.name) ? oauth_value(t, endpoint, p.value, used) : NULL;
 
 		for (int k = 0; k < 2; k++) {
 			struct buf *b = k ? said : sent;

@@ -83,7 +83,7 @@ static int add_token_url(struct egress_plan *p, struct credential_spec *c, const
 }
 
 /* One that logs in becomes two: itself, for its endpoints alone, and behind it one without a value
- * for what these answer (egress/tokens/tokens.h). */
+ * for what these answer (egress/oauth/oauth.h). */
 static int add_login(struct egress_plan *p, const struct spec *s, const struct credential_spec *c,
 		     char *value, size_t len, struct err *e)
 {

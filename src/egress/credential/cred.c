@@ -165,25 +165,25 @@ int creds_other_keys(struct creds *c, const struct strlist *texts, struct err *e
 
 int creds_learn(struct creds *c, size_t i, const struct secret *s, struct err *e)
 {
-	const struct secret **slot;
+	struct cred_learned *slot;
 
 	for (size_t k = 0; k < c->v[i].n_learned; k++)
-		if (!c->v[i].learned[k]) {
-			c->v[i].learned[k] = s;
+		if (!c->v[i].learned[k].secret) {
+			c->v[i].learned[k].secret = s;
 			return 0;
 		}
 	slot = ARENA_PUSH(c->arena, c->v[i].learned, c->v[i].n_learned);
 	if (!slot)
 		return err_nomem(e);
-	*slot = s;
+	slot->secret = s;
 	return 0;
 }
 
 void creds_forget(struct creds *c, size_t i, const struct secret *s)
 {
 	for (size_t k = 0; k < c->v[i].n_learned; k++)
-		if (c->v[i].learned[k] == s)
-			c->v[i].learned[k] = NULL;
+		if (c->v[i].learned[k].secret == s)
+			c->v[i].learned[k].secret = NULL;
 }
 
 struct creds *creds_free(struct creds *c)

@@ -19,13 +19,17 @@ struct binding {
 	uint16_t port;
 };
 
+struct cred_learned {
+	const struct secret *secret; /* NULL: forgotten */
+};
+
 struct cred {
 	const struct credential_spec *spec;
 	const struct secret *secret;
 	struct binding *hosts;
 	size_t n_hosts;
 	char *name, *escaped;          /* {NAME} and %7BNAME%7D */
-	const struct secret **learned; /* during the run; NULL: forgotten */
+	struct cred_learned *learned; /* during the run */
 	size_t n_learned;
 };
 

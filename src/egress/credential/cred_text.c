@@ -22,8 +22,8 @@ const struct secret *cred_token(const struct cred *c, struct egress_text t)
 	    cred_same(t, c->name) || cred_same_nocase(t, c->escaped))
 		return c->secret;
 	for (size_t i = 0; i < c->n_learned; i++)
-		if (c->learned[i] && cred_same(t, c->learned[i]->placeholder))
-			return c->learned[i];
+		if (c->learned[i].secret && cred_same(t, c->learned[i].secret->placeholder))
+			return c->learned[i].secret;
 	return NULL;
 }
 
@@ -34,8 +34,8 @@ bool cred_placeholder_at(const struct cred *c, const char *p, size_t n)
 	if (c->secret->placeholder && memcmp(p, c->secret->placeholder, CRED_PLACEHOLDER_LEN) == 0)
 		return true;
 	for (size_t i = 0; i < c->n_learned; i++)
-		if (c->learned[i] &&
-		    memcmp(p, c->learned[i]->placeholder, CRED_PLACEHOLDER_LEN) == 0)
+		if (c->learned[i].secret &&
+		    memcmp(p, c->learned[i].secret->placeholder, CRED_PLACEHOLDER_LEN) == 0)
 			return true;
 	return false;
 }

@@ -95,9 +95,8 @@ static int64_t lifetime(struct egress_text body)
 static int answer_pair(struct oauth *t, int endpoint, int64_t until, const struct form_pair *p,
 		       struct buf *out, struct oauth_news *news, struct err *e)
 {
-	CLEANUP(buf)
-	struct buf name = BUF_INIT(OAUTH_ANSWER_MAX),
-		   value = BUF_INIT(OAUTH_ANSWER_MAX);
+	CLEANUP(buf) struct buf name = BUF_INIT(OAUTH_ANSWER_MAX);
+	CLEANUP(buf) struct buf value = BUF_INIT(OAUTH_ANSWER_MAX);
 	const char *instead = NULL;
 	int r;
 

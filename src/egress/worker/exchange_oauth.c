@@ -43,9 +43,8 @@ static bool put_length(struct exchange *x, size_t n)
 
 bool exchange_oauth_up(struct exchange *x, struct egress_verdict *v)
 {
-	CLEANUP(buf)
-	struct buf sent = BUF_INIT(OAUTH_BODY_MAX * 4),
-		   said = BUF_INIT(OAUTH_BODY_MAX * 4);
+	CLEANUP(buf) struct buf sent = BUF_INIT(OAUTH_BODY_MAX * 4);
+	CLEANUP(buf) struct buf said = BUF_INIT(OAUTH_BODY_MAX * 4);
 	const struct egress_text body = egress_text(buf_str(&x->held), x->held.len);
 	char none[1] = "";
 	uint64_t used = 0;
@@ -138,7 +137,8 @@ static bool clean(struct exchange *x, struct http1_text *t, struct buf *b)
 
 static bool send_sealed(struct exchange *x, struct buf *out)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT(2 * HEAD_ROOM), body = BUF_INIT(2 * OAUTH_ANSWER_MAX);
+	CLEANUP(buf) struct buf b = BUF_INIT(2 * HEAD_ROOM);
+	CLEANUP(buf) struct buf body = BUF_INIT(2 * OAUTH_ANSWER_MAX);
 	struct down_head h = x->kept_head;
 	struct http1_text said = { buf_str(out), out->len };
 

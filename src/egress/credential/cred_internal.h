@@ -28,7 +28,7 @@ struct cred {
 	const struct secret *secret;
 	struct binding *hosts;
 	size_t n_hosts;
-	char *name, *escaped;          /* {NAME} and %7BNAME%7D */
+	char *name, *escaped;         /* {NAME} and %7BNAME%7D */
 	struct cred_learned *learned; /* during the run */
 	size_t n_learned;
 };

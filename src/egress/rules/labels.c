@@ -145,6 +145,10 @@ static const char *labels_label(struct labels_seen *s, const char *p, size_t n)
 
 	if (labels_pieces(s, p, n))
 		return "pieces of one length";
+	if (n && *p == '_') { /* of a name that is no host's */
+		p++;
+		n--;
+	}
 	if (n > 4 && memcmp(p, "xn--", 4) == 0) {
 		p += 4;
 		n -= 4;

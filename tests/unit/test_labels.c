@@ -68,6 +68,7 @@ static const struct {
 	/* base32 and base64, as a name has them */
 	{ "knhu2rk7krhuwrkojzpxg33nmvpxg5a", "a text in base32" },
 	{ "orugs42jonaxizlyorswqylupfxxk", "a text in base32" },
+	{ "c29tzv9zzwnyzxrfdg9rzw5fmti3nq", "a text in base64" },
 	{ "q7c29tzv9zzwnyzxrfdg9rzw5fmti3nq8w", "a long row of letters and digits" },
 	{ "q8w7e6r5.t4y3u2i1.o0p9a8s7", "pieces of one length" },
 	{ "tok-aaaa.bbbbcccc.ddddeeee.ffffgggg", "pieces of one length" },

@@ -14,7 +14,7 @@
 #define LABELS_DIGITS 20 /* of a number */
 #define LABELS_HEX 33    /* more than of an account or an MD5 */
 #define LABELS_MIXED 33  /* letters and digits in turn: more than of a function's address */
-#define LABELS_BASE32 27 /* from so many on they may say a text in base32 */
+#define LABELS_SAYS 27   /* from so many on they may say a text in base32 or base64 */
 #define LABELS_ALL 40    /* in several words together */
 #define LABELS_TEXT 7    /* bytes of text that hexadecimal digits say */
 #define LABELS_PIECES 3  /* and one more where they may be words */
@@ -67,6 +67,11 @@ static size_t labels_text(const char *p, size_t n, bool number)
 	return n / 2;
 }
 
+static bool labels_sign(int c)
+{
+	return c && (isalnum(c) || strchr("_-.:/@=+ ", c));
+}
+
 /* All of it text, in the digits of RFC 4648. */
 static bool labels_base32(const char *p, size_t n)
 {
@@ -84,9 +89,43 @@ static bool labels_base32(const char *p, size_t n)
 			continue;
 		have -= 8;
 		c = (int)(bits >> have & 0xff);
-		if (!isalnum(c) && !strchr("_-.:/@=+ ", c))
+		if (!labels_sign(c))
 			return false;
 	}
+	return true;
+}
+
+static unsigned labels_six(char c, bool capital)
+{
+	if (isdigit((unsigned char)c))
+		return (unsigned)(c - '0') + 52;
+	return (unsigned)(c - 'a') + (capital ? 0 : 26);
+}
+
+/* May four signs, in whichever letters, stand for three of a text? Of random ones every sixth. */
+static bool labels_four(const char *p)
+{
+	for (unsigned capitals = 0; capitals < 16; capitals++) {
+		unsigned bits = 0;
+
+		for (unsigned i = 0; i < 4; i++)
+			bits = bits << 6 | labels_six(p[i], capitals >> i & 1);
+		if (labels_sign((int)(bits >> 16)) && labels_sign((int)(bits >> 8 & 0xff)) &&
+		    labels_sign((int)(bits & 0xff)))
+			return true;
+	}
+	return false;
+}
+
+/* The same in base64, which has lost its capitals on the way, as names do. */
+static bool labels_base64(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)p[i]))
+			return false;
+	for (size_t i = 0; i + 4 <= n; i += 4)
+		if (!labels_four(p + i))
+			return false;
 	return true;
 }
 
@@ -119,8 +158,10 @@ static const char *labels_one(struct labels_seen *s, const char *p, size_t n)
 		return "a long row of digits";
 	if (!w.hex && n >= LABELS_MIXED && w.turns >= 6)
 		return "a long row of letters and digits";
-	if (n >= LABELS_BASE32 && labels_base32(p, n))
+	if (n >= LABELS_SAYS && labels_base32(p, n))
 		return "a text in base32";
+	if (n >= LABELS_SAYS && w.digits && labels_base64(p, n))
+		return "a text in base64";
 	if (n < LABELS_WORD || w.digits < 2 || (w.turns < 2 && w.digits < n))
 		return NULL;
 	s->data += n;

@@ -273,22 +273,18 @@ static int etc_files(struct box_plan *p, struct err *e)
 			     p->user_name, p->uid, p->gid, p->user_name, p->home);
 	const char *group = arena_printf(p->arena, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n",
 					 p->user_name, p->gid);
-	if (p->image && passwd && group) {
-		passwd = plan_image_lines(p, passwd, p->image->passwd);
-		group = plan_image_lines(p, group, p->image->group);
-	}
+	const char *doorless = p->spec->members.n ? MEMBERS_RESOLV : DOORLESS_RESOLV;
+	const char *resolv = door ? DOOR_RESOLV : doorless;
+	const bool more = p->image && passwd && group;
 	const struct {
 		const char *path, *text;
 	} all[] = {
-		{ "/etc/passwd", passwd },
-		{ "/etc/group", group },
+		{ "/etc/passwd", more ? plan_image_lines(p, passwd, p->image->passwd) : passwd },
+		{ "/etc/group", more ? plan_image_lines(p, group, p->image->group) : group },
 		/* Under network host the command resolves names as the host does. */
 		{ "/etc/hosts", host ? host_text(p, "/etc/hosts", hosts) : hosts },
 		{ "/etc/hostname", "brig\n" },
-		{ "/etc/resolv.conf", host                 ? host_text(p, "/etc/resolv.conf", "")
-				      : door               ? DOOR_RESOLV
-				      : p->spec->members.n ? MEMBERS_RESOLV
-							   : DOORLESS_RESOLV },
+		{ "/etc/resolv.conf", host ? host_text(p, "/etc/resolv.conf", "") : resolv },
 		{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 					"services: files\nprotocols: files\n" },
 	};

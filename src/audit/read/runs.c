@@ -331,7 +331,8 @@ static void put_run(struct json *j, const struct run_told *t)
 		{ "access" },        { "network" },   { "profile" },
 		{ "workspace" },     { "memory" },    { "timeout_ms" },
 		{ "policy" },        { "version" },   { "within" },
-		{ "name" },          { NULL }
+		{ "name" },          { "mode" },
+		{ NULL }
 	};
 	static const char *const end[][2] = {
 		{ "time", "ended" }, { "outcome" },   { "rc" },    { "signal" }, { "duration_ms" },

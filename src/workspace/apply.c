@@ -15,7 +15,6 @@
 #include "base/files/claim.h"
 #include "base/files/lives.h"
 #include "base/files/state.h"
-#include "base/text/clean.h"
 #include "base/text/str.h"
 #include "model/settings/paths.h"
 #include "workspace/apply_internal.h"
@@ -564,11 +563,11 @@ static int keep_others_out(const struct apply *a, const char *items, int *lock, 
 	*lock = exposed_lock(&unused);
 	if (*lock >= 0)
 		return 0;
-	return err_refuse(e, ERR_UNAVAILABLE, EBUSY,
-			  "wait until no other run lives, or set XDG_CACHE_HOME to a folder on the "
-			  "workspace's file system",
-			  "what is applied would be staged in '%.160s', where another run may write",
-			  items);
+	return err_refuse(
+		e, ERR_UNAVAILABLE, EBUSY,
+		"wait until no other run lives, or set XDG_CACHE_HOME to a folder on the "
+		"workspace's file system",
+		"what is applied would be staged in '%.160s', where another run may write", items);
 }
 
 int apply_commit(struct apply *a, size_t *done, struct err *e)
@@ -590,8 +589,8 @@ int apply_commit(struct apply *a, size_t *done, struct err *e)
 	*done = 0;
 	if (refuse_conflict(a, e) < 0)
 		return -e->code;
-	if (make_list(a, &l,
-		      a->layer->about.same_place && !a->layer->still && !anybody_lives(a)) < 0)
+	if (make_list(a, &l, a->layer->about.same_place && !a->layer->still && !anybody_lives(a)) <
+	    0)
 		return err_nomem(e);
 	if (!l.n)
 		return 0;
@@ -617,20 +616,18 @@ int apply_commit(struct apply *a, size_t *done, struct err *e)
 	return r;
 }
 
-static void tell_looks(const struct apply *a, struct apply_told *t)
+static void tell_looks(const struct apply *a, apply_look_at *look, void *arg)
 {
-	for (size_t i = 0; i < a->list.n; i++) {
-		const struct change *c = &a->list.v[i];
-		CLEANUP(buf) struct buf b = BUF_INIT(8 * PATH_MAX);
+	for (size_t i = 0; look && i < a->list.n; i++) {
+		const char *reason = guard_change(&a->list.v[i]).reported;
 
-		if (a->verdicts[i] != VERDICT_TAKE || !guard_change(c).reported || t->looks++)
-			continue;
-		clean_put(&b, c->path, strlen(c->path));
-		(void)snprintf(t->look, sizeof(t->look), "%s", buf_str(&b));
+		if (a->verdicts[i] == VERDICT_TAKE && reason)
+			look(arg, a->list.v[i].path, reason);
 	}
 }
 
-int apply_auto(struct layer *l, struct apply_told *ret, struct err *e)
+int apply_auto(struct layer *l, struct apply_told *ret, apply_look_at *look, void *arg,
+	       struct err *e)
 {
 	const struct apply_asked all = { 0 };
 	CLEANUP(apply) struct apply *a = NULL;
@@ -643,6 +640,6 @@ int apply_auto(struct layer *l, struct apply_told *ret, struct err *e)
 	ret->left = apply_count(a, VERDICT_GUARDED) + apply_count(a, VERDICT_NEVER);
 	if (apply_commit(a, &ret->done, e) < 0)
 		return -e->code;
-	tell_looks(a, ret);
+	tell_looks(a, look, arg);
 	return 0;
 }

@@ -35,7 +35,8 @@ enum apply_verdict {
 struct apply; /* of one workspace and layer, locked */
 
 /* Locks the workspace, undoes what a killed apply left, and looks through the layer, which is held
- * alone, or `still`, and stays the caller's. From one that is in use files are copied. -EBUSY: somebody else applies there. */
+ * alone, or `still`, and stays the caller's. From one that is in use files are copied. -EBUSY:
+ * somebody else applies there. */
 int apply_begin(struct layer *l, struct apply **ret, struct err *e);
 struct apply *apply_end(struct apply *a);
 DEFINE_CLEANUP(apply, struct apply *, apply_end)
@@ -67,10 +68,11 @@ void apply_on_step(struct apply *a, apply_step *fn, void *arg);
  * conflict. */
 struct apply_told {
 	size_t done, left; /* changes; those that were left out */
-	size_t looks;      /* of what was applied, worth a look: guard_says.reported */
-	char look[200];    /* the first of these, as a terminal may have it */
 };
-int apply_auto(struct layer *l, struct apply_told *ret, struct err *e);
+/* What was applied and is worth a look (guard_says.reported); may be NULL. */
+typedef void apply_look_at(void *arg, const char *path, const char *reason);
+int apply_auto(struct layer *l, struct apply_told *ret, apply_look_at *look, void *arg,
+	       struct err *e);
 
 /* Undoes the last apply in the workspace; *done: how many changes. -ENOENT: there is none. Refused
  * where something has been changed since, unless `force`. */

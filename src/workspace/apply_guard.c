@@ -109,7 +109,8 @@ static const char new_dot[] = "new, and hidden: programs may read it by themselv
 
 static bool is_new_dot(const struct change *c)
 {
-	return c->path[0] == '.' && !strchr(c->path, '/') && c->kind != CHANGE_DELETED && !c->was.mode;
+	return c->path[0] == '.' && !strchr(c->path, '/') && c->kind != CHANGE_DELETED &&
+	       !c->was.mode;
 }
 
 static struct guard_says guard_names(const struct change *c)

@@ -81,7 +81,7 @@ static int known_order(const void *x, const void *y)
 		return a->ino < b->ino ? -1 : 1;
 	if (a->ctime.tv_sec != b->ctime.tv_sec)
 		return a->ctime.tv_sec < b->ctime.tv_sec ? -1 : 1;
-	return a->ctime.tv_nsec < b->ctime.tv_nsec   ? -1
+	return a->ctime.tv_nsec < b->ctime.tv_nsec    ? -1
 	       : a->ctime.tv_nsec == b->ctime.tv_nsec ? 0
 						      : 1;
 }

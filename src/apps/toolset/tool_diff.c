@@ -57,7 +57,8 @@ int workspace_diff(struct tool_call *c, const struct jread *args, struct err *e)
 		if (!t.text.len)
 			buf_puts(&c->result.text, "(no changes)");
 		if (t.cut)
-			buf_puts(&c->result.text, "\n(cut here: the user sees all of it by brig diff)");
+			buf_puts(&c->result.text,
+				 "\n(cut here: the user sees all of it by brig diff)");
 		json_init(&j, &c->result.json, false);
 		json_object(&j);
 		json_key(&j, "diff");

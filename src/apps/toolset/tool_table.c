@@ -296,9 +296,10 @@ const struct tool tool_table[] = {
 	  .begin = search_files },
 	{ .name = "workspace_diff",
 	  .title = "Show what was changed",
-	  .about = "Where the workspace is an overlay (workspace.mode), what a command or a sandbox "
-		   "has changed there and nobody has applied yet, as a patch. Only the user can "
-		   "apply it.",
+	  .about =
+		  "Where the workspace is an overlay (workspace.mode), what a command or a sandbox "
+		  "has changed there and nobody has applied yet, as a patch. Only the user can "
+		  "apply it.",
 	  .input = in_diff,
 	  .output = out_diff,
 	  .reads = true,

@@ -64,10 +64,10 @@ static int bwrap_inside_layer(const struct inside *c, struct err *e)
 	CLEANUP(fd) int layer = open(BWRAP_LAYER, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (c->unlocked)
-		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-				  "take --workspace direct, or another backend",
-				  "a security module lets bubblewrap have namespaces and brig none: "
-				  "there can be no overlay workspace");
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOTSUP, "take --workspace direct, or another backend",
+			"a security module lets bubblewrap have namespaces and brig none: "
+			"there can be no overlay workspace");
 	if (target < 0 || layer < 0)
 		return err_sys(e, "cannot open the layer");
 	if (layer_mount(target, layer, e) < 0)

@@ -159,16 +159,6 @@ static void say_applied(const struct outcome *o)
 			   o->layer);
 	if (text.len)
 		message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
-	if (!o->layer_look)
-		return;
-	buf_done(&text);
-	text = (struct buf)BUF_INIT(1024);
-	buf_printf(&text, "look at '%s'", o->layer_look);
-	if (o->layer_looks > 1)
-		buf_printf(&text, " and %llu more", (unsigned long long)o->layer_looks - 1);
-	buf_printf(&text, ", which programs may read by themselves: applied, and brig apply --undo "
-			  "takes all of it back");
-	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
 }
 
 /* What an overlay workspace has in front, and what to do with it; nothing is nothing to tell. */

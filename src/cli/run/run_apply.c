@@ -36,8 +36,8 @@ static enum apply_answer meant(const char *line)
 	static const struct {
 		const char *word;
 		enum apply_answer is;
-	} words[] = { { "y", ASKED_YES },  { "Y", ASKED_YES },    { "yes", ASKED_YES },
-		      { "d", ASKED_DIFF }, { "diff", ASKED_DIFF }, { "i", ASKED_EACH },
+	} words[] = { { "y", ASKED_YES },           { "Y", ASKED_YES },     { "yes", ASKED_YES },
+		      { "d", ASKED_DIFF },          { "diff", ASKED_DIFF }, { "i", ASKED_EACH },
 		      { "interactive", ASKED_EACH } };
 
 	for (size_t k = 0; k < ARRAY_LEN(words); k++)
@@ -97,6 +97,11 @@ static void speak(const char *verb, const char *option, const char *run)
 		(void)proc_wait(pid);
 }
 
+static void look_at(void *outcome, const char *path, const char *reason)
+{
+	outcome_trust(outcome, path, reason);
+}
+
 static void apply_now(struct outcome *o)
 {
 	struct layer l = LAYER_NONE;
@@ -104,13 +109,11 @@ static void apply_now(struct outcome *o)
 
 	o->layer_tried = true;
 	if (layer_open(o->layer, NULL, LAYER_ALONE, &l, &o->layer_kept) == 0 &&
-	    apply_auto(&l, &t, &o->layer_kept) == 0)
+	    apply_auto(&l, &t, look_at, o, &o->layer_kept) == 0)
 		err_clear(&o->layer_kept);
 	layer_done(&l);
 	o->layer_applied = t.done;
 	o->layer_left = t.left;
-	o->layer_looks = t.looks;
-	o->layer_look = t.looks ? arena_strdup(o->arena, t.look) : NULL;
 }
 
 void run_apply_ask(const struct spec *s, struct outcome *o)

@@ -15,8 +15,6 @@
 #include "cli/sandbox/sandbox_cli.h"
 #include "proc/spawn.h"
 
-static const struct subcommand *const kinds[] = { &cmd_diff, &cmd_apply };
-
 /* In the child: `brig apply ID ...`, as if that had been said. */
 static int speak(const struct subcommand *c, const char *id, int argc, char **argv)
 {
@@ -66,8 +64,9 @@ static int act_at(struct daemon_client *d, const char *id, const char *more, str
 	CLEANUP(jread) struct jread *v = NULL;
 	char target[256];
 
-	return sandbox_target_of(target, id, more, e) < 0 ? -e->code
-							   : sandbox_ask(d, "POST", target, NULL, &v, e);
+	return sandbox_target_of(target, id, more, e) < 0
+		       ? -e->code
+		       : sandbox_ask(d, "POST", target, NULL, &v, e);
 }
 
 static int with_it_still(const struct subcommand *c, const char *ref, int argc, char **argv,
@@ -96,14 +95,11 @@ static int with_it_still(const struct subcommand *c, const char *ref, int argc, 
 
 int command_changes(int argc, char **argv)
 {
-	const struct subcommand *c = NULL;
+	const struct subcommand *c = str_eq(argv[1], cmd_diff.name) ? &cmd_diff : &cmd_apply;
 	struct err e = { 0 };
 	int status = EXIT_BRIG;
 
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (str_eq(argv[1], kinds[i]->name))
-			c = kinds[i];
-	if (c && with_it_still(c, argv[2], argc, argv, &status, &e) == 0)
+	if (with_it_still(c, argv[2], argc, argv, &status, &e) == 0)
 		return status;
 	error_print(&e);
 	return EXIT_BRIG;

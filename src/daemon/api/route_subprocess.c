@@ -257,7 +257,8 @@ static void changes(struct api *a, struct http_call *c, const char *verb, const 
 	if (!is_run_id(run))
 		route_subprocess_refuse(c, PROBLEM_INVALID, "that is no run's id");
 	else
-		subprocess_run(a, c, &(struct subprocess_asked){ .argv = argv, .seconds = SECONDS });
+		subprocess_run(a, c,
+			       &(struct subprocess_asked){ .argv = argv, .seconds = SECONDS });
 }
 
 void serve_changes(struct api *a, struct http_call *c, const struct jread *body UNUSED)

@@ -610,8 +610,6 @@ void outcome_json(const struct outcome *o, struct json *j)
 		if (o->layer_tried) {
 			json_ku64(j, "applied", o->layer_applied);
 			json_ku64(j, "left", o->layer_left);
-			json_ku64(j, "looks", o->layer_looks);
-			json_kstr(j, "look", o->layer_look);
 			json_kstr(j, "kept", o->layer_kept.code ? o->layer_kept.what : NULL);
 		}
 		json_object_end(j);

@@ -108,8 +108,6 @@ struct outcome {
 	bool layer_more;        /* and more than were counted */
 	bool layer_tried;       /* workspace.apply auto: what came of it follows */
 	uint64_t layer_applied, layer_left; /* changes */
-	uint64_t layer_looks;               /* of those that were applied, worth a look */
-	const char *layer_look;             /* the first of them; NULL: none */
 	struct err layer_kept;              /* why nothing was applied; code 0: it was */
 	const char *repository; /* host folder around the workspace that was shown; NULL: none */
 	const char *job,

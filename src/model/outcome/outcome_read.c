@@ -99,8 +99,7 @@ int outcome_read_end(const struct jread *v, struct outcome *o, struct err *e)
 static void read_layer(const struct jread *v, struct outcome *o)
 {
 	const struct jread *layer = jread_get(v, "layer");
-	const char *id = jread_str(layer, "id"), *kept = jread_str(layer, "kept"),
-		   *look = jread_str(layer, "look");
+	const char *id = jread_str(layer, "id"), *kept = jread_str(layer, "kept");
 
 	if (!id)
 		return;
@@ -110,8 +109,6 @@ static void read_layer(const struct jread *v, struct outcome *o)
 	o->layer_tried = jread_get(layer, "applied") != NULL;
 	o->layer_applied = (uint64_t)jread_int(layer, "applied", 0);
 	o->layer_left = (uint64_t)jread_int(layer, "left", 0);
-	o->layer_looks = (uint64_t)jread_int(layer, "looks", 0);
-	o->layer_look = look ? arena_strdup(o->arena, look) : NULL;
 	if (kept)
 		(void)err_set(&o->layer_kept, ERR_POLICY, EEXIST, "%s", kept);
 }

@@ -43,7 +43,7 @@ enum { LAYER_KEPT_S = 7 * 24 * 3600, LAYER_BOOT = 40, LAYER_SANDBOX = 64 };
 #define LAYERS_SIZE ((uint64_t)5 << 30) /* where layers_size says nothing else */
 
 struct layer_about {
-	char id[CLAIM_ID + 1];    /* of the run */
+	char id[CLAIM_ID + 1]; /* of the run */
 	/* Of the long-lived sandbox that it belongs to, and the boot of its last start; "" of a
 	 * run. */
 	char sandbox[LAYER_SANDBOX], boot[LAYER_BOOT];

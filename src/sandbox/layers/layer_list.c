@@ -182,8 +182,8 @@ static int find_id(const struct layer_names *l, const char *which, const char **
 	const char *found = NULL;
 
 	for (size_t i = 0; i < l->n; i++) {
-		if (is_gone(l->v[i].name) || (!str_starts(l->v[i].name, which) &&
-					      !str_eq(l->v[i].sandbox, which)))
+		if (is_gone(l->v[i].name) ||
+		    (!str_starts(l->v[i].name, which) && !str_eq(l->v[i].sandbox, which)))
 			continue;
 		if (found)
 			return err_refuse(e, ERR_USAGE, EINVAL, "give more digits of the id",
@@ -320,11 +320,11 @@ int layer_drop(struct layer *l, struct err *e)
 
 	if (l->still) {
 		layer_done(l);
-		return err_refuse(e, ERR_UNAVAILABLE, EBUSY,
-				  "stop it first: brig sandbox stop ID", "a sandbox stands on it");
+		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "stop it first: brig sandbox stop ID",
+				  "a sandbox stands on it");
 	}
 	r = layers < 0 || !name ? err_set(e, ERR_INTERNAL, ENOENT, "the layer has no place")
-				    : layer_remove(layers, name + 1, e);
+				: layer_remove(layers, name + 1, e);
 
 	layer_done(l);
 	return r;
@@ -336,8 +336,8 @@ void layer_release(const char *id)
 {
 	char store[PATH_MAX], name[33];
 	CLEANUP(fd) int layers = layer_store_find(store);
-	CLEANUP(fd) int folder = layers < 0 || !claim_is_id(id) ? -1
-								: openat(layers, id, LAYER_FOLDER);
+	CLEANUP(fd)
+	int folder = layers < 0 || !claim_is_id(id) ? -1 : openat(layers, id, LAYER_FOLDER);
 	struct layer_about a;
 	struct err unused;
 	struct timespec now;

@@ -275,7 +275,7 @@ void run_names_count_own(struct command_run *r);
 /* ---- run_layer.c: what an overlay workspace has in front ---- */
 
 int run_layer_make(struct sandbox *s, struct err *e);
-void run_layer_end(struct sandbox *s);  /* nothing inside lives any more */
+void run_layer_end(struct sandbox *s); /* nothing inside lives any more */
 /* Of an open sandbox: a command has ended, whose outcome gets what came of workspace.apply. */
 void run_layer_after(struct sandbox *s, struct outcome *o);
 void run_layer_done(struct sandbox *s); /* one of a run that never was goes */

@@ -29,7 +29,7 @@ int run_layer_make(struct sandbox *s, struct err *e)
 {
 	struct layer_want w = { .id = s->spec->layer_id ? s->spec->layer_id : s->o->id,
 				.workspace = s->spec->workdir,
-				.sandbox = s->only	       ? NULL
+				.sandbox = s->only             ? NULL
 					   : s->spec->layer_of ? s->spec->layer_of
 							       : s->o->id };
 	CLEANUP(fd) int folder = -1;
@@ -70,6 +70,11 @@ static void layer_is_lost(struct outcome *o, const struct err *why)
 	o->error = *why;
 }
 
+static void look_at(void *outcome, const char *path, const char *reason)
+{
+	outcome_trust(outcome, path, reason);
+}
+
 /* What the rules allow goes into the folder; the rest, and all where something is in conflict,
  * stays in the layer for who is there to judge it. */
 static void apply_all(struct layer *l, struct outcome *o)
@@ -77,12 +82,10 @@ static void apply_all(struct layer *l, struct outcome *o)
 	struct apply_told t;
 
 	o->layer_tried = true;
-	if (apply_auto(l, &t, &o->layer_kept) == 0)
+	if (apply_auto(l, &t, look_at, o, &o->layer_kept) == 0)
 		err_clear(&o->layer_kept);
 	o->layer_applied = t.done;
 	o->layer_left = t.left;
-	o->layer_looks = t.looks;
-	o->layer_look = t.looks ? arena_strdup(o->arena, t.look) : NULL;
 }
 
 static void apply_at_end(struct sandbox *s)

@@ -85,6 +85,17 @@ static bool has_behind(const struct subcommand *c, const char *word)
 	return c->word_behind && c->word_behind(word, 0);
 }
 
+/* Then a folder may come in their place. */
+static bool only_options(const struct subcommand *c, const char *word)
+{
+	const char *w;
+
+	for (size_t i = 0; (w = c->word_behind(word, i)); i++)
+		if (w[0] != '-')
+			return false;
+	return true;
+}
+
 static bool has_box(const struct subcommand *c, const char *word)
 {
 	return c->box_behind && c->box_behind(word);
@@ -150,9 +161,11 @@ static void bash_command(const struct subcommand *c)
 			(void)printf("; [[ $prev != %s ]] || words=$(_brig_boxes)", o.v[i]);
 		if (!has_behind(c, o.v[i]))
 			continue;
-		(void)printf("; [[ $prev != %s ]] || words='", o.v[i]);
+		(void)printf(only_options(c, o.v[i]) ? "; [[ $prev != %s ]] || { _brig_files -d -W '"
+						     : "; [[ $prev != %s ]] || words='",
+			     o.v[i]);
 		behind_print(c, o.v[i], "");
-		(void)printf("'");
+		(void)printf(only_options(c, o.v[i]) ? "'; return; }" : "'");
 	}
 	(void)printf(" ;;\n");
 }

@@ -196,10 +196,7 @@ static int ask_home(struct initiation *x, struct err *e)
 /* An engine has no layers. */
 static int ask_workspace(struct initiation *x, struct err *e)
 {
-	const char *backend = x->answers.backend;
-
-	if (x->asked.workspace || x->asked.image ||
-	    (backend && !str_eq(backend, "native") && !str_eq(backend, "bwrap")))
+	if (x->asked.workspace || x->asked.image || chose_images(x))
 		return 0;
 	return init_ask_until(
 		x,

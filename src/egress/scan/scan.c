@@ -632,7 +632,10 @@ static bool scan_look(struct scan *b)
 	if (!try_pending(b))
 		return false;
 	r = match_feed(b->stream, b->data, b->n, on_literal, b);
-	return r < 0 ? scan_failed(b) : r == 0 && scan_hex(b) && runs_look(b) && escapes_look(b);
+	if (r < 0)
+		return scan_failed(b);
+	/* So many digits as are of interest are a run. */
+	return r == 0 && runs_look(b) && (!runs_were_seen(b) || scan_hex(b)) && escapes_look(b);
 }
 
 void scan_shapes(struct scan *b)

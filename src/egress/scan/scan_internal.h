@@ -141,6 +141,39 @@ bool behind_flush(struct scan *b, struct behind *s, bool last);
  * more. */
 bool behind_place(const struct scan *inner, int64_t *from, int64_t *to);
 
+/* ---- the text that base64 says: scan_base64.c ---- */
+
+#define BASE64_TEXTS 4 /* groups in a row that are text */
+#define BASE64_GROUPS (BASE64_TEXTS + 1)
+
+struct base64_group {
+	int64_t at; /* of its first sign */
+	unsigned n;
+	char b[3];
+};
+
+struct base64_says {
+	char signs[4]; /* of a group that is not whole */
+	unsigned n;
+	int64_t at;
+	struct base64_group last[BASE64_GROUPS];
+	unsigned n_last, texts; /* so many of the last ones are text */
+	bool skipped;           /* they begin with this one, which nobody read */
+	char before[4];
+	int64_t before_at;
+	bool telling;
+	int64_t next; /* where what is told goes on; INT64_MIN: it does not */
+};
+
+extern const unsigned char base64_six[256]; /* one more than a sign's value; 0: it is none */
+
+void base64_begins(struct base64_says *s);
+/* Signs, the first of which stands at `at` of the stream. false: blocked. */
+bool base64_say(struct scan *b, struct behind **said, struct base64_says *s, const char *p,
+		size_t n, int64_t at);
+/* A line ends, or all of it: so does the group at hand. */
+bool base64_stops(struct scan *b, struct behind **said, struct base64_says *s);
+
 /* ---- runs of base64 and hex: scan_runs.c ---- */
 
 struct base_runs;
@@ -149,6 +182,8 @@ struct base_runs *runs_free(struct base_runs *r);
 void runs_wipe(struct base_runs *r);
 void runs_restart(struct base_runs *r);
 bool runs_look(struct scan *b); /* at the bytes at hand; false: blocked */
+/* Did any of these lie in one? Where nobody looks they may have. */
+bool runs_were_seen(const struct scan *b);
 
 /* ---- escapes ---- */
 

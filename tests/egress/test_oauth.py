@@ -318,7 +318,8 @@ post -H "Authorization: Bearer $t" https://login.test/oauth/token
 post -T /etc/hostname "https://login.test/oauth/token?refresh_token=$n"
 post -d refresh_token=x$n https://login.test/oauth/token""")
         assert r["stdout"].split() == ["403"] * 8 + ["400"], r
-        assert len(login.seen) == 2 and "xbrig-" in login.seen[1][2] and not api.seen, (login.seen, api.seen)
+        bodies = [b for _, _, b in login.seen if b]  # the head of one whose body is refused may have left
+        assert len(bodies) == 2 and "xbrig-" in bodies[1] and not api.seen, (login.seen, api.seen)
         nothing_seen(r, login)
 
 

@@ -324,6 +324,20 @@ post -d refresh_token=x$n https://login.test/oauth/token""")
 
 
 @test
+def one_that_goes_to_its_endpoint_alone_says_what_it_lacks():
+    login, api = servers()
+    with login, api:
+        own = {"ACME": {"token_url": ["https://login.test/oauth/token", "https://login.test/revoke"]}}
+        c = config(login, api, credentials=own)
+        r = brig("run", "--config", c, "--credential", "ACME", "--", "sh", "-c", "curl -sS -d grant_type=refresh_token -d refresh_token=$ACME "
+                 "https://login.test/oauth/token", env={"ACME": REFRESH})
+        assert json.loads(r.text)["access_token"].startswith("brig-") and b"not allowed" not in r.stderr, (r.text, r.stderr)
+        c = config(login, api, credentials={"ACME": {"token_url": "https://other.test/token"}})
+        r = brig("run", "--config", c, "--credential", "ACME", "--", "true", env={"ACME": REFRESH})
+        assert b"'ACME' is for other.test, which is not allowed: --allow other.test" in r.stderr, r.stderr
+
+
+@test
 def a_second_endpoint_that_is_not_declared_gives_no_placeholders():
     login, api = servers()
     evil = Web("evil.test", handler=Hostile)

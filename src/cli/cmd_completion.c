@@ -146,6 +146,7 @@ static bool takes(const struct subcommand *c, const struct field *f)
 static void bash_command(const struct subcommand *c)
 {
 	struct own o;
+	bool folder;
 
 	own_words(c, &o);
 	(void)printf("\t%s) words='", c->name);
@@ -161,11 +162,11 @@ static void bash_command(const struct subcommand *c)
 			(void)printf("; [[ $prev != %s ]] || words=$(_brig_boxes)", o.v[i]);
 		if (!has_behind(c, o.v[i]))
 			continue;
-		(void)printf(only_options(c, o.v[i]) ? "; [[ $prev != %s ]] || { _brig_files -d -W '"
-						     : "; [[ $prev != %s ]] || words='",
-			     o.v[i]);
+		folder = only_options(c, o.v[i]);
+		(void)printf("; [[ $prev != %s ]] || %s'", o.v[i],
+			     folder ? "{ _brig_files -d -W " : "words=");
 		behind_print(c, o.v[i], "");
-		(void)printf(only_options(c, o.v[i]) ? "'; return; }" : "'");
+		(void)printf(folder ? "'; return; }" : "'");
 	}
 	(void)printf(" ;;\n");
 }

@@ -285,5 +285,15 @@ def a_credential_is_put_in_and_taken_out_of_each_stream():
         assert VALUE not in r["output"] and r["stdout"].count("brig-") >= 8 and "x-trail: Bearer brig-" in r["stdout"], r["stdout"]
 
 
+@test
+def a_body_that_is_told_of_goes_whole_on_a_connection_that_is_there():
+    """The second request finds the host's connection open, and what it says is told to the monitor before it is sent: nothing but the door itself has it sent then."""
+    with Web("h1.test") as w:
+        config = configure(w, more={"credentials": {"TOKEN": {"host": "h1.test"}}})
+        send = "-sS --http2 -m 20 -o /dev/null -w '%{http_code} %{num_connects}\\n' -H Content-Type:application/json -H \"Authorization: Bearer $TOKEN\" https://h1.test/count"
+        r = brig("run", "--json", "--config", config, "--", "sh", "-c", f"""printf '{{"a": "%070000d", "b": "TOKEN=%s"}}' 0 "$TOKEN" > body; curl {send} -d '{{}}' --next {send} --data-binary @body""", env={"TOKEN": VALUE}).json
+        assert r["stdout"] == "200 1\n200 0\n", r
+
+
 if __name__ == "__main__":
     sys.exit(main())

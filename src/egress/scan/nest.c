@@ -75,6 +75,7 @@ static struct nest *nest_make(const struct nest_want *w, struct nest *top, unsig
 	if (!n)
 		return NULL;
 	n->want = *w;
+	(void)scanner_hold(w->scanner);
 	n->top = top ? top : n;
 	n->depth = depth;
 	n->hold = (struct buf)BUF_INIT(PARTS_ROOM);
@@ -113,6 +114,7 @@ struct nest *nest_free(struct nest *n)
 	}
 	(void)unpacking_free(n->body);
 	buf_done(&n->hold);
+	scanner_release(n->want.scanner);
 	free(n);
 	return NULL;
 }
@@ -335,12 +337,15 @@ bool nest_feed(struct nest *n, const char *p, size_t len, bool last, struct egre
 
 static int sixty_four(char c)
 {
-	return c >= 'A' && c <= 'Z'   ? c - 'A'
-	       : c >= 'a' && c <= 'z' ? c - 'a' + 26
-	       : c >= '0' && c <= '9' ? c - '0' + 52
-	       : c == '+' || c == '-' ? 62
-	       : c == '/' || c == '_' ? 63
-				      : -1;
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	if (c == '+' || c == '-')
+		return 62;
+	return c == '/' || c == '_' ? 63 : -1;
 }
 
 static struct nest_later *nest_later_new(struct nest_text *t)

@@ -30,7 +30,9 @@ struct candidate {
 
 struct scanner {
 	struct arena *arena;     /* holds forms of secrets */
-	struct matcher *matcher; /* of the shapes */
+	struct matcher *matcher; /* of the shapes; shared with the one that takes its place */
+	size_t users;            /* open scans, and others who hold it */
+	bool replaced;           /* freed with the last of them */
 	struct needles needles;
 	struct views *views;
 	const struct secret *secrets;
@@ -113,6 +115,7 @@ bool scan_hex(struct scan *b); /* 64 hexadecimal digits on their own, which no l
 int scan_open_inner(struct scan *outer, struct scan **ret, struct err *e);
 void window_add(struct window *w, const char *p, size_t n);
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e);
+struct scan *scan_free(struct scan *b);
 void scan_restart(struct scan *b);
 
 /* ---- shapes behind base64, hex and escapes: scan_behind.c ----

@@ -31,7 +31,7 @@ const tookOf = (r) => (r.live ? Date.now() - Date.parse(r.began) : r.duration_ms
 const askedFor = (r) => `${r.method && r.method !== "CONNECT" ? `${r.method} ` : ""}${target(r)}${r.path || ""}`;
 
 const SECRETS = {
-  "leak.block": "a secret on its way out was stopped", "leak.redact": "a secret was replaced on its way", "leak.warn": "something like a secret passed", "credential.inject": "a credential was used",
+  "leak.block": "a secret on its way out was stopped", "leak.redact": "a secret was replaced on its way", "leak.warn": "something like a secret passed", "credential.inject": "a credential was used", "credential.token": "a login brought tokens",
   "credential.misuse": "a credential was asked for where it is not bound", "credential.scrub": "a secret was kept out",
 };
 

@@ -342,6 +342,9 @@ struct spec {
 	const char *layer_folder;
 	/* Likewise, where the image is one of brig's own: what its root is made of. */
 	const struct image_root *image_root;
+	/* Set by the monitor of a long-lived sandbox, for the conductor: which layer (32
+	 * hexadecimal digits), and whose. NULL: a new one. */
+	const char *layer_id, *layer_of;
 	/* Set by the monitor of a long-lived sandbox: who is on the network of the sandbox and its
 	 * companions (none: there is no such network); whether it is one of the latter, its folder
 	 * on disk, and where that is inside. */

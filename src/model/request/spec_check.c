@@ -21,6 +21,7 @@
 #include "model/settings/paths.h"
 #include "model/settings/rule.h"
 #include "model/settings/spec.h"
+#include "model/settings/volume.h"
 
 static const char *const system_roots[] = { "/",      "/etc", "/root", "/home", "/boot", "/sys",
 					    "/proc",  "/dev", "/usr",  "/bin",  "/sbin", "/lib",
@@ -329,9 +330,31 @@ static int check_mounts(struct spec *s, const struct place *at, struct err *e)
 	return 0;
 }
 
-/* The nth target of all three kinds together. */
+static int check_volumes(const struct spec *s, struct err *e)
+{
+	struct volume v;
+
+	if (volumes_of(s) > VOLUMES_MAX)
+		return err_set(e, ERR_USAGE, E2BIG, "more than %d caches and volumes", VOLUMES_MAX);
+	for (size_t i = 0; i < volumes_of(s); i++) {
+		bool cache = i < s->caches.n;
+
+		if (volume_of(s, i, &v, e) < 0 || check_place(s, v.target, e) < 0)
+			return cache ? blame(s, FIELD_CACHES, "--cache", e)
+				     : blame(s, FIELD_VOLUMES, "--volume", e);
+	}
+	return 0;
+}
+
+/* The nth target of all kinds together. Each volume was looked at before. */
 static const char *nth_target(const struct spec *s, size_t n)
 {
+	struct volume v = { .target = "" };
+	struct err unused;
+
+	if (n < volumes_of(s))
+		return volume_of(s, n, &v, &unused) < 0 ? "" : v.target;
+	n -= volumes_of(s);
 	if (n < s->mounts.n)
 		return s->mounts.v[n].target;
 	n -= s->mounts.n;
@@ -348,7 +371,7 @@ static int by_text(const void *a, const void *b)
 
 static int check_duplicates(const struct spec *s, struct err *e)
 {
-	size_t n = s->mounts.n + s->read.n + s->write.n;
+	size_t n = volumes_of(s) + s->mounts.n + s->read.n + s->write.n;
 	CLEANUP(mem) const char **all = n ? malloc(n * sizeof(*all)) : NULL;
 
 	if (n && !all)
@@ -681,7 +704,8 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	if (spec_wrote(s, FIELD_DISK) && !spec_wrote(s, FIELD_TMP) &&
 	    s->limits.disk < s->limits.tmp)
 		s->limits.tmp = s->limits.disk;
-	if (check_workspace(s, at, e) < 0 || settle_target(s, e) < 0 || check_mounts(s, at, e) < 0)
+	if (check_workspace(s, at, e) < 0 || settle_target(s, e) < 0 ||
+	    check_mounts(s, at, e) < 0 || check_volumes(s, e) < 0)
 		return -e->code;
 	if (check_paths(s, at, &s->read, "read", e) < 0 ||
 	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0 ||

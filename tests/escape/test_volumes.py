@@ -278,4 +278,4 @@ def nothing_of_it_is_obeyed_on_the_host():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

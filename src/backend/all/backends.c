@@ -9,7 +9,7 @@
 #include "base/text/str.h"
 #include "model/dialect/dialect.h"
 #include "model/request/code.h"
-#include "model/settings/volume.h"
+#include "model/request/volume.h"
 
 enum { ENGINE_WAIT_MS = 2000 };
 

@@ -160,7 +160,8 @@ static int cmd_cache_list(const struct cache_asked *a, struct err *e)
 	}
 	if (r == 0)
 		(void)fputs(l.text.len ? buf_str(&l.text)
-				       : "nothing is kept: brig run --home keep, or --cache TOOL\n",
+				       : "no HOME is kept: brig run --home keep makes one; --cache "
+					 "TOOL keeps a cache\n",
 			    stdout);
 	buf_done(&l.text);
 	return r;

@@ -7,7 +7,7 @@
 #include "base/text/str.h"
 #include "model/request/code.h"
 #include "model/settings/envrules.h"
-#include "model/settings/volume.h"
+#include "model/request/volume.h"
 
 int envblock_put(struct envblock *b, const char *name, const char *value, struct err *e)
 {

@@ -290,7 +290,7 @@ struct spec {
 	enum home_life home;
 	uint64_t home_size;             /* bytes */
 	struct strlist home_seed;       /* programs whose settings a new kept HOME begins with */
-	struct strlist caches, volumes; /* model/settings/volume.h reads them */
+	struct strlist caches, volumes; /* model/request/volume.h reads them */
 	uint64_t volume_size;           /* bytes, of each */
 	const char *workdir;            /* host folder; NULL: the current one */
 	const char *target; /* where it is to appear inside: a path, or WORKSPACE_SAME */
@@ -340,7 +340,8 @@ struct spec {
 	const char *home_folder;
 	const unsigned char *home_secret; /* 32 bytes */
 	/* Likewise, where there are caches and volumes: the folder of each, in the order of
-	 * volume_of. NULL: there are none (yet). */
+	 * volume_of, ended by NULL; that of a plan alone may have gaps. NULL: there are none (yet).
+	 */
 	const char *const *volume_folders;
 	/* Likewise, where spec_has_layer: the folder that takes what is written to the workspace.
 	 */

@@ -10,7 +10,6 @@
 #include "base/files/fd.h"
 #include "base/text/str.h"
 #include "model/settings/paths.h"
-#include "model/settings/volume.h"
 
 struct writes {
 	struct arena *arena;
@@ -72,7 +71,7 @@ static int spec_writes_list(const struct spec *s, bool workspace, struct writes 
 		if (s->mounts.v[i].writable &&
 		    spec_writes_add(w, EXPOSED_AS_MOUNT, s->mounts.v[i].source, e) < 0)
 			return -e->code;
-	for (size_t i = 0; s->volume_folders && i < volumes_of(s); i++) /* VOLUMES/ID/data */
+	for (size_t i = 0; s->volume_folders && s->volume_folders[i]; i++) /* VOLUMES/ID/data */
 		if (add_above(w, EXPOSED_AS_VOLUME, s->volume_folders[i], 2, e) < 0)
 			return -e->code;
 	/* HOMES/ID/home, SANDBOXES/ID/store, SANDBOXES/ID/data/NAME */

@@ -300,14 +300,14 @@ static bool is_without_project(const char *project, const char *path, const char
 	return !str_eq(folder + strlen(PROJECT), now);
 }
 
-struct rows {
+struct home_rows {
 	int (*each)(void *arg, const struct kept_home_row *row);
 	void *arg;
 };
 
 static int home_row(void *arg, const struct kept_folder_row *row)
 {
-	const struct rows *rows = arg;
+	const struct home_rows *rows = arg;
 	struct kept_home_row h = { .id = row->id,
 				   .project = jread_str(row->about, "project"),
 				   .path = jread_str(row->about, "path"),
@@ -329,7 +329,7 @@ static int home_row(void *arg, const struct kept_folder_row *row)
 int kept_home_each(int (*each)(void *arg, const struct kept_home_row *row), void *arg,
 		   struct err *e)
 {
-	struct rows rows = { each, arg };
+	struct home_rows rows = { each, arg };
 
 	return kept_folder_each(&homes, home_row, &rows, e);
 }

@@ -21,7 +21,7 @@ static const struct kept_folder_kind kinds[] = {
 			     .clear = "brig volume rm" },
 };
 
-struct named {
+struct volume_want {
 	const struct spec *spec;
 	const char *backend;
 	struct volume v;
@@ -35,8 +35,8 @@ static bool is_of_project(const struct spec *s)
 	return s->strangers && !s->private_workspace && !s->no_workspace && s->workdir;
 }
 
-static int name_it(const struct spec *s, const char *backend, size_t i, struct named *n,
-		   struct err *e)
+static int volume_want_of(const struct spec *s, const char *backend, size_t i,
+			  struct volume_want *n, struct err *e)
 {
 	unsigned char digest[SHA256_SIZE];
 	char project[KEPT_FOLDER_PROJECT];
@@ -63,7 +63,7 @@ static int name_it(const struct spec *s, const char *backend, size_t i, struct n
 
 static void about_text(const void *arg, struct buf *b)
 {
-	const struct named *n = arg;
+	const struct volume_want *n = arg;
 	struct json j;
 
 	json_init(&j, b, false);
@@ -78,14 +78,14 @@ static void about_text(const void *arg, struct buf *b)
 
 /* --- for a run --- */
 
-struct same_name {
+struct of_same_name {
 	const char *name, *id;
 	char line[256];
 };
 
-static int same_name(void *arg, const struct kept_folder_row *row)
+static int of_same_name(void *arg, const struct kept_folder_row *row)
 {
-	struct same_name *s = arg;
+	struct of_same_name *s = arg;
 	const char *name = jread_str(row->about, "name"), *policy = jread_str(row->about, "policy"),
 		   *backend = jread_str(row->about, "backend");
 
@@ -101,17 +101,17 @@ static int same_name(void *arg, const struct kept_folder_row *row)
 }
 
 /* Who looks for data that another trust has written would find an empty folder. */
-static void tell_of_others(const struct named *n, volume_note_fn *note, void *note_arg)
+static void tell_of_others(const struct volume_want *n, volume_note_fn *note, void *note_arg)
 {
-	struct same_name s = { .name = n->v.name, .id = n->id };
+	struct of_same_name s = { .name = n->v.name, .id = n->id };
 	struct err unused;
 
-	if (note && !n->v.tool && kept_folder_each(n->kind, same_name, &s, &unused) == 1)
+	if (note && !n->v.tool && kept_folder_each(n->kind, of_same_name, &s, &unused) == 1)
 		note(note_arg, s.line);
 }
 
 /* The lock, or a refusal. */
-static int open_one(const struct named *n, char place[PATH_MAX], struct err *e)
+static int open_one(const struct volume_want *n, char place[PATH_MAX], struct err *e)
 {
 	CLEANUP(fd) int parent = kept_folder_parent(n->kind, true, e), lock = -1, shown = -1;
 	char whose[VOLUME_NAME_MAX + 8];
@@ -141,10 +141,10 @@ int volumes_open(const struct spec *s, const char *backend, struct arena *a, vol
 	if (!all)
 		return err_nomem(e);
 	for (; v.n < n; v.n++) {
-		struct named one;
+		struct volume_want one;
 		bool new;
 
-		if (name_it(s, backend, v.n, &one, e) < 0)
+		if (volume_want_of(s, backend, v.n, &one, e) < 0)
 			break;
 		new = kept_folder_find(one.kind, one.id, place) < 0;
 		v.locks[v.n] = open_one(&one, place, e);
@@ -175,13 +175,13 @@ int volumes_find(const struct spec *s, const char *backend, struct arena *a,
 	size_t n = volumes_of(s);
 	const char **all = arena_alloc(a, (n + 1) * sizeof(*all));
 	char place[PATH_MAX];
-	struct named one;
+	struct volume_want one;
 
 	if (!all)
 		return err_nomem(e);
 	*missing = false;
 	for (size_t i = 0; i < n; i++) {
-		if (name_it(s, backend, i, &one, e) < 0)
+		if (volume_want_of(s, backend, i, &one, e) < 0)
 			return -e->code;
 		if (kept_folder_find(one.kind, one.id, place) < 0)
 			*missing = true;
@@ -194,14 +194,14 @@ int volumes_find(const struct spec *s, const char *backend, struct arena *a,
 
 /* --- all of them --- */
 
-struct rows {
+struct volume_rows {
 	int (*each)(void *arg, const struct volume_row *row);
 	void *arg;
 };
 
 static int volume_row(void *arg, const struct kept_folder_row *row)
 {
-	const struct rows *rows = arg;
+	const struct volume_rows *rows = arg;
 	const struct volume_row v = { .id = row->id,
 				      .name = jread_str(row->about, "name"),
 				      .backend = jread_str(row->about, "backend"),
@@ -221,7 +221,7 @@ static int volume_row(void *arg, const struct kept_folder_row *row)
 int volumes_each(enum volume_kind kind, int (*each)(void *arg, const struct volume_row *row),
 		 void *arg, struct err *e)
 {
-	struct rows rows = { each, arg };
+	struct volume_rows rows = { each, arg };
 
 	return kept_folder_each(&kinds[kind], volume_row, &rows, e);
 }

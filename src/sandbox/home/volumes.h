@@ -5,7 +5,7 @@
  * HOMEs. Runs of one policy, backend, image and trust have one of each name. */
 #pragma once
 
-#include "model/settings/volume.h"
+#include "model/request/volume.h"
 #include "sandbox/home/kept_folder.h"
 
 typedef void volume_note_fn(void *arg, const char *text);

@@ -10,7 +10,7 @@
 #include "model/request/envblock.h"
 #include "model/settings/envrules.h"
 #include "model/settings/paths.h"
-#include "model/settings/volume.h"
+#include "model/request/volume.h"
 
 #define PATH_FALLBACK "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PATH_TEXT_MAX 65536

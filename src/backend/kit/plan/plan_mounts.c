@@ -8,7 +8,7 @@
 #include "backend/kit/plan/plan_internal.h"
 #include "base/text/str.h"
 #include "model/settings/paths.h"
-#include "model/settings/volume.h"
+#include "model/request/volume.h"
 
 /* Without a source: what is at dst already, once more (OP_COVER); of a volume that is not made yet,
  * an empty folder. */

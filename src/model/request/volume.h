@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/settings/volume.h - `--volume NAME:PATH[:ro]` and `--cache NAME`: folders of brig's own
+/* model/request/volume.h - `--volume NAME:PATH[:ro]` and `--cache NAME`: folders of brig's own
  * that outlive a run, by name. Pure. */
 #pragma once
 

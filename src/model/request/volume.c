@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/settings/volume.h"
+#include "model/request/volume.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text/buf.h"
@@ -35,7 +36,7 @@ static int cache_of(const struct spec *s, const char *name, struct volume *v, st
 	v->tool = tool_cache_find(name);
 	if (!v->tool)
 		return no_tool(name, e);
-	(void)strcpy(v->name, v->tool->name);
+	(void)snprintf(v->name, sizeof(v->name), "%s", v->tool->name);
 	v->target = arena_printf(s->arena, TOOL_CACHES_PLACE "/%s", v->name);
 	return v->target ? 0 : err_nomem(e);
 }

@@ -17,7 +17,7 @@
 #include "model/known/gpus.h"
 #include "model/known/tool_settings.h"
 #include "model/request/code.h"
-#include "model/request/targets.h"
+#include "model/request/spec_targets.h"
 #include "model/settings/envrules.h"
 #include "model/settings/paths.h"
 #include "model/settings/rule.h"

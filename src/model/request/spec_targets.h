@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/request/targets.h - where mounts, grants and volumes are to appear inside. */
+/* model/request/spec_targets.h - where mounts, grants and volumes are to appear inside. */
 #pragma once
 
 #include "model/settings/spec.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/request/targets.h"
+#include "model/request/spec_targets.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -84,6 +84,8 @@ const struct event_type event_types[EVENT_COUNT] = {
 		"a credential was asked for where it is not bound", CREDENTIAL_FIELDS },
 	[EVENT_CREDENTIAL_SCRUB] = { "credential.scrub", SEVERITY_LOW, true, DETECTION, 1,
 		"a secret was kept out of the sandbox or the output", CREDENTIAL_FIELDS },
+	[EVENT_CREDENTIAL_TOKEN] = { "credential.token", SEVERITY_INFO, false, API, 99,
+		"a login brought tokens, which the sandbox has as placeholders; or one was written back to its file", CREDENTIAL_FIELDS },
 	[EVENT_AGENT_SIGN] = { "agent.sign", SEVERITY_INFO, false, API, 99,
 		"the user's ssh-agent signed for the command: a commit, a tag or a login",
 		{ TEXT("key"), TEXT("purpose"), TEXT("host") } },

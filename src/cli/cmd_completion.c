@@ -85,6 +85,17 @@ static bool has_behind(const struct subcommand *c, const char *word)
 	return c->word_behind && c->word_behind(word, 0);
 }
 
+/* Then a folder may come in their place. */
+static bool only_options(const struct subcommand *c, const char *word)
+{
+	const char *w;
+
+	for (size_t i = 0; (w = c->word_behind(word, i)); i++)
+		if (w[0] != '-')
+			return false;
+	return true;
+}
+
 static bool has_box(const struct subcommand *c, const char *word)
 {
 	return c->box_behind && c->box_behind(word);
@@ -135,6 +146,7 @@ static bool takes(const struct subcommand *c, const struct field *f)
 static void bash_command(const struct subcommand *c)
 {
 	struct own o;
+	bool folder;
 
 	own_words(c, &o);
 	(void)printf("\t%s) words='", c->name);
@@ -150,9 +162,11 @@ static void bash_command(const struct subcommand *c)
 			(void)printf("; [[ $prev != %s ]] || words=$(_brig_boxes)", o.v[i]);
 		if (!has_behind(c, o.v[i]))
 			continue;
-		(void)printf("; [[ $prev != %s ]] || words='", o.v[i]);
+		folder = only_options(c, o.v[i]);
+		(void)printf("; [[ $prev != %s ]] || %s'", o.v[i],
+			     folder ? "{ _brig_files -d -W " : "words=");
 		behind_print(c, o.v[i], "");
-		(void)printf("'");
+		(void)printf(folder ? "'; return; }" : "'");
 	}
 	(void)printf(" ;;\n");
 }

@@ -5,6 +5,7 @@
 
 #include "base/text/str.h"
 #include "cli/cli.h"
+#include "cli/own_options.h"
 #include "model/settings/envrules.h"
 
 #define STAYS "an option of brig sandbox create, whose sandbox stays"
@@ -181,7 +182,7 @@ static int letters(const struct subcommand *c, struct spec *s, int argc, char **
 		}
 		if (p[1])
 			return set_flag(s, id, p + 1, e);
-		if (*at + 1 >= argc) {
+		if (!own_option_follows(argc, argv, *at)) {
 			(void)err_set(e, ERR_USAGE, EINVAL, "option '-%c' needs a value", *p);
 			return err_hint(e, "%s", f->help);
 		}
@@ -228,7 +229,7 @@ int options_one(const struct subcommand *c, struct spec *s, int argc, char **arg
 	if (!pair && !value && f->alone)
 		return spec_set(s, id, f->alone, ORIGIN_FLAG, e);
 	if (!value) {
-		if (*at + 1 >= argc) {
+		if (!own_option_follows(argc, argv, *at)) {
 			(void)err_set(e, ERR_USAGE, EINVAL, "option '--%s' needs a value", name);
 			return err_hint(e, "%s", pair ? "KEY=VALUE" : f->help);
 		}

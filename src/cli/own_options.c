@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/text/str.h"
-
 int own_option_value(const struct own_option *o, int argc, char **argv, int *at, const char **ret,
 		     struct err *e)
 {
@@ -15,7 +13,7 @@ int own_option_value(const struct own_option *o, int argc, char **argv, int *at,
 
 	if (!alone && !(str_starts(word, o->name) && word[n] == '='))
 		return 0;
-	if (alone && *at + 1 >= argc) {
+	if (alone && !own_option_follows(argc, argv, *at)) {
 		(void)err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", word);
 		return err_hint(e, "brig %s --help says which", o->command);
 	}

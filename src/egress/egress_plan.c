@@ -5,6 +5,7 @@
 
 #include "base/bytes/parcel.h"
 #include "base/text/str.h"
+#include "base/text/url.h"
 #include "egress/budget/budget.h"
 #include "egress/credential/client_pem.h"
 #include "egress/credential/cred.h"
@@ -13,11 +14,12 @@
 #include "egress/rules/upstream_proxy.h"
 #include "model/dialect/credentials.h"
 #include "model/dialect/dialect.h"
+#include "model/known/login_file.h"
 #include "model/settings/rule.h"
 #include "model/settings/spec_lists.h"
 #include "model/settings/spec_writes.h"
 
-#define MARK "brig-egress-plan 10"
+#define MARK "brig-egress-plan 11"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
@@ -32,7 +34,7 @@ static bool may_lack(const struct spec *s)
 }
 
 static int add_secret(struct egress_plan *p, const struct spec *s, const struct credential_spec *c,
-		      char *value, size_t len, struct err *e)
+		      const char *kept_as, char *value, size_t len, struct err *e)
 {
 	size_t n = p->credentials.n;
 	struct credential_spec *slot = ARENA_PUSH(p->arena, p->credentials.v, n);
@@ -45,11 +47,74 @@ static int add_secret(struct egress_plan *p, const struct spec *s, const struct 
 	*slot = *c;
 	p->credentials.n = n; /* from here on the plan frees the value */
 	if (s->home_secret)
-		cred_placeholder_kept(s->home_secret, c->name, placeholder);
+		cred_placeholder_kept(s->home_secret, kept_as, placeholder);
 	else if (cred_placeholder(placeholder, e) < 0)
 		return -e->code;
 	p->secrets[n - 1].placeholder = arena_strdup(p->arena, placeholder);
 	return p->secrets[n - 1].placeholder ? 0 : err_nomem(e);
+}
+
+/* Nobody knows it, and it is good for nothing: what is needed is its placeholder. */
+static int made_up(char **value, size_t *len, struct err *e)
+{
+	char text[CRED_PLACEHOLDER_LEN + 1];
+
+	if (cred_placeholder(text, e) < 0)
+		return -e->code;
+	*len = CRED_PLACEHOLDER_LEN - 5; /* without what makes it one */
+	return cred_value_new(text + 5, *len, value, e);
+}
+
+static int add_token_url(struct egress_plan *p, struct credential_spec *c, const char *text,
+			 struct err *e)
+{
+	struct url u;
+	const char *host;
+
+	if (url_parse(text, &u, e) < 0)
+		return -e->code;
+	host = arena_printf(p->arena, "%s:%u", u.host, u.port);
+	if (!host)
+		return err_nomem(e);
+	return list_add_string(p->arena, &c->hosts, host, e) < 0 ||
+			       list_add_string(p->arena, &c->paths, u.target, e) < 0
+		       ? -e->code
+		       : 0;
+}
+
+/* One that logs in becomes two: itself, for its endpoints alone, and behind it one without a value
+ * for what these answer (egress/oauth/oauth.h). */
+static int add_login(struct egress_plan *p, const struct spec *s, const struct credential_spec *c,
+		     char *value, size_t len, struct err *e)
+{
+	struct credential_spec login = { .name = c->name,
+					 .slot = SLOT_BASIC,
+					 .field = "",
+					 .prefix = "",
+					 .login = c->login,
+					 .delayed = c->delayed,
+					 .from = c->from,
+					 .source = c->source };
+	struct credential_spec tokens = *c;
+	const char *kept_as = arena_printf(p->arena, "%s/tokens", c->name);
+	int r = kept_as ? list_add_string(p->arena, &login.methods, "POST", e) : err_nomem(e);
+
+	if (credential_keeps(c))
+		sha256_of(value, len, p->digests[p->credentials.n]);
+	for (size_t i = 0; r == 0 && i < token_urls_of(c)->n; i++)
+		r = add_token_url(p, &login, token_urls_of(c)->v[i], e);
+	if (r < 0) {
+		cred_value_free(value, len);
+		return r;
+	}
+	if (add_secret(p, s, &login, c->name, value, len, e) < 0)
+		return -e->code;
+	if (!c->hosts.n)
+		return 0;
+	tokens.login = NULL;
+	if (made_up(&value, &len, e) < 0)
+		return -e->code;
+	return add_secret(p, s, &tokens, kept_as, value, len, e);
 }
 
 /* One that is not set, of several: another one of its service may be. */
@@ -69,14 +134,17 @@ static int fetch_one(struct egress_plan *p, const struct spec *s, const struct c
 	 * the user's to where a guest's link sends it. */
 	if (c->from == FROM_FILE && spec_check_input(s, c->name, c->source.v[0], e) < 0)
 		return -e->code;
-	r = cred_fetch(c, envp, places, &value, &len, e);
+	r = !c->source.n ? made_up(&value, &len, e) : cred_fetch(c, envp, places, &value, &len, e);
 	if (is_unset(c, r, len, e)) {
 		cred_value_free(value, SECRET_MAX);
 		return 0;
 	}
 	if (r < 0 && e->code == ENOENT && may_lack(s))
 		return list_add_string(p->arena, &p->lacking, c->name, e);
-	return r < 0 ? r : add_secret(p, s, c, value, len, e);
+	if (r < 0)
+		return r;
+	return token_urls_of(c) ? add_login(p, s, c, value, len, e)
+				: add_secret(p, s, c, c->name, value, len, e);
 }
 
 #define SIGV4_HINT                                                                                 \
@@ -221,8 +289,9 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 	 */
 	if (s->egress.learn && s->origin[FIELD_CREDENTIAL] != ORIGIN_FLAG)
 		granted.n = 0;
-	p->secrets = arena_alloc(p->arena, (granted.n + 1) * sizeof(*p->secrets));
-	if (!p->secrets)
+	p->secrets = arena_alloc(p->arena, (2 * granted.n + 1) * sizeof(*p->secrets));
+	p->digests = arena_alloc(p->arena, (2 * granted.n + 1) * sizeof(*p->digests));
+	if (!p->secrets || !p->digests)
 		return err_nomem(e);
 	for (size_t i = 0; i < granted.n; i++)
 		if (fetch_one(p, s, &granted.v[i], envp, places, e) < 0)
@@ -383,6 +452,25 @@ static void egress(struct parcel *p, struct egress_spec *s)
 	s->upstream_login = NULL; /* what it names comes along instead */
 }
 
+/* Of the way it comes about: where it goes, and that it is to be told. */
+static void login(struct parcel *p, struct credential_spec *c)
+{
+	struct login_file l = { 0 }, *own;
+
+	if (c->login)
+		l = (struct login_file){ .token_urls = c->login->token_urls,
+					 .keeps = c->login->keeps };
+	texts(p, &l.token_urls);
+	parcel_flag(p, &l.keeps);
+	if (p->out || !l.token_urls.n)
+		return;
+	own = arena_alloc(p->arena, sizeof(*own));
+	p->failed |= !own;
+	if (own)
+		*own = l;
+	c->login = own;
+}
+
 static void credential(struct parcel *p, struct credential_spec *c)
 {
 	int slot = (int)c->slot;
@@ -399,6 +487,7 @@ static void credential(struct parcel *p, struct credential_spec *c)
 	texts(p, &c->query);
 	parcel_flag(p, &c->in_path);
 	parcel_flag(p, &c->delayed);
+	login(p, c);
 }
 
 static void fields_of(struct parcel *p, struct egress_plan *plan)

@@ -6,6 +6,7 @@
  * text holds secrets: it goes through a pipe or a sealed memfd, never to a file, and is wiped. */
 #pragma once
 
+#include "base/bytes/sha256.h"
 #include "base/text/arena.h"
 #include "base/text/buf.h"
 #include "base/text/err.h"
@@ -18,6 +19,7 @@ struct egress_plan {
 	struct leak_spec leaks;
 	struct credentiallist credentials; /* those granted to this run */
 	struct secret *secrets;            /* one for each credential, values in locked memory */
+	char (*digests)[SHA256_HEX];       /* of those to be renewed; not written */
 	struct secret login;               /* at egress.upstream_proxy: its user as the name, and
 					      the password; empty: none */
 	struct envlist client_certs;       /* a host, and what is shown to it, as PEM */

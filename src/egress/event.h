@@ -23,6 +23,9 @@ enum egress_event_kind {
 	EGRESS_EVENT_ASK,       /* a name that no rule allows waits for an answer: `count` is the
 				   question's       number */
 	EGRESS_EVENT_USAGE, /* a call of a model is over: `rule` is the model, `tokens_*`, `cost` */
+	EGRESS_EVENT_TOKEN, /* a login brought tokens: `rule` is its credential */
+	EGRESS_EVENT_RENEWED, /* one of them belongs into the credential's file: `what` is the next
+				 piece, `count` counts them from 0, `status` is 1 with the last */
 	EGRESS_EVENT_KINDS
 };
 

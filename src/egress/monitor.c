@@ -12,9 +12,11 @@
 #include "base/sys/clock.h"
 #include "base/sys/wait.h"
 #include "base/text/buf.h"
+#include "base/text/str.h"
 #include "egress/egress_plan.h"
 #include "egress/event_pack.h"
 #include "egress/authority/prepared.h"
+#include "egress/renewing.h"
 #include "egress/rules/verdict.h"
 #include "egress/worker_start.h"
 #include "model/outcome/model_use.h"
@@ -45,7 +47,8 @@ struct egress {
 	struct egress_plan *plan;
 	const char **variables;
 	char batch[2 * EGRESS_PACKET]; /* heard: of a stream, the last event may be there in part */
-	size_t heard, next;            /* bytes; those before `next` were passed on */
+	struct renewing renewing;
+	size_t heard, next; /* bytes; those before `next` were passed on */
 };
 
 /* ---- starting ---- */
@@ -143,16 +146,20 @@ static int send_plan(struct egress *g, struct err *e)
 
 static int make_variables(struct egress *g, struct err *e)
 {
-	size_t n = g->plan->credentials.n;
+	size_t n = g->plan->credentials.n, at = 0;
 
 	g->variables = arena_alloc(g->plan->arena, (n + 1) * sizeof(*g->variables));
 	if (!g->variables)
 		return err_nomem(e);
 	for (size_t i = 0; i < n; i++) {
-		g->variables[i] =
-			arena_printf(g->plan->arena, "%s=%s", g->plan->credentials.v[i].name,
-				     g->plan->secrets[i].placeholder);
-		if (!g->variables[i])
+		const char *name = g->plan->credentials.v[i].name;
+
+		/* What a login brings has no variable. */
+		if (i && str_eq(name, g->plan->credentials.v[i - 1].name))
+			continue;
+		g->variables[at] = arena_printf(g->plan->arena, "%s=%s", name,
+						g->plan->secrets[i].placeholder);
+		if (!g->variables[at++])
 			return err_nomem(e);
 	}
 	return 0;
@@ -556,7 +563,11 @@ enum egress_news egress_next(struct egress *g, struct egress_event *ret)
 		g->gone = true;
 		return EGRESS_GONE;
 	}
+	if (ret->kind == EGRESS_EVENT_RENEWED)
+		explicit_bzero(g->batch + g->next, (size_t)n);
 	g->next += (size_t)n;
+	if (ret->kind == EGRESS_EVENT_RENEWED && !renewing_take(&g->renewing, g->plan, ret))
+		return egress_next(g, ret);
 	return EGRESS_NEWS;
 }
 

@@ -22,6 +22,8 @@ static enum event egress_type(const struct egress_event *ev)
 		return EVENT_CREDENTIAL_INJECT;
 	if (ev->kind == EGRESS_EVENT_SCRUB)
 		return EVENT_CREDENTIAL_SCRUB;
+	if (ev->kind == EGRESS_EVENT_TOKEN)
+		return EVENT_CREDENTIAL_TOKEN;
 	if (ev->kind == EGRESS_EVENT_LEAK)
 		return EVENT_LEAK_WARN;
 	if (ev->kind == EGRESS_EVENT_REDACT)
@@ -82,7 +84,7 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 		    ev->what[0]                ? ev->what
 		    : event_is_uninspected(ev) ? "uninspected"
 					       : NULL);
-	if (type == EVENT_CREDENTIAL_INJECT)
+	if (type == EVENT_CREDENTIAL_INJECT || type == EVENT_CREDENTIAL_TOKEN)
 		record_text(x, "name", ev->rule);
 	if (type == EVENT_EGRESS_ALLOW || type == EVENT_EGRESS_DENY)
 		record_text(x, "method", ev->method[0] ? ev->method : NULL);

@@ -58,6 +58,29 @@ def complaints(b):
     return [line["message"] for line in b.log() if line["level"] == "SEVERE" and "401" not in line["message"]]
 
 
+SCREENS = {"phone": (390, 844), "laptop": (1280, 800), "wide": (1920, 1080)}
+
+# What is wider than the screen, and words that end in three dots, of the kinds that have room for all of them.
+CUT = """return [...document.querySelectorAll('main *, header *')].filter(e => e.offsetParent && !e.closest('.skip') && (e.getBoundingClientRect().right > innerWidth + 1
+    || (e.matches('.chip, .denied .soft, .view > .cols > div, h1, h2, strong, button, figcaption, dd') && getComputedStyle(e).overflowX === 'hidden' && e.scrollWidth > e.clientWidth + 1)))
+    .map(e => `${e.tagName} ${e.className}: ${e.innerText}`)"""
+
+
+def nothing_is_cut_off(b, name):
+    for screen, size in SCREENS.items():
+        for dark in (False, True):
+            b.show_as(*size, dark)
+            b.until("innerWidth === arguments[0] && matchMedia('(prefers-color-scheme: dark)').matches === arguments[1]", size[0], dark)
+            b.script("dispatchEvent(new Event('resize'))")
+            assert b.script(CUT) == [], (screen, b.script(CUT))
+            picture(b, f"{name}-{screen}-{'dark' if dark else 'light'}")
+    # The control: a heading that has no room.
+    b.script("document.querySelector('h1').style.cssText = 'overflow: hidden; white-space: nowrap; width: 9px'")
+    assert len(b.script(CUT)) == 1
+    b.script("document.querySelector('h1').style.cssText = ''")
+    b.show_as_before()
+
+
 def every_run_is_shown(b):
     """On the first page: those of the daemon, those without, live and ended; one of them as a story."""
     assert brig("run", "--network", "proxy", "--set", "audit.agent=night shift", "--", "sh", "-c", "curl -s https://refused.example.net/; exit 3").status == 3
@@ -72,11 +95,11 @@ def every_run_is_shown(b):
     live.terminate()
     live.communicate()
     b.until("[...document.querySelectorAll('.view .cols')].some(r => /sandbox.web.*running/s.test(r.innerText)) && ![...document.querySelectorAll('.view .cols')].some(r => /sh.*running/s.test(r.innerText))")
-    picture(b, "runs")
+    nothing_is_cut_off(b, "runs")
     b.script("[...document.querySelectorAll('.view a')].find(a => a.closest('.cols').innerText.includes('night shift')).click()")
     b.until("/began.*sh.*for night shift.*denied.*refused.example.net:443.*ended.*exited with status 3/s.test(document.querySelector('.timeline')?.innerText)")
     b.until("/refused.example.net:443.*1 denied.*Allow…/s.test(document.querySelector('.bars').innerText) && document.querySelectorAll('.lanes .tick.bad').length === 1")
-    picture(b, "run")
+    nothing_is_cut_off(b, "run")
 
 
 @test(limit=240)

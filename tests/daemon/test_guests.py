@@ -234,17 +234,18 @@ def many_sandboxes_add_no_socket_to_the_hosts_list():
     """A start of a run lists the sockets of the host: a thousand sandboxes would be thousands more."""
     with daemon() as d:
         boxes, names = [d.create()["id"]], listed()[1]
+        wait_until(lambda: on_the_list("brigd") == 1, 0.2)  # the connection of the last call may still be there
         before = on_the_list("brigd")
         assert before and str(d.path) in names, "the control proves nothing"
         boxes += [d.create()["id"] for _ in range(3)]
-        assert on_the_list("brigd") == before
+        assert wait_until(lambda: on_the_list("brigd") <= before)
         assert on_the_list("brig-monitor") == on_the_list("brig-init") == 0
         with files_as_root():
             assert set(os.listdir(sockets())) == set(boxes)
         assert not any(pathlib.Path(n).name in boxes for n in listed()[1]), names
         d.stop(signal.SIGKILL)
         d.start()
-        assert on_the_list("brigd") == before
+        assert wait_until(lambda: on_the_list("brigd") <= before)
         for box in boxes:
             assert d.exec(box, "true")["exit_code"] == 0
             assert d.call("DELETE", f"/v1/sandboxes/{box}").status < 300

@@ -50,7 +50,7 @@ class Git(Handler):
         self.answer(b"0123456789012345678901234567890123456789\trefs/heads/main\n" if "info/refs" in self.path else b"")
 
 
-@test(limit=180)
+@test(limit=180, all_roots=True)
 def clients_reach_what_is_allowed_without_a_setting():
     with Web("api.test", handler=Git) as web, Web("closed.test") as closed:
         r = behind(configure(web, closed, allow=["api.test"]), f"""

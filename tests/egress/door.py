@@ -7,10 +7,12 @@ import base64
 import contextlib
 import ctypes
 import functools
+import hashlib
 import http.server
 import json
 import os
 import pathlib
+import shutil
 import socket
 import ssl
 import struct
@@ -20,7 +22,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, scratch, test  # noqa: E402
+from harness import brig, made_once, scratch, test  # noqa: E402
 
 # Every backend that has a door. What concerns the room and the way into it is tried on each of them; what the door's own
 # processes make of the bytes is the same behind all, and is tried on native.
@@ -64,25 +66,34 @@ def openssl(*args, input=None):
     subprocess.run(["openssl", *map(str, args)], input=input, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def _new_key(*request):
+    openssl("req", *request, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+
+
+def _make_root(d):
+    _new_key("-x509", "-keyout", d / "ca.key", "-out", d / "ca.pem", "-days", 30, "-subj", "/CN=a root for tests")
+
+
+def _make_leaf(d, names, days):
+    pki = root()
+    (d / "ext").write_text("subjectAltName=" + ",".join(f"DNS:{n}" for n in names))
+    _new_key("-keyout", d / "key", "-out", d / "csr", "-subj", f"/CN={names[0]}")
+    openssl("x509", "-req", "-in", d / "csr", "-CA", pki / "ca.pem", "-CAkey", pki / "ca.key", "-set_serial", int.from_bytes(os.urandom(8), "big"),
+            "-out", d / "pem", "-days", days, "-extfile", d / "ext")
+
+
 @functools.cache
 def root():
-    """A root of our own; its folder."""
-    d = scratch() / "pki"
-    d.mkdir()
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", d / "ca.key",
-            "-out", d / "ca.pem", "-days", 30, "-subj", "/CN=a root for tests")
-    return d
+    """A root of our own; its folder. All tests have the same one."""
+    return pathlib.Path(shutil.copytree(made_once("pki", _make_root), scratch() / "pki"))
 
 
 def leaf(*names, days=30):
     """A certificate of that root: (certificate, key)."""
-    d, base = root(), names[0].replace("*", "_") + ("" if days > 0 else ".old")
-    (d / f"{base}.ext").write_text("subjectAltName=" + ",".join(f"DNS:{n}" for n in names))
-    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", d / f"{base}.key", "-out",
-            d / f"{base}.csr", "-subj", f"/CN={names[0]}")
-    openssl("x509", "-req", "-in", d / f"{base}.csr", "-CA", d / "ca.pem", "-CAkey", d / "ca.key", "-CAcreateserial", "-out",
-            d / f"{base}.pem", "-days", days, "-extfile", d / f"{base}.ext")
-    return d / f"{base}.pem", d / f"{base}.key"
+    pki, base = root(), names[0].replace("*", "_") + ("" if days > 0 else ".old")
+    which = hashlib.sha256(repr((names, days)).encode()).hexdigest()[:16]
+    made = made_once(f"leaf-{which}", lambda d: _make_leaf(d, names, days))
+    return tuple(pathlib.Path(shutil.copy(made / kind, pki / f"{base}.{kind}")) for kind in ("pem", "key"))
 
 
 def context(*names, **more):

@@ -17,7 +17,7 @@ NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY",
 FETCH = "fetch(process.argv[1]).then(async r => console.log(r.status, await r.text())).catch(e => console.log(e.cause || e))"
 
 
-@on_every_door
+@on_every_door(all_roots=True)
 def curl_reaches_an_allowed_host_by_proxy_and_without():
     with Web("api.test") as web:
         config = configure(web)
@@ -179,7 +179,7 @@ server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {cert}; ssl_certificate_k
         nginx.wait()
 
 
-@on_every_door
+@on_every_door(all_roots=True)
 def the_authority_is_in_the_systems_own_bundle_beside_the_hosts_roots():
     r = behind(configure(allow=[]), "sh", "-c", "cmp /etc/ssl/certs/ca-certificates.crt $SSL_CERT_FILE && "
                "grep -c BEGIN $SSL_CERT_FILE; for v in $SSL_CERT_FILE $REQUESTS_CA_BUNDLE $CURL_CA_BUNDLE $GIT_SSL_CAINFO "

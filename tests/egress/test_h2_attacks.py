@@ -65,6 +65,44 @@ say('others', lambda: ask('a.test', get('a.test')))
 
 
 @test
+def who_asks_for_nothing_has_the_time_of_a_head():
+    with Web("a.test") as w:
+        _, r = guest(configure(w), r"""
+import threading, time
+def raw():
+    c = ssl.create_default_context(); c.set_alpn_protocols(['h2'])
+    return c.wrap_socket(socket.create_connection(('a.test', 443), timeout=10), server_hostname='a.test')
+def silent(s):
+    pass
+def slow(s):
+    s.sent = getattr(s, 'sent', 0) + 1
+    s.sendall(PREFACE[s.sent - 1:s.sent] if s.sent <= 20 else b'')
+def pings(s):
+    if not hasattr(s, 'begun'): s.begun = s.sendall(PREFACE + frame(SETTINGS, 0, 0))
+    s.sendall(frame(PING, 0, 0, bytes(8)))
+def asks(s):
+    if not hasattr(s, 'begun'): s.begun = s.sendall(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, 5, 1, fields(*get('a.test'))))
+def lives(name, f):
+    s, begun = raw(), time.time()
+    s.settimeout(1)
+    while time.time() - begun < 45:
+        try:
+            f(s)
+            time.sleep(0.5)
+            if not s.recv(65536): break
+        except socket.timeout: pass
+        except OSError: break
+    print(name, int(time.time() - begun), flush=True)
+all = [threading.Thread(target=lives, args=(f.__name__, f)) for f in (silent, slow, pings, asks)]
+for t in all: t.start()
+for t in all: t.join()
+""")
+        print(r)
+        assert all(28 <= int(r[n]) < 42 for n in ("silent", "slow", "pings")), r
+        assert int(r["asks"]) >= 45, r
+
+
+@test
 def heads_are_bounded():
     with Web("a.test") as w:
         _, r = guest(configure(w), r"""
@@ -289,15 +327,37 @@ def hosts_that_break_rules_cost_their_stream():
             p.head(stream, ((":status", "103"),), end=False)
         ordinary(_, p, stream, __)
 
+    goodbyes = {}
+
+    def resets(n):
+        """Of a stream that is over, once it was answered."""
+        def answer(host, p, stream, fields):
+            ordinary(host, p, stream, fields)
+            for _i in range(n):
+                p.send(h2raw.frame(h2raw.RST, 0, stream, struct.pack(">I", 8)))
+            p.s.settimeout(2)
+            try:
+                while (f := p.read()) and f.kind != h2raw.GOAWAY:
+                    pass
+                goodbyes.setdefault(n, "ends")  # by GOAWAY, or by a reset that overtakes it
+            except TimeoutError:
+                goodbyes.setdefault(n, "stays")
+        return answer
+
     kinds = {"ordinary": ordinary, "interim": interim, "push": push, "pings": pings, "upper": upper, "line": line, "lies": lies, "headless": headless,
              "continued": continued, "endless": endless}
-    hosts = [Host(n + ".test", f) for n, f in kinds.items()]
+    floods = {"few": resets(300), "flood": resets(3000)}
+    hosts = [Host(n + ".test", f) for n, f in (kinds | floods).items()]
     _, r = guest(configure(*hosts), "".join(f"say('{n}', lambda: ask('{n}.test', get('{n}.test')))\n" for n in kinds) +
-                 "say('again', lambda: ask('ordinary.test', get('ordinary.test')))\n")
-    print(r)
+                 "say('again', lambda: ask('ordinary.test', get('ordinary.test')))\n"
+                 + "import time\n"
+                 + "".join(f"{n} = dial('{n}.test')\nsay('{n}', lambda: ask('{n}.test', get('{n}.test'), {n}))\n" for n in floods) +
+                 "time.sleep(3)\nsay('after', lambda: ask('flood.test', get('flood.test'), flood, 3))\n")
+    print(r, goodbyes)
     for h in hosts:
         h.__exit__()
-    for name in ("ordinary", "interim", "again"):
+    assert goodbyes == {300: "stays", 3000: "ends"}, goodbyes
+    for name in ("ordinary", "few", "flood", "interim", "again", "after"):
         assert r.pop(name) == "end 200 2", name
     for name, how in r.items():
         assert how.startswith(("end 502", "reset", "closed")), (name, how)

@@ -17,7 +17,7 @@ import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import Handler, Web, behind, configure, on_every_door  # noqa: E402
-from harness import main, scratch, test, workspace  # noqa: E402
+from harness import WHOLE, main, scratch, test, workspace  # noqa: E402
 
 
 def wheel():
@@ -74,6 +74,9 @@ CLIENTS = {
     "php": (["php", "-r", "echo file_get_contents($argv[1]);", "URL/"], "hello"),
 }
 
+# Who finds the way to loopback as another does: by the library of requests, the properties of java, and by no setting of brig's.
+AS_ANOTHER = () if WHOLE else ("pip", "maven", "chromium")
+
 # Runs inside: python3 each.py URL, or without one with a server of its own.
 EACH = r"""
 import base64, concurrent.futures, http.server, json, subprocess, sys, threading
@@ -88,7 +91,8 @@ class Own(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
     def log_message(self, *_): pass
-url = sys.argv[1]
+url, without = sys.argv[1], sys.argv[2:]
+clients = {name: c for name, c in clients.items() if name not in without}
 if url == "own":
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Own)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -139,15 +143,15 @@ def prepare():
     subprocess.run(["javac", "-J-XX:-UsePerfData", "-J-XX:TieredStopAtLevel=1", "Get.java"], cwd=workspace(), check=True)
 
 
-def worked(r):
+def worked(r, without=()):
     told = dict(line.split(" ", 1) for line in r["stdout"].splitlines())
-    return {n: t for n, t in told.items() if t != "ok"} or (set(told) ^ set(CLIENTS)), r["stderr"]
+    return {n: t for n, t in told.items() if t != "ok"} or (set(told) ^ (set(CLIENTS) - set(without))), r["stderr"]
 
 
 STRAIGHT = ("env", *(f"-u{n}" for k in ("http", "https", "all") for n in (f"{k}_proxy", f"{k.upper()}_PROXY")))
 
 
-@test(as_user="user", limit=240)
+@test(as_user="user", limit=240, all_roots=True)
 def every_client_works_by_the_proxy_variables_without_them_and_on_loopback():
     prepare()
     with Web("api.test", handler=Pages) as web:
@@ -159,7 +163,7 @@ def every_client_works_by_the_proxy_variables_without_them_and_on_loopback():
             assert not bad, (how[:1], bad, errors)
             assert len(web.seen) - seen >= len(CLIENTS), web.seen
         seen = len(web.seen)
-        bad, errors = worked(behind(config, "python3", "each.py", "own", timeout=180, env={"TOKEN": "zq8Gk2vTn41Lw0bYd7Rm"}))
+        bad, errors = worked(behind(config, "python3", "each.py", "own", *AS_ANOTHER, timeout=180, env={"TOKEN": "zq8Gk2vTn41Lw0bYd7Rm"}), AS_ANOTHER)
         assert not bad and len(web.seen) == seen, (bad, errors)
         # the control: where the door is not in between, what the host does not trust is not trusted
         r = behind(configure(web, passthrough=["api.test"]), *CLIENTS["java"][0][:-1], "https://api.test/")

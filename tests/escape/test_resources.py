@@ -127,8 +127,8 @@ def a086_cpus_are_capped():
             p.wait()
 
     if enforcer("memory") == "cgroup":
-        free, capped = spin(), spin("--cpus", "0.2")
-        assert capped < 0.3 and free > capped, (free, capped)
+        free, capped = spin(), spin("--cpus", "0.05")  # less than a busy machine has for anybody
+        assert capped < 0.1 and free > capped, (free, capped)
         return
     with held("run", "--cpus", "1", *mount("resources"), "--", INSIDE, "affinity", "/workspace") as h:
         assert all(len(os.sched_getaffinity(p)) == 1 for p in h.guests())

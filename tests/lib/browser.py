@@ -105,6 +105,16 @@ class Browser:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
 
+    def show_as(self, width, height, dark=False):
+        """As a screen of that size would show it, light or dark."""
+        for command, asked in (("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}),
+                               ("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})):
+            self._ask("POST", "/goog/cdp/execute", {"cmd": command, "params": asked})
+
+    def show_as_before(self):
+        self._ask("POST", "/goog/cdp/execute", {"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}})
+        self._ask("POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": []}})
+
     def window(self, handle=None):
         """The one that is asked from now on; without a handle, the present one."""
         if handle:

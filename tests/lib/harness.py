@@ -47,14 +47,15 @@ sys.dont_write_bytecode = True  # leave nothing in the source tree
 
 import turns  # noqa: E402 - tests/lib
 
-__all__ = ["FACTOR", "PATIENCE", "around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
-           "descendants", "files_as_root", "home", "identity", "installed_hidden", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig",
+__all__ = ["FACTOR", "PATIENCE", "WHOLE", "around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
+           "descendants", "files_as_root", "home", "identity", "installed_hidden", "made_once", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig",
            "state", "test", "tree", "uid", "wait_until", "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 ORDINARY = 4242  # no passwd entry on purpose: brig must not need one
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 PATIENCE = 4 * FACTOR  # for every wait that ends as soon as what it waits for is there: a machine shared with others may be that much slower
+WHOLE = bool(os.environ.get("WHOLE"))  # more of what only repeats: `tests/run-suite --whole`, as make soak does
 GRACE = 2.0 * PATIENCE  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
 JOBS = 2 if FACTOR > 1 else max(2, min(8, 2 * len(os.sched_getaffinity(0))))  # a test waits for half of its time
@@ -66,6 +67,7 @@ LIVE = "brig/records/live/"  # of runs, and of those that nobody has finished
 
 IS_ROOT = os.geteuid() == 0
 OWN_STATE = pathlib.Path("/var/lib/brig")
+ROOTS = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
 ONLY_AS = tuple(os.environ.get("ONLY_AS", "").split())
 MUST_RUN = os.environ.get("CI") == "true" or os.environ.get("MUST_RUN") == "1"
 
@@ -80,9 +82,9 @@ _loading = None  # the file that is being read for its tests
 
 
 class Test:
-    def __init__(self, function, as_user="both", slow=False, alone=False, by_root=False, limit=60, backend=None):
+    def __init__(self, function, as_user="both", slow=False, alone=False, by_root=False, all_roots=False, limit=60, backend=None):
         assert as_user in ("root", "user", "both")
-        self.function, self.slow, self.alone, self.by_root = function, slow, alone, by_root
+        self.function, self.slow, self.alone, self.by_root, self.all_roots = function, slow, alone, by_root, all_roots
         self.limit, self.backend = (limit + 180) * FACTOR, backend
         self.name = function.__name__ + (f"_on_{backend}" if backend else "")
         self.file = pathlib.Path(function.__code__.co_filename).name
@@ -91,7 +93,7 @@ class Test:
 
 def test(function=None, **options):
     """Declare a test. Options: as_user root|user|both, slow, alone (nothing beside it), by_root (prepared by root,
-    whoever starts brig then), limit (seconds), backends (one test for each, unless BRIG_BACKEND has come from outside)."""
+    whoever starts brig then), all_roots (the machine's certificates, not a few of them), limit (seconds), backends (one test for each, unless BRIG_BACKEND has come from outside)."""
     if function is None:
         return lambda f: test(f, **options)
     backends = options.pop("backends", None)
@@ -275,6 +277,19 @@ def compile_c(source, *flags):
     return ready
 
 
+def made_once(name, make):
+    """A folder that all tests of this run read, filled by the first that asks for it: make(folder)."""
+    ready = _now.base / "made" / name
+    with _files_as(os.geteuid()), _locked(_now.base / "lock"):
+        if not ready.exists():
+            part = ready.with_name(f"{name}.{os.getpid()}")
+            part.mkdir(parents=True)
+            make(part)
+            subprocess.run(["chmod", "-R", "a+rX", part], check=True)
+            part.rename(ready)
+    return ready
+
+
 def compile_ahead(source, *flags):
     """Leave beside brig what compile_c will ask for: a guest that is emulated takes long to compile."""
     command, name = _compiler(source, flags)
@@ -403,7 +418,7 @@ def _populated(cgroup):
 class Place:
     """The folders of one test, its identity, and what was there before it."""
 
-    def __init__(self, base, number, user, alone):
+    def __init__(self, base, number, user, alone, all_roots):
         self.base, self.user, self.alone, self.calls, self.allowed = base, user, alone, [], {}
         self.uid = os.geteuid() if user == "root" or not IS_ROOT else ORDINARY
         self.wrap = (base / "bin/wrap").read_text().split("\n") if (base / "bin/wrap").exists() else []
@@ -415,7 +430,7 @@ class Place:
         if self.wrap and self.uid == 0:
             os.chown(self.work, ORDINARY, ORDINARY)
             os.chown(self.scratch, ORDINARY, ORDINARY)
-        self.tmp = self._private_view(top / "tmp") if IS_ROOT else pathlib.Path("/tmp")
+        self.tmp = self._private_view(top / "tmp", None if all_roots else base / "roots") if IS_ROOT else pathlib.Path("/tmp")
         self.before = self._look()
 
     def _folder(self, path):
@@ -425,7 +440,7 @@ class Place:
         return path
 
     @staticmethod
-    def _private_view(tmp):
+    def _private_view(tmp, roots):
         """A mount namespace of its own, still with shared propagation, so that a leaking mount is seen."""
         tmp.mkdir()
         tmp.chmod(0o1777)
@@ -437,6 +452,8 @@ class Place:
             again.mkdir(parents=True)
             _mount(TOP, again, MS_BIND)
         _mount(tmp, "/tmp", MS_BIND | MS_REC)
+        if roots and roots.exists():
+            _mount(roots, ROOTS, MS_BIND)
         if OWN_STATE.is_dir():  # where root's runs of every day are noted, some of them in /tmp
             _mount(None, OWN_STATE, 0, "tmpfs")
         _mount(None, "/", MS_REC | MS_SHARED)
@@ -463,14 +480,16 @@ class Place:
 
     def residue(self):
         """What is here now and was not before, after the kernel had its time; a list of lines."""
-        end = time.monotonic() + GRACE
+        end, stayed = time.monotonic() + GRACE, None
         while True:
             _reap()
             now = self._look()
             left = [(kind, thing) for kind, things in now.items() for thing in sorted(things - self.before[kind])
                     if kind != "cgroup" or not _populated(thing)]
-            if not left or time.monotonic() > end:
-                return [f"{kind} left behind: {thing}" for kind, thing in left]
+            if not left or time.monotonic() > end:  # cgroups of somebody else's runs come and go
+                return [f"{kind} left behind: {thing}" for kind, thing in left if kind != "cgroup" or stayed is None or thing in stayed]
+            if stayed is None and time.monotonic() > end - GRACE / 2:
+                stayed = now["cgroup"]
             time.sleep(0.01)
 
 
@@ -575,7 +594,7 @@ def _child(t, base, number, user, log):
         _adopt_orphans()
         if t.backend:
             os.environ["BRIG_BACKEND"] = t.backend
-        _now = Place(base, number, user, t.alone)
+        _now = Place(base, number, user, t.alone, t.all_roots)
         os.chdir(_now.work)
         status = _run_here(t, _now)
     except BaseException:  # noqa: BLE001
@@ -754,6 +773,10 @@ def _prepare(base):
         if helper.exists():
             shutil.copy(helper, base / "bin" / name)
             (base / "bin" / name).chmod(0o755)
+    if ROOTS.exists():  # every client and every door reads all of them, which takes longer than what most tests ask of it
+        found = re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n", ROOTS.read_text(), re.S)
+        (base / "roots").write_text("".join(found[:3]))
+        (base / "roots").chmod(0o644)
     for user in {os.geteuid(), ORDINARY} if IS_ROOT else {os.geteuid()}:
         (base / f"cache-{user}").mkdir(mode=0o700)
         os.chown(base / f"cache-{user}", user, -1)

@@ -12,7 +12,7 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, home, main, scratch, state, test, workspace  # noqa: E402
+from harness import WHOLE, brig, home, main, scratch, state, test, workspace  # noqa: E402
 
 BRIG = """\
 brig: 1
@@ -762,11 +762,11 @@ def excused(key, base, base_text, now, now_text):
 
 
 @test(as_user="user", limit=240)
-def a_thousand_mutated_files_neither_crash_nor_weaken_in_silence():
+def mutated_files_neither_crash_nor_weaken_in_silence():
     rng = random.Random(20250)
     bases = {name: (text, show(put(name, text, workspace()), "--origin")) for name, text in FILES.items()}
     resolved, failures = 0, []
-    total = 60 if os.environ.get("LIGHT") else 1000  # a start under the sanitizers takes its time
+    total = 60 if os.environ.get("LIGHT") else 1000 if WHOLE else 300  # always the same ones; a start under the sanitizers takes its time
     for n in range(total):
         name = rng.choice(list(FILES))
         text, base = bases[name]

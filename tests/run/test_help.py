@@ -50,6 +50,16 @@ def a_word_that_is_nearly_right_is_told_the_right_one():
 
 
 @test(as_user="user")
+def an_option_without_its_value_takes_no_command_for_one():
+    for words, name in ((("run", "--read"), "--read"), (("run", "-e"), "-e"), (("learn", "--save"), "--save"), (("batch", "--out"), "--out"), (("wrap", "--branch"), "--branch"),
+                        (("sandbox", "create", "--name"), "--name"), (("audit", "list", "--type"), "--type"), (("bundle", "pack", "--output"), "--output")):
+        done = brig(*words, "--", "true")
+        assert done.status == 125 and f"option '{name}' needs a value" in done.errors, (words, done.errors)
+    assert list(workspace().iterdir()) == []
+    assert brig("run", "--env=X=--", "--", "sh", "-c", 'test "$X" = --').status == 0  # said so, it is one
+
+
+@test(as_user="user")
 def words_of_other_tools_are_told_brigs_own():
     for word, want in (("claude", "brig wrap claude"), ("ps", "brig sandbox list"), ("attach", "brig sandbox exec -t"), ("rm", "brig sandbox delete"),
                        ("--verion", "'brig --version'"), ("--json", "brig run --json -- COMMAND"), ("cowsay", "brig run -- cowsay")):

@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import FACTOR, PATIENCE, brig, brig_argv, brig_environment, identity, main, scratch, seconds, start_brig, test, tree, uid, wait_until, workspace  # noqa: E402
+from harness import FACTOR, PATIENCE, brig, brig_argv, brig_environment, files_as_root, identity, main, scratch, seconds, start_brig, test, tree, uid, wait_until, workspace  # noqa: E402
 
 ENFORCERS = {"cgroup", "watch", "watch (partial)", "rlimit", "affinity", "nice", "tmpfs", "monitor", "kubelet", "none"}
 COUNTED = tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 14)  # processes, for each user namespace
@@ -97,7 +97,8 @@ def a_brig_of_low_priority_can_lower_the_weight_too():
     argv = brig_argv("run", "--cpu-shares", "512", "--", "nice")
     done = subprocess.run(["nice", "-n", "9", *argv], capture_output=True, text=True, env=brig_environment(), cwd=workspace(),
                           stdin=subprocess.DEVNULL, timeout=60, check=False)
-    assert done.returncode == 0 and int(done.stdout) >= 9, (done.stdout, done.stderr)
+    lowered = min(19, os.nice(0) + 9)  # of what started the tests, which may be above the ordinary
+    assert done.returncode == 0 and int(done.stdout) == max(lowered, 0 if can_ask() else 3), (done.stdout, done.stderr)
 
 
 @test
@@ -150,6 +151,25 @@ def a_limit_that_cannot_be_enforced_is_refused():
 def a_program_within_its_memory_is_left_alone():
     done = python("x = bytearray(24 << 20); x[::4096] = b'1' * len(x[::4096]); print('fine')", "--json", "--memory", "64m")
     assert (done.status, done.json["stdout"], done.json["limits_hit"]) == (0, "fine\n", [])
+
+
+@test(by_root=True)
+def sockets_are_listed_only_where_they_could_matter():
+    """A list is a walk through tables of the whole machine. By the questions that the monitor sends in a second; the control has little memory, and connections."""
+    code = "import socket, sys, time\nl = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen(64)\n" \
+           "s = [socket.create_connection(l.getsockname()) for _ in range({})] + [socket.socketpair() for _ in range(5)]\nprint('there', flush=True); time.sleep(60)"
+    if has_cgroup("--memory", "4g"):
+        return  # the kernel counts
+    for memory, connections, asks in (("4g", 2, False), ("64m", 12, True)):
+        p = start_brig("run", "--memory", memory, "--", "python3", "-c", code.format(connections))
+        try:
+            assert p.stdout.readline() == b"there\n"
+            with files_as_root():
+                said = subprocess.run(["timeout", "1", "strace", "-e", "trace=sendto", "-p", str(p.pid)], capture_output=True, text=True, check=False).stderr
+            assert "attached" in said and ("sendto(" in said) == asks, (memory, said)
+        finally:
+            p.terminate()
+            p.wait()
 
 
 @test

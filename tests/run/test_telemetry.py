@@ -3,6 +3,7 @@
 """Metrics in a textfile, traces to a collector, lines for the journal: read as their real readers would."""
 
 import contextlib
+import fcntl
 import http.server
 import json
 import os
@@ -564,7 +565,10 @@ mv {seen}.request {seen}.done
 def no_more_senders_live_than_thirty_two():
     gate, seen = scratch() / "gate", scratch() / "seen"
     seen.mkdir()
-    argv = copy_of_brig("slow", f"#!/bin/sh\n: > {seen}/$$\nwhile [ ! -e {gate} ]; do sleep 0.05; done\n")
+    gate.touch()
+    shut = gate.open()
+    fcntl.flock(shut, fcntl.LOCK_EX)
+    argv = copy_of_brig("slow", f"#!/bin/sh\n: > {seen}/$$\nexec flock --shared {gate} true\n")
     trace = brig_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", **metrics_env()})
     anchor = brig_environment({"XDG_CONFIG_HOME": str(scratch() / "config")})
     (scratch() / "config/brig").mkdir(parents=True)
@@ -584,12 +588,12 @@ def no_more_senders_live_than_thirty_two():
         done = run(anchor)  # an anchor waits a moment, then the run is refused
         assert done.returncode == 125 and "audit.anchor" in done.stderr and "senders" in done.stderr, done.stderr
         with subprocess.Popen(argv, env=anchor, cwd=workspace(), stdout=subprocess.DEVNULL) as waiting:
-            gate.touch()
+            fcntl.flock(shut, fcntl.LOCK_UN)
             assert waiting.wait(30 * PATIENCE) == 0
         done = run(trace)
         assert done.returncode == 0 and "not sent" not in done.stderr, done.stderr
     finally:
-        gate.touch()
+        shut.close()
         assert wait_until(lambda: not descendants())
 
 

@@ -222,6 +222,57 @@ static void what_is_no_token_passes(void **state UNUSED)
 	}
 }
 
+static unsigned chance;
+
+static unsigned some(unsigned most)
+{
+	chance = chance * 1103515245 + 12345;
+	return (chance >> 16) % most;
+}
+
+/* Words, and in between what is no text; somewhere a token, whole or cut. */
+static size_t some_bytes(char *p, size_t n)
+{
+	static const char text[] = "abcdefghijklmnopqrstuvwxyz   ,.:;(){}<>!?\n\t";
+	unsigned token = some(ARRAY_LEN(tokens) + 1), gaps = 1 + some(40);
+	char word[128];
+	size_t len, at;
+
+	for (size_t i = 0; i < n; i++)
+		p[i] = some(gaps) ? text[some(sizeof(text) - 1)] : (char)(0x80 + some(0x80));
+	len = token == ARRAY_LEN(tokens) /* the shortest there is */
+		      ? (size_t)sprintf(word, "xox%s", "b-aB3dE6gH9j")
+		      : (size_t)sprintf(word, "%s%s", tokens[token].head, tokens[token].tail);
+	len -= some(2) * some(4);
+	at = some((unsigned)(n - len + 1));
+	memcpy(p + at, word, len);
+	return n;
+}
+
+/* What base64 says is read as if it stood there, though not all of it is read. */
+static void it_is_found_wherever_it_is_found_as_it_is(void **state UNUSED)
+{
+	static const size_t steps[] = { 1 << 20, 31, 64 }, lines[] = { 0, 76, 64, 28 };
+	char plain[400], text[1024];
+	unsigned stopped = 0, more = 0;
+
+	make(false);
+	chance = 11;
+	for (unsigned round = 0; round < 6000; round++) {
+		size_t n = some_bytes(plain, 130 + some(250)), k;
+		bool passes = pass(plain, n, 1 << 20, NULL), also;
+
+		stopped += !passes;
+		k = as_base64(text, plain, n, round & 1 ? "+/" : "-_", lines[round / 2 % 4]);
+		also = pass(text, k, steps[round % 3], NULL);
+		if (!passes && also)
+			fail_msg("round %u: it passes in base64: %.*s", round, (int)k, text);
+		more += passes && !also;
+	}
+	assert_in_range(stopped, 2000, 5500);
+	assert_true(more < 10); /* the beginning of a line may begin another base64 */
+}
+
 /* Manuals have them, packed or not. */
 static void samples_are_only_told(void **state UNUSED)
 {
@@ -327,6 +378,7 @@ int main(void)
 		TEST(a_token_is_found_behind_every_writer_and_two),
 		TEST(it_may_stand_in_the_middle_of_a_file),
 		TEST(what_is_no_token_passes),
+		TEST(it_is_found_wherever_it_is_found_as_it_is),
 		TEST(samples_are_only_told),
 		TEST(a_text_about_tokens_is_none),
 		TEST(in_json_the_bytes_that_say_it_are_taken_out),

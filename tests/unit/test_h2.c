@@ -2,6 +2,8 @@
 /* unit/test_h2.c - both ends of HTTP/2, one talking to the other, without a socket. */
 #include "wire/h2/h2.h"
 
+#include <malloc.h>
+
 #include "unit.h"
 #include "wire/h2/grpc.h"
 
@@ -203,6 +205,195 @@ static void a_head_that_is_too_long_ends_its_stream_alone(void **state UNUSED)
 	h2_leave(opened[0]);
 }
 
+/* ---- a guest whose frames are its own ---- */
+
+static char sent[1 << 20]; /* by the server, since it was asked */
+static size_t n_sent;
+
+static void say_raw(const char *p, size_t n)
+{
+	const char *out;
+	size_t k;
+
+	assert_true(h2_feed(server, p, n, now));
+	while ((k = h2_next(server, &out)))
+		if (n_sent + k <= sizeof(sent)) {
+			memcpy(sent + n_sent, out, k);
+			n_sent += k;
+		}
+}
+
+static void frame(unsigned kind, unsigned flags, unsigned stream, const char *p, size_t n)
+{
+	char f[9 + 16384] = { (char)(n >> 16), (char)(n >> 8), (char)n, (char)kind, (char)flags };
+
+	for (int i = 0; i < 4; i++)
+		f[5 + i] = (char)(stream >> (24 - 8 * i));
+	memcpy(f + 9, p, n);
+	say_raw(f, 9 + n);
+}
+
+static void guest_begins(void)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+	static const char heard[] = "\0\0\0\4\1\0\0\0\0";
+
+	n_sent = 0;
+	say_raw(preface, sizeof(preface) - 1);
+	say_raw(heard, sizeof(heard) - 1);
+}
+
+static void guest_asks(unsigned stream, bool end)
+{
+	static const char head[] = "\x82\x87\x84\x01\6a.test";
+
+	frame(1, end ? 5 : 4, stream, head, sizeof(head) - 1);
+}
+
+/* How often it has said GOAWAY, and the last stream that the last of them names. */
+static unsigned goaways(unsigned *last, const char **ping)
+{
+	unsigned n = 0;
+
+	*ping = NULL;
+	for (size_t i = 0, len; i + 9 <= n_sent; i += 9 + len) {
+		const unsigned char *f = (const unsigned char *)sent + i;
+
+		len = (size_t)(f[0] << 16 | f[1] << 8 | f[2]);
+		if (f[3] == 6)
+			*ping = sent + i + 9;
+		if (f[3] != 7)
+			continue;
+		*last = ((unsigned)f[9] << 24 | f[10] << 16 | f[11] << 8 | f[12]) & 0x7fffffff;
+		n++;
+	}
+	return n;
+}
+
+static void answer_last(void)
+{
+	struct h2_stream *s = opened[(n_opened - 1) % ARRAY_LEN(opened)];
+
+	assert_true(h2_answer(s, 204, text(""), false));
+	h2_leave(s);
+	say_raw("", 0);
+}
+
+/* As curl does with each that it has read. */
+static void what_was_answered_may_be_reset(void **state UNUSED)
+{
+	static const char code[] = "\0\0\0\5";
+	unsigned id = 1;
+
+	guest_begins();
+	for (; id < 6 * H2_CALM; id += 2) {
+		guest_asks(id, true);
+		answer_last();
+		frame(3, 0, id, code, 4);
+	}
+	assert_int_equal(n_opened, 3 * H2_CALM);
+	for (unsigned i = 2; i < H2_CALM; i++) { /* once; two were SETTINGS */
+		assert_false(h2_over(server));
+		frame(3, 0, 1, code, 4);
+	}
+	assert_false(h2_over(server));
+	frame(3, 0, 1, code, 4);
+	assert_true(h2_over(server));
+}
+
+/* One stream stays open, so there is no moment without any. */
+static unsigned busy_until_told(struct h2_stream **first)
+{
+	unsigned last, id = 3;
+	const char *ping;
+
+	guest_begins();
+	guest_asks(1, true);
+	*first = opened[0];
+	for (; id < 8 * H2_STREAMS_EVER; id += 2) {
+		n_sent = 0;
+		guest_asks(id, true);
+		answer_last();
+		if (goaways(&last, &ping)) {
+			assert_int_equal(last, 0x7fffffff);
+			assert_non_null(ping);
+			break;
+		}
+	}
+	assert_int_equal(n_opened, H2_STREAMS_EVER + H2_STREAMS_MAX);
+	return id;
+}
+
+static void what_is_on_its_way_when_a_connection_ends_is_answered(void **state UNUSED)
+{
+	struct h2_stream *first;
+	unsigned id = busy_until_told(&first), last;
+	char echo[8];
+	const char *ping;
+	size_t n = n_opened;
+
+	(void)goaways(&last, &ping);
+	memcpy(echo, ping, 8);
+	for (int i = 0; i < 50; i++) {
+		guest_asks(id += 2, true);
+		answer_last();
+	}
+	assert_int_equal(n_opened, n + 50);
+	n_sent = 0;
+	frame(6, 1, 0, echo, 8);
+	assert_int_equal(goaways(&last, &ping), 1);
+	assert_int_equal(last, id);
+	guest_asks(id + 2, true); /* it was told, twice */
+	assert_int_equal(n_opened, n + 50);
+	assert_false(h2_over(server));
+	h2_cancel(first);
+	h2_leave(first);
+	say_raw("", 0);
+	assert_true(h2_over(server));
+}
+
+static void who_does_not_listen_is_not_listened_to(void **state UNUSED)
+{
+	struct h2_stream *first;
+	unsigned id = busy_until_told(&first), last = 0;
+	const char *ping;
+
+	n_sent = 0;
+	while (!goaways(&last, &ping)) {
+		guest_asks(id += 2, true);
+		answer_last();
+	}
+	assert_int_equal(n_opened, H2_STREAMS_EVER + H2_STREAMS_LATE);
+	assert_int_equal(last, id);
+	guest_asks(id + 2, true);
+	assert_int_equal(n_opened, H2_STREAMS_EVER + H2_STREAMS_LATE);
+	h2_leave(first);
+}
+
+/* All a guest may open, each as full as it may be, and nobody takes anything. */
+static void many_streams_take_so_much_memory(void **state UNUSED)
+{
+	static char bytes[16384];
+	size_t before = mallinfo2().uordblks, taken;
+
+	guest_begins();
+	for (unsigned id = 1; id < 2 * H2_STREAMS_MAX; id += 2) {
+		guest_asks(id, false);
+		for (size_t i = 0; i < H2_GUEST_WINDOW / sizeof(bytes); i++)
+			frame(0, 0, id, bytes, sizeof(bytes));
+	}
+	assert_int_equal(n_opened, H2_STREAMS_MAX);
+	for (size_t i = 0; i < n_opened; i++)
+		assert_int_equal(opened[i]->in.b.len, H2_GUEST_WINDOW);
+	taken = mallinfo2().uordblks - before;
+	assert_true(taken <= (size_t)H2_STREAMS_MAX * (H2_GUEST_WINDOW * 2 + 16384));
+	n_sent = 0;
+	guest_asks(2 * H2_STREAMS_MAX + 1, false); /* one more is refused */
+	assert_int_equal(n_opened, H2_STREAMS_MAX);
+	frame(0, 0, 1, bytes, 1); /* one byte more, too */
+	assert_int_equal(opened[0]->in.b.len, H2_GUEST_WINDOW);
+}
+
 static void messages_of_grpc_end_where_they_end(void **state UNUSED)
 {
 	static const char two[] = "\0\0\0\0\3abc\1\0\0\0\0\0\0\0\1\0";
@@ -225,6 +416,11 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(a_connection_ends_after_so_many_streams, fresh, gone),
 	cmocka_unit_test_setup_teardown(what_costs_nothing_has_a_budget_in_both_roles, fresh, gone),
 	cmocka_unit_test_setup_teardown(a_head_that_is_too_long_ends_its_stream_alone, fresh, gone),
+	cmocka_unit_test_setup_teardown(what_is_on_its_way_when_a_connection_ends_is_answered,
+					fresh, gone),
+	cmocka_unit_test_setup_teardown(what_was_answered_may_be_reset, fresh, gone),
+	cmocka_unit_test_setup_teardown(who_does_not_listen_is_not_listened_to, fresh, gone),
+	cmocka_unit_test_setup_teardown(many_streams_take_so_much_memory, fresh, gone),
 	cmocka_unit_test(messages_of_grpc_end_where_they_end),
 };
 

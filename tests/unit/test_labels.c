@@ -32,6 +32,27 @@ static const char *const services[] = {
 	"vpc-logs-zn7q3yqkx5r4t6y7u8i9o0p1q2.us-west-2",
 	"q7x6v5b4n3m2l1k0j9h8g7f6d5.appsync-api.us-east-1",
 	"terraform-20240115093012345600000001.s3",
+	/* an address of a function, and 32 signs of other services */
+	"h5k2jz7q3mxw4v6n8b1c9d0f2g3t5r7y.lambda-url.us-east-1",
+	"a0b1c2d3e4f5a6b7c8d9e0f1a2b3c4d5-1234567890.us-east-1",
+	"0123456789abcdef0123456789abcdef.gr7.eu-west-3",
+	"_1f2e3d4c5b6a79880716253443526170.mhbtsbpdnt",
+	/* buckets and accounts */
+	"aws-cloudtrail-logs-123456789012-1a2b3c4d",
+	"cdk-hnb659fds-assets-123456789012-eu-west-3",
+	"mystack-mybucketf68f3ff0-1qx7m8p3n2k4",
+	"elasticbeanstalk-us-east-1-123456789012",
+	"productionresultssa0",
+	"st4prod7westeurope02.z13",
+	"adb-1234567890123456.7",
+	"myapp.kindforest-1a2b3c4d.eastus",
+	"e1234.dscb.a",
+	"64a1b2c3d4e5f6a7b8c9d0e1--mysite",
+	"user-literate-potato-7vq9p5x6wr4-3000.app",
+	"search-mydomain-h5k2jz7q3mxw4v6n8b1c9d0f2g.us-east-1",
+	"vpce-0123456789abcdef0-a1b2c3d4.s3.us-east-1",
+	"xn--fiqs8s.xn--55qx5d",
+	"xn--n3h5a7b9c1d3e5f",
 };
 
 static const struct {
@@ -45,8 +66,10 @@ static const struct {
 	{ "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c5b", "a long row of digits" },
 	{ "81726354908172635490817263549081", "a long row of digits" },
 	/* base32 and base64, as a name has them */
-	{ "knhu2rk7krhuwrkojzpxg33nmvpxg5a", "a long row of letters and digits" },
-	{ "c29tzv9zzwnyzxrfdg9rzw5fmti3nq", "a long row of letters and digits" },
+	{ "knhu2rk7krhuwrkojzpxg33nmvpxg5a", "a text in base32" },
+	{ "orugs42jonaxizlyorswqylupfxxk", "a text in base32" },
+	{ "c29tzv9zzwnyzxrfdg9rzw5fmti3nq", "a text in base64" },
+	{ "q7c29tzv9zzwnyzxrfdg9rzw5fmti3nq8w", "a long row of letters and digits" },
 	{ "q8w7e6r5.t4y3u2i1.o0p9a8s7", "pieces of one length" },
 	{ "tok-aaaa.bbbbcccc.ddddeeee.ffffgggg", "pieces of one length" },
 	{ "tokaaaabbbbc.ccddddeeeeff.ffgggghhhhii", "pieces of one length" },
@@ -86,6 +109,11 @@ static void a_wildcard_stands_for_what_is_below_it(void **state UNUSED)
 		{ "example.com", "example.com", 0 },
 		{ "a.b.example.com", "a.b.example.com", 0 },
 		{ "*.example.com", "a.b.example.org", 0 },
+		{ "*.ipfs.dweb.link",
+		  "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi.ipfs.dweb.link", 0 },
+		{ "*.vscode-cdn.net", "a7b3c5d7.vscode-cdn.net", 0 },
+		{ "*.net", "a7b3c5d7.notarweave.net", 19 },
+		{ "*.example.com", "x.arweave.net.example.com", 13 },
 		{ "asked", "a.b.example.org", 0 },
 		{ NULL, "a.b.example.org", 0 },
 	};

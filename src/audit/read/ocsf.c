@@ -54,14 +54,15 @@ static const struct verdict {
 	unsigned action, disposition;
 	const char *word;
 } verdicts[] = {
-	{ "egress.allow", 1, 1, "Allowed" },        { "egress.deny", 2, 2, "Blocked" },
-	{ "egress.done", 1, 1, "Allowed" },         { "egress.usage", 1, 1, "Allowed" },
-	{ "access.deny", 2, 2, "Blocked" },         { "leak.block", 2, 2, "Blocked" },
-	{ "leak.redact", 1, 11, "Corrected" },      { "leak.warn", 1, 17, "Logged" },
-	{ "credential.inject", 1, 1, "Allowed" },   { "credential.misuse", 2, 2, "Blocked" },
-	{ "credential.scrub", 2, 11, "Corrected" }, { "limit.hit", 2, 2, "Blocked" },
-	{ "config.refused", 2, 2, "Blocked" },      { "auth.fail", 2, 2, "Blocked" },
-	{ "agent.sign", 1, 1, "Allowed" },          { "trust.change", 1, 17, "Logged" },
+	{ "egress.allow", 1, 1, "Allowed" },      { "egress.deny", 2, 2, "Blocked" },
+	{ "egress.done", 1, 1, "Allowed" },       { "egress.usage", 1, 1, "Allowed" },
+	{ "access.deny", 2, 2, "Blocked" },       { "leak.block", 2, 2, "Blocked" },
+	{ "leak.redact", 1, 11, "Corrected" },    { "leak.warn", 1, 17, "Logged" },
+	{ "credential.inject", 1, 1, "Allowed" }, { "credential.token", 1, 1, "Allowed" },
+	{ "credential.misuse", 2, 2, "Blocked" }, { "credential.scrub", 2, 11, "Corrected" },
+	{ "limit.hit", 2, 2, "Blocked" },         { "config.refused", 2, 2, "Blocked" },
+	{ "auth.fail", 2, 2, "Blocked" },         { "agent.sign", 1, 1, "Allowed" },
+	{ "trust.change", 1, 17, "Logged" },
 };
 
 /* Where a field of ours has a place of its own, and is not repeated under `unmapped`. */

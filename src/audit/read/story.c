@@ -195,6 +195,7 @@ static void tell_secret(struct story *s, const struct entry *en)
 		{ "leak.redact", "a secret was replaced on its way" },
 		{ "leak.warn", "something like a secret passed" },
 		{ "credential.inject", "a credential was used" },
+		{ "credential.token", "a login brought tokens" },
 		{ "credential.misuse", "a credential was asked for where it is not bound" },
 		{ "credential.scrub", "a secret was kept out" },
 	};

@@ -13,6 +13,7 @@
 #include "base/text/str.h"
 #include "cli/apps/wrap_list.h"
 #include "cli/cli.h"
+#include "cli/own_options.h"
 #include "cli/run/terminal.h"
 #include "model/dialect/credentials.h"
 #include "model/known/agent_files.h"
@@ -40,7 +41,7 @@ static bool cmd_wrap_own_option(struct wrapping *w, int argc, char **argv, int *
 		w->dry = true;
 	else if (str_starts(word, "--branch="))
 		w->branch = word + strlen("--branch=");
-	else if (str_eq(word, "--branch") && *at + 1 < argc)
+	else if (str_eq(word, "--branch") && own_option_follows(argc, argv, *at))
 		w->branch = argv[++*at];
 	else
 		return false;

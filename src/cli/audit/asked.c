@@ -8,6 +8,7 @@
 #include "base/text/num.h"
 #include "base/text/str.h"
 #include "cli/cli.h"
+#include "cli/own_options.h"
 #include "model/settings/paths.h"
 
 static int unknown_command(const char *word, struct err *e)
@@ -197,7 +198,7 @@ static int one_option(struct asked *a, int argc, char **argv, int *i, struct err
 			flip(a, (enum audit_option_id)id);
 			return 0;
 		}
-		if (!value && *i + 1 >= argc)
+		if (!value && !own_option_follows(argc, argv, *i))
 			return err_refuse(e, ERR_USAGE, EINVAL, "brig audit --help says which",
 					  "option '%s' needs a value", o->name);
 		return asked_take(a, (enum audit_option_id)id, value ? value : argv[++*i], e);

@@ -22,6 +22,7 @@
 #include "cli/bundle/bundle_show.h"
 #include "cli/bundle/bundle_words.h"
 #include "cli/cli.h"
+#include "cli/own_options.h"
 #include "model/files/trust.h"
 #include "sandbox/health.h"
 
@@ -81,7 +82,7 @@ static int take_option(struct bundle_asked *a, int argc, char **argv, int *at, s
 			continue;
 		if (!o->arg)
 			return a->option[i] = "", 0;
-		if (alone && *at + 1 >= argc)
+		if (alone && !own_option_follows(argc, argv, *at))
 			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", word);
 		a->option[i] = alone ? argv[++*at] : word + n + 1;
 		return 0;

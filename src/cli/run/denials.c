@@ -153,9 +153,10 @@ static void say_applied(const struct outcome *o)
 			   o->layer_kept.what, o->layer);
 	else if (o->layer_left)
 		buf_printf(&text,
-			   "%llu changes were applied to the workspace, and %llu were not: brig "
-			   "diff %.8s",
-			   (unsigned long long)o->layer_applied, (unsigned long long)o->layer_left,
+			   "%llu %s applied to the workspace, and %llu %s not: brig diff %.8s",
+			   (unsigned long long)o->layer_applied,
+			   o->layer_applied == 1 ? "change was" : "changes were",
+			   (unsigned long long)o->layer_left, o->layer_left == 1 ? "was" : "were",
 			   o->layer);
 	if (text.len)
 		message_log(PRIORITY_NOTICE, "brig", buf_str(&text));

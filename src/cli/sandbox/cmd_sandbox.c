@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text/str.h"
+#include "cli/own_options.h"
 #include "cli/sandbox/sandbox_cli.h"
 
 #define BODY_MAX ((size_t)4 << 20)
@@ -166,7 +167,7 @@ static int cmd_sandbox_own_option(const struct sandbox_verb_row *v, struct sandb
 			*(bool *)((char *)a + options[i].flag - 1) = true;
 			return 1;
 		}
-		if (!value && *at + 1 >= argc)
+		if (!value && !own_option_follows(argc, argv, *at))
 			return err_refuse(e, ERR_USAGE, EINVAL,
 					  "brig sandbox COMMAND --help says which",
 					  "option '%s' needs a value", options[i].option);

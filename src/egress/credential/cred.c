@@ -15,6 +15,7 @@
 #include "base/bytes/random.h"
 #include "egress/credential/cred_internal.h"
 #include "egress/rules/path.h"
+#include "model/known/login_file.h"
 #include "model/settings/rule.h"
 
 #define PREFIX "brig-"
@@ -162,6 +163,29 @@ int creds_other_keys(struct creds *c, const struct strlist *texts, struct err *e
 	return 0;
 }
 
+int creds_learn(struct creds *c, size_t i, const struct secret *s, struct err *e)
+{
+	struct cred_learned *slot;
+
+	for (size_t k = 0; k < c->v[i].n_learned; k++)
+		if (!c->v[i].learned[k].secret) {
+			c->v[i].learned[k].secret = s;
+			return 0;
+		}
+	slot = ARENA_PUSH(c->arena, c->v[i].learned, c->v[i].n_learned);
+	if (!slot)
+		return err_nomem(e);
+	slot->secret = s;
+	return 0;
+}
+
+void creds_forget(struct creds *c, size_t i, const struct secret *s)
+{
+	for (size_t k = 0; k < c->v[i].n_learned; k++)
+		if (c->v[i].learned[k].secret == s)
+			c->v[i].learned[k].secret = NULL;
+}
+
 struct creds *creds_free(struct creds *c)
 {
 	if (c)
@@ -220,7 +244,8 @@ static bool path_permitted(const struct cred *c, struct egress_text target)
 	if (path_normalise(path_of_target(target), &path) != PATH_OK)
 		return false;
 	for (size_t i = 0; i < c->spec->paths.n; i++)
-		if (path_below(buf_str(&path), c->spec->paths.v[i], false))
+		if (token_urls_of(c->spec) ? str_eq(buf_str(&path), c->spec->paths.v[i])
+					   : path_below(buf_str(&path), c->spec->paths.v[i], false))
 			return true;
 	return false;
 }
@@ -269,7 +294,7 @@ static enum cred_outcome replace_basic(struct cred_job *j, const struct cred *c,
 	struct buf pair = BUF_INIT(CRED_TEXT_MAX), plain = BUF_INIT(CRED_TEXT_MAX),
 		   out = BUF_INIT(CRED_TEXT_MAX);
 	struct egress_text user, pass;
-	bool as_user, as_pass;
+	const struct secret *as_user, *as_pass;
 	const char *colon;
 
 	if (!cred_get_base64(rest, &pair) || !pair.len ||
@@ -277,21 +302,21 @@ static enum cred_outcome replace_basic(struct cred_job *j, const struct cred *c,
 		return NOT_THIS;
 	user = egress_text(pair.data, (size_t)(colon - pair.data));
 	pass = egress_text(colon + 1, pair.len - user.n - 1);
-	as_pass = cred_is_token(c, pass);
-	as_user = c->spec->slot == SLOT_HEADER && cred_is_token(c, user);
+	as_pass = cred_token(c, pass);
+	as_user = c->spec->slot == SLOT_HEADER ? cred_token(c, user) : NULL;
 	if (!as_user && !as_pass)
 		return NOT_THIS;
 	if (!cred_permitted(j, c))
 		return REFUSED;
-	if (c->spec->slot == SLOT_BASIC)
+	if (c->spec->slot == SLOT_BASIC && !token_urls_of(c->spec))
 		buf_puts(&plain, c->spec->field);
 	else if (as_user)
-		buf_add(&plain, c->secret->value, c->secret->len);
+		buf_add(&plain, as_user->value, as_user->len);
 	else
 		buf_add(&plain, user.p, user.n);
 	buf_putc(&plain, ':');
 	if (as_pass)
-		buf_add(&plain, c->secret->value, c->secret->len);
+		buf_add(&plain, as_pass->value, as_pass->len);
 	else
 		buf_add(&plain, pass.p, pass.n);
 	buf_puts(&out, "Basic ");
@@ -323,6 +348,7 @@ static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c,
 	CLEANUP(buf) struct buf out = BUF_INIT(CRED_TEXT_MAX);
 	const char *before = prefix_in(c->spec, name);
 	size_t prefix = strlen(before);
+	const struct secret *token;
 	struct egress_text scheme, rest;
 	bool split = cred_split_scheme(*value, &scheme, &rest),
 	     authorization = cred_same_nocase(name, "authorization");
@@ -331,11 +357,13 @@ static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c,
 		return replace_basic(j, c, rest, value);
 	if (c->spec->slot == SLOT_BASIC)
 		return NOT_THIS;
-	if (cred_is_token(c, *value) ||
-	    (value->n > prefix && strncasecmp(value->p, before, prefix) == 0 &&
-	     cred_is_token(c, egress_text(value->p + prefix, value->n - prefix)))) {
+	token = cred_token(c, *value);
+	if (!token && value->n > prefix && strncasecmp(value->p, before, prefix) == 0)
+		token = cred_token(c, egress_text(value->p + prefix, value->n - prefix));
+	if (token) {
 		buf_puts(&out, before);
-	} else if (split && authorization && cred_is_word(scheme) && cred_is_token(c, rest)) {
+	} else if (split && authorization && cred_is_word(scheme) &&
+		   (token = cred_token(c, rest))) {
 		buf_add(&out, scheme.p, scheme.n);
 		buf_putc(&out, ' ');
 	} else {
@@ -343,7 +371,7 @@ static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c,
 	}
 	if (!cred_permitted(j, c))
 		return REFUSED;
-	buf_add(&out, c->secret->value, c->secret->len);
+	buf_add(&out, token->value, token->len);
 	return cred_keep(j, &out, value) ? REPLACED : REFUSED;
 }
 

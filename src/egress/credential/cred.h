@@ -51,6 +51,10 @@ void creds_lacking(struct creds *c, const struct strlist *names);
 /* Where another key may stand than the run's own, at hosts that a credential is bound to: "HOST
  * NAME", "HOST ?NAME" (egress/rules/field_list.h). */
 int creds_other_keys(struct creds *c, const struct strlist *texts, struct err *e);
+/* Another value of specs->v[i], with a placeholder of its own (egress/oauth); borrowed until it is
+ * forgotten. */
+int creds_learn(struct creds *c, size_t i, const struct secret *s, struct err *e);
+void creds_forget(struct creds *c, size_t i, const struct secret *s);
 struct creds *creds_free(struct creds *c);
 DEFINE_CLEANUP(creds, struct creds *, creds_free)
 

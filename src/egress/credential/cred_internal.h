@@ -19,12 +19,18 @@ struct binding {
 	uint16_t port;
 };
 
+struct cred_learned {
+	const struct secret *secret; /* NULL: forgotten */
+};
+
 struct cred {
 	const struct credential_spec *spec;
 	const struct secret *secret;
 	struct binding *hosts;
 	size_t n_hosts;
-	char *name, *escaped; /* {NAME} and %7BNAME%7D */
+	char *name, *escaped;         /* {NAME} and %7BNAME%7D */
+	struct cred_learned *learned; /* during the run */
+	size_t n_learned;
 };
 
 struct creds {
@@ -77,8 +83,10 @@ bool cred_sign(struct cred_job *j);
 
 bool cred_same(struct egress_text a, const char *b);
 bool cred_same_nocase(struct egress_text a, const char *b);
-/* The per-run placeholder, {NAME} or %7BNAME%7D, and nothing else. */
-bool cred_is_token(const struct cred *c, struct egress_text t);
+/* What the per-run placeholder, {NAME} or %7BNAME%7D stand for; NULL: it is something else. */
+const struct secret *cred_token(const struct cred *c, struct egress_text t);
+/* Does a placeholder of it begin at p? */
+bool cred_placeholder_at(const struct cred *c, const char *p, size_t n);
 /* How long {NAME} of this credential at p is; 0: it is not there. */
 size_t cred_name_at(const struct cred *c, const char *p, size_t n);
 /* "Scheme token" in two; false when it is not of that form. */

@@ -95,8 +95,7 @@ static bool check_at(struct cred_job *j, const char *p, size_t n, const char *wh
 
 		if (cred_name_at(c, p, n))
 			return misuse(j, c, c->spec->name, where);
-		if (c->secret->placeholder && n >= CRED_PLACEHOLDER_LEN &&
-		    memcmp(p, c->secret->placeholder, CRED_PLACEHOLDER_LEN) == 0)
+		if (cred_placeholder_at(c, p, n))
 			return misuse(j, c, c->spec->name, where);
 	}
 	if (n >= CRED_PLACEHOLDER_LEN && cred_is_placeholder(egress_text(p, CRED_PLACEHOLDER_LEN)))

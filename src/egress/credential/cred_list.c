@@ -31,7 +31,8 @@ static bool has_place(const struct cred *c, const struct list_style *style, stru
 }
 
 static enum cred_outcome cred_list_put_value(struct cred_job *j, const struct list_style *style,
-					     size_t i, struct egress_text name, struct buf *out,
+					     size_t i, const struct secret *value,
+					     struct egress_text name, struct buf *out,
 					     uint64_t *seen)
 {
 	const struct cred *c = &j->creds->v[i];
@@ -46,9 +47,9 @@ static enum cred_outcome cred_list_put_value(struct cred_job *j, const struct li
 	buf_add(out, name.p, name.n);
 	buf_putc(out, '=');
 	if (style->escaped)
-		cred_put_escaped(out, c->secret);
+		cred_put_escaped(out, value);
 	else
-		buf_add(out, c->secret->value, c->secret->len);
+		buf_add(out, value->value, value->len);
 	return REPLACED;
 }
 
@@ -60,12 +61,14 @@ static enum cred_outcome put_pair(struct cred_job *j, const struct list_style *s
 
 	for (size_t i = 0; i < j->creds->n; i++) {
 		const struct cred *c = &j->creds->v[i];
+		const struct secret *token;
 		bool own;
 
 		if (!(j->bound >> i & 1) || !has_place(c, style, name, &own))
 			continue;
-		if (cred_is_token(c, value))
-			return cred_list_put_value(j, style, i, name, out, seen);
+		token = cred_token(c, value);
+		if (token)
+			return cred_list_put_value(j, style, i, token, name, out, seen);
 		if (own)
 			slot = c;
 	}

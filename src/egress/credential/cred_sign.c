@@ -40,7 +40,7 @@ void creds_mark_hashes(const struct creds *c, const struct cred_target *to,
 	if (!signs || sigv4_parse(signs->value, &claim) != SIGV4_CLAIM)
 		return;
 	for (size_t i = 0; i < c->n; i++) {
-		if (!has_part(c->v[i].spec, "id") || !cred_is_token(&c->v[i], claim.id) ||
+		if (!has_part(c->v[i].spec, "id") || !cred_token(&c->v[i], claim.id) ||
 		    !cred_bound_here(&c->v[i], to))
 			continue;
 		signs->hashed = true;
@@ -54,7 +54,7 @@ static enum cred_outcome put_token(struct cred_job *j, const struct cred *c,
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(CRED_TEXT_MAX);
 
-	if (!cred_is_token(c, *value))
+	if (!cred_token(c, *value))
 		return NOT_THIS;
 	if (!cred_permitted(j, c))
 		return REFUSED;
@@ -89,7 +89,7 @@ enum cred_outcome cred_sign_field(struct cred_job *j, const struct cred *c,
 	case SIGV4_CLAIM:
 		break;
 	}
-	if (!cred_is_token(c, j->claim.id))
+	if (!cred_token(c, j->claim.id))
 		return NOT_THIS;
 	if (!cred_permitted(j, c))
 		return REFUSED;

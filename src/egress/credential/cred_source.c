@@ -91,7 +91,7 @@ static int from_environment(const struct credential_spec *c, char *const *envp, 
 {
 	const char *name = c->source.v[0], *value = cred_source_variable(envp, name);
 
-	if (value && (*value || !c->login)) {
+	if (value && (*value || !c->login || !c->login->file)) {
 		*len = strlen(value);
 		if (*len > SECRET_MAX)
 			return err_set(e, ERR_CONFIG, E2BIG, "the value is longer than %d bytes",
@@ -99,7 +99,7 @@ static int from_environment(const struct credential_spec *c, char *const *envp, 
 		memcpy(out, value, *len);
 		return 0;
 	}
-	if (c->login) {
+	if (c->login && c->login->file) {
 		int r = login_file_read(c->login, cred_source_variable(envp, "HOME"), out,
 					SECRET_MAX + 1, len, e);
 

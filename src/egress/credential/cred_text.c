@@ -16,11 +16,28 @@ bool cred_same_nocase(struct egress_text a, const char *b)
 	return a.n == strlen(b) && strncasecmp(a.p, b, a.n) == 0;
 }
 
-/* The per-run placeholder, {NAME} or %7BNAME%7D, and nothing else. */
-bool cred_is_token(const struct cred *c, struct egress_text t)
+const struct secret *cred_token(const struct cred *c, struct egress_text t)
 {
-	return (c->secret->placeholder && cred_same(t, c->secret->placeholder)) ||
-	       cred_same(t, c->name) || cred_same_nocase(t, c->escaped);
+	if ((c->secret->placeholder && cred_same(t, c->secret->placeholder)) ||
+	    cred_same(t, c->name) || cred_same_nocase(t, c->escaped))
+		return c->secret;
+	for (size_t i = 0; i < c->n_learned; i++)
+		if (c->learned[i].secret && cred_same(t, c->learned[i].secret->placeholder))
+			return c->learned[i].secret;
+	return NULL;
+}
+
+bool cred_placeholder_at(const struct cred *c, const char *p, size_t n)
+{
+	if (n < CRED_PLACEHOLDER_LEN)
+		return false;
+	if (c->secret->placeholder && memcmp(p, c->secret->placeholder, CRED_PLACEHOLDER_LEN) == 0)
+		return true;
+	for (size_t i = 0; i < c->n_learned; i++)
+		if (c->learned[i].secret &&
+		    memcmp(p, c->learned[i].secret->placeholder, CRED_PLACEHOLDER_LEN) == 0)
+			return true;
+	return false;
 }
 
 static bool no_memory(struct cred_job *j)

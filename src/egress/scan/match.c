@@ -7,6 +7,7 @@
 struct matcher {
 	hs_database_t *db; /* NULL: no literals, nothing is ever found */
 	hs_scratch_t *scratch;
+	unsigned others; /* who share it */
 };
 
 struct match_stream {
@@ -75,8 +76,18 @@ int matcher_new(const struct literal *l, size_t n, struct matcher **ret, struct 
 	return 0;
 }
 
+struct matcher *matcher_share(struct matcher *m)
+{
+	m->others++;
+	return m;
+}
+
 struct matcher *matcher_free(struct matcher *m)
 {
+	if (m && m->others) {
+		m->others--;
+		return NULL;
+	}
 	if (m) {
 		(void)hs_free_scratch(m->scratch);
 		(void)hs_free_database(m->db);

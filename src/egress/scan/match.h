@@ -23,6 +23,7 @@ struct matcher;
 struct match_stream;
 
 int matcher_new(const struct literal *l, size_t n, struct matcher **ret, struct err *e);
+struct matcher *matcher_share(struct matcher *m); /* freed once more often */
 struct matcher *matcher_free(struct matcher *m);
 DEFINE_CLEANUP(matcher, struct matcher *, matcher_free)
 

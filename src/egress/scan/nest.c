@@ -75,6 +75,7 @@ static struct nest *nest_make(const struct nest_want *w, struct nest *top, unsig
 	if (!n)
 		return NULL;
 	n->want = *w;
+	(void)scanner_hold(w->scanner);
 	n->top = top ? top : n;
 	n->depth = depth;
 	n->hold = (struct buf)BUF_INIT(PARTS_ROOM);
@@ -113,6 +114,7 @@ struct nest *nest_free(struct nest *n)
 	}
 	(void)unpacking_free(n->body);
 	buf_done(&n->hold);
+	scanner_release(n->want.scanner);
 	free(n);
 	return NULL;
 }

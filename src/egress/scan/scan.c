@@ -15,8 +15,6 @@
 #include "base/text/str.h"
 #include "egress/scan/scan_internal.h"
 
-#define SCANNER_BYTES ((size_t)64 << 20)
-
 /* --- ends --- */
 
 static void wipe(struct scan *b)
@@ -30,7 +28,7 @@ static void wipe(struct scan *b)
 	escapes_wipe(b->escapes);
 }
 
-static struct scan *scan_free(struct scan *b)
+struct scan *scan_free(struct scan *b)
 {
 	if (!b)
 		return NULL;
@@ -46,116 +44,7 @@ static struct scan *scan_free(struct scan *b)
 }
 DEFINE_CLEANUP(scan_whole, struct scan *, scan_free)
 
-/* --- the scanner --- */
-
-static int read_actions(struct scanner *s, const struct leak_spec *l, struct err *e)
-{
-	enum leak_action action;
-	enum leak_kind kind;
-
-	for (int i = 0; i < LEAK_KINDS; i++)
-		s->actions[i] = l->scan ? leak_rows[i].action : LEAK_OFF;
-	for (size_t i = 0; l->scan && i < l->rules.n; i++) {
-		if (leak_kind_by_name(l->rules.v[i].name, &kind, e) < 0 ||
-		    leak_action_by_name(l->rules.v[i].value, &action, e) < 0)
-			return -e->code;
-		/* Hiding the first line of a key would hide nothing. */
-		s->written[kind] = true;
-		s->actions[kind] =
-			action == LEAK_REDACT && shape_is_block(kind) ? LEAK_BLOCK : action;
-	}
-	return 0;
-}
-
-static int scan_compile(struct scanner *s, struct err *e)
-{
-	CLEANUP(mem) struct literal *l = calloc(shapes_count, sizeof(*l));
-	size_t n = 0;
-
-	s->ids = arena_alloc(s->arena, shapes_count * sizeof(*s->ids));
-	if (!l || !s->ids)
-		return err_nomem(e);
-	for (size_t i = 0; i < shapes_count; i++)
-		if (s->actions[shapes[i].kind] != LEAK_OFF || shapes[i].check) {
-			size_t len = strlen(shapes[i].literal);
-
-			s->ids[n] = (struct candidate){ &shapes[i], len };
-			l[n++] = (struct literal){ shapes[i].literal, len, shapes[i].caseless };
-		}
-	return matcher_new(l, n, &s->matcher, e);
-}
-
-static int make_windows(struct scanner *s, struct err *e)
-{
-	if (!s->needles.n)
-		return 0;
-	s->body.p = arena_alloc(s->arena, WINDOW_MAX);
-	s->query.p = arena_alloc(s->arena, WINDOW_MAX);
-	s->labels.p = arena_alloc(s->arena, WINDOW_MAX);
-	return s->body.p && s->query.p && s->labels.p ? 0 : err_nomem(e);
-}
-
-/* What is held back is seen by the other side: of the values it tells no more than whether one is
- * of a length that hardly any has. */
-static size_t hold_for(const struct needles *n)
-{
-	static_assert(4 * (SHAPE_BACK + SHAPE_AHEAD) < HOLD_USUAL, "no shape is longer");
-	size_t value = n->n ? n->longest / SECRET_GROWS : 0;
-
-	return value * SECRET_ESCAPED * SECRET_ESCAPED <= HOLD_USUAL
-		       ? HOLD_USUAL
-		       : (size_t)SECRET_MAX * SECRET_ESCAPED;
-}
-
-size_t scan_hold(const struct scanner *s)
-{
-	return s->hold;
-}
-
-int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *e)
-{
-	CLEANUP(scanner) struct scanner *s = calloc(1, sizeof(*s));
-
-	if (!s || !(s->arena = arena_new(SCANNER_BYTES)))
-		return err_nomem(e);
-	s->text = (struct buf)BUF_INIT(1 << 20);
-	s->secrets = o->secrets;
-	s->redact_json = o->redact_json;
-	s->report = o->report;
-	s->context = o->context;
-	if (read_actions(s, o->leaks, e) < 0 ||
-	    needles_new(s->arena, o->secrets, o->n_secrets, &s->needles, e) < 0 ||
-	    views_new(s->arena, &s->needles, &s->views, e) < 0 || scan_compile(s, e) < 0 ||
-	    make_windows(s, e) < 0)
-		return -e->code;
-	s->hold = hold_for(&s->needles);
-	if (scan_alloc(s, &s->head, e) < 0)
-		return -e->code;
-	*ret = TAKE_PTR(s);
-	return 0;
-}
-
-struct scanner *scanner_free(struct scanner *s)
-{
-	if (!s)
-		return NULL;
-	(void)scan_free(s->head);
-	for (struct scan *b = s->spare, *next; b; b = next) {
-		next = b->next;
-		(void)scan_free(b);
-	}
-	(void)matcher_free(s->matcher);
-	for (size_t i = 0; i < s->needles.n; i++)
-		explicit_bzero((char *)s->needles.v[i].v.p, s->needles.v[i].v.n);
-	if (s->views)
-		views_wipe(s->views);
-	if (s->text.data)
-		explicit_bzero(s->text.data, s->text.len);
-	buf_done(&s->text);
-	(void)arena_free(s->arena);
-	free(s);
-	return NULL;
-}
+/* --- one stream --- */
 
 void window_add(struct window *w, const char *p, size_t n)
 {
@@ -174,8 +63,6 @@ void window_add(struct window *w, const char *p, size_t n)
 		memcpy(w->p + keep, p, n);
 	w->n = keep + n;
 }
-
-/* --- one stream --- */
 
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e)
 {
@@ -213,16 +100,22 @@ void scan_restart(struct scan *b)
 struct scan *scan_close(struct scan *b)
 {
 	struct scanner *s;
+	bool counts;
 
 	if (!b)
 		return NULL;
 	s = b->scanner;
-	if (s->n_spare == SPARE_MAX)
-		return scan_free(b);
-	wipe(b);
-	b->next = s->spare;
-	s->spare = b;
-	s->n_spare++;
+	counts = !b->outer;
+	if (s->n_spare == SPARE_MAX || s->replaced) {
+		(void)scan_free(b);
+	} else {
+		wipe(b);
+		b->next = s->spare;
+		s->spare = b;
+		s->n_spare++;
+	}
+	if (counts)
+		scanner_release(s);
 	return NULL;
 }
 
@@ -280,6 +173,7 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 		memcpy(b->win[0], w->p + w->n - n, n);
 		b->win_n = n;
 	}
+	s->users++;
 	*ret = b;
 	return 0;
 }
@@ -632,7 +526,10 @@ static bool scan_look(struct scan *b)
 	if (!try_pending(b))
 		return false;
 	r = match_feed(b->stream, b->data, b->n, on_literal, b);
-	return r < 0 ? scan_failed(b) : r == 0 && scan_hex(b) && runs_look(b) && escapes_look(b);
+	if (r < 0)
+		return scan_failed(b);
+	/* So many digits as are of interest are a run. */
+	return r == 0 && runs_look(b) && (!runs_were_seen(b) || scan_hex(b)) && escapes_look(b);
 }
 
 void scan_shapes(struct scan *b)

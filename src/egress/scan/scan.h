@@ -49,6 +49,12 @@ struct scan_options {
 
 int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *e);
 struct scanner *scanner_free(struct scanner *s);
+/* The same with these secrets from now on, and what was remembered of requests. Scans that are open
+ * go on with those of before; the old one is freed with the last of them, or at once. */
+int scanner_renew(struct scanner **s, const struct secret *secrets, size_t n, struct err *e);
+/* Somebody opens scans with it later; released as often. */
+struct scanner *scanner_hold(struct scanner *s);
+void scanner_release(struct scanner *s);
 DEFINE_CLEANUP(scanner, struct scanner *, scanner_free)
 
 /* The name a guest wants to reach, before anything is resolved. */

@@ -8,7 +8,7 @@
 #include "egress/scan/scan_internal.h"
 #include "egress/seek/wake.h"
 
-#define SAID 1024
+#define SAID 4096
 #define MARKS 256 /* the places of as many changes are known */
 
 struct behind_mark {

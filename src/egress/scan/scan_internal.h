@@ -30,7 +30,9 @@ struct candidate {
 
 struct scanner {
 	struct arena *arena;     /* holds forms of secrets */
-	struct matcher *matcher; /* of the shapes */
+	struct matcher *matcher; /* of the shapes; shared with the one that takes its place */
+	size_t users;            /* open scans, and others who hold it */
+	bool replaced;           /* freed with the last of them */
 	struct needles needles;
 	struct views *views;
 	const struct secret *secrets;
@@ -113,6 +115,7 @@ bool scan_hex(struct scan *b); /* 64 hexadecimal digits on their own, which no l
 int scan_open_inner(struct scan *outer, struct scan **ret, struct err *e);
 void window_add(struct window *w, const char *p, size_t n);
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e);
+struct scan *scan_free(struct scan *b);
 void scan_restart(struct scan *b);
 
 /* ---- shapes behind base64, hex and escapes: scan_behind.c ----
@@ -141,6 +144,39 @@ bool behind_flush(struct scan *b, struct behind *s, bool last);
  * more. */
 bool behind_place(const struct scan *inner, int64_t *from, int64_t *to);
 
+/* ---- the text that base64 says: scan_base64.c ---- */
+
+#define BASE64_TEXTS 4 /* groups in a row that are text */
+#define BASE64_GROUPS (BASE64_TEXTS + 1)
+
+struct base64_group {
+	int64_t at; /* of its first sign */
+	unsigned n;
+	char b[3];
+};
+
+struct base64_says {
+	char signs[4]; /* of a group that is not whole */
+	unsigned n;
+	int64_t at;
+	struct base64_group last[BASE64_GROUPS];
+	unsigned n_last, texts; /* so many of the last ones are text */
+	bool skipped;           /* they begin with this one, which nobody read */
+	char before[4];
+	int64_t before_at;
+	bool telling;
+	int64_t next; /* where what is told goes on; INT64_MIN: it does not */
+};
+
+extern const unsigned char base64_six[256]; /* one more than a sign's value; 0: it is none */
+
+void base64_begins(struct base64_says *s);
+/* Signs, the first of which stands at `at` of the stream. false: blocked. */
+bool base64_say(struct scan *b, struct behind **said, struct base64_says *s, const char *p,
+		size_t n, int64_t at);
+/* A line ends, or all of it: so does the group at hand. */
+bool base64_stops(struct scan *b, struct behind **said, struct base64_says *s);
+
 /* ---- runs of base64 and hex: scan_runs.c ---- */
 
 struct base_runs;
@@ -149,6 +185,8 @@ struct base_runs *runs_free(struct base_runs *r);
 void runs_wipe(struct base_runs *r);
 void runs_restart(struct base_runs *r);
 bool runs_look(struct scan *b); /* at the bytes at hand; false: blocked */
+/* Did any of these lie in one? Where nobody looks they may have. */
+bool runs_were_seen(const struct scan *b);
 
 /* ---- escapes ---- */
 

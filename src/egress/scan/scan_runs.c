@@ -35,31 +35,16 @@ struct base_runs {
 	size_t n;           /* of the first signs */
 	char first[FIRST];
 	uint32_t at[FIRST]; /* from its beginning */
-	uint32_t bits;
-	unsigned n_bits;
+	unsigned half;      /* of two digits the first */
+	bool odd;
+	struct base64_says base64;
 	size_t edge; /* the last bytes were so many signs */
+	bool seen;   /* one, in the bytes at hand */
 };
-
-/* One more than what a sign stands for; 0: it is none. */
-/* clang-format off */
-static const unsigned char six[256] = {
-	['+'] = 63, ['-'] = 63, ['/'] = 64, ['0'] = 53, ['1'] = 54, ['2'] = 55,
-	['3'] = 56, ['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61,
-	['9'] = 62, ['A'] = 1, ['B'] = 2, ['C'] = 3, ['D'] = 4, ['E'] = 5,
-	['F'] = 6, ['G'] = 7, ['H'] = 8, ['I'] = 9, ['J'] = 10, ['K'] = 11,
-	['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16, ['Q'] = 17,
-	['R'] = 18, ['S'] = 19, ['T'] = 20, ['U'] = 21, ['V'] = 22, ['W'] = 23,
-	['X'] = 24, ['Y'] = 25, ['Z'] = 26, ['_'] = 64, ['a'] = 27, ['b'] = 28,
-	['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32, ['g'] = 33, ['h'] = 34,
-	['i'] = 35, ['j'] = 36, ['k'] = 37, ['l'] = 38, ['m'] = 39, ['n'] = 40,
-	['o'] = 41, ['p'] = 42, ['q'] = 43, ['r'] = 44, ['s'] = 45, ['t'] = 46,
-	['u'] = 47, ['v'] = 48, ['w'] = 49, ['x'] = 50, ['y'] = 51, ['z'] = 52,
-};
-/* clang-format on */
 
 static bool run_is_sign(char c)
 {
-	return six[(unsigned char)c] != 0;
+	return base64_six[(unsigned char)c] != 0;
 }
 
 static int run_hex(char c)
@@ -86,6 +71,7 @@ void runs_wipe(struct base_runs *r)
 	if (!r)
 		return;
 	explicit_bzero(r->first, sizeof(r->first));
+	explicit_bzero(&r->base64, sizeof(r->base64));
 	behind_wipe(r->said);
 	runs_restart(r);
 }
@@ -105,51 +91,40 @@ static bool run_says(const struct scan *b)
 	return b->direction == SCAN_OUT && b->depth < BEHIND_DEPTH;
 }
 
-/* Signs of base64 or digits, whose places follow one another. */
-static bool run_decode(struct scan *b, struct base_runs *r, enum run_kind k, const char *p,
-		       size_t n)
+/* Digits that follow one another. */
+static bool run_digits(struct scan *b, struct base_runs *r, const char *p, size_t n)
 {
-	unsigned each = k == RUN_HEX ? 4 : 6;
-	char out[3 * FIRST / 4 + 4];
+	char out[FIRST];
 	size_t len = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		unsigned v;
-
-		while (k == RUN_BASE64 && !r->n_bits && i + 4 <= n && len < sizeof(out) - 4) {
-			uint32_t x = (six[(unsigned char)p[i]] - 1U) << 18 |
-				     (six[(unsigned char)p[i + 1]] - 1U) << 12 |
-				     (six[(unsigned char)p[i + 2]] - 1U) << 6 |
-				     (six[(unsigned char)p[i + 3]] - 1U);
-
-			out[len++] = (char)(x >> 16);
-			out[len++] = (char)(x >> 8 & 0xff);
-			out[len++] = (char)(x & 0xff);
-			i += 4;
-		}
-		if (len >= sizeof(out) - 4) {
+		if (r->odd)
+			out[len++] = (char)(r->half << 4 | (unsigned)run_hex(p[i]));
+		r->half = (unsigned)run_hex(p[i]);
+		r->odd = !r->odd;
+		if (len == sizeof(out)) {
 			if (!behind_say(b, r->said, out, len))
 				return false;
 			len = 0;
-		}
-		if (i == n)
-			break;
-		v = k == RUN_HEX ? (unsigned)run_hex(p[i]) : six[(unsigned char)p[i]] - 1U;
-
-		r->bits = (r->bits << each | v) & 0xffff;
-		r->n_bits += each;
-		if (r->n_bits >= 8) {
-			r->n_bits -= 8;
-			out[len++] = (char)(r->bits >> r->n_bits & 0xff);
 		}
 	}
 	return behind_say(b, r->said, out, len);
 }
 
-static bool run_mark(struct scan *b, struct base_runs *r, enum run_kind k, int64_t raw)
+static void run_resets(struct base_runs *r)
 {
-	return k == RUN_HEX ? behind_mark(b, &r->said, raw, 2, 1)
-			    : behind_mark(b, &r->said, raw, 4, 3);
+	r->odd = false;
+	base64_begins(&r->base64);
+}
+
+/* Signs that follow one another, and others before them if `line` ended those. */
+static bool run_decode(struct scan *b, struct base_runs *r, enum run_kind k, bool line,
+		       const char *p, size_t n, int64_t raw)
+{
+	if (k == RUN_BASE64)
+		return (!line || base64_stops(b, &r->said, &r->base64)) &&
+		       base64_say(b, &r->said, &r->base64, p, n, raw);
+	return (!line || behind_mark(b, &r->said, raw, 2, 1)) && run_digits(b, r, p, n);
 }
 
 /* first[from..to), line by line. */
@@ -157,18 +132,13 @@ static bool run_part(struct scan *b, struct base_runs *r, enum run_kind k, size_
 {
 	if (r->said && !behind_break(b, r->said))
 		return false;
-	r->bits = r->n_bits = 0;
+	run_resets(r);
 	while (from < to) {
 		size_t end = from + 1;
 
 		while (end < to && r->at[end] == r->at[end - 1] + 1)
 			end++;
-		/* An encoder ends a line with a whole group; what begins behind another is its own.
-		 */
-		if (r->n_bits && k == RUN_BASE64 && end < to)
-			r->bits = r->n_bits = 0;
-		if (!run_mark(b, r, k, r->from + r->at[from]) ||
-		    !run_decode(b, r, k, r->first + from, end - from))
+		if (!run_decode(b, r, k, true, r->first + from, end - from, r->from + r->at[from]))
 			return false;
 		from = end;
 	}
@@ -210,10 +180,11 @@ static bool run_pairs(struct scan *b, struct base_runs *r)
 		return true;
 	if (r->said && !behind_break(b, r->said))
 		return false;
-	r->bits = r->n_bits = 0;
+	run_resets(r);
+	if (!behind_mark(b, &r->said, r->from, 3, 1))
+		return false;
 	for (size_t k = 0; k < pairs; k++)
-		if ((k == 0 && !behind_mark(b, &r->said, r->from, 3, 1)) ||
-		    !run_decode(b, r, RUN_HEX, p + 3 * k, 2))
+		if (!run_digits(b, r, p + 3 * k, 2))
 			return false;
 	return true;
 }
@@ -229,7 +200,7 @@ static bool run_others(struct scan *b, struct base_runs *r)
 		if (!may || (done & 1U << (i & 3)))
 			continue;
 		done |= 1U << (i & 3);
-		if (!run_part(b, r, RUN_BASE64, i, r->n))
+		if (!run_part(b, r, RUN_BASE64, i, r->n) || !base64_stops(b, &r->said, &r->base64))
 			return false;
 	}
 	return true;
@@ -280,7 +251,11 @@ static bool run_ends(struct scan *b, struct base_runs *r)
 		if (!b->on_run(b->run_context, "", 0, true, b->verdict))
 			return false;
 	}
-	return !run_says(b) || !r->said || behind_break(b, r->said);
+	if (!run_says(b))
+		return true;
+	if (r->kind == RUN_BASE64 && !base64_stops(b, &r->said, &r->base64))
+		return false;
+	return !r->said || behind_break(b, r->said);
 }
 
 /* A piece of it, from `raw` on, without the ends of lines. */
@@ -302,14 +277,10 @@ static bool run_goes_on(struct scan *b, struct base_runs *r, const char *p, size
 		return false;
 	if (!run_says(b))
 		return true;
-	if (r->line) {
-		if (r->n_bits && r->kind == RUN_BASE64)
-			r->bits = r->n_bits = 0;
-		if (!run_mark(b, r, r->kind, raw))
-			return false;
-	}
+	if (!run_decode(b, r, r->kind, r->line, p, n, raw))
+		return false;
 	r->line = false;
-	return run_decode(b, r, r->kind, p, n);
+	return true;
 }
 
 /* --- where they are --- */
@@ -396,24 +367,21 @@ static inline uint64_t run_plainly(const char *p)
 #ifdef __x86_64__
 #define RUN_AVX2 __attribute__((target("avx2")))
 
-/* Which of 32 bytes are signs. */
+/* Which of 32 bytes are signs: those for whose halves the tables have a bit in common. */
 static inline RUN_AVX2 uint32_t run_half(const char *p)
 {
-	const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)p);
-	__m256i a = _mm256_sub_epi8(_mm256_or_si256(x, _mm256_set1_epi8(0x20)),
-				    _mm256_set1_epi8('a')),
-		b = _mm256_sub_epi8(x, _mm256_set1_epi8('/')),
-		c = _mm256_cmpeq_epi8(_mm256_and_si256(x, _mm256_set1_epi8((char)0xf9)),
-				      _mm256_set1_epi8(0x29)),
-		odd = _mm256_cmpeq_epi8(_mm256_and_si256(x, _mm256_set1_epi8(7)),
-					_mm256_set1_epi8(3));
+	static const char low[16] = { 26, 30, 30, 30, 30, 30, 30, 30, 30, 30, 28, 5, 4, 5, 4, 13 },
+			  high[16] = { 0, 0, 1, 2, 4, 8, 4, 16, 0, 0, 0, 0, 0, 0, 0, 0 };
+	const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)p),
+		      top = _mm256_and_si256(_mm256_srli_epi16(x, 4), _mm256_set1_epi8(15)),
+		      a = _mm256_broadcastsi128_si256(
+			      _mm_loadu_si128((const __m128i *)(const void *)low)),
+		      b = _mm256_broadcastsi128_si256(
+			      _mm_loadu_si128((const __m128i *)(const void *)high));
 
-	c = _mm256_and_si256(c, _mm256_or_si256(odd, _mm256_cmpeq_epi8(x, _mm256_set1_epi8('-'))));
-	c = _mm256_or_si256(c, _mm256_cmpeq_epi8(x, _mm256_set1_epi8('_')));
-	return (uint32_t)_mm256_movemask_epi8(_mm256_or_si256(
-		c,
-		_mm256_or_si256(_mm256_cmpeq_epi8(_mm256_min_epu8(a, _mm256_set1_epi8(25)), a),
-				_mm256_cmpeq_epi8(_mm256_min_epu8(b, _mm256_set1_epi8(10)), b))));
+	return ~(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(
+		_mm256_and_si256(_mm256_shuffle_epi8(a, x), _mm256_shuffle_epi8(b, top)),
+		_mm256_setzero_si256()));
 }
 
 static inline RUN_AVX2 uint64_t run_block(const char *p)
@@ -530,6 +498,11 @@ static int64_t run_find(struct scan *b, struct base_runs *r, int64_t at)
 	return b->base + (int64_t)n;
 }
 
+bool runs_were_seen(const struct scan *b)
+{
+	return (!b->on_run && !run_says(b)) || b->runs->seen;
+}
+
 bool runs_look(struct scan *b)
 {
 	int64_t end = b->base + (int64_t)b->n, at = b->base;
@@ -541,6 +514,7 @@ bool runs_look(struct scan *b)
 		b->blocked = true;
 		return verdict_deny(b->verdict, EGRESS_INTERNAL, NULL, "no memory");
 	}
+	r->seen = r->open;
 	while (at < end || r->open) {
 		if (!r->open) {
 			int64_t from = run_find(b, r, at);
@@ -548,6 +522,7 @@ bool runs_look(struct scan *b)
 			if (from >= end)
 				break;
 			r->edge = 0;
+			r->seen = true;
 			run_opens(r, from);
 		}
 		if (!run_follow(b, r)) {

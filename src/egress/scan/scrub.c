@@ -27,13 +27,15 @@ struct scrubber {
 	bool delayed;               /* a form may have a blank in it: only the constant counts */
 	struct scrub *whole;        /* for texts that are there as a whole */
 	struct scrub_range *ranges; /* of the slice at hand, whose ever it is */
+	struct scrubber *next;      /* which took its place; NULL: none did */
+	size_t streams;             /* that are open */
 };
 
 /* From the first byte of the slice; what came earlier lies before it. */
 struct scrub_range {
 	ptrdiff_t from, to;
-	size_t secret;
-	bool joined; /* goes on from one that was replaced before */
+	const char *name; /* its placeholder */
+	bool joined;      /* goes on from one that was replaced before */
 };
 
 struct scrub {
@@ -43,11 +45,14 @@ struct scrub {
 	char *held, *tail;       /* the last bytes that came; room for the next such */
 	size_t held_n, room;
 	size_t unsent; /* of them: not passed on yet */
-	int64_t fed;
+	int64_t fed, older_fed;
+	struct view *older; /* of the table of before, while something is held; NULL: none */
+	struct scrubber *older_of;
 	unsigned hits;
 
 	/* of the call at hand */
 	size_t n_ranges;
+	const struct secret *names; /* of the table that is asked */
 	const char *data;
 	size_t n;
 	struct buf *out;
@@ -55,9 +60,31 @@ struct scrub {
 
 /* --- the scrubber --- */
 
+static void scrub_drop(struct scrub *b)
+{
+	if (b->held)
+		explicit_bzero(b->held, b->room);
+	if (b->tail)
+		explicit_bzero(b->tail, b->room);
+	free(b->held);
+	free(b->tail);
+}
+
+static struct scrub *scrub_free(struct scrub *b)
+{
+	if (!b)
+		return NULL;
+	(void)decoder_free(b->decoder);
+	(void)view_free(b->view);
+	scrub_drop(b);
+	free(b);
+	return NULL;
+}
+DEFINE_CLEANUP(scrub_whole, struct scrub *, scrub_free)
+
 static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
 {
-	CLEANUP(scrub) struct scrub *b = calloc(1, sizeof(*b));
+	CLEANUP(scrub_whole) struct scrub *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return err_nomem(e);
@@ -68,6 +95,15 @@ static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
 	return 0;
 }
 
+static const struct secret *own_list(struct arena *a, const struct secret *secrets, size_t n)
+{
+	struct secret *own = arena_alloc(a, (n + 1) * sizeof(*own));
+
+	if (own && n)
+		memcpy(own, secrets, n * sizeof(*own));
+	return own;
+}
+
 int scrubber_new(const struct secret *secrets, size_t n, bool delayed, struct scrubber **ret,
 		 struct err *e)
 {
@@ -75,10 +111,10 @@ int scrubber_new(const struct secret *secrets, size_t n, bool delayed, struct sc
 
 	if (!s || !(s->arena = arena_new(SCRUBBER_BYTES)))
 		return err_nomem(e);
-	s->secrets = secrets;
+	s->secrets = own_list(s->arena, secrets, n);
 	s->delayed = delayed;
 	s->ranges = arena_alloc(s->arena, RANGES_MAX * sizeof(*s->ranges));
-	if (!s->ranges)
+	if (!s->ranges || !s->secrets)
 		return err_nomem(e);
 	if (needles_new(s->arena, secrets, n, &s->needles, e) < 0 ||
 	    views_new(s->arena, &s->needles, &s->views, e) < 0 || alloc(s, &s->whole, e) < 0)
@@ -91,7 +127,7 @@ struct scrubber *scrubber_free(struct scrubber *s)
 {
 	if (!s)
 		return NULL;
-	(void)scrub_close(s->whole);
+	(void)scrub_free(s->whole);
 	if (s->views)
 		views_wipe(s->views);
 	for (size_t i = 0; i < s->needles.n; i++)
@@ -99,6 +135,41 @@ struct scrubber *scrubber_free(struct scrubber *s)
 	(void)arena_free(s->arena);
 	free(s);
 	return NULL;
+}
+
+/* One stream fewer; one that was replaced counts as a stream of its successor. */
+static void scrubber_leave(struct scrubber *s)
+{
+	while (s) {
+		struct scrubber *next = s->next;
+
+		if (--s->streams || !next)
+			return;
+		(void)scrubber_free(s);
+		s = next;
+	}
+}
+
+int scrubber_renew(struct scrubber **s, const struct secret *secrets, size_t n, struct err *e)
+{
+	struct scrubber *old = *s, *new = NULL;
+
+	if (scrubber_new(secrets, n, old->delayed, &new, e) < 0)
+		return -e->code;
+	*s = new;
+	old->next = new;
+	old->streams++;
+	new->streams++;
+	scrubber_leave(old);
+	return 0;
+}
+
+static void scrub_drop_older(struct scrub *b)
+{
+	b->older = view_free(b->older);
+	if (b->older_of)
+		scrubber_leave(b->older_of);
+	b->older_of = NULL;
 }
 
 bool scrub_needed(const struct scrubber *s)
@@ -109,34 +180,27 @@ bool scrub_needed(const struct scrubber *s)
 int scrub_open(struct scrubber *s, struct unpack_side *u, const struct codings *codings,
 	       struct scrub **ret, struct err *e)
 {
-	CLEANUP(scrub) struct scrub *b = NULL;
+	CLEANUP(scrub_whole) struct scrub *b = NULL;
 
 	if (alloc(s, &b, e) < 0)
 		return -e->code;
 	if (codings && codings->n && decoder_new(u, codings, &b->decoder, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(b);
+	s->streams++;
 	return 0;
-}
-
-static void scrub_drop(struct scrub *b)
-{
-	if (b->held)
-		explicit_bzero(b->held, b->room);
-	if (b->tail)
-		explicit_bzero(b->tail, b->room);
-	free(b->held);
-	free(b->tail);
 }
 
 struct scrub *scrub_close(struct scrub *b)
 {
+	struct scrubber *s;
+
 	if (!b)
 		return NULL;
-	(void)decoder_free(b->decoder);
-	(void)view_free(b->view);
-	scrub_drop(b);
-	free(b);
+	s = b->scrubber;
+	scrub_drop_older(b);
+	(void)scrub_free(b);
+	scrubber_leave(s);
 	return NULL;
 }
 
@@ -149,7 +213,7 @@ static bool scrub_on_end(void *context, const struct needle *k, ptrdiff_t from, 
 	struct scrub *b = context;
 	ptrdiff_t first = -(ptrdiff_t)b->unsent;
 	struct scrub_range *ranges = b->scrubber->ranges;
-	struct scrub_range r = { from, to, k->secret, false };
+	struct scrub_range r = { from, to, b->names[k->secret].placeholder, false };
 	size_t i = b->n_ranges, stop;
 
 	b->hits++;
@@ -278,27 +342,73 @@ static int keep_tail(struct scrub *b, size_t n, struct err *e)
 	return 0;
 }
 
+/* Secrets that came meanwhile count from here on. What is held may be the beginning of one that the
+ * old table has: that goes on beside the new one until nothing is held. */
+static int scrub_catch_up(struct scrub *b, struct err *e)
+{
+	struct scrubber *s = b->scrubber, *old = s;
+	struct view *view = NULL;
+
+	while (s->next)
+		s = s->next;
+	if (s == old)
+		return 0;
+	if (view_new(s->views, &view, e) < 0)
+		return -e->code;
+	s->streams++;
+	b->scrubber = s;
+	if (b->older) {
+		(void)view_free(b->view);
+		scrubber_leave(old);
+	} else {
+		b->older = b->view;
+		b->older_of = old;
+		b->older_fed = b->fed;
+	}
+	b->view = view;
+	b->fed = 0;
+	if (!b->held_n)
+		scrub_drop_older(b);
+	return 0;
+}
+
+/* Where secrets end in the slice. */
+static int scrub_look(struct scrub *b, bool last, struct err *e)
+{
+	struct seek_text t = {
+		.at = b->fed, .before = egress_text(b->held, b->held_n), .data = b->data, .n = b->n
+	};
+	int r;
+
+	b->n_ranges = 0;
+	b->names = b->scrubber->secrets;
+	r = view_feed(b->view, &t, last, scrub_on_end, b);
+	b->fed += (int64_t)b->n;
+	if (r == 0 && b->older) {
+		t.at = b->older_fed;
+		b->names = b->older_of->secrets;
+		r = view_feed(b->older, &t, last, scrub_on_end, b);
+		b->older_fed += (int64_t)b->n;
+	}
+	return r ? err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed") : 0;
+}
+
 static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err *e)
 {
 	const struct scrubber *s = b->scrubber;
-	const struct seek_text t = {
-		.at = b->fed, .before = egress_text(b->held, b->held_n), .data = p, .n = n
-	};
 	ptrdiff_t at = -(ptrdiff_t)b->unsent;
 	size_t tail, keep;
 
 	b->data = p;
 	b->n = n;
-	b->n_ranges = 0;
-	if (view_feed(b->view, &t, last, scrub_on_end, b) != 0)
-		return err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed");
+	if (scrub_look(b, last, e) < 0)
+		return -e->code;
 	for (size_t i = 0; i < b->n_ranges; i++) {
 		const struct scrub_range *r = &s->ranges[i];
-		const char *name = s->secrets[r->secret].placeholder;
 
 		scrub_put(b, at, r->from);
 		if (!r->joined)
-			buf_puts(b->out, name ? name : "[REDACTED]");
+			buf_puts(b->out, r->name ? r->name : "[REDACTED]");
 		at = r->to;
 	}
 	tail = last || !s->needles.n ? 0 : open_run(b);
@@ -307,7 +417,8 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 	if (keep_tail(b, tail, e) < 0)
 		return -e->code;
 	b->unsent = keep;
-	b->fed += (int64_t)n;
+	if (!b->held_n)
+		scrub_drop_older(b);
 	return b->out->failed ? err_nomem(e) : 0;
 }
 
@@ -316,6 +427,8 @@ static int scrub_plain(struct scrub *b, const char *p, size_t n, bool last, stru
 	do {
 		size_t take = n < SLICE ? n : SLICE;
 
+		if (scrub_catch_up(b, e) < 0)
+			return -e->code;
 		if (slice(b, p, take, last && take == n, e) < 0)
 			return -e->code;
 		n -= take;

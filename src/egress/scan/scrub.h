@@ -27,6 +27,9 @@ struct scrub;    /* one a stream */
 int scrubber_new(const struct secret *secrets, size_t n, bool delayed, struct scrubber **ret,
 		 struct err *e);
 struct scrubber *scrubber_free(struct scrubber *s);
+/* The same with these secrets from now on, in streams that are open, too; these look for those of
+ * before as well until they hold nothing back. The old one is freed with the last of them. */
+int scrubber_renew(struct scrubber **s, const struct secret *secrets, size_t n, struct err *e);
 DEFINE_CLEANUP(scrubber, struct scrubber *, scrubber_free)
 bool scrub_needed(const struct scrubber *s); /* false: there is no secret to look for */
 

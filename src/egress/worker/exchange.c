@@ -59,8 +59,14 @@ struct exchange *exchange_free(struct exchange *x)
 	leave(x, x->state == EXCHANGE_DONE && x->up_done);
 	if (x->head.data)
 		explicit_bzero(x->head.data, x->head.len); /* it may hold a credential */
+	if (x->held.data)
+		explicit_bzero(x->held.data, x->held.len);
+	if (x->sealed.data)
+		explicit_bzero(x->sealed.data, x->sealed.len);
 	buf_done(&x->head);
 	buf_done(&x->held);
+	buf_done(&x->kept);
+	buf_done(&x->sealed);
 	explicit_bzero(&x->sign, sizeof(x->sign));
 	x->ws = websocket_free(x->ws);
 	free(x->t.learned);
@@ -145,7 +151,7 @@ void exchange_stop(struct exchange *x, const struct egress_verdict *why)
 
 	v.host = x->t.v.host;
 	v.port = x->t.v.port;
-	if (x->state == EXCHANGE_ANSWERS) {
+	if (x->state == EXCHANGE_ANSWERS && !x->keeps) {
 		report_deny(x->k, &v, exchange_method(x));
 		exchange_cut(x);
 	} else {
@@ -156,7 +162,7 @@ void exchange_stop(struct exchange *x, const struct egress_verdict *why)
 void exchange_fail(struct exchange *x, int status, const char *what)
 {
 	tell_end(x);
-	if (x->state == EXCHANGE_ANSWERS)
+	if (x->state == EXCHANGE_ANSWERS && !x->keeps)
 		exchange_cut(x);
 	else
 		exchange_refuse_with(x, status, "upstream", what);
@@ -304,7 +310,7 @@ bool exchange_step(struct exchange *x)
 {
 	bool moved = false;
 
-	if (x->state == EXCHANGE_WAITS && x->sign.waits) {
+	if (x->state == EXCHANGE_WAITS && x->waits_body) {
 		exchange_ask_body(x);
 		return false;
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text/cleanup.h"
+#include "egress/oauth/oauth.h"
 #include "egress/worker/exchange_internal.h"
 
 #define INTERIM_MAX 16
@@ -114,6 +115,15 @@ void exchange_send_head(struct exchange *x, const struct http1_answer *a)
 	if (h.body == DOWN_NONE && a->status != 204 && !x->bound)
 		h.absent = http1_field(a, "Content-Length");
 	write_head(x, a, &b, &h);
+	if (x->endpoint && h.body != DOWN_NONE && !b.failed) {
+		x->sealed = (struct buf)BUF_INIT(OAUTH_ANSWER_MAX);
+		x->kept = b;
+		b = (struct buf){ 0 };
+		x->kept_head = h;
+		x->keeps = true;
+		x->state = EXCHANGE_ANSWERS;
+		return;
+	}
 	if (!b.failed)
 		look_at(x, b.data, b.len, h.body == DOWN_NONE);
 	if (b.failed || !x->d->ops->head(x->d, &h))
@@ -145,7 +155,7 @@ static bool open_filters(struct exchange *x, const struct http1_answer *a)
 	/* Unasked for, and unreadable: a secret could be in there. */
 	if (n > 1 || (n && coding_parse(exchange_text(http1_field(a, "Content-Encoding")), &c) < 0))
 		return false;
-	x->msg_down.on = !n && grpc_is(a->fields, a->n_fields);
+	x->msg_down.on = !n && !x->endpoint && grpc_is(a->fields, a->n_fields);
 	if (x->bound && x->k->scanner && !packed_open(x, SCAN_IN, &x->nest_down, &x->t.v))
 		return false;
 	x->later = (struct buf)BUF_INIT(CODED_MAX * 4);
@@ -266,6 +276,8 @@ static bool send_down(struct exchange *x, const char *p, size_t n, bool last)
 		}
 		x->d->turn += clean->len;
 		out = (struct http1_text){ buf_str(clean), clean->len };
+		if (x->keeps)
+			return exchange_oauth_take(x, out.p, out.n);
 		look_at(x, out.p, out.n, last);
 	} else {
 		look_at_body(x, p, n, last);
@@ -280,9 +292,14 @@ static void end_down(struct exchange *x, struct http1_text trailers)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(HEAD_ROOM);
 
-	exchange_trailers_down(x, trailers, &b);
+	if (!x->keeps)
+		exchange_trailers_down(x, trailers, &b);
 	if (!send_down(x, "", 0, true))
 		return;
+	if (x->keeps) {
+		exchange_oauth_end(x);
+		return;
+	}
 	exchange_budget_end(x, true); /* before the guest knows: its next request may be here */
 	if (!b.failed && x->d->ops->end(x->d, (struct http1_text){ buf_str(&b), b.len }))
 		x->state = EXCHANGE_DONE;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/text/cleanup.h"
+#include "egress/oauth/oauth.h"
 #include "egress/worker/exchange_internal.h"
 
 /* Between us and the next hop only, or ours to write: never passed on, whatever `Connection` says.
@@ -304,7 +305,9 @@ static void write_request(struct exchange *x, const struct http1_request *q,
 		buf_puts(out, codings_for(x, q));
 		buf_puts(out, "\r\n");
 	}
-	if (q->framing == HTTP1_CHUNKED) {
+	if (x->endpoint && x->has_body) {
+		; /* its length is put in when it is known */
+	} else if (q->framing == HTTP1_CHUNKED) {
 		buf_puts(out, "Transfer-Encoding: chunked\r\n");
 	} else if (q->framing == HTTP1_LENGTH ||
 		   http1_count(q->fields, q->n_fields, "Content-Length")) {
@@ -314,12 +317,12 @@ static void write_request(struct exchange *x, const struct http1_request *q,
 	}
 	if (x->d->shares && http1_lists(q->fields, q->n_fields, "TE", "trailers"))
 		buf_puts(out, "TE: trailers\r\n");
-	if (q->expects && !x->sign.waits)
+	if (q->expects && !x->waits_body)
 		buf_puts(out, "Expect: 100-continue\r\n");
 	buf_puts(out, "\r\n");
 }
 
-static bool report_used(struct exchange *x, uint64_t used)
+bool exchange_report_used(struct exchange *x, uint64_t used)
 {
 	const struct credentiallist *l = &x->k->plan->credentials;
 
@@ -332,6 +335,22 @@ static bool report_used(struct exchange *x, uint64_t used)
 			(void)snprintf(x->t.credential, sizeof(x->t.credential), "%s",
 				       l->v[i].name);
 	}
+	return true;
+}
+
+/* What goes to a token endpoint is written anew, and so is what comes from it. */
+static bool take_endpoint(struct exchange *x, const struct http1_request *q,
+			  const struct cred_target *to, const struct egress_head *h)
+{
+	x->waits_body = x->sign.waits;
+	x->endpoint = (unsigned)(oauth_endpoint(x->k->oauth, to, h->method, h->target) + 1);
+	if (!x->endpoint || !x->has_body)
+		return true;
+	if (http1_count(q->fields, q->n_fields, "Content-Encoding"))
+		return verdict_deny(&x->t.v, EGRESS_BAD_REQUEST, "send the body uncoded",
+				    "a coded body to a token endpoint");
+	x->waits_body = true;
+	x->up_chunked = false;
 	return true;
 }
 
@@ -383,7 +402,9 @@ bool exchange_judge(struct exchange *x, const struct arrival *from, const struct
 		return false;
 	if (k->creds && !cred_apply(k->creds, &to, &h, &used, &x->t.v))
 		return false;
-	if (!report_used(x, used))
+	if (!take_endpoint(x, q, &to, &h))
+		return false;
+	if (!exchange_report_used(x, used))
 		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL,
 				    "the use of a credential cannot be recorded");
 	x->head = (struct buf)BUF_INIT(HEAD_ROOM);
@@ -456,7 +477,7 @@ bool exchange_scan(struct exchange *x, const struct http1_request *q)
 
 	if (!scanner || !x->has_body)
 		return true;
-	kept = is_covered(q);
+	kept = is_covered(q) || x->endpoint;
 	x->msg_up.on = grpc_is(q->fields, q->n_fields) && !kept && !n;
 	value = n == 1 ? without_chunks(x, http1_only(q->fields, q->n_fields, "Content-Encoding"))
 		       : (struct http1_text){ 0 };

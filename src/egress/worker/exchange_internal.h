@@ -55,9 +55,15 @@ struct exchange {
 	unsigned scrubbed; /* values taken out of the answer's head */
 	struct sigv4 sign; /* waits: nothing goes up before the whole body came */
 	size_t sign_at;    /* in `head`: the digits of the signature */
-	struct buf held;   /* the body until then */
+	struct buf held;   /* a body that is held until it is whole */
 	size_t held_sent;  /* of it */
 	bool held_whole;
+	bool waits_body;   /* nothing goes up before all of it was held */
+	unsigned endpoint; /* of tokens (egress/oauth), counted from 1; 0: none */
+	bool keeps;        /* its answer's head, until the body was written anew */
+	struct buf kept;   /* that head */
+	struct down_head kept_head;
+	struct buf sealed;    /* the body until then */
 	struct websocket *ws; /* owned; from the opening on */
 	uint64_t not_before;  /* its turn by the rate of requests; 0: now */
 	uint64_t deadline;    /* for something to move */
@@ -83,6 +89,8 @@ bool exchange_adds_tls(const struct arrival *from, const struct http1_request *q
 bool exchange_judge(struct exchange *x, const struct arrival *from, const struct http1_request *q,
 		    const struct egress_request *e);
 bool exchange_scan(struct exchange *x, const struct http1_request *q); /* of the body, if any */
+/* Tells of credentials that were put in, one bit each; false: it cannot be recorded. */
+bool exchange_report_used(struct exchange *x, uint64_t used);
 
 /* ---- exchange_sign.c: a head that is signed with the hash of its body ---- */
 
@@ -90,6 +98,14 @@ void exchange_hold(struct exchange *x, const char *p, size_t n, bool last);
 bool exchange_holds(const struct exchange *x); /* does it take more? */
 void exchange_ask_body(struct exchange *x);    /* of a guest that waits to be asked */
 bool exchange_pump(struct exchange *x);        /* what was held, on its way: true, it moved */
+
+/* ---- exchange_oauth.c: a login, whose request and answer are written anew ---- */
+
+struct oauth_news;
+bool exchange_oauth_up(struct exchange *x, struct egress_verdict *v);  /* the body is whole */
+bool exchange_oauth_take(struct exchange *x, const char *p, size_t n); /* of the answer */
+void exchange_oauth_end(struct exchange *x);
+bool exchange_oauth_told(struct exchange *x, const struct oauth_news *news);
 
 /* ---- exchange_websocket.c ---- */
 

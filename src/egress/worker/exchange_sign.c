@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "base/text/cleanup.h"
+#include "egress/oauth/oauth.h"
 #include "egress/worker/exchange_internal.h"
 
 #define HOLD_MAX ((size_t)8 << 20)
 
 bool exchange_holds(const struct exchange *x)
 {
-	return x->state == EXCHANGE_WAITS && x->sign.waits && !x->held_whole;
+	return x->state == EXCHANGE_WAITS && x->waits_body && !x->held_whole;
 }
 
 void exchange_ask_body(struct exchange *x)
@@ -30,7 +31,7 @@ static void sign_held(struct exchange *x)
 	sha256_of(buf_str(&x->held), x->held.len, hash);
 	sigv4_finish(&x->sign, hash, digits);
 	memcpy(x->head.data + x->sign_at, digits, SIGV4_DIGITS);
-	x->sign.waits = false;
+	x->sign.waits = x->waits_body = false;
 	x->held_whole = true;
 }
 
@@ -39,8 +40,17 @@ void exchange_hold(struct exchange *x, const char *p, size_t n, bool last)
 	struct egress_verdict v = { 0 };
 
 	if (!x->held.max)
-		x->held = (struct buf)BUF_INIT(HOLD_MAX);
+		x->held = (struct buf)BUF_INIT(x->endpoint ? OAUTH_BODY_MAX : HOLD_MAX);
 	buf_add(&x->held, p, n);
+	if (x->endpoint) {
+		if (x->held.failed)
+			(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL,
+					   "a body of more than %zu KiB to a token endpoint",
+					   OAUTH_BODY_MAX >> 10);
+		if (x->held.failed || (last && !exchange_oauth_up(x, &v)))
+			exchange_stop(x, &v);
+		return;
+	}
 	if (x->held.failed) {
 		(void)verdict_deny(&v, EGRESS_BAD_REQUEST,
 				   "let the client send x-amz-content-sha256",
@@ -66,15 +76,22 @@ bool exchange_pump(struct exchange *x)
 		char none[1] = "";
 		bool last = !left;
 
-		if (!exchange_send_up(x, last ? none : x->held.data + x->held_sent, n, last))
+		if (x->endpoint && !last)
+			x->way->ops->body(x->way, x->held.data + x->held_sent, n);
+		else if (!x->endpoint &&
+			 !exchange_send_up(x, last ? none : x->held.data + x->held_sent, n, last))
 			return true;
+		x->t.bytes_out += x->endpoint ? n : 0;
 		x->held_sent += n;
 		x->up_done = last;
 		if (last)
 			x->way->ops->end(x->way, (struct http1_text){ "", 0 });
 		moved = true;
 	}
-	if (x->up_done)
+	if (x->up_done) {
+		if (x->held.data)
+			explicit_bzero(x->held.data, x->held.len);
 		buf_done(&x->held);
+	}
 	return moved;
 }

@@ -189,7 +189,7 @@ bool exchange_takes(const struct exchange *x)
 {
 	if (exchange_is_websocket(x))
 		return websocket_takes(x);
-	if (x->sign.waits || x->held_whole)
+	if (x->waits_body || x->held_whole)
 		return exchange_holds(x);
 	return (x->state == EXCHANGE_ASKS || x->state == EXCHANGE_ANSWERS) && !x->up_done &&
 	       !x->way->ops->full(x->way);
@@ -198,7 +198,7 @@ bool exchange_takes(const struct exchange *x)
 void exchange_body(struct exchange *x, char *p, size_t n, bool last)
 {
 	x->fed = true;
-	if (x->sign.waits) {
+	if (x->waits_body) {
 		exchange_hold(x, p, n, last);
 		return;
 	}
@@ -217,7 +217,7 @@ void exchange_body_end(struct exchange *x, struct http1_text trailers)
 	struct egress_verdict v = { 0 };
 	char none[1] = "";
 
-	if (!trailers.n || x->sign.waits) {
+	if (!trailers.n || x->waits_body) {
 		exchange_body(x, none, 0, true);
 		return;
 	}

@@ -180,6 +180,26 @@ bool report_credential(struct worker *k, enum egress_event_kind kind,
 	return report_add(k, &ev);
 }
 
+bool report_renewed(struct worker *k, const char *name, const struct secret *s)
+{
+	struct egress_event ev = { .kind = EGRESS_EVENT_RENEWED };
+	const size_t room = sizeof(ev.what) - 1;
+	bool told = true;
+
+	report_copy(ev.rule, sizeof(ev.rule), name);
+	for (size_t at = 0; at < s->len && told; at += room) {
+		size_t n = s->len - at < room ? s->len - at : room;
+
+		memcpy(ev.what, s->value + at, n);
+		ev.what[n] = '\0';
+		ev.count = (uint32_t)(at / room);
+		ev.status = at + n == s->len;
+		told = report_add(k, &ev);
+	}
+	explicit_bzero(&ev, sizeof(ev));
+	return told;
+}
+
 static void tell_leak(struct worker *k, const struct leak_count *l, uint32_t count)
 {
 	struct egress_event ev = { .kind = l->redacted ? EGRESS_EVENT_REDACT : EGRESS_EVENT_LEAK,

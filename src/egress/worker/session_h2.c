@@ -13,7 +13,8 @@
 #include "wire/h2/h2.h"
 
 #define PIECE 16384
-#define READS 16                          /* at once */
+#define READS 16 /* at once */
+#define DRAIN_US SECOND
 #define FIELDS_MAX (HTTP1_FIELDS_MAX - 8) /* as many as the door adds are left */
 
 struct lane {
@@ -33,6 +34,8 @@ struct session_h2 {
 	struct lane *lanes, **end;
 	struct shares *shares;
 	bool broken, heard_end;
+	bool spoke;   /* it asked for something: before that its time is that of a head */
+	bool drained; /* it was idle for too long, and was told */
 };
 
 static const struct downstream_ops lane_ops;
@@ -158,6 +161,7 @@ static void lane_opened(void *arg, struct h2_stream *s)
 	l->s = s;
 	l->news = true;
 	s->owner = l;
+	h->spoke = true;
 	lane_append(h, l);
 }
 
@@ -344,7 +348,7 @@ bool session_streams(struct session *s)
 
 	moved |= lanes_step(h);
 	moved |= write_frames(h);
-	if (moved)
+	if (moved && h->spoke)
 		session_patience(s, IDLE_US);
 	if (h->broken || s->guest.broken) {
 		s->state = SESSION_DEAD;
@@ -419,12 +423,17 @@ bool session_h2_flush(struct session_h2 *h)
 	return moved;
 }
 
+/* What the monitor had to be told of first is not sent yet: its lane stays touched, since nothing
+ * else would have it sent. */
 int session_h2_wait(struct session_h2 *h)
 {
 	for (struct lane *l = h ? h->lanes : NULL; l; l = l->next) {
+		struct link *up;
+
 		if (!l->touched)
 			continue;
-		l->touched = false;
+		up = l->x ? exchange_link(l->x) : NULL;
+		l->touched = up && up->out.len;
 		if (l->x && exchange_wait(l->x) < 0)
 			return -1;
 	}
@@ -441,9 +450,14 @@ void session_h2_tick(struct session *s, uint64_t now)
 		if (l->x && exchange_tick(l->x, now))
 			run = l->news = true;
 	if (!h->lanes && now >= s->deadline) {
+		/* Told twice, so that nothing is lost that is on its way. */
 		h2_drain(h->h2);
 		(void)write_frames(h);
-		session_linger(s);
+		if (h->drained)
+			session_linger(s);
+		else
+			session_patience(s, DRAIN_US);
+		h->drained = true;
 		run = true;
 	}
 	if (run)

@@ -41,6 +41,7 @@ struct leak_count {
 
 struct worker;
 struct session;
+struct oauth;
 struct upstream;
 struct dns_stream;
 
@@ -72,6 +73,7 @@ struct worker {
 	struct budget *budget;
 	struct scanner *scanner;   /* NULL: leaks are not looked for */
 	struct creds *creds;       /* NULL: there are none */
+	struct oauth *oauth;       /* NULL: nobody logs in */
 	struct scrubber *scrubber; /* NULL: there is nothing to scrub */
 	struct mint *mint;
 	struct client_certs *certs; /* NULL: there are none */
@@ -119,6 +121,8 @@ void report_usage(struct worker *k, const struct egress_verdict *v, const struct
 void report_unreached(struct worker *k, const struct upstream *u);
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
+/* A refresh token that took the place of that credential's value, for its file. */
+bool report_renewed(struct worker *k, const char *name, const struct secret *s);
 /* The first of its kind; those that follow are counted, and told by report_leaks. */
 void report_leak(struct worker *k, const char *kind, bool redacted);
 void report_leaks(struct worker *k);

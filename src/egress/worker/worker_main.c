@@ -40,6 +40,7 @@
 #include "egress/members_named.h"
 #include "egress/resolving.h"
 #include "egress/ssh/proof.h"
+#include "egress/oauth/oauth.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
 #include "egress/worker/worker.h"
@@ -223,6 +224,8 @@ static int worker_main_compile(struct worker *k, struct err *e)
 		creds_lacking(k->creds, &p->lacking);
 		r = creds_other_keys(k->creds, &p->egress.other_keys, e);
 	}
+	if (r == 0 && k->creds)
+		r = oauth_new(&p->credentials, p->secrets, k->creds, &k->oauth, e);
 	for (size_t i = 0; i < p->credentials.n; i++)
 		delayed |= p->credentials.v[i].delayed;
 	if (r == 0 && p->credentials.n)
@@ -436,6 +439,7 @@ static void worker_done(struct worker *k)
 	(void)unpack_free(k->unpack);
 	(void)roots_free(k->roots);
 	(void)scrubber_free(k->scrubber);
+	(void)oauth_free(k->oauth);
 	(void)creds_free(k->creds);
 	(void)scanner_free(k->scanner);
 	(void)rate_free(k->rate);

@@ -5,7 +5,9 @@
 #include <strings.h>
 
 #include "base/text/str.h"
+#include "base/text/url.h"
 #include "model/dialect/brigyaml.h"
+#include "model/known/login_file.h"
 #include "model/known/services.h"
 #include "model/settings/envrules.h"
 #include "model/settings/groups.h"
@@ -142,7 +144,7 @@ static int read_hosts(struct spec *s, const struct source *src, const struct nod
 		c->hosts = (struct strlist){ 0 };
 	if (read_texts(s->arena, src, host, &c->hosts, e) < 0)
 		return -e->code;
-	if (!c->hosts.n) {
+	if (!c->hosts.n && !brigyaml_member(n, "token_url")) {
 		(void)node_error(src->name, n, e, "'host' is missing");
 		return err_hint(e, "a credential is bound to the hosts it may be sent to");
 	}
@@ -398,6 +400,10 @@ static int read_source(struct spec *s, const struct source *src, const struct no
 	c->from = FROM_ENVIRONMENT;
 	if (!from)
 		return list_add_string(s->arena, &c->source, c->name, e);
+	if (from->kind == NODE_SCALAR && str_eq(from->text, "nothing") && token_urls_of(c)) {
+		c->from = FROM_COMMAND; /* of no words */
+		return 0;
+	}
 	if (brigyaml_want(src, from, NODE_MAP, e) < 0 ||
 	    read_only_keys(src, from, keys, "from", e) < 0)
 		return -e->code;
@@ -419,6 +425,72 @@ static int read_source(struct spec *s, const struct source *src, const struct no
 	    (c->from == FROM_ENVIRONMENT && !env_name_valid(c->source.v[0])))
 		return node_error(src->name, m, e, "%s: not something to read a value from",
 				  m->key);
+	return 0;
+}
+
+static int check_token_url(const struct source *src, const struct node *m, const char *text,
+			   struct err *e)
+{
+	struct url u;
+
+	if (url_parse(text, &u, e) < 0)
+		return read_failed(src, m, e);
+	if (!u.tls || strchr(u.target, '?') || strchr(u.target, '%'))
+		return node_error(src->name, m, e,
+				  "token_url: https://HOST[:PORT]/PATH, without a query");
+	return 0;
+}
+
+static int read_tokens(struct spec *s, const struct source *src, const struct node *n,
+		       struct credential_spec *c, struct err *e)
+{
+	const struct node *m = brigyaml_member(n, "token_url");
+	struct login_file *l = m ? arena_alloc(s->arena, sizeof(*l)) : NULL;
+
+	if (!m)
+		return 0;
+	if (!l)
+		return err_nomem(e);
+	*l = (struct login_file){ 0 };
+	if (read_texts(s->arena, src, m, &l->token_urls, e) < 0)
+		return -e->code;
+	if (!l->token_urls.n || l->token_urls.n > TOKEN_URLS_MAX)
+		return node_error(src->name, m, e, "token_url: one address, or up to %d",
+				  TOKEN_URLS_MAX);
+	for (size_t i = 0; i < l->token_urls.n; i++)
+		if (check_token_url(src, m, l->token_urls.v[i], e) < 0)
+			return -e->code;
+	c->login = l;
+	if (c->slot == SLOT_SIGV4 || c->in_path)
+		return node_error(src->name, m, e,
+				  "tokens go into a header, a cookie, a parameter or basic");
+	return 0;
+}
+
+/* Back to where it came from, and nowhere else. */
+static int read_renew(struct spec *s, const struct source *src, const struct node *n,
+		      struct credential_spec *c, struct err *e)
+{
+	const struct node *m = brigyaml_member(n, "renew");
+	struct login_file *l;
+	const char *word = NULL;
+
+	if (!m)
+		return 0;
+	if (read_text(src, m, &word, e) < 0)
+		return -e->code;
+	if (!str_eq(word, "true"))
+		return str_eq(word, "false") ? 0
+					     : node_error(src->name, m, e, "renew: true or false");
+	if (c->from != FROM_FILE || !token_urls_of(c))
+		return node_error(src->name, m, e,
+				  "renew: for a credential from a file with a token_url");
+	l = arena_alloc(s->arena, sizeof(*l));
+	if (!l)
+		return err_nomem(e);
+	*l = *c->login;
+	l->keeps = true;
+	c->login = l;
 	return 0;
 }
 
@@ -468,6 +540,11 @@ const struct credential_key credential_keys[] = {
 	{ "paths", "only below these paths", CREDENTIAL_TEXTS },
 	{ "git", "the user that git inside names at these hosts, with it as the password",
 	  CREDENTIAL_TEXT },
+	{ "token_url",
+	  "where it logs in (OAuth): it goes there alone, and the tokens it gets to host",
+	  CREDENTIAL_TEXTS },
+	{ "renew", "true: a refresh token that replaces it is written into its file",
+	  CREDENTIAL_FLAG },
 	{ "also", "further places where {NAME} is filled in: path, query", CREDENTIAL_TEXTS },
 	{ "from", "where the value comes from; the variable NAME if not given", CREDENTIAL_SOURCE },
 	{ "streaming", "delayed: answers are held back until they are looked through",
@@ -494,9 +571,10 @@ static int read_one(struct spec *s, const struct source *src, const struct node 
 		return err_nomem(e);
 	if (read_service(s, src, n, c, e) < 0 || read_slot(s, src, n, c, e) < 0 ||
 	    read_hosts(s, src, n, c, e) < 0 || read_methods(s, src, n, c, e) < 0 ||
-	    read_git(s, src, n, c, e) < 0 || read_also(s, src, n, c, e) < 0)
+	    read_git(s, src, n, c, e) < 0 || read_also(s, src, n, c, e) < 0 ||
+	    read_tokens(s, src, n, c, e) < 0 || read_source(s, src, n, c, e) < 0)
 		return -e->code;
-	return read_source(s, src, n, c, e);
+	return read_renew(s, src, n, c, e);
 }
 
 int credentials_read(struct spec *s, const struct source *src, const struct node *map,

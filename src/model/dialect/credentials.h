@@ -11,9 +11,16 @@
 #include "model/settings/spec.h"
 
 #define CREDENTIALS_MAX 64
+#define TOKEN_URLS_MAX 4
 
 /* What an entry of `credentials` may hold; for its reader and for the schema. */
-enum credential_shape { CREDENTIAL_TEXT, CREDENTIAL_TEXTS, CREDENTIAL_SOURCE, CREDENTIAL_SERVICE };
+enum credential_shape {
+	CREDENTIAL_TEXT,
+	CREDENTIAL_TEXTS,
+	CREDENTIAL_SOURCE,
+	CREDENTIAL_SERVICE,
+	CREDENTIAL_FLAG
+};
 
 struct credential_key {
 	const char *name, *help;

@@ -87,6 +87,12 @@ static void value_source(struct json *j)
 {
 	static const char *const ways[] = { "env", "file", "command" };
 
+	json_karray(j, "anyOf");
+	json_object(j);
+	json_kstr(j, "const", "nothing");
+	json_kstr(j, "description", "of a login by the command itself (token_url)");
+	json_object_end(j);
+	json_object(j);
 	json_kstr(j, "type", "object");
 	json_kbool(j, "additionalProperties", false);
 	json_kobject(j, "properties");
@@ -96,6 +102,8 @@ static void value_source(struct json *j)
 		json_object_end(j);
 	}
 	json_object_end(j);
+	json_object_end(j);
+	json_array_end(j);
 }
 
 /* "GITHUB_TOKEN, GH_TOKEN: Authorization at api.github.com; git" */
@@ -142,6 +150,8 @@ static void service_names(struct json *j)
 
 static void credential(struct json *j)
 {
+	static const char *const ways[] = { "host", "service", "token_url" };
+
 	json_kobject(j, "properties");
 	for (const struct credential_key *k = credential_keys; k->name; k++) {
 		json_kobject(j, k->name);
@@ -150,6 +160,8 @@ static void credential(struct json *j)
 			json_kstr(j, "type", "string");
 		else if (k->shape == CREDENTIAL_TEXTS)
 			list_or_text(j);
+		else if (k->shape == CREDENTIAL_FLAG)
+			json_kstr(j, "type", "boolean");
 		else if (k->shape == CREDENTIAL_SERVICE)
 			service_names(j);
 		else
@@ -159,10 +171,10 @@ static void credential(struct json *j)
 	json_object_end(j);
 	json_kbool(j, "additionalProperties", false);
 	json_karray(j, "anyOf");
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
 		json_object(j);
 		json_karray(j, "required");
-		json_str(j, i ? "service" : "host");
+		json_str(j, ways[i]);
 		json_array_end(j);
 		json_object_end(j);
 	}

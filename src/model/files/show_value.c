@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/files/show.h"
+#include "model/known/login_file.h"
 
 #include <stdio.h>
 
@@ -230,10 +231,20 @@ static void json_credential(struct json *j, const struct credential_spec *c)
 		json_key(j, "paths");
 		json_strings(j, &c->paths);
 	}
+	if (token_urls_of(c)) {
+		json_key(j, "token_url");
+		json_strings(j, token_urls_of(c));
+	}
+	if (credential_keeps(c))
+		json_kbool(j, "renew", true);
 	if (c->in_path)
 		json_kstr(j, "also", "path");
 	if (c->delayed)
 		json_kstr(j, "streaming", "delayed");
+	if (!c->source.n) {
+		json_kstr(j, "from", "nothing");
+		return;
+	}
 	json_kobject(j, "from");
 	json_key(j, sources[c->from]);
 	if (c->from == FROM_COMMAND)

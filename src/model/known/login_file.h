@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/known/login_file.h - a token that a program of the caller's has logged in with, in its own
- * file.
+/* model/known/login_file.h - how a credential comes about by a login: a token that a program of the
+ * caller's has, in its own file; or the endpoints that the command itself logs in at.
  *
- * For the door, which puts it into requests: it is read, and never written or renewed. */
+ * For the door, which puts tokens into requests. The file of a program is read, and never written
+ * or renewed. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/text/err.h"
+#include "model/settings/spec.h"
 
 struct login_file {
 	const char *file;    /* below HOME; JSON */
@@ -18,7 +20,22 @@ struct login_file {
 	const char *expires; /* of that: milliseconds since 1970; NULL: it says nothing */
 	bool jwt;            /* the token says itself when it expires (RFC 7519, "exp") */
 	const char *renew;   /* what to do when that is over */
+	/* Of a declared one, which has no `file`: it goes to these addresses alone, and the tokens
+	 * that they answer to its hosts. */
+	struct strlist token_urls;
+	bool keeps; /* a refresh token that takes its place is written into its own file */
 };
+
+/* NULL: it does not log in so. */
+static inline const struct strlist *token_urls_of(const struct credential_spec *c)
+{
+	return c->login && c->login->token_urls.n ? &c->login->token_urls : NULL;
+}
+
+static inline bool credential_keeps(const struct credential_spec *c)
+{
+	return c->login && c->login->keeps;
+}
 
 /* Its token, with a NUL behind it. -ENOENT: nobody has logged in; *e is set as with every failure,
  * and a token that has expired is one (-ETIMEDOUT). */

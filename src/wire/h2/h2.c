@@ -27,10 +27,34 @@ struct h2 {
 	void *arg;
 	struct h2_stream *streams;
 	size_t n_streams, ever;
-	uint64_t now, calm_at; /* microseconds */
-	unsigned calm;
-	bool ended; /* no new streams */
+	uint64_t now, calm_at;   /* microseconds */
+	unsigned calm, answered; /* streams of a guest's, which it may reset for nothing */
+	bool ended;              /* no new streams */
+	bool told;               /* a server's peer, that this is about to end */
 };
+
+/* The first word of two (RFC 9113, 6.8): what the peer had sent before it heard it is still
+ * answered. Its echo says that it has heard. */
+static void h2_announce(struct h2 *h)
+{
+	h->told = true;
+	(void)nghttp2_submit_shutdown_notice(h->session);
+	(void)nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, NULL);
+}
+
+/* A connection that has had enough streams says so while none is open: there are clients that take
+ * every answer for lost that they wait for when they hear it. One that is never idle is told
+ * later, and one that does not listen is not listened to. */
+static void h2_count(struct h2 *h)
+{
+	bool late = h->ever >= H2_STREAMS_EVER + H2_STREAMS_MAX;
+
+	if (h->role == H2_CLIENT)
+		return;
+	if (h->told ? h->ever >= H2_STREAMS_EVER + H2_STREAMS_LATE
+		    : h->ever >= H2_STREAMS_EVER && (late || !h->n_streams))
+		h2_drain(h);
+}
 
 /* ---- what costs nothing to send ---- */
 
@@ -64,9 +88,21 @@ static bool costs_nothing(const nghttp2_frame_hd *f)
 	}
 }
 
+/* There are clients that reset each stream whose answer they have read: once for each that got
+ * one, that is no flood. */
+static bool is_answered(struct h2 *h, int id)
+{
+	const struct h2_stream *s = nghttp2_session_get_stream_user_data(h->session, id);
+
+	if (h->role == H2_CLIENT || !h->answered || (s && !s->said))
+		return false;
+	h->answered--;
+	return true;
+}
+
 static int on_frame_begins(nghttp2_session *session UNUSED, const nghttp2_frame_hd *f, void *arg)
 {
-	if (costs_nothing(f))
+	if (costs_nothing(f) && (f->type != NGHTTP2_RST_STREAM || !is_answered(arg, f->stream_id)))
 		spend(arg);
 	return 0;
 }
@@ -163,13 +199,13 @@ static int on_head_begins(nghttp2_session *session, const nghttp2_frame *f, void
 	}
 	if (f->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
-	if (++h->ever >= H2_STREAMS_EVER)
-		h2_drain(h);
+	h->ever++;
 	s = stream_new(h);
 	if (!s)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	s->id = f->hd.stream_id;
 	(void)nghttp2_session_set_stream_user_data(session, s->id, s);
+	h2_count(h);
 	return 0;
 }
 
@@ -221,6 +257,8 @@ static int h2_on_frame(nghttp2_session *session UNUSED, const nghttp2_frame *f, 
 
 	if (f->hd.type == NGHTTP2_GOAWAY)
 		h->ended = true;
+	if (h->told && f->hd.type == NGHTTP2_PING && f->hd.flags & NGHTTP2_FLAG_ACK)
+		h2_drain(h);
 	if (!s)
 		return 0;
 	if (f->hd.type == NGHTTP2_HEADERS)
@@ -263,15 +301,18 @@ static int on_data(nghttp2_session *session, uint8_t flags UNUSED, int32_t id, c
 static int on_stream_closed(nghttp2_session *session UNUSED, int32_t id, uint32_t code, void *arg)
 {
 	struct h2_stream *s = stream_of(arg, id);
+	struct h2 *h = arg;
 
 	if (!s)
 		return 0;
 	s->closed = true;
 	s->refused = code == NGHTTP2_REFUSED_STREAM;
-	if (s->owner)
+	if (s->owner) {
 		tell(s);
-	else
-		stream_free(s);
+		return 0;
+	}
+	stream_free(s);
+	h2_count(h);
 	return 0;
 }
 
@@ -314,6 +355,7 @@ static int on_sent(nghttp2_session *session UNUSED, const nghttp2_frame *f, void
 	    (f->hd.type != NGHTTP2_DATA && f->hd.type != NGHTTP2_HEADERS))
 		return 0;
 	s->said = true;
+	s->h2->answered++;
 	return 0;
 }
 
@@ -405,6 +447,7 @@ void h2_leave(struct h2_stream *s)
 	s->fresh = false;
 	if (s->closed) {
 		stream_free(s);
+		h2_count(h);
 		return;
 	}
 	if (queued(&s->in))
@@ -471,7 +514,9 @@ static int make_session(struct h2 *h, nghttp2_session_callbacks *c, nghttp2_opti
 	nghttp2_option_set_no_auto_window_update(o, 1);
 	nghttp2_option_set_no_closed_streams(o, 1);
 	nghttp2_option_set_max_continuations(o, 8);
-	nghttp2_option_set_stream_reset_rate_limit(o, H2_CALM, H2_CALM_A_SECOND);
+	/* of all resets, spend() is for those that count */
+	nghttp2_option_set_stream_reset_rate_limit(o, H2_STREAMS_EVER + H2_STREAMS_LATE + H2_CALM,
+						   H2_CALM_A_SECOND);
 	nghttp2_option_set_max_send_header_block_length(o, (size_t)4 * H2_FIELDS_BYTES);
 	nghttp2_option_set_max_deflate_dynamic_table_size(o, 4096);
 	return h->role == H2_SERVER ? nghttp2_session_server_new2(&h->session, c, h, o)
@@ -560,6 +605,10 @@ void h2_drain(struct h2 *h)
 {
 	if (h->ended)
 		return;
+	if (h->role == H2_SERVER && !h->told) {
+		h2_announce(h);
+		return;
+	}
 	h->ended = true;
 	(void)nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
 				    nghttp2_session_get_last_proc_stream_id(h->session),

@@ -16,7 +16,8 @@
 
 enum {
 	H2_STREAMS_MAX = 100,    /* at a time */
-	H2_STREAMS_EVER = 10000, /* of one connection; then it ends */
+	H2_STREAMS_EVER = 10000, /* of one connection; then it is about to end */
+	H2_STREAMS_LATE = 1000,  /* and so many more while the peer has not heard that */
 	H2_FIELDS_BYTES = 65536, /* of a head: names, values, and 32 for each field */
 	H2_GUEST_WINDOW = 65536, /* of a stream: more than a scan holds back, and a frame */
 	H2_HOST_WINDOW = 262144,
@@ -73,9 +74,11 @@ DEFINE_CLEANUP(h2, struct h2 *, h2_free)
 bool h2_feed(struct h2 *h, const char *p, size_t n, uint64_t now_us);
 /* The next bytes to send, good until the next call; 0: none. */
 size_t h2_next(struct h2 *h, const char **p);
-bool h2_over(const struct h2 *h);      /* neither side has anything to say */
-bool h2_accepts(const struct h2 *h);   /* another stream may be opened */
-void h2_drain(struct h2 *h);           /* no new ones; over when those that are there are */
+bool h2_over(const struct h2 *h);    /* neither side has anything to say */
+bool h2_accepts(const struct h2 *h); /* another stream may be opened */
+/* Says that no new ones are welcome; over when those that are there are. A server says it twice,
+ * and takes new ones until the second time: when its peer has heard the first, or is told again. */
+void h2_drain(struct h2 *h);
 size_t h2_streams(const struct h2 *h); /* that are open */
 
 /* ---- streams ---- */

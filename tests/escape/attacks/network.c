@@ -51,13 +51,13 @@ static void reach(int argc, char **argv)
 			socklen_t size = sizeof(errno);
 
 			errno = ETIMEDOUT;
-			if (poll(&p, 1, 1000) == 1)
+			if (poll(&p, 1, 4000) == 1)
 				getsockopt(s, SOL_SOCKET, SO_ERROR, &errno, &size);
 		} else if (!errno && type == SOCK_DGRAM) { /* an answer is the proof */
 			struct pollfd p = { .fd = s, .events = POLLIN };
 
 			errno = ETIMEDOUT;
-			if (send(s, "PWNED", 5, MSG_NOSIGNAL) == 5 && poll(&p, 1, 300) == 1 &&
+			if (send(s, "PWNED", 5, MSG_NOSIGNAL) == 5 && poll(&p, 1, 1000) == 1 &&
 			    recv(s, &byte, 1, 0) >= 0)
 				errno = 0;
 		}

@@ -112,7 +112,16 @@ static bool sockmem_take(struct sockmem *m, int fd)
 	return true;
 }
 
-uint64_t sockmem_step(struct sockmem *m, int fd)
+/* Of the local ones only the sum of all is told. */
+static bool sockmem_none(const struct sock_counts *c, unsigned kind)
+{
+	bool six = kinds[kind].family == AF_INET6;
+
+	return kinds[kind].family != AF_UNIX &&
+	       (kinds[kind].protocol == IPPROTO_TCP ? c->tcp : c->udp)[six] == 0;
+}
+
+uint64_t sockmem_step(struct sockmem *m, int fd, const struct sock_counts *c)
 {
 	for (int i = 0; i < ANSWERS && fd >= 0; i++) {
 		if (m->kind == ARRAY_LEN(kinds)) {
@@ -120,7 +129,8 @@ uint64_t sockmem_step(struct sockmem *m, int fd)
 			m->sum = m->kind = 0;
 			break;
 		}
-		if (!m->listing && !(m->listing = sockmem_begin(fd, m->kind)))
+		if (!m->listing &&
+		    (sockmem_none(c, m->kind) || !(m->listing = sockmem_begin(fd, m->kind))))
 			m->kind++;
 		else if (!sockmem_take(m, fd))
 			break;
@@ -152,37 +162,66 @@ static bool last_number(const char *path, uint64_t *ret)
 /* A program may ask for the first two, and the kernel doubles what it asks for; the others TCP
  * takes by itself, by the values that a new namespace copies. Twice that: what a buffer counts for
  * is looked at before the last message is added. */
-static bool of_one(uint64_t *ret)
+static bool of_one(uint64_t *any, uint64_t *tcp)
 {
 	static const struct {
 		const char *path;
 		unsigned times;
-	} files[] = { { "/proc/sys/net/core/rmem_max", 2 },
-		      { "/proc/sys/net/core/wmem_max", 2 },
-		      { "/proc/sys/net/ipv4/tcp_rmem", 1 },
-		      { "/proc/sys/net/ipv4/tcp_wmem", 1 } };
-	uint64_t sum = 0;
+		bool tcp;
+	} files[] = { { "/proc/sys/net/core/rmem_max", 2, false },
+		      { "/proc/sys/net/core/wmem_max", 2, false },
+		      { "/proc/sys/net/ipv4/tcp_rmem", 1, true },
+		      { "/proc/sys/net/ipv4/tcp_wmem", 1, true } };
 
+	*any = *tcp = 0;
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		uint64_t n = 0;
 
 		if (!last_number(files[i].path, &n) || n > UINT32_MAX)
 			return false;
-		sum += n * files[i].times;
+		*tcp += 2 * n * files[i].times;
+		if (!files[i].tcp)
+			*any += 2 * n * files[i].times;
 	}
-	*ret = 2 * sum;
 	return true;
 }
 
-uint64_t sockmem_most(int procfd)
+/* The number behind a word that begins a line, such as "TCP: inuse "; UINT64_MAX: there is none. */
+static uint64_t count_in(const char *text, const char *word)
 {
-	static const char word[] = "sockets: used ";
-	char text[1024];
-	uint64_t one, n;
+	const char *at = text;
+	uint64_t n;
 
-	if (fd_read_file(procfd, "1/net/sockstat", text, sizeof(text)) <= 0 ||
-	    strncmp(text, word, strlen(word)) != 0 || !of_one(&one))
+	while (at && strncmp(at, word, strlen(word)) != 0)
+		at = (at = strchr(at, '\n')) ? at + 1 : NULL;
+	if (!at)
 		return UINT64_MAX;
-	n = strtoull(text + strlen(word), NULL, 10);
-	return n > UINT32_MAX ? UINT64_MAX : n * one;
+	n = strtoull(at + strlen(word), NULL, 10);
+	return n > UINT32_MAX ? UINT64_MAX : n;
+}
+
+struct sock_counts sockmem_counts(int netfd)
+{
+	char four[1024] = "", six[1024] = "";
+	ssize_t r = fd_read_file(netfd, "sockstat", four, sizeof(four));
+	/* Without IPv6 in the kernel there is no such file, and no such socket. */
+	bool no_six = fd_read_file(netfd, "sockstat6", six, sizeof(six)) == -ENOENT && r > 0;
+
+	return (struct sock_counts){
+		.used = count_in(four, "sockets: used "),
+		.tcp = { count_in(four, "TCP: inuse "),
+			 no_six ? 0 : count_in(six, "TCP6: inuse ") },
+		.udp = { count_in(four, "UDP: inuse "),
+			 no_six ? 0 : count_in(six, "UDP6: inuse ") },
+	};
+}
+
+uint64_t sockmem_most(const struct sock_counts *c)
+{
+	uint64_t any, tcp;
+
+	if (c->used == UINT64_MAX || c->tcp[0] == UINT64_MAX || c->tcp[1] == UINT64_MAX ||
+	    !of_one(&any, &tcp))
+		return UINT64_MAX;
+	return c->used * any + (c->tcp[0] + c->tcp[1]) * tcp;
 }

@@ -112,7 +112,8 @@ static int inside_limits(const struct inside *c, struct err *e)
 		if (r < 0)
 			return err_errno(e, r, "cannot set resource limit %d", w.resource);
 	}
-	/* Who started brig may have lowered it further: nobody may raise it again. */
+	/* Who started brig may have lowered it further: nobody may raise it again. Who raised it
+	 * above the ordinary did so for brig: a sandbox does not go before everybody else. */
 	if (c->nice > getpriority(PRIO_PROCESS, 0) && setpriority(PRIO_PROCESS, 0, c->nice) < 0)
 		return err_sys(e, "cannot lower the priority");
 	return bind_to_cpus(c->cpus, e);
@@ -211,6 +212,8 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		return -e->code;
 	if (!c->give_proc)
 		return 0;
+	if (c->give_diag)
+		fds[INIT_FD_NET] = open("/proc/self/net", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (inside_open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < c->tmpfs_count; i++)

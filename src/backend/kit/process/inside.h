@@ -25,6 +25,7 @@ enum init_fd {
 	INIT_FD_SPACE,  /* its mount namespace: a cover may have to be put back; may be missing */
 	INIT_FD_PROC,   /* root of the sandbox's /proc */
 	INIT_FD_DIAG,   /* tells of the sockets inside; may be missing */
+	INIT_FD_NET,    /* how many there are, in files of init's procfs, which may be hidden */
 	INIT_FD_NAMES,  /* where questions for names arrive; may be missing */
 	INIT_FD_AGENT,  /* proc/agent_socket.h */
 	INIT_FD_ROUTES, /* a routing socket of the sandbox's network */

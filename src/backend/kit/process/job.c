@@ -101,10 +101,11 @@ static void look_at_disk(struct backend_job *j)
 static uint64_t in_sockets(struct backend_job *j)
 {
 	uint64_t max = j->plan->limits.memory, used = j->used - j->counted;
+	struct sock_counts there = sockmem_counts(j->given[INIT_FD_NET]);
 
-	if (used < max && sockmem_most(j->given[INIT_FD_PROC]) <= (max - used) / 2)
+	if (used < max && sockmem_most(&there) <= (max - used) / 2)
 		return 0;
-	return sockmem_step(&j->sockmem, j->given[INIT_FD_DIAG]);
+	return sockmem_step(&j->sockmem, j->given[INIT_FD_DIAG], &there);
 }
 
 /* What is not asked at every tick. */

@@ -186,6 +186,7 @@ class List {
     const [first, end] = this.inSight(), keep = new Set();
     let above = this.room;
     this.room.style.height = `${this.rows.length * this.height}px`;
+    this.element.classList.toggle("scrolls", this.rows.length * this.height > this.view.clientHeight + 1);
     this.element.style.minHeight = `${Math.min(5, this.rows.length) * this.height + 36}px`;
     for (let i = first; i < end; i++) {
       const data = this.rows[i], had = this.made.get(data.key);
@@ -266,7 +267,7 @@ function boxRow(b) {
   const mem = u ? h("div", { class: "two" }, h("span", {}, b.memory ? `${size(u.memory)} of ${size(b.memory)}` : size(u.memory)),
     b.memory && h("meter", { min: 0, max: b.memory, high: b.memory * 0.9, value: u.memory, "aria-label": "memory" })) : h("span", { class: "soft" }, b.memory ? `≤ ${size(b.memory)}` : "–");
   return [[h("div", { class: "two" }, h("a", { href: `#/sandbox/${b.id}` }, b.name || b.id), h("span", { class: "soft mono" }, b.name ? b.id : Object.entries(b.labels).map(([k, v]) => `${k}=${v}`).join(" ")))],
-    [stateChip(b)], [b.backend || "–", "wide"], [b.network, "wide"], [mem],
+    [h("div", { class: "two start" }, stateChip(b), u ? h("span", { class: "soft narrow" }, size(u.memory)) : null)], [b.backend || "–", "wide"], [b.network, "wide"], [mem],
     [u ? `${u.processes}${b.pids ? ` / ${b.pids}` : ""}` : "–", "num wide"], [b.cpu !== undefined && u ? `${Math.round(b.cpu)} %` : "–", "num wide"],
     [b.running ? chip(`${b.running} running`, "good") : h("span", { class: "soft" }, "idle"), "wide"], [span(Date.now() - Date.parse(b.created)), "num"]];
 }

@@ -9,6 +9,7 @@ const SVG = "http://www.w3.org/2000/svg";
 // ---- words ----
 
 const command = (r) => (r.argv ? r.argv.join(" ") : r.argv0 || r.name || "");
+const brief = (r) => (r.argv ? r.argv.join(" ") : (r.argv0 || r.name || "").replace(/^\/.*\/(?=[^/])/, ""));
 const byteCount = (n) => (n === undefined ? null : `${size(n)}`);
 const whole = (n, one, many) => `${n} ${n === 1 ? one : many || `${one}s`}`;
 
@@ -30,7 +31,7 @@ const tookOf = (r) => (r.live ? Date.now() - Date.parse(r.began) : r.duration_ms
 const askedFor = (r) => `${r.method && r.method !== "CONNECT" ? `${r.method} ` : ""}${target(r)}${r.path || ""}`;
 
 const SECRETS = {
-  "leak.block": "a secret on its way out was stopped", "leak.redact": "a secret was replaced on its way", "leak.warn": "something like a secret passed", "credential.inject": "a credential was used",
+  "leak.block": "a secret on its way out was stopped", "leak.redact": "a secret was replaced on its way", "leak.warn": "something like a secret passed", "credential.inject": "a credential was used", "credential.token": "a login brought tokens",
   "credential.misuse": "a credential was asked for where it is not bound", "credential.scrub": "a secret was kept out",
 };
 
@@ -38,9 +39,9 @@ const ANSWERS = { once: "allowed once", run: "allowed for this run", always: "al
 
 // A record as `brig audit show` tells it: a mark, what it is, about what, and what else there is to say. null: nothing to tell.
 const STORY = {
-  "sandbox.create": (r) => ["", "began", command(r) || "a sandbox", [r.agent && `for ${r.agent}`, r.workspace && `in ${r.workspace}`, r.network && `network ${r.network}`]],
+  "sandbox.create": (r) => ["", "began", brief(r) || "a sandbox", [r.agent && `for ${r.agent}`, r.workspace && `in ${r.workspace}`, r.network && `network ${r.network}`]],
   "sandbox.ready": (r) => ["good", "ready", "", [r.backend, r.setup_ms !== undefined && `set up in ${span(r.setup_ms)}`]],
-  "sandbox.exec": (r) => [endOf(r)[1], "ended", command(r), [endOf(r)[2], r.duration_ms !== undefined && `after ${span(r.duration_ms)}`, r.reason, r.questions && `${whole(r.questions, "question")} for names refused: ${r.names || ""}`]],
+  "sandbox.exec": (r) => [endOf(r)[1], "ended", brief(r), [endOf(r)[2], r.duration_ms !== undefined && `after ${span(r.duration_ms)}`, r.reason, r.questions && `${whole(r.questions, "question")} for names refused: ${r.names || ""}`]],
   "sandbox.stop": (r) => ["", "stopped", "", [r.reason]],
   "sandbox.delete": (r) => ["", "deleted", "", [r.reason]],
   "egress.allow": (r) => ["good", "request", askedFor(r), [r.reason, r.rule && `rule ${r.rule}`]],
@@ -132,13 +133,13 @@ function runAllow(r) {
 }
 
 function runRow(r, names) {
-  const box = names.get(r.run), what = command(r) || (box ? box.name || box.id : "sandbox"), names2 = deniedNames(r), n = deniedCount(r);
-  return [[h("div", { class: "two" }, h("div", { class: "line" }, r.agent ? chip(r.agent, "agent") : box || (r.name && !r.argv && !r.argv0) ? chip("sandbox") : null, h("a", { href: `#/run/${r.run}` }, what)), h("span", { class: "soft mono", title: shown(r.workspace || "") }, r.workspace || "private folder"))],
+  const box = names.get(r.run), what = brief(r) || (box ? box.name || box.id : "sandbox"), names2 = deniedNames(r), n = deniedCount(r);
+  return [[h("div", { class: "two" }, h("div", { class: "line" }, r.agent ? chip(r.agent, "agent") : box || (r.name && !r.argv && !r.argv0) ? chip("sandbox") : null, h("a", { href: `#/run/${r.run}`, title: shown(command(r)) }, what)), h("span", { class: "soft mono", title: shown(r.workspace || "") }, r.workspace || "private folder"))],
     [h("div", { class: "two start" }, runChip(r), h("span", { class: "soft" }, tookOf(r) !== undefined ? span(tookOf(r)) : "–", n ? h("span", { class: "narrow" }, ` · ${n} denied`) : null))], [clock(r.began, true), "wide"],
     [r.use ? h("div", { class: "two" }, h("span", {}, size(r.use.memory)), h("span", { class: "soft" }, r.memory ? `of ${size(r.memory)}` : "")) : h("span", { class: "soft" }, "–"), "wide num"],
     [r.cpu !== undefined && r.use ? `${Math.round(r.cpu)} %` : h("span", { class: "soft" }, "–"), "wide num"],
     [r.requests || r.bytes_in || r.bytes_out ? h("div", { class: "two" }, h("span", {}, whole(r.requests, "request")), h("span", { class: "soft" }, `${size(r.bytes_out)} out, ${size(r.bytes_in)} in`)) : h("span", { class: "soft" }, r.network === "none" ? "no network" : "no requests"), "wide"],
-    [n ? h("div", { class: "denied" }, chip(`${n} denied`, "bad"), h("span", { class: "soft wide", title: shown(names2.join(", ")) }, names2.join(", ")), h("span", { class: "wide" }, runAllow(r))) : h("span", { class: "soft wide" }, "nothing")]];
+    [n ? h("div", { class: "denied" }, h("div", { class: "two start" }, chip(`${n} denied`, "bad"), h("span", { class: "soft wide", title: shown(names2.join(", ")) }, names2.join(", "))), h("span", { class: "wide" }, runAllow(r))) : h("span", { class: "soft wide" }, "nothing")]];
 }
 
 const RUN_PICKS = { all: () => true, live: (r) => r.live, denied: (r) => deniedCount(r) > 0, failed: (r) => !r.live && (r.outcome !== "exited" || r.rc > 0) };
@@ -235,7 +236,7 @@ function ticks(records, began, ms) {
     const x = (ms ? Math.min(w - 1, Math.max(1, w * (Date.parse(r.time) - began) / ms)) : 1).toFixed(1), [at, kind] = kindOf(r);
     return svg("line", { class: `tick ${kind}`, x1: x, x2: x, y1: at, y2: at + 14 });
   });
-  return h("figure", { class: "curve" }, h("figcaption", {}, h("span", { class: "soft" }, "Requests above, denials and limits below")),
+  return h("figure", { class: "curve whole" }, h("figcaption", {}, h("span", { class: "soft" }, "Requests above, denials and limits below")),
     svg("svg", { viewBox: `0 0 ${w} 42`, preserveAspectRatio: "none", class: "lanes", role: "img", "aria-label": `${whole(marks.length, "event")} over time` }, svg("line", { class: "base", x1: 0, x2: w, y1: 21, y2: 21 }), ...marks));
 }
 
@@ -275,8 +276,9 @@ function overTime(run, records, samples) {
     if (points.length) parts.push(curve(label, [[0, 0], ...points], ms, size, true));
   }
   if (records.some((r) => /^(egress\.|access\.|limit\.|leak\.)/.test(r.type))) parts.push(ticks(records, began, ms));
+  const unseen = samples.length && samples[0].t > ms / 10 ? "Memory and CPU are seen while the dashboard is open." : "";
   if (!parts.length) return h("p", { class: "soft" }, run.live ? "Nothing has been measured yet." : "Memory and CPU are seen while the dashboard is open; it sent and received nothing.");
-  return h("div", {}, h("div", { class: "curves" }, parts), h("div", { class: "axis soft small" }, h("span", {}, "0"), h("span", {}, span(ms))));
+  return h("div", {}, h("div", { class: "curves" }, parts), h("div", { class: "axis soft small" }, h("span", {}, "0"), h("span", {}, unseen), h("span", {}, span(ms))));
 }
 
 // ---- bars ----
@@ -338,7 +340,7 @@ function timeline(run, records, inner) {
 function runFacts(r, box) {
   const used = r.use ? `${size(r.use.memory)} now` : null;
   return h("dl", { class: "grid" }, fact("State", h("span", { class: "chips" }, runChip(r), deniedCount(r) ? chip(`${deniedCount(r)} denied`, "bad") : null, r.limits ? chip(whole(r.limits, "limit"), "warn") : null)), fact("Agent", r.agent || "none named"), fact("Folder", h("span", { class: "mono" }, r.workspace || "private"), "broad"),
-    fact("Command", h("span", {}, h("span", { class: "mono" }, command(r) || "a sandbox that takes commands"), r.argv0 && !r.argv ? h("span", { class: "soft small" }, " (arguments: audit.argv)") : null)), fact("Began", clock(r.began, true)), fact("Took", tookOf(r) === undefined ? "–" : span(tookOf(r))), fact("Backend", r.backend), fact("Network", r.network),
+    fact("Command", h("span", {}, h("span", { class: "mono" }, command(r) || "a sandbox that takes commands"), r.argv0 && !r.argv ? h("span", { class: "soft small" }, " (audit.argv keeps arguments)") : null), "broad"), fact("Began", clock(r.began, true)), fact("Took", tookOf(r) === undefined ? "–" : span(tookOf(r))), fact("Backend", r.backend), fact("Network", r.network),
     fact("Memory", [used, r.memory ? `limit ${size(r.memory)}` : null].filter(Boolean).join(", ") || "–"), fact("Processes", r.use ? `${r.use.processes}, CPU ${span(r.use.cpu_ms)}` : r.live ? "not to be seen" : "–"), fact("Requests", r.requests || r.bytes_in ? `${r.requests}, ${size(r.bytes_out)} out, ${size(r.bytes_in)} in` : "none"),
     fact("Output", r.stdout_bytes !== undefined ? `${size(r.stdout_bytes)}, errors ${size(r.stderr_bytes)}` : "–"), box ? fact("Sandbox", h("a", { href: `#/sandbox/${box.id}` }, box.name || box.id)) : null, fact("Time limit", r.timeout_ms ? span(r.timeout_ms) : "none"), fact("Asked by", r.principal));
 }
@@ -366,7 +368,7 @@ async function runPage(signal, id) {
   await one();
   id = run.run;
   const panel = (name, text, ...more) => h("section", { class: "panel", "aria-labelledby": name }, h("h2", { id: name }, text), ...more);
-  show(run.agent || command(run) || "Run", title(run.agent || command(run) || "Run", h("span", { class: "soft mono" }, id.slice(0, 12)), h("span", { class: "grow" }), h("a", { href: "#/" }, "All runs")), top, panel("over", "Over time", over),
+  show(run.agent || brief(run) || "Run", title(run.agent || brief(run) || "Run", h("span", { class: "soft mono" }, id.slice(0, 12)), h("span", { class: "grow" }), h("a", { href: "#/" }, "All runs")), top, panel("over", "Over time", over),
     h("div", { class: "split" }, h("div", {}, panel("story", "What happened", story, note)), h("div", {}, panel("hosts", "Requests and denials by host", hosts), panel("cage", "What contains it", cage))));
   draw();
   await all();

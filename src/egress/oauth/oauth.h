@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/oauth/oauth.h - logins by OAuth, of which the code inside sees placeholders alone.
+ *
+ * At the endpoints that credentials declare (token_url) a placeholder in the body of a request
+ * becomes its value, and each token of the answer becomes a placeholder of this run, which the
+ * credential's own hosts take, or for a refresh token the endpoint. Everything else that an
+ * endpoint answers is written anew, so nothing of a token is left to how it was written. Pure; one
+ * owner. */
+#pragma once
+
+#include "base/text/buf.h"
+#include "egress/credential/cred.h"
+
+#define OAUTH_MAX 128 /* of a run at a time; those that have expired make room */
+#define OAUTH_BODY_MAX ((size_t)64 << 10)
+#define OAUTH_ANSWER_MAX ((size_t)256 << 10)
+
+struct oauth;
+
+/* *ret is NULL where no credential has an endpoint. Values are in locked memory, all of it taken
+ * here: later nothing can be locked. `creds` is told of each token, and lives longer. */
+int oauth_new(const struct credentiallist *specs, const struct secret *secrets, struct creds *creds,
+	      struct oauth **ret, struct err *e);
+struct oauth *oauth_free(struct oauth *t); /* takes NULL */
+DEFINE_CLEANUP(oauth, struct oauth *, oauth_free)
+
+/* Is this request for an endpoint? Its number, or -1. */
+int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text method,
+		   struct egress_text target);
+
+/* The whole body of a request to it, a form or JSON: as it is to be sent, and in `said` what the
+ * guest says of its own. *used gets a bit for each credential. false: no memory. */
+bool oauth_body(const struct oauth *t, int endpoint, struct egress_text body, struct buf *sent,
+		struct buf *said, uint64_t *used);
+
+/* What an answer brought. */
+struct oauth_news {
+	unsigned n;   /* new ones */
+	size_t login; /* the credential whose endpoint it is */
+	const struct secret
+		*renews; /* a refresh token in place of the one that was sent; or NULL */
+};
+
+/* The whole body of an answer, from which known values were taken before, written anew. Seconds
+ * since 1970. -EBADMSG: it is neither a form nor JSON; -EPERM: there is a token in it that cannot
+ * be kept apart from other text. Then nothing of it may pass. */
+int oauth_answer(struct oauth *t, int endpoint, int64_t now, struct egress_text body,
+		 struct buf *out, struct oauth_news *news, struct err *e);
+
+/* All secrets of the run, those of the plan first. Good until the next answer. */
+const struct secret *oauth_secrets(const struct oauth *t, size_t *n);

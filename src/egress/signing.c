@@ -456,9 +456,9 @@ void signing_start(struct signing *s, int listener, const struct signing_host *h
 
 int signing_fd(const struct signing *s)
 {
-	int fd = !s ? -1 : s->listener >= 0 ? s->listener : s->loop ? loop_fd(s->loop) : -1;
-
-	return fd < 0 ? -1 : fd;
+	if (s && s->listener >= 0)
+		return s->listener;
+	return s && s->loop ? loop_fd(s->loop) : -1;
 }
 
 void signing_turn(struct signing *s)

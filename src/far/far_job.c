@@ -104,7 +104,7 @@ static int far_job_hear(void *arg, const struct frames_head *h, const void *payl
 		return on_ready(j, payload, h->size);
 	case FRAMES_PING:
 		return 0;
-	case FRAMES_REPORT: /* of one that was left, it is nobody's */
+	case FRAMES_REPORT: /* of one that was left, it is dropped */
 		return k ? on_report(j, k, payload, h->size) : 0;
 	case FRAMES_BEGAN:
 		return k ? on_began(j, k) : 0;

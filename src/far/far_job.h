@@ -6,8 +6,8 @@
  *
  * of each number (far/far_request.h). What the other side says is not believed: its reports are
  * kept as bytes, within bounds, for who reads them strictly. How the line comes to be, who ends it
- * and what its end means are the backend's. In a process that may be somebody else's: no signal is
- * raised and none is handled. */
+ * and what its end means are the backend's. The process may be a program that embeds brig: no
+ * signal is raised and none is handled. */
 #pragma once
 
 #include "far/far_request.h"
@@ -30,7 +30,7 @@ struct far_exec {
 	uint64_t timeout; /* milliseconds; 0: none */
 };
 int far_job_exec(struct far_job *j, uint32_t number, const struct far_exec *x, struct err *e);
-void far_job_leave(struct far_job *j, uint32_t number); /* what is said of it is nobody's */
+void far_job_leave(struct far_job *j, uint32_t number); /* what the node says of it is dropped */
 
 /* SIGKILL for a command ends all it has started; for the sandbox (0), that. */
 void far_job_signal(struct far_job *j, uint32_t number, int sig);
@@ -45,7 +45,7 @@ bool far_job_ready(const struct far_job *j, const char **host, const char **job)
 bool far_job_began(const struct far_job *j, uint32_t number);
 /* Its end; and all it wrote before is where its reader finds it. */
 bool far_job_ended(const struct far_job *j, uint32_t number);
-/* Nobody has taken all of its output yet. */
+/* Some output has not been taken by its reader yet. */
 bool far_job_waits(const struct far_job *j);
 /* Its report, once it has ended; of the sandbox, once it is open, what that is like. */
 const struct buf *far_job_report(const struct far_job *j, uint32_t number);

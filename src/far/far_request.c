@@ -38,15 +38,14 @@ static int put_paths(const struct far_request *q, struct json *j, struct err *e)
 	return 0;
 }
 
-static int put_settings(const struct far_request *q, unsigned protocol, struct json *j,
-			struct err *e)
+static int put_settings(const struct far_request *q, struct json *j, struct err *e)
 {
 	char boot[FAR_BOOT_SIZE];
 
 	far_boot(boot);
 	json_object(j);
 	json_kstr(j, "version", BRIG_VERSION);
-	json_ku64(j, "protocol", protocol);
+	json_ku64(j, "protocol", FAR_PROTOCOL);
 	json_kstr(j, "run", q->id);
 	json_kstr(j, "boot", boot);
 	if (q->one_home) {
@@ -71,21 +70,14 @@ static int put_settings(const struct far_request *q, unsigned protocol, struct j
 	return 0;
 }
 
-int far_request_settings(const struct far_request *q, unsigned protocol, struct buf *text,
-			 struct err *e)
-{
-	struct json j;
-
-	json_init(&j, text, false);
-	return put_settings(q, protocol, &j, e);
-}
-
 int far_request_say(struct frames *c, const struct far_request *q, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(FAR_TEXT_MAX);
+	struct json j;
 	int r;
 
-	if (far_request_settings(q, FAR_PROTOCOL, &text, e) < 0)
+	json_init(&j, &text, false);
+	if (put_settings(q, &j, e) < 0)
 		return -e->code;
 	r = text.failed ? -E2BIG : frames_say_all(c, FRAMES_SETTINGS, 0, text.data, text.len);
 	if (r == 0 && !q->settings)

@@ -47,8 +47,5 @@ struct far_request {
 	uint64_t most_timeout, most_memory, most_gpus; /* milliseconds, bytes; 0: whatever is set */
 };
 
-/* Its settings alone: JSON, of the protocol that carries it. */
-int far_request_settings(const struct far_request *q, unsigned protocol, struct buf *text,
-			 struct err *e);
 /* Queues it. E2BIG: the command is too long. */
 int far_request_say(struct frames *c, const struct far_request *q, struct err *e);

@@ -30,7 +30,7 @@ struct frames {
 
 static void on_line_ready(struct loop_watch *w UNUSED, uint32_t events UNUSED)
 {
-	/* Whoever turns the loop turns the line as well. */
+	/* The owner turns the line after each turn of the loop. */
 }
 
 static void on_channel_ready(struct loop_watch *w, uint32_t events)
@@ -394,7 +394,7 @@ ssize_t frames_look(const char *data, size_t n, bool newlines, struct frames_hea
 	return (ssize_t)whole;
 }
 
-/* Where nobody grants room, data waits in the file for a channel that has none. */
+/* Where no room is granted, data waits in the file for a channel that has none. */
 static bool is_too_early(struct frames *c, const struct frames_head *h)
 {
 	struct frames_command *k;
@@ -473,6 +473,44 @@ bool frames_said_all(const struct frames *c)
 	return c->line.from < 0;
 }
 
+int frames_deaf(const struct frames *c)
+{
+	return c->deaf;
+}
+
+void frames_hush(struct frames *c)
+{
+	if (c->line.loop && c->to.fd >= 0)
+		(void)loop_want(c->line.loop, &c->to, 0);
+	c->line.to = c->to.fd = -1;
+	c->dumb = -EPIPE;
+	c->out.len = c->out_at = 0;
+}
+
+void frames_glance(struct frames_glance *g, const void *p, size_t n)
+{
+	const char *at = p, *payload;
+	struct frames_head h;
+	ssize_t took = 0;
+
+	while (n && !g->broken) {
+		size_t room = sizeof(g->held) - g->len, part = n < room ? n : room, used = 0;
+
+		memcpy(g->held + g->len, at, part);
+		g->len += part;
+		at += part;
+		n -= part;
+		while ((took = frames_look(g->held + used, g->len - used, true, &h, &payload)) >
+		       0) {
+			g->seen |= h.kind == (uint8_t)g->kind;
+			used += (size_t)took;
+		}
+		g->broken = took < 0;
+		memmove(g->held, g->held + used, g->len - used);
+		g->len -= used;
+	}
+}
+
 /* ---- the loop's side ---- */
 
 size_t frames_polls(struct frames *c, struct pollfd *p)
@@ -536,10 +574,12 @@ static void arrange(struct frames *c)
 	for (size_t i = 0; i < COMMANDS_MAX; i++)
 		for (size_t k = 0; c->all[i].number && k < FRAMES_CHANNELS; k++) {
 			struct frames_channel *x = &c->all[i].channels[k];
-			uint32_t events = x->sends              ? x->credit && room ? EPOLLIN : 0
-					  : x->len || x->ending ? EPOLLOUT
-								: EPOLLERR | EPOLLHUP;
+			uint32_t events = EPOLLERR | EPOLLHUP;
 
+			if (x->sends)
+				events = x->credit && room ? EPOLLIN : 0;
+			else if (x->len || x->ending)
+				events = EPOLLOUT;
 			if (x->w.fd >= 0 && loop_want(c->line.loop, &x->w, events) < 0)
 				c->broken = true;
 		}

@@ -65,7 +65,7 @@ enum frames_kind {
 
 /* What a line is like. */
 struct frames_line {
-	int from, to;      /* borrowed, not to block; -1: nothing comes, nobody listens */
+	int from, to;      /* borrowed, not to block; -1: nothing comes, nothing is sent */
 	struct loop *loop; /* watches all of it; NULL: the owner does, by frames_polls */
 	uint32_t window;   /* 0: FRAMES_WINDOW */
 	size_t most;       /* bytes that may wait to be sent; 0: FRAMES_OUT */
@@ -155,16 +155,29 @@ bool frames_closed(const struct frames_command *k);  /* no channel that sends is
 bool frames_flushed(const struct frames_command *k); /* all that came is written */
 
 /* What to wait for, at most FRAMES_POLLS; then, with what poll has said, everything that can be
- * done now. A line on a loop has its watches there: p is NULL, and whoever turns the loop calls
- * this after each turn. 0, or -errno when no more can be read or sent: -EPIPE, or -EPROTO for
+ * done now. A line on a loop has its watches there: p is NULL, and the owner calls this after each
+ * turn of the loop. 0, or -errno when no more can be read or sent: -EPIPE, or -EPROTO for
  * nonsense; what came is still written. */
 size_t frames_polls(struct frames *c, struct pollfd *p);
 int frames_turn(struct frames *c, const struct pollfd *p, size_t n);
 
 /* Of a line that is not answered: it was read to its end. */
 bool frames_said_all(const struct frames *c);
+/* 0; or why nothing more is read: -EPIPE, -EPROTO. What could not be sent is another matter. */
+int frames_deaf(const struct frames *c);
+/* Nothing more is sent: the caller may close that end of the line. */
+void frames_hush(struct frames *c);
 
 /* The first frame of these bytes, for a caller that only looks on. How many it takes; 0: more are
  * needed; -EPROTO: it is none. */
 ssize_t frames_look(const char *data, size_t n, bool newlines, struct frames_head *ret,
 		    const char **payload);
+
+/* For a caller that passes a line with newlines on: has a frame of this kind gone by? */
+struct frames_glance {
+	enum frames_kind kind;
+	bool seen, broken; /* broken: what came is no frame, and nothing more is looked at */
+	size_t len;
+	char held[sizeof(struct frames_head) + FRAMES_PIECE + 1];
+};
+void frames_glance(struct frames_glance *g, const void *p, size_t n);

@@ -16,6 +16,7 @@ enum { FAR_SPOOL_NAME = 24 };
 /* Opens one that is there; another user's, or one that others may look into, is refused. A
  * descriptor or -errno. */
 int far_spool_open(const char *path);
-/* Opens a file of it for reading: regular, ours, nobody else's to read. A descriptor or -errno. */
+/* Opens a file of it for reading: regular, ours, and readable by us alone. A descriptor or -errno.
+ */
 int far_spool_read(int spool, const char *name);
 void far_spool_name(char out[FAR_SPOOL_NAME], unsigned long long task, const char *kind);

@@ -498,9 +498,11 @@ void git_identity(struct arena *a, const struct git_files *f, const char *ret[GI
 	for (size_t i = 0; i < GIT_WHO_COUNT; i++) {
 		const char *said = getenv(git_who_names[i]), *own = r.value[2 + i];
 
-		ret[i] = said && *said && !str_has_control(said) ? said
-			 : r.undecided                           ? NULL
-			 : own                                   ? own
-								 : r.value[i % 2];
+		if (said && *said && !str_has_control(said))
+			ret[i] = said;
+		else if (r.undecided)
+			ret[i] = NULL;
+		else
+			ret[i] = own ? own : r.value[i % 2];
 	}
 }

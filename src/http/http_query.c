@@ -3,19 +3,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes/hex.h"
 #include "http/http.h"
 
 struct http1_text http_field(const struct http_call *c, const char *name)
 {
 	return http1_only(c->head->fields, c->head->n_fields, name);
-}
-
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* Decodes one component; -EINVAL when it is malformed, holds a NUL, or does not fit. */
@@ -27,8 +20,8 @@ static int decode(const char *p, size_t n, char *out, size_t room)
 		char c = p[i] == '+' ? ' ' : p[i];
 
 		if (p[i] == '%') {
-			int high = i + 2 < n ? hex_value(p[i + 1]) : -1;
-			int low = i + 2 < n ? hex_value(p[i + 2]) : -1;
+			int high = i + 2 < n ? hex_nibble(p[i + 1]) : -1;
+			int low = i + 2 < n ? hex_nibble(p[i + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				return -EINVAL;

@@ -168,11 +168,6 @@ int interp_ask(struct interp *x, const char *code, const char *const *args, stru
 	return 0;
 }
 
-bool interp_busy(const struct interp *x)
-{
-	return x->busy;
-}
-
 void interp_interrupt(struct interp *x)
 {
 	if (!x->busy)

@@ -34,5 +34,5 @@ DEFINE_CLEANUP(interp, struct interp *, interp_free)
 /* Sends code, with texts as its arguments (they end with NULL), both borrowed until this returns.
  * Only while nothing else is under way; before the program has said that it is ready, too. */
 int interp_ask(struct interp *x, const char *code, const char *const *args, struct err *e);
-bool interp_busy(const struct interp *x);
+
 void interp_interrupt(struct interp *x); /* asks; whether it obeys is another matter */

@@ -391,10 +391,3 @@ int kube_attach(struct kube *k, const char *path, unsigned ms, struct kube_strea
 	*ret = s;
 	return r;
 }
-
-int kube_resize(int status, unsigned short rows, unsigned short cols)
-{
-	const struct kube_size z = { rows, cols };
-
-	return fd_send(status, &z, sizeof(z), NULL, 0);
-}

@@ -35,7 +35,7 @@ struct kube_want {
 
 struct kube;
 
-/* Starts brig-kube, which reads the kubeconfig; nobody is connected to yet. */
+/* Starts brig-kube, which reads the kubeconfig; no server is connected to yet. */
 int kube_open(const struct kube_want *w, struct kube **ret, struct err *e);
 struct kube *kube_free(struct kube *k); /* takes NULL; ends all of its streams */
 DEFINE_CLEANUP(kube, struct kube *, kube_free)
@@ -106,22 +106,11 @@ struct kube_streams {
 	int out;     /* read until its end */
 	int err;     /* likewise; -1: the query has no stderr=1, or tty=1 */
 	int status;  /* SOCK_SEQPACKET: one packet, the object of channel 3, then its end; the end
-		      * alone: the connection was lost. kube_resize writes here */
+		      * alone: the connection was lost */
 	int version; /* 5: closing `in` is told to the command, and all else goes on. 4: it cannot
 		      * be told; closing `in` closes the connection */
 };
 
 int kube_attach(struct kube *k, const char *path, unsigned ms, struct kube_streams *ret,
 		struct err *e);
-void kube_streams_done(struct kube_streams *s);                        /* closes what is not -1 */
-int kube_resize(int status, unsigned short rows, unsigned short cols); /* 0 or -errno */
-
-/* How a command ended. */
-struct kube_end {
-	bool known;    /* the server said how: else it could not start it, or lost it */
-	int code;      /* exit status; 128 + signal as the runtime says it */
-	char why[256]; /* where not known: fit for a terminal */
-};
-
-/* Reads the object of channel 3 (n bytes): pure. */
-void kube_end_read(const char *text, size_t n, struct kube_end *ret);
+void kube_streams_done(struct kube_streams *s); /* closes what is not -1 */

@@ -163,7 +163,7 @@ static void put_review(struct examining *x, const struct kube_right *t, struct b
 	json_object_end(&j);
 }
 
-/* 1, 0, or -errno where nobody says. */
+/* 1, 0, or -errno where the server does not say. */
 static int may(struct examining *x, const struct kube_right *t, struct err *e)
 {
 	CLEANUP(kube_answer) struct kube_answer a = { 0 };

@@ -20,7 +20,7 @@ static int file_of(const struct buf *b)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* A socket that is full is waited for: whoever reads it is a process of ours. */
+/* A socket that is full is waited for: its reader is a process of ours. */
 static int send_packet(int sock, const void *p, size_t n, const int *fds, size_t nfds)
 {
 	int r;

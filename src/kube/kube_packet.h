@@ -7,7 +7,7 @@
  *   brig      -> brig-kube   on descriptor 0: who is wanted; answered with the place
  *   brig      -> brig-kube   a job: its kind, with its channel and its streams
  *   brig     <-> a speaker   on the channel: a request, its answer; of an attach: the answer that
- *                            it is open, then sizes one way and the last word the other
+ *                            it is open, then the last word
  *   a speaker <-> brig-kube  asks for credentials, is given them */
 #pragma once
 
@@ -37,10 +37,6 @@ struct kube_packet {
 };
 
 enum { KUBE_REFUSED = 1 }; /* the server did not take the last ones */
-
-struct kube_size {
-	uint16_t rows, cols;
-};
 
 /* Sends a packet with a text beside it, or none (NULL). 0 or -errno. */
 int kube_packet_send(int sock, struct kube_packet *p, const struct buf *text);

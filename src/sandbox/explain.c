@@ -94,6 +94,12 @@ static const char *const git_names[] = {
 	"browser); brig's is around all of it"
 #define NO_ENGINE                                                                                  \
 	"services of the host are not reached from inside: call docker and podman outside of brig"
+#define NO_SERVICES                                                                                \
+	"no service manager runs inside: start the program itself, or make it a companion of a "   \
+	"sandbox (brig-sandbox.1)"
+#define NO_MOUNTS                                                                                  \
+	"nothing can be mounted inside: -v SOURCE:PATH shows a folder of the host there, and "     \
+	"/tmp is a tmpfs already"
 #define NOT_EMPTY                                                                                  \
 	"protected names that are missing are held inside, so the workspace is never empty: "      \
 	"clone into a new folder in it, or outside of the sandbox"
@@ -188,6 +194,8 @@ static const struct {
 	{ "user namespaces are not enabled", NO_NAMESPACES }, /* podman */
 	{ "Cannot connect to the Docker daemon", NO_ENGINE },
 	{ "Cannot connect to Podman", NO_ENGINE },
+	{ "not been booted with systemd", NO_SERVICES }, /* systemctl */
+	{ "must be superuser to use mount", NO_MOUNTS },
 	{ "destination path '.' already exists", NOT_EMPTY }, /* git clone */
 	{ "ping: socktype", NO_PING },                        /* iputils */
 	{ "ping: socket", NO_PING },

@@ -12,11 +12,6 @@
 #include "base/sys/wait.h"
 #include "proc/forked.h"
 
-struct health_verdict {
-	int result;
-	char detail[512];
-};
-
 struct health_look {
 	const struct backend *backend;
 	const struct spec *spec;
@@ -26,16 +21,13 @@ static int probe_in_child(void *arg, int line)
 {
 	const struct health_look *l = arg;
 	struct isolation got = { 0 };
-	struct health_verdict v = { 0 };
 	struct err e = { 0 };
 
-	v.result = l->backend->probe(l->spec, &got, &e);
-	if (v.result == 0)
-		(void)snprintf(v.detail, sizeof(v.detail), "backend '%s' is ready",
-			       l->backend->name);
-	else
-		(void)snprintf(v.detail, sizeof(v.detail), "%s", e.what);
-	return fd_write_all(line, &v, sizeof(v)) < 0;
+	int r = l->backend->probe(l->spec, &got, &e);
+
+	if (r < 0 && !e.code)
+		e.code = -r;
+	return forked_tell(line, &e) < 0;
 }
 
 static int health_failed(char *detail, size_t n, int code, const char *what, const char *name)
@@ -54,9 +46,7 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 				       .run = probe_in_child,
 				       .arg = &look };
 	CLEANUP(fd) int line = -1;
-	struct health_verdict v;
-	struct err e = { 0 };
-	ssize_t got;
+	struct err e = { 0 }, said;
 	pid_t pid;
 	int r;
 
@@ -66,14 +56,18 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 	if (pid < 0)
 		return health_failed(detail, n, -(int)pid, "no look at backend", b->name);
 	r = wait_fd(line, POLLIN, until);
-	got = r < 0 ? -1 : read(line, &v, sizeof(v));
+	if (r == 0 && forked_hear(line, &said) < 0)
+		r = -EIO;
 	(void)kill(pid, SIGKILL);
 	(void)forked_wait(pid);
 	if (r == -ETIMEDOUT)
 		return health_failed(detail, n, ETIMEDOUT, "no answer in time from backend",
 				     b->name);
-	if (got != (ssize_t)sizeof(v))
+	if (r < 0)
 		return health_failed(detail, n, EIO, "no answer from backend", b->name);
-	(void)snprintf(detail, n, "%s", v.detail);
-	return v.result;
+	if (!said.code)
+		(void)snprintf(detail, n, "backend '%s' is ready", b->name);
+	else
+		(void)snprintf(detail, n, "%s", said.what);
+	return -said.code;
 }

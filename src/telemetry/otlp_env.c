@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes/hex.h"
 #include "base/bytes/random.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
@@ -64,14 +65,6 @@ static bool otlp_env_is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-static int otlp_env_hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Blanks around are not part of it; %XX is a byte. -EINVAL: a broken escape, or a NUL. */
 static int decode(struct arena *a, const char *from, const char *end, const char **ret)
 {
@@ -88,10 +81,9 @@ static int decode(struct arena *a, const char *from, const char *end, const char
 		char c = *from;
 
 		if (c == '%') {
-			if (end - from < 3 || otlp_env_hex(from[1]) < 0 ||
-			    otlp_env_hex(from[2]) < 0)
+			if (end - from < 3 || hex_nibble(from[1]) < 0 || hex_nibble(from[2]) < 0)
 				return -EINVAL;
-			c = (char)(otlp_env_hex(from[1]) << 4 | otlp_env_hex(from[2]));
+			c = (char)(hex_nibble(from[1]) << 4 | hex_nibble(from[2]));
 			from += 2;
 		}
 		if (!c)
@@ -198,10 +190,10 @@ static bool read_id(const char *text, unsigned char *out, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		char a = text[2 * i], b = a ? text[2 * i + 1] : '\0';
 
-		if (otlp_env_hex(a) < 0 || otlp_env_hex(b) < 0 || (a >= 'A' && a <= 'F') ||
+		if (hex_nibble(a) < 0 || hex_nibble(b) < 0 || (a >= 'A' && a <= 'F') ||
 		    (b >= 'A' && b <= 'F'))
 			return false;
-		out[i] = (unsigned char)(otlp_env_hex(a) << 4 | otlp_env_hex(b));
+		out[i] = (unsigned char)(hex_nibble(a) << 4 | hex_nibble(b));
 		any |= out[i];
 	}
 	return any;

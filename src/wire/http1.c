@@ -2,6 +2,7 @@
 /* wire/http1.c - see http1.h. A head is searched for its end first and parsed once it is whole, so
  * that the parser itself has no states; a body is a small machine that never looks back. */
 #include "wire/http1.h"
+#include "base/bytes/hex.h"
 #include "wire/http1_internal.h"
 
 #include <errno.h>
@@ -359,17 +360,9 @@ static ssize_t take_data(struct http1_body *b, const char *p, size_t n, struct h
 	return (ssize_t)n;
 }
 
-static int http1_hex(char c)
-{
-	if (http1_is_digit(c))
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int size_char(struct http1_body *b, char c)
 {
-	int v = http1_hex(c);
+	int v = hex_nibble(c);
 
 	if (c == '\r' && b->digits)
 		b->state = HTTP1_SIZE_LF;

@@ -94,11 +94,23 @@ static void feed_job(const uint8_t *data, size_t n)
 	(void)close(pair[1]);
 }
 
+/* Who passes a line on sees in any pieces what it sees in one. */
+static void glance(const uint8_t *data, size_t n)
+{
+	struct frames_glance whole = { .kind = FRAMES_ENDED }, pieces = { .kind = FRAMES_ENDED };
+
+	frames_glance(&whole, data, n);
+	for (size_t at = 0; at < n; at += 7)
+		frames_glance(&pieces, data + at, n - at < 7 ? n - at : 7);
+	require(whole.seen == pieces.seen && whole.broken == pieces.broken);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	(void)signal(SIGPIPE, SIG_IGN);
 	feed_owner(data, n, (struct frames_line){ 0 });
 	feed_owner(data, n, (struct frames_line){ .newlines = true, .unanswered = true });
 	feed_job(data, n);
+	glance(data, n);
 	return 0;
 }

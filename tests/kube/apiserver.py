@@ -169,7 +169,7 @@ class Session:
     """One exec or attach: a process and the channels of its streams."""
 
     def __init__(self, api, socket_, version, argv, query):
-        self.api, self.ws, self.version, self.sizes = api, socket_, version, []
+        self.api, self.ws, self.version = api, socket_, version
         self.slow = api.slow.get(query.get("container", ["main"])[0], 0)
         tty = query.get("tty", ["0"])[0] in ("1", "true")
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if tty else subprocess.PIPE,
@@ -193,8 +193,6 @@ class Session:
                     with contextlib.suppress(OSError):
                         self.process.stdin.write(data[1:])
                         self.process.stdin.flush()
-                elif opcode in (TEXT, BINARY) and data[:1] == b"\x04":
-                    self.api.sizes.append(json.loads(data[1:]))
                 elif data == b"\xff\x00" and self.version == 5:
                     with contextlib.suppress(OSError):
                         self.process.stdin.close()
@@ -478,7 +476,7 @@ class ApiServer:
         self.tokens, self.prefix, self.page = {"a-token"}, "", 500
         self.protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
         self.bookmark, self.watch_seconds, self.expire_by_status, self.cut = False, 3600, True, 0
-        self.program, self.attached, self.sizes, self.gone, self.on_stream = ["cat"], {}, [], [], None
+        self.program, self.attached, self.gone, self.on_stream = ["cat"], {}, [], None
         self.denied, self.groups, self.refusal, self.discovery = set(), {"/apis/networking.k8s.io/v1"}, None, {}
         self.node, self.slow = None, {}
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -4,8 +4,8 @@
  *   drive-kube [OPTION=VALUE]... place | ask METHOD PATH [BODY] | watch PATH | attach PATH | health
  *
  * Options: kubeconfig, context, namespace, label (KEY:VALUE), type, ms, times, pause (ms), again,
- * size (ROWSxCOLS), runtime. Exit status: of an attach the command's own; 1: an error, which it
- * prints. */
+ * runtime. An attach ends with a line of the protocol and what the server said of the command's
+ * end. Exit status 1: an error, which it prints, or the server said nothing. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -22,7 +22,6 @@ struct drive {
 	struct kube_request request;
 	char label[128];
 	int times, pause_ms;
-	unsigned short rows, cols;
 	const char *runtime;
 };
 
@@ -74,10 +73,7 @@ static bool take_option(struct drive *d, const char *arg)
 		d->pause_ms = (int)strtol(value, NULL, 10);
 	else if (str_starts(arg, "again="))
 		d->request.again = true;
-	else if (str_starts(arg, "size=") && strchr(value, 'x')) {
-		d->rows = (unsigned short)strtoul(value, NULL, 10);
-		d->cols = (unsigned short)strtoul(strchr(value, 'x') + 1, NULL, 10);
-	} else
+	else
 		return false;
 	return true;
 }
@@ -155,19 +151,14 @@ static int attach(struct drive *d, struct kube *k, const char *path, struct err 
 {
 	static char status[KUBE_STATUS_MAX];
 	struct kube_streams s;
-	struct kube_end end;
 	ssize_t n = -1;
 
 	if (kube_attach(k, path, d->request.ms, &s, e) < 0)
 		return failed(e);
-	if (d->rows)
-		(void)kube_resize(s.status, d->rows, d->cols);
 	pump(&s, status, &n);
-	kube_end_read(status, n > 0 ? (size_t)n : 0, &end);
-	(void)fprintf(stderr, "v%d %s %d %s\n", s.version, end.known ? "known" : "lost", end.code,
-		      end.why);
+	(void)fprintf(stderr, "v%d %.*s\n", s.version, n > 0 ? (int)n : 0, status);
 	kube_streams_done(&s);
-	return end.known ? end.code : 1;
+	return n > 0 ? 0 : 1;
 }
 
 static int health(const struct drive *d)

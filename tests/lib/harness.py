@@ -656,10 +656,16 @@ def _why(output):
 class Reporter:
     """Prints results in the order of declaration, whatever the order of their ends."""
 
-    def __init__(self, verbose):
+    def __init__(self, verbose, times):
         self.verbose, self.next, self.waiting = verbose, 0, {}
         self.count, self.failed = collections.Counter(), []
-        self.times = []  # (file, name, identity, seconds, seconds of processors)
+        self.times = open(times, "a", encoding="utf-8") if times else None
+
+    def took(self, *row):
+        """File, name, identity, seconds, seconds of processors; at once, for whoever ends this before its end."""
+        if self.times:
+            self.times.write(json.dumps(row) + "\n")
+            self.times.flush()
 
     def add(self, number, case, verdict, seconds, output):
         self.count[verdict] += 1
@@ -734,7 +740,7 @@ def _collect(running, base, report):
     r = _wait(running)
     running.remove(r)
     verdict, seconds, output = r.finish()
-    report.times.append((r.test.file, r.test.name, r.user, seconds, r.busy))
+    report.took(r.test.file, r.test.name, r.user, seconds, r.busy)
     report.add(r.number, r.case, verdict, seconds, output)
     shutil.rmtree(base / f"{r.number:04}", ignore_errors=True)
 
@@ -894,7 +900,7 @@ def main(argv=None):
     had = cgroups()
     _adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    report = Reporter(args.verbose or not args.file)
+    report = Reporter(args.verbose or not args.file, args.times)
     stack = contextlib.ExitStack()
     files = {t.function.__code__.co_filename for t, _ in cases}
     try:
@@ -908,9 +914,6 @@ def main(argv=None):
         _reap()
         _remove_cgroups(cgroups() - had)
         shutil.rmtree(base, ignore_errors=True)
-    if args.times:
-        with open(args.times, "a", encoding="utf-8") as f:
-            f.writelines(json.dumps(row) + "\n" for row in report.times)
     return report.summary()
 
 

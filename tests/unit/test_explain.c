@@ -140,6 +140,11 @@ static void who_wants_more_rights_is_told_what_to_do(void **state)
 	assert_non_null(strstr(LINE("su: Critical error - immediate abort"), "root inside"));
 	assert_non_null(strstr(LINE("sudo: The \"no new privileges\" flag is set, which"), "root"));
 	assert_non_null(strstr(LINE("No usable sandbox! If this is"), "--no-sandbox"));
+	assert_non_null(strstr(LINE("System has not been booted with systemd as init system"),
+			       "companion"));
+	assert_null(LINE("it was booted with systemd as init system"));
+	assert_non_null(strstr(LINE("mount: /mnt: must be superuser to use mount."), "-v"));
+	assert_null(LINE("mount: /mnt: can't find in /etc/fstab."));
 	assert_non_null(strstr(LINE("No permission to enable x event."), "--profile debug"));
 	assert_null(LINE("consult: Critical errors"));
 	assert_non_null(strstr(LINE("install: cannot change permissions of 'd': Operation not "

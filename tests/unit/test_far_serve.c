@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -61,9 +62,10 @@ static void take_answers(int fd, struct answers *a)
 }
 
 /* The far end with all of this to hear, and then the line's end if it is one that `ends`. */
-static void serve(const struct buf *words, bool ends, struct answers *ret)
+static void serve_line(const struct far_line *how, const struct buf *words, bool ends,
+		       struct answers *ret)
 {
-	struct far_line line = { 0 };
+	struct far_line line = *how;
 	int pair[2];
 
 	*ret = (struct answers){ .report = BUF_INIT((size_t)1 << 20) };
@@ -76,6 +78,11 @@ static void serve(const struct buf *words, bool ends, struct answers *ret)
 	take_answers(pair[1], ret);
 	for (int i = 0; i < 2; i++)
 		(void)close(pair[i]);
+}
+
+static void serve(const struct buf *words, bool ends, struct answers *ret)
+{
+	serve_line(&(struct far_line){ 0 }, words, ends, ret);
 }
 
 /* Behind each comes a request that is refused, so that it is seen whether that was heard. */
@@ -216,12 +223,65 @@ static void only_the_first_request_counts(void **state UNUSED)
 		"asked for by brig 0.0.1");
 }
 
+/* A task of Slurm's reads a file to its end, and what it says is another file. */
+static void a_task_answers_what_a_file_asks(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf words = BUF_INIT((size_t)1 << 20);
+	static const char *const names[] = { "a whole request", "one without its last word" };
+
+	put_refused(&words);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		struct far_line line = { .from = memfd_create("ask", MFD_CLOEXEC),
+					 .to = memfd_create("out", MFD_CLOEXEC),
+					 .speaks = true,
+					 .task = "7_1" };
+		size_t n = words.len - i;
+		char text[4096];
+		ssize_t got;
+
+		assert_int_equal(write(line.from, words.data, n), n);
+		assert_int_equal(lseek(line.from, 0, SEEK_SET), 0);
+		assert_int_equal(far_serve(&line), i);
+		got = pread(line.to, text, sizeof(text) - 1, 0);
+		assert_true(got > 0);
+		assert_non_null(memmem(text, (size_t)got, "\"job\":\"7_1\"", 11));
+		assert_int_equal(memmem(text, (size_t)got, "same version on both", 20) != NULL, !i);
+		(void)close(line.from);
+		(void)close(line.to);
+	}
+}
+
+/* A file beside the line is the request, or nothing: the line brings it once more. */
+static void a_file_may_be_quicker_than_the_line(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf asked = BUF_INIT((size_t)1 << 20), none = BUF_INIT(1);
+	struct far_line line = { .ask = NULL };
+	struct answers a;
+
+	put_refused(&asked);
+	line.ask = asked.data;
+	for (line.ask_size = 0; line.ask_size <= asked.len; line.ask_size++) {
+		bool whole = line.ask_size == asked.len;
+
+		serve_line(&line, whole ? &none : &asked, false, &a);
+		assert_int_equal(a.status, 0);
+		assert_int_equal(a.heard[FRAMES_ENDED], 1);
+		buf_done(&a.report);
+	}
+	line.ask_size = asked.len;
+	serve_line(&line, &asked, false, &a); /* both: it is one request */
+	assert_int_equal(a.heard[FRAMES_ENDED], 1);
+	buf_done(&a.report);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_breaks_a_rule_ends_the_conversation),
 	cmocka_unit_test(a_frame_that_is_too_long_is_none),
 	cmocka_unit_test(a_request_that_breaks_off_is_no_request),
 	cmocka_unit_test(what_cannot_be_had_is_refused_by_name),
 	cmocka_unit_test(only_the_first_request_counts),
+	cmocka_unit_test(a_task_answers_what_a_file_asks),
+	cmocka_unit_test(a_file_may_be_quicker_than_the_line),
 };
 
 int main(void)

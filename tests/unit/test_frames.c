@@ -207,6 +207,29 @@ static void what_is_no_frame_ends_the_conversation(void **state UNUSED)
 	assert_int_equal(frames_look("slurmstepd: error", 17, false, &got, &payload), -EPROTO);
 }
 
+/* Slurm's follower passes bytes on as they come, and looks for one kind. */
+static void a_kind_is_seen_as_it_goes_by(void **state UNUSED)
+{
+	static const char big[FRAMES_PIECE];
+	const struct frames_head heads[] = { { .size = FRAMES_PIECE, .kind = FRAMES_REPORT },
+					     { .kind = FRAMES_PING },
+					     { .kind = FRAMES_ENDED } };
+	struct frames_glance g = { .kind = FRAMES_ENDED };
+
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+		assert_false(g.seen);
+		for (size_t at = 0; at < sizeof(heads[i]); at++)
+			frames_glance(&g, (const char *)&heads[i] + at, 1);
+		frames_glance(&g, big, heads[i].size);
+		assert_false(g.seen);
+		frames_glance(&g, "\n", 1);
+	}
+	assert_true(g.seen);
+	assert_false(g.broken);
+	frames_glance(&g, "slurmstepd: error: it is no frame", 33);
+	assert_true(g.broken);
+}
+
 /* One frame as the other side would have it, right or wrong; what comes of it. */
 static int raw(struct end *e, int there, struct frames_head h, const void *payload)
 {
@@ -504,6 +527,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_reader_that_leaves_is_told_of),
 	cmocka_unit_test(a_line_may_be_a_file),
 	cmocka_unit_test(what_is_no_frame_ends_the_conversation),
+	cmocka_unit_test(a_kind_is_seen_as_it_goes_by),
 	cmocka_unit_test(words_about_channels_are_held_to_their_rules),
 	cmocka_unit_test(what_is_sent_beyond_the_window_ends_the_conversation),
 	cmocka_unit_test(a_frame_counts_once_it_is_whole),

@@ -401,46 +401,6 @@ static void the_key_of_the_standard_gives_its_answer(void **state UNUSED)
 	assert_string_equal(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
 }
 
-/* ---- how a command ended ---- */
-
-static struct kube_end end_of(const char *text)
-{
-	struct kube_end end;
-
-	kube_end_read(text, strlen(text), &end);
-	return end;
-}
-
-#define FAILURE(reason, causes)                                                                    \
-	"{\"status\":\"Failure\",\"reason\":\"" reason "\",\"message\":\"m\\u001b[2J\","           \
-	"\"details\":{\"causes\":[" causes "]}}"
-#define CAUSE(n) "{\"reason\":\"ExitCode\",\"message\":\"" n "\"}"
-
-static void an_exit_code_is_exact_or_not_known(void **state UNUSED)
-{
-	struct kube_end end = end_of("{\"metadata\":{},\"status\":\"Success\"}");
-
-	assert_true(end.known && end.code == 0);
-	end = end_of(FAILURE("NonZeroExitCode", CAUSE("137")));
-	assert_true(end.known && end.code == 137);
-	static const char *const lost[] = {
-		FAILURE("NonZeroExitCode", CAUSE("0")),
-		FAILURE("NonZeroExitCode", CAUSE("256")),
-		FAILURE("NonZeroExitCode", CAUSE("-1")),
-		FAILURE("NonZeroExitCode", CAUSE("1") "," CAUSE("2")),
-		FAILURE("NonZeroExitCode", ""),
-		FAILURE("InternalError", CAUSE("1")),
-		"{\"status\":\"Succes\"}",
-		"[]",
-		"{",
-		"",
-	};
-	for (size_t i = 0; i < ARRAY_LEN(lost); i++) {
-		end = end_of(lost[i]);
-		assert_true(!end.known && end.why[0] && !strchr(end.why, 27));
-	}
-}
-
 /* ---- packets ---- */
 
 static void a_packet_has_its_text_beside_it(void **state UNUSED)
@@ -484,7 +444,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(frames_that_no_server_sends_are_refused),
 	cmocka_unit_test(what_is_written_is_masked_and_framed),
 	cmocka_unit_test(the_key_of_the_standard_gives_its_answer),
-	cmocka_unit_test(an_exit_code_is_exact_or_not_known),
 	cmocka_unit_test(a_packet_has_its_text_beside_it),
 };
 

@@ -191,12 +191,15 @@ static int add_command(brig_request *q, const struct jread *v, struct brig_error
 	const char *python = jread_str(v, "python"), *script = jread_str(v, "script");
 	const char *shell = jread_str(v, "shell"), *in = jread_str(v, "stdin");
 	const struct jread *args = jread_get(v, "args");
-	int r = python   ? brig_request_python(q, python, strlen(python), be)
-		: script ? brig_request_script(q, jread_str(v, "interpreter"), script,
-					       strlen(script), be)
-		: shell  ? brig_request_shell(q, shell, be)
-			 : add_argv(q, jread_get(v, "argv"), be);
+	int r;
 
+	if (python)
+		r = brig_request_python(q, python, strlen(python), be);
+	else if (script)
+		r = brig_request_script(q, jread_str(v, "interpreter"), script, strlen(script), be);
+	else
+		r = shell ? brig_request_shell(q, shell, be)
+			  : add_argv(q, jread_get(v, "argv"), be);
 	for (size_t i = 0; r == 0 && i < jread_count(args); i++)
 		r = brig_request_arg(q, jread_text(jread_at(args, i)), be);
 	if (r == 0)

@@ -10,6 +10,7 @@
 
 #include "apps/toolset/tools_internal.h"
 #include "base/bytes/json.h"
+#include "base/files/fd.h"
 #include "base/text/str.h"
 #include "sandbox/explain.h"
 #include "sandbox/manager.h"
@@ -345,7 +346,7 @@ static const char *kind_of(uint32_t mode)
 {
 	if (S_ISSOCK(mode) && !(mode & 07777))
 		return "protected";
-	return S_ISDIR(mode) ? "folder" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : "other";
+	return fd_kind_name(mode);
 }
 
 static void tool_files_put_entry(struct tool_call *c, struct json *j, const char *name,

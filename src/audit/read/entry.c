@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "audit/read/times.h"
+#include "base/bytes/hex.h"
 #include "base/text/str.h"
 
 /* --- values --- */
@@ -272,16 +273,17 @@ static unsigned hex4(const char *p)
 	unsigned v = 0;
 
 	for (int i = 0; i < 4; i++)
-		v = v * 16 +
-		    (unsigned)(entry_is_digit(p[i]) ? p[i] - '0' : (p[i] | 0x20) - 'a' + 10);
+		v = v * 16 + (unsigned)hex_nibble(p[i]);
 	return v;
 }
 
 static size_t put_utf8(char out[4], uint32_t c)
 {
 	static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	size_t n = c < 0x80 ? 1 : 2;
 
+	if (c >= 0x800)
+		n = c < 0x10000 ? 3 : 4;
 	for (size_t i = n - 1; i > 0; i--, c >>= 6)
 		out[i] = (char)(0x80 | (c & 0x3f));
 	out[0] = (char)(lead[n] | c);

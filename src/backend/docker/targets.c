@@ -176,12 +176,14 @@ static int ask_for(struct target_look *l, const char *path, enum found *ret, str
 		return err_set(e, ERR_UNAVAILABLE, EIO,
 			       "the engine does not say what image '%.100s' has at '%.150s'",
 			       l->g->plan->image, path);
-	/* Podman knows a link that leads nowhere, and says that there is nothing. */
-	*ret = !a.has_mode             ? FOUND_NOTHING
-	       : a.mode & GO_LINK      ? FOUND_LINK
-	       : a.mode & GO_FOLDER    ? (a.mode & S_IXOTH ? FOUND_FOLDER : FOUND_CLOSED)
-	       : a.mode & GO_PLAIN_NOT ? FOUND_OTHER
-				       : FOUND_FILE;
+	if (!a.has_mode) /* Podman knows a link that leads nowhere, and says this */
+		*ret = FOUND_NOTHING;
+	else if (a.mode & GO_LINK)
+		*ret = FOUND_LINK;
+	else if (a.mode & GO_FOLDER)
+		*ret = a.mode & S_IXOTH ? FOUND_FOLDER : FOUND_CLOSED;
+	else
+		*ret = a.mode & GO_PLAIN_NOT ? FOUND_OTHER : FOUND_FILE;
 	return 0;
 }
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/slurm/slurm.h - the parts of the slurm backend; nobody else includes this.
+/* backend/slurm/slurm.h - the parts of the slurm backend; no other folder includes this.
  *
  * Slurm says where a run takes place and for how long; the brig of that node makes a native sandbox
- * there, from the same settings. srun connects both brigs, which speak in frames
- * (proc/node/node_frame.h): docs/design/slurm.md. */
+ * there, from the same settings. srun connects both brigs, which speak in frames (far/frames.h):
+ * docs/design/slurm.md. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/backend.h"
+#include "backend/kit/process/ends.h"
 #include "backend/kit/remote/remote_report.h"
 #include "backend/slurm/slurm_text.h"
 #include "base/sys/loop.h"
 #include "base/text/arena.h"
 #include "base/text/buf.h"
-#include "far/far_request.h"
-#include "proc/node/node_frame.h"
+#include "far/far_job.h"
 
 #define SLURM_ENTRY "_node"   /* brig's own word for what runs on a node */
 #define SLURM_COMMENT "brig:" /* and the run's id: whose job it is */
@@ -63,14 +63,9 @@ void slurm_narrow(struct backend_plan *p, const struct slurm_facts *f);
 /* Options for CPUs, memory, time and GPUs, of srun and sbatch; at most four. NULL: no memory. */
 size_t slurm_wants(const struct backend_plan *p, const char **v);
 
-/* slurm_start.c: the frames that ask a node for the run. */
-struct slurm_ask {
-	const char *id;
-	bool tty, input;
-	unsigned short rows, cols;
-};
-int slurm_frames(const struct backend_plan *p, const struct slurm_ask *a, struct buf *b,
-		 struct err *e);
+/* slurm_start.c: what a node is asked for; but for the id, the terminal and the input, which the
+ * plan does not know. */
+struct far_request slurm_request(const struct backend_plan *p, const char *id);
 int slurm_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		struct backend_job **ret, struct err *e);
 
@@ -78,6 +73,9 @@ int slurm_start(struct backend_plan *p, const struct job_want *w, struct job_io 
  * `in` is its input, or NULL. The error has its last words. */
 int slurm_ask(const struct backend_plan *p, const char *const *argv, const char *in,
 	      unsigned seconds, struct buf *out, struct err *e);
+/* What it wrote to its log, without control characters: its last line, or where the beginning of
+ * the log counts, its first complaint. */
+void slurm_words(int log, bool end, char *out, size_t room);
 /* A program of Slurm's along PATH. */
 int slurm_program(const struct backend_plan *p, const char *name, const char **ret, struct err *e);
 int slurm_start_program(const struct backend_plan *p, const char *const *argv, const int *streams,
@@ -109,45 +107,36 @@ void slurm_nodes_done(struct slurm_nodes *n);
 int slurm_nodes_fit(const struct backend_plan *p, struct slurm_nodes *ret, struct err *e);
 
 /* slurm_job.c */
-struct slurm_stream {
-	struct loop_watch w; /* first */
-	struct backend_job *j;
-	struct buf unsent;
-};
-
 struct backend_job {
 	struct backend_plan *plan;
 	struct loop *loop;
 	struct loop_timer ping, patience;
-	struct loop_watch client;                   /* srun's process */
-	struct slurm_stream to, from, in, out, err; /* srun's input and output; the conductor's */
-	struct node_reader reader;
+	struct loop_watch client; /* srun's process */
+	struct far_job *far;      /* its input and output; of the number FAR_RUN */
+	int to, from, theirs[2];  /* ... our ends of both, and until it has them its own */
 	int client_pid, log;
-	char ask[64]; /* the file that has what is asked for, too; "": none */
-	char job_id[32], node[128];
-	uint64_t sent, taken; /* of the input */
-	uint64_t heard;       /* when the node last said something */
-	bool no_input, in_ended, began, reported, gone, killing, struck, left, bad;
-	struct buf report;
+	char ask[64];   /* the file that has what is asked for, too; "": none */
+	const char *id; /* of Slurm's job; "": none that a node has told */
+	const char *node;
+	uint64_t quiet_from; /* when it was last found to be suspended */
+	/* reported: the node has said all. lost: it is not waited for any more. */
+	bool reported, gone, killing, struck, left, bad, lost;
 	struct isolation *isolation;
-	struct outcome *outcome;
 };
 
-struct backend_job *slurm_job_new(struct backend_plan *p);
+/* Takes the command's ends. */
+int slurm_job_new(struct backend_plan *p, struct ends *ends, struct backend_job **ret,
+		  struct err *e);
 struct backend_job *slurm_job_free(struct backend_job *j);
 DEFINE_CLEANUP(slurm_job, struct backend_job *, slurm_job_free)
-/* Starts srun with these arguments. */
+/* Starts srun with these arguments; NULL: in its place a process that follows a task of an array,
+ * which the plan names (slurm_follow.c). */
 int slurm_job_client(struct backend_job *j, const char *const *argv, struct err *e);
 void slurm_job_turn(struct backend_job *j);
-enum job_event slurm_job_event(struct backend_job *j);
-void slurm_job_signal(struct backend_job *j, int sig);
-void slurm_job_resize(struct backend_job *j, unsigned short rows, unsigned short cols);
+bool slurm_job_began(const struct backend_job *j);
 void slurm_job_finish(struct backend_job *j, struct outcome *o);
-/* In place of srun: follows a task of an array, which the plan names (slurm_follow.c). */
-int slurm_job_follow(struct backend_job *j, struct err *e);
-/* ... in a process of its own, with frames of the node on `out`; what it is told on `in` can only
- * end the task. */
+/* ... in a process of its own, with frames of the node on `out`; what our brig says on `in` can
+ * only end the task. */
 _Noreturn void slurm_follow(const struct backend_plan *p, int in, int out, int log);
 /* Why srun ended without a report. */
 int slurm_job_explain(struct backend_job *j, struct err *e);
-void slurm_watch(struct backend_job *j, struct slurm_stream *s, int fd, watch_fn *ready);

@@ -26,7 +26,7 @@
 #define WAVE_MAX 1000
 #define ASK_S 30
 #define PLACE_S 60
-#define FRAMES_MAX ((size_t)64 << 20)
+#define INPUT_CHANNEL 2
 
 struct backend_array {
 	struct backend_plan *plan;
@@ -95,26 +95,19 @@ static bool was_put(const struct backend_array *a, uint64_t task)
 	return fstatat(a->wave, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* What is in it is read by whoever follows it. */
+/* What is in it is read by who follows it. */
 bool slurm_has_report(int wave, uint64_t task)
 {
+	struct frames_glance g = { .kind = FRAMES_ENDED };
 	char name[FAR_SPOOL_NAME], part[65536];
 	CLEANUP(fd) int fd = -1;
-	struct node_reader r;
-	struct node_frame f;
-	bool found = false;
 	ssize_t n;
 
 	far_spool_name(name, task, "out");
 	fd = far_spool_read(wave, name);
-	node_reader_init(&r, NODE_FROM_NODE);
-	while (fd >= 0 && !found && (n = read(fd, part, sizeof(part))) > 0) {
-		node_reader_add(&r, part, (size_t)n);
-		while (!found && node_reader_next(&r, &f) == 1)
-			found = f.kind == NODE_REPORT;
-	}
-	node_reader_done(&r);
-	return found;
+	while (fd >= 0 && !g.seen && !g.broken && (n = read(fd, part, sizeof(part))) > 0)
+		frames_glance(&g, part, (size_t)n);
+	return g.seen;
 }
 
 /* ---- who still runs ---- */
@@ -240,7 +233,7 @@ static int slurm_array_open_folder(struct backend_array *a, struct err *e)
 	a->folder = far_spool_open(a->path);
 	if (a->folder < 0)
 		return err_errno(e, a->folder, "cannot use '%.200s'", a->path);
-	(void)futimens(a->folder, NULL); /* somebody asks for it: it is not left */
+	(void)futimens(a->folder, NULL); /* this batch asks for it: prune leaves it */
 	return 0;
 }
 
@@ -362,42 +355,58 @@ static int array_begin(struct backend_array *a, uint64_t first, uint64_t *most, 
 	return 0;
 }
 
-static int put_input(int fd, struct buf *b)
+/* The input from its beginning, as frames behind the request. */
+static int put_input(struct frames *c, int input)
 {
-	char part[NODE_PART];
-	off_t at = 0;
-	ssize_t n;
+	struct frames_command *k = frames_begin(c, FAR_RUN);
+	int fd = fcntl(input, F_DUPFD_CLOEXEC, 3), r;
 
-	while (fd >= 0 && (n = pread(fd, part, sizeof(part), at)) > 0) {
-		node_put(b, NODE_INPUT, part, (size_t)n);
-		at += n;
-	}
-	node_put(b, NODE_INPUT_END, NULL, 0);
-	return 0;
+	if (!k || fd < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return -EIO;
+	r = frames_open(k, INPUT_CHANNEL, fd, true);
+	while (r == 0 && !frames_closed(k))
+		r = frames_turn(c, NULL, 0);
+	return r;
+}
+
+static int write_ask(const struct far_request *q, int fd, int input, struct err *e)
+{
+	const struct frames_line line = {
+		.from = -1, .to = fd, .most = FAR_OUT, .newlines = true, .unanswered = true
+	};
+	struct frames *c = frames_on(&line, NULL, NULL);
+	int r = c ? far_request_say(c, q, e) : err_nomem(e);
+
+	if (r == 0 && (frames_turn(c, NULL, 0) < 0 || (input >= 0 && put_input(c, input) < 0)))
+		r = err_set(e, ERR_UNAVAILABLE, EIO, "cannot write what a task is to run");
+	(void)frames_free(c);
+	return r;
 }
 
 static int array_put(struct backend_array *a, const struct spec *s, uint64_t line, int input,
 		     struct err *e)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT(FRAMES_MAX);
 	CLEANUP(slurm_plan) struct backend_plan *p = NULL;
-	struct slurm_ask ask = { .id = a->name, .input = input >= 0 };
+	CLEANUP(fd) int fd = -1;
 	uint64_t task = line - a->first;
 	char name[FAR_SPOOL_NAME];
-	int r;
+	struct far_request q;
 
 	if (line < a->first || task >= WAVE_MAX)
 		return err_set(e, ERR_INTERNAL, ERANGE, "that line is of another wave");
 	if (slurm_check(s, e) < 0 || slurm_plan(s, &p, NULL, e) < 0)
 		return -e->code;
 	slurm_narrow(p, &a->nodes.facts);
-	if (slurm_frames(p, &ask, &b, e) < 0)
-		return -e->code;
-	(void)put_input(input, &b);
 	far_spool_name(name, task, "ask");
-	r = b.failed ? -E2BIG : write_file(a->wave, name, b.data, b.len);
-	if (r < 0)
-		return err_errno(e, r, "cannot write '%.200s/%s'", a->spool, name);
+	fd = openat(a->wave, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_sys(e, "cannot write '%.200s/%s'", a->spool, name);
+	q = slurm_request(p, a->name);
+	q.input = input >= 0;
+	if (write_ask(&q, fd, input, e) < 0) {
+		(void)unlinkat(a->wave, name, 0);
+		return -e->code;
+	}
 	a->has[task] = 1;
 	return 0;
 }

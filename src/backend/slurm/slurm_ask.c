@@ -2,7 +2,7 @@
 /* backend/slurm/slurm_ask.c - Slurm's programs, asked something.
  *
  * They get a short environment of ours: what the caller has set for srun or sbatch (SRUN_*,
- * SBATCH_*, SLURM_*) would be options that nobody wrote into brig's settings. */
+ * SBATCH_*, SLURM_*) would be options that are in none of brig's settings. */
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -75,11 +75,10 @@ int slurm_start_program(const struct backend_plan *p, const char *const *argv, c
 	return host_start(&h, pid, pidfd, e);
 }
 
-/* The last line that it wrote, without control characters. */
-static void last_words(int log, char *out, size_t room)
+void slurm_words(int log, bool end, char *out, size_t room)
 {
-	off_t size = lseek(log, 0, SEEK_END);
-	ssize_t n = pread(log, out, room - 1, size > (off_t)room - 1 ? size - (off_t)room + 1 : 0);
+	off_t size = end ? lseek(log, 0, SEEK_END) : 0, from = size - (off_t)room + 1;
+	ssize_t n = pread(log, out, room - 1, from > 0 ? from : 0);
 	char *at;
 
 	out[n > 0 ? n : 0] = '\0';
@@ -88,6 +87,13 @@ static void last_words(int log, char *out, size_t room)
 			*c = ' ';
 	for (size_t k = strlen(out); k && strchr("\n ", out[k - 1]); k--)
 		out[k - 1] = '\0';
+	/* Of a job the first complaint is the cause, what follows are consequences. */
+	at = end ? NULL : strstr(out, "error: ");
+	if (at) {
+		memmove(out, at + 7, strlen(at + 7) + 1);
+		out[strcspn(out, "\n")] = '\0';
+		return;
+	}
 	at = strrchr(out, '\n');
 	if (at)
 		memmove(out, at + 1, strlen(at));
@@ -122,7 +128,7 @@ static int slurm_ask_judge(const char *name, int log, int late, int status, stru
 				  "Slurm did not answer '%s' in time", name);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
-	last_words(log, words, sizeof(words));
+	slurm_words(log, true, words, sizeof(words));
 	return err_refuse(e, ERR_UNAVAILABLE, EIO, "brig doctor --backend slurm", "%s: %.300s",
 			  name, words[0] ? words : "failed without a word");
 }

@@ -36,7 +36,7 @@ struct follower {
 	const struct backend_plan *p;
 	int in, out, folder, file;
 	char name[FAR_SPOOL_NAME], task[64];
-	struct node_reader said, told; /* by the node; by our brig */
+	struct frames_glance said, told; /* an end, by the node; a signal, by our brig */
 	uint64_t heard, silence;
 	off_t at;
 	bool over, missed;
@@ -138,28 +138,30 @@ static void free_places(const struct follower *f)
 	}
 }
 
-/* Nobody else is left to say it. */
+/* The task is gone and cannot say it. */
 static _Noreturn void say_cancelled(const struct follower *f)
 {
-	CLEANUP(buf) struct buf text = BUF_INIT(65536), b = BUF_INIT(131072);
+	CLEANUP(buf) struct buf text = BUF_INIT(65536);
 	CLEANUP(outcome) struct outcome *o = outcome_new();
+	const struct frames_line line = { .from = -1, .to = f->out, .newlines = true };
+	struct frames *c = frames_on(&line, NULL, NULL);
 	struct json j;
 
-	if (o) {
+	if (o && c) {
 		o->kind = OUTCOME_CANCELLED;
 		json_init(&j, &text, false);
 		outcome_json(o, &j);
-		node_put(&b, NODE_REPORT, text.data, text.len);
-		(void)fd_write_all(f->out, b.data, b.len);
+		(void)frames_say_all(c, FRAMES_REPORT, FAR_RUN, text.data, text.len);
+		(void)frames_say(c, FRAMES_ENDED, FAR_RUN, NULL, 0);
+		(void)frames_turn(c, NULL, 0);
 	}
-	slurm_follow_leave(o ? NULL : "out of memory");
+	slurm_follow_leave(o && c ? NULL : "out of memory");
 }
 
 /* The file is a node's word: it ends with its report, whatever follows. */
 static size_t take_news(struct follower *f)
 {
 	char part[65536];
-	struct node_frame frame;
 	ssize_t n;
 
 	if (f->file < 0)
@@ -173,30 +175,27 @@ static size_t take_news(struct follower *f)
 	f->heard = clock_us();
 	f->missed = false;
 	f->silence = SILENCE_US;
-	node_reader_add(&f->said, part, (size_t)n);
-	while (node_reader_next(&f->said, &frame) == 1)
-		f->over |= frame.kind == NODE_REPORT;
+	frames_glance(&f->said, part, (size_t)n);
 	if (fd_write_all(f->out, part, (size_t)n) < 0)
 		slurm_follow_leave(NULL);
-	f->over |= f->said.broken; /* whoever reads sees it, too */
+	f->over |= f->said.seen || f->said.broken; /* our brig sees it, too */
 	return (size_t)n;
 }
 
 /* True: it is to end. */
 static bool take_orders(struct follower *f)
 {
-	struct node_frame frame;
 	char part[4096];
-	bool ends = false;
 	ssize_t n = read(f->in, part, sizeof(part));
+	bool ends;
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return false;
 	if (n <= 0)
-		slurm_follow_leave(NULL); /* nobody is left who would read */
-	node_reader_add(&f->told, part, (size_t)n);
-	while (node_reader_next(&f->told, &frame) == 1)
-		ends |= frame.kind == NODE_SIGNAL;
+		slurm_follow_leave(NULL); /* our brig is gone */
+	frames_glance(&f->told, part, (size_t)n);
+	ends = f->told.seen;
+	f->told.seen = false;
 	return ends;
 }
 
@@ -274,7 +273,7 @@ void slurm_follow(const struct backend_plan *p, int in, int out, int log)
 	far_spool_name(f.name, p->slurm.task, "out");
 	(void)snprintf(f.task, sizeof(f.task), "%llu_%llu", (unsigned long long)p->slurm.array,
 		       (unsigned long long)p->slurm.task);
-	node_reader_init(&f.said, NODE_FROM_NODE);
-	node_reader_init(&f.told, NODE_FROM_HERE);
+	f.said.kind = FRAMES_ENDED;
+	f.told.kind = FRAMES_SIGNAL;
 	slurm_follow_jobs(&f, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }

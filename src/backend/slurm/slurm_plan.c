@@ -130,13 +130,8 @@ static int slurm_plan_word(struct backend_plan *p, size_t *n, const char *name, 
 		     : 0;
 }
 
-static uint64_t stricter(uint64_t a, uint64_t b)
-{
-	return !a ? b : !b ? a : a < b ? a : b;
-}
-
 /* What the sandbox may use is what Slurm is asked for; the node takes the stricter of what it was
- * given. One CPU, where nobody wrote how many. */
+ * given. One CPU, where no setting says how many. */
 static void slurm_plan_limits(struct backend_plan *p, const struct spec *s)
 {
 	uint64_t grace = p->kill_after / 1000 + 30; /* for the words of its end, too */
@@ -155,19 +150,19 @@ static void slurm_plan_limits(struct backend_plan *p, const struct spec *s)
 /* Slurm would leave a job that asks for more than its partition gives in the queue for ever. */
 void slurm_narrow(struct backend_plan *p, const struct slurm_facts *f)
 {
-	uint64_t time = stricter(p->timeout ? 0 : f->default_seconds, f->max_seconds);
+	uint64_t time = slurm_stricter(p->timeout ? 0 : f->default_seconds, f->max_seconds);
 	uint64_t margin = time / 10 < MARGIN_S ? time / 10 : MARGIN_S;
 	uint64_t per_cpu = f->max_cpu_mib, mib;
 
-	p->want.cpus = stricter(p->want.cpus, f->max_cpus);
-	mib = stricter(f->max_mib, per_cpu * p->want.cpus);
+	p->want.cpus = slurm_stricter(p->want.cpus, f->max_cpus);
+	mib = slurm_stricter(f->max_mib, per_cpu * p->want.cpus);
 	if (mib && p->want.mib > mib) {
 		p->want.mib = mib;
 		p->most_memory = (mib > 2 * FAR_MARGIN_MIB ? mib - FAR_MARGIN_MIB : mib) * MIB;
 	}
 	if (time && (!p->timeout || p->want.minutes * 60 > time)) {
 		p->want.minutes = time < 60 ? 1 : time / 60;
-		p->most_timeout = stricter(p->timeout, (time - margin) * 1000);
+		p->most_timeout = slurm_stricter(p->timeout, (time - margin) * 1000);
 	}
 	if (p->want.gpus > f->most_gpus && f->most_gpus)
 		p->want.gpus = p->most_gpus = f->most_gpus;
@@ -244,7 +239,7 @@ const char **slurm_srun(const struct backend_plan *p, const char *id, const char
 	return v;
 }
 
-/* ---- what the node is told ---- */
+/* ---- what goes to the node ---- */
 
 static bool slurm_plan_names(const struct spec *s, const char *name)
 {
@@ -262,7 +257,7 @@ static bool is_set(const struct spec *s, const char *name, size_t n)
 	return false;
 }
 
-/* What would pass here: by its name, or because somebody named it. */
+/* What would pass here: by its name, or because a setting names it. */
 static int slurm_plan_variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	size_t n = 0, count = s->env.n + 1;
@@ -392,7 +387,7 @@ int slurm_plan(const struct spec *s, struct backend_plan **ret, const char *cons
 	if (!p)
 		return err_nomem(e);
 	p->slurm = s->slurm;
-	p->timeout = stricter(s->command.timeout, s->slurm.time);
+	p->timeout = slurm_stricter(s->command.timeout, s->slurm.time);
 	p->kill_after = s->command.kill_after;
 	p->output = s->command.output;
 	p->arena = arena_new_on(s->arena, PLAN_MAX);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/slurm/slurm_prune.c - spools of arrays that nobody will ask for any more.
+/* backend/slurm/slurm_prune.c - spools of arrays whose batch was never resumed.
  *
  * A batch removes its own. What one has left that died and was never resumed stays for a week: its
  * reports are there. One whose job Slurm still has stays as long as that, and where Slurm cannot be
- * asked all of them do. Of another cluster nobody here can say anything. */
+ * asked all of them do. Of another cluster's jobs nothing is known here. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -130,7 +130,7 @@ static int slurm_prune_judge(struct queue *q, int state, const char *name, struc
 		return 0;
 	if (!q->asked && ask_jobs(q, e) < 0)
 		return -e->code;
-	/* Once more: somebody may ask for it since Slurm was asked. */
+	/* Once more: a batch may have been resumed since Slurm was asked. */
 	return !lives(buf_str(&q->comments), name + strlen(PREFIX)) &&
 	       !is_elsewhere(q, state, name) && is_old(state, name);
 }

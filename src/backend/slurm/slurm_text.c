@@ -42,9 +42,11 @@ static bool slurm_text_listed(const char *names, const char *name, size_t n)
 	return false;
 }
 
-static uint64_t stricter(uint64_t a, uint64_t b)
+uint64_t slurm_stricter(uint64_t a, uint64_t b)
 {
-	return !a ? b : !b ? a : a < b ? a : b;
+	if (!a || !b)
+		return a | b;
+	return a < b ? a : b;
 }
 
 uint64_t slurm_text_seconds(const char *text)
@@ -145,7 +147,7 @@ static void tighten(const char *line, const char *key, uint64_t *value)
 
 	word_value(line, key, word);
 	if (num_count(word, &n) == 0)
-		*value = stricter(*value, n);
+		*value = slurm_stricter(*value, n);
 }
 
 static bool is_meant(const char *line, const char *names)
@@ -177,9 +179,9 @@ void slurm_text_partition(const char *text, const char *names, struct slurm_fact
 		if (!is_meant(text, names))
 			continue;
 		word_value(text, "MaxTime", word);
-		f->max_seconds = stricter(f->max_seconds, slurm_text_seconds(word));
+		f->max_seconds = slurm_stricter(f->max_seconds, slurm_text_seconds(word));
 		word_value(text, "DefaultTime", word);
-		f->default_seconds = stricter(f->default_seconds, slurm_text_seconds(word));
+		f->default_seconds = slurm_stricter(f->default_seconds, slurm_text_seconds(word));
 		tighten(text, "MaxMemPerNode", &f->max_mib);
 		tighten(text, "MaxMemPerCPU", &f->max_cpu_mib);
 		tighten(text, "MaxCPUsPerNode", &f->max_cpus);

@@ -18,6 +18,8 @@ enum slurm_state { SLURM_THERE, SLURM_GONE, SLURM_CANCELLED };
 
 /* [DAYS-]HOURS:MINUTES:SECONDS, as Slurm prints it. 0: no limit, or no such time. */
 uint64_t slurm_text_seconds(const char *text);
+/* Of two limits, where 0 is none. */
+uint64_t slurm_stricter(uint64_t a, uint64_t b);
 /* "scontrol show config": who enforces what; how many tasks an array may have, 0: it does not say.
  */
 void slurm_text_config(const char *text, struct slurm_facts *f);

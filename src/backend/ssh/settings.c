@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/ssh/settings.c - a spec as arguments of the brig on the other side.
  *
- * What somebody wrote, and what a dialect sets, goes over as --set KEY=VALUE, or without the --set
+ * What a setting says, and what a dialect sets, goes over as --set KEY=VALUE, or without the --set
  * to a brig that keeps a sandbox open; defaults are the other brig's own, which has the same
  * version. Values of variables are no arguments, and none of
  * them may steer that brig itself: the wrapper exports them under names that mean nothing, and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/ssh.h - the parts of the ssh backend; nobody else includes this.
+/* backend/ssh/ssh.h - the parts of the ssh backend; no other folder includes this.
  *
  * Local processes: brig, the OpenSSH client, a keeper (a fork of brig that sleeps until brig dies).
  * On the remote host: a wrapper in plain sh, the command, a watcher. The client's command line is

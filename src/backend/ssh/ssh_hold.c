@@ -184,7 +184,7 @@ static int ssh_hold_open(struct ssh_hold *h, struct backend_plan *p, const struc
 		return -e->code;
 	h->in = io.in;
 	h->out = io.out;
-	(void)fd_close(io.err);   /* so that nobody waits for its reader */
+	(void)fd_close(io.err);   /* else its writer would wait for us */
 	h->job->abandoned = true; /* unless it is what it should be, it is not left there */
 	if (ask(h, w, e) < 0 || hear_facts(h, e) < 0)
 		return -e->code;
@@ -243,15 +243,12 @@ int ssh_hold_exec(struct backend_job *j, const struct job_want *w, struct job_io
 	struct ssh_hold *h = j->hold;
 	uint32_t number = h->given + 1;
 	struct ends ends = ENDS_NONE;
-	bool tty = job_has_tty(w);
-	int r = 0;
+	int r;
 
 	if (h->closing || h->line)
 		return err_refuse(e, ERR_UNAVAILABLE, ECHILD, "open another one",
 				  "the sandbox has ended");
-	if ((!w->no_input && pipe2(ends.in, O_CLOEXEC) < 0) || pipe2(ends.out, O_CLOEXEC) < 0 ||
-	    (!tty && pipe2(ends.err, O_CLOEXEC) < 0))
-		r = err_sys(e, "cannot make a pipe");
+	r = ends_far(&ends, w, e);
 	if (r == 0)
 		r = far_job_add(h->far, number, TAKE_FD(ends.in[0]), TAKE_FD(ends.out[1]),
 				TAKE_FD(ends.err[1]), e);

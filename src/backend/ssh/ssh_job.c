@@ -31,7 +31,7 @@ static void on_line(struct backend_job *j)
 	const char *line = buf_str(&j->relay.line) + 1;
 	uint64_t v;
 
-	/* A report of a brig that nobody asked for is none. */
+	/* Only a brig that was started there reports. */
 	if (j->plan->brig && !j->plan->keeps && line[0] == 'J') {
 		j->told = true;
 		buf_add(&j->report, line + 2, strlen(line + 2));

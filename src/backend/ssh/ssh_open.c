@@ -17,7 +17,7 @@
 #include "proc/supervisor.h"
 
 struct ssh_command {
-	uint32_t number; /* 0: nobody has this place */
+	uint32_t number; /* 0: this place is free */
 	struct backend_plan *plan;
 	struct backend_job *job;
 	bool over; /* its session has ended, while the sandbox is being closed */
@@ -185,7 +185,7 @@ enum job_event ssh_open_event(struct backend_job *j)
 
 		if (!k->number || k->over)
 			continue;
-		/* Nobody reads what it still has to say. */
+		/* What it still has to say is dropped. */
 		k->over = ssh_job_event(k->job) == JOB_ENDED || client_ended(&k->job->client);
 		if (k->over)
 			(void)epoll_ctl(j->events, EPOLL_CTL_DEL, k->job->events, NULL);

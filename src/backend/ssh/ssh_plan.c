@@ -265,7 +265,7 @@ static int ssh_plan_variable(struct backend_plan *p, size_t *n, const char *name
 	return ssh_put(p, &p->vars, n, arena_printf(p->arena, "%s=%s", name, value), e);
 }
 
-/* Only what somebody named goes over. */
+/* Only what a setting names goes over. */
 static int ssh_plan_variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
 	size_t n = 0;

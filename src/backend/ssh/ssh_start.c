@@ -102,7 +102,7 @@ struct prefix {
 	size_t code_size, sent;
 };
 
-/* 1 when all of it is on its way, or nobody reads it any more. */
+/* 1 when all of it is on its way, or its reader is gone. */
 static int send_prefix(struct prefix *x, int fd)
 {
 	while (x->sent < x->text.len + x->code_size) {

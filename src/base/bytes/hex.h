@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base/bytes/hex.h - bytes as lower-case digits; upper case is refused, so that there is one
- * spelling.
+ * spelling. What others write may have either case: hex_nibble.
  */
 #pragma once
 
@@ -22,6 +22,12 @@ static inline int hex_digit(char c)
 	if (c >= '0' && c <= '9')
 		return c - '0';
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A digit in either case, as escapes have them; -1: it is none. */
+static inline int hex_nibble(char c)
+{
+	return hex_digit(c >= 'A' && c <= 'F' ? (char)(c | 0x20) : c);
 }
 
 /* Reads 2 * n digits; 0 or -EINVAL. */

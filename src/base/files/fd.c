@@ -13,6 +13,20 @@
 
 #define SEND_FDS_MAX 32
 
+const char *fd_kind_name(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFREG:
+		return "file";
+	case S_IFDIR:
+		return "folder";
+	case S_IFLNK:
+		return "link";
+	default:
+		return "other";
+	}
+}
+
 struct ident ident_of(const struct stat *st)
 {
 	return (struct ident){ .dev = st->st_dev, .ino = st->st_ino, .type = st->st_mode & S_IFMT };

@@ -22,6 +22,9 @@ struct ident {
 	mode_t type; /* S_IFMT bits */
 };
 
+/* "file", "folder", "link" or "other". */
+const char *fd_kind_name(mode_t mode);
+
 struct ident ident_of(const struct stat *st);
 bool ident_same(const struct ident *a, const struct ident *b);
 

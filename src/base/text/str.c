@@ -133,15 +133,22 @@ const char *str_nearest(const char *s, const char *const *words)
 	return best;
 }
 
+/* How many bytes a sign has that begins so; 0: none does. */
+static size_t utf8_lead(unsigned char lead)
+{
+	if (lead < 0x80)
+		return 1;
+	if (lead < 0xc2 || lead >= 0xf5)
+		return 0;
+	if (lead < 0xe0)
+		return 2;
+	return lead < 0xf0 ? 3 : 4;
+}
+
 size_t utf8_len(const char *p, size_t n)
 {
 	const unsigned char *u = (const unsigned char *)p;
-	size_t len = u[0] < 0x80   ? 1
-		     : u[0] < 0xc2 ? 0
-		     : u[0] < 0xe0 ? 2
-		     : u[0] < 0xf0 ? 3
-		     : u[0] < 0xf5 ? 4
-				   : 0;
+	size_t len = utf8_lead(u[0]);
 
 	if (len == 0 || len > n)
 		return 0;
@@ -172,9 +179,8 @@ size_t utf8_cut(const char *p, size_t n)
 		back++;
 	if (back < n) {
 		unsigned char lead = (unsigned char)p[n - 1 - back];
-		size_t want = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
 
-		if (lead >= 0xc2 && lead < 0xf5 && want > back + 1)
+		if (utf8_lead(lead) > back + 1)
 			return n - 1 - back;
 	}
 	return n;

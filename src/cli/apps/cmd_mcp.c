@@ -286,10 +286,8 @@ static void say_change(const struct mcp_asked *a, const struct host_change *h)
 		(void)printf("%s %s: nothing to do\n", what, h->path);
 		return;
 	}
-	(void)printf("%s %s%s\n", what, h->path,
-		     !a->dry  ? a->out ? ": removed" : ": written"
-		     : a->out ? ": would be removed"
-			      : ": would be written");
+	(void)printf("%s %s: %s%s\n", what, h->path, a->dry ? "would be " : "",
+		     a->out ? "removed" : "written");
 	if (!a->out)
 		print_entry(buf_str(&h->entry));
 	if (h->removes)

@@ -113,12 +113,12 @@ static const char *folder_of(const struct jread *v)
 
 static void put_cell(struct buf *b, enum column c, const struct jread *v)
 {
-	const char *text = c == COL_ID        ? jread_str(v, "id")
-			   : c == COL_NAME    ? jread_str(v, "name")
-			   : c == COL_BACKEND ? jread_str(v, "backend")
-			   : c == COL_FOLDER  ? folder_of(v)
-					      : NULL;
+	const char *text = NULL;
 
+	if (c == COL_FOLDER)
+		text = folder_of(v);
+	else if (c == COL_ID || c == COL_NAME || c == COL_BACKEND)
+		text = jread_str(v, c == COL_ID ? "id" : c == COL_NAME ? "name" : "backend");
 	if (c == COL_STATE)
 		put_state(b, v);
 	else if (c == COL_RUNNING)

@@ -20,13 +20,12 @@ static int unpack_child_run(void *arg, int line)
 {
 	const struct unpack_child_work *w = arg;
 	struct tar_limits l = { .bytes = w->most, .entries = ENTRIES_MAX };
-	int r;
+	struct err e = { 0 };
 
 	l.mask = umask(0);
 	(void)umask(l.mask);
-	r = unpack_confined(w->folder, line, &l);
-	(void)fd_write_all(line, &r, sizeof(r));
-	return r < 0;
+	e.code = -unpack_confined(w->folder, line, &l);
+	return forked_tell(line, &e) < 0 || e.code;
 }
 
 int unpack_child_start(int folder, uint64_t most, struct unpack_child *ret, struct err *e)
@@ -44,11 +43,13 @@ int unpack_child_start(int folder, uint64_t most, struct unpack_child *ret, stru
 
 int unpack_child_end(struct unpack_child *u, struct err *e)
 {
-	int r = 0;
+	struct err said = { 0 };
 	bool told;
+	int r;
 
 	(void)shutdown(u->line, SHUT_WR);
-	told = fd_read_all(u->line, &r, sizeof(r)) == 0;
+	told = forked_hear(u->line, &said) == 0;
+	r = -said.code;
 	u->line = fd_close(u->line);
 	(void)forked_wait(u->pid);
 	if (!told)

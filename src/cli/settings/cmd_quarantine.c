@@ -85,11 +85,6 @@ struct taken_list {
 	bool as_json, any;
 };
 
-static const char *kind_of(mode_t mode)
-{
-	return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "folder" : S_ISLNK(mode) ? "link" : "other";
-}
-
 static void when(int64_t t, char out[32])
 {
 	const time_t at = (time_t)t;
@@ -113,14 +108,14 @@ static int cmd_quarantine_row(void *arg, const struct taken_row *r)
 	if (l->as_json) {
 		json_object(&l->json);
 		json_kstr(&l->json, "id", r->id);
-		json_kstr(&l->json, "kind", kind_of(r->mode));
+		json_kstr(&l->json, "kind", fd_kind_name(r->mode));
 		json_kstr(&l->json, "when", at);
 		json_kstr(&l->json, "from", r->from);
 		json_kstr(&l->json, "why", r->why);
 		json_object_end(&l->json);
 	} else {
 		cmd_quarantine_put_text(&l->text, r->id);
-		buf_printf(&l->text, "  %-20s  %-6s  ", at, kind_of(r->mode));
+		buf_printf(&l->text, "  %-20s  %-6s  ", at, fd_kind_name(r->mode));
 		cmd_quarantine_put_text(&l->text, r->from);
 		buf_puts(&l->text, "  (");
 		cmd_quarantine_put_text(&l->text, r->why);

@@ -161,7 +161,7 @@ static const char *type_of(uint32_t mode)
 {
 	if (S_ISSOCK(mode) && !(mode & 07777))
 		return "protected";
-	return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "folder" : S_ISLNK(mode) ? "link" : "other";
+	return fd_kind_name(mode);
 }
 
 static bool is_utf8(const char *p, size_t n)

@@ -212,13 +212,19 @@ static const char *return_one(const struct monitor *m, const struct tool_login *
 		sha256_of(out.data, out.len, known);
 	if (out.data)
 		explicit_bzero(out.data, out.len);
-	return r == 0          ? NULL
-	       : r > 0         ? "was renewed inside, and is written to the host's file"
-	       : r == -EBUSY   ? "has changed on the host meanwhile: that of inside is not written "
-				 "back"
-	       : r == -EPERM   ? "is another account's inside: it is not written back"
-	       : r == -EBADMSG ? "cannot be read any more inside: it is not written back"
-			       : "was renewed inside, and cannot be written to the host's file";
+	switch (r) {
+	case 0:
+		return NULL;
+	case -EBUSY:
+		return "has changed on the host meanwhile: that of inside is not written back";
+	case -EPERM:
+		return "is another account's inside: it is not written back";
+	case -EBADMSG:
+		return "cannot be read any more inside: it is not written back";
+	default:
+		return r > 0 ? "was renewed inside, and is written to the host's file"
+			     : "was renewed inside, and cannot be written to the host's file";
+	}
 }
 
 static void return_line(struct monitor *m, char *line, char *host, char *inside, struct buf *list)

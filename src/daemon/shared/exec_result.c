@@ -44,10 +44,11 @@ void exec_result_show(struct exec_result *r, const char *json, size_t n)
 
 static const struct buf *exec_result_text_of(const struct exec_result *r, const char *key)
 {
-	return str_eq(key, "stdout")   ? &r->out
-	       : str_eq(key, "stderr") ? &r->err
-	       : str_eq(key, "output") ? &r->both
-				       : NULL;
+	if (str_eq(key, "stdout"))
+		return &r->out;
+	if (str_eq(key, "stderr"))
+		return &r->err;
+	return str_eq(key, "output") ? &r->both : NULL;
 }
 
 void exec_result_write(const struct exec_result *r, const struct jread *object, struct buf *to)

@@ -134,6 +134,20 @@ static int make_leaf(const struct keeper *k, const struct keeper_ask *q, struct 
 	return 0;
 }
 
+static int keeper_answer_to(struct keeper *k, const struct keeper_ask *q, struct keeper_answer *a)
+{
+	switch (q->kind) {
+	case KEEPER_KEY:
+		return take_key(k, q);
+	case KEEPER_LEAF:
+		return make_leaf(k, q, a);
+	case KEEPER_SIGN:
+		return keeper_sign(k->users, q, a);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
 static void keeper_serve(struct keeper *k, int sock)
 {
 	struct keeper_answer a;
@@ -148,10 +162,7 @@ static void keeper_serve(struct keeper *k, int sock)
 			return;
 		memset(&a, 0, sizeof(a));
 		a.serial = q.serial;
-		a.status = q.kind == KEEPER_KEY    ? take_key(k, &q)
-			   : q.kind == KEEPER_LEAF ? make_leaf(k, &q, &a)
-			   : q.kind == KEEPER_SIGN ? keeper_sign(k->users, &q, &a)
-						   : -EOPNOTSUPP;
+		a.status = keeper_answer_to(k, &q, &a);
 		if (send(sock, &a, sizeof(a), MSG_NOSIGNAL) != (ssize_t)sizeof(a))
 			return;
 	}

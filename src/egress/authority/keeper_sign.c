@@ -94,10 +94,16 @@ struct keeper_keys *keeper_keys_free(struct keeper_keys *k)
 
 static const EVP_MD *hash_of(unsigned char h)
 {
-	return h == KEEPER_SHA256   ? EVP_sha256()
-	       : h == KEEPER_SHA384 ? EVP_sha384()
-	       : h == KEEPER_SHA512 ? EVP_sha512()
-				    : NULL;
+	switch (h) {
+	case KEEPER_SHA256:
+		return EVP_sha256();
+	case KEEPER_SHA384:
+		return EVP_sha384();
+	case KEEPER_SHA512:
+		return EVP_sha512();
+	default:
+		return NULL;
+	}
 }
 
 int keeper_sign(const struct keeper_keys *k, const struct keeper_ask *q, struct keeper_answer *a)

@@ -81,29 +81,13 @@ static int read_limit(const char *word, struct limit_pair *to)
 	return 0;
 }
 
-static int budget_host_alone(struct arena *a, const char *text, size_t n, const char **ret,
-			     struct err *e)
-{
-	const char *host = arena_strndup(a, text, n);
-	struct rule r;
-
-	if (!host)
-		return err_nomem(e);
-	if (rule_parse(a, host, &r, e) < 0)
-		return -e->code;
-	if (r.group || r.n_ports || rule_is_narrow(&r))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a host alone", host);
-	*ret = r.host;
-	return 0;
-}
-
 static int read_row(struct arena *a, const char *text, struct limit_row *ret, struct err *e)
 {
 	size_t n = strcspn(text, " ");
 	const char *p = text + n;
 
 	ret->most = (struct limit_pair){ NONE, NONE };
-	if (budget_host_alone(a, text, n, &ret->host, e) < 0)
+	if (rule_host_alone(a, text, n, &ret->host, e) < 0)
 		return err_wrap(e, "egress.budgets");
 	while (*(p += strspn(p, " "))) {
 		char word[48];
@@ -137,8 +121,7 @@ static int read_settings(struct budget *b, const struct egress_spec *s, struct e
 
 		if (!slot)
 			return err_nomem(e);
-		if (budget_host_alone(b->arena, s->models.v[i], strlen(s->models.v[i]), slot, e) <
-		    0)
+		if (rule_host_alone(b->arena, s->models.v[i], strlen(s->models.v[i]), slot, e) < 0)
 			return err_wrap(e, "egress.models");
 	}
 	return price_list_read(b->arena, &s->prices, &b->prices, e);

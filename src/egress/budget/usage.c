@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes/hex.h"
 #include "base/text/cleanup.h"
 
 enum {
@@ -338,16 +339,13 @@ static void usage_escape(struct usage_reader *r, char c)
 
 static void usage_hex(struct usage_reader *r, char c)
 {
-	unsigned low = (unsigned)c | 0x20;
-	unsigned v = c >= '0' && c <= '9'       ? (unsigned)(c - '0')
-		     : low >= 'a' && low <= 'f' ? low - 'a' + 10
-						: 16;
+	int v = hex_nibble(c);
 
-	if (v == 16) {
+	if (v < 0) {
 		usage_lose(r);
 		return;
 	}
-	r->code = r->code << 4 | v;
+	r->code = r->code << 4 | (unsigned)v;
 	if (++r->hex < 4)
 		return;
 	/* Further signs are in no name that is looked for. */

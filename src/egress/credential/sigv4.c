@@ -188,11 +188,6 @@ static bool is_unreserved(char c)
 	       c == '-' || c == '.' || c == '_' || c == '~';
 }
 
-static int digit_of(char c)
-{
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : hex_digit(c);
-}
-
 /* Every byte but those that need it not; `decode`: an escape is the byte that it stands for. */
 static void escape(struct buf *out, struct egress_text t, const char *also, bool decode)
 {
@@ -201,9 +196,9 @@ static void escape(struct buf *out, struct egress_text t, const char *also, bool
 	for (size_t i = 0; i < t.n; i++) {
 		unsigned char c = (unsigned char)t.p[i];
 
-		if (decode && c == '%' && t.n - i > 2 && digit_of(t.p[i + 1]) >= 0 &&
-		    digit_of(t.p[i + 2]) >= 0) {
-			c = (unsigned char)(digit_of(t.p[i + 1]) * 16 + digit_of(t.p[i + 2]));
+		if (decode && c == '%' && t.n - i > 2 && hex_nibble(t.p[i + 1]) >= 0 &&
+		    hex_nibble(t.p[i + 2]) >= 0) {
+			c = (unsigned char)(hex_nibble(t.p[i + 1]) * 16 + hex_nibble(t.p[i + 2]));
 			i += 2;
 		}
 		if (is_unreserved((char)c) || (c == '/' && *also == '/')) {

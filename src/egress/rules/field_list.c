@@ -20,21 +20,6 @@ static bool field_name_ok(const char *name, size_t n, bool query)
 	return n > 0 && n <= FIELD_NAME_MAX;
 }
 
-static int host_alone(struct arena *a, const char *text, size_t n, const char **ret, struct err *e)
-{
-	const char *host = arena_strndup(a, text, n);
-	struct rule r;
-
-	if (!host)
-		return err_nomem(e);
-	if (rule_parse(a, host, &r, e) < 0)
-		return -e->code;
-	if (r.group || r.n_ports || rule_is_narrow(&r))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a host alone", host);
-	*ret = r.host;
-	return 0;
-}
-
 static int read_listed(struct arena *a, const char *text, bool parameters, struct listed_field *ret,
 		       struct err *e)
 {
@@ -52,7 +37,7 @@ static int read_listed(struct arena *a, const char *text, bool parameters, struc
 					     : "'api.example.org X-Tenant', or 'api.example.org "
 					       "X-Acme-*' for all that begin so",
 				  "'%.100s' is not a host and the name of a field", text);
-	if (host_alone(a, text, host, &p.host, e) < 0)
+	if (rule_host_alone(a, text, host, &p.host, e) < 0)
 		return -e->code;
 	p.name = arena_strndup(a, name, n);
 	if (!p.name)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes/hex.h"
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "egress/rules/path.h"
@@ -91,14 +92,6 @@ static bool has_part(const char *path, const char *name)
 	return false;
 }
 
-static int hex_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 32;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* In place; true: there was an escape. */
 static bool git_request_decode(char *text)
 {
@@ -106,7 +99,8 @@ static bool git_request_decode(char *text)
 	bool any = false;
 
 	for (const char *p = text; *p; out++) {
-		int high = *p == '%' ? hex_of(p[1]) : -1, low = high >= 0 ? hex_of(p[2]) : -1;
+		int high = *p == '%' ? hex_nibble(p[1]) : -1,
+		    low = high >= 0 ? hex_nibble(p[2]) : -1;
 
 		/* A NUL ends a name to some and not to others. */
 		if (low < 0 || !(high | low)) {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes/hex.h"
 #include "base/text/cleanup.h"
 
 /* Sorted. Each was looked up: none of them names a path, a host or a method to a service that
@@ -118,14 +119,6 @@ bool field_is_common(struct egress_text name)
 	return false;
 }
 
-static int plain_hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 32;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* A name that is too long for this is none that a service documents. */
 static size_t plain_name(struct egress_text name, char out[PLAIN_MAX])
 {
@@ -134,10 +127,10 @@ static size_t plain_name(struct egress_text name, char out[PLAIN_MAX])
 	for (size_t i = 0; i < name.n; i++) {
 		unsigned char c = (unsigned char)name.p[i], small;
 
-		if (c == '%' && name.n - i > 2 && plain_hex(name.p[i + 1]) >= 0 &&
-		    plain_hex(name.p[i + 2]) >= 0) {
-			c = (unsigned char)(plain_hex(name.p[i + 1]) * 16 +
-					    plain_hex(name.p[i + 2]));
+		if (c == '%' && name.n - i > 2 && hex_nibble(name.p[i + 1]) >= 0 &&
+		    hex_nibble(name.p[i + 2]) >= 0) {
+			c = (unsigned char)(hex_nibble(name.p[i + 1]) * 16 +
+					    hex_nibble(name.p[i + 2]));
 			i += 2;
 		}
 		small = c | 32; /* digits have that bit */

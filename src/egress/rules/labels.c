@@ -6,6 +6,7 @@
  * into equal pieces. Where one operator makes up the labels and answers for all of them, nobody
  * else hears of what is in one. */
 #include "egress/rules/labels.h"
+#include "base/bytes/hex.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -47,18 +48,13 @@ static struct labels_word labels_count(const char *p, size_t n)
 	return w;
 }
 
-static int labels_digit(char c)
-{
-	return isdigit((unsigned char)c) ? c - '0' : (c | 0x20) - 'a' + 10;
-}
-
 /* So many bytes of text, when all of them are. A number says only a number so. */
 static size_t labels_text(const char *p, size_t n, bool number)
 {
 	if (n % 2)
 		return 0;
 	for (size_t i = 0; i < n; i += 2) {
-		int c = labels_digit(p[i]) << 4 | labels_digit(p[i + 1]);
+		int c = hex_nibble(p[i]) << 4 | hex_nibble(p[i + 1]);
 
 		if (number ? c < '0' || c > '9'
 			   : c < ' ' || c > '~' || (!isalnum(c) && !strchr("_-.:/@=+ ", c)))

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bytes/hex.h"
 #include "base/text/str.h"
 
 static const char *const faults[] = {
@@ -47,15 +48,6 @@ enum path_fault path_check_target(struct egress_text t)
 	return PATH_OK;
 }
 
-static int path_hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool unreserved(char c)
 {
 	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
@@ -65,7 +57,7 @@ static bool unreserved(char c)
 /* One escape. What hides a separator, another escape or a control is refused. */
 static enum path_fault add_escape(const char *p, size_t left, struct buf *out)
 {
-	int high = left > 2 ? path_hex(p[1]) : -1, low = left > 2 ? path_hex(p[2]) : -1, v;
+	int high = left > 2 ? hex_nibble(p[1]) : -1, low = left > 2 ? hex_nibble(p[2]) : -1, v;
 
 	if (high < 0 || low < 0)
 		return PATH_BAD_ESCAPE;

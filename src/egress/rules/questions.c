@@ -24,6 +24,9 @@ static struct question_entry *empty(struct questions *q)
 static void close_as(struct questions *q, struct question_entry *x, enum question_answer a,
 		     uint64_t now)
 {
+	static const uint8_t becomes[ANSWERS] = {
+		[ANSWER_NO] = NO, [ANSWER_ONCE] = FREE, [ANSWER_RUN] = RUN, [ANSWER_LATE] = LATE
+	};
 	bool yes = a == ANSWER_ONCE || a == ANSWER_RUN;
 
 	q->open--;
@@ -32,7 +35,7 @@ static void close_as(struct questions *q, struct question_entry *x, enum questio
 		q->refused = 0;
 		q->quiet_until = now + QUESTION_REST_US;
 	}
-	x->state = a == ANSWER_ONCE ? FREE : a == ANSWER_RUN ? RUN : a == ANSWER_NO ? NO : LATE;
+	x->state = becomes[a];
 	x->until = now + QUESTION_REST_US;
 }
 
@@ -68,10 +71,11 @@ enum question_found questions_look(struct questions *q, const struct host *h, ui
 	if (!x)
 		return asks ? questions_ask(q, h, port, now, id) : QUESTION_NONE;
 	*id = x->id;
-	return x->state == OPEN  ? QUESTION_WAITS
-	       : x->state == RUN ? QUESTION_YES
-	       : x->state == NO  ? QUESTION_NO
-				 : QUESTION_LATE;
+	if (x->state == OPEN)
+		return QUESTION_WAITS;
+	if (x->state == RUN)
+		return QUESTION_YES;
+	return x->state == NO ? QUESTION_NO : QUESTION_LATE;
 }
 
 bool questions_answer(struct questions *q, uint32_t id, enum question_answer a, uint64_t now,

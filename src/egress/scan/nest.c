@@ -337,12 +337,15 @@ bool nest_feed(struct nest *n, const char *p, size_t len, bool last, struct egre
 
 static int sixty_four(char c)
 {
-	return c >= 'A' && c <= 'Z'   ? c - 'A'
-	       : c >= 'a' && c <= 'z' ? c - 'a' + 26
-	       : c >= '0' && c <= '9' ? c - '0' + 52
-	       : c == '+' || c == '-' ? 62
-	       : c == '/' || c == '_' ? 63
-				      : -1;
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	if (c == '+' || c == '-')
+		return 62;
+	return c == '/' || c == '_' ? 63 : -1;
 }
 
 static struct nest_later *nest_later_new(struct nest_text *t)

@@ -7,6 +7,7 @@
  * without what separates them, for a secret that was cut in two. */
 #include <string.h>
 
+#include "base/bytes/hex.h"
 #include "egress/scan/scan_internal.h"
 
 #define PIECES_MAX (2 * HEAD_FIELDS_MAX + 8)
@@ -55,22 +56,14 @@ static bool for_credentials(struct egress_text name)
 	return false;
 }
 
-static int scan_head_hex(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
 /* Undoes one layer of escapes in place; the new length. */
 static size_t unescape(char *p, size_t n)
 {
 	size_t out = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		int high = i + 2 < n && p[i] == '%' ? scan_head_hex(p[i + 1]) : -1,
-		    low = high >= 0 ? scan_head_hex(p[i + 2]) : -1;
+		int high = i + 2 < n && p[i] == '%' ? hex_nibble(p[i + 1]) : -1,
+		    low = high >= 0 ? hex_nibble(p[i + 2]) : -1;
 
 		p[out++] = low < 0 ? p[i] : (char)(high * 16 + low);
 		i += low < 0 ? 0 : 2;

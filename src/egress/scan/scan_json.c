@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes/hex.h"
 #include "egress/scan/scan_internal.h"
 
 #define SLICE 4096
@@ -180,14 +181,6 @@ static void add_plain(struct json_scan *j, char c)
 		j->not_json = true;
 }
 
-static int scan_json_hex(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
 /* As UTF-8; the halves of a pair stay halves. */
 static void add_number(struct json_scan *j, unsigned v, enum unit_kind kind)
 {
@@ -221,7 +214,7 @@ static void end_escape(struct json_scan *j, char means)
 		add_unit(j, means, j->in_escape, kind);
 	} else {
 		for (size_t i = 2; i < ESCAPE_MAX; i++)
-			v = v << 4 | (unsigned)scan_json_hex(j->escape[i]);
+			v = v << 4 | (unsigned)hex_nibble(j->escape[i]);
 		add_number(j, v, kind);
 	}
 	j->not_json |= !j->inside;
@@ -237,7 +230,7 @@ static void go_on_escape(struct json_scan *j, char c)
 	if (found) {
 		j->escape[j->in_escape++] = c;
 		end_escape(j, means[found - short_ones]);
-	} else if (j->in_escape == 1 ? c == 'u' : scan_json_hex(c) >= 0) {
+	} else if (j->in_escape == 1 ? c == 'u' : hex_nibble(c) >= 0) {
 		j->escape[j->in_escape++] = c;
 		if (j->in_escape == ESCAPE_MAX)
 			end_escape(j, 0);

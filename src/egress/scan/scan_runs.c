@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes/hex.h"
 #include "egress/scan/scan_internal.h"
 
 #ifdef __x86_64__
@@ -45,14 +46,6 @@ struct base_runs {
 static bool run_is_sign(char c)
 {
 	return base64_six[(unsigned char)c] != 0;
-}
-
-static int run_hex(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
 }
 
 /* --- ends --- */
@@ -99,8 +92,8 @@ static bool run_digits(struct scan *b, struct base_runs *r, const char *p, size_
 
 	for (size_t i = 0; i < n; i++) {
 		if (r->odd)
-			out[len++] = (char)(r->half << 4 | (unsigned)run_hex(p[i]));
-		r->half = (unsigned)run_hex(p[i]);
+			out[len++] = (char)(r->half << 4 | (unsigned)hex_nibble(p[i]));
+		r->half = (unsigned)hex_nibble(p[i]);
 		r->odd = !r->odd;
 		if (len == sizeof(out)) {
 			if (!behind_say(b, r->said, out, len))
@@ -150,9 +143,9 @@ static bool run_hexes(struct scan *b, struct base_runs *r)
 	for (size_t i = HEX_LEAST / 2; i < r->n; i += HEX_LEAST / 2) {
 		size_t from = i, to = i;
 
-		while (from > 0 && run_hex(r->first[from - 1]) >= 0)
+		while (from > 0 && hex_nibble(r->first[from - 1]) >= 0)
 			from--;
-		while (to < r->n && run_hex(r->first[to]) >= 0)
+		while (to < r->n && hex_nibble(r->first[to]) >= 0)
 			to++;
 		if (to - from < HEX_LEAST)
 			continue;
@@ -171,7 +164,7 @@ static bool run_pairs(struct scan *b, struct base_runs *r)
 
 	if (r->n < 3 || !strchr("-_/+", p[2]))
 		return true;
-	while (i + 2 <= r->n && run_hex(p[i]) >= 0 && run_hex(p[i + 1]) >= 0 &&
+	while (i + 2 <= r->n && hex_nibble(p[i]) >= 0 && hex_nibble(p[i + 1]) >= 0 &&
 	       (i + 2 == r->n || p[i + 2] == p[2])) {
 		pairs++;
 		i += 3;
@@ -234,7 +227,7 @@ static bool run_begins(struct scan *b, struct base_runs *r)
 	if (!run_says(b))
 		return true;
 	for (size_t i = 0; i < r->n && all; i++)
-		all = run_hex(r->first[i]) >= 0;
+		all = hex_nibble(r->first[i]) >= 0;
 	r->kind = all ? RUN_HEX : RUN_BASE64;
 	if (!all && (!run_hexes(b, r) || !run_pairs(b, r) || !run_others(b, r)))
 		return false;
@@ -329,7 +322,7 @@ static bool run_follow(struct scan *b, struct base_runs *r)
 			bool hex = r->streams && r->kind == RUN_HEX;
 
 			n = hex ? 0 : run_skip(p, left);
-			while (n < left && (hex ? run_hex(p[n]) >= 0 : run_is_sign(p[n])))
+			while (n < left && (hex ? hex_nibble(p[n]) >= 0 : run_is_sign(p[n])))
 				n++;
 		}
 		if (!n)

@@ -34,7 +34,11 @@ static unsigned char class_of(char c)
 		return c <= 'f' ? LOWER | HEX : LOWER;
 	if (c >= 'A' && c <= 'Z')
 		return c <= 'F' ? UPPER | HEX : UPPER;
-	return c == '_' ? UNDER : c == '-' ? DASH : c && strchr("+/=.~", c) ? MORE64 : 0;
+	if (c == '_')
+		return UNDER;
+	if (c == '-')
+		return DASH;
+	return c && strchr("+/=.~", c) ? MORE64 : 0;
 }
 
 static size_t shapes_run(const char *p, size_t n, unsigned char class)

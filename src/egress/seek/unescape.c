@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/seek/unescape.h"
+#include "base/bytes/hex.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -15,14 +16,6 @@ struct escape_at {
 	bool last;
 	struct unescaped *ret;
 };
-
-static int unescape_hex(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
 
 static enum unescape_found too_short(const struct escape_at *x)
 {
@@ -68,7 +61,7 @@ static enum unescape_found hex_digits(const struct escape_at *x, size_t at, size
 	unsigned v = 0;
 
 	for (size_t i = at; i < at + count; i++) {
-		int digit = i < x->n ? unescape_hex(x->p[i]) : -1;
+		int digit = i < x->n ? hex_nibble(x->p[i]) : -1;
 
 		if (i >= x->n)
 			return too_short(x);
@@ -169,7 +162,7 @@ static enum unescape_found html_number(const struct escape_at *x)
 		at = 3;
 	}
 	for (; at < HTML_MOST; at++) {
-		int digit = at < x->n ? unescape_hex(x->p[at]) : -1;
+		int digit = at < x->n ? hex_nibble(x->p[at]) : -1;
 
 		if (at >= x->n)
 			return too_short(x);

@@ -207,6 +207,14 @@ static void codec_moved(struct codec_io *io, size_t in, size_t out)
 	io->out_n += out;
 }
 
+/* What a library's word means, but for want of memory. */
+static int codec_went(bool ended, bool well)
+{
+	if (ended)
+		return CODEC_ENDS;
+	return well ? CODEC_GOES : -EBADMSG;
+}
+
 static int codec_step_zlib(struct codec *c, struct codec_io *io, size_t in, size_t room)
 {
 	int r;
@@ -217,10 +225,8 @@ static int codec_step_zlib(struct codec *c, struct codec_io *io, size_t in, size
 	c->z.avail_out = (uInt)room;
 	r = inflate(&c->z, Z_NO_FLUSH);
 	codec_moved(io, in - c->z.avail_in, room - c->z.avail_out);
-	return r == Z_STREAM_END               ? CODEC_ENDS
-	       : r == Z_OK || r == Z_BUF_ERROR ? CODEC_GOES
-	       : r == Z_MEM_ERROR              ? -ENOMEM
-					       : -EBADMSG;
+	return r == Z_MEM_ERROR ? -ENOMEM
+				: codec_went(r == Z_STREAM_END, r == Z_OK || r == Z_BUF_ERROR);
 }
 
 static int codec_step_bzip2(struct codec *c, struct codec_io *io, size_t in, size_t room)
@@ -233,10 +239,7 @@ static int codec_step_bzip2(struct codec *c, struct codec_io *io, size_t in, siz
 	c->bz.avail_out = (unsigned)room;
 	r = BZ2_bzDecompress(&c->bz);
 	codec_moved(io, in - c->bz.avail_in, room - c->bz.avail_out);
-	return r == BZ_STREAM_END  ? CODEC_ENDS
-	       : r == BZ_OK        ? CODEC_GOES
-	       : r == BZ_MEM_ERROR ? -ENOMEM
-				   : -EBADMSG;
+	return r == BZ_MEM_ERROR ? -ENOMEM : codec_went(r == BZ_STREAM_END, r == BZ_OK);
 }
 
 static int codec_step_xz(struct codec *c, struct codec_io *io, size_t in, size_t room)
@@ -249,10 +252,9 @@ static int codec_step_xz(struct codec *c, struct codec_io *io, size_t in, size_t
 	c->xz.avail_out = room;
 	r = lzma_code(&c->xz, LZMA_RUN);
 	codec_moved(io, in - c->xz.avail_in, room - c->xz.avail_out);
-	return r == LZMA_STREAM_END                              ? CODEC_ENDS
-	       : r == LZMA_OK || r == LZMA_BUF_ERROR             ? CODEC_GOES
-	       : r == LZMA_MEM_ERROR || r == LZMA_MEMLIMIT_ERROR ? -ENOMEM
-								 : -EBADMSG;
+	if (r == LZMA_MEM_ERROR || r == LZMA_MEMLIMIT_ERROR)
+		return -ENOMEM;
+	return codec_went(r == LZMA_STREAM_END, r == LZMA_OK || r == LZMA_BUF_ERROR);
 }
 
 static int codec_step_zstd(struct codec *c, struct codec_io *io, size_t in, size_t room)

@@ -175,11 +175,18 @@ static int zip_data_over(struct zip_walk *z)
 
 static enum packed_as zip_packing(unsigned method)
 {
-	return method == 8    ? PACKING_BARE
-	       : method == 12 ? PACKING_BZIP2
-	       : method == 93 ? PACKING_ZSTD
-	       : method == 95 ? PACKING_XZ
-			      : PACKING_NONE;
+	switch (method) {
+	case 8:
+		return PACKING_BARE;
+	case 12:
+		return PACKING_BZIP2;
+	case 93:
+		return PACKING_ZSTD;
+	case 95:
+		return PACKING_XZ;
+	default:
+		return PACKING_NONE;
+	}
 }
 
 /* One that cannot be read is passed over, if it says how long it is. */

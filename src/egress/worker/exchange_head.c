@@ -145,7 +145,9 @@ static const char *codings_for(const struct exchange *x, const struct http1_requ
 
 	if (x->bound || x->call)
 		return "identity";
-	return gzip && deflate ? "gzip, deflate" : gzip ? "gzip" : deflate ? "deflate" : "identity";
+	if (gzip)
+		return deflate ? "gzip, deflate" : "gzip";
+	return deflate ? "deflate" : "identity";
 }
 
 static void add_field(struct egress_head *h, struct http1_text name, struct http1_text value)

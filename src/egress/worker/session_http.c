@@ -19,10 +19,12 @@ static struct session *session_of(struct downstream *d)
 
 static void choose_framing(struct session *s, const struct down_head *h)
 {
-	s->framing = h->body == DOWN_NONE     ? FRAMED_NONE
-		     : h->body == DOWN_LENGTH ? FRAMED_LENGTH
-		     : s->minor == 1          ? FRAMED_CHUNKED
-					      : FRAMED_CLOSE;
+	if (h->body == DOWN_NONE)
+		s->framing = FRAMED_NONE;
+	else if (h->body == DOWN_LENGTH)
+		s->framing = FRAMED_LENGTH;
+	else
+		s->framing = s->minor == 1 ? FRAMED_CHUNKED : FRAMED_CLOSE;
 	/* With the request half sent nobody knows where the next one begins. */
 	s->keep &= s->framing != FRAMED_CLOSE && s->fed;
 }

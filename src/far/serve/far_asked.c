@@ -65,14 +65,6 @@ bool far_asked_take(struct far_asked *a, const struct frames_head *h, const void
 	return true;
 }
 
-void far_asked_whole(struct far_asked *a, enum frames_kind kind, const void *p, size_t n)
-{
-	const struct frames_head h = { .size = (uint32_t)n, .kind = (uint8_t)kind };
-
-	text_of(a, kind)->len = 0;
-	(void)far_asked_take(a, &h, p);
-}
-
 void far_asked_name(char *out, size_t room)
 {
 	const char *name = getenv("SLURMD_NODENAME");
@@ -119,13 +111,13 @@ static void settle_home(const struct jread *v)
 }
 
 /* The same version, but for the last number: those say the same words in frames. */
-static int far_asked_version(const struct far_asked *a, const struct jread *v, struct err *e)
+static int far_asked_version(const struct jread *v, struct err *e)
 {
 	const char *version = jread_str(v, "version"), *dot = strrchr(BRIG_VERSION, '.');
-	size_t n = dot && !a->protocol ? (size_t)(dot - BRIG_VERSION) + 1 : sizeof(BRIG_VERSION);
+	size_t n = dot ? (size_t)(dot - BRIG_VERSION) + 1 : sizeof(BRIG_VERSION);
 
 	if (version && strncmp(version, BRIG_VERSION, n) == 0 &&
-	    jread_int(v, "protocol", 0) == (a->protocol ? a->protocol : FAR_PROTOCOL))
+	    jread_int(v, "protocol", 0) == FAR_PROTOCOL)
 		return 0;
 	return err_refuse(e, ERR_UNAVAILABLE, EPROTO, "install the same version on both",
 			  "it has brig %s, the run was asked for by brig %.20s", BRIG_VERSION,
@@ -315,7 +307,7 @@ static int fill(struct far_asked *a, const struct jread *v, far_asked_load_fn *l
 {
 	struct spec *s = request_spec(q);
 
-	if (far_asked_version(a, v, e) < 0)
+	if (far_asked_version(v, e) < 0)
 		return -e->code;
 	settle_home(v);
 	add_rest(a, v, q);

@@ -9,8 +9,6 @@
 struct spec;
 
 struct far_asked {
-	unsigned protocol; /* that carries it; 0: FAR_PROTOCOL. Another one has the very same
-			    * version on both sides */
 	struct buf settings, options, words, variables, code;
 	bool has_options, has_words, has_code;
 	bool complete; /* nothing more of it is taken */
@@ -23,8 +21,6 @@ void far_asked_init(struct far_asked *a);
 void far_asked_done(struct far_asked *a);
 /* A piece. False: it is of something else. */
 bool far_asked_take(struct far_asked *a, const struct frames_head *h, const void *payload);
-/* All of one text; what came of it before is dropped. */
-void far_asked_whole(struct far_asked *a, enum frames_kind kind, const void *p, size_t n);
 
 /* Refuses another version, and a path that is not the same here. Options count above what `load`
  * finds configured here. Narrows the limits to what Slurm has given the task. */

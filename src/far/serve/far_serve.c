@@ -3,10 +3,11 @@
  *
  *   asked -> runs, or is open -> over
  *
- * Its line is its leash: when that ends, or says nothing for two minutes where it should, nobody is
- * left who wants what it has. A signal cancels a run and closes a sandbox. Nobody is waited for:
- * streams go through pipes of which this process has both ends until the command has its own, and a
- * command's end is said once all it wrote is on its way. */
+ * Its line is its leash: when that ends, or is silent for two minutes where the near brig should
+ * ping, what it has is ended. A task of a job array has read all it will be told: it is ended once
+ * the file it writes to was removed. A signal cancels a run and closes a sandbox. Nobody is
+ * waited for: streams go through pipes of which this process has both ends until the command has
+ * its own, and a command's end is said once all it wrote is on its way. */
 #include "far/serve/far_serve.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes/json.h"
@@ -33,7 +35,7 @@
 
 /* ---- the end ---- */
 
-/* Nobody is there any more who would hear of it. */
+/* The near brig is gone: what it asked for is ended. */
 static void far_leave(struct far_session *s)
 {
 	s->deaf = true;
@@ -47,11 +49,25 @@ static void on_silence(struct loop_timer *t, uint64_t now UNUSED)
 	far_leave(CONTAINER_OF(t, struct far_session, silence));
 }
 
+/* A batch that ends removes what its tasks write to. A task whose part of Slurm has died would not
+ * hear of it in any other way. */
+static bool is_unwanted(int fd)
+{
+	struct stat st;
+
+	/* ESTALE: another machine has removed it. Any other error says nothing. */
+	return fstat(fd, &st) < 0 ? errno == ESTALE : st.st_nlink == 0;
+}
+
 static void on_alive(struct loop_timer *t, uint64_t now)
 {
 	struct far_session *s = CONTAINER_OF(t, struct far_session, alive);
 	size_t waits;
 
+	if (s->line->task && is_unwanted(s->line->to)) {
+		far_leave(s);
+		return;
+	}
 	(void)frames_unsent(s->frames, &waits);
 	if (!waits)
 		(void)frames_say(s->frames, FRAMES_PING, 0, NULL, 0);
@@ -65,7 +81,7 @@ static void far_on_signal(struct loop_watch *w, uint32_t events UNUSED)
 
 	if (read(w->fd, &unused, sizeof(unused)) != (ssize_t)sizeof(unused))
 		return;
-	s->deaf |= s->over; /* it has been told before, and somebody does not listen */
+	s->deaf |= s->over; /* a second signal: the line's reader does not read */
 	if (s->all[0].run && !s->sandbox)
 		brig_request_cancel(s->request);
 	else
@@ -164,7 +180,7 @@ static int far_hear(void *arg, const struct frames_head *h, const void *p)
 {
 	struct far_session *s = arg;
 
-	if (s->line->speaks)
+	if (s->line->speaks && !s->line->task)
 		loop_at(s->loop, &s->silence, clock_us() + SILENCE_US);
 	if (far_asked_take(&s->asked, h, p) || h->kind == FRAMES_PING)
 		return 0;
@@ -195,6 +211,8 @@ static void far_settle(void *arg)
 
 	if (served_let_go(s) && r == 0)
 		r = frames_turn(s->frames, NULL, 0);
+	if (s->line->task && frames_said_all(s->frames) && !s->asked.complete)
+		r = -EPROTO; /* the request has no end */
 	if (r < 0 && !s->deaf)
 		far_leave(s);
 	if (s->over)
@@ -204,7 +222,7 @@ static void far_settle(void *arg)
 static void far_say_ready(struct far_session *s)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)FRAMES_PIECE);
-	const char *job = getenv("SLURM_JOB_ID");
+	const char *job = s->line->task ? s->line->task : getenv("SLURM_JOB_ID");
 	char host[128];
 	struct json j;
 
@@ -224,7 +242,8 @@ static int far_prepare(struct far_session *s, const struct far_line *l)
 				    .to = l->to,
 				    .window = FAR_WINDOW,
 				    .most = FAR_OUT,
-				    .newlines = l->newlines };
+				    .newlines = l->newlines,
+				    .unanswered = l->task };
 	struct err unused;
 
 	(void)prctl(PR_SET_NAME, "brig-far", 0, 0, 0);
@@ -273,7 +292,7 @@ static void turn_until(struct far_session *s, uint64_t until)
 	far_settle(s);
 }
 
-/* First the sandbox: its end is that of all commands, and each is told. What they wrote has a
+/* First the sandbox: its end is that of all commands, and each is reported. What they wrote has a
  * moment to reach a reader, who may never come. */
 static void far_close(struct far_session *s)
 {
@@ -300,7 +319,7 @@ static void far_close(struct far_session *s)
 	(void)frames_say(s->frames, FRAMES_ENDED, 0, NULL, 0);
 }
 
-/* The last words, to whoever still listens. */
+/* The last words, as long as the line is there. */
 static void far_say_last(struct far_session *s)
 {
 	size_t waits = 1;
@@ -313,6 +332,26 @@ static void far_say_last(struct far_session *s)
 	}
 }
 
+/* All of a request, or nothing: the line brings the same. */
+static void take_ask(struct far_session *s, const char *ask, size_t size)
+{
+	struct frames_head h = { 0 };
+	const char *payload;
+	ssize_t n;
+
+	for (int taking = 0; taking < 2; taking++) {
+		size_t at = 0;
+
+		for (h.kind = 0; h.kind != FRAMES_GO; at += (size_t)n) {
+			n = frames_look(ask + at, size - at, s->line->newlines, &h, &payload);
+			if (n <= 0 || h.kind < FRAMES_SETTINGS || h.kind > FRAMES_GO)
+				return;
+			if (taking)
+				(void)far_hear(s, &h, payload);
+		}
+	}
+}
+
 int far_serve(const struct far_line *l)
 {
 	struct far_session *s = calloc(1, sizeof(*s));
@@ -321,9 +360,13 @@ int far_serve(const struct far_line *l)
 	if (!s || far_prepare(s, l) < 0)
 		return 1;
 	far_say_ready(s);
-	if (l->speaks) {
-		loop_at(s->loop, &s->silence, clock_us() + SILENCE_US);
+	if (l->speaks)
 		loop_at(s->loop, &s->alive, clock_us() + ALIVE_US);
+	if (l->speaks && !l->task)
+		loop_at(s->loop, &s->silence, clock_us() + SILENCE_US);
+	if (l->ask) {
+		(void)frames_turn(s->frames, NULL, 0); /* the other side sees that it has begun */
+		take_ask(s, l->ask, l->ask_size);
 	}
 	far_settle(s);
 	if (!s->over)

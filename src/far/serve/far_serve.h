@@ -14,8 +14,13 @@ struct far_line {
 	int from, to;
 	far_asked_load_fn *load; /* what is configured here; see far_asked_request */
 	bool newlines;           /* see struct frames_line */
-	bool speaks; /* the other side says every ten seconds that it is there, and so does
-		      * this one every five */
+	bool speaks;             /* the other side says every ten seconds that it is there, and so
+				  * does this one every five */
+	const char *ask; /* frames of a request that also comes by the line; NULL: it comes there
+			  * alone */
+	size_t ask_size;
+	const char *task; /* of a job array, as Slurm calls it: `from` and `to` are files, and the
+			   * other side says nothing more. NULL: it is none */
 };
 
 /* Returns the exit status. */

@@ -140,7 +140,7 @@ static void served_on_turn(struct loop_watch *w, uint32_t events UNUSED)
 	struct served *k = (struct served *)w;
 	int goes_on = brig_run_dispatch(k->run);
 
-	if (goes_on && k->s->deaf) /* nobody takes what it wrote */
+	if (goes_on && k->s->deaf) /* the line is gone: what it wrote is dropped */
 		run_handle_drop(k->run);
 	if (!goes_on)
 		served_finish(k);
@@ -177,6 +177,9 @@ static int served_open(struct served *k, bool input, bool tty, struct err *e)
 		r = open_pipe(c, 1, false, &k->theirs[2]);
 	if (r == 0 && input)
 		r = open_pipe(c, 2, true, &k->theirs[0]);
+	/* One byte more than is kept says that something was cut off. */
+	for (size_t i = 0; r == 0 && k->s->line->task && k->s->asked.output && i < 2; i++)
+		c->channels[i].most = k->s->asked.output + 1;
 	return r < 0 ? err_errno(e, r, "cannot make a pipe") : 0;
 }
 
@@ -186,7 +189,7 @@ static int follow(struct served *k, struct err *e)
 	k->turns = (struct loop_watch){ .fd = brig_run_fd(k->run), .ready = served_on_turn };
 	if (k->turns.fd >= 0 && loop_want(k->s->loop, &k->turns, EPOLLIN) == 0)
 		return 0;
-	run_handle_signal(k->run, SIGKILL); /* nobody would hear of it */
+	run_handle_signal(k->run, SIGKILL); /* its end would not be heard */
 	served_finish(k);
 	return err_nomem(e);
 }
@@ -253,7 +256,7 @@ static int served_start(struct served *k, const struct frames_exec *q, const str
 	return follow(k, e);
 }
 
-/* It is not started, and its end is told like that of any other. */
+/* It is not started, and its end is reported like that of any other. */
 static void served_refuse(struct served *k, const struct err *e)
 {
 	struct frames_command *c = frames_find(k->s->frames, k->number);

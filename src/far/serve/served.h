@@ -17,7 +17,7 @@ struct far_session;
 struct served {
 	struct loop_watch turns;
 	struct far_session *s;
-	uint32_t number;       /* as the other side has it; 0: nobody has this place */
+	uint32_t number;       /* as the near brig has it; 0: this place is free */
 	brig_request *request; /* of a command of an open sandbox */
 	brig_run *run;         /* NULL: it has ended */
 	int theirs[3];         /* input, output, errors: the command's ends */
@@ -52,9 +52,9 @@ int served_exec(struct far_session *s, const struct frames_head *h, const void *
 int served_resize(struct far_session *s, const struct frames_head *h, const void *p);
 /* For one that has ended, SIGKILL is for what it has left running. */
 void served_signal(struct far_session *s, uint32_t number, int sig);
-void served_abandon(struct served *k); /* nobody would hear of it any more: it is ended */
+void served_abandon(struct served *k); /* ends it, because the line is gone */
 
 bool served_any(const struct far_session *s);
 bool served_let_go(struct far_session *s);     /* has anything been said? */
-void served_finish_all(struct far_session *s); /* whoever has not read what they wrote */
+void served_finish_all(struct far_session *s); /* also those whose output was not read */
 void served_report(struct far_session *s, uint32_t number, const struct outcome *o);

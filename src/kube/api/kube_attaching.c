@@ -3,7 +3,7 @@
  *
  *   asking -> open -> (the status has come, or `in` is closed without v5) closing -> over
  *
- * Channels: 0 stdin, 1 stdout, 2 stderr, 3 status, 4 sizes, and with v5 255, whose one byte names a
+ * Channels: 0 stdin, 1 stdout, 2 stderr, 3 status, and with v5 255, whose one byte names a
  * channel that is closed. Bytes go on in the order in which they came, and nothing more is read
  * from the server until they have gone: a reader that does not read holds up the command, not us.
  */
@@ -29,7 +29,7 @@
 #define PING_US 30000000ULL
 #define CLOSING_US 2000000ULL
 
-enum { CHANNEL_IN, CHANNEL_OUT, CHANNEL_ERR, CHANNEL_STATUS, CHANNEL_SIZE, CHANNEL_CLOSE = 255 };
+enum { CHANNEL_IN, CHANNEL_OUT, CHANNEL_ERR, CHANNEL_STATUS, CHANNEL_CLOSE = 255 };
 
 struct attaching {
 	struct speaker *speaker;
@@ -118,24 +118,6 @@ static void take_input(struct attaching *a)
 		end_input(a);
 }
 
-/* Sizes; false: brig has closed its end. */
-static bool take_words(struct attaching *a)
-{
-	struct kube_size z;
-	char text[64];
-	size_t none = 0;
-	ssize_t n = fd_recv(a->speaker->channel, &z, sizeof(z), NULL, &none);
-
-	if (n == -EAGAIN)
-		return true;
-	if (n != sizeof(z))
-		return false;
-	n = snprintf(text, sizeof(text), "{\"Width\":%u,\"Height\":%u}", z.cols, z.rows);
-	if (!a->closing)
-		kube_attaching_put(a, WS_BINARY, CHANNEL_SIZE, text, (size_t)n);
-	return true;
-}
-
 /* ---- to brig ---- */
 
 /* The object is whole. One that is too long is none, as one that never came. */
@@ -153,7 +135,7 @@ static int *stream_of(struct attaching *a, int channel)
 					: NULL;
 }
 
-/* Bytes for a stream nobody reads any more are dropped; the command goes on. */
+/* Bytes for a stream without a reader are dropped; the command goes on. */
 static void kube_attaching_give(struct attaching *a, int *fd)
 {
 	while (a->piece.n) {
@@ -302,7 +284,7 @@ static void kube_attaching_turn(struct attaching *a)
 		a->over = true;
 		return;
 	}
-	if (p[AT_BRIG].revents && !take_words(a)) {
+	if (p[AT_BRIG].revents) { /* brig has closed its end */
 		a->over = true;
 		return;
 	}

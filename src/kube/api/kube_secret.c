@@ -112,7 +112,7 @@ static int kube_secret_make(struct kube_keeper *k, struct arena *a, struct kube_
 	    text_or_file(a, c->key, c->key_file, &s->key, e) < 0 ||
 	    token_of(a, c, &s->token, e) < 0)
 		return -e->code;
-	/* Whoever has a token already is asked for no other. */
+	/* A speaker that has a token is asked for no other. */
 	if (!c->plugin || s->token[0])
 		return 0;
 	if (kube_plugin_run(a, c, s->ca[0] ? s->ca : NULL, k->begin, &g, e) < 0)

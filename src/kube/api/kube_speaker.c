@@ -209,7 +209,7 @@ uint64_t speaker_retry_after(const struct http1_answer *a)
 	return seconds < LONGEST_ASKED_US / 1000000 ? seconds * 1000000 : LONGEST_ASKED_US;
 }
 
-/* Doubles each time, and nobody's pauses fall together with another's. */
+/* Doubles each time, with a random part, so that callers do not come back together. */
 uint64_t speaker_pause(unsigned tries, const struct speaker_result *r)
 {
 	uint64_t most = tries < 6 ? FIRST_PAUSE_US << tries : LONGEST_PAUSE_US, dice = 0;

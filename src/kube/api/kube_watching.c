@@ -291,7 +291,7 @@ static enum watch_turn kube_watching_take_lines(struct watching *w)
 	return turn;
 }
 
-/* Something to read, or the end of whoever reads us: false. */
+/* Something to read; false: the reader is gone. */
 static bool wait_for_news(struct watching *w, uint64_t until)
 {
 	struct pollfd p[] = { { .fd = client_fd(w->speaker->client), .events = POLLIN },

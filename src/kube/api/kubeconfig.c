@@ -403,7 +403,7 @@ static int take_all(const struct kube_files *f, const struct kube_begin *b, stru
 	if (find_entry(f, "clusters", "cluster", c->cluster, &cluster, e) < 0 ||
 	    take_cluster(f->arena, &cluster, c, e) < 0)
 		return -e->code;
-	/* Nobody: the server says what an anonymous caller may. */
+	/* No user: the server says what an anonymous caller may. */
 	if (c->user && (find_entry(f, "users", "user", c->user, &user, e) < 0 ||
 			take_user(f->arena, &user, c, e) < 0))
 		return -e->code;

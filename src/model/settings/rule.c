@@ -332,3 +332,18 @@ int list_merge_pin(struct arena *a, struct envlist *l, const char *text, enum or
 	text = arena_printf(a, "%s=%s", host, text + n + 1);
 	return text ? list_merge_label(a, l, text, by, e) : err_nomem(e);
 }
+
+int rule_host_alone(struct arena *a, const char *text, size_t n, const char **ret, struct err *e)
+{
+	const char *host = arena_strndup(a, text, n);
+	struct rule r;
+
+	if (!host)
+		return err_nomem(e);
+	if (rule_parse(a, host, &r, e) < 0)
+		return -e->code;
+	if (r.group || r.n_ports || rule_is_narrow(&r))
+		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a host alone", host);
+	*ret = r.host;
+	return 0;
+}

@@ -38,6 +38,8 @@ struct rule {
 };
 
 int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *e);
+/* A name or a pattern of names, and nothing else that a rule may have; in the arena. */
+int rule_host_alone(struct arena *a, const char *text, size_t n, const char **ret, struct err *e);
 /* Refuses a wildcard below a name where anybody can have one ("*.co.uk", "*.github.io"), this
  * host's own loopback, and a group without its "@". */
 int rule_check_allow(const struct rule *r, struct err *e);

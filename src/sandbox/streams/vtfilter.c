@@ -52,7 +52,9 @@ static void replace_held(struct vtfilter *f, struct sink *s)
 
 static size_t char_len(unsigned char lead)
 {
-	return lead < 0xc2 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+	if (lead < 0xe0)
+		return lead < 0xc2 ? 1 : 2;
+	return lead < 0xf0 ? 3 : 4;
 }
 
 static bool between(unsigned char c, unsigned char low, unsigned char high)

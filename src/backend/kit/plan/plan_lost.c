@@ -165,17 +165,15 @@ static int note_unseen(struct hiding *h, const struct lost *l, struct err *e)
 		return 0;
 	if (n == 1)
 		text = arena_printf(h->plan->arena,
-				    "a socket of a program on this host is not where it was bound "
-				    "('%.108s'), and the folders shown are too large to be "
-				    "searched for it: if it is in there, the command can connect "
-				    "to it",
+				    "a socket of the host's programs is not where it was bound "
+				    "('%.108s'): if it lies in a shown folder that is too large to "
+				    "be searched, the command can connect to it",
 				    name);
 	else
 		text = arena_printf(h->plan->arena,
-				    "%zu sockets of programs on this host are not where they were "
-				    "bound (one was '%.108s'), and the folders shown are too large "
-				    "to be searched for them: if one is in there, the command can "
-				    "connect to it",
+				    "%zu sockets of the host's programs are not where they were "
+				    "bound (one was '%.108s'): the command can connect to those "
+				    "that lie in a shown folder that is too large to be searched",
 				    n, name);
 	if (!text)
 		return err_nomem(e);

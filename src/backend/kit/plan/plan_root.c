@@ -273,6 +273,8 @@ static int etc_files(struct box_plan *p, struct err *e)
 			     p->user_name, p->uid, p->gid, p->user_name, p->home);
 	const char *group = arena_printf(p->arena, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n",
 					 p->user_name, p->gid);
+	const char *doorless = p->spec->members.n ? MEMBERS_RESOLV : DOORLESS_RESOLV;
+	const char *resolv = door ? DOOR_RESOLV : doorless;
 	const struct {
 		const char *path, *text;
 	} all[] = {
@@ -281,10 +283,7 @@ static int etc_files(struct box_plan *p, struct err *e)
 		/* Under network host the command resolves names as the host does. */
 		{ "/etc/hosts", host ? host_text(p, "/etc/hosts", hosts) : hosts },
 		{ "/etc/hostname", "brig\n" },
-		{ "/etc/resolv.conf", host                 ? host_text(p, "/etc/resolv.conf", "")
-				      : door               ? DOOR_RESOLV
-				      : p->spec->members.n ? MEMBERS_RESOLV
-							   : DOORLESS_RESOLV },
+		{ "/etc/resolv.conf", host ? host_text(p, "/etc/resolv.conf", "") : resolv },
 		{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 					"services: files\nprotocols: files\n" },
 	};

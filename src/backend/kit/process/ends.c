@@ -11,14 +11,17 @@
 
 #define TERMINAL_PATH_MAX 64
 
-int ends_pipes(struct ends *p, const struct job_want *w, struct err *e)
+int ends_far(struct ends *p, const struct job_want *w, struct err *e)
 {
-	if (job_has_tty(w) || !w->command)
-		return 0;
 	if ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
-	    pipe2(p->err, O_CLOEXEC) < 0)
+	    (!job_has_tty(w) && pipe2(p->err, O_CLOEXEC) < 0))
 		return err_sys(e, "cannot make a pipe");
 	return 0;
+}
+
+int ends_pipes(struct ends *p, const struct job_want *w, struct err *e)
+{
+	return job_has_tty(w) || !w->command ? 0 : ends_far(p, w, e);
 }
 
 int ends_open(struct ends *p, const struct job_want *w, struct err *e)

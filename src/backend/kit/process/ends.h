@@ -22,7 +22,10 @@ struct ends {
 /* A pipe for each stream that is wanted; none for a terminal, or without a command. */
 int ends_pipes(struct ends *p, const struct job_want *w, struct err *e);
 
-/* The same, and the pair of sockets that it is given or makes. */
+/* Likewise for a command elsewhere: its terminal is there, and pipes carry what goes both ways. */
+int ends_far(struct ends *p, const struct job_want *w, struct err *e);
+
+/* The pipes, and the pair of sockets that it is given or makes. */
 int ends_open(struct ends *p, const struct job_want *w, struct err *e);
 
 /* A terminal of the size that is wanted instead of the pipes; err stays as it is. */

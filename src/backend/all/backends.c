@@ -130,6 +130,8 @@ static bool asked(const struct spec *s, const struct backend *b, enum field_id i
 	     id == FIELD_LAYERS_SIZE) &&
 	    s->workspace_mode == WORKSPACE_DIRECT)
 		return false; /* what each of them does; the others are of layers */
+	if (id == FIELD_VOLUME_SIZE && !volumes_of(s))
+		return false;
 	return spec_asks(s, id) && !warned(s, b, id);
 }
 

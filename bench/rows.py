@@ -13,6 +13,7 @@ import egress
 import kube
 import leaks
 import live
+import packed
 import peers
 import readers
 import remote
@@ -573,7 +574,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh, kube.kubernetes, live.daemon)}
+GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, packed.packed, egress.egress, remote.ssh, kube.kubernetes, live.daemon)}
 GROUPS["queries"] = readers.queries
 GROUPS["slurm"] = cluster.slurm
 GROUPS["trees"] = trees.trees

@@ -105,3 +105,5 @@ int allow_bytes(const struct spec *s, const char *path, const char *data, size_t
 int batch_repeat(struct spec *s, const char *array, struct err *e);
 /* The same for run, whose words argv has, behind the program's name. The exit status. */
 int command_many(char **argv, struct spec *s);
+/* `sandbox diff` and `sandbox apply`, with their words: brig-more's. */
+int command_changes(int argc, char **argv);

@@ -28,6 +28,11 @@ int command_many(char **argv, struct spec *s UNUSED)
 	return command_elsewhere(0, argv - 1);
 }
 
+int command_changes(int argc UNUSED, char **argv)
+{
+	return command_elsewhere(0, argv - 1);
+}
+
 int main(int argc, char **argv)
 {
 	return cli_start(argc, argv);

@@ -46,7 +46,7 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 				       .run = probe_in_child,
 				       .arg = &look };
 	CLEANUP(fd) int line = -1;
-	struct err e = { 0 }, said;
+	struct err e = { 0 }, said = { 0 };
 	pid_t pid;
 	int r;
 

@@ -53,6 +53,13 @@ uint32_t run_handle_number(const brig_run *x);              /* 0: it was never s
 void sandbox_end_command(brig_sandbox *s, uint32_t number); /* with all it has left running */
 void sandbox_signal(brig_sandbox *s, int sig);
 int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
+/* What it has changed in its overlay workspace, as a patch, hostile text: in pieces, until `put`
+ * returns other than 0. Of a run that is over: of the workspace of these settings alone; NULL: the
+ * last one. Blocks. */
+int sandbox_changes(brig_sandbox *s, int (*put)(void *arg, const char *data, size_t n), void *arg,
+		    struct err *e);
+int sandbox_changes_of(const struct spec *s, const char *run,
+		       int (*put)(void *arg, const char *data, size_t n), void *arg, struct err *e);
 /* An operation on files (proc/files/files.h): words and ends, borrowed. *ret is for
  * sandbox_end_command.
  */

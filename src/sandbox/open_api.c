@@ -309,6 +309,18 @@ int sandbox_pause(brig_sandbox *s, bool on, struct err *e)
 	return run_pause(s->opened, on, e);
 }
 
+int sandbox_changes(brig_sandbox *s, int (*put)(void *arg, const char *data, size_t n), void *arg,
+		    struct err *e)
+{
+	return run_open_changes(s->opened, put, arg, e);
+}
+
+int sandbox_changes_of(const struct spec *s, const char *run,
+		       int (*put)(void *arg, const char *data, size_t n), void *arg, struct err *e)
+{
+	return run_changes(s, run, put, arg, e);
+}
+
 int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
 		  struct err *e)
 {

@@ -120,6 +120,13 @@ int run_pause(struct sandbox *s, bool on, struct err *e);
 /* An operation on files: see job_want.files. */
 int run_files(struct sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
 	      struct err *e);
+/* What it has changed in its overlay workspace, as look_text has it (workspace/layer_look.h); it
+ * stands still meanwhile. Blocks. */
+typedef int run_changes_put(void *arg, const char *data, size_t n);
+int run_open_changes(struct sandbox *s, run_changes_put *put, void *arg, struct err *e);
+/* The same of a run that is over, of the workspace of these settings: NULL: the last one. */
+int run_changes(const struct spec *s, const char *run, run_changes_put *put, void *arg,
+		struct err *e);
 /* Its commands that run, or have left something running. */
 size_t run_living(const struct sandbox *s);
 /* The end of all that the command of this number has started and left, which may be nothing. */

@@ -10,11 +10,13 @@
 #include <sys/file.h>
 #include <time.h>
 
+#include "base/files/exposed.h"
 #include "base/files/exposed_notes.h"
 #include "base/files/claim.h"
 #include "base/files/lives.h"
 #include "base/files/state.h"
 #include "base/text/str.h"
+#include "model/settings/paths.h"
 #include "workspace/apply_internal.h"
 
 #define UNDO_KEPT_S (7 * 24 * 3600)
@@ -28,6 +30,8 @@ struct apply {
 	struct timespec looked;
 	struct look_known *known;
 	size_t known_count;
+	struct look_known *own;
+	size_t own_count;
 	struct change_list list;
 	enum apply_verdict *verdicts;
 	bool paths; /* named */
@@ -49,27 +53,6 @@ static int open_upper(const char *layer, const struct layer *held)
 	if (!claim_lock(folder, 0)) /* who looks at it now would see halves */
 		return -EBUSY;
 	return openat(folder, LAYER_UPPER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-static int remember_back(const struct apply_place *p, const struct apply_ends *x, struct err *e)
-{
-	struct look_known *known = NULL, *all;
-	size_t n = 0;
-	int r = 0;
-
-	if (!x->back_n)
-		return 0;
-	(void)apply_undone_read(p, &known, &n);
-	n = n + x->back_n > UNDONE_MAX ? 0 : n;
-	all = realloc(known, (n + x->back_n) * sizeof(*all));
-	if (!all) {
-		free(known);
-		return err_nomem(e);
-	}
-	memcpy(all + n, x->back, x->back_n * sizeof(*all));
-	r = apply_undone_write(p, all, n + x->back_n, e);
-	free(all);
-	return r;
 }
 
 /* What belongs to nobody else is kept: old files whose place was taken, and what somebody has put
@@ -102,6 +85,15 @@ static int stay_staged(const struct apply_place *p, const char *state, const str
 			  "somebody looks at the layer '%.200s'", l->layer);
 }
 
+/* Is there anything that goes back to the layer? */
+static bool any_moved(const struct apply_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->ops[i].moved)
+			return true;
+	return false;
+}
+
 /* `steps`: some of the list may have been done; else it was only staged. */
 static int undo_list(const struct apply_place *p, const char *state, struct apply_list *l,
 		     int workspace, const struct layer *held, struct err *e)
@@ -122,11 +114,11 @@ static int undo_list(const struct apply_place *p, const char *state, struct appl
 		return err_set(e, ERR_INTERNAL, ESTALE, "what was replaced in '%.200s' is gone",
 			       l->workspace);
 	}
-	x.upper = x.items < 0 ? -1 : open_upper(l->layer, held);
+	x.upper = x.items < 0 || !any_moved(l) ? -1 : open_upper(l->layer, held);
 	if (steps && x.items >= 0)
 		lost = apply_unsteps(&x);
 	apply_note_folders(&x);
-	r = remember_back(p, &x, e);
+	r = apply_stamps_add(p->folder, APPLIED_UNDONE, x.back, x.back_n, e);
 	if (x.upper == -EBUSY) {
 		(void)fd_close(x.items);
 		free(x.back);
@@ -184,9 +176,14 @@ int apply_known(int workspace, struct look_known **ret, size_t *n)
 	*ret = NULL;
 	*n = 0;
 	if (r == 0)
-		r = apply_undone_read(&p, ret, n);
+		r = apply_stamps_read(p.folder, APPLIED_UNDONE, ret, n);
 	apply_place_done(&p);
 	return r;
+}
+
+int apply_own(const struct layer *l, struct look_known **ret, size_t *n)
+{
+	return apply_stamps_read(l->folder, LAYER_APPLIED, ret, n);
 }
 
 int apply_undo(int workspace, bool force, size_t *done, struct err *e)
@@ -241,7 +238,7 @@ static int apply_prepare(struct apply *a, struct err *e)
 {
 	struct look_want w;
 
-	if (!a->layer->about.finished)
+	if (!a->layer->about.finished && !a->layer->still)
 		return err_refuse(e, ERR_POLICY, EINVAL,
 				  "brig diff shows what is there, brig discard throws it away",
 				  "the layer of run '%.32s' is damaged: its run did not end",
@@ -250,7 +247,8 @@ static int apply_prepare(struct apply *a, struct err *e)
 	    apply_place_open(a->workspace, true, &a->place, e) < 0 ||
 	    recover_in(&a->place, a->workspace, a->layer, e) < 0)
 		return -e->code;
-	(void)apply_undone_read(&a->place, &a->known, &a->known_count);
+	(void)apply_stamps_read(a->place.folder, APPLIED_UNDONE, &a->known, &a->known_count);
+	(void)apply_stamps_read(a->layer->folder, LAYER_APPLIED, &a->own, &a->own_count);
 	note_look(a->workspace, &a->looked);
 	w = apply_look(a);
 	if (look_list(&w, &a->list, e) < 0)
@@ -283,6 +281,7 @@ struct apply *apply_end(struct apply *a)
 	(void)fd_close(a->workspace);
 	change_list_done(&a->list);
 	free(a->known);
+	free(a->own);
 	free(a->verdicts);
 	free(a);
 	return NULL;
@@ -309,7 +308,9 @@ struct look_want apply_look(const struct apply *a)
 				   .workspace = a->workspace,
 				   .about = &a->layer->about,
 				   .known = a->known,
-				   .known_count = a->known_count };
+				   .known_count = a->known_count,
+				   .own = a->own,
+				   .own_count = a->own_count };
 }
 
 void apply_on_step(struct apply *a, apply_step *fn, void *arg)
@@ -519,7 +520,12 @@ static int apply_write(struct apply *a, struct apply_list *l, struct apply_ends 
 	x->back = calloc(3 * l->n + 1, sizeof(*x->back));
 	if (x->back) {
 		apply_note_folders(x);
-		(void)remember_back(&a->place, x, &undo);
+		if (a->layer->still)
+			apply_note_made(x);
+		(void)apply_stamps_add(a->place.folder, APPLIED_UNDONE, x->back, x->back_n, &undo);
+		if (a->layer->still)
+			(void)apply_stamps_add(a->layer->folder, LAYER_APPLIED, x->back, x->back_n,
+					       &undo);
 	}
 	free(x->back);
 	return 0;
@@ -544,6 +550,26 @@ static int refuse_conflict(const struct apply *a, struct err *e)
 	return 0;
 }
 
+/* A stage beside the workspace may lie where commands write, as one whose workspace is the folder
+ * above: then nobody may live who could, and nobody begins until the descriptor that is returned is
+ * closed. -1: it lies where no command writes. */
+static int keep_others_out(const struct apply *a, const char *items, int *lock, struct err *e)
+{
+	struct err why, unused;
+
+	*lock = -1;
+	if (path_under(items, a->place.path) || !exposed_path(items, NULL, 0, &why))
+		return 0;
+	*lock = exposed_lock(&unused);
+	if (*lock >= 0)
+		return 0;
+	return err_refuse(
+		e, ERR_UNAVAILABLE, EBUSY,
+		"wait until no other run lives, or set XDG_CACHE_HOME to a folder on the "
+		"workspace's file system",
+		"what is applied would be staged in '%.160s', where another run may write", items);
+}
+
 int apply_commit(struct apply *a, size_t *done, struct err *e)
 {
 	CLEANUP(apply_list)
@@ -555,6 +581,7 @@ int apply_commit(struct apply *a, size_t *done, struct err *e)
 				.looked = a->looked,
 				.step = a->step,
 				.arg = a->arg };
+	CLEANUP(fd) int lock = -1;
 	char items[PATH_MAX];
 	struct stat st;
 	int r = 0;
@@ -562,7 +589,8 @@ int apply_commit(struct apply *a, size_t *done, struct err *e)
 	*done = 0;
 	if (refuse_conflict(a, e) < 0)
 		return -e->code;
-	if (make_list(a, &l, a->layer->about.same_place && !anybody_lives(a)) < 0)
+	if (make_list(a, &l, a->layer->about.same_place && !a->layer->still && !anybody_lives(a)) <
+	    0)
 		return err_nomem(e);
 	if (!l.n)
 		return 0;
@@ -576,7 +604,11 @@ int apply_commit(struct apply *a, size_t *done, struct err *e)
 	l.items = items;
 	l.items_ino = fstat(x.items, &st) == 0 ? st.st_ino : 0;
 	l.began = (uint64_t)time(NULL);
-	r = apply_write(a, &l, &x, e);
+	r = keep_others_out(a, items, &lock, e);
+	if (r == 0)
+		r = apply_write(a, &l, &x, e);
+	else
+		(void)apply_items_end(&l);
 	(void)fd_close(x.items);
 	if (r == 0)
 		*done = l.n;
@@ -584,16 +616,30 @@ int apply_commit(struct apply *a, size_t *done, struct err *e)
 	return r;
 }
 
-int apply_auto(struct layer *l, size_t *done, size_t *left, struct err *e)
+static void tell_looks(const struct apply *a, apply_look_at *look, void *arg)
+{
+	for (size_t i = 0; look && i < a->list.n; i++) {
+		const char *reason = guard_change(&a->list.v[i]).reported;
+
+		if (a->verdicts[i] == VERDICT_TAKE && reason)
+			look(arg, a->list.v[i].path, reason);
+	}
+}
+
+int apply_auto(struct layer *l, struct apply_told *ret, apply_look_at *look, void *arg,
+	       struct err *e)
 {
 	const struct apply_asked all = { 0 };
 	CLEANUP(apply) struct apply *a = NULL;
 
-	*done = *left = 0;
+	*ret = (struct apply_told){ 0 };
 	if (apply_begin(l, &a, e) < 0)
 		return -e->code;
 	if (apply_judge(a, &all, e) < 0)
 		return -e->code;
-	*left = apply_count(a, VERDICT_GUARDED) + apply_count(a, VERDICT_NEVER);
-	return apply_commit(a, done, e);
+	ret->left = apply_count(a, VERDICT_GUARDED) + apply_count(a, VERDICT_NEVER);
+	if (apply_commit(a, &ret->done, e) < 0)
+		return -e->code;
+	tell_looks(a, look, arg);
+	return 0;
 }

@@ -35,7 +35,8 @@ enum apply_verdict {
 struct apply; /* of one workspace and layer, locked */
 
 /* Locks the workspace, undoes what a killed apply left, and looks through the layer, which is held
- * alone and stays the caller's. -EBUSY: somebody else applies there. */
+ * alone, or `still`, and stays the caller's. From one that is in use files are copied. -EBUSY:
+ * somebody else applies there. */
 int apply_begin(struct layer *l, struct apply **ret, struct err *e);
 struct apply *apply_end(struct apply *a);
 DEFINE_CLEANUP(apply, struct apply *, apply_end)
@@ -64,8 +65,14 @@ typedef void apply_step(void *arg);
 void apply_on_step(struct apply *a, apply_step *fn, void *arg);
 
 /* For who finishes a run without a question: applies what needs no name, where nothing is in
- * conflict. *left is how many changes were left out. */
-int apply_auto(struct layer *l, size_t *done, size_t *left, struct err *e);
+ * conflict. */
+struct apply_told {
+	size_t done, left; /* changes; those that were left out */
+};
+/* What was applied and is worth a look (guard_says.reported); may be NULL. */
+typedef void apply_look_at(void *arg, const char *path, const char *reason);
+int apply_auto(struct layer *l, struct apply_told *ret, apply_look_at *look, void *arg,
+	       struct err *e);
 
 /* Undoes the last apply in the workspace; *done: how many changes. -ENOENT: there is none. Refused
  * where something has been changed since, unless `force`. */
@@ -74,6 +81,8 @@ int apply_undo(int workspace, bool force, size_t *done, struct err *e);
 /* Stamps of what applies and undos have changed in that workspace: no conflicts. The caller frees
  * *ret. */
 int apply_known(int workspace, struct look_known **ret, size_t *n);
+/* Likewise of what was put there from a layer that is in use. */
+int apply_own(const struct layer *l, struct look_known **ret, size_t *n);
 
 /* Undoes what a killed apply left in that workspace, where there is such a thing; one call to the
  * kernel where there is none. */

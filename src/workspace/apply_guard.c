@@ -103,6 +103,16 @@ static const struct guarded_name *guard_top(const struct change *c)
 	return NULL;
 }
 
+/* Nobody has a list of all that programs read by themselves in a folder they are started in: what
+ * is new there and hidden is told. */
+static const char new_dot[] = "new, and hidden: programs may read it by themselves";
+
+static bool is_new_dot(const struct change *c)
+{
+	return c->path[0] == '.' && !strchr(c->path, '/') && c->kind != CHANGE_DELETED &&
+	       !c->was.mode;
+}
+
 static struct guard_says guard_names(const struct change *c)
 {
 	const struct guarded_name *g;
@@ -121,7 +131,7 @@ static struct guard_says guard_names(const struct change *c)
 		return (struct guard_says){ g->len < strlen(c->path) ? g->len : strlen(c->path),
 					    g->reason, NULL };
 	g = name_reported(c->path);
-	return (struct guard_says){ 0, NULL, g ? g->reason : NULL };
+	return (struct guard_says){ 0, NULL, g ? g->reason : is_new_dot(c) ? new_dot : NULL };
 }
 
 struct guard_says guard_change(const struct change *c)

@@ -41,10 +41,13 @@ void apply_items_drop(const struct apply_list *l);
 /* Only where nothing is in it: false, and it stays. */
 bool apply_items_end(const struct apply_list *l);
 
-/* What an undo has put back; the caller frees *ret. */
-int apply_undone_read(const struct apply_place *p, struct look_known **ret, size_t *n);
-int apply_undone_write(const struct apply_place *p, const struct look_known *v, size_t n,
-		       struct err *e);
+/* Stamps, in a file of a folder: APPLIED_UNDONE of the place of an apply has those of what brig has
+ * changed, LAYER_APPLIED of a layer that is in use those of what was put into the workspace from
+ * it. The caller frees *ret; no such file: none. */
+int apply_stamps_read(int folder, const char *name, struct look_known **ret, size_t *n);
+/* Adds to what the file has. */
+int apply_stamps_add(int folder, const char *name, const struct look_known *v, size_t n,
+		     struct err *e);
 
 /* Two ends of what is done: the workspace and the stage. */
 struct apply_ends {
@@ -69,6 +72,8 @@ int apply_steps(struct apply_ends *x, struct err *e);
 size_t apply_unsteps(struct apply_ends *x);
 /* Afterwards: notes the folders in which something was renamed. */
 void apply_note_folders(struct apply_ends *x);
+/* ... and all that was put into the workspace. */
+void apply_note_made(struct apply_ends *x);
 /* Was anything of what was applied changed since? The path of one such, or NULL. */
 const char *apply_touched(const struct apply_ends *x, const struct timespec *since);
 

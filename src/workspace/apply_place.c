@@ -87,9 +87,9 @@ int apply_place_write(const struct apply_place *p, const char *name, const struc
 	return r < 0 ? err_errno(e, r, "cannot write down what is applied") : 0;
 }
 
-static int place_bytes(const struct apply_place *p, const char *name, struct buf *b)
+static int place_bytes(int folder, const char *name, struct buf *b)
 {
-	CLEANUP(fd) int fd = openat(p->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	CLEANUP(fd) int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
 	return fd < 0 ? -errno : buf_read_file(b, fd);
 }
@@ -98,7 +98,7 @@ int apply_place_read(const struct apply_place *p, const char *name, struct apply
 		     struct err *e)
 {
 	struct buf b = BUF_INIT(CHANGES_BYTES);
-	int r = place_bytes(p, name, &b);
+	int r = place_bytes(p->folder, name, &b);
 
 	if (r == 0)
 		r = apply_list_read(buf_str(&b), b.len, ret);
@@ -206,14 +206,14 @@ static void undone_fields(struct parcel *p, struct look_known *k)
 	k->ctime = (struct timespec){ .tv_sec = (time_t)s, .tv_nsec = (long)(ns % 1000000000) };
 }
 
-int apply_undone_read(const struct apply_place *p, struct look_known **ret, size_t *n)
+int apply_stamps_read(int folder, const char *name, struct look_known **ret, size_t *n)
 {
 	struct buf b = BUF_INIT(CHANGES_BYTES);
 	CLEANUP(arena) struct arena *a = arena_new((size_t)64 << 20);
 	struct look_known *v, *copy = NULL;
 	struct parcel in;
 	size_t count = 0;
-	int r = a ? place_bytes(p, APPLIED_UNDONE, &b) : -ENOMEM;
+	int r = a ? place_bytes(folder, name, &b) : -ENOMEM;
 
 	*ret = NULL;
 	*n = 0;
@@ -233,8 +233,8 @@ int apply_undone_read(const struct apply_place *p, struct look_known **ret, size
 	return r == -ENOENT ? 0 : r;
 }
 
-int apply_undone_write(const struct apply_place *p, const struct look_known *v, size_t n,
-		       struct err *e)
+static int stamps_write(int folder, const char *name, const struct look_known *v, size_t n,
+			struct err *e)
 {
 	struct buf b = BUF_INIT(CHANGES_BYTES);
 	struct parcel out = parcel_to(&b, UNDONE_MARK);
@@ -246,9 +246,31 @@ int apply_undone_write(const struct apply_place *p, const struct look_known *v, 
 
 		undone_fields(&out, &k);
 	}
-	r = b.failed ? -ENOMEM : draft_write(p->folder, APPLIED_UNDONE, &b, 0600, false);
+	r = b.failed ? -ENOMEM : draft_write(folder, name, &b, 0600, false);
 	buf_done(&b);
-	return r < 0 ? err_errno(e, r, "cannot write down what was undone") : 0;
+	return r < 0 ? err_errno(e, r, "cannot write down what was changed") : 0;
+}
+
+int apply_stamps_add(int folder, const char *name, const struct look_known *v, size_t n,
+		     struct err *e)
+{
+	struct look_known *known = NULL, *all;
+	size_t had = 0;
+	int r;
+
+	if (!n)
+		return 0;
+	(void)apply_stamps_read(folder, name, &known, &had);
+	had = had + n > UNDONE_MAX ? 0 : had;
+	all = realloc(known, (had + n) * sizeof(*all));
+	if (!all) {
+		free(known);
+		return err_nomem(e);
+	}
+	memcpy(all + had, v, n * sizeof(*all));
+	r = stamps_write(folder, name, all, had + n, e);
+	free(all);
+	return r;
 }
 
 /* ---- old ones ---- */

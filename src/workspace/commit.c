@@ -227,6 +227,21 @@ void apply_note_folders(struct apply_ends *x)
 	}
 }
 
+void apply_note_made(struct apply_ends *x)
+{
+	for (size_t i = 0; i < x->list->n; i++) {
+		const struct apply_op *o = &x->list->ops[i];
+		const char *name;
+		CLEANUP(fd) int dir = -1;
+
+		if (o->what == APPLY_REMOVE || o->what == APPLY_MODE)
+			continue;
+		dir = apply_parent(x->workspace, o->path, &name);
+		if (dir >= 0)
+			note_back(x, dir, name);
+	}
+}
+
 /* Where our thing is tells on which side of the step it was. */
 static bool back_swap(struct apply_ends *x, const struct apply_op *o, int dir, const char *name,
 		      const char *staged)

@@ -26,6 +26,10 @@ struct look_want {
 	bool count; /* lines */
 	const struct look_known *known;
 	size_t known_count;
+	/* What was put into the workspace from this layer since its mount was made: in a folder
+	 * that the mount has alone, a name of those that is missing was removed inside. */
+	const struct look_known *own;
+	size_t own_count;
 };
 
 int look_list(const struct look_want *w, struct change_list *ret, struct err *e);

@@ -29,6 +29,7 @@ enum {
 
 struct walk_state {
 	const struct look_want *w;
+	const struct look_known *known, *own; /* of *w, in order */
 	struct arena *arena;
 	struct change *v;
 	size_t n, names;
@@ -70,19 +71,41 @@ static int walk_failed(struct walk_state *s, int code)
 					   s->path);
 }
 
+static int known_order(const void *x, const void *y)
+{
+	const struct look_known *a = x, *b = y;
+
+	if (a->dev != b->dev)
+		return a->dev < b->dev ? -1 : 1;
+	if (a->ino != b->ino)
+		return a->ino < b->ino ? -1 : 1;
+	if (a->ctime.tv_sec != b->ctime.tv_sec)
+		return a->ctime.tv_sec < b->ctime.tv_sec ? -1 : 1;
+	return a->ctime.tv_nsec < b->ctime.tv_nsec    ? -1
+	       : a->ctime.tv_nsec == b->ctime.tv_nsec ? 0
+						      : 1;
+}
+
+static const struct look_known *known_sorted(struct arena *a, const struct look_known *v, size_t n)
+{
+	struct look_known *copy = n ? arena_copy_array(a, v, n, sizeof(*v)) : NULL;
+
+	if (copy)
+		qsort(copy, n, sizeof(*copy), known_order);
+	return copy;
+}
+
+static bool known_has(const struct look_known *v, size_t n, const struct stat *st)
+{
+	const struct look_known k = { st->st_dev, st->st_ino, st->st_ctim };
+
+	return v && bsearch(&k, v, n, sizeof(k), known_order) != NULL;
+}
+
 static bool since_start(const struct walk_state *s, const struct stat *st)
 {
-	if (time_before(&st->st_ctim, &s->w->about->start))
-		return false;
-	for (size_t i = 0; i < s->w->known_count; i++) {
-		const struct look_known *k = &s->w->known[i];
-
-		if (k->dev == st->st_dev && k->ino == st->st_ino &&
-		    k->ctime.tv_sec == st->st_ctim.tv_sec &&
-		    k->ctime.tv_nsec == st->st_ctim.tv_nsec)
-			return false;
-	}
-	return true;
+	return !time_before(&st->st_ctim, &s->w->about->start) &&
+	       !known_has(s->known, s->w->known_count, st);
 }
 
 static int walk_add(struct walk_state *s, const struct walk_in *in, struct change c)
@@ -279,8 +302,9 @@ static int walk_file(struct walk_state *s, const struct walk_in *in, const char 
 
 static int walk_names(struct walk_state *s, const struct walk_in *in);
 
-/* What the opaque folder does not show any more. */
-static int walk_missing(struct walk_state *s, const struct walk_in *in)
+/* What the folder does not show any more: of an opaque one all, else what was put there from the
+ * layer. */
+static int walk_missing(struct walk_state *s, const struct walk_in *in, bool all)
 {
 	const struct fd_entry *d;
 	struct folder f;
@@ -294,7 +318,8 @@ static int walk_missing(struct walk_state *s, const struct walk_in *in)
 		if (++s->names > WALK_NAMES)
 			return walk_failed(s, -E2BIG);
 		if (fstatat(in->up, d->name, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
-		    fstatat(in->low, d->name, &low, AT_SYMLINK_NOFOLLOW) < 0)
+		    fstatat(in->low, d->name, &low, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    (!all && !known_has(s->own, s->w->own_count, &low)))
 			continue;
 		if (!path_push(s, d->name, &was))
 			return walk_failed(s, -ENAMETOOLONG);
@@ -335,6 +360,7 @@ static int walk_folder(struct walk_state *s, const struct walk_in *in, const cha
 	int low = was && S_ISDIR(was->st_mode) ? openat(in->low, name, FOLDER_FLAGS) : -1;
 	struct walk_in below = *in;
 	struct change c = { .now = change_was_of(now), .kind = CHANGE_FOLDER };
+	bool all;
 	char opaque = 0;
 	int r = 0;
 
@@ -371,10 +397,10 @@ static int walk_folder(struct walk_state *s, const struct walk_in *in, const cha
 	}
 	if (r == 0)
 		r = walk_names(s, &below);
-	if (r == 0 && low >= 0 && fgetxattr(up, "user.overlay.opaque", &opaque, 1) == 1 &&
-	    opaque == 'y')
-		r = walk_missing(s, &below);
-	return r;
+	if (r != 0 || low < 0)
+		return r;
+	all = fgetxattr(up, "user.overlay.opaque", &opaque, 1) == 1 && opaque == 'y';
+	return all || (s->own && !c.origin) ? walk_missing(s, &below, all) : 0;
 }
 
 static int walk_name(struct walk_state *s, const struct walk_in *in, const char *name)
@@ -439,7 +465,11 @@ static int path_order(const void *x, const void *y)
 
 int look_walk(const struct look_want *w, struct change_list *ret, struct err *e)
 {
-	struct walk_state s = { .w = w, .arena = ret->arena, .e = e };
+	struct walk_state s = { .w = w,
+				.known = known_sorted(ret->arena, w->known, w->known_count),
+				.own = known_sorted(ret->arena, w->own, w->own_count),
+				.arena = ret->arena,
+				.e = e };
 	/* A descriptor that was handed down stands where the last look ended. */
 	CLEANUP(fd) int up = openat(w->upper, ".", FOLDER_FLAGS);
 	CLEANUP(fd) int low = openat(w->workspace, ".", FOLDER_FLAGS);

@@ -102,6 +102,37 @@ def every_run_is_shown(b):
     nothing_is_cut_off(b, "run")
 
 
+@test(limit=120)
+def what_a_run_has_changed_is_shown_as_text_and_applied_or_thrown_away():
+    name = ATTACK.replace("/", "_")
+    make = "import sys; open(sys.argv[1], 'w').write(sys.argv[2] + chr(10)); open('.envrc', 'w').write('evil')"
+    with browser.borrowed(window) as b, daemon() as d:
+        run = brig("run", "--json", "--workspace", "overlay", "--", "python3", "-c", make, name, ATTACK).json
+        b.go(address(d, admin=True))
+        page(b, f"run/{run['id']}")
+        b.sees(SEEN.replace("/", "_"))
+        b.sees(f"+{SEEN}")
+        b.sees("by name only")
+        picture(b, "changes")
+        b.script("window.confirm = () => true; [...document.querySelectorAll('button')].find(x => x.textContent === 'Apply').click()")
+        b.sees("1 change applied, 1 left out.")
+        assert (workspace() / name).read_text() == ATTACK + "\n" and not (workspace() / ".envrc").exists()
+        b.script("[...document.querySelectorAll('button')].find(x => x.textContent === 'Discard').click()")
+        b.sees("Discarded.")
+        assert brig("diff", run["id"]).status == 125
+        wrong = complaints(b)
+        assert b.script("return window.owned === undefined") and not wrong, wrong
+        # One that is paused: the same panel on its own page.
+        box = d.create(name="boxed", spec={"workspace": {"path": str(workspace()), "mode": "overlay"}})["id"]
+        d.exec(box, "sh", "-c", "echo x > boxed-file")
+        page(b, f"sandbox/{box}")
+        b.sees("What contains it")
+        assert "What it changed" not in b.script("return document.querySelector('main').innerText")
+        d.do(box, "pause")
+        b.sees("boxed-file")
+        d.do(box, "resume")
+
+
 @test(limit=240)
 def every_page_shows_what_there_is():
     with browser.borrowed(window) as b, daemon() as d:

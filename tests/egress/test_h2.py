@@ -224,19 +224,18 @@ MANY = 10400  # more than a connection has streams, and than it goes on with whe
 
 @test
 def no_request_is_lost_when_a_connection_is_full():
-    """httpx and gRPC, whose Python takes a while, in `make soak`."""
-    clients = [CURL_MANY, f"cat > n.js <<'E'\n{NODE_MANY}\nE\nenv -u https_proxy node n.js"]
+    """Node has forty in flight at any time; the others, which ask one after the other or in Python, in `make soak`."""
+    clients = [f"cat > n.js <<'E'\n{NODE_MANY}\nE\nenv -u https_proxy node n.js"]
     if os.environ.get("BRIG_SOAK"):
-        clients += [f"env -u all_proxy python3 -c \"{code}\"" for code in (HTTPX_MANY, GRPC_MANY)]
+        clients += [CURL_MANY, *(f"env -u all_proxy python3 -c \"{code}\"" for code in (HTTPX_MANY, GRPC_MANY))]
     with Nghttpd("h2.test", tells=False) as w, Grpc("g.test") as g:
         script = "\n".join(f"{c.replace('MANY', str(MANY))}" for c in clients)
-        r = behind(configure(w, g), "sh", "-c", script)
+        r = behind(configure(w, g), "sh", "-c", script, timeout=600)
         print(r["stdout"], r["stderr"])
         told = {name: list(map(int, rest)) for name, *rest in map(str.split, r["stdout"].splitlines())}
-        assert told.pop("curl") == [MANY, 200], told
-        assert told.pop("node") == [MANY, 0, 2], told
+        assert told.pop("node") == [MANY, 0, 2] and len(told) == len(clients) - 1, told
+        assert told.pop("curl", [MANY, 200]) == [MANY, 200], told
         assert all(n == MANY and not lost for n, lost, _ in told.values()), told
-        assert len(told) == len(clients) - 2 and told.get("httpx", [0, 0, 2])[2] >= 2, told
 
 
 HTTPX = r"""

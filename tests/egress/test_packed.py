@@ -155,6 +155,17 @@ def what_cannot_be_read_is_as_the_setting_says():
         assert (kinds.count("leak.warn") >= told) if told else kinds.count("leak.warn") == 0, (how, kinds)
 
 
+@test
+def a_coding_that_nobody_knows_is_told_where_it_may_pass():
+    head = "Content-Encoding: compress\r\n"
+    sent = {"unknown": (bytes(b ^ 0x5a for b in b"a line\n" * 20 + VALUE.encode()), head), "said_so": (b"a line\n" + VALUE.encode(), head)}
+    for strict, how, passes, told in ((True, "allow", set(), 0), (False, "allow", {"unknown"}, 0), (False, "warn", {"unknown"}, 1), (False, "block", set(), 0)):
+        got, came, r = send(sent, leaks={"strict": strict, "unreadable": how})
+        assert {n for n, s in got.items() if s == "200"} == passes and VALUE.encode() not in b"".join(came.values()), (strict, how, got, r)
+        kinds = [e["type"] for e in json.loads(brig("audit", "list", "--json").text) if e.get("run") == r["id"]]
+        assert (kinds.count("leak.warn") > 0) == bool(told), (strict, how, kinds)
+
+
 class Answers(Handler):
     """Says the value that it was given, packed in many ways."""
 

@@ -263,7 +263,7 @@ def a_run_whose_brig_was_killed_leaves_a_damaged_layer():
 @test
 def what_cannot_have_an_overlay_says_so():
     (workspace() / "d").mkdir()
-    for options, words in ((("--backend", "docker"), "docker"), (("--backend", "ssh", "--set", "ssh.host=a"), "ssh"), (("--backend", "bwrap"), "bwrap"),
+    for options, words in ((("--backend", "docker"), "docker"), (("--backend", "ssh", "--set", "ssh.host=a"), "ssh"), (("--backend", "bwrap", "--read", str(workspace() / "d")), "bwrap"),
                            (("--policy", "full_access", "--i-know-this-is-not-a-sandbox"), "none"), (("--write", str(workspace() / "d")), "layer")):
         done = brig("run", *OVERLAY, *options, "--", "true")
         assert done.status == 125 and words in done.errors and "hint: " in done.errors, (options, done)

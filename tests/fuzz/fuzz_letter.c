@@ -16,6 +16,7 @@ static void write_sample(struct buf *b)
 			    .envp = envp,
 			    .path = "/bin",
 			    .cwd = "/workspace",
+			    .layered = "",
 			    .writable = writable,
 			    .writable_count = 2,
 			    .tmpfs = { "/tmp" },
@@ -49,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (letter_read(b.data, b.len, &l, &e) == 0) {
 		size_t sum = length(l.inside.argv) + length(l.inside.envp) + strlen(l.inside.path) +
-			     strlen(l.inside.cwd);
+			     strlen(l.inside.cwd) + strlen(l.inside.layered);
 
 		for (size_t i = 0; i < l.check_count; i++)
 			sum += strlen(l.checks[i].path);

@@ -41,12 +41,12 @@ def both_eras_are_served():
     with served() as s:
         found = s.ask("server/discover")["result"]
         assert found["resultType"] == "complete" and MODERN in found["supportedVersions"], found
-        assert len(s.ask("tools/list")["result"]["tools"]) == 11
+        assert len(s.ask("tools/list")["result"]["tools"]) == 12
         assert s.done("run_command", shell="echo hi; pwd")["stdout"].startswith("hi\n")
         s.era = LEGACY
         a = s.hello()
         assert a.status == 200 and a.last["result"]["protocolVersion"] == LEGACY and len(s.session) == 32, a
-        assert s.ask("ping")["result"] == {} and len(s.ask("tools/list")["result"]["tools"]) == 11
+        assert s.ask("ping")["result"] == {} and len(s.ask("tools/list")["result"]["tools"]) == 12
         r = s.call("run_command", shell="echo out; exit 3")
         assert r["isError"] and r["structuredContent"]["exit_code"] == 3 and r["structuredContent"]["stdout"] == "out\n", r
 
@@ -385,7 +385,7 @@ def strangers_keep_nobody_out():
             with contextlib.suppress(OSError):
                 one.sendall(b"POST /mcp HTTP/1.1\r\n")
         for _ in range(5):
-            assert len(s.ask("tools/list")["result"]["tools"]) == 11
+            assert len(s.ask("tools/list")["result"]["tools"]) == 12
         assert silent[1].recv(1) == b"", "the oldest is still there"
         (workspace() / "go").touch()  # who had shown a token is not cut off
         assert Said(c.getresponse()).last["result"]["structuredContent"]["exit_code"] == 0

@@ -13,7 +13,7 @@ from harness import PATIENCE, brig, descendants, main, test, wait_until, workspa
 from mcp import LEGACY, META, MODERN, Client
 
 TOOLS = ["run_command", "run_python", "run_script", "read_file", "write_file", "edit_file", "list_files", "search_files",
-         "create_sandbox", "list_sandboxes", "delete_sandbox"]
+         "workspace_diff", "create_sandbox", "list_sandboxes", "delete_sandbox"]
 
 
 def below(process):
@@ -350,6 +350,26 @@ def a_roles_scripts_are_tools_of_their_own():
             with Client("--config", "role.yaml") as c:
                 r = c.call("greet", path="/tmp")
                 assert r["isError"] and "steers programs" in r["content"][0]["text"], r
+
+
+@test
+def the_model_sees_what_it_changed_in_a_layer_and_cannot_apply_it():
+    (workspace() / "old").write_text("old\n")
+    with Client("--workspace", "overlay", "--apply", "never", era=LEGACY) as c:
+        run = c.done("run_command", shell="echo from-a-call > new; rm old")["run"]
+        for asked in ({}, {"run": run}):
+            said = c.done("workspace_diff", **asked)
+            assert "+from-a-call" in said["diff"] and "-old" in said["diff"] and not said["truncated"], said
+        box = c.done("create_sandbox")["sandbox"]
+        c.done("run_command", shell="echo from-a-box > boxed; seq -f %020g 9000 > long", sandbox=box)
+        said = c.done("workspace_diff", sandbox=box)
+        assert said["truncated"] and "from-a-call" not in said["diff"], said["diff"][:300]
+        wrong = c.call("workspace_diff", run="0" * 32)
+        assert wrong["isError"], wrong
+        assert sorted(p.name for p in workspace().iterdir()) == ["old"]
+        assert c.call("workspace_diff", apply=True)["isError"]  # there is no such argument
+    with Client(era=LEGACY) as c:
+        assert c.call("workspace_diff")["isError"]  # the folder itself is the workspace
 
 
 if __name__ == "__main__":

@@ -4,15 +4,17 @@
 
 import json
 import os
+import pathlib
 import pty
 import random
 import select
+import shutil
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from harness import brig, brig_environment, main, start_brig, test, workspace  # noqa: E402
+from harness import brig, brig_environment, main, start_brig, test, wait_until, workspace  # noqa: E402
 
 
 def run(script):
@@ -319,6 +321,28 @@ def killed(times):
 @test
 def killed_at_any_moment_it_is_all_or_nothing():
     killed(int(os.environ.get("SOAK_KILLS", "15")))
+
+
+@test
+def a_stage_beside_the_workspace_waits_until_nobody_could_write_there():
+    inner, cache = workspace() / "inner", pathlib.Path("/dev/shm/brig-cache-of-a-test")
+    inner.mkdir()
+    cache.mkdir(mode=0o700)
+    elsewhere = {"cwd": inner, "env": {"XDG_CACHE_HOME": str(cache)}}
+    try:
+        run = brig("run", "--json", "--workspace", "overlay", "--", "sh", "-c", "echo x > new", **elsewhere).json["id"]
+        other = start_brig("run", "--", "sh", "-c", "touch begun; sleep 100")  # the folder above is its workspace
+        assert wait_until((workspace() / "begun").exists)
+        done = brig("apply", run, **elsewhere)
+        assert done.status == 125 and "another run may write" in done.errors and not (inner / "new").exists(), done
+        other.terminate()
+        other.communicate()
+        assert brig("apply", run, **elsewhere).status == 0 and (inner / "new").read_text() == "x\n"
+        assert brig("apply", "--undo", **elsewhere).status == 0 and not (inner / "new").exists()
+        for left in workspace().glob(".brig-applied-*"):
+            shutil.rmtree(left)
+    finally:
+        shutil.rmtree(cache)
 
 
 if __name__ == "__main__":

@@ -184,12 +184,14 @@ def a_talk_at_a_terminal():
     t.say(b"[packages]: ", b"@pypi api.example.org\n")
     t.say(b"[auto]: ", b"nativ\n")
     t.say(b"[auto]: ", b" native \n")
+    t.say(b"[direct]: ", b"layer\n")
+    t.say(b"[direct]: ", b"overlay\n")
     t.say(b"[y/N]: ", b"y\n")
-    t.until(b"backend: native\r\nhome: keep\r\n\r\nwrite this")  # no remarks: the questions stay on the screen
+    t.until(b"backend: native\r\nhome: keep\r\nworkspace:\r\n  mode: overlay\r\n\r\nwrite this")  # no remarks: the questions stay on the screen
     t.say(b"[Y/n]: ", b"what\n")
     t.say(b"[Y/n]: ", b"\n")
     assert t.end() == 0 and b"wrote " in t.seen, t.seen
-    assert settings()[2:] == ["network: proxy", "egress:", "  allow:", '    - "@pypi"', '    - "api.example.org"', "backend: native", "home: keep"], settings()
+    assert settings()[2:] == ["network: proxy", "egress:", "  allow:", '    - "@pypi"', '    - "api.example.org"', "backend: native", "home: keep", "workspace:", "  mode: overlay"], settings()
 
 
 @test
@@ -200,7 +202,7 @@ def no_and_the_end_of_input_and_ctrl_c_leave_nothing():
                                            (b"[auto]: ", b"\x04", 1, b"nothing was written"), (b"[packages]: ", b"\x03", 130, b""), (b"[Y/n]: ", b"\x03", 130, b""),
                                            (b"[packages]: ", b"%" * 3000 + b"\n" + b"?\n" * 2, 1, b"three answers")):
         t = Talk()
-        for q in (b"[packages]: ", b"[auto]: ", b"[y/N]: ", b"[Y/n]: "):
+        for q in (b"[packages]: ", b"[auto]: ", b"[direct]: ", b"[y/N]: ", b"[Y/n]: "):
             t.say(q, answer if q == question else b"\n")
             if q == question:
                 break

@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from harness import brig, brig_environment, main, start_brig, test, wait_until, workspace  # noqa: E402
+from terminals import Terminal  # noqa: E402
 
 OVERLAY = ("--workspace", "overlay")
 
@@ -81,6 +82,70 @@ def a_programs_way_round_a_rename_that_an_overlay_refuses():
     r = run("python3 -c \"import os; os.rename('k', 'm')\"")
     assert r["exit_code"] != 0 and any("overlay workspace" in h for h in r["hints"]), r
     drop(r)
+
+
+def again(t, word, times):
+    def seen():
+        t.read()
+        return t.seen.count(word) >= times
+    assert wait_until(seen), t.seen
+
+
+@test
+def at_a_terminal_it_asks_and_shows_the_diff_first_if_asked():
+    (workspace() / "old").write_text("old\n")
+    t = Terminal(words=("run", "--workspace", "overlay", "--", "sh", "-c", "echo text-of-new > new; rm old"))
+    t.until(b"i: ask for each] ")
+    t.type(b"d\n")
+    t.until(b"+text-of-new")
+    again(t, b"i: ask for each] ", 2)
+    assert sorted(os.listdir(workspace())) == ["old"]
+    t.type(b"y\n")
+    assert t.finish() == 0 and os.listdir(workspace()) == ["new"], t.seen
+
+
+@test
+def at_a_terminal_each_change_can_be_asked_for_and_anything_else_is_a_no():
+    t = Terminal(words=("run", "--workspace", "overlay", "--", "sh", "-c", "echo a > a; echo b > b"))
+    t.until(b"i: ask for each] ")
+    t.type(b"i\n")
+    asked = 0
+    for answer in (b"n\n", b"y\n"):
+        asked += 1
+        again(t, b"Apply this change", asked)
+        t.type(answer)
+    assert t.finish() == 0 and os.listdir(workspace()) == ["b"] and b"brig apply or brig discard" not in t.seen, t.seen
+    for answer in (b"\n", b"n\n", b"yy\n", b"\x03"):
+        t = Terminal(words=("run", "--workspace", "overlay", "--", "touch", "c"))
+        t.until(b"i: ask for each] ")
+        t.type(answer)
+        t.finish()
+        assert os.listdir(workspace()) == ["b"], (answer, t.seen)
+
+
+@test
+def new_hidden_names_that_were_applied_are_told():
+    done = brig("run", *OVERLAY, "--apply", "auto", "--", "sh", "-c", "echo x > .toolrc; mkdir d; echo y > d/.inner")
+    assert done.status == 0 and ".toolrc" in done.errors and ".inner" not in done.errors, done
+    done = brig("run", *OVERLAY, "--apply", "auto", "--", "sh", "-c", "echo x >> .toolrc")
+    assert done.status == 0 and ".toolrc" not in done.errors, done
+
+
+@test
+def bwrap_mounts_nothing_in_an_overlay_workspace_and_says_so():
+    os.makedirs(workspace() / "shown")
+    done = brig("run", "--backend", "bwrap", *OVERLAY, "--read", workspace() / "shown", "--", "true")
+    assert done.status == 125 and "shown' in an overlay workspace" in done.errors and "native" in done.errors, done
+    assert brig("run", "--backend", "native", *OVERLAY, "--read", workspace() / "shown", "--", "true").status == 0
+
+
+@test
+def nobody_inside_gets_at_the_layer_itself():
+    look = "cat /proc/self/mounts; ls -R /.brig /.upper /.layer; cd /.brig/layer && ls; cat /.brig/layer/about; true"
+    for backend in ("native", "bwrap"):
+        r = brig("run", "--json", "--backend", backend, *OVERLAY, "--", "sh", "-c", f"echo secret-of-upper > f; {look}").json
+        assert "overlay" in r["stdout"] and "secret-of-upper" not in r["stdout"] and "upper\n" not in r["stdout"].replace("/upper", ""), r
+        drop(r)
 
 
 if __name__ == "__main__":

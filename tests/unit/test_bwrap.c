@@ -126,6 +126,7 @@ static void write_sample(struct buf *b)
 			    .envp = envp,
 			    .path = "/bin:/usr/bin",
 			    .cwd = "/workspace",
+			    .layered = "/workspace",
 			    .uid = 1000,
 			    .writable = writable,
 			    .writable_count = 2,
@@ -154,6 +155,7 @@ static void a_letter_arrives_as_it_was_written(void **state UNUSED)
 	assert_null(l.inside.envp[2]);
 	assert_string_equal(l.inside.path, "/bin:/usr/bin");
 	assert_string_equal(l.inside.cwd, "/workspace");
+	assert_string_equal(l.inside.layered, "/workspace");
 	assert_string_equal(l.inside.writable[1], "/workspace");
 	assert_string_equal(l.inside.tmpfs[1], "/home/x");
 	assert_true(l.inside.uid == 1000 && l.inside.in == -1 && l.inside.cpus == 2);

@@ -159,6 +159,10 @@ void setup_text(const struct setup_answers *a, const struct project_found *f, st
 			 ? "\n# HOME is kept for this project, with its caches.\nhome: keep\n"
 			 : "\n# HOME is empty and gone afterwards. Kept for this project, with "
 			   "its caches:\n# home: keep\n");
+	if (a->overlay)
+		buf_puts(out,
+			 "\n# What commands write goes to a layer over the folder: brig diff shows "
+			 "it,\n# brig apply puts it there.\nworkspace:\n  mode: overlay\n");
 	buf_puts(out, tail);
 	if (a->agent)
 		buf_printf(out,

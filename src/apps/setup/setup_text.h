@@ -22,6 +22,7 @@ struct setup_answers {
 	struct strlist why;    /* a remark for each of the first of them; brig learn's */
 	struct strlist fields; /* egress.fields, likewise */
 	bool keep_home;
+	bool overlay;      /* the workspace is seen through a layer */
 	const char *agent; /* of `brig wrap`; NULL: none */
 };
 

@@ -116,6 +116,14 @@ static const struct tool_arg in_create[] = {
 	ARG_END,
 };
 
+static const struct tool_arg in_diff[] = {
+	{ "sandbox", TOOL_TEXT, .about = "A sandbox of create_sandbox, by id or name." },
+	{ "run", TOOL_TEXT,
+	  .about = "The `run` of an earlier call. Without either: the last call that had a sandbox "
+		   "of its own." },
+	ARG_END,
+};
+
 static const struct tool_arg in_nothing[] = { ARG_END };
 
 static const struct tool_arg in_delete[] = {
@@ -207,6 +215,12 @@ static const struct tool_arg out_boxes[] = {
 	ARG_END,
 };
 
+static const struct tool_arg out_diff[] = {
+	{ "diff", TOOL_TEXT, .need = true },
+	{ "truncated", TOOL_FLAG },
+	ARG_END,
+};
+
 static const struct tool_arg out_delete[] = { { "deleted", TOOL_TEXT, .need = true }, ARG_END };
 
 /* ---- the tools ---- */
@@ -280,6 +294,17 @@ const struct tool tool_table[] = {
 	  .reads = true,
 	  .keeps = true,
 	  .begin = search_files },
+	{ .name = "workspace_diff",
+	  .title = "Show what was changed",
+	  .about =
+		  "Where the workspace is an overlay (workspace.mode), what a command or a sandbox "
+		  "has changed there and nobody has applied yet, as a patch. Only the user can "
+		  "apply it.",
+	  .input = in_diff,
+	  .output = out_diff,
+	  .reads = true,
+	  .keeps = true,
+	  .begin = workspace_diff },
 	{ .name = "create_sandbox",
 	  .title = "Create a sandbox",
 	  .about =

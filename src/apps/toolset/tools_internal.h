@@ -195,6 +195,10 @@ void result_run(struct tool_call *c, const struct outcome *o);
 /* What was denied beside a command: by an operation on files, or as its box ended. */
 void result_denied(struct tool_call *c, const struct outcome *o);
 
+/* ---- what was changed (tool_diff.c) ---- */
+
+tool_fn workspace_diff;
+
 /* ---- boxes (tool_boxes.c) ---- */
 
 /* `name`: what the list of runs calls it; NULL: nothing. */

@@ -326,12 +326,11 @@ static void put_denied(struct json *j, const struct run_told *t)
 static void put_run(struct json *j, const struct run_told *t)
 {
 	static const char *const begin[][2] = {
-		{ "time", "began" }, { "principal" }, { "agent" },
-		{ "backend" },       { "argv0" },     { "argv" },
-		{ "access" },        { "network" },   { "profile" },
-		{ "workspace" },     { "memory" },    { "timeout_ms" },
-		{ "policy" },        { "version" },   { "within" },
-		{ "name" },          { NULL }
+		{ "time", "began" }, { "principal" }, { "agent" },  { "backend" },
+		{ "argv0" },         { "argv" },      { "access" }, { "network" },
+		{ "profile" },       { "workspace" }, { "memory" }, { "timeout_ms" },
+		{ "policy" },        { "version" },   { "within" }, { "name" },
+		{ "mode" },          { NULL }
 	};
 	static const char *const end[][2] = {
 		{ "time", "ended" }, { "outcome" },   { "rc" },    { "signal" }, { "duration_ms" },

@@ -107,7 +107,7 @@ static void bind(struct maker *m, const struct op *o)
 		descriptor(m, o->writable ? "--bind-fd" : "--ro-bind-fd", BWRAP_OP, src, index);
 	else
 		args_option(m, o->writable ? "--bind" : "--ro-bind", src);
-	text(m, o->dst);
+	text(m, str_eq(o->dst, PLAN_UPPER) ? BWRAP_LAYER : o->dst);
 }
 
 bool bwrap_may_hold(const struct box_plan *p, size_t op)
@@ -311,7 +311,7 @@ static void operation(struct maker *m, const struct op *o)
 		break;
 	case OP_DEVICE:
 	case OP_DEVPTS:
-	case OP_LAYER:   /* refused */
+	case OP_LAYER:   /* brig's, inside: bwrap_inside.c */
 	case OP_OVERLAY: /* refused, or left out and said, by the plan */
 	case OP_KINDS:
 		break;
@@ -335,6 +335,14 @@ static void namespaces(struct maker *m)
 	text(m, "--as-pid-1"); /* brig's own init reaps */
 }
 
+/* The layer comes last: it lies in a folder that is made with procfs. */
+static void layer(struct maker *m)
+{
+	for (size_t i = 0; i < m->plan->op_count; i++)
+		if (str_eq(m->plan->ops[i].dst, PLAN_UPPER))
+			bind(m, &m->plan->ops[i]);
+}
+
 /* A private folder that nothing is put into can come last. bubblewrap reads the list of mounts
  * after each bind, and the later a mount is made the fewer times it is read. */
 static bool can_wait(const struct box_plan *p, const struct op *o)
@@ -356,8 +364,10 @@ int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_
 	namespaces(&m);
 	for (int late = 0; late < 2; late++)
 		for (size_t i = 0; i < p->op_count; i++)
-			if (!p->ops[i].skip && can_wait(p, &p->ops[i]) == late)
+			if (!p->ops[i].skip && can_wait(p, &p->ops[i]) == late &&
+			    !str_eq(p->ops[i].dst, PLAN_UPPER))
 				operation(&m, &p->ops[i]);
+	layer(&m);
 	args_option(&m, "--remount-ro", "/dev");
 	args_option(&m, "--remount-ro", "/");
 	args_option(&m, "--chdir", p->cwd);

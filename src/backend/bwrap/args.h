@@ -9,6 +9,7 @@
 
 #define BWRAP_PROCS_FOLDER "/.brig"
 #define BWRAP_PROCS BWRAP_PROCS_FOLDER "/proc"
+#define BWRAP_LAYER BWRAP_PROCS_FOLDER "/layer" /* of an overlay workspace */
 
 /* What the program at hand knows beyond 0.8.0, found in the program itself: distributions carry
  * newer options back. */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "backend/bwrap/launch.h"
+#include "base/text/str.h"
+#include "model/settings/paths.h"
 #include "model/settings/spec_writes.h"
 
 struct backend_plan {
@@ -31,12 +33,32 @@ static int bwrap_honours(const struct spec *s, struct err *e)
 	/* It mounts a device by its name: nobody could compare what it has found there. */
 	if (spec_asks(s, FIELD_GPUS) || spec_asks(s, FIELD_GPU))
 		return backend_cannot(s, "bwrap", s->gpus ? FIELD_GPUS : FIELD_GPU, NULL, e);
-	if (spec_has_layer(s))
-		what = "an overlay workspace (workspace.mode: overlay)";
 	if (!what)
 		return 0;
 	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",
 			  "backend 'bwrap' cannot honour %s", what);
+}
+
+/* bubblewrap has made all other mounts by the time the overlay is made: it would hide those that
+ * lie in the workspace, and cannot be made over them. */
+static int nothing_in_workspace(const struct box_plan *p, struct err *e)
+{
+	const char *inside = NULL;
+
+	for (size_t i = 0; i < p->op_count; i++)
+		if (p->ops[i].kind == OP_LAYER)
+			inside = p->ops[i].dst;
+	for (size_t i = 0; inside && i < p->op_count; i++) {
+		const struct op *o = &p->ops[i];
+
+		if (o->skip || o->kind == OP_LAYER || !path_under(o->dst, inside) ||
+		    str_eq(o->dst, inside))
+			continue;
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",
+				  "backend 'bwrap' cannot show '%.200s' in an overlay workspace",
+				  o->dst);
+	}
+	return 0;
 }
 
 /* Settings that nobody wrote, but that a dialect brings along: not refused, and not kept quiet. */
@@ -64,6 +86,8 @@ static int bwrap_plan(const struct spec *s, struct backend_plan **ret, const cha
 		return -e->code;
 	if (spec_places(p->box->arena, s, &places, e) < 0 ||
 	    bwrap_find(p->box->arena, places, &p->program, e) < 0)
+		return -e->code;
+	if (nothing_in_workspace(p->box, e) < 0)
 		return -e->code;
 	p->box->read_only_root = true;
 	note_differences(p->box, s);

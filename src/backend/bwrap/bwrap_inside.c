@@ -10,10 +10,14 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "backend/bwrap/args.h"
 #include "backend/bwrap/letter.h"
+#include "backend/kit/process/layer_mount.h"
 #include "backend/kit/seccomp/seccomp.h"
 #include "base/files/fd.h"
 
@@ -52,13 +56,36 @@ static int bwrap_inside_lock(struct inside *c, int *fds, struct err *e)
 	return 0;
 }
 
+/* The workspace through its layer. The layer stays at its place, which is a locked mount by now,
+ * behind a folder that nobody enters without a capability, and under an empty one. */
+static int bwrap_inside_layer(const struct inside *c, struct err *e)
+{
+	CLEANUP(fd) int target = open(c->layered, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(fd) int layer = open(BWRAP_LAYER, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (c->unlocked)
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOTSUP, "take --workspace direct, or another backend",
+			"a security module lets bubblewrap have namespaces and brig none: "
+			"there can be no overlay workspace");
+	if (target < 0 || layer < 0)
+		return err_sys(e, "cannot open the layer");
+	if (layer_mount(target, layer, e) < 0)
+		return -e->code;
+	if (mount("none", BWRAP_LAYER, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY,
+		  "size=4k,mode=000") < 0)
+		return err_sys(e, "cannot take the layer away");
+	return chdir(c->cwd) < 0 ? err_sys(e, "cannot enter '%.200s'", c->cwd) : 0;
+}
+
 static int bwrap_inside_enter(struct letter *l, int *fds, struct err *e)
 {
 	struct inside *c = &l->inside;
 
 	if (inside_close(c, &c->proc, 1, e) < 0 || inside_count(c, fds, e) < 0 ||
 	    inside_sockets(c, fds, e) < 0 || bwrap_inside_lock(c, fds, e) < 0 ||
-	    same_objects(l, e) < 0 || inside_open(c, fds, e) < 0)
+	    same_objects(l, e) < 0 || (c->layered[0] && bwrap_inside_layer(c, e) < 0) ||
+	    inside_open(c, fds, e) < 0)
 		return -e->code;
 	return inside_lock_down(c, fds, e);
 }

@@ -96,7 +96,8 @@ static int expect(struct launch *l, const struct op *o, const struct ident *iden
 
 	if (!check)
 		return err_nomem(e);
-	*check = (struct letter_check){ .path = o->dst, .ident = *ident };
+	*check = (struct letter_check){ .path = str_eq(o->dst, PLAN_UPPER) ? BWRAP_LAYER : o->dst,
+					.ident = *ident };
 	return 0;
 }
 

@@ -14,6 +14,7 @@ static void fields_of(struct parcel *p, struct letter *l)
 	c->envp = parcel_texts(p, c->envp, NULL);
 	parcel_text(p, &c->path);
 	parcel_text(p, &c->cwd);
+	parcel_text(p, &c->layered);
 	c->writable = parcel_texts(p, c->writable, &c->writable_count);
 	for (size_t i = 0; i < c->tmpfs_count; i++)
 		parcel_text(p, &c->tmpfs[i]);

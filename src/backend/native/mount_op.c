@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "backend/kit/survey/placeholder.h"
-#include "backend/native/layer_mount.h"
+#include "backend/kit/process/layer_mount.h"
 #include "backend/native/mount_builder.h"
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"

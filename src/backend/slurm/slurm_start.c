@@ -164,13 +164,17 @@ static int slurm_start_begin(struct backend_job *j, const struct job_want *w, st
 
 static int slurm_start_job(struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	if (slurm_start_begin(j, w, e) == 0 && slurm_start_await(j, w, e) == 0 &&
-	    (slurm_job_began(j) || refusal(j, e) == 0))
-		return 0;
-	/* A node that went without a report may have begun it. */
-	if (w->outcome)
+	bool ok = slurm_start_begin(j, w, e) == 0 && slurm_start_await(j, w, e) == 0 &&
+		  (slurm_job_began(j) || refusal(j, e) == 0);
+
+	if (ok && w->outcome) {
+		w->outcome->job = arena_strdup(w->outcome->arena, j->id);
+		w->outcome->node = arena_strdup(w->outcome->arena, j->node);
+	} else if (w->outcome) {
+		/* A node that went without a report may have begun it. */
 		w->outcome->started = slurm_job_began(j) || (j->id[0] && !j->reported);
-	return -e->code;
+	}
+	return ok ? 0 : -e->code;
 }
 
 int slurm_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
@@ -196,12 +200,7 @@ int slurm_start(struct backend_plan *p, const struct job_want *w, struct job_io 
 				       .names = -1,
 				       .agent = -1 };
 	ends_done(&ends);
-	if (r < 0)
-		return r;
-	if (w->outcome) {
-		w->outcome->job = arena_strdup(w->outcome->arena, j->id);
-		w->outcome->node = arena_strdup(w->outcome->arena, j->node);
-	}
-	*ret = TAKE_PTR(j);
-	return 0;
+	if (r == 0)
+		*ret = TAKE_PTR(j);
+	return r;
 }

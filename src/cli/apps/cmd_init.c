@@ -36,10 +36,11 @@ struct init_value {
 	const char **to;
 };
 
-static const char *const own[] = { "--yes",       "--dry-run",  "--force", "--json",
-				   "--no-allow",  "--apparmor", "--image", "--base",
-				   "--backend",   "--network",  "--agent", "--allow",
-				   "--keep-home", "--learn",    "--help",  NULL };
+static const char *const own[] = { "--yes",       "--dry-run",   "--force", "--json",
+				   "--no-allow",  "--apparmor",  "--image", "--base",
+				   "--backend",   "--network",   "--agent", "--allow",
+				   "--workspace", "--keep-home", "--learn", "--help",
+				   NULL };
 
 static int take_switch(struct init_asked *a, const char *word)
 {
@@ -72,9 +73,13 @@ static int cmd_init_take_value(struct initiation *x, int argc, char **argv, int 
 	struct init_asked *a = &x->asked;
 	const char *allow = NULL;
 	const struct init_value all[] = {
-		{ "--base", &a->base },       { "--backend", &a->backend },
-		{ "--network", &a->network }, { "--agent", &a->agent },
-		{ "--allow", &allow },        { "--image", &a->image_ref },
+		{ "--base", &a->base },
+		{ "--backend", &a->backend },
+		{ "--network", &a->network },
+		{ "--agent", &a->agent },
+		{ "--allow", &allow },
+		{ "--image", &a->image_ref },
+		{ "--workspace", &a->workspace },
 	};
 
 	for (size_t k = 0; k < ARRAY_LEN(all); k++) {
@@ -155,6 +160,18 @@ int init_take_backend(struct initiation *x, const char *word, struct err *e)
 			  "'%.60s' is no backend that init sets up", word);
 }
 
+int init_take_workspace(struct initiation *x, const char *word, struct err *e)
+{
+	x->answers.overlay = str_eq(word, "overlay");
+	if (x->answers.overlay || str_eq(word, "direct"))
+		return 0;
+	return err_refuse(
+		e, ERR_USAGE, EINVAL,
+		"direct: the folder itself; overlay: a layer over it, which brig apply puts "
+		"there",
+		"'%.60s' is no mode of the workspace", word);
+}
+
 int init_take_network(struct initiation *x, const char *word, struct err *e)
 {
 	const struct group *found[GROUP_COUNT];
@@ -214,6 +231,7 @@ static int decide(struct initiation *x, struct err *e)
 							      : SETUP_NETWORK_NONE;
 	if ((a->network && init_take_network(x, a->network, e) < 0) ||
 	    (a->backend && init_take_backend(x, a->backend, e) < 0) ||
+	    (a->workspace && init_take_workspace(x, a->workspace, e) < 0) ||
 	    ((a->agent || agent) && init_take_agent(x, a->agent ? a->agent : agent, e) < 0))
 		return -e->code;
 	if (!a->image)
@@ -497,10 +515,10 @@ const struct subcommand cmd_init = {
 		 "  --network WORD    none; packages: registries of what is found, to read; proxy\n"
 		 "  --allow HOST      open this host or @GROUP besides; repeatable\n"
 		 "  --backend NAME    auto, native, bwrap or docker\n"
+		 "  --workspace MODE  direct, or overlay: brig apply puts changes there\n"
 		 "  --keep-home       keep a HOME for this project, with its caches\n"
 		 "  --agent NAME      " AGENTS_LISTED "or none\n"
-		 "  --image[=REF]     run in a container: of REF, which is pulled, or of one that\n"
-		 "                    is built with compilers, git and Python, as user 1000\n"
+		 "  --image[=REF]     in a container of REF, or of one built with compilers\n"
 		 "  --base REF        build that image on this one (debian:12-slim)\n"
 		 "  --apparmor        as root: install the profile that lets brig make namespaces\n"
 		 "  --no-allow        do not trust the file; brig allow does so later\n"

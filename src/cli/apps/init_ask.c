@@ -193,10 +193,22 @@ static int ask_home(struct initiation *x, struct err *e)
 	return r < 0 ? r : 0;
 }
 
+/* An engine has no layers. */
+static int ask_workspace(struct initiation *x, struct err *e)
+{
+	if (x->asked.workspace || x->asked.image || chose_images(x))
+		return 0;
+	return init_ask_until(
+		x,
+		"Where does what they write go? direct (the folder), overlay (a layer, "
+		"for agents that work alone)",
+		"direct", init_take_workspace, e);
+}
+
 int init_ask(struct initiation *x, struct err *e)
 {
-	if (ask_network(x, e) < 0 || ask_backend(x, e) < 0 || ask_home(x, e) < 0 ||
-	    ask_apparmor(x, e) < 0)
+	if (ask_network(x, e) < 0 || ask_backend(x, e) < 0 || ask_workspace(x, e) < 0 ||
+	    ask_home(x, e) < 0 || ask_apparmor(x, e) < 0)
 		return -e->code;
 	if (x->asked.image || !chose_images(x))
 		return 0;

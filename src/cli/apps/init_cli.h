@@ -15,9 +15,9 @@ struct init_asked {
 	bool yes, dry, force, json, no_allow, apparmor, image, keep_home, help, learn;
 	const char *image_ref; /* of --image=REF; NULL: it is built */
 	const char *base;
-	const char *backend, *network, *agent; /* NULL: not said */
-	const char *folder;                    /* NULL: where we are */
-	char **command;                        /* of --learn, behind "--"; NULL-terminated */
+	const char *backend, *network, *agent, *workspace; /* NULL: not said */
+	const char *folder;                                /* NULL: where we are */
+	char **command; /* of --learn, behind "--"; NULL-terminated */
 };
 
 struct initiation {
@@ -36,6 +36,7 @@ struct initiation {
 	bool examined;
 };
 
+int init_take_workspace(struct initiation *x, const char *word, struct err *e);
 /* The name must be that of a backend a run may take by itself; NULL for auto. */
 int init_take_backend(struct initiation *x, const char *word, struct err *e);
 int init_take_network(struct initiation *x, const char *word, struct err *e);

@@ -28,6 +28,7 @@ enum {
 	OPT_LIMIT = 512,
 	OPT_FILES = 1024,
 	OPT_SIGNAL = 2048,
+	OPT_CHANGES = 4096, /* all words are for another command */
 };
 
 struct sandbox_verb_row {
@@ -56,6 +57,11 @@ static const struct sandbox_verb_row verbs[] = {
 	  OPT_SIGNAL, 2, -1, verb_cancel },
 	{ "events", "[ID] [--follow] [--since SEQ]", "what happened, one JSON object a line",
 	  OPT_FOLLOW, 0, 1, verb_events },
+	{ "diff", "ID [OPTION OF diff...] [PATH...]",
+	  "what it has changed in its overlay workspace; apply takes that over", OPT_CHANGES, 1, -1,
+	  NULL },
+	{ "apply", "ID [OPTION OF apply...] [PATH...]", "put what it has changed into the folder",
+	  OPT_CHANGES, 1, -1, NULL },
 	{ "pause", "ID...", "let its processes stand still", 0, 1, -1, verb_pause },
 	{ "resume", "ID...", "continue it, or start it again", 0, 1, -1, verb_resume },
 	{ "stop", "ID... [--grace TIME]", "end its processes; HOME and /tmp stay", OPT_GRACE, 1, -1,
@@ -285,11 +291,12 @@ static void help_verb(const struct subcommand *c, const struct sandbox_verb_row 
 		(void)printf("\nIt takes the options of run, too: brig run --help\n");
 }
 
-static void cmd_sandbox_more(bool all UNUSED)
+static void cmd_sandbox_more(bool all)
 {
 	(void)printf("\n");
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		(void)printf("  %-10s%s\n", verbs[i].name, verbs[i].help);
+		if (all || !str_eq(verbs[i].name, "apply")) /* the line before speaks of it */
+			(void)printf("  %-10s%s\n", verbs[i].name, verbs[i].help);
 	(void)printf(
 		"\nOptions: brig sandbox COMMAND --help; man brig-sandbox. Each takes --json.\n");
 }
@@ -311,6 +318,8 @@ static int sandbox(const struct subcommand *c, int argc, char **argv)
 		error_print(&e);
 		return EXIT_BRIG;
 	}
+	if (v->options & OPT_CHANGES && argc > 2 && argv[2][0] != '-')
+		return command_changes(argc, argv);
 	r = cmd_sandbox_parse(v, argc, argv, &a, &e);
 	if (r == 0 && a.help) {
 		help_verb(c, v);

@@ -16,6 +16,8 @@ static const char *layer_state_word(const struct layer_row *r)
 		return "in use";
 	if (r->leftover)
 		return "leftover";
+	if (r->about->sandbox[0] && !r->damaged)
+		return "kept";
 	return r->damaged ? "damaged" : "finished";
 }
 
@@ -80,6 +82,7 @@ static int put_object(void *arg, const struct layer_row *r)
 
 	json_object(j);
 	json_kstr(j, "run", a->id);
+	json_kstr(j, "sandbox", a->sandbox[0] ? a->sandbox : NULL);
 	json_kstr(j, "workspace", a->workspace[0] ? a->workspace : NULL);
 	json_kstr(j, "state", layer_state_word(r));
 	json_ku64(j, "bytes", r->bytes);

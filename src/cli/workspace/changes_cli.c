@@ -6,6 +6,7 @@
 
 #include "base/text/clean.h"
 #include "base/text/str.h"
+#include "daemon/shared/sandbox_id.h"
 
 enum { RUN_LEAST = 4 };
 
@@ -13,7 +14,8 @@ static bool is_run(const char *word)
 {
 	size_t n = strspn(word, "0123456789abcdef");
 
-	return str_eq(word, "last") || (n >= RUN_LEAST && n <= CLAIM_ID && !word[n]);
+	return str_eq(word, "last") || id_is(SANDBOX_ID, word) ||
+	       (n >= RUN_LEAST && n <= CLAIM_ID && !word[n]);
 }
 
 int changes_word(struct changes_asked *a, char *word, struct err *e)
@@ -67,7 +69,10 @@ static int open_layer(const struct changes_asked *a, enum layer_hold hold, struc
 	/* A folder may be called `cafe`. */
 	if (r == -ENOENT && a->run && access(a->run, F_OK) == 0)
 		(void)err_hint(e, "for the path of that name: ./%.40s", a->run);
-	if (r == -EBUSY)
+	if (r == -EBUSY && a->run && id_is(SANDBOX_ID, a->run))
+		(void)err_hint(e,
+			       "brig sandbox diff and brig sandbox apply have it paused meanwhile");
+	else if (r == -EBUSY)
 		(void)err_hint(e, "pause or wait: what a run still writes would be seen in halves");
 	return r;
 }

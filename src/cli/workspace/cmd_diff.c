@@ -8,11 +8,12 @@
 #include "base/text/str.h"
 #include "cli/workspace/changes_cli.h"
 
+#define PATCH_MAX ((size_t)1 << 20)
 #define LIST_MAX ((size_t)256 << 20)
 
 struct diff_asked {
 	struct changes_asked what;
-	bool stat, names, json, help;
+	bool stat, names, json, text, help;
 };
 
 static int cmd_diff_parse(int argc, char **argv, struct diff_asked *a, struct err *e)
@@ -31,6 +32,8 @@ static int cmd_diff_parse(int argc, char **argv, struct diff_asked *a, struct er
 			a->names = true;
 		} else if (str_eq(argv[i], "--json")) {
 			a->json = true;
+		} else if (str_eq(argv[i], "--text")) {
+			a->text = a->json = true;
 		} else if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h")) {
 			a->help = true;
 		} else {
@@ -94,9 +97,42 @@ static void put_stat(struct buf *b, const struct change *c)
 
 /* ---- all of them ---- */
 
-static void diff_json(const struct layer *l, const struct change_list *list, struct buf *b)
+struct diff_patch {
+	struct buf text;
+	bool cut;
+};
+
+static int keep_patch(void *arg, const char *data, size_t n)
+{
+	struct diff_patch *p = arg;
+	size_t room = p->text.max - p->text.len;
+
+	p->cut = n > room;
+	buf_add(&p->text, data, p->cut ? room : n);
+	return p->cut ? -EPIPE : 0;
+}
+
+/* The patch as a text of the object: as much as a page shows. */
+static int put_patch(struct json *j, const struct look_want *w, struct err *e)
+{
+	struct diff_patch p = { .text = BUF_INIT(PATCH_MAX) };
+	int r = look_text(w, keep_patch, &p, e);
+
+	if (r == 0 || p.cut) {
+		json_key(j, "text");
+		json_strn(j, buf_str(&p.text), p.text.len);
+		json_kbool(j, "text_cut", p.cut);
+		r = 0;
+	}
+	buf_done(&p.text);
+	return r;
+}
+
+static int diff_json(const struct layer *l, const struct change_list *list,
+		     const struct look_want *text, struct buf *b, struct err *e)
 {
 	struct json j;
+	int r = 0;
 
 	json_init(&j, b, true);
 	json_object(&j);
@@ -108,8 +144,11 @@ static void diff_json(const struct layer *l, const struct change_list *list, str
 	for (size_t i = 0; i < list->n; i++)
 		put_json(&j, &list->v[i]);
 	json_array_end(&j);
+	if (text)
+		r = put_patch(&j, text, e);
 	json_object_end(&j);
 	buf_putc(b, '\n');
+	return r;
 }
 
 static void diff_stat(const struct change_list *list, struct buf *b)
@@ -136,11 +175,11 @@ static int diff_list(const struct diff_asked *a, const struct layer *l, struct l
 	if (look_list(w, &list, e) < 0)
 		return -e->code;
 	guard_obeyed(l->about.workspace, &list);
-	if (a->json)
-		diff_json(l, &list, &b);
-	else if (a->stat)
+	if (a->json && diff_json(l, &list, a->text ? w : NULL, &b, e) < 0)
+		return -e->code;
+	if (!a->json && a->stat)
 		diff_stat(&list, &b);
-	else
+	if (!a->json && !a->stat)
 		for (size_t i = 0; i < list.n; i++)
 			changes_put_line(&b, &list.v[i]);
 	if (b.failed)
@@ -151,7 +190,7 @@ static int diff_list(const struct diff_asked *a, const struct layer *l, struct l
 
 static int diff_of(const struct diff_asked *a, const struct layer *l, int workspace, struct err *e)
 {
-	struct look_known *known = NULL;
+	struct look_known *known = NULL, *own = NULL;
 	struct look_want w = { .upper = l->upper,
 			       .workspace = workspace,
 			       .about = &l->about,
@@ -161,11 +200,14 @@ static int diff_of(const struct diff_asked *a, const struct layer *l, int worksp
 
 	(void)apply_known(workspace, &known, &w.known_count);
 	w.known = known;
-	if (!l->about.finished)
+	(void)apply_own(l, &own, &w.own_count);
+	w.own = own;
+	if (!l->about.finished && !l->still)
 		message_print("brig: note", "the layer is damaged: its run did not end, and it can "
 					    "only be looked at and discarded");
 	r = a->stat || a->names || a->json ? diff_list(a, l, &w, e) : changes_print_text(&w, e);
 	free(known);
+	free(own);
 	return r;
 }
 
@@ -199,7 +241,7 @@ static const char *cmd_diff_word(size_t i)
 
 const struct subcommand cmd_diff = {
 	.name = "diff",
-	.usage = "[--stat | --names] [--json] [RUN | last] [PATH...]",
+	.usage = "[--stat | --names] [--json [--text]] [RUN | last] [PATH...]",
 	.help = "show what a run with --workspace overlay would change",
 	.about = "  RUN               a run's id, or the beginning of it; else the last run\n"
 		 "                    of this folder, or of one above\n"
@@ -207,7 +249,8 @@ const struct subcommand cmd_diff = {
 		 "  --stat            lines added and removed, by file\n"
 		 "  --names           a line a change, with conflicts and what is applied\n"
 		 "                    only by name\n"
-		 "  --json            the list as JSON; with --stat the counts, too\n",
+		 "  --json            the list as JSON; with --stat the counts, too\n"
+		 "  --text            with --json: the patch, too, up to 1 MiB\n",
 	.exits = "0, or 125 if it failed",
 	.word = cmd_diff_word,
 	.run = diff,

@@ -171,7 +171,7 @@ api_serve_fn serve_file_read, serve_file_write, serve_file_remove, serve_file_st
 api_serve_fn serve_events;
 api_serve_fn serve_dashboard, serve_enter, serve_session, serve_leave, serve_asset;
 api_serve_fn serve_audit, serve_audit_follow, serve_runs, serve_doctor, serve_use, serve_policy,
-	serve_policy_apply;
+	serve_policy_apply, serve_changes, serve_changes_apply, serve_changes_discard;
 api_serve_fn serve_run;
 
 /* route_exec_input.c. Has its tenant room for so much more input that commands have not read? Then:

@@ -239,6 +239,25 @@ static const struct api_member used_members[] = {
 	END
 };
 
+static const struct api_member changes_members[] = {
+	{ "run", API_STRING, NULL, "whose layer it is", true },
+	{ "workspace", API_STRING, NULL, "the host's folder", true },
+	{ "finished", API_BOOL, NULL, "false: it is damaged, or of a paused sandbox", true },
+	{ "changes", API_LIST, NULL, "as of brig diff --json --stat", true },
+	{ "text", API_STRING, NULL, "the patch; hostile text", true },
+	{ "text_cut", API_BOOL, NULL, "there is more of it: brig diff", true }, END
+};
+static const struct api_member changes_apply_members[] = {
+	{ "run", API_STRING, NULL, "the same once more: somebody meant it", true }, END
+};
+static const struct api_member applied_members[] = {
+	{ "run", API_STRING, NULL, "whose layer it was", true },
+	{ "applied", API_INT, NULL, "changes", true },
+	{ "left", API_LIST, NULL, "paths and reasons of what comes by name only, or never", true }, END
+};
+static const struct api_member discarded_members[] = {
+	{ "discarded", API_STRING, NULL, "whose layer it was", true }, END
+};
 static const struct api_member policy_members[] = {
 	{ "rule", API_STRING, NULL, "what would be allowed", true },
 	{ "file", API_STRING, NULL, "the user's own", true },
@@ -280,7 +299,8 @@ const struct api_schema api_schemas[] = {
 	{ "Mkdir", mkdir_members }, { "Move", move_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
 	{ "DashboardOpen", dashboard_members }, { "Dashboard", dashboard_object }, { "Code", code_members },
 	{ "Session", session_members }, { "Records", records_members }, { "Runs", runs_members }, { "Use", used_members },
-	{ "PolicyDiff", policy_members }, { "PolicyApply", apply_members }, { "Doctor", any_members },
+	{ "Changes", changes_members }, { "ChangesApply", changes_apply_members },
+	{ "ChangesApplied", applied_members }, { "ChangesDiscarded", discarded_members }, { "PolicyDiff", policy_members }, { "PolicyApply", apply_members }, { "Doctor", any_members },
 	{ "Info", info_members }, { "Problem", problem_members }, { NULL, NULL },
 };
 
@@ -434,6 +454,12 @@ const struct api_route api_routes[] = {
 		.query = follow_query, .status = 200, .type = "text/event-stream", .page = SCOPE_READ },
 	{ "GET", "/v1/runs", SCOPE_READ, serve_runs, "runs", "all runs of the owner's, the daemon's and others, live and ended",
 		.query = runs_query, .status = 200, .answers = "Runs", .page = SCOPE_READ },
+	{ "GET", "/v1/runs/{run}/changes", SCOPE_READ, serve_changes, "showChanges", "what a run, or a sandbox that is paused or stopped, would change in its overlay workspace; as of brig diff --json --text",
+		.status = 200, .answers = "Changes", .page = SCOPE_READ },
+	{ "POST", "/v1/runs/{run}/changes/apply", SCOPE_ADMIN, serve_changes_apply, "applyChanges", "put that into the workspace, but for what comes by name only; the owner alone may",
+		.asks = "ChangesApply", .status = 200, .answers = "ChangesApplied", .page = SCOPE_ADMIN },
+	{ "POST", "/v1/runs/{run}/changes/discard", SCOPE_ADMIN, serve_changes_discard, "discardChanges", "throw it away; the owner alone may",
+		.asks = "ChangesApply", .status = 200, .answers = "ChangesDiscarded", .page = SCOPE_ADMIN },
 	{ "GET", "/v1/doctor", SCOPE_READ, serve_doctor, "doctor", "is this machine ready? the owner alone may ask",
 		.status = 200, .answers = "Doctor", .page = SCOPE_READ },
 	{ "GET", "/v1/use", SCOPE_READ, serve_use, "use", "what sandboxes use now", .query = use_query, .status = 200,

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/files/claim.h"
 #include "base/text/num.h"
 #include "base/text/str.h"
 #include "daemon/api/subprocess.h"
+#include "daemon/shared/sandbox_id.h"
 #include "daemon/shared/use_main.h"
 
 #define TEXTS ((size_t)128 << 10)
@@ -235,6 +237,54 @@ void serve_use(struct api *a, struct http_call *c, const struct jread *body UNUS
 		return;
 	}
 	subprocess_run(a, c, &(struct subprocess_asked){ .argv = w.v, .seconds = SECONDS });
+}
+
+/* ---- what a run changed ---- */
+
+static bool is_run_id(const char *text)
+{
+	return claim_is_id(text) || id_is(SANDBOX_ID, text);
+}
+
+static void changes(struct api *a, struct http_call *c, const char *verb, const char *option)
+{
+	const char *run = c->parts[0];
+	const char *argv[] = { "brig", verb, "--json", option ? option : run, option ? run : NULL,
+			       NULL };
+
+	if (!owners(c))
+		return;
+	if (!is_run_id(run))
+		route_subprocess_refuse(c, PROBLEM_INVALID, "that is no run's id");
+	else
+		subprocess_run(a, c,
+			       &(struct subprocess_asked){ .argv = argv, .seconds = SECONDS });
+}
+
+void serve_changes(struct api *a, struct http_call *c, const struct jread *body UNUSED)
+{
+	changes(a, c, "diff", "--text");
+}
+
+static void changes_meant(struct api *a, struct http_call *c, const struct jread *body,
+			  const char *verb)
+{
+	const char *run = jread_str(body, "run");
+
+	if (!run || !str_eq(run, c->parts[0]))
+		route_subprocess_refuse(c, PROBLEM_INVALID, "'run' is not the run");
+	else
+		changes(a, c, verb, NULL);
+}
+
+void serve_changes_apply(struct api *a, struct http_call *c, const struct jread *body)
+{
+	changes_meant(a, c, body, "apply");
+}
+
+void serve_changes_discard(struct api *a, struct http_call *c, const struct jread *body)
+{
+	changes_meant(a, c, body, "discard");
 }
 
 /* ---- a host that was refused ---- */

@@ -143,6 +143,10 @@ int tasks_open(struct monitor *m, struct err *e);
 
 /* monitor_store.c: names the store in the spec, or leaves it without one */
 int store_open(struct monitor *m, struct spec *s, struct err *e);
+/* Names the layer over its workspace, where the spec has one: the same at every start. */
+int store_layer(const struct monitor *m, struct spec *s, struct err *e);
+/* The sandbox was deleted; `name` was its MONITOR_LAYER. */
+void store_release_layer(int folder, const char *name);
 /* Something may be written to it: it is looked at until nothing runs. */
 void store_wake(struct monitor *m);
 

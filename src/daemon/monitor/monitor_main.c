@@ -329,6 +329,8 @@ static int open_sandbox(struct monitor *m, struct err *e)
 		r = copies_take(request_spec(q), &in, e);
 	if (r == 0)
 		r = store_open(m, request_spec(q), e);
+	if (r == 0)
+		r = store_layer(m, request_spec(q), e);
 	if (r == 0) {
 		if (m->companions)
 			request_seat(q, m->companions->router.fd, 0);
@@ -532,8 +534,10 @@ static void remove_aside(int folder)
 	if (aside < 0)
 		return;
 	folder_begin(&f, aside);
-	while ((d = folder_next(&f)))
+	while ((d = folder_next(&f))) {
+		store_release_layer(aside, d->name);
 		(void)tree_remove(aside, d->name);
+	}
 }
 
 static bool note_ended(int fd)

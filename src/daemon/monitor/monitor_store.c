@@ -11,15 +11,19 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "base/files/fd.h"
+#include "base/bytes/random.h"
+#include "base/files/claim.h"
 #include "base/files/tree.h"
 #include "base/sys/clock.h"
 #include "daemon/monitor/monitor_companions.h"
 #include "daemon/monitor/monitor_internal.h"
 #include "model/outcome/store.h"
+#include "sandbox/layers/layer.h"
 #include "sandbox/manager.h"
 
 #define LOOK_US ((uint64_t)2 * 1000 * 1000)
@@ -129,6 +133,41 @@ void store_wake(struct monitor *m)
 {
 	if (m->looks.due && !m->looks.at)
 		loop_at(m->loop, &m->looks, clock_us() + LOOK_US);
+}
+
+/* ---- the layer over its workspace ---- */
+
+static bool read_layer(int folder, const char *name, char id[CLAIM_ID + 1])
+{
+	return fd_read_file(folder, name, id, CLAIM_ID + 1) == CLAIM_ID && claim_is_id(id);
+}
+
+/* Its name is written down before there is one: none is ever without its sandbox. */
+int store_layer(const struct monitor *m, struct spec *s, struct err *e)
+{
+	char id[CLAIM_ID + 1];
+	int r;
+
+	if (!spec_has_layer(s))
+		return 0;
+	if (!read_layer(m->folder, MONITOR_LAYER, id)) {
+		if (random_hex(id, sizeof(id), e) < 0)
+			return -e->code;
+		r = monitor_write(m, MONITOR_LAYER, id, strlen(id));
+		if (r < 0)
+			return err_errno(e, r, "cannot write down which layer is the sandbox's");
+	}
+	s->layer_id = arena_strdup(s->arena, id);
+	s->layer_of = m->id;
+	return s->layer_id ? 0 : err_nomem(e);
+}
+
+void store_release_layer(int folder, const char *name)
+{
+	char id[CLAIM_ID + 1];
+
+	if (read_layer(folder, name, id))
+		layer_release(id);
 }
 
 int store_open(struct monitor *m, struct spec *s, struct err *e)

@@ -186,7 +186,7 @@ static bool is_sought(const struct sandbox_entry *b)
 
 void entry_put_aside(const struct sandbox_entry *b)
 {
-	static const char *const names[] = { MONITOR_DATA, MONITOR_STORE };
+	static const char *const names[] = { MONITOR_DATA, MONITOR_STORE, MONITOR_LAYER };
 	bool any = false;
 
 	(void)mkdirat(b->s->folder, MONITOR_ASIDE, 0700);

@@ -41,6 +41,7 @@ enum {
 #define MONITOR_COMPANIONS "companions"        /* JSON: how each of them is */
 #define MONITOR_DATA "data"                    /* a folder: one for each companion that has data */
 #define MONITOR_STORE "store" /* a folder: what the sandbox keeps (model/outcome/store.h) */
+#define MONITOR_LAYER "layer" /* the id of the layer over its workspace, where it has one */
 
 enum monitor_asks {
 	MONITOR_STOP,  /* value: milliseconds from SIGTERM to SIGKILL */

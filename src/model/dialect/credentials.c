@@ -63,24 +63,37 @@ static bool rule_reaches(struct arena *a, const char *text, const char *host)
 	return false;
 }
 
+static bool host_reachable(struct arena *a, const struct spec *s, const char *host)
+{
+	for (size_t k = 0; k < s->egress.allow.n; k++)
+		if (rule_reaches(a, s->egress.allow.v[k], host))
+			return true;
+	for (size_t k = 0; k < s->egress.groups.n; k++) {
+		const struct group *g = group_find(s->egress.groups.v[k]);
+
+		if (g && group_covering(host) == g)
+			return true;
+	}
+	return false;
+}
+
 bool credential_reachable(struct arena *a, const struct spec *s, const struct credential_spec *c)
 {
-	for (size_t i = 0; i < c->hosts.n; i++) {
+	const struct strlist *urls = token_urls_of(c);
+	struct url u;
+	struct err e;
+
+	/* Where it logs in: without that its hosts hear nothing. */
+	for (size_t i = 0; urls && i < urls->n; i++)
+		if (url_parse(urls->v[i], &u, &e) == 0 && host_reachable(a, s, u.host))
+			return true;
+	for (size_t i = 0; !urls && i < c->hosts.n; i++) {
 		const char *host;
 		uint16_t port;
-		struct err e;
 
-		if (credential_host(a, c, c->hosts.v[i], &host, &port, &e) < 0)
-			continue;
-		for (size_t k = 0; k < s->egress.allow.n; k++)
-			if (rule_reaches(a, s->egress.allow.v[k], host))
-				return true;
-		for (size_t k = 0; k < s->egress.groups.n; k++) {
-			const struct group *g = group_find(s->egress.groups.v[k]);
-
-			if (g && group_covering(host) == g)
-				return true;
-		}
+		if (credential_host(a, c, c->hosts.v[i], &host, &port, &e) == 0 &&
+		    host_reachable(a, s, host))
+			return true;
 	}
 	return false;
 }

@@ -96,6 +96,23 @@ int outcome_read_end(const struct jread *v, struct outcome *o, struct err *e)
 	return 0;
 }
 
+static void read_layer(const struct jread *v, struct outcome *o)
+{
+	const struct jread *layer = jread_get(v, "layer");
+	const char *id = jread_str(layer, "id"), *kept = jread_str(layer, "kept");
+
+	if (!id)
+		return;
+	o->layer = arena_strdup(o->arena, id);
+	o->layer_changed = (uint64_t)jread_int(layer, "changed", 0);
+	o->layer_more = jread_bool(layer, "more");
+	o->layer_tried = jread_get(layer, "applied") != NULL;
+	o->layer_applied = (uint64_t)jread_int(layer, "applied", 0);
+	o->layer_left = (uint64_t)jread_int(layer, "left", 0);
+	if (kept)
+		(void)err_set(&o->layer_kept, ERR_POLICY, EEXIST, "%s", kept);
+}
+
 int outcome_read(const struct jread *v, struct outcome *o, struct err *e)
 {
 	const struct jread *asked = jread_get(jread_get(v, "unresolved"), "names"),
@@ -105,6 +122,7 @@ int outcome_read(const struct jread *v, struct outcome *o, struct err *e)
 	if (outcome_read_end(v, o, e) < 0)
 		return -e->code;
 	outcome_read_lists(v, o);
+	read_layer(v, o);
 	(void)snprintf(o->id, sizeof(o->id), "%s", id ? id : "");
 	o->out.truncated = jread_bool(v, "stdout_truncated");
 	o->err.truncated = jread_bool(v, "stderr_truncated");

@@ -182,7 +182,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = ON_NATIVE | ON_DOCKER | ON_KUBERNETES, .commands = ALL_CMDS },
 	[FIELD_WORKSPACE_MODE] = { .flag = "workspace", .key = "workspace.mode",
 		.type = FIELD_T_WORD, .offset = AT(workspace_mode), .words = modes, .fallback = "direct",
-		.arg = "NAME", .help = "direct (the folder itself) or overlay (a private layer over it, which brig diff shows, brig apply puts into the folder and brig discard drops; native)",
+		.arg = "NAME", .help = "direct (the folder itself) or overlay (a private layer over it, which brig diff shows, brig apply puts into the folder and brig discard drops; native, bwrap)",
 		.honoured = ON_NATIVE, .commands = ALL_CMDS },
 	[FIELD_WORKSPACE_APPLY] = { .flag = "apply", .key = "workspace.apply",
 		.type = FIELD_T_WORD, .offset = AT(workspace_apply), .words = applies, .fallback = "ask",

@@ -346,6 +346,9 @@ struct spec {
 	/* Likewise, where spec_has_layer: the folder that takes what is written to the workspace.
 	 */
 	const char *layer_folder;
+	/* Set by the monitor of a long-lived sandbox, for the conductor: which layer (32
+	 * hexadecimal digits), and whose. NULL: a new one. */
+	const char *layer_id, *layer_of;
 	/* Set by the monitor of a long-lived sandbox: who is on the network of the sandbox and its
 	 * companions (none: there is no such network); whether it is one of the latter, its folder
 	 * on disk, and where that is inside. */

@@ -3,6 +3,7 @@
 
 #include <linux/magic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -17,6 +18,8 @@
 
 #define CLOCK_LESS_S 2 /* where the file system gives no time of its own */
 #define PROBE "user.brig.probe"
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define REST_MS 1000 /* of who looks */
 #define V9FS 0x01021997
 #define CIFS 0xff534d42
 #define SMB2 0xfe534d42
@@ -134,29 +137,69 @@ static int dress(int upper, int workspace, struct err *e)
 		       : 0;
 }
 
-static int make_in(int layers, const char *id, int workspace, struct layer *l, struct err *e)
+static void note_boot(char boot[LAYER_BOOT])
+{
+	if (fd_read_file(AT_FDCWD, BOOT_ID, boot, LAYER_BOOT) < 0)
+		boot[0] = '\0';
+	boot[strcspn(boot, "\n")] = '\0';
+}
+
+/* By whatever links the cache folder is reached: a bind follows none. */
+static int find_path(struct layer *l, struct err *e)
+{
+	return fd_real_path(l->folder, l->path) < 0 ? err_sys(e, "cannot tell where the layer is")
+						    : 0;
+}
+
+/* Locked until the sandbox stands still. */
+static int hold_live(struct layer *l, struct err *e)
+{
+	if (!l->about.sandbox[0])
+		return 0;
+	l->live = openat(l->folder, LAYER_LIVE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (l->live < 0)
+		return err_sys(e, "cannot prepare the layer");
+	return layer_rest(l, false, e);
+}
+
+int layer_rest(const struct layer *l, bool on, struct err *e)
+{
+	if (l->live < 0)
+		return 0;
+	if (on)
+		return flock(l->live, LOCK_UN) < 0 ? err_sys(e, "cannot let go of the layer") : 0;
+	return claim_lock(l->live, REST_MS)
+		       ? 0
+		       : err_refuse(e, ERR_UNAVAILABLE, EBUSY, "try again when it is done",
+				    "somebody looks at the sandbox's layer, or applies it");
+}
+
+static int make_in(int layers, const struct layer_want *w, int workspace, struct layer *l,
+		   struct err *e)
 {
 	struct stat st;
 	char name[33];
 
-	if (mkdirat(layers, id, 0700) < 0)
+	if (w->sandbox) {
+		(void)snprintf(l->about.sandbox, sizeof(l->about.sandbox), "%s", w->sandbox);
+		note_boot(l->about.boot);
+	}
+	if (mkdirat(layers, w->id, 0700) < 0)
 		return err_sys(e, "cannot make a layer");
-	l->folder = openat(layers, id, LAYER_FOLDER);
+	l->folder = openat(layers, w->id, LAYER_FOLDER);
 	if (l->folder < 0 || flock(l->folder, LOCK_SH | LOCK_NB) < 0 ||
 	    mkdirat(l->folder, LAYER_UPPER, 0700) < 0 || mkdirat(l->folder, LAYER_WORK, 0700) < 0)
 		return err_sys(e, "cannot make a layer");
 	l->upper = openat(l->folder, LAYER_UPPER, LAYER_FOLDER);
 	if (l->upper < 0 || fstat(l->upper, &st) < 0)
 		return err_sys(e, "cannot open the layer");
-	(void)snprintf(l->about.id, sizeof(l->about.id), "%s", id);
+	(void)snprintf(l->about.id, sizeof(l->about.id), "%s", w->id);
 	l->about.same_place = st.st_dev == l->about.dev;
 	if (can_hold(l->upper, l->path, e) < 0 || dress(l->upper, workspace, e) < 0 ||
 	    layer_about_draft(l->folder, &l->about, name, e) < 0 ||
-	    layer_about_take(l->folder, name, e) < 0)
+	    layer_about_take(l->folder, name, e) < 0 || hold_live(l, e) < 0)
 		return -e->code;
-	/* By whatever links the cache folder is reached: a bind follows none. */
-	return fd_real_path(l->folder, l->path) < 0 ? err_sys(e, "cannot tell where the layer is")
-						    : 0;
+	return find_path(l, e);
 }
 
 int layer_make(const struct layer_want *w, struct layer *ret, struct err *e)
@@ -172,7 +215,7 @@ int layer_make(const struct layer_want *w, struct layer *ret, struct err *e)
 	layers = cache_open(LAYERS, l.path, sizeof(l.path), e);
 	if (layers < 0)
 		return err_wrap(e, "workspace.mode overlay");
-	if (make_in(layers, w->id, workspace, &l, e) < 0) {
+	if (make_in(layers, w, workspace, &l, e) < 0) {
 		struct err unused;
 
 		layer_done(&l);
@@ -181,6 +224,86 @@ int layer_make(const struct layer_want *w, struct layer *ret, struct err *e)
 	}
 	*ret = l;
 	return 0;
+}
+
+/* ---- once more ---- */
+
+/* What was written before the machine went down may be there in parts. */
+static int check_whole(const struct layer_about *a, const char *boot, struct err *e)
+{
+	if (a->finished || (boot[0] && str_eq(a->boot, boot)))
+		return 0;
+	return err_refuse(e, ERR_POLICY, EIO,
+			  "brig diff ID shows what is there; delete the sandbox, and create "
+			  "another",
+			  "the sandbox's layer is damaged: the machine went down while it ran");
+}
+
+static int same_workspace(const struct layer *l, const struct layer_want *w, struct err *e)
+{
+	CLEANUP(fd) int folder = -1;
+
+	if (!str_eq(l->about.workspace, w->workspace) || !str_eq(l->about.sandbox, w->sandbox))
+		return err_set(e, ERR_POLICY, ESTALE, "the layer '%.32s' is another sandbox's",
+			       w->id);
+	return layer_workspace(l, &folder, e);
+}
+
+/* The overlay's own folder is made anew: it has a mark of the last mount. What was applied while it
+ * ran is no news any more: the next mount sees it below the layer. */
+static int begin_again(struct layer *l, struct err *e)
+{
+	char name[33], boot[LAYER_BOOT];
+	int r = tree_remove(l->folder, LAYER_WORK);
+
+	note_boot(boot);
+	if (check_whole(&l->about, boot, e) < 0)
+		return -e->code;
+	if ((r < 0 && r != -ENOENT) || mkdirat(l->folder, LAYER_WORK, 0700) < 0)
+		return err_set(e, ERR_INTERNAL, EIO, "cannot prepare the layer");
+	if (unlinkat(l->folder, LAYER_APPLIED, 0) < 0 && errno != ENOENT)
+		return err_sys(e, "cannot prepare the layer");
+	l->about.finished = false;
+	memcpy(l->about.boot, boot, sizeof(boot));
+	return layer_about_draft(l->folder, &l->about, name, e) < 0 ||
+			       layer_about_take(l->folder, name, e) < 0
+		       ? -e->code
+		       : 0;
+}
+
+static int take_up(int layers, const struct layer_want *w, struct layer *l, struct err *e)
+{
+	l->folder = openat(layers, w->id, LAYER_FOLDER);
+	if (l->folder < 0)
+		return errno == ENOENT ? -ENOENT : err_sys(e, "cannot open the layer");
+	if (!claim_lock(l->folder, REST_MS))
+		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "try again when it is done",
+				  "somebody looks at the sandbox's layer, or applies it");
+	if (layer_about_read(l->folder, &l->about) < 0)
+		return -ENOENT;
+	l->upper = openat(l->folder, LAYER_UPPER, LAYER_FOLDER);
+	if (l->upper < 0)
+		return err_sys(e, "cannot open the layer");
+	if (same_workspace(l, w, e) < 0 || begin_again(l, e) < 0 || hold_live(l, e) < 0)
+		return -e->code;
+	if (flock(l->folder, LOCK_SH | LOCK_NB) < 0)
+		return err_sys(e, "cannot hold the layer");
+	return find_path(l, e);
+}
+
+int layer_take_up(const struct layer_want *w, struct layer *ret, struct err *e)
+{
+	char store[PATH_MAX];
+	CLEANUP(fd) int layers = layer_store_find(store);
+	struct layer l = LAYER_NONE;
+	int r = layers < 0 ? -ENOENT : take_up(layers, w, &l, e);
+
+	if (r == 0) {
+		*ret = l;
+		return 0;
+	}
+	layer_done(&l);
+	return r == -ENOENT ? layer_make(w, ret, e) : r;
 }
 
 /* What a volatile mount has written is on disk only after this, and so is what says so; for nothing
@@ -221,4 +344,5 @@ void layer_done(struct layer *l)
 {
 	l->upper = fd_close(l->upper);
 	l->folder = fd_close(l->folder);
+	l->live = fd_close(l->live);
 }

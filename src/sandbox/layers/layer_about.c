@@ -34,6 +34,10 @@ static void about_text(const struct layer_about *a, struct buf *b)
 	json_init(&j, b, false);
 	json_object(&j);
 	json_kstr(&j, "run", a->id);
+	if (a->sandbox[0]) {
+		json_kstr(&j, "sandbox", a->sandbox);
+		json_kstr(&j, "boot", a->boot);
+	}
 	json_kstr(&j, "workspace", a->workspace);
 	json_kstr(&j, "path", digits);
 	json_ku64(&j, "dev", a->dev);
@@ -105,14 +109,19 @@ static bool get_path(const char *digits, char path[PATH_MAX])
 /* A file of brig's own: what is not as it writes it is none. */
 static bool about_take(const struct jread *v, struct layer_about *a)
 {
-	const char *id = jread_str(v, "run");
+	const char *id = jread_str(v, "run"), *sandbox = jread_str(v, "sandbox"),
+		   *boot = jread_str(v, "boot");
 	int64_t uid = jread_int(v, "uid", -1), gid = jread_int(v, "gid", -1);
 
 	if (!id || !claim_is_id(id) || !get_path(jread_str(v, "path"), a->workspace) ||
 	    !get_time(v, "made", &a->made) || !get_time(v, "start", &a->start) || uid < 0 ||
-	    uid > UINT32_MAX || gid < 0 || gid > UINT32_MAX)
+	    uid > UINT32_MAX || gid < 0 || gid > UINT32_MAX ||
+	    (sandbox && strlen(sandbox) >= sizeof(a->sandbox)) ||
+	    (boot && strlen(boot) >= sizeof(a->boot)))
 		return false;
 	(void)snprintf(a->id, sizeof(a->id), "%s", id);
+	(void)snprintf(a->sandbox, sizeof(a->sandbox), "%s", sandbox ? sandbox : "");
+	(void)snprintf(a->boot, sizeof(a->boot), "%s", boot ? boot : "");
 	a->dev = (uint64_t)jread_int(v, "dev", 0);
 	a->ino = (uint64_t)jread_int(v, "ino", 0);
 	a->same_place = jread_bool(v, "same_place");

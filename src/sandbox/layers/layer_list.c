@@ -18,6 +18,7 @@
 #define LISTED_MAX 65536
 #define PRUNED ".pruned" /* its time is when somebody pruned last */
 #define PRUNE_S 600
+#define RELEASE_MS 5000 /* of who looks, or applies */
 
 int layer_store_find(char path[PATH_MAX])
 {
@@ -26,7 +27,7 @@ int layer_store_find(char path[PATH_MAX])
 
 /* One that was found by its name. */
 struct layer_found {
-	char name[CLAIM_ID + 16];
+	char name[CLAIM_ID + 16], sandbox[LAYER_SANDBOX];
 	int64_t began, began_ns;
 };
 
@@ -68,6 +69,7 @@ static int names_add(struct layer_names *l, int layers, const char *name)
 	(void)snprintf(more[l->n].name, sizeof(more[l->n].name), "%s", name);
 	more[l->n].began = layer_about_read(folder, &a) == 0 ? a.began : st.st_mtim.tv_sec;
 	more[l->n].began_ns = a.began_ns;
+	memcpy(more[l->n].sandbox, a.sandbox, sizeof(a.sandbox));
 	l->n++;
 	return 0;
 }
@@ -112,6 +114,15 @@ static int no_such(const char *which, struct err *e)
 			  "there is no layer of run '%.64s'", which);
 }
 
+/* A sandbox that is paused has let go of it, and goes on only when it can have it again. */
+static bool take_live(struct layer *l, enum layer_hold hold)
+{
+	l->live = openat(l->folder, LAYER_LIVE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	l->still = l->live >= 0 && flock(l->folder, LOCK_SH | LOCK_NB) == 0 &&
+		   flock(l->live, (hold == LAYER_SHARED ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
+	return l->still;
+}
+
 static int take(int layers, const char *store, const char *name, enum layer_hold hold,
 		struct layer *ret, struct err *e)
 {
@@ -125,11 +136,14 @@ static int take(int layers, const char *store, const char *name, enum layer_hold
 	alone = claim_lock(l.folder, LAYER_LOOK_MS);
 	if (alone && hold == LAYER_SHARED && flock(l.folder, LOCK_SH | LOCK_NB) < 0)
 		alone = false;
+	if (!alone)
+		alone = take_live(&l, hold);
 	if (!alone || !still_there(layers, name, l.folder)) {
 		layer_done(&l);
 		return alone ? no_such(name, e)
 			     : err_refuse(e, ERR_UNAVAILABLE, EBUSY,
-					  "wait until it has ended, or end it",
+					  "wait until it has ended, or end it; a sandbox can be "
+					  "paused",
 					  "run '%.32s' still has its layer, or somebody else looks "
 					  "at it",
 					  name);
@@ -168,7 +182,8 @@ static int find_id(const struct layer_names *l, const char *which, const char **
 	const char *found = NULL;
 
 	for (size_t i = 0; i < l->n; i++) {
-		if (is_gone(l->v[i].name) || !str_starts(l->v[i].name, which))
+		if (is_gone(l->v[i].name) ||
+		    (!str_starts(l->v[i].name, which) && !str_eq(l->v[i].sandbox, which)))
 			continue;
 		if (found)
 			return err_refuse(e, ERR_USAGE, EINVAL, "give more digits of the id",
@@ -301,11 +316,44 @@ int layer_drop(struct layer *l, struct err *e)
 	char store[PATH_MAX];
 	CLEANUP(fd) int layers = layer_store_find(store);
 	const char *name = strrchr(l->path, '/');
-	int r = layers < 0 || !name ? err_set(e, ERR_INTERNAL, ENOENT, "the layer has no place")
-				    : layer_remove(layers, name + 1, e);
+	int r;
+
+	if (l->still) {
+		layer_done(l);
+		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "stop it first: brig sandbox stop ID",
+				  "a sandbox stands on it");
+	}
+	r = layers < 0 || !name ? err_set(e, ERR_INTERNAL, ENOENT, "the layer has no place")
+				: layer_remove(layers, name + 1, e);
 
 	layer_done(l);
 	return r;
+}
+
+/* ---- of a sandbox that is no more ---- */
+
+void layer_release(const char *id)
+{
+	char store[PATH_MAX], name[33];
+	CLEANUP(fd) int layers = layer_store_find(store);
+	CLEANUP(fd)
+	int folder = layers < 0 || !claim_is_id(id) ? -1 : openat(layers, id, LAYER_FOLDER);
+	struct layer_about a;
+	struct err unused;
+	struct timespec now;
+
+	if (folder < 0 || !claim_lock(folder, RELEASE_MS) || layer_about_read(folder, &a) < 0)
+		return;
+	if (a.finished && !a.changed && !a.more) {
+		(void)layer_remove(layers, id, &unused);
+		return;
+	}
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	a.sandbox[0] = '\0';
+	a.began = now.tv_sec; /* its age is counted from now on */
+	a.began_ns = now.tv_nsec;
+	if (layer_about_draft(folder, &a, name, &unused) == 0)
+		(void)layer_about_take(folder, name, &unused);
 }
 
 /* ---- what is too old, or too much ---- */
@@ -347,6 +395,10 @@ static void prune_all(int layers, const struct layer_names *l, uint64_t most)
 		uint64_t bytes = bytes_of(layers, f->name);
 
 		sum = sum + bytes < sum ? UINT64_MAX : sum + bytes;
+		if (f->sandbox[0]) {
+			sum -= bytes;
+			continue;
+		}
 		if ((is_gone(f->name) || f->began + LAYER_KEPT_S < now || sum > most) &&
 		    prune_one(layers, f->name))
 			sum -= bytes;

@@ -226,6 +226,8 @@ void run_look_at_alarm(struct sandbox *s);
 
 void run_carry(struct sandbox *s, struct command_run *r);
 void run_hand_on(struct sandbox *s);
+/* All that runs in an open sandbox, or it goes on: its layer stays the sandbox's own. */
+int run_stand_still(struct sandbox *s, bool on, struct err *e);
 /* Takes a command out of its sandbox. */
 void run_forget(struct command_run *r);
 void run_lose_commands(struct sandbox *s);
@@ -275,7 +277,9 @@ void run_names_count_own(struct command_run *r);
 /* ---- run_layer.c: what an overlay workspace has in front ---- */
 
 int run_layer_make(struct sandbox *s, struct err *e);
-void run_layer_end(struct sandbox *s);  /* nothing inside lives any more */
+void run_layer_end(struct sandbox *s); /* nothing inside lives any more */
+/* Of an open sandbox: a command has ended, whose outcome gets what came of workspace.apply. */
+void run_layer_after(struct sandbox *s, struct outcome *o);
 void run_layer_done(struct sandbox *s); /* one of a run that never was goes */
 
 int run_agent_open(struct sandbox *s, struct err *e);

@@ -12,7 +12,9 @@
 #include "base/sys/clock.h"
 #include "egress/unresolved.h"
 #include "base/text/str.h"
+#include "base/text/url.h"
 #include "model/dialect/credentials.h"
+#include "model/known/login_file.h"
 #include "model/settings/spec_writes.h"
 #include "sandbox/recorder.h"
 
@@ -55,11 +57,23 @@ static void unreachable_line(const char *name, const char *host, char *line, siz
 			       name, host, host);
 }
 
+/* Of one that logs in, the host where it does. */
+static const char *first_host(const struct credential_spec *c, struct url *u)
+{
+	const struct strlist *urls = token_urls_of(c);
+	struct err e;
+
+	if (!urls)
+		return c->hosts.v[0];
+	return url_parse(urls->v[0], u, &e) < 0 ? "" : u->host;
+}
+
 /* A credential that was asked for by name and can go nowhere. */
 static void note_unreachable(struct sandbox *s)
 {
 	const struct spec *spec = s->spec;
 	struct credentiallist l;
+	struct url u;
 	struct err e;
 
 	if (!s->note || spec->network != NETWORK_PROXY || !spec->use_credentials.n ||
@@ -83,7 +97,7 @@ static void note_unreachable(struct sandbox *s)
 		else if (spec->egress.learn)
 			continue; /* every public name is open */
 		else
-			unreachable_line(name, l.v[i].hosts.v[0], line, sizeof(line));
+			unreachable_line(name, first_host(&l.v[i], &u), line, sizeof(line));
 		s->note(s->note_arg, line);
 	}
 }

@@ -72,7 +72,7 @@ void run_lose_commands(struct sandbox *s)
 	}
 }
 
-int run_pause(struct sandbox *s, bool on, struct err *e)
+int run_stand_still(struct sandbox *s, bool on, struct err *e)
 {
 	uint64_t now = clock_us();
 
@@ -91,6 +91,21 @@ int run_pause(struct sandbox *s, bool on, struct err *e)
 		loop_at(c->loop, &c->deadline.t, on || !c->left ? 0 : now + c->left);
 	}
 	return 0;
+}
+
+/* While it stands still others may look at its layer: it goes on when nobody does. */
+int run_pause(struct sandbox *s, bool on, struct err *e)
+{
+	struct err unused;
+
+	if (!on && layer_rest(&s->layer, false, e) < 0)
+		return -e->code;
+	if (run_stand_still(s, on, e) < 0) {
+		if (!on)
+			(void)layer_rest(&s->layer, true, &unused);
+		return -e->code;
+	}
+	return on ? layer_rest(&s->layer, true, e) : 0;
 }
 
 int run_files(struct sandbox *s, const char *const *words, const int *ends, uint32_t *ret,

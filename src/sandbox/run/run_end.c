@@ -246,8 +246,12 @@ void run_end(struct command_run *r)
 		pump_close(&r->err);
 	}
 	if (r->joins) {
+		struct sandbox *of = r->of;
+
 		run_names_count_own(r);
 		run_forget(r);
+		if (of && r->o->started)
+			run_layer_after(of, r->o);
 		ended_unrecorded(r->o, &r->unrecorded);
 	} else {
 		ended_unrecorded(r->o, &r->of->unrecorded);

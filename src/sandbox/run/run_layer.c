@@ -11,14 +11,6 @@
 
 #define CLAIM_MS 1000 /* of who only looks */
 
-static int only_for_runs(struct err *e)
-{
-	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-			  "take workspace.mode direct, or brig run --workspace overlay for each "
-			  "command",
-			  "a long-lived sandbox cannot have an overlay workspace (workspace.mode)");
-}
-
 /* An apply that was killed in this workspace is undone before anything is looked at. What cannot be
  * is told by the verbs. */
 static void run_layer_settle(const struct spec *s)
@@ -35,14 +27,16 @@ static void run_layer_settle(const struct spec *s)
 
 int run_layer_make(struct sandbox *s, struct err *e)
 {
-	struct layer_want w = { .id = s->o->id, .workspace = s->spec->workdir };
+	struct layer_want w = { .id = s->spec->layer_id ? s->spec->layer_id : s->o->id,
+				.workspace = s->spec->workdir,
+				.sandbox = s->only             ? NULL
+					   : s->spec->layer_of ? s->spec->layer_of
+							       : s->o->id };
 	CLEANUP(fd) int folder = -1;
 
 	run_layer_settle(s->spec);
 	if (!spec_has_layer(s->spec))
 		return 0;
-	if (!s->only)
-		return only_for_runs(e);
 	folder = fd_open_nolinks(AT_FDCWD, s->spec->workdir, O_PATH | O_DIRECTORY, 0);
 	if (folder < 0)
 		return 0; /* the plan refuses it, and says why */
@@ -52,12 +46,14 @@ int run_layer_make(struct sandbox *s, struct err *e)
 			return -e->code;
 		s->own->command.argv = s->spec->command.argv;
 	}
-	if (layer_make(&w, &s->layer, e) < 0)
+	if ((s->spec->layer_id ? layer_take_up : layer_make)(&w, &s->layer, e) < 0)
 		return -e->code;
 	s->own->layer_folder = arena_strdup(s->own->arena, s->layer.path);
 	if (!s->own->layer_folder)
 		return err_nomem(e);
-	s->spec = s->only->spec = s->own;
+	s->spec = s->own;
+	if (s->only)
+		s->only->spec = s->own;
 	s->o->workspace = fields[FIELD_WORKSPACE_MODE].words[WORKSPACE_OVERLAY];
 	if (!s->layer.about.same_place && s->note)
 		s->note(s->note_arg, "the layer is on another file system than the workspace: to "
@@ -74,20 +70,57 @@ static void layer_is_lost(struct outcome *o, const struct err *why)
 	o->error = *why;
 }
 
+static void look_at(void *outcome, const char *path, const char *reason)
+{
+	outcome_trust(outcome, path, reason);
+}
+
 /* What the rules allow goes into the folder; the rest, and all where something is in conflict,
  * stays in the layer for who is there to judge it. */
+static void apply_all(struct layer *l, struct outcome *o)
+{
+	struct apply_told t;
+
+	o->layer_tried = true;
+	if (apply_auto(l, &t, look_at, o, &o->layer_kept) == 0)
+		err_clear(&o->layer_kept);
+	o->layer_applied = t.done;
+	o->layer_left = t.left;
+}
+
 static void apply_at_end(struct sandbox *s)
 {
-	size_t done = 0, left = 0;
-
+	if (claim_lock(s->layer.folder, CLAIM_MS)) {
+		apply_all(&s->layer, s->o);
+		return;
+	}
 	s->o->layer_tried = true;
-	if (!claim_lock(s->layer.folder, CLAIM_MS))
-		(void)err_set(&s->o->layer_kept, ERR_UNAVAILABLE, EBUSY,
-			      "somebody else has its layer");
-	else if (apply_auto(&s->layer, &done, &left, &s->o->layer_kept) == 0)
-		err_clear(&s->o->layer_kept);
-	s->o->layer_applied = done;
-	s->o->layer_left = left;
+	(void)err_set(&s->o->layer_kept, ERR_UNAVAILABLE, EBUSY, "somebody else has its layer");
+}
+
+/* A command of an open sandbox has ended, and no other runs. What it has left running stands still
+ * meanwhile: nothing is written while it is looked at. */
+void run_layer_after(struct sandbox *s, struct outcome *o)
+{
+	const bool lives = run_living(s) > 0;
+	struct err e = { 0 };
+
+	if (s->layer.folder < 0 || s->ended || s->commands ||
+	    s->spec->workspace_apply != APPLY_AUTO)
+		return;
+	o->workspace = s->o->workspace;
+	o->layer = arena_strdup(o->arena, s->layer.about.id);
+	if (lives && run_stand_still(s, true, &e) < 0) {
+		o->layer_tried = true;
+		o->layer_kept = e;
+		return;
+	}
+	s->layer.still = true;
+	apply_all(&s->layer, o);
+	s->layer.still = false;
+	o->layer_changed = o->layer_applied + o->layer_left;
+	if (lives && run_stand_still(s, false, &e) < 0)
+		o->layer_kept = e;
 }
 
 void run_layer_end(struct sandbox *s)
@@ -96,6 +129,7 @@ void run_layer_end(struct sandbox *s)
 
 	if (s->layer.folder < 0 || !s->o->started)
 		return;
+	s->lives = fd_close(s->lives); /* nothing of it writes any more */
 	if (layer_finish(&s->layer, &e) < 0)
 		layer_is_lost(s->o, &e);
 	else if (s->spec->workspace_apply == APPLY_AUTO && s->layer.about.changed)

@@ -43,6 +43,7 @@ struct inside {
 	const char *const *argv, *const *envp;
 	const char *path; /* where the command is looked for */
 	const char *cwd;
+	const char *layered; /* the workspace, if an overlay has yet to be mounted over it; or "" */
 	uint32_t uid;
 	const char *const *writable; /* what Landlock lets be changed */
 	size_t writable_count;

@@ -264,6 +264,14 @@ static void close_prepared(struct box_start *c)
 		c->prepared[i] = fd_close(c->prepared[i]);
 }
 
+static const char *layered_at(const struct box_plan *p)
+{
+	for (size_t i = 0; i < p->op_count; i++)
+		if (p->ops[i].kind == OP_LAYER)
+			return p->ops[i].dst;
+	return "";
+}
+
 static void fill_inside(const struct backend_job *j, struct inside *c, const struct job_want *w)
 {
 	static const char *const nothing[] = { NULL };
@@ -274,6 +282,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->envp = p->envp;
 	c->path = p->path_value;
 	c->cwd = p->cwd;
+	c->layered = layered_at(p);
 	c->uid = p->uid;
 	c->writable = p->writable;
 	c->writable_count = p->writable_count;

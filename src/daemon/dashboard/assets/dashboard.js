@@ -442,14 +442,22 @@ function eventLine(ev, told) {
 
 async function sandboxPage(signal, id) {
   const top = h("section", { class: "panel", "aria-label": "Facts" }), shell = h("section", { class: "panel", "aria-labelledby": "layers" });
-  const commands = h("div", {}), events = h("ul", { class: "plain scroll", tabindex: "0", "aria-label": "Events" }), network = h("div", {}), notes = h("pre", {});
+  const commands = h("div", {}), events = h("ul", { class: "plain scroll", tabindex: "0", "aria-label": "Events" }), network = h("div", {}), notes = h("pre", {}), changed = h("div", {});
   const seen = new Set(), told = new Map();
-  let b = await call(`/v1/sandboxes/${id}`), use = null, begun = null, history = [], hidden = "";
+  let b = await call(`/v1/sandboxes/${id}`), use = null, begun = null, history = [], hidden = "", shownIn = "";
   const unseen = (e) => { if (e.status !== 403) throw e; hidden = "The token of this session does not see it."; return { execs: [] }; };
-  show(b.name || b.id, title(b.name || b.id, b.name ? h("span", { class: "soft mono" }, b.id) : null, h("span", { class: "grow" }), h("a", { href: "#/sandboxes" }, "All sandboxes")), top, h("div", { class: "split" },
+  show(b.name || b.id, title(b.name || b.id, b.name ? h("span", { class: "soft mono" }, b.id) : null, h("span", { class: "grow" }), h("a", { href: "#/sandboxes" }, "All sandboxes")), top, changed, h("div", { class: "split" },
     h("div", {}, h("section", { class: "panel", "aria-labelledby": "cmds" }, h("h2", { id: "cmds" }, "Commands"), commands), h("section", { class: "panel", "aria-labelledby": "net" }, h("h2", { id: "net" }, "Network decisions"), network)),
     h("div", {}, shell, h("section", { class: "panel", "aria-labelledby": "evs" }, h("h2", { id: "evs" }, "What happened"), events), h("section", { class: "panel", "aria-labelledby": "notes" }, h("h2", { id: "notes" }, "Notes"), notes))));
+  // What is in its layer can be seen while nothing writes there.
+  const drawChanges = () => {
+    const state = b.spec?.workspace?.mode === "overlay" && !session.tenant && /^(paused|stopped)$/.test(b.state) ? b.state : "";
+    if (state === shownIn) return;
+    shownIn = state;
+    changed.replaceChildren(...(state ? [h("section", { class: "panel", "aria-labelledby": "changed" }, h("h2", { id: "changed" }, "What it changed"), changesPanel(b.id))] : []));
+  };
   const draw = paced(() => {
+    drawChanges();
     top.replaceChildren(facts(b, use, begun));
     shell.replaceChildren(h("h2", { id: "layers" }, "What contains it"), layers(b));
     events.replaceChildren(...(history.length ? history.slice(-EVENTS_MAX).reverse().map((ev) => eventLine(ev, told)) : [h("li", { class: "soft" }, "Nothing is kept any more.")]));

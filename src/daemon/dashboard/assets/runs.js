@@ -3,7 +3,7 @@
 // Loaded before dashboard.js, whose functions it calls; nothing is done here until a page is shown.
 "use strict";
 
-const RUNS_MAX = 200, STORY_MAX = 500, POINTS_MAX = 120, POINT_MS = 900, WATCHED_MAX = 64, BARS_MAX = 30, RUNS_MS = 2000, SOON_MS = 800, IDLE_MS = 10000;
+const RUNS_MAX = 200, STORY_MAX = 500, POINTS_MAX = 120, POINT_MS = 900, WATCHED_MAX = 64, BARS_MAX = 30, RUNS_MS = 2000, SOON_MS = 800, IDLE_MS = 10000, CHANGES_SHOWN = 500;
 const SVG = "http://www.w3.org/2000/svg";
 
 // ---- words ----
@@ -345,6 +345,35 @@ function runFacts(r, box) {
     fact("Output", r.stdout_bytes !== undefined ? `${size(r.stdout_bytes)}, errors ${size(r.stderr_bytes)}` : "–"), box ? fact("Sandbox", h("a", { href: `#/sandbox/${box.id}` }, box.name || box.id)) : null, fact("Time limit", r.timeout_ms ? span(r.timeout_ms) : "none"), fact("Asked by", r.principal));
 }
 
+// What it has changed in its layer, and nobody has applied: names and patch are hostile text, and only ever text.
+function changeRow(c) {
+  return h("li", { class: "line" }, chip(c.change, c.change === "deleted" ? "warn" : ""), h("span", { class: "mono grow" }, c.path), c.conflict ? chip(`conflict: ${c.conflict}`, "bad") : null, c.by_name ? chip(`by name only: ${c.by_name}`, "warn") : c.look ? chip(c.look, "warn") : null);
+}
+
+function changesPanel(run) {
+  const at = `/v1/runs/${run}/changes`, said = h("p", { class: "soft", role: "status" }, "Looking…"), list = h("ul", { class: "plain" }), text = h("pre", { class: "mono patch", hidden: true }), buttons = h("div", { class: "chips", hidden: true });
+  const clear = (words) => { list.replaceChildren(); text.hidden = buttons.hidden = true; said.replaceChildren(shown(words)); };
+  const act = async (verb, done) => {
+    for (const b of buttons.children) b.disabled = true;
+    try { const words = done(await post(`${at}/${verb}`, { run })); if (verb === "discard") clear(words); else await look(words); } catch (e) { said.replaceChildren(failure(e)); }
+    for (const b of buttons.children) b.disabled = false;
+  };
+  const sure = (word, question, verb, done) => h("button", { type: "button", on: { click: () => { if (confirm(question)) act(verb, done); } } }, word);
+  buttons.append(sure("Apply", "Put these changes into the folder? What comes by name only stays out.", "apply", (a) => `${whole(a.applied, "change")} applied${a.left.length ? `, ${a.left.length} left out` : ""}.`), sure("Discard", "Throw these changes away?", "discard", () => "Discarded."));
+  const look = async (words) => {
+    try {
+      const a = await call(at);
+      list.replaceChildren(...a.changes.slice(0, CHANGES_SHOWN).map(changeRow), ...(a.changes.length > CHANGES_SHOWN ? [h("li", { class: "soft" }, `and ${whole(a.changes.length - CHANGES_SHOWN, "change")} more`)] : []));
+      text.replaceChildren(shown(a.text, true));
+      text.hidden = !a.text;
+      buttons.hidden = !a.changes.length;
+      said.replaceChildren(shown([words, !a.changes.length && "Nothing is left to apply.", a.text_cut && "The patch is cut here: brig diff shows all of it."].filter(Boolean).join(" ")));
+    } catch (e) { clear(words || e.message); }
+  };
+  look();
+  return h("div", {}, said, buttons, list, text);
+}
+
 async function runPage(signal, id) {
   const here = page;
   const top = h("section", { class: "panel", "aria-label": "Facts" }), over = h("div", {}), hosts = h("div", {}), story = h("div", {}), cage = h("div", {}), note = h("p", { class: "soft small" });
@@ -367,8 +396,9 @@ async function runPage(signal, id) {
   const reload = paced(async () => { try { await one(); await all(); draw(); } catch (e) { if (!signal.aborted) console.warn(e.message); } }, RELOAD_MS);
   await one();
   id = run.run;
+  const changed = run.mode === "overlay" && !run.live && command(run) && !session.tenant ? h("section", { class: "panel", "aria-labelledby": "changed" }, h("h2", { id: "changed" }, "What it changed"), changesPanel(id)) : h("div", { hidden: true });
   const panel = (name, text, ...more) => h("section", { class: "panel", "aria-labelledby": name }, h("h2", { id: name }, text), ...more);
-  show(run.agent || brief(run) || "Run", title(run.agent || brief(run) || "Run", h("span", { class: "soft mono" }, id.slice(0, 12)), h("span", { class: "grow" }), h("a", { href: "#/" }, "All runs")), top, panel("over", "Over time", over),
+  show(run.agent || brief(run) || "Run", title(run.agent || brief(run) || "Run", h("span", { class: "soft mono" }, id.slice(0, 12)), h("span", { class: "grow" }), h("a", { href: "#/" }, "All runs")), top, changed, panel("over", "Over time", over),
     h("div", { class: "split" }, h("div", {}, panel("story", "What happened", story, note)), h("div", {}, panel("hosts", "Requests and denials by host", hosts), panel("cage", "What contains it", cage))));
   draw();
   await all();

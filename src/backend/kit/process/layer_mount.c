@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/native/layer_mount.h"
+#include "backend/kit/process/layer_mount.h"
 
 #include <fcntl.h>
 #include <stdio.h>

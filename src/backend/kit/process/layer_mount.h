@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/layer_mount.h - the workspace, seen through a layer that takes what is written. */
+/* backend/kit/process/layer_mount.h - the workspace, seen through a layer that takes what is
+ * written. */
 #pragma once
 
 #include "base/text/err.h"

@@ -37,8 +37,8 @@ extern const struct subcommand *const commands[]; /* NULL-terminated */
 extern const struct subcommand cmd_run, cmd_shell, cmd_sh, cmd_exec, cmd_python, cmd_script,
 	cmd_plan, cmd_batch, cmd_wrap, cmd_agent, cmd_sandbox, cmd_daemon, cmd_dashboard,
 	cmd_doctor, cmd_config, cmd_allow, cmd_init, cmd_learn, cmd_examples, cmd_bundle, cmd_cache,
-	cmd_quarantine, cmd_exposed, cmd_audit, cmd_image, cmd_mcp, cmd_proxy, cmd_schema,
-	cmd_completion, cmd_version, cmd_help, cmd_diff, cmd_apply, cmd_discard;
+	cmd_volume, cmd_quarantine, cmd_exposed, cmd_audit, cmd_image, cmd_mcp, cmd_proxy,
+	cmd_schema, cmd_completion, cmd_version, cmd_help, cmd_diff, cmd_apply, cmd_discard;
 extern const struct subcommand cmd_far, cmd_node; /* not in the table: no words for people */
 
 bool subcommand_takes(const struct subcommand *c, const struct field *f); /* for who lists them */

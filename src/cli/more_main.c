@@ -10,12 +10,12 @@
 #include "daemon/shared/use_main.h"
 
 const struct subcommand *const commands[] = {
-	&cmd_run,       &cmd_shell,      &cmd_sh,         &cmd_exec,    &cmd_python,  &cmd_script,
-	&cmd_plan,      &cmd_batch,      &cmd_wrap,       &cmd_agent,   &cmd_sandbox, &cmd_daemon,
-	&cmd_dashboard, &cmd_init,       &cmd_examples,   &cmd_doctor,  &cmd_config,  &cmd_allow,
-	&cmd_bundle,    &cmd_cache,      &cmd_quarantine, &cmd_exposed, &cmd_audit,   &cmd_image,
-	&cmd_diff,      &cmd_apply,      &cmd_discard,    &cmd_learn,   &cmd_mcp,     &cmd_proxy,
-	&cmd_schema,    &cmd_completion, &cmd_version,    &cmd_help,    NULL
+	&cmd_run,       &cmd_shell,  &cmd_sh,         &cmd_exec,       &cmd_python,  &cmd_script,
+	&cmd_plan,      &cmd_batch,  &cmd_wrap,       &cmd_agent,      &cmd_sandbox, &cmd_daemon,
+	&cmd_dashboard, &cmd_init,   &cmd_examples,   &cmd_doctor,     &cmd_config,  &cmd_allow,
+	&cmd_bundle,    &cmd_cache,  &cmd_volume,     &cmd_quarantine, &cmd_exposed, &cmd_audit,
+	&cmd_image,     &cmd_diff,   &cmd_apply,      &cmd_discard,    &cmd_learn,   &cmd_mcp,
+	&cmd_proxy,     &cmd_schema, &cmd_completion, &cmd_version,    &cmd_help,    NULL
 };
 
 /* What other tools call it. */

@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "sandbox/home/kept_home.h"
+#include "sandbox/home/volumes.h"
 #include "sandbox/image_use.h"
 
 void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
@@ -34,12 +35,21 @@ int sandbox_plan(const struct spec *s, struct json *j, struct err *e)
 	struct backend_plan *p = NULL;
 	struct backend_choice c;
 	char home[PATH_MAX];
+	bool missing;
 
 	if (backend_choose(s, &c, e) < 0)
 		return -e->code;
 	if (s->home == HOME_KEEP && kept_home_find(s, c.backend->name, home) == 0 &&
 	    kept_home_spec(s, home, NULL, &own, e) < 0)
 		return -e->code;
+	if (volumes_of(s)) {
+		if (!own && !(own = spec_clone(s, e)))
+			return -e->code;
+		own->command.argv = s->command.argv;
+		if (volumes_find(own, c.backend->name, own->arena, &own->volume_folders, &missing,
+				 e) < 0)
+			return -e->code;
+	}
 	if (image_use_open(own ? own : s, c.backend, &image, &own, e) < 0)
 		return -e->code;
 	if (c.backend->plan(own ? own : s, &p, NULL, e) < 0)

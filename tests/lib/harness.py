@@ -60,7 +60,7 @@ GRACE = 2.0 * PATIENCE  # what the kernel may take to tear down namespaces and c
 SKIPPED = 77
 JOBS = 2 if FACTOR > 1 else max(2, min(8, 2 * len(os.sched_getaffinity(0))))  # a test waits for half of its time
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/git", "brig/records", "brig/records/live/.turn", "brig/workspaces", "brig/trusted", "brig/exposed", "brig/settings", "brig/home.key", "brig/quarantine", "brig/images",
+KEPT = ("brig", "brig/git", "brig/records", "brig/records/live/.turn", "brig/workspaces", "brig/trusted", "brig/exposed", "brig/settings", "brig/home.key", "brig/quarantine", "brig/volumes", "brig/images",
         "brig/audit", "brig/bundles", "brig/changes", "brig/daemon", "brig/docker", "brig/authority", "brig/hold", "brig/instance", "brig/kubernetes", "brig/probed", "brig/senders", "brig/slurm", "brig/ssh")
 KEPT_BELOW = ("brig/audit/", "brig/authority/", "brig/changes/", "brig/daemon/", "brig/exposed/", "brig/git/", "brig/images/", "brig/kubernetes/.place.", "brig/quarantine/", "brig/records/", "brig/slurm/", "brig/workspaces/journal.")
 LIVE = "brig/records/live/"  # of runs, and of those that nobody has finished

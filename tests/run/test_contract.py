@@ -744,8 +744,9 @@ def schema_is_a_json_schema():
     assert "$schema" in schema and "json-schema.org" in schema["$schema"]
     assert "policy" in json.dumps(schema) and "workspace_write" in json.dumps(schema)
     one = schema["properties"]["credentials"]["additionalProperties"]
-    assert one["anyOf"] == [{"required": ["host"]}, {"required": ["service"]}], one
-    assert one["properties"]["from"]["properties"]["env"] == {"type": "string"}, one
+    assert one["anyOf"] == [{"required": [way]} for way in ("host", "service", "token_url")], one
+    nothing, place = one["properties"]["from"]["anyOf"]
+    assert nothing["const"] == "nothing" and place["properties"]["env"] == {"type": "string"}, one
 
 
 @test(as_user="user")

@@ -9,6 +9,7 @@
 #include "base/text/str.h"
 #include "model/dialect/dialect.h"
 #include "model/request/code.h"
+#include "model/request/volume.h"
 
 enum { ENGINE_WAIT_MS = 2000 };
 
@@ -129,6 +130,8 @@ static bool asked(const struct spec *s, const struct backend *b, enum field_id i
 	     id == FIELD_LAYERS_SIZE) &&
 	    s->workspace_mode == WORKSPACE_DIRECT)
 		return false; /* what each of them does; the others are of layers */
+	if (id == FIELD_VOLUME_SIZE && !volumes_of(s))
+		return false;
 	return spec_asks(s, id) && !warned(s, b, id);
 }
 
@@ -240,6 +243,9 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 	if (!runs_images(b) && asked(s, b, FIELD_IMAGE) &&
 	    (which == ALL_WISHES || !only_untrusted(s, FIELD_IMAGE)))
 		return backend_cannot(s, b->name, FIELD_IMAGE, NULL, e);
+	if (volumes_of(s) && b->can & (BACKEND_REMOTE | BACKEND_DELEGATES))
+		return backend_cannot(s, b->name, s->caches.n ? FIELD_CACHES : FIELD_VOLUMES, NULL,
+				      e);
 	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)
 		return -e->code;
 	return check_itself(s, b, which, e);

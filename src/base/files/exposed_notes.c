@@ -47,6 +47,7 @@ static const struct {
 	{ EXPOSED_AS_MOUNT, "--mount" },       { EXPOSED_AS_HOME, "kept HOMEs" },
 	{ EXPOSED_AS_STORE, "stores" },        { EXPOSED_AS_DATA, "data of companions" },
 	{ EXPOSED_AS_COPY, "sandbox cp" },     { EXPOSED_AS_GIT, "git folder" },
+	{ EXPOSED_AS_VOLUME, "volumes" },
 };
 
 const char *exposed_as_word(char as)

@@ -29,6 +29,7 @@ enum exposed_as {
 	EXPOSED_AS_DATA = 'd',
 	EXPOSED_AS_COPY = 'c',
 	EXPOSED_AS_GIT = 'r',
+	EXPOSED_AS_VOLUME = 'v',
 };
 const char *exposed_as_word(char as); /* "workspace", "--write"; NULL: none is known */
 

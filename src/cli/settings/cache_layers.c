@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text/clean.h"
+#include "cli/settings/volume_rows.h"
 #include "sandbox/layers/layer.h"
 
 #define ID_SHOWN 12
@@ -18,20 +19,6 @@ static const char *layer_state_word(const struct layer_row *r)
 	if (r->about->sandbox[0] && !r->damaged)
 		return "kept";
 	return r->damaged ? "damaged" : "finished";
-}
-
-static void put_amount(struct buf *b, uint64_t bytes)
-{
-	static const char units[] = "KMGT";
-	uint64_t tenths = bytes * 10 / 1024;
-	size_t u = 0;
-	char text[40];
-
-	for (; tenths >= 10240 && units[u + 1]; u++)
-		tenths /= 1024;
-	(void)snprintf(text, sizeof(text), "%llu.%llu%c", (unsigned long long)tenths / 10,
-		       (unsigned long long)tenths % 10, units[u]);
-	buf_printf(b, "%9s", text);
 }
 
 static void put_age(struct buf *b, int64_t seconds)
@@ -66,7 +53,7 @@ static int put_line(void *arg, const struct layer_row *r)
 		buf_puts(t->b, "LAYER             SIZE   AGE  STATE     CHANGED  WORKSPACE\n");
 	t->any = true;
 	buf_printf(t->b, "%.*s ", ID_SHOWN, a->id);
-	put_amount(t->b, r->bytes);
+	volume_put_size(t->b, r->bytes, false);
 	if (a->began)
 		put_age(t->b, t->now - a->began);
 	else

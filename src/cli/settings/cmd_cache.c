@@ -13,6 +13,7 @@
 #include "base/text/str.h"
 #include "cli/cli.h"
 #include "cli/settings/cache_layers.h"
+#include "cli/settings/volume_rows.h"
 #include "model/settings/paths.h"
 #include "sandbox/home/kept_home.h"
 
@@ -22,7 +23,8 @@
 
 struct cache_asked {
 	const char *project; /* as written; NULL: the current folder */
-	bool clear, all, gone, json, help;
+	const char *tool;    /* whose cache; NULL: not said */
+	bool clear, all, gone, tools, json, help;
 };
 
 static int cmd_cache_parse(int argc, char **argv, struct cache_asked *a, struct err *e)
@@ -40,14 +42,20 @@ static int cmd_cache_parse(int argc, char **argv, struct cache_asked *a, struct 
 			a->all = true;
 		else if (a->clear && str_eq(argv[i], "--gone"))
 			a->gone = true;
+		else if (a->clear && str_eq(argv[i], "--tools"))
+			a->tools = true;
+		else if (a->clear && str_eq(argv[i], "--tool") && i + 1 < argc)
+			a->tool = argv[++i];
 		else if (a->clear && argv[i][0] != '-' && !a->project)
 			a->project = argv[i];
 		else
 			return command_refuses(&cmd_cache, argv[i], e);
 	}
-	if (a->all + a->gone + (a->project ? 1 : 0) > 1)
-		return err_refuse(e, ERR_USAGE, EINVAL, "--all, --gone or one project",
-				  "cache clear takes one of --all, --gone and a project");
+	if (a->all + a->gone + a->tools + (a->tool != NULL) + (a->project != NULL) > 1)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "--all, --gone, --tools, --tool NAME or one project",
+				  "cache clear takes one of --all, --gone, --tools, --tool and a "
+				  "project");
 	return 0;
 }
 
@@ -59,28 +67,6 @@ struct listing {
 	bool as_json, any;
 };
 
-static void when(time_t t, char out[32])
-{
-	struct tm tm;
-
-	if (!t || !gmtime_r(&t, &tm) || !strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm))
-		(void)snprintf(out, 32, "-");
-}
-
-static void put_size(struct buf *b, const struct kept_home_row *r)
-{
-	static const char units[] = "KMGT";
-	uint64_t tenths = r->bytes * 10 / 1024;
-	size_t u = 0;
-	char text[40];
-
-	for (; tenths >= 10240 && units[u + 1]; u++)
-		tenths /= 1024;
-	(void)snprintf(text, sizeof(text), "%s%llu.%llu%c", r->more ? ">" : "",
-		       (unsigned long long)tenths / 10, (unsigned long long)tenths % 10, units[u]);
-	buf_printf(b, "%9s", text);
-}
-
 static void put_row(struct listing *l, const struct kept_home_row *r, const char *last)
 {
 	const char *project = r->project ? r->project : "?";
@@ -90,7 +76,7 @@ static void put_row(struct listing *l, const struct kept_home_row *r, const char
 			 "ID                SIZE  LAST USE              BACKEND  POLICY           "
 			 "PROJECT\n");
 	buf_printf(&l->text, "%.*s ", ID_SHOWN, r->id);
-	put_size(&l->text, r);
+	volume_put_size(&l->text, r->bytes, r->more);
 	buf_printf(&l->text, "  %-20s  %-7.16s  %-15.16s  ", last, r->backend ? r->backend : "?",
 		   r->policy ? r->policy : "?");
 	clean_put(&l->text, project, strlen(project));
@@ -141,7 +127,7 @@ static int cmd_cache_row(void *arg, const struct kept_home_row *r)
 	struct listing *l = arg;
 	char last[32];
 
-	when(r->last, last);
+	volume_when(r->last, last);
 	(l->as_json ? put_json : put_row)(l, r, last);
 	l->any = true;
 	return 0;
@@ -162,15 +148,20 @@ static int cmd_cache_list(const struct cache_asked *a, struct err *e)
 	if (a->json) {
 		json_array_end(&l.json);
 		if (r == 0)
+			r = volume_rows_json(VOLUME_CACHES, "tools", &l.json, e);
+		if (r == 0)
 			r = cache_layers_json(&l.json, e);
 		json_object_end(&l.json);
 		buf_putc(&l.text, '\n');
 	} else if (r == 0) {
-		r = cache_layers_text(&l.text, time(NULL), e);
+		r = volume_rows_text(VOLUME_CACHES, &l.text, e);
+		if (r == 0)
+			r = cache_layers_text(&l.text, time(NULL), e);
 	}
 	if (r == 0)
 		(void)fputs(l.text.len ? buf_str(&l.text)
-				       : "no HOME is kept: brig run --home keep makes one\n",
+				       : "no HOME is kept: brig run --home keep makes one; --cache "
+					 "TOOL keeps a cache\n",
 			    stdout);
 	buf_done(&l.text);
 	return r;
@@ -218,7 +209,7 @@ static int cmd_cache_find(const struct cache_asked *a, struct arena *arena, stru
 	char cwd[PATH_MAX], real[PATH_MAX];
 
 	w->gone = a->gone;
-	if (a->all || a->gone)
+	if (a->all || a->gone || a->tools || a->tool)
 		return 0;
 	if (a->project && cmd_cache_is_id(a->project)) {
 		w->id = a->project;
@@ -257,6 +248,21 @@ static int remove_all(struct wanted *w, struct err *e)
 	return result;
 }
 
+/* Caches of tools, into the same count. */
+static int remove_tools(const struct cache_asked *a, struct wanted *w, int before, struct err *e)
+{
+	const struct volume_pick pick = { .name = a->tool };
+	struct volume_removed done = { 0 };
+	struct err one = { 0 };
+	int r = volume_remove(VOLUME_CACHES, &pick, &done, &one);
+
+	w->cleared += done.cleared;
+	w->left += done.left;
+	if (before == 0 && r < 0)
+		*e = one;
+	return before ? before : r;
+}
+
 static void say_cleared(const struct cache_asked *a, const struct wanted *w)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 16);
@@ -290,10 +296,12 @@ static int clear(const struct cache_asked *a, struct err *e)
 		r = err_nomem(e);
 	else
 		r = cmd_cache_find(a, arena, &w, e);
-	if (r == 0)
+	if (r == 0 && !a->tools && !a->tool)
 		r = kept_home_each(pick, &w, e);
 	if (r >= 0) {
 		r = remove_all(&w, e);
+		if (a->all || a->tools || a->tool)
+			r = remove_tools(a, &w, r, e);
 		say_cleared(a, &w);
 	}
 	(void)arena_free(arena);
@@ -327,7 +335,7 @@ static const char *cmd_cache_word(size_t i)
 
 static const char *word_behind(const char *before, size_t i)
 {
-	static const char *const words[] = { "--gone", "--all" };
+	static const char *const words[] = { "--gone", "--tools", "--tool", "--all" };
 
 	return str_eq(before, "clear") && i < ARRAY_LEN(words) ? words[i] : NULL;
 }
@@ -335,13 +343,14 @@ static const char *word_behind(const char *before, size_t i)
 const struct subcommand cmd_cache = {
 	.name = "cache",
 	.minor = true,
-	.usage = "[list | clear [PROJECT | --gone | --all]] [--json]",
-	.help = "show kept HOMEs and layers of overlay runs, or clear HOMEs",
+	.usage = "[list | clear [PROJECT | --gone | --tools | --tool NAME | --all]] [--json]",
+	.help = "show kept HOMEs, caches of tools and layers of overlay runs, or clear them",
 	.about =
 		"  clear PROJECT     remove those of that folder (or one, by its id); without it,\n"
 		"                    of the current folder; refused while a run uses it\n"
 		"  clear --gone      remove those of folders that are gone, or were made anew\n"
-		"  clear --all       remove all of them; brig discard RUN throws a layer away\n"
+		"  clear --tools     remove the caches of --cache; --tool npm: that one alone\n"
+		"  clear --all       remove all of both; brig discard RUN throws a layer away\n"
 		"  --json            as JSON\n",
 	.word = cmd_cache_word,
 	.word_behind = word_behind,

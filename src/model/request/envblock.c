@@ -7,6 +7,7 @@
 #include "base/text/str.h"
 #include "model/request/code.h"
 #include "model/settings/envrules.h"
+#include "model/request/volume.h"
 
 int envblock_put(struct envblock *b, const char *name, const char *value, struct err *e)
 {
@@ -54,6 +55,27 @@ int envblock_put_quiet(struct envblock *b, const struct spec *s, struct err *e)
 		if ((all[i].always || s->network == NETWORK_NONE) &&
 		    envblock_put(b, all[i].name, all[i].value, e) < 0)
 			return -e->code;
+	return 0;
+}
+
+int envblock_put_caches(struct envblock *b, const struct spec *s, struct err *e)
+{
+	struct volume v;
+
+	for (size_t i = 0; i < s->caches.n; i++) {
+		if (volume_of(s, i, &v, e) < 0)
+			return -e->code;
+		for (size_t k = 0; v.tool->variables[k].name; k++) {
+			const char *text = v.tool->variables[k].value, *at = strstr(text, "%s");
+			const char *value = arena_printf(b->arena, "%.*s%s%s", (int)(at - text),
+							 text, v.target, at + 2);
+
+			if (!value)
+				return err_nomem(e);
+			if (envblock_put(b, v.tool->variables[k].name, value, e) < 0)
+				return -e->code;
+		}
+	}
 	return 0;
 }
 

@@ -20,6 +20,9 @@ int envblock_put_callers(struct envblock *b, struct err *e);
  * fresh HOME every `npm test` would ask for a newer npm, as it does once a week outside. */
 int envblock_put_quiet(struct envblock *b, const struct spec *s, struct err *e);
 
+/* Leads tools to their caches. */
+int envblock_put_caches(struct envblock *b, const struct spec *s, struct err *e);
+
 /* What the spec names, last: variables of the caller's, then its own. *path becomes the PATH that
  * it sets, where the command's code is to obey that. */
 int envblock_put_asked(struct envblock *b, const struct spec *s, const char **path, struct err *e);

@@ -17,6 +17,7 @@
 #include "model/known/gpus.h"
 #include "model/known/tool_settings.h"
 #include "model/request/code.h"
+#include "model/request/spec_targets.h"
 #include "model/settings/envrules.h"
 #include "model/settings/paths.h"
 #include "model/settings/rule.h"
@@ -35,7 +36,7 @@ static const struct {
 };
 
 /* Who is to mend it: the place in a file, when one wrote the field. */
-static int blame(const struct spec *s, enum field_id id, const char *flag, struct err *e)
+int spec_blame(const struct spec *s, enum field_id id, const char *flag, struct err *e)
 {
 	if (s->where[id])
 		return err_wrap(e, "%.160s: %s", s->where[id], fields[id].key);
@@ -213,7 +214,7 @@ static int settle_target(struct spec *s, struct err *e)
 		      "the workspace cannot be at its own path: '%.200s' is a place of brig's own "
 		      "inside",
 		      s->workdir);
-	(void)blame(s, FIELD_TARGET, "workspace.target", e);
+	(void)spec_blame(s, FIELD_TARGET, "workspace.target", e);
 	return err_hint(e, "leave workspace.target out, and it is at %s", WORKSPACE_PLACE);
 }
 
@@ -234,21 +235,10 @@ bool spec_has_layer(const struct spec *s)
 	       !s->private_workspace && !s->no_workspace;
 }
 
-static int check_place(const struct spec *s, const char *target, struct err *e)
-{
-	if (target_check(target, s->inside, e) < 0)
-		return -e->code;
-	if (!spec_links_workspace(s) || !path_under(target, WORKSPACE_PLACE))
-		return 0;
-	(void)err_set(e, ERR_POLICY, EPERM, "mount target '%.200s': '%s' is a link to '%.200s'",
-		      target, WORKSPACE_PLACE, s->inside);
-	return err_hint(e, "name a place below '%.200s', or another one, such as /data", s->inside);
-}
-
 /* Such a path has one place only, its own; what is reserved are folders of the system. */
 static int check_own_place(const struct spec *s, const char *path, struct err *e)
 {
-	if (check_place(s, path, e) == 0)
+	if (target_place(s, path, e) == 0)
 		return 0;
 	return str_eq(path, s->inside)
 		       ? err_hint(e, "it is shown anyway; --policy readonly lets it only be read")
@@ -262,7 +252,7 @@ static int check_paths(struct spec *s, const struct place *at, struct strlist *l
 		if (path_resolve(s->arena, at, l->v[i], &l->v[i], e) < 0 ||
 		    check_own_place(s, l->v[i], e) < 0 ||
 		    (l == &s->write && check_grant(s, at, l->v[i], true, e) < 0))
-			return blame(s, l == &s->write ? FIELD_WRITE : FIELD_READ, flag, e);
+			return spec_blame(s, l == &s->write ? FIELD_WRITE : FIELD_READ, flag, e);
 	return 0;
 }
 
@@ -308,11 +298,11 @@ static int check_roots(struct spec *s, const struct place *at, struct err *e)
 	for (size_t i = 0; i < s->mounts.n && roots_apply(s, FIELD_MOUNT); i++)
 		if (!in_roots(s, s->mounts.v[i].source))
 			return outside_roots(s, "mount", s->mounts.v[i].source, e),
-			       blame(s, FIELD_MOUNT, "mount", e);
+			       spec_blame(s, FIELD_MOUNT, "mount", e);
 	for (size_t i = 0; i < s->copies.n && roots_apply(s, FIELD_COPIES); i++)
 		if (!in_roots(s, s->copies.v[i].source))
 			return outside_roots(s, "copy", s->copies.v[i].source, e),
-			       blame(s, FIELD_COPIES, "copies", e);
+			       spec_blame(s, FIELD_COPIES, "copies", e);
 	return 0;
 }
 
@@ -322,46 +312,10 @@ static int check_mounts(struct spec *s, const struct place *at, struct err *e)
 		struct mount_spec *m = &s->mounts.v[i];
 
 		if (path_resolve(s->arena, at, m->source, &m->source, e) < 0 ||
-		    check_place(s, m->target, e) < 0 ||
+		    target_place(s, m->target, e) < 0 ||
 		    check_grant(s, at, m->source, m->writable, e) < 0)
-			return blame(s, FIELD_MOUNT, "mount", e);
+			return spec_blame(s, FIELD_MOUNT, "mount", e);
 	}
-	return 0;
-}
-
-/* The nth target of all three kinds together. */
-static const char *nth_target(const struct spec *s, size_t n)
-{
-	if (n < s->mounts.n)
-		return s->mounts.v[n].target;
-	n -= s->mounts.n;
-	if (n < s->read.n)
-		return s->read.v[n];
-	n -= s->read.n;
-	return s->write.v[n];
-}
-
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static int check_duplicates(const struct spec *s, struct err *e)
-{
-	size_t n = s->mounts.n + s->read.n + s->write.n;
-	CLEANUP(mem) const char **all = n ? malloc(n * sizeof(*all)) : NULL;
-
-	if (n && !all)
-		return err_nomem(e);
-	for (size_t i = 0; i < n; i++)
-		all[i] = nth_target(s, i);
-	if (n)
-		qsort(all, n, sizeof(*all), by_text);
-	for (size_t i = 1; i < n; i++)
-		if (str_eq(all[i - 1], all[i]))
-			return err_refuse(e, ERR_USAGE, EEXIST,
-					  "leave one out, or give it another place",
-					  "two mounts at '%s'", all[i]);
 	return 0;
 }
 
@@ -377,7 +331,7 @@ static int check_untrusted_env(const struct spec *s, const struct envvar *v, str
 		      v->by == ORIGIN_LINE ? "a line of a batch" : "an untrusted project file");
 	if (v->by == ORIGIN_LINE)
 		return err_hint(e, "set it for all lines, on the command line of brig batch");
-	(void)blame(s, FIELD_ENV, "env.set", e);
+	(void)spec_blame(s, FIELD_ENV, "env.set", e);
 	return err_hint(e, "read the file, then trust it as it is now: brig allow");
 }
 
@@ -395,7 +349,7 @@ static int check_env(const struct spec *s, struct err *e)
 			continue;
 		(void)err_set(e, ERR_POLICY, EPERM, "'%.100s' changes how programs are started",
 			      v->name);
-		(void)blame(s, FIELD_ENV, "env.set", e);
+		(void)spec_blame(s, FIELD_ENV, "env.set", e);
 		return err_hint(e, "if that is intended, on the command line: --env %.60s=...",
 				v->name);
 	}
@@ -424,7 +378,7 @@ static int check_metrics(struct spec *s, const struct place *at, struct err *e)
 	if (!s->metrics_textfile)
 		return 0;
 	if (path_resolve(s->arena, at, s->metrics_textfile, &s->metrics_textfile, e) < 0)
-		return blame(s, FIELD_METRICS_TEXTFILE, "metrics.textfile", e);
+		return spec_blame(s, FIELD_METRICS_TEXTFILE, "metrics.textfile", e);
 	if (host_run || !writable_inside(s, s->metrics_textfile))
 		return 0;
 	return err_refuse(e, ERR_POLICY, EPERM, "choose a folder that the command cannot write to",
@@ -465,7 +419,7 @@ static int check_home(const struct spec *s, struct err *e)
 				  "home_seed is for a HOME that is kept");
 	for (size_t i = 0; i < s->home_seed.n; i++)
 		if (tool_settings_get(s->home_seed.v[i], &t, e) < 0)
-			return blame(s, FIELD_HOME_SEED, "--home-seed", e);
+			return spec_blame(s, FIELD_HOME_SEED, "--home-seed", e);
 	return 0;
 }
 
@@ -615,7 +569,7 @@ static int check_egress(struct spec *s, struct err *e)
 	for (size_t i = 0; i < s->egress.allow.n; i++)
 		if (rule_parse(s->arena, s->egress.allow.v[i], &r, e) < 0 ||
 		    rule_check_allow(&r, e) < 0)
-			return blame(s, FIELD_EGRESS_ALLOW, "--allow", e);
+			return spec_blame(s, FIELD_EGRESS_ALLOW, "--allow", e);
 	return 0;
 }
 
@@ -627,7 +581,7 @@ static int check_ports(const struct spec *s, struct err *e)
 	(void)err_refuse(e, ERR_USAGE, EINVAL,
 			 "leave one of the two out: a server is on the host itself there",
 			 "network 'host' has no ports of its own to publish");
-	return blame(s, FIELD_PORTS, "--publish", e);
+	return spec_blame(s, FIELD_PORTS, "--publish", e);
 }
 
 static int check_anchor(const struct spec *s, const char *name, struct err *e)
@@ -638,7 +592,7 @@ static int check_anchor(const struct spec *s, const char *name, struct err *e)
 	(void)err_refuse(e, ERR_CONFIG, EINVAL,
 			 "an absolute path, syslog, or an address with https://",
 			 "'%.100s' cannot take the head of the record", name);
-	return blame(s, FIELD_AUDIT_ANCHOR, "audit.anchor", e);
+	return spec_blame(s, FIELD_AUDIT_ANCHOR, "audit.anchor", e);
 }
 
 static int check_audit(struct spec *s, const struct place *at, struct err *e)
@@ -649,7 +603,7 @@ static int check_audit(struct spec *s, const struct place *at, struct err *e)
 	if (!s->audit.dir)
 		return 0;
 	return path_resolve(s->arena, at, s->audit.dir, &s->audit.dir, e) < 0
-		       ? blame(s, FIELD_AUDIT_DIR, "audit.dir", e)
+		       ? spec_blame(s, FIELD_AUDIT_DIR, "audit.dir", e)
 		       : 0;
 }
 
@@ -681,13 +635,14 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	if (spec_wrote(s, FIELD_DISK) && !spec_wrote(s, FIELD_TMP) &&
 	    s->limits.disk < s->limits.tmp)
 		s->limits.tmp = s->limits.disk;
-	if (check_workspace(s, at, e) < 0 || settle_target(s, e) < 0 || check_mounts(s, at, e) < 0)
+	if (check_workspace(s, at, e) < 0 || settle_target(s, e) < 0 ||
+	    check_mounts(s, at, e) < 0 || targets_check_volumes(s, e) < 0)
 		return -e->code;
 	if (check_paths(s, at, &s->read, "read", e) < 0 ||
 	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0 ||
 	    check_audit(s, at, e) < 0)
 		return -e->code;
-	if (check_metrics(s, at, e) < 0 || check_duplicates(s, e) < 0 ||
+	if (check_metrics(s, at, e) < 0 || targets_differ(s, e) < 0 ||
 	    check_files_of_others(s, at, e) < 0)
 		return -e->code;
 	return code_resolve(s, e);

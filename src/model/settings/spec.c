@@ -477,6 +477,8 @@ static const struct {
 	LIST(mount_roots),
 	LIST(builtin_tools),
 	LIST(home_seed),
+	LIST(caches),
+	LIST(volumes),
 	LIST(main_command),
 	LIST(copies),
 	LIST(companions),

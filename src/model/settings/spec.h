@@ -288,11 +288,13 @@ struct spec {
 	enum git_access git;
 	enum ssh_agent_use ssh_agent;
 	enum home_life home;
-	uint64_t home_size;       /* bytes */
-	struct strlist home_seed; /* programs whose settings a new kept HOME begins with */
-	const char *workdir;      /* host folder; NULL: the current one */
-	const char *target;       /* where it is to appear inside: a path, or WORKSPACE_SAME */
-	const char *inside;       /* where it does; set by spec_check */
+	uint64_t home_size;             /* bytes */
+	struct strlist home_seed;       /* programs whose settings a new kept HOME begins with */
+	struct strlist caches, volumes; /* model/request/volume.h reads them */
+	uint64_t volume_size;           /* bytes, of each */
+	const char *workdir;            /* host folder; NULL: the current one */
+	const char *target; /* where it is to appear inside: a path, or WORKSPACE_SAME */
+	const char *inside; /* where it does; set by spec_check */
 	struct limits limits;
 	struct mountlist mounts;
 	struct strlist read, write, env_pass;
@@ -337,6 +339,10 @@ struct spec {
 	 * placeholders are made from. NULL: there is none (yet). */
 	const char *home_folder;
 	const unsigned char *home_secret; /* 32 bytes */
+	/* Likewise, where there are caches and volumes: the folder of each, in the order of
+	 * volume_of, ended by NULL; that of a plan alone may have gaps. NULL: there are none (yet).
+	 */
+	const char *const *volume_folders;
 	/* Likewise, where spec_has_layer: the folder that takes what is written to the workspace.
 	 */
 	const char *layer_folder;

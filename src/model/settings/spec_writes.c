@@ -71,6 +71,9 @@ static int spec_writes_list(const struct spec *s, bool workspace, struct writes 
 		if (s->mounts.v[i].writable &&
 		    spec_writes_add(w, EXPOSED_AS_MOUNT, s->mounts.v[i].source, e) < 0)
 			return -e->code;
+	for (size_t i = 0; s->volume_folders && s->volume_folders[i]; i++) /* VOLUMES/ID/data */
+		if (add_above(w, EXPOSED_AS_VOLUME, s->volume_folders[i], 2, e) < 0)
+			return -e->code;
 	/* HOMES/ID/home, SANDBOXES/ID/store, SANDBOXES/ID/data/NAME */
 	if (add_above(w, EXPOSED_AS_HOME, s->home_folder, 2, e) < 0 ||
 	    add_above(w, EXPOSED_AS_STORE, s->store, 2, e) < 0 ||

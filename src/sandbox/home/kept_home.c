@@ -2,45 +2,35 @@
 #include "sandbox/home/kept_home.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include "base/bytes/hex.h"
 #include "base/bytes/hmac.h"
 #include "base/bytes/jread.h"
 #include "base/bytes/json.h"
 #include "base/bytes/random.h"
-#include "base/files/claim.h"
 #include "base/files/fd.h"
-#include "base/files/folder.h"
 #include "base/files/state.h"
 #include "base/files/tree.h"
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "model/settings/paths.h"
 #include "sandbox/home/home_seed.h"
+#include "sandbox/home/kept_folder.h"
 
-#define HOMES "homes"
-#define HOME "home"
-#define ABOUT "about"
-#define GONE ".gone-"
 #define KEY_FILE "home.key" /* of the state folder */
-#define ABOUT_MAX 16384
-#define TRIES 64
-#define LOOK_MS 20 /* of another brig, which holds a HOME for a moment; a run holds it longer */
-#define COUNT_MOST ((uint64_t)1 << 40) /* of a listing */
+#define PROJECT "brig home 1\n"
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* --- whose it is --- */
+enum { PROJECT_TEXT = sizeof(PROJECT) + KEPT_FOLDER_PROJECT };
 
-static const char *image_of(const struct spec *s)
-{
-	return s->image ? s->image : s->docker.image ? s->docker.image : "";
-}
+static const struct kept_folder_kind homes = {
+	.folder = "homes", .shown = "home", .noun = "kept HOME", .clear = "brig cache clear"
+};
+
+/* --- whose it is --- */
 
 static int no_project(struct err *e)
 {
@@ -49,55 +39,35 @@ static int no_project(struct err *e)
 			  "home 'keep' needs a workspace: there is no project to keep a HOME for");
 }
 
-static int look_at_project(const struct spec *s, struct statx *st, struct err *e)
+/* All that says which folder the project is. */
+static int project_of(const struct spec *s, char line[PROJECT_TEXT], struct err *e)
 {
-	CLEANUP(fd) int fd = -1;
+	char identity[KEPT_FOLDER_PROJECT];
 
 	if (s->private_workspace || s->no_workspace || !s->workdir)
 		return no_project(e);
-	fd = fd_open_nolinks(AT_FDCWD, s->workdir, O_PATH | O_DIRECTORY, 0);
-	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, st) < 0)
-		return err_errno(e, fd < 0 ? fd : -errno, "cannot look at the workspace '%.200s'",
-				 s->workdir);
+	if (kept_folder_project(s, identity, e) < 0)
+		return -e->code;
+	(void)snprintf(line, PROJECT_TEXT, PROJECT "%s", identity);
 	return 0;
-}
-
-/* An inode's number comes again when its folder is gone; the time when it was made does not. */
-static int put_project(const struct statx *st, char *line, size_t n)
-{
-	bool dated = st->stx_mask & STATX_BTIME;
-
-	return snprintf(line, n, "brig home 1\n%u:%u %llu %lld.%09u\n", st->stx_dev_major,
-			st->stx_dev_minor, (unsigned long long)st->stx_ino,
-			dated ? (long long)st->stx_btime.tv_sec : 0LL,
-			dated ? st->stx_btime.tv_nsec : 0U);
 }
 
 /* Everything that makes it another HOME, each with its length. */
 static int name_it(const struct spec *s, const char *backend, char id[SHA256_HEX], struct err *e)
 {
-	const char *const texts[] = { s->workdir, fields[FIELD_POLICY].words[s->policy], backend,
-				      image_of(s), s->strangers ? "untrusted" : "trusted" };
 	unsigned char digest[SHA256_SIZE];
+	char line[PROJECT_TEXT];
 	struct sha256 h;
-	struct statx st;
-	char line[128];
-	int n;
 
-	if (look_at_project(s, &st, e) < 0)
+	if (project_of(s, line, e) < 0)
 		return -e->code;
 	sha256_init(&h);
-	n = put_project(&st, line, sizeof(line));
-	sha256_add(&h, line, (size_t)n);
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		n = snprintf(line, sizeof(line), "%zu ", strlen(texts[i]));
-		sha256_add(&h, line, (size_t)n);
-		sha256_add(&h, texts[i], strlen(texts[i]));
-	}
+	sha256_add(&h, line, strlen(line));
+	kept_folder_add_text(&h, s->workdir);
+	kept_folder_add_trust(&h, s, backend);
 	for (size_t i = 0; i < s->home_seed.n; i++) {
-		n = snprintf(line, sizeof(line), "seed %zu ", strlen(s->home_seed.v[i]));
-		sha256_add(&h, line, (size_t)n);
-		sha256_add(&h, s->home_seed.v[i], strlen(s->home_seed.v[i]));
+		sha256_add(&h, "seed ", strlen("seed "));
+		kept_folder_add_text(&h, s->home_seed.v[i]);
 	}
 	sha256_end(&h, digest);
 	sha256_hex(digest, id);
@@ -105,73 +75,6 @@ static int name_it(const struct spec *s, const char *backend, char id[SHA256_HEX
 }
 
 /* --- its folder --- */
-
-static bool ours(const struct stat *st)
-{
-	return S_ISDIR(st->st_mode) && st->st_uid == geteuid();
-}
-
-static int not_ours(const char *id, struct err *e)
-{
-	return err_refuse(e, ERR_POLICY, EPERM, "remove it, and run it again",
-			  "'%.64s' in brig's cache folder is not what brig made", id);
-}
-
-/* Is what is locked still at its name? A clear may have moved it away meanwhile. */
-static bool still_there(int homes, const char *id, const struct stat *st)
-{
-	struct ident was = ident_of(st), now;
-	struct stat again;
-
-	if (fstatat(homes, id, &again, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	now = ident_of(&again);
-	return ident_same(&was, &now);
-}
-
-static int lock_folder(int homes, const char *id, struct err *e)
-{
-	for (int i = 0; i < TRIES; i++) {
-		CLEANUP(fd) int fd = -1;
-		struct stat st;
-
-		if (mkdirat(homes, id, 0700) < 0 && errno != EEXIST)
-			return err_sys(e, "cannot make a HOME to be kept");
-		fd = openat(homes, id, FOLDER);
-		if (fd < 0 && errno == ENOENT)
-			continue;
-		if (fd < 0 || fstat(fd, &st) < 0 || !ours(&st) || (st.st_mode & 077))
-			return not_ours(id, e);
-		while (flock(fd, LOCK_SH) < 0)
-			if (errno != EINTR)
-				return err_sys(e, "cannot lock the kept HOME");
-		if (still_there(homes, id, &st))
-			return TAKE_FD(fd);
-	}
-	return err_set(e, ERR_UNAVAILABLE, EBUSY, "the kept HOME is being cleared all the time");
-}
-
-/* The command owns the folder, and may have closed it to itself; where it runs, it may do so again
- * and again. -ENOENT: it is not there. */
-static int open_home(int folder, const char *id, struct err *e)
-{
-	int fd = -1;
-
-	for (int i = 0; i < TRIES && fd < 0; i++) {
-		struct stat st;
-
-		if (fstatat(folder, HOME, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			return err_sys(e, "there is no HOME in '%.16s'", id);
-		if (!ours(&st))
-			return not_ours(id, e);
-		if ((st.st_mode & 07777) != 0700 && fchmodat(folder, HOME, 0700, 0) < 0)
-			return err_sys(e, "cannot open the kept HOME to its owner");
-		fd = openat(folder, HOME, FOLDER);
-		if (fd < 0 && errno != EACCES)
-			break;
-	}
-	return fd < 0 ? err_sys(e, "cannot open the kept HOME") : fd;
-}
 
 /* Whole under another name first: no command is ever in a HOME that is being begun. Another run may
  * have been faster. */
@@ -187,9 +90,9 @@ static int begin_home(int folder, const struct spec *s, const unsigned char *sec
 		return err_sys(e, "cannot make a HOME to be kept");
 	fd = openat(folder, name, FOLDER);
 	r = fd < 0 ? err_sys(e, "cannot open a new HOME") : home_seed_put(fd, s, secret, e);
-	if (r == 0 && renameat2(folder, name, folder, HOME, RENAME_NOREPLACE) == 0)
+	if (r == 0 && renameat2(folder, name, folder, homes.shown, RENAME_NOREPLACE) == 0)
 		return 0;
-	if (r == 0 && errno == EINVAL && renameat(folder, name, folder, HOME) == 0)
+	if (r == 0 && errno == EINVAL && renameat(folder, name, folder, homes.shown) == 0)
 		return 0; /* NFS knows no flags */
 	if (r == 0 && errno != EEXIST && errno != ENOTEMPTY)
 		r = err_sys(e, "cannot make a HOME to be kept");
@@ -202,12 +105,10 @@ static int make_home(int folder, const char *id, const struct spec *s, const uns
 {
 	struct stat st;
 
-	if (s->home_seed.n && fstatat(folder, HOME, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	if (s->home_seed.n && fstatat(folder, homes.shown, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
 	    begin_home(folder, s, secret, e) < 0)
 		return -e->code;
-	if (mkdirat(folder, HOME, 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "cannot make a HOME to be kept");
-	return open_home(folder, id, e);
+	return kept_folder_make(&homes, folder, id, e);
 }
 
 void kept_home_path(const char *project, char ret[SHA256_HEX])
@@ -215,10 +116,16 @@ void kept_home_path(const char *project, char ret[SHA256_HEX])
 	sha256_of(project, strlen(project), ret);
 }
 
-static void about_text(const struct spec *s, const char *backend, struct buf *b)
+struct owner {
+	const struct spec *spec;
+	const char *backend;
+};
+
+static void about_text(const void *arg, struct buf *b)
 {
-	char path[SHA256_HEX], folder[128];
-	struct statx st;
+	const struct owner *o = arg;
+	const struct spec *s = o->spec;
+	char path[SHA256_HEX], folder[PROJECT_TEXT];
 	struct err unused;
 	struct json j;
 
@@ -227,93 +134,25 @@ static void about_text(const struct spec *s, const char *backend, struct buf *b)
 	json_object(&j);
 	json_kstr(&j, "project", s->workdir);
 	json_kstr(&j, "path", path);
-	if (look_at_project(s, &st, &unused) == 0) {
-		(void)put_project(&st, folder, sizeof(folder));
+	if (project_of(s, folder, &unused) == 0)
 		json_kstr(&j, "folder", folder);
-	}
-	json_kstr(&j, "backend", backend);
-	json_kstr(&j, "policy", fields[FIELD_POLICY].words[s->policy]);
-	json_kstr(&j, "image", image_of(s));
-	json_kbool(&j, "trusted", !s->strangers);
+	kept_folder_put_trust(&j, s, o->backend);
 	if (s->home_seed.n)
 		json_kstr(&j, "seed", s->home_seed.v[0]);
 	json_object_end(&j);
 	buf_putc(b, '\n');
 }
 
-/* Written once, whole; afterwards its time alone changes. */
-static int note_use(int folder, const struct spec *s, const char *backend, struct err *e)
-{
-	CLEANUP(buf) struct buf b = BUF_INIT(ABOUT_MAX);
-	CLEANUP(fd) int fd = -1;
-	char name[33];
-	int r;
-
-	if (utimensat(folder, ABOUT, NULL, AT_SYMLINK_NOFOLLOW) == 0)
-		return 0;
-	if (random_hex(name, sizeof(name), e) < 0)
-		return -e->code;
-	about_text(s, backend, &b);
-	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return err_sys(e, "cannot record the owner of the kept HOME");
-	r = b.failed ? -ENOMEM : fd_write_all(fd, buf_str(&b), b.len);
-	if (r == 0 && renameat(folder, name, folder, ABOUT) < 0)
-		r = -errno;
-	if (r < 0)
-		(void)unlinkat(folder, name, 0);
-	return r < 0 ? err_errno(e, r, "cannot record the owner of the kept HOME") : 0;
-}
-
 /* --- what it may hold --- */
-
-static int too_large(const struct spec *s, struct err *e)
-{
-	return err_refuse(
-		e, ERR_POLICY, EDQUOT,
-		"brig cache shows it, brig cache clear empties it; or a larger --home-size",
-		"the kept HOME of '%.200s' holds more than home_size, %llu MiB", s->workdir,
-		(unsigned long long)(s->home_size >> 20));
-}
-
-static int no_look(const struct spec *s, int code, struct err *e)
-{
-	(void)err_errno(e, code, "cannot look through the kept HOME of '%.200s'", s->workdir);
-	switch (-code) {
-	case EMFILE:
-		return err_hint(e, "more files must be open than 'ulimit -n' allows: raise it, or "
-				   "brig cache clear");
-	case EACCES:
-		return err_hint(e, "another run of the project may be closing its folders: end it "
-				   "(brig cache shows whether there is one), or brig cache clear");
-	case EPERM:
-		return err_hint(e, "there are somebody else's files in it: brig cache clear tells "
-				   "what is left");
-	default:
-		return -code;
-	}
-}
 
 static int check_size(const struct spec *s, int home, struct err *e)
 {
-	uint64_t bytes = 0;
-	struct statfs fs;
-	int r = tree_size(home, s->home_size, &bytes);
+	char whose[PATH_MAX + 8];
 
-	if (r == -ELOOP)
-		return err_refuse(e, ERR_POLICY, ELOOP, "brig cache clear empties it",
-				  "the kept HOME of '%.200s' has folders more than %d deep",
-				  s->workdir, TREE_DEPTH);
-	if (r < 0)
-		return no_look(s, r, e);
-	if (bytes > s->home_size)
-		return too_large(s, e);
-	if (s->limits.disk && (fstatfs(home, &fs) < 0 || fs.f_type == TMPFS_MAGIC))
-		return err_refuse(
-			e, ERR_UNAVAILABLE, ENOTSUP,
-			"set XDG_CACHE_HOME to a folder on a disk, or leave --disk out",
-			"limits.disk cannot count what is written to a HOME kept in memory");
-	return 0;
+	(void)snprintf(whose, sizeof(whose), "of '%s'", s->workdir);
+	if (kept_folder_check_size(&homes, home, s->home_size, whose, "home_size", e) < 0)
+		return -e->code;
+	return s->limits.disk ? kept_folder_check_disk(&homes, home, e) : 0;
 }
 
 /* --- what placeholders are made from --- */
@@ -385,37 +224,24 @@ static int make_secret(const char *id, struct kept_home *k, struct err *e)
 
 /* --- for a run --- */
 
-/* By whatever links the cache folder is reached: a bind follows none. */
-static int real_place(int home, char folder[PATH_MAX], struct err *e)
-{
-	char path[32];
-	ssize_t n;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", home);
-	n = readlink(path, folder, PATH_MAX - 1);
-	if (n <= 0)
-		return err_sys(e, "cannot tell where the kept HOME is");
-	folder[n] = '\0';
-	return 0;
-}
-
 int kept_home_open(const struct spec *s, const char *backend, struct kept_home *ret, struct err *e)
 {
+	const struct owner owner = { s, backend };
 	struct kept_home k = KEPT_HOME_NONE;
-	CLEANUP(fd) int homes = -1, lock = -1, home = -1;
-	char id[SHA256_HEX], path[PATH_MAX];
+	CLEANUP(fd) int parent = -1, lock = -1, home = -1;
+	char id[SHA256_HEX];
 
 	if (name_it(s, backend, id, e) < 0)
 		return -e->code;
-	homes = cache_open(HOMES, path, sizeof(path), e);
-	if (homes < 0)
+	parent = kept_folder_parent(&homes, true, e);
+	if (parent < 0)
 		return err_wrap(e, "home keep");
 	if (s->network == NETWORK_PROXY && make_secret(id, &k, e) < 0)
 		return -e->code;
-	lock = lock_folder(homes, id, e);
+	lock = kept_folder_lock(&homes, parent, id, e);
 	home = lock < 0 ? -1 : make_home(lock, id, s, k.has_secret ? k.secret : NULL, e);
-	if (home < 0 || note_use(lock, s, backend, e) < 0 || check_size(s, home, e) < 0 ||
-	    real_place(home, k.folder, e) < 0)
+	if (home < 0 || kept_folder_note_use(&homes, lock, about_text, &owner, e) < 0 ||
+	    check_size(s, home, e) < 0 || kept_folder_place(&homes, home, k.folder, e) < 0)
 		return -e->code;
 	k.lock = TAKE_FD(lock);
 	*ret = k;
@@ -430,16 +256,10 @@ void kept_home_done(struct kept_home *k)
 
 int kept_home_find(const struct spec *s, const char *backend, char folder[PATH_MAX])
 {
-	CLEANUP(fd) int homes = -1, home = -1;
-	char id[SHA256_HEX], path[PATH_MAX], below[SHA256_HEX + 8];
+	char id[SHA256_HEX];
 	struct err e;
 
-	if (name_it(s, backend, id, &e) < 0)
-		return -e.code;
-	homes = cache_find(HOMES, path, sizeof(path));
-	(void)snprintf(below, sizeof(below), "%s/" HOME, id);
-	home = homes < 0 ? -1 : fd_open_nolinks(homes, below, O_PATH | O_DIRECTORY, FD_BENEATH);
-	return home < 0 || real_place(home, folder, &e) < 0 ? -ENOENT : 0;
+	return name_it(s, backend, id, &e) < 0 ? -e.code : kept_folder_find(&homes, id, folder);
 }
 
 int kept_home_spec(const struct spec *s, const char *folder, const unsigned char *secret,
@@ -465,8 +285,7 @@ int kept_home_spec(const struct spec *s, const char *folder, const unsigned char
 static bool is_without_project(const char *project, const char *path, const char *folder)
 {
 	CLEANUP(fd) int fd = -1;
-	char hash[SHA256_HEX], now[128];
-	struct statx st;
+	char hash[SHA256_HEX], now[KEPT_FOLDER_PROJECT];
 
 	if (!project || project[0] != '/' || !path)
 		return false;
@@ -476,198 +295,51 @@ static bool is_without_project(const char *project, const char *path, const char
 	fd = fd_open_nolinks(AT_FDCWD, project, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ENOTDIR;
-	if (!folder || statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) < 0)
+	if (!folder || !str_starts(folder, PROJECT) || !kept_folder_project_fd(fd, now))
 		return false;
-	(void)put_project(&st, now, sizeof(now));
-	return !str_eq(folder, now);
+	return !str_eq(folder + strlen(PROJECT), now);
 }
 
-static int one_row(int homes, const char *id,
-		   int (*each)(void *arg, const struct kept_home_row *row), void *arg)
+struct home_rows {
+	int (*each)(void *arg, const struct kept_home_row *row);
+	void *arg;
+};
+
+static int home_row(void *arg, const struct kept_folder_row *row)
 {
-	CLEANUP(fd) int folder = openat(homes, id, FOLDER), home = -1;
-	CLEANUP(jread) struct jread *about = NULL;
-	struct kept_home_row row = { .id = id, .leftover = id[0] == '.' };
-	char text[ABOUT_MAX];
-	struct stat st = { 0 };
-	struct err e;
-	ssize_t n;
+	const struct home_rows *rows = arg;
+	struct kept_home_row h = { .id = row->id,
+				   .project = jread_str(row->about, "project"),
+				   .path = jread_str(row->about, "path"),
+				   .backend = jread_str(row->about, "backend"),
+				   .policy = jread_str(row->about, "policy"),
+				   .image = jread_str(row->about, "image"),
+				   .seed = jread_str(row->about, "seed"),
+				   .trusted = jread_bool(row->about, "trusted"),
+				   .leftover = row->leftover,
+				   .used = row->used,
+				   .bytes = row->bytes,
+				   .more = row->more,
+				   .last = row->last };
 
-	if (folder < 0)
-		return 0;
-	n = fd_read_file(folder, ABOUT, text, sizeof(text));
-	if (n <= 0 || jread_parse(text, (size_t)n, &about, &e) < 0)
-		about = NULL;
-	row.project = jread_str(about, "project");
-	row.path = jread_str(about, "path");
-	row.backend = jread_str(about, "backend");
-	row.policy = jread_str(about, "policy");
-	row.image = jread_str(about, "image");
-	row.seed = jread_str(about, "seed");
-	row.trusted = jread_bool(about, "trusted");
-	row.gone = is_without_project(row.project, row.path, jread_str(about, "folder"));
-	row.used = !claim_lock(folder, LOOK_MS);
-	(void)flock(folder, LOCK_UN);
-	if (fstatat(folder, ABOUT, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		row.last = st.st_mtim.tv_sec;
-	home = open_home(folder, id, &e);
-	row.more = home < 0 ? home != -ENOENT
-			    : tree_size(home, COUNT_MOST, &row.bytes) < 0 || row.bytes > COUNT_MOST;
-	return each(arg, &row);
-}
-
-static bool kept_home_is_id(const char *name)
-{
-	return strlen(name) == SHA256_HEX - 1 && strspn(name, "0123456789abcdef") == SHA256_HEX - 1;
-}
-
-static bool kept_home_is_gone(const char *name)
-{
-	return str_starts(name, GONE);
-}
-
-static int open_homes(void)
-{
-	char path[PATH_MAX];
-
-	return cache_find(HOMES, path, sizeof(path));
+	h.gone = is_without_project(h.project, h.path, jread_str(row->about, "folder"));
+	return rows->each(rows->arg, &h);
 }
 
 int kept_home_each(int (*each)(void *arg, const struct kept_home_row *row), void *arg,
 		   struct err *e)
 {
-	CLEANUP(fd) int homes = open_homes();
-	const struct fd_entry *en;
-	struct folder d;
-	int r = 0;
+	struct home_rows rows = { each, arg };
 
-	if (homes < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "cannot open brig's cache folder");
-	folder_begin(&d, homes);
-	while (r == 0 && (en = folder_next(&d))) {
-		char name[256];
-
-		if (!kept_home_is_id(en->name) && !kept_home_is_gone(en->name))
-			continue;
-		(void)snprintf(name, sizeof(name), "%s", en->name);
-		r = one_row(homes, name, each, arg);
-	}
-	return r;
-}
-
-/* What is left, and why: by errno, as nobody else knows. */
-static int left_over(const char *gone, int code, struct err *e)
-{
-	const char *why = "";
-
-	(void)err_errno(e, code, "cannot remove all of a kept HOME");
-	switch (-code) {
-	case EACCES:
-	case EPERM:
-		why = "somebody else's files: let their owner, or root, remove it";
-		break;
-	case EBUSY:
-	case EXDEV:
-		why = "something mounted there: unmount it, and clear again";
-		break;
-	case EMFILE:
-	case ENFILE:
-		why = "too few files may be open: raise 'ulimit -n', and clear again";
-		break;
-	case ENOTEMPTY:
-		why = "somebody is writing there: clear again";
-		break;
-	default:
-		why = "clear again when that is mended";
-		break;
-	}
-	return err_hint(e, "what is left is '%s' in the folder 'homes' of brig's cache; %s", gone,
-			why);
-}
-
-/* Under a shared lock: a run that waits for it goes on, and whoever tidies knows that somebody is
- * at it. */
-static int remove_gone(int homes, const char *gone, int folder, struct err *e)
-{
-	int r;
-
-	if (folder >= 0)
-		(void)flock(folder, LOCK_SH);
-	r = tree_remove(homes, gone);
-	return r < 0 ? left_over(gone, r, e) : 0;
-}
-
-/* Under the lock it gets another name, by which no run finds it: then there is time. *folder is the
- * caller's. 1: there is nothing. */
-static int take_away(int homes, const char *id, char gone[48], int *folder, struct err *e)
-{
-	CLEANUP(fd) int fd = openat(homes, id, FOLDER);
-	char hex[33];
-	struct stat st;
-
-	if (fd < 0)
-		return errno == ENOENT ? 1 : err_sys(e, "cannot open the kept HOME '%.16s'", id);
-	if (!claim_lock(fd, LOOK_MS))
-		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "end that run first, or wait for it",
-				  "the kept HOME '%.16s' is used by a run", id);
-	if (fstat(fd, &st) < 0 || !still_there(homes, id, &st))
-		return 1;
-	if (random_hex(hex, sizeof(hex), e) < 0)
-		return -e->code;
-	(void)snprintf(gone, 48, GONE "%s", hex);
-	if (renameat(homes, id, homes, gone) < 0)
-		return err_sys(e, "cannot move the kept HOME '%.16s' away", id);
-	*folder = TAKE_FD(fd);
-	return 0;
+	return kept_folder_each(&homes, home_row, &rows, e);
 }
 
 int kept_home_clear(const char *id, struct err *e)
 {
-	CLEANUP(fd) int homes = open_homes(), folder = -1;
-	char gone[48];
-	int r;
-
-	if (homes < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "cannot open brig's cache folder");
-	r = take_away(homes, id, gone, &folder, e);
-	if (r)
-		return r < 0 ? r : 0;
-	return remove_gone(homes, gone, folder, e);
-}
-
-/* 1: somebody else is at it. */
-static int tidy_one(int homes, const char *gone, struct err *e)
-{
-	CLEANUP(fd) int folder = openat(homes, gone, FOLDER);
-
-	return folder >= 0 && !claim_lock(folder, LOOK_MS) ? 1
-							   : remove_gone(homes, gone, folder, e);
+	return kept_folder_clear(&homes, id, e);
 }
 
 int kept_home_tidy(size_t *left, struct err *e)
 {
-	CLEANUP(fd) int homes = open_homes();
-	const struct fd_entry *en;
-	struct folder d;
-	int result = 0;
-
-	*left = 0;
-	if (homes < 0)
-		return 0;
-	folder_begin(&d, homes);
-	while ((en = folder_next(&d))) {
-		struct err one = { 0 };
-		char name[256];
-
-		if (!kept_home_is_gone(en->name))
-			continue;
-		(void)snprintf(name, sizeof(name), "%s", en->name);
-		if (tidy_one(homes, name, &one) >= 0)
-			continue;
-		++*left;
-		if (result == 0)
-			*e = one;
-		result = -one.code;
-	}
-	return result;
+	return kept_folder_tidy(&homes, left, e);
 }

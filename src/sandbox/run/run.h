@@ -21,6 +21,7 @@
 #include "egress/monitor.h"
 #include "egress/resolving.h"
 #include "sandbox/home/kept_home.h"
+#include "sandbox/home/volumes.h"
 #include "sandbox/image_use.h"
 #include "sandbox/layers/layer.h"
 #include "sandbox/prompt.h"
@@ -94,6 +95,7 @@ struct sandbox {
 	struct spec
 		*own; /* the caller's, and the HOME that is kept, and the layer; NULL: none is */
 	struct kept_home home;
+	struct volumes volumes;
 	struct layer layer;      /* of an overlay workspace */
 	struct image_use image;  /* of brig's own that is the root */
 	const struct seat *seat; /* borrowed until it has started */

@@ -113,12 +113,17 @@ static void note_open_door(const struct sandbox *s)
 
 /* A run that is refused anyway, as one that may write to the cache folder, leaves no folder there.
  * A plan that is asked for no notes is whole: every guard has looked. */
-static int may_make_home(const struct sandbox *s, struct err *e)
+static int may_make_folders(const struct sandbox *s, struct err *e)
 {
+	const char *const *unused = NULL;
 	struct backend_plan *p = NULL;
 	char folder[PATH_MAX];
+	bool missing = false;
 
-	if (kept_home_find(s->spec, s->backend->name, folder) == 0)
+	if (volumes_find(s->spec, s->backend->name, s->o->arena, &unused, &missing, e) < 0)
+		return -e->code;
+	if (!missing &&
+	    (s->spec->home != HOME_KEEP || kept_home_find(s->spec, s->backend->name, folder) == 0))
 		return 0;
 	if (s->backend->plan(s->spec, &p, NULL, e) < 0)
 		return -e->code;
@@ -126,16 +131,42 @@ static int may_make_home(const struct sandbox *s, struct err *e)
 	return 0;
 }
 
-/* Made before the plan, which changes nothing, and locked until the run has ended. */
 static int keep_home(struct sandbox *s, struct err *e)
 {
 	if (s->spec->home != HOME_KEEP)
 		return 0;
-	if (may_make_home(s, e) < 0 || kept_home_open(s->spec, s->backend->name, &s->home, e) < 0 ||
+	if (kept_home_open(s->spec, s->backend->name, &s->home, e) < 0 ||
 	    kept_home_spec(s->spec, s->home.folder, s->home.has_secret ? s->home.secret : NULL,
 			   &s->own, e) < 0)
 		return -e->code;
 	s->spec = s->own;
+	return 0;
+}
+
+static int keep_volumes(struct sandbox *s, struct err *e)
+{
+	if (!volumes_of(s->spec))
+		return 0;
+	if (!s->own) {
+		s->own = spec_clone(s->spec, e);
+		if (!s->own)
+			return -e->code;
+		s->own->command.argv = s->spec->command.argv;
+	}
+	if (volumes_open(s->own, s->backend->name, s->own->arena, s->note, s->note_arg, &s->volumes,
+			 &s->own->volume_folders, e) < 0)
+		return -e->code;
+	s->spec = s->own;
+	return 0;
+}
+
+/* Made before the plan, which changes nothing, and locked until the run has ended. */
+static int keep_folders(struct sandbox *s, struct err *e)
+{
+	if (s->spec->home != HOME_KEEP && !volumes_of(s->spec))
+		return 0;
+	if (may_make_folders(s, e) < 0 || keep_home(s, e) < 0 || keep_volumes(s, e) < 0)
+		return -e->code;
 	if (s->only)
 		s->only->spec = s->own;
 	return 0;
@@ -194,7 +225,7 @@ static void conduct(struct sandbox *s)
 	backends_tidy(s->spec->workdir ? s->spec->workdir : ".");
 	/* The door's processes start while the plan is made. */
 	if (spec_check_inputs(s->spec, &e) < 0 || run_ask_check(s, &e) < 0 ||
-	    keep_home(s, &e) < 0 || hold_image(s, &e) < 0 || run_layer_make(s, &e) < 0 ||
+	    keep_folders(s, &e) < 0 || hold_image(s, &e) < 0 || run_layer_make(s, &e) < 0 ||
 	    run_door_start(s, &e) < 0 || s->backend->plan(s->spec, &s->plan, &notes, &e) < 0) {
 		run_refuse(s->o, &e);
 		return;

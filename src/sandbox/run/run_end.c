@@ -225,6 +225,7 @@ static void sandbox_free_all(struct sandbox *s)
 	end_record(s->recorder, s->o);
 	(void)loop_free(s->loop);
 	kept_home_done(&s->home);
+	volumes_done(&s->volumes);
 	run_layer_done(s);
 	image_use_done(&s->image);
 	(void)fd_close(s->lives);

@@ -151,18 +151,30 @@ int plan_hand_over(struct box_plan *p, struct op *o, const struct stat *st, stru
 }
 
 /* A folder of brig's own, at dst. */
-static int bind_kept(struct box_plan *p, const char *folder, const char *dst, bool map,
-		     struct err *e)
+static int bind_own(struct box_plan *p, const char *folder, const char *dst, bool writable,
+		    bool map, struct err *e)
 {
 	struct stat st;
 	struct op *o;
 
 	if (plan_source(folder, &st, e) < 0 ||
-	    plan_bind_seen(p, folder, dst, true, false, &st, e) < 0)
+	    plan_bind_seen(p, folder, dst, writable, false, &st, e) < 0)
 		return -e->code;
 	o = &p->ops[p->op_count - 1];
 	o->kept = true;
 	return map ? bind_prepared(p, o, &st, e) : 0;
+}
+
+static int bind_kept(struct box_plan *p, const char *folder, const char *dst, bool map,
+		     struct err *e)
+{
+	return bind_own(p, folder, dst, true, map, e);
+}
+
+int plan_bind_volume(struct box_plan *p, const char *folder, const char *dst, bool writable,
+		     struct err *e)
+{
+	return bind_own(p, folder, dst, writable, p->by_root, e);
 }
 
 int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, struct err *e)

@@ -10,6 +10,7 @@
 #include "model/request/envblock.h"
 #include "model/settings/envrules.h"
 #include "model/settings/paths.h"
+#include "model/request/volume.h"
 
 #define PATH_FALLBACK "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PATH_TEXT_MAX 65536
@@ -192,7 +193,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 		room++;
 	for (const char *const *v = p->image ? p->image->env : NULL; v && *v; v++)
 		room++;
-	room += s->env.n + s->env_pass.n + p->toolchain_count;
+	room += s->env.n + s->env_pass.n + p->toolchain_count + s->caches.n * TOOL_CACHE_VARIABLES;
 	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
 	if (!p->envp)
 		return err_nomem(e);
@@ -210,7 +211,8 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    envblock_put(&b, "SHELL", shell_of(p), e) < 0 ||
 	    envblock_put(&b, "BRIG_SANDBOX", p->backend, e) < 0 ||
 	    envblock_put_callers(&b, e) < 0 || door_variables_of(p, &b, e) < 0 ||
-	    envblock_put_quiet(&b, s, e) < 0 || gpu_variables(p, &b, e) < 0 ||
+	    envblock_put_quiet(&b, s, e) < 0 || envblock_put_caches(&b, s, e) < 0 ||
+	    gpu_variables(p, &b, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     envblock_put(&b, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
 		return -e->code;

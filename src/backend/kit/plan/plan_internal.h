@@ -48,6 +48,9 @@ int plan_stored_trees(struct box_plan *p, struct err *e);
 /* Refuses what is to be mounted into one of them by who would follow a link there. */
 int plan_check_stored(const struct box_plan *p, struct err *e);
 int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, struct err *e);
+/* A cache or a volume; its owner on disk appears as the user inside. */
+int plan_bind_volume(struct box_plan *p, const char *folder, const char *dst, bool writable,
+		     struct err *e);
 /* Notes what of the user's own programs the command could replace in a writable tree. */
 int plan_programs(struct box_plan *p, const char *flag, const char *src, struct err *e);
 

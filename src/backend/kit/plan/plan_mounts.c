@@ -8,11 +8,13 @@
 #include "backend/kit/plan/plan_internal.h"
 #include "base/text/str.h"
 #include "model/settings/paths.h"
+#include "model/request/volume.h"
 
-/* Without a source: what is at dst already, once more (OP_COVER). */
+/* Without a source: what is at dst already, once more (OP_COVER); of a volume that is not made yet,
+ * an empty folder. */
 struct want {
 	const char *src, *dst, *flag;
-	bool writable, owned;
+	bool writable, owned, volume;
 };
 
 struct wants {
@@ -42,6 +44,25 @@ static bool plan_mounts_names(const struct strlist *l, const char *path)
 		if (str_eq(l->v[i], path))
 			return true;
 	return false;
+}
+
+static int collect_volumes(struct box_plan *p, struct wants *w, struct err *e)
+{
+	const struct spec *s = p->spec;
+	struct volume v;
+
+	for (size_t i = 0; i < volumes_of(s); i++) {
+		struct want one = { .flag = i < s->caches.n ? "cache" : "volume", .volume = true };
+
+		if (volume_of(s, i, &v, e) < 0)
+			return -e->code;
+		one.src = s->volume_folders ? s->volume_folders[i] : NULL;
+		one.dst = v.target;
+		one.writable = !v.read_only;
+		if (plan_mounts_add(p, w, one, e) < 0)
+			return -e->code;
+	}
+	return 0;
 }
 
 static int plan_mounts_collect(struct box_plan *p, struct wants *w, struct err *e)
@@ -193,8 +214,8 @@ static int mount_point_exists(struct box_plan *p, const struct want *w, struct e
 			return 0;
 		host = arena_printf(p->arena, "%s%s", o->src, w->dst + strlen(o->dst));
 		fd = host ? fd_open_nolinks(AT_FDCWD, host, O_PATH, 0) : -ENOMEM;
-		if (fd >= 0 ||
-		    (host && str_eq(host, w->src))) /* the same, and missing: so it says */
+		if (fd >= 0 || (host && w->src &&
+				str_eq(host, w->src))) /* the same, and missing: so it says */
 			return 0;
 		(void)err_set(e, ERR_USAGE, ENOENT, "%s: '%s' has no place to be mounted on",
 			      w->flag, w->dst);
@@ -281,8 +302,21 @@ static int private_workspace(struct box_plan *p, struct err *e)
 	return r ? (r < 0 ? r : 0) : plan_private(p, p->spec->inside, 0755, e);
 }
 
+/* One that is not made yet takes its place in the plan all the same. */
+static int volume_at(struct box_plan *p, const struct want *w, struct err *e)
+{
+	if (check_kept_home(p, w, e) < 0 || mount_point_exists(p, w, e) < 0)
+		return -e->code;
+	if (!w->src)
+		return plan_private(p, w->dst, 0700, e);
+	return plan_bind_volume(p, w->src, w->dst, w->writable, e) < 0 ? err_wrap(e, "%s", w->flag)
+								       : 0;
+}
+
 static int one_want(struct box_plan *p, const struct want *w, struct err *e)
 {
+	if (w->volume)
+		return volume_at(p, w, e);
 	if (!w->src) {
 		struct op *o = plan_op(p, OP_COVER, w->dst, e);
 
@@ -344,7 +378,7 @@ int plan_mounts(struct box_plan *p, struct err *e)
 		return -e->code;
 	if (!p->workspace && private_workspace(p, e) < 0)
 		return -e->code;
-	if (hold_narrower(p, &w, e) < 0)
+	if (hold_narrower(p, &w, e) < 0 || collect_volumes(p, &w, e) < 0)
 		return -e->code;
 	if (w.n)
 		qsort(w.v, w.n, sizeof(*w.v), by_target);

@@ -122,6 +122,7 @@ enum backend_can {
 	BACKEND_DELEGATES = 1 << 9,   /* another brig makes all of it, the door included */
 	BACKEND_DOOR_THERE = 1 << 10, /* the door's processes run beside the sandbox, elsewhere */
 	BACKEND_LEARNS = 1 << 11,     /* it tells which files a run opens */
+	BACKEND_IMAGES = 1 << 12,     /* it makes a root of an image of brig's own */
 };
 
 /* What an image is built from: a Dockerfile alone, no other file. */

@@ -23,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -56,7 +57,8 @@ enum {
 	CALLS_READ = 1 << 9,   /* files */
 	CALLS_NAMES = 1 << 10, /* libc's resolver */
 	CALLS_MEMFD = 1 << 11, /* answers in memory files */
-	CALLS_LOOK = 1 << 12   /* trees of files and their marks; nothing that writes */
+	CALLS_LOOK = 1 << 12,  /* trees of files and their marks; nothing that writes */
+	CALLS_LAYER = 1 << 13  /* links, whiteouts, marks and times, beside CALLS_MAKE */
 };
 
 #define CALLS_DIAL (CALLS_TCP | CALLS_INET)
@@ -116,6 +118,9 @@ static const struct confinement roles[] = {
 			       NET_PORT, 256, false, true, true },
 	[CONFINE_BUNDLER] = { "brig-unpack", no_files, CALLS_BARE | CALLS_MEMORY | CALLS_MAKE,
 			      NET_PORT, 256, false, true, true },
+	[CONFINE_LAYERER] = { "brig-unpack", no_files,
+			      CALLS_BARE | CALLS_MEMORY | CALLS_MAKE | CALLS_LAYER, NET_PORT, 1024,
+			      false, true, true },
 	[CONFINE_INSPECTOR] = { "brig-unpack", no_files, CALLS_BARE | CALLS_MEMORY, NET_PORT, 256,
 				false, true, true },
 	[CONFINE_WALKER] = { "brig-look", no_files, CALLS_BARE | CALLS_MEMORY | CALLS_LOOK,
@@ -141,6 +146,7 @@ static const struct confine_set {
 	SET(CALLS_MEMORY | CALLS_MAKE, SYS_getrandom),
 	SET(CALLS_MAKE, SYS_mkdirat, SYS_unlinkat, SYS_renameat, SYS_renameat2, SYS_fchmod,
 	    SYS_openat2),
+	SET(CALLS_LAYER, SYS_symlinkat, SYS_linkat, SYS_mknodat, SYS_fsetxattr, SYS_utimensat),
 	SET(CALLS_MAKE | CALLS_READ | CALLS_LOOK, SYS_openat, SYS_fstat, SYS_newfstatat, SYS_fcntl),
 	SET(CALLS_READ | CALLS_LOOK, SYS_lseek, SYS_pread64),
 	SET(CALLS_LOOK, SYS_getdents64, SYS_readlinkat, SYS_fgetxattr, SYS_statx),
@@ -182,6 +188,9 @@ static const struct confine_bound {
 	  4,
 	  UINT32_MAX,
 	  { F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_SETFL } },
+	/* A whiteout, and no device of this machine. */
+	{ SYS_mknodat, CALLS_LAYER, 2, 1, UINT32_MAX, { S_IFCHR } },
+	{ SYS_mknodat, CALLS_LAYER, 3, 1, UINT32_MAX, { 0 } },
 	{ SYS_openat, CALLS_READ | CALLS_LOOK, 2, 1, OPEN_CHANGES, { O_RDONLY } },
 	{ SYS_ioctl, CALLS_NAMES, 1, 1, UINT32_MAX, { FIONREAD } },
 	{ SYS_socketpair, CALLS_PAIR, 0, 1, UINT32_MAX, { AF_UNIX } },
@@ -284,6 +293,9 @@ static int filter(const struct confinement *r, struct err *e)
 #define FS_MAKE                                                                                    \
 	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |                          \
 	 LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG)
+#define FS_LAYER                                                                                   \
+	(FS_MAKE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_MAKE_SYM |                     \
+	 LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_REFER)
 #define FS_ON_FILES                                                                                \
 	(LANDLOCK_ACCESS_FS_EXECUTE | FS_WRITE | LANDLOCK_ACCESS_FS_READ_FILE | FS_IOCTL_DEV)
 
@@ -392,7 +404,8 @@ static int role_rules(const struct confine_rules *l, const struct confinement *r
 		if (named && confine_allow(l, named, FS_READ, e) < 0)
 			return -e->code;
 	}
-	if (r->calls & CALLS_MAKE && allow_fd(l, w->folder, FS_MAKE) < 0)
+	if (r->calls & CALLS_MAKE &&
+	    allow_fd(l, w->folder, r->calls & CALLS_LAYER ? FS_LAYER : FS_MAKE) < 0)
 		return err_sys(e, "cannot add the Landlock rule of a folder");
 	for (size_t i = 0; r->calls & CALLS_LOOK && i < w->look_count; i++)
 		if (allow_fd(l, w->looks[i], FS_READ) < 0)

@@ -25,6 +25,7 @@ enum confine_role {
 	CONFINE_REGISTRY,  /* brig-registry: any port, names, trusted certificates */
 	CONFINE_UNPACKER,  /* makes files below one folder, without more memory than it has */
 	CONFINE_BUNDLER,   /* brig-unpack: ... with memory */
+	CONFINE_LAYERER,   /* brig-unpack of an image's layer: ... and links, whiteouts, times */
 	CONFINE_INSPECTOR, /* brig-unpack that only looks: no file at all */
 	CONFINE_WALKER,    /* looks through trees: reads below some folders */
 	CONFINE_ROLES
@@ -39,7 +40,7 @@ struct confine_want {
 	uint64_t no_sockets; /* COMMAND: a bit for each of the first of them, in which no socket may
 				be made; all that have no bit are like these, if there are any */
 	int procs;           /* COMMAND: one more procfs, which nothing inside can reach; or -1 */
-	int folder;          /* UNPACKER, BUNDLER */
+	int folder;          /* UNPACKER, BUNDLER, LAYERER */
 	const int *looks;    /* WALKER: the folders */
 	size_t look_count;
 	uint16_t port;  /* SENDER, SPEAKER */

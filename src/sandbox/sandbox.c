@@ -6,6 +6,7 @@
 
 #include "sandbox/home/kept_home.h"
 #include "sandbox/home/volumes.h"
+#include "sandbox/image_use.h"
 
 void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
 		 struct outcome *o)
@@ -29,6 +30,7 @@ static void choice_json(const struct backend_choice *c, struct json *j)
 
 int sandbox_plan(const struct spec *s, struct json *j, struct err *e)
 {
+	CLEANUP(image_use) struct image_use image = IMAGE_USE_NONE;
 	CLEANUP(spec) struct spec *own = NULL;
 	struct backend_plan *p = NULL;
 	struct backend_choice c;
@@ -48,6 +50,8 @@ int sandbox_plan(const struct spec *s, struct json *j, struct err *e)
 				 e) < 0)
 			return -e->code;
 	}
+	if (image_use_open(own ? own : s, c.backend, &image, &own, e) < 0)
+		return -e->code;
 	if (c.backend->plan(own ? own : s, &p, NULL, e) < 0)
 		return -e->code;
 	c.backend->plan_json(p, j);

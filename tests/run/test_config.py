@@ -239,9 +239,9 @@ def a_mistake_exits_1_with_file_line_column_and_the_nearest_word():
 
 @test
 def what_no_backend_can_do_is_a_line_and_no_mistake_of_the_file():
-    done = check("brig: 1\nbackend: native\nimage: x\n")
+    done = check("brig: 1\nbackend: native\nruntime: x\n")
     assert done.status == 0
-    assert "f.yaml:3:8: backend 'native' cannot honour image (backend 'docker' can)" in done.text
+    assert "f.yaml:3:10: backend 'native' cannot honour runtime (backend 'docker' can)" in done.text
 
 
 @test

@@ -110,6 +110,17 @@ static long links_below(const struct stage *s)
 	return result(symlinkat("/etc/passwd", s->inside, "link"));
 }
 
+static long makes_a_whiteout_below(const struct stage *s)
+{
+	return result(mknodat(s->inside, "white", S_IFCHR, 0));
+}
+
+/* A plain one: what a device of the machine's would need besides is root's alone. */
+static long makes_a_node_below(const struct stage *s)
+{
+	return result(mknodat(s->inside, "plain", S_IFREG | 0600, 0));
+}
+
 static long makes_a_pipe_below(const struct stage *s)
 {
 	return result(mknodat(s->inside, "pipe", S_IFIFO | 0600, 0));
@@ -408,12 +419,13 @@ enum {
 	REGISTRY = 1 << CONFINE_REGISTRY,
 	UNPACKER = 1 << CONFINE_UNPACKER,
 	BUNDLER = 1 << CONFINE_BUNDLER,
+	LAYERER = 1 << CONFINE_LAYERER,
 	INSPECTOR = 1 << CONFINE_INSPECTOR,
 	WALKER = 1 << CONFINE_WALKER,
 
 	NETWORK = WORKER | SENDER | SPEAKER | REGISTRY,
 	SERVERS = NETWORK | KEEPER | SIGNER | TLS,
-	UNPACKERS = UNPACKER | BUNDLER,
+	UNPACKERS = UNPACKER | BUNDLER | LAYERER,
 };
 
 static const struct attempt {
@@ -435,7 +447,9 @@ static const struct attempt {
 	TRY(truncates_outside, 0, 3),
 	TRY(moves_out, 0, 1),
 	TRY(removes_outside, 0, 1),
-	TRY(links_below, COMMAND),
+	TRY(links_below, COMMAND | LAYERER),
+	TRY(makes_a_whiteout_below, COMMAND | LAYERER),
+	TRY(makes_a_node_below, COMMAND),
 	TRY(makes_a_pipe_below, COMMAND),
 	TRY(reads_below, COMMAND | WALKER, 1),
 	TRY(reads_outside, COMMAND, 1),
@@ -471,8 +485,8 @@ static const struct attempt {
 	TRY(mounts, 0, 1, true),
 	TRY(executes_memory, COMMAND),
 	TRY(makes_memory_executable, COMMAND),
-	TRY(takes_memory,
-	    COMMAND | SERVERS | BUNDLER | INSPECTOR | WALKER | (SANITIZED ? UNPACKER : 0)),
+	TRY(takes_memory, COMMAND | SERVERS | BUNDLER | LAYERER | INSPECTOR | WALKER |
+				  (SANITIZED ? UNPACKER : 0)),
 	TRY(handles_faults, COMMAND, 0, true),
 	TRY(uses_io_uring, COMMAND, 0, true),
 	TRY(keeps_keys, COMMAND, 0, true),
@@ -485,9 +499,9 @@ static const struct attempt {
 #undef TRY
 };
 
-static const char *const names[] = { "command",  "worker",  "keeper",    "signer",
-				     "tls",      "sender",  "speaker",   "registry",
-				     "unpacker", "bundler", "inspector", "walker" };
+static const char *const names[] = { "command", "worker",    "keeper",   "signer",   "tls",
+				     "sender",  "speaker",   "registry", "unpacker", "bundler",
+				     "layerer", "inspector", "walker" };
 static_assert(ARRAY_LEN(names) == CONFINE_ROLES, "one name a role");
 
 /* ---- trying ---- */

@@ -217,6 +217,13 @@ static int check_itself(const struct spec *s, const struct backend *b, enum wish
 	return b->check(deciding, e);
 }
 
+/* Its own, an engine's or a cluster's; what native can, bubblewrap and a brig elsewhere cannot all
+ * do. */
+static bool runs_images(const struct backend *b)
+{
+	return b->can & (BACKEND_IMAGES | BACKEND_ENGINE) || b->bit & ON_KUBERNETES;
+}
+
 static int check_honoured(const struct spec *s, const struct backend *b, enum wishes which,
 			  struct err *e)
 {
@@ -233,6 +240,9 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 	if (s->home == HOME_KEEP &&
 	    b->can & (BACKEND_REMOTE | BACKEND_DELEGATES)) /* nor a brig on the other side */
 		return backend_cannot(s, b->name, FIELD_HOME, "keep", e);
+	if (!runs_images(b) && asked(s, b, FIELD_IMAGE) &&
+	    (which == ALL_WISHES || !only_untrusted(s, FIELD_IMAGE)))
+		return backend_cannot(s, b->name, FIELD_IMAGE, NULL, e);
 	if (volumes_of(s) && b->can & (BACKEND_REMOTE | BACKEND_DELEGATES))
 		return backend_cannot(s, b->name, s->caches.n ? FIELD_CACHES : FIELD_VOLUMES, NULL,
 				      e);

@@ -311,6 +311,7 @@ static void operation(struct maker *m, const struct op *o)
 		break;
 	case OP_DEVICE:
 	case OP_DEVPTS:
+	case OP_IMAGE:   /* refused */
 	case OP_LAYER:   /* brig's, inside: bwrap_inside.c */
 	case OP_OVERLAY: /* refused, or left out and said, by the plan */
 	case OP_KINDS:

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include "backend/kit/process/late.h"
+#include "backend/native/image_mount.h"
 #include "backend/native/mount_builder.h"
 #include "backend/native/mount_classic.h"
 
@@ -34,16 +35,19 @@ static int make_root(struct builder *b, struct err *e)
 	b->root = open("/..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (b->root < 0)
 		return err_sys(e, "cannot open the new root");
+	if (b->plan->image && image_own(b, e) < 0)
+		return -e->code;
 	if (b->plan->links_etc && mkdirat(b->root, ".etc", 0755) < 0)
 		return err_sys(e, "cannot make '/.etc'");
 	return fchdir(b->root) < 0 ? err_sys(e, "cannot enter the new root") : 0;
 }
 
-static int enter_root(struct err *e)
+static int enter_root(const struct builder *b, struct err *e)
 {
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_sys(e, "cannot make it the root");
-	if (umount2(".", MNT_DETACH) < 0)
+	/* With an image the tmpfs beside the root is on top of the old one. */
+	if (umount2(".", MNT_DETACH) < 0 || (b->beside >= 0 && umount2(".", MNT_DETACH) < 0))
 		return err_sys(e, "cannot let go of the old root");
 	return chdir("/") < 0 ? err_sys(e, "cannot enter '/'") : 0;
 }
@@ -152,6 +156,8 @@ int mount_plan(const struct box_start *c, struct err *e)
 			     .null = -1,
 			     .empty = -1,
 			     .held = { -1, -1 },
+			     .beside = -1,
+			     .own = -1,
 			     .layer = -1 };
 	mode_t mask = umask(0);
 	int r;
@@ -163,7 +169,7 @@ int mount_plan(const struct box_start *c, struct err *e)
 	r = do_all(&b, c, e);
 	mount_close_layer(&b);
 	/* What is added is waited for last: names are held and looked for meanwhile. */
-	if (r == 0 && (enter_root(e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
+	if (r == 0 && (enter_root(&b, e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
 		       do_added(&b, c, e) < 0 || end_files(&b, c, e) < 0 ||
 		       mount_drop_held(&b, e) < 0 || seal_root(&b, e) < 0))
 		r = -e->code;
@@ -174,6 +180,8 @@ int mount_plan(const struct box_start *c, struct err *e)
 	(void)fd_close(b.empty);
 	(void)fd_close(b.held[0]);
 	(void)fd_close(b.held[1]);
+	(void)fd_close(b.own);
+	(void)fd_close(b.beside);
 	(void)fd_close(b.root);
 	(void)umask(mask);
 	return r;

@@ -28,6 +28,8 @@ struct builder {
 	int awaiting[TRUST_FILES]; /* files whose text ends with what comes last */
 	size_t awaiting_count;
 	bool plain; /* trees of the fixed part are mounted that have no attributes yet */
+	int beside; /* with an image: the tmpfs that the root is a folder of; else -1 */
+	int own;    /* with an image: the folder of what brig puts over it; else -1 */
 	int layer;  /* where writable layers keep what is written; gone from the tree in the end */
 };
 

@@ -7,6 +7,7 @@
 
 #include "backend/kit/survey/placeholder.h"
 #include "backend/kit/process/layer_mount.h"
+#include "backend/native/image_mount.h"
 #include "backend/native/mount_builder.h"
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"
@@ -362,6 +363,11 @@ static bool is_special(const struct op *o)
 
 static int do_it(struct builder *b, const struct op *o, struct err *e)
 {
+	/* It is there already, in the layer above the image's. */
+	if (o->imaged && (o->kind == OP_DIR || o->kind == OP_FILE || o->kind == OP_SYMLINK))
+		return 0;
+	if (o->imaged && o->kind == OP_PRIVATE)
+		return builder_set_plain(b, e) < 0 ? -e->code : image_private(b, o, e);
 	if (is_special(o) && builder_set_plain(b, e) < 0)
 		return -e->code;
 	switch (o->kind) {
@@ -392,6 +398,8 @@ static int do_it(struct builder *b, const struct op *o, struct err *e)
 		return do_overlay(b, o, e);
 	case OP_LAYER:
 		return do_layer(b, o, e);
+	case OP_IMAGE:
+		return image_mount(b, o, e);
 	case OP_SHOW:
 		return do_show(b, o, e);
 	case OP_CODE:

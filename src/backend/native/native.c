@@ -7,6 +7,7 @@
 #include "backend/kit/net/user_cable.h"
 #include "backend/native/child.h"
 #include "backend/native/mount.h"
+#include "image/store/image_store.h"
 #include "model/dialect/companions.h"
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
@@ -82,10 +83,27 @@ static int native_probe(const struct spec *s, struct isolation *ret, struct err 
 	return 0;
 }
 
+/* What an image needs and cannot have is told before anything begins. */
+static int check_image(const struct spec *s, struct err *e)
+{
+	if (!s->image)
+		return 0;
+	if (!image_is_here(s->image))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "brig image import FILE adds one; --backend docker pulls it",
+				  "image '%.100s' is not among brig's own", s->image);
+	if (spec_wrote(s, FIELD_GPUS))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'docker' can",
+				  "backend 'native' shows no GPUs in an image");
+	return 0;
+}
+
 static int native_check(const struct spec *s, struct err *e)
 {
 	const char *path;
 
+	if (check_image(s, e) < 0)
+		return -e->code;
 	if (companions_check(s, false, e) < 0)
 		return -e->code;
 	return s->network == NETWORK_BRIDGE ? user_cable_find(&path, e) : 0;
@@ -96,7 +114,7 @@ const struct backend backend_native = {
 	.kind = BACKEND_NATIVE,
 	.bit = ON_NATIVE,
 	.can = BACKEND_SHOWS_CODE | BACKEND_LEARNS | BACKEND_AWAITS | BACKEND_PERMITS |
-	       BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_FILES,
+	       BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_FILES | BACKEND_IMAGES,
 	.open = &box_open_ops,
 	.probe = native_probe,
 	.check = native_check,

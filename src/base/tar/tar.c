@@ -74,7 +74,9 @@ static enum tar_type type_of(char c)
 		enum tar_type type;
 	} rows[] = { { '0', TAR_FILE },     { '\0', TAR_FILE }, { '7', TAR_FILE },
 		     { '5', TAR_FOLDER },   { '2', TAR_LINK },  { 'L', TAR_LONGNAME },
-		     { 'K', TAR_LONGLINK }, { 'x', TAR_PAX },   { 'g', TAR_GLOBAL } };
+		     { 'K', TAR_LONGLINK }, { 'x', TAR_PAX },   { 'g', TAR_GLOBAL },
+		     { '1', TAR_HARDLINK }, { '3', TAR_NODE },  { '4', TAR_NODE },
+		     { '6', TAR_NODE } };
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].c == c)

@@ -22,7 +22,9 @@ enum tar_type {
 	TAR_PAX,      /* the data is about the next entry */
 	TAR_GLOBAL,   /* ... about all that follow, which nobody needs */
 	TAR_END,      /* a block of zeros */
-	TAR_OTHER,    /* hard links, devices... */
+	TAR_HARDLINK, /* target: the name of an entry before it */
+	TAR_NODE,     /* devices and pipes */
+	TAR_OTHER,    /* sparse files, and what nobody knows */
 };
 
 struct tar_entry {
@@ -61,6 +63,7 @@ typedef void tar_left_fn(void *arg, const char *path);
 struct tar_limits {
 	uint64_t bytes, entries; /* what is left of them */
 	bool links;              /* take symbolic links, too */
+	bool drops;              /* of unpacking: leave links out, and count them */
 	mode_t mask;             /* of unpacking: permissions that no file gets */
 	tar_look_fn *look;       /* of packing; NULL: everything is taken */
 	tar_left_fn *left;       /* of packing; NULL: they are only counted */

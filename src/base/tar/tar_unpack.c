@@ -188,6 +188,10 @@ static int take_entry(struct unpack *u)
 		u->t.size = u->said.size;
 	u->said.name[0] = u->said.target[0] = '\0';
 	u->sized = false;
+	if (u->l->drops && (u->t.type == TAR_LINK || u->t.type == TAR_HARDLINK)) {
+		u->l->left_out++;
+		return 0;
+	}
 	if (u->t.type != TAR_FILE && u->t.type != TAR_FOLDER &&
 	    !(u->t.type == TAR_LINK && u->l->links))
 		return -EBADMSG;

@@ -13,6 +13,7 @@
 #include "base/bytes/json.h"
 #include "base/files/exposed.h"
 #include "base/files/fd.h"
+#include "base/sys/program.h"
 #include "base/text/str.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -22,7 +23,9 @@
 #define DOCKERFILE_MAX ((size_t)64 << 10)
 #define WORKER "ironclaw-worker:latest" /* as IronClaw's page calls it */
 
-static const char *const verbs[] = { "pull", "build" };
+/* Of an engine's images; then of brig's own, which brig-bundle does. */
+static const char *const verbs[] = { "pull",    "build", "import", "list",
+				     "inspect", "rm",    "prune",  "verify" };
 
 static const char *verb(size_t i)
 {
@@ -33,7 +36,9 @@ static int cmd_image_usage(const struct subcommand *c)
 {
 	struct err e = { 0 };
 
-	(void)err_set(&e, ERR_USAGE, EINVAL, "image takes: pull REF, build [REF]");
+	(void)err_set(&e, ERR_USAGE, EINVAL,
+		      "image takes: pull REF, build [REF], import FILE, list, inspect REF, rm REF, "
+		      "prune, verify");
 	(void)err_hint(&e, "usage: brig %s %s", c->name, c->usage);
 	error_print(&e);
 	return EXIT_BRIG;
@@ -135,6 +140,25 @@ static int cmd_image_take_value(int argc, char **argv, int *i, const char *name,
 	return 1;
 }
 
+static bool is_own_verb(const char *word)
+{
+	for (size_t i = 2; verb(i); i++)
+		if (str_eq(word, verb(i)))
+			return true;
+	return false;
+}
+
+/* zlib and libzstd would make every start later. */
+static int become(char **argv)
+{
+	struct err e = { 0 };
+
+	argv[0] = (char[]){ "brig-image" };
+	(void)program_become("brig-bundle", argv, &e);
+	error_print(&e);
+	return EXIT_BRIG;
+}
+
 static int cmd_image_run(const struct subcommand *c, int argc, char **argv)
 {
 	struct image_asked a = { 0 };
@@ -144,6 +168,8 @@ static int cmd_image_run(const struct subcommand *c, int argc, char **argv)
 		help_command(c);
 		return 0;
 	}
+	if (argc > 1 && is_own_verb(argv[1]))
+		return become(argv);
 	if (argc < 2 || (!builds && !str_eq(argv[1], verbs[0])))
 		return cmd_image_usage(c);
 	for (int i = 2; i < argc; i++) {
@@ -168,10 +194,18 @@ static int cmd_image_run(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_image = {
 	.name = "image",
 	.minor = true,
-	.usage = "pull REF [--backend docker] | build [REF] [-f FILE] [--base REF]",
-	.help = "fetch or build a container image ahead of the first run",
-	.about = "  pull REF          from a registry\n"
-		 "  build [REF]       IronClaw's worker, ironclaw-worker:latest: Rust, git, bash\n"
+	.usage = "import FILE | list | inspect REF | rm REF | prune | verify | pull REF | build "
+		 "[REF]",
+	.help = "images: brig's own, which need no engine, and an engine's",
+	.about = "  import FILE       an OCI layout, folder or archive, or of docker save\n"
+		 "  --name NAME       under this name, and not the one that it says\n"
+		 "  list              brig's own\n"
+		 "  inspect REF       what one says of itself\n"
+		 "  rm REF            takes a name away, with the last one the image\n"
+		 "  prune [--all]     takes away what has no name; all: what no run has\n"
+		 "  verify            compares every file with its sum\n"
+		 "  pull REF          by an engine, from a registry (--backend docker)\n"
+		 "  build [REF]       by an engine: ironclaw-worker:latest, IronClaw's worker\n"
 		 "  -f FILE           from this Dockerfile, which copies nothing in\n"
 		 "  --base REF        upon this image\n"
 		 "  --json            answer in JSON\n",

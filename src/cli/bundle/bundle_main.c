@@ -21,6 +21,7 @@
 #include "base/text/str.h"
 #include "cli/bundle/bundle_show.h"
 #include "cli/bundle/bundle_words.h"
+#include "cli/bundle/image_main.h"
 #include "cli/cli.h"
 #include "cli/own_options.h"
 #include "model/files/trust.h"
@@ -687,6 +688,8 @@ int main(int argc, char **argv)
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
+	if (argc && str_eq(argv[0], IMAGE_PROGRAM))
+		return image_main(argc, argv);
 	if (bundle_main_parse(&a, argc, argv, &e) == 0 && exposed_check_own(&e) == 0 &&
 	    commands_of[a.command](&a, &e) == 0 && fflush(stdout) == 0)
 		return 0;

@@ -21,6 +21,7 @@
 #include "cli/settings/config_allow.h"
 #include "model/request/code.h"
 #include "sandbox/manager.h"
+#include "sandbox/image_use.h"
 #include "sandbox/recorder.h"
 
 struct ctx {
@@ -262,6 +263,8 @@ static int cmd_run_prepare(const struct subcommand *c, brig_request *q, int argc
 						"brig exec \"COMMAND LINE\", or brig run -- ...",
 						"shell takes no command")
 				   : shell_argv(s, e);
+	if (rest >= argc && c == &cmd_run && s->image && image_is_here(s->image))
+		return image_use_command(s, e);
 	if (rest >= argc)
 		return cmd_run_usage(c, "no command was given", e);
 	if (!c->permute) {

@@ -50,7 +50,7 @@ bool tar_walk_whole(const struct tar_walk *t)
 
 static bool tar_walk_has_data(enum tar_type type)
 {
-	return type == TAR_FILE || type == TAR_OTHER;
+	return type == TAR_FILE || type >= TAR_HARDLINK;
 }
 
 /* Links and folders have none, whatever their size says; some readers go by that all the same. */

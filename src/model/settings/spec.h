@@ -346,6 +346,8 @@ struct spec {
 	/* Likewise, where spec_has_layer: the folder that takes what is written to the workspace.
 	 */
 	const char *layer_folder;
+	/* Likewise, where the image is one of brig's own: what its root is made of. */
+	const struct image_root *image_root;
 	/* Set by the monitor of a long-lived sandbox, for the conductor: which layer (32
 	 * hexadecimal digits), and whose. NULL: a new one. */
 	const char *layer_id, *layer_of;

@@ -22,6 +22,7 @@
 #include "egress/resolving.h"
 #include "sandbox/home/kept_home.h"
 #include "sandbox/home/volumes.h"
+#include "sandbox/image_use.h"
 #include "sandbox/layers/layer.h"
 #include "sandbox/prompt.h"
 #include "sandbox/sandbox.h"
@@ -96,6 +97,7 @@ struct sandbox {
 	struct kept_home home;
 	struct volumes volumes;
 	struct layer layer;      /* of an overlay workspace */
+	struct image_use image;  /* of brig's own that is the root */
 	const struct seat *seat; /* borrowed until it has started */
 	int *line;               /* likewise; see job_want */
 	int cancel;              /* readable: cancel; -1: none, or its only command hears it */

@@ -172,6 +172,20 @@ static int keep_folders(struct sandbox *s, struct err *e)
 	return 0;
 }
 
+/* An image of brig's own cannot go while it runs. */
+static int hold_image(struct sandbox *s, struct err *e)
+{
+	if (image_use_open(s->spec, s->backend, &s->image, &s->own, e) < 0)
+		return -e->code;
+	if (!s->image.arena)
+		return 0;
+	s->spec = s->own;
+	if (s->only)
+		s->only->spec = s->own;
+	s->o->image = arena_strdup(s->o->arena, s->image.held.record.root.id);
+	return s->o->image ? 0 : err_nomem(e);
+}
+
 /* From choosing to the started command, or to a refusal, which *s->o tells. */
 static void conduct(struct sandbox *s)
 {
@@ -211,8 +225,8 @@ static void conduct(struct sandbox *s)
 	backends_tidy(s->spec->workdir ? s->spec->workdir : ".");
 	/* The door's processes start while the plan is made. */
 	if (spec_check_inputs(s->spec, &e) < 0 || run_ask_check(s, &e) < 0 ||
-	    keep_folders(s, &e) < 0 || run_layer_make(s, &e) < 0 || run_door_start(s, &e) < 0 ||
-	    s->backend->plan(s->spec, &s->plan, &notes, &e) < 0) {
+	    keep_folders(s, &e) < 0 || hold_image(s, &e) < 0 || run_layer_make(s, &e) < 0 ||
+	    run_door_start(s, &e) < 0 || s->backend->plan(s->spec, &s->plan, &notes, &e) < 0) {
 		run_refuse(s->o, &e);
 		return;
 	}
@@ -254,6 +268,7 @@ static void prepare_sandbox(struct sandbox *s)
 	s->events = s->alarm = s->lives = -1;
 	s->home = KEPT_HOME_NONE;
 	s->layer = LAYER_NONE;
+	s->image = IMAGE_USE_NONE;
 	s->over = true; /* until something runs */
 }
 

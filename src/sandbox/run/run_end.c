@@ -227,6 +227,7 @@ static void sandbox_free_all(struct sandbox *s)
 	kept_home_done(&s->home);
 	volumes_done(&s->volumes);
 	run_layer_done(s);
+	image_use_done(&s->image);
 	(void)fd_close(s->lives);
 	(void)spec_free(s->own);
 	free(s);

@@ -95,7 +95,7 @@ static int source_error(const char *path, int code, struct err *e)
 
 /* Opens a source without following links and notes what it is. Refuses all but files and folders.
  */
-static int plan_source(const char *path, struct stat *st, struct err *e)
+int plan_source(const char *path, struct stat *st, struct err *e)
 {
 	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, path, O_PATH, 0);
 
@@ -129,6 +129,16 @@ static int bind_prepared(struct box_plan *p, struct op *o, const struct stat *st
 				     .kept = o->kept };
 	o->kind = OP_BIND_FD;
 	o->fd_slot = (int)p->prepared_count++;
+	return 0;
+}
+
+int plan_prepare(struct box_plan *p, struct op *o, const struct stat *st, struct err *e)
+{
+	const enum op_kind kind = o->kind;
+
+	if (bind_prepared(p, o, st, e) < 0)
+		return -e->code;
+	o->kind = kind;
 	return 0;
 }
 
@@ -297,31 +307,37 @@ static void map(struct id_map *m, size_t *n, uint32_t inside, uint32_t outside, 
 }
 
 /* An ordinary user is itself inside, one id to one. */
-static void identity_user(struct box_plan *p, uid_t uid, gid_t gid)
+static int identity_user(struct box_plan *p, uid_t uid, gid_t gid, struct err *e)
 {
 	p->uid = p->spec->user.given ? p->spec->user.uid : uid;
 	p->gid = p->spec->user.given ? p->spec->user.gid : gid;
+	if (plan_image_user(p, e) < 0)
+		return -e->code;
 	map(p->uids, &p->uid_count, p->uid, uid, 1);
 	map(p->gids, &p->gid_count, p->gid, gid, 1);
+	return 0;
 }
 
 /* Started by root the command is the workspace's owner, when that is an ordinary user, or else the
  * owner of a range of ids that belongs to nobody. Host id 0 is never mapped. */
-static void identity_root(struct box_plan *p, const struct stat *workspace)
+static int identity_root(struct box_plan *p, const struct stat *workspace, struct err *e)
 {
 	bool foreign = workspace && workspace->st_uid != 0 && workspace->st_gid != 0;
 
 	p->by_root = true;
 	p->uid = p->spec->user.given ? p->spec->user.uid : ROOT_STARTED_UID;
 	p->gid = p->spec->user.given ? p->spec->user.gid : ROOT_STARTED_UID;
+	if (plan_image_user(p, e) < 0)
+		return -e->code;
 	if (foreign) {
 		map(p->uids, &p->uid_count, p->uid, workspace->st_uid, 1);
 		map(p->gids, &p->gid_count, p->gid, workspace->st_gid, 1);
-		return;
+		return 0;
 	}
 	p->needs_range = true;
 	map(p->uids, &p->uid_count, 0, 0, ID_RANGE);
 	map(p->gids, &p->gid_count, 0, 0, ID_RANGE);
+	return 0;
 }
 
 static int workspace(struct box_plan *p, struct stat *st, struct err *e)
@@ -355,11 +371,8 @@ static int identity(struct box_plan *p, struct err *e)
 
 	if (workspace(p, &st, e) < 0)
 		return -e->code;
-	if (geteuid() == 0)
-		identity_root(p, p->workspace ? &st : NULL);
-	else
-		identity_user(p, geteuid(), getegid());
-	return 0;
+	return geteuid() == 0 ? identity_root(p, p->workspace ? &st : NULL, e)
+			      : identity_user(p, geteuid(), getegid(), e);
 }
 
 static void rlimit(struct box_plan *p, int resource, uint64_t value)
@@ -441,17 +454,32 @@ static int git_outside(struct box_plan *p, struct err *e)
 	return plan_worktree(p, e) < 0 ? -e->code : plan_git_grants(p, from, e);
 }
 
+/* Of the caller's programs, and of what the host's packages ship, an image shows nothing. */
+static int plan_mine(struct box_plan *p, struct err *e)
+{
+	if (p->image && p->spec->toolchains)
+		plan_note(p, "--toolchains: the host's programs are not shown in an image");
+	return p->image ? 0 : plan_toolchains(p, e);
+}
+
+static int plan_links(struct box_plan *p, struct err *e)
+{
+	if (p->image)
+		return 0;
+	return plan_packages_links(p, e) < 0 ? -e->code : plan_links_etc(p, e);
+}
+
 static int plan_fill(struct box_plan *p, struct err *e)
 {
 	if (plan_names(p, e) < 0)
 		return -e->code;
 	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_gpus(p, e) < 0 ||
-	    plan_door(p, e) < 0 || plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 ||
+	    plan_door(p, e) < 0 || plan_mine(p, e) < 0 || plan_mounts(p, e) < 0 ||
 	    plan_data(p, p->by_root, e) < 0 || link_workspace(p, e) < 0 || git_outside(p, e) < 0 ||
-	    plan_packages_links(p, e) < 0 || plan_links_etc(p, e) < 0 ||
-	    plan_check_stored(p, e) < 0 || plan_environment(p, e) < 0)
+	    plan_links(p, e) < 0 || plan_check_stored(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;
+	plan_image_mark(p);
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)
 		plan_note(p, "network host: the command reaches whatever this machine reaches, its "

@@ -21,6 +21,7 @@
 #include "base/text/buf.h"
 #include "base/text/err.h"
 #include "model/known/gpus.h"
+#include "model/known/image_root.h"
 #include "model/outcome/isolation.h"
 #include "model/settings/door_spec.h"
 #include "model/settings/spec.h"
@@ -36,12 +37,13 @@ enum op_kind {
 	OP_PROC,    /* a fresh procfs, read-only */
 	OP_DEVPTS,  /* a fresh devpts */
 	OP_OVERLAY, /* a private writable layer over a tree already there */
-	OP_LAYER,   /* the workspace, which is there already, through what is at PLAN_UPPER */
-	OP_MASK,    /* something harmless over a file or folder, if it exists */
-	OP_COVER,   /* a protected name: itself, read-only; must exist */
-	OP_HIDE,    /* a socket in a shown tree: an empty file over it */
-	OP_SHOW,    /* src, a file of brig's own root, over a file already there */
-	OP_CODE,    /* a file of `size` bytes, mounted read-only over what is there */
+	OP_IMAGE, /* an image's layers, and what the plan puts into them; src: the store's folder */
+	OP_LAYER, /* the workspace, which is there already, through what is at PLAN_UPPER */
+	OP_MASK,  /* something harmless over a file or folder, if it exists */
+	OP_COVER, /* a protected name: itself, read-only; must exist */
+	OP_HIDE,  /* a socket in a shown tree: an empty file over it */
+	OP_SHOW,  /* src, a file of brig's own root, over a file already there */
+	OP_CODE,  /* a file of `size` bytes, mounted read-only over what is there */
 	OP_KINDS
 };
 
@@ -65,6 +67,7 @@ struct op {
 	int fd_slot; /* index into prepared trees */
 	bool fixed;  /* of every run's tree: the folders above are the plan's own, none is a link */
 	bool kept;   /* brig's own folder: a kept HOME, or one of a long-lived sandbox's */
+	bool imaged; /* its place is made in a layer above those of the image */
 	bool stored; /* ... of the latter: brig makes mount points there */
 	bool skip;   /* found to be needless at start, or made before it */
 	bool awaits; /* its text ends with what the run's authority adds, which may come last */
@@ -185,6 +188,8 @@ struct box_plan {
 
 	struct prepared_tree prepared[PREPARED_MAX];
 	size_t prepared_count;
+
+	const struct image_root *image; /* the root is that; NULL: the host's programs are shown */
 
 	struct gpu_set gpus; /* that are shown */
 	dev_t *gpu_devices;  /* their numbers */

@@ -146,7 +146,7 @@ static const char *shell_of(struct box_plan *p)
 	const char *const *argv = p->spec->command.argv;
 	const char *name = argv ? argv[0] : NULL;
 
-	for (size_t i = 0; name && !p->no_nodes && i < ARRAY_LEN(known); i++) {
+	for (size_t i = 0; name && !p->no_nodes && !p->image && i < ARRAY_LEN(known); i++) {
 		const char *path = arena_printf(p->arena, "/usr/bin/%s", known[i]);
 
 		if (path &&
@@ -158,6 +158,30 @@ static const char *shell_of(struct box_plan *p)
 	return "/bin/sh";
 }
 
+/* The image's own, else the one that every program knows. */
+static const char *image_path(const struct image_root *i)
+{
+	for (const char *const *v = i->env; *v; v++)
+		if (str_starts(*v, "PATH="))
+			return *v + strlen("PATH=");
+	return PATH_FALLBACK;
+}
+
+/* First, so that brig's own take the place of those of the same names. */
+static int image_variables(struct box_plan *p, struct envblock *b, struct err *e)
+{
+	for (const char *const *v = p->image ? p->image->env : NULL; v && *v; v++) {
+		const char *value = strchr(*v, '=') + 1;
+		const char *name = arena_strndup(p->arena, *v, (size_t)(value - 1 - *v));
+
+		if (!name)
+			return err_nomem(e);
+		if (envblock_put(b, name, value, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
 int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
@@ -167,14 +191,18 @@ int plan_environment(struct box_plan *p, struct err *e)
 
 	for (char **v = environ; v && *v; v++)
 		room++;
+	for (const char *const *v = p->image ? p->image->env : NULL; v && *v; v++)
+		room++;
 	room += s->env.n + s->env_pass.n + p->toolchain_count + s->caches.n * TOOL_CACHE_VARIABLES;
 	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
 	if (!p->envp)
 		return err_nomem(e);
 	b.v = p->envp;
-	p->path_value = path_with_gpus(p, path_inside(p, caller));
-	if (p->path_value && !p->no_nodes && caller && !str_eq(caller, p->path_value) &&
-	    plan_other_tools(p, caller, e) < 0)
+	p->path_value = p->image ? image_path(p->image) : path_with_gpus(p, path_inside(p, caller));
+	if (!p->image && p->path_value && !p->no_nodes && caller &&
+	    !str_eq(caller, p->path_value) && plan_other_tools(p, caller, e) < 0)
+		return -e->code;
+	if (image_variables(p, &b, e) < 0)
 		return -e->code;
 	if (!p->path_value || envblock_put(&b, "PATH", p->path_value, e) < 0 ||
 	    envblock_put(&b, "HOME", p->home, e) < 0 ||

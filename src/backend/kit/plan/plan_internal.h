@@ -54,6 +54,23 @@ int plan_bind_volume(struct box_plan *p, const char *folder, const char *dst, bo
 /* Notes what of the user's own programs the command could replace in a writable tree. */
 int plan_programs(struct box_plan *p, const char *flag, const char *src, struct err *e);
 
+/* plan_image.c: the image's layers; before everything else. Then what it says of volumes; and, when
+ * the plan has all of its places, which of them are in it. */
+int plan_image_root(struct box_plan *p, struct err *e);
+int plan_image_volumes(struct box_plan *p, struct err *e);
+void plan_image_mark(struct box_plan *p);
+/* Without a workspace, the folder that it names is the command's; made where it is missing. */
+int plan_image_folder(struct box_plan *p, struct err *e);
+/* Does what the image has at path show, or is that brig's own? */
+bool plan_image_shows(const char *path);
+/* Our lines and those of the image's users that have other names. NULL: no memory. */
+const char *plan_image_lines(struct box_plan *p, const char *ours, const char *theirs);
+/* The ids inside, where the image says whose its commands are. */
+int plan_image_user(struct box_plan *p, struct err *e);
+/* A tree of brig's own that root has idmapped. */
+int plan_prepare(struct box_plan *p, struct op *o, const struct stat *st, struct err *e);
+int plan_source(const char *path, struct stat *st, struct err *e);
+
 /* The workspace, and the layer over it. */
 int plan_layer(struct box_plan *p, struct err *e);
 int plan_writable(struct box_plan *p, const char *inside, struct err *e);

@@ -9,9 +9,9 @@ static const char *const op_names[] = {
 	[OP_DIR] = "dir",         [OP_FILE] = "file",   [OP_SYMLINK] = "symlink",
 	[OP_PRIVATE] = "private", [OP_BIND] = "bind",   [OP_BIND_FD] = "bind",
 	[OP_DEVICE] = "device",   [OP_PROC] = "proc",   [OP_DEVPTS] = "devpts",
-	[OP_OVERLAY] = "overlay", [OP_LAYER] = "layer", [OP_MASK] = "mask",
-	[OP_COVER] = "cover",     [OP_HIDE] = "hide",   [OP_SHOW] = "show",
-	[OP_CODE] = "code",
+	[OP_OVERLAY] = "overlay", [OP_IMAGE] = "image", [OP_LAYER] = "layer",
+	[OP_MASK] = "mask",       [OP_COVER] = "cover", [OP_HIDE] = "hide",
+	[OP_SHOW] = "show",       [OP_CODE] = "code",
 };
 static_assert(ARRAY_LEN(op_names) == OP_KINDS, "a name for every operation");
 

@@ -275,11 +275,12 @@ static int etc_files(struct box_plan *p, struct err *e)
 					 p->user_name, p->gid);
 	const char *doorless = p->spec->members.n ? MEMBERS_RESOLV : DOORLESS_RESOLV;
 	const char *resolv = door ? DOOR_RESOLV : doorless;
+	const bool more = p->image && passwd && group;
 	const struct {
 		const char *path, *text;
 	} all[] = {
-		{ "/etc/passwd", passwd },
-		{ "/etc/group", group },
+		{ "/etc/passwd", more ? plan_image_lines(p, passwd, p->image->passwd) : passwd },
+		{ "/etc/group", more ? plan_image_lines(p, group, p->image->group) : group },
 		/* Under network host the command resolves names as the host does. */
 		{ "/etc/hosts", host ? host_text(p, "/etc/hosts", hosts) : hosts },
 		{ "/etc/hostname", "brig\n" },
@@ -408,16 +409,21 @@ static int own_folders(struct box_plan *p, struct err *e)
 	return p->spec->home_folder ? 0 : own_folder(p, STORE_HOME, p->home, e);
 }
 
+static int host_trees(struct box_plan *p, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(system_trees); i++)
+		if (plan_same_place(p, system_trees[i], e) < 0 || layer_over(p, e) < 0)
+			return err_wrap(e, "system folder");
+	return plan_packages_root(p, e) < 0 ? -e->code : plan_etc(p, e);
+}
+
 static int fixed_tree(struct box_plan *p, struct err *e)
 {
 	if (!p->spec->read_only_root && plan_stored(p, STORE_LAYER, PLAN_LAYER, e) < 0)
 		return -e->code;
 	if (!p->spec->read_only_root && plan_writable(p, "/", e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < ARRAY_LEN(system_trees); i++)
-		if (plan_same_place(p, system_trees[i], e) < 0 || layer_over(p, e) < 0)
-			return err_wrap(e, "system folder");
-	if (plan_packages_root(p, e) < 0 || plan_etc(p, e) < 0)
+	if ((p->spec->image_root ? plan_image_root : host_trees)(p, e) < 0)
 		return -e->code;
 	/* /run stays empty, and is what covers masked folders. */
 	if (dir(p, "/run", 0755, e) < 0 || etc_files(p, e) < 0 || dir(p, "/dev", 0755, e) < 0 ||
@@ -425,7 +431,9 @@ static int fixed_tree(struct box_plan *p, struct err *e)
 		return -e->code;
 	if (proc_ops(p, e) < 0 || sys_ops(p, e) < 0)
 		return -e->code;
-	return own_folders(p, e);
+	if (own_folders(p, e) < 0 || plan_image_volumes(p, e) < 0)
+		return -e->code;
+	return plan_image_folder(p, e);
 }
 
 int plan_root(struct box_plan *p, struct err *e)

@@ -51,7 +51,7 @@ static int late_leave(const struct backend_job *j, struct box_start *c, struct e
 	for (size_t i = p->op_count; i-- > 0;) {
 		if (p->ops[i].look != LOOK_NOT && !p->looked)
 			c->looked_from = i;
-		if (p->ops[i].kind == OP_BIND_FD)
+		if (p->ops[i].fd_slot >= 0)
 			c->trees_from = i;
 		if (p->ops[i].kind == OP_COVER || p->ops[i].kind == OP_CODE)
 			c->held_from = i;

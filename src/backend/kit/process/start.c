@@ -65,7 +65,7 @@ static int failed_inside(const struct backend_job *j, const struct supervisor_ms
 	e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
 	if (!e->code)
 		e->code = EIO;
-	if (e->kind == ERR_NOT_FOUND)
+	if (e->kind == ERR_NOT_FOUND && !j->plan->image)
 		start_hint(j->plan->argv, j->plan->set_path, e);
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import sys
 import urllib.parse
 
@@ -321,6 +322,34 @@ post -d refresh_token=x$n https://login.test/oauth/token""")
         bodies = [b for _, _, b in login.seen if b]  # the head of one whose body is refused may have left
         assert len(bodies) == 2 and "xbrig-" in bodies[1] and not api.seen, (login.seen, api.seen)
         nothing_seen(r, login)
+
+
+ALSO = ("/oauth/token?x=1", "/oauth/%74oken", "/%6Fauth/token?x")
+ODDLY = ("/oauth/token/", "/oauth//token", "/oauth/./token", "/oauth/x/../token", "/OAuth/Token", "/oauth/token;x", "/oauth/token%3Fx", "/oauth/token.json", "/oauth/%2574oken")
+
+
+@test
+def another_way_to_write_the_endpoint_is_the_endpoint_or_is_refused():
+    """A server reads %74oken as token, and some drop a slash at the end. A code, or a secret in the head, needs no placeholder in the body."""
+    login, api = servers()
+    declared = {"ACME_SECRET": {"token_url": "https://login.test/oauth/token", "host": "api.test"}}
+    basic = "-u me:$ACME_SECRET -d grant_type=client_credentials"
+    code = f"-d grant_type=authorization_code -d code={CODE} -d code_verifier={VERIFIER}"
+    with login, api:
+        c = config(login, api, credentials=declared)
+        for ways, codes in ((ALSO, {"200"}), (ODDLY, {"403"})):
+            r = run(c, "\n".join(f"curl -sS --path-as-is -w ' %{{http_code}}\\n' {how} 'https://login.test{w}'" for w in ways for how in (basic, code)))
+            got = re.findall(r" (\d{3})$", r["stdout"], re.M)
+            assert len(got) == 2 * len(ways) and set(got) == codes, (got, r)
+            nothing_seen(r, login)
+        assert {p for p, _, _ in login.seen} == set(ALSO), login.seen
+        r = run(c, """
+curl -sS -o /dev/null -w '%{http_code}\n' -X PUT -d x=1 https://login.test/oauth/token
+curl -sS -o /dev/null -w '%{http_code}\n' -d x=1 'https://login.test/api/a%2Fb;c//d'""")
+        assert r["stdout"].split() == ["400", "400"], r
+        assert [p for p, _, _ in login.seen][-1] == "/api/a%2Fb;c//d", login.seen  # what is no endpoint goes its way
+        r = run(configure(login, api), f"curl -sS {code} https://login.test/oauth/%74oken")
+        assert login.access in r["stdout"], r  # the control: undeclared
 
 
 @test

@@ -111,20 +111,24 @@ const struct secret *oauth_secrets(const struct oauth *t, size_t *n)
 
 /* --- endpoints --- */
 
-int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text method,
-		   struct egress_text target)
+int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text target)
 {
-	if (!t || !to->verified || !egress_text_is(method, "POST"))
-		return -1;
-	for (size_t i = 0; i < t->n_ends; i++) {
-		size_t n = strlen(t->ends[i].path);
+	int found = OAUTH_NONE;
 
-		if (t->ends[i].port == to->port && host_eq(&t->ends[i].host, to->host) &&
-		    target.n >= n && memcmp(target.p, t->ends[i].path, n) == 0 &&
-		    (target.n == n || target.p[n] == '?'))
+	for (size_t i = 0; t && to->verified && i < t->n_ends; i++) {
+		if (t->ends[i].port != to->port || !host_eq(&t->ends[i].host, to->host))
+			continue;
+		switch (token_path(t->ends[i].path, target)) {
+		case TOKEN_PATH_SAME:
 			return (int)i;
+		case TOKEN_PATH_ODD:
+			found = OAUTH_ODD;
+			break;
+		case TOKEN_PATH_OTHER:
+			break;
+		}
 	}
-	return -1;
+	return found;
 }
 
 /* Several credentials may log in at one endpoint: a refresh token, the client's secret. */

@@ -24,9 +24,12 @@ int oauth_new(const struct credentiallist *specs, const struct secret *secrets, 
 struct oauth *oauth_free(struct oauth *t); /* takes NULL */
 DEFINE_CLEANUP(oauth, struct oauth *, oauth_free)
 
-/* Is this request for an endpoint? Its number, or -1. */
-int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text method,
-		   struct egress_text target);
+#define OAUTH_NONE (-1)
+#define OAUTH_ODD (-2)
+
+/* Is this request for an endpoint, by whatever method? Its number, or none. Odd: the server may
+ * take it for one, and its answer would not be written anew; it is not to be sent. */
+int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text target);
 
 /* The whole body of a request to it, a form or JSON: as it is to be sent, and in `said` what the
  * guest says of its own. *used gets a bit for each credential. false: no memory. */

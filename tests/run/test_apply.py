@@ -89,6 +89,19 @@ def a_layer_is_shown_applied_and_taken_back():
 
 
 @test
+def a_path_without_a_change_and_a_run_that_still_lives_are_told():
+    fill()
+    run("echo more >> a")
+    for words in ((), ("--names",), ("--stat",), ("--json",)):
+        said = brig("diff", *words, "nosuch", "a")
+        assert said.status == 0 and said.errors.count("note") == 1 and "nothing was changed at 'nosuch'" in said.errors, (words, said.errors)
+        assert not brig("diff", *words, "a").errors
+    with start_brig("run", "--workspace", "overlay", "--", "sh", "-c", "echo x > b; sleep 60") as p:
+        wait_until(lambda: "a run that began later has not ended" in brig("diff", "--names").errors)
+        p.terminate()
+
+
+@test
 def a_conflict_applies_nothing():
     fill()
     run("echo theirs >> a; rm gone")

@@ -92,7 +92,34 @@ int changes_open(const struct changes_asked *a, enum layer_hold hold, struct lay
 		*workspace = fd_close(*workspace);
 		return -e->code;
 	}
+	if (l->passed)
+		message_print("brig: note", "a run that began later has not ended: these are the "
+					    "changes of the one before it");
 	return 0;
+}
+
+static bool is_at(const char *path, const char *at)
+{
+	size_t n = strlen(at);
+
+	return strncmp(path, at, n) == 0 && (!path[n] || path[n] == '/');
+}
+
+void changes_tell_unchanged(const struct changes_asked *a, const struct change_list *list)
+{
+	for (size_t i = 0; i < a->path_count; i++) {
+		char line[PATH_MAX + 64];
+		size_t k = 0;
+
+		while (k < list->n && !is_at(list->v[k].path, a->paths[i]))
+			k++;
+		if (k < list->n)
+			continue;
+		(void)snprintf(line, sizeof(line),
+			       "nothing was changed at '%.1024s'; brig diff --names lists what was",
+			       a->paths[i]);
+		message_print("brig: note", line);
+	}
 }
 
 /* ---- texts ---- */

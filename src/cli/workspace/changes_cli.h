@@ -23,6 +23,9 @@ int changes_word(struct changes_asked *a, char *word, struct err *e);
 int changes_open(const struct changes_asked *a, enum layer_hold hold, struct layer *l,
 		 int *workspace, struct err *e);
 
+/* Notes of each path that was asked for and that no change of the list is at, or below. */
+void changes_tell_unchanged(const struct changes_asked *a, const struct change_list *list);
+
 /* On stdout as unified text; a terminal gets nothing that it would obey. */
 int changes_print_text(const struct look_want *w, struct err *e);
 /* One line: what, where, and what is to be said of it. */

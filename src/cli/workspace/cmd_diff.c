@@ -165,6 +165,19 @@ static void diff_stat(const struct change_list *list, struct buf *b)
 		   removed);
 }
 
+/* The text alone says nothing of a path that was not changed, as one that does not exist. */
+static int diff_text(const struct diff_asked *a, struct look_want *w, struct err *e)
+{
+	CLEANUP(change_list) struct change_list list = { 0 };
+
+	if (a->what.path_count) {
+		if (look_list(w, &list, e) < 0)
+			return -e->code;
+		changes_tell_unchanged(&a->what, &list);
+	}
+	return changes_print_text(w, e);
+}
+
 static int diff_list(const struct diff_asked *a, const struct layer *l, struct look_want *w,
 		     struct err *e)
 {
@@ -175,6 +188,7 @@ static int diff_list(const struct diff_asked *a, const struct layer *l, struct l
 	if (look_list(w, &list, e) < 0)
 		return -e->code;
 	guard_obeyed(l->about.workspace, &list);
+	changes_tell_unchanged(&a->what, &list);
 	if (a->json && diff_json(l, &list, a->text ? w : NULL, &b, e) < 0)
 		return -e->code;
 	if (!a->json && a->stat)
@@ -205,7 +219,7 @@ static int diff_of(const struct diff_asked *a, const struct layer *l, int worksp
 	if (!l->about.finished && !l->still)
 		message_print("brig: note", "the layer is damaged: its run did not end, and it can "
 					    "only be looked at and discarded");
-	r = a->stat || a->names || a->json ? diff_list(a, l, &w, e) : changes_print_text(&w, e);
+	r = a->stat || a->names || a->json ? diff_list(a, l, &w, e) : diff_text(a, &w, e);
 	free(known);
 	free(own);
 	return r;

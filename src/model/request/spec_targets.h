@@ -11,4 +11,4 @@ int targets_check_volumes(const struct spec *s, struct err *e);
 int targets_differ(const struct spec *s, struct err *e);
 
 /* Puts in front of *e who set the field: spec_check.c. */
-int spec_blame(const struct spec *s, enum field_id id, const char *name, struct err *e);
+int spec_blame(const struct spec *s, enum field_id id, const char *flag, struct err *e);

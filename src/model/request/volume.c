@@ -58,7 +58,7 @@ int volume_of(const struct spec *s, size_t i, struct volume *ret, struct err *e)
 	n = colon ? (size_t)(colon - text) : 0;
 	if (n && n <= VOLUME_NAME_MAX)
 		memcpy(v.name, text, n);
-	if (!volume_is_name(v.name)) {
+	if (!colon || !volume_is_name(v.name)) {
 		(void)err_set(e, ERR_USAGE, EINVAL, "'%.100s' names no volume", text);
 		return err_hint(e, text[0] == '/' || text[0] == '.' || text[0] == '~'
 					   ? "a folder of the host is shown by --mount SRC:DST[:rw]"

@@ -66,10 +66,11 @@ struct layer_about {
 };
 
 struct layer {
-	int folder;          /* RUN, open for reading; the lock is on it */
-	int upper;           /* likewise */
-	int live;            /* of a long-lived sandbox; -1: it has none, or nobody took it */
-	bool still;          /* it is in use, and whoever uses it stands still: see layer_open */
+	int folder;  /* RUN, open for reading; the lock is on it */
+	int upper;   /* likewise */
+	int live;    /* of a long-lived sandbox; -1: it has none, or nobody took it */
+	bool passed; /* it is the "last", and a younger one of the workspace is not finished */
+	bool still;  /* it is in use, and whoever uses it stands still: see layer_open */
 	char path[PATH_MAX]; /* of RUN, without links */
 	struct layer_about about;
 };

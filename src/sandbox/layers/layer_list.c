@@ -163,16 +163,20 @@ static int take(int layers, const char *store, const char *name, enum layer_hold
 	return 0;
 }
 
-/* The youngest finished one of a workspace. */
-static const char *find_last(int layers, const struct layer_names *l, const char *workspace)
+/* The youngest finished one of a workspace; *passed: a younger one has not been finished. */
+static const char *find_last(int layers, const struct layer_names *l, const char *workspace,
+			     bool *passed)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		CLEANUP(fd) int folder = openat(layers, l->v[i].name, LAYER_FOLDER);
 		struct layer_about a;
 
-		if (!is_gone(l->v[i].name) && folder >= 0 && layer_about_read(folder, &a) == 0 &&
-		    a.finished && str_eq(a.workspace, workspace))
+		if (is_gone(l->v[i].name) || folder < 0 || layer_about_read(folder, &a) < 0 ||
+		    !str_eq(a.workspace, workspace))
+			continue;
+		if (a.finished)
 			return l->v[i].name;
+		*passed = true;
 	}
 	return NULL;
 }
@@ -202,6 +206,7 @@ int layer_open(const char *which, const char *workspace, enum layer_hold hold, s
 	CLEANUP(fd) int layers = layer_store_find(store);
 	struct layer_names l = { 0 };
 	const char *name = NULL;
+	bool passed = false;
 	int r;
 
 	if (layers < 0)
@@ -212,13 +217,15 @@ int layer_open(const char *which, const char *workspace, enum layer_hold hold, s
 		r = err_nomem(e);
 	else if (!str_eq(which, "last"))
 		r = which[0] ? find_id(&l, which, &name, e) : no_such(which, e);
-	else if (!workspace || !(name = find_last(layers, &l, workspace)))
+	else if (!workspace || !(name = find_last(layers, &l, workspace, &passed)))
 		r = err_refuse(e, ERR_NOT_FOUND, ENOENT,
 			       "brig run --workspace overlay leaves one; give a run's id for "
 			       "that of another folder",
 			       "there is no layer of this folder");
 	if (r == 0)
 		r = take(layers, store, name, hold, ret, e);
+	if (r == 0)
+		ret->passed = passed;
 	free(l.v);
 	return r;
 }

@@ -503,6 +503,19 @@ def a_terminal_is_passed_on_and_ends_with_the_command():
         assert p.wait(20 * PATIENCE) == 0 and b"got hello" in got and b"/dev/pts" in got, got
 
 
+@test
+def a_shell_at_a_terminal_is_named_by_shell():
+    with client() as (d, sandbox):
+        assert sandbox("create", "--name", "t").status == 0
+        for words, shell in ((("bash",), b"[/bin/bash]"), (("--env", "SHELL=/bin/x", "--", "bash"), b"[/bin/x]"), (("--", "/usr/bin/bash"), b"[/usr/bin/bash]"), (("sh",), b"[/bin/sh]")):
+            main_end, other = pty.openpty()
+            words = words if "--" in words else ("--", *words)
+            p = start_brig("sandbox", "exec", "-t", "t", *words, "-c", 'echo "[$SHELL]"', env={"BRIG_HOST": f"unix://{d.path}"}, stdin=other, stdout=other, stderr=other)
+            os.close(other)
+            got = shown_on(main_end)
+            assert p.wait(20 * PATIENCE) == 0 and shell in got, (words, got)
+
+
 def on_a_terminal(d, *args):
     """What a terminal gets of it."""
     main_end, other = pty.openpty()

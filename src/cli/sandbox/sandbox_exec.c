@@ -329,6 +329,24 @@ static bool has_input(void)
 	       !(S_ISCHR(st.st_mode) && major(st.st_rdev) == 1 && minor(st.st_rdev) == 3);
 }
 
+/* A shell at a terminal: what starts one inside, as tmux does, is to start the same. */
+static void put_shell(struct json *j, const struct sandbox_asked *a)
+{
+	static const char *const known[] = { "bash", "zsh", "fish", "ksh" };
+	const char *word = a->rest[1], *slash = strrchr(word, '/');
+	char path[32];
+
+	for (size_t i = 0; i < a->env_count; i++)
+		if (str_starts(a->env[i], "SHELL=") || str_eq(a->env[i], "SHELL"))
+			return;
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (!str_eq(slash ? slash + 1 : word, known[i]))
+			continue;
+		(void)snprintf(path, sizeof(path), "/bin/%s", known[i]);
+		json_kstr(j, "SHELL", slash ? word : path);
+	}
+}
+
 static void put_env(struct json *j, const struct sandbox_asked *a, struct arena *arena)
 {
 	json_kobject(j, "env");
@@ -344,6 +362,8 @@ static void put_env(struct json *j, const struct sandbox_asked *a, struct arena 
 	}
 	if (a->tty && getenv("TERM"))
 		json_kstr(j, "TERM", getenv("TERM"));
+	if (a->tty)
+		put_shell(j, a);
 	json_object_end(j);
 }
 

@@ -345,11 +345,31 @@ def another_way_to_write_the_endpoint_is_the_endpoint_or_is_refused():
         assert {p for p, _, _ in login.seen} == set(ALSO), login.seen
         r = run(c, """
 curl -sS -o /dev/null -w '%{http_code}\n' -X PUT -d x=1 https://login.test/oauth/token
-curl -sS -o /dev/null -w '%{http_code}\n' -d x=1 'https://login.test/api/a%2Fb;c//d'""")
-        assert r["stdout"].split() == ["400", "400"], r
+curl -sS -o /dev/null -w '%{http_code}\n' -d x=1 'https://login.test/api/a%2Fb;c//d'
+curl -sS -o /dev/null -w '%{http_code}\\n' -d x=1 http://login.test/oauth/token""")
+        assert r["stdout"].split() == ["400", "400", "403"], r
         assert [p for p, _, _ in login.seen][-1] == "/api/a%2Fb;c//d", login.seen  # what is no endpoint goes its way
         r = run(configure(login, api), f"curl -sS {code} https://login.test/oauth/%74oken")
         assert login.access in r["stdout"], r  # the control: undeclared
+
+
+@test
+def a_run_that_keeps_no_more_tokens_asks_for_none():
+    """The endpoint takes the old refresh token back with each answer: one that the door could not keep would log the user out."""
+    login, api = servers()
+    kept = scratch() / "kept"
+    kept.write_text(REFRESH + "\n")
+    kept.chmod(0o600)
+    with login, api:
+        r = run(config(login, api, **{"from": {"file": str(kept)}}, renew=True), """
+r=$ACME
+for i in $(seq 60); do
+  a=$(curl -sS -d grant_type=refresh_token -d refresh_token=$r https://login.test/oauth/token)
+  r=$(echo "$a" | sed -n 's/.*"refresh_token": *"\\([^"]*\\)".*/\\1/p'); [ "$r" ] || break
+done
+echo "$i $a" """)
+        assert len(login.seen) == 42 and r["stdout"].startswith("43 ") and "keeps no more" in r["stdout"], (len(login.seen), r)
+        assert kept.read_text() == login.refresh + "\n", (kept.read_text(), login.refresh)
 
 
 @test

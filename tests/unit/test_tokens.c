@@ -96,8 +96,8 @@ static void an_endpoint_is_one_path_of_one_host_over_tls(void **state UNUSED)
 		{ "login.example.org", "/token%00", 443, true, OAUTH_ODD },
 		{ "login.example.org", "/token.json", 443, true, OAUTH_ODD },
 		{ "login.example.org", "/token%20", 443, true, OAUTH_ODD },
-		{ "login.example.org", "/token", 8443, true, OAUTH_NONE },
-		{ "login.example.org", "/token", 443, false, OAUTH_NONE },
+		{ "login.example.org", "/token", 8443, true, OAUTH_ODD },
+		{ "login.example.org", "/token", 443, false, OAUTH_ODD },
 		{ "api.example.org", "/token", 443, true, OAUTH_NONE },
 	};
 

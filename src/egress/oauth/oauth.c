@@ -115,18 +115,16 @@ int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct e
 {
 	int found = OAUTH_NONE;
 
-	for (size_t i = 0; t && to->verified && i < t->n_ends; i++) {
-		if (t->ends[i].port != to->port || !host_eq(&t->ends[i].host, to->host))
+	for (size_t i = 0; t && i < t->n_ends; i++) {
+		enum token_path is;
+
+		if (!host_eq(&t->ends[i].host, to->host))
 			continue;
-		switch (token_path(t->ends[i].path, target)) {
-		case TOKEN_PATH_SAME:
+		is = token_path(t->ends[i].path, target);
+		if (is == TOKEN_PATH_SAME && to->verified && t->ends[i].port == to->port)
 			return (int)i;
-		case TOKEN_PATH_ODD:
+		if (is != TOKEN_PATH_OTHER)
 			found = OAUTH_ODD;
-			break;
-		case TOKEN_PATH_OTHER:
-			break;
-		}
 	}
 	return found;
 }
@@ -187,6 +185,15 @@ static struct oauth_token *free_slot(struct oauth *t)
 			return &t->v[i];
 		}
 	return NULL;
+}
+
+bool oauth_has_room(const struct oauth *t, int64_t now)
+{
+	size_t room = 0;
+
+	for (size_t i = 0; i < OAUTH_MAX; i++)
+		room += !t->v[i].used || (t->v[i].until && t->v[i].until < now);
+	return room >= OAUTH_OF_ONE;
 }
 
 /* The credential of the same endpoint that says where tokens go; a refresh token goes there alone,

@@ -348,7 +348,7 @@ static bool take_endpoint(struct exchange *x, const struct http1_request *q,
 
 	x->waits_body = x->sign.waits;
 	if (end == OAUTH_ODD)
-		return verdict_deny(&x->t.v, EGRESS_DENIED, "write its path as token_url has it",
+		return verdict_deny(&x->t.v, EGRESS_DENIED, "write the address as token_url has it",
 				    "the server may take this path for a token endpoint");
 	x->endpoint = (unsigned)(end + 1);
 	if (x->endpoint &&

@@ -35,6 +35,22 @@ def client(*args, **more):
 
 
 @test
+def a_strangers_project_reaches_no_kept_folder_of_trusted_runs():
+    """What is sent does not say who wrote it. The control is the same file once it is trusted."""
+    with client() as (_, sandbox):
+        assert brig("run", "--volume", "d:/data", "--", "sh", "-c", "echo mine > /data/word").status == 0
+        (workspace() / ".brig.yaml").write_text("limits: {pids: 100}\n")
+        for words in (("--volume", "d:/data"), ("--cache", "npm"), ("--home", "keep")):
+            done = sandbox("create", *words)
+            assert done.status == 125 and words[0] in done.errors and "brig allow" in done.errors, done.errors
+        assert sandbox("create").status == 0  # nothing else is kept from it
+        assert brig("allow").status == 0
+        box = sandbox("create", "--volume", "d:/data").text.strip()
+        assert sandbox("exec", box, "--", "cat", "/data/word").text == "mine\n"
+        assert sandbox("delete", box).status == 0 and brig("volume", "rm", "d").status == 0
+
+
+@test
 def a_list_keeps_its_columns_apart_and_says_how_old_and_why():
     with client() as (d, sandbox):
         long = "a" + "very-" * 12 + "zz"

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import sys
 import urllib.parse
 
@@ -321,6 +322,54 @@ post -d refresh_token=x$n https://login.test/oauth/token""")
         bodies = [b for _, _, b in login.seen if b]  # the head of one whose body is refused may have left
         assert len(bodies) == 2 and "xbrig-" in bodies[1] and not api.seen, (login.seen, api.seen)
         nothing_seen(r, login)
+
+
+ALSO = ("/oauth/token?x=1", "/oauth/%74oken", "/%6Fauth/token?x")
+ODDLY = ("/oauth/token/", "/oauth//token", "/oauth/./token", "/oauth/x/../token", "/OAuth/Token", "/oauth/token;x", "/oauth/token%3Fx", "/oauth/token.json", "/oauth/%2574oken")
+
+
+@test
+def another_way_to_write_the_endpoint_is_the_endpoint_or_is_refused():
+    """A server reads %74oken as token, and some drop a slash at the end. A code, or a secret in the head, needs no placeholder in the body."""
+    login, api = servers()
+    declared = {"ACME_SECRET": {"token_url": "https://login.test/oauth/token", "host": "api.test"}}
+    basic = "-u me:$ACME_SECRET -d grant_type=client_credentials"
+    code = f"-d grant_type=authorization_code -d code={CODE} -d code_verifier={VERIFIER}"
+    with login, api:
+        c = config(login, api, credentials=declared)
+        for ways, codes in ((ALSO, {"200"}), (ODDLY, {"403"})):
+            r = run(c, "\n".join(f"curl -sS --path-as-is -w ' %{{http_code}}\\n' {how} 'https://login.test{w}'" for w in ways for how in (basic, code)))
+            got = re.findall(r" (\d{3})$", r["stdout"], re.M)
+            assert len(got) == 2 * len(ways) and set(got) == codes, (got, r)
+            nothing_seen(r, login)
+        assert {p for p, _, _ in login.seen} == set(ALSO), login.seen
+        r = run(c, """
+curl -sS -o /dev/null -w '%{http_code}\n' -X PUT -d x=1 https://login.test/oauth/token
+curl -sS -o /dev/null -w '%{http_code}\n' -d x=1 'https://login.test/api/a%2Fb;c//d'
+curl -sS -o /dev/null -w '%{http_code}\\n' -d x=1 http://login.test/oauth/token""")
+        assert r["stdout"].split() == ["400", "400", "403"], r
+        assert [p for p, _, _ in login.seen][-1] == "/api/a%2Fb;c//d", login.seen  # what is no endpoint goes its way
+        r = run(configure(login, api), f"curl -sS {code} https://login.test/oauth/%74oken")
+        assert login.access in r["stdout"], r  # the control: undeclared
+
+
+@test
+def a_run_that_keeps_no_more_tokens_asks_for_none():
+    """The endpoint takes the old refresh token back with each answer: one that the door could not keep would log the user out."""
+    login, api = servers()
+    kept = scratch() / "kept"
+    kept.write_text(REFRESH + "\n")
+    kept.chmod(0o600)
+    with login, api:
+        r = run(config(login, api, **{"from": {"file": str(kept)}}, renew=True), """
+r=$ACME
+for i in $(seq 60); do
+  a=$(curl -sS -d grant_type=refresh_token -d refresh_token=$r https://login.test/oauth/token)
+  r=$(echo "$a" | sed -n 's/.*"refresh_token": *"\\([^"]*\\)".*/\\1/p'); [ "$r" ] || break
+done
+echo "$i $a" """)
+        assert len(login.seen) == 42 and r["stdout"].startswith("43 ") and "keeps no more" in r["stdout"], (len(login.seen), r)
+        assert kept.read_text() == login.refresh + "\n", (kept.read_text(), login.refresh)
 
 
 @test

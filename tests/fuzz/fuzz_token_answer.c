@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz/fuzz_token_answer.c - what an endpoint answers is written anew, and read once more it brings
  * nothing: every token in it has become a placeholder. The same bytes as a body come out as they
- * are said, but for values. */
+ * are said, but for values. As a target they are the endpoint only where they normalise to it. */
 #include "fuzz.h"
 
 #include "egress/oauth/oauth.h"
+#include "egress/rules/path.h"
 #include "model/known/login_file.h"
 
 static const char *urls[] = { "https://login.example.org/token" };
@@ -26,6 +27,23 @@ static const struct secret secrets[] = {
 	  .placeholder = "brig-0000000000000000000000000000000a" },
 };
 
+static void look_at_target(const struct oauth *tokens, struct egress_text target)
+{
+	struct host login;
+	const struct cred_target to = { .host = &login, .port = 443, .verified = true };
+	struct buf normal = BUF_INIT(65536);
+	int is;
+
+	require(host_parse(egress_text(hosts[0], strlen(hosts[0])), &login) == HOST_OK);
+	is = oauth_endpoint(tokens, &to, target);
+	require(is == 0 || is == OAUTH_NONE || is == OAUTH_ODD);
+	if (path_normalise(path_of_target(target), &normal) == PATH_OK)
+		require((is == 0) == (strcmp(buf_str(&normal), "/token") == 0));
+	else
+		require(is != 0);
+	buf_done(&normal);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct egress_text text = egress_text((const char *)data, size);
@@ -41,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	require(creds_new(&list, secrets, false, &creds, &e) == 0);
 	require(oauth_new(&list, secrets, creds, &tokens, &e) == 0);
+	look_at_target(tokens, text);
 	if (oauth_answer(tokens, 0, 1000, text, &out, &news, &e) == 0) {
 		require(oauth_answer(tokens, 0, 1000, egress_text(buf_str(&out), out.len), &again,
 				     &news, &e) == 0);

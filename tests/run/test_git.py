@@ -402,6 +402,19 @@ def quarantine_is_shown_put_back_and_cleared_and_is_no_repository():
 
 
 @test
+def a_volume_in_the_git_folder_of_a_work_tree_is_refused():
+    """That folder is mounted over it: the host's would be written to in its place."""
+    repository()
+    git("worktree", "add", "-q", "w")
+    at, line = ("--workdir", workspace() / "w"), ("--", "sh", "-c", f"echo x > {workspace()}/.git/logs/y")
+    done = brig("run", *at, "--volume", f"v:{workspace()}/.git/logs", *line)
+    assert done.status == 125 and "volume: " in done.errors and "rules of its own" in done.errors, done.errors
+    assert not (workspace() / ".git/logs/y").exists()
+    brig("run", *at, *line)
+    assert (workspace() / ".git/logs/y").exists()  # the control: without it the command may write there
+
+
+@test
 def a_sparse_checkout_that_was_begun_outside_goes_on_inside_and_a_removed_work_tree_is_told():
     repository()
     for name in ("a", "b"):

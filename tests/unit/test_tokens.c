@@ -66,20 +66,39 @@ static int answer(const char *text)
 static void an_endpoint_is_one_path_of_one_host_over_tls(void **state UNUSED)
 {
 	static const struct {
-		const char *host, *method, *target;
+		const char *host, *target;
 		uint16_t port;
-		bool tls, is;
+		bool tls;
+		int is;
 	} rows[] = {
-		{ "login.example.org", "POST", "/token", 443, true, true },
-		{ "login.example.org", "POST", "/token?a=b", 443, true, true },
-		{ "login.example.org", "POST", "/token/", 443, true, false },
-		{ "login.example.org", "POST", "/token2", 443, true, false },
-		{ "login.example.org", "POST", "/Token", 443, true, false },
-		{ "login.example.org", "POST", "//token", 443, true, false },
-		{ "login.example.org", "GET", "/token", 443, true, false },
-		{ "login.example.org", "POST", "/token", 8443, true, false },
-		{ "login.example.org", "POST", "/token", 443, false, false },
-		{ "api.example.org", "POST", "/token", 443, true, false },
+		{ "login.example.org", "/token", 443, true, 0 },
+		{ "login.example.org", "/token?a=b", 443, true, 0 },
+		{ "login.example.org", "/%74oken", 443, true, 0 },
+		{ "login.example.org", "/t%6Fken?a", 443, true, 0 },
+		{ "login.example.org", "/token2", 443, true, OAUTH_NONE },
+		{ "login.example.org", "/to/ken", 443, true, OAUTH_NONE },
+		{ "login.example.org", "/token/more", 443, true, OAUTH_NONE },
+		{ "login.example.org", "/", 443, true, OAUTH_NONE },
+		{ "login.example.org", "*", 443, true, OAUTH_NONE },
+		{ "login.example.org", "/api/a%2Fb;c//d", 443, true, OAUTH_NONE },
+		{ "login.example.org", "/token/", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/Token", 443, true, OAUTH_ODD },
+		{ "login.example.org", "//token", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/./token", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/a/../token", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/a/%2e%2E/token", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/a/..;x/token", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/token;x", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/token%3Fx", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/%2574oken", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/%2ftoken", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/\\token", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/token%00", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/token.json", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/token%20", 443, true, OAUTH_ODD },
+		{ "login.example.org", "/token", 8443, true, OAUTH_ODD },
+		{ "login.example.org", "/token", 443, false, OAUTH_ODD },
+		{ "api.example.org", "/token", 443, true, OAUTH_NONE },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -92,9 +111,8 @@ static void an_endpoint_is_one_path_of_one_host_over_tls(void **state UNUSED)
 				 HOST_OK);
 		assert_int_equal(
 			oauth_endpoint(oauth, &to,
-				       egress_text(rows[i].method, strlen(rows[i].method)),
 				       egress_text(rows[i].target, strlen(rows[i].target))),
-			rows[i].is ? 0 : -1);
+			rows[i].is);
 	}
 }
 

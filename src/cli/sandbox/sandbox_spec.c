@@ -18,6 +18,7 @@
 #include "model/dialect/credentials.h"
 #include "model/dialect/dialect.h"
 #include "model/files/config.h"
+#include "model/request/volume.h"
 #include "model/settings/envrules.h"
 
 static bool passes(const struct spec *s, const char *name)
@@ -115,6 +116,21 @@ static int collect_secrets(const struct spec *s, struct sandbox_secrets *to, str
 	return 0;
 }
 
+/* A spec that is sent does not say who wrote it: the daemon would show what trusted runs have. */
+static int check_strangers(const struct spec *s, struct err *e)
+{
+	if (!s->strangers || (!volumes_of(s) && s->home != HOME_KEEP))
+		return 0;
+	return err_refuse(
+		e, ERR_POLICY, EPERM,
+		"read the project's file, then trust it as it is now: brig allow; or leave "
+		"them out",
+		"%s: not in a sandbox for a project whose file nobody has trusted",
+		s->volumes.n  ? "--volume"
+		: s->caches.n ? "--cache"
+			      : "--home keep");
+}
+
 int sandbox_resolve(struct spec *s, struct buf *out, struct sandbox_secrets *secrets, struct err *e)
 {
 	char cwd[PATH_MAX];
@@ -122,7 +138,8 @@ int sandbox_resolve(struct spec *s, struct buf *out, struct sandbox_secrets *sec
 	struct json j;
 
 	if (cli_here(cwd, e) < 0 || wrap_tools_stand_in(s, e) < 0 || resolve_variables(s, e) < 0 ||
-	    collect_secrets(s, secrets, e) < 0 || spec_check(s, &at, e) < 0)
+	    collect_secrets(s, secrets, e) < 0 || spec_check(s, &at, e) < 0 ||
+	    check_strangers(s, e) < 0)
 		return -e->code;
 	json_init(&j, out, false);
 	config_write_json(s, &j);

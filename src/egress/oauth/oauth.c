@@ -111,20 +111,22 @@ const struct secret *oauth_secrets(const struct oauth *t, size_t *n)
 
 /* --- endpoints --- */
 
-int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text method,
-		   struct egress_text target)
+int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text target)
 {
-	if (!t || !to->verified || !egress_text_is(method, "POST"))
-		return -1;
-	for (size_t i = 0; i < t->n_ends; i++) {
-		size_t n = strlen(t->ends[i].path);
+	int found = OAUTH_NONE;
 
-		if (t->ends[i].port == to->port && host_eq(&t->ends[i].host, to->host) &&
-		    target.n >= n && memcmp(target.p, t->ends[i].path, n) == 0 &&
-		    (target.n == n || target.p[n] == '?'))
+	for (size_t i = 0; t && i < t->n_ends; i++) {
+		enum token_path is;
+
+		if (!host_eq(&t->ends[i].host, to->host))
+			continue;
+		is = token_path(t->ends[i].path, target);
+		if (is == TOKEN_PATH_SAME && to->verified && t->ends[i].port == to->port)
 			return (int)i;
+		if (is != TOKEN_PATH_OTHER)
+			found = OAUTH_ODD;
 	}
-	return -1;
+	return found;
 }
 
 /* Several credentials may log in at one endpoint: a refresh token, the client's secret. */
@@ -183,6 +185,15 @@ static struct oauth_token *free_slot(struct oauth *t)
 			return &t->v[i];
 		}
 	return NULL;
+}
+
+bool oauth_has_room(const struct oauth *t, int64_t now)
+{
+	size_t room = 0;
+
+	for (size_t i = 0; i < OAUTH_MAX; i++)
+		room += !t->v[i].used || (t->v[i].until && t->v[i].until < now);
+	return room >= OAUTH_OF_ONE;
 }
 
 /* The credential of the same endpoint that says where tokens go; a refresh token goes there alone,

@@ -15,6 +15,9 @@
 #define OAUTH_BODY_MAX ((size_t)64 << 10)
 #define OAUTH_ANSWER_MAX ((size_t)256 << 10)
 
+#define OAUTH_OF_ONE                                                                               \
+	4 /* that an answer may bring: an access token, a refresh token, an id token ... */
+
 struct oauth;
 
 /* *ret is NULL where no credential has an endpoint. Values are in locked memory, all of it taken
@@ -24,9 +27,17 @@ int oauth_new(const struct credentiallist *specs, const struct secret *secrets, 
 struct oauth *oauth_free(struct oauth *t); /* takes NULL */
 DEFINE_CLEANUP(oauth, struct oauth *, oauth_free)
 
-/* Is this request for an endpoint? Its number, or -1. */
-int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text method,
-		   struct egress_text target);
+#define OAUTH_NONE (-1)
+#define OAUTH_ODD (-2)
+
+/* Is this request for an endpoint, by whatever method? Its number, or none. Odd: the server may
+ * take it for one (another writing of the path, another port, no TLS), and its answer would not be
+ * written anew; it is not to be sent. */
+int oauth_endpoint(const struct oauth *t, const struct cred_target *to, struct egress_text target);
+
+/* Asked before a request is sent: what an answer without room brings is lost, and the server may
+ * have taken the old one back. */
+bool oauth_has_room(const struct oauth *t, int64_t now);
 
 /* The whole body of a request to it, a form or JSON: as it is to be sent, and in `said` what the
  * guest says of its own. *used gets a bit for each credential. false: no memory. */

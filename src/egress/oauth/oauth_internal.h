@@ -41,6 +41,10 @@ enum token_name { TOKEN_NO, TOKEN_OTHER, TOKEN_ACCESS, TOKEN_REFRESH };
  */
 enum token_name token_name(struct egress_text name);
 
+enum token_path { TOKEN_PATH_OTHER, TOKEN_PATH_SAME, TOKEN_PATH_ODD };
+/* Odd: another path than the endpoint's, which a server may take for it. */
+enum token_path token_path(const char *endpoint, struct egress_text target);
+
 /* May a field of a request with that name hold a placeholder? */
 bool token_field(struct egress_text name);
 

@@ -344,8 +344,17 @@ bool exchange_report_used(struct exchange *x, uint64_t used)
 static bool take_endpoint(struct exchange *x, const struct http1_request *q,
 			  const struct cred_target *to, const struct egress_head *h)
 {
+	int end = oauth_endpoint(x->k->oauth, to, h->target);
+
 	x->waits_body = x->sign.waits;
-	x->endpoint = (unsigned)(oauth_endpoint(x->k->oauth, to, h->method, h->target) + 1);
+	if (end == OAUTH_ODD)
+		return verdict_deny(&x->t.v, EGRESS_DENIED, "write the address as token_url has it",
+				    "the server may take this path for a token endpoint");
+	x->endpoint = (unsigned)(end + 1);
+	if (x->endpoint &&
+	    (websocket_asked(q) || (x->has_body && !egress_text_is(h->method, "POST"))))
+		return verdict_deny(&x->t.v, EGRESS_BAD_REQUEST, "ask it with POST",
+				    "a token endpoint is asked in another way");
 	if (!x->endpoint || !x->has_body)
 		return true;
 	if (http1_count(q->fields, q->n_fields, "Content-Encoding"))

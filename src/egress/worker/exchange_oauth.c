@@ -49,6 +49,9 @@ bool exchange_oauth_up(struct exchange *x, struct egress_verdict *v)
 	char none[1] = "";
 	uint64_t used = 0;
 
+	if (!oauth_has_room(x->k->oauth, (int64_t)time(NULL)))
+		return verdict_deny(v, EGRESS_BAD_REQUEST, "start another run",
+				    "the run has got %d tokens, and keeps no more", OAUTH_MAX);
 	if (!oauth_body(x->k->oauth, endpoint_of(x), body, &sent, &said, &used))
 		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the body is too long");
 	if (!look_up(x, said.data ? said.data : none, said.len, v))

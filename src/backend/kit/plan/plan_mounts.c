@@ -348,6 +348,16 @@ static int check_below(const char *path, const char *flag, const struct op *git,
 			  flag, path);
 }
 
+static int check_volumes_below(const struct spec *s, const struct op *git, struct err *e)
+{
+	struct volume v;
+
+	for (size_t i = 0; i < volumes_of(s); i++)
+		if (volume_of(s, i, &v, e) < 0 || check_below(v.target, "volume", git, e) < 0)
+			return -e->code;
+	return 0;
+}
+
 int plan_git_grants(const struct box_plan *p, size_t from, struct err *e)
 {
 	const struct spec *s = p->spec;
@@ -366,6 +376,8 @@ int plan_git_grants(const struct box_plan *p, size_t from, struct err *e)
 		for (size_t k = 0; k < s->mounts.n; k++)
 			if (check_below(s->mounts.v[k].target, "mount", o, e) < 0)
 				return -e->code;
+		if (check_volumes_below(s, o, e) < 0)
+			return -e->code;
 	}
 	return 0;
 }

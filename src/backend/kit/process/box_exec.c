@@ -111,7 +111,7 @@ bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 
 	if (!command_ended(j->commands, command, &x))
 		return false;
-	if (x.refused && x.why.kind == ERR_NOT_FOUND)
+	if (x.refused && x.why.kind == ERR_NOT_FOUND && !j->plan->image)
 		start_hint(x.command->argv, j->plan->set_path, &x.why);
 	if (x.refused)
 		command_refused(&x, o);

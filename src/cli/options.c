@@ -20,7 +20,6 @@ static const struct {
 	{ "ro-bind", "--read PATH" },
 	{ "rw", "--write PATH" },
 	{ "bind", "--write PATH" },
-	{ "volume", "--mount PATH[:TARGET[:rw]]" },
 	{ "cwd", "--workdir PATH" },
 	{ "chdir", "--workdir PATH" },
 	{ "dir", "--workdir PATH" },

@@ -120,7 +120,7 @@ def what_fits_behind_a_word_is_offered():
     (scratch() / "inner").mkdir()
     offers = 'source script; t() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _brig; echo "${COMPREPLY[*]}"; }; '
     for line, want in (("sandbox exec ''", "sb_1 box sb_2"), ("audit show ''", "last"), ("wrap ''", "claude codex gemini opencode aider"), ("wrap --dr", "--dry-run"),
-                       ("run --set limits.kill", "limits.kill_after="), ("cache clear --", "--gone --all"), ("cache clear inn", "inner"),
+                       ("run --set limits.kill", "limits.kill_after="), ("cache clear --", "--gone --tools --tool --all"), ("cache clear inn", "inner"),
                        ("run --credential gitl", "gitlab"), ("run --credential aw", "aws"), ("run --allow @np", "@npm"), ("learn -- setpri", "setpriv"), ("sandbox exec sb_1 -- setpri", "setpriv"),
                        ("learn -- x --polic", ""), ("mcp install codex -- --polic", "--policy")):
         done = subprocess.run(["bash", "-c", f"{offers} t brig {line}"], cwd=scratch(), env={"PATH": f"{scratch()}:/usr/bin:/bin"}, capture_output=True, text=True, check=False)

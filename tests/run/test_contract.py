@@ -107,10 +107,11 @@ def an_unknown_flag_is_refused_with_the_nearest_one():
 @test
 def a_word_of_other_programs_is_refused_with_brigs_own():
     for typed, hint in (("--readonly", "--policy readonly"), ("-m", "--memory SIZE"), ("--cwd", "--workdir PATH"), ("--rw", "--write PATH"),
-                        ("--volume", "--mount PATH"), ("-c", "brig exec")):
+                        ("-c", "brig exec")):
         done = brig("run", typed, "x", "--", "true")
         assert done.status == 125 and f"here it is {hint}" in done.errors, done
     assert "brig exec" in brig("shell", "--", "ls").errors
+    assert "--mount SRC:DST" in brig("run", "--volume", "/srv:/data", "--", "true").errors
 
 
 @test

@@ -83,7 +83,7 @@ def drive(which, *server):
     assert done.returncode == 0, done
     said = json.loads(done.stdout)
     assert said.pop("ticks") >= 1, said
-    assert said == {"tools": 11, "out": "a\nb\nc\n", "failed": True, "code": 4, "wrong": True, "aborted": True, "after": "after\n", "name": "brig"}, said
+    assert said == {"tools": 12, "out": "a\nb\nc\n", "failed": True, "code": 4, "wrong": True, "aborted": True, "after": "after\n", "name": "brig"}, said
     assert (workspace() / "on").exists() and wait_until(lambda: "sleep" not in descendants().values(), 10)
 
 
@@ -135,7 +135,7 @@ def the_inspectors_load_over_http():
 def the_inspector_in_both_eras():
     for era in ("modern", "legacy"):
         done = inspect(era, "--method", "tools/list", "--strict")
-        assert done.returncode == 0 and len(json.loads(done.stdout)["result"]["tools"]) == 11, (era, done)
+        assert done.returncode == 0 and len(json.loads(done.stdout)["result"]["tools"]) == 12, (era, done)
         done = inspect(era, "--method", "tools/call", "--tool-name", "run_command", "--tool-arg", 'argv=["echo","hi"]')
         assert done.returncode == 0 and json.loads(done.stdout)["result"]["structuredContent"]["stdout"] == "hi\n", (era, done)
 

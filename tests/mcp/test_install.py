@@ -56,7 +56,7 @@ def every_host_gets_an_entry_that_starts_the_server():
         assert mcp("uninstall", name).status == 0 and os.listdir(file.parent) == list(others), os.listdir(file.parent)  # brig made it
         assert "nothing to do" in mcp("uninstall", name).text
     with Client(*argv[2:]) as c:  # as a host would start it
-        assert c.call("write_file", path="x", text="")["isError"] and len(c.ask("tools/list")["result"]["tools"]) == 11
+        assert c.call("write_file", path="x", text="")["isError"] and len(c.ask("tools/list")["result"]["tools"]) == 12
 
 
 @test
